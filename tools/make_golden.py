@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden: tiny models with what PyTorch says about them, for tests/unit/test_golden.c.
+"""Writes tests/golden: tiny models with what PyTorch says about them, for tests/unit/models/test_golden.c.
 
     python3 tools/make_golden.py [OUT]        needs torch, numpy, safetensors, transformers
 

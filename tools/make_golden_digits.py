@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes tests/golden/digits: what PyTorch says, in double, about the three nets for digits and about convolutions, for
-tests/unit/test_golden_digits.c.
+tests/unit/models/test_golden_mnist.c.
 
     python3 tools/make_golden_digits.py [OUT]        needs torch, numpy, safetensors
 

@@ -1,0 +1,734 @@
+/* test_cuda.c - covers: src/backend/cuda/cuda.c src/backend/cuda/cuda_device.c src/backend/cuda/script.c
+ * src/backend/cuda/products.c src/backend/gpu/gpu_program.c
+ *
+ * The backend cuda over the doubles of its driver, of NVRTC and of cuBLASLt: every call fails once, everything is
+ * released, what does not go together is refused, a captured run is replayed.
+ *
+ * Skipped where the doubles are not in front (tests/run_double), or have nothing to compute with. */
+#include <dlfcn.h>
+
+#include "backend/cuda/script.h"
+#include "backend/gpu/gpu_program.h"
+#include "base/bf16.h"
+#include "device_run.h"
+#include "ops_cases.h"
+
+static struct library {
+    void (*begin)(void);
+    long (*left)(void);
+    long (*calls)(const char *name);
+} cuda, nvrtc, blas;
+
+static bool find(struct library *l, const char *file)
+{
+    void *library = dlopen(file, RTLD_NOW), *p[3];
+    static const char *const names[] = {"doubleBegin", "doubleLeft", "doubleCalls"};
+    for (int k = 0; k < 3; k++)
+        if (!library || !(p[k] = dlsym(library, names[k]))) return false;
+    memcpy(l, p, sizeof p);
+    return true;
+}
+
+static void here_or_skip(void)
+{
+    struct lvn_device_facts f;
+    const char *why = NULL;
+    if (!find(&cuda, "libcuda.so.1") || !find(&nvrtc, "libnvrtc.so.13") || !find(&blas, "libcublasLt.so.13"))
+        why = "the doubles are not in front";
+    else if (!lvn_backend_find("cuda")->describe(0, &f))
+        why = "the doubles have nothing to compute with (intel-opencl-rt)";
+    if (!why) return;
+    print_message("skipped: %s\n", why);
+    skip();
+}
+
+/* As after the start of a process, with a cache of kernels that is empty. */
+static void begin(const char *fail)
+{
+    static char folder[64];
+    snprintf(folder, sizeof folder, "/tmp/levin-test-cuda.XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    setenv("LEVIN_CACHE", folder, 1);
+    setenv("LEVIN_DOUBLE_FAIL", fail, 1);
+    cuda.begin();
+    nvrtc.begin();
+    blas.begin();
+}
+
+static long left(void)
+{
+    return cuda.left() + nvrtc.left() + blas.left();
+}
+
+static void end(void)
+{
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf %s", getenv("LEVIN_CACHE"));
+    assert_int_equal(system(command), 0); /* a folder that begin() made */
+}
+
+/* --- a short life of a device: one instruction, run three times --- */
+
+static const struct op_case gelu_case = {LVN_OP_gelu, .in = {REAL(3, 43)}};
+static const struct op_case product_case = {LVN_OP_linear, .attr.linear = {true},
+                                            .in = {REAL(2, 3, 17), REAL(17, 33), REAL(33)}};
+static const struct op_case *lived = &gelu_case;
+
+struct life {
+    struct lvn_device *device;
+    struct lvn_memory *memory[LVN_BUFFER_COUNT];
+    struct lvn_bound *bound;
+    struct device_run run;
+    struct run of;
+    char *arena;
+};
+
+static enum lvn_status live(struct life *l)
+{
+    const struct lvn_backend *b = lvn_backend_find("cuda");
+    struct lvn_binding binding = {.step = &l->of.step, .micro_batch_rows = 1};
+    int64_t scratch;
+    LVN_TRY(b->open(&l->device, &(struct lvn_device_options){.real = LVN_F32, .threads = 2}));
+    l->run.program.device = l->device;
+    LVN_TRY(b->choose(l->device, &l->run.instr, &scratch));
+    device_scratch(&l->run, scratch);
+    LVN_TRY(lvn_memory_new(&l->memory[LVN_BUFFER_ARENA], l->device, l->run.arena));
+    LVN_TRY(lvn_memory_double_buffer(l->memory[LVN_BUFFER_ARENA]));
+    LVN_TRY(lvn_memory_write(l->memory[LVN_BUFFER_ARENA], 0, l->arena, l->run.arena));
+    binding.buffer[LVN_BUFFER_ARENA] = l->memory[LVN_BUFFER_ARENA];
+    LVN_TRY(b->bind(&l->bound, &l->run.program, &binding));
+    for (int k = 0; k < 3; k++) {
+        LVN_TRY(b->run(l->bound, &(struct lvn_execution){.n_micro_batches = 2}));
+        LVN_TRY(b->wait(l->device));
+    }
+    LVN_TRY(lvn_device_snapshot(l->device));
+    lvn_read_from_snapshot(true);
+    enum lvn_status status = lvn_memory_read(l->memory[LVN_BUFFER_ARENA], 0, l->arena, l->run.arena);
+    lvn_read_from_snapshot(false);
+    LVN_TRY(status);
+    return lvn_memory_read(l->memory[LVN_BUFFER_ARENA], 0, l->arena, l->run.arena);
+}
+
+/* How often a function was called before anything was released. */
+static const struct library *watched;
+static const char *watched_name;
+static long calls_of_life;
+static char note_of_life[sizeof((struct lvn_device *)0)->note];
+
+/* The result must be right where it says that all went well. */
+static enum lvn_status live_and_die(void)
+{
+    static struct life l;
+    struct run want;
+    const struct op_case *c = lived;
+    const struct lvn_cpu_op *plain = &lvn_cpu_plain_ops(LVN_F32)[c->op];
+    memset(&l, 0, sizeof l);
+    run_init(&l.of, c, LVN_F32, plain);
+    run_init(&want, c, LVN_F32, plain);
+    run_forward(&want, 1);
+    device_describe(&l.run, &l.of, LVN_FORWARD, 0, 0);
+    l.arena = calloc((size_t)l.run.arena + (1 << 20), 1); /* and scratch */
+    for (int v = 0; v < DEVICE_VALUES; v++)
+        if (l.run.buffer[v]) memcpy(l.arena + l.run.values[v].offset, l.run.buffer[v]->p, l.run.buffer[v]->bytes);
+    enum lvn_status status = live(&l);
+    if (watched) calls_of_life = watched->calls(watched_name);
+    for (int v = 0; v < DEVICE_VALUES && status == LVN_OK; v++) {
+        if (l.run.buffer[v] != &l.of.out[0]) continue;
+        memcpy(l.of.out[0].p, l.arena + l.run.values[v].offset, l.of.out[0].bytes);
+        for (int64_t i = 0; i < lvn_desc_count(&want.out[0].desc); i++)
+            assert_true(fabs(buffer_get(&l.of.out[0], i) - buffer_get(&want.out[0], i)) < 1e-5);
+    }
+    if (l.bound) l.device->backend->unbind(l.bound);
+    for (int k = 0; k < LVN_BUFFER_COUNT; k++) lvn_memory_free(l.memory[k]);
+    snprintf(note_of_life, sizeof note_of_life, "%s", l.device ? l.device->note : "");
+    if (l.device) l.device->backend->close(l.device);
+    free(l.arena);
+    run_release(&l.of);
+    run_release(&want);
+    return status;
+}
+
+/* --- tests --- */
+
+static void a_run_is_captured_once_and_replayed(void **state)
+{
+    (void)state;
+    here_or_skip();
+    begin("");
+    if (live_and_die() != LVN_OK) fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
+    assert_int_equal(cuda.left(), 0);
+    assert_int_equal(nvrtc.left(), 0);
+    assert_int_equal(cuda.calls("cuStreamBeginCapture_v2"), 1);
+    assert_int_equal(cuda.calls("cuGraphLaunch"), 3);
+    assert_int_equal(cuda.calls("cuLaunchKernel"), 2); /* one a micro-batch, into the graph */
+    assert_int_equal(cuda.calls("kernel"), 6);
+    assert_int_equal(nvrtc.calls("nvrtcCompileProgram"), 1);
+    assert_int_equal(live_and_die(), LVN_OK);
+    assert_int_equal(nvrtc.calls("nvrtcCompileProgram"), 1); /* the cache has it */
+    end();
+}
+
+/* Graphs grow with micro-batches: those that would be too large are not made. */
+static void what_is_too_long_is_walked_through(void **state)
+{
+    (void)state;
+    here_or_skip();
+    const int64_t most = lvn_cuda_most_captured;
+    for (int captured = 0; captured < 2; captured++) {
+        lvn_cuda_most_captured = 1 + captured; /* of two launches */
+        begin("");
+        device_must(live_and_die());
+        assert_int_equal(cuda.calls("cuStreamBeginCapture_v2"), captured);
+        assert_int_equal(cuda.calls("cuLaunchKernel"), captured ? 2 : 6);
+        assert_int_equal(cuda.calls("kernel"), 6);
+        assert_int_equal(left(), 0);
+        end();
+    }
+    lvn_cuda_most_captured = most;
+}
+
+/* For those who look for an error of the device. */
+static void variables_turn_capturing_off(void **state)
+{
+    static const char *const set[][2] = {{"LEVIN_CUDA_GRAPHS", "off"}, {"LEVIN_CUDA_WAIT", "1"}};
+    (void)state;
+    here_or_skip();
+    for (int k = 0; k < 2; k++) {
+        begin("");
+        setenv(set[k][0], set[k][1], 1);
+        device_must(live_and_die());
+        assert_int_equal(cuda.calls("cuStreamBeginCapture_v2"), 0);
+        assert_int_equal(cuda.calls("cuLaunchKernel"), 6);
+        assert_int_equal(left(), 0);
+        end();
+        begin("kernel:4"); /* of six, which an operation launches */
+        assert_int_not_equal(live_and_die(), LVN_OK);
+        assert_int_equal(strstr(lvn_error_text(), "computing gelu_forward") != NULL, k);
+        assert_int_equal(left(), 0);
+        end();
+        unsetenv(set[k][0]);
+        begin(""); /* the device is there again */
+        end();
+    }
+}
+
+/* What takes memory once a run has begun stands in no plan. */
+static void memory_for_libraries_is_reserved(void **state)
+{
+    (void)state;
+    here_or_skip();
+    static const int64_t memory[][2] = {{64 << 10, 1 << 10}, {8 << 10, 512}}; /* MiB, and of it reserved */
+    const struct lvn_backend *b = lvn_backend_find("cuda");
+    for (int k = 0; k < 2; k++) {
+        struct lvn_device *d;
+        char bytes[32];
+        snprintf(bytes, sizeof bytes, "%lld", (long long)memory[k][0] << 20);
+        begin("");
+        setenv("LEVIN_DOUBLE_MEMORY", bytes, 1);
+        device_must(b->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}));
+        unsetenv("LEVIN_DOUBLE_MEMORY");
+        assert_int_equal(lvn_backend_reserve(b, memory[k][0] << 20), memory[k][1] << 20);
+        assert_int_equal(d->memory_bytes, (memory[k][0] - memory[k][1]) << 20);
+        b->close(d);
+        end();
+    }
+}
+
+/* More pieces than there are pinned ones, long and short, written over while the copies before are on their way. */
+static void what_is_written_comes_back(void **state)
+{
+    (void)state;
+    here_or_skip();
+    enum { BYTES = 11 << 20, SHORT = 1000, N = 9 };
+    const struct lvn_backend *b = lvn_backend_find("cuda");
+    struct lvn_device *d;
+    struct lvn_memory *m;
+    unsigned char *want = malloc(BYTES), *found = malloc(BYTES), piece[SHORT];
+    assert_true(want && found);
+    begin("");
+    device_must(b->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}));
+    device_must(lvn_memory_new(&m, d, BYTES));
+    for (int k = 0; k < BYTES; k++) want[k] = (unsigned char)(k * 7 + k / 4096);
+    device_must(lvn_memory_write(m, 0, want, BYTES));
+    for (int k = 0; k < N; k++) {
+        memset(piece, 10 + k, SHORT);
+        device_must(lvn_memory_write(m, k * 1000000, piece, SHORT));
+        memcpy(want + k * 1000000, piece, SHORT);
+        memset(piece, 0, SHORT); /* the caller's own again */
+    }
+    device_must(lvn_memory_read(m, 0, found, BYTES));
+    assert_memory_equal(found, want, BYTES);
+    lvn_memory_free(m);
+    b->close(d);
+    assert_int_equal(cuda.left(), 0);
+    free(want);
+    free(found);
+    end();
+}
+
+/* More pieces than there are pinned ones, while other work is asked for that nobody waits for. A copy that fails says
+ * what it was for. */
+static void what_was_marked_is_read_beside_the_work(void **state)
+{
+    (void)state;
+    here_or_skip();
+    enum { BYTES = 19 << 20 };
+    struct lvn_device *d;
+    struct lvn_memory *m;
+    unsigned char *want = malloc(BYTES), *found = malloc(BYTES), piece[1000] = {0};
+    const char *order = getenv("LEVIN_DOUBLE_ORDER");
+    assert_true(want && found);
+    begin("");
+    device_must(lvn_backend_find("cuda")->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}));
+    device_must(lvn_memory_new(&m, d, BYTES));
+    for (int k = 0; k < BYTES; k++) want[k] = (unsigned char)(k * 11 + k / 4096);
+    device_must(lvn_memory_write(m, 0, want, BYTES));
+    device_must(lvn_device_snapshot(d));
+    const bool late = !order || strcmp(order, "early") != 0;
+    if (late) device_must(lvn_memory_write(m, 0, piece, sizeof piece)); /* what comes later is not waited for */
+    lvn_read_from_snapshot(true);
+    device_must(lvn_memory_read(m, 0, found, BYTES));
+    assert_memory_equal(found, want, BYTES);
+    char failing[60];
+    snprintf(failing, sizeof failing, "cuMemcpyDtoHAsync_v2:%ld", cuda.calls("cuMemcpyDtoHAsync_v2") + 2);
+    setenv("LEVIN_DOUBLE_FAIL", failing, 1);
+    assert_int_not_equal(lvn_memory_read(m, 0, found, BYTES), LVN_OK);
+    lvn_read_from_snapshot(false);
+    if (!strstr(lvn_error_text(), "copying from the device for a checkpoint on device 0"))
+        fail_msg("%s", lvn_error_text());
+    lvn_error_clear();
+    lvn_memory_free(m);
+    d->backend->close(d);
+    assert_int_equal(cuda.left(), 0);
+    free(want);
+    free(found);
+    end();
+}
+
+/* What releases something may fail: nobody can do anything about it, and what it was stays. */
+static bool releases(const char *name)
+{
+    return strstr(name, "Free") || strstr(name, "Destroy") || strstr(name, "Release") || strstr(name, "Unload");
+}
+
+static void fail_each(const struct library *l, const char *name)
+{
+    begin("");
+    watched = l;
+    watched_name = name;
+    assert_int_equal(live_and_die(), LVN_OK);
+    const long n = l->calls(name), must_be_told = calls_of_life;
+    watched = NULL;
+    end();
+    for (long k = 1; k <= n; k++) {
+        char fail[80];
+        snprintf(fail, sizeof fail, "%s:%ld", name, k);
+        begin(fail);
+        const long before = left(); /* by a call that releases and was made to fail */
+        enum lvn_status status = live_and_die();
+        bool told = releases(name) || !strncmp(name, "cuGetError", 10) || k > must_be_told;
+        if (status == LVN_OK && !told) fail_msg("%s failed, and nobody said so", fail);
+        if (status != LVN_OK && (!*lvn_error_text() || strlen(lvn_error_text()) < 20))
+            fail_msg("%s: '%s'", fail, lvn_error_text());
+        lvn_error_clear();
+        if (left() != before && !releases(name)) fail_msg("%s: %ld things are left", fail, left() - before);
+        end();
+        if (releases(name)) break; /* what it left counts from now on */
+    }
+}
+
+static void every_call_may_fail(void **state)
+{
+    (void)state;
+    here_or_skip();
+    static const char *const of_cuda[] = {LVN_CUDA_FUNCTIONS(LVN_LIBRARY_SYMBOL) "kernel"};
+    for (int pass = 0; pass < 2; pass++) /* what releases comes last, for it leaves something behind */
+        for (size_t k = 0; k < sizeof of_cuda / sizeof *of_cuda; k++)
+            if (releases(of_cuda[k]) == (pass == 1)) fail_each(&cuda, of_cuda[k]);
+}
+
+static void every_call_of_the_compiler_may_fail(void **state)
+{
+    (void)state;
+    here_or_skip();
+    static const char *const names[] = {"nvrtcGetNumSupportedArchs", "nvrtcGetSupportedArchs", "nvrtcCreateProgram",
+                                        "nvrtcCompileProgram",       "nvrtcGetCUBINSize",      "nvrtcGetCUBIN"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) fail_each(&nvrtc, names[k]);
+    begin("nvrtcCompileProgram:1");
+    assert_int_equal(live_and_die(), LVN_UNSUPPORTED);
+    assert_non_null(strstr(lvn_error_text(), "gelu: the kernel does not compile for sm_90a"));
+    assert_non_null(strstr(lvn_error_text(), "double.k(7): error: as the test wants it"));
+    assert_null(strchr(lvn_error_text(), '\n'));
+    lvn_error_clear();
+    end();
+}
+
+/* --- products --- */
+
+static void every_call_of_the_library_may_fail(void **state)
+{
+    (void)state;
+    here_or_skip();
+    static const char *const names[] = {"cublasLtCreate",
+                                        "cublasLtMatmulPreferenceCreate",
+                                        "cublasLtMatmulPreferenceSetAttribute",
+                                        "cublasLtMatmulDescCreate",
+                                        "cublasLtMatmulDescSetAttribute",
+                                        "cublasLtMatrixLayoutCreate",
+                                        "cublasLtMatmulAlgoGetHeuristic",
+                                        "cublasLtMatmul",
+                                        "cublasLtMatrixLayoutDestroy",
+                                        "cublasLtMatmulDescDestroy",
+                                        "cublasLtMatmulPreferenceDestroy",
+                                        "cublasLtDestroy"};
+    lived = &product_case;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) fail_each(&blas, names[k]);
+    begin("cublasLtMatmul:1");
+    assert_int_equal(live_and_die(), LVN_COMM);
+    assert_non_null(strstr(lvn_error_text(), "the device is lost: cuBLASLt 13.0.0 answers execution failed (13)"));
+    lvn_error_clear();
+    end();
+    begin("cublasLtMatmulDescCreate:1"); /* 3: no memory */
+    assert_int_equal(live_and_die(), LVN_MEMORY);
+    lvn_error_clear();
+    end();
+    lived = &gelu_case;
+}
+
+/* The library's where it is, the right one, and takes it; else the kernel, which gives what it should, too. */
+static void products_fall_back_to_the_kernel(void **state)
+{
+    (void)state;
+    here_or_skip();
+    static const struct {
+        const char *fail, *variable, *value, *note;
+        long products;
+    } ways[] = {{"", "LEVIN_NONE", "", "Double 0: matrix products by cuBLASLt 13.0.0", 2},
+                {"cublasLtMatmulAlgoGetHeuristic:1:15", "LEVIN_NONE", "",
+                 "by cuBLASLt 13.0.0, which has none of 6 x 33 x 17: levin's own", 0},
+                {"", "LEVIN_CUBLASLT", "off", "by levin's own kernels; LEVIN_CUBLASLT is off", 0},
+                {"", "LEVIN_DOUBLE_CUBLASLT", "14", "cuBLASLt 14.0.0 is none of 11 to 13", 0},
+                {"", "LEVIN_DOUBLE_CUBLASLT", "12", "by cuBLASLt 12.0.0", 2}};
+    lived = &product_case;
+    for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
+        begin(ways[k].fail);
+        setenv(ways[k].variable, ways[k].value, 1);
+        device_must(live_and_die());
+        if (!strstr(note_of_life, ways[k].note)) fail_msg("'%s', wanted '%s'", note_of_life, ways[k].note);
+        assert_int_equal(blas.calls("cublasLtMatmul"), ways[k].products);
+        assert_int_equal(cuda.calls("kernel"), ways[k].products ? 0 : 6);
+        assert_int_equal(nvrtc.calls("nvrtcCompileProgram"), !ways[k].products);
+        assert_int_equal(left(), 0);
+        end();
+        unsetenv(ways[k].variable);
+    }
+    lived = &gelu_case;
+}
+
+/* A library for a newer driver than there is. NVRTC is as old as the driver. */
+static void a_library_that_is_too_new_is_left_out(void **state)
+{
+    (void)state;
+    here_or_skip();
+    struct lvn_device *d;
+    begin("");
+    setenv("LEVIN_DOUBLE_DRIVER", "12080", 1);
+    setenv("LEVIN_DOUBLE_NVRTC", "12", 1);
+    device_must(lvn_backend_find("cuda")->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}));
+    if (!strstr(d->note, "cuBLASLt 13.0.0 wants a driver of CUDA 13, and this one is for 12.8"))
+        fail_msg("%s", d->note);
+    d->backend->close(d);
+    unsetenv("LEVIN_DOUBLE_DRIVER");
+    unsetenv("LEVIN_DOUBLE_NVRTC");
+    end();
+}
+
+/* As the precision pass has it in bf16-mixed: the operand is bf16 now, what it holds rounded. */
+static void make_bf16(struct buffer *b)
+{
+    struct buffer old = *b;
+    struct lvn_desc d = old.desc;
+    d.dtype = LVN_BF16;
+    buffer_init(b, &d);
+    for (int64_t i = 0; i < lvn_desc_count(&d); i++) {
+        uint16_t x = lvn_bf16_make((float)buffer_get(&old, i));
+        memcpy(buffer_at(b, i), &x, sizeof x);
+    }
+    free(old.p);
+}
+
+static double worst_of(const struct buffer *found, const struct buffer *wanted)
+{
+    double scale = 1e-30, worst = 0;
+    for (int64_t i = 0; i < lvn_desc_count(&wanted->desc); i++) scale = fmax(scale, fabs(buffer_get(wanted, i)));
+    for (int64_t i = 0; i < lvn_desc_count(&wanted->desc); i++) {
+        uint16_t half = 0;
+        if (found->desc.dtype == LVN_BF16) memcpy(&half, buffer_at(found, i), sizeof half);
+        double x = found->desc.dtype == LVN_BF16 ? (double)lvn_bf16_get(half) : buffer_get(found, i);
+        worst = fmax(worst, isnan(x) ? 1 : fabs(x - buffer_get(wanted, i)) / scale);
+    }
+    return worst;
+}
+
+/* Forward and backward of a case in bf16-mixed, within what bf16 leaves. */
+static void compare_bf16(struct lvn_device *d, const struct op_case *c, long forward_kernels, long backward_kernels)
+{
+    const struct lvn_cpu_op *plain = &lvn_cpu_plain_ops(LVN_F32)[c->op];
+    const unsigned all = 7;
+    struct run found, wanted;
+    run_init(&found, c, LVN_F32, plain);
+    run_init(&wanted, c, LVN_F32, plain);
+    run_forward(&wanted, 1);
+    run_backward(&wanted, all, 0, 1);
+    make_bf16(&found.in[0]); /* x; w and b are parameters, in fp32 */
+    make_bf16(&found.din[0]);
+    for (int k = 0; k < LVN_MAX_OUT; k++) {
+        if (found.out[k].p) make_bf16(&found.out[k]);
+        if (found.dout[k].p) make_bf16(&found.dout[k]);
+    }
+    cuda.begin();
+    blas.begin();
+    device_must(device_phase(d, &found, LVN_FORWARD, 0, 0));
+    assert_int_equal(blas.calls("cublasLtMatmul"), 1);
+    assert_int_equal(cuda.calls("kernel"), forward_kernels);
+    for (int k = 0; k < LVN_MAX_OUT; k++)
+        if (found.out[k].p && !(worst_of(&found.out[k], &wanted.out[k]) < 0.02))
+            fail_msg("output %d is %g off", k, worst_of(&found.out[k], &wanted.out[k]));
+    cuda.begin();
+    blas.begin();
+    device_must(device_phase(d, &found, LVN_BACKWARD, all, 0));
+    assert_int_equal(blas.calls("cublasLtMatmul"), 2);
+    assert_int_equal(cuda.calls("kernel"), backward_kernels);
+    for (int k = 0; k < 3; k++)
+        if (!(worst_of(&found.din[k], &wanted.din[k]) < 0.03))
+            fail_msg("gradient %d is %g off", k, worst_of(&found.din[k], &wanted.din[k]));
+    run_release(&found);
+    run_release(&wanted);
+}
+
+static void products_in_bf16(void **state)
+{
+    (void)state;
+    here_or_skip();
+    static const struct op_case plain = {LVN_OP_linear, .attr.linear = {false},
+                                         .in = {REAL(6, 32), REAL(24, 32), REAL(24)}};
+    static const struct op_case tangent = {LVN_OP_linear_gelu, .attr.linear_gelu = {.in_out = true, .tanh = true},
+                                           .in = {REAL(6, 32), REAL(32, 24), REAL(24)}};
+    static const struct op_case erf = {LVN_OP_linear_gelu, .attr.linear_gelu = {.in_out = true, .tanh = false},
+                                       .in = {REAL(6, 32), REAL(32, 24), REAL(24)}};
+    static const struct op_case odd = {LVN_OP_linear_gelu, .attr.linear_gelu = {.in_out = false, .tanh = true},
+                                       .in = {REAL(6, 32), REAL(27, 32), REAL(27)}};
+    struct lvn_device *d;
+    begin("");
+    device_must(lvn_backend_find("cuda")->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}));
+    compare_bf16(d, &plain, 2, 3);   /* w and b are rounded; w is, and the sum for b, in two */
+    compare_bf16(d, &tangent, 2, 5); /* GELU in the product; its gradient, which is rounded once for both */
+    compare_bf16(d, &erf, 3, 5);     /* GELU by a kernel */
+    compare_bf16(d, &odd, 3, 5);     /* the library keeps no rows of 27 */
+    d->backend->close(d);
+    assert_int_equal(left(), 0);
+    end();
+}
+
+static enum lvn_status take_all(const struct lvn_gpu_library *l, const struct lvn_gpu_matmul *m, bool *taken,
+                                int64_t *scratch)
+{
+    *scratch = l->most;
+    *taken = m->in == LVN_BF16 && m->out != LVN_F16;
+    return LVN_OK;
+}
+
+/* A head whose rows are two pieces, with logits in scratch: w is rounded once, what the logits become once a piece, for
+ * both products that read it; all in one place. */
+static void operands_are_rounded_once(void **state)
+{
+    (void)state;
+    enum { R = 200, C = 8, V = 1 << 18, PIECE = 128, MOST = 4096 };
+    const struct lvn_gpu_library library = {.takes = take_all, .most = MOST};
+    struct lvn_desc x = lvn_desc_make(LVN_BF16, 2, (const int64_t[]){R, C}), labels, loss, total;
+    struct lvn_desc w = lvn_desc_make(LVN_F32, 2, (const int64_t[]){V, C});
+    labels = lvn_desc_make(LVN_I32, 1, (const int64_t[]){R});
+    loss = lvn_desc_make(LVN_F32, 1, (const int64_t[]){R});
+    total = lvn_desc_make(LVN_F64, 0, NULL);
+    union lvn_attr attr = {.linear_cross_entropy = {.ignore = -1}};
+    struct lvn_call call = {.attr = &attr, .phase = LVN_BACKWARD, .half = LVN_BF16};
+    call.in[0].desc = call.din[0].desc = &x;
+    call.in[1].desc = call.din[1].desc = &w;
+    call.in[3].desc = &labels;
+    call.out[0].desc = &total;
+    call.out[1].desc = &loss;
+    struct lvn_arena arena;
+    lvn_arena_init(&arena);
+    struct lvn_gpu g = {.call = &call, .arena = &arena, .source = "linear_cross_entropy", .library = &library};
+    lvn_gpu_operation_of(LVN_OP_linear_cross_entropy)->backward(&g);
+    lvn_gpu_products_end(&g);
+    device_must(g.status);
+    int products = 0, rounded = 0;
+    for (int l = 0; l < g.n_launches; l++) {
+        products += g.launches[l].product != NULL;
+        rounded += !strcmp(g.launches[l].kernel, "widen");
+        if (g.launches[l].product)
+            assert_int_equal(g.launches[l].args[LVN_GPU_PRODUCT_SCRATCH].number, g.scratch_bytes - MOST);
+    }
+    assert_int_equal(products, 6);
+    assert_int_equal(rounded, 3);
+    assert_int_equal(g.scratch_bytes, (int64_t)PIECE * V * 6 + (int64_t)V * C * 2 + MOST);
+    lvn_arena_release(&arena);
+}
+
+/* high rounds operands to eleven bits; highest does not. */
+static void tf32_is_where_it_was_asked_for(void **state)
+{
+    (void)state;
+    here_or_skip();
+    for (int high = 0; high < 2; high++) {
+        struct lvn_device *d;
+        struct run found, wanted;
+        const struct lvn_cpu_op *plain = &lvn_cpu_plain_ops(LVN_F32)[LVN_OP_linear];
+        begin("");
+        run_init(&found, &product_case, LVN_F32, plain);
+        run_init(&wanted, &product_case, LVN_F32, plain);
+        run_forward(&wanted, 1);
+        device_must(lvn_backend_find("cuda")->open(
+            &d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1, .tf32 = high}));
+        assert_int_equal(d->tf32, high);
+        assert_int_equal(strstr(d->note, "TF32") != NULL, high);
+        device_must(device_phase(d, &found, LVN_FORWARD, 0, 0));
+        double worst = worst_of(&found.out[0], &wanted.out[0]);
+        if (high ? worst < 1e-5 || worst > 2e-3 : worst > 1e-6) fail_msg("%d: %g off", high, worst);
+        d->backend->close(d);
+        run_release(&found);
+        run_release(&wanted);
+        end();
+    }
+}
+
+/* Micro-batches of an input follow one another, whatever their length: the second one lies at no multiple of 16. */
+static void operands_may_lie_badly(void **state)
+{
+    (void)state;
+    here_or_skip();
+    static const struct op_case c = {LVN_OP_linear, .attr.linear = {true}, .in = {REAL(3, 5), REAL(5, 8), REAL(8)}};
+    static struct device_run r;
+    struct lvn_binding b = {.micro_batch_rows = 1};
+    struct lvn_memory *m, *input;
+    struct lvn_device *d;
+    struct lvn_bound *bound;
+    struct run run;
+    int64_t scratch = 0;
+    begin("");
+    run_init(&run, &c, LVN_F32, &lvn_cpu_plain_ops(LVN_F32)[c.op]);
+    run_forward(&run, 1);
+    device_describe(&r, &run, LVN_FORWARD, 0, 0);
+    device_must(lvn_backend_find("cuda")->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}));
+    r.program.device = d;
+    b.step = &run.step;
+    device_must(d->backend->choose(d, &r.instr, &scratch));
+    device_scratch(&r, scratch);
+    device_must(lvn_memory_new(&m, d, r.arena));
+    device_must(lvn_memory_new(&input, d, 2 * (int64_t)run.in[0].bytes));
+    for (int v = 0; v < DEVICE_VALUES; v++)
+        if (r.buffer[v])
+            device_must(lvn_memory_write(m, r.values[v].offset, r.buffer[v]->p, (int64_t)r.buffer[v]->bytes));
+    device_must(lvn_memory_write(input, (int64_t)run.in[0].bytes, run.in[0].p, (int64_t)run.in[0].bytes));
+    r.values[r.instr.in[0].value].buffer = LVN_BUFFER_INPUT;
+    b.buffer[LVN_BUFFER_ARENA] = m;
+    b.inputs = &input;
+    device_must(d->backend->bind(&bound, &r.program, &b));
+    device_must(d->backend->run(bound, &(struct lvn_execution){.n_micro_batches = 2}));
+    device_must(d->backend->wait(d));
+    struct run found;
+    run_init(&found, &c, LVN_F32, &lvn_cpu_plain_ops(LVN_F32)[c.op]);
+    device_must(lvn_memory_read(m, r.values[r.instr.out[0].value].offset, found.out[0].p, (int64_t)found.out[0].bytes));
+    assert_true(worst_of(&found.out[0], &run.out[0]) < 1e-6);
+    assert_int_equal(blas.calls("cublasLtMatmul"), 2);
+    assert_int_equal(blas.calls("cublasLtMatmulAlgoGetHeuristic"), 2);
+    d->backend->unbind(bound);
+    lvn_memory_free(m);
+    lvn_memory_free(input);
+    d->backend->close(d);
+    run_release(&found);
+    run_release(&run);
+    assert_int_equal(left(), 0);
+    end();
+}
+
+static void a_lost_device_is_as_a_lost_rank(void **state)
+{
+    (void)state;
+    here_or_skip();
+    begin("kernel:3");
+    assert_int_equal(live_and_die(), LVN_COMM);
+    if (!strstr(lvn_error_text(), "the device is lost") || !strstr(lvn_error_text(), "the last checkpoint stands"))
+        fail_msg("%s", lvn_error_text());
+    lvn_error_clear();
+    end();
+    begin("cuLaunchKernel:1:214"); /* ECC */
+    assert_int_equal(live_and_die(), LVN_COMM);
+    lvn_error_clear();
+    end();
+}
+
+static void refused(const char *variable, const char *value, enum lvn_status wanted, const char *says, const char *too)
+{
+    begin("");
+    setenv(variable, value, 1);
+    enum lvn_status status = live_and_die();
+    unsetenv(variable);
+    if (status != wanted || !strstr(lvn_error_text(), says) || !strstr(lvn_error_text(), too))
+        fail_msg("%s=%s: %d, %s", variable, value, status, lvn_error_text());
+    assert_int_equal(cuda.left(), 0);
+    lvn_error_clear();
+    end();
+}
+
+static void what_does_not_go_together_is_refused(void **state)
+{
+    (void)state;
+    here_or_skip();
+    refused("LEVIN_DOUBLE_DRIVER", "12080", LVN_UNSUPPORTED, "CUDA 12.8", "NVRTC 13.0");
+    refused("LEVIN_DOUBLE_CAPABILITY", "70", LVN_UNSUPPORTED, "7.0", "NVRTC 13.0");
+    refused("LEVIN_DOUBLE_MEMORY", "20", LVN_MEMORY, "Double 0", "of 20 bytes left");
+    refused("LEVIN_DOUBLE_DEVICES", "0", LVN_UNSUPPORTED, "sees no device", "nvidia-smi");
+    refused("LEVIN_DOUBLE_FAIL", "cuInit:1:802", LVN_UNSUPPORTED, "does not start", "nvidia-fabricmanager");
+    refused("LEVIN_DOUBLE_FAIL", "cuInit:1:803", LVN_UNSUPPORTED, "does not start", "of different drivers");
+    refused("LEVIN_DOUBLE_FAIL", "cuInit:1:999", LVN_UNSUPPORTED, "does not start", "nvidia-uvm");
+    refused("LEVIN_DOUBLE_FAIL", "cuDevicePrimaryCtxRetain:1:46", LVN_COMM, "another process has", "compute mode");
+    struct lvn_device *d;
+    begin("");
+    assert_int_equal(
+        lvn_backend_find("cuda")->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1, .number = 3}),
+        LVN_ARG);
+    assert_non_null(strstr(lvn_error_text(), "device 3 is asked for, and this machine has 1"));
+    lvn_error_clear();
+    setenv("LEVIN_DOUBLE_CAPABILITY", "120", 1); /* newer than NVRTC: PTX */
+    assert_int_equal(live_and_die(), LVN_OK);
+    unsetenv("LEVIN_DOUBLE_CAPABILITY");
+    assert_int_equal(nvrtc.calls("nvrtcGetPTX"), 1);
+    assert_int_equal(nvrtc.calls("nvrtcGetCUBIN"), 0);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_is_captured_once_and_replayed),
+        cmocka_unit_test(what_is_too_long_is_walked_through),
+        cmocka_unit_test(variables_turn_capturing_off),
+        cmocka_unit_test(memory_for_libraries_is_reserved),
+        cmocka_unit_test(what_is_written_comes_back),
+        cmocka_unit_test(what_was_marked_is_read_beside_the_work),
+        cmocka_unit_test(a_lost_device_is_as_a_lost_rank),
+        cmocka_unit_test(what_does_not_go_together_is_refused),
+        cmocka_unit_test(products_fall_back_to_the_kernel),
+        cmocka_unit_test(a_library_that_is_too_new_is_left_out),
+        cmocka_unit_test(operands_are_rounded_once),
+        cmocka_unit_test(products_in_bf16),
+        cmocka_unit_test(tf32_is_where_it_was_asked_for),
+        cmocka_unit_test(operands_may_lie_badly),
+        cmocka_unit_test(every_call_of_the_library_may_fail),
+        cmocka_unit_test(every_call_of_the_compiler_may_fail),
+        cmocka_unit_test(every_call_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

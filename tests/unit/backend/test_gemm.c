@@ -1,0 +1,382 @@
+/* test_gemm.c - covers: src/backend/cpu/gemm.cpu.c src/backend/cpu/cpu_kernels.c
+ *
+ * The matrix product against a plain double loop, over odd sizes, all distances and all instruction sets; and that its
+ * bits depend on nothing but the numbers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "backend/cpu/gemm.h"
+#include "base/random.h"
+#include "base/threads.h"
+#include "host/pages.h"
+
+enum { TILES = LVN_ISA_COUNT };
+
+/* gemm_tiles.cpu.c: AMX without AMX, but with the processor's other instructions. */
+#if defined(LVN_X86)
+extern const struct lvn_gemm_kernel lvn_gemm_tiles;
+#else
+#define lvn_gemm_tiles lvn_gemm_generic
+#endif
+
+static bool has_tiles(void)
+{
+    return lvn_isa_of_processor() >= LVN_ISA_AVX512_BF16;
+}
+
+static struct lvn_gemm_kernel kernel_of(int isa)
+{
+    return isa == TILES ? lvn_gemm_tiles : *lvn_gemm_kernel((enum lvn_isa)isa);
+}
+
+static float number(uint64_t seed, int64_t i)
+{
+    return lvn_uniform(lvn_philox(seed, (uint32_t)i, (uint32_t)(i >> 32), 0, LVN_STREAM_TEST).v[0]) - 0.5f;
+}
+
+static float *numbers(uint64_t seed, int64_t n)
+{
+    float *p = malloc((size_t)n * sizeof *p + 1);
+    for (int64_t i = 0; i < n; i++) p[i] = number(seed, i);
+    return p;
+}
+
+static void poison(float *p, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) p[i] = NAN;
+}
+
+/* The nearest bf16, ties to even. */
+static uint16_t half(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+/* p[i] become what bf16 holds; the same numbers as bf16 come back. */
+static uint16_t *halves(float *p, int64_t n)
+{
+    uint16_t *h = malloc((size_t)n * sizeof *h + 1);
+    for (int64_t i = 0; i < n; i++) {
+        h[i] = half(p[i]);
+        uint32_t u = (uint32_t)h[i] << 16;
+        memcpy(&p[i], &u, sizeof u);
+    }
+    return h;
+}
+
+/* Which operands are bf16, and whether the others may be rounded to it. */
+enum { A_BF16 = 1, B_BF16 = 2, ROUND = 4, TYPES = 8 };
+
+enum { GAP = 3 };                               /* unused numbers after each row */
+enum layout { ROWS, COLUMNS, SPREAD, LAYOUTS }; /* which neighbours lie together; SPREAD: none */
+
+/* A matrix (rows, columns) of the layout: how large, and its distances. */
+static int64_t lay_out(enum layout l, int64_t rows, int64_t columns, int64_t *row, int64_t *column)
+{
+    *row = l == ROWS ? columns + GAP : l == COLUMNS ? 1 : 2 * columns + 1;
+    *column = l == ROWS ? 1 : l == COLUMNS ? rows + GAP : 2;
+    return (rows - 1) * *row + (columns - 1) * *column + 1;
+}
+
+struct finished {
+    unsigned char *count; /* (M,N) */
+};
+
+static void count_pieces(const struct lvn_gemm *g, int64_t i0, int64_t m, int64_t j0, int64_t n)
+{
+    const struct finished *f = g->argument;
+    for (int64_t i = i0; i < i0 + m; i++)
+        for (int64_t j = j0; j < j0 + n; j++) {
+            assert_false(isnan(g->c[i * g->c_row + j]));
+            f->count[i * g->n + j]++;
+        }
+}
+
+/* All threads' parts, one after the other: no part waits for another. */
+static void run(int isa, const struct lvn_gemm *g, int n_threads)
+{
+    int64_t bytes = kernel_of(isa).scratch(g);
+    float *scratch = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64 + 64);
+    poison(scratch, bytes / 4);
+    memset((char *)scratch + bytes, 0x5a, 64);
+    for (int thread = n_threads - 1; thread >= 0; thread--) kernel_of(isa).run(g, scratch, thread, n_threads);
+    for (int i = 0; i < 64; i++) assert_int_equal(((char *)scratch)[bytes + i], 0x5a);
+    free(scratch);
+}
+
+static void check(int isa, int64_t m, int64_t n, int64_t k, enum layout la, enum layout lb, int mode, int n_threads,
+                  int types)
+{
+    struct lvn_gemm g = {.m = m, .n = n, .k = k, .add = mode == 1, .c_row = n + GAP, .bf16 = types & ROUND};
+    int64_t na = lay_out(la, m, k, &g.a_row, &g.a_col), nb = lay_out(lb, k, n, &g.b_row, &g.b_col);
+    float *a = numbers(1, na), *b = numbers(2, nb), *bias = numbers(3, n), *c = numbers(4, m * g.c_row);
+    float *before = numbers(4, m * g.c_row);
+    struct finished f = {calloc((size_t)(m * n), 1)};
+    if (mode != 1) poison(c, m * g.c_row);
+    uint16_t *a_bf16 = types & A_BF16 ? halves(a, na) : NULL, *b_bf16 = types & B_BF16 ? halves(b, nb) : NULL;
+    g.a = a_bf16 ? (void *)a_bf16 : a, g.b = b_bf16 ? (void *)b_bf16 : b, g.a_bf16 = a_bf16, g.b_bf16 = b_bf16;
+    g.c = c, g.bias = mode == 2 ? bias : NULL;
+    g.finish = count_pieces, g.argument = &f;
+    /* Rounding to bf16 is at most 2^-8 of each operand that is not bf16 already. */
+    double rounding = types & ROUND ? (!a_bf16 + !b_bf16) / 256.0 : 0;
+    run(isa, &g, n_threads);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < g.c_row; j++) {
+            float found = c[i * g.c_row + j];
+            if (j >= n) {
+                assert_true(mode == 1 ? found == before[i * g.c_row + j] : isnan(found));
+                continue;
+            }
+            double sum = mode == 1 ? before[i * g.c_row + j] : mode == 2 ? bias[j] : 0, size = fabs(sum);
+            for (int64_t l = 0; l < k; l++) {
+                double x = (double)a[i * g.a_row + l * g.a_col] * b[l * g.b_row + j * g.b_col];
+                sum += x, size += fabs(x);
+            }
+            /* The bound of a chain of k roundings is k times larger; what is seen is far below a hundredth of it. */
+            if (!(fabs(found - sum) <= 4e-7 * (size + 1) + rounding * size))
+                fail_msg(
+                    "%s %lldx%lldx%lld layouts %d %d mode %d threads %d types %d: C(%lld,%lld) is %.9g, wanted %.9g",
+                    isa == TILES ? "AMX in plain C" : lvn_isa_name((enum lvn_isa)isa), (long long)m, (long long)n,
+                    (long long)k, la, lb, mode, n_threads, types, (long long)i, (long long)j, (double)found, sum);
+            assert_int_equal(f.count[i * n + j], 1);
+        }
+    free(a), free(b), free(c), free(bias), free(before), free(f.count), free(a_bf16), free(b_bf16);
+}
+
+static void odd_sizes(void **state)
+{
+    (void)state;
+    static const int64_t ms[] = {1, 2, 3, 5, 6, 7, 13, 14, 15, 17, 29, 31, 113};
+    static const int64_t ns[] = {1, 2, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 65, 67};
+    static const int64_t ks[] = {1, 2, 3, 4, 5, 7, 16, 37};
+    static const int threads[] = {1, 2, 3, 8};
+    int which = 0;
+    for (int isa = 0; isa <= (int)lvn_isa_best(); isa++)
+        for (size_t i = 0; i < sizeof ms / sizeof *ms; i++)
+            for (size_t j = 0; j < sizeof ns / sizeof *ns; j++)
+                for (size_t l = 0; l < sizeof ks / sizeof *ks; l++, which++)
+                    for (int layout = 0; layout < LAYOUTS * LAYOUTS; layout += 1 + which % 2)
+                        check(isa, ms[i], ns[j], ks[l], layout / LAYOUTS, layout % LAYOUTS, (which + layout) % 3,
+                              threads[(which + layout / 2) % 4], 0);
+}
+
+static void many_blocks(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][3] = {{31, 65, 513},  {15, 1000, 100}, {130, 33, 1300},
+                                       {3, 481, 1537}, {127, 487, 61},  {1, 2997, 1025},
+                                       {2, 64, 4096},  {5, 2100, 31},   {7, 131, 600}};
+    for (int isa = 0; isa <= (int)lvn_isa_best(); isa++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            for (int layout = 0; layout < LAYOUTS * LAYOUTS; layout++)
+                check(isa, sizes[i][0], sizes[i][1], sizes[i][2], layout / LAYOUTS, layout % LAYOUTS, layout % 3,
+                      1 + layout % 5, 0);
+}
+
+/* The error of A^T B, of the largest element, where K is a long batch. */
+static double long_error(int isa, enum layout layout, bool add)
+{
+    enum { M = 17, N = 33, K = 1 << 16 };
+    struct lvn_gemm g = {.m = M, .n = N, .k = K, .c_row = N, .add = add};
+    int64_t na = lay_out(layout, M, K, &g.a_row, &g.a_col), nb = lay_out(ROWS, K, N, &g.b_row, &g.b_col);
+    float *a = numbers(1, na), *b = numbers(2, nb), *c = numbers(3, M * N), *before = numbers(3, M * N);
+    double *sum = calloc(M * N, sizeof *sum), error = 0, most = 0;
+    for (int64_t l = 0; l < K; l++)
+        for (int64_t i = 0; i < M; i++)
+            for (int64_t j = 0; j < N; j++) sum[i * N + j] += (double)a[i * g.a_row + l * g.a_col] * b[l * g.b_row + j];
+    g.a = a, g.b = b, g.c = c;
+    run(isa, &g, 2);
+    for (int64_t i = 0; i < M * N; i++) {
+        const double wanted = sum[i] + (add ? (double)before[i] : 0);
+        most = fmax(most, fabs(wanted)), error = fmax(error, fabs(c[i] - wanted));
+    }
+    free(a), free(b), free(c), free(before), free(sum);
+    return error / most;
+}
+
+/* What is about numbers, and touches no memory that other tests do not. */
+static void skip_under_sanitizers(void)
+{
+#if defined(__SANITIZE_ADDRESS__)
+    skip();
+#endif
+}
+
+static void long_sums(void **state)
+{
+    (void)state;
+    skip_under_sanitizers();
+    for (int isa = 0; isa <= TILES; isa++) {
+        if (isa == TILES ? !has_tiles() : isa > (int)lvn_isa_best()) continue;
+        for (int add = 0; add < 2; add++) {
+            double error = fmax(long_error(isa, ROWS, add), long_error(isa, COLUMNS, add));
+            if (!(error < 7e-7)) fail_msg("instruction set %d, adding %d: %.3g", isa, add, error);
+        }
+    }
+}
+
+/* The matrix unit's products on processors without one. */
+static void tiles(void **state)
+{
+    (void)state;
+    if (!has_tiles()) skip();
+    static const int64_t sizes[][3] = {{16, 16, 16}, {31, 65, 513}, {130, 33, 1300}, {17, 17, 2100}, {48, 97, 768}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int layout = 0; layout < LAYOUTS * LAYOUTS; layout++)
+            for (int types = 0; types < TYPES; types += 1 + layout % 3)
+                check(TILES, sizes[i][0], sizes[i][1], sizes[i][2], layout / LAYOUTS, layout % LAYOUTS,
+                      (layout + types) % 3, 1 + layout % 3, types);
+}
+
+/* bf16 operands, and rounding to bf16, over the same kinds of sizes. */
+static void half_operands(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][3] = {{31, 65, 513},  {15, 100, 37}, {130, 33, 1300}, {3, 48, 21},
+                                       {127, 487, 61}, {1, 97, 33},   {48, 64, 2100},  {17, 17, 17}};
+    for (int isa = 0; isa <= (int)lvn_isa_best(); isa++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            for (int layout = 0; layout < LAYOUTS * LAYOUTS; layout++)
+                for (int types = 1; types < TYPES; types++)
+                    check(isa, sizes[i][0], sizes[i][1], sizes[i][2], layout / LAYOUTS, layout % LAYOUTS,
+                          (layout + types) % 3, 1 + layout % 3, types);
+}
+
+/* One thread's C is what everything else must equal, bit by bit. */
+static void same_bits_of(bool bf16)
+{
+    static const int64_t sizes[][3] = {{61, 131, 1100}, {96, 64, 33}, {17, 1009, 700}, {200, 65, 64}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int layout = 0; layout < 4; layout++) {
+            int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
+            struct lvn_gemm g = {.m = m, .n = n, .k = k, .c_row = n, .add = s % 2, .bf16 = bf16};
+            int64_t na = lay_out(layout / 2, m, k, &g.a_row, &g.a_col),
+                    nb = lay_out(layout % 2, k, n, &g.b_row, &g.b_col);
+            float *a = numbers(1, na), *b = numbers(2, nb), *bias = numbers(3, n);
+            float *one = numbers(4, m * n), *c = numbers(4, m * n), *start = numbers(4, m * n);
+            size_t bytes = (size_t)(m * n) * sizeof *c;
+            g.a = a, g.b = b, g.bias = g.add ? NULL : bias;
+            for (int isa = 0; isa <= TILES; isa++) {
+                if (isa == TILES ? !has_tiles() : isa > (int)lvn_isa_best()) continue;
+                /* products of at least 16 rows in a way of their own; the other ones are held against AVX2 */
+                const bool own = isa == LVN_ISA_AMX || isa == TILES || (isa == LVN_ISA_AVX512_BF16 && bf16);
+                if (own || isa <= LVN_ISA_AVX2) {
+                    memcpy(one, start, bytes);
+                    g.c = one;
+                    run(isa, &g, 1);
+                }
+                for (int n_threads = 1; n_threads <= 8; n_threads++) {
+                    memcpy(c, start, bytes);
+                    g.c = c;
+                    run(isa, &g, n_threads);
+                    assert_memory_equal(c, one, bytes);
+                }
+                /* some rows alone, some columns alone */
+                struct lvn_gemm part = g;
+                memcpy(c, start, bytes);
+                part.m = m / 2, part.a = a + 5 * g.a_row, part.c = c + 5 * n;
+                run(isa, &part, 3);
+                if (!own || part.m >= 16) assert_memory_equal(part.c, one + 5 * n, (size_t)(part.m * n) * sizeof *c);
+                for (int64_t rows = 1; !own && rows <= 7; rows++) {
+                    memcpy(c, start, bytes);
+                    part.m = rows;
+                    run(isa, &part, 2);
+                    assert_memory_equal(part.c, one + 5 * n, (size_t)(part.m * n) * sizeof *c);
+                }
+                memcpy(c, start, bytes);
+                part = g;
+                part.n = n / 2, part.b = b + 3 * g.b_col, part.c = c + 3;
+                if (g.bias) part.bias = bias + 3;
+                run(isa, &part, 2);
+                for (int64_t i = 0; i < m; i++)
+                    assert_memory_equal(c + i * n + 3, one + i * n + 3, (size_t)part.n * sizeof *c);
+            }
+            free(a), free(b), free(bias), free(one), free(c), free(start);
+        }
+}
+
+static void same_bits(void **state)
+{
+    (void)state;
+    skip_under_sanitizers();
+    if (lvn_isa_best() > LVN_ISA_AVX2 && lvn_gemm_kernel(LVN_ISA_AVX2) == lvn_gemm_kernel(LVN_ISA_GENERIC))
+        skip(); /* AVX2 was left out of this build (LVN_ISAS) */
+    same_bits_of(false);
+    same_bits_of(true);
+}
+
+static int64_t scratch_of(int isa, int types, int64_t m, int64_t n, int64_t k)
+{
+    struct lvn_gemm g = {.m = m, .n = n, .k = k, .a_row = k, .a_col = 1, .b_row = n, .b_col = 1};
+    g.a_bf16 = types & A_BF16, g.b_bf16 = types & B_BF16, g.bf16 = types & ROUND;
+    return kernel_of(isa).scratch(&g);
+}
+
+/* What is planned for a product does for smaller ones, computed in whatever way. */
+static void scratch_grows(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {1, 7, 15, 16, 17, 100, 511, 512, 513, 3000};
+    enum { SIZES = sizeof sizes / sizeof *sizes };
+    for (int isa = 0; isa <= (int)lvn_isa_best(); isa++)
+        for (int types = 0; types < TYPES; types++)
+            for (int which = 0; which < SIZES * SIZES * SIZES; which++) {
+                const int m = which % SIZES, n = which / SIZES % SIZES, k = which / SIZES / SIZES;
+                const int64_t bytes = scratch_of(isa, types, sizes[m], sizes[n], sizes[k]);
+                assert_true(m == 0 || scratch_of(isa, types, sizes[m - 1], sizes[n], sizes[k]) <= bytes);
+                assert_true(n == 0 || scratch_of(isa, types, sizes[m], sizes[n - 1], sizes[k]) <= bytes);
+                assert_true(k == 0 || scratch_of(isa, types, sizes[m], sizes[n], sizes[k - 1]) <= bytes);
+            }
+}
+
+struct team {
+    const struct lvn_gemm *g;
+    char *scratch;
+    int64_t bytes; /* of it, for each thread */
+};
+
+static void task(void *argument, int thread, int n_threads)
+{
+    struct team *t = argument;
+    kernel_of(lvn_isa_best()).run(t->g, t->scratch + thread * t->bytes, thread, n_threads);
+}
+
+static void real_threads(void **state)
+{
+    (void)state;
+    int64_t m = 100, n = 300, k = 600;
+    float *a = numbers(1, m * k), *b = numbers(2, k * n), *one = numbers(3, m * n), *c = numbers(3, m * n);
+    struct lvn_gemm g = {.m = m, .n = n, .k = k, .a = a, .a_row = k, .a_col = 1, .b = b, .b_row = n, .b_col = 1};
+    g.c = one, g.c_row = n;
+    run(lvn_isa_best(), &g, 1);
+    for (int n_threads = 1; n_threads <= 8; n_threads *= 2) {
+        struct team t = {&g, aligned_alloc(64, (size_t)(kernel_of(lvn_isa_best()).scratch(&g) * n_threads)),
+                         kernel_of(lvn_isa_best()).scratch(&g)};
+        g.c = c;
+        poison(c, m * n);
+        lvn_team_run(n_threads, task, &t);
+        assert_memory_equal(c, one, (size_t)(m * n) * sizeof *c);
+        free(t.scratch);
+    }
+    free(a), free(b), free(one), free(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(odd_sizes), cmocka_unit_test(many_blocks),  cmocka_unit_test(half_operands),
+        cmocka_unit_test(same_bits), cmocka_unit_test(real_threads), cmocka_unit_test(scratch_grows),
+        cmocka_unit_test(tiles),     cmocka_unit_test(long_sums),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,100 @@
+/* test_opencl_devices.c - covers: src/backend/opencl/opencl_devices.c src/backend/backend.c
+ * src/backend/opencl/programs.c
+ *
+ * Which devices OpenCL has, over a made-up library (opencl_cards.h), and what they give out in one piece. */
+#include "unit/opencl_cards.h"
+
+/* The device of each number, 0 ends them. */
+static void expect(const uintptr_t *want)
+{
+    char own[8][128];
+    for (int i = 0, over = 0; !over; i++) {
+        struct lvn_opencl_device d;
+        lvn_opencl_find(&d, i);
+        assert_int_equal((uintptr_t)d.id, want[i]);
+        over = !want[i];
+        memcpy(own[i], d.own, sizeof d.own);
+        for (int k = 0; k < i; k++) assert_string_not_equal(own[i], own[k]);
+        assert_int_equal(held, d.part);
+        lvn_opencl_leave(&d);
+        assert_int_equal(held, 0);
+    }
+}
+#define EXPECT(...) expect((const uintptr_t[]){__VA_ARGS__, 0})
+
+static void a_tile_is_a_device(void **state)
+{
+    (void)state;
+    EXPECT(11, 12, 21, 22);
+    cuttable = false; /* the driver shows tiles, or the cards have one */
+    EXPECT(10, 20);
+}
+
+static void cards_stay_whole_where_that_is_asked_for(void **state)
+{
+    (void)state;
+    setenv("ZE_FLAT_DEVICE_HIERARCHY", "COMPOSITE", 1);
+    EXPECT(10, 20);
+    setenv("ZE_FLAT_DEVICE_HIERARCHY", "FLAT", 1);
+    EXPECT(11, 12, 21, 22);
+}
+
+static void a_processor_is_one_device_or_parts(void **state)
+{
+    (void)state;
+    has_gpus = false;
+    EXPECT(1);
+    setenv("LEVIN_OPENCL_PARTS", "3", 1);
+    EXPECT(2, 3, 4);
+    setenv("LEVIN_OPENCL_PARTS", "7", 1); /* more than it has units */
+    EXPECT(1);
+}
+
+static void a_platform_is_picked_by_name(void **state)
+{
+    (void)state;
+    setenv("LEVIN_OPENCL_PLATFORM", "Proc", 1);
+    EXPECT(1);
+    setenv("LEVIN_OPENCL_PLATFORM", "Abacus", 1);
+    struct lvn_opencl_device d;
+    assert_int_equal(lvn_opencl_find(&d, 0), 0);
+    assert_null(d.id);
+}
+
+/* Pieces beyond what a driver gives out by itself: cards are asked in the way that they want, and so are compilers,
+ * from then on; processors are not asked. */
+static void a_card_gives_out_large_pieces(void **state)
+{
+    const struct lvn_backend *backend = lvn_backend_find("opencl");
+    struct lvn_opencl_device d;
+    struct lvn_memory *m;
+    (void)state;
+    lvn_opencl_find(&d, 0);
+    d.base.backend = backend;
+    for (int64_t large = 0; large < 2; large++) {
+        assert_int_equal(backend->alloc(&m, &d.base, (4 + large) << 30), LVN_OK);
+        assert_int_equal(asked_with, CL_MEM_READ_WRITE | (large ? CL_MEM_ALLOW_UNRESTRICTED_SIZE_INTEL : 0));
+        const bool told = strstr(lvn_opencl_options(&d, ""), "-cl-intel-greater-than-4GB-buffer-required");
+        assert_int_equal(told, large);
+        backend->free(m);
+    }
+    lvn_opencl_leave(&d);
+    has_gpus = false;
+    lvn_opencl_find(&d, 0);
+    d.base.backend = backend;
+    assert_int_equal(backend->alloc(&m, &d.base, 5ll << 30), LVN_MEMORY);
+    assert_non_null(strstr(lvn_error_text(), "gives out at most 4.0 GiB in one piece, and 5.0 GiB are wanted"));
+    lvn_error_clear();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_tile_is_a_device, begin),
+        cmocka_unit_test_setup(cards_stay_whole_where_that_is_asked_for, begin),
+        cmocka_unit_test_setup(a_processor_is_one_device_or_parts, begin),
+        cmocka_unit_test_setup(a_platform_is_picked_by_name, begin),
+        cmocka_unit_test_setup(a_card_gives_out_large_pieces, begin),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,117 @@
+/* test_checkpoint_kill.c - covers: src/checkpoints/checkpoint_write.c src/checkpoints/checkpoint_directory.c
+ * src/checkpoints/checkpoint.c
+ *
+ * A writer that is killed, before each call that changes the disk and at random moments: every checkpoint that is
+ * there is whole, and the newest is no older than before. */
+#include "checkpoint_files.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+
+/* Every step-N is whole, not only the newest. */
+static void check_all(const char *dir)
+{
+    struct lvn_arena a;
+    lvn_arena_init(&a);
+    const char *const *names;
+    int n;
+    ASSERT_OK(lvn_dir_list(&a, dir, &names, &n));
+    for (int i = 0; i < n; i++) {
+        if (strncmp(names[i], "step-", 5) != 0) continue;
+        struct lvn_checkpoint c;
+        ASSERT_OK(lvn_checkpoint_open(&c, lvn_path_join(&a, dir, names[i])));
+        check_values(c.path, c.step);
+        lvn_checkpoint_close(&c);
+    }
+    lvn_arena_release(&a);
+}
+
+/* What is there after a kill, first as it lies, then cleaned; returns the newest step. */
+static int64_t check_after_kill(const char *dir)
+{
+    int skipped;
+    char text[1024];
+    check_all(dir);
+    ASSERT_OK(lvn_checkpoint_clean(dir));
+    check_all(dir);
+    assert_int_equal(hidden(dir), 0);
+    int64_t found = newest(dir, &skipped, text);
+    if (skipped) fail_msg("%s", text);
+    assert_int_equal(linked(dir, "last"), found);
+    assert_true(linked(dir, "best") > 0);
+    return found;
+}
+
+/* Killed before each single call that changes the disk: saving a new step and an old one over itself, and pruning. */
+static void killed_at_every_call(void **state)
+{
+    (void)state;
+    for (long k = 1;; k++) {
+        const char *dir = fresh();
+        ASSERT_OK(save(dir, 1, 2));
+        ASSERT_OK(save(dir, 2, 3));
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            lvn_files_fail_at(-k, false);
+            _exit(save(dir, 2, 3) != LVN_OK || save(dir, 3, 1) != LVN_OK || lvn_checkpoint_prune(dir, 0) != LVN_OK);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        int64_t found = check_after_kill(dir);
+        assert_true(found >= 2);
+        ASSERT_OK(lvn_tree_remove(dir));
+        if (WIFSIGNALED(status)) continue;
+        assert_int_equal(status, 0); /* it came to its end */
+        assert_int_equal(found, 3);
+        assert_true(k > 80);
+        break;
+    }
+}
+
+/* Saves and prunes until it is killed. */
+static void write_for_ever(const char *dir, int64_t from)
+{
+    for (int64_t step = from;; step++) {
+        /* Each fifth one is written twice, over itself. */
+        for (int twice = 0; twice < (step % 5 == 0 ? 2 : 1); twice++)
+            if (save(dir, step, (double)(step * 7 % 11)) != LVN_OK || lvn_checkpoint_prune(dir, 2) != LVN_OK) _exit(1);
+    }
+}
+
+static void killed_at_any_moment(void **state)
+{
+    (void)state;
+    const char *dir = fresh();
+    ASSERT_OK(save(dir, 1, 1));
+    int64_t step = 1;
+    uint32_t random = 12345;
+    struct timespec begun, now;
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    for (int round = 0; round < 40; round++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) write_for_ever(dir, step + 1);
+        random = random * 1664525u + 1013904223u;
+        usleep(random >> 8 & 0x7fff); /* up to 33 ms */
+        kill(child, SIGKILL);
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status)); /* it did not fail by itself */
+        int64_t found = check_after_kill(dir);
+        assert_true(found >= step);
+        step = found;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (round >= 15 && now.tv_sec - begun.tv_sec >= 2) break; /* a slow disk: fewer rounds */
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(killed_at_any_moment),
+        cmocka_unit_test(killed_at_every_call),
+    };
+    return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
+}

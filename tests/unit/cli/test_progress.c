@@ -1,0 +1,175 @@
+/* test_progress.c - covers: src/cli/progress.c
+ *
+ * The live line and the plain lines of a run. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* The program is no library: its two files are compiled in. */
+#include "cli/humanize.c"
+#include "cli/progress.c"
+
+static struct lvn_event step_event(void)
+{
+    return (struct lvn_event){.kind = LVN_EVENT_STEP,
+                              .name = "demo",
+                              .run_dir = "runs/demo",
+                              .unit = "tokens",
+                              .max_steps = 2000,
+                              .step = 150,
+                              .scalar = {{"loss", LVN_EVENT_STEP, LVN_BETTER_LOWER, .value = 2.34567},
+                                         {"lr", LVN_EVENT_STEP, LVN_BETTER_UNKNOWN, .value = 1e-3},
+                                         {"tokens_per_s", LVN_EVENT_STEP, LVN_BETTER_HIGHER, .value = 45678},
+                                         {"val_loss", LVN_EVENT_VALIDATION, LVN_BETTER_LOWER, .value = 2.5}},
+                              .n_scalars = 4,
+                              .utilisation = 0.81,
+                              .elapsed_s = 10,
+                              .eta_s = 3725,
+                              .memory_bytes = 60 << 20,
+                              .best_val_loss = 2.5,
+                              .start_val_loss = NAN};
+}
+enum { VAL_LOSS = 3 };
+
+static void fits_every_width(void **state)
+{
+    (void)state;
+    struct lvn_progress p = {.total = 2000, .rate = NAN};
+    struct lvn_event e = step_event();
+    char text[LVN_PROGRESS_TEXT];
+    lvn_progress_line(&p, &e, 0, text);
+    assert_string_equal(text,
+                        "step  150/2000  loss 2.3457  val 2.5000  lr 1.00e-03  45,678 tokens/s  81% of peak  60 MiB"
+                        "  ETA 1:02:05");
+    for (int columns = 1; columns < 130; columns++) {
+        int n = lvn_progress_line(&p, &e, columns, text);
+        assert_true(n <= columns && (int)strlen(text) == n);
+    }
+    lvn_progress_line(&p, &e, 60, text);
+    assert_string_equal(text, "step  150/2000  loss 2.3457  val 2.5000  45,678 tokens/s");
+    lvn_progress_line(&p, &e, 20, text);
+    assert_string_equal(text, "step  150/2000");
+    e.eta_s = e.scalar[VAL_LOSS].value = e.utilisation = NAN;
+    e.memory_bytes = 0;
+    p.total = 0;
+    lvn_progress_line(&p, &e, 0, text);
+    assert_string_equal(text, "step 150  loss 2.3457  lr 1.00e-03  45,678 tokens/s");
+}
+
+/* What the listener writes for these events; to be freed. */
+static char *written(bool live, const struct lvn_event *events, int n)
+{
+    char *text = calloc(1, 4096);
+    FILE *f = text ? fmemopen(text, 4095, "w") : NULL;
+    assert_non_null(f);
+    struct lvn_progress p = {.out = f, .live = live, .columns = 50, .every = 10, .drawn = -1, .rate = NAN};
+    for (int i = 0; i < n; i++) lvn_progress_handle(&p, &events[i]);
+    fclose(f);
+    return text;
+}
+
+static void plain_lines(void **state)
+{
+    (void)state;
+    struct lvn_event e[5];
+    for (int i = 0; i < 5; i++) e[i] = step_event();
+    e[0].step = 9;
+    e[1].step = 10;
+    e[2].step = 11;
+    e[3].kind = LVN_EVENT_VALIDATION;
+    e[3].best = 1;
+    e[4].kind = LVN_EVENT_NOTE;
+    e[4].text = "the disk is full";
+    char *text = written(false, e, 5);
+    assert_non_null(strstr(text, "step 10  loss"));
+    assert_null(strstr(text, "step 9 "));
+    assert_null(strstr(text, "step 11 "));
+    assert_non_null(strstr(text, "step 150: validation loss 2.5000, the best so far\n"));
+    assert_non_null(strstr(text, "warning: the disk is full\n"));
+    assert_null(strchr(text, '\r'));
+    assert_null(strchr(text, '\033'));
+    free(text);
+    e[0].kind = e[1].kind = LVN_EVENT_VALIDATION;
+    e[0].step = 0;
+    e[1].start_val_loss = 2.25;
+    text = written(false, e, 2);
+    assert_non_null(strstr(text, "before the first step: validation loss 2.5000\n"));
+    assert_non_null(strstr(text, "step 10: validation loss 2.5000, worse than 2.2500 before the first step\n"));
+    free(text);
+}
+
+static void live_line(void **state)
+{
+    (void)state;
+    struct lvn_event e[4];
+    for (int i = 0; i < 4; i++) e[i] = step_event();
+    e[0].step = 1;
+    e[1].step = 2;
+    e[1].elapsed_s = 10.05; /* too soon */
+    e[2].step = 3;
+    e[2].elapsed_s = 10.2;
+    e[3].kind = LVN_EVENT_END;
+    e[3].text = "all steps are done";
+    char *text = written(true, e, 4);
+    assert_non_null(strstr(text, "\rstep 1 "));
+    assert_null(strstr(text, "step 2 "));
+    assert_non_null(strstr(text, "\rstep 3 "));
+    assert_non_null(strstr(text, "\033[K"));
+    const char *end = strstr(text, "\r\033[Kall steps are done; ended at step"); /* the live line is gone */
+    assert_non_null(end);
+    assert_int_equal(end[strlen(end) - 1], '\n');
+    free(text);
+}
+
+/* A checkpoint is told when it is saved, some steps after the one that it holds. */
+static void live_line_does_not_go_back(void **state)
+{
+    (void)state;
+    struct lvn_event e[2] = {step_event(), step_event()};
+    e[1].kind = LVN_EVENT_CHECKPOINT;
+    e[1].step = 140;
+    e[1].elapsed_s = 20;
+    e[1].text = "runs/demo/checkpoints/step-140";
+    char *text = written(true, e, 2);
+    assert_non_null(strstr(text, "\rstep 150"));
+    assert_null(strstr(text, "140"));
+    free(text);
+    text = written(false, e, 2);
+    assert_non_null(strstr(text, "step 140: saved runs/demo/checkpoints/step-140\n"));
+    free(text);
+}
+
+/* Units are those of the task, and memory is that of a rank. */
+static void units(void **state)
+{
+    (void)state;
+    struct lvn_progress p = {.rate = NAN};
+    struct lvn_event e[2] = {step_event(), step_event()};
+    char text[LVN_PROGRESS_TEXT];
+    e[0].unit = "samples";
+    e[0].ranks = 4;
+    lvn_progress_line(&p, &e[0], 0, text);
+    assert_non_null(strstr(text, "45,678 samples/s"));
+    assert_non_null(strstr(text, "60 MiB a rank"));
+    e[1].kind = LVN_EVENT_START;
+    e[1].unit = "samples";
+    e[1].batch_size = 64;
+    e[1].block_size = 1;
+    char *all = written(false, &e[1], 1);
+    assert_non_null(strstr(all, "batch: 64 samples, as"));
+    free(all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fits_every_width),           cmocka_unit_test(plain_lines), cmocka_unit_test(live_line),
+        cmocka_unit_test(live_line_does_not_go_back), cmocka_unit_test(units),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

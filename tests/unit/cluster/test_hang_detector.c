@@ -1,0 +1,263 @@
+/* test_hang_detector.c - covers: src/cluster/rendezvous/hang_detector.c
+ *
+ * A run whose hearts all beat, and which does not go on: judged by tables and clocks of the test's own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cluster/rendezvous/hang_detector.h"
+
+enum { N = 4 };
+static const double LIMIT = 600;
+
+/* Ranks on a host each that are all heard of at `now` and have made a step. */
+static void begin(struct lvn_peer *p, double now)
+{
+    memset(p, 0, sizeof *p * N);
+    for (int i = 0; i < N; i++) {
+        p[i] =
+            (struct lvn_peer){.rank = i, .state = LVN_PEER_HERE, .seen = now, .moved = now, .step = 12, .passed = 40};
+        snprintf(p[i].host, sizeof p[i].host, "h%d", i + 1);
+    }
+}
+
+static void beat(struct lvn_peer *p, struct lvn_peer next, double now)
+{
+    struct lvn_peer before = *p;
+    p->step = next.step;
+    p->collective = next.collective;
+    p->collectives = next.collectives;
+    p->passed = next.passed;
+    p->worked = next.worked;
+    memcpy(p->place, next.place, sizeof p->place);
+    memcpy(p->work, next.work, sizeof p->work);
+    p->seen = now;
+    lvn_hang_detector_heard(p, &before, now);
+}
+
+/* The table at a time when all that are there have been heard of. */
+static struct lvn_peer *at(struct lvn_peer *p, double now)
+{
+    for (int i = 0; i < N; i++)
+        if (p[i].state == LVN_PEER_HERE) p[i].seen = now;
+    return p;
+}
+
+static void assert_text(struct lvn_peer *p, double now, const char *wanted)
+{
+    struct lvn_text t = {0};
+    lvn_hang_detector_text(at(p, now), N, LIMIT, &t);
+    assert_string_equal(lvn_text_string(&t), wanted);
+    lvn_text_release(&t);
+}
+
+/* Beats alone are no news; half of the limit, the limit. */
+static void nobody_moves(void **state)
+{
+    (void)state;
+    struct lvn_peer p[N];
+    begin(p, 1000);
+    for (double now = 1000.5; now < 1700; now += 0.5) {
+        for (int i = 0; i < N; i++) beat(&p[i], p[i], now);
+        enum lvn_hang_detector wanted = now < 1300 ? LVN_HANG_NOT : now < 1600 ? LVN_HANG_HALF : LVN_HANG_OVER;
+        assert_int_equal(lvn_hang_detector_judge(at(p, now), N, LIMIT), wanted);
+        assert_int_equal(lvn_hang_detector_judge(at(p, now), N, 0), LVN_HANG_NOT);
+    }
+}
+
+/* Who is not heard of may have moved. */
+static void one_is_silent(void **state)
+{
+    (void)state;
+    struct lvn_peer p[N];
+    begin(p, 1000);
+    at(p, 2000);
+    p[1].seen = 1299;
+    assert_int_equal(lvn_hang_detector_judge(p, N, LIMIT), LVN_HANG_NOT);
+    p[1].seen = 1301;
+    assert_int_equal(lvn_hang_detector_judge(p, N, LIMIT), LVN_HANG_HALF);
+    p[1].seen = 1601;
+    assert_int_equal(lvn_hang_detector_judge(p, N, LIMIT), LVN_HANG_OVER);
+}
+
+/* Whatever moves on one rank: the others wait for a reason. */
+static void one_moves(void **state)
+{
+    (void)state;
+    for (int what = 0; what < 6; what++) {
+        struct lvn_peer p[N];
+        begin(p, 0.5);
+        struct lvn_peer next = p[2];
+        if (what == 0) next.step++;
+        if (what == 1) next.collective = 1, next.collectives = 2;
+        if (what == 2) next.passed++;
+        if (what == 3) next.worked += 1 << 20; /* bytes of a save */
+        if (what == 4) snprintf(next.place, sizeof next.place, "an agreement");
+        if (what == 5) snprintf(next.work, sizeof next.work, "a validation");
+        beat(&p[2], next, 599);
+        assert_int_equal(lvn_hang_detector_judge(at(p, 898), N, LIMIT), LVN_HANG_NOT);
+        assert_int_equal(lvn_hang_detector_judge(at(p, 899), N, LIMIT), LVN_HANG_HALF);
+        assert_int_equal(lvn_hang_detector_judge(at(p, 1198), N, LIMIT), LVN_HANG_HALF);
+        assert_int_equal(lvn_hang_detector_judge(at(p, 1199), N, LIMIT), LVN_HANG_OVER);
+        p[2].state = LVN_PEER_DONE; /* the others may not have been heard of since */
+        assert_int_equal(lvn_hang_detector_judge(at(p, 898), N, LIMIT), LVN_HANG_NOT);
+        assert_int_equal(lvn_hang_detector_judge(at(p, 1199), N, LIMIT), LVN_HANG_OVER);
+    }
+}
+
+/* Steps of 100 s: 2,000 s may pass. The first steps that are heard of do not tell how long they take. */
+static void slow_steps(void **state)
+{
+    (void)state;
+    struct lvn_peer p[N];
+    begin(p, 1);
+    for (int i = 0; i < N; i++) p[i].step = 0;
+    for (int k = 0; k < 5; k++) {
+        assert_true(lvn_hang_detector_limit(p, N, LIMIT) == (k < 2 ? LIMIT : 2000));
+        struct lvn_peer next = p[0];
+        next.step = 30 + k;
+        beat(&p[0], next, 100 + 100.0 * k);
+    }
+    assert_int_equal(lvn_hang_detector_judge(at(p, 500 + 999), N, LIMIT), LVN_HANG_NOT);
+    assert_int_equal(lvn_hang_detector_judge(at(p, 500 + 1001), N, LIMIT), LVN_HANG_HALF);
+    assert_int_equal(lvn_hang_detector_judge(at(p, 500 + 2001), N, LIMIT), LVN_HANG_OVER);
+    assert_true(lvn_hang_detector_limit(p, N, 5000) == 5000);
+    assert_true(lvn_hang_detector_limit(p, N, 0) == 0);
+    for (int i = 0; i < N; i++) p[i].step = p[i].first_step;
+    assert_true(lvn_hang_detector_limit(p, N, 0.1) == 2);
+}
+
+static void reduce(struct lvn_peer *p, int k, int n, int passed)
+{
+    p->collective = k;
+    p->collectives = n;
+    p->passed = passed;
+}
+
+static void who_is_behind(void **state)
+{
+    (void)state;
+    struct lvn_peer p[N];
+    begin(p, 1);
+    reduce(&p[0], 2, 2, 41);
+    reduce(&p[1], 2, 2, 41);
+    reduce(&p[2], 1, 2, 40);
+    p[3].state = LVN_PEER_DONE;
+    assert_int_equal(lvn_hang_detector_behind(p, N), 2);
+    assert_text(p, 301,
+                "no rank has gone on for 5 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands "
+                "in reduction 1 of 2; the run ends in 5 min unless one goes on (trainer.stall_timeout)");
+    assert_text(
+        p, 601,
+        "no rank has gone on for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands "
+        "in reduction 1 of 2");
+    p[2].awaits = 2;
+    assert_text(
+        p, 601,
+        "no rank has gone on for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands "
+        "in reduction 1 of 2; what rank 1 on h2 has sent does not reach rank 2 on h3: see the link between them");
+    reduce(&p[1], 1, 2, 40);
+    assert_text(
+        p, 601,
+        "no rank has gone on for 10 min, since step 12: rank 0 on h1 waits in reduction 2 of 2; ranks 1,2 stand "
+        "in reduction 1 of 2; rank 2 on h3 waits for rank 1 on h2");
+    p[1].awaits = 1; /* packets from rank 0 are lost: it could send all it had to, and has gone on */
+    assert_text(
+        p, 601,
+        "no rank has gone on for 10 min, since step 12: rank 0 on h1 waits in reduction 2 of 2; ranks 1,2 stand "
+        "in reduction 1 of 2; what rank 0 on h1 has sent does not reach rank 1 on h2: see the link between them");
+    reduce(&p[1], 2, 2, 41);
+    p[1].awaits = 0;
+    p[2].awaits = 4; /* it has said goodbye */
+    assert_text(
+        p, 601,
+        "no rank has gone on for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands "
+        "in reduction 1 of 2");
+    /* not in a wait is before that wait */
+    begin(p, 1);
+    for (int i = 0; i < N; i++) snprintf(p[i].place, sizeof p[i].place, i == 1 ? "" : "a sum over ranks");
+    assert_int_equal(lvn_hang_detector_behind(p, N), 1);
+    assert_text(p, 601,
+                "no rank has gone on for 10 min, since step 12: ranks 0,2,3 wait in a sum over ranks; rank 1 on h2 "
+                "stands in its own part");
+    snprintf(p[1].work, sizeof p[1].work, "reading data");
+    for (int i = 0; i < N; i++) p[i].step = 0;
+    assert_text(p, 601,
+                "no rank has gone on for 10 min: ranks 0,2,3 wait in a sum over ranks; rank 1 on h2 stands in reading "
+                "data");
+    /* in the wait behind the same one */
+    begin(p, 1);
+    for (int i = 0; i < N; i++) reduce(&p[i], 1, 1, i == 3 ? 40 : 41);
+    p[3].step--;
+    snprintf(p[3].work, sizeof p[3].work, "a validation");
+    assert_int_equal(lvn_hang_detector_behind(p, N), 3);
+    assert_text(p, 601,
+                "no rank has gone on for 10 min, since step 11: ranks 0-2 wait in reduction 1 of 1 of step 13; rank 3 "
+                "on h4 stands in reduction 1 of 1 of step 12");
+}
+
+static void nobody_is_behind(void **state)
+{
+    (void)state;
+    struct lvn_peer p[N];
+    begin(p, 1);
+    for (int i = 0; i < N; i++) reduce(&p[i], 3, 5, 41);
+    assert_int_equal(lvn_hang_detector_behind(p, N), -1);
+    assert_text(
+        p, 601,
+        "no rank has gone on for 10 min, since step 12: ranks 0-3 wait in reduction 3 of 5, and none is behind: "
+        "see whether all of them reach each other");
+    /* a link between ranks 1 and 3: they wait for each other, and the others for them */
+    const int awaits[] = {2, 4, 2, 2};
+    int link[2] = {-1, -1};
+    assert_false(lvn_hang_detector_link(p, N, link));
+    for (int i = 0; i < N; i++) p[i].awaits = awaits[i];
+    assert_true(lvn_hang_detector_link(p, N, link));
+    assert_int_equal(link[0], 1);
+    assert_int_equal(link[1], 3);
+    assert_text(p, 601,
+                "no rank has gone on for 10 min, since step 12: ranks 0-3 wait in reduction 3 of 5; rank 1 on h2 and "
+                "rank 3 on h4 wait for each other: see the link between them");
+    begin(p, 1);
+    for (int i = 0; i < N; i++) snprintf(p[i].work, sizeof p[i].work, "a save");
+    assert_int_equal(lvn_hang_detector_behind(p, N), -1);
+    assert_text(p, 601, "no rank has gone on for 10 min, since step 12: ranks 0-3 stand in a save");
+    for (int i = 0; i < N; i++) p[i].state = LVN_PEER_DONE;
+    assert_int_equal(lvn_hang_detector_judge(at(p, 1e9), N, LIMIT), LVN_HANG_NOT);
+}
+
+/* Many places: the sentence stays short, and those behind are in it. */
+static void everybody_elsewhere(void **state)
+{
+    (void)state;
+    enum { MANY = 64 };
+    struct lvn_peer p[MANY] = {0};
+    struct lvn_text t = {0};
+    for (int i = 0; i < MANY; i++) {
+        p[i] = (struct lvn_peer){.rank = i, .state = LVN_PEER_HERE, .seen = 700, .moved = 1};
+        snprintf(p[i].host, sizeof p[i].host, "h%d", i);
+        reduce(&p[i], i + 1, MANY, i);
+    }
+    assert_int_equal(lvn_hang_detector_behind(p, MANY), 0);
+    lvn_hang_detector_text(p, MANY, LIMIT, &t);
+    assert_string_equal(
+        lvn_text_string(&t),
+        "no rank has gone on for 12 min: rank 63 on h63 waits in reduction 64 of 64; rank 62 on h62 waits in "
+        "reduction 63 of 64; rank 61 on h61 waits in reduction 62 of 64; ... ; rank 0 on h0 stands "
+        "in reduction 1 of 64");
+    lvn_text_release(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nobody_moves),        cmocka_unit_test(one_is_silent), cmocka_unit_test(one_moves),
+        cmocka_unit_test(slow_steps),          cmocka_unit_test(who_is_behind), cmocka_unit_test(nobody_is_behind),
+        cmocka_unit_test(everybody_elsewhere),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

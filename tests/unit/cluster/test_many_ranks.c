@@ -1,0 +1,323 @@
+/* test_many_ranks.c - covers: src/cluster/rendezvous/server.c src/cluster/rendezvous/wire.c
+ * src/cluster/rendezvous/endpoints.c src/cluster/rendezvous/member_thread.c src/cluster/rendezvous/membership.c
+ *
+ * Many ranks meet: what the server says to each of a crowd, and whether it takes all in while strangers knock, keep
+ * silent, send junk and too much.
+ *
+ *     test_many_ranks N     seconds until N simulated ranks have met; then the server's memory, share of a core and
+ * traffic
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "cluster/rendezvous/member_private.h"
+#include "cluster/rendezvous/server.h"
+#include "unit/cluster_clients.h"
+
+static const double LIMIT = 90;
+
+static struct lvn_server *serve(int size)
+{
+    struct lvn_server *s;
+    struct lvn_server_options o = {
+        .size = size, .listen = "127.0.0.1", .timeout = 30, .join_timeout = LIMIT, .outside = true};
+    assert_int_equal(lvn_server_start(&s, &o), LVN_OK);
+    return s;
+}
+
+static int port_of(const struct lvn_server *s)
+{
+    return (int)strtol(lvn_server_address(s), NULL, 10);
+}
+
+/* --- figures, for people --- */
+
+static double cpu_seconds(pid_t pid)
+{
+    char path[64], text[1024] = "";
+    unsigned long user = 0, system = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *f = fopen(path, "r");
+    if (f && fgets(text, sizeof text, f) && strrchr(text, ')'))
+        sscanf(strrchr(text, ')') + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system);
+    if (f) fclose(f);
+    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+static double peak_mb(pid_t pid)
+{
+    char path[64], line[256];
+    double kb = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f)) sscanf(line, "VmHWM: %lf", &kb);
+    if (f) fclose(f);
+    return kb / 1000;
+}
+
+static int measure(int n)
+{
+    enum { SECONDS = 10 };
+    int pipes[2];
+    char told[2000] = "";
+    struct crowd c;
+    if (pipe(pipes)) return 1;
+    const pid_t pid = fork();
+    if (!pid) { /* the server, and nothing else */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        struct lvn_server *s = serve(n);
+        dprintf(pipes[1], "%d %s", port_of(s), lvn_server_token(s));
+        for (;;) pause();
+    }
+    ssize_t got = read(pipes[0], told, sizeof told - 1);
+    char *token = strchr(told, ' ');
+    if (got <= 0 || !token) return 1;
+    crowd_init(&c, n, 16, (int)strtol(told, NULL, 10), token + 1);
+    double start = lvn_seconds();
+    bool met = crowd_meet(&c, 120);
+    double joined = lvn_seconds() - start, cpu = cpu_seconds(pid);
+    int64_t at_start = 0, later = 0, rows = 0;
+    for (int i = 0; i < n; i++) at_start += c.client[i].bytes;
+    start = lvn_seconds();
+    const double gap = lvn_member_heartbeat_interval(30, n);
+    for (int beat = 0; lvn_seconds() < start + SECONDS; beat++) { /* spread out, as theirs are */
+        for (int slice = 0; slice < 10; slice++) {
+            for (int i = slice; i < n; i += 10) client_beat(&c.client[i], 1 + beat);
+            for (double end = start + gap * (beat + 0.1 * (slice + 1)), left; (left = end - lvn_seconds()) > 0;)
+                usleep((useconds_t)(1e6 * left) + 1);
+        }
+        crowd_move(&c, 0);
+    }
+    cpu = (cpu_seconds(pid) - cpu) / (lvn_seconds() - start);
+    for (int i = 0; i < n; i++) later += c.client[i].bytes, rows += c.client[i].rows;
+    printf("%d ranks: %s in %.2f s, %.0f kB said at the start; then %.2f %% of a core, %.1f kB/s and %.0f rows/s said; "
+           "%.0f MB at most\n",
+           n, met ? "all met" : "NOT all met", joined, (double)at_start / 1e3, 100 * cpu,
+           (double)(later - at_start) / SECONDS / 1e3, (double)rows / SECONDS, peak_mb(pid));
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    crowd_free(&c);
+    return !met;
+}
+
+/* --- who comes --- */
+
+/* A launcher that starts nobody is found, too. */
+static void test_nobody(void **state)
+{
+    (void)state;
+    struct lvn_server *s;
+    const struct lvn_server_options o = {
+        .size = 300, .listen = "127.0.0.1", .timeout = 30, .join_timeout = 0.2, .outside = true};
+    assert_int_equal(lvn_server_start(&s, &o), LVN_OK);
+    struct pollfd p = {.fd = lvn_server_fd(s), .events = POLLIN};
+    assert_int_equal(poll(&p, 1, (int)(1000 * LIMIT)), 1);
+    assert_non_null(strstr(lvn_server_fault(s, NULL), "none of the 300 ranks has come"));
+    assert_false(lvn_server_fault_lasts(s));
+    lvn_server_stop(s, 0);
+}
+
+/* --- what is said --- */
+
+static void until_rows(struct crowd *c, int reader, int64_t rows)
+{
+    for (double end = lvn_seconds() + LIMIT; c->client[reader].rows < rows && lvn_seconds() < end;) crowd_move(c, 20);
+    assert_true(c->client[reader].rows >= rows);
+}
+
+/* A rank hears of its host and of the state of the others; rows go to a few, and only of those that were heard of. */
+static void test_words(void **state)
+{
+    (void)state;
+    enum { N = 400, EACH = 8, READERS = 4 };
+    struct lvn_server *s = serve(N);
+    struct crowd c;
+    crowd_init(&c, N, EACH, port_of(s), lvn_server_token(s));
+    assert_true(crowd_meet(&c, LIMIT));
+    for (int i = 0; i < N; i++) {
+        const bool reads = i < READERS || i == EACH; /* the lowest of another host */
+        assert_int_equal(c.client[i].groups, 2);
+        assert_int_equal(c.client[i].peers, EACH + 2 + (reads ? N : 0));
+    }
+    const int64_t said = c.client[N - 1].bytes;
+    for (int i = 0; i < 10; i++) client_beat(&c.client[i], 7);
+    until_rows(&c, 1, 10);
+    for (int i = 0; i < N; i++) client_beat(&c.client[i], 8);
+    until_rows(&c, 1, 10 + N);
+    until_rows(&c, EACH, 10 + N);
+    for (int i = 0; i < N; i++) {
+        const bool reads = i < READERS || i == EACH;
+        assert_int_equal(c.client[i].highest, reads ? N - 1 : 0);
+        assert_true(reads || c.client[i].rows <= 4); /* of rank 0 */
+    }
+    assert_true(c.client[N - 1].bytes < said + 400);
+    /* Rank 5 is gone: all hear that, whoever reads. */
+    lvn_wire_close(&c.client[5].wire);
+    c.client[5].wire = (struct lvn_wire){.fd = -1};
+    for (double end = lvn_seconds() + LIMIT; !c.client[N - 1].lost && lvn_seconds() < end;) crowd_move(&c, 20);
+    assert_true(c.client[N - 1].lost && c.client[N - 1].highest == 5);
+    assert_non_null(strstr(lvn_server_fault(s, NULL), "rank 5 on node0000"));
+    lvn_server_stop(s, 0);
+    crowd_free(&c);
+}
+
+/* Who comes to be the lowest is told of all ranks, of which it had heard nothing. */
+static void test_new_reader(void **state)
+{
+    (void)state;
+    enum { N = 12, EACH = 12 };
+    struct lvn_server *s = serve(N);
+    struct crowd c;
+    crowd_init(&c, N, EACH, port_of(s), lvn_server_token(s));
+    assert_true(crowd_meet(&c, LIMIT));
+    for (int i = 0; i < N; i++) client_beat(&c.client[i], 7);
+    until_rows(&c, 1, N);
+    assert_int_equal(c.client[5].highest, 0);
+    for (int i = 0; i < 5; i++) { /* all that read */
+        lvn_wire_close(&c.client[i].wire);
+        c.client[i].wire = (struct lvn_wire){.fd = -1};
+        c.client[i].welcomed = true;
+    }
+    for (double end = lvn_seconds() + LIMIT; !c.client[5].lost && lvn_seconds() < end;) crowd_move(&c, 20);
+    assert_true(c.client[5].lost && c.client[5].highest == N - 1);
+    assert_int_equal(c.client[6].highest, 4); /* what has become of those */
+    lvn_server_stop(s, 0);
+    crowd_free(&c);
+}
+
+/* --- strangers --- */
+
+enum { STRANGERS = 150 };
+
+/* Silent ones, half a hello, junk, a line without an end, the wrong token, and those that hang up. They come again. */
+static void attack(int port, int fd[STRANGERS], unsigned turn)
+{
+    static const char *const says[] = {"", "HELLO 123 4", "\x01\xff\x80\n\n\n", NULL, "HELLO wrong 3 200 17 there\n"};
+    static char endless[20000];
+    char drain[4096];
+    memset(endless, 'x', sizeof endless);
+    for (int i = 0; i < STRANGERS; i++) {
+        if (fd[i] < 0) {
+            fd[i] = knock(port);
+            continue;
+        }
+        const char *word = says[i % 5];
+        ssize_t n =
+            send(fd[i], word ? word : endless, word ? strlen(word) : sizeof endless, MSG_DONTWAIT | MSG_NOSIGNAL);
+        bool closed =
+            (n < 0 && errno != EAGAIN && errno != ENOTCONN) || recv(fd[i], drain, sizeof drain, MSG_DONTWAIT) == 0;
+        if (!closed && (turn + (unsigned)i) % 50) continue;
+        close(fd[i]);
+        fd[i] = -1;
+    }
+}
+
+static void test_attack(void **state)
+{
+    (void)state;
+    enum { N = 200 };
+    int fd[STRANGERS];
+    struct lvn_server *s = serve(N);
+    struct crowd c;
+    unsigned turn = 0;
+    for (int i = 0; i < STRANGERS; i++) fd[i] = -1;
+    crowd_init(&c, N, 8, port_of(s), lvn_server_token(s));
+    for (; turn < 20; turn++) attack(c.port, fd, turn); /* they are there first */
+    for (double end = lvn_seconds() + LIMIT; crowd_started(&c) < N && lvn_seconds() < end; turn++) {
+        attack(c.port, fd, turn);
+        crowd_move(&c, 5);
+        pthread_mutex_lock(&s->lock);
+        const int strangers = s->n_strangers, callers = s->n_callers;
+        pthread_mutex_unlock(&s->lock);
+        assert_true(strangers <= LVN_STRANGERS && callers <= N + LVN_STRANGERS);
+    }
+    assert_int_equal(crowd_started(&c), N);
+    for (int more = 0; more < 20; more++, turn++) { /* nor do they disturb what runs */
+        attack(c.port, fd, turn);
+        for (int i = 0; i < N; i++) client_beat(&c.client[i], (int64_t)more);
+        crowd_move(&c, 5);
+    }
+    assert_int_equal(lvn_server_phase(s), LVN_SERVER_RUNNING);
+    for (int i = 0; i < N; i++) {
+        lvn_message_add(&c.client[i].wire.out, LVN_MESSAGE_BYE);
+        assert_false(c.client[i].lost);
+    }
+    for (double end = lvn_seconds() + LIMIT; !c.client[0].ended && lvn_seconds() < end; turn++) {
+        attack(c.port, fd, turn);
+        crowd_move(&c, 5);
+    }
+    assert_true(c.client[0].ended);
+    lvn_server_stop(s, 0);
+    for (int i = 0; i < STRANGERS; i++)
+        if (fd[i] >= 0) close(fd[i]);
+    crowd_free(&c);
+}
+
+/* --- limits --- */
+
+static void test_files(void **state)
+{
+    (void)state;
+    const pid_t pid = fork();
+    int status;
+    if (!pid) {
+        struct rlimit r = {.rlim_cur = 64, .rlim_max = 1024};
+        if (setrlimit(RLIMIT_NOFILE, &r)) _exit(2);
+        if (lvn_allow_files(800, 800)) _exit(3);
+        if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur < 1000) _exit(4);
+        if (lvn_allow_files(900, 900) != LVN_IO) _exit(5);
+        _exit(strstr(lvn_error_text(), "1024 open files are fewer than the 1100 that 900 ranks need") ? 0 : 6);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void test_status_size(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    char path[] = "/tmp/levin-crowd-XXXXXX";
+    struct stat st;
+    struct lvn_peer *p = calloc(N, sizeof *p);
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && p);
+    for (int i = 0; i < N; i++) {
+        p[i] = (struct lvn_peer){.rank = i,
+                                 .state = LVN_PEER_HERE,
+                                 .pid = 1234567,
+                                 .step = 123456,
+                                 .memory = (int64_t)100 << 30,
+                                 .collective = 7,
+                                 .collectives = 12,
+                                 .tokens_per_s = 12345.678,
+                                 .compute_s = 0.12345678,
+                                 .seen = lvn_seconds()};
+        snprintf(p[i].host, sizeof p[i].host, "node%04d.cluster.example.org", i / 16);
+        snprintf(p[i].place, sizeof p[i].place, "sum of a bucket");
+    }
+    lvn_status_write(path, p, N, "running", "");
+    assert_int_equal(stat(path, &st), 0);
+    assert_in_range(st.st_size, N * 100, 300000);
+    close(fd);
+    unlink(path);
+    free(p);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) return measure((int)strtol(argv[1], NULL, 10));
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_files),      cmocka_unit_test(test_status_size),
+                                       cmocka_unit_test(test_nobody),     cmocka_unit_test(test_words),
+                                       cmocka_unit_test(test_new_reader), cmocka_unit_test(test_attack)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

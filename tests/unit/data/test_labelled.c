@@ -1,0 +1,361 @@
+/* test_labelled.c - covers: src/data/table.c src/data/dataset.c src/data/mask.c src/data/clean.c
+ *
+ * Tables, cleaning, labelled texts and masks. */
+#include "io_test.h"
+
+#include <math.h>
+
+#include "base/arena.h"
+#include "base/random.h"
+#include "data/clean.h"
+#include "data/dataset.h"
+#include "data/table.h"
+
+/* --- tables --- */
+
+static const char *put(const char *name, const char *text)
+{
+    test_put(name, text, (int64_t)strlen(text));
+    return test_path(name);
+}
+
+/* All rows as "text|label;" or "!SENTENCE;", the path left out. */
+static bool next(struct lvn_table *t, struct lvn_table_row *row)
+{
+    bool more;
+    ASSERT_OK(lvn_table_next(t, row, &more));
+    return more;
+}
+
+static void assert_rows(const char *name, const char *file, const char *want)
+{
+    struct lvn_table t;
+    struct lvn_table_row row;
+    struct lvn_text got = {0};
+    char path[512];
+    snprintf(path, sizeof path, "%s", put(name, file));
+    ASSERT_OK(lvn_table_open(&t, path));
+    ASSERT_OK(lvn_table_column(&t, "document|text", true));
+    ASSERT_OK(lvn_table_column(&t, "label", true));
+    while (next(&t, &row)) {
+        if (*row.bad)
+            lvn_text_printf(&got, "!%s;", row.bad + strlen(path) + 1);
+        else
+            lvn_text_printf(&got, "%.*s|%.*s;", (int)row.cell[0].n, row.cell[0].p, (int)row.cell[1].n, row.cell[1].p);
+    }
+    assert_string_equal(lvn_text_string(&got), want);
+    lvn_text_release(&got);
+    lvn_table_close(&t);
+}
+
+static void tables(void **state)
+{
+    (void)state;
+    assert_rows("a.tsv", "id\tdocument\tlabel\n1\ta \"b\t0\n2\t\t1\r\n\n3\tx\n4\ta\tb\tc\n5\tend\t1",
+                "a \"b|0;|1;!5: 2 columns; the first line has 3;!6: 4 columns; the first line has 3;end|1;");
+    assert_rows("b.csv", "\xef\xbb\xbflabel,text\n0,\"a, \"\"b\"\"\nnext\"\n1,plain\n2,\"open\n3,rest\n",
+                "a, \"b\"\nnext|0;plain|1;!5: a quotation mark is never closed;rest|3;");
+    assert_rows("c.jsonl",
+                "{\"text\": \"a\\tb\", \"label\": 1}\n{\"text\": \"a\"}\n[1]\n{\"text\": 1.5, \"label\": 0}\n",
+                "a\tb|1;!2: there is no 'label';!3: no JSON object;!4: 'text' is neither text nor a whole number;");
+    assert_rows("d.tsv", "text\tlabel\na\xff\t1\nb\t0\n", "!2: byte 2 is not UTF-8;b|0;");
+    struct lvn_table t;
+    ASSERT_OK(lvn_table_open(&t, put("e.tsv", "words\tclass\na\t1\n")));
+    ASSERT_FAILS(FORMAT, "has no column 'document' or 'text'; its columns are words, class",
+                 lvn_table_column(&t, "document|text", true));
+    lvn_table_close(&t);
+    ASSERT_OK(lvn_table_open(&t, put("f.jsonl", "{\"words\": 1, \"class\": 2}\n")));
+    ASSERT_FAILS(FORMAT, "has no column 'text'; its columns are words, class", lvn_table_column(&t, "text", true));
+    lvn_table_close(&t);
+    ASSERT_OK(lvn_table_open(&t, put("g.jsonl", "[{\"text\": \"a\"},\n{\"text\": \"b\"}]\n")));
+    ASSERT_FAILS(FORMAT, "no line is a JSON object; each is a row", lvn_table_column(&t, "text", true));
+    lvn_table_close(&t);
+    /* what the header may hold */
+    ASSERT_FAILS(FORMAT, "t.tsv:1: byte 6 is not UTF-8", lvn_table_open(&t, put("t.tsv", "label\xff\ttext\n1\ta\n")));
+    lvn_table_close(&t);
+    ASSERT_FAILS(FORMAT, "zero.tsv:1: a zero byte", lvn_table_over(&t, "zero.tsv", "la\0bel\ttext\n1\ta\n", 17));
+    lvn_table_close(&t);
+    ASSERT_OK(lvn_table_open(&t, put("twice.csv", "text,text,label\na,b,1\n")));
+    ASSERT_FAILS(FORMAT, "2 columns have the name 'text'", lvn_table_column(&t, "document|text", true));
+    lvn_table_close(&t);
+    ASSERT_OK(lvn_table_open(&t, put("long.jsonl", "{\"text\": 1}\n")));
+    ASSERT_FAILS(ARG, "a column's name has at most 63 bytes",
+                 lvn_table_column(&t, "a2345678901234567890123456789012345678901234567890123456789012345", true));
+    lvn_table_close(&t);
+    /* lines before the first object are bad rows, and do not hide its columns */
+    struct lvn_table_row row;
+    ASSERT_OK(lvn_table_open(&t, put("late.jsonl", "\n{\"text\n[1]\n{\"text\": \"a\"}\n")));
+    ASSERT_OK(lvn_table_column(&t, "document|text", true));
+    for (int line = 2; line <= 3; line++) {
+        assert_true(next(&t, &row));
+        assert_int_equal(row.line, line);
+        assert_non_null(strstr(row.bad, "no JSON object"));
+    }
+    assert_true(next(&t, &row));
+    assert_string_equal(row.bad, "");
+    assert_memory_equal(row.cell[0].p, "a", 2);
+    lvn_table_close(&t);
+    /* more of the same file: lines go on being counted */
+    ASSERT_OK(lvn_table_over(&t, "part.tsv", "text\na\n", 7));
+    ASSERT_OK(lvn_table_column(&t, "text", true));
+    assert_true(next(&t, &row));
+    assert_false(next(&t, &row));
+    lvn_table_more(&t, "b\nc\td\n", 6);
+    assert_true(next(&t, &row) && row.line == 3 && !*row.bad && *row.cell[0].p == 'b');
+    assert_true(next(&t, &row));
+    assert_string_equal(row.bad, "part.tsv:4: 2 columns; the first line has 1");
+    lvn_table_close(&t);
+    ASSERT_FAILS(UNSUPPORTED, "to_csv", lvn_table_open(&t, put("f.parquet", "PAR1")));
+    lvn_table_close(&t);
+}
+
+/* --- cleaning: what the two regular expressions and the shortening of repeats give in Python --- */
+
+static void cleaning(void **state)
+{
+    static const char *const rows[][2] = {
+        {"  plain  text\n", "plain text"},
+        {"\xec\x95\x84\xec\x95\x84\xec\x95\x84\xec\x95\x84 good!!!!", "\xec\x95\x84\xec\x95\x84 good!!!!"},
+        {"\xe3\x85\x8b\xe3\x85\x8b\xe3\x85\x8b\xe3\x85\x8b", "\xe3\x85\x8b\xe3\x85\x8b"},
+        {"a\xc3\xa9\xc3\xa8z", "a z"}, /* a run of what is not kept is one blank */
+        {"\xc3\xa9", ""},              /* nothing is left */
+        {"\xf0\x9f\x98\x80\xf0\x9f\x98\x80\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80\xf0\x9f\x98\x80\xf0\x9f\x98\x80"},
+        {"see http://www.example.com/a?b=c now", "see now"},
+        {"x https://example.com.", "x"},
+        {"http://localhost stays", "http://localhost stays"},         /* no dot */
+        {"https://a.museums b", "https://a.museums b"},               /* an ending of seven letters */
+        {"https://a.b.museums b", "b"},                               /* the last dot that will do, and a path */
+        {"https://a.kr\xea\xb0\x80 b", "https://a.kr\xea\xb0\x80 b"}, /* the word goes on */
+        {"__ ___ 1000", "__ __ 100"},
+        {"\xef\xbc\x85 \xef\xbd\x9e \xc2\xb7 \xe2\x88\xbc", "\xef\xbc\x85 \xc2\xb7 \xe2\x88\xbc"},
+    };
+    struct lvn_text out = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        lvn_clean_nsmc(rows[i][0], (int64_t)strlen(rows[i][0]), &out);
+        assert_string_equal(lvn_text_string(&out), rows[i][1]);
+    }
+    lvn_text_release(&out);
+}
+
+/* --- the data set --- */
+
+static const char vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n##c\nd\n";
+enum { CLS = 2, SEP, MASK, A, B, XC, D };
+
+static struct lvn_data_options options(const char *name, const char *file)
+{
+    static char path[512], dir[512];
+    put("vocab.txt", vocabulary);
+    snprintf(path, sizeof path, "%s", put(name, file));
+    snprintf(dir, sizeof dir, "%s", test_path("vocab.txt"));
+    return (struct lvn_data_options){
+        .kind = "labelled", .path = path, .tokenizer_path = dir, .block_size = 8, .evaluates = true};
+}
+
+/* Sample i of all of it. */
+static void assert_sample(const struct lvn_dataset *d, int64_t i, int64_t T, const int32_t *ids, const int32_t *types,
+                          int32_t length, int32_t label)
+{
+    int32_t got[2][16], n, of;
+    ASSERT_OK(
+        lvn_dataset_sample(d, LVN_SPLIT_ALL, i, (struct lvn_draw){.length = T}, (void *[]){got[0], got[1], &n, &of}));
+    assert_memory_equal(got[0], ids, sizeof *ids * (size_t)T);
+    assert_memory_equal(got[1], types, sizeof *types * (size_t)T);
+    assert_int_equal(n, length);
+    assert_int_equal(of, label);
+}
+
+static void samples(void **state)
+{
+    struct lvn_dataset *d;
+    struct lvn_data_options o =
+        options("a.tsv", "text\tmore\tlabel\na b\td\t0\nac\ta b d\t2\na b a b a b\td d d d\t1\n");
+    (void)state;
+    ASSERT_OK(lvn_dataset_open(&d, &o));
+    assert_int_equal(d->vocab_size, 9);
+    assert_int_equal(d->fields.field[3].below, 3);
+    assert_sample(d, 0, 6, (int32_t[]){CLS, A, B, SEP, 0, 0}, (int32_t[6]){0}, 4, 0);
+    assert_sample(d, 1, 5, (int32_t[]){CLS, A, XC, SEP, 0}, (int32_t[5]){0}, 4, 2);
+    assert_sample(d, 2, 8, (int32_t[]){CLS, A, B, A, B, A, B, SEP}, (int32_t[8]){0}, 8, 1);
+    lvn_dataset_close(d);
+    o.pair_column = "more";
+    ASSERT_OK(lvn_dataset_open(&d, &o));
+    assert_sample(d, 0, 8, (int32_t[]){CLS, A, B, SEP, D, SEP, 0, 0}, (int32_t[]){0, 0, 0, 0, 1, 1, 0, 0}, 6, 0);
+    assert_sample(d, 1, 8, (int32_t[]){CLS, A, XC, SEP, A, B, D, SEP}, (int32_t[]){0, 0, 0, 0, 1, 1, 1, 1}, 8, 2);
+    /* the longer one loses first, then both */
+    assert_sample(d, 2, 8, (int32_t[]){CLS, A, B, A, SEP, D, D, SEP}, (int32_t[]){0, 0, 0, 0, 0, 1, 1, 1}, 8, 1);
+    lvn_dataset_close(d);
+}
+
+static void bad_rows(void **state)
+{
+    struct lvn_dataset *d;
+    struct lvn_data_options o = options("a.tsv", "text\tlabel\na\t0\nb\tgood\n\t1\nd\t-1\na\t7\nd\t1\n");
+    (void)state;
+    ASSERT_FAILS(FORMAT, "a.tsv:3: the label is 'good'; a whole number from 0 on is wanted; correct it, or skip",
+                 lvn_dataset_open(&d, &o));
+    o.skip_bad_rows = true;
+    ASSERT_OK(lvn_dataset_open(&d, &o));
+    assert_int_equal(d->skipped, 3);
+    assert_int_equal(lvn_dataset_samples(d, LVN_SPLIT_ALL), 3);
+    assert_int_equal(d->fields.field[3].below, 8);
+    lvn_dataset_close(d);
+    o.classes = 2;
+    ASSERT_OK(lvn_dataset_open(&d, &o));
+    assert_int_equal(d->skipped, 4);
+    lvn_dataset_close(d);
+    o.skip_bad_rows = false;
+    o = options("b.tsv", "text\tlabel\na\t7\n");
+    o.classes = 2;
+    ASSERT_FAILS(FORMAT, "b.tsv:2: the label is 7; the model knows 0 to 1", lvn_dataset_open(&d, &o));
+    o.tokenizer_path = "";
+    ASSERT_FAILS(ARG, "there is no tokenizer: give data.tokenizer", lvn_dataset_open(&d, &o));
+    o = options("c.txt", "a\n");
+    ASSERT_FAILS(FORMAT, "is no table", lvn_dataset_open(&d, &o));
+    put("none.txt", "[UNK]\na\n");
+    o = options("b.tsv", "text\tlabel\na\t0\n");
+    put("vocab.txt", "[UNK]\na\n");
+    ASSERT_FAILS(FORMAT, "has no token [CLS]", lvn_dataset_open(&d, &o));
+}
+
+/* The parts of one file: each row in one of them, whichever the seed chooses. */
+static void parts(void **state)
+{
+    struct lvn_text file = {0};
+    struct lvn_dataset *d;
+    int seen[100] = {0};
+    (void)state;
+    lvn_text_add(&file, "text\tlabel\n");
+    for (int i = 0; i < 100; i++) lvn_text_printf(&file, "a\t%d\n", i);
+    struct lvn_data_options o = options("a.tsv", lvn_text_string(&file));
+    o.val_fraction = 0.2;
+    ASSERT_OK(lvn_dataset_open(&d, &o));
+    assert_int_equal(lvn_dataset_samples(d, LVN_SPLIT_TRAIN), 80);
+    assert_int_equal(lvn_dataset_samples(d, LVN_SPLIT_VAL), 20);
+    for (int split = 0; split < 2; split++)
+        for (int64_t i = 0; i < lvn_dataset_samples(d, (enum lvn_split_id)split); i++) {
+            int32_t ids[8], types[8], n, label;
+            ASSERT_OK(lvn_dataset_sample(d, (enum lvn_split_id)split, i, (struct lvn_draw){.length = 8},
+                                         (void *[]){ids, types, &n, &label}));
+            seen[label]++;
+        }
+    for (int i = 0; i < 100; i++) assert_int_equal(seen[i], 1);
+    lvn_dataset_close(d);
+    lvn_text_release(&file);
+}
+
+/* --- masks --- */
+
+static void masks(void **state)
+{
+    enum { N = 20000 };
+    static int32_t ids[N], before[N], labels[N], again[N], other[N];
+    struct lvn_tokenizer *t;
+    struct lvn_mask m;
+    int chosen = 0, hidden = 0, same = 0, alike = 0, halves = 0;
+    (void)state;
+    put("vocab.txt", vocabulary);
+    ASSERT_OK(lvn_tokenizer_open(&t, test_path("vocab.txt")));
+    ASSERT_OK(lvn_mask_init(&m, t, 0.15, false, 5));
+    for (int i = 0; i < N; i++) before[i] = i % 100 == 0 ? CLS : i % 2 ? A : XC;
+    memcpy(ids, before, sizeof ids);
+    memcpy(again, before, sizeof again);
+    lvn_mask_sample(&m, 3, 7, N, ids, labels);
+    lvn_mask_sample(&m, 3, 7, N, again, other);
+    assert_memory_equal(ids, again, sizeof ids);
+    assert_memory_equal(labels, other, sizeof labels);
+    for (int i = 0; i < N; i++) {
+        if (labels[i] < 0) assert_int_equal(ids[i], before[i]);
+        if (labels[i] < 0) continue;
+        assert_int_equal(labels[i], before[i]);
+        assert_int_not_equal(before[i], CLS);
+        chosen++;
+        hidden += ids[i] == MASK;
+        same += ids[i] == before[i];
+    }
+    /* within five standard deviations; one in nine of the random tokens is [MASK], one the same */
+    assert_true(fabs(chosen / (0.99 * N) - 0.15) < 5 * sqrt(0.15 * 0.85 / N));
+    assert_true(fabs((double)hidden / chosen - (0.8 + 0.1 / 9)) < 5 * sqrt(0.16 / chosen));
+    assert_true(fabs((double)same / chosen - (0.1 + 0.1 / 9)) < 5 * sqrt(0.1 / chosen));
+    memcpy(again, before, sizeof again);
+    lvn_mask_sample(&m, 4, 7, N, again, other); /* another epoch, another choice */
+    for (int i = 0; i < N; i++) alike += labels[i] >= 0 && other[i] >= 0;
+    assert_true(alike < chosen / 3);
+    lvn_tokenizer_close(t);
+    static const char *const marked[] = {"vocab.txt", "marked.json",
+                                         "bare.json"}; /* whole words: pieces begin with ##, with @, with nothing */
+    static const char json[] =
+        "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"[PAD]\":0,\"[UNK]\":1,\"[CLS]\":2,\"[SEP]\":3,"
+        "\"[MASK]\":4,\"a\":5,\"b\":6,\"@c\":7,\"d\":8},\"continuing_subword_prefix\":\"%s\"}}";
+    char text[sizeof json];
+    for (int k = 0; k < 3; k++) {
+        snprintf(text, sizeof text, json, k == 1 ? "@" : "");
+        if (k) put(marked[k], text);
+        ASSERT_OK(lvn_tokenizer_open(&t, test_path(marked[k])));
+        if (k == 2)
+            ASSERT_FAILS(ARG, "task.whole_words wants pieces of WordPiece with a mark",
+                         lvn_mask_init(&m, t, 0.15, true, 5));
+        else
+            ASSERT_OK(lvn_mask_init(&m, t, 0.15, true, 5));
+        memcpy(ids, before, sizeof ids);
+        if (k < 2) lvn_mask_sample(&m, 3, 7, N, ids, labels);
+        for (int i = 1; i + 1 < N && k < 2; i += 2)
+            if (before[i + 1] == XC) halves += (labels[i] < 0) != (labels[i + 1] < 0);
+        assert_int_equal(halves, 0);
+        lvn_tokenizer_close(t);
+    }
+}
+
+/* A row that there is no memory for is not a bad one. */
+static void memory_that_runs_out(void **state)
+{
+    (void)state;
+    static const char *const files[][2] = {
+        {"m.tsv", "text\tlabel\na b\t0\nc\t1\n"},
+        {"m.csv", "text,label\na b,0\n\"c\",1\n"},
+        {"m.jsonl", "{\"text\": \"a b\", \"label\": 0}\n{\"text\": \"c\", \"label\": 1}\n"},
+    };
+    for (int i = 0; i < 3; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s", put(files[i][0], files[i][1]));
+        for (long k = 1;; k++) {
+            struct lvn_table t;
+            struct lvn_table_row row;
+            bool more = true;
+            int rows = 0;
+            lvn_alloc_fail_at(k);
+            enum lvn_status status = lvn_table_open(&t, path);
+            if (status == LVN_OK) status = lvn_table_column(&t, "document|text", true);
+            if (status == LVN_OK) status = lvn_table_column(&t, "label", true);
+            while (status == LVN_OK && more) {
+                status = lvn_table_next(&t, &row, &more);
+                if (status != LVN_OK || !more) continue;
+                assert_string_equal(row.bad, "");
+                rows++;
+            }
+            lvn_alloc_fail_at(0);
+            lvn_table_close(&t);
+            if (status == LVN_OK) {
+                assert_int_equal(rows, 2);
+                assert_true(k > 2);
+                break;
+            }
+            assert_int_equal(status, LVN_MEMORY);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tables),
+        cmocka_unit_test(cleaning),
+        cmocka_unit_test(samples),
+        cmocka_unit_test(bad_rows),
+        cmocka_unit_test(parts),
+        cmocka_unit_test(masks),
+        cmocka_unit_test(memory_that_runs_out),
+    };
+    return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
+}

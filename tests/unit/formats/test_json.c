@@ -1,0 +1,230 @@
+/* test_json.c - covers: src/formats/json.c
+ *
+ * What the JSON reader refuses, members of objects, and that writing is stable. */
+#include "io_test.h"
+
+#include "base/arena.h"
+#include "formats/json.h"
+
+static enum lvn_status parse(const char *text)
+{
+    json_t *value;
+    enum lvn_status status = lvn_json_parse("x.json", text, (int64_t)strlen(text), &value);
+    json_decref(value);
+    return status;
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    ASSERT_OK(parse("\xef\xbb\xbf{\"a\": 1}")); /* an editor's mark */
+    ASSERT_FAILS(FORMAT, "x.json:1: ", parse("\xef\xbb\xbf\xef\xbb\xbf{}"));
+    ASSERT_FAILS(FORMAT, "x.json:2: ", parse("{\n\"a\": 1,}"));
+    ASSERT_FAILS(FORMAT, "duplicate object key", parse("{\"a\": 1,\n \"a\": 2}"));
+    ASSERT_FAILS(FORMAT, "x.json:1: ", parse(""));
+    ASSERT_FAILS(FORMAT, "x.json:1: ", parse("{} {}"));
+    ASSERT_FAILS(FORMAT, "unable to decode byte 0xff", parse("{\"a\": \"\xff\"}"));
+    ASSERT_FAILS(FORMAT, "x.json:1: ", parse("{\"a\": \"\\ud800\"}"));
+    ASSERT_FAILS(FORMAT, "x.json:1: ", parse("{\"a\": 99999999999999999999}"));
+    ASSERT_FAILS(FORMAT, "x.json:1: ", parse("{\"a\": 1e999}"));
+    ASSERT_FAILS(FORMAT, "x.json:1: ", parse("{\"a\": NaN}"));
+    char deep[200];
+    memset(deep, '[', 100);
+    memset(deep + 100, ']', 99);
+    deep[199] = '\0';
+    ASSERT_FAILS(FORMAT, "more than 64 levels", parse(deep));
+    json_t *value;
+    ASSERT_FAILS(IO, "No such file", lvn_json_read(test_path("none.json"), &value));
+    assert_null(value);
+}
+
+static void brackets_in_strings(void **state)
+{
+    (void)state;
+    char text[300] = "{\"a\": \"";
+    memset(text + 7, '[', 200);
+    strcpy(text + 207, "\\\"[[\"}");
+    ASSERT_OK(parse(text));
+}
+
+static void members(void **state)
+{
+    (void)state;
+    json_t *o;
+    const char *text = "{\"i\": 12, \"r\": 1.5, \"w\": 8.0, \"b\": true, \"s\": \"x\", \"n\": null}";
+    ASSERT_OK(lvn_json_parse("c.json", text, (int64_t)strlen(text), &o));
+    int64_t i = -1;
+    double r = -1;
+    bool b = false;
+    const char *s = "kept";
+    ASSERT_OK(lvn_json_int("c.json", o, "i", true, 1, 12, &i));
+    assert_int_equal(i, 12);
+    ASSERT_OK(lvn_json_int("c.json", o, "w", true, 1, 12, &i));
+    assert_int_equal(i, 8);
+    ASSERT_FAILS(FORMAT, "c.json: 'i' is 12, expected a number from 1 to 11",
+                 lvn_json_int("c.json", o, "i", true, 1, 11, &i));
+    ASSERT_FAILS(FORMAT, "'r' must be a whole number", lvn_json_int("c.json", o, "r", true, 1, 12, &i));
+    ASSERT_FAILS(FORMAT, "'q' is missing", lvn_json_int("c.json", o, "q", true, 1, 12, &i));
+    ASSERT_FAILS(FORMAT, "'n' is missing", lvn_json_string("c.json", o, "n", true, &s));
+    ASSERT_OK(lvn_json_string("c.json", o, "n", false, &s));
+    assert_string_equal(s, "kept");
+    ASSERT_OK(lvn_json_string("c.json", o, "s", true, &s));
+    assert_string_equal(s, "x");
+    ASSERT_OK(lvn_json_real("c.json", o, "i", true, &r));
+    assert_true(r == 12);
+    ASSERT_FAILS(FORMAT, "'s' must be a number, found a string", lvn_json_real("c.json", o, "s", true, &r));
+    ASSERT_OK(lvn_json_bool("c.json", o, "b", true, &b));
+    assert_true(b);
+    ASSERT_FAILS(FORMAT, "'i' must be true or false", lvn_json_bool("c.json", o, "i", true, &b));
+    json_decref(o);
+}
+
+static void one_number_or_a_list(void **state)
+{
+    (void)state;
+    json_t *o;
+    const char *text =
+        "{\"one\": 7, \"two\": [8, 9.0], \"none\": [], \"null\": null, \"word\": \"x\", \"mixed\": [1, null]}";
+    int64_t *list;
+    int n;
+    ASSERT_OK(lvn_json_parse("c.json", text, (int64_t)strlen(text), &o));
+    ASSERT_OK(lvn_json_ints("c.json", o, "one", 0, 9, &list, &n));
+    assert_true(n == 1 && list[0] == 7);
+    free(list);
+    ASSERT_OK(lvn_json_ints("c.json", o, "two", 0, 9, &list, &n));
+    assert_true(n == 2 && list[0] == 8 && list[1] == 9);
+    free(list);
+    for (int i = 0; i < 3; i++) {
+        ASSERT_OK(lvn_json_ints("c.json", o, ((const char *[]){"none", "null", "missing"})[i], 0, 9, &list, &n));
+        assert_true(n == 0 && !list);
+    }
+    ASSERT_FAILS(FORMAT, "'word' must be a whole number or a list of them, found a string",
+                 lvn_json_ints("c.json", o, "word", 0, 9, &list, &n));
+    ASSERT_FAILS(FORMAT, "'mixed' must be a whole number or a list of them, found null",
+                 lvn_json_ints("c.json", o, "mixed", 0, 9, &list, &n));
+    ASSERT_FAILS(FORMAT, "'two' is 9, expected a number from 0 to 8",
+                 lvn_json_ints("c.json", o, "two", 0, 8, &list, &n));
+    assert_true(n == 0 && !list);
+    json_decref(o);
+}
+
+static void writes(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\n  \"lr\": 0.1,\n  \"betas\": [0.9, 0.99],\n  \"n\": -3,\n  \"x\": 1e-08,\n  \"one\": 1.0,\n"
+        "  \"s\": \"a\\\"\\\\\\n\\u0001\xc3\xa9\",\n  \"o\": {},\n  \"l\": [\n    {\n      \"k\": null\n    },\n"
+        "    []\n  ],\n  \"t\": true\n}\n";
+    json_t *value, *again;
+    ASSERT_OK(lvn_json_parse("x", text, (int64_t)strlen(text), &value));
+    ASSERT_OK(lvn_json_write(test_path("out.json"), lvn_json_begin(), value));
+    char *back;
+    int64_t bytes;
+    ASSERT_OK(lvn_file_read(test_path("out.json"), 0, &back, &bytes));
+    assert_string_equal(back, text);
+    free(back);
+    struct lvn_text line = {0};
+    lvn_json_add(&line, lvn_json_begin(), value, 0);
+    assert_null(strchr(lvn_text_string(&line), '\n'));
+    ASSERT_OK(lvn_json_parse("line", line.p, line.n, &again));
+    assert_true(json_equal(value, again));
+    lvn_text_release(&line);
+    json_decref(value);
+    json_decref(again);
+    double odd[] = {1.0 / 3, 0.1 + 0.2, 5e-324, 1.7976931348623157e308, -0.0, 123456789.123456789, 1e22};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        value = json_pack("[f]", odd[i]);
+        lvn_json_add(&line, lvn_json_begin(), value, 0);
+        json_decref(value);
+        ASSERT_OK(lvn_json_parse("line", line.p, line.n, &again));
+        double read = json_real_value(json_array_get(again, 0));
+        assert_memory_equal(&read, &odd[i], sizeof read);
+        json_decref(again);
+        lvn_text_release(&line);
+    }
+}
+
+/* jansson says nothing of a member that it had no memory for: what writes the value does. */
+static enum lvn_status write_parts(const char *path)
+{
+    long begun = lvn_json_begin();
+    json_t *list = json_array(), *root = json_pack("{s:s, s:{s:i}}", "kind", "parts", "sizes", "one", 1);
+    for (int i = 0; i < 20; i++) json_array_append_new(list, json_pack("[i,s]", i, "a name"));
+    json_object_set_new(root, "list", list);
+    json_object_set_new(root, "last", json_real(0.5));
+    enum lvn_status status = lvn_json_write(path, begun, root);
+    char *text;
+    enum lvn_status dumped = lvn_json_dump(begun, root, JSON_COMPACT, &text);
+    assert_true(!text == (dumped != LVN_OK));
+    if (text) assert_non_null(strstr(text, "\"last\":0.5}"));
+    free(text);
+    json_decref(root);
+    return status == LVN_OK ? dumped : status;
+}
+
+static void memory_that_runs_out(void **state)
+{
+    (void)state;
+    char *want, *got;
+    int64_t n_want, n_got;
+    ASSERT_OK(write_parts(test_path("whole.json")));
+    ASSERT_OK(lvn_file_read(test_path("whole.json"), 0, &want, &n_want));
+    for (long k = 1;; k++) {
+        unlink(test_path("parts.json"));
+        lvn_alloc_fail_at(k);
+        enum lvn_status status = write_parts(test_path("parts.json"));
+        lvn_alloc_fail_at(0);
+        if (lvn_path_exists(test_path("parts.json"))) { /* it is whole then */
+            ASSERT_OK(lvn_file_read(test_path("parts.json"), 0, &got, &n_got));
+            assert_int_equal(n_got, n_want);
+            assert_memory_equal(got, want, (size_t)n_want);
+            free(got);
+        }
+        if (status == LVN_OK) {
+            assert_true(k > 100);
+            break;
+        }
+        assert_int_equal(status, LVN_MEMORY);
+    }
+    free(want);
+}
+
+/* Tokens of all lengths, as the reader's buffer grows by powers of two: it never looks beyond a token that it had no
+ * memory for. */
+static void tokens_without_memory(void **state)
+{
+    (void)state;
+    static const char *const forms[] = {"[\"%s\", 1]", "{\"%s\": [2]}", "[1%s, 2]", "[1%s]", "[0.%se-1]", "[1%se+12]"};
+    for (int f = 0; f < 6; f++) {
+        for (int n = 1; n < 70; n++) {
+            char digits[80], text[120];
+            memset(digits, '7', sizeof digits);
+            digits[f == 2 || f == 3 ? n % 18 : n] = '\0';
+            snprintf(text, sizeof text, forms[f], digits);
+            for (long k = 1;; k++) {
+                json_t *value;
+                lvn_alloc_fail_at(k);
+                enum lvn_status status = lvn_json_parse("x", text, (int64_t)strlen(text), &value);
+                lvn_alloc_fail_at(0);
+                if (status == LVN_OK) {
+                    json_decref(value);
+                    break;
+                }
+                assert_int_equal(status, LVN_MEMORY);
+                assert_null(value);
+            }
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(refused),
+                                       cmocka_unit_test(brackets_in_strings),
+                                       cmocka_unit_test(members),
+                                       cmocka_unit_test(one_number_or_a_list),
+                                       cmocka_unit_test(writes),
+                                       cmocka_unit_test(memory_that_runs_out),
+                                       cmocka_unit_test(tokens_without_memory)};
+    return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
+}

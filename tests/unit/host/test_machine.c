@@ -1,0 +1,184 @@
+/* test_machine.c - covers: src/host/machine.c
+ *
+ * Cores and memory as a made-up /proc and /sys tell them, and log lines. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "base/threads.h"
+#include "host/machine.h"
+
+static char root[] = "/tmp/levin-machine-XXXXXX";
+
+/* A file below the made-up root, with its folders. */
+static void put(const char *path, const char *text)
+{
+    char full[512];
+    snprintf(full, sizeof full, "%s%s", root, path);
+    for (char *slash = strchr(full + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(full, 0777);
+        *slash = '/';
+    }
+    FILE *f = fopen(full, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static int fresh(void **state)
+{
+    (void)state;
+    memcpy(root + strlen(root) - 6, "XXXXXX", 6);
+    if (!mkdtemp(root)) return 1;
+    /* four cores of two hardware threads: siblings 0 and 4, 1 and 5, ... */
+    for (int cpu = 0; cpu < 8; cpu++) {
+        char path[128], text[16];
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+        snprintf(text, sizeof text, "%d,%d\n", cpu % 4, cpu % 4 + 4);
+        put(path, text);
+    }
+    put("/sys/devices/system/cpu/online", "0-7\n");
+    put("/sys/devices/system/node/online", "0-1\n");
+    put("/proc/meminfo",
+        "MemTotal:       16384 kB\nMemFree:  1 kB\nMemAvailable:   8192 kB\nSwapTotal: 4 kB\nSwapFree: 1 kB\n");
+    put("/proc/cpuinfo", "processor\t: 0\nmodel name\t: Some CPU @ 3 GHz\nflags\t\t: fpu avx2 fma avx512fx avx512bw\n");
+    put("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+    return 0;
+}
+
+static int cleared(void **state)
+{
+    (void)state;
+    return lvn_tree_remove(root);
+}
+
+static void physical_cores(void **state)
+{
+    (void)state;
+    struct lvn_machine m;
+    lvn_machine_read_at(&m, root, "11111111", NULL, NULL);
+    assert_int_equal(m.online, 8);
+    assert_int_equal(m.allowed, 8);
+    assert_int_equal(m.cores, 4);
+    assert_int_equal(m.threads, 4);
+    assert_int_equal(m.nodes, 2);
+    assert_string_equal(m.threads_from, "physical cores");
+    assert_string_equal(m.cpu, "Some CPU @ 3 GHz");
+    assert_string_equal(m.features, "fma avx2 avx512bw");
+    assert_string_equal(m.huge_pages, "madvise");
+    assert_true(m.memory == 16384 * 1024 && m.memory_available == 8192 * 1024 && m.memory_limit == 0);
+    assert_true(m.swap == 3 * 1024);
+}
+
+static void affinity(void **state)
+{
+    (void)state;
+    struct lvn_machine m;
+    lvn_machine_read_at(&m, root, "0100110", NULL, NULL); /* 1 and 5 are one core, 4 alone is another */
+    assert_int_equal(m.allowed, 3);
+    assert_int_equal(m.cores, 2);
+    assert_int_equal(m.threads, 2);
+    assert_string_equal(m.threads_from, "affinity mask");
+}
+
+static void variables(void **state)
+{
+    (void)state;
+    struct lvn_machine m;
+    lvn_machine_read_at(&m, root, "11111111", "6,2", NULL);
+    assert_int_equal(m.threads, 6);
+    assert_string_equal(m.threads_from, "OMP_NUM_THREADS");
+    lvn_machine_read_at(&m, root, "11111111", "nonsense", "3");
+    assert_int_equal(m.threads, 3);
+    assert_string_equal(m.threads_from, "OMP_THREAD_LIMIT");
+}
+
+static void quota_of_version_2(void **state)
+{
+    (void)state;
+    struct lvn_machine m;
+    put("/proc/self/cgroup", "0::/a/b\n");
+    put("/sys/fs/cgroup/a/cpu.max", "250000 100000\n"); /* above the process's own group */
+    put("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+    put("/sys/fs/cgroup/a/b/memory.max", "4194304\n");
+    put("/sys/fs/cgroup/a/b/memory.current", "1048576\n");
+    put("/sys/fs/cgroup/a/memory.max", "max\n");
+    lvn_machine_read_at(&m, root, "11111111", NULL, NULL);
+    assert_true(m.quota == 2.5);
+    assert_int_equal(m.threads, 2);
+    assert_string_equal(m.threads_from, "CPU quota");
+    assert_true(m.memory_limit == 4194304 && m.memory_available == 3145728);
+    put("/sys/fs/cgroup/a/b/cpu.max", "50000 100000\n");
+    lvn_machine_read_at(&m, root, "11111111", NULL, NULL);
+    assert_int_equal(m.threads, 1);
+}
+
+static void quota_of_version_1(void **state)
+{
+    (void)state;
+    struct lvn_machine m;
+    put("/proc/self/cgroup", "5:memory:/docker/x\n4:cpu,cpuacct:/docker/x\n1:name=systemd:/\n");
+    put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "300000\n"); /* from inside: the root is the container's own group */
+    put("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+    put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    lvn_machine_read_at(&m, root, "11111111", NULL, NULL);
+    assert_true(m.quota == 3);
+    assert_int_equal(m.threads, 3);
+    assert_true(m.memory_limit == 0);
+    put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+    lvn_machine_read_at(&m, root, "11111111", NULL, NULL);
+    assert_int_equal(m.threads, 4);
+}
+
+static void nothing_to_read(void **state)
+{
+    (void)state;
+    struct lvn_machine m;
+    lvn_machine_read_at(&m, "/nowhere", "11", NULL, NULL);
+    assert_int_equal(m.cores, 2);
+    assert_int_equal(m.threads, 2);
+    assert_true(lvn_threads_default() >= 1);
+    assert_true(lvn_memory_resident() > 0 && lvn_memory_peak() >= lvn_memory_resident() / 2);
+}
+
+static char last[256];
+static void sink(void *context, enum lvn_log_level level, const char *text)
+{
+    snprintf(last, sizeof last, "%s %d %s", (const char *)context, level, text);
+}
+
+static void log_lines(void **state)
+{
+    (void)state;
+    lvn_log(LVN_LOG_ERROR, "nobody hears this");
+    lvn_log_set(sink, "to", LVN_LOG_INFO);
+    lvn_log(LVN_LOG_WARN, "%d things", 3);
+    assert_string_equal(last, "to 1 3 things");
+    lvn_log(LVN_LOG_DEBUG, "too much");
+    assert_string_equal(last, "to 1 3 things");
+    lvn_log_set(NULL, NULL, LVN_LOG_INFO);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(physical_cores, fresh, cleared),
+        cmocka_unit_test_setup_teardown(affinity, fresh, cleared),
+        cmocka_unit_test_setup_teardown(variables, fresh, cleared),
+        cmocka_unit_test_setup_teardown(quota_of_version_2, fresh, cleared),
+        cmocka_unit_test_setup_teardown(quota_of_version_1, fresh, cleared),
+        cmocka_unit_test(nothing_to_read),
+        cmocka_unit_test(log_lines),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,617 @@
+/* test_family.c - covers: src/models/model.c src/models/keys.c src/models/weight_files.c src/model_io/model_config.c
+ *
+ * Families of models by their tables: a made-up one that uses every rule, and those that there are.
+ *
+ * The made-up family is no language model. Where its elements must lie in files is computed here anew. */
+#include "io_test.h"
+
+#include "model_io/model_config.h"
+#include "model_io/pretrained_private.h"
+#include "models/lora.h"
+#include "models/weight_files.h"
+
+/* --- a family --- */
+
+enum { C = 8, H = 2, S = C / H, ROWS = 5 };
+
+struct made {
+    int64_t width, heads, rows, shape;
+    double mean;
+    bool extra;
+};
+
+static const struct lvn_word shapes[] = {{"round", 0, "round corners"}, {"square", 1, "square ones"}, {NULL, 0, NULL}};
+static const struct lvn_key keys[] = {
+    {LVN_KEY_NAME, .json = "architectures", .text = "Made"},
+    {LVN_KEY_INT_OF(struct made, width), .json = "hidden_size", .recipe = "width", .required = true, .initial = C,
+     .least = 1, .most = 64},
+    {LVN_KEY_INT_OF(struct made, heads), .json = "heads", .recipe = "heads", .initial = H, .least = 1, .most = 8,
+     .means = LVN_ROLE_HEADS},
+    {LVN_KEY_INT_OF(struct made, rows), .json = "rows", .recipe = "rows", .initial = ROWS, .least = 1, .most = 100},
+    {LVN_KEY_REAL_OF(struct made, mean), .json = "mean", .initial = 0.1307, .least = -1, .most = 1},
+    {LVN_KEY_WORD_OF(struct made, shape), .json = "shape", .initial = 1, .words = shapes},
+    {LVN_KEY_DTYPE, .json = "dtype"},
+    {LVN_KEY_BOOL_OF(struct made, extra), .json = "levin.extra", .initial = true},
+    {LVN_KEY_MUST, .json = "upright", .initial = true},
+    {.kind = LVN_KEY_END},
+};
+static const struct lvn_file files[] = {
+    {"*.mask", NULL, LVN_FILE_PASSED_OVER},
+    {"net.blocks.*.attention.qkv.weight", "body.*.qkv.weight", LVN_FILE_TRANSPOSED | LVN_FILE_INTERLEAVED},
+    {"net.blocks.*.attention.qkv.bias", "body.*.qkv.bias", LVN_FILE_INTERLEAVED},
+    {"net.blocks.*.attention.out.weight", "body.*.out.weight", LVN_FILE_TRANSPOSED},
+    {"net.blocks.*.norm.weight", "body.*.norm.weight", 0},
+    {"net.blocks.*.norm.bias", "body.*.norm.weight", LVN_FILE_ZERO_FILL},
+    {"net.table", "table", 0},
+    {"net.head", "table", LVN_FILE_DUPLICATE},
+    {"net.late", "late", LVN_FILE_ELSE_ZEROS},
+    {NULL, NULL, 0},
+};
+
+static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_config *config,
+                                struct lvn_tensor *const *inputs)
+{
+    const struct made *m = (const struct made *)(const void *)config->own;
+    (void)inputs;
+    lvn_scope(g, "body.%d", 3);
+    lvn_param(g, "qkv.weight", LVN_WEIGHT, LVN_NORMAL(1), LVN_DESC(LVN_F32, m->width, 3 * m->width));
+    lvn_param(g, "qkv.bias", LVN_VECTOR, LVN_NORMAL(1), LVN_DESC(LVN_F32, 3 * m->width));
+    lvn_param(g, "out.weight", LVN_WEIGHT, LVN_NORMAL(1), LVN_DESC(LVN_F32, m->width, m->width));
+    lvn_param(g, "norm.weight", LVN_VECTOR, LVN_NORMAL(1), LVN_DESC(LVN_F32, m->width));
+    lvn_scope(g, "%s", "");
+    lvn_param(g, "table", LVN_EMBEDDING, LVN_NORMAL(1), LVN_DESC(LVN_F32, m->rows, m->width));
+    lvn_param(g, "late", LVN_VECTOR, LVN_NORMAL(1), LVN_DESC(LVN_F32, m->width));
+    return lvn_param(g, "conv.weight", LVN_WEIGHT, LVN_NORMAL(1), LVN_DESC(LVN_F32, 3, 1, 2, 2));
+}
+
+static const struct lvn_field pixels[] = {{.name = "pixels", .dtype = LVN_F32, .rank = 1, .dim = {16}}, {.name = NULL}};
+static const struct lvn_model made_up = {
+    .name = "made-up", .keys = keys, .files = files, .prefix = "net.", .inputs = pixels, .build = build};
+
+/* --- a model of it in memory --- */
+
+struct model {
+    struct lvn_model_config config;
+    struct lvn_params *params;
+    struct lvn_graph *graph;
+    float *values;
+    struct lvn_memory memory; /* the values, as a device has them whose memory the processor sees */
+};
+
+static void model_open(struct model *m, const struct lvn_model_config *c)
+{
+    m->config = *c;
+    m->params = lvn_params_new();
+    m->graph = lvn_graph_new(m->params, LVN_F32);
+    lvn_model_declare(m->graph, c);
+    ASSERT_OK(lvn_graph_status(m->graph));
+    ASSERT_OK(lvn_params_layout(m->params, LVN_DECAY_ALL));
+    m->values = calloc((size_t)m->params->flat_count, sizeof *m->values);
+    m->memory = (struct lvn_memory){.host = m->values};
+    for (int i = 0; i < m->params->n; i++)
+        for (int64_t k = 0; k < m->params->list[i]->count; k++)
+            m->values[m->params->list[i]->offset + k] = (float)(1000 * (i + 1) + k);
+}
+
+static void model_close(struct model *m)
+{
+    lvn_graph_free(m->graph);
+    lvn_params_free(m->params);
+    free(m->values);
+}
+
+static const float *value(const struct model *m, const char *name)
+{
+    const struct lvn_param *p = lvn_params_find(m->params, name);
+    assert_non_null(p);
+    return m->values + p->offset;
+}
+
+static void open_made_up(struct model *m)
+{
+    struct lvn_model_config c;
+    lvn_model_config_init(&c, &made_up);
+    model_open(m, &c);
+}
+
+/* --- writing --- */
+
+/* Item of this name: its elements, of this shape. */
+static const float *written(const struct lvn_model_files *f, const char *name, const char *shape)
+{
+    for (int i = 0; i < f->source.n; i++) {
+        const struct lvn_safetensors_item *item = &f->source.item[i];
+        const void *data = item->data;
+        char text[LVN_SHAPE_TEXT];
+        if (strcmp(item->name, name) != 0) continue;
+        assert_string_equal(lvn_shape_text(&item->desc, text), shape);
+        if (!data) ASSERT_OK(f->source.fetch(f->source.context, i, &data));
+        return data;
+    }
+    fail_msg("no '%s' was written", name);
+    return NULL;
+}
+
+/* Where row `out` of a projection to q, k and v stands in a file that has them head by head. */
+static int row_in_file(int out)
+{
+    int which = out / C, head = out % C / S, channel = out % S;
+    return head * 3 * S + which * S + channel;
+}
+
+static void every_rule_when_writing(void **state)
+{
+    (void)state;
+    struct model m;
+    struct lvn_model_files f;
+    open_made_up(&m);
+    ASSERT_OK(lvn_model_files_make(&f, &made_up, &m.config, m.params, &m.memory, LVN_F32, false));
+    assert_int_equal(f.source.n, m.params->n + 2);
+    const float *qkv = written(&f, "net.blocks.3.attention.qkv.weight", "(24, 8)");
+    for (int out = 0; out < 3 * C; out++)
+        for (int in = 0; in < C; in++)
+            assert_true(qkv[row_in_file(out) * C + in] == value(&m, "body.3.qkv.weight")[in * 3 * C + out]);
+    const float *bias = written(&f, "net.blocks.3.attention.qkv.bias", "(24)");
+    for (int out = 0; out < 3 * C; out++) assert_true(bias[row_in_file(out)] == value(&m, "body.3.qkv.bias")[out]);
+    const float *out = written(&f, "net.blocks.3.attention.out.weight", "(8, 8)");
+    for (int i = 0; i < C * C; i++) assert_true(out[i] == value(&m, "body.3.out.weight")[i % C * C + i / C]);
+    const float *zeros = written(&f, "net.blocks.3.norm.bias", "(8)");
+    for (int i = 0; i < C; i++) assert_true(zeros[i] == 0);
+    assert_memory_equal(written(&f, "net.table", "(5, 8)"), value(&m, "table"), ROWS * C * 4);
+    assert_memory_equal(written(&f, "net.head", "(5, 8)"), value(&m, "table"), ROWS * C * 4);
+    assert_memory_equal(written(&f, "net.late", "(8)"), value(&m, "late"), C * 4);
+    assert_memory_equal(written(&f, "conv.weight", "(3, 1, 2, 2)"), value(&m, "conv.weight"), 48);
+    lvn_model_files_release(&f);
+    /* gradients: no zeros, and nothing twice */
+    ASSERT_OK(lvn_model_files_make(&f, &made_up, &m.config, m.params, &m.memory, LVN_F32, true));
+    assert_int_equal(f.source.n, m.params->n);
+    lvn_model_files_release(&f);
+    model_close(&m);
+}
+
+/* An adapter is merged before the weight is moved. */
+static void adapters_are_merged_first(void **state)
+{
+    (void)state;
+    struct lvn_params *params = lvn_params_new();
+    struct lvn_graph *g = lvn_graph_new(params, LVN_F32);
+    struct lvn_model_config c;
+    struct lvn_model_files f;
+    lvn_model_config_init(&c, &made_up);
+    c.lora = (struct lvn_lora){.rank = 1, .alpha = 1, .targets = "out"};
+    lvn_param(g, "body.0.out.weight", LVN_WEIGHT, LVN_CONSTANT(0), LVN_DESC(LVN_F32, C, C));
+    struct lvn_tensor *a =
+        lvn_param(g, "body.0.out.lora_A.weight", LVN_WEIGHT, LVN_CONSTANT(0), LVN_DESC(LVN_F32, C, 1));
+    struct lvn_tensor *b =
+        lvn_param(g, "body.0.out.lora_B.weight", LVN_WEIGHT, LVN_CONSTANT(0), LVN_DESC(LVN_F32, 1, C));
+    ASSERT_OK(lvn_graph_status(g));
+    a->param->adapter = b->param->adapter = true;
+    ASSERT_OK(lvn_params_layout(params, LVN_DECAY_ALL));
+    float *values = calloc((size_t)params->flat_count, sizeof *values);
+    values[a->param->offset + 2] = 3;
+    values[b->param->offset + 5] = 7;
+    struct lvn_memory memory = {.host = values};
+    ASSERT_OK(lvn_model_files_make(&f, &made_up, &c, params, &memory, LVN_F32, false));
+    assert_int_equal(f.source.n, 1);
+    const float *out = written(&f, "net.blocks.0.attention.out.weight", "(8, 8)");
+    for (int i = 0; i < C * C; i++) assert_true(out[i] == (i == 5 * C + 2 ? 21 : 0));
+    lvn_model_files_release(&f);
+    free(values);
+    lvn_graph_free(g);
+    lvn_params_free(params);
+}
+
+/* --- reading --- */
+
+enum { MOST = 24 };
+
+/* Writes the model as a file, its items changed: `without` is left out, `also` (1 value) added, the prefix cut. */
+static void put_file(const struct model *m, const char *without, const char *also, bool cut)
+{
+    struct lvn_model_files f;
+    struct lvn_safetensors_item item[MOST];
+    static const float one = 1;
+    ASSERT_OK(
+        lvn_model_files_make(&f, lvn_model_form(m->config.model), &m->config, m->params, &m->memory, LVN_F32, false));
+    struct lvn_safetensors_source s = {.item = item};
+    for (int i = 0; i < f.source.n; i++) {
+        const void *data = f.source.item[i].data;
+        if (without && strcmp(f.source.item[i].name, without) == 0) continue;
+        item[s.n] = f.source.item[i];
+        if (!data) {
+            ASSERT_OK(f.source.fetch(f.source.context, i, &data));
+            void *copy = lvn_arena_alloc(&f.arena, (size_t)(4 * lvn_desc_count(&item[s.n].desc)));
+            memcpy(copy, data, (size_t)(4 * lvn_desc_count(&item[s.n].desc)));
+            data = copy;
+        }
+        item[s.n].data = data;
+        if (cut && strncmp(item[s.n].name, "net.", 4) == 0) item[s.n].name += 4;
+        s.n++;
+    }
+    if (also) item[s.n++] = (struct lvn_safetensors_item){also, LVN_DESC(LVN_F32, 1), &one};
+    ASSERT_OK(lvn_safetensors_write(test_path("model.safetensors"), &s, &f.arena, NULL));
+    lvn_model_files_release(&f);
+}
+
+static enum lvn_status read_file(const struct model *m, float *values)
+{
+    struct lvn_pretrained p = {.path = test_dir, .form = &made_up, .config = m->config};
+    struct lvn_memory memory = {.host = values};
+    ASSERT_OK(lvn_weights_open(&p.weights, test_dir));
+    enum lvn_status status = lvn_pretrained_check(&p);
+    if (status == LVN_OK) status = lvn_pretrained_load(&p, m->params, &memory, LVN_F32);
+    lvn_weights_close(&p.weights);
+    return status;
+}
+
+static void every_rule_when_reading(void **state)
+{
+    (void)state;
+    struct model m;
+    open_made_up(&m);
+    size_t bytes = sizeof(float) * (size_t)m.params->flat_count;
+    float *read = malloc(bytes);
+    for (int cut = 0; cut < 2; cut++) { /* the prefix may be missing */
+        put_file(&m, NULL, NULL, cut);
+        memset(read, 0, bytes);
+        ASSERT_OK(read_file(&m, read));
+        assert_memory_equal(read, m.values, bytes);
+    }
+    put_file(&m, "net.late", "blocks.3.mask", false);
+    ASSERT_OK(read_file(&m, read));
+    for (int i = 0; i < C; i++) assert_true(read[value(&m, "late") - m.values + i] == 0);
+    put_file(&m, "net.head", NULL, false); /* what stands twice need not */
+    ASSERT_OK(read_file(&m, read));
+    put_file(&m, "net.blocks.3.attention.qkv.bias", NULL, false);
+    ASSERT_FAILS(FORMAT, "'net.blocks.3.attention.qkv.bias' is missing", read_file(&m, read));
+    put_file(&m, NULL, "net.blocks.4.norm.bias", false); /* zeros beside nothing */
+    ASSERT_FAILS(FORMAT, "'net.blocks.4.norm.bias' is not wanted", read_file(&m, read));
+    put_file(&m, "net.late", "net.late", false);
+    ASSERT_FAILS(FORMAT, "'net.late' is (1) of fp32, wanted (8)", read_file(&m, read));
+    free(read);
+    model_close(&m);
+}
+
+/* A table may have more rows than the file's, or fewer. */
+static void rows_are_cut_and_made(void **state)
+{
+    (void)state;
+    struct model m, other;
+    open_made_up(&m);
+    put_file(&m, NULL, NULL, false);
+    for (int rows = ROWS - 2; rows <= ROWS + 2; rows += 4) {
+        struct lvn_pretrained p = {.path = test_dir, .form = &made_up, .config = m.config};
+        ASSERT_OK(lvn_weights_open(&p.weights, test_dir));
+        ASSERT_OK(lvn_pretrained_check(&p));
+        struct lvn_model_config c = m.config;
+        ASSERT_OK(lvn_model_put(&c, "rows", rows));
+        model_open(&other, &c);
+        ASSERT_OK(lvn_pretrained_load(&p, other.params, &other.memory, LVN_F32));
+        for (int i = 0; i < rows * C; i++) {
+            float mean = 0;
+            for (int r = 0; r < ROWS; r++) mean += value(&m, "table")[r * C + i % C] / ROWS;
+            float want = i < ROWS * C ? value(&m, "table")[i] : mean;
+            assert_float_equal(value(&other, "table")[i], want, 1e-3);
+        }
+        model_close(&other);
+        lvn_weights_close(&p.weights);
+    }
+    model_close(&m);
+}
+
+/* --- config.json --- */
+
+static enum lvn_status read_config(struct lvn_model_config *c, const char *text)
+{
+    json_t *root;
+    ASSERT_OK(lvn_json_parse("c.json", text, (int64_t)strlen(text), &root));
+    enum lvn_status status = lvn_config_read_as(c, &made_up, "c.json", root);
+    json_decref(root);
+    return status;
+}
+
+static void config_there_and_back(void **state)
+{
+    (void)state;
+    struct lvn_model_config c, back;
+    struct lvn_text t = {0};
+    lvn_model_config_init(&c, &made_up);
+    ASSERT_OK(lvn_model_put(&c, "width", 16));
+    ((struct made *)(void *)c.own)->extra = false;
+    ((struct made *)(void *)c.own)->shape = 0;
+    ASSERT_OK(lvn_config_write(&t, &made_up, &c, LVN_BF16));
+    assert_string_equal(lvn_text_string(&t),
+                        "{\n  \"model_type\": \"made-up\",\n  \"architectures\": [\"Made\"],\n  \"hidden_size\": 16,\n"
+                        "  \"heads\": 2,\n  \"rows\": 5,\n  \"mean\": 0.1307,\n  \"shape\": \"round\",\n"
+                        "  \"dtype\": \"bfloat16\",\n  \"levin\": {\n    \"kind\": \"made-up\",\n"
+                        "    \"extra\": false\n  }\n}\n");
+    /* the object's `kind` is looked up in the table of models, in which this one does not stand */
+    ASSERT_FAILS(FORMAT, "levin.kind 'made-up' is not a model of this version", read_config(&back, t.p));
+    ASSERT_OK(read_config(&back, "{\"hidden_size\": 16, \"shape\": \"round\", \"levin\": {\"extra\": false}}"));
+    assert_memory_equal(back.own, c.own, sizeof(struct made)); /* all else is usual */
+    lvn_text_release(&t);
+}
+
+static void configs_are_refused_by_key(void **state)
+{
+    (void)state;
+    struct lvn_model_config c;
+    static const struct {
+        const char *text, *sentence;
+    } rows[] = {
+        {"{}", "hidden_size"},
+        {"{\"hidden_size\": 65}", "hidden_size"},
+        {"{\"hidden_size\": \"8\"}", "hidden_size"},
+        {"{\"hidden_size\": 8, \"mean\": 1.5}", "c.json: mean is 1.5; it must lie between -1 and 1"},
+        {"{\"hidden_size\": 8, \"levin\": 3}", "c.json: 'levin' must be an object"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        ASSERT_FAILS(FORMAT, rows[i].sentence, read_config(&c, rows[i].text));
+    ASSERT_FAILS(UNSUPPORTED, "c.json: shape is 'oval'; this version has round, square",
+                 read_config(&c, "{\"hidden_size\": 8, \"shape\": \"oval\"}"));
+    ASSERT_FAILS(UNSUPPORTED, "c.json: upright is false; this version has true",
+                 read_config(&c, "{\"hidden_size\": 8, \"upright\": false}"));
+    lvn_model_config_init(&c, &made_up);
+    ASSERT_FAILS(ARG, "model.depth: made-up has no such key; it has width, heads and rows",
+                 lvn_model_put(&c, "depth", 1));
+    ASSERT_FAILS(ARG, "model.heads must lie between 1 and 8, got 9", lvn_model_put(&c, "heads", 9));
+    assert_int_equal(lvn_model_value(&c, LVN_ROLE_VOCABULARY), 0);
+    assert_int_equal(lvn_model_value(&c, LVN_ROLE_HEADS), H);
+}
+
+/* --- the families that there are --- */
+
+static void there_and_back(const struct lvn_model *const *f, const struct lvn_head *h)
+{
+    struct lvn_model_config c;
+    struct lvn_pretrained p;
+    struct model m;
+    struct lvn_model_files made;
+    lvn_model_config_init(&c, *f);
+    c.head = h;
+    c.classes = 3;
+    ASSERT_OK(lvn_model_put_all(&c, (*f)->tiny));
+    ASSERT_OK(lvn_model_check(&c, false));
+    model_open(&m, &c);
+    for (const struct lvn_model *const *form = lvn_models(); *form; form++) {
+        if (lvn_model_form(*form) != lvn_model_form(*f) || lvn_model_check_form(*form, &c) != LVN_OK) continue;
+        ASSERT_OK(lvn_model_files_make(&made, *form, &c, m.params, &m.memory, LVN_F32, false));
+        ASSERT_OK(lvn_safetensors_write(test_path("model.safetensors"), &made.source, &made.arena, NULL));
+        test_put("config.json", made.config.p, made.config.n);
+        ASSERT_OK(lvn_pretrained_open(&p, test_dir, "best"));
+        assert_ptr_equal(p.form, *form);
+        struct lvn_model_config settled = lvn_model_settled(&c);
+        assert_memory_equal(p.config.own, settled.own, sizeof c.own);
+        if (h && *form == *f) assert_string_equal(p.config.head->task, h->task);
+        if (lvn_model_is_for(&c, "classify")) assert_int_equal(p.config.classes, 3);
+        float *read = calloc((size_t)m.params->flat_count, sizeof *read);
+        struct lvn_memory memory = {.host = read};
+        ASSERT_OK(lvn_pretrained_load(&p, m.params, &memory, LVN_F32));
+        assert_memory_equal(read, m.values, sizeof *read * (size_t)m.params->flat_count);
+        free(read);
+        lvn_pretrained_close(&p);
+        lvn_model_files_release(&made);
+    }
+    model_close(&m);
+}
+
+static void every_family_there_and_back(void **state)
+{
+    (void)state;
+    static const struct lvn_head none = {.architecture = ""};
+    for (const struct lvn_model *const *f = lvn_models(); *f; f++)
+        for (const struct lvn_head *h = (*f)->heads ? (*f)->heads : &none; h == &none || h->architecture; h++) {
+            there_and_back(f, h == &none ? NULL : h);
+            if (h == &none) break;
+        }
+}
+
+/* Of text, with `more` keys in place of the last brace; then written, and read again. */
+static enum lvn_status read_heads(struct lvn_model_config *c, const char *type, int heads, const char *more)
+{
+    char text[2048];
+    json_t *root;
+    const struct lvn_model *form;
+    snprintf(text, sizeof text,
+             "{\"model_type\": \"%s\", \"num_hidden_layers\": 2, \"num_attention_heads\": %d, \"hidden_size\": 32, "
+             "\"max_position_embeddings\": 64, \"vocab_size\": 65, \"rms_norm_eps\": 1e-6%s%s}",
+             type, heads, *more ? ", " : "", more);
+    ASSERT_OK(lvn_json_parse("c.json", text, (int64_t)strlen(text), &root));
+    enum lvn_status status = lvn_config_read(c, &form, "c.json", root);
+    json_decref(root);
+    if (status != LVN_OK) return status;
+    struct lvn_text t = {0};
+    struct lvn_model_config back, settled = lvn_model_settled(c);
+    ASSERT_OK(lvn_config_write(&t, form, c, LVN_F32));
+    ASSERT_OK(lvn_json_parse("c.json", t.p, t.n, &root));
+    ASSERT_OK(lvn_config_read(&back, &form, "c.json", root));
+    assert_string_equal(lvn_model_type(back.model), type);
+    assert_memory_equal(back.own, settled.own, sizeof back.own);
+    json_decref(root);
+    lvn_text_release(&t);
+    return LVN_OK;
+}
+
+static enum lvn_status read_family(struct lvn_model_config *c, const char *type, const char *more)
+{
+    return read_heads(c, type, 4, more);
+}
+
+/* Both dialects of rotary positions say the same, and so does what is written. */
+static void dialects_of_config(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type, *older, *newer;
+    } rows[] = {
+        {"gpt_neox", "\"rotary_pct\": 0.5, \"rotary_emb_base\": 500",
+         "\"rope_parameters\": {\"rope_type\": \"default\", \"partial_rotary_factor\": 0.5, \"rope_theta\": 500}"},
+        {"llama", "\"rope_theta\": 7, \"rope_scaling\": null",
+         "\"rope_parameters\": {\"rope_theta\": 7, \"rope_type\": \"default\"}"},
+        {"llama", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}",
+         "\"rope_parameters\": {\"rope_theta\": 10000, \"rope_type\": \"linear\", \"factor\": 2.0}"},
+        {"llama", "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2}",
+         "\"rope_parameters\": {\"type\": \"linear\", \"factor\": 2.0}"},
+        {"qwen2",
+         "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4, \"original_max_position_embeddings\": 16}",
+         "\"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": 4, \"original_max_position_embeddings\": 16}"},
+        {"llama",
+         "\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1, \"high_freq_factor\": "
+         "4, "
+         "\"original_max_position_embeddings\": 8192}",
+         "\"rope_parameters\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1, "
+         "\"high_freq_factor\": 4, \"original_max_position_embeddings\": 8192}"},
+        {"mistral", "\"sliding_window\": null, \"num_key_value_heads\": null, \"head_dim\": null",
+         "\"sliding_window\": null"},
+        {"llama",
+         "\"original_max_position_embeddings\": 16, \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4, "
+         "\"original_max_position_embeddings\": 8}",
+         "\"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": 4, \"original_max_position_embeddings\": 16}"},
+        {"mistral", "", "\"sliding_window\": 4096"}, /* transformers' own default */
+        {"mistral", "\"sliding_window\": 64", "\"sliding_window\": 64, \"rope_theta\": 10000.0"},
+        {"qwen2", "\"use_sliding_window\": false, \"sliding_window\": 16", "\"sliding_window\": 16"},
+        {"qwen3", "\"head_dim\": 6, \"num_key_value_heads\": 2", "\"num_key_value_heads\": 2, \"head_dim\": 6"},
+        {"qwen3", "\"layer_types\": [\"full_attention\", \"full_attention\"], \"partial_rotary_factor\": 1.0", ""},
+        {"llama", "\"rope_theta\": 7, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}",
+         "\"rope_theta\": 7, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}, "
+         "\"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 2, \"rope_theta\": 7}"},
+        {"llama", "\"rope_theta\": 7", "\"rope_scaling\": {}, \"rope_parameters\": {\"rope_theta\": 7}"},
+    };
+    struct lvn_model_config one, two;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ASSERT_OK(read_family(&one, rows[i].type, rows[i].older));
+        ASSERT_OK(read_family(&two, rows[i].type, rows[i].newer));
+        assert_memory_equal(one.own, two.own, sizeof one.own);
+    }
+}
+
+/* A head may have any size where head_dim gives it: floor(hidden / heads) too, where that is no equal share. */
+static void size_of_heads(void **state)
+{
+    (void)state;
+    static const char *const rows[][3] = {
+        {"llama", "\"head_dim\": 6", ""},
+        {"mistral", "\"head_dim\": 6, \"sliding_window\": null", "\"sliding_window\": null"},
+        {"qwen3", "\"head_dim\": 6, \"num_key_value_heads\": 5", "\"head_dim\": null, \"num_key_value_heads\": 5"}};
+    struct lvn_model_config one;
+    for (int i = 0; i < 3; i++) {
+        ASSERT_OK(read_heads(&one, rows[i][0], 5, rows[i][1]));
+        struct lvn_params *params = lvn_params_new();
+        struct lvn_graph *g = lvn_graph_new(params, LVN_F32);
+        lvn_model_declare(g, &one);
+        ASSERT_OK(lvn_graph_status(g));
+        const struct lvn_param *q = lvn_params_find(params, "model.layers.0.self_attn.q_proj.weight");
+        const struct lvn_param *o = lvn_params_find(params, "model.layers.0.self_attn.o_proj.weight");
+        assert_non_null(q);
+        assert_non_null(o);
+        assert_true(q->desc.dim[0] == 32 && q->desc.dim[1] == 30 && o->desc.dim[0] == 30 && o->desc.dim[1] == 32);
+        lvn_graph_free(g);
+        lvn_params_free(params);
+        ASSERT_FAILS(FORMAT,
+                     "model.n_embd (32) is not a multiple of model.n_head (5), and no head_dim in a config.json says "
+                     "how many channels a head has; take 30 or another multiple",
+                     read_heads(&one, rows[i][0], 5, rows[i][2]));
+    }
+}
+
+/* What is not there is refused by name, and so is what contradicts itself. */
+static void other_dialects(void **state)
+{
+    (void)state;
+    struct lvn_model_config one;
+    ASSERT_FAILS(UNSUPPORTED,
+                 "c.json: rope_scaling.rope_type is 'dynamic'; this version has default, linear, yarn, llama3",
+                 read_family(&one, "llama", "\"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 2}"));
+    ASSERT_FAILS(UNSUPPORTED, "c.json: rope_parameters.rope_type is 'longrope'",
+                 read_family(&one, "qwen3", "\"rope_parameters\": {\"rope_type\": \"longrope\"}"));
+    ASSERT_FAILS(FORMAT, "c.json: 'rope_scaling' must be an object", read_family(&one, "llama", "\"rope_scaling\": 2"));
+    ASSERT_FAILS(FORMAT, "rope_scaling.factor is 0",
+                 read_family(&one, "llama", "\"rope_scaling\": {\"type\": \"linear\"}"));
+    ASSERT_FAILS(FORMAT, "low_freq_factor 4 and high_freq_factor 1; llama3 wants the second above the first",
+                 read_family(&one, "llama",
+                             "\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, "
+                             "\"low_freq_factor\": 4, \"high_freq_factor\": 1}"));
+    ASSERT_FAILS(FORMAT, "sliding_window is 63, shorter than the 64 positions",
+                 read_family(&one, "mistral", "\"sliding_window\": 63"));
+    ASSERT_FAILS(FORMAT, "sliding_window is 16, shorter than the 64 positions",
+                 read_family(&one, "qwen3", "\"use_sliding_window\": true, \"sliding_window\": 16"));
+    ASSERT_FAILS(UNSUPPORTED, "hidden_act is 'relu'; this version has silu",
+                 read_family(&one, "llama", "\"hidden_act\": \"relu\""));
+    ASSERT_FAILS(FORMAT, "model.n_head (4) is not a multiple of model.n_kv_head (3)",
+                 read_family(&one, "llama", "\"num_key_value_heads\": 3"));
+    ASSERT_FAILS(FORMAT, "rope_scaling and rope_parameters contradict each other in 'factor'",
+                 read_family(&one, "llama",
+                             "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2}, "
+                             "\"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 4}"));
+    ASSERT_FAILS(FORMAT, "rope_scaling and rope_parameters contradict each other in 'rope_theta'",
+                 read_family(&one, "qwen3",
+                             "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2}, "
+                             "\"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 2, \"rope_theta\": 5}"));
+    ASSERT_FAILS(FORMAT, "rope_scaling and rope_parameters contradict each other in 'partial_rotary_factor'",
+                 read_family(&one, "gpt_neox",
+                             "\"rotary_pct\": 1, \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2}, "
+                             "\"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 2, "
+                             "\"partial_rotary_factor\": 0.5}"));
+    ASSERT_FAILS(UNSUPPORTED, "c.json: partial_rotary_factor is 0.5; this version has 1",
+                 read_family(&one, "mistral", "\"sliding_window\": null, \"partial_rotary_factor\": 0.5"));
+    ASSERT_FAILS(UNSUPPORTED, "rope_parameters.partial_rotary_factor is 0.25",
+                 read_family(&one, "llama", "\"rope_parameters\": {\"partial_rotary_factor\": 0.25}"));
+    ASSERT_FAILS(FORMAT, "layer_types has sliding_attention, and the model has no window (sliding_window)",
+                 read_family(&one, "qwen2",
+                             "\"sliding_window\": 64, \"layer_types\": [\"sliding_attention\", \"full_attention\"]"));
+    ASSERT_FAILS(UNSUPPORTED, "layer_types is 'chunked_attention'; this version has full_attention, sliding_attention",
+                 read_family(&one, "llama", "\"layer_types\": [\"full_attention\", \"chunked_attention\"]"));
+    ASSERT_FAILS(FORMAT, "'layer_types' must be a string", read_family(&one, "llama", "\"layer_types\": [1]"));
+    ASSERT_FAILS(UNSUPPORTED, "problem_type is 'ranking'", read_family(&one, "llama", "\"problem_type\": \"ranking\""));
+    ASSERT_FAILS(FORMAT, "rotary positions turn 3 channels", read_family(&one, "gpt_neox", "\"rotary_pct\": 0.4"));
+    ASSERT_FAILS(UNSUPPORTED, "model_type is 'phi3'; this version loads nanogpt, gpt2,", read_family(&one, "phi3", ""));
+}
+
+/* Names are found again, and tables hold together. */
+static void tables_are_sound(void **state)
+{
+    (void)state;
+    const struct lvn_model *known;
+    for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
+        struct lvn_model_config c;
+        assert_ptr_equal(lvn_model_find((*m)->name), *m);
+        assert_true((*m)->what && (*m)->tiny && (*m)->build);
+        for (const struct lvn_key *k = (*m)->keys; k->kind; k++) {
+            if (!k->recipe) continue;
+            assert_true(k->kind <= LVN_KEY_BOOL && k->help);
+            const struct lvn_key *first = NULL;
+            for (const struct lvn_model *const *o = lvn_models(); *o && !first; o++)
+                first = lvn_key_find(*o, k->recipe);
+            assert_int_equal(first->kind, k->kind); /* one key, one type */
+        }
+        for (const struct lvn_size *s = (*m)->sizes; s && s->name; s++) {
+            lvn_model_config_init(&c, *m);
+            ASSERT_OK(lvn_model_put_size(&c, s));
+            ASSERT_OK(lvn_model_check(&c, true));
+            assert_ptr_equal(lvn_size_find(*m, s->name), s);
+            if (!s->repository) continue;
+            assert_non_null(lvn_published_find(s->name, &known));
+            assert_ptr_equal(known, lvn_model_form(*m));
+            assert_non_null(lvn_published_find(s->repository, &known));
+        }
+    }
+    assert_null(lvn_published_find("gpt-nano", &known));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_rule_when_writing),
+        cmocka_unit_test(adapters_are_merged_first),
+        cmocka_unit_test(size_of_heads),
+        cmocka_unit_test(every_rule_when_reading),
+        cmocka_unit_test(rows_are_cut_and_made),
+        cmocka_unit_test(config_there_and_back),
+        cmocka_unit_test(configs_are_refused_by_key),
+        cmocka_unit_test(every_family_there_and_back),
+        cmocka_unit_test(dialects_of_config),
+        cmocka_unit_test(other_dialects),
+        cmocka_unit_test(tables_are_sound),
+    };
+    return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
+}

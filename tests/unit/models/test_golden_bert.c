@@ -1,0 +1,313 @@
+/* test_golden_bert.c - covers: src/models/bert.c src/models/weight_files.c src/model_io/pretrained.c
+ *
+ * Models with a head against transformers: tests/golden/bert, written by tools/make_golden_bert.py, which says what is
+ * held there.
+ *
+ * levin loads the directories, and must agree with its plain kernels in double and in float, and with the fast ones of
+ * every instruction set, on the prediction, the loss and every gradient, relative to the tensor's norm.
+ *
+ *                                double   float   why
+ *   loss                         1e-12    1e-6    transformers sums in another order
+ *   prediction, gradients        1e-10    1e-5
+ *   what five AdamW steps add    1e-9     1e-3    they divide by the root of squared gradients
+ *
+ * In bf16-mixed it may be as far off as PyTorch's autocast was, and as much again; updates four times as far: AdamW
+ * makes whole steps of the smallest gradients, whose sign is then rounding's.
+ *
+ * Biases of keys have no gradient in theory, and both programs' rounding error in practice, of which AdamW makes steps.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "bound_program.h"
+#include "device_skip.h"
+#include "engine/model_state.h"
+#include "formats/safetensors.h"
+#include "host/isa.h"
+#include "model_io/pretrained.h"
+#include "model_io/pretrained_private.h"
+#include "models/weight_files.h"
+
+struct way {
+    const char *name, *backend;
+    enum lvn_dtype real;
+    enum lvn_isa isa;
+    int threads;
+    double loss, most, updates;
+    enum lvn_precision precision;
+    double gradients;
+};
+
+static const char *const folders[] = {"classify", "classify3", "mlm", "gpt2"};
+
+static double get(enum lvn_dtype dtype, const void *p, int64_t i)
+{
+    return dtype == LVN_F64 ? ((const double *)p)[i] : (double)((const float *)p)[i];
+}
+
+static const struct lvn_safetensor *find(const struct lvn_safetensors *f, const char *name)
+{
+    const struct lvn_safetensor *t = lvn_safetensors_find(f, name);
+    if (!t) fail_msg("no reference '%s'", name);
+    return t;
+}
+
+static void compare(const struct way *w, const char *what, const void *got, const double *want, int64_t n, double most)
+{
+    double norm = 0.0, distance = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        norm += want[i] * want[i];
+        distance += pow(get(w->real, got, i) - want[i], 2.0);
+    }
+    double least = strstr(what, "key.bias") ? w->precision ? 1e-2 : 1e-6 : 0.0;
+    if (!(sqrt(distance) <= fmax(most * sqrt(norm), least)))
+        fail_msg("%s: %s is %.3g of its norm off (at most %g)", w->name, what, sqrt(distance / norm), most);
+}
+
+/* The weights of the directory, as wide as the network's. */
+static void load(const struct lvn_pretrained *p, struct lvn_model_state *n)
+{
+    float *flat = calloc((size_t)n->params->flat_count, sizeof *flat);
+    double *wide = calloc((size_t)n->params->flat_count, sizeof *wide);
+    struct lvn_memory memory = {.host = flat};
+    must(lvn_pretrained_load(p, n->params, &memory, LVN_F32));
+    for (int i = 0; i < n->params->n; i++) {
+        const struct lvn_param *q = n->params->list[i];
+        for (int64_t k = 0; k < q->count; k++) wide[k] = (double)flat[q->offset + k];
+        must(lvn_model_state_write(n, q, n->real == LVN_F64 ? (const void *)wide : flat + q->offset));
+    }
+    free(flat);
+    free(wide);
+}
+
+/* What the reference calls `kind`NAME for each parameter, against got, laid out as the parameters are. */
+static void compare_each(const struct way *w, const struct lvn_pretrained *p, const struct lvn_model_state *n,
+                         const struct lvn_safetensors *f, const char *kind, const char *got, double most)
+{
+    for (int i = 0; i < n->params->n; i++) {
+        const struct lvn_param *q = n->params->list[i];
+        struct lvn_layout l;
+        char name[LVN_FILE_NAME + 16];
+        double *want = calloc((size_t)q->count, sizeof *want);
+        must(lvn_file_layout(p->form, &p->config, q, &l));
+        snprintf(name, sizeof name, "%s%s", kind, l.name);
+        const struct lvn_safetensor *t = find(f, name);
+        assert_int_equal(lvn_desc_count(&t->desc), q->count);
+        memcpy(want, t->data, sizeof *want * (size_t)q->count);
+        if (lvn_layout_moves(&l)) lvn_layout_to_memory(&l, sizeof *want, t->data, want);
+        const bool noise = *kind == 'u' && (strstr(name, "key.bias") || strstr(name, "c_attn.bias"));
+        if (!noise) compare(w, name, got + q->offset * lvn_dtype_bytes(w->real), want, q->count, most);
+        free(want);
+    }
+}
+
+static void compare_gradients(const struct way *w, const struct lvn_pretrained *p, const struct lvn_model_state *n,
+                              const struct lvn_safetensors *f)
+{
+    char *grads = calloc(1, (size_t)n->bytes[LVN_BUFFER_GRAD]);
+    must(lvn_memory_read(n->memory[LVN_BUFFER_GRAD], 0, grads, n->bytes[LVN_BUFFER_GRAD]));
+    compare_each(w, p, n, f, "gradient.", grads, w->gradients);
+    free(grads);
+}
+
+/* Five AdamW steps on the batch. */
+static void compare_updates(const struct way *w, const struct lvn_pretrained *p, struct lvn_session *t,
+                            const struct lvn_safetensors *f, double labels)
+{
+    const struct lvn_model_state *n = t->network;
+    const int64_t count = n->params->flat_count, each = lvn_dtype_bytes(w->real);
+    char *start = calloc((size_t)count, (size_t)each), *end = calloc((size_t)count, (size_t)each);
+    must(lvn_memory_read(n->memory[LVN_BUFFER_PARAM], 0, start, count * each));
+    for (int step = 0; step < 5; step++) {
+        t->step.step = step;
+        t->step.lr = 1e-3;
+        const double loss = lvn_session_run(t, 1) / labels, want = ((const double *)find(f, "steps.loss")->data)[step];
+        if (!(fabs(loss - want) <= w->loss))
+            fail_msg("%s: loss of step %d is %.15g, wanted %.15g", w->name, step, loss, want);
+    }
+    must(lvn_memory_read(n->memory[LVN_BUFFER_PARAM], 0, end, count * each));
+    for (int64_t i = 0; i < count; i++) {
+        if (w->real == LVN_F64)
+            ((double *)end)[i] -= ((double *)start)[i];
+        else
+            ((float *)end)[i] -= ((float *)start)[i];
+    }
+    compare_each(w, p, n, f, "update.", end, w->updates);
+    free(start);
+    free(end);
+}
+
+static void compare_prediction(const struct way *w, struct lvn_session *t, const struct lvn_safetensors *f)
+{
+    const struct lvn_safetensor *want = find(f, "prediction");
+    const int32_t *length = find(f, "length")->data;
+    const int64_t B = want->desc.dim[0], all = lvn_desc_count(&want->desc), row = all / B;
+    char *got = malloc((size_t)(all * lvn_dtype_bytes(w->real)));
+    assert_true(lvn_desc_same_shape(&t->outputs.prediction->desc, &want->desc));
+    memcpy(got, lvn_session_prediction(t), (size_t)(all * lvn_dtype_bytes(w->real)));
+    for (int64_t b = 0; b < B && want->desc.rank == 3; b++) {
+        int64_t there = length[b] * want->desc.dim[2] * lvn_dtype_bytes(w->real),
+                bytes = row * lvn_dtype_bytes(w->real);
+        memset(got + b * bytes + there, 0, (size_t)(bytes - there));
+    }
+    compare(w, "prediction", got, want->data, all, w->most);
+    free(got);
+}
+
+/* Tolerances: rounding's, or PyTorch's own distances. */
+static struct way allow(struct way w, const struct lvn_safetensors *f)
+{
+    const double *off = find(f, "bf16.off")->data;
+    const bool wide = w.real == LVN_F64, half = w.precision != LVN_PRECISION_TRUE;
+    w.loss = half ? 2 * off[0] : wide ? 1e-12 : 1e-6;
+    w.most = half ? 2 * off[1] : wide ? 1e-10 : 1e-5;
+    if (!strcmp(w.backend, "opencl")) w.most *= 4; /* its exponentials err more */
+    w.gradients = half ? 2 * off[2] : w.most;
+    w.updates = half ? 4 * off[3] : wide ? 1e-9 : 1e-3;
+    return w;
+}
+
+static void compare_folder(struct way way, const char *folder)
+{
+    const struct way *w = &way;
+    char path[128];
+    struct lvn_pretrained p;
+    struct lvn_safetensors f;
+    struct lvn_model_state *n;
+    struct lvn_session *t, *train, *steps;
+    const struct lvn_optimizer adamw = {
+        .kind = LVN_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip_norm = 1};
+    snprintf(path, sizeof path, "tests/golden/bert/%s", folder);
+    must(lvn_pretrained_open(&p, path, "best"));
+    snprintf(path, sizeof path, "tests/golden/bert/%s/reference.safetensors", folder);
+    must(lvn_safetensors_open(&f, path));
+    way = allow(way, &f);
+    const struct lvn_task *task = lvn_task_find(p.config.head->task);
+    const struct lvn_desc *d = &find(&f, "ids")->desc;
+    const int64_t B = d->dim[0], T = d->dim[1];
+    struct lvn_fields fields = {
+        .field = {{.name = "ids", .dtype = LVN_I32, .rank = 1, .dim = {T}},
+                  {.name = "types", .dtype = LVN_I32, .rank = 1, .dim = {T}},
+                  {.name = "length", .dtype = LVN_I32},
+                  {.name = task->label.name, .dtype = LVN_I32, .rank = task->label.rank, .dim = {T}, .label = true}},
+        .n = 4};
+    struct lvn_samples b = {.fields = fields, .rows = B, .there = B};
+    for (int k = 0; k < fields.n; k++) b.p[k] = (void *)(uintptr_t)find(&f, fields.field[k].name)->data;
+    lvn_isa_limit(w->isa);
+    must(lvn_model_state_new(&n, &p.config,
+                             &(struct lvn_model_state_options){.backend = lvn_backend_find(w->backend),
+                                                               .real = w->real,
+                                                               .precision = w->precision,
+                                                               .threads = w->threads,
+                                                               .decay = LVN_DECAY_MATRICES}));
+    lvn_isa_limit(LVN_ISA_COUNT - 1);
+    struct lvn_session_options o = {.fields = &fields, .B = B, .task = task, .prediction = true};
+    must(lvn_session_new(&t, n, &o));
+    o.train = true;
+    o.prediction = false;
+    must(lvn_session_new(&train, n, &o));
+    o.optimizer = &adamw;
+    must(lvn_session_new(&steps, n, &o));
+    must(lvn_model_state_allocate(n));
+    load(&p, n);
+    must(lvn_session_feed(t, 0, &b));
+    must(lvn_session_feed(train, 0, &b));
+    must(lvn_session_feed(steps, 0, &b));
+    double labels = (double)lvn_task_count(&t->outputs, &b), want = *(const double *)find(&f, "loss")->data;
+    t->step = train->step = steps->step = (struct lvn_step){.grad_scale = 1.0 / labels, .end_row = B};
+    double loss = lvn_session_run(t, 1) / labels;
+    if (!(fabs(loss - want) <= w->loss)) fail_msg("%s, %s: loss %.15g, wanted %.15g", folder, w->name, loss, want);
+    compare_prediction(w, t, &f);
+    lvn_session_run(train, 1);
+    compare_gradients(w, &p, n, &f);
+    compare_updates(w, &p, steps, &f, labels);
+    lvn_model_state_free(n);
+    lvn_safetensors_close(&f);
+    lvn_pretrained_close(&p);
+}
+
+static void compare_all(struct way w)
+{
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) compare_folder(w, folders[i]);
+}
+
+static void plain(void **state)
+{
+    (void)state;
+    compare_all((struct way){.name = "plain, double", .real = LVN_F64, .backend = "reference", .threads = 1});
+    compare_all((struct way){.name = "plain, float", .real = LVN_F32, .backend = "reference", .threads = 1});
+}
+
+static void fast(void **state)
+{
+    (void)state;
+    for (enum lvn_isa isa = LVN_ISA_GENERIC; isa <= lvn_isa_best(); isa++)
+        for (int threads = 1; threads <= 2; threads++)
+            compare_all((struct way){
+                .name = lvn_isa_name(isa), .real = LVN_F32, .backend = "cpu", .isa = isa, .threads = threads});
+}
+
+static void bf16(void **state)
+{
+    (void)state;
+    for (enum lvn_isa isa = LVN_ISA_GENERIC; isa <= lvn_isa_best(); isa++)
+        compare_all((struct way){.name = lvn_isa_name(isa),
+                                 .real = LVN_F32,
+                                 .backend = "cpu",
+                                 .isa = isa,
+                                 .threads = 2,
+                                 .precision = LVN_PRECISION_BF16_MIXED});
+}
+
+/* On a device, where there is one. */
+static void opencl(void **state)
+{
+    (void)state;
+    need_device(lvn_backend_find("opencl"));
+    compare_all((struct way){.name = "opencl", .real = LVN_F32, .backend = "opencl", .threads = 1});
+}
+
+/* Older files call gains and biases of norms gamma and beta. */
+static void old_names(void **state)
+{
+    struct lvn_pretrained p;
+    struct lvn_layout l = {0};
+    (void)state;
+    assert_true(lvn_file_legacy_name(lvn_model_find("bert"), "bert.embeddings.LayerNorm.weight", l.name));
+    assert_string_equal(l.name, "bert.embeddings.LayerNorm.gamma");
+    assert_false(lvn_file_legacy_name(lvn_model_find("bert"), "classifier.weight", l.name));
+    must(lvn_pretrained_open(&p, "tests/golden/bert/classify", "best"));
+    for (int i = 0; i < p.weights.n; i++) { /* as if the file had them */
+        char *name = (char *)(uintptr_t)p.weights.tensor[i].name, *norm = strstr(name, "LayerNorm.");
+        if (norm) strcpy(norm, strstr(norm, "weight") ? "LayerNorm.gamma" : "LayerNorm.beta");
+    }
+    must(lvn_pretrained_check(&p));
+    lvn_pretrained_close(&p);
+}
+
+/* What classes are called comes along. */
+static void names(void **state)
+{
+    struct lvn_pretrained p;
+    (void)state;
+    must(lvn_pretrained_open(&p, "tests/golden/bert/classify3", "best"));
+    assert_int_equal(p.config.classes, 3);
+    assert_string_equal(p.config.class_names, "sad\nso so\nglad\n");
+    lvn_pretrained_close(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain),  cmocka_unit_test(fast),  cmocka_unit_test(bf16),
+        cmocka_unit_test(opencl), cmocka_unit_test(names), cmocka_unit_test(old_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

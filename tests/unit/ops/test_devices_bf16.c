@@ -1,0 +1,115 @@
+/* test_devices_bf16.c - covers: src/ops/ops.def
+ *
+ * As test_devices.c, with all in bf16 that may be; and what matrix units compute, with each form of the words for them
+ * (matrix_gpu.h): loops, NVIDIA's and Intel's, the last two with doubles of the instructions, since no such device is
+ * here. Skipped where there is no device.
+ *
+ * label: long */
+#include "backend/opencl/opencl_device.h"
+#include "device_compare.h"
+#include "matrix_doubles.h"
+
+static void kernels_agree_in_bf16(void **state)
+{
+    struct lvn_device *d = device_or_skip(*state);
+    compare_all(d, HALF, LVN_BF16);
+    d->backend->close(d);
+}
+
+/* Of attention what is for units, on Intel's runtime: PoCL 3.1 is wrong about barriers within loops within loops. Loops
+ * compile quickly; a double takes seconds a kernel, so it has small heads alone, and no dropout. */
+static bool is_for_units(const struct op_case *c, const struct matrix_double *m, const struct lvn_device *d)
+{
+    const int64_t *q = c->in[0].dim;
+    if (c->op != LVN_OP_attention) return true;
+    if (numbers != HALF || q[1] < 16 || q[3] % 8) return false;
+    if (q[3] > m->heads && !(m->shared && q[3] > 128)) return false;
+    return strstr(((const struct lvn_opencl_device *)d)->platform, "Intel") && (!m->wants || c->attr.attention.p == 0);
+}
+
+static void matrix_units_agree(void **state)
+{
+    static const enum lvn_op_id ops[] = {LVN_OP_linear, LVN_OP_linear_gelu, LVN_OP_linear_cross_entropy,
+                                         LVN_OP_attention};
+    const struct matrix_double *m = *state;
+    lvn_opencl_prelude = m->text;
+    lvn_opencl_prelude_units = m->heads > 0;
+    struct lvn_device *d = device_or_skip(lvn_backend_find("opencl"));
+    bool can = !m->wants || strstr(((struct lvn_opencl_device *)d)->platform, m->wants);
+    units = true;
+    numbers = HALF;
+    half = m->half;
+    if (can) assert_true(compare_case(d, &op_case_wide));
+    for (int k = 0; can && k < 4; k++) {
+        memset(worst, 0, sizeof worst);
+        for (int n = 0; n < N_OP_CASES; n++)
+            for (numbers = HALF; numbers <= ROUNDED; numbers++)
+                if (is_wanted(&op_cases[n], ops[k]) && is_for_units(&op_cases[n], m, d))
+                    assert_true(compare_case(d, &op_cases[n]));
+        const double *w = worst[ops[k]];
+        if (w[0] > 0) print_message("%s: forward %.1e  backward %.1e\n", m->name, w[0], w[1]);
+        assert_true(w[0] == 0 || w[1] > 1e-4); /* were operands rounded? */
+    }
+    units = false;
+    lvn_opencl_prelude = NULL;
+    d->backend->close(d);
+    if (can) return;
+    print_message("skipped: the double of %s wants %s\n", m->name, m->wants);
+    skip();
+}
+
+/* y = x w + b on the device, of which `rows` of x are the first of what `of` has; NULL: its own. */
+static void product(struct lvn_device *d, const struct op_case *c, const struct run *of, struct run *r)
+{
+    run_init(r, c, LVN_F32, &lvn_cpu_plain_ops(LVN_F32)[c->op]);
+    r->half = LVN_BF16;
+    for (int k = 0; of && k < 3; k++) memcpy(r->in[k].p, of->in[k].p, r->in[k].bytes);
+    device_must(device_phase(d, r, LVN_FORWARD, 0, 0));
+}
+
+/* A product of many rows is made in large tiles, one of few in small ones (product_gpu.h): which it is shows in no bit,
+ * so a run may go on where others are chosen. */
+static void tiles_change_no_bits(void **state)
+{
+    static const struct op_case many = {LVN_OP_linear, .attr.linear = {true},
+                                        .in = {REAL(129, 70), REAL(70, 8065), REAL(8065)}, .large = true};
+    static const struct op_case few = {LVN_OP_linear, .attr.linear = {true},
+                                       .in = {REAL(3, 70), REAL(70, 8065), REAL(8065)}, .large = true};
+    const struct matrix_double *m = *state;
+    const char *order = getenv("LEVIN_DOUBLE_ORDER"); /* nothing to OpenCL: once is enough */
+    lvn_opencl_prelude = m->text;
+    struct lvn_device *d = device_or_skip(lvn_backend_find("opencl"));
+    bool can = !m->wants || strstr(((struct lvn_opencl_device *)d)->platform, m->wants);
+    can = can && !(order && !strcmp(order, "early"));
+    struct run large, small;
+    if (can) {
+        product(d, &many, NULL, &large);
+        product(d, &few, &large, &small);
+        assert_memory_equal(small.out[0].p, large.out[0].p, small.out[0].bytes);
+        run_release(&large);
+        run_release(&small);
+    }
+    lvn_opencl_prelude = NULL;
+    d->backend->close(d);
+    if (!can) skip();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(kernels_agree_in_bf16, (void *)(uintptr_t)lvn_backend_find("opencl")),
+        cmocka_unit_test_prestate(kernels_agree_in_bf16, (void *)(uintptr_t)lvn_backend_find("cuda")),
+        cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[0]),
+        cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[1]),
+        cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[2]),
+        cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[3]),
+        cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[4]),
+        cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[5]),
+        cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[6]),
+        cmocka_unit_test_prestate(tiles_change_no_bits, (void *)(uintptr_t)&matrix_doubles[0]),
+        cmocka_unit_test_prestate(tiles_change_no_bits, (void *)(uintptr_t)&matrix_doubles[1]),
+        cmocka_unit_test_prestate(tiles_change_no_bits, (void *)(uintptr_t)&matrix_doubles[2]),
+        cmocka_unit_test_prestate(tiles_change_no_bits, (void *)(uintptr_t)&matrix_doubles[3]),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,118 @@
+/* test_kernel_texts.c - covers: src/ops/ops.def src/backend/gpu/texts.c
+ *
+ * Every kernel for devices compiles for every kind of NVIDIA GPU, without a warning and without a GPU, takes as many
+ * registers and as much shared memory as it did, and has no arrays in local memory but those below. label: long
+ *
+ * The table tests/golden/kernels.txt has a line for each kernel and architecture, and holds for the NVRTC that its
+ * first line names. Skipped where NVRTC is missing. After a change of kernels:
+ *
+ *     LEVIN_WRITE_TABLE=1 build/tests/test_kernel_texts */
+#include "backend/cuda/nvrtc.h"
+#include "unit/kernel_texts.h"
+
+static const char table_path[] = "tests/golden/kernels.txt";
+/* The oldest that this year's NVRTC knows, and those with matrix units (ops/matrix_gpu.h). */
+static const char *const architectures[] = {"sm_75", "sm_80", "sm_90a", "sm_100"};
+enum { N_ARCHITECTURES = 4, OLDEST = 0, NARROW = 2 /* where all texts with 16 bits are looked at */ };
+
+/* Kernels that keep numbers in local memory, of an item at most so many bytes: what ptxas spills, where it would rather
+ * have two groups on a multiprocessor; and what is for small pictures. */
+static const struct frame {
+    const char *kernel, *variant; /* a part of it */
+    int most;
+} frames[] = {
+    {"conv2d_dw", "", 64},
+    {"conv2d_dx", "", 64},
+    {"attention_dkv", "D=64 q=f16", 16},
+};
+enum { N_FRAMES = sizeof frames / sizeof *frames };
+
+static bool is_expected(const char *kernel, const char *variant, int bytes)
+{
+    bool expected = bytes == 0;
+    for (int k = 0; k < N_FRAMES; k++)
+        expected |= !strcmp(frames[k].kernel, kernel) && strstr(variant, frames[k].variant) && bytes <= frames[k].most;
+    return expected;
+}
+
+/* Told of all of them, before the test fails. */
+static int n_unexpected;
+static void unexpected(const struct lvn_gpu_module *m, const char *architecture, const char *kernel, int bytes)
+{
+    print_message("%s for %s, %s: a frame of %d bytes in local memory; LVN_UNROLLED of words.h avoids it\n", kernel,
+                  architecture, variant(m), bytes);
+    n_unexpected++;
+}
+
+/* Lines of the table, from what the assembler said about each kernel. */
+static void tell(FILE *to, const struct lvn_gpu_module *m, const char *architecture, const char *log)
+{
+    char kernel[100] = "?";
+    int spilled = 0, loaded = 0, stack = 0;
+    for (const char *at = log; *at; at += strcspn(at, "\n") + (at[strcspn(at, "\n")] == '\n')) {
+        int registers, shared = 0;
+        const char *used = strstr(at, "Used "), *end = strchr(at, '\n'), *smem;
+        if (!strncmp(at, "ptxas info", 10)) sscanf(at, "ptxas info : Compiling entry function '%99[^']'", kernel);
+        if (!strncmp(at, "ptxas  ", 7))
+            sscanf(at, "ptxas . %d bytes stack frame, %d bytes spill stores, %d bytes spill loads", &stack, &spilled,
+                   &loaded);
+        if (!used || !end || used > end || sscanf(used, "Used %d registers", &registers) != 1) continue;
+        for (smem = strstr(used, " bytes smem"); smem && smem > used && smem < end && smem[-1] != ' ';) smem--;
+        if (smem && smem < end) shared = atoi(smem);
+        fprintf(to, "%-7s %-28s registers %3d, frame %d, shared %5d, spilled %d, %s: %s\n", architecture, kernel,
+                registers, stack, shared, spilled + loaded, m->source, variant(m));
+        if (!is_expected(kernel, variant(m), stack)) unexpected(m, architecture, kernel, stack);
+    }
+}
+
+static void compile(FILE *to, const struct lvn_gpu_module *m, const char *architecture)
+{
+    const char *options[16] = {"-Xptxas", "-v"};
+    struct lvn_nvrtc_image image;
+    char *log;
+    for (int k = 0; lvn_cuda_compile_options[k]; k++) options[k + 2] = lvn_cuda_compile_options[k];
+    must(lvn_nvrtc_compile(&image, m->source, lvn_cuda_module_text(&arena, m), architecture, options, &log));
+    if (strstr(log, "warning")) fail_msg("%s for %s, %s\n%s", m->source, architecture, variant(m), log);
+    tell(to, m, architecture, log);
+    free(log);
+    free(image.bytes);
+}
+
+/* Texts with 16 bits differ by a few loads, so one architecture has them all; the oldest has fp16, which is for it. */
+static bool is_compiled(int architecture, const struct lvn_gpu_module *m)
+{
+    const bool for_units = strstr(m->definition, "#define ROWS ");
+    if (architecture == OLDEST) return !for_units && !strstr(m->definition, " bf16");
+    return architecture == NARROW || !is_narrow(m);
+}
+
+static void nvrtc_compiles_all(void **state)
+{
+    (void)state;
+    char version[32], *found = NULL;
+    int major;
+    size_t bytes;
+    if (lvn_nvrtc_version(version, sizeof version, &major) != LVN_OK) {
+        print_message("skipped: %s\n", lvn_error_text());
+        lvn_error_clear();
+        skip();
+    }
+    FILE *to = open_memstream(&found, &bytes);
+    fprintf(to, "%s\n", version);
+    for (int a = 0; a < N_ARCHITECTURES; a++)
+        for (int k = 0; k < n_modules; k++)
+            if (is_compiled(a, &modules[k])) compile(to, &modules[k], architectures[a]);
+    fclose(to);
+    if (!compare_table(table_path, version, found))
+        print_message("%s is of another NVRTC, and %s is here: not compared\n", table_path, version);
+    free(found);
+    assert_int_equal(n_unexpected, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nvrtc_compiles_all),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

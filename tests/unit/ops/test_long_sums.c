@@ -1,0 +1,81 @@
+/* test_long_sums.c - covers: src/ops/linear.cpu.c src/ops/layernorm.cpu.c src/ops/conv2d.cpu.c
+ *
+ * Sums down a very long batch, and over a very long row, lose no more than short ones: fp32 kernels of every
+ * instruction set against the plain ones in double. */
+#include "ops_cases.h"
+
+enum { ROWS = 1 << 17 };
+
+static const struct {
+    struct op_case c;
+    unsigned inputs;  /* whose gradients are sums over the batch */
+    unsigned outputs; /* that are sums over a row */
+    double limit;     /* a rounded result costs 6e-8; terms that nearly cancel, and were rounded themselves, more */
+} sums[] = {
+    {{LVN_OP_linear, .attr.linear = {true}, .in = {REAL(ROWS, 2), REAL(2, 5), REAL(5)}}, 1 << 2, 0, 1.2e-7},
+    {{LVN_OP_linear, .attr.linear = {false}, .in = {REAL(ROWS / 8, 2), REAL(67, 2), REAL(67)}}, 1 << 2, 0, 2.5e-7},
+    {{LVN_OP_linear_gelu, .attr.linear_gelu = {true, true}, .in = {REAL(ROWS, 2), REAL(2, 5), REAL(5)}},
+     1 << 2,
+     0,
+     8e-7}, /* each term has the error of a slope, of up to 3e-6 */
+    {{LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(ROWS, 5), GAMMA(5), REAL(5)}}, 1 << 1 | 1 << 2, 0, 4e-7},
+    {{LVN_OP_residual_layernorm, .attr.residual_layernorm = {1e-5, 0},
+      .in = {REAL(ROWS, 5), REAL(ROWS, 5), GAMMA(5), REAL(5)}},
+     1 << 2 | 1 << 3,
+     0,
+     2.5e-7},
+    {{LVN_OP_embedding, .in = {IDS(3, ROWS / 2, 2), REAL(3, 5), REAL(2, 5)}}, 1 << 1 | 1 << 2, 0, 2.5e-7},
+    {{LVN_OP_conv2d, .attr.conv2d = {1, 0}, .in = {REAL(ROWS / 64, 1, 8, 8), REAL(2, 1, 1, 1), REAL(2)}},
+     1 << 2,
+     0,
+     2.5e-7},
+    {{LVN_OP_add_rows, .in = {REAL(ROWS, 5), REAL(5)}}, 1 << 1, 0, 1e-7},
+    {{LVN_OP_cross_entropy, .attr.cross_entropy = {-1}, .in = {REAL(2, ROWS), LABEL(ROWS, 2)}}, 0, 1 << 2, 1e-7},
+};
+
+/* The largest error, of the largest element. */
+static double error_of(const struct buffer *found, const struct buffer *wanted)
+{
+    double error = 0, most = 0;
+    for (int64_t i = 0; i < lvn_desc_count(&wanted->desc); i++) {
+        const double x = buffer_get(wanted, i);
+        error = fmax(error, fabs(buffer_get(found, i) - x)), most = fmax(most, fabs(x));
+    }
+    return error / most;
+}
+
+static void run_all(struct run *r, const struct op_case *c, enum lvn_dtype real, const struct lvn_cpu_op *kernels)
+{
+    run_init(r, c, real, kernels);
+    run_forward(r, 2);
+    run_backward(r, ~0u, 0, 2);
+}
+
+static void long_sums(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < sizeof sums / sizeof *sums; n++) {
+        const struct op_case *c = &sums[n].c;
+        struct run wanted, found;
+        run_all(&wanted, c, LVN_F64, &lvn_cpu_plain_ops(LVN_F64)[c->op]);
+        for (int isa = 0; isa <= (int)lvn_isa_best(); isa++) {
+            double error = 0;
+            run_all(&found, c, LVN_F32, &lvn_cpu_ops((enum lvn_isa)isa)[c->op]);
+            for (int i = 0; i < LVN_MAX_IN; i++)
+                if (sums[n].inputs >> i & 1) error = fmax(error, error_of(&found.din[i], &wanted.din[i]));
+            for (int k = 0; k < LVN_MAX_OUT; k++)
+                if (sums[n].outputs >> k & 1) error = fmax(error, error_of(&found.out[k], &wanted.out[k]));
+            print_message("%s %s: %.2g\n", lvn_isa_name((enum lvn_isa)isa), case_text(c), error);
+            if (!(error < sums[n].limit))
+                fail_msg("%s: %s is off by %.3g", lvn_isa_name((enum lvn_isa)isa), case_text(c), error);
+            run_release(&found);
+        }
+        run_release(&wanted);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(long_sums)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

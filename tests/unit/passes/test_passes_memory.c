@@ -1,0 +1,161 @@
+/* test_passes_memory.c - covers: src/passes/verify.c src/passes/memory_planning.c src/passes/print.c
+ *
+ * The passes of a finished program by themselves: verify, which gets wrong programs, and place, by the listing before
+ * it and after it. Then the columns that levin plan --program shows. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "pass_listing.h"
+
+static const struct lvn_optimizer adamw = {.kind = LVN_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
+static const struct lvn_optimizer sgd = {.kind = LVN_SGD, .momentum = 0.9};
+
+/* --- verify: one thing wrong with a good program, whose instruction 0 is linear_gelu, and 4 is adamw --- */
+
+static struct lvn_value *value_of(struct lvn_program *p, const struct lvn_operand *o)
+{
+    return &p->values[o->value];
+}
+
+static void w1_read_as_bf16(struct lvn_program *p)
+{
+    p->instrs[0].in[1].desc.dtype = LVN_BF16;
+}
+
+static void b_shorter_than_its_operand(struct lvn_program *p)
+{
+    value_of(p, &p->instrs[0].in[2])->bytes /= 2;
+}
+
+static void w1_with_five_rows(struct lvn_program *p)
+{
+    p->instrs[0].in[1].desc = LVN_DESC(LVN_F32, 5, 8);
+    value_of(p, &p->instrs[0].in[1])->bytes = 5 * 8 * 4;
+}
+
+static void output_of_one_row(struct lvn_program *p)
+{
+    p->instrs[0].out[0].desc = LVN_DESC(LVN_F32, 1, 8);
+}
+
+static void output_in_fp64(struct lvn_program *p)
+{
+    struct lvn_operand *gelu = &p->instrs[0].out[0];
+    gelu->desc.dtype = value_of(p, gelu)->dtype = LVN_F64;
+    value_of(p, gelu)->bytes *= 2;
+}
+
+static void second_moment_in_bf16(struct lvn_program *p)
+{
+    struct lvn_operand *moment = &p->instrs[4].out[2];
+    moment->desc.dtype = value_of(p, moment)->dtype = LVN_BF16;
+}
+
+static void verify(void **state)
+{
+    (void)state;
+    static const struct {
+        void (*damage)(struct lvn_program *p);
+        enum lvn_status status;
+        const char *sentence;
+    } cases[] = {
+        {w1_read_as_bf16, LVN_INTERNAL, "gelu:0: linear_gelu does not take 'w1' as what it is (fp32)"},
+        {b_shorter_than_its_operand, LVN_INTERNAL, "gelu:0: linear_gelu does not take 'b' as what it is (fp32)"},
+        {w1_with_five_rows, LVN_SHAPE,
+         "linear_gelu: input 'x' has 4 features, weight 'w1' of shape (5, 8) (stored in, out) wants 5"},
+        {output_of_one_row, LVN_SHAPE, "gelu:0: linear_gelu writes 16 elements to 'gelu:0', which has 8 here"},
+        {output_in_fp64, LVN_UNSUPPORTED, "gelu:0: linear_gelu writes 'gelu:0' as fp32, and it is fp64 here"},
+        {second_moment_in_bf16, LVN_INTERNAL,
+         "update, decayed parameters: adamw does not take 'second moment' as what it is (bf16)"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct model m = classifier_new();
+        must(lvn_pass_fuse(m.program));
+        must(lvn_pass_differentiate(m.program));
+        must(lvn_pass_accumulate(m.program, NULL));
+        must(lvn_pass_update(m.program, &adamw));
+        must(lvn_pass_verify(m.program));
+        cases[i].damage(m.program);
+        assert_int_equal(lvn_pass_verify(m.program), cases[i].status);
+        assert_string_equal(lvn_error_text(), cases[i].sentence);
+        model_free(&m);
+    }
+}
+
+/* --- place and the listing --- */
+
+/* A value lies at the lowest byte that is free while it lives: %11 where %9 was, %12 where %6 was. gelu's backward
+ * writes %14 over %12, which dies there. The loss is a sum that the run returns. */
+static void place(void **state)
+{
+    (void)state;
+    struct model m = classifier_new();
+    struct lvn_device *reference = open_device("reference", LVN_F32, 1, LVN_ISA_COUNT - 1);
+    must(lvn_pass_differentiate(m.program));
+    must(lvn_pass_accumulate(m.program, NULL));
+    must(lvn_pass_update(m.program, &sgd));
+    expect(&m, " 0 forward  linear               x, w1, b -> %3 (2, 8)\n"
+               " 1 forward  gelu                 %3 -> %4 (2, 8)\n"
+               " 2 forward  linear               %4, w2 -> %6 (2, 3)\n"
+               " 3 forward  cross_entropy        %6, labels:int32 -> %8:fp64 (1), %9 (2), %10 (2)\n"
+               " 4 backward cross_entropy        %6, labels:int32, %10 -> %11 (2, 3)\n"
+               " 5 backward linear               %4, w2, %11 -> %12 (2, 8), gradient of w2 (8, 3)\n"
+               " 6 backward gelu                 %3, %12 -> %14 (2, 8)\n"
+               " 7 backward linear               x, w1, %14 -> gradient of w1 (4, 8), gradient of b (8)\n"
+               " 8 update   grad_norm            gradients[0:192]\n"
+               " 9 update   sgd                  gradients[0:128] -> parameters[0:128], first moment[0:128]\n"
+               "10 update   sgd                  gradients[128:192] -> parameters[128:192], first moment[128:192]\n"
+               "gradients: 1 x 768 bytes\n");
+    must(lvn_pass_memory_planning(m.program, 1, reference));
+    expect(&m, " 0 forward  linear               x, w1, b -> %3@0 (2, 8)\n"
+               " 1 forward  gelu                 %3@0 -> %4@64 (2, 8)\n"
+               " 2 forward  linear               %4@64, w2 -> %6@128 (2, 3)\n"
+               " 3 forward  cross_entropy        %6@128, labels:int32 -> result@40:fp64, %9@192 (2), %10@256 (2)\n"
+               " 4 backward cross_entropy        %6@128, labels:int32, %10@256 -> %11@192 (2, 3)\n"
+               " 5 backward linear               %4@64, w2, %11@192 -> %12@128 (2, 8), gradient of w2 (8, 3)\n"
+               " 6 backward gelu                 %3@0, %12@128 -> %14@128 (2, 8)\n"
+               " 7 backward linear               x, w1, %14@128 -> gradient of w1 (4, 8), gradient of b (8)\n"
+               " 8 update   grad_norm            gradients[0:192] -> %24@0 scratch of 8 bytes\n"
+               " 9 update   sgd                  gradients[0:128] -> parameters[0:128], first moment[0:128]\n"
+               "10 update   sgd                  gradients[128:192] -> parameters[128:192], first moment[128:192]\n"
+               "gradients: 1 x 768 bytes\n"
+               "arena: 320 bytes, unplanned 576\n");
+    reference->backend->close(reference);
+    model_free(&m);
+}
+
+/* The other columns, as levin plan --program shows them: 2 x 1024 x 256 x 256 multiplications and additions, and the
+ * output, 1024 x 256 numbers of 4 bytes, is 1 MiB. */
+static void cost_columns(void **state)
+{
+    (void)state;
+    struct model m = model_new();
+    struct lvn_graph *g = m.graph;
+    struct lvn_device *reference = open_device("reference", LVN_F32, 1, LVN_ISA_COUNT - 1);
+    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1024, 256));
+    lvn_scope(g, "h.%d", 0);
+    model_build(&m, lvn_linear(g, x, lvn_weight(g, "w", 256, 256, 1), NULL, true));
+    must(lvn_pass_memory_planning(m.program, 0, reference));
+    LVN_LOCAL_TEXT(text);
+    must(lvn_program_print(&text, m.program, LVN_PRINT_COST));
+    assert_string_equal(lvn_text_string(&text),
+                        "       phase    operation              name                              "
+                        " writes                      MFLOP  arena MiB\n"
+                        "    0  forward  linear                 h.0.linear:0                      "
+                        " (1024, 256)                134.22       1.00\n");
+    reference->backend->close(reference);
+    model_free(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(verify),
+        cmocka_unit_test(place),
+        cmocka_unit_test(cost_columns),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,304 @@
+/* test_passes_step.c - covers: src/passes/gradient_accumulation.c src/passes/update.c src/passes/outer.c
+ * src/passes/shard.c src/passes/loss_scaling.c
+ *
+ * Each pass that makes a step of a micro-batch, by itself: the listing of a small program before it and after it.
+ * Passes of a micro-batch are in test_passes.c, those of a finished program in test_passes_memory.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "pass_listing.h"
+
+static const struct lvn_optimizer adamw = {.kind = LVN_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
+static const struct lvn_optimizer sgd = {.kind = LVN_SGD, .momentum = 0.9, .clip_norm = 1};
+
+/* The listing of differentiated(). */
+#define CLASSIFIER                                                                                                     \
+    " 0 forward  linear_gelu          x, w1, b -> %4 (2, 8), %3 (2, 8)\n"                                              \
+    " 1 backward linear_cross_entropy %4, w2, labels:int32"                                                            \
+    " -> %11 (2, 8), gradient of w2 (8, 3), %8:fp64 (1), %9 (2)\n"                                                     \
+    " 2 backward linear_gelu          x, w1, %11, %3 -> gradient of w1 (4, 8), gradient of b (8)\n"
+
+/* The classifier, fused, with its backward instructions. */
+static struct model differentiated(void)
+{
+    struct model m = classifier_new();
+    must(lvn_pass_fuse(m.program));
+    must(lvn_pass_differentiate(m.program));
+    return m;
+}
+
+/* Without a tree there is one flat gradient, to which micro-batches add. */
+static void accumulate(void **state)
+{
+    (void)state;
+    struct model m = differentiated();
+    expect(&m, CLASSIFIER);
+    must(lvn_pass_accumulate(m.program, NULL));
+    expect(&m, CLASSIFIER "gradients: 1 x 768 bytes\n");
+    model_free(&m);
+}
+
+/* Micro-batches 0 to 4 of 8. Each writes a gradient of its own, and complete halves are summed: (0 + 1) + (2 + 3). The
+ * sum with micro-batch 4 is left to the rank that has micro-batches 5 to 7. */
+static void accumulate_as_a_tree(void **state)
+{
+    (void)state;
+    struct model m = differentiated();
+    expect(&m, CLASSIFIER);
+    must(lvn_pass_accumulate(m.program, &(struct lvn_leaves){.first = 0, .n = 5, .of = 8}));
+    expect(&m, CLASSIFIER
+           " 3 sum      accumulate           gradients[192:384] -> gradients[0:192] [after 1]\n"
+           " 4 sum      accumulate           gradients[384:576] -> gradients[192:384] [after 3]\n"
+           " 5 sum      accumulate           gradients[192:384] -> gradients[0:192] [after 3]\n"
+           "gradients: 3 x 768 bytes; micro-batches write 0, 1, 1, 2, 1; sums left: [0:4] in 0, [4:5] in 1\n");
+    model_free(&m);
+}
+
+/* The norm of all gradients, and the optimizer once for each group: matrices (w1, w2), which decay, and vectors (b). */
+static void update_adamw(void **state)
+{
+    (void)state;
+    struct model m = differentiated();
+    must(lvn_pass_accumulate(m.program, NULL));
+    expect(&m, CLASSIFIER "gradients: 1 x 768 bytes\n");
+    must(lvn_pass_update(m.program, &adamw));
+    expect(&m, CLASSIFIER " 3 update   grad_norm            gradients[0:192]\n"
+                          " 4 update   adamw                gradients[0:128]"
+                          " -> parameters[0:128], first moment[0:128], second moment[0:128]\n"
+                          " 5 update   adamw                gradients[128:192]"
+                          " -> parameters[128:192], first moment[128:192], second moment[128:192]\n"
+                          "gradients: 1 x 768 bytes\n");
+    model_free(&m);
+}
+
+/* SGD has one moment. */
+static void update_sgd(void **state)
+{
+    (void)state;
+    struct model m = differentiated();
+    must(lvn_pass_accumulate(m.program, NULL));
+    expect(&m, CLASSIFIER "gradients: 1 x 768 bytes\n");
+    must(lvn_pass_update(m.program, &sgd));
+    expect(&m, CLASSIFIER
+           " 3 update   grad_norm            gradients[0:192]\n"
+           " 4 update   sgd                  gradients[0:128] -> parameters[0:128], first moment[0:128]\n"
+           " 5 update   sgd                  gradients[128:192] -> parameters[128:192], first moment[128:192]\n"
+           "gradients: 1 x 768 bytes\n");
+    model_free(&m);
+}
+
+/* With one row the gradient of w is the outer product of x and %7: norm and optimizer read these two instead. */
+static void outer(void **state)
+{
+    (void)state;
+    struct model m = model_new();
+    struct lvn_graph *g = m.graph;
+    struct lvn_device *cpu = open_device("cpu", LVN_F32, 1, LVN_ISA_COUNT - 1);
+    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1, 64));
+    struct lvn_tensor *labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, 1));
+    model_build(&m, lvn_cross_entropy(g, lvn_linear(g, x, lvn_weight(g, "w", 64, 64, 1), NULL, true), labels));
+    must(lvn_pass_differentiate(m.program));
+    must(lvn_pass_accumulate(m.program, NULL));
+    must(lvn_pass_update(m.program, &adamw));
+    expect(&m, " 0 forward  linear               x, w -> %2 (1, 64)\n"
+               " 1 forward  cross_entropy        %2, labels:int32 -> %4:fp64 (1), %5 (1), %6 (1)\n"
+               " 2 backward cross_entropy        %2, labels:int32, %6 -> %7 (1, 64)\n"
+               " 3 backward linear               x, w, %7 -> gradient of w (64, 64)\n"
+               " 4 update   grad_norm            gradients[0:4096]\n"
+               " 5 update   adamw                gradients[0:4096]"
+               " -> parameters[0:4096], first moment[0:4096], second moment[0:4096]\n"
+               "gradients: 1 x 16384 bytes\n");
+    must(lvn_pass_outer(m.program, cpu));
+    expect(&m, " 0 forward  linear               x, w -> %2 (1, 64)\n"
+               " 1 forward  cross_entropy        %2, labels:int32 -> %4:fp64 (1), %5 (1), %6 (1)\n"
+               " 2 backward cross_entropy        %2, labels:int32, %6 -> %7 (1, 64)\n"
+               " 3 backward linear               x, w, %7\n"
+               " 4 update   grad_norm            gradients[0:4096], x, %7\n"
+               " 5 update   adamw                gradients[0:4096], x, %7"
+               " -> parameters[0:4096], first moment[0:4096], second moment[0:4096]\n"
+               "gradients: 1 x 16384 bytes\n");
+    cpu->backend->close(cpu);
+    model_free(&m);
+}
+
+/* The listing of two_buckets(). */
+#define TWO_BUCKETS                                                                                                    \
+    " 0 forward  linear               x, w1 -> %2 (1, 256)\n"                                                          \
+    " 1 backward linear_cross_entropy %2, w2, labels:int32"                                                            \
+    " -> %9 (1, 256), gradient of w2 (256, 256), %6:fp64 (1), %7 (1)\n"                                                \
+    " 2 backward linear               x, w1, %9 -> gradient of w1 (256, 256)\n"                                        \
+    " 3 update   grad_norm            gradients[0:131072]\n"                                                           \
+    " 4 update   sgd                  gradients[0:131072] -> parameters[0:131072], first moment[0:131072]\n"           \
+    "gradients: 1 x 524288 bytes\n"
+
+/* Two weights of 65536 elements, the smallest bucket there is; all passes before shard. */
+static struct model two_buckets(void)
+{
+    struct model m = model_new();
+    struct lvn_graph *g = m.graph;
+    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1, 256));
+    struct lvn_tensor *labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, 1));
+    struct lvn_tensor *h = lvn_linear(g, x, lvn_weight(g, "w1", 256, 256, 1), NULL, true);
+    model_build(&m, lvn_cross_entropy(g, lvn_linear(g, h, lvn_weight(g, "w2", 256, 256, 1), NULL, true), labels));
+    must(lvn_pass_fuse(m.program));
+    must(lvn_pass_differentiate(m.program));
+    must(lvn_pass_accumulate(m.program, NULL));
+    must(lvn_pass_update(m.program, &sgd));
+    return m;
+}
+
+/* An all-reduce of each bucket starts behind its last gradient, so that the rest of backward overlaps with it. */
+static void shard_ddp(void **state)
+{
+    (void)state;
+    struct model m = two_buckets();
+    expect(&m, TWO_BUCKETS);
+    must(lvn_pass_shard(m.program, &(struct lvn_sharding){.rank = 1, .size = 2}));
+    expect(&m, " 0 forward  linear               x, w1 -> %2 (1, 256)\n"
+               " 1 backward linear_cross_entropy %2, w2, labels:int32"
+               " -> %9 (1, 256), gradient of w2 (256, 256), %6:fp64 (1), %7 (1)\n"
+               " 2 ranks    all_reduce           gradients[65536:131072]"
+               " -> gradients[65536:131072], %17:int32 (1) [last]\n"
+               " 3 backward linear               x, w1, %9 -> gradient of w1 (256, 256)\n"
+               " 4 ranks    all_reduce           gradients[0:65536] -> gradients[0:65536], %19:int32 (1) [last]\n"
+               " 5 ranks    wait                 %17:int32 -> gradients[65536:131072]\n"
+               " 6 ranks    wait                 %19:int32 -> gradients[0:65536]\n"
+               " 7 update   grad_norm            gradients[0:131072]\n"
+               " 8 update   sgd                  gradients[0:131072] -> parameters[0:131072], first moment[0:131072]\n"
+               "gradients: 1 x 524288 bytes\n");
+    model_free(&m);
+}
+
+/* Buckets are sent in bf16: a cast down before each all-reduce, and a cast up after it. */
+static void shard_ddp_in_bf16(void **state)
+{
+    (void)state;
+    struct model m = two_buckets();
+    expect(&m, TWO_BUCKETS);
+    must(lvn_pass_shard(m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .bf16 = true}));
+    expect(&m, " 0 forward  linear               x, w1 -> %2 (1, 256)\n"
+               " 1 backward linear_cross_entropy %2, w2, labels:int32"
+               " -> %9 (1, 256), gradient of w2 (256, 256), %6:fp64 (1), %7 (1)\n"
+               " 2 forward  narrow               gradients[65536:131072] -> %17:bf16 (65536) [last]\n"
+               " 3 ranks    all_reduce           %17:bf16 -> %17:bf16 (65536), %18:int32 (1) [last]\n"
+               " 4 backward linear               x, w1, %9 -> gradient of w1 (256, 256)\n"
+               " 5 forward  narrow               gradients[0:65536] -> %20:bf16 (65536) [last]\n"
+               " 6 ranks    all_reduce           %20:bf16 -> %20:bf16 (65536), %21:int32 (1) [last]\n"
+               " 7 ranks    wait                 %18:int32 -> %17:bf16 (65536)\n"
+               " 8 update   widen                %17:bf16 -> gradients[65536:131072]\n"
+               " 9 ranks    wait                 %21:int32 -> %20:bf16 (65536)\n"
+               "10 update   widen                %20:bf16 -> gradients[0:65536]\n"
+               "11 update   grad_norm            gradients[0:131072]\n"
+               "12 update   sgd                  gradients[0:131072] -> parameters[0:131072], first moment[0:131072]\n"
+               "gradients: 1 x 524288 bytes\n");
+    model_free(&m);
+}
+
+/* Rank 1 of 2 gets the sums of its half, updates that, and then all ranks gather the parameters. The norm is gathered
+ * from sums of squares of 4096 gradients each. State is counted from the shard's start. */
+static void shard_zero1(void **state)
+{
+    (void)state;
+    struct model m = two_buckets();
+    expect(&m, TWO_BUCKETS);
+    must(lvn_pass_shard(m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .zero1 = true}));
+    expect(&m, " 0 forward  linear               x, w1 -> %2 (1, 256)\n"
+               " 1 backward linear_cross_entropy %2, w2, labels:int32"
+               " -> %9 (1, 256), gradient of w2 (256, 256), %6:fp64 (1), %7 (1)\n"
+               " 2 ranks    reduce_scatter       gradients[65536:131072]"
+               " -> gradients[65536:131072], %17:int32 (1) [last]\n"
+               " 3 backward linear               x, w1, %9 -> gradient of w1 (256, 256)\n"
+               " 4 ranks    reduce_scatter       gradients[0:65536] -> gradients[0:65536], %19:int32 (1) [last]\n"
+               " 5 ranks    wait                 %17:int32 -> gradients[65536:131072]\n"
+               " 6 ranks    wait                 %19:int32 -> gradients[0:65536]\n"
+               " 7 update   grad_squares         gradients[65536:131072] -> %20+16:fp64 (16)\n"
+               " 8 ranks    all_gather           %20+16:fp64 -> %20:fp64 (32), %21:int32 (1)\n"
+               " 9 ranks    wait                 %21:int32 -> %20:fp64 (32)\n"
+               "10 update   grad_clip            %20:fp64\n"
+               "11 update   sgd                  gradients[65536:131072]"
+               " -> parameters[65536:131072], first moment[0:65536]\n"
+               "12 ranks    all_gather           parameters[65536:131072] -> parameters[0:131072], %24:int32 (1)\n"
+               "13 ranks    wait                 %24:int32 -> parameters[0:131072]\n"
+               "gradients: 1 x 524288 bytes\n");
+    model_free(&m);
+}
+
+/* With a tree one collective adds the sums that the ranks hold, after backward. */
+static void shard_tree(void **state)
+{
+    (void)state;
+    struct model m = differentiated();
+    must(lvn_pass_accumulate(m.program, &(struct lvn_leaves){.first = 0, .n = 2, .of = 4}));
+    must(lvn_pass_update(m.program, &sgd));
+    expect(&m, CLASSIFIER
+           " 3 sum      accumulate           gradients[192:384] -> gradients[0:192] [after 1]\n"
+           " 4 update   grad_norm            gradients[0:192]\n"
+           " 5 update   sgd                  gradients[0:128] -> parameters[0:128], first moment[0:128]\n"
+           " 6 update   sgd                  gradients[128:192] -> parameters[128:192], first moment[128:192]\n"
+           "gradients: 2 x 768 bytes; micro-batches write 0, 1; sums left: [0:2] in 0\n");
+    must(lvn_pass_shard(m.program, &(struct lvn_sharding){.rank = 0, .size = 2, .tree = true}));
+    expect(&m, CLASSIFIER
+           " 3 sum      accumulate           gradients[192:384] -> gradients[0:192] [after 1]\n"
+           " 4 ranks    tree_reduce          gradients[0:384] -> gradients[0:192], %26:int32 (1)\n"
+           " 5 ranks    wait                 %26:int32 -> gradients[0:192]\n"
+           " 6 update   grad_norm            gradients[0:192]\n"
+           " 7 update   sgd                  gradients[0:128] -> parameters[0:128], first moment[0:128]\n"
+           " 8 update   sgd                  gradients[128:192] -> parameters[128:192], first moment[128:192]\n"
+           "gradients: 2 x 768 bytes; micro-batches write 0, 1; sums left: [0:2] in 0\n");
+    model_free(&m);
+}
+
+/* The loss is scaled before each micro-batch; the norm is unscaled, and then clipped, before the optimizer. */
+static void scale(void **state)
+{
+    (void)state;
+    struct model m = classifier_new();
+    must(lvn_pass_fuse(m.program));
+    must(lvn_pass_precision(m.program, LVN_PRECISION_16_MIXED));
+    must(lvn_pass_differentiate(m.program));
+    must(lvn_pass_accumulate(m.program, NULL));
+    must(lvn_pass_update(m.program, &sgd));
+    expect(&m, " 0 forward  linear_gelu          x, w1, b -> %4:fp16 (2, 8), %3:fp16 (2, 8)\n"
+               " 1 backward linear_cross_entropy %4:fp16, w2, labels:int32"
+               " -> %11:fp16 (2, 8), gradient of w2 (8, 3), %8:fp64 (1), %9 (2)\n"
+               " 2 backward linear_gelu          x, w1, %11:fp16, %3:fp16 -> gradient of w1 (4, 8), gradient of b (8)\n"
+               " 3 update   grad_norm            gradients[0:192]\n"
+               " 4 update   sgd                  gradients[0:128] -> parameters[0:128], first moment[0:128]\n"
+               " 5 update   sgd                  gradients[128:192] -> parameters[128:192], first moment[128:192]\n"
+               "gradients: 1 x 768 bytes\n");
+    assert_true(m.program->instrs[3].attr.grad_norm.clip_norm == 1);
+    must(lvn_pass_scale(m.program, &sgd));
+    expect(&m, " 0 forward  scale_loss           scale of the loss:fp64\n"
+               " 1 forward  linear_gelu          x, w1, b -> %4:fp16 (2, 8), %3:fp16 (2, 8)\n"
+               " 2 backward linear_cross_entropy %4:fp16, w2, labels:int32"
+               " -> %11:fp16 (2, 8), gradient of w2 (8, 3), %8:fp64 (1), %9 (2)\n"
+               " 3 backward linear_gelu          x, w1, %11:fp16, %3:fp16 -> gradient of w1 (4, 8), gradient of b (8)\n"
+               " 4 update   grad_norm            gradients[0:192]\n"
+               " 5 update   unscale              -> scale of the loss:fp64 (3)\n"
+               " 6 update   sgd                  gradients[0:128] -> parameters[0:128], first moment[0:128]\n"
+               " 7 update   sgd                  gradients[128:192] -> parameters[128:192], first moment[128:192]\n"
+               "gradients: 1 x 768 bytes\n");
+    assert_true(m.program->instrs[4].attr.grad_norm.clip_norm == 0);
+    assert_true(m.program->instrs[5].attr.unscale.clip_norm == 1);
+    model_free(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(accumulate),
+        cmocka_unit_test(accumulate_as_a_tree),
+        cmocka_unit_test(update_adamw),
+        cmocka_unit_test(update_sgd),
+        cmocka_unit_test(outer),
+        cmocka_unit_test(shard_ddp),
+        cmocka_unit_test(shard_ddp_in_bf16),
+        cmocka_unit_test(shard_zero1),
+        cmocka_unit_test(shard_tree),
+        cmocka_unit_test(scale),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

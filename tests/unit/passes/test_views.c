@@ -1,0 +1,179 @@
+/* test_views.c - covers: src/passes/differentiate.c
+ *
+ * Gradients through slices and broadcasting additions, in double, against finite differences: views that overlap, that
+ * leave something uncovered, that see all and a part. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "data/dataset.h"
+#include "engine/model_state.h"
+#include "initial_values.h"
+#include "models/keys.h"
+
+enum { B = 2, T = 3, C = 12, V = 4 };
+
+static struct lvn_tensor *matrix(struct lvn_graph *g, const char *name, int64_t in, int64_t out)
+{
+    return lvn_param(g, name, LVN_WEIGHT, LVN_NORMAL(0.5), LVN_DESC(LVN_F32, in, out));
+}
+
+static struct lvn_tensor *through(struct lvn_graph *g, const char *name, struct lvn_tensor *x)
+{
+    return x ? lvn_linear(g, x, matrix(g, name, x->desc.dim[2], V), NULL, true) : NULL;
+}
+
+/* h (B,T,C), made by an operation whose backward reads all of its gradient */
+static struct lvn_tensor *hidden(struct lvn_graph *g, struct lvn_tensor *const *in)
+{
+    return lvn_gelu(
+        g, lvn_linear(g, lvn_embedding(g, in[0], matrix(g, "table", V, 5), NULL), matrix(g, "up", 5, C), NULL, true));
+}
+
+/* Two slices that overlap, in neither of which lie the first two channels; a bias and a table of positions. */
+static struct lvn_tensor *overlapping(struct lvn_graph *g, const struct lvn_model_config *c,
+                                      struct lvn_tensor *const *in)
+{
+    struct lvn_tensor *h = hidden(g, in), *bias, *positions;
+    (void)c;
+    struct lvn_tensor *y = lvn_add(g, through(g, "a", lvn_pack(g, lvn_slice(g, h, 2, 2, 6))),
+                                   through(g, "b", lvn_pack(g, lvn_slice(g, h, 2, 5, 7))));
+    bias = lvn_param(g, "bias", LVN_VECTOR, LVN_CONSTANT(0.1), LVN_DESC(LVN_F32, V));
+    positions = matrix(g, "positions", T, V);
+    return lvn_add(g, positions, lvn_add(g, y, bias));
+}
+
+/* All of it and the first token of each sample, of which one is added to every position. */
+static struct lvn_tensor *first_token(struct lvn_graph *g, const struct lvn_model_config *c,
+                                      struct lvn_tensor *const *in)
+{
+    struct lvn_tensor *h = hidden(g, in);
+    (void)c;
+    struct lvn_tensor *first = through(g, "first", lvn_pack(g, lvn_slice(g, h, 1, 0, 1)));
+    struct lvn_tensor *y = through(g, "all", h), *of_one = lvn_pack(g, lvn_slice(g, first, 0, 0, 1)); /* (1,1,V) */
+    return lvn_add(g, y, lvn_reshape(g, of_one, 1, (int64_t[]){V}));
+}
+
+/* Disjoint slices along two dimensions: half of the first token's channels, and the last two tokens. */
+static struct lvn_tensor *apart(struct lvn_graph *g, const struct lvn_model_config *c, struct lvn_tensor *const *in)
+{
+    struct lvn_tensor *h = hidden(g, in);
+    (void)c;
+    struct lvn_tensor *half = lvn_pack(g, lvn_slice(g, lvn_slice(g, h, 1, 0, 1), 2, 0, C / 2));
+    struct lvn_tensor *rest = lvn_pack(g, lvn_slice(g, h, 1, 1, T - 1));
+    struct lvn_tensor *y = through(g, "half", half), *z = through(g, "rest", rest); /* (B,1,V), (B,2,V) */
+    struct lvn_tensor *sum = lvn_add(g, lvn_pack(g, lvn_slice(g, z, 1, 0, 1)), lvn_pack(g, lvn_slice(g, z, 1, 1, 1)));
+    sum = lvn_add(g, sum, y);
+    return lvn_add(g, lvn_embedding(g, in[0], matrix(g, "out", V, V), NULL),
+                   lvn_reshape(g, lvn_pack(g, lvn_slice(g, sum, 0, 0, 1)), 1, (int64_t[]){V}));
+}
+
+static const struct lvn_key no_keys[] = {{.kind = LVN_KEY_END}};
+static const struct lvn_field reads[] = {{.name = "ids", .dtype = LVN_I32, .rank = 1, .dim = {T}}, {.name = NULL}};
+
+/* The mean loss with these weights; the memory of this backend cannot be seen. */
+static double run(struct lvn_session *t, const double *weights)
+{
+    const struct lvn_model_state *n = t->network;
+    if (lvn_memory_write(n->memory[LVN_BUFFER_PARAM], 0, weights, n->bytes[LVN_BUFFER_PARAM]) != LVN_OK)
+        fail_msg("%s", lvn_error_text());
+    t->step = (struct lvn_step){.grad_scale = 1.0 / (B * T), .training = 1};
+    return lvn_session_run(t, 1) / (B * T);
+}
+
+static void check(struct lvn_tensor *(*build)(struct lvn_graph *g, const struct lvn_model_config *c,
+                                              struct lvn_tensor *const *in),
+                  bool fills)
+{
+    const struct lvn_model model = {
+        .name = "views", .keys = no_keys, .inputs = reads, .tasks = lvn_language_tasks, .build = build};
+    struct lvn_model_config c = {.model = &model};
+    struct lvn_fields fields = lvn_stream_fields(T, V);
+    int32_t ids[B * T] = {0, 1, 2, 3, 1, 0}, labels[B * T] = {3, 1, 0, 2, 2, 1};
+    struct lvn_samples b = {.fields = fields, .rows = B, .there = B, .p = {ids, labels}};
+    struct lvn_model_state *n;
+    struct lvn_session *t = NULL;
+    struct lvn_session_options o = {.fields = &fields, .B = B, .task = lvn_task_find("lm"), .train = true};
+    if (lvn_model_state_new(&n, &c,
+                            &(struct lvn_model_state_options){
+                                .backend = lvn_backend_find("reference"), .real = LVN_F64, .threads = 1}) != LVN_OK ||
+        lvn_session_new(&t, n, &o) != LVN_OK || lvn_model_state_allocate(n) != LVN_OK)
+        fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
+    bool filled = false;
+    for (int i = 0; i < t->program->n_instrs; i++) filled |= t->program->instrs[i].id == LVN_OP_zeros;
+    assert_int_equal(filled, fills);
+    assert_int_equal(lvn_session_feed(t, 0, &b), LVN_OK);
+    size_t count = (size_t)n->params->flat_count;
+    float *initial = calloc(count, sizeof *initial);
+    double *p = calloc(count, sizeof *p), *grad = calloc(count, sizeof *grad);
+    initial_values(n->params, 7, initial);
+    for (size_t i = 0; i < count; i++) p[i] = (double)initial[i];
+    run(t, p);
+    assert_int_equal(lvn_memory_read(n->memory[LVN_BUFFER_GRAD], 0, grad, (int64_t)(count * sizeof *grad)), LVN_OK);
+    for (int i = 0; i < n->params->n; i++) {
+        const struct lvn_param *q = n->params->list[i];
+        for (int64_t j = q->offset; j < q->offset + q->count; j++) {
+            double old = p[j], h = 1e-5;
+            p[j] = old + h;
+            double up = run(t, p);
+            p[j] = old - h;
+            double down = run(t, p);
+            p[j] = old;
+            double want = (up - down) / (2 * h);
+            if (!(fabs(want - grad[j]) <= 1e-8 + 1e-6 * fabs(want)))
+                fail_msg("%s[%lld]: gradient %.10g, finite difference %.10g", q->name, (long long)(j - q->offset),
+                         grad[j], want);
+        }
+    }
+    free(initial);
+    free(p);
+    free(grad);
+    lvn_model_state_free(n);
+}
+
+static void views_that_overlap(void **state)
+{
+    (void)state;
+    check(overlapping, true);
+}
+
+static void all_and_a_part(void **state)
+{
+    (void)state;
+    check(first_token, true);
+}
+
+static void parts_that_leave_some_out(void **state)
+{
+    (void)state;
+    check(apart, true);
+}
+
+static void bad_slices(void **state)
+{
+    (void)state;
+    struct lvn_params *params = lvn_params_new();
+    struct lvn_graph *g = lvn_graph_new(params, LVN_F32);
+    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 3));
+    assert_null(lvn_slice(g, x, 1, 2, 2));
+    assert_int_equal(lvn_graph_status(g), LVN_SHAPE);
+    assert_string_equal(lvn_error_text(), "slice of 'x': 2 elements from 2 along dimension 1 do not lie in (2, 3)");
+    lvn_graph_free(g);
+    lvn_params_free(params);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(views_that_overlap),
+        cmocka_unit_test(all_and_a_part),
+        cmocka_unit_test(parts_that_leave_some_out),
+        cmocka_unit_test(bad_slices),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,718 @@
+/* test_settings.c - covers: src/settings/settings.c src/settings/options.c src/settings/settings_check.c
+ * src/settings/device_list.c
+ *
+ * Options, recipes and contradictions: each refusal with its exact sentence. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "settings/device_list.h"
+#include "settings/settings.h"
+
+/* Settings from a recipe and a row of "key=value" of the command line; finished. */
+static enum lvn_status make(struct lvn_settings *s, const char *recipe, const char *const *keys)
+{
+    enum lvn_status status = lvn_settings_init(s);
+    if (!status && recipe) status = lvn_settings_read(s, recipe, strlen(recipe), "r.yaml");
+    for (int i = 0; !status && keys && keys[i]; i++) {
+        char key[256];
+        snprintf(key, sizeof key, "%s", keys[i]);
+        char *value = strchr(key, '=');
+        assert_non_null(value);
+        *value++ = '\0';
+        status = lvn_settings_set(s, key, value, LVN_SOURCE_COMMAND);
+    }
+    return status ? status : lvn_settings_finish(s, LVN_USES_ALL);
+}
+
+static const struct {
+    const char *recipe;
+    const char *keys[5];
+    const char *sentence;
+} refusals[] = {
+    /* unknown keys */
+    {NULL, {"optimizer.lrr=1"}, "unknown key 'optimizer.lrr'; did you mean 'optimizer.lr'?"},
+    {NULL, {"optimiser.lr=1"}, "unknown key 'optimiser.lr'; did you mean 'optimizer.lr'?"},
+    {NULL, {"lr=1"}, "unknown key 'lr'; did you mean 'optimizer.lr'?"},
+    {NULL, {"train.max_steps=1"}, "unknown key 'train.max_steps'; did you mean 'trainer.max_steps'?"},
+    {NULL, {"trainer.max-steps=1"}, "unknown key 'trainer.max-steps'; did you mean 'trainer.max_steps'?"},
+    {NULL, {"model.n_layers=1"}, "unknown key 'model.n_layers'; did you mean 'model.n_layer'?"},
+    {NULL, {"xyzzy=1"}, "unknown key 'xyzzy'; `levin help options` lists all keys"},
+    {NULL,
+     {"optimizer=adamw"},
+     "'optimizer' is a part, not a key: set its keys, as in optimizer.kind (`levin help optimizer` lists them)"},
+    {"model: {n_layr: 3}", {0}, "r.yaml:1: unknown key 'model.n_layr'; did you mean 'model.n_layer'?"},
+    {"model:\n  n_layer: {a: 3}", {0}, "r.yaml:2: model.n_layer must be one value, got a map"},
+    {"model:\n  n_layer: [3]", {0}, "r.yaml:2: model.n_layer must be one value, got a list"},
+    {"a:\n  b:\n    c: 1", {0}, "r.yaml:2: unknown key 'a.b'; keys have one part and one name, as optimizer.lr"},
+    {"model: gpt2",
+     {0},
+     "r.yaml:1: 'model' is a part, not a key: set its keys, as in model.init (`levin help model` lists them)"},
+    /* twice */
+    {"optimizer.lr: 1\noptimizer: {lr: 2}", {0}, "r.yaml:2: optimizer.lr is given twice, at lines 1 and 2"},
+    /* types */
+    {NULL, {"trainer.max_steps=ten"}, "trainer.max_steps must be a whole number, got 'ten'"},
+    {NULL, {"trainer.max_steps=1.5"}, "trainer.max_steps must be a whole number, got '1.5'"},
+    {NULL, {"trainer.max_steps=0x10"}, "trainer.max_steps must be a whole number, got '0x10'"},
+    {NULL, {"trainer.max_steps="}, "trainer.max_steps must be a whole number, got ''"},
+    {NULL, {"optimizer.lr=fast"}, "optimizer.lr must be a number, got 'fast'"},
+    {NULL, {"optimizer.lr=nan"}, "optimizer.lr must be a number, got 'nan'"},
+    {NULL, {"optimizer.lr=inf"}, "optimizer.lr must be a number, got 'inf'"},
+    {NULL, {"optimizer.lr=1e999"}, "optimizer.lr must be a number, got '1e999'"},
+    {NULL, {"optimizer.lr=1e-400"}, "optimizer.lr must be a number, got '1e-400'"},
+    {NULL, {"optimizer.betas=0.9"}, "optimizer.betas must be two numbers like [0.9, 0.95], got '0.9'"},
+    {NULL, {"optimizer.betas=.9,.9,.9"}, "optimizer.betas must be two numbers like [0.9, 0.95], got '.9,.9,.9'"},
+    {NULL, {"optimizer.betas=.9,x"}, "optimizer.betas must be two numbers like [0.9, 0.95], got '.9,x'"},
+    {NULL, {"model.bias=perhaps"}, "model.bias must be true or false, got 'perhaps'"},
+    {NULL,
+     {"model.kind=vgg"},
+     "model.kind must be nanogpt, gpt2, mingpt, bert, mnist-cnn, mnist-mlp, mnist-autoencoder, neox, llama, mistral, "
+     "qwen2 "
+     "or qwen3, got 'vgg'"},
+    {NULL, {"optimizer.kind=lion"}, "optimizer.kind must be adamw, adam or sgd, got 'lion'"},
+    {NULL, {"trainer.max_time=soon"}, "trainer.max_time must be a time like 90s, 10m, 2h or 00:12:00:00, got 'soon'"},
+    {NULL, {"trainer.max_time=-5"}, "trainer.max_time must be a time like 90s, 10m, 2h or 00:12:00:00, got '-5'"},
+    {NULL,
+     {"trainer.val_check_interval=-1"},
+     "trainer.val_check_interval must be a count (250) or a fraction (1.0, 0.25), got '-1'"},
+    {"trainer: {seed: x}", {0}, "r.yaml:1: trainer.seed must be a whole number, got 'x'"},
+    /* range */
+    {NULL, {"model.n_head=0"}, "model.n_head must lie between 1 and 100000, got 0"},
+    {NULL, {"model.n_layer=-3"}, "model.n_layer must lie between 1 and 100000, got -3"},
+    {NULL, {"model.n_embd=99999999999"}, "model.n_embd must be at most 1048576, got 99999999999"},
+    {NULL, {"trainer.seed=99999999999999999999"}, "trainer.seed is too large: 99999999999999999999"},
+    {NULL, {"model.dropout=1.5"}, "model.dropout must lie between 0 and 0.999, got 1.5"},
+    {NULL, {"optimizer.betas=0.9,1"}, "optimizer.betas must lie between 0 and 0.9999999, got 1"},
+    {NULL, {"optimizer.lr=-1"}, "optimizer.lr must lie between 0 and 1000000, got -1"},
+    {NULL, {"data.digits=0"}, "data.digits must lie between 1 and 9, got 0"},
+    /* contradictions */
+    {NULL,
+     {"model.n_embd=130", "model.n_head=4"},
+     "model.n_embd (130) is not a multiple of model.n_head (4), but each head gets an equal share; take 128 or another "
+     "multiple"},
+    {NULL,
+     {"trainer.batch_size=12", "trainer.batch_size_per_device=4"},
+     "trainer.batch_size (12, command line) and trainer.batch_size_per_device (4, command line) set the same thing; "
+     "leave one out or set it to 0"},
+    {"trainer: {batch_size: 12}",
+     {"trainer.batch_size_per_device=4"},
+     "trainer.batch_size (12, r.yaml:1) and trainer.batch_size_per_device (4, command line) set the same thing; leave "
+     "one out or set it to 0"},
+    {NULL,
+     {"trainer.batch_size=12", "trainer.micro_batch_size=5"},
+     "the batch of 12 is not a multiple of trainer.micro_batch_size (5); take 1, 2, 3, 4, 6 or 12"},
+    {NULL, {"model.size=gpt-mni"}, "model.size 'gpt-mni' is not known; did you mean 'gpt-mini'?"},
+    {NULL,
+     {"model.kind=mingpt", "model.bias=false"},
+     "model.bias: false contradicts model.kind: mingpt, which has biases; leave it out or take nanogpt"},
+    {NULL,
+     {"model.n_layer=100000", "model.n_embd=1048576", "model.n_head=1"},
+     "the model would have about 1.3e+18 values (model.n_layer 100000, model.n_embd 1048576), more than any machine "
+     "holds; take smaller sizes"},
+    {NULL, {"data.sha256=abc"}, "data.sha256 must be 64 hexadecimal digits, got 3 characters ('abc...')"},
+    {NULL, {"data.url=http://x/y"}, "data.url needs data.path too: the file to keep the download in"},
+    {NULL,
+     {"data.kind=adder", "model.block_size=5"},
+     "model.block_size (5) is too short for data.kind=adder with data.digits 2, whose samples take 6 tokens; leave it "
+     "out or "
+     "take at least 6"},
+    {NULL,
+     {"schedule.kind=cosine", "trainer.max_time=1h"},
+     "schedule.kind: cosine needs a step at which it ends; give schedule.decay_steps, trainer.max_steps or "
+     "trainer.max_epochs"},
+    {NULL,
+     {"schedule.kind=linear", "schedule.warmup_steps=9", "schedule.decay_steps=8"},
+     "schedule.warmup_steps (9) ends after schedule.decay_steps (8); take fewer, or decay for longer"},
+    {NULL,
+     {"schedule.kind=linear", "schedule.min_lr=1", "trainer.max_steps=8"},
+     "schedule.min_lr (1) is above optimizer.lr (0.0003), but the rate falls from optimizer.lr to schedule.min_lr; "
+     "exchange them or take schedule.kind: constant"},
+    {NULL,
+     {"schedule.kind=exponential", "trainer.max_steps=8"},
+     "schedule.kind: exponential falls to schedule.min_lr, which must be above 0; give for example a tenth of "
+     "optimizer.lr"},
+    {NULL,
+     {"trainer.precision=16-true"},
+     "trainer.precision 16-true is not supported: this version computes in 32-true, bf16-mixed, bf16-true and, on "
+     "GPUs, 16-mixed; set one of them"},
+    {NULL,
+     {"trainer.accelerator=abacus"},
+     "trainer.accelerator must be auto, gpu, xpu, cpu, cuda, opencl, reference or trace, got 'abacus'"},
+    {NULL,
+     {"trainer.accelerator=trace"},
+     "trainer.accelerator trace computes nothing (a device that is not there, for levin plan: what would be launched "
+     "on "
+     "it); set cpu or auto to run"},
+    {NULL,
+     {"trainer.strategy=fsdp"},
+     "trainer.strategy fsdp is not supported: this version has single_device, ddp and zero1; set one of them or auto"},
+    {NULL,
+     {"trainer.limit_val_batches=1.5"},
+     "trainer.limit_val_batches (1.5) is a share of the validation set: at most 1.0; write a whole number for a number "
+     "of batches"},
+    {NULL,
+     {"optimizer.kind=sgd", "optimizer.state=bf16"},
+     "optimizer.state: bf16 is for adamw and adam, and optimizer.kind is sgd; leave it out"},
+    {NULL,
+     {"optimizer.kind=sgd", "optimizer.state=bf16", "schedule.kind=linear", "trainer.max_steps=8"},
+     "optimizer.state: bf16 is for adamw and adam, and optimizer.kind is sgd; leave it out"},
+    {NULL,
+     {"trainer.devices=0,,1"},
+     "trainer.devices must be the number of ranks on a node (2), or a list of devices (0,3), got '0,,1'"},
+    {NULL,
+     {"trainer.devices=-1"},
+     "trainer.devices must be the number of ranks on a node (2), or a list of devices (0,3), got '-1'"},
+    {NULL,
+     {"trainer.devices=[1"},
+     "trainer.devices must be the number of ranks on a node (2), or a list of devices (0,3), got '[1'"},
+    {NULL,
+     {"name=../x"},
+     "name '../x' becomes a folder in runs/: it must have no slash, must not start with a dot, and must be shorter "
+     "than 200 characters"},
+};
+
+static void refused_with_a_sentence(void **state)
+{
+    (void)state;
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        struct lvn_settings s;
+        enum lvn_status status = make(&s, refusals[i].recipe, refusals[i].keys);
+        if (status != LVN_ARG || strcmp(lvn_error_text(), refusals[i].sentence)) {
+            print_error("case %zu: status %d\n  got    %s\n  wanted %s\n", i, status, lvn_error_text(),
+                        refusals[i].sentence);
+            wrong++;
+        }
+        lvn_error_clear();
+        lvn_settings_release(&s);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+/* Neutral values, and other ways to write a thing. */
+static const char *const accepted[] = {
+    "trainer.max_steps=-1",
+    "trainer.max_epochs=-1",
+    "trainer.max_epochs=0",
+    "trainer.max_time=off",
+    "trainer.gradient_clip_val=none",
+    "trainer.gradient_clip_val=0",
+    "trainer.precision=32",
+    "trainer.precision=32-true",
+    "trainer.accelerator=auto",
+    "trainer.strategy=ddp",
+    "trainer.strategy=single_device",
+    "trainer.devices=auto",
+    "trainer.devices=1",
+    "trainer.devices=none",
+    "trainer.devices=0,3",
+    "trainer.devices=[0, 3]",
+    "trainer.devices=3,",
+    "trainer.num_nodes=1",
+    "trainer.devices=4",
+    "trainer.num_nodes=2",
+    "trainer.strategy=zero1",
+    "trainer.batch_size_per_device=0",
+    "trainer.micro_batch_size=0",
+    "trainer.batch_size=0",
+    "trainer.val_check_interval=0",
+    "trainer.limit_val_batches=0",
+    "trainer.limit_val_batches=all",
+    "schedule.kind=none",
+    "schedule.kind=constant",
+    "schedule.warmup_steps=0",
+    "schedule.decay_steps=none",
+    "optimizer.weight_decay=off",
+    "optimizer.kind=AdamW",
+    "checkpoint.every_n_steps=0",
+    "checkpoint.top_k=0",
+    "sample.every_n_steps=off",
+    "sample.top_k=none",
+    "sample.top_p=0",
+    "model.init=none",
+    "model.init=scratch",
+    "model.size=none",
+    "model.dropout=none",
+    "model.vocab_size=0",
+    "trainer.threads=auto",
+    "trainer.deterministic=no",
+    "trainer.recompute=none",
+    "trainer.log_every_n_steps=0",
+    "trainer.max_steps=1e3",
+    "trainer.max_time=01:02:03:04",
+    "trainer.val_check_interval=2 epochs",
+};
+
+static void neutral_values_pass(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) {
+        struct lvn_settings s;
+        const char *keys[] = {accepted[i], NULL};
+        if (make(&s, NULL, keys)) fail_msg("%s: %s", accepted[i], lvn_error_text());
+        lvn_settings_release(&s);
+    }
+}
+
+static const char *value_of(const struct lvn_settings *s, const char *key)
+{
+    static char text[LVN_VALUE_TEXT];
+    return lvn_settings_value(s, lvn_option_find(key)->id, text);
+}
+
+static void values_arrive(void **state)
+{
+    (void)state;
+    struct lvn_settings s;
+    const char *recipe = "name: demo\n"
+                         "model:     {kind: nanogpt, n_layer: 4, n_head: 4, n_embd: 128, block_size: 64, bias: false}\n"
+                         "data:      {kind: chars, path: a.txt, url: 'http://x/a.txt', sha256: }\n"
+                         "optimizer: {kind: adamw, lr: 1e-3, betas: [0.9, 0.99], decay: linear}\n"
+                         "trainer:   {max_time: 1h30m, val_check_interval: 250, limit_val_batches: 0.5}\n";
+    const char *keys[] = {"model.n_layer=8", "trainer.max_steps=2000", "trainer.max_steps_=", NULL};
+    keys[2] = NULL;
+    assert_int_equal(make(&s, recipe, keys), LVN_OK);
+    assert_string_equal(s.name, "demo");
+    assert_string_equal(s.run_dir, "runs/demo");
+    assert_string_equal(value_of(&s, "model.n_layer"), "8");
+    assert_string_equal(s.model.kind, "nanogpt");
+    assert_string_equal(s.data.kind, "chars");
+    assert_string_equal(s.data.url, "http://x/a.txt");
+    assert_true(s.optimizer.lr == 1e-3 && s.optimizer.betas[0] == 0.9 && s.optimizer.betas[1] == 0.99);
+    assert_int_equal(s.optimizer.decay, LVN_OPTIMIZER_DECAY_LINEAR);
+    assert_true(s.trainer.max_time == 5400);
+    assert_int_equal(s.trainer.val_check_interval.count, 250);
+    assert_true(s.trainer.limit_val_batches.fraction == 0.5 && s.trainer.limit_val_batches.count == 0);
+    assert_int_equal(s.trainer.batch_size, 12);
+    assert_int_equal(s.trainer.max_epochs, 0);
+    char text[LVN_VALUE_TEXT];
+    assert_string_equal(lvn_settings_origin(&s, lvn_option_find("model.n_layer")->id, text), "command line");
+    assert_string_equal(lvn_settings_origin(&s, lvn_option_find("model.n_head")->id, text), "r.yaml:2");
+    assert_string_equal(lvn_settings_origin(&s, LVN_OPT_optimizer_eps, text), "default");
+    assert_string_equal(lvn_settings_origin(&s, LVN_OPT_run_dir, text), "from name");
+    lvn_settings_release(&s);
+}
+
+static void devices_are_counted_or_listed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int n, last; /* last: its number; -1: they are not listed */
+    } cases[] = {{"auto", 0, -1}, {"2", 2, -1}, {"0,3", 2, 3}, {"[5, 1, 4]", 3, 4}, {"3,", 1, 3}, {"[3]", 1, 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lvn_settings s = {.trainer.devices = cases[i].text};
+        struct lvn_devices d;
+        assert_int_equal(lvn_devices_read(&d, &s), LVN_OK);
+        assert_int_equal(d.n, cases[i].n);
+        assert_int_equal(d.listed, cases[i].last >= 0);
+        if (d.listed) assert_int_equal(d.number[d.n - 1], cases[i].last);
+        assert_int_equal(lvn_devices_count(&s), cases[i].n);
+    }
+}
+
+/* Of a recipe all at once, each with its line. */
+static void all_mistakes_are_told(void **state)
+{
+    (void)state;
+    struct lvn_settings s;
+    assert_int_equal(make(&s,
+                          "model:\n  n_layr: 3\n  n_head: none\nxyzzy: 1\ntrainer: {seed: x, max_steps: 5}\n"
+                          "optimizer:\n  lr: [1, 2]\n",
+                          NULL),
+                     LVN_ARG);
+    assert_string_equal(lvn_error_text(),
+                        "r.yaml:2: unknown key 'model.n_layr'; did you mean 'model.n_layer'?; and r.yaml:3: "
+                        "model.n_head must be a whole number, got 'none'; and r.yaml:4: unknown key 'xyzzy'; `levin "
+                        "help options` lists all keys; and r.yaml:5: trainer.seed must be a whole number, got 'x'; and "
+                        "r.yaml:7: optimizer.lr must be one value, got a list");
+    lvn_settings_release(&s);
+}
+
+/* On the command line the last one wins, and that is said. */
+static void the_last_key_wins(void **state)
+{
+    (void)state;
+    struct lvn_settings s;
+    char text[LVN_VALUE_TEXT];
+    const char *keys[] = {"optimizer.lr=1", "trainer.seed=3", "optimizer.lr=2", "optimizer.lr=4", NULL};
+    assert_int_equal(make(&s, "optimizer: {lr: 7}", keys), LVN_OK);
+    assert_true(s.optimizer.lr == 4);
+    assert_string_equal(lvn_settings_origin(&s, LVN_OPT_optimizer_lr, text), "command line, the last of 3");
+    assert_string_equal(lvn_settings_origin(&s, LVN_OPT_trainer_seed, text), "command line");
+    lvn_settings_release(&s);
+    const char *wrong[] = {"optimizer.lr=fast", "optimizer.lr=2", NULL};
+    assert_int_equal(make(&s, NULL, wrong), LVN_ARG); /* what is given is looked at */
+    lvn_settings_release(&s);
+}
+
+static void a_mark_before_the_text_is_no_key(void **state)
+{
+    (void)state;
+    struct lvn_settings s;
+    assert_int_equal(make(&s, "\xef\xbb\xbfname: marked\r\noptimizer: {lr: 2}\r\n", NULL), LVN_OK);
+    assert_string_equal(s.name, "marked");
+    assert_true(s.optimizer.lr == 2);
+    lvn_settings_release(&s);
+    assert_int_equal(make(&s, "\xef\xbb\xbf", NULL), LVN_OK);
+    lvn_settings_release(&s);
+    assert_int_equal(make(&s, "\xef\xbb\xbfoptimizer:\n  lrr: 2", NULL), LVN_ARG);
+    assert_string_equal(lvn_error_text(), "r.yaml:2: unknown key 'optimizer.lrr'; did you mean 'optimizer.lr'?");
+    lvn_settings_release(&s);
+}
+
+static void another_path_drops_the_download(void **state)
+{
+    (void)state;
+    const char *recipe = "data: {path: a.txt, url: 'http://x/a.txt', sha256: "
+                         "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef}";
+    struct lvn_settings s;
+    const char *other[] = {"data.path=b.txt", NULL}, *same[] = {"data.path=a.txt", NULL};
+    const char *both[] = {"data.url=http://y/b", "data.path=b.txt", NULL};
+    assert_int_equal(make(&s, recipe, other), LVN_OK);
+    assert_string_equal(s.data.url, "");
+    assert_string_equal(s.data.sha256, "");
+    lvn_settings_release(&s);
+    assert_int_equal(make(&s, recipe, same), LVN_OK);
+    assert_string_equal(s.data.url, "http://x/a.txt");
+    lvn_settings_release(&s);
+    assert_int_equal(make(&s, recipe, both), LVN_OK);
+    assert_string_equal(s.data.url, "http://y/b");
+    assert_string_equal(s.data.sha256, "");
+    lvn_settings_release(&s);
+}
+
+static void environment_lies_between(void **state)
+{
+    (void)state;
+    struct lvn_settings s;
+    const char *recipe = "optimizer: {lr: 1, eps: 1e-6}\ntrainer: {seed: 5}";
+    setenv("LEVIN_OPTIMIZER_LR", "2", 1);
+    setenv("LEVIN_TRAINER_SEED", "6", 1);
+    assert_int_equal(lvn_settings_init(&s), LVN_OK);
+    assert_int_equal(lvn_settings_set(&s, "trainer.seed", "7", LVN_SOURCE_COMMAND), LVN_OK);
+    assert_int_equal(lvn_settings_read(&s, recipe, strlen(recipe), "r.yaml"), LVN_OK);
+    assert_int_equal(lvn_settings_environment(&s), LVN_OK);
+    assert_true(s.optimizer.lr == 2 && s.optimizer.eps == 1e-6 && s.trainer.seed == 7);
+    char text[LVN_VALUE_TEXT];
+    assert_string_equal(lvn_settings_origin(&s, LVN_OPT_optimizer_lr, text), "LEVIN_OPTIMIZER_LR");
+    lvn_settings_release(&s);
+    setenv("LEVIN_OPTIMIZER_LR", "x", 1);
+    assert_int_equal(lvn_settings_init(&s), LVN_OK);
+    assert_int_equal(lvn_settings_environment(&s), LVN_ARG);
+    assert_string_equal(lvn_error_text(), "LEVIN_OPTIMIZER_LR: optimizer.lr must be a number, got 'x'");
+    lvn_settings_release(&s);
+    unsetenv("LEVIN_OPTIMIZER_LR");
+    unsetenv("LEVIN_TRAINER_SEED");
+}
+
+/* Every value as text; the parts that differ in origin only are equal. */
+static void assert_same(const struct lvn_settings *a, const struct lvn_settings *b)
+{
+    char one[LVN_VALUE_TEXT], two[LVN_VALUE_TEXT];
+    for (int i = 0; i < lvn_option_count(); i++) {
+        enum lvn_option_id id = lvn_option_at(i)->id;
+        assert_string_equal(lvn_settings_value(a, id, one), lvn_settings_value(b, id, two));
+    }
+    assert_memory_equal(&a->optimizer.betas, &b->optimizer.betas, sizeof a->optimizer.betas);
+    assert_memory_equal(&a->optimizer.lr, &b->optimizer.lr, sizeof a->optimizer.lr);
+}
+
+static void written_settings_load_back(void **state)
+{
+    (void)state;
+    static const char *const rows[][6] = {
+        {NULL},
+        {"optimizer.lr=0.1234567890123456789", "optimizer.betas=0.1,0.3333333333333333", "trainer.max_steps=77", NULL},
+        {"trainer.batch_size_per_device=4", "trainer.deterministic=true", "trainer.val_check_interval=1.0", NULL},
+        {"sample.prompt=true: 'x' \"y\" #\n\t- \\ \xc3\xa9", "data.path= leading: colon ", "trainer.max_time=61.5",
+         NULL},
+        {"model.kind=gpt2", "model.size=gpt-nano", "data.kind=adder", "trainer.seed=9223372036854775807", NULL},
+        {"model.freeze=[wte, '*.mlp', h.0:, true]", "lora.targets=none", NULL},
+        {"model.init=runs/x", "schedule.kind=cosine", "trainer.max_steps=9", "trainer.limit_val_batches=0.25", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct lvn_settings s, t;
+        if (make(&s, NULL, rows[i])) fail_msg("row %zu: %s", i, lvn_error_text());
+        char *yaml = lvn_settings_yaml(&s);
+        assert_non_null(yaml);
+        if (make(&t, yaml, NULL)) fail_msg("row %zu: %s\n%s", i, lvn_error_text(), yaml);
+        assert_same(&s, &t);
+        assert_int_equal(lvn_settings_finish(&t, LVN_USES_ALL), LVN_OK); /* twice changes nothing */
+        assert_same(&s, &t);
+        free(yaml);
+        lvn_settings_release(&s);
+        lvn_settings_release(&t);
+    }
+}
+
+/* However a list is written, in a recipe or elsewhere, it is the same one. */
+static void lists_in_all_forms(void **state)
+{
+    (void)state;
+    static const char *const forms[] = {
+        "[wte, h.0, 'h.*.mlp']", "wte,h.0,h.*.mlp",         "wte h.0\th.*.mlp",       " [ wte , h.0 , \"h.*.mlp\" ] ",
+        "'wte', 'h.0', h.*.mlp", "[wte, h.0, 'h.*.mlp', ]", "[ 'wte' h.0 'h.*.mlp']", "wte, h.0, h.*.mlp,",
+    };
+    static const char *const recipes[] = {
+        "model: {freeze: [wte, h.0, 'h.*.mlp']}",
+        "model:\n  freeze:\n    - wte\n    - h.0\n    - 'h.*.mlp'\n",
+        "model: {freeze: 'wte, h.0, h.*.mlp'}",
+        "model: {freeze: \"[wte, h.0, 'h.*.mlp']\"}",
+    };
+    static const char *const wrong[] = {"[wte",     "wte]",       "[wte]]",     "[[wte]]",     "[wte] h.0", "'wte",
+                                        "wte'",     "h.[01]",     "wte,,h.0",   ",wte",        "''",        "'wte\"",
+                                        "wte(h.0)", "['wte'h.0]", "{wte, h.0}", "['wte, h.0']"};
+    static const char *const nothing[] = {"", "[]", " [ ] ", "none", "off"};
+    struct lvn_settings s;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        assert_int_equal(lvn_settings_init(&s), LVN_OK);
+        if (lvn_settings_set(&s, "model.freeze", forms[i], LVN_SOURCE_COMMAND)) fail_msg("%s", lvn_error_text());
+        assert_string_equal(s.model.freeze, "wte, h.0, h.*.mlp");
+        if (lvn_settings_set(&s, "lora.targets", forms[i], LVN_SOURCE_ENVIRONMENT)) fail_msg("%s", lvn_error_text());
+        assert_string_equal(s.lora.targets, "wte, h.0, h.*.mlp");
+        lvn_settings_release(&s);
+    }
+    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
+        if (make(&s, recipes[i], NULL)) fail_msg("%s: %s", recipes[i], lvn_error_text());
+        assert_string_equal(s.model.freeze, "wte, h.0, h.*.mlp");
+        lvn_settings_release(&s);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong + sizeof nothing / sizeof *nothing; i++) {
+        bool good = i >= sizeof wrong / sizeof *wrong;
+        const char *text = good ? nothing[i - sizeof wrong / sizeof *wrong] : wrong[i];
+        assert_int_equal(lvn_settings_init(&s), LVN_OK);
+        enum lvn_status status = lvn_settings_set(&s, "model.freeze", text, LVN_SOURCE_COMMAND);
+        if (good ? status || *s.model.freeze : status != LVN_ARG)
+            fail_msg("'%s': %d, '%s'", text, status, s.model.freeze);
+        if (!good)
+            assert_non_null(
+                strstr(lvn_error_text(), "model.freeze must be names separated by commas, as [a, b], got '"));
+        lvn_settings_release(&s);
+    }
+}
+
+/* "wte, h.0, ..., h.N-1" and the recipe that says so, in YAML's lists. */
+static void list_of_blocks(int n, char *list, char *recipe)
+{
+    int used = sprintf(list, "wte"), written = sprintf(recipe, "model:\n  freeze: [wte");
+    for (int i = 0; i < n; i++) {
+        used += sprintf(list + used, ", h.%d", i);
+        written += sprintf(recipe + written, ", h.%d", i);
+    }
+    sprintf(recipe + written, "]\n");
+}
+
+/* A run that was given no limit has one epoch, also when it goes on; but that is no limit which it was given. */
+static void no_limit_stays_none(void **state)
+{
+    (void)state;
+    struct lvn_settings s, t, u;
+    const char *more[] = {"trainer.max_steps=5", NULL};
+    assert_int_equal(make(&s, NULL, NULL), LVN_OK);
+    char *yaml = lvn_settings_yaml(&s);
+    assert_int_equal(make(&t, yaml, NULL), LVN_OK);
+    assert_true(t.trainer.max_epochs == 1 && t.trainer.max_steps == 0);
+    assert_int_equal(make(&u, yaml, more), LVN_OK);
+    assert_true(u.trainer.max_epochs == 0 && u.trainer.max_steps == 5);
+    free(yaml);
+    lvn_settings_release(&s);
+    lvn_settings_release(&t);
+    lvn_settings_release(&u);
+}
+
+/* Every length around the limits of any buffer: nothing is cut, by reading, writing or reading again. */
+static void long_lists_arrive_whole(void **state)
+{
+    (void)state;
+    static char list[20000], recipe[20000], line[20000];
+    for (int n = 0; n < 1500; n += n < 60 ? 1 : 97) {
+        struct lvn_settings s, t, u;
+        char text[LVN_VALUE_TEXT];
+        list_of_blocks(n, list, recipe);
+        snprintf(line, sizeof line, "%s", list);
+        if (make(&s, recipe, NULL)) fail_msg("%d blocks: %s", n, lvn_error_text());
+        assert_string_equal(s.model.freeze, list);
+        assert_string_equal(lvn_settings_value(&s, LVN_OPT_model_freeze, text), list);
+        char *yaml = lvn_settings_yaml(&s);
+        assert_int_equal(make(&t, yaml, NULL), LVN_OK);
+        assert_string_equal(t.model.freeze, list);
+        assert_int_equal(lvn_settings_init(&u), LVN_OK);
+        assert_int_equal(lvn_settings_set(&u, "model.freeze", line, LVN_SOURCE_COMMAND), LVN_OK);
+        assert_string_equal(u.model.freeze, list);
+        free(yaml);
+        lvn_settings_release(&s);
+        lvn_settings_release(&t);
+        lvn_settings_release(&u);
+    }
+}
+
+/* What is no list, and too long for what it is, is refused, not cut to something else. */
+static void long_values_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key, *begin, fill, *end, *sentence;
+    } rows[] = {
+        {"optimizer.betas", "0.9, 0.95", ' ', "and more", "optimizer.betas must be two numbers like [0.9, 0.95], got"},
+        {"trainer.val_check_interval", "250", ' ', "and more", "trainer.val_check_interval must be a count"},
+        {"run_dir", "/", 'x', "", "run_dir '/xxx"},
+        {"name", "", 'x', "", "name 'xxx"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int n = 900; n < 2000; n += 100) {
+            char value[3000];
+            struct lvn_settings s;
+            int used = sprintf(value, "%s", rows[i].begin);
+            memset(value + used, rows[i].fill, (size_t)n);
+            sprintf(value + used + n, "%s", rows[i].end);
+            assert_int_equal(lvn_settings_init(&s), LVN_OK);
+            enum lvn_status status = lvn_settings_set(&s, rows[i].key, value, LVN_SOURCE_COMMAND);
+            if (!status) status = lvn_settings_finish(&s, LVN_USES_ALL);
+            if (status != LVN_ARG || strncmp(lvn_error_text(), rows[i].sentence, strlen(rows[i].sentence)) != 0)
+                fail_msg("%s of %d bytes: %d, %s", rows[i].key, n, status, lvn_error_text());
+            lvn_settings_release(&s);
+        }
+    struct lvn_settings s;
+    char recipe[3000] = "optimizer: {lr";
+    memset(recipe + 14, 'x', 900);
+    sprintf(recipe + 914, ": 1}");
+    assert_int_equal(make(&s, recipe, NULL), LVN_ARG);
+    assert_non_null(strstr(lvn_error_text(), "unknown key 'optimizer.lrxxx"));
+    lvn_settings_release(&s);
+}
+
+static void deterministic_micro_batch(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *batch;
+        int micro;
+    } rows[] = {{"trainer.batch_size=12", 1},  {"trainer.batch_size=16", 2}, {"trainer.batch_size=64", 8},
+                {"trainer.batch_size=7", 1},   {"trainer.batch_size=1", 1},  {"trainer.batch_size=125", 5},
+                {"trainer.batch_size=100", 10}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct lvn_settings s;
+        const char *keys[] = {rows[i].batch, "trainer.deterministic=true", NULL};
+        assert_int_equal(make(&s, NULL, keys), LVN_OK);
+        assert_int_equal(s.trainer.micro_batch_size, rows[i].micro);
+        lvn_settings_release(&s);
+    }
+}
+
+/* Parts that a command does not use are checked by their rows only. */
+static void other_parts_are_left_alone(void **state)
+{
+    (void)state;
+    struct lvn_settings s;
+    assert_int_equal(lvn_settings_init(&s), LVN_OK);
+    assert_int_equal(lvn_settings_set(&s, "schedule.kind", "exponential", LVN_SOURCE_COMMAND), LVN_OK);
+    assert_int_equal(lvn_settings_set(&s, "model.n_head", "7", LVN_SOURCE_COMMAND), LVN_OK);
+    assert_int_equal(lvn_settings_finish(&s, LVN_USES_DATA | LVN_USES_TRAINER), LVN_OK);
+    assert_string_equal(value_of(&s, "model.n_layer"), "0");
+    lvn_settings_release(&s);
+}
+
+/* The key that is meant; none rather than a wrong one. */
+static void suggestions(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"optimizer.lrr", "optimizer.lr"},
+        {"optimiser.lr", "optimizer.lr"},
+        {"optimiser.lrr", "optimizer.lr"},
+        {"lr", "optimizer.lr"},
+        {"trainer.lr", "optimizer.lr"},
+        {"train.max_steps", "trainer.max_steps"},
+        {"trainer.max-steps", "trainer.max_steps"},
+        {"trainer.max_step", "trainer.max_steps"},
+        {"max_step", "trainer.max_steps"},
+        {"model.n_layers", "model.n_layer"},
+        {"n_layers", "model.n_layer"},
+        {"data.pth", "data.path"},
+        {"trainer.sed", "trainer.seed"},
+        {"lora.r", "lora.rank"},
+        {"lora.target", "lora.targets"},
+        {"lora.target_modules", NULL},
+        {"lora.dropout", "model.dropout"},
+        {"trainer.batch", NULL}, /* two go on so */
+        {"eval_steps", NULL},
+        {"device", NULL},
+        {"r", NULL},
+        {"dtype", NULL},
+        {"epochs", NULL},
+        {"model.d_model", NULL},
+        {"data.", NULL},
+        {".", NULL},
+        {"", NULL},
+        {"xyzzy", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *found = lvn_option_nearest(rows[i][0]);
+        if (!found != !rows[i][1] || (found && strcmp(found, rows[i][1]) != 0))
+            fail_msg("'%s': '%s', wanted '%s'", rows[i][0], found ? found : "none", rows[i][1] ? rows[i][1] : "none");
+    }
+}
+
+/* Every default must be a value of its own option, and every row have a sentence. */
+static void table_is_sound(void **state)
+{
+    (void)state;
+    for (int i = 0; i < lvn_option_count(); i++) {
+        const struct lvn_option *o = lvn_option_at(i);
+        assert_ptr_equal(lvn_option_of(o->id), o);
+        assert_true(strlen(o->help) > 10);
+        assert_ptr_equal(lvn_option_find(o->key), o);
+        if (*o->part) assert_non_null(lvn_part_help(o->part));
+    }
+}
+
+static void memory_runs_out(void **state)
+{
+    (void)state;
+    const char *recipe = "name: x\ntrainer: {seed: 5}\nsample: {prompt: hello}";
+    for (long k = 1; k < 200; k++) {
+        struct lvn_settings s;
+        lvn_alloc_fail_at(k);
+        enum lvn_status status = make(&s, recipe, NULL);
+        char *yaml = status ? NULL : lvn_settings_yaml(&s);
+        lvn_alloc_fail_at(0);
+        lvn_settings_release(&s);
+        free(yaml);
+        if (yaml) return;
+        assert_true(status == LVN_OK || status == LVN_MEMORY);
+    }
+    fail_msg("never got through");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refused_with_a_sentence),
+        cmocka_unit_test(neutral_values_pass),
+        cmocka_unit_test(devices_are_counted_or_listed),
+        cmocka_unit_test(values_arrive),
+        cmocka_unit_test(all_mistakes_are_told),
+        cmocka_unit_test(the_last_key_wins),
+        cmocka_unit_test(a_mark_before_the_text_is_no_key),
+        cmocka_unit_test(another_path_drops_the_download),
+        cmocka_unit_test(environment_lies_between),
+        cmocka_unit_test(written_settings_load_back),
+        cmocka_unit_test(no_limit_stays_none),
+        cmocka_unit_test(lists_in_all_forms),
+        cmocka_unit_test(long_lists_arrive_whole),
+        cmocka_unit_test(long_values_are_refused),
+        cmocka_unit_test(deterministic_micro_batch),
+        cmocka_unit_test(other_parts_are_left_alone),
+        cmocka_unit_test(suggestions),
+        cmocka_unit_test(table_is_sound),
+        cmocka_unit_test(memory_runs_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
