@@ -105,8 +105,8 @@ static double median(double *t, int n)
 
 static void measure(double mib, double seconds, int rank, int size)
 {
-    enum { MOST = 4096 };
-    static double times[WAYS][MOST];
+    enum { MAX = 4096 };
+    static double times[WAYS][MAX];
     double took[WAYS], end;
     int n = 0;
     count = (int64_t)(mib * (1 << 20) / 4);
@@ -118,7 +118,7 @@ static void measure(double mib, double seconds, int rank, int size)
             for (int64_t i = 0; i < count; i++) x[0][i] = x[1][i] = x[2][i] = 1; /* as computing leaves them */
             times[w][n] = once((enum way)w);
         }
-        n += turn > 0 && n < MOST - 1; /* the first turn warms up */
+        n += turn > 0 && n < MAX - 1; /* the first turn warms up */
         more = lvn_seconds() < end || turn < 3;
         if (lvn_comm_all_reduce_now(comm, &more, 1, LVN_I32, LVN_MIN) != LVN_OK) exit(1);
     }
@@ -146,7 +146,7 @@ int main(int argc, char **argv)
 {
     struct lvn_identity me;
     struct lvn_comm_options o = {.timeout = 60};
-    double sizes[16] = {0.001, 0.0625, 0.25, 1, 4, 16, 64}, seconds = 2, most = 0;
+    double sizes[16] = {0.001, 0.0625, 0.25, 1, 4, 16, 64}, seconds = 2, max = 0;
     int n = 7, given = 0;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--library") && i + 1 < argc)
@@ -170,8 +170,8 @@ int main(int argc, char **argv)
     const bool tcp = transport == &lvn_transport_tcp;
     if ((tcp ? lvn_mesh_open(&comm, &heart, o, h, 30) : lvn_comm_open(&comm, &o)) != LVN_OK)
         return fprintf(stderr, "%s\n", lvn_error_text()), 2;
-    for (int i = 0; i < n; i++) most = sizes[i] > most ? sizes[i] : most;
-    const size_t bytes = ((size_t)(most * (1 << 20)) / 64 + 64) * 64;
+    for (int i = 0; i < n; i++) max = sizes[i] > max ? sizes[i] : max;
+    const size_t bytes = ((size_t)(max * (1 << 20)) / 64 + 64) * 64;
     for (int i = 0; i < 3; i++) x[i] = lvn_malloc_aligned(64, bytes); /* as gradients are */
     for (int i = 0; i < 3 && x[i]; i++) memset(x[i], 0, bytes);
     first = leaves(o.size, 0);

@@ -67,7 +67,7 @@ static enum lvn_status run(const struct workload *w, int threads, int64_t tokens
     LVN_TRY(lvn_model_state_allocate(n));
     LVN_TRY(lvn_model_state_init_values(n, 1, false));
     LVN_TRY(lvn_device_rate(n->device, LVN_RATE_READING, &rate));
-    for (int64_t i = 0; i < rows; i++) samples[i] = (struct lvn_sample){.prompt = prompt, .n = 3, .most = tokens};
+    for (int64_t i = 0; i < rows; i++) samples[i] = (struct lvn_sample){.prompt = prompt, .n = 3, .max = tokens};
     samples[0].on_token = timed;
     samples[0].context = &watch;
     LVN_TRY(lvn_sampler_run(s, samples, rows, &(struct lvn_sampling_options){0}));

@@ -43,25 +43,25 @@ static bool has_gpu(const struct lvn_backend *b, bool intel)
     return false;
 }
 
-void lvn_backend_why_none(const struct lvn_backend *b, char *text, size_t room)
+void lvn_backend_why_none(const struct lvn_backend *b, char *text, size_t capacity)
 {
     struct lvn_device_facts f;
     struct lvn_device *d = NULL;
     *text = '\0';
     if (b->describe(0, &f))
-        snprintf(text, room, "it sees %s, which is none", f.name);
+        snprintf(text, capacity, "it sees %s, which is none", f.name);
     else if (b->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}) != LVN_OK)
-        snprintf(text, room, "%s", lvn_error_text());
+        snprintf(text, capacity, "%s", lvn_error_text());
     if (d) b->close(d);
     lvn_error_clear();
 }
 
-static void explain(const struct lvn_backend *b, char *text, size_t room)
+static void explain(const struct lvn_backend *b, char *text, size_t capacity)
 {
     char why[600];
     const size_t n = strlen(text);
     lvn_backend_why_none(b, why, sizeof why);
-    if (*why) snprintf(text + n, room - n, "; %s: %s", b->name, why);
+    if (*why) snprintf(text + n, capacity - n, "; %s: %s", b->name, why);
 }
 
 static enum lvn_status say_none(struct lvn_device **out, const char *word, const char *what)
@@ -183,10 +183,10 @@ enum lvn_status lvn_memory_read(const struct lvn_memory *from, int64_t offset, v
     return b->wait(from->device);
 }
 
-const void *lvn_memory_view(const struct lvn_memory *m, int64_t offset, int64_t bytes, void *room)
+const void *lvn_memory_view(const struct lvn_memory *m, int64_t offset, int64_t bytes, void *capacity)
 {
     if (m->host) return (const char *)m->host + offset;
-    return lvn_memory_read(m, offset, room, bytes) == LVN_OK ? room : NULL;
+    return lvn_memory_read(m, offset, capacity, bytes) == LVN_OK ? capacity : NULL;
 }
 
 enum lvn_status lvn_window_open(struct lvn_window *w, struct lvn_memory *m, int64_t offset, int64_t bytes, bool fill)

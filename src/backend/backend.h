@@ -150,7 +150,7 @@ int64_t lvn_backend_reserve(const struct lvn_backend *b, int64_t memory);
 /* How many devices the backend could open; 0 where it is the processor. */
 int lvn_backend_devices(const struct lvn_backend *b);
 /* Why it has no GPU, as a sentence. Only for one that describes devices. */
-void lvn_backend_why_none(const struct lvn_backend *b, char *text, size_t room);
+void lvn_backend_why_none(const struct lvn_backend *b, char *text, size_t capacity);
 
 /* 0: the backend does not measure it. */
 enum lvn_status lvn_device_rate(struct lvn_device *d, enum lvn_rate what, double *per_s) LVN_CHECKED;
@@ -171,7 +171,7 @@ enum lvn_status lvn_device_snapshot(struct lvn_device *d) LVN_CHECKED;
 /* What the calling thread reads is that: true, until false. */
 void lvn_read_from_snapshot(bool they_are);
 /* To look at: the bytes where they lie, or copied into `room`. NULL: that failed, and was recorded. */
-const void *lvn_memory_view(const struct lvn_memory *m, int64_t offset, int64_t bytes, void *room);
+const void *lvn_memory_view(const struct lvn_memory *m, int64_t offset, int64_t bytes, void *capacity);
 
 /* To read and to change: the bytes where they lie, or a copy, which is read when `fill` says so and written back when
  * the window is closed with `keep`. Close what was opened, whatever it returned. */

@@ -35,7 +35,7 @@ enum lvn_status lvn_append_file_flush(struct lvn_append_file *a)
 
 enum lvn_status lvn_append_file_file_write(struct lvn_append_file *a, const void *p, int64_t n)
 {
-    const double most_s = 0.25;
+    const double max_s = 0.25;
     lvn_text_add_bytes(&a->pending, p, n);
     if (a->pending.failed) { /* no memory: the file takes it at once */
         a->pending.failed = false;
@@ -43,7 +43,7 @@ enum lvn_status lvn_append_file_file_write(struct lvn_append_file *a, const void
         LVN_TRY(lvn_append_file_flush(a));
         return write_rows(a, p, n);
     }
-    return lvn_seconds() - a->written >= most_s ? lvn_append_file_flush(a) : LVN_OK;
+    return lvn_seconds() - a->written >= max_s ? lvn_append_file_flush(a) : LVN_OK;
 }
 
 enum lvn_status lvn_append_file_close(struct lvn_append_file *a)

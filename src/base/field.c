@@ -36,10 +36,10 @@ int64_t lvn_fields_length(const struct lvn_fields *f)
 
 int lvn_fields_lengths(const struct lvn_fields *f, int64_t length[LVN_LENGTHS])
 {
-    enum { LEAST = 8, EVEN = 64 };
+    enum { MIN = 8, EVEN = 64 };
     const int64_t longest = lvn_fields_length(f);
     int n = 0;
-    for (int64_t T = LEAST, step = LEAST; T < longest && n < LVN_LENGTHS - 1; T += step) {
+    for (int64_t T = MIN, step = MIN; T < longest && n < LVN_LENGTHS - 1; T += step) {
         length[n++] = T;
         if (T >= EVEN && (T & (T - 1)) == 0) step = T / 4;
     }

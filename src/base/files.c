@@ -81,12 +81,12 @@ bool lvn_fd_write(int fd, const void *data, int64_t bytes)
 static enum lvn_status read_all(int fd, const char *path, int64_t limit, char **text, int64_t *bytes)
 {
     struct stat s;
-    int64_t room = fstat(fd, &s) == 0 && S_ISREG(s.st_mode) ? s.st_size + 1 : READ_BYTES, n = 0;
-    if (limit && room > limit + 2) room = limit + 2; /* one byte more than allowed shows that it is too long */
-    char *p = lvn_malloc((size_t)room);
+    int64_t capacity = fstat(fd, &s) == 0 && S_ISREG(s.st_mode) ? s.st_size + 1 : READ_BYTES, n = 0;
+    if (limit && capacity > limit + 2) capacity = limit + 2; /* one byte more than allowed shows that it is too long */
+    char *p = lvn_malloc((size_t)capacity);
     if (!p) return LVN_MEMORY;
     for (;;) {
-        ssize_t got = read(fd, p + n, (size_t)(room - n - 1));
+        ssize_t got = read(fd, p + n, (size_t)(capacity - n - 1));
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) {
             int error = errno;
@@ -98,15 +98,15 @@ static enum lvn_status read_all(int fd, const char *path, int64_t limit, char **
             free(p);
             LVN_FAIL(FORMAT, "'%s' has more than %lld bytes, the most for a file of this kind", path, (long long)limit);
         }
-        if (n + 1 < room && got > 0) continue;
-        if (n + 1 < room) break; /* the end */
-        char *more = lvn_realloc(p, (size_t)(2 * room + 1));
+        if (n + 1 < capacity && got > 0) continue;
+        if (n + 1 < capacity) break; /* the end */
+        char *more = lvn_realloc(p, (size_t)(2 * capacity + 1));
         if (!more) {
             free(p);
             return LVN_MEMORY;
         }
         p = more;
-        room = 2 * room + 1;
+        capacity = 2 * capacity + 1;
     }
     p[n] = '\0';
     *text = p;
@@ -285,7 +285,7 @@ void lvn_tree_drop(const char *path)
 
 static enum lvn_status list(struct lvn_arena *a, DIR *dir, const char *path, const char *const **names, int *n)
 {
-    int room = 0;
+    int capacity = 0;
     const char **found = NULL;
     for (;;) {
         errno = 0;
@@ -293,9 +293,9 @@ static enum lvn_status list(struct lvn_arena *a, DIR *dir, const char *path, con
         LVN_CHECK(e || !errno, IO, "cannot read the directory '%s': %s", path, strerror(errno));
         if (!e) break;
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
-        if (*n == room) {
-            room = 2 * room + 16;
-            const char **more = lvn_arena_alloc(a, (size_t)room * sizeof *more);
+        if (*n == capacity) {
+            capacity = 2 * capacity + 16;
+            const char **more = lvn_arena_alloc(a, (size_t)capacity * sizeof *more);
             if (!more) return LVN_MEMORY;
             if (*n) memcpy(more, found, (size_t)*n * sizeof *more);
             found = more;

@@ -9,7 +9,7 @@
 
 struct lvn_hash_set {
     uint64_t *slot;
-    int64_t n, room;
+    int64_t n, capacity;
 };
 
 /* Adds the pair; *is_new false when it is there already. */

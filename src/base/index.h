@@ -11,7 +11,7 @@ struct lvn_index {
         const char *name; /* NULL: free */
         int number;
     } * slot;
-    int n, room; /* room: a power of two, at most half of it used */
+    int n, capacity; /* room: a power of two, at most half of it used */
 };
 void lvn_index_release(struct lvn_index *x);
 /* The number of a name; NULL: it is not there. Valid until the next one is added. */

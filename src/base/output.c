@@ -17,7 +17,7 @@ enum { LARGEST_WRITE = 64 << 20 };
 /* Past the cache: what addresses and sizes are multiples of (4096 satisfies every disk), and when a disk is too slow
  * for that, since a cache would take the file at once. */
 enum { DIRECT_UNIT = 4096, DIRECT_TRIAL = 32 << 20 };
-static const double DIRECT_LEAST = 400e6; /* bytes a second */
+static const double DIRECT_MIN = 400e6; /* bytes a second */
 
 static enum lvn_status output_failed(struct lvn_output *o, const char *what)
 {
@@ -77,7 +77,7 @@ static ssize_t write_some(struct lvn_output *o, const char *p, int64_t n)
     bool cannot = done < 0 && errno == EINVAL;
     o->direct_s += lvn_seconds() - start;
     o->direct_bytes += done > 0 ? done : 0;
-    bool slow = o->direct_bytes >= DIRECT_TRIAL && (double)o->direct_bytes < DIRECT_LEAST * o->direct_s;
+    bool slow = o->direct_bytes >= DIRECT_TRIAL && (double)o->direct_bytes < DIRECT_MIN * o->direct_s;
     if (cannot || (done > 0 && (slow || done % DIRECT_UNIT))) leave_direct(o);
     return cannot ? write(o->fd, p, part) : done;
 }

@@ -82,14 +82,14 @@ const char *lvn_redacted_next(const char **text, char to[LVN_REDACTED_ONE])
     return to;
 }
 
-char *lvn_redacted(char *to, size_t room, const char *from)
+char *lvn_redacted(char *to, size_t capacity, const char *from)
 {
     char one[LVN_REDACTED_ONE];
     to[0] = '\0';
     for (size_t used = 0, n; *from; used += n) {
         const char *next = strchr("\n\r\t", *from) ? from++, " " : lvn_redacted_next(&from, one);
         n = strlen(next);
-        if (used + n + 1 > room) break;
+        if (used + n + 1 > capacity) break;
         memcpy(to + used, next, n + 1);
     }
     (void)lvn_secrets_hide(to);

@@ -19,6 +19,6 @@ bool lvn_secrets_hidden(const char *text);
 enum { LVN_REDACTED_ONE = 9 };
 const char *lvn_redacted_next(const char **text, char to[LVN_REDACTED_ONE]);
 /* A text as one line, secrets as stars, into `to`; what does not fit is cut. Returns `to`. */
-char *lvn_redacted(char *to, size_t room, const char *from);
+char *lvn_redacted(char *to, size_t capacity, const char *from);
 
 #endif

@@ -11,7 +11,7 @@
 
 #include "base/files.h"
 
-enum { MOST_LINKS = 40 }; /* as Linux counts them */
+enum { MAX_LINKS = 40 }; /* as Linux counts them */
 
 static bool same_file(const struct stat *a, const struct stat *b)
 {
@@ -72,7 +72,7 @@ enum lvn_status lvn_target_find(struct lvn_arena *a, const char *path, struct lv
     bool there = stat(path, &is) == 0;
     LVN_CHECK(there || errno == ENOENT, IO, "cannot write '%s': %s", path, strerror(errno));
     for (int i = 0; lstat(path, &link) == 0 && S_ISLNK(link.st_mode); i++) {
-        LVN_CHECK(i < MOST_LINKS, IO, "cannot write '%s': %s", given, strerror(ELOOP));
+        LVN_CHECK(i < MAX_LINKS, IO, "cannot write '%s': %s", given, strerror(ELOOP));
         if (there && is_descriptor_link(&link)) return find_stream(given, path, &is, t);
         path = follow(a, path);
         if (!path) return LVN_MEMORY;

@@ -30,15 +30,15 @@ void lvn_text_clear(struct lvn_text *t)
 static bool grow(struct lvn_text *t, int64_t more)
 {
     if (t->failed) return false;
-    if (t->n + more < t->room) return true;
-    int64_t room = 2 * t->room + more + 64;
-    char *p = lvn_realloc(t->p, (size_t)room);
+    if (t->n + more < t->capacity) return true;
+    int64_t capacity = 2 * t->capacity + more + 64;
+    char *p = lvn_realloc(t->p, (size_t)capacity);
     if (!p) {
         t->failed = true;
         return false;
     }
     t->p = p;
-    t->room = room;
+    t->capacity = capacity;
     return true;
 }
 
@@ -58,7 +58,7 @@ void lvn_text_add(struct lvn_text *t, const char *s)
 void lvn_text_printf(struct lvn_text *t, const char *format, ...)
 {
     va_list args, again;
-    const int64_t left = t->room - t->n; /* mostly enough, and formatting is slow: once, where it is */
+    const int64_t left = t->capacity - t->n; /* mostly enough, and formatting is slow: once, where it is */
     va_start(args, format);
     va_copy(again, args);
     int n = vsnprintf(left ? t->p + t->n : NULL, (size_t)left, format, args);
@@ -82,30 +82,30 @@ const char *lvn_text_string(struct lvn_text *t)
     return t->p ? t->p : "";
 }
 
-bool lvn_fit(char *to, size_t room, const char *format, ...)
+bool lvn_fit(char *to, size_t capacity, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(to, room, format, args);
+    int n = vsnprintf(to, capacity, format, args);
     va_end(args);
-    bool whole = n >= 0 && (size_t)n < room;
+    bool whole = n >= 0 && (size_t)n < capacity;
     if (!whole) to[0] = '\0';
     return whole;
 }
 
-void lvn_print_more(char *text, size_t room, const char *format, ...)
+void lvn_print_more(char *text, size_t capacity, const char *format, ...)
 {
     size_t used = strlen(text);
     va_list args;
     va_start(args, format);
-    vsnprintf(text + used, room - used, format, args);
+    vsnprintf(text + used, capacity - used, format, args);
     va_end(args);
 }
 
-enum lvn_status lvn_take(char *to, size_t room, const char *what, const char *from, size_t n)
+enum lvn_status lvn_take(char *to, size_t capacity, const char *what, const char *from, size_t n)
 {
     to[0] = '\0';
-    LVN_CHECK(n < room, ARG, "%s has %zu bytes; at most %zu are taken", what, n, room - 1);
+    LVN_CHECK(n < capacity, ARG, "%s has %zu bytes; at most %zu are taken", what, n, capacity - 1);
     memcpy(to, from, n);
     to[n] = '\0';
     return LVN_OK;
@@ -134,7 +134,7 @@ bool lvn_ends_with(const char *text, const char *tail)
 
 int32_t lvn_utf8_decode(const void *p, int64_t n, int *used)
 {
-    static const int32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    static const int32_t min[] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char *s = p;
     *used = 1;
     if (s[0] < 0x80) return s[0];
@@ -148,7 +148,7 @@ int32_t lvn_utf8_decode(const void *p, int64_t n, int *used)
         if ((s[i] & 0xc0) != 0x80) return -1;
         code = code << 6 | (s[i] & 0x3f);
     }
-    if (code < least[length] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return -1;
+    if (code < min[length] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return -1;
     *used = length;
     return code;
 }
@@ -251,16 +251,16 @@ void lvn_hex_text(const void *bytes, size_t n, char *text)
  *
  * A double times a power of ten fits a long double but for its last bit, where that power is exact. So its digits are
  * those of an integer, unless it lies so near to half of the last digit that this bit decides: printf is asked then. */
-enum { MOST_DIGITS = 15, MOST_POWER = 27 }; /* 5^27 is the last one in 64 bits */
+enum { MAX_DIGITS = 15, MAX_POWER = 27 }; /* 5^27 is the last one in 64 bits */
 
-static const long double ten[MOST_POWER + 1] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,  1e7L,  1e8L,  1e9L,
-                                                1e10L, 1e11L, 1e12L, 1e13L, 1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L,
-                                                1e20L, 1e21L, 1e22L, 1e23L, 1e24L, 1e25L, 1e26L, 1e27L};
+static const long double ten[MAX_POWER + 1] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,  1e7L,  1e8L,  1e9L,
+                                               1e10L, 1e11L, 1e12L, 1e13L, 1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L,
+                                               1e20L, 1e21L, 1e22L, 1e23L, 1e24L, 1e25L, 1e26L, 1e27L};
 
 /* x * 10^power; NaN where the table ends. */
 static long double shifted(double x, int power)
 {
-    if (power > MOST_POWER || power < -MOST_POWER) return NAN;
+    if (power > MAX_POWER || power < -MAX_POWER) return NAN;
     return power < 0 ? x / ten[-power] : x * ten[power];
 }
 
@@ -286,7 +286,7 @@ void lvn_text_number(struct lvn_text *t, double value, int digits)
     char text[40], *p = text, *d = text + sizeof text; /* digits are made from their end */
     uint64_t number;
     int point, n = digits;
-    const bool plain = isfinite(value) && value != 0 && digits > 0 && digits <= MOST_DIGITS;
+    const bool plain = isfinite(value) && value != 0 && digits > 0 && digits <= MAX_DIGITS;
     if (!plain || !decimal(fabs(value), digits, &number, &point)) {
         lvn_text_printf(t, "%.*g", digits, value);
         return;

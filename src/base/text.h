@@ -13,7 +13,7 @@
 /* All zero is an empty buffer. `p` is NULL or ends with a NUL that `n` does not count. */
 struct lvn_text {
     char *p;
-    int64_t n, room;
+    int64_t n, capacity;
     bool failed;
 };
 
@@ -34,12 +34,12 @@ const char *lvn_text_string(struct lvn_text *t);
 
 /* Print into a buffer of fixed size; false, and "" there, when not all of it fits. For texts that mean something: what
  * is only shown may be cut, and takes snprintf(). */
-LVN_CHECKED bool lvn_fit(char *to, size_t room, const char *format, ...) LVN_PRINTF(3, 4);
+LVN_CHECKED bool lvn_fit(char *to, size_t capacity, const char *format, ...) LVN_PRINTF(3, 4);
 /* Print behind what such a buffer holds, for lists that are shown: cut where it is full. */
-void lvn_print_more(char *text, size_t room, const char *format, ...) LVN_PRINTF(3, 4);
+void lvn_print_more(char *text, size_t capacity, const char *format, ...) LVN_PRINTF(3, 4);
 /* The n bytes at `from`; ARG when they do not fit: `what` has so many, at most so many are taken. They are not shown:
  * they may be a secret. */
-LVN_CHECKED enum lvn_status lvn_take(char *to, size_t room, const char *what, const char *from, size_t n);
+LVN_CHECKED enum lvn_status lvn_take(char *to, size_t capacity, const char *what, const char *from, size_t n);
 
 /* Mistakes that are told together. lvn_gather() keeps the sentence of a failure that is a mistake of the user (ARG),
  * and is then LVN_OK; other statuses it gives back. lvn_gathered() fails with all sentences in one, and releases them.

@@ -19,7 +19,7 @@ struct lvn_checkpoint_writer {
     const char *dir, *temporary, *final, *old;
     enum lvn_status status;
     struct lvn_manifest manifest;
-    int room; /* entries that manifest.file has memory for */
+    int capacity; /* entries that manifest.file has memory for */
 };
 
 static enum lvn_status prepare(struct lvn_checkpoint_writer *w, const char *dir, int64_t step)
@@ -62,14 +62,14 @@ void lvn_checkpoint_cancel(struct lvn_checkpoint_writer *w)
     free(w);
 }
 
-static enum lvn_status make_room(struct lvn_checkpoint_writer *w)
+static enum lvn_status make_capacity(struct lvn_checkpoint_writer *w)
 {
-    if (w->manifest.n < w->room) return LVN_OK;
-    int room = w->room ? 2 * w->room : 16;
-    struct lvn_manifest_file *more = lvn_realloc(w->manifest.file, sizeof *more * (size_t)room);
+    if (w->manifest.n < w->capacity) return LVN_OK;
+    int capacity = w->capacity ? 2 * w->capacity : 16;
+    struct lvn_manifest_file *more = lvn_realloc(w->manifest.file, sizeof *more * (size_t)capacity);
     if (!more) return LVN_MEMORY;
     w->manifest.file = more;
-    w->room = room;
+    w->capacity = capacity;
     return LVN_OK;
 }
 
@@ -77,7 +77,7 @@ static enum lvn_status make_room(struct lvn_checkpoint_writer *w)
 static enum lvn_status new_file(struct lvn_checkpoint_writer *w, const char *name, struct lvn_manifest_file **file,
                                 const char **path)
 {
-    LVN_TRY(make_room(w));
+    LVN_TRY(make_capacity(w));
     *file = &w->manifest.file[w->manifest.n];
     **file = (struct lvn_manifest_file){.path = lvn_arena_strdup(&w->arena, name)};
     *path = lvn_path_join(&w->arena, w->temporary, name);

@@ -32,17 +32,17 @@ static enum lvn_status pointed(struct lvn_arena *a, const char *dir, const char 
 static enum lvn_status newest(struct lvn_arena *a, const char *dir, const char **step)
 {
     struct lvn_store_entries all;
-    int64_t most = -1, number;
+    int64_t max = -1, number;
     enum lvn_store_kind kind;
     LVN_TRY(lvn_store_list(a, dir, false, &all));
     for (int i = 0; i < all.n; i++) {
         const char *name = all.entry[i].name;
-        if (!lvn_checkpoint_step_of(name, &number) || number <= most) continue;
+        if (!lvn_checkpoint_step_of(name, &number) || number <= max) continue;
         const char *manifest = lvn_arena_printf(a, "%s/%s/state/manifest.json", dir, name);
         if (!manifest) return LVN_MEMORY;
         LVN_TRY(lvn_store_stat(manifest, &kind, &(int64_t){0}));
         if (kind != LVN_STORE_FILE) continue;
-        most = number;
+        max = number;
         *step = name;
     }
     return LVN_OK;

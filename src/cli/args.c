@@ -25,8 +25,8 @@ const struct lvn_flag lvn_flags[LVN_FLAG_COUNT] = {
                 .part = "",                                                                                            \
                 .kind = LVN_KIND_##kind_,                                                                              \
                 .initial = initial_,                                                                                   \
-                .least = low,                                                                                          \
-                .most = (double)(high),                                                                                \
+                .min = low,                                                                                            \
+                .max = (double)(high),                                                                                 \
                 .help = help_}},
 #include "cli/commands.def"
 };
@@ -45,10 +45,10 @@ static const struct lvn_flag *find_flag(const struct lvn_command *command, const
 }
 
 /* The word of --max-new-tokens, as the table has it: max_new_tokens. */
-static void normal_word(const char *arg, size_t n, char *word, size_t room)
+static void normal_word(const char *arg, size_t n, char *word, size_t capacity)
 {
     size_t i = 0;
-    for (; i < n && i < room - 1; i++) word[i] = arg[i] == '-' ? '_' : arg[i];
+    for (; i < n && i < capacity - 1; i++) word[i] = arg[i] == '-' ? '_' : arg[i];
     word[i] = '\0';
 }
 
@@ -167,15 +167,15 @@ static bool is_letter(const struct lvn_command *command, const char *arg)
 static enum lvn_status count_operands(const struct lvn_cli *c)
 {
     const struct lvn_command *k = c->command;
-    LVN_CHECK(!k->runs_others || c->rest || c->n_operands <= k->most, ARG,
+    LVN_CHECK(!k->runs_others || c->rest || c->n_operands <= k->max, ARG,
               "put -- before the command that levin %s runs: levin %s -- %s%s%s", k->name, k->name, c->operand[0],
               c->n_operands > 1 ? " " : "", c->n_operands > 1 ? c->operand[1] : "");
-    LVN_CHECK(c->n_operands <= k->most, ARG, "levin %s takes %s operand%s, but '%.100s' was given as well", k->name,
-              k->most == 0   ? "no"
-              : k->most == 1 ? "one"
-                             : "two",
-              lvn_plural(k->most), c->operand[k->most]);
-    LVN_CHECK(c->n_operands >= k->least, ARG, "levin %s needs %s; `levin help %s` explains them", k->name, k->operands,
+    LVN_CHECK(c->n_operands <= k->max, ARG, "levin %s takes %s operand%s, but '%.100s' was given as well", k->name,
+              k->max == 0   ? "no"
+              : k->max == 1 ? "one"
+                            : "two",
+              lvn_plural(k->max), c->operand[k->max]);
+    LVN_CHECK(c->n_operands >= k->min, ARG, "levin %s needs %s; `levin help %s` explains them", k->name, k->operands,
               k->name);
     return LVN_OK;
 }
@@ -341,11 +341,11 @@ static void say(void *text)
 
 static void end_at_fault(void *ranks, const struct lvn_fault *fault)
 {
-    const int code = fault->lasting ? LVN_EXIT_FAILED : LVN_EXIT_FAULT;
+    const int code = fault->permanent ? LVN_EXIT_FAILED : LVN_EXIT_FAULT;
     char *text = fault->speak ? strdup(fault->text) : NULL;
     if (text) (void)lvn_thread_within(1, say, text); /* a terminal may stand still */
     lvn_ranks_give_up(ranks);
-    if (fault->speak && fault->mute) lvn_ranks_abort(ranks, code);
+    if (fault->speak && fault->quiet) lvn_ranks_abort(ranks, code);
     _exit(code);
 }
 

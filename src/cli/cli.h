@@ -32,7 +32,7 @@ enum lvn_flag_id {
 struct lvn_cli;
 struct lvn_command {
     const char *name, *operands;
-    int least, most; /* operands */
+    int min, max; /* operands */
     const char *help;
     enum lvn_status (*run)(struct lvn_cli *c);
     bool runs_others; /* what follows `--` is another command's line */

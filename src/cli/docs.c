@@ -34,10 +34,10 @@ static void values(struct lvn_text *t, const struct lvn_option *o)
     }
     lvn_text_add(t, words[o->kind]);
     if (o->kind > LVN_KIND_PAIR) return;
-    if (o->most >= 1e9) {
-        lvn_text_printf(t, " from %.10g", o->least);
+    if (o->max >= 1e9) {
+        lvn_text_printf(t, " from %.10g", o->min);
     } else {
-        lvn_text_printf(t, ", %.10g to %.10g", o->least, o->most);
+        lvn_text_printf(t, ", %.10g to %.10g", o->min, o->max);
     }
 }
 

@@ -17,7 +17,7 @@ struct row {
 struct lists {
     bool predictions, losses; /* asked for */
     struct row *row;
-    int64_t n, room;
+    int64_t n, capacity;
     bool lacks; /* memory */
 };
 
@@ -42,20 +42,20 @@ static json_t *prediction(const struct lvn_evaluated *e, int64_t i)
 {
     int64_t all = lvn_desc_count(e->shape) / e->shape->dim[0], row = e->shape->dim[e->shape->rank - 1];
     const float *x = e->prediction + i * all;
-    if (!e->task->shown_most) return numbers(x, all);
-    return numbers(x + last_of(e, i, all / row) * row, row < e->task->shown_most ? row : e->task->shown_most);
+    if (!e->task->shown_max) return numbers(x, all);
+    return numbers(x + last_of(e, i, all / row) * row, row < e->task->shown_max ? row : e->task->shown_max);
 }
 
 static void collect(void *context, const struct lvn_evaluated *e)
 {
     struct lists *l = context;
-    if (l->n + e->samples > l->room) {
-        int64_t room = 2 * (l->n + e->samples);
-        struct row *more = lvn_realloc(l->row, sizeof *more * (size_t)room);
+    if (l->n + e->samples > l->capacity) {
+        int64_t capacity = 2 * (l->n + e->samples);
+        struct row *more = lvn_realloc(l->row, sizeof *more * (size_t)capacity);
         l->lacks |= !more;
         if (!more) return;
         l->row = more;
-        l->room = room;
+        l->capacity = capacity;
     }
     for (int64_t i = 0; i < e->samples; i++) {
         bool losses = l->losses && e->task->counted;

@@ -138,7 +138,7 @@ static void release_prompts(struct prompts *p)
     free(p->length);
 }
 
-static enum lvn_status make_room(struct prompts *p, int64_t n)
+static enum lvn_status make_capacity(struct prompts *p, int64_t n)
 {
     p->ids = lvn_calloc((size_t)n, sizeof *p->ids);
     p->length = lvn_calloc((size_t)n, sizeof *p->length);
@@ -150,7 +150,7 @@ static enum lvn_status encode_lines(struct prompts *p, const char *path, char *t
 {
     int64_t lines = 1;
     for (const char *c = text; *c; c++) lines += *c == '\n';
-    LVN_TRY(make_room(p, lines));
+    LVN_TRY(make_capacity(p, lines));
     for (char *line = text, *next; line && *line; line = next) {
         next = strchr(line, '\n');
         if (next) *next++ = '\0';
@@ -188,7 +188,7 @@ static enum lvn_status read_prompts(struct lvn_cli *c, const struct lvn_generato
     LVN_CHECK(text + list + p->listed <= 1, ARG,
               "--prompt, --prompt-ids and --prompts each say what to continue; leave one out");
     if (p->listed) return read_lines(p, c->flag[LVN_FLAG_generate_prompts].t, &g->setup.codec);
-    LVN_TRY(make_room(p, 1));
+    LVN_TRY(make_capacity(p, 1));
     p->n = 1;
     if (list) lvn_tokenizer_note(g->setup.codec.unread);
     if (list) return parse_ids(c->flag[LVN_FLAG_generate_prompt_ids].t, &p->ids[0], &p->length[0]);
@@ -223,14 +223,14 @@ static enum lvn_status begin(struct job *j, const struct lvn_generator *g, const
     j->streams = lvn_calloc((size_t)j->n + 1, sizeof *j->streams);
     if (!j->samples || !j->streams) return LVN_MEMORY;
     for (int64_t k = 0; k < j->n; k++) {
-        const int64_t i = k / j->each, room = lvn_generator_room(g, p->length[i]);
-        const bool fit = !c->given[LVN_FLAG_generate_max_new_tokens] && room > 0 && wanted > room;
+        const int64_t i = k / j->each, capacity = lvn_generator_capacity(g, p->length[i]);
+        const bool fit = !c->given[LVN_FLAG_generate_max_new_tokens] && capacity > 0 && wanted > capacity;
         struct stream *s = &j->streams[k];
         *s = (struct stream){.job = j, .text = {.codec = &g->setup.codec, .stops = stops->text, .n_stops = stops->n}};
         j->samples[k] = (struct lvn_sample){.prompt = p->ids[i],
                                             .n = p->length[i],
                                             .number = k,
-                                            .most = fit ? room : wanted,
+                                            .max = fit ? capacity : wanted,
                                             .on_token = show,
                                             .context = s};
     }

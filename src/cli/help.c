@@ -21,14 +21,14 @@ static int width(void)
 /* `left`, and beside it `right` wrapped in its own column. */
 static void row(struct lvn_text *t, const char *left, const char *right)
 {
-    int room = width() - COLUMN - 1;
+    int capacity = width() - COLUMN - 1;
     lvn_text_printf(t, "  %-*s", COLUMN - 2, left);
     if ((int)strlen(left) > COLUMN - 4) lvn_text_printf(t, "\n%*s", COLUMN, "");
     while (*right) {
         int n = (int)strlen(right);
-        if (n > room) {
-            for (n = room; n > 0 && right[n] != ' ';) n--;
-            if (n == 0) n = room;
+        if (n > capacity) {
+            for (n = capacity; n > 0 && right[n] != ' ';) n--;
+            if (n == 0) n = capacity;
         }
         lvn_text_printf(t, "%.*s\n", n, right);
         right += n;
@@ -206,7 +206,7 @@ static void key_text(struct lvn_text *t, const struct lvn_option *o)
         for (int i = 0; o->choices[i]; i++) lvn_text_printf(t, "%s%s", i ? ", " : "", o->choices[i]);
         lvn_text_add(t, "\n");
     } else if (o->kind == LVN_KIND_INT || o->kind == LVN_KIND_REAL || o->kind == LVN_KIND_PAIR) {
-        lvn_text_printf(t, "  range    %.10g to %.10g\n", o->least, o->most);
+        lvn_text_printf(t, "  range    %.10g to %.10g\n", o->min, o->max);
     }
 }
 

@@ -10,32 +10,32 @@
 
 void lvn_cli_put(FILE *out, const char *text)
 {
-    char room[4096]; /* lines in one piece: some MPIs turn buffers off, and launchers mark each piece */
+    char capacity[4096]; /* lines in one piece: some MPIs turn buffers off, and launchers mark each piece */
     size_t n = 0;
     while (*text) {
-        if (n > sizeof room - LVN_REDACTED_ONE) {
-            fwrite(room, 1, n, out);
+        if (n > sizeof capacity - LVN_REDACTED_ONE) {
+            fwrite(capacity, 1, n, out);
             n = 0;
         }
         if (*text == '\n' || *text == '\t')
-            room[n++] = *text++;
+            capacity[n++] = *text++;
         else
-            n += strlen(lvn_redacted_next(&text, room + n));
+            n += strlen(lvn_redacted_next(&text, capacity + n));
     }
-    fwrite(room, 1, n, out);
+    fwrite(capacity, 1, n, out);
 }
 
 bool lvn_cli_vput(FILE *out, const char *format, va_list arguments)
 {
-    char room[1024], *text = room;
+    char capacity[1024], *text = capacity;
     va_list again;
     va_copy(again, arguments);
-    int n = vsnprintf(room, sizeof room, format, arguments);
-    if (n >= (int)sizeof room) n = vasprintf(&text, format, again);
+    int n = vsnprintf(capacity, sizeof capacity, format, arguments);
+    if (n >= (int)sizeof capacity) n = vasprintf(&text, format, again);
     va_end(again);
     if (n < 0) return false;
     lvn_cli_put(out, text);
-    if (text != room) free(text);
+    if (text != capacity) free(text);
     return true;
 }
 

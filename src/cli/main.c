@@ -16,11 +16,11 @@
 #include "stores/store.h"
 
 const struct lvn_command lvn_commands[] = {
-#define ROW(name_, operands_, least_, most_, help_, ...)                                                               \
+#define ROW(name_, operands_, min_, max_, help_, ...)                                                                  \
     {.name = #name_,                                                                                                   \
      .operands = operands_,                                                                                            \
-     .least = least_,                                                                                                  \
-     .most = most_,                                                                                                    \
+     .min = min_,                                                                                                      \
+     .max = max_,                                                                                                      \
      .help = help_,                                                                                                    \
      .run = lvn_command_##name_,                                                                                       \
      __VA_ARGS__},
@@ -227,7 +227,7 @@ static int run(const char *name, int argc, char **argv)
     return finish(&c, status);
 }
 
-enum { LEAST_STACK = 256 << 10 };
+enum { MIN_STACK = 256 << 10 };
 
 int main(int argc, char **argv)
 {
@@ -235,11 +235,11 @@ int main(int argc, char **argv)
     setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* whole lines in one piece: launchers put marks before each piece */
     if (getenv("LEVIN_LAUNCH")) setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     struct rlimit stack;
-    if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < LEAST_STACK) {
+    if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < MIN_STACK) {
         fprintf(stderr,
                 "error: the stack may take %llu KiB (ulimit -s), and levin wants at least %d: give it more, as "
                 "`ulimit -s 8192` does\n",
-                (unsigned long long)stack.rlim_cur >> 10, LEAST_STACK >> 10);
+                (unsigned long long)stack.rlim_cur >> 10, MIN_STACK >> 10);
         return LVN_EXIT_FAILED;
     }
     const char *first = argc > 1 ? argv[1] : "help";

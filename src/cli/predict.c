@@ -23,9 +23,9 @@ struct row {
 
 struct texts {
     const char **text, **pair; /* pair: NULL where there are none */
-    int64_t n, room;
+    int64_t n, capacity;
     struct row *row;
-    int64_t n_rows, row_room;
+    int64_t n_rows, row_capacity;
     struct lvn_arena arena; /* of the texts */
 };
 
@@ -41,14 +41,14 @@ struct found {
 
 static enum lvn_status add(struct texts *x, const char *text, const char *pair)
 {
-    if (x->n == x->room) {
-        int64_t room = x->room ? 2 * x->room : 64;
-        const char **more = lvn_realloc(x->text, sizeof *more * (size_t)room);
+    if (x->n == x->capacity) {
+        int64_t capacity = x->capacity ? 2 * x->capacity : 64;
+        const char **more = lvn_realloc(x->text, sizeof *more * (size_t)capacity);
         if (more) x->text = more;
-        const char **pairs = more ? lvn_realloc(x->pair, sizeof *pairs * (size_t)room) : NULL;
+        const char **pairs = more ? lvn_realloc(x->pair, sizeof *pairs * (size_t)capacity) : NULL;
         if (!pairs) return LVN_MEMORY;
         x->pair = pairs;
-        x->room = room;
+        x->capacity = capacity;
     }
     x->text[x->n] = text;
     x->pair[x->n++] = pair;
@@ -68,12 +68,12 @@ static enum lvn_status add_row(struct texts *x, const struct lvn_settings *s, in
 {
     LVN_CHECK(!bad || s->data.skip_bad_rows, FORMAT,
               "%s; mend it, or let such rows go without a prediction with data.skip_bad_rows=true", bad);
-    if (x->n_rows == x->row_room) {
-        int64_t room = x->row_room ? 2 * x->row_room : 64;
-        struct row *more = lvn_realloc(x->row, sizeof *more * (size_t)room);
+    if (x->n_rows == x->row_capacity) {
+        int64_t capacity = x->row_capacity ? 2 * x->row_capacity : 64;
+        struct row *more = lvn_realloc(x->row, sizeof *more * (size_t)capacity);
         if (!more) return LVN_MEMORY;
         x->row = more;
-        x->row_room = room;
+        x->row_capacity = capacity;
     }
     x->row[x->n_rows++] = (struct row){.line = line, .text = bad ? -1 : x->n, .bad = bad};
     return bad ? LVN_OK : add(x, text, pair);

@@ -23,11 +23,11 @@ void lvn_words_add(struct lvn_words *w, const char *format, ...)
     va_start(args, format);
     int n = vasprintf(&word, format, args);
     va_end(args);
-    if (w->n + 2 > w->room) {
-        int room = w->room ? 2 * w->room : 32;
-        char **grown = lvn_arena_alloc(w->arena, sizeof *grown * (size_t)room);
+    if (w->n + 2 > w->capacity) {
+        int capacity = w->capacity ? 2 * w->capacity : 32;
+        char **grown = lvn_arena_alloc(w->arena, sizeof *grown * (size_t)capacity);
         if (grown && w->n) memcpy(grown, w->word, sizeof *grown * (size_t)w->n);
-        if (grown) w->word = grown, w->room = room;
+        if (grown) w->word = grown, w->capacity = capacity;
         if (!grown) w->failed = true;
     }
     char *kept = n >= 0 && !w->failed ? lvn_arena_strdup(w->arena, word) : NULL;

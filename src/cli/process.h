@@ -10,7 +10,7 @@
 struct lvn_words {
     struct lvn_arena *arena;
     char **word;
-    int n, room;
+    int n, capacity;
     bool failed;
 };
 void lvn_words_add(struct lvn_words *w, const char *format, ...) LVN_PRINTF(2, 3);

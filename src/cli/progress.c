@@ -109,12 +109,12 @@ int lvn_progress_line(const struct lvn_progress *p, const struct lvn_event *e, i
     int n = parts_of(p, e, parts), length = -2;
     for (int i = 0; i < n; i++) length += (int)strlen(parts[i].text) + 2;
     while (columns > 0 && length > columns && n > 1) {
-        int least = 0;
+        int min = 0;
         for (int i = 1; i < n; i++) {
-            if (parts[i].worth < parts[least].worth) least = i;
+            if (parts[i].worth < parts[min].worth) min = i;
         }
-        length -= (int)strlen(parts[least].text) + 2;
-        memmove(&parts[least], &parts[least + 1], (size_t)(n - 1 - least) * sizeof *parts);
+        length -= (int)strlen(parts[min].text) + 2;
+        memmove(&parts[min], &parts[min + 1], (size_t)(n - 1 - min) * sizeof *parts);
         n--;
     }
     int used = 0;

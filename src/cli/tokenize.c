@@ -98,12 +98,12 @@ static void print_ids(const struct lvn_ids *ids, char separator, bool *first)
 /* Everything on standard input, in chunks; what cannot be cut off yet waits for more. */
 static enum lvn_status encode_input(struct lvn_encoders *e, char separator, bool *first)
 {
-    int64_t room = CHUNK_BYTES, n = 0;
-    char *text = lvn_malloc((size_t)room);
+    int64_t capacity = CHUNK_BYTES, n = 0;
+    char *text = lvn_malloc((size_t)capacity);
     enum lvn_status status = text ? LVN_OK : LVN_MEMORY;
     for (bool more = true; more && status == LVN_OK;) {
-        while (n < room && more) {
-            ssize_t got = read(STDIN_FILENO, text + n, (size_t)(room - n));
+        while (n < capacity && more) {
+            ssize_t got = read(STDIN_FILENO, text + n, (size_t)(capacity - n));
             if (got < 0 && errno == EINTR) continue;
             if (got < 0) {
                 status = lvn_fail(LVN_IO, "cannot read standard input: %s", strerror(errno));
@@ -117,11 +117,11 @@ static enum lvn_status encode_input(struct lvn_encoders *e, char separator, bool
         for (int64_t i = 0; status == LVN_OK && i < e->n_slices; i++) print_ids(&e->slice[i], separator, first);
         if (used) memmove(text, text + used, (size_t)(n - used));
         n -= used;
-        if (status == LVN_OK && more && n > room / 2) {
-            char *larger = lvn_realloc(text, (size_t)room * 2);
+        if (status == LVN_OK && more && n > capacity / 2) {
+            char *larger = lvn_realloc(text, (size_t)capacity * 2);
             if (!larger) status = LVN_MEMORY;
             if (larger) text = larger;
-            room *= 2;
+            capacity *= 2;
         }
     }
     free(text);

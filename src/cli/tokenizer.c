@@ -13,7 +13,7 @@
 #include "tokenizers/bpe_trainer.h"
 #include "tokenizers/tokenizer.h"
 
-enum { CHUNK_BYTES = 32 << 20, MOST_LINE = 1 << 30 };
+enum { CHUNK_BYTES = 32 << 20, MAX_LINE = 1 << 30 };
 
 struct reader {
     struct lvn_vocabulary *v;
@@ -79,8 +79,8 @@ static enum lvn_status take(struct reader *r, bool all)
     const char *end = r->raw.n && !all && !whole ? memrchr(r->raw.p, '\n', (size_t)r->raw.n) : NULL;
     int64_t n = all ? r->raw.n : end ? end + 1 - r->raw.p : 0;
     LVN_TRY(lvn_text_status(&r->raw));
-    LVN_CHECK(n || r->raw.n < MOST_LINE, FORMAT, "'%s': a %s of more than %d MiB", r->name, whole ? "file" : "line",
-              MOST_LINE >> 20);
+    LVN_CHECK(n || r->raw.n < MAX_LINE, FORMAT, "'%s': a %s of more than %d MiB", r->name, whole ? "file" : "line",
+              MAX_LINE >> 20);
     if (!n) return LVN_OK;
     if (r->is_table) {
         LVN_TRY(rows(r, r->raw.p, n));

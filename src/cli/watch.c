@@ -268,16 +268,16 @@ static bool odd(const json_t *r)
 }
 
 /* At most `most` lines of ranks: the odd ones first. */
-static void table(const struct watch *w, int most, struct lvn_text *t)
+static void table(const struct watch *w, int max, struct lvn_text *t)
 {
     json_t *ranks = w->status ? json_object_get(w->status, "ranks") : NULL;
     int n = (int)json_array_size(ranks), shown = 0;
     if (!n) return;
     lvn_text_printf(t, "%5s %-16s %8s %9s %12s %10s %10s %12s\n", "rank", "host", "pid", "step", "tokens/s", "compute",
                     "memory", "heard of");
-    bool few = n <= most;
+    bool few = n <= max;
     for (int pass = few ? 1 : 0; pass < 2; pass++) {
-        for (int i = 0; i < n && shown < most; i++) {
+        for (int i = 0; i < n && shown < max; i++) {
             const json_t *r = json_array_get(ranks, (size_t)i);
             if (!few && odd(r) != (pass == 0)) continue;
             rank_line(r, w->written, t);

@@ -7,12 +7,12 @@
 
 /* Of a shard: below, messages cost their latency, and a library that combines what goes to many needs fewer of them:
  * all the more, the more ranks there are to exchange with. */
-enum { LEAST_SHARD = 16 << 10, FEW = 8 };
+enum { MIN_SHARD = 16 << 10, FEW = 8 };
 
 enum lvn_sum_algorithm lvn_sum_algorithm(int ranks, int hosts, int64_t bytes)
 {
     const int64_t partners = ranks / hosts - 1 + hosts - 1;
-    if (bytes / ranks < LEAST_SHARD * (1 + partners / FEW)) return LVN_ALGORITHM_LIBRARY;
+    if (bytes / ranks < MIN_SHARD * (1 + partners / FEW)) return LVN_ALGORITHM_LIBRARY;
     return hosts > 1 && hosts < ranks ? LVN_ALGORITHM_HIERARCHICAL : LVN_ALGORITHM_DIRECT;
 }
 

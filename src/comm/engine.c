@@ -86,8 +86,8 @@ static int issue(struct lvn_engine *c, struct lvn_request *r, bool *moved)
     const struct lvn_transport *t = c->transport;
     for (int h = 0; h < 2 && r->at < r->count; h++) {
         if (r->busy & 1 << h) continue;
-        int64_t bytes = lvn_dtype_bytes((enum lvn_dtype)r->type), most = c->options.cut / bytes;
-        int64_t n = r->count - r->at < most ? r->count - r->at : most;
+        int64_t bytes = lvn_dtype_bytes((enum lvn_dtype)r->type), max = c->options.cut / bytes;
+        int64_t n = r->count - r->at < max ? r->count - r->at : max;
         char *x = (char *)r->x + r->at * bytes;
         int code = r->kind == LVN_REQUEST_BROADCAST
                        ? t->broadcast(c->state, x, n, r->peer, &r->handle[h])
@@ -253,7 +253,7 @@ static void fail_all(struct lvn_engine *c)
 /* --- the thread --- */
 
 /* awaited: as it was when it was found that there is time for that. */
-static void sleep_at_most(struct lvn_engine *c, int microseconds, bool awaited)
+static void sleep_at_max(struct lvn_engine *c, int microseconds, bool awaited)
 {
     struct timespec until = lvn_deadline(1e-6 * microseconds);
     pthread_mutex_lock(&c->lock);
@@ -266,9 +266,9 @@ static void sleep_at_most(struct lvn_engine *c, int microseconds, bool awaited)
 }
 
 /* Longer after every fruitless poll. */
-static int nap(int64_t idle, int first, int most)
+static int nap(int64_t idle, int first, int max)
 {
-    return idle < 16 && first << idle < most ? first << idle : most;
+    return idle < 16 && first << idle < max ? first << idle : max;
 }
 
 /* After `idle` fruitless polls one after the other. */
@@ -279,20 +279,20 @@ static void back_off(struct lvn_engine *c, int64_t idle)
         PATIENCE = 4000,
         SOON = 20,
         BUSY_FIRST = 30,
-        BUSY_MOST = 1000,
+        BUSY_MAX = 1000,
         REST_FIRST = 50,
-        REST_MOST = 10000
+        REST_MAX = 10000
     };
     const bool awaited = is_awaited(c);
     if (!pending(c) && idle <= BRISK) {
         sched_yield();
     } else if (!pending(c)) {
-        sleep_at_most(c, nap(idle - BRISK, REST_FIRST, REST_MOST), awaited);
+        sleep_at_max(c, nap(idle - BRISK, REST_FIRST, REST_MAX), awaited);
         c->transport->poke(c->state);
     } else if (!awaited) {
-        sleep_at_most(c, nap(idle, BUSY_FIRST, BUSY_MOST), awaited);
+        sleep_at_max(c, nap(idle, BUSY_FIRST, BUSY_MAX), awaited);
     } else if (idle > PATIENCE) {
-        sleep_at_most(c, SOON, awaited);
+        sleep_at_max(c, SOON, awaited);
     } else if (idle > BRISK) {
         sched_yield();
     }

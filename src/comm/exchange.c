@@ -42,13 +42,13 @@ static int64_t n_chunks(const struct lvn_request *r, int64_t bytes)
 {
     const struct lvn_tree *t = r->tree;
     const int64_t piece = t->piece / bytes, chunk = piece * t->size;
-    int64_t most = 0;
+    int64_t max = 0;
     if (is_free(r)) return (r->count + chunk - 1) / chunk;
     for (int i = 0; i < t->size; i++) {
         int64_t n = (r->first[i + 1] - r->first[i] + piece - 1) / piece;
-        most = n > most ? n : most;
+        max = n > max ? n : max;
     }
-    return most;
+    return max;
 }
 
 /* Elements of the vector. */

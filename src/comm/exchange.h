@@ -66,7 +66,7 @@ struct lvn_tree {
     bool plain;                         /* one leaf a rank */
     struct lvn_exchange_stage level[2]; /* within the host; between hosts */
     int64_t piece;                      /* bytes of a shard in a chunk */
-    int most_sources;
+    int max_sources;
     float *wide;                          /* [most_sources][LVN_BLOCK] of bf16 */
     void **source;                        /* [most_sources] while adding */
     int n_handles, at[LVN_TRANSFERS + 1]; /* of a slot; where a lane's begin */

@@ -15,8 +15,8 @@ enum { MEMORY = 8 << 20 /* bytes that arriving pieces may take */ };
 /* All ranks must come to the same. */
 int64_t lvn_piece_bytes(int n_sources)
 {
-    int64_t most = MEMORY / (LVN_SLOTS * (n_sources > 1 ? n_sources - 1 : 1)), piece = 512 << 10;
-    while (piece > most && piece > 16 << 10) piece /= 2;
+    int64_t max = MEMORY / (LVN_SLOTS * (n_sources > 1 ? n_sources - 1 : 1)), piece = 512 << 10;
+    while (piece > max && piece > 16 << 10) piece /= 2;
     return piece;
 }
 
@@ -82,8 +82,8 @@ static enum lvn_status plan_level(struct lvn_exchange_stage *l, const int64_t *l
 /* leaf NULL: a plain sum, for which each level has a tree of its own. */
 static enum lvn_status plan(struct lvn_tree *t, const int64_t *leaf)
 {
-    const int most = t->per_host > t->hosts ? t->per_host : t->hosts;
-    int64_t *at = lvn_malloc(sizeof *at * (size_t)(most + 1));
+    const int max = t->per_host > t->hosts ? t->per_host : t->hosts;
+    int64_t *at = lvn_malloc(sizeof *at * (size_t)(max + 1));
     if (!at) return LVN_MEMORY;
     t->level[0] =
         (struct lvn_exchange_stage){.n = t->per_host, .me = t->local, .first = t->host * t->per_host, .stride = 1};
@@ -119,9 +119,9 @@ static enum lvn_status make_slots(struct lvn_tree *t)
                                   other * t->hosts};
     for (int l = 0; l < LVN_TRANSFERS; l++) t->at[l + 1] = t->at[l] + n[l];
     t->n_handles = t->at[LVN_TRANSFERS];
-    t->most_sources = a->n_sources > b->n_sources ? a->n_sources : b->n_sources;
-    t->wide = lvn_malloc((size_t)t->most_sources * LVN_BLOCK * sizeof *t->wide);
-    t->source = lvn_calloc((size_t)t->most_sources, sizeof *t->source);
+    t->max_sources = a->n_sources > b->n_sources ? a->n_sources : b->n_sources;
+    t->wide = lvn_malloc((size_t)t->max_sources * LVN_BLOCK * sizeof *t->wide);
+    t->source = lvn_calloc((size_t)t->max_sources, sizeof *t->source);
     t->done = lvn_calloc((size_t)t->n_handles + 1, sizeof *t->done);
     bool good = t->wide && t->source && t->done;
     for (int s = 0; s < LVN_SLOTS; s++) {

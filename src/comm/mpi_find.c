@@ -99,10 +99,10 @@ static enum lvn_status launcher_speech(const char *family, enum speech *out, con
 /* --- looking --- */
 
 /* The folders of libraries beside the launcher: the programs above this process, where they can be read. */
-static int launcher_folders(char out[][PATH_MAX], int most)
+static int launcher_folders(char out[][PATH_MAX], int max)
 {
     int n = 0, pid = getppid();
-    for (int up = 0; up < 6 && pid > 1 && n < most; up++) {
+    for (int up = 0; up < 6 && pid > 1 && n < max; up++) {
         char link[64], path[PATH_MAX], stat[512];
         snprintf(link, sizeof link, "/proc/%d/exe", pid);
         ssize_t length = readlink(link, path, sizeof path - 1);

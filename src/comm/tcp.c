@@ -22,7 +22,7 @@ struct together {
     enum stage stage;
     enum lvn_dtype type;
     enum lvn_reduce op;
-    char *x, *room; /* room: what a child said */
+    char *x, *capacity; /* room: what a child said */
     int64_t bytes;
     int tag, root, child; /* child: whom to hear, as a distance */
     struct lvn_link_message *part, *down[CHILDREN];
@@ -47,7 +47,7 @@ struct tcp {
 #define COMBINE(real)                                                                                                  \
     do {                                                                                                               \
         real *a = (real *)(void *)c->x;                                                                                \
-        const real *b = (const real *)(const void *)c->room;                                                           \
+        const real *b = (const real *)(const void *)c->capacity;                                                       \
         for (int64_t i = 0; i < c->bytes / (int64_t)sizeof *a; i++)                                                    \
             a[i] = c->op == LVN_SUM ? a[i] + b[i] : (c->op == LVN_MIN) == (b[i] < a[i]) ? b[i] : a[i];                 \
     } while (0)
@@ -89,7 +89,7 @@ static int step_together(struct tcp *t, struct together *c, bool *done)
         case HEAR:
             if (heard) combine(c), c->child *= 2;
             if (has_child(t, own, c->child)) {
-                code = lvn_link_receive(&t->links, c->room, c->bytes, own + c->child, c->tag, &c->part);
+                code = lvn_link_receive(&t->links, c->capacity, c->bytes, own + c->child, c->tag, &c->part);
                 break;
             }
             c->stage = own ? SAY : PASS;
@@ -122,7 +122,7 @@ static void work_free(struct work *w)
     *w->from = w->next;
     if (w->next) w->next->from = w->from;
     for (int k = 0; c && k < c->n_down; k++) free(c->down[k]);
-    if (c) free(c->part), free(c->room);
+    if (c) free(c->part), free(c->capacity);
     free(w->message);
     free(c);
     free(w);
@@ -144,8 +144,8 @@ static int start_together(struct tcp *t, struct together what, void *handle)
 {
     struct work *w = work_new(t, handle);
     struct together *c = w ? w->together = lvn_calloc(1, sizeof *c) : NULL;
-    if (c) *c = what, c->room = lvn_malloc((size_t)what.bytes + 1);
-    if (!c || !c->room) return lvn_tcp_connections_fail(&t->links, t->links.rank, "has no memory left");
+    if (c) *c = what, c->capacity = lvn_malloc((size_t)what.bytes + 1);
+    if (!c || !c->capacity) return lvn_tcp_connections_fail(&t->links, t->links.rank, "has no memory left");
     c->tag = TREE_TAGS + 2 * (int)(t->number++ % LVN_TAGS);
     c->child = 1;
     return 0;

@@ -147,7 +147,7 @@ static int begin_message(struct lvn_tcp_connections *t, int i)
 static int drain(struct lvn_tcp_connections *t, int i)
 {
     struct lvn_link *p = &t->link[i];
-    for (int64_t most = AT_ONCE; most > 0;) {
+    for (int64_t max = AT_ONCE; max > 0;) {
         if (!p->in && p->aside_bytes > ASIDE && !p->asked.first) return set_unread(t, i, true), 0;
         char *to = p->in ? p->in->x + p->in->at : (char *)&p->header + p->header_read;
         int64_t left = p->in ? (int64_t)p->in->header.bytes - p->in->at : (int64_t)sizeof p->header - p->header_read;
@@ -160,7 +160,7 @@ static int drain(struct lvn_tcp_connections *t, int i)
             return p->asked.first || p->out.first || p->in ? lvn_tcp_connections_fail(t, i, "was closed from there")
                                                            : 0;
         }
-        most -= n + 1;
+        max -= n + 1;
         if (!p->in) {
             p->header_read += n;
             if (p->header_read == (int64_t)sizeof p->header && begin_message(t, i)) return 1;

@@ -11,7 +11,7 @@
 #include "formats/checksum.h"
 #include "formats/json.h"
 
-enum { MOST_PIECE = 1 << 30, COMPLAINTS = 10 };
+enum { MAX_PIECE = 1 << 30, COMPLAINTS = 10 };
 
 /* --- files to pieces --- */
 
@@ -99,8 +99,8 @@ enum lvn_status lvn_cutter_data(void *cutter, const void *p, int64_t n)
     if (c->text.n < c->look_again) return LVN_OK;
     int64_t cut = place_to_cut(c);
     if (cut > 0) return hand_on(c, cut, false);
-    LVN_CHECK(c->text.n < MOST_PIECE, FORMAT, "'%s': a %s of more than %d MiB", c->name,
-              c->at.kind == LVN_PIECE_LINES ? "line" : "stretch without a space", MOST_PIECE >> 20);
+    LVN_CHECK(c->text.n < MAX_PIECE, FORMAT, "'%s': a %s of more than %d MiB", c->name,
+              c->at.kind == LVN_PIECE_LINES ? "line" : "stretch without a space", MAX_PIECE >> 20);
     c->look_again = 2 * c->text.n;
     return LVN_OK;
 }
@@ -173,12 +173,12 @@ static enum lvn_status add_document(struct work *w, const char *p, int64_t n, bo
         b->empty++;
         return LVN_OK;
     }
-    if (b->n_documents == b->document_room) {
-        int64_t room = b->document_room ? 2 * b->document_room : 256;
-        struct lvn_document *more = lvn_realloc(b->document, (size_t)room * sizeof *more);
+    if (b->n_documents == b->document_capacity) {
+        int64_t capacity = b->document_capacity ? 2 * b->document_capacity : 256;
+        struct lvn_document *more = lvn_realloc(b->document, (size_t)capacity * sizeof *more);
         if (!more) return LVN_MEMORY;
         b->document = more;
-        b->document_room = room;
+        b->document_capacity = capacity;
     }
     struct lvn_document *d = &b->document[b->n_documents];
     *d = (struct lvn_document){.first = first, .last = last};

@@ -42,7 +42,7 @@ struct lvn_batch {
     struct lvn_arena arena;
     struct lvn_text text;
     struct lvn_piece *piece;
-    int64_t n_pieces, piece_room;
+    int64_t n_pieces, piece_capacity;
     const char *blob; /* the name of the archive that `text` is; NULL: pieces */
     struct lvn_archive_position place;
     int64_t bytes_read;  /* of all input when the batch was full */
@@ -52,7 +52,7 @@ struct lvn_batch {
     /* What lvn_batch_encode() makes of it. */
     struct lvn_ids ids;
     struct lvn_document *document;
-    int64_t n_documents, document_room;
+    int64_t n_documents, document_capacity;
     int64_t text_bytes, empty, bad;
     struct lvn_text complaints; /* about the first bad lines and files, a line each */
     enum lvn_status status;

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "stores/streaming_file.h"
 
-enum { LEAST_STREAM = 16 << 20 };
+enum { MIN_STREAM = 16 << 20 };
 
 static enum lvn_status download_if_there(struct lvn_arena *a, const char *url)
 {
@@ -52,7 +52,7 @@ enum lvn_status lvn_data_stream(struct lvn_arena *a, const char *path, const cha
     const char *url = whole ? lvn_store_join(a, path, "train.bin") : path;
     if (!url) return LVN_MEMORY;
     if (whole) LVN_TRY(lvn_store_stat(url, &kind, &bytes));
-    if (kind != LVN_STORE_FILE || (!whole && !one) || bytes < LEAST_STREAM) return lvn_data_fetch(a, path, local);
+    if (kind != LVN_STORE_FILE || (!whole && !one) || bytes < MIN_STREAM) return lvn_data_fetch(a, path, local);
     const char *val = lvn_store_join(a, path, "val.bin");
     const char *val_json = val ? lvn_arena_printf(a, "%s.json", val) : NULL;
     if (!val_json) return LVN_MEMORY;

@@ -21,7 +21,7 @@
 #include "formats/json.h"
 #include "stores/store.h"
 
-enum { MOST_CLASSES = 1 << 16, USUAL_LENGTH = 512 };
+enum { MAX_CLASSES = 1 << 16, USUAL_LENGTH = 512 };
 
 struct text {
     int64_t first;     /* of its ids */
@@ -32,7 +32,7 @@ struct text {
 /* The rows of one file. */
 struct file {
     struct text *row;
-    int64_t n, room;
+    int64_t n, capacity;
 };
 
 struct labelled {
@@ -67,14 +67,15 @@ static enum lvn_status encode(struct labelled *l, const struct lvn_data_options 
 static enum lvn_status finish_row(struct labelled *l, struct text *t, bool pair)
 {
     struct lvn_ids *a = &l->one, *b = &l->other;
-    const int64_t extra = lvn_post_processor_extra(l->tokenizer, pair), room = l->longest - extra, least = pair ? 2 : 1;
-    LVN_CHECK(room >= least, ARG,
+    const int64_t extra = lvn_post_processor_extra(l->tokenizer, pair), capacity = l->longest - extra,
+                  min = pair ? 2 : 1;
+    LVN_CHECK(capacity >= min, ARG,
               "a sample may have %" PRId64
               " tokens (data.max_length, else the model's positions), and the tokenizer puts %" PRId64
               " of its own around %s: take at least %" PRId64,
-              l->longest, extra, pair ? "a pair" : "a text", extra + least);
+              l->longest, extra, pair ? "a pair" : "a text", extra + min);
     if (!pair) b->n = 0;
-    while (a->n + b->n > room) --*(a->n > b->n ? &a->n : &b->n);
+    while (a->n + b->n > capacity) --*(a->n > b->n ? &a->n : &b->n);
     l->types.n = 0;
     LVN_TRY(lvn_post_processor_put(l->tokenizer, a, pair ? b : NULL, &l->ids, &l->types));
     LVN_TRY(lvn_ids_reserve(&l->ids, 1));
@@ -93,10 +94,10 @@ static int64_t class_in(const char *p, int64_t n)
     while (n && p[n - 1] == ' ') n--;
     if (!n) return -1;
     for (; n; p++, n--) {
-        if (*p < '0' || *p > '9' || x >= MOST_CLASSES) return -1;
+        if (*p < '0' || *p > '9' || x >= MAX_CLASSES) return -1;
         x = 10 * x + (*p - '0');
     }
-    return x < MOST_CLASSES ? x : -1;
+    return x < MAX_CLASSES ? x : -1;
 }
 
 enum { TEXT, PAIR, LABEL };
@@ -123,12 +124,12 @@ static int64_t check_row(const struct lvn_data_options *o, const struct lvn_tabl
 static enum lvn_status add_row(struct labelled *l, const struct lvn_data_options *o, struct file *f,
                                const struct lvn_table_row *row, int64_t label)
 {
-    if (f->n == f->room) {
-        int64_t room = f->room ? 2 * f->room : 1024;
-        struct text *more = lvn_realloc(f->row, sizeof *more * (size_t)room);
+    if (f->n == f->capacity) {
+        int64_t capacity = f->capacity ? 2 * f->capacity : 1024;
+        struct text *more = lvn_realloc(f->row, sizeof *more * (size_t)capacity);
         if (!more) return LVN_MEMORY;
         f->row = more;
-        f->room = room;
+        f->capacity = capacity;
     }
     struct text t = {.first = l->ids.n, .label = (int32_t)label};
     const bool pair = row->cell[PAIR].p != NULL;
@@ -259,7 +260,7 @@ static void tell_gaps(const struct lvn_data_options *o, const struct file *f, in
 static enum lvn_status count_classes(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
     struct labelled *l = d->own;
-    bool *seen = lvn_calloc(MOST_CLASSES, sizeof *seen);
+    bool *seen = lvn_calloc(MAX_CLASSES, sizeof *seen);
     int64_t classes = 2;
     if (!seen) return LVN_MEMORY;
     for (int i = 0; i < LVN_SPLIT_ALL; i++)

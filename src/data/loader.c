@@ -13,10 +13,10 @@ static int64_t shifted_samples(int64_t n_tokens, int64_t T)
 
 static int64_t shift_of_epoch(const struct lvn_loader *l, int64_t epoch)
 {
-    int64_t room = l->data->split[l->split].n_tokens - l->samples * l->scale; /* shifts that fit */
-    if (room > l->scale) room = l->scale;
-    if (room < 1) room = 1; /* a validation part shorter than a sample */
-    return lvn_random_below(l->seed ^ lvn_name_hash("data.cut"), (uint64_t)epoch, 0, room);
+    int64_t capacity = l->data->split[l->split].n_tokens - l->samples * l->scale; /* shifts that fit */
+    if (capacity > l->scale) capacity = l->scale;
+    if (capacity < 1) capacity = 1; /* a validation part shorter than a sample */
+    return lvn_random_below(l->seed ^ lvn_name_hash("data.cut"), (uint64_t)epoch, 0, capacity);
 }
 
 enum lvn_status lvn_loader_init(struct lvn_loader *l, const struct lvn_dataset *data, enum lvn_split_id split,

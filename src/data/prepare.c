@@ -12,7 +12,7 @@
 #include "stores/store.h"
 #include "tokenizers/tokenizer.h"
 
-enum { MOST_TOKENIZER = 1 << 30 };
+enum { MAX_TOKENIZER = 1 << 30 };
 
 /* The kind's vocabulary as JSON, with the element type in front. */
 static enum lvn_status describe(const struct lvn_dataset *d, int width, char **text)
@@ -54,7 +54,7 @@ static enum lvn_status differs(const char *path, const void *text, int64_t bytes
 {
     char *there;
     int64_t n;
-    LVN_TRY(lvn_store_read(path, MOST_TOKENIZER, &there, &n));
+    LVN_TRY(lvn_store_read(path, MAX_TOKENIZER, &there, &n));
     *yes = n != bytes || memcmp(there, text, (size_t)n) != 0;
     free(there);
     return LVN_OK;

@@ -203,7 +203,7 @@ static enum lvn_status first_has(const struct lvn_table *t, const char *name, bo
 }
 
 /* The names of the columns, for sentences. FORMAT when no line is a row. */
-static enum lvn_status list_names(const struct lvn_table *t, char *list, size_t room)
+static enum lvn_status list_names(const struct lvn_table *t, char *list, size_t capacity)
 {
     const char *p = t->names.n ? t->names.p : "", *key;
     json_t *first = NULL, *value;
@@ -211,8 +211,8 @@ static enum lvn_status list_names(const struct lvn_table *t, char *list, size_t 
     LVN_CHECK(t->form != LVN_TABLE_JSONL || first, FORMAT,
               "'%s': no line is a JSON object; each is a row, as {\"text\": \"..\", \"label\": 0}", t->path);
     *list = '\0';
-    for (int i = 0; i < t->n_names; i++, p += strlen(p) + 1) lvn_print_more(list, room, "%s%s", i ? ", " : "", p);
-    json_object_foreach(first, key, value) lvn_print_more(list, room, "%s%s", *list ? ", " : "", key);
+    for (int i = 0; i < t->n_names; i++, p += strlen(p) + 1) lvn_print_more(list, capacity, "%s%s", i ? ", " : "", p);
+    json_object_foreach(first, key, value) lvn_print_more(list, capacity, "%s%s", *list ? ", " : "", key);
     json_decref(first);
     return LVN_OK;
 }

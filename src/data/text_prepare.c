@@ -31,7 +31,7 @@ struct line {
     pthread_cond_t filled, encoded;
     struct lvn_batch **batch; /* [room] a ring: batch i stands at i % room */
     enum place *place;
-    int64_t room, oldest, next; /* places of the ring, counted on and on */
+    int64_t capacity, oldest, next; /* places of the ring, counted on and on */
     bool closed;
     pthread_t *thread;
     int n_threads;
@@ -51,7 +51,7 @@ static int64_t take(struct line *l)
 {
     for (;;) {
         for (int64_t i = l->oldest; i < l->next; i++)
-            if (l->place[i % l->room] == READY) return i % l->room;
+            if (l->place[i % l->capacity] == READY) return i % l->capacity;
         if (l->closed) return -1;
         pthread_cond_wait(&l->filled, &l->lock);
     }
@@ -82,9 +82,9 @@ static void *encode(void *argument)
 
 static enum lvn_status start_threads(struct line *l)
 {
-    l->room = 2 * l->o->threads + 2;
-    l->batch = lvn_calloc((size_t)l->room, sizeof *l->batch);
-    l->place = lvn_calloc((size_t)l->room, sizeof *l->place);
+    l->capacity = 2 * l->o->threads + 2;
+    l->batch = lvn_calloc((size_t)l->capacity, sizeof *l->batch);
+    l->place = lvn_calloc((size_t)l->capacity, sizeof *l->place);
     l->thread = lvn_calloc((size_t)l->o->threads, sizeof *l->thread);
     if (!l->batch || !l->place || !l->thread) return LVN_MEMORY;
     for (; l->n_threads < l->o->threads; l->n_threads++)
@@ -97,12 +97,12 @@ static void stop_threads(struct line *l)
 {
     pthread_mutex_lock(&l->lock);
     l->closed = true;
-    for (int64_t i = 0; i < l->room; i++) /* what still waits is not wanted */
+    for (int64_t i = 0; i < l->capacity; i++) /* what still waits is not wanted */
         if (l->place && l->place[i] == READY) l->place[i] = DONE;
     pthread_cond_broadcast(&l->filled);
     pthread_mutex_unlock(&l->lock);
     for (int i = 0; i < l->n_threads; i++) pthread_join(l->thread[i], NULL);
-    for (int64_t i = l->oldest; i < l->next; i++) lvn_batch_free(l->batch[i % l->room]);
+    for (int64_t i = l->oldest; i < l->next; i++) lvn_batch_free(l->batch[i % l->capacity]);
     free(l->thread);
     free(l->batch);
     free(l->place);
@@ -139,7 +139,7 @@ static enum lvn_status drain(struct line *l, int64_t left)
     enum lvn_status status = LVN_OK;
     pthread_mutex_lock(&l->lock);
     while (l->oldest < l->next && status == LVN_OK) {
-        int64_t at = l->oldest % l->room;
+        int64_t at = l->oldest % l->capacity;
         if (l->place[at] != DONE) {
             if (l->next - l->oldest <= left) break;
             pthread_cond_wait(&l->encoded, &l->lock);
@@ -173,14 +173,14 @@ static enum lvn_status submit(struct line *l, int64_t next_file)
         lvn_batch_free(b);
         return LVN_OK;
     }
-    enum lvn_status status = drain(l, l->room - 1);
+    enum lvn_status status = drain(l, l->capacity - 1);
     if (status != LVN_OK) {
         lvn_batch_free(b);
         return status;
     }
     pthread_mutex_lock(&l->lock);
-    l->batch[l->next % l->room] = b;
-    l->place[l->next % l->room] = READY;
+    l->batch[l->next % l->capacity] = b;
+    l->place[l->next % l->capacity] = READY;
     l->next++;
     pthread_cond_signal(&l->filled);
     pthread_mutex_unlock(&l->lock);
@@ -200,12 +200,12 @@ static enum lvn_status add_piece(void *context, const struct lvn_piece *p, const
     struct line *l = context;
     LVN_TRY(want_batch(l));
     struct lvn_batch *b = l->filling;
-    if (b->n_pieces == b->piece_room) {
-        int64_t room = b->piece_room ? 2 * b->piece_room : 64;
-        struct lvn_piece *more = lvn_realloc(b->piece, (size_t)room * sizeof *more);
+    if (b->n_pieces == b->piece_capacity) {
+        int64_t capacity = b->piece_capacity ? 2 * b->piece_capacity : 64;
+        struct lvn_piece *more = lvn_realloc(b->piece, (size_t)capacity * sizeof *more);
         if (!more) return LVN_MEMORY;
         b->piece = more;
-        b->piece_room = room;
+        b->piece_capacity = capacity;
     }
     struct lvn_piece *copy = &b->piece[b->n_pieces];
     *copy = *p;

@@ -53,8 +53,8 @@ static const struct {
     K(file),
     K(file_batch),
     K(open),
-    K(least),
-    K(most),
+    K(min),
+    K(max),
     K(again),
     K(cut),
 #undef K
@@ -138,8 +138,8 @@ static void begin_anew(struct lvn_text_writer *w)
     lvn_hash_set_release(&w->seen);
     w->counts = (struct lvn_text_counts){0};
     w->batches = w->file = w->file_batch = w->open = 0;
-    w->least = INT64_MAX;
-    w->most = 0;
+    w->min = INT64_MAX;
+    w->max = 0;
     w->finished = false;
 }
 
@@ -261,8 +261,8 @@ static int64_t number_of(const struct lvn_text_options *o, const uint64_t hash[2
 
 static bool is_validation(const struct lvn_text_writer *w, int64_t number)
 {
-    if (w->again && number <= w->least) return true;
-    if (w->again && number >= w->most) return false;
+    if (w->again && number <= w->min) return true;
+    if (w->again && number >= w->max) return false;
     return (double)number * 0x1p-53 < w->o->val_fraction;
 }
 
@@ -277,8 +277,8 @@ static enum lvn_status begin_document(struct lvn_text_writer *w, const struct lv
     w->open = !is_new ? LVN_DOCUMENT_DROPPED : is_validation(w, number) ? LVN_DOCUMENT_VAL : LVN_DOCUMENT_TRAIN;
     w->counts.duplicates += !is_new;
     if (is_new && !w->again) {
-        w->least = number < w->least ? number : w->least;
-        w->most = number > w->most ? number : w->most;
+        w->min = number < w->min ? number : w->min;
+        w->max = number > w->max ? number : w->max;
     }
     return LVN_OK;
 }
@@ -313,10 +313,10 @@ static enum lvn_status write_document(struct lvn_text_writer *w, const struct lv
     if (w->open == LVN_DOCUMENT_TRAIN || w->open == LVN_DOCUMENT_VAL) {
         int width = lvn_text_width(w->o->corpus.tokenizer);
         int64_t n = d->n_ids + (d->last && w->o->end_id >= 0);
-        if (n > w->ids_room) {
+        if (n > w->ids_capacity) {
             free(w->ids);
-            w->ids_room = 2 * n;
-            w->ids = lvn_malloc((size_t)w->ids_room * 4);
+            w->ids_capacity = 2 * n;
+            w->ids = lvn_malloc((size_t)w->ids_capacity * 4);
             if (!w->ids) return LVN_MEMORY;
         }
         for (int64_t i = 0; i < n; i++) {
@@ -359,13 +359,13 @@ enum lvn_status lvn_text_writer_again(struct lvn_text_writer *w, bool *again)
     bool both = tokens[LVN_SPLIT_TRAIN] && tokens[LVN_SPLIT_VAL];
     *again = !w->again && !both && all > 1 && w->o->val_fraction > 0 && w->o->val_fraction < 1;
     if (!*again) return LVN_OK;
-    int64_t least = w->least, most = w->most;
+    int64_t min = w->min, max = w->max;
     close_files(w);
     begin_anew(w);
-    w->least = least;
-    w->most = most;
+    w->min = min;
+    w->max = max;
     w->again = 1;
-    w->cut = least == most ? nine_tenths(all) : 0;
+    w->cut = min == max ? nine_tenths(all) : 0;
     LVN_TRY(open_empty(w));
     return lvn_text_writer_save(w);
 }

@@ -16,7 +16,7 @@ struct lvn_text_writer {
     struct lvn_hash_set seen;
     struct lvn_text_counts counts;
     int64_t open;             /* enum lvn_document_open: of a document that goes on in the next batch */
-    int64_t least, most;      /* numbers of the documents so far, which decide where they go */
+    int64_t min, max;         /* numbers of the documents so far, which decide where they go */
     int64_t again;            /* 1: the second reading, in which the least one validates and the most one trains */
     int64_t cut;              /* token at which validation begins, where all documents are one and the same; 0: else */
     int64_t batches;          /* written */
@@ -25,7 +25,7 @@ struct lvn_text_writer {
     bool made;                /* OUT is new */
     double saved;             /* when */
     void *ids;                /* of one document, as they are stored */
-    int64_t ids_room;
+    int64_t ids_capacity;
 };
 
 /* Goes on from the state in OUT when it is of the same settings, else begins. */

@@ -39,12 +39,12 @@ static enum lvn_status odd_one(struct lvn_ranks *r, int64_t mine, int *odd, int 
     if (!all) return LVN_MEMORY;
     all[r->rank] = mine;
     enum lvn_status status = lvn_comm_all_reduce_now(r->comm, all, r->size, LVN_I64, LVN_SUM);
-    int most = 0;
+    int max = 0;
     *other = 0;
     for (int i = 0; i < r->size; i++) {
         int equal = 0;
         for (int j = 0; j < r->size; j++) equal += all[i] == all[j];
-        if (equal > most) most = equal, *other = i;
+        if (equal > max) max = equal, *other = i;
     }
     for (*odd = 0; *odd < r->size - 1 && all[*odd] == all[*other]; ++*odd) continue;
     free(all);
@@ -69,21 +69,21 @@ uint64_t lvn_consistency_program(void)
 }
 
 /* The whole text, however long, in `room` or elsewhere. */
-static const char *thing(int id, const struct lvn_settings *s, const char **name, char room[LVN_VALUE_TEXT])
+static const char *thing(int id, const struct lvn_settings *s, const char **name, char capacity[LVN_VALUE_TEXT])
 {
     const struct lvn_option *o = id < VERSION ? lvn_option_of((enum lvn_option_id)id) : NULL;
     *name = o ? o->key : "";
-    if (id < VERSION) return !o || o->own ? "" : lvn_settings_value(s, o->id, room);
+    if (id < VERSION) return !o || o->own ? "" : lvn_settings_value(s, o->id, capacity);
     if (id == VERSION) return LVN_VERSION;
-    snprintf(room, LVN_VALUE_TEXT, "build %016" PRIx64, lvn_consistency_program());
-    return room;
+    snprintf(capacity, LVN_VALUE_TEXT, "build %016" PRIx64, lvn_consistency_program());
+    return capacity;
 }
 
 /* Say how thing `id` differs. */
-static enum lvn_status say(struct lvn_ranks *r, const struct lvn_settings *s, int id, char *note, size_t note_room)
+static enum lvn_status say(struct lvn_ranks *r, const struct lvn_settings *s, int id, char *note, size_t note_capacity)
 {
-    char room[LVN_VALUE_TEXT], odds[TEXT], others[TEXT], a[LVN_RANK_TEXT], b[LVN_RANK_TEXT];
-    const char *name, *mine = thing(id, s, &name, room);
+    char capacity[LVN_VALUE_TEXT], odds[TEXT], others[TEXT], a[LVN_RANK_TEXT], b[LVN_RANK_TEXT];
+    const char *name, *mine = thing(id, s, &name, capacity);
     int odd, other;
     LVN_TRY(odd_one(r, (int64_t)lvn_name_hash(mine), &odd, &other));
     snprintf(odds, TEXT, "%s", mine);
@@ -98,14 +98,14 @@ static enum lvn_status say(struct lvn_ranks *r, const struct lvn_settings *s, in
     LVN_CHECK(id != VERSION, ARG, "%s runs levin %s, and %s levin %s: install the same on all hosts", a, odds, b,
               others);
     r->agreed = false;
-    snprintf(note, note_room,
+    snprintf(note, note_capacity,
              "%s runs another program than %s (%s, %s): install the same on all hosts, or ranks may drift "
              "apart",
              a, b, odds, others);
     return LVN_OK;
 }
 
-enum lvn_status lvn_consistency_start(struct lvn_ranks *r, const struct lvn_settings *s, char *note, size_t room)
+enum lvn_status lvn_consistency_start(struct lvn_ranks *r, const struct lvn_settings *s, char *note, size_t capacity)
 {
     int64_t x[2 * N_THINGS], which;
     char text[LVN_VALUE_TEXT];
@@ -118,9 +118,9 @@ enum lvn_status lvn_consistency_start(struct lvn_ranks *r, const struct lvn_sett
     int64_t soft[2] = {x[BUILD]};
     x[BUILD] = 0; /* what only leaves a note comes last */
     LVN_TRY(first_difference(r, x, N_THINGS, &which));
-    if (which >= 0) return say(r, s, (int)which, note, room);
+    if (which >= 0) return say(r, s, (int)which, note, capacity);
     LVN_TRY(first_difference(r, soft, 1, &which));
-    return which < 0 ? LVN_OK : say(r, s, BUILD, note, room);
+    return which < 0 ? LVN_OK : say(r, s, BUILD, note, capacity);
 }
 
 enum lvn_status lvn_consistency_data(struct lvn_ranks *r, uint64_t fingerprint)

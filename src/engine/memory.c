@@ -35,19 +35,19 @@ static int64_t adapter_copy_bytes(const struct lvn_model_state *n)
 static int64_t adapter_bytes(const struct lvn_train_programs *t)
 {
     const struct lvn_model_state *n = t->network;
-    int64_t most = t->settings->lora.merge_checkpoints ? lvn_params_largest(n->params, false) : 0;
+    int64_t max = t->settings->lora.merge_checkpoints ? lvn_params_largest(n->params, false) : 0;
     if (n->config.lora.rank <= 0) return 0;
-    return adapter_copy_bytes(n) + most * (2 * lvn_dtype_bytes(n->weights) + lvn_dtype_bytes(LVN_F32));
+    return adapter_copy_bytes(n) + max * (2 * lvn_dtype_bytes(n->weights) + lvn_dtype_bytes(LVN_F32));
 }
 
 /* What the processor does not see is copied, parameter by parameter, through what the backend stages it in. */
 static int64_t copied_bytes(const struct lvn_model_state *n)
 {
-    int64_t most = 0;
+    int64_t max = 0;
     if (!n->device->backend->mark) return 0;
     for (int i = 0; i < n->params->n; i++)
-        if (n->params->list[i]->count > most) most = n->params->list[i]->count;
-    return most * (lvn_dtype_bytes(n->weights) + lvn_dtype_bytes(n->state)) + n->device->backend->staging;
+        if (n->params->list[i]->count > max) max = n->params->list[i]->count;
+    return max * (lvn_dtype_bytes(n->weights) + lvn_dtype_bytes(n->state)) + n->device->backend->staging;
 }
 
 int64_t lvn_train_programs_memory(const struct lvn_train_programs *t, int64_t part[LVN_MEMORY_PART_COUNT])

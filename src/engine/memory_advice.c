@@ -11,8 +11,8 @@
 #include "graph/names.h"
 #include "settings/settings.h"
 
-enum { MOST_RANKS = 1024, ADAPTER_COLUMNS = 8 };
-static const double LEAST_GAIN = 0.02; /* of what the run takes */
+enum { MAX_RANKS = 1024, ADAPTER_COLUMNS = 8 };
+static const double MIN_GAIN = 0.02; /* of what the run takes */
 
 /* Settings that a change is applied to. */
 struct variant {
@@ -155,7 +155,7 @@ struct finding {
 static bool try_variant(struct finding *f, const struct variant *v)
 {
     int64_t planned = variant_bytes(v), bytes = f->takes + planned - f->base;
-    if (planned <= 0 || f->base - planned < LEAST_GAIN * (double)f->takes || f->out->n == LVN_ADVICE) return false;
+    if (planned <= 0 || f->base - planned < MIN_GAIN * (double)f->takes || f->out->n == LVN_ADVICE) return false;
     struct lvn_advice *a = &f->out->list[f->out->n++];
     *a = (struct lvn_advice){.bytes = bytes, .fits = f->available <= 0 || bytes <= f->available};
     memcpy(a->settings, v->text, sizeof a->settings);
@@ -167,13 +167,13 @@ static void try_ranks(struct finding *f, const struct lvn_train_programs *t)
 {
     struct lvn_advice *last = NULL;
     int64_t so_far = f->takes;
-    for (int ranks = 2; ranks <= MOST_RANKS && !(last && last->fits); ranks *= 2) {
+    for (int ranks = 2; ranks <= MAX_RANKS && !(last && last->fits); ranks *= 2) {
         struct variant v;
         begin(&v, t);
         if (ranks <= v.ranks) continue;
         if (!divide_state(&v, ranks) || !try_variant(f, &v)) break;
         struct lvn_advice *one = &f->out->list[f->out->n - 1];
-        bool helps = (double)(so_far - one->bytes) >= LEAST_GAIN * (double)f->takes;
+        bool helps = (double)(so_far - one->bytes) >= MIN_GAIN * (double)f->takes;
         so_far = one->bytes;
         if (last) {
             if (helps) *last = *one;

@@ -67,7 +67,7 @@ static void runner_free(struct lvn_session *t)
     for (int k = 0; t->caches && k < t->graph->n_caches; k++) lvn_memory_free(t->caches[k]);
     for (int k = 0; k < LVN_MAX_FIELDS && !t->options.longer; k++) lvn_memory_free(t->inputs[k]);
     lvn_memory_free(t->binding.buffer[LVN_BUFFER_RESULT]);
-    for (int k = 0; k < LVN_ROOMS; k++) free(t->room[k]);
+    for (int k = 0; k < LVN_ROOMS; k++) free(t->capacity[k]);
     free(t->caches);
     free(t->micro_losses);
     free(t->counts);
@@ -173,8 +173,8 @@ static enum lvn_status allocate_runner(struct lvn_session *t)
     LVN_TRY(lvn_memory_new(&t->binding.buffer[LVN_BUFFER_RESULT], n->device, result_bytes(t)));
     t->micro_losses = lvn_calloc((size_t)t->options.n_micro, sizeof *t->micro_losses);
     t->counts = lvn_calloc((size_t)lvn_task_counts(&t->outputs) + 1, sizeof *t->counts);
-    t->room[LVN_ROOM_RESULT] = lvn_calloc((size_t)result_bytes(t), 1);
-    if (!t->micro_losses || !t->counts || !t->room[LVN_ROOM_RESULT]) return LVN_MEMORY;
+    t->capacity[LVN_CAPACITY_RESULT] = lvn_calloc((size_t)result_bytes(t), 1);
+    if (!t->micro_losses || !t->counts || !t->capacity[LVN_CAPACITY_RESULT]) return LVN_MEMORY;
     if (t->options.longer) memcpy(t->inputs, t->options.longer->inputs, sizeof t->inputs);
     for (int k = 0; k < t->graph->n_inputs && !t->options.longer; k++) {
         LVN_TRY(lvn_memory_new(&t->inputs[k], n->device, t->options.n_micro * input_bytes(t->graph->inputs[k])));
@@ -260,8 +260,8 @@ enum lvn_status lvn_model_state_init_values(const struct lvn_model_state *n, uin
 {
     bool direct = n->weights == LVN_F32;
     struct lvn_window w;
-    float *room = lvn_malloc(sizeof *room * (size_t)(direct ? 1 : lvn_params_largest(n->params, false) + 1));
-    if (!room) return LVN_MEMORY;
+    float *capacity = lvn_malloc(sizeof *capacity * (size_t)(direct ? 1 : lvn_params_largest(n->params, false) + 1));
+    if (!capacity) return LVN_MEMORY;
     enum lvn_status status =
         lvn_window_open(&w, n->memory[LVN_BUFFER_PARAM], 0, n->bytes[LVN_BUFFER_PARAM], adapters_only);
     if (!adapters_only && status == LVN_OK) memset(w.p, 0, (size_t)w.bytes);
@@ -269,11 +269,11 @@ enum lvn_status lvn_model_state_init_values(const struct lvn_model_state *n, uin
         const struct lvn_param *p = n->params->list[i];
         void *to = (char *)w.p + p->offset * lvn_dtype_bytes(n->weights);
         if (adapters_only && !p->adapter) continue;
-        lvn_param_init(p, seed, direct ? to : room);
-        if (!direct) lvn_tensor_from_f32(n->weights, room, to, p->count);
+        lvn_param_init(p, seed, direct ? to : capacity);
+        if (!direct) lvn_tensor_from_f32(n->weights, capacity, to, p->count);
     }
     enum lvn_status closed = lvn_window_close(&w, status == LVN_OK);
-    free(room);
+    free(capacity);
     return status == LVN_OK ? closed : status;
 }
 
@@ -290,7 +290,7 @@ enum lvn_status lvn_model_state_set_scaling(const struct lvn_model_state *n, con
     return m && from->scale > 0 ? lvn_memory_write(m, 0, from, sizeof *from) : LVN_OK;
 }
 
-static void at_least(int64_t *bytes, int64_t want)
+static void at_min(int64_t *bytes, int64_t want)
 {
     if (*bytes < want) *bytes = want;
 }
@@ -314,8 +314,8 @@ static int64_t pieces_of(const struct lvn_session *t, int64_t leaves)
     const struct lvn_session_options *o = &t->options;
     if (!o->train || !t->outputs.losses) return 1;
     int64_t labels = lvn_desc_count(&t->outputs.losses->desc);
-    int64_t n = o->deterministic ? leaves : o->most_micro ? o->most_micro : o->n_micro;
-    if (o->most_B && !o->deterministic) labels = labels / o->B * o->most_B;
+    int64_t n = o->deterministic ? leaves : o->max_micro ? o->max_micro : o->n_micro;
+    if (o->max_B && !o->deterministic) labels = labels / o->B * o->max_B;
     return n * ((labels + LVN_LOSS_CHUNK - 1) / LVN_LOSS_CHUNK);
 }
 
@@ -348,16 +348,16 @@ static enum lvn_status plan_runner(struct lvn_session *t)
                                     .sharding = o->sharding,
                                     .device = n->device};
     LVN_TRY(lvn_program_new(&t->program, t->graph, outputs, n_outputs, &plan));
-    at_least(&n->bytes[LVN_BUFFER_ARENA], t->program->arena_bytes);
+    at_min(&n->bytes[LVN_BUFFER_ARENA], t->program->arena_bytes);
     if (o->train) n->gradients = t->program->gradients;
-    if (o->train) at_least(&n->bytes[LVN_BUFFER_GRAD], t->program->slot_bytes * t->program->grad_slots);
+    if (o->train) at_min(&n->bytes[LVN_BUFFER_GRAD], t->program->slot_bytes * t->program->grad_slots);
     if (o->optimizer && o->optimizer->bf16_state) n->state = LVN_BF16;
     int64_t state = state_bytes(t);
     if (!o->optimizer) return LVN_OK;
     if (n->precision == LVN_PRECISION_16_MIXED) n->bytes[LVN_BUFFER_SCALE] = sizeof(struct lvn_scaling);
     n->moments = o->optimizer->kind == LVN_SGD ? 1 : 2;
-    at_least(&n->bytes[LVN_BUFFER_STATE0], state);
-    if (n->moments > 1) at_least(&n->bytes[LVN_BUFFER_STATE1], state);
+    at_min(&n->bytes[LVN_BUFFER_STATE0], state);
+    if (n->moments > 1) at_min(&n->bytes[LVN_BUFFER_STATE1], state);
     return LVN_OK;
 }
 

@@ -101,16 +101,16 @@ struct lvn_session_options {
     const struct lvn_sharding *sharding;   /* NULL: one rank; outlives the runner */
     const struct lvn_collectives *collectives;
     int64_t first_leaf,
-        n_leaves;               /* number of micro-batch 0 in the global batch, and how many that has; 0, 0: all here */
-    int64_t most_B, most_micro; /* of the rank that has most samples, where that may be another one; 0, 0: this one */
-    int64_t cache_length;       /* > 0: decode with a key/value cache of so many positions */
+        n_leaves;             /* number of micro-batch 0 in the global batch, and how many that has; 0, 0: all here */
+    int64_t max_B, max_micro; /* of the rank that has most samples, where that may be another one; 0, 0: this one */
+    int64_t cache_length;     /* > 0: decode with a key/value cache of so many positions */
     const struct lvn_session *caches; /* made before, whose caches this one works on; NULL: it has its own */
     int64_t cache_batch;              /* with caches: which rows of them, counted in batches of B */
     const struct lvn_session *longer; /* made before, the same for longer samples: whose inputs this one works on, and
                                         what it decided on types of gradients; NULL: none */
 };
 
-enum { LVN_ROOM_RESULT, LVN_ROOM_PREDICTION, LVN_ROOM_LOSSES, LVN_ROOMS };
+enum { LVN_CAPACITY_RESULT, LVN_CAPACITY_PREDICTION, LVN_CAPACITY_LOSSES, LVN_ROOMS };
 
 struct lvn_session {
     struct lvn_model_state *network;
@@ -128,7 +128,7 @@ struct lvn_session {
     int field[LVN_MAX_FIELDS];                 /* which field of a batch is input k */
     int64_t pieces;                            /* into which gradients are summed */
     struct lvn_memory **caches;
-    void *room[LVN_ROOMS]; /* for what is read of memory that the processor does not see */
+    void *capacity[LVN_ROOMS]; /* for what is read of memory that the processor does not see */
     void (*before_update)(
         void *context); /* called once a run, when parameters and state are about to change; or NULL */
     void *context;

@@ -10,7 +10,7 @@
 
 struct search {
     struct lvn_session *runner;
-    void *room; /* for the largest value, where the processor does not see it */
+    void *capacity; /* for the largest value, where the processor does not see it */
     char found[192];
 };
 
@@ -19,7 +19,7 @@ static bool finite_values(const struct search *s, const struct lvn_operand *o)
     const struct lvn_session *t = s->runner;
     const struct lvn_value *v = &t->program->values[o->value];
     if (v->buffer >= LVN_BUFFER_INPUT) return true;
-    const void *p = lvn_memory_view(t->binding.buffer[v->buffer], v->offset, v->bytes, s->room);
+    const void *p = lvn_memory_view(t->binding.buffer[v->buffer], v->offset, v->bytes, s->capacity);
     if (!p) return true;
     for (int64_t i = 0; o->desc.dtype == LVN_F32 && i < v->bytes / 4; i++)
         if (!isfinite(((const float *)p)[i])) return false;
@@ -57,12 +57,12 @@ static void look(void *argument, const struct lvn_launch_order *at)
 const char *lvn_session_find_nonfinite(struct lvn_session *t, int64_t n_micro)
 {
     static _Thread_local struct search s;
-    int64_t most = 1;
+    int64_t max = 1;
     for (int v = 0; v < t->program->n_values; v++)
-        if (t->program->values[v].bytes > most) most = t->program->values[v].bytes;
-    s = (struct search){.runner = t, .room = lvn_malloc((size_t)most)};
+        if (t->program->values[v].bytes > max) max = t->program->values[v].bytes;
+    s = (struct search){.runner = t, .capacity = lvn_malloc((size_t)max)};
     struct lvn_execution how = {.n_micro_batches = n_micro, .without_update = true, .context = &s, .launched = look};
-    if (!s.room || lvn_session_run_as(t, &how) != LVN_OK) lvn_error_clear(); /* then the place stays unknown */
-    free(s.room);
+    if (!s.capacity || lvn_session_run_as(t, &how) != LVN_OK) lvn_error_clear(); /* then the place stays unknown */
+    free(s.capacity);
     return s.found[0] ? s.found : NULL;
 }

@@ -102,8 +102,8 @@ static enum lvn_status agree_on_instructions(struct lvn_ranks *r)
  */
 static double soon(const struct lvn_ranks *r)
 {
-    const double least = 10;
-    return r->patience > least ? r->patience : least;
+    const double min = 10;
+    return r->patience > min ? r->patience : min;
 }
 
 /* The heartbeat does not watch yet. What may still arrive after the patience is over lies in memory that is never given

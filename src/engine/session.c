@@ -26,8 +26,9 @@ static enum lvn_status collect(struct lvn_session *t, int64_t n_micro)
 {
     const struct lvn_memory *m = t->binding.buffer[LVN_BUFFER_RESULT];
     const int n_counts = lvn_task_counts(&t->outputs);
-    const char *result = m->host ? m->host : t->room[LVN_ROOM_RESULT];
-    if (!m->host) LVN_TRY(lvn_memory_read(m, 0, t->room[LVN_ROOM_RESULT], lvn_program_sums_at(t->program, n_micro)));
+    const char *result = m->host ? m->host : t->capacity[LVN_CAPACITY_RESULT];
+    if (!m->host)
+        LVN_TRY(lvn_memory_read(m, 0, t->capacity[LVN_CAPACITY_RESULT], lvn_program_sums_at(t->program, n_micro)));
     t->result = *(const struct lvn_result *)result;
     memset(t->counts, 0, sizeof *t->counts * (size_t)n_counts);
     for (int64_t i = 0; t->options.task && i < n_micro; i++) {
@@ -69,24 +70,24 @@ double lvn_session_run(struct lvn_session *t, int64_t n_micro)
 }
 
 /* An output of the last run. */
-static const void *output(struct lvn_session *t, const struct lvn_tensor *tensor, int room)
+static const void *output(struct lvn_session *t, const struct lvn_tensor *tensor, int capacity)
 {
     struct lvn_operand o = lvn_program_output(t->program, tensor);
     if (o.value < 0) return NULL;
     const struct lvn_value *v = &t->program->values[o.value];
     const struct lvn_memory *m = t->binding.buffer[v->buffer];
     int64_t size = lvn_dtype_bytes(o.desc.dtype), bytes = lvn_desc_count(&o.desc) * size;
-    if (!m->host && !t->room[room]) t->room[room] = lvn_malloc((size_t)bytes);
-    if (!m->host && !t->room[room]) return NULL;
-    return lvn_memory_view(m, v->offset + o.desc.offset * size, bytes, t->room[room]);
+    if (!m->host && !t->capacity[capacity]) t->capacity[capacity] = lvn_malloc((size_t)bytes);
+    if (!m->host && !t->capacity[capacity]) return NULL;
+    return lvn_memory_view(m, v->offset + o.desc.offset * size, bytes, t->capacity[capacity]);
 }
 
 const float *lvn_session_prediction(struct lvn_session *t)
 {
-    return output(t, t->outputs.prediction, LVN_ROOM_PREDICTION);
+    return output(t, t->outputs.prediction, LVN_CAPACITY_PREDICTION);
 }
 
 const float *lvn_session_losses(struct lvn_session *t)
 {
-    return output(t, t->outputs.losses, LVN_ROOM_LOSSES);
+    return output(t, t->outputs.losses, LVN_CAPACITY_LOSSES);
 }

@@ -19,10 +19,10 @@ const char *lvn_load_weights_unit(const struct lvn_settings *s)
 
 double lvn_load_weights_seconds(int size, const double *speed, const int64_t *share)
 {
-    double most = 0;
+    double max = 0;
     for (int i = 0; i < size; i++)
-        if ((double)share[i] / speed[i] > most) most = (double)share[i] / speed[i];
-    return most;
+        if ((double)share[i] / speed[i] > max) max = (double)share[i] / speed[i];
+    return max;
 }
 
 /* Who would be done first with one more; or, with -1, is done last and can do with one less. */

@@ -124,15 +124,15 @@ static enum lvn_status new_runners(struct lvn_train_programs *t, struct lvn_sess
 }
 
 /* What the rank with most samples computes, which all ranks must know alike. */
-static void most_of(const struct lvn_train_programs *t, struct lvn_session_options *o)
+static void max_of(const struct lvn_train_programs *t, struct lvn_session_options *o)
 {
-    int64_t most = 0, unit = t->settings->trainer.micro_batch_size ? t->micro : 1;
+    int64_t max = 0, unit = t->settings->trainer.micro_batch_size ? t->micro : 1;
     for (int i = 0; i < t->reduction.sharding.size; i++) {
         int64_t rows = (t->begin[i + 1] - t->begin[i]) * unit;
-        if (rows <= most) continue;
-        most = rows;
-        o->most_micro = t->leaf[i + 1] - t->leaf[i];
-        o->most_B = rows / o->most_micro;
+        if (rows <= max) continue;
+        max = rows;
+        o->max_micro = t->leaf[i + 1] - t->leaf[i];
+        o->max_B = rows / o->max_micro;
     }
 }
 
@@ -170,7 +170,7 @@ static enum lvn_status plan_once(struct lvn_train_programs *t, const struct lvn_
     o.collectives = &t->reduction.calls;
     o.first_leaf = t->leaf[t->reduction.sharding.rank];
     o.n_leaves = t->n_micro;
-    most_of(t, &o);
+    max_of(t, &o);
     LVN_TRY(new_runners(t, t->steps, &o));
     t->next = t->step = t->steps[last_length(t)];
     t->eval = t->evals[last_length(t)];
@@ -196,18 +196,18 @@ static enum lvn_status plan_for_memory(struct lvn_train_programs *t, const struc
     for (;;) {
         LVN_TRY(plan_once(t, c, how));
         const struct lvn_device *d = t->network->device;
-        int64_t room = d->backend->computes ? lvn_model_state_available(t->network) : 0; /* on this machine */
+        int64_t capacity = d->backend->computes ? lvn_model_state_available(t->network) : 0; /* on this machine */
         int64_t part[LVN_MEMORY_PART_COUNT], wanted = lvn_train_programs_memory(t, part) - part[LVN_MEMORY_PROGRAMS];
         if (d->memory_bytes) wanted = lvn_model_state_bytes(t->network); /* all else is the processor's */
         wanted -= lvn_model_state_allocated_bytes(t->network);
-        bool fits = room <= 0 || wanted <= room;
+        bool fits = capacity <= 0 || wanted <= capacity;
         int64_t model =
             part[LVN_MEMORY_PARAMETERS] + part[LVN_MEMORY_OPTIMIZER] - lvn_model_state_allocated_bytes(t->network);
         /* Fewer activations do not help a model that is itself too large. */
-        bool hopeless = wanted - part[LVN_MEMORY_ARENA] > room;
+        bool hopeless = wanted - part[LVN_MEMORY_ARENA] > capacity;
         bool whole = t->settings->trainer.micro_batch_size || fixed || t->micro == 1;
-        t->wanted = wanted, t->room = room;
-        t->too_much = !fits && model <= room;
+        t->wanted = wanted, t->capacity = capacity;
+        t->too_much = !fits && model <= capacity;
         if (fits || hopeless) return LVN_OK;
         if (whole && (t->recompute != LVN_RECOMPUTE_AUTO || t->step->graph->n_blocks < 2)) return LVN_OK;
         if (whole)
@@ -221,11 +221,11 @@ static enum lvn_status plan_for_memory(struct lvn_train_programs *t, const struc
 /* The most pieces that a rank wants, and blocks where one wants them: ranks that differ would wait for each other. */
 static enum lvn_status agree_on_memory(struct lvn_train_programs *t, bool *again)
 {
-    int64_t mine[2] = {t->pieces, t->recompute == LVN_RECOMPUTE_BLOCKS}, most[2] = {mine[0], mine[1]};
-    if (t->ranks->size > 1) LVN_TRY(lvn_comm_all_reduce_now(t->ranks->comm, most, 2, LVN_I64, LVN_MAX));
-    *again = most[0] > mine[0] || most[1] > mine[1];
-    t->pieces = most[0];
-    if (most[1]) t->recompute = LVN_RECOMPUTE_BLOCKS;
+    int64_t mine[2] = {t->pieces, t->recompute == LVN_RECOMPUTE_BLOCKS}, max[2] = {mine[0], mine[1]};
+    if (t->ranks->size > 1) LVN_TRY(lvn_comm_all_reduce_now(t->ranks->comm, max, 2, LVN_I64, LVN_MAX));
+    *again = max[0] > mine[0] || max[1] > mine[1];
+    t->pieces = max[0];
+    if (max[1]) t->recompute = LVN_RECOMPUTE_BLOCKS;
     return LVN_OK;
 }
 

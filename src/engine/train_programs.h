@@ -33,7 +33,7 @@ struct lvn_train_programs {
     int64_t *leaf;                /* [ranks + 1] number of each rank's first micro-batch among all */
     int64_t n_micro;              /* micro-batches of a step on all ranks */
     int64_t pieces;               /* how many parts memory wants a rank's rows in, at least */
-    int64_t wanted, room;         /* bytes of this rank's share, and how many are free; 0: not known */
+    int64_t wanted, capacity;     /* bytes of this rank's share, and how many are free; 0: not known */
     bool too_much;                /* memory does not hold the share, and does hold the model */
     enum lvn_recompute recompute; /* AUTO became BLOCKS where memory wants that */
     struct lvn_reduction reduction;

@@ -360,17 +360,17 @@ enum lvn_status lvn_archive_read_memory(const char *name, const void *p, int64_t
 struct list {
     struct lvn_arena *a;
     const char **name;
-    int64_t n, room;
+    int64_t n, capacity;
 };
 
 static enum lvn_status add(struct list *l, const char *path)
 {
-    if (l->n == l->room) {
-        int64_t room = l->room ? 2 * l->room : 1024;
-        const char **more = lvn_realloc(l->name, (size_t)room * sizeof *more);
+    if (l->n == l->capacity) {
+        int64_t capacity = l->capacity ? 2 * l->capacity : 1024;
+        const char **more = lvn_realloc(l->name, (size_t)capacity * sizeof *more);
         if (!more) return LVN_MEMORY;
         l->name = more;
-        l->room = room;
+        l->capacity = capacity;
     }
     l->name[l->n++] = path;
     return LVN_OK;

@@ -12,7 +12,7 @@
 #include "base/files.h"
 #include "base/text.h"
 
-enum { MOST_LINES = 10000, MOST_BYTES = 1 << 20, SHOWN = 100 };
+enum { MAX_LINES = 10000, MAX_BYTES = 1 << 20, SHOWN = 100 };
 
 static const char *past_blanks(const char *p)
 {
@@ -127,8 +127,7 @@ static enum lvn_status lines(struct lvn_arena *a, const char *name, char *text, 
         line[strcspn(line, "\r")] = 0;
         spanned = 0;
         if (ends(begins)) continue;
-        LVN_CHECK(*n < MOST_LINES, FORMAT, "'%s' has more than %d statements: it is no configuration", name,
-                  MOST_LINES);
+        LVN_CHECK(*n < MAX_LINES, FORMAT, "'%s' has more than %d statements: it is no configuration", name, MAX_LINES);
         struct lvn_assigned *v = &list[*n];
         *v = (struct lvn_assigned){.kind = LVN_ASSIGNED_UNREAD, .line = number};
         LVN_TRY(read_line(a, line, v));
@@ -149,7 +148,7 @@ enum lvn_status lvn_assignments_parse(struct lvn_arena *a, const char *name, con
                                       const struct lvn_assigned **list, int *n)
 {
     int64_t mark = lvn_utf8_mark(text, bytes);
-    struct lvn_assigned *all = lvn_arena_alloc(a, sizeof *all * MOST_LINES);
+    struct lvn_assigned *all = lvn_arena_alloc(a, sizeof *all * MAX_LINES);
     *n = 0;
     *list = all;
     LVN_CHECK(lvn_utf8_check(text, bytes) < 0 && !memchr(text, 0, (size_t)bytes), FORMAT,
@@ -162,7 +161,7 @@ enum lvn_status lvn_assignments_read(struct lvn_arena *a, const char *path, cons
 {
     char *text;
     int64_t bytes;
-    LVN_TRY(lvn_file_read(path, MOST_BYTES, &text, &bytes));
+    LVN_TRY(lvn_file_read(path, MAX_BYTES, &text, &bytes));
     enum lvn_status status = lvn_assignments_parse(a, path, text, bytes, list, n);
     free(text);
     return status;

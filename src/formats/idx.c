@@ -10,12 +10,12 @@
 #include "formats/archive_reader.h"
 
 enum { HEADER = 4, UNSIGNED_BYTES = 8 };
-static const int64_t most_bytes = INT64_C(4) << 30;
+static const int64_t max_bytes = INT64_C(4) << 30;
 
 struct reading {
     const char *path;
     unsigned char *p;
-    int64_t n, room;
+    int64_t n, capacity;
     int files;
 };
 
@@ -32,14 +32,14 @@ static enum lvn_status begin(void *context, const char *name, bool named, bool *
 static enum lvn_status take(void *context, const void *p, int64_t n)
 {
     struct reading *r = context;
-    LVN_CHECK(n <= most_bytes - r->n, FORMAT, "'%s' holds more than %lld bytes, the most that is read of an IDX file",
-              r->path, (long long)most_bytes);
-    if (r->n + n > r->room) {
-        int64_t room = 2 * (r->n + n);
-        unsigned char *larger = lvn_realloc(r->p, (size_t)room);
+    LVN_CHECK(n <= max_bytes - r->n, FORMAT, "'%s' holds more than %lld bytes, the most that is read of an IDX file",
+              r->path, (long long)max_bytes);
+    if (r->n + n > r->capacity) {
+        int64_t capacity = 2 * (r->n + n);
+        unsigned char *larger = lvn_realloc(r->p, (size_t)capacity);
         if (!larger) return LVN_MEMORY;
         r->p = larger;
-        r->room = room;
+        r->capacity = capacity;
     }
     memcpy(r->p + r->n, p, (size_t)n);
     r->n += n;

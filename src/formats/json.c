@@ -27,7 +27,7 @@ static _Thread_local long failures; /* of allocations */
  * grows, after a failure from this reserve, and from the first failure on it gets nothing else, so that it stops.
  * The buffer's sizes are powers of two, each asked for once in a text. Of all else hardly anything has such a size;
  * where it has, it may take the size from the reserve so often that the buffer still finds it there. */
-enum { SMALL_RESERVE = 4096, LEAST_GROWTH = 32, TAKES_OF_A_SIZE = 4 };
+enum { SMALL_RESERVE = 4096, MIN_GROWTH = 32, TAKES_OF_A_SIZE = 4 };
 static _Thread_local struct {
     bool reads;        /* lvn_json_load() runs */
     bool failed;       /* an allocation failed since it began */
@@ -40,7 +40,7 @@ static _Thread_local struct {
 
 static void *take_reserve(size_t bytes)
 {
-    bool grows = bytes >= LEAST_GROWTH && (bytes & (bytes - 1)) == 0;
+    bool grows = bytes >= MIN_GROWTH && (bytes & (bytes - 1)) == 0;
     if (!grows || bytes > reader.capacity - reader.used) return NULL;
     if (reader.taken[__builtin_ctzll(bytes)]++ >= TAKES_OF_A_SIZE) return NULL;
     reader.used += bytes;
@@ -65,7 +65,7 @@ static void give(void *p)
  * times that. */
 static enum lvn_status begin_reading(int64_t token)
 {
-    const size_t wanted = (size_t)TAKES_OF_A_SIZE * 4 * ((size_t)token + LEAST_GROWTH);
+    const size_t wanted = (size_t)TAKES_OF_A_SIZE * 4 * ((size_t)token + MIN_GROWTH);
     const bool large = wanted > sizeof reader.small;
     memset(reader.taken, 0, sizeof reader.taken);
     reader.used = 0;
@@ -128,17 +128,17 @@ static int too_deep(const char *text, int64_t bytes)
 /* Bytes of the longest string or number, with its quotes. */
 static int64_t longest_token(const char *text, int64_t bytes)
 {
-    int64_t most = 0, begin = 0;
+    int64_t max = 0, begin = 0;
     bool string = false;
     for (int64_t i = 0; i < bytes; i++) {
         const char c = text[i];
         if (string && c == '\\') i++;
         if (string ? c != '"' : c != '"' && c != ',' && c != ':' && c != '[' && c != '{') continue;
-        if (i - begin + 1 > most) most = i - begin + 1;
+        if (i - begin + 1 > max) max = i - begin + 1;
         if (c == '"') string = !string;
         begin = string ? i : i + 1;
     }
-    return bytes - begin > most ? bytes - begin : most;
+    return bytes - begin > max ? bytes - begin : max;
 }
 
 enum lvn_status lvn_json_load(const char *text, int64_t bytes, size_t flags, json_t **out, json_error_t *error)

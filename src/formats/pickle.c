@@ -9,7 +9,7 @@ struct machine {
     const unsigned char *data, *p, *end;
     const struct lvn_pickle_host *host;
     struct lvn_pickle **stack, **memo;
-    int64_t depth, stack_room, memo_room, memo_n;
+    int64_t depth, stack_capacity, memo_capacity, memo_n;
     bool stopped;
 };
 
@@ -47,22 +47,22 @@ static enum lvn_status take_line(struct machine *m, const char **out)
 }
 
 /* Room for one more in a list that doubles; old memory stays with the arena. */
-static enum lvn_status grow(struct lvn_arena *a, struct lvn_pickle ***list, int64_t n, int64_t *room)
+static enum lvn_status grow(struct lvn_arena *a, struct lvn_pickle ***list, int64_t n, int64_t *capacity)
 {
-    if (n < *room) return LVN_OK;
-    int64_t larger = *room ? 2 * *room : 8;
+    if (n < *capacity) return LVN_OK;
+    int64_t larger = *capacity ? 2 * *capacity : 8;
     struct lvn_pickle **grown = lvn_arena_alloc(a, sizeof *grown * (size_t)larger);
     if (!grown) return LVN_MEMORY;
     if (n) memcpy(grown, *list, sizeof *grown * (size_t)n);
     *list = grown;
-    *room = larger;
+    *capacity = larger;
     return LVN_OK;
 }
 
 static enum lvn_status push(struct machine *m, struct lvn_pickle *v)
 {
     if (!v) return LVN_MEMORY;
-    LVN_TRY(grow(m->a, &m->stack, m->depth, &m->stack_room));
+    LVN_TRY(grow(m->a, &m->stack, m->depth, &m->stack_capacity));
     m->stack[m->depth++] = v;
     return LVN_OK;
 }
@@ -93,7 +93,7 @@ static enum lvn_status find_mark(struct machine *m, int64_t *first)
 
 static enum lvn_status add_item(struct machine *m, struct lvn_pickle *container, struct lvn_pickle *v)
 {
-    LVN_TRY(grow(m->a, &container->item, container->n, &container->room));
+    LVN_TRY(grow(m->a, &container->item, container->n, &container->capacity));
     container->item[container->n++] = v;
     return LVN_OK;
 }
@@ -203,7 +203,7 @@ static enum lvn_status new_tuple(struct machine *m, int64_t n)
     if (!v) return LVN_MEMORY;
     if (n) v->item = lvn_arena_alloc(m->a, sizeof *v->item * (size_t)n);
     if (n && !v->item) return LVN_MEMORY;
-    v->n = v->room = n;
+    v->n = v->capacity = n;
     while (n--) {
         LVN_TRY(pop(m, &one));
         v->item[n] = one;
@@ -244,7 +244,7 @@ static enum lvn_status keep(struct machine *m, uint64_t i)
     LVN_TRY(top(m, &v));
     if (i > (uint64_t)(m->end - m->data)) DAMAGED(m, "it remembers more values than it has bytes");
     while (m->memo_n <= (int64_t)i) {
-        LVN_TRY(grow(m->a, &m->memo, m->memo_n, &m->memo_room));
+        LVN_TRY(grow(m->a, &m->memo, m->memo_n, &m->memo_capacity));
         m->memo[m->memo_n++] = NULL;
     }
     m->memo[i] = v;

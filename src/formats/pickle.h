@@ -44,7 +44,7 @@ struct lvn_pickle {
         struct lvn_pickle **item; /* TUPLE, LIST; DICT: key, value, key, value ... */
         void *object;
     };
-    int64_t room; /* items that there is memory for */
+    int64_t capacity; /* items that there is memory for */
 };
 
 /* Who knows what the names in a pickle stand for. Both fail with a sentence for what they do not know. */

@@ -16,7 +16,7 @@
 enum wire { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
 enum { WALL_TIME = 1, STEP = 2, FILE_VERSION = 3, SUMMARY = 5, SESSION_LOG = 7 }; /* of Event */
 enum { VALUE = 1, TAG = 1, SIMPLE_VALUE = 2, STATUS = 1, SESSION_START = 1 };     /* of Summary, Value, SessionLog */
-enum { MOST_VARINT = 10 };
+enum { MAX_VARINT = 10 };
 
 static void put_little_endian(struct lvn_text *m, uint64_t x, int bytes)
 {
@@ -27,7 +27,7 @@ static void put_little_endian(struct lvn_text *m, uint64_t x, int bytes)
 
 static void put_varint(struct lvn_text *m, uint64_t x)
 {
-    unsigned char p[MOST_VARINT];
+    unsigned char p[MAX_VARINT];
     int n = 0;
     for (; x >= 0x80; x >>= 7) p[n++] = (unsigned char)(x | 0x80);
     p[n++] = (unsigned char)x;

@@ -67,7 +67,7 @@ static enum lvn_status list_torch(struct lvn_arena *a, struct lvn_weights_file *
 
 /* --- files --- */
 
-static enum lvn_status room_for_files(struct lvn_weights *w, size_t n)
+static enum lvn_status capacity_for_files(struct lvn_weights *w, size_t n)
 {
     w->file = lvn_arena_alloc(&w->arena, sizeof *w->file * (n + 1));
     return w->file ? LVN_OK : LVN_MEMORY;
@@ -84,7 +84,7 @@ static enum lvn_status open_file(struct lvn_weights *w, const char *path, bool i
 
 static enum lvn_status open_one(struct lvn_weights *w, const char *path, bool is_torch)
 {
-    LVN_TRY(room_for_files(w, 1));
+    LVN_TRY(capacity_for_files(w, 1));
     LVN_TRY(open_file(w, path, is_torch));
     const struct lvn_pickle *args = is_torch ? lvn_pickle_get(w->file->torch.root, "model_args") : NULL;
     if (args && args->kind == LVN_PICKLE_DICT) w->args = args;
@@ -135,10 +135,10 @@ static enum lvn_status read_index(struct lvn_weights *w, const char *path, bool 
 {
     const json_t *map = json_object_get(index, "weight_map");
     LVN_CHECK(json_is_object(map), FORMAT, "'%s' has no 'weight_map': this is no index of a model", path);
-    size_t room = json_object_size(map); /* at most a file a tensor */
-    w->tensor = lvn_arena_alloc(&w->arena, sizeof *w->tensor * (room + 1));
+    size_t capacity = json_object_size(map); /* at most a file a tensor */
+    w->tensor = lvn_arena_alloc(&w->arena, sizeof *w->tensor * (capacity + 1));
     if (!w->tensor) return LVN_MEMORY;
-    LVN_TRY(room_for_files(w, room));
+    LVN_TRY(capacity_for_files(w, capacity));
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)map, key, value)

@@ -11,7 +11,7 @@
 #include "base/files.h"
 #include "base/random.h"
 
-enum { DEPTH = 32, LARGEST = 1 << 20, MOST_VALUES = 10000 };
+enum { DEPTH = 32, LARGEST = 1 << 20, MAX_VALUES = 10000 };
 
 struct reader {
     struct lvn_arena *arena;
@@ -53,8 +53,8 @@ static enum lvn_status place(struct reader *r, struct lvn_yaml *node)
 
 static enum lvn_status new_node(struct reader *r, enum lvn_yaml_kind kind, int line, struct lvn_yaml **out)
 {
-    LVN_CHECK(++r->values <= MOST_VALUES, ARG, "%s:%d: more than %d values; a recipe has some dozens", r->name, line,
-              MOST_VALUES);
+    LVN_CHECK(++r->values <= MAX_VALUES, ARG, "%s:%d: more than %d values; a recipe has some dozens", r->name, line,
+              MAX_VALUES);
     struct lvn_yaml *node = lvn_arena_alloc(r->arena, sizeof *node);
     if (!node) return LVN_MEMORY;
     node->kind = kind;

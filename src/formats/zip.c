@@ -55,9 +55,9 @@ static enum lvn_status read_end64(struct archive *z, int64_t end, uint64_t *n, u
 
 static enum lvn_status find_directory(struct archive *z)
 {
-    int64_t end = z->bytes - END_BYTES, least = end - LONGEST_COMMENT;
-    while (end >= 0 && end >= least && memcmp(z->data + end, "PK\5\6", 4) != 0) end--;
-    LVN_CHECK(end >= 0 && end >= least, FORMAT,
+    int64_t end = z->bytes - END_BYTES, min = end - LONGEST_COMMENT;
+    while (end >= 0 && end >= min && memcmp(z->data + end, "PK\5\6", 4) != 0) end--;
+    LVN_CHECK(end >= 0 && end >= min, FORMAT,
               "'%s' begins as a zip archive, but has no directory at its end: it is cut off", z->name);
     uint64_t n = number(z->data + end + 10, 2), size = number(z->data + end + 12, 4);
     uint64_t from = number(z->data + end + 16, 4);

@@ -38,10 +38,10 @@ int64_t lvn_params_total(const struct lvn_params *p)
 
 int64_t lvn_params_largest(const struct lvn_params *p, bool trained)
 {
-    int64_t most = 0;
+    int64_t max = 0;
     for (int i = 0; i < p->n; i++)
-        if ((!trained || p->list[i]->trainable) && p->list[i]->count > most) most = p->list[i]->count;
-    return most;
+        if ((!trained || p->list[i]->trainable) && p->list[i]->count > max) max = p->list[i]->count;
+    return max;
 }
 
 static bool decays(const struct lvn_param *p, enum lvn_decay rule)

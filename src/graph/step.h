@@ -36,7 +36,7 @@ struct lvn_scaling {
     double skipped; /* steps of the run that changed nothing */
 };
 enum { LVN_SCALING_NUMBERS = 3, LVN_SCALING_START = 65536, LVN_SCALING_EVERY = 2000 };
-#define LVN_SCALING_LEAST 0x1p-10 /* where even less would be wanted, it is not the scale that is wrong */
+#define LVN_SCALING_MIN 0x1p-10 /* where even less would be wanted, it is not the scale that is wrong */
 
 /* What a step gives back: one small block of the device's memory, read once after the step. Behind it lie the sums of
  * each micro-batch: losses, metrics. */

@@ -81,9 +81,9 @@ enum lvn_isa lvn_isa_of_processor(void)
 
 static enum lvn_isa limit = LVN_ISA_COUNT - 1;
 
-void lvn_isa_limit(enum lvn_isa most)
+void lvn_isa_limit(enum lvn_isa max)
 {
-    limit = most;
+    limit = max;
 }
 
 enum lvn_isa lvn_isa_best(void)

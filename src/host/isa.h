@@ -9,7 +9,7 @@ const char *lvn_isa_name(enum lvn_isa isa);
 /* The best one that this processor, LEVIN_ISA (generic, avx2, avx512, avx512_bf16 or amx) and lvn_isa_limit() allow. */
 enum lvn_isa lvn_isa_best(void);
 /* Take none better than this one from now on: what ranks agreed on. Before any kernels are chosen. */
-void lvn_isa_limit(enum lvn_isa most);
+void lvn_isa_limit(enum lvn_isa max);
 /* The best one that this processor has. */
 enum lvn_isa lvn_isa_of_processor(void);
 

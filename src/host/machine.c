@@ -18,7 +18,7 @@
 
 enum { CPUS = 4096, PATH = 1024 };
 
-static bool read_text(const char *root, const char *path, char *text, size_t room)
+static bool read_text(const char *root, const char *path, char *text, size_t capacity)
 {
     char full[PATH];
     text[0] = '\0';
@@ -26,7 +26,7 @@ static bool read_text(const char *root, const char *path, char *text, size_t roo
     if (n < 0 || (size_t)n >= sizeof full) return false;
     FILE *f = fopen(full, "re");
     if (!f) return false;
-    size_t used = fread(text, 1, room - 1, f);
+    size_t used = fread(text, 1, capacity - 1, f);
     text[used] = '\0';
     fclose(f);
     while (used > 0 && (text[used - 1] == '\n' || text[used - 1] == ' ')) text[--used] = '\0';
@@ -34,13 +34,13 @@ static bool read_text(const char *root, const char *path, char *text, size_t roo
 }
 
 /* The text after "key" and spaces or a colon at the start of a line; false: there is none. */
-static bool line_of(const char *text, const char *key, char *value, size_t room)
+static bool line_of(const char *text, const char *key, char *value, size_t capacity)
 {
     size_t n = strlen(key);
     for (const char *p = text; p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL) {
         if (strncmp(p, key, n) || !strchr(" \t:", p[n])) continue;
         p += n + strspn(p + n, " \t:");
-        snprintf(value, room, "%.*s", (int)strcspn(p, "\n"), p);
+        snprintf(value, capacity, "%.*s", (int)strcspn(p, "\n"), p);
         return true;
     }
     return false;
@@ -86,7 +86,7 @@ static int count_cores(const char *root, const bool *allowed, int *n_allowed)
 /* --- cgroups --- */
 
 /* This process's group of a controller; version 2 has the empty list of controllers. */
-static bool group_of(const char *text, const char *controller, char *path, size_t room)
+static bool group_of(const char *text, const char *controller, char *path, size_t capacity)
 {
     for (const char *p = text; p && *p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL) {
         const char *list = strchr(p, ':'), *group = list ? strchr(list + 1, ':') : NULL;
@@ -96,7 +96,7 @@ static bool group_of(const char *text, const char *controller, char *path, size_
         char wanted[32];
         snprintf(wanted, sizeof wanted, ",%s,", controller);
         if (*controller ? !strstr(names, wanted) : strcmp(names, ",,") != 0) continue;
-        snprintf(path, room, "%.*s", (int)strcspn(group + 1, "\n"), group + 1);
+        snprintf(path, capacity, "%.*s", (int)strcspn(group + 1, "\n"), group + 1);
         return true;
     }
     return false;

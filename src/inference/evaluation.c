@@ -107,9 +107,9 @@ static int64_t limit_of(const struct lvn_evaluate_options *o, const struct lvn_l
 }
 
 /* Loaders over the parts, one after the other, with e->B rows to a batch; *most: the samples of the largest. */
-static enum lvn_status open_parts(struct evaluation *e, const struct lvn_split_list *parts, int64_t *most)
+static enum lvn_status open_parts(struct evaluation *e, const struct lvn_split_list *parts, int64_t *max)
 {
-    *most = e->batches = 0;
+    *max = e->batches = 0;
     e->n_parts = parts->n;
     for (int i = 0; i < parts->n; i++) {
         struct lvn_loader *l = &e->part[i].loader;
@@ -118,7 +118,7 @@ static enum lvn_status open_parts(struct evaluation *e, const struct lvn_split_l
         l->longest = e->o->gradients != NULL;
         e->part[i].first = i ? e->part[i - 1].first + e->part[i - 1].loader.eval_samples : 0;
         int64_t limit = limit_of(e->o, l), samples = lvn_loader_eval_count(l, limit);
-        if (samples > *most) *most = samples;
+        if (samples > *max) *max = samples;
         e->part[i].limit = limit;
         e->part[i].batches = lvn_loader_eval_batches(l, limit);
         e->batches += e->part[i].batches;
@@ -133,14 +133,14 @@ static enum lvn_status set_up(struct evaluation *e)
               e->o->ranks->size);
     LVN_TRY(lvn_model_setup_evaluation(&e->setup, e->s, NULL, e->o->texts));
     struct lvn_split_list parts;
-    int64_t most;
+    int64_t max;
     e->split = wanted(e->s, e->setup.data);
     LVN_TRY(lvn_dataset_parts(e->setup.data, e->split, &parts));
     e->B = e->s->trainer.micro_batch_size ? e->s->trainer.micro_batch_size : e->s->trainer.batch_size;
-    LVN_TRY(open_parts(e, &parts, &most));
-    if (most < e->B) {
-        e->B = most; /* a smaller batch, not rows to fill it */
-        LVN_TRY(open_parts(e, &parts, &most));
+    LVN_TRY(open_parts(e, &parts, &max));
+    if (max < e->B) {
+        e->B = max; /* a smaller batch, not rows to fill it */
+        LVN_TRY(open_parts(e, &parts, &max));
     }
     return plan(e);
 }

@@ -60,7 +60,7 @@ static enum lvn_status load(struct lvn_generator *g, const struct lvn_sample *sa
     int64_t longest = 1;
     for (int64_t i = 0; i < n; i++) {
         LVN_TRY(lvn_sampling_check(m->config.model, m->block_size, &samples[i]));
-        if (samples[i].n + samples[i].most - 1 > longest) longest = samples[i].n + samples[i].most - 1;
+        if (samples[i].n + samples[i].max - 1 > longest) longest = samples[i].n + samples[i].max - 1;
     }
     LVN_TRY(lvn_model_state_new(&g->network, &m->config, &network));
     LVN_TRY(lvn_sampler_new(&g->sampler, g->network, m->block_size, n, longest));
@@ -78,9 +78,9 @@ enum lvn_status lvn_generator_run(struct lvn_generator *g, struct lvn_sample *sa
     return lvn_sampler_run(g->sampler, samples, n, o);
 }
 
-int64_t lvn_generator_room(const struct lvn_generator *g, int64_t n)
+int64_t lvn_generator_capacity(const struct lvn_generator *g, int64_t n)
 {
-    return lvn_sampling_room(g->setup.config.model, g->setup.block_size, n);
+    return lvn_sampling_capacity(g->setup.config.model, g->setup.block_size, n);
 }
 
 void lvn_generator_close(struct lvn_generator *g)

@@ -20,7 +20,7 @@ struct lvn_generator {
  * end tokens, too; otherwise there are none. s outlives the generator. */
 enum lvn_status lvn_generator_open(struct lvn_generator *g, const struct lvn_settings *s, bool with_ends) LVN_CHECKED;
 /* How many tokens may follow a prompt of n. */
-int64_t lvn_generator_room(const struct lvn_generator *g, int64_t n);
+int64_t lvn_generator_capacity(const struct lvn_generator *g, int64_t n);
 /* Load the weights, in bf16 where trainer.precision is bf16-true, and continue the samples; once. Sets o's ends. */
 enum lvn_status lvn_generator_run(struct lvn_generator *g, struct lvn_sample *samples, int64_t n,
                                   struct lvn_sampling_options *o) LVN_CHECKED;

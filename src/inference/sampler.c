@@ -176,7 +176,7 @@ static bool ends(const struct lvn_sampling_options *o, int32_t id)
     return false;
 }
 
-int64_t lvn_sampling_room(const struct lvn_model *m, int64_t block_size, int64_t n)
+int64_t lvn_sampling_capacity(const struct lvn_model *m, int64_t block_size, int64_t n)
 {
     if (!m->bounded) return INT64_MAX;
     return n > block_size ? 0 : block_size - n + 1; /* the last one is not read again */
@@ -184,11 +184,11 @@ int64_t lvn_sampling_room(const struct lvn_model *m, int64_t block_size, int64_t
 
 enum lvn_status lvn_sampling_check(const struct lvn_model *m, int64_t block_size, const struct lvn_sample *x)
 {
-    const int64_t room = lvn_sampling_room(m, block_size, x->n);
-    LVN_CHECK(x->most <= room, ARG,
+    const int64_t capacity = lvn_sampling_capacity(m, block_size, x->n);
+    LVN_CHECK(x->max <= capacity, ARG,
               "a prompt of %lld tokens and %lld new ones do not fit into the model's %lld positions; at most %lld can "
               "follow it",
-              (long long)x->n, (long long)x->most, (long long)block_size, (long long)room);
+              (long long)x->n, (long long)x->max, (long long)block_size, (long long)capacity);
     return LVN_OK;
 }
 
@@ -199,7 +199,7 @@ static enum lvn_status check_sample(const struct lvn_sampler *s, const struct lv
         LVN_CHECK(x->prompt[i] >= 0 && x->prompt[i] < s->vocab_size, ARG,
                   "the prompt's token %lld is %d, beyond the vocabulary of %lld", (long long)i, x->prompt[i],
                   (long long)s->vocab_size);
-    if (x->n + x->most - 1 > s->length && s->length < s->block_size) return LVN_INTERNAL;
+    if (x->n + x->max - 1 > s->length && s->length < s->block_size) return LVN_INTERNAL;
     return lvn_sampling_check(s->model, s->block_size, x);
 }
 
@@ -236,7 +236,7 @@ static enum lvn_status advance(struct lvn_sampler *s, struct row *row, const flo
                   (long long)x->n_made);
     const int32_t id = lvn_candidates_choose(&s->candidates, logits, &o->how, chance(o, x->number, x->n_made));
     LVN_TRY(append(x, id));
-    x->done = ends(o, id) || (x->on_token && !x->on_token(x->context, id)) || x->n_made == x->most;
+    x->done = ends(o, id) || (x->on_token && !x->on_token(x->context, id)) || x->n_made == x->max;
     if (x->done) {
         row->sample = NULL;
         return LVN_OK;
@@ -262,7 +262,7 @@ static enum lvn_status prepare(struct lvn_sampler *s, struct row *row, struct qu
         const float *logits;
         while (!row->sample && q->next < q->n) {
             struct lvn_sample *x = &q->samples[q->next++];
-            x->done = x->most <= 0;
+            x->done = x->max <= 0;
             if (!x->done) begin(s, row, x);
         }
         if (!row->sample || !in_chunks(s, row)) return LVN_OK;
@@ -330,7 +330,7 @@ enum lvn_status lvn_sampler_text(struct lvn_sampler *s, const struct lvn_setting
                                                    .top_p = settings->sample.top_p},
                                            .seed = (uint64_t)settings->trainer.seed};
     int32_t *given = NULL, start = 0;
-    struct lvn_sample x = {.number = step, .most = settings->sample.max_new_tokens, .n = 1};
+    struct lvn_sample x = {.number = step, .max = settings->sample.max_new_tokens, .n = 1};
     enum lvn_status status = LVN_OK;
     /* Data without text: continue token 0. */
     if (prompt) LVN_TRY(lvn_tokenizer_needed(codec->unread, "the prompt"));
@@ -339,8 +339,8 @@ enum lvn_status lvn_sampler_text(struct lvn_sampler *s, const struct lvn_setting
     const int64_t cut =
         s->model->bounded && x.n > s->block_size ? x.n - s->block_size : 0; /* looking on must not end a run */
     x.prompt = (given ? given : &start) + cut, x.n -= cut;
-    const int64_t room = lvn_sampling_room(s->model, s->block_size, x.n);
-    if (x.most > room) x.most = room;
+    const int64_t capacity = lvn_sampling_capacity(s->model, s->block_size, x.n);
+    if (x.max > capacity) x.max = capacity;
     if (status == LVN_OK) status = lvn_sampler_run(s, &x, 1, &o);
     struct lvn_codec_stream stream = {0};
     for (int64_t i = 0; status == LVN_OK && i < x.n; i++) lvn_codec_decode(codec, &stream, x.prompt[i], out);

@@ -29,7 +29,7 @@ struct lvn_sample {
     const int32_t *prompt; /* (n) ids, at least 1 */
     int64_t n;
     int64_t number; /* another one, other random numbers */
-    int64_t most;   /* new tokens */
+    int64_t max;    /* new tokens */
     /* When not NULL: sees each token but an end token as it comes, and ends the sample by returning false. */
     bool (*on_token)(void *context, int32_t id);
     void *context;
@@ -49,7 +49,7 @@ void lvn_sampler_free(struct lvn_sampler *s); /* NULL: nothing; the runners are 
 /* UNSUPPORTED when such a model does not generate. */
 enum lvn_status lvn_sampling_possible(const struct lvn_model_config *c) LVN_CHECKED;
 /* How many tokens may follow a prompt of n: without end where the window slides. */
-int64_t lvn_sampling_room(const struct lvn_model *m, int64_t block_size, int64_t n);
+int64_t lvn_sampling_capacity(const struct lvn_model *m, int64_t block_size, int64_t n);
 /* ARG when there is no room for x->most tokens. */
 enum lvn_status lvn_sampling_check(const struct lvn_model *m, int64_t block_size,
                                    const struct lvn_sample *x) LVN_CHECKED;

@@ -57,13 +57,13 @@ static enum lvn_status read_number(const char *name, const json_t *object, const
 {
     int64_t whole = (int64_t)*value;
     if (k->kind == LVN_KEY_INT) {
-        LVN_TRY(lvn_json_int(name, object, key, k->required, (int64_t)k->least, (int64_t)k->most, &whole));
+        LVN_TRY(lvn_json_int(name, object, key, k->required, (int64_t)k->min, (int64_t)k->max, &whole));
         *value = (double)whole;
         return LVN_OK;
     }
     LVN_TRY(lvn_json_real(name, object, key, k->required, value));
-    LVN_CHECK(*value >= k->least && *value <= k->most, FORMAT, "%s: %s is %g; it must lie between %g and %g", name,
-              k->json, *value, k->least, k->most);
+    LVN_CHECK(*value >= k->min && *value <= k->max, FORMAT, "%s: %s is %g; it must lie between %g and %g", name,
+              k->json, *value, k->min, k->max);
     return LVN_OK;
 }
 

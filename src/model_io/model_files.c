@@ -24,7 +24,7 @@ struct context {
     /* In the arena: what is moved or merged; merged and not yet moved; zeros for what is not there; for merging, a
      * weight and its adapter. */
     void *made, *merged, *zeros;
-    void *room; /* for what the processor does not see: a parameter */
+    void *capacity; /* for what the processor does not see: a parameter */
     float *wide;
 };
 
@@ -32,7 +32,7 @@ struct context {
 static const void *value_of(const struct context *c, const struct lvn_memory *values, const struct lvn_param *p)
 {
     const int64_t each = lvn_dtype_bytes(c->type);
-    return lvn_memory_view(values, p->offset * each, p->count * each, c->room);
+    return lvn_memory_view(values, p->offset * each, p->count * each, c->capacity);
 }
 
 static enum lvn_status widen(const struct context *c, const struct source *s, const struct lvn_param *p, float *to)
@@ -167,10 +167,10 @@ static enum lvn_status make_source(struct builder *b, enum lvn_dtype type, bool 
     x->merged = lvn_arena_alloc(&f->arena, e.adapter ? each * (size_t)e.made : 1);
     x->zeros = lvn_arena_alloc(&f->arena, each * (size_t)e.zeros);
     x->wide = lvn_arena_alloc(&f->arena, sizeof(float) * (e.adapter ? (size_t)(e.made + 2 * e.adapter) : 1));
-    x->room = b->values->host ? NULL : lvn_arena_alloc(&f->arena, each * (size_t)e.param);
+    x->capacity = b->values->host ? NULL : lvn_arena_alloc(&f->arena, each * (size_t)e.param);
     x->lora = &b->config->lora;
     if (!x->sources || !x->made || !x->merged || !x->zeros || !x->wide) return LVN_MEMORY;
-    if (!b->values->host && !x->room) return LVN_MEMORY;
+    if (!b->values->host && !x->capacity) return LVN_MEMORY;
     f->source.item = b->items;
     f->source.fetch = fetch;
     f->source.context = x;

@@ -53,7 +53,7 @@ enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct
 
 /* The same of one parameter: its values in memory's order; room: as many. */
 enum lvn_status lvn_pretrained_values(const struct lvn_pretrained *p, const struct lvn_param *q, float *to,
-                                      float *room) LVN_CHECKED;
+                                      float *capacity) LVN_CHECKED;
 
 /* A name of p->form's files as the opened file spells it; the name itself when the file lacks it. */
 const char *lvn_pretrained_name(const struct lvn_pretrained *p, const char *name);

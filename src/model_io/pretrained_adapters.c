@@ -194,20 +194,20 @@ static enum lvn_status merge(const struct lvn_pretrained *p, const struct lvn_pa
                              float *to, float *values)
 {
     const int64_t a = lvn_desc_count(&f->layout[1].desc), b = lvn_desc_count(&f->layout[2].desc);
-    float *room = values + a + b;
-    LVN_TRY(lvn_adapter_read(f->a, &f->layout[1], values, room));
-    LVN_TRY(lvn_adapter_read(f->b, &f->layout[2], values + a, room));
+    float *capacity = values + a + b;
+    LVN_TRY(lvn_adapter_read(f->a, &f->layout[1], values, capacity));
+    LVN_TRY(lvn_adapter_read(f->b, &f->layout[2], values + a, capacity));
     lvn_lora_merge(&p->adapters.lora, q, values, values + a, to);
     return LVN_OK;
 }
 
 enum lvn_status lvn_pretrained_adapted(const struct lvn_pretrained *p, const struct lvn_param *q, float *to,
-                                       float *room)
+                                       float *capacity)
 {
     struct found f;
     LVN_TRY(find(p, q, &f));
-    if (f.whole) return lvn_adapter_read(f.whole, &f.layout[0], to, room);
-    LVN_TRY(lvn_pretrained_values(p->base, q, to, room));
+    if (f.whole) return lvn_adapter_read(f.whole, &f.layout[0], to, capacity);
+    LVN_TRY(lvn_pretrained_values(p->base, q, to, capacity));
     if (!f.a) return LVN_OK;
     const int64_t a = lvn_desc_count(&f.layout[1].desc), b = lvn_desc_count(&f.layout[2].desc);
     float *values = lvn_malloc(sizeof *values * (size_t)(a + b + (a > b ? a : b)));

@@ -30,6 +30,6 @@ enum lvn_status lvn_pretrained_check_adapters(const struct lvn_pretrained *p,
 enum lvn_status lvn_pretrained_holds_adapters(const struct lvn_pretrained *p, const struct lvn_param *q,
                                               bool *there) LVN_CHECKED;
 enum lvn_status lvn_pretrained_adapted(const struct lvn_pretrained *p, const struct lvn_param *q, float *to,
-                                       float *room) LVN_CHECKED;
+                                       float *capacity) LVN_CHECKED;
 
 #endif

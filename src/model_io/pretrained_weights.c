@@ -248,7 +248,7 @@ enum lvn_status lvn_pretrained_holds(const struct lvn_pretrained *p, const struc
 /* To `to` (count), fp32; room: for what lies in another order. Where there is a row for each token or position, the
  * file may have more or fewer of them. */
 static enum lvn_status load_one(const struct lvn_pretrained *p, const struct lvn_param *q, const struct lvn_layout *l,
-                                float *to, float *room)
+                                float *to, float *capacity)
 {
     const struct lvn_weight *t = find(p, l->name);
     bool moves = lvn_layout_moves(l);
@@ -258,23 +258,24 @@ static enum lvn_status load_one(const struct lvn_pretrained *p, const struct lvn
         return LVN_OK;
     }
     if ((l->how & LVN_FILE_ROWS) && t->desc.dim[0] < rows) count = t->desc.dim[0] * columns;
-    lvn_weight_read(t, 0, count, moves ? room : to);
-    LVN_TRY(check_finite(t, moves ? room : to, count));
-    if (moves) lvn_layout_to_memory(l, sizeof *to, room, to);
+    lvn_weight_read(t, 0, count, moves ? capacity : to);
+    LVN_TRY(check_finite(t, moves ? capacity : to, count));
+    if (moves) lvn_layout_to_memory(l, sizeof *to, capacity, to);
     if (count < q->count) fill_rows(to, count / columns, rows, columns);
     return LVN_OK;
 }
 
-enum lvn_status lvn_pretrained_values(const struct lvn_pretrained *p, const struct lvn_param *q, float *to, float *room)
+enum lvn_status lvn_pretrained_values(const struct lvn_pretrained *p, const struct lvn_param *q, float *to,
+                                      float *capacity)
 {
     struct lvn_layout l;
     if (is_fresh(p, q->name)) {
         lvn_param_init(q, p->seed, to);
         return LVN_OK;
     }
-    if (p->base) return lvn_pretrained_adapted(p, q, to, room);
+    if (p->base) return lvn_pretrained_adapted(p, q, to, capacity);
     LVN_TRY(lvn_file_layout(p->form, &p->config, q, &l));
-    return load_one(p, q, &l, to, room);
+    return load_one(p, q, &l, to, capacity);
 }
 
 enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct lvn_params *params,
@@ -288,20 +289,20 @@ enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct
         if (q->count > moved && (p->base || lvn_layout_moves(&l))) moved = q->count;
         if (q->count > rounded && type != LVN_F32) rounded = q->count;
     }
-    float *room = lvn_malloc(sizeof *room * (size_t)moved), *wide = lvn_malloc(sizeof *wide * (size_t)rounded);
-    enum lvn_status status = room && wide ? LVN_OK : LVN_MEMORY;
+    float *capacity = lvn_malloc(sizeof *capacity * (size_t)moved), *wide = lvn_malloc(sizeof *wide * (size_t)rounded);
+    enum lvn_status status = capacity && wide ? LVN_OK : LVN_MEMORY;
     for (int i = 0; i < params->n && status == LVN_OK; i++) {
         const struct lvn_param *q = params->list[i];
         const int64_t each = lvn_dtype_bytes(type);
         struct lvn_window to;
         if (q->adapter) continue;
         status = lvn_window_open(&to, values, q->offset * each, q->count * each, false);
-        if (status == LVN_OK) status = lvn_pretrained_values(p, q, type == LVN_F32 ? to.p : wide, room);
+        if (status == LVN_OK) status = lvn_pretrained_values(p, q, type == LVN_F32 ? to.p : wide, capacity);
         if (status == LVN_OK && type != LVN_F32) lvn_tensor_from_f32(type, wide, to.p, q->count);
         enum lvn_status closed = lvn_window_close(&to, status == LVN_OK);
         if (status == LVN_OK) status = closed;
     }
-    free(room);
+    free(capacity);
     free(wide);
     return status;
 }

@@ -188,7 +188,7 @@ const struct lvn_safetensor *lvn_adapter_find(const struct lvn_adapter_files *f,
     return lvn_safetensors_find(&f->file, name);
 }
 
-enum lvn_status lvn_adapter_read(const struct lvn_safetensor *t, const struct lvn_layout *l, float *to, float *room)
+enum lvn_status lvn_adapter_read(const struct lvn_safetensor *t, const struct lvn_layout *l, float *to, float *capacity)
 {
     char have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT];
     const int64_t count = lvn_desc_count(&l->desc);
@@ -196,10 +196,10 @@ enum lvn_status lvn_adapter_read(const struct lvn_safetensor *t, const struct lv
                   (t->desc.dtype == LVN_F32 || t->desc.dtype == LVN_F16 || t->desc.dtype == LVN_BF16),
               FORMAT, "'%s': '%s' is %s of %s, wanted %s of real numbers", t->file, t->name,
               lvn_shape_text(&t->desc, have), lvn_dtype_name(t->desc.dtype), lvn_shape_text(&l->desc, want));
-    lvn_tensor_to_f32(t->desc.dtype, t->data, room, count);
+    lvn_tensor_to_f32(t->desc.dtype, t->data, capacity, count);
     for (int64_t i = 0; i < count; i++)
-        LVN_CHECK(isfinite(room[i]), NONFINITE, "'%s': '%s' holds a number that is not finite, at %lld", t->file,
+        LVN_CHECK(isfinite(capacity[i]), NONFINITE, "'%s': '%s' holds a number that is not finite, at %lld", t->file,
                   t->name, (long long)i);
-    lvn_layout_to_memory(l, sizeof *to, room, to);
+    lvn_layout_to_memory(l, sizeof *to, capacity, to);
     return LVN_OK;
 }

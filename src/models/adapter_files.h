@@ -54,6 +54,6 @@ const struct lvn_safetensor *lvn_adapter_find(const struct lvn_adapter_files *f,
 /* Its values in memory's order, as floats; `room` is as large. FORMAT where its shape or type is another one, NONFINITE
  * where a number is none. */
 enum lvn_status lvn_adapter_read(const struct lvn_safetensor *t, const struct lvn_layout *l, float *to,
-                                 float *room) LVN_CHECKED;
+                                 float *capacity) LVN_CHECKED;
 
 #endif

@@ -127,32 +127,32 @@ static const struct lvn_word absolute[] = {{"absolute", 0, "absolute positions"}
 #define N(field) LVN_KEY_INT_OF(struct bert, field)
 #define X(field) LVN_KEY_REAL_OF(struct bert, field)
 #define DROPOUT(field, key)                                                                                            \
-    {X(field), .json = key, .recipe = "dropout", .initial = 0.1, .least = 0, .most = 0.999, .any_time = true,          \
+    {X(field), .json = key, .recipe = "dropout", .initial = 0.1, .min = 0, .max = 0.999, .any_time = true,          \
      .help = "share of values dropped while training"}
 
 static const struct lvn_key keys[] = {
     {LVN_KEY_NAME, .json = "architectures", .text = "BertForSequenceClassification"},
-    {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .least = 1,
-     .most = 1073741824, .means = LVN_ROLE_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"},
-    {N(n_embd), .json = "hidden_size", .required = true, .recipe = "n_embd", .initial = 192, .least = 1,
-     .most = 1048576, .help = "channels; a multiple of n_head"},
-    {N(n_layer), .json = "num_hidden_layers", .required = true, .recipe = "n_layer", .initial = 6, .least = 1,
-     .most = 100000, .means = LVN_ROLE_LAYERS, .help = "number of blocks"},
-    {N(n_head), .json = "num_attention_heads", .required = true, .recipe = "n_head", .initial = 6, .least = 1,
-     .most = 100000, .means = LVN_ROLE_HEADS, .help = "attention heads of a block"},
+    {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .min = 1,
+     .max = 1073741824, .means = LVN_ROLE_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"},
+    {N(n_embd), .json = "hidden_size", .required = true, .recipe = "n_embd", .initial = 192, .min = 1,
+     .max = 1048576, .help = "channels; a multiple of n_head"},
+    {N(n_layer), .json = "num_hidden_layers", .required = true, .recipe = "n_layer", .initial = 6, .min = 1,
+     .max = 100000, .means = LVN_ROLE_LAYERS, .help = "number of blocks"},
+    {N(n_head), .json = "num_attention_heads", .required = true, .recipe = "n_head", .initial = 6, .min = 1,
+     .max = 100000, .means = LVN_ROLE_HEADS, .help = "attention heads of a block"},
     {N(intermediate), .json = "intermediate_size", .required = true, .recipe = "intermediate_size", .initial = 0,
-     .least = 0, .most = 16777216, .else_of = offsetof(struct bert, n_embd), .else_times = 4,
+     .min = 0, .max = 16777216, .else_of = offsetof(struct bert, n_embd), .else_times = 4,
      .help = "channels inside of an MLP; 0: four times n_embd"},
     {LVN_KEY_WORD_OF(struct bert, activation), .json = "hidden_act", .initial = LVN_GELU_ERF, .words = lvn_gelu_words},
     DROPOUT(dropout, "hidden_dropout_prob"),
     DROPOUT(dropout_attention, "attention_probs_dropout_prob"),
-    {X(dropout_head), .json = "classifier_dropout", .recipe = "dropout", .initial = -1, .least = -1,
-     .most = 0.999, .null = true, .any_time = true, .help = "share of values dropped while training"},
+    {X(dropout_head), .json = "classifier_dropout", .recipe = "dropout", .initial = -1, .min = -1,
+     .max = 0.999, .null = true, .any_time = true, .help = "share of values dropped while training"},
     {N(n_positions), .json = "max_position_embeddings", .required = true, .recipe = "block_size", .initial = 128,
-     .least = 1, .most = 16777216, .means = LVN_ROLE_POSITIONS,
+     .min = 1, .max = 16777216, .means = LVN_ROLE_POSITIONS,
      .help = "length of a window in tokens; without it what the loaded model has, or what the task needs"},
-    {N(types), .json = "type_vocab_size", .initial = 2, .least = 2, .most = 1024},
-    {X(eps), .json = "layer_norm_eps", .recipe = "norm_eps", .initial = 1e-12, .least = 1e-30, .most = 1,
+    {N(types), .json = "type_vocab_size", .initial = 2, .min = 2, .max = 1024},
+    {X(eps), .json = "layer_norm_eps", .recipe = "norm_eps", .initial = 1e-12, .min = 1e-30, .max = 1,
      .help = "added to the variance by layer norms"},
     {LVN_KEY_WORD_OF(struct bert, positions), .json = "position_embedding_type", .words = absolute, .read_only = true},
     {LVN_KEY_DTYPE, .json = "dtype"},

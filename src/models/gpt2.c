@@ -108,26 +108,26 @@ static const struct lvn_word biases[] = {{NULL, 0, "no biases"}, {NULL, 1, "bias
 #define X(field) LVN_KEY_REAL_OF(struct gpt2, field)
 #define IS(field) LVN_KEY_BOOL_OF(struct gpt2, field)
 #define SIZES(positions)                                                                                               \
-    {N(n_layer), .json = "n_layer", .required = true, .recipe = "n_layer", .initial = 6, .least = 1, .most = 100000,   \
+    {N(n_layer), .json = "n_layer", .required = true, .recipe = "n_layer", .initial = 6, .min = 1, .max = 100000,   \
      .means = LVN_ROLE_LAYERS, .help = "number of blocks"},                                                           \
-    {N(n_head), .json = "n_head", .required = true, .recipe = "n_head", .initial = 6, .least = 1, .most = 100000,      \
+    {N(n_head), .json = "n_head", .required = true, .recipe = "n_head", .initial = 6, .min = 1, .max = 100000,      \
      .means = LVN_ROLE_HEADS, .help = "attention heads of a block"},                                                  \
-    {N(n_embd), .json = "n_embd", .required = true, .recipe = "n_embd", .initial = 192, .least = 1, .most = 1048576,   \
+    {N(n_embd), .json = "n_embd", .required = true, .recipe = "n_embd", .initial = 192, .min = 1, .max = 1048576,   \
      .help = "channels; a multiple of n_head"},                                                                        \
-    {N(n_positions), .json = positions, .required = true, .recipe = "block_size", .initial = 128, .least = 1,          \
-     .most = 16777216, .means = LVN_ROLE_POSITIONS,                                                                   \
+    {N(n_positions), .json = positions, .required = true, .recipe = "block_size", .initial = 128, .min = 1,          \
+     .max = 16777216, .means = LVN_ROLE_POSITIONS,                                                                   \
      .help = "length of a window in tokens; without it what the loaded model has, or what the task needs"},            \
-    {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .least = 1,       \
-     .most = 1073741824, .means = LVN_ROLE_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"}
+    {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .min = 1,       \
+     .max = 1073741824, .means = LVN_ROLE_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"}
 #define DROPOUT(field, key, rate)                                                                                      \
-    {X(field), .json = key, .recipe = "dropout", .initial = rate, .least = 0, .most = 0.999, .any_time = true,         \
+    {X(field), .json = key, .recipe = "dropout", .initial = rate, .min = 0, .max = 0.999, .any_time = true,         \
      .help = "share of values dropped while training"}
 #define BIAS .recipe = "bias", .words = biases, .help = "biases in linear maps and layer norms"
 /* What a variant has and its files have no word for. */
 #define ALWAYS_ACTIVATION(word)                                                                                        \
     {LVN_KEY_WORD_OF(struct gpt2, activation), .initial = word, .words = lvn_gelu_words, .fixed = true}
 #define ALWAYS_TIED(yes) {IS(tied), .initial = yes, .words = heads, .fixed = true}
-#define ALWAYS_EPS {X(eps), .initial = 1e-5, .least = 1e-30, .most = 1, .fixed = true}
+#define ALWAYS_EPS {X(eps), .initial = 1e-5, .min = 1e-30, .max = 1, .fixed = true}
 
 static const struct lvn_key gpt2_keys[] = {
     {LVN_KEY_NAME, .json = "architectures", .text = "GPT2LMHeadModel"},
@@ -139,11 +139,11 @@ static const struct lvn_key gpt2_keys[] = {
     DROPOUT(dropout_embedding, "embd_pdrop", 0.1),
     DROPOUT(dropout_residual, "resid_pdrop", 0.1),
     DROPOUT(dropout_attention, "attn_pdrop", 0.1),
-    {X(eps), .json = "layer_norm_epsilon", .initial = 1e-5, .least = 1e-30, .most = 1},
+    {X(eps), .json = "layer_norm_epsilon", .initial = 1e-5, .min = 1e-30, .max = 1},
     SIZES("n_positions"),
     {LVN_KEY_DTYPE, .json = "dtype"},
     {IS(bias), .json = "levin.bias", .initial = true, .fixed = true, BIAS},
-    {N(n_inner), .json = "n_inner", .read_only = true, .most = INT32_MAX},
+    {N(n_inner), .json = "n_inner", .read_only = true, .max = INT32_MAX},
     {LVN_KEY_MUST, .json = "scale_attn_weights", .initial = true},
     {LVN_KEY_MUST, .json = "scale_attn_by_inverse_layer_idx", .initial = false},
     {.kind = LVN_KEY_END},

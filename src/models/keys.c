@@ -70,8 +70,8 @@ enum lvn_status lvn_key_check(const struct lvn_key *k, double value, bool open)
     char name[LVN_KEY_TEXT], text[LVN_KEY_TEXT];
     bool number = k->kind == LVN_KEY_INT || k->kind == LVN_KEY_REAL;
     if (!number || (open && k->by_data && value == 0.0)) return LVN_OK;
-    LVN_CHECK(value >= k->least && value <= k->most, ARG, "%s must lie between %.15g and %.15g, got %s",
-              name_of(k, name), k->least, k->most, lvn_key_text(k, value, text));
+    LVN_CHECK(value >= k->min && value <= k->max, ARG, "%s must lie between %.15g and %.15g, got %s", name_of(k, name),
+              k->min, k->max, lvn_key_text(k, value, text));
     return LVN_OK;
 }
 
@@ -104,15 +104,15 @@ static bool is_first(const struct lvn_model *m, const struct lvn_key *k)
     return k->recipe && lvn_key_find(m, k->recipe) == k;
 }
 
-const char *lvn_model_keys_text(const struct lvn_model *m, char *text, size_t room)
+const char *lvn_model_keys_text(const struct lvn_model *m, char *text, size_t capacity)
 {
     int left = 0;
     for (const struct lvn_key *k = m->keys; k->kind; k++) left += is_first(m, k);
-    snprintf(text, room, "%s", left ? "" : "none");
+    snprintf(text, capacity, "%s", left ? "" : "none");
     for (const struct lvn_key *k = m->keys; k->kind; k++) {
         if (!is_first(m, k)) continue;
         left--;
-        lvn_print_more(text, room, "%s%s", k->recipe, left > 1 ? ", " : left ? " and " : "");
+        lvn_print_more(text, capacity, "%s%s", k->recipe, left > 1 ? ", " : left ? " and " : "");
     }
     return text;
 }

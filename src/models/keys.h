@@ -35,6 +35,6 @@ enum lvn_status lvn_model_check(const struct lvn_model_config *c, bool open) LVN
 /* Can the variant's files tell this configuration? UNSUPPORTED with a sentence when not. */
 enum lvn_status lvn_model_check_form(const struct lvn_model *form, const struct lvn_model_config *c) LVN_CHECKED;
 /* "n_layer, n_head and n_embd": what recipes may set, into text; returns it. */
-const char *lvn_model_keys_text(const struct lvn_model *m, char *text, size_t room);
+const char *lvn_model_keys_text(const struct lvn_model *m, char *text, size_t capacity);
 
 #endif

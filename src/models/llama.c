@@ -159,31 +159,31 @@ static const struct lvn_word activations[] = {{"silu", 0, "SiLU"}, {"swish", 0, 
 /* What all have. */
 #define SHARED_KEYS(class_name)                                                                                        \
     {LVN_KEY_NAME, .json = "architectures", .text = class_name},                                                       \
-    {N(bos), .json = "bos_token_id", .initial = -1, .least = -1, .most = INT32_MAX, .null = true},                     \
+    {N(bos), .json = "bos_token_id", .initial = -1, .min = -1, .max = INT32_MAX, .null = true},                     \
     {LVN_KEY_TOKEN, .json = "eos_token_id", .initial = 2},                                                             \
     {LVN_KEY_WORD_OF(struct llama, activation), .json = "hidden_act", .words = activations},                           \
-    {N(n_layer), .json = "num_hidden_layers", .required = true, .recipe = "n_layer", .initial = 6, .least = 1,         \
-     .most = 100000, .means = LVN_ROLE_LAYERS, .help = "number of blocks"},                                           \
-    {N(n_head), .json = "num_attention_heads", .required = true, .recipe = "n_head", .initial = 6, .least = 1,         \
-     .most = 100000, .means = LVN_ROLE_HEADS, .help = "attention heads of a block"},                                  \
-    {N(n_kv_head), .json = "num_key_value_heads", .recipe = "n_kv_head", .initial = 0, .least = 0, .most = 100000,     \
+    {N(n_layer), .json = "num_hidden_layers", .required = true, .recipe = "n_layer", .initial = 6, .min = 1,         \
+     .max = 100000, .means = LVN_ROLE_LAYERS, .help = "number of blocks"},                                           \
+    {N(n_head), .json = "num_attention_heads", .required = true, .recipe = "n_head", .initial = 6, .min = 1,         \
+     .max = 100000, .means = LVN_ROLE_HEADS, .help = "attention heads of a block"},                                  \
+    {N(n_kv_head), .json = "num_key_value_heads", .recipe = "n_kv_head", .initial = 0, .min = 0, .max = 100000,     \
      .help = "heads of keys and values, which as many heads of queries share; 0: n_head"},                             \
-    {N(n_embd), .json = "hidden_size", .required = true, .recipe = "n_embd", .initial = 192, .least = 1,               \
-     .most = 1048576, .help = "channels; a multiple of n_head"},                                                       \
-    {N(n_inner), .json = "intermediate_size", .recipe = "intermediate_size", .initial = 0, .least = 0,                 \
-     .most = 16777216, .help = "channels within an MLP; 0: what is usual for n_embd"},                                 \
+    {N(n_embd), .json = "hidden_size", .required = true, .recipe = "n_embd", .initial = 192, .min = 1,               \
+     .max = 1048576, .help = "channels; a multiple of n_head"},                                                       \
+    {N(n_inner), .json = "intermediate_size", .recipe = "intermediate_size", .initial = 0, .min = 0,                 \
+     .max = 16777216, .help = "channels within an MLP; 0: what is usual for n_embd"},                                 \
     {N(n_positions), .json = "max_position_embeddings", .required = true, .recipe = "block_size", .initial = 128,      \
-     .least = 1, .most = 16777216, .means = LVN_ROLE_POSITIONS,                                                       \
+     .min = 1, .max = 16777216, .means = LVN_ROLE_POSITIONS,                                                       \
      .help = "length of a window in tokens; without it what the loaded model has, or what the task needs"},            \
-    {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .least = 1,       \
-     .most = 1073741824, .means = LVN_ROLE_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"},      \
+    {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .min = 1,       \
+     .max = 1073741824, .means = LVN_ROLE_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"},      \
     {IS(tied), .json = "tie_word_embeddings", .initial = false, .recipe = "tied",                                      \
      .help = "the head shares the embedding's weights"},                                                               \
-    {X(dropout_attention), .json = "attention_dropout", .recipe = "dropout", .initial = 0, .least = 0, .most = 0.999,  \
+    {X(dropout_attention), .json = "attention_dropout", .recipe = "dropout", .initial = 0, .min = 0, .max = 0.999,  \
      .any_time = true, .help = "share of values dropped while training"},                                              \
-    {N(head_size), .json = "head_dim", .initial = 0, .least = 0, .most = 65536},                                      \
-    {X(eps), .json = "rms_norm_eps", .required = true, .initial = 1e-5, .recipe = "norm_eps", .least = 1e-30,          \
-     .most = 1, .help = "added to the variance where rows are normalised"},                                            \
+    {N(head_size), .json = "head_dim", .initial = 0, .min = 0, .max = 65536},                                      \
+    {X(eps), .json = "rms_norm_eps", .required = true, .initial = 1e-5, .recipe = "norm_eps", .min = 1e-30,          \
+     .max = 1, .help = "added to the variance where rows are normalised"},                                            \
     LVN_ROPE_THETA(struct llama, "rope_theta"),                                                                        \
     LVN_ROPE_KEYS(struct llama),                                                                                       \
     {LVN_KEY_MUST, .json = "partial_rotary_factor", .initial = 1},                                                     \
@@ -195,7 +195,7 @@ static const struct lvn_word activations[] = {{"silu", 0, "SiLU"}, {"swish", 0, 
 /* What a variant has and its files have no word for. */
 #define ALWAYS(field, yes) {IS(field), .initial = yes, .fixed = true}
 #define WINDOW                                                                                                         \
-    {N(window), .json = "sliding_window", .initial = 0, .absent = 4096, .least = 0, .most = INT32_MAX, .null = true}
+    {N(window), .json = "sliding_window", .initial = 0, .absent = 4096, .min = 0, .max = INT32_MAX, .null = true}
 
 static const struct lvn_key llama_keys[] = {
     SHARED_KEYS("LlamaForCausalLM"),

@@ -114,10 +114,10 @@ static struct lvn_tensor *target(struct lvn_graph *g, const struct lvn_model_con
 // clang-format off
 #define X(field) LVN_KEY_REAL_OF(struct mnist, field)
 #define NORMALISATION(mean_, std_)                                                                                     \
-    {X(mean), .json = "mean", .initial = mean_, .least = -1e6, .most = 1e6},                                           \
-    {X(std), .json = "std", .initial = std_, .least = 1e-6, .most = 1e6}
+    {X(mean), .json = "mean", .initial = mean_, .min = -1e6, .max = 1e6},                                           \
+    {X(std), .json = "std", .initial = std_, .min = 1e-6, .max = 1e6}
 #define DROPOUT(field, key, rate, of)                                                                                  \
-    {X(field), .json = key, .recipe = key, .initial = rate, .least = 0, .most = 0.999, .any_time = true,               \
+    {X(field), .json = key, .recipe = key, .initial = rate, .min = 0, .max = 0.999, .any_time = true,               \
      .help = "share of values dropped while training" of}
 
 static const struct lvn_key cnn_keys[] = {

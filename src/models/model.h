@@ -87,7 +87,7 @@ struct lvn_key {
                          other objects; or NULL */
     const char *recipe; /* `model.` before it makes the key of recipes; keys of one name are set together; or NULL */
     double initial;     /* without a word */
-    double least, most; /* INT, REAL */
+    double min, max;    /* INT, REAL */
     double absent;      /* if not 0: what config.json without the key means, whatever `initial` is; null is `initial` */
     size_t else_of;     /* else_times > 0, and the INT is 0: it is so many times the INT that lies here */
     int64_t else_times;

@@ -114,27 +114,27 @@ static enum lvn_status check(const void *own)
 #define X(field) LVN_KEY_REAL_OF(struct neox, field)
 #define IS(field) LVN_KEY_BOOL_OF(struct neox, field)
 #define SHARE(key, word)                                                                                               \
-    .json = key, .recipe = word, .initial = 0, .least = 0, .most = 0.999, .any_time = true,                            \
+    .json = key, .recipe = word, .initial = 0, .min = 0, .max = 0.999, .any_time = true,                            \
     .help = "share of values dropped while training"
-#define ROTARY_SHARE .initial = 0.25, .least = 0, .most = 1
+#define ROTARY_SHARE .initial = 0.25, .min = 0, .max = 1
 static const struct lvn_key keys[] = {
     {LVN_KEY_NAME, .json = "architectures", .text = "GPTNeoXForCausalLM"},
-    {N(bos), .json = "bos_token_id", .initial = -1, .least = -1, .most = INT32_MAX, .null = true},
+    {N(bos), .json = "bos_token_id", .initial = -1, .min = -1, .max = INT32_MAX, .null = true},
     {LVN_KEY_TOKEN, .json = "eos_token_id", .initial = 0},
     {LVN_KEY_WORD_OF(struct neox, activation), .json = "hidden_act", .initial = LVN_GELU_ERF, .words = lvn_gelu_words},
-    {N(n_layer), .json = "num_hidden_layers", .required = true, .recipe = "n_layer", .initial = 6, .least = 1,
-     .most = 100000, .means = LVN_ROLE_LAYERS, .help = "number of blocks"},
-    {N(n_head), .json = "num_attention_heads", .required = true, .recipe = "n_head", .initial = 6, .least = 1,
-     .most = 100000, .means = LVN_ROLE_HEADS, .help = "attention heads of a block"},
-    {N(n_embd), .json = "hidden_size", .required = true, .recipe = "n_embd", .initial = 192, .least = 1,
-     .most = 1048576, .help = "channels; a multiple of n_head"},
-    {N(n_inner), .json = "intermediate_size", .recipe = "intermediate_size", .initial = 0, .least = 0, .most = 16777216,
+    {N(n_layer), .json = "num_hidden_layers", .required = true, .recipe = "n_layer", .initial = 6, .min = 1,
+     .max = 100000, .means = LVN_ROLE_LAYERS, .help = "number of blocks"},
+    {N(n_head), .json = "num_attention_heads", .required = true, .recipe = "n_head", .initial = 6, .min = 1,
+     .max = 100000, .means = LVN_ROLE_HEADS, .help = "attention heads of a block"},
+    {N(n_embd), .json = "hidden_size", .required = true, .recipe = "n_embd", .initial = 192, .min = 1,
+     .max = 1048576, .help = "channels; a multiple of n_head"},
+    {N(n_inner), .json = "intermediate_size", .recipe = "intermediate_size", .initial = 0, .min = 0, .max = 16777216,
      .help = "channels within an MLP; 0: what is usual for n_embd"},
     {N(n_positions), .json = "max_position_embeddings", .required = true, .recipe = "block_size", .initial = 128,
-     .least = 1, .most = 16777216, .means = LVN_ROLE_POSITIONS,
+     .min = 1, .max = 16777216, .means = LVN_ROLE_POSITIONS,
      .help = "length of a window in tokens; without it what the loaded model has, or what the task needs"},
-    {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .least = 1,
-     .most = 1073741824, .means = LVN_ROLE_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"},
+    {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .min = 1,
+     .max = 1073741824, .means = LVN_ROLE_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"},
     {IS(bias), .json = "attention_bias", .initial = true, .recipe = "bias", .help = "biases of attention's maps"},
     {IS(tied), .json = "tie_word_embeddings", .initial = false, .recipe = "tied",
      .help = "the head shares the embedding's weights"},
@@ -142,7 +142,7 @@ static const struct lvn_key keys[] = {
      .help = "attention and MLP read the same residual stream, instead of one after the other"},
     {X(dropout), SHARE("hidden_dropout", "dropout")},
     {X(dropout_attention), SHARE("attention_dropout", "dropout")},
-    {X(eps), .json = "layer_norm_eps", .initial = 1e-5, .recipe = "norm_eps", .least = 1e-30, .most = 1,
+    {X(eps), .json = "layer_norm_eps", .initial = 1e-5, .recipe = "norm_eps", .min = 1e-30, .max = 1,
      .help = "added to the variance where rows are normalised"},
     {X(rotary_share), .json = "rotary_pct", .recipe = "rotary_pct", ROTARY_SHARE,
      .help = "share of each head's channels that rotary positions turn"},

@@ -20,12 +20,12 @@ extern const struct lvn_word lvn_rope_words[];
     {LVN_KEY_REAL_OF(type, rope.field),                                                                                \
      .json = "rope_scaling." key,                                                                                      \
      .only_told = true,                                                                                                \
-     .least = (smallest),                                                                                              \
-     .most = 1e9,                                                                                                      \
+     .min = (smallest),                                                                                                \
+     .max = 1e9,                                                                                                       \
      __VA_ARGS__},                                                                                                     \
     {                                                                                                                  \
-        LVN_KEY_REAL_OF(type, rope.field), .json = "rope_parameters." key, .read_only = true, .least = (smallest),     \
-                                           .most = 1e9, __VA_ARGS__                                                    \
+        LVN_KEY_REAL_OF(type, rope.field), .json = "rope_parameters." key, .read_only = true, .min = (smallest),       \
+                                           .max = 1e9, __VA_ARGS__                                                     \
     }
 /* Rows of a family's keys, all but theta's name outside of these objects. */
 #define LVN_ROPE_KEYS(type)                                                                                            \
@@ -39,21 +39,21 @@ extern const struct lvn_word lvn_rope_words[];
         {LVN_KEY_REAL_OF(type, rope.theta),                                                                            \
          .json = "rope_parameters.rope_theta",                                                                         \
          .initial = 10000,                                                                                             \
-         .least = 1,                                                                                                   \
-         .most = 1e12,                                                                                                 \
+         .min = 1,                                                                                                     \
+         .max = 1e12,                                                                                                  \
          .read_only = true},                                                                                           \
         {LVN_KEY_REAL_OF(type, rope.theta),                                                                            \
          .json = "rope_scaling.rope_theta",                                                                            \
          .initial = 10000,                                                                                             \
-         .least = 1,                                                                                                   \
-         .most = 1e12,                                                                                                 \
+         .min = 1,                                                                                                     \
+         .max = 1e12,                                                                                                  \
          .read_only = true},                                                                                           \
         {LVN_KEY_BOOL_OF(type, rope.truncate), .json = "rope_scaling.truncate", .initial = true, .only_told = true},   \
         {LVN_KEY_BOOL_OF(type, rope.truncate), .json = "rope_parameters.truncate", .initial = true,                    \
          .read_only = true},                                                                                           \
         LVN_ROPE_REAL(type, factor, "factor", 0, .initial = 0),                                                        \
         LVN_ROPE_REAL(type, original, "original_max_position_embeddings", 0, .initial = 0),                            \
-        {LVN_KEY_REAL_OF(type, rope.original), .json = "original_max_position_embeddings", .most = 1e9,                \
+        {LVN_KEY_REAL_OF(type, rope.original), .json = "original_max_position_embeddings", .max = 1e9,                 \
          .read_only = true},                                                                                           \
         LVN_ROPE_REAL(type, attention, "attention_factor", 0, .initial = 0),                                           \
         LVN_ROPE_REAL(type, beta_fast, "beta_fast", 0, .initial = 0),                                                  \
@@ -64,8 +64,8 @@ extern const struct lvn_word lvn_rope_words[];
         LVN_ROPE_REAL(type, mscale_all, "mscale_all_dim", 0, .initial = 0)
 #define LVN_ROPE_THETA(type, key)                                                                                      \
     {                                                                                                                  \
-        LVN_KEY_REAL_OF(type, rope.theta), .json = key, .recipe = "rope_theta", .initial = 10000, .least = 1,          \
-                                           .most = 1e12, .help = "base of the rotary positions' frequencies"           \
+        LVN_KEY_REAL_OF(type, rope.theta), .json = key, .recipe = "rope_theta", .initial = 10000, .min = 1,            \
+                                           .max = 1e12, .help = "base of the rotary positions' frequencies"            \
     }
 
 /* Do the values make sense together? ARG, UNSUPPORTED with a sentence. */

@@ -8,10 +8,10 @@
 
 /* --- names --- */
 
-enum { MOST_STARS = 4 };
+enum { MAX_STARS = 4 };
 struct stars {
-    const char *at[MOST_STARS];
-    int length[MOST_STARS];
+    const char *at[MAX_STARS];
+    int length[MAX_STARS];
 };
 
 /* Does the pattern fit the whole text? What its stars stand for is kept; the shortest that will do. */
@@ -20,7 +20,7 @@ static bool fits(const char *pattern, const char *text, int n, struct stars *s)
     for (; *pattern && *pattern != '*'; pattern++, text++)
         if (*pattern != *text) return false;
     if (!*pattern) return !*text;
-    if (n == MOST_STARS) return false;
+    if (n == MAX_STARS) return false;
     s->at[n] = text;
     for (s->length[n] = 0;; s->length[n]++) {
         if (fits(pattern + 1, text + s->length[n], n + 1, s)) return true;

@@ -145,7 +145,7 @@ static struct work work_begin(const struct lvn_call *c, int thread)
 /* A few queries of fp32, as when text is generated. */
 static bool decodes(const struct lvn_call *c)
 {
-    return c->in[0].desc->dim[1] <= DECODE_MOST && !is_bf16(&c->in[0]);
+    return c->in[0].desc->dim[1] <= DECODE_MAX && !is_bf16(&c->in[0]);
 }
 
 static void forward(const struct lvn_call *c, int thread, int n_threads)

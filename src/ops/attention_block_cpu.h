@@ -220,9 +220,9 @@ static struct block block_make(const struct attention_sizes *s, int64_t b, int64
     return k;
 }
 
-static int64_t clamp(int64_t x, int64_t most)
+static int64_t clamp(int64_t x, int64_t max)
 {
-    return x < 0 ? 0 : x < most ? x : most;
+    return x < 0 ? 0 : x < max ? x : max;
 }
 
 /* Keys before this one are seen by all 16 queries of vector v; from the other on, by none. */

@@ -9,7 +9,7 @@
 #include "base/threads.h"
 #include "ops/attention_block_cpu.h"
 
-enum { DECODE_MOST = 8 }; /* queries; beyond, blocks pay */
+enum { DECODE_MAX = 8 }; /* queries; beyond, blocks pay */
 
 static int64_t decode_floats(const struct attention_sizes *s)
 {

@@ -21,9 +21,9 @@
 #define PITCH (WIDTH + 8)
 #define TEAM_ROW (LVN_TILE_TEAM / SPLIT * 16)                            /* where a team's rows begin in the group's, */
 #define TEAM_CHANNEL (SPLIT > 1 ? LVN_TILE_TEAM % SPLIT * DEEP * 16 : 0) /* and its channels in a row */
-#define ROOM (SPLIT > 1 ? 8 * LVN_ITEMS : LVN_TILE_ROOM)                 /* floats of local memory for exchanges */
+#define CAPACITY (SPLIT > 1 ? 8 * LVN_ITEMS : LVN_TILE_CAPACITY)         /* floats of local memory for exchanges */
 #define LOG2E 1.44269504088896340736f
-#define LEAST (-1e30f) /* below all scores; less it are numbers, which less -infinity are none */
+#define MIN (-1e30f) /* below all scores; less it are numbers, which less -infinity are none */
 
 /* Room for ROWS rows, and OTHER for as many of a second kind, which are written over by two times BESIDE others where
  * operands are held in registers. */
@@ -74,7 +74,8 @@
     }
 
 /* sum (16,16) = the held rows times sixteen rows of `beside`, transposed. */
-LVN_FUNCTION void scores(float *sum, const LVN_LEFT *held, LVN_LOCAL const lvn_ushort *beside, LVN_LOCAL float *room)
+LVN_FUNCTION void scores(float *sum, const LVN_LEFT *held, LVN_LOCAL const lvn_ushort *beside,
+                         LVN_LOCAL float *capacity)
 {
     LVN_UNROLLED
     for (int e = 0; e < 8; e++) sum[e] = 0;
@@ -84,21 +85,21 @@ LVN_FUNCTION void scores(float *sum, const LVN_LEFT *held, LVN_LOCAL const lvn_u
     const int first = LVN_TILE_TEAM / SPLIT * SPLIT * LVN_TEAM + LVN_TILE_ITEM % LVN_TEAM;
     LVN_BARRIER();
     LVN_UNROLLED
-    for (int e = 0; e < 8; e++) room[e * LVN_ITEMS + LVN_TILE_ITEM] = sum[e];
+    for (int e = 0; e < 8; e++) capacity[e * LVN_ITEMS + LVN_TILE_ITEM] = sum[e];
     LVN_BARRIER();
     LVN_UNROLLED
     for (int e = 0; e < 8; e++) {
-        sum[e] = room[e * LVN_ITEMS + first];
+        sum[e] = capacity[e * LVN_ITEMS + first];
         LVN_UNROLLED
-        for (int part = 1; part < SPLIT; part++) sum[e] += room[e * LVN_ITEMS + first + part * LVN_TEAM];
+        for (int part = 1; part < SPLIT; part++) sum[e] += capacity[e * LVN_ITEMS + first + part * LVN_TEAM];
     }
 #endif
 }
 
 /* sum (16, this team's channels) += x (16,16) times sixteen rows of `beside`. */
-LVN_FUNCTION void add_rows(float *sum, const float *x, LVN_LOCAL const lvn_ushort *beside, LVN_LOCAL float *room)
+LVN_FUNCTION void add_rows(float *sum, const float *x, LVN_LOCAL const lvn_ushort *beside, LVN_LOCAL float *capacity)
 {
-    LVN_LEFT left = lvn_tile_left_of(x, room);
+    LVN_LEFT left = lvn_tile_left_of(x, capacity);
     LVN_UNROLLED
     for (int d = 0; d < DEEP; d++)
         lvn_tile_mad(sum + 8 * d, left, lvn_tile_right_turned(beside + TEAM_CHANNEL + d * 16, PITCH));
@@ -110,10 +111,10 @@ struct sight {
     bool causal;
 };
 
-LVN_FUNCTION struct sight sight_of(const struct sizes *s, lvn_long most)
+LVN_FUNCTION struct sight sight_of(const struct sizes *s, lvn_long max)
 {
     struct sight r;
-    lvn_long end = s->Tk < most ? s->Tk : most;
+    lvn_long end = s->Tk < max ? s->Tk : max;
     if (s->cached && end > s->position + s->Tq) end = s->position + s->Tq;
     r.end = (int)end, r.causal = s->causal != 0;
     r.ahead = (int)(s->cached ? s->position : s->Tk - s->Tq) + 1;
@@ -135,7 +136,7 @@ LVN_FUNCTION bool sees(struct sight s, int t, int key)
 LVN_TILE_KERNEL(attention_forward) FORWARD
 {
     ROOMS(Q, K, V);
-    LVN_SHARED float room[ROOM];
+    LVN_SHARED float capacity[CAPACITY];
     MAKE_SIZES;
     lvn_long b = LVN_GROUP_Z, h = LVN_GROUP_Y, hk = h / (Hq / Hkv);
     /* The last rows see most: they come first. */
@@ -163,7 +164,7 @@ LVN_TILE_KERNEL(attention_forward) FORWARD
         FETCH(next_k, k, b * k0 + hk * k2, k1, key0 + BESIDE, BESIDE, Tk);
         FETCH(next_v, v, b * v0 + hk * v2, v1, key0 + BESIDE, BESIDE, Tk);
         LVN_UNROLLED
-        for (int j = 0; j < BESIDE / 16; j++) scores(x + 8 * j, q_rows, K + j * 16 * PITCH, room);
+        for (int j = 0; j < BESIDE / 16; j++) scores(x + 8 * j, q_rows, K + j * 16 * PITCH, capacity);
         LVN_UNROLLED
         for (int r = 0; r < LVN_TILE_ROWS; r++) high[r] = top[r];
         LVN_UNROLLED
@@ -175,7 +176,7 @@ LVN_TILE_KERNEL(attention_forward) FORWARD
         }
         LVN_UNROLLED
         for (int r = 0; r < LVN_TILE_ROWS; r++) {
-            high[r] = lvn_max(lvn_tile_row_max(high[r], room), LEAST);
+            high[r] = lvn_max(lvn_tile_row_max(high[r], capacity), MIN);
             factor[r] = lvn_exp2(top[r] - high[r]);
             top[r] = high[r];
             sum[r] *= factor[r];
@@ -190,10 +191,10 @@ LVN_TILE_KERNEL(attention_forward) FORWARD
         LVN_UNROLLED
         for (int i = 0; i < 8 * DEEP; i++) out[i] *= factor[LVN_TILE_ROW_OF(i % 8)];
         LVN_UNROLLED
-        for (int j = 0; j < BESIDE / 16; j++) add_rows(out, x + 8 * j, V + j * 16 * PITCH, room);
+        for (int j = 0; j < BESIDE / 16; j++) add_rows(out, x + 8 * j, V + j * 16 * PITCH, capacity);
     }
     LVN_UNROLLED
-    for (int r = 0; r < LVN_TILE_ROWS; r++) sum[r] = lvn_tile_row_sum(sum[r], room);
+    for (int r = 0; r < LVN_TILE_ROWS; r++) sum[r] = lvn_tile_row_sum(sum[r], capacity);
     LVN_UNROLLED
     for (int i = 0; i < 8 * DEEP; i++) {
         int t = t0 + LVN_TILE_ROW(i % 8), d = TEAM_CHANNEL + i / 8 * 16 + LVN_TILE_COLUMN(i % 8);
@@ -208,7 +209,7 @@ LVN_TILE_KERNEL(attention_forward) FORWARD
 LVN_TILE_KERNEL(attention_dq) BACKWARD_DQ
 {
     ROOMS(own, K, V);
-    LVN_SHARED float room[ROOM];
+    LVN_SHARED float capacity[CAPACITY];
     MAKE_SIZES;
     lvn_long b = LVN_GROUP_Z, h = LVN_GROUP_Y, hk = h / (Hq / Hkv);
     lvn_long first = ((Tq + ROWS - 1) / ROWS - 1 - LVN_GROUP_X) * ROWS;
@@ -240,15 +241,15 @@ LVN_TILE_KERNEL(attention_dq) BACKWARD_DQ
         FETCH(next_v, v, b * v0 + hk * v2, v1, key0 + BESIDE, BESIDE, Tk);
         for (int j = 0; j < BESIDE; j += 16) {
             float x[8], dp[8];
-            scores(x, q_rows, K + j * PITCH, room);
-            scores(dp, g_rows, V + j * PITCH, room);
+            scores(x, q_rows, K + j * PITCH, capacity);
+            scores(dp, g_rows, V + j * PITCH, capacity);
             LVN_UNROLLED
             for (int e = 0; e < 8; e++) {
                 int t = t0 + LVN_TILE_ROW(e), key = (int)key0 + j + LVN_TILE_COLUMN(e), r = LVN_TILE_ROW_OF(e);
                 float p = sees(sight, t, key) ? lvn_exp2(scale * LOG2E * x[e] - l[r]) : 0;
                 x[e] = scale * p * (KEPT(t, key) * dp[e] - rest[r]);
             }
-            add_rows(sum, x, K + j * PITCH, room);
+            add_rows(sum, x, K + j * PITCH, capacity);
         }
     }
     LVN_UNROLLED
@@ -263,7 +264,7 @@ LVN_TILE_KERNEL(attention_dq) BACKWARD_DQ
 LVN_TILE_KERNEL(attention_dkv) BACKWARD_DKV
 {
     ROOMS(own, Q, G);
-    LVN_SHARED float room[ROOM], L[BESIDE], rest[BESIDE];
+    LVN_SHARED float capacity[CAPACITY], L[BESIDE], rest[BESIDE];
     MAKE_SIZES;
     lvn_long b = LVN_GROUP_Z, hk = LVN_GROUP_Y, first = LVN_GROUP_X * ROWS, shared = Hq / Hkv;
     struct sight sight = sight_of(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
@@ -295,8 +296,8 @@ LVN_TILE_KERNEL(attention_dkv) BACKWARD_DKV
             FETCH(next_g, dout, b * Tq * Hq * D + h * D, Hq * D, t0 + BESIDE, BESIDE, Tq);
             for (int j = 0; j < BESIDE; j += 16) {
                 float x[8], dp[8];
-                scores(x, k_rows, Q + j * PITCH, room);
-                scores(dp, v_rows, G + j * PITCH, room);
+                scores(x, k_rows, Q + j * PITCH, capacity);
+                scores(dp, v_rows, G + j * PITCH, capacity);
                 LVN_UNROLLED
                 for (int e = 0; e < 8; e++) {
                     int i = j + LVN_TILE_COLUMN(e), t = (int)t0 + i, key = first_key + LVN_TILE_ROW(e);
@@ -305,8 +306,8 @@ LVN_TILE_KERNEL(attention_dkv) BACKWARD_DKV
                     x[e] = scale * p * (z * dp[e] - rest[i]);
                     dp[e] = p * z;
                 }
-                add_rows(a, x, Q + j * PITCH, room);
-                add_rows(c, dp, G + j * PITCH, room);
+                add_rows(a, x, Q + j * PITCH, capacity);
+                add_rows(c, dp, G + j * PITCH, capacity);
             }
         }
     }

@@ -30,25 +30,25 @@ LVN_INLINE int64_t conv_groups(int64_t rows)
 }
 
 /* The product of a phase and its memory in scratch, in floats: what all threads share, then each thread's own. */
-struct conv_room {
+struct conv_capacity {
     int64_t weights, offsets;  /* shared: packed, of all banks; two floats each */
     int64_t planes, seen, out; /* a thread's: a sample's, if they are not x's own; as in conv_banks; of all banks */
 };
 
-LVN_INLINE int64_t conv_bytes(const struct conv_room *r, int n_threads)
+LVN_INLINE int64_t conv_bytes(const struct conv_capacity *r, int n_threads)
 {
     return 4 * (r->weights + r->offsets + n_threads * (r->planes + r->seen + r->out));
 }
 
 /* M rows of output. */
-LVN_INLINE struct conv_room conv_room_make(const struct conv_banks *b, int64_t M, int64_t planes)
+LVN_INLINE struct conv_capacity conv_capacity_make(const struct conv_banks *b, int64_t M, int64_t planes)
 {
     const int64_t rows = conv_groups(M) * CONV_ROWS, banks = b->way.banks, K = b->product.K;
-    return (struct conv_room){.weights = banks * conv_up(K * rows, 16),
-                              .offsets = conv_up(2 * K, 16),
-                              .planes = conv_up(planes, 16),
-                              .seen = banks > 1 ? conv_up(banks * b->channels * b->bank_rows * b->width, 16) : 0,
-                              .out = banks * rows * conv_up(b->product.P, LVN_LANES)};
+    return (struct conv_capacity){.weights = banks * conv_up(K * rows, 16),
+                                  .offsets = conv_up(2 * K, 16),
+                                  .planes = conv_up(planes, 16),
+                                  .seen = banks > 1 ? conv_up(banks * b->channels * b->bank_rows * b->width, 16) : 0,
+                                  .out = banks * rows * conv_up(b->product.P, LVN_LANES)};
 }
 
 /* Where things lie: the banks' pointers, and of what is not theirs. */
@@ -57,7 +57,7 @@ struct conv_place {
     int64_t *offset;
 };
 
-LVN_INLINE struct conv_place conv_settle(const struct conv_room *r, struct conv_banks *b, void *scratch, int thread)
+LVN_INLINE struct conv_place conv_settle(const struct conv_capacity *r, struct conv_banks *b, void *scratch, int thread)
 {
     float *shared = scratch, *own = shared + r->weights + r->offsets + thread * (r->planes + r->seen + r->out);
     const struct conv_place at = {shared, own, (int64_t *)(void *)(shared + r->weights)};
@@ -80,10 +80,10 @@ LVN_INLINE struct conv_banks conv_forward_banks(const struct lvn_conv2d *c, cons
     return b;
 }
 
-LVN_INLINE struct conv_room conv_forward_room(const struct lvn_conv2d *c, const struct conv_planes *p,
-                                              const struct conv_banks *b)
+LVN_INLINE struct conv_capacity conv_forward_capacity(const struct lvn_conv2d *c, const struct conv_planes *p,
+                                                      const struct conv_banks *b)
 {
-    return conv_room_make(b, c->O, p->as_is ? 0 : (b->way.banks > 1 ? 1 : c->C) * p->channel);
+    return conv_capacity_make(b, c->O, p->as_is ? 0 : (b->way.banks > 1 ? 1 : c->C) * p->channel);
 }
 
 /* Weights (M,K) as they lie: element (m, k = (channel,u,v)) at start + m row + channel step + u down + v right. */
@@ -136,8 +136,8 @@ LVN_INLINE void conv_forward(const struct lvn_conv2d *c, const struct lvn_call *
     const float *x = call->in[0].p, *w = call->in[1].p, *bias = call->in[2].p;
     const struct conv_planes p = conv_planes_make(c);
     struct conv_banks b = conv_forward_banks(c, &p);
-    const struct conv_room room = conv_forward_room(c, &p, &b);
-    const struct conv_place at = conv_settle(&room, &b, call->scratch, thread);
+    const struct conv_capacity capacity = conv_forward_capacity(c, &p, &b);
+    const struct conv_place at = conv_settle(&capacity, &b, call->scratch, thread);
     int64_t K = b.product.K, U = b.way.taps, groups = conv_groups(c->O), item, end;
     const struct conv_weights weights = {w, c->O, K, U, c->KW, c->C * c->KH * c->KW, c->KH * c->KW, c->KW, 1};
     const bool pairs = b.way.banks > 1;
@@ -190,10 +190,10 @@ LVN_INLINE struct conv_banks conv_dx_banks(const struct lvn_conv2d *c, const str
     return b;
 }
 
-LVN_INLINE struct conv_room conv_dx_room(const struct lvn_conv2d *c, const struct conv_around *a,
-                                         const struct conv_banks *b)
+LVN_INLINE struct conv_capacity conv_dx_capacity(const struct lvn_conv2d *c, const struct conv_around *a,
+                                                 const struct conv_banks *b)
 {
-    return conv_room_make(b, c->C, (b->way.banks > 1 ? 1 : c->O) * a->size);
+    return conv_capacity_make(b, c->C, (b->way.banks > 1 ? 1 : c->O) * a->size);
 }
 
 /* One channel of dy (OH,OW), as far as y lets it through, with zeros around. */
@@ -243,8 +243,8 @@ LVN_INLINE void conv_dx(const struct lvn_conv2d *c, const struct lvn_call *call,
     const struct conv_planes p = conv_planes_make(c);
     const struct conv_around a = conv_around_make(c, &p);
     struct conv_banks banks = conv_dx_banks(c, &p, &a);
-    const struct conv_room room = conv_dx_room(c, &a, &banks);
-    const struct conv_place at = conv_settle(&room, &banks, call->scratch, thread);
+    const struct conv_capacity capacity = conv_dx_capacity(c, &a, &banks);
+    const struct conv_place at = conv_settle(&capacity, &banks, call->scratch, thread);
     int64_t groups = conv_groups(c->C), s = c->stride, begin, end;
     const bool pairs = banks.way.banks > 1;
     lvn_thread_range(c->N, 1, thread, n_threads, &begin, &end);
@@ -269,7 +269,8 @@ LVN_INLINE void conv_dx(const struct lvn_conv2d *c, const struct lvn_call *call,
                 if (pairs) conv_see(&banks, plane, o);
             }
             if (!K)
-                memset(banks.product.out, 0, sizeof *at.planes * (size_t)room.out); /* no entry lies on this plane */
+                memset(banks.product.out, 0,
+                       sizeof *at.planes * (size_t)capacity.out); /* no entry lies on this plane */
             conv_multiply_banks(&banks, at.planes, 0, groups);
             for (int64_t m = 0; m < c->C; m++)
                 conv_join(c, &p, &banks, m, row, column, call->add[0],
@@ -292,15 +293,15 @@ LVN_INLINE int64_t conv_scratch(const struct lvn_conv2d *c, enum lvn_phase phase
     const struct conv_planes p = conv_planes_make(c);
     if (phase == LVN_FORWARD) {
         const struct conv_banks b = conv_forward_banks(c, &p);
-        const struct conv_room room = conv_forward_room(c, &p, &b);
-        return conv_bytes(&room, n_threads);
+        const struct conv_capacity capacity = conv_forward_capacity(c, &p, &b);
+        return conv_bytes(&capacity, n_threads);
     }
     const struct conv_around a = conv_around_make(c, &p);
     const struct conv_banks b = conv_dx_banks(c, &p, &a);
-    const struct conv_room room = conv_dx_room(c, &a, &b);
+    const struct conv_capacity capacity = conv_dx_capacity(c, &a, &b);
     const struct conv_dw d = conv_dw_make(c);
     struct conv_dw_place at;
-    const int64_t dx = conv_bytes(&room, n_threads), dw = conv_dw_place(&d, NULL, 0, n_threads, &at);
+    const int64_t dx = conv_bytes(&capacity, n_threads), dw = conv_dw_place(&d, NULL, 0, n_threads, &at);
     return dx > dw ? dx : dw;
 }
 

@@ -162,8 +162,8 @@ static inline void conv_dw_block(const struct lvn_conv2d *c, const struct conv_d
                                  const float *x, const int64_t *offset, int64_t samples, struct vtotal *out, int thread,
                                  int n_threads)
 {
-    const int64_t across = (d->K + CONV_DW_COLUMNS - 1) / CONV_DW_COLUMNS, most = CONV_DW_VECTORS;
-    const int64_t high = d->vectors / most * across >= n_threads ? most : 1, down = (d->vectors + high - 1) / high;
+    const int64_t across = (d->K + CONV_DW_COLUMNS - 1) / CONV_DW_COLUMNS, max = CONV_DW_VECTORS;
+    const int64_t high = d->vectors / max * across >= n_threads ? max : 1, down = (d->vectors + high - 1) / high;
     int64_t item, end;
     lvn_thread_range(down * across, 1, thread, n_threads, &item, &end);
     for (; item < end; item++) {
@@ -173,7 +173,7 @@ static inline void conv_dw_block(const struct lvn_conv2d *c, const struct conv_d
         struct vtotal *to = out + v * d->K + k;
         int64_t column[CONV_DW_COLUMNS]; /* the last one again where there are no more */
         for (int64_t q = 0; q < CONV_DW_COLUMNS; q++) column[q] = offset[q < columns ? k + q : d->K - 1];
-        if (high == most && v + most <= d->vectors)
+        if (high == max && v + max <= d->vectors)
             conv_dw_tile(c, d, CONV_DW_VECTORS, samples, slope, x, column, columns, to);
         else
             conv_dw_tile(c, d, 1, samples, slope, x, column, columns, to);

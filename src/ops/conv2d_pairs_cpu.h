@@ -27,8 +27,8 @@ struct conv_way {
 /* Where few channels meet, the products are small and the sums before and after them are not. */
 LVN_INLINE struct conv_way conv_way_make(const struct lvn_conv2d *c)
 {
-    enum { LEAST_CHANNELS = 8 };
-    const bool pairs = c->stride == 1 && c->KH == 3 && c->C >= LEAST_CHANNELS && c->O >= LEAST_CHANNELS;
+    enum { MIN_CHANNELS = 8 };
+    const bool pairs = c->stride == 1 && c->KH == 3 && c->C >= MIN_CHANNELS && c->O >= MIN_CHANNELS;
     return pairs ? (struct conv_way){4, 1} : (struct conv_way){1, c->KH};
 }
 

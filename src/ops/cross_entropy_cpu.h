@@ -14,19 +14,19 @@ LVN_INLINE vf shifted_exp_n(const float *z, float shift, int64_t n)
 }
 
 /* sum(exp(z - most)) of n numbers, in two chains a lane. */
-LVN_INLINE float exp_sum(const float *z, float most, int64_t n)
+LVN_INLINE float exp_sum(const float *z, float max, int64_t n)
 {
     struct vacc sum[2] = {vacc_set(vset(0)), vacc_set(vset(0))};
     int64_t v = 0;
     for (; v + 2 * LVN_LANES <= n; v += 2 * LVN_LANES) {
-        sum[0] = vacc_add(sum[0], vexp(vload(z + v) - most));
-        sum[1] = vacc_add(sum[1], vexp(vload(z + v + LVN_LANES) - most));
+        sum[0] = vacc_add(sum[0], vexp(vload(z + v) - max));
+        sum[1] = vacc_add(sum[1], vexp(vload(z + v + LVN_LANES) - max));
     }
     if (v + LVN_LANES <= n) {
-        sum[0] = vacc_add(sum[0], vexp(vload(z + v) - most));
+        sum[0] = vacc_add(sum[0], vexp(vload(z + v) - max));
         v += LVN_LANES;
     }
-    if (v < n) sum[1] = vacc_add(sum[1], shifted_exp_n(z + v, most, n - v));
+    if (v < n) sum[1] = vacc_add(sum[1], shifted_exp_n(z + v, max, n - v));
     return vsum(vacc_get(sum[0]) + vacc_get(sum[1]));
 }
 
@@ -38,10 +38,10 @@ LVN_INLINE float logsumexp(const float *z, int64_t V)
     double sum = 0;
     int64_t v = 0;
     for (; v + LVN_LANES <= V; v += LVN_LANES) top = vacc_max(top, vload(z + v));
-    float most = vmax_lane(vacc_get(top));
-    for (; v < V; v++) most = z[v] > most ? z[v] : most;
-    for (v = 0; v < V; v += BLOCK) sum += (double)exp_sum(z + v, most, V - v < BLOCK ? V - v : BLOCK);
-    return most + (float)log(sum);
+    float max = vmax_lane(vacc_get(top));
+    for (; v < V; v++) max = z[v] > max ? z[v] : max;
+    for (v = 0; v < V; v += BLOCK) sum += (double)exp_sum(z + v, max, V - v < BLOCK ? V - v : BLOCK);
+    return max + (float)log(sum);
 }
 
 /* dz (V) = (or +=) (softmax(z) - one hot) * scale; dz may be z. */

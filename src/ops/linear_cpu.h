@@ -168,12 +168,12 @@ static inline int64_t thread_scratch(const struct linear *l)
 {
     struct lvn_gemm products[] = {product_y(l, NULL, NULL, NULL, NULL), product_dx(l, NULL, NULL, NULL, false),
                                   product_dw(l, NULL, NULL, NULL, false)};
-    int64_t most = 0;
+    int64_t max = 0;
     for (int i = 0; i < 3; i++) {
         int64_t bytes = LVN_ISA_NAME(lvn_gemm).scratch(&products[i]);
-        most = bytes > most ? bytes : most;
+        max = bytes > max ? bytes : max;
     }
-    return most;
+    return max;
 }
 
 /* Rows of dw, of its m rows and n columns, that are made at once. A function of shapes alone. */

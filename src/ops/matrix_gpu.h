@@ -104,7 +104,7 @@ LVN_FUNCTION lvn_uint lvn_rounded_pair(float first, float second)
 #define LVN_TILE_HELD
 #define LVN_TILE_ROWS 2
 #define LVN_TILE_ROW_OF(e) ((e) % 4 / 2)
-#define LVN_TILE_ROOM 1
+#define LVN_TILE_CAPACITY 1
 struct lvn_tile {
     lvn_uint v[4];
 };
@@ -144,20 +144,20 @@ LVN_FUNCTION LVN_RIGHT lvn_tile_right_turned(lvn_tile_rows b, int pitch)
 }
 
 /* Four lanes have a row. */
-LVN_FUNCTION float lvn_tile_row_max(float x, LVN_LOCAL float *room)
+LVN_FUNCTION float lvn_tile_row_max(float x, LVN_LOCAL float *capacity)
 {
     x = lvn_max(x, LVN_SHUFFLE_XOR(x, 1));
     return lvn_max(x, LVN_SHUFFLE_XOR(x, 2));
 }
 
-LVN_FUNCTION float lvn_tile_row_sum(float x, LVN_LOCAL float *room)
+LVN_FUNCTION float lvn_tile_row_sum(float x, LVN_LOCAL float *capacity)
 {
     x += LVN_SHUFFLE_XOR(x, 1);
     return x + LVN_SHUFFLE_XOR(x, 2);
 }
 
 /* Sums lie as a left operand does. */
-LVN_FUNCTION LVN_LEFT lvn_tile_left_of(const float *sum, LVN_LOCAL float *room)
+LVN_FUNCTION LVN_LEFT lvn_tile_left_of(const float *sum, LVN_LOCAL float *capacity)
 {
     LVN_LEFT r;
     LVN_UNROLLED
@@ -217,18 +217,18 @@ LVN_FUNCTION LVN_RIGHT lvn_tile_right_turned(lvn_tile_rows b, int pitch)
 #if LVN_MATRIX_INTEL == 16 /* a row is a sub-group's */
 #define LVN_TILE_ROWS 8
 #define LVN_TILE_ROW_OF(e) (e)
-#define LVN_TILE_ROOM 1
-LVN_FUNCTION float lvn_tile_row_max(float x, LVN_LOCAL float *room)
+#define LVN_TILE_CAPACITY 1
+LVN_FUNCTION float lvn_tile_row_max(float x, LVN_LOCAL float *capacity)
 {
     return sub_group_reduce_max(x);
 }
 
-LVN_FUNCTION float lvn_tile_row_sum(float x, LVN_LOCAL float *room)
+LVN_FUNCTION float lvn_tile_row_sum(float x, LVN_LOCAL float *capacity)
 {
     return sub_group_reduce_add(x);
 }
 
-LVN_FUNCTION LVN_LEFT lvn_tile_left_of(const float *sum, LVN_LOCAL float *room)
+LVN_FUNCTION LVN_LEFT lvn_tile_left_of(const float *sum, LVN_LOCAL float *capacity)
 {
     short r[8];
     LVN_UNROLLED
@@ -254,7 +254,7 @@ LVN_FUNCTION void lvn_tile_mad(float *sum, LVN_LEFT a, LVN_RIGHT b)
 #define LVN_TILE_COLUMN(e) (LVN_ITEM % 2 * 8 + (e))
 #define LVN_TILE_ROWS 1
 #define LVN_TILE_ROW_OF(e) 0
-#define LVN_TILE_ROOM (LVN_ITEMS * 4)
+#define LVN_TILE_CAPACITY (LVN_ITEMS * 4)
 struct lvn_tile {
     lvn_tile_rows p;
     int pitch, step; /* from row to row, or column to column; along k */
@@ -277,27 +277,27 @@ LVN_FUNCTION LVN_RIGHT lvn_tile_right_turned(lvn_tile_rows p, int pitch)
     return r;
 }
 
-LVN_FUNCTION float lvn_tile_other(float x, LVN_LOCAL float *room)
+LVN_FUNCTION float lvn_tile_other(float x, LVN_LOCAL float *capacity)
 {
     LVN_BARRIER();
-    room[LVN_ITEM] = x;
+    capacity[LVN_ITEM] = x;
     LVN_BARRIER();
-    return room[LVN_ITEM ^ 1];
+    return capacity[LVN_ITEM ^ 1];
 }
 
-LVN_FUNCTION float lvn_tile_row_max(float x, LVN_LOCAL float *room)
+LVN_FUNCTION float lvn_tile_row_max(float x, LVN_LOCAL float *capacity)
 {
-    return lvn_max(x, lvn_tile_other(x, room));
+    return lvn_max(x, lvn_tile_other(x, capacity));
 }
 
-LVN_FUNCTION float lvn_tile_row_sum(float x, LVN_LOCAL float *room)
+LVN_FUNCTION float lvn_tile_row_sum(float x, LVN_LOCAL float *capacity)
 {
-    return x + lvn_tile_other(x, room);
+    return x + lvn_tile_other(x, capacity);
 }
 
-LVN_FUNCTION LVN_LEFT lvn_tile_left_of(const float *sum, LVN_LOCAL float *room)
+LVN_FUNCTION LVN_LEFT lvn_tile_left_of(const float *sum, LVN_LOCAL float *capacity)
 {
-    LVN_LOCAL lvn_ushort *tile = (LVN_LOCAL lvn_ushort *)(room + LVN_TILE_TEAM * 16 * 8);
+    LVN_LOCAL lvn_ushort *tile = (LVN_LOCAL lvn_ushort *)(capacity + LVN_TILE_TEAM * 16 * 8);
     LVN_BARRIER();
     for (int e = 0; e < 8; e++) tile[LVN_TILE_ROW(e) * 16 + LVN_TILE_COLUMN(e)] = LVN_ROUND(sum[e]);
     LVN_BARRIER();

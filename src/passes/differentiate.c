@@ -113,8 +113,8 @@ static bool boxes_apart(const struct lvn_desc *a, const struct lvn_desc *b)
     if (a->rank != b->rank || memcmp(a->stride, b->stride, sizeof a->stride[0] * (size_t)a->rank) != 0) return false;
     for (int k = 0; k < a->rank; k++) {
         int64_t stride = a->stride[k], at_a = rest_a / stride, at_b = rest_b / stride;
-        int64_t room = k ? a->stride[k - 1] / stride : INT64_MAX;
-        if (at_a + a->dim[k] > room || at_b + b->dim[k] > room) return false; /* no box of these strides */
+        int64_t capacity = k ? a->stride[k - 1] / stride : INT64_MAX;
+        if (at_a + a->dim[k] > capacity || at_b + b->dim[k] > capacity) return false; /* no box of these strides */
         apart |= at_a + a->dim[k] <= at_b || at_b + b->dim[k] <= at_a;
         rest_a %= stride;
         rest_b %= stride;

@@ -230,10 +230,10 @@ static enum lvn_status put(struct shelves *all, const struct placed *one)
 /* For so many values. */
 static enum lvn_status make_shelves(struct shelves *all, struct lvn_arena *a, int n)
 {
-    size_t most = (size_t)(2 * (int64_t)n / SHELF + 2);
+    size_t max = (size_t)(2 * (int64_t)n / SHELF + 2);
     *all = (struct shelves){.arena = a,
-                            .list = lvn_arena_alloc(a, sizeof *all->list * most),
-                            .group = lvn_arena_alloc(a, sizeof *all->group * (most / GROUP + 1))};
+                            .list = lvn_arena_alloc(a, sizeof *all->list * max),
+                            .group = lvn_arena_alloc(a, sizeof *all->group * (max / GROUP + 1))};
     return all->list && all->group ? LVN_OK : LVN_MEMORY;
 }
 

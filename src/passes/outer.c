@@ -8,7 +8,7 @@
  * for backends that can. The largest weights, as many as an operation has operands for. */
 #include "passes/device_query.h"
 
-enum { LEAST = 1 << 12 }; /* numbers of a weight below which there is nothing to gain */
+enum { MIN = 1 << 12 }; /* numbers of a weight below which there is nothing to gain */
 
 static bool single(const struct lvn_program *p, const struct lvn_operand *o)
 {
@@ -38,7 +38,7 @@ static bool split(const struct lvn_program *p, const int *writers, const struct 
 {
     if (i->phase != LVN_BACKWARD || i->id != LVN_OP_linear || !i->param_gradient[1] || i->half != LVN_F32) return false;
     if (!single(p, &i->din[1]) || !single(p, &i->in[0]) || !single(p, &i->dout[0]) || !alone(writers, i)) return false;
-    if (lvn_desc_rows(&i->in[0].desc) != 1 || lvn_desc_count(&i->din[1].desc) < LEAST) return false;
+    if (lvn_desc_rows(&i->in[0].desc) != 1 || lvn_desc_count(&i->din[1].desc) < MIN) return false;
     *down = i->attr.linear.in_out ? i->in[0] : i->dout[0];
     *across = i->attr.linear.in_out ? i->dout[0] : i->in[0];
     return lvn_desc_count(&across->desc) % LVN_OUTER_VECTOR == 0;

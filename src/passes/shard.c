@@ -21,9 +21,9 @@
 #include "passes/program.h"
 
 enum {
-    LEAST_BYTES = 1 << 18, /* of a bucket: below it a message costs its latency */
-    MOST_BYTES = 16 << 20, /* more would only put off its start */
-    PER_PROGRAM = 16,      /* buckets that a smaller model is cut into */
+    MIN_BYTES = 1 << 18,  /* of a bucket: below it a message costs its latency */
+    MAX_BYTES = 16 << 20, /* more would only put off its start */
+    PER_PROGRAM = 16,     /* buckets that a smaller model is cut into */
 };
 
 /* A collective that is started on `what`; a wait reads its token. */
@@ -152,7 +152,7 @@ static int cut_buckets(const struct lvn_program *p, const int *last_writer, int6
 static int64_t bucket_bytes(const struct lvn_program *p)
 {
     int64_t bytes = p->graph->params->trainable_count * lvn_dtype_bytes(p->gradients) / PER_PROGRAM;
-    return bytes < LEAST_BYTES ? LEAST_BYTES : bytes > MOST_BYTES ? MOST_BYTES : bytes;
+    return bytes < MIN_BYTES ? MIN_BYTES : bytes > MAX_BYTES ? MAX_BYTES : bytes;
 }
 
 /* In the order in which they are ready; equal ones stay in theirs. */

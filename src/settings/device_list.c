@@ -25,7 +25,7 @@ enum lvn_status lvn_devices_read(struct lvn_devices *out, const struct lvn_setti
     const bool open = *at == '[';
     out->listed = open || strchr(text, ',');
     at += open;
-    for (int64_t x; good && *at && *at != ']' && out->n < LVN_MOST_DEVICES; at += *at == ',') {
+    for (int64_t x; good && *at && *at != ']' && out->n < LVN_MAX_DEVICES; at += *at == ',') {
         good = next_number(&at, &x);
         if (out->listed && good) out->number[out->n++] = (int)x;
         if (!out->listed) out->n = x;

@@ -7,11 +7,11 @@
 #include "settings/settings.h"
 
 /* trainer.devices: so many ranks on a node, or these devices, one rank on each. */
-enum { LVN_MOST_DEVICES = 64 };
+enum { LVN_MAX_DEVICES = 64 };
 struct lvn_devices {
-    int64_t n;                    /* 0: not given */
-    bool listed;                  /* by numbers: */
-    int number[LVN_MOST_DEVICES]; /* [n] */
+    int64_t n;                   /* 0: not given */
+    bool listed;                 /* by numbers: */
+    int number[LVN_MAX_DEVICES]; /* [n] */
 };
 enum lvn_status lvn_devices_read(struct lvn_devices *out, const struct lvn_settings *s) LVN_CHECKED;
 /* Ranks on a node, of settings that were read; 0: not given. */

@@ -44,11 +44,11 @@ static struct lvn_option options[LVN_OPT_ALL] = {
     {.key = #part_ "." #field, .part = #part_, .kind = LVN_KIND_##kind_, .initial = initial_, .help = help_,           \
      .offset = FIELD(part_, field, type), .id = LVN_OPT_##part_##_##field, __VA_ARGS__},
 #define LVN_INT(part, field, initial, low, high, help, ...)                                                            \
-    ROW(part, field, INT, int64_t, initial, help, .least = low, .most = (double)(high), __VA_ARGS__)
+    ROW(part, field, INT, int64_t, initial, help, .min = low, .max = (double)(high), __VA_ARGS__)
 #define LVN_REAL(part, field, initial, low, high, help, ...)                                                           \
-    ROW(part, field, REAL, double, initial, help, .least = low, .most = high, __VA_ARGS__)
+    ROW(part, field, REAL, double, initial, help, .min = low, .max = high, __VA_ARGS__)
 #define LVN_PAIR(part, field, initial, low, high, help, ...)                                                           \
-    ROW(part, field, PAIR, pair, initial, help, .least = low, .most = high, __VA_ARGS__)
+    ROW(part, field, PAIR, pair, initial, help, .min = low, .max = high, __VA_ARGS__)
 #define LVN_BOOL(part, field, initial, help, ...) ROW(part, field, BOOL, bool, initial, help, __VA_ARGS__)
 #define LVN_CHOICE(part, field, initial, help, ...)                                                                    \
     ROW(part, field, CHOICE, enum lvn_##part##_##field, initial, help, .choices = words_##part##_##field, __VA_ARGS__)
@@ -89,21 +89,21 @@ static struct {
 static char kinds[1600];
 
 /* Adds to a list what its parts make up. */
-static void add(char *list, size_t room, const char *between, const char *text, const char *more)
+static void add(char *list, size_t capacity, const char *between, const char *text, const char *more)
 {
-    lvn_print_more(list, room, "%s%s%s", *list ? between : "", text, more);
+    lvn_print_more(list, capacity, "%s%s%s", *list ? between : "", text, more);
 }
 
 /* Adds `text` and, in brackets, which families that is of; nothing in brackets where it is all. */
-static void add_of(char *list, size_t room, const char *text, const char *names, bool all)
+static void add_of(char *list, size_t capacity, const char *text, const char *names, bool all)
 {
     char of[220] = "";
     if (!all) snprintf(of, sizeof of, " (%s)", names);
-    add(list, room, ", ", text, of);
+    add(list, capacity, ", ", text, of);
 }
 
 /* What holds without a word: "6", or "0 (one), 0.1 (another, a third)". */
-static void add_usual(char *list, size_t room, const char *recipe)
+static void add_usual(char *list, size_t capacity, const char *recipe)
 {
     const struct lvn_model *const *all = lvn_models();
     for (int i = 0; all[i]; i++) {
@@ -118,7 +118,7 @@ static void add_usual(char *list, size_t room, const char *recipe)
             others += o && !same;
             if (same) add(names, sizeof names, ", ", all[j]->name, "");
         }
-        if (!before) add_of(list, room, lvn_key_text(k, k->initial, text), names, others == 0);
+        if (!before) add_of(list, capacity, lvn_key_text(k, k->initial, text), names, others == 0);
     }
 }
 
@@ -129,14 +129,14 @@ static void add_key(const struct lvn_key *k)
         [LVN_KEY_INT] = LVN_KIND_INT, [LVN_KEY_REAL] = LVN_KIND_REAL, [LVN_KEY_BOOL] = LVN_KIND_BOOL};
     char names[200] = "";
     struct lvn_option *o = &options[LVN_OPT_COUNT + n_family];
-    double least = k->least, most = k->most;
+    double min = k->min, max = k->max;
     bool all = true;
     for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
         const struct lvn_key *other = lvn_key_find(*m, k->recipe);
         all = all && other;
         if (!other) continue;
-        least = other->by_data ? 0 : other->least < least ? other->least : least;
-        most = other->most > most ? other->most : most;
+        min = other->by_data ? 0 : other->min < min ? other->min : min;
+        max = other->max > max ? other->max : max;
         add(names, sizeof names, ", ", (*m)->name, "");
     }
     snprintf(texts[n_family].key, sizeof texts->key, "model.%s", k->recipe);
@@ -147,8 +147,8 @@ static void add_key(const struct lvn_key *k)
                              .kind = kind[k->kind],
                              .initial = "",
                              .usual = texts[n_family].usual,
-                             .least = least,
-                             .most = most,
+                             .min = min,
+                             .max = max,
                              .help = texts[n_family].help,
                              .fixed = true,
                              .offset = offsetof(struct lvn_settings, family) +

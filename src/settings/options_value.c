@@ -44,8 +44,8 @@ static bool all_digits(const char *text)
 /* "must be at least 1", "must lie between 0 and 1" */
 static enum lvn_status out_of_range(const struct lvn_option *o, const char *text)
 {
-    if (o->most >= 1e9) LVN_FAIL(ARG, "%s must be at least %.15g, got %s", o->key, o->least, text);
-    LVN_FAIL(ARG, "%s must lie between %.15g and %.15g, got %s", o->key, o->least, o->most, text);
+    if (o->max >= 1e9) LVN_FAIL(ARG, "%s must be at least %.15g, got %s", o->key, o->min, text);
+    LVN_FAIL(ARG, "%s must lie between %.15g and %.15g, got %s", o->key, o->min, o->max, text);
 }
 
 bool lvn_option_is_switch(const struct lvn_option *o)
@@ -56,7 +56,7 @@ bool lvn_option_is_switch(const struct lvn_option *o)
 static enum lvn_status parse_int(const struct lvn_option *o, const char *text, int64_t *out)
 {
     double real;
-    if (is_neutral(text) && o->least <= 0) {
+    if (is_neutral(text) && o->min <= 0) {
         *out = 0;
         return LVN_OK;
     }
@@ -73,8 +73,8 @@ static enum lvn_status parse_int(const struct lvn_option *o, const char *text, i
         whole = (long long)real;
     }
     LVN_CHECK(!errno, ARG, "%s is too large: %.60s", o->key, text);
-    if (whole < o->least) return out_of_range(o, text);
-    LVN_CHECK((double)whole <= o->most, ARG, "%s must be at most %.15g, got %s", o->key, o->most, text);
+    if (whole < o->min) return out_of_range(o, text);
+    LVN_CHECK((double)whole <= o->max, ARG, "%s must be at most %.15g, got %s", o->key, o->max, text);
     *out = whole;
     return LVN_OK;
 }
@@ -82,12 +82,12 @@ static enum lvn_status parse_int(const struct lvn_option *o, const char *text, i
 static enum lvn_status parse_real(const struct lvn_option *o, const char *text, double *out)
 {
     double real;
-    if (is_neutral(text) && o->least <= 0) {
+    if (is_neutral(text) && o->min <= 0) {
         *out = 0;
         return LVN_OK;
     }
     LVN_CHECK(number(text, &real), ARG, "%s must be a number, got '%.60s'", o->key, text);
-    if (real < o->least || real > o->most) return out_of_range(o, text);
+    if (real < o->min || real > o->max) return out_of_range(o, text);
     *out = real;
     return LVN_OK;
 }
@@ -104,7 +104,7 @@ static enum lvn_status parse_pair(const struct lvn_option *o, const char *text, 
         double real;
         LVN_CHECK(n < 2 && number(word, &real), ARG, "%s must be two numbers like %s, got '%.60s'", o->key, o->initial,
                   text);
-        if (real < o->least || real > o->most) return out_of_range(o, word);
+        if (real < o->min || real > o->max) return out_of_range(o, word);
         out[n] = real;
     }
     LVN_CHECK(n == 2, ARG, "%s must be two numbers like %s, got '%.60s'", o->key, o->initial, text);
@@ -329,16 +329,16 @@ enum lvn_status lvn_option_parse(const struct lvn_option *o, const char *text, v
 }
 
 /* 30, 0.001, 1e-30: the shortest that reads back as the same; exponents only where they are usual. */
-static void write_real(double x, bool point, char *text, size_t room)
+static void write_real(double x, bool point, char *text, size_t capacity)
 {
     bool whole = fabs(x) < 1e7 && x == floor(x);
     for (int digits = 1; digits <= DBL_DECIMAL_DIG; digits++) {
-        snprintf(text, room, "%.*g", digits, x);
+        snprintf(text, capacity, "%.*g", digits, x);
         if (strtod(text, NULL) == x) break;
     }
-    if (whole) snprintf(text, room, "%.0f", x);
+    if (whole) snprintf(text, capacity, "%.0f", x);
     size_t n = strlen(text);
-    if (point && !strpbrk(text, ".e") && n + 3 <= room) memcpy(text + n, ".0", 3);
+    if (point && !strpbrk(text, ".e") && n + 3 <= capacity) memcpy(text + n, ".0", 3);
 }
 
 const char *lvn_option_text(const struct lvn_option *o, const void *field, char text[LVN_VALUE_TEXT])

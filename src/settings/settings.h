@@ -192,7 +192,7 @@ struct lvn_option {
     enum lvn_option_kind kind;
     const char *initial;        /* the default as text; "" not given */
     const char *usual;          /* what holds then, for help, where it hangs on the family; NULL: initial */
-    double least, most;         /* INT, REAL, PAIR */
+    double min, max;            /* INT, REAL, PAIR */
     const char *const *choices; /* CHOICE, WORD: ended by NULL */
     const char *also;           /* other words that people know for them, "off=constant none=constant"; NULL: none */
     bool fixed;                 /* decides on the model or the order of the data: as it was, when a run goes on */

@@ -213,7 +213,7 @@ static enum lvn_status check_device(const struct lvn_settings *s)
 }
 
 /* "1, 2, 3, 4, 6 or 12"; the largest ones where there are many. */
-static void divisors(int64_t n, char *text, size_t room)
+static void divisors(int64_t n, char *text, size_t capacity)
 {
     int64_t list[8];
     int count = 0;
@@ -222,7 +222,7 @@ static void divisors(int64_t n, char *text, size_t room)
     }
     text[0] = '\0';
     for (int i = count - 1; i >= 0; i--)
-        lvn_print_more(text, room, "%" PRId64 "%s", list[i], i > 1 ? ", " : i == 1 ? " or " : "");
+        lvn_print_more(text, capacity, "%" PRId64 "%s", list[i], i > 1 ? ", " : i == 1 ? " or " : "");
 }
 
 /* trainer.accumulate_grad_batches is the micro-batch, said by how many there are. */
@@ -284,8 +284,8 @@ static enum lvn_status finish_batch(struct lvn_settings *s)
     if (s->trainer.deterministic && !divided &&
         (!micro || s->origin[LVN_OPT_trainer_micro_batch_size].source == LVN_SOURCE_DERIVED)) {
         /* The largest divisor that leaves at least min(8, batch) micro-batches: nothing about this machine. */
-        int64_t least = batch < 8 ? batch : 8;
-        for (micro = batch / least; batch % micro; micro--) continue;
+        int64_t min = batch < 8 ? batch : 8;
+        for (micro = batch / min; batch % micro; micro--) continue;
         s->trainer.micro_batch_size = micro;
         derived(s, LVN_OPT_trainer_micro_batch_size, "trainer.batch_size");
     }

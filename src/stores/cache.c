@@ -19,7 +19,7 @@
 #include "formats/checksum.h"
 #include "stores/fetch_limit.h"
 
-enum { MOST_FACTS = 4096, MOST_NAME = 200, WORTH_SAYING = 32 << 20 };
+enum { MAX_FACTS = 4096, MAX_NAME = 200, WORTH_SAYING = 32 << 20 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static time_t first_use; /* of any file, by this process */
@@ -52,7 +52,7 @@ enum lvn_status lvn_store_cache_path(struct lvn_arena *a, const struct lvn_locat
     LVN_TRY(name_place(a, p, &bucket, &key));
     lvn_checksum_text(lvn_checksum(address, (int64_t)strlen(address)), hash);
     char name[LVN_CHECKSUM_TEXT];
-    if (strlen(lvn_path_name(key)) > MOST_NAME) { /* an address with many parameters */
+    if (strlen(lvn_path_name(key)) > MAX_NAME) { /* an address with many parameters */
         const char *dir = lvn_path_dir(a, key);
         lvn_checksum_text(lvn_checksum(key, (int64_t)strlen(key)), name);
         key = dir ? lvn_path_join(a, dir, name) : NULL;
@@ -84,7 +84,7 @@ static bool read_facts(const char *path, struct facts *f)
 {
     char *text = NULL;
     int64_t bytes;
-    bool good = lvn_path_is_file(path) && lvn_file_read(path, MOST_FACTS, &text, &bytes) == LVN_OK;
+    bool good = lvn_path_is_file(path) && lvn_file_read(path, MAX_FACTS, &text, &bytes) == LVN_OK;
     good = good && sscanf(text, "%lld %lld.%ld %16s %159[^\n]", &f->bytes, &f->seconds, &f->nanoseconds, f->sum,
                           f->version) == 5;
     free(text);
@@ -168,29 +168,29 @@ static enum lvn_status look_around(struct lvn_arena *a, const char *files, const
     return LVN_OK;
 }
 
-static enum lvn_status make_room(struct lvn_arena *a, const struct lvn_location *p, int64_t bytes)
+static enum lvn_status make_capacity(struct lvn_arena *a, const struct lvn_location *p, int64_t bytes)
 {
-    int64_t most = lvn_size_variable("LEVIN_CACHE_SIZE"), total;
+    int64_t max = lvn_size_variable("LEVIN_CACHE_SIZE"), total;
     const char *files, *facts;
     struct kept *kept;
     int n;
-    if (most == INT64_MAX) return LVN_OK;
-    LVN_CHECK(bytes <= most, IO,
+    if (max == INT64_MAX) return LVN_OK;
+    LVN_CHECK(bytes <= max, IO,
               "'%s' has %lld bytes, more than the cache may hold: give LEVIN_CACHE_SIZE a larger number", p->url,
               (long long)bytes);
     LVN_TRY(lvn_cache_folder(a, "files", &files));
     LVN_TRY(lvn_cache_folder(a, "facts", &facts));
     LVN_TRY(look_around(a, files, facts, &kept, &n, &total));
-    for (int i = 0; i < n && total + bytes > most && kept[i].used.tv_sec < first_use; i++) {
+    for (int i = 0; i < n && total + bytes > max && kept[i].used.tv_sec < first_use; i++) {
         const char *file = lvn_path_join(a, files, kept[i].name), *fact = lvn_path_join(a, facts, kept[i].name);
         if (!file || !fact) return LVN_MEMORY;
         lvn_store_cache_drop(file, fact);
         total -= kept[i].bytes;
     }
     LVN_CHECK(
-        total + bytes <= most, IO,
+        total + bytes <= max, IO,
         "no room for '%s' in the cache: this run already uses %lld bytes of the %lld that LEVIN_CACHE_SIZE allows",
-        p->url, (long long)total, (long long)most);
+        p->url, (long long)total, (long long)max);
     return LVN_OK;
 }
 
@@ -209,7 +209,7 @@ static enum lvn_status bring(struct lvn_location *p, struct lvn_http *h, lvn_sto
     }
     unlink(facts);
     unlink(*local);
-    LVN_TRY(make_room(a, p, o.bytes > 0 ? o.bytes : 0));
+    LVN_TRY(make_capacity(a, p, o.bytes > 0 ? o.bytes : 0));
     if (o.bytes > WORTH_SAYING) lvn_log(LVN_LOG_INFO, "fetching '%s', %lld MiB", p->url, (long long)(o.bytes >> 20));
     LVN_TRY(lvn_store_get(p->url, *local, NULL, progress, context));
     return write_facts(a, *local, facts, &o);

@@ -55,7 +55,7 @@ enum {
     RECV_ERROR = 56,
     HTTP2_STREAM = 92,
 };
-enum { BUFFER_BYTES = 512 << 10, SILENT_SECONDS = 60, MOST_HOPS = 10 };
+enum { BUFFER_BYTES = 512 << 10, SILENT_SECONDS = 60, MAX_HOPS = 10 };
 
 #define FUNCTIONS(F)                                                                                                   \
     F(int, global_init, (long), "curl_global_init")                                                                    \
@@ -164,7 +164,7 @@ static size_t take_body(char *data, size_t size, size_t count, void *context)
         if (!h->refused) a->taken += bytes;
         return h->refused ? 0 : (size_t)bytes;
     }
-    if (a->body.n + bytes > LVN_HTTP_MOST_BODY) return 0;
+    if (a->body.n + bytes > LVN_HTTP_MAX_BODY) return 0;
     lvn_text_add_bytes(&a->body, data, bytes);
     return a->body.failed ? 0 : (size_t)bytes;
 }
@@ -303,7 +303,7 @@ static const char *next_hop(struct lvn_http *h, const char *url, struct lvn_text
     if (!to || a->end != LVN_HTTP_WHOLE || !h->request->follow) return NULL;
     bool safe = strncasecmp(to, "https://", 8) == 0 ||
                 (strncasecmp(to, "http://", 7) == 0 && strncasecmp(url, "https://", 8) != 0);
-    if (safe && hops < MOST_HOPS) {
+    if (safe && hops < MAX_HOPS) {
         struct lvn_text copy = {0};
         lvn_text_add(&copy, to);
         lvn_text_release(next);
@@ -312,7 +312,7 @@ static const char *next_hop(struct lvn_http *h, const char *url, struct lvn_text
     }
     a->end = LVN_HTTP_FAILED;
     if (safe)
-        snprintf(a->why, sizeof a->why, "it redirects more than %d times", MOST_HOPS);
+        snprintf(a->why, sizeof a->why, "it redirects more than %d times", MAX_HOPS);
     else
         snprintf(a->why, sizeof a->why, "it redirects to '%.120s', and from https levin follows only https", to);
     return NULL;
@@ -359,7 +359,7 @@ enum lvn_status lvn_http_send(struct lvn_http *h, const struct lvn_http_request 
     return status;
 }
 
-const char *lvn_http_header(const struct lvn_http_answer *a, const char *name, char *value, int room)
+const char *lvn_http_header(const struct lvn_http_answer *a, const char *name, char *value, int capacity)
 {
     const char *found = NULL;
     size_t n = strlen(name);
@@ -369,9 +369,9 @@ const char *lvn_http_header(const struct lvn_http_answer *a, const char *name, c
         const char *from = line + n + 1, *to = end;
         while (from < to && (*from == ' ' || *from == '\t')) from++;
         while (to > from && (to[-1] == '\r' || to[-1] == ' ')) to--;
-        if (to - from >= room) continue;
+        if (to - from >= capacity) continue;
         found = value;
-        snprintf(value, (size_t)room, "%.*s", (int)(to - from), from);
+        snprintf(value, (size_t)capacity, "%.*s", (int)(to - from), from);
     }
     return found;
 }

@@ -52,10 +52,10 @@ struct lvn_http_answer {
     struct lvn_text body;    /* at most LVN_HTTP_MOST_BODY bytes */
     char why[256];           /* of an end that is not whole */
 };
-enum { LVN_HTTP_MOST_BODY = 256 << 20 };
+enum { LVN_HTTP_MAX_BODY = 256 << 20 };
 void lvn_http_answer_release(struct lvn_http_answer *a);
 /* The last header of that name; NULL when there is none, or none that fits into `room`. Returns value. */
-const char *lvn_http_header(const struct lvn_http_answer *a, const char *name, char *value, int room);
+const char *lvn_http_header(const struct lvn_http_answer *a, const char *name, char *value, int capacity);
 
 LVN_CHECKED enum lvn_status lvn_http_send(struct lvn_http *h, const struct lvn_http_request *r,
                                           struct lvn_http_answer *a);

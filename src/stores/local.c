@@ -10,7 +10,7 @@
 #include "base/files.h"
 #include "stores/store_kind.h"
 
-enum { PIECE_BYTES = 1 << 20, MOST_DEPTH = 64 };
+enum { PIECE_BYTES = 1 << 20, MAX_DEPTH = 64 };
 
 static int hex(char c)
 {
@@ -92,7 +92,7 @@ struct listing {
     struct lvn_arena *a;
     struct lvn_store_entries *out;
     const char *top;
-    int room;
+    int capacity;
     bool deep;
 };
 
@@ -100,7 +100,7 @@ static enum lvn_status list_dir(struct listing *l, const char *below, int depth)
 {
     const char *const *names, *path = *below ? lvn_path_join(l->a, l->top, below) : l->top;
     int n;
-    LVN_CHECK(depth < MOST_DEPTH, IO, "the folder '%s' is more than %d levels deep", l->top, MOST_DEPTH);
+    LVN_CHECK(depth < MAX_DEPTH, IO, "the folder '%s' is more than %d levels deep", l->top, MAX_DEPTH);
     if (!path) return LVN_MEMORY;
     LVN_TRY(lvn_dir_list(l->a, path, &names, &n));
     for (int i = 0; i < n; i++) {
@@ -111,7 +111,7 @@ static enum lvn_status list_dir(struct listing *l, const char *below, int depth)
         if (S_ISDIR(s.st_mode) && l->deep)
             LVN_TRY(list_dir(l, name, depth + 1));
         else
-            LVN_TRY(lvn_entries_add(l->a, l->out, &l->room, name, (int64_t)strlen(name),
+            LVN_TRY(lvn_entries_add(l->a, l->out, &l->capacity, name, (int64_t)strlen(name),
                                     S_ISDIR(s.st_mode) ? LVN_STORE_FOLDER : LVN_STORE_FILE,
                                     S_ISDIR(s.st_mode) ? -1 : s.st_size));
     }

@@ -80,9 +80,9 @@ void lvn_location_close(struct lvn_location *p)
 
 enum lvn_status lvn_location_stat(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o)
 {
-    const int64_t least = 4 << 20; /* smaller files are worth no second request */
+    const int64_t min = 4 << 20; /* smaller files are worth no second request */
     LVN_TRY(p->store->stat(p, h, o));
-    if (p->store->sum && o->kind == LVN_STORE_FILE && o->bytes > least) p->store->sum(p, h, o);
+    if (p->store->sum && o->kind == LVN_STORE_FILE && o->bytes > min) p->store->sum(p, h, o);
     return LVN_OK;
 }
 
@@ -122,16 +122,16 @@ static void close_both(struct lvn_location *p, struct lvn_http *h)
 
 /* --- what is there --- */
 
-enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *list, int *room, const char *name,
+enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *list, int *capacity, const char *name,
                                 int64_t length, enum lvn_store_kind kind, int64_t bytes)
 {
-    if (list->n == *room) {
-        int more = *room ? 2 * *room : 64;
+    if (list->n == *capacity) {
+        int more = *capacity ? 2 * *capacity : 64;
         struct lvn_store_entry *entry = lvn_arena_alloc(a, (size_t)more * sizeof *entry);
         if (!entry) return LVN_MEMORY;
         if (list->n) memcpy(entry, list->entry, (size_t)list->n * sizeof *entry);
         list->entry = entry;
-        *room = more;
+        *capacity = more;
     }
     const char *own = lvn_arena_printf(a, "%.*s", (int)length, name);
     if (!own) return LVN_MEMORY;
@@ -176,13 +176,13 @@ static enum lvn_status list(struct lvn_location *p, struct lvn_http *h, bool dee
     if (out->n) qsort(out->entry, (size_t)out->n, sizeof *out->entry, lvn_by_text);
     if (out->n > 0) return LVN_OK;
     struct lvn_object o = {0};
-    int room = 0;
+    int capacity = 0;
     size_t n = strlen(p->key);
     if (n && (p->key[n - 1] != '/' || !p->store->network)) LVN_TRY(p->store->stat(p, h, &o));
     if (o.kind == LVN_STORE_FOLDER) return LVN_OK;
     LVN_CHECK(o.kind == LVN_STORE_FILE, IO, "there is nothing at '%s'", p->url);
     const char *name = lvn_path_name(p->key);
-    return lvn_entries_add(a, out, &room, name, (int64_t)strlen(name), o.kind, o.bytes);
+    return lvn_entries_add(a, out, &capacity, name, (int64_t)strlen(name), o.kind, o.bytes);
 }
 
 enum lvn_status lvn_store_list(struct lvn_arena *a, const char *path, bool deep, struct lvn_store_entries *out)

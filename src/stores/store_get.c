@@ -26,7 +26,7 @@
 #include "stores/worker_pool.h"
 
 /* One file is written by one thread at a time, whatever the places: small writes are spent waiting for each other. */
-enum { PIECE_BYTES = 8 << 20, BUFFER_BYTES = 1 << 20, MOST_DONE = 64 << 20 };
+enum { PIECE_BYTES = 8 << 20, BUFFER_BYTES = 1 << 20, MAX_DONE = 64 << 20 };
 
 struct get {
     struct lvn_location place;
@@ -43,7 +43,7 @@ struct get {
     bool resumed, was_there;
     struct stat before;  /* of local, when it was there already */
     unsigned char *have; /* [n_pieces] */
-    int64_t most;        /* bytes that may come where their number is not known */
+    int64_t max;         /* bytes that may come where their number is not known */
     lvn_store_progress *progress;
     void *context;
 };
@@ -100,10 +100,10 @@ static bool take(void *context, const void *data, int64_t bytes)
     w->sum = lvn_crc64nvme(w->sum, data, bytes);
     if (w->g->wanted && w->g->n_pieces == 1) lvn_digest_add(&w->g->digest, data, bytes);
     const int64_t done = __atomic_add_fetch(&w->crew->done, bytes, __ATOMIC_RELAXED);
-    w->over = w->g->object.bytes < 0 && done > w->g->most;
+    w->over = w->g->object.bytes < 0 && done > w->g->max;
     if (w->over) return false;
     for (const char *p = data; bytes > 0;) {
-        int64_t room = BUFFER_BYTES - w->bytes, n = bytes < room ? bytes : room;
+        int64_t capacity = BUFFER_BYTES - w->bytes, n = bytes < capacity ? bytes : capacity;
         memcpy(w->buffer + w->bytes, p, (size_t)n);
         w->bytes += n;
         p += n;
@@ -157,7 +157,7 @@ static enum lvn_status fetch_pieces(struct lvn_worker_pool *c, struct lvn_http *
         if (g->have[i]) continue;
         struct writing w = {.g = g, .crew = c, .buffer = buffer, .at = (int64_t)i * PIECE_BYTES};
         enum lvn_status status = g->place.store->read(&g->place, h, &g->object, w.at, piece_bytes(g, i), take, &w);
-        if (w.over) return lvn_fetch_limit_reached(g->place.url, g->most);
+        if (w.over) return lvn_fetch_limit_reached(g->place.url, g->max);
         if (status == LVN_OK) (void)put(&w);
         if (w.error) {
             errno = w.error;
@@ -239,7 +239,7 @@ static enum lvn_status prepare(struct get *g, int64_t *bytes)
     lvn_digest_release(&g->digest); /* of a first try */
     if (g->wanted) lvn_digest_init(&g->digest, g->wanted);
     if (known && g->n_pieces > 1 && lvn_path_is_file(g->done)) {
-        if (lvn_file_read(g->done, MOST_DONE, &text, &length) == LVN_OK) *bytes = look_back(g, text, head);
+        if (lvn_file_read(g->done, MAX_DONE, &text, &length) == LVN_OK) *bytes = look_back(g, text, head);
         lvn_error_clear();
         free(text);
     }
@@ -261,7 +261,7 @@ static enum lvn_status fetch(struct get *g)
                                    .progress_context = g->context,
                                    .total = g->object.bytes > 0 ? g->object.bytes : 0};
     LVN_TRY(prepare(g, &crew.done));
-    LVN_TRY(lvn_fetch_limit_find(g->place.url, g->dir, g->object.bytes, crew.done, &g->most));
+    LVN_TRY(lvn_fetch_limit_find(g->place.url, g->dir, g->object.bytes, crew.done, &g->max));
     int64_t left = g->object.bytes < 0 ? 1 : (g->object.bytes - crew.done + PIECE_BYTES - 1) / PIECE_BYTES;
     enum lvn_status status = lvn_worker_pool_run(&crew, lvn_worker_pool_size(g->n_pieces == 1 ? 1 : left));
     if (g->done_fd >= 0) close(g->done_fd);

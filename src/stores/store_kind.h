@@ -46,8 +46,8 @@ struct lvn_upload {
     char (*tags)[80]; /* [n_parts] what the store said about each part; "": not there yet */
 };
 struct lvn_upload_steps {
-    int64_t least_part, most_parts; /* parts are of least_part bytes times a power of two, the last one of less */
-    bool one_by_one;                /* parts must come in their order */
+    int64_t min_part, max_parts; /* parts are of least_part bytes times a power of two, the last one of less */
+    bool one_by_one;             /* parts must come in their order */
     /* A small file in one request. */
     enum lvn_status (*whole)(struct lvn_location *p, struct lvn_http *h, const void *data, int64_t bytes) LVN_CHECKED;
     enum lvn_status (*begin)(struct lvn_upload *u, struct lvn_http *h) LVN_CHECKED;
@@ -148,7 +148,7 @@ LVN_CHECKED enum lvn_status lvn_store_request_read(struct lvn_location *p, struc
 struct lvn_pages {
     const char *key, *query, *token; /* query: what else is asked, "" or ending in '&'; token: its name there */
     enum lvn_status (*add)(struct lvn_location *p, const struct lvn_http_answer *answer, const char *prefix,
-                           struct lvn_arena *a, int *room, struct lvn_store_entries *out, struct lvn_text *token);
+                           struct lvn_arena *a, int *capacity, struct lvn_store_entries *out, struct lvn_text *token);
 };
 LVN_CHECKED enum lvn_status lvn_store_request_list(struct lvn_location *p, struct lvn_http *h, bool deep,
                                                    struct lvn_arena *a, struct lvn_store_entries *out,
@@ -157,7 +157,7 @@ LVN_CHECKED enum lvn_status lvn_store_request_list(struct lvn_location *p, struc
 LVN_CHECKED enum lvn_status lvn_store_request_once(struct lvn_location *p, struct lvn_http *h,
                                                    const struct lvn_store_request *ask);
 /* Adds an entry; *room is the list's, kept by the caller, 0 at first. */
-LVN_CHECKED enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *list, int *room,
+LVN_CHECKED enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *list, int *capacity,
                                             const char *name, int64_t length, enum lvn_store_kind kind, int64_t bytes);
 
 #endif

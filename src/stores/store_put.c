@@ -21,7 +21,7 @@
 #include "stores/store_kind.h"
 #include "stores/worker_pool.h"
 
-enum { USUAL_PART = 16 << 20, MOST_NOTE = 1 << 16 };
+enum { USUAL_PART = 16 << 20, MAX_NOTE = 1 << 16 };
 
 struct put {
     struct lvn_location place;
@@ -117,7 +117,7 @@ static void read_note(struct put *p)
     char *text = NULL;
     int64_t bytes;
     if (!p->note || !lvn_path_is_file(p->note)) return;
-    if (lvn_file_read(p->note, MOST_NOTE, &text, &bytes) != LVN_OK)
+    if (lvn_file_read(p->note, MAX_NOTE, &text, &bytes) != LVN_OK)
         lvn_error_clear();
     else if (strncmp(text, p->head, strlen(p->head)) == 0) {
         const char *id = text + strlen(p->head);
@@ -185,8 +185,8 @@ static enum lvn_status begin_or_go_on(struct put *p, struct lvn_http *h)
 static enum lvn_status in_parts(struct put *p, struct lvn_http *h)
 {
     struct lvn_upload *u = &p->upload;
-    int64_t part = USUAL_PART > p->steps->least_part ? USUAL_PART : p->steps->least_part;
-    while (u->bytes / part >= p->steps->most_parts) part *= 2;
+    int64_t part = USUAL_PART > p->steps->min_part ? USUAL_PART : p->steps->min_part;
+    while (u->bytes / part >= p->steps->max_parts) part *= 2;
     u->part_bytes = part;
     u->n_parts = (int)((u->bytes + part - 1) / part);
     u->tags = lvn_arena_alloc(&p->place.arena, (size_t)u->n_parts * sizeof *u->tags);

@@ -12,9 +12,9 @@
 
 #include "stores/store_kind.h"
 
-enum { USUAL_TRIES = 8, TRIES_WITHOUT_HOST = 3, MOST_MENDS = 2, MOST_WAIT = 60 };
+enum { USUAL_TRIES = 8, TRIES_WITHOUT_HOST = 3, MAX_MENDS = 2, MAX_WAIT = 60 };
 
-static int most_tries(void)
+static int max_tries(void)
 {
     const char *text = getenv("LEVIN_STORE_TRIES");
     long n = text ? strtol(text, NULL, 10) : 0;
@@ -23,7 +23,7 @@ static int most_tries(void)
 
 bool lvn_store_request_pause(const struct lvn_http *h, int tries, const struct lvn_http_answer *a)
 {
-    if (tries >= most_tries()) return false;
+    if (tries >= max_tries()) return false;
     if (a->end == LVN_HTTP_NO_HOST && tries >= TRIES_WITHOUT_HOST) return false;
     double seconds = 0.2 * (double)(1 << (tries < 7 ? tries - 1 : 6));
     char after[16];
@@ -33,7 +33,7 @@ bool lvn_store_request_pause(const struct lvn_http *h, int tries, const struct l
     seconds = (seconds < 10 ? seconds : 10) * (0.5 + chance / 2048.);
     if (lvn_http_header(a, "Retry-After", after, sizeof after)) {
         double wanted = strtod(after, NULL);
-        if (wanted > seconds) seconds = wanted < MOST_WAIT ? wanted : MOST_WAIT;
+        if (wanted > seconds) seconds = wanted < MAX_WAIT ? wanted : MAX_WAIT;
     }
     for (; seconds > 0; seconds -= 0.05) {
         if (lvn_http_stopped(h)) return false;
@@ -123,7 +123,7 @@ enum lvn_status lvn_store_request(struct lvn_location *p, struct lvn_http *h, co
         if (a->end == LVN_HTTP_STOPPED) return stopped(p);
         if (a->end == LVN_HTTP_REFUSED || (a->end == LVN_HTTP_CUT && a->taken > 0)) return LVN_OK;
         if (a->end == LVN_HTTP_WHOLE && is_good(p, ask, a)) return LVN_OK;
-        if (a->end == LVN_HTTP_WHOLE && mends < MOST_MENDS && p->store->mend && p->store->mend(p, a)) {
+        if (a->end == LVN_HTTP_WHOLE && mends < MAX_MENDS && p->store->mend && p->store->mend(p, a)) {
             mends++;
             tries--;
             continue;
@@ -299,7 +299,7 @@ enum lvn_status lvn_store_request_list(struct lvn_location *p, struct lvn_http *
     struct lvn_text query = {0}, token = {0};
     struct lvn_http_answer answer = {0};
     enum lvn_status status = prefix ? LVN_OK : LVN_MEMORY;
-    int room = 0;
+    int capacity = 0;
     do {
         lvn_text_clear(&query);
         if (token.n) lvn_text_printf(&query, "%s=", pages->token);
@@ -310,7 +310,7 @@ enum lvn_status lvn_store_request_list(struct lvn_location *p, struct lvn_http *
         struct lvn_store_request ask = {.method = "GET", .key = pages->key, .query = query.p, .doing = "list"};
         if (status == LVN_OK) status = lvn_store_request(p, h, &ask, &answer);
         lvn_text_clear(&token);
-        if (status == LVN_OK) status = pages->add(p, &answer, prefix, a, &room, out, &token);
+        if (status == LVN_OK) status = pages->add(p, &answer, prefix, a, &capacity, out, &token);
     } while (status == LVN_OK && token.n);
     lvn_http_answer_release(&answer);
     lvn_text_release(&token);

@@ -11,7 +11,7 @@
 #include "formats/checksum.h"
 #include "stores/cache.h"
 
-enum { MOST_SENT = 64 << 20, MOST_DEPTH = 16 };
+enum { MAX_SENT = 64 << 20, MAX_DEPTH = 16 };
 
 enum lvn_status lvn_upload_staging_open(struct lvn_arena *a, const char *path, const char **folder)
 {
@@ -53,7 +53,7 @@ struct items {
     const char *sent;                      /* the note of earlier sendings; NULL: there is none */
     const struct lvn_store_entries *there; /* files in the store, in the order of their names */
     struct item *item;
-    int n, room;
+    int n, capacity;
 };
 
 static bool is_of_checkpoint(const char *name)
@@ -120,13 +120,13 @@ static enum lvn_status add(struct items *all, const char *name, const char *path
     bool gone = false;
     if (is_of_checkpoint(name) && !i.link && !i.known) LVN_TRY(hold(all, &i, path, &gone));
     if (gone) return LVN_OK;
-    if (all->n == all->room) {
-        int more = all->room ? 2 * all->room : 64;
+    if (all->n == all->capacity) {
+        int more = all->capacity ? 2 * all->capacity : 64;
         struct item *grown = lvn_arena_alloc(all->a, (size_t)more * sizeof *grown);
         if (!grown) return LVN_MEMORY;
         if (all->n) memcpy(grown, all->item, (size_t)all->n * sizeof *grown);
         all->item = grown;
-        all->room = more;
+        all->capacity = more;
     }
     all->item[all->n++] = i;
     return LVN_OK;
@@ -145,7 +145,7 @@ static enum lvn_status walk(struct items *all, const char *below, int depth)
         const char *name = lvn_path_join(all->a, below, names[i]), *file = lvn_path_join(all->a, path, names[i]);
         if (!name || !file) return LVN_MEMORY;
         if (lstat(file, &s) != 0) continue; /* gone since */
-        if (S_ISDIR(s.st_mode) && depth < MOST_DEPTH)
+        if (S_ISDIR(s.st_mode) && depth < MAX_DEPTH)
             LVN_TRY(walk(all, name, depth + 1));
         else if (S_ISREG(s.st_mode) || S_ISLNK(s.st_mode))
             LVN_TRY(add(all, name, file, &s));
@@ -260,7 +260,7 @@ static enum lvn_status send(struct lvn_arena *a, const char *folder, const char 
     LVN_TRY(look_there(a, path, &there));
     LVN_TRY(lvn_tree_remove(all.hold));
     LVN_TRY(lvn_dir_make(all.hold));
-    enum lvn_status status = lvn_path_is_file(note) ? lvn_file_read(note, MOST_SENT, &text, &bytes) : LVN_OK;
+    enum lvn_status status = lvn_path_is_file(note) ? lvn_file_read(note, MAX_SENT, &text, &bytes) : LVN_OK;
     all.sent = text;
     if (status == LVN_OK) status = walk(&all, "", 0);
     if (all.n) qsort(all.item, (size_t)all.n, sizeof *all.item, by_order);

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/threads.h"
 
-enum { USUAL_THREADS = 8, MOST_THREADS = 64 };
+enum { USUAL_THREADS = 8, MAX_THREADS = 64 };
 static const double LOOK_SECONDS = 0.1;
 
 int lvn_worker_pool_size(int64_t pieces)
@@ -15,7 +15,7 @@ int lvn_worker_pool_size(int64_t pieces)
     const char *text = getenv("LEVIN_STORE_THREADS");
     long n = text ? strtol(text, NULL, 10) : 0;
     if (n < 1) n = USUAL_THREADS;
-    if (n > MOST_THREADS) n = MOST_THREADS;
+    if (n > MAX_THREADS) n = MAX_THREADS;
     return n < pieces ? (int)n : pieces > 0 ? (int)pieces : 1;
 }
 
@@ -75,7 +75,7 @@ static void record(struct lvn_worker_pool *c)
 
 enum lvn_status lvn_worker_pool_run(struct lvn_worker_pool *c, int n)
 {
-    pthread_t thread[MOST_THREADS];
+    pthread_t thread[MAX_THREADS];
     int started = 0;
     c->status = LVN_OK;
     c->stop = 0;

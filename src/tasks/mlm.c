@@ -10,5 +10,5 @@ const struct lvn_task lvn_task_mlm = {
     .counted = "tokens",
     .masks = true,
     .shown = "logits",
-    .shown_most = 8,
+    .shown_max = 8,
 };

@@ -20,7 +20,7 @@ struct lvn_task {
     const char *counted; /* what the loss counts, where people count those and not samples: "tokens"; or NULL */
     const char *peft;  /* what PEFT calls it; NULL: it has no word for it, or one that wants the head beside adapters */
     const char *shown; /* what its prediction is called: "logits" */
-    int64_t shown_most; /* so many numbers of a prediction are shown, of its last row; 0: all of it */
+    int64_t shown_max; /* so many numbers of a prediction are shown, of its last row; 0: all of it */
 };
 
 /* By name; NULL with an error recorded when there is none. */

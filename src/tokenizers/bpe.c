@@ -8,12 +8,12 @@
 
 enum lvn_status lvn_bpe_init(struct lvn_bpe *b, int64_t merges)
 {
-    uint64_t room = 1024;
-    while (2 * room < 3 * (uint64_t)merges) room *= 2; /* of 580,000 merges, 16 MiB to fill */
-    *b = (struct lvn_bpe){.mask = room - 1};
-    b->slot = lvn_malloc((size_t)room * sizeof *b->slot);
+    uint64_t capacity = 1024;
+    while (2 * capacity < 3 * (uint64_t)merges) capacity *= 2; /* of 580,000 merges, 16 MiB to fill */
+    *b = (struct lvn_bpe){.mask = capacity - 1};
+    b->slot = lvn_malloc((size_t)capacity * sizeof *b->slot);
     if (!b->slot) return LVN_MEMORY;
-    memset(b->slot, 0xff, (size_t)room * sizeof *b->slot); /* LVN_BPE_EMPTY everywhere */
+    memset(b->slot, 0xff, (size_t)capacity * sizeof *b->slot); /* LVN_BPE_EMPTY everywhere */
     return LVN_OK;
 }
 
@@ -83,16 +83,16 @@ static enum lvn_status reserve(struct lvn_bpe_scratch *s, int64_t n)
     LVN_CHECK(n <= LVN_BPE_LONGEST, FORMAT,
               "a word of %lld bytes without a place to split it: at most %d bytes can be one word", (long long)n,
               (int)LVN_BPE_LONGEST);
-    if (n <= s->room) return LVN_OK;
-    int64_t room = n < 4096 ? 4096 : n + n / 2;
-    struct lvn_bpe_node *node = lvn_realloc(s->node, (size_t)room * sizeof *node);
+    if (n <= s->capacity) return LVN_OK;
+    int64_t capacity = n < 4096 ? 4096 : n + n / 2;
+    struct lvn_bpe_node *node = lvn_realloc(s->node, (size_t)capacity * sizeof *node);
     if (!node) return LVN_MEMORY;
     s->node = node;
     /* A merge takes one entry out and puts at most two in, and there are n - 1 merges behind n - 1 first entries. */
-    uint64_t *heap = lvn_realloc(s->heap, (size_t)room * 2 * sizeof *heap);
+    uint64_t *heap = lvn_realloc(s->heap, (size_t)capacity * 2 * sizeof *heap);
     if (!heap) return LVN_MEMORY;
     s->heap = heap;
-    s->room = room;
+    s->capacity = capacity;
     return LVN_OK;
 }
 

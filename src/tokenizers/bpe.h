@@ -57,7 +57,7 @@ static inline const struct lvn_bpe_slot *lvn_bpe_find(const struct lvn_bpe *b, i
 struct lvn_bpe_scratch {
     struct lvn_bpe_node *node;
     uint64_t *heap;
-    int64_t room;
+    int64_t capacity;
 };
 void lvn_bpe_scratch_release(struct lvn_bpe_scratch *s);
 

@@ -80,12 +80,12 @@ enum lvn_status lvn_vocabulary_add(struct lvn_vocabulary *v, const char *text, i
     int64_t at = slot_of(v, text, bytes);
     *id = v->slot[at];
     if (*id >= 0) return LVN_OK;
-    if (v->n == v->room) {
-        int64_t room = v->room ? 2 * v->room : 1024;
-        struct lvn_vocabulary_token *more = lvn_realloc(v->token, (size_t)room * sizeof *more);
+    if (v->n == v->capacity) {
+        int64_t capacity = v->capacity ? 2 * v->capacity : 1024;
+        struct lvn_vocabulary_token *more = lvn_realloc(v->token, (size_t)capacity * sizeof *more);
         if (!more) return LVN_MEMORY;
         v->token = more;
-        v->room = room;
+        v->capacity = capacity;
     }
     char *copy = lvn_arena_alloc(&v->arena, (size_t)bytes + 1);
     if (!copy) return LVN_MEMORY;
@@ -102,7 +102,7 @@ static enum lvn_status count_characters(const struct lvn_word_counts *w, int64_t
 {
     for (int i = 0; i < 2; i++)
         if (!(count[i] = lvn_calloc(0x110000, sizeof **count))) return LVN_MEMORY;
-    for (int64_t k = 0; k < w->room; k++) {
+    for (int64_t k = 0; k < w->capacity; k++) {
         const struct lvn_word *s = &w->slot[k];
         int used;
         for (int64_t i = 0; s->text && i < s->bytes; i += used) {

@@ -33,10 +33,10 @@ struct lvn_vocabulary {
     struct lvn_word_counts *words; /* [threads] */
     struct lvn_arena arena;
     struct lvn_vocabulary_token *token;
-    int64_t n, room;
+    int64_t n, capacity;
     int n_special; /* the first tokens */
     struct lvn_vocabulary_merge *merge;
-    int64_t n_merges, merge_room;
+    int64_t n_merges, merge_capacity;
     int32_t *slot; /* tokens by text: open addressing, -1 free */
     int64_t n_slots;
 };

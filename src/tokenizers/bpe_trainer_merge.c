@@ -14,7 +14,7 @@ struct pair {
     uint64_t key; /* left << 32 | right; LVN_BPE_EMPTY: free */
     int64_t count;
     int32_t *word; /* those that have it since the last merge */
-    int32_t n, room;
+    int32_t n, capacity;
 };
 
 struct entry {
@@ -32,16 +32,16 @@ struct merger {
     int64_t *count;  /* [n_words] */
     int64_t n_words;
     struct pair *pair; /* open addressing */
-    int64_t n_pairs, pair_room;
+    int64_t n_pairs, pair_capacity;
     uint64_t *touched; /* pairs that got words since the last merge */
-    int64_t n_touched, touched_room;
+    int64_t n_touched, touched_capacity;
     struct entry *heap;
-    int64_t n_heap, heap_room;
+    int64_t n_heap, heap_capacity;
 };
 
 static void release(struct merger *m)
 {
-    for (int64_t i = 0; i < m->pair_room; i++) free(m->pair[i].word);
+    for (int64_t i = 0; i < m->pair_capacity; i++) free(m->pair[i].word);
     for (int64_t i = 0; i < m->n_heap; i++) free(m->heap[i].word);
     free(m->symbol);
     free(m->start);
@@ -88,12 +88,12 @@ static enum lvn_status take_words(struct merger *m)
     struct lvn_word_counts *w = &m->v->words[0];
     int64_t n = 0, bytes = 0;
     LVN_CHECK(w->n < INT32_MAX, FORMAT, "the text has more than %d different words", INT32_MAX);
-    for (int64_t i = 0; i < w->room; i++)
+    for (int64_t i = 0; i < w->capacity; i++)
         if (w->slot[i].text) {
             w->slot[n] = w->slot[i];
             bytes += w->slot[n++].bytes;
         }
-    w->room = 0; /* no table any more */
+    w->capacity = 0; /* no table any more */
     qsort(w->slot, (size_t)n, sizeof *w->slot, by_text);
     m->symbol = lvn_malloc((size_t)(bytes + 1) * sizeof *m->symbol);
     m->start = lvn_malloc((size_t)n * sizeof *m->start);
@@ -115,26 +115,26 @@ static enum lvn_status take_words(struct merger *m)
 
 static enum lvn_status more_pairs(struct merger *m)
 {
-    int64_t room = m->pair_room ? 2 * m->pair_room : 1 << 14;
-    struct pair *more = lvn_malloc((size_t)room * sizeof *more);
+    int64_t capacity = m->pair_capacity ? 2 * m->pair_capacity : 1 << 14;
+    struct pair *more = lvn_malloc((size_t)capacity * sizeof *more);
     if (!more) return LVN_MEMORY;
-    for (int64_t i = 0; i < room; i++) more[i] = (struct pair){.key = LVN_BPE_EMPTY};
-    for (int64_t i = 0; i < m->pair_room; i++) {
+    for (int64_t i = 0; i < capacity; i++) more[i] = (struct pair){.key = LVN_BPE_EMPTY};
+    for (int64_t i = 0; i < m->pair_capacity; i++) {
         if (m->pair[i].key == LVN_BPE_EMPTY) continue;
-        int64_t at = (int64_t)(lvn_bpe_hash(m->pair[i].key) & (uint64_t)(room - 1));
-        while (more[at].key != LVN_BPE_EMPTY) at = (at + 1) & (room - 1);
+        int64_t at = (int64_t)(lvn_bpe_hash(m->pair[i].key) & (uint64_t)(capacity - 1));
+        while (more[at].key != LVN_BPE_EMPTY) at = (at + 1) & (capacity - 1);
         more[at] = m->pair[i];
     }
     free(m->pair);
     m->pair = more;
-    m->pair_room = room;
+    m->pair_capacity = capacity;
     return LVN_OK;
 }
 
 static struct pair *find_pair(const struct merger *m, uint64_t key)
 {
-    int64_t i = (int64_t)(lvn_bpe_hash(key) & (uint64_t)(m->pair_room - 1));
-    while (m->pair[i].key != key && m->pair[i].key != LVN_BPE_EMPTY) i = (i + 1) & (m->pair_room - 1);
+    int64_t i = (int64_t)(lvn_bpe_hash(key) & (uint64_t)(m->pair_capacity - 1));
+    while (m->pair[i].key != key && m->pair[i].key != LVN_BPE_EMPTY) i = (i + 1) & (m->pair_capacity - 1);
     return &m->pair[i];
 }
 
@@ -142,20 +142,21 @@ static enum lvn_status add_word(struct merger *m, struct pair *p, int32_t word)
 {
     if (p->n && p->word[p->n - 1] == word) return LVN_OK;
     if (!p->n) {
-        if (m->n_touched == m->touched_room) {
-            int64_t room = m->touched_room ? 2 * m->touched_room : 1 << 12;
-            uint64_t *more = lvn_realloc(m->touched, (size_t)room * sizeof *more);
+        if (m->n_touched == m->touched_capacity) {
+            int64_t capacity = m->touched_capacity ? 2 * m->touched_capacity : 1 << 12;
+            uint64_t *more = lvn_realloc(m->touched, (size_t)capacity * sizeof *more);
             if (!more) return LVN_MEMORY;
             m->touched = more;
-            m->touched_room = room;
+            m->touched_capacity = capacity;
         }
         m->touched[m->n_touched++] = p->key;
     }
-    if (p->n == p->room) {
-        int32_t room = p->room ? 2 * p->room : 2, *more = lvn_realloc(p->word, (size_t)room * sizeof *more);
+    if (p->n == p->capacity) {
+        int32_t capacity = p->capacity ? 2 * p->capacity : 2,
+                *more = lvn_realloc(p->word, (size_t)capacity * sizeof *more);
         if (!more) return LVN_MEMORY;
         p->word = more;
-        p->room = room;
+        p->capacity = capacity;
     }
     p->word[p->n++] = word;
     return LVN_OK;
@@ -165,7 +166,7 @@ static enum lvn_status add_word(struct merger *m, struct pair *p, int32_t word)
 static enum lvn_status change(struct merger *m, int32_t left, int32_t right, int64_t more, int32_t word)
 {
     uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-    if (2 * m->n_pairs >= m->pair_room) LVN_TRY(more_pairs(m));
+    if (2 * m->n_pairs >= m->pair_capacity) LVN_TRY(more_pairs(m));
     struct pair *p = find_pair(m, key);
     m->n_pairs += p->key != key;
     p->key = key;
@@ -202,12 +203,12 @@ static void sink(struct merger *m, int64_t at)
 
 static enum lvn_status push(struct merger *m, struct entry x)
 {
-    if (m->n_heap == m->heap_room) {
-        int64_t room = m->heap_room ? 2 * m->heap_room : 1 << 14;
-        struct entry *more = lvn_realloc(m->heap, (size_t)room * sizeof *more);
+    if (m->n_heap == m->heap_capacity) {
+        int64_t capacity = m->heap_capacity ? 2 * m->heap_capacity : 1 << 14;
+        struct entry *more = lvn_realloc(m->heap, (size_t)capacity * sizeof *more);
         if (!more) return LVN_MEMORY;
         m->heap = more;
-        m->heap_room = room;
+        m->heap_capacity = capacity;
     }
     int64_t at = m->n_heap++;
     for (; at && before(&x, &m->heap[(at - 1) / 2]); at = (at - 1) / 2) m->heap[at] = m->heap[(at - 1) / 2];
@@ -225,7 +226,7 @@ static enum lvn_status push_touched(struct merger *m)
         else
             free(p->word);
         p->word = NULL;
-        p->n = p->room = 0;
+        p->n = p->capacity = 0;
     }
     m->n_touched = 0;
     return LVN_OK;
@@ -269,12 +270,12 @@ static enum lvn_status new_token(struct lvn_vocabulary *v, int32_t left, int32_t
     enum lvn_status status = lvn_vocabulary_add(v, text, a->bytes + b->bytes - skip, id);
     free(text);
     LVN_TRY(status);
-    if (v->n_merges == v->merge_room) {
-        int64_t room = v->merge_room ? 2 * v->merge_room : 1024;
-        struct lvn_vocabulary_merge *more = lvn_realloc(v->merge, (size_t)room * sizeof *more);
+    if (v->n_merges == v->merge_capacity) {
+        int64_t capacity = v->merge_capacity ? 2 * v->merge_capacity : 1024;
+        struct lvn_vocabulary_merge *more = lvn_realloc(v->merge, (size_t)capacity * sizeof *more);
         if (!more) return LVN_MEMORY;
         v->merge = more;
-        v->merge_room = room;
+        v->merge_capacity = capacity;
     }
     v->merge[v->n_merges++] = (struct lvn_vocabulary_merge){.left = left, .right = right};
     return LVN_OK;

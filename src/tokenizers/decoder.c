@@ -8,7 +8,7 @@
 
 #include "tokenizers/load.h"
 
-enum { SLACK = 16, MOST = 16 };
+enum { SLACK = 16, MAX = 16 };
 
 struct decoder {
     enum { REPLACE, BYTES, STRIP, WORDPIECE } kind;
@@ -18,14 +18,14 @@ struct decoder {
 };
 
 struct decoders {
-    struct decoder step[MOST];
+    struct decoder step[MAX];
     int n;
     bool fused; /* what follows sees one text, no tokens */
 };
 
 static enum lvn_status add(struct decoders *d, const char *name, struct decoder step)
 {
-    LVN_CHECK(d->n < MOST, UNSUPPORTED, "'%s' has more than %d decoders", name, MOST);
+    LVN_CHECK(d->n < MAX, UNSUPPORTED, "'%s' has more than %d decoders", name, MAX);
     d->step[d->n++] = step;
     return LVN_OK;
 }
@@ -266,16 +266,16 @@ const void *lvn_token_bytes_first(const struct lvn_tokenizer *t, int64_t id, int
 {
     const unsigned char *p = lvn_token_bytes(t, id, bytes), *written;
     if (!p) return NULL;
-    int64_t n = text_of(t, id, &written), most = t->first_stripped;
+    int64_t n = text_of(t, id, &written), max = t->first_stripped;
     if (t->first_as_written) {
         *bytes = n;
         return written;
     }
     if (t->mark) { /* spaces that were marks, no others */
         const int64_t mark = (int64_t)strlen(t->mark);
-        for (most = 0; mark && n >= mark && !memcmp(written, t->mark, (size_t)mark); written += mark, n -= mark) most++;
+        for (max = 0; mark && n >= mark && !memcmp(written, t->mark, (size_t)mark); written += mark, n -= mark) max++;
     }
-    for (int64_t i = 0; i < most && *bytes && *p == ' '; i++) p++, --*bytes;
+    for (int64_t i = 0; i < max && *bytes && *p == ' '; i++) p++, --*bytes;
     return p;
 }
 
@@ -286,7 +286,7 @@ enum lvn_status lvn_decode(const struct lvn_tokenizer *t, const int32_t *ids, in
         int64_t bytes;
         const void *p = i ? lvn_token_bytes(t, ids[i], &bytes) : lvn_token_bytes_first(t, ids[i], &bytes);
         LVN_CHECK(p, ARG, "%d is no token id of '%s': it has %lld", ids[i], t->path, (long long)t->n);
-        if (bytes <= STEP && out->room - out->n > STEP) { /* most tokens: a copy of fixed length */
+        if (bytes <= STEP && out->capacity - out->n > STEP) { /* most tokens: a copy of fixed length */
             memcpy(out->p + out->n, p, STEP);
             out->n += bytes;
         } else {

@@ -14,12 +14,12 @@ void lvn_ids_release(struct lvn_ids *ids)
 
 enum lvn_status lvn_ids_reserve(struct lvn_ids *ids, int64_t more)
 {
-    if (ids->room - ids->n >= more) return LVN_OK;
-    int64_t room = ids->room * 2 > ids->n + more ? ids->room * 2 : ids->n + more + 1024;
-    int32_t *p = lvn_realloc(ids->p, (size_t)room * sizeof *p);
+    if (ids->capacity - ids->n >= more) return LVN_OK;
+    int64_t capacity = ids->capacity * 2 > ids->n + more ? ids->capacity * 2 : ids->n + more + 1024;
+    int32_t *p = lvn_realloc(ids->p, (size_t)capacity * sizeof *p);
     if (!p) return LVN_MEMORY;
     ids->p = p;
-    ids->room = room;
+    ids->capacity = capacity;
     return LVN_OK;
 }
 
@@ -45,7 +45,7 @@ void lvn_encoder_free(struct lvn_encoder *e)
     lvn_bpe_scratch_release(&e->scratch);
     lvn_unigram_scratch_release(&e->ways);
     lvn_normal_scratch_release(&e->normal);
-    for (int i = 0; i < LVN_PRE_MOST; i++) lvn_pre_scratch_release(&e->pre[i]);
+    for (int i = 0; i < LVN_PRE_MAX; i++) lvn_pre_scratch_release(&e->pre[i]);
     free(e->entry);
     free(e);
 }

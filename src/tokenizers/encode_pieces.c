@@ -75,12 +75,12 @@ static int64_t bytes_with_holes(const struct lvn_tokenizer *t, const uint8_t *p,
 }
 
 /* Of a piece of n bytes: the letter of a byte has up to two, each of which fallback may write. */
-static inline int64_t most_ids(const struct lvn_tokenizer *t, int64_t n)
+static inline int64_t max_ids(const struct lvn_tokenizer *t, int64_t n)
 {
     return t->holes ? 2 * n : n;
 }
 
-/* The ids of a piece at ids->p + ids->n, where there is room for most_ids() of n bytes; *made: how many. */
+/* The ids of a piece at ids->p + ids->n, where there is room for max_ids() of n bytes; *made: how many. */
 static enum lvn_status model(struct lvn_encoder *e, const uint8_t *p, int64_t n, struct lvn_ids *ids, int64_t *made)
 {
     const struct lvn_tokenizer *t = e->t;
@@ -159,8 +159,8 @@ static inline enum lvn_status any_piece(struct lvn_encoder *e, const uint8_t *p,
                                         struct lvn_ids *ids)
 {
     int64_t made;
-    int64_t most = most_ids(e->t, n) + FEW_IDS;
-    if (ids->room - ids->n < most) LVN_TRY(lvn_ids_reserve(ids, most + behind / 3));
+    int64_t max = max_ids(e->t, n) + FEW_IDS;
+    if (ids->capacity - ids->n < max) LVN_TRY(lvn_ids_reserve(ids, max + behind / 3));
     if (n <= LVN_KEY_BYTES) return short_piece(e, p, n, behind >= LVN_KEY_BYTES, ids);
     LVN_TRY(model(e, p, n, ids, &made));
     ids->n += made;

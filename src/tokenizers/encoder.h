@@ -23,7 +23,7 @@ struct lvn_encoder {
     struct lvn_bpe_scratch scratch;
     struct lvn_unigram_scratch ways;
     struct lvn_normal_scratch normal;
-    struct lvn_pre_scratch pre[LVN_PRE_MOST];
+    struct lvn_pre_scratch pre[LVN_PRE_MAX];
     enum lvn_encoding how; /* of the text at hand */
 };
 

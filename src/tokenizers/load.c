@@ -70,11 +70,11 @@ static enum lvn_status join_added(const struct lvn_tokenizer *t, const char *fil
     return LVN_OK;
 }
 
-static int64_t most_added(const struct lvn_tokenizer *t, int64_t most)
+static int64_t max_added(const struct lvn_tokenizer *t, int64_t max)
 {
     for (int i = 0; i < t->n_added; i++)
-        if (t->added[i].id > most) most = t->added[i].id;
-    return most;
+        if (t->added[i].id > max) max = t->added[i].id;
+    return max;
 }
 
 /* A byte without a token is no mistake: text loses it, or the unknown token stands for it. */
@@ -140,7 +140,7 @@ static enum lvn_status write_tokens(struct lvn_tokenizer *t, const char *name, c
 
 enum lvn_status lvn_load_list(struct lvn_tokenizer *t, const char *name, const struct lvn_written *list, int64_t n)
 {
-    t->n = most_added(t, n - 1) + 1;
+    t->n = max_added(t, n - 1) + 1;
     LVN_CHECK(t->n > 0 && t->n <= LVN_TOKENS_MAX, FORMAT, "'%s' has %lld tokens; wanted are 1 to %d", name,
               (long long)t->n, LVN_TOKENS_MAX);
     struct lvn_written *all = lvn_calloc((size_t)t->n, sizeof *all);
@@ -195,12 +195,12 @@ int32_t lvn_token_index_find(const struct lvn_tokenizer *t, const uint8_t *p, in
 
 enum lvn_status lvn_load_index(struct lvn_tokenizer *t)
 {
-    uint64_t room = 1024;
-    while (room < 2 * (uint64_t)t->n) room *= 2;
-    t->index =
-        (struct lvn_token_index){.mask = room - 1, .slot = lvn_arena_alloc(&t->arena, sizeof *t->index.slot * room)};
+    uint64_t capacity = 1024;
+    while (capacity < 2 * (uint64_t)t->n) capacity *= 2;
+    t->index = (struct lvn_token_index){.mask = capacity - 1,
+                                        .slot = lvn_arena_alloc(&t->arena, sizeof *t->index.slot * capacity)};
     if (!t->index.slot) return LVN_MEMORY;
-    for (uint64_t i = 0; i < room; i++) t->index.slot[i] = -1;
+    for (uint64_t i = 0; i < capacity; i++) t->index.slot[i] = -1;
     for (int64_t id = 0; id < t->n; id++) {
         int64_t bytes = t->start[id + 1] - t->start[id];
         if (!t->own[id] || !bytes) continue;

@@ -40,8 +40,8 @@ static enum lvn_status added_tokens(struct lvn_tokenizer *t, const char *name, c
     const json_t *list;
     json_t *object;
     LVN_TRY(lvn_json_list(name, root, "added_tokens", false, &list));
-    size_t room = json_array_size(list) + 1;
-    t->added = lvn_arena_alloc(&t->arena, sizeof *t->added * room);
+    size_t capacity = json_array_size(list) + 1;
+    t->added = lvn_arena_alloc(&t->arena, sizeof *t->added * capacity);
     if (!t->added) return LVN_MEMORY;
     json_array_foreach(list, i, object)
     {
@@ -170,7 +170,7 @@ static enum lvn_status read_bpe(struct lvn_tokenizer *t, const char *name, struc
     if (t->model == LVN_MODEL_BYTES) return t->whole_first || t->holes ? lvn_load_index(t) : LVN_OK;
     LVN_TRY(lvn_load_index(t));
     bool cuts = pre->n && pre->step[pre->n - 1].kind != LVN_PRE_NOTHING;
-    if (!cuts && pre->n < LVN_PRE_MOST && cuts_before_marks(t)) pre->step[pre->n++] = lvn_pre_tiles(LVN_SPLIT_MARKED);
+    if (!cuts && pre->n < LVN_PRE_MAX && cuts_before_marks(t)) pre->step[pre->n++] = lvn_pre_tiles(LVN_SPLIT_MARKED);
     return LVN_OK;
 }
 

@@ -159,7 +159,7 @@ static void put_case(const struct lvn_normal_step *s, struct row *r, uint32_t co
 static void put_bert(const struct lvn_normal_step *s, struct row *r, uint32_t c)
 {
     enum lvn_word_class class = lvn_word_class(c);
-    uint32_t parts[LVN_NFD_MOST];
+    uint32_t parts[LVN_NFD_MAX];
     if (s->clean && (class == LVN_WORD_NOTHING || c == 0xfffd)) return;
     if (s->clean && class == LVN_WORD_SPACE) c = ' ';
     bool alone = s->chinese && is_chinese(c);
@@ -336,7 +336,7 @@ static enum lvn_status read_step(struct lvn_normal_steps *out, struct lvn_arena 
     const char *type = lvn_json_type(object);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(kinds[i].name, type) != 0) continue;
-        LVN_CHECK(out->n < LVN_NORMAL_MOST, UNSUPPORTED, "'%s' has more than %d normalizers", name, LVN_NORMAL_MOST);
+        LVN_CHECK(out->n < LVN_NORMAL_MAX, UNSUPPORTED, "'%s' has more than %d normalizers", name, LVN_NORMAL_MAX);
         struct lvn_normal_step *s = &out->step[out->n++];
         *s = (struct lvn_normal_step){0};
         if (kinds[i].read) LVN_TRY(kinds[i].read(s, a, name, object));

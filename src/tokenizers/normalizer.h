@@ -25,9 +25,9 @@ struct lvn_normal_step {
     const char *texts;
 };
 
-enum { LVN_NORMAL_MOST = 16 };
+enum { LVN_NORMAL_MAX = 16 };
 struct lvn_normal_steps {
-    struct lvn_normal_step step[LVN_NORMAL_MOST];
+    struct lvn_normal_step step[LVN_NORMAL_MAX];
     int n;
 };
 

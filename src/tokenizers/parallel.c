@@ -37,7 +37,7 @@ enum lvn_status lvn_encoders_open(struct lvn_encoders *e, const struct lvn_token
 void lvn_encoders_close(struct lvn_encoders *e)
 {
     for (int i = 0; e->encoder && i < e->n_threads; i++) lvn_encoder_free(e->encoder[i]);
-    for (int64_t i = 0; i < e->room; i++) lvn_ids_release(&e->slice[i]);
+    for (int64_t i = 0; i < e->capacity; i++) lvn_ids_release(&e->slice[i]);
     free(e->encoder);
     free(e->slice);
     *e = (struct lvn_encoders){0};
@@ -61,19 +61,19 @@ static void work(void *argument, int thread, int n_threads)
 
 static enum lvn_status make_cuts(struct lvn_encoders *e, const uint8_t *p, int64_t n, int64_t **cuts)
 {
-    int64_t most = n / LVN_SLICE_BYTES + 2, k = 0;
-    int64_t *cut = *cuts = lvn_malloc(sizeof *cut * (size_t)(most + 1));
+    int64_t max = n / LVN_SLICE_BYTES + 2, k = 0;
+    int64_t *cut = *cuts = lvn_malloc(sizeof *cut * (size_t)(max + 1));
     if (!cut) return LVN_MEMORY;
     bool whole = !lvn_tokenizer_cuts(e->t);
     for (cut[0] = 0; cut[k] < n; k++)
         cut[k + 1] = whole || n - cut[k] <= LVN_SLICE_BYTES ? n : lvn_split_safe(p, n, cut[k] + LVN_SLICE_BYTES);
     e->n_slices = k;
-    if (k <= e->room) return LVN_OK;
+    if (k <= e->capacity) return LVN_OK;
     struct lvn_ids *slice = lvn_realloc(e->slice, sizeof *slice * (size_t)k);
     if (!slice) return LVN_MEMORY;
-    memset(slice + e->room, 0, sizeof *slice * (size_t)(k - e->room));
+    memset(slice + e->capacity, 0, sizeof *slice * (size_t)(k - e->capacity));
     e->slice = slice;
-    e->room = k;
+    e->capacity = k;
     return LVN_OK;
 }
 

@@ -14,7 +14,7 @@ struct lvn_encoders {
     int n_threads;
     struct lvn_encoder **encoder; /* [n_threads] */
     struct lvn_ids *slice;        /* [room] */
-    int64_t n_slices, room;       /* n_slices: of the last text */
+    int64_t n_slices, capacity;   /* n_slices: of the last text */
 };
 
 enum lvn_status lvn_encoders_open(struct lvn_encoders *e, const struct lvn_tokenizer *t, int n_threads) LVN_CHECKED;

@@ -156,7 +156,7 @@ static enum lvn_status read_step(struct lvn_pre_steps *out, struct lvn_arena *a,
         if (strcmp(kinds[i].name, type) != 0) continue;
         LVN_CHECK(!out->n || !out->step[out->n - 1].bytes, UNSUPPORTED,
                   "'%s': the pre-tokenizer '%.40s' behind ByteLevel is not there", name, type);
-        LVN_CHECK(out->n < LVN_PRE_MOST, UNSUPPORTED, "'%s' has more than %d pre-tokenizers", name, LVN_PRE_MOST);
+        LVN_CHECK(out->n < LVN_PRE_MAX, UNSUPPORTED, "'%s' has more than %d pre-tokenizers", name, LVN_PRE_MAX);
         out->step[out->n] = (struct lvn_pre_step){0};
         return kinds[i].read(&out->step[out->n++], a, name, object);
     }

@@ -42,9 +42,9 @@ struct lvn_pre_step {
     bool bytes;  /* ByteLevel: the model's letters are bytes */
 };
 
-enum { LVN_PRE_MOST = 8 };
+enum { LVN_PRE_MAX = 8 };
 struct lvn_pre_steps {
-    struct lvn_pre_step step[LVN_PRE_MOST];
+    struct lvn_pre_step step[LVN_PRE_MAX];
     int n;
 };
 

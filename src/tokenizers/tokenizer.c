@@ -14,7 +14,7 @@
 #include "tokenizers/unigram.h"
 #include "tokenizers/wordpiece.h"
 
-enum { MOST_BYTES = 256 << 20 };
+enum { MAX_BYTES = 256 << 20 };
 
 /* Two files that belong together. */
 static const struct {
@@ -26,7 +26,7 @@ enum { N_PAIRS = sizeof pairs / sizeof pairs[0] };
 static enum lvn_status read_text(struct lvn_tokenizer *t, const char *path, const char **text, int64_t *bytes)
 {
     char *read;
-    LVN_TRY(lvn_file_read(path, MOST_BYTES, &read, bytes));
+    LVN_TRY(lvn_file_read(path, MAX_BYTES, &read, bytes));
     *text = t->text[t->n_texts++] = read;
     return LVN_OK;
 }

@@ -124,7 +124,7 @@ bool lvn_tokenizer_cuts(const struct lvn_tokenizer *t);
 
 struct lvn_ids {
     int32_t *p;
-    int64_t n, room;
+    int64_t n, capacity;
 };
 void lvn_ids_release(struct lvn_ids *ids);
 enum lvn_status lvn_ids_reserve(struct lvn_ids *ids, int64_t more) LVN_CHECKED;

@@ -13,7 +13,7 @@ enum lvn_status lvn_unigram_new(struct lvn_tokenizer *t, double *score)
     struct lvn_unigram *u = lvn_arena_alloc(&t->arena, sizeof *u);
     int64_t bytes = t->start[t->n];
     int32_t n_nodes = 1;
-    double least = DBL_MAX;
+    double min = DBL_MAX;
     if (!u) return LVN_MEMORY;
     *u = (struct lvn_unigram){.score = score,
                               .token = lvn_arena_alloc(&t->arena, sizeof *u->token * (size_t)(bytes + 1)),
@@ -32,11 +32,11 @@ enum lvn_status lvn_unigram_new(struct lvn_tokenizer *t, double *score)
             node = s ? s->id : n_nodes - 1;
         }
         u->token[node] = (int32_t)id;
-        if (score[id] < least) least = score[id];
+        if (score[id] < min) min = score[id];
     }
     for (int i = 0; i < t->n_added; i++)
         if (t->added[i].special) u->special[t->added[i].id] = true;
-    u->unknown = least - UNKNOWN_PENALTY;
+    u->unknown = min - UNKNOWN_PENALTY;
     return LVN_OK;
 }
 
@@ -93,12 +93,12 @@ static int64_t unknown(const struct lvn_tokenizer *t, const uint8_t *p, int64_t 
 enum lvn_status lvn_unigram_piece(const struct lvn_tokenizer *t, struct lvn_unigram_scratch *s, const uint8_t *p,
                                   int64_t n, bool specials, int32_t *out, int64_t *made)
 {
-    if (n + 1 > s->room) {
-        int64_t room = n + n / 2 + 1024;
-        struct lvn_unigram_place *more = lvn_realloc(s->place, (size_t)room * sizeof *more);
+    if (n + 1 > s->capacity) {
+        int64_t capacity = n + n / 2 + 1024;
+        struct lvn_unigram_place *more = lvn_realloc(s->place, (size_t)capacity * sizeof *more);
         if (!more) return LVN_MEMORY;
         s->place = more;
-        s->room = room;
+        s->capacity = capacity;
     }
     struct lvn_unigram_place *place = s->place;
     for (int64_t i = 0; i <= n; i++) place[i].from = -1;

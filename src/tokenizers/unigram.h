@@ -21,7 +21,7 @@ enum lvn_status lvn_unigram_new(struct lvn_tokenizer *t, double *score) LVN_CHEC
 /* Memory of one thread. All zero is empty. */
 struct lvn_unigram_scratch {
     struct lvn_unigram_place *place;
-    int64_t room;
+    int64_t capacity;
 };
 void lvn_unigram_scratch_release(struct lvn_unigram_scratch *s);
 /* The tokens of a piece at out[0..n), where there is room for n; *made: how many. */

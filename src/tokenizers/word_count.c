@@ -8,11 +8,11 @@
 #include "base/threads.h"
 #include "tokenizers/bpe.h"
 
-enum { BLOCK_BYTES = 1 << 20, FIRST_ROOM = 1 << 12, SLICE_BYTES = 1 << 18, ERROR_TEXT = 512 };
+enum { BLOCK_BYTES = 1 << 20, FIRST_CAPACITY = 1 << 12, SLICE_BYTES = 1 << 18, ERROR_TEXT = 512 };
 
 void lvn_word_counts_release(struct lvn_word_counts *w)
 {
-    if (w->room) lvn_arena_release(&w->arena);
+    if (w->capacity) lvn_arena_release(&w->arena);
     free(w->slot);
     *w = (struct lvn_word_counts){0};
 }
@@ -33,29 +33,29 @@ static uint32_t hash_of(const char *text, int64_t bytes)
 
 static enum lvn_status grow(struct lvn_word_counts *w)
 {
-    int64_t room = w->room ? 2 * w->room : FIRST_ROOM;
-    struct lvn_word *slot = lvn_calloc((size_t)room, sizeof *slot);
+    int64_t capacity = w->capacity ? 2 * w->capacity : FIRST_CAPACITY;
+    struct lvn_word *slot = lvn_calloc((size_t)capacity, sizeof *slot);
     if (!slot) return LVN_MEMORY;
-    if (!w->room) lvn_arena_init(&w->arena);
-    for (int64_t i = 0; i < w->room; i++) {
+    if (!w->capacity) lvn_arena_init(&w->arena);
+    for (int64_t i = 0; i < w->capacity; i++) {
         if (!w->slot[i].text) continue;
-        int64_t at = w->slot[i].hash & (uint64_t)(room - 1);
-        while (slot[at].text) at = (at + 1) & (room - 1);
+        int64_t at = w->slot[i].hash & (uint64_t)(capacity - 1);
+        while (slot[at].text) at = (at + 1) & (capacity - 1);
         slot[at] = w->slot[i];
     }
     free(w->slot);
     w->slot = slot;
-    w->room = room;
+    w->capacity = capacity;
     return LVN_OK;
 }
 
 static const char *keep(struct lvn_word_counts *w, const char *text, int64_t bytes)
 {
     if (bytes > w->left) {
-        int64_t room = bytes > BLOCK_BYTES / 4 ? bytes : BLOCK_BYTES;
-        w->block = lvn_arena_alloc(&w->arena, (size_t)room);
+        int64_t capacity = bytes > BLOCK_BYTES / 4 ? bytes : BLOCK_BYTES;
+        w->block = lvn_arena_alloc(&w->arena, (size_t)capacity);
         if (!w->block) return NULL;
-        w->left = room;
+        w->left = capacity;
     }
     char *copy = memcpy(w->block, text, (size_t)bytes);
     w->block += bytes;
@@ -66,10 +66,10 @@ static const char *keep(struct lvn_word_counts *w, const char *text, int64_t byt
 /* Add to a word's count. */
 static enum lvn_status add(struct lvn_word_counts *w, const char *text, int64_t bytes, int64_t count)
 {
-    if (2 * w->n >= w->room) LVN_TRY(grow(w));
+    if (2 * w->n >= w->capacity) LVN_TRY(grow(w));
     LVN_CHECK(bytes <= UINT32_MAX, FORMAT, "a word of %lld bytes is too long to learn from", (long long)bytes);
     uint32_t hash = hash_of(text, bytes);
-    for (int64_t i = hash & (uint64_t)(w->room - 1);; i = (i + 1) & (w->room - 1)) {
+    for (int64_t i = hash & (uint64_t)(w->capacity - 1);; i = (i + 1) & (w->capacity - 1)) {
         struct lvn_word *s = &w->slot[i];
         if (s->text && (s->hash != hash || s->bytes != bytes || memcmp(s->text, text, (size_t)bytes) != 0)) continue;
         if (!s->text) {
@@ -86,7 +86,7 @@ static enum lvn_status add(struct lvn_word_counts *w, const char *text, int64_t 
 enum lvn_status lvn_word_counts_join(struct lvn_word_counts *words, int n_threads)
 {
     for (int t = 1; t < n_threads; t++) {
-        for (int64_t i = 0; i < words[t].room; i++) {
+        for (int64_t i = 0; i < words[t].capacity; i++) {
             const struct lvn_word *s = &words[t].slot[i];
             if (s->text) LVN_TRY(add(&words[0], s->text, s->bytes, s->count));
         }

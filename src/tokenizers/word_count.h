@@ -17,7 +17,7 @@ struct lvn_word {
 struct lvn_word_counts {
     struct lvn_arena arena; /* of the texts */
     struct lvn_word *slot;  /* open addressing; text NULL: free */
-    int64_t n, room;
+    int64_t n, capacity;
     char *block; /* what is left of the piece of the arena at hand */
     int64_t left;
 };

@@ -49,16 +49,16 @@ enum lvn_status lvn_wordpiece_new(struct lvn_tokenizer *t, const char *name, con
                                   const char *unknown)
 {
     struct lvn_wordpiece *w = lvn_arena_alloc(&t->arena, sizeof *w);
-    uint64_t room = 1024;
-    while (room < 4 * (uint64_t)t->n) room *= 2;
+    uint64_t capacity = 1024;
+    while (capacity < 4 * (uint64_t)t->n) capacity *= 2;
     if (!w) return LVN_MEMORY;
     *w = (struct lvn_wordpiece){.inner = lvn_arena_strdup(&t->arena, inner),
                                 .n_inner = (int64_t)strlen(inner),
                                 .longest = longest,
-                                .index = {.mask = room - 1}};
-    w->index.slot = lvn_arena_alloc(&t->arena, sizeof *w->index.slot * room);
+                                .index = {.mask = capacity - 1}};
+    w->index.slot = lvn_arena_alloc(&t->arena, sizeof *w->index.slot * capacity);
     if (!w->inner || !w->index.slot) return LVN_MEMORY;
-    for (uint64_t i = 0; i < room; i++) w->index.slot[i] = -1;
+    for (uint64_t i = 0; i < capacity; i++) w->index.slot[i] = -1;
     t->wordpiece = w;
     t->model = LVN_MODEL_WORDPIECE;
     for (int64_t id = 0; id < t->n; id++) {
@@ -77,8 +77,8 @@ enum lvn_status lvn_wordpiece_new(struct lvn_tokenizer *t, const char *name, con
 static int64_t longest_far(const struct lvn_tokenizer *t, const uint8_t *p, int64_t n, bool inner, uint64_t hash,
                            int32_t *id)
 {
-    int64_t found = 0, most = n < t->wordpiece->longest_token ? n : t->wordpiece->longest_token;
-    for (int64_t i = WORD_BYTES; i < most;) {
+    int64_t found = 0, max = n < t->wordpiece->longest_token ? n : t->wordpiece->longest_token;
+    for (int64_t i = WORD_BYTES; i < max;) {
         hash = step(hash, p[i++]);
         if (i < n && (p[i] & 0xc0) == 0x80) continue;
         int32_t token = find(t, p, i, inner, hash);

@@ -56,15 +56,14 @@ int lvn_settings_recipe(struct lvn_settings *s, const char *path)
 }
 
 /* The sizes of such a model, which are its configuration. */
-#define SIZE(field)                                                                                                    \
-    LVN_KEY_INT_OF(struct lvn_sizes, field), .recipe = #field, .json = #field, .least = 1, .most = 1 << 30
+#define SIZE(field) LVN_KEY_INT_OF(struct lvn_sizes, field), .recipe = #field, .json = #field, .min = 1, .max = 1 << 30
 static const struct lvn_key keys[] = {
     {SIZE(n_layer), .means = LVN_ROLE_LAYERS},
     {SIZE(n_head), .means = LVN_ROLE_HEADS},
     {SIZE(n_embd)},
     {SIZE(block_size), .means = LVN_ROLE_POSITIONS},
     {SIZE(vocab_size), .means = LVN_ROLE_VOCABULARY, .by_data = true},
-    {LVN_KEY_REAL_OF(struct lvn_sizes, dropout), .recipe = "dropout", .json = "dropout", .most = 0.999},
+    {LVN_KEY_REAL_OF(struct lvn_sizes, dropout), .recipe = "dropout", .json = "dropout", .max = 0.999},
     {.kind = LVN_KEY_END},
 };
 

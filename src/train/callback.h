@@ -45,8 +45,8 @@ struct lvn_callback_context {
     int64_t resumed_at;                /* steps that the run had when it went on; -1: it is new */
     struct lvn_checkpoint_score score; /* of a checkpoint that is made at step scored_at; of others but the name */
     int64_t scored_at;
-    unsigned wishes; /* enum lvn_control, or-ed */
-    char why[200];   /* with STOP: what END says */
+    unsigned requests; /* enum lvn_control, or-ed */
+    char why[200];     /* with STOP: what END says */
     const struct lvn_listener *listeners;
     int n_listeners;
 };

@@ -196,7 +196,7 @@ const char *lvn_callback_path(const struct lvn_callback_context *m, const char *
 void lvn_callback_request_stop(struct lvn_callback_context *m, const char *format, ...)
 {
     va_list args;
-    m->wishes |= LVN_CONTROL_STOP;
+    m->requests |= LVN_CONTROL_STOP;
     va_start(args, format);
     vsnprintf(m->why, sizeof m->why, format, args);
     va_end(args);

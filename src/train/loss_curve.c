@@ -31,13 +31,13 @@ struct plot {
 void lvn_points_add(struct lvn_points *s, double x, double y)
 {
     if (!isfinite(y) || s->failed) return;
-    if (s->n == s->room) {
-        int64_t room = s->room ? 2 * s->room : 1024;
-        struct lvn_point *more = lvn_realloc(s->p, (size_t)room * sizeof *more);
+    if (s->n == s->capacity) {
+        int64_t capacity = s->capacity ? 2 * s->capacity : 1024;
+        struct lvn_point *more = lvn_realloc(s->p, (size_t)capacity * sizeof *more);
         s->failed = !more;
         if (!more) return;
         s->p = more;
-        s->room = room;
+        s->capacity = capacity;
     }
     s->p[s->n++] = (struct lvn_point){x, y};
 }
@@ -99,9 +99,9 @@ enum lvn_status lvn_curve_read(const char *csv, const char *train_name, const ch
 
 /* --- axes --- */
 
-static double nice_step(double span, int most)
+static double nice_step(double span, int max)
 {
-    double rough = span / most, power = pow(10, floor(log10(rough)));
+    double rough = span / max, power = pow(10, floor(log10(rough)));
     double x = rough / power;
     return (x <= 1 ? 1 : x <= 2 ? 2 : x <= 5 ? 5 : 10) * power;
 }

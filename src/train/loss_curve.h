@@ -13,7 +13,7 @@ struct lvn_points {
     struct lvn_point {
         double x, y;
     } * p;
-    int64_t n, room;
+    int64_t n, capacity;
     bool failed; /* memory ran out */
 };
 

@@ -21,7 +21,7 @@
 static const char *const own_parts[] = {"checkpoints", "status.json", "logs", "settings.yaml"};
 static const char *const logs_hold = "rank-*.log"; /* levin launch writes them */
 enum { OWN = sizeof own_parts / sizeof own_parts[0], CHECKPOINTS = 0, LOGS = 2, SETTINGS = 3 };
-enum { TO_FETCH = SETTINGS, MOST_SETTINGS = 1 << 20 }; /* from TO_FETCH on, files that a run goes on with */
+enum { TO_FETCH = SETTINGS, MAX_SETTINGS = 1 << 20 }; /* from TO_FETCH on, files that a run goes on with */
 
 /* The names of all that a run leaves in its folder. */
 static enum lvn_status name_parts(struct lvn_run_dir *d)
@@ -77,7 +77,7 @@ static enum lvn_status is_settings(const char *path, bool *yes)
     int64_t bytes;
     struct lvn_settings s;
     *yes = false;
-    enum lvn_status status = lvn_store_read(path, MOST_SETTINGS, &text, &bytes);
+    enum lvn_status status = lvn_store_read(path, MAX_SETTINGS, &text, &bytes);
     if (status == LVN_FORMAT) { /* too large to be settings */
         lvn_error_clear();
         return LVN_OK;
@@ -279,7 +279,7 @@ static enum lvn_status names_launch(struct lvn_arena *a, const char *folder, con
     if (!path || !comment) return LVN_MEMORY;
     LVN_TRY(lvn_store_stat(path, &kind, &bytes));
     if (kind != LVN_STORE_FILE) return LVN_OK;
-    LVN_TRY(lvn_store_read(path, MOST_SETTINGS, &text, &bytes));
+    LVN_TRY(lvn_store_read(path, MAX_SETTINGS, &text, &bytes));
     *named = strstr(text, comment) != NULL;
     free(text);
     return LVN_OK;

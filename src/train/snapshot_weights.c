@@ -27,14 +27,14 @@ static bool is_adapted(const struct lvn_params *params, const struct lvn_param *
 struct adapters {
     const struct lvn_model_state *network;
     const struct lvn_param **p; /* of each item */
-    void *room;
+    void *capacity;
 };
 
 static enum lvn_status fetch_adapter(void *context, int i, const void **data)
 {
     const struct adapters *x = context;
-    *data = x->room;
-    return lvn_model_state_read(x->network, x->p[i], x->room);
+    *data = x->capacity;
+    return lvn_model_state_read(x->network, x->p[i], x->capacity);
 }
 
 static enum lvn_status add_adapters(struct lvn_checkpoint_writer *w, struct lvn_arena *a,
@@ -45,7 +45,7 @@ static enum lvn_status add_adapters(struct lvn_checkpoint_writer *w, struct lvn_
     struct adapters x = {n, lvn_arena_alloc(a, sizeof *x.p * (size_t)(n->params->n + 1)), NULL};
     struct lvn_safetensors_item *items = lvn_arena_alloc(a, sizeof *items * (size_t)(n->params->n + 1));
     struct lvn_safetensors_source source = {.item = items, .fetch = fetch_adapter, .context = &x};
-    int64_t most = 1;
+    int64_t max = 1;
     if (!items || !x.p) return LVN_MEMORY;
     for (int i = 0; i < n->params->n; i++) {
         const struct lvn_param *p = n->params->list[i];
@@ -55,10 +55,10 @@ static enum lvn_status add_adapters(struct lvn_checkpoint_writer *w, struct lvn_
         item->data = host ? host + p->offset * each : NULL;
         item->desc.dtype = n->weights;
         x.p[source.n++] = p;
-        if (p->count > most) most = p->count;
+        if (p->count > max) max = p->count;
     }
-    if (!host && source.n) x.room = lvn_arena_alloc(a, (size_t)(most * each));
-    if (!host && source.n && !x.room) return LVN_MEMORY;
+    if (!host && source.n) x.capacity = lvn_arena_alloc(a, (size_t)(max * each));
+    if (!host && source.n && !x.capacity) return LVN_MEMORY;
     if (source.n) lvn_checkpoint_add_tensors(w, adapters_file, &source);
     return LVN_OK;
 }
@@ -193,17 +193,17 @@ static enum lvn_status is_of_base(const struct lvn_model_state *n, const struct 
                                   const struct lvn_pretrained *base, bool *same)
 {
     const size_t bytes = (size_t)(p->count * lvn_dtype_bytes(n->weights)), floats = sizeof(float) * (size_t)p->count;
-    float *values = lvn_malloc(floats), *room = lvn_malloc(floats);
+    float *values = lvn_malloc(floats), *capacity = lvn_malloc(floats);
     void *loaded = lvn_malloc(bytes);
-    enum lvn_status status = values && room && loaded ? LVN_OK : LVN_MEMORY;
+    enum lvn_status status = values && capacity && loaded ? LVN_OK : LVN_MEMORY;
     if (status == LVN_OK) status = lvn_model_state_read(n, p, loaded);
-    if (status == LVN_OK) status = lvn_pretrained_values(base, p, values, room);
+    if (status == LVN_OK) status = lvn_pretrained_values(base, p, values, capacity);
     if (status == LVN_OK) {
-        lvn_tensor_from_f32(n->weights, values, room, p->count);
-        *same = memcmp(room, loaded, bytes) == 0;
+        lvn_tensor_from_f32(n->weights, values, capacity, p->count);
+        *same = memcmp(capacity, loaded, bytes) == 0;
     }
     free(values);
-    free(room);
+    free(capacity);
     free(loaded);
     return status;
 }

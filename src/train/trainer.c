@@ -20,32 +20,32 @@
 /* --- what ranks exchange --- */
 
 /* What this rank is asked to do, or has callbacks that wish it, for ranks to add up; and what came of that. */
-static void count_wishes(const struct trainer *t, double *count)
+static void count_requests(const struct trainer *t, double *count)
 {
     int stop = t->o->stop ? *t->o->stop : LVN_STOP_NOT;
     double limit = t->s->trainer.max_time;
     count[LVN_STATISTIC_STOP] = stop != LVN_STOP_NOT;
     count[LVN_STATISTIC_AGAIN] = stop == LVN_STOP_AGAIN;
     count[LVN_STATISTIC_OVER] = limit > 0.0 && lvn_seconds() - t->m.started >= limit;
-    for (int i = 0; i < 3; i++) count[LVN_STATISTIC_CONTROL_STOP + i] = (t->m.wishes >> i) & 1;
+    for (int i = 0; i < 3; i++) count[LVN_STATISTIC_CONTROL_STOP + i] = (t->m.requests >> i) & 1;
 }
 
-static void read_wishes(struct trainer *t, const double *count)
+static void read_requests(struct trainer *t, const double *count)
 {
     t->stop |= count[LVN_STATISTIC_STOP] > 0;
     t->again |= count[LVN_STATISTIC_AGAIN] > 0;
     t->over |= count[LVN_STATISTIC_OVER] > 0;
     for (int i = 0; i < 3; i++) t->orders |= (unsigned)(count[LVN_STATISTIC_CONTROL_STOP + i] > 0) << i;
-    t->m.wishes = 0;
+    t->m.requests = 0;
 }
 
 /* At once, after events that come seldom. */
-static enum lvn_status agree_on_wishes(struct trainer *t)
+static enum lvn_status agree_on_requests(struct trainer *t)
 {
     double count[LVN_STATISTIC_COUNTS] = {0};
-    count_wishes(t, count);
+    count_requests(t, count);
     LVN_TRY(lvn_ranks_sum(t->ranks, count, LVN_STATISTIC_COUNTS));
-    read_wishes(t, count);
+    read_requests(t, count);
     return LVN_OK;
 }
 
@@ -87,13 +87,13 @@ static enum lvn_status exchange(struct trainer *t, double seconds, const struct 
     *lvn_step_statistics_of_rank(y, rank, LVN_STATISTIC_MEMORY) = (double)t->memory;
     *lvn_step_statistics_of_rank(y, rank, LVN_STATISTIC_PEAK) = (double)t->peak;
     double *count = lvn_step_statistics_count(y, 0);
-    count_wishes(t, count);
+    count_requests(t, count);
     count[LVN_STATISTIC_SAVED] = rank ? 0.0 : (double)lvn_saver_look(&t->saver);
     count[LVN_STATISTIC_FAILED] = next->status != LVN_OK;
     count[LVN_STATISTIC_LABELS] = (double)next->labels;
     LVN_TRY(lvn_step_statistics_exchange(y));
     if (count[LVN_STATISTIC_FAILED] > 0) return lvn_ranks_agree(t->ranks, next->status);
-    read_wishes(t, count);
+    read_requests(t, count);
     t->labels = (int64_t)count[LVN_STATISTIC_LABELS];
     t->m.event.memory_bytes = (int64_t)(lvn_step_statistics_sum(y, LVN_STATISTIC_MEMORY) / t->ranks->size);
     t->m.event.peak_bytes = (int64_t)(lvn_step_statistics_sum(y, LVN_STATISTIC_PEAK) / t->ranks->size);
@@ -162,7 +162,7 @@ static enum lvn_status explain_nonfinite(struct trainer *t, double loss)
 static bool skipped(const struct trainer *t)
 {
     const struct lvn_result *r = &t->training.step->result;
-    return r->clip_scale == 0 && r->scaling.scale >= LVN_SCALING_LEAST;
+    return r->clip_scale == 0 && r->scaling.scale >= LVN_SCALING_MIN;
 }
 
 static void tell_skipped(struct trainer *t)
@@ -232,7 +232,7 @@ static enum lvn_status end_epoch(struct trainer *t)
     t->m.event.peak_bytes = (int64_t)(mean[1] / t->ranks->size);
     LVN_TRY(lvn_callbacks_call(&t->callbacks, &t->m, LVN_EVENT_EPOCH, NULL));
     t->epoch_started = lvn_seconds();
-    return agree_on_wishes(t);
+    return agree_on_requests(t);
 }
 
 enum lvn_status lvn_trainer_validate(struct trainer *t)
@@ -247,7 +247,7 @@ enum lvn_status lvn_trainer_validate(struct trainer *t)
     e->best = false;
     t->validated_step = t->step;
     LVN_TRY(lvn_callbacks_call(&t->callbacks, &t->m, LVN_EVENT_VALIDATION, NULL));
-    return agree_on_wishes(t);
+    return agree_on_requests(t);
 }
 
 enum lvn_status lvn_trainer_end(struct trainer *t, const char *why)
@@ -355,7 +355,7 @@ enum lvn_status lvn_trainer_open(struct trainer *t, struct lvn_settings *s, cons
     *t = (struct trainer){.s = s, .o = o, .ranks = o->ranks, .validated_step = -1};
     lvn_saver_init(&t->saver);
     LVN_TRY(lvn_trainer_set_up(t));
-    t->done = t->goes_on && (t->step >= t->last_step || t->m.wishes & LVN_CONTROL_STOP);
+    t->done = t->goes_on && (t->step >= t->last_step || t->m.requests & LVN_CONTROL_STOP);
     return t->done ? LVN_OK : start(t);
 }
 

@@ -105,7 +105,7 @@ static enum lvn_status compare_hosts(struct trainer *t)
     const char *dir = t->s->run_dir;
     char theirs[40], ours[40];
     int64_t mine;
-    int most = 0;
+    int max = 0;
     if (t->o->mode != LVN_RUN_RESUME || r->hosts == 1 || lvn_store_is_url(dir)) return LVN_OK;
     LVN_TRY_TOGETHER(t->ranks, look_on_host(t, &mine));
     double *step = lvn_calloc((size_t)r->size, sizeof *step);
@@ -113,20 +113,20 @@ static enum lvn_status compare_hosts(struct trainer *t)
     step[r->rank] = (double)mine + 1;
     enum lvn_status status = lvn_ranks_sum(t->ranks, step, r->size);
     for (int i = 1; i < r->size; i++)
-        if (step[i] > step[most]) most = i;
-    snprintf(theirs, sizeof theirs, "step %.0f", step[most] - 1);
+        if (step[i] > step[max]) max = i;
+    snprintf(theirs, sizeof theirs, "step %.0f", step[max] - 1);
     if (step[0] > 0)
         snprintf(ours, sizeof ours, "step %.0f", step[0] - 1);
     else
         snprintf(ours, sizeof ours, "none");
     free(step);
     LVN_TRY(status);
-    if (most)
+    if (max)
         status = lvn_fail(LVN_ARG,
                           "the last checkpoint of '%s' is %s on %s, where rank %d runs, and %s on %s, where rank 0 "
                           "would go on from it: start with rank 0 on %s, or copy the folder; with run_dir in a "
                           "folder that all hosts share or in a store (run_dir=s3://...) a run goes on from any host",
-                          dir, theirs, r->host[most], most, ours, r->host[0], r->host[most]);
+                          dir, theirs, r->host[max], max, ours, r->host[0], r->host[max]);
     return lvn_ranks_agree(t->ranks, status);
 }
 

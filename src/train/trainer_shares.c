@@ -73,12 +73,12 @@ enum lvn_status lvn_trainer_shares_begin(struct trainer *t)
 static enum lvn_status check_memory(const struct trainer *t)
 {
     const struct lvn_train_programs *g = &t->training;
-    char wanted[LVN_NUMBER_TEXT], room[LVN_NUMBER_TEXT];
+    char wanted[LVN_NUMBER_TEXT], capacity[LVN_NUMBER_TEXT];
     LVN_CHECK(!g->too_much, ARG,
               "a share of %lld of the %lld %s of a step (trainer.shares %.60s) needs %s and %s are free: make it "
               "smaller, or set trainer.share to equal",
               (long long)t->share[t->ranks->rank], (long long)lvn_load_weights_units(t->s), lvn_load_weights_unit(t->s),
-              t->at.shares, lvn_bytes_text(g->wanted, wanted), lvn_bytes_text(g->room, room));
+              t->at.shares, lvn_bytes_text(g->wanted, wanted), lvn_bytes_text(g->capacity, capacity));
     return LVN_OK;
 }
 

@@ -102,9 +102,9 @@ enum lvn_status lvn_validation_run(struct lvn_validation *v, struct lvn_train_pr
 
 enum lvn_status lvn_validation_try(struct lvn_validation *v, struct lvn_train_programs *g, int64_t batches)
 {
-    int64_t all = v->batches, most = batches_of(v);
+    int64_t all = v->batches, max = batches_of(v);
     double loss;
-    v->batches = batches < 0 || batches > most ? most : batches;
+    v->batches = batches < 0 || batches > max ? max : batches;
     enum lvn_status status = lvn_validation_run(v, g, &loss);
     v->batches = all;
     return status;

@@ -39,7 +39,7 @@ struct operation {
 };
 
 struct preference {
-    uint64_t most;
+    uint64_t max;
     uint32_t reductions, at[4]; /* of A, B, C, D */
 };
 
@@ -192,7 +192,7 @@ EXPORT int cublasLtMatmulPreferenceCreate(struct preference **p)
 EXPORT int cublasLtMatmulPreferenceSetAttribute(struct preference *p, int what, const void *value, size_t bytes)
 {
     CALL("cublasLtMatmulPreferenceSetAttribute", INVALID);
-    if (what == 1) return set(&p->most, sizeof p->most, value, bytes);
+    if (what == 1) return set(&p->max, sizeof p->max, value, bytes);
     if (what == 3) return set(&p->reductions, sizeof p->reductions, value, bytes);
     return what >= 5 && what <= 8 ? set(&p->at[what - 5], sizeof p->at[0], value, bytes) : INVALID;
 }
@@ -253,7 +253,7 @@ EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, struct operation *o, str
     CALL("cublasLtMatmulAlgoGetHeuristic", INVALID);
     if (!handle || wanted < 1 || c != d || !fits(o, a, b, d) || p->reductions & 5) return INVALID;
     if (!supported(o, a, b, d)) return NOT_SUPPORTED;
-    *to = (struct answer){.scratch = p->most < SCRATCH ? (size_t)p->most : SCRATCH};
+    *to = (struct answer){.scratch = p->max < SCRATCH ? (size_t)p->max : SCRATCH};
     to->algorithm = (struct algorithm){.magic = MAGIC, .what = number_of(o, a, b, d), .scratch = to->scratch};
     for (int k = 0; k < 4; k++) to->algorithm.at[k] = p->at[k];
     *n = 1;

@@ -22,7 +22,7 @@ __attribute__((destructor)) static void report(void)
     FILE *f = double_report();
     if (!f) return;
     for (struct block *b = blocks; b; b = b->next) broken += !intact(b);
-    fprintf(f, "kernels %ld\nbroken %ld\nmost %zu\n", kernels, broken, most_in_use);
+    fprintf(f, "kernels %ld\nbroken %ld\nmost %zu\n", kernels, broken, max_in_use);
     fprintf(f, "left memory %ld\nleft pinned %ld\nleft streams %ld\nleft events %ld\n", left.memory, left.pinned,
             left.streams, left.events);
     fprintf(f, "left modules %ld\nleft graphs %ld\nleft runs %ld\nleft contexts %d\n", left.modules, left.graphs,
@@ -182,7 +182,7 @@ EXPORT int cuMemAllocAsync(uint64_t *p, size_t bytes, struct stream *s)
     if (fits) {
         *p = (uint64_t)(uintptr_t)block_new(bytes, false)->p;
         in_use += bytes;
-        if (in_use > most_in_use) most_in_use = in_use;
+        if (in_use > max_in_use) max_in_use = in_use;
         left.memory++;
     }
     pthread_mutex_unlock(&lock);
@@ -324,7 +324,7 @@ EXPORT bool doubleHeld(struct stream *s, atomic_int *graphs)
     if (!g) return true;
     for (int k = 0; k < g->n_held; k++)
         if (g->held[k] == graphs) return true;
-    if (g->n_held == MOST_HELD) return false;
+    if (g->n_held == MAX_HELD) return false;
     g->held[g->n_held++] = graphs;
     atomic_fetch_add(graphs, 1);
     return true;
@@ -465,7 +465,7 @@ EXPORT int cuModuleGetFunction(struct function **out, struct module *m, const ch
     ocl.GetKernelInfo(f->kernel, CL_KERNEL_NUM_ARGS, sizeof n, &n, NULL);
     f->n = (int)n;
     for (unsigned k = 0; k < n; k++)
-        if (n > MOST_ARGS || !look_at_argument(f, k)) return INVALID;
+        if (n > MAX_ARGS || !look_at_argument(f, k)) return INVALID;
     *out = f;
     return 0;
 }

@@ -17,8 +17,8 @@ struct counted {
     const char *name;
     long calls;
 };
-enum { MOST_NAMES = 80 };
-static struct counted counted[MOST_NAMES];
+enum { MAX_NAMES = 80 };
+static struct counted counted[MAX_NAMES];
 static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
 
 /* Notes a call; the code that it must answer, 0: it may go on. */
@@ -27,7 +27,7 @@ static inline int double_call(const char *name, int code)
     const char *fail = getenv("LEVIN_DOUBLE_FAIL");
     int k = 0;
     pthread_mutex_lock(&counting);
-    while (k < MOST_NAMES - 1 && counted[k].name && strcmp(counted[k].name, name)) k++;
+    while (k < MAX_NAMES - 1 && counted[k].name && strcmp(counted[k].name, name)) k++;
     counted[k].name = name;
     const long calls = ++counted[k].calls;
     pthread_mutex_unlock(&counting);
@@ -47,7 +47,7 @@ static inline long double_number(const char *variable, long otherwise)
 /* How often it was called. */
 static inline long double_calls(const char *name)
 {
-    for (int k = 0; k < MOST_NAMES && counted[k].name; k++)
+    for (int k = 0; k < MAX_NAMES && counted[k].name; k++)
         if (!strcmp(counted[k].name, name)) return counted[k].calls;
     return 0;
 }
@@ -63,7 +63,7 @@ static inline FILE *double_report(void)
 {
     const char *path = getenv("LEVIN_DOUBLE_REPORT");
     FILE *f = path && *path ? fopen(path, "ae") : NULL;
-    for (int k = 0; f && k < MOST_NAMES && counted[k].name; k++)
+    for (int k = 0; f && k < MAX_NAMES && counted[k].name; k++)
         fprintf(f, "calls %s %ld\n", counted[k].name, counted[k].calls);
     return f;
 }

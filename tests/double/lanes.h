@@ -24,7 +24,7 @@ enum {
     NOT_READY = 600,
     UNKNOWN = 999
 };
-enum { MOST_ARGS = 64, BEFORE = 256, WATCH = 64, MOST_LANES = 16, MOST_HELD = 256 };
+enum { MAX_ARGS = 64, BEFORE = 256, WATCH = 64, MAX_LANES = 16, MAX_HELD = 256 };
 
 struct module {
     cl program;
@@ -45,7 +45,7 @@ struct function {
     struct {
         size_t bytes;
         bool pointer, local;
-    } arg[MOST_ARGS];
+    } arg[MAX_ARGS];
     struct function *next;
 };
 
@@ -71,7 +71,7 @@ struct op {
 
 struct lane {
     struct op *ops;
-    int n, next, room;
+    int n, next, capacity;
     struct stream *stream; /* of a graph's lane: whose work was captured */
     bool busy;             /* its work is running: others that wait for it in a circle are a mistake */
 };
@@ -89,9 +89,9 @@ struct event {
 };
 
 struct graph {
-    struct lane lanes[MOST_LANES];
-    int n_lanes, owners;         /* graph, executable, launches on their way */
-    atomic_int *held[MOST_HELD]; /* what a library counts graphs with that it was captured in */
+    struct lane lanes[MAX_LANES];
+    int n_lanes, owners;        /* graph, executable, launches on their way */
+    atomic_int *held[MAX_HELD]; /* what a library counts graphs with that it was captured in */
     int n_held;
 };
 
@@ -115,7 +115,7 @@ static struct compiled *compiled;
 static struct {
     long memory, pinned, streams, events, modules, graphs, runs;
 } left;
-static size_t in_use, most_in_use;
+static size_t in_use, max_in_use;
 static long kernels, broken;
 
 /* A driver that was started before a fork is of no use behind it; and all but a few calls want a context, which is a
@@ -319,7 +319,7 @@ static struct lane *lane_of(struct stream *s)
     if (!g) return &s->lane;
     for (int l = 0; l < g->n_lanes; l++)
         if (g->lanes[l].stream == s) return &g->lanes[l];
-    if (g->n_lanes == MOST_LANES) abort();
+    if (g->n_lanes == MAX_LANES) abort();
     g->lanes[g->n_lanes] = (struct lane){.stream = s};
     return &g->lanes[g->n_lanes++];
 }
@@ -328,9 +328,9 @@ static int put(struct stream *s, struct op o)
 {
     pthread_mutex_lock(&lock);
     struct lane *lane = lane_of(s);
-    if (lane->n == lane->room) {
-        lane->room = lane->room ? 2 * lane->room : 64;
-        lane->ops = realloc(lane->ops, sizeof *lane->ops * (size_t)lane->room);
+    if (lane->n == lane->capacity) {
+        lane->capacity = lane->capacity ? 2 * lane->capacity : 64;
+        lane->ops = realloc(lane->ops, sizeof *lane->ops * (size_t)lane->capacity);
     }
     lane->ops[lane->n++] = o;
     pthread_mutex_unlock(&lock);

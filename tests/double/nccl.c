@@ -27,7 +27,7 @@
 enum { SYSTEM_ERROR = 2, INTERNAL_ERROR = 3, INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
 enum { INT32 = 2, INT64 = 4, FLOAT32 = 7, FLOAT64 = 8, BFLOAT16 = 9 };
 enum { ALL_REDUCE, REDUCE, BROADCAST };
-enum { MOST_RANKS = 8, PIECE = 1 << 16 /* bytes */ };
+enum { MAX_RANKS = 8, PIECE = 1 << 16 /* bytes */ };
 #define EXPORT __attribute__((visibility("default"), noinline))
 #define CALL(name, code)                                                                                               \
     int failed_ = double_call(name, code);                                                                             \
@@ -43,14 +43,14 @@ struct task {
     size_t count;
 };
 
-struct room {
+struct capacity {
     atomic_int joined, arrived, round;
-    struct task task[MOST_RANKS];
-    char piece[MOST_RANKS][PIECE];
+    struct task task[MAX_RANKS];
+    char piece[MAX_RANKS][PIECE];
 };
 
 struct comm {
-    struct room *room;
+    struct capacity *capacity;
     int rank, size;
     long done;
     atomic_int aborted, wrong, graphs; /* graphs: captured with it */
@@ -82,7 +82,7 @@ __attribute__((destructor)) static void report(void)
 /* False: it was given up. */
 static bool meet(struct comm *c)
 {
-    struct room *r = c->room;
+    struct capacity *r = c->capacity;
     int round = atomic_load(&r->round);
     if (atomic_fetch_add(&r->arrived, 1) + 1 == c->size) {
         atomic_store(&r->arrived, 0);
@@ -130,13 +130,13 @@ static void add(char *x, const char *y, size_t n, int type)
 static bool all_alike(const struct comm *c)
 {
     for (int i = 1; i < c->size; i++)
-        if (memcmp(&c->room->task[i], &c->room->task[0], sizeof c->room->task[0])) return false;
+        if (memcmp(&c->capacity->task[i], &c->capacity->task[0], sizeof c->capacity->task[0])) return false;
     return true;
 }
 
 static bool do_piece(struct comm *c, const struct task *t, char *x, size_t n)
 {
-    struct room *r = c->room;
+    struct capacity *r = c->capacity;
     const size_t bytes = n * bytes_of(t->type);
     if (t->kind != BROADCAST || c->rank == t->root) memcpy(r->piece[c->rank], x, bytes);
     if (!meet(c)) return false;
@@ -162,17 +162,17 @@ static void run(void *data)
 {
     struct work *w = data;
     struct comm *c = w->comm;
-    const size_t most = PIECE / bytes_of(w->task.type);
+    const size_t max = PIECE / bytes_of(w->task.type);
     die_if_asked(c);
-    c->room->task[c->rank] = w->task;
+    c->capacity->task[c->rank] = w->task;
     if (!meet(c)) return;
     if (!all_alike(c)) {
         fprintf(stderr, "double: rank %d does what the others do not\n", c->rank);
         atomic_store(&c->wrong, INVALID_USAGE);
     }
     if (!meet(c) || atomic_load(&c->wrong)) return;
-    for (size_t at = 0; at < w->task.count; at += most) {
-        size_t n = w->task.count - at < most ? w->task.count - at : most;
+    for (size_t at = 0; at < w->task.count; at += max) {
+        size_t n = w->task.count - at < max ? w->task.count - at : max;
         if (!do_piece(c, &w->task, w->x + at * bytes_of(w->task.type), n)) return;
     }
 }
@@ -213,7 +213,7 @@ EXPORT int ncclGetUniqueId(struct id *id)
     memset(id, 0, sizeof *id);
     snprintf(id->path, sizeof id->path, "/dev/shm/levin-double-nccl.%d.%d", (int)getpid(), made++);
     int file = open(id->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (file < 0 || ftruncate(file, sizeof(struct room))) return SYSTEM_ERROR;
+    if (file < 0 || ftruncate(file, sizeof(struct capacity))) return SYSTEM_ERROR;
     close(file);
     return 0;
 }
@@ -229,13 +229,13 @@ EXPORT int ncclCommInitRank(struct comm **out, int size, struct id id, int rank)
     if (!(function = dlsym(driver, "doubleHeld"))) return 1;
     memcpy(&held, &function, sizeof function);
     int file = open(id.path, O_RDWR | O_CLOEXEC);
-    if (file < 0 || size > MOST_RANKS || rank >= size) return SYSTEM_ERROR;
+    if (file < 0 || size > MAX_RANKS || rank >= size) return SYSTEM_ERROR;
     struct comm *c = *out = calloc(1, sizeof *c);
     *c = (struct comm){.rank = rank, .size = size};
-    c->room = mmap(NULL, sizeof *c->room, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    c->capacity = mmap(NULL, sizeof *c->capacity, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
-    atomic_fetch_add(&c->room->joined, 1);
-    while (atomic_load(&c->room->joined) < size) usleep(50);
+    atomic_fetch_add(&c->capacity->joined, 1);
+    while (atomic_load(&c->capacity->joined) < size) usleep(50);
     (void)unlink(id.path);
     comms++;
     return 0;
@@ -252,7 +252,7 @@ static void release(struct comm *c)
         next = w->next;
         free(w);
     }
-    munmap(c->room, sizeof *c->room);
+    munmap(c->capacity, sizeof *c->capacity);
     free(c);
     comms--;
 }

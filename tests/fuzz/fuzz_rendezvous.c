@@ -79,7 +79,7 @@ static void to_rank(const char *text, size_t size)
     h.peer = peer;
     h.wire.fd = -1;
     pthread_cond_init(&h.change, NULL);
-    char line[LVN_WIRE_LINE], room[600];
+    char line[LVN_WIRE_LINE], capacity[600];
     for (size_t at = 0; at < size;) {
         const char *end = memchr(text + at, '\n', size - at);
         size_t n = end ? (size_t)(end - text) - at : size - at;
@@ -92,7 +92,7 @@ static void to_rank(const char *text, size_t size)
         at += n + 1;
     }
     for (int i = 0; i < h.n_groups && h.group[i].key; i++) {
-        lvn_member_difference(&h, h.group[i].key, room, sizeof room);
+        lvn_member_difference(&h, h.group[i].key, capacity, sizeof capacity);
         lvn_member_fact(&h, 2, h.group[i].key);
     }
     for (int i = 0; i < h.n_groups; i++) {

@@ -44,16 +44,16 @@ static enum lvn_status end(void *context)
     return LVN_OK;
 }
 
-static void field(char *header, int at, int room, const char *text)
+static void field(char *header, int at, int capacity, const char *text)
 {
-    memcpy(header + at, text, strnlen(text, (size_t)room));
+    memcpy(header + at, text, strnlen(text, (size_t)capacity));
 }
 
 static void add_member(struct lvn_text *tar, char *line, const char *content, size_t n)
 {
     char header[BLOCK] = {0}, sum[9], *rest = line, *word;
-    static const int at[] = {156, 100, 124, 0, 157}, room[] = {1, 8, 12, 100, 100};
-    for (int i = 0; i < 5 && (word = strsep(&rest, "\t")); i++) field(header, at[i], room[i], word);
+    static const int at[] = {156, 100, 124, 0, 157}, capacity[] = {1, 8, 12, 100, 100};
+    for (int i = 0; i < 5 && (word = strsep(&rest, "\t")); i++) field(header, at[i], capacity[i], word);
     field(header, 257, 8, "ustar  ");
     memset(header + 148, ' ', 8);
     unsigned total = 0;

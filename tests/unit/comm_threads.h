@@ -13,7 +13,7 @@
 
 #include "comm/engine.h"
 
-enum { THREADS_MOST = 8 };
+enum { THREADS_MAX = 8 };
 
 struct mail {
     int kind, from, to, tag, root;
@@ -36,7 +36,7 @@ struct threads_world {
         int rank;
         int64_t collectives;
         uint64_t luck;
-    } ranks[THREADS_MOST];
+    } ranks[THREADS_MAX];
 };
 
 static inline int mail_add(struct threads_rank *r, struct mail m, void *handle)
@@ -82,7 +82,7 @@ static inline void mails_meet(struct threads_world *w)
                     a->done = b->done = true;
                 }
         if (a->kind != LVN_REQUEST_ALL_REDUCE && a->kind != LVN_REQUEST_BROADCAST) continue;
-        struct mail *all[THREADS_MOST], *root = a;
+        struct mail *all[THREADS_MAX], *root = a;
         int n = 0;
         for (struct mail *b = w->mails; b; b = b->next)
             if (b->kind == a->kind && b->number == a->number && !b->done) all[n++] = b;

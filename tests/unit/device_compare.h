@@ -30,25 +30,25 @@ static bool units; /* products are made by matrix units: what is fp32 is rounded
 
 static double tolerance(const struct op_case *c, bool backward, const struct buffer *found)
 {
-    double most = tolerance_of(backward ? tolerances[c->op].backward : tolerances[c->op].forward);
-    if (c->slack > 0) most *= c->slack;
-    if (found->desc.dtype == LVN_BF16) most += ldexp(1, -7); /* rounded, so is what is added to; updates: at random */
-    if (found->desc.dtype == LVN_F16) most += ldexp(1, -10);
-    return units ? most + (half == LVN_F16 ? ldexp(1, -9) : ldexp(1, -6)) : most;
+    double max = tolerance_of(backward ? tolerances[c->op].backward : tolerances[c->op].forward);
+    if (c->slack > 0) max *= c->slack;
+    if (found->desc.dtype == LVN_BF16) max += ldexp(1, -7); /* rounded, so is what is added to; updates: at random */
+    if (found->desc.dtype == LVN_F16) max += ldexp(1, -10);
+    return units ? max + (half == LVN_F16 ? ldexp(1, -9) : ldexp(1, -6)) : max;
 }
 
 static void compare(const struct op_case *c, bool backward, const char *what, int index, const struct buffer *found,
                     const struct buffer *wanted)
 {
-    double scale = 1, most = tolerance(c, backward, found);
+    double scale = 1, max = tolerance(c, backward, found);
     int64_t n = wanted->p ? lvn_desc_count(&wanted->desc) : 0;
     for (int64_t i = 0; i < n; i++) scale = fmax(scale, fabs(buffer_get(wanted, i)));
     for (int64_t i = 0; i < n; i++) {
         double x = buffer_get(found, i), y = buffer_get(wanted, i), apart = fabs(x - y) / scale;
         if (isnan(x) && isnan(y)) continue;
-        if (!(apart <= most))
+        if (!(apart <= max))
             fail_msg("%s: %s %d, element %lld is %.9g, wanted %.9g within %.1e", case_text(c), what, index,
-                     (long long)i, x, y, most * scale);
+                     (long long)i, x, y, max * scale);
         worst[c->op][backward] = fmax(worst[c->op][backward], apart / (c->slack > 0 ? c->slack : 1));
     }
 }

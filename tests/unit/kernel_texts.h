@@ -19,10 +19,10 @@
 #include "backend/cuda/modules.h"
 #include "unit/ops_cases.h"
 
-enum { MOST_TEXTS = 1000 };
+enum { MAX_TEXTS = 1000 };
 
 static struct lvn_arena arena;
-static struct lvn_gpu_module modules[MOST_TEXTS];
+static struct lvn_gpu_module modules[MAX_TEXTS];
 static int n_modules;
 static bool launches[LVN_OP_COUNT]; /* in some case */
 
@@ -39,7 +39,7 @@ static inline void add(const struct lvn_gpu_launch *l)
     assert_non_null(definition);
     for (int k = 0; k < n_modules; k++)
         if (!strcmp(modules[k].source, l->source) && !strcmp(modules[k].definition, definition)) return;
-    assert_true(n_modules < MOST_TEXTS);
+    assert_true(n_modules < MAX_TEXTS);
     modules[n_modules++] = (struct lvn_gpu_module){.source = l->source, .definition = definition};
 }
 
@@ -139,14 +139,14 @@ static inline void thin_out(void)
 {
     int kept = 0;
     for (int k = 0, end; k < n_modules; k = end) {
-        int least = k, most = k;
+        int min = k, max = k;
         for (end = k; end < n_modules && same_kernels(&modules[end], &modules[k]); end++) {
-            if (weight(&modules[end]) < weight(&modules[least])) least = end;
-            if (weight(&modules[end]) > weight(&modules[most])) most = end;
+            if (weight(&modules[end]) < weight(&modules[min])) min = end;
+            if (weight(&modules[end]) > weight(&modules[max])) max = end;
         }
-        const struct lvn_gpu_module a = modules[least], b = modules[most];
+        const struct lvn_gpu_module a = modules[min], b = modules[max];
         modules[kept++] = a;
-        if (most != least) modules[kept++] = b;
+        if (max != min) modules[kept++] = b;
     }
     n_modules = kept;
 }

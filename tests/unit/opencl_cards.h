@@ -33,51 +33,51 @@ static inline int platforms(uint32_t n, void **out, uint32_t *found)
     return CL_SUCCESS;
 }
 
-static inline int platform_info(void *p, uint32_t what, size_t room, void *text, size_t *n)
+static inline int platform_info(void *p, uint32_t what, size_t capacity, void *text, size_t *n)
 {
     (void)what, (void)n;
-    snprintf(text, room, "%s", p == device(100) ? "Processors" : "Cards");
+    snprintf(text, capacity, "%s", p == device(100) ? "Processors" : "Cards");
     return CL_SUCCESS;
 }
 
-static inline int devices(void *p, uint64_t type, uint32_t room, void **out, uint32_t *n)
+static inline int devices(void *p, uint64_t type, uint32_t capacity, void **out, uint32_t *n)
 {
-    (void)type, (void)room;
+    (void)type, (void)capacity;
     *n = p == device(100) ? 1 : 2;
     out[0] = p == device(100) ? device(1) : device(10);
     out[1] = device(20);
     return CL_SUCCESS;
 }
 
-static inline int device_info(void *id, uint32_t what, size_t room, void *out, size_t *n)
+static inline int device_info(void *id, uint32_t what, size_t capacity, void *out, size_t *n)
 {
     const bool card = (uintptr_t)id % 10 == 0;
     if (n) *n = 0;
-    if (out) memset(out, 0, room);
+    if (out) memset(out, 0, capacity);
     if (what == CL_DEVICE_TYPE) *(uint64_t *)out = id == device(1) ? CL_DEVICE_TYPE_CPU : 4;
     if (what == CL_DEVICE_MAX_COMPUTE_UNITS) *(uint32_t *)out = 6;
     if (what == CL_DEVICE_PARTITION_MAX_SUB_DEVICES) *(uint32_t *)out = id == device(1) ? 6 : card && cuttable ? 2 : 0;
     if (what == CL_DEVICE_VENDOR_ID) *(uint32_t *)out = not_intel ? 0x1002 : LVN_OPENCL_INTEL;
     if (what == CL_DEVICE_GLOBAL_MEM_SIZE) *(uint64_t *)out = 48ull << 30;
     if (what == CL_DEVICE_MAX_MEM_ALLOC_SIZE) *(uint64_t *)out = 4ull << 30;
-    if (what == CL_DEVICE_NAME) snprintf(out, room, "device %d", (int)(uintptr_t)id);
+    if (what == CL_DEVICE_NAME) snprintf(out, capacity, "device %d", (int)(uintptr_t)id);
     if (what == CL_DEVICE_MAX_WORK_GROUP_SIZE) *(size_t *)out = 1024;
     if (what == CL_DEVICE_LOCAL_MEM_SIZE) *(uint64_t *)out = 128 << 10;
     if (what == CL_DEVICE_EXTENSIONS && has_units) {
         static const char name[] = "cl_intel_subgroup_matrix_multiply_accumulate";
-        if (out) snprintf(out, room, "%s", name);
+        if (out) snprintf(out, capacity, "%s", name);
         if (n) *n = sizeof name;
     }
     if (what == CL_DEVICE_SUB_GROUP_SIZES_INTEL && n) *(size_t *)out = 16, *n = sizeof(size_t);
     return CL_SUCCESS;
 }
 
-static inline int sub_devices(void *id, const intptr_t *how, uint32_t room, void **out, uint32_t *n)
+static inline int sub_devices(void *id, const intptr_t *how, uint32_t capacity, void **out, uint32_t *n)
 {
     const bool tiles = how[0] == CL_DEVICE_PARTITION_BY_AFFINITY_DOMAIN;
     *n = tiles ? 2 : 6 / (uint32_t)how[1];
     if (tiles != (id != device(1))) return -30;
-    assert_true(*n <= room);
+    assert_true(*n <= capacity);
     for (uint32_t k = 0; k < *n; k++) out[k] = device((uintptr_t)id + 1 + k);
     held += (int)*n;
     return CL_SUCCESS;
@@ -152,9 +152,9 @@ static inline int build(void *of, uint32_t n, void *const *ids, const char *opti
     return strstr(options, large_registers) && !takes_large ? -43 : CL_SUCCESS; /* CL_INVALID_BUILD_OPTIONS */
 }
 
-static inline int program_info(void *of, uint32_t what, size_t room, void *out, size_t *n)
+static inline int program_info(void *of, uint32_t what, size_t capacity, void *out, size_t *n)
 {
-    (void)of, (void)room, (void)n;
+    (void)of, (void)capacity, (void)n;
     if (what == CL_PROGRAM_BINARY_SIZES) *(size_t *)out = 1;
     if (what == CL_PROGRAM_BINARIES) **(unsigned char **)out = 7;
     return CL_SUCCESS;

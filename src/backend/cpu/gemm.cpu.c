@@ -66,12 +66,12 @@ static struct grid choose_grid(const struct lvn_gemm *g, int n_threads)
     /* The gradient of a weight: rows lie together, and the optimizer shares them so (ops/extents_cpu.h). */
     if (g->k == 1) return (struct grid){n_threads, 1};
     struct grid best = {1, n_threads};
-    double least = cost(g, best);
+    double min = cost(g, best);
     for (int rows = 2; rows <= n_threads; rows++) {
         if (n_threads % rows) continue;
         struct grid t = {rows, n_threads / rows};
         double c = cost(g, t);
-        if (c < least) least = c, best = t;
+        if (c < min) min = c, best = t;
     }
     return best;
 }

@@ -53,16 +53,16 @@ static bool bf16_apart(int parts)
 
 /* By way of `room` (BF16_SIDE, BF16_SIDE): a block at the edge of C, or one that is added to what there is. */
 static void bf16_by_way(const char *a, const char *b, int64_t steps, const float *from, int64_t from_row, float *c,
-                        int64_t c_row, int64_t rows, int64_t columns, float *room, int parts)
+                        int64_t c_row, int64_t rows, int64_t columns, float *capacity, int parts)
 {
-    const float *begin = from && !bf16_apart(parts) ? room : NULL, *rest = bf16_apart(parts) ? from : NULL;
+    const float *begin = from && !bf16_apart(parts) ? capacity : NULL, *rest = bf16_apart(parts) ? from : NULL;
     for (int64_t i = 0; begin && i < rows; i++)
-        memcpy(room + i * BF16_SIDE, from + i * from_row, (size_t)columns * sizeof *room);
-    bf16_block_by_size(a, b, steps, begin, BF16_SIDE * 4, room, BF16_SIDE * 4, rows > 16, columns > 16, parts);
+        memcpy(capacity + i * BF16_SIDE, from + i * from_row, (size_t)columns * sizeof *capacity);
+    bf16_block_by_size(a, b, steps, begin, BF16_SIDE * 4, capacity, BF16_SIDE * 4, rows > 16, columns > 16, parts);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j += LVN_LANES) {
             int64_t n = bf16_min(LVN_LANES, columns - j);
-            vf sum = vload(room + i * BF16_SIDE + j);
+            vf sum = vload(capacity + i * BF16_SIDE + j);
             if (rest) sum += vload_n(rest + i * from_row + j, n);
             vstore_n(c + i * c_row + j, sum, n);
         }
@@ -76,15 +76,15 @@ static inline int64_t bf16_ceil(int64_t n, int64_t to)
 }
 
 /* n cut evenly into parts of at most `most`, multiples of BF16_SIDE. A function of n alone. */
-static int64_t bf16_even(int64_t n, int64_t most)
+static int64_t bf16_even(int64_t n, int64_t max)
 {
-    int64_t parts = (n + most - 1) / most;
+    int64_t parts = (n + max - 1) / max;
     return bf16_ceil((n + parts - 1) / parts, BF16_SIDE);
 }
 
 static bool bf16_fits(const struct lvn_gemm *g)
 {
-    return (g->bf16 || BF16_SPLITS) && g->m >= BF16_LEAST && g->n >= BF16_LEAST && g->k >= BF16_LEAST &&
+    return (g->bf16 || BF16_SPLITS) && g->m >= BF16_MIN && g->n >= BF16_MIN && g->k >= BF16_MIN &&
            (g->a_row == 1 || g->a_col == 1) && (g->b_row == 1 || g->b_col == 1);
 }
 
@@ -103,7 +103,7 @@ static int64_t bf16_scratch(const struct lvn_gemm *g)
 }
 
 static void bf16_rows(const struct lvn_gemm *g, const char *a, const char *b, int64_t i, int64_t rows, int64_t j,
-                      int64_t n, int64_t k0, int64_t k, float *room)
+                      int64_t n, int64_t k0, int64_t k, float *capacity)
 {
     const int parts = bf16_parts_of(g);
     int64_t steps = (k + BF16_K - 1) / BF16_K;
@@ -117,7 +117,7 @@ static void bf16_rows(const struct lvn_gemm *g, const char *a, const char *b, in
             from_row = 0;
         }
         if (rows % 16 || columns % 16 || (from && bf16_apart(parts)))
-            bf16_by_way(a, b, steps, from, from_row, c, g->c_row, rows, columns, room, parts);
+            bf16_by_way(a, b, steps, from, from_row, c, g->c_row, rows, columns, capacity, parts);
         else
             bf16_block_by_size(a, b, steps, from, from_row * 4, c, g->c_row * 4, rows > 16, columns > 16, parts);
     }
@@ -148,7 +148,7 @@ static void bf16_run(const struct lvn_gemm *g, char *scratch, int thread, int n_
                               b = {g->b, g->b_col, g->b_row, g->b_bf16, true};
     const int parts = bf16_parts_of(g);
     int64_t block = bf16_even(g->k, bf16_kc(parts)), strip = bf16_even(j1 - j0, BF16_NC);
-    float *room = (float *)scratch;
+    float *capacity = (float *)scratch;
     char *packed_a = scratch + BF16_SIDE * BF16_SIDE * 4, *packed_b = packed_a + block / BF16_K * bf16_step(parts);
     pairs_begin();
     for (int64_t j = j0; j < j1; j += strip) {
@@ -160,7 +160,7 @@ static void bf16_run(const struct lvn_gemm *g, char *scratch, int thread, int n_
             for (int64_t i = i0; i < i1; i += BF16_SIDE) {
                 int64_t rows = bf16_min(BF16_SIDE, i1 - i);
                 bf16_pack(&a, i, rows, k0, k, packed_a, parts);
-                bf16_rows(g, packed_a, packed_b, i, rows, j, n, k0, k, room);
+                bf16_rows(g, packed_a, packed_b, i, rows, j, n, k0, k, capacity);
                 if (k0 + k == g->k && g->finish) g->finish(g, i, rows, j, n);
             }
         }

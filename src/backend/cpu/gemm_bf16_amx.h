@@ -6,7 +6,7 @@
 #include "backend/cpu/gemm_bf16_pack.h"
 
 enum {
-    BF16_LEAST = 16, /* rows, columns, steps of k: smaller products are not worth it */
+    BF16_MIN = 16,   /* rows, columns, steps of k: smaller products are not worth it */
     BF16_SPLITS = 1, /* fp32 operands, too */
 };
 

@@ -10,7 +10,7 @@
 #include "backend/cpu/tile.h"
 
 enum {
-    BF16_LEAST = 16, /* rows, columns, steps of k: smaller products are not worth it */
+    BF16_MIN = 16,   /* rows, columns, steps of k: smaller products are not worth it */
     BF16_SPLITS = 0, /* fp32 operands that may not be rounded are better multiplied as they are */
     BF16_ROWS = 8,
 };

@@ -103,9 +103,9 @@ static int64_t reading_bytes(void)
 {
     struct lvn_machine m;
     lvn_machine_read(&m);
-    int64_t bytes = (int64_t)128 << 20, most = lvn_memory_available() / 4;
+    int64_t bytes = (int64_t)128 << 20, max = lvn_memory_available() / 4;
     if (bytes < 4 * m.cache[2]) bytes = 4 * m.cache[2];
-    if (most > 0 && bytes > most) bytes = most;
+    if (max > 0 && bytes > max) bytes = max;
     return bytes / 4096 * 4096;
 }
 

@@ -80,12 +80,12 @@ LVN_INLINE vt VT_FMA(vt a, vt b, vt c)
 LVN_INLINE void tile(int m, int nv, int a_row, int a_col, int64_t k, const float *a, const float *b, int64_t ldb,
                      float *c, int64_t ldc, bool add)
 {
-    enum { MOST = 16 / TILE_LANES * 4 };
+    enum { MAX = 16 / TILE_LANES * 4 };
     const int n = nv * (16 / TILE_LANES);
-    vt sum[14][MOST];
+    vt sum[14][MAX];
     LVN_UNROLL for (int i = 0; i < m; i++) LVN_UNROLL for (int j = 0; j < n; j++) sum[i][j] = VT_SET(0);
     for (int64_t l = 0; l < k; l++, a += a_col, b += ldb) {
-        vt row[MOST];
+        vt row[MAX];
         LVN_UNROLL for (int j = 0; j < n; j++) row[j] = VT_LOAD(b + j * TILE_LANES);
         LVN_UNROLL for (int i = 0; i < m; i++)
         {

@@ -150,14 +150,14 @@ enum lvn_status lvn_cuda_alloc(struct lvn_memory **out, struct lvn_device *base,
     return status;
 }
 
-static void leave_room(struct lvn_cuda_device *d, struct lvn_cuda_memory *m)
+static void leave_capacity(struct lvn_cuda_device *d, struct lvn_cuda_memory *m)
 {
     struct lvn_cuda_memory **at = &d->rooms;
-    if (!m->room) return;
+    if (!m->capacity) return;
     while (*at && *at != m) at = &(*at)->next;
     if (*at) *at = m->next;
     leave(lvn_cuda.stream_finish(d->sending.stream)); /* what is on its way there */
-    leave(lvn_cuda.memory_free(m->room, d->work));
+    leave(lvn_cuda.memory_free(m->capacity, d->work));
 }
 
 void lvn_cuda_free(struct lvn_memory *base)
@@ -165,7 +165,7 @@ void lvn_cuda_free(struct lvn_memory *base)
     struct lvn_cuda_memory *m = (struct lvn_cuda_memory *)base;
     struct lvn_cuda_device *d = lvn_cuda_of(base->device);
     leave(lvn_cuda.context_use(d->context));
-    leave_room(d, m);
+    leave_capacity(d, m);
     if (m->at) leave(lvn_cuda.memory_free(m->at, d->work));
     free(m);
 }
@@ -203,7 +203,7 @@ static enum lvn_status send(struct lvn_cuda_device *d, struct lvn_cuda_memory *m
                             int64_t bytes)
 {
     LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->sending.stream, d->moved, 0), "ordering a copy to the device");
-    LVN_TRY(upload_all(d, &d->sending, m->room + (lvn_cuda_address)offset, from, bytes));
+    LVN_TRY(upload_all(d, &d->sending, m->capacity + (lvn_cuda_address)offset, from, bytes));
     const bool more = m->to > m->from;
     m->from = more && m->from < offset ? m->from : offset;
     m->to = more && m->to > offset + bytes ? m->to : offset + bytes;
@@ -217,8 +217,8 @@ enum lvn_status lvn_cuda_write(struct lvn_memory *to, int64_t offset, const void
     enum lvn_status status = lvn_cuda_use(d);
     if (status != LVN_OK) return status;
     pthread_mutex_lock(&d->lock);
-    status = m->room ? send(d, m, offset, from, bytes)
-                     : upload_all(d, &d->writing, lvn_cuda_address_of(to, offset), from, bytes);
+    status = m->capacity ? send(d, m, offset, from, bytes)
+                         : upload_all(d, &d->writing, lvn_cuda_address_of(to, offset), from, bytes);
     pthread_mutex_unlock(&d->lock);
     return status;
 }
@@ -227,15 +227,15 @@ enum lvn_status lvn_cuda_double_buffer(struct lvn_memory *base)
 {
     struct lvn_cuda_device *d = lvn_cuda_of(base->device);
     struct lvn_cuda_memory *m = (struct lvn_cuda_memory *)base;
-    if (m->room) return LVN_OK;
+    if (m->capacity) return LVN_OK;
     LVN_TRY(lvn_cuda_use(d));
     if (!d->sending.stream)
         LVN_CUDA_DO(d, lvn_cuda.stream_new(&d->sending.stream, LVN_CUDA_NON_BLOCKING), "making a stream");
     if (!d->sent) LVN_CUDA_DO(d, lvn_cuda.event_new(&d->sent, LVN_CUDA_NO_TIMING), "making an event");
     if (!d->moved) LVN_CUDA_DO(d, lvn_cuda.event_new(&d->moved, LVN_CUDA_NO_TIMING), "making an event");
     LVN_TRY(make_pieces(d, d->sending.piece));
-    enum lvn_status status = take(&m->room, d, base->bytes);
-    if (m->room) {
+    enum lvn_status status = take(&m->capacity, d, base->bytes);
+    if (m->capacity) {
         m->next = d->rooms;
         d->rooms = m;
     }
@@ -248,7 +248,8 @@ static enum lvn_status move(const struct lvn_cuda_device *d, struct lvn_cuda_mem
 {
     const lvn_cuda_address from = (lvn_cuda_address)m->from;
     if (m->to == m->from) return LVN_OK;
-    LVN_CUDA_DO(d, lvn_cuda.copy(m->at + from, m->room + from, (size_t)(m->to - m->from), d->work), "copying a batch");
+    LVN_CUDA_DO(d, lvn_cuda.copy(m->at + from, m->capacity + from, (size_t)(m->to - m->from), d->work),
+                "copying a batch");
     m->from = m->to = 0;
     return LVN_OK;
 }

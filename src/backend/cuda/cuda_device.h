@@ -64,8 +64,8 @@ struct lvn_cuda_device {
 struct lvn_cuda_memory {
     struct lvn_memory base;
     lvn_cuda_address at;
-    lvn_cuda_address room; /* where what is written waits; 0: there is none */
-    int64_t from, to;      /* bytes that wait */
+    lvn_cuda_address capacity; /* where what is written waits; 0: there is none */
+    int64_t from, to;          /* bytes that wait */
     struct lvn_cuda_memory *next;
 };
 

@@ -83,12 +83,12 @@ static void *work(void *argument)
 
 static void compile_all(struct jobs *all, int n_threads)
 {
-    enum { MOST = 32 };
-    pthread_t thread[MOST];
+    enum { MAX = 32 };
+    pthread_t thread[MAX];
     int n = 0;
     if (n_threads > all->n) n_threads = all->n;
     pthread_mutex_init(&all->lock, NULL);
-    while (n < n_threads - 1 && n < MOST && lvn_thread_start(&thread[n], work, all) == 0) n++;
+    while (n < n_threads - 1 && n < MAX && lvn_thread_start(&thread[n], work, all) == 0) n++;
     (void)work(all);
     while (n > 0) (void)pthread_join(thread[--n], NULL);
     pthread_mutex_destroy(&all->lock);

@@ -132,14 +132,14 @@ static int first_line(const char *log, const char **from)
 static enum lvn_status compile(struct lvn_nvrtc_image *out, program p, const char *name, const char *architecture,
                                const char *const *options, char **log)
 {
-    enum { MOST = 24 };
-    const char *list[MOST] = {0}, *line;
+    enum { MAX = 24 };
+    const char *list[MAX] = {0}, *line;
     char target[64];
     int n = 0;
     size_t bytes = 0;
     snprintf(target, sizeof target, "--gpu-architecture=%s", architecture);
     list[n++] = target;
-    for (; options && *options && n < MOST; options++) list[n++] = *options;
+    for (; options && *options && n < MAX; options++) list[n++] = *options;
     int answer = nvrtc.compile(p, n, list);
     if (nvrtc.log_bytes(p, &bytes)) bytes = 0;
     *log = lvn_calloc(bytes + 1, 1);

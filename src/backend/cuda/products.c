@@ -61,7 +61,7 @@ enum { NOT_SUPPORTED = 15 };
 enum { REAL_32 = 0, REAL_16 = 2, REAL_BF16 = 14 }; /* cudaDataType_t */
 enum { COMPUTE_32 = 68, COMPUTE_TF32 = 77 };       /* cublasComputeType_t: in fp32; operands rounded to TF32 */
 enum { TRANSPOSE_A = 3, TRANSPOSE_B, EPILOGUE = 7, BIAS_AT, KEPT_AT = 11, KEPT_LD }; /* of an operation */
-enum { MOST_SCRATCH = 1, REDUCTIONS = 3, A_AT = 5, B_AT, C_AT, D_AT };               /* of a preference */
+enum { MAX_SCRATCH = 1, REDUCTIONS = 3, A_AT = 5, B_AT, C_AT, D_AT };                /* of a preference */
 enum { EPILOGUE_NONE = 1, EPILOGUE_BIAS = 4, EPILOGUE_GELU = 32, EPILOGUE_KEEP = 128 };
 /* How pieces along K may be added, besides not being cut: stored apart in fp32, then added in one order. Not: added to
  * the result, or stored in its type. */
@@ -193,9 +193,9 @@ static enum lvn_status describe(const struct lvn_cuda_products *l, struct chosen
 
 static enum lvn_status prefer(const struct lvn_cuda_products *l, const struct lvn_gpu_matmul *m)
 {
-    const uint64_t most = (uint64_t)m->most;
+    const uint64_t max = (uint64_t)m->max;
     const uint32_t at[4] = {(uint32_t)m->b_at, (uint32_t)m->a_at, (uint32_t)m->c_at, (uint32_t)m->c_at};
-    DO(l->device, blas.preference_set(l->p, MOST_SCRATCH, &most, sizeof most), "asking for an algorithm");
+    DO(l->device, blas.preference_set(l->p, MAX_SCRATCH, &max, sizeof max), "asking for an algorithm");
     for (int k = 0; k < 4; k++)
         DO(l->device, blas.preference_set(l->p, A_AT + k, &at[k], sizeof at[k]), "asking for an algorithm");
     return LVN_OK;
@@ -258,11 +258,11 @@ static enum lvn_status takes_all(const struct lvn_gpu_library *library, const st
 {
     (void)m;
     *taken = true;
-    *scratch = library->most + SCRATCH_ALIGN - PLACED;
+    *scratch = library->max + SCRATCH_ALIGN - PLACED;
     return LVN_OK;
 }
 
-const struct lvn_gpu_library lvn_cuda_products_planned = {.takes = takes_all, .most = SCRATCH_HOPPER};
+const struct lvn_gpu_library lvn_cuda_products_planned = {.takes = takes_all, .max = SCRATCH_HOPPER};
 
 /* --- opening --- */
 
@@ -312,7 +312,7 @@ enum lvn_status lvn_cuda_products_open(struct lvn_cuda_device *d, bool tf32)
     struct lvn_cuda_products *l = d->products = lvn_calloc(1, sizeof *l);
     if (!l) return LVN_MEMORY;
     d->base.tf32 = tf32 && d->facts.capability >= 80;
-    l->library = (struct lvn_gpu_library){.takes = takes, .most = d->facts.capability >= 90 ? SCRATCH_HOPPER : SCRATCH};
+    l->library = (struct lvn_gpu_library){.takes = takes, .max = d->facts.capability >= 90 ? SCRATCH_HOPPER : SCRATCH};
     l->device = d;
     l->tf32 = d->base.tf32;
     snprintf(d->base.note, sizeof d->base.note, "%s: matrix products by %s%s", d->facts.name, version(),
@@ -370,7 +370,7 @@ enum lvn_status lvn_cuda_product_prepare(const struct lvn_gpu_program *p, struct
     const int64_t planned = c->scratch;
     look_where(p, l, &m);
     if (memcmp(&m, l->product, sizeof m) != 0) {
-        m.most = planned;
+        m.max = planned;
         LVN_TRY(find(d->products, &m, &c));
     }
     LVN_CHECK(

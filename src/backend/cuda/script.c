@@ -17,7 +17,7 @@ struct script {
     int64_t n_micro_batches;
     bool without_update, together, hook; /* as in struct lvn_execution */
     struct act *acts;
-    int n, room;
+    int n, capacity;
     struct lvn_gpu_step *steps;    /* pinned, one a micro-batch, and one at the least */
     struct lvn_cuda_event *copied; /* what lies in `steps` may be another step's */
     bool recording;                /* a graph is being captured */
@@ -29,11 +29,11 @@ static struct lvn_cuda_device *device_of(const struct lvn_gpu_program *p)
     return lvn_cuda_of(p->base.device);
 }
 
-int64_t lvn_cuda_most_captured = 1 << 17; /* by guess some hundred bytes each, which no plan counts */
+int64_t lvn_cuda_max_captured = 1 << 17; /* by guess some hundred bytes each, which no plan counts */
 
 bool lvn_cuda_script_fits(const struct lvn_gpu_program *p, const struct lvn_execution *how)
 {
-    return device_of(p)->graphs && p->n_launches * how->n_micro_batches <= lvn_cuda_most_captured;
+    return device_of(p)->graphs && p->n_launches * how->n_micro_batches <= lvn_cuda_max_captured;
 }
 
 static int64_t steps_of(const struct script *s)
@@ -65,12 +65,12 @@ void lvn_cuda_scripts_free(struct lvn_gpu_program *p)
 
 static struct act *act_new(struct script *s, int kind)
 {
-    if (s->n == s->room) {
-        int room = s->room ? 2 * s->room : 8;
-        struct act *more = lvn_realloc(s->acts, sizeof *more * (size_t)room);
+    if (s->n == s->capacity) {
+        int capacity = s->capacity ? 2 * s->capacity : 8;
+        struct act *more = lvn_realloc(s->acts, sizeof *more * (size_t)capacity);
         if (!more) return NULL;
         s->acts = more;
-        s->room = room;
+        s->capacity = capacity;
     }
     s->acts[s->n] = (struct act){.kind = kind};
     return &s->acts[s->n++];

@@ -13,7 +13,7 @@
 #include "backend/gpu/gpu_program.h"
 
 /* Launches of a run that is still captured; tests take less. */
-extern int64_t lvn_cuda_most_captured;
+extern int64_t lvn_cuda_max_captured;
 /* Is this run captured? Else it is walked through. */
 bool lvn_cuda_script_fits(const struct lvn_gpu_program *p, const struct lvn_execution *how);
 enum lvn_status lvn_cuda_script_run(struct lvn_gpu_program *p, const struct lvn_execution *how) LVN_CHECKED;

@@ -80,7 +80,7 @@ struct lvn_gpu_product {
 struct lvn_gpu_matmul {
     int64_t M, N, K;
     int64_t a_ld, b_ld; /* elements from row to row of what lies there: (M,K) or, transposed, (K,M); (K,N) or (N,K) */
-    int64_t most;       /* bytes of scratch that it may want */
+    int64_t max;        /* bytes of scratch that it may want */
     int a_transposed, b_transposed;
     int in, out;          /* enum lvn_dtype: of a and b, which are of one; of c, y and bias */
     int bias, gelu;       /* there is one; y = gelu(c), by tanh, and c is kept */
@@ -92,7 +92,7 @@ struct lvn_gpu_matmul {
 struct lvn_gpu_library {
     enum lvn_status (*takes)(const struct lvn_gpu_library *l, const struct lvn_gpu_matmul *m, bool *taken,
                              int64_t *scratch);
-    int64_t most; /* bytes of scratch that each product may want */
+    int64_t max; /* bytes of scratch that each product may want */
 };
 
 struct lvn_gpu_launch {

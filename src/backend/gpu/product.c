@@ -16,8 +16,8 @@ enum { ALIGNED = 16 }; /* bytes: what a library's fastest loads want, and all th
 /* An operand that was rounded for a product. */
 struct lvn_gpu_rounded {
     struct lvn_gpu_arg from;
-    int64_t n, at, room; /* numbers; its place in scratch, and how many fit there */
-    bool holds;          /* it is still as `from` is */
+    int64_t n, at, capacity; /* numbers; its place in scratch, and how many fit there */
+    bool holds;              /* it is still as `from` is */
     struct lvn_gpu_rounded *next;
 };
 
@@ -84,10 +84,10 @@ static bool same(const struct lvn_gpu_arg *a, const struct lvn_gpu_arg *b)
 static struct lvn_gpu_rounded *place_for(struct lvn_gpu *g, const struct lvn_gpu_arg *a, int type, int64_t n)
 {
     for (struct lvn_gpu_rounded *r = g->rounded; r; r = r->next)
-        if (same(&r->from, a) && r->room >= n) return r;
+        if (same(&r->from, a) && r->capacity >= n) return r;
     struct lvn_gpu_rounded *r = lvn_arena_alloc(g->arena, sizeof *r);
     if (!r) return NULL;
-    *r = (struct lvn_gpu_rounded){.from = *a, .room = n, .next = g->rounded};
+    *r = (struct lvn_gpu_rounded){.from = *a, .capacity = n, .next = g->rounded};
     r->at = lvn_gpu_scratch(g, n * lvn_dtype_bytes((enum lvn_dtype)type));
     g->rounded = r;
     return r;
@@ -151,7 +151,7 @@ bool lvn_gpu_product(struct lvn_gpu *g, const struct lvn_gpu_product *p)
     if (!g->library || g->status != LVN_OK || !choose_type(g, p, &m)) return false;
     if (!lies(m.M, m.K, p->a_row, p->a_col, &m.a_ld, &m.a_transposed)) return false;
     if (!lies(m.K, m.N, p->b_row, p->b_col, &m.b_ld, &m.b_transposed)) return false;
-    m.most = g->library->most;
+    m.max = g->library->max;
     m.a_at = (int)type_of(g, &p->a) == m.in ? alignment(g, &p->a) : ALIGNED;
     m.b_at = (int)type_of(g, &p->b) == m.in ? alignment(g, &p->b) : ALIGNED;
     m.c_at = alignment(g, &p->c);
@@ -178,11 +178,11 @@ bool lvn_gpu_product(struct lvn_gpu *g, const struct lvn_gpu_product *p)
 
 void lvn_gpu_products_end(struct lvn_gpu *g)
 {
-    int64_t most = 0, at = g->scratch_bytes;
+    int64_t max = 0, at = g->scratch_bytes;
     for (int l = 0; l < g->n_launches; l++) {
         if (!g->launches[l].product) continue;
         g->launches[l].args[LVN_GPU_PRODUCT_SCRATCH].number = at;
-        if (g->launches[l].product_scratch > most) most = g->launches[l].product_scratch;
+        if (g->launches[l].product_scratch > max) max = g->launches[l].product_scratch;
     }
-    (void)lvn_gpu_scratch(g, most);
+    (void)lvn_gpu_scratch(g, max);
 }

@@ -275,22 +275,22 @@ LVN_FUNCTION struct lvn_eight lvn_get_eight(LVN_GLOBAL const lvn_ushort *p, lvn_
 
 /* --- sums and maxima over the items of a group: all items call, all get it --- */
 
-#define LVN_ROOM(type, name) LVN_SHARED type name[LVN_ITEMS]
+#define LVN_CAPACITY(type, name) LVN_SHARED type name[LVN_ITEMS]
 
 #define LVN_REDUCTION(name, type, of_two)                                                                              \
-    LVN_FUNCTION type name(type x, LVN_LOCAL type *room)                                                               \
+    LVN_FUNCTION type name(type x, LVN_LOCAL type *capacity)                                                           \
     {                                                                                                                  \
         LVN_BARRIER();                                                                                                 \
-        room[LVN_ITEM] = x;                                                                                            \
+        capacity[LVN_ITEM] = x;                                                                                        \
         LVN_BARRIER();                                                                                                 \
         for (int width = LVN_ITEMS / 2; width >= 1; width /= 2) {                                                      \
             if (LVN_ITEM < width) {                                                                                    \
-                type a = room[LVN_ITEM], b = room[LVN_ITEM + width];                                                   \
-                room[LVN_ITEM] = of_two;                                                                               \
+                type a = capacity[LVN_ITEM], b = capacity[LVN_ITEM + width];                                           \
+                capacity[LVN_ITEM] = of_two;                                                                           \
             }                                                                                                          \
             LVN_BARRIER();                                                                                             \
         }                                                                                                              \
-        return room[0];                                                                                                \
+        return capacity[0];                                                                                            \
     }
 LVN_REDUCTION(lvn_group_sum, float, a + b)
 LVN_REDUCTION(lvn_group_wide_sum, lvn_wide, a + b)

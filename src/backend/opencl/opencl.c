@@ -132,12 +132,12 @@ static void free_memory(struct lvn_memory *base)
     if (*at) *at = m->next;
     if (m->moved) lvn_cl.release_event(m->moved);
     if (m->sent) lvn_cl.release_event(m->sent);
-    if (m->room) lvn_cl.release_buffer(m->room);
+    if (m->capacity) lvn_cl.release_buffer(m->capacity);
     if (m->buffer) lvn_cl.release_buffer(m->buffer);
     free(m);
 }
 
-static enum lvn_status no_room(const struct lvn_opencl_device *d, int64_t bytes, int error)
+static enum lvn_status no_capacity(const struct lvn_opencl_device *d, int64_t bytes, int error)
 {
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
     LVN_FAIL(MEMORY, "%s has no room for %s (it has %s in all): %s; a smaller trainer.micro_batch_size takes less",
@@ -165,7 +165,7 @@ static void *new_buffer(struct lvn_opencl_device *d, int64_t bytes)
     if (buffer) error = lvn_cl.fill(d->queue, buffer, &zero, sizeof zero, 0, whole, 0, NULL, NULL);
     if (buffer && error == CL_SUCCESS) return buffer;
     if (buffer) lvn_cl.release_buffer(buffer);
-    (void)no_room(d, bytes, error);
+    (void)no_capacity(d, bytes, error);
     return NULL;
 }
 
@@ -187,10 +187,10 @@ static enum lvn_status beside(struct lvn_memory *base)
 {
     struct lvn_opencl_memory *m = (struct lvn_opencl_memory *)base;
     struct lvn_opencl_device *d = device_of(base);
-    if (m->room) return LVN_OK;
+    if (m->capacity) return LVN_OK;
     LVN_TRY(make_queue(d, &d->sending));
-    m->room = new_buffer(d, base->bytes);
-    if (!m->room) return LVN_MEMORY;
+    m->capacity = new_buffer(d, base->bytes);
+    if (!m->capacity) return LVN_MEMORY;
     m->next = d->beside;
     d->beside = m;
     return note_asked(d, &m->moved); /* it is zeroed */
@@ -205,7 +205,7 @@ static int send(const struct lvn_opencl_device *d, struct lvn_opencl_memory *m, 
     m->to = more && m->to > offset + bytes ? m->to : offset + bytes;
     if (m->sent) lvn_cl.release_event(m->sent);
     m->sent = NULL;
-    return lvn_cl.write(d->sending, m->room, 1, (size_t)offset, (size_t)bytes, from, m->moved != NULL,
+    return lvn_cl.write(d->sending, m->capacity, 1, (size_t)offset, (size_t)bytes, from, m->moved != NULL,
                         m->moved ? &m->moved : NULL, &m->sent);
 }
 
@@ -218,8 +218,8 @@ static enum lvn_status arrive(const struct lvn_opencl_device *d)
         if (m->to == m->from) continue;
         if (m->moved) lvn_cl.release_event(m->moved);
         m->moved = NULL;
-        error = lvn_cl.copy(d->queue, m->room, m->buffer, (size_t)m->from, (size_t)m->from, (size_t)(m->to - m->from),
-                            1, &m->sent, &m->moved);
+        error = lvn_cl.copy(d->queue, m->capacity, m->buffer, (size_t)m->from, (size_t)m->from,
+                            (size_t)(m->to - m->from), 1, &m->sent, &m->moved);
         m->from = m->to = 0;
         any = true;
     }
@@ -233,14 +233,14 @@ static enum lvn_status write_memory(struct lvn_memory *to, int64_t offset, const
 {
     struct lvn_opencl_device *d = device_of(to);
     struct lvn_opencl_memory *m = (struct lvn_opencl_memory *)to;
-    bool small = bytes <= LVN_OPENCL_SMALL && !m->room;
+    bool small = bytes <= LVN_OPENCL_SMALL && !m->capacity;
     int error = CL_SUCCESS;
-    if (m->room) error = send(d, m, offset, from, bytes);
+    if (m->capacity) error = send(d, m, offset, from, bytes);
     if (small) {
         if (d->n_small == LVN_OPENCL_WRITES) error = lvn_cl.finish(d->queue), d->n_small = 0;
         from = memcpy(d->small[d->n_small++], from, (size_t)bytes);
     }
-    if (error == CL_SUCCESS && !m->room)
+    if (error == CL_SUCCESS && !m->capacity)
         error =
             lvn_cl.write(d->queue, lvn_opencl_buffer(to), !small, (size_t)offset, (size_t)bytes, from, 0, NULL, NULL);
     LVN_CHECK(error == CL_SUCCESS, IO, "writing %lld bytes to %s failed: %s", (long long)bytes, d->name,

@@ -38,7 +38,7 @@ struct lvn_opencl_device {
 struct lvn_opencl_memory {
     struct lvn_memory base;
     void *buffer;
-    void *room;         /* where what is written beside the work waits; NULL: there is none */
+    void *capacity;     /* where what is written beside the work waits; NULL: there is none */
     void *sent, *moved; /* events of the last copy to there, and from there */
     int64_t from, to;   /* bytes that wait */
     struct lvn_opencl_memory *next;

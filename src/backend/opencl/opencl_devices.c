@@ -15,14 +15,14 @@
 #include "base/getenv.h"
 #include "base/text.h"
 
-enum { MOST = 64 };
+enum { MAX = 64 };
 
 /* --- one --- */
 
-static const char *device_text(void *id, uint32_t what, char *text, size_t room)
+static const char *device_text(void *id, uint32_t what, char *text, size_t capacity)
 {
-    if (lvn_cl.device_info(id, what, room, text, NULL) != CL_SUCCESS) *text = 0;
-    text[room - 1] = 0;
+    if (lvn_cl.device_info(id, what, capacity, text, NULL) != CL_SUCCESS) *text = 0;
+    text[capacity - 1] = 0;
     return text;
 }
 
@@ -49,10 +49,10 @@ static int matrix_of(void *id)
     size_t sizes[SIZES], bytes = 0;
     if (!has_extension(id, "cl_intel_subgroup_matrix_multiply_accumulate")) return 0;
     if (lvn_cl.device_info(id, CL_DEVICE_SUB_GROUP_SIZES_INTEL, sizeof sizes, sizes, &bytes) != CL_SUCCESS) return 0;
-    size_t least = 0;
+    size_t min = 0;
     for (size_t k = 0; k < bytes / sizeof *sizes; k++)
-        if (!least || sizes[k] < least) least = sizes[k];
-    return least == 8 || least == 16 ? (int)least : 0;
+        if (!min || sizes[k] < min) min = sizes[k];
+    return min == 8 || min == 16 ? (int)min : 0;
 }
 
 static void ask(struct lvn_opencl_device *d, void *platform, void *id)
@@ -102,7 +102,7 @@ static int64_t parts_wanted(void)
 }
 
 /* Into its tiles, or as LEVIN_OPENCL_PARTS says. Returns how many; 1: it stays whole, and parts[0] is itself. */
-static uint32_t cut(void *id, void *parts[MOST])
+static uint32_t cut(void *id, void *parts[MAX])
 {
     const char *hierarchy = getenv("ZE_FLAT_DEVICE_HIERARCHY");
     const bool whole = hierarchy && !strcmp(hierarchy, "COMPOSITE");
@@ -114,7 +114,7 @@ static uint32_t cut(void *id, void *parts[MOST])
     uint32_t n = 0;
     parts[0] = id;
     if (!how || device_number(id, CL_DEVICE_PARTITION_MAX_SUB_DEVICES, 4) < 2) return 1;
-    if (lvn_cl.sub_devices(id, how, MOST, parts, &n) == CL_SUCCESS && n > 0) return n < MOST ? n : MOST;
+    if (lvn_cl.sub_devices(id, how, MAX, parts, &n) == CL_SUCCESS && n > 0) return n < MAX ? n : MAX;
     parts[0] = id;
     return 1;
 }
@@ -122,7 +122,7 @@ static uint32_t cut(void *id, void *parts[MOST])
 /* Number *at of the parts of device `root`, or count *at down by how many there are. False: it is another one's. */
 static bool take_part(struct lvn_opencl_device *d, void *platform, void *id, uint32_t root, int *at)
 {
-    void *parts[MOST];
+    void *parts[MAX];
     const uint32_t n = cut(id, parts), mine = (uint32_t)*at;
     const bool here = mine < n, is_part = parts[0] != id;
     for (uint32_t k = 0; k < n && is_part; k++)
@@ -143,13 +143,13 @@ void lvn_opencl_leave(struct lvn_opencl_device *d)
 /* --- all --- */
 
 /* The devices of a platform, GPUs first; how many, and *gpus: how many of them are one. */
-static uint32_t list(void *platform, void *ids[MOST], uint32_t *gpus)
+static uint32_t list(void *platform, void *ids[MAX], uint32_t *gpus)
 {
-    void *all[MOST];
+    void *all[MAX];
     uint32_t n = 0, at = 0;
     *gpus = 0;
-    if (lvn_cl.devices(platform, ~0u, MOST, all, &n) != CL_SUCCESS) return 0;
-    if (n > MOST) n = MOST;
+    if (lvn_cl.devices(platform, ~0u, MAX, all, &n) != CL_SUCCESS) return 0;
+    if (n > MAX) n = MAX;
     for (uint32_t k = 0; k < n; k++)
         if (!(device_number(all[k], CL_DEVICE_TYPE, 8) & CL_DEVICE_TYPE_CPU)) ids[at++] = all[k], ++*gpus;
     for (uint32_t k = 0; k < n; k++)
@@ -159,21 +159,21 @@ static uint32_t list(void *platform, void *ids[MOST], uint32_t *gpus)
 
 int lvn_opencl_find(struct lvn_opencl_device *d, int number)
 {
-    void *platforms[MOST], *ids[MOST], *best[MOST], *from = NULL;
-    uint32_t n = 0, devices = 0, most_gpus = 0, gpus;
+    void *platforms[MAX], *ids[MAX], *best[MAX], *from = NULL;
+    uint32_t n = 0, devices = 0, max_gpus = 0, gpus;
     int taken = 0;
     const char *wanted = lvn_getenv("LEVIN_OPENCL_PLATFORM");
     *d = (struct lvn_opencl_device){0};
-    if (lvn_cl.platforms(MOST, platforms, &n) != CL_SUCCESS) n = 0;
-    for (uint32_t p = 0; p < n && p < MOST; p++) {
+    if (lvn_cl.platforms(MAX, platforms, &n) != CL_SUCCESS) n = 0;
+    for (uint32_t p = 0; p < n && p < MAX; p++) {
         char name[128] = "";
         if (lvn_cl.platform_info(platforms[p], CL_PLATFORM_NAME, sizeof name - 1, name, NULL) != CL_SUCCESS) continue;
         if (wanted && !strstr(name, wanted)) continue;
         taken++;
         uint32_t here = list(platforms[p], ids, &gpus);
-        if (!here || (from && (most_gpus || !gpus))) continue;
+        if (!here || (from && (max_gpus || !gpus))) continue;
         from = platforms[p];
-        most_gpus = gpus;
+        max_gpus = gpus;
         devices = gpus ? gpus : 1;
         memcpy(best, ids, sizeof *ids * devices);
     }

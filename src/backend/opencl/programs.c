@@ -69,7 +69,7 @@ void lvn_opencl_probe_options(struct lvn_opencl_device *d)
 }
 
 /* The first line of the compiler's log that tells of an error, or else its first line. */
-static void first_line(const struct lvn_opencl_device *d, void *program, char *line, size_t room)
+static void first_line(const struct lvn_opencl_device *d, void *program, char *line, size_t capacity)
 {
     size_t n = 0;
     *line = 0;
@@ -79,7 +79,7 @@ static void first_line(const struct lvn_opencl_device *d, void *program, char *l
         char *at = strstr(log, "error");
         while (at && at > log && at[-1] != '\n') at--;
         at = at ? at : log;
-        snprintf(line, room, "%.*s", (int)strcspn(at, "\n"), at);
+        snprintf(line, capacity, "%.*s", (int)strcspn(at, "\n"), at);
     }
     free(log);
 }

@@ -63,7 +63,7 @@ enum lvn_status lvn_opencl_measure(enum lvn_gpu_variant *form, struct lvn_gpu_pr
     struct lvn_device *d = p->base.device;
     struct lvn_gpu_launch *const forms[2] = {l, l->other};
     const char *key = key_of(&arena, (const struct lvn_opencl_device *)d, l);
-    double least[2] = {INFINITY, INFINITY}, seconds;
+    double min[2] = {INFINITY, INFINITY}, seconds;
     if (!key) return LVN_MEMORY;
     *form = kept(key); /* by another launch of this program */
     if (*form != LVN_GPU_VARIANT_UNKNOWN) return LVN_OK;
@@ -71,9 +71,9 @@ enum lvn_status lvn_opencl_measure(enum lvn_gpu_variant *form, struct lvn_gpu_pr
     for (int n = 0; n <= TIMES; n++)
         for (int f = 0; f < 2; f++) {
             LVN_TRY(time_one(&seconds, p, forms[f]));
-            if (n > 0) least[f] = fmin(least[f], seconds);
+            if (n > 0) min[f] = fmin(min[f], seconds);
         }
-    *form = least[1] < least[0] ? LVN_GPU_VARIANT_SECOND : LVN_GPU_VARIANT_FIRST;
+    *form = min[1] < min[0] ? LVN_GPU_VARIANT_SECOND : LVN_GPU_VARIANT_FIRST;
     lvn_kernels_keep(key, &(char){(char)*form}, 1);
     return LVN_OK;
 }

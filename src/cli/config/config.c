@@ -110,13 +110,13 @@ static enum lvn_status preset(struct lvn_config *cf)
 enum lvn_status lvn_config_note(struct lvn_config *cf, const char *key, const char *format, ...)
 {
     struct lvn_arena *a = &cf->s->arena;
-    if (cf->n_notes == cf->note_room) {
-        int room = cf->note_room ? 2 * cf->note_room : 32;
-        struct lvn_config_note *more = lvn_arena_alloc(a, sizeof *more * (size_t)room);
+    if (cf->n_notes == cf->note_capacity) {
+        int capacity = cf->note_capacity ? 2 * cf->note_capacity : 32;
+        struct lvn_config_note *more = lvn_arena_alloc(a, sizeof *more * (size_t)capacity);
         if (!more) return LVN_MEMORY;
         if (cf->n_notes) memcpy(more, cf->note, sizeof *more * (size_t)cf->n_notes);
         cf->note = more;
-        cf->note_room = room;
+        cf->note_capacity = capacity;
     }
     char text[600];
     va_list arguments;

@@ -30,7 +30,7 @@ struct lvn_config {
     const char *from;              /* the file that is being read */
     const char *sources;           /* all that were read, for people; NULL: none */
     struct lvn_config_note *note;
-    int n_notes, note_room;
+    int n_notes, note_capacity;
 
     /* config_plan.c */
     bool planned;

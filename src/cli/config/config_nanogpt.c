@@ -86,14 +86,14 @@ static int line_of(const struct reading *r, const char *name)
     return a ? a->line : 0;
 }
 
-static enum lvn_status number(const struct reading *r, const char *name, double least, double *out)
+static enum lvn_status number(const struct reading *r, const char *name, double min, double *out)
 {
     const struct lvn_assigned *a = given(r, name);
     bool fine = !a || a->kind == LVN_ASSIGNED_NUMBER || a->kind == LVN_ASSIGNED_BOOL;
     *out = a ? a->number : 0;
     if (!a) LVN_CHECK(sscanf(row_of(name)->initial, "%lf", out) == 1, INTERNAL, "%s has no default", name);
-    LVN_CHECK(fine && *out >= least && *out < 1e15, ARG, "%s:%d: %s must be a number from %g, got %s", r->cf->from,
-              a ? a->line : 0, name, least, a ? a->text : "");
+    LVN_CHECK(fine && *out >= min && *out < 1e15, ARG, "%s:%d: %s must be a number from %g, got %s", r->cf->from,
+              a ? a->line : 0, name, min, a ? a->text : "");
     return LVN_OK;
 }
 

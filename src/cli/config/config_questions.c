@@ -59,7 +59,7 @@ static enum lvn_status choose(const char *question, const char *const *words, co
     }
 }
 
-static enum lvn_status ask_number(const char *question, int64_t least, int64_t *n)
+static enum lvn_status ask_number(const char *question, int64_t min, int64_t *n)
 {
     char line[ANSWER];
     fprintf(stderr, "\n%s\n", question);
@@ -70,11 +70,11 @@ static enum lvn_status ask_number(const char *question, int64_t least, int64_t *
         char *end;
         errno = 0;
         long long value = strtoll(line, &end, 10);
-        if (!*end && !errno && value >= least && value <= 1000000) {
+        if (!*end && !errno && value >= min && value <= 1000000) {
             *n = value;
             return LVN_OK;
         }
-        fprintf(stderr, "Please answer with a whole number from %" PRId64 ".\n", least);
+        fprintf(stderr, "Please answer with a whole number from %" PRId64 ".\n", min);
     }
 }
 

@@ -12,9 +12,9 @@ enum { WIDTH = 110 };
 static void comment(struct lvn_text *t, const char *mark, const char *text)
 {
     while (*text) {
-        size_t n = strlen(text), room = WIDTH - strlen(mark);
-        if (n > room) {
-            n = room;
+        size_t n = strlen(text), capacity = WIDTH - strlen(mark);
+        if (n > capacity) {
+            n = capacity;
             while (n && text[n] != ' ') n--;
             if (!n) n = strcspn(text, " ");
         }

@@ -68,14 +68,14 @@ static void cpu(struct lvn_doctor *r)
 static void threads(struct lvn_doctor *r, int ranks)
 {
     const struct lvn_machine *m = &r->m;
-    int room = m->quota > 0 && m->quota < m->cores ? (m->quota < 1 ? 1 : (int)m->quota) : m->cores;
-    if (m->threads > room) {
+    int capacity = m->quota > 0 && m->quota < m->cores ? (m->quota < 1 ? 1 : (int)m->quota) : m->cores;
+    if (m->threads > capacity) {
         lvn_doctor_finding(r, "unset it, or set it to the number of cores",
                            "%s asks for %d threads, but %d physical cores may be used", m->threads_from, m->threads,
-                           room);
-    } else if (m->threads < room && ranks == 1) {
+                           capacity);
+    } else if (m->threads < capacity && ranks == 1) {
         lvn_doctor_finding(r, "unset it to use them all", "%s leaves %d of %d physical cores idle", m->threads_from,
-                           room - m->threads, room);
+                           capacity - m->threads, capacity);
     }
     FILE *f = fopen("/proc/loadavg", "re");
     double load = 0;

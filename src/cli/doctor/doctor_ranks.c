@@ -44,7 +44,7 @@ struct facts {
 };
 
 /* "0-3,8" of the CPUs that this process may use. */
-static void own_cpus(char *text, size_t room)
+static void own_cpus(char *text, size_t capacity)
 {
     cpu_set_t set;
     LVN_LOCAL_TEXT(t);
@@ -53,13 +53,13 @@ static void own_cpus(char *text, size_t room)
     if (sched_getaffinity(0, sizeof set, &set)) CPU_ZERO(&set);
     for (int i = 0; i < CPU_SETSIZE; i++) flag[i] = CPU_ISSET(i, &set);
     lvn_ranks_text(flag, CPU_SETSIZE, 0, &t);
-    snprintf(text, room, "%s", t.p ? t.p : "");
+    snprintf(text, capacity, "%s", t.p ? t.p : "");
 }
 
 /* Version and a number that equal programs share. */
-static void own_build(char *text, size_t room)
+static void own_build(char *text, size_t capacity)
 {
-    snprintf(text, room, "%s, program %08llx", LVN_VERSION, (unsigned long long)(lvn_consistency_program() >> 32));
+    snprintf(text, capacity, "%s, program %08llx", LVN_VERSION, (unsigned long long)(lvn_consistency_program() >> 32));
 }
 static void tell(struct facts *f, const struct lvn_doctor *r, const struct lvn_comm *comm)
 {
@@ -106,7 +106,7 @@ static void look_at_host(struct lvn_doctor *r, const struct lvn_member *h, const
 {
     static unsigned short times[CPUS];
     char cure[300];
-    int ranks = 0, threads = 0, given = 0, most = 0, any = count_cpus(h, p, n, host, times);
+    int ranks = 0, threads = 0, given = 0, max = 0, any = count_cpus(h, p, n, host, times);
     const char *mine = lvn_member_fact(h, host, keys[F_CPUS]);
     bool alike = true;
     for (int i = 0; i < n; i++) {
@@ -116,7 +116,7 @@ static void look_at_host(struct lvn_doctor *r, const struct lvn_member *h, const
         given += strstr(lvn_member_fact(h, i, keys[F_THREADS]), "set") != NULL;
         alike = alike && !strcmp(mine, lvn_member_fact(h, i, keys[F_CPUS]));
     }
-    for (int k = 0; k < CPUS; k++) most = times[k] > most ? times[k] : most;
+    for (int k = 0; k < CPUS; k++) max = times[k] > max ? times[k] : max;
     int online = (int)fact_number(h, host, F_ONLINE);
     if (ranks > any) {
         snprintf(cure, sizeof cure,
@@ -128,13 +128,13 @@ static void look_at_host(struct lvn_doctor *r, const struct lvn_member *h, const
         lvn_doctor_finding(r, cure, "OMP_NUM_THREADS makes %d threads of the %d ranks on %s, which have %d CPUs",
                            threads, ranks, p[host].host, any);
     }
-    if (most > 1 && !alike) {
+    if (max > 1 && !alike) {
         lvn_doctor_finding(r,
                            "let one launcher pin: mpirun --map-by slot:PE=N, mpiexec -bind-to core:N, srun "
                            "--cpu-bind=cores; levin launch does it by itself",
-                           "ranks on %s are pinned to CPUs that overlap (%d of them on one CPU)", p[host].host, most);
+                           "ranks on %s are pinned to CPUs that overlap (%d of them on one CPU)", p[host].host, max);
     }
-    if (ranks > 1 && most == ranks && alike && any < online) {
+    if (ranks > 1 && max == ranks && alike && any < online) {
         lvn_doctor_finding(r, "give each its own: srun --cpus-per-task=N, mpirun --map-by slot:PE=N, or levin launch",
                            "all %d ranks on %s are held to the same CPUs (%.200s), though the host has %d", ranks,
                            p[host].host, mine, online);

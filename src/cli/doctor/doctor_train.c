@@ -37,12 +37,12 @@ static enum lvn_status run_both(struct pair *p, struct lvn_ranks *r, bool fixed_
 
 static double furthest(const struct pair *p)
 {
-    double most = 0;
+    double max = 0;
     for (int i = 0; i < LVN_SYNTHETIC_STEPS; i++) {
         double apart = fabs(p->all.loss[i] - p->one.loss[i]) / fabs(p->one.loss[i]);
-        if (!(apart <= most)) most = apart; /* what is no number, too */
+        if (!(apart <= max)) max = apart; /* what is no number, too */
     }
-    return most;
+    return max;
 }
 
 static void judge(struct lvn_doctor *r, const struct lvn_ranks *ranks, const struct pair *exact,

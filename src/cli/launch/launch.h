@@ -24,7 +24,7 @@ struct lvn_host {
     int faults;          /* how often its ranks were lost; so many, and it is left out: */
     bool here;           /* this machine */
     bool down;           /* it does not answer, or does not reach this machine: */
-    bool mute;           /* of these the second */
+    bool quiet;          /* of these the second */
     const char *cut_off; /* twice the link between it and this host was at fault, so it is left out; NULL: it is not */
 };
 

@@ -53,13 +53,13 @@ static bool identify(struct lvn_launch *l, struct found *f)
 }
 
 /* All that PATH has, each program once. */
-static int search(struct lvn_launch *l, struct found *found, int room)
+static int search(struct lvn_launch *l, struct found *found, int capacity)
 {
     static const char *const names[] = {"mpirun",        "mpiexec",      "mpirun.openmpi", "mpiexec.openmpi",
                                         "mpiexec.hydra", "mpirun.mpich", "mpiexec.mpich"};
     char real[8][PATH_MAX];
     int n = 0, n_real = 0;
-    for (size_t i = 0; i < sizeof names / sizeof *names && n < room; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names && n < capacity; i++) {
         struct found f = {.name = names[i], .program = lvn_process_find(l->arena, names[i])};
         bool seen = !f.program || !realpath(f.program, real[n_real]);
         for (int k = 0; k < n_real && !seen; k++) seen = !strcmp(real[k], real[n_real]);

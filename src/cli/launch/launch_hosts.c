@@ -19,7 +19,7 @@
 #include "cli/launch/batch_system.h"
 #include "cli/launch/launch.h"
 
-enum { FILE_BYTES = 16 << 20, MOST_SLOTS = 65536 };
+enum { FILE_BYTES = 16 << 20, MAX_SLOTS = 65536 };
 
 /* Is the address one of this machine's? */
 static bool is_here(const struct sockaddr *address, socklen_t length)
@@ -65,7 +65,7 @@ static enum lvn_status slots_of(struct lvn_host *h, const char *text, const char
 {
     char *end;
     long n = strtol(text, &end, 10);
-    LVN_CHECK(end != text && !*end && n >= 1 && n <= MOST_SLOTS, ARG,
+    LVN_CHECK(end != text && !*end && n >= 1 && n <= MAX_SLOTS, ARG,
               "%s:%d: the ranks of host '%s' are a whole number from 1, not '%s'", path, h->line, h->name, text);
     h->slots = (int)n;
     return LVN_OK;
@@ -92,8 +92,8 @@ static enum lvn_status parse_slots(struct lvn_launch *l, char *text, int number,
     if (l->site->counts) LVN_TRY(slots_of(&one, slots, path));
     while (h < l->hosts + l->n_hosts && strcasecmp(h->name, name)) h++;
     const int before = h == l->hosts + l->n_hosts ? 0 : h->slots;
-    LVN_CHECK(before + one.slots <= MOST_SLOTS, ARG, "%s:%d: the host '%s' has more than %d slots", path, number, name,
-              MOST_SLOTS);
+    LVN_CHECK(before + one.slots <= MAX_SLOTS, ARG, "%s:%d: the host '%s' has more than %d slots", path, number, name,
+              MAX_SLOTS);
     if (before)
         h->slots += one.slots;
     else

@@ -48,7 +48,7 @@ static void *pay_visit(void *argument)
     static const char *const step[] = {"--nodes=1",     "--ntasks=1", "--overlap",     "--mpi=none",
                                        "--immediate=5", "--quiet",    "/usr/bin/test", "-x"};
     struct visit *v = argument;
-    const double LEAST = 5, MOST = 20, LOGIN = 60;
+    const double MIN = 5, MAX = 20, LOGIN = 60;
     LVN_LOCAL_ARENA(arena);
     struct lvn_words w = {.arena = &arena};
     if (v->l->allocation) {
@@ -62,11 +62,11 @@ static void *pay_visit(void *argument)
         lvn_words_add(&w, "%s", v->script);
     }
     /* ssh knows when nobody answers, srun waits; who would be taken for lost in a run is taken for lost here */
-    double most = !v->l->allocation            ? LOGIN
-                  : v->l->rank_timeout > MOST  ? MOST
-                  : v->l->rank_timeout < LEAST ? LEAST
-                                               : v->l->rank_timeout;
-    v->code = w.failed ? -1 : lvn_process_run(w.word, most, &v->said);
+    double max = !v->l->allocation          ? LOGIN
+                 : v->l->rank_timeout > MAX ? MAX
+                 : v->l->rank_timeout < MIN ? MIN
+                                            : v->l->rank_timeout;
+    v->code = w.failed ? -1 : lvn_process_run(w.word, max, &v->said);
     return NULL;
 }
 
@@ -138,7 +138,7 @@ static void remember(struct visit *v, enum lvn_status *status)
 {
     (void)status;
     v->host->down = v->code != 0;
-    v->host->mute = v->code == NO_CALL;
+    v->host->quiet = v->code == NO_CALL;
 }
 
 /* A port of this machine, at the address where ranks will meet. */

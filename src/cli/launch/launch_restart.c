@@ -48,7 +48,7 @@ static void note_link(struct restarts *r, const int link[2])
 static void add_reason(const struct lvn_host *h, struct lvn_text *t)
 {
     if (h->down)
-        lvn_text_add(t, h->mute ? "cannot connect back to this machine" : "does not answer");
+        lvn_text_add(t, h->quiet ? "cannot connect back to this machine" : "does not answer");
     else if (h->cut_off)
         lvn_text_printf(t, "twice cut off from %s", h->cut_off);
     else
@@ -75,24 +75,24 @@ static bool find_places(struct restarts *r)
 {
     struct lvn_launch *l = r->l;
     LVN_LOCAL_TEXT(out);
-    int ranks = r->ranks, least = l->min_ranks ? l->min_ranks : r->ranks;
+    int ranks = r->ranks, min = l->min_ranks ? l->min_ranks : r->ranks;
     if (l->n_hosts) {
         lvn_launch_probe(l);
         ranks = lvn_launch_map_ranks(l, r->ranks);
-        for (int i = 0; i < l->n_hosts && ranks < least && !lvn_requeue_possible(); i++) {
+        for (int i = 0; i < l->n_hosts && ranks < min && !lvn_requeue_possible(); i++) {
             l->hosts[i].faults = 0;
             l->hosts[i].cut_off = NULL;
             ranks = lvn_launch_map_ranks(l, r->ranks);
         }
         add_left_out(l, &out);
     }
-    if (ranks >= least) {
+    if (ranks >= min) {
         l->ranks = ranks;
     } else {
         fprintf(stderr, "no restart: there is room for %d of %d ranks%s%s\n", ranks, r->ranks, out.p ? out.p : "",
                 l->min_ranks ? "" : "; --min-ranks would go on with fewer");
     }
-    return ranks >= least;
+    return ranks >= min;
 }
 
 /* Where the next attempt begins. A checkpoint of a run that it replaces is none that it goes on from. */
@@ -111,7 +111,7 @@ static void add_from(const struct restarts *r, struct lvn_text *t)
 /* "restart 1 of 3: going on from step 8 with 2 ranks on h1, h3; left out: h2 (does not answer)" */
 static void tell(const struct restarts *r)
 {
-    enum { MOST_NAMES = 8 };
+    enum { MAX_NAMES = 8 };
     const struct lvn_launch *l = r->l;
     LVN_LOCAL_TEXT(t);
     int hosts = 0;
@@ -119,8 +119,8 @@ static void tell(const struct restarts *r)
     add_from(r, &t);
     lvn_text_printf(&t, " with %d rank%s", l->ranks, l->ranks == 1 ? "" : "s");
     for (int i = 0; i < l->n_hosts; i++) hosts += l->hosts[i].ranks > 0;
-    if (hosts > MOST_NAMES) lvn_text_printf(&t, " on %d hosts", hosts);
-    for (int i = 0, n = 0; i < l->n_hosts && hosts <= MOST_NAMES; i++)
+    if (hosts > MAX_NAMES) lvn_text_printf(&t, " on %d hosts", hosts);
+    for (int i = 0, n = 0; i < l->n_hosts && hosts <= MAX_NAMES; i++)
         if (l->hosts[i].ranks) lvn_text_printf(&t, "%s%s", n++ ? ", " : " on ", l->hosts[i].name);
     add_left_out(l, &t);
     fprintf(stderr, "%s\n", t.p ? t.p : "restart");

@@ -23,7 +23,7 @@ struct script {
     struct lvn_text t;
     struct lvn_words train; /* "levin train RECIPE ..." */
     const char *recipe, *name, *run_dir, *out;
-    long nodes, tasks, per_node, cpus, restarts, least;
+    long nodes, tasks, per_node, cpus, restarts, min;
     bool array;
 };
 
@@ -86,10 +86,10 @@ static enum lvn_status check_flags(const struct script *s)
         "the queue",
         signal);
     long ranks = s->tasks ? s->tasks : s->nodes * s->per_node;
-    LVN_CHECK(!s->least || s->restarts, ARG,
+    LVN_CHECK(!s->min || s->restarts, ARG,
               "--min-ranks is about restarts, of which there are none: give --max-restarts, too");
-    LVN_CHECK(!ranks || s->least <= ranks, ARG, "--min-ranks %ld is above the %ld rank%s of this job; give %ld at most",
-              s->least, ranks, ranks == 1 ? "" : "s", ranks);
+    LVN_CHECK(!ranks || s->min <= ranks, ARG, "--min-ranks %ld is above the %ld rank%s of this job; give %ld at most",
+              s->min, ranks, ranks == 1 ? "" : "s", ranks);
     LVN_CHECK(!s->tasks || !s->nodes || !s->per_node || s->tasks == s->nodes * s->per_node, ARG,
               "%ld nodes with %ld ranks each are not %ld ranks; leave one of the three out", s->nodes, s->per_node,
               s->tasks);
@@ -207,7 +207,7 @@ static void limits(struct script *s)
                   "# another one in its place), or by Slurm, when the first node is. levin sees SLURM_RESTART_COUNT\n"
                   "# then, and goes on from the last checkpoint.\n#SBATCH --requeue"
                 : "#SBATCH --no-requeue");
-    if (s->least) {
+    if (s->min) {
         lvn_text_add(t, "# A job that loses a node keeps the others: levin goes on with those.\n#SBATCH --no-kill\n");
     }
     lvn_text_printf(t,
@@ -247,7 +247,7 @@ static void start(struct script *s)
         lvn_text_printf(t,
                         " Where a rank, a link or a node is lost it goes on from the last\n"
                         "# checkpoint%s, at most %ld time%s without a later one in between.",
-                        s->least ? ", with the nodes that are left" : "", s->restarts, s->restarts == 1 ? "" : "s");
+                        s->min ? ", with the nodes that are left" : "", s->restarts, s->restarts == 1 ? "" : "s");
     }
     lvn_text_printf(t, "\n# It runs in the background, because a shell that waits for a command hears no signals.\n");
     struct lvn_words line = {.arena = s->arena};
@@ -260,7 +260,7 @@ static void start(struct script *s)
     if (s->per_node) lvn_words_add(&line, "--nproc-per-node");
     if (s->per_node) lvn_words_add(&line, "%ld", s->per_node);
     if (s->restarts) lvn_words_add(&line, "--max-restarts=%ld", s->restarts);
-    if (s->least) lvn_words_add(&line, "--min-ranks=%ld", s->least);
+    if (s->min) lvn_words_add(&line, "--min-ranks=%ld", s->min);
     if (*logs) lvn_words_add(&line, "--log-dir=%s", logs);
     lvn_words_text(&line, t);
     lvn_text_add(t, " -- ");
@@ -318,7 +318,7 @@ enum lvn_status lvn_launch_slurm(struct lvn_cli *c)
     s.nodes = (long)c->flag[LVN_FLAG_launch_nodes].i;
     s.array = *c->flag[LVN_FLAG_launch_array].t;
     s.restarts = c->given[LVN_FLAG_launch_max_restarts] ? (long)c->flag[LVN_FLAG_launch_max_restarts].i : RESTARTS;
-    s.least = (long)c->flag[LVN_FLAG_launch_min_ranks].i;
+    s.min = (long)c->flag[LVN_FLAG_launch_min_ranks].i;
     LVN_TRY(either(&s, LVN_FLAG_launch_ntasks, LVN_FLAG_launch_n, &s.tasks));
     LVN_TRY(either(&s, LVN_FLAG_launch_ntasks_per_node, LVN_FLAG_launch_nproc_per_node, &s.per_node));
     LVN_TRY(either(&s, LVN_FLAG_launch_cpus_per_task, LVN_FLAG_launch_threads, &s.cpus));

@@ -38,13 +38,13 @@ static bool is_ours(int64_t pid, const char *token)
 {
     char path[64];
     char *text = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     ssize_t n;
     bool ours = false;
     const char name[] = "LEVIN_RENDEZVOUS_TOKEN=";
     snprintf(path, sizeof path, "/proc/%lld/environ", (long long)pid);
     FILE *f = fopen(path, "re");
-    while (f && !ours && (n = getdelim(&text, &room, '\0', f)) > 0)
+    while (f && !ours && (n = getdelim(&text, &capacity, '\0', f)) > 0)
         ours = !strncmp(text, name, sizeof name - 1) && !strcmp(text + sizeof name - 1, token);
     if (f) fclose(f);
     free(text);

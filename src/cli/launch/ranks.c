@@ -309,12 +309,12 @@ static const char *variable_of(const struct order *o, const char *name)
 }
 
 /* The next word of stdin. Byte by byte: what follows the order is not to be touched. */
-static enum lvn_status next_word(struct ranks *r, int64_t *room, char **word)
+static enum lvn_status next_word(struct ranks *r, int64_t *capacity, char **word)
 {
     LVN_LOCAL_TEXT(t);
     char c = 0;
     ssize_t n;
-    while ((n = read(STDIN_FILENO, &c, 1)) > 0 && c && --*room > 0) lvn_text_add_bytes(&t, &c, 1);
+    while ((n = read(STDIN_FILENO, &c, 1)) > 0 && c && --*capacity > 0) lvn_text_add_bytes(&t, &c, 1);
     *word = n > 0 && !c ? lvn_arena_strdup(r->arena, t.p ? t.p : "") : NULL;
     LVN_CHECK(*word, ARG, "`levin ranks --part` is told what to do by the levin ranks of another host, which has not");
     return LVN_OK;
@@ -322,24 +322,24 @@ static enum lvn_status next_word(struct ranks *r, int64_t *room, char **word)
 
 static enum lvn_status read_order(struct ranks *r, struct order *o)
 {
-    int64_t room = ORDER_BYTES;
+    int64_t capacity = ORDER_BYTES;
     int words;
     char *word;
-    LVN_TRY(next_word(r, &room, &word));
+    LVN_TRY(next_word(r, &capacity, &word));
     LVN_CHECK(sscanf(word, "%d %d %d %d %d %d", &o->first, &o->n, &o->size, &o->node, &o->nodes, &words) == 6 &&
                   o->n > 0 && o->first >= 0 && o->size <= 1 << 20 && o->n <= o->size - o->first && words > 0,
               ARG, "`levin ranks --part` was told '%.80s', which is no part of a run", word);
-    LVN_TRY(next_word(r, &room, &word));
+    LVN_TRY(next_word(r, &capacity, &word));
     LVN_CHECK(!chdir(word), ARG, "there is no folder '%s' on this host (%s): share it, or make it", word,
               strerror(errno));
     for (;;) {
-        LVN_TRY(next_word(r, &room, &word));
+        LVN_TRY(next_word(r, &capacity, &word));
         if (!*word) break;
         lvn_words_add(&o->variables, "%s", word);
     }
     add_environment(o);
     for (int i = 0; i < words; i++) {
-        LVN_TRY(next_word(r, &room, &word));
+        LVN_TRY(next_word(r, &capacity, &word));
         lvn_words_add(&o->command, "%s", word);
     }
     return lvn_words_status(&o->command);

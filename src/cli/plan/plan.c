@@ -126,7 +126,7 @@ static void show_memory(struct plan *p)
     struct lvn_cli *c = p->c;
     const struct lvn_model_state *n = p->training.network;
     int64_t part[LVN_MEMORY_PART_COUNT], total = lvn_train_programs_memory(&p->training, part), rest = total;
-    int64_t process = process_bytes(n, total - part[LVN_MEMORY_PROGRAMS]), room = lvn_memory_available();
+    int64_t process = process_bytes(n, total - part[LVN_MEMORY_PROGRAMS]), capacity = lvn_memory_available();
     bool here = n->device->backend->computes; /* on this machine */
     const struct lvn_program *step = p->training.step->program;
     int first = lvn_program_first_backward(step);
@@ -140,7 +140,7 @@ static void show_memory(struct plan *p)
     if (m) json_object_set_new(m, "rest", json_integer(rest));
     memory_row(c, m, "total", "all of these, exact", total);
     memory_row(c, m, "process", "whole process, about", process);
-    memory_row(c, m, "available", "free on this machine", room);
+    memory_row(c, m, "available", "free on this machine", capacity);
     memory_row(c, m, "unplanned", "(arena without planning)", step->unplaced_bytes);
     if (step->grad_slots > 1) {
         lvn_cli_print(c, "Gradients are kept %d times: the tree over micro-batches wants it.\n", step->grad_slots);
@@ -149,12 +149,12 @@ static void show_memory(struct plan *p)
     if (n->gradients != n->weights)
         lvn_cli_print(c, "Gradients are summed in fp32: a step has more than %d pieces, too many for sums in bf16.\n",
                       LVN_BF16_PIECES);
-    const bool fits = room <= 0 || process <= room;
+    const bool fits = capacity <= 0 || process <= capacity;
     lvn_cli_print(c, "%s\n",
                   !here  ? "Whether it fits is for the device to say."
                   : fits ? "It fits."
                          : "It does NOT fit.");
-    if (here && !fits) lvn_cli_add(c, "advice", lvn_plan_advice(c, &p->training, process, room));
+    if (here && !fits) lvn_cli_add(c, "advice", lvn_plan_advice(c, &p->training, process, capacity));
     lvn_cli_add(c, "memory", m);
     lvn_cli_add(c, "recompute", json_string(recomputed[step->recompute][0]));
     lvn_cli_add(c, "arena_bytes", json_integer(n->bytes[LVN_BUFFER_ARENA]));
@@ -170,11 +170,11 @@ static bool is_size(const struct lvn_key *k)
     return k->kind == LVN_KEY_INT && k->recipe && k->means != LVN_ROLE_POSITIONS;
 }
 
-static void sizes_text(const struct lvn_model_config *m, char *text, size_t room)
+static void sizes_text(const struct lvn_model_config *m, char *text, size_t capacity)
 {
     text[0] = '\0';
     for (const struct lvn_key *k = m->model->keys; k->kind; k++)
-        if (is_size(k)) lvn_print_more(text, room, ", %s %" PRId64, k->recipe, (int64_t)lvn_key_get(k, m));
+        if (is_size(k)) lvn_print_more(text, capacity, ", %s %" PRId64, k->recipe, (int64_t)lvn_key_get(k, m));
 }
 
 static void add_sizes(struct lvn_cli *c, const struct lvn_model_config *m)

@@ -19,14 +19,14 @@ static const struct known {
 };
 
 /* The most scratch that an instruction wants; false, and an error: one has no kernel. */
-static bool find_scratch(const struct lvn_backend *b, const struct lvn_program *p, int64_t *most)
+static bool find_scratch(const struct lvn_backend *b, const struct lvn_program *p, int64_t *max)
 {
-    *most = 0;
+    *max = 0;
     for (int n = 0; n < p->n_instrs; n++) {
         struct lvn_instr i = p->instrs[n];
         int64_t scratch = 0;
         if (!i.op->collective && b->choose(NULL, &i, &scratch) != LVN_OK) return false;
-        if (scratch > *most) *most = scratch;
+        if (scratch > *max) *max = scratch;
     }
     return true;
 }

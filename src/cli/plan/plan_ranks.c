@@ -75,11 +75,11 @@ int lvn_plan_threads_here(const struct lvn_cli *c)
 int lvn_plan_oversubscribe(const struct lvn_cli *c)
 {
     int each = per_host(c), here = cores_here(), there = cores_there(c), threads = lvn_plan_threads_here(c),
-        room = here / threads;
+        capacity = here / threads;
     bool full = (int64_t)each * (c->settings.trainer.threads ? c->settings.trainer.threads : there) >= there;
-    int n = each <= LVN_OVERSUBSCRIPTION && here == there && each <= 4 * room ? each
-            : full || each > room                                             ? room
-                                                                              : each;
+    int n = each <= LVN_OVERSUBSCRIPTION && here == there && each <= 4 * capacity ? each
+            : full || each > capacity                                             ? capacity
+                                                                                  : each;
     int64_t batch = c->settings.trainer.batch_size;
     if (n > LVN_OVERSUBSCRIPTION) n = LVN_OVERSUBSCRIPTION;
     return n < 1 ? 1 : n > batch ? (int)batch : n;
@@ -88,15 +88,15 @@ int lvn_plan_oversubscribe(const struct lvn_cli *c)
 /* --- communication --- */
 
 /* The most subtrees that a rank holds of the tree over all micro-batches. */
-static int most_subtrees(const struct lvn_train_programs *t, int ranks)
+static int max_subtrees(const struct lvn_train_programs *t, int ranks)
 {
     struct lvn_subtree some[LVN_MAX_SUBTREES];
-    int most = 1;
+    int max = 1;
     for (int i = 0; i < ranks; i++) {
         int n = lvn_subtrees(t->leaf[ranks], t->leaf[i], t->leaf[i + 1], some);
-        if (n > most) most = n;
+        if (n > max) max = n;
     }
-    return most;
+    return max;
 }
 
 static void add(struct lvn_traffic_part *sum, const struct lvn_traffic_part *p)
@@ -138,7 +138,7 @@ static void communicate(struct forecast *f)
     const double count = (double)p->graph->params->trainable_count;
     const int ways = s->zero1 ? 1 : 3; /* sums go back to all */
     double all = count * (double)lvn_dtype_bytes(p->gradients), last_bytes = all;
-    if (s->tree) f->reduce = between(f, all, ways, most_subtrees(f->t, f->ranks));
+    if (s->tree) f->reduce = between(f, all, ways, max_subtrees(f->t, f->ranks));
     for (int n = 0; n < p->n_instrs; n++) {
         const struct lvn_instr *i = &p->instrs[n];
         if (i->id != LVN_OP_all_reduce && i->id != LVN_OP_reduce_scatter) continue;
@@ -202,14 +202,14 @@ static void save(struct forecast *f, double computing)
 
 /* --- together --- */
 
-static int64_t most_rows(const struct lvn_train_programs *t, const struct lvn_settings *s, int ranks)
+static int64_t max_rows(const struct lvn_train_programs *t, const struct lvn_settings *s, int ranks)
 {
-    int64_t most = (s->trainer.batch_size + ranks - 1) / ranks;
+    int64_t max = (s->trainer.batch_size + ranks - 1) / ranks;
     for (int i = 0; i < ranks && s->trainer.micro_batch_size; i++) {
         int64_t rows = (t->leaf[i + 1] - t->leaf[i]) * t->micro;
-        if (i == 0 || rows > most) most = rows;
+        if (i == 0 || rows > max) max = rows;
     }
-    return most;
+    return max;
 }
 
 static double computing(const struct forecast *f)
@@ -306,7 +306,7 @@ enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_train_program
     f.hosts = (f.ranks + f.each - 1) / f.each;
     f.here = cores_here();
     f.cores = cores_there(c);
-    f.rows = most_rows(t, &c->settings, f.ranks);
+    f.rows = max_rows(t, &c->settings, f.ranks);
     const int used = lvn_plan_threads_here(c);
     f.crowd = f.each * f.threads > f.cores ? (double)f.each * f.threads / f.cores : 1;
     if (f.compute.processes == f.each && f.here == f.cores) f.crowd = 1; /* measured */

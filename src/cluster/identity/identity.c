@@ -30,12 +30,12 @@ const char *lvn_variable(const struct lvn_environment *s, const char *name)
     return value && *value ? value : NULL;
 }
 
-bool lvn_whole_number(const char *text, int least, int *out)
+bool lvn_whole_number(const char *text, int min, int *out)
 {
     char *end;
     errno = 0;
     long n = strtol(text, &end, 10);
-    if (end == text || *end || errno || n < least || n > 1 << 24 || text[0] == ' ' || text[0] == '+') return false;
+    if (end == text || *end || errno || n < min || n > 1 << 24 || text[0] == ' ' || text[0] == '+') return false;
     *out = (int)n;
     return true;
 }

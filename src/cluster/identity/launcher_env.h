@@ -62,7 +62,7 @@ const struct lvn_launcher_env *lvn_launcher_env_find(const char *name); /* NULL:
 /* How far above this process one of the family's stands, from 1; 0: none. */
 int lvn_launcher_env_depth(const struct lvn_launcher_env *f, const struct lvn_environment *s);
 /* A whole number of at least `least`; false otherwise. */
-bool lvn_whole_number(const char *text, int least, int *out);
+bool lvn_whole_number(const char *text, int min, int *out);
 /* A port that follows from a number and is another: none that the system gives out by itself. */
 int lvn_launcher_env_port(unsigned long number);
 /* lvn_identity_find() for these surroundings. */

@@ -55,11 +55,11 @@ static int tasks_of(const char *list, int node)
 }
 
 /* "n[03-05,9],m" -> "n03": the first node of a list, which has task 0. */
-static void first_node(const char *list, char *out, size_t room)
+static void first_node(const char *list, char *out, size_t capacity)
 {
     size_t name = strcspn(list, "[,");
     const char *number = list[name] == '[' ? list + name + 1 : "";
-    snprintf(out, room, "%.*s%.*s", (int)name, list, (int)strcspn(number, "-,]"), number);
+    snprintf(out, capacity, "%.*s%.*s", (int)name, list, (int)strcspn(number, "-,]"), number);
 }
 
 /* Without srun's PMI or PMIx there is no MPI, and the ranks meet where task 0 runs, at a port that is this step's. */

@@ -251,7 +251,7 @@ static bool is_loopback(const struct sockaddr_storage *at)
     return at->ss_family == AF_INET && ntohl(four->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
-void lvn_endpoint_name(int listening, char *out, size_t room)
+void lvn_endpoint_name(int listening, char *out, size_t capacity)
 {
     struct sockaddr_storage at = {0};
     socklen_t size = sizeof at;
@@ -260,10 +260,10 @@ void lvn_endpoint_name(int listening, char *out, size_t room)
         getnameinfo((struct sockaddr *)&at, size, NULL, 0, port, sizeof port, NI_NUMERICSERV);
     if (gethostname(host, sizeof host)) snprintf(host, sizeof host, "localhost");
     host[sizeof host - 1] = '\0';
-    size_t n = (size_t)snprintf(out, room, "%s,%s", port, host);
+    size_t n = (size_t)snprintf(out, capacity, "%s,%s", port, host);
     struct ifaddrs *list = NULL;
     if (is_loopback(&at))
-        n += (size_t)snprintf(out + n, room - n, ",127.0.0.1");
+        n += (size_t)snprintf(out + n, capacity - n, ",127.0.0.1");
     else if (getifaddrs(&list))
         list = NULL;
     for (struct ifaddrs *a = list; a; a = a->ifa_next) {
@@ -272,8 +272,8 @@ void lvn_endpoint_name(int listening, char *out, size_t room)
         if (family != AF_INET && family != AF_INET6) continue;
         socklen_t length = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
         if (getnameinfo(a->ifa_addr, length, text, sizeof text, NULL, 0, NI_NUMERICHOST) || strchr(text, '%')) continue;
-        if (n + strlen(text) + 2 > room) break;
-        n += (size_t)snprintf(out + n, room - n, ",%s", text);
+        if (n + strlen(text) + 2 > capacity) break;
+        n += (size_t)snprintf(out + n, capacity - n, ",%s", text);
     }
     if (list) freeifaddrs(list);
 }

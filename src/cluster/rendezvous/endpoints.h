@@ -23,7 +23,7 @@ enum lvn_status lvn_listen(const char *host, int port, int *out) LVN_CHECKED;
 enum lvn_status lvn_allow_files(int ranks, int files) LVN_CHECKED;
 /* Where this process can be found that listens there: the long form; one that listens on the loopback has no other
  * address. */
-void lvn_endpoint_name(int listening, char *out, size_t room);
+void lvn_endpoint_name(int listening, char *out, size_t capacity);
 
 /* On the way to one of the places in `address`, without blocking: one address after the other, each for 5 s, and all
  * again, after pauses, while it may be that nobody listens yet. */

@@ -28,17 +28,17 @@ void lvn_hang_detector_heard(struct lvn_peer *p, const struct lvn_peer *before, 
     p->step_at = now;
 }
 
-double lvn_hang_detector_limit(const struct lvn_peer *p, int n, double least)
+double lvn_hang_detector_limit(const struct lvn_peer *p, int n, double min)
 {
     const double shortest = 2; /* beats come twice a second */
     double longest = 0;
-    if (least > 0 && least < shortest) least = shortest;
-    for (int i = 0; i < n && least > 0; i++) {
+    if (min > 0 && min < shortest) min = shortest;
+    for (int i = 0; i < n && min > 0; i++) {
         if (!here(&p[i]) || p[i].step <= p[i].first_step) continue;
         double mean = (p[i].step_at - p[i].first_at) / (double)(p[i].step - p[i].first_step);
         if (mean > longest) longest = mean;
     }
-    return STEPS * longest > least ? STEPS * longest : least;
+    return STEPS * longest > min ? STEPS * longest : min;
 }
 
 /* Seconds since any rank moved, as far as all have been heard of since. */
@@ -52,9 +52,9 @@ static double stands_for(const struct lvn_peer *p, int n)
     return moved > 0 && isfinite(heard) && heard > moved ? heard - moved : 0;
 }
 
-enum lvn_hang_detector lvn_hang_detector_judge(const struct lvn_peer *p, int n, double least)
+enum lvn_hang_detector lvn_hang_detector_judge(const struct lvn_peer *p, int n, double min)
 {
-    double limit = lvn_hang_detector_limit(p, n, least), still = stands_for(p, n);
+    double limit = lvn_hang_detector_limit(p, n, min), still = stands_for(p, n);
     if (limit <= 0 || still < limit / 2) return LVN_HANG_NOT;
     return still < limit ? LVN_HANG_HALF : LVN_HANG_OVER;
 }
@@ -210,11 +210,11 @@ static void add_seconds(double seconds, struct lvn_text *t)
         lvn_text_printf(t, "%.0f min", seconds / 60);
 }
 
-void lvn_hang_detector_text(const struct lvn_peer *p, int n, double least, struct lvn_text *t)
+void lvn_hang_detector_text(const struct lvn_peer *p, int n, double min, struct lvn_text *t)
 {
     const struct lvn_peer *last = last_of(p, n, false);
     bool *flag = calloc(2 * (size_t)n, sizeof *flag);
-    double still = stands_for(p, n), limit = lvn_hang_detector_limit(p, n, least);
+    double still = stands_for(p, n), limit = lvn_hang_detector_limit(p, n, min);
     if (last && flag) {
         lvn_text_add(t, "no rank has gone on for ");
         add_seconds(still, t);

@@ -48,10 +48,10 @@ static int variable_of(int pid, const char *name)
 {
     char path[64], *entry = NULL;
     int value = -1;
-    size_t room = 0, n = strlen(name);
+    size_t capacity = 0, n = strlen(name);
     snprintf(path, sizeof path, "/proc/%d/environ", pid);
     FILE *f = fopen(path, "re");
-    while (f && getdelim(&entry, &room, '\0', f) > 0) {
+    while (f && getdelim(&entry, &capacity, '\0', f) > 0) {
         if (!strncmp(entry, name, n) && entry[n] == '=') value = (int)strtol(entry + n + 1, NULL, 10);
     }
     if (f) fclose(f);

@@ -208,7 +208,7 @@ static enum lvn_status meet(struct lvn_member *h, const struct lvn_member_option
     lvn_message_add(&h->wire.out, LVN_MESSAGE_READY);
     const char *bad = await_start(h, o, to.token, lvn_seconds() + 1.5 * join + 10);
     LVN_CHECK(!bad, COMM, "meeting the other ranks (at %.200s) failed: %s", to.text, bad);
-    LVN_CHECK(!h->faulty || !h->lasting, IO, "%s", h->fault);
+    LVN_CHECK(!h->faulty || !h->permanent, IO, "%s", h->fault);
     LVN_CHECK(!h->faulty, COMM, "%s", h->fault);
     return LVN_OK;
 }
@@ -360,11 +360,11 @@ void lvn_member_state(struct lvn_member *h, const char *state)
     pthread_mutex_unlock(&h->lock);
 }
 
-int lvn_member_table(struct lvn_member *h, struct lvn_peer *peers, int most)
+int lvn_member_table(struct lvn_member *h, struct lvn_peer *peers, int max)
 {
     if (!h) return 0;
     pthread_mutex_lock(&h->lock);
-    int n = h->size < most ? h->size : most;
+    int n = h->size < max ? h->size : max;
     memcpy(peers, h->peer, sizeof *peers * (size_t)n);
     pthread_mutex_unlock(&h->lock);
     return n;

@@ -20,8 +20,8 @@ struct lvn_member;
 struct lvn_fault {
     int rank;         /* who; -1: nobody in particular */
     bool speak;       /* this process is the one that says it to people */
-    bool mute;        /* a process may still be there that no longer answers, for which a launcher would wait */
-    bool lasting;     /* who starts again will meet it again (lvn_server_fault_lasts()) */
+    bool quiet;       /* a process may still be there that no longer answers, for which a launcher would wait */
+    bool permanent;   /* who starts again will meet it again (lvn_server_fault_lasts()) */
     const char *text; /* "rank 3 on node2 has not been heard of since step 412; the others wait in reduction 7 of 12" */
 };
 /* Called once, by the heartbeat's thread, while the main thread may be anywhere, even waiting in vain: say it if
@@ -62,7 +62,7 @@ void lvn_member_close(struct lvn_member *h);
 /* --- at the start, and between steps --- */
 
 /* Do the ranks differ in this fact? Then a sentence: "rank 3 on node2 has build 'b', the other 3 have 'a'". */
-bool lvn_member_difference(const struct lvn_member *h, const char *key, char *text, size_t room);
+bool lvn_member_difference(const struct lvn_member *h, const char *key, char *text, size_t capacity);
 /* What rank `rank` said for the key, "" when nothing. */
 const char *lvn_member_fact(const struct lvn_member *h, int rank, const char *key);
 /* Keep `path` (RUN/status.json) from now on; every rank calls it. */
@@ -72,7 +72,7 @@ void lvn_member_state(struct lvn_member *h, const char *state);
 /* Is a rank slower than the others, and has that not been said lately? Then a sentence. To be called once a step. */
 bool lvn_member_straggler(struct lvn_member *h, char text[400]);
 /* A copy of the ranks as last heard of, `size` of them. Returns how many. */
-int lvn_member_table(struct lvn_member *h, struct lvn_peer *peers, int most);
+int lvn_member_table(struct lvn_member *h, struct lvn_peer *peers, int max);
 
 /* --- inside a step: a few stores; h NULL: nothing --- */
 

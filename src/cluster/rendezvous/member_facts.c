@@ -34,39 +34,38 @@ const char *lvn_member_fact(const struct lvn_member *h, int rank, const char *ke
     return "";
 }
 
-bool lvn_member_difference(const struct lvn_member *h, const char *key, char *text, size_t room)
+bool lvn_member_difference(const struct lvn_member *h, const char *key, char *text, size_t capacity)
 {
-    const struct lvn_group *most = NULL, *other = NULL;
-    int groups = 0, n_most = 0;
+    const struct lvn_group *max = NULL, *other = NULL;
+    int groups = 0, n_max = 0;
     for (int i = 0; h && i < h->n_groups; i++) {
         if (strcmp(h->group[i].key, key) != 0) continue;
         groups++;
         int n = count(h, h->group[i].ranks);
-        if (n > n_most) {
-            most = &h->group[i];
-            n_most = n;
+        if (n > n_max) {
+            max = &h->group[i];
+            n_max = n;
         }
     }
     for (int i = 0; i < (groups > 1 ? h->n_groups : 0) && !other; i++) {
-        if (!strcmp(h->group[i].key, key) && &h->group[i] != most) other = &h->group[i];
+        if (!strcmp(h->group[i].key, key) && &h->group[i] != max) other = &h->group[i];
     }
-    if (!other || !most) return false;
+    if (!other || !max) return false;
     int first = 0, n = count(h, other->ranks);
     while (first < h->size && !among(other->ranks, first)) first++;
     if (first == h->size) return false;
     char rest[64];
-    if (n_most == 1) {
-        snprintf(rest, sizeof rest, "rank %.20s has", most->ranks);
+    if (n_max == 1) {
+        snprintf(rest, sizeof rest, "rank %.20s has", max->ranks);
     } else {
-        snprintf(rest, sizeof rest, "%s%d have", n + n_most == h->size ? "the other " : "", n_most);
+        snprintf(rest, sizeof rest, "%s%d have", n + n_max == h->size ? "the other " : "", n_max);
     }
     if (n == 1) {
-        snprintf(text, room, "rank %d on %s has %s '%.200s', %s '%.200s'%s", first, h->peer[first].host, key,
-                 other->value, rest, most->value, groups > 2 ? ", and others differ too" : "");
+        snprintf(text, capacity, "rank %d on %s has %s '%.200s', %s '%.200s'%s", first, h->peer[first].host, key,
+                 other->value, rest, max->value, groups > 2 ? ", and others differ too" : "");
     } else {
-        snprintf(text, room, "ranks %.100s (the first on %s) have %s '%.200s', %s '%.200s'%s", other->ranks,
-                 h->peer[first].host, key, other->value, rest, most->value,
-                 groups > 2 ? ", and others differ too" : "");
+        snprintf(text, capacity, "ranks %.100s (the first on %s) have %s '%.200s', %s '%.200s'%s", other->ranks,
+                 h->peer[first].host, key, other->value, rest, max->value, groups > 2 ? ", and others differ too" : "");
     }
     return true;
 }

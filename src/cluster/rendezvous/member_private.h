@@ -44,7 +44,7 @@ struct lvn_member {
     char refusal[300];
     bool own;        /* lvn_member_fail() was called: no callback */
     bool delivering; /* the thread writes status.json, and calls the callback */
-    bool faulty, speak, mute, lasting;
+    bool faulty, speak, quiet, permanent;
     int fault_rank;
     char fault[1200];
     char state[24], path[1024], warning[1200];
@@ -68,7 +68,7 @@ bool lvn_member_receive(struct lvn_member *h, const struct lvn_message *m); /* f
 /* Shows h->warning to people, and calls the program for the fault that is set. Both let go of the lock meanwhile. */
 void lvn_client_warn(struct lvn_member *h);
 void lvn_client_deliver(struct lvn_member *h);
-void lvn_fault_set(struct lvn_member *h, int rank, bool speak, bool mute, const char *text);
+void lvn_fault_set(struct lvn_member *h, int rank, bool speak, bool quiet, const char *text);
 void lvn_set_reporter(bool speaks);
 /* SIGABRT ends this process a tenth of a second later, unless somebody handles it (abort_delay.c). */
 void lvn_abort_late(void);

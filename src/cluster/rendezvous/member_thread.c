@@ -30,8 +30,8 @@ static const double STATUS_SECONDS = 1, QUIET_SECONDS = 1.5, TURN_SECONDS = 2, N
 
 double lvn_member_heartbeat_interval(double timeout, int size)
 {
-    const double most = 0.5 * (1 + size / 512.0), least = 0.02, wanted = timeout / 10;
-    return wanted > most ? most : wanted < least ? least : wanted;
+    const double max = 0.5 * (1 + size / 512.0), min = 0.02, wanted = timeout / 10;
+    return wanted > max ? max : wanted < min ? min : wanted;
 }
 
 static void own_row(struct lvn_member *h, double now)
@@ -107,13 +107,13 @@ static bool group(struct lvn_member *h, const struct lvn_message *m)
     return g->key && g->value && g->ranks;
 }
 
-void lvn_fault_set(struct lvn_member *h, int rank, bool speak, bool mute, const char *text)
+void lvn_fault_set(struct lvn_member *h, int rank, bool speak, bool quiet, const char *text)
 {
     if (h->faulty) return;
     h->faulty = true;
     h->fault_rank = rank;
     h->speak = speak;
-    h->mute = mute;
+    h->quiet = quiet;
     lvn_set_reporter(speak);
     snprintf(h->fault, sizeof h->fault, "%s", text);
     snprintf(h->state, sizeof h->state, "fault");
@@ -147,7 +147,7 @@ bool lvn_member_receive(struct lvn_member *h, const struct lvn_message *m)
         if (m->i[0] == h->rank) snprintf(h->warning, sizeof h->warning, "%s", m->t[0]);
         return true;
     case LVN_MESSAGE_LOST:
-        h->lasting = m->i[3] != 0;
+        h->permanent = m->i[3] != 0;
         lvn_fault_set(h, (int)m->i[0], m->i[1] == h->rank, m->i[2] != 0, m->t[0]);
         return true;
     case LVN_MESSAGE_REFUSE:
@@ -376,7 +376,7 @@ void lvn_client_deliver(struct lvn_member *h)
 {
     bool lowest = h->speak || lvn_lowest_here(h->peer, h->size) == h->rank, speak = h->speak;
     struct lvn_fault fault = {
-        .rank = h->fault_rank, .speak = speak, .mute = h->mute, .lasting = h->lasting, .text = h->fault};
+        .rank = h->fault_rank, .speak = speak, .quiet = h->quiet, .permanent = h->permanent, .text = h->fault};
     h->delivering = true;
     pthread_mutex_unlock(&h->lock);
     if (lowest) lvn_status_last(h);

@@ -115,8 +115,8 @@ static double median_of(const struct lvn_peer *p, int n)
 
 static bool is_slow(const struct lvn_peer *p, double median)
 {
-    const double least = 5e-3; /* seconds; below, it is noise */
-    return median > 0 && p->compute_s >= 1.25 * median && p->compute_s >= least;
+    const double min = 5e-3; /* seconds; below, it is noise */
+    return median > 0 && p->compute_s >= 1.25 * median && p->compute_s >= min;
 }
 
 bool lvn_is_slow(const struct lvn_peer *p, int n, int rank, double *median)

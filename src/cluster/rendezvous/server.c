@@ -63,7 +63,7 @@ static bool attend(struct lvn_server *s, struct lvn_caller *c)
 
 /* Is there room for one more stranger? What they have said meanwhile is heard first. False: those that are here may yet
  * say who they are. */
-static bool has_room(struct lvn_server *s, double now)
+static bool has_capacity(struct lvn_server *s, double now)
 {
     int oldest = -1;
     if (s->n_strangers < LVN_STRANGERS) return true;
@@ -81,7 +81,7 @@ static void welcome(struct lvn_server *s)
 {
     for (;;) {
         double now = lvn_seconds();
-        if (!has_room(s, now)) { /* who comes waits before the door */
+        if (!has_capacity(s, now)) { /* who comes waits before the door */
             s->deaf_until = now + CROWDED_SECONDS;
             return;
         }
@@ -131,7 +131,7 @@ static const char no_answer[] = "its process does not answer";
 
 static void watch_time(struct lvn_server *s, double now, double last)
 {
-    double pause = s->o.timeout / 4 > 1 ? s->o.timeout / 4 : 1, most = LVN_SILENCE * s->o.timeout;
+    double pause = s->o.timeout / 4 > 1 ? s->o.timeout / 4 : 1, max = LVN_SILENCE * s->o.timeout;
     if (now - last > pause) { /* it was this thread that stood still, not the ranks */
         for (int i = 0; i < s->o.size; i++) s->peer[i].seen += now - last, s->peer[i].moved += now - last;
         s->first_came += now - last;
@@ -145,7 +145,7 @@ static void watch_time(struct lvn_server *s, double now, double last)
     }
     for (int i = 0; i < s->o.size && s->phase == LVN_SERVER_GATHERING; i++) { /* a rank says all that it has at once */
         struct lvn_peer *p = &s->peer[i];
-        if (p->state != LVN_PEER_HERE || s->facts[i].ready || now - p->seen < most) continue;
+        if (p->state != LVN_PEER_HERE || s->facts[i].ready || now - p->seen < max) continue;
         p->state = LVN_PEER_LOST;
         p->reason = no_answer;
         p->look = s->looks;
@@ -153,7 +153,7 @@ static void watch_time(struct lvn_server *s, double now, double last)
     }
     for (int i = 0; i < s->o.size && s->phase == LVN_SERVER_RUNNING; i++) {
         struct lvn_peer *p = &s->peer[i];
-        if (p->state != LVN_PEER_HERE || now - p->seen < most) continue;
+        if (p->state != LVN_PEER_HERE || now - p->seen < max) continue;
         p->state = LVN_PEER_LOST;
         p->reason = no_answer;
         p->look = s->looks;
@@ -181,9 +181,9 @@ static void watch_time(struct lvn_server *s, double now, double last)
 /* Each look costs a glance at every connection; of many, some have something to say at any moment: let more come. */
 static void gather_words(int callers, bool running)
 {
-    enum { CROWD = 64, RUNNING_US = 100, MEETING_US = 5, MOST_US = 100000 };
+    enum { CROWD = 64, RUNNING_US = 100, MEETING_US = 5, MAX_US = 100000 };
     int us = callers < CROWD ? 0 : callers * (running ? RUNNING_US : MEETING_US);
-    if (us) usleep((useconds_t)(us < MOST_US ? us : MOST_US));
+    if (us) usleep((useconds_t)(us < MAX_US ? us : MAX_US));
 }
 
 static void *serve(void *argument)
@@ -358,9 +358,9 @@ bool lvn_server_fault_link(struct lvn_server *s, int link[2])
 bool lvn_server_fault_lasts(struct lvn_server *s)
 {
     pthread_mutex_lock(&s->lock);
-    bool lasting = s->lasting;
+    bool permanent = s->permanent;
     pthread_mutex_unlock(&s->lock);
-    return lasting;
+    return permanent;
 }
 
 bool lvn_server_published(struct lvn_server *s)

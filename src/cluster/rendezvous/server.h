@@ -64,7 +64,7 @@ struct lvn_server {
     int fault_rank;
     int fault_link[2]; /* the ranks at its ends; -1: the fault is not one of a link */
     char status_path[1024];
-    bool lasting; /* lvn_server_fault_lasts() */
+    bool permanent; /* lvn_server_fault_lasts() */
 };
 
 /* server_receive.c, with the lock held. Somebody is shown out who `did` something that no rank does: noted once. */

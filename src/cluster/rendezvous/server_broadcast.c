@@ -14,8 +14,8 @@ enum { READERS = 4 };
 
 static void tell(struct lvn_caller *c, const struct lvn_text *t)
 {
-    enum { MOST = 1 << 24 }; /* who does not read for so long is found lost */
-    if (c->wire.out.n < MOST) lvn_text_add_bytes(&c->wire.out, t->p ? t->p : "", t->n);
+    enum { MAX = 1 << 24 }; /* who does not read for so long is found lost */
+    if (c->wire.out.n < MAX) lvn_text_add_bytes(&c->wire.out, t->p ? t->p : "", t->n);
 }
 
 void lvn_server_broadcast(struct lvn_server *s, const struct lvn_text *t)

@@ -39,7 +39,7 @@ static bool refuse(struct lvn_server *s, struct lvn_caller *c)
     s->worded = true;
     c->rank = -2;
     trouble(s, GROUP_SECONDS);
-    s->lasting = true;
+    s->permanent = true;
     return true;
 }
 
@@ -284,7 +284,7 @@ static void word_fault(struct lvn_server *s)
     if (s->failed && (!s->failed_after || lost < 0)) {
         const struct lvn_peer *p = &s->peer[s->failed - 1];
         s->fault_rank = p->rank;
-        s->lasting = !s->failed_after;
+        s->permanent = !s->failed_after;
         if (s->failed_after && p->awaits > 0 && p->awaits <= s->o.size && p->awaits - 1 != p->rank) {
             s->fault_link[0] = p->rank;
             s->fault_link[1] = p->awaits - 1;
@@ -366,15 +366,15 @@ void lvn_server_declare(struct lvn_server *s)
     if (!s->worded) word_fault(s);
     s->phase = LVN_SERVER_FAULT;
     int speaker = speaker_of(s);
-    int64_t mute = 0;
+    int64_t quiet = 0;
     struct lvn_text t = {0}, silent = {0};
-    for (int i = 0; i < s->o.size; i++) mute |= s->peer[i].state == LVN_PEER_LOST && s->peer[i].reason != process_gone;
+    for (int i = 0; i < s->o.size; i++) quiet |= s->peer[i].state == LVN_PEER_LOST && s->peer[i].reason != process_gone;
     lvn_server_send_table(s, lvn_seconds());
     for (int k = 0; k < s->n_callers; k++) lvn_wire_flush(&s->caller[k]->wire);
-    lvn_message_add(&t, LVN_MESSAGE_LOST, (int64_t)s->fault_rank, (int64_t)speaker, mute, (int64_t)s->lasting,
+    lvn_message_add(&t, LVN_MESSAGE_LOST, (int64_t)s->fault_rank, (int64_t)speaker, quiet, (int64_t)s->permanent,
                     s->fault);
     lvn_server_broadcast(s, &t);
-    lvn_message_add(&silent, LVN_MESSAGE_LOST, (int64_t)s->fault_rank, (int64_t)-1, mute, (int64_t)s->lasting,
+    lvn_message_add(&silent, LVN_MESSAGE_LOST, (int64_t)s->fault_rank, (int64_t)-1, quiet, (int64_t)s->permanent,
                     s->fault);
     for (int k = 0; k < s->n_callers; k++) {
         struct lvn_caller *c = s->caller[k];

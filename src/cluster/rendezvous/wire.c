@@ -106,13 +106,13 @@ bool lvn_wire_read(struct lvn_wire *w)
         w->taken = 0;
     }
     while (w->used < LVN_WIRE_LINE) {
-        const int room = LVN_WIRE_LINE - w->used;
-        ssize_t n = recv(w->fd, w->in + w->used, (size_t)room, MSG_DONTWAIT);
+        const int capacity = LVN_WIRE_LINE - w->used;
+        ssize_t n = recv(w->fd, w->in + w->used, (size_t)capacity, MSG_DONTWAIT);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
         if (n == 0) return false;
         w->used += (int)n;
-        if (n < room) break; /* that was all */
+        if (n < capacity) break; /* that was all */
     }
     return true;
 }

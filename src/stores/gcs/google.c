@@ -13,7 +13,7 @@
 #include "stores/crypto.h"
 #include "stores/http.h"
 
-enum { MOST_KEY = 1 << 20, NEAR_SECONDS = 2, FAR_SECONDS = 30, HOUR = 3600 };
+enum { MAX_KEY = 1 << 20, NEAR_SECONDS = 2, FAR_SECONDS = 30, HOUR = 3600 };
 
 /* {"access_token", "expires_in"} */
 static enum lvn_status take_token(struct lvn_google_token *t, const struct lvn_http_answer *a, const char *from)

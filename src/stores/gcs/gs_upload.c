@@ -155,8 +155,8 @@ static enum lvn_status finish(struct lvn_upload *u, struct lvn_http *h)
     return LVN_OK;
 }
 
-const struct lvn_upload_steps lvn_gs_upload = {.least_part = PART,
-                                               .most_parts = INT32_MAX,
+const struct lvn_upload_steps lvn_gs_upload = {.min_part = PART,
+                                               .max_parts = INT32_MAX,
                                                .one_by_one = true,
                                                .whole = whole,
                                                .begin = begin,

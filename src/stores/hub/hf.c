@@ -15,7 +15,7 @@
 #include "base/getenv.h"
 #include "formats/json.h"
 
-enum { MOST_TOKEN = 4096 };
+enum { MAX_TOKEN = 4096 };
 
 bool lvn_hf_offline(void)
 {
@@ -39,7 +39,7 @@ static enum lvn_status find_token(struct lvn_arena *a, const char **out)
         path = home ? lvn_path_join(a, home, "token") : lvn_path_join(a, user ? user : "", ".cache/huggingface/token");
     if (!path) return LVN_MEMORY;
     if (!lvn_path_is_file(path)) return LVN_OK;
-    LVN_TRY_WHILE(lvn_file_read(path, MOST_TOKEN, &text, &bytes), "reading the token of the Hugging Face hub");
+    LVN_TRY_WHILE(lvn_file_read(path, MAX_TOKEN, &text, &bytes), "reading the token of the Hugging Face hub");
     *out = lvn_arena_printf(a, "%.*s", (int)strcspn(text, " \r\n"), text);
     free(text);
     return *out ? LVN_OK : LVN_MEMORY;
@@ -186,7 +186,7 @@ static enum lvn_status list(struct lvn_location *p, struct lvn_http *h, bool dee
     struct lvn_hf_files all;
     bool reached;
     size_t skip = strlen(p->key);
-    int room = 0;
+    int capacity = 0;
     LVN_TRY(lvn_hf_stat(p, h, &all, &reached));
     while (skip && p->key[skip - 1] == '/') skip--;
     for (int i = 0; i < all.n; i++) {
@@ -198,7 +198,7 @@ static enum lvn_status list(struct lvn_location *p, struct lvn_http *h, bool dee
         for (int k = 0; k < out->n && folder && !seen; k++)
             seen = strlen(out->entry[k].name) == n && strncmp(out->entry[k].name, name, n) == 0;
         if (!seen)
-            LVN_TRY(lvn_entries_add(a, out, &room, name, (int64_t)n, folder ? LVN_STORE_FOLDER : LVN_STORE_FILE,
+            LVN_TRY(lvn_entries_add(a, out, &capacity, name, (int64_t)n, folder ? LVN_STORE_FOLDER : LVN_STORE_FILE,
                                     folder ? -1 : all.file[i].bytes));
     }
     return LVN_OK;

@@ -62,7 +62,7 @@ static enum lvn_status download_wanted(struct bringing *b, enum lvn_store_want w
     const char *key = b->p->key;
     size_t skip = strlen(key);
     struct lvn_store_entries chosen = {0};
-    int room = 0;
+    int capacity = 0;
     while (skip && key[skip - 1] == '/') skip--;
     *n = 0;
     for (int i = 0; i < b->all.n; i++) {
@@ -73,7 +73,7 @@ static enum lvn_status download_wanted(struct bringing *b, enum lvn_store_want w
         }
         if (skip && (strncmp(file->name, key, skip) != 0 || file->name[skip] != '/')) continue;
         const char *name = file->name + (skip ? skip + 1 : 0);
-        LVN_TRY(lvn_entries_add(b->a, &chosen, &room, name, (int64_t)strlen(name), LVN_STORE_FILE, file->bytes));
+        LVN_TRY(lvn_entries_add(b->a, &chosen, &capacity, name, (int64_t)strlen(name), LVN_STORE_FILE, file->bytes));
     }
     lvn_store_choose(&chosen, want);
     for (int i = 0, k = 0; i < b->all.n && k < chosen.n; i++) { /* in the same order */

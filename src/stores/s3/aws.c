@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "stores/s3/aws_roles.h"
 
-enum { MOST_FILE = 1 << 20 };
+enum { MAX_FILE = 1 << 20 };
 
 static const char *profile_name(void)
 {
@@ -20,11 +20,11 @@ static const char *profile_name(void)
     return name ? name : "default";
 }
 
-static enum lvn_status file_path(const char *name, const char *fallback, char *path, size_t room)
+static enum lvn_status file_path(const char *name, const char *fallback, char *path, size_t capacity)
 {
     const char *given = lvn_getenv(name), *home = lvn_getenv("HOME");
-    if (given) return lvn_take(path, room, name, given, strlen(given));
-    LVN_CHECK(lvn_fit(path, room, "%s/.aws/%s", home ? home : "", fallback), ARG,
+    if (given) return lvn_take(path, capacity, name, given, strlen(given));
+    LVN_CHECK(lvn_fit(path, capacity, "%s/.aws/%s", home ? home : "", fallback), ARG,
               "HOME has %zu bytes; too many for the path of .aws/%s", strlen(home), fallback);
     return LVN_OK;
 }
@@ -74,9 +74,9 @@ static bool next(struct lines *l)
 }
 
 /* The value of the line at hand, if it is called so. */
-static enum lvn_status take(const struct lines *l, const char *name, char *to, size_t room)
+static enum lvn_status take(const struct lines *l, const char *name, char *to, size_t capacity)
 {
-    return is(&l->name, name) ? lvn_take(to, room, name, l->value.text, l->value.n) : LVN_OK;
+    return is(&l->name, name) ? lvn_take(to, capacity, name, l->value.text, l->value.n) : LVN_OK;
 }
 
 static enum lvn_status open_lines(const char *path, char **text, struct lines *l)
@@ -85,7 +85,7 @@ static enum lvn_status open_lines(const char *path, char **text, struct lines *l
     *text = NULL;
     *l = (struct lines){.at = "", .section.text = ""};
     if (!lvn_path_is_file(path)) return LVN_OK;
-    LVN_TRY_WHILE(lvn_file_read(path, MOST_FILE, text, &bytes), "looking for credentials of AWS");
+    LVN_TRY_WHILE(lvn_file_read(path, MAX_FILE, text, &bytes), "looking for credentials of AWS");
     l->at = *text;
     return LVN_OK;
 }
@@ -160,10 +160,10 @@ static enum lvn_status read_place(struct lvn_aws_place *p, struct lines *l)
 }
 
 /* The first of two variables that is set, if any is. */
-static enum lvn_status take_variable(const char *first, const char *second, char *to, size_t room)
+static enum lvn_status take_variable(const char *first, const char *second, char *to, size_t capacity)
 {
     const char *name = lvn_getenv(first) ? first : second, *value = lvn_getenv(name);
-    return value ? lvn_take(to, room, name, value, strlen(value)) : LVN_OK;
+    return value ? lvn_take(to, capacity, name, value, strlen(value)) : LVN_OK;
 }
 
 enum lvn_status lvn_aws_find_place(struct lvn_aws_place *p)

@@ -13,7 +13,7 @@
 #include "stores/http.h"
 #include "stores/s3/xml.h"
 
-enum { NEAR_SECONDS = 2, FAR_SECONDS = 30, MOST_TOKEN = 1 << 16 };
+enum { NEAR_SECONDS = 2, FAR_SECONDS = 30, MAX_TOKEN = 1 << 16 };
 
 /* One request to something near; the answer's body stays in `a`. */
 static enum lvn_status ask(const char *method, const char *url, const char *headers, int seconds,
@@ -78,13 +78,13 @@ static enum lvn_status keys_of_xml(struct lvn_aws_keys *k, const struct lvn_http
 {
     static const char *const tags[] = {"AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration"};
     char expires[40] = "", *const to[] = {k->id, k->secret, k->token, expires};
-    const size_t room[] = {sizeof k->id, sizeof k->secret, sizeof k->token, sizeof expires};
+    const size_t capacity[] = {sizeof k->id, sizeof k->secret, sizeof k->token, sizeof expires};
     LVN_LOCAL_TEXT(t);
     enum lvn_status status = LVN_OK;
     for (int i = 0; i < 4 && status == LVN_OK; i++) {
         lvn_text_clear(&t);
         if (lvn_xml_text(a->body.p, NULL, tags[i], &t) && t.p)
-            status = lvn_take(to[i], room[i], tags[i], t.p, strlen(t.p));
+            status = lvn_take(to[i], capacity[i], tags[i], t.p, strlen(t.p));
     }
     LVN_TRY_WHILE(status, "reading what the security token service of AWS answered");
     LVN_CHECK(k->id[0] && k->secret[0], IO, "the security token service of AWS answered without credentials");
@@ -101,7 +101,7 @@ enum lvn_status lvn_aws_keys_of_web_identity(struct lvn_aws_keys *k)
     char *token;
     int64_t bytes;
     if (!file || !role) return LVN_OK;
-    LVN_TRY_WHILE(lvn_file_read(file, MOST_TOKEN, &token, &bytes), "reading AWS_WEB_IDENTITY_TOKEN_FILE");
+    LVN_TRY_WHILE(lvn_file_read(file, MAX_TOKEN, &token, &bytes), "reading AWS_WEB_IDENTITY_TOKEN_FILE");
     token[strcspn(token, "\r\n")] = '\0';
     LVN_LOCAL_TEXT(url);
     struct lvn_http_answer a = {0};
@@ -135,7 +135,7 @@ enum lvn_status lvn_aws_keys_of_container(struct lvn_aws_keys *k)
     int64_t bytes;
     if (!relative && !full) return LVN_OK;
     if (file) {
-        LVN_TRY_WHILE(lvn_file_read(file, MOST_TOKEN, &read_token, &bytes),
+        LVN_TRY_WHILE(lvn_file_read(file, MAX_TOKEN, &read_token, &bytes),
                       "reading AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
         read_token[strcspn(read_token, "\r\n")] = '\0';
         token = read_token;

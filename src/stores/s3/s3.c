@@ -241,7 +241,8 @@ static void sum(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o
 }
 
 static enum lvn_status add_page(struct lvn_location *p, const struct lvn_http_answer *answer, const char *prefix,
-                                struct lvn_arena *a, int *room, struct lvn_store_entries *out, struct lvn_text *token)
+                                struct lvn_arena *a, int *capacity, struct lvn_store_entries *out,
+                                struct lvn_text *token)
 {
     const char *xml = answer->body.p;
     LVN_CHECK(lvn_xml_find(xml, NULL, "ListBucketResult", &(const char *){0}), IO,
@@ -261,7 +262,7 @@ static enum lvn_status add_page(struct lvn_location *p, const struct lvn_http_an
             bool marker = name.p[name.n - 1] == '/'; /* an empty file that stands for a folder */
             if (marker && !folders) continue;
             status =
-                lvn_entries_add(a, out, room, name.p + skip, name.n - (int64_t)skip - folders,
+                lvn_entries_add(a, out, capacity, name.p + skip, name.n - (int64_t)skip - folders,
                                 folders ? LVN_STORE_FOLDER : LVN_STORE_FILE, size.n ? strtoll(size.p, NULL, 10) : -1);
         }
     }

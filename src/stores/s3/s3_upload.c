@@ -7,7 +7,7 @@
 #include "stores/s3/s3.h"
 #include "stores/s3/xml.h"
 
-enum { LEAST_PART = 5 << 20, MOST_PARTS = 10000 };
+enum { MIN_PART = 5 << 20, MAX_PARTS = 10000 };
 
 static enum lvn_status whole(struct lvn_location *p, struct lvn_http *h, const void *data, int64_t bytes)
 {
@@ -142,8 +142,8 @@ static enum lvn_status finish(struct lvn_upload *u, struct lvn_http *h)
     return status;
 }
 
-const struct lvn_upload_steps lvn_s3_upload = {.least_part = LEAST_PART,
-                                               .most_parts = MOST_PARTS,
+const struct lvn_upload_steps lvn_s3_upload = {.min_part = MIN_PART,
+                                               .max_parts = MAX_PARTS,
                                                .whole = whole,
                                                .begin = begin,
                                                .recall = recall,

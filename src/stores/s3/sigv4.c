@@ -8,7 +8,7 @@
 #include "base/sort.h"
 #include "formats/sha256.h"
 
-enum { MOST_HEADERS = 24 };
+enum { MAX_HEADERS = 24 };
 
 static size_t name_length(const char *line)
 {
@@ -17,7 +17,7 @@ static size_t name_length(const char *line)
 
 /* The headers to sign as lines "name:value", sorted; the text owns them. */
 static enum lvn_status collect(const struct lvn_sigv4 *s, const char *date, struct lvn_text *text,
-                               char *line[MOST_HEADERS], int *n)
+                               char *line[MAX_HEADERS], int *n)
 {
     lvn_text_printf(text, "host:%s\nx-amz-content-sha256:%s\nx-amz-date:%s\n", s->host, s->payload, date);
     if (s->token && *s->token) lvn_text_printf(text, "x-amz-security-token:%s\n", s->token);
@@ -29,7 +29,7 @@ static enum lvn_status collect(const struct lvn_sigv4 *s, const char *date, stru
     }
     LVN_TRY(lvn_text_status(text));
     char *rest = text->p;
-    for (*n = 0; *rest && *n < MOST_HEADERS; ++*n) {
+    for (*n = 0; *rest && *n < MAX_HEADERS; ++*n) {
         line[*n] = rest;
         rest += strcspn(rest, "\n");
         *rest++ = '\0';
@@ -65,7 +65,7 @@ static void sign(const struct lvn_sigv4 *s, const char *date, const char *scope,
 enum lvn_status lvn_sigv4_sign(const struct lvn_sigv4 *s, struct lvn_text *headers)
 {
     struct lvn_text lines = {0}, canonical = {0}, names = {0};
-    char date[20], scope[160], *line[MOST_HEADERS];
+    char date[20], scope[160], *line[MAX_HEADERS];
     struct tm tm;
     int n = 0;
     gmtime_r(&s->now, &tm);

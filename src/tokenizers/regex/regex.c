@@ -9,7 +9,7 @@
 #include "tokenizers/regex/regex_steps.h"
 #include "tokenizers/unicode/unicode.h"
 
-enum { MOST_REPEATS = 1000, MOST_DEPTH = 32 };
+enum { MAX_REPEATS = 1000, MAX_DEPTH = 32 };
 
 enum lvn_status lvn_regex_refuse(const struct parser *r, const char *what)
 {
@@ -19,7 +19,7 @@ enum lvn_status lvn_regex_refuse(const struct parser *r, const char *what)
 
 static enum lvn_status add_node(struct parser *r, struct node node, int *number)
 {
-    if (r->n_nodes + 1 == MOST_NODES) REFUSE(r, "too many parts");
+    if (r->n_nodes + 1 == MAX_NODES) REFUSE(r, "too many parts");
     *number = ++r->n_nodes;
     r->node[*number] = node;
     return LVN_OK;
@@ -55,7 +55,7 @@ static enum lvn_status gather_range(struct parser *r, struct gathered *g, uint32
 
 static enum lvn_status end_set(struct parser *r, const struct gathered *g, bool negated, int *number)
 {
-    if (r->n_sets == MOST_SETS || r->n_items + g->n > MOST_ITEMS) REFUSE(r, "too many classes");
+    if (r->n_sets == MAX_SETS || r->n_items + g->n > MAX_ITEMS) REFUSE(r, "too many classes");
     struct set *s = &r->set[ *number = r->n_sets];
     *s = (struct set){.first = r->n_items, .n = g->n, .negated = negated};
     memcpy(r->item + r->n_items, g->item, (size_t)g->n * sizeof *g->item);
@@ -157,7 +157,7 @@ static enum lvn_status class_part(struct parser *r, struct gathered *g)
 static enum lvn_status brackets(struct parser *r, int *number)
 {
     struct gathered g = {.n = 0};
-    if (++r->depth > MOST_DEPTH) REFUSE(r, "too many brackets");
+    if (++r->depth > MAX_DEPTH) REFUSE(r, "too many brackets");
     r->at++;
     bool negated = *r->at == '^';
     if (negated) r->at++;
@@ -182,7 +182,7 @@ static enum lvn_status group(struct parser *r, int *number)
                  {"?!", {.kind = NODE_AHEAD, .negated = true}, false}};
     bool before = r->any_case;
     struct node frame = {.kind = NODE_SEQUENCE};
-    if (++r->depth > MOST_DEPTH) REFUSE(r, "too many groups");
+    if (++r->depth > MAX_DEPTH) REFUSE(r, "too many groups");
     r->at++;
     bool known = *r->at != '?';
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && !known; i++) {
@@ -250,8 +250,8 @@ static bool quantity(struct parser *r, struct node *node)
     const char *p = r->at;
     char *end;
     if (*p == '*' || *p == '+' || *p == '?') {
-        node->least = *p == '+';
-        node->most = *p == '?' ? 1 : -1;
+        node->min = *p == '+';
+        node->max = *p == '?' ? 1 : -1;
         r->at++;
         node->greed = *r->at == '?' ? LAZY : *r->at == '+' ? POSSESSIVE : GREEDY;
         if (node->greed != GREEDY) r->at++;
@@ -266,11 +266,11 @@ static bool quantity(struct parser *r, struct node *node)
         if (end == p) high = -1;
         p = end;
     }
-    if (*p != '}' || (no_low && high < 0) || low < 0 || low > MOST_REPEATS || high > MOST_REPEATS ||
+    if (*p != '}' || (no_low && high < 0) || low < 0 || low > MAX_REPEATS || high > MAX_REPEATS ||
         (high >= 0 && high < low))
         return false;
-    node->least = (int)low;
-    node->most = (int)high;
+    node->min = (int)low;
+    node->max = (int)high;
     node->greed = p[1] == '?' ? LAZY : GREEDY; /* a + behind it repeats the whole */
     r->at = p + 1 + (node->greed == LAZY);
     return true;

@@ -20,7 +20,7 @@ enum lvn_status lvn_regex_new(struct lvn_regex **out, struct lvn_arena *a, const
 /* Places to come back to, of one thread. All zero is empty. */
 struct lvn_regex_scratch {
     struct lvn_regex_place *place;
-    int64_t n, room;
+    int64_t n, capacity;
 };
 void lvn_regex_scratch_release(struct lvn_regex_scratch *s);
 /* The first match at or after `from`, where the last one ended (-1: there was none, search all): it may be empty, but

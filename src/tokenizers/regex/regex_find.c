@@ -6,11 +6,11 @@
 #include "tokenizers/regex/regex_steps.h"
 #include "tokenizers/unicode/unicode.h"
 
-enum { MOST_PLACES = 1 << 24, MOST_RETURNS = 20000000 };
+enum { MAX_PLACES = 1 << 24, MAX_RETURNS = 20000000 };
 
 struct lvn_regex_place {
     int step;
-    int64_t at, least; /* least >= 0: a loop that can give characters back, down to there */
+    int64_t at, min; /* least >= 0: a loop that can give characters back, down to there */
 };
 
 struct match {
@@ -75,24 +75,26 @@ static int64_t one_back(const struct match *m, int64_t at)
     return at - 1;
 }
 
-static bool push(struct match *m, int step, int64_t at, int64_t least)
+static bool push(struct match *m, int step, int64_t at, int64_t min)
 {
     struct lvn_regex_scratch *s = m->s;
-    if (s->n == s->room) {
-        int64_t room = s->room ? 2 * s->room : 1024;
-        struct lvn_regex_place *more = room <= MOST_PLACES ? lvn_realloc(s->place, (size_t)room * sizeof *more) : NULL;
+    if (s->n == s->capacity) {
+        int64_t capacity = s->capacity ? 2 * s->capacity : 1024;
+        struct lvn_regex_place *more =
+            capacity <= MAX_PLACES ? lvn_realloc(s->place, (size_t)capacity * sizeof *more) : NULL;
         if (!more) {
-            m->status = room <= MOST_PLACES ? LVN_MEMORY
-                                            : lvn_fail(LVN_FORMAT,
-                                                       "an expression of the tokenizer has more than %d ways to go on "
-                                                       "in one text",
-                                                       MOST_PLACES);
+            m->status = capacity <= MAX_PLACES
+                            ? LVN_MEMORY
+                            : lvn_fail(LVN_FORMAT,
+                                       "an expression of the tokenizer has more than %d ways to go on "
+                                       "in one text",
+                                       MAX_PLACES);
             return false;
         }
         s->place = more;
-        s->room = room;
+        s->capacity = capacity;
     }
-    s->place[s->n++] = (struct lvn_regex_place){.step = step, .at = at, .least = least};
+    s->place[s->n++] = (struct lvn_regex_place){.step = step, .at = at, .min = min};
     return true;
 }
 
@@ -100,16 +102,16 @@ static bool push(struct match *m, int step, int64_t at, int64_t least)
 static bool loop(struct match *m, int step, int64_t *at)
 {
     const struct step *s = &m->e->step[step];
-    int64_t least = -1, end = *at;
+    int64_t min = -1, end = *at;
     for (int i = 0, bytes = 1; bytes; i++) {
-        if (i == s->least) least = end;
-        if (i == s->most) break;
+        if (i == s->min) min = end;
+        if (i == s->max) break;
         bytes = one(m, s->set, end);
         end += bytes;
     }
-    if (least < 0) return false;
+    if (min < 0) return false;
     *at = end;
-    return s->greed == POSSESSIVE || end == least || push(m, step + 1, end, least);
+    return s->greed == POSSESSIVE || end == min || push(m, step + 1, end, min);
 }
 
 /* The last place where another way was open, above `floor`. */
@@ -117,20 +119,20 @@ static bool come_back(struct match *m, int64_t floor, int *step, int64_t *at)
 {
     struct lvn_regex_scratch *s = m->s;
     if (s->n == floor) return false;
-    if (++m->returns > MOST_RETURNS) {
+    if (++m->returns > MAX_RETURNS) {
         m->status = lvn_fail(LVN_FORMAT, "an expression of the tokenizer takes more than %d tries to match one text",
-                             MOST_RETURNS);
+                             MAX_RETURNS);
         return false;
     }
     struct lvn_regex_place *top = &s->place[s->n - 1];
     *step = top->step;
     *at = top->at;
-    if (top->least < 0) {
+    if (top->min < 0) {
         s->n--;
         return true;
     }
     *at = top->at = one_back(m, top->at);
-    if (top->at <= top->least) s->n--;
+    if (top->at <= top->min) s->n--;
     return true;
 }
 

@@ -38,7 +38,7 @@ struct step {
     enum step_kind kind;
     enum greed greed;
     bool negated;
-    int set, a, b, least, most;
+    int set, a, b, min, max;
 };
 
 struct lvn_regex {
@@ -49,21 +49,21 @@ struct lvn_regex {
 
 /* --- on the way there --- */
 
-enum { MOST_STEPS = 4096, MOST_NODES = 2048, MOST_ITEMS = 4096, MOST_SETS = 1024 };
+enum { MAX_STEPS = 4096, MAX_NODES = 2048, MAX_ITEMS = 4096, MAX_SETS = 1024 };
 enum node_kind { NODE_SET, NODE_SEQUENCE, NODE_EITHER, NODE_REPEAT, NODE_AHEAD, NODE_ONCE, NODE_BEGIN, NODE_END };
 struct node {
     enum node_kind kind;
     enum greed greed;
     bool negated;
-    int set, least, most, child, next; /* numbers of nodes; 0: there is none */
+    int set, min, max, child, next; /* numbers of nodes; 0: there is none */
 };
 
 struct parser {
     const char *at, *whole, *name;
-    struct step step[MOST_STEPS];
-    struct node node[MOST_NODES]; /* number 0 is none */
-    struct set set[MOST_SETS];
-    struct item item[MOST_ITEMS];
+    struct step step[MAX_STEPS];
+    struct node node[MAX_NODES]; /* number 0 is none */
+    struct set set[MAX_SETS];
+    struct item item[MAX_ITEMS];
     int n_steps, n_nodes, n_sets, n_items, depth;
     bool any_case;
 };

@@ -4,7 +4,7 @@
 
 static enum lvn_status add_step(struct parser *r, struct step step, int *number)
 {
-    if (r->n_steps == MOST_STEPS) REFUSE(r, "too many repetitions");
+    if (r->n_steps == MAX_STEPS) REFUSE(r, "too many repetitions");
     if (number) *number = r->n_steps;
     r->step[r->n_steps++] = step;
     return LVN_OK;
@@ -40,7 +40,7 @@ static bool may_be_empty(const struct parser *r, int number)
     case NODE_EITHER:
         return any;
     case NODE_REPEAT:
-        return all || !n->least;
+        return all || !n->min;
     case NODE_AHEAD:
         return true;
     default:
@@ -53,12 +53,12 @@ static enum lvn_status write_loop(struct parser *r, int number)
     const struct node *n = &r->node[number];
     bool lazy = n->greed == LAZY;
     int either, last = -1;
-    if (n->most < 0 && may_be_empty(r, n->child)) REFUSE(r, "an endless repetition of what may be empty");
-    for (int i = 0; i < n->least; i++) LVN_TRY(write_node(r, n->child));
-    for (int i = n->least; i < n->most || (n->most < 0 && i == n->least); i++) {
+    if (n->max < 0 && may_be_empty(r, n->child)) REFUSE(r, "an endless repetition of what may be empty");
+    for (int i = 0; i < n->min; i++) LVN_TRY(write_node(r, n->child));
+    for (int i = n->min; i < n->max || (n->max < 0 && i == n->min); i++) {
         LVN_TRY(add_step(r, (struct step){.kind = STEP_EITHER, .b = last}, &either));
         LVN_TRY(write_node(r, n->child));
-        if (n->most < 0) LVN_TRY(add_step(r, (struct step){.kind = STEP_JUMP, .a = either}, NULL));
+        if (n->max < 0) LVN_TRY(add_step(r, (struct step){.kind = STEP_JUMP, .a = either}, NULL));
         last = either;
     }
     /* The steps that go on with it are a list, by b, until it is known where the whole ends. */
@@ -114,7 +114,7 @@ static enum lvn_status write_node(struct parser *r, int number)
         return add_step(
             r,
             (struct step){
-                .kind = STEP_LOOP, .set = r->node[n->child].set, .least = n->least, .most = n->most, .greed = n->greed},
+                .kind = STEP_LOOP, .set = r->node[n->child].set, .min = n->min, .max = n->max, .greed = n->greed},
             NULL);
     if (n->greed == POSSESSIVE) return write_framed(r, (struct step){.kind = STEP_ONCE}, write_loop, number);
     return write_loop(r, number);

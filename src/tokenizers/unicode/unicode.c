@@ -209,7 +209,7 @@ int lvn_unicode_lower(uint32_t code, uint32_t low[2])
 
 static int nfd(uint32_t c, uint32_t *parts, int n)
 {
-    const struct pair *d = c >= 0xc0 && n < LVN_NFD_MOST - 2 ? decomposition(c) : NULL;
+    const struct pair *d = c >= 0xc0 && n < LVN_NFD_MAX - 2 ? decomposition(c) : NULL;
     if (!d) {
         parts[n] = c;
         return n + 1;
@@ -218,7 +218,7 @@ static int nfd(uint32_t c, uint32_t *parts, int n)
     return d->second ? nfd(d->second, parts, n) : n;
 }
 
-int lvn_unicode_nfd(uint32_t code, uint32_t parts[LVN_NFD_MOST])
+int lvn_unicode_nfd(uint32_t code, uint32_t parts[LVN_NFD_MAX])
 {
     if (code - S_BASE >= S_COUNT) return nfd(code, parts, 0);
     parts[0] = L_BASE + (code - S_BASE) / (V_COUNT * T_COUNT);
@@ -240,28 +240,28 @@ static uint32_t composition(uint32_t a, uint32_t b)
 /* Code points of the stretch at hand, fully decomposed, in canonical order. */
 struct stretch {
     uint32_t *point;
-    int64_t n, room;
+    int64_t n, capacity;
     bool failed;
 };
 
 static void push(struct stretch *s, uint32_t c)
 {
-    if (s->n == s->room) {
-        int64_t room = s->room ? 2 * s->room : 256;
-        uint32_t *more = lvn_realloc(s->point, (size_t)room * sizeof *more);
+    if (s->n == s->capacity) {
+        int64_t capacity = s->capacity ? 2 * s->capacity : 256;
+        uint32_t *more = lvn_realloc(s->point, (size_t)capacity * sizeof *more);
         if (!more) {
             s->failed = true;
             return;
         }
         s->point = more;
-        s->room = room;
+        s->capacity = capacity;
     }
     s->point[s->n++] = c;
 }
 
 static void decompose(struct stretch *s, enum lvn_normal_form form, uint32_t c)
 {
-    uint32_t parts[LVN_NFD_MOST], at = form & LVN_COMPATIBLE && c < 0x20000 ? compatible_at[c] : 0;
+    uint32_t parts[LVN_NFD_MAX], at = form & LVN_COMPATIBLE && c < 0x20000 ? compatible_at[c] : 0;
     if (at) {
         for (uint32_t i = 0; i < compatible[at - 1]; i++) push(s, compatible[at + 1 + i]);
         return;

@@ -25,8 +25,8 @@ enum lvn_word_class lvn_word_class(uint32_t code);
 /* The small letters of a character: 1 or 2; 0: it has no others. */
 int lvn_unicode_lower(uint32_t code, uint32_t low[2]);
 /* The canonical decomposition of a character, in full; how many there are. */
-enum { LVN_NFD_MOST = 8 };
-int lvn_unicode_nfd(uint32_t code, uint32_t parts[LVN_NFD_MOST]);
+enum { LVN_NFD_MAX = 8 };
+int lvn_unicode_nfd(uint32_t code, uint32_t parts[LVN_NFD_MAX]);
 
 /* General categories, as expressions name them (\p{Lu}); OTHER: not assigned. A set of them is a mask of bits. */
 enum lvn_category {

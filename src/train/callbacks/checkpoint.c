@@ -32,7 +32,7 @@ static enum lvn_status call(void *own, struct lvn_callback_context *m)
         e->best = lvn_monitor_improves(&o->monitor, e, 0.0);
         m->score.value = e->scalar[o->monitor.scalar].value;
         m->scored_at = e->step;
-        if (e->best && m->settings->checkpoint.top_k > 0) m->wishes |= LVN_CONTROL_SAVE;
+        if (e->best && m->settings->checkpoint.top_k > 0) m->requests |= LVN_CONTROL_SAVE;
     }
     if (e->kind == LVN_EVENT_CHECKPOINT && m->dir &&
         lvn_checkpoint_prune(m->dir->checkpoints, m->settings->checkpoint.top_k) != LVN_OK)

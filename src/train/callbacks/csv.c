@@ -22,9 +22,9 @@ struct own {
 static bool read_columns(struct own *o, const struct lvn_callback_context *m, struct lvn_text *header)
 {
     char path[LVN_CALLBACK_PATH_TEXT], *line = NULL, *rest, *word;
-    size_t room = 0;
+    size_t capacity = 0;
     FILE *f = m->resumed_at >= 0 ? fopen(lvn_callback_path(m, name, path), "r") : NULL;
-    ssize_t n = f ? getline(&line, &room, f) : -1;
+    ssize_t n = f ? getline(&line, &capacity, f) : -1;
     if (f) fclose(f);
     bool there = n > 5 && !strncmp(line, "step,", 5) && line[n - 1] == '\n';
     if (there) {

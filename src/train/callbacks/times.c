@@ -13,15 +13,15 @@ enum { WHOLE, LOOP, TIMES };
 
 static enum lvn_status tell(struct lvn_callback_context *m, const double *seconds)
 {
-    double sum[TIMES] = {0}, most[TIMES] = {0};
+    double sum[TIMES] = {0}, max[TIMES] = {0};
     char text[240], slowest[100] = "";
     const int n = m->ranks->size;
     for (int i = 0; i < n * TIMES; i++) {
         sum[i % TIMES] += seconds[i];
-        if (seconds[i] > most[i % TIMES]) most[i % TIMES] = seconds[i];
+        if (seconds[i] > max[i % TIMES]) max[i % TIMES] = seconds[i];
     }
     if (n > 1)
-        snprintf(slowest, sizeof slowest, ", as means over ranks; at most %.2f s and %.2f s", most[WHOLE], most[LOOP]);
+        snprintf(slowest, sizeof slowest, ", as means over ranks; at most %.2f s and %.2f s", max[WHOLE], max[LOOP]);
     snprintf(text, sizeof text,
              "trained for %" PRId64
              " epoch%s on %d rank%s of %d host%s: %.2f s from start to finish, %.2f s in the loop%s",

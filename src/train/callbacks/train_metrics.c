@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "train/callback.h"
 
-enum { MOST_KEPT = 4096 }; /* counts: what would be more begins anew when a run goes on */
+enum { MAX_KEPT = 4096 }; /* counts: what would be more begins anew when a run goes on */
 
 struct own {
     double loss;
@@ -56,7 +56,7 @@ static void save(const void *own, json_t *state)
 {
     const struct own *o = own;
     json_t *counts = json_array();
-    for (int64_t i = 0; i < o->n_counts && o->n_counts <= MOST_KEPT; i++)
+    for (int64_t i = 0; i < o->n_counts && o->n_counts <= MAX_KEPT; i++)
         json_array_append_new(counts, json_integer((json_int_t)o->counts[i]));
     json_object_set_new(state, "loss", json_real(o->loss));
     json_object_set_new(state, "labels", json_integer(o->labels));

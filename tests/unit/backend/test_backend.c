@@ -18,7 +18,7 @@
 #include "initial_values.h"
 #include "models/keys.h"
 
-enum { B = 2, MICRO = 3, T = 7, V = 11, STEPS = 3, MOST = 4096 };
+enum { B = 2, MICRO = 3, T = 7, V = 11, STEPS = 3, MAX = 4096 };
 
 struct launch {
     enum lvn_op_id op;
@@ -30,7 +30,7 @@ struct launch {
 struct fixture {
     struct lvn_model_state *network;
     struct lvn_session *runner;
-    struct launch launches[MOST]; /* of the last run */
+    struct launch launches[MAX]; /* of the last run */
     int n;
 };
 
@@ -66,7 +66,7 @@ static enum lvn_status set_up(struct fixture *f, const char *backend, enum lvn_p
 static void note(void *context, const struct lvn_launch_order *at)
 {
     struct fixture *f = context;
-    assert_true(f->n < MOST);
+    assert_true(f->n < MAX);
     f->launches[f->n++] =
         (struct launch){at->instr->id, at->instr->phase, at->micro_batch, at->instr->when == LVN_AFTER_BACKWARD};
 }

@@ -173,9 +173,9 @@ static void what_is_too_long_is_walked_through(void **state)
 {
     (void)state;
     here_or_skip();
-    const int64_t most = lvn_cuda_most_captured;
+    const int64_t max = lvn_cuda_max_captured;
     for (int captured = 0; captured < 2; captured++) {
-        lvn_cuda_most_captured = 1 + captured; /* of two launches */
+        lvn_cuda_max_captured = 1 + captured; /* of two launches */
         begin("");
         device_must(live_and_die());
         assert_int_equal(cuda.calls("cuStreamBeginCapture_v2"), captured);
@@ -184,7 +184,7 @@ static void what_is_too_long_is_walked_through(void **state)
         assert_int_equal(left(), 0);
         end();
     }
-    lvn_cuda_most_captured = most;
+    lvn_cuda_max_captured = max;
 }
 
 /* For those who look for an error of the device. */
@@ -533,7 +533,7 @@ static void products_in_bf16(void **state)
 static enum lvn_status take_all(const struct lvn_gpu_library *l, const struct lvn_gpu_matmul *m, bool *taken,
                                 int64_t *scratch)
 {
-    *scratch = l->most;
+    *scratch = l->max;
     *taken = m->in == LVN_BF16 && m->out != LVN_F16;
     return LVN_OK;
 }
@@ -543,8 +543,8 @@ static enum lvn_status take_all(const struct lvn_gpu_library *l, const struct lv
 static void operands_are_rounded_once(void **state)
 {
     (void)state;
-    enum { R = 200, C = 8, V = 1 << 18, PIECE = 128, MOST = 4096 };
-    const struct lvn_gpu_library library = {.takes = take_all, .most = MOST};
+    enum { R = 200, C = 8, V = 1 << 18, PIECE = 128, MAX = 4096 };
+    const struct lvn_gpu_library library = {.takes = take_all, .max = MAX};
     struct lvn_desc x = lvn_desc_make(LVN_BF16, 2, (const int64_t[]){R, C}), labels, loss, total;
     struct lvn_desc w = lvn_desc_make(LVN_F32, 2, (const int64_t[]){V, C});
     labels = lvn_desc_make(LVN_I32, 1, (const int64_t[]){R});
@@ -568,11 +568,11 @@ static void operands_are_rounded_once(void **state)
         products += g.launches[l].product != NULL;
         rounded += !strcmp(g.launches[l].kernel, "widen");
         if (g.launches[l].product)
-            assert_int_equal(g.launches[l].args[LVN_GPU_PRODUCT_SCRATCH].number, g.scratch_bytes - MOST);
+            assert_int_equal(g.launches[l].args[LVN_GPU_PRODUCT_SCRATCH].number, g.scratch_bytes - MAX);
     }
     assert_int_equal(products, 6);
     assert_int_equal(rounded, 3);
-    assert_int_equal(g.scratch_bytes, (int64_t)PIECE * V * 6 + (int64_t)V * C * 2 + MOST);
+    assert_int_equal(g.scratch_bytes, (int64_t)PIECE * V * 6 + (int64_t)V * C * 2 + MAX);
     lvn_arena_release(&arena);
 }
 

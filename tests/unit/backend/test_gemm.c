@@ -190,7 +190,7 @@ static double long_error(int isa, enum layout layout, bool add)
     struct lvn_gemm g = {.m = M, .n = N, .k = K, .c_row = N, .add = add};
     int64_t na = lay_out(layout, M, K, &g.a_row, &g.a_col), nb = lay_out(ROWS, K, N, &g.b_row, &g.b_col);
     float *a = numbers(1, na), *b = numbers(2, nb), *c = numbers(3, M * N), *before = numbers(3, M * N);
-    double *sum = calloc(M * N, sizeof *sum), error = 0, most = 0;
+    double *sum = calloc(M * N, sizeof *sum), error = 0, max = 0;
     for (int64_t l = 0; l < K; l++)
         for (int64_t i = 0; i < M; i++)
             for (int64_t j = 0; j < N; j++) sum[i * N + j] += (double)a[i * g.a_row + l * g.a_col] * b[l * g.b_row + j];
@@ -198,10 +198,10 @@ static double long_error(int isa, enum layout layout, bool add)
     run(isa, &g, 2);
     for (int64_t i = 0; i < M * N; i++) {
         const double wanted = sum[i] + (add ? (double)before[i] : 0);
-        most = fmax(most, fabs(wanted)), error = fmax(error, fabs(c[i] - wanted));
+        max = fmax(max, fabs(wanted)), error = fmax(error, fabs(c[i] - wanted));
     }
     free(a), free(b), free(c), free(before), free(sum);
-    return error / most;
+    return error / max;
 }
 
 /* What is about numbers, and touches no memory that other tests do not. */

@@ -28,7 +28,7 @@
 #include "cluster/rendezvous/mesh.h"
 #include "unit/cluster_clients.h"
 
-enum { MOST = 1024, SEEN = 400 };
+enum { MAX = 1024, SEEN = 400 };
 static const double LIMIT = 90;
 
 /* Shared with the ranks. */
@@ -39,7 +39,7 @@ static struct shared {
         char place[LVN_ENDPOINT_TEXT], number[16], error[SEEN];
         _Atomic int pid, status, calls;
         double begun, joined;
-    } rank[MOST];
+    } rank[MAX];
 } * shared;
 
 /* What is other than usual with them. */
@@ -82,7 +82,7 @@ static struct lvn_member facts_of(const struct plan *p, struct lvn_group *group)
 
 static enum lvn_status live(const struct plan *p, int rank)
 {
-    static struct lvn_group group[1 + MOST];
+    static struct lvn_group group[1 + MAX];
     struct lvn_mesh m;
     LVN_TRY(lvn_mesh_listen(&m, rank, p->size, false));
     if (p->patience > 0) m.patience = p->patience;
@@ -156,12 +156,12 @@ static int finish(const struct plan *p, int *good)
     return calls;
 }
 
-static void all_is_well(const struct plan *p, int least, int most)
+static void all_is_well(const struct plan *p, int min, int max)
 {
     int good, calls = finish(p, &good);
     for (int i = 0; i < p->size; i++) assert_string_equal(shared->rank[i].error, "");
     assert_int_equal(good, p->size);
-    assert_in_range(calls, least, most);
+    assert_in_range(calls, min, max);
     munmap(shared, sizeof *shared);
 }
 

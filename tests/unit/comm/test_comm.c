@@ -102,7 +102,7 @@ struct scene {
     int64_t leaves;
     int per_host, failures;
     bool tcp;
-    int socket[THREADS_MOST][THREADS_MOST];
+    int socket[THREADS_MAX][THREADS_MAX];
 };
 struct actor {
     struct scene *scene;
@@ -154,7 +154,7 @@ static int play_bf16_tree(struct lvn_comm *c, struct lvn_tree *t, int64_t n, int
 static int play_tree(struct lvn_comm *c, int64_t n, int size, int rank)
 {
     int bad = 0;
-    int64_t leaf[THREADS_MOST + 1], first[THREADS_MOST + 1];
+    int64_t leaf[THREADS_MAX + 1], first[THREADS_MAX + 1];
     struct lvn_subtree some[LVN_MAX_SUBTREES];
     for (int i = 0; i <= size; i++) {
         leaf[i] = n * i / size;
@@ -184,7 +184,7 @@ static int play_tree(struct lvn_comm *c, int64_t n, int size, int rank)
 static int play_many(struct lvn_comm *c, int size, int rank)
 {
     enum { MANY = 12 };
-    static float x[THREADS_MOST][MANY][40000];
+    static float x[THREADS_MAX][MANY][40000];
     int32_t token = rank, got = -1;
     struct lvn_request r[MANY], to, from;
     int bad = 0;
@@ -244,8 +244,8 @@ static void connect_all(struct scene *s)
 static int play(int size, int64_t leaves, int per_host, bool tcp)
 {
     static struct scene s;
-    struct actor actors[THREADS_MOST];
-    pthread_t threads[THREADS_MOST];
+    struct actor actors[THREADS_MAX];
+    pthread_t threads[THREADS_MAX];
     s = (struct scene){.leaves = leaves, .per_host = per_host};
     world_init(&s.world, size);
     if (tcp) connect_all(&s);

@@ -14,7 +14,7 @@
 #include "base/bf16.h"
 #include "comm/exchange.h"
 
-enum { MOST = 64 };
+enum { MAX = 64 };
 
 struct letter {
     struct letter *next;
@@ -33,13 +33,13 @@ struct post {
 
 struct world {
     int size, per_host;
-    struct post post[MOST][MOST];
-    struct lvn_traffic sent[MOST]; /* by each rank */
-    struct lvn_engine engine[MOST];
+    struct post post[MAX][MAX];
+    struct lvn_traffic sent[MAX]; /* by each rank */
+    struct lvn_engine engine[MAX];
     struct me {
         struct world *world;
         int rank;
-    } me[MOST];
+    } me[MAX];
 };
 
 static void clear(void *state, void *handle)
@@ -123,7 +123,7 @@ static struct world *world_new(int size, int hosts)
  * of rank 0 were under way at once, at most. */
 static int push_on(struct world *w, struct lvn_request *r, int n)
 {
-    int left = w->size, most = 0;
+    int left = w->size, max = 0;
     int *first = calloc((size_t)w->size, sizeof *first);
     assert_non_null(first);
     for (int turn = 0; left; turn++) {
@@ -139,14 +139,14 @@ static int push_on(struct world *w, struct lvn_request *r, int n)
                 q->done = finished;
                 if (!issued) break;
             }
-            if (!i) most = at_once > most ? at_once : most;
+            if (!i) max = at_once > max ? at_once : max;
             while (first[i] < n && r[i * n + first[i]].done)
                 if (++first[i] == n) left--, moved = true;
         }
         assert_true(moved || !left || turn < 2);
     }
     free(first);
-    return most;
+    return max;
 }
 
 static float value(int rank, int64_t i)
@@ -164,9 +164,9 @@ static float total(int size, int64_t i)
 static void one_sum(int size, int hosts, int64_t count)
 {
     struct world *w = world_new(size, hosts);
-    struct lvn_tree *tree[MOST];
-    struct lvn_request r[MOST];
-    float *x[MOST];
+    struct lvn_tree *tree[MAX];
+    struct lvn_request r[MAX];
+    float *x[MAX];
     for (int i = 0; i < size; i++) {
         assert_int_equal(lvn_tree_make(&tree[i], size, i, hosts, NULL), LVN_OK);
         x[i] = malloc((size_t)count * sizeof *x[i]);
@@ -197,7 +197,7 @@ static void one_sum(int size, int hosts, int64_t count)
 static void test_traffic(void **state)
 {
     (void)state;
-    for (int size = 16; size <= MOST; size *= 2)
+    for (int size = 16; size <= MAX; size *= 2)
         for (int hosts = 1; hosts <= size && hosts <= 16; hosts *= 4) one_sum(size, hosts, (int64_t)size * 4096);
     one_sum(64, 8, 64 * 16384); /* two pieces of every shard */
     for (int hosts = 1; hosts <= 2; hosts++) {
@@ -270,11 +270,11 @@ static void one_tree(int size, int hosts, int64_t leaves, bool gather)
 {
     enum { COUNT = 3001 };
     struct world *w = world_new(size, hosts);
-    struct lvn_request r[MOST];
-    int64_t leaf[MOST + 1], first[MOST + 1];
-    float *out[MOST];
-    void *partial[MOST][LVN_MAX_SUBTREES];
-    int mine[MOST];
+    struct lvn_request r[MAX];
+    int64_t leaf[MAX + 1], first[MAX + 1];
+    float *out[MAX];
+    void *partial[MAX][LVN_MAX_SUBTREES];
+    int mine[MAX];
     for (int i = 0; i <= size; i++) leaf[i] = leaves * i / size, first[i] = (int64_t)COUNT * i * i / (size * size);
     for (int i = 0; i < size; i++) {
         struct lvn_subtree some[LVN_MAX_SUBTREES];

@@ -172,13 +172,13 @@ static void test_closed(void **state)
 static void test_bounded(void **state)
 {
     (void)state;
-    enum { MESSAGE = 1 << 20, MOST = 16 };
+    enum { MESSAGE = 1 << 20, MAX = 16 };
     struct pair p;
     char *x = calloc(1, MESSAGE);
     int sent = 0;
     open_pair(&p);
     assert_non_null(x);
-    for (int64_t tag = 0, at = 0, idle = 0; idle < 100 && sent < MOST;) {
+    for (int64_t tag = 0, at = 0, idle = 0; idle < 100 && sent < MAX;) {
         struct lvn_link_header h = {(uint64_t)tag, MESSAGE};
         const bool head = at < (int64_t)sizeof h;
         const char *from = head ? (const char *)&h + at : x;

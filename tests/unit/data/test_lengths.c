@@ -85,14 +85,14 @@ static int64_t count_epoch(const struct lvn_loader *l, int64_t epoch, int *seen)
     memset(seen, 0, sizeof *seen * SAMPLES);
     for (int64_t step = epoch * l->steps_per_epoch; step < (epoch + 1) * l->steps_per_epoch; step++) {
         assert_int_equal(lvn_loader_batch(l, step, 0, &b), LVN_OK);
-        int64_t T = lvn_fields_length(&b.fields), most = 0;
+        int64_t T = lvn_fields_length(&b.fields), max = 0;
         for (int64_t r = 0; r < ROWS; r++) {
             int32_t length = *(int32_t *)lvn_samples_at(&b, 1, r);
-            if (length > most) most = length;
+            if (length > max) max = length;
             seen[*(int32_t *)lvn_samples_at(&b, 0, r) - 1]++;
         }
         const struct lvn_dataset *d = l->data;
-        assert_int_equal(T, d->length[lvn_length_find(d->length, d->n_lengths, most)]);
+        assert_int_equal(T, d->length[lvn_length_find(d->length, d->n_lengths, max)]);
         tokens += T * ROWS;
         for (int64_t first = 0; first < ROWS; first += part.rows) {
             assert_int_equal(lvn_loader_batch(l, step, first, &part), LVN_OK);

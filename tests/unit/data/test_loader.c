@@ -122,13 +122,13 @@ static void small_streams(void **state)
             for (int64_t step = 0; step < 20; step++) {
                 assert_int_equal(read_batch(&l, step, 0, B, ids, labels), LVN_OK);
                 assert_int_equal(count_labels(labels, B * T), B * T);
-                int uses[4 * T] = {0}, least = B, most = 0;
+                int uses[4 * T] = {0}, min = B, max = 0;
                 for (int r = 0; r < B; r++) uses[ids[r * T] / T]++;
                 for (int w = 0; w < l.samples; w++) {
-                    least = uses[w] < least ? uses[w] : least;
-                    most = uses[w] > most ? uses[w] : most;
+                    min = uses[w] < min ? uses[w] : min;
+                    max = uses[w] > max ? uses[w] : max;
                 }
-                if (sampling == LVN_SAMPLING_SEQUENTIAL) assert_true(most - least <= 1);
+                if (sampling == LVN_SAMPLING_SEQUENTIAL) assert_true(max - min <= 1);
             }
         }
         lvn_dataset_close(d);

@@ -72,10 +72,10 @@ static void test_read(void **state)
 }
 
 /* Rank 0 does so many units a second, rank 1 one; its own clock. */
-static int64_t steps_until_change(struct lvn_load_balance *w, double fast, int64_t *share, int64_t most)
+static int64_t steps_until_change(struct lvn_load_balance *w, double fast, int64_t *share, int64_t max)
 {
     int64_t better[2];
-    for (int64_t n = 1; n <= most; n++) {
+    for (int64_t n = 1; n <= max; n++) {
         if (!lvn_load_balance_step(w, 2, (double[]){(double)share[0] / fast, (double)share[1]}, share, better))
             continue;
         memcpy(share, better, sizeof better);

@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "inference/candidates.h"
 
-enum { MOST = 5000 };
+enum { MAX = 5000 };
 
 static int by_logit(const void *a, const void *b)
 {
@@ -27,8 +27,8 @@ static int by_logit(const void *a, const void *b)
  * the numbers here are none that such a bit decides.) */
 static int32_t by_sorting(const float *logits, int64_t n, const struct lvn_choice *s, double at)
 {
-    static struct lvn_candidate list[MOST];
-    static double weight[MOST];
+    static struct lvn_candidate list[MAX];
+    static double weight[MAX];
     double all = 0.0, kept = 0.0, sum = 0.0;
     for (int64_t i = 0; i < n; i++) list[i] = (struct lvn_candidate){logits[i], (int32_t)i};
     qsort(list, (size_t)n, sizeof *list, by_logit);
@@ -61,9 +61,9 @@ static void make_logits(float *logits, int64_t n, uint32_t seed)
 static void chooses_as_by_sorting(void **state)
 {
     (void)state;
-    static const int64_t sizes[] = {1, 2, 3, 7, 64, 65, 1000, MOST}, ks[] = {0, 1, 2, 5, 40, 200, MOST, 2 * MOST};
+    static const int64_t sizes[] = {1, 2, 3, 7, 64, 65, 1000, MAX}, ks[] = {0, 1, 2, 5, 40, 200, MAX, 2 * MAX};
     static const double temperatures[] = {1.0, 0.6, 20.0, 1e-3}, shares[] = {1.0, 0.0, 0.9, 0.3, 1e-9, 0.999999};
-    static float logits[MOST];
+    static float logits[MAX];
     uint32_t turn = 0;
     for (size_t a = 0; a < sizeof sizes / sizeof *sizes; a++) {
         struct lvn_candidates c;
@@ -87,16 +87,16 @@ static void chooses_as_by_sorting(void **state)
 static void takes_few(void **state)
 {
     (void)state;
-    static float logits[MOST];
+    static float logits[MAX];
     struct lvn_candidates c;
-    assert_int_equal(lvn_candidates_init(&c, MOST), LVN_OK);
-    make_logits(logits, MOST, 5);
+    assert_int_equal(lvn_candidates_init(&c, MAX), LVN_OK);
+    make_logits(logits, MAX, 5);
     lvn_candidates_choose(&c, logits, &(struct lvn_choice){.temperature = 1.0, .top_k = 40}, 0.99);
     assert_int_equal(c.taken, 40);
     lvn_candidates_choose(&c, logits, &(struct lvn_choice){.temperature = 1.0}, 0.0);
     assert_int_equal(c.taken, 1);
     lvn_candidates_choose(&c, logits, &(struct lvn_choice){.temperature = 0.3, .top_p = 0.9}, 0.5);
-    assert_in_range(c.taken, 2, MOST / 10);
+    assert_in_range(c.taken, 2, MAX / 10);
     lvn_candidates_release(&c);
 }
 

@@ -24,11 +24,11 @@ static const struct lvn_word shapes[] = {{"round", 0, "round corners"}, {"square
 static const struct lvn_key keys[] = {
     {LVN_KEY_NAME, .json = "architectures", .text = "Made"},
     {LVN_KEY_INT_OF(struct made, width), .json = "hidden_size", .recipe = "width", .required = true, .initial = C,
-     .least = 1, .most = 64},
-    {LVN_KEY_INT_OF(struct made, heads), .json = "heads", .recipe = "heads", .initial = H, .least = 1, .most = 8,
+     .min = 1, .max = 64},
+    {LVN_KEY_INT_OF(struct made, heads), .json = "heads", .recipe = "heads", .initial = H, .min = 1, .max = 8,
      .means = LVN_ROLE_HEADS},
-    {LVN_KEY_INT_OF(struct made, rows), .json = "rows", .recipe = "rows", .initial = ROWS, .least = 1, .most = 100},
-    {LVN_KEY_REAL_OF(struct made, mean), .json = "mean", .initial = 0.1307, .least = -1, .most = 1},
+    {LVN_KEY_INT_OF(struct made, rows), .json = "rows", .recipe = "rows", .initial = ROWS, .min = 1, .max = 100},
+    {LVN_KEY_REAL_OF(struct made, mean), .json = "mean", .initial = 0.1307, .min = -1, .max = 1},
     {LVN_KEY_WORD_OF(struct made, shape), .json = "shape", .initial = 1, .words = shapes},
     {LVN_KEY_DTYPE, .json = "dtype"},
     {LVN_KEY_BOOL_OF(struct made, extra), .json = "levin.extra", .initial = true},
@@ -203,13 +203,13 @@ static void adapters_are_merged_first(void **state)
 
 /* --- reading --- */
 
-enum { MOST = 24 };
+enum { MAX = 24 };
 
 /* Writes the model as a file, its items changed: `without` is left out, `also` (1 value) added, the prefix cut. */
 static void put_file(const struct model *m, const char *without, const char *also, bool cut)
 {
     struct lvn_model_files f;
-    struct lvn_safetensors_item item[MOST];
+    struct lvn_safetensors_item item[MAX];
     static const float one = 1;
     ASSERT_OK(
         lvn_model_files_make(&f, lvn_model_form(m->config.model), &m->config, m->params, &m->memory, LVN_F32, false));

@@ -100,10 +100,10 @@ static void compare_params(const struct golden *g, const struct way *w, const st
             distance += (got - want) * (got - want);
         }
         free(all);
-        double relative = sqrt(distance / norm), most = tolerance + 1.5 * sqrt(noise / norm);
-        if (!(relative <= most))
+        double relative = sqrt(distance / norm), max = tolerance + 1.5 * sqrt(noise / norm);
+        if (!(relative <= max))
             fail_msg("%s, %s: %s%s is %.3g of its norm off (at most %g)", g->name, w->name, prefix, q->name, relative,
-                     most);
+                     max);
     }
 }
 

@@ -40,7 +40,7 @@ struct way {
     enum lvn_dtype real;
     enum lvn_isa isa;
     int threads;
-    double loss, most, updates;
+    double loss, max, updates;
     enum lvn_precision precision;
     double gradients;
 };
@@ -59,16 +59,16 @@ static const struct lvn_safetensor *find(const struct lvn_safetensors *f, const 
     return t;
 }
 
-static void compare(const struct way *w, const char *what, const void *got, const double *want, int64_t n, double most)
+static void compare(const struct way *w, const char *what, const void *got, const double *want, int64_t n, double max)
 {
     double norm = 0.0, distance = 0.0;
     for (int64_t i = 0; i < n; i++) {
         norm += want[i] * want[i];
         distance += pow(get(w->real, got, i) - want[i], 2.0);
     }
-    double least = strstr(what, "key.bias") ? w->precision ? 1e-2 : 1e-6 : 0.0;
-    if (!(sqrt(distance) <= fmax(most * sqrt(norm), least)))
-        fail_msg("%s: %s is %.3g of its norm off (at most %g)", w->name, what, sqrt(distance / norm), most);
+    double min = strstr(what, "key.bias") ? w->precision ? 1e-2 : 1e-6 : 0.0;
+    if (!(sqrt(distance) <= fmax(max * sqrt(norm), min)))
+        fail_msg("%s: %s is %.3g of its norm off (at most %g)", w->name, what, sqrt(distance / norm), max);
 }
 
 /* The weights of the directory, as wide as the network's. */
@@ -89,7 +89,7 @@ static void load(const struct lvn_pretrained *p, struct lvn_model_state *n)
 
 /* What the reference calls `kind`NAME for each parameter, against got, laid out as the parameters are. */
 static void compare_each(const struct way *w, const struct lvn_pretrained *p, const struct lvn_model_state *n,
-                         const struct lvn_safetensors *f, const char *kind, const char *got, double most)
+                         const struct lvn_safetensors *f, const char *kind, const char *got, double max)
 {
     for (int i = 0; i < n->params->n; i++) {
         const struct lvn_param *q = n->params->list[i];
@@ -103,7 +103,7 @@ static void compare_each(const struct way *w, const struct lvn_pretrained *p, co
         memcpy(want, t->data, sizeof *want * (size_t)q->count);
         if (lvn_layout_moves(&l)) lvn_layout_to_memory(&l, sizeof *want, t->data, want);
         const bool noise = *kind == 'u' && (strstr(name, "key.bias") || strstr(name, "c_attn.bias"));
-        if (!noise) compare(w, name, got + q->offset * lvn_dtype_bytes(w->real), want, q->count, most);
+        if (!noise) compare(w, name, got + q->offset * lvn_dtype_bytes(w->real), want, q->count, max);
         free(want);
     }
 }
@@ -157,7 +157,7 @@ static void compare_prediction(const struct way *w, struct lvn_session *t, const
                 bytes = row * lvn_dtype_bytes(w->real);
         memset(got + b * bytes + there, 0, (size_t)(bytes - there));
     }
-    compare(w, "prediction", got, want->data, all, w->most);
+    compare(w, "prediction", got, want->data, all, w->max);
     free(got);
 }
 
@@ -167,9 +167,9 @@ static struct way allow(struct way w, const struct lvn_safetensors *f)
     const double *off = find(f, "bf16.off")->data;
     const bool wide = w.real == LVN_F64, half = w.precision != LVN_PRECISION_TRUE;
     w.loss = half ? 2 * off[0] : wide ? 1e-12 : 1e-6;
-    w.most = half ? 2 * off[1] : wide ? 1e-10 : 1e-5;
-    if (!strcmp(w.backend, "opencl")) w.most *= 4; /* its exponentials err more */
-    w.gradients = half ? 2 * off[2] : w.most;
+    w.max = half ? 2 * off[1] : wide ? 1e-10 : 1e-5;
+    if (!strcmp(w.backend, "opencl")) w.max *= 4; /* its exponentials err more */
+    w.gradients = half ? 2 * off[2] : w.max;
     w.updates = half ? 4 * off[3] : wide ? 1e-9 : 1e-3;
     return w;
 }

@@ -37,7 +37,7 @@ struct way {
     const char *backend;
     enum lvn_isa isa;
     int threads;
-    double most, updates;
+    double max, updates;
 };
 
 /* --- the rule -------------------------------------------------------------------------------------------------- */
@@ -111,13 +111,13 @@ static void compare_all(const struct way *w, const struct lvn_safetensors *f, co
     const double *want;
     double norm = of_file(f, name, n, &want), distance = 0.0;
     for (int64_t i = 0; i < n; i++) distance += pow(get(w->real, got, i) - want[i], 2.0);
-    if (!(sqrt(distance) <= w->most * norm))
-        fail_msg("%s: %s is %.3g of its norm off (at most %g)", w->name, name, sqrt(distance) / norm, w->most);
+    if (!(sqrt(distance) <= w->max * norm))
+        fail_msg("%s: %s is %.3g of its norm off (at most %g)", w->name, name, sqrt(distance) / norm, w->max);
 }
 
 /* A tensor of which sums are held. Their own rounding in PyTorch is far below what is allowed. */
 static void compare(const struct way *w, const struct lvn_safetensors *f, const char *prefix, const char *name,
-                    const void *values, const void *start, int64_t first, int64_t n, double most)
+                    const void *values, const void *start, int64_t first, int64_t n, double max)
 {
     char full[96];
     const double *want;
@@ -128,14 +128,14 @@ static void compare(const struct way *w, const struct lvn_safetensors *f, const 
     assert_true(want[0] > 0.0);
     for (int k = 1; k < HELD; k++) distance += pow(got[k] - want[k], 2.0) / SUMS;
     distance = fmax(sqrt(distance), fabs(got[0] - want[0])) / want[0];
-    if (!(distance <= most)) fail_msg("%s: %s is %.3g of its norm off (at most %g)", w->name, full, distance, most);
+    if (!(distance <= max)) fail_msg("%s: %s is %.3g of its norm off (at most %g)", w->name, full, distance, max);
 }
 
 static void compare_number(const struct way *w, const char *what, double got, const json_t *want)
 {
     assert_true(json_is_number(want));
     double x = json_number_value(want);
-    if (!(fabs(got - x) <= w->most * fabs(x))) fail_msg("%s: %s is %.15g, PyTorch says %.15g", w->name, what, got, x);
+    if (!(fabs(got - x) <= w->max * fabs(x))) fail_msg("%s: %s is %.15g, PyTorch says %.15g", w->name, what, got, x);
 }
 
 /* --- the nets -------------------------------------------------------------------------------------------------- */
@@ -220,11 +220,11 @@ static void compare_forward(const char *name, const struct way *w, const struct 
 }
 
 static void compare_params(const struct net *n, const struct way *w, const struct lvn_safetensors *f,
-                           const char *prefix, const void *flat, const void *start, double most)
+                           const char *prefix, const void *flat, const void *start, double max)
 {
     for (int i = 0; i < n->params->n; i++) {
         const struct lvn_param *q = n->params->list[i];
-        compare(w, f, prefix, q->name, flat, start, q->offset, q->count, most);
+        compare(w, f, prefix, q->name, flat, start, q->offset, q->count, max);
     }
 }
 
@@ -234,7 +234,7 @@ static void compare_gradients(const char *name, const struct way *w, const struc
     struct net *n = malloc(sizeof *n);
     net_open(n, name, w, SAMPLES, false, NULL);
     compare_number(w, "the loss", run(n, 0), json_object_get(meta, "loss"));
-    compare_params(n, w, f, "gradient.", n->b.grads, NULL, w->most);
+    compare_params(n, w, f, "gradient.", n->b.grads, NULL, w->max);
     net_close(n);
     free(n);
 }
@@ -255,7 +255,7 @@ static void compare_updates(const char *name, const struct way *w, const struct 
     memcpy(start, n->b.params, (size_t)n->b.flat_bytes);
     n->step.lr = json_number_value(json_object_get(meta, "lr"));
     assert_int_equal(json_array_size(losses), 5);
-    loose.most = w->real == LVN_F64 ? w->most : 1e-5; /* from the second step on weights differ */
+    loose.max = w->real == LVN_F64 ? w->max : 1e-5; /* from the second step on weights differ */
     for (size_t step = 0; step < 5; step++) {
         n->step.step = (int64_t)step;
         compare_number(&loose, "a step's loss", run(n, (int64_t)step % (SAMPLES / B) * B),
@@ -324,10 +324,10 @@ static void compare_convolution(const struct way *w, const struct lvn_safetensor
     void *out = bound_program_output(&p, y);
     char name[24];
     snprintf(name, sizeof name, "%d.y", number);
-    compare(w, f, "", name, out, NULL, 0, lvn_desc_count(&y->desc), w->most);
+    compare(w, f, "", name, out, NULL, 0, lvn_desc_count(&y->desc), w->max);
     for (int i = 0; i < params->n; i++) {
         const struct lvn_param *q = params->list[i];
-        if (!strstr(q->name, "target")) compare(w, f, "", q->name, p.grads, NULL, q->offset, q->count, w->most);
+        if (!strstr(q->name, "target")) compare(w, f, "", q->name, p.grads, NULL, q->offset, q->count, w->max);
     }
     free(out);
     bound_program_close(&p);
@@ -360,7 +360,7 @@ static void compare_convolutions(const struct way *w)
 static void compare_as(struct way w)
 {
     bool wide = w.real == LVN_F64;
-    w.most = wide ? 1e-12 : 2e-6;
+    w.max = wide ? 1e-12 : 2e-6;
     w.updates = wide ? 1e-10 : 1e-3;
     compare_nets(&w);
     compare_convolutions(&w);

@@ -134,9 +134,9 @@ static int by_text(const void *a, const void *b)
 /* Lines of the table, from what ocloc takes its output apart into: it has kernels in any order. */
 static void tell(FILE *to, const struct lvn_gpu_module *m, bool large)
 {
-    enum { MOST_KERNELS = 16 };
+    enum { MAX_KERNELS = 16 };
     static const char start[] = "KernelName ";
-    const char *lines[MOST_KERNELS], *binary = lvn_arena_printf(&arena, "%s/kernel", out);
+    const char *lines[MAX_KERNELS], *binary = lvn_arena_printf(&arena, "%s/kernel", out);
     int n = 0;
     assert_int_equal(
         run((char *[]){"ocloc", "disasm", "-file", (char *)(uintptr_t)binary, "-device", "pvc", "-dump", dump, NULL}),
@@ -145,7 +145,7 @@ static void tell(FILE *to, const struct lvn_gpu_module *m, bool large)
     for (const char *name = strstr(all, start), *next; name; name = next) {
         name += sizeof start - 1;
         next = strstr(name, start);
-        assert_true(n < MOST_KERNELS);
+        assert_true(n < MAX_KERNELS);
         lines[n++] =
             lvn_arena_printf(&arena, "pvc %-18.*s registers %d, scratch %5u, %s: %s\n", (int)strcspn(name, "\n"), name,
                              large ? 256 : 128, scratch_of(name, next), m->source, variant(m));

@@ -19,7 +19,7 @@ enum { N_ARCHITECTURES = 4, OLDEST = 0, NARROW = 2 /* where all texts with 16 bi
  * have two groups on a multiprocessor; and what is for small pictures. */
 static const struct frame {
     const char *kernel, *variant; /* a part of it */
-    int most;
+    int max;
 } frames[] = {
     {"conv2d_dw", "", 64},
     {"conv2d_dx", "", 64},
@@ -31,7 +31,7 @@ static bool is_expected(const char *kernel, const char *variant, int bytes)
 {
     bool expected = bytes == 0;
     for (int k = 0; k < N_FRAMES; k++)
-        expected |= !strcmp(frames[k].kernel, kernel) && strstr(variant, frames[k].variant) && bytes <= frames[k].most;
+        expected |= !strcmp(frames[k].kernel, kernel) && strstr(variant, frames[k].variant) && bytes <= frames[k].max;
     return expected;
 }
 

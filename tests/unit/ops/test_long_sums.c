@@ -36,12 +36,12 @@ static const struct {
 /* The largest error, of the largest element. */
 static double error_of(const struct buffer *found, const struct buffer *wanted)
 {
-    double error = 0, most = 0;
+    double error = 0, max = 0;
     for (int64_t i = 0; i < lvn_desc_count(&wanted->desc); i++) {
         const double x = buffer_get(wanted, i);
-        error = fmax(error, fabs(buffer_get(found, i) - x)), most = fmax(most, fabs(x));
+        error = fmax(error, fabs(buffer_get(found, i) - x)), max = fmax(max, fabs(x));
     }
-    return error / most;
+    return error / max;
 }
 
 static void run_all(struct run *r, const struct op_case *c, enum lvn_dtype real, const struct lvn_cpu_op *kernels)

@@ -250,8 +250,8 @@ static void *act(void *argument)
 static struct outcome play(int size, const char *micro)
 {
     struct scene s = {.micro = micro};
-    struct actor actors[THREADS_MOST] = {0};
-    pthread_t threads[THREADS_MOST];
+    struct actor actors[THREADS_MAX] = {0};
+    pthread_t threads[THREADS_MAX];
     world_init(&s.world, size);
     for (int i = 0; i < size; i++) {
         actors[i] = (struct actor){.scene = &s, .rank = i};

@@ -96,8 +96,8 @@ static int32_t random_point(uint64_t seed, uint64_t i, const uint8_t *same)
     enum { N = sizeof common / sizeof common[0] };
     if (lvn_random_below(seed, 1, i, 4)) return common[lvn_random_below(seed, 2, i, N)];
     for (uint64_t k = 3;; k++) {
-        int64_t most = lvn_random_below(seed, 99, i, 3) ? 0x3000 : 0x110000;
-        int32_t c = (int32_t)lvn_random_below(seed, k, i, most);
+        int64_t max = lvn_random_below(seed, 99, i, 3) ? 0x3000 : 0x110000;
+        int32_t c = (int32_t)lvn_random_below(seed, k, i, max);
         if (same[c]) return c;
     }
 }

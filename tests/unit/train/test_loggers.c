@@ -20,7 +20,7 @@
 /* The program's own write() stands in for a system that interrupts, and takes seven bytes at a time; or that has no
  * room behind `room` bytes. */
 static int calls;
-static int64_t room = INT64_MAX;
+static int64_t capacity = INT64_MAX;
 ssize_t write(int fd, const void *p, size_t n)
 {
     if (fd <= 2) return syscall(SYS_write, fd, p, n);
@@ -28,13 +28,13 @@ ssize_t write(int fd, const void *p, size_t n)
         errno = EINTR;
         return -1;
     }
-    if (room <= 0) {
+    if (capacity <= 0) {
         errno = ENOSPC;
         return -1;
     }
     if (n > 7) n = 7;
-    if ((int64_t)n > room) n = (size_t)room;
-    room -= (int64_t)n;
+    if ((int64_t)n > capacity) n = (size_t)capacity;
+    capacity -= (int64_t)n;
     return syscall(SYS_write, fd, p, n);
 }
 
@@ -146,11 +146,11 @@ static void full_disk(void **state)
     struct lvn_callback_context m = moment(-1);
     struct lvn_rows r;
     assert_int_equal(lvn_rows_open(&r, &m, "rows", ""), LVN_OK);
-    room = 10;
+    capacity = 10;
     add(&r, &m, "1,first");
     add(&r, &m, "2,second");
     add(&r, &m, "3,third");
-    room = INT64_MAX;
+    capacity = INT64_MAX;
     add(&r, &m, "4,fourth");
     lvn_rows_close(&r);
     holds("rows", "1,first\n4,fourth\n");
