@@ -90,7 +90,7 @@ static enum lvn_status fill(struct one *s)
     const int64_t real = sizeof *values, flat = s->params->flat_count * real;
     const int64_t bytes[LVN_BUFFER_COUNT] = {[LVN_BUFFER_ARENA] = p->arena_bytes,
                                              [LVN_BUFFER_PARAM] = flat,
-                                             [LVN_BUFFER_GRAD] = p->slot_bytes * p->grad_slots,
+                                             [LVN_BUFFER_GRAD] = p->grad_buffer_bytes * p->n_grad_buffers,
                                              [LVN_BUFFER_STATE0] = flat,
                                              [LVN_BUFFER_STATE1] = flat,
                                              [LVN_BUFFER_RESULT] = lvn_program_sums_at(p, 1)};

@@ -47,8 +47,8 @@ static void resolve_arg(struct lvn_calls *c, const struct lvn_instr *i, const st
         move_with(c, (struct lvn_moving){.p = &arg->p, .base = base, .stride = v->bytes});
     if (v->buffer == LVN_BUFFER_RESULT)
         move_with(c, (struct lvn_moving){.p = &arg->p, .base = base, .stride = p->sum_bytes});
-    if (v->buffer == LVN_BUFFER_GRAD && p->slot_of && i->when == LVN_EVERY_MICRO_BATCH)
-        move_with(c, (struct lvn_moving){.p = &arg->p, .base = base, .stride = p->slot_bytes, .by_slot = true});
+    if (v->buffer == LVN_BUFFER_GRAD && p->grad_buffer_of && i->when == LVN_EVERY_MICRO_BATCH)
+        move_with(c, (struct lvn_moving){.p = &arg->p, .base = base, .stride = p->grad_buffer_bytes, .by_slot = true});
 }
 
 static void resolve_call(struct lvn_calls *c, const struct lvn_instr *i)
@@ -62,7 +62,7 @@ static void resolve_call(struct lvn_calls *c, const struct lvn_instr *i)
     for (int k = 0; k < LVN_MAX_IN; k++) {
         resolve_arg(c, i, &i->in[k], &call->in[k]);
         resolve_arg(c, i, &i->din[k], &call->din[k]);
-        bool later = i->param_gradient[k] && !i->add[k] && !c->program->slot_of;
+        bool later = i->param_gradient[k] && !i->add[k] && !c->program->grad_buffer_of;
         if (later) move_with(c, (struct lvn_moving){.add = &call->add[k]});
     }
     for (int k = 0; k < LVN_MAX_OUT; k++) {
@@ -103,7 +103,7 @@ void lvn_calls_begin(struct lvn_calls *c)
 
 void lvn_calls_point(struct lvn_calls *c, int64_t micro_batch)
 {
-    const int *slot_of = c->program->slot_of;
+    const int *slot_of = c->program->grad_buffer_of;
     lvn_work_done(1);
     c->step->first_row = c->first_row + micro_batch * c->rows;
     c->step->grad_scale = c->grad_scale;

@@ -335,22 +335,22 @@ static enum lvn_status plan_runner(struct lvn_session *t)
     int n_sums = n_outputs;
     if (o->task) outputs[n_outputs++] = t->outputs.losses;
     if (!o->task || o->prediction) outputs[n_outputs++] = t->outputs.prediction;
-    struct lvn_leaves tree = {o->first_leaf, o->n_micro, o->n_leaves ? o->n_leaves : o->n_micro};
-    t->pieces = o->longer ? o->longer->pieces : pieces_of(t, tree.of);
+    struct lvn_tree_leaves tree = {o->first_leaf, o->n_micro, o->n_leaves ? o->n_leaves : o->n_micro};
+    t->pieces = o->longer ? o->longer->pieces : pieces_of(t, tree.total);
     struct lvn_plan_options plan = {.n_sums = n_sums,
                                     .train = o->train,
                                     .fuse = true,
                                     .precision = n->precision,
                                     .recompute = o->recompute,
                                     .tree = o->deterministic ? &tree : NULL,
-                                    .pieces = t->pieces,
+                                    .n_partial_sums = t->pieces,
                                     .optimizer = o->optimizer,
                                     .sharding = o->sharding,
                                     .device = n->device};
     LVN_TRY(lvn_program_new(&t->program, t->graph, outputs, n_outputs, &plan));
     at_min(&n->bytes[LVN_BUFFER_ARENA], t->program->arena_bytes);
     if (o->train) n->gradients = t->program->gradients;
-    if (o->train) at_min(&n->bytes[LVN_BUFFER_GRAD], t->program->slot_bytes * t->program->grad_slots);
+    if (o->train) at_min(&n->bytes[LVN_BUFFER_GRAD], t->program->grad_buffer_bytes * t->program->n_grad_buffers);
     if (o->optimizer && o->optimizer->bf16_state) n->state = LVN_BF16;
     int64_t state = state_bytes(t);
     if (!o->optimizer) return LVN_OK;

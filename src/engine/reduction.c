@@ -30,7 +30,8 @@ static void begin(struct lvn_reduction *d, struct lvn_collective_work *w)
         lvn_comm_all_gather(d->ranks->comm, &w->request, out->p, w->first, type);
         break;
     default:
-        for (int k = 0; k < p->n_held; k++) d->partial[k] = (char *)in->p + p->held[k].slot * p->slot_bytes;
+        for (int k = 0; k < p->n_pending; k++)
+            d->partial[k] = (char *)in->p + p->pending[k].buffer * p->grad_buffer_bytes;
         lvn_comm_tree_reduce(d->ranks->comm, &w->request, d->tree, d->partial, out->p, w->first, type,
                              !w->instr->attr.tree_reduce.scatter);
     }

@@ -23,7 +23,7 @@ struct lvn_reduction {
     int64_t *first;                   /* what those of `work` point into */
     bool beside;                      /* sums of buckets run beside backward; else all start behind it */
     struct lvn_tree *tree;
-    void *partial[LVN_MAX_HELD];
+    void *partial[LVN_MAX_PENDING];
     double waited;          /* seconds of the last step in which nothing could be done but wait */
     double summed;          /* those among them in which gradients were summed */
     enum lvn_status status; /* of the first collective that failed */

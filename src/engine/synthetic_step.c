@@ -63,7 +63,7 @@ static void launched(void *argument, const struct lvn_launch_order *at)
     double now = lvn_seconds(), waited = w->reduction->waited, seconds = now - w->last - (waited - w->waited);
     if (i->when == LVN_AFTER_BACKWARD)
         w->parts.update += seconds;
-    else if (i->phase == LVN_FORWARD && !i->again && i->when == LVN_EVERY_MICRO_BATCH)
+    else if (i->phase == LVN_FORWARD && !i->recomputed && i->when == LVN_EVERY_MICRO_BATCH)
         w->parts.forward += seconds;
     else
         w->parts.backward += seconds;

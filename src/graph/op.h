@@ -64,7 +64,8 @@ struct lvn_call {
     struct lvn_arg dout[LVN_MAX_OUT]; /* backward: gradients of the outputs; p == NULL when nothing depends on one */
     struct lvn_arg din[LVN_MAX_IN];   /* backward: gradients to write; p == NULL when not wanted */
     bool add[LVN_MAX_IN];             /* backward: din[i] += instead of = */
-    enum lvn_dtype half;   /* what products may round their operands to, if that is faster: BF16, F16; F32: nothing */
+    enum lvn_dtype
+        product_dtype;     /* what products may round their operands to, if that is faster: BF16, F16; F32: nothing */
     void *scratch;         /* as many bytes as scratch() asked for, 64-byte aligned */
     struct lvn_step *step; /* scale_loss alone changes it */
     struct lvn_result *result; /* of operations that run after backward */
@@ -98,11 +99,12 @@ struct lvn_op {
     const char *name;
     int n_in, n_in_min; /* inputs from n_in_min on may be absent */
     int n_out, n_saved;
-    uint32_t reads;    /* what backward reads, besides gradients */
-    uint32_t restores; /* what restore reads; 0: the op cannot be restored more cheaply than by forward */
-    unsigned in_place; /* forward: bit i: out[0] may lie where in[i] lay; backward: din[i] where dout[0] lay */
-    uint32_t narrow; /* operands (as in `reads`) that fast kernels also take and give, with their gradients, as bf16 */
-    bool gradient_in_forward; /* backward gives the outputs as well (a loss): forward is dropped when training */
+    uint32_t reads;            /* what backward reads, besides gradients */
+    uint32_t restores;         /* what restore reads; 0: the op cannot be restored more cheaply than by forward */
+    unsigned in_place;         /* forward: bit i: out[0] may lie where in[i] lay; backward: din[i] where dout[0] lay */
+    uint32_t low_precision_ok; /* operands (as in `reads`) that fast kernels also take and give, with their gradients,
+                                  as bf16 */
+    bool gradient_in_forward;  /* backward gives the outputs as well (a loss): forward is dropped when training */
     bool (*same_gradient)(const union lvn_attr *attr); /* inputs 0 and 1 have one gradient, written once, to din[0] */
     bool collective;      /* no kernel: ranks do it together, by the binding's collectives */
     bool passes_gradient; /* add: the gradient of inputs 0 and 1 is dout[0] itself, nothing is run */

@@ -64,4 +64,4 @@ static void forward(const struct lvn_call *call)
 }
 
 LVN_OPERATION(adamw, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1 + 2 * LVN_MAX_OUTERS, .n_in_min = 1, .n_out = 3,
-              .narrow = LVN_READS_IN(0) | LVN_READS_OUT(0) | LVN_READS_OUT(1) | LVN_READS_OUT(2));
+              .low_precision_ok = LVN_READS_IN(0) | LVN_READS_OUT(0) | LVN_READS_OUT(1) | LVN_READS_OUT(2));

@@ -11,4 +11,4 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return LVN_OK;
 }
 
-LVN_COLLECTIVE(all_gather, shape, .n_in = 1, .n_out = 2, .narrow = LVN_READS_IN(0) | LVN_READS_OUT(0));
+LVN_COLLECTIVE(all_gather, shape, .n_in = 1, .n_out = 2, .low_precision_ok = LVN_READS_IN(0) | LVN_READS_OUT(0));

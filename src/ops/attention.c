@@ -179,5 +179,5 @@ struct lvn_tensor *lvn_attention(struct lvn_graph *g, struct lvn_tensor *q, stru
 LVN_OPERATION(attention, shape, forward, backward, .n_in = 4, .n_in_min = 3, .n_out = 1, .n_saved = 1,
               .reads = LVN_READS_IN(0) | LVN_READS_IN(1) | LVN_READS_IN(2) | LVN_READS_IN(3) | LVN_READS_OUT(0) |
                        LVN_READS_OUT(1),
-              .narrow = LVN_READS_IN(0) | LVN_READS_IN(1) | LVN_READS_IN(2) | LVN_READS_OUT(0), .flops = flops,
-              .spec.scratch = scratch);
+              .low_precision_ok = LVN_READS_IN(0) | LVN_READS_IN(1) | LVN_READS_IN(2) | LVN_READS_OUT(0),
+              .flops = flops, .spec.scratch = scratch);

@@ -26,7 +26,7 @@ enum { BF16_BLOCK = TILE_BLOCK * (int)sizeof(uint16_t) }; /* bytes of a row of 6
 /* Whether products may round, and all that they read is bf16. */
 static bool bf16_fits(const struct lvn_call *c)
 {
-    return c->half == LVN_BF16 && c->attr->attention.scale > 0 && is_bf16(&c->in[0]) && is_bf16(&c->in[1]) &&
+    return c->product_dtype == LVN_BF16 && c->attr->attention.scale > 0 && is_bf16(&c->in[0]) && is_bf16(&c->in[1]) &&
            is_bf16(&c->in[2]) && is_bf16(&c->out[0]) && (c->phase == LVN_FORWARD || is_bf16(&c->dout[0]));
 }
 

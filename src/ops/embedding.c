@@ -79,4 +79,4 @@ struct lvn_tensor *lvn_embedding(struct lvn_graph *g, struct lvn_tensor *ids, st
 #endif
 
 LVN_OPERATION(embedding, shape, forward, backward, .n_in = 3, .n_in_min = 2, .n_out = 1, .reads = LVN_READS_IN(0),
-              .narrow = LVN_READS_IN(1) | LVN_READS_IN(2));
+              .low_precision_ok = LVN_READS_IN(1) | LVN_READS_IN(2));

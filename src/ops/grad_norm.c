@@ -52,4 +52,4 @@ static int64_t scratch(const struct lvn_call *call)
 }
 
 LVN_OPERATION(grad_norm, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1 + 2 * LVN_MAX_OUTERS, .n_in_min = 1,
-              .spec.scratch = scratch, .narrow = LVN_READS_IN(0));
+              .spec.scratch = scratch, .low_precision_ok = LVN_READS_IN(0));

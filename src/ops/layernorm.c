@@ -66,4 +66,4 @@ struct lvn_tensor *lvn_layernorm(struct lvn_graph *g, struct lvn_tensor *x, stru
 LVN_OPERATION(layernorm, shape, forward, backward, .n_in = 3, .n_in_min = 2, .n_out = 1, .n_saved = 2,
               .reads = LVN_READS_IN(0) | LVN_READS_IN(1) | LVN_READS_OUT(1) | LVN_READS_OUT(2),
               .restores = LVN_READS_IN(0) | LVN_READS_IN(1) | LVN_READS_IN(2) | LVN_READS_OUT(1) | LVN_READS_OUT(2),
-              .narrow = LVN_READS_OUT(0), .spec.restore = restore);
+              .low_precision_ok = LVN_READS_OUT(0), .spec.restore = restore);

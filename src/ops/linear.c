@@ -53,4 +53,4 @@ struct lvn_tensor *lvn_linear(struct lvn_graph *g, struct lvn_tensor *x, struct 
 
 LVN_OPERATION(linear, shape, forward, backward, .n_in = 3, .n_in_min = 2, .n_out = 1,
               .reads = LVN_READS_IN(0) | LVN_READS_IN(1),
-              .narrow = LVN_READS_IN(0) | LVN_READS_IN(1) | LVN_READS_OUT(0), .flops = flops);
+              .low_precision_ok = LVN_READS_IN(0) | LVN_READS_IN(1) | LVN_READS_OUT(0), .flops = flops);

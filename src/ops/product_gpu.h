@@ -19,7 +19,7 @@ static inline void product_launch_tiles(struct lvn_gpu *g, const struct lvn_gpu_
 {
     const char *own = g->source, *constants = g->constants;
     g->source = "linear";
-    if (g->call->half != LVN_F32) lvn_gpu_define_type(g, "ROUNDED", g->call->half);
+    if (g->call->product_dtype != LVN_F32) lvn_gpu_define_type(g, "ROUNDED", g->call->product_dtype);
     if (tile != PRODUCT_SMALL) lvn_gpu_define(g, "TILE", tile);
     LVN_LAUNCH(g, "product", (p->N + tile - 1) / tile, (p->M + tile - 1) / tile, 1, p->a, p->b, p->bias, p->c, p->y,
                p->add, LVN_LONG(p->M), LVN_LONG(p->N), LVN_LONG(p->K), LVN_LONG(p->a_row), LVN_LONG(p->a_col),
@@ -33,7 +33,7 @@ static inline void product_launch(struct lvn_gpu *g, const struct lvn_gpu_produc
 {
     enum { FEW = 16, ENOUGH = 128 };
     const int64_t large = product_tiles(p->M, p->N, PRODUCT_LARGE);
-    const int64_t first = g->call->half != LVN_F32 && large >= ENOUGH ? PRODUCT_LARGE : PRODUCT_SMALL;
+    const int64_t first = g->call->product_dtype != LVN_F32 && large >= ENOUGH ? PRODUCT_LARGE : PRODUCT_SMALL;
     if (lvn_gpu_product(g, p)) return;
     product_launch_tiles(g, p, first);
     if (large < FEW || p->M <= PRODUCT_SMALL) return;

@@ -12,4 +12,4 @@ static enum lvn_status shape(struct lvn_shapes *s)
 }
 
 LVN_COLLECTIVE(reduce_scatter, shape, .n_in = 1, .n_in_min = 1, .n_out = 2,
-               .narrow = LVN_READS_IN(0) | LVN_READS_OUT(0));
+               .low_precision_ok = LVN_READS_IN(0) | LVN_READS_OUT(0));

@@ -85,5 +85,5 @@ static bool same_gradient(const union lvn_attr *attr)
 LVN_OPERATION(residual_layernorm, shape, forward, backward, .n_in = 4, .n_in_min = 3, .n_out = 2, .n_saved = 2,
               .reads = LVN_READS_OUT(0) | LVN_READS_IN(2) | LVN_READS_OUT(2) | LVN_READS_OUT(3),
               .restores = LVN_READS_OUT(0) | LVN_READS_IN(2) | LVN_READS_IN(3) | LVN_READS_OUT(2) | LVN_READS_OUT(3),
-              .narrow = LVN_READS_IN(1) | LVN_READS_OUT(1), .in_place = 1u << 0, .same_gradient = same_gradient,
-              .spec.restore = restore);
+              .low_precision_ok = LVN_READS_IN(1) | LVN_READS_OUT(1), .in_place = 1u << 0,
+              .same_gradient = same_gradient, .spec.restore = restore);

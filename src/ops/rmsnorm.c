@@ -68,5 +68,5 @@ struct lvn_tensor *lvn_rmsnorm(struct lvn_graph *g, struct lvn_tensor *x, struct
 
 LVN_OPERATION(rmsnorm, shape, forward, backward, .n_in = 2, .n_in_min = 2, .n_out = 1, .n_saved = 1,
               .reads = LVN_READS_IN(0) | LVN_READS_IN(1) | LVN_READS_OUT(1),
-              .restores = LVN_READS_IN(0) | LVN_READS_IN(1) | LVN_READS_OUT(1), .narrow = LVN_READS_OUT(0),
+              .restores = LVN_READS_IN(0) | LVN_READS_IN(1) | LVN_READS_OUT(1), .low_precision_ok = LVN_READS_OUT(0),
               .spec.restore = restore);

@@ -73,4 +73,4 @@ struct lvn_tensor *lvn_rotary(struct lvn_graph *g, struct lvn_tensor *x, struct 
 #endif
 
 LVN_OPERATION(rotary, shape, forward, backward, .n_in = 2, .n_in_min = 2, .n_out = 1, .reads = LVN_READS_IN(1),
-              .narrow = LVN_READS_IN(0) | LVN_READS_OUT(0));
+              .low_precision_ok = LVN_READS_IN(0) | LVN_READS_OUT(0));

@@ -43,4 +43,4 @@ static void forward(const struct lvn_call *call)
 }
 
 LVN_OPERATION(sgd, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 2,
-              .narrow = LVN_READS_IN(0) | LVN_READS_OUT(0));
+              .low_precision_ok = LVN_READS_IN(0) | LVN_READS_OUT(0));

@@ -34,5 +34,5 @@ struct lvn_tensor *lvn_swiglu(struct lvn_graph *g, struct lvn_tensor *gate, stru
 
 LVN_OPERATION(swiglu, lvn_shape_each_pair, forward, backward, .n_in = 2, .n_in_min = 2, .n_out = 1,
               .reads = LVN_READS_IN(0) | LVN_READS_IN(1), .restores = LVN_READS_IN(0) | LVN_READS_IN(1),
-              .narrow = LVN_READS_IN(0) | LVN_READS_IN(1) | LVN_READS_OUT(0), .in_place = 1u << 0 | 1u << 1,
+              .low_precision_ok = LVN_READS_IN(0) | LVN_READS_IN(1) | LVN_READS_OUT(0), .in_place = 1u << 0 | 1u << 1,
               .spec.restore = forward);

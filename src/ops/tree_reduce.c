@@ -1,8 +1,8 @@
 /* tree_reduce.c - the sum over ranks of gradients in the order of the tree over all micro-batches
  * (passes/gradient_accumulation.c): the same bits for every number of ranks.
  *
- * in[0]: the gradients' slots, (slots * n), of which program->held says what lies in each; undefined afterwards. out[0]
- * (n): the sum, in the place of the first slot; with scatter only this rank's shard of it. */
+ * in[0]: the gradients' slots, (slots * n), of which program->pending says what lies in each; undefined afterwards.
+ * out[0] (n): the sum, in the place of the first slot; with scatter only this rank's shard of it. */
 #include "ops/collective.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)
@@ -16,4 +16,5 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return LVN_OK;
 }
 
-LVN_COLLECTIVE(tree_reduce, shape, .n_in = 1, .n_in_min = 1, .n_out = 2, .narrow = LVN_READS_IN(0) | LVN_READS_OUT(0));
+LVN_COLLECTIVE(tree_reduce, shape, .n_in = 1, .n_in_min = 1, .n_out = 2,
+               .low_precision_ok = LVN_READS_IN(0) | LVN_READS_OUT(0));

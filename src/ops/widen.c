@@ -35,4 +35,4 @@ static void backward(const struct lvn_call *call)
 }
 
 LVN_OPERATION(widen, lvn_shape_each, forward, backward, .n_in = 1, .n_in_min = 1, .n_out = 1,
-              .narrow = LVN_READS_IN(0));
+              .low_precision_ok = LVN_READS_IN(0));

@@ -123,7 +123,7 @@ static enum lvn_status make_again(struct blocks *b, int v)
     if (v < 0 || b->kept[v] || b->second[v] >= 0) return LVN_OK;
     struct lvn_instr i = b->old[b->maker[v]];
     int which = 0;
-    i.again = true;
+    i.recomputed = true;
     while (i.out[which].value != v) which++;
     bool restores = can_restore(i.op, which) && missing(b, &i) == 0;
     if (restores) to_restore(&i, which);

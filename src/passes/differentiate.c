@@ -293,7 +293,7 @@ static enum lvn_status emit_backward(struct tape *t, const struct lvn_instr *f)
     b->attr = f->attr;
     b->name = f->name;
     b->hash = f->hash;
-    b->half = f->half;
+    b->product_dtype = f->product_dtype;
     b->block = f->block;
     for (int k = 0; k < f->op->n_in; k++)
         if (f->op->reads & LVN_READS_IN(k)) b->in[k] = f->in[k];

@@ -12,7 +12,7 @@
 
 struct counter {
     int64_t n_leaves;
-    struct lvn_held node[LVN_MAX_HELD]; /* from left to right */
+    struct lvn_pending_node node[LVN_MAX_PENDING]; /* from left to right */
     int n;
     int slots; /* buffers that were ever in use */
 };
@@ -21,7 +21,7 @@ static int free_slot(const struct counter *c)
 {
     for (int s = 0;; s++) {
         bool taken = false;
-        for (int i = 0; i < c->n; i++) taken |= c->node[i].slot == s;
+        for (int i = 0; i < c->n; i++) taken |= c->node[i].buffer == s;
         if (!taken) return s;
     }
 }
@@ -29,7 +29,7 @@ static int free_slot(const struct counter *c)
 static int push(struct counter *c, int64_t leaf)
 {
     int slot = free_slot(c);
-    c->node[c->n++] = (struct lvn_held){leaf, leaf + 1, slot};
+    c->node[c->n++] = (struct lvn_pending_node){leaf, leaf + 1, slot};
     if (slot >= c->slots) c->slots = slot + 1;
     return slot;
 }
@@ -38,7 +38,7 @@ static int push(struct counter *c, int64_t leaf)
 static bool siblings(const struct counter *c)
 {
     if (c->n < 2) return false;
-    const struct lvn_held *left = &c->node[c->n - 2], *right = left + 1;
+    const struct lvn_pending_node *left = &c->node[c->n - 2], *right = left + 1;
     int64_t half = left->end - left->first, end = left->first + 2 * half;
     return left->first % (2 * half) == 0 && right->end == (end < c->n_leaves ? end : c->n_leaves);
 }
@@ -54,36 +54,36 @@ static enum lvn_status gradient(struct lvn_program *p, int slot, struct lvn_oper
 /* Add the rightmost node to the one left of it. */
 static enum lvn_status merge(struct lvn_program *p, struct counter *c, int64_t micro_batch, struct lvn_operand *slots)
 {
-    struct lvn_held *left = &c->node[c->n - 2], *right = left + 1;
+    struct lvn_pending_node *left = &c->node[c->n - 2], *right = left + 1;
     struct lvn_instr *i = lvn_program_add_instr(p, LVN_OP_accumulate, LVN_FORWARD);
     if (!i) return LVN_MEMORY;
     i->name = "sum over micro-batches";
     i->when = LVN_AFTER_MICRO_BATCH;
     i->micro_batch = micro_batch;
-    i->in[0] = slots[right->slot];
-    i->out[0] = slots[left->slot];
+    i->in[0] = slots[right->buffer];
+    i->out[0] = slots[left->buffer];
     left->end = right->end;
     c->n--;
     return LVN_OK;
 }
 
-enum lvn_status lvn_pass_accumulate(struct lvn_program *p, const struct lvn_leaves *tree)
+enum lvn_status lvn_pass_accumulate(struct lvn_program *p, const struct lvn_tree_leaves *tree)
 {
-    struct lvn_operand slots[LVN_MAX_HELD];
+    struct lvn_operand slots[LVN_MAX_PENDING];
     int known = 0;
-    p->slot_bytes = p->graph->params->trainable_count * lvn_dtype_bytes(p->gradients);
-    p->grad_slots = 1;
+    p->grad_buffer_bytes = p->graph->params->trainable_count * lvn_dtype_bytes(p->gradients);
+    p->n_grad_buffers = 1;
     if (!tree) return LVN_OK;
-    struct counter c = {.n_leaves = tree->of};
-    p->slot_of = lvn_arena_alloc(&p->arena, sizeof *p->slot_of * (size_t)(tree->n + 1));
-    if (!p->slot_of) return LVN_MEMORY;
+    struct counter c = {.n_leaves = tree->total};
+    p->grad_buffer_of = lvn_arena_alloc(&p->arena, sizeof *p->grad_buffer_of * (size_t)(tree->n + 1));
+    if (!p->grad_buffer_of) return LVN_MEMORY;
     for (int64_t m = 0; m < tree->n; m++) {
-        p->slot_of[m] = push(&c, tree->first + m);
+        p->grad_buffer_of[m] = push(&c, tree->first + m);
         for (; known < c.slots; known++) LVN_TRY(gradient(p, known, &slots[known]));
         while (siblings(&c)) LVN_TRY(merge(p, &c, m, slots));
     }
-    p->grad_slots = c.slots;
-    p->n_held = c.n;
-    for (int i = 0; i < c.n; i++) p->held[i] = c.node[i];
+    p->n_grad_buffers = c.slots;
+    p->n_pending = c.n;
+    for (int i = 0; i < c.n; i++) p->pending[i] = c.node[i];
     return LVN_OK;
 }

@@ -10,7 +10,8 @@ static void describe(struct lvn_arg *arg, const struct lvn_operand *o)
 
 void lvn_instr_describe(const struct lvn_instr *i, struct lvn_call *call)
 {
-    *call = (struct lvn_call){.phase = i->phase, .attr = &i->attr, .op_hash = i->hash, .half = i->half};
+    *call =
+        (struct lvn_call){.phase = i->phase, .attr = &i->attr, .op_hash = i->hash, .product_dtype = i->product_dtype};
     for (int k = 0; k < LVN_MAX_IN; k++) {
         describe(&call->in[k], &i->in[k]);
         describe(&call->din[k], &i->din[k]);
@@ -89,11 +90,11 @@ bool lvn_launch_order_next(struct lvn_launch_order *w)
 {
     const struct lvn_program *p = w->program;
     for (; w->micro_batch < w->n_micro_batches; w->micro_batch++, w->next = -1) {
-        w->at = w->next < 0 ? LVN_ORDER_MICRO_BATCH : LVN_ORDER_LAUNCH;
+        w->event = w->next < 0 ? LVN_ORDER_MICRO_BATCH : LVN_ORDER_LAUNCH;
         if (w->next < 0) return w->next = 0, true;
         if (next_of_micro_batch(w)) return true;
     }
-    w->at = w->next < 0 ? LVN_ORDER_BACKWARD_DONE : LVN_ORDER_LAUNCH;
+    w->event = w->next < 0 ? LVN_ORDER_BACKWARD_DONE : LVN_ORDER_LAUNCH;
     if (w->next < 0) return w->next = p->first_update, true;
     if (w->next == p->n_instrs) return false;
     w->instr = &p->instrs[w->next++];

@@ -2,9 +2,9 @@
  *
  * A graph is built in one real type (fp32; fp64 for reference runs), which is also that of all parameters and of all
  * values of a program in that precision. In mixed precision a value between operations becomes bf16 (bf16-mixed) or
- * fp16 (16-mixed) where every operation that touches it can take it so (lvn_op.narrow): what linear maps and attention
- * read and write, not the residual stream, nor logits, losses and moments. Its gradient gets the same type from the
- * differentiate pass. So half the memory is read and written; sums, softmax and normalisation stay in fp32, in
+ * fp16 (16-mixed) where every operation that touches it can take it so (lvn_op.low_precision_ok): what linear maps and
+ * attention read and write, not the residual stream, nor logits, losses and moments. Its gradient gets the same type
+ * from the differentiate pass. So half the memory is read and written; sums, softmax and normalisation stay in fp32, in
  * registers. Products of fp32 operands (parameters) may round them to that type, where the processor multiplies those
  * faster; elsewhere they are taken as they are. Which values PyTorch's autocast keeps so is nearly the same choice; its
  * users find the same losses.
@@ -13,8 +13,9 @@
  * operation that does not take a parameter so (biases, gains: short ones) reads a widened copy, which one more
  * instruction makes before its first user; the gradient of the copy is fp32 and is rounded once. Sums within a product
  * are fp32; the gradient is rounded when a product is done, and so is each sum over micro-batches and over ranks: of
- * more than LVN_BF16_PIECES pieces the flat gradient is fp32 instead (lvn_program.gradients). The optimizer computes in
- * fp32 and rounds parameters at random: to the nearest, what is less than 2^-9 of a weight would never move it.
+ * more than LVN_BF16_PARTIAL_SUMS_MAX pieces the flat gradient is fp32 instead (lvn_program.gradients). The optimizer
+ * computes in fp32 and rounds parameters at random: to the nearest, what is less than 2^-9 of a weight would never move
+ * it.
  *
  * Decoding keeps its few values in fp32: it reads weights, and little else. */
 #include <string.h>
@@ -60,7 +61,7 @@ static enum lvn_status read_half(struct lvn_program *p, int *copy_of)
         for (int k = 0; k < LVN_MAX_IN; k++) {
             int v = i.in[k].value;
             if (v < 0 || p->values[v].buffer != LVN_BUFFER_PARAM) continue;
-            bool direct = i.op->narrow & LVN_READS_IN(k);
+            bool direct = i.op->low_precision_ok & LVN_READS_IN(k);
             if (direct) i.in[k].desc.dtype = LVN_BF16;
             if (direct) continue;
             if (copy_of[v] < 0) copy_of[v] = widened(p, v, i.block);
@@ -100,7 +101,7 @@ struct search {
 
 static void look(struct search *s, const struct lvn_instr *i, const struct lvn_operand *o, uint32_t bit)
 {
-    if (o->value >= 0 && !(i->op->narrow & bit)) s->narrow[o->value] = false;
+    if (o->value >= 0 && !(i->op->low_precision_ok & bit)) s->narrow[o->value] = false;
 }
 
 /* An instruction's outputs that may be of 16 bits are so all together, or none is. True: something changed. */
@@ -111,7 +112,7 @@ static bool settle(struct search *s)
         const struct lvn_instr *i = &s->p->instrs[n];
         bool wide = false;
         for (int k = 0; k < LVN_MAX_OUT; k++)
-            wide |= i->out[k].value >= 0 && i->op->narrow & LVN_READS_OUT(k) && !s->narrow[i->out[k].value];
+            wide |= i->out[k].value >= 0 && i->op->low_precision_ok & LVN_READS_OUT(k) && !s->narrow[i->out[k].value];
         for (int k = 0; wide && k < LVN_MAX_OUT; k++) {
             if (i->out[k].value < 0 || !s->narrow[i->out[k].value]) continue;
             s->narrow[i->out[k].value] = false;
@@ -136,7 +137,7 @@ static enum lvn_status narrow(struct lvn_program *p, enum lvn_dtype half)
     }
     for (int n = 0; n < p->n_instrs; n++) {
         struct lvn_instr *i = &p->instrs[n];
-        i->half = half;
+        i->product_dtype = half;
         for (int k = 0; k < LVN_MAX_IN; k++) look(&s, i, &i->in[k], LVN_READS_IN(k));
         for (int k = 0; k < LVN_MAX_OUT; k++) look(&s, i, &i->out[k], LVN_READS_OUT(k));
     }

@@ -36,7 +36,8 @@ static bool alone(const int *writers, const struct lvn_instr *writer)
 static bool split(const struct lvn_program *p, const int *writers, const struct lvn_instr *i, struct lvn_operand *down,
                   struct lvn_operand *across)
 {
-    if (i->phase != LVN_BACKWARD || i->id != LVN_OP_linear || !i->param_gradient[1] || i->half != LVN_F32) return false;
+    if (i->phase != LVN_BACKWARD || i->id != LVN_OP_linear || !i->param_gradient[1] || i->product_dtype != LVN_F32)
+        return false;
     if (!single(p, &i->din[1]) || !single(p, &i->in[0]) || !single(p, &i->dout[0]) || !alone(writers, i)) return false;
     if (lvn_desc_rows(&i->in[0].desc) != 1 || lvn_desc_count(&i->din[1].desc) < MIN) return false;
     *down = i->attr.linear.in_out ? i->in[0] : i->dout[0];

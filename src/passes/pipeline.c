@@ -10,13 +10,13 @@ enum lvn_status lvn_program_new(struct lvn_program **out, struct lvn_graph *g, s
     enum lvn_status s = lvn_pass_prune(p);
     if (s == LVN_OK && o->fuse) s = lvn_pass_fuse(p);
     if (s == LVN_OK) s = lvn_pass_precision(p, o->precision);
-    p->gradients = o->pieces > LVN_BF16_PIECES ? p->real : p->weights;
+    p->gradients = o->n_partial_sums > LVN_BF16_PARTIAL_SUMS_MAX ? p->real : p->weights;
     if (s == LVN_OK && o->train) s = lvn_pass_differentiate(p);
     if (s == LVN_OK && o->train)
         s = o->recompute == LVN_RECOMPUTE_BLOCKS ? lvn_pass_blocks(p) : lvn_pass_recompute(p, o->recompute);
     if (s == LVN_OK && o->train) s = lvn_pass_accumulate(p, o->tree);
     if (s == LVN_OK && o->train && o->optimizer) s = lvn_pass_update(p, o->optimizer);
-    const bool alone = !o->tree && o->pieces == 1 && (!o->sharding || o->sharding->size == 1);
+    const bool alone = !o->tree && o->n_partial_sums == 1 && (!o->sharding || o->sharding->size == 1);
     if (s == LVN_OK && o->train && o->optimizer && o->fuse && alone) s = lvn_pass_outer(p, o->device);
     if (s == LVN_OK && o->train && o->sharding) s = lvn_pass_shard(p, o->sharding);
     if (s == LVN_OK && o->train && o->optimizer && o->precision == LVN_PRECISION_16_MIXED)

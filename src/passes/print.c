@@ -12,11 +12,11 @@
 const char *lvn_instr_phase(const struct lvn_instr *i)
 {
     static const char *const phases[] = {"forward", "backward", "restore"};
-    return i->op->collective                     ? "ranks"
-           : i->when == LVN_AFTER_BACKWARD       ? "update"
-           : i->when == LVN_AFTER_MICRO_BATCH    ? "sum"
-           : i->again && i->phase == LVN_FORWARD ? "again"
-                                                 : phases[i->phase];
+    return i->op->collective                          ? "ranks"
+           : i->when == LVN_AFTER_BACKWARD            ? "update"
+           : i->when == LVN_AFTER_MICRO_BATCH         ? "sum"
+           : i->recomputed && i->phase == LVN_FORWARD ? "again"
+                                                      : phases[i->phase];
 }
 
 const struct lvn_operand *lvn_instr_result(const struct lvn_instr *i)
@@ -142,19 +142,20 @@ static void print_instr(struct lvn_text *out, const struct lvn_program *p, int n
 /* Which slot each micro-batch writes, and which sums are left in them. */
 static void print_slots(struct lvn_text *out, const struct lvn_program *p)
 {
-    lvn_text_printf(out, "gradients: %d x %" PRId64 " bytes", p->grad_slots, p->slot_bytes);
-    for (int64_t m = 0; p->slot_of && p->n_held && m < p->held[p->n_held - 1].end - p->held[0].first; m++)
-        lvn_text_printf(out, "%s %d", m ? "," : "; micro-batches write", p->slot_of[m]);
-    for (int h = 0; h < p->n_held; h++)
-        lvn_text_printf(out, "%s [%" PRId64 ":%" PRId64 "] in %d", h ? "," : "; sums left:", p->held[h].first,
-                        p->held[h].end, p->held[h].slot);
+    lvn_text_printf(out, "gradients: %d x %" PRId64 " bytes", p->n_grad_buffers, p->grad_buffer_bytes);
+    for (int64_t m = 0; p->grad_buffer_of && p->n_pending && m < p->pending[p->n_pending - 1].end - p->pending[0].first;
+         m++)
+        lvn_text_printf(out, "%s %d", m ? "," : "; micro-batches write", p->grad_buffer_of[m]);
+    for (int h = 0; h < p->n_pending; h++)
+        lvn_text_printf(out, "%s [%" PRId64 ":%" PRId64 "] in %d", h ? "," : "; sums left:", p->pending[h].first,
+                        p->pending[h].end, p->pending[h].buffer);
     lvn_text_add(out, "\n");
 }
 
 static enum lvn_status print_operands(struct lvn_text *out, const struct lvn_program *p)
 {
     for (int n = 0; n < p->n_instrs; n++) print_instr(out, p, n);
-    if (p->grad_slots) print_slots(out, p);
+    if (p->n_grad_buffers) print_slots(out, p);
     if (p->device)
         lvn_text_printf(out, "arena: %" PRId64 " bytes, unplanned %" PRId64 "\n", p->arena_bytes, p->unplaced_bytes);
     return lvn_text_status(out);

@@ -19,7 +19,7 @@ struct lvn_text;
 enum lvn_buffer {
     LVN_BUFFER_ARENA,  /* lives within one run of the program; placed by the place pass */
     LVN_BUFFER_PARAM,  /* flat values of the parameters */
-    LVN_BUFFER_GRAD,   /* flat gradients of the trainable parameters, grad_slots of them */
+    LVN_BUFFER_GRAD,   /* flat gradients of the trainable parameters, n_grad_buffers of them */
     LVN_BUFFER_STATE0, /* flat optimizer state: first moment */
     LVN_BUFFER_STATE1, /* second moment */
     LVN_BUFFER_SCALE,  /* struct lvn_scaling, where the loss is scaled */
@@ -65,10 +65,10 @@ struct lvn_instr {
     union lvn_attr attr;
     const char *name;
     uint32_t hash;
-    int block;           /* of the model; -1: outside of all */
-    bool again;          /* runs a second time in a micro-batch, for backward */
-    enum lvn_dtype half; /* see struct lvn_call; set by precision */
-    int token;           /* of a collective and of its wait: the number of what is started, below program->n_tokens */
+    int block;                    /* of the model; -1: outside of all */
+    bool recomputed;              /* runs a second time in a micro-batch, for backward */
+    enum lvn_dtype product_dtype; /* see struct lvn_call; set by precision */
+    int token; /* of a collective and of its wait: the number of what is started, below program->n_tokens */
     struct lvn_operand in[LVN_MAX_IN], out[LVN_MAX_OUT], dout[LVN_MAX_OUT], din[LVN_MAX_IN];
     bool add[LVN_MAX_IN];            /* din[i] is not the first contribution */
     bool param_gradient[LVN_MAX_IN]; /* din[i] is a parameter's: adds too from the second micro-batch on */
@@ -86,21 +86,21 @@ struct lvn_sharding {
 };
 
 /* The micro-batches of a run, [first, first + n) of `of` in the global batch: leaves of a tree of sums. */
-struct lvn_leaves {
-    int64_t first, n, of;
+struct lvn_tree_leaves {
+    int64_t first, n, total;
 };
 
 /* A node of that tree which a run leaves in a gradient slot: the sum of micro-batches [first, end). */
-struct lvn_held {
+struct lvn_pending_node {
     int64_t first, end;
-    int slot;
+    int buffer;
 };
-enum { LVN_MAX_HELD = 64 };
+enum { LVN_MAX_PENDING = 64 };
 
 /* What is forgotten after forward and made again for backward: CHEAP: what can be had cheaply; AUTO: the same, where
  * activations take much memory; BLOCKS: all but what goes into the model's blocks. */
 /* More pieces than so many are not summed in bf16: what is added would be lost beside the sum, and the sum shrinks. */
-enum { LVN_BF16_PIECES = 64 };
+enum { LVN_BF16_PARTIAL_SUMS_MAX = 64 };
 
 enum lvn_recompute { LVN_RECOMPUTE_AUTO, LVN_RECOMPUTE_NONE, LVN_RECOMPUTE_CHEAP, LVN_RECOMPUTE_BLOCKS };
 
@@ -122,11 +122,11 @@ struct lvn_program {
     int n_tokens;                 /* collectives that are started; set by shard */
     bool training;                /* has backward instructions */
     enum lvn_recompute recompute; /* what was done: not AUTO */
-    int grad_slots;               /* flat gradients in GRAD, of slot_bytes each; set by accumulate, as are: */
-    int64_t slot_bytes;           /* 0 without backward */
-    int *slot_of;                 /* [micro-batches] the slot that each writes; NULL: 0, and all but the first add */
-    struct lvn_held held[LVN_MAX_HELD]; /* from left to right, after the last micro-batch */
-    int n_held;
+    int n_grad_buffers;           /* flat gradients in GRAD, of slot_bytes each; set by accumulate, as are: */
+    int64_t grad_buffer_bytes;    /* 0 without backward */
+    int *grad_buffer_of;          /* [micro-batches] the slot that each writes; NULL: 0, and all but the first add */
+    struct lvn_pending_node pending[LVN_MAX_PENDING]; /* from left to right, after the last micro-batch */
+    int n_pending;
     struct lvn_device *device;   /* it is planned for; set by place, as are: */
     int first_sum, first_update; /* instructions before the first are of every micro-batch, then come the sums */
     int64_t sum_bytes;           /* of the sums of one micro-batch, in RESULT */
@@ -155,8 +155,9 @@ struct lvn_plan_options {
     bool fuse;  /* off only in tests */
     enum lvn_precision precision;
     enum lvn_recompute recompute;
-    const struct lvn_leaves *tree; /* sum micro-batches as a tree; NULL: each adds to one gradient */
-    int64_t pieces; /* parts of a step, of which gradients are summed: of the whole step with a tree, else of a rank */
+    const struct lvn_tree_leaves *tree; /* sum micro-batches as a tree; NULL: each adds to one gradient */
+    int64_t n_partial_sums; /* parts of a step, of which gradients are summed: of the whole step with a tree, else of a
+                               rank */
     const struct lvn_optimizer *optimizer; /* NULL with train: gradients only */
     const struct lvn_sharding *sharding;   /* NULL, or of size 1: one rank does everything */
     struct lvn_device *device;             /* that is to run it; outlives the program */
@@ -172,7 +173,7 @@ enum lvn_status lvn_pass_precision(struct lvn_program *p, enum lvn_precision pre
 enum lvn_status lvn_pass_differentiate(struct lvn_program *p) LVN_CHECKED;
 enum lvn_status lvn_pass_recompute(struct lvn_program *p, enum lvn_recompute how) LVN_CHECKED;
 enum lvn_status lvn_pass_blocks(struct lvn_program *p) LVN_CHECKED;
-enum lvn_status lvn_pass_accumulate(struct lvn_program *p, const struct lvn_leaves *tree) LVN_CHECKED;
+enum lvn_status lvn_pass_accumulate(struct lvn_program *p, const struct lvn_tree_leaves *tree) LVN_CHECKED;
 enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
 enum lvn_status lvn_pass_outer(struct lvn_program *p, const struct lvn_device *device) LVN_CHECKED;
 enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding *s) LVN_CHECKED;
@@ -252,7 +253,7 @@ double lvn_program_flops(const struct lvn_program *p);
 int64_t lvn_shard_first(const struct lvn_params *params, int size, int rank);
 
 /* --- the order of a run, once for all backends --- */
-enum lvn_launch_at {
+enum lvn_launch_event {
     LVN_ORDER_MICRO_BATCH,   /* number `micro_batch` begins */
     LVN_ORDER_LAUNCH,        /* of `instr` */
     LVN_ORDER_BACKWARD_DONE, /* in all micro-batches; what comes changes parameters and state */
@@ -261,7 +262,7 @@ enum lvn_launch_at {
 struct lvn_launch_order {
     const struct lvn_program *program;
     int64_t n_micro_batches, micro_batch;
-    enum lvn_launch_at at;
+    enum lvn_launch_event event;
     const struct lvn_instr *instr;
     int next, next_sum; /* instructions; next < 0: the next thing begins */
 };

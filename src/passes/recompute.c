@@ -46,9 +46,9 @@ static struct lvn_instr make_restore(const struct lvn_instr *f, int k, int with)
                                 .attr = f->attr,
                                 .name = f->name,
                                 .hash = f->hash,
-                                .half = f->half,
+                                .product_dtype = f->product_dtype,
                                 .block = f->block,
-                                .again = true,
+                                .recomputed = true,
                                 .scratch = LVN_NO_OPERAND};
     for (int j = 0; j < LVN_MAX_IN; j++) {
         restore.in[j] = f->op->restores & LVN_READS_IN(j) ? f->in[j] : LVN_NO_OPERAND;

@@ -211,7 +211,7 @@ static void append_tree(struct sharder *x)
     struct lvn_program *p = x->p;
     static const char name[] = "sum of the gradients";
     int64_t count = p->graph->params->trainable_count;
-    struct lvn_operand slots = range(x, "gradients", LVN_BUFFER_GRAD, p->gradients, 0, p->grad_slots * count);
+    struct lvn_operand slots = range(x, "gradients", LVN_BUFFER_GRAD, p->gradients, 0, p->n_grad_buffers * count);
     struct lvn_operand sum = range(x, "gradients", LVN_BUFFER_GRAD, p->gradients, 0, count);
     struct started s = append_collective(x, LVN_OP_tree_reduce, LVN_AFTER_BACKWARD, slots, sum, name);
     latest(x)->attr.tree_reduce.scatter = x->s->zero1;

@@ -2,8 +2,8 @@
  *
  * The rules of shapes and types were asked when the graph was built. Passes have since changed types and put in
  * instructions of their own (copies, norms, optimizers), which no rule has seen. Here every forward instruction is
- * asked again, with what may be of 16 bits by the operation's `narrow`, and every operand must lie within its value. A
- * kernel casts its pointers without looking: what is wrong here would be a write beyond a buffer there.
+ * asked again, with what may be of 16 bits by the operation's `low_precision_ok`, and every operand must lie within its
+ * value. A kernel casts its pointers without looking: what is wrong here would be a write beyond a buffer there.
  *
  * Left out: rules for backward instructions, whose operands the differentiate pass copies from forward ones. */
 #include "passes/program.h"
@@ -12,7 +12,8 @@
 static bool fits(const struct lvn_program *p, const struct lvn_instr *i, uint32_t bit, enum lvn_dtype have,
                  enum lvn_dtype want)
 {
-    bool narrow = (have == LVN_BF16 || have == LVN_F16) && want == LVN_F32 && p->real == LVN_F32 && i->op->narrow & bit;
+    bool narrow =
+        (have == LVN_BF16 || have == LVN_F16) && want == LVN_F32 && p->real == LVN_F32 && i->op->low_precision_ok & bit;
     return have == want || narrow;
 }
 

@@ -50,7 +50,7 @@ static inline void bound_program_open(struct bound_program *b, struct lvn_device
     b->result_bytes = lvn_program_sums_at(p, n);
     const int64_t bytes[LVN_BUFFER_COUNT] = {[LVN_BUFFER_ARENA] = p->arena_bytes,
                                              [LVN_BUFFER_PARAM] = b->flat_bytes,
-                                             [LVN_BUFFER_GRAD] = p->slot_bytes * p->grad_slots,
+                                             [LVN_BUFFER_GRAD] = p->grad_buffer_bytes * p->n_grad_buffers,
                                              [LVN_BUFFER_STATE0] = p->graph->params->flat_count * wide,
                                              [LVN_BUFFER_STATE1] = p->graph->params->flat_count * wide,
                                              [LVN_BUFFER_RESULT] = b->result_bytes};

@@ -145,7 +145,7 @@ static bool is_last_small(const struct op_case *c)
 /* Of those operations that take fp16, one case: compiling is what takes long. */
 static bool is_taken_in_fp16(const struct op_case *c)
 {
-    return !op_is_update(c->op) && lvn_op(c->op, LVN_F32)->narrow && is_last_small(c);
+    return !op_is_update(c->op) && lvn_op(c->op, LVN_F32)->low_precision_ok && is_last_small(c);
 }
 
 /* The cases of LEVIN_DEVICE_TEST (an operation's; small ones; one small one of each), and of `only` where that is not

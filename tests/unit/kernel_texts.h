@@ -55,15 +55,15 @@ static inline void describe(const struct op_case *c, enum lvn_dtype half, struct
         if (s->has[i]) s->in[i] = input_desc(&in, LVN_F32);
     }
     must(op->shape(s));
-    *call = (struct lvn_call){.attr = &c->attr, .half = half};
+    *call = (struct lvn_call){.attr = &c->attr, .product_dtype = half};
     for (int i = 0; i < op->n_in; i++) {
         if (!s->has[i]) continue;
-        if (op->narrow & LVN_READS_IN(i) && s->in[i].dtype == LVN_F32) s->in[i].dtype = half;
+        if (op->low_precision_ok & LVN_READS_IN(i) && s->in[i].dtype == LVN_F32) s->in[i].dtype = half;
         call->in[i].desc = &s->in[i];
         if (c->in[i].filling == REALS && !c->in[i].constant) call->din[i].desc = &s->in[i];
     }
     for (int k = 0; k < op->n_out + op->n_saved; k++) {
-        if (op->narrow & LVN_READS_OUT(k) && s->out[k].dtype == LVN_F32) s->out[k].dtype = half;
+        if (op->low_precision_ok & LVN_READS_OUT(k) && s->out[k].dtype == LVN_F32) s->out[k].dtype = half;
         call->out[k].desc = &s->out[k];
         if (k < op->n_out) call->dout[k].desc = &s->out[k];
     }

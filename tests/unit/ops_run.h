@@ -249,9 +249,10 @@ static inline void run_narrow(struct run *r, enum lvn_dtype half)
 {
     r->half = half;
     for (int i = 0; i < r->op->n_in; i++)
-        if (r->op->narrow & LVN_READS_IN(i)) buffer_narrow(&r->in[i], half), buffer_narrow(&r->din[i], half);
+        if (r->op->low_precision_ok & LVN_READS_IN(i)) buffer_narrow(&r->in[i], half), buffer_narrow(&r->din[i], half);
     for (int k = 0; k < r->op->n_out + r->op->n_saved; k++)
-        if (r->op->narrow & LVN_READS_OUT(k)) buffer_narrow(&r->out[k], half), buffer_narrow(&r->dout[k], half);
+        if (r->op->low_precision_ok & LVN_READS_OUT(k))
+            buffer_narrow(&r->out[k], half), buffer_narrow(&r->dout[k], half);
 }
 
 static inline void buffer_copy(struct buffer *to, const struct buffer *from)

@@ -56,7 +56,7 @@ static void walk(void *argument, int thread, int n_threads)
     struct run *r = argument;
     struct lvn_launch_order w = lvn_launch_order_begin(r->calls->program, r->how->n_micro_batches);
     while (lvn_launch_order_next(&w)) {
-        switch (w.at) {
+        switch (w.event) {
         case LVN_ORDER_MICRO_BATCH:
             if (thread == 0) lvn_calls_point(r->calls, w.micro_batch);
             lvn_team_barrier();

@@ -135,10 +135,10 @@ static enum lvn_status record_all(struct lvn_gpu_program *p, struct script *s, c
     struct lvn_launch_order w = lvn_launch_order_begin(p->program, s->n_micro_batches);
     if (s->n_micro_batches == 0) LVN_TRY(begin_micro_batch(p, s, 0)); /* an update alone reads them too */
     while (lvn_launch_order_next(&w)) {
-        if (w.at == LVN_ORDER_BACKWARD_DONE && s->without_update) break;
-        if (w.at == LVN_ORDER_BACKWARD_DONE && s->hook) LVN_TRY(cut(p, s, BEFORE_UPDATE, NULL));
-        if (w.at == LVN_ORDER_MICRO_BATCH) LVN_TRY(begin_micro_batch(p, s, w.micro_batch));
-        if (w.at != LVN_ORDER_LAUNCH) continue;
+        if (w.event == LVN_ORDER_BACKWARD_DONE && s->without_update) break;
+        if (w.event == LVN_ORDER_BACKWARD_DONE && s->hook) LVN_TRY(cut(p, s, BEFORE_UPDATE, NULL));
+        if (w.event == LVN_ORDER_MICRO_BATCH) LVN_TRY(begin_micro_batch(p, s, w.micro_batch));
+        if (w.event != LVN_ORDER_LAUNCH) continue;
         if (w.instr->op->collective && with) LVN_TRY(record_collective(p, s, w.instr, with));
         if (w.instr->op->collective) continue;
         LVN_TRY(begin_graph(p, s));

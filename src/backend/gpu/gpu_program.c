@@ -87,8 +87,8 @@ static void bind_operand(struct lvn_gpu_program *p, const struct lvn_instr *i, s
     a->offset += a->number;
     if (v->buffer == LVN_BUFFER_INPUT) move_with(p, l, arg, v->bytes, false);
     if (v->buffer == LVN_BUFFER_RESULT) move_with(p, l, arg, program->sum_bytes, false);
-    if (v->buffer == LVN_BUFFER_GRAD && program->slot_of && i->when == LVN_EVERY_MICRO_BATCH)
-        move_with(p, l, arg, program->slot_bytes, true);
+    if (v->buffer == LVN_BUFFER_GRAD && program->grad_buffer_of && i->when == LVN_EVERY_MICRO_BATCH)
+        move_with(p, l, arg, program->grad_buffer_bytes, true);
 }
 
 static enum lvn_status bind_data(struct lvn_gpu_program *p, struct lvn_gpu_arg *a)
@@ -114,7 +114,8 @@ static enum lvn_status bind_launch(struct lvn_gpu_program *p, const struct lvn_i
             break;
         case LVN_GPU_VALUE_ADD:
             a->number = i->add[a->index];
-            if (i->param_gradient[a->index] && !i->add[a->index] && !p->program->slot_of) move_with(p, l, k, 0, false);
+            if (i->param_gradient[a->index] && !i->add[a->index] && !p->program->grad_buffer_of)
+                move_with(p, l, k, 0, false);
             break;
         case LVN_GPU_OPERAND_NONE:
         case LVN_GPU_VALUE_LONG:
@@ -278,7 +279,7 @@ struct lvn_gpu_step lvn_gpu_step_at(const struct lvn_gpu_program *p, int64_t mic
 
 void lvn_gpu_move(struct lvn_gpu_program *p, int64_t micro_batch)
 {
-    const int *slot_of = p->program->slot_of;
+    const int *slot_of = p->program->grad_buffer_of;
     if (micro_batch == p->micro_batch) return;
     p->micro_batch = micro_batch;
     for (int k = 0; k < p->n_moving; k++) {
@@ -329,9 +330,9 @@ enum lvn_status lvn_gpu_run(struct lvn_bound *b, const struct lvn_execution *how
     struct lvn_gpu_program *p = (struct lvn_gpu_program *)b;
     struct lvn_launch_order w = lvn_launch_order_begin(p->program, how->n_micro_batches);
     while (lvn_launch_order_next(&w)) {
-        if (w.at == LVN_ORDER_MICRO_BATCH) LVN_TRY(point(p, w.micro_batch));
-        if (w.at == LVN_ORDER_LAUNCH) LVN_TRY(launch(p, &w, how));
-        if (w.at != LVN_ORDER_BACKWARD_DONE) continue;
+        if (w.event == LVN_ORDER_MICRO_BATCH) LVN_TRY(point(p, w.micro_batch));
+        if (w.event == LVN_ORDER_LAUNCH) LVN_TRY(launch(p, &w, how));
+        if (w.event != LVN_ORDER_BACKWARD_DONE) continue;
         if (how->without_update) break;
         if (how->before_update) how->before_update(how->context);
     }

@@ -25,7 +25,7 @@ static enum lvn_status prepare(struct lvn_gpu_program *p, const struct lvn_instr
     if (!s->out) return LVN_MEMORY;
     s->call.out[0].p = s->call.in[0].p = s->out;
     if (i->id != LVN_OP_tree_reduce) return LVN_OK;
-    int64_t all = p->program->slot_bytes * p->program->grad_slots;
+    int64_t all = p->program->grad_buffer_bytes * p->program->n_grad_buffers;
     s->in = lvn_malloc((size_t)all + 1);
     if (!s->in) return LVN_MEMORY;
     const struct lvn_memory *slots = lvn_gpu_operand_memory(p, in, &from);
@@ -41,7 +41,7 @@ static enum lvn_status start(struct lvn_gpu_program *p, const struct lvn_instr *
     if (s->in) {
         int64_t from;
         const struct lvn_memory *grads = lvn_gpu_operand_memory(p, &i->in[0], &from);
-        LVN_TRY(lvn_memory_read(grads, 0, s->in, p->program->slot_bytes * p->program->grad_slots));
+        LVN_TRY(lvn_memory_read(grads, 0, s->in, p->program->grad_buffer_bytes * p->program->n_grad_buffers));
     }
     if (s->call.out[0].p == s->out) LVN_TRY(lvn_memory_read(s->memory, s->offset, s->out, s->bytes));
     with->start(with->context, i, &s->call);

@@ -136,9 +136,9 @@ static enum lvn_status walk(struct lvn_calls *calls, const struct lvn_execution 
 {
     struct lvn_launch_order w = lvn_launch_order_begin(calls->program, how->n_micro_batches);
     while (lvn_launch_order_next(&w)) {
-        if (w.at == LVN_ORDER_MICRO_BATCH) lvn_calls_point(calls, w.micro_batch);
-        if (w.at == LVN_ORDER_LAUNCH && !launch(calls, &w, how)) return LVN_COMM;
-        if (w.at != LVN_ORDER_BACKWARD_DONE) continue;
+        if (w.event == LVN_ORDER_MICRO_BATCH) lvn_calls_point(calls, w.micro_batch);
+        if (w.event == LVN_ORDER_LAUNCH && !launch(calls, &w, how)) return LVN_COMM;
+        if (w.event != LVN_ORDER_BACKWARD_DONE) continue;
         if (how->without_update) break;
         if (how->before_update) how->before_update(how->context);
     }

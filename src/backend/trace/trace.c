@@ -56,8 +56,8 @@ static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *how)
 {
     struct lvn_launch_order w = lvn_launch_order_begin(((const struct bound *)b)->program, how->n_micro_batches);
     while (lvn_launch_order_next(&w)) {
-        if (w.at == LVN_ORDER_BACKWARD_DONE && how->without_update) break;
-        if (w.at == LVN_ORDER_LAUNCH && how->launched) how->launched(how->context, &w);
+        if (w.event == LVN_ORDER_BACKWARD_DONE && how->without_update) break;
+        if (w.event == LVN_ORDER_LAUNCH && how->launched) how->launched(how->context, &w);
     }
     return LVN_OK;
 }

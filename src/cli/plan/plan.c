@@ -142,13 +142,13 @@ static void show_memory(struct plan *p)
     memory_row(c, m, "process", "whole process, about", process);
     memory_row(c, m, "available", "free on this machine", capacity);
     memory_row(c, m, "unplanned", "(arena without planning)", step->unplaced_bytes);
-    if (step->grad_slots > 1) {
-        lvn_cli_print(c, "Gradients are kept %d times: the tree over micro-batches wants it.\n", step->grad_slots);
+    if (step->n_grad_buffers > 1) {
+        lvn_cli_print(c, "Gradients are kept %d times: the tree over micro-batches wants it.\n", step->n_grad_buffers);
     }
     lvn_cli_print(c, "%s.\n", recomputed[step->recompute][1]);
     if (n->gradients != n->weights)
         lvn_cli_print(c, "Gradients are summed in fp32: a step has more than %d pieces, too many for sums in bf16.\n",
-                      LVN_BF16_PIECES);
+                      LVN_BF16_PARTIAL_SUMS_MAX);
     const bool fits = capacity <= 0 || process <= capacity;
     lvn_cli_print(c, "%s\n",
                   !here  ? "Whether it fits is for the device to say."

@@ -118,7 +118,7 @@ void lvn_plan_parts(const struct lvn_train_programs *t, const struct lvn_rates *
             parts->update += seconds;
         else if (i->when != LVN_EVERY_MICRO_BATCH)
             parts->backward += seconds / (double)t->accumulation; /* once a step */
-        else if (i->phase == LVN_FORWARD && !i->again)
+        else if (i->phase == LVN_FORWARD && !i->recomputed)
             parts->forward += seconds;
         else
             parts->backward += seconds;

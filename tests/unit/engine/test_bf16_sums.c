@@ -125,7 +125,7 @@ static void expect(enum lvn_dtype want, int size, int rank, int64_t each, int64_
     assert_int_equal(w.network->gradients, want);
     const struct lvn_program *p = w.runner->program;
     assert_int_equal(w.network->bytes[LVN_BUFFER_GRAD],
-                     p->grad_slots * w.network->params->trainable_count * lvn_dtype_bytes(want));
+                     p->n_grad_buffers * w.network->params->trainable_count * lvn_dtype_bytes(want));
     assert_int_equal(w.network->weights, LVN_BF16);
     lvn_model_state_free(w.network);
 }

@@ -205,8 +205,8 @@ static void compare_programs(const char *model, const char *backend)
 {
     struct net product, all;
     const struct lvn_sharding alone = {.size = 1};
-    const struct lvn_plan_options one = {.fuse = true, .pieces = 1, .optimizer = &adam, .sharding = &alone};
-    const struct lvn_plan_options two = {.fuse = true, .pieces = 2, .optimizer = &adam};
+    const struct lvn_plan_options one = {.fuse = true, .n_partial_sums = 1, .optimizer = &adam, .sharding = &alone};
+    const struct lvn_plan_options two = {.fuse = true, .n_partial_sums = 2, .optimizer = &adam};
     open_net(&product, model, backend, 1, &one);
     open_net(&all, model, backend, 1, &two);
     assert_int_equal(outers_of_norm(&product), 2);
@@ -234,15 +234,15 @@ static void test_others_write_their_gradients(void **state)
 {
     (void)state;
     static const struct lvn_optimizer sgd = {.kind = LVN_SGD}, half = {.kind = LVN_ADAMW, .bf16_state = true};
-    const struct lvn_leaves tree = {0, 1, 1};
+    const struct lvn_tree_leaves tree = {0, 1, 1};
     const struct lvn_sharding ranks = {.size = 2};
     const struct lvn_plan_options plans[] = {
-        {.fuse = true, .pieces = 1, .optimizer = &sgd},
-        {.fuse = true, .pieces = 1, .optimizer = &half},
-        {.fuse = true, .pieces = 1, .optimizer = &adam, .tree = &tree},
-        {.fuse = true, .pieces = 1, .optimizer = &adam, .sharding = &ranks},
-        {.fuse = true, .pieces = 1, .optimizer = &adam, .precision = LVN_PRECISION_BF16_TRUE},
-        {.fuse = false, .pieces = 1, .optimizer = &adam},
+        {.fuse = true, .n_partial_sums = 1, .optimizer = &sgd},
+        {.fuse = true, .n_partial_sums = 1, .optimizer = &half},
+        {.fuse = true, .n_partial_sums = 1, .optimizer = &adam, .tree = &tree},
+        {.fuse = true, .n_partial_sums = 1, .optimizer = &adam, .sharding = &ranks},
+        {.fuse = true, .n_partial_sums = 1, .optimizer = &adam, .precision = LVN_PRECISION_BF16_TRUE},
+        {.fuse = false, .n_partial_sums = 1, .optimizer = &adam},
     };
     struct net n;
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
@@ -252,7 +252,7 @@ static void test_others_write_their_gradients(void **state)
         close_net(&n);
     }
     open_net(&n, "mnist-autoencoder", "cpu", 2,
-             &(struct lvn_plan_options){.fuse = true, .pieces = 1, .optimizer = &adam});
+             &(struct lvn_plan_options){.fuse = true, .n_partial_sums = 1, .optimizer = &adam});
     assert_int_equal(outers_of_norm(&n), 0);
     n.device->backend->close(n.device);
     close_net(&n);

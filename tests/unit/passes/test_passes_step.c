@@ -48,7 +48,7 @@ static void accumulate_as_a_tree(void **state)
     (void)state;
     struct model m = differentiated();
     expect(&m, CLASSIFIER);
-    must(lvn_pass_accumulate(m.program, &(struct lvn_leaves){.first = 0, .n = 5, .of = 8}));
+    must(lvn_pass_accumulate(m.program, &(struct lvn_tree_leaves){.first = 0, .n = 5, .total = 8}));
     expect(&m, CLASSIFIER
            " 3 sum      accumulate           gradients[192:384] -> gradients[0:192] [after 1]\n"
            " 4 sum      accumulate           gradients[384:576] -> gradients[192:384] [after 3]\n"
@@ -231,7 +231,7 @@ static void shard_tree(void **state)
 {
     (void)state;
     struct model m = differentiated();
-    must(lvn_pass_accumulate(m.program, &(struct lvn_leaves){.first = 0, .n = 2, .of = 4}));
+    must(lvn_pass_accumulate(m.program, &(struct lvn_tree_leaves){.first = 0, .n = 2, .total = 4}));
     must(lvn_pass_update(m.program, &sgd));
     expect(&m, CLASSIFIER
            " 3 sum      accumulate           gradients[192:384] -> gradients[0:192] [after 1]\n"

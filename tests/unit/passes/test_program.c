@@ -106,7 +106,7 @@ static struct rig *rig_new(const struct rig_options *o)
         fail_msg("%s", lvn_error_text());
     assert_int_equal(lvn_params_layout(r->params, LVN_DECAY_MATRICES), LVN_OK);
     int64_t n = o->B / o->micro;
-    const struct lvn_leaves tree = {0, n, n};
+    const struct lvn_tree_leaves tree = {0, n, n};
     struct lvn_device *device = open_device(o->backend, o->real, o->threads, o->isa);
     struct lvn_plan_options plan = {.n_sums = 1,
                                     .train = true,
@@ -313,7 +313,7 @@ static void blocks_run_again(void **state)
         }
         int again = 0; /* the forward of all blocks but the last */
         for (int n = 0; n < rig[2]->program->n_instrs; n++)
-            if (rig[2]->program->instrs[n].again) again |= 1 << rig[2]->program->instrs[n].block;
+            if (rig[2]->program->instrs[n].recomputed) again |= 1 << rig[2]->program->instrs[n].block;
         assert_int_equal(again, 7);
         for (int k = 0; k < 3; k++) rig_free(rig[k]);
     }
@@ -350,7 +350,7 @@ static void tree_of_sums(void **state)
     for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++) {
         o.B = slots[i][0];
         struct rig *planned = rig_new(&o);
-        assert_int_equal(planned->program->grad_slots, slots[i][1]);
+        assert_int_equal(planned->program->n_grad_buffers, slots[i][1]);
         rig_free(planned);
     }
     o.B = 7;
