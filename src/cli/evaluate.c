@@ -42,8 +42,8 @@ static json_t *prediction(const struct lvn_evaluated *e, int64_t i)
 {
     int64_t all = lvn_desc_count(e->shape) / e->shape->dim[0], row = e->shape->dim[e->shape->rank - 1];
     const float *x = e->prediction + i * all;
-    if (!e->task->shown_max) return numbers(x, all);
-    return numbers(x + last_of(e, i, all / row) * row, row < e->task->shown_max ? row : e->task->shown_max);
+    if (!e->task->max_printed) return numbers(x, all);
+    return numbers(x + last_of(e, i, all / row) * row, row < e->task->max_printed ? row : e->task->max_printed);
 }
 
 static void collect(void *context, const struct lvn_evaluated *e)
@@ -151,7 +151,7 @@ static void show(struct lvn_cli *c, const struct lvn_evaluate_result *r, json_t 
         lvn_cli_add(c, r->metrics[i]->name, lvn_cli_number(r->value[i]));
     }
     if (r->confusion) lvn_cli_add(c, "confusion", matrix(r->confusion, r->classes));
-    lvn_cli_add(c, r->task->shown, predictions);
+    lvn_cli_add(c, r->task->output_name, predictions);
     if (r->task->counted)
         lvn_cli_add(c, "token_losses", token_losses);
     else

@@ -243,7 +243,7 @@ static enum lvn_status refuse_file(const char *out, const struct lvn_model *mode
     char list[256] = "";
     if (lvn_ends_with(out, ".pt") || lvn_file_type(out, (int64_t)strlen(out)) == LVN_FILE_TYPE_UNKNOWN) return LVN_OK;
     for (const struct lvn_model *const *m = lvn_models(); *m; m++)
-        if (lvn_model_form(*m) == lvn_model_form(model) && *m != lvn_model_form(model))
+        if (lvn_model_file_variant(*m) == lvn_model_file_variant(model) && *m != lvn_model_file_variant(model))
             lvn_print_more(list, sizeof list, ", %s", (*m)->name);
     LVN_FAIL(
         ARG,
@@ -260,7 +260,7 @@ static enum lvn_status find_form(const struct lvn_cli *c, const struct lvn_model
     if (!torch || c->given[LVN_FLAG_export_format])
         LVN_TRY(lvn_model_variant(model, c->flag[LVN_FLAG_export_format].t, form));
     if (!torch) return LVN_OK;
-    while (*m && (!(*m)->checkpoint || lvn_model_form(*m) != lvn_model_form(model))) m++;
+    while (*m && (!(*m)->checkpoint || lvn_model_file_variant(*m) != lvn_model_file_variant(model))) m++;
     LVN_CHECK(*m, UNSUPPORTED, "'%s': no program keeps a %s in a .pt file; give a directory", c->operand[1],
               model->name);
     LVN_CHECK(!c->given[LVN_FLAG_export_format] || *form == *m, ARG,
@@ -324,7 +324,7 @@ static enum lvn_status export_model(struct lvn_cli *c, struct lvn_pretrained *p,
     LVN_TRY(write_model(c, p, *n, form));
     int64_t total = lvn_params_total((*n)->params);
     lvn_cli_print(c, "%s: %s parameters as %s\n", c->operand[1], lvn_count_text(total, count),
-                  form == lvn_model_form(form) ? c->flag[LVN_FLAG_export_format].t : form->name);
+                  form == lvn_model_file_variant(form) ? c->flag[LVN_FLAG_export_format].t : form->name);
     lvn_cli_add(c, "path", json_string(c->operand[1]));
     lvn_cli_add(c, "parameters", json_integer(total));
     return LVN_OK;

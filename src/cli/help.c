@@ -103,12 +103,12 @@ static void size_rows(struct lvn_text *t)
             if (s->repository) lvn_text_printf(&published, "%s%s", published.n ? ", " : "", s->name);
         }
         char left[96];
-        snprintf(left, sizeof left, "sizes of %s", lvn_model_form(*m)->name);
+        snprintf(left, sizeof left, "sizes of %s", lvn_model_file_variant(*m)->name);
         row(t, left, lvn_text_string(&names) ? names.p : "");
-        snprintf(left, sizeof left, "published (%s)", lvn_model_form(*m)->name);
+        snprintf(left, sizeof left, "published (%s)", lvn_model_file_variant(*m)->name);
         if (published.n) row(t, left, lvn_text_string(&published) ? published.p : "");
-        snprintf(left, sizeof left, "to freeze (%s)", lvn_model_form(*m)->name);
-        if ((*m)->parts) row(t, left, (*m)->parts);
+        snprintf(left, sizeof left, "to freeze (%s)", lvn_model_file_variant(*m)->name);
+        if ((*m)->freeze_example) row(t, left, (*m)->freeze_example);
         t->failed = t->failed || names.failed || published.failed;
         lvn_text_release(&names);
         lvn_text_release(&published);
@@ -120,7 +120,7 @@ static void target_rows(struct lvn_text *t)
 {
     for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
         char left[96], help[400];
-        if (!(*m)->linear_maps || *m != lvn_model_form(*m)) continue;
+        if (!(*m)->linear_maps || *m != lvn_model_file_variant(*m)) continue;
         snprintf(left, sizeof left, "targets of %s", (*m)->name);
         snprintf(help, sizeof help, "%s [%s]", (*m)->linear_maps, (*m)->lora_targets);
         row(t, left, help);

@@ -1,17 +1,17 @@
-/* accuracy.c - the share of labels that were the likeliest class, from the confusion matrix. */
+/* accuracy.c - the share of samples whose label is the likeliest class, from the confusion matrix. */
 #include <math.h>
 
 #include "metrics/metric.h"
 
 static double value(const struct lvn_metric_sums *s)
 {
-    double right = 0.0, all = 0.0;
+    double correct = 0.0, all = 0.0;
     int64_t K = s->shape->dim[0];
     for (int64_t i = 0; i < K * K; i++) {
         all += s->counts[i];
-        if (i / K == i % K) right += s->counts[i];
+        if (i / K == i % K) correct += s->counts[i];
     }
-    return all > 0.0 ? right / all : NAN;
+    return all > 0.0 ? correct / all : NAN;
 }
 
 extern const struct lvn_metric lvn_metric_accuracy;

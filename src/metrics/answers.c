@@ -1,6 +1,6 @@
-/* answers.c - the share of samples whose whole answer is right: every label that counts is the likeliest token.
+/* answers.c - exact match: the share of samples for which every valid label is the likeliest token.
  *
- * Greedy decoding gives the right answer exactly when every token of it is the likeliest after the right ones before
+ * Greedy decoding gives the right answer exactly if each of its tokens is the likeliest after the right tokens before
  * it, so nothing needs to be generated. */
 #include <math.h>
 
@@ -16,7 +16,7 @@ const struct lvn_metric lvn_metric_answers = {
     .name = "accuracy",
     .tasks = (const char *const[]){"lm", NULL},
     .higher_is_better = true,
-    .of_answers = true,
+    .needs_answers = true,
     .counts = lvn_answers,
     .value = value,
 };

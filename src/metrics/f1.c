@@ -1,9 +1,10 @@
-/* f1.c - the harmonic mean of precision and recall; of class 1 of two, else the mean over classes ("macro"). */
+/* f1.c - the harmonic mean of precision and recall; of class 1 if there are two, else the mean over classes ("macro").
+ */
 #include "metrics/metric.h"
 
-static double score(double right, double taken, double there)
+static double score(double correct, double predicted, double actual)
 {
-    return 2.0 * right / (taken + there);
+    return 2.0 * correct / (predicted + actual);
 }
 
 static double value(const struct lvn_metric_sums *s)

@@ -1,4 +1,4 @@
-/* metric.c - the table of metrics. */
+/* metric.c - see metric.h: the table of metrics, scores of classes. */
 #include "metrics/metric.h"
 
 #include <math.h>
@@ -24,20 +24,21 @@ bool lvn_metric_is_for(const struct lvn_metric *m, const char *task)
     return false;
 }
 
-double lvn_metric_of_classes(const struct lvn_metric_sums *s, double (*score)(double right, double taken, double there))
+double lvn_metric_of_classes(const struct lvn_metric_sums *s,
+                             double (*score)(double correct, double predicted, double actual))
 {
     int64_t K = s->shape->dim[0];
     double sum = 0.0, classes = 0.0;
     for (int64_t k = K == 2; k < K; k++) {
-        double taken = 0.0, there = 0.0;
+        double predicted = 0.0, actual = 0.0;
         for (int64_t i = 0; i < K; i++) {
-            taken += s->counts[i * K + k];
-            there += s->counts[k * K + i];
+            predicted += s->counts[i * K + k];
+            actual += s->counts[k * K + i];
         }
-        if (taken + there == 0.0) continue;
-        sum += score(s->counts[k * K + k], taken, there);
+        if (predicted + actual == 0.0) continue;
+        sum += score(s->counts[k * K + k], predicted, actual);
         classes++;
     }
-    const double none = K == 2 ? 0.0 : NAN; /* class 1 neither there nor found: 0, as scikit-learn has it */
+    const double none = K == 2 ? 0.0 : NAN; /* class 1 neither present nor predicted: 0, as in scikit-learn */
     return classes > 0.0 ? sum / classes : none;
 }

@@ -1,40 +1,40 @@
-/* metric.h - how good a prediction is, besides its loss.
+/* metric.h - the quality of predictions, measured by more than the loss.
  *
- * A metric is one file that ends in a `struct lvn_metric`, and a line in metrics.def; it says which tasks it is for. It
- * is made of the loss, or of counts: a vector of whole numbers that an operation gives for each micro-batch. Whole
- * numbers in F64 add up exactly (below 2^53), in any order, so a metric is the same for every number of ranks and
- * threads and every split into micro-batches. What is no whole number belongs into the loss, whose order of summation
- * is fixed. */
+ * A metric is one file that ends in a `struct lvn_metric`, and a line in metrics.def; it names its tasks. Its value is
+ * a function of the loss, or of counts: whole numbers that an operation computes for each micro-batch. Sums of whole
+ * numbers in F64 are exact (below 2^53), in any order, so a metric does not depend on the number of ranks, threads and
+ * micro-batches. Sums of other numbers belong into the loss, whose order of summation is fixed. Called by tasks/task.h.
+ */
 #ifndef LVN_METRIC_H
 #define LVN_METRIC_H
 
 #include "graph/graph.h"
 
-/* What was added up, over a batch or over a whole part of the data. */
+/* Sums over a batch or over a whole split of the data. */
 struct lvn_metric_sums {
     double loss;
-    int64_t labels;               /* that the loss counts */
-    const double *counts;         /* NULL where the metric has none */
-    const struct lvn_desc *shape; /* of those */
+    int64_t labels;               /* number of labels in the loss */
+    const double *counts;         /* NULL if the metric has none */
+    const struct lvn_desc *shape; /* of `counts` */
 };
 
 struct lvn_metric {
     const char *name;         /* accuracy; val_accuracy and train_accuracy in logs */
-    const char *const *tasks; /* names of those that it is for; ends with NULL */
+    const char *const *tasks; /* names of tasks; ends with NULL */
     bool higher_is_better;
-    bool of_answers; /* only for data whose samples have right answers, and never while training: it reads the whole
-                        prediction, which training of language models does not store */
-    /* The counts from prediction and label, an operation; metrics that name the same one share it. NULL: the loss is
-     * enough. */
+    bool needs_answers; /* only for data whose samples have right answers, and never in training: it reads the whole
+                           prediction, which training of language models does not store */
+    /* Adds the operation that counts, from prediction and label; metrics with the same function share its output. NULL:
+     * the loss is enough. */
     struct lvn_tensor *(*counts)(struct lvn_graph *g, struct lvn_tensor *prediction, struct lvn_tensor *label);
-    double (*value)(const struct lvn_metric_sums *s); /* NaN where nothing was counted */
+    double (*value)(const struct lvn_metric_sums *s); /* NaN if nothing was counted */
 };
 
-/* From a confusion matrix: of two classes the score of class 1, of more the mean over classes of a class's score, which
- * is made of how many samples were rightly taken for it, how many were taken for it, and how many are of it. Classes
- * that nothing is of, and that nothing was taken for, do not count; NaN where all are so. */
+/* A score from a confusion matrix (K,K; rows: actual class): score(true positives, predicted, actual) of class 1 if K
+ * is 2, otherwise the mean over classes ("macro"). Classes neither present nor predicted are skipped; if all are, NaN,
+ * or 0 if K is 2. */
 double lvn_metric_of_classes(const struct lvn_metric_sums *s,
-                             double (*score)(double right, double taken, double there));
+                             double (*score)(double correct, double predicted, double actual));
 
 /* All of them; ends with NULL. */
 const struct lvn_metric *const *lvn_metrics(void);

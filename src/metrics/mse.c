@@ -1,4 +1,4 @@
-/* mse.c - the mean squared error, which is the loss of a reconstruction. */
+/* mse.c - the mean squared error: the loss of a reconstruction. */
 #include <math.h>
 
 #include "metrics/metric.h"

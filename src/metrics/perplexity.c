@@ -1,4 +1,4 @@
-/* perplexity.c - the exponential of the mean loss: between how many equally likely tokens the model would choose. */
+/* perplexity.c - the exponential of the mean loss in nats for each token. */
 #include <math.h>
 
 #include "metrics/metric.h"

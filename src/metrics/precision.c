@@ -1,11 +1,11 @@
-/* precision.c - of what is taken for a class, the share that is of it; of class 1 of two, else the mean over classes
+/* precision.c - true positives / predicted positives; of class 1 if there are two, else the mean over classes
  * ("macro"). */
 #include "metrics/metric.h"
 
-static double score(double right, double taken, double there)
+static double score(double correct, double predicted, double actual)
 {
-    (void)there;
-    return taken > 0.0 ? right / taken : 0.0;
+    (void)actual;
+    return predicted > 0.0 ? correct / predicted : 0.0;
 }
 
 static double value(const struct lvn_metric_sums *s)

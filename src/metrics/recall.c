@@ -1,11 +1,10 @@
-/* recall.c - of what is of a class, the share that is taken for it; of class 1 of two, else the mean over classes
- * ("macro"). */
+/* recall.c - true positives / actual positives; of class 1 if there are two, else the mean over classes ("macro"). */
 #include "metrics/metric.h"
 
-static double score(double right, double taken, double there)
+static double score(double correct, double predicted, double actual)
 {
-    (void)taken;
-    return there > 0.0 ? right / there : 0.0;
+    (void)predicted;
+    return actual > 0.0 ? correct / actual : 0.0;
 }
 
 static double value(const struct lvn_metric_sums *s)

@@ -13,7 +13,7 @@
 static enum lvn_status layout_of(const struct lvn_model_state *n, const struct lvn_param *p, char which,
                                  struct lvn_layout *l)
 {
-    return lvn_adapter_layout(lvn_model_form(n->config.model), &n->config, p, n->config.lora.rank, which, l);
+    return lvn_adapter_layout(lvn_model_file_variant(n->config.model), &n->config, p, n->config.lora.rank, which, l);
 }
 
 /* --- writing --- */
@@ -28,7 +28,7 @@ static json_t *whole_of(const struct lvn_model_state *n, bool fresh_head)
         struct lvn_layout l;
         const struct lvn_param *p = n->params->list[i];
         if (!lvn_lora_is_whole(&n->config, p, fresh_head) ||
-            lvn_file_layout(lvn_model_form(n->config.model), &n->config, p, &l) != LVN_OK)
+            lvn_file_layout(lvn_model_file_variant(n->config.model), &n->config, p, &l) != LVN_OK)
             continue;
         *strrchr(l.name, '.') = '\0';
         json_object_set_new(modules, l.name, json_null());
@@ -50,8 +50,8 @@ static json_t *config_of(const struct lvn_model_state *n, const struct lvn_adapt
     for (int i = 0; i < n->params->n; i++) {
         const struct lvn_param *w = n->params->list[i];
         if (!lvn_lora_find(n->params, w, &pair)) continue;
-        if (lvn_file_layout(lvn_model_form(n->config.model), &n->config, w, &l) != LVN_OK) continue;
-        in_out |= !(l.how & LVN_FILE_TRANSPOSED);
+        if (lvn_file_layout(lvn_model_file_variant(n->config.model), &n->config, w, &l) != LVN_OK) continue;
+        in_out |= !(l.flags & LVN_FILE_TRANSPOSED);
         json_array_append_new(modules, json_stringn(l.name, strlen(l.name) - strlen(".weight")));
     }
     return json_pack("{s:s, s:s?, s:s, s:I, s:f, s:f, s:s, s:b, s:b, s:b, s:b, s:o, s:o}", "peft_type", "LORA",
@@ -151,7 +151,7 @@ static enum lvn_status read_one(const struct lvn_adapter_files *f, const struct 
 {
     struct lvn_layout l;
     LVN_TRY(layout_of(n, weight, which, &l));
-    const struct lvn_safetensor *t = lvn_adapter_find(f, lvn_model_form(n->config.model), &l);
+    const struct lvn_safetensor *t = lvn_adapter_find(f, lvn_model_file_variant(n->config.model), &l);
     if (!t && !which) return LVN_OK; /* it is as the model has it */
     LVN_CHECK(t, FORMAT, "'%s' has no '%s'; lora.targets must name the maps that its adapters stand beside",
               f->file.path, l.name);

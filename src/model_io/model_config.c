@@ -28,11 +28,11 @@ static enum lvn_status read_word(const char *name, const struct lvn_key *k, cons
         const json_t *one = json_is_array(told) ? json_array_get(told, i) : told;
         const char *text = json_string_value(one);
         char list[256] = "";
-        const struct lvn_word *w = k->words;
+        const struct lvn_key_word *w = k->words;
         LVN_CHECK(text, FORMAT, "%s: '%s' must be a string", name, k->json);
-        for (; w->called && strcmp(w->name, text) != 0; w++)
+        for (; w->description && strcmp(w->name, text) != 0; w++)
             lvn_print_more(list, sizeof list, "%s%s", *list ? ", " : "", w->name);
-        LVN_CHECK(w->called, UNSUPPORTED, "%s: %s is '%.40s'; this version has %s", name, k->json, text, list);
+        LVN_CHECK(w->description, UNSUPPORTED, "%s: %s is '%.40s'; this version has %s", name, k->json, text, list);
         if (w->value > last) last = w->value;
     }
     if (n) *value = (double)last;
@@ -46,9 +46,9 @@ static enum lvn_status read_must(const char *name, const struct lvn_key *k, cons
     char is[LVN_KEY_TEXT], must[LVN_KEY_TEXT];
     LVN_CHECK(number || json_is_boolean(told), FORMAT, "%s: '%s' must be true, false or a number", name, k->json);
     snprintf(is, sizeof is, "%g", value);
-    snprintf(must, sizeof must, "%g", k->initial);
-    LVN_CHECK(value == k->initial, UNSUPPORTED, "%s: %s is %s; this version has %s", name, k->json,
-              number ? is : lvn_key_text(k, value, is), number ? must : lvn_key_text(k, k->initial, must));
+    snprintf(must, sizeof must, "%g", k->default_value);
+    LVN_CHECK(value == k->default_value, UNSUPPORTED, "%s: %s is %s; this version has %s", name, k->json,
+              number ? is : lvn_key_text(k, value, is), number ? must : lvn_key_text(k, k->default_value, must));
     return LVN_OK;
 }
 
@@ -140,7 +140,7 @@ static enum lvn_status read_kind(struct lvn_model_config *c, const struct lvn_mo
     LVN_CHECK(json_is_object(own), FORMAT, "%s: '%s' must be an object", name, own_object);
     LVN_TRY(lvn_json_string(name, own, "kind", false, &kind));
     const struct lvn_model *m = kind ? lvn_model_find(kind) : form;
-    LVN_CHECK(m && lvn_model_form(m) == lvn_model_form(form), FORMAT,
+    LVN_CHECK(m && lvn_model_file_variant(m) == lvn_model_file_variant(form), FORMAT,
               "%s: %s.kind '%.40s' is not a model of this version that is saved as %s", name, own_object, kind,
               form->name);
     c->model = m;
@@ -201,9 +201,9 @@ static void read_names(struct lvn_model_config *c, const json_t *names)
     if (!own) c->class_names[0] = '\0';
 }
 
-static const char *const problems[] = {[LVN_ONE_CLASS] = "single_label_classification",
+static const char *const problems[] = {[LVN_SINGLE_LABEL] = "single_label_classification",
                                        [LVN_REGRESSION] = "regression",
-                                       [LVN_SEVERAL_CLASSES] = "multi_label_classification"};
+                                       [LVN_MULTI_LABEL] = "multi_label_classification"};
 enum { N_PROBLEMS = sizeof problems / sizeof problems[0] };
 
 /* A head with one class that says no more is one of regression, for transformers as well. */
@@ -291,7 +291,7 @@ static json_t *value_of(const struct lvn_key *k, const struct lvn_model_config *
 static bool is_written(const struct lvn_model *form, const struct lvn_model_config *c, const struct lvn_key *k)
 {
     if (!k->json || k->read_only || k->kind == LVN_KEY_MUST) return false;
-    if (k->only_told && lvn_key_get(k, c) == k->initial) return false;
+    if (k->omit_default && lvn_key_get(k, c) == k->default_value) return false;
     for (const struct lvn_key *before = form->keys; before < k; before++)
         if (before->json && strcmp(before->json, k->json) == 0) return false;
     return true;
@@ -339,14 +339,14 @@ static json_t *object_of(json_t *root, const char *part, const struct lvn_model_
 enum lvn_status lvn_config_write(struct lvn_text *t, const struct lvn_model *form,
                                  const struct lvn_model_config *config, enum lvn_dtype type)
 {
-    struct lvn_model_config c = lvn_model_settled(config);
+    struct lvn_model_config c = lvn_model_resolved(config);
     long begun = lvn_json_begin();
     json_t *root = json_pack("{s:s}", "model_type", lvn_model_type(form));
     for (const struct lvn_key *k = form->keys; k->kind; k++) {
         char part[LVN_KEY_TEXT];
         if (!is_written(form, &c, k)) continue;
         const char *key = split(k->json, part);
-        bool null = k->null && lvn_key_get(k, &c) == k->initial;
+        bool null = k->null && lvn_key_get(k, &c) == k->default_value;
         json_object_set_new(object_of(root, part, &c), key, null ? json_null() : value_of(k, &c, type));
     }
     if (lvn_model_is_for(&c, "classify")) write_classes(root, &c);

@@ -118,7 +118,7 @@ static enum lvn_status add_all(struct builder *b, bool gradients)
         unsigned how;
         if (p->adapter) continue;
         LVN_TRY(add(b, NULL, p));
-        for (int row = 0; !gradients && (how = lvn_file_beside(b->form, b->params, p, &row, name));)
+        for (int row = 0; !gradients && (how = lvn_file_next_extra(b->form, b->params, p, &row, name));)
             LVN_TRY(how & LVN_FILE_DUPLICATE ? add(b, name, p) : add_zeros(b, name, p->desc.dim[p->desc.rank - 1]));
     }
     return LVN_OK;
@@ -142,7 +142,7 @@ static enum lvn_status measure(const struct builder *b, struct extent *e)
         bool made = lvn_layout_moves(&l) || lvn_lora_find(b->params, p, &pair);
         int64_t columns = p->desc.dim[p->desc.rank - 1];
         e->items++;
-        for (int row = 0; lvn_file_beside(b->form, b->params, p, &row, name); e->items++)
+        for (int row = 0; lvn_file_next_extra(b->form, b->params, p, &row, name); e->items++)
             if (columns > e->zeros) e->zeros = columns;
         if (made && p->count > e->made) e->made = p->count;
         if (p->adapter && p->count > e->adapter) e->adapter = p->count;
@@ -184,7 +184,7 @@ enum lvn_status lvn_model_files_make(struct lvn_model_files *f, const struct lvn
     struct builder b = {.f = f, .form = form, .config = c, .params = params, .values = values};
     *f = (struct lvn_model_files){0};
     lvn_arena_init(&f->arena);
-    enum lvn_status status = lvn_model_check_form(form, c);
+    enum lvn_status status = lvn_model_check_variant(form, c);
     if (status == LVN_OK) status = lvn_config_write(&f->config, form, c, type);
     if (status == LVN_OK) status = make_source(&b, type, gradients);
     if (status != LVN_OK) lvn_model_files_release(f);

@@ -145,7 +145,7 @@ static enum lvn_status check_problem(const struct lvn_model_setup *m, const stru
 {
     const struct lvn_model_config *c = &m->config;
     if (!m->has_pretrained || !lvn_model_is_for(c, m->task->name) || (s->task.fresh_head && !evaluates)) return LVN_OK;
-    LVN_CHECK(c->problem == LVN_ONE_CLASS || strcmp(m->task->name, "classify") != 0, UNSUPPORTED,
+    LVN_CHECK(c->problem == LVN_SINGLE_LABEL || strcmp(m->task->name, "classify") != 0, UNSUPPORTED,
               "the head of the model '%s' %s, and task.kind=classify is the choice of one class%s", m->pretrained.path,
               c->problem == LVN_REGRESSION
                   ? "gives numbers (regression: problem_type, or a single class, in config.json)"
@@ -208,7 +208,7 @@ static enum lvn_status choose_head(struct lvn_model_setup *m, const struct lvn_s
               m->task->label.name, m->pretrained.path, (long long)c->classes,
               evaluates ? ": take another model or other data" : "; set task.fresh_head=true to start with a new head");
     if (!other && !(s->task.fresh_head && !evaluates)) return LVN_OK;
-    c->problem = LVN_ONE_CLASS;
+    c->problem = LVN_SINGLE_LABEL;
     lvn_log(LVN_LOG_INFO, "the head of '%s' (%s) is replaced by a new one, %s", m->pretrained.path,
             c->head->architecture, head->architecture);
     LVN_TRY(lvn_pretrained_set_head(&m->pretrained, head, classes, (uint64_t)s->trainer.seed));
@@ -258,7 +258,8 @@ enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lv
         m->data = NULL;
     }
     if (!m->data) LVN_TRY(choose_head(m, s, false));
-    m->assumed = lvn_key_of(m->config.model, LVN_ROLE_VOCABULARY) && !lvn_model_value(&m->config, LVN_ROLE_VOCABULARY);
+    m->assumed =
+        lvn_key_by_role(m->config.model, LVN_ROLE_VOCABULARY) && !lvn_model_value(&m->config, LVN_ROLE_VOCABULARY);
     if (m->assumed) lvn_model_set(&m->config, LVN_ROLE_VOCABULARY, lvn_dataset_kind_find(s->data.kind)->usual_vocab);
     return lvn_model_check(&m->config, false);
 }

@@ -64,9 +64,9 @@ struct lvn_model_files {
     struct lvn_text config;               /* config.json */
     struct lvn_safetensors_source source; /* of model.safetensors */
 };
-/* By the tables of `form`, a variant of c's family (lvn_model_form() loads back exactly). `values`: flat, of `type`,
- * which the file's tensors have too; must stay valid and unchanged until the source was written. `gradients`: true when
- * `values` are gradients (then nothing stands twice, and nothing is filled with zeros). */
+/* By the tables of `form`, a variant of c's family (lvn_model_file_variant() loads back exactly). `values`: flat, of
+ * `type`, which the file's tensors have too; must stay valid and unchanged until the source was written. `gradients`:
+ * true when `values` are gradients (then nothing stands twice, and nothing is filled with zeros). */
 enum lvn_status lvn_model_files_make(struct lvn_model_files *f, const struct lvn_model *form,
                                      const struct lvn_model_config *c, const struct lvn_params *params,
                                      const struct lvn_memory *values, enum lvn_dtype type, bool gradients) LVN_CHECKED;

@@ -59,7 +59,7 @@ static enum lvn_status open_base(struct lvn_pretrained *p, const char *given, in
 /* The output layer of a head is the last of its own parameters: "classifier" of "bert.pooler, classifier". */
 static const struct lvn_safetensor *output_of(const struct lvn_pretrained *p, const struct lvn_head *h)
 {
-    const char *comma = h->own ? strrchr(h->own, ',') : NULL, *last = comma ? comma + 2 : h->own;
+    const char *comma = h->params ? strrchr(h->params, ',') : NULL, *last = comma ? comma + 2 : h->params;
     for (int i = 0; last && i < p->adapters.file.n; i++) {
         const struct lvn_safetensor *t = &p->adapters.file.tensor[i];
         if (t->desc.rank == 2 && !strstr(t->name, ".lora_") && lvn_names_match(last, t->name)) return t;
@@ -76,7 +76,7 @@ static enum lvn_status find_head(struct lvn_pretrained *p)
     p->config.head = h;
     p->config.classes = t->desc.dim[0];
     p->config.class_names[0] = '\0';
-    p->config.problem = p->config.classes == 1 ? LVN_REGRESSION : LVN_ONE_CLASS;
+    p->config.problem = p->config.classes == 1 ? LVN_REGRESSION : LVN_SINGLE_LABEL;
     return LVN_OK;
 }
 
@@ -144,7 +144,7 @@ static const char *find_stray(const struct lvn_pretrained *p, const struct lvn_p
     const struct lvn_head *classify = lvn_model_head(p->config.model, "classify");
     for (int i = 0; i < p->adapters.file.n; i++) {
         const char *name = p->adapters.file.tensor[i].name;
-        bool known = p->fresh && classify && lvn_names_match(classify->own, name);
+        bool known = p->fresh && classify && lvn_names_match(classify->params, name);
         for (int k = 0; k < params->n && !known; k++) {
             struct found f;
             if (find(p, params->list[k], &f) != LVN_OK) continue;

@@ -71,7 +71,7 @@ static void found(struct findings *f, const char *format, const char *name)
 static bool is_fresh(const struct lvn_pretrained *p, const char *name)
 {
     const struct lvn_head *h = p->config.head;
-    return p->fresh && h && h->own && lvn_names_match(h->own, name);
+    return p->fresh && h && h->params && lvn_names_match(h->params, name);
 }
 
 /* Of a head that the model could have, and has not. */
@@ -80,7 +80,7 @@ static bool is_of_other_head(const struct lvn_pretrained *p, const char *name)
     char full[LVN_NAME_TEXT + 64];
     snprintf(full, sizeof full, "%s%s", p->form->prefix ? p->form->prefix : "", name);
     for (const struct lvn_head *h = p->form->heads; h && h->architecture; h++)
-        if (h != p->config.head && h->own && (lvn_names_match(h->own, name) || lvn_names_match(h->own, full)))
+        if (h != p->config.head && h->params && (lvn_names_match(h->params, name) || lvn_names_match(h->params, full)))
             return true;
     return false;
 }
@@ -100,7 +100,7 @@ static enum lvn_status compare_one(const struct lvn_pretrained *p, const struct 
     const struct lvn_weight *t = find(p, l.name);
     if (is_fresh(p, q->name)) return LVN_OK;
     *seen += t != NULL;
-    if (!t && !(l.how & LVN_FILE_ELSE_ZEROS)) found(f, "'%s' is missing", l.name);
+    if (!t && !(l.flags & LVN_FILE_ZEROS_IF_MISSING)) found(f, "'%s' is missing", l.name);
     if (!t || (lvn_desc_same_shape(&l.desc, &t->desc) && is_real(t->desc.dtype))) return LVN_OK;
     snprintf(line, sizeof line, "'%.120s' is %s of %s, wanted %s", t->name, lvn_shape_text(&t->desc, have),
              lvn_dtype_name(t->desc.dtype), lvn_shape_text(&l.desc, want));
@@ -132,7 +132,7 @@ static enum lvn_status compare_again(const struct lvn_pretrained *p, const struc
     if (t->desc.rank < 1 || t->desc.rank > 2 || !is_real(t->desc.dtype)) return LVN_OK;
     for (int i = 0; i < params->n && !same; i++) {
         LVN_TRY(lvn_file_layout(p->form, &p->config, params->list[i], &l));
-        const struct lvn_weight *e = l.how & LVN_FILE_ROWS ? find(p, l.name) : NULL;
+        const struct lvn_weight *e = l.flags & LVN_FILE_ROWS ? find(p, l.name) : NULL;
         if (!e || !is_real(e->desc.dtype) || !lvn_desc_same_shape(&e->desc, &t->desc)) continue;
         alike = true;
         same = same_values(e, t);
@@ -154,7 +154,7 @@ static enum lvn_status compare(struct lvn_pretrained *p, const struct lvn_params
         const char *name = p->weights.tensor[i].name;
         const enum lvn_file_role role = lvn_file_role(p->form, params, bare_name(name), &q);
         if (is_of_other_head(p, bare_name(name))) continue;
-        if (role == LVN_FILE_SPARE) LVN_TRY(compare_again(p, params, &p->weights.tensor[i], f));
+        if (role == LVN_FILE_EXTRA) LVN_TRY(compare_again(p, params, &p->weights.tensor[i], f));
         if (role == LVN_FILE_UNKNOWN) found(f, "'%.120s' is not wanted", name);
     }
     if (!f->n) return LVN_OK;
@@ -201,7 +201,7 @@ enum lvn_status lvn_pretrained_set_head(struct lvn_pretrained *p, const struct l
     p->config.head = head;
     p->config.classes = classes;
     p->config.class_names[0] = '\0';
-    p->config.problem = LVN_ONE_CLASS;
+    p->config.problem = LVN_SINGLE_LABEL;
     p->fresh = true;
     p->seed = seed;
     return lvn_pretrained_check(p);
@@ -241,7 +241,7 @@ enum lvn_status lvn_pretrained_holds(const struct lvn_pretrained *p, const struc
     if (*there) return LVN_OK;
     if (p->base) return lvn_pretrained_holds_adapters(p, q, there);
     LVN_TRY(lvn_file_layout(p->form, &p->config, q, &l));
-    *there = find(p, l.name) || (l.how & LVN_FILE_ELSE_ZEROS);
+    *there = find(p, l.name) || (l.flags & LVN_FILE_ZEROS_IF_MISSING);
     return LVN_OK;
 }
 
@@ -257,7 +257,7 @@ static enum lvn_status load_one(const struct lvn_pretrained *p, const struct lvn
         memset(to, 0, sizeof *to * (size_t)count);
         return LVN_OK;
     }
-    if ((l->how & LVN_FILE_ROWS) && t->desc.dim[0] < rows) count = t->desc.dim[0] * columns;
+    if ((l->flags & LVN_FILE_ROWS) && t->desc.dim[0] < rows) count = t->desc.dim[0] * columns;
     lvn_weight_read(t, 0, count, moves ? capacity : to);
     LVN_TRY(check_finite(t, moves ? capacity : to, count));
     if (moves) lvn_layout_to_memory(l, sizeof *to, capacity, to);

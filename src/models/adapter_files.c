@@ -1,4 +1,4 @@
-/* adapter_files.c - see adapter_files.h. */
+/* adapter_files.c - see adapter_files.h: the folder and its two JSON files, then the tensors. */
 #include "models/adapter_files.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "formats/json.h"
 
-static const char before[] = "base_model.model.";
+static const char peft_prefix[] = "base_model.model.";
 
 /* --- the folder --- */
 
@@ -28,7 +28,7 @@ const char *lvn_adapter_files_find(struct lvn_arena *a, const char *folder)
     return NULL;
 }
 
-/* UNSUPPORTED for settings of PEFT that make another model of the same tensors. */
+/* UNSUPPORTED for settings of PEFT with which the same tensors are a different model. */
 static enum lvn_status check_kind(const char *path, const json_t *root)
 {
     static const char *const not_there[] = {"use_rslora",        "use_dora",          "use_qalora",
@@ -88,8 +88,8 @@ enum lvn_status lvn_adapter_check_scale(const char *dir, const struct lvn_lora *
     return LVN_OK;
 }
 
-/* A text of an object that is kept; NULL where it has none. */
-static enum lvn_status keep_text(struct lvn_arena *a, const char *path, const json_t *root, const char *key,
+/* Copies a text of an object into the arena; NULL if it is absent or empty. */
+static enum lvn_status copy_text(struct lvn_arena *a, const char *path, const json_t *root, const char *key,
                                  const char **out)
 {
     const char *text = NULL;
@@ -101,7 +101,7 @@ static enum lvn_status keep_text(struct lvn_arena *a, const char *path, const js
 enum lvn_status lvn_adapter_files_parse(struct lvn_adapter_files *f, const char *name, const json_t *root)
 {
     LVN_TRY(read_scale(name, root, &f->lora));
-    return keep_text(&f->arena, name, root, "base_model_name_or_path", &f->base);
+    return copy_text(&f->arena, name, root, "base_model_name_or_path", &f->base);
 }
 
 static enum lvn_status read_config(struct lvn_adapter_files *f)
@@ -122,7 +122,7 @@ static enum lvn_status read_base(struct lvn_adapter_files *f)
     if (!path) return LVN_MEMORY;
     if (!lvn_path_is_file(path)) return LVN_OK;
     LVN_TRY(lvn_json_read(path, &root));
-    enum lvn_status status = keep_text(&f->arena, path, root, "sum", &f->sum);
+    enum lvn_status status = copy_text(&f->arena, path, root, "sum", &f->sum);
     json_decref(root);
     return status;
 }
@@ -157,38 +157,38 @@ void lvn_adapter_files_close(struct lvn_adapter_files *f)
 
 /* --- its tensors --- */
 
-enum lvn_status lvn_adapter_layout(const struct lvn_model *form, const struct lvn_model_config *c,
+enum lvn_status lvn_adapter_layout(const struct lvn_model *variant, const struct lvn_model_config *c,
                                    const struct lvn_param *p, int64_t rank, char which, struct lvn_layout *l)
 {
-    struct lvn_layout of;
-    LVN_TRY(lvn_file_layout(form, c, p, &of));
-    int length, stem = (int)(strlen(of.name) - strlen(".weight"));
+    struct lvn_layout base;
+    LVN_TRY(lvn_file_layout(variant, c, p, &base));
+    int length, stem = (int)(strlen(base.name) - strlen(".weight"));
     if (which) {
-        *l = (struct lvn_layout){.how = LVN_FILE_TRANSPOSED};
+        *l = (struct lvn_layout){.flags = LVN_FILE_TRANSPOSED};
         l->desc = which == 'A' ? LVN_DESC(LVN_F32, rank, p->desc.dim[0]) : LVN_DESC(LVN_F32, p->desc.dim[1], rank);
-        if (which == 'B') l->how |= of.how & LVN_FILE_INTERLEAVED; /* its rows are those of the weight */
-        if (which == 'B') l->head_size = of.head_size;
-        length = snprintf(l->name, sizeof l->name, "%s%.*s.lora_%c.weight", before, stem, of.name, which);
+        if (which == 'B') l->flags |= base.flags & LVN_FILE_INTERLEAVED; /* its rows are those of the weight */
+        if (which == 'B') l->head_size = base.head_size;
+        length = snprintf(l->name, sizeof l->name, "%s%.*s.lora_%c.weight", peft_prefix, stem, base.name, which);
     } else {
-        *l = of;
-        length = snprintf(l->name, sizeof l->name, "%s%s", before, of.name);
+        *l = base;
+        length = snprintf(l->name, sizeof l->name, "%s%s", peft_prefix, base.name);
     }
     LVN_CHECK(length < (int)sizeof l->name, INTERNAL, "the name of '%s' is too long", p->name);
     return LVN_OK;
 }
 
-const struct lvn_safetensor *lvn_adapter_find(const struct lvn_adapter_files *f, const struct lvn_model *form,
+const struct lvn_safetensor *lvn_adapter_find(const struct lvn_adapter_files *f, const struct lvn_model *variant,
                                               const struct lvn_layout *l)
 {
     const struct lvn_safetensor *t = lvn_safetensors_find(&f->file, l->name);
-    const char *bare = l->name + sizeof before - 1, *prefix = form->prefix ? form->prefix : "";
+    const char *bare = l->name + sizeof peft_prefix - 1, *prefix = variant->prefix ? variant->prefix : "";
     char name[LVN_FILE_NAME];
     if (t || !*prefix || strncmp(bare, prefix, strlen(prefix)) != 0) return t;
-    snprintf(name, sizeof name, "%s%s", before, bare + strlen(prefix));
+    snprintf(name, sizeof name, "%s%s", peft_prefix, bare + strlen(prefix));
     return lvn_safetensors_find(&f->file, name);
 }
 
-enum lvn_status lvn_adapter_read(const struct lvn_safetensor *t, const struct lvn_layout *l, float *to, float *capacity)
+enum lvn_status lvn_adapter_read(const struct lvn_safetensor *t, const struct lvn_layout *l, float *to, float *scratch)
 {
     char have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT];
     const int64_t count = lvn_desc_count(&l->desc);
@@ -196,10 +196,10 @@ enum lvn_status lvn_adapter_read(const struct lvn_safetensor *t, const struct lv
                   (t->desc.dtype == LVN_F32 || t->desc.dtype == LVN_F16 || t->desc.dtype == LVN_BF16),
               FORMAT, "'%s': '%s' is %s of %s, wanted %s of real numbers", t->file, t->name,
               lvn_shape_text(&t->desc, have), lvn_dtype_name(t->desc.dtype), lvn_shape_text(&l->desc, want));
-    lvn_tensor_to_f32(t->desc.dtype, t->data, capacity, count);
+    lvn_tensor_to_f32(t->desc.dtype, t->data, scratch, count);
     for (int64_t i = 0; i < count; i++)
-        LVN_CHECK(isfinite(capacity[i]), NONFINITE, "'%s': '%s' holds a number that is not finite, at %lld", t->file,
+        LVN_CHECK(isfinite(scratch[i]), NONFINITE, "'%s': '%s' holds a number that is not finite, at %lld", t->file,
                   t->name, (long long)i);
-    lvn_layout_to_memory(l, sizeof *to, capacity, to);
+    lvn_layout_to_memory(l, sizeof *to, scratch, to);
     return LVN_OK;
 }

@@ -1,12 +1,12 @@
-/* bert.c - BERT: an encoder that sees a whole text at once, and what stands on it.
+/* bert.c - BERT: a bidirectional encoder, with a head for each of two tasks.
  *
  *   classify   the first token through a linear map and tanh (the pooler), then a linear map to the classes
  *   mlm        each token through a linear map, GELU and layer norm, then the embedding's weights and a bias
  *
- * Post-norm transformer: x = norm(x + attention(x)); x = norm(x + mlp(x)). A query sees the tokens that there are, not
- * what fills a batch up. Names are those of Hugging Face's files; linear weights lie (in, out) in memory and (out, in)
- * there. Initial values: N(0, 0.02), biases 0. (Devlin, Chang, Lee, Toutanova: "BERT: pre-training of deep
- * bidirectional transformers for language understanding", 2018.) */
+ * Post-norm transformer: x = norm(x + attention(x)); x = norm(x + mlp(x)). Queries attend to the text's tokens, not to
+ * padding. Names are those of Hugging Face's files; linear weights are (in, out) in memory and (out, in) in files.
+ * Initial values: N(0, 0.02), biases 0. Left out: next-sentence prediction. (Devlin, Chang, Lee, Toutanova: "BERT:
+ * pre-training of deep bidirectional transformers for language understanding", 2018.) */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -14,19 +14,26 @@
 #include "models/transformer.h"
 
 struct bert {
-    int64_t n_layer, n_head, n_embd;
+    int64_t n_layer;
+    int64_t n_head;
+    int64_t n_embd;
     int64_t intermediate; /* channels of the MLP; 0: 4 n_embd */
-    int64_t n_positions, vocab_size, types;
-    int64_t activation, positions; /* words of the keys */
+    int64_t n_positions;
+    int64_t vocab_size;
+    int64_t types;      /* token types */
+    int64_t activation; /* LVN_GELU_... */
+    int64_t positions;  /* position_embedding_type; absolute alone */
     bool bias;
-    double dropout, dropout_attention, dropout_head; /* dropout_head -1: dropout */
-    double eps;
+    double dropout;
+    double dropout_attention;
+    double dropout_head; /* before the classifier; -1: dropout */
+    double eps;          /* of layer norms */
 };
-_Static_assert(sizeof(struct bert) <= LVN_OWN_BYTES, "a configuration is a plain value");
+_Static_assert(sizeof(struct bert) <= LVN_FIELDS_BYTES, "a configuration is a plain value");
 
-static const struct bert *own(const struct lvn_model_config *c)
+static const struct bert *fields(const struct lvn_model_config *c)
 {
-    return (const struct bert *)(const void *)c->own;
+    return (const struct bert *)(const void *)c->fields;
 }
 
 /* x (...,C) -> (...,N); NAME.weight and NAME.bias */
@@ -91,11 +98,11 @@ static struct lvn_tensor *predictions(struct lvn_graph *g, const struct bert *c,
     return lvn_linear(g, x, words, lvn_vector(g, "bias", c->vocab_size, 0.0), false);
 }
 
-/* ids (B,T), types (B,T), length (B) -> classes (B,K), logits (B,T,V), or what the pooler gives (B,C) */
+/* ids (B,T), types (B,T), length (B) -> classes (B,K), logits (B,T,V), or, without a task, the pooler's output (B,C) */
 static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_config *config,
                                 struct lvn_tensor *const *inputs)
 {
-    const struct bert *c = own(config);
+    const struct bert *c = fields(config);
     struct lvn_tensor *words, *x = embeddings(g, c, inputs[0], inputs[1], &words);
     for (int64_t l = 0; l < c->n_layer; l++) {
         lvn_scope(g, "bert.encoder.layer.%lld", (long long)l);
@@ -120,56 +127,57 @@ static enum lvn_status check(const void *fields)
 
 /* --- the keys --- */
 
-static const struct lvn_word biases[] = {{NULL, 0, "no biases"}, {NULL, 1, "biases"}, {NULL, 0, NULL}};
-static const struct lvn_word absolute[] = {{"absolute", 0, "absolute positions"}, {NULL, 0, NULL}};
+static const struct lvn_key_word biases[] = {{NULL, 0, "no biases"}, {NULL, 1, "biases"}, {NULL, 0, NULL}};
+static const struct lvn_key_word absolute[] = {{"absolute", 0, "absolute positions"}, {NULL, 0, NULL}};
 
 // clang-format off
 #define N(field) LVN_KEY_INT_OF(struct bert, field)
 #define X(field) LVN_KEY_REAL_OF(struct bert, field)
 #define DROPOUT(field, key)                                                                                            \
-    {X(field), .json = key, .recipe = "dropout", .initial = 0.1, .min = 0, .max = 0.999, .any_time = true,          \
+    {X(field), .json = key, .recipe = "dropout", .default_value = 0.1, .min = 0, .max = 0.999, .any_time = true,       \
      .help = "share of values dropped while training"}
 
 static const struct lvn_key keys[] = {
     {LVN_KEY_NAME, .json = "architectures", .text = "BertForSequenceClassification"},
     {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .min = 1,
-     .max = 1073741824, .means = LVN_ROLE_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"},
-    {N(n_embd), .json = "hidden_size", .required = true, .recipe = "n_embd", .initial = 192, .min = 1,
+     .max = 1073741824, .role = LVN_ROLE_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"},
+    {N(n_embd), .json = "hidden_size", .required = true, .recipe = "n_embd", .default_value = 192, .min = 1,
      .max = 1048576, .help = "channels; a multiple of n_head"},
-    {N(n_layer), .json = "num_hidden_layers", .required = true, .recipe = "n_layer", .initial = 6, .min = 1,
-     .max = 100000, .means = LVN_ROLE_LAYERS, .help = "number of blocks"},
-    {N(n_head), .json = "num_attention_heads", .required = true, .recipe = "n_head", .initial = 6, .min = 1,
-     .max = 100000, .means = LVN_ROLE_HEADS, .help = "attention heads of a block"},
-    {N(intermediate), .json = "intermediate_size", .required = true, .recipe = "intermediate_size", .initial = 0,
-     .min = 0, .max = 16777216, .else_of = offsetof(struct bert, n_embd), .else_times = 4,
+    {N(n_layer), .json = "num_hidden_layers", .required = true, .recipe = "n_layer", .default_value = 6, .min = 1,
+     .max = 100000, .role = LVN_ROLE_LAYERS, .help = "number of blocks"},
+    {N(n_head), .json = "num_attention_heads", .required = true, .recipe = "n_head", .default_value = 6, .min = 1,
+     .max = 100000, .role = LVN_ROLE_HEADS, .help = "attention heads of a block"},
+    {N(intermediate), .json = "intermediate_size", .required = true, .recipe = "intermediate_size", .default_value = 0,
+     .min = 0, .max = 16777216, .default_multiple_of = offsetof(struct bert, n_embd), .default_multiple = 4,
      .help = "channels inside of an MLP; 0: four times n_embd"},
-    {LVN_KEY_WORD_OF(struct bert, activation), .json = "hidden_act", .initial = LVN_GELU_ERF, .words = lvn_gelu_words},
+    {LVN_KEY_WORD_OF(struct bert, activation), .json = "hidden_act", .default_value = LVN_GELU_ERF,
+     .words = lvn_gelu_words},
     DROPOUT(dropout, "hidden_dropout_prob"),
     DROPOUT(dropout_attention, "attention_probs_dropout_prob"),
-    {X(dropout_head), .json = "classifier_dropout", .recipe = "dropout", .initial = -1, .min = -1,
+    {X(dropout_head), .json = "classifier_dropout", .recipe = "dropout", .default_value = -1, .min = -1,
      .max = 0.999, .null = true, .any_time = true, .help = "share of values dropped while training"},
-    {N(n_positions), .json = "max_position_embeddings", .required = true, .recipe = "block_size", .initial = 128,
-     .min = 1, .max = 16777216, .means = LVN_ROLE_POSITIONS,
+    {N(n_positions), .json = "max_position_embeddings", .required = true, .recipe = "block_size", .default_value = 128,
+     .min = 1, .max = 16777216, .role = LVN_ROLE_POSITIONS,
      .help = "length of a window in tokens; without it what the loaded model has, or what the task needs"},
-    {N(types), .json = "type_vocab_size", .initial = 2, .min = 2, .max = 1024},
-    {X(eps), .json = "layer_norm_eps", .recipe = "norm_eps", .initial = 1e-12, .min = 1e-30, .max = 1,
+    {N(types), .json = "type_vocab_size", .default_value = 2, .min = 2, .max = 1024},
+    {X(eps), .json = "layer_norm_eps", .recipe = "norm_eps", .default_value = 1e-12, .min = 1e-30, .max = 1,
      .help = "added to the variance by layer norms"},
     {LVN_KEY_WORD_OF(struct bert, positions), .json = "position_embedding_type", .words = absolute, .read_only = true},
     {LVN_KEY_DTYPE, .json = "dtype"},
-    {LVN_KEY_BOOL_OF(struct bert, bias), .initial = true, .fixed = true, .recipe = "bias", .words = biases,
+    {LVN_KEY_BOOL_OF(struct bert, bias), .default_value = true, .fixed = true, .recipe = "bias", .words = biases,
      .help = "biases in linear maps and layer norms"},
-    {LVN_KEY_MUST, .json = "is_decoder", .initial = false},
-    {LVN_KEY_MUST, .json = "add_cross_attention", .initial = false},
+    {LVN_KEY_MUST, .json = "is_decoder", .default_value = false},
+    {LVN_KEY_MUST, .json = "add_cross_attention", .default_value = false},
     {.kind = LVN_KEY_END},
 };
 // clang-format on
 
 /* --- the files --- */
 
-/* Position numbers, and the tied decoder stored twice, are no parameters. */
+/* Ignored: position numbers, and the tied decoder, which some files store twice. */
 static const struct lvn_file files[] = {
-    {"bert.embeddings.position_ids", NULL, LVN_FILE_PASSED_OVER},
-    {"cls.predictions.decoder.*", NULL, LVN_FILE_PASSED_OVER},
+    {"bert.embeddings.position_ids", NULL, LVN_FILE_IGNORED},
+    {"cls.predictions.decoder.*", NULL, LVN_FILE_IGNORED},
     {"bert.embeddings.*_embeddings.weight", NULL, LVN_FILE_ROWS},
     {"cls.predictions.bias", NULL, LVN_FILE_ROWS},
     {"*.LayerNorm.gamma", "*.LayerNorm.weight", LVN_FILE_LEGACY},
@@ -202,7 +210,8 @@ static const struct lvn_field inputs[] = {{.name = "ids", .dtype = LVN_I32, .ran
 static const struct lvn_head heads[] = {
     {"classify", "BertForSequenceClassification", inputs, "bert.pooler, classifier"},
     {"mlm", "BertForMaskedLM", inputs, "cls.predictions"},
-    {"mlm", "BertForPreTraining", inputs, "cls.seq_relationship"}, /* which is left alone: the first is the task's */
+    {"mlm", "BertForPreTraining", inputs,
+     "cls.seq_relationship"}, /* its parameters are ignored; lvn_model_head() finds the row above */
     {"", "BertModel", inputs, NULL},
     {NULL, NULL, NULL, NULL},
 };
@@ -211,7 +220,7 @@ static const char *const tasks[] = {"classify", "mlm", NULL};
 extern const struct lvn_model lvn_model_bert;
 const struct lvn_model lvn_model_bert = {
     .name = "bert",
-    .what = "an encoder: classes of texts, or words that were masked",
+    .help = "an encoder: classes of texts, or words that were masked",
     .keys = keys,
     .files = files,
     .prefix = "bert.",
@@ -222,7 +231,7 @@ const struct lvn_model lvn_model_bert = {
     .linear_maps = "attention.self.query, attention.self.key, attention.self.value, attention.output.dense, "
                    "intermediate.dense, output.dense",
     .lora_targets = "query, value",
-    .parts = "[embeddings, layer.0, 'layer.*.output']",
+    .freeze_example = "[embeddings, layer.0, 'layer.*.output']",
     .heads = heads,
     .check = check,
     .inputs = inputs,

@@ -1,15 +1,16 @@
-/* gpt2.c - GPT-2 and its two teaching variants.
+/* gpt2.c - GPT-2 and the variants of two teaching programs, nanoGPT and minGPT.
  *
  *   gpt2     Hugging Face's: tied head, tanh GELU
  *   nanogpt  tied head, erf GELU, biases optional
- *   mingpt   head of its own without bias, tanh GELU
+ *   mingpt   untied head without bias, tanh GELU
  *
  * Pre-norm transformer: x += attention(ln_1(x)); x += mlp(ln_2(x)). Names and layouts are those of Hugging Face's
  * files, whose linear weights are stored (in, out); only the head is (out, in). Initial values: N(0, 0.02), projections
  * back into the residual stream N(0, 0.02 / sqrt(2 n_layer)).
  *
- * All three are saved as Hugging Face's. That has no models without biases: they are written with zero biases, and the
- * object `levin` of config.json says so, so that they load back exactly.
+ * All three are saved in Hugging Face's format. This format has no models without biases: they are written with zero
+ * biases and a note in the object `levin` of config.json, so that they load back exactly. Left out: an MLP whose
+ * width is not 4 n_embd.
  * (Radford et al.: "Language models are unsupervised multitask learners", 2019.) */
 #include <inttypes.h>
 #include <math.h>
@@ -17,19 +18,23 @@
 #include "models/transformer.h"
 
 struct gpt2 {
-    int64_t n_layer, n_head, n_embd;
+    int64_t n_layer;
+    int64_t n_head;
+    int64_t n_embd;
     int64_t n_positions; /* rows of the position table; windows may be shorter */
-    int64_t n_inner;     /* 0: 4 n_embd, and nothing else is there */
+    int64_t n_inner;     /* channels of the MLP; 0: 4 n_embd, the only width supported */
     int64_t vocab_size;
-    int64_t activation;
-    bool bias; /* in linear maps and layer norms */
-    bool tied; /* the head shares the embedding's weights */
-    double dropout_embedding, dropout_residual, dropout_attention;
+    int64_t activation; /* LVN_GELU_... */
+    bool bias;          /* in linear maps and layer norms */
+    bool tied;          /* the head shares the embedding's weights */
+    double dropout_embedding;
+    double dropout_residual;
+    double dropout_attention;
     double eps; /* of layer norms */
 };
-_Static_assert(sizeof(struct gpt2) <= LVN_OWN_BYTES, "a configuration is a plain value");
+_Static_assert(sizeof(struct gpt2) <= LVN_FIELDS_BYTES, "a configuration is a plain value");
 
-/* Biases are there or not in all of them. */
+/* c->bias decides for all linear maps and layer norms at once. */
 static struct lvn_tensor *linear(struct lvn_graph *g, const struct gpt2 *c, const char *weight, const char *bias,
                                  struct lvn_tensor *x, int64_t N, double std)
 {
@@ -69,7 +74,7 @@ static struct lvn_tensor *mlp(struct lvn_graph *g, const struct gpt2 *c, struct 
 static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_config *config,
                                 struct lvn_tensor *const *inputs)
 {
-    const struct gpt2 *c = (const struct gpt2 *)(const void *)config->own;
+    const struct gpt2 *c = (const struct gpt2 *)(const void *)config->fields;
     int64_t C = c->n_embd, V = c->vocab_size, P = c->n_positions;
     lvn_scope(g, "transformer");
     struct lvn_tensor *wte = lvn_table(g, "wte.weight", V, C, LVN_WEIGHT_STD);
@@ -87,9 +92,9 @@ static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_conf
     return lvn_decoder_head(g, config, inputs, x, c->tied ? wte : NULL, "lm_head", V);
 }
 
-static enum lvn_status check(const void *own)
+static enum lvn_status check(const void *fields)
 {
-    const struct gpt2 *c = own;
+    const struct gpt2 *c = fields;
     LVN_TRY(lvn_check_heads(c->n_embd, c->n_head));
     LVN_CHECK(!c->n_inner || c->n_inner == 4 * c->n_embd, UNSUPPORTED,
               "n_inner is %" PRId64 "; only 4 x n_embd is there", c->n_inner);
@@ -98,54 +103,56 @@ static enum lvn_status check(const void *own)
 
 /* --- the keys --- */
 
-enum { END_OF_TEXT = 50256 }; /* transformers' default, which complains where the vocabulary has no such token */
+enum { END_OF_TEXT = 50256 }; /* default of the library transformers, which warns if the vocabulary lacks the token */
 
-static const struct lvn_word heads[] = {{NULL, 0, "an untied head"}, {NULL, 1, "a tied head"}, {NULL, 0, NULL}};
-static const struct lvn_word biases[] = {{NULL, 0, "no biases"}, {NULL, 1, "biases"}, {NULL, 0, NULL}};
+static const struct lvn_key_word ties[] = {{NULL, 0, "an untied head"}, {NULL, 1, "a tied head"}, {NULL, 0, NULL}};
+static const struct lvn_key_word biases[] = {{NULL, 0, "no biases"}, {NULL, 1, "biases"}, {NULL, 0, NULL}};
 
 // clang-format off
 #define N(field) LVN_KEY_INT_OF(struct gpt2, field)
 #define X(field) LVN_KEY_REAL_OF(struct gpt2, field)
 #define IS(field) LVN_KEY_BOOL_OF(struct gpt2, field)
 #define SIZES(positions)                                                                                               \
-    {N(n_layer), .json = "n_layer", .required = true, .recipe = "n_layer", .initial = 6, .min = 1, .max = 100000,   \
-     .means = LVN_ROLE_LAYERS, .help = "number of blocks"},                                                           \
-    {N(n_head), .json = "n_head", .required = true, .recipe = "n_head", .initial = 6, .min = 1, .max = 100000,      \
-     .means = LVN_ROLE_HEADS, .help = "attention heads of a block"},                                                  \
-    {N(n_embd), .json = "n_embd", .required = true, .recipe = "n_embd", .initial = 192, .min = 1, .max = 1048576,   \
+    {N(n_layer), .json = "n_layer", .required = true, .recipe = "n_layer", .default_value = 6, .min = 1,               \
+     .max = 100000,                                                                                                    \
+     .role = LVN_ROLE_LAYERS, .help = "number of blocks"},                                                             \
+    {N(n_head), .json = "n_head", .required = true, .recipe = "n_head", .default_value = 6, .min = 1, .max = 100000,   \
+     .role = LVN_ROLE_HEADS, .help = "attention heads of a block"},                                                    \
+    {N(n_embd), .json = "n_embd", .required = true, .recipe = "n_embd", .default_value = 192, .min = 1,                \
+     .max = 1048576,                                                                                                   \
      .help = "channels; a multiple of n_head"},                                                                        \
-    {N(n_positions), .json = positions, .required = true, .recipe = "block_size", .initial = 128, .min = 1,          \
-     .max = 16777216, .means = LVN_ROLE_POSITIONS,                                                                   \
+    {N(n_positions), .json = positions, .required = true, .recipe = "block_size", .default_value = 128, .min = 1,      \
+     .max = 16777216, .role = LVN_ROLE_POSITIONS,                                                                      \
      .help = "length of a window in tokens; without it what the loaded model has, or what the task needs"},            \
-    {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .min = 1,       \
-     .max = 1073741824, .means = LVN_ROLE_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"}
+    {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .min = 1,         \
+     .max = 1073741824, .role = LVN_ROLE_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"}
 #define DROPOUT(field, key, rate)                                                                                      \
-    {X(field), .json = key, .recipe = "dropout", .initial = rate, .min = 0, .max = 0.999, .any_time = true,         \
+    {X(field), .json = key, .recipe = "dropout", .default_value = rate, .min = 0, .max = 0.999, .any_time = true,      \
      .help = "share of values dropped while training"}
 #define BIAS .recipe = "bias", .words = biases, .help = "biases in linear maps and layer norms"
-/* What a variant has and its files have no word for. */
+/* Constants of a variant for which its files have no key. */
 #define ALWAYS_ACTIVATION(word)                                                                                        \
-    {LVN_KEY_WORD_OF(struct gpt2, activation), .initial = word, .words = lvn_gelu_words, .fixed = true}
-#define ALWAYS_TIED(yes) {IS(tied), .initial = yes, .words = heads, .fixed = true}
-#define ALWAYS_EPS {X(eps), .initial = 1e-5, .min = 1e-30, .max = 1, .fixed = true}
+    {LVN_KEY_WORD_OF(struct gpt2, activation), .default_value = word, .words = lvn_gelu_words, .fixed = true}
+#define ALWAYS_TIED(yes) {IS(tied), .default_value = yes, .words = ties, .fixed = true}
+#define ALWAYS_EPS {X(eps), .default_value = 1e-5, .min = 1e-30, .max = 1, .fixed = true}
 
 static const struct lvn_key gpt2_keys[] = {
     {LVN_KEY_NAME, .json = "architectures", .text = "GPT2LMHeadModel"},
-    {LVN_KEY_TOKEN, .json = "bos_token_id", .initial = END_OF_TEXT},
-    {LVN_KEY_TOKEN, .json = "eos_token_id", .initial = END_OF_TEXT},
-    {LVN_KEY_WORD_OF(struct gpt2, activation), .json = "activation_function", .initial = LVN_GELU_TANH,
+    {LVN_KEY_TOKEN, .json = "bos_token_id", .default_value = END_OF_TEXT},
+    {LVN_KEY_TOKEN, .json = "eos_token_id", .default_value = END_OF_TEXT},
+    {LVN_KEY_WORD_OF(struct gpt2, activation), .json = "activation_function", .default_value = LVN_GELU_TANH,
      .words = lvn_gelu_words},
-    {IS(tied), .json = "tie_word_embeddings", .initial = true, .words = heads},
+    {IS(tied), .json = "tie_word_embeddings", .default_value = true, .words = ties},
     DROPOUT(dropout_embedding, "embd_pdrop", 0.1),
     DROPOUT(dropout_residual, "resid_pdrop", 0.1),
     DROPOUT(dropout_attention, "attn_pdrop", 0.1),
-    {X(eps), .json = "layer_norm_epsilon", .initial = 1e-5, .min = 1e-30, .max = 1},
+    {X(eps), .json = "layer_norm_epsilon", .default_value = 1e-5, .min = 1e-30, .max = 1},
     SIZES("n_positions"),
     {LVN_KEY_DTYPE, .json = "dtype"},
-    {IS(bias), .json = "levin.bias", .initial = true, .fixed = true, BIAS},
+    {IS(bias), .json = "levin.bias", .default_value = true, .fixed = true, BIAS},
     {N(n_inner), .json = "n_inner", .read_only = true, .max = INT32_MAX},
-    {LVN_KEY_MUST, .json = "scale_attn_weights", .initial = true},
-    {LVN_KEY_MUST, .json = "scale_attn_by_inverse_layer_idx", .initial = false},
+    {LVN_KEY_MUST, .json = "scale_attn_weights", .default_value = true},
+    {LVN_KEY_MUST, .json = "scale_attn_by_inverse_layer_idx", .default_value = false},
     {.kind = LVN_KEY_END},
 };
 
@@ -166,7 +173,7 @@ static const struct lvn_key mingpt_keys[] = {
     DROPOUT(dropout_embedding, "embd_pdrop", 0.1),
     DROPOUT(dropout_residual, "resid_pdrop", 0.1),
     DROPOUT(dropout_attention, "attn_pdrop", 0.1),
-    {IS(bias), .initial = true, .fixed = true, BIAS},
+    {IS(bias), .default_value = true, .fixed = true, BIAS},
     ALWAYS_ACTIVATION(LVN_GELU_TANH),
     ALWAYS_TIED(false),
     ALWAYS_EPS,
@@ -176,27 +183,27 @@ static const struct lvn_key mingpt_keys[] = {
 
 /* --- the files --- */
 
-/* Causal masks, and a tied head stored twice, are no parameters. */
+/* Ignored: causal masks, and a tied head, which some files store twice. */
 static const struct lvn_file gpt2_files[] = {
-    {"*.attn.bias", NULL, LVN_FILE_PASSED_OVER},
-    {"*.attn.masked_bias", NULL, LVN_FILE_PASSED_OVER},
-    {"lm_head.weight", NULL, LVN_FILE_ROWS | LVN_FILE_PASSED_OVER},
+    {"*.attn.bias", NULL, LVN_FILE_IGNORED},
+    {"*.attn.masked_bias", NULL, LVN_FILE_IGNORED},
+    {"lm_head.weight", NULL, LVN_FILE_ROWS | LVN_FILE_IGNORED},
     {"*.ln_*.bias", "*.ln_*.weight", LVN_FILE_ZERO_FILL},
     {"*.c_*.bias", "*.c_*.weight", LVN_FILE_ZERO_FILL},
     {NULL, NULL, 0},
 };
 
-/* State dicts of the teaching variants: linear weights (out, in), a tied head twice. */
+/* State dicts of nanoGPT and minGPT: linear weights (out, in), a tied head stored twice. */
 static const struct lvn_file torch_files[] = {
-    {"*.attn.bias", NULL, LVN_FILE_PASSED_OVER},
-    {"*.attn.masked_bias", NULL, LVN_FILE_PASSED_OVER},
+    {"*.attn.bias", NULL, LVN_FILE_IGNORED},
+    {"*.attn.masked_bias", NULL, LVN_FILE_IGNORED},
     {"lm_head.weight", "transformer.wte.weight", LVN_FILE_DUPLICATE},
     {"lm_head.weight", NULL, LVN_FILE_ROWS},
     {"*.c_*.weight", NULL, LVN_FILE_TRANSPOSED},
     {NULL, NULL, 0},
 };
 
-/* --- the sizes, as minGPT's table names them --- */
+/* --- the sizes, with the names of minGPT's table --- */
 
 static const struct lvn_size sizes[] = {
     {"openai-gpt", NULL, {12, 12, 768}},
@@ -219,7 +226,7 @@ static const struct lvn_key_value tiny[] = {{"n_layer", 2},     {"n_head", 2},  
 
 /* --- the models --- */
 
-static const struct lvn_head tops[] = {
+static const struct lvn_head heads[] = {
     {"lm", "GPT2LMHeadModel", NULL, "lm_head"},
     {"classify", "GPT2ForSequenceClassification", lvn_text_inputs, "score"},
     {NULL, NULL, NULL, NULL},
@@ -231,17 +238,17 @@ extern const struct lvn_model lvn_model_gpt2, lvn_model_nanogpt, lvn_model_mingp
     .prefix = "transformer.", .saved_as = &lvn_model_gpt2, .sizes = sizes,                                             \
     .size_keys = {"n_layer", "n_head", "n_embd"}, .published = published, .tiny = tiny,                                \
     .linear_maps = "attn.c_attn, attn.c_proj, mlp.c_fc, mlp.c_proj", .lora_targets = "attn.c_attn",                    \
-    .parts = "[wte, wpe, h.0, 'h.*.mlp']", .generates = true, .check = check, .build = build, .heads = tops,           \
+    .freeze_example = "[wte, wpe, h.0, 'h.*.mlp']", .generates = true, .check = check, .build = build, .heads = heads, \
     .inputs = lvn_language_inputs, .tasks = lvn_decoder_tasks
 
 const struct lvn_model lvn_model_gpt2 = {
-    .name = "gpt2", .what = "head tied, tanh GELU", .keys = gpt2_keys, .files = gpt2_files, SHARED};
+    .name = "gpt2", .help = "head tied, tanh GELU", .keys = gpt2_keys, .files = gpt2_files, SHARED};
 const struct lvn_model lvn_model_nanogpt = {.name = "nanogpt",
-                                            .what = "head tied, erf GELU",
+                                            .help = "head tied, erf GELU",
                                             .keys = nanogpt_keys,
                                             .files = torch_files,
                                             .checkpoint = "ckpt.pt",
                                             .program = "nanoGPT",
                                             SHARED};
 const struct lvn_model lvn_model_mingpt = {
-    .name = "mingpt", .what = "head not tied, tanh GELU", .keys = mingpt_keys, .files = torch_files, SHARED};
+    .name = "mingpt", .help = "head not tied, tanh GELU", .keys = mingpt_keys, .files = torch_files, SHARED};

@@ -1,4 +1,4 @@
-/* keys.c - see keys.h. */
+/* keys.c - see keys.h: values of keys, configurations, checks. */
 #include "models/keys.h"
 
 #include <inttypes.h>
@@ -14,11 +14,12 @@ static bool has_field(const struct lvn_key *k)
 
 double lvn_key_get(const struct lvn_key *k, const struct lvn_model_config *c)
 {
-    const void *field = (const char *)c->own + k->offset;
+    const void *field = (const char *)c->fields + k->offset;
     switch (k->kind) {
     case LVN_KEY_INT:
-        if (k->else_times && !*(const int64_t *)field)
-            return (double)(k->else_times * *(const int64_t *)(const void *)((const char *)c->own + k->else_of));
+        if (k->default_multiple && !*(const int64_t *)field)
+            return (double)(k->default_multiple *
+                            *(const int64_t *)(const void *)((const char *)c->fields + k->default_multiple_of));
         return (double)*(const int64_t *)field;
     case LVN_KEY_WORD:
         return (double)*(const int64_t *)field;
@@ -27,26 +28,26 @@ double lvn_key_get(const struct lvn_key *k, const struct lvn_model_config *c)
     case LVN_KEY_BOOL:
         return *(const bool *)field;
     default:
-        return k->initial;
+        return k->default_value;
     }
 }
 
 void lvn_key_set(const struct lvn_key *k, struct lvn_model_config *c, double value)
 {
-    void *field = (char *)c->own + k->offset;
+    void *field = (char *)c->fields + k->offset;
     if (k->kind == LVN_KEY_INT || k->kind == LVN_KEY_WORD) *(int64_t *)field = (int64_t)value;
     if (k->kind == LVN_KEY_REAL) *(double *)field = value;
     if (k->kind == LVN_KEY_BOOL) *(bool *)field = value != 0.0;
 }
 
-static const struct lvn_word *word_of(const struct lvn_key *k, double value)
+static const struct lvn_key_word *word_of(const struct lvn_key *k, double value)
 {
-    for (const struct lvn_word *w = k->words; w && w->called; w++)
+    for (const struct lvn_key_word *w = k->words; w && w->description; w++)
         if (w->value == (int64_t)value) return w;
     return NULL;
 }
 
-/* What sentences call a key: "model.n_layer", or, where recipes do not have it, "layer_norm_epsilon". */
+/* A key's name for messages: "model.n_layer", or, if recipes lack it, "layer_norm_epsilon". */
 static const char *name_of(const struct lvn_key *k, char text[LVN_KEY_TEXT])
 {
     snprintf(text, LVN_KEY_TEXT, "%s%s", k->recipe ? "model." : "", k->recipe ? k->recipe : k->json ? k->json : "");
@@ -55,7 +56,7 @@ static const char *name_of(const struct lvn_key *k, char text[LVN_KEY_TEXT])
 
 const char *lvn_key_text(const struct lvn_key *k, double value, char text[LVN_KEY_TEXT])
 {
-    const struct lvn_word *w = word_of(k, value);
+    const struct lvn_key_word *w = word_of(k, value);
     if (k->kind == LVN_KEY_BOOL || k->kind == LVN_KEY_MUST) return value != 0.0 ? "true" : "false";
     if (k->kind == LVN_KEY_WORD) return w ? w->name : "?";
     if (k->kind == LVN_KEY_REAL)
@@ -82,10 +83,10 @@ const struct lvn_key *lvn_key_find(const struct lvn_model *m, const char *recipe
     return NULL;
 }
 
-const struct lvn_key *lvn_key_of(const struct lvn_model *m, enum lvn_role meaning)
+const struct lvn_key *lvn_key_by_role(const struct lvn_model *m, enum lvn_role role)
 {
     for (const struct lvn_key *k = m->keys; k->kind; k++)
-        if (k->means == meaning) return k;
+        if (k->role == role) return k;
     return NULL;
 }
 
@@ -93,8 +94,8 @@ void lvn_model_config_init(struct lvn_model_config *c, const struct lvn_model *m
 {
     *c = (struct lvn_model_config){.model = m, .head = m->heads, .classes = 2, .end_id = -1};
     for (const struct lvn_key *k = m->keys; k->kind; k++) {
-        lvn_key_set(k, c, k->initial);
-        if (k->kind == LVN_KEY_TOKEN) c->end_id = (int64_t)k->initial;
+        lvn_key_set(k, c, k->default_value);
+        if (k->kind == LVN_KEY_TOKEN) c->end_id = (int64_t)k->default_value;
     }
 }
 
@@ -145,33 +146,33 @@ enum lvn_status lvn_model_put_size(struct lvn_model_config *c, const struct lvn_
     return size->repository ? lvn_model_put_all(c, c->model->published) : LVN_OK;
 }
 
-int64_t lvn_model_value(const struct lvn_model_config *c, enum lvn_role meaning)
+int64_t lvn_model_value(const struct lvn_model_config *c, enum lvn_role role)
 {
-    const struct lvn_key *k = lvn_key_of(c->model, meaning);
+    const struct lvn_key *k = lvn_key_by_role(c->model, role);
     return k ? (int64_t)lvn_key_get(k, c) : 0;
 }
 
-void lvn_model_set(struct lvn_model_config *c, enum lvn_role meaning, int64_t value)
+void lvn_model_set(struct lvn_model_config *c, enum lvn_role role, int64_t value)
 {
-    const struct lvn_key *k = lvn_key_of(c->model, meaning);
+    const struct lvn_key *k = lvn_key_by_role(c->model, role);
     if (k) lvn_key_set(k, c, (double)value);
 }
 
-struct lvn_model_config lvn_model_settled(const struct lvn_model_config *c)
+struct lvn_model_config lvn_model_resolved(const struct lvn_model_config *c)
 {
-    struct lvn_model_config settled = *c;
-    if (c->model->settle) c->model->settle(settled.own);
-    return settled;
+    struct lvn_model_config resolved = *c;
+    if (c->model->resolve_defaults) c->model->resolve_defaults(resolved.fields);
+    return resolved;
 }
 
 /* --- checks --- */
 
-/* "the tanh GELU", "bias false" */
-static const char *call(const struct lvn_key *k, double value, char text[2 * LVN_KEY_TEXT])
+/* A key's value for messages: "the tanh GELU", "bias false". */
+static const char *describe(const struct lvn_key *k, double value, char text[2 * LVN_KEY_TEXT])
 {
-    const struct lvn_word *w = word_of(k, value);
+    const struct lvn_key_word *w = word_of(k, value);
     char name[LVN_KEY_TEXT], number[LVN_KEY_TEXT];
-    if (w) return w->called;
+    if (w) return w->description;
     snprintf(text, (size_t)2 * LVN_KEY_TEXT, "%s %s", name_of(k, name), lvn_key_text(k, value, number));
     return text;
 }
@@ -182,41 +183,43 @@ enum lvn_status lvn_model_check(const struct lvn_model_config *c, bool open)
     for (const struct lvn_key *k = c->model->keys; k->kind; k++) {
         double value = lvn_key_get(k, c);
         LVN_TRY(lvn_key_check(k, value, open));
-        LVN_CHECK(!k->fixed || value == k->initial, ARG, "models of the kind %s have %s, and this one has %s",
-                  c->model->name, call(k, k->initial, must), call(k, value, is));
+        LVN_CHECK(!k->fixed || value == k->default_value, ARG, "models of the kind %s have %s, and this one has %s",
+                  c->model->name, describe(k, k->default_value, must), describe(k, value, is));
     }
-    struct lvn_model_config settled = lvn_model_settled(c);
-    return c->model->check ? c->model->check(settled.own) : LVN_OK;
+    struct lvn_model_config resolved = lvn_model_resolved(c);
+    return c->model->check ? c->model->check(resolved.fields) : LVN_OK;
 }
 
-/* The first key whose value the variant's files cannot tell; NULL: they tell all. */
-static const struct lvn_key *untold(const struct lvn_model *form, const struct lvn_model_config *c)
+/* The first key whose value the variant's files cannot express; NULL: they express all. */
+static const struct lvn_key *inexpressible(const struct lvn_model *variant, const struct lvn_model_config *c)
 {
-    for (const struct lvn_key *k = form->keys; k->kind; k++) {
-        if (has_field(k) && k->fixed && !k->json && lvn_key_get(k, c) != k->initial) return k;
+    for (const struct lvn_key *k = variant->keys; k->kind; k++) {
+        if (has_field(k) && k->fixed && !k->json && lvn_key_get(k, c) != k->default_value) return k;
     }
     return NULL;
 }
 
-static bool tells_head(const struct lvn_model *form)
+/* Does the variant's config.json name the head? */
+static bool names_head(const struct lvn_model *variant)
 {
-    for (const struct lvn_key *k = form->keys; k->kind; k++)
+    for (const struct lvn_key *k = variant->keys; k->kind; k++)
         if (k->kind == LVN_KEY_NAME) return true;
     return false;
 }
 
-enum lvn_status lvn_model_check_form(const struct lvn_model *form, const struct lvn_model_config *c)
+enum lvn_status lvn_model_check_variant(const struct lvn_model *variant, const struct lvn_model_config *c)
 {
-    const struct lvn_key *k = untold(form, c);
+    const struct lvn_key *k = inexpressible(variant, c);
     char is[2 * LVN_KEY_TEXT], must[2 * LVN_KEY_TEXT], others[256] = "huggingface";
-    LVN_CHECK(tells_head(form) || c->head == c->model->heads, UNSUPPORTED,
-              "files of %s cannot tell that the model is a %s; write it as huggingface", form->name,
+    LVN_CHECK(names_head(variant) || c->head == c->model->heads, UNSUPPORTED,
+              "files of %s cannot tell that the model is a %s; write it as huggingface", variant->name,
               c->head->architecture);
     if (!k) return LVN_OK;
     for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
-        bool other = lvn_model_form(*m) == lvn_model_form(form) && *m != lvn_model_form(form);
-        if (other && !untold(*m, c)) lvn_print_more(others, sizeof others, " or %s", (*m)->name);
+        bool other =
+            lvn_model_file_variant(*m) == lvn_model_file_variant(variant) && *m != lvn_model_file_variant(variant);
+        if (other && !inexpressible(*m, c)) lvn_print_more(others, sizeof others, " or %s", (*m)->name);
     }
-    LVN_FAIL(UNSUPPORTED, "files of %s are of models with %s, and this one has %s; write it as %s", form->name,
-             call(k, k->initial, must), call(k, lvn_key_get(k, c), is), others);
+    LVN_FAIL(UNSUPPORTED, "files of %s are of models with %s, and this one has %s; write it as %s", variant->name,
+             describe(k, k->default_value, must), describe(k, lvn_key_get(k, c), is), others);
 }

@@ -1,17 +1,17 @@
-/* llama.c - Llama and those that are built like it.
+/* llama.c - Llama and models of the same architecture.
  *
  *   llama    Llama 2 and 3: biases optional
- *   mistral  no biases; a head's size may be said
+ *   mistral  no biases; config.json may have a head's size
  *   qwen2    Qwen 2 and 2.5: q, k and v have biases
- *   qwen3    q and k of each head are normalised; a head's size is said
+ *   qwen3    q and k of each head are normalised; config.json has a head's size
  *
  * Pre-norm transformer without absolute positions: x += attention(norm(x)); x += down(silu(gate(norm x)) * up(norm x)),
  * with RMS norms, rotary positions on whole heads, and fewer heads of keys and values than of queries (Ainslie et al.:
  * "GQA", 2023). Names and layouts in files are Hugging Face's, linear weights (out, in); in memory they are (in, out).
- * Each is saved as what it is. Initial values: N(0, 0.02), projections back into the residual stream
+ * Each variant is saved in its own format. Initial values: N(0, 0.02), projections back into the residual stream
  * N(0, 0.02 / sqrt(2 n_layer)).
  *
- * Left out: attention over a sliding window that is shorter than the positions.
+ * Left out: attention over a sliding window shorter than the model's positions.
  * (Touvron et al.: "Llama 2", 2023; Jiang et al.: "Mistral 7B", 2023; Qwen team: "Qwen3 technical report", 2025.) */
 #include <inttypes.h>
 #include <math.h>
@@ -20,35 +20,38 @@
 #include "models/transformer.h"
 
 struct llama {
-    int64_t n_layer, n_head, n_embd;
+    int64_t n_layer;
+    int64_t n_head;
+    int64_t n_embd;
     int64_t n_kv_head; /* 0: n_head */
     int64_t head_size; /* 0: n_embd / n_head */
     int64_t n_positions;
-    int64_t n_inner; /* 0: 8/3 n_embd, up to a multiple of 256 */
+    int64_t n_inner; /* channels of the MLP; 0: 8/3 n_embd, rounded up to a multiple of 256 */
     int64_t vocab_size;
-    int64_t activation;
-    int64_t bos;            /* token that begins a text, for others; -1: none */
-    int64_t window;         /* attention's; 0: all positions */
-    bool windowed;          /* does `window` count? */
-    int64_t layers;         /* a word of layer_types: do some have the window? */
-    bool bias_in, bias_out; /* of q, k and v; of their projection back */
+    int64_t activation; /* SiLU alone */
+    int64_t bos;        /* token that begins a text; levin only copies it; -1: none */
+    int64_t window;     /* positions that attention sees; 0: all */
+    bool windowed;      /* `window` is in use */
+    int64_t layers;     /* layer_types: ALL_FULL or SOME_SLIDE */
+    bool bias_in;       /* of q, k and v */
+    bool bias_out;      /* of attention's projection back */
     bool bias_mlp;
-    bool head_norms; /* of q and k */
-    bool tied;
+    bool head_norms; /* q and k of each head are normalised */
+    bool tied;       /* the head shares the embedding's weights */
     double dropout_attention;
-    double eps;
+    double eps; /* of RMS norms */
     struct lvn_rope rope;
 };
-_Static_assert(sizeof(struct llama) <= LVN_OWN_BYTES, "a configuration is a plain value");
+_Static_assert(sizeof(struct llama) <= LVN_FIELDS_BYTES, "a configuration is a plain value");
 
 static struct lvn_tensor *norm(struct lvn_graph *g, const struct llama *c, const char *name, struct lvn_tensor *x)
 {
     return lvn_rmsnorm(g, x, lvn_vector(g, name, x ? x->desc.dim[x->desc.rank - 1] : 1, 1.0), c->eps);
 }
 
-/* x (B,T,C) -> (B,T,H,S), normalised where the model does so, and turned */
-static struct lvn_tensor *turned(struct lvn_graph *g, const struct llama *c, struct lvn_tensor *x, int64_t H,
-                                 const char *gain, struct lvn_tensor *angles)
+/* x (B,T,HS) -> (B,T,H,S): heads, normalised if the model has head norms, then rotated by their positions */
+static struct lvn_tensor *rotated(struct lvn_graph *g, const struct llama *c, struct lvn_tensor *x, int64_t H,
+                                  const char *gain, struct lvn_tensor *angles)
 {
     struct lvn_tensor *heads = lvn_heads(g, x, 0, H, c->head_size);
     return lvn_rotary(g, c->head_norms ? norm(g, c, gain, heads) : heads, angles);
@@ -66,8 +69,8 @@ static struct lvn_tensor *attention(struct lvn_graph *g, const struct llama *c, 
         lvn_projection(g, "self_attn.k_proj.weight", bias ? "self_attn.k_proj.bias" : NULL, x, K * S, LVN_WEIGHT_STD);
     struct lvn_tensor *v =
         lvn_projection(g, "self_attn.v_proj.weight", bias ? "self_attn.v_proj.bias" : NULL, x, K * S, LVN_WEIGHT_STD);
-    q = turned(g, c, q, H, "self_attn.q_norm.weight", angles); /* (B,T,H,S) */
-    k = lvn_kv_cache(g, "self_attn.k", turned(g, c, k, K, "self_attn.k_norm.weight", angles));
+    q = rotated(g, c, q, H, "self_attn.q_norm.weight", angles); /* (B,T,H,S) */
+    k = lvn_kv_cache(g, "self_attn.k", rotated(g, c, k, K, "self_attn.k_norm.weight", angles));
     v = lvn_kv_cache(g, "self_attn.v", lvn_heads(g, v, 0, K, S));
     struct lvn_tensor *y = lvn_attention(g, q, k, v, NULL, true, 1.0 / sqrt((double)S), c->dropout_attention);
     return lvn_projection(g, "self_attn.o_proj.weight", c->bias_out ? "self_attn.o_proj.bias" : NULL, y, c->n_embd,
@@ -90,7 +93,7 @@ static struct lvn_tensor *mlp(struct lvn_graph *g, const struct llama *c, struct
 static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_config *config,
                                 struct lvn_tensor *const *inputs)
 {
-    const struct llama *c = (const struct llama *)(const void *)config->own;
+    const struct llama *c = (const struct llama *)(const void *)config->fields;
     int64_t C = c->n_embd, V = c->vocab_size;
     lvn_scope(g, "model");
     struct lvn_tensor *wte = lvn_table(g, "embed_tokens.weight", V, C, LVN_WEIGHT_STD);
@@ -108,19 +111,20 @@ static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_conf
     return lvn_decoder_head(g, config, inputs, x, c->tied ? wte : NULL, "lm_head", V);
 }
 
+/* layer_types: attention over all positions in all layers; over a sliding window in some */
 enum { ALL_FULL, SOME_SLIDE };
 
-static void settle(void *own)
+static void resolve_defaults(void *fields)
 {
-    struct llama *c = own;
+    struct llama *c = fields;
     if (!c->n_kv_head) c->n_kv_head = c->n_head;
     if (!c->head_size && c->n_embd % c->n_head == 0) c->head_size = c->n_embd / c->n_head; /* else refused by check() */
     if (!c->n_inner) c->n_inner = (8 * c->n_embd / 3 + 255) / 256 * 256;
 }
 
-static enum lvn_status check(const void *own)
+static enum lvn_status check(const void *fields)
 {
-    const struct llama *c = own;
+    const struct llama *c = fields;
     const int64_t H = c->n_head, K = c->n_kv_head;
     LVN_CHECK(c->head_size, ARG,
               "model.n_embd (%" PRId64 ") is not a multiple of model.n_head (%" PRId64
@@ -146,56 +150,58 @@ static enum lvn_status check(const void *own)
 
 /* --- the keys --- */
 
-static const struct lvn_word biases[] = {{NULL, 0, "no biases"}, {NULL, 1, "biases"}, {NULL, 0, NULL}};
-static const struct lvn_word layers[] = {{"full_attention", ALL_FULL, "attention over all positions"},
-                                         {"sliding_attention", SOME_SLIDE, "attention over a window"},
-                                         {NULL, 0, NULL}};
-static const struct lvn_word activations[] = {{"silu", 0, "SiLU"}, {"swish", 0, "SiLU"}, {NULL, 0, NULL}};
+static const struct lvn_key_word biases[] = {{NULL, 0, "no biases"}, {NULL, 1, "biases"}, {NULL, 0, NULL}};
+static const struct lvn_key_word layers[] = {{"full_attention", ALL_FULL, "attention over all positions"},
+                                             {"sliding_attention", SOME_SLIDE, "attention over a window"},
+                                             {NULL, 0, NULL}};
+static const struct lvn_key_word activations[] = {{"silu", 0, "SiLU"}, {"swish", 0, "SiLU"}, {NULL, 0, NULL}};
 
 // clang-format off
 #define N(field) LVN_KEY_INT_OF(struct llama, field)
 #define X(field) LVN_KEY_REAL_OF(struct llama, field)
 #define IS(field) LVN_KEY_BOOL_OF(struct llama, field)
-/* What all have. */
+/* Keys of all variants. */
 #define SHARED_KEYS(class_name)                                                                                        \
     {LVN_KEY_NAME, .json = "architectures", .text = class_name},                                                       \
-    {N(bos), .json = "bos_token_id", .initial = -1, .min = -1, .max = INT32_MAX, .null = true},                     \
-    {LVN_KEY_TOKEN, .json = "eos_token_id", .initial = 2},                                                             \
+    {N(bos), .json = "bos_token_id", .default_value = -1, .min = -1, .max = INT32_MAX, .null = true},                  \
+    {LVN_KEY_TOKEN, .json = "eos_token_id", .default_value = 2},                                                       \
     {LVN_KEY_WORD_OF(struct llama, activation), .json = "hidden_act", .words = activations},                           \
-    {N(n_layer), .json = "num_hidden_layers", .required = true, .recipe = "n_layer", .initial = 6, .min = 1,         \
-     .max = 100000, .means = LVN_ROLE_LAYERS, .help = "number of blocks"},                                           \
-    {N(n_head), .json = "num_attention_heads", .required = true, .recipe = "n_head", .initial = 6, .min = 1,         \
-     .max = 100000, .means = LVN_ROLE_HEADS, .help = "attention heads of a block"},                                  \
-    {N(n_kv_head), .json = "num_key_value_heads", .recipe = "n_kv_head", .initial = 0, .min = 0, .max = 100000,     \
+    {N(n_layer), .json = "num_hidden_layers", .required = true, .recipe = "n_layer", .default_value = 6, .min = 1,     \
+     .max = 100000, .role = LVN_ROLE_LAYERS, .help = "number of blocks"},                                              \
+    {N(n_head), .json = "num_attention_heads", .required = true, .recipe = "n_head", .default_value = 6, .min = 1,     \
+     .max = 100000, .role = LVN_ROLE_HEADS, .help = "attention heads of a block"},                                     \
+    {N(n_kv_head), .json = "num_key_value_heads", .recipe = "n_kv_head", .default_value = 0, .min = 0, .max = 100000,  \
      .help = "heads of keys and values, which as many heads of queries share; 0: n_head"},                             \
-    {N(n_embd), .json = "hidden_size", .required = true, .recipe = "n_embd", .initial = 192, .min = 1,               \
-     .max = 1048576, .help = "channels; a multiple of n_head"},                                                       \
-    {N(n_inner), .json = "intermediate_size", .recipe = "intermediate_size", .initial = 0, .min = 0,                 \
-     .max = 16777216, .help = "channels within an MLP; 0: what is usual for n_embd"},                                 \
-    {N(n_positions), .json = "max_position_embeddings", .required = true, .recipe = "block_size", .initial = 128,      \
-     .min = 1, .max = 16777216, .means = LVN_ROLE_POSITIONS,                                                       \
+    {N(n_embd), .json = "hidden_size", .required = true, .recipe = "n_embd", .default_value = 192, .min = 1,           \
+     .max = 1048576, .help = "channels; a multiple of n_head"},                                                        \
+    {N(n_inner), .json = "intermediate_size", .recipe = "intermediate_size", .default_value = 0, .min = 0,             \
+     .max = 16777216, .help = "channels within an MLP; 0: what is usual for n_embd"},                                  \
+    {N(n_positions), .json = "max_position_embeddings", .required = true, .recipe = "block_size",                      \
+     .default_value = 128,                                                                                             \
+     .min = 1, .max = 16777216, .role = LVN_ROLE_POSITIONS,                                                       \
      .help = "length of a window in tokens; without it what the loaded model has, or what the task needs"},            \
-    {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .min = 1,       \
-     .max = 1073741824, .means = LVN_ROLE_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"},      \
-    {IS(tied), .json = "tie_word_embeddings", .initial = false, .recipe = "tied",                                      \
+    {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .min = 1,         \
+     .max = 1073741824, .role = LVN_ROLE_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"},         \
+    {IS(tied), .json = "tie_word_embeddings", .default_value = false, .recipe = "tied",                                \
      .help = "the head shares the embedding's weights"},                                                               \
-    {X(dropout_attention), .json = "attention_dropout", .recipe = "dropout", .initial = 0, .min = 0, .max = 0.999,  \
+    {X(dropout_attention), .json = "attention_dropout", .recipe = "dropout", .default_value = 0, .min = 0,             \
+     .max = 0.999,                                                                                                     \
      .any_time = true, .help = "share of values dropped while training"},                                              \
-    {N(head_size), .json = "head_dim", .initial = 0, .min = 0, .max = 65536},                                      \
-    {X(eps), .json = "rms_norm_eps", .required = true, .initial = 1e-5, .recipe = "norm_eps", .min = 1e-30,          \
-     .max = 1, .help = "added to the variance where rows are normalised"},                                            \
+    {N(head_size), .json = "head_dim", .default_value = 0, .min = 0, .max = 65536},                                    \
+    {X(eps), .json = "rms_norm_eps", .required = true, .default_value = 1e-5, .recipe = "norm_eps", .min = 1e-30,      \
+     .max = 1, .help = "added to the variance where rows are normalised"},                                             \
     LVN_ROPE_THETA(struct llama, "rope_theta"),                                                                        \
     LVN_ROPE_KEYS(struct llama),                                                                                       \
-    {LVN_KEY_MUST, .json = "partial_rotary_factor", .initial = 1},                                                     \
-    {LVN_KEY_MUST, .json = "rope_scaling.partial_rotary_factor", .initial = 1},                                        \
-    {LVN_KEY_MUST, .json = "rope_parameters.partial_rotary_factor", .initial = 1},                                     \
+    {LVN_KEY_MUST, .json = "partial_rotary_factor", .default_value = 1},                                               \
+    {LVN_KEY_MUST, .json = "rope_scaling.partial_rotary_factor", .default_value = 1},                                  \
+    {LVN_KEY_MUST, .json = "rope_parameters.partial_rotary_factor", .default_value = 1},                               \
     {LVN_KEY_WORD_OF(struct llama, layers), .json = "layer_types", .words = layers, .read_only = true},                \
     {LVN_KEY_DTYPE, .json = "dtype"}
-#define BIAS .initial = false, .recipe = "bias", .words = biases, .help = "biases of linear maps"
-/* What a variant has and its files have no word for. */
-#define ALWAYS(field, yes) {IS(field), .initial = yes, .fixed = true}
+#define BIAS .default_value = false, .recipe = "bias", .words = biases, .help = "biases of linear maps"
+/* Constants of a variant for which its files have no key. */
+#define ALWAYS(field, yes) {IS(field), .default_value = yes, .fixed = true}
 #define WINDOW                                                                                                         \
-    {N(window), .json = "sliding_window", .initial = 0, .absent = 4096, .min = 0, .max = INT32_MAX, .null = true}
+    {N(window), .json = "sliding_window", .default_value = 0, .absent = 4096, .min = 0, .max = INT32_MAX, .null = true}
 
 static const struct lvn_key llama_keys[] = {
     SHARED_KEYS("LlamaForCausalLM"),
@@ -219,7 +225,7 @@ static const struct lvn_key mistral_keys[] = {
 static const struct lvn_key qwen2_keys[] = {
     SHARED_KEYS("Qwen2ForCausalLM"),
     WINDOW,
-    {IS(windowed), .json = "use_sliding_window", .initial = false},
+    {IS(windowed), .json = "use_sliding_window", .default_value = false},
     ALWAYS(bias_in, true),
     {IS(bias_out), .fixed = true, BIAS},
     {IS(bias_mlp), .fixed = true, BIAS},
@@ -229,10 +235,10 @@ static const struct lvn_key qwen2_keys[] = {
 static const struct lvn_key qwen3_keys[] = {
     SHARED_KEYS("Qwen3ForCausalLM"),
     WINDOW,
-    {IS(windowed), .json = "use_sliding_window", .initial = false},
+    {IS(windowed), .json = "use_sliding_window", .default_value = false},
     {IS(bias_in), .json = "attention_bias", BIAS},
     {IS(bias_out), .json = "attention_bias", BIAS},
-    {IS(bias_mlp), .fixed = true, .initial = false},
+    {IS(bias_mlp), .fixed = true, .default_value = false},
     ALWAYS(head_norms, true),
     {.kind = LVN_KEY_END},
 };
@@ -240,15 +246,15 @@ static const struct lvn_key qwen3_keys[] = {
 
 /* --- the files --- */
 
-/* Frequencies, and a tied head stored twice, are no parameters. */
+/* Ignored: frequencies, and a tied head, which some files store twice. */
 static const struct lvn_file files[] = {
-    {"*.rotary_emb.inv_freq", NULL, LVN_FILE_PASSED_OVER},
+    {"*.rotary_emb.inv_freq", NULL, LVN_FILE_IGNORED},
     {"*_proj.weight", NULL, LVN_FILE_TRANSPOSED},
-    {"lm_head.weight", NULL, LVN_FILE_ROWS | LVN_FILE_PASSED_OVER},
+    {"lm_head.weight", NULL, LVN_FILE_ROWS | LVN_FILE_IGNORED},
     {NULL, NULL, 0},
 };
 
-/* --- the sizes: rope_scaling of those that are published comes with their files --- */
+/* --- the sizes; rope_scaling of published ones comes with their config.json --- */
 
 static const struct lvn_size sizes[] = {
     {"llama-124m", NULL, {12, 12, 12, 768, 2048, 1024, 50304, 10000, true}},
@@ -265,12 +271,12 @@ static const struct lvn_key_value tiny[] = {{"n_layer", 2},     {"n_head", 4},  
 /* --- the models --- */
 
 // clang-format off
-#define TOPS(name)                                                                                                     \
+#define HEADS(name)                                                                                                    \
     {{"lm", name "ForCausalLM", NULL, "lm_head"},                                                                      \
      {"classify", name "ForSequenceClassification", lvn_text_inputs, "score"},                                         \
      {NULL, NULL, NULL, NULL}}
-static const struct lvn_head llama_tops[] = TOPS("Llama"), mistral_tops[] = TOPS("Mistral"),
-                             qwen2_tops[] = TOPS("Qwen2"), qwen3_tops[] = TOPS("Qwen3");
+static const struct lvn_head llama_heads[] = HEADS("Llama"), mistral_heads[] = HEADS("Mistral"),
+                             qwen2_heads[] = HEADS("Qwen2"), qwen3_heads[] = HEADS("Qwen3");
 // clang-format on
 
 extern const struct lvn_model lvn_model_llama, lvn_model_mistral, lvn_model_qwen2, lvn_model_qwen3;
@@ -279,26 +285,26 @@ extern const struct lvn_model lvn_model_llama, lvn_model_mistral, lvn_model_qwen
     .files = files, .prefix = "model.", .tiny = tiny,                                                                  \
     .linear_maps = "self_attn.q_proj, self_attn.k_proj, self_attn.v_proj, self_attn.o_proj, mlp.gate_proj, "           \
                    "mlp.up_proj, mlp.down_proj",                                                                       \
-    .lora_targets = "q_proj, v_proj", .parts = "[embed_tokens, layers.0, 'layers.*.mlp']", .generates = true,          \
-    .bounded = true, .settle = settle, .check = check, .build = build, .inputs = lvn_language_inputs,                  \
-    .tasks = lvn_decoder_tasks
+    .lora_targets = "q_proj, v_proj", .freeze_example = "[embed_tokens, layers.0, 'layers.*.mlp']", .generates = true, \
+    .bounded = true, .resolve_defaults = resolve_defaults, .check = check, .build = build,                             \
+    .inputs = lvn_language_inputs, .tasks = lvn_decoder_tasks
 
 const struct lvn_model lvn_model_llama = {
     .name = "llama",
-    .what = "Llama 2 and 3: RMS norms, gated MLP, rotary positions",
+    .help = "Llama 2 and 3: RMS norms, gated MLP, rotary positions",
     .keys = llama_keys,
     .sizes = sizes,
     .size_keys = {"n_layer", "n_head", "n_kv_head", "n_embd", "intermediate_size", "block_size", "vocab_size",
                   "rope_theta", "tied"},
-    .heads = llama_tops,
+    .heads = llama_heads,
     SHARED,
 };
 const struct lvn_model lvn_model_mistral = {
-    .name = "mistral", .what = "as llama, without biases", .keys = mistral_keys, .heads = mistral_tops, SHARED};
+    .name = "mistral", .help = "as llama, without biases", .keys = mistral_keys, .heads = mistral_heads, SHARED};
 const struct lvn_model lvn_model_qwen2 = {.name = "qwen2",
-                                          .what = "Qwen 2 and 2.5: as llama, q, k and v with biases",
+                                          .help = "Qwen 2 and 2.5: as llama, q, k and v with biases",
                                           .keys = qwen2_keys,
-                                          .heads = qwen2_tops,
+                                          .heads = qwen2_heads,
                                           SHARED};
 const struct lvn_model lvn_model_qwen3 = {
-    .name = "qwen3", .what = "as llama, q and k normalised", .keys = qwen3_keys, .heads = qwen3_tops, SHARED};
+    .name = "qwen3", .help = "as llama, q and k normalised", .keys = qwen3_keys, .heads = qwen3_heads, SHARED};

@@ -1,4 +1,4 @@
-/* lora.c - see lora.h. */
+/* lora.c - see lora.h. graph/graph.h calls adapt() for each linear map that a model adds. */
 #include "models/lora.h"
 
 #include <math.h>
@@ -9,7 +9,8 @@
 
 static const char tail[] = ".weight";
 
-/* "h.0.attn.c_attn.weight" -> "h.0.attn.c_attn.lora_A.weight", as others call it; "" where there is no such name. */
+/* "h.0.attn.c_attn.weight" -> "h.0.attn.c_attn.lora_A.weight", PEFT's name; "" if the name does not end in ".weight".
+ */
 enum { ADAPTER_TEXT = LVN_NAME_TEXT + 16 };
 
 static void adapter_name(const char *weight, char which, char name[ADAPTER_TEXT])
@@ -33,7 +34,7 @@ static struct lvn_tensor *adapter(struct lvn_graph *g, const char *weight, char 
     return t;
 }
 
-/* y = x W + b was just written down. */
+/* Called after y = x W + b was added; returns y, or y plus the adapter's product. */
 static struct lvn_tensor *adapt(struct lvn_graph *g, struct lvn_tensor *x, struct lvn_tensor *w, struct lvn_tensor *y)
 {
     const struct lvn_lora *lora = g->adapter_context;
@@ -42,7 +43,7 @@ static struct lvn_tensor *adapt(struct lvn_graph *g, struct lvn_tensor *x, struc
     if (!target) return y;
     g->adapter = NULL; /* its own maps have none */
     int64_t C = w->desc.dim[0], N = w->desc.dim[1], r = lora->rank;
-    double std = 1.0 / sqrt(3.0 * (double)C); /* of a uniform distribution in +-1/sqrt(C), as is usual */
+    double std = 1.0 / sqrt(3.0 * (double)C); /* that of PyTorch's Linear: uniform in +-1/sqrt(C) */
     struct lvn_tensor *a = adapter(g, w->param->name, 'A', LVN_NORMAL(std), LVN_DESC(LVN_F32, C, r));
     struct lvn_tensor *b = adapter(g, w->param->name, 'B', LVN_CONSTANT(0.0), LVN_DESC(LVN_F32, r, N));
     struct lvn_tensor *low = lvn_scale(g, lvn_linear(g, x, a, NULL, true), lora->alpha / (double)r);
@@ -72,7 +73,7 @@ bool lvn_lora_find(const struct lvn_params *p, const struct lvn_param *weight, s
     return !weight->adapter && out->a && out->b;
 }
 
-/* Does any map that the pattern names have an adapter? */
+/* Does any map that the pattern matches have an adapter? */
 static bool adapts(const struct lvn_pattern *pattern, const struct lvn_params *p)
 {
     struct lvn_lora_pair pair;
@@ -95,13 +96,13 @@ enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_model_con
     while (lvn_pattern_next(&rest, &one)) {
         if (adapts(&one, p)) continue;
         lvn_pattern_nearest(&one, p, near);
-        bool told = !*near || ((int)strlen(near) == one.n && !strncmp(near, one.text, strlen(near)));
+        bool no_hint = !*near || ((int)strlen(near) == one.n && !strncmp(near, one.text, strlen(near)));
         LVN_FAIL(ARG, "lora.targets: '%.*s' names no linear map of a block; those of a %s are %s%s%s%s", one.n,
-                 one.text, c->model->name, c->model->linear_maps, told ? "" : "; did you mean '", told ? "" : near,
-                 told ? "" : "'?");
+                 one.text, c->model->name, c->model->linear_maps, no_hint ? "" : "; did you mean '",
+                 no_hint ? "" : near, no_hint ? "" : "'?");
     }
-    /* A head for classes is seldom a trained one: it learns with them. */
-    const char *head = lvn_model_is_for(c, "classify") ? c->head->own : NULL;
+    /* The base model seldom comes with a trained classification head, so the head is trained with the adapters. */
+    const char *head = lvn_model_is_for(c, "classify") ? c->head->params : NULL;
     for (int i = 0; i < p->n; i++)
         p->list[i]->trainable = p->list[i]->adapter || (head && lvn_names_match(head, p->list[i]->name));
     return LVN_OK;
@@ -124,5 +125,6 @@ void lvn_lora_merge(const struct lvn_lora *lora, const struct lvn_param *weight,
 bool lvn_lora_is_whole(const struct lvn_model_config *c, const struct lvn_param *p, bool fresh_head)
 {
     const struct lvn_head *head = c->head;
-    return !p->adapter && (p->trainable || (fresh_head && head && head->own && lvn_names_match(head->own, p->name)));
+    return !p->adapter &&
+           (p->trainable || (fresh_head && head && head->params && lvn_names_match(head->params, p->name)));
 }

@@ -1,35 +1,37 @@
-/* lora.h - low-rank adapters beside the linear maps of any model.
+/* lora.h - low-rank adapters (LoRA) for the linear maps of any model.
  *
- * A map y = x W + b that a target names becomes y = x W + b + (x A) B * alpha / rank, with A (in, rank) and B (rank,
- * out); W and everything else is frozen, and only A and B have gradients and optimizer state. B begins with zeros, so
- * the model begins as it was. The adapters are put in while a model is written down, below its own expressions: models
- * know nothing of them. Merging gives W + A B * alpha / rank, and then the model is an ordinary one again.
+ * A targeted map y = x W + b becomes y = x W + b + (x A) B * alpha / rank, with A (in, rank) and B (rank, out). W and
+ * all other parameters are frozen; only A and B have gradients and optimizer state. B is initially 0, so the first
+ * prediction is the base model's. lvn_linear() adds the adapters while a model builds its graph, so families need no
+ * code for them. Merging replaces W by W + A B * alpha / rank, which leaves an ordinary model.
  * (Hu et al.: "LoRA: low-rank adaptation of large language models", 2021.)
  *
- * Left out: adapters of embeddings and of heads, dropout before A. */
+ * Called by model.c, model_io and train. Left out: adapters of embeddings and of heads, dropout before A. */
 #ifndef LVN_LORA_H
 #define LVN_LORA_H
 
 #include "models/model.h"
 
-/* The targets that are given, or, where they are "", the family's own. */
+/* The targets given; if "", the family's default. */
 const char *lvn_lora_targets(const struct lvn_model *m, const char *given);
-/* From here on the linear maps of g that c->lora names get adapters; nothing when its rank is 0. */
+/* Linear maps that are added to g from now on get adapters if c->lora names them. No effect if its rank is 0. */
 void lvn_lora_attach(struct lvn_graph *g, const struct lvn_model_config *c);
-/* After the model was built: freeze all but the adapters and a head for classes. ARG for a target that names no map. */
+/* After the model was built: freezes all but the adapters and a classification head. ARG for a target that matches no
+ * map. */
 enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_model_config *c) LVN_CHECKED;
 
 /* The adapter of a weight. */
 struct lvn_lora_pair {
-    const struct lvn_param *a, *b;
+    const struct lvn_param *a; /* (in, rank) */
+    const struct lvn_param *b; /* (rank, out) */
 };
-/* False: it has none. */
+/* False: the weight has no adapter. */
 bool lvn_lora_find(const struct lvn_params *p, const struct lvn_param *weight, struct lvn_lora_pair *out);
-/* w (in, out) becomes w + a b * alpha / rank. */
+/* w (in, out) += a b * alpha / rank. */
 void lvn_lora_merge(const struct lvn_lora *lora, const struct lvn_param *weight, const float *a, const float *b,
                     float *w);
-/* Is the parameter stored whole beside the adapters: one that is trained, and, with fresh_head, one of a head which the
- * base model lacks (a head for classes; PEFT's `modules_to_save`)? */
+/* Is the whole parameter stored with the adapters (PEFT's `modules_to_save`)? True for trained parameters other than
+ * adapters; with fresh_head also for those of a head that the base model lacks (a classification head). */
 bool lvn_lora_is_whole(const struct lvn_model_config *c, const struct lvn_param *p, bool fresh_head);
 
 #endif

@@ -1,13 +1,12 @@
-/* mnist.c - three small nets for handwritten digits.
+/* mnist.c - three small networks for images of handwritten digits.
  *
  *   mnist-cnn          conv 1-32-3, ReLU, conv 32-64-3, ReLU, max-pool 2, dropout, 9216-128, ReLU, dropout, 128-10:
  *                      PyTorch's example; 1,199,882 parameters
  *   mnist-mlp          784-64-64-10 with ReLU and dropout: Lightning's example
- *   mnist-autoencoder  784-128-3-128-784 with ReLU: the first one of Lightning's documentation
+ *   mnist-autoencoder  784-128-3-128-784 with ReLU: the first example of Lightning's documentation
  *
- * They see bytes, normalised by figures of their configuration. Names, layouts and initial values are PyTorch's:
- * weights (out, in) or (O, C, KH, KW), and weights and biases uniform within 1 / sqrt(numbers that one output reads).
- */
+ * Inputs are bytes, normalised with mean and std of the configuration. Names, layouts and initial values are PyTorch's:
+ * weights (out, in) or (O, C, KH, KW), and weights and biases uniform within +-1 / sqrt(fan_in). */
 #include <math.h>
 
 #include "models/model.h"
@@ -15,17 +14,19 @@
 enum { SIDE = 28, PIXELS = SIDE * SIDE, CLASSES = 10 };
 
 struct mnist {
-    double mean, std; /* of pixels between 0 and 1 */
-    double dropout_early, dropout;
+    double mean;          /* of pixels between 0 and 1 */
+    double std;           /* the same */
+    double dropout_early; /* after the convolutions */
+    double dropout;
 };
-_Static_assert(sizeof(struct mnist) <= LVN_OWN_BYTES, "a configuration is a plain value");
+_Static_assert(sizeof(struct mnist) <= LVN_FIELDS_BYTES, "a configuration is a plain value");
 
-static const struct mnist *own(const struct lvn_model_config *c)
+static const struct mnist *fields(const struct lvn_model_config *c)
 {
-    return (const struct mnist *)(const void *)c->own;
+    return (const struct mnist *)(const void *)c->fields;
 }
 
-/* A vector of n whose layer reads fan_in numbers for each output. */
+/* The bias (n) of a layer with fan_in inputs to each output. */
 static struct lvn_tensor *bias(struct lvn_graph *g, int64_t n, int64_t fan_in)
 {
     return lvn_param(g, "bias", LVN_VECTOR, LVN_UNIFORM(1 / sqrt((double)fan_in)), LVN_DESC(LVN_F32, n));
@@ -56,10 +57,10 @@ static struct lvn_tensor *dropout(struct lvn_graph *g, struct lvn_tensor *x, dou
     return p > 0.0 ? lvn_dropout(g, x, p) : x;
 }
 
-/* Pixels (B,1,28,28) as the net sees them. */
+/* pixels (B,1,28,28), bytes -> the same as normalised floats */
 static struct lvn_tensor *normalized(struct lvn_graph *g, const struct lvn_model_config *c, struct lvn_tensor *pixels)
 {
-    return lvn_normalize(g, pixels, own(c)->mean, own(c)->std);
+    return lvn_normalize(g, pixels, fields(c)->mean, fields(c)->std);
 }
 
 /* x (B,...) -> (B,n) */
@@ -76,9 +77,9 @@ static struct lvn_tensor *build_cnn(struct lvn_graph *g, const struct lvn_model_
     x = lvn_relu(g, conv(g, "conv1", x, 1, 32));  /* (B,32,26,26) */
     x = lvn_relu(g, conv(g, "conv2", x, 32, 64)); /* (B,64,24,24) */
     x = lvn_max_pool2d(g, x, 2, 2);               /* (B,64,12,12) */
-    x = dropout(g, flat(g, x, FEATURES), own(c)->dropout_early);
+    x = dropout(g, flat(g, x, FEATURES), fields(c)->dropout_early);
     x = lvn_relu(g, linear(g, "fc1", x, FEATURES, 128));
-    return linear(g, "fc2", dropout(g, x, own(c)->dropout), 128, CLASSES);
+    return linear(g, "fc2", dropout(g, x, fields(c)->dropout), 128, CLASSES);
 }
 
 static struct lvn_tensor *build_mlp(struct lvn_graph *g, const struct lvn_model_config *c,
@@ -86,8 +87,8 @@ static struct lvn_tensor *build_mlp(struct lvn_graph *g, const struct lvn_model_
 {
     enum { HIDDEN = 64 };
     struct lvn_tensor *x = flat(g, normalized(g, c, inputs[0]), PIXELS);
-    x = dropout(g, lvn_relu(g, linear(g, "fc1", x, PIXELS, HIDDEN)), own(c)->dropout);
-    x = dropout(g, lvn_relu(g, linear(g, "fc2", x, HIDDEN, HIDDEN)), own(c)->dropout);
+    x = dropout(g, lvn_relu(g, linear(g, "fc1", x, PIXELS, HIDDEN)), fields(c)->dropout);
+    x = dropout(g, lvn_relu(g, linear(g, "fc2", x, HIDDEN, HIDDEN)), fields(c)->dropout);
     return linear(g, "fc3", x, HIDDEN, CLASSES);
 }
 
@@ -102,7 +103,7 @@ static struct lvn_tensor *build_autoencoder(struct lvn_graph *g, const struct lv
     return linear(g, "decoder.2", x, HIDDEN, PIXELS);
 }
 
-/* What the autoencoder should give back. */
+/* The autoencoder's target: its normalised input, flat. */
 static struct lvn_tensor *target(struct lvn_graph *g, const struct lvn_model_config *c,
                                  struct lvn_tensor *const *inputs)
 {
@@ -114,11 +115,11 @@ static struct lvn_tensor *target(struct lvn_graph *g, const struct lvn_model_con
 // clang-format off
 #define X(field) LVN_KEY_REAL_OF(struct mnist, field)
 #define NORMALISATION(mean_, std_)                                                                                     \
-    {X(mean), .json = "mean", .initial = mean_, .min = -1e6, .max = 1e6},                                           \
-    {X(std), .json = "std", .initial = std_, .min = 1e-6, .max = 1e6}
-#define DROPOUT(field, key, rate, of)                                                                                  \
-    {X(field), .json = key, .recipe = key, .initial = rate, .min = 0, .max = 0.999, .any_time = true,               \
-     .help = "share of values dropped while training" of}
+    {X(mean), .json = "mean", .default_value = mean_, .min = -1e6, .max = 1e6},                                        \
+    {X(std), .json = "std", .default_value = std_, .min = 1e-6, .max = 1e6}
+#define DROPOUT(field, key, rate, where)                                                                               \
+    {X(field), .json = key, .recipe = key, .default_value = rate, .min = 0, .max = 0.999, .any_time = true,            \
+     .help = "share of values dropped while training" where}
 
 static const struct lvn_key cnn_keys[] = {
     NORMALISATION(0.1307, 0.3081),
@@ -139,7 +140,7 @@ static const struct lvn_key autoencoder_keys[] = {
 
 /* --- the models --- */
 
-static const struct lvn_key_value tiny[] = {{NULL, 0}}; /* they are */
+static const struct lvn_key_value tiny[] = {{NULL, 0}}; /* they are small enough for tests */
 static const struct lvn_field inputs[] = {{.name = "pixels", .dtype = LVN_U8, .rank = 3, .dim = {1, SIDE, SIDE}},
                                           {.name = NULL}};
 static const char *const classify[] = {"classify", NULL}, *const reconstruct[] = {"reconstruct", NULL};
@@ -147,30 +148,30 @@ static const char *const classify[] = {"classify", NULL}, *const reconstruct[] =
 extern const struct lvn_model lvn_model_mnist_cnn, lvn_model_mnist_mlp, lvn_model_mnist_autoencoder;
 const struct lvn_model lvn_model_mnist_cnn = {
     .name = "mnist-cnn",
-    .what = "two convolutions and two linear maps for 28 x 28 pixels",
+    .help = "two convolutions and two linear maps for 28 x 28 pixels",
     .keys = cnn_keys,
     .tiny = tiny,
-    .parts = "[conv1, conv2]",
+    .freeze_example = "[conv1, conv2]",
     .inputs = inputs,
     .tasks = classify,
     .build = build_cnn,
 };
 const struct lvn_model lvn_model_mnist_mlp = {
     .name = "mnist-mlp",
-    .what = "three linear maps for 28 x 28 pixels",
+    .help = "three linear maps for 28 x 28 pixels",
     .keys = mlp_keys,
     .tiny = tiny,
-    .parts = "[fc1]",
+    .freeze_example = "[fc1]",
     .inputs = inputs,
     .tasks = classify,
     .build = build_mlp,
 };
 const struct lvn_model lvn_model_mnist_autoencoder = {
     .name = "mnist-autoencoder",
-    .what = "28 x 28 pixels through three numbers",
+    .help = "28 x 28 pixels through three numbers",
     .keys = autoencoder_keys,
     .tiny = tiny,
-    .parts = "[encoder]",
+    .freeze_example = "[encoder]",
     .inputs = inputs,
     .tasks = reconstruct,
     .build = build_autoencoder,

@@ -1,4 +1,4 @@
-/* model.c - the table of models, what they are called, and what all graphs have in common. */
+/* model.c - see model.h: the table of models, finding them and their sizes by name, building a model's graph. */
 #include "models/model.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ const char *lvn_model_type(const struct lvn_model *m)
 
 /* --- variants --- */
 
-const struct lvn_model *lvn_model_form(const struct lvn_model *m)
+const struct lvn_model *lvn_model_file_variant(const struct lvn_model *m)
 {
     return m->saved_as ? m->saved_as : m;
 }
@@ -44,10 +44,10 @@ const struct lvn_model *lvn_model_form(const struct lvn_model *m)
 enum lvn_status lvn_model_variant(const struct lvn_model *m, const char *format, const struct lvn_model **out)
 {
     char list[256] = "huggingface";
-    const struct lvn_model *form = lvn_model_form(m);
-    *out = strcmp(format, "huggingface") == 0 ? form : NULL;
+    const struct lvn_model *variant = lvn_model_file_variant(m);
+    *out = strcmp(format, "huggingface") == 0 ? variant : NULL;
     for (int i = 0; models[i] && !*out; i++) {
-        if (lvn_model_form(models[i]) != form || models[i] == form) continue;
+        if (lvn_model_file_variant(models[i]) != variant || models[i] == variant) continue;
         lvn_print_more(list, sizeof list, ", %s", models[i]->name);
         if (strcmp(models[i]->name, format) == 0) *out = models[i];
     }
@@ -69,7 +69,7 @@ const struct lvn_size *lvn_published_find(const char *name, const struct lvn_mod
     for (int i = 0; models[i]; i++)
         for (const struct lvn_size *s = models[i]->sizes; s && s->name; s++) {
             if (!s->repository || (strcmp(name, s->name) != 0 && strcmp(name, s->repository) != 0)) continue;
-            *model = lvn_model_form(models[i]);
+            *model = lvn_model_file_variant(models[i]);
             return s;
         }
     return NULL;
@@ -103,9 +103,9 @@ const struct lvn_field *lvn_model_inputs(const struct lvn_model_config *c)
 struct lvn_tensor *lvn_model_build(struct lvn_graph *g, const struct lvn_model_config *c,
                                    struct lvn_tensor *const *inputs)
 {
-    struct lvn_model_config settled = lvn_model_settled(c);
+    struct lvn_model_config resolved = lvn_model_resolved(c);
     lvn_lora_attach(g, c);
-    return c->model->build(g, &settled, inputs);
+    return c->model->build(g, &resolved, inputs);
 }
 
 void lvn_model_declare(struct lvn_graph *g, const struct lvn_model_config *c)

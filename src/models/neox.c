@@ -1,10 +1,10 @@
-/* neox.c - GPT-NeoX, as Pythia has it.
+/* neox.c - GPT-NeoX, the architecture of Pythia.
  *
- * Pre-norm transformer, rotary positions on a part of each head, biases everywhere, a head of its own. Attention and
- * MLP read the same residual stream (parallel): x += attention(norm_1(x)) + mlp(norm_2(x)), or one after the other, as
- * GPT-2's do. Names and layouts in files are Hugging Face's: linear weights (out, in), and q, k and v head by head;
- * in memory weights are (in, out), all q before all k before all v. Initial values: N(0, 0.02), projections back into
- * the residual stream N(0, 0.02 / sqrt(2 n_layer)).
+ * Pre-norm transformer, rotary positions on a part of each head, biases everywhere, an untied head. Attention and MLP
+ * read the same residual stream (parallel): x += attention(norm_1(x)) + mlp(norm_2(x)), or one after the other, like
+ * GPT-2's. Names and layouts in files are Hugging Face's: linear weights (out, in), with q, k and v head by head; in
+ * memory weights are (in, out), with all q, all k, all v. Initial values: N(0, 0.02), projections back into the
+ * residual stream N(0, 0.02 / sqrt(2 n_layer)).
  * (Black et al.: "GPT-NeoX-20B", 2022; Biderman et al.: "Pythia", 2023.) */
 #include <inttypes.h>
 #include <math.h>
@@ -13,21 +13,24 @@
 #include "models/transformer.h"
 
 struct neox {
-    int64_t n_layer, n_head, n_embd;
+    int64_t n_layer;
+    int64_t n_head;
+    int64_t n_embd;
     int64_t n_positions;
-    int64_t n_inner; /* 0: 4 n_embd */
+    int64_t n_inner; /* channels of the MLP; 0: 4 n_embd */
     int64_t vocab_size;
-    int64_t activation;
-    int64_t bos; /* token that begins a text, for others; -1: none */
-    bool bias;   /* of attention */
-    bool tied;
-    bool parallel;
-    double dropout, dropout_attention;
-    double eps;
+    int64_t activation; /* LVN_GELU_... */
+    int64_t bos;        /* token that begins a text; levin only copies it; -1: none */
+    bool bias;          /* of attention */
+    bool tied;          /* the head shares the embedding's weights */
+    bool parallel;      /* attention and MLP read the same residual stream */
+    double dropout;
+    double dropout_attention;
+    double eps;          /* of layer norms */
     double rotary_share; /* of a head's channels */
     struct lvn_rope rope;
 };
-_Static_assert(sizeof(struct neox) <= LVN_OWN_BYTES, "a configuration is a plain value");
+_Static_assert(sizeof(struct neox) <= LVN_FIELDS_BYTES, "a configuration is a plain value");
 
 static int64_t rotary_dims(const struct neox *c)
 {
@@ -72,7 +75,7 @@ static struct lvn_tensor *mlp(struct lvn_graph *g, const struct neox *c, struct 
 static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_config *config,
                                 struct lvn_tensor *const *inputs)
 {
-    const struct neox *c = (const struct neox *)(const void *)config->own;
+    const struct neox *c = (const struct neox *)(const void *)config->fields;
     int64_t C = c->n_embd, V = c->vocab_size;
     lvn_scope(g, "gpt_neox");
     struct lvn_tensor *wte = lvn_table(g, "embed_in.weight", V, C, LVN_WEIGHT_STD);
@@ -82,10 +85,10 @@ static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_conf
         lvn_scope(g, "gpt_neox.layers.%lld", (long long)l);
         lvn_block(g);
         struct lvn_tensor *y = attention(g, c, norm(g, c, "input_layernorm.weight", "input_layernorm.bias", x), angles);
-        struct lvn_tensor *from = c->parallel ? x : lvn_add(g, x, y);
+        struct lvn_tensor *h = c->parallel ? x : lvn_add(g, x, y);
         struct lvn_tensor *z =
-            mlp(g, c, norm(g, c, "post_attention_layernorm.weight", "post_attention_layernorm.bias", from));
-        x = c->parallel ? lvn_add(g, lvn_add(g, x, y), z) : lvn_add(g, from, z);
+            mlp(g, c, norm(g, c, "post_attention_layernorm.weight", "post_attention_layernorm.bias", h));
+        x = c->parallel ? lvn_add(g, lvn_add(g, x, y), z) : lvn_add(g, h, z);
     }
     lvn_block_end(g);
     lvn_scope(g, "gpt_neox");
@@ -93,15 +96,15 @@ static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_conf
     return lvn_decoder_head(g, config, inputs, x, c->tied ? wte : NULL, "embed_out", V);
 }
 
-static void settle(void *own)
+static void resolve_defaults(void *fields)
 {
-    struct neox *c = own;
+    struct neox *c = fields;
     if (!c->n_inner) c->n_inner = 4 * c->n_embd;
 }
 
-static enum lvn_status check(const void *own)
+static enum lvn_status check(const void *fields)
 {
-    const struct neox *c = own;
+    const struct neox *c = fields;
     LVN_TRY(lvn_check_heads(c->n_embd, c->n_head));
     LVN_TRY(lvn_check_size(c->n_layer, c->n_embd, 2.0 * (double)c->vocab_size));
     return lvn_rope_check(&c->rope, rotary_dims(c));
@@ -114,35 +117,37 @@ static enum lvn_status check(const void *own)
 #define X(field) LVN_KEY_REAL_OF(struct neox, field)
 #define IS(field) LVN_KEY_BOOL_OF(struct neox, field)
 #define SHARE(key, word)                                                                                               \
-    .json = key, .recipe = word, .initial = 0, .min = 0, .max = 0.999, .any_time = true,                            \
+    .json = key, .recipe = word, .default_value = 0, .min = 0, .max = 0.999, .any_time = true,                         \
     .help = "share of values dropped while training"
-#define ROTARY_SHARE .initial = 0.25, .min = 0, .max = 1
+#define ROTARY_SHARE .default_value = 0.25, .min = 0, .max = 1
 static const struct lvn_key keys[] = {
     {LVN_KEY_NAME, .json = "architectures", .text = "GPTNeoXForCausalLM"},
-    {N(bos), .json = "bos_token_id", .initial = -1, .min = -1, .max = INT32_MAX, .null = true},
-    {LVN_KEY_TOKEN, .json = "eos_token_id", .initial = 0},
-    {LVN_KEY_WORD_OF(struct neox, activation), .json = "hidden_act", .initial = LVN_GELU_ERF, .words = lvn_gelu_words},
-    {N(n_layer), .json = "num_hidden_layers", .required = true, .recipe = "n_layer", .initial = 6, .min = 1,
-     .max = 100000, .means = LVN_ROLE_LAYERS, .help = "number of blocks"},
-    {N(n_head), .json = "num_attention_heads", .required = true, .recipe = "n_head", .initial = 6, .min = 1,
-     .max = 100000, .means = LVN_ROLE_HEADS, .help = "attention heads of a block"},
-    {N(n_embd), .json = "hidden_size", .required = true, .recipe = "n_embd", .initial = 192, .min = 1,
+    {N(bos), .json = "bos_token_id", .default_value = -1, .min = -1, .max = INT32_MAX, .null = true},
+    {LVN_KEY_TOKEN, .json = "eos_token_id", .default_value = 0},
+    {LVN_KEY_WORD_OF(struct neox, activation), .json = "hidden_act", .default_value = LVN_GELU_ERF,
+     .words = lvn_gelu_words},
+    {N(n_layer), .json = "num_hidden_layers", .required = true, .recipe = "n_layer", .default_value = 6, .min = 1,
+     .max = 100000, .role = LVN_ROLE_LAYERS, .help = "number of blocks"},
+    {N(n_head), .json = "num_attention_heads", .required = true, .recipe = "n_head", .default_value = 6, .min = 1,
+     .max = 100000, .role = LVN_ROLE_HEADS, .help = "attention heads of a block"},
+    {N(n_embd), .json = "hidden_size", .required = true, .recipe = "n_embd", .default_value = 192, .min = 1,
      .max = 1048576, .help = "channels; a multiple of n_head"},
-    {N(n_inner), .json = "intermediate_size", .recipe = "intermediate_size", .initial = 0, .min = 0, .max = 16777216,
+    {N(n_inner), .json = "intermediate_size", .recipe = "intermediate_size", .default_value = 0, .min = 0,
+     .max = 16777216,
      .help = "channels within an MLP; 0: what is usual for n_embd"},
-    {N(n_positions), .json = "max_position_embeddings", .required = true, .recipe = "block_size", .initial = 128,
-     .min = 1, .max = 16777216, .means = LVN_ROLE_POSITIONS,
+    {N(n_positions), .json = "max_position_embeddings", .required = true, .recipe = "block_size", .default_value = 128,
+     .min = 1, .max = 16777216, .role = LVN_ROLE_POSITIONS,
      .help = "length of a window in tokens; without it what the loaded model has, or what the task needs"},
     {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .min = 1,
-     .max = 1073741824, .means = LVN_ROLE_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"},
-    {IS(bias), .json = "attention_bias", .initial = true, .recipe = "bias", .help = "biases of attention's maps"},
-    {IS(tied), .json = "tie_word_embeddings", .initial = false, .recipe = "tied",
+     .max = 1073741824, .role = LVN_ROLE_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"},
+    {IS(bias), .json = "attention_bias", .default_value = true, .recipe = "bias", .help = "biases of attention's maps"},
+    {IS(tied), .json = "tie_word_embeddings", .default_value = false, .recipe = "tied",
      .help = "the head shares the embedding's weights"},
-    {IS(parallel), .json = "use_parallel_residual", .initial = true, .recipe = "parallel_residual",
+    {IS(parallel), .json = "use_parallel_residual", .default_value = true, .recipe = "parallel_residual",
      .help = "attention and MLP read the same residual stream, instead of one after the other"},
     {X(dropout), SHARE("hidden_dropout", "dropout")},
     {X(dropout_attention), SHARE("attention_dropout", "dropout")},
-    {X(eps), .json = "layer_norm_eps", .initial = 1e-5, .recipe = "norm_eps", .min = 1e-30, .max = 1,
+    {X(eps), .json = "layer_norm_eps", .default_value = 1e-5, .recipe = "norm_eps", .min = 1e-30, .max = 1,
      .help = "added to the variance where rows are normalised"},
     {X(rotary_share), .json = "rotary_pct", .recipe = "rotary_pct", ROTARY_SHARE,
      .help = "share of each head's channels that rotary positions turn"},
@@ -157,15 +162,15 @@ static const struct lvn_key keys[] = {
 
 /* --- the files --- */
 
-/* Causal masks, frequencies, and a tied head stored twice, are no parameters. */
+/* Ignored: causal masks, frequencies, and a tied head, which some files store twice. */
 static const struct lvn_file files[] = {
-    {"*.attention.bias", NULL, LVN_FILE_PASSED_OVER},
-    {"*.attention.masked_bias", NULL, LVN_FILE_PASSED_OVER},
-    {"*.rotary_emb.inv_freq", NULL, LVN_FILE_PASSED_OVER},
+    {"*.attention.bias", NULL, LVN_FILE_IGNORED},
+    {"*.attention.masked_bias", NULL, LVN_FILE_IGNORED},
+    {"*.rotary_emb.inv_freq", NULL, LVN_FILE_IGNORED},
     {"*.query_key_value.weight", NULL, LVN_FILE_TRANSPOSED | LVN_FILE_INTERLEAVED},
     {"*.query_key_value.bias", NULL, LVN_FILE_INTERLEAVED},
     {"*.dense*.weight", NULL, LVN_FILE_TRANSPOSED},
-    {"embed_out.weight", NULL, LVN_FILE_ROWS | LVN_FILE_PASSED_OVER},
+    {"embed_out.weight", NULL, LVN_FILE_ROWS | LVN_FILE_IGNORED},
     {NULL, NULL, 0},
 };
 
@@ -197,7 +202,7 @@ static const struct lvn_key_value tiny[] = {{"n_layer", 2},      {"n_head", 2}, 
 
 /* --- the model --- */
 
-static const struct lvn_head tops[] = {
+static const struct lvn_head heads[] = {
     {"lm", "GPTNeoXForCausalLM", NULL, "embed_out"},
     {"classify", "GPTNeoXForSequenceClassification", lvn_text_inputs, "score"},
     {NULL, NULL, NULL, NULL},
@@ -207,7 +212,7 @@ extern const struct lvn_model lvn_model_neox;
 const struct lvn_model lvn_model_neox = {
     .name = "neox",
     .type = "gpt_neox",
-    .what = "GPT-NeoX and Pythia: rotary positions, attention and MLP side by side",
+    .help = "GPT-NeoX and Pythia: rotary positions, attention and MLP side by side",
     .keys = keys,
     .files = files,
     .prefix = "gpt_neox.",
@@ -216,13 +221,13 @@ const struct lvn_model lvn_model_neox = {
     .tiny = tiny,
     .linear_maps = "attention.query_key_value, attention.dense, mlp.dense_h_to_4h, mlp.dense_4h_to_h",
     .lora_targets = "attention.query_key_value",
-    .parts = "[embed_in, layers.0, 'layers.*.mlp']",
+    .freeze_example = "[embed_in, layers.0, 'layers.*.mlp']",
     .generates = true,
     .bounded = true,
-    .settle = settle,
+    .resolve_defaults = resolve_defaults,
     .check = check,
     .build = build,
-    .heads = tops,
+    .heads = heads,
     .inputs = lvn_language_inputs,
     .tasks = lvn_decoder_tasks,
 };

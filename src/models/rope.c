@@ -1,10 +1,10 @@
-/* rope.c - see rope.h. What is not said is as transformers has it. */
+/* rope.c - see rope.h. Values absent from config.json have the defaults of the library transformers. */
 #include "models/rope.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-const struct lvn_word lvn_rope_words[] = {
+const struct lvn_key_word lvn_rope_words[] = {
     {"default", LVN_ROTARY_PLAIN, "rotary positions as they are"},
     {"linear", LVN_ROTARY_LINEAR, "linear scaling of rotary positions"},
     {"yarn", LVN_ROTARY_YARN, "yarn scaling of rotary positions"},

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-const struct lvn_word lvn_gelu_words[] = {
+const struct lvn_key_word lvn_gelu_words[] = {
     {"gelu", LVN_GELU_ERF, "the erf GELU"},
     {"gelu_new", LVN_GELU_TANH, "the tanh GELU"},
     {"gelu_fast", LVN_GELU_TANH, "the tanh GELU"},

@@ -1,8 +1,9 @@
-/* weight_files.h - the parameters of a model as tensors of its family's files.
+/* weight_files.h - maps the parameters of a model to tensors of its family's files: names and layouts.
  *
- * Which tensor is which parameter, and how its elements lie, is decided by names alone, by the family's table (struct
- * lvn_file): a square weight shows nothing by its shape. The file's first dimension counts what a linear map puts out,
- * except where file and memory are the same and nobody looks. */
+ * Called by model_io and by adapter_files. Names alone decide which tensor is which parameter and in which order its
+ * elements lie, by the family's table (struct lvn_file): the shape of a square weight shows nothing. The first
+ * dimension of a linear map's weight is its outputs in the file, unless file and memory have the same layout. Left out:
+ * reading and writing files. */
 #ifndef LVN_WEIGHT_FILES_H
 #define LVN_WEIGHT_FILES_H
 
@@ -10,38 +11,37 @@
 
 enum { LVN_FILE_NAME = 512 };
 
-/* How one parameter lies in files. */
+/* The layout of one parameter in files. */
 struct lvn_layout {
     char name[LVN_FILE_NAME]; /* with the prefix */
-    unsigned how;             /* LVN_FILE_... */
+    unsigned flags;           /* LVN_FILE_... */
     int64_t head_size;        /* INTERLEAVED: channels of a head; else 0 */
     struct lvn_desc desc;     /* fp32, of the file */
 };
-/* `form` is the variant whose files they are. ARG where the table does not fit the parameter's shape. */
-enum lvn_status lvn_file_layout(const struct lvn_model *form, const struct lvn_model_config *c,
+/* `variant`: the one whose files they are. INTERNAL if the table does not match the parameter's shape. */
+enum lvn_status lvn_file_layout(const struct lvn_model *variant, const struct lvn_model_config *c,
                                 const struct lvn_param *p, struct lvn_layout *out) LVN_CHECKED;
-/* Do the elements lie in another order than in memory? */
+/* Does the order of elements in the file differ from that in memory? */
 bool lvn_layout_moves(const struct lvn_layout *l);
-/* All elements of a parameter, `bytes` each (2, 4 or 8), from memory's order to the file's, or back. */
+/* Copy all elements of a parameter, `bytes` each (2, 4 or 8), from the order in memory to that in the file, or back. */
 void lvn_layout_to_file(const struct lvn_layout *l, int64_t bytes, const void *from, void *to);
 void lvn_layout_to_memory(const struct lvn_layout *l, int64_t bytes, const void *from, void *to);
 
-/* What older files call the tensor of this name; false: nothing else. */
-bool lvn_file_legacy_name(const struct lvn_model *form, const char *name, char old[LVN_FILE_NAME]);
+/* The name of this tensor in older files; false: the same. */
+bool lvn_file_legacy_name(const struct lvn_model *variant, const char *name, char old[LVN_FILE_NAME]);
 
-/* What a name in a file is. */
+/* What a tensor of a file is to the model, by its name, with or without the prefix. */
 enum lvn_file_role {
-    LVN_FILE_UNKNOWN,   /* nothing that the model wants */
-    LVN_FILE_PARAMETER, /* of the model: `param` */
-    LVN_FILE_SPARE,     /* may be there, and is not looked at */
+    LVN_FILE_UNKNOWN,   /* the model has no use for it */
+    LVN_FILE_PARAMETER, /* a parameter of the model, returned in `param` */
+    LVN_FILE_EXTRA,     /* no parameter, but allowed: ignored, or derived from a parameter */
 };
-enum lvn_file_role lvn_file_role(const struct lvn_model *form, const struct lvn_params *params, const char *name,
+enum lvn_file_role lvn_file_role(const struct lvn_model *variant, const struct lvn_params *params, const char *name,
                                  const struct lvn_param **param);
-/* What files have besides a parameter: row `*row` of the table and those behind it, until one adds something. Returns
- * its `how` (FILLED: zeros, one for each column of p; AGAIN: p once more) and the name, and steps behind it; 0: no
- * more.
- */
-unsigned lvn_file_beside(const struct lvn_model *form, const struct lvn_params *params, const struct lvn_param *p,
-                         int *row, char name[LVN_FILE_NAME]);
+/* Iterates over the tensors that files have in addition to parameter p. Starts at row `*row` of the table (0 at first)
+ * and advances it. Returns the row's flags (ZERO_FILL: zeros, one for each column of p; DUPLICATE: p once more) and the
+ * tensor's name; 0: no more. */
+unsigned lvn_file_next_extra(const struct lvn_model *variant, const struct lvn_params *params,
+                             const struct lvn_param *p, int *row, char name[LVN_FILE_NAME]);
 
 #endif

@@ -113,12 +113,12 @@ static void add_usual(char *list, size_t capacity, const char *recipe)
         bool before = !k;
         for (int j = 0; all[j] && k; j++) {
             const struct lvn_key *o = lvn_key_find(all[j], recipe);
-            bool same = o && o->initial == k->initial;
+            bool same = o && o->default_value == k->default_value;
             before = before || (same && j < i);
             others += o && !same;
             if (same) add(names, sizeof names, ", ", all[j]->name, "");
         }
-        if (!before) add_of(list, capacity, lvn_key_text(k, k->initial, text), names, others == 0);
+        if (!before) add_of(list, capacity, lvn_key_text(k, k->default_value, text), names, others == 0);
     }
 }
 
@@ -174,7 +174,7 @@ static void gather(void)
     char list[sizeof kinds - 16] = "";
     for (int i = 0; m[i] && i < LVN_FAMILY_KEYS - 1; i++) {
         words_model_kind[i] = m[i]->name;
-        add_of(list, sizeof list, m[i]->name, m[i]->what, false);
+        add_of(list, sizeof list, m[i]->name, m[i]->help, false);
         gather_keys(m[i]);
     }
     snprintf(kinds, sizeof kinds, "family: %s", list);

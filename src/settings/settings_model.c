@@ -42,10 +42,11 @@ static enum lvn_status refuse_fixed(const struct lvn_model *m, const struct lvn_
 {
     char text[LVN_KEY_TEXT], others[256] = "";
     const char *has = NULL;
-    for (const struct lvn_word *w = k->words; w && w->called; w++)
-        if (w->value == (int64_t)k->initial) has = w->called;
+    for (const struct lvn_key_word *w = k->words; w && w->description; w++)
+        if (w->value == (int64_t)k->default_value) has = w->description;
     for (const struct lvn_model *const *o = lvn_models(); *o; o++) {
-        const struct lvn_key *other = lvn_model_form(*o) == lvn_model_form(m) ? lvn_key_find(*o, k->recipe) : NULL;
+        const struct lvn_key *other =
+            lvn_model_file_variant(*o) == lvn_model_file_variant(m) ? lvn_key_find(*o, k->recipe) : NULL;
         if (other && !other->fixed) lvn_print_more(others, sizeof others, " or take %s", (*o)->name);
     }
     LVN_FAIL(ARG, "%s: %s contradicts model.kind: %s, which has %s; leave it out%s", key, lvn_key_text(k, value, text),
@@ -57,7 +58,7 @@ static enum lvn_status check_given(const struct lvn_model *m, const struct lvn_o
     const struct lvn_key *k = key_of(m, o);
     if (!k) return refuse_key(m, o);
     LVN_TRY(lvn_key_check(k, value, true));
-    return k->fixed && value != k->initial ? refuse_fixed(m, k, o->key, value) : LVN_OK;
+    return k->fixed && value != k->default_value ? refuse_fixed(m, k, o->key, value) : LVN_OK;
 }
 
 /* --- sizes by name --- */
@@ -109,8 +110,8 @@ static void fill(struct lvn_settings *s, const struct lvn_model *m, const struct
                  const struct lvn_size *size)
 {
     const struct lvn_key *k = key_of(m, o);
-    double value = k ? k->initial : 0.0;
-    int64_t made = k && k->means == LVN_ROLE_POSITIONS ? lvn_dataset_made_tokens(s->data.kind, s->data.digits) : 0;
+    double value = k ? k->default_value : 0.0;
+    int64_t made = k && k->role == LVN_ROLE_POSITIONS ? lvn_dataset_made_tokens(s->data.kind, s->data.digits) : 0;
     if (!k) {
         set_value(s, o, 0.0);
         s->origin[o->id] = (struct lvn_origin){.source = LVN_SOURCE_DEFAULT};
@@ -162,9 +163,9 @@ enum lvn_status lvn_settings_adjust(const struct lvn_settings *s, struct lvn_mod
     return LVN_OK;
 }
 
-int64_t lvn_settings_role(const struct lvn_settings *s, const struct lvn_model *m, enum lvn_role meaning)
+int64_t lvn_settings_role(const struct lvn_settings *s, const struct lvn_model *m, enum lvn_role role)
 {
-    const struct lvn_key *k = lvn_key_of(m, meaning);
+    const struct lvn_key *k = lvn_key_by_role(m, role);
     const struct lvn_option *o;
     for (int i = 0; k && k->recipe && (o = lvn_option_of_family(i)); i++)
         if (key_of(m, o) == k) return lvn_settings_given(s, o->id) ? (int64_t)value_of(s, o) : 0;

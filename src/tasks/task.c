@@ -1,4 +1,4 @@
-/* task.c - the table of tasks, and the graph of a task on a model. */
+/* task.c - see task.h: the table of tasks, choosing one, and the graph of a task on a model. */
 #include "tasks/task.h"
 
 #include <stdio.h>
@@ -38,17 +38,17 @@ static enum lvn_status check_model(const struct lvn_task *t, const struct lvn_mo
              m->name, names);
 }
 
-/* Do the data have the labels of the task? */
+/* Do the data have the labels of the task? A task without a label field needs none. */
 static bool has_labels(const struct lvn_task *t, const struct lvn_fields *data)
 {
     return !t->label.name || lvn_fields_find(data, t->label.name) >= 0;
 }
 
-/* `usual`, or the first of the model's tasks whose labels the data have; NULL: there is none. One that hides tokens
- * makes labels of its own, and is learnt by those who ask for it. */
-static const struct lvn_task *learnable(const char *usual, const struct lvn_model *m, const struct lvn_fields *data)
+/* `preferred`, or else the first of the model's tasks whose labels the data have; NULL: none. Tasks that mask tokens
+ * make their labels themselves; they are never chosen automatically. */
+static const struct lvn_task *learnable(const char *preferred, const struct lvn_model *m, const struct lvn_fields *data)
 {
-    const struct lvn_task *t = lvn_task_find(usual);
+    const struct lvn_task *t = lvn_task_find(preferred);
     if (!t || has_labels(t, data)) return t;
     for (int i = 0; m->tasks[i]; i++)
         for (int k = 0; tasks[k]; k++)
@@ -60,10 +60,10 @@ static const struct lvn_task *learnable(const char *usual, const struct lvn_mode
 enum lvn_status lvn_task_choose(const struct lvn_task **out, const char *name, const struct lvn_model_config *c,
                                 const struct lvn_fields *data)
 {
-    const char *usual = c->head && *c->head->task ? c->head->task : c->model->tasks[0];
+    const char *preferred = c->head && *c->head->task ? c->head->task : c->model->tasks[0];
     bool automatic = strcmp(name, "auto") == 0;
-    const struct lvn_task *found = automatic ? learnable(usual, c->model, data) : NULL;
-    *out = found ? found : lvn_task_find(automatic ? usual : name);
+    const struct lvn_task *found = automatic ? learnable(preferred, c->model, data) : NULL;
+    *out = found ? found : lvn_task_find(automatic ? preferred : name);
     return *out ? check_model(*out, c->model) : LVN_ARG;
 }
 
@@ -84,7 +84,7 @@ enum lvn_status lvn_task_check(const struct lvn_task *t, const struct lvn_model 
 
 /* --- the graph --- */
 
-/* Input `name` of B samples, made when it is new. */
+/* The graph's input `name` for B samples, added if it is new. */
 static struct lvn_tensor *input(struct lvn_graph *g, const struct lvn_fields *fields, const char *name, int64_t B)
 {
     int k = lvn_fields_find(fields, name);
@@ -93,20 +93,20 @@ static struct lvn_tensor *input(struct lvn_graph *g, const struct lvn_fields *fi
     return k < 0 ? NULL : lvn_input(g, name, lvn_field_desc(&fields->field[k], B));
 }
 
-/* Each metric with its counts; those that share an operation, with one of it. */
+/* Adds the task's metrics and their counts; metrics with the same counting operation share its output. */
 static void add_metrics(struct lvn_task_graph *t, struct lvn_graph *g, struct lvn_tensor *label, bool answers)
 {
     for (const struct lvn_metric *const *m = lvn_metrics(); *m; m++) {
-        if (!lvn_metric_is_for(*m, t->task->name) || ((*m)->of_answers && !answers)) continue;
+        if (!lvn_metric_is_for(*m, t->task->name) || ((*m)->needs_answers && !answers)) continue;
         if (t->n_metrics == LVN_TASK_METRICS) return;
-        int of = -1;
+        int index = -1;
         for (int i = 0; (*m)->counts && i < t->n_metrics; i++)
-            if (t->metrics[i]->counts == (*m)->counts) of = t->counts_of[i];
-        if ((*m)->counts && of < 0) {
-            of = t->n_counts++;
-            t->counts[of] = (*m)->counts(g, t->prediction, label);
+            if (t->metrics[i]->counts == (*m)->counts) index = t->counts_of[i];
+        if ((*m)->counts && index < 0) {
+            index = t->n_counts++;
+            t->counts[index] = (*m)->counts(g, t->prediction, label);
         }
-        t->counts_of[t->n_metrics] = of;
+        t->counts_of[t->n_metrics] = index;
         t->metrics[t->n_metrics++] = *m;
     }
 }
@@ -177,8 +177,11 @@ int64_t lvn_task_counts(const struct lvn_task_graph *t)
 double lvn_task_metric(const struct lvn_task_graph *t, int i, double loss, int64_t labels, const double *counts)
 {
     struct lvn_metric_sums s = {.loss = loss, .labels = labels};
-    int of = t->counts_of[i];
-    for (int k = 0; k < of; k++) counts += lvn_desc_count(&t->counts[k]->desc);
-    if (of >= 0) s.counts = counts, s.shape = &t->counts[of]->desc;
+    int index = t->counts_of[i];
+    for (int k = 0; k < index; k++) counts += lvn_desc_count(&t->counts[k]->desc);
+    if (index >= 0) {
+        s.counts = counts;
+        s.shape = &t->counts[index]->desc;
+    }
     return t->metrics[i]->value(&s);
 }

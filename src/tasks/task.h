@@ -1,8 +1,9 @@
-/* task.h - what a model learns: from its prediction to a loss and to metrics.
+/* task.h - what a model learns: the loss and the metrics of a prediction.
  *
- * A task is one file that ends in a `struct lvn_task`, and a line in tasks.def. It names the field of the data that it
- * learns from and makes the loss of it; the metrics that are meant for it (metrics/metric.h) put their counts beside. A
- * loss is a sum, and what it is a mean over is counted on the host, before the first backward, over all ranks. */
+ * A task is one file that ends in a `struct lvn_task`, and a line in tasks.def. It names the label field of the data
+ * and builds the loss; metrics for the task (metrics/metric.h) add their counts to the graph. A loss is a sum; its
+ * divisor is counted on the host, over all ranks, before the first backward. Called by model_io, inference and train.
+ * Left out: reducing sums over micro-batches and ranks. */
 #ifndef LVN_TASK_H
 #define LVN_TASK_H
 
@@ -11,26 +12,25 @@
 
 struct lvn_task {
     const char *name; /* task.kind */
-    const char *what; /* one line for help */
-    /* What it learns from; without a name, what the model says its prediction should be. */
+    const char *help; /* one line */
+    /* The label field of the data; without a name: the target is the model's (lvn_model.target). */
     struct lvn_field label;
-    /* The sum (1) F64 over what counts; its node's second output is the loss of each label or sample. */
+    /* The sum (1) F64 over all valid labels; the second output of its node is the loss of each label or sample. */
     struct lvn_tensor *(*loss)(struct lvn_graph *g, struct lvn_tensor *prediction, struct lvn_tensor *target);
-    bool masks;          /* samples lose some of their tokens, and these are its labels */
-    const char *counted; /* what the loss counts, where people count those and not samples: "tokens"; or NULL */
-    const char *peft;  /* what PEFT calls it; NULL: it has no word for it, or one that wants the head beside adapters */
-    const char *shown; /* what its prediction is called: "logits" */
-    int64_t shown_max; /* so many numbers of a prediction are shown, of its last row; 0: all of it */
+    bool masks;              /* some tokens of each sample are masked, and these are the labels */
+    const char *counted;     /* unit in which the loss and rates are counted: "tokens"; NULL: samples */
+    const char *peft;        /* PEFT's task_type; NULL: it has none, or one that stores the head with the adapters */
+    const char *output_name; /* of its prediction: "logits" */
+    int64_t max_printed;     /* numbers of a prediction that commands print, from its last row; 0: all */
 };
 
-/* By name; NULL with an error recorded when there is none. */
+/* By name; NULL with an error recorded if there is none. */
 const struct lvn_task *lvn_task_find(const char *name);
-/* The one that is asked for by name. For "auto" that of the head the model has, or the model's first; where the data
- * have nothing that it learns from, the first of the model's tasks that learns from what they have. ARG when the model
- * cannot do it. */
+/* The task by name. "auto": the task of the model's head, or else the model's first; if the data lack its labels, the
+ * first of the model's tasks whose labels they have. ARG if the model cannot learn the task. */
 enum lvn_status lvn_task_choose(const struct lvn_task **out, const char *name, const struct lvn_model_config *c,
                                 const struct lvn_fields *data) LVN_CHECKED;
-/* Have the data (`has`: "data.kind=x has") what the model reads for the task, and what that learns from? ARG if not. */
+/* ARG if the data (`has`: "data.kind=x has", for messages) lack fields that the model reads, or the task's labels. */
 enum lvn_status lvn_task_check(const struct lvn_task *t, const struct lvn_model *m, const struct lvn_fields *data,
                                const char *has) LVN_CHECKED;
 
@@ -42,29 +42,30 @@ struct lvn_task_graph {
     struct lvn_tensor *prediction;
     struct lvn_tensor *loss;                    /* (1) F64: the sum; NULL without a task */
     struct lvn_tensor *losses;                  /* of each label, or of each sample */
-    struct lvn_tensor *counts[LVN_TASK_COUNTS]; /* F64, whole numbers: what metrics are made of */
+    struct lvn_tensor *counts[LVN_TASK_COUNTS]; /* F64, whole numbers: inputs of metrics */
     int n_counts;
     const struct lvn_metric *metrics[LVN_TASK_METRICS];
-    int counts_of[LVN_TASK_METRICS]; /* which of `counts` a metric is made of; -1: the loss alone */
+    int counts_of[LVN_TASK_METRICS]; /* index into `counts` for a metric; -1: it needs the loss alone */
     int n_metrics;
-    int64_t numbers; /* of a sample's target: what the loss counts where labels cannot say that they do not */
-    int label;       /* which of the fields holds the labels; -1: none does */
+    int64_t numbers; /* of a sample's target; the loss counts all of them if the label field has no invalid labels */
+    int label;       /* index of the field with the labels; -1: none */
 };
 
-/* For B samples of these fields; without a task (NULL) the prediction alone, with the metrics of answers where the data
- * have those. Fails as the graph did, or when the data have more classes than the model predicts. */
+/* Builds the graph for B samples of these fields. task NULL: the prediction alone. answers: the data have right
+ * answers, so metrics that need them are included. Returns the graph's error, or ARG if the data have more classes than
+ * the model predicts. */
 enum lvn_status lvn_task_build(struct lvn_task_graph *out, struct lvn_graph *g, const struct lvn_model_config *c,
                                const struct lvn_task *task, const struct lvn_fields *fields, int64_t B,
                                bool answers) LVN_CHECKED;
-/* How many labels (or, without labels, numbers) of a batch the loss counts. */
+/* Number of labels of a batch (without labels: of numbers) that the loss counts: its divisor. */
 int64_t lvn_task_count(const struct lvn_task_graph *t, const struct lvn_samples *b);
-/* What a sample counts for in rates: its labels where people count those, else 1. */
+/* Units per sample, for rates: its tokens if the task counts tokens, else 1. */
 int64_t lvn_task_length(const struct lvn_task *task, const struct lvn_fields *fields);
-/* What that is, in the plural: "tokens", or "samples". */
+/* Name of the unit: "tokens" or "samples". */
 const char *lvn_task_unit(const struct lvn_task *task);
-/* How many numbers the counts of all metrics are together. */
+/* Total number of elements of all counts. */
 int64_t lvn_task_counts(const struct lvn_task_graph *t);
-/* The value of metric i, from the sum of the loss over `labels`, and from all counts, one after the other. */
+/* The value of metric i. loss: summed over `labels` labels; counts: all counts, concatenated. */
 double lvn_task_metric(const struct lvn_task_graph *t, int i, double loss, int64_t labels, const double *counts);
 
 #endif

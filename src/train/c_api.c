@@ -58,11 +58,11 @@ int lvn_settings_recipe(struct lvn_settings *s, const char *path)
 /* The sizes of such a model, which are its configuration. */
 #define SIZE(field) LVN_KEY_INT_OF(struct lvn_sizes, field), .recipe = #field, .json = #field, .min = 1, .max = 1 << 30
 static const struct lvn_key keys[] = {
-    {SIZE(n_layer), .means = LVN_ROLE_LAYERS},
-    {SIZE(n_head), .means = LVN_ROLE_HEADS},
+    {SIZE(n_layer), .role = LVN_ROLE_LAYERS},
+    {SIZE(n_head), .role = LVN_ROLE_HEADS},
     {SIZE(n_embd)},
-    {SIZE(block_size), .means = LVN_ROLE_POSITIONS},
-    {SIZE(vocab_size), .means = LVN_ROLE_VOCABULARY, .by_data = true},
+    {SIZE(block_size), .role = LVN_ROLE_POSITIONS},
+    {SIZE(vocab_size), .role = LVN_ROLE_VOCABULARY, .by_data = true},
     {LVN_KEY_REAL_OF(struct lvn_sizes, dropout), .recipe = "dropout", .json = "dropout", .max = 0.999},
     {.kind = LVN_KEY_END},
 };
@@ -78,7 +78,7 @@ struct adapter {
 static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_config *c, struct lvn_tensor *const *inputs)
 {
     const struct adapter *a = (const struct adapter *)c->model;
-    return a->own->logits(g, (const struct lvn_sizes *)(const void *)c->own, inputs[0], a->own->context);
+    return a->own->logits(g, (const struct lvn_sizes *)(const void *)c->fields, inputs[0], a->own->context);
 }
 
 static void handle(void *context, const struct lvn_event *e)

@@ -88,7 +88,7 @@ static enum lvn_status make_config(struct lvn_model_files *f, const struct lvn_m
 {
     *f = (struct lvn_model_files){0};
     lvn_arena_init(&f->arena);
-    return lvn_config_write(&f->config, lvn_model_form(n->config.model), &n->config, n->weights);
+    return lvn_config_write(&f->config, lvn_model_file_variant(n->config.model), &n->config, n->weights);
 }
 
 enum lvn_status lvn_snapshot_add_weights(struct lvn_checkpoint_writer *w, struct lvn_arena *a,
@@ -96,7 +96,7 @@ enum lvn_status lvn_snapshot_add_weights(struct lvn_checkpoint_writer *w, struct
                                          const struct lvn_model_state *n)
 {
     const bool adapters = n->config.lora.rank > 0, whole = !adapters || to->settings->lora.merge_checkpoints;
-    LVN_TRY(whole ? lvn_model_files_make(f, lvn_model_form(n->config.model), &n->config, n->params,
+    LVN_TRY(whole ? lvn_model_files_make(f, lvn_model_file_variant(n->config.model), &n->config, n->params,
                                          n->memory[LVN_BUFFER_PARAM], n->weights, false)
                   : make_config(f, n));
     if (whole) lvn_checkpoint_add_tensors(w, "model.safetensors", &f->source);
@@ -153,8 +153,8 @@ static enum lvn_status load_file(const char *path, const struct lvn_model_state 
         const struct lvn_param *p = n->params->list[i];
         struct lvn_layout l;
         if (is_adapted(n->params, p) != adapted) continue;
-        status = lvn_file_layout(lvn_model_form(n->config.model), &n->config, p, &l);
-        if (adapted) l.how = 0, l.desc = p->desc;
+        status = lvn_file_layout(lvn_model_file_variant(n->config.model), &n->config, p, &l);
+        if (adapted) l.flags = 0, l.desc = p->desc;
         if (status == LVN_OK) status = load_param(n, p, &l, &file, path);
     }
     lvn_safetensors_close(&file);

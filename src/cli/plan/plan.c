@@ -167,7 +167,7 @@ static void show_memory(struct plan *p)
 /* Whole numbers of the model's family, but the positions, of which a window may have fewer. */
 static bool is_size(const struct lvn_key *k)
 {
-    return k->kind == LVN_KEY_INT && k->recipe && k->means != LVN_ROLE_POSITIONS;
+    return k->kind == LVN_KEY_INT && k->recipe && k->role != LVN_ROLE_POSITIONS;
 }
 
 static void sizes_text(const struct lvn_model_config *m, char *text, size_t capacity)

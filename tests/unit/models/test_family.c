@@ -20,23 +20,24 @@ struct made {
     bool extra;
 };
 
-static const struct lvn_word shapes[] = {{"round", 0, "round corners"}, {"square", 1, "square ones"}, {NULL, 0, NULL}};
+static const struct lvn_key_word shapes[] = {
+    {"round", 0, "round corners"}, {"square", 1, "square ones"}, {NULL, 0, NULL}};
 static const struct lvn_key keys[] = {
     {LVN_KEY_NAME, .json = "architectures", .text = "Made"},
-    {LVN_KEY_INT_OF(struct made, width), .json = "hidden_size", .recipe = "width", .required = true, .initial = C,
+    {LVN_KEY_INT_OF(struct made, width), .json = "hidden_size", .recipe = "width", .required = true, .default_value = C,
      .min = 1, .max = 64},
-    {LVN_KEY_INT_OF(struct made, heads), .json = "heads", .recipe = "heads", .initial = H, .min = 1, .max = 8,
-     .means = LVN_ROLE_HEADS},
-    {LVN_KEY_INT_OF(struct made, rows), .json = "rows", .recipe = "rows", .initial = ROWS, .min = 1, .max = 100},
-    {LVN_KEY_REAL_OF(struct made, mean), .json = "mean", .initial = 0.1307, .min = -1, .max = 1},
-    {LVN_KEY_WORD_OF(struct made, shape), .json = "shape", .initial = 1, .words = shapes},
+    {LVN_KEY_INT_OF(struct made, heads), .json = "heads", .recipe = "heads", .default_value = H, .min = 1, .max = 8,
+     .role = LVN_ROLE_HEADS},
+    {LVN_KEY_INT_OF(struct made, rows), .json = "rows", .recipe = "rows", .default_value = ROWS, .min = 1, .max = 100},
+    {LVN_KEY_REAL_OF(struct made, mean), .json = "mean", .default_value = 0.1307, .min = -1, .max = 1},
+    {LVN_KEY_WORD_OF(struct made, shape), .json = "shape", .default_value = 1, .words = shapes},
     {LVN_KEY_DTYPE, .json = "dtype"},
-    {LVN_KEY_BOOL_OF(struct made, extra), .json = "levin.extra", .initial = true},
-    {LVN_KEY_MUST, .json = "upright", .initial = true},
+    {LVN_KEY_BOOL_OF(struct made, extra), .json = "levin.extra", .default_value = true},
+    {LVN_KEY_MUST, .json = "upright", .default_value = true},
     {.kind = LVN_KEY_END},
 };
 static const struct lvn_file files[] = {
-    {"*.mask", NULL, LVN_FILE_PASSED_OVER},
+    {"*.mask", NULL, LVN_FILE_IGNORED},
     {"net.blocks.*.attention.qkv.weight", "body.*.qkv.weight", LVN_FILE_TRANSPOSED | LVN_FILE_INTERLEAVED},
     {"net.blocks.*.attention.qkv.bias", "body.*.qkv.bias", LVN_FILE_INTERLEAVED},
     {"net.blocks.*.attention.out.weight", "body.*.out.weight", LVN_FILE_TRANSPOSED},
@@ -44,14 +45,14 @@ static const struct lvn_file files[] = {
     {"net.blocks.*.norm.bias", "body.*.norm.weight", LVN_FILE_ZERO_FILL},
     {"net.table", "table", 0},
     {"net.head", "table", LVN_FILE_DUPLICATE},
-    {"net.late", "late", LVN_FILE_ELSE_ZEROS},
+    {"net.late", "late", LVN_FILE_ZEROS_IF_MISSING},
     {NULL, NULL, 0},
 };
 
 static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_config *config,
                                 struct lvn_tensor *const *inputs)
 {
-    const struct made *m = (const struct made *)(const void *)config->own;
+    const struct made *m = (const struct made *)(const void *)config->fields;
     (void)inputs;
     lvn_scope(g, "body.%d", 3);
     lvn_param(g, "qkv.weight", LVN_WEIGHT, LVN_NORMAL(1), LVN_DESC(LVN_F32, m->width, 3 * m->width));
@@ -211,8 +212,8 @@ static void put_file(const struct model *m, const char *without, const char *als
     struct lvn_model_files f;
     struct lvn_safetensors_item item[MAX];
     static const float one = 1;
-    ASSERT_OK(
-        lvn_model_files_make(&f, lvn_model_form(m->config.model), &m->config, m->params, &m->memory, LVN_F32, false));
+    ASSERT_OK(lvn_model_files_make(&f, lvn_model_file_variant(m->config.model), &m->config, m->params, &m->memory,
+                                   LVN_F32, false));
     struct lvn_safetensors_source s = {.item = item};
     for (int i = 0; i < f.source.n; i++) {
         const void *data = f.source.item[i].data;
@@ -317,8 +318,8 @@ static void config_there_and_back(void **state)
     struct lvn_text t = {0};
     lvn_model_config_init(&c, &made_up);
     ASSERT_OK(lvn_model_put(&c, "width", 16));
-    ((struct made *)(void *)c.own)->extra = false;
-    ((struct made *)(void *)c.own)->shape = 0;
+    ((struct made *)(void *)c.fields)->extra = false;
+    ((struct made *)(void *)c.fields)->shape = 0;
     ASSERT_OK(lvn_config_write(&t, &made_up, &c, LVN_BF16));
     assert_string_equal(lvn_text_string(&t),
                         "{\n  \"model_type\": \"made-up\",\n  \"architectures\": [\"Made\"],\n  \"hidden_size\": 16,\n"
@@ -328,7 +329,7 @@ static void config_there_and_back(void **state)
     /* the object's `kind` is looked up in the table of models, in which this one does not stand */
     ASSERT_FAILS(FORMAT, "levin.kind 'made-up' is not a model of this version", read_config(&back, t.p));
     ASSERT_OK(read_config(&back, "{\"hidden_size\": 16, \"shape\": \"round\", \"levin\": {\"extra\": false}}"));
-    assert_memory_equal(back.own, c.own, sizeof(struct made)); /* all else is usual */
+    assert_memory_equal(back.fields, c.fields, sizeof(struct made)); /* all else is usual */
     lvn_text_release(&t);
 }
 
@@ -374,14 +375,15 @@ static void there_and_back(const struct lvn_model *const *f, const struct lvn_he
     ASSERT_OK(lvn_model_check(&c, false));
     model_open(&m, &c);
     for (const struct lvn_model *const *form = lvn_models(); *form; form++) {
-        if (lvn_model_form(*form) != lvn_model_form(*f) || lvn_model_check_form(*form, &c) != LVN_OK) continue;
+        if (lvn_model_file_variant(*form) != lvn_model_file_variant(*f) || lvn_model_check_variant(*form, &c) != LVN_OK)
+            continue;
         ASSERT_OK(lvn_model_files_make(&made, *form, &c, m.params, &m.memory, LVN_F32, false));
         ASSERT_OK(lvn_safetensors_write(test_path("model.safetensors"), &made.source, &made.arena, NULL));
         test_put("config.json", made.config.p, made.config.n);
         ASSERT_OK(lvn_pretrained_open(&p, test_dir, "best"));
         assert_ptr_equal(p.form, *form);
-        struct lvn_model_config settled = lvn_model_settled(&c);
-        assert_memory_equal(p.config.own, settled.own, sizeof c.own);
+        struct lvn_model_config resolved = lvn_model_resolved(&c);
+        assert_memory_equal(p.config.fields, resolved.fields, sizeof c.fields);
         if (h && *form == *f) assert_string_equal(p.config.head->task, h->task);
         if (lvn_model_is_for(&c, "classify")) assert_int_equal(p.config.classes, 3);
         float *read = calloc((size_t)m.params->flat_count, sizeof *read);
@@ -421,12 +423,12 @@ static enum lvn_status read_heads(struct lvn_model_config *c, const char *type, 
     json_decref(root);
     if (status != LVN_OK) return status;
     struct lvn_text t = {0};
-    struct lvn_model_config back, settled = lvn_model_settled(c);
+    struct lvn_model_config back, resolved = lvn_model_resolved(c);
     ASSERT_OK(lvn_config_write(&t, form, c, LVN_F32));
     ASSERT_OK(lvn_json_parse("c.json", t.p, t.n, &root));
     ASSERT_OK(lvn_config_read(&back, &form, "c.json", root));
     assert_string_equal(lvn_model_type(back.model), type);
-    assert_memory_equal(back.own, settled.own, sizeof back.own);
+    assert_memory_equal(back.fields, resolved.fields, sizeof back.fields);
     json_decref(root);
     lvn_text_release(&t);
     return LVN_OK;
@@ -481,7 +483,7 @@ static void dialects_of_config(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ASSERT_OK(read_family(&one, rows[i].type, rows[i].older));
         ASSERT_OK(read_family(&two, rows[i].type, rows[i].newer));
-        assert_memory_equal(one.own, two.own, sizeof one.own);
+        assert_memory_equal(one.fields, two.fields, sizeof one.fields);
     }
 }
 
@@ -575,7 +577,7 @@ static void tables_are_sound(void **state)
     for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
         struct lvn_model_config c;
         assert_ptr_equal(lvn_model_find((*m)->name), *m);
-        assert_true((*m)->what && (*m)->tiny && (*m)->build);
+        assert_true((*m)->help && (*m)->tiny && (*m)->build);
         for (const struct lvn_key *k = (*m)->keys; k->kind; k++) {
             if (!k->recipe) continue;
             assert_true(k->kind <= LVN_KEY_BOOL && k->help);
@@ -591,7 +593,7 @@ static void tables_are_sound(void **state)
             assert_ptr_equal(lvn_size_find(*m, s->name), s);
             if (!s->repository) continue;
             assert_non_null(lvn_published_find(s->name, &known));
-            assert_ptr_equal(known, lvn_model_form(*m));
+            assert_ptr_equal(known, lvn_model_file_variant(*m));
             assert_non_null(lvn_published_find(s->repository, &known));
         }
     }
