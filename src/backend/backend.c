@@ -56,7 +56,7 @@ void lvn_backend_why_none(const struct lvn_backend *b, char *text, size_t capaci
     lvn_error_clear();
 }
 
-static void explain(const struct lvn_backend *b, char *text, size_t capacity)
+static void append_why_none(const struct lvn_backend *b, char *text, size_t capacity)
 {
     char why[600];
     const size_t n = strlen(text);
@@ -64,39 +64,40 @@ static void explain(const struct lvn_backend *b, char *text, size_t capacity)
     if (*why) snprintf(text + n, capacity - n, "; %s: %s", b->name, why);
 }
 
-static enum lvn_status say_none(struct lvn_device **out, const char *word, const char *what)
+static enum lvn_status fail_none(struct lvn_device **out, const char *accelerator, const char *kind)
 {
     char why[1200] = "";
     *out = NULL;
     for (int i = 0; lvn_backend_at(i); i++)
-        if (lvn_backend_at(i)->describe) explain(lvn_backend_at(i), why, sizeof why);
-    LVN_FAIL(UNSUPPORTED, "trainer.accelerator %s finds no %s: set cpu or auto to do without%s", word, what, why);
+        if (lvn_backend_at(i)->describe) append_why_none(lvn_backend_at(i), why, sizeof why);
+    LVN_FAIL(UNSUPPORTED, "trainer.accelerator %s finds no %s: set cpu or auto to do without%s", accelerator, kind,
+             why);
 }
 
 static enum lvn_status open_no_gpu(struct lvn_device **out, const struct lvn_device_options *o)
 {
     (void)o;
-    return say_none(out, "gpu", "GPU");
+    return fail_none(out, "gpu", "GPU");
 }
 
 static enum lvn_status open_no_xpu(struct lvn_device **out, const struct lvn_device_options *o)
 {
     (void)o;
-    return say_none(out, "xpu", "Intel GPU");
+    return fail_none(out, "xpu", "Intel GPU");
 }
 
 static const struct lvn_backend *find_gpu(bool intel)
 {
     static const struct lvn_backend no_gpu = {
-        .name = "gpu", .what = "a GPU, and none is here", .computes = true, .open = open_no_gpu};
+        .name = "gpu", .description = "a GPU, and none is here", .computes = true, .open = open_no_gpu};
     static const struct lvn_backend no_xpu = {
-        .name = "xpu", .what = "an Intel GPU, and none is here", .computes = true, .open = open_no_xpu};
+        .name = "xpu", .description = "an Intel GPU, and none is here", .computes = true, .open = open_no_xpu};
     for (int i = 0; lvn_backend_at(i); i++)
         if (has_gpu(lvn_backend_at(i), intel)) return lvn_backend_at(i);
     return intel ? &no_xpu : &no_gpu;
 }
 
-/* Probed once, whatever thread comes first: what a machine has stays there. */
+/* Probed once per process, by whichever thread comes first: the devices of a machine do not change. */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const struct lvn_backend *auto_backend;
 
@@ -135,10 +136,10 @@ enum lvn_status lvn_device_choose(const struct lvn_device *d, struct lvn_instr *
     return d->backend->choose(d, i, scratch);
 }
 
-enum lvn_status lvn_device_rate(struct lvn_device *d, enum lvn_rate what, double *per_s)
+enum lvn_status lvn_device_rate(struct lvn_device *d, enum lvn_rate rate, double *per_s)
 {
     *per_s = 0;
-    return d->backend->rate ? d->backend->rate(d, what, per_s) : LVN_OK;
+    return d->backend->rate ? d->backend->rate(d, rate, per_s) : LVN_OK;
 }
 
 enum lvn_status lvn_memory_new(struct lvn_memory **out, struct lvn_device *d, int64_t bytes)
@@ -159,34 +160,34 @@ enum lvn_status lvn_memory_write(struct lvn_memory *to, int64_t offset, const vo
 
 enum lvn_status lvn_memory_double_buffer(struct lvn_memory *m)
 {
-    return m && m->device->backend->beside ? m->device->backend->beside(m) : LVN_OK;
+    return m && m->device->backend->double_buffer ? m->device->backend->double_buffer(m) : LVN_OK;
 }
 
-static _Thread_local bool marked;
+static _Thread_local bool reads_snapshot;
 
-void lvn_read_from_snapshot(bool they_are)
+void lvn_read_from_snapshot(bool from_snapshot)
 {
-    marked = they_are;
+    reads_snapshot = from_snapshot;
 }
 
 enum lvn_status lvn_device_snapshot(struct lvn_device *d)
 {
-    return d->backend->mark ? d->backend->mark(d) : LVN_OK;
+    return d->backend->snapshot ? d->backend->snapshot(d) : LVN_OK;
 }
 
 enum lvn_status lvn_memory_read(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes)
 {
     const struct lvn_backend *b = from->device->backend;
     if (bytes <= 0) return LVN_OK;
-    if (marked && b->read_marked) return b->read_marked(from, offset, to, bytes);
+    if (reads_snapshot && b->read_snapshot) return b->read_snapshot(from, offset, to, bytes);
     LVN_TRY(b->read(from, offset, to, bytes));
     return b->wait(from->device);
 }
 
-const void *lvn_memory_view(const struct lvn_memory *m, int64_t offset, int64_t bytes, void *capacity)
+const void *lvn_memory_view(const struct lvn_memory *m, int64_t offset, int64_t bytes, void *buffer)
 {
     if (m->host) return (const char *)m->host + offset;
-    return lvn_memory_read(m, offset, capacity, bytes) == LVN_OK ? capacity : NULL;
+    return lvn_memory_read(m, offset, buffer, bytes) == LVN_OK ? buffer : NULL;
 }
 
 enum lvn_status lvn_window_open(struct lvn_window *w, struct lvn_memory *m, int64_t offset, int64_t bytes, bool fill)
@@ -198,12 +199,12 @@ enum lvn_status lvn_window_open(struct lvn_window *w, struct lvn_memory *m, int6
     return m->host || !fill ? LVN_OK : lvn_memory_read(m, offset, w->p, bytes);
 }
 
-enum lvn_status lvn_window_close(struct lvn_window *w, bool keep)
+enum lvn_status lvn_window_close(struct lvn_window *w, bool write_back)
 {
     enum lvn_status status = LVN_OK;
     if (w->p && !w->memory->host) {
-        if (keep) status = lvn_memory_write(w->memory, w->offset, w->p, w->bytes);
-        if (keep && status == LVN_OK) status = w->memory->device->backend->wait(w->memory->device);
+        if (write_back) status = lvn_memory_write(w->memory, w->offset, w->p, w->bytes);
+        if (write_back && status == LVN_OK) status = w->memory->device->backend->wait(w->memory->device);
         free(w->p);
     }
     *w = (struct lvn_window){0};

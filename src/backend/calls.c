@@ -5,18 +5,18 @@
 
 #include "base/work.h"
 
-/* A pointer, or a flag, that is another one for each micro-batch. */
+/* A pointer or flag that changes with the micro-batch. */
 struct lvn_moving {
-    void **p; /* NULL: it is the flag */
+    void **p; /* NULL: `add` changes */
     bool *add;
-    char *base;     /* for micro-batch 0, or slot 0 */
-    int64_t stride; /* bytes to the next one's */
-    bool by_slot;
+    char *base;     /* the pointer for micro-batch 0, or gradient slot 0 */
+    int64_t stride; /* bytes to the next micro-batch or slot */
+    bool by_slot;   /* it changes with the gradient slot of the micro-batch */
 };
 
-/* --- once --- */
+/* --- when the program is bound --- */
 
-/* What `o` is for micro-batch 0. */
+/* The address of an operand for micro-batch 0. */
 static char *resolve(const struct lvn_calls *c, const struct lvn_operand *o)
 {
     const struct lvn_value *v = &c->program->values[o->value];
@@ -24,13 +24,13 @@ static char *resolve(const struct lvn_calls *c, const struct lvn_operand *o)
     const struct lvn_memory *m = v->buffer == LVN_BUFFER_INPUT   ? b->inputs[v->slot]
                                  : v->buffer == LVN_BUFFER_CACHE ? b->caches[v->slot]
                                                                  : b->buffer[v->buffer];
-    int64_t from = v->buffer == LVN_BUFFER_INPUT   ? 0
-                   : v->buffer == LVN_BUFFER_CACHE ? b->cache_batch * v->bytes
-                                                   : v->offset;
-    return c->address(m) + from + o->desc.offset * lvn_dtype_bytes(o->desc.dtype);
+    int64_t offset = v->buffer == LVN_BUFFER_INPUT   ? 0
+                     : v->buffer == LVN_BUFFER_CACHE ? b->cache_batch * v->bytes
+                                                     : v->offset;
+    return c->address(m) + offset + o->desc.offset * lvn_dtype_bytes(o->desc.dtype);
 }
 
-static void move_with(struct lvn_calls *c, struct lvn_moving m)
+static void add_moving(struct lvn_calls *c, struct lvn_moving m)
 {
     c->moving[c->n_moving++] = m;
 }
@@ -44,11 +44,11 @@ static void resolve_arg(struct lvn_calls *c, const struct lvn_instr *i, const st
     char *base = resolve(c, o);
     arg->p = base;
     if (v->buffer == LVN_BUFFER_INPUT)
-        move_with(c, (struct lvn_moving){.p = &arg->p, .base = base, .stride = v->bytes});
+        add_moving(c, (struct lvn_moving){.p = &arg->p, .base = base, .stride = v->bytes});
     if (v->buffer == LVN_BUFFER_RESULT)
-        move_with(c, (struct lvn_moving){.p = &arg->p, .base = base, .stride = p->sum_bytes});
+        add_moving(c, (struct lvn_moving){.p = &arg->p, .base = base, .stride = p->sum_bytes});
     if (v->buffer == LVN_BUFFER_GRAD && p->grad_buffer_of && i->when == LVN_EVERY_MICRO_BATCH)
-        move_with(c, (struct lvn_moving){.p = &arg->p, .base = base, .stride = p->grad_buffer_bytes, .by_slot = true});
+        add_moving(c, (struct lvn_moving){.p = &arg->p, .base = base, .stride = p->grad_buffer_bytes, .by_slot = true});
 }
 
 static void resolve_call(struct lvn_calls *c, const struct lvn_instr *i)
@@ -63,7 +63,7 @@ static void resolve_call(struct lvn_calls *c, const struct lvn_instr *i)
         resolve_arg(c, i, &i->in[k], &call->in[k]);
         resolve_arg(c, i, &i->din[k], &call->din[k]);
         bool later = i->param_gradient[k] && !i->add[k] && !c->program->grad_buffer_of;
-        if (later) move_with(c, (struct lvn_moving){.add = &call->add[k]});
+        if (later) add_moving(c, (struct lvn_moving){.add = &call->add[k]});
     }
     for (int k = 0; k < LVN_MAX_OUT; k++) {
         resolve_arg(c, i, &i->out[k], &call->out[k]);
@@ -101,9 +101,9 @@ void lvn_calls_begin(struct lvn_calls *c)
     c->grad_scale = c->step->grad_scale;
 }
 
-void lvn_calls_point(struct lvn_calls *c, int64_t micro_batch)
+void lvn_calls_set_micro_batch(struct lvn_calls *c, int64_t micro_batch)
 {
-    const int *slot_of = c->program->grad_buffer_of;
+    const int *grad_buffer_of = c->program->grad_buffer_of;
     lvn_work_done(1);
     c->step->first_row = c->first_row + micro_batch * c->rows;
     c->step->grad_scale = c->grad_scale;
@@ -112,7 +112,7 @@ void lvn_calls_point(struct lvn_calls *c, int64_t micro_batch)
     for (int k = 0; k < c->n_moving; k++) {
         const struct lvn_moving *m = &c->moving[k];
         if (m->p)
-            *m->p = m->base + (m->by_slot ? slot_of[micro_batch] : micro_batch) * m->stride;
+            *m->p = m->base + (m->by_slot ? grad_buffer_of[micro_batch] : micro_batch) * m->stride;
         else
             *m->add = micro_batch > 0;
     }

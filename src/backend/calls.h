@@ -1,7 +1,8 @@
-/* calls.h - a program as calls of kernels on the processor, with every pointer resolved.
+/* calls.h - a bound program as calls of kernels with resolved pointers, for the backends cpu and reference, whose
+ * memory the processor addresses.
  *
- * For backends whose memory the processor addresses. Pointers are resolved once, when the program is bound. What moves
- * with the micro-batch (inputs, the gradients' slot, sums, and whether a gradient adds) is a short list. */
+ * Pointers are resolved once, when the program is bound. Whatever changes with the micro-batch (inputs, the
+ * gradients' slot, sums, and whether a gradient is added to) is a short list. */
 #ifndef LVN_CALLS_H
 #define LVN_CALLS_H
 
@@ -11,24 +12,26 @@ struct lvn_calls {
     const struct lvn_program *program;
     struct lvn_call *call; /* [n_instrs] */
     struct lvn_step *step;
-    int64_t rows, first_row; /* samples of a micro-batch; the first one's number in this run */
-    double grad_scale;       /* at the beginning of this run */
-    int64_t micro_batch;     /* that the calls point at */
-    struct lvn_moving *moving;
+    int64_t rows;              /* samples of a micro-batch */
+    int64_t first_row;         /* step->first_row at the start of this run */
+    double grad_scale;         /* step->grad_scale at the start of this run */
+    int64_t micro_batch;       /* the calls are those of this micro-batch */
+    struct lvn_moving *moving; /* [n_moving] pointers and flags that change with the micro-batch */
     int n_moving;
     char *(*address)(const struct lvn_memory *m);
     struct lvn_binding binding;
 };
 
-/* address: where the backend finds its memory. Release it always. */
+/* address: the address of a memory of the backend. Call lvn_calls_release() even after a failure. */
 enum lvn_status lvn_calls_init(struct lvn_calls *c, const struct lvn_program *p, const struct lvn_binding *b,
                                char *(*address)(const struct lvn_memory *m)) LVN_CHECKED;
 void lvn_calls_release(struct lvn_calls *c);
 
-/* A run begins: note what micro-batches change. Point everything at a micro-batch. A run is over: leave step as it was.
- */
+/* Start a run: saves the fields of step that micro-batches change. */
 void lvn_calls_begin(struct lvn_calls *c);
-void lvn_calls_point(struct lvn_calls *c, int64_t micro_batch);
+/* Make all calls those of a micro-batch. */
+void lvn_calls_set_micro_batch(struct lvn_calls *c, int64_t micro_batch);
+/* End a run: restores the fields of step. */
 void lvn_calls_end(struct lvn_calls *c);
 
 static inline const struct lvn_call *lvn_calls_of(const struct lvn_calls *c, const struct lvn_instr *i)
@@ -36,12 +39,12 @@ static inline const struct lvn_call *lvn_calls_of(const struct lvn_calls *c, con
     return &c->call[i - c->program->instrs];
 }
 
-/* The collective instruction i, by one thread. False: it failed, and recorded why. */
+/* Perform the collective instruction i; called by one thread. False: it failed, and the error is recorded. */
 static inline bool lvn_calls_communicate(const struct lvn_calls *c, const struct lvn_instr *i,
-                                         const struct lvn_collectives *with)
+                                         const struct lvn_collectives *collectives)
 {
-    if (i->id == LVN_OP_wait) return with->wait(with->context, i);
-    with->start(with->context, i, lvn_calls_of(c, i));
+    if (i->id == LVN_OP_wait) return collectives->wait(collectives->context, i);
+    collectives->start(collectives->context, i, lvn_calls_of(c, i));
     return true;
 }
 

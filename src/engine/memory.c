@@ -44,7 +44,7 @@ static int64_t adapter_bytes(const struct lvn_train_programs *t)
 static int64_t copied_bytes(const struct lvn_model_state *n)
 {
     int64_t max = 0;
-    if (!n->device->backend->mark) return 0;
+    if (!n->device->backend->snapshot) return 0;
     for (int i = 0; i < n->params->n; i++)
         if (n->params->list[i]->count > max) max = n->params->list[i]->count;
     return max * (lvn_dtype_bytes(n->weights) + lvn_dtype_bytes(n->state)) + n->device->backend->staging;

@@ -130,7 +130,7 @@ static int64_t inputs_bytes(const struct lvn_session *t)
 int64_t lvn_model_state_async_bytes(const struct lvn_model_state *n, const struct lvn_backend *on)
 {
     int64_t bytes = 0;
-    for (int i = 0; i < n->n_runners && on->beside; i++)
+    for (int i = 0; i < n->n_runners && on->double_buffer; i++)
         if (n->runners[i]->options.train) bytes += inputs_bytes(n->runners[i]);
     return bytes;
 }
@@ -231,7 +231,7 @@ enum lvn_status lvn_model_state_allocate(struct lvn_model_state *n)
 {
     const struct lvn_backend *backend = n->device->backend;
     LVN_CHECK(backend->computes, UNSUPPORTED, "%s computes nothing (%s); set trainer.accelerator to cpu or auto to run",
-              backend->name, backend->what);
+              backend->name, backend->description);
     if (!lvn_model_state_fits(n))
         return lvn_model_state_refuse(n, "choose a smaller trainer.micro_batch_size, model.block_size or model");
     for (int b = 0; b < LVN_BUFFER_COUNT; b++) {

@@ -377,7 +377,7 @@ static enum lvn_status check_computes(const struct lvn_settings *s)
 {
     const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
     LVN_CHECK(b->computes, ARG, "trainer.accelerator %s computes nothing (%s); set cpu or auto to run", b->name,
-              b->what);
+              b->description);
     return LVN_OK;
 }
 

@@ -80,7 +80,7 @@ static inline void gather(const struct op_case *c, enum lvn_dtype half, bool uni
         assert_true(s && call);
         describe(c, half, s, call);
         call->phase = (enum lvn_phase)k;
-        struct lvn_gpu g = {.call = call, .arena = &arena, .source = o->name, .units = units};
+        struct lvn_gpu g = {.call = call, .arena = &arena, .source = o->name, .matrix_units = units};
         if (phase[k]) phase[k](&g);
         lvn_error_clear(); /* what it refuses it has not */
         launches[c->op] |= g.n_launches > 0 && g.status == LVN_OK;

@@ -82,7 +82,7 @@ static enum lvn_status wait(struct lvn_device *d)
 }
 
 const struct lvn_backend lvn_backend_cpu = {.name = "cpu",
-                                            .what = "this processor",
+                                            .description = "this processor",
                                             .outers = true,
                                             .computes = true,
                                             .open = open_device,

@@ -19,7 +19,7 @@ struct bound {
 /* One run as all threads see it. */
 struct run {
     struct lvn_calls *calls;
-    const struct lvn_execution *how;
+    const struct lvn_execution *execution;
     bool failed; /* a collective did */
 };
 
@@ -27,7 +27,7 @@ struct run {
  * failed. */
 static bool communicate(struct run *r, const struct lvn_instr *i, int thread)
 {
-    const struct lvn_collectives *with = r->how->collectives;
+    const struct lvn_collectives *with = r->execution->collectives;
     if (with && thread == 0 && !lvn_calls_communicate(r->calls, i, with)) r->failed = true;
     if (!with || i->id != LVN_OP_wait) return true;
     lvn_team_barrier();
@@ -45,8 +45,8 @@ static bool launch(struct run *r, const struct lvn_launch_order *w, int thread, 
         lvn_cpu_call(i->kernel, lvn_calls_of(r->calls, i), thread, n_threads);
         lvn_team_barrier();
     }
-    if (!r->how->launched) return true;
-    if (thread == 0) r->how->launched(r->how->context, w);
+    if (!r->execution->launched) return true;
+    if (thread == 0) r->execution->launched(r->execution->context, w);
     lvn_team_barrier();
     return true;
 }
@@ -54,20 +54,20 @@ static bool launch(struct run *r, const struct lvn_launch_order *w, int thread, 
 static void walk(void *argument, int thread, int n_threads)
 {
     struct run *r = argument;
-    struct lvn_launch_order w = lvn_launch_order_begin(r->calls->program, r->how->n_micro_batches);
+    struct lvn_launch_order w = lvn_launch_order_begin(r->calls->program, r->execution->n_micro_batches);
     while (lvn_launch_order_next(&w)) {
         switch (w.event) {
         case LVN_ORDER_MICRO_BATCH:
-            if (thread == 0) lvn_calls_point(r->calls, w.micro_batch);
+            if (thread == 0) lvn_calls_set_micro_batch(r->calls, w.micro_batch);
             lvn_team_barrier();
             break;
         case LVN_ORDER_LAUNCH:
             if (!launch(r, &w, thread, n_threads)) return;
             break;
         case LVN_ORDER_BACKWARD_DONE:
-            if (r->how->without_update) return;
-            if (!r->how->before_update) break;
-            if (thread == 0) r->how->before_update(r->how->context);
+            if (r->execution->without_update) return;
+            if (!r->execution->before_update) break;
+            if (thread == 0) r->execution->before_update(r->execution->context);
             lvn_team_barrier();
             break;
         }
@@ -102,10 +102,10 @@ void lvn_cpu_unbind(struct lvn_bound *b)
     free(x);
 }
 
-enum lvn_status lvn_cpu_run(struct lvn_bound *b, const struct lvn_execution *how)
+enum lvn_status lvn_cpu_run(struct lvn_bound *b, const struct lvn_execution *execution)
 {
     struct bound *x = (struct bound *)b;
-    struct run r = {.calls = &x->calls, .how = how};
+    struct run r = {.calls = &x->calls, .execution = execution};
     lvn_calls_begin(&x->calls);
     lvn_team_run(b->device->threads, walk, &r);
     lvn_calls_end(&x->calls);

@@ -6,7 +6,7 @@
 
 enum lvn_status lvn_cpu_bind(struct lvn_bound **out, const struct lvn_program *p, const struct lvn_binding *b);
 void lvn_cpu_unbind(struct lvn_bound *b);
-enum lvn_status lvn_cpu_run(struct lvn_bound *b, const struct lvn_execution *how);
+enum lvn_status lvn_cpu_run(struct lvn_bound *b, const struct lvn_execution *execution);
 enum lvn_status lvn_cpu_rate(struct lvn_device *d, enum lvn_rate what, double *per_s);
 
 #endif

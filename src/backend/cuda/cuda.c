@@ -1,8 +1,9 @@
-/* cuda.c - NVIDIA's GPUs as a backend: its driver and NVRTC, opened at run time.
+/* cuda.c - the backend `cuda`: NVIDIA's GPUs, through their driver and NVRTC, opened at run time.
  *
- * Launches are those of backend/gpu. A run is captured once for each number of micro-batches, as graphs that are cut
- * where the processor has something to do (a collective, the hook before the update), and replayed from then on
- * (script.c). What has not run on a real GPU is said in docs/gpu.md. */
+ * Launches are those of backend/gpu. A run is captured once for each number of micro-batches, as graphs that are
+ * interrupted where the processor has something to do (a collective, the hook before the update), and replayed from
+ * then on (script.c). docs/gpu.md lists what has not run on a real GPU. Not here: memory and streams
+ * (cuda_device.c), compiling (modules.c, nvrtc.c), cuBLASLt (products.c), NCCL (nccl.c). */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,7 +24,7 @@ static bool describe(int i, struct lvn_device_facts *out)
     struct lvn_cuda_facts f;
     int n;
     if (lvn_cuda_devices(&n) != LVN_OK || i >= n || lvn_cuda_device_facts(&f, i) != LVN_OK) {
-        lvn_error_clear(); /* whoever opens it is told */
+        lvn_error_clear(); /* open() reports it */
         return false;
     }
     *out = (struct lvn_device_facts){.memory = f.bytes, .gpu = true};
@@ -34,7 +35,7 @@ static bool describe(int i, struct lvn_device_facts *out)
     return true;
 }
 
-/* An image of NVRTC loads into a driver of the same major version or of a later one. */
+/* A driver loads images of NVRTC of its own or an older major version. */
 static enum lvn_status check_versions(const struct lvn_cuda_device *d)
 {
     char nvrtc[32];
@@ -77,7 +78,7 @@ static enum lvn_status open_device(struct lvn_device **out, const struct lvn_dev
     return status;
 }
 
-/* As ops/matrix_gpu.h has them. A device that is not here is taken for one of those that are sold today. */
+/* For ops/matrix_gpu.h: compute capability 8.0 and later. A device that is not here is taken to have them. */
 static bool has_matrix_units(const struct lvn_device *d)
 {
     return !d || lvn_cuda_of(d)->facts.capability >= 80;
@@ -91,8 +92,8 @@ static enum lvn_status choose(const struct lvn_device *d, struct lvn_instr *i, i
 
 /* --- launches --- */
 
-/* A launch as the driver takes it. */
-struct ready {
+/* A kernel launch with its arguments in the form of cuLaunchKernel(). */
+struct prepared {
     struct lvn_cuda_function *f;
     union value {
         lvn_cuda_address address;
@@ -107,8 +108,8 @@ static void changed(struct lvn_gpu_program *p, struct lvn_gpu_launch *l, int arg
 {
     const struct lvn_gpu_arg *a = &l->args[arg];
     (void)p;
-    if (l->product) return; /* it looks when it is launched */
-    union value *v = &((struct ready *)l->own)->value[arg];
+    if (l->product) return; /* lvn_cuda_product_launch() reads its arguments at every launch */
+    union value *v = &((struct prepared *)l->backend_data)->value[arg];
     switch (a->kind) {
     case LVN_GPU_VALUE_ADD:
     case LVN_GPU_VALUE_INT:
@@ -125,11 +126,11 @@ static void changed(struct lvn_gpu_program *p, struct lvn_gpu_launch *l, int arg
     }
 }
 
-static enum lvn_status make_ready(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
+static enum lvn_status prepare_launch(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
 {
     const struct lvn_cuda_device *d = lvn_cuda_of(p->base.device);
     if (l->product) return lvn_cuda_product_prepare(p, l);
-    struct ready *r = l->own = lvn_arena_alloc(&p->arena, sizeof *r);
+    struct prepared *r = l->backend_data = lvn_arena_alloc(&p->arena, sizeof *r);
     if (!r) return LVN_MEMORY;
     r->value = lvn_arena_alloc(&p->arena, sizeof *r->value * (size_t)(l->n_args + 1));
     r->args = lvn_arena_alloc(&p->arena, sizeof *r->args * (size_t)(l->n_args + 1));
@@ -137,7 +138,7 @@ static enum lvn_status make_ready(struct lvn_gpu_program *p, struct lvn_gpu_laun
     LVN_CHECK(l->grid[0] <= INT32_MAX && l->grid[1] <= UINT16_MAX && l->grid[2] <= UINT16_MAX, UNSUPPORTED,
               "%s: a grid of %lld x %lld x %lld groups is more than a GPU takes: choose a smaller micro-batch",
               l->kernel, (long long)l->grid[0], (long long)l->grid[1], (long long)l->grid[2]);
-    LVN_CUDA_DO(d, lvn_cuda.module_function(&r->f, p->modules[l->module].own, l->kernel), "finding a kernel");
+    LVN_CUDA_DO(d, lvn_cuda.module_function(&r->f, p->modules[l->module].backend_data, l->kernel), "finding a kernel");
     for (int k = 0; k < l->n_args; k++) {
         r->args[k] = &r->value[k];
         changed(p, l, k);
@@ -151,22 +152,22 @@ static enum lvn_status prepare(struct lvn_gpu_program *p)
     LVN_TRY(lvn_cuda_use(d));
     LVN_TRY(lvn_cuda_modules(d, p->modules, p->n_modules));
     for (int k = 0; k < p->n_launches; k++)
-        LVN_TRY_WHILE(make_ready(p, &p->launches[k]), "preparing %s", p->launches[k].kernel);
+        LVN_TRY_WHILE(prepare_launch(p, &p->launches[k]), "preparing %s", p->launches[k].kernel);
     return LVN_OK;
 }
 
-/* So that what goes wrong on the device is told of the launch that did it. */
+/* With LEVIN_CUDA_WAIT, so that an error is reported for the launch that caused it. */
 static enum lvn_status wait_for(const struct lvn_cuda_device *d, const char *kernel)
 {
-    char what[100];
-    snprintf(what, sizeof what, "computing %s", kernel);
-    LVN_CUDA_DO(d, lvn_cuda.stream_finish(d->work), what);
+    char action[100];
+    snprintf(action, sizeof action, "computing %s", kernel);
+    LVN_CUDA_DO(d, lvn_cuda.stream_finish(d->work), action);
     return LVN_OK;
 }
 
 static enum lvn_status launch_kernel(const struct lvn_cuda_device *d, const struct lvn_gpu_launch *l)
 {
-    struct ready *r = l->own;
+    struct prepared *r = l->backend_data;
     LVN_CUDA_DO(d,
                 lvn_cuda.launch(r->f, (unsigned)l->grid[0], (unsigned)l->grid[1], (unsigned)l->grid[2], LVN_ITEMS, 1, 1,
                                 0, d->work, r->args, NULL),
@@ -178,13 +179,14 @@ static enum lvn_status launch(struct lvn_gpu_program *p, struct lvn_gpu_launch *
 {
     const struct lvn_cuda_device *d = lvn_cuda_of(p->base.device);
     LVN_TRY(l->product ? lvn_cuda_product_launch(d, l) : launch_kernel(d, l));
-    return d->waits ? wait_for(d, l->kernel) : LVN_OK;
+    return d->synchronous ? wait_for(d, l->kernel) : LVN_OK;
 }
 
 static enum lvn_status communicate(struct lvn_gpu_program *p, const struct lvn_instr *i,
-                                   const struct lvn_collectives *with)
+                                   const struct lvn_collectives *collectives)
 {
-    return lvn_cuda_of(p->base.device)->group ? lvn_cuda_group_do(p, i, with) : lvn_gpu_communicate(p, i, with);
+    return lvn_cuda_of(p->base.device)->group ? lvn_cuda_group_launch(p, i, collectives)
+                                              : lvn_gpu_communicate(p, i, collectives);
 }
 
 static void release(struct lvn_gpu_program *p)
@@ -203,18 +205,18 @@ static enum lvn_status bind(struct lvn_bound **out, const struct lvn_program *p,
     return lvn_gpu_bind(out, p, b, &driver, lvn_cuda_products_library(p->device), has_matrix_units(p->device));
 }
 
-static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *how)
+static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *execution)
 {
     LVN_TRY(lvn_cuda_use(lvn_cuda_of(b->device)));
-    LVN_TRY(lvn_cuda_arrive(lvn_cuda_of(b->device)));
+    LVN_TRY(lvn_cuda_commit_writes(lvn_cuda_of(b->device)));
     struct lvn_gpu_program *p = (struct lvn_gpu_program *)b;
-    if (!how->launched && lvn_cuda_script_fits(p, how)) return lvn_cuda_script_run(p, how);
-    LVN_TRY(lvn_gpu_run(b, how));
-    return lvn_cuda_group_meet(lvn_cuda_of(b->device));
+    if (!execution->launched && lvn_cuda_script_fits(p, execution)) return lvn_cuda_script_run(p, execution);
+    LVN_TRY(lvn_gpu_run(b, execution));
+    return lvn_cuda_group_stream_wait(lvn_cuda_of(b->device));
 }
 
 const struct lvn_backend lvn_backend_cuda = {.name = "cuda",
-                                             .what = "an NVIDIA GPU",
+                                             .description = "an NVIDIA GPU",
                                              .computes = true,
                                              .library = &lvn_library_cuda,
                                              .describe = describe,
@@ -225,11 +227,11 @@ const struct lvn_backend lvn_backend_cuda = {.name = "cuda",
                                              .alloc = lvn_cuda_alloc,
                                              .free = lvn_cuda_free,
                                              .write = lvn_cuda_write,
-                                             .beside = lvn_cuda_double_buffer,
+                                             .double_buffer = lvn_cuda_double_buffer,
                                              .read = lvn_cuda_read,
-                                             .mark = lvn_cuda_snapshot,
-                                             .read_marked = lvn_cuda_read_snapshot,
-                                             .staging = LVN_CUDA_PIECES * LVN_CUDA_PIECE,
+                                             .snapshot = lvn_cuda_snapshot,
+                                             .read_snapshot = lvn_cuda_read_snapshot,
+                                             .staging = LVN_CUDA_CHUNKS * LVN_CUDA_CHUNK,
                                              .choose = choose,
                                              .bind = bind,
                                              .unbind = lvn_gpu_unbind,

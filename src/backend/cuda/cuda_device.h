@@ -1,10 +1,11 @@
-/* cuda_device.h - an open device: its context, its streams, pinned memory to copy through, and memory.
+/* cuda_device.h - an open CUDA device: context, streams, pinned buffers, and its memory. The functions implement
+ * those of struct lvn_backend for cuda.c.
  *
- * Work is asked of one stream, in order. Batches are written beside it (beside()): a fourth stream fills a waiting room
- * on the device, and `work` moves what came there to its place before the next run. What is read goes through another,
- * once all that was asked for before has been done; what a thread reads beside the work (a checkpoint), through a
- * third, once all has been done that was asked for before the mark. Copies in either direction go through two pinned
- * pieces in turns: the device copies one while the processor is at the other. */
+ * Programs run on one stream, `work`, in order. Double-buffered memory (batches) is written on a stream of its own,
+ * into a staging buffer on the device, which `work` copies to its place before the next run. Reads use another
+ * stream, after everything that was issued to `work` before; a checkpoint's thread reads on a third one, after
+ * everything that was issued before the snapshot. Copies in either direction alternate between two pinned chunks:
+ * the device copies one while the processor fills or empties the other. */
 #ifndef LVN_CUDA_DEVICE_H
 #define LVN_CUDA_DEVICE_H
 
@@ -14,34 +15,35 @@
 #include "backend/cuda/driver.h"
 
 enum {
-    LVN_CUDA_PIECES = 2,
-    LVN_CUDA_PIECE = 4 << 20,   /* bytes */
-    LVN_CUDA_RESERVE = 1 << 30, /* bytes, by guess: NCCL 0.3 GiB and more, cuBLASLt's kernels 0.1 to 0.4, local memory
-                                   of kernels, graphs of steps */
+    LVN_CUDA_CHUNKS = 2,
+    LVN_CUDA_CHUNK = 4 << 20,   /* bytes */
+    LVN_CUDA_RESERVE = 1 << 30, /* bytes, a guess: NCCL 0.3 GiB and more, cuBLASLt's kernels 0.1 to 0.4, local memory of
+                                   kernels, graphs of steps */
 };
 
-struct lvn_cuda_module_kept; /* modules.h */
-struct lvn_cuda_products;    /* products.h */
-struct lvn_cuda_group;       /* nccl.h */
+struct lvn_cuda_loaded_module; /* modules.h */
+struct lvn_cuda_products;      /* products.h */
+struct lvn_cuda_group;         /* nccl.h */
 
-struct lvn_cuda_piece {
-    char *p; /* pinned */
-    struct lvn_cuda_event *copied;
+/* A pinned buffer of LVN_CUDA_CHUNK bytes. */
+struct lvn_cuda_chunk {
+    char *p;                       /* pinned host memory */
+    struct lvn_cuda_event *copied; /* the last copy from or to it is done */
 };
 
-/* How memory gets to the device. */
+/* Copies from host to device. */
 struct lvn_cuda_writer {
     struct lvn_cuda_stream *stream;
-    struct lvn_cuda_piece piece[LVN_CUDA_PIECES];
+    struct lvn_cuda_chunk chunk[LVN_CUDA_CHUNKS];
     int next;
 };
 
-/* How memory gets to the processor. */
+/* Copies from device to host. */
 struct lvn_cuda_reader {
-    const char *what; /* is done, for sentences */
+    const char *action; /* the action, for messages */
     struct lvn_cuda_stream *stream;
-    struct lvn_cuda_event *asked; /* of `work`, before what is read */
-    struct lvn_cuda_piece piece[LVN_CUDA_PIECES];
+    struct lvn_cuda_event *issued; /* what `work` had been issued before the read is done */
+    struct lvn_cuda_chunk chunk[LVN_CUDA_CHUNKS];
 };
 
 struct lvn_cuda_device {
@@ -49,23 +51,26 @@ struct lvn_cuda_device {
     struct lvn_cuda_facts facts;
     void *context;
     struct lvn_cuda_stream *work;
-    struct lvn_cuda_reader reading, marked;  /* marked: made at the first mark; of one thread at a time */
-    struct lvn_cuda_writer writing, sending; /* writing: in `work`; sending: made with the first waiting room */
-    struct lvn_cuda_event *sent, *moved;     /* all that was sent has come; what had come has left the waiting rooms */
-    struct lvn_cuda_memory *rooms;           /* all memory that has one */
-    struct lvn_cuda_module_kept *modules;
-    struct lvn_cuda_products *products; /* NULL: kernels make them */
-    struct lvn_cuda_group *group;       /* with those of other ranks; NULL: none */
-    bool graphs;                        /* runs are captured (LEVIN_CUDA_GRAPHS) */
-    bool waits;                         /* each launch is waited for (LEVIN_CUDA_WAIT) */
-    pthread_mutex_t lock;               /* of pieces and of `reading` */
+    struct lvn_cuda_reader reader;
+    struct lvn_cuda_reader snapshot_reader;  /* made at the first snapshot; used by one thread at a time */
+    struct lvn_cuda_writer writer;           /* on `work` */
+    struct lvn_cuda_writer batch_writer;     /* to staging buffers; made with the first of them */
+    struct lvn_cuda_event *sent;             /* writes to the staging buffers are done */
+    struct lvn_cuda_event *moved;            /* the staging buffers have been copied, and may be written */
+    struct lvn_cuda_memory *double_buffered; /* list of all double-buffered memory */
+    struct lvn_cuda_loaded_module *modules;
+    struct lvn_cuda_products *products; /* cuBLASLt; NULL: kernels make products */
+    struct lvn_cuda_group *group;       /* NCCL's communicator over the ranks; NULL: none */
+    bool graphs;                        /* runs are captured as graphs (LEVIN_CUDA_GRAPHS) */
+    bool synchronous;                   /* each launch is waited for, so that errors name it (LEVIN_CUDA_WAIT) */
+    pthread_mutex_t lock;               /* guards chunks and `reader` */
 };
 
 struct lvn_cuda_memory {
     struct lvn_memory base;
-    lvn_cuda_address at;
-    lvn_cuda_address capacity; /* where what is written waits; 0: there is none */
-    int64_t from, to;          /* bytes that wait */
+    lvn_cuda_address address;
+    lvn_cuda_address staging; /* staging buffer of double-buffered memory; 0: none */
+    int64_t from, to;         /* range of it that is still to be copied, bytes */
     struct lvn_cuda_memory *next;
 };
 
@@ -74,31 +79,30 @@ static inline struct lvn_cuda_device *lvn_cuda_of(const struct lvn_device *d)
     return (struct lvn_cuda_device *)(uintptr_t)d;
 }
 
-/* The address of an operand; 0: it is absent. */
+/* The address of an operand; 0: absent. */
 static inline lvn_cuda_address lvn_cuda_address_of(const struct lvn_memory *m, int64_t offset)
 {
-    return m ? ((const struct lvn_cuda_memory *)m)->at + (lvn_cuda_address)offset : 0;
+    return m ? ((const struct lvn_cuda_memory *)m)->address + (lvn_cuda_address)offset : 0;
 }
 
-/* The calling thread's calls are for this device. */
+/* Make the device's context current in the calling thread. */
 enum lvn_status lvn_cuda_use(const struct lvn_cuda_device *d) LVN_CHECKED;
-/* What the driver answered to `what` on this device. */
-#define LVN_CUDA_DO(d, answer, what) LVN_CUDA_TRY(answer, what, (d)->facts.number)
+/* LVN_CUDA_TRY() for a call on this device. */
+#define LVN_CUDA_DO(d, answer, action) LVN_CUDA_TRY(answer, action, (d)->facts.number)
 
-/* What the environment variable says: on or 1, off or 0. Unset, or set to something else, which is warned of:
- * `initial`. */
-bool lvn_cuda_switch(const char *name, bool initial);
+/* Value of a switch in the environment: on or 1, off or 0. Unset, or another value (which is warned of): `fallback`. */
+bool lvn_cuda_switch(const char *name, bool fallback);
 
 enum lvn_status lvn_cuda_open(struct lvn_cuda_device *d, int number) LVN_CHECKED;
-void lvn_cuda_close(struct lvn_cuda_device *d); /* of one that failed to open, too */
+void lvn_cuda_close(struct lvn_cuda_device *d); /* also of a device whose opening failed */
 
-/* Functions of the backend. */
+/* Functions of struct lvn_backend. */
 enum lvn_status lvn_cuda_alloc(struct lvn_memory **out, struct lvn_device *d, int64_t bytes);
 void lvn_cuda_free(struct lvn_memory *m);
 enum lvn_status lvn_cuda_write(struct lvn_memory *to, int64_t offset, const void *from, int64_t bytes);
 enum lvn_status lvn_cuda_double_buffer(struct lvn_memory *m);
-/* What was sent to waiting rooms is there for what `work` is asked for from now on. */
-enum lvn_status lvn_cuda_arrive(struct lvn_cuda_device *d) LVN_CHECKED;
+/* Copy staged writes to their places, before anything that is issued to `work` from now on. */
+enum lvn_status lvn_cuda_commit_writes(struct lvn_cuda_device *d) LVN_CHECKED;
 enum lvn_status lvn_cuda_read(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes);
 enum lvn_status lvn_cuda_snapshot(struct lvn_device *d);
 enum lvn_status lvn_cuda_read_snapshot(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes);

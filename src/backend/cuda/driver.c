@@ -10,7 +10,7 @@ static const char *version(void)
 {
     static char text[32];
     int v = 0;
-    lvn_cuda.driver_version(&v); /* cannot fail with a pointer */
+    lvn_cuda.driver_version(&v); /* cannot fail with a valid pointer */
     snprintf(text, sizeof text, "CUDA %d.%d", v / 1000, v % 1000 / 10);
     return text;
 }
@@ -18,7 +18,7 @@ static const char *version(void)
 struct lvn_library lvn_library_cuda = {
     .name = "libcuda",
     .files = {"libcuda.so.1"},
-    .folders = (const char *const[]){"/usr/local/nvidia/lib64", "/usr/lib/wsl/lib", NULL}, /* of containers and WSL */
+    .folders = (const char *const[]){"/usr/local/nvidia/lib64", "/usr/lib/wsl/lib", NULL}, /* containers, WSL */
     .use = "trainer.accelerator cuda",
     .cure =
         "it comes with the driver of an NVIDIA GPU; a container sees it when it is started with --gpus all (docker) "
@@ -27,7 +27,7 @@ struct lvn_library lvn_library_cuda = {
     .functions = &lvn_cuda,
     .version = version};
 
-/* Sticky ones: after these nothing runs on the device until the process ends, and another try may go well. */
+/* Sticky errors: the process can do nothing more on the device; a restart may succeed. */
 static bool is_lost(int answer)
 {
     static const int lost[] = {LVN_CUDA_ECC,
@@ -50,7 +50,7 @@ static bool is_lost(int answer)
     return false;
 }
 
-enum lvn_status lvn_cuda_answer(int answer, const char *what, int number)
+enum lvn_status lvn_cuda_answer(int answer, const char *action, int number)
 {
     const char *name = NULL, *text = NULL;
     char where[32] = "";
@@ -61,25 +61,25 @@ enum lvn_status lvn_cuda_answer(int answer, const char *what, int number)
     LVN_CHECK(answer != LVN_CUDA_OUT_OF_MEMORY, MEMORY,
               "%s%s: the device's memory does not hold it (%s); choose a smaller trainer.micro_batch_size, "
               "model.block_size or model, or end what else runs there (nvidia-smi)",
-              what, where, name);
+              action, where, name);
     LVN_CHECK(answer != LVN_CUDA_UNAVAILABLE, COMM,
               "%s%s: another process has the device, or its compute mode lets none have it (%s): end what runs there "
               "(nvidia-smi), or have it set to the default mode (nvidia-smi -c 0)",
-              what, where, name);
+              action, where, name);
     LVN_CHECK(!is_lost(answer), COMM,
               "%s%s: the device is lost: %s (%d, %s); the last checkpoint stands. If a restart does not cure it, look "
               "for 'Xid' in the kernel's log",
-              what, where, name, answer, text);
-    LVN_FAIL(UNSUPPORTED, "%s%s: the CUDA driver answered %s (%d, %s)", what, where, name, answer, text);
+              action, where, name, answer, text);
+    LVN_FAIL(UNSUPPORTED, "%s%s: the CUDA driver answered %s (%d, %s)", action, where, name, answer, text);
 }
 
-bool lvn_cuda_takes(int major)
+bool lvn_cuda_driver_supports(int major)
 {
     int v = 0;
     return lvn_library_cuda.state != LVN_LIBRARY_HERE || lvn_cuda.driver_version(&v) || major <= v / 1000;
 }
 
-/* What mostly is the matter with a driver that does not start. */
+/* The usual remedy where a driver does not start. */
 static const char *cure_of(int answer)
 {
     switch (answer) {

@@ -1,8 +1,8 @@
-/* driver.h - NVIDIA's driver, opened at run time: the functions that the backend calls, and errors as sentences.
+/* driver.h - NVIDIA's driver, opened at run time: the functions that the backend calls, and its errors as messages.
  *
- * The declarations are our own, of what is used; nothing of CUDA is needed to build. Functions are called as
- * lvn_cuda.launch(...), and each call goes through LVN_CUDA_TRY, which makes a sentence of what the driver answered:
- * which operation, on which device. A device that is lost ends the run with the status of a lost rank.
+ * The declarations are levin's own; nothing of CUDA is needed to build. Functions are called as lvn_cuda.launch(...)
+ * within LVN_CUDA_TRY, which turns an error into a message with the action and the device. A lost device ends the
+ * run with COMM, as a lost rank does.
  *
  * Source: the CUDA driver API's reference; the suffixes _v2 are those of its binary interface since CUDA 4. */
 #ifndef LVN_CUDA_DRIVER_H
@@ -21,7 +21,7 @@ struct lvn_cuda_graph;
 struct lvn_cuda_graph_run; /* instantiated */
 typedef uint64_t lvn_cuda_address;
 
-/* Answers of the driver that mean something to us. */
+/* Results of the driver that are handled. */
 enum {
     LVN_CUDA_OUT_OF_MEMORY = 2,
     LVN_CUDA_STUB = 34,
@@ -100,23 +100,25 @@ extern struct lvn_cuda_driver {
     LVN_CUDA_FUNCTIONS(LVN_LIBRARY_POINTER)
 } lvn_cuda;
 
-/* A device of this machine: number n of those that CUDA_VISIBLE_DEVICES leaves. */
+/* A device of this machine: number n of those in CUDA_VISIBLE_DEVICES. */
 struct lvn_cuda_facts {
-    int number, handle, capability; /* capability: 90 for 9.0 */
+    int number;
+    int handle;
+    int capability; /* 90 for 9.0 */
     char name[100];
     int64_t bytes;
-    unsigned char id[16]; /* its UUID, or that of the part of it that is one (MIG) */
+    unsigned char id[16]; /* its UUID, or that of the MIG instance */
     int driver;           /* 13020 for 13.2 */
 };
 
-/* Does a library of CUDA's version `major` go with the driver: it does where there is none. */
-bool lvn_cuda_takes(int major);
-/* How many devices there are; UNSUPPORTED with a sentence: no driver, or none of them. */
+/* Does the driver support a library of CUDA's major version? True where there is no driver. */
+bool lvn_cuda_driver_supports(int major);
+/* The number of devices; UNSUPPORTED with a message: no driver, or no device. */
 enum lvn_status lvn_cuda_devices(int *n) LVN_CHECKED;
 enum lvn_status lvn_cuda_device_facts(struct lvn_cuda_facts *f, int number) LVN_CHECKED;
 
-/* What the driver answered to `what`, as a sentence; number < 0: no device is meant. */
-enum lvn_status lvn_cuda_answer(int answer, const char *what, int number) LVN_CHECKED;
-#define LVN_CUDA_TRY(answer, what, number) LVN_TRY(lvn_cuda_answer(answer, what, number))
+/* The status of a result of the driver; an error records a message with the action. number: the device; < 0: none. */
+enum lvn_status lvn_cuda_answer(int answer, const char *action, int number) LVN_CHECKED;
+#define LVN_CUDA_TRY(answer, action, number) LVN_TRY(lvn_cuda_answer(answer, action, number))
 
 #endif

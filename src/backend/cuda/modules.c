@@ -10,10 +10,10 @@
 #include "base/arena.h"
 #include "base/threads.h"
 
-struct lvn_cuda_module_kept {
-    char *key; /* under which the image is kept; it holds the text */
+struct lvn_cuda_loaded_module {
+    char *key; /* key of the image in the cache; it holds the text */
     struct lvn_cuda_module *module;
-    struct lvn_cuda_module_kept *next;
+    struct lvn_cuda_loaded_module *next;
 };
 
 const char *const lvn_cuda_compile_options[] = {"-DLVN_DEVICE",    "-DLVN_CUDA",   "--std=c++17",
@@ -24,25 +24,25 @@ const char *lvn_cuda_module_text(struct lvn_arena *a, const struct lvn_gpu_modul
     return lvn_arena_printf(a, "%s%s%s", m->definition, lvn_gpu_words(), lvn_gpu_text(m->source));
 }
 
-/* --- compiling, side by side --- */
+/* --- compiling in parallel --- */
 
 struct job {
-    const struct lvn_gpu_module *of;
+    const struct lvn_gpu_module *module;
     const char *key, *text;
-    void *image; /* ends with a zero */
+    void *image; /* ends with a NUL byte */
     bool failed;
     char sentence[400];
 };
 
 struct jobs {
-    struct job *list;  /* what is to be compiled */
-    const char **keys; /* of all modules */
+    struct job *list;  /* modules to compile */
+    const char **keys; /* keys of all modules */
     int n, next;
     const char *architecture;
     pthread_mutex_t lock;
 };
 
-/* A file of the cache has no zero at its end, and PTX must. */
+/* Load an image from the cache, and append a NUL byte, which PTX needs. */
 static bool find(struct job *j)
 {
     int64_t n;
@@ -59,14 +59,14 @@ static void compile(struct job *j, const char *architecture)
 {
     struct lvn_nvrtc_image image;
     if (find(j)) return;
-    if (lvn_nvrtc_compile(&image, j->of->source, j->text, architecture, lvn_cuda_compile_options, NULL) == LVN_OK) {
+    if (lvn_nvrtc_compile(&image, j->module->source, j->text, architecture, lvn_cuda_compile_options, NULL) == LVN_OK) {
         j->image = image.bytes;
-        lvn_kernels_keep(j->key, image.bytes, (int64_t)image.n);
+        lvn_kernels_store(j->key, image.bytes, (int64_t)image.n);
         return;
     }
     j->failed = true;
     snprintf(j->sentence, sizeof j->sentence, "%s", lvn_error_text());
-    lvn_error_clear(); /* this thread's; the caller's thread tells it */
+    lvn_error_clear(); /* the caller's thread reports it */
 }
 
 static void *work(void *argument)
@@ -94,11 +94,11 @@ static void compile_all(struct jobs *all, int n_threads)
     pthread_mutex_destroy(&all->lock);
 }
 
-/* --- on the device --- */
+/* --- loading on the device --- */
 
-static struct lvn_cuda_module *kept(const struct lvn_cuda_device *d, const char *key)
+static struct lvn_cuda_module *find_loaded(const struct lvn_cuda_device *d, const char *key)
 {
-    for (const struct lvn_cuda_module_kept *k = d->modules; k; k = k->next)
+    for (const struct lvn_cuda_loaded_module *k = d->modules; k; k = k->next)
         if (!strcmp(k->key, key)) return k->module;
     return NULL;
 }
@@ -106,7 +106,7 @@ static struct lvn_cuda_module *kept(const struct lvn_cuda_device *d, const char 
 static enum lvn_status load(struct lvn_cuda_device *d, const struct job *j)
 {
     LVN_CHECK(!j->failed, UNSUPPORTED, "%s", j->sentence);
-    struct lvn_cuda_module_kept *k = lvn_calloc(1, sizeof *k);
+    struct lvn_cuda_loaded_module *k = lvn_calloc(1, sizeof *k);
     if (k) k->key = lvn_malloc(strlen(j->key) + 1);
     if (!k || !k->key || !j->image) {
         free(k ? k->key : NULL);
@@ -121,9 +121,9 @@ static enum lvn_status load(struct lvn_cuda_device *d, const struct job *j)
     LVN_CHECK(answer != LVN_CUDA_UNSUPPORTED_PTX, UNSUPPORTED,
               "%s: device %d (%s) is newer than NVRTC, and the driver is too old for what NVRTC makes for it: take a "
               "newer nvidia-cuda-nvrtc or a newer driver",
-              j->of->source, d->facts.number, d->facts.name);
+              j->module->source, d->facts.number, d->facts.name);
     LVN_TRY_WHILE(lvn_cuda_answer(answer, "loading kernels", d->facts.number), "loading the kernels of '%s'",
-                  j->of->source);
+                  j->module->source);
     return LVN_OK;
 }
 
@@ -147,8 +147,8 @@ static enum lvn_status describe(struct lvn_cuda_device *d, struct lvn_arena *a, 
         const char *key = text ? lvn_arena_printf(a, "cuda %s %s%s\n%s", version, architecture, options, text) : NULL;
         if (!key) return LVN_MEMORY;
         all->keys[k] = key;
-        if (kept(d, key)) continue;
-        all->list[all->n++] = (struct job){.of = &list[k], .key = key, .text = text};
+        if (find_loaded(d, key)) continue;
+        all->list[all->n++] = (struct job){.module = &list[k], .key = key, .text = text};
     }
     return LVN_OK;
 }
@@ -161,7 +161,7 @@ static enum lvn_status make(struct lvn_cuda_device *d, struct jobs *all, struct 
         if (status == LVN_OK) status = load(d, &all->list[k]);
         free(all->list[k].image);
     }
-    for (int k = 0; k < n && status == LVN_OK; k++) list[k].own = kept(d, all->keys[k]);
+    for (int k = 0; k < n && status == LVN_OK; k++) list[k].backend_data = find_loaded(d, all->keys[k]);
     return status;
 }
 
@@ -176,7 +176,7 @@ enum lvn_status lvn_cuda_modules(struct lvn_cuda_device *d, struct lvn_gpu_modul
 
 void lvn_cuda_modules_free(struct lvn_cuda_device *d)
 {
-    for (struct lvn_cuda_module_kept *k = d->modules, *next; k; k = next) {
+    for (struct lvn_cuda_loaded_module *k = d->modules, *next; k; k = next) {
         next = k->next;
         if (k->module) (void)lvn_cuda.module_free(k->module);
         free(k->key);

@@ -68,35 +68,37 @@ struct lvn_library lvn_library_nccl = {
     .version = version};
 
 struct lvn_cuda_group {
-    struct lvn_nccl_comm *comm; /* NULL: given up */
+    struct lvn_nccl_comm *comm; /* NULL: aborted */
     struct lvn_cuda_stream *stream;
-    struct lvn_cuda_event *computed, *exchanged;
-    pthread_mutex_t lock; /* of comm: another thread may give it up */
-    bool pending;         /* something was started that nothing computed waits for yet */
+    struct lvn_cuda_event *computed;  /* the operands of a collective are computed */
+    struct lvn_cuda_event *exchanged; /* the collectives started so far are done */
+    pthread_mutex_t lock;             /* guards comm: another thread may abort it */
+    bool pending;                     /* a collective was started that `work` does not wait for yet */
     int rank, size;
     char where[160]; /* "rank 1 on node2" */
 };
 
 /* --- errors --- */
 
-static enum lvn_status answer_of(const struct lvn_cuda_device *d, int answer, const char *what)
+static enum lvn_status answer_of(const struct lvn_cuda_device *d, int answer, const char *action)
 {
     const struct lvn_cuda_group *g = d->group;
     if (answer == 0 || answer == NCCL_IN_PROGRESS) return LVN_OK;
-    const char *more = nccl.last_error(NULL);
-    LVN_FAIL(COMM, "%s: %s on device %d (%s): NCCL answered %s (%d)%s%s", g->where, what, d->facts.number,
-             d->facts.name, nccl.error_text(answer), answer, more && *more ? ": " : "", more && *more ? more : "");
+    const char *detail = nccl.last_error(NULL);
+    LVN_FAIL(COMM, "%s: %s on device %d (%s): NCCL answered %s (%d)%s%s", g->where, action, d->facts.number,
+             d->facts.name, nccl.error_text(answer), answer, detail && *detail ? ": " : "",
+             detail && *detail ? detail : "");
 }
-#define TRY(d, answer, what) LVN_TRY(answer_of(d, answer, what))
+#define TRY(d, answer, action) LVN_TRY(answer_of(d, answer, action))
 
 static void abort_comm(void *comm)
 {
     (void)nccl.abort(comm);
 }
 
-/* With the lock. What is under way ends at once, but NCCL returns only when the last graph is gone that was captured
- * with the communicator, which is later: it is waited for in a thread of its own. */
-static void give_up(struct lvn_cuda_group *g)
+/* With the lock held. Pending collectives end at once, but ncclCommAbort() returns only after the last graph
+ * captured with the communicator is destroyed, which is later: so it is called in a thread of its own. */
+static void abort_locked(struct lvn_cuda_group *g)
 {
     const double patience = 0.5;
     struct lvn_nccl_comm *c = g->comm;
@@ -109,43 +111,43 @@ static void abort_group(struct lvn_device *base)
     struct lvn_cuda_device *d = lvn_cuda_of(base);
     (void)lvn_cuda.context_use(d->context);
     pthread_mutex_lock(&d->group->lock);
-    give_up(d->group);
+    abort_locked(d->group);
     pthread_mutex_unlock(&d->group->lock);
 }
 
-/* Has a thread of NCCL's met an error, or another of ours given up? Who gave up ends this process in a moment: until
- * then it has the word. */
-static enum lvn_status look(struct lvn_cuda_device *d)
+/* Check for an asynchronous error of NCCL, or an abort by another thread. The thread that aborted is about to end
+ * this process with its own message; this one waits 3 s for that. */
+static enum lvn_status check_errors(struct lvn_cuda_device *d)
 {
     struct lvn_cuda_group *g = d->group;
-    const struct timespec moment = {.tv_sec = 3};
+    const struct timespec grace = {.tv_sec = 3};
     int error = 0, failed = 0;
     pthread_mutex_lock(&g->lock);
     bool gone = !g->comm;
     if (!gone) failed = nccl.error(g->comm, &error);
     enum lvn_status status = gone ? LVN_COMM : answer_of(d, failed ? failed : error, "exchanging numbers");
-    if (!gone && status != LVN_OK) give_up(g);
+    if (!gone && status != LVN_OK) abort_locked(g);
     pthread_mutex_unlock(&g->lock);
     if (!gone) return status;
-    nanosleep(&moment, NULL);
+    nanosleep(&grace, NULL);
     LVN_FAIL(COMM, "%s: exchanging numbers on device %d (%s) was given up, because another rank is lost", g->where,
              d->facts.number, d->facts.name);
 }
 
 static enum lvn_status finish(struct lvn_cuda_device *d, struct lvn_cuda_stream *s)
 {
-    enum { PATIENCE = 2000, LOOK = 200 };
+    enum { PATIENCE = 2000, CHECK = 200 };
     const struct timespec nap = {.tv_nsec = 20000};
     int answer = lvn_cuda.stream_query(s);
     for (int64_t n = 1; answer == LVN_CUDA_NOT_READY; n++, answer = lvn_cuda.stream_query(s)) {
-        if (n % LOOK == 0) LVN_TRY(look(d));
+        if (n % CHECK == 0) LVN_TRY(check_errors(d));
         if (n < PATIENCE)
             sched_yield();
         else
             nanosleep(&nap, NULL);
     }
     LVN_CUDA_DO(d, answer, "computing");
-    return look(d);
+    return check_errors(d);
 }
 
 enum lvn_status lvn_cuda_group_wait(struct lvn_cuda_device *d)
@@ -175,10 +177,10 @@ static enum lvn_status make_id(char id[LVN_GROUP_ID])
 {
     struct lvn_nccl_id made;
     int answer = nccl.make_id(&made);
-    const char *more = answer ? nccl.last_error(NULL) : NULL;
+    const char *detail = answer ? nccl.last_error(NULL) : NULL;
     LVN_CHECK(answer == 0, UNSUPPORTED,
               "making an id for the ranks: NCCL answered %s (%d)%s%s: look at NCCL_SOCKET_IFNAME",
-              nccl.error_text(answer), answer, more && *more ? ": " : "", more && *more ? more : "");
+              nccl.error_text(answer), answer, detail && *detail ? ": " : "", detail && *detail ? detail : "");
     memcpy(id, made.bytes, sizeof made.bytes);
     return LVN_OK;
 }
@@ -188,8 +190,8 @@ static void *pointer(lvn_cuda_address a)
     return (void *)(uintptr_t)a;
 }
 
-/* The first sum is one that everybody knows. */
-static enum lvn_status try_out(struct lvn_cuda_device *d, struct lvn_memory *m)
+/* Self test: a sum whose result is known. */
+static enum lvn_status self_test(struct lvn_cuda_device *d, struct lvn_memory *m)
 {
     struct lvn_cuda_group *g = d->group;
     float x = 1;
@@ -215,7 +217,7 @@ static enum lvn_status make(struct lvn_cuda_device *d, const struct lvn_group_op
     LVN_CUDA_DO(d, lvn_cuda.event_new(&g->exchanged, LVN_CUDA_NO_TIMING), "making an event");
     TRY(d, nccl.join(&g->comm, o->size, id, o->rank), "joining the other ranks");
     LVN_TRY(lvn_memory_new(&m, &d->base, sizeof(float)));
-    enum lvn_status status = try_out(d, m);
+    enum lvn_status status = self_test(d, m);
     lvn_memory_free(m);
     return status;
 }
@@ -237,7 +239,8 @@ void lvn_cuda_group_free(struct lvn_cuda_device *d)
 {
     struct lvn_cuda_group *g = d->group;
     if (!g) return;
-    if (g->comm && lvn_cuda.stream_finish(g->stream)) give_up(g); /* the device is lost: nobody waits for the others */
+    if (g->comm && lvn_cuda.stream_finish(g->stream))
+        abort_locked(g); /* the device is lost: do not wait for the other ranks */
     if (g->comm) (void)nccl.leave(g->comm);
     if (g->computed) (void)lvn_cuda.event_free(g->computed);
     if (g->exchanged) (void)lvn_cuda.event_free(g->exchanged);
@@ -252,7 +255,7 @@ const struct lvn_group_ops lvn_cuda_group_ops = {
 
 /* --- collectives --- */
 
-/* fp16 is not among them: a sum over ranks would leave its range. */
+/* Not fp16: a sum over ranks would overflow its range. */
 static const struct {
     bool sums;
     int type;
@@ -262,7 +265,7 @@ static const struct {
                             [LVN_I32] = {true, NCCL_INT32},
                             [LVN_I64] = {true, NCCL_INT64}};
 
-/* Each rank's part of out[0] to it, or from it to all. */
+/* Reduce each rank's part of out[0] to that rank, or broadcast it from there. */
 static int exchange_parts(struct lvn_cuda_group *g, const struct lvn_instr *i, lvn_cuda_address at,
                           const int64_t *first)
 {
@@ -289,7 +292,7 @@ static int exchange(struct lvn_cuda_group *g, const struct lvn_instr *i, lvn_cud
     return nccl.all_reduce(p, p, (size_t)lvn_desc_count(all), types[all->dtype].type, NCCL_SUM, g->comm, g->stream);
 }
 
-enum lvn_status lvn_cuda_group_meet(struct lvn_cuda_device *d)
+enum lvn_status lvn_cuda_group_stream_wait(struct lvn_cuda_device *d)
 {
     struct lvn_cuda_group *g = d->group;
     if (!g || !g->pending) return LVN_OK;
@@ -299,13 +302,13 @@ enum lvn_status lvn_cuda_group_meet(struct lvn_cuda_device *d)
     return LVN_OK;
 }
 
-enum lvn_status lvn_cuda_group_do(struct lvn_gpu_program *p, const struct lvn_instr *i,
-                                  const struct lvn_collectives *with)
+enum lvn_status lvn_cuda_group_launch(struct lvn_gpu_program *p, const struct lvn_instr *i,
+                                      const struct lvn_collectives *collectives)
 {
     struct lvn_cuda_device *d = lvn_cuda_of(p->base.device);
     struct lvn_cuda_group *g = d->group;
     int64_t offset;
-    if (i->id == LVN_OP_wait) return lvn_cuda_group_meet(d);
+    if (i->id == LVN_OP_wait) return lvn_cuda_group_stream_wait(d);
     LVN_CHECK(i->id != LVN_OP_tree_reduce, INTERNAL, "%s: NCCL adds in no fixed order", i->name);
     LVN_CHECK(types[i->out[0].desc.dtype].sums, INTERNAL, "%s: NCCL is asked for a sum of %s, which levin does not add",
               i->name, lvn_dtype_name(i->out[0].desc.dtype));
@@ -314,8 +317,8 @@ enum lvn_status lvn_cuda_group_do(struct lvn_gpu_program *p, const struct lvn_in
     LVN_CUDA_DO(d, lvn_cuda.stream_wait(g->stream, g->computed, 0), "ordering a sum");
     g->pending = true;
     pthread_mutex_lock(&g->lock);
-    int answer =
-        g->comm ? exchange(g, i, lvn_cuda_address_of(m, offset), with->parts(with->context, i)) : NCCL_REMOTE_ERROR;
+    int answer = g->comm ? exchange(g, i, lvn_cuda_address_of(m, offset), collectives->parts(collectives->context, i))
+                         : NCCL_REMOTE_ERROR;
     pthread_mutex_unlock(&g->lock);
     TRY(d, answer, i->name);
     return LVN_OK;

@@ -36,7 +36,7 @@ static const char *version(void)
 {
     static char text[32];
     int major = 0, minor = 0;
-    nvrtc.version(&major, &minor); /* cannot fail with pointers */
+    nvrtc.version(&major, &minor); /* cannot fail with valid pointers */
     snprintf(text, sizeof text, "NVRTC %d.%d", major, minor);
     return text;
 }
@@ -44,7 +44,7 @@ static const char *version(void)
 static bool fits(void)
 {
     int major = 0, minor = 0;
-    return nvrtc.version(&major, &minor) || lvn_cuda_takes(major);
+    return nvrtc.version(&major, &minor) || lvn_cuda_driver_supports(major);
 }
 
 struct lvn_library lvn_library_nvrtc = {
@@ -86,7 +86,7 @@ enum lvn_status lvn_nvrtc_architecture(char text[LVN_NVRTC_ARCHITECTURE], int ca
     for (int i = 0; i < n; i++) {
         if (list[i] == capability) {
             snprintf(text, LVN_NVRTC_ARCHITECTURE, "sm_%d%s", capability,
-                     capability == 90 ? "a" : ""); /* a: all of its matrix unit */
+                     capability == 90 ? "a" : ""); /* a: with the instructions of its matrix units */
             return LVN_OK;
         }
         if (list[i] > newest && list[i] < capability) newest = list[i];
@@ -102,7 +102,7 @@ enum lvn_status lvn_nvrtc_architecture(char text[LVN_NVRTC_ARCHITECTURE], int ca
 
 /* --- compiling --- */
 
-static enum lvn_status take(struct lvn_nvrtc_image *out, program p)
+static enum lvn_status get_image(struct lvn_nvrtc_image *out, program p)
 {
     out->n = 0;
     int answer = out->ptx ? nvrtc.ptx_bytes(p, &out->n) : nvrtc.cubin_bytes(p, &out->n);
@@ -116,17 +116,17 @@ static enum lvn_status take(struct lvn_nvrtc_image *out, program p)
     LVN_FAIL(UNSUPPORTED, "NVRTC gave no image: %s", nvrtc.error_text(answer));
 }
 
-/* Of the log: where it says "error", else its beginning. */
-static int first_line(const char *log, const char **from)
+/* The line of the log that mentions an error, else the first. */
+static int first_line(const char *log, const char **line)
 {
     const char *error = strstr(log, "error");
-    *from = log;
+    *line = log;
     for (const char *at = error; at && at >= log; at--)
         if (at == log || at[-1] == '\n') {
-            *from = at;
+            *line = at;
             break;
         }
-    return (int)strcspn(*from, "\n");
+    return (int)strcspn(*line, "\n");
 }
 
 static enum lvn_status compile(struct lvn_nvrtc_image *out, program p, const char *name, const char *architecture,
@@ -151,25 +151,25 @@ static enum lvn_status compile(struct lvn_nvrtc_image *out, program p, const cha
                  nvrtc.error_text(answer), length, line);
     }
     out->ptx = !strncmp(architecture, "compute_", 8);
-    return take(out, p);
+    return get_image(out, p);
 }
 
 enum lvn_status lvn_nvrtc_compile(struct lvn_nvrtc_image *out, const char *name, const char *source,
                                   const char *architecture, const char *const *options, char **log)
 {
     program p = NULL;
-    char file[80], *own = NULL;
+    char file[80], *copy = NULL;
     *out = (struct lvn_nvrtc_image){0};
     if (log) *log = NULL;
     LVN_TRY(lvn_library_open(&lvn_library_nvrtc));
     snprintf(file, sizeof file, "%s.k", name);
     int answer = nvrtc.create(&p, source, file, 0, NULL, NULL);
     LVN_CHECK(answer == 0, UNSUPPORTED, "%s: NVRTC takes no source: %s", name, nvrtc.error_text(answer));
-    enum lvn_status status = compile(out, p, name, architecture, options, &own);
+    enum lvn_status status = compile(out, p, name, architecture, options, &copy);
     nvrtc.destroy(&p);
     if (log)
-        *log = own;
+        *log = copy;
     else
-        free(own);
+        free(copy);
     return status;
 }

@@ -1,7 +1,8 @@
-/* nvrtc.h - NVIDIA's compiler for kernels, opened at run time.
+/* nvrtc.h - NVRTC, NVIDIA's compiler for kernels, opened at run time. modules.c calls it; it needs neither a GPU nor
+ * a driver.
  *
- * It makes of a source what a device of some architecture runs: a cubin, or, for an architecture that it does not know
- * yet, PTX of the newest that it does, which the driver then finishes. It needs neither a GPU nor a driver.
+ * It compiles a source into a cubin for an architecture, or, for one that is newer than it knows, into PTX of the
+ * newest that it knows, which the driver then compiles.
  *
  * Source: NVRTC's reference. */
 #ifndef LVN_CUDA_NVRTC_H
@@ -11,21 +12,22 @@
 
 #include "host/library.h"
 
-/* What a compilation gives. */
+/* Result of a compilation. */
 struct lvn_nvrtc_image {
-    void *bytes; /* release with free(); ends with a zero, which does not count */
+    void *bytes; /* release with free(); ends with a NUL byte that n does not count */
     size_t n;
-    bool ptx;
+    bool ptx; /* else a cubin */
 };
 
-/* "NVRTC 13.0": part of the key under which images are kept. */
+/* "NVRTC 13.0": part of the key in the cache of kernels. */
 enum lvn_status lvn_nvrtc_version(char *text, size_t bytes, int *major) LVN_CHECKED;
 enum { LVN_NVRTC_ARCHITECTURE = 24 };
-/* The architecture that is asked for, for a device of this capability: "sm_90a"; or, where NVRTC does not know it,
- * "compute_100", and the image will be PTX. UNSUPPORTED: the device is too old for this NVRTC. */
+/* The architecture to compile for on a device of this capability: "sm_90a"; or, where NVRTC does not know the
+ * device's, "compute_100", and the image is PTX. UNSUPPORTED: the device is too old for this NVRTC. */
 enum lvn_status lvn_nvrtc_architecture(char text[LVN_NVRTC_ARCHITECTURE], int capability) LVN_CHECKED;
-/* name: of the operation, for messages. options: further ones, NULL ends them. log: NULL, or where the whole log goes
- * (release with free()), warnings too. UNSUPPORTED with the compiler's first line. */
+/* Compile `source`. name: of the operation, for messages. options: more options, ends with NULL. log: NULL, or
+ * receives the whole log with its warnings (release with free()). UNSUPPORTED with the first line of the compiler's
+ * error. */
 enum lvn_status lvn_nvrtc_compile(struct lvn_nvrtc_image *out, const char *name, const char *source,
                                   const char *architecture, const char *const *options, char **log) LVN_CHECKED;
 

@@ -1,7 +1,7 @@
 /* products.c - see products.h.
  *
- * cuBLASLt's matrices are stored column by column: what is row-major here is transposed there, so c^T = b^T a^T is
- * asked for, and `a` of the library is our b. The declarations are our own, of what is used.
+ * cuBLASLt's matrices are column-major: a row-major matrix here is a transposed one there, so c^T = b^T a^T is
+ * computed, and the library's `a` is our b. The declarations are levin's own.
  *
  * Sources: NVIDIA's cuBLAS documentation ("Using the cuBLASLt API", "Results reproducibility"); GELU is the one by
  * tanh. Numbers of attributes and sizes are those of versions 11 to 13. */
@@ -14,14 +14,14 @@
 #include "base/arena.h"
 #include "base/log.h"
 
-/* A choice of the library's. */
+/* cublasLtMatmulAlgo_t */
 struct algorithm {
-    uint64_t own[8];
+    uint64_t opaque[8];
 };
 struct answer {
     struct algorithm algorithm;
     size_t scratch;
-    int status; /* the rest counts where this is 0 */
+    int status; /* the rest is valid if this is 0 */
     float waves;
     int none[4];
 };
@@ -34,13 +34,14 @@ typedef void *handle, *operation, *layout, *preference;
     F(int, create, (handle * h), "cublasLtCreate")                                                                     \
     F(int, destroy, (handle h), "cublasLtDestroy")                                                                     \
     F(int, operation_new, (operation * o, int compute, int scale), "cublasLtMatmulDescCreate")                         \
-    F(int, operation_set, (operation o, int what, const void *value, size_t bytes), "cublasLtMatmulDescSetAttribute")  \
+    F(int, operation_set, (operation o, int attribute, const void *value, size_t bytes),                               \
+      "cublasLtMatmulDescSetAttribute")                                                                                \
     F(int, operation_free, (operation o), "cublasLtMatmulDescDestroy")                                                 \
     F(int, layout_new, (layout * l, int type, uint64_t rows, uint64_t columns, int64_t ld),                            \
       "cublasLtMatrixLayoutCreate")                                                                                    \
     F(int, layout_free, (layout l), "cublasLtMatrixLayoutDestroy")                                                     \
     F(int, preference_new, (preference * p), "cublasLtMatmulPreferenceCreate")                                         \
-    F(int, preference_set, (preference p, int what, const void *value, size_t bytes),                                  \
+    F(int, preference_set, (preference p, int attribute, const void *value, size_t bytes),                             \
       "cublasLtMatmulPreferenceSetAttribute")                                                                          \
     F(int, preference_free, (preference p), "cublasLtMatmulPreferenceDestroy")                                         \
     F(int, choose,                                                                                                     \
@@ -49,7 +50,7 @@ typedef void *handle, *operation, *layout, *preference;
       "cublasLtMatmulAlgoGetHeuristic")                                                                                \
     F(int, multiply,                                                                                                   \
       (handle h, operation o, const void *alpha, lvn_cuda_address a, layout la, lvn_cuda_address b, layout lb,         \
-       const void *beta, lvn_cuda_address c, layout lc, lvn_cuda_address d, layout ld, const struct algorithm *how,    \
+       const void *beta, lvn_cuda_address c, layout lc, lvn_cuda_address d, layout ld, const struct algorithm *chosen, \
        lvn_cuda_address scratch, size_t scratch_bytes, struct lvn_cuda_stream *s),                                     \
       "cublasLtMatmul")
 
@@ -60,14 +61,21 @@ static struct {
 enum { NOT_SUPPORTED = 15 };
 enum { REAL_32 = 0, REAL_16 = 2, REAL_BF16 = 14 }; /* cudaDataType_t */
 enum { COMPUTE_32 = 68, COMPUTE_TF32 = 77 };       /* cublasComputeType_t: in fp32; operands rounded to TF32 */
-enum { TRANSPOSE_A = 3, TRANSPOSE_B, EPILOGUE = 7, BIAS_AT, KEPT_AT = 11, KEPT_LD }; /* of an operation */
-enum { MAX_SCRATCH = 1, REDUCTIONS = 3, A_AT = 5, B_AT, C_AT, D_AT };                /* of a preference */
-enum { EPILOGUE_NONE = 1, EPILOGUE_BIAS = 4, EPILOGUE_GELU = 32, EPILOGUE_KEEP = 128 };
-/* How pieces along K may be added, besides not being cut: stored apart in fp32, then added in one order. Not: added to
- * the result, or stored in its type. */
-enum { REDUCTION_APART = 2 };
+enum {
+    TRANSPOSE_A = 3,
+    TRANSPOSE_B,
+    EPILOGUE = 7,
+    BIAS_POINTER,
+    AUX_POINTER = 11,
+    AUX_LD
+};                                                                                /* attributes of an operation */
+enum { MAX_SCRATCH = 1, REDUCTIONS = 3, ALIGN_A = 5, ALIGN_B, ALIGN_C, ALIGN_D }; /* attributes of a preference */
+enum { EPILOGUE_NONE = 1, EPILOGUE_BIAS = 4, EPILOGUE_GELU = 32, EPILOGUE_AUX = 128 };
+/* Which ways of splitting K are allowed besides none: partial sums stored in fp32 and added in one order. Not:
+ * partial sums added to the result, or stored in its type. */
+enum { REDUCTION_COMPUTE_TYPE = 2 };
 enum { OLDEST = 11, NEWEST = 13, SCRATCH_ALIGN = 256, PLACED = 64 };
-/* What NVIDIA recommends: 32 MiB from Hopper on, 4 MiB for GPUs before. */
+/* Bytes, as NVIDIA recommends: 32 MiB from Hopper on, 4 MiB for GPUs before. */
 enum { SCRATCH = 4 << 20, SCRATCH_HOPPER = 32 << 20 };
 
 static int version_of(int number[3])
@@ -89,7 +97,7 @@ static const char *version(void)
 static bool fits(void)
 {
     int n[3] = {0};
-    return version_of(n) || lvn_cuda_takes(n[0]);
+    return version_of(n) || lvn_cuda_driver_supports(n[0]);
 }
 
 struct lvn_library lvn_library_cublaslt = {
@@ -113,7 +121,7 @@ struct lvn_library lvn_library_cublaslt = {
 
 /* --- answers --- */
 
-static enum lvn_status check(const struct lvn_cuda_device *d, int answer, const char *what)
+static enum lvn_status check(const struct lvn_cuda_device *d, int answer, const char *action)
 {
     static const char *const names[] = {
         [1] = "not initialised",    [3] = "allocation failed", [7] = "invalid value",
@@ -125,25 +133,25 @@ static enum lvn_status check(const struct lvn_cuda_device *d, int answer, const 
     LVN_CHECK(answer != 3, MEMORY,
               "%s on device %d: %s answers that it finds no memory (3): choose a smaller "
               "trainer.micro_batch_size",
-              what, d->facts.number, version());
+              action, d->facts.number, version());
     LVN_CHECK(answer != 13, COMM,
               "%s on device %d: the device is lost: %s answers %s (%d); the last checkpoint stands. If a restart does "
               "not cure it, look for 'Xid' in the kernel's log",
-              what, d->facts.number, version(), name, answer);
-    LVN_FAIL(UNSUPPORTED, "%s on device %d: %s answers %s (%d); with LEVIN_CUBLASLT=off levin's own products run", what,
-             d->facts.number, version(), name, answer);
+              action, d->facts.number, version(), name, answer);
+    LVN_FAIL(UNSUPPORTED, "%s on device %d: %s answers %s (%d); with LEVIN_CUBLASLT=off levin's own products run",
+             action, d->facts.number, version(), name, answer);
 }
-#define DO(d, answer, what) LVN_TRY(check(d, answer, what))
+#define DO(d, answer, action) LVN_TRY(check(d, answer, action))
 
-/* --- what was chosen --- */
+/* --- choosing algorithms --- */
 
 struct chosen {
-    struct lvn_gpu_matmul of;
+    struct lvn_gpu_matmul product;
     operation o;
-    layout a, b, c; /* ours; c: y has the same */
+    layout a, b, c; /* of our a, b, c; y has the layout of c */
     struct algorithm algorithm;
     int64_t scratch;
-    bool found; /* else the library has none */
+    bool found; /* false: the library has no algorithm */
     struct chosen *next;
 };
 
@@ -152,7 +160,8 @@ struct lvn_cuda_products {
     struct lvn_cuda_device *device;
     handle h;
     preference p;
-    bool tf32, refused; /* refused: a product was not taken */
+    bool tf32;    /* fp32 operands are rounded to TF32 */
+    bool refused; /* a product was not supported, and the note says so */
     struct chosen *list;
 };
 
@@ -167,23 +176,23 @@ static void chosen_free(struct chosen *c)
 
 static enum lvn_status describe(const struct lvn_cuda_products *l, struct chosen *c)
 {
-    const struct lvn_gpu_matmul *m = &c->of;
+    const struct lvn_gpu_matmul *m = &c->product;
     const struct lvn_cuda_device *d = l->device;
     static const int real[LVN_DTYPE_COUNT] = {[LVN_F32] = REAL_32, [LVN_F16] = REAL_16, [LVN_BF16] = REAL_BF16};
     const int in = real[m->in], out = real[m->out];
     const int compute = l->tf32 && in == REAL_32 ? COMPUTE_TF32 : COMPUTE_32, ta = m->a_transposed,
               tb = m->b_transposed;
-    const int epilogue = (m->bias ? EPILOGUE_BIAS : 0) | (m->gelu ? EPILOGUE_GELU | EPILOGUE_KEEP : 0);
+    const int epilogue = (m->bias ? EPILOGUE_BIAS : 0) | (m->gelu ? EPILOGUE_GELU | EPILOGUE_AUX : 0);
     const int last = epilogue ? epilogue : EPILOGUE_NONE;
-    /* Its algorithms depend on the alignment of what these will be. */
+    /* The algorithms depend on the alignment of these pointers: any address of that alignment. */
     const lvn_cuda_address like = (lvn_cuda_address)m->c_at;
     DO(d, blas.operation_new(&c->o, compute, REAL_32), "describing a product");
     DO(d, blas.operation_set(c->o, TRANSPOSE_A, &tb, sizeof tb), "describing a product");
     DO(d, blas.operation_set(c->o, TRANSPOSE_B, &ta, sizeof ta), "describing a product");
     DO(d, blas.operation_set(c->o, EPILOGUE, &last, sizeof last), "describing a product");
-    if (m->bias) DO(d, blas.operation_set(c->o, BIAS_AT, &like, sizeof like), "describing a product");
-    if (m->gelu) DO(d, blas.operation_set(c->o, KEPT_AT, &like, sizeof like), "describing a product");
-    if (m->gelu) DO(d, blas.operation_set(c->o, KEPT_LD, &m->N, sizeof m->N), "describing a product");
+    if (m->bias) DO(d, blas.operation_set(c->o, BIAS_POINTER, &like, sizeof like), "describing a product");
+    if (m->gelu) DO(d, blas.operation_set(c->o, AUX_POINTER, &like, sizeof like), "describing a product");
+    if (m->gelu) DO(d, blas.operation_set(c->o, AUX_LD, &m->N, sizeof m->N), "describing a product");
     const uint64_t M = (uint64_t)m->M, N = (uint64_t)m->N, K = (uint64_t)m->K;
     DO(d, blas.layout_new(&c->a, in, ta ? M : K, ta ? K : M, m->a_ld), "describing a matrix");
     DO(d, blas.layout_new(&c->b, in, tb ? K : N, tb ? N : K, m->b_ld), "describing a matrix");
@@ -197,17 +206,17 @@ static enum lvn_status prefer(const struct lvn_cuda_products *l, const struct lv
     const uint32_t at[4] = {(uint32_t)m->b_at, (uint32_t)m->a_at, (uint32_t)m->c_at, (uint32_t)m->c_at};
     DO(l->device, blas.preference_set(l->p, MAX_SCRATCH, &max, sizeof max), "asking for an algorithm");
     for (int k = 0; k < 4; k++)
-        DO(l->device, blas.preference_set(l->p, A_AT + k, &at[k], sizeof at[k]), "asking for an algorithm");
+        DO(l->device, blas.preference_set(l->p, ALIGN_A + k, &at[k], sizeof at[k]), "asking for an algorithm");
     return LVN_OK;
 }
 
-static enum lvn_status ask(const struct lvn_cuda_products *l, struct chosen *c)
+static enum lvn_status query_algorithm(const struct lvn_cuda_products *l, struct chosen *c)
 {
     struct answer a = {.status = NOT_SUPPORTED};
     int n = 0;
-    if (c->of.gelu && c->of.N % 8) return LVN_OK; /* what is kept wants rows of a multiple of 8 */
+    if (c->product.gelu && c->product.N % 8) return LVN_OK; /* the auxiliary output needs rows of a multiple of 8 */
     LVN_TRY(describe(l, c));
-    LVN_TRY(prefer(l, &c->of));
+    LVN_TRY(prefer(l, &c->product));
     int answer = blas.choose(l->h, c->o, c->b, c->a, c->c, c->c, l->p, 1, &a, &n);
     if (answer == NOT_SUPPORTED || (answer == 0 && n == 0)) return LVN_OK;
     DO(l->device, answer, "asking for an algorithm");
@@ -220,12 +229,12 @@ static enum lvn_status ask(const struct lvn_cuda_products *l, struct chosen *c)
 static enum lvn_status find(struct lvn_cuda_products *l, const struct lvn_gpu_matmul *m, struct chosen **out)
 {
     for (*out = l->list; *out; *out = (*out)->next)
-        if (!memcmp(&(*out)->of, m, sizeof *m)) return LVN_OK;
+        if (!memcmp(&(*out)->product, m, sizeof *m)) return LVN_OK;
     struct chosen *c = lvn_calloc(1, sizeof *c);
     if (!c) return LVN_MEMORY;
-    c->of = *m;
+    c->product = *m;
     enum lvn_status status = lvn_cuda_use(l->device);
-    if (status == LVN_OK) status = ask(l, c);
+    if (status == LVN_OK) status = query_algorithm(l, c);
     if (status != LVN_OK) {
         chosen_free(c);
         return status;
@@ -235,13 +244,13 @@ static enum lvn_status find(struct lvn_cuda_products *l, const struct lvn_gpu_ma
     return LVN_OK;
 }
 
-static enum lvn_status takes(const struct lvn_gpu_library *library, const struct lvn_gpu_matmul *m, bool *taken,
-                             int64_t *scratch)
+static enum lvn_status supports(const struct lvn_gpu_library *library, const struct lvn_gpu_matmul *m, bool *taken,
+                                int64_t *scratch)
 {
     struct lvn_cuda_products *l = (struct lvn_cuda_products *)(uintptr_t)library;
     struct chosen *c;
     LVN_TRY(find(l, m, &c));
-    if (!c->found && !m->gelu && !l->refused) { /* said at the start of a run, like the rest */
+    if (!c->found && !m->gelu && !l->refused) { /* logged when a run starts, with the rest of the note */
         const size_t n = strlen(l->device->base.note);
         snprintf(l->device->base.note + n, sizeof l->device->base.note - n,
                  ", which has none of %lld x %lld x %lld: levin's own kernels make what it does not take",
@@ -249,12 +258,12 @@ static enum lvn_status takes(const struct lvn_gpu_library *library, const struct
         l->refused = true;
     }
     *taken = c->found;
-    *scratch = c->found && c->scratch ? c->scratch + SCRATCH_ALIGN - PLACED : 0; /* scratch lies at multiples of 64 */
+    *scratch = c->found && c->scratch ? c->scratch + SCRATCH_ALIGN - PLACED : 0; /* scratch is aligned to 64 bytes */
     return LVN_OK;
 }
 
-static enum lvn_status takes_all(const struct lvn_gpu_library *library, const struct lvn_gpu_matmul *m, bool *taken,
-                                 int64_t *scratch)
+static enum lvn_status supports_all(const struct lvn_gpu_library *library, const struct lvn_gpu_matmul *m, bool *taken,
+                                    int64_t *scratch)
 {
     (void)m;
     *taken = true;
@@ -262,12 +271,12 @@ static enum lvn_status takes_all(const struct lvn_gpu_library *library, const st
     return LVN_OK;
 }
 
-const struct lvn_gpu_library lvn_cuda_products_planned = {.takes = takes_all, .max = SCRATCH_HOPPER};
+const struct lvn_gpu_library lvn_cuda_products_planned = {.supports = supports_all, .max = SCRATCH_HOPPER};
 
 /* --- opening --- */
 
-/* Why the library is of no use here; "": it is. */
-static const char *useless(const struct lvn_cuda_device *d, char text[200])
+/* Why the library cannot be used; "": it can. */
+static const char *why_unusable(const struct lvn_cuda_device *d, char text[200])
 {
     int n[3] = {0}, driver = d->facts.driver / 1000;
     *text = '\0';
@@ -289,7 +298,7 @@ static const char *useless(const struct lvn_cuda_device *d, char text[200])
 
 static enum lvn_status begin(struct lvn_cuda_products *l)
 {
-    const uint32_t reductions = REDUCTION_APART;
+    const uint32_t reductions = REDUCTION_COMPUTE_TYPE;
     int answer = blas.create(&l->h);
     if (answer) l->h = NULL;
     DO(l->device, answer, "opening cuBLASLt");
@@ -303,7 +312,7 @@ static enum lvn_status begin(struct lvn_cuda_products *l)
 enum lvn_status lvn_cuda_products_open(struct lvn_cuda_device *d, bool tf32)
 {
     char text[200];
-    const char *why = useless(d, text);
+    const char *why = why_unusable(d, text);
     if (*why) {
         snprintf(d->base.note, sizeof d->base.note, "%s: matrix products by levin's own kernels; %s", d->facts.name,
                  why);
@@ -312,7 +321,8 @@ enum lvn_status lvn_cuda_products_open(struct lvn_cuda_device *d, bool tf32)
     struct lvn_cuda_products *l = d->products = lvn_calloc(1, sizeof *l);
     if (!l) return LVN_MEMORY;
     d->base.tf32 = tf32 && d->facts.capability >= 80;
-    l->library = (struct lvn_gpu_library){.takes = takes, .max = d->facts.capability >= 90 ? SCRATCH_HOPPER : SCRATCH};
+    l->library =
+        (struct lvn_gpu_library){.supports = supports, .max = d->facts.capability >= 90 ? SCRATCH_HOPPER : SCRATCH};
     l->device = d;
     l->tf32 = d->base.tf32;
     snprintf(d->base.note, sizeof d->base.note, "%s: matrix products by %s%s", d->facts.name, version(),
@@ -347,8 +357,8 @@ static void lower(int *at, int64_t offset)
     while (offset % *at) *at /= 2;
 }
 
-/* Operands may lie less well than what they are says: where micro-batches of some odd length follow one another. */
-static void look_where(const struct lvn_gpu_program *p, const struct lvn_gpu_launch *l, struct lvn_gpu_matmul *m)
+/* Micro-batches of odd lengths may be less aligned than their operand's shape says. */
+static void lower_alignments(const struct lvn_gpu_program *p, const struct lvn_gpu_launch *l, struct lvn_gpu_matmul *m)
 {
     int *const at[LVN_GPU_PRODUCT_ARGS] = {[LVN_GPU_PRODUCT_A] = &m->a_at,
                                            [LVN_GPU_PRODUCT_B] = &m->b_at,
@@ -368,7 +378,7 @@ enum lvn_status lvn_cuda_product_prepare(const struct lvn_gpu_program *p, struct
     struct chosen *c;
     LVN_TRY(find(d->products, &m, &c));
     const int64_t planned = c->scratch;
-    look_where(p, l, &m);
+    lower_alignments(p, l, &m);
     if (memcmp(&m, l->product, sizeof m) != 0) {
         m.max = planned;
         LVN_TRY(find(d->products, &m, &c));
@@ -378,7 +388,7 @@ enum lvn_status lvn_cuda_product_prepare(const struct lvn_gpu_program *p, struct
         "%s has no algorithm for a product of %lld x %lld x %lld whose operands lie at multiples of %d, %d and %d "
         "bytes: set LEVIN_CUBLASLT=off",
         version(), (long long)m.M, (long long)m.N, (long long)m.K, m.a_at, m.b_at, m.c_at);
-    l->own = c;
+    l->backend_data = c;
     return LVN_OK;
 }
 
@@ -389,14 +399,14 @@ static lvn_cuda_address address(const struct lvn_gpu_launch *l, int arg)
 
 enum lvn_status lvn_cuda_product_launch(const struct lvn_cuda_device *d, const struct lvn_gpu_launch *l)
 {
-    const struct chosen *c = l->own;
+    const struct chosen *c = l->backend_data;
     const float one = 1, sum = l->args[LVN_GPU_PRODUCT_ADD].number ? 1 : 0;
-    const lvn_cuda_address bias = address(l, LVN_GPU_PRODUCT_BIAS), kept = address(l, LVN_GPU_PRODUCT_C);
-    const lvn_cuda_address to = c->of.gelu ? address(l, LVN_GPU_PRODUCT_Y) : kept;
+    const lvn_cuda_address bias = address(l, LVN_GPU_PRODUCT_BIAS), aux = address(l, LVN_GPU_PRODUCT_C);
+    const lvn_cuda_address to = c->product.gelu ? address(l, LVN_GPU_PRODUCT_Y) : aux;
     const lvn_cuda_address scratch =
         c->scratch ? (address(l, LVN_GPU_PRODUCT_SCRATCH) + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN : 0;
-    if (c->of.bias) DO(d, blas.operation_set(c->o, BIAS_AT, &bias, sizeof bias), "launching a product");
-    if (c->of.gelu) DO(d, blas.operation_set(c->o, KEPT_AT, &kept, sizeof kept), "launching a product");
+    if (c->product.bias) DO(d, blas.operation_set(c->o, BIAS_POINTER, &bias, sizeof bias), "launching a product");
+    if (c->product.gelu) DO(d, blas.operation_set(c->o, AUX_POINTER, &aux, sizeof aux), "launching a product");
     DO(d,
        blas.multiply(d->products->h, c->o, &one, address(l, LVN_GPU_PRODUCT_B), c->b, address(l, LVN_GPU_PRODUCT_A),
                      c->a, &sum, to, c->c, to, c->c, &c->algorithm, scratch, (size_t)c->scratch, d->work),

@@ -1,23 +1,23 @@
-/* products.h - matrix products by cuBLASLt, opened at run time: what backend/gpu asks a device's library for.
+/* products.h - matrix products by cuBLASLt, opened at run time: the struct lvn_gpu_library of backend/gpu/product.c.
  *
- * What a product of some shape, types and alignment is made with is chosen once a device, by the library's heuristics
- * and never by timing, among those algorithms that sum along K in one piece or add the pieces in one order. So a device
- * gives the same bits in every run and for every rank, as long as the library is the same. */
+ * The algorithm for a product's shape, types and alignment is chosen once per device, by the library's heuristics
+ * and never by timing, among those algorithms that sum along K in one piece or add partial sums in one order. So a
+ * device gives the same bits in every run and for every rank, as long as the library is the same. */
 #ifndef LVN_CUDA_PRODUCTS_H
 #define LVN_CUDA_PRODUCTS_H
 
 #include "backend/cuda/cuda_device.h"
 #include "backend/gpu/gpu_program.h"
 
-/* The device's library of products, into d->products, and what it is into d->base.note; NULL where there is none that
- * fits the driver: the note says why. tf32: operands in fp32 may be rounded to TF32. */
+/* Open the library: sets d->products and appends its name to d->base.note. Where none fits the driver, d->products
+ * is NULL, and the note says why. tf32: fp32 operands may be rounded to TF32. */
 enum lvn_status lvn_cuda_products_open(struct lvn_cuda_device *d, bool tf32) LVN_CHECKED;
 void lvn_cuda_products_close(struct lvn_cuda_device *d);
-/* NULL: there is none. */
+/* NULL: the device has none. */
 const struct lvn_gpu_library *lvn_cuda_products_library(const struct lvn_device *d);
-/* As if it were here, took every product, and wanted as much scratch as it ever may: for plans without a device. */
+/* For plans without a device: a library that accepts every product, and uses as much scratch as a real one ever may. */
 extern const struct lvn_gpu_library lvn_cuda_products_planned;
-/* Makes l->own of a launch that is a product and has its memory. */
+/* Prepare a launch that is a product and has its memory: sets l->backend_data. */
 enum lvn_status lvn_cuda_product_prepare(const struct lvn_gpu_program *p, struct lvn_gpu_launch *l) LVN_CHECKED;
 enum lvn_status lvn_cuda_product_launch(const struct lvn_cuda_device *d, const struct lvn_gpu_launch *l) LVN_CHECKED;
 

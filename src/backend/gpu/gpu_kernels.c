@@ -1,4 +1,4 @@
-/* gpu_kernels.c - see gpu_kernels.h. A file: a head, the key, the binary. */
+/* gpu_kernels.c - see gpu_kernels.h. An entry is a file: struct head, the key, the binary. */
 #include "backend/gpu/gpu_kernels.h"
 
 #include <stdlib.h>
@@ -8,13 +8,13 @@
 #include "host/cache_dir.h"
 
 struct head {
-    char mark[8];
-    uint64_t key_bytes, binary_bytes, checksum; /* of the binary */
+    char magic[8];
+    uint64_t key_bytes, binary_bytes, checksum; /* FNV-1a of the binary */
 };
 
-static const char mark[8] = "levinK1";
+static const char magic[8] = "levinK1"; /* version of the format */
 
-/* FNV-1a. */
+/* FNV-1a, 64 bits. */
 static uint64_t hash_of(const void *p, int64_t n, uint64_t start)
 {
     uint64_t h = start;
@@ -22,7 +22,7 @@ static uint64_t hash_of(const void *p, int64_t n, uint64_t start)
     return h;
 }
 
-/* NULL, and nothing recorded: there is no cache. */
+/* NULL: there is no cache; records no error. */
 static const char *path_of(struct lvn_arena *a, const char *key)
 {
     const char *folder, *path = NULL;
@@ -39,7 +39,7 @@ static bool fits(const char *file, int64_t bytes, const char *key, struct head *
 {
     if (bytes < (int64_t)sizeof *h) return false;
     memcpy(h, file, sizeof *h);
-    if (memcmp(h->mark, mark, sizeof mark) != 0 || h->key_bytes != strlen(key)) return false;
+    if (memcmp(h->magic, magic, sizeof magic) != 0 || h->key_bytes != strlen(key)) return false;
     if ((uint64_t)bytes != sizeof *h + h->key_bytes + h->binary_bytes) return false;
     const char *binary = file + sizeof *h + h->key_bytes;
     return memcmp(file + sizeof *h, key, h->key_bytes) == 0 &&
@@ -66,12 +66,12 @@ bool lvn_kernels_find(const char *key, void **binary, int64_t *bytes)
     return found;
 }
 
-void lvn_kernels_keep(const char *key, const void *binary, int64_t bytes)
+void lvn_kernels_store(const char *key, const void *binary, int64_t bytes)
 {
     LVN_LOCAL_ARENA(a);
     struct head h = {.key_bytes = strlen(key), .binary_bytes = (uint64_t)bytes, .checksum = hash_of(binary, bytes, 0)};
     const int64_t n = (int64_t)(sizeof h + h.key_bytes) + bytes;
-    memcpy(h.mark, mark, sizeof mark);
+    memcpy(h.magic, magic, sizeof magic);
     const char *path = path_of(&a, key);
     char *file = path ? lvn_malloc((size_t)n) : NULL;
     if (file) {

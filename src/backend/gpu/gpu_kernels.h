@@ -1,17 +1,18 @@
-/* gpu_kernels.h - compiled kernels, kept between runs: `kernels` in this machine's cache (host/cache_dir.h).
+/* gpu_kernels.h - the cache of compiled kernels: the folder `kernels` of this machine's cache (host/cache_dir.h).
+ * The backends opencl and cuda call it when they prepare a program.
  *
- * An entry is found by everything that it was made of (texts, options, compiler, device) and holds that, so that no two
- * are taken for one another, and a checksum: what is damaged is as if it were not there. Two processes may write one at
- * once, for a file is renamed into its place. A cache that cannot be written is no error: kernels are compiled again.
- */
+ * The key of an entry is the text of everything that it was made of (sources, options, compiler, device). The entry
+ * holds its key, so that equal hashes are not confused, and a checksum: a damaged entry counts as missing. Processes
+ * may write the same entry at the same time: a complete file is renamed into place. A cache that cannot be written
+ * is no error: the kernels are compiled again in the next run. */
 #ifndef LVN_GPU_KERNELS_H
 #define LVN_GPU_KERNELS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What was compiled of `key`, a text, into fresh memory (free() it). False: nothing. */
+/* The binary of `key`, in memory that the caller frees. False: the cache has none. */
 bool lvn_kernels_find(const char *key, void **binary, int64_t *bytes);
-void lvn_kernels_keep(const char *key, const void *binary, int64_t bytes);
+void lvn_kernels_store(const char *key, const void *binary, int64_t bytes);
 
 #endif

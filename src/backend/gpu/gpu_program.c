@@ -1,4 +1,5 @@
-/* gpu_program.c - see gpu_program.h. */
+/* gpu_program.c - see gpu_program.h. Descriptions of launches: kernel_launch.c; collectives: host_staging.c; source
+ * texts: texts.c. */
 #include "backend/gpu/gpu_program.h"
 
 #include <stdlib.h>
@@ -6,37 +7,38 @@
 
 #include "base/work.h"
 
-/* --- what an instruction launches --- */
+/* --- launches of an instruction --- */
 
 static enum lvn_status describe(struct lvn_gpu *g, const struct lvn_instr *i, struct lvn_call *call,
-                                struct lvn_arena *arena, const char *what, const struct lvn_gpu_library *library,
-                                bool units)
+                                struct lvn_arena *arena, const char *backend, const struct lvn_gpu_library *library,
+                                bool matrix_units)
 {
     const struct lvn_gpu_operation *o = lvn_gpu_operation_of(i->id);
     void (*phase)(struct lvn_gpu * g) = !o                         ? NULL
                                         : i->phase == LVN_FORWARD  ? o->forward
                                         : i->phase == LVN_BACKWARD ? o->backward
                                                                    : o->restore;
-    LVN_CHECK(phase, UNSUPPORTED, "%s: %s has no kernel for '%s'%s: set trainer.accelerator to cpu", i->name, what,
+    LVN_CHECK(phase, UNSUPPORTED, "%s: %s has no kernel for '%s'%s: set trainer.accelerator to cpu", i->name, backend,
               i->op->name,
               i->phase == LVN_BACKWARD  ? ", backward"
               : i->phase == LVN_RESTORE ? ", restored"
                                         : "");
     lvn_instr_describe(i, call);
-    *g = (struct lvn_gpu){.call = call, .arena = arena, .source = o->name, .library = library, .units = units};
+    *g = (struct lvn_gpu){
+        .call = call, .arena = arena, .source = o->name, .library = library, .matrix_units = matrix_units};
     phase(g);
     lvn_gpu_products_end(g);
-    if (g->status != LVN_OK) return lvn_while_at(g->status, "describing '%s' for %s", i->name, what);
+    if (g->status != LVN_OK) return lvn_while_at(g->status, "describing '%s' for %s", i->name, backend);
     return LVN_OK;
 }
 
-enum lvn_status lvn_gpu_choose(const char *what, struct lvn_instr *i, int64_t *scratch,
-                               const struct lvn_gpu_library *library, bool units)
+enum lvn_status lvn_gpu_choose(const char *backend, struct lvn_instr *i, int64_t *scratch,
+                               const struct lvn_gpu_library *library, bool matrix_units)
 {
     LVN_LOCAL_ARENA(arena);
     struct lvn_call call;
     struct lvn_gpu g;
-    enum lvn_status status = describe(&g, i, &call, &arena, what, library, units);
+    enum lvn_status status = describe(&g, i, &call, &arena, backend, library, matrix_units);
     if (status == LVN_OK) *scratch = g.scratch_bytes;
     return status;
 }
@@ -141,30 +143,30 @@ static enum lvn_status find_module(struct lvn_gpu_program *p, struct lvn_gpu_lau
         l->module = k;
         if (!strcmp(p->modules[k].source, l->source) && !strcmp(p->modules[k].definition, definition)) return LVN_OK;
     }
-    l->module = p->n_modules++; /* there is room for two a launch */
+    l->module = p->n_modules++; /* the list has two entries per launch */
     p->modules[l->module] = (struct lvn_gpu_module){.source = l->source, .definition = definition};
     return LVN_OK;
 }
 
-/* --- forms of launches --- */
+/* --- tuning variants --- */
 
-void lvn_gpu_tune(struct lvn_gpu_launch *l, enum lvn_gpu_variant form)
+void lvn_gpu_tune(struct lvn_gpu_launch *l, enum lvn_gpu_variant variant)
 {
     const struct lvn_gpu_launch *o = l->other;
-    if (form == LVN_GPU_VARIANT_SECOND) {
+    if (variant == LVN_GPU_VARIANT_SECOND) {
         l->defines = o->defines;
         memcpy(l->grid, o->grid, sizeof l->grid);
         l->module = o->module;
-        l->own = o->own;
+        l->backend_data = o->backend_data;
     }
     l->other = NULL;
 }
 
-static enum lvn_status bind_forms(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
+static enum lvn_status bind_variants(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
 {
-    enum lvn_gpu_variant form = LVN_GPU_VARIANT_FIRST;
-    if (l->other && p->driver->faster) form = p->driver->faster(p, l);
-    if (form != LVN_GPU_VARIANT_UNKNOWN) lvn_gpu_tune(l, form);
+    enum lvn_gpu_variant variant = LVN_GPU_VARIANT_FIRST;
+    if (l->other && p->driver->faster) variant = p->driver->faster(p, l);
+    if (variant != LVN_GPU_VARIANT_UNKNOWN) lvn_gpu_tune(l, variant);
     if (l->other) {
         l->other->args = l->args;
         LVN_TRY(find_module(p, l->other));
@@ -179,8 +181,8 @@ struct described {
     int n, n_args;
 };
 
-/* All launches, in one list. */
-static enum lvn_status describe_all(struct lvn_gpu_program *p, struct described *each, const char *what)
+/* Describe the launches of all instructions, and collect them in one list. */
+static enum lvn_status describe_all(struct lvn_gpu_program *p, struct described *each, const char *backend)
 {
     const struct lvn_program *program = p->program;
     int args = 0, n = 0;
@@ -188,15 +190,16 @@ static enum lvn_status describe_all(struct lvn_gpu_program *p, struct described 
         struct lvn_call call;
         struct lvn_gpu g = {0};
         if (!program->instrs[k].op->collective)
-            LVN_TRY(describe(&g, &program->instrs[k], &call, &p->arena, what, p->library, p->units));
+            LVN_TRY(describe(&g, &program->instrs[k], &call, &p->arena, backend, p->library, p->matrix_units));
         each[k] = (struct described){.launches = g.launches, .n = g.n_launches};
         for (int l = 0; l < g.n_launches; l++) args += g.launches[l].n_args;
         n += g.n_launches;
     }
     p->launches = lvn_arena_alloc(&p->arena, sizeof *p->launches * (size_t)(n + 1));
-    p->modules = lvn_arena_alloc(&p->arena, sizeof *p->modules * (size_t)(2 * n + 1)); /* of two forms */
+    p->modules =
+        lvn_arena_alloc(&p->arena, sizeof *p->modules * (size_t)(2 * n + 1)); /* each launch may have two variants */
     p->moving = lvn_arena_alloc(&p->arena, sizeof *p->moving * (size_t)(args + 1));
-    p->data = lvn_arena_alloc(&p->arena, sizeof(void *) * (size_t)(n + 1)); /* one a launch at most */
+    p->data = lvn_arena_alloc(&p->arena, sizeof(void *) * (size_t)(n + 1)); /* at most one per launch */
     if (!p->launches || !p->modules || !p->moving || !p->data) return LVN_MEMORY;
     for (int k = 0; k < program->n_instrs; k++) {
         p->first[k] = p->n_launches;
@@ -207,25 +210,26 @@ static enum lvn_status describe_all(struct lvn_gpu_program *p, struct described 
     return LVN_OK;
 }
 
-static enum lvn_status bind_all(struct lvn_gpu_program *p, const char *what)
+static enum lvn_status bind_all(struct lvn_gpu_program *p, const char *backend)
 {
     const struct lvn_program *program = p->program;
     struct described *each = lvn_arena_alloc(&p->arena, sizeof *each * (size_t)(program->n_instrs + 1));
     p->first = lvn_arena_alloc(&p->arena, sizeof *p->first * (size_t)(program->n_instrs + 1));
     if (!each || !p->first) return LVN_MEMORY;
-    LVN_TRY(lvn_gpu_stages_new(p));
-    LVN_TRY(describe_all(p, each, what));
+    LVN_TRY(lvn_gpu_staging_new(p));
+    LVN_TRY(describe_all(p, each, backend));
     LVN_TRY(lvn_memory_new(&p->step, program->device, sizeof(struct lvn_gpu_step)));
     for (int k = 0; k < program->n_instrs; k++)
         for (int l = p->first[k]; l < p->first[k + 1]; l++) {
             LVN_TRY(bind_launch(p, &program->instrs[k], &p->launches[l]));
-            LVN_TRY(bind_forms(p, &p->launches[l]));
+            LVN_TRY(bind_variants(p, &p->launches[l]));
         }
     return p->driver->prepare(p);
 }
 
 enum lvn_status lvn_gpu_bind(struct lvn_bound **out, const struct lvn_program *program, const struct lvn_binding *b,
-                             const struct lvn_gpu_driver *driver, const struct lvn_gpu_library *library, bool units)
+                             const struct lvn_gpu_driver *driver, const struct lvn_gpu_library *library,
+                             bool matrix_units)
 {
     struct lvn_gpu_program *p = lvn_calloc(1, sizeof *p);
     *out = NULL;
@@ -233,7 +237,7 @@ enum lvn_status lvn_gpu_bind(struct lvn_bound **out, const struct lvn_program *p
     *p = (struct lvn_gpu_program){.base.device = program->device,
                                   .driver = driver,
                                   .library = library,
-                                  .units = units,
+                                  .matrix_units = matrix_units,
                                   .program = program,
                                   .binding = *b,
                                   .micro_batch = 0};
@@ -251,7 +255,7 @@ void lvn_gpu_unbind(struct lvn_bound *b)
     struct lvn_gpu_program *p = (struct lvn_gpu_program *)b;
     if (!p) return;
     p->driver->release(p);
-    lvn_gpu_stages_free(p);
+    lvn_gpu_staging_free(p);
     lvn_memory_free(p->step);
     for (int k = 0; k < p->n_data; k++) lvn_memory_free(p->data[k]);
     lvn_arena_release(&p->arena);
@@ -277,9 +281,9 @@ struct lvn_gpu_step lvn_gpu_step_at(const struct lvn_gpu_program *p, int64_t mic
     return now;
 }
 
-void lvn_gpu_move(struct lvn_gpu_program *p, int64_t micro_batch)
+void lvn_gpu_set_micro_batch(struct lvn_gpu_program *p, int64_t micro_batch)
 {
-    const int *slot_of = p->program->grad_buffer_of;
+    const int *grad_buffer_of = p->program->grad_buffer_of;
     if (micro_batch == p->micro_batch) return;
     p->micro_batch = micro_batch;
     for (int k = 0; k < p->n_moving; k++) {
@@ -288,17 +292,17 @@ void lvn_gpu_move(struct lvn_gpu_program *p, int64_t micro_batch)
         if (a->kind == LVN_GPU_VALUE_ADD)
             a->number = micro_batch > 0;
         else
-            a->offset = m->base + (m->by_slot ? slot_of[micro_batch] : micro_batch) * m->stride;
+            a->offset = m->base + (m->by_slot ? grad_buffer_of[micro_batch] : micro_batch) * m->stride;
         p->driver->changed(p, m->launch, m->arg);
     }
 }
 
-static enum lvn_status point(struct lvn_gpu_program *p, int64_t micro_batch)
+static enum lvn_status begin_micro_batch(struct lvn_gpu_program *p, int64_t micro_batch)
 {
     const struct lvn_gpu_step now = lvn_gpu_step_at(p, micro_batch);
     lvn_work_done(1);
     LVN_TRY(lvn_memory_write(p->step, 0, &now, sizeof now));
-    lvn_gpu_move(p, micro_batch);
+    lvn_gpu_set_micro_batch(p, micro_batch);
     return LVN_OK;
 }
 
@@ -311,30 +315,30 @@ enum lvn_status lvn_gpu_launch_all(struct lvn_gpu_program *p, const struct lvn_i
 }
 
 static enum lvn_status launch(struct lvn_gpu_program *p, const struct lvn_launch_order *w,
-                              const struct lvn_execution *how)
+                              const struct lvn_execution *execution)
 {
     struct lvn_device *d = p->base.device;
-    const bool staged = how->launched || !p->driver->communicate;
+    const bool staged = execution->launched || !p->driver->communicate;
     if (!w->instr->op->collective)
         LVN_TRY(lvn_gpu_launch_all(p, w->instr));
-    else if (how->collectives)
-        LVN_TRY((staged ? lvn_gpu_communicate : p->driver->communicate)(p, w->instr, how->collectives));
-    if (!how->launched) return LVN_OK;
+    else if (execution->collectives)
+        LVN_TRY((staged ? lvn_gpu_communicate : p->driver->communicate)(p, w->instr, execution->collectives));
+    if (!execution->launched) return LVN_OK;
     LVN_TRY(d->backend->wait(d));
-    how->launched(how->context, w);
+    execution->launched(execution->context, w);
     return LVN_OK;
 }
 
-enum lvn_status lvn_gpu_run(struct lvn_bound *b, const struct lvn_execution *how)
+enum lvn_status lvn_gpu_run(struct lvn_bound *b, const struct lvn_execution *execution)
 {
     struct lvn_gpu_program *p = (struct lvn_gpu_program *)b;
-    struct lvn_launch_order w = lvn_launch_order_begin(p->program, how->n_micro_batches);
+    struct lvn_launch_order w = lvn_launch_order_begin(p->program, execution->n_micro_batches);
     while (lvn_launch_order_next(&w)) {
-        if (w.event == LVN_ORDER_MICRO_BATCH) LVN_TRY(point(p, w.micro_batch));
-        if (w.event == LVN_ORDER_LAUNCH) LVN_TRY(launch(p, &w, how));
+        if (w.event == LVN_ORDER_MICRO_BATCH) LVN_TRY(begin_micro_batch(p, w.micro_batch));
+        if (w.event == LVN_ORDER_LAUNCH) LVN_TRY(launch(p, &w, execution));
         if (w.event != LVN_ORDER_BACKWARD_DONE) continue;
-        if (how->without_update) break;
-        if (how->before_update) how->before_update(how->context);
+        if (execution->without_update) break;
+        if (execution->before_update) execution->before_update(execution->context);
     }
     return LVN_OK;
 }

@@ -1,17 +1,20 @@
-/* host_staging.c - collectives of a device's program on staged copies: what ranks sum or gather is read into the
- * processor's memory when it is started, and written back when its wait is over.
+/* host_staging.c - collectives of a device's program through copies in host memory. lvn_gpu_run() and CUDA's scripts
+ * call it where devices cannot communicate directly: the operand is read into host memory when its collective
+ * starts, and written back after its wait.
  *
- * A sum over the tree of micro-batches reads gradients of many slots (attr.tree_reduce), so all of that buffer is
- * staged; what it gives back is one range. */
+ * tree_reduce, the sum over the tree of micro-batches, reads gradients of many slots, so that whole buffer is
+ * copied; its result is one range. */
 #include <stdlib.h>
 
 #include "backend/gpu/gpu_program.h"
 
 struct lvn_gpu_staging {
-    struct lvn_call call; /* with pointers into the copies */
+    struct lvn_call call; /* its pointers are into the copies */
     struct lvn_memory *memory;
-    int64_t offset, bytes; /* of what is given back */
-    char *out, *in;        /* copies; in: NULL where it is the same */
+    int64_t offset; /* of the result in `memory` */
+    int64_t bytes;  /* of the result */
+    char *out;      /* copy of the result, and of the operand where that is the same range */
+    char *in;       /* copy of all gradient slots; NULL: the operand is the result's range */
 };
 
 static enum lvn_status prepare(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_staging *s)
@@ -35,7 +38,7 @@ static enum lvn_status prepare(struct lvn_gpu_program *p, const struct lvn_instr
 }
 
 static enum lvn_status start(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_staging *s,
-                             const struct lvn_collectives *with)
+                             const struct lvn_collectives *collectives)
 {
     if (!s->out) LVN_TRY(prepare(p, i, s));
     if (s->in) {
@@ -44,30 +47,30 @@ static enum lvn_status start(struct lvn_gpu_program *p, const struct lvn_instr *
         LVN_TRY(lvn_memory_read(grads, 0, s->in, p->program->grad_buffer_bytes * p->program->n_grad_buffers));
     }
     if (s->call.out[0].p == s->out) LVN_TRY(lvn_memory_read(s->memory, s->offset, s->out, s->bytes));
-    with->start(with->context, i, &s->call);
+    collectives->start(collectives->context, i, &s->call);
     return LVN_OK;
 }
 
 enum lvn_status lvn_gpu_communicate(struct lvn_gpu_program *p, const struct lvn_instr *i,
-                                    const struct lvn_collectives *with)
+                                    const struct lvn_collectives *collectives)
 {
-    struct lvn_gpu_staging *s = &p->stage[i->token];
-    if (i->id != LVN_OP_wait) return start(p, i, s, with);
-    if (!with->wait(with->context, i)) return LVN_COMM;
+    struct lvn_gpu_staging *s = &p->staging[i->token];
+    if (i->id != LVN_OP_wait) return start(p, i, s, collectives);
+    if (!collectives->wait(collectives->context, i)) return LVN_COMM;
     return lvn_memory_write(s->memory, s->offset, s->call.out[0].p, s->bytes);
 }
 
-enum lvn_status lvn_gpu_stages_new(struct lvn_gpu_program *p)
+enum lvn_status lvn_gpu_staging_new(struct lvn_gpu_program *p)
 {
-    p->stage = lvn_calloc((size_t)p->program->n_tokens + 1, sizeof *p->stage);
-    return p->stage ? LVN_OK : LVN_MEMORY;
+    p->staging = lvn_calloc((size_t)p->program->n_tokens + 1, sizeof *p->staging);
+    return p->staging ? LVN_OK : LVN_MEMORY;
 }
 
-void lvn_gpu_stages_free(struct lvn_gpu_program *p)
+void lvn_gpu_staging_free(struct lvn_gpu_program *p)
 {
-    for (int k = 0; p->stage && k < p->program->n_tokens; k++) {
-        free(p->stage[k].in);
-        free(p->stage[k].out);
+    for (int k = 0; p->staging && k < p->program->n_tokens; k++) {
+        free(p->staging[k].in);
+        free(p->staging[k].out);
     }
-    free(p->stage);
+    free(p->staging);
 }

@@ -1,4 +1,4 @@
-/* kernel_launch.c - describing what an instruction launches; see kernel_launch.h. */
+/* kernel_launch.c - see kernel_launch.h. Matrix products by a library: product.c. */
 #include "backend/gpu/kernel_launch.h"
 
 #include <stdarg.h>
@@ -25,10 +25,10 @@ const struct lvn_desc *lvn_gpu_desc(const struct lvn_call *c, const struct lvn_g
     }
 }
 
-/* How kernels call a type of real numbers. */
+/* Names of the types in kernels (words.h). */
 static const char *const word_of[LVN_DTYPE_COUNT] = {[LVN_F32] = "f32", [LVN_BF16] = "bf16", [LVN_F16] = "f16"};
 
-/* fp32 is what is not said. */
+/* TYPE_x for each operand; operands without a definition are fp32. */
 static const char *types_of(struct lvn_gpu *g, const struct lvn_gpu_arg *args, int n)
 {
     const char *text = g->constants ? g->constants : "";
@@ -46,18 +46,18 @@ struct lvn_gpu_launch *lvn_gpu_append(struct lvn_gpu *g, const struct lvn_gpu_la
 {
     struct lvn_gpu_launch *all =
         lvn_arena_alloc(g->arena, sizeof *all * (size_t)(g->n_launches + 1)); /* a handful in all */
-    struct lvn_gpu_arg *own = lvn_arena_alloc(g->arena, sizeof *own * (size_t)(n + 1));
+    struct lvn_gpu_arg *copy = lvn_arena_alloc(g->arena, sizeof *copy * (size_t)(n + 1));
     const char *defines = types_of(g, args, n);
-    if (!all || !own || !defines) {
+    if (!all || !copy || !defines) {
         g->status = LVN_MEMORY;
         return NULL;
     }
-    memcpy(own, args, sizeof *own * (size_t)n);
+    memcpy(copy, args, sizeof *copy * (size_t)n);
     if (g->n_launches) memcpy(all, g->launches, sizeof *all * (size_t)g->n_launches);
     g->launches = all;
     all[g->n_launches] = *l;
     all[g->n_launches].defines = defines;
-    all[g->n_launches].args = own;
+    all[g->n_launches].args = copy;
     all[g->n_launches].n_args = n;
     return &all[g->n_launches++];
 }
@@ -69,14 +69,15 @@ void lvn_gpu_launch(struct lvn_gpu *g, const char *kernel, int64_t x, int64_t y,
     int n = 0;
     if (g->status != LVN_OK || x <= 0 || y <= 0 || z <= 0) return;
     while (args[n].kind != LVN_GPU_END) n++;
-    lvn_gpu_products_forget(g);
+    lvn_gpu_products_invalidate(g);
     (void)lvn_gpu_append(g, &l, args, n);
 }
 
 void lvn_gpu_two_variants(struct lvn_gpu *g)
 {
     if (g->status != LVN_OK) return;
-    struct lvn_gpu_launch *other = &g->launches[--g->n_launches]; /* it stays: who appends has a new list */
+    struct lvn_gpu_launch *other =
+        &g->launches[--g->n_launches]; /* the list is copied at each append, so this entry stays valid */
     g->launches[g->n_launches - 1].other = other;
 }
 

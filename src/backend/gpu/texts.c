@@ -1,7 +1,8 @@
-/* texts.c - the kernels of all operations: their host halves, and the texts for the device's compiler.
+/* texts.c - the table of all operations' kernels for devices: their host halves, and their source text for the
+ * device's compiler. gpu_program.c and the backends' compilers look them up.
  *
- * generated/gpu_kernels.def is written by the build: LVN_GPU_KERNEL(name) for each src/ops/NAME.k that is there; the
- * texts, in a file beside it, have what they include in them (tools/embed_kernels.cmake). */
+ * The build writes generated/gpu_kernels.def, one LVN_GPU_KERNEL(name) for each src/ops/NAME.k, and a file of the
+ * texts, in which includes are expanded (tools/embed_kernels.cmake). */
 #include <string.h>
 
 #include "backend/gpu/gpu_program.h"
@@ -39,7 +40,7 @@ const char *lvn_gpu_text(const char *source)
     return NULL;
 }
 
-/* An operand that no launch of the module says the type of is fp32, or of no kernel that it launches. */
+/* Operands whose type no launch of the module defines are fp32, or belong to kernels that it does not launch. */
 const char *lvn_gpu_definitions(struct lvn_arena *a, const char *source, const char *defines)
 {
     static const char word[] = "LVN_OPERAND(";

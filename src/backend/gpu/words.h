@@ -1,29 +1,29 @@
-/* words.h - the words that kernels for devices are written in: CUDA C++ and OpenCL C from one source.
+/* words.h - the language of device kernels: macros and functions that make src/ops/NAME.k CUDA C++ and OpenCL C.
  *
- * src/ops/NAME.k is compiled twice. By the host's compiler it is the host's half: which kernels the operation launches
- * (backend/gpu/kernel_launch.h). By the device's compiler, behind the text of this file, it is the kernels; LVN_DEVICE
- * is defined there, and LVN_CUDA where that compiler is NVRTC. Whatever the host says besides (LVN_DOUBLE: the device
- * has fp64; TYPE_x) comes as definitions in front of both.
+ * src/ops/NAME.k is compiled twice. The host's compiler compiles its host half, which describes the kernels to
+ * launch (backend/gpu/kernel_launch.h). The device's compiler gets the text of this file in front of it, with
+ * LVN_DEVICE defined, and LVN_CUDA where that compiler is NVRTC, and compiles the kernels. Other definitions of the
+ * host (LVN_DOUBLE: the device has fp64; TYPE_x) come before both texts.
  *
- * Every group has LVN_ITEMS items in one dimension, the grid has up to three. An operand is LVN_OPERAND(x) among a
- * kernel's parameters, a buffer and a byte offset in OpenCL, which knows no pointers of the host, and one pointer in
- * CUDA, and in OpenCL too where LVN_POINTERS is defined (a device that takes the host's). LVN_HAS(x): is it there;
- * LVN_AT(type, x): the pointer; LVN_GET(x, i) and LVN_PUT(x, i, value): element i of real numbers, fp32, bf16 or fp16
- * as TYPE_x says, which the launch defines for each operand. An operand is not called like a function of OpenCL (step,
- * length): compilers may have macros of those names.
+ * Every work-group has LVN_ITEMS items in one dimension; the grid has up to three. An operand is LVN_OPERAND(x)
+ * among a kernel's parameters: in CUDA one pointer; in OpenCL, which knows no pointers of the host, a buffer and a
+ * byte offset, or one pointer where LVN_POINTERS is defined (a device that accepts the host's pointers). LVN_HAS(x):
+ * whether the operand is present; LVN_AT(type, x): its pointer; LVN_GET(x, i) and LVN_PUT(x, i, value): element i of
+ * real numbers, fp32, bf16 or fp16 as TYPE_x says, which the launch defines for each operand. Do not name an operand
+ * like a function of OpenCL (step, length): compilers may have macros of those names.
  *
- * Nothing is contracted: multiply-add is one rounding where fma() is written, on every device. Sums of a group are
- * trees of a fixed shape, and there are no atomics: a device gives the same bits in every run. Each word has a form for
- * devices without sub-groups, fp16, fp64 and shared virtual memory.
+ * Multiplication and addition are not contracted: fma() is written where one rounding is wanted, on every device.
+ * Sums over a group are trees of a fixed shape, and there are no atomics: a device gives the same bits in every run.
+ * Every macro also works on devices without sub-groups, fp16, fp64 and shared virtual memory.
  *
- * LVN_UNROLLED stands in front of each loop that indexes an array of registers by its counter. An array whose indices
- * are not all known to the compiler lies in memory; then each product of a tile loads and stores its sums.
+ * LVN_UNROLLED stands in front of each loop that indexes an array of registers by its counter. An array whose
+ * indices are not all known to the compiler lies in memory; then each product of a tile loads and stores its sums.
  *
- * All items of a group come to every barrier. No item returns before the last one, a loop with a barrier in it runs at
- * least once, and no `if` asks for what a group's sum or maximum was: PoCL 3.1 computes item 0 of such kernels wrongly
- * now and then, even where all items of the group do the same.
+ * All items of a group reach every barrier. No item returns early, a loop with a barrier in it runs at least once,
+ * and no `if` depends on a group's sum or maximum: PoCL 3.1 sometimes computes item 0 of such kernels wrongly, even
+ * where all items of the group take the same branch.
  *
- * Philox is that of base/random.h, number for number. */
+ * Philox is that of base/random.h, bit for bit. */
 #ifndef LVN_WORDS_H
 #define LVN_WORDS_H
 
@@ -118,11 +118,11 @@ typedef uchar lvn_uchar;
 #define lvn_rint rint
 #define lvn_sinpi sinpi
 #define lvn_cospi cospi
-#define LVN_UNROLLED /* Intel's compiler unrolls by itself: the word changes no spill of it */
+#define LVN_UNROLLED /* Intel's compiler unrolls by itself: a pragma changes none of its spills */
 #endif
 
 #define LVN_HAS(x) (x##_base != 0)
-/* The number of this item among all items of a grid of one dimension. */
+/* Global index of this item in a grid of one dimension. */
 #define LVN_INDEX (LVN_GROUP_X * LVN_ITEMS + LVN_ITEM)
 
 /* --- real numbers in memory --- */
@@ -141,8 +141,8 @@ LVN_FUNCTION void lvn_put_f32(LVN_GLOBAL float *p, lvn_long i, float x)
     p[i] = x;
 }
 
-/* Numbers of 16 bits, from fp32 to the nearest, ties to even; what is no number stays none. Beyond 65519.9 fp16 is
- * infinite, and none of its numbers below 6.1e-5 has all bits. */
+/* 16-bit types; conversion from fp32 rounds to nearest, ties to even, and NaN stays NaN. Beyond 65519.9 fp16 is
+ * infinite; below 6.1e-5 its numbers are subnormal and have fewer bits. */
 LVN_FUNCTION float lvn_float_of_bf16(lvn_ushort x)
 {
     return LVN_FLOAT_OF((lvn_uint)x << 16);
@@ -169,7 +169,7 @@ LVN_FUNCTION lvn_ushort lvn_f16_of(float x)
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
     return y;
 }
-#else /* without cl_khr_fp16, too */
+#else /* works without cl_khr_fp16 */
 LVN_FUNCTION float lvn_float_of_f16(lvn_ushort x)
 {
     return vload_half(0, (const __private half *)&x);
@@ -211,7 +211,7 @@ LVN_TYPE_OF_16_BITS(f16)
 /* A gradient: the first contribution overwrites, later ones add. */
 #define LVN_GIVE(x, i, add, value) LVN_PUT(x, i, (add) ? LVN_GET(x, i) + (value) : (value))
 
-/* --- what needs more than fp32, where the device has it: long sums, results --- */
+/* --- long sums and results: fp64 where the device has it, else fp32 --- */
 
 #ifdef LVN_DOUBLE
 typedef double lvn_wide;
@@ -221,7 +221,7 @@ typedef float lvn_wide;
 #define LVN_WIDE(x) x##f
 #endif
 
-/* Element i of fp64 numbers, with whole-number arithmetic where the device has no others. */
+/* Element i of fp64 numbers, by integer arithmetic where the device has no fp64. */
 LVN_FUNCTION void lvn_put_wide(LVN_GLOBAL char *p, lvn_long i, lvn_wide x)
 {
 #ifdef LVN_DOUBLE
@@ -254,8 +254,7 @@ LVN_FUNCTION lvn_wide lvn_get_wide(LVN_GLOBAL const char *p, lvn_long i)
 #endif
 }
 
-/* Eight numbers of 16 bits that follow one another, from element i on, a multiple of eight in memory that is aligned.
- */
+/* Eight consecutive 16-bit numbers from element i on; i is a multiple of eight, and the memory is aligned. */
 struct lvn_eight {
     lvn_uint v[4];
 };
@@ -273,7 +272,7 @@ LVN_FUNCTION struct lvn_eight lvn_get_eight(LVN_GLOBAL const lvn_ushort *p, lvn_
     return r;
 }
 
-/* --- sums and maxima over the items of a group: all items call, all get it --- */
+/* --- sums and maxima over the items of a group: all items call, all get the result --- */
 
 #define LVN_CAPACITY(type, name) LVN_SHARED type name[LVN_ITEMS]
 
@@ -320,7 +319,7 @@ LVN_FUNCTION struct lvn_four lvn_philox(lvn_ulong key, lvn_uint c0, lvn_uint c1,
     return r;
 }
 
-/* What changes at every step: struct lvn_gpu_step of kernel_launch.h. */
+/* Values that change every step, with the layout of struct lvn_gpu_step in kernel_launch.h. */
 struct lvn_now {
     lvn_ulong seed;
     lvn_long step, first_row, end_row;
@@ -330,13 +329,13 @@ struct lvn_now {
 };
 #define LVN_NOW(x) ((LVN_GLOBAL const struct lvn_now *)LVN_AT(char, x))
 
-/* Where row b of a batch begins. */
+/* Position of the first token of row b, in decoding. */
 LVN_FUNCTION lvn_long lvn_position(LVN_GLOBAL const struct lvn_now *now, lvn_long b)
 {
     return b < 8 ? now->position[b] : 0;
 }
 
-/* The 16 bits of dropout's element (row, column). */
+/* 16 random bits for dropout of element (row, column). */
 LVN_FUNCTION lvn_uint lvn_dropout_bits(lvn_ulong seed, lvn_long step, lvn_uint op, lvn_ulong row, lvn_uint column)
 {
     struct lvn_four r = lvn_philox(seed, column / 8, (lvn_uint)row, op ^ (lvn_uint)(row >> 32) * 0x9E3779B9u,
@@ -345,7 +344,7 @@ LVN_FUNCTION lvn_uint lvn_dropout_bits(lvn_ulong seed, lvn_long step, lvn_uint o
     return column % 2 ? word >> 16 : word & 0xffffu;
 }
 
-/* What dropout multiplies element (row, column) of a tensor with. */
+/* The factor of dropout for element (row, column) of a tensor: 0, `kept`, or 1 if it is off. */
 LVN_FUNCTION float lvn_dropout_factor(LVN_GLOBAL const struct lvn_now *now, lvn_long row, lvn_uint column,
                                       int threshold, float kept, int op, lvn_long rows_per_sample)
 {
@@ -355,7 +354,7 @@ LVN_FUNCTION float lvn_dropout_factor(LVN_GLOBAL const struct lvn_now *now, lvn_
     return bits >= (lvn_uint)threshold ? kept : 0;
 }
 
-/* How many of a micro-batch's rows are samples; those behind them fill it up. */
+/* How many rows of a micro-batch are samples; the rest is padding. */
 LVN_FUNCTION lvn_long lvn_now_rows(LVN_GLOBAL const struct lvn_now *now, lvn_long rows)
 {
     lvn_long there = now->end_row - now->first_row;

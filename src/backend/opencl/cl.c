@@ -1,4 +1,4 @@
-/* cl.c - OpenCL's library, opened at run time, and its error codes. */
+/* cl.c - see cl.h: OpenCL's library, opened at run time, and its error codes. */
 #include "backend/opencl/cl.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@ struct lvn_cl lvn_cl;
 
 static const char *version(void)
 {
-    return "1.2 or later"; /* the loader of drivers has none to ask for */
+    return "1.2 or later"; /* the ICD loader has no function for its version */
 }
 
 struct lvn_library lvn_library_opencl = {

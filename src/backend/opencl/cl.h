@@ -1,8 +1,8 @@
-/* cl.h - what levin calls of OpenCL 1.2: its library is opened when a device is first wanted (host/library.h), and
- * nothing of it is needed to build.
+/* cl.h - the functions of OpenCL 1.2 that levin calls. The library is opened when a device is first needed
+ * (host/library.h); nothing of OpenCL is needed to build.
  *
- * Types, constants and signatures are those of the Khronos headers (OpenCL 1.2, registry.khronos.org/OpenCL). Handles
- * are pointers. */
+ * Types, constants and signatures are those of the Khronos headers (OpenCL 1.2, registry.khronos.org/OpenCL).
+ * Handles are pointers. */
 #ifndef LVN_CL_H
 #define LVN_CL_H
 
@@ -90,7 +90,7 @@ struct lvn_cl {
 };
 extern struct lvn_cl lvn_cl;
 
-/* "out of memory (-4)": what an error code means, for sentences. */
+/* An error code as text for messages: "out of memory (-4)". */
 const char *lvn_cl_error(int code);
 
 #endif

@@ -1,10 +1,12 @@
-/* opencl.c - any device with OpenCL 1.2 or later as a backend: Intel's GPUs, and CPUs, on which kernels are tested.
+/* opencl.c - the backend `opencl`: any device with OpenCL 1.2 or later, which is Intel's GPUs, and processors, on
+ * which the kernels are tested.
  *
- * One queue works in order. What a thread reads beside the work (a checkpoint) goes through a second one; what is
- * written beside it (a batch), through a third, into a waiting room, from which it is copied before the next run.
- * Memory is one buffer each. Where that is more than the device allows in one piece, a GPU of Intel's gives it out
- * nevertheless when it is told to (ALLOCATIONS_GREATER_THAN_4GB.md of its compute runtime), and others refuse. Which
- * devices there are: opencl_devices.c; kernels and launches: programs.c; what they share with CUDA: backend/gpu. */
+ * One queue runs programs in order. Snapshots (for checkpoints) are read through a second queue; double-buffered
+ * memory (for batches) is written through a third one, into a staging buffer, from which it is copied before the
+ * next run. Each memory is one buffer. Where it exceeds what the device allocates in one piece, an Intel GPU does so
+ * nevertheless if asked to (ALLOCATIONS_GREATER_THAN_4GB.md of its compute runtime), and others refuse. Not here:
+ * finding devices (opencl_devices.c), kernels and launches (programs.c), and the part shared with CUDA
+ * (backend/gpu). */
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,12 +24,12 @@ static void close_device(struct lvn_device *base)
     struct lvn_opencl_device *d = (struct lvn_opencl_device *)base;
     if (d->queue) lvn_cl.finish(d->queue);
     lvn_opencl_texts_free(d);
-    if (d->at_mark) lvn_cl.release_event(d->at_mark);
-    if (d->sending) lvn_cl.release_queue(d->sending);
-    if (d->marked) lvn_cl.release_queue(d->marked);
+    if (d->snapshot_event) lvn_cl.release_event(d->snapshot_event);
+    if (d->copy_queue) lvn_cl.release_queue(d->copy_queue);
+    if (d->snapshot_queue) lvn_cl.release_queue(d->snapshot_queue);
     if (d->queue) lvn_cl.release_queue(d->queue);
     if (d->context) lvn_cl.release_context(d->context);
-    lvn_opencl_leave(d);
+    lvn_opencl_release(d);
     free(d);
 }
 
@@ -39,7 +41,7 @@ static enum lvn_status make_queue(const struct lvn_opencl_device *d, void **queu
     return LVN_OK;
 }
 
-static enum lvn_status connect(struct lvn_opencl_device *d)
+static enum lvn_status open_context(struct lvn_opencl_device *d)
 {
     int error;
     d->context = lvn_cl.context(NULL, 1, &d->id, NULL, NULL, &error);
@@ -48,7 +50,7 @@ static enum lvn_status connect(struct lvn_opencl_device *d)
     return make_queue(d, &d->queue);
 }
 
-/* Does the system know a GPU of Intel's? Without one nobody waits for OpenCL, whose platforms may take a second to
+/* Does the system have an Intel GPU? If not, `auto` does not load OpenCL, whose platforms may take a second to
  * start. */
 static bool intel_gpu_is_here(void)
 {
@@ -73,8 +75,8 @@ static bool describe(int i, struct lvn_device_facts *f)
     *f = (struct lvn_device_facts){.memory = d.memory, .gpu = !d.cpu, .xpu = !d.cpu && d.intel};
     memcpy(f->name, d.name, sizeof f->name);
     memcpy(f->driver, d.driver, sizeof f->driver);
-    memcpy(f->id, d.own, sizeof f->id);
-    lvn_opencl_leave(&d);
+    memcpy(f->id, d.unique_id, sizeof f->id);
+    lvn_opencl_release(&d);
     return d.id;
 }
 
@@ -89,7 +91,7 @@ static enum lvn_status open_device(struct lvn_device **out, const struct lvn_dev
     int platforms = lvn_opencl_find(d, o->number);
     d->base = (struct lvn_device){.backend = &lvn_backend_opencl, .real = LVN_F32, .threads = 1};
     enum lvn_status status = lvn_opencl_check(d, platforms);
-    if (status == LVN_OK) status = connect(d);
+    if (status == LVN_OK) status = open_context(d);
     if (!d->shares_memory) d->base.memory_bytes = d->memory - lvn_backend_reserve(&lvn_backend_opencl, d->memory);
     if (status != LVN_OK)
         close_device(&d->base);
@@ -106,8 +108,9 @@ static enum lvn_status wait(struct lvn_device *base)
     return LVN_OK;
 }
 
-/* An event of all that the queue was asked for until now: other queues know no other order, whoever waited. */
-static enum lvn_status note_asked(const struct lvn_opencl_device *d, void **event)
+/* Record an event after all calls so far of the main queue: other queues are ordered only by events, even after a
+ * wait. */
+static enum lvn_status record_event(const struct lvn_opencl_device *d, void **event)
 {
     if (*event) lvn_cl.release_event(*event);
     *event = NULL;
@@ -127,12 +130,12 @@ static struct lvn_opencl_device *device_of(const struct lvn_memory *m)
 static void free_memory(struct lvn_memory *base)
 {
     struct lvn_opencl_memory *m = (struct lvn_opencl_memory *)base;
-    struct lvn_opencl_memory **at = &device_of(base)->beside;
+    struct lvn_opencl_memory **at = &device_of(base)->double_buffered;
     while (*at && *at != m) at = &(*at)->next;
     if (*at) *at = m->next;
     if (m->moved) lvn_cl.release_event(m->moved);
     if (m->sent) lvn_cl.release_event(m->sent);
-    if (m->capacity) lvn_cl.release_buffer(m->capacity);
+    if (m->staging) lvn_cl.release_buffer(m->staging);
     if (m->buffer) lvn_cl.release_buffer(m->buffer);
     free(m);
 }
@@ -144,23 +147,23 @@ static enum lvn_status no_capacity(const struct lvn_opencl_device *d, int64_t by
              d->name, lvn_bytes_text(bytes, a), lvn_bytes_text(d->memory, b), lvn_cl_error(error));
 }
 
-/* Zeroed. NULL: it recorded why. */
+/* A zeroed buffer; NULL: it failed, and the error is recorded. */
 static void *new_buffer(struct lvn_opencl_device *d, int64_t bytes)
 {
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
     const uint32_t zero = 0;
     const size_t whole = ((size_t)bytes + 63) / 64 * 64;
     int error;
-    if (bytes > d->largest && !d->relaxed) {
+    if (bytes > d->largest && !d->can_pass_limit) {
         (void)lvn_fail(LVN_MEMORY,
                        "%s gives out at most %s in one piece, and %s are wanted: a smaller trainer.micro_batch_size "
                        "or model takes less",
                        d->name, lvn_bytes_text(d->largest, a), lvn_bytes_text(bytes, b));
         return NULL;
     }
-    const bool beyond = bytes > d->largest;
-    const uint64_t flags = CL_MEM_READ_WRITE | (beyond ? CL_MEM_ALLOW_UNRESTRICTED_SIZE_INTEL : 0);
-    d->beyond = d->beyond || beyond;
+    const bool past_limit = bytes > d->largest;
+    const uint64_t flags = CL_MEM_READ_WRITE | (past_limit ? CL_MEM_ALLOW_UNRESTRICTED_SIZE_INTEL : 0);
+    d->past_limit = d->past_limit || past_limit;
     void *buffer = lvn_cl.buffer(d->context, flags, whole, NULL, &error);
     if (buffer) error = lvn_cl.fill(d->queue, buffer, &zero, sizeof zero, 0, whole, 0, NULL, NULL);
     if (buffer && error == CL_SUCCESS) return buffer;
@@ -183,20 +186,21 @@ static enum lvn_status alloc_memory(struct lvn_memory **out, struct lvn_device *
 
 /* --- writing and reading --- */
 
-static enum lvn_status beside(struct lvn_memory *base)
+static enum lvn_status make_double_buffered(struct lvn_memory *base)
 {
     struct lvn_opencl_memory *m = (struct lvn_opencl_memory *)base;
     struct lvn_opencl_device *d = device_of(base);
-    if (m->capacity) return LVN_OK;
-    LVN_TRY(make_queue(d, &d->sending));
-    m->capacity = new_buffer(d, base->bytes);
-    if (!m->capacity) return LVN_MEMORY;
-    m->next = d->beside;
-    d->beside = m;
-    return note_asked(d, &m->moved); /* it is zeroed */
+    if (m->staging) return LVN_OK;
+    LVN_TRY(make_queue(d, &d->copy_queue));
+    m->staging = new_buffer(d, base->bytes);
+    if (!m->staging) return LVN_MEMORY;
+    m->next = d->double_buffered;
+    d->double_buffered = m;
+    return record_event(d, &m->moved); /* its zeroing is ordered before the first write */
 }
 
-/* To the waiting room, once what came there before has left it; the caller's memory is free then. */
+/* Write to the staging buffer, after its last content has been copied out of it. The caller may reuse `from` on
+ * return. */
 static int send(const struct lvn_opencl_device *d, struct lvn_opencl_memory *m, int64_t offset, const void *from,
                 int64_t bytes)
 {
@@ -205,42 +209,42 @@ static int send(const struct lvn_opencl_device *d, struct lvn_opencl_memory *m, 
     m->to = more && m->to > offset + bytes ? m->to : offset + bytes;
     if (m->sent) lvn_cl.release_event(m->sent);
     m->sent = NULL;
-    return lvn_cl.write(d->sending, m->capacity, 1, (size_t)offset, (size_t)bytes, from, m->moved != NULL,
+    return lvn_cl.write(d->copy_queue, m->staging, 1, (size_t)offset, (size_t)bytes, from, m->moved != NULL,
                         m->moved ? &m->moved : NULL, &m->sent);
 }
 
-/* What waits is copied to its place, before what is asked for from now on. */
-static enum lvn_status arrive(const struct lvn_opencl_device *d)
+/* Copy staged writes to their buffers, before anything that is launched from now on. */
+static enum lvn_status commit_writes(const struct lvn_opencl_device *d)
 {
     int error = CL_SUCCESS;
     bool any = false;
-    for (struct lvn_opencl_memory *m = d->beside; m && error == CL_SUCCESS; m = m->next) {
+    for (struct lvn_opencl_memory *m = d->double_buffered; m && error == CL_SUCCESS; m = m->next) {
         if (m->to == m->from) continue;
         if (m->moved) lvn_cl.release_event(m->moved);
         m->moved = NULL;
-        error = lvn_cl.copy(d->queue, m->capacity, m->buffer, (size_t)m->from, (size_t)m->from,
+        error = lvn_cl.copy(d->queue, m->staging, m->buffer, (size_t)m->from, (size_t)m->from,
                             (size_t)(m->to - m->from), 1, &m->sent, &m->moved);
         m->from = m->to = 0;
         any = true;
     }
-    if (any && error == CL_SUCCESS) error = lvn_cl.flush(d->queue); /* the other queue waits for the event */
+    if (any && error == CL_SUCCESS) error = lvn_cl.flush(d->queue); /* the copy queue waits for the event */
     LVN_CHECK(error == CL_SUCCESS, IO, "copying a batch on %s failed: %s", d->name, lvn_cl_error(error));
     return LVN_OK;
 }
 
-/* Small ones are copied: the step's numbers go out while the device is at work. */
+/* Small writes are copied, so that struct lvn_step is sent while the device is busy. */
 static enum lvn_status write_memory(struct lvn_memory *to, int64_t offset, const void *from, int64_t bytes)
 {
     struct lvn_opencl_device *d = device_of(to);
     struct lvn_opencl_memory *m = (struct lvn_opencl_memory *)to;
-    bool small = bytes <= LVN_OPENCL_SMALL && !m->capacity;
+    bool small = bytes <= LVN_OPENCL_SMALL && !m->staging;
     int error = CL_SUCCESS;
-    if (m->capacity) error = send(d, m, offset, from, bytes);
+    if (m->staging) error = send(d, m, offset, from, bytes);
     if (small) {
         if (d->n_small == LVN_OPENCL_WRITES) error = lvn_cl.finish(d->queue), d->n_small = 0;
         from = memcpy(d->small[d->n_small++], from, (size_t)bytes);
     }
-    if (error == CL_SUCCESS && !m->capacity)
+    if (error == CL_SUCCESS && !m->staging)
         error =
             lvn_cl.write(d->queue, lvn_opencl_buffer(to), !small, (size_t)offset, (size_t)bytes, from, 0, NULL, NULL);
     LVN_CHECK(error == CL_SUCCESS, IO, "writing %lld bytes to %s failed: %s", (long long)bytes, d->name,
@@ -251,25 +255,25 @@ static enum lvn_status write_memory(struct lvn_memory *to, int64_t offset, const
 static enum lvn_status read_memory(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes)
 {
     struct lvn_opencl_device *d = device_of(from);
-    LVN_TRY(arrive(d));
+    LVN_TRY(commit_writes(d));
     int error = lvn_cl.read(d->queue, lvn_opencl_buffer(from), 1, (size_t)offset, (size_t)bytes, to, 0, NULL, NULL);
     LVN_CHECK(error == CL_SUCCESS, IO, "reading %lld bytes from %s failed: %s", (long long)bytes, d->name,
               lvn_cl_error(error));
     return LVN_OK;
 }
 
-static enum lvn_status mark(struct lvn_device *base)
+static enum lvn_status take_snapshot(struct lvn_device *base)
 {
     struct lvn_opencl_device *d = (struct lvn_opencl_device *)base;
-    LVN_TRY(make_queue(d, &d->marked));
-    return note_asked(d, &d->at_mark);
+    LVN_TRY(make_queue(d, &d->snapshot_queue));
+    return record_event(d, &d->snapshot_event);
 }
 
-static enum lvn_status read_marked(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes)
+static enum lvn_status read_snapshot(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes)
 {
     struct lvn_opencl_device *d = device_of(from);
-    int error =
-        lvn_cl.read(d->marked, lvn_opencl_buffer(from), 1, (size_t)offset, (size_t)bytes, to, 1, &d->at_mark, NULL);
+    int error = lvn_cl.read(d->snapshot_queue, lvn_opencl_buffer(from), 1, (size_t)offset, (size_t)bytes, to, 1,
+                            &d->snapshot_event, NULL);
     LVN_CHECK(error == CL_SUCCESS, IO, "copying %lld bytes from %s for a checkpoint failed: %s", (long long)bytes,
               d->name, lvn_cl_error(error));
     return LVN_OK;
@@ -279,22 +283,24 @@ static enum lvn_status read_marked(const struct lvn_memory *from, int64_t offset
 
 static enum lvn_status choose(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch)
 {
-    return lvn_gpu_choose("opencl", i, scratch, NULL, d && ((const struct lvn_opencl_device *)d)->units);
+    return lvn_gpu_choose("opencl", i, scratch, NULL, d && ((const struct lvn_opencl_device *)d)->matrix_units);
 }
 
 static enum lvn_status bind(struct lvn_bound **out, const struct lvn_program *p, const struct lvn_binding *b)
 {
-    return lvn_gpu_bind(out, p, b, &lvn_opencl_driver, NULL, ((const struct lvn_opencl_device *)p->device)->units);
+    return lvn_gpu_bind(out, p, b, &lvn_opencl_driver, NULL,
+                        ((const struct lvn_opencl_device *)p->device)->matrix_units);
 }
 
-static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *how)
+static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *execution)
 {
-    LVN_TRY(arrive((const struct lvn_opencl_device *)b->device));
-    return lvn_gpu_run(b, how);
+    LVN_TRY(commit_writes((const struct lvn_opencl_device *)b->device));
+    return lvn_gpu_run(b, execution);
 }
 
 const struct lvn_backend lvn_backend_opencl = {.name = "opencl",
-                                               .what = "devices with OpenCL 1.2 or later: Intel's GPUs, and CPUs",
+                                               .description =
+                                                   "devices with OpenCL 1.2 or later: Intel's GPUs, and CPUs",
                                                .computes = true,
                                                .library = &lvn_library_opencl,
                                                .describe = describe,
@@ -306,10 +312,10 @@ const struct lvn_backend lvn_backend_opencl = {.name = "opencl",
                                                .alloc = alloc_memory,
                                                .free = free_memory,
                                                .write = write_memory,
-                                               .beside = beside,
+                                               .double_buffer = make_double_buffered,
                                                .read = read_memory,
-                                               .mark = mark,
-                                               .read_marked = read_marked,
+                                               .snapshot = take_snapshot,
+                                               .read_snapshot = read_snapshot,
                                                .choose = choose,
                                                .bind = bind,
                                                .unbind = lvn_gpu_unbind,

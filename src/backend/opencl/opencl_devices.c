@@ -1,10 +1,11 @@
-/* opencl_devices.c - which devices OpenCL has: the GPUs of the first platform that has one, or else the first device at
- * all.
+/* opencl_devices.c - finds OpenCL's devices: the GPUs of the first platform that has one, else the first device of
+ * all. Called by opencl.c to list and to open devices.
  *
- * A tile of an Intel GPU is a device. Drivers show tiles as devices of their own, or cards that can be cut into them;
- * those are cut here, unless ZE_FLAT_DEVICE_HIERARCHY is COMPOSITE, which wants cards whole. What ZE_AFFINITY_MASK
- * hides the driver does not show. LEVIN_OPENCL_PLATFORM picks platforms by a part of their name; LEVIN_OPENCL_PARTS=2
- * cuts devices without tiles into so many equal parts, so that a processor can stand for several devices.
+ * A tile of an Intel GPU is a device. Drivers present tiles as devices of their own, or cards that can be
+ * partitioned into them; those are partitioned here, unless ZE_FLAT_DEVICE_HIERARCHY is COMPOSITE, which asks for
+ * whole cards. The driver hides what ZE_AFFINITY_MASK excludes. LEVIN_OPENCL_PLATFORM selects platforms by a part of
+ * their name; LEVIN_OPENCL_PARTS=2 partitions devices without tiles into so many equal parts, so that a processor
+ * can stand for several devices.
  *
  * Source: OpenCL 1.2, 4.3 (partitioning a device); Level Zero's specification of the two variables. */
 #include <stdio.h>
@@ -17,19 +18,19 @@
 
 enum { MAX = 64 };
 
-/* --- one --- */
+/* --- facts of a device --- */
 
-static const char *device_text(void *id, uint32_t what, char *text, size_t capacity)
+static const char *device_text(void *id, uint32_t info, char *text, size_t capacity)
 {
-    if (lvn_cl.device_info(id, what, capacity, text, NULL) != CL_SUCCESS) *text = 0;
+    if (lvn_cl.device_info(id, info, capacity, text, NULL) != CL_SUCCESS) *text = 0;
     text[capacity - 1] = 0;
     return text;
 }
 
-static int64_t device_number(void *id, uint32_t what, size_t bytes)
+static int64_t device_number(void *id, uint32_t info, size_t bytes)
 {
     uint64_t x = 0;
-    return lvn_cl.device_info(id, what, bytes, &x, NULL) == CL_SUCCESS ? (int64_t)x : 0;
+    return lvn_cl.device_info(id, info, bytes, &x, NULL) == CL_SUCCESS ? (int64_t)x : 0;
 }
 
 static bool has_extension(void *id, const char *name)
@@ -42,7 +43,7 @@ static bool has_extension(void *id, const char *name)
     return has;
 }
 
-/* The smallest of its sub-groups multiplies. */
+/* The smallest sub-group size is that of the matrix instructions. */
 static int matrix_of(void *id)
 {
     enum { SIZES = 16 };
@@ -55,7 +56,7 @@ static int matrix_of(void *id)
     return min == 8 || min == 16 ? (int)min : 0;
 }
 
-static void ask(struct lvn_opencl_device *d, void *platform, void *id)
+static void query(struct lvn_opencl_device *d, void *platform, void *id)
 {
     *d = (struct lvn_opencl_device){.id = id};
     device_text(id, CL_DEVICE_NAME, d->name, sizeof d->name);
@@ -70,16 +71,16 @@ static void ask(struct lvn_opencl_device *d, void *platform, void *id)
     d->has_double = has_extension(id, "cl_khr_fp64");
     d->matrix = matrix_of(id);
     d->shares_memory = d->cpu || device_number(id, CL_DEVICE_HOST_UNIFIED_MEMORY, 4);
-    d->units = lvn_opencl_prelude ? lvn_opencl_prelude_units : d->matrix == 16;
-    d->relaxed = d->intel && !d->cpu && d->largest < d->memory;
+    d->matrix_units = lvn_opencl_prelude ? lvn_opencl_prelude_units : d->matrix == 16;
+    d->can_pass_limit = d->intel && !d->cpu && d->largest < d->memory;
     d->divides_exactly = device_number(id, CL_DEVICE_SINGLE_FP_CONFIG, 8) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
-    d->form = d->cpu ? LVN_GPU_VARIANT_FIRST
-                     : LVN_GPU_VARIANT_UNKNOWN; /* processors are for tests, and wait long for a product */
+    d->variant = d->cpu ? LVN_GPU_VARIANT_FIRST : LVN_GPU_VARIANT_UNKNOWN; /* not measured on processors: they are for
+                                                                              tests, and a product takes them long */
 }
 
-/* By its UUID, where it has one; else by its place among those that this process sees. Behind a mask a tile may have
- * its card's. */
-static void name_own(struct lvn_opencl_device *d, uint32_t root, uint32_t part)
+/* Its UUID, if it has one, else its place among the devices that this process sees. With a mask a tile may report
+ * its card's UUID. */
+static void set_unique_id(struct lvn_opencl_device *d, uint32_t root, uint32_t sub_device)
 {
     unsigned char uuid[16];
     const char *mask = getenv("ZE_AFFINITY_MASK");
@@ -88,61 +89,63 @@ static void name_own(struct lvn_opencl_device *d, uint32_t root, uint32_t part)
         lvn_cl.device_info(d->id, CL_DEVICE_UUID, sizeof uuid, uuid, NULL) == CL_SUCCESS)
         lvn_hex_text(uuid, sizeof uuid, hex);
     if (*hex)
-        snprintf(d->own, sizeof d->own, "%s.%u %.40s", hex, part, mask ? mask : "");
+        snprintf(d->unique_id, sizeof d->unique_id, "%s.%u %.40s", hex, sub_device, mask ? mask : "");
     else
-        snprintf(d->own, sizeof d->own, "%.60s %u.%u %.40s", d->platform, root, part, mask ? mask : "");
+        snprintf(d->unique_id, sizeof d->unique_id, "%.60s %u.%u %.40s", d->platform, root, sub_device,
+                 mask ? mask : "");
 }
 
-/* --- parts --- */
+/* --- partitions --- */
 
-static int64_t parts_wanted(void)
+static int64_t sub_devices_wanted(void)
 {
     const char *text = lvn_getenv("LEVIN_OPENCL_PARTS");
     return text ? strtoll(text, NULL, 10) : 0;
 }
 
-/* Into its tiles, or as LEVIN_OPENCL_PARTS says. Returns how many; 1: it stays whole, and parts[0] is itself. */
-static uint32_t cut(void *id, void *parts[MAX])
+/* Partition a device into its tiles, or as LEVIN_OPENCL_PARTS says. Returns how many there are; 1: it stays whole,
+ * and sub_devices[0] is the device itself. */
+static uint32_t partition_device(void *id, void *sub_devices[MAX])
 {
     const char *hierarchy = getenv("ZE_FLAT_DEVICE_HIERARCHY");
     const bool whole = hierarchy && !strcmp(hierarchy, "COMPOSITE");
     const bool gpu = !(device_number(id, CL_DEVICE_TYPE, 8) & CL_DEVICE_TYPE_CPU);
-    const int64_t wanted = parts_wanted(), units = device_number(id, CL_DEVICE_MAX_COMPUTE_UNITS, 4);
+    const int64_t wanted = sub_devices_wanted(), units = device_number(id, CL_DEVICE_MAX_COMPUTE_UNITS, 4);
     const intptr_t tiles[] = {CL_DEVICE_PARTITION_BY_AFFINITY_DOMAIN, CL_DEVICE_AFFINITY_DOMAIN_NEXT_PARTITIONABLE, 0};
     const intptr_t equal[] = {CL_DEVICE_PARTITION_EQUALLY, wanted > 1 ? units / wanted : 0, 0};
-    const intptr_t *how = gpu && !whole ? tiles : wanted > 1 && units / wanted >= 1 ? equal : NULL;
+    const intptr_t *partition = gpu && !whole ? tiles : wanted > 1 && units / wanted >= 1 ? equal : NULL;
     uint32_t n = 0;
-    parts[0] = id;
-    if (!how || device_number(id, CL_DEVICE_PARTITION_MAX_SUB_DEVICES, 4) < 2) return 1;
-    if (lvn_cl.sub_devices(id, how, MAX, parts, &n) == CL_SUCCESS && n > 0) return n < MAX ? n : MAX;
-    parts[0] = id;
+    sub_devices[0] = id;
+    if (!partition || device_number(id, CL_DEVICE_PARTITION_MAX_SUB_DEVICES, 4) < 2) return 1;
+    if (lvn_cl.sub_devices(id, partition, MAX, sub_devices, &n) == CL_SUCCESS && n > 0) return n < MAX ? n : MAX;
+    sub_devices[0] = id;
     return 1;
 }
 
-/* Number *at of the parts of device `root`, or count *at down by how many there are. False: it is another one's. */
-static bool take_part(struct lvn_opencl_device *d, void *platform, void *id, uint32_t root, int *at)
+/* Open sub-device *at of device `root`. False: the device has fewer, and *at is reduced by their number. */
+static bool find_sub_device(struct lvn_opencl_device *d, void *platform, void *id, uint32_t root, int *at)
 {
-    void *parts[MAX];
-    const uint32_t n = cut(id, parts), mine = (uint32_t)*at;
-    const bool here = mine < n, is_part = parts[0] != id;
-    for (uint32_t k = 0; k < n && is_part; k++)
-        if (k != mine) lvn_cl.release_device(parts[k]);
+    void *sub_devices[MAX];
+    const uint32_t n = partition_device(id, sub_devices), mine = (uint32_t)*at;
+    const bool here = mine < n, is_sub_device = sub_devices[0] != id;
+    for (uint32_t k = 0; k < n && is_sub_device; k++)
+        if (k != mine) lvn_cl.release_device(sub_devices[k]);
     if (!here) return *at -= (int)n, false;
-    ask(d, platform, parts[mine]);
-    d->part = is_part;
-    name_own(d, root, mine);
+    query(d, platform, sub_devices[mine]);
+    d->is_sub_device = is_sub_device;
+    set_unique_id(d, root, mine);
     return true;
 }
 
-void lvn_opencl_leave(struct lvn_opencl_device *d)
+void lvn_opencl_release(struct lvn_opencl_device *d)
 {
-    if (d->part) lvn_cl.release_device(d->id);
-    d->part = false;
+    if (d->is_sub_device) lvn_cl.release_device(d->id);
+    d->is_sub_device = false;
 }
 
-/* --- all --- */
+/* --- all devices --- */
 
-/* The devices of a platform, GPUs first; how many, and *gpus: how many of them are one. */
+/* The devices of a platform, GPUs first; returns how many, and sets *gpus to the number of GPUs. */
 static uint32_t list(void *platform, void *ids[MAX], uint32_t *gpus)
 {
     void *all[MAX];
@@ -159,7 +162,7 @@ static uint32_t list(void *platform, void *ids[MAX], uint32_t *gpus)
 
 int lvn_opencl_find(struct lvn_opencl_device *d, int number)
 {
-    void *platforms[MAX], *ids[MAX], *best[MAX], *from = NULL;
+    void *platforms[MAX], *ids[MAX], *best[MAX], *platform = NULL;
     uint32_t n = 0, devices = 0, max_gpus = 0, gpus;
     int taken = 0;
     const char *wanted = lvn_getenv("LEVIN_OPENCL_PLATFORM");
@@ -170,15 +173,15 @@ int lvn_opencl_find(struct lvn_opencl_device *d, int number)
         if (lvn_cl.platform_info(platforms[p], CL_PLATFORM_NAME, sizeof name - 1, name, NULL) != CL_SUCCESS) continue;
         if (wanted && !strstr(name, wanted)) continue;
         taken++;
-        uint32_t here = list(platforms[p], ids, &gpus);
-        if (!here || (from && (max_gpus || !gpus))) continue;
-        from = platforms[p];
+        uint32_t n_devices = list(platforms[p], ids, &gpus);
+        if (!n_devices || (platform && (max_gpus || !gpus))) continue;
+        platform = platforms[p];
         max_gpus = gpus;
         devices = gpus ? gpus : 1;
         memcpy(best, ids, sizeof *ids * devices);
     }
     for (uint32_t k = 0; k < devices; k++)
-        if (take_part(d, from, best[k], k, &number)) break;
+        if (find_sub_device(d, platform, best[k], k, &number)) break;
     return taken;
 }
 

@@ -1,5 +1,5 @@
-/* programs.c - kernels of a device of OpenCL: texts compiled in parallel or taken from the cache, a kernel object with
- * its arguments for each launch, and launching them. */
+/* programs.c - kernels on an OpenCL device: modules are compiled in parallel or loaded from the cache, each launch
+ * gets a kernel object with its arguments, and is launched. It is the struct lvn_gpu_driver of backend/gpu. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 const char *lvn_opencl_prelude;
 bool lvn_opencl_prelude_units;
 
-/* What was compiled on a device: programs of another shape have many texts in common. */
+/* A program compiled for a device. Programs of different shapes have many modules in common. */
 struct lvn_opencl_text {
     struct lvn_opencl_text *next;
     char *key;
@@ -38,8 +38,8 @@ void lvn_opencl_texts_free(struct lvn_opencl_device *d)
 #define BEYOND "-cl-intel-greater-than-4GB-buffer-required"
 #define LARGE "-cl-intel-256-GRF-per-thread"
 
-/* Attention by matrix units (ops/matrix_gpu.h) and products in large tiles hold more than the 128 registers of a thread
- * of Intel's and would keep the rest in memory; with 256, half as many threads run at once. Products in small tiles fit
+/* Attention on matrix units (ops/matrix_gpu.h) and products in large tiles need more than the 128 registers of a
+ * thread of an Intel GPU and would spill; with 256, half as many threads run at once. Products in small tiles fit
  * into 128. Source: tests/golden/kernels_intel.txt. */
 static bool wants_large_registers(const char *defines)
 {
@@ -53,7 +53,7 @@ const char *lvn_opencl_options(const struct lvn_opencl_device *d, const char *de
         "", EXACT, BEYOND, EXACT " " BEYOND, LARGE, EXACT " " LARGE, BEYOND " " LARGE, EXACT " " BEYOND " " LARGE,
     };
     const bool large = d->large_registers && wants_large_registers(defines);
-    return options[(d->divides_exactly ? 1 : 0) + (d->beyond ? 2 : 0) + (large ? 4 : 0)];
+    return options[(d->divides_exactly ? 1 : 0) + (d->past_limit ? 2 : 0) + (large ? 4 : 0)];
 }
 
 void lvn_opencl_probe_options(struct lvn_opencl_device *d)
@@ -68,7 +68,7 @@ void lvn_opencl_probe_options(struct lvn_opencl_device *d)
     lvn_cl.release_program(program);
 }
 
-/* The first line of the compiler's log that tells of an error, or else its first line. */
+/* The first line of the compiler's log that mentions an error, else its first line. */
 static void first_line(const struct lvn_opencl_device *d, void *program, char *line, size_t capacity)
 {
     size_t n = 0;
@@ -84,7 +84,7 @@ static void first_line(const struct lvn_opencl_device *d, void *program, char *l
     free(log);
 }
 
-static void *from_binary(const struct lvn_opencl_device *d, const char *key, const char *options)
+static void *from_cache(const struct lvn_opencl_device *d, const char *key, const char *options)
 {
     void *binary, *program = NULL;
     int64_t bytes;
@@ -100,13 +100,13 @@ static void *from_binary(const struct lvn_opencl_device *d, const char *key, con
     return NULL;
 }
 
-static void keep(const char *key, void *program)
+static void store_binary(const char *key, void *program)
 {
     size_t n = 0;
     if (lvn_cl.program_info(program, CL_PROGRAM_BINARY_SIZES, sizeof n, &n, NULL) != CL_SUCCESS || !n) return;
     unsigned char *binary = lvn_malloc(n);
     if (binary && lvn_cl.program_info(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
-        lvn_kernels_keep(key, binary, (int64_t)n);
+        lvn_kernels_store(key, binary, (int64_t)n);
     free(binary);
 }
 
@@ -128,7 +128,7 @@ static enum lvn_status compile(const struct lvn_opencl_device *d, const char *so
     return LVN_OK;
 }
 
-static char *text_of(const struct lvn_opencl_device *d, const struct lvn_gpu_module *m)
+static char *module_text(const struct lvn_opencl_device *d, const struct lvn_gpu_module *m)
 {
     struct lvn_text t = {0};
     if (d->matrix) lvn_text_printf(&t, "#define LVN_MATRIX_INTEL %d\n", d->matrix);
@@ -140,7 +140,7 @@ static char *text_of(const struct lvn_opencl_device *d, const struct lvn_gpu_mod
     return text;
 }
 
-/* --- all texts of a program, by several threads --- */
+/* --- all modules of a program, by several threads --- */
 
 struct job {
     struct lvn_opencl_device *d;
@@ -158,8 +158,8 @@ static void *find(const struct job *j, const char *key)
     return NULL;
 }
 
-/* With the lock: the text belongs to the device from now on. */
-static enum lvn_status take_over(struct job *j, char *key, void *program)
+/* Called with the lock held: the device owns key and program from now on. */
+static enum lvn_status add_to_device(struct job *j, char *key, void *program)
 {
     struct lvn_opencl_text *t = lvn_calloc(1, sizeof *t);
     if (!t) return LVN_MEMORY;
@@ -173,21 +173,21 @@ static enum lvn_status make(struct job *j, struct lvn_gpu_module *m)
     struct lvn_opencl_device *d = j->d;
     struct lvn_text key = {0};
     const char *options = lvn_opencl_options(d, m->definition);
-    char *text = text_of(d, m);
+    char *text = module_text(d, m);
     if (!text) return LVN_MEMORY;
     lvn_text_printf(&key, "opencl\n%s\n%s\n%s\n%s\n%s\n%s", d->platform, d->name, d->driver, d->version, options, text);
     enum lvn_status status = lvn_text_string(&key) ? LVN_OK : LVN_MEMORY;
     pthread_mutex_lock(&j->lock);
-    m->own = status == LVN_OK ? find(j, key.p) : NULL;
+    m->backend_data = status == LVN_OK ? find(j, key.p) : NULL;
     pthread_mutex_unlock(&j->lock);
-    if (status == LVN_OK && !m->own) {
-        m->own = from_binary(d, key.p, options);
-        if (!m->own) {
-            status = compile(d, m->source, text, options, &m->own);
-            if (status == LVN_OK) keep(key.p, m->own);
+    if (status == LVN_OK && !m->backend_data) {
+        m->backend_data = from_cache(d, key.p, options);
+        if (!m->backend_data) {
+            status = compile(d, m->source, text, options, &m->backend_data);
+            if (status == LVN_OK) store_binary(key.p, m->backend_data);
         }
         pthread_mutex_lock(&j->lock);
-        if (status == LVN_OK) status = take_over(j, key.p, m->own);
+        if (status == LVN_OK) status = add_to_device(j, key.p, m->backend_data);
         if (status == LVN_OK) key = (struct lvn_text){0};
         pthread_mutex_unlock(&j->lock);
     }
@@ -196,7 +196,7 @@ static enum lvn_status make(struct job *j, struct lvn_gpu_module *m)
     return status;
 }
 
-/* One thread: text after text, until there are none. The first failure is kept for the one who asked. */
+/* One thread of the team: compiles one module after the other. The first failure is stored for the caller. */
 static void work(void *argument, int thread, int n_threads)
 {
     struct job *j = argument;
@@ -252,32 +252,32 @@ static enum lvn_status prepare_launch(struct lvn_gpu_program *p, struct lvn_gpu_
     const struct lvn_opencl_device *d = (const struct lvn_opencl_device *)p->base.device;
     uint32_t at = 0;
     int error;
-    l->own = lvn_cl.kernel(p->modules[l->module].own, l->kernel, &error);
-    LVN_CHECK(l->own, INTERNAL, "the kernels of '%s' have no %s for %s: %s", l->source, l->kernel, d->name,
+    l->backend_data = lvn_cl.kernel(p->modules[l->module].backend_data, l->kernel, &error);
+    LVN_CHECK(l->backend_data, INTERNAL, "the kernels of '%s' have no %s for %s: %s", l->source, l->kernel, d->name,
               lvn_cl_error(error));
     for (int k = 0; k < l->n_args; k++) {
-        error = set_argument(l->own, &l->args[k], &at);
+        error = set_argument(l->backend_data, &l->args[k], &at);
         LVN_CHECK(error == CL_SUCCESS, INTERNAL, "%s does not take argument %d: %s", l->kernel, k, lvn_cl_error(error));
     }
     return LVN_OK;
 }
 
-static enum lvn_status prepare_forms(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
+static enum lvn_status prepare_variants(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
 {
-    enum lvn_gpu_variant form;
+    enum lvn_gpu_variant variant;
     LVN_TRY(prepare_launch(p, l));
     if (!l->other) return LVN_OK;
     LVN_TRY(prepare_launch(p, l->other));
-    LVN_TRY(lvn_opencl_measure(&form, p, l));
-    lvn_cl.release_kernel(form == LVN_GPU_VARIANT_SECOND ? l->own : l->other->own);
-    lvn_gpu_tune(l, form);
+    LVN_TRY(lvn_opencl_measure(&variant, p, l));
+    lvn_cl.release_kernel(variant == LVN_GPU_VARIANT_SECOND ? l->backend_data : l->other->backend_data);
+    lvn_gpu_tune(l, variant);
     return LVN_OK;
 }
 
 static enum lvn_status prepare(struct lvn_gpu_program *p)
 {
     LVN_TRY(compile_all(p));
-    for (int k = 0; k < p->n_launches; k++) LVN_TRY(prepare_forms(p, &p->launches[k]));
+    for (int k = 0; k < p->n_launches; k++) LVN_TRY(prepare_variants(p, &p->launches[k]));
     return LVN_OK;
 }
 
@@ -286,8 +286,8 @@ static void release(struct lvn_gpu_program *p)
     lvn_cl.finish(((struct lvn_opencl_device *)p->base.device)->queue);
     for (int k = 0; k < p->n_launches; k++) {
         const struct lvn_gpu_launch *l = &p->launches[k];
-        if (l->own) lvn_cl.release_kernel(l->own);
-        if (l->other && l->other->own) lvn_cl.release_kernel(l->other->own);
+        if (l->backend_data) lvn_cl.release_kernel(l->backend_data);
+        if (l->other && l->other->backend_data) lvn_cl.release_kernel(l->other->backend_data);
     }
 }
 
@@ -296,7 +296,7 @@ static enum lvn_status launch(struct lvn_gpu_program *p, struct lvn_gpu_launch *
     const struct lvn_opencl_device *d = (const struct lvn_opencl_device *)p->base.device;
     const size_t group[3] = {LVN_ITEMS, 1, 1};
     const size_t all[3] = {(size_t)l->grid[0] * LVN_ITEMS, (size_t)l->grid[1], (size_t)l->grid[2]};
-    int error = lvn_cl.launch(d->queue, l->own, 3, NULL, all, group, 0, NULL, NULL);
+    int error = lvn_cl.launch(d->queue, l->backend_data, 3, NULL, all, group, 0, NULL, NULL);
     LVN_CHECK(error == CL_SUCCESS, IO, "%s does not start on %s: %s", l->kernel, d->name, lvn_cl_error(error));
     return LVN_OK;
 }
@@ -305,8 +305,8 @@ static void changed(struct lvn_gpu_program *p, struct lvn_gpu_launch *l, int arg
 {
     uint32_t at = 0;
     (void)p;
-    for (int k = 0; k < arg; k++) at += l->args[k].name ? 2 : 1; /* operands have names */
-    set_argument(l->own, &l->args[arg], &at);
+    for (int k = 0; k < arg; k++) at += l->args[k].name ? 2 : 1; /* an operand is two arguments: buffer and offset */
+    set_argument(l->backend_data, &l->args[arg], &at);
 }
 
 const struct lvn_gpu_driver lvn_opencl_driver = {

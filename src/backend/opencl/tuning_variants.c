@@ -1,6 +1,6 @@
-/* tuning_variants.c - which of two launches that give the same bits a device is faster at: measured once for each
- * shape, when a program is bound, and kept with the kernels in the cache. What they write is written again by the first
- * run. */
+/* tuning_variants.c - autotuning: which of two launches with bit-identical results is faster on a device. Measured
+ * once for each shape, when a program is bound (programs.c), and stored in the cache of kernels. The launches
+ * overwrite their outputs, which the first run writes again. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,9 +8,10 @@
 #include "backend/opencl/opencl_device.h"
 #include "base/clock.h"
 
-enum { TIMES = 3 }; /* each form is measured, once it has run; the least counts */
+enum { TIMES = 3 }; /* runs of each variant after a warm-up; the fastest counts */
 
-/* Device, compiler, both texts and their options, and all numbers that both take: sizes, strides. */
+/* The key in the cache: device, compiler, both texts and their options, and all numbers among the arguments (sizes,
+ * strides). */
 static const char *key_of(struct lvn_arena *a, const struct lvn_opencl_device *d, const struct lvn_gpu_launch *l)
 {
     const char *options = lvn_opencl_options(d, l->defines), *of_other = lvn_opencl_options(d, l->other->defines);
@@ -27,23 +28,23 @@ static const char *key_of(struct lvn_arena *a, const struct lvn_opencl_device *d
     return key;
 }
 
-static enum lvn_gpu_variant kept(const char *key)
+static enum lvn_gpu_variant cached(const char *key)
 {
     void *binary;
     int64_t bytes;
-    enum lvn_gpu_variant form = LVN_GPU_VARIANT_UNKNOWN;
-    if (!key || !lvn_kernels_find(key, &binary, &bytes)) return form;
+    enum lvn_gpu_variant variant = LVN_GPU_VARIANT_UNKNOWN;
+    if (!key || !lvn_kernels_find(key, &binary, &bytes)) return variant;
     const char byte = bytes == 1 ? *(char *)binary : -1;
-    if (byte == LVN_GPU_VARIANT_FIRST || byte == LVN_GPU_VARIANT_SECOND) form = (enum lvn_gpu_variant)byte;
+    if (byte == LVN_GPU_VARIANT_FIRST || byte == LVN_GPU_VARIANT_SECOND) variant = (enum lvn_gpu_variant)byte;
     free(binary);
-    return form;
+    return variant;
 }
 
 enum lvn_gpu_variant lvn_opencl_faster(const struct lvn_gpu_program *p, const struct lvn_gpu_launch *l)
 {
     LVN_LOCAL_ARENA(arena);
     const struct lvn_opencl_device *d = (const struct lvn_opencl_device *)p->base.device;
-    return d->form != LVN_GPU_VARIANT_UNKNOWN ? d->form : kept(key_of(&arena, d, l));
+    return d->variant != LVN_GPU_VARIANT_UNKNOWN ? d->variant : cached(key_of(&arena, d, l));
 }
 
 /* Seconds of one launch. */
@@ -57,23 +58,23 @@ static enum lvn_status time_one(double *seconds, struct lvn_gpu_program *p, stru
     return LVN_OK;
 }
 
-enum lvn_status lvn_opencl_measure(enum lvn_gpu_variant *form, struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
+enum lvn_status lvn_opencl_measure(enum lvn_gpu_variant *variant, struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
 {
     LVN_LOCAL_ARENA(arena);
     struct lvn_device *d = p->base.device;
-    struct lvn_gpu_launch *const forms[2] = {l, l->other};
+    struct lvn_gpu_launch *const variants[2] = {l, l->other};
     const char *key = key_of(&arena, (const struct lvn_opencl_device *)d, l);
     double min[2] = {INFINITY, INFINITY}, seconds;
     if (!key) return LVN_MEMORY;
-    *form = kept(key); /* by another launch of this program */
-    if (*form != LVN_GPU_VARIANT_UNKNOWN) return LVN_OK;
+    *variant = cached(key); /* another launch of this program may have measured it */
+    if (*variant != LVN_GPU_VARIANT_UNKNOWN) return LVN_OK;
     LVN_TRY(d->backend->wait(d));
     for (int n = 0; n <= TIMES; n++)
         for (int f = 0; f < 2; f++) {
-            LVN_TRY(time_one(&seconds, p, forms[f]));
+            LVN_TRY(time_one(&seconds, p, variants[f]));
             if (n > 0) min[f] = fmin(min[f], seconds);
         }
-    *form = min[1] < min[0] ? LVN_GPU_VARIANT_SECOND : LVN_GPU_VARIANT_FIRST;
-    lvn_kernels_keep(key, &(char){(char)*form}, 1);
+    *variant = min[1] < min[0] ? LVN_GPU_VARIANT_SECOND : LVN_GPU_VARIANT_FIRST;
+    lvn_kernels_store(key, &(char){(char)*variant}, 1);
     return LVN_OK;
 }

@@ -1,8 +1,9 @@
-/* reference.c - the specification as a backend: the plain kernels of src/ops, in fp32 or fp64, on one thread.
+/* reference.c - the backend `reference`: the specification as a device. It runs the plain kernels of src/ops, in
+ * fp32 or fp64, on one thread.
  *
- * It is slow, and what the others are compared with: a whole run on it tells a fault of a kernel from one of the
- * model. Its memory is kept from the rest of levin as a device's would be, so that what works on it will work on one.
- */
+ * It is slow, and serves as the reference for the other backends: a whole run on it tells a fault of a kernel from
+ * one of the model. It hides its memory from the rest of levin as a GPU would, so code that works with it works with
+ * a GPU. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,49 +121,50 @@ static enum lvn_status bind(struct lvn_bound **out, const struct lvn_program *p,
     return status;
 }
 
-/* False: a collective failed. */
-static bool launch(const struct lvn_calls *calls, const struct lvn_launch_order *w, const struct lvn_execution *how)
+/* False: a collective failed, and the error is recorded. */
+static bool launch(const struct lvn_calls *calls, const struct lvn_launch_order *w,
+                   const struct lvn_execution *execution)
 {
     const struct lvn_instr *i = w->instr;
     if (!i->op->collective)
         lvn_op_plain(i->op, i->phase)(lvn_calls_of(calls, i));
-    else if (how->collectives && !lvn_calls_communicate(calls, i, how->collectives))
+    else if (execution->collectives && !lvn_calls_communicate(calls, i, execution->collectives))
         return false;
-    if (how->launched) how->launched(how->context, w);
+    if (execution->launched) execution->launched(execution->context, w);
     return true;
 }
 
-static enum lvn_status walk(struct lvn_calls *calls, const struct lvn_execution *how)
+static enum lvn_status run_all(struct lvn_calls *calls, const struct lvn_execution *execution)
 {
-    struct lvn_launch_order w = lvn_launch_order_begin(calls->program, how->n_micro_batches);
+    struct lvn_launch_order w = lvn_launch_order_begin(calls->program, execution->n_micro_batches);
     while (lvn_launch_order_next(&w)) {
-        if (w.event == LVN_ORDER_MICRO_BATCH) lvn_calls_point(calls, w.micro_batch);
-        if (w.event == LVN_ORDER_LAUNCH && !launch(calls, &w, how)) return LVN_COMM;
+        if (w.event == LVN_ORDER_MICRO_BATCH) lvn_calls_set_micro_batch(calls, w.micro_batch);
+        if (w.event == LVN_ORDER_LAUNCH && !launch(calls, &w, execution)) return LVN_COMM;
         if (w.event != LVN_ORDER_BACKWARD_DONE) continue;
-        if (how->without_update) break;
-        if (how->before_update) how->before_update(how->context);
+        if (execution->without_update) break;
+        if (execution->before_update) execution->before_update(execution->context);
     }
     return LVN_OK;
 }
 
-static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *how)
+static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *execution)
 {
     struct lvn_calls *calls = &((struct bound *)b)->calls;
     lvn_calls_begin(calls);
-    enum lvn_status status = walk(calls, how);
+    enum lvn_status status = run_all(calls, execution);
     lvn_calls_end(calls);
     return status;
 }
 
 static enum lvn_status wait(struct lvn_device *d)
 {
-    (void)d; /* every call has done its work when it returns */
+    (void)d; /* run() and the other calls are synchronous */
     return LVN_OK;
 }
 
 const struct lvn_backend lvn_backend_reference = {
     .name = "reference",
-    .what = "the plain kernels on one thread: slow, and what the others are compared with",
+    .description = "the plain kernels on one thread: slow, and what the others are compared with",
     .outers = true,
     .computes = true,
     .open = open_device,

@@ -1,7 +1,8 @@
-/* trace.c - a device that is not there: it has every kernel and no memory, and a run only tells what it would launch.
+/* trace.c - the backend `trace`: a device without hardware. It has every kernel and no memory, and a run only
+ * reports its launches to the hook.
  *
- * So a program can be planned, and its launches looked at, for a device that nobody has at hand. Kernels' scratch is
- * what the plain ones want. */
+ * `levin plan` and tests use it to plan a program, and to look at its launches, for a device that is not at hand.
+ * The scratch of a kernel is that of the plain one. */
 #include <stdlib.h>
 
 #include "backend/backend.h"
@@ -52,19 +53,19 @@ static void unbind(struct lvn_bound *b)
     free(b);
 }
 
-static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *how)
+static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *execution)
 {
-    struct lvn_launch_order w = lvn_launch_order_begin(((const struct bound *)b)->program, how->n_micro_batches);
+    struct lvn_launch_order w = lvn_launch_order_begin(((const struct bound *)b)->program, execution->n_micro_batches);
     while (lvn_launch_order_next(&w)) {
-        if (w.event == LVN_ORDER_BACKWARD_DONE && how->without_update) break;
-        if (w.event == LVN_ORDER_LAUNCH && how->launched) how->launched(how->context, &w);
+        if (w.event == LVN_ORDER_BACKWARD_DONE && execution->without_update) break;
+        if (w.event == LVN_ORDER_LAUNCH && execution->launched) execution->launched(execution->context, &w);
     }
     return LVN_OK;
 }
 
 const struct lvn_backend lvn_backend_trace = {
     .name = "trace",
-    .what = "a device that is not there, for levin plan: what would be launched on it",
+    .description = "a device that is not there, for levin plan: what would be launched on it",
     .fp16 = true,
     .open = open_device,
     .close = close_device,

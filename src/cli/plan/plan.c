@@ -259,7 +259,7 @@ static enum lvn_status show(struct plan *p)
         !p->c->flag[LVN_FLAG_plan_ranks].i || !b->describe, ARG,
         "--ranks measures a step on this machine's processor, and trainer.accelerator %s is %s: set it to cpu, or "
         "leave --ranks out",
-        b->name, b->what);
+        b->name, b->description);
     LVN_CHECK(!p->c->flag[LVN_FLAG_plan_ranks].i || b->computes, ARG,
               "--ranks measures a step on this machine, and trainer.accelerator %s computes nothing: leave one of them "
               "out",

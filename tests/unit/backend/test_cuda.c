@@ -544,7 +544,7 @@ static void operands_are_rounded_once(void **state)
 {
     (void)state;
     enum { R = 200, C = 8, V = 1 << 18, PIECE = 128, MAX = 4096 };
-    const struct lvn_gpu_library library = {.takes = take_all, .max = MAX};
+    const struct lvn_gpu_library library = {.supports = take_all, .max = MAX};
     struct lvn_desc x = lvn_desc_make(LVN_BF16, 2, (const int64_t[]){R, C}), labels, loss, total;
     struct lvn_desc w = lvn_desc_make(LVN_F32, 2, (const int64_t[]){V, C});
     labels = lvn_desc_make(LVN_I32, 1, (const int64_t[]){R});

@@ -13,10 +13,10 @@ static void expect(const uintptr_t *want)
         lvn_opencl_find(&d, i);
         assert_int_equal((uintptr_t)d.id, want[i]);
         over = !want[i];
-        memcpy(own[i], d.own, sizeof d.own);
+        memcpy(own[i], d.unique_id, sizeof d.unique_id);
         for (int k = 0; k < i; k++) assert_string_not_equal(own[i], own[k]);
-        assert_int_equal(held, d.part);
-        lvn_opencl_leave(&d);
+        assert_int_equal(held, d.is_sub_device);
+        lvn_opencl_release(&d);
         assert_int_equal(held, 0);
     }
 }
@@ -78,7 +78,7 @@ static void a_card_gives_out_large_pieces(void **state)
         assert_int_equal(told, large);
         backend->free(m);
     }
-    lvn_opencl_leave(&d);
+    lvn_opencl_release(&d);
     has_gpus = false;
     lvn_opencl_find(&d, 0);
     d.base.backend = backend;

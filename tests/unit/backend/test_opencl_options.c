@@ -17,7 +17,7 @@ static struct program compiled(const char *definition, int *probes)
     assert_int_equal(lvn_backend_find("opencl")->open(&p.base.device, &o), LVN_OK);
     *probes = n_probes;
     assert_int_equal(lvn_opencl_driver.prepare(&p), LVN_OK);
-    const struct program how = *(const struct program *)m.own;
+    const struct program how = *(const struct program *)m.backend_data;
     p.base.device->backend->close(p.base.device);
     assert_int_equal(held, 0);
     return how;
@@ -113,7 +113,7 @@ static void a_measured_form_knows_the_register_file(void **state)
         assert_int_equal(lvn_opencl_measure(&form, &p, &small), LVN_OK);
         assert_int_equal(n_launches > 0, again % 2 == 0);
     }
-    lvn_opencl_leave(&d);
+    lvn_opencl_release(&d);
     forget();
 }
 

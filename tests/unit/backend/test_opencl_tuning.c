@@ -32,7 +32,7 @@ static int counted(void *queue, void *kernel, uint32_t dims, const size_t *offse
 /* The product in this form (struct lvn_opencl_device), of the same numbers every time. */
 static void multiply(struct lvn_device *d, enum lvn_gpu_variant form, enum lvn_dtype half, struct run *r)
 {
-    ((struct lvn_opencl_device *)d)->form = form;
+    ((struct lvn_opencl_device *)d)->variant = form;
     run_init(r, &product, LVN_F32, &lvn_cpu_plain_ops(LVN_F32)[product.op]);
     r->half = half;
     n_launches = 0;
