@@ -1,5 +1,6 @@
-/* cpu.c - this processor, with kernels for the best of its instruction sets (host/isa.h). Memory is the process's own,
- * so nothing is ever copied between "host" and "device". */
+/* cpu.c - the backend `cpu`: this processor, with kernels for the best of its instruction sets (host/isa.h). Memory
+ * is the process's own, so nothing is copied between host and device. Not here: running programs (run.c), measuring
+ * rates (measure.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,7 +78,7 @@ static enum lvn_status choose(const struct lvn_device *d, struct lvn_instr *i, i
 
 static enum lvn_status wait(struct lvn_device *d)
 {
-    (void)d; /* every call has done its work when it returns */
+    (void)d; /* run() and the other calls are synchronous */
     return LVN_OK;
 }
 

@@ -1,4 +1,4 @@
-/* cpu_kernels.c - see cpu_kernels.h. generated/cpu_kernels.def is written by the build: for each instruction set a line
+/* cpu_kernels.c - see cpu_kernels.h. The build writes generated/cpu_kernels.def: for each instruction set a line
  * LVN_CPU_GEMM(ISA, suffix), and one LVN_CPU_KERNEL(name, ISA, suffix) for each src/ops/NAME.cpu.c. */
 #include "backend/cpu/cpu_kernels.h"
 
@@ -28,7 +28,7 @@ static const struct lvn_gemm_kernel *const gemm[LVN_ISA_COUNT] = {
 #undef LVN_CPU_GEMM
 #undef LVN_CPU_KERNEL
 
-/* The best of those that were built, up to this one. */
+/* The best instruction set up to this one for which kernels were built. */
 static enum lvn_isa built(enum lvn_isa isa)
 {
     while (!gemm[isa]) isa--;

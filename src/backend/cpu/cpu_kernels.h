@@ -1,29 +1,30 @@
-/* cpu_kernels.h - the operations of a program on the processor: kernels that a team of threads calls together.
+/* cpu_kernels.h - the table of kernels on the processor. run.c calls them; a team of threads calls each kernel
+ * together.
  *
- * src/ops/NAME.cpu.c holds the fast kernels of an operation and is compiled once per instruction set. A phase for which
- * it has none, and an operation without such a file, is left to the plain kernel, which one thread calls. */
+ * src/ops/NAME.cpu.c holds the fast kernels of an operation, and is compiled once per instruction set. A phase
+ * without a fast kernel, or an operation without such a file, uses the plain kernel, which one thread calls. */
 #ifndef LVN_CPU_KERNELS_H
 #define LVN_CPU_KERNELS_H
 
 #include "graph/op.h"
 #include "host/isa.h"
 
-/* Called by all threads of the team with the same call; see base/threads.h for how work is shared. */
+/* Called by all threads of the team with the same call; base/threads.h says how they divide the work. */
 typedef void lvn_kernel(const struct lvn_call *call, int thread, int n_threads);
 
-/* What a NAME.cpu.c supplies. */
+/* The kernels of a NAME.cpu.c. */
 struct lvn_kernels {
-    lvn_kernel *forward, *backward, *restore; /* NULL: the plain one */
-    /* Bytes of scratch for a phase; NULL: none. `call` carries descriptions and attributes, no pointers. */
+    lvn_kernel *forward, *backward, *restore; /* NULL: the plain kernel */
+    /* Bytes of scratch for call->phase; NULL: none. `call` has shapes and attributes, no pointers. */
     int64_t (*scratch)(const struct lvn_call *call, int n_threads);
 };
 
-/* Ends a NAME.cpu.c: LVN_CPU_OPERATION(gelu, .forward = forward, .backward = backward); */
+/* At the end of a NAME.cpu.c: LVN_CPU_OPERATION(gelu, .forward = forward, .backward = backward); */
 #define LVN_CPU_OPERATION(name, ...)                                                                                   \
     extern const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_##name);                                                      \
     const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_##name) = {__VA_ARGS__}
 
-/* An operation on one instruction set, by phase; both NULL: it has none. */
+/* The kernels of an operation on one instruction set, by phase; fast and plain both NULL: the phase has none. */
 struct lvn_cpu_op {
     lvn_kernel *fast[LVN_PHASE_COUNT];
     lvn_plain_kernel *plain[LVN_PHASE_COUNT];
@@ -31,13 +32,14 @@ struct lvn_cpu_op {
     int64_t (*plain_scratch)(const struct lvn_call *call);
 };
 
-/* All operations, [LVN_OP_COUNT]: in fp32; with the plain kernels alone. */
+/* All operations, [LVN_OP_COUNT], with fast kernels in fp32. */
 const struct lvn_cpu_op *lvn_cpu_ops(enum lvn_isa isa);
+/* The same with plain kernels alone, in fp32 or fp64. */
 const struct lvn_cpu_op *lvn_cpu_plain_ops(enum lvn_dtype real);
 
-/* Bytes of scratch that the call's phase wants. */
+/* Bytes of scratch that call->phase needs. */
 int64_t lvn_cpu_scratch(const struct lvn_cpu_op *op, const struct lvn_call *call, int n_threads);
-/* The call's phase, by all threads of the team; a barrier must follow. */
+/* Run call->phase; called by all threads of the team, and a barrier must follow. */
 static inline void lvn_cpu_call(const struct lvn_cpu_op *op, const struct lvn_call *call, int thread, int n_threads)
 {
     if (op->fast[call->phase])

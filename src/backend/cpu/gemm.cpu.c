@@ -1,10 +1,10 @@
-/* gemm.cpu.c - the matrix product of gemm.h: who computes what, and in which order.
+/* gemm.cpu.c - the matrix product of gemm.h: division among threads, blocking and order.
  *
- * Threads share C as a grid of rows and columns, chosen by shape. A thread walks over its columns in strips of at most
- * NC, over K in blocks of at most LVN_GEMM_KC, and runs all of its rows of A along that part of B, a tile's height at a
- * time. B is packed by the first row of tiles, and then lies in the second cache. It may so be packed by several
- * threads: that costs little, and no thread waits for another. Rows of A are read where they are; a transposed A is
- * packed by the first tile of each row.
+ * Threads divide C as a grid of rows and columns, chosen by shape. A thread goes over its columns in strips of at
+ * most NC, over K in blocks of at most LVN_GEMM_KC, and computes all of its rows for that part of B, one tile's
+ * height at a time. The first row of tiles packs B, which then stays in the second-level cache. Several threads may
+ * pack the same part of B: that costs little, and no thread waits for another. Rows of A are read in place; a
+ * transposed A is packed by the first tile of each row.
  *
  * Not here: splitting K among threads (it would change the bits), batches of products. */
 #include "backend/cpu/gemm.h"
@@ -15,7 +15,7 @@
 #include "backend/cpu/gemm_few.h"
 #include "base/threads.h"
 
-/* Most columns of a strip: what of B is packed at once fills about half of the second cache. */
+/* Maximum columns of a strip: the packed part of B fills about half of the second-level cache. */
 #if defined(__AVX512F__)
 enum { NC = 480 };
 #else
@@ -32,16 +32,17 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* --- how work is cut -------------------------------------------------------------------------------------------- */
+/* --- how work is divided
+ * ------------------------------------------------------------------------------------------- */
 
-/* Length of the blocks of K, but for the last: a function of K alone, see gemm.h. */
+/* Length of the blocks of K, except the last one: a function of K alone, see gemm.h. */
 static int64_t block_k(int64_t k)
 {
     int64_t blocks = ceil_div(k, LVN_GEMM_KC);
     return blocks <= 1 ? k : ceil_div(ceil_div(k, blocks), 16) * 16;
 }
 
-/* Columns of a strip of `n` columns, cut evenly. */
+/* Columns per strip when `n` columns are divided evenly. */
 static int64_t strip_n(int64_t n)
 {
     return ceil_div(ceil_div(n, ceil_div(n, NC)), NR) * NR;
@@ -51,7 +52,7 @@ struct grid {
     int rows, columns;
 };
 
-/* Cycles, roughly, of the busiest thread: multiplying, and packing B and A. */
+/* Estimated cycles of the busiest thread: multiplying, and packing B and A. */
 static double cost(const struct lvn_gemm *g, struct grid t)
 {
     double m = (double)(ceil_div(ceil_div(g->m, 2 * MR), t.rows) * 2 * MR),
@@ -63,7 +64,8 @@ static double cost(const struct lvn_gemm *g, struct grid t)
 
 static struct grid choose_grid(const struct lvn_gemm *g, int n_threads)
 {
-    /* The gradient of a weight: rows lie together, and the optimizer shares them so (ops/extents_cpu.h). */
+    /* The gradient of a weight: rows are contiguous, and the optimizer divides them among threads in the same way
+     * (ops/extents_cpu.h). */
     if (g->k == 1) return (struct grid){n_threads, 1};
     struct grid best = {1, n_threads};
     double min = cost(g, best);
@@ -86,7 +88,7 @@ typedef void run_tile(const struct tile *t);
     }
 #define ENTRY(rows, vectors, a, b) [rows - 1][vectors - 1][a][b] = tile_##rows##_##vectors##_##a##_##b,
 #define PLAIN(X, rows, vectors) X(rows, vectors, A_ROWS, B_PACKED) X(rows, vectors, A_PACKED, B_PACKED)
-/* Only tiles of full height pack on the way. */
+/* Only tiles of full height pack while they multiply. */
 #define PACKING(X, rows, vectors)                                                                                      \
     X(rows, vectors, A_PACK, B_PACKED)                                                                                 \
     X(rows, vectors, A_ROWS, B_PACK) X(rows, vectors, A_PACKED, B_PACK) X(rows, vectors, A_PACK, B_PACK)
@@ -107,14 +109,14 @@ static run_tile *const tiles[MR][NV][A_KINDS][B_KINDS] = {TILES(ENTRY)};
 
 static const float zeros[NR];
 
-/* What a thread works on: its part of C, the current strip and block, and where packed operands go. */
+/* A thread's part of C, its current strip and block, and its buffers for packed operands. */
 struct part {
     const struct lvn_gemm *g;
-    int64_t i0, i1; /* rows */
-    int64_t j, n;   /* strip */
-    int64_t k0, k;  /* block */
-    float *b, *a;
-    int64_t below; /* first of the rows that the tile above them packed, after its own */
+    int64_t i0, i1; /* rows [i0, i1) */
+    int64_t j, n;   /* strip: first column, columns */
+    int64_t k0, k;  /* block: first step, steps */
+    float *b, *a;   /* packed operands */
+    int64_t below;  /* first row of the tile whose A the tile above has packed along with its own; -1: none */
 };
 
 static bool packs_a(const struct lvn_gemm *g)
@@ -122,7 +124,7 @@ static bool packs_a(const struct lvn_gemm *g)
     return g->a_col != 1 || g->a_bf16;
 }
 
-/* Rows of A in bf16, as fp32 rows (rows, k). */
+/* Convert bf16 rows of A to fp32 rows (rows, k). */
 static void start_bf16_a(const struct part *p, int64_t i, int64_t rows, struct tile *t)
 {
     const struct lvn_gemm *g = p->g;
@@ -132,7 +134,7 @@ static void start_bf16_a(const struct part *p, int64_t i, int64_t rows, struct t
     t->a_row = p->k * 4;
 }
 
-/* Where a tile's rows of A come from, for the first panel; packs them if the tile cannot. */
+/* Set where a tile reads its rows of A for the first panel; packs them if the tile cannot. */
 static enum from_a start_a(struct part *p, int64_t i, int64_t rows, struct tile *t)
 {
     const struct lvn_gemm *g = p->g;
@@ -164,7 +166,7 @@ static enum from_a start_a(struct part *p, int64_t i, int64_t rows, struct tile 
     return A_PACKED;
 }
 
-/* The same for a panel of B that no tile has read yet. */
+/* The same for a panel of B that has not been packed yet. */
 static enum from_b start_b(const struct part *p, int64_t rows, int64_t j, int64_t width, struct tile *t)
 {
     const struct lvn_gemm *g = p->g;
@@ -241,7 +243,7 @@ static void run_few(struct part *p, int64_t block)
     if (g->finish) g->finish(g, p->i0, p->i1 - p->i0, p->j, p->n);
 }
 
-/* Scratch grows with the product, though blocks do not: what is planned for the largest does for the others. */
+/* Scratch grows with the product although blocks do not, so that a plan for the largest product suffices for all. */
 static int64_t scratch_k(const struct lvn_gemm *g)
 {
     return min(g->k, LVN_GEMM_KC);
@@ -262,7 +264,7 @@ static int64_t scratch_bytes(const struct lvn_gemm *g)
 {
     int64_t bytes = (scratch_b(g) + scratch_a(g)) * 4;
 #if defined(__AVX512BF16__)
-    /* a smaller one may be none for bf16_run() */
+    /* a smaller product may not be one for bf16_run() */
     if (bf16_fits(g) && bf16_scratch(g) > bytes) bytes = bf16_scratch(g);
 #endif
     return bytes;

@@ -1,17 +1,17 @@
-/* gemm.h - matrix products: C = A B, with all that linear layers need.
+/* gemm.h - matrix products, C = A B, with all that linear layers need. The kernels of src/ops/NAME.cpu.c call it.
  *
- * A, B and C are views: any distance between rows and columns of A and B (so x W, x W^T and dY^T X are the same call);
- * the columns of C are neighbours. All threads of the team make the call with the same arguments; each computes its own
- * part of C, and nobody waits for anybody: a barrier must follow before C is read elsewhere.
+ * A, B and C are strided views: A and B may have any row and column strides (so x W, x W^T and dY^T X are the same
+ * call); the columns of C are contiguous. All threads of the team make the call with the same arguments. Each
+ * computes its own part of C, and none waits for another: a barrier must follow before C is read elsewhere.
  *
- * Each element of C is the sum of fixed blocks of K, each one chain of fused multiply-adds in the order of k. How K is
- * cut depends on K alone. So the bits of an element depend neither on the number of threads, nor on how many rows or
- * columns are computed along with it, and they are the same on AVX2 and AVX-512. Products of bf16 on
- * AVX512-BF16, and all on AMX, are computed in another way (gemm_bf16.h), as exactly; their bits differ, and products
- * of less than 16 rows are those of AVX-512.
+ * Each element of C is the sum of fixed blocks of K, each one chain of fused multiply-adds in the order of k. How K
+ * is divided depends on K alone. So the bits of an element depend neither on the number of threads, nor on how many
+ * rows or columns are computed along with it, and they are the same on AVX2 and AVX-512. Products of bf16 on
+ * AVX512-BF16, and all on AMX, are computed in another way (gemm_bf16.h), as exactly; their bits differ, and
+ * products of less than 16 rows are those of AVX-512.
  *
- * C and all sums are fp32. A and B may be bf16. Where `bf16` is set, a processor that multiplies bf16 faster may round
- * fp32 operands to it, once, to the nearest; others compute in fp32. */
+ * C and all sums are fp32. A and B may be bf16. If `bf16` is set, a processor that multiplies bf16 faster may round
+ * fp32 operands to it, once, to nearest; others compute in fp32. */
 #ifndef LVN_GEMM_H
 #define LVN_GEMM_H
 
@@ -32,16 +32,16 @@ struct lvn_gemm {
     int64_t c_row;
     bool add;          /* C += A B; else C is overwritten and never read */
     const float *bias; /* (N), added to every row; NULL: none. Not together with add. */
-    /* Called for pieces of C, rows i..i+m-1 and columns j..j+n-1, as soon as they are complete and while they lie in
-     * the cache. Each element is in exactly one piece. NULL: nothing. */
+    /* Epilogue: called for blocks of C, rows i..i+m-1 and columns j..j+n-1, as soon as they are complete and while
+     * they are in the cache. Each element is in exactly one block. NULL: none. */
     void (*finish)(const struct lvn_gemm *g, int64_t i, int64_t m, int64_t j, int64_t n);
-    const void *argument; /* for finish */
+    const void *argument; /* for finish() */
 };
 
-/* The product of one instruction set. */
+/* The implementation for one instruction set. */
 struct lvn_gemm_kernel {
-    /* Bytes of scratch, a multiple of 64, that each thread wants for itself: enough for products that are smaller in
-     * any dimension, too. Pointers in `g` need not be set. */
+    /* Bytes of scratch per thread, a multiple of 64: enough for products that are smaller in any dimension, too.
+     * Pointers in `g` need not be set. */
     int64_t (*scratch)(const struct lvn_gemm *g);
     /* `scratch` is the calling thread's, 64-byte aligned. */
     void (*run)(const struct lvn_gemm *g, void *scratch, int thread, int n_threads);

@@ -1,20 +1,20 @@
-/* gemm_bf16.h - products of bf16, added in fp32: on the matrix unit of Intel processors (AMX), or by the dot products
- * of AVX512-BF16.
+/* gemm_bf16.h - matrix products of bf16 with fp32 sums, on the matrix units of Intel processors (AMX), or by the dot
+ * products of AVX512-BF16. gemm.cpu.c calls bf16_run().
  *
  * Operands that are bf16, or may be rounded to it, are one part each, and one product. On AMX other fp32 numbers are
- * split, without loss, into three bf16 numbers of 8 significant bits: x = x1 + x2 + x3, where x1 is x rounded, x2 the
- * rest rounded, x3 what is left. Of the nine products of two such sums six are taken; those left out (x2 y3, x3 y2, x3
- * y3) are below 2^-24 of x y, which is what rounding x y to fp32 costs. Sums are kept in fp32, and blocks of K are
- * added to them once. So the result is as near to the exact one as that of fused multiply-adds (test_gemm holds both
- * against double), and the unit, sixteen times as fast on bf16 as vectors are on fp32, is still more than twice as
- * fast. Dot products are at most twice as fast, so with them fp32 stays fp32.
+ * split exactly into three bf16 numbers of 8 significant bits: x = x1 + x2 + x3, where x1 is x rounded, x2 the
+ * remainder rounded, x3 what then remains. Of the nine products of two such sums six are computed; the omitted ones
+ * (x2 y3, x3 y2, x3 y3) are below 2^-24 of x y, the error of rounding x y to fp32. Sums are fp32, and each block of
+ * K is added to them once. So the result is as accurate as that of fused multiply-adds (test_gemm compares both with
+ * double), and AMX, sixteen times as fast on bf16 as vectors are on fp32, is still more than twice as fast. Dot
+ * products are at most twice as fast, so with them fp32 stays fp32.
  *
- * What differs from vectors: numbers below 2^-126 count for 0, so numbers below 2^-104 lose bits of their third part,
+ * Differences from vectors: numbers below 2^-126 count as 0, so numbers below 2^-104 lose bits of their third part,
  * and from 2^-110 on all of it; numbers beyond 3.39e38 (the largest bf16), infinity too, give NaN.
  *
- * C is cut into blocks of 32 x 32, four tiles of 16 x 16. Operands are packed as tiles, part by part
- * (gemm_bf16_pack.h). A thread walks over strips of B that fill half of the second cache, over k in blocks, and packs
- * 32 rows of A for each walk along the strip. What multiplies a block is in gemm_bf16_amx.h or gemm_bf16_dot.h.
+ * C is divided into blocks of 32 x 32, four tiles of 16 x 16. Operands are packed as tiles, part by part
+ * (gemm_bf16_pack.h). A thread goes over strips of B that fill half of the second-level cache, over k in blocks, and
+ * packs 32 rows of A for each pass along the strip. gemm_bf16_amx.h or gemm_bf16_dot.h multiply a block.
  *
  * The split: Henry, Tang, Heinecke, "Leveraging the bfloat16 artificial intelligence datatype for higher-precision
  * computations", ARITH 2019. */
@@ -34,7 +34,7 @@
 #include "base/threads.h"
 
 enum {
-    BF16_NC = 16 * BF16_SIDE, /* most columns of a strip */
+    BF16_NC = 16 * BF16_SIDE, /* maximum columns of a strip */
 };
 
 static inline int64_t bf16_min(int64_t a, int64_t b)
@@ -44,26 +44,26 @@ static inline int64_t bf16_min(int64_t a, int64_t b)
 
 /* --- blocks --- */
 
-/* Operands in parts stand for fp32 numbers, and the unit rounds its running sum six times a step. So each block of K
- * starts from zero, and what there is already is added to it once. */
-static bool bf16_apart(int parts)
+/* Split operands stand for fp32 numbers, and AMX rounds its running sum six times per step. So each block of K
+ * starts from zero, and is then added once to the sum so far. */
+static bool bf16_is_split(int parts)
 {
     return parts > 1;
 }
 
-/* By way of `room` (BF16_SIDE, BF16_SIDE): a block at the edge of C, or one that is added to what there is. */
-static void bf16_by_way(const char *a, const char *b, int64_t steps, const float *from, int64_t from_row, float *c,
-                        int64_t c_row, int64_t rows, int64_t columns, float *capacity, int parts)
+/* Compute through `buffer` (BF16_SIDE, BF16_SIDE): a block at the edge of C, or one that is added to the sum so far. */
+static void bf16_block_buffered(const char *a, const char *b, int64_t steps, const float *from, int64_t from_row,
+                                float *c, int64_t c_row, int64_t rows, int64_t columns, float *buffer, int parts)
 {
-    const float *begin = from && !bf16_apart(parts) ? capacity : NULL, *rest = bf16_apart(parts) ? from : NULL;
-    for (int64_t i = 0; begin && i < rows; i++)
-        memcpy(capacity + i * BF16_SIDE, from + i * from_row, (size_t)columns * sizeof *capacity);
-    bf16_block_by_size(a, b, steps, begin, BF16_SIDE * 4, capacity, BF16_SIDE * 4, rows > 16, columns > 16, parts);
+    const float *initial = from && !bf16_is_split(parts) ? buffer : NULL, *addend = bf16_is_split(parts) ? from : NULL;
+    for (int64_t i = 0; initial && i < rows; i++)
+        memcpy(buffer + i * BF16_SIDE, from + i * from_row, (size_t)columns * sizeof *buffer);
+    bf16_block_by_size(a, b, steps, initial, BF16_SIDE * 4, buffer, BF16_SIDE * 4, rows > 16, columns > 16, parts);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j += LVN_LANES) {
             int64_t n = bf16_min(LVN_LANES, columns - j);
-            vf sum = vload(capacity + i * BF16_SIDE + j);
-            if (rest) sum += vload_n(rest + i * from_row + j, n);
+            vf sum = vload(buffer + i * BF16_SIDE + j);
+            if (addend) sum += vload_n(addend + i * from_row + j, n);
             vstore_n(c + i * c_row + j, sum, n);
         }
 }
@@ -75,7 +75,7 @@ static inline int64_t bf16_ceil(int64_t n, int64_t to)
     return (n + to - 1) / to * to;
 }
 
-/* n cut evenly into parts of at most `most`, multiples of BF16_SIDE. A function of n alone. */
+/* n divided evenly into parts of at most `max`, multiples of BF16_SIDE. A function of n alone. */
 static int64_t bf16_even(int64_t n, int64_t max)
 {
     int64_t parts = (n + max - 1) / max;
@@ -93,7 +93,7 @@ static int bf16_parts_of(const struct lvn_gemm *g)
     return g->bf16 ? 1 : BF16_PARTS;
 }
 
-/* As much as a smaller product wants, too: callers plan for the largest. */
+/* Enough for smaller products, too: callers plan for the largest. */
 static int64_t bf16_scratch(const struct lvn_gemm *g)
 {
     int parts = bf16_parts_of(g);
@@ -103,7 +103,7 @@ static int64_t bf16_scratch(const struct lvn_gemm *g)
 }
 
 static void bf16_rows(const struct lvn_gemm *g, const char *a, const char *b, int64_t i, int64_t rows, int64_t j,
-                      int64_t n, int64_t k0, int64_t k, float *capacity)
+                      int64_t n, int64_t k0, int64_t k, float *buffer)
 {
     const int parts = bf16_parts_of(g);
     int64_t steps = (k + BF16_K - 1) / BF16_K;
@@ -116,14 +116,14 @@ static void bf16_rows(const struct lvn_gemm *g, const char *a, const char *b, in
             from = g->bias ? g->bias + j + x : NULL;
             from_row = 0;
         }
-        if (rows % 16 || columns % 16 || (from && bf16_apart(parts)))
-            bf16_by_way(a, b, steps, from, from_row, c, g->c_row, rows, columns, capacity, parts);
+        if (rows % 16 || columns % 16 || (from && bf16_is_split(parts)))
+            bf16_block_buffered(a, b, steps, from, from_row, c, g->c_row, rows, columns, buffer, parts);
         else
             bf16_block_by_size(a, b, steps, from, from_row * 4, c, g->c_row * 4, rows > 16, columns > 16, parts);
     }
 }
 
-/* Cycles, roughly, of the busiest thread for one step of k, when `rows` threads share the rows. */
+/* Estimated cycles of the busiest thread for one step of k, when `rows` threads divide the rows. */
 static double bf16_cost(const struct lvn_gemm *g, int rows, int columns)
 {
     double m = (double)bf16_ceil((g->m + rows - 1) / rows, BF16_SIDE),
@@ -148,7 +148,7 @@ static void bf16_run(const struct lvn_gemm *g, char *scratch, int thread, int n_
                               b = {g->b, g->b_col, g->b_row, g->b_bf16, true};
     const int parts = bf16_parts_of(g);
     int64_t block = bf16_even(g->k, bf16_kc(parts)), strip = bf16_even(j1 - j0, BF16_NC);
-    float *capacity = (float *)scratch;
+    float *buffer = (float *)scratch;
     char *packed_a = scratch + BF16_SIDE * BF16_SIDE * 4, *packed_b = packed_a + block / BF16_K * bf16_step(parts);
     pairs_begin();
     for (int64_t j = j0; j < j1; j += strip) {
@@ -160,7 +160,7 @@ static void bf16_run(const struct lvn_gemm *g, char *scratch, int thread, int n_
             for (int64_t i = i0; i < i1; i += BF16_SIDE) {
                 int64_t rows = bf16_min(BF16_SIDE, i1 - i);
                 bf16_pack(&a, i, rows, k0, k, packed_a, parts);
-                bf16_rows(g, packed_a, packed_b, i, rows, j, n, k0, k, capacity);
+                bf16_rows(g, packed_a, packed_b, i, rows, j, n, k0, k, buffer);
                 if (k0 + k == g->k && g->finish) g->finish(g, i, rows, j, n);
             }
         }

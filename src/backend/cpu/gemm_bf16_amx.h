@@ -1,5 +1,5 @@
-/* gemm_bf16_amx.h - a block of gemm_bf16.h on the matrix unit. Its source: Intel 64 and IA-32 Architectures Software
- * Developer's Manual, volume 1, chapter 18 (Intel AMX). */
+/* gemm_bf16_amx.h - a block of gemm_bf16.h on AMX. Source: Intel 64 and IA-32 Architectures Software Developer's
+ * Manual, volume 1, chapter 18 (Intel AMX). */
 #ifndef LVN_GEMM_BF16_AMX_H
 #define LVN_GEMM_BF16_AMX_H
 
@@ -7,10 +7,10 @@
 
 enum {
     BF16_MIN = 16,   /* rows, columns, steps of k: smaller products are not worth it */
-    BF16_SPLITS = 1, /* fp32 operands, too */
+    BF16_SPLITS = 1, /* fp32 operands are split */
 };
 
-/* Most steps of k of a block: with BF16_NC columns about half of the second cache. */
+/* Maximum steps of k of a block: with BF16_NC columns about half of the second-level cache. */
 static inline int64_t bf16_kc(int parts)
 {
     return parts == 1 ? 1024 : 384;

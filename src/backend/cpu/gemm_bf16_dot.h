@@ -1,6 +1,7 @@
-/* gemm_bf16_dot.h - a block of gemm_bf16.h by the dot products of AVX512-BF16: each lane adds two products of a pair.
+/* gemm_bf16_dot.h - a block of gemm_bf16.h by the dot products of AVX512-BF16: each lane adds the two products of a
+ * pair.
  *
- * Eight rows of C by two vectors stay in registers; a pair of a row of A goes to all lanes. */
+ * Eight rows of C by two vectors stay in registers; a pair of a row of A is broadcast to all lanes. */
 #ifndef LVN_GEMM_BF16_DOT_H
 #define LVN_GEMM_BF16_DOT_H
 
@@ -11,11 +12,11 @@
 
 enum {
     BF16_MIN = 16,   /* rows, columns, steps of k: smaller products are not worth it */
-    BF16_SPLITS = 0, /* fp32 operands that may not be rounded are better multiplied as they are */
+    BF16_SPLITS = 0, /* fp32 operands that may not be rounded are multiplied faster as fp32 */
     BF16_ROWS = 8,
 };
 
-/* Most steps of k of a block: with BF16_NC columns half of the second cache. */
+/* Maximum steps of k of a block: with BF16_NC columns half of the second-level cache. */
 static inline int64_t bf16_kc(int parts)
 {
     (void)parts;
@@ -56,8 +57,8 @@ LVN_INLINE void bf16_dots(const char *a, const char *b, int64_t steps, const cha
         _mm512_storeu_ps(c + r * c_row + v * 64, sum[r][v]);
 }
 
-/* Up to 32 x 32 of C, at c (distance in bytes): start at `from` (NULL: zero; distance 0: the same row each time), and
- * go through `steps` steps. */
+/* Compute up to 32 x 32 of C, at c (strides in bytes), over `steps` steps, starting from `from` (NULL: zero; stride
+ * 0: the same row for all). */
 static void bf16_block_by_size(const char *a, const char *b, int64_t steps, const float *from, int64_t from_row,
                                float *c, int64_t c_row, bool two_rows, bool two_columns, int parts)
 {

@@ -1,8 +1,9 @@
-/* gemm_bf16_pack.h - operands of a product as AMX and AVX512-BF16 read them: tiles of bf16, see gemm_bf16.h.
+/* gemm_bf16_pack.h - packs operands of a product into the tiles of bf16 that AMX and AVX512-BF16 read; see
+ * gemm_bf16.h.
  *
- * A's tile is 16 rows of 32 steps of k, B's is 16 pairs of steps of k for 16 columns. What lies the other way round in
- * memory is packed as pairs and transposed, 16 x 16 pairs at a time. Everything is compiled for fp32 and bf16 operands,
- * and for one or three parts. */
+ * A's tile is 16 rows of 32 steps of k, B's is 16 pairs of steps of k for 16 columns. An operand with the other
+ * orientation in memory is packed as pairs and transposed, 16 x 16 pairs at a time. Everything is compiled for fp32
+ * and bf16 operands, and for one or three parts. */
 #ifndef LVN_GEMM_BF16_PACK_H
 #define LVN_GEMM_BF16_PACK_H
 
@@ -13,19 +14,19 @@
 #include "backend/cpu/pairs.h"
 
 enum {
-    BF16_SIDE = 32,   /* of a block of C */
+    BF16_SIDE = 32,   /* rows and columns of a block of C */
     BF16_K = 32,      /* steps of k of a tile */
     BF16_TILE = 1024, /* bytes */
-    BF16_PARTS = 3,   /* bf16 numbers that an fp32 one is split into; or one, that it is rounded to */
+    BF16_PARTS = 3,   /* bf16 numbers that an fp32 number is split into; one if it is rounded */
 };
 
-/* Bytes of a packed step: parts of both tiles of a side. */
+/* Bytes of a packed step: all parts of both tiles of a side. */
 LVN_INLINE int64_t bf16_step(int parts)
 {
     return 2 * parts * BF16_TILE;
 }
 
-/* Three registers of 16 numbers whose upper halves are bf16: the parts of x. */
+/* The parts of 16 fp32 numbers: three registers whose 32-bit lanes hold bf16 in their upper halves. */
 struct bf16_parts {
     __m512i part[BF16_PARTS];
 };
@@ -41,7 +42,7 @@ LVN_INLINE struct bf16_parts bf16_split(__m512 x)
     return s;
 }
 
-/* The first `n` (0 at least; 16 or more: all) of 16 neighbours; the others are zero. */
+/* Mask of the first `n` (0 at least; 16 or more: all) of 16 elements. */
 LVN_INLINE __mmask16 bf16_first(int64_t n)
 {
     return (__mmask16)(n >= 16 ? 0xffff : (1u << (n > 0 ? n : 0)) - 1);
@@ -63,7 +64,7 @@ LVN_INLINE const void *bf16_at(const void *p, int64_t i, const bool bf16)
     return bf16 ? (const void *)((const uint16_t *)p + i) : (const void *)((const float *)p + i);
 }
 
-/* Neighbours in k: 32 of them become one row of 32 bf16. */
+/* Contiguous in k: 32 steps become one row of 32 bf16. */
 LVN_INLINE void bf16_line(const void *p, int64_t k, __m512i row[BF16_PARTS], const int parts, const bool bf16)
 {
     const __m512i upper =
@@ -82,7 +83,7 @@ LVN_INLINE void bf16_line(const void *p, int64_t k, __m512i row[BF16_PARTS], con
     for (int s = 0; s < BF16_PARTS; s++) row[s] = _mm512_permutex2var_epi16(x.part[s], upper, y.part[s]);
 }
 
-/* Neighbours in lines: steps k and k + 1 of 16 lines become one row of 16 pairs. */
+/* Contiguous in lines: steps k and k + 1 of 16 lines become one row of 16 pairs. */
 LVN_INLINE void bf16_pair(const void *p, int64_t distance, int64_t k, int64_t lines, __m512i row[BF16_PARTS],
                           const int parts, const bool bf16)
 {
@@ -103,26 +104,27 @@ LVN_INLINE void bf16_pair(const void *p, int64_t distance, int64_t k, int64_t li
         return;
     }
     struct bf16_parts x = bf16_split(a), y = bf16_split(b);
-    for (int s = 0; s < BF16_PARTS; s++) /* the third part may have bits below its upper half when it is not a number */
+    for (int s = 0; s < BF16_PARTS; s++) /* a third part that is NaN may have bits in its lower half */
         row[s] = _mm512_mask_blend_epi16(0xaaaaaaaau, _mm512_srli_epi32(x.part[s], 16), y.part[s]);
 }
 
-/* One operand as the unit sees it: lines (rows of A, columns of B) along k. */
+/* An operand as lines (rows of A, columns of B) along k. */
 struct bf16_operand {
     const void *p;
-    int64_t line, step; /* distances of lines and of steps of k; one of them is 1 */
-    bool bf16;          /* elements are bf16 */
-    bool pairs;         /* tiles hold rows of pairs (B), not lines (A) */
+    int64_t line; /* stride between lines */
+    int64_t step; /* stride between steps of k; one of the two is 1 */
+    bool bf16;    /* elements are bf16 */
+    bool pairs;   /* tiles hold rows of pairs (operand B), not lines (A) */
 };
 
-/* The rows of one tile of one step, all parts, 2 BF16_TILE apart: `lines` and `k` are how many there are; the rest is
- * zero. Packing waits for memory, so what the next step will read is asked for now. */
+/* Pack one tile of one step, all parts, 2 BF16_TILE apart. `lines` and `k` are how many exist; the rest is zero.
+ * Packing waits for memory, so the next step's lines are prefetched. */
 LVN_INLINE void bf16_pack_tile(const struct bf16_operand *o, const void *p, int64_t lines, int64_t k, char *out,
                                const bool along_k, const int parts, const bool bf16)
 {
     __m512i row[BF16_PARTS], tile[16];
-    const int64_t apart = along_k ? o->line : 2 * o->step;
-    for (int i = 0; i < 16; i++, p = bf16_at(p, apart, bf16)) {
+    const int64_t distance = along_k ? o->line : 2 * o->step;
+    for (int i = 0; i < 16; i++, p = bf16_at(p, distance, bf16)) {
         const void *next = bf16_at(p, BF16_K * o->step, bf16);
         __builtin_prefetch(next);
         if (!along_k || !bf16) __builtin_prefetch(bf16_at(next, along_k ? 16 : o->step, bf16));
@@ -139,7 +141,7 @@ LVN_INLINE void bf16_pack_tile(const struct bf16_operand *o, const void *p, int6
     }
 }
 
-/* A block's side: up to 32 lines from `line`, `k` steps from k0, as steps of bf16_step() bytes. */
+/* Pack one side of a block: up to 32 lines from `line`, `k` steps from k0, as steps of bf16_step() bytes. */
 LVN_INLINE void bf16_pack_side(const struct bf16_operand *o, int64_t line, int64_t lines, int64_t k0, int64_t k,
                                char *out, const bool along_k, const int parts, const bool bf16)
 {

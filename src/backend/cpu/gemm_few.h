@@ -1,13 +1,14 @@
-/* gemm_few.h - products with few rows: generating text, a token at a time; and those with K = 1.
+/* gemm_few.h - matrix products with few rows (generating text, a token at a time), and those with K = 1. gemm.cpu.c
+ * calls it.
  *
- * Each number of B (fp32 or bf16) is then used once or a few times, and reading it from memory is all the work. So
- * nothing is packed: B is read from where it is, in the order in which it lies there. The sums are those of the tiles,
- * in the same order: the bits are the same.
+ * Each number of B (fp32 or bf16) is used once or a few times, so the time is that of reading B from memory. So
+ * nothing is packed: B is read in place, in its order in memory. The sums are those of the tiles, in the same order:
+ * the bits are the same.
  *
- * Where the rows of B lie together, a few of them at a time are added to sums that stay in the first cache. Where its
- * columns do (a weight stored (out,in)), GL of them are walked down together.
+ * Where rows of B are contiguous, a few of them at a time are added to sums that stay in the first-level cache.
+ * Where columns are (a weight stored (out,in)), GL of them are read in parallel.
  *
- * K = 1 is the gradient of a weight where a batch has one row: writing C is all the work. */
+ * K = 1 is the gradient of a weight for a batch of one row: the time is that of writing C. */
 #ifndef LVN_GEMM_FEW_H
 #define LVN_GEMM_FEW_H
 
@@ -16,13 +17,13 @@
 
 enum { FEW = 8, STEPS = 4, FEW_AHEAD = 16, FEW_SUMS = 4096 };
 
-/* Columns of a strip, whose sums stay in the first cache beside what is read. */
+/* Columns of a strip, whose sums stay in the first-level cache along with the operands. */
 static int64_t few_columns(int64_t rows)
 {
     return rows <= 2 ? FEW_SUMS / 2 : FEW_SUMS / FEW;
 }
 
-/* One block of k, of a strip of columns. */
+/* One block of k of a strip of columns. */
 struct few {
     int64_t k, n;
     const float *a;
@@ -37,7 +38,7 @@ struct few {
     int64_t width;
 };
 
-/* A vector of B from element i on, of which n are there. */
+/* A vector of B from element i on, of which n elements exist. */
 LVN_INLINE gv few_load(const void *b, int64_t i, int64_t n, const bool bf16)
 {
     if (bf16) return n >= GL ? gload_bf16((const uint16_t *)b + i) : gload_bf16_n((const uint16_t *)b + i, n);
@@ -54,8 +55,8 @@ LVN_INLINE void few_store(const struct few *f, int64_t r, int64_t j, gv sum, int
         gstore_n(c, f->start ? sum + gload_n(start, n) : sum + gset(0), n);
 }
 
-/* sums += `steps` steps of k, for the n columns at j, at most a vector's. What comes FEW_AHEAD rows later is asked for:
- * rows are short, and the processor finds out too late where the next one lies. */
+/* sums += `steps` steps of k, for the n columns at j, at most a vector's. Prefetches FEW_AHEAD rows ahead: rows are
+ * short, and the hardware prefetcher does not follow from one to the next. */
 LVN_INLINE void few_step(const void *b, int64_t b_row, gv x[FEW][STEPS], const int rows, const int steps, float *sums,
                          int64_t width, int64_t j, int64_t n, const bool bf16)
 {
@@ -102,31 +103,31 @@ LVN_INLINE void few_by_rows(const struct few *f, const int rows, const bool bf16
         for (int64_t j = 0; j < f->n; j += GL) few_store(f, r, j, gload(f->sums + r * f->width + j), f->n - j);
 }
 
-/* One step of k of GL columns, of which n are there. */
+/* One step of k of GL columns, of which n exist. */
 LVN_INLINE gv few_gather(const struct few *f, int64_t k, int64_t j, int64_t n, const bool bf16)
 {
     float x[GL] = {0};
     for (int64_t l = 0; l < n; l++) {
         const int64_t i = k * f->b_row + (j + l) * f->b_col;
-        x[l] = bf16 ? half_number((const uint16_t *)f->b + i) : ((const float *)f->b)[i];
+        x[l] = bf16 ? bf16_number((const uint16_t *)f->b + i) : ((const float *)f->b)[i];
     }
     return gload(x);
 }
 
-/* b_row == 1, or any distances. */
+/* b_row == 1, or any strides */
 LVN_INLINE void few_by_columns(const struct few *f, const int rows, const bool bf16)
 {
     const int steps = STEPS_OF(bf16);
-    const bool together = f->b_row == 1 && (!bf16 || f->b_col % 2 == 0);
+    const bool contiguous = f->b_row == 1 && (!bf16 || f->b_col % 2 == 0);
     for (int64_t j = 0; j < f->n; j += GL) {
         int64_t n = f->n - j < GL ? f->n - j : GL, k = 0;
         gv sum[FEW];
         UNROLLED
         for (int r = 0; r < rows; r++) sum[r] = gset(0);
-        for (; together && n == GL && k + steps <= f->k; k += steps) {
+        for (; contiguous && n == GL && k + steps <= f->k; k += steps) {
             gv w[STEPS_OF(true)];
             transpose_steps(vat(f->b, j * f->b_col + k, bf16), f->b_col, w, bf16);
-            /* The next columns' numbers of this k: GL streams are more than the processor follows by itself. */
+            /* Prefetch the next columns at this k: GL streams are more than the hardware prefetcher follows. */
             if (k % (bf16 ? 32 : 16) == 0)
                 for (int l = 0; l < GL; l++) __builtin_prefetch(vat(f->b, (j + GL + l) * f->b_col + k, bf16), 0, 2);
             UNROLLED
@@ -169,7 +170,7 @@ typedef void few_product(const struct few *f);
 FEW_EACH(FEW_PRODUCT)
 static few_product *const few_products[FEW][2][2] = {FEW_EACH(FEW_ENTRY)};
 
-/* A column times a row: rows [i, i1) and n columns from j on. */
+/* Outer product (K = 1): rows [i, i1) and n columns from j on. */
 static void outer_run(const struct lvn_gemm *g, int64_t i, int64_t i1, int64_t j, int64_t n)
 {
     const float *a = g->a, *b = (const float *)g->b + j, *bias = g->bias ? g->bias + j : NULL;

@@ -1,23 +1,24 @@
-/* gemm_pack.h - operands of a matrix product copied into the order in which tiles read them.
+/* gemm_pack.h - packs operands of a matrix product into the order in which tiles (gemm_tile.h) read them. gemm.cpu.c
+ * calls it.
  *
- * B: panels of up to NV vectors of columns, each (k, vectors * GL), one panel after the other; a ragged last vector is
- * filled with zeros. A, where its rows are neighbours (a transposed operand): (k, MR) for one tile of rows. What is
- * bf16 becomes fp32 on the way; rows of A too are then copied, (MR, k). */
+ * B: panels of up to NV vectors of columns, each (k, vectors * GL), one panel after the other; a partial last vector
+ * is padded with zeros. A, if its columns are contiguous (a transposed operand): (k, MR) for one tile of rows. bf16
+ * is converted to fp32; rows of A in bf16 are then copied too, (MR, k). */
 #ifndef LVN_GEMM_PACK_H
 #define LVN_GEMM_PACK_H
 
 #include "backend/cpu/gemm_tile.h"
 #include "backend/cpu/simd_bf16.h"
 
-/* Columns of a panel that starts `left` columns before the end, filled up to whole vectors. Of four vectors that are
- * left two go into a panel, not three: a panel of one keeps the multipliers less busy. */
+/* Columns of a panel that starts `left` columns before the end, rounded up to whole vectors. If four vectors are
+ * left, a panel takes two of them, not three: a panel of one vector keeps the multipliers less busy. */
 LVN_INLINE int64_t panel_width(int64_t left)
 {
     int64_t vectors = (left + GL - 1) / GL;
     return NV == 3 && vectors == 4 ? 2 * GL : vectors >= NV ? NR : vectors * GL;
 }
 
-/* Rows of B in bf16 lie together: n columns of k rows to out[k * width]. */
+/* Contiguous rows of B in bf16: n columns of k rows to out[k * width]. */
 static void pack_bf16_rows(int64_t k, int64_t n, const uint16_t *b, int64_t b_row, int64_t width, float *out)
 {
     for (int64_t i = 0; i < k; i++, b += b_row, out += width) {
@@ -26,7 +27,7 @@ static void pack_bf16_rows(int64_t k, int64_t n, const uint16_t *b, int64_t b_ro
     }
 }
 
-LVN_INLINE float half_number(const uint16_t *p)
+LVN_INLINE float bf16_number(const uint16_t *p)
 {
     return vf_of_bf16(vload_bf16_n(p, 1))[0];
 }
@@ -45,7 +46,7 @@ LVN_INLINE gv gload_bf16(const uint16_t *p)
 #endif
 }
 
-/* The first n, the others zero. */
+/* The first n elements; the others are zero. */
 LVN_INLINE gv gload_bf16_n(const uint16_t *p, int64_t n)
 {
     uint16_t x[GL] = {0};
@@ -53,7 +54,7 @@ LVN_INLINE gv gload_bf16_n(const uint16_t *p, int64_t n)
     return gload_bf16(x);
 }
 
-/* Rows of B lie together: n columns of k rows to out[k * width]. */
+/* Contiguous rows of B: n columns of k rows to out[k * width]. */
 static void pack_rows(int64_t k, int64_t n, const float *b, int64_t b_row, int64_t width, float *out)
 {
     for (int64_t i = 0; i < k; i++, b += b_row, out += width)
@@ -84,7 +85,7 @@ LVN_INLINE gv quads(const float *b, int64_t ld, int i)
 #define G(name) _mm256_##name
 #endif
 
-/* GL columns of B, each with its k together, by 4 steps of k: x[step]. */
+/* GL columns of B, each contiguous in k, by 4 steps of k: x[step]. */
 LVN_INLINE void transpose4(const float *b, int64_t ld, gv x[4])
 {
     gv x0 = quads(b, ld, 0), x1 = quads(b, ld, 1), x2 = quads(b, ld, 2), x3 = quads(b, ld, 3);
@@ -106,8 +107,8 @@ LVN_INLINE void transpose4(const float *b, int64_t ld, gv x[4])
 }
 #endif
 
-/* GL columns of B, each with its k together, by STEPS_OF(bf16) steps of k: x[step]. Two bf16 are turned as one number
- * and then taken apart, so their columns are an even number apart. */
+/* GL columns of B, each contiguous in k, by STEPS_OF(bf16) steps of k: x[step]. Two bf16 are transposed as one
+ * 32-bit number and then separated, so the column stride must be even. */
 #define STEPS_OF(bf16) ((bf16) ? 8 : 4)
 
 LVN_INLINE void transpose_steps(const void *b, int64_t ld, gv *x, const bool bf16)
@@ -126,7 +127,7 @@ LVN_INLINE void transpose_steps(const void *b, int64_t ld, gv *x, const bool bf1
     }
 }
 
-/* Any distances; n columns of k rows to out[k * width]. Whole vectors of columns whose k lie together go fast. */
+/* Any strides: n columns of k rows to out[k * width]. Fast for whole vectors of columns that are contiguous in k. */
 LVN_INLINE void pack_columns(int64_t k, int64_t n, const void *b, const bool bf16, int64_t b_row, int64_t b_col,
                              int64_t width, float *out)
 {
@@ -144,7 +145,7 @@ LVN_INLINE void pack_columns(int64_t k, int64_t n, const void *b, const bool bf1
                 if (j + l >= n)
                     out[i * width + j + l] = 0;
                 else
-                    out[i * width + j + l] = bf16 ? half_number((const uint16_t *)b + from) : ((const float *)b)[from];
+                    out[i * width + j + l] = bf16 ? bf16_number((const uint16_t *)b + from) : ((const float *)b)[from];
             }
     }
 }
@@ -163,7 +164,7 @@ static void pack_b(int64_t k, int64_t n, const void *b, bool bf16, int64_t b_row
         pack_columns(k, n, b, false, b_row, b_col, width, out);
 }
 
-/* A tile's rows of A, any distances, to out[k * rows]. */
+/* A tile's rows of A, any strides, to out[k * rows]. */
 static void pack_a(int64_t k, int64_t rows, const float *a, int64_t a_row, int64_t a_col, float *out)
 {
     for (int64_t i = 0; a_row == 1 && rows == MR && i < k; i++) memcpy(out + i * MR, a + i * a_col, MR * sizeof *a);
@@ -179,7 +180,7 @@ static void pack_bf16_a(int64_t k, int64_t rows, const uint16_t *a, int64_t a_ro
         for (int64_t i = 0; i < k; i++) vconvert(a + i * a_col, true, out + i * rows, false, rows);
     else
         for (int64_t i = 0; i < k; i++)
-            for (int64_t r = 0; r < rows; r++) out[i * rows + r] = half_number(a + r * a_row + i * a_col);
+            for (int64_t r = 0; r < rows; r++) out[i * rows + r] = bf16_number(a + r * a_row + i * a_col);
 }
 
 #endif

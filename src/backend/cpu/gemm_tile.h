@@ -1,11 +1,10 @@
-/* gemm_tile.h - the inside of a matrix product: a tile of C in registers.
+/* gemm_tile.h - the inner kernel of a matrix product: a tile of C in registers. gemm.cpu.c calls it.
  *
- * A tile is up to MR rows by NV vectors of C. It walks along k: NV vectors of B (packed: the tile's columns lie one
- * after the other, k by k), and one number of A per row, spread over a vector. MR x NV is what the registers hold: 8 x
- * 3 of 32 registers on AVX-512, 6 x 2 of 16 on AVX2. Of the instructions that are no multiply-adds there must be few,
- * as they take turns with these: so several steps of k are one round of the loop, and the addresses of A's rows, where
- * A is not packed, are a few pointers and multiples of the distance between rows. The empty asm keeps the compiler from
- * making a pointer of each.
+ * A tile is up to MR rows by NV vectors of C. For each k it reads NV vectors of B (packed: the tile's columns are
+ * contiguous, k by k), and broadcasts one number of A per row. MR x NV is as much as the registers hold: 8 x 3 of 32
+ * registers on AVX-512, 6 x 2 of 16 on AVX2. Other instructions than multiply-adds compete with them, so there must
+ * be few: several steps of k are one iteration of the loop, and where A is not packed, the addresses of its rows are
+ * a few pointers plus multiples of the row stride. The empty asm keeps the compiler from making one pointer per row.
  *
  * The idea of packing and register tiles: Goto, van de Geijn, "Anatomy of high-performance matrix multiplication",
  * ACM TOMS 34 (2008). */
@@ -32,7 +31,7 @@ enum { GL = 4, MR = 6, NV = 2 };
 #endif
 enum { NR = GL * NV };
 
-/* Before a loop with constant bounds: written out in full, so that arrays become registers. */
+/* Fully unrolls a loop with constant bounds, so that arrays become registers. */
 #if defined(__clang__)
 #define UNROLLED _Pragma("clang loop unroll(full)")
 #else
@@ -110,18 +109,18 @@ LVN_INLINE void gstore_n(float *p, gv v, int64_t n)
 #endif
 }
 
-/* How a tile reads its operands. Packing alone waits for memory, multiplying alone leaves memory idle; so the tile that
- * is the first to read a part of A or B reads it from where it is, and packs it for those that follow. */
+/* How a tile reads its operands. Packing by itself waits for memory, multiplying by itself leaves memory idle; so
+ * the first tile that reads a part of A or B reads it in place, and packs it for later tiles. */
 enum from_a {
-    A_ROWS,   /* rows of neighbours in k, a_row bytes apart */
+    A_ROWS,   /* rows contiguous in k, a_row bytes apart */
     A_PACKED, /* (k, rows) */
-    A_PACK,   /* (k, 2 MR), steps of k a_step floats apart; packed on the way, for this tile and the next one below it:
-                 the part of a cache line that is not needed yet would be gone by then. MR rows only */
+    A_PACK,   /* (k, 2 MR), steps of k a_step floats apart; packed meanwhile, for this tile and the next one below it,
+                 whose part of the cache lines would be evicted by then. MR rows only */
     A_KINDS
 };
 enum from_b {
     B_PACKED, /* (k, vectors * GL) */
-    B_PACK,   /* (k, vectors * GL), steps of k b_step floats apart; packed on the way */
+    B_PACK,   /* (k, vectors * GL), steps of k b_step floats apart; packed meanwhile */
     B_KINDS
 };
 
@@ -130,10 +129,10 @@ struct tile {
     int64_t k;
     const float *a;
     int64_t a_row, a_step;
-    float *a_packed, *a_below; /* A_PACK: to here, this tile's and the next one's */
+    float *a_packed, *a_below; /* A_PACK: destinations for this tile and the next one */
     const float *b;
     int64_t b_step;
-    float *b_packed; /* B_PACK: to here */
+    float *b_packed; /* B_PACK: destination */
     float *c;
     int64_t c_row;
     const float *start;
@@ -144,8 +143,8 @@ struct tile {
 enum { BASES = (MR + 2) / 3, UNROLL = 4, AHEAD = 10 };
 #define OPAQUE(x) __asm__("" : "+r"(x))
 
-/* What the loop over k works on. */
-struct walk {
+/* State of the loop over k. */
+struct tile_cursor {
     const char *p[BASES]; /* row r of A: p[r / 3] and 0, 1 or 2 rows; packed: p[0] */
     int64_t row;
     float *a_packed, *a_below;
@@ -153,10 +152,10 @@ struct walk {
     float *b_packed;
 };
 
-/* Steps of k that are about to be read, where the processor would not guess. Not more of them: lines whose addresses
- * differ by whole pages push each other out of the first cache. */
-LVN_INLINE void tile_fetch(const struct tile *t, const struct walk *w, const int vectors, const enum from_a from_a,
-                           const enum from_b from_b)
+/* Prefetch steps of k where the hardware prefetcher fails. Not more of them: lines whose addresses differ by whole
+ * pages evict each other from the first-level cache. */
+LVN_INLINE void tile_fetch(const struct tile *t, const struct tile_cursor *w, const int vectors,
+                           const enum from_a from_a, const enum from_b from_b)
 {
     if (from_a == A_PACK) __builtin_prefetch((const float *)w->p[0] + AHEAD * t->a_step);
     if (from_b == B_PACK) {
@@ -165,9 +164,9 @@ LVN_INLINE void tile_fetch(const struct tile *t, const struct walk *w, const int
     }
 }
 
-/* Step k of a round; rows, vectors, from_a, from_b and k are constants once this is inlined. */
-LVN_INLINE void tile_step(const struct tile *t, struct walk *w, gv acc[MR][NV], const int rows, const int vectors,
-                          const enum from_a from_a, const enum from_b from_b, const int k)
+/* Step k of an iteration; rows, vectors, from_a, from_b and k are constants once this is inlined. */
+LVN_INLINE void tile_step(const struct tile *t, struct tile_cursor *w, gv acc[MR][NV], const int rows,
+                          const int vectors, const enum from_a from_a, const enum from_b from_b, const int k)
 {
     gv b[NV];
     tile_fetch(t, w, vectors, from_a, from_b);
@@ -193,8 +192,8 @@ LVN_INLINE void tile_step(const struct tile *t, struct walk *w, gv acc[MR][NV], 
     }
 }
 
-/* `k` steps are done. */
-LVN_INLINE void tile_advance(struct walk *w, const int rows, const int vectors, const enum from_a from_a,
+/* Advance by `k` steps. */
+LVN_INLINE void tile_advance(struct tile_cursor *w, const int rows, const int vectors, const enum from_a from_a,
                              const enum from_b from_b, const int k)
 {
     const int bases = from_a == A_ROWS ? (rows + 2) / 3 : from_a == A_PACKED ? 1 : 0;
@@ -225,7 +224,7 @@ LVN_INLINE void tile_run(const struct tile *t, const int rows, const int vectors
                          const enum from_b from_b)
 {
     gv acc[MR][NV];
-    struct walk w;
+    struct tile_cursor w;
     w.row = t->a_row;
     w.a_packed = t->a_packed;
     w.a_below = t->a_below;

@@ -1,4 +1,5 @@
-/* measure.c - best of several tries at matrix products and at reading memory. */
+/* measure.c - rates of the processor, for rate() of the backend: matrix products, and reading memory. The best of
+ * several runs counts. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -9,35 +10,37 @@
 #include "host/machine.h"
 #include "host/pages.h"
 
-/* Tries of one thing by a team that stays together: starting a team costs more than a product. */
-struct tries {
-    void (*once)(void *what, int thread, int n_threads);
-    void *what;
-    double seconds, best; /* to try for; of the best try */
-    bool more;
+/* Repeated runs by one team of threads, since starting a team takes longer than a product. */
+struct measurement {
+    void (*run)(void *argument, int thread, int n_threads);
+    void *argument;
+    double seconds; /* to spend */
+    double best;    /* seconds of the fastest run */
+    bool unfinished;
 };
 
-static void try_often(void *argument, int thread, int n_threads)
+static void repeat(void *argument, int thread, int n_threads)
 {
-    struct tries *t = argument;
+    struct measurement *t = argument;
     double end = lvn_seconds() + t->seconds;
-    for (int i = 0; t->more; i++) {
+    for (int i = 0; t->unfinished; i++) {
         double start = lvn_seconds();
-        t->once(t->what, thread, n_threads);
+        t->run(t->argument, thread, n_threads);
         lvn_team_barrier();
         if (thread == 0) {
             double seconds = lvn_seconds() - start;
             if (i == 0 || seconds < t->best) t->best = seconds;
-            t->more = i < 3 || lvn_seconds() < end;
+            t->unfinished = i < 3 || lvn_seconds() < end;
         }
         lvn_team_barrier();
     }
 }
 
-static double best_of(void (*once)(void *what, int thread, int n_threads), void *what, int threads, double seconds)
+static double best_of(void (*run)(void *argument, int thread, int n_threads), void *argument, int threads,
+                      double seconds)
 {
-    struct tries t = {.once = once, .what = what, .seconds = seconds, .more = true};
-    lvn_team_run(threads, try_often, &t);
+    struct measurement t = {.run = run, .argument = argument, .seconds = seconds, .unfinished = true};
+    lvn_team_run(threads, repeat, &t);
     return t.best;
 }
 
@@ -82,7 +85,7 @@ static enum lvn_status measure_products(int threads, bool bf16, double *flops_pe
 struct reading {
     const uint64_t *words;
     int64_t n;
-    uint64_t sum[64][8]; /* a cache line a thread: keeps the reads from being optimised away */
+    uint64_t sum[64][8]; /* one cache line per thread: prevents the reads from being optimised away */
 };
 
 static void read_all(void *argument, int thread, int n_threads)
@@ -97,8 +100,8 @@ static void read_all(void *argument, int thread, int n_threads)
     for (int k = 0; k < 8; k++) r->sum[thread % 64][k] = s[k];
 }
 
-/* Four times what the caches hold, so that most of it must come from memory; 128 MiB where they say nothing. Not more
- * than a quarter of the memory that is free. */
+/* Four times the last-level cache, so that most reads come from memory; 128 MiB where its size is unknown. At most a
+ * quarter of the free memory. */
 static int64_t reading_bytes(void)
 {
     struct lvn_machine m;
@@ -123,8 +126,8 @@ static enum lvn_status measure_reading(int threads, double *bytes_per_s)
     return LVN_OK;
 }
 
-enum lvn_status lvn_cpu_rate(struct lvn_device *d, enum lvn_rate what, double *per_s)
+enum lvn_status lvn_cpu_rate(struct lvn_device *d, enum lvn_rate rate, double *per_s)
 {
-    return what == LVN_RATE_READING ? measure_reading(d->threads, per_s)
-                                    : measure_products(d->threads, what == LVN_RATE_PRODUCTS_BF16, per_s);
+    return rate == LVN_RATE_READING ? measure_reading(d->threads, per_s)
+                                    : measure_products(d->threads, rate == LVN_RATE_PRODUCTS_BF16, per_s);
 }

@@ -1,8 +1,9 @@
-/* pairs.h - bf16 numbers as the processor multiplies them: pairs of neighbouring steps of k.
+/* pairs.h - bf16 operands as AMX and AVX512-BF16 multiply them: pairs of adjacent steps of k. For gemm_bf16.h and
+ * tile_bf16.h.
  *
- * In a product A (m,k) B (k,n) a row of A lies as it is, two steps of k to each 32 bits; of B, rows 2 l and 2 l + 1
- * are zipped, so that 32 bits hold both of a column. AMX and AVX512-BF16 read both the same way. Here: zipping,
- * transposing, and the tiles of AMX switched on and off. */
+ * In a product A (m,k) B (k,n) a row of A is stored as it is, two steps of k per 32 bits; of B, rows 2 l and 2 l + 1
+ * are zipped, so that 32 bits hold both numbers of a column. Here: zipping, transposing, and configuring the tiles
+ * of AMX. */
 #ifndef LVN_PAIRS_H
 #define LVN_PAIRS_H
 
@@ -12,9 +13,9 @@
 
 #include "backend/cpu/simd.h"
 
-enum { PAIRS_K = 32 }; /* steps of k of a register, and of a row of a tile */
+enum { PAIRS_K = 32 }; /* steps of k in a register, and in a row of a tile */
 
-/* 16 x 16 pairs, or other words of 32 bits: rows become columns. */
+/* Transpose 16 x 16 pairs, or other words of 32 bits. */
 static inline void pairs_transpose(__m512i r[16])
 {
     __m512i t[16];
@@ -52,10 +53,13 @@ LVN_INLINE __m512i pairs_zip(__m512i a, __m512i b, const bool upper)
     return _mm512_permutex2var_epi16(a, upper ? last : first, b);
 }
 
-#define PAIRS_BARRIER() __asm__ volatile("" ::: "memory") /* tile loads are no memory accesses to the compiler */
+#define PAIRS_BARRIER()                                                                                                \
+    __asm__ volatile("" ::                                                                                             \
+                         : "memory") /* the compiler does not see tile loads as memory accesses                        \
+                                      */
 
 #if defined(__AMX_BF16__)
-/* All eight tiles of 16 rows of 64 bytes; until pairs_end(). */
+/* Configure all eight tiles as 16 rows of 64 bytes, until pairs_end(). */
 static inline void pairs_begin(void)
 {
     static const struct {

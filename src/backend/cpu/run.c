@@ -1,7 +1,7 @@
-/* run.c - a bound program on the processor: a team of threads walks through it.
+/* run.c - runs a bound program on the processor with a team of threads.
  *
  * The team starts once per run. Every thread goes through the same launches, calls the same kernels with its own
- * number, and meets the others at a barrier behind each. */
+ * thread number, and waits at a barrier after each. */
 #include "backend/cpu/run.h"
 
 #include <stdlib.h>
@@ -16,23 +16,22 @@ struct bound {
     struct lvn_calls calls;
 };
 
-/* One run as all threads see it. */
+/* State of a run, shared by all threads. */
 struct run {
     struct lvn_calls *calls;
     const struct lvn_execution *execution;
-    bool failed; /* a collective did */
+    bool failed; /* a collective failed */
 };
 
-/* Together with the other ranks: thread 0 speaks for the team. Starting waits for nobody. False, on all threads: it
- * failed. */
+/* Perform a collective: thread 0 calls the communicator. Starting does not block. False, on all threads: it failed. */
 static bool communicate(struct run *r, const struct lvn_instr *i, int thread)
 {
-    const struct lvn_collectives *with = r->execution->collectives;
-    if (with && thread == 0 && !lvn_calls_communicate(r->calls, i, with)) r->failed = true;
-    if (!with || i->id != LVN_OP_wait) return true;
+    const struct lvn_collectives *collectives = r->execution->collectives;
+    if (collectives && thread == 0 && !lvn_calls_communicate(r->calls, i, collectives)) r->failed = true;
+    if (!collectives || i->id != LVN_OP_wait) return true;
     lvn_team_barrier();
     bool failed = r->failed;
-    lvn_team_barrier(); /* everybody has looked before thread 0 goes on to the next one */
+    lvn_team_barrier(); /* all threads have read `failed` before thread 0 goes on */
     return !failed;
 }
 
@@ -51,7 +50,7 @@ static bool launch(struct run *r, const struct lvn_launch_order *w, int thread, 
     return true;
 }
 
-static void walk(void *argument, int thread, int n_threads)
+static void run_all(void *argument, int thread, int n_threads)
 {
     struct run *r = argument;
     struct lvn_launch_order w = lvn_launch_order_begin(r->calls->program, r->execution->n_micro_batches);
@@ -107,7 +106,7 @@ enum lvn_status lvn_cpu_run(struct lvn_bound *b, const struct lvn_execution *exe
     struct bound *x = (struct bound *)b;
     struct run r = {.calls = &x->calls, .execution = execution};
     lvn_calls_begin(&x->calls);
-    lvn_team_run(b->device->threads, walk, &r);
+    lvn_team_run(b->device->threads, run_all, &r);
     lvn_calls_end(&x->calls);
     return r.failed ? LVN_COMM : LVN_OK;
 }

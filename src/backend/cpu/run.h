@@ -1,4 +1,5 @@
-/* run.h - how the processor runs programs (run.c), and how fast it can be (measure.c). */
+/* run.h - functions of the backend cpu: running programs (run.c), and measuring rates (measure.c). Called through
+ * the table in cpu.c. */
 #ifndef LVN_CPU_RUN_H
 #define LVN_CPU_RUN_H
 
@@ -7,6 +8,6 @@
 enum lvn_status lvn_cpu_bind(struct lvn_bound **out, const struct lvn_program *p, const struct lvn_binding *b);
 void lvn_cpu_unbind(struct lvn_bound *b);
 enum lvn_status lvn_cpu_run(struct lvn_bound *b, const struct lvn_execution *execution);
-enum lvn_status lvn_cpu_rate(struct lvn_device *d, enum lvn_rate what, double *per_s);
+enum lvn_status lvn_cpu_rate(struct lvn_device *d, enum lvn_rate rate, double *per_s);
 
 #endif

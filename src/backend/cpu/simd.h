@@ -1,11 +1,12 @@
-/* simd.h - sixteen floats at a time, on every instruction set.
+/* simd.h - vectors of sixteen floats, on every instruction set. The kernels of src/ops/NAME.cpu.c use it.
  *
- * A src/ops/NAME.cpu.c is compiled once per instruction set (generic, AVX2, AVX-512). All of them see the same vector
- * of sixteen lanes: the compiler splits it where registers are narrower. So sums over lanes have the same order, and
- * results the same bits, on AVX2 and AVX-512. Multiplication and addition are contracted only where vfma() says so
+ * A src/ops/NAME.cpu.c is compiled once per instruction set (generic, AVX2, AVX-512). All of them see the same
+ * vector of sixteen lanes: the compiler splits it where registers are narrower. So sums over lanes have the same
+ * order, and results the same bits, on AVX2 and AVX-512. Multiplication and addition are contracted only in vfma()
  * (-ffp-contract=off).
  *
- * Uses the vector extensions of GCC and clang; intrinsics only where a lane loop would not become one instruction. */
+ * Uses the vector extensions of GCC and clang; intrinsics only where a loop over lanes would not become one
+ * instruction. */
 #ifndef LVN_SIMD_H
 #define LVN_SIMD_H
 
@@ -43,7 +44,7 @@ LVN_INLINE vf vload(const float *p)
 LVN_INLINE void vstore(float *p, vf v)
 {
 #if defined(__AVX__) && !defined(__AVX512F__)
-    union vhalves x = {v}; /* GCC copies the whole in pieces of eight bytes */
+    union vhalves x = {v}; /* GCC copies the whole vector in pieces of eight bytes */
     _mm256_storeu_ps(p, x.h[0]);
     _mm256_storeu_ps(p + 8, x.h[1]);
 #else
@@ -61,13 +62,13 @@ LVN_INLINE vi viota(void)
     return (vi){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 }
 
-/* -1 in each lane where the integer a > b, else 0; their difference must not overflow. */
+/* -1 in each lane where integer a > b, else 0; a - b must not overflow. */
 LVN_INLINE vi vgreater_int(vi a, vi b)
 {
     return (b - a) >> 31;
 }
 
-/* The first n (0..16) elements; the other lanes are zero and their memory is not touched. */
+/* The first n (0..16) elements; the other lanes are zero, and their memory is not accessed. */
 LVN_INLINE vf vload_n(const float *p, int64_t n)
 {
 #if defined(__AVX512F__)
@@ -97,8 +98,8 @@ LVN_INLINE void vstore_n(float *p, vf v, int64_t n)
 #endif
 }
 
-/* The first n elements, and as it comes what follows them before `end`, which is written afterwards: a store with a
- * mask takes several times as long as a whole one. */
+/* Store the first n elements. Later elements before `end` are overwritten with arbitrary values, and must be stored
+ * afterwards: a masked store takes several times as long as a full one. */
 LVN_INLINE void vstore_over(float *p, vf v, int64_t n, const float *end)
 {
     if (p + LVN_LANES <= end)
@@ -123,8 +124,8 @@ LVN_INLINE vf vfma(vf a, vf b, vf c)
 #endif
 }
 
-/* Comparisons: 0 or -1 in each lane. The operators < and == would do, but GCC takes vectors that are wider than a
- * register apart into single lanes for them. False where either is NaN. */
+/* Comparisons: 0 or -1 in each lane, 0 where either is NaN. Not by the operators < and ==, because GCC splits
+ * vectors wider than a register into single lanes for them. */
 LVN_INLINE vi vgreater(vf a, vf b)
 {
 #if defined(__AVX512DQ__)
@@ -264,8 +265,8 @@ LVN_INLINE float vmax_lane(vf v)
 
 /* --- running sums ------------------------------------------------------------------------------------------------ */
 
-/* A vector that a loop carries from turn to turn. Where registers are narrower than sixteen lanes GCC keeps a plain
- * `vf` of this kind in memory, at several times the cost; the parts of this struct stay in registers. */
+/* A vector that is carried through the iterations of a loop. Where registers are narrower than sixteen lanes GCC
+ * keeps such a `vf` in memory, at several times the cost; the parts of this struct stay in registers. */
 #if defined(__AVX512F__)
 typedef vf vpart;
 #elif defined(__AVX__)
@@ -305,8 +306,8 @@ LVN_INLINE struct vacc vacc_add(struct vacc a, vf v)
     return a;
 }
 
-/* What sums of sums are kept in. A long sum is made of blocks of LVN_SUM_BLOCK terms: each is summed in fp32, and added
- * here once. So its error does not grow with its length, and double costs next to nothing. */
+/* Accumulator of long sums. A long sum consists of blocks of LVN_SUM_BLOCK terms: each block is summed in fp32, and
+ * added here once in double. So its error does not grow with its length, and double costs almost nothing. */
 enum { LVN_SUM_BLOCK = 32 };
 struct vtotal {
     double lane[LVN_LANES];

@@ -1,8 +1,8 @@
-/* simd_bf16.h - bf16 in memory, fp32 in registers: sixteen numbers at a time, on every instruction set.
+/* simd_bf16.h - vectors of sixteen numbers that are bf16 in memory and fp32 in registers, on every instruction set.
  *
- * bf16 is the upper half of fp32: reading shifts, writing rounds to the nearest, ties to even; what is not a number
- * stays none. Functions whose last argument is `bf16` read and write either type: it is a constant where they are
- * called, so that each kernel is compiled for both. */
+ * bf16 is the upper half of fp32. Reading shifts; writing rounds to nearest, ties to even; NaN stays NaN. Functions
+ * whose last argument is `bf16` read and write either type: the argument is a constant where they are called, so
+ * that each kernel is compiled for both. */
 #ifndef LVN_SIMD_BF16_H
 #define LVN_SIMD_BF16_H
 
@@ -37,8 +37,8 @@ LVN_INLINE vh bf16_of_vf(vf x)
 #endif
 }
 
-/* Rounded up or down at random, so that the mean is x: `bits` hold 16 random ones in each lane, upper halves ignored.
- * x must be finite, and not within 2^-8 of the largest number. */
+/* Stochastic rounding: up or down at random, so that the mean is x. `bits` hold 16 random bits in each lane; upper
+ * halves are ignored. x must be finite, and not within 2^-8 of the largest number. */
 LVN_INLINE vh bf16_at_random(vf x, vu bits)
 {
     vu out = ((vu)x + (bits & 0xffffu)) >> 16;
@@ -81,7 +81,7 @@ LVN_INLINE void vstore_bf16_n(uint16_t *p, vh h, int64_t n)
 #endif
 }
 
-/* Element i of numbers of either type. */
+/* Address of element i of an array of either type. */
 LVN_INLINE void *vat(const void *p, int64_t i, const bool bf16)
 {
     return bf16 ? (void *)((uint16_t *)(uintptr_t)p + i) : (void *)((float *)(uintptr_t)p + i);
@@ -113,7 +113,7 @@ LVN_INLINE void vwrite_n(void *p, int64_t i, vf x, int64_t n, const bool bf16)
         vstore_n(vat(p, i, false), x, n);
 }
 
-/* n numbers from either type to either; the types are not constants here. */
+/* Convert n numbers from either type to either; the types are not constants here. */
 static inline void vconvert(const void *from, bool from_bf16, void *to, bool to_bf16, int64_t n)
 {
 #define LVN_CONVERT(f, t)                                                                                              \

@@ -1,7 +1,8 @@
-/* simd_gelu.h - the GELU, exact and by tanh, and their slopes, of sixteen floats; the formulas are those of ops/gelu.h.
+/* simd_gelu.h - GELU, exact and by tanh, and its derivative, of sixteen floats; the formulas are those of
+ * ops/gelu.h.
  *
- * The tanh form is written with the logistic function, 0.5 (1 + tanh u) = 1 / (1 + e^(-2u)): one exponential and one
- * division give value and slope, without the cancellation of 1 + tanh u. */
+ * The tanh form is computed with the logistic function, 0.5 (1 + tanh u) = 1 / (1 + e^(-2u)): one exponential and
+ * one division give value and derivative, without the cancellation of 1 + tanh u. */
 #ifndef LVN_SIMD_GELU_H
 #define LVN_SIMD_GELU_H
 
@@ -10,7 +11,7 @@
 #define LVN_GELU_2C 1.5957691216057308f   /* 2 sqrt(2 / pi) */
 #define LVN_GELU_2CK 0.07135481627159645f /* 2 sqrt(2 / pi) 0.044715 */
 
-/* erf(x / sqrt(2)): verf() with its constants scaled, and without its last clamp: 1 may be exceeded by an ulp. */
+/* erf(x / sqrt(2)): verf() with scaled constants, and without its last clamp: the result may exceed 1 by an ulp. */
 LVN_INLINE vf vgelu_erf(vf x)
 {
     x = vmax(vset(-5.5578594f), x);
@@ -72,7 +73,7 @@ LVN_INLINE vf vgelu_tanh(vf x)
 LVN_INLINE vf vgelu_tanh_slope(vf x)
 {
     vf square = x * x, gate = vgelu_tanh_gate(x, square);
-    vf du = vfma(square, vset(3 * LVN_GELU_2CK), vset(LVN_GELU_2C)); /* of 2u */
+    vf du = vfma(square, vset(3 * LVN_GELU_2CK), vset(LVN_GELU_2C)); /* derivative of 2u */
     return vfma(x * gate * (1.0f - gate), du, gate);
 }
 

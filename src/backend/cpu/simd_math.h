@@ -1,14 +1,14 @@
 /* simd_math.h - exp, log, tanh and erf of sixteen floats.
  *
- * Each function brings its argument into an interval where one polynomial, or a quotient of two, is within a fraction
- * of an ulp of the true value. The coefficients are our own: a minimax fit of the relative error by Lawson's iteration
- * (weighted least squares whose weights grow where the error is large) in 40 digits, then for tanh and erf a search
- * among neighbouring floats. Sources of the methods: Cody and Waite, "Software Manual for the Elementary Functions"
- * (1980), for the reductions of exp and log; Lawson (1961) for the fits.
+ * Each function reduces its argument to an interval where one polynomial, or a quotient of two, is within a fraction
+ * of an ulp of the true value. The coefficients are levin's own: a minimax fit of the relative error by Lawson's
+ * iteration (weighted least squares whose weights grow where the error is large) in 40 digits, then for tanh and erf
+ * a search among neighbouring floats. Sources of the methods: Cody and Waite, "Software Manual for the Elementary
+ * Functions" (1980), for the reductions of exp and log; Lawson (1961) for the fits.
  *
  * No branches, no tables, no approximate reciprocals: every instruction set gives the same bits. NaN gives NaN,
- * infinities give the limits. Results that would be denormal are zero in vexp. Measured largest errors, in units in the
- * last place: vexp 0.9, vlog 0.9, vtanh 4.3, verf 5.1. Rounding to nearest is assumed. */
+ * infinities give the limits. Results that would be denormal are zero in vexp. Largest errors measured, in units in
+ * the last place: vexp 0.9, vlog 0.9, vtanh 4.3, verf 5.1. Rounding to nearest is assumed. */
 #ifndef LVN_SIMD_MATH_H
 #define LVN_SIMD_MATH_H
 
@@ -17,7 +17,7 @@
 /* One step of Horner's rule: p becomes p x + c. */
 #define LVN_HORNER(p, x, c) ((p) = vfma((p), (x), vset(c)))
 
-/* e^x. x = n ln 2 + r with |r| <= ln 2 / 2; 2 e^r by a polynomial, times 2^(n-1), whose bits come straight from the sum
+/* e^x. x = n ln 2 + r with |r| <= ln 2 / 2; 2 e^r by a polynomial, times 2^(n-1), whose bits are taken from the sum
  * that rounds n. Below -86.99 the result is 0. */
 LVN_INLINE vf vexp(vf x)
 {
@@ -25,7 +25,7 @@ LVN_INLINE vf vexp(vf x)
     x = vmax(vset(-87.3f), x);              /* in this order NaN stays NaN */
     x = vmin(vset(89.0f), x);
     vf t = vfma(x, vset(0x1.715476p+0f), shift), n = t - shift;
-    vf r = vfma(n, vset(-0x1.62e4p-1f), x); /* ln 2 in two pieces; the first has few bits, n times it is exact */
+    vf r = vfma(n, vset(-0x1.62e4p-1f), x); /* ln 2 in two parts; the first has few bits, so n times it is exact */
     r = vfma(n, vset(-0x1.7f7d1cp-20f), r);
     vf p = vset(2 * 0x1.6a2336p-10f);
     LVN_HORNER(p, r, 2 * 0x1.123a2cp-7f);
@@ -62,7 +62,7 @@ LVN_INLINE vf vlog(vf x)
     return vselect(vequal(x, vset(0)), vset(-INFINITY), p);
 }
 
-/* tanh x = x P(x^2) / Q(x^2) up to where it rounds to 1. */
+/* tanh x = x P(x^2) / Q(x^2) up to the x whose tanh rounds to 1. */
 LVN_INLINE vf vtanh(vf x)
 {
     x = vmax(vset(-9.02f), x);

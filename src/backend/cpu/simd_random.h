@@ -1,23 +1,24 @@
-/* simd_random.h - the bits of lvn_dropout_bits(), 64 neighbouring columns at a time.
+/* simd_random.h - dropout masks on the processor: the bits of lvn_dropout_bits(), for 64 consecutive columns at a
+ * time.
  *
- * One Philox call gives the bits of eight columns, so eight calls with neighbouring counters run side by side. Philox
- * multiplies 32 bits by 32 bits to 64: lanes are 64 bits wide, and each word of the counter stays in the lower half of
- * its lane. What is left in the upper half does no harm, since the multiplication does not read it; so the low half of
- * a product needs no masking and the high half one shift. The keys of the ten rounds are computed once per kernel.
+ * One Philox call gives the bits of eight columns, so eight calls with consecutive counters run in parallel. Philox
+ * multiplies 32 bits by 32 bits to 64: lanes are 64 bits wide, and each word of the counter is in the lower half of
+ * its lane. Remains in the upper half do no harm, since the multiplication does not read it; so the low half of a
+ * product needs no masking, and the high half one shift. The keys of the ten rounds are computed once per kernel.
  *
- * The result is a bit mask, one bit a column, 1 = kept: cheap to hold, and one instruction away from what each
- * instruction set wants. Source: Salmon et al., see base/random.h. */
+ * The result is a bit mask, one bit per column, 1 = retained: small, and one instruction away from the form that
+ * each instruction set needs. Source: Salmon et al., see base/random.h. */
 #ifndef LVN_SIMD_RANDOM_H
 #define LVN_SIMD_RANDOM_H
 
 #include "backend/cpu/simd.h"
 #include "base/random.h"
 
-/* The mask of one tensor at one step: what does not change from row to row. */
+/* The parameters of one tensor's mask at one step, which are the same for all rows. */
 struct vdropout {
     struct lvn_dropout_key key;
     uint32_t threshold; /* lvn_dropout_threshold(p), at most 65535 */
-    float scale;        /* of kept values: 1 / (1 - threshold / 65536); 0 where p rounds to 1 */
+    float scale;        /* factor of retained values: 1 / (1 - threshold / 65536); 0 where p rounds to 1 */
     uint32_t round_key[10][2];
 };
 
@@ -36,7 +37,7 @@ LVN_INLINE struct vdropout vdropout_make(uint64_t seed, uint64_t step, uint32_t 
 
 #if defined(__AVX512BW__)
 
-/* Lane 2i holds counter i and lane 2i + 1 counter 4 + i, so that unpacking leaves the columns in order. */
+/* Lane 2i holds counter i and lane 2i + 1 counter 4 + i, so that unpacking yields the columns in order. */
 LVN_INLINE uint64_t vdropout_keep(const struct vdropout *d, uint64_t row, uint32_t column)
 {
     const __m512i m0 = _mm512_set1_epi64(0xD2511F53), m1 = _mm512_set1_epi64(0xCD9E8D57);
@@ -68,7 +69,7 @@ LVN_INLINE vf vkeep(vf x, uint64_t bits)
 
 #elif defined(__AVX2__)
 
-/* 32 columns: lanes hold counters 0, 2, 1, 3, so that unpacking leaves the columns in order. */
+/* 32 columns: lanes hold counters 0, 2, 1, 3, so that unpacking yields the columns in order. */
 LVN_INLINE uint32_t vdropout_keep32(const struct vdropout *d, uint64_t row, uint32_t column)
 {
     const __m256i m0 = _mm256_set1_epi64x(0xD2511F53), m1 = _mm256_set1_epi64x(0xCD9E8D57);
@@ -143,7 +144,7 @@ LVN_INLINE void vmul_wide(vu a, uint32_t b, vu *lo, vu *hi)
 #endif
 }
 
-/* Four numbers for each of 16 neighbouring counters: lane i is lvn_philox(key, c0 + i, c1, c2, c3). c0 + 15 must not
+/* Four numbers for each of 16 consecutive counters: lane i is lvn_philox(key, c0 + i, c1, c2, c3). c0 + 15 must not
  * overflow. */
 LVN_INLINE void vphilox(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, vu out[4])
 {
@@ -161,14 +162,14 @@ LVN_INLINE void vphilox(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, uin
     out[0] = a, out[1] = b, out[2] = c, out[3] = d;
 }
 
-/* Which of 16 lanes are kept. */
+/* Which of 16 lanes are retained. */
 #if defined(__AVX512F__)
 typedef __mmask16 vlanes;
 #else
 typedef vi vlanes;
 #endif
 
-/* x where the lane is kept, else 0. */
+/* x where the lane is retained, else 0. */
 LVN_INLINE vf vkeep_lanes(vf x, vlanes keep)
 {
 #if defined(__AVX512F__)
@@ -215,9 +216,9 @@ LVN_INLINE void vphilox_rows(const struct vdropout *d, uint32_t row, uint32_t co
 }
 #endif
 
-/* The same bits the other way about, for kernels whose lanes are rows: lane i of keep[c] tells whether element
- * (row + i, column + c) is kept, i in [0, 16), c in [0, 8); column is a multiple of 8. The low 32 bits of row + i must
- * not wrap around. */
+/* The same bits transposed, for kernels whose lanes are rows: lane i of keep[c] tells whether element (row + i,
+ * column + c) is retained, i in [0, 16), c in [0, 8); column is a multiple of 8. The low 32 bits of row + i must not
+ * wrap around. */
 LVN_INLINE void vdropout_keep_rows(const struct vdropout *d, uint64_t row, uint32_t column, vlanes keep[8])
 {
     const uint32_t low = (uint32_t)row, high = d->key.op ^ (uint32_t)(row >> 32) * 0x9E3779B9u;
@@ -257,7 +258,7 @@ LVN_INLINE void vdropout_keep_rows(const struct vdropout *d, uint64_t row, uint3
 #endif
 }
 
-/* vdropout_keep(d, row, column): bit i = column + i is kept, i in [0, 64); column is a multiple of 8. Columns beyond
- * the row's end give bits like any other. */
+/* vdropout_keep(d, row, column): bit i tells whether column + i is retained, i in [0, 64); column is a multiple of
+ * 8. Columns beyond the end of the row give bits, too. */
 
 #endif

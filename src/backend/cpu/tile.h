@@ -1,8 +1,9 @@
-/* tile.h - products of small blocks that lie in the caches, and what prepares them: transposing, summing over lanes.
+/* tile.h - products of small blocks that are in the cache, and what prepares them: transposing, summing over lanes.
+ * Attention (src/ops) and gemm_bf16_dot.h use it.
  *
- * A block of C is cut into tiles of m rows and 16 nv columns whose sums stay in registers; each step over k loads a row
- * of B and broadcasts a column of A. Each element of C is one chain of fused multiply-adds over k in rising order,
- * whatever the shape of its tile, so instruction sets with other registers give the same bits. */
+ * A block of C is divided into tiles of m rows and 16 nv columns whose sums stay in registers; each step over k
+ * loads a row of B and broadcasts a column of A. Each element of C is one chain of fused multiply-adds over k in
+ * rising order, whatever the shape of its tile, so instruction sets with other registers give the same bits. */
 #ifndef LVN_TILE_H
 #define LVN_TILE_H
 
@@ -19,7 +20,8 @@
 #define LVN_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* With AddressSanitizer every access of an unrolled tile becomes a branch, and compilers choke on the large ones. */
+/* With AddressSanitizer every access of an unrolled tile becomes a branch, and compilers take too long on the large
+ * ones. */
 #if defined(__SANITIZE_ADDRESS__)
 #define TILE_FEW
 #elif defined(__has_feature)
@@ -102,7 +104,8 @@ LVN_INLINE void tile(int m, int nv, int a_row, int a_col, int64_t k, const float
     }
 }
 
-/* One function per shape of tile and orientation of A: _t has A's columns side by side (a_row 1), _n its rows. */
+/* One function per shape of tile and orientation of A: in _t the columns of A are contiguous (a_row 1), in _n its
+ * rows. */
 typedef void tile_function(int64_t k, const float *a, const float *b, int64_t ldb, float *c, int64_t ldc, bool add);
 #define TILE_FUNCTION(m, nv)                                                                                           \
     static void tile_t_##m##_##nv(int64_t k, const float *a, const float *b, int64_t ldb, float *c, int64_t ldc,       \
@@ -127,7 +130,7 @@ struct tile_shape {
     tile_function *function[2]; /* [a_row == 1] */
 };
 
-/* Shapes by number of vectors, from the most rows to one. */
+/* Shapes by number of vectors, from the most rows to one row. */
 #if defined(__AVX512F__) && !defined(TILE_FEW)
 enum { TILE_MAX_VECTORS = 4 };
 TILE_FUNCTION(14, 1)
@@ -171,14 +174,15 @@ static const struct tile_shape tile_shapes[TILE_MAX_VECTORS + 1][6] = {
     [1] = {TILE_ENTRY(4, 1), TILE_ENTRY(2, 1), TILE_ENTRY(1, 1)}};
 #endif
 
-/* How many vectors of columns the next tile takes of `left`: five are 3 + 2, since 4 + 1 would starve. */
+/* How many vectors of columns the next tile takes of `left`: five are 3 + 2, since a tile of one vector uses the
+ * multipliers badly. */
 LVN_INLINE int64_t tile_vectors(int64_t left)
 {
     return left == 5 && TILE_MAX_VECTORS == 4 ? 3 : left < TILE_MAX_VECTORS ? left : TILE_MAX_VECTORS;
 }
 
-/* 16-lane rows of `from` as columns of `to`: to[c*TILE_BLOCK + r] = factor * from[r*stride + c] for r < rows and
- * c < columns; the rows up to the next multiple of 16 are filled with zeros. */
+/* Transpose `from` into `to`: to[c*TILE_BLOCK + r] = factor * from[r*stride + c] for r < rows and c < columns; the
+ * rows up to the next multiple of 16 are filled with zeros. */
 static inline void tile_transpose(int64_t rows, int64_t columns, const float *from, int64_t stride, float factor,
                                   float *to);
 
@@ -228,7 +232,7 @@ static inline void tile_transpose(int64_t rows, int64_t columns, const float *fr
         for (int64_t c = 0; c < columns; c++) to[c * TILE_BLOCK + r] = 0;
 }
 
-/* Lane i = the sum over the lanes of x[i]. */
+/* Lane i of the result is the sum over the lanes of x[i]. */
 LVN_INLINE vf vsum_each(const vf x[16])
 {
     union {

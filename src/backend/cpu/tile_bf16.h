@@ -1,7 +1,8 @@
-/* tile_bf16.h - products of small blocks of bf16 that lie in the caches, with sums in fp32: by AMX or AVX512-BF16.
+/* tile_bf16.h - products of small blocks of bf16 that are in the cache, with fp32 sums: by AMX or AVX512-BF16.
+ * Attention in src/ops uses it.
  *
- * The layout of both operands: pairs.h. With AMX a block of C is 2 x 2 tiles of 16 x 16, without it 8 rows of 2
- * vectors. Each element of C is computed in the same order wherever it stands. */
+ * Both operands are stored as in pairs.h. With AMX a block of C is 2 x 2 tiles of 16 x 16, without it 8 rows of 2
+ * vectors. Each element of C is computed in the same order at any position. */
 #ifndef LVN_TILE_BF16_H
 #define LVN_TILE_BF16_H
 
@@ -11,13 +12,13 @@
 #include "backend/cpu/pairs.h"
 #include "backend/cpu/tile.h"
 
-/* A product; rows are apart by so many bytes. */
+/* A product; row strides are in bytes. */
 struct bf16_product {
     const uint16_t *a; /* (m, 32 steps) */
     int64_t a_row;
     const uint16_t *b; /* (16 steps, n, 2) */
     int64_t b_row;
-    int64_t steps; /* of 32 */
+    int64_t steps; /* steps of 32 k */
     float *c;      /* (m, n), multiples of 16 */
     int64_t c_row;
     int64_t m, n;
@@ -89,7 +90,7 @@ LVN_INLINE void bf16_block(const struct bf16_product *p, int64_t i, int64_t j, c
 }
 #endif
 
-/* Between pairs_begin() and pairs_end(). */
+/* Call between pairs_begin() and pairs_end(). */
 static inline void bf16_multiply(const struct bf16_product *p)
 {
     for (int64_t j = 0; j < p->n; j += 32)
