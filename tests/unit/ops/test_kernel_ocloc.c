@@ -165,7 +165,7 @@ static bool is_in_table(const struct lvn_gpu_module *m)
 static void scratch_is_what_it_was(void **state)
 {
     (void)state;
-    const struct lvn_opencl_device max = {.divides_exactly = true, .beyond = true, .large_registers = true};
+    const struct lvn_opencl_device max = {.divides_exactly = true, .past_limit = true, .large_registers = true};
     char *found = NULL;
     size_t bytes;
     skip_without_ocloc();
