@@ -10,6 +10,7 @@
  * launched.
  *
  *   LEVIN_DOUBLE_DEVICES, _CAPABILITY, _DRIVER, _MEMORY   what it says about itself (1, 90, 13020, 8 GiB)
+ *   LEVIN_DOUBLE_KERNELS                                  a folder for compiled kernels, which other processes use too
  *   LEVIN_DOUBLE_FAIL, _REPORT                            see double.h
  *
  * Not here: more than one context a device, streams' priorities. */
@@ -384,23 +385,141 @@ EXPORT int cuEventSynchronize(struct event *e)
 
 /* --- kernels --- */
 
-static int compile(const char *text, cl *out)
+static const char build_options[] = "-cl-std=CL3.0 -cl-kernel-arg-info";
+
+/* Two letters for an argument: l in local memory, p another pointer, v a value; then its bytes, 0 for a type that
+ * levin's kernels do not have. */
+static void describe_argument(FILE *to, cl kernel, const char *name, unsigned k)
+{
+    unsigned where = 0;
+    char type[80] = "";
+    ocl.GetKernelArgInfo(kernel, k, CL_KERNEL_ARG_ADDRESS_QUALIFIER, sizeof where, &where, NULL);
+    ocl.GetKernelArgInfo(kernel, k, CL_KERNEL_ARG_TYPE_NAME, sizeof type, type, NULL);
+    const bool pointer = where == CL_ADDRESS_GLOBAL || where == CL_ADDRESS_CONSTANT;
+    const bool eight = pointer || strstr(type, "long") || strstr(type, "double");
+    const bool four = strstr(type, "int") || strstr(type, "float");
+    if (!eight && !four) fprintf(stderr, "double: argument %u of %s is of type %s\n", k, name, type);
+    fprintf(to, "%c%c", where == CL_ADDRESS_LOCAL ? 'l' : pointer ? 'p' : 'v', eight ? '8' : four ? '4' : '0');
+}
+
+/* The arguments of all kernels of a program, since a program of a binary cannot tell them. */
+static char *describe(cl program)
+{
+    cl found[64];
+    unsigned n = 0, n_args;
+    char *text = NULL, name[200];
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
+    if (ocl.CreateKernelsInProgram(program, 64, found, &n)) n = 0;
+    for (unsigned i = 0; i < n; i++) {
+        ocl.GetKernelInfo(found[i], CL_KERNEL_FUNCTION_NAME, sizeof name, name, NULL);
+        ocl.GetKernelInfo(found[i], CL_KERNEL_NUM_ARGS, sizeof n_args, &n_args, NULL);
+        fprintf(to, "%s ", name);
+        for (unsigned k = 0; k < n_args; k++) describe_argument(to, found[i], name, k);
+        fputc('\n', to);
+        ocl.ReleaseKernel(found[i]);
+    }
+    fclose(to);
+    return text;
+}
+
+/* The file of a text in the folder LEVIN_DOUBLE_KERNELS; false where there is no such folder. The runtime takes up to
+ * seconds for a kernel, and each process of a test, and each test, compiles the same ones. The name is the hash of the
+ * text, the options, the runtime's version and the processor; the file is the text and the signatures, each with its
+ * final 0, and the binary. */
+static bool file_of(const char *text, char path[static 4096])
+{
+    char driver[200] = "", name[200] = "";
+    const char *folder = getenv("LEVIN_DOUBLE_KERNELS"), *parts[] = {text, build_options, driver, name};
+    uint64_t hash = 0xcbf29ce484222325u;
+    if (!folder || !*folder) return false;
+    ocl.GetDeviceInfo(device, CL_DRIVER_VERSION, sizeof driver - 1, driver, NULL);
+    ocl.GetDeviceInfo(device, CL_DEVICE_NAME, sizeof name - 1, name, NULL);
+    for (int k = 0; k < 4; k++)
+        for (const char *at = parts[k]; *at; at++) hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
+    return snprintf(path, 4096, "%s/%016llx", folder, (unsigned long long)hash) < 4000;
+}
+
+static cl build_binary(const unsigned char *binary, size_t n)
+{
+    int status, error;
+    cl program = ocl.CreateProgramWithBinary(context, 1, &device, &n, &binary, &status, &error);
+    if (!program || !ocl.BuildProgram(program, 1, &device, build_options, NULL, NULL)) return program;
+    ocl.ReleaseProgram(program);
+    return NULL;
+}
+
+/* What an earlier process compiled; false: none did. */
+static bool stored(const char *path, struct compiled *c)
+{
+    FILE *f = fopen(path, "re");
+    if (!f) return false;
+    fseek(f, 0, SEEK_END);
+    const size_t bytes = (size_t)ftell(f), of_text = strlen(c->text) + 1;
+    char *all = calloc(bytes + 1, 1);
+    rewind(f);
+    const bool same = fread(all, 1, bytes, f) == bytes && bytes > of_text && !memcmp(all, c->text, of_text);
+    fclose(f);
+    const size_t before = same ? of_text + strlen(all + of_text) + 1 : bytes;
+    if (before < bytes) c->program = build_binary((unsigned char *)all + before, bytes - before);
+    if (c->program) c->signatures = strdup(all + of_text);
+    free(all);
+    return c->program != NULL;
+}
+
+/* Nothing is wrong where it cannot be written: the next process compiles it again. */
+static void store(const char *path, const struct compiled *c)
+{
+    char part[4200];
+    size_t n = 0, of_text = strlen(c->text) + 1, of_signatures = strlen(c->signatures) + 1;
+    if (ocl.GetProgramInfo(c->program, CL_PROGRAM_BINARY_SIZES, sizeof n, &n, NULL) || !n) return;
+    unsigned char *binary = malloc(n);
+    snprintf(part, sizeof part, "%s.%d", path, (int)getpid());
+    FILE *f =
+        ocl.GetProgramInfo(c->program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) ? NULL : fopen(part, "we");
+    if (f) {
+        bool whole = fwrite(c->text, 1, of_text, f) == of_text;
+        whole = fwrite(c->signatures, 1, of_signatures, f) == of_signatures && whole;
+        whole = fwrite(binary, 1, n, f) == n && whole;
+        whole = !fclose(f) && whole;
+        if (!whole || rename(part, path)) unlink(part);
+    }
+    free(binary);
+}
+
+static int compile_source(struct compiled *c)
 {
     int error;
-    for (struct compiled *c = compiled; c; c = c->next)
-        if (!strcmp(c->text, text)) return *out = c->program, 0;
+    const char *text = c->text;
     cl program = ocl.CreateProgramWithSource(context, 1, &text, NULL, &error);
     if (error) return UNKNOWN;
-    if (ocl.BuildProgram(program, 1, &device, "-cl-std=CL3.0 -cl-kernel-arg-info", NULL, NULL)) {
+    if (ocl.BuildProgram(program, 1, &device, build_options, NULL, NULL)) {
         static char log[4000];
         ocl.GetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, sizeof log - 1, log, NULL);
         fprintf(stderr, "double: a kernel does not compile\n%s\n", log);
         ocl.ReleaseProgram(program);
         return NO_BINARY;
     }
+    c->program = program;
+    c->signatures = describe(program);
+    return 0;
+}
+
+static int compile(const char *text, struct compiled **out)
+{
+    char path[4096];
+    for (struct compiled *c = compiled; c; c = c->next)
+        if (!strcmp(c->text, text)) return *out = c, 0;
     struct compiled *c = calloc(1, sizeof *c);
-    *c = (struct compiled){.text = strdup(text), .program = *out = program, .next = compiled};
-    compiled = c;
+    c->text = strdup(text);
+    const bool has_file = file_of(text, path);
+    if (!has_file || !stored(path, c)) {
+        int error = compile_source(c);
+        if (error) return free(c->text), free(c), error;
+        if (has_file) store(path, c);
+    }
+    c->next = compiled;
+    compiled = *out = c;
     return 0;
 }
 
@@ -410,11 +529,12 @@ EXPORT int cuModuleLoadData(struct module **out, const void *image)
     const char *text = image;
     CALL("cuModuleLoadData", NO_BINARY);
     if (strncmp(text, "/* image of a double */", 23)) return NO_BINARY;
-    cl program = NULL;
-    error = compile(text, &program);
+    struct compiled *c = NULL;
+    error = compile(text, &c);
     if (error) return error;
     *out = calloc(1, sizeof **out);
-    (*out)->program = program;
+    (*out)->program = c->program;
+    (*out)->signatures = c->signatures;
     left.modules++;
     return 0;
 }
@@ -434,26 +554,24 @@ EXPORT int cuModuleUnload(struct module *m)
     return 0;
 }
 
-static bool look_at_argument(struct function *f, unsigned k)
+/* Takes the arguments of f from the lines of its program; false: there are too many, or of types that are not known. */
+static bool take_arguments(struct function *f, const char *line)
 {
-    unsigned where = 0;
-    char type[80] = "";
-    if (ocl.GetKernelArgInfo(f->kernel, k, CL_KERNEL_ARG_ADDRESS_QUALIFIER, sizeof where, &where, NULL) ||
-        ocl.GetKernelArgInfo(f->kernel, k, CL_KERNEL_ARG_TYPE_NAME, sizeof type, type, NULL))
-        return false;
-    f->arg[k].local = where == CL_ADDRESS_LOCAL;
-    f->arg[k].pointer = where == CL_ADDRESS_GLOBAL || where == CL_ADDRESS_CONSTANT;
-    bool eight = f->arg[k].pointer || strstr(type, "long") || strstr(type, "double");
-    bool four = strstr(type, "int") || strstr(type, "float");
-    f->arg[k].bytes = eight ? 8 : four ? 4 : 0;
-    if (!f->arg[k].bytes) fprintf(stderr, "double: argument %u of %s is of type %s\n", k, f->name, type);
-    return f->arg[k].bytes > 0;
+    const size_t n = strlen(f->name);
+    while (*line && !(!strncmp(line, f->name, n) && line[n] == ' ')) line += strcspn(line, "\n") + 1;
+    if (!*line) return false;
+    for (line += n + 1; *line != '\n'; line += 2, f->n++) {
+        if (f->n == MAX_ARGS || line[1] == '0') return false;
+        f->arg[f->n].local = line[0] == 'l';
+        f->arg[f->n].pointer = line[0] == 'p';
+        f->arg[f->n].bytes = (size_t)(line[1] - '0');
+    }
+    return true;
 }
 
 EXPORT int cuModuleGetFunction(struct function **out, struct module *m, const char *name)
 {
     int error;
-    unsigned n = 0;
     CALL("cuModuleGetFunction", NOT_FOUND);
     struct function *f = calloc(1, sizeof *f);
     f->kernel = ocl.CreateKernel(m->program, name, &error);
@@ -462,10 +580,7 @@ EXPORT int cuModuleGetFunction(struct function **out, struct module *m, const ch
     m->functions = f;
     if (error) m->functions = f->next, free(f->name), free(f);
     if (error) return NOT_FOUND;
-    ocl.GetKernelInfo(f->kernel, CL_KERNEL_NUM_ARGS, sizeof n, &n, NULL);
-    f->n = (int)n;
-    for (unsigned k = 0; k < n; k++)
-        if (n > MAX_ARGS || !look_at_argument(f, k)) return INVALID;
+    if (!take_arguments(f, m->signatures)) return INVALID;
     *out = f;
     return 0;
 }

@@ -28,12 +28,14 @@ enum { MAX_ARGS = 64, BEFORE = 256, WATCH = 64, MAX_LANES = 16, MAX_HELD = 256 }
 
 struct module {
     cl program;
+    const char *signatures; /* of struct compiled */
     struct function *functions;
 };
 
 /* What was compiled before in this process: tests open many devices. */
 struct compiled {
     char *text;
+    char *signatures; /* a line for each kernel: its name, a blank, two letters for each argument (describe) */
     cl program;
     struct compiled *next;
 };

@@ -12,9 +12,13 @@ typedef void *cl; /* any handle */
 enum {
     CL_DEVICE_TYPE_ALL_LOW = -1,
     CL_DEVICE_NAME = 0x102b,
+    CL_DRIVER_VERSION = 0x102d,
     CL_DEVICE_SVM_CAPABILITIES = 0x1053,
     CL_SVM_FINE_GRAIN_SYSTEM = 4,
+    CL_PROGRAM_BINARY_SIZES = 0x1165,
+    CL_PROGRAM_BINARIES = 0x1166,
     CL_PROGRAM_BUILD_LOG = 0x1183,
+    CL_KERNEL_FUNCTION_NAME = 0x1190,
     CL_KERNEL_NUM_ARGS = 0x1191,
     CL_KERNEL_ARG_ADDRESS_QUALIFIER = 0x1196,
     CL_KERNEL_ARG_TYPE_NAME = 0x1198,
@@ -32,9 +36,14 @@ enum {
     F(cl, CreateCommandQueueWithProperties, (cl context, cl device, const uint64_t *how, int *error))                  \
     F(int, ReleaseCommandQueue, (cl queue))                                                                            \
     F(cl, CreateProgramWithSource, (cl context, unsigned n, const char **text, const size_t *length, int *error))      \
+    F(cl, CreateProgramWithBinary,                                                                                     \
+      (cl context, unsigned n, const cl *devices, const size_t *length, const unsigned char **binary, int *status,     \
+       int *error))                                                                                                    \
+    F(int, GetProgramInfo, (cl program, unsigned what, size_t bytes, void *to, size_t *length))                        \
     F(int, BuildProgram, (cl program, unsigned n, const cl *devices, const char *options, void *notify, void *data))   \
     F(int, GetProgramBuildInfo, (cl program, cl device, unsigned what, size_t bytes, void *to, size_t *length))        \
     F(int, ReleaseProgram, (cl program))                                                                               \
+    F(int, CreateKernelsInProgram, (cl program, unsigned n, cl *kernels, unsigned *found))                             \
     F(cl, CreateKernel, (cl program, const char *name, int *error))                                                    \
     F(int, ReleaseKernel, (cl kernel))                                                                                 \
     F(int, GetKernelInfo, (cl kernel, unsigned what, size_t bytes, void *to, size_t *length))                          \
