@@ -76,11 +76,9 @@ static void tiles_change_no_bits(void **state)
     static const struct op_case few = {LVN_OP_linear, .attr.linear = {true},
                                        .in = {REAL(3, 70), REAL(70, 8065), REAL(8065)}, .large = true};
     const struct matrix_double *m = *state;
-    const char *order = getenv("LEVIN_DOUBLE_ORDER"); /* nothing to OpenCL: once is enough */
     lvn_opencl_prelude = m->text;
     struct lvn_device *d = device_or_skip(lvn_backend_find("opencl"));
     bool can = !m->wants || strstr(((struct lvn_opencl_device *)d)->platform, m->wants);
-    can = can && !(order && !strcmp(order, "early"));
     struct run large, small;
     if (can) {
         product(d, &many, NULL, &large);
