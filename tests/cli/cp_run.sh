@@ -1,4 +1,5 @@
 # levin cp --recursive of a run: each checkpoint once; `best` and `last` are links there, too, and the copy goes on.
+# label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 train one >/dev/null 2>&1

@@ -1,4 +1,5 @@
 # Damaged checkpoints are named and skipped for the last good one, from which the same bits come again.
+# label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 

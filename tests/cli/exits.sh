@@ -1,5 +1,6 @@
 # No exit code but 0 without a sentence: every command with every wrong option; ranks of launchers that are not there;
 # levin launch over launchers that end, die or fall silent; signals.
+# label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 export OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 HOME=$PWD
 python3 - "$LEVIN_SOURCE" <<'P'

@@ -1,5 +1,6 @@
 # A file that is fetched cannot fill the disk: an answer without an end stops at LEVIN_FETCH_MAX_SIZE, one that says it is
 # larger than that, or than what is free, is refused before the first byte; nothing of it stays.
+# label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 cat >server.py <<'PY'
 import http.server, sys

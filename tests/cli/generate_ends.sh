@@ -1,5 +1,6 @@
 # levin generate: where a sample ends. At an end token, of generation_config.json or config.json; before a stop text,
 # which is never shown; and text comes to the terminal token by token, in whole characters.
+# label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 export OMP_NUM_THREADS=1
 # Eight letters, each of which mostly is followed by the next one; the last takes four bytes.

@@ -1,4 +1,5 @@
 # What nobody says is found: what data are, by what lies there; `levin train my.txt` works, and says what it took.
+# label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 short=(--model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=16 --trainer.batch_size=4

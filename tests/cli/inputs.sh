@@ -1,5 +1,6 @@
 # What is no regular file is refused where one is wanted, before it is opened: a pipe nobody writes into, a device
 # without an end, a socket, a folder, as data, model, shard, tokenizer or state. Pipes are read where a stream is meant.
+# label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 head -c 20000 text.txt >input.txt

@@ -1,4 +1,5 @@
 # install.sh - what `make install` lays down is complete: the program runs there, and a program of one's own links.
+# label: user
 build=$(dirname "$LEVIN")
 [ -f "$build/cmake_install.cmake" ] || { echo "skipped: $LEVIN does not lie in its build folder"; exit 77; }
 cmake --install "$build" --prefix "$PWD/there" >/dev/null

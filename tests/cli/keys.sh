@@ -1,4 +1,5 @@
 # Training by a recipe: keys, environment and where values come from, refusals, SIGTERM.
+# label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 
 python3 - <<'PY'

@@ -1,4 +1,5 @@
 # Killed by SIGKILL at random moments, many times over, a run ends with the bits of one that was left alone.
+# label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 keys=(--model.dropout=0.1 --trainer.micro_batch_size=2 --optimizer.lr=1e-3 --checkpoint.top_k=2)

@@ -1,5 +1,6 @@
 # levin launch as far as one machine without any MPI can go: what is refused, in one sentence each, and before anything
 # starts; a run of one rank; the command line of a launcher that is only said to be there.
+# label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 

@@ -1,4 +1,5 @@
 # The shared library shows what levin.h declares and nothing else, and a program in C lives from it alone.
+# label: user
 build=$(dirname "$LEVIN")
 library=$build/liblevin.so
 [ -n "${LVN_SANITIZE:-}" ] && exit 77 # a program without the sanitizer's runtime cannot open it

@@ -1,4 +1,5 @@
 # Digits from a web server: the files that are missing come, with the right checksums only; nothing else is left behind.
+# label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 mkdir www
 python3 "$LEVIN_SOURCE/tests/cli/drawn_digits.py" www 1200 200

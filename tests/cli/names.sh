@@ -1,4 +1,5 @@
 # A model or a tokenizer by name: a path (~/ too), then a run, then a published model, then ORG/NAME of the hub.
+# label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 golden=$LEVIN_SOURCE/tests/golden

@@ -1,5 +1,6 @@
 # Where a command writes a file, links are followed and stay, pipes and devices are written into or refused, and never
 # replaced. Files of a run's own folder follow no link.
+# label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 head -c 20000 text.txt >input.txt

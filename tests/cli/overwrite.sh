@@ -1,4 +1,5 @@
 # What levin did not write it does not remove: --overwrite, old checkpoints that go, a checkpoint that is written again.
+# label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 stays() { # stays RUN SENTENCE [keys]: refused with the sentence, and nothing in the folder is changed

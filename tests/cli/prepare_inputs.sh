@@ -1,5 +1,6 @@
 # levin prepare: what is no text is refused by name or by its bytes, what is named is routed, what is there is not
 # replaced unasked, and a validation part is held back from however little there is.
+# label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 gpt2=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-gpt2
 prepare() { "$LEVIN" prepare "$@" --tokenizer="$gpt2"; }

@@ -1,5 +1,6 @@
 # levin prepare text, jsonl, openwebtext: files, folders and nested archives to token files; the split, duplicates, bad
 # lines, kills, damaged archives.
+# label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 [ -n "$(ldconfig -p 2>/dev/null | grep libarchive.so.13)" ] || { echo "libarchive is not here: archives are not looked into"; exit 77; }
 gpt2=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-gpt2

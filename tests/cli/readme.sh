@@ -1,4 +1,5 @@
 # The README's commands, in order, in a folder like a fresh clone: each must end with 0, and read what the one before wrote.
+# label: user
 #
 # What they take from the network or the user lies there, and is small; training runs get fewer steps. What installs
 # packages is left out.

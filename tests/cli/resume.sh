@@ -1,4 +1,5 @@
 # Going on with a run gives the same bits as not having stopped: after max_steps and after signals.
+# label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 cosine=(--schedule.kind=cosine --schedule.warmup_steps=3 --schedule.decay_steps=16 --schedule.min_lr=1e-5)

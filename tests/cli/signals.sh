@@ -1,5 +1,6 @@
 # Signals that ask levin train to stop: also the one of a terminal that goes away, unless nohup said otherwise, and also
 # before the first step, while it waits for data.
+# label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 endless=(--trainer.max_steps=1000000000 --checkpoint.every_n_steps=1000000 --trainer.val_check_interval=0)

@@ -1,4 +1,5 @@
 # levin tokenizer train: vocabularies from text, .jsonl and .tsv, that tokenize and prepare use; what it refuses.
+# label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 text=$LEVIN_SOURCE/tests/golden/tokenizers/trained/text.txt
 

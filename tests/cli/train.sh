@@ -1,4 +1,5 @@
 # levin train: what a run leaves behind, and when one is refused.
+# label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 

@@ -1,4 +1,5 @@
 # The program itself: version, help, exit codes, one JSON object whatever happens.
+# label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 
 code 0 "$LEVIN" --version

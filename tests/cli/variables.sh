@@ -1,4 +1,5 @@
 # Variables LEVIN_... that mean nothing are told of, once; those that levin reads are not.
+# label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 LEVIN_OPTIMISER_LR=1 code 0 "$LEVIN" plan --model.n_layer=1 --model.n_head=1 --model.n_embd=8
 says "warning: the variable LEVIN_OPTIMISER_LR is set, but levin has no such variable; did you mean LEVIN_OPTIMIZER_LR?" err

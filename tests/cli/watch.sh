@@ -1,4 +1,5 @@
 # levin watch: a run seen through its files alone, once, in a pipe and on a terminal.
+# label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 
 status() { # status STATE STEP [AGE]: as a run of three ranks on two hosts writes it
