@@ -41,7 +41,7 @@ static void begin(struct lvn_reduction *d, struct lvn_collective_work *w)
 static enum lvn_status end(struct lvn_reduction *d, struct lvn_collective_work *w)
 {
     double start = lvn_seconds();
-    lvn_member_set_collective(d->ranks->heart, (int)(w - d->work) + 1, d->program->n_tokens);
+    lvn_member_set_collective(d->ranks->heart, (int)(w - d->work) + 1, d->program->n_handles);
     enum lvn_status status = lvn_comm_wait(d->ranks->comm, &w->request);
     lvn_member_set_collective(d->ranks->heart, 0, 0);
     w->going = false;
@@ -55,7 +55,7 @@ static enum lvn_status end(struct lvn_reduction *d, struct lvn_collective_work *
 static void start(void *context, const struct lvn_instr *i, const struct lvn_call *call)
 {
     struct lvn_reduction *d = context;
-    struct lvn_collective_work *w = &d->work[i->token];
+    struct lvn_collective_work *w = &d->work[i->handle];
     w->instr = i;
     w->call = call;
     w->due = is_bucket(i) && !d->beside;
@@ -65,10 +65,10 @@ static void start(void *context, const struct lvn_instr *i, const struct lvn_cal
 static bool wait(void *context, const struct lvn_instr *i)
 {
     struct lvn_reduction *d = context;
-    const int n = d->program->n_tokens;
+    const int n = d->program->n_handles;
     for (int k = 0; k < n; k++)
         if (d->work[k].due) begin(d, &d->work[k]);
-    if (end(d, &d->work[i->token]) == LVN_OK) return true;
+    if (end(d, &d->work[i->handle]) == LVN_OK) return true;
     for (int k = 0; k < n; k++) /* nothing may be under way in memory that is given back */
         if (d->work[k].going) end(d, &d->work[k]);
     return false;
@@ -77,7 +77,7 @@ static bool wait(void *context, const struct lvn_instr *i)
 static const int64_t *parts(void *context, const struct lvn_instr *i)
 {
     const struct lvn_reduction *d = context;
-    return d->work[i->token].first;
+    return d->work[i->handle].first;
 }
 
 enum lvn_status lvn_reduction_repeat(struct lvn_reduction *d, int first)
@@ -118,7 +118,7 @@ static void cut(const struct lvn_reduction *d, int64_t first, int64_t unit, int6
 static void cut_parts(struct lvn_reduction *d, const struct lvn_instr *i, int64_t *first)
 {
     int64_t count = lvn_desc_count(&i->out[0].desc);
-    struct lvn_collective_work *w = &d->work[i->token];
+    struct lvn_collective_work *w = &d->work[i->handle];
     if (i->id == LVN_OP_all_reduce) return;
     w->first = first;
     if (i->id == LVN_OP_reduce_scatter)
@@ -140,7 +140,7 @@ static bool has_spare_cpu(const struct lvn_ranks *r, int threads)
 
 enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_program *p, const int64_t *leaf)
 {
-    const size_t n = (size_t)p->n_tokens, parts = (size_t)d->sharding.size + 1;
+    const size_t n = (size_t)p->n_handles, parts = (size_t)d->sharding.size + 1;
     d->program = p;
     d->beside = d->ranks->hosts > 1 || has_spare_cpu(d->ranks, p->device->threads);
     d->work = lvn_calloc(n + 1, sizeof *d->work);
@@ -149,7 +149,7 @@ enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_
     for (int i = 0; i < p->n_instrs; i++) {
         const struct lvn_instr *instr = &p->instrs[i];
         if (!instr->op->collective || instr->id == LVN_OP_wait) continue;
-        cut_parts(d, instr, d->first + (size_t)instr->token * parts);
+        cut_parts(d, instr, d->first + (size_t)instr->handle * parts);
     }
     return d->sharding.tree ? lvn_tree_new(&d->tree, d->ranks->comm, leaf) : LVN_OK;
 }
@@ -157,7 +157,7 @@ enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_
 int64_t lvn_reduction_bytes(const struct lvn_sharding *s, const struct lvn_program *p, const int64_t *leaf)
 {
     const int64_t parts = s->size + 1;
-    int64_t bytes = ((int64_t)sizeof(struct lvn_collective_work) + parts * (int64_t)sizeof(int64_t)) * p->n_tokens;
+    int64_t bytes = ((int64_t)sizeof(struct lvn_collective_work) + parts * (int64_t)sizeof(int64_t)) * p->n_handles;
     if (s->size == 1) return 0;
     if (s->tree) bytes += lvn_tree_bytes(s->size, s->rank, leaf);
     return bytes + lvn_tree_bytes(s->size, s->rank, NULL);

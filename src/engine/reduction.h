@@ -19,7 +19,7 @@ struct lvn_reduction {
     struct lvn_sharding sharding; /* for its plan */
     struct lvn_ranks *ranks;
     const struct lvn_program *program;
-    struct lvn_collective_work *work; /* [program->n_tokens] */
+    struct lvn_collective_work *work; /* [program->n_handles] */
     int64_t *first;                   /* what those of `work` point into */
     bool beside;                      /* sums of buckets run beside backward; else all start behind it */
     struct lvn_tree *tree;

@@ -116,7 +116,7 @@ static enum lvn_status new_runners(struct lvn_train_programs *t, struct lvn_sess
         o.fields = fields;
         o.longer = i < last ? out[last] : NULL;
         LVN_TRY(lvn_session_new(&out[i], t->network, &o));
-        LVN_CHECK(out[i]->program->n_tokens == out[last]->program->n_tokens, INTERNAL,
+        LVN_CHECK(out[i]->program->n_handles == out[last]->program->n_handles, INTERNAL,
                   "samples of %lld and %lld tokens sum their gradients differently", (long long)t->length[i],
                   (long long)t->length[last]);
     }

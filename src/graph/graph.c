@@ -1,5 +1,7 @@
-/* graph.c - appending nodes. Every constructor ends in lvn_node_append(), which checks inputs, asks the op for the
- * shapes and remembers the first failure. */
+/* graph.c - builds graphs: parameters, views and nodes; see graph.h.
+ *
+ * Every constructor of an operation (src/ops) ends in lvn_node_append(), which checks the inputs, runs the operation's
+ * shape rule and records the first failure. */
 #include "graph/graph.h"
 
 #include <stdio.h>
@@ -31,7 +33,7 @@ void lvn_graph_free(struct lvn_graph *g)
     free(g);
 }
 
-/* Remember the failure that the record of this thread holds; always NULL, so that constructors can return it. */
+/* Record this thread's last error as the graph's first failure. Returns NULL, so that constructors can return it. */
 static void *failed(struct lvn_graph *g, enum lvn_status status)
 {
     if (g->status != LVN_OK) return NULL;
@@ -48,7 +50,7 @@ enum lvn_status lvn_graph_status(const struct lvn_graph *g)
     return lvn_fail(g->status, "%s", g->error);
 }
 
-/* Room for one more element in a list that doubles; the lists of a graph only grow. */
+/* Ensure capacity for one more element; the capacity doubles. */
 static bool grow(void *list, int *capacity, int n, size_t size)
 {
     if (n < *capacity) return true;
@@ -68,7 +70,7 @@ void lvn_scope(struct lvn_graph *g, const char *format, ...)
     va_start(args, format);
     int n = vsnprintf(g->scope, sizeof g->scope, format, args);
     va_end(args);
-    if (n >= (int)sizeof g->scope) /* cut, two scopes could become one, and share parameters */
+    if (n >= (int)sizeof g->scope) /* truncated, two scopes could become equal, and share parameters */
         failed(g, lvn_fail(LVN_ARG, "the scope '%.60s...' has %d bytes; at most %d are taken", g->scope, n,
                            (int)sizeof g->scope - 1));
 }
@@ -98,7 +100,7 @@ static struct lvn_tensor *add_tensor(struct lvn_graph *g, enum lvn_tensor_kind k
     return g->tensors[g->n_tensors++] = t;
 }
 
-/* 0: the dims fit into memory arithmetic; records a sentence otherwise. */
+/* SHAPE: a dimension below 1, or more bytes than an address can count. */
 static enum lvn_status check_size(const char *name, const struct lvn_desc *d)
 {
     char text[LVN_SHAPE_TEXT];
@@ -184,7 +186,7 @@ struct lvn_tensor *lvn_vector(struct lvn_graph *g, const char *name, int64_t n, 
     return lvn_param(g, name, LVN_VECTOR, LVN_CONSTANT(value), LVN_DESC(LVN_F32, n));
 }
 
-/* Where a view of a view lies in the memory of the outermost base. */
+/* A view; its base is never a view: the view of a view refers to the first base. */
 static struct lvn_tensor *add_view(struct lvn_graph *g, struct lvn_tensor *x, struct lvn_desc desc)
 {
     struct lvn_tensor *t = add_tensor(g, LVN_TENSOR_VIEW, x->name, &desc);
@@ -241,9 +243,9 @@ struct lvn_tensor *lvn_reshape(struct lvn_graph *g, struct lvn_tensor *x, int ra
     return add_view(g, x, view);
 }
 
-/* Fill in the descriptions of a node's outputs. */
-static enum lvn_status shapes_of(struct lvn_graph *g, const struct lvn_op *op, const struct lvn_node *node,
-                                 struct lvn_shapes *s)
+/* Run the shape rule: the descriptions of a node's outputs, in s->out. */
+static enum lvn_status infer_shapes(struct lvn_graph *g, const struct lvn_op *op, const struct lvn_node *node,
+                                    struct lvn_shapes *s)
 {
     *s = (struct lvn_shapes){.op = op->name, .attr = &node->attr, .real = g->real};
     for (int i = 0; i < op->n_in; i++) {
@@ -257,8 +259,8 @@ static enum lvn_status shapes_of(struct lvn_graph *g, const struct lvn_op *op, c
     return LVN_OK;
 }
 
-/* "h.0.dropout:1": the second dropout of its scope. The number counts within scope and operation, so random numbers
- * that hang on the name do not move when another part of a model changes. */
+/* "h.0.dropout:1": the second dropout of its scope. The number counts within scope and operation, so random numbers,
+ * which depend on the name, stay the same when another part of the model changes. */
 static const char *node_name(struct lvn_graph *g, const struct lvn_op *op)
 {
     char *prefix = scoped(g, op->name);
@@ -274,7 +276,7 @@ struct lvn_tensor *lvn_node_append(struct lvn_graph *g, enum lvn_op_id id, const
         if (!in[i]) {
             if (g->status == LVN_OK)
                 failed(g, lvn_fail(LVN_ARG, "%s: input %d of '%s' is missing", op->name, i, g->scope));
-            return NULL; /* otherwise an earlier call failed, and its record stands */
+            return NULL; /* an input is NULL because an earlier call failed: its error stands */
         }
     struct lvn_node *node = lvn_arena_alloc(&g->arena, sizeof *node);
     if (!node || !grow(&g->nodes, &g->nodes_capacity, g->n_nodes, sizeof *g->nodes)) return failed(g, LVN_MEMORY);
@@ -285,7 +287,7 @@ struct lvn_tensor *lvn_node_append(struct lvn_graph *g, enum lvn_op_id id, const
     uint64_t hash = lvn_name_hash(node->name);
     node->hash = (uint32_t)(hash ^ hash >> 32);
     struct lvn_shapes s;
-    enum lvn_status status = shapes_of(g, op, node, &s);
+    enum lvn_status status = infer_shapes(g, op, node, &s);
     if (status != LVN_OK) return failed(g, lvn_while_at(status, "adding '%s'", node->name));
     for (int i = 0; i < op->n_out + op->n_saved; i++) {
         struct lvn_tensor *t = add_tensor(g, LVN_TENSOR_OUTPUT, node->name, &s.out[i]);

@@ -1,5 +1,6 @@
-/* loss_chunk.h - the rows that a head and its loss are made in at once come in multiples of these. Kernels cut by it,
- * and whoever counts the pieces that a gradient is summed from counts by it too. */
+/* loss_chunk.h - the number of rows for which linear_cross_entropy computes logits and loss at a time.
+ *
+ * Kernels cut a batch into multiples of it. The engine uses it too, where it counts the partial sums of a gradient. */
 #ifndef LVN_LOSS_CHUNK_H
 #define LVN_LOSS_CHUNK_H
 

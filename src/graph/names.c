@@ -1,4 +1,4 @@
-/* names.c - see names.h. */
+/* names.c - patterns over names of parameters; see names.h. */
 #include "graph/names.h"
 
 #include <stdio.h>
@@ -6,12 +6,12 @@
 
 #include "base/text.h"
 
-/* Does the pattern fit the start of the text, up to a dot or its end? Where it does not go on after a `*`, that one
- * takes a character more; earlier ones need not, since the last can take whatever they would. */
+/* Does the pattern match the start of the text, up to a dot or the end? On a mismatch the last `*` takes one more
+ * character. Earlier ones need no retry: the last `*` can take whatever they would. */
 static bool fits(const struct lvn_pattern *p, const char *text)
 {
     int i = 0, star = -1;
-    const char *after = text; /* the last star's characters end here */
+    const char *after = text; /* end of the last star's characters */
     for (;;) {
         if (i < p->n && p->text[i] == '*') {
             star = i++;

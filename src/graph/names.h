@@ -1,29 +1,30 @@
-/* names.h - parameters chosen by patterns over their names.
+/* names.h - parameters selected by patterns over their names, as in model.freeze.
  *
- * A list is written "wte, h.0.*, ln_f". A pattern is some neighbouring parts of a name: it begins at a dot or at the
- * start, and ends at a dot or at the end, so that `wte` is transformer.wte.weight, and `h.1` is all of the second block
- * and nothing of the eleventh. `*` stands for any characters, dots too, and `?` for one. */
+ * A list of patterns is separated by commas or blanks: "wte, h.0.*, ln_f". A pattern matches consecutive parts of a
+ * dotted name: `wte` matches transformer.wte.weight; `h.1` matches the whole second block and nothing of the eleventh.
+ * `*` matches any characters, dots included, and `?` matches one. */
 #ifndef LVN_NAMES_H
 #define LVN_NAMES_H
 
 #include "graph/graph.h"
 
-/* One pattern of a list, within its text. */
+/* One pattern of a list. */
 struct lvn_pattern {
-    const char *text;
-    int n;
+    const char *text; /* in the list, without an end of its own */
+    int n;            /* bytes */
 };
-/* The next one of *list, which moves on; false: there are no more. */
+/* Read the next pattern of *list and advance *list behind it; false: there are no more. */
 bool lvn_pattern_next(const char **list, struct lvn_pattern *p);
+/* Does the pattern match the parameter's name? */
 bool lvn_pattern_fits(const struct lvn_pattern *p, const char *name);
-/* The word in the names of all parameters that the pattern was perhaps meant to be, in `word`; "" when none is near.
- */
 enum { LVN_WORD_TEXT = 64 };
+/* For "did you mean": the part of a parameter's name with the smallest edit distance to the pattern, at most 2, into
+ * `word`; "" if there is none. */
 void lvn_pattern_nearest(const struct lvn_pattern *p, const struct lvn_params *params, char word[LVN_WORD_TEXT]);
-/* Does any pattern of the list fit the name? */
+/* Does any pattern of the list match the name? */
 bool lvn_names_match(const char *list, const char *name);
-/* Freeze the parameters that the list names: call it before lvn_params_layout(). ARG, naming `key`, for a pattern that
- * fits none, or when nothing is left to train. */
+/* Freeze the parameters that the list matches; call it before lvn_params_layout(). `key`: the recipe key, for messages.
+ * ARG: a pattern matches no parameter, or no parameter is left to train. */
 enum lvn_status lvn_params_freeze(struct lvn_params *p, const char *key, const char *list) LVN_CHECKED;
 
 #endif

@@ -1,7 +1,10 @@
-/* params.c - the parameters of a model: declared while its first graph is built, laid out once, then shared.
+/* params.c - the parameters of a model: their layout in the flat buffers, and their initial values; see graph.h.
  *
- * All parameters lie in one flat buffer, and their gradients and optimizer state in buffers of the same layout. So the
- * optimizer is a handful of long loops, a reduction over ranks is a few buckets, and a shard is an offset. */
+ * Parameters are declared while the first graph is built (graph.c), laid out once, then shared by all graphs. Values,
+ * gradients and optimizer state are flat buffers of the same layout. So the optimizer is a handful of long loops, a
+ * reduction over ranks is a few buckets, and a shard is an offset.
+ *
+ * Left out: the memory itself (engine/model_state.h). */
 #include <stdlib.h>
 
 #include "base/random.h"
@@ -36,11 +39,11 @@ int64_t lvn_params_total(const struct lvn_params *p)
     return total;
 }
 
-int64_t lvn_params_largest(const struct lvn_params *p, bool trained)
+int64_t lvn_params_largest(const struct lvn_params *p, bool trainable_only)
 {
     int64_t max = 0;
     for (int i = 0; i < p->n; i++)
-        if ((!trained || p->list[i]->trainable) && p->list[i]->count > max) max = p->list[i]->count;
+        if ((!trainable_only || p->list[i]->trainable) && p->list[i]->count > max) max = p->list[i]->count;
     return max;
 }
 
@@ -57,7 +60,7 @@ static bool decays(const struct lvn_param *p, enum lvn_decay rule)
     return true;
 }
 
-static int by_place(const void *a, const void *b)
+static int by_layout(const void *a, const void *b)
 {
     const struct lvn_param *x = *(struct lvn_param *const *)a, *y = *(struct lvn_param *const *)b;
     if (x->trainable != y->trainable) return x->trainable ? -1 : 1;
@@ -67,7 +70,7 @@ static int by_place(const void *a, const void *b)
     return x->number - y->number;
 }
 
-/* Parameter q comes next: into the last group, or a new one. */
+/* Append parameter q to the last group, or start a new group with it. */
 static void add_to_group(struct lvn_params *p, const struct lvn_param *q, int64_t count)
 {
     struct lvn_param_group *g = p->n_groups ? &p->groups[p->n_groups - 1] : NULL;
@@ -92,7 +95,7 @@ enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule)
         p->flat[i] = p->list[i];
         p->flat[i]->decay = decays(p->list[i], rule);
     }
-    qsort(p->flat, (size_t)p->n, sizeof(struct lvn_param *), by_place);
+    qsort(p->flat, (size_t)p->n, sizeof(struct lvn_param *), by_layout);
     for (int i = 0; i < p->n; i++) {
         struct lvn_param *q = p->flat[i];
         int64_t count = (q->count + LVN_PARAM_ALIGN - 1) / LVN_PARAM_ALIGN * LVN_PARAM_ALIGN;

@@ -1,16 +1,21 @@
-/* rotary.h - how the frequencies of a rotary table are scaled, so that a model reads longer texts than it was trained
- * on: attr.rotary_table.scaling. */
+/* rotary.h - how a rotary table scales its frequencies (attr.rotary_table.scaling), so that a model reads longer texts
+ * than it was trained on.
+ *
+ * Models set it from config.json; ops/rotary_table.h computes it. "Rotations" of a frequency: how many times its pair
+ * of channels rotates within `original` positions. `low`, `high`, `original`, `factor` and `whole` are attributes. */
 #ifndef LVN_ROTARY_H
 #define LVN_ROTARY_H
 
 enum lvn_rotary_scaling {
     LVN_ROTARY_PLAIN,
-    LVN_ROTARY_LINEAR, /* all divided by factor */
-    LVN_ROTARY_YARN,   /* those that turn fewer than `high` times within `original` positions are divided, those that
-                          turn more than `low` times stay, between them a ramp over their numbers, whose ends are whole
-                          where attr.whole */
-    LVN_ROTARY_LLAMA3, /* those that turn fewer than `low` times within `original` positions are divided, those that
-                          turn more than `high` times stay, between them a ramp over their turns */
+    /* All frequencies are divided by factor. */
+    LVN_ROTARY_LINEAR,
+    /* Below `high` rotations: divided by factor. Above `low` rotations: unchanged. Between: a ramp over the numbers of
+     * the pairs, whose ends are rounded outwards to whole numbers if `whole` is set. */
+    LVN_ROTARY_YARN,
+    /* Below `low` rotations: divided by factor. Above `high` rotations: unchanged. Between: a ramp over the rotations.
+     */
+    LVN_ROTARY_LLAMA3,
 };
 
 #endif

@@ -7,7 +7,7 @@ static enum lvn_status shape(struct lvn_shapes *s)
 {
     int64_t all = lvn_desc_count(&s->out[0]), part = s->has[0] ? lvn_desc_count(&s->in[0]) : 0;
     LVN_CHECK(part <= all, SHAPE, "all_gather: a part of %lld elements of %lld", (long long)part, (long long)all);
-    s->out[1] = lvn_token();
+    s->out[1] = lvn_handle_desc();
     return LVN_OK;
 }
 

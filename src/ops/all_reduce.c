@@ -6,7 +6,7 @@ static enum lvn_status shape(struct lvn_shapes *s)
 {
     LVN_TRY(lvn_shape_reals(s, "summand", 0, 1));
     s->out[0] = s->in[0];
-    s->out[1] = lvn_token();
+    s->out[1] = lvn_handle_desc();
     return LVN_OK;
 }
 

@@ -10,7 +10,7 @@
 #include "ops/shape.h"
 
 /* A token has no contents. */
-static inline struct lvn_desc lvn_token(void)
+static inline struct lvn_desc lvn_handle_desc(void)
 {
     return LVN_DESC(LVN_I32, 1);
 }

@@ -12,7 +12,7 @@ static enum lvn_status shape(struct lvn_shapes *s)
     LVN_CHECK(n > 0 && slots % n == 0, SHAPE, "tree_reduce: %lld elements are no whole number of gradients of %lld",
               (long long)slots, (long long)n);
     s->out[0] = LVN_DESC(s->real, n);
-    s->out[1] = lvn_token();
+    s->out[1] = lvn_handle_desc();
     return LVN_OK;
 }
 

@@ -1,13 +1,14 @@
-/* blocks.c - keeps what goes into the blocks of a model, and runs each block's forward again for its backward.
+/* blocks.c - the pass for activation checkpointing: it retains the inputs of a model's blocks, and recomputes each
+ * block's forward before its backward (trainer.recompute: blocks).
  *
- * Of what a block computes only that stays until backward which another block reads. The rest dies in the forward part;
- * before backward first reads such a value, the instructions that made it are put into the list once more, back to
- * values that were kept. So backward holds the inputs of all blocks and the inside of one. Where an operation restores
- * a value that crosses to the next block from others that are smaller or kept anyway (a layer norm from its input, mean
- * and rstd), those are kept instead. The last block is left as it is: its backward comes first.
+ * Values that another block reads are retained until backward. The other values of a block die in the forward part;
+ * before backward first reads one of them, the instructions that compute it from retained values are appended once
+ * more. So during backward the inputs of all blocks and the activations of one block are in memory. If an operation can
+ * restore a value that crosses to another block from values that are smaller or retained anyway (a layer norm from its
+ * input, mean and rstd), those are retained instead. The last block is not recomputed: its backward comes first.
  *
- * The instructions are the same, on the same numbers: dropout's masks hang on the operation's name, the step and the
- * sample, and training does not change by a bit. A third more arithmetic buys the memory.
+ * The same instructions run on the same numbers: dropout masks depend on the operation's name, the step and the sample.
+ * So training does not change by a bit. The cost is a third more arithmetic.
  * (Chen, Xu, Zhang, Guestrin: "Training deep nets with sublinear memory cost", 2016.) */
 #include <string.h>
 
@@ -15,11 +16,13 @@
 
 struct blocks {
     struct lvn_program *p;
-    struct lvn_instr *old;      /* the list as it was; n_forward of it are forward */
-    int n_old, n_forward, last; /* last: number of the last block */
-    int *maker;                 /* value -> forward instruction that writes it; -1 */
-    bool *kept;                 /* value -> backward finds it */
-    int *second;                /* value -> where it is made again; -1: not yet */
+    struct lvn_instr *old; /* the list before the pass */
+    int n_old;
+    int n_forward;  /* leading forward instructions of it */
+    int last;       /* number of the last block */
+    int *maker;     /* value -> forward instruction that writes it; -1: none */
+    bool *retained; /* value -> stays until backward */
+    int *copy;      /* value -> the value into which it is recomputed; -1: not yet */
 };
 
 static bool in_arena(const struct blocks *b, int v)
@@ -30,7 +33,7 @@ static bool in_arena(const struct blocks *b, int v)
 static void find_makers(struct blocks *b)
 {
     b->last = -1;
-    for (int v = 0; v < b->p->n_values; v++) b->maker[v] = b->second[v] = -1;
+    for (int v = 0; v < b->p->n_values; v++) b->maker[v] = b->copy[v] = -1;
     for (int n = 0; n < b->n_forward; n++) {
         if (b->old[n].block > b->last) b->last = b->old[n].block;
         for (int k = 0; k < LVN_MAX_OUT; k++)
@@ -38,7 +41,7 @@ static void find_makers(struct blocks *b)
     }
     for (int v = 0; v < b->p->n_values; v++) {
         int block = b->maker[v] < 0 ? -1 : b->old[b->maker[v]].block;
-        b->kept[v] = block < 0 || block == b->last || b->p->values[v].keep;
+        b->retained[v] = block < 0 || block == b->last || b->p->values[v].keep;
     }
 }
 
@@ -47,7 +50,7 @@ static bool can_restore(const struct lvn_op *op, int k)
     return k < op->n_out && op->restores && !(op->restores & LVN_READS_OUT(k));
 }
 
-/* Calls visit() for each value of the arena that restoring an output of instruction i reads. */
+/* Call visit() for each value of the arena that restoring an output of instruction i reads. */
 static void restored_from(struct blocks *b, const struct lvn_instr *i,
                           void (*visit)(struct blocks *b, int v, void *sum), void *sum)
 {
@@ -57,57 +60,61 @@ static void restored_from(struct blocks *b, const struct lvn_instr *i,
         if (i->op->restores & LVN_READS_OUT(k) && in_arena(b, i->out[k].value)) visit(b, i->out[k].value, sum);
 }
 
-static void add_missing(struct blocks *b, int v, void *sum)
+static void add_missing_bytes(struct blocks *b, int v, void *sum)
 {
-    if (!b->kept[v] && b->second[v] < 0) *(int64_t *)sum += b->p->values[v].bytes;
+    if (!b->retained[v] && b->copy[v] < 0) *(int64_t *)sum += b->p->values[v].bytes;
 }
 
-static void keep(struct blocks *b, int v, void *sum)
+static void retain(struct blocks *b, int v, void *sum)
 {
     (void)sum;
-    b->kept[v] = true;
+    b->retained[v] = true;
 }
 
-/* Bytes that would have to be kept so that an output of i can be restored. */
-static int64_t missing(struct blocks *b, const struct lvn_instr *i)
+/* Bytes of the values that must be retained in addition, so that an output of i can be restored. */
+static int64_t missing_bytes(struct blocks *b, const struct lvn_instr *i)
 {
     int64_t bytes = 0;
-    restored_from(b, i, add_missing, &bytes);
+    restored_from(b, i, add_missing_bytes, &bytes);
     return bytes;
 }
 
-/* What crosses from a block to another is kept, or what it can be restored from. */
-static void keep_crossing(struct blocks *b)
+/* Retain the values that another block reads, or the values from which they can be restored. */
+static void retain_crossing(struct blocks *b)
 {
     for (int n = 0; n < b->n_forward; n++)
         for (int k = 0; k < LVN_MAX_IN; k++) {
             int v = b->old[n].in[k].value;
-            if (in_arena(b, v) && b->maker[v] >= 0 && b->old[b->maker[v]].block != b->old[n].block) b->kept[v] = true;
+            if (in_arena(b, v) && b->maker[v] >= 0 && b->old[b->maker[v]].block != b->old[n].block)
+                b->retained[v] = true;
         }
     for (int n = 0; n < b->n_forward; n++) {
         const struct lvn_instr *i = &b->old[n];
         for (int k = 0; k < LVN_MAX_OUT; k++) {
             int v = i->out[k].value;
-            if (!in_arena(b, v) || !b->kept[v] || b->p->values[v].keep || !can_restore(i->op, k)) continue;
-            if (i->block < 0 || i->block == b->last || missing(b, i) >= b->p->values[v].bytes) continue;
-            restored_from(b, i, keep, NULL);
-            b->kept[v] = false;
+            if (!in_arena(b, v) || !b->retained[v] || b->p->values[v].keep || !can_restore(i->op, k)) continue;
+            if (i->block < 0 || i->block == b->last || missing_bytes(b, i) >= b->p->values[v].bytes) continue;
+            restored_from(b, i, retain, NULL);
+            b->retained[v] = false;
         }
     }
 }
 
-static int now(const struct blocks *b, int v)
+/* The value to read instead of v: its copy, if v is not retained; -1: not recomputed yet. */
+static int current(const struct blocks *b, int v)
 {
-    return v >= 0 && !b->kept[v] ? b->second[v] : v;
+    return v >= 0 && !b->retained[v] ? b->copy[v] : v;
 }
 
-static int another(struct blocks *b, int v)
+/* A new value like v; -1: memory. */
+static int add_copy(struct blocks *b, int v)
 {
-    const struct lvn_value of = b->p->values[v];
-    return lvn_program_add_value(b->p, of.name, LVN_BUFFER_ARENA, of.dtype, of.bytes / lvn_dtype_bytes(of.dtype));
+    const struct lvn_value value = b->p->values[v];
+    return lvn_program_add_value(b->p, value.name, LVN_BUFFER_ARENA, value.dtype,
+                                 value.bytes / lvn_dtype_bytes(value.dtype));
 }
 
-/* Drops the operands that restoring output k does not touch. */
+/* Make instruction i restore its output k: drop the operands that the restore kernel does not touch. */
 static void to_restore(struct lvn_instr *i, int k)
 {
     i->phase = LVN_RESTORE;
@@ -117,26 +124,26 @@ static void to_restore(struct lvn_instr *i, int k)
         if (j != k && !(i->op->restores & LVN_READS_OUT(j))) i->out[j] = LVN_NO_OPERAND;
 }
 
-/* Appends what makes value v once more, unless it is there. */
-static enum lvn_status make_again(struct blocks *b, int v)
+/* Append the instructions that compute v from retained values, unless v is retained or recomputed already. */
+static enum lvn_status recompute(struct blocks *b, int v)
 {
-    if (v < 0 || b->kept[v] || b->second[v] >= 0) return LVN_OK;
+    if (v < 0 || b->retained[v] || b->copy[v] >= 0) return LVN_OK;
     struct lvn_instr i = b->old[b->maker[v]];
-    int which = 0;
+    int output = 0;
     i.recomputed = true;
-    while (i.out[which].value != v) which++;
-    bool restores = can_restore(i.op, which) && missing(b, &i) == 0;
-    if (restores) to_restore(&i, which);
+    while (i.out[output].value != v) output++;
+    bool restores = can_restore(i.op, output) && missing_bytes(b, &i) == 0;
+    if (restores) to_restore(&i, output);
     for (int k = 0; k < LVN_MAX_IN; k++) {
-        LVN_TRY(make_again(b, i.in[k].value));
-        i.in[k].value = now(b, i.in[k].value);
+        LVN_TRY(recompute(b, i.in[k].value));
+        i.in[k].value = current(b, i.in[k].value);
     }
     for (int k = 0; k < LVN_MAX_OUT; k++) {
         int out = i.out[k].value;
         if (out < 0) continue;
-        i.out[k].value = restores && k != which ? now(b, out) : another(b, out);
+        i.out[k].value = restores && k != output ? current(b, out) : add_copy(b, out);
         if (i.out[k].value < 0) return LVN_MEMORY;
-        if (!restores || k == which) b->second[out] = i.out[k].value;
+        if (!restores || k == output) b->copy[out] = i.out[k].value;
     }
     struct lvn_instr *last = lvn_program_add_instr(b->p, i.id, i.phase);
     if (!last) return LVN_MEMORY;
@@ -144,18 +151,19 @@ static enum lvn_status make_again(struct blocks *b, int v)
     return LVN_OK;
 }
 
+/* Write the list anew behind its forward part: the backward instructions, each after the recomputation it needs. */
 static enum lvn_status rewrite(struct blocks *b)
 {
     b->p->n_instrs = b->n_forward;
     for (int n = b->n_forward; n < b->n_old; n++) {
         struct lvn_instr i = b->old[n];
         for (int k = 0; k < LVN_MAX_IN; k++) {
-            LVN_TRY(make_again(b, i.in[k].value));
-            i.in[k].value = now(b, i.in[k].value);
+            LVN_TRY(recompute(b, i.in[k].value));
+            i.in[k].value = current(b, i.in[k].value);
         }
         for (int k = 0; k < LVN_MAX_OUT && i.phase == LVN_BACKWARD && !i.op->gradient_in_forward; k++) {
-            LVN_TRY(make_again(b, i.out[k].value));
-            i.out[k].value = now(b, i.out[k].value);
+            LVN_TRY(recompute(b, i.out[k].value));
+            i.out[k].value = current(b, i.out[k].value);
         }
         struct lvn_instr *last = lvn_program_add_instr(b->p, i.id, i.phase);
         if (!last) return LVN_MEMORY;
@@ -172,12 +180,12 @@ enum lvn_status lvn_pass_blocks(struct lvn_program *p)
                        .n_old = p->n_instrs,
                        .n_forward = lvn_program_first_backward(p),
                        .maker = lvn_arena_alloc(&p->arena, sizeof *b.maker * n),
-                       .kept = lvn_arena_alloc(&p->arena, sizeof *b.kept * n),
-                       .second = lvn_arena_alloc(&p->arena, sizeof *b.second * n)};
-    if (!b.old || !b.maker || !b.kept || !b.second) return LVN_MEMORY;
+                       .retained = lvn_arena_alloc(&p->arena, sizeof *b.retained * n),
+                       .copy = lvn_arena_alloc(&p->arena, sizeof *b.copy * n)};
+    if (!b.old || !b.maker || !b.retained || !b.copy) return LVN_MEMORY;
     p->recompute = LVN_RECOMPUTE_BLOCKS;
     memcpy(b.old, p->instrs, sizeof *b.old * (size_t)p->n_instrs);
     find_makers(&b);
-    keep_crossing(&b);
+    retain_crossing(&b);
     return rewrite(&b);
 }

@@ -1,9 +1,11 @@
-/* build.c - from a graph to the list of its forward instructions, and the lists that a program is made of. */
+/* build.c - makes the program of a graph: its forward instructions, in the order of its nodes; see program.h.
+ *
+ * Called first by lvn_program_new(). The functions that append values and instructions serve all passes. */
 #include <stdlib.h>
 
 #include "passes/program.h"
 
-/* Make room for one more element of a list that doubles. */
+/* Ensure capacity for one more element; the capacity doubles. NULL: memory. */
 static void *grown(void *list, int n, int *capacity, size_t size)
 {
     if (n < *capacity) return list;
@@ -66,7 +68,7 @@ void lvn_instr_operands(struct lvn_instr *i, void (*visit)(struct lvn_operand *o
     if (i->scratch.value >= 0) visit(&i->scratch, true, argument);
 }
 
-/* The value that a tensor lives in; makes it when it is new. */
+/* The value in which a tensor lies, added if it is new; -1: memory. */
 static int value_of(struct lvn_program *p, const struct lvn_tensor *t)
 {
     if (t->kind == LVN_TENSOR_VIEW) t = t->base;
@@ -76,17 +78,17 @@ static int value_of(struct lvn_program *p, const struct lvn_tensor *t)
                                              [LVN_TENSOR_PARAM] = LVN_BUFFER_PARAM,
                                              [LVN_TENSOR_OUTPUT] = LVN_BUFFER_ARENA};
     enum lvn_buffer where = buffer[t->kind];
-    int kept = t->kind == LVN_TENSOR_OUTPUT ? t->node->cache : -1;
-    if (kept >= 0) where = LVN_BUFFER_CACHE;
-    /* A parameter that several tensors name is one value. */
-    int *known = where == LVN_BUFFER_PARAM ? &p->value_of_param[t->param->number] : NULL;
-    if (known && *known >= 0) return p->value_of_tensor[t->id] = *known;
+    int cache = t->kind == LVN_TENSOR_OUTPUT ? t->node->cache : -1;
+    if (cache >= 0) where = LVN_BUFFER_CACHE;
+    /* Tensors of the same parameter share one value. */
+    int *shared = where == LVN_BUFFER_PARAM ? &p->value_of_param[t->param->number] : NULL;
+    if (shared && *shared >= 0) return p->value_of_tensor[t->id] = *shared;
     v = lvn_program_add_value(p, t->name, where, t->desc.dtype, lvn_desc_count(&t->desc));
     if (v < 0) return v;
     if (where == LVN_BUFFER_INPUT) p->values[v].slot = t->input;
-    if (where == LVN_BUFFER_CACHE) p->values[v].slot = kept;
-    if (known) {
-        *known = v;
+    if (where == LVN_BUFFER_CACHE) p->values[v].slot = cache;
+    if (shared) {
+        *shared = v;
         p->values[v].param = t->param;
         p->values[v].offset = t->param->offset * lvn_dtype_bytes(t->desc.dtype);
     }

@@ -1,27 +1,30 @@
-/* fuse.c - replaces neighbouring operations by fused ones that have gradient rules of their own.
+/* fuse.c - the pass that replaces groups of operations by fused ones, which have gradient rules of their own.
  *
- *   linear, gelu | gelu_tanh         -> linear_gelu           the activation is computed while the product is hot
- *   conv2d, relu                     -> conv2d_relu           one pass over memory less each way
- *   [dropout,] add, layernorm        -> residual_layernorm    one pass over memory for the whole residual joint
- *   linear, cross_entropy            -> linear_cross_entropy  the logits are never stored whole
+ *   linear, gelu | gelu_tanh         -> linear_gelu           the activation is computed while the product is in cache
+ *   conv2d, relu                     -> conv2d_relu           one pass over memory less, forward and backward
+ *   [dropout,] add, layernorm        -> residual_layernorm    one pass over memory for all of them
+ *   linear, cross_entropy            -> linear_cross_entropy  the logits of all rows are never in memory
  *
- * A pattern is a row of `rules`: the operation that ends it and a function that tries to rewrite it. A value that
- * something else reads too stays available or the pattern does not apply. */
+ * A pattern is a row of `rules`: its last operation, and a function that tries to rewrite it. A value inside the
+ * pattern that another instruction reads is an output of the fused operation too, or the pattern does not apply. */
 #include <string.h>
 
 #include "passes/program.h"
 
 struct fusing {
     struct lvn_program *p;
-    int *maker; /* value -> instruction that writes it; -1 */
-    int *uses;  /* value -> how many operands read it; outputs of the program count once */
-    bool *dead; /* instruction -> replaced */
+    int *maker; /* value -> instruction that writes it; -1: none */
+    int *uses;  /* value -> number of operands that read it; an output of the program counts as one more */
+    bool *dead; /* instruction -> a fused operation replaces it */
 };
 
 static void count(struct fusing *f)
 {
     struct lvn_program *p = f->p;
-    for (int v = 0; v < p->n_values; v++) f->maker[v] = -1, f->uses[v] = p->values[v].keep;
+    for (int v = 0; v < p->n_values; v++) {
+        f->maker[v] = -1;
+        f->uses[v] = p->values[v].keep;
+    }
     for (int n = 0; n < p->n_instrs; n++) {
         for (int k = 0; k < LVN_MAX_IN; k++)
             if (p->instrs[n].in[k].value >= 0) f->uses[p->instrs[n].in[k].value]++;
@@ -30,7 +33,7 @@ static void count(struct fusing *f)
     }
 }
 
-/* The instruction of kind `id` that makes operand o whole; NULL: another kind, or a view. */
+/* The instruction of operation `id` that writes operand o; NULL: another operation, or o is a view. */
 static struct lvn_instr *made_by(struct fusing *f, const struct lvn_operand *o, enum lvn_op_id id)
 {
     if (o->value < 0 || f->maker[o->value] < 0 || o->desc.offset != 0 || !lvn_desc_contiguous(&o->desc)) return NULL;
@@ -43,7 +46,7 @@ static bool read_once(const struct fusing *f, const struct lvn_operand *o)
     return f->uses[o->value] == 1;
 }
 
-/* Does an instruction after `maker` and before `last` read operand o? Then its maker cannot move down to `last`. */
+/* Does an instruction between `maker` and `last` read operand o? Then its maker cannot move to `last`. */
 static bool read_between(const struct fusing *f, const struct lvn_instr *maker, const struct lvn_instr *last,
                          const struct lvn_operand *o)
 {
@@ -58,7 +61,7 @@ static void kill(struct fusing *f, const struct lvn_instr *i)
     f->dead[i - f->p->instrs] = true;
 }
 
-/* Turn instruction `i` into operation `id`, with `n` inputs. Attributes, inputs and outputs are the caller's to set. */
+/* Change instruction i into operation `id`. The caller then sets attributes, inputs and outputs. */
 static void become(struct fusing *f, struct lvn_instr *i, enum lvn_op_id id)
 {
     i->id = id;
@@ -122,7 +125,7 @@ static bool fuse_layernorm(struct fusing *f, struct lvn_instr *norm)
         norm->hash = dropout->hash; /* the same mask as without fusion */
         kill(f, dropout);
     }
-    norm->block = add->block; /* so that one sum goes on to the next block, and not two terms */
+    norm->block = add->block; /* so that the next block reads one sum, not two terms */
     kill(f, add);
     return true;
 }
@@ -166,9 +169,9 @@ enum lvn_status lvn_pass_fuse(struct lvn_program *p)
     for (int n = 0; n < p->n_instrs; n++)
         for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++)
             if (p->instrs[n].id == rules[r].last && rules[r].fuse(&f, &p->instrs[n])) break;
-    int kept = 0;
+    int n_left = 0;
     for (int n = 0; n < p->n_instrs; n++)
-        if (!f.dead[n]) p->instrs[kept++] = p->instrs[n];
-    p->n_instrs = kept;
+        if (!f.dead[n]) p->instrs[n_left++] = p->instrs[n];
+    p->n_instrs = n_left;
     return LVN_OK;
 }

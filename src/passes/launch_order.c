@@ -1,4 +1,7 @@
-/* launch_order.c - an instruction as kernels see it, and the order in which instructions are launched. */
+/* launch_order.c - facts about a planned program (a kernel's arguments, memory, flops), and the order in which a run
+ * launches its instructions; see program.h.
+ *
+ * Called by the backends, the engine, and levin plan. */
 #include <string.h>
 
 #include "passes/program.h"
@@ -36,7 +39,7 @@ int lvn_program_first_backward(const struct lvn_program *p)
     return n;
 }
 
-/* A value in another one's place is counted with that one. */
+/* An in-place value is counted with the value that it overwrites. */
 void lvn_program_live_bytes(const struct lvn_program *p, int64_t *bytes)
 {
     memset(bytes, 0, sizeof *bytes * (size_t)(p->n_instrs + 1));
@@ -72,31 +75,38 @@ struct lvn_launch_order lvn_launch_order_begin(const struct lvn_program *p, int6
         .program = p, .n_micro_batches = n_micro_batches, .next = -1, .next_sum = p->first_sum};
 }
 
-/* Launches of the micro-batch that the walk is in; false: it is over. */
-static bool next_of_micro_batch(struct lvn_launch_order *w)
+/* The next launch of the current micro-batch; false: it is done. */
+static bool next_of_micro_batch(struct lvn_launch_order *order)
 {
-    const struct lvn_program *p = w->program;
-    bool last = w->micro_batch + 1 == w->n_micro_batches;
-    while (w->next < p->first_sum) {
-        w->instr = &p->instrs[w->next++];
-        if (w->instr->when == LVN_EVERY_MICRO_BATCH || last) return true;
+    const struct lvn_program *p = order->program;
+    bool last = order->micro_batch + 1 == order->n_micro_batches;
+    while (order->next < p->first_sum) {
+        order->instr = &p->instrs[order->next++];
+        if (order->instr->when == LVN_EVERY_MICRO_BATCH || last) return true;
     }
-    if (w->next_sum == p->first_update || p->instrs[w->next_sum].micro_batch != w->micro_batch) return false;
-    w->instr = &p->instrs[w->next_sum++];
+    if (order->next_sum == p->first_update || p->instrs[order->next_sum].micro_batch != order->micro_batch)
+        return false;
+    order->instr = &p->instrs[order->next_sum++];
     return true;
 }
 
-bool lvn_launch_order_next(struct lvn_launch_order *w)
+bool lvn_launch_order_next(struct lvn_launch_order *order)
 {
-    const struct lvn_program *p = w->program;
-    for (; w->micro_batch < w->n_micro_batches; w->micro_batch++, w->next = -1) {
-        w->event = w->next < 0 ? LVN_ORDER_MICRO_BATCH : LVN_ORDER_LAUNCH;
-        if (w->next < 0) return w->next = 0, true;
-        if (next_of_micro_batch(w)) return true;
+    const struct lvn_program *p = order->program;
+    for (; order->micro_batch < order->n_micro_batches; order->micro_batch++, order->next = -1) {
+        order->event = order->next < 0 ? LVN_ORDER_MICRO_BATCH : LVN_ORDER_LAUNCH;
+        if (order->next < 0) {
+            order->next = 0;
+            return true;
+        }
+        if (next_of_micro_batch(order)) return true;
     }
-    w->event = w->next < 0 ? LVN_ORDER_BACKWARD_DONE : LVN_ORDER_LAUNCH;
-    if (w->next < 0) return w->next = p->first_update, true;
-    if (w->next == p->n_instrs) return false;
-    w->instr = &p->instrs[w->next++];
+    order->event = order->next < 0 ? LVN_ORDER_BACKWARD_DONE : LVN_ORDER_LAUNCH;
+    if (order->next < 0) {
+        order->next = p->first_update;
+        return true;
+    }
+    if (order->next == p->n_instrs) return false;
+    order->instr = &p->instrs[order->next++];
     return true;
 }

@@ -1,17 +1,18 @@
-/* loss_scaling.c - the scale of the loss that gradients in fp16 want: most of a network's are below 6e-8, the smallest
- * number that fp16 has, and would be zero.
+/* loss_scaling.c - the pass for the loss scale of 16-mixed: most gradients of a network are below 6e-8, the smallest
+ * number of fp16, and would be zero.
  *
- * An instruction in front of each micro-batch multiplies what the loss seeds its gradient with, so that all gradients
- * come out that much larger; one behind the norm of the gradient, which is that over all ranks, divides norm and clip
- * factor by the scale, and leaves the next one: a gradient that is not finite skips the update and halves the scale,
- * on all ranks alike. Clipping is that instruction's, since it is of the gradient as it is. The scale lies in a buffer
- * of its own that lives as long as the parameters (struct lvn_scaling), and the processor only looks.
+ * An instruction at the start of each micro-batch (scale_loss) multiplies the loss's gradient by the scale, and thereby
+ * all gradients. An instruction behind the norm, which is the norm over all ranks, (unscale) divides norm and clip
+ * factor by the scale and computes the next scale: a gradient that is not finite skips the update and halves the scale,
+ * on all ranks alike. unscale also clips, since clipping applies to the gradient without the scale. The scale is in a
+ * buffer of its own (struct lvn_scaling) that lives as long as the parameters; the host only reads it.
  *
  * Micikevicius et al.: "Mixed precision training" (2018). */
 #include <string.h>
 
 #include "passes/program.h"
 
+/* Insert an instruction at index `at`; NULL: memory. */
 static struct lvn_instr *insert(struct lvn_program *p, int at, enum lvn_op_id id, const char *name)
 {
     struct lvn_instr *i = lvn_program_add_instr(p, id, LVN_FORWARD);

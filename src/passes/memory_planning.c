@@ -1,12 +1,14 @@
-/* memory_planning.c - lifetimes in, offsets out: where every value of the arena lies.
+/* memory_planning.c - the last pass: the offset of every value in the arena, and the kernel of every instruction.
  *
- * A value lives from the first to the last instruction that names it (a kept one to the end). Scratch lives for one
- * instruction. An operation that allows it may write its result where its dying input lay. Then the largest values are
- * placed first, each at the lowest offset where nothing that lives at the same time lies. The peak is exact before
- * anything is allocated. (Greedy by size: Pisarchyk, Lee: "Efficient memory management for deep neural net inference",
- * 2020.)
+ * A value lives from the first to the last instruction that names it, an output of the program to the end, scratch for
+ * one instruction. If an operation allows it, its result overwrites an input that dies there (lvn_op.in_place). Then
+ * values get offsets by decreasing size, each the lowest at which no value of an overlapping lifetime lies. So the peak
+ * is known exactly before anything is allocated. (Greedy by size: Pisarchyk, Lee: "Efficient memory management for deep
+ * neural net inference", 2020.)
  *
- * Also asks the backend for each instruction's kernel: what a device cannot compute is said here, not at step 1. */
+ * The device chooses kernels here, so that an operation that it lacks is an error of planning, not of step 1.
+ *
+ * Left out: buffers other than the arena, whose layout earlier passes set. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,20 +18,21 @@ enum { ALIGN = 64 }; /* bytes: a cache line, and a vector of 16 floats */
 
 struct lifetimes {
     struct lvn_program *p;
-    int now;
-    int *root; /* value -> the value whose place it takes; itself when it has its own */
+    int current; /* the instruction that is being visited */
+    int *root;   /* value -> the value whose memory it overwrites; itself: it has memory of its own */
 };
 
+/* Extend the lifetime of an operand's value to the current instruction. */
 static void touch(struct lvn_operand *o, bool written, void *argument)
 {
     (void)written;
     struct lifetimes *l = argument;
     struct lvn_value *v = &l->p->values[o->value];
-    if (v->first < 0) v->first = l->now;
-    v->last = l->now;
+    if (v->first < 0) v->first = l->current;
+    v->last = l->current;
 }
 
-/* The instruction's kernel, and a place for its scratch. */
+/* Choose the instruction's kernel, and append a value for its scratch. */
 static enum lvn_status choose(struct lvn_program *p, struct lvn_instr *i)
 {
     int64_t scratch = 0;
@@ -45,7 +48,7 @@ static int find_root(const struct lifetimes *l, int v)
     return v;
 }
 
-/* How many operands of the instruction name value v. */
+/* Number of operands of the instruction that name value v. */
 static int mentions(const struct lvn_instr *i, int v)
 {
     int n = 0;
@@ -54,7 +57,7 @@ static int mentions(const struct lvn_instr *i, int v)
     return n;
 }
 
-/* Let `to`, born at instruction n, take the place of `from`, which dies there. */
+/* Let value `to`, whose lifetime begins at instruction n, overwrite value `from`, whose lifetime ends there. */
 static void try_in_place(struct lifetimes *l, int n, const struct lvn_instr *i, int from, int to)
 {
     if (from < 0 || to < 0 || from == to) return;
@@ -68,7 +71,7 @@ static void try_in_place(struct lifetimes *l, int n, const struct lvn_instr *i, 
     values[root].last = t->last;
 }
 
-static void reuse_places(struct lifetimes *l)
+static void assign_in_place(struct lifetimes *l)
 {
     struct lvn_program *p = l->p;
     for (int n = 0; n < p->n_instrs; n++) {
@@ -81,16 +84,16 @@ static void reuse_places(struct lifetimes *l)
     }
 }
 
-/* A value to be placed. */
-struct piece {
+/* A value that gets an offset. */
+struct item {
     int64_t bytes;
     int value;
 };
 
-/* The largest first. */
+/* By decreasing size. */
 static int by_size(const void *a, const void *b)
 {
-    const struct piece *x = a, *y = b;
+    const struct item *x = a, *y = b;
     if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
     return x->value - y->value;
 }
@@ -100,38 +103,47 @@ static int64_t aligned(int64_t bytes)
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* --- the values that have their offsets --- */
+/* --- the values that have offsets, sorted by offset ---
+ *
+ * A list of shelves of up to SHELF values. Shelves and groups of GROUP shelves have summaries, with which most of them
+ * are skipped in the search. */
 
-/* A value, or neighbours in the order of offsets, and what tells whether these must be looked at one by one. */
+/* A value, or the summary of neighbours in the order of offsets. */
 struct placed {
-    int64_t from, to;          /* offsets */
-    int64_t gap;               /* the largest between them */
-    int earliest, latest;      /* instructions between which any of them lives */
-    int all_after, all_before; /* what lives at all_after or later and at all_before or earlier meets all of them */
+    int64_t begin;  /* bytes in the arena */
+    int64_t end;    /* bytes in the arena */
+    int64_t gap;    /* largest gap between neighbours, in bytes */
+    int earliest;   /* first instruction at which any of them lives */
+    int latest;     /* last instruction at which any of them lives */
+    int all_after;  /* a lifetime that ends at all_after or later, ... */
+    int all_before; /* ... and begins at all_before or earlier overlaps those of all of them */
 };
 
-enum { SHELF = 128, GROUP = 64 };
+enum {
+    SHELF = 128, /* values of a shelf */
+    GROUP = 64   /* shelves of a group */
+};
 
 struct shelf {
     struct placed sum;
-    struct placed *item; /* (SHELF) in the order of offsets */
+    struct placed *item; /* [SHELF] in the order of offsets */
     int n;
 };
 
-/* Shelves in the order of offsets. Each GROUP of them has a sum, too. */
+/* All shelves, in the order of offsets. */
 struct shelves {
     struct lvn_arena *arena;
     struct shelf *list;
-    struct placed *group;
+    struct placed *group; /* summary of each group of shelves */
     int n;
 };
 
-/* b comes behind a. */
-static void join(struct placed *a, const struct placed *b)
+/* Add b, which follows a, to the summary a. */
+static void append_sum(struct placed *a, const struct placed *b)
 {
     if (b->gap > a->gap) a->gap = b->gap;
-    if (b->from - a->to > a->gap) a->gap = b->from - a->to;
-    if (b->to > a->to) a->to = b->to;
+    if (b->begin - a->end > a->gap) a->gap = b->begin - a->end;
+    if (b->end > a->end) a->end = b->end;
     if (b->earliest < a->earliest) a->earliest = b->earliest;
     if (b->latest > a->latest) a->latest = b->latest;
     if (b->all_after > a->all_after) a->all_after = b->all_after;
@@ -141,41 +153,42 @@ static void join(struct placed *a, const struct placed *b)
 static void sum_shelf(struct shelf *s)
 {
     s->sum = s->item[0];
-    for (int i = 1; i < s->n; i++) join(&s->sum, &s->item[i]);
+    for (int i = 1; i < s->n; i++) append_sum(&s->sum, &s->item[i]);
 }
 
 static void sum_group(struct shelves *all, int g)
 {
     all->group[g] = all->list[g * GROUP].sum;
-    for (int k = g * GROUP + 1; k < all->n && k < (g + 1) * GROUP; k++) join(&all->group[g], &all->list[k].sum);
+    for (int k = g * GROUP + 1; k < all->n && k < (g + 1) * GROUP; k++) append_sum(&all->group[g], &all->list[k].sum);
 }
 
-/* Raises *offset over the neighbours, where that can be told without a look at each: none of them lives when v does, or
- * all do, and no gap between them takes it. A value alone can always be told. */
-static bool passes(const struct placed *w, const struct lvn_value *v, int64_t bytes, int64_t *offset)
+/* True: the summary decides for all of its values. Either none of their lifetimes overlaps v's; or all do and no gap
+ * between them is large enough, and *offset is raised to their end. The summary of one value always decides. */
+static bool skip_over(const struct placed *range, const struct lvn_value *v, int64_t bytes, int64_t *offset)
 {
-    if (w->earliest > v->last || w->latest < v->first) return true;
-    if (w->all_after > v->last || w->all_before < v->first || w->gap >= bytes) return false;
-    if (w->to > *offset) *offset = w->to;
+    if (range->earliest > v->last || range->latest < v->first) return true;
+    if (range->all_after > v->last || range->all_before < v->first || range->gap >= bytes) return false;
+    if (range->end > *offset) *offset = range->end;
     return true;
 }
 
-/* The lowest offset for v where nothing that lives at the same time lies. */
+/* The lowest offset for v at which no value of an overlapping lifetime lies. */
 static int64_t find_offset(const struct shelves *all, const struct lvn_value *v, int64_t bytes)
 {
     int64_t offset = 0;
-    for (int g = 0; g * GROUP < all->n && all->group[g].from < offset + bytes; g++) {
-        if (passes(&all->group[g], v, bytes, &offset)) continue;
-        for (int k = g * GROUP; k < all->n && k < (g + 1) * GROUP && all->list[k].sum.from < offset + bytes; k++) {
+    for (int g = 0; g * GROUP < all->n && all->group[g].begin < offset + bytes; g++) {
+        if (skip_over(&all->group[g], v, bytes, &offset)) continue;
+        for (int k = g * GROUP; k < all->n && k < (g + 1) * GROUP && all->list[k].sum.begin < offset + bytes; k++) {
             const struct shelf *s = &all->list[k];
-            if (passes(&s->sum, v, bytes, &offset)) continue;
-            for (int i = 0; i < s->n && s->item[i].from < offset + bytes; i++) passes(&s->item[i], v, bytes, &offset);
+            if (skip_over(&s->sum, v, bytes, &offset)) continue;
+            for (int i = 0; i < s->n && s->item[i].begin < offset + bytes; i++)
+                skip_over(&s->item[i], v, bytes, &offset);
         }
     }
     return offset;
 }
 
-/* A new shelf at place k of the list, which has room. */
+/* Insert an empty shelf at index k of the list, whose capacity suffices. */
 static enum lvn_status add_shelf(struct shelves *all, int k)
 {
     struct placed *item = lvn_arena_alloc(all->arena, sizeof *item * SHELF);
@@ -186,27 +199,27 @@ static enum lvn_status add_shelf(struct shelves *all, int k)
     return LVN_OK;
 }
 
-/* Half of shelf k goes on a new one behind it. */
-static enum lvn_status halve(struct shelves *all, int k)
+/* Move half of shelf k to a new shelf behind it. */
+static enum lvn_status split_shelf(struct shelves *all, int k)
 {
     LVN_TRY(add_shelf(all, k + 1));
-    struct shelf *s = &all->list[k], *half = &all->list[k + 1];
-    half->n = SHELF / 2;
-    s->n -= half->n;
-    memcpy(half->item, s->item + s->n, sizeof *half->item * (size_t)half->n);
+    struct shelf *s = &all->list[k], *next = &all->list[k + 1];
+    next->n = SHELF / 2;
+    s->n -= next->n;
+    memcpy(next->item, s->item + s->n, sizeof *next->item * (size_t)next->n);
     sum_shelf(s);
-    sum_shelf(half);
+    sum_shelf(next);
     for (int g = k / GROUP; g * GROUP < all->n; g++) sum_group(all, g);
     return LVN_OK;
 }
 
-/* Puts it behind all whose offset is not larger. */
-static enum lvn_status put(struct shelves *all, const struct placed *one)
+/* Insert a value behind all whose offset is not larger. */
+static enum lvn_status insert(struct shelves *all, const struct placed *one)
 {
     int k = 0, at = 0;
-    for (int end = all->n; k < end;) { /* the first shelf that begins behind it; it goes on the one before */
+    for (int end = all->n; k < end;) { /* the first shelf that begins behind it; the value belongs to the one before */
         int middle = (k + end) / 2;
-        if (all->list[middle].sum.from > one->from)
+        if (all->list[middle].sum.begin > one->begin)
             end = middle;
         else
             k = middle + 1;
@@ -214,11 +227,11 @@ static enum lvn_status put(struct shelves *all, const struct placed *one)
     if (k > 0) k--;
     if (!all->n) LVN_TRY(add_shelf(all, 0));
     if (all->list[k].n == SHELF) {
-        LVN_TRY(halve(all, k));
-        if (all->list[k + 1].sum.from <= one->from) k++;
+        LVN_TRY(split_shelf(all, k));
+        if (all->list[k + 1].sum.begin <= one->begin) k++;
     }
     struct shelf *s = &all->list[k];
-    while (at < s->n && s->item[at].from <= one->from) at++;
+    while (at < s->n && s->item[at].begin <= one->begin) at++;
     memmove(&s->item[at + 1], &s->item[at], sizeof *s->item * (size_t)(s->n - at));
     s->item[at] = *one;
     s->n++;
@@ -227,7 +240,7 @@ static enum lvn_status put(struct shelves *all, const struct placed *one)
     return LVN_OK;
 }
 
-/* For so many values. */
+/* Allocate for n values. */
 static enum lvn_status make_shelves(struct shelves *all, struct lvn_arena *a, int n)
 {
     size_t max = (size_t)(2 * (int64_t)n / SHELF + 2);
@@ -237,31 +250,32 @@ static enum lvn_status make_shelves(struct shelves *all, struct lvn_arena *a, in
     return all->list && all->group ? LVN_OK : LVN_MEMORY;
 }
 
+/* Set the offsets of all values, and the size of the arena. */
 static enum lvn_status assign_offsets(struct lifetimes *l)
 {
     struct lvn_program *p = l->p;
     int n = 0;
     LVN_LOCAL_ARENA(a);
-    struct piece *order = lvn_arena_alloc(&a, sizeof *order * (size_t)(p->n_values + 1));
+    struct item *order = lvn_arena_alloc(&a, sizeof *order * (size_t)(p->n_values + 1));
     struct shelves all;
     if (!order) return LVN_MEMORY;
     LVN_TRY(make_shelves(&all, &a, p->n_values));
     for (int v = 0; v < p->n_values; v++) {
         if (p->values[v].buffer != LVN_BUFFER_ARENA || p->values[v].first < 0) continue;
         p->unplaced_bytes += aligned(p->values[v].bytes);
-        if (l->root[v] == v) order[n++] = (struct piece){p->values[v].bytes, v};
+        if (l->root[v] == v) order[n++] = (struct item){p->values[v].bytes, v};
     }
     qsort(order, (size_t)n, sizeof *order, by_size);
     for (int i = 0; i < n; i++) {
         struct lvn_value *v = &p->values[order[i].value];
         const int64_t bytes = aligned(v->bytes);
         v->offset = find_offset(&all, v, bytes);
-        LVN_TRY(put(&all, &(struct placed){.from = v->offset,
-                                           .to = v->offset + bytes,
-                                           .earliest = v->first,
-                                           .latest = v->last,
-                                           .all_after = v->first,
-                                           .all_before = v->last}));
+        LVN_TRY(insert(&all, &(struct placed){.begin = v->offset,
+                                              .end = v->offset + bytes,
+                                              .earliest = v->first,
+                                              .latest = v->last,
+                                              .all_after = v->first,
+                                              .all_before = v->last}));
         if (v->offset + bytes > p->arena_bytes) p->arena_bytes = v->offset + bytes;
     }
     for (int v = 0; v < p->n_values; v++)
@@ -269,8 +283,8 @@ static enum lvn_status assign_offsets(struct lifetimes *l)
     return LVN_OK;
 }
 
-/* Where the instructions of a micro-batch end, and the sums behind them. */
-static void find_stages(struct lvn_program *p)
+/* Find where the instructions of a micro-batch end, and where the sums over micro-batches end. */
+static void find_phases(struct lvn_program *p)
 {
     p->first_sum = p->n_instrs;
     while (p->first_sum > 0 && p->instrs[p->first_sum - 1].when >= LVN_AFTER_MICRO_BATCH) p->first_sum--;
@@ -278,7 +292,7 @@ static void find_stages(struct lvn_program *p)
     while (p->first_update > 0 && p->instrs[p->first_update - 1].when == LVN_AFTER_BACKWARD) p->first_update--;
 }
 
-/* Each micro-batch has its own, one behind the other in RESULT. */
+/* Move the first n_sums outputs to RESULT, where every micro-batch has sums of its own. */
 static void place_sums(struct lvn_program *p, int n_sums)
 {
     for (int k = 0; k < n_sums; k++) {
@@ -293,18 +307,18 @@ static void place_sums(struct lvn_program *p, int n_sums)
 enum lvn_status lvn_pass_memory_planning(struct lvn_program *p, int n_sums, struct lvn_device *device)
 {
     p->device = device;
-    find_stages(p);
+    find_phases(p);
     place_sums(p, n_sums);
     for (int n = 0; n < p->n_instrs; n++)
         if (!p->instrs[n].op->collective) LVN_TRY(choose(p, &p->instrs[n]));
     LVN_LOCAL_ARENA(a);
     struct lifetimes l = {.p = p, .root = lvn_arena_alloc(&a, sizeof *l.root * (size_t)(p->n_values + 1))};
     if (!l.root) return LVN_MEMORY;
-    for (l.now = 0; l.now < p->n_instrs; l.now++) lvn_instr_operands(&p->instrs[l.now], touch, &l);
+    for (l.current = 0; l.current < p->n_instrs; l.current++) lvn_instr_operands(&p->instrs[l.current], touch, &l);
     for (int v = 0; v < p->n_values; v++) {
         l.root[v] = v;
         if (p->values[v].keep) p->values[v].last = p->n_instrs;
     }
-    reuse_places(&l);
+    assign_in_place(&l);
     return assign_offsets(&l);
 }

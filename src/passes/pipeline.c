@@ -1,4 +1,4 @@
-/* pipeline.c - all passes in their order. */
+/* pipeline.c - lvn_program_new(): runs all passes in their order; see program.h. */
 #include "passes/program.h"
 
 enum lvn_status lvn_program_new(struct lvn_program **out, struct lvn_graph *g, struct lvn_tensor *const *outputs,
@@ -16,8 +16,8 @@ enum lvn_status lvn_program_new(struct lvn_program **out, struct lvn_graph *g, s
         s = o->recompute == LVN_RECOMPUTE_BLOCKS ? lvn_pass_blocks(p) : lvn_pass_recompute(p, o->recompute);
     if (s == LVN_OK && o->train) s = lvn_pass_accumulate(p, o->tree);
     if (s == LVN_OK && o->train && o->optimizer) s = lvn_pass_update(p, o->optimizer);
-    const bool alone = !o->tree && o->n_partial_sums == 1 && (!o->sharding || o->sharding->size == 1);
-    if (s == LVN_OK && o->train && o->optimizer && o->fuse && alone) s = lvn_pass_outer(p, o->device);
+    const bool one_gradient = !o->tree && o->n_partial_sums == 1 && (!o->sharding || o->sharding->size == 1);
+    if (s == LVN_OK && o->train && o->optimizer && o->fuse && one_gradient) s = lvn_pass_outer(p, o->device);
     if (s == LVN_OK && o->train && o->sharding) s = lvn_pass_shard(p, o->sharding);
     if (s == LVN_OK && o->train && o->optimizer && o->precision == LVN_PRECISION_16_MIXED)
         s = lvn_pass_scale(p, o->optimizer);

@@ -1,6 +1,6 @@
-/* print.c - a program as text: what levin plan --program shows, and what the tests of the passes compare.
+/* print.c - prints a program as text, for levin plan --program and for the tests of the passes; see program.h.
  *
- * Works after every pass: before place, values of the arena have no offsets and no memory is in use.
+ * It works after every pass. Before memory_planning, values of the arena have no offsets and no memory is in use.
  *
  * Left out: attributes of operations, strides of operands, kernels. */
 #include <inttypes.h>
@@ -57,7 +57,7 @@ static enum lvn_status print_costs(struct lvn_text *out, const struct lvn_progra
 
 /* --- LVN_PRINT_OPERANDS --- */
 
-/* Is it a part of a flat buffer, and not one parameter or its gradient? */
+/* Is the value a range of a flat buffer, rather than one parameter or its gradient? */
 static bool is_range(const struct lvn_value *v)
 {
     return !v->param && (v->buffer == LVN_BUFFER_PARAM || v->buffer == LVN_BUFFER_GRAD ||
@@ -86,10 +86,10 @@ struct operands {
     const struct lvn_program *p;
     const struct lvn_instr *instr;
     bool written;     /* print operands that are written, else those that are read */
-    const char *next; /* what separates the next operand from the text before it */
+    const char *next; /* separator before the next operand */
 };
 
-/* Is it the gradient of an input that has an earlier contribution? */
+/* Is the operand a gradient with earlier contributions? */
 static bool adds(const struct lvn_instr *i, const struct lvn_operand *o)
 {
     for (int k = 0; k < LVN_MAX_IN; k++)
@@ -97,7 +97,7 @@ static bool adds(const struct lvn_instr *i, const struct lvn_operand *o)
     return false;
 }
 
-/* Is it an output that a restore reads? */
+/* Is the operand an output that a restore reads? */
 static bool restored_from(const struct lvn_instr *i, const struct lvn_operand *o)
 {
     for (int k = 0; k < LVN_MAX_OUT; k++)
@@ -139,8 +139,8 @@ static void print_instr(struct lvn_text *out, const struct lvn_program *p, int n
     lvn_text_add(out, "\n");
 }
 
-/* Which slot each micro-batch writes, and which sums are left in them. */
-static void print_slots(struct lvn_text *out, const struct lvn_program *p)
+/* The gradient buffer that each micro-batch writes, and the sums that are pending at the end. */
+static void print_grad_buffers(struct lvn_text *out, const struct lvn_program *p)
 {
     lvn_text_printf(out, "gradients: %d x %" PRId64 " bytes", p->n_grad_buffers, p->grad_buffer_bytes);
     for (int64_t m = 0; p->grad_buffer_of && p->n_pending && m < p->pending[p->n_pending - 1].end - p->pending[0].first;
@@ -155,7 +155,7 @@ static void print_slots(struct lvn_text *out, const struct lvn_program *p)
 static enum lvn_status print_operands(struct lvn_text *out, const struct lvn_program *p)
 {
     for (int n = 0; n < p->n_instrs; n++) print_instr(out, p, n);
-    if (p->n_grad_buffers) print_slots(out, p);
+    if (p->n_grad_buffers) print_grad_buffers(out, p);
     if (p->device)
         lvn_text_printf(out, "arena: %" PRId64 " bytes, unplanned %" PRId64 "\n", p->arena_bytes, p->unplaced_bytes);
     return lvn_text_status(out);

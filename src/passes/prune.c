@@ -1,8 +1,9 @@
-/* prune.c - drops the instructions whose results nothing needs.
+/* prune.c - the pass that removes instructions whose results nothing needs (dead code elimination).
  *
- * Walks the forward list from its end: an instruction stays when it writes something that is kept (an output of the
- * program, a key/value cache) or that a later instruction reads. Frozen parameters are the differentiate pass's
- * business: it makes no gradient for them. */
+ * It goes through the forward list from its end. An instruction stays if it writes an output of the program, a
+ * key/value cache, or a value that a later instruction reads.
+ *
+ * Left out: frozen parameters; the differentiate pass makes no gradients for them. */
 #include "passes/program.h"
 
 static bool needed(const struct lvn_program *p, const struct lvn_instr *i, const bool *read)
@@ -24,9 +25,9 @@ enum lvn_status lvn_pass_prune(struct lvn_program *p)
         for (int k = 0; stays[n] && k < LVN_MAX_IN; k++)
             if (p->instrs[n].in[k].value >= 0) read[p->instrs[n].in[k].value] = true;
     }
-    int kept = 0;
+    int n_left = 0;
     for (int n = 0; n < p->n_instrs; n++)
-        if (stays[n]) p->instrs[kept++] = p->instrs[n];
-    p->n_instrs = kept;
+        if (stays[n]) p->instrs[n_left++] = p->instrs[n];
+    p->n_instrs = n_left;
     return LVN_OK;
 }

@@ -1,52 +1,55 @@
-/* shard.c - divides a training program over ranks: what they do together, and where.
+/* shard.c - the pass that inserts the collectives of data parallelism into a training program.
  *
  * Every rank runs the same program on its part of the batch. Gradients are cut into buckets: ranges of the flat buffer,
- * numbered in the order in which backward finishes them. The reduction of a bucket starts behind the instruction that
- * writes its last gradient, in the last micro-batch, and the rest of backward runs beside it; before the norm stands a
- * wait for each. With trainer.reduce_dtype bf16 a rounded copy travels, and is widened into the gradient again. With
- * trainer.deterministic there are no buckets: the sums of whole subtrees that each rank holds after its last
- * micro-batch are added in the order of the tree over all micro-batches.
+ * in the order in which backward completes them. In the last micro-batch the reduction of a bucket starts behind the
+ * instruction that writes its last gradient, and overlaps with the rest of backward; a wait for each bucket stands
+ * before the norm. With trainer.reduce_dtype bf16 a rounded copy of the bucket is reduced, and then cast back into the
+ * gradient. With trainer.deterministic there are no buckets: after the last micro-batch the pending nodes of all ranks
+ * are summed in the order of the tree over all micro-batches.
  *
  * zero1 (Rajbhandari et al.: "ZeRO: memory optimizations toward training trillion parameter models", 2020, stage 1):
- * the flat buffer is cut into one shard a rank. Each rank gets the sum of its shard's gradients only, keeps the
- * optimizer's state for its shard only, updates that, and gets the other parameters from their owners. The norm needs
- * all: ranks exchange the sums of squares of their blocks, which are then added as the plain norm adds them.
+ * the flat buffer is cut into one shard for each rank. A rank receives the sum of its shard's gradients only, has the
+ * optimizer state of its shard only, updates that, and receives the other parameters from their owners. For the norm,
+ * ranks exchange the sums of squares of their blocks, and each adds them in the order of the plain norm.
  *
- * All of it is instructions with operands like any others: what is in flight is a value, which lives until its wait, so
- * the place pass gives it its room. The list is written anew: what was there, with these between.
+ * Collectives are instructions with operands like any others: the buffer of a running collective is a value that lives
+ * until its wait, so memory_planning lays it out. The pass writes the list anew.
  *
- * Left out: gradients and parameters in shards. */
+ * Left out: gradients and parameters in shards (ZeRO's stages 2 and 3). */
 #include <string.h>
 
 #include "passes/program.h"
 
 enum {
-    MIN_BYTES = 1 << 18,  /* of a bucket: below it a message costs its latency */
-    MAX_BYTES = 16 << 20, /* more would only put off its start */
-    PER_PROGRAM = 16,     /* buckets that a smaller model is cut into */
+    MIN_BYTES = 1 << 18,  /* of a bucket: smaller messages cost their latency */
+    MAX_BYTES = 16 << 20, /* of a bucket: larger ones only start later */
+    PER_PROGRAM = 16,     /* number of buckets, between those limits */
 };
 
-/* A collective that is started on `what`; a wait reads its token. */
-struct started {
-    int number;
-    struct lvn_operand token, what;
+/* A collective that was started. */
+struct collective {
+    int handle;
+    struct lvn_operand token;  /* makes the wait depend on the start; without contents */
+    struct lvn_operand result; /* the buffer of the collective, in use until the wait */
 };
 
-/* A range of the flat gradients that is reduced in one piece. */
+/* A range of the flat gradients that one collective reduces. */
 struct bucket {
-    int64_t offset, count; /* elements */
-    int ready;             /* the instruction behind which it starts; -1: at once */
+    int64_t offset; /* elements */
+    int64_t count;  /* elements */
+    int ready;      /* the instruction behind which the reduction starts; -1: at the start of the program */
     struct lvn_operand gradient;
-    struct started started; /* on the gradient, or on a copy in bf16 */
+    struct collective collective; /* on the gradient, or on a copy in bf16 */
 };
 
 struct sharder {
     struct lvn_program *p;
     const struct lvn_sharding *s;
-    int64_t first, end; /* this rank's shard */
+    int64_t first; /* this rank's shard, in elements of the flat buffers */
+    int64_t end;
     struct bucket *bucket;
     int n_buckets;
-    bool failed; /* memory */
+    bool failed; /* out of memory */
 };
 
 int64_t lvn_shard_first(const struct lvn_params *params, int size, int rank)
@@ -58,13 +61,17 @@ int64_t lvn_shard_first(const struct lvn_params *params, int size, int rank)
 
 /* --- the list --- */
 
-static _Thread_local struct lvn_instr spare; /* for where memory failed, so that nobody need ask */
+/* Written instead of a new instruction when memory is out, so that callers need no check: x->failed tells. */
+static _Thread_local struct lvn_instr spare;
 
-/* A new instruction at the end of the list; the pointer is good until the next one. */
+/* Append an instruction; the pointer is valid until the next one. */
 static struct lvn_instr *append(struct sharder *x, enum lvn_op_id id, enum lvn_when when, const char *name)
 {
     struct lvn_instr *i = lvn_program_add_instr(x->p, id, LVN_FORWARD);
-    if (!i) x->failed = true, i = &spare;
+    if (!i) {
+        x->failed = true;
+        i = &spare;
+    }
     i->when = when;
     i->name = name;
     return i;
@@ -78,44 +85,45 @@ static struct lvn_operand range(struct sharder *x, const char *name, enum lvn_bu
     return o;
 }
 
-static struct started append_collective(struct sharder *x, enum lvn_op_id id, enum lvn_when when, struct lvn_operand in,
-                                        struct lvn_operand what, const char *name)
+static struct collective append_collective(struct sharder *x, enum lvn_op_id id, enum lvn_when when,
+                                           struct lvn_operand in, struct lvn_operand result, const char *name)
 {
-    struct started s = {.number = x->p->n_tokens++, .what = what};
+    struct collective s = {.handle = x->p->n_handles++, .result = result};
     s.token = range(x, "token", LVN_BUFFER_ARENA, LVN_I32, 0, 1);
     struct lvn_instr *i = append(x, id, when, name);
-    i->token = s.number;
+    i->handle = s.handle;
     i->in[0] = in;
-    i->out[0] = what;
+    i->out[0] = result;
     i->out[1] = s.token;
     return s;
 }
 
-static void append_wait(struct sharder *x, const struct started *s, const char *name)
+static void append_wait(struct sharder *x, const struct collective *s, const char *name)
 {
     struct lvn_instr *i = append(x, LVN_OP_wait, LVN_AFTER_BACKWARD, name);
-    i->token = s->number;
+    i->handle = s->handle;
     i->in[0] = s->token;
-    i->out[0] = s->what;
+    i->out[0] = s->result;
 }
 
+/* The instruction that was appended last. */
 static struct lvn_instr *latest(const struct sharder *x)
 {
     return x->failed ? &spare : &x->p->instrs[x->p->n_instrs - 1];
 }
 
-/* Every rank gets all of `all`, of which it holds `mine` (NO_OPERAND: nothing). */
+/* All ranks receive all of `all`, of which this rank has `mine` (NO_OPERAND: nothing). */
 static void append_gather(struct sharder *x, struct lvn_operand mine, struct lvn_operand all, int64_t unit,
                           const char *name)
 {
-    struct started s = append_collective(x, LVN_OP_all_gather, LVN_AFTER_BACKWARD, mine, all, name);
+    struct collective s = append_collective(x, LVN_OP_all_gather, LVN_AFTER_BACKWARD, mine, all, name);
     latest(x)->attr.all_gather.unit = unit;
     append_wait(x, &s, name);
 }
 
 /* --- buckets --- */
 
-/* By parameter's number: the instruction that writes its gradient last; -1: none does. NULL: memory. */
+/* Parameter's number -> the last instruction that writes its gradient; -1: none. NULL: memory. */
 static int *find_last_writers(struct lvn_arena *a, const struct lvn_program *p)
 {
     int *last = lvn_arena_alloc(a, sizeof *last * (size_t)(p->graph->params->n + 1));
@@ -129,7 +137,8 @@ static int *find_last_writers(struct lvn_arena *a, const struct lvn_program *p)
     return last;
 }
 
-/* Cut the gradients from their end, which is the last block's, into ranges of about `bytes`, between parameters. */
+/* Cut the gradients into buckets of about `bytes`, between parameters, from the end of the flat buffer on: backward
+ * completes the last block first. Returns their number. */
 static int cut_buckets(const struct lvn_program *p, const int *last_writer, int64_t bytes, struct bucket *out)
 {
     const struct lvn_params *params = p->graph->params;
@@ -155,7 +164,7 @@ static int64_t bucket_bytes(const struct lvn_program *p)
     return bytes < MIN_BYTES ? MIN_BYTES : bytes > MAX_BYTES ? MAX_BYTES : bytes;
 }
 
-/* In the order in which they are ready; equal ones stay in theirs. */
+/* Sort by `ready`; stable. */
 static void sort_buckets(struct bucket *list, int n)
 {
     for (int i = 1; i < n; i++) {
@@ -184,12 +193,12 @@ static void append_start(struct sharder *x, struct bucket *b)
         range(x, "gradients", LVN_BUFFER_GRAD, x->p->gradients, b->offset, b->count);
     if (x->s->bf16 && x->p->gradients == LVN_F32) {
         wire = range(x, "gradients on their way", LVN_BUFFER_ARENA, LVN_BF16, 0, b->count);
-        struct lvn_instr *narrow = append(x, LVN_OP_narrow, LVN_LAST_MICRO_BATCH, name);
-        narrow->in[0] = b->gradient;
-        narrow->out[0] = wire;
+        struct lvn_instr *cast = append(x, LVN_OP_narrow, LVN_LAST_MICRO_BATCH, name);
+        cast->in[0] = b->gradient;
+        cast->out[0] = wire;
     }
-    b->started = append_collective(x, x->s->zero1 ? LVN_OP_reduce_scatter : LVN_OP_all_reduce, LVN_LAST_MICRO_BATCH,
-                                   wire, wire, name);
+    b->collective = append_collective(x, x->s->zero1 ? LVN_OP_reduce_scatter : LVN_OP_all_reduce, LVN_LAST_MICRO_BATCH,
+                                      wire, wire, name);
     if (!x->s->zero1) return;
     latest(x)->attr.reduce_scatter.first = b->offset;
     latest(x)->attr.reduce_scatter.unit = 1;
@@ -197,14 +206,14 @@ static void append_start(struct sharder *x, struct bucket *b)
 
 static void append_end(struct sharder *x, const struct bucket *b)
 {
-    append_wait(x, &b->started, "sum of a bucket");
-    if (b->started.what.value == b->gradient.value) return;
-    struct lvn_instr *widen = append(x, LVN_OP_widen, LVN_AFTER_BACKWARD, "sum of a bucket");
-    widen->in[0] = b->started.what;
-    widen->out[0] = b->gradient;
+    append_wait(x, &b->collective, "sum of a bucket");
+    if (b->collective.result.value == b->gradient.value) return;
+    struct lvn_instr *cast = append(x, LVN_OP_widen, LVN_AFTER_BACKWARD, "sum of a bucket");
+    cast->in[0] = b->collective.result;
+    cast->out[0] = b->gradient;
 }
 
-/* --- in order --- */
+/* --- sums in the order of the tree --- */
 
 static void append_tree(struct sharder *x)
 {
@@ -213,14 +222,14 @@ static void append_tree(struct sharder *x)
     int64_t count = p->graph->params->trainable_count;
     struct lvn_operand slots = range(x, "gradients", LVN_BUFFER_GRAD, p->gradients, 0, p->n_grad_buffers * count);
     struct lvn_operand sum = range(x, "gradients", LVN_BUFFER_GRAD, p->gradients, 0, count);
-    struct started s = append_collective(x, LVN_OP_tree_reduce, LVN_AFTER_BACKWARD, slots, sum, name);
+    struct collective s = append_collective(x, LVN_OP_tree_reduce, LVN_AFTER_BACKWARD, slots, sum, name);
     latest(x)->attr.tree_reduce.scatter = x->s->zero1;
     append_wait(x, &s, name);
 }
 
 /* --- the update --- */
 
-/* The part of an update's operand that lies in the shard; state is counted from the shard's start. */
+/* Restrict an operand to elements [offset, offset + count) of its buffer. */
 static void cut(struct lvn_program *p, struct lvn_operand *o, int64_t offset, int64_t count)
 {
     if (o->value < 0) return;
@@ -230,24 +239,26 @@ static void cut(struct lvn_program *p, struct lvn_operand *o, int64_t offset, in
     o->desc = lvn_desc_make(v->dtype, 1, &count);
 }
 
-/* The update instruction for this rank's shard, if anything of it is there. */
+/* Append the part of an update instruction that lies in this rank's shard, if any. The optimizer state's buffers hold
+ * the shard only: their offsets count from its start. */
 static void append_update(struct sharder *x, struct lvn_instr i)
 {
     struct lvn_program *p = x->p;
-    int64_t from = p->values[i.in[0].value].offset / lvn_dtype_bytes(p->gradients);
-    int64_t to = from + lvn_desc_count(&i.in[0].desc);
-    if (from < x->first) from = x->first;
-    if (to > x->end) to = x->end;
-    if (to <= from) return;
-    cut(p, &i.in[0], from, to - from);
-    cut(p, &i.out[0], from, to - from);
-    for (int k = 1; k < LVN_MAX_OUT; k++) cut(p, &i.out[k], from - x->first, to - from);
-    if (i.id == LVN_OP_adamw) i.attr.adamw.first = from;
-    if (i.id == LVN_OP_sgd) i.attr.sgd.first = from;
+    int64_t begin = p->values[i.in[0].value].offset / lvn_dtype_bytes(p->gradients);
+    int64_t end = begin + lvn_desc_count(&i.in[0].desc);
+    if (begin < x->first) begin = x->first;
+    if (end > x->end) end = x->end;
+    if (end <= begin) return;
+    cut(p, &i.in[0], begin, end - begin);
+    cut(p, &i.out[0], begin, end - begin);
+    for (int k = 1; k < LVN_MAX_OUT; k++) cut(p, &i.out[k], begin - x->first, end - begin);
+    if (i.id == LVN_OP_adamw) i.attr.adamw.first = begin;
+    if (i.id == LVN_OP_sgd) i.attr.sgd.first = begin;
     *append(x, i.id, i.when, i.name) = i;
 }
 
-/* The norm of all gradients from the shard's: its blocks' sums of squares, everybody's, and their sum. */
+/* Append the norm of all gradients: sums of squares of the shard's blocks, a gather of all ranks' sums, and the total.
+ */
 static void append_norm(struct sharder *x, const struct lvn_instr *norm)
 {
     int64_t blocks = lvn_norm_blocks(x->p->graph->params->trainable_count), mine = lvn_norm_blocks(x->end - x->first);
@@ -267,6 +278,7 @@ static void append_norm(struct sharder *x, const struct lvn_instr *norm)
     clip->in[0] = all;
 }
 
+/* Append the gather of the updated parameters. */
 static void append_params(struct sharder *x)
 {
     struct lvn_program *p = x->p;

@@ -1,8 +1,8 @@
-/* update.c - appends what a step does after backward: the gradient's norm, then the optimizer.
+/* update.c - the pass that appends the instructions of a step after backward: the gradient's norm, then the optimizer.
  *
- * Gradients lie in one flat buffer, so the norm is one instruction and the optimizer one per parameter group. Clipping
- * needs no instruction: the norm's kernel leaves a factor in lvn_result.clip_scale. The optimizer multiplies gradients
- * with it. It is 0 when the norm is not finite. */
+ * Gradients lie in one flat buffer, so the norm is one instruction and the optimizer one for each parameter group.
+ * Clipping needs no instruction: the norm's kernel writes a factor to lvn_result.clip_scale, by which the optimizer
+ * multiplies gradients. It is 0 if the norm is not finite: then the optimizer updates nothing. */
 #include "passes/program.h"
 
 static struct lvn_instr *after_backward(struct lvn_program *p, enum lvn_op_id id, const char *name)

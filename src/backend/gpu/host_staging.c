@@ -54,7 +54,7 @@ static enum lvn_status start(struct lvn_gpu_program *p, const struct lvn_instr *
 enum lvn_status lvn_gpu_communicate(struct lvn_gpu_program *p, const struct lvn_instr *i,
                                     const struct lvn_collectives *collectives)
 {
-    struct lvn_gpu_staging *s = &p->staging[i->token];
+    struct lvn_gpu_staging *s = &p->staging[i->handle];
     if (i->id != LVN_OP_wait) return start(p, i, s, collectives);
     if (!collectives->wait(collectives->context, i)) return LVN_COMM;
     return lvn_memory_write(s->memory, s->offset, s->call.out[0].p, s->bytes);
@@ -62,13 +62,13 @@ enum lvn_status lvn_gpu_communicate(struct lvn_gpu_program *p, const struct lvn_
 
 enum lvn_status lvn_gpu_staging_new(struct lvn_gpu_program *p)
 {
-    p->staging = lvn_calloc((size_t)p->program->n_tokens + 1, sizeof *p->staging);
+    p->staging = lvn_calloc((size_t)p->program->n_handles + 1, sizeof *p->staging);
     return p->staging ? LVN_OK : LVN_MEMORY;
 }
 
 void lvn_gpu_staging_free(struct lvn_gpu_program *p)
 {
-    for (int k = 0; p->staging && k < p->program->n_tokens; k++) {
+    for (int k = 0; p->staging && k < p->program->n_handles; k++) {
         free(p->staging[k].in);
         free(p->staging[k].out);
     }

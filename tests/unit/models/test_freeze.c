@@ -396,18 +396,18 @@ static void buckets(void **state)
             }
         }
         if (i->id == LVN_OP_all_reduce) {
-            assert_int_equal(i->token, started);
+            assert_int_equal(i->handle, started);
             assert_true(started < 64 && i->in[0].value == i->out[0].value);
             bucket[started++] = &p->values[i->in[0].value];
             covered += lvn_desc_count(&i->in[0].desc);
         }
         if (i->id == LVN_OP_wait) {
-            assert_int_equal(i->token, waited);
+            assert_int_equal(i->handle, waited);
             assert_ptr_equal(&p->values[i->out[0].value], bucket[waited++]);
         }
     }
-    assert_int_equal(started, p->n_tokens);
-    assert_int_equal(waited, p->n_tokens);
+    assert_int_equal(started, p->n_handles);
+    assert_int_equal(waited, p->n_handles);
     assert_int_equal(covered, f.network->params->trainable_count);
     lvn_model_state_free(f.network);
 }
