@@ -1,9 +1,8 @@
 /* accumulate.c - adds the gradients of one node of the tree over micro-batches to those of another; see
  * passes/gradient_accumulation.c.
  *
- * in[0] the one (n), out[0] the other (n), updated in place: out[0] += in[0]. Either both are real or both are bf16, of
- * which a sum is one addition in fp32, rounded to the nearest: every node of the tree is, so that it makes no
- * difference who adds it. */
+ * in[0] (n), out[0] (n), updated in place: out[0] += in[0]. Both are real, or both are bf16: then the sum is one
+ * addition in fp32, rounded to nearest. Every node of the tree is rounded so, whichever rank computes it. */
 #include "base/bf16.h"
 #include "ops/real.h"
 #include "ops/shape.h"

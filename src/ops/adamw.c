@@ -1,25 +1,25 @@
 /* adamw.c - one step of AdamW, or of Adam with L2 regularisation (attr.coupled), over a flat range of parameters.
  *
- * in[0] the gradient, but for what attr.outers says (ops/outer.h); out[0] the parameters, out[1] the first moment m,
- * out[2] the second moment v: all (n), updated in place. Nothing changes when result->clip_scale is 0: the gradient was
+ * in[0] the gradient, except those in attr.outers (ops/outer.h); out[0] the parameters, out[1] the first moment m,
+ * out[2] the second moment v: all (n), updated in place. Nothing changes if result->clip_scale is 0: the gradient is
  * not finite.
  *
  * Loshchilov, Hutter: "Decoupled weight decay regularization" (2019), arranged as torch.optim.AdamW. The order of
- * operations is part of the definition: every kernel must give these bits. Each line is one rounding an operation,
- * fma() one in all; t = step + 1, less the skipped ones, constants as in adamw.h:
+ * operations is part of the definition: every kernel must give these bits. Each operation of a line
+ * rounds once, fma() once in all; t = step + 1, minus the skipped steps, constants as in adamw.h:
  *
  *     g = g * scale
- *     g = min(max(g, -clip_value), clip_value)      where clip_value is not 0
- *     g = fma(l2, p, g)                             where l2 is not 0
+ *     g = min(max(g, -clip_value), clip_value)      if clip_value is not 0
+ *     g = fma(l2, p, g)                             if l2 is not 0
  *     p = p * keep
  *     m = fma(1 - beta1, g - m, m)
  *     v = fma((1 - beta2) * g, g, beta2 * v)
- *     m = 0 where |m| is subnormal, and so v
+ *     m = 0 if |m| is subnormal; the same for v
  *     p = fma(-step_size, m / fma(sqrt(v), root, eps), p)
  *
  * root = 1 / sqrt(1 - beta2^t), step_size = lr / (1 - beta1^t), keep = 1 - lr * weight_decay, all rounded to the type
- * of the parameters first. Moments of what gets no gradient any more (behind a ReLU that is off for good) would decay
- * into the subnormal numbers and stay there, where processors divide and multiply many times slower. */
+ * of the parameters first. Moments of parameters whose gradient stays zero (behind a ReLU that is always off) would
+ * decay to subnormal numbers, with which processors divide and multiply many times slower. */
 #include "ops/adamw.h"
 
 #include "ops/outer_plain.h"

@@ -1,7 +1,7 @@
-/* adamw.h - the numbers that one AdamW step uses for every element, and in which type: shared by all its kernels.
+/* adamw.h - the constants of one AdamW step, for all of its kernels.
  *
- * All are computed in double and rounded once. Powers are taken by repeated squaring, not by the C library, whose last
- * bit may depend on the processor. */
+ * They are computed in double and rounded once. Powers are computed by repeated squaring, not by the C library, whose
+ * last bit may depend on the processor. */
 #ifndef LVN_ADAMW_H
 #define LVN_ADAMW_H
 
@@ -9,6 +9,7 @@
 
 #include "graph/op.h"
 
+/* x^n, n >= 0. */
 static inline double lvn_power(double x, int64_t n)
 {
     double y = 1;
@@ -18,13 +19,14 @@ static inline double lvn_power(double x, int64_t n)
 }
 
 struct lvn_adamw_constants {
-    double scale;           /* of the gradient: the clip factor of the norm */
-    double clip_value;      /* then it is brought into [-clip_value, clip_value]; 0: off */
-    double l2;              /* coupled weight decay: added to the gradient times the parameter; 0: off */
-    double keep;            /* decoupled weight decay: 1 - lr * weight_decay; 1: off */
+    double scale;           /* factor of the gradient: the norm's clip factor */
+    double clip_value;      /* the gradient is then clipped to [-clip_value, clip_value]; 0: off */
+    double l2;              /* coupled weight decay: l2 * parameter is added to the gradient; 0: off */
+    double keep;            /* decoupled weight decay: factor of the parameter, 1 - lr * weight_decay; 1: off */
     double one_minus_beta1; /* 1 - beta1 */
-    double beta2, one_minus_beta2;
-    double root; /* 1 / sqrt(1 - beta2^t) */
+    double beta2;
+    double one_minus_beta2; /* 1 - beta2 */
+    double root;            /* 1 / sqrt(1 - beta2^t) */
     double eps;
     double step_size; /* lr / (1 - beta1^t) */
 };

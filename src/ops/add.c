@@ -1,7 +1,7 @@
 /* add.c - y = a + b, of one shape: the residual connection.
  *
- * Both gradients are the output's: programs pass it on and run nothing. Where a gradient must be added to one that is
- * there already, the backward kernel does it. */
+ * Both gradients are the output's: the differentiate pass passes it on (passes_gradient), and appends an addition where
+ * an input has an earlier contribution. */
 #include "ops/real.h"
 #include "ops/shape.h"
 
@@ -24,7 +24,7 @@ static void backward(const struct lvn_call *call)
 }
 
 #ifndef LVN_REAL_DOUBLE
-/* Has b the last dimensions of a, and fewer than all? Then it is added to all that lie before them (add_rows.c). */
+/* Are the dimensions of b the last dimensions of a, and fewer than all? Then b is broadcast (add_rows.c). */
 static bool ends_with(const struct lvn_tensor *a, const struct lvn_tensor *b)
 {
     bool fits = a && b && b->desc.rank < a->desc.rank;

@@ -1,8 +1,8 @@
-/* add_rows.c - y = a + b, where b has the last dimensions of a and is added to all that lie before them: a bias, a
- * table of positions.
+/* add_rows.c - y = a + b, where b has the last dimensions of a and is broadcast over the others: a bias, a table of
+ * positions.
  *
- * a (...,N), b (N), N standing for one dimension or several. The gradient of b is the sum over what it was added to, in
- * the order of the rows. */
+ * a (...,N), b (N), where N stands for one dimension or several. The gradient of b is the sum over the rows, in their
+ * order. */
 #include "ops/real.h"
 #include "ops/shape.h"
 

@@ -1,6 +1,9 @@
-/* all_gather.c - every rank gets the parts of all: in[0] this rank's part (absent: it has none), which lies in its
- * place in out[0] (n), any type. Element k of out[0] is number first + k * unit of the flat parameters, which
- * lvn_shard_first() cuts into the ranks' parts. */
+/* all_gather.c - every rank receives the parts of all ranks.
+ *
+ * in[0]: this rank's part, which lies at its position in out[0]; absent: it has none. out[0] (n), any type. Element k
+ * of out[0] stands for element first + k * unit of the flat parameters, which lvn_shard_first() cuts into the ranks'
+ * parts.
+ */
 #include "ops/collective.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)

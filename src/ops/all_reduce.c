@@ -1,5 +1,5 @@
-/* all_reduce.c - the sum over ranks of each element: in[0] (n), real numbers or bf16, out[0] the same place, where
- * every rank finds the same bits. */
+/* all_reduce.c - the sum over ranks of each element. in[0] (n), real numbers or bf16; out[0]: the sum, in the same
+ * memory, with the same bits on every rank. */
 #include "ops/collective.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)

@@ -1,8 +1,8 @@
 /* answers.c - how many samples have all their labels right.
  *
- * prediction (B,...,V), labels (B,...) int32; out[0] (2) fp64: samples in which every label that is not negative is the
- * first one with the largest number of its row, and samples that have such a label at all. It has no gradient. For
- * evaluation of small vocabularies, so the plain kernel is all there is. */
+ * prediction (B,...,V), labels (B,...) int32; negative labels are left out. out[0] (2) fp64: the number of samples of
+ * which every label is the argmax of its row (the first of equal maxima), and the number of samples with any label. It
+ * has no gradient. It is for evaluation with small vocabularies, so CPUs have no fast kernel for it. */
 #include "ops/real.h"
 #include "ops/shape.h"
 

@@ -1,12 +1,12 @@
 /* attention.c - scaled dot-product attention: out = dropout(softmax(scale q k^T + mask)) v, for every head.
  *
- * Inputs: q (B,Tq,Hq,D), k and v (B,Tk,Hkv,D), all with strides of their own, so that the three parts of one (B,T,3C)
- * tensor need no copies; Hq is a multiple of Hkv, and neighbouring query heads share a key head. lengths (B), int32,
- * may be absent: keys from lengths[b] on are padding. Output: (B,Tq,Hq*D). Saved: the logsumexp of every row of scores,
- * (B,Hq,Tq), from which backward computes the probabilities again.
+ * Inputs: q (B,Tq,Hq,D), k and v (B,Tk,Hkv,D), all strided, so that views of one (B,T,3C) tensor need no copies; Hq is
+ * a multiple of Hkv, and neighbouring query heads share a key head. lengths (B), int32, may be absent: keys from
+ * lengths[b] on are padding. Output: (B,Tq,Hq*D). Saved: the logsumexp of every row of scores, (B,Hq,Tq), from which
+ * backward recomputes the probabilities.
  *
- * A query that sees no key gives zeros and logsumexp 0. Left out: a bias or any mask that is not a leading part of the
- * keys (sliding windows, relative positions).
+ * A query that sees no key gives zeros and logsumexp 0. Left out: a bias, and masks under which a query does not see a
+ * leading part of the keys (sliding windows, relative positions).
  *
  * The gradient, with P the probabilities and Z dropout's factors: dV = (P Z)^T dO, dS = P (Z dP - rowsum(dO O)) where
  * dP = dO V^T, dQ = scale dS K, dK = scale dS^T Q (Dao, Fu, Ermon, Rudra, Re: "FlashAttention", NeurIPS 2022). */
@@ -70,11 +70,11 @@ static real dot(const real *a, const real *b, int64_t n)
     return sum;
 }
 
-/* What dropout multiplies the probability of key j with. */
+/* Dropout's factor of the probability of key j. */
 static real factor(const struct attention_dropout *d, uint64_t dropout_row, int64_t j)
 {
     if (!d->threshold) return 1;
-    return lvn_dropout_bits(&d->key, dropout_row, (uint32_t)j) >= d->threshold ? (real)d->kept : 0;
+    return lvn_dropout_bits(&d->key, dropout_row, (uint32_t)j) >= d->threshold ? (real)d->scale : 0;
 }
 
 static void forward(const struct lvn_call *c)
@@ -155,8 +155,8 @@ static int64_t scratch(const struct lvn_call *c)
     return c->phase == LVN_FORWARD ? c->in[1].desc->dim[1] * (int64_t)sizeof(real) : 0;
 }
 
-/* Two products forward (scores, output), four backward; what a mask hides by the shape alone is not counted, nor is
- * that backward computes the scores again. */
+/* Two products forward (scores, output), four backward. Pairs that the mask hides by shape alone are not counted, nor
+ * is the recomputation of the scores in backward. */
 static double flops(const struct lvn_call *c)
 {
     struct attention_sizes s = attention_sizes(c);

@@ -216,7 +216,7 @@ static struct block block_make(const struct attention_sizes *s, int64_t b, int64
     struct block k = {.first_key = j0, .queries = rows, .diagonal = TILE_BLOCK};
     k.keys = n_keys - j0 < TILE_BLOCK ? n_keys - j0 : TILE_BLOCK;
     k.vectors = (rows + LVN_LANES - 1) / LVN_LANES;
-    if (s->causal) k.diagonal = t0 + attention_ahead(s, b) + 1 - j0;
+    if (s->causal) k.diagonal = t0 + attention_first_query(s, b) + 1 - j0;
     return k;
 }
 

@@ -1,15 +1,17 @@
-/* collective.h - what the operations that ranks do together share.
+/* collective.h - definitions shared by the collective operations: all_reduce, reduce_scatter, all_gather, tree_reduce,
+ * wait.
  *
- * They have no kernels: a backend hands each instruction to the collectives of its binding (passes/program.h). Each
- * starts work and returns at once; out[1] is a token, which stands for that work until a `wait` reads it. Buffers are
- * left alone in between: in[0] and out[0] live until then, for `wait` names out[0] too. */
+ * They have no kernels: a backend passes each instruction to its binding's struct lvn_collectives (passes/program.h).
+ * Each starts a collective and returns at once. out[1] is a value without contents, which the collective's `wait`
+ * reads, so that the wait depends on the start. The wait names out[0] too, so that in[0] and out[0] live until then; no
+ * instruction in between uses them. */
 #ifndef LVN_COLLECTIVE_H
 #define LVN_COLLECTIVE_H
 
 #include "ops/real.h"
 #include "ops/shape.h"
 
-/* A token has no contents. */
+/* Description of the value that connects a collective to its wait. */
 static inline struct lvn_desc lvn_handle_desc(void)
 {
     return LVN_DESC(LVN_I32, 1);

@@ -1,8 +1,8 @@
-/* confusion.c - how often which class was taken for which: the counts behind accuracy, precision and recall.
+/* confusion.c - the confusion matrix, from which accuracy, precision and recall are computed.
  *
- * prediction (...,K), labels (...) int32; out[0] (K,K) fp64: [true class][the first one with the largest number]. Rows
- * whose label is negative count nothing. It has no gradient. A prediction of so few numbers is nothing beside the
- * network that made it, so the plain kernel is all there is. */
+ * prediction (...,K), labels (...) int32; out[0] (K,K) fp64: counts, [true class][argmax of the prediction, the first
+ * of equal maxima]. Rows with a negative label are left out. It has no gradient. It takes little time compared with the
+ * model, so CPUs have no fast kernel for it. */
 #include "ops/real.h"
 #include "ops/shape.h"
 

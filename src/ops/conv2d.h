@@ -1,4 +1,4 @@
-/* conv2d.h - two-dimensional convolution, plain; shared by conv2d and conv2d_relu.
+/* conv2d.h - sizes and shape rule of two-dimensional convolution, for all kernels of conv2d and conv2d_relu.
  *
  * As in every framework it is a correlation: y[n,o,i,j] = b[o] + sum over c,u,v of w[o,c,u,v] x[n,c,i s + u - p,j s + v
  * - p], with stride s, and zeros in the p rows and columns around x. x (N,C,H,W), w (O,C,KH,KW), b (O) or absent,
@@ -32,7 +32,7 @@ static inline struct lvn_conv2d lvn_conv2d_make(const struct lvn_desc *x, const 
     return c;
 }
 
-/* Inputs x, weight, bias; fills in out[0]. */
+/* The shape rule: inputs x, weight, bias; output y. SHAPE, ARG. */
 enum lvn_status lvn_conv2d_shape(struct lvn_shapes *s, int64_t stride, int64_t padding) LVN_CHECKED;
 
 static inline double lvn_conv2d_flops(const struct lvn_call *call, const struct lvn_conv2d *c)

@@ -1,4 +1,4 @@
-/* conv2d_gpu.h - what conv2d and conv2d_relu launch on devices: the kernels of conv2d.k. */
+/* conv2d_gpu.h - launches the kernels of conv2d.k, for conv2d and conv2d_relu on devices. */
 #ifndef LVN_CONV2D_GPU_H
 #define LVN_CONV2D_GPU_H
 

@@ -1,11 +1,12 @@
-/* conv2d_plain.h - the plain kernels of conv2d.h's definition, in the real type that the file is compiled for. */
+/* conv2d_plain.h - the plain kernels of conv2d and conv2d_relu; see conv2d.h for the definition. */
 #ifndef LVN_CONV2D_PLAIN_H
 #define LVN_CONV2D_PLAIN_H
 
 #include "ops/conv2d.h"
 #include "ops/real.h"
 
-/* The element of x, (n,c,i,j), under entry (u,v) of the kernel when it computes y at (oi,oj); -1: in the padding. */
+/* Index in x of the element that entry (u,v) of the kernel multiplies for element (oi,oj) of y; -1: it is padding.
+ * plane: n * C + channel. */
 static inline int64_t lvn_conv2d_under(const struct lvn_conv2d *c, int64_t plane, int64_t oi, int64_t oj, int64_t u,
                                        int64_t v)
 {
@@ -13,6 +14,7 @@ static inline int64_t lvn_conv2d_under(const struct lvn_conv2d *c, int64_t plane
     return i < 0 || i >= c->H || j < 0 || j >= c->W ? -1 : (plane * c->H + i) * c->W + j;
 }
 
+/* Element (n,o,oi,oj) of y, without bias. */
 static inline double lvn_conv2d_at(const struct lvn_conv2d *c, const real *x, const real *w, int64_t n, int64_t o,
                                    int64_t oi, int64_t oj)
 {
@@ -36,7 +38,7 @@ static inline void lvn_conv2d_forward(const struct lvn_conv2d *c, const struct l
     }
 }
 
-/* Element e of dy adds to the gradients of all that it was computed from. */
+/* Add the contributions of element e of dy to the gradients of x, w and b. */
 static inline void lvn_conv2d_spread(const struct lvn_conv2d *c, const struct lvn_call *call, int64_t e, double dy)
 {
     const real *x = call->in[0].p, *w = call->in[1].p;

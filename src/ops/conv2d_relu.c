@@ -1,4 +1,5 @@
-/* conv2d_relu.c - max(conv2d, 0): one pass over memory less each way; see conv2d.h. */
+/* conv2d_relu.c - max(conv2d, 0), made by the fuse pass: one pass over memory less, forward and backward; see conv2d.h.
+ */
 #include "ops/conv2d_plain.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)

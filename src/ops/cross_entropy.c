@@ -1,10 +1,10 @@
-/* cross_entropy.c - minus the log of the probability that softmax gives to each row's label.
+/* cross_entropy.c - cross entropy of softmax(logits) and each row's label.
  *
  * logits (...,V), labels (...) int32. out[0]: the sum over all rows, fp64 (1); saved: out[1] the loss of each row
- * (rows), out[2] the log of the sum of exponentials of each row (rows). Rows whose label is negative or attr.ignore
- * count nothing: loss and gradient are zero. The mean is the caller's: gradients are scaled by step->grad_scale, one
- * over the number of valid labels of the whole global batch. Labels must be below V: whoever binds the input checks
- * them. */
+ * (rows), out[2] the log of the sum of exponentials of each row (rows). For rows whose label is negative or
+ * attr.ignore, loss and gradient are zero. Gradients are scaled by step->grad_scale, one over the number of valid
+ * labels of the global batch, so that they are those of the mean. Labels must be below V: the caller that binds the
+ * input checks them. */
 #include "ops/cross_entropy.h"
 #include "ops/shape.h"
 

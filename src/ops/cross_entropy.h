@@ -1,10 +1,10 @@
-/* cross_entropy.h - the loss of one row of logits, plain; shared by cross_entropy and linear_cross_entropy. */
+/* cross_entropy.h - the loss of one row of logits, for the plain kernels of cross_entropy and linear_cross_entropy. */
 #ifndef LVN_CROSS_ENTROPY_H
 #define LVN_CROSS_ENTROPY_H
 
 #include "ops/real.h"
 
-/* log(sum(exp(z))), of z (V). */
+/* log(sum(exp(z))) of z (V). */
 static inline double lvn_logsumexp(const real *z, int64_t V)
 {
     double top = z[0], sum = 0;
@@ -13,7 +13,7 @@ static inline double lvn_logsumexp(const real *z, int64_t V)
     return top + log(sum);
 }
 
-/* Of the loss, for logit v: (softmax - one hot) * scale. */
+/* Derivative of the loss with respect to logit v: (softmax - one hot) * scale. */
 static inline double lvn_cross_entropy_slope(const real *z, double logsumexp, int32_t label, int64_t v, double scale)
 {
     return (exp((double)z[v] - logsumexp) - (v == label)) * scale;

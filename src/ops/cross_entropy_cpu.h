@@ -1,4 +1,5 @@
-/* cross_entropy_cpu.h - one row of logits, fast; shared by cross_entropy and linear_cross_entropy. */
+/* cross_entropy_cpu.h - the loss of one row of logits, for the CPU kernels of cross_entropy and linear_cross_entropy.
+ */
 #ifndef LVN_CROSS_ENTROPY_CPU_H
 #define LVN_CROSS_ENTROPY_CPU_H
 
@@ -13,7 +14,7 @@ LVN_INLINE vf shifted_exp_n(const float *z, float shift, int64_t n)
     return (vf)((vi)vexp(vload_n(z, n) - shift) & valid);
 }
 
-/* sum(exp(z - most)) of n numbers, in two chains a lane. */
+/* sum(exp(z - max)) of n numbers, in two partial sums for each lane. */
 LVN_INLINE float exp_sum(const float *z, float max, int64_t n)
 {
     struct vacc sum[2] = {vacc_set(vset(0)), vacc_set(vset(0))};

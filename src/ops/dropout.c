@@ -1,4 +1,4 @@
-/* dropout.c - in training, each element becomes zero with probability p; what is kept grows. See dropout.h.
+/* dropout.c - in training, each element becomes zero with probability p, and the others are scaled; see dropout.h.
  *
  * x, y (samples,...,C). */
 #include "ops/dropout.h"
@@ -34,7 +34,7 @@ static void backward(const struct lvn_call *call)
 #ifndef LVN_REAL_DOUBLE
 struct lvn_tensor *lvn_dropout(struct lvn_graph *g, struct lvn_tensor *x, double p)
 {
-    if (p == 0) return x; /* nothing is dropped */
+    if (p == 0) return x;
     return lvn_node_append(g, LVN_OP_dropout, &(union lvn_attr){.dropout = {.p = p}}, (struct lvn_tensor *[]){x}, 1);
 }
 #endif

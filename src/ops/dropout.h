@@ -1,9 +1,9 @@
-/* dropout.h - which elements dropout keeps, plain; shared by dropout and residual_layernorm.
+/* dropout.h - the mask of dropout, for the plain kernels of dropout and residual_layernorm.
  *
- * Srivastava et al.: "Dropout" (JMLR 2014), inverted: kept values grow by 1 / (share that is kept), so that evaluation
- * needs no factor. The mask is a function of (seed, step, operation, position in the global batch, row within the
- * sample, channel): it is drawn again in backward, and does not know how the batch is split. The rate is p rounded to
- * 1/65536, and the factor fits the rounded one. */
+ * Srivastava et al.: "Dropout" (JMLR 2014), inverted: remaining values are multiplied by 1 / (1 - rate), so that
+ * evaluation needs no factor. The mask is a function of (seed, step, operation, position in the global batch, row
+ * within the sample, channel): backward computes it once more, and it does not depend on the split of the batch. The
+ * rate is p rounded to a multiple of 1/65536, and the factor is that of the rounded rate. */
 #ifndef LVN_DROPOUT_H
 #define LVN_DROPOUT_H
 
@@ -13,9 +13,9 @@
 
 struct lvn_dropout {
     struct lvn_dropout_key key;
-    uint32_t threshold; /* 0: everything passes */
+    uint32_t threshold; /* rate * 65536; 0: dropout is off */
     uint64_t first_row; /* number of the tensor's first row in the global batch */
-    double scale;       /* of what is kept */
+    double scale;       /* factor of the remaining elements */
 };
 
 /* For a tensor (samples,...,C) of this description. Off outside training. */
@@ -32,7 +32,7 @@ static inline struct lvn_dropout lvn_dropout_make(const struct lvn_call *call, c
     };
 }
 
-/* What element (row, column) of the tensor is multiplied with: 0 or the scale. */
+/* Factor of element (row, column) of the tensor: 0 or the scale. */
 static inline double lvn_dropout_factor(const struct lvn_dropout *d, int64_t row, int64_t column)
 {
     if (d->threshold == 0) return 1;

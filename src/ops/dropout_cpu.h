@@ -1,4 +1,5 @@
-/* dropout_cpu.h - the mask of a tensor (samples,...,C) as the fast kernels draw it; see dropout.h for the plain one. */
+/* dropout_cpu.h - the mask of dropout for a tensor (samples,...,C), for the CPU kernels; see dropout.h for the
+ * specification. */
 #ifndef LVN_DROPOUT_CPU_H
 #define LVN_DROPOUT_CPU_H
 
@@ -21,7 +22,7 @@ LVN_INLINE struct dropout dropout_make(const struct lvn_call *call, const struct
     return o;
 }
 
-/* Bit i: whether element (row, column + i) is kept, i < 64; column is a multiple of 64. */
+/* Bit i, i < 64: element (row, column + i) is not dropped; column is a multiple of 64. */
 LVN_INLINE uint64_t dropout_keep(const struct dropout *d, int64_t row, int64_t column)
 {
     return vdropout_keep(&d->v, d->first_row + (uint64_t)row, (uint32_t)column);

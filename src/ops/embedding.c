@@ -1,12 +1,12 @@
-/* embedding.c - rows of a table, picked by token id, plus the rows of the positions.
+/* embedding.c - rows of a table by token id, plus rows of a table of positions.
  *
  *     y[b][t] = table[ids[b][t]] + positions[position[b] + t]
  *
- * ids (...,T) int32, table (V,C), positions (P,C) or absent, y (...,T,C). `position` is how many tokens of a row
- * the key/value cache holds already: 0 except when decoding. Ids must lie in [0, V): whoever binds the input checks
- * them.
+ * ids (...,T) int32, table (V,C), positions (P,C) or absent, y (...,T,C). `position` is the number
+ * of tokens of the row that the key/value cache holds: 0 except when decoding. Ids must lie in [0, V): the caller that
+ * binds the input checks them.
  *
- * Backward writes whole gradients: rows that no token picked become zero. Rows are added in the order of the tokens. */
+ * Backward writes whole gradients: rows without a token become zero. Rows are added in the order of the tokens. */
 #include "ops/real.h"
 #include "ops/shape.h"
 

@@ -1,7 +1,8 @@
-/* gelu.h - the GELU and its slope, plain; shared by gelu, gelu_tanh and linear_gelu.
+/* gelu.h - the GELU and its derivative, for the plain kernels of gelu, gelu_tanh and linear_gelu.
  *
- * Hendrycks, Gimpel: "Gaussian error linear units" (2016). gelu is x * Phi(x) with the normal distribution's Phi;
- * gelu_tanh its approximation 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), which some models were trained with. */
+ * Hendrycks, Gimpel: "Gaussian error linear units" (2016). gelu is x * Phi(x), with the normal
+ * distribution's Phi; gelu_tanh is the approximation 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), which some models
+ * were trained with. */
 #ifndef LVN_GELU_H
 #define LVN_GELU_H
 
@@ -26,7 +27,7 @@ static inline double lvn_gelu_slope(double x, bool tangent)
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * LVN_SQRT_2_PI * (1 + 3 * LVN_GELU_CUBIC * x * x);
 }
 
-/* --- the operation: gelu and gelu_tanh differ in one argument --- */
+/* --- the kernels of gelu and gelu_tanh, which differ in one argument --- */
 
 static inline void lvn_gelu_forward(const struct lvn_call *call, bool tangent)
 {

@@ -1,5 +1,5 @@
-/* gelu_cpu.h - both GELUs, element by element, fast; see gelu.h for the definitions and simd_gelu.h for the arithmetic.
- */
+/* gelu_cpu.h - the CPU kernels of gelu and gelu_tanh; see gelu.h for the definitions, backend/cpu/simd_gelu.h for the
+ * arithmetic. */
 #ifndef LVN_GELU_CPU_H
 #define LVN_GELU_CPU_H
 

@@ -1,11 +1,12 @@
-/* gelu_gpu.h - both GELUs on devices, which differ in one argument; see gelu.h for the definitions. */
+/* gelu_gpu.h - the GELUs on devices: functions for kernels, and the launches of gelu and gelu_tanh; see gelu.h for the
+ * definitions. */
 #ifndef LVN_GELU_GPU_H
 #define LVN_GELU_GPU_H
 
 #include "backend/gpu/words.h"
 #ifdef LVN_DEVICE
 
-/* By tanh: its argument, where 1 - tanh^2 is zero long before x^3 overflows. */
+/* The argument of tanh. x is limited to 1e3, where 1 - tanh^2 is 0 and x^3 does not overflow yet. */
 LVN_FUNCTION float gelu_inner(float x)
 {
     float a = lvn_abs(x) > 1e3f ? (x > 0 ? 1e3f : -1e3f) : x;

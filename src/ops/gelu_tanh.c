@@ -1,4 +1,4 @@
-/* gelu_tanh.c - the GELU's approximation by tanh; see gelu.h. x, y of any shape. */
+/* gelu_tanh.c - the approximation of the GELU by tanh; see gelu.h. x, y of any shape. */
 #include "ops/gelu.h"
 
 static void forward(const struct lvn_call *call)

@@ -1,8 +1,8 @@
 /* grad_clip.c - the norm of the gradient and the factor that clips it, from the sums of squares of all blocks:
- * grad_norm.c's second half, after ranks have exchanged those of their shards.
+ * the second half of grad_norm, after ranks have exchanged those of their shards.
  *
- * in[0]: F64 (blocks), overwritten. Writes result->grad_norm and result->clip_scale. Too little work for fast kernels.
- */
+ * in[0]: F64 (blocks), overwritten. Writes result->grad_norm and result->clip_scale. It is too little work for a
+ * fast kernel. */
 #include "ops/grad_norm.h"
 #include "ops/real.h"
 

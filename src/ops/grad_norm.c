@@ -1,17 +1,17 @@
 /* grad_norm.c - the 2-norm of the whole gradient, and the factor that clips it.
  *
- * in[0]: the flat gradient of all trainable parameters (n), but for what attr.outers says (ops/outer.h). Writes
+ * in[0]: the flat gradient of all trainable parameters (n), except those in attr.outers (ops/outer.h). Writes
  * result->grad_norm and
  *
- *     result->clip_scale = min(1, clip_norm / (grad_norm + 1e-6))     as torch.nn.utils.clip_grad_norm_ has it
+ *     result->clip_scale = min(1, clip_norm / (grad_norm + 1e-6))     as in torch.nn.utils.clip_grad_norm_
  *
- * 1 where attr.clip_norm is 0 (off); 0 where the norm is not finite: then the optimizer changes nothing.
+ * or 1 if attr.clip_norm is 0 (off); 0 if the norm is not finite: then the optimizer changes nothing.
  *
  * The order of the sum is fixed, so that every instruction set and number of threads gives the same bits. Squares are
- * taken in double, where those of floats are exact. The flat buffer is cut into blocks of 4096 elements from its start
- * (its layout depends on the model alone, and its gaps hold zeros). In a block, lane l of sixteen sums the elements
- * l, l + 16, ... in order, then lanes are folded in halves, l += l + 8, then 4, 2, 1. Blocks are summed as a binary
- * tree that is split at the largest power of two below their number. */
+ * computed in double, in which those of floats are exact. The flat buffer is cut into blocks of 4096 elements from its
+ * start (its layout depends on the model alone, and its gaps hold zeros). In a block, lane l of sixteen sums the
+ * elements l, l + 16, ... in order, then the lanes are summed pairwise: l and l + 8, then l and l + 4, 2, 1. Blocks are
+ * summed as a binary tree that is split at the largest power of two below their number. */
 #include "ops/grad_norm.h"
 
 #include "ops/outer_plain.h"
@@ -24,12 +24,12 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return outers_check(s, &s->attr->grad_norm.outers, 0);
 }
 
-/* Of elements [from, from + n). */
-static double block_sum(const struct outers *outers, const real *grad, int64_t from, int64_t n)
+/* The sum of squares of elements [first, first + n). */
+static double block_sum(const struct outers *outers, const real *grad, int64_t first, int64_t n)
 {
     double lane[LVN_NORM_LANES] = {0};
     for (int64_t i = 0; i < n; i++) {
-        const double g = lvn_gradient(outers, grad, from + i);
+        const double g = lvn_gradient(outers, grad, first + i);
         lane[i % LVN_NORM_LANES] += g * g;
     }
     return lvn_norm_fold(lane);

@@ -1,4 +1,5 @@
-/* grad_norm.h - the parts of the gradient's norm that its operations share: see grad_norm.c. */
+/* grad_norm.h - steps of the gradient's norm, for the kernels of grad_norm, grad_squares, grad_clip and unscale; see
+ * grad_norm.c for the order of the sum. */
 #ifndef LVN_GRAD_NORM_H
 #define LVN_GRAD_NORM_H
 
@@ -6,34 +7,34 @@
 
 #include "graph/op.h"
 
-enum { LVN_NORM_LANES = 16 };
+enum { LVN_NORM_LANES = 16 }; /* partial sums of a block */
 
-/* Elements of block b of n. */
+/* Number of elements of block b, of n elements in all blocks. */
 static inline int64_t lvn_norm_block_length(int64_t n, int64_t b)
 {
     int64_t rest = n - b * LVN_NORM_BLOCK;
     return rest < LVN_NORM_BLOCK ? rest : LVN_NORM_BLOCK;
 }
 
-/* The sum of sixteen lanes. */
+/* The sum of a block's partial sums, which are overwritten. */
 static inline double lvn_norm_fold(double lane[LVN_NORM_LANES])
 {
-    for (int half = LVN_NORM_LANES / 2; half >= 1; half /= 2)
-        for (int l = 0; l < half; l++) lane[l] += lane[l + half];
+    for (int distance = LVN_NORM_LANES / 2; distance >= 1; distance /= 2)
+        for (int l = 0; l < distance; l++) lane[l] += lane[l + distance];
     return lane[0];
 }
 
-/* The factor that clips a gradient of this norm; 0: it is not finite. */
+/* The factor that clips a gradient of this norm to norm `clip` (0: off); 0: the norm is not finite. */
 static inline double lvn_norm_clip(double norm, double clip)
 {
     return !isfinite(norm) ? 0 : clip > 0 && clip < norm + 1e-6 ? clip / (norm + 1e-6) : 1;
 }
 
-/* From the blocks' sums, which it overwrites, to the norm and the factor that clips it. */
+/* Set norm and clip factor of `result` from the sums of the blocks, (blocks), which are overwritten. */
 static inline void lvn_norm_finish(double *sums, int64_t blocks, double clip, struct lvn_result *result)
 {
-    for (int64_t half = 1; half < blocks; half *= 2)
-        for (int64_t b = 0; b + half < blocks; b += 2 * half) sums[b] += sums[b + half];
+    for (int64_t distance = 1; distance < blocks; distance *= 2)
+        for (int64_t b = 0; b + distance < blocks; b += 2 * distance) sums[b] += sums[b + distance];
     double norm = sqrt(sums[0]);
     result->grad_norm = norm;
     result->clip_scale = lvn_norm_clip(norm, clip);

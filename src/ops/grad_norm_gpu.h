@@ -1,11 +1,11 @@
-/* grad_norm_gpu.h - the gradient's norm on devices, whose kernels are those of grad_norm.k. */
+/* grad_norm_gpu.h - launches the kernels of grad_norm.k, for grad_norm, grad_squares and grad_clip on devices. */
 #ifndef LVN_GRAD_NORM_GPU_H
 #define LVN_GRAD_NORM_GPU_H
 
 #include "backend/gpu/words.h"
 #ifndef LVN_DEVICE
 
-/* The sums of squares of the blocks of in[0], into `sums`, fp64. */
+/* sums (blocks), fp64: the sums of squares of the blocks of in[0]. */
 static inline void grad_squares_launch(struct lvn_gpu *g, struct lvn_gpu_arg sums)
 {
     const int64_t n = lvn_desc_count(g->call->in[0].desc);
@@ -13,7 +13,7 @@ static inline void grad_squares_launch(struct lvn_gpu *g, struct lvn_gpu_arg sum
     LVN_LAUNCH(g, "grad_squares", (lvn_norm_blocks(n) + 15) / 16, 1, 1, LVN_IN(0, x), sums, LVN_LONG(n));
 }
 
-/* From the sums of the blocks, which it overwrites, to the norm and the factor that clips it. */
+/* Set norm and clip factor of the result from the sums of the blocks, which are overwritten. */
 static inline void grad_clip_launch(struct lvn_gpu *g, struct lvn_gpu_arg sums, int64_t blocks, double clip_norm)
 {
     g->source = "grad_norm";

@@ -1,6 +1,6 @@
-/* grad_squares.c - the sums of squares of a gradient's blocks: grad_norm.c's first half, for a shard.
+/* grad_squares.c - the sums of squares of a gradient's blocks: the first half of grad_norm, for a shard.
  *
- * in[0]: a range of the flat gradient (n) that starts at a whole block. out[0]: F64 (blocks), in grad_norm.c's order.
+ * in[0]: a range of the flat gradient (n) that begins at a block. out[0]: F64 (blocks), in grad_norm.c's order.
  */
 #include "ops/grad_norm.h"
 #include "ops/real.h"

@@ -1,9 +1,10 @@
-/* kv_cache.c - keys or values of the positions seen so far, kept between runs of a decoding graph.
+/* kv_cache.c - the key/value cache of a decoding graph: keys or values of all positions so far, which live between
+ * runs.
  *
- * Input: x (B,T,H,D), the keys (or values) of T new tokens, strided. Output: the cache (B,length,H,D), into which
- * they were written, each row at its step->position. In a graph without a cache the constructor returns x itself, so
- * that a model is written once for training and decoding. What does not fit behind the end is dropped: the caller
- * starts anew before. Left out: a gradient; a cache that wraps around. */
+ * Input: x (B,T,H,D), the keys (or values) of T new tokens, strided. Output: the cache (B,length,H,D), to which they
+ * are written, each row from its step->position on. In a graph without a cache the constructor returns x, so that
+ * models are the same for training and decoding. Positions beyond the cache are dropped: the caller starts anew before
+ * that. Left out: a gradient; a cache that wraps around. */
 #include <string.h>
 
 #include "ops/real.h"
@@ -30,12 +31,12 @@ static void forward(const struct lvn_call *c)
     const struct lvn_desc *x = c->in[0].desc, *out = c->out[0].desc;
     const int64_t B = x->dim[0], T = x->dim[1], H = x->dim[2], D = x->dim[3];
     for (int64_t r = 0; r < B * T; r++) {
-        const int64_t b = r / T, t = r % T, to = lvn_step_position(c->step, b) + t;
-        if (to >= out->dim[1]) continue;
-        const real *from = (const real *)c->in[0].p + b * x->stride[0] + t * x->stride[1];
-        real *kept = (real *)c->out[0].p + b * out->stride[0] + to * out->stride[1];
+        const int64_t b = r / T, t = r % T, position = lvn_step_position(c->step, b) + t;
+        if (position >= out->dim[1]) continue;
+        const real *source = (const real *)c->in[0].p + b * x->stride[0] + t * x->stride[1];
+        real *cache = (real *)c->out[0].p + b * out->stride[0] + position * out->stride[1];
         for (int64_t h = 0; h < H; h++)
-            memcpy(kept + h * out->stride[2], from + h * x->stride[2], (size_t)D * sizeof(real));
+            memcpy(cache + h * out->stride[2], source + h * x->stride[2], (size_t)D * sizeof(real));
     }
 }
 
@@ -59,10 +60,10 @@ struct lvn_tensor *lvn_kv_cache(struct lvn_graph *g, const char *name, struct lv
 {
     if (!x || g->cache_length == 0) return x;
     union lvn_attr attr = {.kv_cache = {.length = g->cache_length}};
-    struct lvn_tensor *kept = lvn_node_append(g, LVN_OP_kv_cache, &attr, &x, 1);
-    if (!kept) return NULL;
-    kept->node->cache = add_cache(g, name, &kept->desc);
-    if (kept->node->cache >= 0) return kept;
+    struct lvn_tensor *cache = lvn_node_append(g, LVN_OP_kv_cache, &attr, &x, 1);
+    if (!cache) return NULL;
+    cache->node->cache = add_cache(g, name, &cache->desc);
+    if (cache->node->cache >= 0) return cache;
     g->status = LVN_MEMORY;
     g->error = "not enough memory for the list of caches";
     return NULL;

@@ -1,7 +1,7 @@
 /* last_token.c - the last token of each sample: y[b] = x[b][lengths[b] - 1].
  *
- * x (B,T,C), lengths (B) int32 between 1 and T, y (B,C). A sample without tokens, which only fills a batch up, gives
- * its first row. Backward writes whole gradients: rows that were not taken become zero. */
+ * x (B,T,C), lengths (B) int32 between 1 and T, y (B,C). A sample of length 0 (padding of a batch) gives its first row.
+ * Backward writes whole gradients: the other rows become zero. */
 #include "ops/real.h"
 #include "ops/shape.h"
 
@@ -16,7 +16,7 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return LVN_OK;
 }
 
-/* The row of x that sample b gives. */
+/* Index of the last row of sample b. */
 static int64_t row(const struct lvn_call *call, const struct lvn_desc *x, int64_t b)
 {
     int64_t n = ((const int32_t *)call->in[1].p)[b];

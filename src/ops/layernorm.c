@@ -1,4 +1,4 @@
-/* layernorm.c - rows brought to mean 0 and variance 1, then scaled and shifted.
+/* layernorm.c - layer normalisation: rows of mean 0 and variance 1, scaled and shifted; see layernorm.h.
  *
  *     y = (x - mean) * rstd * gamma + beta,  rstd = 1 / sqrt(variance + eps)
  *

@@ -1,11 +1,12 @@
-/* layernorm.h - one row of layer normalisation, plain; shared by layernorm and residual_layernorm.
+/* layernorm.h - layer normalisation of one row, for the plain kernels of layernorm and residual_layernorm.
  *
- * Ba, Kiros, Hinton: "Layer normalization" (2016), with the biased variance, taken in two passes. */
+ * Ba, Kiros, Hinton: "Layer normalization" (2016), with the biased variance, computed in two passes. */
 #ifndef LVN_LAYERNORM_H
 #define LVN_LAYERNORM_H
 
 #include "ops/real.h"
 
+/* Mean and reciprocal standard deviation of a row x (C). */
 static inline void lvn_layernorm_moments(const real *x, int64_t C, double eps, real *mean, real *rstd)
 {
     double sum = 0, squares = 0;
@@ -16,16 +17,17 @@ static inline void lvn_layernorm_moments(const real *x, int64_t C, double eps, r
     *rstd = (real)(1 / sqrt(squares / (double)C + eps));
 }
 
-/* Reads only what is kept for backward: forward and restore give the same bits. */
+/* y (C) of a row. It reads only values that are retained for backward, so forward and restore give the same bits. */
 static inline void lvn_layernorm_row(const real *x, real mean, real rstd, const real *gamma, const real *beta,
                                      int64_t C, real *y)
 {
     for (int64_t c = 0; c < C; c++) y[c] = (x[c] - mean) * rstd * gamma[c] + (beta ? beta[c] : 0);
 }
 
-/* What a row's gradient needs of the whole row: the means of g and of g * xhat, where g = dy * gamma. */
+/* The means over a row that its gradient needs, where g = dy * gamma. */
 struct lvn_layernorm_means {
-    double g, gx;
+    double g;  /* of g */
+    double gx; /* of g * xhat */
 };
 static inline struct lvn_layernorm_means lvn_layernorm_row_means(const real *x, const real *dy, real mean, real rstd,
                                                                  const real *gamma, int64_t C)
@@ -41,7 +43,7 @@ static inline struct lvn_layernorm_means lvn_layernorm_row_means(const real *x, 
     return m;
 }
 
-/* dgamma and dbeta, each a sum over the rows in order; either may be NULL. */
+/* dgamma (C) and dbeta (C), sums over the rows in their order. NULL: not needed. */
 static inline void lvn_layernorm_backward_vectors(const real *x, const real *dy, const real *mean, const real *rstd,
                                                   int64_t rows, int64_t C, real *dgamma, bool add_gamma, real *dbeta,
                                                   bool add_beta)

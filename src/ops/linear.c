@@ -1,6 +1,6 @@
 /* linear.c - y = x w + b.
  *
- * x (...,K), w (K,N) when attr.in_out (Hugging Face's Conv1D), else (N,K) (torch.nn.Linear, a head tied to an
+ * x (...,K), w (K,N) if attr.in_out (Hugging Face's Conv1D), else (N,K) (torch.nn.Linear, a head tied to an
  * embedding), b (N) or absent, y (...,N). */
 #include "ops/linear.h"
 #include "ops/shape.h"

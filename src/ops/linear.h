@@ -1,14 +1,17 @@
-/* linear.h - the plain matrix products that linear and its fused forms share.
+/* linear.h - matrix products, for the plain kernels of linear and of the operations fused with it.
  *
- * x (R,K), w (K,N) when in_out, else (N,K), b (N) or NULL, y (R,N). */
+ * x (R,K), w (K,N) if in_out, else (N,K), b (N) or NULL, y (R,N). */
 #ifndef LVN_LINEAR_H
 #define LVN_LINEAR_H
 
 #include "ops/real.h"
 
 struct lvn_matmul {
-    int64_t R, K, N;
-    int64_t wk, wn; /* steps in the weight from one input feature to the next, from one output to the next */
+    int64_t R;  /* rows of x */
+    int64_t K;  /* input features */
+    int64_t N;  /* output features */
+    int64_t wk; /* stride of the weight along the input features, in elements */
+    int64_t wn; /* stride of the weight along the output features, in elements */
 };
 
 static inline struct lvn_matmul lvn_matmul_make(int64_t R, const struct lvn_desc *w, bool in_out)
@@ -37,7 +40,7 @@ static inline void lvn_matmul_row_dx(const struct lvn_matmul *m, const real *dy,
     }
 }
 
-/* The gradients of a product, given those of its outputs: whatever call->din[0..2] asks for. */
+/* The gradients call->din[0..2] of x, w and b that are wanted, from dy (R,N). */
 static inline void lvn_matmul_backward(const struct lvn_matmul *m, const struct lvn_call *call, const real *dy)
 {
     const real *x = call->in[0].p, *w = call->in[1].p;
@@ -56,7 +59,7 @@ static inline void lvn_matmul_backward(const struct lvn_matmul *m, const struct 
     }
 }
 
-/* Multiplications and additions: one product forward, one for each of dx and dw that is wanted. */
+/* Multiplications and additions: one product forward; backward one for each of dx and dw that is wanted. */
 static inline double lvn_matmul_flops(const struct lvn_call *call, const struct lvn_matmul *m)
 {
     int products = call->phase == LVN_BACKWARD ? (call->din[0].desc != NULL) + (call->din[1].desc != NULL)

@@ -1,9 +1,9 @@
-/* linear_cross_entropy.c - the head and its loss in one, without ever storing all logits: made by the fuse pass.
+/* linear_cross_entropy.c - a head and its loss without the logits of all rows in memory; made by the fuse pass.
  *
- * x (...,C), w (C,V) when attr.in_out, else (V,C), b (V) or absent, labels (...) int32; the rest as in cross_entropy.
+ * x (...,C), w (C,V) if attr.in_out, else (V,C), b (V) or absent, labels (...) int32; the rest as in cross_entropy.
  * out[0]: the sum of the losses, fp64 (1); saved: out[1] the loss of each row. A logit is used once in forward and
- * three times in backward, so backward computes everything, losses too, while a piece of the logits is at hand, and
- * forward is not run in training. Here the piece is one row. */
+ * three times in backward. So backward computes everything, losses too, chunk by chunk of the logits, and forward does
+ * not run in training. Here a chunk is one row. */
 #include "ops/cross_entropy.h"
 #include "ops/linear.h"
 #include "ops/shape.h"
@@ -24,7 +24,8 @@ static struct lvn_matmul matmul(const struct lvn_call *call)
     return lvn_matmul_make(lvn_desc_rows(call->in[0].desc), call->in[1].desc, call->attr->linear_cross_entropy.in_out);
 }
 
-/* Adds the loss of row r to the sum and leaves its logits in scratch. An ignored row: loss 0, no logits. */
+/* Write the loss of row r, add it to the sum, and write its logits to scratch. Returns their logsumexp. An ignored row
+ * has loss 0 and no logits. */
 static double row_logsumexp(const struct lvn_call *call, const struct lvn_matmul *m, int64_t r)
 {
     const real *x = call->in[0].p;

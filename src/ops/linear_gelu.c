@@ -1,7 +1,7 @@
-/* linear_gelu.c - linear, then GELU, in one: made by the fuse pass.
+/* linear_gelu.c - linear, then GELU; made by the fuse pass.
  *
  * x (...,K), w (K,N) or (N,K), b (N) or absent, y (...,N). Saved: out[1], the values before the activation (...,N),
- * from which y is restored. Backward takes the slope of the activation first, into scratch. */
+ * from which y is restored. Backward first computes the gradient of those values, into scratch. */
 #include "ops/gelu.h"
 #include "ops/linear.h"
 #include "ops/shape.h"
@@ -55,7 +55,7 @@ static int64_t scratch(const struct lvn_call *call)
 
 static double flops(const struct lvn_call *call)
 {
-    if (call->phase == LVN_RESTORE) return 0; /* has no weights */
+    if (call->phase == LVN_RESTORE) return 0; /* without the product */
     struct lvn_matmul m = matmul(call);
     return lvn_matmul_flops(call, &m);
 }

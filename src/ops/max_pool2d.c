@@ -1,8 +1,8 @@
 /* max_pool2d.c - the largest element of each window.
  *
- * x (N,C,H,W), y (N,C,OH,OW), OH = (H - size) / stride + 1 rounded down; windows do not leave x. Saved: out[1] where
- * each came from, h W + w in its plane, int32 (N,C,OH,OW): of equal elements the first in reading order. What is not a
- * number wins. */
+ * x (N,C,H,W), y (N,C,OH,OW), OH = (H - size) / stride + 1 rounded down; windows do not leave x. Saved: out[1], int32
+ * (N,C,OH,OW): the index h W + w of each maximum in its plane; of equal elements the first in reading order. A NaN is
+ * the maximum of its window. */
 #include "ops/real.h"
 #include "ops/shape.h"
 
@@ -24,7 +24,7 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return LVN_OK;
 }
 
-/* The largest element's place in its plane. */
+/* Index of the largest element of a window in its plane. */
 static int32_t largest(const real *plane, int64_t W, int64_t h, int64_t w, int64_t size)
 {
     int64_t best = h * W + w;
@@ -39,12 +39,12 @@ static void forward(const struct lvn_call *call)
     const struct lvn_desc *d = call->in[0].desc, *o = call->out[0].desc;
     const real *x = call->in[0].p;
     real *y = call->out[0].p;
-    int32_t *from = call->out[1].p;
+    int32_t *index = call->out[1].p;
     int64_t H = d->dim[2], W = d->dim[3], OH = o->dim[2], OW = o->dim[3], stride = call->attr->max_pool2d.stride;
     for (int64_t e = 0; e < lvn_desc_count(o); e++) {
         const real *plane = x + e / (OH * OW) * H * W;
-        from[e] = largest(plane, W, e / OW % OH * stride, e % OW * stride, call->attr->max_pool2d.size);
-        y[e] = plane[from[e]];
+        index[e] = largest(plane, W, e / OW % OH * stride, e % OW * stride, call->attr->max_pool2d.size);
+        y[e] = plane[index[e]];
     }
 }
 
@@ -53,11 +53,11 @@ static void backward(const struct lvn_call *call)
     if (!call->din[0].p) return;
     const struct lvn_desc *d = call->din[0].desc, *o = call->dout[0].desc;
     const real *dy = call->dout[0].p;
-    const int32_t *from = call->out[1].p;
+    const int32_t *index = call->out[1].p;
     real *dx = call->din[0].p;
     lvn_start_sum(call, 0);
     int64_t plane = d->dim[2] * d->dim[3], windows = o->dim[2] * o->dim[3];
-    for (int64_t e = 0; e < lvn_desc_count(o); e++) dx[e / windows * plane + from[e]] += dy[e];
+    for (int64_t e = 0; e < lvn_desc_count(o); e++) dx[e / windows * plane + index[e]] += dy[e];
 }
 
 #ifndef LVN_REAL_DOUBLE

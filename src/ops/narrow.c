@@ -1,5 +1,6 @@
-/* narrow.c - y = x in bf16, to the nearest, ties to even: gradients for their way between ranks
- * (trainer.reduce_dtype). x, y of one shape, contiguous. */
+/* narrow.c - cast to bf16: y = x, rounded to nearest, ties to even.
+ *
+ * The shard pass inserts it before collectives on gradients (trainer.reduce_dtype). x, y of one shape, contiguous. */
 #include "base/bf16.h"
 #include "ops/real.h"
 #include "ops/shape.h"

@@ -1,4 +1,4 @@
-/* normalize.c - y = (x / 255 - mean) / std of the bytes x, as pictures are given to a network. x, y of any shape. */
+/* normalize.c - y = (x / 255 - mean) / std, where x are the bytes of images. x, y of any shape. */
 #include "ops/real.h"
 #include "ops/shape.h"
 

@@ -1,4 +1,4 @@
-/* ops.c - from the number of an operation to its rules and plain kernels, in fp32 or fp64. */
+/* ops.c - lvn_op(): the table of all operations, compiled for fp32 and fp64; see graph/op.h. */
 #include "ops/real.h"
 
 #ifndef LVN_REAL_DOUBLE

@@ -1,5 +1,5 @@
-/* pack.c - y = x without gaps: a view (the first token of each sample, the heads of a row) as a tensor of its own,
- * which every operation takes. The gradient goes back to where the view lies. x of any shape and strides. */
+/* pack.c - copies a view (the first token of each sample, the heads of a row) into a contiguous tensor, which every
+ * operation accepts. The gradient is that of the view. x of any shape and strides. */
 #include "ops/real.h"
 #include "ops/shape.h"
 
@@ -12,15 +12,15 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return LVN_OK;
 }
 
-/* Where element i of a view, counted along its rows, lies. */
-static int64_t place(const struct lvn_desc *d, int64_t i)
+/* Offset of element i of a view, where elements count in row-major order. */
+static int64_t offset(const struct lvn_desc *d, int64_t i)
 {
-    int64_t at = 0;
+    int64_t sum = 0;
     for (int k = d->rank - 1; k >= 0; k--) {
-        at += i % d->dim[k] * d->stride[k];
+        sum += i % d->dim[k] * d->stride[k];
         i /= d->dim[k];
     }
-    return at;
+    return sum;
 }
 
 static void forward(const struct lvn_call *call)
@@ -28,7 +28,7 @@ static void forward(const struct lvn_call *call)
     const real *x = call->in[0].p;
     real *y = call->out[0].p;
     int64_t n = lvn_desc_count(call->out[0].desc);
-    for (int64_t i = 0; i < n; i++) y[i] = x[place(call->in[0].desc, i)];
+    for (int64_t i = 0; i < n; i++) y[i] = x[offset(call->in[0].desc, i)];
 }
 
 static void backward(const struct lvn_call *call)
@@ -37,7 +37,7 @@ static void backward(const struct lvn_call *call)
     const real *dy = call->dout[0].p;
     real *dx = call->din[0].p;
     int64_t n = lvn_desc_count(call->dout[0].desc);
-    for (int64_t i = 0; i < n; i++) lvn_put(&dx[place(call->din[0].desc, i)], call->add[0], dy[i]);
+    for (int64_t i = 0; i < n; i++) lvn_put(&dx[offset(call->din[0].desc, i)], call->add[0], dy[i]);
 }
 
 #ifndef LVN_REAL_DOUBLE

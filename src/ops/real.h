@@ -1,8 +1,8 @@
-/* real.h - the number type of the plain kernels.
+/* real.h - the number type of the plain kernels, and helpers for them.
  *
- * Every src/ops/NAME.c is compiled twice: real is float, and, with LVN_REAL_DOUBLE, double. The double instance is what
- * finite differences and the references from other frameworks are compared with. Both take their sums in double, so
- * that the specification errs by little more than the rounding of its results. */
+ * Every src/ops/NAME.c is compiled twice: `real` is float, and, with LVN_REAL_DOUBLE, double. Tests compare the double
+ * instance with finite differences and with other frameworks. Both instances sum in double, so that the error of the
+ * specification is little more than the rounding of its results. */
 #ifndef LVN_REAL_H
 #define LVN_REAL_H
 
@@ -29,7 +29,7 @@ static inline void lvn_put(real *p, bool add, double value)
     *p = (real)(add ? (double)*p + value : value);
 }
 
-/* For a gradient that is then summed in its place: zero, unless it is added to. */
+/* Before gradient i is summed in place: set it to zero, unless the kernel adds to it. */
 static inline void lvn_start_sum(const struct lvn_call *call, int i)
 {
     real *p = call->din[i].p;
@@ -38,7 +38,7 @@ static inline void lvn_start_sum(const struct lvn_call *call, int i)
     for (int64_t k = 0; k < n; k++) p[k] = 0;
 }
 
-/* Which of x[0..n-1] is the largest; the first one of several. */
+/* Index of the largest of x[0..n-1]; of equal ones the first. */
 static inline int64_t lvn_largest(const real *x, int64_t n)
 {
     int64_t best = 0;

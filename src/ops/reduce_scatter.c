@@ -1,6 +1,9 @@
-/* reduce_scatter.c - the sum over ranks, each rank's own part of it: in[0] (n), real numbers or bf16, out[0] the same
- * place, of which the elements of this rank's shard are defined then. Element k of both is number first + k * unit of
- * the flat parameters, which lvn_shard_first() cuts into shards. */
+/* reduce_scatter.c - the sum over ranks, of which each rank receives its shard.
+ *
+ * in[0] (n), real numbers or bf16; out[0]: the same memory, of which only this rank's shard is defined afterwards.
+ * Element k of both stands for element first + k * unit of the flat parameters, which lvn_shard_first() cuts into
+ * shards.
+ */
 #include "ops/collective.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)

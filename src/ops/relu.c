@@ -1,4 +1,4 @@
-/* relu.c - y = max(x, 0). x, y of any shape; the gradient at 0 is 0. What is not a number stays none. */
+/* relu.c - y = max(x, 0). x, y of any shape; the gradient at 0 is 0. NaN stays NaN. */
 #include "ops/real.h"
 #include "ops/shape.h"
 

@@ -1,15 +1,15 @@
-/* residual_layernorm.c - the residual connection with dropout, then layernorm, in one: made by the fuse pass.
+/* residual_layernorm.c - a residual connection with dropout, then layernorm; made by the fuse pass.
  *
  *     s = a + dropout(b, p)
  *     y = layernorm(s, gamma, beta)
  *
  * a, b (samples,...,C), gamma (C), beta (C) or absent. Outputs: out[0] = s, which the next residual connection reads,
- * out[1] = y; either's gradient may be absent in backward. Saved: out[2] mean, out[3] rstd (rows). s may lie where a
- * lay, and da where the gradient of s lay; y is restored from s and the saved values.
+ * out[1] = y; in backward the gradient of one of them may be absent. Saved: out[2] mean, out[3] rstd (rows). s may
+ * overwrite a, and da the gradient of s; y is restored from s and the saved values.
  *
  *     da = ds + (layernorm's gradient of dy),  db = mask * da
  *
- * Without dropout da and db are the same numbers: the differentiate pass then asks for da alone where it can. */
+ * Without dropout da and db are equal: the differentiate pass then requests da only, where it can (same_gradient). */
 #include "ops/dropout.h"
 #include "ops/layernorm.h"
 #include "ops/shape.h"

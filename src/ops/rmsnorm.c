@@ -1,4 +1,4 @@
-/* rmsnorm.c - rows divided by the root of their mean square, then scaled.
+/* rmsnorm.c - RMS normalisation: rows divided by the root of their mean square, then scaled.
  *
  *     y = x * rstd * gamma,  rstd = 1 / sqrt(mean(x^2) + eps)
  *

@@ -1,12 +1,11 @@
-/* rotary.c - rotary position embedding: pairs of channels of each head, turned by angles that grow with the position.
+/* rotary.c - rotary position embedding: rotates pairs of channels of each head by angles that grow with the position.
  *
  *     y[i]     = x[i] cos - x[i+h] sin
- *     y[i+h]   = x[i+h] cos + x[i] sin         i < h = dims / 2; channels from dims on stay as they are
+ *     y[i+h]   = x[i+h] cos + x[i] sin         i < h = dims / 2; channels from dims on are copied
  *
- * x (B,T,H,D), with strides of its own but for the channels of a head, which lie side by side; table (T,dims), or
- * (B,T,dims), whose rows are cosines and then sines (rotary_table.c), dims <= D; y (B,T,H,D) without gaps. The table
- * has no gradient. The gradient of x is that of y, turned back. Left out: pairs of neighbouring channels, as GPT-J has
- * them. */
+ * x (B,T,H,D), strided, but the channels of a head are contiguous; table (T,dims), or (B,T,dims), whose rows are
+ * cosines and then sines (rotary_table.c), dims <= D; y (B,T,H,D), contiguous. The table has no gradient. The gradient
+ * of x is that of y, rotated by the negative angles. Left out: pairs of neighbouring channels (GPT-J). */
 #include "ops/real.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)
@@ -19,9 +18,9 @@ static enum lvn_status shape(struct lvn_shapes *s)
     LVN_CHECK(x->dtype == s->real && table->dtype == s->real, UNSUPPORTED,
               "rotary: input is %s and table %s, wanted %s", lvn_dtype_name(x->dtype), lvn_dtype_name(table->dtype),
               lvn_dtype_name(s->real));
-    const int64_t *of = table->dim + table->rank - 2; /* time, channels */
-    LVN_CHECK((table->rank == 2 || (table->rank == 3 && table->dim[0] == x->dim[0])) && of[0] == x->dim[1] &&
-                  of[1] % 2 == 0 && of[1] <= x->dim[3] && lvn_desc_contiguous(table),
+    const int64_t *table_dim = table->dim + table->rank - 2; /* time, channels */
+    LVN_CHECK((table->rank == 2 || (table->rank == 3 && table->dim[0] == x->dim[0])) && table_dim[0] == x->dim[1] &&
+                  table_dim[1] % 2 == 0 && table_dim[1] <= x->dim[3] && lvn_desc_contiguous(table),
               SHAPE,
               "rotary: the table %s does not fit %s: wanted (time, an even number of channels of a head), or that for "
               "each row of the batch",
@@ -30,26 +29,28 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return LVN_OK;
 }
 
-/* Head (b,t,h) of a tensor (B,T,H,D). */
-static int64_t place(const struct lvn_desc *d, int64_t b, int64_t t, int64_t h)
+/* Offset of head (b,t,h) of a tensor (B,T,H,D). */
+static int64_t head_offset(const struct lvn_desc *d, int64_t b, int64_t t, int64_t h)
 {
     return b * d->stride[0] + t * d->stride[1] + h * d->stride[2];
 }
 
-/* sign -1 turns back. */
-static void turn(const struct lvn_arg *from, const struct lvn_arg *to, const struct lvn_arg *table, real sign, bool add)
+/* sign -1 rotates by the negative angles. */
+static void rotate(const struct lvn_arg *source, const struct lvn_arg *target, const struct lvn_arg *table, real sign,
+                   bool add)
 {
-    const int64_t *dim = from->desc->dim, rows = lvn_desc_rows(table->desc), dims = lvn_desc_count(table->desc) / rows;
-    const int64_t half = dims / 2;
+    const int64_t *dim = source->desc->dim, rows = lvn_desc_rows(table->desc),
+                  dims = lvn_desc_count(table->desc) / rows;
+    const int64_t n_pairs = dims / 2;
     for (int64_t r = 0; r < dim[0] * dim[1] * dim[2]; r++) {
         int64_t h = r % dim[2], t = r / dim[2] % dim[1], b = r / dim[2] / dim[1];
-        const real *x = (const real *)from->p + place(from->desc, b, t, h),
+        const real *x = (const real *)source->p + head_offset(source->desc, b, t, h),
                    *c = (const real *)table->p + (b * dim[1] + t) % rows * dims;
-        real *y = (real *)to->p + place(to->desc, b, t, h);
-        for (int64_t i = 0; i < half; i++) {
-            real cosine = c[i], sine = sign * c[half + i], x0 = x[i], x1 = x[half + i];
+        real *y = (real *)target->p + head_offset(target->desc, b, t, h);
+        for (int64_t i = 0; i < n_pairs; i++) {
+            real cosine = c[i], sine = sign * c[n_pairs + i], x0 = x[i], x1 = x[n_pairs + i];
             lvn_put(&y[i], add, x0 * cosine - x1 * sine);
-            lvn_put(&y[half + i], add, x1 * cosine + x0 * sine);
+            lvn_put(&y[n_pairs + i], add, x1 * cosine + x0 * sine);
         }
         for (int64_t i = dims; i < dim[3]; i++) lvn_put(&y[i], add, x[i]);
     }
@@ -57,12 +58,12 @@ static void turn(const struct lvn_arg *from, const struct lvn_arg *to, const str
 
 static void forward(const struct lvn_call *call)
 {
-    turn(&call->in[0], &call->out[0], &call->in[1], 1, false);
+    rotate(&call->in[0], &call->out[0], &call->in[1], 1, false);
 }
 
 static void backward(const struct lvn_call *call)
 {
-    if (call->din[0].p) turn(&call->dout[0], &call->din[0], &call->in[1], -1, call->add[0]);
+    if (call->din[0].p) rotate(&call->dout[0], &call->din[0], &call->in[1], -1, call->add[0]);
 }
 
 #ifndef LVN_REAL_DOUBLE

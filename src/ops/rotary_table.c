@@ -2,10 +2,10 @@
  *
  *     angle(t, i) = t * frequency(i),  frequency(i) = theta^(-2 i / dims), i < dims / 2, scaled
  *
- * ids (B,T,...) only say how many positions there are. Output (T,dims): of row t the cosines of all angles, then their
- * sines, times `magnitude`; or (B,T,dims), by_row: in a decoding graph t counts from step->position of each row of ids
- * on. All are computed in double, once for all layers of a run; so the plain kernel is all
- * there is. There is no gradient.
+ * ids (B,T,...): only their shape is used. Output (T,dims): row t has the cosines of all angles, then their sines,
+ * times `magnitude`. In a decoding graph (by_row) the output is (B,T,dims), and t counts from step->position of each
+ * row of ids. Angles are computed in double, once for all layers, so CPUs have no fast kernel for it. It has no
+ * gradient.
  *
  * Su et al.: "RoFormer" (2021); linear: Chen et al., "Extending context window of large language models via positional
  * interpolation" (2023); yarn: Peng et al., "YaRN" (2023); llama3: Meta's Llama 3.1. Left out: frequencies that depend
@@ -32,22 +32,22 @@ static void forward(const struct lvn_call *call)
 {
     real *out = call->out[0].p;
     const int64_t T = call->in[0].desc->dim[1], rows = lvn_desc_rows(call->out[0].desc);
-    const int64_t dims = call->attr->rotary_table.dims, half = dims / 2;
+    const int64_t dims = call->attr->rotary_table.dims, n_pairs = dims / 2;
     const double magnitude = call->attr->rotary_table.magnitude;
-    for (int64_t i = 0; i < half; i++) {
+    for (int64_t i = 0; i < n_pairs; i++) {
         double frequency = lvn_rotary_frequency(call->attr, i);
         for (int64_t r = 0; r < rows; r++) {
             double angle = (double)(lvn_step_position(call->step, r / T) + r % T) * frequency;
             out[r * dims + i] = (real)(cos(angle) * magnitude);
-            out[r * dims + half + i] = (real)(sin(angle) * magnitude);
+            out[r * dims + n_pairs + i] = (real)(sin(angle) * magnitude);
         }
     }
 }
 
 #ifndef LVN_REAL_DOUBLE
-struct lvn_tensor *lvn_rotary_table(struct lvn_graph *g, struct lvn_tensor *ids, const union lvn_attr *how)
+struct lvn_tensor *lvn_rotary_table(struct lvn_graph *g, struct lvn_tensor *ids, const union lvn_attr *options)
 {
-    union lvn_attr attr = *how;
+    union lvn_attr attr = *options;
     attr.rotary_table.by_row = g->cache_length > 0;
     return lvn_node_append(g, LVN_OP_rotary_table, &attr, (struct lvn_tensor *[]){ids}, 1);
 }

@@ -1,5 +1,7 @@
-/* rounding_cpu.h - the random bits by which optimizers round to bf16: functions of (seed, step, number of the element),
- * whoever updates it, so that neither threads nor ranks nor resuming change them. */
+/* rounding_cpu.h - random bits for stochastic rounding to bf16, for the CPU kernels of the optimizers.
+ *
+ * The bits are a function of (seed, step, number of the element), so that they do not depend on threads, on ranks, or
+ * on resuming. */
 #ifndef LVN_ROUNDING_CPU_H
 #define LVN_ROUNDING_CPU_H
 
@@ -10,10 +12,11 @@
 struct rounding {
     uint64_t key;
     uint32_t step;
-    uint64_t element; /* number of the first one, a multiple of 64 */
+    uint64_t element; /* number of the first element, a multiple of 64 */
 };
 
-enum rounded_thing { ROUNDED_MOMENTS, ROUNDED_PARAMETERS };
+/* Streams of random bits, by what is rounded. */
+enum rounded_kind { ROUNDED_MOMENTS, ROUNDED_PARAMETERS };
 
 LVN_INLINE struct rounding rounding_make(const struct lvn_step *step, int64_t element)
 {
@@ -22,11 +25,11 @@ LVN_INLINE struct rounding rounding_make(const struct lvn_step *step, int64_t el
                              .element = (uint64_t)element};
 }
 
-/* 32 bits for each of the 64 elements from the i-th on. */
-LVN_INLINE void rounding_bits(const struct rounding *r, int64_t i, enum rounded_thing what, vu bits[4])
+/* Random bits for elements i to i + 63: 32 for each. */
+LVN_INLINE void rounding_bits(const struct rounding *r, int64_t i, enum rounded_kind kind, vu bits[4])
 {
     const uint64_t counter = (r->element + (uint64_t)i) / 4;
-    vphilox(r->key, (uint32_t)counter, (uint32_t)(counter >> 32), (uint32_t)what, r->step, bits);
+    vphilox(r->key, (uint32_t)counter, (uint32_t)(counter >> 32), (uint32_t)kind, r->step, bits);
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* scale.c - y = x * factor. x, y of any shape; small ones, so the plain kernel is all there is. */
+/* scale.c - y = x * factor. x, y of any shape; it is used on small ones, so CPUs have no fast kernel for it. */
 #include "ops/real.h"
 #include "ops/shape.h"
 

@@ -1,5 +1,6 @@
-/* scale_loss.c - this micro-batch's gradients come out times the scale of the loss (struct lvn_scaling): what the loss
- * kernels seed them with is multiplied, so none of them knows of it. unscale.c is the other end.
+/* scale_loss.c - multiplies this micro-batch's gradients by the loss scale (struct lvn_scaling).
+ *
+ * It multiplies step->grad_scale, so that the loss kernels need no change. unscale.c divides after the norm.
  *
  * in[0]: F64 (3), the scaling. */
 #include "ops/real.h"

@@ -1,14 +1,14 @@
 /* sgd.c - one step of gradient descent with momentum over a flat range of parameters.
  *
- * in[0] the gradient; out[0] the parameters, out[1] the momentum b (absent where attr.momentum is 0): all (n), updated
- * in place. Nothing changes when result->clip_scale is 0: the gradient was not finite.
+ * in[0] the gradient; out[0] the parameters, out[1] the momentum b (absent if attr.momentum is 0): all (n), updated
+ * in place. Nothing changes if result->clip_scale is 0: the gradient is not finite.
  *
  * As torch.optim.SGD without dampening; the order of operations is part of the definition, as in adamw.c:
  *
  *     g = g * scale
- *     g = min(max(g, -clip_value), clip_value)      where clip_value is not 0
- *     g = fma(weight_decay, p, g)                   where weight_decay is not 0
- *     b = fma(momentum, b, g)                       where momentum is not 0, else b = g
+ *     g = min(max(g, -clip_value), clip_value)      if clip_value is not 0
+ *     g = fma(weight_decay, p, g)                   if weight_decay is not 0
+ *     b = fma(momentum, b, g)                       if momentum is not 0, else b = g
  *     p = fma(-lr, b, p)
  *
  * The first step's momentum starts from zeros, which gives b = g. */

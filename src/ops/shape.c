@@ -1,4 +1,4 @@
-/* shape.c - the shared checks of shape.h. */
+/* shape.c - checks for shape rules; see shape.h. */
 #include "ops/shape.h"
 
 #include <stdio.h>
@@ -7,55 +7,55 @@
 
 #ifndef LVN_REAL_DOUBLE
 
-char *lvn_input_text(const struct lvn_shapes *s, int i, const char *what, char text[LVN_INPUT_TEXT])
+char *lvn_input_text(const struct lvn_shapes *s, int i, const char *role, char text[LVN_INPUT_TEXT])
 {
     if (s->name[i])
-        snprintf(text, LVN_INPUT_TEXT, "%s '%s'", what, s->name[i]);
+        snprintf(text, LVN_INPUT_TEXT, "%s '%s'", role, s->name[i]);
     else
-        snprintf(text, LVN_INPUT_TEXT, "%s", what);
+        snprintf(text, LVN_INPUT_TEXT, "%s", role);
     return text;
 }
 
-static enum lvn_status elements(const struct lvn_shapes *s, const char *what, int i, int min_rank)
+static enum lvn_status elements(const struct lvn_shapes *s, const char *role, int i, int min_rank)
 {
     const struct lvn_desc *d = &s->in[i];
     char name[LVN_INPUT_TEXT], shape[LVN_SHAPE_TEXT];
-    LVN_CHECK(s->has[i], SHAPE, "%s: no %s given", s->op, what);
+    LVN_CHECK(s->has[i], SHAPE, "%s: no %s given", s->op, role);
     LVN_CHECK(d->rank >= min_rank, SHAPE, "%s: %s has %d dimensions %s, at least %d are wanted", s->op,
-              lvn_input_text(s, i, what, name), d->rank, lvn_shape_text(d, shape), min_rank);
+              lvn_input_text(s, i, role, name), d->rank, lvn_shape_text(d, shape), min_rank);
     LVN_CHECK(lvn_desc_count(d) > 0, SHAPE, "%s: %s of shape %s has no elements, or more than can be counted", s->op,
-              lvn_input_text(s, i, what, name), lvn_shape_text(d, shape));
+              lvn_input_text(s, i, role, name), lvn_shape_text(d, shape));
     LVN_CHECK(lvn_desc_contiguous(d), SHAPE, "%s: %s of shape %s is a view with gaps; a contiguous tensor is wanted",
-              s->op, lvn_input_text(s, i, what, name), lvn_shape_text(d, shape));
+              s->op, lvn_input_text(s, i, role, name), lvn_shape_text(d, shape));
     return LVN_OK;
 }
 
-enum lvn_status lvn_shape_reals(const struct lvn_shapes *s, const char *what, int i, int min_rank)
+enum lvn_status lvn_shape_reals(const struct lvn_shapes *s, const char *role, int i, int min_rank)
 {
     char name[LVN_INPUT_TEXT];
-    LVN_TRY(elements(s, what, i, min_rank));
+    LVN_TRY(elements(s, role, i, min_rank));
     LVN_CHECK(s->in[i].dtype == s->real, SHAPE, "%s: %s holds %s, %s is wanted", s->op,
-              lvn_input_text(s, i, what, name), lvn_dtype_name(s->in[i].dtype), lvn_dtype_name(s->real));
+              lvn_input_text(s, i, role, name), lvn_dtype_name(s->in[i].dtype), lvn_dtype_name(s->real));
     return LVN_OK;
 }
 
-enum lvn_status lvn_shape_vector(const struct lvn_shapes *s, const char *what, int i, int64_t n)
+enum lvn_status lvn_shape_vector(const struct lvn_shapes *s, const char *role, int i, int64_t n)
 {
     char name[LVN_INPUT_TEXT], shape[LVN_SHAPE_TEXT];
-    LVN_TRY(lvn_shape_reals(s, what, i, 1));
+    LVN_TRY(lvn_shape_reals(s, role, i, 1));
     LVN_CHECK(s->in[i].rank == 1 && s->in[i].dim[0] == n, SHAPE, "%s: %s has shape %s, (%lld) is wanted", s->op,
-              lvn_input_text(s, i, what, name), lvn_shape_text(&s->in[i], shape), (long long)n);
+              lvn_input_text(s, i, role, name), lvn_shape_text(&s->in[i], shape), (long long)n);
     return LVN_OK;
 }
 
-enum lvn_status lvn_shape_integers(const struct lvn_shapes *s, const char *what, int i, int64_t count)
+enum lvn_status lvn_shape_integers(const struct lvn_shapes *s, const char *role, int i, int64_t count)
 {
     char name[LVN_INPUT_TEXT], shape[LVN_SHAPE_TEXT];
-    LVN_TRY(elements(s, what, i, 1));
+    LVN_TRY(elements(s, role, i, 1));
     LVN_CHECK(s->in[i].dtype == LVN_I32, SHAPE, "%s: %s holds %s, int32 is wanted", s->op,
-              lvn_input_text(s, i, what, name), lvn_dtype_name(s->in[i].dtype));
+              lvn_input_text(s, i, role, name), lvn_dtype_name(s->in[i].dtype));
     LVN_CHECK(count < 0 || lvn_desc_count(&s->in[i]) == count, SHAPE, "%s: %s has shape %s, %lld elements are wanted",
-              s->op, lvn_input_text(s, i, what, name), lvn_shape_text(&s->in[i], shape), (long long)count);
+              s->op, lvn_input_text(s, i, role, name), lvn_shape_text(&s->in[i], shape), (long long)count);
     return LVN_OK;
 }
 

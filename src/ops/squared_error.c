@@ -1,8 +1,8 @@
 /* squared_error.c - the sum of (prediction - target)^2: the loss of regression and reconstruction.
  *
  * prediction, target: one shape (rows,...). out[0]: the sum over all elements, fp64 (1); saved: out[1] the sum of each
- * row (rows). The mean is the caller's: gradients are scaled by step->grad_scale, one over the number of elements of
- * the whole global batch. Rows that only fill the batch (step->end_row) count nothing. */
+ * row (rows). Gradients are scaled by step->grad_scale, one over the number of elements of the global batch, so that
+ * they are those of the mean. Rows of padding (step->end_row) are left out. */
 #include "ops/real.h"
 #include "ops/shape.h"
 
@@ -20,11 +20,11 @@ static void forward(const struct lvn_call *call)
     double *total = call->out[0].p;
     real *loss = call->out[1].p; /* (R) */
     int64_t rows = call->in[0].desc->dim[0], n = lvn_desc_count(call->in[0].desc) / rows;
-    int64_t there = lvn_step_rows(call->step, rows);
+    int64_t valid = lvn_step_rows(call->step, rows);
     *total = 0;
     for (int64_t r = 0; r < rows; r++) {
         double sum = 0;
-        for (int64_t i = r * n; r < there && i < (r + 1) * n; i++) sum += ((double)p[i] - t[i]) * ((double)p[i] - t[i]);
+        for (int64_t i = r * n; r < valid && i < (r + 1) * n; i++) sum += ((double)p[i] - t[i]) * ((double)p[i] - t[i]);
         loss[r] = (real)sum;
         *total += loss[r];
     }
@@ -35,9 +35,9 @@ static void backward(const struct lvn_call *call)
     const real *p = call->in[0].p, *t = call->in[1].p;
     real *dp = call->din[0].p, *dt = call->din[1].p;
     int64_t n = lvn_desc_count(call->in[0].desc), rows = call->in[0].desc->dim[0];
-    int64_t there = lvn_step_rows(call->step, rows) * (n / rows);
+    int64_t valid = lvn_step_rows(call->step, rows) * (n / rows);
     for (int64_t i = 0; i < n; i++) {
-        double slope = i < there ? 2 * ((double)p[i] - t[i]) * call->step->grad_scale : 0;
+        double slope = i < valid ? 2 * ((double)p[i] - t[i]) * call->step->grad_scale : 0;
         if (dp) lvn_put(&dp[i], call->add[0], slope);
         if (dt) lvn_put(&dt[i], call->add[1], -slope);
     }

@@ -1,4 +1,4 @@
-/* swiglu.c - y = gate * sigmoid(gate) * up: a linear map, gated by the SiLU of another one.
+/* swiglu.c - y = gate * sigmoid(gate) * up: a linear layer's output, gated by the SiLU of another's.
  *
  * gate, up, y of one shape. With s = sigmoid(gate): dup = dy gate s, dgate = dy up s (1 + gate (1 - s)).
  * (Shazeer: "GLU variants improve transformer", 2020.) */
@@ -19,7 +19,7 @@ static void backward(const struct lvn_call *call)
     real *dgate = call->din[0].p, *dup = call->din[1].p;
     int64_t n = lvn_desc_count(call->dout[0].desc);
     for (int64_t i = 0; i < n; i++) {
-        double x = gate[i], s = 1 / (1 + exp(-x)), u = up[i], d = dy[i]; /* dy may lie where dgate does */
+        double x = gate[i], s = 1 / (1 + exp(-x)), u = up[i], d = dy[i]; /* dgate may overwrite dy: read first */
         if (dgate) lvn_put(&dgate[i], call->add[0], d * u * s * (1 + x * (1 - s)));
         if (dup) lvn_put(&dup[i], call->add[1], d * x * s);
     }

@@ -1,14 +1,14 @@
-/* unscale.c - what a gradient that was made of a scaled loss was, and the next step's scale.
+/* unscale.c - norm and clip factor of the gradient without the loss scale, and the next step's scale.
  *
- * Behind the gradient's norm, whose clipping is done here: out[0] is the scaling, F64 (3), which changes. With the norm
- * in result->grad_norm:
+ * It runs after the gradient's norm, and does the clipping for it. out[0]: F64 (3), the scaling, updated. With the norm
+ * of the scaled gradient in result->grad_norm:
  *
  *     grad_norm = grad_norm / scale
- *     clip_scale = min(1, clip_norm / (grad_norm + 1e-6)) / scale     0 where the norm is not finite
- *     scale = scale / 2 where it is not; twice as large after LVN_SCALING_EVERY good steps in a row
+ *     clip_scale = min(1, clip_norm / (grad_norm + 1e-6)) / scale     0 if the norm is not finite
+ *     scale = scale / 2 if the norm is not finite; scale * 2 after LVN_SCALING_EVERY good steps in a row
  *
- * and result->scaling is a copy for the processor. Start, factors and interval are those of torch.amp.GradScaler; the
- * scale stays a power of two, so that neither multiplying nor dividing rounds, and below 2^127, which fp32 holds. */
+ * result->scaling is a copy for the host. Start, factors and interval are those of torch.amp.GradScaler; the scale
+ * stays a power of two, so that neither multiplication nor division rounds, and below 2^127, which fp32 holds. */
 #include "ops/grad_norm.h"
 #include "ops/real.h"
 #include "ops/shape.h"

@@ -1,4 +1,4 @@
-/* wait.c - until what a token (in[0]) stands for is done. out[0]: what that was working on, any type. */
+/* wait.c - waits for a collective. in[0]: out[1] of the collective. out[0]: out[0] of the collective, any type. */
 #include "ops/collective.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)

@@ -1,8 +1,8 @@
-/* widen.c - y = x, where x may be bf16 and y is in the program's real type.
+/* widen.c - cast to the program's real type: y = x, where x may be bf16.
  *
- * Put by the precision pass before an operation that does not take a parameter as bf16. The gradient is rounded to x's
- * type, to the nearest, once: after all users of y have added theirs. x, y of one shape, contiguous. The parameters for
- * which it is there are short, so the plain kernel is all there is. */
+ * The precision pass inserts it before an operation that does not accept a parameter in bf16. The gradient is rounded
+ * to x's type, to nearest, once: after all users of y have added to it. x, y of one shape, contiguous. Such parameters
+ * are short, so CPUs have no fast kernel for it. */
 #include <string.h>
 
 #include "base/bf16.h"

@@ -1,7 +1,7 @@
-/* zeros.c - y = 0, as wide as a gradient of which views write only a part.
+/* zeros.c - y = 0: fills a gradient of which views write only a part.
  *
- * Put by the differentiate pass before the first of them; input 0, of the same shape, is not looked at and absent
- * there. Any type: zero is zero bytes. */
+ * The differentiate pass inserts it before the first of them, without an input; with one, of the same shape, the rule
+ * sets the shape. Any type: zero is zero bytes. */
 #include <string.h>
 
 #include "ops/real.h"
@@ -9,7 +9,7 @@
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    if (!s->has[0]) return LVN_OK; /* as large as what it is put before */
+    if (!s->has[0]) return LVN_OK; /* the pass that inserts it sets the shape */
     LVN_TRY(lvn_shape_reals(s, "input", 0, 1));
     s->out[0] = lvn_desc_make(s->real, s->in[0].rank, s->in[0].dim);
     return LVN_OK;
