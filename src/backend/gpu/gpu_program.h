@@ -69,7 +69,7 @@ struct lvn_gpu_program {
     struct lvn_memory *step;  /* struct lvn_gpu_step */
     struct lvn_memory **data; /* [n_data] constant arguments (LVN_DATA) */
     int n_data;
-    struct lvn_gpu_staging *staging; /* [n_tokens], one per collective handle */
+    struct lvn_gpu_staging *staging; /* [n_handles], one per collective handle */
     int64_t micro_batch;             /* the arguments are those of this micro-batch */
     void *backend_data;              /* the backend's */
 };
