@@ -22,8 +22,8 @@ static enum lvn_status write_codec(struct lvn_arena *a, const char *from, const 
 {
     struct lvn_codec codec;
     char *json = NULL;
-    LVN_TRY(lvn_codec_beside(&codec, from));
-    lvn_tokenizer_note(codec.unread);
+    LVN_TRY(lvn_codec_load(&codec, from));
+    lvn_tokenizer_warn(codec.tokenizer_error);
     enum lvn_status status = codec.tokenizer ? lvn_tokenizer_save(codec.tokenizer, out) : LVN_OK;
     if (codec.vocabulary) {
         const char *state = lvn_path_join(a, out, "state"), *path = lvn_path_join(a, out, "state/vocabulary.json");
@@ -70,7 +70,7 @@ static enum lvn_status resize(const struct lvn_cli *c, struct lvn_pretrained *p)
     if (block) lvn_model_set(&p->config, LVN_ROLE_POSITIONS, block);
     if (!vocab) return LVN_OK;
     struct lvn_codec codec;
-    LVN_TRY(lvn_codec_beside(&codec, p->dir));
+    LVN_TRY(lvn_codec_load(&codec, p->dir));
     int64_t used = lvn_codec_size(&codec);
     lvn_codec_release(&codec);
     return lvn_pretrained_set_vocab(p, vocab, used);
@@ -204,7 +204,7 @@ static void tell_torch(const struct lvn_cli *c, const struct lvn_pretrained *p, 
     else
         lvn_cli_print(c, "%s samples from it, and cannot go on: there is no state of AdamW for all of the model\n",
                       form->program);
-    if (lvn_codec_beside(&codec, p->dir) != LVN_OK) lvn_error_clear();
+    if (lvn_codec_load(&codec, p->dir) != LVN_OK) lvn_error_clear();
     if (codec.vocabulary)
         lvn_cli_print(c, "its characters are read from data/%s/meta.pkl, which its prepare.py writes\n",
                       t->known ? t->torch.dataset : "DATASET");

@@ -169,7 +169,7 @@ static enum lvn_status read_lines(struct prompts *p, const char *path, const str
 {
     char *text;
     int64_t bytes;
-    LVN_TRY(lvn_tokenizer_needed(codec->unread, "--prompts"));
+    LVN_TRY(lvn_tokenizer_require(codec->tokenizer_error, "--prompts"));
     LVN_CHECK(lvn_codec_is_text(codec), ARG,
               "--prompts wants a model that reads text, and there is neither a vocabulary nor a tokenizer beside this "
               "one; --prompt-ids takes ids");
@@ -190,9 +190,9 @@ static enum lvn_status read_prompts(struct lvn_cli *c, const struct lvn_generato
     if (p->listed) return read_lines(p, c->flag[LVN_FLAG_generate_prompts].t, &g->setup.codec);
     LVN_TRY(make_capacity(p, 1));
     p->n = 1;
-    if (list) lvn_tokenizer_note(g->setup.codec.unread);
+    if (list) lvn_tokenizer_warn(g->setup.codec.tokenizer_error);
     if (list) return parse_ids(c->flag[LVN_FLAG_generate_prompt_ids].t, &p->ids[0], &p->length[0]);
-    if (!text) LVN_TRY(lvn_tokenizer_needed(g->setup.codec.unread, "generating without --prompt-ids"));
+    if (!text) LVN_TRY(lvn_tokenizer_require(g->setup.codec.tokenizer_error, "generating without --prompt-ids"));
     if (!text && !lvn_codec_is_text(&g->setup.codec)) return parse_ids("0", &p->ids[0], &p->length[0]);
     return lvn_prompt_encode(c->flag[LVN_FLAG_generate_prompt].t, &g->setup.codec, &p->ids[0], &p->length[0]);
 }
@@ -201,7 +201,7 @@ static enum lvn_status read_prompts(struct lvn_cli *c, const struct lvn_generato
 static enum lvn_status check_stops(const struct lvn_cli *c, const struct lvn_codec *codec)
 {
     const struct lvn_texts *stops = &c->flag[LVN_FLAG_generate_stop].texts;
-    if (stops->n) LVN_TRY(lvn_tokenizer_needed(codec->unread, "--stop"));
+    if (stops->n) LVN_TRY(lvn_tokenizer_require(codec->tokenizer_error, "--stop"));
     LVN_CHECK(!stops->n || lvn_codec_is_text(codec), ARG,
               "--stop wants a model that writes text, and '%s' has neither a vocabulary nor a tokenizer beside it; "
               "--max-new-tokens ends a sample of ids",

@@ -83,9 +83,9 @@ static enum lvn_status read_table(struct texts *x, const struct lvn_settings *s,
 {
     struct lvn_table_row row;
     const char *usual = "document|text|sentence", *column = s->data.text_column;
-    bool pair = *s->data.pair_column && t->form != LVN_TABLE_LINES;
+    bool pair = *s->data.pair_column && t->format != LVN_TABLE_LINES;
     t->keep_empty = true;
-    LVN_TRY(lvn_table_column(t, *column && t->form != LVN_TABLE_LINES ? column : usual, true));
+    LVN_TRY(lvn_table_column(t, *column && t->format != LVN_TABLE_LINES ? column : usual, true));
     LVN_TRY(lvn_table_column(t, pair ? s->data.pair_column : "", pair));
     for (bool more = true;;) {
         const char *bad = NULL, *text = NULL, *with = NULL;
@@ -127,7 +127,7 @@ static enum lvn_status read_texts(struct texts *x, const struct lvn_cli *c)
     int64_t bytes;
     if (!strcmp(input, "-")) input = "/dev/stdin";
     LVN_TRY(lvn_input_read(input, 0, &text, &bytes));
-    enum lvn_status status = lvn_table_over(&t, input, text, bytes);
+    enum lvn_status status = lvn_table_open_text(&t, input, text, bytes);
     if (status == LVN_OK) status = read_table(x, &c->settings, &t);
     lvn_table_close(&t);
     free(text);

@@ -34,8 +34,8 @@ static enum lvn_status find_kind(const struct lvn_settings *s, const char **kind
     *kind = NULL;
     if (!*path || lvn_settings_given(s, LVN_OPT_data_kind)) return LVN_OK;
     LVN_TRY(lvn_file_refuse_name(path));
-    enum lvn_file_type form = lvn_file_type(path, lvn_file_packed(path));
-    bool packed = path[lvn_file_packed(path)] != '\0';
+    enum lvn_file_type form = lvn_file_type(path, lvn_file_unpacked_name(path));
+    bool packed = path[lvn_file_unpacked_name(path)] != '\0';
     if (form == LVN_FILE_TYPE_UNKNOWN && !packed) LVN_TRY(lvn_store_stat(path, &there, &bytes));
     *kind = form == LVN_FILE_TYPE_LINES ? "jsonl" : packed || there == LVN_STORE_FOLDER ? "text" : NULL;
     *what = form == LVN_FILE_TYPE_LINES ? "lines of JSON" : packed ? "an archive" : "a folder of texts";

@@ -37,7 +37,7 @@ struct line {
     bool quiet, live, shown;
     double began, drawn;
     int64_t first; /* bytes read when this run began; -1: not known yet */
-    int64_t complaints;
+    int64_t warnings;
 };
 
 static void clear(struct line *l)
@@ -74,7 +74,7 @@ static void eta_text(double left, char text[LVN_NUMBER_TEXT])
 static int on_progress(void *context, const struct lvn_text_progress *p)
 {
     struct line *l = context;
-    for (const char *at = p->complaints; *at && l->complaints < 10; at = strchr(at, '\n') + 1, l->complaints++) {
+    for (const char *at = p->warnings; *at && l->warnings < 10; at = strchr(at, '\n') + 1, l->warnings++) {
         clear(l);
         fprintf(stderr, "warning: %.*s\n", (int)strcspn(at, "\n"), at);
     }
@@ -99,8 +99,8 @@ static int on_progress(void *context, const struct lvn_text_progress *p)
 
 static const struct {
     const char *word;
-    enum lvn_piece_kind kind;
-} kinds[] = {{"openwebtext", LVN_PIECE_TEXT}, {"text", LVN_PIECE_TEXT}, {"jsonl", LVN_PIECE_LINES}};
+    enum lvn_chunk_kind kind;
+} kinds[] = {{"openwebtext", LVN_CHUNK_TEXT}, {"text", LVN_CHUNK_TEXT}, {"jsonl", LVN_CHUNK_LINES}};
 
 bool lvn_cli_is_corpus(const char *word)
 {
@@ -173,9 +173,9 @@ static void report(struct lvn_cli *c, const char *out, const struct lvn_tokenize
                       lvn_plural(n->duplicates));
     if (n->bad) lvn_cli_print(c, "%s bad line%s skipped\n", lvn_count_text(n->bad, a), lvn_plural(n->bad));
     if (n->empty) lvn_cli_print(c, "%s empty document%s skipped\n", lvn_count_text(n->empty, a), lvn_plural(n->empty));
-    if (n->passed_over)
-        lvn_cli_print(c, "%s file%s skipped: neither .txt nor .jsonl, or no text\n", lvn_count_text(n->passed_over, a),
-                      lvn_plural(n->passed_over));
+    if (n->skipped)
+        lvn_cli_print(c, "%s file%s skipped: neither .txt nor .jsonl, or no text\n", lvn_count_text(n->skipped, a),
+                      lvn_plural(n->skipped));
     lvn_cli_print(c, "vocabulary: %s; train on it with --data.kind=tokens --data.path=%s\n", lvn_count_text(t->n, a),
                   out);
     lvn_cli_add(c, "out", json_string(out));
@@ -188,7 +188,7 @@ static void report(struct lvn_cli *c, const char *out, const struct lvn_tokenize
     lvn_cli_add(c, "duplicates", json_integer(n->duplicates));
     lvn_cli_add(c, "bad_lines", json_integer(n->bad));
     lvn_cli_add(c, "empty_documents", json_integer(n->empty));
-    lvn_cli_add(c, "files_passed_over", json_integer(n->passed_over));
+    lvn_cli_add(c, "files_passed_over", json_integer(n->skipped));
     lvn_cli_add(c, "seconds", json_real(seconds));
 }
 

@@ -39,11 +39,11 @@ static enum lvn_status rows(struct reader *r, const char *p, int64_t n)
 {
     struct lvn_table_row row;
     if (r->begun) {
-        lvn_table_more(&r->table, p, n);
+        lvn_table_continue(&r->table, p, n);
     } else {
-        LVN_TRY(lvn_table_over(&r->table, r->name, p, n));
+        LVN_TRY(lvn_table_open_text(&r->table, r->name, p, n));
         r->begun = true;
-        r->table.ask = "--field";
+        r->table.column_option = "--field";
         LVN_TRY(lvn_table_column(&r->table, r->field, true));
     }
     for (bool more = true;;) {

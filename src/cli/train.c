@@ -140,7 +140,7 @@ static void tell_data(const struct lvn_cli *c)
     const struct lvn_dataset_kind *kind = found ? lvn_dataset_kind_find(s->data.kind) : NULL;
     if (!kind) return;
     bool model = s->origin[LVN_OPT_model_kind].source <= LVN_SOURCE_DERIVED && !*s->model.init;
-    lvn_log(LVN_LOG_INFO, "'%s' is read as data.kind=%s: %s%s%s", s->data.path, kind->name, kind->what,
+    lvn_log(LVN_LOG_INFO, "'%s' is read as data.kind=%s: %s%s%s", s->data.path, kind->name, kind->help,
             model ? "; for model.kind=" : "", model ? s->model.kind : "");
 }
 

@@ -32,10 +32,10 @@ static void write_sum(const struct lvn_dataset *d, enum lvn_split_id split, int6
     for (int64_t k = 0; k <= digits; k++, c /= 10) out[2 * digits + k] = (int32_t)(c % 10);
 }
 
-static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw how,
+static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw draw,
                               void *const *out)
 {
-    (void)how;
+    (void)draw;
     int32_t text[3 * MAX_DIGITS + 1], *ids = out[0], *labels = out[1];
     int64_t problem = d->block_size / 3 * 2;
     write_sum(d, split, i, text);
@@ -84,9 +84,9 @@ static enum lvn_status open_adder(struct lvn_dataset *d, const struct lvn_data_o
 extern const struct lvn_dataset_kind lvn_dataset_adder;
 const struct lvn_dataset_kind lvn_dataset_adder = {
     .name = "adder",
-    .what = "sums of two numbers of data.digits digits, made on the spot",
-    .usual_vocab = 10,
-    .made_tokens = tokens_of,
+    .help = "sums of two numbers of data.digits digits, made on the spot",
+    .typical_vocab = 10,
+    .generated_tokens = tokens_of,
     .fields = fields,
     .open = open_adder,
     .sample = sample,

@@ -1,8 +1,8 @@
-/* chars.c - any UTF-8 text as characters.
+/* chars.c - data.kind=chars: any UTF-8 text, one token for each character.
  *
- * The vocabulary is the set of code points that occur, sorted; the first nine tenths of the characters train, the rest
- * validates (as is usual for such texts), or a second text validates when data.val_path names one. Line ends are taken
- * as they are. The ids are kept in memory, two bytes each. */
+ * The vocabulary is the sorted set of code points that occur. The first nine tenths of the characters are for training,
+ * the rest for validation (nanoGPT's split); data.val_path names a separate text for validation instead. Line ends are
+ * not normalised. The ids are in memory, two bytes each, or four for more than 65536 characters. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@
 struct text {
     struct lvn_mapping map;
     const char *path;
-    char *what; /* "'path'", for messages */
+    char *quoted_path; /* "'path'", for messages */
     int64_t n_chars;
     void *ids;
     int width;
@@ -29,11 +29,11 @@ struct chars {
 static enum lvn_status read_text(struct chars *c, struct text *t, const char *path, struct lvn_vocab *v)
 {
     t->path = path;
-    t->what = lvn_arena_printf(&c->arena, "'%s'", path);
-    if (!t->what) return LVN_MEMORY;
+    t->quoted_path = lvn_arena_printf(&c->arena, "'%s'", path);
+    if (!t->quoted_path) return LVN_MEMORY;
     LVN_TRY(lvn_file_map(&t->map, path));
     LVN_CHECK(t->map.bytes, FORMAT, "'%s' is empty: there is no text to train on", path);
-    return lvn_vocab_add(v, t->what, t->map.data, t->map.bytes, &t->n_chars);
+    return lvn_vocab_add(v, t->quoted_path, t->map.data, t->map.bytes, &t->n_chars);
 }
 
 static enum lvn_status encode(struct text *t, const struct lvn_vocab *v)
@@ -46,7 +46,7 @@ static enum lvn_status encode(struct text *t, const struct lvn_vocab *v)
         int length;
         uint32_t point = (uint32_t)lvn_utf8_decode(p, end - p, &length); /* checked when the text was read */
         int32_t id = lvn_vocab_id(v, point);
-        if (id < 0) return lvn_vocab_refuse(v, t->what, point, p - begin);
+        if (id < 0) return lvn_vocab_refuse(v, t->quoted_path, point, p - begin);
         if (t->width == 2)
             ((uint16_t *)t->ids)[i] = (uint16_t)id;
         else
@@ -57,7 +57,7 @@ static enum lvn_status encode(struct text *t, const struct lvn_vocab *v)
     return LVN_OK;
 }
 
-static enum lvn_status set_parts(struct lvn_dataset *d, const struct chars *c)
+static enum lvn_status set_splits(struct lvn_dataset *d, const struct chars *c)
 {
     const struct text *train = &c->text[LVN_SPLIT_TRAIN], *val = &c->text[LVN_SPLIT_VAL];
     if (val->path) {
@@ -75,7 +75,7 @@ static enum lvn_status set_parts(struct lvn_dataset *d, const struct chars *c)
 static enum lvn_status open_chars(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
     LVN_CHECK(o->path && *o->path, ARG, "data.kind=chars needs data.path: a text file");
-    struct chars *c = d->own = lvn_calloc(1, sizeof *c);
+    struct chars *c = d->state = lvn_calloc(1, sizeof *c);
     if (!c) return LVN_MEMORY;
     lvn_arena_init(&c->arena);
     struct lvn_vocab *v = d->vocabulary = lvn_vocab_new();
@@ -97,19 +97,19 @@ static enum lvn_status open_chars(struct lvn_dataset *d, const struct lvn_data_o
     d->vocab_size = v->n;
     LVN_TRY(encode(&c->text[LVN_SPLIT_TRAIN], v));
     if (two) LVN_TRY(encode(&c->text[LVN_SPLIT_VAL], v));
-    return set_parts(d, c);
+    return set_splits(d, c);
 }
 
-static bool takes(const char *path)
+static bool matches(const char *path)
 {
-    enum lvn_file_type form = lvn_file_type(path, (int64_t)strlen(path));
-    return form == LVN_FILE_TYPE_TEXT ||
-           (form == LVN_FILE_TYPE_UNKNOWN && lvn_path_exists(path) && !lvn_path_is_dir(path));
+    enum lvn_file_type type = lvn_file_type(path, (int64_t)strlen(path));
+    return type == LVN_FILE_TYPE_TEXT ||
+           (type == LVN_FILE_TYPE_UNKNOWN && lvn_path_exists(path) && !lvn_path_is_dir(path));
 }
 
 static void close_chars(struct lvn_dataset *d)
 {
-    struct chars *c = d->own;
+    struct chars *c = d->state;
     if (!c) return;
     for (int i = 0; i < LVN_SPLITS_TRAINED; i++) {
         lvn_file_unmap(&c->text[i].map);
@@ -122,9 +122,9 @@ static void close_chars(struct lvn_dataset *d)
 extern const struct lvn_dataset_kind lvn_dataset_chars;
 const struct lvn_dataset_kind lvn_dataset_chars = {
     .name = "chars",
-    .what = "characters of a UTF-8 text; the last tenth validates",
-    .usual_vocab = 65,
-    .takes = takes,
+    .help = "characters of a UTF-8 text; the last tenth validates",
+    .typical_vocab = 65,
+    .matches = matches,
     .fields = lvn_stream_fields_of,
     .open = open_chars,
     .close = close_chars,

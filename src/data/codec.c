@@ -1,4 +1,4 @@
-/* codec.c - see codec.h. */
+/* codec.c - see codec.h: loading, comparing, encoding, decoding. */
 #include "data/codec.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ void lvn_codec_release(struct lvn_codec *c)
 {
     lvn_vocab_free(c->vocabulary);
     lvn_tokenizer_close(c->tokenizer);
-    free(c->unread);
+    free(c->tokenizer_error);
     *c = (struct lvn_codec){0};
 }
 
@@ -27,30 +27,29 @@ static enum lvn_status read_vocabulary(struct lvn_vocab **out, const char *path)
     return status;
 }
 
-enum lvn_status lvn_tokenizer_try(struct lvn_tokenizer **t, char **unread, const char *dir)
+enum lvn_status lvn_tokenizer_open_optional(struct lvn_tokenizer **t, char **error, const char *dir)
 {
-    *unread = NULL;
+    *error = NULL;
     enum lvn_status status = lvn_tokenizer_open(t, dir);
     if (status == LVN_OK || status == LVN_MEMORY) return status;
-    *unread = lvn_strdup(lvn_error_text());
-    if (!*unread) return LVN_MEMORY;
+    *error = lvn_strdup(lvn_error_text());
+    if (!*error) return LVN_MEMORY;
     lvn_error_clear();
     return LVN_OK;
 }
 
-enum lvn_status lvn_tokenizer_needed(const char *unread, const char *what)
+enum lvn_status lvn_tokenizer_require(const char *error, const char *user)
 {
-    LVN_CHECK(!unread, FORMAT, "%s needs the tokenizer, which cannot be read: %s", what, unread);
+    LVN_CHECK(!error, FORMAT, "%s needs the tokenizer, which cannot be read: %s", user, error);
     return LVN_OK;
 }
 
-void lvn_tokenizer_note(const char *unread)
+void lvn_tokenizer_warn(const char *error)
 {
-    if (unread)
-        lvn_log(LVN_LOG_WARN, "the tokenizer cannot be read and is left out, so there are only ids: %s", unread);
+    if (error) lvn_log(LVN_LOG_WARN, "the tokenizer cannot be read and is left out, so there are only ids: %s", error);
 }
 
-enum lvn_status lvn_codec_beside(struct lvn_codec *out, const char *model_dir)
+enum lvn_status lvn_codec_load(struct lvn_codec *out, const char *model_dir)
 {
     LVN_LOCAL_ARENA(a);
     *out = (struct lvn_codec){0};
@@ -59,12 +58,12 @@ enum lvn_status lvn_codec_beside(struct lvn_codec *out, const char *model_dir)
     if (status == LVN_OK && lvn_path_is_file(path)) {
         status = read_vocabulary(&out->vocabulary, path);
     } else if (status == LVN_OK && lvn_tokenizer_there(model_dir)) {
-        status = lvn_tokenizer_try(&out->tokenizer, &out->unread, model_dir);
+        status = lvn_tokenizer_open_optional(&out->tokenizer, &out->tokenizer_error, model_dir);
     }
     return status;
 }
 
-/* A tokenizer whose tokens are these characters, as model directories say for other programs. */
+/* Are the tokenizer's tokens exactly these characters? Model directories have such a tokenizer for other programs. */
 static bool is_of_characters(const struct lvn_tokenizer *t, const struct lvn_vocab *v)
 {
     if (t->model != LVN_MODEL_CHARACTERS || t->n != v->n) return false;
@@ -87,7 +86,7 @@ bool lvn_codec_agree(const struct lvn_codec *a, const struct lvn_codec *b)
            !memcmp(a->vocabulary->points, b->vocabulary->points, (size_t)a->vocabulary->n * sizeof(uint32_t));
 }
 
-/* With the tokens that a model reads around a text. */
+/* With the tokens of the post-processor. */
 static enum lvn_status encode_tokens(const struct lvn_tokenizer *t, const char *text, int64_t bytes, int32_t **ids,
                                      int64_t *n)
 {
@@ -105,27 +104,27 @@ static enum lvn_status encode_tokens(const struct lvn_tokenizer *t, const char *
     return status;
 }
 
-enum lvn_status lvn_codec_encode(const struct lvn_codec *c, const char *what, const char *text, int64_t bytes,
+enum lvn_status lvn_codec_encode(const struct lvn_codec *c, const char *user, const char *text, int64_t bytes,
                                  int32_t **ids, int64_t *n)
 {
     *ids = NULL;
-    LVN_TRY(lvn_tokenizer_needed(c->unread, what));
+    LVN_TRY(lvn_tokenizer_require(c->tokenizer_error, user));
     LVN_CHECK(lvn_codec_is_text(c), ARG,
               "this model has neither a vocabulary nor a tokenizer beside it, so %s cannot be text: give ids, as "
               "--prompt-ids=5,6,7",
-              what);
+              user);
     if (c->tokenizer) return encode_tokens(c->tokenizer, text, bytes, ids, n);
     *ids = lvn_malloc(sizeof **ids * (size_t)(bytes + 1));
     if (!*ids) return LVN_MEMORY;
-    enum lvn_status status = lvn_vocab_encode(c->vocabulary, what, text, bytes, *ids, n);
+    enum lvn_status status = lvn_vocab_encode(c->vocabulary, user, text, bytes, *ids, n);
     if (status == LVN_OK) return LVN_OK;
     free(*ids);
     *ids = NULL;
     return status;
 }
 
-/* Could these bytes be the beginning of a character? */
-static bool unfinished(const char *p, int n)
+/* Could these bytes be the beginning of a longer UTF-8 sequence? */
+static bool is_incomplete(const char *p, int n)
 {
     unsigned char lead = (unsigned char)p[0];
     int length = lead >= 0xf0 && lead < 0xf5   ? 4
@@ -146,16 +145,16 @@ static bool unfinished(const char *p, int n)
 static void add_byte(struct lvn_codec_stream *s, char byte, struct lvn_text *out)
 {
     int used;
-    s->held[s->n++] = byte;
+    s->pending[s->n++] = byte;
     while (s->n) {
-        if (lvn_utf8_decode(s->held, s->n, &used) >= 0)
-            lvn_text_add_bytes(out, s->held, used);
-        else if (unfinished(s->held, s->n))
+        if (lvn_utf8_decode(s->pending, s->n, &used) >= 0)
+            lvn_text_add_bytes(out, s->pending, used);
+        else if (is_incomplete(s->pending, s->n))
             return;
         else
             lvn_text_add(out, REPLACEMENT);
         s->n -= used;
-        memmove(s->held, s->held + used, (size_t)s->n);
+        memmove(s->pending, s->pending + used, (size_t)s->n);
     }
 }
 
@@ -163,8 +162,9 @@ void lvn_codec_decode(const struct lvn_codec *c, struct lvn_codec_stream *s, int
 {
     if (c->tokenizer) {
         int64_t n;
-        if (!s->begun && lvn_post_processor_begins(c->tokenizer, id)) return;
-        const char *p = s->begun ? lvn_token_bytes(c->tokenizer, id, &n) : lvn_token_bytes_first(c->tokenizer, id, &n);
+        if (!s->started && lvn_post_processor_begins(c->tokenizer, id)) return;
+        const char *p =
+            s->started ? lvn_token_bytes(c->tokenizer, id, &n) : lvn_token_bytes_first(c->tokenizer, id, &n);
         if (!p) lvn_codec_decode_end(s, out);
         if (!p) lvn_text_add(out, REPLACEMENT);
         for (int64_t i = 0; p && i < n; i++) add_byte(s, p[i], out);
@@ -172,9 +172,9 @@ void lvn_codec_decode(const struct lvn_codec *c, struct lvn_codec_stream *s, int
         char text[5];
         lvn_text_add_bytes(out, text, lvn_vocab_decode(c->vocabulary, id, text));
     } else {
-        lvn_text_printf(out, s->begun ? " %d" : "%d", id);
+        lvn_text_printf(out, s->started ? " %d" : "%d", id);
     }
-    s->begun = true;
+    s->started = true;
 }
 
 void lvn_codec_decode_end(struct lvn_codec_stream *s, struct lvn_text *out)

@@ -1,4 +1,4 @@
-/* corpus.c - cutting files into pieces, and batches into ids: see corpus.h. */
+/* corpus.c - see corpus.h: files to chunks, then batches to ids. */
 #include "data/corpus.h"
 
 #include <jansson.h>
@@ -11,34 +11,34 @@
 #include "formats/checksum.h"
 #include "formats/json.h"
 
-enum { MAX_PIECE = 1 << 30, COMPLAINTS = 10 };
+enum { MAX_CHUNK = 1 << 30, MAX_WARNINGS = 10 };
 
-/* --- files to pieces --- */
+/* --- files to chunks --- */
 
-enum lvn_status lvn_cutter_begin(void *cutter, const char *name, bool named, bool *want)
+enum lvn_status lvn_chunker_begin(void *chunker, const char *name, bool named, bool *want)
 {
-    struct lvn_cutter *c = cutter;
-    enum lvn_file_type form = lvn_file_type(name, (int64_t)strlen(name));
-    bool lines = form == LVN_FILE_TYPE_LINES, text = form == LVN_FILE_TYPE_TEXT;
+    struct lvn_chunker *c = chunker;
+    enum lvn_file_type type = lvn_file_type(name, (int64_t)strlen(name));
+    bool lines = type == LVN_FILE_TYPE_LINES, text = type == LVN_FILE_TYPE_TEXT;
     if (named) LVN_TRY(lvn_file_refuse_name(name));
     *want = lines || text || named;
     if (!*want) {
-        c->passed_over++;
+        c->skipped++;
         return LVN_OK;
     }
-    c->at = (struct lvn_piece){.kind = lines  ? LVN_PIECE_LINES
-                                       : text ? LVN_PIECE_TEXT
-                                              : c->o->kind,
-                               .line = 1,
-                               .first = true};
+    c->current = (struct lvn_chunk){.kind = lines  ? LVN_CHUNK_LINES
+                                            : text ? LVN_CHUNK_TEXT
+                                                   : c->o->kind,
+                                    .line = 1,
+                                    .first = true};
     free(c->name);
     c->name = lvn_strdup(name);
-    c->at.name = c->name;
+    c->current.name = c->name;
     c->named = named;
-    c->skips = false;
-    c->handed = 0;
+    c->skipping = false;
+    c->emitted = 0;
     lvn_text_clear(&c->text);
-    c->look_again = LVN_BATCH_BYTES;
+    c->search_from = LVN_BATCH_BYTES;
     return c->name ? LVN_OK : LVN_MEMORY;
 }
 
@@ -49,40 +49,40 @@ static int64_t count_lines(const char *p, int64_t n)
     return lines;
 }
 
-/* What is no text is passed over where it was found on the way, while nothing of it has been handed on. */
-static enum lvn_status check_text(struct lvn_cutter *c, int64_t n)
+/* A file that is no text is skipped if the user did not name it and nothing of it was emitted; else FORMAT. */
+static enum lvn_status check_text(struct lvn_chunker *c, int64_t n)
 {
-    if (c->at.kind != LVN_PIECE_TEXT || lvn_file_refuse_bytes(c->name, c->text.p, n, c->handed) == LVN_OK)
+    if (c->current.kind != LVN_CHUNK_TEXT || lvn_file_refuse_bytes(c->name, c->text.p, n, c->emitted) == LVN_OK)
         return LVN_OK;
-    if (c->named || c->handed || c->o->refuse_bad) return LVN_FORMAT;
+    if (c->named || c->emitted || c->o->refuse_bad) return LVN_FORMAT;
     lvn_error_clear();
-    c->skips = true;
-    if (c->passed_over++ < COMPLAINTS)
-        lvn_text_printf(&c->complaints, "%s: skipped: it holds a zero byte, which no text does\n", c->name);
+    c->skipping = true;
+    if (c->skipped++ < MAX_WARNINGS)
+        lvn_text_printf(&c->warnings, "%s: skipped: it holds a zero byte, which no text does\n", c->name);
     lvn_text_clear(&c->text);
     return LVN_OK;
 }
 
-/* Hand the first n bytes on. */
-static enum lvn_status hand_on(struct lvn_cutter *c, int64_t n, bool last)
+/* Emits the first n bytes of the text. */
+static enum lvn_status emit_chunk(struct lvn_chunker *c, int64_t n, bool last)
 {
     LVN_TRY(check_text(c, n));
-    if (c->skips) return LVN_OK;
-    c->handed += n;
-    c->at.bytes = n;
-    c->at.last = last;
-    LVN_TRY(c->piece(c->context, &c->at, c->text.p ? c->text.p : ""));
-    if (c->at.kind == LVN_PIECE_LINES && n) c->at.line += count_lines(c->text.p, n);
+    if (c->skipping) return LVN_OK;
+    c->emitted += n;
+    c->current.bytes = n;
+    c->current.last = last;
+    LVN_TRY(c->emit(c->context, &c->current, c->text.p ? c->text.p : ""));
+    if (c->current.kind == LVN_CHUNK_LINES && n) c->current.line += count_lines(c->text.p, n);
     if (n) memmove(c->text.p, c->text.p + n, (size_t)(c->text.n - n));
     c->text.n -= n;
-    c->at.first = false;
-    c->look_again = LVN_BATCH_BYTES;
+    c->current.first = false;
+    c->search_from = LVN_BATCH_BYTES;
     return LVN_OK;
 }
 
-static int64_t place_to_cut(const struct lvn_cutter *c)
+static int64_t find_cut(const struct lvn_chunker *c)
 {
-    if (c->at.kind == LVN_PIECE_LINES) {
+    if (c->current.kind == LVN_CHUNK_LINES) {
         const char *end = memrchr(c->text.p, '\n', (size_t)c->text.n);
         return end ? end + 1 - c->text.p : 0;
     }
@@ -90,39 +90,39 @@ static int64_t place_to_cut(const struct lvn_cutter *c)
     return lvn_split_safe_last((const uint8_t *)c->text.p, c->text.n);
 }
 
-enum lvn_status lvn_cutter_data(void *cutter, const void *p, int64_t n)
+enum lvn_status lvn_chunker_data(void *chunker, const void *p, int64_t n)
 {
-    struct lvn_cutter *c = cutter;
-    if (c->skips) return LVN_OK;
+    struct lvn_chunker *c = chunker;
+    if (c->skipping) return LVN_OK;
     lvn_text_add_bytes(&c->text, p, n);
     LVN_TRY(lvn_text_status(&c->text));
-    if (c->text.n < c->look_again) return LVN_OK;
-    int64_t cut = place_to_cut(c);
-    if (cut > 0) return hand_on(c, cut, false);
-    LVN_CHECK(c->text.n < MAX_PIECE, FORMAT, "'%s': a %s of more than %d MiB", c->name,
-              c->at.kind == LVN_PIECE_LINES ? "line" : "stretch without a space", MAX_PIECE >> 20);
-    c->look_again = 2 * c->text.n;
+    if (c->text.n < c->search_from) return LVN_OK;
+    int64_t cut = find_cut(c);
+    if (cut > 0) return emit_chunk(c, cut, false);
+    LVN_CHECK(c->text.n < MAX_CHUNK, FORMAT, "'%s': a %s of more than %d MiB", c->name,
+              c->current.kind == LVN_CHUNK_LINES ? "line" : "stretch without a space", MAX_CHUNK >> 20);
+    c->search_from = 2 * c->text.n;
     return LVN_OK;
 }
 
-enum lvn_status lvn_cutter_end(void *cutter)
+enum lvn_status lvn_chunker_end(void *chunker)
 {
-    struct lvn_cutter *c = cutter;
-    return c->skips ? LVN_OK : hand_on(c, c->text.n, true);
+    struct lvn_chunker *c = chunker;
+    return c->skipping ? LVN_OK : emit_chunk(c, c->text.n, true);
 }
 
-void lvn_cutter_release(struct lvn_cutter *c)
+void lvn_chunker_release(struct lvn_chunker *c)
 {
     lvn_text_release(&c->text);
-    lvn_text_release(&c->complaints);
+    lvn_text_release(&c->warnings);
     free(c->name);
     c->name = NULL;
 }
 
-void lvn_cutter_complain(struct lvn_cutter *c, struct lvn_text *to)
+void lvn_chunker_take_warnings(struct lvn_chunker *c, struct lvn_text *out)
 {
-    if (c->complaints.n) lvn_text_add_bytes(to, c->complaints.p, c->complaints.n);
-    lvn_text_clear(&c->complaints);
+    if (c->warnings.n) lvn_text_add_bytes(out, c->warnings.p, c->warnings.n);
+    lvn_text_clear(&c->warnings);
 }
 
 /* --- batches --- */
@@ -142,9 +142,9 @@ void lvn_batch_free(struct lvn_batch *b)
     if (!b) return;
     lvn_arena_release(&b->arena);
     lvn_text_release(&b->text);
-    lvn_text_release(&b->complaints);
+    lvn_text_release(&b->warnings);
     lvn_ids_release(&b->ids);
-    free(b->piece);
+    free(b->chunk);
     free(b->document);
     free(b);
 }
@@ -195,8 +195,8 @@ static enum lvn_status add_document(struct work *w, const char *p, int64_t n, bo
 
 /* --- lines of JSON --- */
 
-/* NULL, or what is wrong with the line. */
-static const char *text_of(const json_t *root, const char *field, const json_t **text)
+/* The text of a line's object; returns NULL, or why there is none. */
+static const char *text_member(const json_t *root, const char *field, const json_t **text)
 {
     if (!json_is_object(root)) return "it is no JSON object";
     *text = json_object_get(root, field);
@@ -204,11 +204,11 @@ static const char *text_of(const json_t *root, const char *field, const json_t *
     return json_is_string(*text) ? NULL : "the field is no text";
 }
 
-static enum lvn_status bad_line(struct work *w, const struct lvn_piece *p, int64_t line, const char *why)
+static enum lvn_status bad_line(struct work *w, const struct lvn_chunk *p, int64_t line, const char *reason)
 {
     LVN_CHECK(!w->o->refuse_bad, FORMAT, "%s:%lld: %s (expected an object with the text in \"%s\")", p->name,
-              (long long)line, why, w->o->field);
-    if (w->b->bad++ < COMPLAINTS) lvn_text_printf(&w->b->complaints, "%s:%lld: %s\n", p->name, (long long)line, why);
+              (long long)line, reason, w->o->field);
+    if (w->b->bad++ < MAX_WARNINGS) lvn_text_printf(&w->b->warnings, "%s:%lld: %s\n", p->name, (long long)line, reason);
     return LVN_OK;
 }
 
@@ -219,22 +219,22 @@ static bool is_blank(const char *p, int64_t n)
     return true;
 }
 
-static enum lvn_status one_line(struct work *w, const struct lvn_piece *p, int64_t number, const char *line, int64_t n)
+static enum lvn_status one_line(struct work *w, const struct lvn_chunk *p, int64_t number, const char *line, int64_t n)
 {
     json_error_t error;
     const json_t *text = NULL;
     if (is_blank(line, n)) return LVN_OK;
     json_t *root;
     LVN_TRY(lvn_json_load(line, n, JSON_ALLOW_NUL, &root, &error));
-    const char *why = root ? text_of(root, w->o->field, &text) : error.text;
+    const char *reason = root ? text_member(root, w->o->field, &text) : error.text;
     enum lvn_status status =
-        why ? bad_line(w, p, number, why)
-            : add_document(w, json_string_value(text), (int64_t)json_string_length(text), true, true);
+        reason ? bad_line(w, p, number, reason)
+               : add_document(w, json_string_value(text), (int64_t)json_string_length(text), true, true);
     json_decref(root);
     return status;
 }
 
-static enum lvn_status lines(struct work *w, const struct lvn_piece *p, const char *bytes)
+static enum lvn_status lines(struct work *w, const struct lvn_chunk *p, const char *bytes)
 {
     int64_t number = p->line;
     for (const char *at = bytes, *end = bytes + p->bytes; at < end; number++) {
@@ -247,10 +247,10 @@ static enum lvn_status lines(struct work *w, const struct lvn_piece *p, const ch
     return LVN_OK;
 }
 
-static enum lvn_status encode_piece(void *context, const struct lvn_piece *p, const char *bytes)
+static enum lvn_status encode_chunk(void *context, const struct lvn_chunk *p, const char *bytes)
 {
     struct work *w = context;
-    if (p->kind == LVN_PIECE_LINES) return lines(w, p, bytes);
+    if (p->kind == LVN_CHUNK_LINES) return lines(w, p, bytes);
     LVN_TRY_WHILE(add_document(w, bytes, p->bytes, p->first, p->last), "encoding '%s'", p->name);
     return LVN_OK;
 }
@@ -259,13 +259,13 @@ static enum lvn_status encode_piece(void *context, const struct lvn_piece *p, co
 
 static enum lvn_status encode_blob(struct work *w)
 {
-    struct lvn_cutter c = {.o = w->o, .piece = encode_piece, .context = w};
+    struct lvn_chunker c = {.o = w->o, .emit = encode_chunk, .context = w};
     struct lvn_archive_visitor v = {
-        .context = &c, .begin = lvn_cutter_begin, .data = lvn_cutter_data, .end = lvn_cutter_end};
+        .context = &c, .begin = lvn_chunker_begin, .data = lvn_chunker_data, .end = lvn_chunker_end};
     enum lvn_status status = lvn_archive_read_memory(w->b->blob, w->b->text.p, w->b->text.n, w->b->place, &v);
-    w->b->passed_over += c.passed_over;
-    lvn_cutter_complain(&c, &w->b->complaints);
-    lvn_cutter_release(&c);
+    w->b->skipped += c.skipped;
+    lvn_chunker_take_warnings(&c, &w->b->warnings);
+    lvn_chunker_release(&c);
     return status;
 }
 
@@ -273,8 +273,8 @@ enum lvn_status lvn_batch_encode(struct lvn_batch *b, struct lvn_encoder *e, con
 {
     struct work w = {.b = b, .e = e, .o = o};
     enum lvn_status status = b->blob ? encode_blob(&w) : LVN_OK;
-    for (int64_t i = 0; i < b->n_pieces && status == LVN_OK; i++)
-        status = encode_piece(&w, &b->piece[i], b->text.p + b->piece[i].at);
+    for (int64_t i = 0; i < b->n_chunks && status == LVN_OK; i++)
+        status = encode_chunk(&w, &b->chunk[i], b->text.p + b->chunk[i].at);
     if (status != LVN_OK) snprintf(b->error, sizeof b->error, "%s", lvn_error_text());
     b->status = status;
     return status;

@@ -1,9 +1,9 @@
-/* corpus.h - documents on their way from files to token ids, in batches.
+/* corpus.h - cuts documents from files into chunks, collects these in batches, and encodes batches as token ids.
  *
- * A reader cuts what a walk over files finds into batches of some megabytes; any thread turns a batch into ids; the
- * batches are written in their order. Where a batch begins and ends depends on the files alone. A document longer than
- * a batch is cut where its ids do not change. Small archives within archives are batches of their own, unpacked by the
- * thread that encodes them. */
+ * Called by text_prepare.c: one reader fills batches of some megabytes from an archive reader, any thread encodes a
+ * batch, and the batches are written in their order. Batch boundaries depend on the files alone. A document longer than
+ * a batch is cut at a position that does not change its ids. A small archive within an archive is one batch, unpacked
+ * by the thread that encodes it. Left out: reading files (formats/archive_reader.h), writing ids (text_write.h). */
 #ifndef LVN_CORPUS_H
 #define LVN_CORPUS_H
 
@@ -13,75 +13,85 @@
 
 enum { LVN_BATCH_BYTES = 2 << 20 };
 
-enum lvn_piece_kind { LVN_PIECE_TEXT, LVN_PIECE_LINES };
+enum lvn_chunk_kind { LVN_CHUNK_TEXT, LVN_CHUNK_LINES };
 
 struct lvn_corpus_options {
     const struct lvn_tokenizer *tokenizer;
-    enum lvn_piece_kind kind; /* of files whose name does not say it */
-    const char *field;        /* of JSON lines: holds the text */
-    bool refuse_bad; /* a line that is no JSON object with that field, or a file that is no text, ends it all */
+    enum lvn_chunk_kind kind; /* of files whose name does not tell */
+    const char *field;        /* member of a JSON line with the text */
+    bool refuse_bad;          /* fail at a line that is no JSON object with that field, and at a file that is no text */
 };
 
-/* A stretch of a batch: (part of) a text, or whole lines of JSON. */
-struct lvn_piece {
-    enum lvn_piece_kind kind;
+/* Consecutive bytes of a batch: a text or a part of one, or whole lines of JSON. */
+struct lvn_chunk {
+    enum lvn_chunk_kind kind;
     const char *name; /* of the file */
-    int64_t at, bytes;
-    int64_t line; /* number of the first */
-    bool first, last;
+    int64_t at;       /* offset in the batch's text */
+    int64_t bytes;
+    int64_t line; /* number of its first line in the file, from 1 */
+    bool first;   /* the file begins with it */
+    bool last;    /* the file ends with it */
 };
 
+/* A document, or the part of a long document in one batch. */
 struct lvn_document {
     int64_t n_ids;
     uint64_t hash[2]; /* of its bytes; of a long document's first part */
-    bool first, last; /* this is where it begins, and ends */
+    bool first;       /* the document begins here */
+    bool last;        /* the document ends here */
 };
 
 struct lvn_batch {
     int64_t number;
     struct lvn_arena arena;
     struct lvn_text text;
-    struct lvn_piece *piece;
-    int64_t n_pieces, piece_capacity;
-    const char *blob; /* the name of the archive that `text` is; NULL: pieces */
-    struct lvn_archive_position place;
-    int64_t bytes_read;  /* of all input when the batch was full */
-    int64_t next_file;   /* number of the first input file behind it, where the batch ends with a file; else -1 */
-    int64_t passed_over; /* files without text, found while it was filled */
+    struct lvn_chunk *chunk;
+    int64_t n_chunks;
+    int64_t chunk_capacity;
+    const char *blob;                  /* name of the archive that `text` holds; NULL: `text` is made of chunks */
+    struct lvn_archive_position place; /* of the blob in its archives */
+    int64_t bytes_read;                /* of all input, when the batch was full */
+    int64_t next_file; /* number of the next input file, if the batch ends with a file (restart point); else -1 */
+    int64_t skipped;   /* files without text, found while the batch was filled */
 
-    /* What lvn_batch_encode() makes of it. */
+    /* Set by lvn_batch_encode(). */
     struct lvn_ids ids;
     struct lvn_document *document;
-    int64_t n_documents, document_capacity;
-    int64_t text_bytes, empty, bad;
-    struct lvn_text complaints; /* about the first bad lines and files, a line each */
+    int64_t n_documents;
+    int64_t document_capacity;
+    int64_t text_bytes;
+    int64_t empty;            /* documents without text */
+    int64_t bad;              /* lines that could not be used */
+    struct lvn_text warnings; /* about the first bad lines and files, a line each */
     enum lvn_status status;
-    char error[1024];
+    char error[1024]; /* the message, if status is not LVN_OK */
 };
 
 struct lvn_batch *lvn_batch_new(int64_t number);
 void lvn_batch_free(struct lvn_batch *b);
-/* Fills the second half; b->status is also returned. */
+/* Encodes the text of a batch; returns b->status. Thread-safe for different batches and encoders. */
 enum lvn_status lvn_batch_encode(struct lvn_batch *b, struct lvn_encoder *e, const struct lvn_corpus_options *o);
 
-/* Files to pieces: give its functions to a walk. */
-struct lvn_cutter {
+/* Cuts files into chunks. Its functions are callbacks of an archive reader (struct lvn_archive_visitor). */
+struct lvn_chunker {
     const struct lvn_corpus_options *o;
-    enum lvn_status (*piece)(void *context, const struct lvn_piece *p, const char *bytes);
-    void *context;
-    struct lvn_text text; /* of the document, what is not handed on yet */
-    struct lvn_piece at;
-    char *name;
-    int64_t look_again; /* do not look for a place to cut before there is so much text */
-    int64_t handed;     /* bytes of the file that are handed on */
-    bool named, skips;  /* the user named it; the rest of it is not wanted */
-    int64_t passed_over;
-    struct lvn_text complaints; /* about the first files that are no texts, a line each */
+    enum lvn_status (*emit)(void *context, const struct lvn_chunk *p, const char *bytes); /* receives each chunk */
+    void *context;                                                                        /* for emit() */
+    struct lvn_text text;     /* text of the file that was not emitted yet */
+    struct lvn_chunk current; /* the chunk that `text` becomes */
+    char *name;               /* of the file */
+    int64_t search_from;      /* bytes of text below which no cut is searched */
+    int64_t emitted;          /* bytes of the file that were emitted */
+    bool named;               /* the user named this file */
+    bool skipping;            /* the rest of this file is skipped */
+    int64_t skipped;          /* files skipped so far */
+    struct lvn_text warnings; /* about the first files that are no texts, a line each */
 };
-enum lvn_status lvn_cutter_begin(void *cutter, const char *name, bool named, bool *want) LVN_CHECKED;
-enum lvn_status lvn_cutter_data(void *cutter, const void *p, int64_t n) LVN_CHECKED;
-enum lvn_status lvn_cutter_end(void *cutter) LVN_CHECKED;
-void lvn_cutter_complain(struct lvn_cutter *c, struct lvn_text *to); /* moves the complaints there */
-void lvn_cutter_release(struct lvn_cutter *c);
+enum lvn_status lvn_chunker_begin(void *chunker, const char *name, bool named, bool *want) LVN_CHECKED;
+enum lvn_status lvn_chunker_data(void *chunker, const void *p, int64_t n) LVN_CHECKED;
+enum lvn_status lvn_chunker_end(void *chunker) LVN_CHECKED;
+/* Moves the warnings to `out`. */
+void lvn_chunker_take_warnings(struct lvn_chunker *c, struct lvn_text *out);
+void lvn_chunker_release(struct lvn_chunker *c);
 
 #endif

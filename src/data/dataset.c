@@ -1,4 +1,5 @@
-/* dataset.c - the table of kinds, and what all of them share: opening, lengths, samples of a stream, masks. */
+/* dataset.c - see dataset.h: the table of kinds, and code for all kinds: opening, planned lengths, windows of a stream,
+ * masks. */
 #include "data/dataset.h"
 
 #include <stdio.h>
@@ -35,11 +36,12 @@ enum lvn_status lvn_dataset_guess(const char *path, const struct lvn_dataset_kin
 {
     *out = NULL;
     for (int i = 0; kinds[i] && !*out; i++)
-        if (kinds[i]->takes && kinds[i]->takes(path)) *out = kinds[i];
+        if (kinds[i]->matches && kinds[i]->matches(path)) *out = kinds[i];
     if (*out || (!lvn_path_exists(path) && lvn_file_type(path, (int64_t)strlen(path)) == LVN_FILE_TYPE_UNKNOWN))
         return LVN_OK;
     if (!lvn_path_is_dir(path)) LVN_TRY(lvn_file_refuse_name(path));
-    bool lines = lvn_file_type(path, lvn_file_packed(path)) == LVN_FILE_TYPE_LINES, folder = lvn_path_is_dir(path);
+    bool lines = lvn_file_type(path, lvn_file_unpacked_name(path)) == LVN_FILE_TYPE_LINES,
+         folder = lvn_path_is_dir(path);
     LVN_FAIL(FORMAT,
              "'%s' is %s, on which levin cannot train directly%s: `levin prepare %s --tokenizer=TOKENIZER` makes token "
              "files of it, and tells what trains on them",
@@ -50,10 +52,10 @@ enum lvn_status lvn_dataset_guess(const char *path, const struct lvn_dataset_kin
              folder ? " (there is no train.bin in it, nor the files of MNIST)" : "", path);
 }
 
-int64_t lvn_dataset_made_tokens(const char *kind, int64_t digits)
+int64_t lvn_dataset_generated_tokens(const char *kind, int64_t digits)
 {
     for (int i = 0; kinds[i]; i++)
-        if (strcmp(kinds[i]->name, kind) == 0 && kinds[i]->made_tokens) return kinds[i]->made_tokens(digits);
+        if (strcmp(kinds[i]->name, kind) == 0 && kinds[i]->generated_tokens) return kinds[i]->generated_tokens(digits);
     return 0;
 }
 
@@ -69,7 +71,7 @@ static enum lvn_status check_lengths(const struct lvn_dataset *d, const struct l
                   "model.block_size is %lld, but a sample of '%s' has %lld tokens: give model.block_size=%lld or leave "
                   "it out",
                   (long long)o->block_size, d->kind->name, (long long)d->block_size, (long long)d->block_size);
-    if (o->block_size && train->n_tokens && !o->evaluates)
+    if (o->block_size && train->n_tokens && !o->for_evaluation)
         LVN_CHECK(
             train->n_tokens > o->block_size, FORMAT,
             "'%s' has %lld tokens to train on, but one window of model.block_size=%lld needs %lld: give more data "
@@ -78,11 +80,11 @@ static enum lvn_status check_lengths(const struct lvn_dataset *d, const struct l
     return LVN_OK;
 }
 
-/* Of text with masks: ids, types, length, labels. */
+/* Replaces the fields of text by those with masks: ids, types, length, labels. */
 static void mask_fields(struct lvn_fields *f)
 {
     struct lvn_field ids = f->field[0], types = ids, labels = ids;
-    if (!ids.tokens) return; /* which the task refuses */
+    if (!ids.tokens) return; /* no text: the task then refuses the data */
     types.name = "types";
     types.tokens = false;
     types.below = 2;
@@ -95,7 +97,8 @@ static void mask_fields(struct lvn_fields *f)
 static enum lvn_status open_mask(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
     const struct lvn_tokenizer *t = d->tokenizer ? d->tokenizer : o->tokenizer;
-    if (!t) LVN_TRY(lvn_tokenizer_needed(d->unread ? d->unread : o->unread, "task.kind=mlm"));
+    if (!t)
+        LVN_TRY(lvn_tokenizer_require(d->tokenizer_error ? d->tokenizer_error : o->tokenizer_error, "task.kind=mlm"));
     LVN_CHECK(t, ARG,
               "task.kind=mlm hides words behind the token [MASK], and neither the data ('%s') nor the model have a "
               "tokenizer: prepare the text with one (`levin prepare TEXT --tokenizer=DIR`)",
@@ -120,7 +123,7 @@ int lvn_dataset_length(const struct lvn_dataset *d, enum lvn_split_id split, int
     return d->n_lengths ? lvn_length_find(d->length, d->n_lengths, d->kind->length(d, split, at)) : 0;
 }
 
-/* Sort the samples of a part by planned length: count, then place. */
+/* Sorts the samples of a split by planned length (counting sort). */
 static enum lvn_status sort_by_length(struct lvn_dataset *d, enum lvn_split_id split)
 {
     struct lvn_split *p = &d->split[split];
@@ -128,10 +131,10 @@ static enum lvn_status sort_by_length(struct lvn_dataset *d, enum lvn_split_id s
     if (!p->n_samples) return LVN_OK;
     p->by_length = lvn_malloc(sizeof *p->by_length * (size_t)p->n_samples);
     if (!p->by_length) return LVN_MEMORY;
-    for (int64_t i = 0; i < p->n_samples; i++) p->first_of[lvn_dataset_length(d, split, i) + 1]++;
+    for (int64_t i = 0; i < p->n_samples; i++) p->length_start[lvn_dataset_length(d, split, i) + 1]++;
     for (int k = 0; k < d->n_lengths; k++) {
-        p->first_of[k + 1] += p->first_of[k];
-        next[k] = p->first_of[k];
+        p->length_start[k + 1] += p->length_start[k];
+        next[k] = p->length_start[k];
     }
     for (int64_t i = 0; i < p->n_samples; i++) p->by_length[next[lvn_dataset_length(d, split, i)]++] = i;
     return LVN_OK;
@@ -167,19 +170,19 @@ enum lvn_status lvn_dataset_open(struct lvn_dataset **out, const struct lvn_data
     *out = NULL;
     struct lvn_dataset *d = lvn_calloc(1, sizeof *d);
     if (!d) return LVN_MEMORY;
-    struct lvn_data_options here = *o;
+    struct lvn_data_options local = *o;
     LVN_LOCAL_ARENA(a);
-    struct lvn_streaming_file *remote = NULL;
+    struct lvn_streaming_file *streaming = NULL;
     enum lvn_status status =
-        o->stream ? lvn_data_stream(&a, o->path, &here.path, &remote) : lvn_data_fetch(&a, o->path, &here.path);
-    if (status == LVN_OK) status = lvn_data_fetch(&a, o->val_path, &here.val_path);
-    if (status == LVN_OK && o->evaluates) status = lvn_data_fetch(&a, o->test_path, &here.test_path);
-    d->split[LVN_SPLIT_TRAIN].remote = remote;
+        o->stream ? lvn_data_stream(&a, o->path, &local.path, &streaming) : lvn_data_fetch(&a, o->path, &local.path);
+    if (status == LVN_OK) status = lvn_data_fetch(&a, o->val_path, &local.val_path);
+    if (status == LVN_OK && o->for_evaluation) status = lvn_data_fetch(&a, o->test_path, &local.test_path);
+    d->split[LVN_SPLIT_TRAIN].streaming = streaming;
     d->path = lvn_strdup(o->path && *o->path ? o->path : o->kind);
     if (status == LVN_OK && !d->path) status = LVN_MEMORY;
-    d->evaluates = o->evaluates;
-    d->is_file = status == LVN_OK && here.path && *here.path && !lvn_path_is_dir(here.path);
-    if (status == LVN_OK) status = open_into(d, &here);
+    d->for_evaluation = o->for_evaluation;
+    d->is_file = status == LVN_OK && local.path && *local.path && !lvn_path_is_dir(local.path);
+    if (status == LVN_OK) status = open_into(d, &local);
     if (status == LVN_OK)
         *out = d;
     else
@@ -193,9 +196,9 @@ void lvn_dataset_close(struct lvn_dataset *d)
     if (d->kind && d->kind->close) d->kind->close(d);
     lvn_vocab_free(d->vocabulary);
     lvn_tokenizer_close(d->tokenizer);
-    free(d->unread);
+    free(d->tokenizer_error);
     for (int i = 0; i < LVN_SPLIT_COUNT; i++) {
-        lvn_streaming_file_close(d->split[i].remote);
+        lvn_streaming_file_close(d->split[i].streaming);
         free(d->split[i].blocks);
         free(d->split[i].by_length);
         free(d->split[i].path);
@@ -209,10 +212,10 @@ bool lvn_dataset_has(const struct lvn_dataset *d, enum lvn_split_id split)
     return d->split[split].n_tokens > 1 || d->split[split].n_samples > 0;
 }
 
-enum lvn_status lvn_dataset_parts(const struct lvn_dataset *d, enum lvn_split_id split, struct lvn_split_list *out)
+enum lvn_status lvn_dataset_splits(const struct lvn_dataset *d, enum lvn_split_id split, struct lvn_split_list *out)
 {
-    static const char *const what[LVN_SPLIT_ALL] = {"training", "validation", "test"};
-    char there[64] = "";
+    static const char *const titles[LVN_SPLIT_ALL] = {"training", "validation", "test"};
+    char available[64] = "";
     *out = (struct lvn_split_list){0};
     if (lvn_dataset_has(d, split)) {
         out->id[out->n++] = split;
@@ -220,13 +223,13 @@ enum lvn_status lvn_dataset_parts(const struct lvn_dataset *d, enum lvn_split_id
     }
     for (int i = 0; i < LVN_SPLIT_ALL; i++) {
         if (!lvn_dataset_has(d, (enum lvn_split_id)i)) continue;
-        lvn_print_more(there, sizeof there, "%s%s", *there ? ", " : "", lvn_split_names[i]);
+        lvn_print_more(available, sizeof available, "%s%s", *available ? ", " : "", lvn_split_names[i]);
         if (split == LVN_SPLIT_ALL) out->id[out->n++] = (enum lvn_split_id)i;
     }
-    LVN_CHECK(*there, FORMAT, "'%s' holds a single token: there is nothing to score", d->path);
+    LVN_CHECK(*available, FORMAT, "'%s' holds a single token: there is nothing to score", d->path);
     LVN_CHECK(out->n, ARG,
               "'%s' has no %s part; it has %s: say which to score (--data.split=%.*s), or name a file with --data.path",
-              d->path, what[split], there, (int)strcspn(there, ","), there);
+              d->path, titles[split], available, (int)strcspn(available, ","), available);
     return LVN_OK;
 }
 
@@ -302,11 +305,11 @@ int64_t lvn_dataset_samples(const struct lvn_dataset *d, enum lvn_split_id split
     int64_t T = d->fields.field[0].dim[0];
     if (p->n_tokens < 2 || T < 1) return 0;
     int64_t windows = (p->n_tokens - 1) / T;
-    return windows ? windows : split != LVN_SPLIT_TRAIN || d->evaluates;
+    return windows ? windows : split != LVN_SPLIT_TRAIN || d->for_evaluation;
 }
 
-/* n ids and the token after them, of memory. */
-static void take_here(const struct lvn_split *p, int64_t at, int64_t n, int32_t *ids, int32_t *labels)
+/* n ids from memory, and their labels, the last of which is the token after them. */
+static void copy_window(const struct lvn_split *p, int64_t at, int64_t n, int32_t *ids, int32_t *labels)
 {
     if (p->width == 2)
         for (int64_t i = 0; i < n; i++) ids[i] = ((const uint16_t *)p->tokens)[at + i];
@@ -316,13 +319,13 @@ static void take_here(const struct lvn_split *p, int64_t at, int64_t n, int32_t 
     labels[n - 1] = (int32_t)token(p, at + n);
 }
 
-/* The same of a file that is still coming; where two bytes are a token, all of it fits into the labels. */
-static enum lvn_status take_remote(const struct lvn_split *p, int64_t at, int64_t n, int32_t *ids, int32_t *labels)
+/* The same from a file during its download. With two bytes a token all n + 1 tokens fit into `labels` as scratch. */
+static enum lvn_status read_window(const struct lvn_split *p, int64_t at, int64_t n, int32_t *ids, int32_t *labels)
 {
     if (p->width == 2) {
         const char *bytes = (const char *)labels;
         uint16_t id;
-        LVN_TRY(lvn_streaming_file_read(p->remote, 2 * at, 2 * (n + 1), labels));
+        LVN_TRY(lvn_streaming_file_read(p->streaming, 2 * at, 2 * (n + 1), labels));
         for (int64_t i = 0; i < n; i++) {
             memcpy(&id, bytes + 2 * i, 2);
             ids[i] = id;
@@ -332,13 +335,13 @@ static enum lvn_status take_remote(const struct lvn_split *p, int64_t at, int64_
         labels[n - 1] = id;
         return LVN_OK;
     }
-    LVN_TRY(lvn_streaming_file_read(p->remote, 4 * at, 4 * n, ids));
+    LVN_TRY(lvn_streaming_file_read(p->streaming, 4 * at, 4 * n, ids));
     memcpy(labels, ids + 1, (size_t)(n - 1) * sizeof *labels);
-    return lvn_streaming_file_read(p->remote, 4 * (at + n), 4, &labels[n - 1]);
+    return lvn_streaming_file_read(p->streaming, 4 * (at + n), 4, &labels[n - 1]);
 }
 
-static enum lvn_status sample_of_stream(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at, int32_t *ids,
-                                        int32_t *labels)
+static enum lvn_status read_stream_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at,
+                                          int32_t *ids, int32_t *labels)
 {
     const struct lvn_split *p = &d->split[split];
     int64_t T = d->fields.field[0].dim[0];
@@ -346,10 +349,10 @@ static enum lvn_status sample_of_stream(const struct lvn_dataset *d, enum lvn_sp
     if (n < 0) n = 0;
     uint32_t max = 0;
     if (n > 0) {
-        if (p->remote)
-            LVN_TRY(take_remote(p, at, n, ids, labels));
+        if (p->streaming)
+            LVN_TRY(read_window(p, at, n, ids, labels));
         else
-            take_here(p, at, n, ids, labels);
+            copy_window(p, at, n, ids, labels);
         for (int64_t i = 0; i < n; i++) max = (uint32_t)ids[i] > max ? (uint32_t)ids[i] : max;
         max = (uint32_t)labels[n - 1] > max ? (uint32_t)labels[n - 1] : max;
     }
@@ -360,28 +363,28 @@ static enum lvn_status sample_of_stream(const struct lvn_dataset *d, enum lvn_sp
     return LVN_OK;
 }
 
-static enum lvn_status masked_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at,
-                                     struct lvn_draw how, void *const *out)
+static enum lvn_status read_masked_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at,
+                                          struct lvn_draw draw, void *const *out)
 {
     int32_t *ids = out[0], *types = out[1], *length = out[2], *labels = out[3];
-    int64_t T = d->n_lengths ? how.length : d->fields.field[0].dim[0];
+    int64_t T = d->n_lengths ? draw.length : d->fields.field[0].dim[0];
     if (d->split[split].n_samples) {
-        LVN_TRY(d->kind->sample(d, split, at, how, out));
+        LVN_TRY(d->kind->sample(d, split, at, draw, out));
     } else {
-        LVN_TRY(sample_of_stream(d, split, at, ids, labels));
+        LVN_TRY(read_stream_sample(d, split, at, ids, labels));
         memset(types, 0, sizeof *types * (size_t)T);
         for (*length = (int32_t)T; *length > 1 && labels[*length - 1] < 0; --*length) {
         }
     }
-    lvn_mask_sample(&d->mask, how.order, at, *length, ids, labels);
+    lvn_mask_sample(&d->mask, draw.order, at, *length, ids, labels);
     for (int64_t t = *length; t < T; t++) labels[t] = -1;
     return LVN_OK;
 }
 
 enum lvn_status lvn_dataset_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at,
-                                   struct lvn_draw how, void *const *out)
+                                   struct lvn_draw draw, void *const *out)
 {
-    if (d->masks) return masked_sample(d, split, at, how, out);
-    if (d->split[split].n_samples) return d->kind->sample(d, split, at, how, out);
-    return sample_of_stream(d, split, at, out[0], out[1]);
+    if (d->masks) return read_masked_sample(d, split, at, draw, out);
+    if (d->split[split].n_samples) return d->kind->sample(d, split, at, draw, out);
+    return read_stream_sample(d, split, at, out[0], out[1]);
 }

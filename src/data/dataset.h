@@ -1,11 +1,12 @@
-/* dataset.h - what a model is trained on: samples of some fields, in parts to train, to validate and to test with.
+/* dataset.h - a data set: samples of some fields, in splits for training, validation and testing.
  *
- * There are two shapes of data. A list holds single samples (the adder's sums). A stream is one long row of tokens,
- * from which samples of block_size tokens are cut at any position, with the fields `ids` and `labels`: the label of a
- * token is the one that follows it. The loader decides which samples make up a batch; the data set fills them in.
+ * A data set is of one of two shapes. A list holds separate samples (the adder's sums). A stream is one long sequence
+ * of tokens; a sample is a window of block_size tokens at any position, with the fields `ids` and `labels`: the label
+ * of a token is the next token. A kind of data is one file that ends in a `struct lvn_dataset_kind`, and a line in
+ * datasets.def. The loader (data/loader.h) chooses the samples of a batch and reads them here.
  *
- * Files are memory-mapped and stay open until lvn_dataset_close(). An open data set is read only: any number of threads
- * may fill batches from it. */
+ * Files are memory-mapped and stay open until lvn_dataset_close(). An open data set is read-only: any number of threads
+ * may read samples. Left out: batches, downloads (data/data_fetch.h). */
 #ifndef LVN_DATASET_H
 #define LVN_DATASET_H
 
@@ -17,42 +18,46 @@
 
 struct lvn_dataset;
 
-/* The keys of `data` in a recipe, and what the model says. Absent texts are NULL or "". */
+/* The keys of `data` in a recipe, and values of the model. Absent texts are NULL or "". */
 struct lvn_data_options {
     const char *kind;     /* a name of datasets.def */
     const char *path;     /* chars: a text; tokens: a .bin or a folder with train.bin and val.bin; adder: not used */
-    const char *val_path; /* validation from a file of its own */
-    const char *url;      /* where to download from what is not there: kinds that fetch their files themselves */
-    const char *sha256;   /* of what comes from there: 64 hexadecimal digits, of several files with commas between */
+    const char *val_path; /* a separate file for validation */
+    const char *url;      /* source of missing files, for kinds that download their files themselves */
+    const char *sha256;   /* checksums of these: 64 hexadecimal digits each, separated by commas */
     uint64_t seed;        /* of the run */
-    bool stream;          /* tokens: begin while a large file of a store is still coming */
-    bool evaluates;     /* nothing is trained: parts may be short, and parts that training never sees are opened too */
-    int64_t digits;     /* adder: digits of each number; 0: two */
-    int64_t block_size; /* tokens of a window; 0: not known, lengths are not checked */
-    int64_t vocab_size; /* of a model that exists already or is asked for; 0: follows from the data */
-    const struct lvn_vocab *vocabulary; /* chars: of a model that exists already; NULL: made from the text */
+    bool stream;          /* tokens: train during the download of a large file from a store */
+    bool for_evaluation;  /* nothing is trained: splits may be short, and splits unused in training are opened */
+    int64_t digits;       /* adder: digits of each number; 0: two */
+    int64_t block_size;   /* tokens of a window; 0: unknown, lengths are not checked */
+    int64_t vocab_size;   /* of an existing model or a requested one; 0: set from the data */
+    const struct lvn_vocab *vocabulary; /* chars: of an existing model; NULL: made from the text */
     /* labelled */
     const char *test_path;
-    const char *text_column, *pair_column, *label_column;
-    const char *tokenizer_path;            /* a file or a folder; "": */
-    const struct lvn_tokenizer *tokenizer; /* of a model that exists already; borrowed */
-    const char *unread;                    /* why that model's tokenizer could not be read; NULL: it could; borrowed */
-    bool clean;                            /* texts by the rule of data/clean.h */
-    bool skip_bad_rows;                    /* and count them; else they are refused */
+    const char *text_column;
+    const char *pair_column;
+    const char *label_column;
+    const char *tokenizer_path;            /* a file or a folder; "": `tokenizer` */
+    const struct lvn_tokenizer *tokenizer; /* of an existing model; borrowed */
+    const char *tokenizer_error;           /* why that tokenizer could not be read; NULL: no error; borrowed */
+    bool clean;                            /* clean texts as data/clean.h describes */
+    bool skip_bad_rows;                    /* skip and count rows that cannot be used; else they are refused */
     bool unlabelled;                       /* texts alone: labels are -1 */
     int64_t max_length;                    /* tokens; 0: block_size */
-    int64_t classes;                       /* of a model that exists already; 0: as many as the data have */
+    int64_t classes;                       /* of an existing model; 0: as many as the data have */
     double val_fraction;                   /* of the rows, without val_path */
     const char *const *texts;              /* in place of files, with `unlabelled`; NULL: none */
-    const char *const *pairs;              /* NULL, or of each the other text, or NULL */
+    const char *const *pairs;              /* second text of each, or NULL; NULL: no pairs */
     int64_t n_texts;
-    /* of all kinds: samples lose tokens, which are their labels (data/mask.h) */
-    bool masks, whole_words;
+    /* all kinds with tokens: masked language modelling (data/mask.h) */
+    bool masks;
+    bool whole_words;
     double mask_fraction;
 };
 
-/* The parts. Training sees the first two, and a run's data are what these are. `all` is there where a kind has the
- * parts in one piece, so that nothing is lost where they meet; otherwise it is the others, one after the other. */
+/* Training uses the first two splits; the fingerprint covers these. `all` exists if a kind has all of its data in one
+ * stretch, so that no token is lost at the boundaries; otherwise it stands for the other splits, one after the other.
+ */
 enum lvn_split_id {
     LVN_SPLIT_TRAIN,
     LVN_SPLIT_VAL,
@@ -63,127 +68,129 @@ enum lvn_split_id {
 };
 extern const char *const lvn_split_names[LVN_SPLIT_COUNT]; /* "train", ... */
 
-/* What a batch wants of its samples. */
+/* How a batch reads its samples. */
 struct lvn_draw {
-    int64_t length; /* of ragged fields */
-    uint64_t order; /* a number that changes with the epoch, for what is drawn anew in each */
+    int64_t length; /* of ragged fields, padding included */
+    uint64_t order; /* a number for each epoch; seeds random choices that differ between epochs (masks) */
 };
 
 struct lvn_split {
-    char *path;                        /* where it came from, for messages */
-    int64_t n_tokens;                  /* stream: tokens; 0: there is no such part */
-    const void *tokens;                /* stream: little-endian ids of `width` bytes; NULL where `remote` reads them */
-    struct lvn_streaming_file *remote; /* stream: of a file that is still coming; the split's own */
-    char *blocks;                      /* what the fingerprint looks at of that */
-    int width;                         /* stream: 2 or 4 */
-    int64_t first;                     /* stream: position of tokens[0] in the file, for messages */
-    int64_t n_samples;                 /* list: samples */
-    int64_t *by_length; /* list of ragged samples: their numbers, by planned length, then as they stand */
-    int64_t first_of[LVN_LENGTHS + 1]; /* by_length[first_of[i] ... first_of[i + 1]) have planned length i */
+    char *path;                           /* source, for messages */
+    int64_t n_tokens;                     /* stream: tokens; 0: no such split */
+    const void *tokens;                   /* stream: little-endian ids of `width` bytes; NULL: read from `streaming` */
+    struct lvn_streaming_file *streaming; /* stream: a file during its download; owned by the split */
+    char *blocks;                         /* the blocks of `streaming` that the fingerprint covers */
+    int width;                            /* stream: 2 or 4 */
+    int64_t first;                        /* stream: position of tokens[0] in the file, for messages */
+    int64_t n_samples;                    /* list: samples */
+    int64_t *by_length; /* list of ragged samples: sample numbers, sorted by planned length, then by number */
+    int64_t length_start[LVN_LENGTHS + 1]; /* by_length[length_start[i], length_start[i + 1]) have planned length i */
 };
 
 struct lvn_dataset_kind {
     const char *name;
-    const char *what;                /* one line for help */
-    int64_t usual_vocab;             /* tokens that such data usually have, for plans without them; 0: it has none */
-    bool fetches;                    /* its files, one by one, from data.url */
-    bool (*takes)(const char *path); /* does what lies there, or its name, look like such data? NULL: no path does */
-    /* Of a kind that has no files and makes its samples up: how many tokens each has. */
-    int64_t (*made_tokens)(int64_t digits);
-    /* What its samples have, as far as that is known before it is opened. */
+    const char *help;                  /* one line */
+    int64_t typical_vocab;             /* tokens of typical data, for plans without data; 0: it has no tokens */
+    bool fetches;                      /* downloads its files, one by one, from data.url */
+    bool (*matches)(const char *path); /* does the path, by its contents or name, look like such data? NULL: never */
+    /* For kinds that generate samples instead of reading files: tokens of each. */
+    int64_t (*generated_tokens)(int64_t digits);
+    /* The fields of its samples, as far as they are known before it is opened. */
     void (*fields)(const struct lvn_data_options *o, struct lvn_fields *out);
     enum lvn_status (*open)(struct lvn_dataset *d, const struct lvn_data_options *o);
     void (*close)(struct lvn_dataset *d);
-    /* lists: the fields of sample i, in their order */
-    enum lvn_status (*sample)(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw how,
+    /* lists: reads the fields of sample i, in their order */
+    enum lvn_status (*sample)(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw draw,
                               void *const *out);
-    /* lists with ragged fields: how long they are in sample i */
+    /* lists with ragged fields: their length in sample i */
     int64_t (*length)(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i);
 };
 
 struct lvn_dataset {
     const struct lvn_dataset_kind *kind;
     struct lvn_fields fields;
-    int64_t length[LVN_LENGTHS]; /* planned ones, where fields are ragged */
+    int64_t length[LVN_LENGTHS]; /* planned lengths of ragged fields (base/field.h), ascending */
     int n_lengths;
-    int64_t vocab_size; /* that a new model should have, or, where o->vocab_size is given, must at least have */
-    struct lvn_vocab *vocabulary;    /* text <-> ids; NULL where the data is only ids, or tokenizer has them */
-    struct lvn_tokenizer *tokenizer; /* tokens: that they were made with; NULL: not known */
-    char *unread;                    /* tokens: why that could not be read; NULL: it could, or none is there */
-    int64_t id_limit;                /* ids must be below this one: the model's vocabulary when it is known */
+    int64_t vocab_size;              /* for a new model; if o->vocab_size is given: the smallest that fits the data */
+    struct lvn_vocab *vocabulary;    /* text <-> ids; NULL: ids only, or by `tokenizer` */
+    struct lvn_tokenizer *tokenizer; /* that made the tokens; NULL: unknown */
+    char *tokenizer_error;           /* why it could not be read; NULL: no error */
+    int64_t id_limit;                /* ids must be below: the model's vocabulary if it is known */
     int64_t block_size;              /* list: the smallest that fits; stream: 0 */
-    int64_t skipped;                 /* labelled: rows that were passed over */
-    const char *skipped_rows;        /* "FILE:LINE: reason\n" of each in an evaluation, else of the first; NULL: none */
-    struct lvn_mask mask;            /* where o->masks */
-    bool masks;
-    bool answers; /* a sample is right where all of its labels are (the adder) */
+    int64_t skipped;                 /* labelled: rows that were skipped */
+    const char *skipped_rows; /* "FILE:LINE: reason\n" of each for an evaluation, else of the first; NULL: none */
+    struct lvn_mask mask;     /* if masks */
+    bool masks;               /* o->masks */
+    bool answers;             /* a sample is right if all of its labels are (the adder) */
     struct lvn_split split[LVN_SPLIT_COUNT];
-    bool evaluates; /* as it was opened */
-    char *path;     /* as it was given, or the kind's name; for messages */
-    bool is_file;   /* data.path is one file, not a folder of parts */
-    void *own;      /* the kind's */
+    bool for_evaluation; /* as in the options */
+    char *path;          /* data.path, or the kind's name; for messages */
+    bool is_file;        /* data.path is one file, not a folder of splits */
+    void *state;         /* the kind's */
 };
 
-/* Open the data. Fails, with a sentence that names the file, when it is missing, empty, not in its format, shorter than
- * a window, or holds ids beyond o->vocab_size. */
+/* Opens the data. IO, FORMAT or ARG, naming the file, if it is missing, empty, not in its format, shorter than a
+ * window, or has ids beyond o->vocab_size. */
 enum lvn_status lvn_dataset_open(struct lvn_dataset **out, const struct lvn_data_options *o) LVN_CHECKED;
 void lvn_dataset_close(struct lvn_dataset *d); /* NULL: nothing */
 
 /* Text <-> ids of the data. */
 static inline struct lvn_codec lvn_dataset_codec(const struct lvn_dataset *d)
 {
-    return (struct lvn_codec){.vocabulary = d->vocabulary, .tokenizer = d->tokenizer, .unread = NULL};
+    return (struct lvn_codec){.vocabulary = d->vocabulary, .tokenizer = d->tokenizer, .tokenizer_error = NULL};
 }
 bool lvn_dataset_has(const struct lvn_dataset *d, enum lvn_split_id split);
-/* What makes up a part: itself, or, for `all` where the kind has no such piece, every part there is. ARG, with a
- * sentence that lists the parts there are, when it is not there. */
+/* The splits that `split` stands for: itself, or, for `all` of a kind that lacks it, every split that exists. ARG, with
+ * a list of those that exist, if there is none. */
 struct lvn_split_list {
     enum lvn_split_id id[LVN_SPLIT_COUNT];
     int n;
 };
-enum lvn_status lvn_dataset_parts(const struct lvn_dataset *d, enum lvn_split_id split,
-                                  struct lvn_split_list *out) LVN_CHECKED;
-/* Kind by name; NULL with an error recorded when there is none. */
+enum lvn_status lvn_dataset_splits(const struct lvn_dataset *d, enum lvn_split_id split,
+                                   struct lvn_split_list *out) LVN_CHECKED;
+/* Kind by name; NULL with an error recorded if there is none. */
 const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name);
 
-/* The first kind that takes what lies at a path, or, where nothing does, a file of this name. *out is NULL where none
- * does and nothing is there; FORMAT, with what makes data of it, where something else is. */
+/* The first kind that matches a path (by its contents, or, if nothing exists there, by its name). *out is NULL if no
+ * kind matches and nothing exists there. FORMAT, with a command that converts it, if something else does. */
 enum lvn_status lvn_dataset_guess(const char *path, const struct lvn_dataset_kind **out) LVN_CHECKED;
 
-/* Tokens of a sample where the kind makes them up, by data.digits; 0: they come from files. */
-int64_t lvn_dataset_made_tokens(const char *kind, int64_t digits);
+/* Tokens of a sample of a kind that generates them, by data.digits; 0: the kind reads files. */
+int64_t lvn_dataset_generated_tokens(const char *kind, int64_t digits);
 
-/* What a data set of these options will have, before it is opened. NULL kind: LVN_ARG. */
+/* The fields of a data set with these options, before it is opened. LVN_ARG for an unknown kind. */
 enum lvn_status lvn_dataset_fields(const struct lvn_data_options *o, struct lvn_fields *out) LVN_CHECKED;
-/* Of text and tokens: `ids` and `labels` (T), below `below`. */
+/* Fields of a stream: `ids` and `labels` (T), values in [0, below). */
 struct lvn_fields lvn_stream_fields(int64_t T, int64_t below);
 
-/* Samples that lie side by side in a part. A part of a stream that is not trained on and is shorter than one sample
- * counts as one, whose rest is ignored. */
+/* Number of samples in a split; in a stream, of windows that do not overlap. A split of a stream that is shorter than
+ * one window, and not trained on, counts as one sample, whose missing labels are ignored. */
 int64_t lvn_dataset_samples(const struct lvn_dataset *d, enum lvn_split_id split);
-/* One sample, field by field in the order of d->fields: the one that begins at token `at` of a stream, or number `at`
- * of a list. Tokens past the end of a stream are id 0 and label -1, which no loss counts. Fails when a value lies
- * beyond what its field says. */
+/* Reads one sample, field by field in the order of d->fields: the window that begins at token `at` of a stream, or
+ * number `at` of a list. Tokens past the end of a stream have id 0 and label -1, which no loss counts. FORMAT if an id
+ * is beyond the vocabulary. */
 enum lvn_status lvn_dataset_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at,
-                                   struct lvn_draw how, void *const *out) LVN_CHECKED;
-/* Which of the planned lengths sample number `at` of a list wants; 0 where nothing is ragged. */
+                                   struct lvn_draw draw, void *const *out) LVN_CHECKED;
+/* Index of the planned length of sample number `at` of a list; 0 if no field is ragged. */
 int lvn_dataset_length(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at);
-/* A number that changes when the data does: kind, sizes, vocabulary and contents (all of them up to some megabytes,
- * evenly spread samples beyond). For the check that a resumed run sees the same data. */
+/* A hash of kind, sizes, vocabulary and contents (all of them up to 8 MiB, else evenly spaced blocks), to check that a
+ * resumed run has the same data. */
 LVN_CHECKED enum lvn_status lvn_dataset_fingerprint(const struct lvn_dataset *d, uint64_t *out);
 
-/* For the kinds. */
+/* For implementations of kinds: */
+
+/* lvn_dataset_kind.fields of streams. */
 void lvn_stream_fields_of(const struct lvn_data_options *o, struct lvn_fields *out);
-/* Sets a part's stream; takes nothing over but copies `path`. */
+/* Sets the tokens of a split; borrows `tokens`, copies `path`. */
 enum lvn_status lvn_split_set(struct lvn_split *p, const char *path, const void *tokens, int width,
                               int64_t n_tokens) LVN_CHECKED;
-/* The same for a part that p->remote reads. */
-enum lvn_status lvn_split_set_remote(struct lvn_split *p, const char *path, int width) LVN_CHECKED;
-/* The largest id of a stream, and where it first stands. */
+/* The same for a split that is read from p->streaming. */
+enum lvn_status lvn_split_set_streaming(struct lvn_split *p, const char *path, int width) LVN_CHECKED;
+/* The largest id of a stream, and its first position. */
 int64_t lvn_split_max(const struct lvn_split *p, int64_t *position);
-/* Plan the lengths of ragged fields, and sort the parts by them: lvn_dataset_open() does. */
+/* Plans the lengths of ragged fields and sorts the splits by them. lvn_dataset_open() calls it. */
 enum lvn_status lvn_dataset_sort(struct lvn_dataset *d) LVN_CHECKED;
-/* The sentence for an id that does not fit. */
+/* FORMAT if the id at this position is not below the limit. */
 enum lvn_status lvn_split_check_id(const struct lvn_split *p, int64_t position, int64_t id, int64_t limit) LVN_CHECKED;
 
 #endif

@@ -1,4 +1,4 @@
-/* file_type.c - see file_type.h. */
+/* file_type.c - see file_type.h; the table is file_type.def. */
 #include "data/file_type.h"
 
 #include <string.h>
@@ -6,70 +6,71 @@
 
 #include "base/files.h"
 
-struct form {
-    const char *ending;
-    enum lvn_file_type form;
-    const char *what, *reader;
+struct extension_type {
+    const char *extension;
+    enum lvn_file_type type;
+    const char *description;
+    const char *reader; /* function of pandas; "": none */
 };
-static const struct form forms[] = {
-#define LVN_FILE_TYPE(ending, form, what, reader) {ending, LVN_FILE_TYPE_##form, what, reader},
+static const struct extension_type types[] = {
+#define LVN_FILE_TYPE(extension, type, description, reader) {extension, LVN_FILE_TYPE_##type, description, reader},
 #include "data/file_type.def"
 };
-enum { N_FORMS = sizeof forms / sizeof forms[0] };
+enum { N_TYPES = sizeof types / sizeof types[0] };
 
-static const struct form *find(const char *name, int64_t n)
+static const struct extension_type *find(const char *name, int64_t n)
 {
-    for (int i = 0; i < N_FORMS; i++) {
-        int64_t m = (int64_t)strlen(forms[i].ending);
-        if (n > m && strncasecmp(name + n - m, forms[i].ending, (size_t)m) == 0) return &forms[i];
+    for (int i = 0; i < N_TYPES; i++) {
+        int64_t m = (int64_t)strlen(types[i].extension);
+        if (n > m && strncasecmp(name + n - m, types[i].extension, (size_t)m) == 0) return &types[i];
     }
     return NULL;
 }
 
 enum lvn_file_type lvn_file_type(const char *name, int64_t n)
 {
-    const struct form *f = find(name, n);
-    return f ? f->form : LVN_FILE_TYPE_UNKNOWN;
+    const struct extension_type *f = find(name, n);
+    return f ? f->type : LVN_FILE_TYPE_UNKNOWN;
 }
 
-int64_t lvn_file_packed(const char *name)
+int64_t lvn_file_unpacked_name(const char *name)
 {
     int64_t all = (int64_t)strlen(name), n = all, first = lvn_path_name(name) - name;
-    const struct form *f;
-    while ((f = find(name, n)) && f->form == LVN_FILE_TYPE_ARCHIVE) n -= (int64_t)strlen(f->ending);
+    const struct extension_type *f;
+    while ((f = find(name, n)) && f->type == LVN_FILE_TYPE_ARCHIVE) n -= (int64_t)strlen(f->extension);
     return n > first ? n : all;
 }
 
 int64_t lvn_file_stem(const char *name)
 {
-    int64_t all = (int64_t)strlen(name), n = lvn_file_packed(name);
-    const struct form *f = find(name, n);
-    if (n < all) return f ? n - (int64_t)strlen(f->ending) : n; /* v1.2.tar.gz */
+    int64_t all = (int64_t)strlen(name), n = lvn_file_unpacked_name(name);
+    const struct extension_type *f = find(name, n);
+    if (n < all) return f ? n - (int64_t)strlen(f->extension) : n; /* v1.2.tar.gz */
     return lvn_path_stem(name);
 }
 
 enum lvn_status lvn_file_refuse_name(const char *name)
 {
-    const struct form *f = find(name, (int64_t)strlen(name));
-    if (!f || f->form != LVN_FILE_TYPE_REFUSED) return LVN_OK;
+    const struct extension_type *f = find(name, (int64_t)strlen(name));
+    if (!f || f->type != LVN_FILE_TYPE_REFUSED) return LVN_OK;
     int stem = (int)lvn_file_stem(name);
     LVN_CHECK(!*f->reader, FORMAT,
               "'%s' is %s, no text: make lines of JSON of it, and prepare those with the column that holds the text as "
               "--field: python3 -c \"import pandas; pandas.%s('%s').to_json('%.*s.jsonl', orient='records', "
               "lines=True)\"",
-              name, f->what, f->reader, name, stem, name);
+              name, f->description, f->reader, name, stem, name);
     LVN_FAIL(FORMAT,
              "'%s' is %s, no text: levin prepares texts (.txt and names that say nothing), lines of JSON (.jsonl), and "
              "folders, .tar, .gz, .bz2, .xz and .zst of these",
-             name, f->what);
+             name, f->description);
 }
 
-enum lvn_status lvn_file_refuse_bytes(const char *name, const void *p, int64_t n, int64_t from)
+enum lvn_status lvn_file_refuse_bytes(const char *name, const void *p, int64_t n, int64_t offset)
 {
     const char *zero = n ? memchr(p, 0, (size_t)n) : NULL;
     LVN_CHECK(!zero, FORMAT,
               "'%s' is a binary file, not text: it has a zero byte at offset %lld; a text in UTF-16 becomes UTF-8 with "
               "iconv -f UTF-16 -t UTF-8",
-              name, (long long)(from + (zero ? zero - (const char *)p : 0)));
+              name, (long long)(offset + (zero ? zero - (const char *)p : 0)));
     return LVN_OK;
 }

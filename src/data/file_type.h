@@ -1,4 +1,5 @@
-/* file_type.h - is a file a text? By the ending of its name, and by its bytes: a text has no zero bytes. */
+/* file_type.h - recognises texts, JSON lines and archives by the extension of a file's name, and texts by their bytes:
+ * a text has no zero bytes. Called by data sets and `levin prepare`. Left out: magic numbers. */
 #ifndef LVN_FILE_TYPE_H
 #define LVN_FILE_TYPE_H
 
@@ -7,23 +8,22 @@
 #include "base/status.h"
 
 enum lvn_file_type {
-    LVN_FILE_TYPE_UNKNOWN, /* the name does not say */
+    LVN_FILE_TYPE_UNKNOWN, /* no known extension */
     LVN_FILE_TYPE_TEXT,
     LVN_FILE_TYPE_LINES, /* of JSON */
     LVN_FILE_TYPE_ARCHIVE,
-    LVN_FILE_TYPE_REFUSED, /* no text, and nothing that levin makes one of */
+    LVN_FILE_TYPE_REFUSED, /* no text, and levin cannot extract text from it */
 };
 
-/* By the first n bytes of the name; large and small letters are the same. */
+/* The type by the first n bytes of the name; case does not matter. */
 enum lvn_file_type lvn_file_type(const char *name, int64_t n);
-/* The length of the name without ".gz", ".tar" and the like. */
-int64_t lvn_file_packed(const char *name);
-/* The name without what says its form: "a/b.txt" and "a/b.txt.gz" are "a/b". Its length; that of the name where it has
- * no ending. */
+/* Length of the name without the extensions of archives and compression: ".gz", ".tar". */
+int64_t lvn_file_unpacked_name(const char *name);
+/* Length of the name without all known extensions: "a/b.txt" and "a/b.txt.gz" are "a/b". */
 int64_t lvn_file_stem(const char *name);
-/* FORMAT, with what the file is and what makes a text of it, where the ending is one of REFUSED. */
+/* FORMAT, with what the file is and how to convert it, if the extension is one of REFUSED. */
 enum lvn_status lvn_file_refuse_name(const char *name) LVN_CHECKED;
-/* FORMAT where there is a zero byte among these, of which the first is byte `from` of the file. */
-enum lvn_status lvn_file_refuse_bytes(const char *name, const void *p, int64_t n, int64_t from) LVN_CHECKED;
+/* FORMAT if one of these n bytes is zero. offset: of the first in the file. */
+enum lvn_status lvn_file_refuse_bytes(const char *name, const void *p, int64_t n, int64_t offset) LVN_CHECKED;
 
 #endif

@@ -34,15 +34,15 @@ static int64_t block_at(int64_t bytes, int64_t i)
     return (bytes - BLOCK) / (BLOCKS - 1) * i;
 }
 
-enum lvn_status lvn_split_set_remote(struct lvn_split *p, const char *path, int width)
+enum lvn_status lvn_split_set_streaming(struct lvn_split *p, const char *path, int width)
 {
-    int64_t bytes = lvn_streaming_file_bytes(p->remote);
+    int64_t bytes = lvn_streaming_file_bytes(p->streaming);
     LVN_CHECK(bytes > WHOLE, INTERNAL, "a stream of %lld bytes", (long long)bytes);
     LVN_TRY(lvn_split_set(p, path, NULL, width, bytes / width));
     p->blocks = lvn_malloc((size_t)BLOCKS * BLOCK);
     if (!p->blocks) return LVN_MEMORY;
     for (int64_t i = 0; i < BLOCKS; i++)
-        LVN_TRY(lvn_streaming_file_read(p->remote, block_at(bytes, i), BLOCK, p->blocks + i * BLOCK));
+        LVN_TRY(lvn_streaming_file_read(p->streaming, block_at(bytes, i), BLOCK, p->blocks + i * BLOCK));
     return LVN_OK;
 }
 

@@ -1,12 +1,12 @@
-/* labelled.c - texts, or pairs of texts, with a class each: rows of a .tsv, .csv or .jsonl file (data/table.h).
+/* labelled.c - data.kind=labelled: texts, or pairs of texts, with a class: rows of a .tsv, .csv or .jsonl file
+ * (data/table.h).
  *
- * All texts are cleaned, cut into tokens and kept when the file is opened, each in the frame that the tokenizer puts
- * around a text or a pair ([CLS] text [SEP]; nothing). What is longer than data.max_length loses its end; of a
- * pair the longer one loses first. Without data.val_path a share of the rows validates, chosen by the seed.
+ * Opening the file cleans and tokenizes all texts and stores the ids, with the tokens that the tokenizer's
+ * post-processor adds to a text or a pair ([CLS] text [SEP], or none). Texts are truncated to data.max_length; of a
+ * pair the longer text first. Without data.val_path a fraction of the rows, chosen by the seed, is for validation.
  *
- * A row that cannot be used (data/table.h; no whole number of a class as its label; no text) is refused, or passed over
- * and counted. A text that cleaning leaves nothing of stays. Texts that have no class are the same with the label -1.
- */
+ * A row that cannot be used (malformed; a label that is no class number; no text) is refused, or skipped and counted. A
+ * text that is empty after cleaning is used. Texts without classes have the label -1. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +24,9 @@
 enum { MAX_CLASSES = 1 << 16, USUAL_LENGTH = 512 };
 
 struct text {
-    int64_t first;     /* of its ids */
-    int32_t n, second; /* ids; from where on they are of the pair's other text */
+    int64_t first;  /* index of its first id */
+    int32_t n;      /* ids */
+    int32_t second; /* number of ids before those of the pair's second text; INT32_MAX: no pair */
     int32_t label;
 };
 
@@ -39,13 +40,15 @@ struct labelled {
     struct lvn_ids ids;
     struct file file[LVN_SPLIT_ALL];
     uint64_t seed;
-    int64_t cut; /* rows of the training file that validate: the last of a permutation; 0: none */
+    int64_t cut; /* rows of the training file for validation: the last ones of a permutation; 0: none */
     const struct lvn_tokenizer *tokenizer;
     struct lvn_encoder *encoder;
-    struct lvn_ids one, other, types; /* of the row that is read */
-    int64_t longest;
-    struct lvn_text clean;
-    struct lvn_text bad_rows; /* of dataset.h: skipped_rows */
+    struct lvn_ids first_text; /* ids of the row that is read */
+    struct lvn_ids pair_text;  /* ids of its second text */
+    struct lvn_ids types;      /* token types of the row that is read */
+    int64_t max_length;
+    struct lvn_text clean;    /* the text after cleaning */
+    struct lvn_text bad_rows; /* lvn_dataset.skipped_rows */
 };
 
 /* --- rows --- */
@@ -63,31 +66,31 @@ static enum lvn_status encode(struct labelled *l, const struct lvn_data_options 
     return lvn_encode(l->encoder, p, n, LVN_ENCODE_ORDINARY, out);
 }
 
-/* The encoded text, or both, become a sample: the longer one is cut, and the tokenizer's frame comes around. */
+/* Makes a sample of the encoded text or pair: truncates, the longer text first, and applies the post-processor. */
 static enum lvn_status finish_row(struct labelled *l, struct text *t, bool pair)
 {
-    struct lvn_ids *a = &l->one, *b = &l->other;
-    const int64_t extra = lvn_post_processor_extra(l->tokenizer, pair), capacity = l->longest - extra,
+    struct lvn_ids *a = &l->first_text, *b = &l->pair_text;
+    const int64_t extra = lvn_post_processor_extra(l->tokenizer, pair), capacity = l->max_length - extra,
                   min = pair ? 2 : 1;
     LVN_CHECK(capacity >= min, ARG,
               "a sample may have %" PRId64
               " tokens (data.max_length, else the model's positions), and the tokenizer puts %" PRId64
               " of its own around %s: take at least %" PRId64,
-              l->longest, extra, pair ? "a pair" : "a text", extra + min);
+              l->max_length, extra, pair ? "a pair" : "a text", extra + min);
     if (!pair) b->n = 0;
     while (a->n + b->n > capacity) --*(a->n > b->n ? &a->n : &b->n);
     l->types.n = 0;
     LVN_TRY(lvn_post_processor_put(l->tokenizer, a, pair ? b : NULL, &l->ids, &l->types));
     LVN_TRY(lvn_ids_reserve(&l->ids, 1));
-    if (l->ids.n == t->first) l->ids.p[l->ids.n++] = 0; /* a text without tokens, of a tokenizer without a frame */
+    if (l->ids.n == t->first) l->ids.p[l->ids.n++] = 0; /* an empty text, and no tokens of the post-processor */
     t->n = (int32_t)(l->ids.n - t->first);
     t->second = INT32_MAX;
     for (int64_t i = l->types.n - 1; i >= 0 && l->types.p[i]; i--) t->second = (int32_t)i;
     return LVN_OK;
 }
 
-/* The class in a cell; -1: it is none. */
-static int64_t class_in(const char *p, int64_t n)
+/* The class number in a cell; -1: it has none. */
+static int64_t parse_class(const char *p, int64_t n)
 {
     int64_t x = 0;
     while (n && *p == ' ') p++, n--;
@@ -102,7 +105,7 @@ static int64_t class_in(const char *p, int64_t n)
 
 enum { TEXT, PAIR, LABEL };
 
-/* What is wrong with the cells of a row, into row->bad. */
+/* Returns the class of a row, -1 without one. If the row cannot be used, writes the reason into row->bad. */
 static int64_t check_row(const struct lvn_data_options *o, const struct lvn_table *t, struct lvn_table_row *row)
 {
     int64_t label = -1;
@@ -111,7 +114,7 @@ static int64_t check_row(const struct lvn_data_options *o, const struct lvn_tabl
     if (!row->cell[TEXT].n && !o->unlabelled)
         snprintf(row->bad, sizeof row->bad, "%s:%" PRId64 ": the text is empty", t->path, row->line);
     if (o->unlabelled || o->masks) return -1;
-    if (p) label = class_in(p, row->cell[LABEL].n);
+    if (p) label = parse_class(p, row->cell[LABEL].n);
     if (label < 0)
         snprintf(row->bad, sizeof row->bad, "%s:%" PRId64 ": the label is '%.40s'; a whole number from 0 on is wanted",
                  t->path, row->line, p ? p : "");
@@ -133,14 +136,14 @@ static enum lvn_status add_row(struct labelled *l, const struct lvn_data_options
     }
     struct text t = {.first = l->ids.n, .label = (int32_t)label};
     const bool pair = row->cell[PAIR].p != NULL;
-    LVN_TRY(encode(l, o, row->cell[TEXT].p, row->cell[TEXT].n, &l->one));
-    if (pair) LVN_TRY(encode(l, o, row->cell[PAIR].p, row->cell[PAIR].n, &l->other));
+    LVN_TRY(encode(l, o, row->cell[TEXT].p, row->cell[TEXT].n, &l->first_text));
+    if (pair) LVN_TRY(encode(l, o, row->cell[PAIR].p, row->cell[PAIR].n, &l->pair_text));
     LVN_TRY(finish_row(l, &t, pair));
     f->row[f->n++] = t;
     return LVN_OK;
 }
 
-/* Bytes of the first sentence in d->skipped_rows. */
+/* Length in bytes of the first line of d->skipped_rows. */
 static int first_line(const struct lvn_dataset *d)
 {
     return d->skipped_rows ? (int)strcspn(d->skipped_rows, "\n") : 0;
@@ -149,7 +152,7 @@ static int first_line(const struct lvn_dataset *d)
 static enum lvn_status read_rows(struct lvn_dataset *d, const struct lvn_data_options *o, struct lvn_table *t,
                                  struct file *f)
 {
-    struct labelled *l = d->own;
+    struct labelled *l = d->state;
     struct lvn_table_row row;
     const char *text = o->text_column && *o->text_column ? o->text_column : "document|text|sentence";
     const char *label = o->label_column && *o->label_column ? o->label_column : "label";
@@ -157,7 +160,7 @@ static enum lvn_status read_rows(struct lvn_dataset *d, const struct lvn_data_op
     LVN_TRY(lvn_table_column(t, text, true));
     LVN_TRY(lvn_table_column(t, pair ? o->pair_column : "", pair));
     LVN_TRY(lvn_table_column(t, label, !o->unlabelled && !o->masks));
-    for (int k = TEXT; k <= LABEL; k++) /* the model would read its answer */
+    for (int k = TEXT; k <= LABEL; k++) /* else the label could be part of the input */
         LVN_CHECK(
             !*t->name[k] || strcmp(t->name[k], t->name[(k + 1) % 3]) != 0, ARG,
             "'%s': the column '%s' is named twice by data.text_column, data.pair_column and data.label_column: they "
@@ -166,13 +169,13 @@ static enum lvn_status read_rows(struct lvn_dataset *d, const struct lvn_data_op
     for (bool more = true;;) {
         LVN_TRY(lvn_table_next(t, &row, &more));
         if (!more) break;
-        int64_t of = check_row(o, t, &row);
+        int64_t class_number = check_row(o, t, &row);
         if (!*row.bad) {
-            LVN_TRY(add_row(l, o, f, &row, of));
+            LVN_TRY(add_row(l, o, f, &row, class_number));
             continue;
         }
         LVN_CHECK(o->skip_bad_rows, FORMAT, "%s; correct it, or skip such rows with data.skip_bad_rows=true", row.bad);
-        if (!d->skipped++ || o->evaluates) lvn_text_printf(&l->bad_rows, "%s\n", row.bad);
+        if (!d->skipped++ || o->for_evaluation) lvn_text_printf(&l->bad_rows, "%s\n", row.bad);
     }
     LVN_TRY(lvn_text_status(&l->bad_rows));
     d->skipped_rows = l->bad_rows.p;
@@ -184,10 +187,10 @@ static enum lvn_status read_rows(struct lvn_dataset *d, const struct lvn_data_op
 static enum lvn_status read_file(struct lvn_dataset *d, const struct lvn_data_options *o, enum lvn_split_id split,
                                  const char *path)
 {
-    struct labelled *l = d->own;
+    struct labelled *l = d->state;
     struct lvn_table t;
     enum lvn_status status = lvn_table_open(&t, path);
-    if (status == LVN_OK && t.form == LVN_TABLE_LINES && !o->unlabelled && !o->masks)
+    if (status == LVN_OK && t.format == LVN_TABLE_LINES && !o->unlabelled && !o->masks)
         status = lvn_fail(LVN_FORMAT, "'%s' is no table: data.kind=labelled wants a .tsv, .csv or .jsonl file", path);
     if (status == LVN_OK) status = read_rows(d, o, &t, &l->file[split]);
     lvn_table_close(&t);
@@ -197,10 +200,10 @@ static enum lvn_status read_file(struct lvn_dataset *d, const struct lvn_data_op
     return d->split[split].path ? LVN_OK : LVN_MEMORY;
 }
 
-/* Texts of the caller's, each a row. */
+/* Rows from the caller's texts instead of a file. */
 static enum lvn_status read_texts(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
-    struct labelled *l = d->own;
+    struct labelled *l = d->state;
     for (int64_t i = 0; i < o->n_texts; i++) {
         struct lvn_table_row row = {.cell[TEXT] = {o->texts[i], (int64_t)strlen(o->texts[i])}};
         int64_t wrong = lvn_utf8_check(row.cell[TEXT].p, row.cell[TEXT].n);
@@ -217,10 +220,10 @@ static enum lvn_status read_texts(struct lvn_dataset *d, const struct lvn_data_o
 
 static enum lvn_status open_tokenizer(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
-    struct labelled *l = d->own;
+    struct labelled *l = d->state;
     if (o->tokenizer_path && *o->tokenizer_path) LVN_TRY(lvn_tokenizer_open(&d->tokenizer, o->tokenizer_path));
     const struct lvn_tokenizer *t = l->tokenizer = d->tokenizer ? d->tokenizer : o->tokenizer;
-    if (!t) LVN_TRY(lvn_tokenizer_needed(o->unread, "data.kind=labelled, which cuts texts into tokens,"));
+    if (!t) LVN_TRY(lvn_tokenizer_require(o->tokenizer_error, "data.kind=labelled, which cuts texts into tokens,"));
     LVN_CHECK(
         t, ARG,
         "data.kind=labelled cuts texts into tokens, and there is no tokenizer: give data.tokenizer, a folder or a "
@@ -230,10 +233,10 @@ static enum lvn_status open_tokenizer(struct lvn_dataset *d, const struct lvn_da
     return l->encoder ? LVN_OK : LVN_MEMORY;
 }
 
-/* Part of the training file validates. */
-static void hold_back(struct lvn_dataset *d, const struct lvn_data_options *o)
+/* Sets a part of the training file aside for validation. */
+static void split_off_validation(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
-    struct labelled *l = d->own;
+    struct labelled *l = d->state;
     struct lvn_split *train = &d->split[LVN_SPLIT_TRAIN];
     int64_t n = train->n_samples, cut = (int64_t)(o->val_fraction * (double)n);
     d->split[LVN_SPLIT_ALL].n_samples = n;
@@ -244,13 +247,14 @@ static void hold_back(struct lvn_dataset *d, const struct lvn_data_options *o)
     d->split[LVN_SPLIT_VAL].n_samples = cut;
 }
 
-/* A new head has a class for each number up to the largest: those without a row are a mistake, mostly. */
-static void tell_gaps(const struct lvn_data_options *o, const struct file *f, int64_t classes, const bool *seen)
+/* Warns of classes without rows: a new head has a class for each number up to the largest, so gaps are mostly mistakes.
+ */
+static void warn_gaps(const struct lvn_data_options *o, const struct file *f, int64_t classes, const bool *seen)
 {
     int64_t missing = 0, first = 0;
     for (int64_t k = classes - 1; k >= 0; k--)
         if (!seen[k]) missing++, first = k;
-    if (missing && f->n && !o->classes && !o->unlabelled && !o->masks && !o->evaluates)
+    if (missing && f->n && !o->classes && !o->unlabelled && !o->masks && !o->for_evaluation)
         lvn_log(LVN_LOG_WARN,
                 "'%s': no row has the label %" PRId64 "%s of the classes 0 to %" PRId64
                 ": classes are counted from 0, so check the labels",
@@ -259,7 +263,7 @@ static void tell_gaps(const struct lvn_data_options *o, const struct file *f, in
 
 static enum lvn_status count_classes(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
-    struct labelled *l = d->own;
+    struct labelled *l = d->state;
     bool *seen = lvn_calloc(MAX_CLASSES, sizeof *seen);
     int64_t classes = 2;
     if (!seen) return LVN_MEMORY;
@@ -269,7 +273,7 @@ static enum lvn_status count_classes(struct lvn_dataset *d, const struct lvn_dat
             if (label >= classes) classes = label + 1;
             if (label >= 0) seen[label] = true;
         }
-    tell_gaps(o, &l->file[LVN_SPLIT_TRAIN], classes, seen);
+    warn_gaps(o, &l->file[LVN_SPLIT_TRAIN], classes, seen);
     free(seen);
     int k = lvn_fields_find(&d->fields, "label");
     if (k >= 0) d->fields.field[k].below = o->unlabelled && o->classes ? o->classes : classes;
@@ -281,42 +285,42 @@ static enum lvn_status open_labelled(struct lvn_dataset *d, const struct lvn_dat
     bool val = o->val_path && *o->val_path, test = o->test_path && *o->test_path;
     LVN_CHECK(o->texts || (o->path && *o->path), ARG,
               "data.kind=labelled needs data.path: a .tsv, .csv or .jsonl file with a text and a label a row");
-    struct labelled *l = d->own = lvn_calloc(1, sizeof *l);
+    struct labelled *l = d->state = lvn_calloc(1, sizeof *l);
     if (!l) return LVN_MEMORY;
     LVN_CHECK(!o->block_size || o->max_length <= o->block_size, ARG,
               "data.max_length is %" PRId64 ", and the model has %" PRId64 " positions: take no more, or leave it out",
               o->max_length, o->block_size);
     l->seed = o->seed ^ lvn_name_hash("data.labelled");
-    l->longest = d->fields.field[0].dim[0];
+    l->max_length = d->fields.field[0].dim[0];
     LVN_TRY(open_tokenizer(d, o));
     if (o->texts) {
         LVN_TRY(read_texts(d, o));
     } else {
         LVN_TRY(read_file(d, o, LVN_SPLIT_TRAIN, o->path));
         if (val) LVN_TRY(read_file(d, o, LVN_SPLIT_VAL, o->val_path));
-        if (test && o->evaluates) LVN_TRY(read_file(d, o, LVN_SPLIT_TEST, o->test_path));
-        LVN_CHECK(!test || o->evaluates || lvn_store_is_url(o->test_path) || lvn_path_exists(o->test_path), IO,
+        if (test && o->for_evaluation) LVN_TRY(read_file(d, o, LVN_SPLIT_TEST, o->test_path));
+        LVN_CHECK(!test || o->for_evaluation || lvn_store_is_url(o->test_path) || lvn_path_exists(o->test_path), IO,
                   "data.test_path: there is no '%s'; training does not read it, but `levin evaluate` will",
                   o->test_path);
-        if (!val) hold_back(d, o);
+        if (!val) split_off_validation(d, o);
     }
     LVN_TRY(count_classes(d, o));
-    if (d->skipped && !o->evaluates)
+    if (d->skipped && !o->for_evaluation)
         lvn_log(LVN_LOG_INFO, "%" PRId64 " rows cannot be used and are skipped; the first: %.*s", d->skipped,
                 first_line(d), d->skipped_rows);
-    lvn_encoder_free(l->encoder); /* it remembers the words that it met */
+    lvn_encoder_free(l->encoder); /* frees its cache of words */
     l->encoder = NULL;
     return LVN_OK;
 }
 
 static void close_labelled(struct lvn_dataset *d)
 {
-    struct labelled *l = d->own;
+    struct labelled *l = d->state;
     if (!l) return;
     for (int i = 0; i < LVN_SPLIT_ALL; i++) free(l->file[i].row);
     lvn_ids_release(&l->ids);
-    lvn_ids_release(&l->one);
-    lvn_ids_release(&l->other);
+    lvn_ids_release(&l->first_text);
+    lvn_ids_release(&l->pair_text);
     lvn_ids_release(&l->types);
     lvn_encoder_free(l->encoder);
     lvn_text_release(&l->clean);
@@ -344,11 +348,11 @@ static void fields(const struct lvn_data_options *o, struct lvn_fields *out)
 
 static const struct text *row_of(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i)
 {
-    const struct labelled *l = d->own;
-    bool held = l->cut && (split == LVN_SPLIT_TRAIN || split == LVN_SPLIT_VAL);
+    const struct labelled *l = d->state;
+    bool held_out = l->cut && (split == LVN_SPLIT_TRAIN || split == LVN_SPLIT_VAL);
     int64_t all = l->file[LVN_SPLIT_TRAIN].n;
-    if (held) i = lvn_random_permute(l->seed, 0, all, split == LVN_SPLIT_VAL ? all - l->cut + i : i);
-    return &l->file[held || split == LVN_SPLIT_ALL ? LVN_SPLIT_TRAIN : split].row[i];
+    if (held_out) i = lvn_random_permute(l->seed, 0, all, split == LVN_SPLIT_VAL ? all - l->cut + i : i);
+    return &l->file[held_out || split == LVN_SPLIT_ALL ? LVN_SPLIT_TRAIN : split].row[i];
 }
 
 static int64_t length(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i)
@@ -356,22 +360,22 @@ static int64_t length(const struct lvn_dataset *d, enum lvn_split_id split, int6
     return row_of(d, split, i)->n;
 }
 
-static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw how,
+static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw draw,
                               void *const *out)
 {
-    const struct labelled *l = d->own;
+    const struct labelled *l = d->state;
     const struct text *t = row_of(d, split, i);
     int32_t *ids = out[0], *types = out[1];
     memcpy(ids, l->ids.p + t->first, (size_t)t->n * sizeof *ids);
-    memset(ids + t->n, 0, (size_t)(how.length - t->n) * sizeof *ids);
-    for (int64_t k = 0; k < how.length; k++) types[k] = k >= t->second && k < t->n;
+    memset(ids + t->n, 0, (size_t)(draw.length - t->n) * sizeof *ids);
+    for (int64_t k = 0; k < draw.length; k++) types[k] = k >= t->second && k < t->n;
     *(int32_t *)out[2] = t->n;
     *(int32_t *)out[3] = t->label;
     return LVN_OK;
 }
 
-/* A table whose first line has a label and a text. */
-static bool takes(const char *path)
+/* Is it a table with columns for a label and a text? */
+static bool matches(const char *path)
 {
     struct lvn_table t;
     bool good = false;
@@ -387,9 +391,9 @@ static bool takes(const char *path)
 extern const struct lvn_dataset_kind lvn_dataset_labelled;
 const struct lvn_dataset_kind lvn_dataset_labelled = {
     .name = "labelled",
-    .what = "texts with a class each: rows of a .tsv, .csv or .jsonl file",
-    .usual_vocab = 30000,
-    .takes = takes,
+    .help = "texts with a class each: rows of a .tsv, .csv or .jsonl file",
+    .typical_vocab = 30000,
+    .matches = matches,
     .fields = fields,
     .open = open_labelled,
     .close = close_labelled,

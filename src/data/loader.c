@@ -1,10 +1,10 @@
-/* loader.c - batches as pure functions of seed, step and row; see loader.h. */
+/* loader.c - see loader.h: positions of rows as pure functions of (seed, step, row), then batches. */
 #include "data/loader.h"
 
 #include "base/random.h"
 
-/* The cut is shifted by 0 .. T-1 tokens. One sample less than fits at shift 0 fits at every shift, so all epochs are
- * equally long. */
+/* Windows begin at an offset of 0 .. T-1 tokens. One window less than fits at offset 0 fits at every offset, so all
+ * epochs have the same length. */
 static int64_t shifted_samples(int64_t n_tokens, int64_t T)
 {
     int64_t samples = n_tokens / T - 1;
@@ -13,8 +13,8 @@ static int64_t shifted_samples(int64_t n_tokens, int64_t T)
 
 static int64_t shift_of_epoch(const struct lvn_loader *l, int64_t epoch)
 {
-    int64_t capacity = l->data->split[l->split].n_tokens - l->samples * l->scale; /* shifts that fit */
-    if (capacity > l->scale) capacity = l->scale;
+    int64_t capacity = l->data->split[l->split].n_tokens - l->samples * l->stride; /* shifts that fit */
+    if (capacity > l->stride) capacity = l->stride;
     if (capacity < 1) capacity = 1; /* a validation part shorter than a sample */
     return lvn_random_below(l->seed ^ lvn_name_hash("data.cut"), (uint64_t)epoch, 0, capacity);
 }
@@ -33,7 +33,7 @@ enum lvn_status lvn_loader_init(struct lvn_loader *l, const struct lvn_dataset *
                              .sampling = sampling,
                              .batch_size = batch_size,
                              .seed = seed,
-                             .scale = T,
+                             .stride = T,
                              .eval_samples = lvn_dataset_samples(data, split)};
     LVN_CHECK(l->eval_samples, FORMAT,
               "'%s' has %lld tokens, but one window of model.block_size=%lld needs %lld: give more data or a smaller "
@@ -45,90 +45,91 @@ enum lvn_status lvn_loader_init(struct lvn_loader *l, const struct lvn_dataset *
     return LVN_OK;
 }
 
-void lvn_loader_take_rest(struct lvn_loader *l)
+void lvn_loader_keep_last(struct lvn_loader *l)
 {
     int64_t labels = l->data->split[l->split].n_tokens - 1;
-    if (labels > 0) l->eval_samples = (labels + l->scale - 1) / l->scale;
+    if (labels > 0) l->eval_samples = (labels + l->stride - 1) / l->stride;
 }
 
-void lvn_loader_shorten(struct lvn_loader *l, int64_t steps)
+void lvn_loader_limit_steps(struct lvn_loader *l, int64_t steps)
 {
     if (steps < l->steps_per_epoch) l->steps_per_epoch = steps;
 }
 
-/* Place `at` of an order by length. */
-static int64_t ordered_by_length(const struct lvn_loader *l, uint64_t order, int64_t at)
+/* Sample number `at` of an order that groups samples by length. */
+static int64_t sample_by_length(const struct lvn_loader *l, uint64_t order, int64_t at)
 {
     const struct lvn_split *p = &l->data->split[l->split];
     const uint64_t seed = l->seed ^ lvn_name_hash("data.lengths");
     at = (at + lvn_random_below(seed, order, 0, l->samples)) % l->samples;
     int k = 0;
-    while (p->first_of[k + 1] <= at) k++;
-    const int64_t first = p->first_of[k], n = p->first_of[k + 1] - first;
+    while (p->length_start[k + 1] <= at) k++;
+    const int64_t first = p->length_start[k], n = p->length_start[k + 1] - first;
     return p->by_length[first + lvn_random_permute(seed + (uint64_t)k, order, n, at - first)];
 }
 
-struct place {
+struct position {
     int64_t at;     /* a token of a stream, or the number of a sample */
-    uint64_t order; /* drawn for this epoch */
+    uint64_t order; /* see struct lvn_draw */
 };
 
-/* Where row `row` of step `step` begins. */
-static struct place start_of_row(const struct lvn_loader *l, int64_t step, int64_t row)
+/* The position of row `row` of step `step`. */
+static struct position row_position(const struct lvn_loader *l, int64_t step, int64_t row)
 {
     const struct lvn_split *p = &l->data->split[l->split];
     if (l->sampling == LVN_SAMPLING_RANDOM) {
-        int64_t places = p->n_samples ? p->n_samples : p->n_tokens - l->scale;
+        int64_t positions = p->n_samples ? p->n_samples : p->n_tokens - l->stride;
         uint64_t seed = l->seed ^ lvn_name_hash("data.random");
-        int64_t at = lvn_random_below(seed, (uint64_t)step, (uint64_t)row, places > 1 ? places : 1);
-        return (struct place){at, (uint64_t)step * (uint64_t)l->batch_size + (uint64_t)row};
+        int64_t at = lvn_random_below(seed, (uint64_t)step, (uint64_t)row, positions > 1 ? positions : 1);
+        return (struct position){at, (uint64_t)step * (uint64_t)l->batch_size + (uint64_t)row};
     }
     int64_t epoch = step / l->steps_per_epoch, batch = step % l->steps_per_epoch;
     if (p->by_length && l->sampling == LVN_SAMPLING_PERMUTATION && l->samples > l->batch_size)
         batch = lvn_random_permute(l->seed, (uint64_t)epoch, l->samples / l->batch_size, batch);
-    /* A batch larger than an epoch walks through several orders. */
+    /* A batch larger than an epoch uses several orders. */
     int64_t index = batch * l->batch_size + row;
-    int64_t rounds = (l->batch_size + l->samples - 1) / l->samples, round = index / l->samples;
-    uint64_t order = (uint64_t)(epoch * rounds + round);
-    if (l->sampling == LVN_SAMPLING_SEQUENTIAL) return (struct place){index % l->samples * l->scale, order};
-    if (p->by_length) return (struct place){ordered_by_length(l, order, index % l->samples), order};
+    int64_t orders = (l->batch_size + l->samples - 1) / l->samples, which_order = index / l->samples;
+    uint64_t order = (uint64_t)(epoch * orders + which_order);
+    if (l->sampling == LVN_SAMPLING_SEQUENTIAL) return (struct position){index % l->samples * l->stride, order};
+    if (p->by_length) return (struct position){sample_by_length(l, order, index % l->samples), order};
     int64_t sample = lvn_random_permute(l->seed, order, l->samples, index % l->samples);
-    return (struct place){p->n_samples ? sample : shift_of_epoch(l, (int64_t)order) + sample * l->scale, order};
+    return (struct position){p->n_samples ? sample : shift_of_epoch(l, (int64_t)order) + sample * l->stride, order};
 }
 
-/* Row `row` of a batch. */
-static enum lvn_status fill_row(const struct lvn_loader *l, struct place from, struct lvn_samples *b, int64_t row)
+/* Reads row `row` of a batch. */
+static enum lvn_status fill_row(const struct lvn_loader *l, struct position start, struct lvn_samples *b, int64_t row)
 {
     void *out[LVN_MAX_FIELDS];
-    struct lvn_draw how = {.length = lvn_fields_length(&b->fields), .order = from.order};
+    struct lvn_draw draw = {.length = lvn_fields_length(&b->fields), .order = start.order};
     for (int k = 0; k < b->fields.n; k++) out[k] = lvn_samples_at(b, k, row);
-    return lvn_dataset_sample(l->data, l->split, from.at, how, out);
+    return lvn_dataset_sample(l->data, l->split, start.at, draw, out);
 }
 
-/* Make the batch as long as the longest of the samples at `place`, which is asked for [0, n). */
-static void cut(const struct lvn_loader *l, struct lvn_samples *b, int64_t n,
-                int64_t (*place)(const struct lvn_loader *l, int64_t batch, int64_t i), int64_t batch)
+/* Sets the length of ragged fields to the planned length of the longest of n samples; sample_of(l, batch, i): the
+ * number of sample i. */
+static void fit_length(const struct lvn_loader *l, struct lvn_samples *b, int64_t n,
+                       int64_t (*sample_of)(const struct lvn_loader *l, int64_t batch, int64_t i), int64_t batch)
 {
     const struct lvn_dataset *d = l->data;
-    int longest = l->longest ? d->n_lengths - 1 : 0;
+    int longest = l->pad_to_max_length ? d->n_lengths - 1 : 0;
     if (!d->n_lengths) return;
     for (int64_t i = 0; i < n && longest < d->n_lengths - 1; i++) {
-        int k = lvn_dataset_length(d, l->split, place(l, batch, i));
+        int k = lvn_dataset_length(d, l->split, sample_of(l, batch, i));
         if (k > longest) longest = k;
     }
     lvn_fields_cut(&b->fields, d->length[longest]);
 }
 
-static int64_t place_of_row(const struct lvn_loader *l, int64_t step, int64_t row)
+static int64_t row_sample(const struct lvn_loader *l, int64_t step, int64_t row)
 {
-    return start_of_row(l, step, row).at;
+    return row_position(l, step, row).at;
 }
 
 enum lvn_status lvn_loader_batch(const struct lvn_loader *l, int64_t step, int64_t first, struct lvn_samples *b)
 {
-    cut(l, b, l->batch_size, place_of_row, step);
+    fit_length(l, b, l->batch_size, row_sample, step);
     b->there = b->rows;
-    for (int64_t r = 0; r < b->rows; r++) LVN_TRY(fill_row(l, start_of_row(l, step, first + r), b, r));
+    for (int64_t r = 0; r < b->rows; r++) LVN_TRY(fill_row(l, row_position(l, step, first + r), b, r));
     return LVN_OK;
 }
 
@@ -138,7 +139,7 @@ int64_t lvn_loader_eval_batches(const struct lvn_loader *l, int64_t limit)
     return limit > 0 && limit < all ? limit : all;
 }
 
-/* Which of all batches is the i-th that is looked at: evenly spaced from the first on. */
+/* Index among all batches of the i-th evaluated one: evenly spaced from the first. */
 static int64_t eval_index(const struct lvn_loader *l, int64_t limit, int64_t i)
 {
     return (int64_t)((__int128)i * lvn_loader_eval_batches(l, 0) / lvn_loader_eval_batches(l, limit));
@@ -157,7 +158,7 @@ int64_t lvn_loader_eval_sample(const struct lvn_loader *l, int64_t place)
     return by_length ? by_length[place] : place;
 }
 
-static int64_t place_of_eval_row(const struct lvn_loader *l, int64_t base, int64_t row)
+static int64_t eval_row_sample(const struct lvn_loader *l, int64_t base, int64_t row)
 {
     return lvn_loader_eval_sample(l, base + row);
 }
@@ -169,10 +170,10 @@ enum lvn_status lvn_loader_eval_batch(const struct lvn_loader *l, int64_t limit,
     int64_t base = batch + first, left = l->eval_samples - base;
     *number = base;
     b->there = left < 0 ? 0 : left < b->rows ? left : b->rows;
-    cut(l, b, all < l->batch_size ? all : l->batch_size, place_of_eval_row, batch);
+    fit_length(l, b, all < l->batch_size ? all : l->batch_size, eval_row_sample, batch);
     for (int64_t r = 0; r < b->there; r++) {
-        struct place from = {lvn_loader_eval_sample(l, base + r) * l->scale, 0};
-        LVN_TRY(fill_row(l, from, b, r));
+        struct position start = {lvn_loader_eval_sample(l, base + r) * l->stride, 0};
+        LVN_TRY(fill_row(l, start, b, r));
     }
     for (int64_t r = b->there; r < b->rows; r++) lvn_samples_blank(b, r);
     return LVN_OK;

@@ -1,20 +1,20 @@
-/* loader.h - which samples make up a batch.
+/* loader.h - chooses and reads the samples of a batch.
  *
- * A batch is a pure function of (seed, step, row): the loader keeps no position, so a resumed run needs nothing but the
- * step number, and any split of the rows over ranks and micro-batches gives the same batch.
+ * A batch is a pure function of (seed, step, row): the loader keeps no position, so a resumed run needs the step number
+ * alone, and any split of the rows over ranks and micro-batches gives the same batch. Called by train, inference and
+ * prefetch.h. Left out: reading ahead.
  *
- *   permutation   every epoch takes all samples in an order drawn anew, each once; a stream is first cut into
- *                 samples side by side, beginning at an offset drawn anew
- *   random        every row is a sample at a random place, with replacement
- *   sequential    in the order of the list, or side by side from the beginning of the stream
+ *   permutation   every epoch uses each sample once, in a new random order; a stream is first cut into adjacent
+ *                 windows, beginning at a new random offset
+ *   random        every row is a sample at a random position, with replacement
+ *   sequential    in the order of the list, or adjacent windows from the beginning of the stream
  *
- * Where fields are ragged, a batch is as long as the planned length (base/field.h) of its longest sample, over all
- * ranks, and an order that is drawn puts samples of one planned length together: by length, at random within one,
- * beginning at a place drawn anew; batches are cut from that, and taken in an order drawn anew. Evaluation goes by
- * length, too.
+ * With ragged fields a batch has the planned length (base/field.h) of its longest sample, over all ranks. The random
+ * order of an epoch then groups samples by length: sorted by planned length, shuffled within each length, rotated by a
+ * random offset, cut into batches, and these shuffled. Evaluation is in order of length, too.
  *
- * An epoch has floor(samples / batch) steps; what does not fill a batch is left out. Where there are fewer samples than
- * rows in a batch, an epoch is one step and samples are used again within it. */
+ * An epoch has floor(samples / batch_size) steps; samples that do not fill a batch are dropped. With fewer samples than
+ * rows in a batch, an epoch is one step that repeats samples. */
 #ifndef LVN_LOADER_H
 #define LVN_LOADER_H
 
@@ -23,44 +23,44 @@
 /* In the order of the words of data.sampling. */
 enum lvn_sampling { LVN_SAMPLING_PERMUTATION, LVN_SAMPLING_RANDOM, LVN_SAMPLING_SEQUENTIAL };
 
-/* All fields are for reading only. */
+/* Callers only read the fields, unless a comment says otherwise. */
 struct lvn_loader {
     const struct lvn_dataset *data; /* borrowed */
     enum lvn_split_id split;
     enum lvn_sampling sampling;
     int64_t batch_size; /* rows of the global batch */
     uint64_t seed;
-    int64_t scale;           /* from one sample to the next: tokens of a stream; 1 in a list */
+    int64_t stride;          /* from one sample to the next: block_size tokens in a stream, 1 in a list */
     int64_t samples;         /* of one epoch */
     int64_t steps_per_epoch; /* at least 1 */
-    int64_t eval_samples;    /* side by side from the start: what evaluation sees */
-    bool longest;            /* the caller's to set: every batch is as long as the longest sample there may be */
+    int64_t eval_samples;    /* adjacent samples from the start, for evaluation */
+    bool pad_to_max_length;  /* set by the caller: every batch has the largest planned length */
 };
 
-/* Fails when the part does not exist or has no sample. */
+/* ARG if the split does not exist, FORMAT if it has no sample. */
 enum lvn_status lvn_loader_init(struct lvn_loader *l, const struct lvn_dataset *data, enum lvn_split_id split,
                                 enum lvn_sampling sampling, int64_t batch_size, uint64_t seed) LVN_CHECKED;
 
-/* For evaluation: every token counts, also those of a last sample that is not full. */
-void lvn_loader_take_rest(struct lvn_loader *l);
+/* For evaluation: includes the tokens of an incomplete last window. */
+void lvn_loader_keep_last(struct lvn_loader *l);
 
-/* An epoch has no more than so many steps (at least 1): the first ones of its order. */
-void lvn_loader_shorten(struct lvn_loader *l, int64_t steps);
+/* Limits an epoch to its first `steps` steps (at least 1). */
+void lvn_loader_limit_steps(struct lvn_loader *l, int64_t steps);
 
-/* Rows [first, first + b->rows) of the global batch of step 0, 1, ..., with the fields of the data, cut to the batch's
- * length. */
+/* Reads rows [first, first + b->rows) of the global batch of step 0, 1, ...; ragged fields get the batch's length. */
 enum lvn_status lvn_loader_batch(const struct lvn_loader *l, int64_t step, int64_t first,
                                  struct lvn_samples *b) LVN_CHECKED;
 
-/* Batches of an evaluation: all samples, each once, or, with limit > 0, at most so many evenly spaced batches. */
+/* Number of batches of an evaluation: of all samples, each once, or, with limit > 0, at most `limit` evenly spaced
+ * batches. */
 int64_t lvn_loader_eval_batches(const struct lvn_loader *l, int64_t limit);
-/* Samples that these batches hold (the last one may be partly empty). */
+/* Number of samples in these batches (the last one may be incomplete). */
 int64_t lvn_loader_eval_count(const struct lvn_loader *l, int64_t limit);
-/* Rows of evaluation batch i; those past the last sample are blank. Row r holds what lvn_loader_eval_sample() calls
- * *number + r. */
+/* Reads rows [first, first + b->rows) of evaluation batch i; rows past the last sample are blank. Row r is the
+ * evaluated sample *number + r (see lvn_loader_eval_sample()). */
 enum lvn_status lvn_loader_eval_batch(const struct lvn_loader *l, int64_t limit, int64_t i, int64_t first,
                                       struct lvn_samples *b, int64_t *number) LVN_CHECKED;
-/* The number in its part of the sample that evaluation comes to at this place. */
+/* Index within the split of the place-th evaluated sample. */
 int64_t lvn_loader_eval_sample(const struct lvn_loader *l, int64_t place);
 
 #endif

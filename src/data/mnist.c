@@ -1,13 +1,13 @@
-/* mnist.c - pictures of digits in four IDX files, as the MNIST database has them.
+/* mnist.c - data.kind=mnist: images of handwritten digits in the four IDX files of the MNIST database.
  *
- *   train-images-idx3-ubyte, train-labels-idx1-ubyte    60,000: 55,000 to train and 5,000 to validate
- *   t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte      10,000 to test
+ *   train-images-idx3-ubyte, train-labels-idx1-ubyte    60,000: 55,000 for training and 5,000 for validation
+ *   t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte      10,000 for testing
  *
- * in one folder, as they are or compressed (NAME.gz). Validation is the last twelfth, at most 5,000, of a permutation
- * by the seed: the same for every rank. Files that are missing come from data.url, a folder of the compressed ones, and
- * must have the checksums of the published ones, or those of data.sha256: digits of another origin in the same form.
- * The test part is opened only by what evaluates. (LeCun, Cortes, Burges: "The MNIST database of handwritten digits".)
- */
+ * The files are in one folder, plain or compressed (NAME.gz). Validation is the last twelfth, at most 5,000, of a
+ * permutation by the seed, the same on every rank. Missing files are downloaded from data.url, a folder of the
+ * compressed ones; they must have the checksums of the published files, or those of data.sha256 (for other images in
+ * the same format). Only evaluation opens the test files. (LeCun, Cortes, Burges: "The MNIST database of handwritten
+ * digits".) */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,12 +18,12 @@
 #include "stores/fetch.h"
 
 enum { SIDE = 28, CLASSES = 10, VALIDATION = 5000, TRAIN_TO_VALIDATION = 12 };
-enum { TRAIN, TEST, PARTS };
+enum { TRAIN, TEST, FILE_SETS };
 
 /* The published files: their names, and the SHA-256 of each when compressed. */
 static const struct {
     const char *images, *images_sha256, *labels, *labels_sha256;
-} published[PARTS] = {
+} published[FILE_SETS] = {
     [TRAIN] = {"train-images-idx3-ubyte", "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
                "train-labels-idx1-ubyte", "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"},
     [TEST] = {"t10k-images-idx3-ubyte", "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
@@ -31,16 +31,16 @@ static const struct {
 };
 
 struct mnist {
-    struct lvn_idx images[PARTS], labels[PARTS]; /* (n,28,28), (n) */
+    struct lvn_idx images[FILE_SETS], labels[FILE_SETS]; /* (n,28,28), (n) */
     uint64_t seed;
 };
 
 /* --- the files --- */
 
-/* That of file number i, as they stand in the table, once compressed. */
+/* The user's checksum of file number i (in the order of the table), compressed; without one *sha256 stays. */
 static enum lvn_status checksum(struct lvn_arena *a, const struct lvn_data_options *o, int i, const char **sha256)
 {
-    enum { DIGITS = 64, FILES = 2 * PARTS };
+    enum { DIGITS = 64, FILES = 2 * FILE_SETS };
     const char *all = o->sha256 ? o->sha256 : "";
     if (!*all) return LVN_OK;
     LVN_CHECK(strlen(all) == FILES * (DIGITS + 1) - 1, ARG,
@@ -52,7 +52,7 @@ static enum lvn_status checksum(struct lvn_arena *a, const struct lvn_data_optio
     return *sha256 ? LVN_OK : LVN_MEMORY;
 }
 
-/* The file that is there: NAME, NAME.gz, or, fetched, NAME.gz. i: its number. */
+/* The path of file number i: NAME, or NAME.gz, which is downloaded if neither exists. */
 static enum lvn_status find(struct lvn_arena *a, const struct lvn_data_options *o, int i, const char *name,
                             const char *sha256, const char **out)
 {
@@ -65,9 +65,9 @@ static enum lvn_status find(struct lvn_arena *a, const struct lvn_data_options *
               "a web server or store that has them",
               plain, packed);
     LVN_TRY(checksum(a, o, i, &sha256));
-    const char *from = lvn_arena_printf(a, "%s/%s.gz", o->url, name);
-    if (!from) return LVN_MEMORY;
-    LVN_TRY_WHILE(lvn_download(from, sha256, packed, NULL, NULL), "fetching '%s' from data.url", packed);
+    const char *url = lvn_arena_printf(a, "%s/%s.gz", o->url, name);
+    if (!url) return LVN_MEMORY;
+    LVN_TRY_WHILE(lvn_download(url, sha256, packed, NULL, NULL), "fetching '%s' from data.url", packed);
     return LVN_OK;
 }
 
@@ -88,15 +88,15 @@ static enum lvn_status check(const struct lvn_idx *images, const char *images_pa
     return LVN_OK;
 }
 
-static enum lvn_status open_part(struct lvn_arena *a, struct mnist *m, const struct lvn_data_options *o, int part,
-                                 const char **path)
+static enum lvn_status open_files(struct lvn_arena *a, struct mnist *m, const struct lvn_data_options *o, int set,
+                                  const char **path)
 {
     const char *labels;
-    LVN_TRY(find(a, o, 2 * part, published[part].images, published[part].images_sha256, path));
-    LVN_TRY(find(a, o, 2 * part + 1, published[part].labels, published[part].labels_sha256, &labels));
-    LVN_TRY(lvn_idx_read(&m->images[part], *path));
-    LVN_TRY(lvn_idx_read(&m->labels[part], labels));
-    return check(&m->images[part], *path, &m->labels[part], labels);
+    LVN_TRY(find(a, o, 2 * set, published[set].images, published[set].images_sha256, path));
+    LVN_TRY(find(a, o, 2 * set + 1, published[set].labels, published[set].labels_sha256, &labels));
+    LVN_TRY(lvn_idx_read(&m->images[set], *path));
+    LVN_TRY(lvn_idx_read(&m->labels[set], labels));
+    return check(&m->images[set], *path, &m->labels[set], labels);
 }
 
 /* --- the data set --- */
@@ -110,25 +110,25 @@ static void fields(const struct lvn_data_options *o, struct lvn_fields *out)
         .n = 2};
 }
 
-static enum lvn_status set_part(struct lvn_split *p, const char *path, int64_t n)
+static enum lvn_status set_split(struct lvn_split *p, const char *path, int64_t n)
 {
     p->path = lvn_strdup(path);
     p->n_samples = n;
     return p->path ? LVN_OK : LVN_MEMORY;
 }
 
-static enum lvn_status open_parts(struct lvn_arena *a, struct lvn_dataset *d, const struct lvn_data_options *o)
+static enum lvn_status open_splits(struct lvn_arena *a, struct lvn_dataset *d, const struct lvn_data_options *o)
 {
-    struct mnist *m = d->own;
+    struct mnist *m = d->state;
     const char *path;
-    LVN_TRY(open_part(a, m, o, TRAIN, &path));
+    LVN_TRY(open_files(a, m, o, TRAIN, &path));
     int64_t n = m->images[TRAIN].dim[0], held_out = n / TRAIN_TO_VALIDATION;
     if (held_out > VALIDATION) held_out = VALIDATION;
-    LVN_TRY(set_part(&d->split[LVN_SPLIT_TRAIN], path, n - held_out));
-    if (held_out) LVN_TRY(set_part(&d->split[LVN_SPLIT_VAL], path, held_out));
-    if (!o->evaluates) return LVN_OK;
-    LVN_TRY(open_part(a, m, o, TEST, &path));
-    return set_part(&d->split[LVN_SPLIT_TEST], path, m->images[TEST].dim[0]);
+    LVN_TRY(set_split(&d->split[LVN_SPLIT_TRAIN], path, n - held_out));
+    if (held_out) LVN_TRY(set_split(&d->split[LVN_SPLIT_VAL], path, held_out));
+    if (!o->for_evaluation) return LVN_OK;
+    LVN_TRY(open_files(a, m, o, TEST, &path));
+    return set_split(&d->split[LVN_SPLIT_TEST], path, m->images[TEST].dim[0]);
 }
 
 static enum lvn_status open_mnist(struct lvn_dataset *d, const struct lvn_data_options *o)
@@ -137,14 +137,14 @@ static enum lvn_status open_mnist(struct lvn_dataset *d, const struct lvn_data_o
     LVN_CHECK(!o->val_path || !*o->val_path, ARG,
               "data.kind=mnist holds back its own validation data: data.val_path ('%s') is not used, leave it out",
               o->val_path);
-    struct mnist *m = d->own = lvn_calloc(1, sizeof *m);
+    struct mnist *m = d->state = lvn_calloc(1, sizeof *m);
     LVN_LOCAL_ARENA(a);
     if (!m) return LVN_MEMORY;
     m->seed = o->seed ^ lvn_name_hash("data.mnist");
-    return open_parts(&a, d, o);
+    return open_splits(&a, d, o);
 }
 
-static bool takes(const char *path)
+static bool matches(const char *path)
 {
     LVN_LOCAL_ARENA(a);
     const char *plain = lvn_path_join(&a, path, published[TRAIN].images);
@@ -154,36 +154,36 @@ static bool takes(const char *path)
 
 static void close_mnist(struct lvn_dataset *d)
 {
-    struct mnist *m = d->own;
+    struct mnist *m = d->state;
     if (!m) return;
-    for (int part = 0; part < PARTS; part++) {
-        lvn_idx_release(&m->images[part]);
-        lvn_idx_release(&m->labels[part]);
+    for (int set = 0; set < FILE_SETS; set++) {
+        lvn_idx_release(&m->images[set]);
+        lvn_idx_release(&m->labels[set]);
     }
     free(m);
 }
 
-static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw how,
+static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw draw,
                               void *const *out)
 {
-    (void)how;
-    const struct mnist *m = d->own;
-    int part = split == LVN_SPLIT_TEST ? TEST : TRAIN;
-    if (part == TRAIN) {
-        int64_t place = split == LVN_SPLIT_VAL ? d->split[LVN_SPLIT_TRAIN].n_samples + i : i;
-        i = lvn_random_permute(m->seed, 0, m->images[TRAIN].dim[0], place);
+    (void)draw;
+    const struct mnist *m = d->state;
+    int set = split == LVN_SPLIT_TEST ? TEST : TRAIN;
+    if (set == TRAIN) {
+        int64_t index = split == LVN_SPLIT_VAL ? d->split[LVN_SPLIT_TRAIN].n_samples + i : i;
+        i = lvn_random_permute(m->seed, 0, m->images[TRAIN].dim[0], index);
     }
-    memcpy(out[0], m->images[part].data + i * SIDE * SIDE, SIDE * SIDE);
-    *(int32_t *)out[1] = m->labels[part].data[i];
+    memcpy(out[0], m->images[set].data + i * SIDE * SIDE, SIDE * SIDE);
+    *(int32_t *)out[1] = m->labels[set].data[i];
     return LVN_OK;
 }
 
 extern const struct lvn_dataset_kind lvn_dataset_mnist;
 const struct lvn_dataset_kind lvn_dataset_mnist = {
     .name = "mnist",
-    .what = "pictures of digits, the four IDX files of MNIST",
+    .help = "pictures of digits, the four IDX files of MNIST",
     .fetches = true,
-    .takes = takes,
+    .matches = matches,
     .fields = fields,
     .open = open_mnist,
     .close = close_mnist,

@@ -1,8 +1,8 @@
-/* prefetch.c - see prefetch.h. Two batches take turns: step n lies in batch n % 2, so that what is read ahead never
- * touches what the caller holds.
+/* prefetch.c - see prefetch.h. There are two slots: step n is read into slot n % 2, so the thread never writes to the
+ * batch that the caller uses.
  *
- * Waking the thread, and being woken by it, takes longer than reading a batch of a small net: such a batch the caller
- * reads by itself, and the thread sleeps. So it does with a batch that the thread has not come to yet. */
+ * Waking the thread, and being woken by it, takes longer than reading a batch of a small network. The caller reads such
+ * a batch itself, and the thread sleeps. The caller also reads a batch that the thread has not begun. */
 #include "data/prefetch.h"
 
 #include <pthread.h>
@@ -15,11 +15,11 @@
 
 enum { BATCHES = 2, TEXT = 1024 };
 
-struct ahead {
+struct slot {
     struct lvn_samples samples;
-    int64_t step; /* that it holds; -1: none */
+    int64_t step; /* of the batch in it; -1: none */
     enum lvn_status status;
-    char text[TEXT]; /* the sentence of a failure */
+    char text[TEXT]; /* the error message */
 };
 
 struct lvn_prefetch {
@@ -30,15 +30,16 @@ struct lvn_prefetch {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     /* under the lock */
-    struct ahead batch[BATCHES];
-    int64_t held; /* the step that the caller has or waits for: the next one may be read, and no further one */
-    int64_t next; /* to read */
-    bool reading, quit;
-    bool quick; /* the last one was read in less time than waking somebody takes */
+    struct slot batch[BATCHES];
+    int64_t current; /* step that the caller uses or waits for; the thread may read one step further */
+    int64_t next;    /* step that the thread reads next */
+    bool reading;    /* the thread reads a batch, without the lock */
+    bool quit;
+    bool fast; /* reading the last batch took less time than waking a thread */
 };
 
-/* Nobody else looks at this batch. True: it was quick. */
-static bool read_step(const struct lvn_prefetch *p, struct ahead *b, int64_t step)
+/* Reads a batch that no other thread uses. True: it was fast. */
+static bool read_step(const struct lvn_prefetch *p, struct slot *b, int64_t step)
 {
     const double waking_s = 30e-6;
     double begin = lvn_seconds();
@@ -56,17 +57,17 @@ static void *work(void *argument)
     pthread_mutex_lock(&p->lock);
     while (!p->quit) {
         int64_t step = p->next;
-        struct ahead *b = &p->batch[step % BATCHES];
-        if (step > p->held + 1 || step >= p->end || p->quick) {
+        struct slot *b = &p->batch[step % BATCHES];
+        if (step > p->current + 1 || step >= p->end || p->fast) {
             pthread_cond_wait(&p->changed, &p->lock);
             continue;
         }
         p->reading = true;
         b->step = -1;
         pthread_mutex_unlock(&p->lock);
-        bool quick = read_step(p, b, step);
+        bool fast = read_step(p, b, step);
         pthread_mutex_lock(&p->lock);
-        p->quick = quick;
+        p->fast = fast;
         p->reading = false;
         b->step = step;
         p->next = step + 1;
@@ -86,7 +87,7 @@ enum lvn_status lvn_prefetch_open(struct lvn_prefetch **out, const struct lvn_lo
 {
     struct lvn_prefetch *p = *out = lvn_calloc(1, sizeof *p);
     if (!p) return LVN_MEMORY;
-    *p = (struct lvn_prefetch){.loader = l, .first = first, .end = end, .held = -BATCHES};
+    *p = (struct lvn_prefetch){.loader = l, .first = first, .end = end, .current = -BATCHES};
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);
     for (int i = 0; i < BATCHES; i++) {
@@ -114,18 +115,18 @@ void lvn_prefetch_close(struct lvn_prefetch *p)
 
 enum lvn_status lvn_prefetch_take(struct lvn_prefetch *p, int64_t step, const struct lvn_samples **out)
 {
-    struct ahead *b = &p->batch[step % BATCHES];
+    struct slot *b = &p->batch[step % BATCHES];
     LVN_CHECK(step >= 0 && step < p->end, INTERNAL, "the batch of step %lld is beyond the end", (long long)step);
     pthread_mutex_lock(&p->lock);
     while (p->reading && p->next != step) pthread_cond_wait(&p->changed, &p->lock);
-    p->held = step;
+    p->current = step;
     while (p->reading && b->step != step) pthread_cond_wait(&p->changed, &p->lock);
-    if (b->step != step) { /* nobody is at it */
-        p->quick = read_step(p, b, step);
+    if (b->step != step) { /* the thread has not begun it */
+        p->fast = read_step(p, b, step);
         b->step = step;
         p->next = step + 1;
     }
-    if (!p->quick) pthread_cond_broadcast(&p->changed);
+    if (!p->fast) pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
     *out = &b->samples;
     return b->status == LVN_OK ? LVN_OK : lvn_fail(b->status, "%s", b->text);

@@ -1,7 +1,7 @@
-/* prefetch.h - the batches of a run, one read ahead by a thread while the other is computed with.
+/* prefetch.h - reads the next batch of a run in a thread while the current one is in use (double buffering).
  *
- * What it gives is what lvn_loader_batch() gives, a pure function of the step: the thread only has it sooner. Any step
- * may be asked for; the one that follows the last is the one that is there. */
+ * Called by the trainer. Batches are those of lvn_loader_batch(), a pure function of the step. Any step may be
+ * requested; the one after the last request is prefetched. */
 #ifndef LVN_PREFETCH_H
 #define LVN_PREFETCH_H
 
@@ -9,13 +9,14 @@
 
 struct lvn_prefetch;
 
-/* Bytes that reading `rows` rows of a step ahead takes. */
+/* Memory in bytes for `rows` rows of a step. */
 int64_t lvn_prefetch_bytes(const struct lvn_fields *f, int64_t rows);
-/* Rows [first, first + rows) of steps below `end`; the loader stays. */
+/* For rows [first, first + rows) of steps below `end`. Borrows the loader. */
 enum lvn_status lvn_prefetch_open(struct lvn_prefetch **out, const struct lvn_loader *l, int64_t first, int64_t rows,
                                   int64_t end) LVN_CHECKED;
-void lvn_prefetch_close(struct lvn_prefetch *p); /* NULL: nothing; waits for what is being read */
-/* The batch of a step, which stays as it is until the next call; waits for it where it is not there yet. */
+/* NULL: nothing. Waits for a batch that is being read. */
+void lvn_prefetch_close(struct lvn_prefetch *p);
+/* The batch of a step, valid until the next call. Reads it, or waits for the thread, if it is not ready. */
 enum lvn_status lvn_prefetch_take(struct lvn_prefetch *p, int64_t step, const struct lvn_samples **out) LVN_CHECKED;
 
 #endif

@@ -1,6 +1,4 @@
-/* prepare.c - writes a data set's parts as token files that data.kind=tokens reads.
- *
- * Each file is replaced whole or not at all, the description before the ids. */
+/* prepare.c - see prepare.h. Each file is replaced atomically, the description before the ids. */
 #include "data/prepare.h"
 
 #include <stdlib.h>
@@ -14,7 +12,7 @@
 
 enum { MAX_TOKENIZER = 1 << 30 };
 
-/* The kind's vocabulary as JSON, with the element type in front. */
+/* The sidecar's text: element type, size of the vocabulary, and the characters if the kind has them. */
 static enum lvn_status describe(const struct lvn_dataset *d, int width, char **text)
 {
     char *vocabulary = NULL;
@@ -35,13 +33,14 @@ static enum lvn_status describe(const struct lvn_dataset *d, int width, char **t
     return LVN_OK;
 }
 
-static enum lvn_status write_part(const struct lvn_dataset *d, const struct lvn_split *p, const char *out,
-                                  const char *name)
+static enum lvn_status write_split(const struct lvn_dataset *d, const struct lvn_split *p, const char *out,
+                                   const char *name)
 {
     LVN_LOCAL_ARENA(arena);
     const char *bin = lvn_arena_printf(&arena, "%s/%s.bin", out, name);
     char *json = lvn_arena_printf(&arena, "%s.json", bin), *text = NULL;
-    enum lvn_status status = bin && json ? lvn_target_file(&arena, bin, &bin) : LVN_MEMORY; /* ids want to be mapped */
+    enum lvn_status status =
+        bin && json ? lvn_target_file(&arena, bin, &bin) : LVN_MEMORY; /* the target of a link: ids are mapped later */
     if (status == LVN_OK) status = describe(d, p->width, &text);
     if (status == LVN_OK) status = lvn_target_write(json, text, (int64_t)strlen(text));
     if (status == LVN_OK) status = lvn_file_write(bin, p->tokens, p->n_tokens * p->width);
@@ -49,14 +48,14 @@ static enum lvn_status write_part(const struct lvn_dataset *d, const struct lvn_
     return status;
 }
 
-/* Is the file another one than the tokenizer's? */
+/* Does the file differ from this text? */
 static enum lvn_status differs(const char *path, const void *text, int64_t bytes, bool *yes)
 {
-    char *there;
+    char *existing;
     int64_t n;
-    LVN_TRY(lvn_store_read(path, MAX_TOKENIZER, &there, &n));
-    *yes = n != bytes || memcmp(there, text, (size_t)n) != 0;
-    free(there);
+    LVN_TRY(lvn_store_read(path, MAX_TOKENIZER, &existing, &n));
+    *yes = n != bytes || memcmp(existing, text, (size_t)n) != 0;
+    free(existing);
     return LVN_OK;
 }
 
@@ -97,7 +96,7 @@ enum lvn_status lvn_prepare(const struct lvn_data_options *o, const char *out, s
     *result = (struct lvn_prepared){.vocab_size = d->vocab_size};
     for (int i = 0; i < LVN_SPLITS_TRAINED && status == LVN_OK; i++) {
         result->n_tokens[i] = d->split[i].n_tokens;
-        if (d->split[i].n_tokens) status = write_part(d, &d->split[i], out, lvn_split_names[i]);
+        if (d->split[i].n_tokens) status = write_split(d, &d->split[i], out, lvn_split_names[i]);
     }
     lvn_dataset_close(d);
     return status;

@@ -1,4 +1,5 @@
-/* prepare.h - data as token files, for `levin prepare`. */
+/* prepare.h - writes a data set of one stream as token files. Called by `levin prepare`. Left out: texts that need a
+ * tokenizer (text_prepare.h). */
 #ifndef LVN_PREPARE_H
 #define LVN_PREPARE_H
 
@@ -10,13 +11,12 @@ struct lvn_prepared {
 };
 
 struct lvn_tokenizer;
-/* ARG with the name of a file where OUT, here or in a store, holds token files already, or a tokenizer's file that is
- * not this one's (NULL: no tokenizer comes along). */
+/* ARG, naming the file, if OUT (a folder, or in a store) has token files already, or a file of another tokenizer than
+ * `t` (NULL: no tokenizer is written). */
 enum lvn_status lvn_prepare_refuse(const char *out, const struct lvn_tokenizer *t) LVN_CHECKED;
 
-/* Write the data as OUT/train.bin and OUT/val.bin, each with its .json that says type and vocabulary; the folder is
- * made when it is missing, existing files are replaced whole or not at all: ask lvn_prepare_refuse() before. Only kinds
- * of one long stream can be written. */
+/* Writes OUT/train.bin and OUT/val.bin, each with a .json of its type and vocabulary. Creates the folder; replaces
+ * existing files atomically: call lvn_prepare_refuse() before. ARG for kinds that are lists. */
 enum lvn_status lvn_prepare(const struct lvn_data_options *o, const char *out, struct lvn_prepared *result) LVN_CHECKED;
 
 #endif

@@ -19,8 +19,8 @@ static enum lvn_status failed(const struct lvn_resumable_file *f)
     LVN_FAIL(IO, "cannot write '%s': %s", f->path, strerror(errno));
 }
 
-/* Read what is kept, for the checksum. */
-static enum lvn_status read_kept(struct lvn_resumable_file *f, int64_t bytes, uint64_t sum)
+/* Verifies the first `bytes` bytes by their checksum, and truncates the file to them. */
+static enum lvn_status verify_prefix(struct lvn_resumable_file *f, int64_t bytes, uint64_t sum)
 {
     while (f->bytes < bytes) {
         int64_t want = bytes - f->bytes < BUFFER ? bytes - f->bytes : BUFFER;
@@ -49,7 +49,7 @@ enum lvn_status lvn_resumable_file_open(struct lvn_resumable_file *f, const char
     }
     if (status == LVN_OK && flock(f->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         status = lvn_fail(LVN_IO, "'%s' is being written by another process", path);
-    if (status == LVN_OK) status = read_kept(f, bytes, sum);
+    if (status == LVN_OK) status = verify_prefix(f, bytes, sum);
     if (status != LVN_OK) lvn_resumable_file_close(f);
     return status;
 }
@@ -70,11 +70,11 @@ enum lvn_status lvn_resumable_file_write(struct lvn_resumable_file *f, const voi
 {
     lvn_checksum_add(&f->sum, p, bytes);
     f->bytes += bytes;
-    for (const char *from = p; bytes > 0;) {
+    for (const char *cursor = p; bytes > 0;) {
         int64_t take = BUFFER - f->used < bytes ? BUFFER - f->used : bytes;
-        memcpy(f->buffer + f->used, from, (size_t)take);
+        memcpy(f->buffer + f->used, cursor, (size_t)take);
         f->used += take;
-        from += take;
+        cursor += take;
         bytes -= take;
         if (f->used == BUFFER) LVN_TRY(flush(f));
     }

@@ -1,6 +1,5 @@
-/* resumable_file.h - a file that grows, over several runs if need be: appended to, checksummed, cut back to what is
- * known.
- */
+/* resumable_file.h - a file that several runs append to: buffered and checksummed, and truncated to the length that the
+ * last state recorded. Called by text_write.c. Left out: recording that state. */
 #ifndef LVN_RESUMABLE_FILE_H
 #define LVN_RESUMABLE_FILE_H
 
@@ -11,18 +10,19 @@ struct lvn_resumable_file {
     int fd; /* -1: not open */
     char *path;
     char *buffer;
-    int64_t used, bytes; /* in the buffer; in all, with these */
-    struct lvn_checksum sum;
+    int64_t used;            /* bytes in the buffer */
+    int64_t bytes;           /* in all, with those in the buffer */
+    struct lvn_checksum sum; /* of all bytes */
 };
 
-/* Open path, keep its first `bytes` bytes if their checksum is `sum`, and cut off the rest. LVN_FORMAT when there are
- * fewer or others (then nothing is open); LVN_IO, LVN_MEMORY. One process at a time may have it open. */
+/* Opens the file, verifies that its first `bytes` bytes have the checksum `sum`, and truncates it to these. LVN_FORMAT
+ * if it is shorter or differs (then nothing is open); LVN_IO, also if another process has it open; LVN_MEMORY. */
 enum lvn_status lvn_resumable_file_open(struct lvn_resumable_file *f, const char *path, int64_t bytes,
                                         uint64_t sum) LVN_CHECKED;
 enum lvn_status lvn_resumable_file_write(struct lvn_resumable_file *f, const void *p, int64_t bytes) LVN_CHECKED;
-/* All of it is on the disk afterwards. */
+/* Writes the buffer and calls fsync(). */
 enum lvn_status lvn_resumable_file_sync(struct lvn_resumable_file *f) LVN_CHECKED;
-/* What is only in the buffer is lost. */
+/* Discards the buffer. */
 void lvn_resumable_file_close(struct lvn_resumable_file *f);
 
 #endif

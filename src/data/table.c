@@ -1,4 +1,4 @@
-/* table.c - see table.h. */
+/* table.c - see table.h: cells of a row, columns by name, rows. */
 #include "data/table.h"
 
 #include <stdio.h>
@@ -47,7 +47,7 @@ static void tsv_cells(const char *p, const char *end, struct lvn_text *cells, in
     }
 }
 
-/* From `p` on, over line ends where they are quoted; where the row ends, or NULL where a quote never does. */
+/* Splits the row that begins at p; it may span lines within quotes. Returns its end; NULL for an unclosed quote. */
 static const char *csv_cells(const struct lvn_table *t, const char *p, struct lvn_text *cells, int *n)
 {
     const char *all = t->text + t->bytes;
@@ -69,23 +69,25 @@ static const char *csv_cells(const struct lvn_table *t, const char *p, struct lv
     return p;
 }
 
-/* The cells of the row that begins at t->at; moves on. *end: NULL for a quote that never ends, which takes its line. */
+/* Reads the cells of the row at t->at and advances. Returns their number; -1 for an unclosed quote, whose line is
+ * skipped.
+ */
 static int next_cells(struct lvn_table *t, struct lvn_text *cells)
 {
     const char *begin = t->text + t->at, *end = end_of_line(t);
     int n = 0;
     lvn_text_clear(cells);
-    if (t->form == LVN_TABLE_CSV) {
+    if (t->format == LVN_TABLE_CSV) {
         const char *stop = csv_cells(t, begin, cells, &n);
         if (!stop) n = -1;
         if (stop) end = stop;
     } else {
         const char *stop = end > begin && end[-1] == '\r' ? end - 1 : end;
-        if (t->form == LVN_TABLE_TSV)
+        if (t->format == LVN_TABLE_TSV)
             tsv_cells(begin, stop, cells, &n);
         else
             lvn_text_add_bytes(cells, begin, stop - begin);
-        if (t->form == LVN_TABLE_LINES) end_cell(cells, &n);
+        if (t->format == LVN_TABLE_LINES) end_cell(cells, &n);
     }
     for (const char *p = begin; p < end; p++) t->line += *p == '\n';
     t->at = end - t->text + 1;
@@ -98,11 +100,11 @@ static int next_cells(struct lvn_table *t, struct lvn_text *cells)
 static enum lvn_status begin(struct lvn_table *t, const char *path)
 {
     const char *e = ending(path);
-    *t = (struct lvn_table){.path = path, .line = 1, .ask = "data.text_column, data.label_column"};
-    t->form = !strcasecmp(e, ".tsv")     ? LVN_TABLE_TSV
-              : !strcasecmp(e, ".csv")   ? LVN_TABLE_CSV
-              : !strcasecmp(e, ".jsonl") ? LVN_TABLE_JSONL
-                                         : LVN_TABLE_LINES;
+    *t = (struct lvn_table){.path = path, .line = 1, .column_option = "data.text_column, data.label_column"};
+    t->format = !strcasecmp(e, ".tsv")     ? LVN_TABLE_TSV
+                : !strcasecmp(e, ".csv")   ? LVN_TABLE_CSV
+                : !strcasecmp(e, ".jsonl") ? LVN_TABLE_JSONL
+                                           : LVN_TABLE_LINES;
     LVN_CHECK(strcasecmp(e, ".parquet"), UNSUPPORTED,
               "'%s' is a Parquet file, which levin does not read; convert it: python3 -c \"import pandas; "
               "pandas.read_parquet('%s').to_csv('%.*s.csv', index=False)\"",
@@ -129,7 +131,7 @@ static enum lvn_status begin_text(struct lvn_table *t, const char *text, int64_t
     t->bytes = bytes;
     if (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) t->at = 3; /* byte order mark */
     LVN_CHECK(t->at < bytes, FORMAT, "'%s' is empty", t->path);
-    return t->form == LVN_TABLE_TSV || t->form == LVN_TABLE_CSV ? read_header(t) : LVN_OK;
+    return t->format == LVN_TABLE_TSV || t->format == LVN_TABLE_CSV ? read_header(t) : LVN_OK;
 }
 
 enum lvn_status lvn_table_open(struct lvn_table *t, const char *path)
@@ -140,13 +142,13 @@ enum lvn_status lvn_table_open(struct lvn_table *t, const char *path)
     return begin_text(t, t->owned, bytes);
 }
 
-enum lvn_status lvn_table_over(struct lvn_table *t, const char *path, const char *text, int64_t bytes)
+enum lvn_status lvn_table_open_text(struct lvn_table *t, const char *path, const char *text, int64_t bytes)
 {
     LVN_TRY(begin(t, path));
     return begin_text(t, text, bytes);
 }
 
-void lvn_table_more(struct lvn_table *t, const char *text, int64_t bytes)
+void lvn_table_continue(struct lvn_table *t, const char *text, int64_t bytes)
 {
     t->text = text;
     t->bytes = bytes;
@@ -161,7 +163,7 @@ void lvn_table_close(struct lvn_table *t)
     json_decref(t->object);
 }
 
-/* Which column of the header has this name; -1: none. *n_found: how many have it. */
+/* Index of the first column of the header with this name; -1: none. *n_found: number of columns with it. */
 static int find_name(const struct lvn_table *t, const char *name, size_t n, int *n_found)
 {
     const char *p = t->names.p;
@@ -174,7 +176,7 @@ static int find_name(const struct lvn_table *t, const char *name, size_t n, int 
     return found;
 }
 
-/* The members of the first object stand for the header; lines before it are no rows. *first NULL: there is none. */
+/* The first object, whose members are the columns; lines before it are bad rows. *first NULL: there is none. */
 static enum lvn_status first_object(const struct lvn_table *t, json_t **first)
 {
     *first = NULL;
@@ -202,13 +204,13 @@ static enum lvn_status first_has(const struct lvn_table *t, const char *name, bo
     return LVN_OK;
 }
 
-/* The names of the columns, for sentences. FORMAT when no line is a row. */
+/* The names of the columns, for messages. FORMAT if no line is an object. */
 static enum lvn_status list_names(const struct lvn_table *t, char *list, size_t capacity)
 {
     const char *p = t->names.n ? t->names.p : "", *key;
     json_t *first = NULL, *value;
-    if (t->form == LVN_TABLE_JSONL) LVN_TRY(first_object(t, &first));
-    LVN_CHECK(t->form != LVN_TABLE_JSONL || first, FORMAT,
+    if (t->format == LVN_TABLE_JSONL) LVN_TRY(first_object(t, &first));
+    LVN_CHECK(t->format != LVN_TABLE_JSONL || first, FORMAT,
               "'%s': no line is a JSON object; each is a row, as {\"text\": \"..\", \"label\": 0}", t->path);
     *list = '\0';
     for (int i = 0; i < t->n_names; i++, p += strlen(p) + 1) lvn_print_more(list, capacity, "%s%s", i ? ", " : "", p);
@@ -223,8 +225,8 @@ static enum lvn_status take_name(struct lvn_table *t, int k, const char *name, s
     LVN_CHECK(n < sizeof t->name[k], ARG, "a column's name has at most %d bytes, '%.40s...' has %d",
               (int)sizeof t->name[k] - 1, name, (int)n);
     snprintf(t->name[k], sizeof t->name[k], "%.*s", (int)n, name);
-    if (t->form == LVN_TABLE_JSONL) return first_has(t, t->name[k], found);
-    if (t->form == LVN_TABLE_LINES) {
+    if (t->format == LVN_TABLE_JSONL) return first_has(t, t->name[k], found);
+    if (t->format == LVN_TABLE_LINES) {
         *found = !strcmp(t->name[k], "text");
         return LVN_OK;
     }
@@ -235,7 +237,7 @@ static enum lvn_status take_name(struct lvn_table *t, int k, const char *name, s
     return LVN_OK;
 }
 
-/* "text|document" as "text' or 'document", to stand between quotes. */
+/* Turns "text|document" into "text' or 'document", for use between quotes. */
 static void write_names(const char *names, char *text, size_t bytes)
 {
     size_t n = 0;
@@ -262,7 +264,7 @@ enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool re
     LVN_TRY(list_names(t, list, sizeof list));
     write_names(names, wanted, sizeof wanted);
     LVN_FAIL(FORMAT, "'%s' has no column '%s'%s%s; name the right one with %s=COLUMN", t->path, wanted,
-             *list ? "; its columns are " : "", list, t->ask);
+             *list ? "; its columns are " : "", list, t->column_option);
 }
 
 /* --- rows --- */
@@ -276,7 +278,7 @@ static void cells_of(struct lvn_table *t, struct lvn_table_row *row, int n)
         BAD(row, "%s:%lld: a quotation mark is never closed", t->path, (long long)row->line);
         return;
     }
-    if (t->form != LVN_TABLE_LINES && n != t->n_names) {
+    if (t->format != LVN_TABLE_LINES && n != t->n_names) {
         BAD(row, "%s:%lld: %d columns; the first line has %d", t->path, (long long)row->line, n, t->n_names);
         return;
     }
@@ -314,18 +316,18 @@ static enum lvn_status members_of(struct lvn_table *t, struct lvn_table_row *row
     return LVN_OK;
 }
 
-/* Passes over one line of nothing but its end; false where there is none. */
-static bool pass_empty(struct lvn_table *t)
+/* Skips one empty line; false: the line is not empty. */
+static bool skip_empty_line(struct lvn_table *t)
 {
-    const int64_t from = t->at;
+    const int64_t begin = t->at;
     while (t->at < t->bytes && t->text[t->at] == '\r') t->at++;
     const bool ended = t->at < t->bytes && t->text[t->at] == '\n';
     t->at += ended;
     t->line += ended;
-    return ended || (t->at == t->bytes && t->at > from);
+    return ended || (t->at == t->bytes && t->at > begin);
 }
 
-/* Whether anything but line ends follows. */
+/* Does anything but line ends follow? */
 static bool has_more(struct lvn_table *t)
 {
     if (t->next_row < t->at) t->next_row = t->at;
@@ -335,9 +337,9 @@ static bool has_more(struct lvn_table *t)
 
 enum lvn_status lvn_table_next(struct lvn_table *t, struct lvn_table_row *row, bool *more)
 {
-    while (t->form != LVN_TABLE_LINES) {
+    while (t->format != LVN_TABLE_LINES) {
         *row = (struct lvn_table_row){.line = t->line};
-        if (!pass_empty(t)) break;
+        if (!skip_empty_line(t)) break;
         if (!t->keep_empty || !has_more(t)) continue;
         BAD(row, "%s:%lld: the line is empty", t->path, (long long)row->line);
         *more = true;
@@ -354,7 +356,7 @@ enum lvn_status lvn_table_next(struct lvn_table *t, struct lvn_table_row *row, b
         BAD(row, "%s:%lld: a zero byte", t->path, (long long)row->line);
     LVN_TRY_WHILE(lvn_text_status(&t->cells), "reading %s:%lld", t->path, (long long)row->line);
     if (*row->bad) return LVN_OK;
-    if (t->form == LVN_TABLE_JSONL) {
+    if (t->format == LVN_TABLE_JSONL) {
         LVN_TRY_WHILE(members_of(t, row), "reading %s:%lld", t->path, (long long)row->line);
     } else {
         cells_of(t, row, n);

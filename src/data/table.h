@@ -1,4 +1,5 @@
-/* table.h - files whose lines are rows of columns with names.
+/* table.h - reads the rows of a file with named columns. Called by data.kind=labelled, `levin predict` and
+ * `levin tokenizer`.
  *
  *   .tsv     cells between tabs. The whole cell is its text, quotes too. The first line names the columns.
  *
@@ -9,7 +10,7 @@
  *
  *   others   a text a line: one column, `text`.
  *
- * A row that is no row, or lacks what is asked for, says what is wrong with it, and the next one can be read. */
+ * A row that is malformed, or lacks a required column, has a message, and reading continues with the next one. */
 #ifndef LVN_TABLE_H
 #define LVN_TABLE_H
 
@@ -20,47 +21,53 @@
 enum { LVN_TABLE_COLUMNS = 4, LVN_TABLE_BAD = 400 };
 
 struct lvn_table_row {
-    int64_t line; /* of the file, at which it begins */
+    int64_t line; /* number of its first line in the file */
     struct {
-        const char *p; /* not ended; until the next row is read. NULL: an optional column that is not there */
+        const char *p; /* not zero-terminated, valid until the next row is read. NULL: an absent optional column */
         int64_t n;
-    } cell[LVN_TABLE_COLUMNS]; /* in the order in which the columns were asked for */
-    char bad[LVN_TABLE_BAD];   /* "FILE:LINE: what was found, what was wanted"; "": nothing */
+    } cell[LVN_TABLE_COLUMNS]; /* in the order of the calls of lvn_table_column() */
+    char bad[LVN_TABLE_BAD];   /* why it cannot be used: "FILE:LINE: what was found, what was wanted"; "": it can */
 };
 
 struct lvn_table {
-    const char *path; /* the caller's */
+    const char *path; /* borrowed */
     const char *text; /* of the file */
-    char *owned;      /* the same; NULL: it is the caller's */
-    const char *ask;  /* how a user says which column is meant */
-    bool keep_empty;  /* the caller's, after opening: an empty line before the last row is a bad row */
-    int64_t bytes, at, line;
-    int64_t next_row; /* of keep_empty: nothing but line ends stands between `at` and here */
-    enum { LVN_TABLE_LINES, LVN_TABLE_TSV, LVN_TABLE_CSV, LVN_TABLE_JSONL } form;
-    struct lvn_text names, cells; /* of the header, of the row: each ended by a zero */
-    int n_names, n_columns;
-    int column[LVN_TABLE_COLUMNS];    /* cell of the row; -1: there is none */
-    char name[LVN_TABLE_COLUMNS][64]; /* that was found */
+    char *owned;      /* the same, if the table owns it; else NULL */
+    const char
+        *column_option; /* options with which a user names columns, for messages; set by the caller after opening */
+    bool keep_empty;    /* an empty line before the last row is a bad row; set by the caller after opening */
+    int64_t bytes;      /* of text */
+    int64_t at;         /* offset of the next row */
+    int64_t line;       /* number of the next line */
+    int64_t next_row;   /* for keep_empty: only line ends lie between `at` and this offset */
+    enum { LVN_TABLE_LINES, LVN_TABLE_TSV, LVN_TABLE_CSV, LVN_TABLE_JSONL } format;
+    struct lvn_text names; /* of the header, each zero-terminated */
+    struct lvn_text cells; /* of the row, each zero-terminated */
+    int n_names;
+    int n_columns;
+    int column[LVN_TABLE_COLUMNS];    /* index of the cell in a row; -1: none */
+    char name[LVN_TABLE_COLUMNS][64]; /* the name that was found */
     bool required[LVN_TABLE_COLUMNS];
-    json_t *object; /* of the row */
-    char number[LVN_TABLE_COLUMNS][32];
+    json_t *object;                     /* of the row */
+    char number[LVN_TABLE_COLUMNS][32]; /* cells that are JSON numbers, as text */
 };
 
-/* Is it a file of columns, by its name? */
+/* Does the name have the extension of a file with columns? */
 bool lvn_table_is_named(const char *path);
-/* Close it always. The path stays the caller's. */
+/* lvn_table_close() must follow, after failures too. Borrows the path. FORMAT for an empty file or a malformed header,
+ * UNSUPPORTED for Parquet. */
 enum lvn_status lvn_table_open(struct lvn_table *t, const char *path) LVN_CHECKED;
-/* The same over text of the caller's; the path only says what it is. More of it, whole rows, may follow when all was
- * read. */
-enum lvn_status lvn_table_over(struct lvn_table *t, const char *path, const char *text, int64_t bytes) LVN_CHECKED;
-void lvn_table_more(struct lvn_table *t, const char *text, int64_t bytes);
+/* The same over borrowed text; the path gives the format. lvn_table_continue() sets the next text, whole rows without a
+ * header, after all rows were read. */
+enum lvn_status lvn_table_open_text(struct lvn_table *t, const char *path, const char *text, int64_t bytes) LVN_CHECKED;
+void lvn_table_continue(struct lvn_table *t, const char *text, int64_t bytes);
 void lvn_table_close(struct lvn_table *t);
-/* Ask for a column: the first of these names ("document|text") that there is; in .jsonl, the first object has them.
- * FORMAT, with those that there are, when a required one is missing or two have the name. Before the first row is read.
- */
+/* Selects a column: the first of these names ("document|text") that exists; the columns of .jsonl are the members of
+ * its first object. Call before the first row is read. FORMAT, with a list of the columns, if a required one is missing
+ * or two have the name. */
 enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool required) LVN_CHECKED;
-/* *more false: there are no more rows. Empty lines are passed over, unless keep_empty says otherwise. LVN_MEMORY: the
- * row could not be read for lack of memory, which says nothing of the row. */
+/* Reads the next row. *more false: there is none. Empty lines are skipped, unless keep_empty. LVN_MEMORY leaves open
+ * whether the row is a good one. */
 enum lvn_status lvn_table_next(struct lvn_table *t, struct lvn_table_row *row, bool *more) LVN_CHECKED;
 
 #endif

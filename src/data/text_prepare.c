@@ -1,7 +1,6 @@
-/* text_prepare.c - the line from files to token files: one thread reads and writes, the others encode.
- *
- * Batches stand in a ring. The reading thread fills the next free place, and writes the oldest one as soon as it is
- * encoded; when the ring is full it waits for that one. So memory is bounded by the ring, and order is kept. */
+/* text_prepare.c - see text_prepare.h: the pipeline from files to token files. One thread reads and writes, the others
+ * encode. Batches are in a ring buffer: the reading thread fills the next free slot, writes the oldest batch as soon as
+ * it is encoded, and waits for that batch if the ring is full. This bounds memory and preserves order. */
 #include "data/text_prepare.h"
 
 #include <math.h>
@@ -19,39 +18,45 @@
 #include "data/text_write.h"
 #include "tokenizers/parallel.h"
 
-enum place { FREE, READY, BUSY, DONE };
+/* Of a slot of the ring: FREE; READY to be encoded; BUSY: being encoded; DONE: encoded, or not wanted any more. */
+enum slot_state { FREE, READY, BUSY, DONE };
 
-struct line {
+struct pipeline {
     const struct lvn_text_options *o;
     struct lvn_arena arena;
     const char *const *file; /* input files */
-    int64_t n_files, *size, bytes_total;
-
-    pthread_mutex_t lock;
-    pthread_cond_t filled, encoded;
-    struct lvn_batch **batch; /* [room] a ring: batch i stands at i % room */
-    enum place *place;
-    int64_t capacity, oldest, next; /* places of the ring, counted on and on */
-    bool closed;
+    int64_t n_files;
+    int64_t *size; /* bytes of each file */
+    int64_t bytes_total;
+    pthread_mutex_t lock;     /* of the ring */
+    pthread_cond_t filled;    /* a slot became READY, or the ring was closed */
+    pthread_cond_t encoded;   /* a slot became DONE */
+    struct lvn_batch **batch; /* [capacity] batch i is at i % capacity */
+    enum slot_state *state;   /* [capacity] */
+    int64_t capacity;
+    int64_t oldest; /* number of the oldest batch in the ring, counted from 0 without wrapping */
+    int64_t next;   /* number of the batch after the newest */
+    bool closed;    /* no further batches */
     pthread_t *thread;
     int n_threads;
-
-    struct lvn_cutter cutter;
+    struct lvn_chunker chunker;
     struct lvn_batch *filling;
-    int64_t number;                /* of the next batch to fill */
-    int64_t bytes_before, in_file; /* read of the files before this one, and of this one */
-    int64_t passed_over, resumed_at;
+    int64_t number;        /* of the next batch to fill */
+    int64_t bytes_before;  /* read from the files before this one */
+    int64_t bytes_in_file; /* read from this file */
+    int64_t skipped;       /* files skipped before the current batch */
+    int64_t resumed_at;    /* bytes_before when this pass began */
     struct lvn_text_writer writer;
 };
 
 /* --- encoding threads --- */
 
-/* The oldest batch that waits; -1 when there will be none. */
-static int64_t take(struct line *l)
+/* The slot of the oldest batch to encode; waits for one. -1: there will be none. */
+static int64_t take(struct pipeline *l)
 {
     for (;;) {
         for (int64_t i = l->oldest; i < l->next; i++)
-            if (l->place[i % l->capacity] == READY) return i % l->capacity;
+            if (l->state[i % l->capacity] == READY) return i % l->capacity;
         if (l->closed) return -1;
         pthread_cond_wait(&l->filled, &l->lock);
     }
@@ -59,12 +64,12 @@ static int64_t take(struct line *l)
 
 static void *encode(void *argument)
 {
-    struct line *l = argument;
+    struct pipeline *l = argument;
     struct lvn_encoder *e = lvn_encoder_new(l->o->corpus.tokenizer);
     pthread_mutex_lock(&l->lock);
     for (int64_t at; (at = take(l)) >= 0;) {
         struct lvn_batch *b = l->batch[at];
-        l->place[at] = BUSY;
+        l->state[at] = BUSY;
         pthread_mutex_unlock(&l->lock);
         if (e)
             (void)lvn_batch_encode(b, e, &l->o->corpus);
@@ -72,7 +77,7 @@ static void *encode(void *argument)
             snprintf(b->error, sizeof b->error, "not enough memory for an encoder"), b->status = LVN_MEMORY;
         lvn_text_release(&b->text);
         pthread_mutex_lock(&l->lock);
-        l->place[at] = DONE;
+        l->state[at] = DONE;
         pthread_cond_signal(&l->encoded);
     }
     pthread_mutex_unlock(&l->lock);
@@ -80,67 +85,67 @@ static void *encode(void *argument)
     return NULL;
 }
 
-static enum lvn_status start_threads(struct line *l)
+static enum lvn_status start_threads(struct pipeline *l)
 {
     l->capacity = 2 * l->o->threads + 2;
     l->batch = lvn_calloc((size_t)l->capacity, sizeof *l->batch);
-    l->place = lvn_calloc((size_t)l->capacity, sizeof *l->place);
+    l->state = lvn_calloc((size_t)l->capacity, sizeof *l->state);
     l->thread = lvn_calloc((size_t)l->o->threads, sizeof *l->thread);
-    if (!l->batch || !l->place || !l->thread) return LVN_MEMORY;
+    if (!l->batch || !l->state || !l->thread) return LVN_MEMORY;
     for (; l->n_threads < l->o->threads; l->n_threads++)
         if (lvn_thread_start(&l->thread[l->n_threads], encode, l) != 0) break;
     LVN_CHECK(l->n_threads, MEMORY, "cannot start a thread");
     return LVN_OK;
 }
 
-static void stop_threads(struct line *l)
+static void stop_threads(struct pipeline *l)
 {
     pthread_mutex_lock(&l->lock);
     l->closed = true;
-    for (int64_t i = 0; i < l->capacity; i++) /* what still waits is not wanted */
-        if (l->place && l->place[i] == READY) l->place[i] = DONE;
+    for (int64_t i = 0; i < l->capacity; i++) /* batches not yet encoded are dropped */
+        if (l->state && l->state[i] == READY) l->state[i] = DONE;
     pthread_cond_broadcast(&l->filled);
     pthread_mutex_unlock(&l->lock);
     for (int i = 0; i < l->n_threads; i++) pthread_join(l->thread[i], NULL);
     for (int64_t i = l->oldest; i < l->next; i++) lvn_batch_free(l->batch[i % l->capacity]);
     free(l->thread);
     free(l->batch);
-    free(l->place);
+    free(l->state);
 }
 
 /* --- writing --- */
 
-static enum lvn_status report(struct line *l, const struct lvn_batch *b)
+static enum lvn_status report(struct pipeline *l, const struct lvn_batch *b)
 {
     struct lvn_text_progress p = {.counts = &l->writer.counts,
                                   .bytes_read = b->bytes_read,
                                   .bytes_total = l->bytes_total,
                                   .resumed_at = l->resumed_at,
-                                  .complaints = b->complaints.p && !l->writer.again ? b->complaints.p : ""};
+                                  .warnings = b->warnings.p && !l->writer.second_pass ? b->warnings.p : ""};
     if (!l->o->progress || l->o->progress(l->o->context, &p) == 0) return LVN_OK;
     LVN_TRY(lvn_text_writer_save(&l->writer));
     LVN_FAIL(STOPPED, "stopped; the same command goes on from here");
 }
 
-static enum lvn_status write_batch(struct line *l, const struct lvn_batch *b)
+static enum lvn_status write_batch(struct pipeline *l, const struct lvn_batch *b)
 {
     if (b->status != LVN_OK) return lvn_fail(b->status, "%s", b->error);
     LVN_TRY_WHILE(lvn_text_writer_batch(&l->writer, b), "writing to '%s'", l->o->out);
-    if (lvn_seconds() - l->writer.saved > l->o->save_every) {
+    if (lvn_seconds() - l->writer.saved_at > l->o->save_every) {
         LVN_TRY_WHILE(lvn_text_writer_save(&l->writer), "writing to '%s'", l->o->out);
-        l->writer.saved = lvn_seconds();
+        l->writer.saved_at = lvn_seconds();
     }
     return report(l, b);
 }
 
-/* Write what is encoded, in order; wait until at most `left` are in the ring. */
-static enum lvn_status drain(struct line *l, int64_t left)
+/* Writes encoded batches in order; waits until at most `left` batches are in the ring. */
+static enum lvn_status drain(struct pipeline *l, int64_t left)
 {
     enum lvn_status status = LVN_OK;
     pthread_mutex_lock(&l->lock);
     while (l->oldest < l->next && status == LVN_OK) {
         int64_t at = l->oldest % l->capacity;
-        if (l->place[at] != DONE) {
+        if (l->state[at] != DONE) {
             if (l->next - l->oldest <= left) break;
             pthread_cond_wait(&l->encoded, &l->lock);
             continue;
@@ -149,7 +154,7 @@ static enum lvn_status drain(struct line *l, int64_t left)
         status = write_batch(l, l->batch[at]);
         lvn_batch_free(l->batch[at]);
         pthread_mutex_lock(&l->lock);
-        l->place[at] = FREE;
+        l->state[at] = FREE;
         l->oldest++;
     }
     pthread_mutex_unlock(&l->lock);
@@ -158,17 +163,17 @@ static enum lvn_status drain(struct line *l, int64_t left)
 
 /* --- reading --- */
 
-/* The batch at hand is full. Those that an earlier run wrote are only counted. */
-static enum lvn_status submit(struct line *l, int64_t next_file)
+/* Puts the current batch into the ring. A batch that an earlier run wrote is dropped. */
+static enum lvn_status submit(struct pipeline *l, int64_t next_file)
 {
     struct lvn_batch *b = l->filling;
     l->filling = NULL;
     if (!b) return LVN_OK;
     b->next_file = next_file;
-    b->bytes_read = l->bytes_before + l->in_file;
-    b->passed_over = l->cutter.passed_over - l->passed_over;
-    l->passed_over = l->cutter.passed_over;
-    lvn_cutter_complain(&l->cutter, &b->complaints);
+    b->bytes_read = l->bytes_before + l->bytes_in_file;
+    b->skipped = l->chunker.skipped - l->skipped;
+    l->skipped = l->chunker.skipped;
+    lvn_chunker_take_warnings(&l->chunker, &b->warnings);
     if (b->number < l->writer.batches) {
         lvn_batch_free(b);
         return LVN_OK;
@@ -180,14 +185,14 @@ static enum lvn_status submit(struct line *l, int64_t next_file)
     }
     pthread_mutex_lock(&l->lock);
     l->batch[l->next % l->capacity] = b;
-    l->place[l->next % l->capacity] = READY;
+    l->state[l->next % l->capacity] = READY;
     l->next++;
     pthread_cond_signal(&l->filled);
     pthread_mutex_unlock(&l->lock);
     return LVN_OK;
 }
 
-static enum lvn_status want_batch(struct line *l)
+static enum lvn_status ensure_batch(struct pipeline *l)
 {
     if (l->filling && l->filling->text.n >= LVN_BATCH_BYTES) LVN_TRY(submit(l, -1));
     if (l->filling) return LVN_OK;
@@ -195,49 +200,49 @@ static enum lvn_status want_batch(struct line *l)
     return l->filling ? LVN_OK : LVN_MEMORY;
 }
 
-static enum lvn_status add_piece(void *context, const struct lvn_piece *p, const char *bytes)
+static enum lvn_status add_chunk(void *context, const struct lvn_chunk *p, const char *bytes)
 {
-    struct line *l = context;
-    LVN_TRY(want_batch(l));
+    struct pipeline *l = context;
+    LVN_TRY(ensure_batch(l));
     struct lvn_batch *b = l->filling;
-    if (b->n_pieces == b->piece_capacity) {
-        int64_t capacity = b->piece_capacity ? 2 * b->piece_capacity : 64;
-        struct lvn_piece *more = lvn_realloc(b->piece, (size_t)capacity * sizeof *more);
+    if (b->n_chunks == b->chunk_capacity) {
+        int64_t capacity = b->chunk_capacity ? 2 * b->chunk_capacity : 64;
+        struct lvn_chunk *more = lvn_realloc(b->chunk, (size_t)capacity * sizeof *more);
         if (!more) return LVN_MEMORY;
-        b->piece = more;
-        b->piece_capacity = capacity;
+        b->chunk = more;
+        b->chunk_capacity = capacity;
     }
-    struct lvn_piece *copy = &b->piece[b->n_pieces];
+    struct lvn_chunk *copy = &b->chunk[b->n_chunks];
     *copy = *p;
     copy->at = b->text.n;
     copy->name = lvn_arena_strdup(&b->arena, p->name);
     if (!copy->name) return LVN_MEMORY;
     lvn_text_add_bytes(&b->text, bytes, p->bytes);
-    b->n_pieces++;
+    b->n_chunks++;
     return lvn_text_status(&b->text);
 }
 
 static enum lvn_status begin(void *context, const char *name, bool named, bool *want)
 {
-    return lvn_cutter_begin(&((struct line *)context)->cutter, name, named, want);
+    return lvn_chunker_begin(&((struct pipeline *)context)->chunker, name, named, want);
 }
 
 static enum lvn_status data(void *context, const void *p, int64_t n)
 {
-    return lvn_cutter_data(&((struct line *)context)->cutter, p, n);
+    return lvn_chunker_data(&((struct pipeline *)context)->chunker, p, n);
 }
 
 static enum lvn_status end(void *context)
 {
-    return lvn_cutter_end(&((struct line *)context)->cutter);
+    return lvn_chunker_end(&((struct pipeline *)context)->chunker);
 }
 
 static enum lvn_status blob(void *context, const char *name, const void *p, int64_t n,
                             struct lvn_archive_position place)
 {
-    struct line *l = context;
+    struct pipeline *l = context;
     LVN_TRY(submit(l, -1));
-    LVN_TRY(want_batch(l));
+    LVN_TRY(ensure_batch(l));
     l->filling->blob = lvn_arena_strdup(&l->filling->arena, name);
     l->filling->place = place;
     if (!l->filling->blob) return LVN_MEMORY;
@@ -246,23 +251,23 @@ static enum lvn_status blob(void *context, const char *name, const void *p, int6
     return submit(l, -1);
 }
 
-static enum lvn_status read_all(struct line *l)
+static enum lvn_status read_all(struct pipeline *l)
 {
     struct lvn_archive_visitor v = {.context = l, .begin = begin, .data = data, .end = end, .blob = blob};
-    lvn_cutter_release(&l->cutter);
-    l->cutter = (struct lvn_cutter){.o = &l->o->corpus, .piece = add_piece, .context = l};
+    lvn_chunker_release(&l->chunker);
+    l->chunker = (struct lvn_chunker){.o = &l->o->corpus, .emit = add_chunk, .context = l};
     l->number = l->writer.file_batch;
-    l->passed_over = l->bytes_before = 0;
+    l->skipped = l->bytes_before = 0;
     for (int64_t i = 0; i < l->writer.file; i++) l->bytes_before += l->size[i];
     l->resumed_at = l->bytes_before;
     for (int64_t i = l->writer.file; i < l->n_files; i++) {
         bool named = l->n_files == 1 && !lvn_path_is_dir(l->o->input);
-        LVN_TRY(lvn_archive_read(l->file[i], named, &v, &l->in_file));
+        LVN_TRY(lvn_archive_read(l->file[i], named, &v, &l->bytes_in_file));
         l->bytes_before += l->size[i];
-        l->in_file = 0;
+        l->bytes_in_file = 0;
         if (l->filling && l->filling->text.n >= LVN_BATCH_BYTES / 2) LVN_TRY(submit(l, i + 1));
     }
-    if (l->cutter.complaints.n) LVN_TRY(want_batch(l)); /* which carries them */
+    if (l->chunker.warnings.n) LVN_TRY(ensure_batch(l)); /* to carry the warnings */
     LVN_TRY(submit(l, l->n_files));
     return drain(l, 0);
 }
@@ -274,8 +279,8 @@ static void add_text(struct lvn_checksum *c, const char *text)
     lvn_checksum_add(c, text, (int64_t)strlen(text) + 1);
 }
 
-/* All that decides on the result. */
-static uint64_t settings_of(const struct line *l)
+/* A hash of all options and input files that the result depends on. */
+static uint64_t hash_settings(const struct pipeline *l)
 {
     const struct lvn_text_options *o = l->o;
     struct lvn_checksum c;
@@ -298,7 +303,7 @@ static uint64_t settings_of(const struct line *l)
     return lvn_checksum_value(&c);
 }
 
-static enum lvn_status list_input(struct line *l)
+static enum lvn_status list_input(struct pipeline *l)
 {
     LVN_TRY(lvn_archive_list(&l->arena, l->o->input, &l->file, &l->n_files));
     LVN_CHECK(l->n_files, ARG, "'%s' is a folder without files", l->o->input);
@@ -312,37 +317,37 @@ static enum lvn_status list_input(struct line *l)
     return LVN_OK;
 }
 
-static enum lvn_status run(struct line *l)
+static enum lvn_status run(struct pipeline *l)
 {
     if (l->writer.finished) return lvn_text_writer_finish(&l->writer);
-    l->writer.saved = lvn_seconds();
-    bool again = true;
+    l->writer.saved_at = lvn_seconds();
+    bool second_pass = true;
     enum lvn_status status = start_threads(l);
-    while (status == LVN_OK && again) {
+    while (status == LVN_OK && second_pass) {
         status = read_all(l);
-        if (status == LVN_OK) status = lvn_text_writer_again(&l->writer, &again);
+        if (status == LVN_OK) status = lvn_text_writer_second_pass(&l->writer, &second_pass);
     }
     stop_threads(l);
     lvn_batch_free(l->filling);
-    l->writer.counts.passed_over += l->cutter.passed_over - l->passed_over; /* behind the last batch */
-    lvn_cutter_release(&l->cutter);
+    l->writer.counts.skipped += l->chunker.skipped - l->skipped; /* after the last batch */
+    lvn_chunker_release(&l->chunker);
     LVN_TRY(status);
     const struct lvn_text_counts *c = &l->writer.counts;
     LVN_CHECK(c->tokens[LVN_SPLIT_TRAIN] + c->tokens[LVN_SPLIT_VAL], FORMAT,
               "there are no documents in '%s' (%lld files skipped, %lld empty documents, %lld bad lines); texts are "
               "files named .txt, and .jsonl with the text in \"%s\"",
-              l->o->input, (long long)c->passed_over, (long long)c->empty, (long long)c->bad, l->o->corpus.field);
+              l->o->input, (long long)c->skipped, (long long)c->empty, (long long)c->bad, l->o->corpus.field);
     return lvn_text_writer_finish(&l->writer);
 }
 
 enum lvn_status lvn_text_prepare(const struct lvn_text_options *o, struct lvn_text_counts *counts)
 {
-    struct line l = {.o = o, .lock = PTHREAD_MUTEX_INITIALIZER};
+    struct pipeline l = {.o = o, .lock = PTHREAD_MUTEX_INITIALIZER};
     pthread_cond_init(&l.filled, NULL);
     pthread_cond_init(&l.encoded, NULL);
     lvn_arena_init(&l.arena);
     enum lvn_status status = list_input(&l);
-    if (status == LVN_OK) status = lvn_text_writer_open(&l.writer, o, settings_of(&l));
+    if (status == LVN_OK) status = lvn_text_writer_open(&l.writer, o, hash_settings(&l));
     if (status == LVN_OK) {
         status = run(&l);
         *counts = l.writer.counts;
@@ -357,12 +362,12 @@ enum lvn_status lvn_text_prepare(const struct lvn_text_options *o, struct lvn_te
 
 /* --- one text --- */
 
-/* Where the last tenth of the characters begins. */
+/* The byte offset at which the last tenth of the characters begins. */
 static int64_t nine_tenths(const unsigned char *p, int64_t n)
 {
     int64_t characters = 0;
     for (int64_t i = 0; i < n; i++) characters += (p[i] & 0xc0) != 0x80;
-    int64_t keep = (int64_t)((double)characters * 0.9), at = 0; /* as int(n*0.9) is */
+    int64_t keep = (int64_t)((double)characters * 0.9), at = 0; /* as int(n * 0.9) in Python */
     for (; at < n; at++)
         if ((p[at] & 0xc0) != 0x80 && keep-- == 0) break;
     return at;

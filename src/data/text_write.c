@@ -1,4 +1,4 @@
-/* text_write.c - see text_write.h. */
+/* text_write.c - see text_write.h: state, then documents, then the final files. */
 #include "data/text_write.h"
 
 #include <stdlib.h>
@@ -14,8 +14,8 @@ enum { STATE_VERSION = 2, N_FILES = 3 };
 
 /* --- hashes --- */
 
-/* What the file of hashes holds. */
-static enum lvn_status set_load(struct lvn_text_writer *w)
+/* Reads the file of hashes into w->seen. */
+static enum lvn_status load_hashes(struct lvn_text_writer *w)
 {
     struct lvn_mapping m;
     bool is_new;
@@ -32,31 +32,31 @@ static enum lvn_status set_load(struct lvn_text_writer *w)
 
 /* --- state --- */
 
+/* Counters in prepare.state.json. The keys stay as they are: a run may resume the state of an older levin. */
 static const struct {
     const char *key;
-    size_t at;
+    size_t at; /* offset in struct lvn_text_writer */
 } counters[] = {
-#define K(field)                                                                                                       \
-    {                                                                                                                  \
-#field, offsetof(struct lvn_text_writer, field)                                                                \
-    }
-    K(counts.documents[0]),
-    K(counts.documents[1]),
-    K(counts.tokens[0]),
-    K(counts.tokens[1]),
-    K(counts.text_bytes),
-    K(counts.empty),
-    K(counts.duplicates),
-    K(counts.bad),
-    K(counts.passed_over),
-    K(batches),
-    K(file),
-    K(file_batch),
-    K(open),
-    K(min),
-    K(max),
-    K(again),
-    K(cut),
+// clang-format off
+#define K(key, field) {key, offsetof(struct lvn_text_writer, field)}
+    // clang-format on
+    K("counts.documents[0]", counts.documents[0]),
+    K("counts.documents[1]", counts.documents[1]),
+    K("counts.tokens[0]", counts.tokens[0]),
+    K("counts.tokens[1]", counts.tokens[1]),
+    K("counts.text_bytes", counts.text_bytes),
+    K("counts.empty", counts.empty),
+    K("counts.duplicates", counts.duplicates),
+    K("counts.bad", counts.bad),
+    K("counts.passed_over", counts.skipped),
+    K("batches", batches),
+    K("file", file),
+    K("file_batch", file_batch),
+    K("open", open),
+    K("least", min_key),
+    K("most", max_key),
+    K("again", second_pass),
+    K("cut", cut),
 #undef K
 };
 enum { N_COUNTERS = sizeof counters / sizeof counters[0] };
@@ -66,7 +66,7 @@ static struct lvn_resumable_file *file_of(struct lvn_text_writer *w, int i)
     return i < LVN_SPLITS_TRAINED ? &w->part[i] : &w->hashes;
 }
 
-/* The file that is written, and the one that it becomes. Where the latter is a link, both are where that leads to. */
+/* The path to write, and the final path. If the latter is a symbolic link, both are in the folder of its target. */
 static enum lvn_status path_of(struct lvn_text_writer *w, int i, char **part, const char **final)
 {
     const char *name = i < LVN_SPLITS_TRAINED ? lvn_split_names[i] : "hashes", *file;
@@ -98,7 +98,7 @@ static enum lvn_status read_sum(const char *name, const json_t *root, const char
     return LVN_OK;
 }
 
-/* Sets w from a state; files are opened and checked against it. */
+/* Sets w from a state, opens the files and verifies them against it. */
 static enum lvn_status load_state(struct lvn_text_writer *w, const char *name, const json_t *root)
 {
     int64_t version = 0;
@@ -121,10 +121,10 @@ static enum lvn_status load_state(struct lvn_text_writer *w, const char *name, c
         LVN_TRY(read_sum(name, root, key, &sum));
         snprintf(key, sizeof key, "bytes%d", i);
         LVN_TRY(lvn_json_int(name, root, key, true, 0, INT64_MAX, &bytes));
-        if (w->finished && !lvn_path_exists(path)) continue; /* has its name already */
+        if (w->finished && !lvn_path_exists(path)) continue; /* renamed already */
         LVN_TRY(lvn_resumable_file_open(file_of(w, i), path, bytes, sum));
     }
-    return w->hashes.fd >= 0 && w->hashes.bytes ? set_load(w) : LVN_OK;
+    return w->hashes.fd >= 0 && w->hashes.bytes ? load_hashes(w) : LVN_OK;
 }
 
 static void close_files(struct lvn_text_writer *w)
@@ -132,19 +132,20 @@ static void close_files(struct lvn_text_writer *w)
     for (int i = 0; i < N_FILES; i++) lvn_resumable_file_close(file_of(w, i));
 }
 
-/* Nothing is read and nothing is written yet. */
-static void begin_anew(struct lvn_text_writer *w)
+/* As before the first batch; second_pass and cut stay. */
+static void reset(struct lvn_text_writer *w)
 {
     lvn_hash_set_release(&w->seen);
     w->counts = (struct lvn_text_counts){0};
     w->batches = w->file = w->file_batch = w->open = 0;
-    w->min = INT64_MAX;
-    w->max = 0;
+    w->min_key = INT64_MAX;
+    w->max_key = 0;
     w->finished = false;
 }
 
-/* *yes when the state in OUT can be gone on from. ARG when it is of something else and may not be thrown away. */
-static enum lvn_status go_on(struct lvn_text_writer *w, bool *yes)
+/* *yes: resumed from the state in OUT. ARG if the state is of other input or options and must not be overwritten; a
+ * state that cannot be used is discarded with a log line. */
+static enum lvn_status resume(struct lvn_text_writer *w, bool *yes)
 {
     char *path = state_path(&w->arena, w->o->out);
     json_t *root = NULL;
@@ -163,8 +164,8 @@ static enum lvn_status go_on(struct lvn_text_writer *w, bool *yes)
     lvn_log(LVN_LOG_INFO, "the interrupted preparation in '%s' cannot be continued: %s", w->o->out, lvn_error_text());
     lvn_error_clear();
     close_files(w);
-    begin_anew(w);
-    w->again = w->cut = 0;
+    reset(w);
+    w->second_pass = w->cut = 0;
     return LVN_OK;
 }
 
@@ -182,12 +183,12 @@ enum lvn_status lvn_text_writer_open(struct lvn_text_writer *w, const struct lvn
 {
     *w = (struct lvn_text_writer){.o = o, .settings = settings, .part = {{.fd = -1}, {.fd = -1}}, .hashes = {.fd = -1}};
     lvn_arena_init(&w->arena);
-    bool goes_on = false;
-    w->made = !lvn_path_exists(o->out);
+    bool resuming = false;
+    w->created = !lvn_path_exists(o->out);
     enum lvn_status status = lvn_dir_make(o->out);
-    begin_anew(w);
-    if (status == LVN_OK) status = go_on(w, &goes_on);
-    if (status == LVN_OK && !goes_on) status = open_empty(w);
+    reset(w);
+    if (status == LVN_OK) status = resume(w, &resuming);
+    if (status == LVN_OK && !resuming) status = open_empty(w);
     if (status != LVN_OK) lvn_text_writer_close(w);
     return status;
 }
@@ -197,7 +198,7 @@ void lvn_text_writer_abandon(struct lvn_text_writer *w)
     if (lvn_text_prepare_begun(w->o->out)) return;
     for (int i = 0; i < N_FILES; i++)
         if (file_of(w, i)->path) unlink(file_of(w, i)->path);
-    if (w->made) rmdir(w->o->out);
+    if (w->created) rmdir(w->o->out);
 }
 
 void lvn_text_writer_close(struct lvn_text_writer *w)
@@ -247,8 +248,8 @@ static int64_t nine_tenths(int64_t n)
     return n - (n + 9) / 10;
 }
 
-/* Where documents go by: (seed, document) as a whole number below 2^53, the same on every machine. */
-static int64_t number_of(const struct lvn_text_options *o, const uint64_t hash[2])
+/* The key that assigns a document to a split: a hash of (seed, document) below 2^53, the same on every machine. */
+static int64_t key_of(const struct lvn_text_options *o, const uint64_t hash[2])
 {
     uint64_t x = hash[0] ^ (o->seed + 1) * 0x9e3779b97f4a7c15ULL;
     for (int i = 0; i < 2; i++) { /* the finalizer of splitmix64 */
@@ -259,32 +260,32 @@ static int64_t number_of(const struct lvn_text_options *o, const uint64_t hash[2
     return (int64_t)(x >> 11);
 }
 
-static bool is_validation(const struct lvn_text_writer *w, int64_t number)
+static bool is_validation(const struct lvn_text_writer *w, int64_t key)
 {
-    if (w->again && number <= w->min) return true;
-    if (w->again && number >= w->max) return false;
-    return (double)number * 0x1p-53 < w->o->val_fraction;
+    if (w->second_pass && key <= w->min_key) return true;
+    if (w->second_pass && key >= w->max_key) return false;
+    return (double)key * 0x1p-53 < w->o->val_fraction;
 }
 
 static enum lvn_status begin_document(struct lvn_text_writer *w, const struct lvn_document *d)
 {
     bool is_new = true;
-    if (w->o->drop_duplicates && d->last) { /* one that fills a batch alone is not looked up */
+    if (w->o->drop_duplicates && d->last) { /* a document longer than a batch is never a duplicate */
         LVN_TRY(lvn_hash_set_add(&w->seen, d->hash, &is_new));
         if (is_new) LVN_TRY(lvn_resumable_file_write(&w->hashes, d->hash, sizeof d->hash));
     }
-    int64_t number = number_of(w->o, d->hash);
-    w->open = !is_new ? LVN_DOCUMENT_DROPPED : is_validation(w, number) ? LVN_DOCUMENT_VAL : LVN_DOCUMENT_TRAIN;
+    int64_t key = key_of(w->o, d->hash);
+    w->open = !is_new ? LVN_DOCUMENT_DROPPED : is_validation(w, key) ? LVN_DOCUMENT_VAL : LVN_DOCUMENT_TRAIN;
     w->counts.duplicates += !is_new;
-    if (is_new && !w->again) {
-        w->min = number < w->min ? number : w->min;
-        w->max = number > w->max ? number : w->max;
+    if (is_new && !w->second_pass) {
+        w->min_key = key < w->min_key ? key : w->min_key;
+        w->max_key = key > w->max_key ? key : w->max_key;
     }
     return LVN_OK;
 }
 
-/* The ids of w->ids from..to, to a part. */
-static enum lvn_status put(struct lvn_text_writer *w, enum lvn_split_id split, int64_t from, int64_t to)
+/* Writes w->ids[from, to) to a split. */
+static enum lvn_status write_ids(struct lvn_text_writer *w, enum lvn_split_id split, int64_t from, int64_t to)
 {
     int width = lvn_text_width(w->o->corpus.tokenizer);
     LVN_TRY(lvn_resumable_file_write(&w->part[split], (const char *)w->ids + from * width, (to - from) * width));
@@ -292,19 +293,19 @@ static enum lvn_status put(struct lvn_text_writer *w, enum lvn_split_id split, i
     return LVN_OK;
 }
 
-/* A document, or a stretch of one: to its part, or, where all are one and the same, on either side of the cut. */
-static enum lvn_status put_document(struct lvn_text_writer *w, int64_t n, bool last)
+/* Writes a document, or a part of one, to its split, or, if all documents are the same one, around the cut. */
+static enum lvn_status write_to_splits(struct lvn_text_writer *w, int64_t n, bool last)
 {
     if (!w->cut) {
         enum lvn_split_id split = w->open == LVN_DOCUMENT_VAL ? LVN_SPLIT_VAL : LVN_SPLIT_TRAIN;
         w->counts.documents[split] += last;
-        return put(w, split, 0, n);
+        return write_ids(w, split, 0, n);
     }
     int64_t left = w->cut - w->counts.tokens[LVN_SPLIT_TRAIN], here = left < n ? left : n;
     w->counts.documents[LVN_SPLIT_TRAIN] += here > 0 && (last || here < n || here == left);
     w->counts.documents[LVN_SPLIT_VAL] += here < n && last;
-    LVN_TRY(put(w, LVN_SPLIT_TRAIN, 0, here));
-    return put(w, LVN_SPLIT_VAL, here, n);
+    LVN_TRY(write_ids(w, LVN_SPLIT_TRAIN, 0, here));
+    return write_ids(w, LVN_SPLIT_VAL, here, n);
 }
 
 static enum lvn_status write_document(struct lvn_text_writer *w, const struct lvn_document *d, const int32_t *ids)
@@ -326,7 +327,7 @@ static enum lvn_status write_document(struct lvn_text_writer *w, const struct lv
             else
                 ((uint32_t *)w->ids)[i] = id;
         }
-        LVN_TRY(put_document(w, n, d->last));
+        LVN_TRY(write_to_splits(w, n, d->last));
     }
     if (d->last) w->open = LVN_DOCUMENT_NONE;
     return LVN_OK;
@@ -342,7 +343,7 @@ enum lvn_status lvn_text_writer_batch(struct lvn_text_writer *w, const struct lv
     w->counts.text_bytes += b->text_bytes;
     w->counts.empty += b->empty;
     w->counts.bad += b->bad;
-    w->counts.passed_over += b->passed_over;
+    w->counts.skipped += b->skipped;
     w->batches = b->number + 1;
     if (b->next_file >= 0) {
         w->file = b->next_file;
@@ -351,20 +352,20 @@ enum lvn_status lvn_text_writer_batch(struct lvn_text_writer *w, const struct lv
     return LVN_OK;
 }
 
-/* --- once more --- */
+/* --- the second pass --- */
 
-enum lvn_status lvn_text_writer_again(struct lvn_text_writer *w, bool *again)
+enum lvn_status lvn_text_writer_second_pass(struct lvn_text_writer *w, bool *needed)
 {
     const int64_t *tokens = w->counts.tokens, all = tokens[LVN_SPLIT_TRAIN] + tokens[LVN_SPLIT_VAL];
     bool both = tokens[LVN_SPLIT_TRAIN] && tokens[LVN_SPLIT_VAL];
-    *again = !w->again && !both && all > 1 && w->o->val_fraction > 0 && w->o->val_fraction < 1;
-    if (!*again) return LVN_OK;
-    int64_t min = w->min, max = w->max;
+    *needed = !w->second_pass && !both && all > 1 && w->o->val_fraction > 0 && w->o->val_fraction < 1;
+    if (!*needed) return LVN_OK;
+    int64_t min = w->min_key, max = w->max_key;
     close_files(w);
-    begin_anew(w);
-    w->min = min;
-    w->max = max;
-    w->again = 1;
+    reset(w);
+    w->min_key = min;
+    w->max_key = max;
+    w->second_pass = 1;
     w->cut = min == max ? nine_tenths(all) : 0;
     LVN_TRY(open_empty(w));
     return lvn_text_writer_save(w);
@@ -382,7 +383,7 @@ static json_t *describe_tokenizer(const struct lvn_tokenizer *t)
     return root;
 }
 
-static json_t *describe_making(const struct lvn_text_sidecar *s)
+static json_t *describe_run(const struct lvn_text_sidecar *s)
 {
     const struct lvn_text_options *o = s->options;
     const struct lvn_text_counts *c = s->counts;
@@ -402,20 +403,20 @@ enum lvn_status lvn_text_sidecar_write(const char *out, const struct lvn_text_si
                   "vocab_size", (json_int_t)s->tokenizer->n, "tokens", (json_int_t)s->counts->tokens[s->split],
                   "documents", (json_int_t)s->counts->documents[s->split], "xxh64", sum_text(s->sum), "tokenizer",
                   describe_tokenizer(s->tokenizer));
-    if (root && s->options) json_object_set_new(root, "prepared", describe_making(s));
+    if (root && s->options) json_object_set_new(root, "prepared", describe_run(s));
     enum lvn_status status = path ? lvn_json_write(path, begun, root) : LVN_MEMORY;
     json_decref(root);
     return status;
 }
 
-/* Give a part its name, or remove what an earlier preparation left where this one has nothing. */
-static enum lvn_status name_part(struct lvn_text_writer *w, enum lvn_split_id split)
+/* Renames the file of a split; if this run has no tokens for it, removes the files of an earlier one. */
+static enum lvn_status rename_part(struct lvn_text_writer *w, enum lvn_split_id split)
 {
     const char *bin;
     char *part, *json = lvn_arena_printf(&w->arena, "%s/%s.bin.json", w->o->out, lvn_split_names[split]);
     if (!json) return LVN_MEMORY;
     LVN_TRY(path_of(w, split, &part, &bin));
-    if (!lvn_path_exists(part)) return LVN_OK; /* done before an interruption */
+    if (!lvn_path_exists(part)) return LVN_OK; /* renamed before an interruption */
     if (!w->counts.tokens[split]) {
         unlink(bin);
         unlink(json);
@@ -438,7 +439,7 @@ enum lvn_status lvn_text_writer_finish(struct lvn_text_writer *w)
         LVN_TRY(lvn_text_writer_save(w));
     }
     LVN_TRY(lvn_tokenizer_save(w->o->corpus.tokenizer, w->o->out));
-    for (int i = 0; i < LVN_SPLITS_TRAINED; i++) LVN_TRY(name_part(w, (enum lvn_split_id)i));
+    for (int i = 0; i < LVN_SPLITS_TRAINED; i++) LVN_TRY(rename_part(w, (enum lvn_split_id)i));
     LVN_TRY(lvn_dir_sync(w->o->out));
     char *state = state_path(&w->arena, w->o->out), *hashes;
     if (!state) return LVN_MEMORY;

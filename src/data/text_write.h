@@ -1,4 +1,5 @@
-/* text_write.h - the writing end of text_prepare: which part a document belongs to, and the files and their state. */
+/* text_write.h - the writer of text_prepare.c: assigns documents to splits, writes the files and the resumable state.
+ */
 #ifndef LVN_TEXT_WRITE_H
 #define LVN_TEXT_WRITE_H
 
@@ -6,41 +7,45 @@
 #include "data/resumable_file.h"
 #include "data/text_prepare.h"
 
+/* Where the document goes whose first part was written and whose last was not. */
 enum lvn_document_open { LVN_DOCUMENT_NONE, LVN_DOCUMENT_TRAIN, LVN_DOCUMENT_VAL, LVN_DOCUMENT_DROPPED };
 
 struct lvn_text_writer {
     const struct lvn_text_options *o;
     struct lvn_arena arena;
-    uint64_t settings; /* a number that changes when anything that decides on the result does */
-    struct lvn_resumable_file part[LVN_SPLITS_TRAINED], hashes;
-    struct lvn_hash_set seen;
+    uint64_t settings; /* hash of all options and inputs that the result depends on */
+    struct lvn_resumable_file part[LVN_SPLITS_TRAINED];
+    struct lvn_resumable_file hashes; /* of the documents written, to find duplicates after a restart */
+    struct lvn_hash_set seen;         /* the same in memory */
     struct lvn_text_counts counts;
-    int64_t open;             /* enum lvn_document_open: of a document that goes on in the next batch */
-    int64_t min, max;         /* numbers of the documents so far, which decide where they go */
-    int64_t again;            /* 1: the second reading, in which the least one validates and the most one trains */
-    int64_t cut;              /* token at which validation begins, where all documents are one and the same; 0: else */
-    int64_t batches;          /* written */
-    int64_t file, file_batch; /* a place to begin reading again: this file, whose first batch has this number */
-    bool finished;            /* only the renaming is left */
-    bool made;                /* OUT is new */
-    double saved;             /* when */
-    void *ids;                /* of one document, as they are stored */
+    int64_t open;        /* enum lvn_document_open: of a document that continues in the next batch */
+    int64_t min_key;     /* smallest key of the documents so far; the key assigns a document to a split */
+    int64_t max_key;     /* largest key */
+    int64_t second_pass; /* 1: reading again, with min_key for validation and max_key for training */
+    int64_t cut;         /* token at which validation begins, if all documents are the same one; else 0 */
+    int64_t batches;     /* written */
+    int64_t file;        /* where a restart begins to read: this input file */
+    int64_t file_batch;  /* number of the first batch of `file` */
+    bool finished;       /* only renaming the files is left */
+    bool created;        /* OUT did not exist before */
+    double saved_at;     /* time of the last state, lvn_seconds() */
+    void *ids;           /* of one document, as stored */
     int64_t ids_capacity;
 };
 
-/* Goes on from the state in OUT when it is of the same settings, else begins. */
+/* Resumes from the state in OUT if it has the same settings, else begins. */
 enum lvn_status lvn_text_writer_open(struct lvn_text_writer *w, const struct lvn_text_options *o,
                                      uint64_t settings) LVN_CHECKED;
 /* The next batch, in order. */
 enum lvn_status lvn_text_writer_batch(struct lvn_text_writer *w, const struct lvn_batch *b) LVN_CHECKED;
-/* True when all was read, and one of the parts got nothing that should have got something: the writer is then at its
- * beginning again, and all is to be read once more, by numbers that are known now. */
-enum lvn_status lvn_text_writer_again(struct lvn_text_writer *w, bool *again) LVN_CHECKED;
-/* So that a later run can go on from here. */
+/* Called after all input was read. *needed true: a split that should have documents is empty; the writer was reset, and
+ * the caller reads all input once more, with min_key and max_key known. */
+enum lvn_status lvn_text_writer_second_pass(struct lvn_text_writer *w, bool *needed) LVN_CHECKED;
+/* Writes the state from which a later run resumes. */
 enum lvn_status lvn_text_writer_save(struct lvn_text_writer *w) LVN_CHECKED;
-/* Give the files their names. */
+/* Renames the files to their final names. */
 enum lvn_status lvn_text_writer_finish(struct lvn_text_writer *w) LVN_CHECKED;
-/* Before closing, after a failure: what cannot be gone on from goes. */
+/* After a failure, before closing: removes the files if there is no state to resume from. */
 void lvn_text_writer_abandon(struct lvn_text_writer *w);
 void lvn_text_writer_close(struct lvn_text_writer *w);
 

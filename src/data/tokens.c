@@ -1,15 +1,14 @@
-/* tokens.c - token ids in files.
+/* tokens.c - data.kind=tokens: token ids in files.
  *
- * FILE.bin holds little-endian ids without a header: uint16, or what FILE.bin.json says:
+ * FILE.bin holds little-endian ids without a header: uint16, or the type in FILE.bin.json (the sidecar):
  *     {"dtype": "uint32", "vocab_size": 100277, "vocabulary": "..."}
- * where every key is optional; "vocabulary" (all characters, ascending) is there when levin prepared a text by
- * characters, "tokenizer" when it did with a tokenizer, whose files then lie beside. No other JSON file is looked at.
- * data.path is one .bin, or a folder with train.bin, val.bin and perhaps test.bin, which only evaluation opens.
+ * All keys are optional. "vocabulary" (all characters, ascending) exists if levin prepared the text by characters,
+ * "tokenizer" if it used a tokenizer, whose files are then in the same folder. No other JSON file is read. data.path is
+ * one .bin, or a folder with train.bin, val.bin and optionally test.bin, which only evaluation opens.
  *
- * Files are mapped and never copied. Files of ordinary size are scanned at once for ids beyond the vocabulary; huge
- * ones only as their windows are read. The vocabulary is the model's; where there is none yet, the sidecar's; where
- * that says nothing either, the usual one, or, if an id is beyond it, as large as needed. Big-endian machines are
- * not served. */
+ * Files are mapped, not copied. Files up to 256 MiB are scanned at once for ids beyond the vocabulary; in larger ones
+ * each window is checked when it is read. The size of the vocabulary is the model's; for a new model the sidecar's; if
+ * that has none, 50304, or, if an id is beyond that, the largest id + 1. Left out: big-endian machines. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,10 +36,10 @@ struct tokens {
 
 struct sidecar {
     int width;
-    int64_t vocab_size; /* 0: not said */
+    int64_t vocab_size; /* 0: absent */
     struct lvn_vocab *vocabulary;
-    bool tokenized;     /* by a tokenizer */
-    uint64_t tokenizer; /* its checksum */
+    bool tokenized;     /* made by a tokenizer */
+    uint64_t tokenizer; /* checksum of the tokenizer */
 };
 
 /* {"tokenizer": {"xxh64": "..."}} */
@@ -82,7 +81,7 @@ static enum lvn_status parse_sidecar(struct sidecar *s, const char *path, const 
     return LVN_OK;
 }
 
-/* What FILE.bin.json says; uint16 where there is none. */
+/* Reads FILE.bin.json; uint16 if there is none. */
 static enum lvn_status read_sidecar(struct sidecar *s, const char *path)
 {
     *s = (struct sidecar){.width = 2};
@@ -101,29 +100,30 @@ static enum lvn_status read_sidecar(struct sidecar *s, const char *path)
     return status;
 }
 
-/* The tokenizer whose files lie beside the tokens: it must be the one that made them. One that cannot be read is not
- * looked at: tokens are enough. */
+/* Opens the tokenizer in the folder of the tokens. FORMAT if another one made the tokens. A tokenizer that cannot be
+ * read is ignored: the tokens suffice. */
 static enum lvn_status open_tokenizer(struct lvn_dataset *d, const struct sidecar *s, const char *path)
 {
-    struct tokens *t = d->own;
+    struct tokens *t = d->state;
     const char *dir = lvn_path_dir(&t->arena, path);
     if (!dir) return LVN_MEMORY;
     if (!s->tokenized || (!d->tokenizer && !lvn_tokenizer_there(dir))) return LVN_OK;
-    if (!d->tokenizer && !d->unread) LVN_TRY(lvn_tokenizer_try(&d->tokenizer, &d->unread, dir));
-    if (d->unread) return LVN_OK;
+    if (!d->tokenizer && !d->tokenizer_error)
+        LVN_TRY(lvn_tokenizer_open_optional(&d->tokenizer, &d->tokenizer_error, dir));
+    if (d->tokenizer_error) return LVN_OK;
     LVN_CHECK(d->tokenizer->sum == s->tokenizer, FORMAT, "'%s' was made with another tokenizer than the one in '%s'",
               path, d->tokenizer->path);
     return LVN_OK;
 }
 
-static enum lvn_status open_part(struct lvn_dataset *d, enum lvn_split_id id, const char *path)
+static enum lvn_status open_split(struct lvn_dataset *d, enum lvn_split_id id, const char *path)
 {
-    struct tokens *t = d->own;
+    struct tokens *t = d->state;
     char *json = lvn_arena_printf(&t->arena, "%s.json", path);
     if (!json) return LVN_MEMORY;
-    struct lvn_streaming_file *remote = d->split[id].remote;
-    if (!remote) LVN_TRY(lvn_file_map(&t->map[id], path));
-    int64_t bytes = remote ? lvn_streaming_file_bytes(remote) : t->map[id].bytes;
+    struct lvn_streaming_file *streaming = d->split[id].streaming;
+    if (!streaming) LVN_TRY(lvn_file_map(&t->map[id], path));
+    int64_t bytes = streaming ? lvn_streaming_file_bytes(streaming) : t->map[id].bytes;
     LVN_CHECK(bytes, FORMAT, "'%s' is empty: there are no tokens in it", path);
     struct sidecar s;
     enum lvn_status status = read_sidecar(&s, json);
@@ -138,27 +138,27 @@ static enum lvn_status open_part(struct lvn_dataset *d, enum lvn_split_id id, co
         "'%s' has %lld bytes, which is no whole number of uint%d token ids: the file is damaged or of another type%s",
         path, (long long)bytes, 8 * s.width, s.width == 2 ? "" : " than its .json says");
     if (s.vocab_size > d->vocab_size) d->vocab_size = s.vocab_size;
-    if (remote) return lvn_split_set_remote(&d->split[id], path, s.width);
+    if (streaming) return lvn_split_set_streaming(&d->split[id], path, s.width);
     return lvn_split_set(&d->split[id], path, t->map[id].data, s.width, bytes / s.width);
 }
 
-/* Checks the ids, and says which vocabulary the data wants. */
+/* Checks the ids, and sets the size of the vocabulary. */
 static enum lvn_status check_ids(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
-    int64_t said = o->vocab_size ? o->vocab_size : d->vocab_size, largest = 0;
+    int64_t given = o->vocab_size ? o->vocab_size : d->vocab_size, largest = 0;
     for (int i = 0; i < LVN_SPLIT_COUNT; i++) {
         const struct lvn_split *p = &d->split[i];
-        if (!p->n_tokens || p->remote || p->n_tokens * p->width > SCAN_BYTES) continue;
+        if (!p->n_tokens || p->streaming || p->n_tokens * p->width > SCAN_BYTES) continue;
         int64_t position, max = lvn_split_max(p, &position);
-        if (said) LVN_TRY(lvn_split_check_id(p, position, max, said));
+        if (given) LVN_TRY(lvn_split_check_id(p, position, max, given));
         LVN_CHECK(max < INT32_MAX, FORMAT,
                   "'%s' holds the token id %lld at position %lld, which no vocabulary can have", p->path,
                   (long long)max, (long long)position);
         if (max > largest) largest = max;
     }
     if (o->vocab_size)
-        d->vocab_size = largest + 1; /* a padded sidecar may say more than there is */
-    else if (!said)
+        d->vocab_size = largest + 1; /* a padded vocab_size of the sidecar may be larger than the model's */
+    else if (!given)
         d->vocab_size = largest < USUAL_VOCAB ? USUAL_VOCAB : largest + 1;
     return LVN_OK;
 }
@@ -167,26 +167,26 @@ static enum lvn_status open_tokens(struct lvn_dataset *d, const struct lvn_data_
 {
     LVN_CHECK(o->path && *o->path, ARG,
               "data.kind=tokens needs data.path: a .bin file, or a folder with train.bin and val.bin");
-    struct tokens *t = d->own = lvn_calloc(1, sizeof *t);
+    struct tokens *t = d->state = lvn_calloc(1, sizeof *t);
     if (!t) return LVN_MEMORY;
     lvn_arena_init(&t->arena);
     const char *train = o->path, *val = o->val_path && *o->val_path ? o->val_path : NULL;
     const char *test = NULL;
     if (lvn_path_is_dir(o->path)) {
         train = lvn_path_join(&t->arena, o->path, "train.bin");
-        char *beside = lvn_path_join(&t->arena, o->path, "val.bin");
-        char *third = lvn_path_join(&t->arena, o->path, "test.bin");
-        if (!train || !beside || !third) return LVN_MEMORY;
-        if (!val && lvn_path_exists(beside)) val = beside;
-        if (o->evaluates && lvn_path_exists(third)) test = third;
+        char *val_bin = lvn_path_join(&t->arena, o->path, "val.bin");
+        char *test_bin = lvn_path_join(&t->arena, o->path, "test.bin");
+        if (!train || !val_bin || !test_bin) return LVN_MEMORY;
+        if (!val && lvn_path_exists(val_bin)) val = val_bin;
+        if (o->for_evaluation && lvn_path_exists(test_bin)) test = test_bin;
     }
-    LVN_TRY(open_part(d, LVN_SPLIT_TRAIN, train));
-    if (val) LVN_TRY(open_part(d, LVN_SPLIT_VAL, val));
-    if (test) LVN_TRY(open_part(d, LVN_SPLIT_TEST, test));
+    LVN_TRY(open_split(d, LVN_SPLIT_TRAIN, train));
+    if (val) LVN_TRY(open_split(d, LVN_SPLIT_VAL, val));
+    if (test) LVN_TRY(open_split(d, LVN_SPLIT_TEST, test));
     return check_ids(d, o);
 }
 
-static bool takes(const char *path)
+static bool matches(const char *path)
 {
     LVN_LOCAL_ARENA(a);
     const char *train = lvn_path_join(&a, path, "train.bin");
@@ -196,7 +196,7 @@ static bool takes(const char *path)
 
 static void close_tokens(struct lvn_dataset *d)
 {
-    struct tokens *t = d->own;
+    struct tokens *t = d->state;
     if (!t) return;
     for (int i = 0; i < LVN_SPLIT_COUNT; i++) lvn_file_unmap(&t->map[i]);
     lvn_arena_release(&t->arena);
@@ -206,9 +206,9 @@ static void close_tokens(struct lvn_dataset *d)
 extern const struct lvn_dataset_kind lvn_dataset_tokens;
 const struct lvn_dataset_kind lvn_dataset_tokens = {
     .name = "tokens",
-    .what = "token ids in .bin files (uint16, or uint32 where FILE.bin.json says so)",
-    .usual_vocab = USUAL_VOCAB,
-    .takes = takes,
+    .help = "token ids in .bin files (uint16, or uint32 where FILE.bin.json says so)",
+    .typical_vocab = USUAL_VOCAB,
+    .matches = matches,
     .fields = lvn_stream_fields_of,
     .open = open_tokens,
     .close = close_tokens,

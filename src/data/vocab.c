@@ -1,4 +1,4 @@
-/* vocab.c - the character vocabulary of vocab.h, and its JSON form. */
+/* vocab.c - see vocab.h: the set of characters, text to ids and back, JSON. */
 #include "data/vocab.h"
 
 #include <jansson.h>
@@ -31,7 +31,7 @@ struct lvn_vocab *lvn_vocab_copy(const struct lvn_vocab *v)
     return NULL;
 }
 
-enum lvn_status lvn_vocab_add(struct lvn_vocab *v, const char *what, const void *text, int64_t bytes, int64_t *n_chars)
+enum lvn_status lvn_vocab_add(struct lvn_vocab *v, const char *name, const void *text, int64_t bytes, int64_t *n_chars)
 {
     const uint8_t *begin = text, *p = begin, *end = begin + bytes;
     int64_t n = 0;
@@ -41,8 +41,8 @@ enum lvn_status lvn_vocab_add(struct lvn_vocab *v, const char *what, const void 
         LVN_CHECK(c >= 0, FORMAT,
                   "%s is not UTF-8 text: byte 0x%02x at offset %lld does not belong to a character; convert the file "
                   "to UTF-8 first",
-                  what, *p, (long long)(p - begin));
-        LVN_CHECK(c, FORMAT, "%s is a binary file, not text: it has a zero byte at offset %lld", what,
+                  name, *p, (long long)(p - begin));
+        LVN_CHECK(c, FORMAT, "%s is a binary file, not text: it has a zero byte at offset %lld", name,
                   (long long)(p - begin));
         v->bits[c >> 6] |= (uint64_t)1 << (c & 63);
         p += length;
@@ -71,18 +71,18 @@ enum lvn_status lvn_vocab_seal(struct lvn_vocab *v)
     return LVN_OK;
 }
 
-enum lvn_status lvn_vocab_refuse(const struct lvn_vocab *v, const char *what, uint32_t point, int64_t offset)
+enum lvn_status lvn_vocab_refuse(const struct lvn_vocab *v, const char *name, uint32_t point, int64_t offset)
 {
     char text[5] = "";
     text[lvn_utf8_encode((int32_t)point, text)] = '\0';
     bool shows = point >= 0x20 && point != 0x7f;
     LVN_FAIL(ARG,
              "%s has the character %s%s%sU+%04X%s at byte %lld, which the model's vocabulary of %lld characters lacks",
-             what, shows ? "'" : "", shows ? text : "", shows ? "' (" : "", (unsigned)point, shows ? ")" : "",
+             name, shows ? "'" : "", shows ? text : "", shows ? "' (" : "", (unsigned)point, shows ? ")" : "",
              (long long)offset, (long long)v->n);
 }
 
-enum lvn_status lvn_vocab_encode(const struct lvn_vocab *v, const char *what, const void *text, int64_t bytes,
+enum lvn_status lvn_vocab_encode(const struct lvn_vocab *v, const char *name, const void *text, int64_t bytes,
                                  int32_t *ids, int64_t *n_ids)
 {
     const uint8_t *begin = text, *p = begin, *end = begin + bytes;
@@ -90,10 +90,10 @@ enum lvn_status lvn_vocab_encode(const struct lvn_vocab *v, const char *what, co
     while (p < end) {
         int length;
         int32_t c = lvn_utf8_decode(p, end - p, &length);
-        LVN_CHECK(c >= 0, ARG, "%s is not UTF-8 text: byte 0x%02x at offset %lld does not belong to a character", what,
+        LVN_CHECK(c >= 0, ARG, "%s is not UTF-8 text: byte 0x%02x at offset %lld does not belong to a character", name,
                   *p, (long long)(p - begin));
         ids[n] = lvn_vocab_id(v, (uint32_t)c);
-        if (ids[n] < 0) return lvn_vocab_refuse(v, what, (uint32_t)c, p - begin);
+        if (ids[n] < 0) return lvn_vocab_refuse(v, name, (uint32_t)c, p - begin);
         p += length;
         n++;
     }
@@ -132,7 +132,7 @@ enum lvn_status lvn_vocab_to_tokenizer(const struct lvn_vocab *v, char **json)
     long begun = lvn_json_begin();
     json_t *ids = json_object();
     char text[8];
-    for (int64_t i = 0; i < v->n; i++) { /* U+0000 alone cannot be a key: it has an id and no text there */
+    for (int64_t i = 0; i < v->n; i++) { /* U+0000 cannot be a key: its id has no token there */
         text[lvn_utf8_encode((int32_t)v->points[i], text)] = '\0';
         if (*text) json_object_set_new(ids, text, json_integer((json_int_t)i));
     }
@@ -145,13 +145,13 @@ enum lvn_status lvn_vocab_to_tokenizer(const struct lvn_vocab *v, char **json)
     return LVN_OK;
 }
 
-enum lvn_status lvn_vocab_from_text(struct lvn_vocab **out, const char *what, const char *text, int64_t bytes)
+enum lvn_status lvn_vocab_from_text(struct lvn_vocab **out, const char *name, const char *text, int64_t bytes)
 {
     *out = NULL;
     struct lvn_vocab *v = lvn_vocab_new();
     if (!v) return LVN_MEMORY;
     int64_t n_chars = 0;
-    enum lvn_status status = lvn_vocab_add(v, what, text, bytes, &n_chars);
+    enum lvn_status status = lvn_vocab_add(v, name, text, bytes, &n_chars);
     if (status == LVN_OK) status = lvn_vocab_seal(v);
     if (status == LVN_OK) {
         const uint8_t *p = (const uint8_t *)text, *end = p + bytes;
@@ -161,7 +161,7 @@ enum lvn_status lvn_vocab_from_text(struct lvn_vocab **out, const char *what, co
             same = v->points[i] == (uint32_t)lvn_utf8_decode(p, end - p, &length);
         if (!same)
             status =
-                lvn_fail(LVN_FORMAT, "the vocabulary of %s must be distinct characters sorted by code point", what);
+                lvn_fail(LVN_FORMAT, "the vocabulary of %s must be distinct characters sorted by code point", name);
     }
     if (status == LVN_OK)
         *out = v;
@@ -170,19 +170,19 @@ enum lvn_status lvn_vocab_from_text(struct lvn_vocab **out, const char *what, co
     return status;
 }
 
-enum lvn_status lvn_vocab_from_json(struct lvn_vocab **out, const char *what, const char *json, int64_t bytes)
+enum lvn_status lvn_vocab_from_json(struct lvn_vocab **out, const char *name, const char *json, int64_t bytes)
 {
     *out = NULL;
     json_error_t error;
     json_t *root;
-    LVN_TRY_WHILE(lvn_json_load(json, bytes, JSON_REJECT_DUPLICATES, &root, &error), "reading %s", what);
-    LVN_CHECK(root, FORMAT, "%s is not JSON: %s in line %d", what, error.text, error.line);
+    LVN_TRY_WHILE(lvn_json_load(json, bytes, JSON_REJECT_DUPLICATES, &root, &error), "reading %s", name);
+    LVN_CHECK(root, FORMAT, "%s is not JSON: %s in line %d", name, error.text, error.line);
     json_t *text = json_object_get(root, "vocabulary");
     enum lvn_status status;
     if (json_is_string(text))
-        status = lvn_vocab_from_text(out, what, json_string_value(text), (int64_t)json_string_length(text));
+        status = lvn_vocab_from_text(out, name, json_string_value(text), (int64_t)json_string_length(text));
     else
-        status = lvn_fail(LVN_FORMAT, "%s has no text \"vocabulary\"", what);
+        status = lvn_fail(LVN_FORMAT, "%s has no text \"vocabulary\"", name);
     json_decref(root);
     return status;
 }

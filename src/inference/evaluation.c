@@ -114,8 +114,8 @@ static enum lvn_status open_parts(struct evaluation *e, const struct lvn_split_l
     for (int i = 0; i < parts->n; i++) {
         struct lvn_loader *l = &e->part[i].loader;
         LVN_TRY(lvn_loader_init(l, e->setup.data, parts->id[i], LVN_SAMPLING_SEQUENTIAL, e->B, 0));
-        if (e->split == LVN_SPLIT_ALL) lvn_loader_take_rest(l);
-        l->longest = e->o->gradients != NULL;
+        if (e->split == LVN_SPLIT_ALL) lvn_loader_keep_last(l);
+        l->pad_to_max_length = e->o->gradients != NULL;
         e->part[i].first = i ? e->part[i - 1].first + e->part[i - 1].loader.eval_samples : 0;
         int64_t limit = limit_of(e->o, l), samples = lvn_loader_eval_count(l, limit);
         if (samples > *max) *max = samples;
@@ -135,7 +135,7 @@ static enum lvn_status set_up(struct evaluation *e)
     struct lvn_split_list parts;
     int64_t max;
     e->split = wanted(e->s, e->setup.data);
-    LVN_TRY(lvn_dataset_parts(e->setup.data, e->split, &parts));
+    LVN_TRY(lvn_dataset_splits(e->setup.data, e->split, &parts));
     e->B = e->s->trainer.micro_batch_size ? e->s->trainer.micro_batch_size : e->s->trainer.batch_size;
     LVN_TRY(open_parts(e, &parts, &max));
     if (max < e->B) {

@@ -333,7 +333,7 @@ enum lvn_status lvn_sampler_text(struct lvn_sampler *s, const struct lvn_setting
     struct lvn_sample x = {.number = step, .max = settings->sample.max_new_tokens, .n = 1};
     enum lvn_status status = LVN_OK;
     /* Data without text: continue token 0. */
-    if (prompt) LVN_TRY(lvn_tokenizer_needed(codec->unread, "the prompt"));
+    if (prompt) LVN_TRY(lvn_tokenizer_require(codec->tokenizer_error, "the prompt"));
     if (lvn_codec_is_text(codec))
         status = lvn_prompt_encode(prompt ? prompt : settings->sample.prompt, codec, &given, &x.n);
     const int64_t cut =

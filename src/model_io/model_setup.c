@@ -46,7 +46,7 @@ static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const stru
             s->model.init);
     LVN_TRY(status);
     m->has_pretrained = true;
-    LVN_TRY(lvn_codec_beside(&m->codec, m->pretrained.dir));
+    LVN_TRY(lvn_codec_load(&m->codec, m->pretrained.dir));
     int64_t vocab = lvn_settings_role(s, m->pretrained.config.model, LVN_ROLE_VOCABULARY);
     if (vocab) LVN_TRY(lvn_pretrained_set_vocab(&m->pretrained, vocab, lvn_codec_size(&m->codec)));
     m->config = m->pretrained.config;
@@ -113,7 +113,7 @@ static struct lvn_data_options data_options(const struct lvn_model_setup *m, con
                                      .url = s->data.url,
                                      .sha256 = s->data.sha256,
                                      .seed = (uint64_t)s->trainer.seed,
-                                     .evaluates = evaluates,
+                                     .for_evaluation = evaluates,
                                      .digits = s->data.digits,
                                      .stream = s->data.stream,
                                      .block_size = m->block_size,
@@ -125,7 +125,7 @@ static struct lvn_data_options data_options(const struct lvn_model_setup *m, con
                                      .label_column = s->data.label_column,
                                      .tokenizer_path = s->data.tokenizer,
                                      .tokenizer = m->codec.tokenizer,
-                                     .unread = m->codec.unread,
+                                     .tokenizer_error = m->codec.tokenizer_error,
                                      .clean = s->data.clean == LVN_DATA_CLEAN_NSMC,
                                      .skip_bad_rows = s->data.skip_bad_rows,
                                      .unlabelled = m->new_texts.n > 0,
@@ -238,7 +238,8 @@ static enum lvn_status open_data(struct lvn_model_setup *m, const struct lvn_set
 
 bool lvn_model_setup_data_is_there(const struct lvn_settings *s)
 {
-    return lvn_dataset_made_tokens(s->data.kind, s->data.digits) || (*s->data.path && lvn_path_exists(s->data.path));
+    return lvn_dataset_generated_tokens(s->data.kind, s->data.digits) ||
+           (*s->data.path && lvn_path_exists(s->data.path));
 }
 
 enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lvn_settings *s,
@@ -260,7 +261,7 @@ enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lv
     if (!m->data) LVN_TRY(choose_head(m, s, false));
     m->assumed =
         lvn_key_by_role(m->config.model, LVN_ROLE_VOCABULARY) && !lvn_model_value(&m->config, LVN_ROLE_VOCABULARY);
-    if (m->assumed) lvn_model_set(&m->config, LVN_ROLE_VOCABULARY, lvn_dataset_kind_find(s->data.kind)->usual_vocab);
+    if (m->assumed) lvn_model_set(&m->config, LVN_ROLE_VOCABULARY, lvn_dataset_kind_find(s->data.kind)->typical_vocab);
     return lvn_model_check(&m->config, false);
 }
 
@@ -274,7 +275,8 @@ static enum lvn_status open_all(struct lvn_model_setup *m, const struct lvn_sett
     LVN_TRY(fetch_data(s));
     LVN_TRY(open_data(m, s, evaluates));
     struct lvn_codec codec = lvn_model_setup_codec(m);
-    if (!lvn_codec_is_text(&codec)) lvn_tokenizer_note(m->data->unread ? m->data->unread : m->codec.unread);
+    if (!lvn_codec_is_text(&codec))
+        lvn_tokenizer_warn(m->data->tokenizer_error ? m->data->tokenizer_error : m->codec.tokenizer_error);
     return lvn_model_check(&m->config, false);
 }
 

@@ -140,7 +140,7 @@ static enum lvn_status check_owners(const struct lvn_settings *s)
 
 static enum lvn_status finish_data(const struct lvn_settings *s)
 {
-    int64_t made = lvn_dataset_made_tokens(s->data.kind, s->data.digits);
+    int64_t made = lvn_dataset_generated_tokens(s->data.kind, s->data.digits);
     for (const char *sum = s->data.sha256; *sum; sum += strcspn(sum, ",") + (strchr(sum, ',') != NULL)) {
         size_t n = strcspn(sum, ",");
         LVN_CHECK(n == 64 && strspn(sum, "0123456789abcdefABCDEF") == 64, ARG,

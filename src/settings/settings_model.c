@@ -111,7 +111,7 @@ static void fill(struct lvn_settings *s, const struct lvn_model *m, const struct
 {
     const struct lvn_key *k = key_of(m, o);
     double value = k ? k->default_value : 0.0;
-    int64_t made = k && k->role == LVN_ROLE_POSITIONS ? lvn_dataset_made_tokens(s->data.kind, s->data.digits) : 0;
+    int64_t made = k && k->role == LVN_ROLE_POSITIONS ? lvn_dataset_generated_tokens(s->data.kind, s->data.digits) : 0;
     if (!k) {
         set_value(s, o, 0.0);
         s->origin[o->id] = (struct lvn_origin){.source = LVN_SOURCE_DEFAULT};

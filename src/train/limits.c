@@ -21,7 +21,7 @@ enum lvn_status lvn_limits_loader(struct lvn_loader *train, const struct lvn_dat
     LVN_CHECK(steps > 0, ARG,
               "trainer.%s_batches (%g) of the %lld steps of an epoch is less than one: take more, or a whole number",
               overfit ? "overfit" : "limit_train", share->fraction, (long long)all);
-    lvn_loader_shorten(train, steps);
+    lvn_loader_limit_steps(train, steps);
     return LVN_OK;
 }
 

@@ -34,16 +34,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct lvn_batch *b = lvn_batch_new(0);
     if (!b) return 0;
     lvn_text_add_bytes(&b->text, data + 1, (int64_t)size - 1);
-    struct lvn_piece piece = {.name = "input",
-                              .kind = (enum lvn_piece_kind)(data[0] & 1),
+    struct lvn_chunk chunk = {.name = "input",
+                              .kind = (enum lvn_chunk_kind)(data[0] & 1),
                               .bytes = (int64_t)size - 1,
                               .line = 1,
                               .first = true,
                               .last = true};
     if (data[0] < 100) {
-        b->piece = malloc(sizeof piece);
-        *b->piece = piece;
-        b->n_pieces = 1;
+        b->chunk = malloc(sizeof chunk);
+        *b->chunk = chunk;
+        b->n_chunks = 1;
     } else {
         b->blob = data[0] & 1 ? "input.txt.gz" : "input.jsonl.xz";
         b->place = (struct lvn_archive_position){.depth = 1, .growth = 1};

@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = malloc((size_t)(bytes ? bytes : 1)); /* no byte more may be read */
     if (!text) abort();
     memcpy(text, data + 1, (size_t)bytes);
-    if (lvn_table_over(&t, names[data[0] % 4], text, bytes) == LVN_OK &&
+    if (lvn_table_open_text(&t, names[data[0] % 4], text, bytes) == LVN_OK &&
         lvn_table_column(&t, "document|text", true) == LVN_OK && lvn_table_column(&t, "label", false) == LVN_OK)
         read_rows(&t, bytes);
     lvn_table_close(&t);

@@ -73,7 +73,7 @@ static void tables(void **state)
     /* what the header may hold */
     ASSERT_FAILS(FORMAT, "t.tsv:1: byte 6 is not UTF-8", lvn_table_open(&t, put("t.tsv", "label\xff\ttext\n1\ta\n")));
     lvn_table_close(&t);
-    ASSERT_FAILS(FORMAT, "zero.tsv:1: a zero byte", lvn_table_over(&t, "zero.tsv", "la\0bel\ttext\n1\ta\n", 17));
+    ASSERT_FAILS(FORMAT, "zero.tsv:1: a zero byte", lvn_table_open_text(&t, "zero.tsv", "la\0bel\ttext\n1\ta\n", 17));
     lvn_table_close(&t);
     ASSERT_OK(lvn_table_open(&t, put("twice.csv", "text,text,label\na,b,1\n")));
     ASSERT_FAILS(FORMAT, "2 columns have the name 'text'", lvn_table_column(&t, "document|text", true));
@@ -96,11 +96,11 @@ static void tables(void **state)
     assert_memory_equal(row.cell[0].p, "a", 2);
     lvn_table_close(&t);
     /* more of the same file: lines go on being counted */
-    ASSERT_OK(lvn_table_over(&t, "part.tsv", "text\na\n", 7));
+    ASSERT_OK(lvn_table_open_text(&t, "part.tsv", "text\na\n", 7));
     ASSERT_OK(lvn_table_column(&t, "text", true));
     assert_true(next(&t, &row));
     assert_false(next(&t, &row));
-    lvn_table_more(&t, "b\nc\td\n", 6);
+    lvn_table_continue(&t, "b\nc\td\n", 6);
     assert_true(next(&t, &row) && row.line == 3 && !*row.bad && *row.cell[0].p == 'b');
     assert_true(next(&t, &row));
     assert_string_equal(row.bad, "part.tsv:4: 2 columns; the first line has 1");
@@ -150,7 +150,7 @@ static struct lvn_data_options options(const char *name, const char *file)
     snprintf(path, sizeof path, "%s", put(name, file));
     snprintf(dir, sizeof dir, "%s", test_path("vocab.txt"));
     return (struct lvn_data_options){
-        .kind = "labelled", .path = path, .tokenizer_path = dir, .block_size = 8, .evaluates = true};
+        .kind = "labelled", .path = path, .tokenizer_path = dir, .block_size = 8, .for_evaluation = true};
 }
 
 /* Sample i of all of it. */

@@ -156,7 +156,7 @@ static void evaluation(void **state)
         }
     }
     for (int i = 0; i < SAMPLES - 1; i++) assert_int_equal(seen[i], 1);
-    l.longest = true;
+    l.pad_to_max_length = true;
     assert_int_equal(lvn_loader_eval_batch(&l, 0, 0, 0, &b, &number), LVN_OK);
     assert_int_equal(lvn_fields_length(&b.fields), LONGEST);
     lvn_samples_release(&b);
