@@ -1,4 +1,4 @@
-/* comm.c - the caller's side: fill a request, hand it to the communicator, wait for it. */
+/* comm.c - the functions of comm.h for any kind of communicator: they fill a request, submit it, and wait for it. */
 #include "comm/comm.h"
 
 #include <string.h>
@@ -49,9 +49,9 @@ const char *lvn_comm_describe(const struct lvn_comm *c)
 
 /* --- requests --- */
 
-static void collective(struct lvn_comm *c, struct lvn_request *r, struct lvn_request what)
+static void collective(struct lvn_comm *c, struct lvn_request *r, struct lvn_request request)
 {
-    *r = what;
+    *r = request;
     r->number = c->number++;
     c->ops->submit(c, r);
 }

@@ -1,16 +1,17 @@
-/* engine.c - the thread that makes every call of the transport: takes requests, issues them, polls them.
+/* engine.c - the thread of an engine, which makes every call of the transport: takes requests, issues them, polls
+ * them.
  *
- * Three queues. Collectives go to the transport one after the other, a long one in parts, so that every rank issues the
- * same ones in the same order. Messages are issued as they come: they may wait for each other across ranks. Exchanges
- * (exchange.c) begin in their order, the next one when all chunks of the last one are under way.
+ * It has three queues. Collectives are issued to the transport one after the other, a long one in parts, so that
+ * every rank issues the same ones in the same order. Messages are issued as they come: they may wait for each other
+ * across ranks. Exchanges (exchange.c) begin in order, the next one when all chunks of the last one are in progress.
  *
- * How it waits. While a thread waits for a request, the engine polls without sleeping. After a hundred polls in vain,
- * some 15 us, it leaves the processor to others after every poll (ranks may share processors), after about a
- * millisecond it sleeps 20 us between polls. While nobody waits, computing goes first: it sleeps between fruitless
- * polls, up to 1 ms. Without requests it leaves the processor to others for a hundred looks, for a sleep with an end
- * takes 8 us to begin and as long to be woken from where timers are a virtual machine's: a short sum takes no longer.
- * Then it sleeps until one comes, but looks after the transport now and then: some transports move what was sent only
- * in later calls. */
+ * How it waits. While a caller waits for a request, the thread polls without sleeping. After a hundred fruitless
+ * polls, some 15 us, it yields the processor after every poll (ranks may share processors); after about a
+ * millisecond it sleeps 20 us between polls. While nobody waits, computing comes first: it sleeps between fruitless
+ * polls, up to 1 ms. Without requests it yields for a hundred polls, because a timed sleep takes 8 us to begin and
+ * as long to be woken from where timers are a virtual machine's, and a short sum takes no longer. Then it sleeps
+ * until a request comes, but calls the transport now and then: some transports transfer sent data only in later
+ * calls. */
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +32,7 @@ void lvn_queue_push(struct lvn_queue *q, struct lvn_request *r)
     q->last = r;
 }
 
-/* Unlink *at of the queue, whose predecessor is `before`. */
+/* Remove r from the queue; `before` is its predecessor. */
 static void unlink_after(struct lvn_queue *q, struct lvn_request *before, struct lvn_request *r)
 {
     if (before)
@@ -46,28 +47,28 @@ static bool is_awaited(const struct lvn_engine *c)
     return __atomic_load_n(&c->waiting, __ATOMIC_SEQ_CST) > 0;
 }
 
-/* After this the request is its owner's again. */
+/* After this the caller owns the request again. */
 static void finish(struct lvn_engine *c, struct lvn_request *r, enum lvn_status status)
 {
     r->status = status;
     __atomic_store_n(&r->done, 1, __ATOMIC_SEQ_CST);
     if (is_awaited(c)) {
-        pthread_mutex_lock(&c->lock); /* who has seen that it is not done waits by now */
+        pthread_mutex_lock(&c->lock); /* a caller that has seen the request not done is waiting by now */
         pthread_mutex_unlock(&c->lock);
-        pthread_cond_broadcast(&c->news);
+        pthread_cond_broadcast(&c->request_done);
     }
 }
 
 static const char *const kinds[] = {"reduction", "reduction",  "reduction",    "reduction",
                                     "broadcast", "message to", "message from", "call"};
 
-static void note_trouble(struct lvn_engine *c, const struct lvn_request *r, int code)
+static void record_error(struct lvn_engine *c, const struct lvn_request *r, int code)
 {
     char why[256] = "";
     c->transport->error(c->state, code, why, sizeof why);
     pthread_mutex_lock(&c->lock);
-    if (c->trouble == LVN_OK) {
-        c->trouble = LVN_COMM;
+    if (c->error == LVN_OK) {
+        c->error = LVN_COMM;
         if (r->number >= 0)
             snprintf(c->comm.text, sizeof c->comm.text, "%s %lld of rank %d failed: %s", kinds[r->kind],
                      (long long)r->number, c->comm.rank, why);
@@ -80,7 +81,7 @@ static void note_trouble(struct lvn_engine *c, const struct lvn_request *r, int 
 
 /* --- issuing and polling --- */
 
-/* Issue what can be issued of it; r->at counts what was. Two parts may be under way. */
+/* Issue as much of a collective as possible; r->at counts the issued elements. Two parts may be in progress. */
 static int issue(struct lvn_engine *c, struct lvn_request *r, bool *moved)
 {
     const struct lvn_transport *t = c->transport;
@@ -104,9 +105,9 @@ static int issue_message(struct lvn_engine *c, struct lvn_request *r)
 {
     const struct lvn_transport *t = c->transport;
     int64_t cut = c->options.cut, whole = r->count / cut * cut, rest = r->count - whole;
-    for (int h = 0; h < 2; h++) { /* whole cuts as one message of long elements, then what is left */
+    for (int h = 0; h < 2; h++) { /* a multiple of the cut as one message of long elements, then the rest */
         int64_t n = h ? rest : whole;
-        if (!n && (h == 0 || whole)) continue; /* an empty message is one, too */
+        if (!n && (h == 0 || whole)) continue; /* an empty message is sent, too */
         char *x = (char *)r->x + (h ? whole : 0);
         int code = r->kind == LVN_REQUEST_SEND ? t->send(c->state, x, n, r->peer, r->tag, &r->handle[h])
                                                : t->receive(c->state, x, n, r->peer, r->tag, &r->handle[h]);
@@ -136,7 +137,7 @@ static int poll_collectives(struct lvn_engine *c, bool *moved)
         next = r->next;
         int code = poll_handles(c, r, moved);
         if (!code) code = issue(c, r, moved);
-        if (code) return note_trouble(c, r, code), code;
+        if (code) return record_error(c, r, code), code;
         bool issued = r->at == r->count;
         if (issued && !r->busy) {
             unlink_after(&c->collectives, before, r);
@@ -145,7 +146,7 @@ static int poll_collectives(struct lvn_engine *c, bool *moved)
         } else {
             before = r;
         }
-        if (!issued) break; /* the next ones come after all parts of this one */
+        if (!issued) break; /* later ones are issued after all parts of this one */
     }
     return 0;
 }
@@ -156,7 +157,7 @@ static int poll_messages(struct lvn_engine *c, bool *moved)
     for (; r; r = next) {
         next = r->next;
         int code = poll_handles(c, r, moved);
-        if (code) return note_trouble(c, r, code), code;
+        if (code) return record_error(c, r, code), code;
         if (!r->busy) {
             unlink_after(&c->messages, before, r);
             finish(c, r, LVN_OK);
@@ -167,7 +168,7 @@ static int poll_messages(struct lvn_engine *c, bool *moved)
     return 0;
 }
 
-/* As collectives: the next ones begin when all of this one is under way. */
+/* As with collectives: the next exchange begins when all of this one is in progress. */
 static int poll_exchanges(struct lvn_engine *c, bool *moved)
 {
     struct lvn_request *before = NULL, *r = c->exchanges.first, *next;
@@ -175,7 +176,7 @@ static int poll_exchanges(struct lvn_engine *c, bool *moved)
         bool issued, finished;
         next = r->next;
         int code = lvn_exchange_step(c, r, moved, &issued, &finished);
-        if (code) return note_trouble(c, r, code), code;
+        if (code) return record_error(c, r, code), code;
         if (finished) {
             unlink_after(&c->exchanges, before, r);
             finish(c, r, LVN_OK);
@@ -188,7 +189,7 @@ static int poll_exchanges(struct lvn_engine *c, bool *moved)
     return 0;
 }
 
-/* A gather as a sum of numbers of which all but one are 0, which is exact. */
+/* Turn a gather into a sum of numbers of which all but one are 0, which is exact. */
 static void gather_by_sum(const struct lvn_engine *c, struct lvn_request *r)
 {
     const int64_t bytes = lvn_dtype_bytes((enum lvn_dtype)r->type), from = r->first[c->comm.rank] * bytes,
@@ -199,8 +200,8 @@ static void gather_by_sum(const struct lvn_engine *c, struct lvn_request *r)
     r->count = all / (int64_t)sizeof(int32_t);
 }
 
-/* Is it for the transport's own collectives? Those know better how to bring few bytes to many; and a sum is as good
- * where only a part of it is wanted. */
+/* Does the transport's own collective perform it? That is faster for short data; a sum also serves where only a part
+ * of it is needed. */
 static bool is_library(const struct lvn_engine *c, struct lvn_request *r)
 {
     const enum lvn_dtype type = (enum lvn_dtype)r->type;
@@ -238,7 +239,7 @@ static bool pending(const struct lvn_engine *c)
     return c->collectives.first || c->messages.first || c->exchanges.first;
 }
 
-/* Nothing can be trusted after an error: everything under way, and all that comes, has failed. */
+/* After an error all requests, current and later, fail. */
 static void fail_all(struct lvn_engine *c)
 {
     struct lvn_queue *all[] = {&c->collectives, &c->messages, &c->exchanges};
@@ -252,26 +253,26 @@ static void fail_all(struct lvn_engine *c)
 
 /* --- the thread --- */
 
-/* awaited: as it was when it was found that there is time for that. */
+/* Sleep, unless there is work. awaited: is_awaited() when the caller decided to sleep. */
 static void sleep_at_max(struct lvn_engine *c, int microseconds, bool awaited)
 {
     struct timespec until = lvn_deadline(1e-6 * microseconds);
     pthread_mutex_lock(&c->lock);
-    if (!c->fresh.first && !c->stop && awaited == is_awaited(c)) {
+    if (!c->submitted.first && !c->stop && awaited == is_awaited(c)) {
         c->asleep = true;
-        (void)lvn_condition_wait(&c->bell, &c->lock, &until);
+        (void)lvn_condition_wait(&c->work_available, &c->lock, &until);
         c->asleep = false;
     }
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Longer after every fruitless poll. */
-static int nap(int64_t idle, int first, int max)
+/* Grows with every fruitless poll. */
+static int sleep_time(int64_t idle, int first, int max)
 {
     return idle < 16 && first << idle < max ? first << idle : max;
 }
 
-/* After `idle` fruitless polls one after the other. */
+/* Called after `idle` consecutive fruitless polls. */
 static void back_off(struct lvn_engine *c, int64_t idle)
 {
     enum {
@@ -287,10 +288,10 @@ static void back_off(struct lvn_engine *c, int64_t idle)
     if (!pending(c) && idle <= BRISK) {
         sched_yield();
     } else if (!pending(c)) {
-        sleep_at_max(c, nap(idle - BRISK, REST_FIRST, REST_MAX), awaited);
+        sleep_at_max(c, sleep_time(idle - BRISK, REST_FIRST, REST_MAX), awaited);
         c->transport->poke(c->state);
     } else if (!awaited) {
-        sleep_at_max(c, nap(idle, BUSY_FIRST, BUSY_MAX), awaited);
+        sleep_at_max(c, sleep_time(idle, BUSY_FIRST, BUSY_MAX), awaited);
     } else if (idle > PATIENCE) {
         sleep_at_max(c, SOON, awaited);
     } else if (idle > BRISK) {
@@ -298,27 +299,27 @@ static void back_off(struct lvn_engine *c, int64_t idle)
     }
 }
 
-/* Whoever watches this process hears that it goes on, or, after some time in vain, for whom it waits. */
-static void tell(struct lvn_engine *c, bool moved, int64_t idle)
+/* Report progress to the heartbeat (base/work.h), or, after some time without any, the rank that this one waits for. */
+static void report_progress(struct lvn_engine *c, bool moved, int64_t idle)
 {
-    enum { VAIN = 2000 };
+    enum { FRUITLESS_POLLS = 2000 };
     const struct lvn_request *r = c->exchanges.first;
     if (moved) lvn_work_done(1);
-    if (moved && c->held_up) lvn_work_await(-1);
-    if (moved) c->held_up = false;
-    if (r && idle == VAIN) lvn_work_await(lvn_exchange_awaits(c, r)), c->held_up = true;
+    if (moved && c->wait_reported) lvn_work_await(-1);
+    if (moved) c->wait_reported = false;
+    if (r && idle == FRUITLESS_POLLS) lvn_work_await(lvn_exchange_waits_for(c, r)), c->wait_reported = true;
 }
 
-/* What callers have handed over since it was asked last, without the lock where that is nothing. */
-static struct lvn_request *listen(struct lvn_engine *c, bool *stop)
+/* Take the submitted requests; does not lock if there are none. */
+static struct lvn_request *take_requests(struct lvn_engine *c, bool *stop)
 {
     struct lvn_request *r = NULL;
-    if (__atomic_load_n(&c->rung, __ATOMIC_ACQUIRE)) {
+    if (__atomic_load_n(&c->has_work, __ATOMIC_ACQUIRE)) {
         pthread_mutex_lock(&c->lock);
-        r = c->fresh.first;
-        c->fresh = (struct lvn_queue){0};
+        r = c->submitted.first;
+        c->submitted = (struct lvn_queue){0};
         *stop = c->stop;
-        __atomic_store_n(&c->rung, false, __ATOMIC_RELAXED);
+        __atomic_store_n(&c->has_work, false, __ATOMIC_RELAXED);
         pthread_mutex_unlock(&c->lock);
     }
     return r;
@@ -328,24 +329,24 @@ static void work(struct lvn_engine *c)
 {
     int64_t idle = 0;
     for (bool stop = false; !stop || pending(c);) {
-        struct lvn_request *r = listen(c, &stop), *next;
-        bool moved = r != NULL, broken = c->trouble != LVN_OK;
+        struct lvn_request *r = take_requests(c, &stop), *next;
+        bool moved = r != NULL, broken = c->error != LVN_OK;
         for (; r; r = next) {
             next = r->next;
             bool refused = broken && r->kind != LVN_REQUEST_CALL;
             int code = refused ? 0 : take(c, r);
             if (refused) finish(c, r, LVN_COMM);
-            if (code) note_trouble(c, r, code), broken = true;
+            if (code) record_error(c, r, code), broken = true;
         }
         if (!broken) broken = poll_messages(c, &moved) || poll_collectives(c, &moved) || poll_exchanges(c, &moved);
         if (broken) fail_all(c);
         idle = moved ? 0 : idle + 1;
-        tell(c, moved, idle);
+        report_progress(c, moved, idle);
         if (!moved && !(stop && !pending(c))) back_off(c, idle);
     }
 }
 
-static void settle(const struct lvn_engine *c)
+static void configure_thread(const struct lvn_engine *c)
 {
     prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
     pthread_setname_np(pthread_self(), "levin-comm");
@@ -360,25 +361,25 @@ static void settle(const struct lvn_engine *c)
 void *lvn_engine_run(void *argument)
 {
     struct lvn_engine *c = argument;
-    settle(c);
+    configure_thread(c);
     enum lvn_status status =
         c->transport->join(&c->state, &c->handle_bytes, &c->options, c->comm.describe, (int)sizeof c->comm.describe);
     pthread_mutex_lock(&c->lock);
     c->opened = status == LVN_OK ? 1 : -1;
     if (status != LVN_OK) {
-        c->trouble = status;
+        c->error = status;
         snprintf(c->comm.text, sizeof c->comm.text, "%s", lvn_error_text());
     }
-    pthread_cond_broadcast(&c->news);
+    pthread_cond_broadcast(&c->request_done);
     pthread_mutex_unlock(&c->lock);
     if (status == LVN_OK) {
         work(c);
-        if (c->trouble == LVN_OK) c->transport->leave(c->state);
+        if (c->error == LVN_OK) c->transport->leave(c->state);
         c->transport->release(c->state);
     }
     pthread_mutex_lock(&c->lock);
-    c->over = true;
-    pthread_cond_broadcast(&c->news);
+    c->ended = true;
+    pthread_cond_broadcast(&c->request_done);
     pthread_mutex_unlock(&c->lock);
     return NULL;
 }

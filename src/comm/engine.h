@@ -1,9 +1,9 @@
-/* engine.h - a communicator over messages: a thread with queues, a transport below it, the exchange of pieces beside
- * it.
+/* engine.h - a communicator over a transport: a thread with queues of requests. comm.c opens it; bench_comm and
+ * tests measure it.
  *
- * Callers put requests into a queue; one thread (engine.c) issues and polls them; a transport is what moves bytes
- * between ranks, every call of it nonblocking and made by that one thread: mpi.c, or threads of one process in tests.
- * exchange.c builds sums and gathers of long vectors from messages alone. */
+ * Callers submit requests to a queue; one thread (engine.c) issues and polls them. A transport moves bytes between
+ * ranks; all its calls are nonblocking, and made by that thread: mpi.c, tcp.c, or threads of one process in tests.
+ * exchange.c builds sums and gathers of long vectors of messages. */
 #ifndef LVN_ENGINE_H
 #define LVN_ENGINE_H
 
@@ -11,29 +11,29 @@
 
 #include "comm/ops.h"
 
-/* Handles of work under way are as long as join() says, at most 8 bytes; the transport knows which ones stand for
- * nothing. Calls return 0 or an error code for `error`. */
+/* A transport. Handles of operations in progress are as long as join() says, at most 8 bytes; the transport has a
+ * value for a null handle. Calls return 0, or an error code for `error`. */
 struct lvn_transport {
-    /* Join the others: *state is what the other calls are given (and what lvn_engine_open() was given, before), a
-     * text for people. */
+    /* Join the other ranks. *state: in, the argument of lvn_engine_open(); out, the state that is passed to the
+     * other calls. describe: a text for people. */
     enum lvn_status (*join)(void **state, int *handle_bytes, const struct lvn_comm_options *o, char *describe,
                             int describe_bytes);
-    /* All have come to the end. */
+    /* Collective: all ranks have finished. */
     void (*leave)(void *state);
-    /* Free the state, whether the others have come to the end or not. */
+    /* Free the state, also where the other ranks have not finished. */
     void (*release)(void *state);
-    void (*clear)(void *state, void *handle); /* make it stand for nothing */
+    void (*clear)(void *state, void *handle); /* set it to the null handle */
     int (*send)(void *state, const void *x, int64_t bytes, int to, int tag, void *handle);
     int (*receive)(void *state, void *x, int64_t bytes, int from, int tag, void *handle);
     int (*all_reduce)(void *state, void *x, int64_t count, enum lvn_dtype type, enum lvn_reduce op, void *handle);
-    /* Blocks: to be measured, never to be used. */
+    /* Blocking: for measurements only. */
     int (*all_reduce_blocking)(void *state, void *x, int64_t count, enum lvn_dtype type, enum lvn_reduce op);
     int (*broadcast)(void *state, void *x, int64_t bytes, int root, void *handle);
-    /* Which of n handles are done (and now stand for nothing): their indices. */
+    /* Which of n handles are done (they become null handles): *n_done indices in `done`. */
     int (*test)(void *state, void *handles, int n, int *n_done, int *done);
-    void (*poke)(void *state); /* move what others wait for while nothing is under way here */
+    void (*poke)(void *state); /* make progress for other ranks while nothing is in progress here */
     void (*error)(void *state, int code, char *text, int bytes);
-    void (*abort)(void *state, void *code); /* end all ranks with *(int *)code; NULL: it cannot */
+    void (*abort)(void *state, void *code); /* end all ranks with *(int *)code; NULL: not possible */
 };
 
 struct lvn_queue {
@@ -46,48 +46,55 @@ struct lvn_engine {
     const struct lvn_transport *transport;
     void *state;
     int handle_bytes;
-    struct lvn_tree *flat; /* one leaf a rank: plain sums */
+    struct lvn_tree *flat; /* for plain sums: one leaf per rank */
 
     pthread_t thread;
-    pthread_mutex_t lock; /* of what follows, up to the blank line */
-    pthread_cond_t bell;  /* for the engine: there is something to do */
-    pthread_cond_t news;  /* for those who wait: something is done */
-    struct lvn_queue fresh;
-    int opened;                             /* 1: yes, -1: no, 0: not yet */
-    bool stop, asleep, left, running, over; /* over: the thread has nothing left to do */
-    enum lvn_status trouble;                /* of the first failure, which comm.text tells */
+    pthread_mutex_t lock;          /* guards all fields up to the blank line */
+    pthread_cond_t work_available; /* signals the engine's thread */
+    pthread_cond_t request_done;   /* signals waiting callers */
+    struct lvn_queue submitted;    /* requests that the thread has not taken yet */
+    int opened;                    /* join(): 1: succeeded, -1: failed, 0: in progress */
+    bool stop;                     /* the thread shall end when all requests are done */
+    bool asleep;                   /* the thread waits for work_available */
+    bool abandoned;                /* the thread is stuck inside a call of the transport */
+    bool running;                  /* the thread was started */
+    bool ended;                    /* the thread has ended */
+    enum lvn_status error;         /* of the first failure; its message is comm.text */
 
-    int waiting; /* how many wait now; atomic */
-    bool rung;   /* there is something in fresh, or the end; atomic */
-    /* the engine's own */
+    int waiting;   /* number of callers that wait; atomic */
+    bool has_work; /* `submitted` is not empty, or `stop` is set; atomic */
+    /* used by the thread alone */
     struct lvn_queue collectives, messages, exchanges;
-    bool held_up; /* held_up: it has said by whom */
+    bool wait_reported; /* lvn_work_await() names the rank that it waits for */
 };
 
-/* Ranks o->size above 1, over `transport`; argument: for its join(). */
+/* Open an engine over `transport`; o->size is above 1. argument: for its join(). */
 enum lvn_status lvn_engine_open(struct lvn_comm **out, const struct lvn_comm_options *o,
                                 const struct lvn_transport *transport, void *argument) LVN_CHECKED;
 extern const struct lvn_transport lvn_transport_mpi, lvn_transport_tcp;
 /* The thread of a struct lvn_engine. */
 void *lvn_engine_run(void *engine);
 void lvn_queue_push(struct lvn_queue *q, struct lvn_request *r);
-/* A call that the engine's thread makes between its own, to measure what lies below it. One rank: at once. */
+/* Have the engine's thread call a function between other calls, for measurements of the transport. With one rank:
+ * called at once. */
 void lvn_engine_call(struct lvn_comm *c, struct lvn_request *r, void (*call)(void *state, void *argument),
                      void *argument);
 
-/* exchange.c. A tag above those of callers is used, so that both may be under way. */
+/* exchange.c uses tags above those of callers. */
 enum { LVN_TAGS = 16384 };
-/* leaf NULL: one leaf a rank, for plain sums. */
+/* leaf NULL: one leaf per rank, for plain sums. */
 enum lvn_status lvn_tree_make(struct lvn_tree **out, int size, int rank, int hosts, const int64_t *leaf) LVN_CHECKED;
-/* Groups of ranks that sum among themselves first: the hosts; many ranks of one host are cut into some, too. */
+/* The number of groups that sum within themselves first: the hosts; many ranks of one host are divided into groups,
+ * too. */
 int lvn_sum_groups(int ranks, int hosts);
-/* Bytes of a shard that go in one message, for so many partial sums of all ranks together. */
-int64_t lvn_piece_bytes(int n_sources);
-/* Push it on. Returns 0 or the transport's error; *moved: something happened; *issued: all of it is under way or done;
- * *finished: all done. */
+/* Bytes of a segment, the part of a shard that is sent in one message, for this number of partial sums of all ranks
+ * together. The same on all ranks. */
+int64_t lvn_segment_bytes(int n_sources);
+/* Make progress. Returns 0 or the transport's error. *moved: something happened; *issued: all of it is in progress
+ * or done; *finished: all is done. */
 int lvn_exchange_step(struct lvn_engine *c, struct lvn_request *r, bool *moved, bool *issued, bool *finished);
-/* The rank whose message it waits for: for its parts before its totals; -1: for none. */
-int lvn_exchange_awaits(const struct lvn_engine *c, const struct lvn_request *r);
+/* The rank whose message the exchange waits for (receives before sends); -1: none. */
+int lvn_exchange_waits_for(const struct lvn_engine *c, const struct lvn_request *r);
 
 /* tree.c: the largest power of two below n. */
 int64_t lvn_tree_half(int64_t n);

@@ -1,83 +1,90 @@
-/* exchange.h - the inside of an exchange: exchange_plan.c (who adds what, the memory), exchange.c (messages), sum.c
- * (adding).
- */
+/* exchange.h - private to exchanges: exchange_plan.c (the order of additions, memory), exchange.c (messages), sum.c
+ * (adding). engine.h has the functions that engine.c calls. */
 #ifndef LVN_EXCHANGE_H
 #define LVN_EXCHANGE_H
 
 #include "comm/engine.h"
 
 enum {
-    LVN_SLOTS = 4,    /* chunks of a tree that may be under way */
-    LVN_BLOCK = 2048, /* elements that are added at once: they stay in the first cache */
-    LVN_LINE = 64,    /* elements: where a vector may be cut */
+    LVN_SLOTS = 4,    /* chunks of a tree that may be in progress */
+    LVN_BLOCK = 2048, /* elements that are added at once: they stay in the first-level cache */
+    LVN_LINE = 64,    /* elements: a vector is divided at multiples of this */
 };
 
 struct lvn_addition {
-    int into, from; /* sources */
+    int into, from; /* indices of sources: into += from */
 };
 
-/* Ranks that exchange with each other: of a host, or one of each host. Member i is rank first + i * stride. What they
- * hold are the sources, in the order of the leaves; they are added until the results are left. */
+/* A stage: ranks that exchange with each other, those of a host, or one of each host. Member i is rank first + i *
+ * stride. The partial sums that they hold are the sources, in the order of the leaves; they are added until only the
+ * results are left. */
 struct lvn_exchange_stage {
     int n, me, first, stride;
-    int n_sources, n_mine, mine; /* sources of all members, of mine, the first of mine */
-    int *owner;                  /* [n_sources] member */
-    struct lvn_addition *add;    /* [n_adds] in this order */
+    int n_sources;            /* of all members */
+    int n_mine;               /* of this rank */
+    int mine;                 /* index of this rank's first source */
+    int *owner;               /* [n_sources] the member that holds it */
+    struct lvn_addition *add; /* [n_adds] additions in order */
     int n_adds, n_results;
-    int *result; /* [n_results] source in which it ends */
+    int *result; /* [n_results] index of the source that then holds the result */
 };
 
-/* What a rank does with a chunk: four exchanges, each out and in. Parts to the ranks of this host, and theirs of my
- * region; sums of the host to the other hosts, and theirs of my shard; the total of my shard to the other hosts, and
- * theirs; all totals of my region to the ranks of this host, and theirs. */
+/* The transfers of a chunk: four exchanges, each with sends and receives. Together they are a reduce-scatter within
+ * the host, one between hosts, an all-gather between hosts, and one within the host. A rank's partition is the
+ * shards of the ranks with its local number on all hosts. */
 enum lvn_transfer_kind {
-    LVN_A_OUT,
-    LVN_A_IN,
-    LVN_B_OUT,
-    LVN_B_IN,
-    LVN_C_OUT,
-    LVN_C_IN,
-    LVN_D_OUT,
-    LVN_D_IN,
+    LVN_REDUCE_WITHIN_SEND,     /* my partial sums of the other local ranks' partitions */
+    LVN_REDUCE_WITHIN_RECEIVE,  /* the other local ranks' partial sums of my partition */
+    LVN_REDUCE_BETWEEN_SEND,    /* this host's sums of the other hosts' shards */
+    LVN_REDUCE_BETWEEN_RECEIVE, /* the other hosts' sums of my shard */
+    LVN_GATHER_BETWEEN_SEND,    /* the total of my shard */
+    LVN_GATHER_BETWEEN_RECEIVE, /* the totals of the other hosts' shards */
+    LVN_GATHER_WITHIN_SEND,     /* all totals of my partition */
+    LVN_GATHER_WITHIN_RECEIVE,  /* all totals of the other local ranks' partitions */
     LVN_TRANSFERS
 };
 
-/* The messages of a lane: handles [at, at + n) of the slot, of which `busy` are under way. */
+/* The messages of one kind of transfer: `n` handles of the slot, of which `busy` are in progress. */
 struct lvn_exchange_transfer {
     bool started;
     int n, busy;
 };
 
-/* A chunk under way. */
+/* A chunk in progress. */
 struct lvn_slot {
     struct lvn_request *r; /* NULL: free */
     int64_t chunk;
-    int turn;
-    bool host_added, added;
-    struct lvn_exchange_transfer lane[LVN_TRANSFERS];
-    char *arriving[2]; /* of a level: [its sources that are others'][its pieces][piece] */
+    int sequence;    /* number of the chunk modulo LVN_SLOTS, part of its tags */
+    bool host_added; /* the host's sources are added */
+    bool added;      /* all sources are added */
+    struct lvn_exchange_transfer transfer[LVN_TRANSFERS];
+    char *received[2]; /* receive buffers of a stage: [sources of other ranks][segments of the partition][segment] */
     char *handles;     /* [n_handles] */
-    int *peer;         /* [n_handles] rank */
+    int *peer;         /* [n_handles] rank at the other end */
 };
 
 struct lvn_tree {
-    int rank, size, hosts, per_host, host,
-        local;                          /* this rank is number `local` of host `host`; or groups of one host */
-    bool plain;                         /* one leaf a rank */
-    struct lvn_exchange_stage level[2]; /* within the host; between hosts */
-    int64_t piece;                      /* bytes of a shard in a chunk */
+    int rank, size;
+    int hosts;                          /* or groups of one host */
+    int per_host;                       /* ranks per host */
+    int host;                           /* host of this rank */
+    int local;                          /* number of this rank on its host */
+    bool plain;                         /* one leaf per rank */
+    struct lvn_exchange_stage stage[2]; /* [0]: within the host, [1]: between hosts */
+    int64_t segment;                    /* bytes of a shard in one chunk */
     int max_sources;
-    float *wide;                          /* [most_sources][LVN_BLOCK] of bf16 */
-    void **source;                        /* [most_sources] while adding */
-    int n_handles, at[LVN_TRANSFERS + 1]; /* of a slot; where a lane's begin */
-    int *done;                            /* [n_handles] */
+    float *f32;                /* [max_sources][LVN_BLOCK]: blocks of bf16 sources in fp32 */
+    void **source;             /* [max_sources], used while adding */
+    int n_handles;             /* of a slot */
+    int at[LVN_TRANSFERS + 1]; /* index of a transfer's first handle */
+    int *done;                 /* [n_handles] indices, for test() */
     struct lvn_slot slot[LVN_SLOTS];
-    int64_t taken;                    /* chunks that have got a slot */
-    struct lvn_slot *turn[LVN_SLOTS]; /* of chunk k % LVN_SLOTS; NULL: it is over */
+    int64_t n_started;                    /* number of chunks that have got a slot */
+    struct lvn_slot *in_order[LVN_SLOTS]; /* [k % LVN_SLOTS]: the slot of chunk k; NULL: it is done */
 };
 
-/* sum.c. t->source: where the n elements of each source of the level lie. The results end in their sources; with `out`
- * the one result ends there. */
+/* sum.c. Add the n elements of each source of the stage, at t->source. The results replace their sources; the single
+ * result goes to `out` unless that is NULL. */
 void lvn_add_sources(const struct lvn_tree *t, const struct lvn_exchange_stage *l, void *out, int64_t n,
                      enum lvn_dtype type);
 

@@ -1,11 +1,11 @@
-/* mpi.c - a transport over whichever MPI this machine has, without its header.
+/* mpi.c - the transport over MPI, whichever this machine has, without its header.
  *
- * The library is opened at run time (mpi_find.c), its functions are looked up by name, its constants come from mpi.def.
- * Handles of MPICH's interface are ints, those of the others pointers; both are carried in a word whose low half an int
- * argument is read from (x86-64 and 64-bit ARM, little-endian). Arrays of requests are laid out as the interface has
- * them.
+ * The library is opened at run time (mpi_find.c), its functions are looked up by name, its constants come from
+ * mpi.def. Handles are ints in MPICH's interface and pointers in the others; both are stored in a word whose low
+ * half is read as an int argument (x86-64 and 64-bit ARM, little-endian). Arrays of requests have the layout of the
+ * interface.
  *
- * Initialising and finalising are the only calls that may wait for others, and all calls are one thread's. */
+ * MPI_Init_thread and MPI_Finalize are the only calls that may block, and all calls are made by the engine's thread. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 #include "comm/engine.h"
 #include "comm/mpi_find.h"
 
-typedef void *lvn_mpi; /* a handle of any interface */
+typedef void *lvn_mpi; /* a handle of any binary interface */
 
 struct mpi {
     struct lvn_mpi_library library;
@@ -31,10 +31,10 @@ struct mpi {
 #include "comm/mpi.def"
 #undef LVN_MPI_CONSTANT
 #undef LVN_MPI_FUNCTION
-    int64_t cut;
-    lvn_mpi long_element; /* of `cut` bytes */
+    int64_t max_bytes;
+    lvn_mpi long_element; /* a type of max_bytes bytes */
     bool finalize, linger, ucx;
-    double patience; /* seconds to wait for the others at the end */
+    double patience; /* seconds to wait for the other ranks at the end */
     int rank;
 };
 
@@ -50,7 +50,7 @@ static lvn_mpi handle_of(struct mpi *m, const char *object, uintptr_t mpich, uin
     }
 }
 
-static enum lvn_status look_up(struct mpi *m)
+static enum lvn_status bind_symbols(struct mpi *m)
 {
     enum lvn_mpi_abi abi = m->library.abi;
     void *p;
@@ -71,7 +71,7 @@ static enum lvn_status look_up(struct mpi *m)
     return LVN_OK;
 }
 
-/* "Open MPI 4.1.4" of a text that may be pages long. */
+/* "Open MPI 4.1.4" from a text that may be pages long. */
 static void short_version(struct mpi *m, char *out, size_t bytes)
 {
     static char text[9000]; /* the standard allows 8192 */
@@ -96,10 +96,10 @@ static void clear(void *state, void *handle)
     memcpy(handle, &m->no_request, (size_t)m->handle_bytes); /* little-endian */
 }
 
-static void cut_up(const struct mpi *m, int64_t bytes, int *count, lvn_mpi *type)
+static void count_and_type(const struct mpi *m, int64_t bytes, int *count, lvn_mpi *type)
 {
-    bool whole = bytes && bytes % m->cut == 0;
-    *count = (int)(whole ? bytes / m->cut : bytes);
+    bool whole = bytes && bytes % m->max_bytes == 0;
+    *count = (int)(whole ? bytes / m->max_bytes : bytes);
     *type = whole ? m->long_element : m->byte;
 }
 
@@ -108,7 +108,7 @@ static int send_bytes(void *state, const void *x, int64_t bytes, int to, int tag
     struct mpi *m = state;
     int count;
     lvn_mpi type;
-    cut_up(m, bytes, &count, &type);
+    count_and_type(m, bytes, &count, &type);
     return m->Isend(x, count, type, to, tag, m->world, handle);
 }
 
@@ -117,7 +117,7 @@ static int receive_bytes(void *state, void *x, int64_t bytes, int from, int tag,
     struct mpi *m = state;
     int count;
     lvn_mpi type;
-    cut_up(m, bytes, &count, &type);
+    count_and_type(m, bytes, &count, &type);
     return m->Irecv(x, count, type, from, tag, m->world, handle);
 }
 
@@ -153,7 +153,7 @@ static int test(void *state, void *handles, int n, int *n_done, int *done)
 {
     struct mpi *m = state;
     int code = m->Testsome(n, handles, n_done, done, m->no_status);
-    if (*n_done < 0) *n_done = 0; /* MPI_UNDEFINED: none is under way */
+    if (*n_done < 0) *n_done = 0; /* MPI_UNDEFINED: no request is active */
     return code;
 }
 
@@ -181,13 +181,13 @@ static void abort_all(void *state, void *code)
 
 /* --- start and end --- */
 
-static void doze(int microseconds)
+static void sleep_us(int microseconds)
 {
     struct timespec t = {.tv_sec = microseconds / 1000000, .tv_nsec = microseconds % 1000000 * 1000L};
     nanosleep(&t, NULL);
 }
 
-/* A small reduction, polled; false when it fails or takes longer than `seconds` (0: for ever). */
+/* A small all-reduce, polled; false: it failed, or took longer than `seconds` (0: no limit). */
 static bool agree(struct mpi *m, void *x, int count, enum lvn_dtype type, enum lvn_reduce op, double seconds)
 {
     void *handle = NULL;
@@ -199,11 +199,11 @@ static bool agree(struct mpi *m, void *x, int count, enum lvn_dtype type, enum l
         if (test(m, &handle, 1, &n, &index)) return false;
         if (n) return true;
         if (seconds > 0 && lvn_seconds() > end) return false;
-        if (i > 1000) doze(20);
+        if (i > 1000) sleep_us(20);
     }
 }
 
-/* Whether all ranks are on one host: the least and the greatest of a number made of its name. */
+/* Are all ranks on one host? Compares the minimum and maximum of a hash of the host name. */
 static bool one_host(struct mpi *m)
 {
     char name[256] = "";
@@ -223,7 +223,7 @@ static enum lvn_status check_world(struct mpi *m, const struct lvn_comm_options 
     const char *family = o->family ? o->family : "";
     bool open = m->library.abi == LVN_ABI_OPENMPI;
     if (size == 1) {
-        m->finalize = true; /* alone: nobody is waited for */
+        m->finalize = true; /* no other rank: MPI_Finalize cannot block */
         const char *cure = !strcmp(family, "slurm") && open ? "start it by srun --mpi=pmix"
                            : !strcmp(family, "slurm")
                                ? "start it by srun --mpi=pmi2, or take an MPI that knows PMIx"
@@ -242,8 +242,8 @@ static enum lvn_status check_world(struct mpi *m, const struct lvn_comm_options 
     return LVN_OK;
 }
 
-/* Open MPI ends the process where it finds no server of its own; say it first. */
-static enum lvn_status check_surroundings(const struct mpi *m, const struct lvn_comm_options *o)
+/* Open MPI ends the process if it finds no PMIx server; so fail with a message before. */
+static enum lvn_status check_environment(const struct mpi *m, const struct lvn_comm_options *o)
 {
     bool srun = o->family && !strcmp(o->family, "slurm");
     LVN_CHECK(!srun || m->library.abi != LVN_ABI_OPENMPI || getenv("PMIX_RANK"), UNSUPPORTED,
@@ -255,8 +255,8 @@ static enum lvn_status start(struct mpi *m, const struct lvn_comm_options *o, ch
 {
     char version[128] = "";
     LVN_TRY(lvn_mpi_find(&m->library, o->library, o->family));
-    LVN_TRY(look_up(m));
-    LVN_TRY(check_surroundings(m, o));
+    LVN_TRY(bind_symbols(m));
+    LVN_TRY(check_environment(m, o));
     short_version(m, version, sizeof version);
     int given = 0, code = lvn_mpi_guarded(m->Init_thread, m->funneled, &given);
     LVN_CHECK(code != LVN_MPI_CRASHED, COMM, "%s (%s) crashed in MPI_Init%s: start again", version, m->library.path,
@@ -267,9 +267,9 @@ static enum lvn_status start(struct mpi *m, const struct lvn_comm_options *o, ch
     LVN_CHECK(given >= m->funneled, UNSUPPORTED, "%s (%s) does not allow threads: take one that was built with them",
               version, m->library.path);
     m->patience = o->timeout > 0 ? o->timeout : 60;
-    m->cut = o->cut;
-    if (m->Type_contiguous((int)m->cut, m->byte, &m->long_element) || m->Type_commit(&m->long_element))
-        LVN_FAIL(UNSUPPORTED, "%s cannot make a type of %lld bytes", version, (long long)m->cut);
+    m->max_bytes = o->cut;
+    if (m->Type_contiguous((int)m->max_bytes, m->byte, &m->long_element) || m->Type_commit(&m->long_element))
+        LVN_FAIL(UNSUPPORTED, "%s cannot make a type of %lld bytes", version, (long long)m->max_bytes);
     m->linger = m->ucx && (getenv("UCX_TLS") || !one_host(m));
     snprintf(describe, (size_t)describe_bytes, "%s (%s), %s", version, m->library.path, m->library.why);
     return LVN_OK;
@@ -297,14 +297,14 @@ static enum lvn_status join(void **state, int *handle_bytes, const struct lvn_co
     return status;
 }
 
-/* Finalising waits for everybody: only when everybody has come. MPICH over UCX and TCP waits for ever when a rank
- * finalises right after the last message; after a pause it does not. */
+/* MPI_Finalize waits for all ranks: call it only if all have arrived here. MPICH over UCX and TCP hangs if a rank
+ * finalises right after its last message; after a pause it does not. */
 static void leave(void *state)
 {
     struct mpi *m = state;
     int32_t one = 1;
     m->finalize = agree(m, &one, 1, LVN_I32, LVN_SUM, m->patience);
-    if (m->linger && m->finalize) doze(300000);
+    if (m->linger && m->finalize) sleep_us(300000);
 }
 
 const struct lvn_transport lvn_transport_mpi = {.join = join,

@@ -1,10 +1,11 @@
-/* mpi_find.c - which MPI library of this machine belongs to the launcher.
+/* mpi_find.c - finds the MPI library of this machine that belongs to the launcher.
  *
- * The launcher decides: a rank that mpirun of Open MPI has started can meet the others through Open MPI's library only,
- * one that an mpiexec of MPICH, Intel MPI or MVAPICH has started through one of MPICH's binary interface, and srun says
- * by the variables it sets which of them it speaks. Among libraries of the right kind the one beside the launcher comes
- * first, then what the dynamic loader finds (a loaded module puts its folder there), then folders where distributions
- * and vendors hide them. Nothing of an MPI is needed to build levin.
+ * The launcher decides: a rank that was started by Open MPI's mpirun can join the others through Open MPI's library
+ * only, one started by an mpiexec of MPICH, Intel MPI or MVAPICH through one with MPICH's binary interface, and srun
+ * shows by the variables that it sets which of the two protocols (PMI, PMIx) it uses. Among libraries of the right
+ * kind the one next to the launcher comes first, then those that the dynamic loader finds (a loaded module puts its
+ * folder there), then folders where distributions and vendors install them. Nothing of an MPI is needed to build
+ * levin.
  *
  * Sources: the MPICH ABI compatibility initiative (libmpi.so.12), MPI standard 5.0, chapter on the ABI. */
 #include "comm/mpi_find.h"
@@ -20,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum speech { ANY, OPENMPI, MPICH }; /* what the launcher speaks */
+enum mpi_kind { ANY, OPENMPI, MPICH }; /* the MPI that the launcher can start */
 
 struct kind {
     const char *name, *package, *files[12];
@@ -34,7 +35,7 @@ static const struct kind mpich = {
     .files = {"libmpi.so.12", "libmpich.so.12", "libmpi_gnu_123.so.12", "libmpi_gnu_112.so.12", "libmpi_gnu_103.so.12",
               "libmpi_gnu_91.so.12", "libmpi_cray.so.12", "libmpi_intel.so.12", "libmpi_amd.so.12", "libmpi_abi.so.1"}};
 
-/* Folders below the value of a variable, and plain ones, that the loader may not look into. */
+/* Folders relative to a variable's value, and absolute ones, that the loader may not search. */
 static const struct folder {
     const char *variable, *path;
 } folders[] = {{"I_MPI_ROOT", "/lib"},
@@ -60,9 +61,9 @@ static const struct folder {
                {NULL, "/lib64"}};
 enum { FOLDERS = sizeof folders / sizeof *folders };
 
-/* --- what the launcher speaks --- */
+/* --- the launcher's kind of MPI --- */
 
-static enum lvn_status launcher_speech(const char *family, enum speech *out, const char **why)
+static enum lvn_status mpi_of_launcher(const char *family, enum mpi_kind *out, const char **why)
 {
     bool pmix = lvn_getenv("PMIX_RANK") || lvn_getenv("PMIX_NAMESPACE");
     bool pmi =
@@ -96,9 +97,10 @@ static enum lvn_status launcher_speech(const char *family, enum speech *out, con
     return LVN_OK;
 }
 
-/* --- looking --- */
+/* --- searching --- */
 
-/* The folders of libraries beside the launcher: the programs above this process, where they can be read. */
+/* The folders of libraries next to the launcher: of the programs among this process's ancestors, where they can be
+ * read. */
 static int launcher_folders(char out[][PATH_MAX], int max)
 {
     int n = 0, pid = getppid();
@@ -131,22 +133,22 @@ static int launcher_folders(char out[][PATH_MAX], int max)
     return n;
 }
 
-static void *try_open(const char *path, char *trouble, size_t bytes)
+static void *try_open(const char *path, char *errors, size_t bytes)
 {
-    void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* global: Open MPI's parts look for it among all symbols */
+    void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* global: Open MPI's plug-ins need its symbols */
     const char *why = handle ? NULL : dlerror();
-    /* "No such file" is the common answer, and no news. */
-    if (why && !strstr(why, "No such file")) snprintf(trouble, bytes, " (%.300s)", why);
+    /* "No such file" is the usual answer, and not worth reporting */
+    if (why && !strstr(why, "No such file")) snprintf(errors, bytes, " (%.300s)", why);
     return handle;
 }
 
-static void *try_folder(const struct kind *k, const char *folder, char *trouble, size_t bytes)
+static void *try_folder(const struct kind *k, const char *folder, char *errors, size_t bytes)
 {
     for (const char *const *file = k->files; *file; file++) {
         char path[PATH_MAX];
         void *handle = !lvn_fit(path, sizeof path, "%s/%s", folder, *file) || access(path, F_OK)
                            ? NULL
-                           : try_open(path, trouble, bytes);
+                           : try_open(path, errors, bytes);
         if (handle) return handle;
     }
     return NULL;
@@ -159,23 +161,23 @@ static bool folder_path(int i, char path[PATH_MAX])
     return lvn_fit(path, PATH_MAX, "%s%s", root, folders[i].path);
 }
 
-static void *look_for(const struct kind *k, bool *beside, char *trouble, size_t bytes)
+static void *search(const struct kind *k, bool *near_launcher, char *errors, size_t bytes)
 {
     char near[4][PATH_MAX], path[PATH_MAX];
     int n = launcher_folders(near, 4);
     void *handle = NULL;
-    for (int i = 0; i < n && !handle; i++) handle = try_folder(k, near[i], trouble, bytes);
-    *beside = handle != NULL;
-    for (const char *const *file = k->files; *file && !handle; file++) handle = try_open(*file, trouble, bytes);
+    for (int i = 0; i < n && !handle; i++) handle = try_folder(k, near[i], errors, bytes);
+    *near_launcher = handle != NULL;
+    for (const char *const *file = k->files; *file && !handle; file++) handle = try_open(*file, errors, bytes);
     for (int i = 0; i < FOLDERS && !handle; i++)
-        if (folder_path(i, path)) handle = try_folder(k, path, trouble, bytes);
+        if (folder_path(i, path)) handle = try_folder(k, path, errors, bytes);
     return handle;
 }
 
-/* --- what was found --- */
+/* --- identifying a library --- */
 
-/* The name that the library gives itself, whatever the file is called. */
-static void own_name(void *handle, char path[512], char name[64])
+/* The library's soname, whatever the file is called. */
+static void soname(void *handle, char path[512], char name[64])
 {
     struct link_map *map = NULL;
     name[0] = path[0] = '\0';
@@ -188,10 +190,10 @@ static void own_name(void *handle, char path[512], char name[64])
         if (d->d_tag == DT_SONAME) snprintf(name, 64, "%.63s", strings + d->d_un.d_val);
 }
 
-static enum lvn_status know(struct lvn_mpi_library *out)
+static enum lvn_status identify(struct lvn_mpi_library *out)
 {
     char name[64];
-    own_name(out->handle, out->path, name);
+    soname(out->handle, out->path, name);
     LVN_CHECK(dlsym(out->handle, "MPI_Init_thread"), ARG, "%s is no MPI library: MPI_Init_thread is missing",
               out->path);
     LVN_CHECK(!strstr(name, "ilp64"), ARG, "%s is an MPI with 64-bit integers: name the one without ilp64", out->path);
@@ -202,66 +204,66 @@ static enum lvn_status know(struct lvn_mpi_library *out)
     return LVN_OK;
 }
 
-/* MPI libraries that are here but were not taken, by their files alone: two of them in one process would not do.
- * `but`: not this kind. Returns the end of the text. */
-static char *add_others(char *text, size_t bytes, const char *before, const char *taken, const struct kind *but)
+/* Append the MPI libraries that are installed but were not taken, by their files alone: loading two of them in one
+ * process fails. `excluded`: not this kind. Returns the text. */
+static char *add_others(char *text, size_t bytes, const char *before, const char *taken, const struct kind *excluded)
 {
-    char path[PATH_MAX], file[PATH_MAX + 64], real[PATH_MAX], own[PATH_MAX], seen[PATH_MAX] = "";
+    char path[PATH_MAX], file[PATH_MAX + 64], real[PATH_MAX], taken_path[PATH_MAX], seen[PATH_MAX] = "";
     const struct kind *kinds[] = {&open_mpi, &mpich};
-    if (!realpath(taken, own)) own[0] = '\0';
+    if (!realpath(taken, taken_path)) taken_path[0] = '\0';
     for (int i = 0; i < 2 * 2 * FOLDERS; i++) {
         const struct kind *k = kinds[i & 1];
-        if (k == but || !folder_path(i / 4, path)) continue;
+        if (k == excluded || !folder_path(i / 4, path)) continue;
         snprintf(file, sizeof file, "%s/%s", path, k->files[i >> 1 & 1]);
         size_t n = strlen(text);
-        if (!realpath(file, real) || !strcmp(real, own) || !strcmp(real, seen) || n + 200 > bytes) continue;
+        if (!realpath(file, real) || !strcmp(real, taken_path) || !strcmp(real, seen) || n + 200 > bytes) continue;
         snprintf(text + n, bytes - n, "%s%.150s", *seen ? ", " : before, file);
         snprintf(seen, sizeof seen, "%s", real);
     }
     return text;
 }
 
-static enum lvn_status refuse(enum speech speech, const char *why, const char *trouble)
+static enum lvn_status refuse(enum mpi_kind mpi_kind, const char *why, const char *errors)
 {
     char others[600] = "";
-    const struct kind *want = speech == MPICH ? &mpich : &open_mpi;
-    LVN_CHECK(speech != ANY, UNSUPPORTED,
+    const struct kind *want = mpi_kind == MPICH ? &mpich : &open_mpi;
+    LVN_CHECK(mpi_kind != ANY, UNSUPPORTED,
               "no MPI library was found, and ranks meet through one%s: install Open MPI (%s) or MPICH (%s), load your "
               "cluster's MPI module, or set trainer.mpi_library to the path of libmpi.so",
-              trouble, open_mpi.package, mpich.package);
+              errors, open_mpi.package, mpich.package);
     LVN_CHECK(!*add_others(others, sizeof others, "", "", want), UNSUPPORTED,
               "no library of %s was found, and that is wanted, %s%s; here is %s: start levin by the launcher of that "
               "one, or install the other (%s), or set trainer.mpi_library to its path",
-              want->name, why, trouble, others, want->package);
+              want->name, why, errors, others, want->package);
     LVN_FAIL(
         UNSUPPORTED,
         "no library of %s was found, and that is wanted, %s%s: install it (%s), load your cluster's MPI module, or "
         "set trainer.mpi_library to the path of libmpi.so",
-        want->name, why, trouble, want->package);
+        want->name, why, errors, want->package);
 }
 
 enum lvn_status lvn_mpi_find(struct lvn_mpi_library *out, const char *library, const char *family)
 {
-    char trouble[400] = "";
+    char errors[400] = "";
     const char *why;
-    enum speech speech;
+    enum mpi_kind mpi_kind;
     *out = (struct lvn_mpi_library){0};
     if (library && *library) {
         out->handle = dlopen(library, RTLD_NOW | RTLD_GLOBAL);
         LVN_CHECK(out->handle, ARG, "trainer.mpi_library: %s", dlerror());
         snprintf(out->why, sizeof out->why, "as trainer.mpi_library says");
-        return know(out);
+        return identify(out);
     }
-    LVN_TRY(launcher_speech(family ? family : "", &speech, &why));
-    bool beside = false;
-    if (speech != MPICH) out->handle = look_for(&open_mpi, &beside, trouble, sizeof trouble);
-    if (!out->handle && speech != OPENMPI) out->handle = look_for(&mpich, &beside, trouble, sizeof trouble);
-    /* MPICH can be built for PMIx. */
-    if (!out->handle && speech == OPENMPI && family && !strcmp(family, "slurm"))
-        out->handle = look_for(&mpich, &beside, trouble, sizeof trouble);
-    if (!out->handle) return refuse(speech, why, trouble);
-    snprintf(out->why, sizeof out->why, "%s%s", why, beside ? ", and lies beside it" : "");
-    LVN_TRY(know(out));
+    LVN_TRY(mpi_of_launcher(family ? family : "", &mpi_kind, &why));
+    bool near_launcher = false;
+    if (mpi_kind != MPICH) out->handle = search(&open_mpi, &near_launcher, errors, sizeof errors);
+    if (!out->handle && mpi_kind != OPENMPI) out->handle = search(&mpich, &near_launcher, errors, sizeof errors);
+    /* MPICH can be built for PMIx, too. */
+    if (!out->handle && mpi_kind == OPENMPI && family && !strcmp(family, "slurm"))
+        out->handle = search(&mpich, &near_launcher, errors, sizeof errors);
+    if (!out->handle) return refuse(mpi_kind, why, errors);
+    snprintf(out->why, sizeof out->why, "%s%s", why, near_launcher ? ", and lies beside it" : "");
+    LVN_TRY(identify(out));
     add_others(out->why, sizeof out->why, "; also here, and not taken: ", out->path, NULL);
     return LVN_OK;
 }

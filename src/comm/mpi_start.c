@@ -1,8 +1,8 @@
-/* mpi_start.c - a library that crashes while it starts ends with a sentence.
+/* mpi_start.c - calls MPI_Init_thread, and turns a crash in it into an error.
  *
- * Open MPI may get the first message of a rank that is ahead before it can take one, and calls a function that is not
- * there yet: seen under srun on busy hosts, one start in some hundreds (github.com/open-mpi/ompi/issues/12495). Nothing
- * has been computed, and starting again is the cure, so it should not look like a crash of ours. */
+ * Open MPI may receive the first message of a faster rank before it is ready for one, and then calls a null function
+ * pointer: seen under srun on busy hosts, one start in some hundreds (github.com/open-mpi/ompi/issues/12495).
+ * Nothing has been computed yet, and starting again helps, so it should not look like a crash of levin. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include "comm/comm.h"
 #include "comm/mpi_find.h"
 
-static _Thread_local sigjmp_buf *starting; /* of the thread that is inside the library's start */
+static _Thread_local sigjmp_buf *starting; /* set in the thread that is inside the library's start */
 static bool has_crashed;                   /* atomic */
 
 bool lvn_comm_crashed(void)
@@ -21,19 +21,20 @@ bool lvn_comm_crashed(void)
 static void crashed(int number)
 {
     if (starting) siglongjmp(*starting, number);
-    signal(number, SIG_DFL); /* somebody else's: it comes again, and ends the process */
+    signal(number, SIG_DFL); /* not from the library's start: the signal is raised again, and ends the process */
 }
 
 int lvn_mpi_guarded(int (*init)(int *argc, char ***argv, int wanted, int *given), int wanted, int *given)
 {
-    struct sigaction before, mine = {.sa_handler = crashed};
+    struct sigaction previous, handler = {.sa_handler = crashed};
     sigjmp_buf here;
-    if (sigaction(SIGSEGV, NULL, &before) || before.sa_handler != SIG_DFL) /* another's: a sanitizer's, say */
+    if (sigaction(SIGSEGV, NULL, &previous) ||
+        previous.sa_handler != SIG_DFL) /* there is another handler, a sanitizer's for example */
         return init(NULL, NULL, wanted, given);
-    sigset_t wrong, blocked; /* levin's threads leave signals to the first one; this kind comes to who caused it */
+    sigset_t wrong, blocked; /* levin's threads block signals; SIGSEGV is delivered to the thread that caused it */
     sigemptyset(&wrong);
     sigaddset(&wrong, SIGSEGV);
-    sigaction(SIGSEGV, &mine, NULL);
+    sigaction(SIGSEGV, &handler, NULL);
     pthread_sigmask(SIG_UNBLOCK, &wrong, &blocked);
     starting = &here;
     volatile int code = LVN_MPI_CRASHED;
@@ -43,6 +44,6 @@ int lvn_mpi_guarded(int (*init)(int *argc, char ***argv, int wanted, int *given)
         __atomic_store_n(&has_crashed, true, __ATOMIC_RELEASE);
     starting = NULL;
     pthread_sigmask(SIG_SETMASK, &blocked, NULL);
-    if (!sigaction(SIGSEGV, NULL, &mine) && mine.sa_handler == crashed) sigaction(SIGSEGV, &before, NULL);
+    if (!sigaction(SIGSEGV, NULL, &handler) && handler.sa_handler == crashed) sigaction(SIGSEGV, &previous, NULL);
     return code;
 }

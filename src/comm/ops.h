@@ -1,7 +1,6 @@
-/* ops.h - what a kind of communicator must supply: `self` (one rank) and the engine over messages (engine.h). Both work
- * on the processor's memory; what devices exchange by themselves is theirs (backend/backend.h, struct lvn_group_ops).
- *
- * A request says what is asked for and on which buffers; comm.c fills it, and hands it to the communicator. */
+/* ops.h - the interface of a communicator, implemented by `self` (one rank) and by the engine over messages
+ * (engine.h). comm.c fills a request, and submits it. Both work on host memory; collectives between devices are the
+ * backend's (backend/backend.h, struct lvn_group_ops). */
 #ifndef LVN_COMM_OPS_H
 #define LVN_COMM_OPS_H
 
@@ -17,29 +16,29 @@ enum lvn_request_kind {
     LVN_REQUEST_BROADCAST,
     LVN_REQUEST_SEND,
     LVN_REQUEST_RECEIVE,
-    LVN_REQUEST_CALL, /* of the engine: see lvn_engine_call() */
+    LVN_REQUEST_CALL, /* engine only: see lvn_engine_call() */
 };
 
 struct lvn_comm_ops {
-    /* Start it, and return at once; done is set when it is. */
+    /* Start the operation, and return at once; sets r->done when it is done. */
     void (*submit)(struct lvn_comm *c, struct lvn_request *r);
-    /* Until it is done or `until` (NULL: for ever). */
+    /* Wait until it is done, or until `until` (NULL: no limit). */
     void (*wait)(struct lvn_comm *c, const struct lvn_request *r, const struct timespec *until);
-    enum lvn_status (*set_hosts)(struct lvn_comm *c); /* see lvn_comm_set_hosts(); NULL: they are nothing to it */
-    void (*abort)(struct lvn_comm *c, int code, double seconds); /* see lvn_comm_abort(); NULL: it cannot */
-    /* All ranks have come to the end; frees c. */
+    enum lvn_status (*set_hosts)(struct lvn_comm *c); /* see lvn_comm_set_hosts(); NULL: hosts make no difference */
+    void (*abort)(struct lvn_comm *c, int code, double seconds); /* see lvn_comm_abort(); NULL: not possible */
+    /* Collective; frees c. */
     void (*close)(struct lvn_comm *c);
 };
 
 struct lvn_comm {
     const struct lvn_comm_ops *ops;
     int rank, size, hosts;
-    int64_t number;      /* of the next collective */
+    int64_t number;      /* number of the next collective */
     char describe[1024]; /* for people */
-    char text[600];      /* what failed */
+    char text[600];      /* the error message, once it has failed */
 };
 
-/* Set for all. */
+/* Initialise the common fields. */
 void lvn_comm_init(struct lvn_comm *c, const struct lvn_comm_ops *ops, int rank, int size);
 enum lvn_status lvn_self_open(struct lvn_comm **out) LVN_CHECKED;
 

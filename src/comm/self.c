@@ -1,4 +1,4 @@
-/* self.c - the communicator of one rank: what is asked for is done, or needs no doing, before the call returns. */
+/* self.c - the communicator of one rank: every operation is done, or needs nothing, before the call returns. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
-/* sum.c - adding vectors, and the way from bf16 to fp32 and back.
+/* sum.c - adds the sources of an exchange, and converts between bf16 and fp32; exchange.c calls it.
  *
- * Element by element, so that the bits are those of the order in which vectors are added, whatever the width of the
- * machine's own vectors. `out` may be one of the inputs. */
+ * Sums are element by element, so the bits depend on the order in which vectors are added, and not on the width of
+ * the machine's vector registers. `out` may be one of the inputs. */
 #include <string.h>
 
 #include "base/bf16.h"
@@ -17,12 +17,12 @@ static void add_f64(double *out, const double *a, const double *b, int64_t n)
     for (int64_t i = 0; i < n; i++) out[i] = a[i] + b[i];
 }
 
-static void widen(float *out, const uint16_t *x, int64_t n)
+static void bf16_to_f32(float *out, const uint16_t *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) out[i] = lvn_bf16_get(x[i]);
 }
 
-static void narrow(uint16_t *out, const float *x, int64_t n)
+static void f32_to_bf16(uint16_t *out, const float *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) out[i] = lvn_bf16_make(x[i]);
 }
@@ -35,7 +35,7 @@ void lvn_add_sources(const struct lvn_tree *t, const struct lvn_exchange_stage *
     for (int64_t at = 0; at < n && l->n_adds; at += LVN_BLOCK) {
         int64_t m = n - at < LVN_BLOCK ? n - at : LVN_BLOCK;
         for (int s = 0; type == LVN_BF16 && s < l->n_sources; s++)
-            widen(t->wide + (int64_t)s * LVN_BLOCK, (const uint16_t *)t->source[s] + at, m);
+            bf16_to_f32(t->f32 + (int64_t)s * LVN_BLOCK, (const uint16_t *)t->source[s] + at, m);
         for (int k = 0; k < l->n_adds; k++) {
             const int a = l->add[k].into, b = l->add[k].from;
             const bool last = out && k == l->n_adds - 1;
@@ -46,14 +46,14 @@ void lvn_add_sources(const struct lvn_tree *t, const struct lvn_exchange_stage *
                 float *x = (float *)t->source[a] + at;
                 add_f32(last ? (float *)out + at : x, x, (const float *)t->source[b] + at, m);
             } else {
-                float *x = t->wide + (int64_t)a * LVN_BLOCK;
-                add_f32(x, x, t->wide + (int64_t)b * LVN_BLOCK, m);
+                float *x = t->f32 + (int64_t)a * LVN_BLOCK;
+                add_f32(x, x, t->f32 + (int64_t)b * LVN_BLOCK, m);
                 for (int64_t i = 0; !t->plain && i < m; i++) x[i] = lvn_bf16_get(lvn_bf16_make(x[i]));
             }
         }
         for (int k = 0; type == LVN_BF16 && k < l->n_results; k++) {
             const int s = l->result[k];
-            narrow((uint16_t *)(out ? out : t->source[s]) + at, t->wide + (int64_t)s * LVN_BLOCK, m);
+            f32_to_bf16((uint16_t *)(out ? out : t->source[s]) + at, t->f32 + (int64_t)s * LVN_BLOCK, m);
         }
     }
 }

@@ -1,8 +1,9 @@
-/* tcp.c - a transport over TCP connections: for where there is no MPI. Small and plain.
+/* tcp.c - the transport over TCP connections, used where there is no MPI.
  *
- * Messages are those of tcp_connections.h. Reductions and broadcasts go along a binomial tree, up to rank 0 in a fixed
- * order and down again: the same bits on all ranks. The engine asks for them for short vectors alone; long ones it
- * builds of messages (exchange.c). All calls come from the engine's thread; progress is made in test() and poke(). */
+ * Messages are those of tcp_connections.h. Reductions and broadcasts use a binomial tree: up to rank 0 in a fixed
+ * order, and down again, which gives the same bits on all ranks. The engine uses them for short vectors only; long
+ * ones are built of messages (exchange.c). All calls are made by the engine's thread; progress is made in test() and
+ * poke(). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,33 +14,39 @@
 
 enum {
     TREE_TAGS = 2 * LVN_TAGS, /* above those of exchanges */
-    CHILDREN = 31,            /* of a rank in the tree, at most */
+    CHILDREN = 31,            /* maximum of a rank in the tree */
 };
 
-/* A reduction or broadcast under way: hear of the children, say it to the parent, learn the result, pass it on. */
-enum stage { HEAR, SAY, LEARN, PASS, PASSED };
-struct together {
+/* A reduction or broadcast in progress: receive and add the children's values, send the sum to the parent, receive
+ * the result, send it to the children. */
+enum stage { REDUCE, SEND_UP, RECEIVE_DOWN, SEND_DOWN, SENDING_DOWN };
+struct tree_collective {
     enum stage stage;
     enum lvn_dtype type;
     enum lvn_reduce op;
-    char *x, *capacity; /* room: what a child said */
+    char *x;
+    char *child_values; /* received from a child */
     int64_t bytes;
-    int tag, root, child; /* child: whom to hear, as a distance */
-    struct lvn_link_message *part, *down[CHILDREN];
-    int n_down;
+    int tag;
+    int root;
+    int child;                               /* the child to receive from next, as a distance */
+    struct lvn_tcp_message *pending;         /* the message of this stage */
+    struct lvn_tcp_message *sends[CHILDREN]; /* [n_sends] to the children */
+    int n_sends;
 };
 
-/* What a handle points at. All are in one list, so that an end in trouble frees them, too. */
-struct work {
-    struct work *next, **from;
-    struct lvn_link_message *message;
-    struct together *together;
+/* The object of a handle. All are in one list, so that they are freed after an error, too. */
+struct operation {
+    struct operation *next;
+    struct operation **link; /* the pointer to this one in the list */
+    struct lvn_tcp_message *message;
+    struct tree_collective *tree_collective;
 };
 
 struct tcp {
-    struct lvn_tcp_connections links;
-    int64_t number; /* of reductions and broadcasts */
-    struct work *works;
+    struct lvn_tcp_connections connections;
+    int64_t number; /* number of reductions and broadcasts started */
+    struct operation *operations;
 };
 
 /* --- along the tree --- */
@@ -47,11 +54,11 @@ struct tcp {
 #define COMBINE(real)                                                                                                  \
     do {                                                                                                               \
         real *a = (real *)(void *)c->x;                                                                                \
-        const real *b = (const real *)(const void *)c->capacity;                                                       \
+        const real *b = (const real *)(const void *)c->child_values;                                                   \
         for (int64_t i = 0; i < c->bytes / (int64_t)sizeof *a; i++)                                                    \
             a[i] = c->op == LVN_SUM ? a[i] + b[i] : (c->op == LVN_MIN) == (b[i] < a[i]) ? b[i] : a[i];                 \
     } while (0)
-static void combine(const struct together *c)
+static void combine(const struct tree_collective *c)
 {
     if (c->type == LVN_F32) COMBINE(float);
     if (c->type == LVN_F64) COMBINE(double);
@@ -60,92 +67,94 @@ static void combine(const struct together *c)
 }
 #undef COMBINE
 
-/* Ranks are counted from the root: rank r has the children r + 1, r + 2, r + 4 ... below its own lowest bit. */
-static bool has_child(const struct tcp *t, int own, int distance)
+/* Ranks are counted from the root: rank r has the children r + 1, r + 2, r + 4 ... below its lowest set bit. */
+static bool has_child(const struct tcp *t, int relative, int distance)
 {
-    return distance < t->links.size && !(own & distance) && own + distance < t->links.size;
+    return distance < t->connections.size && !(relative & distance) && relative + distance < t->connections.size;
 }
 
-static int pass_on(struct tcp *t, struct together *c, int own)
+static int send_down(struct tcp *t, struct tree_collective *c, int relative)
 {
     int distance = 1;
-    while (has_child(t, own, distance)) distance *= 2;
-    for (distance /= 2; distance >= 1; distance /= 2) { /* whose own part of the tree is largest comes first */
-        int to = (own + distance + c->root) % t->links.size;
-        if (lvn_link_send(&t->links, c->x, c->bytes, to, c->tag + 1, &c->down[c->n_down++])) return 1;
+    while (has_child(t, relative, distance)) distance *= 2;
+    for (distance /= 2; distance >= 1; distance /= 2) { /* the child with the largest subtree first */
+        int to = (relative + distance + c->root) % t->connections.size;
+        if (lvn_tcp_send(&t->connections, c->x, c->bytes, to, c->tag + 1, &c->sends[c->n_sends++])) return 1;
     }
     return 0;
 }
 
-static int step_together(struct tcp *t, struct together *c, bool *done)
+static int step_collective(struct tcp *t, struct tree_collective *c, bool *done)
 {
-    const int own = (t->links.rank - c->root + t->links.size) % t->links.size,
-              parent = ((own & (own - 1)) + c->root) % t->links.size;
+    const int relative = (t->connections.rank - c->root + t->connections.size) % t->connections.size,
+              parent = ((relative & (relative - 1)) + c->root) % t->connections.size;
     for (;;) {
-        const bool heard = c->part != NULL;
+        const bool received = c->pending != NULL;
         int code = 0;
-        if (!lvn_link_finished(&c->part)) return 0;
+        if (!lvn_tcp_finished(&c->pending)) return 0;
         switch (c->stage) {
-        case HEAR:
-            if (heard) combine(c), c->child *= 2;
-            if (has_child(t, own, c->child)) {
-                code = lvn_link_receive(&t->links, c->capacity, c->bytes, own + c->child, c->tag, &c->part);
+        case REDUCE:
+            if (received) combine(c), c->child *= 2;
+            if (has_child(t, relative, c->child)) {
+                code = lvn_tcp_receive(&t->connections, c->child_values, c->bytes, relative + c->child, c->tag,
+                                       &c->pending);
                 break;
             }
-            c->stage = own ? SAY : PASS;
-            if (own) code = lvn_link_send(&t->links, c->x, c->bytes, parent, c->tag, &c->part);
+            c->stage = relative ? SEND_UP : SEND_DOWN;
+            if (relative) code = lvn_tcp_send(&t->connections, c->x, c->bytes, parent, c->tag, &c->pending);
             break;
-        case SAY:
-            c->stage = LEARN;
-            code = lvn_link_receive(&t->links, c->x, c->bytes, parent, c->tag + 1, &c->part);
+        case SEND_UP:
+            c->stage = RECEIVE_DOWN;
+            code = lvn_tcp_receive(&t->connections, c->x, c->bytes, parent, c->tag + 1, &c->pending);
             break;
-        case LEARN:
-            c->stage = PASS;
+        case RECEIVE_DOWN:
+            c->stage = SEND_DOWN;
             break;
-        case PASS:
-            c->stage = PASSED;
-            code = pass_on(t, c, own);
+        case SEND_DOWN:
+            c->stage = SENDING_DOWN;
+            code = send_down(t, c, relative);
             break;
-        case PASSED:
-            while (c->n_down && lvn_link_finished(&c->down[c->n_down - 1])) c->n_down--;
-            *done = !c->n_down;
+        case SENDING_DOWN:
+            while (c->n_sends && lvn_tcp_finished(&c->sends[c->n_sends - 1])) c->n_sends--;
+            *done = !c->n_sends;
             return 0;
         }
         if (code) return code;
     }
 }
 
-static void work_free(struct work *w)
+static void operation_free(struct operation *w)
 {
     if (!w) return;
-    struct together *c = w->together;
-    *w->from = w->next;
-    if (w->next) w->next->from = w->from;
-    for (int k = 0; c && k < c->n_down; k++) free(c->down[k]);
-    if (c) free(c->part), free(c->capacity);
+    struct tree_collective *c = w->tree_collective;
+    *w->link = w->next;
+    if (w->next) w->next->link = w->link;
+    for (int k = 0; c && k < c->n_sends; k++) free(c->sends[k]);
+    if (c) free(c->pending), free(c->child_values);
     free(w->message);
     free(c);
     free(w);
 }
 
-static struct work *work_new(struct tcp *t, void *handle)
+static struct operation *operation_new(struct tcp *t, void *handle)
 {
-    struct work *w = lvn_calloc(1, sizeof *w);
+    struct operation *w = lvn_calloc(1, sizeof *w);
     if (!w) return NULL;
-    w->next = t->works;
-    w->from = &t->works;
-    if (w->next) w->next->from = &w->next;
-    t->works = w;
+    w->next = t->operations;
+    w->link = &t->operations;
+    if (w->next) w->next->link = &w->next;
+    t->operations = w;
     memcpy(handle, &w, sizeof w);
     return w;
 }
 
-static int start_together(struct tcp *t, struct together what, void *handle)
+static int start_collective(struct tcp *t, struct tree_collective collective, void *handle)
 {
-    struct work *w = work_new(t, handle);
-    struct together *c = w ? w->together = lvn_calloc(1, sizeof *c) : NULL;
-    if (c) *c = what, c->capacity = lvn_malloc((size_t)what.bytes + 1);
-    if (!c || !c->capacity) return lvn_tcp_connections_fail(&t->links, t->links.rank, "has no memory left");
+    struct operation *w = operation_new(t, handle);
+    struct tree_collective *c = w ? w->tree_collective = lvn_calloc(1, sizeof *c) : NULL;
+    if (c) *c = collective, c->child_values = lvn_malloc((size_t)collective.bytes + 1);
+    if (!c || !c->child_values)
+        return lvn_tcp_connections_fail(&t->connections, t->connections.rank, "has no memory left");
     c->tag = TREE_TAGS + 2 * (int)(t->number++ % LVN_TAGS);
     c->child = 1;
     return 0;
@@ -156,57 +165,59 @@ static int start_together(struct tcp *t, struct together what, void *handle)
 static void clear(void *state, void *handle)
 {
     (void)state;
-    memset(handle, 0, sizeof(struct work *));
+    memset(handle, 0, sizeof(struct operation *));
 }
 
 static int send_message(void *state, const void *x, int64_t bytes, int to, int tag, void *handle)
 {
-    struct work *w = work_new(state, handle);
-    return w ? lvn_link_send(&((struct tcp *)state)->links, x, bytes, to, tag, &w->message)
-             : lvn_tcp_connections_fail(&((struct tcp *)state)->links, to, "has no memory left");
+    struct operation *w = operation_new(state, handle);
+    return w ? lvn_tcp_send(&((struct tcp *)state)->connections, x, bytes, to, tag, &w->message)
+             : lvn_tcp_connections_fail(&((struct tcp *)state)->connections, to, "has no memory left");
 }
 
 static int receive_message(void *state, void *x, int64_t bytes, int from, int tag, void *handle)
 {
-    struct work *w = work_new(state, handle);
-    return w ? lvn_link_receive(&((struct tcp *)state)->links, x, bytes, from, tag, &w->message)
-             : lvn_tcp_connections_fail(&((struct tcp *)state)->links, from, "has no memory left");
+    struct operation *w = operation_new(state, handle);
+    return w ? lvn_tcp_receive(&((struct tcp *)state)->connections, x, bytes, from, tag, &w->message)
+             : lvn_tcp_connections_fail(&((struct tcp *)state)->connections, from, "has no memory left");
 }
 
 static int all_reduce(void *state, void *x, int64_t count, enum lvn_dtype type, enum lvn_reduce op, void *handle)
 {
     int64_t bytes = count * lvn_dtype_bytes(type);
-    return start_together(state, (struct together){.stage = HEAR, .type = type, .op = op, .x = x, .bytes = bytes},
-                          handle);
+    return start_collective(
+        state, (struct tree_collective){.stage = REDUCE, .type = type, .op = op, .x = x, .bytes = bytes}, handle);
 }
 
 static int broadcast(void *state, void *x, int64_t bytes, int root, void *handle)
 {
     struct tcp *t = state;
-    return start_together(
-        t, (struct together){.stage = t->links.rank == root ? PASS : SAY, .x = x, .bytes = bytes, .root = root},
+    return start_collective(
+        t,
+        (struct tree_collective){
+            .stage = t->connections.rank == root ? SEND_DOWN : SEND_UP, .x = x, .bytes = bytes, .root = root},
         handle);
 }
 
-/* One handle: is it done? Then it is freed. */
-static int test_one(struct tcp *t, struct work *w, bool *done)
+/* Poll one handle; frees its object when it is done. */
+static int test_one(struct tcp *t, struct operation *w, bool *done)
 {
     int code = 0;
     *done = false;
     if (w->message)
-        *done = lvn_link_finished(&w->message);
+        *done = lvn_tcp_finished(&w->message);
     else
-        code = step_together(t, w->together, done);
-    if (*done) work_free(w);
+        code = step_collective(t, w->tree_collective, done);
+    if (*done) operation_free(w);
     return code;
 }
 
 static int test(void *state, void *handles, int n, int *n_done, int *done)
 {
     *n_done = 0;
-    int code = lvn_tcp_connections_progress(&((struct tcp *)state)->links);
+    int code = lvn_tcp_connections_progress(&((struct tcp *)state)->connections);
     for (int i = 0; i < n && !code; i++) {
-        struct work *w;
+        struct operation *w;
         bool is_done = false;
         memcpy(&w, (char *)handles + (size_t)i * sizeof w, sizeof w);
         if (w) code = test_one(state, w, &is_done);
@@ -227,13 +238,13 @@ static int all_reduce_blocking(void *state, void *x, int64_t count, enum lvn_dty
 
 static void poke(void *state)
 {
-    (void)lvn_tcp_connections_progress(&((struct tcp *)state)->links); /* what is wrong shows with the next request */
+    (void)lvn_tcp_connections_progress(&((struct tcp *)state)->connections); /* an error shows at the next request */
 }
 
 static void error(void *state, int code, char *text, int bytes)
 {
     (void)code;
-    snprintf(text, (size_t)bytes, "%s", ((struct tcp *)state)->links.trouble);
+    snprintf(text, (size_t)bytes, "%s", ((struct tcp *)state)->connections.error);
 }
 
 /* --- start and end --- */
@@ -241,8 +252,8 @@ static void error(void *state, int code, char *text, int bytes)
 static void release(void *state)
 {
     struct tcp *t = state;
-    lvn_tcp_connections_close(&t->links);
-    while (t->works) work_free(t->works);
+    lvn_tcp_connections_close(&t->connections);
+    while (t->operations) operation_free(t->operations);
     free(t);
 }
 
@@ -251,15 +262,15 @@ static enum lvn_status join(void **state, int *handle_bytes, const struct lvn_co
 {
     struct tcp *t = lvn_calloc(1, sizeof *t);
     if (!t) return LVN_MEMORY;
-    enum lvn_status status = lvn_tcp_connections_open(&t->links, o->rank, o->size, o->sockets);
+    enum lvn_status status = lvn_tcp_connections_open(&t->connections, o->rank, o->size, o->sockets);
     if (status != LVN_OK) return release(t), status;
     *state = t;
-    *handle_bytes = (int)sizeof(struct work *);
+    *handle_bytes = (int)sizeof(struct operation *);
     snprintf(describe, (size_t)describe_bytes, "TCP connections of levin's own");
     return LVN_OK;
 }
 
-/* Who is done early leaves its connections to the others until they are done, too. */
+/* Collective, so that a rank that finishes early keeps its connections open for the others. */
 static void leave(void *state)
 {
     int32_t one = 1;

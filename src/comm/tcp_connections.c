@@ -13,30 +13,30 @@
 #include "base/arena.h"
 
 enum {
-    ASIDE = 4 << 20,   /* bytes of a rank's messages that may be kept while nothing of it is waited for */
-    AT_ONCE = 1 << 20, /* bytes to read of one rank before the next one's turn */
-    EVENTS = 64,       /* of epoll at once */
+    UNEXPECTED_BYTES = 4 << 20, /* bytes of a rank's unexpected messages above which its socket is not read */
+    READ_BYTES = 1 << 20,       /* bytes to read from one rank before the next one's turn */
+    EVENTS = 64,                /* epoll events per call */
 };
 
 struct list {
-    struct lvn_link_message *first, *last;
+    struct lvn_tcp_message *first, *last;
 };
 
-struct lvn_link {
-    int fd;            /* -1: this rank itself, or closed */
-    struct list out;   /* to be sent */
-    struct list asked; /* receives without their message */
-    struct list aside; /* messages without their receive; the last one may still be arriving */
-    int64_t aside_bytes;
-    struct lvn_link_header header; /* of what arrives */
+struct lvn_tcp_connection {
+    int fd;                 /* -1: this rank itself, or closed */
+    struct list out;        /* sends */
+    struct list posted;     /* receives whose message has not begun to arrive */
+    struct list unexpected; /* messages without a receive; the last one may still be arriving */
+    int64_t unexpected_bytes;
+    struct lvn_tcp_header header; /* of the message that arrives */
     int64_t header_read;
-    struct lvn_link_message *in; /* what its bytes go to; NULL: the header is not complete */
-    bool unread;
+    struct lvn_tcp_message *in; /* the message that arrives; NULL: its header is not complete */
+    bool paused;                /* the socket is not read */
 };
 
 int lvn_tcp_connections_fail(struct lvn_tcp_connections *t, int peer, const char *what)
 {
-    snprintf(t->trouble, sizeof t->trouble, "the connection to rank %d %s", peer, what);
+    snprintf(t->error, sizeof t->error, "the connection to rank %d %s", peer, what);
     return 1;
 }
 
@@ -49,7 +49,7 @@ static int broken(struct lvn_tcp_connections *t, int peer)
 
 /* --- lists --- */
 
-static void append(struct list *l, struct lvn_link_message *m)
+static void append(struct list *l, struct lvn_tcp_message *m)
 {
     m->next = NULL;
     if (l->last)
@@ -59,10 +59,10 @@ static void append(struct list *l, struct lvn_link_message *m)
     l->last = m;
 }
 
-/* The first one with this tag, taken out; NULL: none. */
-static struct lvn_link_message *take(struct list *l, uint64_t tag)
+/* Remove and return the first message with this tag; NULL: none. */
+static struct lvn_tcp_message *take(struct list *l, uint64_t tag)
 {
-    for (struct lvn_link_message *before = NULL, *m = l->first; m; before = m, m = m->next) {
+    for (struct lvn_tcp_message *before = NULL, *m = l->first; m; before = m, m = m->next) {
         if (m->header.tag != tag) continue;
         if (before)
             before->next = m->next;
@@ -74,16 +74,16 @@ static struct lvn_link_message *take(struct list *l, uint64_t tag)
     return NULL;
 }
 
-static struct lvn_link_message *message_new(uint64_t tag, char *x, int64_t bytes)
+static struct lvn_tcp_message *message_new(uint64_t tag, char *x, int64_t bytes)
 {
-    struct lvn_link_message *m = lvn_calloc(1, sizeof *m);
-    if (m) *m = (struct lvn_link_message){.header = {tag, (uint64_t)bytes}, .x = x};
+    struct lvn_tcp_message *m = lvn_calloc(1, sizeof *m);
+    if (m) *m = (struct lvn_tcp_message){.header = {tag, (uint64_t)bytes}, .x = x};
     return m;
 }
 
 static void free_list(struct list *l)
 {
-    for (struct lvn_link_message *m = l->first, *next; m; m = next) {
+    for (struct lvn_tcp_message *m = l->first, *next; m; m = next) {
         next = m->next;
         free(m->x);
         free(m);
@@ -93,41 +93,41 @@ static void free_list(struct list *l)
 
 /* --- a connection --- */
 
-/* Read nothing of it, or again; so epoll does not tell of it in vain. */
-static void set_unread(struct lvn_tcp_connections *t, int i, bool unread)
+/* Stop or resume reading the socket; epoll then reports no input for it. */
+static void set_paused(struct lvn_tcp_connections *t, int i, bool paused)
 {
-    struct lvn_link *p = &t->link[i];
-    struct epoll_event e = {.events = unread ? 0 : EPOLLIN, .data.u32 = (uint32_t)i};
-    if (p->unread != unread && p->fd >= 0) (void)epoll_ctl(t->epoll, EPOLL_CTL_MOD, p->fd, &e);
-    p->unread = unread;
+    struct lvn_tcp_connection *p = &t->connection[i];
+    struct epoll_event e = {.events = paused ? 0 : EPOLLIN, .data.u32 = (uint32_t)i};
+    if (p->paused != paused && p->fd >= 0) (void)epoll_ctl(t->epoll, EPOLL_CTL_MOD, p->fd, &e);
+    p->paused = paused;
 }
 
 static int flush(struct lvn_tcp_connections *t, int i)
 {
-    struct lvn_link *p = &t->link[i];
+    struct lvn_tcp_connection *p = &t->connection[i];
     while (p->out.first) {
-        struct lvn_link_message *m = p->out.first;
+        struct lvn_tcp_message *m = p->out.first;
         struct iovec v[2] = {{(char *)&m->header + m->header_sent, sizeof m->header - (size_t)m->header_sent},
-                             {m->x + m->at, (size_t)((int64_t)m->header.bytes - m->at)}};
+                             {m->x + m->done_bytes, (size_t)((int64_t)m->header.bytes - m->done_bytes)}};
         struct msghdr h = {.msg_iov = v, .msg_iovlen = 2};
         ssize_t n = p->fd < 0 ? (errno = EPIPE, -1) : sendmsg(p->fd, &h, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
         if (n < 0) return broken(t, i);
         int64_t head = (int64_t)v[0].iov_len < n ? (int64_t)v[0].iov_len : n;
         m->header_sent += head;
-        m->at += n - head;
-        if (m->at < (int64_t)m->header.bytes || m->header_sent < (int64_t)sizeof m->header) return 0;
-        take(&p->out, m->header.tag); /* the first of all is the first of its tag */
+        m->done_bytes += n - head;
+        if (m->done_bytes < (int64_t)m->header.bytes || m->header_sent < (int64_t)sizeof m->header) return 0;
+        take(&p->out, m->header.tag); /* the first message of the list is the first of its tag */
         m->done = true;
     }
     return 0;
 }
 
-/* The header is there: whose bytes are these? */
+/* The header has arrived: find the posted receive, or queue an unexpected message. */
 static int begin_message(struct lvn_tcp_connections *t, int i)
 {
-    struct lvn_link *p = &t->link[i];
-    p->in = take(&p->asked, p->header.tag);
+    struct lvn_tcp_connection *p = &t->connection[i];
+    p->in = take(&p->posted, p->header.tag);
     if (p->in && p->in->header.bytes != p->header.bytes)
         return lvn_tcp_connections_fail(t, i, "brings a message of another length");
     if (p->in) return 0;
@@ -138,36 +138,37 @@ static int begin_message(struct lvn_tcp_connections *t, int i)
         free(x);
         return lvn_tcp_connections_fail(t, i, "brings more than memory holds");
     }
-    append(&p->aside, p->in);
-    p->aside_bytes += (int64_t)p->header.bytes;
+    append(&p->unexpected, p->in);
+    p->unexpected_bytes += (int64_t)p->header.bytes;
     return 0;
 }
 
-/* Read what is there, up to some bytes. */
+/* Read available bytes, up to READ_BYTES. */
 static int drain(struct lvn_tcp_connections *t, int i)
 {
-    struct lvn_link *p = &t->link[i];
-    for (int64_t max = AT_ONCE; max > 0;) {
-        if (!p->in && p->aside_bytes > ASIDE && !p->asked.first) return set_unread(t, i, true), 0;
-        char *to = p->in ? p->in->x + p->in->at : (char *)&p->header + p->header_read;
-        int64_t left = p->in ? (int64_t)p->in->header.bytes - p->in->at : (int64_t)sizeof p->header - p->header_read;
+    struct lvn_tcp_connection *p = &t->connection[i];
+    for (int64_t max = READ_BYTES; max > 0;) {
+        if (!p->in && p->unexpected_bytes > UNEXPECTED_BYTES && !p->posted.first) return set_paused(t, i, true), 0;
+        char *to = p->in ? p->in->x + p->in->done_bytes : (char *)&p->header + p->header_read;
+        int64_t left =
+            p->in ? (int64_t)p->in->header.bytes - p->in->done_bytes : (int64_t)sizeof p->header - p->header_read;
         ssize_t n = left ? recv(p->fd, to, (size_t)left, MSG_DONTWAIT) : 0;
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
         if (n < 0) return broken(t, i);
         if (n == 0 && left) {
             close(p->fd);
             p->fd = -1;
-            return p->asked.first || p->out.first || p->in ? lvn_tcp_connections_fail(t, i, "was closed from there")
-                                                           : 0;
+            return p->posted.first || p->out.first || p->in ? lvn_tcp_connections_fail(t, i, "was closed from there")
+                                                            : 0;
         }
         max -= n + 1;
         if (!p->in) {
             p->header_read += n;
             if (p->header_read == (int64_t)sizeof p->header && begin_message(t, i)) return 1;
         } else {
-            p->in->at += n;
+            p->in->done_bytes += n;
         }
-        if (!p->in || p->in->at < (int64_t)p->in->header.bytes) continue;
+        if (!p->in || p->in->done_bytes < (int64_t)p->in->header.bytes) continue;
         p->in->done = true;
         p->in = NULL;
         p->header_read = 0;
@@ -179,19 +180,19 @@ int lvn_tcp_connections_progress(struct lvn_tcp_connections *t)
 {
     struct epoll_event e[EVENTS];
     for (int i = 0; i < t->size; i++)
-        if (t->link[i].out.first && flush(t, i)) return 1;
+        if (t->connection[i].out.first && flush(t, i)) return 1;
     int n = epoll_wait(t->epoll, e, EVENTS, 0);
     for (int k = 0; k < n; k++) {
         const int i = (int)e[k].data.u32;
-        if (t->link[i].fd >= 0 && drain(t, i)) return 1;
+        if (t->connection[i].fd >= 0 && drain(t, i)) return 1;
     }
     return 0;
 }
 
 /* --- messages --- */
 
-int lvn_link_send(struct lvn_tcp_connections *t, const void *x, int64_t bytes, int to, int tag,
-                  struct lvn_link_message **out)
+int lvn_tcp_send(struct lvn_tcp_connections *t, const void *x, int64_t bytes, int to, int tag,
+                 struct lvn_tcp_message **out)
 {
     union {
         const void *in;
@@ -199,37 +200,37 @@ int lvn_link_send(struct lvn_tcp_connections *t, const void *x, int64_t bytes, i
     } buffer = {.in = x}; /* only read */
     *out = message_new((uint64_t)tag, buffer.x, bytes);
     if (!*out) return lvn_tcp_connections_fail(t, to, "has no memory left");
-    append(&t->link[to].out, *out);
+    append(&t->connection[to].out, *out);
     return flush(t, to);
 }
 
-int lvn_link_receive(struct lvn_tcp_connections *t, void *x, int64_t bytes, int from, int tag,
-                     struct lvn_link_message **out)
+int lvn_tcp_receive(struct lvn_tcp_connections *t, void *x, int64_t bytes, int from, int tag,
+                    struct lvn_tcp_message **out)
 {
-    struct lvn_link *p = &t->link[from];
-    struct lvn_link_message *m = *out = message_new((uint64_t)tag, x, bytes), *came = take(&p->aside, (uint64_t)tag);
+    struct lvn_tcp_connection *p = &t->connection[from];
+    struct lvn_tcp_message *m = *out = message_new((uint64_t)tag, x, bytes),
+                           *early = take(&p->unexpected, (uint64_t)tag);
     if (!m) return lvn_tcp_connections_fail(t, from, "has no memory left");
-    set_unread(t, from, false);
-    if (!came) {
-        append(&p->asked, m);
+    set_paused(t, from, false);
+    if (!early) {
+        append(&p->posted, m);
         return p->fd < 0 ? lvn_tcp_connections_fail(t, from, "was closed from there") : 0;
     }
-    if (came->header.bytes != m->header.bytes) { /* it goes on arriving where there is room for it */
-        append(&p->aside, came);
+    if (early->header.bytes != m->header.bytes) { /* it continues to arrive into its own buffer */
+        append(&p->unexpected, early);
         return lvn_tcp_connections_fail(t, from, "brings a message of another length");
     }
-    p->aside_bytes -= (int64_t)came->header.bytes;
-    if (came->at) memcpy(x, came->x, (size_t)came->at);
-    m->at = came->at;
-    m->done = came->done;
-    if (p->in == came) p->in = m;
-    free(came->x);
-    free(came);
+    p->unexpected_bytes -= (int64_t)early->header.bytes;
+    if (early->done_bytes) memcpy(x, early->x, (size_t)early->done_bytes);
+    m->done_bytes = early->done_bytes;
+    m->done = early->done;
+    if (p->in == early) p->in = m;
+    free(early->x);
+    free(early);
     return 0;
 }
 
-/* Done? Then it is forgotten. */
-bool lvn_link_finished(struct lvn_link_message **m)
+bool lvn_tcp_finished(struct lvn_tcp_message **m)
 {
     if (!*m || !(*m)->done) return !*m;
     free(*m);
@@ -241,23 +242,23 @@ bool lvn_link_finished(struct lvn_link_message **m)
 
 void lvn_tcp_connections_close(struct lvn_tcp_connections *t)
 {
-    for (int i = 0; i < t->size && t->link; i++) {
-        if (t->link[i].fd >= 0) close(t->link[i].fd);
-        free_list(&t->link[i].aside);
+    for (int i = 0; i < t->size && t->connection; i++) {
+        if (t->connection[i].fd >= 0) close(t->connection[i].fd);
+        free_list(&t->connection[i].unexpected);
     }
     if (t->epoll >= 0) close(t->epoll);
-    free(t->link);
+    free(t->connection);
 }
 
 enum lvn_status lvn_tcp_connections_open(struct lvn_tcp_connections *t, int rank, int size, const int *sockets)
 {
     *t = (struct lvn_tcp_connections){.rank = rank, .size = size, .epoll = epoll_create1(EPOLL_CLOEXEC)};
-    t->link = lvn_calloc((size_t)size, sizeof *t->link);
-    for (int i = 0; i < size && t->link; i++) t->link[i].fd = i == rank ? -1 : sockets[i];
-    bool good = t->link && t->epoll >= 0;
+    t->connection = lvn_calloc((size_t)size, sizeof *t->connection);
+    for (int i = 0; i < size && t->connection; i++) t->connection[i].fd = i == rank ? -1 : sockets[i];
+    bool good = t->connection && t->epoll >= 0;
     for (int i = 0; i < size && good; i++) {
         struct epoll_event e = {.events = EPOLLIN, .data.u32 = (uint32_t)i};
-        if (i != rank) good = !epoll_ctl(t->epoll, EPOLL_CTL_ADD, t->link[i].fd, &e);
+        if (i != rank) good = !epoll_ctl(t->epoll, EPOLL_CTL_ADD, t->connection[i].fd, &e);
     }
     LVN_CHECK(good, IO, "rank %d of %d cannot watch its connections: %s", rank, size, strerror(errno));
     return LVN_OK;

@@ -1,8 +1,8 @@
-/* tree.c - the binary tree in which numbered leaves are added, and which of its subtrees a range of leaves makes up.
+/* tree.c - the binary tree in which numbered leaves are added, and which of its subtrees make up a range of leaves.
  *
- * The tree over n leaves splits at the largest power of two below n, again and again. A range of leaves is the union of
- * whole subtrees in one shortest way: walking down from the root, a node inside the range is taken whole, one that
- * straddles its border is split. That is at most two a level. */
+ * The tree over n leaves splits at the largest power of two below n, recursively. There is one shortest way to write
+ * a range of leaves as a union of whole subtrees: going down from the root, a node inside the range is taken whole,
+ * and a node across its border is split. That is at most two subtrees per level. */
 #include "comm/engine.h"
 
 int64_t lvn_tree_half(int64_t n)
@@ -12,21 +12,21 @@ int64_t lvn_tree_half(int64_t n)
     return half;
 }
 
-static int walk(int64_t from, int64_t to, int64_t lo, int64_t hi, struct lvn_subtree *out, int n)
+static int collect(int64_t first, int64_t end, int64_t lo, int64_t hi, struct lvn_subtree *out, int n)
 {
-    if (to <= lo || hi <= from || from >= to) return n;
-    if (lo <= from && to <= hi) {
-        out[n] = (struct lvn_subtree){.first = from, .end = to};
+    if (end <= lo || hi <= first || first >= end) return n;
+    if (lo <= first && end <= hi) {
+        out[n] = (struct lvn_subtree){.first = first, .end = end};
         return n + 1;
     }
-    int64_t middle = from + lvn_tree_half(to - from);
-    n = walk(from, middle, lo, hi, out, n);
-    return walk(middle, to, lo, hi, out, n);
+    int64_t middle = first + lvn_tree_half(end - first);
+    n = collect(first, middle, lo, hi, out, n);
+    return collect(middle, end, lo, hi, out, n);
 }
 
 int lvn_subtrees(int64_t n, int64_t lo, int64_t hi, struct lvn_subtree out[LVN_MAX_SUBTREES])
 {
     if (lo < 0) lo = 0;
     if (hi > n) hi = n;
-    return lo < hi ? walk(0, n, lo, hi, out, 0) : 0;
+    return lo < hi ? collect(0, n, lo, hi, out, 0) : 0;
 }

@@ -37,13 +37,13 @@ enum lvn_status lvn_doctor_train(struct lvn_doctor *r, struct lvn_ranks *ranks) 
 enum lvn_status lvn_doctor_train_alone(struct lvn_doctor *r, const struct lvn_identity *who) LVN_CHECKED;
 
 /* doctor_network.c: what lies between ranks. Seconds there (half a round trip), bytes/s, of some pairs. */
-struct lvn_link {
+struct lvn_tcp_connection {
     int a, b;
     double seconds, rate;
 };
 /* All ranks call it; *links (to be freed) is filled on rank 0 alone. clock[i]: how far rank i's clock is ahead of that
  * of rank 0, seconds. reduce_s: one all-reduce of *reduce_bytes. */
-enum lvn_status lvn_doctor_links(struct lvn_comm *comm, struct lvn_link **links, int *n_links, double *clock,
+enum lvn_status lvn_doctor_links(struct lvn_comm *comm, struct lvn_tcp_connection **links, int *n_links, double *clock,
                                  double *reduce_s, int64_t *reduce_bytes) LVN_CHECKED;
 
 #endif

@@ -82,15 +82,16 @@ static enum lvn_status pull(struct lvn_comm *c, int other, char *block)
 }
 
 /* The same pairs on all ranks. */
-static int choose(int size, struct lvn_link *links)
+static int choose(int size, struct lvn_tcp_connection *links)
 {
     int n = 0;
     for (int a = 0; size <= ALL_PAIRS && a < size; a++) {
-        for (int b = a + 1; b < size; b++) links[n++] = (struct lvn_link){.a = a, .b = b};
+        for (int b = a + 1; b < size; b++) links[n++] = (struct lvn_tcp_connection){.a = a, .b = b};
     }
     if (n || size < 2) return n;
     int every = (size + PAIRS - 1) / PAIRS;
-    for (int a = 0; a < size && n < PAIRS; a += every) links[n++] = (struct lvn_link){.a = a, .b = (a + 1) % size};
+    for (int a = 0; a < size && n < PAIRS; a += every)
+        links[n++] = (struct lvn_tcp_connection){.a = a, .b = (a + 1) % size};
     return n;
 }
 
@@ -100,8 +101,8 @@ static enum lvn_status all_meet(struct lvn_comm *c)
     return lvn_comm_all_reduce_now(c, &one, 1, LVN_I32, LVN_SUM);
 }
 
-static enum lvn_status measure(struct lvn_comm *c, struct lvn_link *links, int n, double *clock, double *reduce_s,
-                               char *block)
+static enum lvn_status measure(struct lvn_comm *c, struct lvn_tcp_connection *links, int n, double *clock,
+                               double *reduce_s, char *block)
 {
     int rank = lvn_comm_rank(c), size = lvn_comm_size(c);
     double unused, seconds;
@@ -109,7 +110,7 @@ static enum lvn_status measure(struct lvn_comm *c, struct lvn_link *links, int n
     LVN_CHECK(found, MEMORY, "no memory for measurements");
     enum lvn_status status = LVN_OK;
     for (int i = 0; i < n && !status; i++) {
-        struct lvn_link *l = &links[i];
+        struct lvn_tcp_connection *l = &links[i];
         if (rank == l->a) {
             status = ping(c, l->b, PINGS, &found[2 * i], &unused);
             if (!status) status = push(c, l->b, block, &found[2 * i + 1]);
@@ -141,7 +142,7 @@ static enum lvn_status measure(struct lvn_comm *c, struct lvn_link *links, int n
     return status;
 }
 
-enum lvn_status lvn_doctor_links(struct lvn_comm *comm, struct lvn_link **links, int *n_links, double *clock,
+enum lvn_status lvn_doctor_links(struct lvn_comm *comm, struct lvn_tcp_connection **links, int *n_links, double *clock,
                                  double *reduce_s, int64_t *reduce_bytes)
 {
     int size = lvn_comm_size(comm);

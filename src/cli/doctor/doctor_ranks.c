@@ -187,15 +187,15 @@ static void time_text(double seconds, char text[32])
 }
 
 /* Those within hosts, or those between. */
-static void look_at_links(struct lvn_doctor *r, const struct lvn_peer *p, const struct lvn_link *links, int n,
+static void look_at_links(struct lvn_doctor *r, const struct lvn_peer *p, const struct lvn_tcp_connection *links, int n,
                           bool between, bool crowded)
 {
-    const struct lvn_link *slow = NULL, *late = NULL;
+    const struct lvn_tcp_connection *slow = NULL, *late = NULL;
     double fastest = 0, first = INFINITY;
     char text[400], a[32], b[32];
     const char *where = between ? "between hosts" : "in a host";
     for (int i = 0; i < n; i++) {
-        const struct lvn_link *l = &links[i];
+        const struct lvn_tcp_connection *l = &links[i];
         if ((strcmp(p[l->a].host, p[l->b].host) != 0) != between) continue;
         if (!slow || l->rate < slow->rate) slow = l;
         if (!late || l->seconds > late->seconds) late = l;
@@ -261,7 +261,8 @@ static void list_ranks(struct lvn_doctor *r, const struct lvn_member *h, const s
 }
 
 static void report(struct lvn_doctor *r, const struct lvn_member *h, const struct lvn_peer *p, int n,
-                   const struct lvn_link *links, int n_links, const double *clock, double reduce_s, int64_t bytes)
+                   const struct lvn_tcp_connection *links, int n_links, const double *clock, double reduce_s,
+                   int64_t bytes)
 {
     char a[LVN_NUMBER_TEXT];
     int hosts = 0;
@@ -314,7 +315,7 @@ static enum lvn_status examine(struct lvn_doctor *r, struct lvn_comm *comm, stru
 {
     struct lvn_peer *p = calloc((size_t)n, sizeof *p);
     double *clock = calloc((size_t)n, sizeof *clock), reduce_s;
-    struct lvn_link *links = NULL;
+    struct lvn_tcp_connection *links = NULL;
     int n_links = 0;
     int64_t bytes = 0;
     enum lvn_status status = LVN_MEMORY;

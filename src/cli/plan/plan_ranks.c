@@ -103,7 +103,7 @@ static void add(struct lvn_traffic_part *sum, const struct lvn_traffic_part *p)
 {
     sum->messages += p->messages;
     sum->bytes += p->bytes;
-    sum->rounds += p->rounds;
+    sum->steps += p->steps;
 }
 
 /* Seconds between hosts of one sum, which counts; ways: 1 reduce, 2 gather, 3 both. */
@@ -120,7 +120,7 @@ static double between(struct forecast *f, double bytes, int ways, int partials)
     add(&f->traffic.within, &t.within);
     add(&f->traffic.between, &t.between);
     if (f->hosts == 1) return 0;
-    return t.between.rounds * f->c->flag[LVN_FLAG_plan_latency].r +
+    return t.between.steps * f->c->flag[LVN_FLAG_plan_latency].r +
            (double)t.between.bytes * f->each / f->c->flag[LVN_FLAG_plan_bandwidth].r;
 }
 

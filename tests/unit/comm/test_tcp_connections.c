@@ -50,20 +50,20 @@ static void put(struct pair *p, const void *x, size_t n)
 
 static void put_header(struct pair *p, uint64_t tag, uint64_t bytes)
 {
-    struct lvn_link_header h = {tag, bytes};
+    struct lvn_tcp_header h = {tag, bytes};
     put(p, &h, sizeof h);
 }
 
 static void assert_says(const struct pair *p, const char *text)
 {
-    if (!strstr(p->links.trouble, text)) fail_msg("'%s', wanted '%s'", p->links.trouble, text);
+    if (!strstr(p->links.error, text)) fail_msg("'%s', wanted '%s'", p->links.error, text);
 }
 
 static void test_early_late_and_empty(void **state)
 {
     (void)state;
     struct pair p;
-    struct lvn_link_message *a, *b, *c;
+    struct lvn_tcp_message *a, *b, *c;
     char x[4] = "", y[4] = "", none[1];
     open_pair(&p);
     put_header(&p, 7, 3);
@@ -72,14 +72,14 @@ static void test_early_late_and_empty(void **state)
     put_header(&p, 8, 3);
     put(&p, "ei", 2); /* the rest comes later */
     assert_int_equal(0, lvn_tcp_connections_progress(&p.links));
-    assert_int_equal(0, lvn_link_receive(&p.links, x, 3, 1, 8, &a));
-    assert_int_equal(0, lvn_link_receive(&p.links, y, 3, 1, 7, &b));
-    assert_int_equal(0, lvn_link_receive(&p.links, none, 0, 1, 9, &c));
-    assert_false(lvn_link_finished(&a));
-    assert_true(lvn_link_finished(&b) && lvn_link_finished(&c));
+    assert_int_equal(0, lvn_tcp_receive(&p.links, x, 3, 1, 8, &a));
+    assert_int_equal(0, lvn_tcp_receive(&p.links, y, 3, 1, 7, &b));
+    assert_int_equal(0, lvn_tcp_receive(&p.links, none, 0, 1, 9, &c));
+    assert_false(lvn_tcp_finished(&a));
+    assert_true(lvn_tcp_finished(&b) && lvn_tcp_finished(&c));
     put(&p, "g", 1);
     assert_int_equal(0, lvn_tcp_connections_progress(&p.links));
-    assert_true(lvn_link_finished(&a));
+    assert_true(lvn_tcp_finished(&a));
     assert_string_equal("eig", x);
     assert_string_equal("sev", y);
     close_pair(&p);
@@ -89,11 +89,11 @@ static void test_lengths(void **state)
 {
     (void)state;
     struct pair p;
-    struct lvn_link_message *m;
+    struct lvn_tcp_message *m;
     char x[8192], big[4096] = "";
     /* it was asked for before, ... */
     open_pair(&p);
-    assert_int_equal(0, lvn_link_receive(&p.links, x, 8, 1, 5, &m));
+    assert_int_equal(0, lvn_tcp_receive(&p.links, x, 8, 1, 5, &m));
     put_header(&p, 5, 9);
     put(&p, big, 9);
     assert_int_equal(1, lvn_tcp_connections_progress(&p.links));
@@ -106,7 +106,7 @@ static void test_lengths(void **state)
     put(&p, big, 100);
     assert_int_equal(0, lvn_tcp_connections_progress(&p.links));
     memset(x, 1, sizeof x);
-    assert_int_equal(1, lvn_link_receive(&p.links, x, 8, 1, 5, &m));
+    assert_int_equal(1, lvn_tcp_receive(&p.links, x, 8, 1, 5, &m));
     assert_says(&p, "rank 1 brings a message of another length");
     put(&p, big, sizeof big - 100);
     (void)lvn_tcp_connections_progress(&p.links);
@@ -126,14 +126,14 @@ static void test_closed(void **state)
 {
     (void)state;
     struct pair p;
-    struct lvn_link_message *m;
+    struct lvn_tcp_message *m;
     char x[8] = "";
     /* within a header that nobody waits for: whoever asks is told */
     open_pair(&p);
     put(&p, "half", 4);
     hang_up(&p);
     assert_int_equal(0, lvn_tcp_connections_progress(&p.links));
-    assert_int_equal(1, lvn_link_receive(&p.links, x, 8, 1, 5, &m));
+    assert_int_equal(1, lvn_tcp_receive(&p.links, x, 8, 1, 5, &m));
     assert_says(&p, "rank 1 was closed from there");
     free(m);
     close_pair(&p);
@@ -147,7 +147,7 @@ static void test_closed(void **state)
     close_pair(&p);
     /* while it is waited for */
     open_pair(&p);
-    assert_int_equal(0, lvn_link_receive(&p.links, x, 8, 1, 5, &m));
+    assert_int_equal(0, lvn_tcp_receive(&p.links, x, 8, 1, 5, &m));
     hang_up(&p);
     assert_int_equal(1, lvn_tcp_connections_progress(&p.links));
     assert_says(&p, "rank 1 was closed from there");
@@ -159,10 +159,10 @@ static void test_closed(void **state)
     put(&p, "word", 4);
     hang_up(&p);
     assert_int_equal(0, lvn_tcp_connections_progress(&p.links));
-    assert_int_equal(0, lvn_link_receive(&p.links, x, 4, 1, 5, &m));
-    assert_true(lvn_link_finished(&m));
+    assert_int_equal(0, lvn_tcp_receive(&p.links, x, 4, 1, 5, &m));
+    assert_true(lvn_tcp_finished(&m));
     assert_string_equal("word", x);
-    assert_int_equal(1, lvn_link_send(&p.links, x, 8, 1, 5, &m));
+    assert_int_equal(1, lvn_tcp_send(&p.links, x, 8, 1, 5, &m));
     assert_says(&p, "rank 1 is broken (Broken pipe)");
     free(m);
     close_pair(&p);
@@ -179,7 +179,7 @@ static void test_bounded(void **state)
     open_pair(&p);
     assert_non_null(x);
     for (int64_t tag = 0, at = 0, idle = 0; idle < 100 && sent < MAX;) {
-        struct lvn_link_header h = {(uint64_t)tag, MESSAGE};
+        struct lvn_tcp_header h = {(uint64_t)tag, MESSAGE};
         const bool head = at < (int64_t)sizeof h;
         const char *from = head ? (const char *)&h + at : x;
         size_t left = head ? sizeof h - (size_t)at : (size_t)(MESSAGE + (int64_t)sizeof h - at);
