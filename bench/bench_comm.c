@@ -163,7 +163,7 @@ int main(int argc, char **argv)
     if (lvn_identity_find(&me) != LVN_OK) return fprintf(stderr, "%s\n", lvn_error_text()), 2;
     o.rank = me.rank;
     o.size = me.size;
-    o.family = me.family;
+    o.launcher = me.launcher;
     if (o.size < 2) return fprintf(stderr, "bench_comm: start it by mpirun -n 2 or more\n"), 2;
     const struct lvn_member_options h = {.id = &me, .timeout = 30};
     struct lvn_member *heart = NULL;

@@ -342,10 +342,10 @@ static void say(void *text)
 static void end_at_fault(void *ranks, const struct lvn_fault *fault)
 {
     const int code = fault->permanent ? LVN_EXIT_FAILED : LVN_EXIT_FAULT;
-    char *text = fault->speak ? strdup(fault->text) : NULL;
+    char *text = fault->is_reporter ? strdup(fault->text) : NULL;
     if (text) (void)lvn_thread_within(1, say, text); /* a terminal may stand still */
     lvn_ranks_give_up(ranks);
-    if (fault->speak && fault->quiet) lvn_ranks_abort(ranks, code);
+    if (fault->is_reporter && fault->quiet) lvn_ranks_abort(ranks, code);
     _exit(code);
 }
 

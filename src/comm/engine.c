@@ -64,17 +64,17 @@ static const char *const kinds[] = {"reduction", "reduction",  "reduction",    "
 
 static void record_error(struct lvn_engine *c, const struct lvn_request *r, int code)
 {
-    char why[256] = "";
-    c->transport->error(c->state, code, why, sizeof why);
+    char reason[256] = "";
+    c->transport->error(c->state, code, reason, sizeof reason);
     pthread_mutex_lock(&c->lock);
     if (c->error == LVN_OK) {
         c->error = LVN_COMM;
         if (r->number >= 0)
             snprintf(c->comm.text, sizeof c->comm.text, "%s %lld of rank %d failed: %s", kinds[r->kind],
-                     (long long)r->number, c->comm.rank, why);
+                     (long long)r->number, c->comm.rank, reason);
         else
             snprintf(c->comm.text, sizeof c->comm.text, "a %s rank %d failed on rank %d: %s", kinds[r->kind], r->peer,
-                     c->comm.rank, why);
+                     c->comm.rank, reason);
     }
     pthread_mutex_unlock(&c->lock);
 }

@@ -220,19 +220,19 @@ static enum lvn_status check_world(struct mpi *m, const struct lvn_comm_options 
     m->Comm_rank(m->world, &rank);
     m->Comm_size(m->world, &size);
     m->rank = rank;
-    const char *family = o->family ? o->family : "";
+    const char *launcher = o->launcher ? o->launcher : "";
     bool open = m->library.abi == LVN_ABI_OPENMPI;
     if (size == 1) {
         m->finalize = true; /* no other rank: MPI_Finalize cannot block */
-        const char *cure = !strcmp(family, "slurm") && open ? "start it by srun --mpi=pmix"
-                           : !strcmp(family, "slurm")
+        const char *cure = !strcmp(launcher, "slurm") && open ? "start it by srun --mpi=pmix"
+                           : !strcmp(launcher, "slurm")
                                ? "start it by srun --mpi=pmi2, or take an MPI that knows PMIx"
                                : "start levin by the mpirun of that MPI, or set trainer.mpi_library to the library of "
                                  "the mpirun that was used";
         LVN_FAIL(UNSUPPORTED,
                  "the launcher and the MPI library do not belong together: the launcher started %d ranks, but each of "
                  "them is rank 0 of 1 to %s (%s, %s); %s",
-                 o->size, version, m->library.path, m->library.why, cure);
+                 o->size, version, m->library.path, m->library.reason, cure);
     }
     LVN_CHECK(size == o->size, UNSUPPORTED,
               "%s has %d ranks, but the launcher said %d: do not start a launcher inside another", version, size,
@@ -245,7 +245,7 @@ static enum lvn_status check_world(struct mpi *m, const struct lvn_comm_options 
 /* Open MPI ends the process if it finds no PMIx server; so fail with a message before. */
 static enum lvn_status check_environment(const struct mpi *m, const struct lvn_comm_options *o)
 {
-    bool srun = o->family && !strcmp(o->family, "slurm");
+    bool srun = o->launcher && !strcmp(o->launcher, "slurm");
     LVN_CHECK(!srun || m->library.abi != LVN_ABI_OPENMPI || getenv("PMIX_RANK"), UNSUPPORTED,
               "%s is Open MPI, but srun speaks PMI: use srun --mpi=pmix, or an MPI of MPICH's kind", m->library.path);
     return LVN_OK;
@@ -254,7 +254,7 @@ static enum lvn_status check_environment(const struct mpi *m, const struct lvn_c
 static enum lvn_status start(struct mpi *m, const struct lvn_comm_options *o, char *describe, int describe_bytes)
 {
     char version[128] = "";
-    LVN_TRY(lvn_mpi_find(&m->library, o->library, o->family));
+    LVN_TRY(lvn_mpi_find(&m->library, o->library, o->launcher));
     LVN_TRY(bind_symbols(m));
     LVN_TRY(check_environment(m, o));
     short_version(m, version, sizeof version);
@@ -271,7 +271,7 @@ static enum lvn_status start(struct mpi *m, const struct lvn_comm_options *o, ch
     if (m->Type_contiguous((int)m->max_bytes, m->byte, &m->long_element) || m->Type_commit(&m->long_element))
         LVN_FAIL(UNSUPPORTED, "%s cannot make a type of %lld bytes", version, (long long)m->max_bytes);
     m->linger = m->ucx && (getenv("UCX_TLS") || !one_host(m));
-    snprintf(describe, (size_t)describe_bytes, "%s (%s), %s", version, m->library.path, m->library.why);
+    snprintf(describe, (size_t)describe_bytes, "%s (%s), %s", version, m->library.path, m->library.reason);
     return LVN_OK;
 }
 

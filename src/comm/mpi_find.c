@@ -63,36 +63,36 @@ enum { FOLDERS = sizeof folders / sizeof *folders };
 
 /* --- the launcher's kind of MPI --- */
 
-static enum lvn_status mpi_of_launcher(const char *family, enum mpi_kind *out, const char **why)
+static enum lvn_status mpi_of_launcher(const char *launcher, enum mpi_kind *out, const char **reason)
 {
     bool pmix = lvn_getenv("PMIX_RANK") || lvn_getenv("PMIX_NAMESPACE");
     bool pmi =
         lvn_getenv("PMI_RANK") || lvn_getenv("PMI_FD") || lvn_getenv("PMI_CONTROL_PORT") || lvn_getenv("PALS_RANKID");
-    *why = "as nothing says which MPI the launcher belongs to";
+    *reason = "as nothing says which MPI the launcher belongs to";
     *out = ANY;
-    if (!strcmp(family, "openmpi") || !strcmp(family, "lsf")) {
+    if (!strcmp(launcher, "openmpi") || !strcmp(launcher, "lsf")) {
         *out = OPENMPI;
-        *why = "as the launcher is Open MPI's";
-    } else if (!strcmp(family, "hydra") || !strcmp(family, "mvapich")) {
+        *reason = "as the launcher is Open MPI's";
+    } else if (!strcmp(launcher, "hydra") || !strcmp(launcher, "mvapich")) {
         *out = MPICH;
-        *why = "as the launcher is MPICH's, Intel MPI's or MVAPICH's";
-    } else if (!strcmp(family, "slurm") && pmi) {
+        *reason = "as the launcher is MPICH's, Intel MPI's or MVAPICH's";
+    } else if (!strcmp(launcher, "slurm") && pmi) {
         *out = MPICH;
-        *why = "as srun speaks PMI";
-    } else if (!strcmp(family, "slurm") && pmix) {
+        *reason = "as srun speaks PMI";
+    } else if (!strcmp(launcher, "slurm") && pmix) {
         *out = OPENMPI;
-        *why = "as srun speaks PMIx";
-    } else if (!strcmp(family, "slurm")) {
+        *reason = "as srun speaks PMIx";
+    } else if (!strcmp(launcher, "slurm")) {
         LVN_FAIL(UNSUPPORTED,
                  "srun started these ranks without MPI, so that it cannot join them: use srun --mpi=pmix (for "
                  "Open MPI) or srun --mpi=pmi2 (for MPICH, Intel MPI, MVAPICH); `srun --mpi=list` shows what is "
                  "here");
     } else if (lvn_getenv("OMPI_COMM_WORLD_SIZE") || (pmix && !pmi)) {
         *out = OPENMPI;
-        *why = "as the variables of Open MPI are set";
+        *reason = "as the variables of Open MPI are set";
     } else if (pmi) {
         *out = MPICH;
-        *why = "as the variables of MPICH's launcher are set";
+        *reason = "as the variables of MPICH's launcher are set";
     }
     return LVN_OK;
 }
@@ -136,9 +136,9 @@ static int launcher_folders(char out[][PATH_MAX], int max)
 static void *try_open(const char *path, char *errors, size_t bytes)
 {
     void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* global: Open MPI's plug-ins need its symbols */
-    const char *why = handle ? NULL : dlerror();
+    const char *reason = handle ? NULL : dlerror();
     /* "No such file" is the usual answer, and not worth reporting */
-    if (why && !strstr(why, "No such file")) snprintf(errors, bytes, " (%.300s)", why);
+    if (reason && !strstr(reason, "No such file")) snprintf(errors, bytes, " (%.300s)", reason);
     return handle;
 }
 
@@ -223,7 +223,7 @@ static char *add_others(char *text, size_t bytes, const char *before, const char
     return text;
 }
 
-static enum lvn_status refuse(enum mpi_kind mpi_kind, const char *why, const char *errors)
+static enum lvn_status refuse(enum mpi_kind mpi_kind, const char *reason, const char *errors)
 {
     char others[600] = "";
     const struct kind *want = mpi_kind == MPICH ? &mpich : &open_mpi;
@@ -234,36 +234,36 @@ static enum lvn_status refuse(enum mpi_kind mpi_kind, const char *why, const cha
     LVN_CHECK(!*add_others(others, sizeof others, "", "", want), UNSUPPORTED,
               "no library of %s was found, and that is wanted, %s%s; here is %s: start levin by the launcher of that "
               "one, or install the other (%s), or set trainer.mpi_library to its path",
-              want->name, why, errors, others, want->package);
+              want->name, reason, errors, others, want->package);
     LVN_FAIL(
         UNSUPPORTED,
         "no library of %s was found, and that is wanted, %s%s: install it (%s), load your cluster's MPI module, or "
         "set trainer.mpi_library to the path of libmpi.so",
-        want->name, why, errors, want->package);
+        want->name, reason, errors, want->package);
 }
 
-enum lvn_status lvn_mpi_find(struct lvn_mpi_library *out, const char *library, const char *family)
+enum lvn_status lvn_mpi_find(struct lvn_mpi_library *out, const char *library, const char *launcher)
 {
     char errors[400] = "";
-    const char *why;
+    const char *reason;
     enum mpi_kind mpi_kind;
     *out = (struct lvn_mpi_library){0};
     if (library && *library) {
         out->handle = dlopen(library, RTLD_NOW | RTLD_GLOBAL);
         LVN_CHECK(out->handle, ARG, "trainer.mpi_library: %s", dlerror());
-        snprintf(out->why, sizeof out->why, "as trainer.mpi_library says");
+        snprintf(out->reason, sizeof out->reason, "as trainer.mpi_library says");
         return identify(out);
     }
-    LVN_TRY(mpi_of_launcher(family ? family : "", &mpi_kind, &why));
+    LVN_TRY(mpi_of_launcher(launcher ? launcher : "", &mpi_kind, &reason));
     bool near_launcher = false;
     if (mpi_kind != MPICH) out->handle = search(&open_mpi, &near_launcher, errors, sizeof errors);
     if (!out->handle && mpi_kind != OPENMPI) out->handle = search(&mpich, &near_launcher, errors, sizeof errors);
     /* MPICH can be built for PMIx, too. */
-    if (!out->handle && mpi_kind == OPENMPI && family && !strcmp(family, "slurm"))
+    if (!out->handle && mpi_kind == OPENMPI && launcher && !strcmp(launcher, "slurm"))
         out->handle = search(&mpich, &near_launcher, errors, sizeof errors);
-    if (!out->handle) return refuse(mpi_kind, why, errors);
-    snprintf(out->why, sizeof out->why, "%s%s", why, near_launcher ? ", and lies beside it" : "");
+    if (!out->handle) return refuse(mpi_kind, reason, errors);
+    snprintf(out->reason, sizeof out->reason, "%s%s", reason, near_launcher ? ", and lies beside it" : "");
     LVN_TRY(identify(out));
-    add_others(out->why, sizeof out->why, "; also here, and not taken: ", out->path, NULL);
+    add_others(out->reason, sizeof out->reason, "; also here, and not taken: ", out->path, NULL);
     return LVN_OK;
 }

@@ -13,11 +13,11 @@ struct lvn_mpi_library {
     void *handle; /* from dlopen(); never closed, since an MPI cannot be unloaded */
     enum lvn_mpi_abi abi;
     char path[512];
-    char why[600]; /* why it was chosen: "as mpirun is Open MPI's; also here, and not taken: ..." */
+    char reason[600]; /* why it was chosen: "as mpirun is Open MPI's; also here, and not taken: ..." */
 };
 
 /* `library`: the user's choice, "" or NULL: none. `family`: the launcher, NULL: not known. */
-enum lvn_status lvn_mpi_find(struct lvn_mpi_library *out, const char *library, const char *family) LVN_CHECKED;
+enum lvn_status lvn_mpi_find(struct lvn_mpi_library *out, const char *library, const char *launcher) LVN_CHECKED;
 
 /* mpi_start.c. Call MPI_Init_thread; returns its error code. LVN_MPI_CRASHED: it crashed, and no function of the
  * library may be called any more. */

@@ -135,7 +135,7 @@ static struct lvn_comm_options comm_options(const struct lvn_ranks *r, const str
     return (struct lvn_comm_options){.rank = r->rank,
                                      .size = r->size,
                                      .library = s->trainer.mpi_library,
-                                     .family = r->who.family,
+                                     .launcher = r->who.launcher,
                                      .timeout = r->patience};
 }
 
@@ -150,7 +150,7 @@ static struct lvn_member_options heart_options(struct lvn_ranks *r, const struct
 {
     return (struct lvn_member_options){.id = &r->who,
                                        .timeout = s->trainer.rank_timeout,
-                                       .stall = s->trainer.stall_timeout,
+                                       .stall_timeout = s->trainer.stall_timeout,
                                        .join_timeout = r->comm ? soon(r) : 0,
                                        .fault = fault,
                                        .fault_context = r};
@@ -257,7 +257,7 @@ void lvn_ranks_abort(struct lvn_ranks *r, int code)
     struct lvn_environment s;
     if (!r || lvn_getenv("LEVIN_RENDEZVOUS")) return;
     lvn_environment_read(&s);
-    lvn_launcher_end_soon(lvn_launcher_pid(&s, r->who.family));
+    lvn_launcher_end_soon(lvn_launcher_pid(&s, r->who.launcher));
     pthread_mutex_lock(&r->ending);
     if (r->comm && !r->borrowed) lvn_comm_abort(r->comm, code, patience);
     pthread_mutex_unlock(&r->ending);

@@ -327,7 +327,7 @@ int main(int argc, char **argv)
     if (lvn_identity_find(&me) != LVN_OK) return fprintf(stderr, "%s\n", lvn_error_text()), 2;
     o.rank = rank = me.rank;
     o.size = size = me.size;
-    o.family = me.family;
+    o.launcher = me.launcher;
     const struct lvn_member_options h = {.id = &me, .timeout = 30};
     if ((tcp ? lvn_mesh_open(&comm, &heart, o, h, 30) : lvn_comm_open(&comm, &o)) != LVN_OK)
         return fprintf(stderr, "rank %d: %s\n", rank, lvn_error_text()), 2;

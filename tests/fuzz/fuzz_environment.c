@@ -45,9 +45,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     s.complete = s.pid & 1;
     for (char *line; (line = strsep(&rest, "\n"));) {
         char *value = strchr(line, '=');
-        if (*line == '>' && s.n_above < 64) {
-            s.above[s.n_above].pid = 100 + s.n_above;
-            snprintf(s.above[s.n_above++].name, sizeof s.above->name, "%.15s", line + 1);
+        if (*line == '>' && s.n_ancestors < 64) {
+            s.ancestors[s.n_ancestors].pid = 100 + s.n_ancestors;
+            snprintf(s.ancestors[s.n_ancestors++].name, sizeof s.ancestors->name, "%.15s", line + 1);
         } else if (value && n < VARIABLES) {
             *value = '\0';
             list[2 * n] = line;
@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (lvn_identity_find_in(&id, &s) != LVN_OK) {
         if (!*lvn_error_text()) abort();
-    } else if (id.rank < 0 || id.rank >= id.size || !id.family ||
+    } else if (id.rank < 0 || id.rank >= id.size || !id.launcher ||
                (id.local_size > 0 && id.local_rank >= id.local_size)) {
         abort();
     }

@@ -13,17 +13,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { SIZE = 3, CALLERS = 4 };
 
-static void make(struct lvn_server *s, struct lvn_caller *callers, struct lvn_caller **list, struct lvn_peer *peer,
-                 struct lvn_fact_values *facts, struct lvn_sent_fact *told)
+static void make(struct lvn_server *s, struct lvn_server_client *callers, struct lvn_server_client **list, struct lvn_peer *peer,
+                 struct lvn_fact_values *facts, struct lvn_sent_row *told)
 {
     *s = (struct lvn_server){.o = {.size = SIZE, .timeout = 30, .join_timeout = 60},
                              .token = "t",
-                             .caller = list,
-                             .n_callers = CALLERS,
+                             .client = list,
+                             .n_clients = CALLERS,
                              .peer = peer,
                              .facts = facts,
-                             .told = told,
-                             .n_strangers = CALLERS,
+                             .sent = told,
+                             .n_unidentified = CALLERS,
                              .fault_rank = -1};
     for (int i = 0; i < CALLERS; i++) {
         callers[i].rank = callers[i].wire.fd = -1;
@@ -34,12 +34,12 @@ static void make(struct lvn_server *s, struct lvn_caller *callers, struct lvn_ca
 
 static void to_server(const char *text, size_t size)
 {
-    static struct lvn_caller callers[CALLERS];
-    struct lvn_caller *list[CALLERS];
+    static struct lvn_server_client callers[CALLERS];
+    struct lvn_server_client *list[CALLERS];
     struct lvn_server s;
     struct lvn_peer peer[SIZE] = {0};
     struct lvn_fact_values facts[SIZE] = {0};
-    struct lvn_sent_fact told[SIZE] = {0};
+    struct lvn_sent_row told[SIZE] = {0};
     memset(callers, 0, sizeof callers);
     make(&s, callers, list, peer, facts, told);
     char line[LVN_WIRE_LINE];
@@ -49,7 +49,7 @@ static void to_server(const char *text, size_t size)
         size_t n = end ? (size_t)(end - text) - at : size - at;
         int who = n ? (unsigned char)text[at] % CALLERS : 0;
         struct lvn_message m;
-        if (n > 1 && n < sizeof line && !gone[who] && !callers[who].leaving) {
+        if (n > 1 && n < sizeof line && !gone[who] && !callers[who].closing) {
             memcpy(line, text + at + 1, n - 1);
             line[n - 1] = '\0';
             if (!lvn_message_parse(line, &m) || !lvn_server_receive(&s, &callers[who], &m)) {

@@ -75,7 +75,7 @@ static inline void client_hello(const struct crowd *crowd, struct client *c)
 
 static inline void client_beat(struct client *c, int64_t step)
 {
-    lvn_message_add(&c->wire.out, LVN_MESSAGE_BEAT, step, (int64_t)3, (int64_t)12, 1234.5, 0.25 + 1e-4 * c->rank,
+    lvn_message_add(&c->wire.out, LVN_MESSAGE_HEARTBEAT, step, (int64_t)3, (int64_t)12, 1234.5, 0.25 + 1e-4 * c->rank,
                     (int64_t)1 << 30, step * 12, step * 100, (int64_t)0, "sum of a bucket", "");
     lvn_wire_flush(&c->wire);
 }

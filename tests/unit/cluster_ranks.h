@@ -36,7 +36,7 @@ static struct shared {
     _Atomic int go, round; /* the test lets them go on */
     struct {
         _Atomic int pid, ready, opened, faulty, closed;
-        int speaks, speak, rank;
+        int speaks, is_reporter, rank;
         char text[1200], difference[600];
     } rank[RANKS + 1];
 } * shared;
@@ -45,7 +45,7 @@ static char folder[] = "/tmp/levin-cluster-XXXXXX", status_path[64];
 /* How a rank behaves. */
 struct plan {
     int size, claims_rank, claims_size, index;
-    double timeout, join, stall;
+    double timeout, join, stall_timeout;
     bool guest;                  /* of a server outside of the ranks: it waits until the test invites it */
     const char *address, *token; /* of a guest, where they are not the server's */
     const char *build;
@@ -76,7 +76,7 @@ static inline void on_fault(void *context, const struct lvn_fault *f)
 {
     const struct plan *p = context;
     snprintf(shared->rank[p->index].text, sizeof shared->rank[0].text, "%s", f->text);
-    shared->rank[p->index].speak = f->speak;
+    shared->rank[p->index].is_reporter = f->is_reporter;
     shared->rank[p->index].rank = f->rank;
     atomic_store(&shared->rank[p->index].faulty, 1);
     /* Of a silence each learns when it is next scheduled, and then who speaks has to live yet. */
@@ -105,12 +105,12 @@ static inline void until_heard(struct lvn_member *h, int n)
 
 static inline void be_rank(const struct plan *p)
 {
-    struct lvn_identity id = {.family = "test", .rank = p->claims_rank, .size = p->claims_size};
+    struct lvn_identity id = {.launcher = "test", .rank = p->claims_rank, .size = p->claims_size};
     struct lvn_fact facts[] = {{"build", p->build ? p->build : "same"}, {"recipe", "a b%c"}};
     struct lvn_member_options o = {.id = &id,
                                    .timeout = p->timeout,
                                    .join_timeout = p->join,
-                                   .stall = p->stall,
+                                   .stall_timeout = p->stall_timeout,
                                    .facts = facts,
                                    .n_facts = 2,
                                    .broadcast = broadcast,
@@ -244,8 +244,8 @@ static inline void assert_told(int n, int lost, int speaker, const char *says)
         assert_int_equal(end_of(i), 1);
         assert_true(shared->rank[i].faulty);
         assert_int_equal(shared->rank[i].rank, lost);
-        speakers += shared->rank[i].speak;
-        if (speaker != ANY) assert_int_equal(shared->rank[i].speak, i == speaker);
+        speakers += shared->rank[i].is_reporter;
+        if (speaker != ANY) assert_int_equal(shared->rank[i].is_reporter, i == speaker);
         assert_says(shared->rank[i].text, says);
     }
     assert_int_equal(speakers, speaker != NONE);

@@ -24,7 +24,7 @@ void lvn_doctor_launch(struct lvn_doctor *r, const struct lvn_identity *who)
              *who->size_from ? ", size from " : "", who->size_from, *who->rank_from ? ")" : "");
     if (*who->rank_from) lvn_print_more(text, sizeof text, ", %s", who->evidence);
     lvn_doctor_line(r, "launched by", "%s", text);
-    lvn_cli_add(r->c, "launcher", json_string(who->family));
+    lvn_cli_add(r->c, "launcher", json_string(who->launcher));
     lvn_cli_add(r->c, "rank_from", *who->rank_from ? json_string(who->rank_from) : json_null());
     lvn_cli_add(r->c, "size_from", *who->size_from ? json_string(who->size_from) : json_null());
     if (*who->ignored) {
@@ -307,7 +307,7 @@ static enum lvn_status broadcast(void *context, void *x, int64_t bytes)
 static void on_fault(void *context, const struct lvn_fault *f)
 {
     (void)context;
-    if (f->speak) fprintf(stderr, "error: %s\n", f->text);
+    if (f->is_reporter) fprintf(stderr, "error: %s\n", f->text);
     _exit(LVN_EXIT_FAILED);
 }
 
@@ -376,7 +376,7 @@ static enum lvn_status meet(struct lvn_doctor *r, const struct lvn_identity *who
     LVN_TRY(lvn_mesh_connect(&m->mesh, *h, TIMEOUT));
     m->comm.sockets = m->mesh.sockets;
     LVN_TRY(lvn_comm_open(comm, &m->comm));
-    lvn_mesh_give(&m->mesh);
+    lvn_mesh_detach_sockets(&m->mesh);
     return LVN_OK;
 }
 
@@ -387,7 +387,7 @@ enum lvn_status lvn_doctor_ranks(struct lvn_doctor *r, const struct lvn_identity
     struct meeting m = {
         .mesh.listening = -1,
         .comm = {
-            .rank = who->rank, .size = who->size, .library = r->library, .family = who->family, .timeout = TIMEOUT}};
+            .rank = who->rank, .size = who->size, .library = r->library, .launcher = who->launcher, .timeout = TIMEOUT}};
     LVN_TRY(lvn_ranks_transport(who, &r->c->settings, &m.tcp));
     enum lvn_status status = meet(r, who, &m, &comm, &h);
     lvn_mesh_release(&m.mesh);

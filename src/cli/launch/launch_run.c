@@ -95,7 +95,7 @@ static enum lvn_status serve(struct run *r)
     struct lvn_server_options o = {.size = l->ranks,
                                    .listen = l->allocation ? NULL : address,
                                    .timeout = l->rank_timeout,
-                                   .stall = l->stall_timeout,
+                                   .stall_timeout = l->stall_timeout,
                                    .join_timeout = 2 * l->rank_timeout > 60 ? 2 * l->rank_timeout : 60,
                                    .outside = true};
     LVN_TRY_WHILE(lvn_server_start(&r->server, &o), "making a place where the ranks meet");
@@ -325,7 +325,7 @@ static int judge(const struct run *r)
         return 128 + by;
     }
     if (r->fault && (told == LVN_EXIT_USAGE || told == LVN_EXIT_FAILED)) return told;
-    if (r->fault) return lvn_server_fault_lasts(r->server) ? LVN_EXIT_FAILED : LVN_EXIT_FAULT;
+    if (r->fault) return lvn_server_fault_is_permanent(r->server) ? LVN_EXIT_FAILED : LVN_EXIT_FAULT;
     if (r->held) return told ? told : LVN_EXIT_FAULT; /* told: what was saved may be queued again */
     if (!told && code == LVN_EXIT_DONE) return LVN_EXIT_DONE;
     if (told == LVN_EXIT_STOPPED && code > 128 && !interrupts && !stops && !timeups)

@@ -86,10 +86,10 @@ int lvn_launch_blame(const struct lvn_launch *l, const struct lvn_peer *peer, in
     for (int i = 0; i < l->ranks; i++) {
         if (peer[i].state != LVN_PEER_LOST) continue;
         bad = LVN_PEER_LOST;
-        if (peer[i].look < first) first = peer[i].look;
+        if (peer[i].poll_index < first) first = peer[i].poll_index;
     }
     for (int i = 0; i < l->ranks; i++) {
-        if (peer[i].state != bad || (bad == LVN_PEER_LOST && peer[i].look > first)) continue;
+        if (peer[i].state != bad || (bad == LVN_PEER_LOST && peer[i].poll_index > first)) continue;
         int its = lvn_launch_host_of(l, &peer[i]);
         if (its < 0 || (host >= 0 && its != host)) return -1;
         host = its;

@@ -50,16 +50,16 @@ static int parent_of(int pid, char name[16])
 
 void lvn_environment_read(struct lvn_environment *s)
 {
-    enum { MAX = sizeof s->above / sizeof *s->above };
+    enum { MAX = sizeof s->ancestors / sizeof *s->ancestors };
     char name[16];
     *s = (struct lvn_environment){.variable = variable, .socket_open = socket_open, .path_exists = path_exists};
     s->pid = getpid();
     int pid = parent_of(s->pid, name);
-    while (pid > 0 && s->n_above < MAX) {
+    while (pid > 0 && s->n_ancestors < MAX) {
         int parent = parent_of(pid, name);
         if (parent < 0) break;
-        s->above[s->n_above].pid = pid;
-        memcpy(s->above[s->n_above++].name, name, sizeof name);
+        s->ancestors[s->n_ancestors].pid = pid;
+        memcpy(s->ancestors[s->n_ancestors++].name, name, sizeof name);
         pid = parent;
     }
     char first[64];

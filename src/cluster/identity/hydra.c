@@ -7,23 +7,23 @@
 
 #include "cluster/identity/launcher_env.h"
 
-static enum lvn_evidence evidence(const struct lvn_environment *s, char *why)
+static enum lvn_evidence evidence(const struct lvn_environment *s, char *reason)
 {
     int fd;
     const char *job = lvn_variable(s, "PMI_JOBID"), *open = lvn_variable(s, "PMI_FD");
     if (!lvn_variable(s, "PMI_RANK") && !lvn_variable(s, "PMI_SIZE")) return LVN_ABSENT;
     if (job && !lvn_variable(s, "MPI_LOCALRANKID") && lvn_variable(s, "SLURM_STEP_ID")) return LVN_ABSENT;
-    bool above = lvn_launcher_env_depth(&lvn_launcher_env_hydra, s) > 0;
+    bool ancestors = lvn_launcher_env_depth(&lvn_launcher_env_hydra, s) > 0;
     if (!open && !lvn_variable(s, "PMI_PORT")) {
-        snprintf(why, 160, "there is no connection to an mpiexec (PMI_FD)");
+        snprintf(reason, 160, "there is no connection to an mpiexec (PMI_FD)");
         return LVN_DEAD;
     }
     if (open && (!lvn_whole_number(open, 0, &fd) || !s->socket_open(s, fd))) {
-        snprintf(why, 160, "PMI_FD %.20s is not an open connection", open);
+        snprintf(reason, 160, "PMI_FD %.20s is not an open connection", open);
         return LVN_DEAD;
     }
-    if (s->complete && !above && !lvn_variable(s, "PMI_PORT")) {
-        snprintf(why, 160, "no mpiexec is above this process");
+    if (s->complete && !ancestors && !lvn_variable(s, "PMI_PORT")) {
+        snprintf(reason, 160, "no mpiexec is above this process");
         return LVN_DEAD;
     }
     return LVN_UNKNOWN;

@@ -17,12 +17,12 @@
 #include "base/text.h"
 #include "cluster/identity/launcher_env.h"
 
-static const struct lvn_launcher_env *const families[] = {
+static const struct lvn_launcher_env *const launcher_envs[] = {
 #define LVN_LAUNCHER_ENV(name) &lvn_launcher_env_##name,
 #include "cluster/identity/launcher_envs.def"
 #undef LVN_LAUNCHER_ENV
 };
-enum { FAMILIES = sizeof families / sizeof *families, FAR = 1000 };
+enum { LAUNCHER_ENVS = sizeof launcher_envs / sizeof *launcher_envs, FAR = 1000 };
 
 const char *lvn_variable(const struct lvn_environment *s, const char *name)
 {
@@ -58,15 +58,15 @@ int lvn_launcher_env_port(unsigned long number)
 
 int lvn_launcher_env_depth(const struct lvn_launcher_env *f, const struct lvn_environment *s)
 {
-    for (int i = 0; i < s->n_above; i++)
-        if (lvn_is_among(f->processes, s->above[i].name)) return i + 1;
+    for (int i = 0; i < s->n_ancestors; i++)
+        if (lvn_is_among(f->processes, s->ancestors[i].name)) return i + 1;
     return 0;
 }
 
 const struct lvn_launcher_env *lvn_launcher_env_find(const char *name)
 {
-    for (int i = 0; i < FAMILIES; i++)
-        if (name && !strcmp(families[i]->name, name)) return families[i];
+    for (int i = 0; i < LAUNCHER_ENVS; i++)
+        if (name && !strcmp(launcher_envs[i]->name, name)) return launcher_envs[i];
     return NULL;
 }
 
@@ -87,7 +87,7 @@ static int optional(const struct lvn_environment *s, const char *const names[3])
 }
 
 /* Rank and size of one family. */
-static enum lvn_status read_family(const struct lvn_launcher_env *f, const struct lvn_environment *s,
+static enum lvn_status read_launcher_env(const struct lvn_launcher_env *f, const struct lvn_environment *s,
                                    struct lvn_identity *out)
 {
     const char *rank = first_set(s, f->rank), *size = first_set(s, f->size);
@@ -105,7 +105,7 @@ static enum lvn_status read_family(const struct lvn_launcher_env *f, const struc
     LVN_CHECK(out->rank < out->size, ARG,
               "%s is %d and %s is %d, but ranks go from 0 to %d: start levin by %s, or unset both", rank, out->rank,
               size, out->size, out->size - 1, f->title);
-    out->family = f->name;
+    out->launcher = f->name;
     out->title = f->title;
     out->rank_from = rank;
     out->size_from = size;
@@ -127,30 +127,30 @@ static bool is_loopback(const char *host)
 /* As the launcher's numbers say; where it gives none, the address that hosts would have to reach rank 0 at. */
 static bool is_on_one_host(const struct lvn_identity *id, const struct lvn_environment *s)
 {
-    const char *place = *id->place ? id->place : lvn_variable(s, "MASTER_ADDR");
+    const char *endpoint = *id->endpoint ? id->endpoint : lvn_variable(s, "MASTER_ADDR");
     if (id->local_size > 0) return id->local_size == id->size;
-    return id->nodes == 1 || (id->without_mpi && is_loopback(place));
+    return id->nodes == 1 || (id->without_mpi && is_loopback(endpoint));
 }
 
 /* Smaller is nearer. */
 struct claim {
     enum lvn_evidence evidence;
     int depth;
-    char why[160];
+    char reason[160];
 };
 
-static void weigh(struct claim *c, const struct lvn_launcher_env *f, const struct lvn_environment *s)
+static void evaluate(struct claim *c, const struct lvn_launcher_env *f, const struct lvn_environment *s)
 {
-    c->why[0] = '\0';
-    c->evidence = f->evidence                                      ? f->evidence(s, c->why)
+    c->reason[0] = '\0';
+    c->evidence = f->evidence                                      ? f->evidence(s, c->reason)
                   : first_set(s, f->rank) || first_set(s, f->size) ? LVN_UNKNOWN
                                                                    : LVN_ABSENT;
-    int above = lvn_launcher_env_depth(f, s);
+    int ancestors = lvn_launcher_env_depth(f, s);
     c->depth = 3 * FAR;
-    if (c->evidence >= LVN_UNKNOWN && above) {
+    if (c->evidence >= LVN_UNKNOWN && ancestors) {
         c->evidence = LVN_ALIVE;
-        c->depth = above;
-        snprintf(c->why, sizeof c->why, "started by %s (pid %d)", s->above[above - 1].name, s->above[above - 1].pid);
+        c->depth = ancestors;
+        snprintf(c->reason, sizeof c->reason, "started by %s (pid %d)", s->ancestors[ancestors - 1].name, s->ancestors[ancestors - 1].pid);
     } else if (c->evidence == LVN_ALIVE) {
         c->depth = FAR;
     } else if (c->evidence == LVN_UNKNOWN) {
@@ -158,17 +158,17 @@ static void weigh(struct claim *c, const struct lvn_launcher_env *f, const struc
     }
 }
 
-static void say_ignored(struct lvn_identity *out, const struct lvn_launcher_env *f, const struct lvn_environment *s,
-                        const char *why)
+static void add_ignored(struct lvn_identity *out, const struct lvn_launcher_env *f, const struct lvn_environment *s,
+                        const char *reason)
 {
     const char *rank = first_set(s, f->rank), *size = first_set(s, f->size);
     lvn_print_more(out->ignored, sizeof out->ignored, "%s%s%s%s passed over: %s", *out->ignored ? "; " : "",
-                   rank ? rank : "", rank && size ? " and " : "", size ? size : "", why);
+                   rank ? rank : "", rank && size ? " and " : "", size ? size : "", reason);
 }
 
-static void alone(struct lvn_identity *out)
+static void set_single(struct lvn_identity *out)
 {
-    out->family = "local";
+    out->launcher = "local";
     out->title = "no launcher";
     out->size = 1;
     out->rank = out->local_rank = out->node = 0;
@@ -179,11 +179,11 @@ static void alone(struct lvn_identity *out)
 
 /* Ranks fail alike where their variables are wrong; one of them is to say so. Where no launcher holds them together, as
  * in pods, nobody sees what another one says. */
-static bool stands_first(const struct lvn_environment *s, const struct claim *claims)
+static bool is_first(const struct lvn_environment *s, const struct claim *claims)
 {
     bool first = true;
-    for (int i = 0; i < FAMILIES; i++) {
-        const struct lvn_launcher_env *f = families[i];
+    for (int i = 0; i < LAUNCHER_ENVS; i++) {
+        const struct lvn_launcher_env *f = launcher_envs[i];
         if (!f->processes[0] || claims[i].evidence < LVN_UNKNOWN) continue;
         first = first && optional(s, f->rank) <= 0 && optional(s, f->local_rank) <= 0 && optional(s, f->node) <= 0;
     }
@@ -192,34 +192,34 @@ static bool stands_first(const struct lvn_environment *s, const struct claim *cl
 
 enum lvn_status lvn_identity_find_in(struct lvn_identity *out, const struct lvn_environment *s)
 {
-    struct claim claims[FAMILIES];
+    struct claim claims[LAUNCHER_ENVS];
     int best = -1;
     *out = (struct lvn_identity){0};
     if (gethostname(out->host, sizeof out->host - 1)) snprintf(out->host, sizeof out->host, "unknown");
-    for (int i = 0; i < FAMILIES; i++) {
-        weigh(&claims[i], families[i], s);
+    for (int i = 0; i < LAUNCHER_ENVS; i++) {
+        evaluate(&claims[i], launcher_envs[i], s);
         if (claims[i].evidence >= LVN_UNKNOWN && (best < 0 || claims[i].depth < claims[best].depth)) best = i;
     }
-    out->first = stands_first(s, claims);
+    out->first = is_first(s, claims);
     bool alive = best >= 0 && claims[best].evidence == LVN_ALIVE;
-    for (int i = 0; i < FAMILIES && !alive; i++) { /* nonsense is no left-over */
+    for (int i = 0; i < LAUNCHER_ENVS && !alive; i++) { /* nonsense is no left-over */
         struct lvn_identity other = {0};
-        if (claims[i].evidence == LVN_DEAD) LVN_TRY(read_family(families[i], s, &other));
+        if (claims[i].evidence == LVN_DEAD) LVN_TRY(read_launcher_env(launcher_envs[i], s, &other));
     }
     if (best < 0) {
-        alone(out);
+        set_single(out);
     } else {
         out->launched = claims[best].evidence == LVN_ALIVE; /* also where its variables are wrong */
-        LVN_TRY(read_family(families[best], s, out));
+        LVN_TRY(read_launcher_env(launcher_envs[best], s, out));
         snprintf(out->evidence, sizeof out->evidence, "%s",
-                 claims[best].why[0] ? claims[best].why : "its variables are set");
+                 claims[best].reason[0] ? claims[best].reason : "its variables are set");
     }
-    for (int i = 0; i < FAMILIES; i++) {
+    for (int i = 0; i < LAUNCHER_ENVS; i++) {
         if (i == best || claims[i].evidence == LVN_ABSENT) continue;
-        say_ignored(out, families[i], s,
-                    claims[i].evidence == LVN_DEAD ? claims[i].why : "another launcher is nearer to this process");
+        add_ignored(out, launcher_envs[i], s,
+                    claims[i].evidence == LVN_DEAD ? claims[i].reason : "another launcher is nearer to this process");
     }
-    if (best >= 0 && families[best]->without_mpi) out->without_mpi = families[best]->without_mpi;
+    if (best >= 0 && launcher_envs[best]->without_mpi) out->without_mpi = launcher_envs[best]->without_mpi;
     out->one_host = is_on_one_host(out, s);
     return LVN_OK;
 }

@@ -12,7 +12,7 @@
 #include "base/status.h"
 
 struct lvn_identity {
-    const char *family;                /* name in launcher_envs.def; "local": no launcher */
+    const char *launcher;                /* name in launcher_envs.def; "local": no launcher */
     const char *title;                 /* "Open MPI's mpirun", for people */
     int rank, size;                    /* of the run */
     int local_rank, local_size;        /* on this host; -1: the launcher does not say */
@@ -21,7 +21,7 @@ struct lvn_identity {
     char evidence[160];                /* why this family: "started by slurmstepd (pid 812)" */
     char ignored[400];                 /* what was passed over and why, a sentence; "" */
     char host[256];
-    char place[300];         /* HOST:PORT where the ranks can meet, as the launcher's variables say; "": they do not */
+    char endpoint[300];         /* HOST:PORT where the ranks can meet, as the launcher's variables say; "": they do not */
     const char *without_mpi; /* why no MPI joins these ranks, and what to do about that; NULL: one may */
     bool one_host;           /* all ranks are on this machine: they need no other address than the loopback */
     bool launched;           /* the launcher that says so is seen to live: the other ranks are there */

@@ -5,14 +5,14 @@
 
 #include "cluster/identity/launcher_env.h"
 
-static enum lvn_evidence evidence(const struct lvn_environment *s, char *why)
+static enum lvn_evidence evidence(const struct lvn_environment *s, char *reason)
 {
     const char *rank = lvn_variable(s, "RANK"), *size = lvn_variable(s, "WORLD_SIZE");
     if (lvn_variable(s, "TORCHELASTIC_RUN_ID")) return LVN_ABSENT;
     if (!rank && (!size || lvn_variable(s, "JOB_COMPLETION_INDEX"))) return LVN_ABSENT;
     if (lvn_variable(s, "MASTER_ADDR")) return LVN_UNKNOWN;
     if (!rank || !size) return LVN_ABSENT; /* one alone may mean anything */
-    snprintf(why, 160, "MASTER_ADDR is not set beside them");
+    snprintf(reason, 160, "MASTER_ADDR is not set beside them");
     return LVN_DEAD;
 }
 

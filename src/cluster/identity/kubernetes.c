@@ -2,9 +2,9 @@
  * is one. */
 #include "cluster/identity/launcher_env.h"
 
-static enum lvn_evidence evidence(const struct lvn_environment *s, char *why)
+static enum lvn_evidence evidence(const struct lvn_environment *s, char *reason)
 {
-    (void)why;
+    (void)reason;
     if (!lvn_variable(s, "JOB_COMPLETION_INDEX")) return LVN_ABSENT;
     const bool joined = lvn_variable(s, "NNODES") || (lvn_variable(s, "WORLD_SIZE") && !lvn_variable(s, "RANK"));
     return joined ? LVN_UNKNOWN : LVN_ABSENT;

@@ -19,8 +19,8 @@ struct lvn_environment {
     struct {
         int pid;
         char name[16];
-    } above[64]; /* parent, its parent, ... */
-    int n_above;
+    } ancestors[64]; /* parent, its parent, ... */
+    int n_ancestors;
     bool complete; /* nothing can be above the last of them: not a container */
     int pid;
 };
@@ -44,7 +44,7 @@ struct lvn_launcher_env {
                                * it does not hang */
     /* Are the variables there, and this process's? NULL: rank or size set, UNKNOWN. `why` has room for 160 characters,
      * and says for DEAD what gave it away. A process among those above makes UNKNOWN alive. */
-    enum lvn_evidence (*evidence)(const struct lvn_environment *s, char *why);
+    enum lvn_evidence (*evidence)(const struct lvn_environment *s, char *reason);
     /* What the variables above do not say. NULL: nothing. */
     void (*more)(const struct lvn_environment *s, struct lvn_identity *id);
     const char *without_mpi; /* why no MPI joins such ranks, and what to do about that; NULL: one does */

@@ -10,14 +10,14 @@
 
 enum { TICK = 50, PATIENCE = 2000 }; /* milliseconds */
 
-int lvn_launcher_pid(const struct lvn_environment *s, const char *family)
+int lvn_launcher_pid(const struct lvn_environment *s, const char *launcher)
 {
-    const struct lvn_launcher_env *f = lvn_launcher_env_find(family);
+    const struct lvn_launcher_env *f = lvn_launcher_env_find(launcher);
     int at = f && f->launchers[0] ? lvn_launcher_env_depth(f, s) : 0, pid = 0;
-    for (int i = at - 1; at > 0 && i < s->n_above; i++) {
-        bool one = lvn_is_among(f->launchers, s->above[i].name);
-        if (!one && !lvn_is_among(f->processes, s->above[i].name)) break;
-        pid = s->above[i].pid;
+    for (int i = at - 1; at > 0 && i < s->n_ancestors; i++) {
+        bool one = lvn_is_among(f->launchers, s->ancestors[i].name);
+        if (!one && !lvn_is_among(f->processes, s->ancestors[i].name)) break;
+        pid = s->ancestors[i].pid;
     }
     return pid;
 }

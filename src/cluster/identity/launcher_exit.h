@@ -9,7 +9,7 @@
 
 /* The launcher of this rank as far up as it is seen on this host: mpirun, or its daemon here. 0: there is none, or it
  * is of a kind that ends by itself. */
-int lvn_launcher_pid(const struct lvn_environment *s, const char *family);
+int lvn_launcher_pid(const struct lvn_environment *s, const char *launcher);
 /* From now on it has two seconds to end; then it is killed. 0: nothing. */
 void lvn_launcher_end_soon(int pid);
 

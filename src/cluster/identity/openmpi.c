@@ -7,21 +7,21 @@
 
 #include "cluster/identity/launcher_env.h"
 
-static enum lvn_evidence evidence(const struct lvn_environment *s, char *why)
+static enum lvn_evidence evidence(const struct lvn_environment *s, char *reason)
 {
-    static const char *const marks[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_ess_jobid",
+    static const char *const job_variables[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_ess_jobid",
                                         "OMPI_MCA_orte_hnp_uri"};
     if (!lvn_variable(s, "OMPI_COMM_WORLD_RANK") && !lvn_variable(s, "OMPI_COMM_WORLD_SIZE")) return LVN_ABSENT;
-    const char *mark = NULL, *space = lvn_variable(s, "PMIX_NAMESPACE"),
+    const char *job_variable = NULL, *space = lvn_variable(s, "PMIX_NAMESPACE"),
                *folder = lvn_variable(s, "PMIX_SERVER_TMPDIR");
-    for (int i = 0; i < 4 && !mark; i++) mark = lvn_variable(s, marks[i]);
-    const char *dead = !mark                                   ? "no job of an mpirun is named beside them"
+    for (int i = 0; i < 4 && !job_variable; i++) job_variable = lvn_variable(s, job_variables[i]);
+    const char *dead = !job_variable                                   ? "no job of an mpirun is named beside them"
                        : space && !strncmp(space, "slurm.", 6) ? "the PMIx server is srun's"
                        : folder && !s->path_exists(s, folder)  ? "the folder of that mpirun is gone"
                        : s->complete && !lvn_launcher_env_depth(&lvn_launcher_env_openmpi, s)
                            ? "no mpirun is above this process"
                            : NULL;
-    if (dead) snprintf(why, 160, "%s", dead);
+    if (dead) snprintf(reason, 160, "%s", dead);
     return dead ? LVN_DEAD : LVN_UNKNOWN;
 }
 

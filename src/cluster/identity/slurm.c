@@ -9,27 +9,27 @@
 
 #include "cluster/identity/launcher_env.h"
 
-static bool above(const struct lvn_environment *s, int pid)
+static bool ancestors(const struct lvn_environment *s, int pid)
 {
     bool found = pid == s->pid;
-    for (int i = 0; i < s->n_above && !found; i++) found = s->above[i].pid == pid;
+    for (int i = 0; i < s->n_ancestors && !found; i++) found = s->ancestors[i].pid == pid;
     return found;
 }
 
-static enum lvn_evidence evidence(const struct lvn_environment *s, char *why)
+static enum lvn_evidence evidence(const struct lvn_environment *s, char *reason)
 {
     int pid = -1;
     const char *step = lvn_variable(s, "SLURM_STEP_ID"), *task = lvn_variable(s, "SLURM_TASK_PID");
     if (!step || strtoul(step, NULL, 10) >= 0xfffffff0ul) return LVN_ABSENT;
     if (!lvn_variable(s, "SLURM_PROCID") && !lvn_variable(s, "SLURM_NTASKS")) return LVN_ABSENT;
-    bool ours = task && lvn_whole_number(task, 1, &pid) && above(s, pid);
+    bool ours = task && lvn_whole_number(task, 1, &pid) && ancestors(s, pid);
     if (ours) {
-        snprintf(why, 160, "SLURM_TASK_PID %d is above this process", pid);
+        snprintf(reason, 160, "SLURM_TASK_PID %d is above this process", pid);
         return LVN_ALIVE;
     }
     if (lvn_launcher_env_depth(&lvn_launcher_env_slurm, s)) return LVN_UNKNOWN;
     if (s->complete || (!task && !lvn_variable(s, "PMI_FD") && !lvn_variable(s, "PMIX_NAMESPACE"))) {
-        snprintf(why, 160, "no srun started this process (it is not below slurmstepd)");
+        snprintf(reason, 160, "no srun started this process (it is not below slurmstepd)");
         return LVN_DEAD;
     }
     return LVN_UNKNOWN;
@@ -63,15 +63,15 @@ static void first_node(const char *list, char *out, size_t capacity)
 }
 
 /* Without srun's PMI or PMIx there is no MPI, and the ranks meet where task 0 runs, at a port that is this step's. */
-static void meet(const struct lvn_environment *s, struct lvn_identity *id)
+static void set_endpoint(const struct lvn_environment *s, struct lvn_identity *id)
 {
     enum { STEPS = 16 };
-    static const char *const speaks[] = {"PMI_RANK",    "PMI_FD",    "PMI_CONTROL_PORT",
+    static const char *const pmi_variables[] = {"PMI_RANK",    "PMI_FD",    "PMI_CONTROL_PORT",
                                          "PALS_RANKID", "PMIX_RANK", "PMIX_NAMESPACE"};
     const char *nodes = lvn_variable(s, "SLURM_STEP_NODELIST"), *job = lvn_variable(s, "SLURM_JOB_ID");
     const char *step = lvn_variable(s, "SLURM_STEP_ID");
-    for (size_t i = 0; i < sizeof speaks / sizeof *speaks; i++)
-        if (lvn_variable(s, speaks[i])) return;
+    for (size_t i = 0; i < sizeof pmi_variables / sizeof *pmi_variables; i++)
+        if (lvn_variable(s, pmi_variables[i])) return;
     id->without_mpi = "srun started these ranks without MPI: use srun --mpi=pmix (for Open MPI) or srun --mpi=pmi2 "
                       "(for MPICH, Intel MPI, MVAPICH), of which `srun --mpi=list` shows what is here, or leave "
                       "trainer.transport at auto";
@@ -79,14 +79,14 @@ static void meet(const struct lvn_environment *s, struct lvn_identity *id)
     char host[256];
     first_node(nodes, host, sizeof host);
     unsigned long number = strtoul(job, NULL, 10) * STEPS + strtoul(step, NULL, 10) % STEPS;
-    snprintf(id->place, sizeof id->place, "%s:%d", host, lvn_launcher_env_port(number));
+    snprintf(id->endpoint, sizeof id->endpoint, "%s:%d", host, lvn_launcher_env_port(number));
 }
 
 static void more(const struct lvn_environment *s, struct lvn_identity *id)
 {
     const char *list = lvn_variable(s, "SLURM_STEP_TASKS_PER_NODE");
     if (list && id->node >= 0) id->local_size = tasks_of(list, id->node);
-    meet(s, id);
+    set_endpoint(s, id);
 }
 
 const struct lvn_launcher_env lvn_launcher_env_slurm = {

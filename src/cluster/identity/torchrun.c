@@ -6,9 +6,9 @@
 
 #include "cluster/identity/launcher_env.h"
 
-static enum lvn_evidence evidence(const struct lvn_environment *s, char *why)
+static enum lvn_evidence evidence(const struct lvn_environment *s, char *reason)
 {
-    (void)why;
+    (void)reason;
     if (!lvn_variable(s, "TORCHELASTIC_RUN_ID")) return LVN_ABSENT;
     return lvn_variable(s, "RANK") || lvn_variable(s, "WORLD_SIZE") ? LVN_UNKNOWN : LVN_ABSENT;
 }
@@ -20,7 +20,7 @@ static void more(const struct lvn_environment *s, struct lvn_identity *id)
     const char *taken = lvn_variable(s, "TORCHELASTIC_USE_AGENT_STORE");
     int number;
     if (!host || !port || !taken || strcmp(taken, "True") || !lvn_whole_number(port, 1, &number)) return;
-    snprintf(id->place, sizeof id->place, "%s:%d", host, lvn_launcher_env_port((unsigned long)number));
+    snprintf(id->endpoint, sizeof id->endpoint, "%s:%d", host, lvn_launcher_env_port((unsigned long)number));
 }
 
 const struct lvn_launcher_env lvn_launcher_env_torchrun = {

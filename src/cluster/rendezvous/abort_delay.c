@@ -17,7 +17,7 @@ static void linger(int number)
     raise(SIGABRT); /* blocked until this returns; then by default, as SA_RESETHAND says */
 }
 
-void lvn_abort_late(void)
+void lvn_delay_abort(void)
 {
     struct sigaction now, late = {.sa_handler = linger, .sa_flags = (int)SA_RESETHAND};
     if (sigaction(SIGABRT, NULL, &now) || now.sa_handler != SIG_DFL) return; /* another's: a sanitizer's, say */

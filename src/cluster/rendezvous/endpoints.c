@@ -20,20 +20,20 @@
 
 #include "base/clock.h"
 
-enum { PLACES = 32, PLACE = 256 };
+enum { ENDPOINTS_MAX = 32, HOST_TEXT = 256 };
 static const double CONNECT_SECONDS = 5; /* one try at one address */
 
-struct places {
-    char host[PLACES][PLACE], port[16];
+struct endpoint_list {
+    char host[ENDPOINTS_MAX][HOST_TEXT], port[16];
     int n;
 };
 
-static void add_place(struct places *p, const char *host, size_t n)
+static void add_host(struct endpoint_list *p, const char *host, size_t n)
 {
-    if (p->n < PLACES && n > 0 && n < PLACE) snprintf(p->host[p->n++], PLACE, "%.*s", (int)n, host);
+    if (p->n < ENDPOINTS_MAX && n > 0 && n < HOST_TEXT) snprintf(p->host[p->n++], HOST_TEXT, "%.*s", (int)n, host);
 }
 
-static enum lvn_status read_places(const char *address, struct places *p)
+static enum lvn_status parse_endpoint(const char *address, struct endpoint_list *p)
 {
     char *end;
     const char *colon = strrchr(address, ':'), *comma = strchr(address, ',');
@@ -44,19 +44,19 @@ static enum lvn_status read_places(const char *address, struct places *p)
               "'%.200s' is no place to meet; wanted HOST:PORT", address);
     snprintf(p->port, sizeof p->port, "%ld", number);
     if (comma) {
-        char own[PLACE];
+        char own_name[HOST_TEXT];
         const char *name = comma + 1;
         size_t n = strcspn(name, ",");
-        if (!gethostname(own, sizeof own) && strlen(own) == n && !strncmp(own, name, n)) {
-            add_place(p, "127.0.0.1", 9);
-            add_place(p, "::1", 3);
+        if (!gethostname(own_name, sizeof own_name) && strlen(own_name) == n && !strncmp(own_name, name, n)) {
+            add_host(p, "127.0.0.1", 9);
+            add_host(p, "::1", 3);
         }
-        for (const char *a = name + n; *a; a += strcspn(a, ",")) add_place(p, a + 1, strcspn(a + 1, ",")), a++;
-        add_place(p, name, n);
+        for (const char *a = name + n; *a; a += strcspn(a, ",")) add_host(p, a + 1, strcspn(a + 1, ",")), a++;
+        add_host(p, name, n);
     } else if (address[0] == '[' && colon > address + 1 && colon[-1] == ']') {
-        add_place(p, address + 1, (size_t)(colon - address) - 2);
+        add_host(p, address + 1, (size_t)(colon - address) - 2);
     } else {
-        add_place(p, address, (size_t)(colon - address));
+        add_host(p, address, (size_t)(colon - address));
     }
     LVN_CHECK(p->n > 0, ARG, "'%.200s' is no place to meet; wanted HOST:PORT", address);
     return LVN_OK;
@@ -83,58 +83,58 @@ void lvn_connect_end(struct lvn_connection_attempt *w)
     w->list = w->next = NULL;
 }
 
-static void note(struct lvn_connection_attempt *w, const char *what)
+static void set_reason(struct lvn_connection_attempt *w, const char *reason_text)
 {
-    struct places p;
-    if (read_places(w->address, &p) == LVN_OK)
-        snprintf(w->reason, sizeof w->reason, "%s port %s: %s", p.host[w->at], p.port, what);
+    struct endpoint_list p;
+    if (parse_endpoint(w->address, &p) == LVN_OK)
+        snprintf(w->reason, sizeof w->reason, "%s port %s: %s", p.host[w->at], p.port, reason_text);
 }
 
-void lvn_connect_refuse(struct lvn_connection_attempt *w, const char *what)
+void lvn_connect_refuse(struct lvn_connection_attempt *w, const char *reason_text)
 {
-    note(w, what);
+    set_reason(w, reason_text);
     close(w->fd);
     w->fd = -1;
-    w->again = true;
+    w->retry = true;
     w->until = 0;
 }
 
 /* Nothing comes of it by this error; is it worth another try? */
-static void refuse(struct lvn_connection_attempt *w, int error)
+static void fail_attempt(struct lvn_connection_attempt *w, int error)
 {
-    const bool again =
-        w->again || error == ECONNREFUSED || error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
+    const bool retry =
+        w->retry || error == ECONNREFUSED || error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
     lvn_connect_refuse(w, strerror(error));
-    w->again = again;
+    w->retry = retry;
 }
 
 /* The next address of the place, looked up; false: all have had their turn. */
 static bool next_address(struct lvn_connection_attempt *w)
 {
-    struct places p;
+    struct endpoint_list p;
     if (w->next) w->next = w->next->ai_next;
     while (!w->next) {
         struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
         if (w->list) freeaddrinfo(w->list);
         w->list = NULL;
-        if (read_places(w->address, &p) || ++w->at >= p.n) return false;
+        if (parse_endpoint(w->address, &p) || ++w->at >= p.n) return false;
         int bad = getaddrinfo(p.host[w->at], p.port, &hints, &w->list);
         if (bad) snprintf(w->reason, sizeof w->reason, "%s: %s", p.host[w->at], gai_strerror(bad));
         if (bad) w->list = NULL;
-        if (bad == EAI_AGAIN) w->again = true;
+        if (bad == EAI_AGAIN) w->retry = true;
         w->next = w->list;
     }
     return true;
 }
 
 /* A connection under way, if nothing stands against it at once. */
-static void knock(struct lvn_connection_attempt *w, double now)
+static void start_connect(struct lvn_connection_attempt *w, double now)
 {
     const double left = w->end - now;
     w->fd = socket(w->next->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     w->tries++;
     w->until = now + (left < 0.5 ? 0.5 : left < CONNECT_SECONDS ? left : CONNECT_SECONDS);
-    if (w->fd < 0 || (connect(w->fd, w->next->ai_addr, w->next->ai_addrlen) && errno != EINPROGRESS)) refuse(w, errno);
+    if (w->fd < 0 || (connect(w->fd, w->next->ai_addr, w->next->ai_addrlen) && errno != EINPROGRESS)) fail_attempt(w, errno);
 }
 
 static bool writable(int fd)
@@ -151,49 +151,49 @@ enum lvn_connect_state lvn_connect_step(struct lvn_connection_attempt *w, bool r
         if (w->fd >= 0 && ready && getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &error, &size)) error = errno;
         if (w->fd >= 0 && ready && !error) return LVN_CONNECT_DONE;
         if (!ready && now < w->until) return LVN_CONNECT_PENDING; /* or in a pause */
-        if (w->fd >= 0) refuse(w, error);
+        if (w->fd >= 0) fail_attempt(w, error);
         if (next_address(w)) {
-            knock(w, now);
+            start_connect(w, now);
             continue;
         }
-        if (!w->again || now >= w->end) return LVN_CONNECT_FAILED;
+        if (!w->retry || now >= w->end) return LVN_CONNECT_FAILED;
         w->until = now + (w->pause < w->end - now ? w->pause : w->end - now);
         w->pause = w->pause < 0.5 ? 2 * w->pause : 0.5;
         w->at = w->skip - 1;
-        w->again = false;
+        w->retry = false;
         return LVN_CONNECT_PENDING;
     }
 }
 
-enum lvn_status lvn_connect_fail(const struct lvn_connection_attempt *w, const char *who)
+enum lvn_status lvn_connect_fail(const struct lvn_connection_attempt *w, const char *peer_name)
 {
     LVN_FAIL(
         COMM,
         "cannot reach %s (%s): see that it is running, and that no firewall stands between the hosts: ranks connect in "
         "both directions and at any port",
-        who, w->reason);
+        peer_name, w->reason);
 }
 
-enum lvn_status lvn_endpoint_connect(const char *address, const char *who, double patience, int skip, int *place,
+enum lvn_status lvn_endpoint_connect(const char *address, const char *peer_name, double patience, int skip, int *index,
                                      int *fd)
 {
-    struct places p;
+    struct endpoint_list p;
     struct lvn_connection_attempt w;
     enum lvn_connect_state state;
     bool ready = false;
-    LVN_TRY(read_places(address, &p));
+    LVN_TRY(parse_endpoint(address, &p));
     lvn_connect_begin(&w, address, patience, skip);
     for (double now; (state = lvn_connect_step(&w, ready, now = lvn_seconds())) == LVN_CONNECT_PENDING;) {
         struct pollfd one = {.fd = w.fd, .events = POLLOUT};
         ready = poll(&one, 1, w.until > now ? (int)(1000 * (w.until - now)) + 1 : 0) > 0;
     }
     if (state == LVN_CONNECT_DONE) {
-        *place = w.at;
+        *index = w.at;
         *fd = w.fd;
         w.fd = -1;
     }
     lvn_connect_end(&w);
-    return state == LVN_CONNECT_DONE ? LVN_OK : lvn_connect_fail(&w, who);
+    return state == LVN_CONNECT_DONE ? LVN_OK : lvn_connect_fail(&w, peer_name);
 }
 
 /* --- being there --- */

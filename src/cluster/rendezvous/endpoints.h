@@ -30,7 +30,7 @@ void lvn_endpoint_name(int listening, char *out, size_t capacity);
 struct lvn_connection_attempt {
     const char *address; /* the caller's */
     int fd;              /* -1: nothing is under way */
-    bool again;
+    bool retry;
     int at, skip;             /* which place is tried; how many of them to pass over */
     int tries;                /* connections begun */
     double until, end, pause; /* of this try, or pause; of all tries */
@@ -45,15 +45,15 @@ void lvn_connect_end(struct lvn_connection_attempt *w);
 /* Go on: `ready`, `fd` can be written to. Then wait for that, or until `until`. */
 enum lvn_connect_state lvn_connect_step(struct lvn_connection_attempt *w, bool ready, double now);
 /* Who was reached is not who was meant, for this reason: the next step tries another one. */
-void lvn_connect_refuse(struct lvn_connection_attempt *w, const char *what);
+void lvn_connect_refuse(struct lvn_connection_attempt *w, const char *reason_text);
 enum lvn_status lvn_connect_fail(const struct lvn_connection_attempt *w,
-                                 const char *who) LVN_CHECKED; /* COMM, with the last reason */
+                                 const char *peer_name) LVN_CHECKED; /* COMM, with the last reason */
 
 #define LVN_MEETING "rank 0 or levin launch, where the ranks meet,"
 /* Connect to one of the places in `address`, which are `who`'s, trying again for `patience` seconds while nobody
  * listens. *fd does not block. COMM with the reason otherwise. `skip`: how many of the places to pass over; *place:
  * which one was taken. */
-enum lvn_status lvn_endpoint_connect(const char *address, const char *who, double patience, int skip, int *place,
+enum lvn_status lvn_endpoint_connect(const char *address, const char *peer_name, double patience, int skip, int *index,
                                      int *fd) LVN_CHECKED;
 
 #endif

@@ -11,14 +11,14 @@
 
 #include "cluster/rendezvous/membership.h"
 
-enum lvn_hang_detector { LVN_HANG_NOT, LVN_HANG_HALF, LVN_HANG_OVER };
+enum lvn_hang_state { LVN_HANG_NONE, LVN_HANG_SUSPECTED, LVN_HANG_DETECTED };
 
 /* Rank p was heard of at `now`, and is not where it was `before`, or is: keeps when it last moved, and its steps. */
 void lvn_hang_detector_heard(struct lvn_peer *p, const struct lvn_peer *before, double now);
 /* `least` seconds (2 at the least), or twenty mean steps where these take longer; 0: there is no limit. */
 double lvn_hang_detector_limit(const struct lvn_peer *p, int n, double min);
 /* How long has nobody moved: for half of the limit, or all of it? */
-enum lvn_hang_detector lvn_hang_detector_judge(const struct lvn_peer *p, int n, double min);
+enum lvn_hang_state lvn_hang_detector_judge(const struct lvn_peer *p, int n, double min);
 /* The lowest rank of those that the others wait for; -1: all have come equally far. */
 int lvn_hang_detector_behind(const struct lvn_peer *p, int n);
 /* Two ranks of which one misses what the other one has sent, or each the other's: the link between them is at fault. */

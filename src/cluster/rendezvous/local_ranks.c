@@ -59,11 +59,11 @@ static int variable_of(int pid, const char *name)
     return value;
 }
 
-void lvn_local_ranks_stopped(const struct lvn_identity *who, struct lvn_stopped *out)
+void lvn_local_ranks_stopped(const struct lvn_identity *identity, struct lvn_stopped *out)
 {
     DIR *all = opendir("/proc");
     *out = (struct lvn_stopped){.rank = -1};
-    if (!all || !who->rank_from || !*who->rank_from) {
+    if (!all || !identity->rank_from || !*identity->rank_from) {
         if (all) closedir(all);
         return;
     }
@@ -72,16 +72,16 @@ void lvn_local_ranks_stopped(const struct lvn_identity *who, struct lvn_stopped 
         if (pid <= 0 || pid == getpid()) continue;
         char state = state_of(pid, &parent);
         if (!is_stopped(state) || parent != getppid()) continue;
-        int rank = variable_of(pid, who->rank_from);
+        int rank = variable_of(pid, identity->rank_from);
         if (rank < 0) continue;
         out->n++;
-        out->below += rank < who->rank;
+        out->below += rank < identity->rank;
         if (out->rank < 0 || rank < out->rank) out->rank = rank, out->pid = pid;
     }
     closedir(all);
 }
 
-void lvn_local_ranks_report(const char *place, const char *token, int rank, int pid)
+void lvn_local_ranks_report(const char *endpoint, const char *token, int rank, int pid)
 {
     const double patience = 1;
     LVN_LOCAL_TEXT(line);
@@ -89,7 +89,7 @@ void lvn_local_ranks_report(const char *place, const char *token, int rank, int 
     int at, fd = -1;
     gethostname(host, sizeof host - 1);
     lvn_message_add(&line, LVN_MESSAGE_STOPPED, token, (int64_t)rank, (int64_t)pid, host);
-    if (!line.p || lvn_endpoint_connect(place, LVN_MEETING, patience, 0, &at, &fd)) {
+    if (!line.p || lvn_endpoint_connect(endpoint, LVN_MEETING, patience, 0, &at, &fd)) {
         lvn_error_clear();
         return;
     }

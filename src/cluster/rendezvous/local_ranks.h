@@ -13,10 +13,10 @@ struct lvn_stopped {
 
 /* Ranks are the children of the launcher's process that have the variable which gave this one its rank. What cannot be
  * seen is not counted. */
-void lvn_local_ranks_stopped(const struct lvn_identity *who, struct lvn_stopped *out);
+void lvn_local_ranks_stopped(const struct lvn_identity *identity, struct lvn_stopped *out);
 /* Tell the place where ranks meet (LEVIN_RENDEZVOUS and its token) that this rank of this host is stopped. Silent where
  * that fails: the one there misses it later by itself. */
-void lvn_local_ranks_report(const char *place, const char *token, int rank, int pid);
+void lvn_local_ranks_report(const char *endpoint, const char *token, int rank, int pid);
 /* Is there such a process of this host, and neither stopped nor dead? */
 bool lvn_process_runs(int pid);
 /* Is there one, and stopped? */

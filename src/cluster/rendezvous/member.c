@@ -20,18 +20,18 @@
 #include "host/machine.h"
 
 static const double GREET_SECONDS = 10;
-enum { AGAIN_US = 100000 };
+enum { RETRY_US = 100000 };
 static const char closed[] = "it closed the connection", silent[] = "it does not answer";
-static _Atomic bool speaks = true;
+static _Atomic bool reports = true;
 
 bool lvn_is_reporter(void)
 {
-    return atomic_load(&speaks);
+    return atomic_load(&reports);
 }
 
 void lvn_set_reporter(bool yes)
 {
-    atomic_store(&speaks, yes);
+    atomic_store(&reports, yes);
 }
 
 /* --- where to meet --- */
@@ -50,14 +50,14 @@ static enum lvn_status serve(struct lvn_member *h, const struct lvn_member_optio
                                     .token = token,
                                     .timeout = o->timeout,
                                     .join_timeout = join,
-                                    .stall = o->stall};
+                                    .stall_timeout = o->stall_timeout};
     return lvn_server_start(&h->server, &so);
 }
 
 static const char secret[] = "LEVIN_TOKEN";
 
 /* Ranks show each other this token, which levin launch or LEVIN_TOKEN gives. It is never printed. */
-static enum lvn_status take_token(struct invitation *to, const char *variable)
+static enum lvn_status read_token(struct invitation *to, const char *variable)
 {
     enum { SHORTEST = 16 };
     const char *token = lvn_getenv(variable);
@@ -68,16 +68,16 @@ static enum lvn_status take_token(struct invitation *to, const char *variable)
     return lvn_take(to->token, sizeof to->token, variable, token, strlen(token));
 }
 
-static enum lvn_status find_place(struct lvn_member *h, const struct lvn_member_options *o, double join,
+static enum lvn_status find_endpoint(struct lvn_member *h, const struct lvn_member_options *o, double join,
                                   struct invitation *to)
 {
     const char *given = lvn_getenv("LEVIN_RENDEZVOUS");
     const char *master = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
-    const char *colon = strrchr(o->id->place, ':');
-    char host[sizeof o->id->place];
+    const char *colon = strrchr(o->id->endpoint, ':');
+    char host[sizeof o->id->endpoint];
     int number;
     *to = (struct invitation){0};
-    if (given || !o->broadcast) LVN_TRY(take_token(to, given ? "LEVIN_RENDEZVOUS_TOKEN" : secret));
+    if (given || !o->broadcast) LVN_TRY(read_token(to, given ? "LEVIN_RENDEZVOUS_TOKEN" : secret));
     if (given) {
         h->server_rank = -1;
         return lvn_take(to->text, sizeof to->text, "LEVIN_RENDEZVOUS", given, strlen(given));
@@ -98,7 +98,7 @@ static enum lvn_status find_place(struct lvn_member *h, const struct lvn_member_
         return LVN_OK;
     }
     if (colon) {
-        snprintf(host, sizeof host, "%.*s", (int)(colon - o->id->place), o->id->place);
+        snprintf(host, sizeof host, "%.*s", (int)(colon - o->id->endpoint), o->id->endpoint);
         master = host;
         port = colon + 1;
     }
@@ -124,7 +124,7 @@ static enum lvn_status find_place(struct lvn_member *h, const struct lvn_member_
 /* --- meeting --- */
 
 /* Hear until `until` holds, the server refuses or goes, or `end` passes. NULL when it holds or there is a fault. */
-static const char *hear_until(struct lvn_member *h, const bool *until, double end)
+static const char *receive_until(struct lvn_member *h, const bool *until, double end)
 {
     struct lvn_message m;
     bool open = true;
@@ -147,18 +147,18 @@ static const char *hear_until(struct lvn_member *h, const bool *until, double en
 
 /* Say hello at each place until one answers as ours does. Where one that could be ours closes or is silent there may be
  * a crowd before it: then all are tried again. */
-static enum lvn_status greet(struct lvn_member *h, const struct invitation *to, double patience)
+static enum lvn_status handshake(struct lvn_member *h, const struct invitation *to, double patience)
 {
     char reason[600] = "";
     double end = lvn_seconds() + patience;
-    bool crowd = false;
-    for (int place = -1;;) {
-        double left = place < 0 ? end - lvn_seconds() : 0;
-        enum lvn_status status = lvn_endpoint_connect(to->text, LVN_MEETING, left, place + 1, &place, &h->wire.fd);
-        if (status && crowd && lvn_seconds() < end) {
-            crowd = false;
-            place = -1;
-            usleep(AGAIN_US);
+    bool is_overloaded = false;
+    for (int operation = -1;;) {
+        double left = operation < 0 ? end - lvn_seconds() : 0;
+        enum lvn_status status = lvn_endpoint_connect(to->text, LVN_MEETING, left, operation + 1, &operation, &h->wire.fd);
+        if (status && is_overloaded && lvn_seconds() < end) {
+            is_overloaded = false;
+            operation = -1;
+            usleep(RETRY_US);
             continue;
         }
         if (status && reason[0]) {
@@ -170,9 +170,9 @@ static enum lvn_status greet(struct lvn_member *h, const struct invitation *to, 
         lvn_message_add(&h->wire.out, LVN_MESSAGE_HELLO, to->token, (int64_t)h->rank, (int64_t)h->size,
                         (int64_t)getpid(), h->host);
         double seconds = h->timeout < GREET_SECONDS ? h->timeout : GREET_SECONDS;
-        const char *bad = hear_until(h, &h->welcomed, lvn_seconds() + seconds);
+        const char *bad = receive_until(h, &h->welcomed, lvn_seconds() + seconds);
         if (!bad) return LVN_OK;
-        crowd = crowd || bad == closed || bad == silent;
+        is_overloaded = is_overloaded || bad == closed || bad == silent;
         snprintf(reason, sizeof reason, "%s", bad);
         lvn_wire_close(&h->wire);
         h->wire = (struct lvn_wire){.fd = -1};
@@ -186,7 +186,7 @@ static const char *await_start(struct lvn_member *h, const struct lvn_member_opt
     const char *bad = silent;
     while (!h->faulty && bad == silent && lvn_seconds() < end) {
         struct lvn_stopped stopped;
-        bad = hear_until(h, &h->started, lvn_seconds() + pause < end ? lvn_seconds() + pause : end);
+        bad = receive_until(h, &h->started, lvn_seconds() + pause < end ? lvn_seconds() + pause : end);
         if (bad != silent) break;
         lvn_local_ranks_stopped(o->id, &stopped);
         if (stopped.n)
@@ -196,12 +196,12 @@ static const char *await_start(struct lvn_member *h, const struct lvn_member_opt
     return h->faulty ? NULL : bad;
 }
 
-static enum lvn_status meet(struct lvn_member *h, const struct lvn_member_options *o)
+static enum lvn_status join_run(struct lvn_member *h, const struct lvn_member_options *o)
 {
     struct invitation to;
     double join = o->join_timeout > 0 ? o->join_timeout : 2 * o->timeout > 60 ? 2 * o->timeout : 60;
-    LVN_TRY(find_place(h, o, join, &to));
-    LVN_TRY(greet(h, &to, h->rank ? join : 5));
+    LVN_TRY(find_endpoint(h, o, join, &to));
+    LVN_TRY(handshake(h, &to, h->rank ? join : 5));
     for (int i = 0; i < o->n_facts; i++) {
         lvn_message_add(&h->wire.out, LVN_MESSAGE_FACT, o->facts[i].key, o->facts[i].value);
     }
@@ -221,18 +221,18 @@ static enum lvn_status start_thread(pthread_t *thread, bool *has, void *(*run)(v
     return LVN_OK;
 }
 
-static enum lvn_status begin(struct lvn_member *h, const struct lvn_member_options *o)
+static enum lvn_status start(struct lvn_member *h, const struct lvn_member_options *o)
 {
     h->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     LVN_CHECK(h->wake >= 0, IO, "cannot make an eventfd: %s", strerror(errno));
     h->online = h->size > 1 || lvn_getenv("LEVIN_RENDEZVOUS");
-    if (h->online) LVN_TRY(meet(h, o));
-    if (h->size > 1) lvn_abort_late();
-    h->heard = lvn_seconds();
-    struct lvn_peer *own = &h->peer[h->rank];
-    own->state = LVN_PEER_HERE;
-    own->pid = getpid();
-    snprintf(own->host, sizeof own->host, "%s", h->host);
+    if (h->online) LVN_TRY(join_run(h, o));
+    if (h->size > 1) lvn_delay_abort();
+    h->last_received = lvn_seconds();
+    struct lvn_peer *self = &h->peer[h->rank];
+    self->state = LVN_PEER_HERE;
+    self->pid = getpid();
+    snprintf(self->host, sizeof self->host, "%s", h->host);
     return h->online ? start_thread(&h->thread, &h->has_thread, lvn_member_thread, h) : LVN_OK;
 }
 
@@ -266,7 +266,7 @@ enum lvn_status lvn_member_open(struct lvn_member **out, const struct lvn_member
     h->rank = o->id->rank;
     h->size = o->id->size;
     h->timeout = o->timeout > 0 ? o->timeout : 30;
-    h->stall = o->stall;
+    h->stall_timeout = o->stall_timeout;
     h->callback = o->fault;
     h->context = o->fault_context;
     h->wake = h->wire.fd = -1;
@@ -278,7 +278,7 @@ enum lvn_status lvn_member_open(struct lvn_member **out, const struct lvn_member
     pthread_mutex_init(&h->lock, NULL);
     pthread_mutex_init(&h->writing, NULL);
     lvn_condition_init(&h->change);
-    enum lvn_status status = begin(h, o);
+    enum lvn_status status = start(h, o);
     if (status) return release(h), status;
     *out = h;
     return LVN_OK;
@@ -291,7 +291,7 @@ static void wake(struct lvn_member *h)
 }
 
 /* Wait until the flag is set, a fault is known, or the seconds are over. Lock held. */
-static void await(struct lvn_member *h, const bool *flag, double seconds)
+static void wait_for(struct lvn_member *h, const bool *flag, double seconds)
 {
     struct timespec at = lvn_deadline(seconds);
     bool in_time = true;
@@ -306,10 +306,10 @@ void lvn_member_close(struct lvn_member *h)
         if (!h->faulty) {
             lvn_member_send_heartbeat(h, lvn_seconds()); /* the last step */
             lvn_message_add(&h->wire.out, LVN_MESSAGE_BYE);
-            h->said_bye = true;
+            h->sent_bye = true;
             h->peer[h->rank].state = LVN_PEER_DONE;
             wake(h);
-            await(h, &h->ended, 1.25 * h->timeout + 1); /* who stands still is found first, and named */
+            wait_for(h, &h->ended, 1.25 * h->timeout + 1); /* who stands still is found first, and named */
         }
         if (h->ended) {
             for (int i = 0; i < h->size; i++) h->peer[i].state = LVN_PEER_DONE;
@@ -318,7 +318,7 @@ void lvn_member_close(struct lvn_member *h)
         h->peer[h->rank].state = LVN_PEER_DONE;
     }
     if (!strcmp(h->state, "running")) snprintf(h->state, sizeof h->state, "done");
-    h->stopping = !h->faulty || h->own;
+    h->stopping = !h->faulty || h->failed_here;
     pthread_cond_broadcast(&h->change);
     pthread_mutex_unlock(&h->lock);
     wake(h);
@@ -328,10 +328,10 @@ void lvn_member_close(struct lvn_member *h)
     pthread_cond_broadcast(&h->change);
     pthread_mutex_unlock(&h->lock);
     if (h->has_watch) pthread_join(h->watch, NULL);
-    if (h->stuck) return; /* the process is about to end, too */
+    if (h->leaked) return; /* the process is about to end, too */
     if (h->has_publisher) {
         pthread_join(h->publisher, NULL);
-        if (!lvn_status_now(h)) (void)lvn_status_now(h); /* memory may be there by now; no other one follows */
+        if (!lvn_member_write_status(h)) (void)lvn_member_write_status(h); /* memory may be there by now; no other one follows */
     }
     release(h);
 }
@@ -349,7 +349,7 @@ void lvn_member_publish(struct lvn_member *h, const char *path)
         lvn_wire_flush(&h->wire); /* at once: a rank that is killed in its first steps has said it */
     }
     pthread_mutex_unlock(&h->lock);
-    if (first && h->rank == 0 && start_thread(&h->publisher, &h->has_publisher, lvn_publish, h)) lvn_error_clear();
+    if (first && h->rank == 0 && start_thread(&h->publisher, &h->has_publisher, lvn_member_status_thread, h)) lvn_error_clear();
 }
 
 void lvn_member_state(struct lvn_member *h, const char *state)
@@ -376,13 +376,13 @@ bool lvn_member_straggler(struct lvn_member *h, char text[400])
     if (!h || h->size == 1) return false;
     double now = lvn_seconds();
     pthread_mutex_lock(&h->lock);
-    bool say = now - h->looked >= pause;
-    if (say) {
-        h->looked = now;
-        say = lvn_straggler_find(&h->straggler, h->peer, h->size, now, text);
+    bool due = now - h->straggler_checked >= pause;
+    if (due) {
+        h->straggler_checked = now;
+        due = lvn_straggler_find(&h->straggler, h->peer, h->size, now, text);
     }
     pthread_mutex_unlock(&h->lock);
-    return say;
+    return due;
 }
 
 /* --- stamps --- */
@@ -397,26 +397,26 @@ void lvn_member_set_step(struct lvn_member *h, int64_t step, double tokens_per_s
 }
 
 /* A wait of all ranks is over. */
-static void pass(struct lvn_member *h)
+static void count_wait(struct lvn_member *h)
 {
-    atomic_fetch_add_explicit(&h->passed, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&h->waits_done, 1, memory_order_relaxed);
 }
 
-void lvn_member_set_operation(struct lvn_member *h, const char *place)
+void lvn_member_set_operation(struct lvn_member *h, const char *operation)
 {
-    if (h && atomic_exchange_explicit(&h->place, place, memory_order_acq_rel)) pass(h);
+    if (h && atomic_exchange_explicit(&h->operation, operation, memory_order_acq_rel)) count_wait(h);
 }
 
 void lvn_member_set_collective(struct lvn_member *h, int k, int n)
 {
     uint64_t at = k ? (uint64_t)k << 32 | (uint32_t)n : 0;
-    if (h && atomic_exchange_explicit(&h->collective, at, memory_order_relaxed)) pass(h);
+    if (h && atomic_exchange_explicit(&h->collective, at, memory_order_relaxed)) count_wait(h);
 }
 
 /* --- in trouble --- */
 
 /* Until the thread has written the fault it knows, or has ended the process. Lock held. */
-static void let_deliver(struct lvn_member *h)
+static void wait_for_delivery(struct lvn_member *h)
 {
     struct timespec at = lvn_deadline(6);
     for (bool in_time = true; h->delivering && in_time;) in_time = lvn_condition_wait(&h->change, &h->lock, &at);
@@ -428,22 +428,22 @@ void lvn_member_fail(struct lvn_member *h, bool after)
     const double patience = 3;
     if (!h) return;
     pthread_mutex_lock(&h->lock);
-    let_deliver(h);
-    if (!h->own) {
-        h->own = true;
+    wait_for_delivery(h);
+    if (!h->failed_here) {
+        h->failed_here = true;
         if (!h->faulty && h->has_thread) {
             lvn_member_send_heartbeat(h, lvn_seconds()); /* for whom it waits */
             lvn_message_add(&h->wire.out, LVN_MESSAGE_FAIL, (int64_t)after, lvn_error_text());
             wake(h);
-            await(h, &never, patience);
+            wait_for(h, &never, patience);
         }
-        if (!h->faulty) lvn_fault_set(h, h->rank, true, false, lvn_error_text());
+        if (!h->faulty) lvn_member_set_fault(h, h->rank, true, false, lvn_error_text());
     }
-    let_deliver(h);
-    bool other = h->faulty && h->fault_rank != h->rank && h->speak;
+    wait_for_delivery(h);
+    bool other = h->faulty && h->fault_rank != h->rank && h->is_reporter;
     char text[sizeof h->fault];
     snprintf(text, sizeof text, "%s", h->fault);
     pthread_mutex_unlock(&h->lock);
     if (other) lvn_fail(LVN_COMM, "%s", text); /* the better explanation */
-    if (h->rank == 0 && h->path[0]) lvn_status_last(h);
+    if (h->rank == 0 && h->path[0]) lvn_member_write_final_status(h);
 }

@@ -19,7 +19,7 @@ struct lvn_member;
 /* A rank is lost, or something else is wrong with the run as a whole. */
 struct lvn_fault {
     int rank;         /* who; -1: nobody in particular */
-    bool speak;       /* this process is the one that says it to people */
+    bool is_reporter;       /* this process is the one that says it to people */
     bool quiet;       /* a process may still be there that no longer answers, for which a launcher would wait */
     bool permanent;   /* who starts again will meet it again (lvn_server_fault_lasts()) */
     const char *text; /* "rank 3 on node2 has not been heard of since step 412; the others wait in reduction 7 of 12" */
@@ -36,7 +36,7 @@ struct lvn_fact {
 struct lvn_member_options {
     const struct lvn_identity *id;
     double timeout;      /* trainer.rank_timeout, seconds */
-    double stall;        /* trainer.stall_timeout, seconds; 0: no limit */
+    double stall_timeout;        /* trainer.stall_timeout, seconds; 0: no limit */
     double join_timeout; /* for all to come; 0: twice `timeout`, at least 60 s */
     const struct lvn_fact *facts;
     int n_facts;
@@ -81,7 +81,7 @@ int lvn_member_table(struct lvn_member *h, struct lvn_peer *peers, int max);
 void lvn_member_set_step(struct lvn_member *h, int64_t step, double tokens_per_s, double compute_s);
 /* In what it waits for others, outside of reductions: "an agreement"; the text lives as long as the heartbeat. NULL: in
  * nothing. All ranks go through the same waits: who has fewer behind it is behind (hang_detector.h). */
-void lvn_member_set_operation(struct lvn_member *h, const char *place);
+void lvn_member_set_operation(struct lvn_member *h, const char *operation);
 /* It waits in the k-th of n reductions of this step, from 1; 0: in none. */
 void lvn_member_set_collective(struct lvn_member *h, int k, int n);
 

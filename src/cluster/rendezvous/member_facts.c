@@ -36,7 +36,7 @@ const char *lvn_member_fact(const struct lvn_member *h, int rank, const char *ke
 
 bool lvn_member_difference(const struct lvn_member *h, const char *key, char *text, size_t capacity)
 {
-    const struct lvn_group *max = NULL, *other = NULL;
+    const struct lvn_fact_group *max = NULL, *other = NULL;
     int groups = 0, n_max = 0;
     for (int i = 0; h && i < h->n_groups; i++) {
         if (strcmp(h->group[i].key, key) != 0) continue;

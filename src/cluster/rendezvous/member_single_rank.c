@@ -17,35 +17,35 @@
 static const double LOOK_SECONDS = 0.5, STOPPED_SECONDS = 2;
 
 /* Where the rank is now, and since when. */
-static void look(struct lvn_member *h, struct lvn_peer *own, double since_last)
+static void update_self(struct lvn_member *h, struct lvn_peer *self, double since_last)
 {
-    const struct lvn_peer before = *own;
+    const struct lvn_peer before = *self;
     const double now = lvn_seconds();
     lvn_member_send_heartbeat(h, now);
-    *own = h->peer[h->rank];
-    own->moved = before.moved;
-    own->first_step = before.first_step;
-    own->first_at = before.first_at;
-    own->step_at = before.step_at;
-    if (since_last > STOPPED_SECONDS) own->moved += since_last; /* SIGSTOP, a terminal's ^Z */
-    lvn_hang_detector_heard(own, &before, now);
+    *self = h->peer[h->rank];
+    self->last_progress = before.last_progress;
+    self->first_step = before.first_step;
+    self->first_step_at = before.first_step_at;
+    self->last_step_at = before.last_step_at;
+    if (since_last > STOPPED_SECONDS) self->last_progress += since_last; /* SIGSTOP, a terminal's ^Z */
+    lvn_hang_detector_heard(self, &before, now);
 }
 
-static void judge(struct lvn_member *h, const struct lvn_peer *own, bool *warned)
+static void judge(struct lvn_member *h, const struct lvn_peer *self, bool *warned)
 {
-    const enum lvn_hang_detector is = lvn_hang_detector_judge(own, 1, h->stall);
+    const enum lvn_hang_state is = lvn_hang_detector_judge(self, 1, h->stall_timeout);
     LVN_LOCAL_TEXT(t);
-    if (is == LVN_HANG_NOT) *warned = false;
-    if (is == LVN_HANG_NOT || (is == LVN_HANG_HALF && *warned)) return;
-    lvn_hang_detector_text(own, 1, h->stall, &t);
+    if (is == LVN_HANG_NONE) *warned = false;
+    if (is == LVN_HANG_NONE || (is == LVN_HANG_SUSPECTED && *warned)) return;
+    lvn_hang_detector_text(self, 1, h->stall_timeout, &t);
     *warned = true;
-    if (is == LVN_HANG_HALF) {
+    if (is == LVN_HANG_SUSPECTED) {
         snprintf(h->warning, sizeof h->warning, "%s", t.p ? t.p : "the run does not go on");
-        lvn_client_warn(h);
+        lvn_member_warn(h);
         return;
     }
     lvn_text_add(&t, "; see whether its data and the file systems that it uses answer (trainer.stall_timeout)");
-    lvn_fault_set(h, -1, true, false, t.p ? t.p : "the run does not go on");
+    lvn_member_set_fault(h, -1, true, false, t.p ? t.p : "the run does not go on");
 }
 
 static void *watch(void *heartbeat)
@@ -53,7 +53,7 @@ static void *watch(void *heartbeat)
     struct lvn_member *h = heartbeat;
     bool warned = false;
     pthread_mutex_lock(&h->lock);
-    struct lvn_peer own = h->peer[h->rank];
+    struct lvn_peer self = h->peer[h->rank];
     double last = lvn_seconds();
     while (!h->stopping && !h->faulty) {
         struct timespec at = lvn_deadline(LOOK_SECONDS);
@@ -61,18 +61,18 @@ static void *watch(void *heartbeat)
         while (!h->stopping && !h->faulty && in_time) in_time = lvn_condition_wait(&h->change, &h->lock, &at);
         if (h->stopping || h->faulty) break;
         const double now = lvn_seconds();
-        look(h, &own, now - last);
+        update_self(h, &self, now - last);
         last = now;
-        judge(h, &own, &warned);
+        judge(h, &self, &warned);
     }
-    if (h->faulty && !h->own) lvn_client_deliver(h);
+    if (h->faulty && !h->failed_here) lvn_member_deliver_fault(h);
     pthread_mutex_unlock(&h->lock);
     return NULL;
 }
 
 enum lvn_status lvn_member_watch_alone(struct lvn_member *h)
 {
-    if (!h || h->online || h->stall <= 0 || h->has_watch) return LVN_OK;
+    if (!h || h->online || h->stall_timeout <= 0 || h->has_watch) return LVN_OK;
     int bad = lvn_thread_start(&h->watch, watch, h);
     LVN_CHECK(!bad, MEMORY, "cannot start a thread: %s", strerror(bad));
     h->has_watch = true;

@@ -26,7 +26,7 @@
 #include "cluster/rendezvous/member_private.h"
 #include "host/machine.h"
 
-static const double STATUS_SECONDS = 1, QUIET_SECONDS = 1.5, TURN_SECONDS = 2, NOTICE_SECONDS = 0.7, FILE_SECONDS = 1;
+static const double STATUS_SECONDS = 1, QUIET_SECONDS = 1.5, POSITION_SECONDS = 2, NOTICE_SECONDS = 0.7, FILE_SECONDS = 1;
 
 double lvn_member_heartbeat_interval(double timeout, int size)
 {
@@ -34,51 +34,51 @@ double lvn_member_heartbeat_interval(double timeout, int size)
     return wanted > max ? max : wanted < min ? min : wanted;
 }
 
-static void own_row(struct lvn_member *h, double now)
+static void update_own_row(struct lvn_member *h, double now)
 {
     struct lvn_peer *p = &h->peer[h->rank];
     uint64_t collective = atomic_load_explicit(&h->collective, memory_order_relaxed);
-    const char *place = atomic_load_explicit(&h->place, memory_order_acquire), *work = lvn_work_name();
+    const char *operation = atomic_load_explicit(&h->operation, memory_order_acquire), *work = lvn_work_name();
     p->step = atomic_load_explicit(&h->step, memory_order_relaxed);
     p->collective = (int)(collective >> 32);
     p->collectives = (int)(collective & 0xffffffff);
     p->tokens_per_s = atomic_load_explicit(&h->tokens_per_s, memory_order_relaxed);
     p->compute_s = atomic_load_explicit(&h->compute_s, memory_order_relaxed);
     p->memory = lvn_memory_resident();
-    p->passed = atomic_load_explicit(&h->passed, memory_order_relaxed);
-    p->worked = lvn_work_count();
-    p->awaits = lvn_work_awaited() + 1;
-    p->seen = now;
-    snprintf(p->place, sizeof p->place, "%s", place ? place : "");
-    snprintf(p->work, sizeof p->work, "%s", work ? work : "");
+    p->waits_done = atomic_load_explicit(&h->waits_done, memory_order_relaxed);
+    p->work_count = lvn_work_count();
+    p->waits_for = lvn_work_awaited() + 1;
+    p->last_heard = now;
+    snprintf(p->operation, sizeof p->operation, "%s", operation ? operation : "");
+    snprintf(p->activity, sizeof p->activity, "%s", work ? work : "");
 }
 
 void lvn_member_send_heartbeat(struct lvn_member *h, double now)
 {
     const struct lvn_peer *p = &h->peer[h->rank];
-    own_row(h, now);
-    h->beaten = now;
-    if (h->online && !h->said_bye && h->wire.fd >= 0) {
-        lvn_message_add(&h->wire.out, LVN_MESSAGE_BEAT, p->step, (int64_t)p->collective, (int64_t)p->collectives,
-                        p->tokens_per_s, p->compute_s, p->memory, p->passed, p->worked, (int64_t)p->awaits, p->place,
-                        p->work);
+    update_own_row(h, now);
+    h->last_sent = now;
+    if (h->online && !h->sent_bye && h->wire.fd >= 0) {
+        lvn_message_add(&h->wire.out, LVN_MESSAGE_HEARTBEAT, p->step, (int64_t)p->collective, (int64_t)p->collectives,
+                        p->tokens_per_s, p->compute_s, p->memory, p->waits_done, p->work_count, (int64_t)p->waits_for, p->operation,
+                        p->activity);
     }
 }
 
 /* --- what the server says --- */
 
-static bool peer(struct lvn_member *h, const struct lvn_message *m)
+static bool handle_peer(struct lvn_member *h, const struct lvn_message *m)
 {
     if (m->i[0] < 0 || m->i[0] >= h->size) return false;
     struct lvn_peer *p = &h->peer[m->i[0]];
     p->pid = m->i[1];
     p->state = LVN_PEER_HERE;
-    p->seen = lvn_seconds();
+    p->last_heard = lvn_seconds();
     snprintf(p->host, sizeof p->host, "%s", m->t[0]);
     return true;
 }
 
-static bool row(struct lvn_member *h, const struct lvn_message *m, double now)
+static bool handle_row(struct lvn_member *h, const struct lvn_message *m, double now)
 {
     if (m->i[0] < 0 || m->i[0] >= h->size || m->i[1] < 0 || m->i[1] > LVN_PEER_LOST) return false;
     struct lvn_peer *p = &h->peer[m->i[0]];
@@ -90,31 +90,31 @@ static bool row(struct lvn_member *h, const struct lvn_message *m, double now)
     p->tokens_per_s = m->d[0];
     p->compute_s = m->d[1];
     p->memory = m->i[5];
-    p->seen = now - m->d[2];
-    snprintf(p->place, sizeof p->place, "%s", m->t[0]);
+    p->last_heard = now - m->d[2];
+    snprintf(p->operation, sizeof p->operation, "%s", m->t[0]);
     return true;
 }
 
-static bool group(struct lvn_member *h, const struct lvn_message *m)
+static bool handle_group(struct lvn_member *h, const struct lvn_message *m)
 {
     if (h->started) return false;
-    struct lvn_group *all = realloc(h->group, sizeof *all * (size_t)(h->n_groups + 1));
+    struct lvn_fact_group *all = realloc(h->group, sizeof *all * (size_t)(h->n_groups + 1));
     if (!all) return false;
     h->group = all;
-    struct lvn_group *g = &all[h->n_groups];
-    *g = (struct lvn_group){strdup(m->t[0]), strdup(m->t[1]), strdup(m->t[2])};
+    struct lvn_fact_group *g = &all[h->n_groups];
+    *g = (struct lvn_fact_group){strdup(m->t[0]), strdup(m->t[1]), strdup(m->t[2])};
     h->n_groups++;
     return g->key && g->value && g->ranks;
 }
 
-void lvn_fault_set(struct lvn_member *h, int rank, bool speak, bool quiet, const char *text)
+void lvn_member_set_fault(struct lvn_member *h, int rank, bool is_reporter, bool quiet, const char *text)
 {
     if (h->faulty) return;
     h->faulty = true;
     h->fault_rank = rank;
-    h->speak = speak;
+    h->is_reporter = is_reporter;
     h->quiet = quiet;
-    lvn_set_reporter(speak);
+    lvn_set_reporter(is_reporter);
     snprintf(h->fault, sizeof h->fault, "%s", text);
     snprintf(h->state, sizeof h->state, "fault");
     pthread_cond_broadcast(&h->change);
@@ -123,7 +123,7 @@ void lvn_fault_set(struct lvn_member *h, int rank, bool speak, bool quiet, const
 bool lvn_member_receive(struct lvn_member *h, const struct lvn_message *m)
 {
     double now = lvn_seconds();
-    h->heard = now;
+    h->last_received = now;
     switch (m->kind) {
     case LVN_MESSAGE_WELCOME:
         if (m->i[0] != h->size) return false;
@@ -131,15 +131,15 @@ bool lvn_member_receive(struct lvn_member *h, const struct lvn_message *m)
         h->welcomed = true;
         return true;
     case LVN_MESSAGE_PEER:
-        return peer(h, m);
+        return handle_peer(h, m);
     case LVN_MESSAGE_GROUP:
-        return group(h, m);
+        return handle_group(h, m);
     case LVN_MESSAGE_ROW:
-        return row(h, m, now);
+        return handle_row(h, m, now);
     case LVN_MESSAGE_START: /* not all were told of by name */
         for (int i = 0; i < h->size; i++) {
             h->peer[i].state = LVN_PEER_HERE;
-            h->peer[i].seen = now;
+            h->peer[i].last_heard = now;
         }
         h->started = true;
         break;
@@ -148,7 +148,7 @@ bool lvn_member_receive(struct lvn_member *h, const struct lvn_message *m)
         return true;
     case LVN_MESSAGE_LOST:
         h->permanent = m->i[3] != 0;
-        lvn_fault_set(h, (int)m->i[0], m->i[1] == h->rank, m->i[2] != 0, m->t[0]);
+        lvn_member_set_fault(h, (int)m->i[0], m->i[1] == h->rank, m->i[2] != 0, m->t[0]);
         return true;
     case LVN_MESSAGE_REFUSE:
         snprintf(h->refusal, sizeof h->refusal, "%s", m->t[0]);
@@ -165,69 +165,69 @@ bool lvn_member_receive(struct lvn_member *h, const struct lvn_message *m)
 
 /* --- the server is gone --- */
 
-static bool unconfirmed(int fd)
+static bool has_unacknowledged(int fd)
 {
     int bytes = 0;
     return fd >= 0 && !ioctl(fd, SIOCOUTQ, &bytes) && bytes > 0;
 }
 
-struct look {
+struct status_probe {
     char path[1024];
-    bool told; /* the file has a fault */
-    bool late; /* another process has the lock of the folder */
+    bool has_fault; /* the file has a fault */
+    bool lock_taken; /* another process has the lock of the folder */
     int lock;  /* this one has, where it is asked for; else -1 */
 };
 
-static void look(void *argument)
+static void status_probe(void *argument)
 {
-    struct look *l = argument;
+    struct status_probe *l = argument;
     char *text = NULL;
     int64_t bytes;
     if (lvn_file_read(l->path, 1 << 26, &text, &bytes)) return lvn_error_clear();
-    l->told = strstr(text, "\"state\": \"fault\"") != NULL;
+    l->has_fault = strstr(text, "\"state\": \"fault\"") != NULL;
     free(text);
 }
 
 /* Has another rank written a fault already? (They may share a file system, and that may stand still.) */
-static bool told_already(const char *path)
+static bool fault_is_written(const char *path)
 {
-    struct look *l = *path ? calloc(1, sizeof *l) : NULL;
+    struct status_probe *l = *path ? calloc(1, sizeof *l) : NULL;
     if (!l) return false;
     snprintf(l->path, sizeof l->path, "%s", path);
-    if (!lvn_thread_within(FILE_SECONDS, look, l)) return false;
-    bool told = l->told;
+    if (!lvn_thread_within(FILE_SECONDS, status_probe, l)) return false;
+    bool has_fault = l->has_fault;
     free(l);
-    return told;
+    return has_fault;
 }
 
 /* Where a file system has no locks, only the file says who was first. */
-static void look_and_lock(void *argument)
+static void probe_and_lock(void *argument)
 {
-    struct look *l = argument;
+    struct status_probe *l = argument;
     char folder[sizeof l->path];
     snprintf(folder, sizeof folder, "%s", l->path);
     char *name = strrchr(folder, '/');
     if (name) *name = '\0';
     l->lock = open(name ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    l->late = l->lock >= 0 && flock(l->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
-    look(l);
+    l->lock_taken = l->lock >= 0 && flock(l->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+    status_probe(l);
 }
 
 /* Is this rank the one that speaks? The lock stays as long as its process. The first in turn does not ask the file,
  * which may be a former run's yet. */
-static bool first_to_speak(const char *path, bool first_in_turn)
+static bool becomes_reporter(const char *path, bool is_first)
 {
-    struct look *l = calloc(1, sizeof *l);
+    struct status_probe *l = calloc(1, sizeof *l);
     if (!l) return true;
     snprintf(l->path, sizeof l->path, "%s", path);
-    if (!lvn_thread_within(FILE_SECONDS, look_and_lock, l)) return true;
-    bool speak = !l->late && (first_in_turn || !l->told);
-    if (l->lock >= 0 && !speak) close(l->lock);
+    if (!lvn_thread_within(FILE_SECONDS, probe_and_lock, l)) return true;
+    bool is_reporter = !l->lock_taken && (is_first || !l->has_fault);
+    if (l->lock >= 0 && !is_reporter) close(l->lock);
     free(l);
-    return speak;
+    return is_reporter;
 }
 
-static bool lower_lives_here(const struct lvn_member *h)
+static bool lower_rank_alive_here(const struct lvn_member *h)
 {
     for (int i = 0; i < h->rank; i++) {
         const struct lvn_peer *p = &h->peer[i];
@@ -241,30 +241,30 @@ static bool lower_lives_here(const struct lvn_member *h)
 static void server_gone(struct lvn_member *h, const char *reason, bool silent)
 {
     struct lvn_text t = {0};
-    int turn = 0;
+    int position = 0;
     char path[sizeof h->path];
     if (h->server_rank >= 0) {
         h->peer[h->server_rank].state = LVN_PEER_LOST;
         h->peer[h->server_rank].reason = reason;
-        own_row(h, lvn_seconds());
+        update_own_row(h, lvn_seconds());
         lvn_lost_text(h->peer, h->size, &t);
     } else {
         lvn_text_printf(&t, "levin launch, which watches over the ranks, has not been heard of (%s)", reason);
     }
-    for (int i = 0; i < h->rank; i++) turn += h->peer[i].state == LVN_PEER_HERE;
-    bool below = lower_lives_here(h);
+    for (int i = 0; i < h->rank; i++) position += h->peer[i].state == LVN_PEER_HERE;
+    bool below = lower_rank_alive_here(h);
     snprintf(path, sizeof path, "%s", h->path);
     pthread_mutex_unlock(&h->lock);
-    usleep((useconds_t)(1e6 * (TURN_SECONDS * (turn < 5 ? turn : 5) + (silent ? NOTICE_SECONDS : 0))));
-    bool speak = *path ? first_to_speak(path, !turn) : !turn || !below;
+    usleep((useconds_t)(1e6 * (POSITION_SECONDS * (position < 5 ? position : 5) + (silent ? NOTICE_SECONDS : 0))));
+    bool is_reporter = *path ? becomes_reporter(path, !position) : !position || !below;
     pthread_mutex_lock(&h->lock);
-    lvn_fault_set(h, h->server_rank, speak, silent, t.p ? t.p : reason);
+    lvn_member_set_fault(h, h->server_rank, is_reporter, silent, t.p ? t.p : reason);
     lvn_text_release(&t);
 }
 
 /* --- status.json --- */
 
-bool lvn_status_now(struct lvn_member *h)
+bool lvn_member_write_status(struct lvn_member *h)
 {
     struct lvn_peer *copy = malloc(sizeof *copy * (size_t)h->size);
     char path[sizeof h->path], state[sizeof h->state], fault[sizeof h->fault];
@@ -272,14 +272,14 @@ bool lvn_status_now(struct lvn_member *h)
     if (!copy) return false;
     pthread_mutex_lock(&h->writing); /* so that what is known later is written later */
     pthread_mutex_lock(&h->lock);
-    own_row(h, lvn_seconds());
+    update_own_row(h, lvn_seconds());
     memcpy(copy, h->peer, sizeof *copy * (size_t)h->size);
     memcpy(path, h->path, sizeof path);
     memcpy(state, h->state, sizeof state);
     snprintf(fault, sizeof fault, "%s", h->faulty ? h->fault : "");
-    bool given_up = h->given_up;
+    bool declared_lost = h->declared_lost;
     pthread_mutex_unlock(&h->lock);
-    if (*path && !given_up) written = lvn_status_write(path, copy, h->size, state, fault);
+    if (*path && !declared_lost) written = lvn_status_write(path, copy, h->size, state, fault);
     pthread_mutex_unlock(&h->writing);
     free(copy);
     return written;
@@ -287,36 +287,36 @@ bool lvn_status_now(struct lvn_member *h)
 
 static void status_now(void *heartbeat)
 {
-    (void)lvn_status_now(heartbeat);
+    (void)lvn_member_write_status(heartbeat);
 }
 
-void lvn_status_last(struct lvn_member *h)
+void lvn_member_write_final_status(struct lvn_member *h)
 {
-    if (!lvn_thread_within(FILE_SECONDS, status_now, h)) h->stuck = true;
+    if (!lvn_thread_within(FILE_SECONDS, status_now, h)) h->leaked = true;
 }
 
 /* This process stood still: if the others have told of its end meanwhile, that stays in the file. */
-static void give_up(struct lvn_member *h)
+static void check_declared_lost(struct lvn_member *h)
 {
     char path[sizeof h->path];
     pthread_mutex_lock(&h->lock);
     snprintf(path, sizeof path, "%s", h->path);
     pthread_mutex_unlock(&h->lock);
-    bool told = told_already(path);
+    bool has_fault = fault_is_written(path);
     pthread_mutex_lock(&h->lock);
-    h->given_up = h->given_up || told;
+    h->declared_lost = h->declared_lost || has_fault;
     pthread_mutex_unlock(&h->lock);
 }
 
 /* A thread of its own: a file system that stands still is no reason to fall silent. */
-void *lvn_publish(void *heartbeat)
+void *lvn_member_status_thread(void *heartbeat)
 {
     struct lvn_member *h = heartbeat;
     double last = lvn_seconds();
     for (bool more = true; more;) {
         double now = lvn_seconds();
-        if (now - last > 3 * STATUS_SECONDS) give_up(h);
-        (void)lvn_status_now(h); /* the next one comes soon */
+        if (now - last > 3 * STATUS_SECONDS) check_declared_lost(h);
+        (void)lvn_member_write_status(h); /* the next one comes soon */
         last = now;
         struct timespec at = lvn_deadline(STATUS_SECONDS);
         bool in_time = true;
@@ -331,7 +331,7 @@ void *lvn_publish(void *heartbeat)
 /* --- the thread --- */
 
 /* Read and obey; a reason when the server is gone, else NULL. */
-static const char *listen_once(struct lvn_member *h, double now)
+static const char *receive_available(struct lvn_member *h, double now)
 {
     struct lvn_message m;
     char *line;
@@ -347,8 +347,8 @@ static const char *listen_once(struct lvn_member *h, double now)
     }
     if (h->faulty || h->ended) return NULL;
     if (!open || h->wire.broken) return "its process is gone";
-    if (now - h->heard > h->timeout) {
-        return unconfirmed(h->wire.fd) ? "the connection to it is cut" : "its process does not answer";
+    if (now - h->last_received > h->timeout) {
+        return has_unacknowledged(h->wire.fd) ? "the connection to it is cut" : "its process does not answer";
     }
     return NULL;
 }
@@ -360,7 +360,7 @@ static void warn(void *text)
 }
 
 /* What the server has for people. A terminal that stands still is no reason to fall silent. */
-void lvn_client_warn(struct lvn_member *h)
+void lvn_member_warn(struct lvn_member *h)
 {
     char *text = h->warning[0] ? strdup(h->warning) : NULL;
     h->warning[0] = '\0';
@@ -372,18 +372,18 @@ void lvn_client_warn(struct lvn_member *h)
 
 /* Say it to the program: at once if this rank is to speak, else a moment later. The main thread may find out by itself
  * meanwhile; who comes first of the two ends the process, the main one not before the file is written. */
-void lvn_client_deliver(struct lvn_member *h)
+void lvn_member_deliver_fault(struct lvn_member *h)
 {
-    bool lowest = h->speak || lvn_lowest_here(h->peer, h->size) == h->rank, speak = h->speak;
+    bool lowest = h->is_reporter || lvn_lowest_here(h->peer, h->size) == h->rank, is_reporter = h->is_reporter;
     struct lvn_fault fault = {
-        .rank = h->fault_rank, .speak = speak, .quiet = h->quiet, .permanent = h->permanent, .text = h->fault};
+        .rank = h->fault_rank, .is_reporter = is_reporter, .quiet = h->quiet, .permanent = h->permanent, .text = h->fault};
     h->delivering = true;
     pthread_mutex_unlock(&h->lock);
-    if (lowest) lvn_status_last(h);
+    if (lowest) lvn_member_write_final_status(h);
     pthread_mutex_lock(&h->lock);
-    const bool call = h->callback && !h->own;
+    const bool call = h->callback && !h->failed_here;
     pthread_mutex_unlock(&h->lock);
-    if (call && !speak) usleep((useconds_t)(1e6 * QUIET_SECONDS));
+    if (call && !is_reporter) usleep((useconds_t)(1e6 * QUIET_SECONDS));
     pthread_mutex_lock(&h->lock);
     const bool stopping = h->stopping;
     pthread_mutex_unlock(&h->lock);
@@ -409,19 +409,19 @@ void *lvn_member_thread(void *heartbeat)
         pthread_mutex_lock(&h->lock);
         double now = lvn_seconds();
         if (now - last > 1 + h->timeout / 4) { /* this process stood still itself */
-            h->heard += now - last;
+            h->last_received += now - last;
             pthread_mutex_unlock(&h->lock);
-            give_up(h);
+            check_declared_lost(h);
             pthread_mutex_lock(&h->lock);
         }
         last = now;
-        const char *gone = listen_once(h, now);
-        lvn_client_warn(h);
-        if (gone) server_gone(h, gone, now - h->heard > h->timeout);
-        if (!h->faulty && now - h->beaten >= gap) lvn_member_send_heartbeat(h, now);
+        const char *gone = receive_available(h, now);
+        lvn_member_warn(h);
+        if (gone) server_gone(h, gone, now - h->last_received > h->timeout);
+        if (!h->faulty && now - h->last_sent >= gap) lvn_member_send_heartbeat(h, now);
         lvn_wire_flush(&h->wire);
     }
-    if (h->faulty) lvn_client_deliver(h);
+    if (h->faulty) lvn_member_deliver_fault(h);
     pthread_mutex_unlock(&h->lock);
     return NULL;
 }

@@ -13,15 +13,15 @@
 #include "base/files.h"
 #include "base/sort.h"
 
-void lvn_ranks_text(const bool *flag, int n, int from, struct lvn_text *t)
+void lvn_ranks_text(const bool *flag, int n, int first_rank, struct lvn_text *t)
 {
     const char *comma = "";
     for (int i = 0; i < n; i++) {
         if (!flag[i]) continue;
         int last = i;
         while (last + 1 < n && flag[last + 1]) last++;
-        lvn_text_printf(t, "%s%d", comma, from + i);
-        if (last > i) lvn_text_printf(t, "%s%d", last == i + 1 ? "," : "-", from + last);
+        lvn_text_printf(t, "%s%d", comma, first_rank + i);
+        if (last > i) lvn_text_printf(t, "%s%d", last == i + 1 ? "," : "-", first_rank + last);
         comma = ",";
         i = last;
     }
@@ -39,12 +39,12 @@ int lvn_lowest_here(const struct lvn_peer *p, int n)
  * those because of it. */
 static void name_lost(const struct lvn_peer *p, int n, const struct lvn_peer *first, int lost, struct lvn_text *t)
 {
-    int same = 0, with = 0;
-    for (int i = 0; i < n; i++) with += p[i].state == LVN_PEER_LOST && p[i].look <= first->look;
+    int same = 0, first_poll = 0;
+    for (int i = 0; i < n; i++) first_poll += p[i].state == LVN_PEER_LOST && p[i].poll_index <= first->poll_index;
     for (int i = 0; i < n; i++) same += p[i].state == LVN_PEER_LOST && !strcmp(p[i].host, first->host);
     if (lost == 1) {
         lvn_text_printf(t, "rank %d on %s", first->rank, first->host);
-    } else if (same == lost && with > 1) {
+    } else if (same == lost && first_poll > 1) {
         const char *comma = "";
         lvn_text_add(t, "ranks ");
         for (int i = 0; i < n; i++) {
@@ -54,7 +54,7 @@ static void name_lost(const struct lvn_peer *p, int n, const struct lvn_peer *fi
         }
         lvn_text_printf(t, " on %s", first->host);
     } else {
-        lvn_text_printf(t, "rank %d on %s and %s%d other%s", first->rank, first->host, with > 1 ? "" : "then ",
+        lvn_text_printf(t, "rank %d on %s and %s%d other%s", first->rank, first->host, first_poll > 1 ? "" : "then ",
                         lost - 1, lost == 2 ? "" : "s");
     }
 }
@@ -66,7 +66,7 @@ void lvn_lost_text(const struct lvn_peer *p, int n, struct lvn_text *t)
     int64_t step = INT64_MAX;
     for (int i = 0; i < n; i++) {
         if (p[i].state == LVN_PEER_LOST) {
-            if (!first || p[i].look < first->look) first = &p[i];
+            if (!first || p[i].poll_index < first->poll_index) first = &p[i];
             if (p[i].step < step) step = p[i].step;
             lost++;
         } else if (p[i].state == LVN_PEER_HERE) {
@@ -85,14 +85,14 @@ void lvn_lost_text(const struct lvn_peer *p, int n, struct lvn_text *t)
     if (first->reason && lost == 1) lvn_text_printf(t, " (%s)", first->reason);
     if (first->reason && lost > 1) lvn_text_printf(t, " (rank %d: %s)", first->rank, first->reason);
     if (!waits) return;
-    const char *who = here == 1 ? "rank" : "the others";
+    const char *subject = here == 1 ? "rank" : "the others";
     char one[40];
-    if (here == 1) snprintf(one, sizeof one, "rank %d", waits->rank), who = one;
+    if (here == 1) snprintf(one, sizeof one, "rank %d", waits->rank), subject = one;
     if (waits->collectives) {
-        lvn_text_printf(t, "; %s %s in reduction %d of %d", who, here == 1 ? "waits" : "wait", waits->collective,
+        lvn_text_printf(t, "; %s %s in reduction %d of %d", subject, here == 1 ? "waits" : "wait", waits->collective,
                         waits->collectives);
-    } else if (waits->place[0]) {
-        lvn_text_printf(t, "; %s %s in %s after step %lld", who, here == 1 ? "waits" : "wait", waits->place,
+    } else if (waits->operation[0]) {
+        lvn_text_printf(t, "; %s %s in %s after step %lld", subject, here == 1 ? "waits" : "wait", waits->operation,
                         (long long)waits->step);
     }
 }
@@ -108,9 +108,9 @@ static double median_of(const struct lvn_peer *p, int n)
     for (int i = 0; i < n; i++)
         if (p[i].compute_s > 0 && isfinite(p[i].compute_s)) all[known++] = p[i].compute_s;
     qsort(all, (size_t)known, sizeof *all, lvn_by_number);
-    double middle = known > 1 ? all[(known - 1) / 2] : 0;
+    double median = known > 1 ? all[(known - 1) / 2] : 0;
     free(all);
-    return middle;
+    return median;
 }
 
 static bool is_slow(const struct lvn_peer *p, double median)
@@ -200,9 +200,9 @@ bool lvn_status_write(const char *path, const struct lvn_peer *p, int n, const c
                         ", \"pid\": %lld, \"step\": %lld, \"tokens_per_s\": %.6g, \"last_seen\": %.3f, "
                         "\"compute_s\": %.6g, \"memory_bytes\": %lld, \"state\": \"%s\", \"slow\": %s, \"place\": ",
                         (long long)p[i].pid, (long long)p[i].step, finite_or_zero(p[i].tokens_per_s),
-                        p[i].seen > 0 ? wall - (now - p[i].seen) : 0, finite_or_zero(p[i].compute_s),
+                        p[i].last_heard > 0 ? wall - (now - p[i].last_heard) : 0, finite_or_zero(p[i].compute_s),
                         (long long)p[i].memory, states[p[i].state], is_slow(&p[i], median) ? "true" : "false");
-        add_string(&t, p[i].place);
+        add_string(&t, p[i].operation);
         if (p[i].collectives) {
             lvn_text_printf(&t, ", \"collective\": %d, \"collectives\": %d", p[i].collective, p[i].collectives);
         }

@@ -17,15 +17,15 @@ struct lvn_peer {
     int collective, collectives; /* the one it waits in, from 1, of so many in a step; 0: in none */
     double tokens_per_s;         /* of this rank */
     double compute_s;            /* of a step, waiting for others left out; 0: not known */
-    double seen;                 /* lvn_seconds() when it was last heard of */
-    char host[256], place[96];   /* place: the instruction, "" */
-    char work[48];               /* what it is at, "a validation"; "": its part of a step */
-    int64_t passed, worked;      /* how many waits of all ranks lie behind it; its work.h's count */
-    int awaits;                  /* 1 + the rank whose message it waits for; 0: none, or it is not known */
-    double moved;                /* lvn_seconds() when any of this was last another than before */
+    double last_heard;                 /* lvn_seconds() when it was last heard of */
+    char host[256], operation[96];   /* place: the instruction, "" */
+    char activity[48];               /* what it is at, "a validation"; "": its part of a step */
+    int64_t waits_done, work_count;      /* how many waits of all ranks lie behind it; its work.h's count */
+    int waits_for;                  /* 1 + the rank whose message it waits for; 0: none, or it is not known */
+    double last_progress;                /* lvn_seconds() when any of this was last another than before */
     int64_t first_step;          /* of which the server heard, ... */
-    double first_at, step_at;    /* ... when; and when it heard of the last one */
-    int64_t look;                /* LOST: the server's how manieth look found it so; 0: not known */
+    double first_step_at, last_step_at;    /* ... when; and when it heard of the last one */
+    int64_t poll_index;                /* LOST: the server's how manieth look found it so; 0: not known */
     const char *reason;          /* LOST: "its process is gone", or NULL */
 };
 

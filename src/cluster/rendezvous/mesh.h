@@ -18,12 +18,12 @@ enum { LVN_MESH_KEY = 33, LVN_MESH_FACTS = 2 };
 
 struct lvn_mesh {
     int rank, size, listening;
-    char place[LVN_ENDPOINT_TEXT], key[LVN_MESH_KEY];
+    char endpoint[LVN_ENDPOINT_TEXT], key[LVN_MESH_KEY];
     struct lvn_fact fact[LVN_MESH_FACTS]; /* for the heartbeat's options */
     int n_facts;
     double patience; /* seconds for an answer to the first call; for the second one twice as many, ... */
     int *sockets;    /* [size]; -1: this rank itself */
-    int calls;       /* connections that it began */
+    int n_attempts;       /* connections that it began */
 };
 
 /* Listen, with `one_host` on the loopback alone. IO where that fails, or where this process may not have a connection
@@ -32,11 +32,11 @@ enum lvn_status lvn_mesh_listen(struct lvn_mesh *m, int rank, int size, bool one
 /* All have met, with these facts: connect. COMM with the rank that is missing after `seconds`. */
 enum lvn_status lvn_mesh_connect(struct lvn_mesh *m, struct lvn_member *h, double seconds) LVN_CHECKED;
 /* The sockets are the caller's from now on. */
-void lvn_mesh_give(struct lvn_mesh *m);
+void lvn_mesh_detach_sockets(struct lvn_mesh *m);
 void lvn_mesh_release(struct lvn_mesh *m);
 /* All of it: meet, as h says without facts of its own, connect within the seconds, and open a communicator over the
  * connections, as o says. *heart may be there after a failure. */
-enum lvn_status lvn_mesh_open(struct lvn_comm **comm, struct lvn_member **heart, struct lvn_comm_options o,
+enum lvn_status lvn_mesh_open(struct lvn_comm **comm, struct lvn_member **member, struct lvn_comm_options o,
                               struct lvn_member_options h, double seconds) LVN_CHECKED;
 
 #endif

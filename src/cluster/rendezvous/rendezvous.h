@@ -21,7 +21,7 @@ struct lvn_server_options {
     double timeout;      /* trainer.rank_timeout: seconds in which a rank without news is found lost */
     double join_timeout; /* seconds in which all must have come after the first one, and, outside of the ranks, that one
                             after the start; 0: no limit */
-    double stall; /* trainer.stall_timeout: seconds in which some rank has to go on (hang_detector.h); 0: no limit */
+    double stall_timeout; /* trainer.stall_timeout: seconds in which some rank has to go on (hang_detector.h); 0: no limit */
     bool outside; /* not in a rank: the holder says what happens, no rank does */
 };
 
@@ -49,7 +49,7 @@ const char *lvn_server_fault(struct lvn_server *s, int *rank);
 bool lvn_server_fault_link(struct lvn_server *s, int link[2]);
 /* Would ranks that start again meet it again? A rank failed by itself, or they do not belong together; else a rank was
  * lost. */
-bool lvn_server_fault_lasts(struct lvn_server *s);
+bool lvn_server_fault_is_permanent(struct lvn_server *s);
 /* Has rank 0 said where status.json is: has the run begun? */
 bool lvn_server_published(struct lvn_server *s);
 /* A copy of what is known of the ranks, into `peers` (size of them). */

@@ -24,37 +24,37 @@
 #include "cluster/rendezvous/endpoints.h"
 #include "cluster/rendezvous/server.h"
 
-static const double GREET_SECONDS = 5, GROUP_SECONDS = 0.3, LEAVE_SECONDS = 5, DEAF_SECONDS = 0.25;
+static const double GREET_SECONDS = 5, GROUP_SECONDS = 0.3, CLOSE_SECONDS = 5, ACCEPT_PAUSE_SECONDS = 0.25;
 /* A rank says hello at once. */
-static const double SILENT_SECONDS = 0.25, CROWDED_SECONDS = 0.02;
+static const double SILENT_SECONDS = 0.25, FULL_PAUSE_SECONDS = 0.02;
 
 /* --- connections --- */
 
 static void drop(struct lvn_server *s, int k)
 {
-    struct lvn_caller *c = s->caller[k];
-    s->n_strangers -= c->rank < 0;
+    struct lvn_server_client *c = s->client[k];
+    s->n_unidentified -= c->rank < 0;
     lvn_wire_close(&c->wire);
     free(c);
-    s->caller[k] = s->caller[--s->n_callers];
+    s->client[k] = s->client[--s->n_clients];
 }
 
 /* Read and obey one connection; false: it is to be dropped. */
-static bool attend(struct lvn_server *s, struct lvn_caller *c)
+static bool serve_client(struct lvn_server *s, struct lvn_server_client *c)
 {
     char *line;
     bool open = lvn_wire_read(&c->wire);
-    while (open && !c->wire.broken && !c->leaving && (line = lvn_wire_line(&c->wire))) {
+    while (open && !c->wire.broken && !c->closing && (line = lvn_wire_line(&c->wire))) {
         struct lvn_message m;
         bool parsed = lvn_message_parse(line, &m);
         if (parsed && lvn_server_receive(s, c, &m)) continue;
-        if (c->rank == -1) lvn_server_refuse(s, c, parsed ? "said what no rank says" : "said no word of levin's");
+        if (c->rank == -1) lvn_server_record_refusal(s, c, parsed ? "said what no rank says" : "said no word of levin's");
         return false;
     }
-    if (c->wire.broken && c->rank == -1) lvn_server_refuse(s, c, "said no word of levin's");
+    if (c->wire.broken && c->rank == -1) lvn_server_record_refusal(s, c, "said no word of levin's");
     if (!open) { /* what came before the end still counts */
         struct lvn_message m;
-        while (!c->leaving && (line = lvn_wire_line(&c->wire)) && lvn_message_parse(line, &m)) {
+        while (!c->closing && (line = lvn_wire_line(&c->wire)) && lvn_message_parse(line, &m)) {
             if (!lvn_server_receive(s, c, &m)) break;
         }
     }
@@ -66,23 +66,23 @@ static bool attend(struct lvn_server *s, struct lvn_caller *c)
 static bool has_capacity(struct lvn_server *s, double now)
 {
     int oldest = -1;
-    if (s->n_strangers < LVN_STRANGERS) return true;
-    for (int k = s->n_callers - 1; k >= 0; k--)
-        if (s->caller[k]->rank < 0 && !attend(s, s->caller[k])) drop(s, k);
-    if (s->n_strangers < LVN_STRANGERS) return true;
-    for (int k = 0; k < s->n_callers; k++)
-        if (s->caller[k]->rank < 0 && (oldest < 0 || s->caller[k]->since < s->caller[oldest]->since)) oldest = k;
-    if (now - s->caller[oldest]->since < SILENT_SECONDS) return false;
+    if (s->n_unidentified < LVN_UNIDENTIFIED) return true;
+    for (int k = s->n_clients - 1; k >= 0; k--)
+        if (s->client[k]->rank < 0 && !serve_client(s, s->client[k])) drop(s, k);
+    if (s->n_unidentified < LVN_UNIDENTIFIED) return true;
+    for (int k = 0; k < s->n_clients; k++)
+        if (s->client[k]->rank < 0 && (oldest < 0 || s->client[k]->connected_at < s->client[oldest]->connected_at)) oldest = k;
+    if (now - s->client[oldest]->connected_at < SILENT_SECONDS) return false;
     drop(s, oldest);
     return true;
 }
 
-static void welcome(struct lvn_server *s)
+static void accept_clients(struct lvn_server *s)
 {
     for (;;) {
         double now = lvn_seconds();
         if (!has_capacity(s, now)) { /* who comes waits before the door */
-            s->deaf_until = now + CROWDED_SECONDS;
+            s->accept_paused_until = now + FULL_PAUSE_SECONDS;
             return;
         }
         struct sockaddr_storage from;
@@ -90,10 +90,10 @@ static void welcome(struct lvn_server *s)
         int fd = accept4(s->listening, (struct sockaddr *)&from, &size, SOCK_NONBLOCK | SOCK_CLOEXEC), on = 1;
         if (fd < 0) { /* a caller that cannot be taken in would wake poll() again and again */
             bool scarce = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-            if (scarce) s->deaf_until = lvn_seconds() + DEAF_SECONDS;
+            if (scarce) s->accept_paused_until = lvn_seconds() + ACCEPT_PAUSE_SECONDS;
             return;
         }
-        struct lvn_caller *c = s->n_callers < s->o.size + LVN_STRANGERS ? calloc(1, sizeof *c) : NULL;
+        struct lvn_server_client *c = s->n_clients < s->o.size + LVN_UNIDENTIFIED ? calloc(1, sizeof *c) : NULL;
         if (!c) {
             close(fd);
             continue;
@@ -101,24 +101,24 @@ static void welcome(struct lvn_server *s)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         c->wire.fd = fd;
         c->rank = -1;
-        c->since = now;
+        c->connected_at = now;
         if (getnameinfo((struct sockaddr *)&from, size, c->from, sizeof c->from, NULL, 0, NI_NUMERICHOST))
             c->from[0] = '\0';
-        s->caller[s->n_callers++] = c;
-        s->n_strangers++;
-        if (!attend(s, c)) drop(s, s->n_callers - 1); /* a hello comes with the connection */
+        s->client[s->n_clients++] = c;
+        s->n_unidentified++;
+        if (!serve_client(s, c)) drop(s, s->n_clients - 1); /* a hello comes with the connection */
     }
 }
 
-static void attend_all(struct lvn_server *s, const struct pollfd *p, int n)
+static void serve_clients(struct lvn_server *s, const struct pollfd *p, int n)
 {
     for (int k = n - 1; k >= 0; k--) { /* drop() moves the last one here, which was attended already */
-        struct lvn_caller *c = s->caller[k];
+        struct lvn_server_client *c = s->client[k];
         bool good = true;
-        if (p[k].revents & (POLLIN | POLLHUP | POLLERR)) good = attend(s, c);
+        if (p[k].revents & (POLLIN | POLLHUP | POLLERR)) good = serve_client(s, c);
         lvn_wire_flush(&c->wire);
-        if (c->wire.broken || (c->leaving && !c->wire.out.n)) good = false;
-        if (c->rank < 0 && lvn_seconds() - c->since > GREET_SECONDS) good = false;
+        if (c->wire.broken || (c->closing && !c->wire.out.n)) good = false;
+        if (c->rank < 0 && lvn_seconds() - c->connected_at > GREET_SECONDS) good = false;
         if (good) continue;
         if (c->rank >= 0) lvn_server_gone(s, c->rank);
         drop(s, k);
@@ -129,57 +129,57 @@ static void attend_all(struct lvn_server *s, const struct pollfd *p, int n)
 
 static const char no_answer[] = "its process does not answer";
 
-static void watch_time(struct lvn_server *s, double now, double last)
+static void check_times(struct lvn_server *s, double now, double last)
 {
     double pause = s->o.timeout / 4 > 1 ? s->o.timeout / 4 : 1, max = LVN_SILENCE * s->o.timeout;
     if (now - last > pause) { /* it was this thread that stood still, not the ranks */
-        for (int i = 0; i < s->o.size; i++) s->peer[i].seen += now - last, s->peer[i].moved += now - last;
+        for (int i = 0; i < s->o.size; i++) s->peer[i].last_heard += now - last, s->peer[i].last_progress += now - last;
         s->first_came += now - last;
         s->started += now - last;
-        if (now - last >= s->o.timeout) s->silent_until = now + s->o.timeout;
+        if (now - last >= s->o.timeout) s->outvoted_until = now + s->o.timeout;
     }
-    const double since = s->n_came ? s->first_came : s->started;
-    if (s->phase == LVN_SERVER_GATHERING && s->o.join_timeout > 0 && (s->n_came || s->o.outside) && !s->trouble_at &&
-        now - since > s->o.join_timeout) {
+    const double connected_at = s->n_came ? s->first_came : s->started;
+    if (s->phase == LVN_SERVER_GATHERING && s->o.join_timeout > 0 && (s->n_came || s->o.outside) && !s->declare_at &&
+        now - connected_at > s->o.join_timeout) {
         lvn_server_missing(s);
     }
     for (int i = 0; i < s->o.size && s->phase == LVN_SERVER_GATHERING; i++) { /* a rank says all that it has at once */
         struct lvn_peer *p = &s->peer[i];
-        if (p->state != LVN_PEER_HERE || s->facts[i].ready || now - p->seen < max) continue;
+        if (p->state != LVN_PEER_HERE || s->facts[i].ready || now - p->last_heard < max) continue;
         p->state = LVN_PEER_LOST;
         p->reason = no_answer;
-        p->look = s->looks;
-        if (!s->trouble_at) s->trouble_at = now + GROUP_SECONDS;
+        p->poll_index = s->polls;
+        if (!s->declare_at) s->declare_at = now + GROUP_SECONDS;
     }
     for (int i = 0; i < s->o.size && s->phase == LVN_SERVER_RUNNING; i++) {
         struct lvn_peer *p = &s->peer[i];
-        if (p->state != LVN_PEER_HERE || now - p->seen < max) continue;
+        if (p->state != LVN_PEER_HERE || now - p->last_heard < max) continue;
         p->state = LVN_PEER_LOST;
         p->reason = no_answer;
-        p->look = s->looks;
-        if (!s->trouble_at) s->trouble_at = now + GROUP_SECONDS;
+        p->poll_index = s->polls;
+        if (!s->declare_at) s->declare_at = now + GROUP_SECONDS;
         for (int k = 0; k < s->o.size; k++) { /* those that fell silent with it */
             struct lvn_peer *q = &s->peer[k];
-            if (q->state != LVN_PEER_HERE || q->seen - p->seen > s->o.timeout / 4 || now - q->seen < s->o.timeout / 2) {
+            if (q->state != LVN_PEER_HERE || q->last_heard - p->last_heard > s->o.timeout / 4 || now - q->last_heard < s->o.timeout / 2) {
                 continue;
             }
             q->state = LVN_PEER_LOST;
             q->reason = p->reason;
-            q->look = s->looks;
+            q->poll_index = s->polls;
         }
     }
-    if (s->phase == LVN_SERVER_RUNNING && !s->trouble_at && s->o.stall > 0) lvn_server_check_hang(s);
+    if (s->phase == LVN_SERVER_RUNNING && !s->declare_at && s->o.stall_timeout > 0) lvn_server_check_hang(s);
     if (s->phase == LVN_SERVER_RUNNING && now >= s->next_table) {
         double gap = s->o.timeout / 8;
         s->next_table = now + (gap > 1 ? 1 : gap < 0.05 ? 0.05 : gap) * (1 + s->o.size / 1024);
         lvn_server_send_table(s, now);
     }
-    if (s->phase == LVN_SERVER_RUNNING && !s->trouble_at) lvn_server_send_refusal(s);
-    if (s->trouble_at > 0 && now >= s->trouble_at && s->phase < LVN_SERVER_ENDED) lvn_server_declare(s);
+    if (s->phase == LVN_SERVER_RUNNING && !s->declare_at) lvn_server_send_refusal(s);
+    if (s->declare_at > 0 && now >= s->declare_at && s->phase < LVN_SERVER_ENDED) lvn_server_declare(s);
 }
 
 /* Each look costs a glance at every connection; of many, some have something to say at any moment: let more come. */
-static void gather_words(int callers, bool running)
+static void batch_input(int callers, bool running)
 {
     enum { CROWD = 64, RUNNING_US = 100, MEETING_US = 5, MAX_US = 100000 };
     int us = callers < CROWD ? 0 : callers * (running ? RUNNING_US : MEETING_US);
@@ -193,32 +193,32 @@ static void *serve(void *argument)
     double tick = s->o.timeout / 20 > 0.25 ? 0.25 : s->o.timeout / 20 < 0.02 ? 0.02 : s->o.timeout / 20;
     for (;;) {
         pthread_mutex_lock(&s->lock);
-        int n = s->n_callers;
+        int n = s->n_clients;
         for (int k = 0; k < n; k++) {
-            short out = s->caller[k]->wire.out.n ? POLLOUT : 0;
-            s->polled[k] = (struct pollfd){.fd = s->caller[k]->wire.fd, .events = (short)(POLLIN | out)};
+            short out = s->client[k]->wire.out.n ? POLLOUT : 0;
+            s->polled[k] = (struct pollfd){.fd = s->client[k]->wire.fd, .events = (short)(POLLIN | out)};
         }
         bool stop = s->stop && (!n || lvn_seconds() >= s->stop_at);
-        bool deaf = lvn_seconds() < s->deaf_until;
-        s->polled[n] = (struct pollfd){.fd = s->listening, .events = deaf ? 0 : POLLIN};
+        bool accept_paused = lvn_seconds() < s->accept_paused_until;
+        s->polled[n] = (struct pollfd){.fd = s->listening, .events = accept_paused ? 0 : POLLIN};
         s->polled[n + 1] = (struct pollfd){.fd = s->wake, .events = POLLIN};
         pthread_mutex_unlock(&s->lock);
         if (stop) return NULL;
-        gather_words(n, s->phase == LVN_SERVER_RUNNING);
+        batch_input(n, s->phase == LVN_SERVER_RUNNING);
         poll(s->polled, (nfds_t)n + 2, (int)(tick * 1000));
         pthread_mutex_lock(&s->lock);
         uint64_t woken;
         if ((s->polled[n + 1].revents & POLLIN) && read(s->wake, &woken, sizeof woken) < 0) woken = 0;
         double now = lvn_seconds();
-        s->looks++;
-        attend_all(s, s->polled, n);
-        welcome(s);
-        watch_time(s, now, last);
-        for (int k = 0; k < s->n_callers; k++) lvn_wire_flush(&s->caller[k]->wire);
+        s->polls++;
+        serve_clients(s, s->polled, n);
+        accept_clients(s);
+        check_times(s, now, last);
+        for (int k = 0; k < s->n_clients; k++) lvn_wire_flush(&s->client[k]->wire);
         if (s->phase >= LVN_SERVER_ENDED && !s->ended_at) {
             uint64_t one = 1;
             s->ended_at = now;
-            if (write(s->signal, &one, sizeof one) < 0) s->ended_at = now;
+            if (write(s->ended_fd, &one, sizeof one) < 0) s->ended_at = now;
         }
         last = now;
         pthread_mutex_unlock(&s->lock);
@@ -244,16 +244,16 @@ static enum lvn_status make_token(struct lvn_server *s)
 
 static enum lvn_status begin(struct lvn_server *s)
 {
-    LVN_CHECK(s->caller && s->polled && s->peer && s->told && s->facts, MEMORY, "no memory for a server of %d ranks",
+    LVN_CHECK(s->client && s->polled && s->peer && s->sent && s->facts, MEMORY, "no memory for a server of %d ranks",
               s->o.size);
     for (int i = 0; i < s->o.size; i++) s->peer[i].rank = i;
     LVN_TRY(make_token(s));
-    LVN_TRY(lvn_allow_files(s->o.size, s->o.size + LVN_STRANGERS));
+    LVN_TRY(lvn_allow_files(s->o.size, s->o.size + LVN_UNIDENTIFIED));
     LVN_TRY(lvn_listen(s->o.listen, s->o.port, &s->listening));
     lvn_endpoint_name(s->listening, s->address, sizeof s->address);
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    s->signal = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    LVN_CHECK(s->wake >= 0 && s->signal >= 0, IO, "cannot make an eventfd: %s", strerror(errno));
+    s->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    LVN_CHECK(s->wake >= 0 && s->ended_fd >= 0, IO, "cannot make an eventfd: %s", strerror(errno));
     int bad = lvn_thread_start(&s->thread, serve, s);
     LVN_CHECK(!bad, MEMORY, "cannot start a thread: %s", strerror(bad));
     s->running = true;
@@ -267,14 +267,14 @@ enum lvn_status lvn_server_start(struct lvn_server **out, const struct lvn_serve
     if (!s) LVN_FAIL(MEMORY, "no memory for a server");
     size_t n = (size_t)o->size;
     s->o = *o;
-    s->listening = s->wake = s->signal = -1;
+    s->listening = s->wake = s->ended_fd = -1;
     s->fault_rank = s->fault_link[0] = s->fault_link[1] = -1;
     s->started = lvn_seconds();
     pthread_mutex_init(&s->lock, NULL);
-    s->caller = calloc(n + LVN_STRANGERS, sizeof *s->caller);
-    s->polled = calloc(n + LVN_STRANGERS + 2, sizeof *s->polled);
+    s->client = calloc(n + LVN_UNIDENTIFIED, sizeof *s->client);
+    s->polled = calloc(n + LVN_UNIDENTIFIED + 2, sizeof *s->polled);
     s->peer = calloc(n, sizeof *s->peer);
-    s->told = calloc(n, sizeof *s->told);
+    s->sent = calloc(n, sizeof *s->sent);
     s->facts = calloc(n, sizeof *s->facts);
     enum lvn_status status = begin(s);
     if (status) {
@@ -292,25 +292,25 @@ void lvn_server_stop(struct lvn_server *s, double wait)
         uint64_t one = 1;
         pthread_mutex_lock(&s->lock);
         s->stop = true;
-        if (s->phase == LVN_SERVER_FAULT && wait > LEAVE_SECONDS) wait = LEAVE_SECONDS;
+        if (s->phase == LVN_SERVER_FAULT && wait > CLOSE_SECONDS) wait = CLOSE_SECONDS;
         s->stop_at = lvn_seconds() + wait;
         pthread_mutex_unlock(&s->lock);
         if (write(s->wake, &one, sizeof one) < 0) s->stop_at = 0;
         pthread_join(s->thread, NULL);
     }
-    while (s->n_callers) drop(s, s->n_callers - 1);
+    while (s->n_clients) drop(s, s->n_clients - 1);
     if (s->listening >= 0) close(s->listening);
     if (s->wake >= 0) close(s->wake);
-    if (s->signal >= 0) close(s->signal);
+    if (s->ended_fd >= 0) close(s->ended_fd);
     for (int i = 0; s->facts && i < s->o.size; i++) {
         for (int k = 0; k < LVN_FACTS; k++) free(s->facts[i].value[k]);
     }
     for (int k = 0; k < LVN_FACTS; k++) free(s->key[k]);
     free(s->facts);
     free(s->peer);
-    free(s->told);
+    free(s->sent);
     free(s->polled);
-    free(s->caller);
+    free(s->client);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -327,7 +327,7 @@ const char *lvn_server_token(const struct lvn_server *s)
 
 int lvn_server_fd(const struct lvn_server *s)
 {
-    return s->signal;
+    return s->ended_fd;
 }
 
 enum lvn_server_phase lvn_server_phase(struct lvn_server *s)
@@ -355,7 +355,7 @@ bool lvn_server_fault_link(struct lvn_server *s, int link[2])
     return link[0] >= 0;
 }
 
-bool lvn_server_fault_lasts(struct lvn_server *s)
+bool lvn_server_fault_is_permanent(struct lvn_server *s)
 {
     pthread_mutex_lock(&s->lock);
     bool permanent = s->permanent;

@@ -12,15 +12,15 @@
 #include "cluster/rendezvous/wire.h"
 
 #define LVN_SILENCE 0.8 /* of the timeout: all are told within it, and before they miss the server itself */
-enum { LVN_STRANGERS = 64, LVN_FACTS = 32 }; /* connections without a rank; facts of a rank */
+enum { LVN_UNIDENTIFIED = 64, LVN_FACTS = 32 }; /* connections without a rank; facts of a rank */
 
 /* One connection. */
-struct lvn_caller {
+struct lvn_server_client {
     struct lvn_wire wire;
     int rank;     /* -1: has not said a token and a rank; -2: is refused, and waits to hear why */
-    bool reads;   /* hears the whole table */
-    bool leaving; /* hears nothing more; closed when all is sent */
-    double since;
+    bool gets_table;   /* hears the whole table */
+    bool closing; /* hears nothing more; closed when all is sent */
+    double connected_at;
     char from[46]; /* its address, for people */
 };
 
@@ -30,19 +30,19 @@ struct lvn_server {
     struct lvn_server_options o;
     bool running, stop;
     double stop_at;
-    int listening, wake, signal;
+    int listening, wake, ended_fd;
     char address[LVN_ENDPOINT_TEXT - 1], token[128]; /* an invitation holds a mark beside it */
-    struct lvn_caller **caller;
-    int n_callers;
+    struct lvn_server_client **client;
+    int n_clients;
     struct pollfd *polled;
-    int n_strangers; /* callers without a rank */
+    int n_unidentified; /* callers without a rank */
     struct lvn_peer *peer;
     int n_came, n_ready, n_done;
-    struct lvn_sent_fact {
+    struct lvn_sent_row {
         enum lvn_peer_state state;
-        double seen;
-    } * told;      /* [size] as the last table had them */
-    int elsewhere; /* the lowest rank that is not on the host of rank 0; -1: none */
+        double last_heard;
+    } * sent;      /* [size] as the last table had them */
+    int lowest_remote; /* the lowest rank that is not on the host of rank 0; -1: none */
     char *key[LVN_FACTS];
     struct lvn_fact_values {
         char *value[LVN_FACTS];
@@ -50,17 +50,17 @@ struct lvn_server {
     } * facts;
     enum lvn_server_phase phase;
     double started, first_came, next_table, ended_at;
-    double silent_until;   /* it stood still so long that others have spoken */
-    double deaf_until;     /* there was no room, or no descriptor, for one more connection */
-    int64_t looks;         /* of the thread at what has come */
-    double trouble_at;     /* when what is wrong is told; 0: nothing is wrong */
-    bool worded;           /* `fault` is a sentence already */
+    double outvoted_until;   /* it stood still so long that others have spoken */
+    double accept_paused_until;     /* there was no room, or no descriptor, for one more connection */
+    int64_t polls;         /* of the thread at what has come */
+    double declare_at;     /* when what is wrong is told; 0: nothing is wrong */
+    bool has_text;           /* `fault` is a sentence already */
     bool warned;           /* that no rank goes on */
-    char turned_away[400]; /* the first one that is no rank of this run, a sentence; "": there was none */
-    bool turned_away_told;
-    int failed, fails;            /* 1 + the rank that said that it fails by itself; how many did */
+    char refused[400]; /* the first one that is no rank of this run, a sentence; "": there was none */
+    bool refused_sent;
+    int failed, n_fails;            /* 1 + the rank that said that it fails by itself; how many did */
     bool failed_after;            /* it said that it fails because of others */
-    char fault[1200], said[1000]; /* said: the failing rank's sentence */
+    char fault[1200], fail_text[1000]; /* said: the failing rank's sentence */
     int fault_rank;
     int fault_link[2]; /* the ranks at its ends; -1: the fault is not one of a link */
     char status_path[1024];
@@ -68,11 +68,11 @@ struct lvn_server {
 };
 
 /* server_receive.c, with the lock held. Somebody is shown out who `did` something that no rank does: noted once. */
-void lvn_server_refuse(struct lvn_server *s, const struct lvn_caller *c, const char *did);
+void lvn_server_record_refusal(struct lvn_server *s, const struct lvn_server_client *c, const char *did);
 /* Whoever speaks for the ranks is to say so, once. */
 void lvn_server_send_refusal(struct lvn_server *s);
 /* False: the caller is to be dropped. */
-bool lvn_server_receive(struct lvn_server *s, struct lvn_caller *c, const struct lvn_message *m);
+bool lvn_server_receive(struct lvn_server *s, struct lvn_server_client *c, const struct lvn_message *m);
 void lvn_server_gone(struct lvn_server *s, int rank); /* its connection has closed */
 void lvn_server_missing(struct lvn_server *s);        /* not all have come in time */
 void lvn_server_check_hang(struct lvn_server *s);

@@ -12,7 +12,7 @@
 
 enum { READERS = 4 };
 
-static void tell(struct lvn_caller *c, const struct lvn_text *t)
+static void send_lines(struct lvn_server_client *c, const struct lvn_text *t)
 {
     enum { MAX = 1 << 24 }; /* who does not read for so long is found lost */
     if (c->wire.out.n < MAX) lvn_text_add_bytes(&c->wire.out, t->p ? t->p : "", t->n);
@@ -20,15 +20,15 @@ static void tell(struct lvn_caller *c, const struct lvn_text *t)
 
 void lvn_server_broadcast(struct lvn_server *s, const struct lvn_text *t)
 {
-    for (int k = 0; k < s->n_callers; k++)
-        if (s->caller[k]->rank >= 0) tell(s->caller[k], t);
+    for (int k = 0; k < s->n_clients; k++)
+        if (s->client[k]->rank >= 0) send_lines(s->client[k], t);
 }
 
 int lvn_server_lowest(const struct lvn_server *s)
 {
     int lowest = -1;
-    for (int k = 0; k < s->n_callers; k++) {
-        int rank = s->caller[k]->rank;
+    for (int k = 0; k < s->n_clients; k++) {
+        int rank = s->client[k]->rank;
         if (rank >= 0 && s->peer[rank].state != LVN_PEER_LOST && (lowest < 0 || rank < lowest)) lowest = rank;
     }
     return lowest;
@@ -36,7 +36,7 @@ int lvn_server_lowest(const struct lvn_server *s)
 
 static bool is_reader(const struct lvn_server *s, int rank, int lowest)
 {
-    return rank < READERS || rank == s->elsewhere || rank == lowest;
+    return rank < READERS || rank == s->lowest_remote || rank == lowest;
 }
 
 /* --- the start --- */
@@ -109,13 +109,13 @@ static void add_groups(const struct lvn_server *s, struct item *item, bool *flag
 }
 
 /* To the ranks [from, end) of a host: who they are; `who` has the caller of each rank. */
-static void tell_host(const struct lvn_server *s, const struct item *item, int from, int end,
-                      struct lvn_caller *const *who)
+static void send_host(const struct lvn_server *s, const struct item *item, int from, int end,
+                      struct lvn_server_client *const *client_of)
 {
     struct lvn_text t = {0};
     for (int i = from; i < end; i++) add_peer(s, item[i].rank, &t);
     for (int i = from; i < end; i++)
-        if (who[item[i].rank]) tell(who[item[i].rank], &t);
+        if (client_of[item[i].rank]) send_lines(client_of[item[i].rank], &t);
     lvn_text_release(&t);
 }
 
@@ -125,22 +125,22 @@ void lvn_server_send_start(struct lvn_server *s)
     struct lvn_text all = {0}, groups = {0}, start = {0};
     struct item *item = calloc((size_t)n, sizeof *item);
     bool *flag = calloc((size_t)n, sizeof *flag);
-    struct lvn_caller **who = calloc((size_t)n, sizeof *who);
-    s->elsewhere = -1;
+    struct lvn_server_client **client_of = calloc((size_t)n, sizeof *client_of);
+    s->lowest_remote = -1;
     for (int i = n - 1; i > 0; i--)
-        if (strcmp(s->peer[i].host, s->peer[0].host) != 0) s->elsewhere = i;
+        if (strcmp(s->peer[i].host, s->peer[0].host) != 0) s->lowest_remote = i;
     for (int i = 0; i < n; i++) add_peer(s, i, &all);
-    for (int k = 0; who && k < s->n_callers; k++) {
-        struct lvn_caller *c = s->caller[k];
+    for (int k = 0; client_of && k < s->n_clients; k++) {
+        struct lvn_server_client *c = s->client[k];
         if (c->rank < 0) continue;
-        who[c->rank] = c;
-        c->reads = is_reader(s, c->rank, -1);
-        if (c->reads) tell(c, &all);
+        client_of[c->rank] = c;
+        c->gets_table = is_reader(s, c->rank, -1);
+        if (c->gets_table) send_lines(c, &all);
     }
-    if (item && flag && who) {
+    if (item && flag && client_of) {
         for (int i = 0; i < n; i++) item[i] = (struct item){.text = s->peer[i].host, .rank = i};
         group_items(item, n);
-        for (int i = 0, end; i < n; i = end) tell_host(s, item, i, end = end_of_group(item, n, i), who);
+        for (int i = 0, end; i < n; i = end) send_host(s, item, i, end = end_of_group(item, n, i), client_of);
         add_groups(s, item, flag, &groups);
         lvn_server_broadcast(s, &groups);
     }
@@ -149,7 +149,7 @@ void lvn_server_send_start(struct lvn_server *s)
     lvn_text_release(&all);
     lvn_text_release(&groups);
     lvn_text_release(&start);
-    free(who);
+    free(client_of);
     free(flag);
     free(item);
 }
@@ -159,7 +159,7 @@ void lvn_server_send_start(struct lvn_server *s)
 static void add_row(const struct lvn_peer *p, double now, struct lvn_text *t)
 {
     lvn_message_add(t, LVN_MESSAGE_ROW, (int64_t)p->rank, (int64_t)p->state, p->step, (int64_t)p->collective,
-                    (int64_t)p->collectives, p->tokens_per_s, p->compute_s, p->memory, now - p->seen, p->place);
+                    (int64_t)p->collectives, p->tokens_per_s, p->compute_s, p->memory, now - p->last_heard, p->operation);
 }
 
 void lvn_server_send_table(struct lvn_server *s, double now)
@@ -168,20 +168,20 @@ void lvn_server_send_table(struct lvn_server *s, double now)
     const int lowest = lvn_server_lowest(s);
     for (int i = 0; i < s->o.size; i++) {
         const struct lvn_peer *p = &s->peer[i];
-        const bool turned = s->told[i].state != p->state, heard = s->told[i].seen < p->seen;
-        if (turned || heard) add_row(p, now, &rows);
-        if (turned || (heard && !i)) add_row(p, now, &news);
-        s->told[i].state = p->state;
-        s->told[i].seen = p->seen;
+        const bool changed = s->sent[i].state != p->state, heard = s->sent[i].last_heard < p->last_heard;
+        if (changed || heard) add_row(p, now, &rows);
+        if (changed || (heard && !i)) add_row(p, now, &news);
+        s->sent[i].state = p->state;
+        s->sent[i].last_heard = p->last_heard;
     }
-    for (int k = 0; k < s->n_callers; k++) {
-        struct lvn_caller *c = s->caller[k];
-        const bool reads = is_reader(s, c->rank, lowest);
+    for (int k = 0; k < s->n_clients; k++) {
+        struct lvn_server_client *c = s->client[k];
+        const bool gets_table = is_reader(s, c->rank, lowest);
         if (c->rank < 0) continue;
-        if (reads && !c->reads && !whole.n)
+        if (gets_table && !c->gets_table && !whole.n)
             for (int i = 0; i < s->o.size; i++) add_row(&s->peer[i], now, &whole);
-        tell(c, !reads ? &news : c->reads ? &rows : &whole); /* who begins to read has heard of none before */
-        c->reads = reads;
+        send_lines(c, !gets_table ? &news : c->gets_table ? &rows : &whole); /* who begins to read has heard of none before */
+        c->gets_table = gets_table;
     }
     lvn_text_release(&rows);
     lvn_text_release(&news);

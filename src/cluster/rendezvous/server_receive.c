@@ -27,57 +27,57 @@ static bool same_token(const char *a, const char *b)
     return !difference;
 }
 
-static void trouble(struct lvn_server *s, double delay)
+static void schedule_declare(struct lvn_server *s, double delay)
 {
     double at = lvn_seconds() + delay;
-    if (!s->trouble_at || at < s->trouble_at) s->trouble_at = at;
+    if (!s->declare_at || at < s->declare_at) s->declare_at = at;
 }
 
 /* The gathering fails; this caller hears why with the others. */
-static bool refuse(struct lvn_server *s, struct lvn_caller *c)
+static bool fail_gathering(struct lvn_server *s, struct lvn_server_client *c)
 {
-    s->worded = true;
+    s->has_text = true;
     c->rank = -2;
-    trouble(s, GROUP_SECONDS);
+    schedule_declare(s, GROUP_SECONDS);
     s->permanent = true;
     return true;
 }
 
-static bool turn_away(struct lvn_caller *c, const char *text)
+static bool refuse_client(struct lvn_server_client *c, const char *text)
 {
     lvn_message_add(&c->wire.out, LVN_MESSAGE_REFUSE, text);
-    c->leaving = true;
+    c->closing = true;
     return true;
 }
 
-void lvn_server_refuse(struct lvn_server *s, const struct lvn_caller *c, const char *did)
+void lvn_server_record_refusal(struct lvn_server *s, const struct lvn_server_client *c, const char *did)
 {
-    if (s->turned_away[0]) return;
-    snprintf(s->turned_away, sizeof s->turned_away,
+    if (s->refused[0]) return;
+    snprintf(s->refused, sizeof s->refused,
              "somebody at %s who %s is turned away from the place where the ranks meet", *c->from ? c->from : "?", did);
 }
 
 void lvn_server_send_refusal(struct lvn_server *s)
 {
     struct lvn_text line = {0};
-    if (!s->turned_away[0] || s->turned_away_told) return;
-    s->turned_away_told = true;
-    lvn_message_add(&line, LVN_MESSAGE_WARN, (int64_t)lvn_server_lowest(s), s->turned_away);
+    if (!s->refused[0] || s->refused_sent) return;
+    s->refused_sent = true;
+    lvn_message_add(&line, LVN_MESSAGE_WARN, (int64_t)lvn_server_lowest(s), s->refused);
     lvn_server_broadcast(s, &line);
     lvn_text_release(&line);
 }
 
-static bool hello(struct lvn_server *s, struct lvn_caller *c, const struct lvn_message *m)
+static bool handle_hello(struct lvn_server *s, struct lvn_server_client *c, const struct lvn_message *m)
 {
     int64_t rank = m->i[0], size = m->i[1], pid = m->i[2];
     const char *host = m->t[1];
     if (c->rank != -1) return false;
     if (!same_token(m->t[0], s->token)) {
-        lvn_server_refuse(s, c, *m->t[0] ? "showed another token than this run's" : "showed no token");
-        return turn_away(c, !s->o.outside ? "its token is not this run's: give all ranks the same LEVIN_TOKEN"
+        lvn_server_record_refusal(s, c, *m->t[0] ? "showed another token than this run's" : "showed no token");
+        return refuse_client(c, !s->o.outside ? "its token is not this run's: give all ranks the same LEVIN_TOKEN"
                                           : "its token is not this run's");
     }
-    if (s->phase != LVN_SERVER_GATHERING) return turn_away(c, "the run has begun without it, or has ended");
+    if (s->phase != LVN_SERVER_GATHERING) return refuse_client(c, "the run has begun without it, or has ended");
     if (size != s->o.size) {
         snprintf(s->fault, sizeof s->fault,
                  "pid %lld on %.200s believes to be rank %lld of %lld, but this run has %d ranks: %s", (long long)pid,
@@ -85,7 +85,7 @@ static bool hello(struct lvn_server *s, struct lvn_caller *c, const struct lvn_m
                  size == 1 ? "the MPI library does not belong to the launcher; give the launcher's own by "
                              "trainer.mpi_library, or start levin by the mpirun of the library"
                            : "start all of them by one launcher, and unset variables of other ones");
-        return refuse(s, c);
+        return fail_gathering(s, c);
     }
     if (rank < 0 || rank >= size) return false;
     struct lvn_peer *p = &s->peer[rank];
@@ -95,22 +95,22 @@ static bool hello(struct lvn_server *s, struct lvn_caller *c, const struct lvn_m
                  "launcher, and unset variables of other ones",
                  (long long)rank, (long long)p->pid, p->host, (long long)pid, host);
         s->fault_rank = (int)rank;
-        return refuse(s, c);
+        return fail_gathering(s, c);
     }
     p->state = LVN_PEER_HERE;
     p->pid = pid;
-    p->seen = lvn_seconds();
+    p->last_heard = lvn_seconds();
     snprintf(p->host, sizeof p->host, "%s", host);
-    if (!s->n_came++) s->first_came = p->seen;
+    if (!s->n_came++) s->first_came = p->last_heard;
     c->rank = (int)rank;
-    s->n_strangers--;
+    s->n_unidentified--;
     lvn_message_add(&c->wire.out, LVN_MESSAGE_WELCOME, (int64_t)s->o.size, s->o.timeout);
     return true;
 }
 
 /* --- facts --- */
 
-static bool fact(struct lvn_server *s, int rank, const struct lvn_message *m)
+static bool handle_fact(struct lvn_server *s, int rank, const struct lvn_message *m)
 {
     int k = 0;
     while (k < LVN_FACTS && s->key[k] && strcmp(s->key[k], m->t[0]) != 0) k++;
@@ -121,15 +121,15 @@ static bool fact(struct lvn_server *s, int rank, const struct lvn_message *m)
     return s->key[k] && s->facts[rank].value[k];
 }
 
-static bool ready(struct lvn_server *s, int rank)
+static bool handle_ready(struct lvn_server *s, int rank)
 {
     s->n_ready += !s->facts[rank].ready;
     s->facts[rank].ready = true;
-    if (s->phase != LVN_SERVER_GATHERING || s->trouble_at > 0 || s->n_ready < s->o.size) return true;
+    if (s->phase != LVN_SERVER_GATHERING || s->declare_at > 0 || s->n_ready < s->o.size) return true;
     for (int i = 0; i < s->o.size; i++) {
-        s->peer[i].seen = s->peer[i].moved = lvn_seconds();
-        s->told[i].state = LVN_PEER_HERE;
-        s->told[i].seen = s->peer[i].seen;
+        s->peer[i].last_heard = s->peer[i].last_progress = lvn_seconds();
+        s->sent[i].state = LVN_PEER_HERE;
+        s->sent[i].last_heard = s->peer[i].last_heard;
     }
     lvn_server_send_start(s);
     s->phase = LVN_SERVER_RUNNING;
@@ -138,7 +138,7 @@ static bool ready(struct lvn_server *s, int rank)
 
 /* --- while it runs --- */
 
-static bool beat(struct lvn_peer *p, const struct lvn_message *m)
+static bool handle_heartbeat(struct lvn_peer *p, const struct lvn_message *m)
 {
     const struct lvn_peer before = *p;
     p->step = m->i[0] > 0 ? m->i[0] : 0;
@@ -147,33 +147,33 @@ static bool beat(struct lvn_peer *p, const struct lvn_message *m)
     p->tokens_per_s = m->d[0];
     p->compute_s = m->d[1];
     p->memory = m->i[3] > 0 ? m->i[3] : 0;
-    p->passed = m->i[4];
-    p->worked = m->i[5];
-    p->awaits = bounded(m->i[6]);
-    snprintf(p->place, sizeof p->place, "%s", m->t[0]);
-    snprintf(p->work, sizeof p->work, "%s", m->t[1]);
-    lvn_hang_detector_heard(p, &before, p->seen);
+    p->waits_done = m->i[4];
+    p->work_count = m->i[5];
+    p->waits_for = bounded(m->i[6]);
+    snprintf(p->operation, sizeof p->operation, "%s", m->t[0]);
+    snprintf(p->activity, sizeof p->activity, "%s", m->t[1]);
+    lvn_hang_detector_heard(p, &before, p->last_heard);
     return true;
 }
 
-static bool fail(struct lvn_server *s, int rank, const struct lvn_message *m)
+static bool handle_fail(struct lvn_server *s, int rank, const struct lvn_message *m)
 {
-    s->fails++;
+    s->n_fails++;
     if (!s->failed || (s->failed_after && !m->i[0])) {
         s->failed = rank + 1;
         s->failed_after = m->i[0] != 0;
-        snprintf(s->said, sizeof s->said, "%s", m->t[0]);
+        snprintf(s->fail_text, sizeof s->fail_text, "%s", m->t[0]);
     }
     /* Who fails because of others gives their silence time to show. */
-    trouble(s, s->failed_after ? 4 * GROUP_SECONDS : GROUP_SECONDS);
+    schedule_declare(s, s->failed_after ? 4 * GROUP_SECONDS : GROUP_SECONDS);
     return true;
 }
 
-static bool bye(struct lvn_server *s, int rank)
+static bool handle_bye(struct lvn_server *s, int rank)
 {
     s->n_done += s->peer[rank].state != LVN_PEER_DONE;
     s->peer[rank].state = LVN_PEER_DONE;
-    s->peer[rank].moved = lvn_seconds();
+    s->peer[rank].last_progress = lvn_seconds();
     if (s->n_done < s->o.size || s->phase >= LVN_SERVER_ENDED) return true;
     s->phase = LVN_SERVER_ENDED;
     lvn_server_send_table(s, lvn_seconds()); /* the last steps, for status.json */
@@ -181,53 +181,53 @@ static bool bye(struct lvn_server *s, int rank)
     lvn_message_add(&t, LVN_MESSAGE_END);
     lvn_server_broadcast(s, &t);
     lvn_text_release(&t);
-    for (int k = 0; k < s->n_callers; k++) s->caller[k]->leaving = true;
+    for (int k = 0; k < s->n_clients; k++) s->client[k]->closing = true;
     return true;
 }
 
 /* A rank that has not met the others yet is stopped, as somebody on its host sees, again and again. For as long as one
  * that has met them may be silent, it may be continued. */
-static bool stopped(struct lvn_server *s, struct lvn_caller *c, const struct lvn_message *m)
+static bool handle_stopped(struct lvn_server *s, struct lvn_server_client *c, const struct lvn_message *m)
 {
     const int64_t rank = m->i[0];
     const double now = lvn_seconds();
-    if (!same_token(m->t[0], s->token)) return turn_away(c, "its token is not this run's");
+    if (!same_token(m->t[0], s->token)) return refuse_client(c, "its token is not this run's");
     if (rank < 0 || rank >= s->o.size) return false;
     struct lvn_peer *p = &s->peer[rank];
-    if (s->phase != LVN_SERVER_GATHERING || s->trouble_at > 0 || p->state != LVN_PEER_ABSENT) return true;
-    if (now - p->seen > STOPPED_SECONDS) p->moved = now;
-    p->seen = now;
+    if (s->phase != LVN_SERVER_GATHERING || s->declare_at > 0 || p->state != LVN_PEER_ABSENT) return true;
+    if (now - p->last_heard > STOPPED_SECONDS) p->last_progress = now;
+    p->last_heard = now;
     p->pid = m->i[1];
     snprintf(p->host, sizeof p->host, "%s", m->t[1]);
-    if (now - p->moved < LVN_SILENCE * s->o.timeout) return true;
+    if (now - p->last_progress < LVN_SILENCE * s->o.timeout) return true;
     snprintf(s->fault, sizeof s->fault,
              "rank %lld on %.200s (pid %lld) is stopped, and the others wait for it at the start", (long long)rank,
              p->host, (long long)p->pid);
     s->fault_rank = (int)rank;
-    s->worded = true;
-    trouble(s, 0);
+    s->has_text = true;
+    schedule_declare(s, 0);
     return true;
 }
 
-bool lvn_server_receive(struct lvn_server *s, struct lvn_caller *c, const struct lvn_message *m)
+bool lvn_server_receive(struct lvn_server *s, struct lvn_server_client *c, const struct lvn_message *m)
 {
-    if (m->kind == LVN_MESSAGE_HELLO) return hello(s, c, m);
-    if (m->kind == LVN_MESSAGE_STOPPED) return stopped(s, c, m);
+    if (m->kind == LVN_MESSAGE_HELLO) return handle_hello(s, c, m);
+    if (m->kind == LVN_MESSAGE_STOPPED) return handle_stopped(s, c, m);
     if (c->rank == -2) return true;
     if (c->rank < 0) return false;
     struct lvn_peer *p = &s->peer[c->rank];
-    p->seen = lvn_seconds();
+    p->last_heard = lvn_seconds();
     switch (m->kind) {
     case LVN_MESSAGE_FACT:
-        return fact(s, c->rank, m);
+        return handle_fact(s, c->rank, m);
     case LVN_MESSAGE_READY:
-        return ready(s, c->rank);
-    case LVN_MESSAGE_BEAT:
-        return beat(p, m);
+        return handle_ready(s, c->rank);
+    case LVN_MESSAGE_HEARTBEAT:
+        return handle_heartbeat(p, m);
     case LVN_MESSAGE_FAIL:
-        return fail(s, c->rank, m);
+        return handle_fail(s, c->rank, m);
     case LVN_MESSAGE_BYE:
-        return bye(s, c->rank);
+        return handle_bye(s, c->rank);
     case LVN_MESSAGE_PUBLISH:
         snprintf(s->status_path, sizeof s->status_path, "%s", m->t[0]);
         return true;
@@ -242,8 +242,8 @@ void lvn_server_gone(struct lvn_server *s, int rank)
     if (p->state != LVN_PEER_HERE || s->phase >= LVN_SERVER_ENDED) return;
     p->state = LVN_PEER_LOST;
     p->reason = process_gone;
-    p->look = s->looks;
-    trouble(s, GROUP_SECONDS);
+    p->poll_index = s->polls;
+    schedule_declare(s, GROUP_SECONDS);
 }
 
 void lvn_server_missing(struct lvn_server *s)
@@ -268,14 +268,14 @@ void lvn_server_missing(struct lvn_server *s)
     }
     lvn_text_release(&t);
     if (!missing) return;
-    if (s->turned_away[0]) lvn_print_more(s->fault, sizeof s->fault, "; %s", s->turned_away);
-    s->turned_away_told = true;
-    s->worded = true;
-    trouble(s, 0);
+    if (s->refused[0]) lvn_print_more(s->fault, sizeof s->fault, "; %s", s->refused);
+    s->refused_sent = true;
+    s->has_text = true;
+    schedule_declare(s, 0);
 }
 
 /* The sentence: what a rank says of itself, before the silence of ranks, before what that silence did to others. */
-static void word_fault(struct lvn_server *s)
+static void compose_fault(struct lvn_server *s)
 {
     int lost = -1;
     for (int i = s->o.size - 1; i >= 0; i--) {
@@ -285,17 +285,17 @@ static void word_fault(struct lvn_server *s)
         const struct lvn_peer *p = &s->peer[s->failed - 1];
         s->fault_rank = p->rank;
         s->permanent = !s->failed_after;
-        if (s->failed_after && p->awaits > 0 && p->awaits <= s->o.size && p->awaits - 1 != p->rank) {
+        if (s->failed_after && p->waits_for > 0 && p->waits_for <= s->o.size && p->waits_for - 1 != p->rank) {
             s->fault_link[0] = p->rank;
-            s->fault_link[1] = p->awaits - 1;
+            s->fault_link[1] = p->waits_for - 1;
         }
-        if (s->fails >= s->o.size) { /* all alike */
-            snprintf(s->fault, sizeof s->fault, "%s", s->said);
+        if (s->n_fails >= s->o.size) { /* all alike */
+            snprintf(s->fault, sizeof s->fault, "%s", s->fail_text);
         } else if (p->step > 0) {
             snprintf(s->fault, sizeof s->fault, "rank %d on %.100s, after step %lld: %s", p->rank, p->host,
-                     (long long)p->step, s->said);
+                     (long long)p->step, s->fail_text);
         } else {
-            snprintf(s->fault, sizeof s->fault, "rank %d on %.100s: %s", p->rank, p->host, s->said);
+            snprintf(s->fault, sizeof s->fault, "rank %d on %.100s: %s", p->rank, p->host, s->fail_text);
         }
         return;
     }
@@ -307,24 +307,24 @@ static void word_fault(struct lvn_server *s)
 }
 
 /* Who says the fault to people. */
-static int speaker_of(const struct lvn_server *s)
+static int reporter_of(const struct lvn_server *s)
 {
-    return s->o.outside || lvn_seconds() < s->silent_until ? -1 : lvn_server_lowest(s);
+    return s->o.outside || lvn_seconds() < s->outvoted_until ? -1 : lvn_server_lowest(s);
 }
 
 void lvn_server_check_hang(struct lvn_server *s)
 {
-    enum lvn_hang_detector is = lvn_hang_detector_judge(s->peer, s->o.size, s->o.stall);
+    enum lvn_hang_state state = lvn_hang_detector_judge(s->peer, s->o.size, s->o.stall_timeout);
     struct lvn_text t = {0};
-    if (is == LVN_HANG_NOT) s->warned = false;
-    if (is == LVN_HANG_NOT || (is == LVN_HANG_HALF && s->warned)) return;
-    lvn_hang_detector_text(s->peer, s->o.size, s->o.stall, &t);
-    if (is == LVN_HANG_OVER) {
+    if (state == LVN_HANG_NONE) s->warned = false;
+    if (state == LVN_HANG_NONE || (state == LVN_HANG_SUSPECTED && s->warned)) return;
+    lvn_hang_detector_text(s->peer, s->o.size, s->o.stall_timeout, &t);
+    if (state == LVN_HANG_DETECTED) {
         s->fault_rank = lvn_hang_detector_behind(s->peer, s->o.size);
         (void)lvn_hang_detector_link(s->peer, s->o.size, s->fault_link);
         snprintf(s->fault, sizeof s->fault, "%s", t.p ? t.p : "no rank goes on");
-        s->worded = true;
-        trouble(s, 0);
+        s->has_text = true;
+        schedule_declare(s, 0);
     } else {
         struct lvn_text line = {0};
         lvn_message_add(&line, LVN_MESSAGE_WARN, (int64_t)lvn_server_lowest(s), t.p ? t.p : "no rank goes on");
@@ -341,7 +341,7 @@ struct status {
     struct lvn_peer peer[];
 };
 
-static void write_it(void *argument) /* its own to free: whoever started it may have gone on */
+static void write_status_file(void *argument) /* its own to free: whoever started it may have gone on */
 {
     struct status *x = argument;
     lvn_status_write(x->path, x->peer, x->n, "fault", x->fault);
@@ -358,28 +358,28 @@ static void write_status(const struct lvn_server *s)
     memcpy(x->path, s->status_path, sizeof x->path);
     memcpy(x->fault, s->fault, sizeof x->fault);
     memcpy(x->peer, s->peer, bytes);
-    (void)lvn_thread_within(FILE_SECONDS, write_it, x);
+    (void)lvn_thread_within(FILE_SECONDS, write_status_file, x);
 }
 
 void lvn_server_declare(struct lvn_server *s)
 {
-    if (!s->worded) word_fault(s);
+    if (!s->has_text) compose_fault(s);
     s->phase = LVN_SERVER_FAULT;
-    int speaker = speaker_of(s);
+    int reporter = reporter_of(s);
     int64_t quiet = 0;
     struct lvn_text t = {0}, silent = {0};
     for (int i = 0; i < s->o.size; i++) quiet |= s->peer[i].state == LVN_PEER_LOST && s->peer[i].reason != process_gone;
     lvn_server_send_table(s, lvn_seconds());
-    for (int k = 0; k < s->n_callers; k++) lvn_wire_flush(&s->caller[k]->wire);
-    lvn_message_add(&t, LVN_MESSAGE_LOST, (int64_t)s->fault_rank, (int64_t)speaker, quiet, (int64_t)s->permanent,
+    for (int k = 0; k < s->n_clients; k++) lvn_wire_flush(&s->client[k]->wire);
+    lvn_message_add(&t, LVN_MESSAGE_LOST, (int64_t)s->fault_rank, (int64_t)reporter, quiet, (int64_t)s->permanent,
                     s->fault);
     lvn_server_broadcast(s, &t);
     lvn_message_add(&silent, LVN_MESSAGE_LOST, (int64_t)s->fault_rank, (int64_t)-1, quiet, (int64_t)s->permanent,
                     s->fault);
-    for (int k = 0; k < s->n_callers; k++) {
-        struct lvn_caller *c = s->caller[k];
+    for (int k = 0; k < s->n_clients; k++) {
+        struct lvn_server_client *c = s->client[k];
         if (c->rank == -2) lvn_text_add_bytes(&c->wire.out, silent.p ? silent.p : "", silent.n);
-        c->leaving = true;
+        c->closing = true;
         if (c->rank)
             lvn_wire_flush(&c->wire); /* rank 0 last: when it hears this, it may end, and this thread with it */
     }

@@ -20,7 +20,7 @@ static void begin(struct lvn_peer *p, double now)
     memset(p, 0, sizeof *p * N);
     for (int i = 0; i < N; i++) {
         p[i] =
-            (struct lvn_peer){.rank = i, .state = LVN_PEER_HERE, .seen = now, .moved = now, .step = 12, .passed = 40};
+            (struct lvn_peer){.rank = i, .state = LVN_PEER_HERE, .last_heard = now, .last_progress = now, .step = 12, .waits_done = 40};
         snprintf(p[i].host, sizeof p[i].host, "h%d", i + 1);
     }
 }
@@ -31,11 +31,11 @@ static void beat(struct lvn_peer *p, struct lvn_peer next, double now)
     p->step = next.step;
     p->collective = next.collective;
     p->collectives = next.collectives;
-    p->passed = next.passed;
-    p->worked = next.worked;
-    memcpy(p->place, next.place, sizeof p->place);
-    memcpy(p->work, next.work, sizeof p->work);
-    p->seen = now;
+    p->waits_done = next.waits_done;
+    p->work_count = next.work_count;
+    memcpy(p->operation, next.operation, sizeof p->operation);
+    memcpy(p->activity, next.activity, sizeof p->activity);
+    p->last_heard = now;
     lvn_hang_detector_heard(p, &before, now);
 }
 
@@ -43,7 +43,7 @@ static void beat(struct lvn_peer *p, struct lvn_peer next, double now)
 static struct lvn_peer *at(struct lvn_peer *p, double now)
 {
     for (int i = 0; i < N; i++)
-        if (p[i].state == LVN_PEER_HERE) p[i].seen = now;
+        if (p[i].state == LVN_PEER_HERE) p[i].last_heard = now;
     return p;
 }
 
@@ -63,9 +63,9 @@ static void nobody_moves(void **state)
     begin(p, 1000);
     for (double now = 1000.5; now < 1700; now += 0.5) {
         for (int i = 0; i < N; i++) beat(&p[i], p[i], now);
-        enum lvn_hang_detector wanted = now < 1300 ? LVN_HANG_NOT : now < 1600 ? LVN_HANG_HALF : LVN_HANG_OVER;
+        enum lvn_hang_state wanted = now < 1300 ? LVN_HANG_NONE : now < 1600 ? LVN_HANG_SUSPECTED : LVN_HANG_DETECTED;
         assert_int_equal(lvn_hang_detector_judge(at(p, now), N, LIMIT), wanted);
-        assert_int_equal(lvn_hang_detector_judge(at(p, now), N, 0), LVN_HANG_NOT);
+        assert_int_equal(lvn_hang_detector_judge(at(p, now), N, 0), LVN_HANG_NONE);
     }
 }
 
@@ -76,12 +76,12 @@ static void one_is_silent(void **state)
     struct lvn_peer p[N];
     begin(p, 1000);
     at(p, 2000);
-    p[1].seen = 1299;
-    assert_int_equal(lvn_hang_detector_judge(p, N, LIMIT), LVN_HANG_NOT);
-    p[1].seen = 1301;
-    assert_int_equal(lvn_hang_detector_judge(p, N, LIMIT), LVN_HANG_HALF);
-    p[1].seen = 1601;
-    assert_int_equal(lvn_hang_detector_judge(p, N, LIMIT), LVN_HANG_OVER);
+    p[1].last_heard = 1299;
+    assert_int_equal(lvn_hang_detector_judge(p, N, LIMIT), LVN_HANG_NONE);
+    p[1].last_heard = 1301;
+    assert_int_equal(lvn_hang_detector_judge(p, N, LIMIT), LVN_HANG_SUSPECTED);
+    p[1].last_heard = 1601;
+    assert_int_equal(lvn_hang_detector_judge(p, N, LIMIT), LVN_HANG_DETECTED);
 }
 
 /* Whatever moves on one rank: the others wait for a reason. */
@@ -94,18 +94,18 @@ static void one_moves(void **state)
         struct lvn_peer next = p[2];
         if (what == 0) next.step++;
         if (what == 1) next.collective = 1, next.collectives = 2;
-        if (what == 2) next.passed++;
-        if (what == 3) next.worked += 1 << 20; /* bytes of a save */
-        if (what == 4) snprintf(next.place, sizeof next.place, "an agreement");
-        if (what == 5) snprintf(next.work, sizeof next.work, "a validation");
+        if (what == 2) next.waits_done++;
+        if (what == 3) next.work_count += 1 << 20; /* bytes of a save */
+        if (what == 4) snprintf(next.operation, sizeof next.operation, "an agreement");
+        if (what == 5) snprintf(next.activity, sizeof next.activity, "a validation");
         beat(&p[2], next, 599);
-        assert_int_equal(lvn_hang_detector_judge(at(p, 898), N, LIMIT), LVN_HANG_NOT);
-        assert_int_equal(lvn_hang_detector_judge(at(p, 899), N, LIMIT), LVN_HANG_HALF);
-        assert_int_equal(lvn_hang_detector_judge(at(p, 1198), N, LIMIT), LVN_HANG_HALF);
-        assert_int_equal(lvn_hang_detector_judge(at(p, 1199), N, LIMIT), LVN_HANG_OVER);
+        assert_int_equal(lvn_hang_detector_judge(at(p, 898), N, LIMIT), LVN_HANG_NONE);
+        assert_int_equal(lvn_hang_detector_judge(at(p, 899), N, LIMIT), LVN_HANG_SUSPECTED);
+        assert_int_equal(lvn_hang_detector_judge(at(p, 1198), N, LIMIT), LVN_HANG_SUSPECTED);
+        assert_int_equal(lvn_hang_detector_judge(at(p, 1199), N, LIMIT), LVN_HANG_DETECTED);
         p[2].state = LVN_PEER_DONE; /* the others may not have been heard of since */
-        assert_int_equal(lvn_hang_detector_judge(at(p, 898), N, LIMIT), LVN_HANG_NOT);
-        assert_int_equal(lvn_hang_detector_judge(at(p, 1199), N, LIMIT), LVN_HANG_OVER);
+        assert_int_equal(lvn_hang_detector_judge(at(p, 898), N, LIMIT), LVN_HANG_NONE);
+        assert_int_equal(lvn_hang_detector_judge(at(p, 1199), N, LIMIT), LVN_HANG_DETECTED);
     }
 }
 
@@ -122,20 +122,20 @@ static void slow_steps(void **state)
         next.step = 30 + k;
         beat(&p[0], next, 100 + 100.0 * k);
     }
-    assert_int_equal(lvn_hang_detector_judge(at(p, 500 + 999), N, LIMIT), LVN_HANG_NOT);
-    assert_int_equal(lvn_hang_detector_judge(at(p, 500 + 1001), N, LIMIT), LVN_HANG_HALF);
-    assert_int_equal(lvn_hang_detector_judge(at(p, 500 + 2001), N, LIMIT), LVN_HANG_OVER);
+    assert_int_equal(lvn_hang_detector_judge(at(p, 500 + 999), N, LIMIT), LVN_HANG_NONE);
+    assert_int_equal(lvn_hang_detector_judge(at(p, 500 + 1001), N, LIMIT), LVN_HANG_SUSPECTED);
+    assert_int_equal(lvn_hang_detector_judge(at(p, 500 + 2001), N, LIMIT), LVN_HANG_DETECTED);
     assert_true(lvn_hang_detector_limit(p, N, 5000) == 5000);
     assert_true(lvn_hang_detector_limit(p, N, 0) == 0);
     for (int i = 0; i < N; i++) p[i].step = p[i].first_step;
     assert_true(lvn_hang_detector_limit(p, N, 0.1) == 2);
 }
 
-static void reduce(struct lvn_peer *p, int k, int n, int passed)
+static void reduce(struct lvn_peer *p, int k, int n, int waits_done)
 {
     p->collective = k;
     p->collectives = n;
-    p->passed = passed;
+    p->waits_done = waits_done;
 }
 
 static void who_is_behind(void **state)
@@ -155,7 +155,7 @@ static void who_is_behind(void **state)
         p, 601,
         "no rank has gone on for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands "
         "in reduction 1 of 2");
-    p[2].awaits = 2;
+    p[2].waits_for = 2;
     assert_text(
         p, 601,
         "no rank has gone on for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands "
@@ -165,26 +165,26 @@ static void who_is_behind(void **state)
         p, 601,
         "no rank has gone on for 10 min, since step 12: rank 0 on h1 waits in reduction 2 of 2; ranks 1,2 stand "
         "in reduction 1 of 2; rank 2 on h3 waits for rank 1 on h2");
-    p[1].awaits = 1; /* packets from rank 0 are lost: it could send all it had to, and has gone on */
+    p[1].waits_for = 1; /* packets from rank 0 are lost: it could send all it had to, and has gone on */
     assert_text(
         p, 601,
         "no rank has gone on for 10 min, since step 12: rank 0 on h1 waits in reduction 2 of 2; ranks 1,2 stand "
         "in reduction 1 of 2; what rank 0 on h1 has sent does not reach rank 1 on h2: see the link between them");
     reduce(&p[1], 2, 2, 41);
-    p[1].awaits = 0;
-    p[2].awaits = 4; /* it has said goodbye */
+    p[1].waits_for = 0;
+    p[2].waits_for = 4; /* it has said goodbye */
     assert_text(
         p, 601,
         "no rank has gone on for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands "
         "in reduction 1 of 2");
     /* not in a wait is before that wait */
     begin(p, 1);
-    for (int i = 0; i < N; i++) snprintf(p[i].place, sizeof p[i].place, i == 1 ? "" : "a sum over ranks");
+    for (int i = 0; i < N; i++) snprintf(p[i].operation, sizeof p[i].operation, i == 1 ? "" : "a sum over ranks");
     assert_int_equal(lvn_hang_detector_behind(p, N), 1);
     assert_text(p, 601,
                 "no rank has gone on for 10 min, since step 12: ranks 0,2,3 wait in a sum over ranks; rank 1 on h2 "
                 "stands in its own part");
-    snprintf(p[1].work, sizeof p[1].work, "reading data");
+    snprintf(p[1].activity, sizeof p[1].activity, "reading data");
     for (int i = 0; i < N; i++) p[i].step = 0;
     assert_text(p, 601,
                 "no rank has gone on for 10 min: ranks 0,2,3 wait in a sum over ranks; rank 1 on h2 stands in reading "
@@ -193,7 +193,7 @@ static void who_is_behind(void **state)
     begin(p, 1);
     for (int i = 0; i < N; i++) reduce(&p[i], 1, 1, i == 3 ? 40 : 41);
     p[3].step--;
-    snprintf(p[3].work, sizeof p[3].work, "a validation");
+    snprintf(p[3].activity, sizeof p[3].activity, "a validation");
     assert_int_equal(lvn_hang_detector_behind(p, N), 3);
     assert_text(p, 601,
                 "no rank has gone on for 10 min, since step 11: ranks 0-2 wait in reduction 1 of 1 of step 13; rank 3 "
@@ -212,10 +212,10 @@ static void nobody_is_behind(void **state)
         "no rank has gone on for 10 min, since step 12: ranks 0-3 wait in reduction 3 of 5, and none is behind: "
         "see whether all of them reach each other");
     /* a link between ranks 1 and 3: they wait for each other, and the others for them */
-    const int awaits[] = {2, 4, 2, 2};
+    const int waits_for[] = {2, 4, 2, 2};
     int link[2] = {-1, -1};
     assert_false(lvn_hang_detector_link(p, N, link));
-    for (int i = 0; i < N; i++) p[i].awaits = awaits[i];
+    for (int i = 0; i < N; i++) p[i].waits_for = waits_for[i];
     assert_true(lvn_hang_detector_link(p, N, link));
     assert_int_equal(link[0], 1);
     assert_int_equal(link[1], 3);
@@ -223,11 +223,11 @@ static void nobody_is_behind(void **state)
                 "no rank has gone on for 10 min, since step 12: ranks 0-3 wait in reduction 3 of 5; rank 1 on h2 and "
                 "rank 3 on h4 wait for each other: see the link between them");
     begin(p, 1);
-    for (int i = 0; i < N; i++) snprintf(p[i].work, sizeof p[i].work, "a save");
+    for (int i = 0; i < N; i++) snprintf(p[i].activity, sizeof p[i].activity, "a save");
     assert_int_equal(lvn_hang_detector_behind(p, N), -1);
     assert_text(p, 601, "no rank has gone on for 10 min, since step 12: ranks 0-3 stand in a save");
     for (int i = 0; i < N; i++) p[i].state = LVN_PEER_DONE;
-    assert_int_equal(lvn_hang_detector_judge(at(p, 1e9), N, LIMIT), LVN_HANG_NOT);
+    assert_int_equal(lvn_hang_detector_judge(at(p, 1e9), N, LIMIT), LVN_HANG_NONE);
 }
 
 /* Many places: the sentence stays short, and those behind are in it. */
@@ -238,7 +238,7 @@ static void everybody_elsewhere(void **state)
     struct lvn_peer p[MANY] = {0};
     struct lvn_text t = {0};
     for (int i = 0; i < MANY; i++) {
-        p[i] = (struct lvn_peer){.rank = i, .state = LVN_PEER_HERE, .seen = 700, .moved = 1};
+        p[i] = (struct lvn_peer){.rank = i, .state = LVN_PEER_HERE, .last_heard = 700, .last_progress = 1};
         snprintf(p[i].host, sizeof p[i].host, "h%d", i);
         reduce(&p[i], i + 1, MANY, i);
     }

@@ -190,15 +190,15 @@ static void all_scenes(void **state)
                                     .variables = w->variables,
                                     .complete = !w->container,
                                     .pid = 99};
-        for (; s.n_above < 6 && w->above[s.n_above]; s.n_above++) {
-            s.above[s.n_above].pid = 100 + s.n_above;
-            snprintf(s.above[s.n_above].name, sizeof s.above[0].name, "%s", w->above[s.n_above]);
+        for (; s.n_ancestors < 6 && w->above[s.n_ancestors]; s.n_ancestors++) {
+            s.ancestors[s.n_ancestors].pid = 100 + s.n_ancestors;
+            snprintf(s.ancestors[s.n_ancestors].name, sizeof s.ancestors[0].name, "%s", w->above[s.n_ancestors]);
         }
         struct lvn_identity id;
         enum lvn_status status = lvn_identity_find_in(&id, &s);
         bool good = w->says
                         ? status == LVN_ARG && strstr(lvn_error_text(), w->says) && !strchr(lvn_error_text(), '\n')
-                        : status == LVN_OK && !strcmp(id.family, w->family) && id.rank == w->rank &&
+                        : status == LVN_OK && !strcmp(id.launcher, w->family) && id.rank == w->rank &&
                               id.size == w->size && id.local_rank == w->local_rank && id.local_size == w->local_size &&
                               id.node == w->node && id.nodes == w->nodes && !strcmp(id.rank_from, w->rank_from) &&
                               id.evidence[0] && (id.launched || strncmp(id.evidence, "started by", 10) != 0) &&
@@ -209,7 +209,7 @@ static void all_scenes(void **state)
             print_message("%s: %s\n", w->title, lvn_error_text());
         } else {
             print_message("%s: %s %d of %d, local %d of %d, node %d of %d, from '%s', ignored '%s'\n", w->title,
-                          id.family, id.rank, id.size, id.local_rank, id.local_size, id.node, id.nodes, id.rank_from,
+                          id.launcher, id.rank, id.size, id.local_rank, id.local_size, id.node, id.nodes, id.rank_from,
                           id.ignored);
         }
     }
@@ -222,7 +222,7 @@ static void real(void **state)
     (void)state;
     struct lvn_environment s;
     lvn_environment_read(&s);
-    assert_true(s.n_above >= 1 && s.above[0].pid > 0 && s.above[0].name[0]);
+    assert_true(s.n_ancestors >= 1 && s.ancestors[0].pid > 0 && s.ancestors[0].name[0]);
     assert_false(s.socket_open(&s, 1 << 20));
     assert_true(s.path_exists(&s, "/"));
     setenv("LEVIN_RANK", "3", 1);
@@ -292,9 +292,9 @@ static void launchers(void **state)
                {"local", {"bash", "mpirun"}, 0}};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
         struct lvn_environment s = {.pid = 99};
-        for (; s.n_above < 5 && all[k].above[s.n_above]; s.n_above++) {
-            s.above[s.n_above].pid = 100 + s.n_above;
-            snprintf(s.above[s.n_above].name, sizeof s.above[0].name, "%s", all[k].above[s.n_above]);
+        for (; s.n_ancestors < 5 && all[k].above[s.n_ancestors]; s.n_ancestors++) {
+            s.ancestors[s.n_ancestors].pid = 100 + s.n_ancestors;
+            snprintf(s.ancestors[s.n_ancestors].name, sizeof s.ancestors[0].name, "%s", all[k].above[s.n_ancestors]);
         }
         assert_int_equal(lvn_launcher_pid(&s, all[k].family), all[k].pid);
     }

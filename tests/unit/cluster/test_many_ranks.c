@@ -123,7 +123,7 @@ static void test_nobody(void **state)
     struct pollfd p = {.fd = lvn_server_fd(s), .events = POLLIN};
     assert_int_equal(poll(&p, 1, (int)(1000 * LIMIT)), 1);
     assert_non_null(strstr(lvn_server_fault(s, NULL), "none of the 300 ranks has come"));
-    assert_false(lvn_server_fault_lasts(s));
+    assert_false(lvn_server_fault_is_permanent(s));
     lvn_server_stop(s, 0);
 }
 
@@ -237,9 +237,9 @@ static void test_attack(void **state)
         attack(c.port, fd, turn);
         crowd_move(&c, 5);
         pthread_mutex_lock(&s->lock);
-        const int strangers = s->n_strangers, callers = s->n_callers;
+        const int strangers = s->n_unidentified, callers = s->n_clients;
         pthread_mutex_unlock(&s->lock);
-        assert_true(strangers <= LVN_STRANGERS && callers <= N + LVN_STRANGERS);
+        assert_true(strangers <= LVN_UNIDENTIFIED && callers <= N + LVN_UNIDENTIFIED);
     }
     assert_int_equal(crowd_started(&c), N);
     for (int more = 0; more < 20; more++, turn++) { /* nor do they disturb what runs */
@@ -301,9 +301,9 @@ static void test_status_size(void **state)
                                  .collectives = 12,
                                  .tokens_per_s = 12345.678,
                                  .compute_s = 0.12345678,
-                                 .seen = lvn_seconds()};
+                                 .last_heard = lvn_seconds()};
         snprintf(p[i].host, sizeof p[i].host, "node%04d.cluster.example.org", i / 16);
-        snprintf(p[i].place, sizeof p[i].place, "sum of a bucket");
+        snprintf(p[i].operation, sizeof p[i].operation, "sum of a bucket");
     }
     lvn_status_write(path, p, N, "running", "");
     assert_int_equal(stat(path, &st), 0);

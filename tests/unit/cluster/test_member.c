@@ -114,7 +114,7 @@ static void stopped_server_early(void **state)
     strike(4, p, 0, SIGSTOP);
     for (int i = 1; i < 4; i++) {
         assert_int_equal(end_of(i), 1);
-        assert_int_equal(shared->rank[i].speak, i == 1);
+        assert_int_equal(shared->rank[i].is_reporter, i == 1);
         assert_says(shared->rank[i].text, "rank 0 on node0 has not been heard of");
     }
     bury(0);
@@ -135,7 +135,7 @@ static void failing(void **state)
     assert_false(shared->rank[2].speaks);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(end_of(i), 1);
-        assert_int_equal(shared->rank[i].speak, i == 0);
+        assert_int_equal(shared->rank[i].is_reporter, i == 0);
         assert_says(shared->rank[i].text, "rank 2 on node2, after step 412: the loss is not a number");
     }
 }
@@ -166,7 +166,7 @@ static void failing_after(void **state)
 static void standing(void **state)
 {
     (void)state;
-    start_all(3, (struct plan){.timeout = 60, .stall = 1, .then = HOLD}, NULL);
+    start_all(3, (struct plan){.timeout = 60, .stall_timeout = 1, .then = HOLD}, NULL);
     assert_told(3, -1, 0, "no rank has gone on for ");
     for (int i = 0; i < 3; i++) assert_says(shared->rank[i].text, ", since step 412: ");
 }
@@ -176,13 +176,13 @@ static void standing_files(void **state)
 {
     (void)state;
     char path[128];
-    start_all(3, (struct plan){.timeout = 60, .stall = 3, .then = HOLD}, NULL);
+    start_all(3, (struct plan){.timeout = 60, .stall_timeout = 3, .then = HOLD}, NULL);
     assert_true(all_opened(3));
     snprintf(path, sizeof path, "%s/.status.json.tmp-%d", folder, (int)shared->rank[0].pid);
     while (mkfifo(path, 0600)) usleep(200);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(end_of(i), 1);
-        assert_int_equal(shared->rank[i].speak, i == 0);
+        assert_int_equal(shared->rank[i].is_reporter, i == 0);
         assert_says(shared->rank[i].text, "no rank has gone on for ");
     }
 }

@@ -37,7 +37,7 @@ static struct shared {
     char key[LVN_MESH_KEY];
     struct {
         char place[LVN_ENDPOINT_TEXT], number[16], error[SEEN];
-        _Atomic int pid, status, calls;
+        _Atomic int pid, status, n_attempts;
         double begun, joined;
     } rank[MAX];
 } * shared;
@@ -72,28 +72,28 @@ static bool all_lead_right(const struct lvn_mesh *m)
 }
 
 /* What the heartbeat would tell of all. */
-static struct lvn_member facts_of(const struct plan *p, struct lvn_group *group)
+static struct lvn_member facts_of(const struct plan *p, struct lvn_fact_group *group)
 {
-    group[0] = (struct lvn_group){strdup("tcp_key"), shared->key, strdup("0")};
+    group[0] = (struct lvn_fact_group){strdup("tcp_key"), shared->key, strdup("0")};
     for (int i = 0; i < p->size; i++)
-        group[1 + i] = (struct lvn_group){strdup("tcp"), shared->rank[i].place, shared->rank[i].number};
+        group[1 + i] = (struct lvn_fact_group){strdup("tcp"), shared->rank[i].place, shared->rank[i].number};
     return (struct lvn_member){.rank = 0, .size = p->size, .group = group, .n_groups = 1 + p->size};
 }
 
 static enum lvn_status live(const struct plan *p, int rank)
 {
-    static struct lvn_group group[1 + MAX];
+    static struct lvn_fact_group group[1 + MAX];
     struct lvn_mesh m;
     LVN_TRY(lvn_mesh_listen(&m, rank, p->size, false));
     if (p->patience > 0) m.patience = p->patience;
     if (p->other) { /* there somebody else may listen, then */
         close(m.listening);
         LVN_TRY(lvn_listen("127.0.0.1", 0, &m.listening));
-        lvn_endpoint_name(m.listening, m.place, sizeof m.place);
+        lvn_endpoint_name(m.listening, m.endpoint, sizeof m.endpoint);
     }
     if (!rank) memcpy(shared->key, m.key, sizeof m.key);
     snprintf(shared->rank[rank].number, sizeof shared->rank[rank].number, "%d", rank);
-    snprintf(shared->rank[rank].place, LVN_ENDPOINT_TEXT, "%ld,elsewhere%s%s,127.0.0.1", strtol(m.place, NULL, 10),
+    snprintf(shared->rank[rank].place, LVN_ENDPOINT_TEXT, "%ld,elsewhere%s%s,127.0.0.1", strtol(m.endpoint, NULL, 10),
              p->other ? "," : "", p->other ? p->other : "");
     atomic_fetch_add(&shared->listening, 1);
     if (!until(&shared->go, 1) || rank == p->stopped) {
@@ -104,7 +104,7 @@ static enum lvn_status live(const struct plan *p, int rank)
     shared->rank[rank].begun = lvn_seconds();
     enum lvn_status status = lvn_mesh_connect(&m, &h, p->seconds > 0 ? p->seconds : LIMIT);
     shared->rank[rank].joined = lvn_seconds();
-    shared->rank[rank].calls = m.calls;
+    shared->rank[rank].n_attempts = m.n_attempts;
     if (!status && !all_lead_right(&m)) status = LVN_ARG;
     lvn_mesh_release(&m);
     return status;
@@ -139,7 +139,7 @@ static int port_of(int rank)
 /* Connections that ranks began; how many of them ended well is *good. */
 static int finish(const struct plan *p, int *good)
 {
-    int calls = 0;
+    int n_attempts = 0;
     atomic_store(&shared->go, 1);
     if (p->stopped < 0) assert_true(until(&shared->done, p->size));
     *good = 0;
@@ -150,18 +150,18 @@ static int finish(const struct plan *p, int *good)
     for (int i = 0; i < p->size; i++) {
         int code;
         assert_int_equal(waitpid(shared->rank[i].pid, &code, 0), shared->rank[i].pid);
-        calls += shared->rank[i].calls;
+        n_attempts += shared->rank[i].n_attempts;
         *good += shared->rank[i].status == LVN_OK && i != p->stopped;
     }
-    return calls;
+    return n_attempts;
 }
 
 static void all_is_well(const struct plan *p, int min, int max)
 {
-    int good, calls = finish(p, &good);
+    int good, n_attempts = finish(p, &good);
     for (int i = 0; i < p->size; i++) assert_string_equal(shared->rank[i].error, "");
     assert_int_equal(good, p->size);
-    assert_in_range(calls, min, max);
+    assert_in_range(n_attempts, min, max);
     munmap(shared, sizeof *shared);
 }
 
@@ -171,12 +171,12 @@ static int measure(int n)
     double first = 1e300, last = 0;
     int good;
     start(&p);
-    const int calls = finish(&p, &good);
+    const int n_attempts = finish(&p, &good);
     for (int i = 0; i < n; i++) {
         if (shared->rank[i].begun < first) first = shared->rank[i].begun;
         if (shared->rank[i].joined > last) last = shared->rank[i].joined;
     }
-    printf("%d of %d ranks joined, %d connections of %d begun, in %.3f s\n", good, n, n * (n - 1) / 2, calls,
+    printf("%d of %d ranks joined, %d connections of %d begun, in %.3f s\n", good, n, n * (n - 1) / 2, n_attempts,
            last - first);
     return good != n;
 }

@@ -57,7 +57,7 @@ static void outside_lost(void **state)
     assert_int_equal(lvn_server_phase(outside), LVN_SERVER_FAULT);
     assert_says(lvn_server_fault(outside, &rank), "rank 0 on node0 has not been heard of since step 412");
     assert_int_equal(rank, 0);
-    assert_false(lvn_server_fault_lasts(outside));
+    assert_false(lvn_server_fault_is_permanent(outside));
     lvn_server_table(outside, table);
     assert_int_equal(table[0].state, LVN_PEER_LOST);
     assert_true(table[1].step == 412 && table[1].collective == 7);
@@ -100,7 +100,7 @@ static void duplicates(void **state)
         assert_false(shared->rank[i].speaks);
     }
     assert_says(lvn_server_fault(outside, NULL), "two processes believe to be rank 1");
-    assert_true(lvn_server_fault_lasts(outside));
+    assert_true(lvn_server_fault_is_permanent(outside));
     lvn_server_stop(outside, 5);
 }
 
@@ -177,7 +177,7 @@ static bool closes(int fd)
 static int64_t looks_of(struct lvn_server *s)
 {
     pthread_mutex_lock(&s->lock);
-    int64_t looks = s->looks;
+    int64_t looks = s->polls;
     pthread_mutex_unlock(&s->lock);
     return looks;
 }
@@ -189,7 +189,7 @@ static void strangers(void **state)
                                         "\n",
                                         "HELLO\n",
                                         "HELLO x y z 1 2\n",
-                                        "BEAT 1 1 1 1 1 1 x\n",
+                                        "HEARTBEAT 1 1 1 1 1 1 x\n",
                                         "READY\n",
                                         "HELLO % -1 2 1 h\n",
                                         "HELLO %ZZ 0 2 1 h\n",
@@ -249,12 +249,12 @@ static void crowd(void **state)
     serve(4, 60, 60);
     pid_t pid = besiege(lvn_server_address(outside));
     int callers = 0;
-    for (double end = lvn_seconds() + LIMIT; callers < LVN_STRANGERS && lvn_seconds() < end; usleep(1000)) {
+    for (double end = lvn_seconds() + LIMIT; callers < LVN_UNIDENTIFIED && lvn_seconds() < end; usleep(1000)) {
         pthread_mutex_lock(&outside->lock);
-        callers = outside->n_callers;
+        callers = outside->n_clients;
         pthread_mutex_unlock(&outside->lock);
     }
-    assert_true(callers >= LVN_STRANGERS);
+    assert_true(callers >= LVN_UNIDENTIFIED);
     invite();
     assert_true(all_opened(4));
     kill(pid, SIGKILL);

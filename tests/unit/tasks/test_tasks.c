@@ -229,7 +229,7 @@ static void *act(void *argument)
     struct lvn_settings settings = {0};
     struct lvn_train_programs t = {0};
     struct lvn_validation v = {0};
-    struct lvn_identity who = {.family = "test", .title = "a test", .rank = a->rank, .size = s->world.size};
+    struct lvn_identity who = {.launcher = "test", .title = "a test", .rank = a->rank, .size = s->world.size};
     struct lvn_comm_options o = {.rank = a->rank, .size = s->world.size};
     enum lvn_status status = s->world.size > 1
                                  ? lvn_engine_open(&comm, &o, &threads_transport, &s->world.ranks[a->rank])
