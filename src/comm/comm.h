@@ -27,7 +27,7 @@ struct lvn_comm_options {
     int rank, size;      /* from the launcher; 0 of 1: the communicator is `self` */
     const char *library; /* trainer.mpi_library; "" or NULL: the library of the launcher */
     const char
-        *launcher;    /* the launcher, a name of cluster/identity/launcher_envs.def: decides which MPI libraries fit */
+        *launcher;  /* the launcher, a name of cluster/identity/launcher_envs.def: decides which MPI libraries fit */
     double timeout; /* seconds that joining the other ranks may take; 0: no limit */
     int cpu;        /* 1 + the CPU that the communicator's thread is bound to; 0: not bound */
     int per_host;   /* ranks per host; 0: all are on one host, until lvn_comm_set_hosts() */

@@ -13,8 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { SIZE = 3, CALLERS = 4 };
 
-static void make(struct lvn_server *s, struct lvn_server_client *callers, struct lvn_server_client **list, struct lvn_peer *peer,
-                 struct lvn_fact_values *facts, struct lvn_sent_row *told)
+static void make(struct lvn_server *s, struct lvn_server_client *callers, struct lvn_server_client **list,
+                 struct lvn_peer *peer, struct lvn_fact_values *facts, struct lvn_sent_row *told)
 {
     *s = (struct lvn_server){.o = {.size = SIZE, .timeout = 30, .join_timeout = 60},
                              .token = "t",

@@ -384,10 +384,12 @@ enum lvn_status lvn_doctor_ranks(struct lvn_doctor *r, const struct lvn_identity
 {
     struct lvn_comm *comm = NULL;
     struct lvn_member *h = NULL;
-    struct meeting m = {
-        .mesh.listening = -1,
-        .comm = {
-            .rank = who->rank, .size = who->size, .library = r->library, .launcher = who->launcher, .timeout = TIMEOUT}};
+    struct meeting m = {.mesh.listening = -1,
+                        .comm = {.rank = who->rank,
+                                 .size = who->size,
+                                 .library = r->library,
+                                 .launcher = who->launcher,
+                                 .timeout = TIMEOUT}};
     LVN_TRY(lvn_ranks_transport(who, &r->c->settings, &m.tcp));
     enum lvn_status status = meet(r, who, &m, &comm, &h);
     lvn_mesh_release(&m.mesh);

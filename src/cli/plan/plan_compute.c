@@ -111,7 +111,8 @@ static enum lvn_status measure_together(struct measurement *m, struct lvn_oversu
                                         struct lvn_parts *parts)
 {
     struct lvn_comm *comm;
-    struct lvn_identity who = {.launcher = "local", .title = "levin plan", .rank = w->rank, .size = w->n, .host = "here"};
+    struct lvn_identity who = {
+        .launcher = "local", .title = "levin plan", .rank = w->rank, .size = w->n, .host = "here"};
     struct lvn_comm_options o = {.rank = w->rank, .size = w->n, .sockets = w->sockets};
     if (w->n == 1) return measure(m, how, parts);
     LVN_TRY(lvn_comm_open(&comm, &o));

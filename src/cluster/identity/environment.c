@@ -1,7 +1,7 @@
-/* environment.c - the environment of this process, and the processes above it.
+/* environment.c - reads the environment and the ancestors of this process, for identity.c.
  *
- * In the first PID namespace (its number is fixed in the kernel, PROC_PID_INIT_INO) all processes above are seen, down
- * to the first; in a container a launcher may stand outside. */
+ * In the initial PID namespace (its inode number is fixed in the kernel, PROC_PID_INIT_INO) all ancestors are
+ * visible, up to the first process; in a container a launcher may run outside. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static bool path_exists(const struct lvn_environment *s, const char *path)
     return access(path, F_OK) == 0;
 }
 
-/* "pid (name) state parent ...": the name may hold spaces and brackets. */
+/* Parent and name from "pid (name) state parent ..."; the name may contain spaces and brackets. */
 static int parent_of(int pid, char name[16])
 {
     char path[64], text[512];

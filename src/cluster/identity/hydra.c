@@ -1,7 +1,8 @@
-/* hydra.c - ranks of hydra, the mpiexec of MPICH and of Intel MPI (its processes: hydra_pmi_proxy, hydra_bstrap_proxy).
+/* hydra.c - the launcher environment of hydra, the mpiexec of MPICH and of Intel MPI (its processes:
+ * hydra_pmi_proxy, hydra_bstrap_proxy).
  *
- * A rank has a connection to the proxy, PMI_FD, or its address, PMI_PORT. srun --mpi=pmi2 sets the same variables and
- * names its own job: that is srun's family, not this one. */
+ * A rank has a connection to the proxy, PMI_FD, or its address, PMI_PORT. srun --mpi=pmi2 sets the same variables
+ * and names its own job: those belong to slurm.c. */
 #include <stdio.h>
 #include <string.h>
 

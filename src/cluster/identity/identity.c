@@ -1,11 +1,12 @@
-/* identity.c - which launcher is the innermost, and what it says.
+/* identity.c - finds the innermost launcher, and reads its variables.
  *
- * Variables tell that a launcher was there, not which one is the innermost: everything is inherited. The processes
- * above this one tell that. A rank of Open MPI has orted or mpirun above it, one of hydra hydra_pmi_proxy, one of srun
- * slurmstepd; the nearest of them has started it. Variables without such a process are taken when the family can show
- * that they are alive (an open connection to its server), or when nobody can know (in a container the launcher is not
- * seen); else they are left over, passed over, and said. Variables that no launcher would have set (a rank that is no
- * number, a rank without a size) are refused unless a living launcher makes them meaningless. */
+ * Variables show that a launcher ran, but not which one is the innermost, because they are inherited. The ancestors
+ * of this process show that: a rank of Open MPI has orted or mpirun above it, one of hydra hydra_pmi_proxy, one of
+ * srun slurmstepd; the nearest of them has started it. Variables without such an ancestor are accepted if their
+ * launcher can show that they are alive (an open connection to its server), or if it cannot be known (in a container
+ * the launcher is not visible); otherwise they are stale, ignored, and reported. Variables that no launcher would
+ * have set (a rank that is no number, a rank without a size) are errors, unless a running launcher makes them
+ * irrelevant. */
 #include "cluster/identity/identity.h"
 
 #include <errno.h>
@@ -86,9 +87,9 @@ static int optional(const struct lvn_environment *s, const char *const names[3])
     return name && lvn_whole_number(lvn_variable(s, name), 0, &n) ? n : -1;
 }
 
-/* Rank and size of one family. */
+/* Read rank and size of one launcher. */
 static enum lvn_status read_launcher_env(const struct lvn_launcher_env *f, const struct lvn_environment *s,
-                                   struct lvn_identity *out)
+                                         struct lvn_identity *out)
 {
     const char *rank = first_set(s, f->rank), *size = first_set(s, f->size);
     LVN_CHECK(rank, ARG, "%s is set, but %s is not: %s sets both; start levin by it, or unset %s", size, f->rank[0],
@@ -124,7 +125,7 @@ static bool is_loopback(const char *host)
     return host && lvn_is_among(names, host);
 }
 
-/* As the launcher's numbers say; where it gives none, the address that hosts would have to reach rank 0 at. */
+/* From the launcher's numbers; if it gives none, from the address at which other hosts would have to reach rank 0. */
 static bool is_on_one_host(const struct lvn_identity *id, const struct lvn_environment *s)
 {
     const char *endpoint = *id->endpoint ? id->endpoint : lvn_variable(s, "MASTER_ADDR");
@@ -132,7 +133,7 @@ static bool is_on_one_host(const struct lvn_identity *id, const struct lvn_envir
     return id->nodes == 1 || (id->without_mpi && is_loopback(endpoint));
 }
 
-/* Smaller is nearer. */
+/* Evidence for one launcher; a smaller depth is nearer to this process. */
 struct claim {
     enum lvn_evidence evidence;
     int depth;
@@ -150,7 +151,8 @@ static void evaluate(struct claim *c, const struct lvn_launcher_env *f, const st
     if (c->evidence >= LVN_UNKNOWN && ancestors) {
         c->evidence = LVN_ALIVE;
         c->depth = ancestors;
-        snprintf(c->reason, sizeof c->reason, "started by %s (pid %d)", s->ancestors[ancestors - 1].name, s->ancestors[ancestors - 1].pid);
+        snprintf(c->reason, sizeof c->reason, "started by %s (pid %d)", s->ancestors[ancestors - 1].name,
+                 s->ancestors[ancestors - 1].pid);
     } else if (c->evidence == LVN_ALIVE) {
         c->depth = FAR;
     } else if (c->evidence == LVN_UNKNOWN) {
@@ -177,8 +179,8 @@ static void set_single(struct lvn_identity *out)
     snprintf(out->evidence, sizeof out->evidence, "no launcher's variables");
 }
 
-/* Ranks fail alike where their variables are wrong; one of them is to say so. Where no launcher holds them together, as
- * in pods, nobody sees what another one says. */
+/* If variables are wrong, all ranks fail alike, and one of them reports. Without a common launcher, as in pods, no
+ * rank sees the output of another. */
 static bool is_first(const struct lvn_environment *s, const struct claim *claims)
 {
     bool first = true;
@@ -202,14 +204,14 @@ enum lvn_status lvn_identity_find_in(struct lvn_identity *out, const struct lvn_
     }
     out->first = is_first(s, claims);
     bool alive = best >= 0 && claims[best].evidence == LVN_ALIVE;
-    for (int i = 0; i < LAUNCHER_ENVS && !alive; i++) { /* nonsense is no left-over */
+    for (int i = 0; i < LAUNCHER_ENVS && !alive; i++) { /* invalid values are errors even in stale variables */
         struct lvn_identity other = {0};
         if (claims[i].evidence == LVN_DEAD) LVN_TRY(read_launcher_env(launcher_envs[i], s, &other));
     }
     if (best < 0) {
         set_single(out);
     } else {
-        out->launched = claims[best].evidence == LVN_ALIVE; /* also where its variables are wrong */
+        out->launched = claims[best].evidence == LVN_ALIVE; /* even if its variables are wrong */
         LVN_TRY(read_launcher_env(launcher_envs[best], s, out));
         snprintf(out->evidence, sizeof out->evidence, "%s",
                  claims[best].reason[0] ? claims[best].reason : "its variables are set");

@@ -1,9 +1,10 @@
-/* identity.h - which rank this process is, of how many, where; and who said so.
+/* identity.h - which rank this process is, of how many, on which host; and which launcher says so. engine/ranks.c
+ * calls it first; `levin doctor` prints it.
  *
- * One file for each family of launchers (slurm.c, openmpi.c, hydra.c, torchrun.c, ...), one line each in
- * launcher_envs.def. Rank and size always come from the same family, and the innermost launcher's evidence wins: stale
- * variables of an outer shell or of an allocation in which this process was not started as a task do not mislead. How
- * innermost is told: identity.c. */
+ * One file per launcher (slurm.c, openmpi.c, hydra.c, torchrun.c, ...), and one line each in launcher_envs.def. Rank
+ * and size always come from the same launcher, the innermost with evidence: stale variables of an outer shell, or of
+ * an allocation in which this process was not started as a task, do not mislead. How the innermost is found:
+ * identity.c. */
 #ifndef LVN_IDENTITY_H
 #define LVN_IDENTITY_H
 
@@ -12,24 +13,24 @@
 #include "base/status.h"
 
 struct lvn_identity {
-    const char *launcher;                /* name in launcher_envs.def; "local": no launcher */
+    const char *launcher;              /* name in launcher_envs.def; "local": no launcher */
     const char *title;                 /* "Open MPI's mpirun", for people */
     int rank, size;                    /* of the run */
-    int local_rank, local_size;        /* on this host; -1: the launcher does not say */
-    int node, nodes;                   /* -1: the launcher does not say */
-    const char *rank_from, *size_from; /* "SLURM_PROCID": the variables that gave them; "": none (local) */
-    char evidence[160];                /* why this family: "started by slurmstepd (pid 812)" */
-    char ignored[400];                 /* what was passed over and why, a sentence; "" */
+    int local_rank, local_size;        /* on this host; -1: not known from the launcher */
+    int node, nodes;                   /* number of this host, and of hosts; -1: not known from the launcher */
+    const char *rank_from, *size_from; /* "SLURM_PROCID": the variables of rank and size; "": none (local) */
+    char evidence[160];                /* why this launcher: "started by slurmstepd (pid 812)" */
+    char ignored[400];                 /* message about ignored variables and the reasons; "" */
     char host[256];
-    char endpoint[300];         /* HOST:PORT where the ranks can meet, as the launcher's variables say; "": they do not */
-    const char *without_mpi; /* why no MPI joins these ranks, and what to do about that; NULL: one may */
-    bool one_host;           /* all ranks are on this machine: they need no other address than the loopback */
-    bool launched;           /* the launcher that says so is seen to live: the other ranks are there */
-    bool first; /* nothing says that another process of the run stands before it: where finding out fails, it speaks */
+    char endpoint[300];      /* HOST:PORT where the ranks can meet, from the launcher's variables; "": not known */
+    const char *without_mpi; /* why no MPI joins these ranks, and what to do about it; NULL: one may */
+    bool one_host;           /* all ranks are on this host: the loopback suffices */
+    bool launched;           /* the launcher is seen to run, so the other ranks exist */
+    bool first; /* no evidence of an earlier process of the run: if finding out fails, this process reports the error */
 };
 
-/* `first` is set whatever happens. From the environment and the processes above this one. Fails with a sentence (ARG)
- * when variables are missing, not numbers, negative or contradict. */
+/* Find out from the environment and the ancestors of this process. ARG with a message if variables are missing, not
+ * numbers, negative or contradictory; `first` is set even then. */
 enum lvn_status lvn_identity_find(struct lvn_identity *out) LVN_CHECKED;
 
 #endif

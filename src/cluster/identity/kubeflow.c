@@ -1,6 +1,7 @@
-/* kubeflow.c - pods of Kubeflow's training operator, and whoever else sets the four variables of PyTorch by hand.
+/* kubeflow.c - the launcher environment of pods of Kubeflow's training operator, and of anybody who sets the four
+ * variables of PyTorch by hand.
  *
- * RANK and WORLD_SIZE without MASTER_ADDR join nothing anywhere: they are left over. */
+ * RANK and WORLD_SIZE without MASTER_ADDR connect nothing: they are stale. */
 #include <stdio.h>
 
 #include "cluster/identity/launcher_env.h"

@@ -1,5 +1,5 @@
-/* kubernetes.c - pods of an indexed job. The index alone may number independent jobs; NNODES or WORLD_SIZE says that it
- * is one. */
+/* kubernetes.c - the launcher environment of pods of an indexed job. The index alone may number independent jobs;
+ * NNODES or WORLD_SIZE shows that the job is one run. */
 #include "cluster/identity/launcher_env.h"
 
 static enum lvn_evidence evidence(const struct lvn_environment *s, char *reason)

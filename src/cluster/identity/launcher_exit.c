@@ -22,8 +22,8 @@ int lvn_launcher_pid(const struct lvn_environment *s, const char *launcher)
     return pid;
 }
 
-/* Of a process with threads: only what needs neither locks nor memory. Connections are let go, so that everybody sees
- * the end of the rank. */
+/* Runs in the child of a process with threads: only calls that need neither locks nor memory. Closes all
+ * connections, so that other ranks see the end of this one. */
 static void watch(int pid)
 {
     const struct timespec tick = {.tv_nsec = TICK * 1000000L};

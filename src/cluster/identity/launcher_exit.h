@@ -1,16 +1,17 @@
-/* launcher_exit.h - the end of a launcher that does not end by itself.
+/* launcher_exit.h - ends a launcher that does not end by itself; engine/ranks.c calls it when a run is aborted.
  *
- * After MPI_Abort() Open MPI's mpirun and Intel's mpiexec still wait for a host that is cut off, and TERM does not end
- * them (the second waits on, the first breaks down). They are killed by a process of its own: the rank may be gone. */
+ * After MPI_Abort() Open MPI's mpirun and Intel's mpiexec still wait for a host that is cut off, and SIGTERM does
+ * not end them (the second waits on, the first crashes). They are killed by a separate process, because the rank may
+ * be gone by then. */
 #ifndef LVN_LAUNCHER_EXIT_H
 #define LVN_LAUNCHER_EXIT_H
 
 #include "cluster/identity/launcher_env.h"
 
-/* The launcher of this rank as far up as it is seen on this host: mpirun, or its daemon here. 0: there is none, or it
- * is of a kind that ends by itself. */
+/* The topmost visible launcher process of this rank on this host: mpirun, or its daemon here. 0: there is none, or
+ * it ends by itself. */
 int lvn_launcher_pid(const struct lvn_environment *s, const char *launcher);
-/* From now on it has two seconds to end; then it is killed. 0: nothing. */
+/* If it has not ended in two seconds, it is killed. 0: nothing. */
 void lvn_launcher_end_soon(int pid);
 
 #endif

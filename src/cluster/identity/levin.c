@@ -1,4 +1,4 @@
-/* levin.c - ranks that levin launch started by itself. */
+/* levin.c - the launcher environment of ranks that levin launch has started without MPI. */
 #include "cluster/identity/launcher_env.h"
 
 const struct lvn_launcher_env lvn_launcher_env_levin = {

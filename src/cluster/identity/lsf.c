@@ -1,4 +1,4 @@
-/* lsf.c - ranks of jsrun, the launcher of LSF (its process: jsmd). */
+/* lsf.c - the launcher environment of jsrun, the launcher of LSF (its process: jsmd). */
 #include "cluster/identity/launcher_env.h"
 
 const struct lvn_launcher_env lvn_launcher_env_lsf = {

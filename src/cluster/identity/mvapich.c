@@ -1,4 +1,5 @@
-/* mvapich.c - ranks of MVAPICH's mpirun_rsh (its processes: mpispawn). Its mpiexec is hydra, which sets these too. */
+/* mvapich.c - the launcher environment of MVAPICH's mpirun_rsh (its processes: mpispawn). Its mpiexec is hydra,
+ * which sets these variables too. */
 #include <stdio.h>
 
 #include "cluster/identity/launcher_env.h"

@@ -1,7 +1,8 @@
-/* openmpi.c - ranks of Open MPI's mpirun (its processes: orted; prted since 5.0; on its own host mpirun itself).
+/* openmpi.c - the launcher environment of Open MPI's mpirun (its processes: orted; prted since 5.0; on its own host
+ * mpirun itself).
  *
- * A rank also has the address of its local PMIx server, whose folder lives as long as the job. srun has PMIx too, with
- * a namespace of its own. */
+ * A rank also has the address of its local PMIx server, whose folder exists as long as the job. srun has PMIx too,
+ * with a namespace of its own. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,12 +11,12 @@
 static enum lvn_evidence evidence(const struct lvn_environment *s, char *reason)
 {
     static const char *const job_variables[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_ess_jobid",
-                                        "OMPI_MCA_orte_hnp_uri"};
+                                                "OMPI_MCA_orte_hnp_uri"};
     if (!lvn_variable(s, "OMPI_COMM_WORLD_RANK") && !lvn_variable(s, "OMPI_COMM_WORLD_SIZE")) return LVN_ABSENT;
     const char *job_variable = NULL, *space = lvn_variable(s, "PMIX_NAMESPACE"),
                *folder = lvn_variable(s, "PMIX_SERVER_TMPDIR");
     for (int i = 0; i < 4 && !job_variable; i++) job_variable = lvn_variable(s, job_variables[i]);
-    const char *dead = !job_variable                                   ? "no job of an mpirun is named beside them"
+    const char *dead = !job_variable                           ? "no job of an mpirun is named beside them"
                        : space && !strncmp(space, "slurm.", 6) ? "the PMIx server is srun's"
                        : folder && !s->path_exists(s, folder)  ? "the folder of that mpirun is gone"
                        : s->complete && !lvn_launcher_env_depth(&lvn_launcher_env_openmpi, s)

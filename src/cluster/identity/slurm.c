@@ -1,8 +1,8 @@
-/* slurm.c - tasks of srun (its process: slurmstepd).
+/* slurm.c - the launcher environment of srun's tasks (its process: slurmstepd).
  *
  * A batch script and the shell of an allocation have SLURM_PROCID and SLURM_NTASKS too, without being a task: only a
- * step has SLURM_STEP_ID, and the steps that Slurm makes for batch scripts, interactive shells and itself have numbers
- * near 2^32. SLURM_TASK_PID names the process that slurmstepd started: this one, or one above it. */
+ * step has SLURM_STEP_ID, and the steps that Slurm makes for batch scripts, interactive shells and itself have
+ * numbers near 2^32. SLURM_TASK_PID names the process that slurmstepd started: this one, or an ancestor. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static enum lvn_evidence evidence(const struct lvn_environment *s, char *reason)
     return LVN_UNKNOWN;
 }
 
-/* "2(x2),1": tasks of node `node`. */
+/* Tasks of a node, from a list "2(x2),1". */
 static int tasks_of(const char *list, int node)
 {
     while (*list) {
@@ -54,7 +54,7 @@ static int tasks_of(const char *list, int node)
     return -1;
 }
 
-/* "n[03-05,9],m" -> "n03": the first node of a list, which has task 0. */
+/* The first node of a list, which has task 0: "n[03-05,9],m" -> "n03". */
 static void first_node(const char *list, char *out, size_t capacity)
 {
     size_t name = strcspn(list, "[,");
@@ -62,12 +62,13 @@ static void first_node(const char *list, char *out, size_t capacity)
     snprintf(out, capacity, "%.*s%.*s", (int)name, list, (int)strcspn(number, "-,]"), number);
 }
 
-/* Without srun's PMI or PMIx there is no MPI, and the ranks meet where task 0 runs, at a port that is this step's. */
+/* Without srun's PMI or PMIx there is no MPI, and the ranks meet on the host of task 0, at a port derived from the
+ * step. */
 static void set_endpoint(const struct lvn_environment *s, struct lvn_identity *id)
 {
     enum { STEPS = 16 };
     static const char *const pmi_variables[] = {"PMI_RANK",    "PMI_FD",    "PMI_CONTROL_PORT",
-                                         "PALS_RANKID", "PMIX_RANK", "PMIX_NAMESPACE"};
+                                                "PALS_RANKID", "PMIX_RANK", "PMIX_NAMESPACE"};
     const char *nodes = lvn_variable(s, "SLURM_STEP_NODELIST"), *job = lvn_variable(s, "SLURM_JOB_ID");
     const char *step = lvn_variable(s, "SLURM_STEP_ID");
     for (size_t i = 0; i < sizeof pmi_variables / sizeof *pmi_variables; i++)

@@ -1,4 +1,5 @@
-/* torchrun.c - workers of torchrun, which TORCHELASTIC_RUN_ID marks: RANK and WORLD_SIZE alone are anybody's.
+/* torchrun.c - the launcher environment of torchrun's workers, marked by TORCHELASTIC_RUN_ID: RANK and WORLD_SIZE
+ * alone may come from anywhere.
  *
  * Source: torch.distributed.elastic.agent.server.api, the environment of a worker; TORCHELASTIC_USE_AGENT_STORE. */
 #include <stdio.h>
@@ -13,7 +14,7 @@ static enum lvn_evidence evidence(const struct lvn_environment *s, char *reason)
     return lvn_variable(s, "RANK") || lvn_variable(s, "WORLD_SIZE") ? LVN_UNKNOWN : LVN_ABSENT;
 }
 
-/* At MASTER_PORT a store of torchrun itself may listen, for as long as it runs. */
+/* At MASTER_PORT a store of torchrun itself may listen, as long as it runs. */
 static void more(const struct lvn_environment *s, struct lvn_identity *id)
 {
     const char *host = lvn_variable(s, "MASTER_ADDR"), *port = lvn_variable(s, "MASTER_PORT");

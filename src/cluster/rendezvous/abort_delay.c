@@ -1,8 +1,9 @@
-/* abort_delay.c - a rank whose communication library aborts it ends a moment later.
+/* abort_delay.c - delays SIGABRT, so that a rank that is aborted by its communication library ends a moment later.
+ * member.c calls it.
  *
- * When a rank is killed, a library that shares memory with it may abort its neighbour in the same instant (UCX does).
- * Which of the two connections closes first is then chance, and the sentence about the fault would begin with the
- * neighbour half of the time. So SIGABRT waits: what it is the consequence of is seen before it. */
+ * When a rank is killed, a library that shares memory with it may abort its neighbour at the same instant (UCX
+ * does). It is then random which of the two connections closes first, and half of the time the message about the
+ * fault would begin with the neighbour. With SIGABRT delayed, the server sees the cause first. */
 #include <signal.h>
 #include <stddef.h>
 #include <time.h>
@@ -12,14 +13,16 @@
 static void linger(int number)
 {
     (void)number;
-    const struct timespec moment = {.tv_nsec = 100 * 1000 * 1000}; /* of the 0.3 s in which faults are one group */
-    nanosleep(&moment, NULL);
-    raise(SIGABRT); /* blocked until this returns; then by default, as SA_RESETHAND says */
+    const struct timespec delay = {.tv_nsec =
+                                       100 * 1000 * 1000}; /* within the 0.3 s in which the server groups faults */
+    nanosleep(&delay, NULL);
+    raise(SIGABRT); /* blocked until the handler returns; then the default action (SA_RESETHAND) */
 }
 
 void lvn_delay_abort(void)
 {
     struct sigaction now, late = {.sa_handler = linger, .sa_flags = (int)SA_RESETHAND};
-    if (sigaction(SIGABRT, NULL, &now) || now.sa_handler != SIG_DFL) return; /* another's: a sanitizer's, say */
+    if (sigaction(SIGABRT, NULL, &now) || now.sa_handler != SIG_DFL)
+        return; /* another handler, a sanitizer's for example */
     sigaction(SIGABRT, &late, NULL);
 }

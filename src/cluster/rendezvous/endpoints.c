@@ -1,7 +1,7 @@
-/* endpoints.c - addresses: where this process can be found, and going to another.
+/* endpoints.c - see endpoints.h.
  *
- * A host has several addresses, and which of them another host can reach is not known here. So all are told, and tried
- * in turn; a token shows that the right one answered. */
+ * A host has several addresses, and it is not known here which of them another host can reach. So all are published,
+ * and tried in turn; a token proves that the right process answered. */
 #include "cluster/rendezvous/endpoints.h"
 
 #include <arpa/inet.h>
@@ -21,7 +21,7 @@
 #include "base/clock.h"
 
 enum { ENDPOINTS_MAX = 32, HOST_TEXT = 256 };
-static const double CONNECT_SECONDS = 5; /* one try at one address */
+static const double CONNECT_SECONDS = 5; /* one try of one address */
 
 struct endpoint_list {
     char host[ENDPOINTS_MAX][HOST_TEXT], port[16];
@@ -62,7 +62,7 @@ static enum lvn_status parse_endpoint(const char *address, struct endpoint_list 
     return LVN_OK;
 }
 
-/* --- going there --- */
+/* --- connecting --- */
 
 void lvn_connect_begin(struct lvn_connection_attempt *w, const char *address, double patience, int skip)
 {
@@ -99,7 +99,7 @@ void lvn_connect_refuse(struct lvn_connection_attempt *w, const char *reason_tex
     w->until = 0;
 }
 
-/* Nothing comes of it by this error; is it worth another try? */
+/* The try failed with this error; sets whether a later one may succeed. */
 static void fail_attempt(struct lvn_connection_attempt *w, int error)
 {
     const bool retry =
@@ -108,7 +108,7 @@ static void fail_attempt(struct lvn_connection_attempt *w, int error)
     w->retry = retry;
 }
 
-/* The next address of the place, looked up; false: all have had their turn. */
+/* Go to the next address, resolving the next host if needed; false: all have been tried. */
 static bool next_address(struct lvn_connection_attempt *w)
 {
     struct endpoint_list p;
@@ -127,14 +127,15 @@ static bool next_address(struct lvn_connection_attempt *w)
     return true;
 }
 
-/* A connection under way, if nothing stands against it at once. */
+/* Start a nonblocking connection. */
 static void start_connect(struct lvn_connection_attempt *w, double now)
 {
     const double left = w->end - now;
     w->fd = socket(w->next->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     w->tries++;
     w->until = now + (left < 0.5 ? 0.5 : left < CONNECT_SECONDS ? left : CONNECT_SECONDS);
-    if (w->fd < 0 || (connect(w->fd, w->next->ai_addr, w->next->ai_addrlen) && errno != EINPROGRESS)) fail_attempt(w, errno);
+    if (w->fd < 0 || (connect(w->fd, w->next->ai_addr, w->next->ai_addrlen) && errno != EINPROGRESS))
+        fail_attempt(w, errno);
 }
 
 static bool writable(int fd)
@@ -145,12 +146,12 @@ static bool writable(int fd)
 
 enum lvn_connect_state lvn_connect_step(struct lvn_connection_attempt *w, bool ready, double now)
 {
-    for (;; ready = writable(w->fd)) { /* on this host that is so at once */
+    for (;; ready = writable(w->fd)) { /* on the same host it is connected at once */
         int error = ETIMEDOUT;
         socklen_t size = sizeof error;
         if (w->fd >= 0 && ready && getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &error, &size)) error = errno;
         if (w->fd >= 0 && ready && !error) return LVN_CONNECT_DONE;
-        if (!ready && now < w->until) return LVN_CONNECT_PENDING; /* or in a pause */
+        if (!ready && now < w->until) return LVN_CONNECT_PENDING; /* or during a pause */
         if (w->fd >= 0) fail_attempt(w, error);
         if (next_address(w)) {
             start_connect(w, now);
@@ -196,7 +197,7 @@ enum lvn_status lvn_endpoint_connect(const char *address, const char *peer_name,
     return state == LVN_CONNECT_DONE ? LVN_OK : lvn_connect_fail(&w, peer_name);
 }
 
-/* --- being there --- */
+/* --- listening --- */
 
 enum lvn_status lvn_listen(const char *host, int at, int *out)
 {
@@ -209,7 +210,7 @@ enum lvn_status lvn_listen(const char *host, int at, int *out)
     int bad = getaddrinfo(host, port, &hints, &list);
     LVN_CHECK(!bad, IO, "cannot listen on '%s': %s", host ? host : "all addresses", gai_strerror(bad));
     bad = EADDRNOTAVAIL;
-    for (int family = 0; family < 2 && *out < 0; family++) { /* IPv6 first: it takes IPv4 as well */
+    for (int family = 0; family < 2 && *out < 0; family++) { /* IPv6 first: such a socket accepts IPv4 as well */
         for (struct addrinfo *a = list; a && *out < 0; a = a->ai_next) {
             if (a->ai_family != (family ? AF_INET : AF_INET6)) continue;
             int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

@@ -6,19 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 20, GROUPS = 4 }; /* GROUPS: of ranks at different places that a sentence names */
+enum { STEPS = 20, GROUPS = 4 }; /* STEPS: mean steps of the limit; GROUPS: groups of ranks that a message names */
 
 static bool is_running(const struct lvn_peer *p)
 {
     return p->state == LVN_PEER_HERE;
 }
 
-/* --- the clock --- */
+/* --- time without progress --- */
 
 void lvn_hang_detector_heard(struct lvn_peer *p, const struct lvn_peer *before, double now)
 {
     bool same = p->step == before->step && p->collective == before->collective && p->waits_done == before->waits_done &&
-                p->work_count == before->work_count && !strcmp(p->operation, before->operation) && !strcmp(p->activity, before->activity);
+                p->work_count == before->work_count && !strcmp(p->operation, before->operation) &&
+                !strcmp(p->activity, before->activity);
     if (!same || p->last_progress <= 0) p->last_progress = now;
     if (p->step == before->step) return;
     if (p->first_step_at <= 0) {
@@ -30,7 +31,7 @@ void lvn_hang_detector_heard(struct lvn_peer *p, const struct lvn_peer *before, 
 
 double lvn_hang_detector_limit(const struct lvn_peer *p, int n, double min)
 {
-    const double shortest = 2; /* beats come twice a second */
+    const double shortest = 2; /* heartbeats are sent twice a second */
     double longest = 0;
     if (min > 0 && min < shortest) min = shortest;
     for (int i = 0; i < n && min > 0; i++) {
@@ -41,12 +42,13 @@ double lvn_hang_detector_limit(const struct lvn_peer *p, int n, double min)
     return STEPS * longest > min ? STEPS * longest : min;
 }
 
-/* Seconds since any rank moved, as far as all have been heard of since. */
+/* Seconds since the last progress of any rank, up to the oldest last heartbeat. */
 static double stalled_seconds(const struct lvn_peer *p, int n)
 {
     double last_progress = 0, heard = INFINITY;
     for (int i = 0; i < n; i++) {
-        if (is_running(&p[i]) || p[i].state == LVN_PEER_DONE) last_progress = fmax(last_progress, p[i].last_progress); /* a goodbye is a move */
+        if (is_running(&p[i]) || p[i].state == LVN_PEER_DONE)
+            last_progress = fmax(last_progress, p[i].last_progress); /* a goodbye is progress */
         if (is_running(&p[i])) heard = fmin(heard, p[i].last_heard);
     }
     return last_progress > 0 && isfinite(heard) && heard > last_progress ? heard - last_progress : 0;
@@ -59,14 +61,14 @@ enum lvn_hang_state lvn_hang_detector_judge(const struct lvn_peer *p, int n, dou
     return still < limit ? LVN_HANG_SUSPECTED : LVN_HANG_DETECTED;
 }
 
-/* --- who waits for whom --- */
+/* --- which rank waits for which --- */
 
 static bool waits(const struct lvn_peer *p)
 {
     return p->collectives || p->operation[0];
 }
 
-/* How far a rank has come: all go through the same waits. One that is before a wait is behind those in it. */
+/* Progress of a rank as a number: all ranks go through the same waits. A rank before a wait is behind those in it. */
 static int64_t progress(const struct lvn_peer *p)
 {
     return 2 * p->waits_done + waits(p);
@@ -96,7 +98,7 @@ int lvn_hang_detector_behind(const struct lvn_peer *p, int n)
 
 /* "ranks 0,1", "rank 2 on h3", "ranks 2,3 on h3". */
 static void add_ranks(const struct lvn_peer *p, int n, const struct lvn_peer *other, bool *flag, bool host,
-                    struct lvn_text *t)
+                      struct lvn_text *t)
 {
     int many = 0, near = 0;
     for (int i = 0; i < n; i++) {
@@ -107,7 +109,8 @@ static void add_ranks(const struct lvn_peer *p, int n, const struct lvn_peer *ot
     lvn_text_add(t, many == 1 ? "rank " : "ranks ");
     lvn_ranks_text(flag, n, 0, t);
     if (many == 1 || (host && near == many)) lvn_text_printf(t, " on %s", other->host);
-    lvn_text_printf(t, " %s", waits(other) && !host ? (many == 1 ? "waits" : "wait") : (many == 1 ? "stands" : "stand"));
+    lvn_text_printf(t, " %s",
+                    waits(other) && !host ? (many == 1 ? "waits" : "wait") : (many == 1 ? "stands" : "stand"));
 }
 
 static void add_where(const struct lvn_peer *p, bool step, bool many, struct lvn_text *t)
@@ -124,7 +127,7 @@ static void add_where(const struct lvn_peer *p, bool step, bool many, struct lvn
     if (step) lvn_text_printf(t, " of step %lld", (long long)p->step + 1);
 }
 
-/* A group of ranks after the other: those that have come farthest, ..., and last those that are behind. */
+/* Add one group of ranks after the other: first those with most progress, last those that are behind. */
 static void add_groups(const struct lvn_peer *p, int n, bool *flag, bool *named, struct lvn_text *t)
 {
     const struct lvn_peer *last = extreme(p, n, false);
@@ -138,7 +141,7 @@ static void add_groups(const struct lvn_peer *p, int n, bool *flag, bool *named,
         if (!other) return;
         if (k) lvn_text_add(t, "; ");
         if (k == GROUPS - 1 && !alike(other, last)) {
-            lvn_text_add(t, "... ; "); /* what lies between */
+            lvn_text_add(t, "... ; "); /* groups between are left out */
             other = last;
         }
         add_ranks(p, n, other, flag, behind >= 0 && progress(other) == progress(last), t);
@@ -155,8 +158,9 @@ static const struct lvn_peer *awaited_peer(const struct lvn_peer *p, int n, cons
     return other && is_running(other) && other != waiter ? other : NULL;
 }
 
-/* Who waits, and for whom. Two that wait for each other's messages have no way between them; who waits for one that has
- * come farther misses what that one has sent; else a rank that is behind waits for one that is no farther. */
+/* What a rank waits for, if it is known. Two ranks that wait for each other's messages have no connection; a rank
+ * that waits for one with more progress does not receive what that one has sent; otherwise a rank that is behind
+ * waits for one with no more progress. */
 enum wait { NOBODY, FOR_ONE, FOR_SENT, EACH_OTHER };
 
 static enum wait kind_of_wait(const struct lvn_peer *p, int n, const struct lvn_peer *waiter)
@@ -168,7 +172,7 @@ static enum wait kind_of_wait(const struct lvn_peer *p, int n, const struct lvn_
     return progress(waiter) < progress(extreme(p, n, true)) ? FOR_ONE : NOBODY;
 }
 
-/* What holds those up that are behind, or all of them. */
+/* Add the cause why the ranks that are behind, or all, do not continue. */
 static void add_cause(const struct lvn_peer *p, int n, struct lvn_text *t)
 {
     enum wait worst = NOBODY;
@@ -179,13 +183,14 @@ static void add_cause(const struct lvn_peer *p, int n, struct lvn_text *t)
     }
     other = waiter ? awaited_peer(p, n, waiter) : NULL;
     if (worst == EACH_OTHER)
-        lvn_text_printf(t, "; rank %d on %s and rank %d on %s wait for each other: see the link between them", waiter->rank,
-                        waiter->host, other->rank, other->host);
+        lvn_text_printf(t, "; rank %d on %s and rank %d on %s wait for each other: see the link between them",
+                        waiter->rank, waiter->host, other->rank, other->host);
     else if (worst == FOR_SENT)
         lvn_text_printf(t, "; what rank %d on %s has sent does not reach rank %d on %s: see the link between them",
                         other->rank, other->host, waiter->rank, waiter->host);
     else if (worst == FOR_ONE)
-        lvn_text_printf(t, "; rank %d on %s waits for rank %d on %s", waiter->rank, waiter->host, other->rank, other->host);
+        lvn_text_printf(t, "; rank %d on %s waits for rank %d on %s", waiter->rank, waiter->host, other->rank,
+                        other->host);
     else if (lvn_hang_detector_behind(p, n) < 0 && n > 1 && waits(extreme(p, n, false)))
         lvn_text_add(t, ", and none is behind: see whether all of them reach each other");
 }

@@ -1,11 +1,12 @@
-/* hang_detector.h - does a run go on of which all ranks are heard?
+/* hang_detector.h - detects a run that makes no progress although all heartbeats arrive. The server calls it
+ * (server_receive.c), and a run of one rank (member_single_rank.c).
  *
- * A link that is cut between two of them, packets that get lost, a file system that stands still: every heart beats,
- * and nobody goes on. So a rank says with each beat where it is, how many waits of all ranks lie behind it, and how far
- * its own work has come (base/work.h). While any rank moves the others have reason to wait; when none has moved for the
- * limit, the run ends, with who waits where and who is behind. All of it is a function of the table of beats, with the
- * times at which they were heard: who is not heard of may have moved, and is found otherwise. A goodbye is the last
- * move of a rank. */
+ * Reasons are a cut connection between two ranks, lost packets, a file system that does not answer. So each
+ * heartbeat says where the rank is, how many waits for all ranks it has completed, and how much work of its own it
+ * has done (base/work.h). While any rank makes progress, the others have reason to wait; when none has made progress
+ * for the limit, the run ends, with a message about which rank waits where, and which is behind. All of it is
+ * computed from the table of heartbeats and the times of their arrival: a rank that is not heard of may have made
+ * progress, and is detected as lost instead. A goodbye is the last progress of a rank. */
 #ifndef LVN_HANG_DETECTOR_H
 #define LVN_HANG_DETECTOR_H
 
@@ -13,18 +14,21 @@
 
 enum lvn_hang_state { LVN_HANG_NONE, LVN_HANG_SUSPECTED, LVN_HANG_DETECTED };
 
-/* Rank p was heard of at `now`, and is not where it was `before`, or is: keeps when it last moved, and its steps. */
+/* A heartbeat of rank p arrived at `now`; `before` is the previous one. Updates the time of its last progress, and
+ * its step times. */
 void lvn_hang_detector_heard(struct lvn_peer *p, const struct lvn_peer *before, double now);
-/* `least` seconds (2 at the least), or twenty mean steps where these take longer; 0: there is no limit. */
+/* Seconds without progress after which the run ends: `min` (at least 2), or twenty mean steps where these take
+ * longer; 0: no limit. */
 double lvn_hang_detector_limit(const struct lvn_peer *p, int n, double min);
-/* How long has nobody moved: for half of the limit, or all of it? */
+/* Has no rank made progress for half of the limit (SUSPECTED), or all of it (DETECTED)? */
 enum lvn_hang_state lvn_hang_detector_judge(const struct lvn_peer *p, int n, double min);
-/* The lowest rank of those that the others wait for; -1: all have come equally far. */
+/* The lowest of the ranks that the others wait for; -1: all are equally far. */
 int lvn_hang_detector_behind(const struct lvn_peer *p, int n);
-/* Two ranks of which one misses what the other one has sent, or each the other's: the link between them is at fault. */
+/* Two ranks of which one does not receive what the other has sent, or neither does: the network link between them is
+ * at fault. False: none. */
 bool lvn_hang_detector_link(const struct lvn_peer *p, int n, int link[2]);
-/* "no rank has gone on for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands in reduction
- * 1 of 2"; before the limit, when the run will end. */
+/* The message: "no rank has gone on for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3
+ * stands in reduction 1 of 2"; before the limit, also when the run will end. */
 void lvn_hang_detector_text(const struct lvn_peer *p, int n, double min, struct lvn_text *t);
 
 #endif

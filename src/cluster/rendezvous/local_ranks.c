@@ -1,4 +1,4 @@
-/* local_ranks.c - children of the same parent, by /proc. */
+/* local_ranks.c - see local_ranks.h; reads /proc. */
 #include "cluster/rendezvous/local_ranks.h"
 
 #include <dirent.h>
@@ -11,7 +11,7 @@
 #include "cluster/rendezvous/endpoints.h"
 #include "cluster/rendezvous/wire.h"
 
-/* The letter of its state and its parent: "pid (name) state parent ..."; 0: it is gone. */
+/* State letter and parent of a process, from "pid (name) state parent ..."; 0: it does not exist. */
 static char state_of(int pid, int *parent)
 {
     char path[64], text[512], state;
@@ -43,7 +43,7 @@ bool lvn_process_stopped(int pid)
     return is_stopped(state_of(pid, &parent));
 }
 
-/* The value of a variable as the process was started with; -1: it has none. */
+/* The number in a variable of a process's initial environment; -1: it has none. */
 static int variable_of(int pid, const char *name)
 {
     char path[64], *entry = NULL;

@@ -1,25 +1,25 @@
-/* local_ranks.h - the other ranks of this host, seen as processes: where ranks do not come together, one that stands
- * still shows there. */
+/* local_ranks.h - the other ranks of this host, found as processes: when ranks do not meet at the start, a stopped
+ * one is detected here. member.c and engine/ranks.c call it; `levin ranks` reports its own children. */
 #ifndef LVN_LOCAL_RANKS_H
 #define LVN_LOCAL_RANKS_H
 
 #include "cluster/identity/identity.h"
 
 struct lvn_stopped {
-    int n;         /* how many ranks of this host are stopped (SIGSTOP, a debugger) */
-    int below;     /* of them, those with a lower number than this one */
-    int rank, pid; /* the lowest of them */
+    int n;         /* ranks of this host that are stopped (SIGSTOP, a debugger) */
+    int below;     /* those of them with a lower number than this rank */
+    int rank, pid; /* the lowest of them; -1: none */
 };
 
-/* Ranks are the children of the launcher's process that have the variable which gave this one its rank. What cannot be
- * seen is not counted. */
+/* Find stopped ranks: children of the launcher's process whose environment has the variable that gave this process
+ * its rank. Processes that cannot be inspected are not counted. */
 void lvn_local_ranks_stopped(const struct lvn_identity *identity, struct lvn_stopped *out);
-/* Tell the place where ranks meet (LEVIN_RENDEZVOUS and its token) that this rank of this host is stopped. Silent where
- * that fails: the one there misses it later by itself. */
+/* Tell the rendezvous (endpoint from LEVIN_RENDEZVOUS, and its token) that a rank of this host is stopped. Errors
+ * are ignored: the rendezvous then finds the rank missing by itself. */
 void lvn_local_ranks_report(const char *endpoint, const char *token, int rank, int pid);
-/* Is there such a process of this host, and neither stopped nor dead? */
+/* Does such a process exist on this host, and is it neither stopped nor dead? */
 bool lvn_process_runs(int pid);
-/* Is there one, and stopped? */
+/* Does it exist, and is it stopped? */
 bool lvn_process_stopped(int pid);
 
 #endif

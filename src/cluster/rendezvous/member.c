@@ -1,4 +1,4 @@
-/* member.c - meeting the other ranks, and stamps. */
+/* member.c - see member.h: joining the ranks, the state that heartbeats send, ending. Its thread: member_thread.c. */
 #include "cluster/rendezvous/member.h"
 
 #include <errno.h>
@@ -34,9 +34,9 @@ void lvn_set_reporter(bool yes)
     atomic_store(&reports, yes);
 }
 
-/* --- where to meet --- */
+/* --- finding the server --- */
 
-/* What rank 0 hands to all: where its server is and the token, or "!" and why there is none. */
+/* What rank 0 broadcasts: endpoint and token of its server, or "!" and why there is none. */
 struct invitation {
     char text[LVN_ENDPOINT_TEXT], token[128];
 };
@@ -56,7 +56,7 @@ static enum lvn_status serve(struct lvn_member *h, const struct lvn_member_optio
 
 static const char secret[] = "LEVIN_TOKEN";
 
-/* Ranks show each other this token, which levin launch or LEVIN_TOKEN gives. It is never printed. */
+/* The token that ranks present to the server, from levin launch or LEVIN_TOKEN. It is never printed. */
 static enum lvn_status read_token(struct invitation *to, const char *variable)
 {
     enum { SHORTEST = 16 };
@@ -69,7 +69,7 @@ static enum lvn_status read_token(struct invitation *to, const char *variable)
 }
 
 static enum lvn_status find_endpoint(struct lvn_member *h, const struct lvn_member_options *o, double join,
-                                  struct invitation *to)
+                                     struct invitation *to)
 {
     const char *given = lvn_getenv("LEVIN_RENDEZVOUS");
     const char *master = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
@@ -121,9 +121,9 @@ static enum lvn_status find_endpoint(struct lvn_member *h, const struct lvn_memb
     return LVN_OK;
 }
 
-/* --- meeting --- */
+/* --- joining --- */
 
-/* Hear until `until` holds, the server refuses or goes, or `end` passes. NULL when it holds or there is a fault. */
+/* Receive until *until is set, the server refuses or closes, or `end`. NULL: it is set, or a fault; else the reason. */
 static const char *receive_until(struct lvn_member *h, const bool *until, double end)
 {
     struct lvn_message m;
@@ -145,25 +145,25 @@ static const char *receive_until(struct lvn_member *h, const bool *until, double
     }
 }
 
-/* Say hello at each place until one answers as ours does. Where one that could be ours closes or is silent there may be
- * a crowd before it: then all are tried again. */
+/* Send HELLO to each address until one answers as a server of this run. If one that may be the server closed or did
+ * not answer, it may be overloaded: then all are tried again. */
 static enum lvn_status handshake(struct lvn_member *h, const struct invitation *to, double patience)
 {
     char reason[600] = "";
     double end = lvn_seconds() + patience;
     bool is_overloaded = false;
-    for (int operation = -1;;) {
-        double left = operation < 0 ? end - lvn_seconds() : 0;
-        enum lvn_status status = lvn_endpoint_connect(to->text, LVN_MEETING, left, operation + 1, &operation, &h->wire.fd);
+    for (int index = -1;;) {
+        double left = index < 0 ? end - lvn_seconds() : 0;
+        enum lvn_status status = lvn_endpoint_connect(to->text, LVN_MEETING, left, index + 1, &index, &h->wire.fd);
         if (status && is_overloaded && lvn_seconds() < end) {
             is_overloaded = false;
-            operation = -1;
+            index = -1;
             usleep(RETRY_US);
             continue;
         }
         if (status && reason[0]) {
             static const char text[] = "the place where the ranks meet (%.300s) does not take this rank in: %s";
-            if (h->refusal[0]) LVN_FAIL(COMM, text, to->text, h->refusal); /* it may be the place of a run before */
+            if (h->refusal[0]) LVN_FAIL(COMM, text, to->text, h->refusal); /* it may be the server of an earlier run */
             LVN_FAIL(IO, text, to->text, reason);
         }
         LVN_TRY(status);
@@ -179,10 +179,10 @@ static enum lvn_status handshake(struct lvn_member *h, const struct invitation *
     }
 }
 
-/* A rank that has not come may be a stopped process of this host (SIGSTOP). */
+/* Wait for START. Meanwhile report stopped processes of this host, which may be the ranks that are missing. */
 static const char *await_start(struct lvn_member *h, const struct lvn_member_options *o, const char *token, double end)
 {
-    const double pause = 4; /* of many ranks each looks at all processes */
+    const double pause = 4; /* each of many ranks inspects all processes */
     const char *bad = silent;
     while (!h->faulty && bad == silent && lvn_seconds() < end) {
         struct lvn_stopped stopped;
@@ -287,10 +287,10 @@ enum lvn_status lvn_member_open(struct lvn_member **out, const struct lvn_member
 static void wake(struct lvn_member *h)
 {
     uint64_t one = 1;
-    if (write(h->wake, &one, sizeof one) < 0) return; /* the thread looks by itself soon */
+    if (write(h->wake, &one, sizeof one) < 0) return; /* the thread wakes up soon anyway */
 }
 
-/* Wait until the flag is set, a fault is known, or the seconds are over. Lock held. */
+/* Wait until the flag is set, a fault is known, or the seconds have passed. Lock held. */
 static void wait_for(struct lvn_member *h, const bool *flag, double seconds)
 {
     struct timespec at = lvn_deadline(seconds);
@@ -304,12 +304,12 @@ void lvn_member_close(struct lvn_member *h)
     pthread_mutex_lock(&h->lock);
     if (h->has_thread) {
         if (!h->faulty) {
-            lvn_member_send_heartbeat(h, lvn_seconds()); /* the last step */
+            lvn_member_send_heartbeat(h, lvn_seconds()); /* with the last step */
             lvn_message_add(&h->wire.out, LVN_MESSAGE_BYE);
             h->sent_bye = true;
             h->peer[h->rank].state = LVN_PEER_DONE;
             wake(h);
-            wait_for(h, &h->ended, 1.25 * h->timeout + 1); /* who stands still is found first, and named */
+            wait_for(h, &h->ended, 1.25 * h->timeout + 1); /* a rank that hangs is detected before, and named */
         }
         if (h->ended) {
             for (int i = 0; i < h->size; i++) h->peer[i].state = LVN_PEER_DONE;
@@ -328,10 +328,10 @@ void lvn_member_close(struct lvn_member *h)
     pthread_cond_broadcast(&h->change);
     pthread_mutex_unlock(&h->lock);
     if (h->has_watch) pthread_join(h->watch, NULL);
-    if (h->leaked) return; /* the process is about to end, too */
+    if (h->leaked) return; /* never freed: the process is about to end */
     if (h->has_publisher) {
         pthread_join(h->publisher, NULL);
-        if (!lvn_member_write_status(h)) (void)lvn_member_write_status(h); /* memory may be there by now; no other one follows */
+        if (!lvn_member_write_status(h)) (void)lvn_member_write_status(h); /* try once more: no later write follows */
     }
     release(h);
 }
@@ -346,10 +346,11 @@ void lvn_member_publish(struct lvn_member *h, const char *path)
     snprintf(h->path, sizeof h->path, "%s", path);
     if (h->has_thread && h->rank == 0) {
         lvn_message_add(&h->wire.out, LVN_MESSAGE_PUBLISH, path);
-        lvn_wire_flush(&h->wire); /* at once: a rank that is killed in its first steps has said it */
+        lvn_wire_flush(&h->wire); /* at once: this rank may be killed in its first steps */
     }
     pthread_mutex_unlock(&h->lock);
-    if (first && h->rank == 0 && start_thread(&h->publisher, &h->has_publisher, lvn_member_status_thread, h)) lvn_error_clear();
+    if (first && h->rank == 0 && start_thread(&h->publisher, &h->has_publisher, lvn_member_status_thread, h))
+        lvn_error_clear();
 }
 
 void lvn_member_state(struct lvn_member *h, const char *state)
@@ -372,7 +373,7 @@ int lvn_member_table(struct lvn_member *h, struct lvn_peer *peers, int max)
 
 bool lvn_member_straggler(struct lvn_member *h, char text[400])
 {
-    const double pause = 0.5; /* tables come no faster */
+    const double pause = 0.5; /* the server sends tables no faster */
     if (!h || h->size == 1) return false;
     double now = lvn_seconds();
     pthread_mutex_lock(&h->lock);
@@ -385,7 +386,7 @@ bool lvn_member_straggler(struct lvn_member *h, char text[400])
     return due;
 }
 
-/* --- stamps --- */
+/* --- state for heartbeats --- */
 
 void lvn_member_set_step(struct lvn_member *h, int64_t step, double tokens_per_s, double compute_s)
 {
@@ -396,7 +397,7 @@ void lvn_member_set_step(struct lvn_member *h, int64_t step, double tokens_per_s
     atomic_store_explicit(&h->step, step, memory_order_relaxed);
 }
 
-/* A wait of all ranks is over. */
+/* Count a completed wait. */
 static void count_wait(struct lvn_member *h)
 {
     atomic_fetch_add_explicit(&h->waits_done, 1, memory_order_relaxed);
@@ -413,9 +414,9 @@ void lvn_member_set_collective(struct lvn_member *h, int k, int n)
     if (h && atomic_exchange_explicit(&h->collective, at, memory_order_relaxed)) count_wait(h);
 }
 
-/* --- in trouble --- */
+/* --- after an error --- */
 
-/* Until the thread has written the fault it knows, or has ended the process. Lock held. */
+/* Wait until the thread has delivered the fault, or has ended the process. Lock held. */
 static void wait_for_delivery(struct lvn_member *h)
 {
     struct timespec at = lvn_deadline(6);
@@ -432,7 +433,7 @@ void lvn_member_fail(struct lvn_member *h, bool after)
     if (!h->failed_here) {
         h->failed_here = true;
         if (!h->faulty && h->has_thread) {
-            lvn_member_send_heartbeat(h, lvn_seconds()); /* for whom it waits */
+            lvn_member_send_heartbeat(h, lvn_seconds()); /* with the rank that it waits for */
             lvn_message_add(&h->wire.out, LVN_MESSAGE_FAIL, (int64_t)after, lvn_error_text());
             wake(h);
             wait_for(h, &never, patience);
@@ -444,6 +445,6 @@ void lvn_member_fail(struct lvn_member *h, bool after)
     char text[sizeof h->fault];
     snprintf(text, sizeof text, "%s", h->fault);
     pthread_mutex_unlock(&h->lock);
-    if (other) lvn_fail(LVN_COMM, "%s", text); /* the better explanation */
+    if (other) lvn_fail(LVN_COMM, "%s", text); /* it explains more */
     if (h->rank == 0 && h->path[0]) lvn_member_write_final_status(h);
 }

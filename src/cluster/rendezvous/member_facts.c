@@ -1,4 +1,5 @@
-/* member_facts.c - in what the ranks differ: the server has sorted what they said into groups of equal values. */
+/* member_facts.c - facts of the ranks, and where they differ. The server has grouped the ranks by equal values
+ * (GROUP messages). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

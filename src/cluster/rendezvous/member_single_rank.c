@@ -1,9 +1,10 @@
-/* member_single_rank.c - a thread that sees whether a run of one rank goes on.
+/* member_single_rank.c - hang detection for a run of one rank, in a thread of its own; lvn_member_watch_alone()
+ * starts it.
  *
- * Where several ranks run, or levin launch has started one, a server judges all of them (server_receive.c). A rank by
- * itself has none, and a read from a file system that does not answer would keep it for ever without a word. The rule
- * is the same (hang_detector.h): steps and counted work are progress. Time in which this process itself was stopped
- * does not count. */
+ * With several ranks, or under levin launch, the server detects hangs of all ranks (server_receive.c). A single rank
+ * has no server, and a read from a file system that does not answer would block it for ever without a message. The
+ * rule is the same (hang_detector.h): steps and counted work are progress. Time in which this process itself was
+ * stopped does not count. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@
 
 static const double LOOK_SECONDS = 0.5, STOPPED_SECONDS = 2;
 
-/* Where the rank is now, and since when. */
+/* Update the rank's state and the time of its last progress. */
 static void update_self(struct lvn_member *h, struct lvn_peer *self, double since_last)
 {
     const struct lvn_peer before = *self;

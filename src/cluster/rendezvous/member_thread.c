@@ -1,10 +1,26 @@
-/* member_thread.c - the thread of a rank that says where the rank is, and hears of the others.
+/* member_thread.c - the heartbeat thread of a rank: sends where the rank is, receives the state of the others and
+ * faults, writes status.json, and calls the program's callback for a fault.
  *
- * The server's silence is a fault too. Whether its process or the network is dead shows in what was sent to it: the
- * system of a stopped process still confirms what arrives, a cut line does not. When the server was a rank, each rank
- * knows from the last table who is next to speak; the others give it a moment. One speaks: who first takes the lock of
- * the run's folder, and no other finds its fault in status.json; before there is one, the lowest that lives on a host.
- */
+ * This file owns the way from a lost connection to exit code 76. Two threads of a surviving rank go it at the same
+ * time; the one that is done first ends the process (docs/cluster-internals.md).
+ *
+ *     heartbeat thread: a rank is lost
+ *     0.0 s  serve_clients(), server.c: its connection has closed; or check_times(): silent for 0.8 rank_timeout
+ *            lvn_server_gone(), server_receive.c: marks it LOST, and waits for other faults
+ *     0.3 s  lvn_server_declare(), server_receive.c: sends LOST to all ranks, names the reporter
+ *            lvn_member_receive(), here: stores the fault; lvn_member_deliver_fault(): writes status.json,
+ *            and calls the callback, 1.5 s later on ranks that do not report
+ *            end_at_fault(), cli/args.c: prints, aborts NCCL; _exit(76), or 1 where the fault is permanent
+ *     main thread: the communicator failed
+ *     0.0 s  drain(), flush(), comm/tcp_connections.c; record_error(), fail_all(), comm/engine.c: every request
+ *            ends with COMM, and so do the run, before the update, and one_step(), train/trainer.c
+ *            finish(), cli/main.c: lvn_member_fail(), member.c, sends FAIL and waits for the reporter; 76
+ *
+ * The server's silence is a fault, too. Whether its process or the network is dead shows in the data sent to it: the
+ * kernel of a host whose process is stopped still acknowledges it, a cut connection does not. If the server was a
+ * rank, each rank knows its position in the order of reporters from the last table; later ones wait for earlier
+ * ones. The reporter is the rank that first gets the lock of the run's folder and finds no fault of another rank in
+ * status.json; before there is a folder, the lowest rank that lives on a host. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
@@ -26,7 +42,8 @@
 #include "cluster/rendezvous/member_private.h"
 #include "host/machine.h"
 
-static const double STATUS_SECONDS = 1, QUIET_SECONDS = 1.5, POSITION_SECONDS = 2, NOTICE_SECONDS = 0.7, FILE_SECONDS = 1;
+static const double STATUS_SECONDS = 1, QUIET_SECONDS = 1.5, POSITION_SECONDS = 2, NOTICE_SECONDS = 0.7,
+                    FILE_SECONDS = 1;
 
 double lvn_member_heartbeat_interval(double timeout, int size)
 {
@@ -60,12 +77,12 @@ void lvn_member_send_heartbeat(struct lvn_member *h, double now)
     h->last_sent = now;
     if (h->online && !h->sent_bye && h->wire.fd >= 0) {
         lvn_message_add(&h->wire.out, LVN_MESSAGE_HEARTBEAT, p->step, (int64_t)p->collective, (int64_t)p->collectives,
-                        p->tokens_per_s, p->compute_s, p->memory, p->waits_done, p->work_count, (int64_t)p->waits_for, p->operation,
-                        p->activity);
+                        p->tokens_per_s, p->compute_s, p->memory, p->waits_done, p->work_count, (int64_t)p->waits_for,
+                        p->operation, p->activity);
     }
 }
 
-/* --- what the server says --- */
+/* --- messages of the server --- */
 
 static bool handle_peer(struct lvn_member *h, const struct lvn_message *m)
 {
@@ -82,7 +99,7 @@ static bool handle_row(struct lvn_member *h, const struct lvn_message *m, double
 {
     if (m->i[0] < 0 || m->i[0] >= h->size || m->i[1] < 0 || m->i[1] > LVN_PEER_LOST) return false;
     struct lvn_peer *p = &h->peer[m->i[0]];
-    if (m->i[0] == h->rank) return true; /* we know better */
+    if (m->i[0] == h->rank) return true; /* the own state is newer here */
     p->state = (enum lvn_peer_state)m->i[1];
     p->step = m->i[2];
     p->collective = (int)m->i[3];
@@ -136,7 +153,7 @@ bool lvn_member_receive(struct lvn_member *h, const struct lvn_message *m)
         return handle_group(h, m);
     case LVN_MESSAGE_ROW:
         return handle_row(h, m, now);
-    case LVN_MESSAGE_START: /* not all were told of by name */
+    case LVN_MESSAGE_START: /* not every rank was announced by PEER */
         for (int i = 0; i < h->size; i++) {
             h->peer[i].state = LVN_PEER_HERE;
             h->peer[i].last_heard = now;
@@ -171,11 +188,12 @@ static bool has_unacknowledged(int fd)
     return fd >= 0 && !ioctl(fd, SIOCOUTQ, &bytes) && bytes > 0;
 }
 
+/* What status.json and the lock of its folder say; outlives a thread that is blocked in a file system. */
 struct status_probe {
     char path[1024];
-    bool has_fault; /* the file has a fault */
+    bool has_fault;  /* status.json has a fault */
     bool lock_taken; /* another process has the lock of the folder */
-    int lock;  /* this one has, where it is asked for; else -1 */
+    int lock;        /* descriptor of the folder, locked by this process if it was asked for; else -1 */
 };
 
 static void status_probe(void *argument)
@@ -188,7 +206,7 @@ static void status_probe(void *argument)
     free(text);
 }
 
-/* Has another rank written a fault already? (They may share a file system, and that may stand still.) */
+/* Has another rank written a fault already? (A shared file system may not answer.) */
 static bool fault_is_written(const char *path)
 {
     struct status_probe *l = *path ? calloc(1, sizeof *l) : NULL;
@@ -200,7 +218,7 @@ static bool fault_is_written(const char *path)
     return has_fault;
 }
 
-/* Where a file system has no locks, only the file says who was first. */
+/* On a file system without locks only the file shows which rank was first. */
 static void probe_and_lock(void *argument)
 {
     struct status_probe *l = argument;
@@ -213,8 +231,8 @@ static void probe_and_lock(void *argument)
     status_probe(l);
 }
 
-/* Is this rank the one that speaks? The lock stays as long as its process. The first in turn does not ask the file,
- * which may be a former run's yet. */
+/* Is this rank the reporter? It then holds the lock until the process ends. The first in the order ignores
+ * status.json, which may still be that of an earlier run. */
 static bool becomes_reporter(const char *path, bool is_first)
 {
     struct status_probe *l = calloc(1, sizeof *l);
@@ -236,8 +254,9 @@ static bool lower_rank_alive_here(const struct lvn_member *h)
     return false;
 }
 
-/* `silent`: nobody ended; ranks find it out at moments that differ by a beat, and who speaks first is still there when
- * the others look. The turns spare a file system the questions of a thousand ranks. */
+/* The server is gone. `silent`: its connection is open; ranks notice at times that differ by a heartbeat, so the
+ * first reporter still exists when the others look. Waiting by position spares a file system the requests of a
+ * thousand ranks. */
 static void server_gone(struct lvn_member *h, const char *reason, bool silent)
 {
     struct lvn_text t = {0};
@@ -270,7 +289,7 @@ bool lvn_member_write_status(struct lvn_member *h)
     char path[sizeof h->path], state[sizeof h->state], fault[sizeof h->fault];
     bool written = true;
     if (!copy) return false;
-    pthread_mutex_lock(&h->writing); /* so that what is known later is written later */
+    pthread_mutex_lock(&h->writing); /* so that newer states are written later */
     pthread_mutex_lock(&h->lock);
     update_own_row(h, lvn_seconds());
     memcpy(copy, h->peer, sizeof *copy * (size_t)h->size);
@@ -295,7 +314,7 @@ void lvn_member_write_final_status(struct lvn_member *h)
     if (!lvn_thread_within(FILE_SECONDS, status_now, h)) h->leaked = true;
 }
 
-/* This process stood still: if the others have told of its end meanwhile, that stays in the file. */
+/* This process was stopped: if the others have reported it as lost meanwhile, status.json stays as it is. */
 static void check_declared_lost(struct lvn_member *h)
 {
     char path[sizeof h->path];
@@ -308,7 +327,7 @@ static void check_declared_lost(struct lvn_member *h)
     pthread_mutex_unlock(&h->lock);
 }
 
-/* A thread of its own: a file system that stands still is no reason to fall silent. */
+/* In a thread of its own, so that a blocked file system does not stop heartbeats. */
 void *lvn_member_status_thread(void *heartbeat)
 {
     struct lvn_member *h = heartbeat;
@@ -316,7 +335,7 @@ void *lvn_member_status_thread(void *heartbeat)
     for (bool more = true; more;) {
         double now = lvn_seconds();
         if (now - last > 3 * STATUS_SECONDS) check_declared_lost(h);
-        (void)lvn_member_write_status(h); /* the next one comes soon */
+        (void)lvn_member_write_status(h); /* errors are ignored: the next write comes soon */
         last = now;
         struct timespec at = lvn_deadline(STATUS_SECONDS);
         bool in_time = true;
@@ -330,7 +349,7 @@ void *lvn_member_status_thread(void *heartbeat)
 
 /* --- the thread --- */
 
-/* Read and obey; a reason when the server is gone, else NULL. */
+/* Handle available messages. Returns a reason if the server is gone, else NULL. */
 static const char *receive_available(struct lvn_member *h, double now)
 {
     struct lvn_message m;
@@ -359,7 +378,7 @@ static void warn(void *text)
     free(text);
 }
 
-/* What the server has for people. A terminal that stands still is no reason to fall silent. */
+/* Log a warning of the server. A blocked terminal does not stop heartbeats. */
 void lvn_member_warn(struct lvn_member *h)
 {
     char *text = h->warning[0] ? strdup(h->warning) : NULL;
@@ -370,13 +389,17 @@ void lvn_member_warn(struct lvn_member *h)
     pthread_mutex_lock(&h->lock);
 }
 
-/* Say it to the program: at once if this rank is to speak, else a moment later. The main thread may find out by itself
- * meanwhile; who comes first of the two ends the process, the main one not before the file is written. */
+/* Deliver the fault: write status.json, call the callback, at once if this rank is the reporter, else later. The
+ * main thread may notice the fault by itself meanwhile; the first of the two ends the process, the main thread not
+ * before the file is written (wait_for_delivery()). */
 void lvn_member_deliver_fault(struct lvn_member *h)
 {
     bool lowest = h->is_reporter || lvn_lowest_here(h->peer, h->size) == h->rank, is_reporter = h->is_reporter;
-    struct lvn_fault fault = {
-        .rank = h->fault_rank, .is_reporter = is_reporter, .quiet = h->quiet, .permanent = h->permanent, .text = h->fault};
+    struct lvn_fault fault = {.rank = h->fault_rank,
+                              .is_reporter = is_reporter,
+                              .quiet = h->quiet,
+                              .permanent = h->permanent,
+                              .text = h->fault};
     h->delivering = true;
     pthread_mutex_unlock(&h->lock);
     if (lowest) lvn_member_write_final_status(h);
@@ -408,7 +431,7 @@ void *lvn_member_thread(void *heartbeat)
         if ((p[1].revents & POLLIN) && read(h->wake, &woken, sizeof woken) < 0) woken = 0;
         pthread_mutex_lock(&h->lock);
         double now = lvn_seconds();
-        if (now - last > 1 + h->timeout / 4) { /* this process stood still itself */
+        if (now - last > 1 + h->timeout / 4) { /* this process itself was stopped */
             h->last_received += now - last;
             pthread_mutex_unlock(&h->lock);
             check_declared_lost(h);

@@ -1,4 +1,4 @@
-/* membership.c - sentences about ranks, and what stands in status.json. */
+/* membership.c - see membership.h. */
 #include "cluster/rendezvous/membership.h"
 
 #include <fcntl.h>
@@ -35,8 +35,8 @@ int lvn_lowest_here(const struct lvn_peer *p, int n)
     return -1;
 }
 
-/* "rank 3 on node2", "ranks 2,3 on node2", "rank 1 on node1 and 3 others"; "and then 3 others", where a launcher ended
- * those because of it. */
+/* "rank 3 on node2", "ranks 2,3 on node2", "rank 1 on node1 and 3 others"; "and then 3 others" if these were lost in
+ * later polls, as when a launcher ended them because of the first. */
 static void name_lost(const struct lvn_peer *p, int n, const struct lvn_peer *first, int lost, struct lvn_text *t)
 {
     int same = 0, first_poll = 0;
@@ -99,7 +99,7 @@ void lvn_lost_text(const struct lvn_peer *p, int n, struct lvn_text *t)
 
 /* --- slow ranks --- */
 
-/* The lower one of two in the middle: of two ranks one can be slow. 0: fewer than two are known. */
+/* The lower median, so that of two ranks one can be slow. 0: fewer than two are known. */
 static double median_of(const struct lvn_peer *p, int n)
 {
     int known = 0;
@@ -115,7 +115,7 @@ static double median_of(const struct lvn_peer *p, int n)
 
 static bool is_slow(const struct lvn_peer *p, double median)
 {
-    const double min = 5e-3; /* seconds; below, it is noise */
+    const double min = 5e-3; /* seconds; below this it is noise */
     return median > 0 && p->compute_s >= 1.25 * median && p->compute_s >= min;
 }
 

@@ -18,28 +18,29 @@
 #include "base/work.h"
 #include "cluster/rendezvous/server.h"
 
-/* What both sides say, filled up with zeros: "levin KEY rank 12 to 3 try 1". The caller says it, the other one answers
- * in kind, and the caller confirms it by saying it again. Only then both know that this is the connection, of all that
- * were tried. A card is so short that a fresh connection takes it at once. */
+/* The handshake, padded with zeros: "levin KEY rank 12 to 3 try 1". The connecting rank sends it, the other one
+ * answers with its own, and the connecting rank confirms by sending it again. Only then do both know which of the
+ * connections that were tried is the one. It is so short that a fresh connection accepts it in one send(). */
 enum { HANDSHAKE = 96, UNIDENTIFIED = 64, CONNECT_MAX = 64, EVENTS = 64 };
 static const double ANSWER_SECONDS = 5, PATIENCE = 1;
 
-/* Reading a card. */
+/* Receiving a handshake. */
 struct reader {
-    int fd, at; /* fd -1: nobody; at: bytes of the card */
+    int fd; /* -1: none */
+    int at; /* bytes received */
     char handshake[HANDSHAKE];
 };
 
-/* The way to a connection with one rank. */
+/* State of the connection to one rank. */
 struct peer {
     enum { ABSENT, CONNECTING, HANDSHAKE_SENT, CONNECTED } stage;
     struct reader reader;
-    int try;                           /* the connection's number, of those that were tried */
-    struct lvn_connection_attempt attempt; /* to a rank below */
-    double until;                      /* for its answer */
+    int try;                               /* number of the connection among those that were tried */
+    struct lvn_connection_attempt attempt; /* to a lower rank */
+    double until;                          /* when its answer is overdue */
 };
 
-/* A caller that has not said who it is. */
+/* An accepted connection whose handshake has not arrived. */
 struct unidentified {
     struct reader reader;
     double since;
@@ -49,16 +50,17 @@ struct setup {
     struct lvn_mesh *m;
     const struct lvn_member *member;
     int epoll, missing;
-    int next, n_connecting; /* the next rank to call, downwards; how many are being called */
-    int address_index;         /* which of a host's addresses has led to it; 0: any */
+    int next, n_connecting; /* next: the next rank to connect to, downwards; n_connecting: attempts in progress */
+    int address_index;      /* index of the address by which a host was reached; 0: any */
     double end;
     struct peer *peer; /* [size] */
     struct unidentified unidentified[UNIDENTIFIED];
     int n_unidentified;
-    bool accept_paused; /* nobody is let in */
+    bool accept_paused; /* connections are not accepted for now */
 };
 
-/* Wait for this: once, for a rank; again and again for strangers and at the door, whose rank is the size. */
+/* Watch a socket: once for a rank; permanently for unidentified connections and the listening socket, whose rank is
+ * the size. */
 static void watch(const struct setup *t, int fd, uint32_t events, int rank)
 {
     struct epoll_event e = {.events = events | (rank < t->m->size ? EPOLLONESHOT : 0), .data.u32 = (uint32_t)rank};
@@ -71,7 +73,7 @@ static void close_one(int *fd)
     *fd = -1;
 }
 
-/* --- cards --- */
+/* --- handshakes --- */
 
 static void write_handshake(char handshake[HANDSHAKE], const char *key, int from, int to, int try)
 {
@@ -86,19 +88,20 @@ static bool send_handshake(const struct setup *t, int fd, int to, int try)
     return send(fd, handshake, HANDSHAKE, MSG_NOSIGNAL | MSG_DONTWAIT) == HANDSHAKE;
 }
 
-/* Of whom, if it is for this rank; -1: a stranger's. Takes as long for every wrong key. */
+/* The sender, if the handshake is for this rank; -1: invalid. Takes equally long for every wrong key. */
 static int parse_handshake(const struct setup *t, const char handshake[HANDSHAKE], int *try)
 {
     char want[HANDSHAKE];
     int from = -1, wrong = 0;
     *try = 0;
-    if (!memchr(handshake, '\0', HANDSHAKE) || sscanf(handshake, "levin %*32s rank %d to %*d try %9d", &from, try) != 2) return -1;
+    if (!memchr(handshake, '\0', HANDSHAKE) || sscanf(handshake, "levin %*32s rank %d to %*d try %9d", &from, try) != 2)
+        return -1;
     write_handshake(want, t->m->key, from, t->m->rank, *try);
     for (int i = 0; i < HANDSHAKE; i++) wrong |= want[i] ^ handshake[i];
     return wrong || from < 0 || from >= t->m->size ? -1 : from;
 }
 
-/* Read on: 1, the card is whole; 0, more is to come; -1, none will come. */
+/* Continue to receive: 1: the handshake is complete; 0: not yet; -1: the connection is closed. */
 static int receive(struct reader *h)
 {
     ssize_t n = recv(h->fd, h->handshake + h->at, (size_t)(HANDSHAKE - h->at), MSG_DONTWAIT);
@@ -114,7 +117,7 @@ enum lvn_status lvn_mesh_listen(struct lvn_mesh *m, int rank, int size, bool one
 {
     unsigned char bytes[(LVN_MESH_KEY - 1) / 2];
     const char *outside = getenv("LEVIN_RENDEZVOUS");
-    const bool serves = !rank && !(outside && *outside); /* then all meet at this rank, too */
+    const bool serves = !rank && !(outside && *outside); /* then this rank also runs the rendezvous server */
     *m = (struct lvn_mesh){.rank = rank, .size = size, .listening = -1, .patience = ANSWER_SECONDS};
     m->sockets = lvn_malloc(sizeof *m->sockets * (size_t)size);
     if (!m->sockets) return LVN_MEMORY;
@@ -130,7 +133,7 @@ enum lvn_status lvn_mesh_listen(struct lvn_mesh *m, int rank, int size, bool one
     return LVN_OK;
 }
 
-/* --- calling the ranks below --- */
+/* --- connecting to lower ranks --- */
 
 static enum lvn_status connect_failed(struct peer *s, int rank)
 {
@@ -149,7 +152,7 @@ static void set_connected(struct setup *t, int rank, int fd)
     t->missing--;
 }
 
-/* Go on with a call, whose connection may have changed. */
+/* Continue an attempt, whose connection may have changed. */
 static enum lvn_status continue_connecting(struct setup *t, int rank, bool ready, double now)
 {
     struct peer *s = &t->peer[rank];
@@ -164,19 +167,20 @@ static enum lvn_status continue_connecting(struct setup *t, int rank, bool ready
     if (w->at) t->address_index = w->at;
     s->stage = HANDSHAKE_SENT;
     s->reader = (struct reader){.fd = w->fd};
-    s->until = now + t->m->patience * w->tries; /* who is slow is called less often */
+    s->until = now + t->m->patience * w->tries; /* slow peers are tried less often */
     watch(t, w->fd, EPOLLIN, rank);
     return LVN_OK;
 }
 
-/* The answer: is that the rank that was meant? Another address may lead there. */
+/* Receive the answer: is it the right rank? If not, another address may lead to it. */
 static void receive_answer(struct setup *t, int rank, double now)
 {
     struct peer *s = &t->peer[rank];
     struct lvn_connection_attempt *w = &s->attempt;
     int try, code = receive(&s->reader);
     if (!code && now < s->until) return watch(t, w->fd, EPOLLIN, rank);
-    if (code > 0 && parse_handshake(t, s->reader.handshake, &try) == rank && try == w->tries && send_handshake(t, w->fd, rank, try)) {
+    if (code > 0 && parse_handshake(t, s->reader.handshake, &try) == rank && try == w->tries &&
+        send_handshake(t, w->fd, rank, try)) {
         set_connected(t, rank, w->fd);
         t->n_connecting--;
         w->fd = -1;
@@ -194,7 +198,7 @@ static enum lvn_status start_connecting(struct setup *t, double now)
         LVN_CHECK(*to, COMM, "rank %d does not say where it listens; have all ranks the same trainer.transport?",
                   t->next);
         lvn_connect_begin(&s->attempt, to, t->end - now, 0);
-        if (t->address_index) { /* some addresses lead nowhere, which takes seconds to find out, and hosts are alike */
+        if (t->address_index) { /* unreachable addresses take seconds to fail, and hosts are alike */
             s->attempt.at = t->address_index - 1;
             s->attempt.retry = true;
         }
@@ -204,28 +208,29 @@ static enum lvn_status start_connecting(struct setup *t, double now)
     return LVN_OK;
 }
 
-/* What is over by the clock. */
+/* Handle attempts whose time has passed. */
 static enum lvn_status check_timeouts(struct setup *t, double now)
 {
     for (int i = t->next + 1; i < t->m->rank; i++) {
         struct peer *s = &t->peer[i];
         if (s->stage == HANDSHAKE_SENT) receive_answer(t, i, now);
-        if (s->stage == CONNECTING && (now >= s->attempt.until || s->attempt.fd < 0)) LVN_TRY(continue_connecting(t, i, false, now));
+        if (s->stage == CONNECTING && (now >= s->attempt.until || s->attempt.fd < 0))
+            LVN_TRY(continue_connecting(t, i, false, now));
     }
     return LVN_OK;
 }
 
-/* --- called by the ranks above --- */
+/* --- accepting higher ranks --- */
 
-/* The others stay in the order in which they came. */
+/* The others stay in the order of arrival. */
 static void remove_unidentified(struct setup *t, int i)
 {
     struct unidentified *s = t->unidentified;
     memmove(&s[i], &s[i + 1], sizeof *s * (size_t)(--t->n_unidentified - i));
 }
 
-/* True: it is heard no more as such. Of the connections that a rank has tried the last one counts; in which order they
- * arrive means nothing. */
+/* True: it is no longer unidentified. Of the connections that a rank has tried the last one counts; they may arrive
+ * in any order. */
 static bool receive_unidentified(struct setup *t, int i)
 {
     int fd = t->unidentified[i].reader.fd, try, code = receive(&t->unidentified[i].reader);
@@ -242,7 +247,7 @@ static bool receive_unidentified(struct setup *t, int i)
     return true;
 }
 
-/* The caller has taken this connection, or gives it up. */
+/* The connecting rank confirms this connection, or closes it. */
 static void receive_confirmation(struct setup *t, int rank)
 {
     struct peer *s = &t->peer[rank];
@@ -258,8 +263,8 @@ static void receive_confirmation(struct setup *t, int rank)
     s->reader.fd = -1;
 }
 
-/* Of strangers the one that has been silent for longest gives way; but what a rank says takes a moment to arrive, so
- * until then who knocks waits at the door. */
+/* If there are too many unidentified connections, the oldest is closed; but a handshake takes a moment to arrive, so
+ * until then no more are accepted. */
 static void update_accepting(struct setup *t, double now)
 {
     if (t->n_unidentified == UNIDENTIFIED && now - t->unidentified[0].since > PATIENCE) {
@@ -281,7 +286,7 @@ static void accept_all(struct setup *t, double now)
     }
 }
 
-/* --- all of them --- */
+/* --- all connections --- */
 
 static enum lvn_status handle_events(struct setup *t, const struct epoll_event *e, int n, double now)
 {
@@ -301,7 +306,7 @@ static enum lvn_status handle_events(struct setup *t, const struct epoll_event *
     return LVN_OK;
 }
 
-/* The server hears for whom this rank waits: where two wait for each other the link between them is at fault. */
+/* Report the rank that this one waits for: if two wait for each other, the network link between them is at fault. */
 static void report_missing(const struct setup *t)
 {
     int i = 0;
@@ -309,7 +314,7 @@ static void report_missing(const struct setup *t)
     lvn_work_await(i < t->m->size ? i : -1);
 }
 
-/* Who calls in vain knows more than who waits for a call, and speaks first. */
+/* A rank that cannot connect knows more than one that waits to be connected to, and fails first. */
 static enum lvn_status connect_all(struct setup *t)
 {
     const double grace = 2;
@@ -339,11 +344,11 @@ enum lvn_status lvn_mesh_connect(struct lvn_mesh *m, struct lvn_member *h, doubl
 {
     const char *key = lvn_member_fact(h, 0, "tcp_key");
     struct setup t = {.m = m,
-                        .member = h,
-                        .missing = m->size - 1,
-                        .next = m->rank - 1,
-                        .end = lvn_seconds() + seconds,
-                        .epoll = epoll_create1(EPOLL_CLOEXEC)};
+                      .member = h,
+                      .missing = m->size - 1,
+                      .next = m->rank - 1,
+                      .end = lvn_seconds() + seconds,
+                      .epoll = epoll_create1(EPOLL_CLOEXEC)};
     int on = 1;
     LVN_CHECK(strlen(key) == LVN_MESH_KEY - 1, COMM,
               "rank 0 gives no key for connections; have all ranks the same trainer.transport?");
@@ -354,7 +359,7 @@ enum lvn_status lvn_mesh_connect(struct lvn_mesh *m, struct lvn_member *h, doubl
     watch(&t, m->listening, EPOLLIN, m->size);
     lvn_member_set_operation(h, "the connection setup");
     enum lvn_status status = connect_all(&t);
-    if (!status) lvn_work_await(-1); /* the place stays, until the first agreement: others may not be so far */
+    if (!status) lvn_work_await(-1); /* the operation stays set until the first agreement: others may not be so far */
     for (int i = 0; i < m->size; i++) {
         if (i > m->rank) close_one(&t.peer[i].reader.fd);
         if (i < m->rank) lvn_connect_end(&t.peer[i].attempt);
@@ -399,7 +404,9 @@ enum lvn_status lvn_mesh_open(struct lvn_comm **comm, struct lvn_member **member
 {
     struct lvn_mesh m = {.listening = -1};
     enum lvn_status status = open_over(&m, comm, member, o, h, seconds);
-    if (status) lvn_member_fail(*member, status == LVN_COMM); /* first, or others hear of connections that break */
+    if (status)
+        lvn_member_fail(*member,
+                        status == LVN_COMM); /* before the connections are closed, which other ranks would report */
     lvn_mesh_release(&m);
     return status;
 }

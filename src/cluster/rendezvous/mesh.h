@@ -1,12 +1,13 @@
-/* mesh.h - TCP connections between every two ranks of a run, for levin's own transport (comm/tcp.c).
+/* mesh.h - TCP connections between every two ranks of a run, for levin's own transport (comm/tcp.c). engine/ranks.c
+ * calls lvn_mesh_open().
  *
- * A rank listens and tells the others where, by the facts of the heartbeat; rank 0 adds a key. When all have met, each
- * connects to the ranks below it, and those above connect to it, all at the same time. Both sides show the key and say
- * who they are, so no stranger gets in, and no rank talks to another one than it believes. Who does not answer is
- * called again, at its other addresses, too. What is sent is not encrypted.
+ * A rank listens, and publishes its endpoint as a fact of the rendezvous; rank 0 adds a key. When all ranks have
+ * joined, each connects to the lower ranks and accepts the higher ones, all at the same time. Both sides send the
+ * key and their numbers in a handshake, so no stranger gets in, and no rank talks to a wrong one. A peer that does
+ * not answer is tried again, at its other addresses, too. Data is not encrypted.
  *
- * All connections are made before the first step, and not when they are first used: then what stands between two hosts
- * is told before anything is trained. */
+ * All connections are made before the first step, and not when they are first used, so that a firewall between two
+ * hosts is reported before anything is trained. */
 #ifndef LVN_MESH_H
 #define LVN_MESH_H
 
@@ -17,25 +18,27 @@
 enum { LVN_MESH_KEY = 33, LVN_MESH_FACTS = 2 };
 
 struct lvn_mesh {
-    int rank, size, listening;
+    int rank, size;
+    int listening; /* the listening socket; -1: closed */
     char endpoint[LVN_ENDPOINT_TEXT], key[LVN_MESH_KEY];
-    struct lvn_fact fact[LVN_MESH_FACTS]; /* for the heartbeat's options */
+    struct lvn_fact fact[LVN_MESH_FACTS]; /* for struct lvn_member_options */
     int n_facts;
-    double patience; /* seconds for an answer to the first call; for the second one twice as many, ... */
-    int *sockets;    /* [size]; -1: this rank itself */
-    int n_attempts;       /* connections that it began */
+    double patience; /* seconds for an answer to the first try; for the k-th try k times as many */
+    int *sockets;    /* [size] connected sockets by rank; -1: this rank itself */
+    int n_attempts;  /* connections that this rank tried */
 };
 
-/* Listen, with `one_host` on the loopback alone. IO where that fails, or where this process may not have a connection
- * to each of `size` ranks. Release it always. */
+/* Listen, with `one_host` on the loopback only. IO if that fails, or if this process may not have a connection to
+ * each of `size` ranks. Call lvn_mesh_release() in every case. */
 enum lvn_status lvn_mesh_listen(struct lvn_mesh *m, int rank, int size, bool one_host) LVN_CHECKED;
-/* All have met, with these facts: connect. COMM with the rank that is missing after `seconds`. */
+/* After lvn_member_open() with these facts: connect to all ranks. COMM with the rank that is missing after
+ * `seconds`. */
 enum lvn_status lvn_mesh_connect(struct lvn_mesh *m, struct lvn_member *h, double seconds) LVN_CHECKED;
-/* The sockets are the caller's from now on. */
+/* The caller owns the sockets from now on. */
 void lvn_mesh_detach_sockets(struct lvn_mesh *m);
 void lvn_mesh_release(struct lvn_mesh *m);
-/* All of it: meet, as h says without facts of its own, connect within the seconds, and open a communicator over the
- * connections, as o says. *heart may be there after a failure. */
+/* All steps: join the ranks (h without facts), connect within `seconds`, and open a communicator over the
+ * connections (o). *member may be set after a failure. */
 enum lvn_status lvn_mesh_open(struct lvn_comm **comm, struct lvn_member **member, struct lvn_comm_options o,
                               struct lvn_member_options h, double seconds) LVN_CHECKED;
 

@@ -1,11 +1,12 @@
-/* rendezvous.h - where the ranks of a run meet: a small server, for who is there and who is still alive, never for
- * data.
+/* rendezvous.h - the rendezvous server of a run: it gathers the ranks, and watches that they are alive. It carries
+ * no training data.
  *
- * It runs as a thread of rank 0, or outside the ranks in levin launch, which then can tell what happened whoever dies.
- * Ranks connect with a token that strangers do not know. When all have come, it tells each who the others are and in
- * which facts (build, recipe, ...) they differ; afterwards each says some times a second where it is. A rank whose
- * connection closes without a goodbye, or of which nothing is heard for most of `timeout`, is lost: the server says so
- * to all, and names the one that is to say it to people. So it does where all are heard of and none goes on. */
+ * It runs as a thread of rank 0 (member.c starts it), or in levin launch, which can then tell what happened
+ * whichever rank dies. Ranks connect with a secret token. When all have joined, it tells each which other ranks
+ * there are, and in which facts (build, recipe, ...) they differ; then each sends heartbeats some times a second. A
+ * rank whose connection closes without a goodbye, or that is silent for most of `timeout`, is lost: the server tells
+ * all ranks, and names the reporter, which prints the error. It does the same if all ranks are heard of and none
+ * makes progress. */
 #ifndef LVN_RENDEZVOUS_H
 #define LVN_RENDEZVOUS_H
 
@@ -14,47 +15,46 @@
 struct lvn_server;
 
 struct lvn_server_options {
-    int size;            /* ranks to come */
-    const char *listen;  /* address or interface's host name; NULL: all */
-    int port;            /* 0: any */
-    const char *token;   /* NULL: a new one; "": whoever comes is taken for a rank, unless it shows one */
-    double timeout;      /* trainer.rank_timeout: seconds in which a rank without news is found lost */
-    double join_timeout; /* seconds in which all must have come after the first one, and, outside of the ranks, that one
-                            after the start; 0: no limit */
-    double stall_timeout; /* trainer.stall_timeout: seconds in which some rank has to go on (hang_detector.h); 0: no limit */
-    bool outside; /* not in a rank: the holder says what happens, no rank does */
+    int size;             /* number of ranks */
+    const char *listen;   /* address or host name to listen on; NULL: all addresses */
+    int port;             /* 0: any */
+    const char *token;    /* NULL: generate one; "": accept every rank that presents none */
+    double timeout;       /* trainer.rank_timeout: seconds within which a silent rank is reported as lost */
+    double join_timeout;  /* seconds for all ranks to join after the first one, and, if `outside`, for the first one
+                             after the start; 0: no limit */
+    double stall_timeout; /* trainer.stall_timeout: seconds within which some rank must make progress (hang_detector.h);
+                             0: no limit */
+    bool outside;         /* not in a rank: the process of the server reports faults, and no rank does */
 };
 
 enum lvn_server_phase {
-    LVN_SERVER_GATHERING, /* not all ranks have come */
+    LVN_SERVER_GATHERING, /* not all ranks have joined */
     LVN_SERVER_RUNNING,
     LVN_SERVER_ENDED, /* all ranks said goodbye */
     LVN_SERVER_FAULT, /* see lvn_server_fault() */
 };
 
-/* Listen and start the thread. IO with a sentence when the port is in use or the address is not this host's. */
+/* Listen and start the thread. IO with a message if the port is in use or the address is not this host's. */
 enum lvn_status lvn_server_start(struct lvn_server **out, const struct lvn_server_options *o) LVN_CHECKED;
-/* Where ranks find it: "PORT,HOST,ADDRESS,ADDRESS,..." for LEVIN_RENDEZVOUS; also its own HOST:PORT is understood
- * there.
- */
+/* The server's endpoint for LEVIN_RENDEZVOUS: "PORT,HOST,ADDRESS,ADDRESS,..."; ranks also accept HOST:PORT there. */
 const char *lvn_server_address(const struct lvn_server *s);
-/* For LEVIN_RENDEZVOUS_TOKEN. */
+/* The token, for LEVIN_RENDEZVOUS_TOKEN. */
 const char *lvn_server_token(const struct lvn_server *s);
 enum lvn_server_phase lvn_server_phase(struct lvn_server *s);
-/* Becomes readable (and stays so) with the phases ENDED and FAULT, for poll(). */
+/* A descriptor for poll() that becomes and stays readable in the phases ENDED and FAULT. */
 int lvn_server_fd(const struct lvn_server *s);
-/* The sentence of the fault, "" without one; *rank: which rank, -1 none in particular. */
+/* The message of the fault, "" if there is none; *rank: the lost rank, -1: none in particular. */
 const char *lvn_server_fault(struct lvn_server *s, int *rank);
-/* Is the fault one of the link between two ranks? */
+/* Is the fault that of the network link between two ranks? */
 bool lvn_server_fault_link(struct lvn_server *s, int link[2]);
-/* Would ranks that start again meet it again? A rank failed by itself, or they do not belong together; else a rank was
- * lost. */
+/* Would a restart meet the fault again? True if a rank failed by itself, or the ranks do not belong together; false
+ * if a rank was lost. */
 bool lvn_server_fault_is_permanent(struct lvn_server *s);
-/* Has rank 0 said where status.json is: has the run begun? */
+/* Has rank 0 sent the path of status.json: has the run begun? */
 bool lvn_server_published(struct lvn_server *s);
-/* A copy of what is known of the ranks, into `peers` (size of them). */
+/* Copy the table of ranks into `peers` [size]. */
 void lvn_server_table(struct lvn_server *s, struct lvn_peer *peers);
-/* End the thread. With `wait` seconds above 0: first wait at most so long until all ranks have left. */
+/* End the thread; wait > 0: first wait at most so many seconds until all ranks have disconnected. */
 void lvn_server_stop(struct lvn_server *s, double wait);
 
 #endif

@@ -1,9 +1,10 @@
-/* server.c - the thread that keeps the list of ranks: it gathers them, hears their beats, and finds who is lost.
+/* server.c - the rendezvous server's thread: accepts connections, receives heartbeats, detects lost ranks, and
+ * starts and stops.
  *
- * One thread, one poll(). Everything below a connection is lines (wire.h); what cannot be understood closes it. Ranks
- * that are lost within a moment are told of together, and what one rank says of its own failure comes before what the
- * failure of others made of the rest. Strangers (no token, no rank yet) are limited in number and time: where there are
- * too many, those that have long said nothing give way to those that wait. */
+ * One thread, one poll(). Messages are lines (wire.h); an invalid line closes the connection. Ranks that are lost
+ * within 0.3 s are reported together, and the error of a rank that fails by itself comes before the failures that
+ * follow from it. Connections that have not presented a token and a rank are limited in number and time: if there
+ * are too many, the oldest silent ones are closed for new ones. */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -25,7 +26,7 @@
 #include "cluster/rendezvous/server.h"
 
 static const double GREET_SECONDS = 5, GROUP_SECONDS = 0.3, CLOSE_SECONDS = 5, ACCEPT_PAUSE_SECONDS = 0.25;
-/* A rank says hello at once. */
+/* A rank sends HELLO at once; so a connection that has been silent for SILENT_SECONDS may be closed for another. */
 static const double SILENT_SECONDS = 0.25, FULL_PAUSE_SECONDS = 0.02;
 
 /* --- connections --- */
@@ -39,7 +40,7 @@ static void drop(struct lvn_server *s, int k)
     s->client[k] = s->client[--s->n_clients];
 }
 
-/* Read and obey one connection; false: it is to be dropped. */
+/* Read a connection and handle its messages; false: close it. */
 static bool serve_client(struct lvn_server *s, struct lvn_server_client *c)
 {
     char *line;
@@ -48,11 +49,12 @@ static bool serve_client(struct lvn_server *s, struct lvn_server_client *c)
         struct lvn_message m;
         bool parsed = lvn_message_parse(line, &m);
         if (parsed && lvn_server_receive(s, c, &m)) continue;
-        if (c->rank == -1) lvn_server_record_refusal(s, c, parsed ? "said what no rank says" : "said no word of levin's");
+        if (c->rank == -1)
+            lvn_server_record_refusal(s, c, parsed ? "said what no rank says" : "said no word of levin's");
         return false;
     }
     if (c->wire.broken && c->rank == -1) lvn_server_record_refusal(s, c, "said no word of levin's");
-    if (!open) { /* what came before the end still counts */
+    if (!open) { /* messages before the end still count */
         struct lvn_message m;
         while (!c->closing && (line = lvn_wire_line(&c->wire)) && lvn_message_parse(line, &m)) {
             if (!lvn_server_receive(s, c, &m)) break;
@@ -61,8 +63,8 @@ static bool serve_client(struct lvn_server *s, struct lvn_server_client *c)
     return open && !c->wire.broken;
 }
 
-/* Is there room for one more stranger? What they have said meanwhile is heard first. False: those that are here may yet
- * say who they are. */
+/* Is there capacity for one more unidentified connection? Pending ones are read first. False: those may still
+ * identify themselves. */
 static bool has_capacity(struct lvn_server *s, double now)
 {
     int oldest = -1;
@@ -71,7 +73,8 @@ static bool has_capacity(struct lvn_server *s, double now)
         if (s->client[k]->rank < 0 && !serve_client(s, s->client[k])) drop(s, k);
     if (s->n_unidentified < LVN_UNIDENTIFIED) return true;
     for (int k = 0; k < s->n_clients; k++)
-        if (s->client[k]->rank < 0 && (oldest < 0 || s->client[k]->connected_at < s->client[oldest]->connected_at)) oldest = k;
+        if (s->client[k]->rank < 0 && (oldest < 0 || s->client[k]->connected_at < s->client[oldest]->connected_at))
+            oldest = k;
     if (now - s->client[oldest]->connected_at < SILENT_SECONDS) return false;
     drop(s, oldest);
     return true;
@@ -81,14 +84,14 @@ static void accept_clients(struct lvn_server *s)
 {
     for (;;) {
         double now = lvn_seconds();
-        if (!has_capacity(s, now)) { /* who comes waits before the door */
+        if (!has_capacity(s, now)) { /* new connections wait in the backlog */
             s->accept_paused_until = now + FULL_PAUSE_SECONDS;
             return;
         }
         struct sockaddr_storage from;
         socklen_t size = sizeof from;
         int fd = accept4(s->listening, (struct sockaddr *)&from, &size, SOCK_NONBLOCK | SOCK_CLOEXEC), on = 1;
-        if (fd < 0) { /* a caller that cannot be taken in would wake poll() again and again */
+        if (fd < 0) { /* a connection that cannot be accepted would wake poll() again and again */
             bool scarce = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
             if (scarce) s->accept_paused_until = lvn_seconds() + ACCEPT_PAUSE_SECONDS;
             return;
@@ -106,13 +109,13 @@ static void accept_clients(struct lvn_server *s)
             c->from[0] = '\0';
         s->client[s->n_clients++] = c;
         s->n_unidentified++;
-        if (!serve_client(s, c)) drop(s, s->n_clients - 1); /* a hello comes with the connection */
+        if (!serve_client(s, c)) drop(s, s->n_clients - 1); /* HELLO arrives with the connection */
     }
 }
 
 static void serve_clients(struct lvn_server *s, const struct pollfd *p, int n)
 {
-    for (int k = n - 1; k >= 0; k--) { /* drop() moves the last one here, which was attended already */
+    for (int k = n - 1; k >= 0; k--) { /* drop() moves the last one here, which was served already */
         struct lvn_server_client *c = s->client[k];
         bool good = true;
         if (p[k].revents & (POLLIN | POLLHUP | POLLERR)) good = serve_client(s, c);
@@ -125,14 +128,14 @@ static void serve_clients(struct lvn_server *s, const struct pollfd *p, int n)
     }
 }
 
-/* --- time --- */
+/* --- timeouts --- */
 
 static const char no_answer[] = "its process does not answer";
 
 static void check_times(struct lvn_server *s, double now, double last)
 {
     double pause = s->o.timeout / 4 > 1 ? s->o.timeout / 4 : 1, max = LVN_SILENCE * s->o.timeout;
-    if (now - last > pause) { /* it was this thread that stood still, not the ranks */
+    if (now - last > pause) { /* this thread was stopped, not the ranks */
         for (int i = 0; i < s->o.size; i++) s->peer[i].last_heard += now - last, s->peer[i].last_progress += now - last;
         s->first_came += now - last;
         s->started += now - last;
@@ -143,7 +146,7 @@ static void check_times(struct lvn_server *s, double now, double last)
         now - connected_at > s->o.join_timeout) {
         lvn_server_missing(s);
     }
-    for (int i = 0; i < s->o.size && s->phase == LVN_SERVER_GATHERING; i++) { /* a rank says all that it has at once */
+    for (int i = 0; i < s->o.size && s->phase == LVN_SERVER_GATHERING; i++) { /* a rank sends all its facts at once */
         struct lvn_peer *p = &s->peer[i];
         if (p->state != LVN_PEER_HERE || s->facts[i].ready || now - p->last_heard < max) continue;
         p->state = LVN_PEER_LOST;
@@ -158,9 +161,10 @@ static void check_times(struct lvn_server *s, double now, double last)
         p->reason = no_answer;
         p->poll_index = s->polls;
         if (!s->declare_at) s->declare_at = now + GROUP_SECONDS;
-        for (int k = 0; k < s->o.size; k++) { /* those that fell silent with it */
+        for (int k = 0; k < s->o.size; k++) { /* those that became silent at the same time */
             struct lvn_peer *q = &s->peer[k];
-            if (q->state != LVN_PEER_HERE || q->last_heard - p->last_heard > s->o.timeout / 4 || now - q->last_heard < s->o.timeout / 2) {
+            if (q->state != LVN_PEER_HERE || q->last_heard - p->last_heard > s->o.timeout / 4 ||
+                now - q->last_heard < s->o.timeout / 2) {
                 continue;
             }
             q->state = LVN_PEER_LOST;
@@ -178,7 +182,7 @@ static void check_times(struct lvn_server *s, double now, double last)
     if (s->declare_at > 0 && now >= s->declare_at && s->phase < LVN_SERVER_ENDED) lvn_server_declare(s);
 }
 
-/* Each look costs a glance at every connection; of many, some have something to say at any moment: let more come. */
+/* Each poll inspects every connection; with many of them some are always ready, so wait a little for more input. */
 static void batch_input(int callers, bool running)
 {
     enum { CROWD = 64, RUNNING_US = 100, MEETING_US = 5, MAX_US = 100000 };

@@ -1,6 +1,5 @@
-/* server.h - the inside of a rendezvous: server.c (connections, time), server_receive.c (what ranks say),
- * server_broadcast.c (what they are told).
- */
+/* server.h - private to the rendezvous server: server.c (connections, timeouts), server_receive.c (messages of
+ * ranks), server_broadcast.c (messages to ranks). */
 #ifndef LVN_SERVER_H
 #define LVN_SERVER_H
 
@@ -11,38 +10,39 @@
 #include "cluster/rendezvous/rendezvous.h"
 #include "cluster/rendezvous/wire.h"
 
-#define LVN_SILENCE 0.8 /* of the timeout: all are told within it, and before they miss the server itself */
+#define LVN_SILENCE                                                                                                    \
+    0.8 /* fraction of the timeout, so that all ranks are told within it, and before they miss the server itself */
 enum { LVN_UNIDENTIFIED = 64, LVN_FACTS = 32 }; /* connections without a rank; facts of a rank */
 
-/* One connection. */
+/* A connection. */
 struct lvn_server_client {
     struct lvn_wire wire;
-    int rank;     /* -1: has not said a token and a rank; -2: is refused, and waits to hear why */
-    bool gets_table;   /* hears the whole table */
-    bool closing; /* hears nothing more; closed when all is sent */
+    int rank;        /* -1: no token and rank received yet; -2: refused, and waits for the reason */
+    bool gets_table; /* receives the whole table */
+    bool closing;    /* receives nothing more, and is closed when everything is sent */
     double connected_at;
-    char from[46]; /* its address, for people */
+    char from[46]; /* its address, for messages */
 };
 
 struct lvn_server {
     pthread_t thread;
-    pthread_mutex_t lock; /* over all below */
+    pthread_mutex_t lock; /* guards all fields below */
     struct lvn_server_options o;
     bool running, stop;
     double stop_at;
     int listening, wake, ended_fd;
-    char address[LVN_ENDPOINT_TEXT - 1], token[128]; /* an invitation holds a mark beside it */
+    char address[LVN_ENDPOINT_TEXT - 1], token[128]; /* an invitation has one more character */
     struct lvn_server_client **client;
     int n_clients;
     struct pollfd *polled;
-    int n_unidentified; /* callers without a rank */
+    int n_unidentified; /* connections without a rank */
     struct lvn_peer *peer;
     int n_came, n_ready, n_done;
     struct lvn_sent_row {
         enum lvn_peer_state state;
         double last_heard;
-    } * sent;      /* [size] as the last table had them */
-    int lowest_remote; /* the lowest rank that is not on the host of rank 0; -1: none */
+    } * sent;          /* [size] the state in the last table that was sent */
+    int lowest_remote; /* the lowest rank that is on another host than rank 0; -1: none */
     char *key[LVN_FACTS];
     struct lvn_fact_values {
         char *value[LVN_FACTS];
@@ -50,39 +50,41 @@ struct lvn_server {
     } * facts;
     enum lvn_server_phase phase;
     double started, first_came, next_table, ended_at;
-    double outvoted_until;   /* it stood still so long that others have spoken */
-    double accept_paused_until;     /* there was no room, or no descriptor, for one more connection */
-    int64_t polls;         /* of the thread at what has come */
-    double declare_at;     /* when what is wrong is told; 0: nothing is wrong */
-    bool has_text;           /* `fault` is a sentence already */
-    bool warned;           /* that no rank goes on */
-    char refused[400]; /* the first one that is no rank of this run, a sentence; "": there was none */
+    double outvoted_until;      /* this thread was stopped so long that ranks have reported it as lost */
+    double accept_paused_until; /* no capacity or no descriptor for one more connection until then */
+    int64_t polls;              /* number of polls */
+    double declare_at;          /* when the fault is declared; 0: there is none */
+    bool has_text;              /* `fault` is set already */
+    bool warned;                /* a warning was sent that no rank makes progress */
+    char refused[400];          /* message about the first connection that was refused; "": none */
     bool refused_sent;
-    int failed, n_fails;            /* 1 + the rank that said that it fails by itself; how many did */
-    bool failed_after;            /* it said that it fails because of others */
-    char fault[1200], fail_text[1000]; /* said: the failing rank's sentence */
+    int failed, n_fails;  /* 1 + the rank whose FAIL counts; number of FAIL messages */
+    bool failed_after;    /* it fails because of other ranks */
+    char fault[1200];     /* message of the fault */
+    char fail_text[1000]; /* message of the failing rank */
     int fault_rank;
-    int fault_link[2]; /* the ranks at its ends; -1: the fault is not one of a link */
+    int fault_link[2]; /* the two ranks of a faulty network link; -1: another fault */
     char status_path[1024];
-    bool permanent; /* lvn_server_fault_lasts() */
+    bool permanent; /* lvn_server_fault_is_permanent() */
 };
 
-/* server_receive.c, with the lock held. Somebody is shown out who `did` something that no rank does: noted once. */
+/* server_receive.c, called with the lock held. Record, once, that a connection was refused because it `did`
+ * something that no rank does. */
 void lvn_server_record_refusal(struct lvn_server *s, const struct lvn_server_client *c, const char *did);
-/* Whoever speaks for the ranks is to say so, once. */
+/* Send the recorded refusal to the ranks as a warning, once. */
 void lvn_server_send_refusal(struct lvn_server *s);
-/* False: the caller is to be dropped. */
+/* False: the connection is to be closed. */
 bool lvn_server_receive(struct lvn_server *s, struct lvn_server_client *c, const struct lvn_message *m);
-void lvn_server_gone(struct lvn_server *s, int rank); /* its connection has closed */
-void lvn_server_missing(struct lvn_server *s);        /* not all have come in time */
+void lvn_server_gone(struct lvn_server *s, int rank); /* the rank's connection has closed */
+void lvn_server_missing(struct lvn_server *s);        /* not all ranks have joined in time */
 void lvn_server_check_hang(struct lvn_server *s);
-void lvn_server_declare(struct lvn_server *s); /* the fault, to all */
+void lvn_server_declare(struct lvn_server *s); /* send the fault to all ranks */
 
-/* server_broadcast.c, with the lock held. */
-void lvn_server_broadcast(struct lvn_server *s, const struct lvn_text *t); /* the same lines to every rank */
+/* server_broadcast.c, called with the lock held. */
+void lvn_server_broadcast(struct lvn_server *s, const struct lvn_text *t); /* send the same lines to every rank */
 void lvn_server_send_start(struct lvn_server *s);
 void lvn_server_send_table(struct lvn_server *s, double now);
-/* The lowest rank that is here and hears it, also one that waits for the others at the end. */
+/* The lowest connected rank that is not lost, even if it has said goodbye and waits for the others. */
 int lvn_server_lowest(const struct lvn_server *s);
 
 #endif

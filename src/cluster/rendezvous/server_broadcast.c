@@ -1,8 +1,9 @@
-/* server_broadcast.c - what the rendezvous tells the ranks.
+/* server_broadcast.c - messages of the rendezvous server to the ranks: start, tables, faults.
  *
- * The same lines to every rank would grow with the square of the ranks. So the whole table goes to a few readers, of
- * whom one keeps status.json: the lowest ranks, the lowest of another host, and whoever is the lowest now. All others
- * hear of changes of state, of rank 0, whose silence they may have to tell of, and of those on their own host. */
+ * The same lines to every rank would grow with the square of the number of ranks. So the whole table goes to a few
+ * ranks, of which one writes status.json: the lowest ranks, the lowest of another host, and the lowest that is
+ * connected. All others receive changes of state, the state of rank 0, whose silence they may have to report, and of
+ * the ranks on their own host. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@ enum { READERS = 4 };
 
 static void send_lines(struct lvn_server_client *c, const struct lvn_text *t)
 {
-    enum { MAX = 1 << 24 }; /* who does not read for so long is found lost */
+    enum { MAX = 1 << 24 }; /* a rank that does not read for so long is detected as lost */
     if (c->wire.out.n < MAX) lvn_text_add_bytes(&c->wire.out, t->p ? t->p : "", t->n);
 }
 
@@ -41,10 +42,10 @@ static bool is_reader(const struct lvn_server *s, int rank, int lowest)
 
 /* --- the start --- */
 
-/* A rank, and the text by which ranks are put together: a fact's value, NULL for none, or a host. */
+/* A rank, and the text by which ranks are grouped: a fact's value, NULL for none, or a host. */
 struct item {
     const char *text;
-    int rank, first; /* first: the lowest rank that has the same text */
+    int rank, first; /* first: the lowest rank with the same text */
 };
 
 static int compare_texts(const char *a, const char *b)
@@ -65,7 +66,7 @@ static int by_first(const void *a, const void *b)
     return x->first != y->first ? x->first - y->first : x->rank - y->rank;
 }
 
-/* Put those with the same text side by side, groups and ranks in rising order. */
+/* Sort so that ranks with the same text are adjacent, groups and ranks in rising order. */
 static void group_items(struct item *item, int n)
 {
     qsort(item, (size_t)n, sizeof *item, by_text);
@@ -86,7 +87,7 @@ static void add_peer(const struct lvn_server *s, int rank, struct lvn_text *t)
     lvn_message_add(t, LVN_MESSAGE_PEER, (int64_t)rank, s->peer[rank].pid, s->peer[rank].host);
 }
 
-/* For each key its values, and which ranks have each; and who the first of each are. */
+/* For each key: its values, which ranks have each, and who the first of each are. */
 static void add_groups(const struct lvn_server *s, struct item *item, bool *flag, struct lvn_text *t)
 {
     const int n = s->o.size;
@@ -108,7 +109,7 @@ static void add_groups(const struct lvn_server *s, struct item *item, bool *flag
     }
 }
 
-/* To the ranks [from, end) of a host: who they are; `who` has the caller of each rank. */
+/* Send the ranks [from, end) of a host the PEER lines of each other; client_of[rank] is the rank's connection. */
 static void send_host(const struct lvn_server *s, const struct item *item, int from, int end,
                       struct lvn_server_client *const *client_of)
 {
@@ -159,7 +160,8 @@ void lvn_server_send_start(struct lvn_server *s)
 static void add_row(const struct lvn_peer *p, double now, struct lvn_text *t)
 {
     lvn_message_add(t, LVN_MESSAGE_ROW, (int64_t)p->rank, (int64_t)p->state, p->step, (int64_t)p->collective,
-                    (int64_t)p->collectives, p->tokens_per_s, p->compute_s, p->memory, now - p->last_heard, p->operation);
+                    (int64_t)p->collectives, p->tokens_per_s, p->compute_s, p->memory, now - p->last_heard,
+                    p->operation);
 }
 
 void lvn_server_send_table(struct lvn_server *s, double now)
@@ -180,7 +182,9 @@ void lvn_server_send_table(struct lvn_server *s, double now)
         if (c->rank < 0) continue;
         if (gets_table && !c->gets_table && !whole.n)
             for (int i = 0; i < s->o.size; i++) add_row(&s->peer[i], now, &whole);
-        send_lines(c, !gets_table ? &news : c->gets_table ? &rows : &whole); /* who begins to read has heard of none before */
+        send_lines(c, !gets_table     ? &news
+                      : c->gets_table ? &rows
+                                      : &whole); /* a new reader has received no earlier table */
         c->gets_table = gets_table;
     }
     lvn_text_release(&rows);

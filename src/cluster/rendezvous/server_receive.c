@@ -1,4 +1,4 @@
-/* server_receive.c - what ranks say to the rendezvous, and what it makes of it. */
+/* server_receive.c - handles the messages of ranks, and composes and declares faults; server.c calls it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "cluster/rendezvous/hang_detector.h"
 #include "cluster/rendezvous/server.h"
 
-static const double GROUP_SECONDS = 0.3 /* what fails within it is told of together */, FILE_SECONDS = 1;
-static const double STOPPED_SECONDS = 12; /* after so long without a word of it, a rank was not stopped all the time */
+static const double GROUP_SECONDS = 0.3 /* faults within this time are one */, FILE_SECONDS = 1;
+static const double STOPPED_SECONDS = 12; /* a rank not reported as stopped for so long was continued meanwhile */
 
 static const char process_gone[] = "its process is gone";
 
@@ -18,7 +18,7 @@ static int bounded(int64_t n)
     return n < 0 ? 0 : n > INT32_MAX ? INT32_MAX : (int)n;
 }
 
-/* Equal without telling by the time where they differ. */
+/* Comparison in constant time. */
 static bool same_token(const char *a, const char *b)
 {
     size_t n = strlen(a), m = strlen(b);
@@ -33,7 +33,7 @@ static void schedule_declare(struct lvn_server *s, double delay)
     if (!s->declare_at || at < s->declare_at) s->declare_at = at;
 }
 
-/* The gathering fails; this caller hears why with the others. */
+/* Joining fails; this connection receives the fault with the others. */
 static bool fail_gathering(struct lvn_server *s, struct lvn_server_client *c)
 {
     s->has_text = true;
@@ -53,8 +53,8 @@ static bool refuse_client(struct lvn_server_client *c, const char *text)
 void lvn_server_record_refusal(struct lvn_server *s, const struct lvn_server_client *c, const char *did)
 {
     if (s->refused[0]) return;
-    snprintf(s->refused, sizeof s->refused,
-             "somebody at %s who %s is turned away from the place where the ranks meet", *c->from ? c->from : "?", did);
+    snprintf(s->refused, sizeof s->refused, "somebody at %s who %s is turned away from the place where the ranks meet",
+             *c->from ? c->from : "?", did);
 }
 
 void lvn_server_send_refusal(struct lvn_server *s)
@@ -75,7 +75,7 @@ static bool handle_hello(struct lvn_server *s, struct lvn_server_client *c, cons
     if (!same_token(m->t[0], s->token)) {
         lvn_server_record_refusal(s, c, *m->t[0] ? "showed another token than this run's" : "showed no token");
         return refuse_client(c, !s->o.outside ? "its token is not this run's: give all ranks the same LEVIN_TOKEN"
-                                          : "its token is not this run's");
+                                              : "its token is not this run's");
     }
     if (s->phase != LVN_SERVER_GATHERING) return refuse_client(c, "the run has begun without it, or has ended");
     if (size != s->o.size) {
@@ -164,7 +164,7 @@ static bool handle_fail(struct lvn_server *s, int rank, const struct lvn_message
         s->failed_after = m->i[0] != 0;
         snprintf(s->fail_text, sizeof s->fail_text, "%s", m->t[0]);
     }
-    /* Who fails because of others gives their silence time to show. */
+    /* A failure because of others leaves time for the cause to show. */
     schedule_declare(s, s->failed_after ? 4 * GROUP_SECONDS : GROUP_SECONDS);
     return true;
 }
@@ -176,7 +176,7 @@ static bool handle_bye(struct lvn_server *s, int rank)
     s->peer[rank].last_progress = lvn_seconds();
     if (s->n_done < s->o.size || s->phase >= LVN_SERVER_ENDED) return true;
     s->phase = LVN_SERVER_ENDED;
-    lvn_server_send_table(s, lvn_seconds()); /* the last steps, for status.json */
+    lvn_server_send_table(s, lvn_seconds()); /* with the last steps, for status.json */
     struct lvn_text t = {0};
     lvn_message_add(&t, LVN_MESSAGE_END);
     lvn_server_broadcast(s, &t);
@@ -185,8 +185,8 @@ static bool handle_bye(struct lvn_server *s, int rank)
     return true;
 }
 
-/* A rank that has not met the others yet is stopped, as somebody on its host sees, again and again. For as long as one
- * that has met them may be silent, it may be continued. */
+/* A rank that has not joined is reported as stopped, repeatedly, by another process of its host. It may be continued
+ * within the time in which a joined rank may be silent. */
 static bool handle_stopped(struct lvn_server *s, struct lvn_server_client *c, const struct lvn_message *m)
 {
     const int64_t rank = m->i[0];
@@ -274,7 +274,7 @@ void lvn_server_missing(struct lvn_server *s)
     schedule_declare(s, 0);
 }
 
-/* The sentence: what a rank says of itself, before the silence of ranks, before what that silence did to others. */
+/* Compose the message, by priority: a rank's own error, then lost ranks, then errors that follow from those. */
 static void compose_fault(struct lvn_server *s)
 {
     int lost = -1;
@@ -289,7 +289,7 @@ static void compose_fault(struct lvn_server *s)
             s->fault_link[0] = p->rank;
             s->fault_link[1] = p->waits_for - 1;
         }
-        if (s->n_fails >= s->o.size) { /* all alike */
+        if (s->n_fails >= s->o.size) { /* all ranks failed in the same way */
             snprintf(s->fault, sizeof s->fault, "%s", s->fail_text);
         } else if (p->step > 0) {
             snprintf(s->fault, sizeof s->fault, "rank %d on %.100s, after step %lld: %s", p->rank, p->host,
@@ -306,7 +306,7 @@ static void compose_fault(struct lvn_server *s)
     lvn_text_release(&t);
 }
 
-/* Who says the fault to people. */
+/* The rank that prints the fault; -1: none. */
 static int reporter_of(const struct lvn_server *s)
 {
     return s->o.outside || lvn_seconds() < s->outvoted_until ? -1 : lvn_server_lowest(s);
@@ -341,14 +341,14 @@ struct status {
     struct lvn_peer peer[];
 };
 
-static void write_status_file(void *argument) /* its own to free: whoever started it may have gone on */
+static void write_status_file(void *argument) /* frees its argument: the starting thread may have gone on */
 {
     struct status *x = argument;
     lvn_status_write(x->path, x->peer, x->n, "fault", x->fault);
     free(x);
 }
 
-/* The file system may be what stands still. */
+/* In a thread, because the file system may be blocked. */
 static void write_status(const struct lvn_server *s)
 {
     size_t bytes = sizeof *s->peer * (size_t)s->o.size;
@@ -381,7 +381,7 @@ void lvn_server_declare(struct lvn_server *s)
         if (c->rank == -2) lvn_text_add_bytes(&c->wire.out, silent.p ? silent.p : "", silent.n);
         c->closing = true;
         if (c->rank)
-            lvn_wire_flush(&c->wire); /* rank 0 last: when it hears this, it may end, and this thread with it */
+            lvn_wire_flush(&c->wire); /* rank 0 last: it may end when it receives this, and this thread with it */
     }
     lvn_text_release(&t);
     lvn_text_release(&silent);

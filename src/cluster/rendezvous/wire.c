@@ -1,4 +1,4 @@
-/* wire.c - lines of text over a connection. */
+/* wire.c - see wire.h. */
 #include "cluster/rendezvous/wire.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ static int hex(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* In place; false when it is not properly encoded. "%" alone is the empty text. */
+/* Decode in place; false: not valid. "%" alone is the empty text. */
 static bool decode(char *word)
 {
     char *out = word;
@@ -112,7 +112,7 @@ bool lvn_wire_read(struct lvn_wire *w)
         if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
         if (n == 0) return false;
         w->used += (int)n;
-        if (n < capacity) break; /* that was all */
+        if (n < capacity) break; /* nothing more is available */
     }
     return true;
 }
@@ -126,7 +126,7 @@ char *lvn_wire_line(struct lvn_wire *w)
     }
     *end = '\0';
     w->taken = (int)(end + 1 - w->in);
-    if (strlen(start) != (size_t)(end - start)) start[0] = '\0'; /* a NUL inside: no message */
+    if (strlen(start) != (size_t)(end - start)) start[0] = '\0'; /* a NUL inside: not a message */
     return start;
 }
 

@@ -1,7 +1,8 @@
-/* wire.h - lines of text over a connection, and what they mean.
+/* wire.h - messages as lines of text over a nonblocking connection, for members and the server; messages.def lists
+ * them.
  *
- * A message is one line: its name and its fields, divided by blanks. Texts are encoded like parts of a URL, so that
- * they hold neither blanks nor line ends. What cannot be read is no message; whoever sent it is cut off. */
+ * A message is one line: its name and its fields, separated by blanks. Texts are percent-encoded, so that they hold
+ * neither blanks nor line ends. A connection that sends an invalid line is closed. */
 #ifndef LVN_WIRE_H
 #define LVN_WIRE_H
 
@@ -16,9 +17,9 @@ enum lvn_message_kind {
 #undef LVN_MESSAGE
 };
 
-enum { LVN_WIRE_LINE = 8192, LVN_WIRE_TEXT = 2000 }; /* bytes of a line; of one text in it, before encoding */
+enum { LVN_WIRE_LINE = 8192, LVN_WIRE_TEXT = 2000 }; /* bytes of a line; of one text before encoding */
 
-/* Fields in their order, by type. Texts point into the line. */
+/* The fields in order, by type. Texts point into the line. */
 struct lvn_message {
     enum lvn_message_kind kind;
     int64_t i[8];
@@ -26,18 +27,19 @@ struct lvn_message {
     const char *t[3];
 };
 
-/* The line (changed) without its end; false when it is no message. */
+/* Parse a line without its end; modifies it. False: not a valid message. */
 bool lvn_message_parse(char *line, struct lvn_message *m);
-/* Add a message. Fields as int64_t, double and const char *, in their order. Texts are cut at LVN_WIRE_TEXT. */
+/* Append a message. Fields are int64_t, double and const char *, in order. Texts are truncated to LVN_WIRE_TEXT. */
 void lvn_message_add(struct lvn_text *out, enum lvn_message_kind kind, ...);
 
-/* A connection that never blocks. All zero but fd is a fresh one. */
+/* A nonblocking connection. Initially all zero except fd. */
 struct lvn_wire {
     int fd; /* -1: closed */
     bool broken;
-    int used, taken; /* bytes read; of them, given out as lines */
-    struct lvn_text out;
-    int64_t sent;
+    int used;            /* bytes in `in` */
+    int taken;           /* bytes of them that were returned as lines */
+    struct lvn_text out; /* lines to send */
+    int64_t sent;        /* bytes of `out` that are sent */
     char in[LVN_WIRE_LINE];
 };
 /* Read what is there. False when the other side has closed or the connection has failed; lines may be left. */

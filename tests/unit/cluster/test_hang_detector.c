@@ -19,8 +19,8 @@ static void begin(struct lvn_peer *p, double now)
 {
     memset(p, 0, sizeof *p * N);
     for (int i = 0; i < N; i++) {
-        p[i] =
-            (struct lvn_peer){.rank = i, .state = LVN_PEER_HERE, .last_heard = now, .last_progress = now, .step = 12, .waits_done = 40};
+        p[i] = (struct lvn_peer){
+            .rank = i, .state = LVN_PEER_HERE, .last_heard = now, .last_progress = now, .step = 12, .waits_done = 40};
         snprintf(p[i].host, sizeof p[i].host, "h%d", i + 1);
     }
 }
