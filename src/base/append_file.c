@@ -17,7 +17,7 @@ void lvn_append_file_open(struct lvn_append_file *a, int fd)
 static enum lvn_status write_rows(struct lvn_append_file *a, const void *p, int64_t n)
 {
     off_t before = lseek(a->fd, 0, SEEK_END);
-    a->written = lvn_seconds();
+    a->last_write_s = lvn_seconds();
     if (!lvn_files_refuse() && lvn_fd_write(a->fd, p, n)) return LVN_OK;
     int reason = errno;
     bool whole = before >= 0 && ftruncate(a->fd, before) == 0;
@@ -33,7 +33,7 @@ enum lvn_status lvn_append_file_flush(struct lvn_append_file *a)
     return status;
 }
 
-enum lvn_status lvn_append_file_file_write(struct lvn_append_file *a, const void *p, int64_t n)
+enum lvn_status lvn_append_file_write(struct lvn_append_file *a, const void *p, int64_t n)
 {
     const double max_s = 0.25;
     lvn_text_add_bytes(&a->pending, p, n);
@@ -43,7 +43,7 @@ enum lvn_status lvn_append_file_file_write(struct lvn_append_file *a, const void
         LVN_TRY(lvn_append_file_flush(a));
         return write_rows(a, p, n);
     }
-    return lvn_seconds() - a->written >= max_s ? lvn_append_file_flush(a) : LVN_OK;
+    return lvn_seconds() - a->last_write_s >= max_s ? lvn_append_file_flush(a) : LVN_OK;
 }
 
 enum lvn_status lvn_append_file_close(struct lvn_append_file *a)

@@ -12,13 +12,13 @@ struct lvn_append_file {
     int fd; /* a file's, whose end is written to */
     bool is_open;
     struct lvn_text pending;
-    double written; /* lvn_seconds(), the last time */
+    double last_write_s; /* lvn_seconds(), the last time */
 };
 
 /* Takes over the file. */
 void lvn_append_file_open(struct lvn_append_file *a, int fd);
 /* IO when it was time to write, and that failed: what was pending is lost. */
-enum lvn_status lvn_append_file_file_write(struct lvn_append_file *a, const void *p, int64_t n) LVN_CHECKED;
+enum lvn_status lvn_append_file_write(struct lvn_append_file *a, const void *p, int64_t n) LVN_CHECKED;
 enum lvn_status lvn_append_file_flush(struct lvn_append_file *a) LVN_CHECKED;
 /* Flushes, and closes the file; of zeros: nothing. */
 enum lvn_status lvn_append_file_close(struct lvn_append_file *a);

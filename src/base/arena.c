@@ -106,13 +106,13 @@ char *lvn_arena_strdup(struct lvn_arena *a, const char *text)
 
 char *lvn_arena_printf(struct lvn_arena *a, const char *format, ...)
 {
-    va_list args, again;
+    va_list args, args_copy;
     va_start(args, format);
-    va_copy(again, args);
+    va_copy(args_copy, args);
     int n = vsnprintf(NULL, 0, format, args);
     va_end(args);
     char *text = n < 0 ? NULL : lvn_arena_alloc(a, (size_t)n + 1);
-    if (text) vsnprintf(text, (size_t)n + 1, format, again);
-    va_end(again);
+    if (text) vsnprintf(text, (size_t)n + 1, format, args_copy);
+    va_end(args_copy);
     return text;
 }

@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline float lvn_bf16_get(uint16_t half)
+static inline float lvn_bf16_get(uint16_t bf16)
 {
-    uint32_t bits = (uint32_t)half << 16;
+    uint32_t bits = (uint32_t)bf16 << 16;
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;

@@ -17,13 +17,13 @@ void lvn_condition_init(pthread_cond_t *c)
 
 struct timespec lvn_deadline(double seconds)
 {
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += (time_t)seconds;
-    at.tv_nsec += (long)(1e9 * (seconds - (double)(time_t)seconds));
-    at.tv_sec += at.tv_nsec / 1000000000;
-    at.tv_nsec %= 1000000000;
-    return at;
+    struct timespec deadline;
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
+    deadline.tv_sec += (time_t)seconds;
+    deadline.tv_nsec += (long)(1e9 * (seconds - (double)(time_t)seconds));
+    deadline.tv_sec += deadline.tv_nsec / 1000000000;
+    deadline.tv_nsec %= 1000000000;
+    return deadline;
 }
 
 bool lvn_condition_wait(pthread_cond_t *c, pthread_mutex_t *lock, const struct timespec *deadline)
@@ -57,9 +57,9 @@ double lvn_seconds_since_start(void)
     size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
     if (f) fclose(f);
     text[n] = '\0';
-    char *at = strrchr(text, ')');
-    for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
-    if (!at || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0.0;
-    double started = strtod(at, NULL) / (double)sysconf(_SC_CLK_TCK);
+    char *deadline = strrchr(text, ')');
+    for (int field = 2; deadline && field < 22; field++) deadline = strchr(deadline + 1, ' ');
+    if (!deadline || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0.0;
+    double started = strtod(deadline, NULL) / (double)sysconf(_SC_CLK_TCK);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - started;
 }

@@ -54,7 +54,7 @@ int lvn_length_find(const int64_t *length, int n, int64_t count)
     return i;
 }
 
-void lvn_fields_cut(struct lvn_fields *f, int64_t length)
+void lvn_fields_set_length(struct lvn_fields *f, int64_t length)
 {
     for (int k = 0; k < f->n; k++)
         if (f->field[k].ragged) f->field[k].dim[0] = length;
@@ -78,21 +78,21 @@ int lvn_fields_find(const struct lvn_fields *f, const char *name)
 
 /* "'pixels' (784) of uint8", "'ids' (any) of int32", "'label' of int32" */
 enum { FIELD_TEXT = 128 };
-static const char *text_of(const struct lvn_field *f, char text[FIELD_TEXT])
+static const char *describe(const struct lvn_field *f, char text[FIELD_TEXT])
 {
     snprintf(text, FIELD_TEXT, "'%.40s'", f->name);
     for (int i = 0; i < f->rank; i++) {
         const char *before = i ? ", " : " (";
         if (f->dim[i])
-            lvn_print_more(text, FIELD_TEXT, "%s%lld", before, (long long)f->dim[i]);
+            lvn_print_append(text, FIELD_TEXT, "%s%lld", before, (long long)f->dim[i]);
         else
-            lvn_print_more(text, FIELD_TEXT, "%sany", before);
+            lvn_print_append(text, FIELD_TEXT, "%sany", before);
     }
-    lvn_print_more(text, FIELD_TEXT, "%s of %s", f->rank ? ")" : "", lvn_dtype_name(f->dtype));
+    lvn_print_append(text, FIELD_TEXT, "%s of %s", f->rank ? ")" : "", lvn_dtype_name(f->dtype));
     return text;
 }
 
-static bool fits(const struct lvn_field *have, const struct lvn_field *want)
+static bool matches(const struct lvn_field *have, const struct lvn_field *want)
 {
     if (have->dtype != want->dtype || have->rank != want->rank) return false;
     for (int i = 0; i < have->rank; i++)
@@ -106,13 +106,13 @@ enum lvn_status lvn_fields_check(const struct lvn_fields *f, const char *has, co
     char want[FIELD_TEXT], have[FIELD_TEXT], list[LVN_MAX_FIELDS * FIELD_TEXT] = "";
     int k = lvn_fields_find(f, wanted->name);
     for (int i = 0; i < f->n; i++)
-        lvn_print_more(list, sizeof list, "%s%s", i ? ", " : "", text_of(&f->field[i], have));
+        lvn_print_append(list, sizeof list, "%s%s", i ? ", " : "", describe(&f->field[i], have));
     LVN_CHECK(k >= 0, ARG, "%s the field %s, and %s no such field but %s: take another model or other data", wants,
-              text_of(wanted, want), has, list);
-    LVN_CHECK(fits(&f->field[k], wanted), ARG, "%s the field %s, and %s %s: take another model or other data", wants,
-              text_of(wanted, want), has, text_of(&f->field[k], have));
+              describe(wanted, want), has, list);
+    LVN_CHECK(matches(&f->field[k], wanted), ARG, "%s the field %s, and %s %s: take another model or other data", wants,
+              describe(wanted, want), has, describe(&f->field[k], have));
     LVN_CHECK(!wanted->below || f->field[k].below <= wanted->below, ARG,
-              "%s the field %s with values below %lld, and %s values up to %lld there", wants, text_of(wanted, want),
+              "%s the field %s with values below %lld, and %s values up to %lld there", wants, describe(wanted, want),
               (long long)wanted->below, has, (long long)f->field[k].below - 1);
     return LVN_OK;
 }
@@ -121,7 +121,7 @@ enum lvn_status lvn_fields_check(const struct lvn_fields *f, const char *has, co
 
 enum lvn_status lvn_samples_init(struct lvn_samples *b, const struct lvn_fields *f, int64_t rows)
 {
-    *b = (struct lvn_samples){.fields = *f, .rows = rows, .there = rows};
+    *b = (struct lvn_samples){.fields = *f, .rows = rows, .n_valid = rows};
     for (int k = 0; k < f->n; k++) {
         b->p[k] = lvn_calloc((size_t)rows, (size_t)lvn_field_bytes(&f->field[k]));
         if (b->p[k]) continue;
@@ -142,7 +142,7 @@ void *lvn_samples_at(const struct lvn_samples *b, int k, int64_t row)
     return (char *)b->p[k] + row * lvn_field_bytes(&b->fields.field[k]);
 }
 
-void lvn_samples_blank(struct lvn_samples *b, int64_t row)
+void lvn_samples_pad(struct lvn_samples *b, int64_t row)
 {
     for (int k = 0; k < b->fields.n; k++) {
         const struct lvn_field *f = &b->fields.field[k];

@@ -42,7 +42,7 @@ int lvn_length_find(const int64_t *length, int n, int64_t count);
 /* The longest that ragged fields are; 0: none is ragged. */
 int64_t lvn_fields_length(const struct lvn_fields *f);
 /* Make all ragged fields so long. */
-void lvn_fields_cut(struct lvn_fields *f, int64_t length);
+void lvn_fields_set_length(struct lvn_fields *f, int64_t length);
 /* Of B samples: (B, dim...). */
 struct lvn_desc lvn_field_desc(const struct lvn_field *f, int64_t B);
 /* Which of them has this name; -1: none. */
@@ -56,7 +56,7 @@ enum lvn_status lvn_fields_check(const struct lvn_fields *f, const char *has, co
 struct lvn_samples {
     struct lvn_fields fields;
     int64_t rows;
-    int64_t there; /* leading rows that are samples; the rest fills up */
+    int64_t n_valid; /* leading rows that are samples; the rest fills up */
     void *p[LVN_MAX_FIELDS];
 };
 enum lvn_status lvn_samples_init(struct lvn_samples *b, const struct lvn_fields *f, int64_t rows) LVN_CHECKED;
@@ -64,6 +64,6 @@ void lvn_samples_release(struct lvn_samples *b); /* of zeros: nothing */
 /* Field k of a row. */
 void *lvn_samples_at(const struct lvn_samples *b, int k, int64_t row);
 /* Make a row one that fills up: labels that say there is none, zeros elsewhere. */
-void lvn_samples_blank(struct lvn_samples *b, int64_t row);
+void lvn_samples_pad(struct lvn_samples *b, int64_t row);
 
 #endif

@@ -114,10 +114,10 @@ static enum lvn_status read_all(int fd, const char *path, int64_t limit, char **
     return LVN_OK;
 }
 
-static enum lvn_status read_input(const char *path, enum lvn_input takes, int64_t limit, char **text, int64_t *bytes)
+static enum lvn_status read_input(const char *path, enum lvn_input accepts, int64_t limit, char **text, int64_t *bytes)
 {
     int fd;
-    LVN_TRY(lvn_input_open(path, takes, &fd));
+    LVN_TRY(lvn_input_open(path, accepts, &fd));
     enum lvn_status status = read_all(fd, path, limit, text, bytes);
     close(fd);
     return status;
@@ -167,11 +167,11 @@ static int sync_pieces(int fd)
     const unsigned all = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
     struct stat is;
     if (fstat(fd, &is)) return errno;
-    for (off_t at = 0; at + LVN_WORK_PIECE < is.st_size; at += LVN_WORK_PIECE) {
-        bool cannot = sync_file_range(fd, at, LVN_WORK_PIECE, all) != 0;
+    for (off_t at = 0; at + LVN_WORK_CHUNK < is.st_size; at += LVN_WORK_CHUNK) {
+        bool cannot = sync_file_range(fd, at, LVN_WORK_CHUNK, all) != 0;
         if (cannot && (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP || errno == ESPIPE)) return 0;
         if (cannot) return errno;
-        lvn_work_done(LVN_WORK_PIECE);
+        lvn_work_done(LVN_WORK_CHUNK);
     }
 #else
     (void)fd;
@@ -197,7 +197,7 @@ enum lvn_status lvn_file_rename(const char *from, const char *to)
     return LVN_OK;
 }
 
-static enum lvn_status write_there(const char *temporary, const char *path, const void *data, int64_t bytes)
+static enum lvn_status write_and_rename(const char *temporary, const char *path, const void *data, int64_t bytes)
 {
     struct lvn_output o;
     LVN_TRY(lvn_output_open(&o, temporary));
@@ -217,7 +217,7 @@ enum lvn_status lvn_file_write(const char *path, const void *data, int64_t bytes
     char *name = dir ? lvn_arena_printf(&a, ".%s.tmp-%ld", lvn_path_name(path), (long)getpid()) : NULL;
     char *temporary = name ? lvn_path_join(&a, dir, name) : NULL;
     if (temporary) {
-        status = write_there(temporary, path, data, bytes);
+        status = write_and_rename(temporary, path, data, bytes);
         if (status != LVN_OK)
             unlink(temporary);
         else

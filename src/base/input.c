@@ -26,25 +26,25 @@ static bool is_stream(const char *path, const struct stat *is)
     return terminal;
 }
 
-static enum lvn_status refuse(const char *path, enum lvn_input takes, const struct stat *is)
+static enum lvn_status refuse(const char *path, enum lvn_input accepts, const struct stat *is)
 {
     LVN_LOCAL_ARENA(a);
     struct lvn_target t = {.descriptor = -1};
     LVN_CHECK(!S_ISDIR(is->st_mode), IO, "cannot read '%s': %s", path, strerror(EISDIR));
-    if (takes != LVN_INPUT_REGULAR && is_stream(path, is)) {
-        if (S_ISCHR(is->st_mode) || (takes == LVN_INPUT_STREAM && S_ISFIFO(is->st_mode))) return LVN_OK;
+    if (accepts != LVN_INPUT_REGULAR && is_stream(path, is)) {
+        if (S_ISCHR(is->st_mode) || (accepts == LVN_INPUT_STREAM && S_ISFIFO(is->st_mode))) return LVN_OK;
         if (lvn_target_find(&a, path, &t) != LVN_OK) lvn_error_clear();
         if (t.descriptor >= 0) return LVN_OK;
     }
     LVN_FAIL(IO, "cannot read '%s': it is %s, and a regular file is wanted%s", path, kind_of(is->st_mode),
-             takes == LVN_INPUT_STREAM ? " or a pipe" : "");
+             accepts == LVN_INPUT_STREAM ? " or a pipe" : "");
 }
 
-enum lvn_status lvn_input_open(const char *path, enum lvn_input takes, int *fd)
+enum lvn_status lvn_input_open(const char *path, enum lvn_input accepts, int *fd)
 {
     struct stat is;
     *fd = -1;
-    if (stat(path, &is) == 0 && !S_ISREG(is.st_mode)) LVN_TRY(refuse(path, takes, &is));
+    if (stat(path, &is) == 0 && !S_ISREG(is.st_mode)) LVN_TRY(refuse(path, accepts, &is));
     *fd = open(path, O_RDONLY | O_CLOEXEC);
     LVN_CHECK(*fd >= 0, IO, "cannot open '%s': %s", path, strerror(errno));
     return LVN_OK;

@@ -14,7 +14,7 @@ enum lvn_input {
     LVN_INPUT_OPENED, /* besides, pipes that this process has open already (/dev/stdin, <(...) of a shell), /dev/null */
     LVN_INPUT_STREAM, /* besides, named pipes */
 };
-LVN_CHECKED enum lvn_status lvn_input_open(const char *path, enum lvn_input takes, int *fd);
+LVN_CHECKED enum lvn_status lvn_input_open(const char *path, enum lvn_input accepts, int *fd);
 /* As lvn_file_read(), of streams too. */
 LVN_CHECKED enum lvn_status lvn_input_read(const char *path, int64_t limit, char **text, int64_t *bytes);
 

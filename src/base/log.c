@@ -23,14 +23,14 @@ void lvn_log_set(lvn_log_sink *sink, void *context, enum lvn_log_level level)
 
 void lvn_log(enum lvn_log_level level, const char *format, ...)
 {
-    char text[2048], shown[2048];
+    char text[2048], redacted[2048];
     pthread_mutex_lock(&lock);
     if (log_sink && level <= log_level) {
         va_list args;
         va_start(args, format);
         vsnprintf(text, sizeof text, format, args);
         va_end(args);
-        log_sink(log_context, level, lvn_redacted(shown, sizeof shown, text));
+        log_sink(log_context, level, lvn_redacted(redacted, sizeof redacted, text));
     }
     pthread_mutex_unlock(&lock);
 }

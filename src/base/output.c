@@ -16,12 +16,12 @@
 enum { LARGEST_WRITE = 64 << 20 };
 /* Past the cache: what addresses and sizes are multiples of (4096 satisfies every disk), and when a disk is too slow
  * for that, since a cache would take the file at once. */
-enum { DIRECT_UNIT = 4096, DIRECT_TRIAL = 32 << 20 };
+enum { DIRECT_UNIT = 4096, DIRECT_PROBE_BYTES = 32 << 20 };
 static const double DIRECT_MIN = 400e6; /* bytes a second */
 
-static enum lvn_status output_failed(struct lvn_output *o, const char *what)
+static enum lvn_status output_failed(struct lvn_output *o, const char *action)
 {
-    (void)lvn_fail(LVN_IO, "cannot %s '%s': %s", what, o->path, strerror(errno));
+    (void)lvn_fail(LVN_IO, "cannot %s '%s': %s", action, o->path, strerror(errno));
     return o->status = LVN_IO;
 }
 
@@ -34,7 +34,7 @@ enum lvn_status lvn_output_open(struct lvn_output *o, const char *path)
         if (lvn_files_refuse())
             (void)output_failed(o, "write");
         else
-            o->status = lvn_own_file_open(path, O_WRONLY | O_CREAT | O_TRUNC, &o->fd);
+            o->status = lvn_file_open_nofollow(path, O_WRONLY | O_CREAT | O_TRUNC, &o->fd);
         if (o->status == LVN_OK) return LVN_OK;
     } else {
         o->status = LVN_MEMORY;
@@ -54,13 +54,13 @@ static bool set_direct(struct lvn_output *o, bool on)
 #endif
 }
 
-void lvn_output_past_cache(struct lvn_output *o)
+void lvn_output_bypass_cache(struct lvn_output *o)
 {
     if (o->status == LVN_OK) o->direct = set_direct(o, true);
 }
 
 /* Through the cache from now on. */
-static void leave_direct(struct lvn_output *o)
+static void disable_direct(struct lvn_output *o)
 {
     if (o->direct) (void)set_direct(o, false);
     o->direct = false;
@@ -70,19 +70,19 @@ static ssize_t write_some(struct lvn_output *o, const char *p, int64_t n)
 {
     size_t part = n < LARGEST_WRITE ? (size_t)n : LARGEST_WRITE;
     if (lvn_files_refuse()) return -1;
-    if (n % DIRECT_UNIT) leave_direct(o); /* the end of the file */
+    if (n % DIRECT_UNIT) disable_direct(o); /* the end of the file */
     if (!o->direct) return write(o->fd, p, part);
     double start = lvn_seconds();
     ssize_t done = write(o->fd, p, part);
     bool cannot = done < 0 && errno == EINVAL;
     o->direct_s += lvn_seconds() - start;
     o->direct_bytes += done > 0 ? done : 0;
-    bool slow = o->direct_bytes >= DIRECT_TRIAL && (double)o->direct_bytes < DIRECT_MIN * o->direct_s;
-    if (cannot || (done > 0 && (slow || done % DIRECT_UNIT))) leave_direct(o);
+    bool slow = o->direct_bytes >= DIRECT_PROBE_BYTES && (double)o->direct_bytes < DIRECT_MIN * o->direct_s;
+    if (cannot || (done > 0 && (slow || done % DIRECT_UNIT))) disable_direct(o);
     return cannot ? write(o->fd, p, part) : done;
 }
 
-static enum lvn_status put(struct lvn_output *o, const char *p, int64_t n)
+static enum lvn_status write_all(struct lvn_output *o, const char *p, int64_t n)
 {
     while (n > 0) {
         ssize_t done = write_some(o, p, n);
@@ -102,7 +102,7 @@ enum lvn_status lvn_output_write(struct lvn_output *o, const void *data, int64_t
     o->bytes += bytes;
     const char *p = data;
     while (bytes > 0) {
-        if (!o->used && !o->direct && bytes >= LVN_OUTPUT_BUFFER) return put(o, p, bytes);
+        if (!o->used && !o->direct && bytes >= LVN_OUTPUT_BUFFER) return write_all(o, p, bytes);
         int64_t part = bytes < LVN_OUTPUT_BUFFER - o->used ? bytes : LVN_OUTPUT_BUFFER - o->used;
         memcpy(o->buffer + o->used, p, (size_t)part);
         p += part;
@@ -110,15 +110,16 @@ enum lvn_status lvn_output_write(struct lvn_output *o, const void *data, int64_t
         o->used += part;
         if (o->used < LVN_OUTPUT_BUFFER) return LVN_OK;
         o->used = 0; /* whole buffers only: positions in the file stay multiples */
-        LVN_TRY(put(o, o->buffer, LVN_OUTPUT_BUFFER));
+        LVN_TRY(write_all(o, o->buffer, LVN_OUTPUT_BUFFER));
     }
     return LVN_OK;
 }
 
 enum lvn_status lvn_output_close(struct lvn_output *o)
 {
-    if (o->status == LVN_OK) (void)!put(o, o->buffer, o->used);
-    if (o->status == LVN_OK && !o->later && (lvn_files_refuse() || fsync(o->fd) != 0)) (void)output_failed(o, "write");
+    if (o->status == LVN_OK) (void)!write_all(o, o->buffer, o->used);
+    if (o->status == LVN_OK && !o->no_sync && (lvn_files_refuse() || fsync(o->fd) != 0))
+        (void)output_failed(o, "write");
     /* Network file systems report a full disk here. */
     if (close(o->fd) != 0 && o->status == LVN_OK) (void)output_failed(o, "write");
     free(o->path);

@@ -4,7 +4,7 @@
 #include <math.h>
 
 /* Words 4 i to 4 i + 3 of the numbers that initial values are made of. */
-static struct lvn_philox initial(uint64_t seed, uint64_t name_hash, int64_t i)
+static struct lvn_philox init_words(uint64_t seed, uint64_t name_hash, int64_t i)
 {
     return lvn_philox(seed ^ ((uint64_t)LVN_STREAM_INIT << 56), (uint32_t)i, (uint32_t)((uint64_t)i >> 32),
                       (uint32_t)name_hash, (uint32_t)(name_hash >> 32));
@@ -13,7 +13,7 @@ static struct lvn_philox initial(uint64_t seed, uint64_t name_hash, int64_t i)
 void lvn_random_normal(uint64_t seed, uint64_t name_hash, float std, int64_t n, float *out)
 {
     for (int64_t i = 0; i < n; i += 4) {
-        struct lvn_philox r = initial(seed, name_hash, i / 4);
+        struct lvn_philox r = init_words(seed, name_hash, i / 4);
         for (int j = 0; j < 4 && i + j < n; j++) {
             double u = (r.v[j & ~1] + 0.5) * 0x1p-32, angle = 6.283185307179586 * (r.v[j | 1] * 0x1p-32);
             out[i + j] = (float)(std * (sqrt(-2.0 * log(u)) * (j & 1 ? sin(angle) : cos(angle))));
@@ -24,19 +24,19 @@ void lvn_random_normal(uint64_t seed, uint64_t name_hash, float std, int64_t n, 
 void lvn_random_uniform(uint64_t seed, uint64_t name_hash, float bound, int64_t n, float *out)
 {
     for (int64_t i = 0; i < n; i += 4) {
-        struct lvn_philox r = initial(seed, name_hash, i / 4);
+        struct lvn_philox r = init_words(seed, name_hash, i / 4);
         for (int j = 0; j < 4 && i + j < n; j++) out[i + j] = (2 * lvn_uniform(r.v[j]) - 1) * bound;
     }
 }
 
 int64_t lvn_random_permute(uint64_t seed, uint64_t epoch, int64_t n, int64_t i)
 {
-    int half = 1; /* bits in each half of the Feistel network: 4^half >= n */
-    while (half < 31 && (int64_t)1 << (2 * half) < n) half++;
-    uint32_t mask = ((uint32_t)1 << half) - 1;
+    int half_bits = 1; /* bits in each half of the Feistel network: 4^half >= n */
+    while (half_bits < 31 && (int64_t)1 << (2 * half_bits) < n) half_bits++;
+    uint32_t mask = ((uint32_t)1 << half_bits) - 1;
     uint64_t x = (uint64_t)i;
     do {
-        uint32_t left = (uint32_t)(x >> half) & mask, right = (uint32_t)x & mask;
+        uint32_t left = (uint32_t)(x >> half_bits) & mask, right = (uint32_t)x & mask;
         for (uint32_t round = 0; round < 6; round++) {
             struct lvn_philox r = lvn_philox(seed ^ ((uint64_t)LVN_STREAM_DATA << 56), right, round, (uint32_t)epoch,
                                              (uint32_t)(epoch >> 32));
@@ -44,7 +44,7 @@ int64_t lvn_random_permute(uint64_t seed, uint64_t epoch, int64_t n, int64_t i)
             left = right;
             right = next;
         }
-        x = (uint64_t)left << half | right;
+        x = (uint64_t)left << half_bits | right;
     } while (x >= (uint64_t)n);
     return (int64_t)x;
 }

@@ -12,8 +12,8 @@
 static _Thread_local struct {
     char text[2048];
     char trace[2048];
-    char place[128];
-} record, aside;
+    char location[128];
+} record, saved;
 
 enum lvn_status lvn_fail_at(const char *file, int line, enum lvn_status status, const char *format, ...)
 {
@@ -26,19 +26,20 @@ enum lvn_status lvn_fail_at(const char *file, int line, enum lvn_status status, 
     lvn_redacted(record.text, sizeof record.text, text);
     record.trace[0] = '\0';
     const char *base = strrchr(file, '/');
-    snprintf(record.place, sizeof record.place, "%s:%d", base ? base + 1 : file, line);
+    snprintf(record.location, sizeof record.location, "%s:%d", base ? base + 1 : file, line);
     return status;
 }
 
 enum lvn_status lvn_while_at(enum lvn_status status, const char *format, ...)
 {
     size_t used = strlen(record.trace);
-    char line[512], shown[512];
+    char line[512], redacted[512];
     va_list args;
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    snprintf(record.trace + used, sizeof record.trace - used, "while %s\n", lvn_redacted(shown, sizeof shown, line));
+    snprintf(record.trace + used, sizeof record.trace - used, "while %s\n",
+             lvn_redacted(redacted, sizeof redacted, line));
     return status;
 }
 
@@ -52,24 +53,24 @@ const char *lvn_error_trace(void)
     return record.trace;
 }
 
-const char *lvn_error_place(void)
+const char *lvn_error_location(void)
 {
-    return record.place;
+    return record.location;
 }
 
 void lvn_error_clear(void)
 {
-    record.text[0] = record.trace[0] = record.place[0] = '\0';
+    record.text[0] = record.trace[0] = record.location[0] = '\0';
 }
 
-void lvn_error_keep(void)
+void lvn_error_save(void)
 {
-    memcpy(&aside, &record, sizeof aside);
+    memcpy(&saved, &record, sizeof saved);
 }
 
 void lvn_error_restore(void)
 {
-    memcpy(&record, &aside, sizeof record);
+    memcpy(&record, &saved, sizeof record);
 }
 
 const char *lvn_status_text(enum lvn_status status)

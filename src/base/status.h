@@ -62,11 +62,11 @@ const char *lvn_error_text(void);
 /* The "while ..." lines, each ended by a newline; "" when there are none. */
 const char *lvn_error_trace(void);
 /* Where the failure was recorded, as "file.c:12"; for debug output. */
-const char *lvn_error_place(void);
+const char *lvn_error_location(void);
 /* Forget the record: for callers that handle a failure (a damaged checkpoint that is skipped). */
 void lvn_error_clear(void);
 /* Set the record aside, and put it back: around what is done after a failure, whose own failures nobody is told of. */
-void lvn_error_keep(void);
+void lvn_error_save(void);
 void lvn_error_restore(void);
 /* The short text of the status. */
 const char *lvn_status_text(enum lvn_status status);

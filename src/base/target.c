@@ -27,7 +27,7 @@ static bool is_descriptor_link(const struct stat *link)
 }
 
 /* The number at the end of a link in /proc/self/fd, where this process has that file open under it; else -1. */
-static int own_descriptor(const char *path, const struct stat *is)
+static int open_descriptor(const char *path, const struct stat *is)
 {
     struct stat open_file;
     const char *name = lvn_path_name(path);
@@ -59,9 +59,9 @@ static enum lvn_status refuse_kind(const char *path, const struct stat *is)
 static enum lvn_status find_stream(const char *given, const char *path, const struct stat *is, struct lvn_target *t)
 {
     struct stat out;
-    *t = (struct lvn_target){.path = given, .stream = true, .descriptor = own_descriptor(path, is)};
+    *t = (struct lvn_target){.path = given, .stream = true, .descriptor = open_descriptor(path, is)};
     if (t->descriptor < 0) LVN_TRY(refuse_kind(given, is));
-    t->stdout_itself = fstat(STDOUT_FILENO, &out) == 0 && same_file(is, &out);
+    t->is_stdout = fstat(STDOUT_FILENO, &out) == 0 && same_file(is, &out);
     return LVN_OK;
 }
 
@@ -118,7 +118,7 @@ enum lvn_status lvn_target_write(const char *path, const void *data, int64_t byt
     return t.stream ? write_stream(&t, data, bytes) : lvn_file_write(t.path, data, bytes);
 }
 
-enum lvn_status lvn_own_file_open(const char *path, int flags, int *fd)
+enum lvn_status lvn_file_open_nofollow(const char *path, int flags, int *fd)
 {
     struct stat is;
     *fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666); /* a pipe without a reader must not hang us */

@@ -3,8 +3,8 @@
  * A path that the user names as an output is a target: symbolic links are followed and the file that they lead to is
  * replaced, so the link stays. A pipe, a terminal or another character device is a stream: it is written into and never
  * replaced. Folders, disks and sockets are refused. Files in folders that levin keeps for itself (runs, caches) are
- * opened with lvn_own_file_open(), which follows no link: in a folder that others may write to, such a link could lead
- * anywhere. Errors as in files.h. */
+ * opened with lvn_file_open_nofollow(), which follows no link: in a folder that others may write to, such a link could
+ * lead anywhere. Errors as in files.h. */
 #ifndef LVN_TARGET_H
 #define LVN_TARGET_H
 
@@ -15,10 +15,10 @@
 #include "base/status.h"
 
 struct lvn_target {
-    const char *path;   /* links are followed; of a stream as it was given */
-    bool stream;        /* write into it; there is no file to replace */
-    bool stdout_itself; /* the same stream as standard output, where nothing else may be printed then */
-    int descriptor;     /* of this process, that a path such as /dev/stdout names; -1: none */
+    const char *path; /* links are followed; of a stream as it was given */
+    bool stream;      /* write into it; there is no file to replace */
+    bool is_stdout;   /* the same stream as standard output, where nothing else may be printed then */
+    int descriptor;   /* of this process, that a path such as /dev/stdout names; -1: none */
 };
 /* Finds out what stands at `path`; nothing there is a file to be made. `path` is kept, or a new one is in the arena. */
 LVN_CHECKED enum lvn_status lvn_target_find(struct lvn_arena *a, const char *path, struct lvn_target *t);
@@ -31,6 +31,6 @@ LVN_CHECKED enum lvn_status lvn_target_write(const char *path, const void *data,
 
 /* open(2) for writing of a regular file, `flags` with O_CREAT or without: no symbolic link is followed at the end of
  * the path, and nothing but a regular file is opened. */
-LVN_CHECKED enum lvn_status lvn_own_file_open(const char *path, int flags, int *fd);
+LVN_CHECKED enum lvn_status lvn_file_open_nofollow(const char *path, int flags, int *fd);
 
 #endif

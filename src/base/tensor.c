@@ -74,7 +74,7 @@ char *lvn_shape_text(const struct lvn_desc *d, char text[LVN_SHAPE_TEXT])
 {
     snprintf(text, LVN_SHAPE_TEXT, "(");
     for (int i = 0; i < d->rank; i++)
-        lvn_print_more(text, LVN_SHAPE_TEXT, "%s%lld", i ? ", " : "", (long long)d->dim[i]);
-    lvn_print_more(text, LVN_SHAPE_TEXT, ")");
+        lvn_print_append(text, LVN_SHAPE_TEXT, "%s%lld", i ? ", " : "", (long long)d->dim[i]);
+    lvn_print_append(text, LVN_SHAPE_TEXT, ")");
     return text;
 }

@@ -57,15 +57,15 @@ void lvn_text_add(struct lvn_text *t, const char *s)
 
 void lvn_text_printf(struct lvn_text *t, const char *format, ...)
 {
-    va_list args, again;
+    va_list args, args_copy;
     const int64_t left = t->capacity - t->n; /* mostly enough, and formatting is slow: once, where it is */
     va_start(args, format);
-    va_copy(again, args);
+    va_copy(args_copy, args);
     int n = vsnprintf(left ? t->p + t->n : NULL, (size_t)left, format, args);
     va_end(args);
     if (n < 0) t->failed = true;
-    if (n >= left && grow(t, n)) vsnprintf(t->p + t->n, (size_t)n + 1, format, again);
-    va_end(again);
+    if (n >= left && grow(t, n)) vsnprintf(t->p + t->n, (size_t)n + 1, format, args_copy);
+    va_end(args_copy);
     if (!t->failed) t->n += n;
     if (t->p) t->p[t->n] = '\0'; /* what did not fit is not there */
 }
@@ -93,7 +93,7 @@ bool lvn_fit(char *to, size_t capacity, const char *format, ...)
     return whole;
 }
 
-void lvn_print_more(char *text, size_t capacity, const char *format, ...)
+void lvn_print_append(char *text, size_t capacity, const char *format, ...)
 {
     size_t used = strlen(text);
     va_list args;
@@ -102,16 +102,16 @@ void lvn_print_more(char *text, size_t capacity, const char *format, ...)
     va_end(args);
 }
 
-enum lvn_status lvn_take(char *to, size_t capacity, const char *what, const char *from, size_t n)
+enum lvn_status lvn_copy_bytes(char *to, size_t capacity, const char *name, const char *from, size_t n)
 {
     to[0] = '\0';
-    LVN_CHECK(n < capacity, ARG, "%s has %zu bytes; at most %zu are taken", what, n, capacity - 1);
+    LVN_CHECK(n < capacity, ARG, "%s has %zu bytes; at most %zu are taken", name, n, capacity - 1);
     memcpy(to, from, n);
     to[n] = '\0';
     return LVN_OK;
 }
 
-enum lvn_status lvn_gather(struct lvn_text *all, enum lvn_status status)
+enum lvn_status lvn_collect_error(struct lvn_text *all, enum lvn_status status)
 {
     if (status != LVN_ARG) return status;
     lvn_text_printf(all, "%s%s", all->n ? "; and " : "", lvn_error_text());
@@ -119,7 +119,7 @@ enum lvn_status lvn_gather(struct lvn_text *all, enum lvn_status status)
     return lvn_text_status(all);
 }
 
-enum lvn_status lvn_gathered(struct lvn_text *all, enum lvn_status status)
+enum lvn_status lvn_collected_errors(struct lvn_text *all, enum lvn_status status)
 {
     if (status == LVN_OK && all->n) status = lvn_fail(LVN_ARG, "%s", all->p);
     lvn_text_release(all);
@@ -174,7 +174,7 @@ int64_t lvn_utf8_check(const void *p, int64_t n)
     return -1;
 }
 
-int64_t lvn_utf8_mark(const void *p, int64_t n)
+int64_t lvn_utf8_bom(const void *p, int64_t n)
 {
     return n >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 }

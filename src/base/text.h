@@ -36,16 +36,17 @@ const char *lvn_text_string(struct lvn_text *t);
  * is only shown may be cut, and takes snprintf(). */
 LVN_CHECKED bool lvn_fit(char *to, size_t capacity, const char *format, ...) LVN_PRINTF(3, 4);
 /* Print behind what such a buffer holds, for lists that are shown: cut where it is full. */
-void lvn_print_more(char *text, size_t capacity, const char *format, ...) LVN_PRINTF(3, 4);
+void lvn_print_append(char *text, size_t capacity, const char *format, ...) LVN_PRINTF(3, 4);
 /* The n bytes at `from`; ARG when they do not fit: `what` has so many, at most so many are taken. They are not shown:
  * they may be a secret. */
-LVN_CHECKED enum lvn_status lvn_take(char *to, size_t capacity, const char *what, const char *from, size_t n);
+LVN_CHECKED enum lvn_status lvn_copy_bytes(char *to, size_t capacity, const char *name, const char *from, size_t n);
 
-/* Mistakes that are told together. lvn_gather() keeps the sentence of a failure that is a mistake of the user (ARG),
- * and is then LVN_OK; other statuses it gives back. lvn_gathered() fails with all sentences in one, and releases them.
+/* Mistakes that are told together. lvn_collect_error() keeps the sentence of a failure that is a mistake of the user
+ * (ARG), and is then LVN_OK; other statuses it gives back. lvn_collected_errors() fails with all sentences in one, and
+ * releases them.
  */
-LVN_CHECKED enum lvn_status lvn_gather(struct lvn_text *all, enum lvn_status status);
-LVN_CHECKED enum lvn_status lvn_gathered(struct lvn_text *all, enum lvn_status status);
+LVN_CHECKED enum lvn_status lvn_collect_error(struct lvn_text *all, enum lvn_status status);
+LVN_CHECKED enum lvn_status lvn_collected_errors(struct lvn_text *all, enum lvn_status status);
 
 /* Does a name end in `tail`, as ".bin"? */
 bool lvn_ends_with(const char *text, const char *tail);
@@ -59,7 +60,7 @@ int lvn_utf8_encode(int32_t code, char out[4]);
 int64_t lvn_utf8_check(const void *p, int64_t n);
 
 /* Bytes of the mark (BOM) that some editors put before a text: 3, or 0 where there is none. */
-int64_t lvn_utf8_mark(const void *p, int64_t n);
+int64_t lvn_utf8_bom(const void *p, int64_t n);
 
 /* Insertions, deletions, replacements and swaps of neighbours that turn a into b; words beyond 64 bytes are cut. */
 int lvn_edit_distance(const char *a, const char *b);

@@ -131,44 +131,44 @@ int lvn_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
     return bad;
 }
 
-struct within {
+struct timed_task {
     void (*run)(void *);
     void *argument;
     pthread_mutex_t lock;
     pthread_cond_t change;
-    bool over, left; /* left: nobody waits any more */
+    bool finished, abandoned; /* left: nobody waits any more */
 };
 
-static void *run_within(void *argument)
+static void *run_timed(void *argument)
 {
-    struct within *w = argument;
+    struct timed_task *w = argument;
     w->run(w->argument);
     pthread_mutex_lock(&w->lock);
-    w->over = true;
-    bool left = w->left;
+    w->finished = true;
+    bool abandoned = w->abandoned;
     pthread_cond_broadcast(&w->change);
     pthread_mutex_unlock(&w->lock);
-    if (left) free(w);
+    if (abandoned) free(w);
     return NULL;
 }
 
-bool lvn_thread_within(double seconds, void (*run)(void *argument), void *argument)
+bool lvn_thread_with_timeout(double seconds, void (*run)(void *argument), void *argument)
 {
-    struct within *w = lvn_calloc(1, sizeof *w);
-    struct timespec at = lvn_deadline(seconds);
+    struct timed_task *w = lvn_calloc(1, sizeof *w);
+    struct timespec deadline = lvn_deadline(seconds);
     pthread_t thread;
     bool in_time = true;
     if (!w) return false;
-    *w = (struct within){.run = run, .argument = argument};
+    *w = (struct timed_task){.run = run, .argument = argument};
     pthread_mutex_init(&w->lock, NULL);
     lvn_condition_init(&w->change);
-    if (lvn_thread_start(&thread, run_within, w) != 0) return free(w), false;
+    if (lvn_thread_start(&thread, run_timed, w) != 0) return free(w), false;
     pthread_mutex_lock(&w->lock);
-    while (!w->over && in_time) in_time = lvn_condition_wait(&w->change, &w->lock, &at);
-    bool over = w->over;
-    w->left = !over;
+    while (!w->finished && in_time) in_time = lvn_condition_wait(&w->change, &w->lock, &deadline);
+    bool finished = w->finished;
+    w->abandoned = !finished;
     pthread_mutex_unlock(&w->lock);
-    if (!over) return pthread_detach(thread), false;
+    if (!finished) return pthread_detach(thread), false;
     pthread_join(thread, NULL);
     free(w);
     return true;

@@ -21,7 +21,7 @@ int lvn_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
 /* Run it in a thread of its own and wait so long at most: what may stand still (a file system, a terminal) does not
  * hold up the caller. False: it is not over; it goes on beside, with an argument that has to stay. */
-bool lvn_thread_within(double seconds, void (*run)(void *argument), void *argument);
+bool lvn_thread_with_timeout(double seconds, void (*run)(void *argument), void *argument);
 
 /* The half-open range [*begin, *end) of `count` items that `thread` takes; ranges are multiples of `grain`, so that
  * two threads never share a cache line or a tile. */

@@ -5,11 +5,11 @@
 
 static _Atomic int64_t count;
 static _Atomic(const char *) name;
-static _Atomic int awaited = -1;
+static _Atomic int blocking_rank = -1;
 
-const char *lvn_work_begin(const char *what)
+const char *lvn_work_begin(const char *activity)
 {
-    return atomic_exchange_explicit(&name, what, memory_order_acq_rel);
+    return atomic_exchange_explicit(&name, activity, memory_order_acq_rel);
 }
 
 void lvn_work_end(const char *interrupted)
@@ -33,12 +33,12 @@ int64_t lvn_work_count(void)
     return atomic_load_explicit(&count, memory_order_relaxed);
 }
 
-void lvn_work_await(int rank)
+void lvn_work_set_blocking_rank(int rank)
 {
-    atomic_store_explicit(&awaited, rank, memory_order_relaxed);
+    atomic_store_explicit(&blocking_rank, rank, memory_order_relaxed);
 }
 
-int lvn_work_awaited(void)
+int lvn_work_blocking_rank(void)
 {
-    return atomic_load_explicit(&awaited, memory_order_relaxed);
+    return atomic_load_explicit(&blocking_rank, memory_order_relaxed);
 }

@@ -9,16 +9,16 @@
 #include <stdint.h>
 
 /* `what` begins, as "a validation": a text that stays. Returns what it interrupts, for the end. */
-const char *lvn_work_begin(const char *what);
+const char *lvn_work_begin(const char *activity);
 void lvn_work_end(const char *interrupted);
 const char *lvn_work_name(void); /* what it is at; NULL: nothing in particular */
 /* So much more is done; a few nanoseconds, from any thread. */
 void lvn_work_done(int64_t n);
 int64_t lvn_work_count(void);
 /* The rank whose message holds this one up, as far as it is known; -1: none. */
-void lvn_work_await(int rank);
-int lvn_work_awaited(void);
+void lvn_work_set_blocking_rank(int rank);
+int lvn_work_blocking_rank(void);
 /* Bytes that a loop should work on between two calls of lvn_work_done(). */
-enum { LVN_WORK_PIECE = 64 << 20 };
+enum { LVN_WORK_CHUNK = 64 << 20 };
 
 #endif

@@ -14,7 +14,7 @@ static enum lvn_status verify(struct lvn_arena *a, const char *path, enum lvn_ma
     LVN_CHECK(lvn_path_is_dir(path), IO, "'%s' is not a directory", path);
     LVN_TRY(lvn_manifest_read(a, path, m));
     int64_t step;
-    if (lvn_checkpoint_step_of(lvn_path_name(path), &step))
+    if (lvn_checkpoint_parse_step(lvn_path_name(path), &step))
         LVN_CHECK(step == m->step, FORMAT, "'%s' holds step %lld: it was renamed", path, (long long)m->step);
     return lvn_manifest_verify(path, m, depth);
 }

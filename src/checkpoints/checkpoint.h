@@ -55,14 +55,14 @@ LVN_CHECKED enum lvn_status lvn_checkpoint_link(struct lvn_arena *a, const char 
  * file's name below it, in the arena, or NULL. LVN_FORMAT where there is no good manifest. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_unmanaged(struct lvn_arena *a, const char *path, const char **name);
 /* The same of a whole folder of checkpoints. Nothing there is no error. */
-struct lvn_checkpoints_seen {
-    int n;                /* names in it */
-    bool proven;          /* at least one manifest says that levin wrote it */
-    const char *unproven; /* path of a step-N without a good manifest; NULL: none */
-    const char *foreign;  /* path of something that levin did not write; NULL: none */
+struct lvn_checkpoints_contents {
+    int n;                        /* names in it */
+    bool has_manifest;            /* at least one manifest says that levin wrote it */
+    const char *without_manifest; /* path of a step-N without a good manifest; NULL: none */
+    const char *unmanaged;        /* path of something that levin did not write; NULL: none */
 };
 LVN_CHECKED enum lvn_status lvn_checkpoints_scan(struct lvn_arena *a, const char *dir,
-                                                 struct lvn_checkpoints_seen *seen);
+                                                 struct lvn_checkpoints_contents *seen);
 /* Removes every checkpoint, the links, and what a killed process left; nothing else. */
 LVN_CHECKED enum lvn_status lvn_checkpoints_remove(const char *dir);
 /* Removes all but the top_k best, last, and best. They are compared as the newest one says; those without such a score

@@ -13,12 +13,12 @@
 #include "checkpoints/manifest.h"
 
 /* One checkpoint with a readable manifest. */
-struct kept {
+struct entry {
     int64_t step;
     double loss; /* its score, the lower the better; NAN: none, or another kind than the newest one's */
 };
 
-bool lvn_checkpoint_step_of(const char *name, int64_t *step)
+bool lvn_checkpoint_parse_step(const char *name, int64_t *step)
 {
     if (strncmp(name, "step-", 5) != 0) return false;
     const char *digits = name + 5;
@@ -43,7 +43,7 @@ enum lvn_status lvn_checkpoint_steps(struct lvn_arena *a, const char *dir, int64
     *step = lvn_arena_alloc(a, (size_t)n_names * sizeof **step);
     if (!*step) return LVN_MEMORY;
     for (int i = 0; i < n_names; i++)
-        if (lvn_checkpoint_step_of(names[i], *step + *n)) ++*n;
+        if (lvn_checkpoint_parse_step(names[i], *step + *n)) ++*n;
     if (*n) qsort(*step, (size_t)*n, sizeof **step, newest_first);
     return LVN_OK;
 }
@@ -66,7 +66,7 @@ static enum lvn_status link_name(const char *path, char name[32])
         }
     }
     int64_t step;
-    if (!lvn_checkpoint_step_of(name, &step)) name[0] = '\0';
+    if (!lvn_checkpoint_parse_step(name, &step)) name[0] = '\0';
     return LVN_OK;
 }
 
@@ -86,7 +86,7 @@ static enum lvn_status link_step(struct lvn_arena *a, const char *dir, const cha
     const char *target;
     *step = -1;
     LVN_TRY(lvn_checkpoint_link(a, dir, name, &target));
-    if (target && !lvn_checkpoint_step_of(lvn_path_name(target), step)) *step = -1;
+    if (target && !lvn_checkpoint_parse_step(lvn_path_name(target), step)) *step = -1;
     return LVN_OK;
 }
 
@@ -120,8 +120,8 @@ static bool better(double a, double b)
     return isfinite(a) && (!isfinite(b) || a < b);
 }
 
-static enum lvn_status move_links(struct lvn_arena *a, const char *dir, int64_t step,
-                                  const struct lvn_checkpoint_score *score)
+static enum lvn_status update_links(struct lvn_arena *a, const char *dir, int64_t step,
+                                    const struct lvn_checkpoint_score *score)
 {
     LVN_TRY(set_link(a, dir, "last", step));
     struct lvn_manifest best = {.score.value = NAN};
@@ -137,33 +137,33 @@ static enum lvn_status move_links(struct lvn_arena *a, const char *dir, int64_t 
     return lvn_dir_sync(dir);
 }
 
-enum lvn_status lvn_checkpoint_links_move(const char *dir, int64_t step, const struct lvn_checkpoint_score *score)
+enum lvn_status lvn_checkpoint_links_update(const char *dir, int64_t step, const struct lvn_checkpoint_score *score)
 {
     LVN_LOCAL_ARENA(a);
-    return move_links(&a, dir, step, score);
+    return update_links(&a, dir, step, score);
 }
 
 /* --- keeping --- */
 
 /* All checkpoints of which manifest and sizes are good, newest first. */
-static enum lvn_status list_kept(struct lvn_arena *a, const char *dir, struct kept **kept, int *n)
+static enum lvn_status list_good(struct lvn_arena *a, const char *dir, struct entry **entry, int *n)
 {
     struct lvn_checkpoint_score kind;
     int64_t *step;
     int n_steps;
     *n = 0;
     LVN_TRY(lvn_checkpoint_steps(a, dir, &step, &n_steps));
-    *kept = lvn_arena_alloc(a, (size_t)n_steps * sizeof **kept);
-    if (!*kept) return LVN_MEMORY;
+    *entry = lvn_arena_alloc(a, (size_t)n_steps * sizeof **entry);
+    if (!*entry) return LVN_MEMORY;
     for (int i = 0; i < n_steps; i++) {
-        LVN_LOCAL_ARENA(own); /* manifests are large beside what is kept of them */
+        LVN_LOCAL_ARENA(scratch); /* manifests are large beside what is kept of them */
         struct lvn_manifest m;
-        char *path = lvn_arena_printf(&own, "%s/step-%lld", dir, (long long)step[i]);
-        enum lvn_status status = path ? lvn_manifest_read(&own, path, &m) : LVN_MEMORY;
+        char *path = lvn_arena_printf(&scratch, "%s/step-%lld", dir, (long long)step[i]);
+        enum lvn_status status = path ? lvn_manifest_read(&scratch, path, &m) : LVN_MEMORY;
         if (status == LVN_OK) status = lvn_manifest_verify(path, &m, LVN_MANIFEST_SIZES);
         bool good = status == LVN_OK && m.step == step[i];
         if (good && *n == 0) kind = m.score;
-        if (good) (*kept)[(*n)++] = (struct kept){step[i], loss_of(&m.score, &kind)};
+        if (good) (*entry)[(*n)++] = (struct entry){step[i], loss_of(&m.score, &kind)};
         if (status == LVN_MEMORY) return status;
     }
     return LVN_OK;
@@ -180,7 +180,7 @@ static enum lvn_status remove_step(struct lvn_arena *a, const char *dir, int64_t
 }
 
 /* Whether it goes: not where somebody put more into it. */
-static enum lvn_status may_go(struct lvn_arena *a, const char *dir, int64_t step, bool *yes)
+static enum lvn_status is_removable(struct lvn_arena *a, const char *dir, int64_t step, bool *yes)
 {
     const char *more = NULL, *path = lvn_arena_printf(a, "%s/step-%lld", dir, (long long)step);
     enum lvn_status status = path ? lvn_checkpoint_unmanaged(a, path, &more) : LVN_MEMORY;
@@ -195,7 +195,7 @@ static enum lvn_status may_go(struct lvn_arena *a, const char *dir, int64_t step
 
 static int best_first(const void *a, const void *b)
 {
-    const struct kept *x = a, *y = b;
+    const struct entry *x = a, *y = b;
     if (better(x->loss, y->loss)) return -1;
     if (better(y->loss, x->loss)) return 1;
     bool older = isfinite(x->loss); /* of equal losses the first one is the best */
@@ -204,20 +204,20 @@ static int best_first(const void *a, const void *b)
 
 static enum lvn_status prune(struct lvn_arena *a, const char *dir, int64_t top_k)
 {
-    struct kept *kept;
+    struct entry *entry;
     int n;
-    LVN_TRY(list_kept(a, dir, &kept, &n));
+    LVN_TRY(list_good(a, dir, &entry, &n));
     if (n == 0) return LVN_OK;
-    int64_t last = kept[0].step, best = -1, linked = -1;
+    int64_t last = entry[0].step, best = -1, linked = -1;
     LVN_TRY(link_step(a, dir, "last", &linked));
     LVN_TRY(link_step(a, dir, "best", &best));
-    qsort(kept, (size_t)n, sizeof *kept, best_first);
+    qsort(entry, (size_t)n, sizeof *entry, best_first);
     for (int i = n - 1; i >= top_k && i >= 0; i--) {
-        int64_t step = kept[i].step;
-        if (step == last || step == linked || step == best || (i == 0 && isfinite(kept[0].loss))) continue;
-        bool goes;
-        LVN_TRY(may_go(a, dir, step, &goes));
-        if (goes) LVN_TRY(remove_step(a, dir, step));
+        int64_t step = entry[i].step;
+        if (step == last || step == linked || step == best || (i == 0 && isfinite(entry[0].loss))) continue;
+        bool removable;
+        LVN_TRY(is_removable(a, dir, step, &removable));
+        if (removable) LVN_TRY(remove_step(a, dir, step));
     }
     return LVN_OK;
 }
@@ -241,14 +241,14 @@ bool lvn_checkpoint_is_leftover(const char *name)
 /* One hidden name: a checkpoint that was moved aside comes back when nothing took its place, all else goes. */
 static enum lvn_status clear_hidden(struct lvn_arena *a, const char *dir, const char *name)
 {
-    const char *mark = strstr(name, LVN_REPLACED);
+    const char *suffix = strstr(name, LVN_REPLACED);
     if (!lvn_checkpoint_is_leftover(name)) return LVN_OK;
     char *path = lvn_path_join(a, dir, name);
     if (!path) return LVN_MEMORY;
-    if (mark) {
-        char *home = lvn_arena_printf(a, "%s/%.*s", dir, (int)(mark - name - 1), name + 1);
-        if (!home) return LVN_MEMORY;
-        if (!lvn_path_exists(home)) return lvn_file_rename(path, home);
+    if (suffix) {
+        char *published = lvn_arena_printf(a, "%s/%.*s", dir, (int)(suffix - name - 1), name + 1);
+        if (!published) return LVN_MEMORY;
+        if (!lvn_path_exists(published)) return lvn_file_rename(path, published);
     }
     return lvn_tree_remove(path);
 }
@@ -257,18 +257,18 @@ static enum lvn_status clean(struct lvn_arena *a, const char *dir)
 {
     const char *const *names;
     int n;
-    struct kept *kept;
+    struct entry *entry;
     LVN_TRY(lvn_dir_list(a, dir, &names, &n));
     for (int i = 0; i < n; i++)
         if (names[i][0] == '.') LVN_TRY(clear_hidden(a, dir, names[i]));
-    LVN_TRY(list_kept(a, dir, &kept, &n));
+    LVN_TRY(list_good(a, dir, &entry, &n));
     if (n == 0) return LVN_OK;
-    int64_t step, last = kept[0].step;
+    int64_t step, last = entry[0].step;
     LVN_TRY(link_step(a, dir, "last", &step));
     if (step != last) LVN_TRY(set_link(a, dir, "last", last));
-    qsort(kept, (size_t)n, sizeof *kept, best_first);
+    qsort(entry, (size_t)n, sizeof *entry, best_first);
     LVN_TRY(link_step(a, dir, "best", &step));
-    if (isfinite(kept[0].loss) && step != kept[0].step) LVN_TRY(set_link(a, dir, "best", kept[0].step));
+    if (isfinite(entry[0].loss) && step != entry[0].step) LVN_TRY(set_link(a, dir, "best", entry[0].step));
     return lvn_dir_sync(dir);
 }
 
@@ -292,7 +292,7 @@ static enum lvn_status remove_all(struct lvn_arena *a, const char *dir)
         bool link;
         if (!path) return LVN_MEMORY;
         LVN_TRY(lvn_checkpoint_is_link(a, dir, names[i], &link));
-        if (lvn_checkpoint_step_of(names[i], &step))
+        if (lvn_checkpoint_parse_step(names[i], &step))
             LVN_TRY(remove_step(a, dir, step));
         else if (link || lvn_checkpoint_is_leftover(names[i]))
             LVN_TRY(lvn_tree_remove(path));

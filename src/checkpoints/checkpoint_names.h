@@ -13,7 +13,7 @@
 #define LVN_DELETED ".del-"
 
 /* N of "step-N"; false for any other name. */
-bool lvn_checkpoint_step_of(const char *name, int64_t *step);
+bool lvn_checkpoint_parse_step(const char *name, int64_t *step);
 /* The steps of all step-N in dir, newest first, good or not, in the arena. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_steps(struct lvn_arena *a, const char *dir, int64_t **step, int *n);
 /* Is it a hidden name that a killed process left? */
@@ -22,7 +22,7 @@ bool lvn_checkpoint_is_leftover(const char *name);
 LVN_CHECKED enum lvn_status lvn_checkpoint_is_link(struct lvn_arena *a, const char *dir, const char *name, bool *is);
 /* `last` to step-N, and `best` too when the score is better than that of the present one, or that is of another kind.
  */
-LVN_CHECKED enum lvn_status lvn_checkpoint_links_move(const char *dir, int64_t step,
-                                                      const struct lvn_checkpoint_score *score);
+LVN_CHECKED enum lvn_status lvn_checkpoint_links_update(const char *dir, int64_t step,
+                                                        const struct lvn_checkpoint_score *score);
 
 #endif

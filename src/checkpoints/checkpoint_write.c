@@ -62,7 +62,7 @@ void lvn_checkpoint_cancel(struct lvn_checkpoint_writer *w)
     free(w);
 }
 
-static enum lvn_status make_capacity(struct lvn_checkpoint_writer *w)
+static enum lvn_status grow(struct lvn_checkpoint_writer *w)
 {
     if (w->manifest.n < w->capacity) return LVN_OK;
     int capacity = w->capacity ? 2 * w->capacity : 16;
@@ -77,7 +77,7 @@ static enum lvn_status make_capacity(struct lvn_checkpoint_writer *w)
 static enum lvn_status new_file(struct lvn_checkpoint_writer *w, const char *name, struct lvn_manifest_file **file,
                                 const char **path)
 {
-    LVN_TRY(make_capacity(w));
+    LVN_TRY(grow(w));
     *file = &w->manifest.file[w->manifest.n];
     **file = (struct lvn_manifest_file){.path = lvn_arena_strdup(&w->arena, name)};
     *path = lvn_path_join(&w->arena, w->temporary, name);
@@ -113,9 +113,9 @@ static enum lvn_status add_tensors(struct lvn_checkpoint_writer *w, const char *
     const char *path = NULL;
     struct lvn_safetensors_sums sums;
     LVN_TRY(new_file(w, name, &file, &path));
-    struct lvn_safetensors_source later = *source; /* reading comes first: commit brings it to the disk */
-    later.later = true;
-    LVN_TRY(lvn_safetensors_write(path, &later, &w->arena, &sums));
+    struct lvn_safetensors_source unsynced = *source; /* reading comes first: commit brings it to the disk */
+    unsynced.no_sync = true;
+    LVN_TRY(lvn_safetensors_write(path, &unsynced, &w->arena, &sums));
     file->tensors = true;
     file->bytes = sums.bytes;
     file->start = sums.data_start;
@@ -146,7 +146,7 @@ static bool exchange(const char *a, const char *b)
 }
 
 /* A former step-N that the new one has replaced. What somebody else put into it stays, under another name. */
-static void drop_former(struct lvn_checkpoint_writer *w, const char *path)
+static void remove_replaced(struct lvn_checkpoint_writer *w, const char *path)
 {
     const char *more = NULL, *aside = lvn_arena_printf(&w->arena, "%s" LVN_REPLACED "%ld", w->final, (long)getpid());
     enum lvn_status status = lvn_checkpoint_unmanaged(&w->arena, path, &more);
@@ -167,7 +167,7 @@ static enum lvn_status publish(struct lvn_checkpoint_writer *w)
 {
     if (!lvn_path_exists(w->final)) return lvn_file_rename(w->temporary, w->final);
     if (!lvn_files_refuse() && exchange(w->temporary, w->final)) {
-        drop_former(w, w->temporary);
+        remove_replaced(w, w->temporary);
         return LVN_OK;
     }
     LVN_TRY(lvn_file_rename(w->final, w->old));
@@ -175,7 +175,7 @@ static enum lvn_status publish(struct lvn_checkpoint_writer *w)
     if (status != LVN_OK)
         (void)!rename(w->old, w->final);
     else
-        drop_former(w, w->old);
+        remove_replaced(w, w->old);
     return status;
 }
 
@@ -197,7 +197,7 @@ static enum lvn_status commit(struct lvn_checkpoint_writer *w, double val_loss,
     LVN_TRY(lvn_dir_sync(w->temporary));
     LVN_TRY(publish(w));
     LVN_TRY(lvn_dir_sync(w->dir));
-    return lvn_checkpoint_links_move(w->dir, w->manifest.step, &w->manifest.score);
+    return lvn_checkpoint_links_update(w->dir, w->manifest.step, &w->manifest.score);
 }
 
 enum lvn_status lvn_checkpoint_commit(struct lvn_checkpoint_writer *w, double val_loss,

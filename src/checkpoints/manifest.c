@@ -19,7 +19,7 @@
 
 enum { VERSION = 1, LARGEST = 256 << 20, PART_BYTES = 1 << 20 };
 
-static const char place[] = LVN_MANIFEST_PATH;
+static const char manifest_path[] = LVN_MANIFEST_PATH;
 
 /* --- writing --- */
 
@@ -49,7 +49,7 @@ static json_t *file_json(const struct lvn_manifest_file *f)
     return file;
 }
 
-static enum lvn_status sum_of(long begun, const json_t *manifest, uint64_t *sum)
+static enum lvn_status manifest_sum(long begun, const json_t *manifest, uint64_t *sum)
 {
     LVN_LOCAL_TEXT(t);
     lvn_json_add(&t, begun, manifest, 0);
@@ -60,11 +60,11 @@ static enum lvn_status sum_of(long begun, const json_t *manifest, uint64_t *sum)
 
 /* --- the score --- */
 
-static const char usual[] = "val_loss";
+static const char default_score[] = "val_loss";
 
-static bool is_usual(const struct lvn_checkpoint_score *s)
+static bool is_default_score(const struct lvn_checkpoint_score *s)
 {
-    return !s->higher && !strcmp(s->name, usual);
+    return !s->higher && !strcmp(s->name, default_score);
 }
 
 static json_t *score_json(const struct lvn_checkpoint_score *s)
@@ -76,15 +76,15 @@ static json_t *score_json(const struct lvn_checkpoint_score *s)
 static enum lvn_status read_score(const char *name, const json_t *m, struct lvn_manifest *out)
 {
     const json_t *score = json_object_get(m, "score");
-    const char *what = usual, *mode = "min";
+    const char *score_name = default_score, *mode = "min";
     double value = score ? (double)NAN : out->val_loss;
     if (score) {
-        LVN_TRY(lvn_json_string(name, score, "name", true, &what));
+        LVN_TRY(lvn_json_string(name, score, "name", true, &score_name));
         LVN_TRY(lvn_json_string(name, score, "mode", true, &mode));
         LVN_TRY(lvn_json_real(name, score, "value", false, &value));
     }
     out->score = (struct lvn_checkpoint_score){.higher = strcmp(mode, "max") == 0, .value = value};
-    snprintf(out->score.name, sizeof out->score.name, "%s", what);
+    snprintf(out->score.name, sizeof out->score.name, "%s", score_name);
     return LVN_OK;
 }
 
@@ -97,15 +97,15 @@ enum lvn_status lvn_manifest_write(const char *checkpoint, const struct lvn_mani
     json_object_set_new(manifest, "version", json_integer(VERSION));
     json_object_set_new(manifest, "step", json_integer(m->step));
     json_object_set_new(manifest, "val_loss", isfinite(m->val_loss) ? json_real(m->val_loss) : json_null());
-    if (!is_usual(&m->score)) json_object_set_new(manifest, "score", score_json(&m->score));
+    if (!is_default_score(&m->score)) json_object_set_new(manifest, "score", score_json(&m->score));
     for (int i = 0; i < m->n; i++) json_array_append_new(files, file_json(&m->file[i]));
     json_object_set_new(manifest, "files", files);
     uint64_t sum = 0;
-    enum lvn_status status = sum_of(begun, manifest, &sum);
+    enum lvn_status status = manifest_sum(begun, manifest, &sum);
     json_object_set_new(top, "manifest", manifest);
     json_object_set_new(top, "sum", sum_json(sum));
     LVN_LOCAL_ARENA(a);
-    char *path = lvn_path_join(&a, checkpoint, place);
+    char *path = lvn_path_join(&a, checkpoint, manifest_path);
     if (status == LVN_OK) status = path ? lvn_json_write(path, begun, top) : LVN_MEMORY;
     json_decref(top);
     LVN_TRY_WHILE(status, "writing the manifest of '%s'", checkpoint);
@@ -181,13 +181,13 @@ static enum lvn_status read_top(struct lvn_arena *a, const char *name, const jso
 {
     const json_t *m = json_object_get(top, "manifest"), *files = json_object_get(m, "files");
     int64_t version = 0;
-    uint64_t said = 0, found = 0;
+    uint64_t recorded = 0, found = 0;
     LVN_TRY(lvn_json_int(name, m, "version", true, 1, INT64_MAX, &version));
     LVN_CHECK(version == VERSION, UNSUPPORTED, "%s: version %lld of the manifest, this levin reads version %d", name,
               (long long)version, VERSION);
-    LVN_TRY(read_sum(name, json_object_get(top, "sum"), &said));
-    LVN_TRY(sum_of(lvn_json_begin(), m, &found));
-    LVN_CHECK(said == found, FORMAT, "%s does not match its own checksum: it is damaged", name);
+    LVN_TRY(read_sum(name, json_object_get(top, "sum"), &recorded));
+    LVN_TRY(manifest_sum(lvn_json_begin(), m, &found));
+    LVN_CHECK(recorded == found, FORMAT, "%s does not match its own checksum: it is damaged", name);
     LVN_TRY(lvn_json_int(name, m, "step", true, 0, INT64_MAX, &out->step));
     LVN_TRY(lvn_json_real(name, m, "val_loss", false, &out->val_loss));
     LVN_TRY(read_score(name, m, out));
@@ -212,12 +212,13 @@ enum lvn_status lvn_manifest_parse(struct lvn_arena *a, const char *name, const 
 
 enum lvn_status lvn_manifest_read(struct lvn_arena *a, const char *checkpoint, struct lvn_manifest *out)
 {
-    char *text, *path = lvn_store_join(a, checkpoint, place);
+    char *text, *path = lvn_store_join(a, checkpoint, manifest_path);
     enum lvn_store_kind kind;
     int64_t bytes;
     if (!path) return LVN_MEMORY;
     LVN_TRY(lvn_store_stat(path, &kind, &bytes));
-    LVN_CHECK(kind == LVN_STORE_FILE, FORMAT, "'%s' has no %s: it was not written to its end", checkpoint, place);
+    LVN_CHECK(kind == LVN_STORE_FILE, FORMAT, "'%s' has no %s: it was not written to its end", checkpoint,
+              manifest_path);
     LVN_TRY(lvn_store_read(path, LARGEST, &text, &bytes));
     enum lvn_status status = lvn_manifest_parse(a, path, text, bytes, out);
     free(text);
@@ -248,11 +249,11 @@ static enum lvn_status verify_sums(int fd, const char *path, const struct lvn_ma
     uint64_t sum = 0;
     LVN_TRY(sum_part(fd, path, f->start, buffer, &sum));
     LVN_CHECK(sum == f->sum, FORMAT, "'%s' is damaged: its %s not match the checksum in %s", path,
-              f->tensors ? "header does" : "bytes do", place);
+              f->tensors ? "header does" : "bytes do", manifest_path);
     for (int i = 0; i < f->n; i++) {
         LVN_TRY(sum_part(fd, path, f->tensor[i].bytes, buffer, &sum));
         LVN_CHECK(sum == f->tensor[i].sum, FORMAT, "'%s' is damaged: tensor '%s' does not match its checksum in %s",
-                  path, f->tensor[i].name, place);
+                  path, f->tensor[i].name, manifest_path);
     }
     return LVN_OK;
 }

@@ -10,7 +10,7 @@
 
 /* The step that a pointer file (`best`, `last`) names; itself where it is a copy; "" when it is not there or says
  * something else. */
-static enum lvn_status pointed(struct lvn_arena *a, const char *dir, const char *name, const char **step)
+static enum lvn_status read_pointer(struct lvn_arena *a, const char *dir, const char *name, const char **step)
 {
     const char *path = lvn_store_join(a, dir, name);
     enum lvn_store_kind kind;
@@ -23,7 +23,7 @@ static enum lvn_status pointed(struct lvn_arena *a, const char *dir, const char 
     if (kind != LVN_STORE_FILE || bytes > 32) return LVN_OK;
     LVN_TRY(lvn_store_read(path, 32, &text, &bytes));
     text[strcspn(text, "\r\n")] = '\0';
-    if (lvn_checkpoint_step_of(text, &number)) *step = lvn_arena_strdup(a, text);
+    if (lvn_checkpoint_parse_step(text, &number)) *step = lvn_arena_strdup(a, text);
     free(text);
     return *step ? LVN_OK : LVN_MEMORY;
 }
@@ -37,7 +37,7 @@ static enum lvn_status newest(struct lvn_arena *a, const char *dir, const char *
     LVN_TRY(lvn_store_list(a, dir, false, &all));
     for (int i = 0; i < all.n; i++) {
         const char *name = all.entry[i].name;
-        if (!lvn_checkpoint_step_of(name, &number) || number <= max) continue;
+        if (!lvn_checkpoint_parse_step(name, &number) || number <= max) continue;
         const char *manifest = lvn_arena_printf(a, "%s/%s/state/manifest.json", dir, name);
         if (!manifest) return LVN_MEMORY;
         LVN_TRY(lvn_store_stat(manifest, &kind, &(int64_t){0}));
@@ -62,7 +62,7 @@ static enum lvn_status find(struct lvn_arena *a, const char *url, const char *pr
     for (int i = 0; i < 2; i++) {
         LVN_TRY(lvn_store_stat(folders[i], &kind, &bytes));
         if (kind != LVN_STORE_FOLDER) continue;
-        LVN_TRY(pointed(a, folders[i], prefer, &step));
+        LVN_TRY(read_pointer(a, folders[i], prefer, &step));
         if (!*step) LVN_TRY(newest(a, folders[i], &step));
         if (!*step) continue;
         *out = lvn_store_join(a, folders[i], step);
@@ -78,7 +78,7 @@ static enum lvn_status follow(struct lvn_arena *a, const char *url, const char *
     *out = url;
     if (strcmp(name, "best") != 0 && strcmp(name, "last") != 0) return LVN_OK;
     if (!dir) return LVN_MEMORY;
-    LVN_TRY(pointed(a, dir, name, &step));
+    LVN_TRY(read_pointer(a, dir, name, &step));
     if (*step) *out = lvn_store_join(a, dir, step);
     return *out ? LVN_OK : LVN_MEMORY;
 }

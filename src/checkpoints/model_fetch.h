@@ -17,6 +17,6 @@ LVN_CHECKED enum lvn_status lvn_checkpoint_fetch(struct lvn_arena *a, const char
 LVN_CHECKED enum lvn_status lvn_checkpoints_fetch_run(const char *folder, const char *path, const char *const *files,
                                                       int n_files);
 /* The step of the last checkpoint that a run in a store has there; -1: none. */
-LVN_CHECKED enum lvn_status lvn_checkpoints_last_sent(const char *path, int64_t *step);
+LVN_CHECKED enum lvn_status lvn_checkpoints_last_uploaded(const char *path, int64_t *step);
 
 #endif

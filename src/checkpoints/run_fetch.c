@@ -9,7 +9,7 @@
 #include "stores/store.h"
 
 /* The step that the small file `name` (last, best) of a run in a store names; -1: none. */
-static enum lvn_status step_there(struct lvn_arena *a, const char *path, const char *name, int64_t *step)
+static enum lvn_status remote_step(struct lvn_arena *a, const char *path, const char *name, int64_t *step)
 {
     const char *url = lvn_arena_printf(a, "%s/checkpoints/%s", path, name);
     enum lvn_store_kind kind;
@@ -21,12 +21,12 @@ static enum lvn_status step_there(struct lvn_arena *a, const char *path, const c
     if (kind != LVN_STORE_FILE) return LVN_OK;
     LVN_TRY(lvn_store_read(url, 64, &text, &bytes));
     text[strcspn(text, "\r\n")] = '\0';
-    if (!lvn_checkpoint_step_of(text, step)) *step = -1;
+    if (!lvn_checkpoint_parse_step(text, step)) *step = -1;
     free(text);
     return LVN_OK;
 }
 
-static enum lvn_status newest_here(struct lvn_arena *a, const char *checkpoints, int64_t *step)
+static enum lvn_status local_newest_step(struct lvn_arena *a, const char *checkpoints, int64_t *step)
 {
     int64_t *all;
     int n;
@@ -72,22 +72,22 @@ static bool is_among(const char *name, const char *const *files, int n)
     return false;
 }
 
-enum lvn_status lvn_checkpoints_last_sent(const char *path, int64_t *step)
+enum lvn_status lvn_checkpoints_last_uploaded(const char *path, int64_t *step)
 {
     LVN_LOCAL_ARENA(a);
-    return step_there(&a, path, "last", step);
+    return remote_step(&a, path, "last", step);
 }
 
 static enum lvn_status fetch(struct lvn_arena *a, const char *folder, const char *path, const char *const *files, int n)
 {
     struct lvn_store_entries all;
     char *checkpoints = lvn_path_join(a, folder, "checkpoints");
-    int64_t last, best, here;
+    int64_t last, best, local;
     if (!checkpoints) return LVN_MEMORY;
-    LVN_TRY(step_there(a, path, "last", &last));
-    LVN_TRY(newest_here(a, checkpoints, &here));
-    if (last < 0 || here >= last) return LVN_OK;
-    LVN_TRY(step_there(a, path, "best", &best));
+    LVN_TRY(remote_step(a, path, "last", &last));
+    LVN_TRY(local_newest_step(a, checkpoints, &local));
+    if (last < 0 || local >= last) return LVN_OK;
+    LVN_TRY(remote_step(a, path, "best", &best));
     LVN_TRY(lvn_dir_make(checkpoints));
     LVN_TRY(fetch_step(a, checkpoints, path, best));
     LVN_TRY(fetch_step(a, checkpoints, path, last));

@@ -37,46 +37,46 @@ enum lvn_status lvn_checkpoint_is_link(struct lvn_arena *a, const char *dir, con
     return LVN_OK;
 }
 
-static enum lvn_status look_at(struct lvn_arena *a, const char *dir, const struct lvn_store_entry *e,
-                               struct lvn_checkpoints_seen *seen)
+static enum lvn_status scan_entry(struct lvn_arena *a, const char *dir, const struct lvn_store_entry *e,
+                                  struct lvn_checkpoints_contents *contents)
 {
     int64_t step;
     const char *more, *path = lvn_store_join(a, dir, e->name);
     if (!path) return LVN_MEMORY;
-    if (e->kind != LVN_STORE_FOLDER || !lvn_checkpoint_step_of(e->name, &step)) {
+    if (e->kind != LVN_STORE_FOLDER || !lvn_checkpoint_parse_step(e->name, &step)) {
         bool link;
         LVN_TRY(lvn_checkpoint_is_link(a, dir, e->name, &link));
-        if (!link && !lvn_checkpoint_is_leftover(e->name)) seen->foreign = path;
+        if (!link && !lvn_checkpoint_is_leftover(e->name)) contents->unmanaged = path;
         return LVN_OK;
     }
     enum lvn_status status = lvn_checkpoint_unmanaged(a, path, &more);
     if (status == LVN_FORMAT || status == LVN_UNSUPPORTED) {
         lvn_error_clear();
-        seen->unproven = path;
+        contents->without_manifest = path;
         return LVN_OK;
     }
     LVN_TRY(status);
-    seen->proven = true;
+    contents->has_manifest = true;
     if (!more) return LVN_OK;
-    seen->foreign = lvn_store_join(a, path, more);
-    return seen->foreign ? LVN_OK : LVN_MEMORY;
+    contents->unmanaged = lvn_store_join(a, path, more);
+    return contents->unmanaged ? LVN_OK : LVN_MEMORY;
 }
 
-enum lvn_status lvn_checkpoints_scan(struct lvn_arena *a, const char *dir, struct lvn_checkpoints_seen *seen)
+enum lvn_status lvn_checkpoints_scan(struct lvn_arena *a, const char *dir, struct lvn_checkpoints_contents *contents)
 {
     struct lvn_store_entries all;
     enum lvn_store_kind kind;
     int64_t bytes;
-    *seen = (struct lvn_checkpoints_seen){0};
+    *contents = (struct lvn_checkpoints_contents){0};
     LVN_TRY(lvn_store_stat(dir, &kind, &bytes));
     if (kind == LVN_STORE_NOTHING) return LVN_OK;
     if (kind == LVN_STORE_FILE) {
-        seen->n = 1;
-        seen->foreign = dir;
+        contents->n = 1;
+        contents->unmanaged = dir;
         return LVN_OK;
     }
     LVN_TRY(lvn_store_list(a, dir, false, &all));
-    seen->n = all.n;
-    for (int i = 0; i < all.n; i++) LVN_TRY(look_at(a, dir, &all.entry[i], seen));
+    contents->n = all.n;
+    for (int i = 0; i < all.n; i++) LVN_TRY(scan_entry(a, dir, &all.entry[i], contents));
     return LVN_OK;
 }

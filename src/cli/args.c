@@ -193,7 +193,7 @@ static enum lvn_status parse_all(struct lvn_cli *c, int argc, char **argv, struc
         } else if (!only_operands && !strcmp(argv[i], "-h")) {
             c->flag[LVN_FLAG_any_help].b = true;
         } else if (!only_operands && (!strncmp(argv[i], "--", 2) || is_letter(c->command, argv[i]))) {
-            LVN_TRY(lvn_gather(wrong, parse_option(c, argc, argv, &i)));
+            LVN_TRY(lvn_collect_error(wrong, parse_option(c, argc, argv, &i)));
         } else {
             LVN_CHECK(only_operands || argv[i][0] != '-' || !argv[i][1], ARG,
                       "unknown option '%.60s'; options start with two dashes", argv[i]);
@@ -217,7 +217,7 @@ enum lvn_status lvn_cli_parse(struct lvn_cli *c, int argc, char **argv)
     c->keys = lvn_arena_alloc(&c->settings.arena, sizeof *c->keys * (size_t)(argc + 2));
     if (!c->keys) return LVN_MEMORY;
     enum lvn_status status = parse_all(c, argc, argv, &wrong);
-    LVN_TRY(lvn_gathered(&wrong, status));
+    LVN_TRY(lvn_collected_errors(&wrong, status));
     return lvn_cli_on(c, LVN_FLAG_any_help) ? LVN_OK : count_operands(c);
 }
 
@@ -328,8 +328,8 @@ enum lvn_status lvn_cli_settings(struct lvn_cli *c, const char *recipe, unsigned
     enum lvn_status status = LVN_OK;
     for (int i = 0; i < c->n_keys && status == LVN_OK; i++)
         status =
-            lvn_gather(&wrong, lvn_settings_set(&c->settings, c->keys[i].key, c->keys[i].value, LVN_SOURCE_COMMAND));
-    LVN_TRY(lvn_gathered(&wrong, status));
+            lvn_collect_error(&wrong, lvn_settings_set(&c->settings, c->keys[i].key, c->keys[i].value, LVN_SOURCE_COMMAND));
+    LVN_TRY(lvn_collected_errors(&wrong, status));
     return lvn_settings_finish(&c->settings, parts);
 }
 
@@ -343,7 +343,7 @@ static void end_at_fault(void *ranks, const struct lvn_fault *fault)
 {
     const int code = fault->permanent ? LVN_EXIT_FAILED : LVN_EXIT_FAULT;
     char *text = fault->is_reporter ? strdup(fault->text) : NULL;
-    if (text) (void)lvn_thread_within(1, say, text); /* a terminal may stand still */
+    if (text) (void)lvn_thread_with_timeout(1, say, text); /* a terminal may stand still */
     lvn_ranks_give_up(ranks);
     if (fault->is_reporter && fault->quiet) lvn_ranks_abort(ranks, code);
     _exit(code);

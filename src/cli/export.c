@@ -244,7 +244,7 @@ static enum lvn_status refuse_file(const char *out, const struct lvn_model *mode
     if (lvn_ends_with(out, ".pt") || lvn_file_type(out, (int64_t)strlen(out)) == LVN_FILE_TYPE_UNKNOWN) return LVN_OK;
     for (const struct lvn_model *const *m = lvn_models(); *m; m++)
         if (lvn_model_file_variant(*m) == lvn_model_file_variant(model) && *m != lvn_model_file_variant(model))
-            lvn_print_more(list, sizeof list, ", %s", (*m)->name);
+            lvn_print_append(list, sizeof list, ", %s", (*m)->name);
     LVN_FAIL(
         ARG,
         "'%s': levin writes no %s; it writes a folder, in one of the formats huggingface%s (--format), or OUT.pt, a "

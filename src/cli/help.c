@@ -69,7 +69,7 @@ static void flag_row(struct lvn_text *t, const struct lvn_option *o)
 {
     char left[96], help[400];
     lvn_flag_text(o, left);
-    if (o->kind != LVN_KIND_BOOL) lvn_print_more(left, sizeof left, "%c%s", o->key[1] ? '=' : ' ', value_word(o));
+    if (o->kind != LVN_KIND_BOOL) lvn_print_append(left, sizeof left, "%c%s", o->key[1] ? '=' : ' ', value_word(o));
     bool plain = !*o->initial || !strcmp(o->initial, "0") || !strcmp(o->initial, "false") || !strcmp(o->initial, "\n");
     snprintf(help, sizeof help, plain ? "%s" : "%s [%s]", o->help, o->initial);
     row(t, left, help);

@@ -64,7 +64,7 @@ enum lvn_status lvn_cli_writes_to(const struct lvn_cli *c, const char *path)
     struct lvn_target t;
     if (lvn_store_is_remote(path)) return LVN_OK;
     LVN_TRY(lvn_target_find(&a, path, &t));
-    taken = t.stream && t.stdout_itself;
+    taken = t.stream && t.is_stdout;
     LVN_CHECK(!taken || !c->json, ARG,
               "'%s' is standard output, where --json prints its object: name another file, or leave out --json", path);
     return LVN_OK;
@@ -118,7 +118,7 @@ static void print_error(const struct lvn_cli *c, enum lvn_status status)
     for (const char *line = lvn_error_trace(); *line; line = strchr(line, '\n') + 1) {
         fprintf(stderr, "  %.*s\n", (int)strcspn(line, "\n"), line);
     }
-    if (lvn_cli_on(c, LVN_FLAG_any_verbose)) fprintf(stderr, "  (%s)\n", lvn_error_place());
+    if (lvn_cli_on(c, LVN_FLAG_any_verbose)) fprintf(stderr, "  (%s)\n", lvn_error_location());
 }
 
 static void json_error(json_t *object, enum lvn_status status)
@@ -148,7 +148,7 @@ static enum lvn_status print_json(long since, const json_t *object)
 /* Results that lack a part are none. */
 static enum lvn_status whole_results(const struct lvn_cli *c)
 {
-    LVN_CHECK(!unprinted && (!c->json || lvn_json_whole(begun) == LVN_OK), MEMORY, "not enough memory for the results");
+    LVN_CHECK(!unprinted && (!c->json || lvn_json_check(begun) == LVN_OK), MEMORY, "not enough memory for the results");
     return LVN_OK;
 }
 

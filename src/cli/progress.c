@@ -205,7 +205,8 @@ static void at_validation(struct lvn_progress *p, const struct lvn_event *e)
     for (int i = 0; i < e->n_scalars; i++) {
         const struct lvn_scalar *s = &e->scalar[i];
         if (lvn_event_brings(e, i) && strcmp(s->name, "val_loss") != 0)
-            lvn_print_more(metrics, sizeof metrics, ", %s %.4g", s->name + 4 * !strncmp(s->name, "val_", 4), s->value);
+            lvn_print_append(metrics, sizeof metrics, ", %s %.4g", s->name + 4 * !strncmp(s->name, "val_", 4),
+                             s->value);
     }
     say(p, "step %" PRId64 ": validation loss %.4f%s%s%s", e->step, loss, metrics, e->best ? ", the best so far" : "",
         worse);

@@ -60,7 +60,7 @@ static void check_isa(void)
     bool named = false;
     for (int i = 0; i < LVN_ISA_COUNT; i++) {
         const char *name = lvn_isa_name((enum lvn_isa)i);
-        lvn_print_more(list, sizeof list, "%s%s", i ? ", " : "", name);
+        lvn_print_append(list, sizeof list, "%s%s", i ? ", " : "", name);
         named = named || !strcmp(wanted, name);
     }
     lvn_log(LVN_LOG_WARN, "LEVIN_ISA is '%.40s', which is %s%s; %s is used", wanted,

@@ -61,7 +61,7 @@ static enum lvn_status find_run(struct watch *w, const char *name)
     LVN_LOCAL_ARENA(a);
     const char *folder = lvn_run_dir_find(&a, name);
     enum lvn_status status =
-        folder ? lvn_take(w->run, sizeof w->run, "the path of the run", folder, strlen(folder)) : LVN_OK;
+        folder ? lvn_copy_bytes(w->run, sizeof w->run, "the path of the run", folder, strlen(folder)) : LVN_OK;
     LVN_TRY(status);
     LVN_CHECK(folder, ARG, "there is no run '%.300s', nor runs/%.300s; give the folder of a run", name, name);
     LVN_TRY(refuse_other(w->run));

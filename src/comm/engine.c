@@ -305,9 +305,9 @@ static void report_progress(struct lvn_engine *c, bool moved, int64_t idle)
     enum { FRUITLESS_POLLS = 2000 };
     const struct lvn_request *r = c->exchanges.first;
     if (moved) lvn_work_done(1);
-    if (moved && c->wait_reported) lvn_work_await(-1);
+    if (moved && c->wait_reported) lvn_work_set_blocking_rank(-1);
     if (moved) c->wait_reported = false;
-    if (r && idle == FRUITLESS_POLLS) lvn_work_await(lvn_exchange_waits_for(c, r)), c->wait_reported = true;
+    if (r && idle == FRUITLESS_POLLS) lvn_work_set_blocking_rank(lvn_exchange_waits_for(c, r)), c->wait_reported = true;
 }
 
 /* Take the submitted requests; does not lock if there are none. */

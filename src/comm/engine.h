@@ -65,7 +65,7 @@ struct lvn_engine {
     bool has_work; /* `submitted` is not empty, or `stop` is set; atomic */
     /* used by the thread alone */
     struct lvn_queue collectives, messages, exchanges;
-    bool wait_reported; /* lvn_work_await() names the rank that it waits for */
+    bool wait_reported; /* lvn_work_set_blocking_rank() names the rank that it waits for */
 };
 
 /* Open an engine over `transport`; o->size is above 1. argument: for its join(). */

@@ -240,7 +240,7 @@ static enum lvn_status lines(struct work *w, const struct lvn_chunk *p, const ch
     for (const char *at = bytes, *end = bytes + p->bytes; at < end; number++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         if (!stop) stop = end;
-        if (number == 1) at += lvn_utf8_mark(at, stop - at);
+        if (number == 1) at += lvn_utf8_bom(at, stop - at);
         LVN_TRY(one_line(w, p, number, at, stop - at));
         at = stop + 1;
     }

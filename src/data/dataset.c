@@ -26,7 +26,7 @@ const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name)
     char names[256] = "";
     for (int i = 0; kinds[i]; i++) {
         if (name && strcmp(kinds[i]->name, name) == 0) return kinds[i];
-        lvn_print_more(names, sizeof names, "%s%s", i ? ", " : "", kinds[i]->name);
+        lvn_print_append(names, sizeof names, "%s%s", i ? ", " : "", kinds[i]->name);
     }
     lvn_fail(LVN_ARG, "data.kind is '%s'; levin knows %s", name ? name : "", names);
     return NULL;
@@ -223,7 +223,7 @@ enum lvn_status lvn_dataset_splits(const struct lvn_dataset *d, enum lvn_split_i
     }
     for (int i = 0; i < LVN_SPLIT_ALL; i++) {
         if (!lvn_dataset_has(d, (enum lvn_split_id)i)) continue;
-        lvn_print_more(available, sizeof available, "%s%s", *available ? ", " : "", lvn_split_names[i]);
+        lvn_print_append(available, sizeof available, "%s%s", *available ? ", " : "", lvn_split_names[i]);
         if (split == LVN_SPLIT_ALL) out->id[out->n++] = (enum lvn_split_id)i;
     }
     LVN_CHECK(*available, FORMAT, "'%s' holds a single token: there is nothing to score", d->path);

@@ -117,7 +117,7 @@ static void fit_length(const struct lvn_loader *l, struct lvn_samples *b, int64_
         int k = lvn_dataset_length(d, l->split, sample_of(l, batch, i));
         if (k > longest) longest = k;
     }
-    lvn_fields_cut(&b->fields, d->length[longest]);
+    lvn_fields_set_length(&b->fields, d->length[longest]);
 }
 
 static int64_t row_sample(const struct lvn_loader *l, int64_t step, int64_t row)
@@ -128,7 +128,7 @@ static int64_t row_sample(const struct lvn_loader *l, int64_t step, int64_t row)
 enum lvn_status lvn_loader_batch(const struct lvn_loader *l, int64_t step, int64_t first, struct lvn_samples *b)
 {
     fit_length(l, b, l->batch_size, row_sample, step);
-    b->there = b->rows;
+    b->n_valid = b->rows;
     for (int64_t r = 0; r < b->rows; r++) LVN_TRY(fill_row(l, row_position(l, step, first + r), b, r));
     return LVN_OK;
 }
@@ -169,12 +169,12 @@ enum lvn_status lvn_loader_eval_batch(const struct lvn_loader *l, int64_t limit,
     int64_t batch = eval_index(l, limit, i) * l->batch_size, all = l->eval_samples - batch;
     int64_t base = batch + first, left = l->eval_samples - base;
     *number = base;
-    b->there = left < 0 ? 0 : left < b->rows ? left : b->rows;
+    b->n_valid = left < 0 ? 0 : left < b->rows ? left : b->rows;
     fit_length(l, b, all < l->batch_size ? all : l->batch_size, eval_row_sample, batch);
-    for (int64_t r = 0; r < b->there; r++) {
+    for (int64_t r = 0; r < b->n_valid; r++) {
         struct position start = {lvn_loader_eval_sample(l, base + r) * l->stride, 0};
         LVN_TRY(fill_row(l, start, b, r));
     }
-    for (int64_t r = b->there; r < b->rows; r++) lvn_samples_blank(b, r);
+    for (int64_t r = b->n_valid; r < b->rows; r++) lvn_samples_pad(b, r);
     return LVN_OK;
 }

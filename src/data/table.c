@@ -213,8 +213,8 @@ static enum lvn_status list_names(const struct lvn_table *t, char *list, size_t 
     LVN_CHECK(t->format != LVN_TABLE_JSONL || first, FORMAT,
               "'%s': no line is a JSON object; each is a row, as {\"text\": \"..\", \"label\": 0}", t->path);
     *list = '\0';
-    for (int i = 0; i < t->n_names; i++, p += strlen(p) + 1) lvn_print_more(list, capacity, "%s%s", i ? ", " : "", p);
-    json_object_foreach(first, key, value) lvn_print_more(list, capacity, "%s%s", *list ? ", " : "", key);
+    for (int i = 0; i < t->n_names; i++, p += strlen(p) + 1) lvn_print_append(list, capacity, "%s%s", i ? ", " : "", p);
+    json_object_foreach(first, key, value) lvn_print_append(list, capacity, "%s%s", *list ? ", " : "", key);
     json_decref(first);
     return LVN_OK;
 }

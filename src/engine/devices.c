@@ -210,5 +210,5 @@ static void give_up(void *ranks)
 void lvn_ranks_give_up(struct lvn_ranks *r)
 {
     const double patience = 2;
-    if (r && r->grouped) (void)lvn_thread_within(patience, give_up, r);
+    if (r && r->grouped) (void)lvn_thread_with_timeout(patience, give_up, r);
 }

@@ -36,7 +36,7 @@ static void LVN_PRINTF(2, 3) name_change(struct variant *v, const char *format, 
     va_start(arguments, format);
     vsnprintf(one, sizeof one, format, arguments);
     va_end(arguments);
-    lvn_print_more(v->text, sizeof v->text, "%s%s", *v->text ? ", " : "", one);
+    lvn_print_append(v->text, sizeof v->text, "%s%s", *v->text ? ", " : "", one);
 }
 
 /* --- changes: false where the run has it already, or cannot have it --- */
@@ -211,7 +211,7 @@ void lvn_memory_advice_find(struct lvn_memory_advice *out, const struct lvn_trai
     struct finding f = {.out = out, .takes = takes, .available = available};
     struct variant v;
     *out = (struct lvn_memory_advice){0};
-    lvn_error_keep();
+    lvn_error_save();
     begin(&v, t);
     f.base = variant_bytes(&v);
     for (int i = 0; i < CHANGES && f.base > 0; i++) {

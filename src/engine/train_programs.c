@@ -112,7 +112,7 @@ static enum lvn_status new_runners(struct lvn_train_programs *t, struct lvn_sess
         struct lvn_session_options o = *how;
         struct lvn_fields *fields = &t->fields_of[i];
         *fields = t->fields;
-        if (t->n_lengths) lvn_fields_cut(fields, t->length[i]);
+        if (t->n_lengths) lvn_fields_set_length(fields, t->length[i]);
         o.fields = fields;
         o.longer = i < last ? out[last] : NULL;
         LVN_TRY(lvn_session_new(&out[i], t->network, &o));

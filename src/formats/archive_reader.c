@@ -17,9 +17,9 @@
 
 enum { CHUNK = 1 << 18, GROWTH_FROM = 64 << 20, NAME_BYTES = 4096 };
 
-struct walk {
+struct traversal {
     const struct lvn_archive_visitor *v;
-    const char *top;   /* what the walk started with, for messages */
+    const char *root;  /* what the walk started with, for messages */
     int64_t in, out;   /* bytes that went in, and came out of archives */
     double growth;     /* of where this was found */
     int64_t *reported; /* NULL, or = in */
@@ -68,7 +68,7 @@ static const char *version(void)
 struct lvn_library lvn_library_archive = {.name = "libarchive",
                                           .files = {"libarchive.so.13"},
                                           .use = "reading archives and compressed files",
-                                          .cure = "install it (apt install libarchive13), or unpack them first",
+                                          .hint = "install it (apt install libarchive13), or unpack them first",
                                           .symbols = (const char *const[]){FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
                                           .functions = &api,
                                           .version = version};
@@ -76,7 +76,7 @@ struct lvn_library lvn_library_archive = {.name = "libarchive",
 /* Bytes one chunk after the other; *n 0 at the end. */
 struct stream {
     enum lvn_status (*next)(struct stream *s, const void **p, int64_t *n);
-    struct walk *w;
+    struct traversal *w;
     const char *name;
     unsigned char *buffer;
     int fd;
@@ -85,14 +85,14 @@ struct stream {
     struct archive *archive;
     const void *first; /* the first chunk, read to see what this is */
     int64_t n_first;
-    bool again; /* it is to be given once more */
+    bool replay; /* it is to be given once more */
     enum lvn_status status;
 };
 
 static enum lvn_status next_chunk(struct stream *s, const void **p, int64_t *n)
 {
-    if (s->again) {
-        s->again = false;
+    if (s->replay) {
+        s->replay = false;
         *p = s->first;
         *n = s->n_first;
         return LVN_OK;
@@ -100,7 +100,7 @@ static enum lvn_status next_chunk(struct stream *s, const void **p, int64_t *n)
     return s->next(s, p, n);
 }
 
-static enum lvn_status next_of_file(struct stream *s, const void **p, int64_t *n)
+static enum lvn_status read_file_chunk(struct stream *s, const void **p, int64_t *n)
 {
     ssize_t got;
     do got = read(s->fd, s->buffer, CHUNK);
@@ -113,7 +113,7 @@ static enum lvn_status next_of_file(struct stream *s, const void **p, int64_t *n
     return LVN_OK;
 }
 
-static enum lvn_status next_of_memory(struct stream *s, const void **p, int64_t *n)
+static enum lvn_status read_memory_chunk(struct stream *s, const void **p, int64_t *n)
 {
     *n = s->left < CHUNK ? s->left : CHUNK;
     *p = s->memory;
@@ -130,18 +130,18 @@ static enum lvn_status archive_failed(struct stream *s)
              text ? text : "an unknown error");
 }
 
-static enum lvn_status next_of_entry(struct stream *s, const void **p, int64_t *n)
+static enum lvn_status read_entry_chunk(struct stream *s, const void **p, int64_t *n)
 {
     ssize_t got = api.data(s->archive, s->buffer, CHUNK);
     if (s->status != LVN_OK) return s->status; /* what the archive itself is read from failed */
     if (got < 0) return archive_failed(s);
-    struct walk *w = s->w;
+    struct traversal *w = s->w;
     w->out += got;
     double grown = w->in ? (double)w->out / (double)w->in * w->growth : 0;
     LVN_CHECK(w->out < GROWTH_FROM || grown < LVN_ARCHIVE_GROWTH, FORMAT,
               "'%s' grows more than %d-fold when it is unpacked (at '%s'): it looks like a bomb; unpack it yourself if "
               "it is not",
-              w->top, LVN_ARCHIVE_GROWTH, s->name);
+              w->root, LVN_ARCHIVE_GROWTH, s->name);
     *p = s->buffer;
     *n = got;
     return LVN_OK;
@@ -159,13 +159,13 @@ static bool is_archive(const unsigned char *p, int64_t n)
            (n >= 512 && !memcmp(p + 257, "ustar", 5));
 }
 
-static enum lvn_status walk_stream(struct stream *s, int depth, bool named);
+static enum lvn_status read_stream(struct stream *s, int depth, bool named);
 
 /* --- archives --- */
 
 /* libarchive asks for more of the archive's own bytes. */
 struct feed {
-    struct stream *from;
+    struct stream *source;
     enum lvn_status status;
 };
 
@@ -181,12 +181,12 @@ static ssize_t feed(struct archive *a, void *context, const void **p)
     struct feed *f = context;
     int64_t n = 0;
     (void)a;
-    if (f->status == LVN_OK) f->status = next_chunk(f->from, p, &n);
+    if (f->status == LVN_OK) f->status = next_chunk(f->source, p, &n);
     return f->status == LVN_OK ? n : -1;
 }
 
 /* "a/../../b" and "/a" lead out of the folder. */
-static bool climbs(const char *name)
+static bool leaves_folder(const char *name)
 {
     int depth = 0;
     if (*name == '/') return true;
@@ -200,7 +200,7 @@ static bool climbs(const char *name)
 }
 
 /* text.gz holds text; others keep their name. */
-static bool name_within(const char *name, char *out)
+static bool inner_name(const char *name, char *out)
 {
     static const char *const endings[] = {".gz", ".bz2", ".xz", ".zst"};
     size_t n = strlen(name);
@@ -211,7 +211,7 @@ static bool name_within(const char *name, char *out)
     return lvn_fit(out, NAME_BYTES, "%.*s", (int)n, name);
 }
 
-static enum lvn_status keep_blob(struct stream *s, int64_t size, int depth)
+static enum lvn_status collect_blob(struct stream *s, int64_t size, int depth)
 {
     unsigned char *all = lvn_malloc((size_t)size + 1);
     int64_t got = 0, n;
@@ -223,13 +223,13 @@ static enum lvn_status keep_blob(struct stream *s, int64_t size, int depth)
         got += take;
     }
     double growth = s->w->in ? (double)s->w->out / (double)s->w->in * s->w->growth : 1;
-    struct lvn_archive_position place = {.depth = depth, .growth = growth > 1 ? growth : 1};
-    if (status == LVN_OK) status = s->w->v->blob(s->w->v->context, s->name, all, got, place);
+    struct lvn_archive_position position = {.depth = depth, .growth = growth > 1 ? growth : 1};
+    if (status == LVN_OK) status = s->w->v->blob(s->w->v->context, s->name, all, got, position);
     free(all);
     return status;
 }
 
-static enum lvn_status walk_entry(struct stream *s, const struct stream *from, struct archive_entry *e, int depth,
+static enum lvn_status read_entry(struct stream *s, const struct stream *source, struct archive_entry *e, int depth,
                                   bool named)
 {
     const char *path = api.pathname_utf8(e);
@@ -239,30 +239,30 @@ static enum lvn_status walk_entry(struct stream *s, const struct stream *from, s
     if (!raw && api.filetype(e) != S_IFREG) return LVN_OK;
     const char *outer = s->name;
     if (raw) {
-        whole = name_within(outer, name);
+        whole = inner_name(outer, name);
     } else {
         if (!path || !*path) path = "(no name)"; /* not in this locale's letters: only messages want it */
-        LVN_CHECK(!climbs(path), FORMAT, "'%s' holds '%.200s', a name that leads out of its folder: not unpacked",
-                  outer, path);
+        LVN_CHECK(!leaves_folder(path), FORMAT,
+                  "'%s' holds '%.200s', a name that leads out of its folder: not unpacked", outer, path);
         whole = lvn_fit(name, sizeof name, "%s/%s", outer, path);
     }
     LVN_CHECK(whole, FORMAT, "'%.200s' holds a member whose name has more than %d bytes", outer, NAME_BYTES - 1);
     s->name = name;
-    s->again = false;
+    s->replay = false;
     enum lvn_status status = next_chunk(s, &s->first, &s->n_first);
-    s->again = true;
+    s->replay = true;
     /* What comes out as it went in was not understood, though it begins as an archive does. */
-    int64_t n = s->n_first < from->n_first ? s->n_first : from->n_first;
-    LVN_CHECK(status != LVN_OK || !raw || n < 512 || memcmp(s->first, from->first, 512) != 0, FORMAT,
+    int64_t n = s->n_first < source->n_first ? s->n_first : source->n_first;
+    LVN_CHECK(status != LVN_OK || !raw || n < 512 || memcmp(s->first, source->first, 512) != 0, FORMAT,
               "'%s' begins as an archive does, and cannot be read as one; it is damaged or cut", outer);
     int64_t size = raw ? INT64_MAX : api.size(e);
     bool blob = s->w->v->blob && size <= LVN_ARCHIVE_BLOB && is_archive(s->first, s->n_first);
-    if (status == LVN_OK) status = blob ? keep_blob(s, size, depth) : walk_stream(s, depth, named && raw);
+    if (status == LVN_OK) status = blob ? collect_blob(s, size, depth) : read_stream(s, depth, named && raw);
     s->name = outer;
     return status;
 }
 
-static enum lvn_status walk_entries(struct stream *s, struct feed *f, int depth, bool named)
+static enum lvn_status read_entries(struct stream *s, struct feed *f, int depth, bool named)
 {
     struct archive *a = s->archive;
     int code = api.open(a, f, no_open, feed, no_open);
@@ -270,7 +270,7 @@ static enum lvn_status walk_entries(struct stream *s, struct feed *f, int depth,
         struct archive_entry *e;
         code = api.next_header(a, &e);
         if (code != ARCHIVE_OK && code != ARCHIVE_WARN) break;
-        enum lvn_status status = walk_entry(s, f->from, e, depth + 1, named);
+        enum lvn_status status = read_entry(s, f->source, e, depth + 1, named);
         if (f->status != LVN_OK) return f->status;
         LVN_TRY(status);
     }
@@ -278,13 +278,13 @@ static enum lvn_status walk_entries(struct stream *s, struct feed *f, int depth,
     return code == ARCHIVE_EOF ? LVN_OK : archive_failed(s);
 }
 
-static enum lvn_status walk_archive(struct stream *from, int depth, bool named)
+static enum lvn_status read_archive(struct stream *source, int depth, bool named)
 {
     LVN_CHECK(depth < LVN_ARCHIVE_DEPTH, FORMAT, "'%s' is an archive in %d others: they may be nested %d deep",
-              from->name, depth, LVN_ARCHIVE_DEPTH);
+              source->name, depth, LVN_ARCHIVE_DEPTH);
     LVN_TRY(lvn_library_open(&lvn_library_archive));
-    struct feed f = {.from = from};
-    struct stream s = {.next = next_of_entry, .w = from->w, .name = from->name};
+    struct feed f = {.source = source};
+    struct stream s = {.next = read_entry_chunk, .w = source->w, .name = source->name};
     s.buffer = lvn_malloc(CHUNK);
     s.archive = api.read_new();
     enum lvn_status status = s.buffer && s.archive ? LVN_OK : LVN_MEMORY;
@@ -296,7 +296,7 @@ static enum lvn_status walk_archive(struct stream *from, int depth, bool named)
         api.format_empty(s.archive);
         api.format_tar(s.archive);
         api.format_raw(s.archive);
-        status = walk_entries(&s, &f, depth, named);
+        status = read_entries(&s, &f, depth, named);
     }
     if (s.archive) api.read_free(s.archive);
     free(s.buffer);
@@ -305,7 +305,7 @@ static enum lvn_status walk_archive(struct stream *from, int depth, bool named)
 
 /* --- what is no archive --- */
 
-static enum lvn_status walk_plain(struct stream *s, bool named)
+static enum lvn_status read_plain(struct stream *s, bool named)
 {
     const struct lvn_archive_visitor *v = s->w->v;
     bool want = false;
@@ -321,22 +321,22 @@ static enum lvn_status walk_plain(struct stream *s, bool named)
 }
 
 /* The first chunk is read already. */
-static enum lvn_status walk_stream(struct stream *s, int depth, bool named)
+static enum lvn_status read_stream(struct stream *s, int depth, bool named)
 {
-    return is_archive(s->first, s->n_first) ? walk_archive(s, depth, named) : walk_plain(s, named);
+    return is_archive(s->first, s->n_first) ? read_archive(s, depth, named) : read_plain(s, named);
 }
 
 static enum lvn_status start(struct stream *s, int depth, bool named)
 {
     LVN_TRY(s->next(s, &s->first, &s->n_first));
-    s->again = true;
-    return walk_stream(s, depth, named);
+    s->replay = true;
+    return read_stream(s, depth, named);
 }
 
 enum lvn_status lvn_archive_read(const char *path, bool named, const struct lvn_archive_visitor *v, int64_t *bytes_read)
 {
-    struct walk w = {.v = v, .top = path, .growth = 1, .reported = bytes_read};
-    struct stream s = {.next = next_of_file, .w = &w, .name = path};
+    struct traversal w = {.v = v, .root = path, .growth = 1, .reported = bytes_read};
+    struct stream s = {.next = read_file_chunk, .w = &w, .name = path};
     *bytes_read = 0;
     s.buffer = lvn_malloc(CHUNK);
     if (!s.buffer) return LVN_MEMORY;
@@ -347,12 +347,12 @@ enum lvn_status lvn_archive_read(const char *path, bool named, const struct lvn_
     return status;
 }
 
-enum lvn_status lvn_archive_read_memory(const char *name, const void *p, int64_t n, struct lvn_archive_position place,
-                                        const struct lvn_archive_visitor *v)
+enum lvn_status lvn_archive_read_memory(const char *name, const void *p, int64_t n,
+                                        struct lvn_archive_position position, const struct lvn_archive_visitor *v)
 {
-    struct walk w = {.v = v, .top = name, .growth = place.growth};
-    struct stream s = {.next = next_of_memory, .w = &w, .name = name, .memory = p, .left = n};
-    return start(&s, place.depth, false);
+    struct traversal w = {.v = v, .root = name, .growth = position.growth};
+    struct stream s = {.next = read_memory_chunk, .w = &w, .name = name, .memory = p, .left = n};
+    return start(&s, position.depth, false);
 }
 
 /* --- folders --- */

@@ -30,7 +30,7 @@ struct lvn_archive_visitor {
     enum lvn_status (*end)(void *context);
     /* NULL, or: takes a copy of a small archive found in an archive, to look into it with lvn_archive_read_memory(). */
     enum lvn_status (*blob)(void *context, const char *name, const void *p, int64_t n,
-                            struct lvn_archive_position place);
+                            struct lvn_archive_position position);
 };
 
 /* The files to walk over: the path itself, or all below a folder (hidden ones left out), sorted. */
@@ -39,7 +39,8 @@ enum lvn_status lvn_archive_list(struct lvn_arena *a, const char *path, const ch
 /* One of them. `bytes_read` is kept up to date while it is read. */
 enum lvn_status lvn_archive_read(const char *path, bool named, const struct lvn_archive_visitor *v,
                                  int64_t *bytes_read) LVN_CHECKED;
-enum lvn_status lvn_archive_read_memory(const char *name, const void *p, int64_t n, struct lvn_archive_position place,
+enum lvn_status lvn_archive_read_memory(const char *name, const void *p, int64_t n,
+                                        struct lvn_archive_position position,
                                         const struct lvn_archive_visitor *v) LVN_CHECKED;
 
 #endif

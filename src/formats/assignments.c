@@ -12,7 +12,7 @@
 #include "base/files.h"
 #include "base/text.h"
 
-enum { MAX_LINES = 10000, MAX_BYTES = 1 << 20, SHOWN = 100 };
+enum { MAX_LINES = 10000, MAX_BYTES = 1 << 20, MAX_LINE_TEXT = 100 };
 
 static const char *past_blanks(const char *p)
 {
@@ -104,8 +104,8 @@ static enum lvn_status read_line(struct lvn_arena *a, const char *line, struct l
     }
     n = strlen(line = past_blanks(line));
     while (n && line[n - 1] == ' ') n--;
-    if (n > SHOWN) /* cut before a character, not within one */
-        for (n = SHOWN; n && ((unsigned char)line[n] & 0xc0) == 0x80;) n--;
+    if (n > MAX_LINE_TEXT) /* cut before a character, not within one */
+        for (n = MAX_LINE_TEXT; n && ((unsigned char)line[n] & 0xc0) == 0x80;) n--;
     v->text = lvn_arena_printf(a, "%.*s", (int)n, line);
     return v->text ? LVN_OK : LVN_MEMORY;
 }
@@ -147,13 +147,13 @@ static enum lvn_status lines(struct lvn_arena *a, const char *name, char *text, 
 enum lvn_status lvn_assignments_parse(struct lvn_arena *a, const char *name, const char *text, int64_t bytes,
                                       const struct lvn_assigned **list, int *n)
 {
-    int64_t mark = lvn_utf8_mark(text, bytes);
+    int64_t bom = lvn_utf8_bom(text, bytes);
     struct lvn_assigned *all = lvn_arena_alloc(a, sizeof *all * MAX_LINES);
     *n = 0;
     *list = all;
     LVN_CHECK(lvn_utf8_check(text, bytes) < 0 && !memchr(text, 0, (size_t)bytes), FORMAT,
               "'%s' is no text: it is not UTF-8, or holds a NUL", name);
-    char *copy = lvn_arena_printf(a, "%.*s", (int)(bytes - mark), text + mark);
+    char *copy = lvn_arena_printf(a, "%.*s", (int)(bytes - bom), text + bom);
     return all && copy ? lines(a, name, copy, all, n) : LVN_MEMORY;
 }
 

@@ -33,14 +33,14 @@ void lvn_checksum_init(struct lvn_checksum *c)
 
 static void add(struct lvn_checksum *c, const unsigned char *p, int64_t bytes)
 {
-    int64_t held = (int64_t)(c->bytes % 32);
+    int64_t buffered = (int64_t)(c->bytes % 32);
     c->bytes += (uint64_t)bytes;
-    if (held) {
-        int64_t n = 32 - held < bytes ? 32 - held : bytes;
-        memcpy(c->tail + held, p, (size_t)n);
+    if (buffered) {
+        int64_t n = 32 - buffered < bytes ? 32 - buffered : bytes;
+        memcpy(c->tail + buffered, p, (size_t)n);
         p += n;
         bytes -= n;
-        if (held + n < 32) return;
+        if (buffered + n < 32) return;
         for (int i = 0; i < 4; i++) c->lane[i] = lane_round(c->lane[i], load64(c->tail + (size_t)8 * (size_t)i));
     }
     uint64_t a = c->lane[0], b = c->lane[1], d = c->lane[2], e = c->lane[3]; /* registers: this loop is the cost */
@@ -56,9 +56,9 @@ static void add(struct lvn_checksum *c, const unsigned char *p, int64_t bytes)
 
 void lvn_checksum_add(struct lvn_checksum *c, const void *data, int64_t bytes)
 {
-    for (int64_t at = 0; at < bytes; at += LVN_WORK_PIECE) {
-        int64_t n = bytes - at < LVN_WORK_PIECE ? bytes - at : LVN_WORK_PIECE;
-        add(c, (const unsigned char *)data + at, n);
+    for (int64_t offset = 0; offset < bytes; offset += LVN_WORK_CHUNK) {
+        int64_t n = bytes - offset < LVN_WORK_CHUNK ? bytes - offset : LVN_WORK_CHUNK;
+        add(c, (const unsigned char *)data + offset, n);
         lvn_work_done(n);
     }
 }

@@ -7,7 +7,7 @@
 #include "base/bf16.h"
 #include "formats/safetensors.h"
 
-static float half_to_float(uint16_t h)
+static float f16_to_f32(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff, bits;
     float value;
@@ -23,7 +23,7 @@ static float half_to_float(uint16_t h)
     return value;
 }
 
-static uint16_t float_to_half(float value)
+static uint16_t f32_to_f16(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, 4);
@@ -34,8 +34,8 @@ static uint16_t float_to_half(float value)
     if (bits < 0x38800000u) {                                  /* below 2^-14: multiples of 2^-24 */
         if (bits < 0x33000000u) return sign;                   /* below 2^-25 */
         uint32_t shift = 126 - (bits >> 23), mantissa = (bits & 0x7fffff) | 0x800000;
-        uint32_t half = 1u << (shift - 1), even = mantissa >> shift & 1;
-        return (uint16_t)(sign | (mantissa + half - 1 + even) >> shift);
+        uint32_t midpoint = 1u << (shift - 1), even = mantissa >> shift & 1;
+        return (uint16_t)(sign | (mantissa + midpoint - 1 + even) >> shift);
     }
     bits += 0xfff + (bits >> 13 & 1);
     return (uint16_t)(sign | ((bits >> 13) - (112u << 10)));
@@ -60,7 +60,7 @@ void lvn_tensor_to_f32(enum lvn_dtype dtype, const void *src, float *dst, int64_
     case LVN_F64:
         READ_EACH(double, (float)x);
     case LVN_F16:
-        READ_EACH(uint16_t, half_to_float(x));
+        READ_EACH(uint16_t, f16_to_f32(x));
     case LVN_BF16:
         READ_EACH(uint16_t, lvn_bf16_get(x));
     case LVN_I64:
@@ -92,7 +92,7 @@ void lvn_tensor_from_f32(enum lvn_dtype dtype, const float *src, void *dst, int6
         for (int64_t i = 0; i < n; i++) ((double *)dst)[i] = src[i];
         break;
     case LVN_F16:
-        for (int64_t i = 0; i < n; i++) ((uint16_t *)dst)[i] = float_to_half(src[i]);
+        for (int64_t i = 0; i < n; i++) ((uint16_t *)dst)[i] = f32_to_f16(src[i]);
         break;
     case LVN_BF16:
         for (int64_t i = 0; i < n; i++) ((uint16_t *)dst)[i] = lvn_bf16_make(src[i]);

@@ -102,7 +102,7 @@ static uint64_t times(uint64_t a, uint64_t b)
     return product;
 }
 
-uint64_t lvn_crc64nvme_join(uint64_t a, uint64_t b, int64_t b_bytes)
+uint64_t lvn_crc64nvme_combine(uint64_t a, uint64_t b, int64_t b_bytes)
 {
     for (uint64_t shift = power(8); b_bytes > 0; b_bytes >>= 1, shift = times(shift, shift))
         if (b_bytes & 1) a = times(shift, a);

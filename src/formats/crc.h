@@ -12,6 +12,6 @@ uint32_t lvn_crc32c(uint32_t sum, const void *data, int64_t bytes);
  * without another one. */
 uint64_t lvn_crc64nvme(uint64_t sum, const void *data, int64_t bytes);
 /* That of A followed by B, from A's, B's and the bytes of B. */
-uint64_t lvn_crc64nvme_join(uint64_t a, uint64_t b, int64_t b_bytes);
+uint64_t lvn_crc64nvme_combine(uint64_t a, uint64_t b, int64_t b_bytes);
 
 #endif

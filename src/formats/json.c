@@ -27,14 +27,14 @@ static _Thread_local long failures; /* of allocations */
  * grows, after a failure from this reserve, and from the first failure on it gets nothing else, so that it stops.
  * The buffer's sizes are powers of two, each asked for once in a text. Of all else hardly anything has such a size;
  * where it has, it may take the size from the reserve so often that the buffer still finds it there. */
-enum { SMALL_RESERVE = 4096, MIN_GROWTH = 32, TAKES_OF_A_SIZE = 4 };
+enum { SMALL_RESERVE = 4096, MIN_GROWTH = 32, USES_PER_SIZE = 4 };
 static _Thread_local struct {
-    bool reads;        /* lvn_json_load() runs */
-    bool failed;       /* an allocation failed since it began */
-    char *reserve;     /* `small`, or as much as the longest token of the text wants */
-    size_t capacity;   /* bytes of it */
-    size_t used;       /* bytes of it */
-    uint8_t taken[64]; /* how often a size of 2^i bytes was taken */
+    bool reads;       /* lvn_json_load() runs */
+    bool failed;      /* an allocation failed since it began */
+    char *reserve;    /* `small`, or as much as the longest token of the text wants */
+    size_t capacity;  /* bytes of it */
+    size_t used;      /* bytes of it */
+    uint8_t uses[64]; /* how often a size of 2^i bytes was taken */
     alignas(max_align_t) char small[SMALL_RESERVE];
 } reader;
 
@@ -42,12 +42,12 @@ static void *take_reserve(size_t bytes)
 {
     bool grows = bytes >= MIN_GROWTH && (bytes & (bytes - 1)) == 0;
     if (!grows || bytes > reader.capacity - reader.used) return NULL;
-    if (reader.taken[__builtin_ctzll(bytes)]++ >= TAKES_OF_A_SIZE) return NULL;
+    if (reader.uses[__builtin_ctzll(bytes)]++ >= USES_PER_SIZE) return NULL;
     reader.used += bytes;
     return reader.reserve + reader.used - bytes;
 }
 
-static void *take(size_t bytes)
+static void *allocate(size_t bytes)
 {
     void *p = reader.failed ? NULL : lvn_malloc(bytes);
     if (p) return p;
@@ -56,7 +56,7 @@ static void *take(size_t bytes)
     return reader.failed ? take_reserve(bytes) : NULL;
 }
 
-static void give(void *p)
+static void release(void *p)
 {
     if ((uintptr_t)p - (uintptr_t)reader.reserve >= reader.capacity) free(p);
 }
@@ -65,9 +65,9 @@ static void give(void *p)
  * times that. */
 static enum lvn_status begin_reading(int64_t token)
 {
-    const size_t wanted = (size_t)TAKES_OF_A_SIZE * 4 * ((size_t)token + MIN_GROWTH);
+    const size_t wanted = (size_t)USES_PER_SIZE * 4 * ((size_t)token + MIN_GROWTH);
     const bool large = wanted > sizeof reader.small;
-    memset(reader.taken, 0, sizeof reader.taken);
+    memset(reader.uses, 0, sizeof reader.uses);
     reader.used = 0;
     reader.capacity = large ? wanted : sizeof reader.small;
     reader.reserve = large ? lvn_malloc(wanted) : reader.small;
@@ -84,18 +84,18 @@ static void end_reading(void)
     reader.reads = reader.failed = false;
 }
 
-static void give_functions(void)
+static void set_functions(void)
 {
-    json_set_alloc_funcs(take, give);
+    json_set_alloc_funcs(allocate, release);
 }
 
 long lvn_json_begin(void)
 {
-    pthread_once(&once, give_functions);
+    pthread_once(&once, set_functions);
     return failures;
 }
 
-enum lvn_status lvn_json_whole(long begun)
+enum lvn_status lvn_json_check(long begun)
 {
     LVN_CHECK(failures == begun, MEMORY, "not enough memory for a value of JSON");
     return LVN_OK;
@@ -163,8 +163,8 @@ enum lvn_status lvn_json_parse(const char *name, const char *text, int64_t bytes
     int deep = too_deep(text, bytes);
     LVN_CHECK(!deep, FORMAT, "%s:%d: the JSON nests more than %d levels", name, deep, DEPTH);
     json_error_t error;
-    int64_t mark = lvn_utf8_mark(text, bytes);
-    LVN_TRY_WHILE(lvn_json_load(text + mark, bytes - mark, JSON_REJECT_DUPLICATES, out, &error), "reading '%s'", name);
+    int64_t bom = lvn_utf8_bom(text, bytes);
+    LVN_TRY_WHILE(lvn_json_load(text + bom, bytes - bom, JSON_REJECT_DUPLICATES, out, &error), "reading '%s'", name);
     if (*out) return LVN_OK;
     LVN_FAIL(FORMAT, "%s:%d: invalid JSON: %s", name, error.line > 0 ? error.line : 1, error.text);
 }
@@ -235,14 +235,15 @@ static void add_object(struct lvn_text *t, const json_t *object, int indent, int
 {
     const char *separator = "";
     lvn_text_add(t, "{");
-    for (void *at = json_object_iter((json_t *)object); at; at = json_object_iter_next((json_t *)object, at)) {
+    for (void *iterator = json_object_iter((json_t *)object); iterator;
+         iterator = json_object_iter_next((json_t *)object, iterator)) {
         lvn_text_add(t, separator);
         separator = indent ? "," : ", ";
         if (indent) new_line(t, indent * (depth + 1));
-        const char *key = json_object_iter_key(at);
+        const char *key = json_object_iter_key(iterator);
         add_string(t, key, strlen(key));
         lvn_text_add(t, ": ");
-        add(t, json_object_iter_value(at), indent, depth + 1);
+        add(t, json_object_iter_value(iterator), indent, depth + 1);
     }
     if (indent && json_object_size(object)) new_line(t, indent * depth);
     lvn_text_add(t, "}");
@@ -281,7 +282,7 @@ static void add(struct lvn_text *t, const json_t *value, int indent, int depth)
 
 void lvn_json_add(struct lvn_text *t, long begun, const json_t *value, int indent)
 {
-    if (lvn_json_whole(begun) == LVN_OK)
+    if (lvn_json_check(begun) == LVN_OK)
         add(t, value, indent, 0);
     else
         t->failed = true;
@@ -289,7 +290,7 @@ void lvn_json_add(struct lvn_text *t, long begun, const json_t *value, int inden
 
 enum lvn_status lvn_json_write(const char *path, long begun, const json_t *value)
 {
-    LVN_TRY_WHILE(lvn_json_whole(begun), "writing '%s'", path);
+    LVN_TRY_WHILE(lvn_json_check(begun), "writing '%s'", path);
     LVN_LOCAL_TEXT(t);
     add(&t, value, 2, 0);
     lvn_text_add(&t, "\n");
@@ -300,7 +301,7 @@ enum lvn_status lvn_json_write(const char *path, long begun, const json_t *value
 enum lvn_status lvn_json_dump(long begun, const json_t *value, size_t flags, char **text)
 {
     *text = json_dumps(value, flags);
-    if (*text && lvn_json_whole(begun) == LVN_OK) return LVN_OK;
+    if (*text && lvn_json_check(begun) == LVN_OK) return LVN_OK;
     free(*text);
     *text = NULL;
     LVN_FAIL(MEMORY, "not enough memory for a text of JSON");

@@ -18,9 +18,9 @@
  * jansson's memory comes through base/arena.h, which counts the allocations of each thread that failed. Code that
  * builds a value calls lvn_json_begin() before the first part of it and hands the result to the function that writes
  * the value, in the same thread: that function fails with LVN_MEMORY when an allocation failed in between.
- * lvn_json_whole() is the same check for a value that is read and not written. */
+ * lvn_json_check() is the same check for a value that is read and not written. */
 long lvn_json_begin(void);
-LVN_CHECKED enum lvn_status lvn_json_whole(long begun);
+LVN_CHECKED enum lvn_status lvn_json_check(long begun);
 
 /* json_loadb() with that check. *out NULL and LVN_OK: the text is no JSON, and *error says why. */
 LVN_CHECKED enum lvn_status lvn_json_load(const char *text, int64_t bytes, size_t flags, json_t **out,

@@ -13,10 +13,10 @@ static enum lvn_status bad(const struct lvn_json_scan *s, const char *wanted)
     LVN_FAIL(FORMAT, "%s:%lld: invalid JSON: %s", s->name, (long long)line, wanted);
 }
 
-struct lvn_json_scan lvn_json_scan_of(const char *name, const char *text, int64_t bytes, struct lvn_arena *arena)
+struct lvn_json_scan lvn_json_scan_begin(const char *name, const char *text, int64_t bytes, struct lvn_arena *arena)
 {
     return (struct lvn_json_scan){
-        .name = name, .text = text, .at = text + lvn_utf8_mark(text, bytes), .end = text + bytes, .arena = arena};
+        .name = name, .text = text, .at = text + lvn_utf8_bom(text, bytes), .end = text + bytes, .arena = arena};
 }
 
 char lvn_json_scan_peek(struct lvn_json_scan *s)

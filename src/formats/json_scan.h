@@ -19,7 +19,7 @@ struct lvn_json_scan {
 };
 
 /* At the first value of a text. */
-struct lvn_json_scan lvn_json_scan_of(const char *name, const char *text, int64_t bytes, struct lvn_arena *arena);
+struct lvn_json_scan lvn_json_scan_begin(const char *name, const char *text, int64_t bytes, struct lvn_arena *arena);
 /* The first character of the next value; 0: the text is at its end. */
 char lvn_json_scan_peek(struct lvn_json_scan *s);
 /* Go into a list or an object: `bracket` is [ or {. */

@@ -15,13 +15,14 @@ struct machine {
 
 /* --- what instructions are made of --- */
 
-#define DAMAGED(m, what)                                                                                               \
-    LVN_FAIL(FORMAT, "'%s': its pickle is damaged at byte %lld: %s", (m)->name, (long long)((m)->p - (m)->data), what)
+#define DAMAGED(m, message)                                                                                            \
+    LVN_FAIL(FORMAT, "'%s': its pickle is damaged at byte %lld: %s", (m)->name, (long long)((m)->p - (m)->data),       \
+             message)
 
-static enum lvn_status take(struct machine *m, int64_t n, const unsigned char **at)
+static enum lvn_status take(struct machine *m, int64_t n, const unsigned char **out)
 {
     if (n < 0 || n > m->end - m->p) DAMAGED(m, "it ends too early");
-    *at = m->p;
+    *out = m->p;
     m->p += n;
     return LVN_OK;
 }
@@ -238,7 +239,7 @@ static enum lvn_status add_one(struct machine *m, int64_t n)
 
 /* --- the memo, and the stack itself --- */
 
-static enum lvn_status keep(struct machine *m, uint64_t i)
+static enum lvn_status memoize(struct machine *m, uint64_t i)
 {
     struct lvn_pickle *v;
     LVN_TRY(top(m, &v));
@@ -255,13 +256,13 @@ static enum lvn_status memo_put(struct machine *m, int64_t bytes)
 {
     uint64_t i;
     LVN_TRY(take_number(m, bytes, &i));
-    return keep(m, i);
+    return memoize(m, i);
 }
 
 static enum lvn_status memo_add(struct machine *m, int64_t unused)
 {
     (void)unused;
-    return keep(m, (uint64_t)m->memo_n);
+    return memoize(m, (uint64_t)m->memo_n);
 }
 
 static enum lvn_status memo_get(struct machine *m, int64_t bytes)
@@ -328,12 +329,12 @@ static enum lvn_status call(struct machine *m, int64_t unused)
     return push(m, v);
 }
 
-static enum lvn_status outside(struct machine *m, int64_t unused)
+static enum lvn_status persistent_load(struct machine *m, int64_t unused)
 {
     (void)unused;
     struct lvn_pickle *id, *v = NULL;
     LVN_TRY(pop(m, &id));
-    LVN_TRY(m->host->outside(m->host->context, m->a, id, &v));
+    LVN_TRY(m->host->persistent_load(m->host->context, m->a, id, &v));
     return push(m, v);
 }
 
@@ -341,11 +342,12 @@ static enum lvn_status outside(struct machine *m, int64_t unused)
 static enum lvn_status attributes(struct machine *m, int64_t unused)
 {
     (void)unused;
-    struct lvn_pickle *state, *of;
+    struct lvn_pickle *state, *instance;
     LVN_TRY(pop(m, &state));
-    LVN_TRY(top(m, &of));
-    LVN_CHECK(of->kind == LVN_PICKLE_DICT, FORMAT, "'%s' sets attributes of %s; only tensors and plain values are read",
-              m->name, lvn_pickle_kind_text(of));
+    LVN_TRY(top(m, &instance));
+    LVN_CHECK(instance->kind == LVN_PICKLE_DICT, FORMAT,
+              "'%s' sets attributes of %s; only tensors and plain values are read", m->name,
+              lvn_pickle_kind_text(instance));
     return LVN_OK;
 }
 
@@ -405,7 +407,7 @@ static const struct {
     ['c'] = {name_by_lines, 0},
     [0x93] = {name_by_texts, 0},
     ['R'] = {call, 0},
-    ['Q'] = {outside, 0},
+    ['Q'] = {persistent_load, 0},
     ['b'] = {attributes, 0},
     ['i'] = {refuse, 0}, /* INST, OBJ, NEWOBJ, NEWOBJ_EX, EXT1 .. EXT4 */
     ['o'] = {refuse, 0},

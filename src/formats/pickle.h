@@ -54,8 +54,8 @@ struct lvn_pickle_host {
     enum lvn_status (*call)(void *context, struct lvn_arena *a, const char *function,
                             const struct lvn_pickle *arguments, struct lvn_pickle **out);
     /* What lies outside of the pickle under this id. */
-    enum lvn_status (*outside)(void *context, struct lvn_arena *a, const struct lvn_pickle *id,
-                               struct lvn_pickle **out);
+    enum lvn_status (*persistent_load)(void *context, struct lvn_arena *a, const struct lvn_pickle *id,
+                                       struct lvn_pickle **out);
 };
 
 /* Read one pickle; `name` is what messages call it. *used: its bytes, for files of several. LVN_FORMAT when it is not

@@ -13,7 +13,7 @@
 
 enum { LARGEST_HEADER = 100 * 1000 * 1000 }; /* the reference implementation's bound */
 
-static int by_place(const void *a, const void *b)
+static int by_offset(const void *a, const void *b)
 {
     const struct lvn_safetensor *x = a, *y = b;
     if (x->data != y->data) return (const char *)x->data < (const char *)y->data ? -1 : 1;
@@ -82,9 +82,9 @@ static enum lvn_status read_tensor(struct lvn_safetensor *t, const json_t *entry
 }
 
 /* Sorted by place, each tensor begins where the one before ended, and the last one ends with the file. */
-static enum lvn_status check_places(struct lvn_safetensors *s, const char *data, int64_t data_bytes)
+static enum lvn_status check_layout(struct lvn_safetensors *s, const char *data, int64_t data_bytes)
 {
-    if (s->n) qsort(s->tensor, (size_t)s->n, sizeof *s->tensor, by_place);
+    if (s->n) qsort(s->tensor, (size_t)s->n, sizeof *s->tensor, by_offset);
     const char *at = data;
     for (int i = 0; i < s->n; i++) {
         const struct lvn_safetensor *t = &s->tensor[i];
@@ -133,7 +133,7 @@ static enum lvn_status read_entries(struct lvn_safetensors *s, const json_t *hea
         LVN_TRY(read_tensor(t, entry, data, data_bytes));
         s->n++;
     }
-    return check_places(s, data, data_bytes);
+    return check_layout(s, data, data_bytes);
 }
 
 /* s->path is set; fills the rest from the bytes of the file. */
@@ -157,7 +157,7 @@ static enum lvn_status read_file(struct lvn_safetensors *s, const unsigned char 
 }
 
 /* bytes -1: of the file at `path`, which is mapped. */
-static enum lvn_status open_it(struct lvn_safetensors *s, const char *path, const void *data, int64_t bytes)
+static enum lvn_status open_bytes(struct lvn_safetensors *s, const char *path, const void *data, int64_t bytes)
 {
     *s = (struct lvn_safetensors){0};
     lvn_arena_init(&s->arena);
@@ -171,12 +171,12 @@ static enum lvn_status open_it(struct lvn_safetensors *s, const char *path, cons
 
 enum lvn_status lvn_safetensors_open(struct lvn_safetensors *s, const char *path)
 {
-    return open_it(s, path, NULL, -1);
+    return open_bytes(s, path, NULL, -1);
 }
 
 enum lvn_status lvn_safetensors_parse(struct lvn_safetensors *s, const char *name, const void *data, int64_t bytes)
 {
-    return open_it(s, name, data, bytes);
+    return open_bytes(s, name, data, bytes);
 }
 
 void lvn_safetensors_close(struct lvn_safetensors *s)

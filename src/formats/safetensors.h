@@ -66,7 +66,7 @@ struct lvn_safetensors_source {
     int n_metadata;
     lvn_safetensors_fetch *fetch; /* may be NULL when every item has data */
     void *context;
-    bool later; /* the file is not fsynced: the caller will, with lvn_file_sync() */
+    bool no_sync; /* the file is not fsynced: the caller will, with lvn_file_sync() */
 };
 /* Checksums of what was written, for manifests; arrays belong to the caller's arena. */
 struct lvn_safetensors_sums {

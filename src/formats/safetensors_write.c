@@ -44,7 +44,7 @@ static enum lvn_status sort_items(const char *path, const struct lvn_safetensors
     return LVN_OK;
 }
 
-static json_t *entry_of(const struct slot *slot, int64_t begin)
+static json_t *make_entry(const struct slot *slot, int64_t begin)
 {
     static const char *const dtype[] = {
 #define LVN_X(c, text, bytes, safetensors) [LVN_##c] = (safetensors),
@@ -73,7 +73,7 @@ static enum lvn_status make_header(const char *path, const struct lvn_safetensor
     for (int i = 0; i < source->n; i++) {
         const char *name = slot[i].item->name;
         LVN_CHECK(!json_object_get(header, name), ARG, "'%s': two tensors are called '%s'", path, name);
-        LVN_CHECK(json_object_set_new(header, name, entry_of(&slot[i], at)) == 0, MEMORY,
+        LVN_CHECK(json_object_set_new(header, name, make_entry(&slot[i], at)) == 0, MEMORY,
                   "not enough memory for the header of '%s'", path);
         LVN_CHECK(!__builtin_add_overflow(at, slot[i].bytes, &at), SHAPE, "'%s' would be too large for any disk", path);
     }
@@ -88,15 +88,15 @@ static enum lvn_status make_header(const char *path, const struct lvn_safetensor
 
 /* The sums of tensors that lie in memory, by a thread of its own: where processors compute meanwhile, two short
  * interruptions of two of them cost less than a long one of one. */
-struct summing {
+struct checksum_job {
     const struct slot *slot;
     int n;
     uint64_t *sum;
 };
 
-static void *sum_all(void *context)
+static void *checksum_tensors(void *context)
 {
-    const struct summing *s = context;
+    const struct checksum_job *s = context;
     for (int i = 0; i < s->n; i++)
         if (s->slot[i].item->data) s->sum[i] = lvn_checksum(s->slot[i].item->data, s->slot[i].bytes);
     return NULL;
@@ -131,13 +131,13 @@ static enum lvn_status write_data(struct lvn_output *o, const struct lvn_safeten
         sums->name[i] = lvn_arena_strdup(a, slot[i].item->name);
         if (!sums->name[i]) return LVN_MEMORY;
     }
-    struct summing s = {.slot = slot, .n = source->n, .sum = sums->tensor};
-    bool beside = lvn_thread_start(&thread, sum_all, &s) == 0;
+    struct checksum_job s = {.slot = slot, .n = source->n, .sum = sums->tensor};
+    bool in_thread = lvn_thread_start(&thread, checksum_tensors, &s) == 0;
     enum lvn_status status = write_tensors(o, source, slot, sums);
-    if (beside)
+    if (in_thread)
         pthread_join(thread, NULL);
     else
-        (void)sum_all(&s);
+        (void)checksum_tensors(&s);
     return status;
 }
 
@@ -155,8 +155,8 @@ static enum lvn_status write_file(const char *path, const struct lvn_text *heade
     }
     struct lvn_output o;
     LVN_TRY(lvn_output_open(&o, path));
-    o.later = source->later;
-    if (source->later) lvn_output_past_cache(&o);
+    o.no_sync = source->no_sync;
+    if (source->no_sync) lvn_output_bypass_cache(&o);
     enum lvn_status status = lvn_output_write(&o, header->p, header->n);
     if (status == LVN_OK) status = write_data(&o, source, slot, a, sums);
     if (sums) sums->bytes = o.bytes;

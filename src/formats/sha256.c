@@ -16,7 +16,7 @@ static const uint32_t K[64] = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-static uint32_t rotate_left(uint32_t x, int n)
+static uint32_t rotate_right(uint32_t x, int n)
 {
     return x >> n | x << (32 - n);
 }
@@ -27,8 +27,8 @@ static void block(uint32_t h[8], const unsigned char *p)
     for (int t = 0; t < 16; t++, p += 4)
         w[t] = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
     for (int t = 16; t < 64; t++) {
-        uint32_t s0 = rotate_left(w[t - 15], 7) ^ rotate_left(w[t - 15], 18) ^ w[t - 15] >> 3;
-        uint32_t s1 = rotate_left(w[t - 2], 17) ^ rotate_left(w[t - 2], 19) ^ w[t - 2] >> 10;
+        uint32_t s0 = rotate_right(w[t - 15], 7) ^ rotate_right(w[t - 15], 18) ^ w[t - 15] >> 3;
+        uint32_t s1 = rotate_right(w[t - 2], 17) ^ rotate_right(w[t - 2], 19) ^ w[t - 2] >> 10;
         w[t] = w[t - 16] + s0 + w[t - 7] + s1;
     }
     uint32_t v[8];
@@ -39,10 +39,10 @@ static void block(uint32_t h[8], const unsigned char *p)
     for (int t = 0; t < 64; t += 8) {
 #define ROUND(a, b, c, d, e, f, g, h, i)                                                                               \
     do {                                                                                                               \
-        uint32_t t1 = v[h] + (rotate_left(v[e], 6) ^ rotate_left(v[e], 11) ^ rotate_left(v[e], 25)) +                  \
+        uint32_t t1 = v[h] + (rotate_right(v[e], 6) ^ rotate_right(v[e], 11) ^ rotate_right(v[e], 25)) +               \
                       ((v[e] & v[f]) ^ (~v[e] & v[g])) + K[t + i] + w[t + i];                                          \
         v[d] += t1;                                                                                                    \
-        v[h] = t1 + (rotate_left(v[a], 2) ^ rotate_left(v[a], 13) ^ rotate_left(v[a], 22)) +                           \
+        v[h] = t1 + (rotate_right(v[a], 2) ^ rotate_right(v[a], 13) ^ rotate_right(v[a], 22)) +                        \
                ((v[a] & v[b]) ^ (v[a] & v[c]) ^ (v[b] & v[c]));                                                        \
     } while (0)
         ROUND(0, 1, 2, 3, 4, 5, 6, 7, 0);
@@ -67,19 +67,19 @@ void lvn_sha256_init(struct lvn_sha256 *s)
 void lvn_sha256_add(struct lvn_sha256 *s, const void *data, size_t bytes)
 {
     const unsigned char *p = data;
-    size_t held = (size_t)(s->bytes % 64);
+    size_t buffered = (size_t)(s->bytes % 64);
     s->bytes += bytes;
     while (bytes > 0) {
-        if (held == 0 && bytes >= 64) {
+        if (buffered == 0 && bytes >= 64) {
             block(s->h, p);
             p += 64;
             bytes -= 64;
             continue;
         }
-        size_t n = 64 - held < bytes ? 64 - held : bytes;
-        memcpy(s->block + held, p, n);
-        held = (held + n) % 64;
-        if (held == 0) block(s->h, s->block);
+        size_t n = 64 - buffered < bytes ? 64 - buffered : bytes;
+        memcpy(s->block + buffered, p, n);
+        buffered = (buffered + n) % 64;
+        if (buffered == 0) block(s->h, s->block);
         p += n;
         bytes -= n;
     }
@@ -95,7 +95,7 @@ static void finish(struct lvn_sha256 *s)
     lvn_sha256_add(s, end, 8);
 }
 
-static void digest_of(struct lvn_sha256 *s, unsigned char digest[LVN_SHA256_BYTES])
+static void finish_digest(struct lvn_sha256 *s, unsigned char digest[LVN_SHA256_BYTES])
 {
     finish(s);
     for (int i = 0; i < LVN_SHA256_BYTES; i++) digest[i] = (unsigned char)(s->h[i / 4] >> (24 - i % 4 * 8));
@@ -118,23 +118,23 @@ void lvn_sha256_text(const void *data, size_t bytes, char text[LVN_SHA256_TEXT])
 void lvn_sha256_hmac(const void *key, size_t key_bytes, const void *data, size_t bytes,
                      unsigned char digest[LVN_SHA256_BYTES])
 {
-    unsigned char block_of_key[64] = {0}, pad[64];
+    unsigned char key_block[64] = {0}, pad[64];
     struct lvn_sha256 s;
-    if (key_bytes > sizeof block_of_key) {
+    if (key_bytes > sizeof key_block) {
         lvn_sha256_init(&s);
         lvn_sha256_add(&s, key, key_bytes);
-        digest_of(&s, block_of_key);
+        finish_digest(&s, key_block);
     } else if (key_bytes) {
-        memcpy(block_of_key, key, key_bytes);
+        memcpy(key_block, key, key_bytes);
     }
-    for (int i = 0; i < 64; i++) pad[i] = block_of_key[i] ^ 0x36;
+    for (int i = 0; i < 64; i++) pad[i] = key_block[i] ^ 0x36;
     lvn_sha256_init(&s);
     lvn_sha256_add(&s, pad, sizeof pad);
     lvn_sha256_add(&s, data, bytes);
-    digest_of(&s, digest);
-    for (int i = 0; i < 64; i++) pad[i] = block_of_key[i] ^ 0x5c;
+    finish_digest(&s, digest);
+    for (int i = 0; i < 64; i++) pad[i] = key_block[i] ^ 0x5c;
     lvn_sha256_init(&s);
     lvn_sha256_add(&s, pad, sizeof pad);
     lvn_sha256_add(&s, digest, LVN_SHA256_BYTES);
-    digest_of(&s, digest);
+    finish_digest(&s, digest);
 }

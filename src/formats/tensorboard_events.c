@@ -90,7 +90,7 @@ static enum lvn_status put_record(struct lvn_tensorboard *t)
     lvn_text_add_bytes(&t->record, m->p, m->n);
     lvn_text_add_bytes(&t->record, tail, sizeof tail);
     LVN_TRY(lvn_text_status(&t->record)); /* half a record would spoil those behind it */
-    LVN_TRY_WHILE(lvn_append_file_file_write(&t->file, t->record.p, t->record.n), "writing TensorBoard's events");
+    LVN_TRY_WHILE(lvn_append_file_write(&t->file, t->record.p, t->record.n), "writing TensorBoard's events");
     return LVN_OK;
 }
 

@@ -101,14 +101,14 @@ static enum lvn_status find_storage(void *context, struct lvn_arena *a, const st
 
 /* --- the functions that a pickle may call --- */
 
-static const struct object *object_of(const struct lvn_pickle *v, bool is_tensor)
+static const struct object *get_object(const struct lvn_pickle *v, bool is_tensor)
 {
     const struct object *o = v->kind == LVN_PICKLE_OBJECT ? v->object : NULL;
     return o && o->is_tensor == is_tensor ? o : NULL;
 }
 
 /* A tuple of whole numbers from 0. */
-static bool sizes_of(const struct lvn_pickle *v, int64_t *out)
+static bool read_sizes(const struct lvn_pickle *v, int64_t *out)
 {
     if (v->kind != LVN_PICKLE_TUPLE || v->n > LVN_MAX_RANK) return false;
     for (int64_t i = 0; i < v->n; i++) {
@@ -135,8 +135,8 @@ static enum lvn_status make_tensor(const struct reader *r, struct lvn_arena *a, 
                                    struct lvn_pickle **out)
 {
     struct lvn_pickle **v = arguments->item;
-    const struct object *from = arguments->n >= 4 ? object_of(v[0], false) : NULL;
-    LVN_CHECK(from && v[1]->kind == LVN_PICKLE_INT && v[1]->integer >= 0 && v[2]->kind == LVN_PICKLE_TUPLE, FORMAT,
+    const struct object *source = arguments->n >= 4 ? get_object(v[0], false) : NULL;
+    LVN_CHECK(source && v[1]->kind == LVN_PICKLE_INT && v[1]->integer >= 0 && v[2]->kind == LVN_PICKLE_TUPLE, FORMAT,
               "'%s': a tensor is described in a way that this reader does not know", r->file->path);
     LVN_CHECK(v[2]->n <= LVN_MAX_RANK, UNSUPPORTED, "'%s' holds a tensor of %lld dimensions; the most is %d",
               r->file->path, (long long)v[2]->n, LVN_MAX_RANK);
@@ -144,17 +144,17 @@ static enum lvn_status make_tensor(const struct reader *r, struct lvn_arena *a, 
     *out = lvn_pickle_new(a, LVN_PICKLE_OBJECT);
     if (!o || !*out) return LVN_MEMORY;
     int64_t dim[LVN_MAX_RANK], stride[LVN_MAX_RANK];
-    bool good = sizes_of(v[2], dim) && sizes_of(v[3], stride) && v[2]->n == v[3]->n;
+    bool good = read_sizes(v[2], dim) && read_sizes(v[3], stride) && v[2]->n == v[3]->n;
     if (good) {
-        o->desc = lvn_desc_make(from->storage->dtype, (int)v[2]->n, dim);
+        o->desc = lvn_desc_make(source->storage->dtype, (int)v[2]->n, dim);
         o->desc.offset = v[1]->integer;
         for (int64_t i = 0; i < v[2]->n; i++) o->desc.stride[i] = stride[i];
     }
-    LVN_CHECK(good && lvn_desc_count(&o->desc) >= 0 && within(&o->desc, from->storage->count), FORMAT,
-              "'%s': a tensor reaches beyond its storage '%.40s' of %lld numbers", r->file->path, from->storage->key,
-              (long long)from->storage->count);
+    LVN_CHECK(good && lvn_desc_count(&o->desc) >= 0 && within(&o->desc, source->storage->count), FORMAT,
+              "'%s': a tensor reaches beyond its storage '%.40s' of %lld numbers", r->file->path, source->storage->key,
+              (long long)source->storage->count);
     o->is_tensor = true;
-    o->storage = from->storage;
+    o->storage = source->storage;
     (*out)->object = o;
     return LVN_OK;
 }
@@ -223,7 +223,7 @@ static enum lvn_status read_archive(struct lvn_torch *t, const unsigned char *da
     const struct lvn_zip_member *order = lvn_zip_find(&zip, order_name);
     LVN_CHECK(!order || (order->bytes == 6 && memcmp(order->data, "little", 6) == 0), UNSUPPORTED,
               "'%s' was written on a big-endian machine; save it again on another one", t->path);
-    struct lvn_pickle_host host = {.context = &r, .call = call, .outside = find_storage};
+    struct lvn_pickle_host host = {.context = &r, .call = call, .persistent_load = find_storage};
     struct lvn_pickle *root;
     int64_t used;
     LVN_TRY(lvn_pickle_read(&t->arena, t->path, main->data, main->bytes, &host, &root, &used));
@@ -264,7 +264,7 @@ static enum lvn_status bind_following(const struct reader *r, const struct lvn_p
 static enum lvn_status read_stream(struct lvn_torch *t, const unsigned char *data, int64_t bytes)
 {
     struct reader r = {.file = t};
-    struct lvn_pickle_host host = {.context = &r, .call = call, .outside = find_storage};
+    struct lvn_pickle_host host = {.context = &r, .call = call, .persistent_load = find_storage};
     struct lvn_pickle *part[4];
     int64_t at = (int64_t)sizeof magic, used;
     for (int i = 0; i < 4; i++) {
@@ -338,7 +338,7 @@ void lvn_torch_close(struct lvn_torch *t)
 
 bool lvn_torch_tensor(const struct lvn_pickle *value, struct lvn_torch_tensor *out)
 {
-    const struct object *o = object_of(value, true);
+    const struct object *o = get_object(value, true);
     if (!o) return false;
     *out = (struct lvn_torch_tensor){.desc = o->desc, .data = o->storage->data};
     return true;

@@ -139,14 +139,14 @@ enum { EXP_AVG, EXP_AVG_SQ, STEP, PER_PARAMETER }; /* files of a parameter's sta
 static void add_state(struct lvn_text *t, const struct lvn_torch_training *g, int first)
 {
     const struct lvn_desc scalar = {.dtype = LVN_F32};
-    int place = 0;
+    int index = 0;
     add_text(t, "state");
     lvn_text_add(t, "}(");
     for (int group = 0; group < 2; group++) {
         for (int i = 0; i < g->moment[0]->n; i++) {
             if (!is_in(g, group, i)) continue;
             int file = first + PER_PARAMETER * i;
-            add_int(t, place++);
+            add_int(t, index++);
             lvn_text_add(t, "}(");
             add_text(t, "step");
             add_tensor(t, &scalar, file + STEP);
@@ -162,7 +162,7 @@ static void add_state(struct lvn_text *t, const struct lvn_torch_training *g, in
 
 static void add_groups(struct lvn_text *t, const struct lvn_torch_training *g)
 {
-    int place = 0;
+    int index = 0;
     add_text(t, "param_groups");
     lvn_text_add(t, "](");
     for (int group = 0; group < 2; group++) {
@@ -182,7 +182,7 @@ static void add_groups(struct lvn_text *t, const struct lvn_torch_training *g)
         add_text(t, "params");
         lvn_text_add(t, "](");
         for (int i = 0; i < g->moment[0]->n; i++)
-            if (is_in(g, group, i)) add_int(t, place++);
+            if (is_in(g, group, i)) add_int(t, index++);
         lvn_text_add(t, "eu");
     }
     lvn_text_add(t, "e");
@@ -235,13 +235,13 @@ static enum lvn_status write_pickle(struct archive *z, const struct lvn_safetens
     return status;
 }
 
-static enum lvn_status write_item(struct archive *z, const struct lvn_safetensors_source *from, int i, int file)
+static enum lvn_status write_item(struct archive *z, const struct lvn_safetensors_source *source, int i, int file)
 {
     char name[32];
-    const void *data = from->item[i].data;
+    const void *data = source->item[i].data;
     snprintf(name, sizeof name, "ckpt/data/%d", file);
-    if (!data) LVN_TRY(from->fetch(from->context, i, &data));
-    return add_member(z, name, data, lvn_desc_count(&from->item[i].desc) * (int64_t)sizeof(float));
+    if (!data) LVN_TRY(source->fetch(source->context, i, &data));
+    return add_member(z, name, data, lvn_desc_count(&source->item[i].desc) * (int64_t)sizeof(float));
 }
 
 static enum lvn_status write_all(struct archive *z, const struct lvn_safetensors_source *model,

@@ -32,7 +32,7 @@ static enum lvn_status list_safetensors(struct lvn_arena *a, struct lvn_weights_
 }
 
 /* What holds the tensors: the value itself, or the entry of a training checkpoint. */
-static const struct lvn_pickle *state_dict_of(const struct lvn_pickle *root)
+static const struct lvn_pickle *find_state_dict(const struct lvn_pickle *root)
 {
     static const char *const keys[] = {"model", "state_dict"};
     for (int i = 0; i < 2; i++) {
@@ -45,7 +45,7 @@ static const struct lvn_pickle *state_dict_of(const struct lvn_pickle *root)
 static enum lvn_status list_torch(struct lvn_arena *a, struct lvn_weights_file *f)
 {
     const struct lvn_torch *t = &f->torch;
-    const struct lvn_pickle *dict = state_dict_of(t->root);
+    const struct lvn_pickle *dict = find_state_dict(t->root);
     LVN_CHECK(dict->kind == LVN_PICKLE_DICT, FORMAT, "'%s' holds %s, not the state_dict of a model", t->path,
               lvn_pickle_kind_text(dict));
     LVN_CHECK(dict->n < INT32_MAX, FORMAT, "'%s' holds too many tensors", t->path);
@@ -67,7 +67,7 @@ static enum lvn_status list_torch(struct lvn_arena *a, struct lvn_weights_file *
 
 /* --- files --- */
 
-static enum lvn_status capacity_for_files(struct lvn_weights *w, size_t n)
+static enum lvn_status alloc_files(struct lvn_weights *w, size_t n)
 {
     w->file = lvn_arena_alloc(&w->arena, sizeof *w->file * (n + 1));
     return w->file ? LVN_OK : LVN_MEMORY;
@@ -84,7 +84,7 @@ static enum lvn_status open_file(struct lvn_weights *w, const char *path, bool i
 
 static enum lvn_status open_one(struct lvn_weights *w, const char *path, bool is_torch)
 {
-    LVN_TRY(capacity_for_files(w, 1));
+    LVN_TRY(alloc_files(w, 1));
     LVN_TRY(open_file(w, path, is_torch));
     const struct lvn_pickle *args = is_torch ? lvn_pickle_get(w->file->torch.root, "model_args") : NULL;
     if (args && args->kind == LVN_PICKLE_DICT) w->args = args;
@@ -95,8 +95,8 @@ static enum lvn_status open_one(struct lvn_weights *w, const char *path, bool is
 
 /* --- several files and their index --- */
 
-static enum lvn_status file_of(struct lvn_weights *w, const char *index, const char *name, bool is_torch,
-                               const struct lvn_weights_file **out)
+static enum lvn_status find_file(struct lvn_weights *w, const char *index, const char *name, bool is_torch,
+                                 const struct lvn_weights_file **out)
 {
     for (int i = 0; i < w->n_files; i++) {
         *out = &w->file[i];
@@ -114,7 +114,7 @@ static enum lvn_status file_of(struct lvn_weights *w, const char *index, const c
 
 /* Programs that load shard after shard take the last of two copies, others the one that the index names: neither is
  * known to be right. */
-static enum lvn_status refuse_twice(struct lvn_weights *w, const char *index)
+static enum lvn_status refuse_duplicates(struct lvn_weights *w, const char *index)
 {
     size_t n = 0, at = 0;
     for (int i = 0; i < w->n_files; i++) n += (size_t)w->file[i].n;
@@ -138,14 +138,14 @@ static enum lvn_status read_index(struct lvn_weights *w, const char *path, bool 
     size_t capacity = json_object_size(map); /* at most a file a tensor */
     w->tensor = lvn_arena_alloc(&w->arena, sizeof *w->tensor * (capacity + 1));
     if (!w->tensor) return LVN_MEMORY;
-    LVN_TRY(capacity_for_files(w, capacity));
+    LVN_TRY(alloc_files(w, capacity));
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)map, key, value)
     {
         const struct lvn_weights_file *f = NULL;
         LVN_CHECK(json_is_string(value), FORMAT, "'%s', tensor '%.100s': its file is not a string", path, key);
-        LVN_TRY_WHILE(file_of(w, path, json_string_value(value), is_torch, &f), "opening what '%s' names", path);
+        LVN_TRY_WHILE(find_file(w, path, json_string_value(value), is_torch, &f), "opening what '%s' names", path);
         struct lvn_weight wanted = {.name = key};
         const struct lvn_weight *t =
             f->n ? bsearch(&wanted, f->tensor, (size_t)f->n, sizeof wanted, lvn_by_text) : NULL;
@@ -153,7 +153,7 @@ static enum lvn_status read_index(struct lvn_weights *w, const char *path, bool 
         w->tensor[w->n++] = *t;
     }
     if (w->n) qsort(w->tensor, (size_t)w->n, sizeof *w->tensor, lvn_by_text);
-    return refuse_twice(w, path);
+    return refuse_duplicates(w, path);
 }
 
 static enum lvn_status open_index(struct lvn_weights *w, const char *path, bool is_torch)

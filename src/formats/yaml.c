@@ -25,7 +25,7 @@ struct reader {
 };
 
 /* The new value's place in the tree; a map's first scalar of each pair becomes the key instead (then *out is NULL). */
-static enum lvn_status place(struct reader *r, struct lvn_yaml *node)
+static enum lvn_status attach(struct reader *r, struct lvn_yaml *node)
 {
     struct lvn_yaml *parent = r->depth ? r->open[r->depth - 1] : NULL;
     if (!parent) {
@@ -88,7 +88,7 @@ static enum lvn_status scalar(struct reader *r, const yaml_event_t *e, int line)
     LVN_TRY(new_node(r, LVN_YAML_SCALAR, line, &node));
     node->text = text;
     node->quoted = e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
-    return place(r, node);
+    return attach(r, node);
 }
 
 static enum lvn_status open_container(struct reader *r, enum lvn_yaml_kind kind, const yaml_char_t *tag, int line)
@@ -101,12 +101,12 @@ static enum lvn_status open_container(struct reader *r, enum lvn_yaml_kind kind,
     LVN_CHECK(r->depth < DEPTH, ARG, "%s:%d: more than %d levels", r->name, line, DEPTH);
     struct lvn_yaml *node = NULL;
     LVN_TRY(new_node(r, kind, line, &node));
-    LVN_TRY(place(r, node));
+    LVN_TRY(attach(r, node));
     r->open[r->depth++] = node;
     return LVN_OK;
 }
 
-static enum lvn_status take(struct reader *r, const yaml_event_t *e)
+static enum lvn_status handle_event(struct reader *r, const yaml_event_t *e)
 {
     int line = (int)e->start_mark.line + 1;
     const yaml_char_t *anchor = e->type == YAML_SCALAR_EVENT           ? e->data.scalar.anchor
@@ -166,7 +166,7 @@ static enum lvn_status read_events(struct reader *r, yaml_parser_t *parser, cons
                      parser->problem ? parser->problem : "unreadable");
         }
         more = event.type != YAML_STREAM_END_EVENT;
-        enum lvn_status status = take(r, &event);
+        enum lvn_status status = handle_event(r, &event);
         yaml_event_delete(&event);
         if (status != LVN_OK) return status;
     }
@@ -187,10 +187,10 @@ enum lvn_status lvn_yaml_parse(struct lvn_arena *a, const char *name, const char
     yaml_parser_t parser;
     LVN_CHECK(yaml_parser_initialize(&parser), MEMORY, "not enough memory to read '%s'", name);
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
-    int64_t mark = lvn_utf8_mark(text, bytes);
-    yaml_parser_set_input_string(&parser, (const unsigned char *)text + mark, (size_t)(bytes - mark));
+    int64_t bom = lvn_utf8_bom(text, bytes);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text + bom, (size_t)(bytes - bom));
     struct reader r = {.arena = a, .name = name};
-    enum lvn_status status = read_events(&r, &parser, text + mark, bytes - mark);
+    enum lvn_status status = read_events(&r, &parser, text + bom, bytes - bom);
     yaml_parser_delete(&parser);
     if (status == LVN_OK && !r.top) status = new_node(&r, LVN_YAML_MAP, 1, &r.top);
     if (status == LVN_OK) *out = r.top;

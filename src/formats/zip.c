@@ -41,7 +41,7 @@ bool lvn_zip_begins(const unsigned char *data, int64_t bytes)
 }
 
 /* The zip64 end record, where there is one: it has the sizes that do not fit into the plain one. */
-static enum lvn_status read_end64(struct archive *z, int64_t end, uint64_t *n, uint64_t *size, uint64_t *from)
+static enum lvn_status read_end64(struct archive *z, int64_t end, uint64_t *n, uint64_t *size, uint64_t *offset)
 {
     if (end < LOCATOR_BYTES || memcmp(z->data + end - LOCATOR_BYTES, "PK\6\7", 4) != 0) return LVN_OK;
     uint64_t at = number(z->data + end - LOCATOR_BYTES + 8, 8);
@@ -49,7 +49,7 @@ static enum lvn_status read_end64(struct archive *z, int64_t end, uint64_t *n, u
               "'%s': its zip64 directory is not where it says: the archive is damaged", z->name);
     *n = number(z->data + at + 32, 8);
     *size = number(z->data + at + 40, 8);
-    *from = number(z->data + at + 48, 8);
+    *offset = number(z->data + at + 48, 8);
     return LVN_OK;
 }
 
@@ -60,26 +60,26 @@ static enum lvn_status find_directory(struct archive *z)
     LVN_CHECK(end >= 0 && end >= min, FORMAT,
               "'%s' begins as a zip archive, but has no directory at its end: it is cut off", z->name);
     uint64_t n = number(z->data + end + 10, 2), size = number(z->data + end + 12, 4);
-    uint64_t from = number(z->data + end + 16, 4);
-    LVN_TRY(read_end64(z, end, &n, &size, &from));
-    LVN_CHECK(inside(z, from, size) && n <= size / ENTRY_BYTES, FORMAT,
+    uint64_t offset = number(z->data + end + 16, 4);
+    LVN_TRY(read_end64(z, end, &n, &size, &offset));
+    LVN_CHECK(inside(z, offset, size) && n <= size / ENTRY_BYTES, FORMAT,
               "'%s': its directory of %llu members does not lie within its %lld bytes: the archive is damaged", z->name,
               (unsigned long long)n, (long long)z->bytes);
-    z->directory = (int64_t)from;
+    z->directory = (int64_t)offset;
     z->directory_bytes = (int64_t)size;
     z->n = (int64_t)n;
     return LVN_OK;
 }
 
 /* The zip64 extra field of an entry: what the 4-byte fields of all ones stand for, in this order. */
-static void read_extra(const unsigned char *p, int64_t bytes, uint64_t *size, uint64_t *packed, uint64_t *from)
+static void read_extra(const unsigned char *p, int64_t bytes, uint64_t *size, uint64_t *packed, uint64_t *offset)
 {
     for (; bytes >= 4; bytes -= 4) {
         int64_t length = (int64_t)number(p + 2, 2);
         bool zip64 = number(p, 2) == 1;
         p += 4;
         if (length > bytes - 4) return;
-        uint64_t *const wide[] = {size, packed, from};
+        uint64_t *const wide[] = {size, packed, offset};
         int64_t at = 0;
         for (int i = 0; zip64 && i < 3; i++) {
             if (*wide[i] != UINT32_MAX || at + 8 > length) continue;
@@ -102,17 +102,17 @@ static enum lvn_status read_entry(const struct archive *z, struct lvn_arena *a, 
     int64_t all = ENTRY_BYTES + name_bytes + extra + (int64_t)number(p + 32, 2);
     LVN_CHECK(all <= left && !memchr(p + ENTRY_BYTES, 0, (size_t)name_bytes), FORMAT,
               "'%s': entry of its directory at byte %lld is damaged", z->name, (long long)*at);
-    uint64_t packed = number(p + 20, 4), size = number(p + 24, 4), from = number(p + 42, 4);
-    read_extra(p + ENTRY_BYTES + name_bytes, extra, &size, &packed, &from);
+    uint64_t packed = number(p + 20, 4), size = number(p + 24, 4), offset = number(p + 42, 4);
+    read_extra(p + ENTRY_BYTES + name_bytes, extra, &size, &packed, &offset);
     m->name = lvn_arena_printf(a, "%.*s", (int)name_bytes, (const char *)p + ENTRY_BYTES);
     if (!m->name) return LVN_MEMORY;
     LVN_CHECK(!(number(p + 8, 2) & 1), UNSUPPORTED, "'%s': '%.100s' is encrypted", z->name, m->name);
     LVN_CHECK(number(p + 10, 2) == 0 && packed == size, UNSUPPORTED,
               "'%s': '%.100s' is compressed, as torch.save never does; unpack the archive and pack it with zip -0",
               z->name, m->name);
-    LVN_CHECK(inside(z, from, LOCAL_BYTES) && memcmp(z->data + from, "PK\3\4", 4) == 0, FORMAT,
+    LVN_CHECK(inside(z, offset, LOCAL_BYTES) && memcmp(z->data + offset, "PK\3\4", 4) == 0, FORMAT,
               "'%s': '%.100s' is not where the directory says: the archive is damaged", z->name, m->name);
-    uint64_t data = from + LOCAL_BYTES + number(z->data + from + 26, 2) + number(z->data + from + 28, 2);
+    uint64_t data = offset + LOCAL_BYTES + number(z->data + offset + 26, 2) + number(z->data + offset + 28, 2);
     LVN_CHECK(inside(z, data, size), FORMAT, "'%s': '%.100s' has %llu bytes, which are not there: the file is cut off",
               z->name, m->name, (unsigned long long)size);
     m->data = z->data + data;

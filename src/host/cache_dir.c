@@ -16,9 +16,10 @@ static enum lvn_status check_owner(const char *path, bool below)
     struct stat s, link;
     bool known = stat(path, &s) == 0 && lstat(path, &link) == 0;
     LVN_CHECK(known, IO, "cannot read the cache folder '%s': %s", path, strerror(errno));
-    bool own = s.st_uid == geteuid() && link.st_uid == geteuid(), shared = s.st_mode & 022 && !(s.st_mode & S_ISVTX);
+    bool is_ours = s.st_uid == geteuid() && link.st_uid == geteuid(),
+         shared = s.st_mode & 022 && !(s.st_mode & S_ISVTX);
     LVN_CHECK(
-        own || (!below && !s.st_uid && !link.st_uid), IO,
+        is_ours || (!below && !s.st_uid && !link.st_uid), IO,
         "the cache folder '%s' belongs to another user, who could put anything there: set LEVIN_CACHE to a folder "
         "of your own",
         path);
@@ -43,9 +44,10 @@ static enum lvn_status make_private(struct lvn_arena *a, const char *path, bool 
 
 enum lvn_status lvn_cache_folder(struct lvn_arena *a, const char *name, const char **out)
 {
-    const char *own = lvn_getenv("LEVIN_CACHE"), *xdg = lvn_getenv("XDG_CACHE_HOME"), *home = lvn_getenv("HOME"), *top;
-    if (own)
-        top = lvn_arena_printf(a, "%s", own);
+    const char *folder = lvn_getenv("LEVIN_CACHE"), *xdg = lvn_getenv("XDG_CACHE_HOME"), *home = lvn_getenv("HOME"),
+               *top;
+    if (folder)
+        top = lvn_arena_printf(a, "%s", folder);
     else if (xdg)
         top = lvn_arena_printf(a, "%s/levin", xdg);
     else if (home)

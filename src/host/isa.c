@@ -25,7 +25,7 @@ static const char *const names[LVN_ISA_COUNT] = {[LVN_ISA_GENERIC] = "generic",
 /* The matrix unit with bf16: CPUID leaf 7, EDX bits 22 (AMX-BF16) and 24 (AMX-TILE). Its registers are large, so Linux
  * gives them to a process only when it asks (arch_prctl(2), ARCH_REQ_XCOMP_PERM of XFEATURE_XTILEDATA); threads inherit
  * that. */
-static bool ask_for_amx(void)
+static bool request_amx(void)
 {
     enum { REQUEST = 0x1023, TILE_DATA = 18 };
     unsigned a, b, c, d;
@@ -49,7 +49,7 @@ static bool amx;
 
 static void find_amx(void)
 {
-    amx = ask_for_amx();
+    amx = request_amx();
 }
 
 static bool has_amx(void)
@@ -64,7 +64,7 @@ const char *lvn_isa_name(enum lvn_isa isa)
     return names[isa];
 }
 
-enum lvn_isa lvn_isa_of_processor(void)
+enum lvn_isa lvn_isa_processor(void)
 {
 #if defined(LVN_X86)
     __builtin_cpu_init();
@@ -88,7 +88,7 @@ void lvn_isa_limit(enum lvn_isa max)
 
 enum lvn_isa lvn_isa_best(void)
 {
-    enum lvn_isa best = lvn_isa_of_processor();
+    enum lvn_isa best = lvn_isa_processor();
     if (best > limit) best = limit;
     const char *wanted = getenv("LEVIN_ISA");
     for (int isa = 0; wanted && isa < (int)best; isa++)

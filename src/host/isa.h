@@ -11,7 +11,7 @@ enum lvn_isa lvn_isa_best(void);
 /* Take none better than this one from now on: what ranks agreed on. Before any kernels are chosen. */
 void lvn_isa_limit(enum lvn_isa max);
 /* The best one that this processor has. */
-enum lvn_isa lvn_isa_of_processor(void);
+enum lvn_isa lvn_isa_processor(void);
 
 /* In a NAME.cpu.c: the name of a symbol for the instruction set that the file is being compiled for, NAME_avx512. */
 #define LVN_PASTE_(a, b) a##_##b

@@ -47,7 +47,7 @@ static bool find_symbols(const struct lvn_library *l, void *library)
 static bool consider(const struct lvn_library *l, void *library, void **best)
 {
     if (!library || !find_symbols(l, library)) return false;
-    const bool fits = !l->fits || l->fits();
+    const bool fits = !l->is_compatible || l->is_compatible();
     if (fits || !*best) *best = library;
     return fits;
 }
@@ -66,12 +66,12 @@ static bool load(struct lvn_library *l)
 
 enum lvn_status lvn_library_open(struct lvn_library *l)
 {
-    if (l->under && lvn_library_open(l->under) != LVN_OK) lvn_error_clear(); /* it may do without */
+    if (l->requires && lvn_library_open(l->requires) != LVN_OK) lvn_error_clear(); /* it may do without */
     pthread_mutex_lock(&lock);
-    if (l->state == LVN_LIBRARY_NEW) l->state = load(l) ? LVN_LIBRARY_HERE : LVN_LIBRARY_MISSING;
-    bool here = l->state == LVN_LIBRARY_HERE;
+    if (l->state == LVN_LIBRARY_NOT_TRIED) l->state = load(l) ? LVN_LIBRARY_LOADED : LVN_LIBRARY_MISSING;
+    bool here = l->state == LVN_LIBRARY_LOADED;
     pthread_mutex_unlock(&lock);
-    LVN_CHECK(here, UNSUPPORTED, "%s needs %s (%s), which was not found: %s", l->use, l->name, l->files[0], l->cure);
+    LVN_CHECK(here, UNSUPPORTED, "%s needs %s (%s), which was not found: %s", l->use, l->name, l->files[0], l->hint);
     return LVN_OK;
 }
 
@@ -82,7 +82,7 @@ bool lvn_library_exists(const char *file)
     return handle != NULL;
 }
 
-const char *lvn_library_of(const void *function)
+const char *lvn_library_path(const void *function)
 {
     Dl_info info;
     return dladdr(function, &info) && info.dli_fname && strstr(info.dli_fname, ".so") ? info.dli_fname : "built in";

@@ -13,17 +13,17 @@
 #include "base/status.h"
 
 struct lvn_library {
-    const char *name;           /* "libcurl" */
-    const char *files[5];       /* what it is called, first choice first; NULL ends them */
-    const char *const *folders; /* to look into behind those of the loader, patterns: "$HOME/lib"; NULL ends them */
-    const char *use, *cure;     /* "use takes libcurl (libcurl.so.4), which is not here: cure" */
-    const char *const *symbols; /* NULL ends them */
-    void *functions;            /* the struct of pointers, in the order of symbols */
-    bool (*start)(void);        /* called once when it was opened; NULL: nothing to do */
-    struct lvn_library *under;  /* opened before it; NULL: it stands alone */
-    bool (*fits)(void);         /* does this file go with what is under it: else a later one that does is taken */
+    const char *name;             /* "libcurl" */
+    const char *files[5];         /* what it is called, first choice first; NULL ends them */
+    const char *const *folders;   /* to look into behind those of the loader, patterns: "$HOME/lib"; NULL ends them */
+    const char *use, *hint;       /* "use takes libcurl (libcurl.so.4), which is not here: cure" */
+    const char *const *symbols;   /* NULL ends them */
+    void *functions;              /* the struct of pointers, in the order of symbols */
+    bool (*start)(void);          /* called once when it was opened; NULL: nothing to do */
+    struct lvn_library *requires; /* opened before it; NULL: it stands alone */
+    bool (*is_compatible)(void);  /* does this file go with what is under it: else a later one that does is taken */
     const char *(*version)(void);
-    enum { LVN_LIBRARY_NEW, LVN_LIBRARY_HERE, LVN_LIBRARY_MISSING } state;
+    enum { LVN_LIBRARY_NOT_TRIED, LVN_LIBRARY_LOADED, LVN_LIBRARY_MISSING } state;
 };
 
 #define LVN_LIBRARY(name) extern struct lvn_library lvn_library_##name;
@@ -38,7 +38,7 @@ LVN_CHECKED enum lvn_status lvn_library_open(struct lvn_library *l);
 /* Whether the loader finds a library of this name. */
 bool lvn_library_exists(const char *file);
 /* The file that holds a function; "built in" where that is the program. */
-const char *lvn_library_of(const void *function);
+const char *lvn_library_path(const void *function);
 
 /* Number i of libraries.def; NULL behind the last. */
 struct lvn_library *lvn_library_at(int i);

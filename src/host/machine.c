@@ -103,14 +103,15 @@ static bool group_of(const char *text, const char *controller, char *path, size_
 }
 
 /* Call look(file's folder) for the group and all above it, down to "" at the mount. */
-static void walk_up(const char *root, const char *mount, const char *group,
-                    void (*look)(struct lvn_machine *m, const char *root, const char *folder), struct lvn_machine *m)
+static void for_each_group(const char *root, const char *mount, const char *group,
+                           void (*read_limits)(struct lvn_machine *m, const char *root, const char *folder),
+                           struct lvn_machine *m)
 {
     char folder[PATH];
     snprintf(folder, sizeof folder, "%s%s", mount, strcmp(group, "/") ? group : "");
     size_t stop = strlen(mount);
     for (;;) {
-        look(m, root, folder);
+        read_limits(m, root, folder);
         if (strlen(folder) <= stop) return;
         char *slash = strrchr(folder, '/');
         *slash = '\0';
@@ -137,7 +138,7 @@ static double value_in(const char *root, const char *folder, const char *name)
     return read_text(root, path, text, sizeof text) ? strtod(text, NULL) : 0; /* "max" is 0 */
 }
 
-static void look_v2(struct lvn_machine *m, const char *root, const char *folder)
+static void read_v2(struct lvn_machine *m, const char *root, const char *folder)
 {
     char path[PATH + 64], text[64], *end;
     snprintf(path, sizeof path, "%s/cpu.max", folder);
@@ -148,13 +149,13 @@ static void look_v2(struct lvn_machine *m, const char *root, const char *folder)
     limit_memory(m, value_in(root, folder, "memory.max"), value_in(root, folder, "memory.current"));
 }
 
-static void look_cpu_v1(struct lvn_machine *m, const char *root, const char *folder)
+static void read_cpu_v1(struct lvn_machine *m, const char *root, const char *folder)
 {
     double quota = value_in(root, folder, "cpu.cfs_quota_us"), period = value_in(root, folder, "cpu.cfs_period_us");
     if (quota > 0 && period > 0) limit_cpus(m, quota / period);
 }
 
-static void look_memory_v1(struct lvn_machine *m, const char *root, const char *folder)
+static void read_memory_v1(struct lvn_machine *m, const char *root, const char *folder)
 {
     limit_memory(m, value_in(root, folder, "memory.limit_in_bytes"), value_in(root, folder, "memory.usage_in_bytes"));
 }
@@ -164,11 +165,12 @@ static void read_groups(struct lvn_machine *m, const char *root)
     char text[4096], group[512];
     if (!read_text(root, "/proc/self/cgroup", text, sizeof text)) return;
     if (group_of(text, "", group, sizeof group)) {
-        walk_up(root, "/sys/fs/cgroup", group, look_v2, m);
-        walk_up(root, "/sys/fs/cgroup/unified", group, look_v2, m);
+        for_each_group(root, "/sys/fs/cgroup", group, read_v2, m);
+        for_each_group(root, "/sys/fs/cgroup/unified", group, read_v2, m);
     }
-    if (group_of(text, "cpu", group, sizeof group)) walk_up(root, "/sys/fs/cgroup/cpu", group, look_cpu_v1, m);
-    if (group_of(text, "memory", group, sizeof group)) walk_up(root, "/sys/fs/cgroup/memory", group, look_memory_v1, m);
+    if (group_of(text, "cpu", group, sizeof group)) for_each_group(root, "/sys/fs/cgroup/cpu", group, read_cpu_v1, m);
+    if (group_of(text, "memory", group, sizeof group))
+        for_each_group(root, "/sys/fs/cgroup/memory", group, read_memory_v1, m);
 }
 
 /* --- the rest --- */
@@ -190,7 +192,7 @@ static void read_cpu(struct lvn_machine *m, const char *root)
         char word[32];
         snprintf(word, sizeof word, " %s ", known[i]);
         if (strstr(flags, word))
-            lvn_print_more(m->features, sizeof m->features, "%s%s", *m->features ? " " : "", known[i]);
+            lvn_print_append(m->features, sizeof m->features, "%s%s", *m->features ? " " : "", known[i]);
     }
 }
 
@@ -231,7 +233,7 @@ static void read_memory(struct lvn_machine *m, const char *root)
 
 static void choose_threads(struct lvn_machine *m, const char *omp_threads, const char *omp_limit)
 {
-    int asked = omp_threads ? (int)strtol(omp_threads, NULL, 10) : 0,
+    int requested = omp_threads ? (int)strtol(omp_threads, NULL, 10) : 0,
         limit = omp_limit ? (int)strtol(omp_limit, NULL, 10) : 0;
     m->threads = m->cores > 0 ? m->cores : 1;
     m->threads_from = m->allowed < m->online ? "affinity mask" : "physical cores";
@@ -240,8 +242,8 @@ static void choose_threads(struct lvn_machine *m, const char *omp_threads, const
         m->threads = whole;
         m->threads_from = "CPU quota";
     }
-    if (asked > 0) {
-        m->threads = asked;
+    if (requested > 0) {
+        m->threads = requested;
         m->threads_from = "OMP_NUM_THREADS";
     }
     if (limit > 0 && limit < m->threads) {

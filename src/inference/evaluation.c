@@ -49,7 +49,7 @@ static enum lvn_status new_runners(struct evaluation *e)
     for (int k = train || !d->n_lengths ? 0 : d->n_lengths - 1; k >= 0; k--) {
         struct lvn_fields *fields = &e->fields[e->n_runners];
         *fields = e->setup.fields;
-        if (d->n_lengths && !train) lvn_fields_cut(fields, d->length[k]);
+        if (d->n_lengths && !train) lvn_fields_set_length(fields, d->length[k]);
         struct lvn_session_options runner = {.fields = fields,
                                              .B = e->B,
                                              .n_micro = train ? e->batches : 1,
@@ -148,7 +148,7 @@ static enum lvn_status set_up(struct evaluation *e)
 static void report(const struct evaluation *e)
 {
     const struct lvn_task_graph *t = &e->runner->outputs;
-    struct lvn_evaluated batch = {.samples = e->batch.there,
+    struct lvn_evaluated batch = {.samples = e->batch.n_valid,
                                   .number = e->number,
                                   .config = &e->setup.config,
                                   .task = t->task,
@@ -168,7 +168,7 @@ static enum lvn_status feed(struct evaluation *e, int64_t i, int64_t at)
     int64_t number;
     for (; i >= p->batches; p++) i -= p->batches;
     LVN_TRY(lvn_loader_eval_batch(&p->loader, p->limit, i, 0, &e->batch, &number));
-    for (int64_t r = 0; r < e->batch.there; r++)
+    for (int64_t r = 0; r < e->batch.n_valid; r++)
         e->number[r] = p->first + lvn_loader_eval_sample(&p->loader, number + r);
     for (int k = 0; k < e->n_runners; k++)
         if (lvn_fields_length(&e->fields[k]) == lvn_fields_length(&e->batch.fields)) e->runner = e->runners[k];
@@ -188,7 +188,7 @@ static enum lvn_status pass(struct evaluation *e)
     for (int64_t i = e->o->ranks->rank; i < e->batches; i += e->o->ranks->size) {
         LVN_TRY(feed(e, i, 0));
         struct lvn_session *t = e->runner;
-        t->step = (struct lvn_step){.grad_scale = 1.0, .end_row = e->batch.there};
+        t->step = (struct lvn_step){.grad_scale = 1.0, .end_row = e->batch.n_valid};
         e->sums[i] = lvn_session_run(t, 1);
         LVN_TRY(t->status);
         add_counts(e);
@@ -231,7 +231,7 @@ static enum lvn_status pass_with_gradients(struct evaluation *e)
     for (int64_t i = 0; i < e->batches; i++) LVN_TRY(feed(e, i, i));
     double valid = e->sums[e->batches];
     t->step = (struct lvn_step){.grad_scale = valid > 0.0 ? 1.0 / valid : 0.0,
-                                .end_row = (e->batches - 1) * e->B + e->batch.there};
+                                .end_row = (e->batches - 1) * e->B + e->batch.n_valid};
     lvn_session_run(t, e->batches);
     LVN_TRY(t->status);
     LVN_TRY(write_gradients(e));

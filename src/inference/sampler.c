@@ -137,7 +137,7 @@ static bool in_chunks(const struct lvn_sampler *s, const struct row *row)
 static enum lvn_status read_chunk(struct lvn_sampler *s, struct row *row, const float **logits)
 {
     const int64_t left = row->n - row->position, n = left < CHUNK ? left : CHUNK;
-    lvn_samples_blank(&s->of_chunk, 0);
+    lvn_samples_pad(&s->of_chunk, 0);
     memcpy(s->of_chunk.p[0], row->window + row->position, sizeof *row->window * (size_t)n);
     row->chunk->step = (struct lvn_step){.position = {(int32_t)row->position}};
     LVN_TRY(run(row->chunk, &s->of_chunk, logits));

@@ -31,7 +31,7 @@ static enum lvn_status read_word(const char *name, const struct lvn_key *k, cons
         const struct lvn_key_word *w = k->words;
         LVN_CHECK(text, FORMAT, "%s: '%s' must be a string", name, k->json);
         for (; w->description && strcmp(w->name, text) != 0; w++)
-            lvn_print_more(list, sizeof list, "%s%s", *list ? ", " : "", w->name);
+            lvn_print_append(list, sizeof list, "%s%s", *list ? ", " : "", w->name);
         LVN_CHECK(w->description, UNSUPPORTED, "%s: %s is '%.40s'; this version has %s", name, k->json, text, list);
         if (w->value > last) last = w->value;
     }
@@ -153,7 +153,7 @@ static enum lvn_status find_form(const char *type, const char *name, const struc
     *form = NULL;
     for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
         if (strcmp(lvn_model_type(*m), type) == 0) *form = *m;
-        lvn_print_more(list, sizeof list, "%s%s", !*list ? "" : m[1] ? ", " : " and ", lvn_model_type(*m));
+        lvn_print_append(list, sizeof list, "%s%s", !*list ? "" : m[1] ? ", " : " and ", lvn_model_type(*m));
     }
     LVN_CHECK(*form, UNSUPPORTED, "%s: model_type is '%.40s'; this version loads %s", name, type, list);
     return LVN_OK;
@@ -228,7 +228,7 @@ static enum lvn_status read_head(struct lvn_model_config *c, const char *name, c
     char known[256] = "";
     if (!h) return LVN_OK;
     for (; first && h->architecture && strcmp(h->architecture, first) != 0; h++)
-        lvn_print_more(known, sizeof known, "%s%s", *known ? ", " : "", h->architecture);
+        lvn_print_append(known, sizeof known, "%s%s", *known ? ", " : "", h->architecture);
     if (!h->architecture && strcmp(c->model->heads->task, "lm") == 0 && !strstr(first, "Classification"))
         h = c->model->heads;
     LVN_CHECK(h->architecture, UNSUPPORTED, "%s: architectures is '%.60s'; this version has %s", name, first, known);

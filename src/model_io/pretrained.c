@@ -55,7 +55,7 @@ static enum lvn_status load_args(struct lvn_pretrained *p)
     json_t *root = json_of(p->weights.args);
     const char *name = lvn_arena_printf(&p->arena, "'model_args' of '%s'", p->path);
     json_object_set_new(root, "model_type", json_string(m->name));
-    enum lvn_status status = name ? lvn_json_whole(begun) : LVN_MEMORY;
+    enum lvn_status status = name ? lvn_json_check(begun) : LVN_MEMORY;
     if (status == LVN_OK) status = lvn_config_read(&p->config, &p->form, name, root);
     json_decref(root);
     return status;

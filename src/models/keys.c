@@ -113,7 +113,7 @@ const char *lvn_model_keys_text(const struct lvn_model *m, char *text, size_t ca
     for (const struct lvn_key *k = m->keys; k->kind; k++) {
         if (!is_first(m, k)) continue;
         left--;
-        lvn_print_more(text, capacity, "%s%s", k->recipe, left > 1 ? ", " : left ? " and " : "");
+        lvn_print_append(text, capacity, "%s%s", k->recipe, left > 1 ? ", " : left ? " and " : "");
     }
     return text;
 }
@@ -218,7 +218,7 @@ enum lvn_status lvn_model_check_variant(const struct lvn_model *variant, const s
     for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
         bool other =
             lvn_model_file_variant(*m) == lvn_model_file_variant(variant) && *m != lvn_model_file_variant(variant);
-        if (other && !inexpressible(*m, c)) lvn_print_more(others, sizeof others, " or %s", (*m)->name);
+        if (other && !inexpressible(*m, c)) lvn_print_append(others, sizeof others, " or %s", (*m)->name);
     }
     LVN_FAIL(UNSUPPORTED, "files of %s are of models with %s, and this one has %s; write it as %s", variant->name,
              describe(k, k->default_value, must), describe(k, lvn_key_get(k, c), is), others);

@@ -48,7 +48,7 @@ enum lvn_status lvn_model_variant(const struct lvn_model *m, const char *format,
     *out = strcmp(format, "huggingface") == 0 ? variant : NULL;
     for (int i = 0; models[i] && !*out; i++) {
         if (lvn_model_file_variant(models[i]) != variant || models[i] == variant) continue;
-        lvn_print_more(list, sizeof list, ", %s", models[i]->name);
+        lvn_print_append(list, sizeof list, ", %s", models[i]->name);
         if (strcmp(models[i]->name, format) == 0) *out = models[i];
     }
     LVN_CHECK(*out, ARG, "the format '%.40s' is not one of a %s; choose from %s", format, m->name, list);

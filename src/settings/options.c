@@ -91,7 +91,7 @@ static char kinds[1600];
 /* Adds to a list what its parts make up. */
 static void add(char *list, size_t capacity, const char *between, const char *text, const char *more)
 {
-    lvn_print_more(list, capacity, "%s%s%s", *list ? between : "", text, more);
+    lvn_print_append(list, capacity, "%s%s%s", *list ? between : "", text, more);
 }
 
 /* Adds `text` and, in brackets, which families that is of; nothing in brackets where it is all. */

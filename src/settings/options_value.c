@@ -155,7 +155,7 @@ static enum lvn_status parse_choice(const struct lvn_option *o, const char *text
             }
             return LVN_OK;
         }
-        lvn_print_more(list, sizeof list, "%s%s", !i ? "" : o->choices[i + 1] ? ", " : " or ", o->choices[i]);
+        lvn_print_append(list, sizeof list, "%s%s", !i ? "" : o->choices[i + 1] ? ", " : " or ", o->choices[i]);
     }
     LVN_FAIL(ARG, "%s must be %s, got '%.60s'", o->key, list, text);
 }

@@ -235,7 +235,7 @@ static enum lvn_status read_map(struct lvn_settings *s, const struct lvn_yaml *m
                                 const char *path, struct lvn_text *wrong)
 {
     for (const struct lvn_yaml *y = map->child; y; y = y->next)
-        LVN_TRY(lvn_gather(wrong, read_one(s, y, prefix, path, wrong)));
+        LVN_TRY(lvn_collect_error(wrong, read_one(s, y, prefix, path, wrong)));
     return LVN_OK;
 }
 
@@ -255,7 +255,7 @@ static enum lvn_status read_tree(struct lvn_settings *s, const struct lvn_yaml *
 {
     struct lvn_text wrong = {0};
     enum lvn_status status = read_map(s, top, "", path, &wrong);
-    LVN_TRY(lvn_gathered(&wrong, status));
+    LVN_TRY(lvn_collected_errors(&wrong, status));
     return lvn_settings_name_by(s, path, "the recipe's file name");
 }
 

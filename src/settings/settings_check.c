@@ -222,7 +222,7 @@ static void divisors(int64_t n, char *text, size_t capacity)
     }
     text[0] = '\0';
     for (int i = count - 1; i >= 0; i--)
-        lvn_print_more(text, capacity, "%" PRId64 "%s", list[i], i > 1 ? ", " : i == 1 ? " or " : "");
+        lvn_print_append(text, capacity, "%" PRId64 "%s", list[i], i > 1 ? ", " : i == 1 ? " or " : "");
 }
 
 /* trainer.accumulate_grad_batches is the micro-batch, said by how many there are. */

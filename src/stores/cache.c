@@ -24,13 +24,13 @@ enum { MAX_FACTS = 4096, MAX_NAME = 200, WORTH_SAYING = 32 << 20 };
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static time_t first_use; /* of any file, by this process */
 
-static void begin(void)
+static void set_first_use(void)
 {
     first_use = time(NULL);
 }
 
 /* BUCKET and KEY as they may be seen in a folder. */
-static enum lvn_status name_place(struct lvn_arena *a, const struct lvn_location *p, const char **bucket,
+static enum lvn_status safe_names(struct lvn_arena *a, const struct lvn_location *p, const char **bucket,
                                   const char **key)
 {
     char *host = lvn_arena_printf(a, "://%s", p->bucket), *rest = lvn_arena_strdup(a, *key);
@@ -49,7 +49,7 @@ enum lvn_status lvn_store_cache_path(struct lvn_arena *a, const struct lvn_locat
     char hash[LVN_CHECKSUM_TEXT];
     LVN_TRY(lvn_cache_folder(a, "files", &files));
     LVN_TRY(lvn_cache_folder(a, "facts", &all_facts));
-    LVN_TRY(name_place(a, p, &bucket, &key));
+    LVN_TRY(safe_names(a, p, &bucket, &key));
     lvn_checksum_text(lvn_checksum(address, (int64_t)strlen(address)), hash);
     char name[LVN_CHECKSUM_TEXT];
     if (strlen(lvn_path_name(key)) > MAX_NAME) { /* an address with many parameters */
@@ -92,7 +92,7 @@ static bool read_facts(const char *path, struct facts *f)
     return good;
 }
 
-static enum lvn_status sum_of(const char *path, char text[LVN_CHECKSUM_TEXT])
+static enum lvn_status checksum_of(const char *path, char text[LVN_CHECKSUM_TEXT])
 {
     struct lvn_mapping m;
     LVN_TRY(lvn_file_map(&m, path));
@@ -106,7 +106,7 @@ static enum lvn_status write_facts(struct lvn_arena *a, const char *file, const 
     struct stat s;
     char sum[LVN_CHECKSUM_TEXT], *dir = lvn_path_dir(a, facts);
     if (!dir) return LVN_MEMORY;
-    LVN_TRY(sum_of(file, sum));
+    LVN_TRY(checksum_of(file, sum));
     LVN_CHECK(stat(file, &s) == 0, IO, "cannot read '%s': %s", file, strerror(errno));
     char *text = lvn_arena_printf(a, "%lld %lld.%09ld %s %s\n", (long long)s.st_size, (long long)s.st_mtim.tv_sec,
                                   s.st_mtim.tv_nsec, sum, o->version);
@@ -126,14 +126,14 @@ static bool is_good(const char *file, const char *facts, const struct lvn_object
     if (strcmp(f.version, o->version) != 0 || s.st_size != f.bytes || (o->bytes >= 0 && o->bytes != f.bytes))
         return false;
     if (s.st_mtim.tv_sec == f.seconds && s.st_mtim.tv_nsec == f.nanoseconds) return true;
-    bool same = sum_of(file, sum) == LVN_OK && strcmp(sum, f.sum) == 0;
+    bool same = checksum_of(file, sum) == LVN_OK && strcmp(sum, f.sum) == 0;
     lvn_error_clear();
     return same;
 }
 
 /* --- the limit --- */
 
-struct kept {
+struct cached {
     const char *name;
     int64_t bytes;
     struct timespec used;
@@ -141,38 +141,38 @@ struct kept {
 
 static int oldest_first(const void *a, const void *b)
 {
-    const struct kept *x = a, *y = b;
+    const struct cached *x = a, *y = b;
     if (x->used.tv_sec != y->used.tv_sec) return x->used.tv_sec < y->used.tv_sec ? -1 : 1;
     return x->used.tv_nsec < y->used.tv_nsec ? -1 : x->used.tv_nsec > y->used.tv_nsec;
 }
 
 /* Everything in the cache with its size and the time of its last use. */
-static enum lvn_status look_around(struct lvn_arena *a, const char *files, const char *facts, struct kept **kept,
+static enum lvn_status list_by_age(struct lvn_arena *a, const char *files, const char *facts, struct cached **cached,
                                    int *n, int64_t *total)
 {
     struct lvn_store_entries all = {0};
     *n = 0;
     *total = 0;
     if (lvn_path_is_dir(files)) LVN_TRY(lvn_store_list(a, files, true, &all));
-    *kept = lvn_arena_alloc(a, (size_t)(all.n + 1) * sizeof **kept);
-    if (!*kept) return LVN_MEMORY;
+    *cached = lvn_arena_alloc(a, (size_t)(all.n + 1) * sizeof **cached);
+    if (!*cached) return LVN_MEMORY;
     for (int i = 0; i < all.n; i++) {
         struct stat s = {0};
         const char *path = lvn_path_join(a, facts, all.entry[i].name);
         if (!path) return LVN_MEMORY;
         (void)!stat(path, &s); /* without facts: as old as can be */
-        (*kept)[(*n)++] = (struct kept){all.entry[i].name, all.entry[i].bytes, s.st_mtim};
+        (*cached)[(*n)++] = (struct cached){all.entry[i].name, all.entry[i].bytes, s.st_mtim};
         *total += all.entry[i].bytes;
     }
-    qsort(*kept, (size_t)*n, sizeof **kept, oldest_first);
+    qsort(*cached, (size_t)*n, sizeof **cached, oldest_first);
     return LVN_OK;
 }
 
-static enum lvn_status make_capacity(struct lvn_arena *a, const struct lvn_location *p, int64_t bytes)
+static enum lvn_status evict(struct lvn_arena *a, const struct lvn_location *p, int64_t bytes)
 {
     int64_t max = lvn_size_variable("LEVIN_CACHE_SIZE"), total;
     const char *files, *facts;
-    struct kept *kept;
+    struct cached *cached;
     int n;
     if (max == INT64_MAX) return LVN_OK;
     LVN_CHECK(bytes <= max, IO,
@@ -180,12 +180,12 @@ static enum lvn_status make_capacity(struct lvn_arena *a, const struct lvn_locat
               (long long)bytes);
     LVN_TRY(lvn_cache_folder(a, "files", &files));
     LVN_TRY(lvn_cache_folder(a, "facts", &facts));
-    LVN_TRY(look_around(a, files, facts, &kept, &n, &total));
-    for (int i = 0; i < n && total + bytes > max && kept[i].used.tv_sec < first_use; i++) {
-        const char *file = lvn_path_join(a, files, kept[i].name), *fact = lvn_path_join(a, facts, kept[i].name);
+    LVN_TRY(list_by_age(a, files, facts, &cached, &n, &total));
+    for (int i = 0; i < n && total + bytes > max && cached[i].used.tv_sec < first_use; i++) {
+        const char *file = lvn_path_join(a, files, cached[i].name), *fact = lvn_path_join(a, facts, cached[i].name);
         if (!file || !fact) return LVN_MEMORY;
         lvn_store_cache_drop(file, fact);
-        total -= kept[i].bytes;
+        total -= cached[i].bytes;
     }
     LVN_CHECK(
         total + bytes <= max, IO,
@@ -196,8 +196,8 @@ static enum lvn_status make_capacity(struct lvn_arena *a, const struct lvn_locat
 
 /* --- bringing --- */
 
-static enum lvn_status bring(struct lvn_location *p, struct lvn_http *h, lvn_store_progress *progress, void *context,
-                             const char **local, const char *facts)
+static enum lvn_status download_if_stale(struct lvn_location *p, struct lvn_http *h, lvn_store_progress *progress,
+                                         void *context, const char **local, const char *facts)
 {
     struct lvn_object o;
     struct lvn_arena *a = &p->arena;
@@ -209,7 +209,7 @@ static enum lvn_status bring(struct lvn_location *p, struct lvn_http *h, lvn_sto
     }
     unlink(facts);
     unlink(*local);
-    LVN_TRY(make_capacity(a, p, o.bytes > 0 ? o.bytes : 0));
+    LVN_TRY(evict(a, p, o.bytes > 0 ? o.bytes : 0));
     if (o.bytes > WORTH_SAYING) lvn_log(LVN_LOG_INFO, "fetching '%s', %lld MiB", p->url, (long long)(o.bytes >> 20));
     LVN_TRY(lvn_store_get(p->url, *local, NULL, progress, context));
     return write_facts(a, *local, facts, &o);
@@ -234,10 +234,10 @@ enum lvn_status lvn_store_cache_download(struct lvn_location *p, struct lvn_http
 {
     const char *facts;
     int fd;
-    pthread_once(&once, begin);
+    pthread_once(&once, set_first_use);
     LVN_TRY(lvn_store_cache_path(&p->arena, p, p->key, local, &facts));
     LVN_TRY(lock_file(&p->arena, *local, &fd));
-    enum lvn_status status = bring(p, h, progress, context, local, facts);
+    enum lvn_status status = download_if_stale(p, h, progress, context, local, facts);
     if (fd >= 0) close(fd);
     return status;
 }

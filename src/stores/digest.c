@@ -34,7 +34,7 @@ void lvn_digest_init(struct lvn_digest *d, const char *like)
     lvn_sha256_init(&d->sha256);
 }
 
-bool lvn_digest_known(const char *like)
+bool lvn_digest_is_supported(const char *like)
 {
     void *crypto = kind_of(like) == LVN_DIGEST_MD5 ? lvn_crypto_digest_new(true) : NULL;
     lvn_crypto_digest_free(crypto);
@@ -62,17 +62,17 @@ static void add(struct lvn_digest *d, const void *data, int64_t bytes)
 
 void lvn_digest_add(struct lvn_digest *d, const void *data, int64_t bytes)
 {
-    for (int64_t at = 0; at < bytes; at += LVN_WORK_PIECE) {
-        int64_t n = bytes - at < LVN_WORK_PIECE ? bytes - at : LVN_WORK_PIECE;
-        add(d, (const char *)data + at, n);
+    for (int64_t offset = 0; offset < bytes; offset += LVN_WORK_CHUNK) {
+        int64_t n = bytes - offset < LVN_WORK_CHUNK ? bytes - offset : LVN_WORK_CHUNK;
+        add(d, (const char *)data + offset, n);
         lvn_work_done(n);
     }
 }
 
-bool lvn_digest_join(struct lvn_digest *d, uint64_t crc64nvme, int64_t bytes)
+bool lvn_digest_combine(struct lvn_digest *d, uint64_t crc64nvme, int64_t bytes)
 {
     if (d->kind != LVN_DIGEST_CRC64NVME) return false;
-    d->crc64nvme = lvn_crc64nvme_join(d->crc64nvme, crc64nvme, bytes);
+    d->crc64nvme = lvn_crc64nvme_combine(d->crc64nvme, crc64nvme, bytes);
     return true;
 }
 

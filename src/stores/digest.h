@@ -18,12 +18,12 @@ struct lvn_digest {
     struct lvn_sha256 sha256;
 };
 /* Whether the kind that `like` begins with can be computed here: MD5 cannot without libcrypto. */
-bool lvn_digest_known(const char *like);
+bool lvn_digest_is_supported(const char *like);
 /* Of the kind that `like` begins with, which must be known. */
 void lvn_digest_init(struct lvn_digest *d, const char *like);
 void lvn_digest_add(struct lvn_digest *d, const void *data, int64_t bytes);
 /* Adds a piece that is known by its CRC-64 alone; false where the digest is of another kind. */
-bool lvn_digest_join(struct lvn_digest *d, uint64_t crc64nvme, int64_t bytes);
+bool lvn_digest_combine(struct lvn_digest *d, uint64_t crc64nvme, int64_t bytes);
 /* Of one that is not finished; all zero is fine. */
 void lvn_digest_release(struct lvn_digest *d);
 /* "md5:..." and so on; the digest is used up. */

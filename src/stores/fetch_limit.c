@@ -33,18 +33,18 @@ static int64_t free_bytes(const char *dir)
     return left <= 0 ? 0 : left < 9e18 ? (int64_t)left : INT64_MAX;
 }
 
-enum lvn_status lvn_fetch_limit_find(const char *url, const char *dir, int64_t bytes, int64_t there, int64_t *max)
+enum lvn_status lvn_fetch_limit_find(const char *url, const char *dir, int64_t bytes, int64_t present, int64_t *max)
 {
-    const int64_t said = lvn_size_variable(variable), left = free_bytes(dir);
+    const int64_t configured = lvn_size_variable(variable), left = free_bytes(dir);
     char size[LVN_NUMBER_TEXT], limit[LVN_NUMBER_TEXT];
-    *max = said;
-    LVN_CHECK(bytes <= said, IO, "'%s' has %s, more than the %s that %s allows: give it a larger number", url,
-              lvn_bytes_text(bytes, size), lvn_bytes_text(said, limit), variable);
-    LVN_CHECK(bytes < 0 || left == INT64_MAX || bytes - there <= left, IO,
+    *max = configured;
+    LVN_CHECK(bytes <= configured, IO, "'%s' has %s, more than the %s that %s allows: give it a larger number", url,
+              lvn_bytes_text(bytes, size), lvn_bytes_text(configured, limit), variable);
+    LVN_CHECK(bytes < 0 || left == INT64_MAX || bytes - present <= left, IO,
               "'%s' has %s, and on the disk of '%s' %s are free for it: make room, or choose another folder", url,
-              lvn_bytes_text(bytes - there, size), dir, lvn_bytes_text(left, limit));
+              lvn_bytes_text(bytes - present, size), dir, lvn_bytes_text(left, limit));
     if (bytes >= 0) return LVN_OK;
-    if (said == INT64_MAX) *max = UNKNOWN_BYTES;
+    if (configured == INT64_MAX) *max = UNKNOWN_BYTES;
     if (left != INT64_MAX && *max > left / UNKNOWN_SHARE) *max = left / UNKNOWN_SHARE;
     return LVN_OK;
 }

@@ -14,7 +14,7 @@
 int64_t lvn_size_variable(const char *name);
 /* bytes: of the file at `url`, -1: not known; there: of it that lie in the folder `dir` already. LVN_IO where it cannot
  * fit. *most: bytes that may be written. */
-LVN_CHECKED enum lvn_status lvn_fetch_limit_find(const char *url, const char *dir, int64_t bytes, int64_t there,
+LVN_CHECKED enum lvn_status lvn_fetch_limit_find(const char *url, const char *dir, int64_t bytes, int64_t present,
                                                  int64_t *max);
 /* Records that `url` has brought more than `most`; returns LVN_IO. */
 enum lvn_status lvn_fetch_limit_reached(const char *url, int64_t max);

@@ -90,7 +90,7 @@ struct lvn_library lvn_library_curl = {
     .name = "libcurl",
     .files = {"libcurl.so.4", "libcurl-gnutls.so.4", "libcurl-nss.so.4", "libcurl.4.dylib"},
     .use = "reading and writing stores (s3://, gs://, hf://, https://)",
-    .cure = "install it (apt install libcurl4), or copy files here yourself",
+    .hint = "install it (apt install libcurl4), or copy files here yourself",
     .symbols = (const char *const[]){FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
     .functions = &curl,
     .start = start,
@@ -100,7 +100,7 @@ struct lvn_http {
     void *handle;
     const int *flag;
     const struct lvn_http_request *request;
-    struct lvn_http_answer *answer;
+    struct lvn_http_response *response;
     bool stopped, refused;
     int64_t moved; /* bytes of this request, both ways */
 };
@@ -137,7 +137,7 @@ bool lvn_http_stopped(const struct lvn_http *h)
     return h->flag && __atomic_load_n(h->flag, __ATOMIC_RELAXED) != 0;
 }
 
-void lvn_http_answer_release(struct lvn_http_answer *a)
+void lvn_http_response_release(struct lvn_http_response *a)
 {
     lvn_text_release(&a->headers);
     lvn_text_release(&a->body);
@@ -145,23 +145,23 @@ void lvn_http_answer_release(struct lvn_http_answer *a)
 
 /* --- what libcurl calls --- */
 
-static size_t take_header(char *data, size_t size, size_t count, void *context)
+static size_t on_header(char *data, size_t size, size_t count, void *context)
 {
     struct lvn_http *h = context;
-    lvn_text_add_bytes(&h->answer->headers, data, (int64_t)(size * count));
+    lvn_text_add_bytes(&h->response->headers, data, (int64_t)(size * count));
     return size * count;
 }
 
-static size_t take_body(char *data, size_t size, size_t count, void *context)
+static size_t on_body(char *data, size_t size, size_t count, void *context)
 {
     struct lvn_http *h = context;
-    struct lvn_http_answer *a = h->answer;
+    struct lvn_http_response *a = h->response;
     int64_t bytes = (int64_t)(size * count);
     long code = 0;
     curl.getinfo(h->handle, INFO_RESPONSE_CODE, &code);
-    if (h->request->take && (code == 200 || code == 206)) {
-        h->refused = !h->request->take(h->request->context, data, bytes);
-        if (!h->refused) a->taken += bytes;
+    if (h->request->on_data && (code == 200 || code == 206)) {
+        h->refused = !h->request->on_data(h->request->context, data, bytes);
+        if (!h->refused) a->delivered += bytes;
         return h->refused ? 0 : (size_t)bytes;
     }
     if (a->body.n + bytes > LVN_HTTP_MAX_BODY) return 0;
@@ -169,7 +169,7 @@ static size_t take_body(char *data, size_t size, size_t count, void *context)
     return a->body.failed ? 0 : (size_t)bytes;
 }
 
-static int look(void *context, int64_t total, int64_t now, int64_t up_total, int64_t up_now)
+static int on_progress(void *context, int64_t total, int64_t now, int64_t up_total, int64_t up_now)
 {
     (void)total, (void)up_total;
     struct lvn_http *h = context;
@@ -181,18 +181,18 @@ static int look(void *context, int64_t total, int64_t now, int64_t up_total, int
 
 /* --- one request --- */
 
-static enum lvn_http_end end_of(int result, const struct lvn_http *h)
+static enum lvn_http_outcome outcome_of(int result, const struct lvn_http *h)
 {
     switch (result) {
     case 0:
-        return LVN_HTTP_WHOLE;
+        return LVN_HTTP_COMPLETE;
     case PARTIAL_FILE:
     case TIMED_OUT:
     case GOT_NOTHING:
     case SEND_ERROR:
     case RECV_ERROR:
     case HTTP2_STREAM:
-        return LVN_HTTP_CUT;
+        return LVN_HTTP_INTERRUPTED;
     case NO_PROXY_HOST:
     case NO_HOST:
     case NO_CONNECTION:
@@ -208,14 +208,14 @@ static enum lvn_http_end end_of(int result, const struct lvn_http *h)
 
 /* libcurl's list of the lines, without Authorization for a host that was not asked. "Expect:" takes away its waiting
  * for "100 Continue" before each body, "Content-Type:" its belief that every body is a form. */
-static void *header_list(const char *lines, bool foreign)
+static void *header_list(const char *lines, bool other_origin)
 {
     LVN_LOCAL_TEXT(line);
     void *list = curl.slist_append(NULL, "Expect:");
     if (list && !(lines && strcasestr(lines, "content-type:"))) list = curl.slist_append(list, "Content-Type:");
     for (const char *end; list && lines && *lines; lines = *end ? end + 1 : end) {
         end = strchrnul(lines, '\n');
-        if (foreign && strncasecmp(lines, "authorization:", 14) == 0) continue;
+        if (other_origin && strncasecmp(lines, "authorization:", 14) == 0) continue;
         lvn_text_clear(&line);
         lvn_text_add_bytes(&line, lines, end - lines);
         const char *text = lvn_text_string(&line);
@@ -254,11 +254,11 @@ static void set_options(struct lvn_http *h, const struct lvn_http_request *r, vo
     curl.setopt(handle, OPT_PATH_AS_IS, 1L);
     curl.setopt(handle, OPT_USERAGENT, "levin/" LVN_VERSION);
     curl.setopt(handle, OPT_HTTPHEADER, headers);
-    curl.setopt(handle, OPT_HEADERFUNCTION, take_header);
+    curl.setopt(handle, OPT_HEADERFUNCTION, on_header);
     curl.setopt(handle, OPT_HEADERDATA, h);
-    curl.setopt(handle, OPT_WRITEFUNCTION, take_body);
+    curl.setopt(handle, OPT_WRITEFUNCTION, on_body);
     curl.setopt(handle, OPT_WRITEDATA, h);
-    curl.setopt(handle, OPT_XFERINFOFUNCTION, look);
+    curl.setopt(handle, OPT_XFERINFOFUNCTION, on_progress);
     curl.setopt(handle, OPT_XFERINFODATA, h);
     curl.setopt(handle, OPT_NOPROGRESS, 0L);
     curl.setopt(handle, OPT_PROTOCOLS, (long)HTTP_AND_HTTPS);
@@ -297,10 +297,10 @@ static bool same_origin(const char *a, const char *b)
 /* Where the answer leads to, in `next`; NULL: nowhere, or not to be gone, which a->why then says. */
 static const char *next_hop(struct lvn_http *h, const char *url, struct lvn_text *next, int hops)
 {
-    struct lvn_http_answer *a = h->answer;
+    struct lvn_http_response *a = h->response;
     const char *to = NULL;
     curl.getinfo(h->handle, INFO_REDIRECT_URL, &to);
-    if (!to || a->end != LVN_HTTP_WHOLE || !h->request->follow) return NULL;
+    if (!to || a->outcome != LVN_HTTP_COMPLETE || !h->request->follow) return NULL;
     bool safe = strncasecmp(to, "https://", 8) == 0 ||
                 (strncasecmp(to, "http://", 7) == 0 && strncasecmp(url, "https://", 8) != 0);
     if (safe && hops < MAX_HOPS) {
@@ -310,18 +310,18 @@ static const char *next_hop(struct lvn_http *h, const char *url, struct lvn_text
         *next = copy;
         return lvn_text_string(next);
     }
-    a->end = LVN_HTTP_FAILED;
+    a->outcome = LVN_HTTP_FAILED;
     if (safe)
-        snprintf(a->why, sizeof a->why, "it redirects more than %d times", MAX_HOPS);
+        snprintf(a->reason, sizeof a->reason, "it redirects more than %d times", MAX_HOPS);
     else
-        snprintf(a->why, sizeof a->why, "it redirects to '%.120s', and from https levin follows only https", to);
+        snprintf(a->reason, sizeof a->reason, "it redirects to '%.120s', and from https levin follows only https", to);
     return NULL;
 }
 
 /* One request to `url`, the request's own or where it was sent on to. */
 static enum lvn_status hop(struct lvn_http *h, const char *url)
 {
-    struct lvn_http_answer *a = h->answer;
+    struct lvn_http_response *a = h->response;
     struct lvn_http_request r = *h->request;
     char error[256] = ""; /* libcurl's CURL_ERROR_SIZE */
     void *headers = header_list(r.headers, !same_origin(r.url, url));
@@ -333,21 +333,21 @@ static enum lvn_status hop(struct lvn_http *h, const char *url)
     long code = 0;
     curl.getinfo(h->handle, INFO_RESPONSE_CODE, &code);
     a->code = (int)code;
-    a->end = end_of(result, h);
-    snprintf(a->why, sizeof a->why, "%s", error[0] ? error : curl.strerror(result));
+    a->outcome = outcome_of(result, h);
+    snprintf(a->reason, sizeof a->reason, "%s", error[0] ? error : curl.strerror(result));
     curl.setopt(h->handle, OPT_ERRORBUFFER, NULL);
     curl.slist_free(headers);
     LVN_TRY(lvn_text_status(&a->headers));
     return lvn_text_status(&a->body);
 }
 
-enum lvn_status lvn_http_send(struct lvn_http *h, const struct lvn_http_request *r, struct lvn_http_answer *a)
+enum lvn_status lvn_http_send(struct lvn_http *h, const struct lvn_http_request *r, struct lvn_http_response *a)
 {
     LVN_LOCAL_TEXT(next);
     lvn_text_clear(&a->headers);
-    a->taken = 0;
+    a->delivered = 0;
     h->request = r;
-    h->answer = a;
+    h->response = a;
     h->stopped = h->refused = false;
     enum lvn_status status = LVN_OK;
     const char *url = r->url;
@@ -359,7 +359,7 @@ enum lvn_status lvn_http_send(struct lvn_http *h, const struct lvn_http_request 
     return status;
 }
 
-const char *lvn_http_header(const struct lvn_http_answer *a, const char *name, char *value, int capacity)
+const char *lvn_http_header(const struct lvn_http_response *a, const char *name, char *value, int capacity)
 {
     const char *found = NULL;
     size_t n = strlen(name);

@@ -30,35 +30,35 @@ struct lvn_http_request {
     int connect_seconds; /* 0: 30 */
     int whole_seconds;   /* for everything; 0: as long as bytes come */
     /* Takes the body of an answer 200 or 206 as it comes; false ends the request. NULL: all bodies go to the answer. */
-    bool (*take)(void *context, const void *data, int64_t bytes);
+    bool (*on_data)(void *context, const void *data, int64_t bytes);
     void *context;
 };
 
-enum lvn_http_end {
-    LVN_HTTP_WHOLE,
-    LVN_HTTP_CUT,     /* the connection broke or fell silent, before or within the answer */
-    LVN_HTTP_NO_HOST, /* nobody answers there */
-    LVN_HTTP_STOPPED, /* by the flag */
-    LVN_HTTP_REFUSED, /* take() said no */
+enum lvn_http_outcome {
+    LVN_HTTP_COMPLETE,
+    LVN_HTTP_INTERRUPTED, /* the connection broke or fell silent, before or within the answer */
+    LVN_HTTP_NO_HOST,     /* nobody answers there */
+    LVN_HTTP_STOPPED,     /* by the flag */
+    LVN_HTTP_REFUSED,     /* take() said no */
     LVN_HTTP_FAILED,
 };
 
 /* All zero before its first use; the memory is kept from one request to the next. */
-struct lvn_http_answer {
-    enum lvn_http_end end;
+struct lvn_http_response {
+    enum lvn_http_outcome outcome;
     int code;                /* 200, 404; 0: none came */
-    int64_t taken;           /* bytes that went to take() */
+    int64_t delivered;       /* bytes that went to take() */
     struct lvn_text headers; /* lines of all answers, redirections too, in their order */
     struct lvn_text body;    /* at most LVN_HTTP_MOST_BODY bytes */
-    char why[256];           /* of an end that is not whole */
+    char reason[256];        /* of an end that is not whole */
 };
 enum { LVN_HTTP_MAX_BODY = 256 << 20 };
-void lvn_http_answer_release(struct lvn_http_answer *a);
+void lvn_http_response_release(struct lvn_http_response *a);
 /* The last header of that name; NULL when there is none, or none that fits into `room`. Returns value. */
-const char *lvn_http_header(const struct lvn_http_answer *a, const char *name, char *value, int capacity);
+const char *lvn_http_header(const struct lvn_http_response *a, const char *name, char *value, int capacity);
 
 LVN_CHECKED enum lvn_status lvn_http_send(struct lvn_http *h, const struct lvn_http_request *r,
-                                          struct lvn_http_answer *a);
+                                          struct lvn_http_response *a);
 
 /* Text as a part of an address, %XX for all but letters, digits and "-._~" (and '/' where `slashes`). */
 void lvn_http_encode(struct lvn_text *t, const char *text, bool slashes);

@@ -18,7 +18,7 @@ static int hex(char c)
 }
 
 /* "file:///a%20b" and "file://localhost/a" to a path; all else is one. */
-static enum lvn_status open_place(struct lvn_location *p)
+static enum lvn_status open_location(struct lvn_location *p)
 {
     p->bucket = "";
     p->key = p->url;
@@ -38,7 +38,7 @@ static enum lvn_status open_place(struct lvn_location *p)
     return LVN_OK;
 }
 
-static enum lvn_status stat_place(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o)
+static enum lvn_status stat_file(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o)
 {
     struct stat s;
     (void)h;
@@ -59,28 +59,28 @@ static enum lvn_status stat_place(struct lvn_location *p, struct lvn_http *h, st
 }
 
 static enum lvn_status read_some(struct lvn_location *p, int fd, char *buffer, int64_t from, int64_t n,
-                                 bool (*take)(void *, const void *, int64_t), void *context)
+                                 bool (*on_data)(void *, const void *, int64_t), void *context)
 {
     for (int64_t left = n; left > 0;) {
         ssize_t got = pread(fd, buffer, (size_t)(left < PIECE_BYTES ? left : PIECE_BYTES), from);
         if (got < 0 && errno == EINTR) continue;
         LVN_CHECK(got >= 0, IO, "cannot read '%s': %s", p->key, strerror(errno));
         LVN_CHECK(got > 0, IO, "cannot read '%s': it became shorter while it was read", p->key);
-        if (!take(context, buffer, got)) LVN_FAIL(STOPPED, "the reading of '%s' was stopped", p->key);
+        if (!on_data(context, buffer, got)) LVN_FAIL(STOPPED, "the reading of '%s' was stopped", p->key);
         from += got;
         left -= got;
     }
     return LVN_OK;
 }
 
-static enum lvn_status read_place(struct lvn_location *p, struct lvn_http *h, const struct lvn_object *o, int64_t from,
-                                  int64_t n, bool (*take)(void *, const void *, int64_t), void *context)
+static enum lvn_status read_file(struct lvn_location *p, struct lvn_http *h, const struct lvn_object *o, int64_t from,
+                                 int64_t n, bool (*on_data)(void *, const void *, int64_t), void *context)
 {
     (void)h, (void)o;
     int fd = open(p->key, O_RDONLY | O_CLOEXEC);
     LVN_CHECK(fd >= 0, IO, "cannot read '%s': %s", p->key, strerror(errno));
     char *buffer = lvn_malloc(PIECE_BYTES);
-    enum lvn_status status = buffer ? read_some(p, fd, buffer, from, n, take, context) : LVN_MEMORY;
+    enum lvn_status status = buffer ? read_some(p, fd, buffer, from, n, on_data, context) : LVN_MEMORY;
     free(buffer);
     close(fd);
     return status;
@@ -126,12 +126,16 @@ static enum lvn_status list(struct lvn_location *p, struct lvn_http *h, bool dee
     return lvn_path_is_dir(p->key) ? list_dir(&l, "", 0) : LVN_OK;
 }
 
-static enum lvn_status remove_place(struct lvn_location *p, struct lvn_http *h)
+static enum lvn_status remove_file(struct lvn_location *p, struct lvn_http *h)
 {
     (void)h;
     LVN_CHECK(unlink(p->key) == 0 || errno == ENOENT, IO, "cannot remove '%s': %s", p->key, strerror(errno));
     return LVN_OK;
 }
 
-const struct lvn_store lvn_store_local = {
-    .form = "/PATH", .open = open_place, .stat = stat_place, .read = read_place, .list = list, .remove = remove_place};
+const struct lvn_store lvn_store_local = {.url_format = "/PATH",
+                                          .open = open_location,
+                                          .stat = stat_file,
+                                          .read = read_file,
+                                          .list = list,
+                                          .remove = remove_file};

@@ -82,7 +82,7 @@ enum lvn_status lvn_location_stat(struct lvn_location *p, struct lvn_http *h, st
 {
     const int64_t min = 4 << 20; /* smaller files are worth no second request */
     LVN_TRY(p->store->stat(p, h, o));
-    if (p->store->sum && o->kind == LVN_STORE_FILE && o->bytes > min) p->store->sum(p, h, o);
+    if (p->store->fetch_checksum && o->kind == LVN_STORE_FILE && o->bytes > min) p->store->fetch_checksum(p, h, o);
     return LVN_OK;
 }
 
@@ -91,7 +91,7 @@ enum lvn_status lvn_location_split(struct lvn_location *p)
     const char *from = p->url + scheme_length(p->url) + 3;
     size_t n = strcspn(from, "/");
     LVN_CHECK(n > 0, ARG, "'%s' names no %s: expected %s", p->url, p->store == &lvn_store_https ? "host" : "bucket",
-              p->store->form);
+              p->store->url_format);
     p->bucket = lvn_arena_printf(&p->arena, "%.*s", (int)n, from);
     p->key = from + n + (from[n] == '/');
     return p->bucket ? LVN_OK : LVN_MEMORY;
@@ -133,9 +133,9 @@ enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *l
         list->entry = entry;
         *capacity = more;
     }
-    const char *own = lvn_arena_printf(a, "%.*s", (int)length, name);
-    if (!own) return LVN_MEMORY;
-    list->entry[list->n++] = (struct lvn_store_entry){own, kind, bytes};
+    const char *copy = lvn_arena_printf(a, "%.*s", (int)length, name);
+    if (!copy) return LVN_MEMORY;
+    list->entry[list->n++] = (struct lvn_store_entry){copy, kind, bytes};
     return LVN_OK;
 }
 
@@ -204,7 +204,7 @@ enum lvn_status lvn_store_remove(const char *path)
     if (p.store->remove)
         status = p.store->remove(&p, h);
     else
-        lvn_fail(status, "'%s' cannot be removed: levin only reads there (%s)", path, p.store->form);
+        lvn_fail(status, "'%s' cannot be removed: levin only reads there (%s)", path, p.store->url_format);
     close_both(&p, h);
     return status;
 }
@@ -216,7 +216,7 @@ struct small {
     int64_t limit;
 };
 
-static bool take_small(void *context, const void *data, int64_t bytes)
+static bool on_small(void *context, const void *data, int64_t bytes)
 {
     struct small *s = context;
     if (s->text.n + bytes > s->limit) return false;
@@ -229,7 +229,7 @@ static enum lvn_status read_small(struct lvn_location *p, struct lvn_http *h, st
     struct lvn_object o;
     LVN_TRY(p->store->stat(p, h, &o));
     LVN_CHECK(o.kind == LVN_STORE_FILE, IO, "there is no file '%s'", p->url);
-    enum lvn_status status = p->store->read(p, h, &o, 0, o.bytes, take_small, s);
+    enum lvn_status status = p->store->read(p, h, &o, 0, o.bytes, on_small, s);
     LVN_TRY(lvn_text_status(&s->text));
     LVN_CHECK(status != LVN_STOPPED, FORMAT, "'%s' has more than %lld bytes, too many for what it should be", p->url,
               (long long)s->limit);

@@ -25,12 +25,12 @@ static enum lvn_status through_cache(struct lvn_arena *a, const char *from, cons
 static const char *local_path(struct lvn_arena *a, const char *path, enum lvn_status *status)
 {
     struct lvn_location p;
-    const char *own = NULL;
+    const char *local = NULL;
     *status = lvn_location_open(&p, path);
     if (*status != LVN_OK) return NULL;
-    if (!p.store->network && !(own = lvn_arena_strdup(a, p.key))) *status = LVN_MEMORY;
+    if (!p.store->network && !(local = lvn_arena_strdup(a, p.key))) *status = LVN_MEMORY;
     lvn_location_close(&p);
-    return own;
+    return local;
 }
 
 static enum lvn_status copy(struct lvn_arena *a, const char *from, const char *to, lvn_store_progress *progress,

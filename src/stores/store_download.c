@@ -133,10 +133,10 @@ static enum lvn_status download_folder(struct lvn_location *p, struct lvn_http *
     return LVN_OK;
 }
 
-static enum lvn_status bring(struct lvn_location *p, struct lvn_http *h, enum lvn_store_want want, struct lvn_arena *a,
-                             const char **local)
+static enum lvn_status download(struct lvn_location *p, struct lvn_http *h, enum lvn_store_want want,
+                                struct lvn_arena *a, const char **local)
 {
-    if (p->store->bring) return p->store->bring(p, h, want, a, local);
+    if (p->store->download) return p->store->download(p, h, want, a, local);
     enum lvn_store_kind kind;
     int64_t bytes;
     LVN_TRY(lvn_store_stat(p->url, &kind, &bytes));
@@ -159,7 +159,7 @@ enum lvn_status lvn_store_download(struct lvn_arena *a, const char *path, enum l
     } else {
         const char *before = lvn_work_begin("a download");
         status = lvn_http_open(&h);
-        if (status == LVN_OK) status = bring(&p, h, want, a, local);
+        if (status == LVN_OK) status = download(&p, h, want, a, local);
         lvn_work_end(before);
         if (status != LVN_OK) status = lvn_while_at(status, "downloading '%s'", path);
     }
@@ -174,7 +174,7 @@ enum lvn_status lvn_store_cached_path(struct lvn_arena *a, const char *path, con
     const char *facts;
     LVN_TRY(lvn_location_open(&p, path));
     enum lvn_status status = LVN_UNSUPPORTED;
-    if (!p.store->network || p.store->bring)
+    if (!p.store->network || p.store->download)
         lvn_fail(status, "'%s' is kept in a cache of its own", path);
     else
         status = lvn_store_cache_path(a, &p, p.key, local, &facts);

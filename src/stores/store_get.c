@@ -29,18 +29,18 @@
 enum { PIECE_BYTES = 8 << 20, BUFFER_BYTES = 1 << 20, MAX_DONE = 64 << 20 };
 
 struct get {
-    struct lvn_location place;
+    struct lvn_location location;
     struct lvn_object object;
     const char *local, *dir, *part, *done;
-    const char *sha256, *wanted; /* wanted: the checksum of the whole, "sha256:..."; NULL: not known */
-    pthread_mutex_t writing;     /* a file takes one write at a time; those that wait shall not spin */
-    pthread_mutex_t lock;        /* of what follows */
+    const char *sha256, *expected; /* wanted: the checksum of the whole, "sha256:..."; NULL: not known */
+    pthread_mutex_t writing;       /* a file takes one write at a time; those that wait shall not spin */
+    pthread_mutex_t lock;          /* of what follows */
     struct lvn_digest digest;
     int digested;    /* pieces in it, from the first */
     uint64_t *sum;   /* [n_pieces] CRC-64 of those that are there */
     int fd, done_fd; /* of part, of done; done_fd -1: none is kept */
     int n_pieces;
-    bool resumed, was_there;
+    bool resumed, existed;
     struct stat before;  /* of local, when it was there already */
     unsigned char *have; /* [n_pieces] */
     int64_t max;         /* bytes that may come where their number is not known */
@@ -57,27 +57,27 @@ static int64_t piece_bytes(const struct get *g, int i)
 static enum lvn_status part_failed(const struct get *g, const char *path)
 {
     int error = errno;
-    LVN_FAIL(IO, "cannot write '%s' while fetching '%s': %s", path, g->place.url, strerror(error));
+    LVN_FAIL(IO, "cannot write '%s' while fetching '%s': %s", path, g->location.url, strerror(error));
 }
 
 /* --- one piece, in a thread of the crew --- */
 
 struct writing {
     struct get *g;
-    struct lvn_worker_pool *crew;
+    struct lvn_worker_pool *pool;
     uint64_t sum;
-    char *buffer;  /* (BUFFER_BYTES) what has arrived and is not written */
-    int64_t bytes; /* of it */
-    int64_t at;    /* where it goes */
+    char *buffer;   /* (BUFFER_BYTES) what has arrived and is not written */
+    int64_t bytes;  /* of it */
+    int64_t offset; /* where it goes */
     int error;
-    bool over; /* more came than may come */
+    bool too_large; /* more came than may come */
 };
 
-static bool put(struct writing *w)
+static bool flush(struct writing *w)
 {
     for (const char *p = w->buffer; w->bytes > 0;) {
         pthread_mutex_lock(&w->g->writing);
-        ssize_t n = lvn_files_refuse() ? -1 : pwrite(w->g->fd, p, (size_t)w->bytes, w->at);
+        ssize_t n = lvn_files_refuse() ? -1 : pwrite(w->g->fd, p, (size_t)w->bytes, w->offset);
         int error = errno;
         pthread_mutex_unlock(&w->g->writing);
         errno = error;
@@ -88,27 +88,27 @@ static bool put(struct writing *w)
         }
         p += n;
         w->bytes -= n;
-        w->at += n;
+        w->offset += n;
     }
     return true;
 }
 
-static bool take(void *context, const void *data, int64_t bytes)
+static bool on_data(void *context, const void *data, int64_t bytes)
 {
     struct writing *w = context;
-    if (__atomic_load_n(&w->crew->stop, __ATOMIC_RELAXED)) return false;
+    if (__atomic_load_n(&w->pool->stop, __ATOMIC_RELAXED)) return false;
     w->sum = lvn_crc64nvme(w->sum, data, bytes);
-    if (w->g->wanted && w->g->n_pieces == 1) lvn_digest_add(&w->g->digest, data, bytes);
-    const int64_t done = __atomic_add_fetch(&w->crew->done, bytes, __ATOMIC_RELAXED);
-    w->over = w->g->object.bytes < 0 && done > w->g->max;
-    if (w->over) return false;
+    if (w->g->expected && w->g->n_pieces == 1) lvn_digest_add(&w->g->digest, data, bytes);
+    const int64_t done = __atomic_add_fetch(&w->pool->done, bytes, __ATOMIC_RELAXED);
+    w->too_large = w->g->object.bytes < 0 && done > w->g->max;
+    if (w->too_large) return false;
     for (const char *p = data; bytes > 0;) {
         int64_t capacity = BUFFER_BYTES - w->bytes, n = bytes < capacity ? bytes : capacity;
         memcpy(w->buffer + w->bytes, p, (size_t)n);
         w->bytes += n;
         p += n;
         bytes -= n;
-        if (w->bytes == BUFFER_BYTES && !put(w)) return false;
+        if (w->bytes == BUFFER_BYTES && !flush(w)) return false;
     }
     return true;
 }
@@ -118,7 +118,7 @@ static bool digest_pieces(struct get *g, char *buffer)
 {
     while (g->digested < g->n_pieces && __atomic_load_n(&g->have[g->digested], __ATOMIC_ACQUIRE)) {
         int64_t from = (int64_t)g->digested * PIECE_BYTES, end = from + piece_bytes(g, g->digested);
-        bool joined = lvn_digest_join(&g->digest, g->sum[g->digested], end - from);
+        bool joined = lvn_digest_combine(&g->digest, g->sum[g->digested], end - from);
         while (!joined && from < end) {
             ssize_t n = pread(g->fd, buffer, (size_t)(end - from < BUFFER_BYTES ? end - from : BUFFER_BYTES), from);
             if (n < 0 && errno == EINTR) continue;
@@ -132,15 +132,15 @@ static bool digest_pieces(struct get *g, char *buffer)
 }
 
 /* As far as it goes, unless another thread is at it. */
-static void digest_on_the_way(struct get *g, char *buffer)
+static void try_digest_pieces(struct get *g, char *buffer)
 {
-    if (!g->wanted || g->n_pieces == 1 || pthread_mutex_trylock(&g->lock) != 0) return;
+    if (!g->expected || g->n_pieces == 1 || pthread_mutex_trylock(&g->lock) != 0) return;
     (void)digest_pieces(g, buffer); /* what cannot be read is told at the end */
     pthread_mutex_unlock(&g->lock);
 }
 
 /* A line that is lost costs a piece, no more: failures here are none. */
-static void note_done(const struct get *g, int i)
+static void record_piece(const struct get *g, int i)
 {
     char line[48];
     if (g->done_fd < 0) return;
@@ -148,35 +148,36 @@ static void note_done(const struct get *g, int i)
     (void)!write(g->done_fd, line, (size_t)n);
 }
 
-static enum lvn_status fetch_pieces(struct lvn_worker_pool *c, struct lvn_http *h, char *buffer)
+static enum lvn_status fetch_pieces(struct lvn_worker_pool *pool, struct lvn_http *h, char *buffer)
 {
-    struct get *g = c->context;
-    while (!__atomic_load_n(&c->stop, __ATOMIC_RELAXED)) {
-        int i = __atomic_fetch_add(&c->next, 1, __ATOMIC_RELAXED);
+    struct get *g = pool->context;
+    while (!__atomic_load_n(&pool->stop, __ATOMIC_RELAXED)) {
+        int i = __atomic_fetch_add(&pool->next, 1, __ATOMIC_RELAXED);
         if (i >= g->n_pieces) break;
         if (g->have[i]) continue;
-        struct writing w = {.g = g, .crew = c, .buffer = buffer, .at = (int64_t)i * PIECE_BYTES};
-        enum lvn_status status = g->place.store->read(&g->place, h, &g->object, w.at, piece_bytes(g, i), take, &w);
-        if (w.over) return lvn_fetch_limit_reached(g->place.url, g->max);
-        if (status == LVN_OK) (void)put(&w);
+        struct writing w = {.g = g, .pool = pool, .buffer = buffer, .offset = (int64_t)i * PIECE_BYTES};
+        enum lvn_status status =
+            g->location.store->read(&g->location, h, &g->object, w.offset, piece_bytes(g, i), on_data, &w);
+        if (w.too_large) return lvn_fetch_limit_reached(g->location.url, g->max);
+        if (status == LVN_OK) (void)flush(&w);
         if (w.error) {
             errno = w.error;
             return part_failed(g, g->part);
         }
         LVN_TRY(status);
         g->sum[i] = w.sum;
-        note_done(g, i);
+        record_piece(g, i);
         __atomic_store_n(&g->have[i], 1, __ATOMIC_RELEASE);
-        digest_on_the_way(g, buffer);
+        try_digest_pieces(g, buffer);
     }
     return LVN_OK;
 }
 
-static enum lvn_status work(struct lvn_worker_pool *c, struct lvn_http *h)
+static enum lvn_status work(struct lvn_worker_pool *pool, struct lvn_http *h)
 {
     char *buffer = lvn_malloc(BUFFER_BYTES);
     if (!buffer) return LVN_MEMORY;
-    enum lvn_status status = fetch_pieces(c, h, buffer);
+    enum lvn_status status = fetch_pieces(pool, h, buffer);
     free(buffer);
     return status;
 }
@@ -186,10 +187,10 @@ static enum lvn_status work(struct lvn_worker_pool *c, struct lvn_http *h)
 /* The first line of LOCAL.part.done. */
 static char *headline(struct get *g)
 {
-    char *url = lvn_arena_strdup(&g->place.arena, g->place.url);
+    char *url = lvn_arena_strdup(&g->location.arena, g->location.url);
     if (!url) return NULL;
     (void)lvn_secrets_hide(url);
-    return lvn_arena_printf(&g->place.arena, "levin pieces, crc64, %d of %lld bytes of %s %s\n", PIECE_BYTES,
+    return lvn_arena_printf(&g->location.arena, "levin pieces, crc64, %d of %lld bytes of %s %s\n", PIECE_BYTES,
                             (long long)g->object.bytes, url, g->object.version);
 }
 
@@ -203,7 +204,7 @@ static bool piece_agrees(const struct get *g, int i, const char *sum, char *buff
 }
 
 /* Bytes that need not be fetched again. */
-static int64_t look_back(struct get *g, const char *text, const char *head)
+static int64_t find_done_pieces(struct get *g, const char *text, const char *head)
 {
     int64_t bytes = 0;
     char *buffer = NULL;
@@ -237,9 +238,9 @@ static enum lvn_status prepare(struct get *g, int64_t *bytes)
     memset(g->have, 0, (size_t)g->n_pieces);
     g->digested = 0;
     lvn_digest_release(&g->digest); /* of a first try */
-    if (g->wanted) lvn_digest_init(&g->digest, g->wanted);
+    if (g->expected) lvn_digest_init(&g->digest, g->expected);
     if (known && g->n_pieces > 1 && lvn_path_is_file(g->done)) {
-        if (lvn_file_read(g->done, MAX_DONE, &text, &length) == LVN_OK) *bytes = look_back(g, text, head);
+        if (lvn_file_read(g->done, MAX_DONE, &text, &length) == LVN_OK) *bytes = find_done_pieces(g, text, head);
         lvn_error_clear();
         free(text);
     }
@@ -247,23 +248,23 @@ static enum lvn_status prepare(struct get *g, int64_t *bytes)
     if (ftruncate(g->fd, g->resumed && g->object.bytes >= 0 ? g->object.bytes : 0) != 0) return part_failed(g, g->part);
     if (!known || g->n_pieces == 1) return LVN_OK;
     const int flags = O_WRONLY | O_CREAT | O_APPEND | (g->resumed ? 0 : O_TRUNC);
-    if (lvn_own_file_open(g->done, flags, &g->done_fd) != LVN_OK) lvn_error_clear(); /* it only saves time */
+    if (lvn_file_open_nofollow(g->done, flags, &g->done_fd) != LVN_OK) lvn_error_clear(); /* it only saves time */
     if (g->done_fd >= 0 && !g->resumed) (void)!write(g->done_fd, head, strlen(head));
     return LVN_OK;
 }
 
 static enum lvn_status fetch(struct get *g)
 {
-    struct lvn_worker_pool crew = {.work = work,
+    struct lvn_worker_pool pool = {.work = work,
                                    .context = g,
-                                   .network = g->place.store->network,
+                                   .network = g->location.store->network,
                                    .progress = g->progress,
                                    .progress_context = g->context,
                                    .total = g->object.bytes > 0 ? g->object.bytes : 0};
-    LVN_TRY(prepare(g, &crew.done));
-    LVN_TRY(lvn_fetch_limit_find(g->place.url, g->dir, g->object.bytes, crew.done, &g->max));
-    int64_t left = g->object.bytes < 0 ? 1 : (g->object.bytes - crew.done + PIECE_BYTES - 1) / PIECE_BYTES;
-    enum lvn_status status = lvn_worker_pool_run(&crew, lvn_worker_pool_size(g->n_pieces == 1 ? 1 : left));
+    LVN_TRY(prepare(g, &pool.done));
+    LVN_TRY(lvn_fetch_limit_find(g->location.url, g->dir, g->object.bytes, pool.done, &g->max));
+    int64_t left = g->object.bytes < 0 ? 1 : (g->object.bytes - pool.done + PIECE_BYTES - 1) / PIECE_BYTES;
+    enum lvn_status status = lvn_worker_pool_run(&pool, lvn_worker_pool_size(g->n_pieces == 1 ? 1 : left));
     if (g->done_fd >= 0) close(g->done_fd);
     g->done_fd = -1;
     return status;
@@ -276,18 +277,18 @@ static enum lvn_status verify(struct get *g)
     struct stat s;
     char found[LVN_DIGEST_TEXT], *buffer;
     LVN_CHECK(fstat(g->fd, &s) == 0 && (g->object.bytes < 0 || s.st_size == g->object.bytes), FORMAT,
-              "'%s' arrived with %lld bytes instead of %lld", g->place.url, (long long)s.st_size,
+              "'%s' arrived with %lld bytes instead of %lld", g->location.url, (long long)s.st_size,
               (long long)g->object.bytes);
-    if (!g->wanted) return LVN_OK;
+    if (!g->expected) return LVN_OK;
     if (!(buffer = lvn_malloc(BUFFER_BYTES))) return LVN_MEMORY;
     bool read = g->n_pieces == 1 || digest_pieces(g, buffer);
     free(buffer);
     LVN_CHECK(read, IO, "cannot read '%s': %s", g->part, strerror(errno));
     lvn_digest_finish(&g->digest, found);
-    LVN_CHECK(strcasecmp(found, g->wanted) == 0, FORMAT,
-              "'%s' is not the file that %s: its %s is %s, it should be %s; the download was discarded", g->place.url,
-              g->sha256 ? "was expected" : "the store describes", lvn_digest_name(found), strchr(found, ':') + 1,
-              strchr(g->wanted, ':') + 1);
+    LVN_CHECK(strcasecmp(found, g->expected) == 0, FORMAT,
+              "'%s' is not the file that %s: its %s is %s, it should be %s; the download was discarded",
+              g->location.url, g->sha256 ? "was expected" : "the store describes", lvn_digest_name(found),
+              strchr(found, ':') + 1, strchr(g->expected, ':') + 1);
     return LVN_OK;
 }
 
@@ -312,11 +313,11 @@ static enum lvn_status fetch_whole(struct get *g)
 }
 
 /* Has another process brought the file since this one began? */
-static bool has_come(const struct get *g)
+static bool was_replaced(const struct get *g)
 {
     struct stat now;
     if (stat(g->local, &now) != 0 || !S_ISREG(now.st_mode) || now.st_size != g->object.bytes) return false;
-    return !g->was_there || now.st_ino != g->before.st_ino || now.st_mtim.tv_sec != g->before.st_mtim.tv_sec ||
+    return !g->existed || now.st_ino != g->before.st_ino || now.st_mtim.tv_sec != g->before.st_mtim.tv_sec ||
            now.st_mtim.tv_nsec != g->before.st_mtim.tv_nsec;
 }
 
@@ -324,13 +325,13 @@ static bool has_come(const struct get *g)
 static enum lvn_status open_part(struct get *g)
 {
     struct stat mine, named;
-    while (!has_come(g)) {
+    while (!was_replaced(g)) {
         if (lvn_files_refuse()) return part_failed(g, g->part);
-        LVN_TRY_WHILE(lvn_own_file_open(g->part, O_RDWR | O_CREAT, &g->fd), "fetching '%s'", g->place.url);
+        LVN_TRY_WHILE(lvn_file_open_nofollow(g->part, O_RDWR | O_CREAT, &g->fd), "fetching '%s'", g->location.url);
         (void)!flock(g->fd, LOCK_EX); /* where there are no locks, go without */
         bool ours = fstat(g->fd, &mine) != 0 ||
                     (stat(g->part, &named) == 0 && mine.st_ino == named.st_ino && mine.st_dev == named.st_dev);
-        if (ours && !has_come(g)) return LVN_OK;
+        if (ours && !was_replaced(g)) return LVN_OK;
         if (ours) unlink(g->part);
         close(g->fd);
         g->fd = -1;
@@ -339,12 +340,12 @@ static enum lvn_status open_part(struct get *g)
 }
 
 /* What another process brought is held against the caller's checksum; it has looked at the store's itself. */
-static enum lvn_status take_over(const struct get *g)
+static enum lvn_status check_replaced(const struct get *g)
 {
     char found[LVN_DIGEST_TEXT];
     if (!g->sha256) return LVN_OK;
-    LVN_TRY(lvn_digest_file(g->local, g->wanted, found));
-    LVN_CHECK(strcasecmp(found, g->wanted) == 0, FORMAT,
+    LVN_TRY(lvn_digest_file(g->local, g->expected, found));
+    LVN_CHECK(strcasecmp(found, g->expected) == 0, FORMAT,
               "'%s' is not the file that was expected: its SHA-256 is %s, it should be %s", g->local,
               strchr(found, ':') + 1, g->sha256);
     return LVN_OK;
@@ -353,42 +354,42 @@ static enum lvn_status take_over(const struct get *g)
 static enum lvn_status stat_object(struct get *g)
 {
     struct lvn_http *h = NULL;
-    if (g->place.store->network) LVN_TRY(lvn_http_open(&h));
-    enum lvn_status status =
-        g->sha256 ? g->place.store->stat(&g->place, h, &g->object) : lvn_location_stat(&g->place, h, &g->object);
+    if (g->location.store->network) LVN_TRY(lvn_http_open(&h));
+    enum lvn_status status = g->sha256 ? g->location.store->stat(&g->location, h, &g->object)
+                                       : lvn_location_stat(&g->location, h, &g->object);
     lvn_http_close(h);
     LVN_TRY(status);
-    LVN_CHECK(g->object.kind != LVN_STORE_FOLDER, IO, "'%s' is a folder; a file was wanted", g->place.url);
-    LVN_CHECK(g->object.kind == LVN_STORE_FILE, IO, "there is no file '%s'", g->place.url);
-    LVN_CHECK(g->object.bytes / PIECE_BYTES < INT32_MAX, UNSUPPORTED, "'%s' is too large", g->place.url);
+    LVN_CHECK(g->object.kind != LVN_STORE_FOLDER, IO, "'%s' is a folder; a file was wanted", g->location.url);
+    LVN_CHECK(g->object.kind == LVN_STORE_FILE, IO, "there is no file '%s'", g->location.url);
+    LVN_CHECK(g->object.bytes / PIECE_BYTES < INT32_MAX, UNSUPPORTED, "'%s' is too large", g->location.url);
     bool pieces = g->object.ranges && g->object.bytes > PIECE_BYTES;
     g->n_pieces = pieces ? (int)((g->object.bytes + PIECE_BYTES - 1) / PIECE_BYTES) : 1;
-    g->have = lvn_arena_alloc(&g->place.arena, (size_t)g->n_pieces);
-    g->sum = lvn_arena_alloc(&g->place.arena, (size_t)g->n_pieces * sizeof *g->sum);
-    g->wanted = g->sha256               ? lvn_arena_printf(&g->place.arena, "sha256:%s", g->sha256)
-                : g->object.checksum[0] ? g->object.checksum
-                                        : NULL;
-    return g->have && g->sum && (g->wanted || !g->sha256) ? LVN_OK : LVN_MEMORY;
+    g->have = lvn_arena_alloc(&g->location.arena, (size_t)g->n_pieces);
+    g->sum = lvn_arena_alloc(&g->location.arena, (size_t)g->n_pieces * sizeof *g->sum);
+    g->expected = g->sha256               ? lvn_arena_printf(&g->location.arena, "sha256:%s", g->sha256)
+                  : g->object.checksum[0] ? g->object.checksum
+                                          : NULL;
+    return g->have && g->sum && (g->expected || !g->sha256) ? LVN_OK : LVN_MEMORY;
 }
 
 static enum lvn_status get(struct get *g)
 {
-    struct lvn_arena *a = &g->place.arena;
+    struct lvn_arena *a = &g->location.arena;
     const char *dir = g->dir = lvn_path_dir(a, g->local);
     g->part = lvn_arena_printf(a, "%s.part", g->local);
     g->done = lvn_arena_printf(a, "%s.part.done", g->local);
     if (!dir || !g->part || !g->done) return LVN_MEMORY;
     g->fd = -1;
-    g->was_there = stat(g->local, &g->before) == 0;
+    g->existed = stat(g->local, &g->before) == 0;
     LVN_TRY(stat_object(g));
     LVN_TRY(lvn_dir_make(dir));
     LVN_TRY(open_part(g));
-    if (g->fd < 0) return take_over(g);
+    if (g->fd < 0) return check_replaced(g);
     enum lvn_status status = fetch_whole(g);
     struct stat s;
     const bool empty = fstat(g->fd, &s) == 0 && s.st_size == 0;
     close(g->fd);
-    const bool lasts = g->place.store->network && g->object.bytes >= 0; /* else it is fetched again from its start */
+    const bool lasts = g->location.store->network && g->object.bytes >= 0; /* else it is fetched again from its start */
     if (status != LVN_OK && (empty || !lasts)) unlink(g->part);
     LVN_TRY(status);
     return lvn_dir_sync(dir);
@@ -407,9 +408,9 @@ enum lvn_status lvn_store_get(const char *path, const char *local, const char *s
                     .sha256 = sha256,
                     .progress = progress,
                     .context = context};
-    LVN_TRY(lvn_location_open(&g.place, path));
+    LVN_TRY(lvn_location_open(&g.location, path));
     enum lvn_status status = get(&g);
     lvn_digest_release(&g.digest);
-    lvn_location_close(&g.place);
+    lvn_location_close(&g.location);
     return status;
 }

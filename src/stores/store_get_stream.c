@@ -13,32 +13,32 @@
 #include "stores/worker_pool.h"
 
 struct streaming {
-    struct lvn_location place;
+    struct lvn_location location;
     struct lvn_object object;
     const struct lvn_target *to;
-    struct lvn_worker_pool *crew;
+    struct lvn_worker_pool *pool;
     struct lvn_digest digest;
-    const char *wanted; /* checksum of the whole, "sha256:..."; NULL: not known */
+    const char *expected; /* checksum of the whole, "sha256:..."; NULL: not known */
     int fd;
     int error; /* of writing: an errno */
 };
 
-static bool take(void *context, const void *data, int64_t bytes)
+static bool on_data(void *context, const void *data, int64_t bytes)
 {
     struct streaming *s = context;
-    if (__atomic_load_n(&s->crew->stop, __ATOMIC_RELAXED)) return false;
-    if (s->wanted) lvn_digest_add(&s->digest, data, bytes);
-    __atomic_add_fetch(&s->crew->done, bytes, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&s->pool->stop, __ATOMIC_RELAXED)) return false;
+    if (s->expected) lvn_digest_add(&s->digest, data, bytes);
+    __atomic_add_fetch(&s->pool->done, bytes, __ATOMIC_RELAXED);
     if (!lvn_fd_write(s->fd, data, bytes)) s->error = errno;
     return !s->error;
 }
 
-static enum lvn_status work(struct lvn_worker_pool *c, struct lvn_http *h)
+static enum lvn_status work(struct lvn_worker_pool *pool, struct lvn_http *h)
 {
-    struct streaming *s = c->context;
-    s->crew = c;
-    enum lvn_status status = s->place.store->read(&s->place, h, &s->object, 0, s->object.bytes, take, s);
-    LVN_CHECK(!s->error, IO, "cannot write '%s' while fetching '%s': %s", s->to->path, s->place.url,
+    struct streaming *s = pool->context;
+    s->pool = pool;
+    enum lvn_status status = s->location.store->read(&s->location, h, &s->object, 0, s->object.bytes, on_data, s);
+    LVN_CHECK(!s->error, IO, "cannot write '%s' while fetching '%s': %s", s->to->path, s->location.url,
               strerror(s->error));
     return status;
 }
@@ -46,40 +46,40 @@ static enum lvn_status work(struct lvn_worker_pool *c, struct lvn_http *h)
 static enum lvn_status find_object(struct streaming *s, const char *sha256)
 {
     struct lvn_http *h = NULL;
-    if (s->place.store->network) LVN_TRY(lvn_http_open(&h));
-    enum lvn_status status = lvn_location_stat(&s->place, h, &s->object);
+    if (s->location.store->network) LVN_TRY(lvn_http_open(&h));
+    enum lvn_status status = lvn_location_stat(&s->location, h, &s->object);
     lvn_http_close(h);
     LVN_TRY(status);
-    LVN_CHECK(s->object.kind == LVN_STORE_FILE, IO, "there is no file '%s'", s->place.url);
-    if (s->object.checksum[0]) s->wanted = s->object.checksum;
-    if (sha256) s->wanted = lvn_arena_printf(&s->place.arena, "sha256:%s", sha256);
-    return s->wanted || !sha256 ? LVN_OK : LVN_MEMORY;
+    LVN_CHECK(s->object.kind == LVN_STORE_FILE, IO, "there is no file '%s'", s->location.url);
+    if (s->object.checksum[0]) s->expected = s->object.checksum;
+    if (sha256) s->expected = lvn_arena_printf(&s->location.arena, "sha256:%s", sha256);
+    return s->expected || !sha256 ? LVN_OK : LVN_MEMORY;
 }
 
 static enum lvn_status verify(struct streaming *s)
 {
     char found[LVN_DIGEST_TEXT];
-    if (!s->wanted) return LVN_OK;
+    if (!s->expected) return LVN_OK;
     lvn_digest_finish(&s->digest, found);
     LVN_CHECK(
-        strcasecmp(found, s->wanted) == 0, FORMAT,
+        strcasecmp(found, s->expected) == 0, FORMAT,
         "'%s' is not the file that was expected: its %s is %s, it should be %s; '%s' has received it all the same",
-        s->place.url, lvn_digest_name(found), strchr(found, ':') + 1, strchr(s->wanted, ':') + 1, s->to->path);
+        s->location.url, lvn_digest_name(found), strchr(found, ':') + 1, strchr(s->expected, ':') + 1, s->to->path);
     return LVN_OK;
 }
 
 static enum lvn_status stream(struct streaming *s, const char *sha256, lvn_store_progress *progress, void *context)
 {
     LVN_TRY(find_object(s, sha256));
-    struct lvn_worker_pool crew = {.work = work,
+    struct lvn_worker_pool pool = {.work = work,
                                    .context = s,
-                                   .network = s->place.store->network,
+                                   .network = s->location.store->network,
                                    .progress = progress,
                                    .progress_context = context,
                                    .total = s->object.bytes > 0 ? s->object.bytes : 0};
     LVN_TRY(lvn_target_open(s->to, &s->fd));
-    if (s->wanted) lvn_digest_init(&s->digest, s->wanted);
-    enum lvn_status status = s->object.bytes ? lvn_worker_pool_run(&crew, 1) : LVN_OK;
+    if (s->expected) lvn_digest_init(&s->digest, s->expected);
+    enum lvn_status status = s->object.bytes ? lvn_worker_pool_run(&pool, 1) : LVN_OK;
     if (close(s->fd) != 0 && status == LVN_OK)
         status = lvn_fail(LVN_IO, "cannot write '%s': %s", s->to->path, strerror(errno));
     return status == LVN_OK ? verify(s) : status;
@@ -89,9 +89,9 @@ enum lvn_status lvn_get_stream(const char *path, const struct lvn_target *to, co
                                lvn_store_progress *progress, void *context)
 {
     struct streaming s = {.to = to, .fd = -1};
-    LVN_TRY(lvn_location_open(&s.place, path));
+    LVN_TRY(lvn_location_open(&s.location, path));
     enum lvn_status status = stream(&s, sha256, progress, context);
     lvn_digest_release(&s.digest);
-    lvn_location_close(&s.place);
+    lvn_location_close(&s.location);
     return status;
 }

@@ -21,13 +21,13 @@
 #include "stores/store_kind.h"
 #include "stores/worker_pool.h"
 
-enum { USUAL_PART = 16 << 20, MAX_NOTE = 1 << 16 };
+enum { DEFAULT_PART = 16 << 20, MAX_STATE = 1 << 16 };
 
 struct put {
-    struct lvn_location place;
-    const struct lvn_upload_steps *steps;
+    struct lvn_location location;
+    const struct lvn_upload_ops *ops;
     struct lvn_upload upload;
-    const char *local, *note, *head;
+    const char *local, *state_file, *state_header;
     int fd;
     struct stat before;
     lvn_store_progress *progress;
@@ -40,7 +40,7 @@ static enum lvn_status read_local(const struct put *p, char *to, int64_t from, i
         ssize_t n = pread(p->fd, to + done, (size_t)(bytes - done), from + done);
         if (n < 0 && errno == EINTR) continue;
         LVN_CHECK(n >= 0, IO, "cannot read '%s': %s", p->local, strerror(errno));
-        LVN_CHECK(n > 0, IO, "'%s' became shorter while it was sent to '%s'", p->local, p->place.url);
+        LVN_CHECK(n > 0, IO, "'%s' became shorter while it was sent to '%s'", p->local, p->location.url);
         done += n;
     }
     return LVN_OK;
@@ -56,71 +56,71 @@ static enum lvn_status check_unchanged(const struct put *p)
 {
     struct stat now;
     LVN_CHECK(fstat(p->fd, &now) == 0 && same_file(&now, &p->before), IO,
-              "'%s' changed while it was sent to '%s'; send it again", p->local, p->place.url);
+              "'%s' changed while it was sent to '%s'; send it again", p->local, p->location.url);
     return LVN_OK;
 }
 
 /* --- threads --- */
 
-static enum lvn_status send_parts(struct lvn_worker_pool *c, struct lvn_http *h, char *buffer)
+static enum lvn_status send_parts(struct lvn_worker_pool *pool, struct lvn_http *h, char *buffer)
 {
-    struct put *p = c->context;
+    struct put *p = pool->context;
     struct lvn_upload *u = &p->upload;
-    while (!__atomic_load_n(&c->stop, __ATOMIC_RELAXED)) {
-        int i = __atomic_fetch_add(&c->next, 1, __ATOMIC_RELAXED);
+    while (!__atomic_load_n(&pool->stop, __ATOMIC_RELAXED)) {
+        int i = __atomic_fetch_add(&pool->next, 1, __ATOMIC_RELAXED);
         if (i >= u->n_parts) break;
-        if (u->tags[i][0]) continue;
+        if (u->etags[i][0]) continue;
         int64_t from = i * u->part_bytes, left = u->bytes - from, bytes = left < u->part_bytes ? left : u->part_bytes;
         LVN_TRY(read_local(p, buffer, from, bytes));
-        LVN_TRY(p->steps->part(u, h, i + 1, buffer, bytes));
-        __atomic_add_fetch(&c->done, bytes, __ATOMIC_RELAXED);
+        LVN_TRY(p->ops->part(u, h, i + 1, buffer, bytes));
+        __atomic_add_fetch(&pool->done, bytes, __ATOMIC_RELAXED);
     }
     return LVN_OK;
 }
 
-static enum lvn_status work(struct lvn_worker_pool *c, struct lvn_http *h)
+static enum lvn_status work(struct lvn_worker_pool *pool, struct lvn_http *h)
 {
-    struct put *p = c->context;
+    struct put *p = pool->context;
     char *buffer = lvn_malloc((size_t)p->upload.part_bytes);
     if (!buffer) return LVN_MEMORY;
-    enum lvn_status status = send_parts(c, h, buffer);
+    enum lvn_status status = send_parts(pool, h, buffer);
     free(buffer);
     return status;
 }
 
-static enum lvn_status send_whole(struct lvn_worker_pool *c, struct lvn_http *h)
+static enum lvn_status send_small(struct lvn_worker_pool *pool, struct lvn_http *h)
 {
-    struct put *p = c->context;
+    struct put *p = pool->context;
     int64_t bytes = p->upload.bytes;
     char *buffer = lvn_malloc((size_t)(bytes ? bytes : 1));
     enum lvn_status status = buffer ? read_local(p, buffer, 0, bytes) : LVN_MEMORY;
-    if (status == LVN_OK) status = p->steps->whole(&p->place, h, buffer, bytes);
+    if (status == LVN_OK) status = p->ops->put_object(&p->location, h, buffer, bytes);
     if (status == LVN_OK) status = check_unchanged(p);
-    if (status == LVN_OK) __atomic_store_n(&c->done, bytes, __ATOMIC_RELAXED);
+    if (status == LVN_OK) __atomic_store_n(&pool->done, bytes, __ATOMIC_RELAXED);
     free(buffer);
     return status;
 }
 
 /* --- the note --- */
 
-static void write_note(const struct put *p)
+static void save_state(const struct put *p)
 {
     LVN_LOCAL_TEXT(t);
-    if (!p->note) return;
-    lvn_text_printf(&t, "%s%s\n", p->head, p->upload.id);
-    if (lvn_text_status(&t) == LVN_OK && lvn_file_write(p->note, t.p, t.n) != LVN_OK) lvn_error_clear();
+    if (!p->state_file) return;
+    lvn_text_printf(&t, "%s%s\n", p->state_header, p->upload.id);
+    if (lvn_text_status(&t) == LVN_OK && lvn_file_write(p->state_file, t.p, t.n) != LVN_OK) lvn_error_clear();
 }
 
 /* The name of an upload from before, when the note is about this file as it is. */
-static void read_note(struct put *p)
+static void load_state(struct put *p)
 {
     char *text = NULL;
     int64_t bytes;
-    if (!p->note || !lvn_path_is_file(p->note)) return;
-    if (lvn_file_read(p->note, MAX_NOTE, &text, &bytes) != LVN_OK)
+    if (!p->state_file || !lvn_path_is_file(p->state_file)) return;
+    if (lvn_file_read(p->state_file, MAX_STATE, &text, &bytes) != LVN_OK)
         lvn_error_clear();
-    else if (strncmp(text, p->head, strlen(p->head)) == 0) {
-        const char *id = text + strlen(p->head);
+    else if (strncmp(text, p->state_header, strlen(p->state_header)) == 0) {
+        const char *id = text + strlen(p->state_header);
         size_t n = strcspn(id, "\n");
         if (n < sizeof p->upload.id) snprintf(p->upload.id, sizeof p->upload.id, "%.*s", (int)n, id);
     }
@@ -128,22 +128,22 @@ static void read_note(struct put *p)
 }
 
 /* Where the note lies, and how it begins. Without a cache folder nothing is noted. */
-static enum lvn_status name_note(struct put *p)
+static enum lvn_status name_state_file(struct put *p)
 {
-    struct lvn_arena *a = &p->place.arena;
+    struct lvn_arena *a = &p->location.arena;
     char hash[LVN_CHECKSUM_TEXT];
     const char *cache;
-    lvn_checksum_text(lvn_checksum(p->place.url, (int64_t)strlen(p->place.url)), hash);
-    p->head = lvn_arena_printf(a, "levin upload of %lld bytes from %lld.%09ld in parts of %lld to %s\n",
-                               (long long)p->upload.bytes, (long long)p->before.st_mtim.tv_sec,
-                               p->before.st_mtim.tv_nsec, (long long)p->upload.part_bytes, p->place.url);
-    if (!p->head) return LVN_MEMORY;
+    lvn_checksum_text(lvn_checksum(p->location.url, (int64_t)strlen(p->location.url)), hash);
+    p->state_header = lvn_arena_printf(a, "levin upload of %lld bytes from %lld.%09ld in parts of %lld to %s\n",
+                                       (long long)p->upload.bytes, (long long)p->before.st_mtim.tv_sec,
+                                       p->before.st_mtim.tv_nsec, (long long)p->upload.part_bytes, p->location.url);
+    if (!p->state_header) return LVN_MEMORY;
     if (lvn_cache_folder(a, "uploads", &cache) != LVN_OK) {
         lvn_error_clear();
         return LVN_OK;
     }
-    p->note = lvn_arena_printf(a, "%s/%s", cache, hash);
-    return p->note ? LVN_OK : LVN_MEMORY;
+    p->state_file = lvn_arena_printf(a, "%s/%s", cache, hash);
+    return p->state_file ? LVN_OK : LVN_MEMORY;
 }
 
 /* --- all of it --- */
@@ -155,45 +155,45 @@ static enum lvn_status verify(struct put *p)
     struct lvn_http *h;
     char found[LVN_DIGEST_TEXT];
     LVN_TRY(lvn_http_open(&h));
-    enum lvn_status status = lvn_location_stat(&p->place, h, &o);
+    enum lvn_status status = lvn_location_stat(&p->location, h, &o);
     lvn_http_close(h);
     LVN_TRY(status);
     LVN_CHECK(o.kind == LVN_STORE_FILE && o.bytes == p->upload.bytes, IO,
-              "'%s' has %lld bytes in the store after %lld were sent; send it again", p->place.url,
+              "'%s' has %lld bytes in the store after %lld were sent; send it again", p->location.url,
               o.kind == LVN_STORE_FILE ? (long long)o.bytes : 0, (long long)p->upload.bytes);
     if (!o.checksum[0]) return LVN_OK;
     LVN_TRY(lvn_digest_file(p->local, o.checksum, found));
     LVN_CHECK(strcmp(found, o.checksum) == 0, IO,
               "'%s' arrived in the store as something else: its %s is %s there and %s here; send it again",
-              p->place.url, lvn_digest_name(found), strchr(o.checksum, ':') + 1, strchr(found, ':') + 1);
+              p->location.url, lvn_digest_name(found), strchr(o.checksum, ':') + 1, strchr(found, ':') + 1);
     return LVN_OK;
 }
 
-static enum lvn_status begin_or_go_on(struct put *p, struct lvn_http *h)
+static enum lvn_status begin_or_resume(struct put *p, struct lvn_http *h)
 {
     bool alive = false;
-    read_note(p);
-    if (p->upload.id[0]) LVN_TRY(p->steps->recall(&p->upload, h, &alive));
+    load_state(p);
+    if (p->upload.id[0]) LVN_TRY(p->ops->resume(&p->upload, h, &alive));
     if (alive) return LVN_OK;
     p->upload.id[0] = '\0';
-    memset(p->upload.tags, 0, (size_t)p->upload.n_parts * sizeof *p->upload.tags);
-    LVN_TRY(p->steps->begin(&p->upload, h));
-    write_note(p);
+    memset(p->upload.etags, 0, (size_t)p->upload.n_parts * sizeof *p->upload.etags);
+    LVN_TRY(p->ops->begin(&p->upload, h));
+    save_state(p);
     return LVN_OK;
 }
 
-static enum lvn_status in_parts(struct put *p, struct lvn_http *h)
+static enum lvn_status put_in_parts(struct put *p, struct lvn_http *h)
 {
     struct lvn_upload *u = &p->upload;
-    int64_t part = USUAL_PART > p->steps->min_part ? USUAL_PART : p->steps->min_part;
-    while (u->bytes / part >= p->steps->max_parts) part *= 2;
+    int64_t part = DEFAULT_PART > p->ops->min_part ? DEFAULT_PART : p->ops->min_part;
+    while (u->bytes / part >= p->ops->max_parts) part *= 2;
     u->part_bytes = part;
     u->n_parts = (int)((u->bytes + part - 1) / part);
-    u->tags = lvn_arena_alloc(&p->place.arena, (size_t)u->n_parts * sizeof *u->tags);
-    if (!u->tags) return LVN_MEMORY;
-    LVN_TRY(name_note(p));
-    LVN_TRY(begin_or_go_on(p, h));
-    struct lvn_worker_pool crew = {.work = work,
+    u->etags = lvn_arena_alloc(&p->location.arena, (size_t)u->n_parts * sizeof *u->etags);
+    if (!u->etags) return LVN_MEMORY;
+    LVN_TRY(name_state_file(p));
+    LVN_TRY(begin_or_resume(p, h));
+    struct lvn_worker_pool pool = {.work = work,
                                    .context = p,
                                    .network = true,
                                    .progress = p->progress,
@@ -202,16 +202,16 @@ static enum lvn_status in_parts(struct put *p, struct lvn_http *h)
     int left = 0;
     for (int i = 0; i < u->n_parts; i++) {
         int64_t bytes = u->bytes - i * part;
-        if (u->tags[i][0])
-            crew.done += bytes < part ? bytes : part;
+        if (u->etags[i][0])
+            pool.done += bytes < part ? bytes : part;
         else
             left++;
     }
-    LVN_TRY(lvn_worker_pool_run(&crew, p->steps->one_by_one ? 1 : lvn_worker_pool_size(left)));
+    LVN_TRY(lvn_worker_pool_run(&pool, p->ops->sequential ? 1 : lvn_worker_pool_size(left)));
     enum lvn_status status = check_unchanged(p);
     bool changed = status != LVN_OK;
-    if (!changed) status = p->steps->finish(u, h);
-    if (p->note && (changed || status == LVN_OK)) unlink(p->note);
+    if (!changed) status = p->ops->finish(u, h);
+    if (p->state_file && (changed || status == LVN_OK)) unlink(p->state_file);
     return status;
 }
 
@@ -220,20 +220,20 @@ static enum lvn_status put(struct put *p)
     LVN_CHECK(fstat(p->fd, &p->before) == 0 && S_ISREG(p->before.st_mode), IO, "cannot send '%s': it is not a file",
               p->local);
     p->upload.bytes = p->before.st_size;
-    p->upload.place = &p->place;
-    struct lvn_worker_pool crew = {.work = send_whole,
+    p->upload.location = &p->location;
+    struct lvn_worker_pool pool = {.work = send_small,
                                    .context = p,
                                    .network = true,
                                    .progress = p->progress,
                                    .progress_context = p->context,
                                    .total = p->upload.bytes};
-    if (p->upload.bytes <= USUAL_PART) {
-        LVN_TRY(lvn_worker_pool_run(&crew, 1));
+    if (p->upload.bytes <= DEFAULT_PART) {
+        LVN_TRY(lvn_worker_pool_run(&pool, 1));
         return verify(p);
     }
     struct lvn_http *h;
     LVN_TRY(lvn_http_open(&h));
-    enum lvn_status status = in_parts(p, h);
+    enum lvn_status status = put_in_parts(p, h);
     lvn_http_close(h);
     LVN_TRY(status);
     return verify(p);
@@ -241,12 +241,12 @@ static enum lvn_status put(struct put *p)
 
 static enum lvn_status open_and_put(struct put *p)
 {
-    p->steps = p->place.store->upload;
-    LVN_CHECK(p->steps, UNSUPPORTED, "'%s' cannot be written: levin only reads there (%s)", p->place.url,
-              p->place.store->form);
-    size_t n = strlen(p->place.key);
-    LVN_CHECK(n > 0 && p->place.key[n - 1] != '/', ARG, "'%s' names a folder; a name for the file is missing",
-              p->place.url);
+    p->ops = p->location.store->upload;
+    LVN_CHECK(p->ops, UNSUPPORTED, "'%s' cannot be written: levin only reads there (%s)", p->location.url,
+              p->location.store->url_format);
+    size_t n = strlen(p->location.key);
+    LVN_CHECK(n > 0 && p->location.key[n - 1] != '/', ARG, "'%s' names a folder; a name for the file is missing",
+              p->location.url);
     LVN_TRY(lvn_input_open(p->local, LVN_INPUT_REGULAR, &p->fd));
     enum lvn_status status = put(p);
     close(p->fd);
@@ -256,15 +256,15 @@ static enum lvn_status open_and_put(struct put *p)
 enum lvn_status lvn_store_put(const char *local, const char *path, lvn_store_progress *progress, void *context)
 {
     struct put p = {.local = local, .progress = progress, .context = context};
-    LVN_TRY(lvn_location_open(&p.place, path));
-    if (!p.place.store->network) {
-        char *to = lvn_strdup(p.place.key);
-        lvn_location_close(&p.place);
+    LVN_TRY(lvn_location_open(&p.location, path));
+    if (!p.location.store->network) {
+        char *to = lvn_strdup(p.location.key);
+        lvn_location_close(&p.location);
         enum lvn_status copied = to ? lvn_store_get(local, to, NULL, progress, context) : LVN_MEMORY;
         free(to);
         return copied;
     }
     enum lvn_status status = open_and_put(&p);
-    lvn_location_close(&p.place);
+    lvn_location_close(&p.location);
     return status;
 }

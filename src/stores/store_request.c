@@ -12,19 +12,19 @@
 
 #include "stores/store_kind.h"
 
-enum { USUAL_TRIES = 8, TRIES_WITHOUT_HOST = 3, MAX_MENDS = 2, MAX_WAIT = 60 };
+enum { DEFAULT_TRIES = 8, TRIES_WITHOUT_HOST = 3, MAX_REFRESHES = 2, MAX_WAIT = 60 };
 
 static int max_tries(void)
 {
     const char *text = getenv("LEVIN_STORE_TRIES");
     long n = text ? strtol(text, NULL, 10) : 0;
-    return n > 0 && n < 1000 ? (int)n : USUAL_TRIES;
+    return n > 0 && n < 1000 ? (int)n : DEFAULT_TRIES;
 }
 
-bool lvn_store_request_pause(const struct lvn_http *h, int tries, const struct lvn_http_answer *a)
+bool lvn_store_request_pause(const struct lvn_http *h, int tries, const struct lvn_http_response *a)
 {
     if (tries >= max_tries()) return false;
-    if (a->end == LVN_HTTP_NO_HOST && tries >= TRIES_WITHOUT_HOST) return false;
+    if (a->outcome == LVN_HTTP_NO_HOST && tries >= TRIES_WITHOUT_HOST) return false;
     double seconds = 0.2 * (double)(1 << (tries < 7 ? tries - 1 : 6));
     char after[16];
     struct timespec now;
@@ -43,19 +43,20 @@ bool lvn_store_request_pause(const struct lvn_http *h, int tries, const struct l
     return !lvn_http_stopped(h);
 }
 
-bool lvn_store_request_is_transient(const struct lvn_http_answer *a)
+bool lvn_store_request_is_transient(const struct lvn_http_response *a)
 {
-    if (a->end == LVN_HTTP_CUT || a->end == LVN_HTTP_NO_HOST) return true;
-    return a->end == LVN_HTTP_WHOLE &&
+    if (a->outcome == LVN_HTTP_INTERRUPTED || a->outcome == LVN_HTTP_NO_HOST) return true;
+    return a->outcome == LVN_HTTP_COMPLETE &&
            (a->code == 408 || a->code == 429 || a->code == 500 || a->code == 502 || a->code == 503 || a->code == 504);
 }
 
-static bool is_good(const struct lvn_location *p, const struct lvn_store_request *ask, const struct lvn_http_answer *a)
+static bool is_good(const struct lvn_location *p, const struct lvn_store_request *request,
+                    const struct lvn_http_response *a)
 {
     if (a->code >= 200 && a->code < 300) return true;
     for (int i = 0; i < 3; i++) {
-        if (!a->code || ask->accept[i] != a->code) continue;
-        return a->code != 404 || !p->store->lacks_file || p->store->lacks_file(a);
+        if (!a->code || request->accept[i] != a->code) continue;
+        return a->code != 404 || !p->store->is_missing_file || p->store->is_missing_file(a);
     }
     return false;
 }
@@ -76,20 +77,20 @@ static const char *code_text(int code)
     return "unexpected";
 }
 
-enum lvn_status lvn_store_request_failed(const struct lvn_location *p, const struct lvn_store_request *ask,
-                                         const struct lvn_http_answer *a)
+enum lvn_status lvn_store_request_failed(const struct lvn_location *p, const struct lvn_store_request *request,
+                                         const struct lvn_http_response *a)
 {
     LVN_LOCAL_TEXT(t);
-    if (a->end != LVN_HTTP_WHOLE)
-        lvn_text_add(&t, a->why);
+    if (a->outcome != LVN_HTTP_COMPLETE)
+        lvn_text_add(&t, a->reason);
     else
         lvn_text_printf(&t, "the server answered %d (%s)", a->code, code_text(a->code));
     char to[512];
-    if (a->end == LVN_HTTP_WHOLE && a->code / 100 == 3 && lvn_http_header(a, "Location", to, sizeof to))
+    if (a->outcome == LVN_HTTP_COMPLETE && a->code / 100 == 3 && lvn_http_header(a, "Location", to, sizeof to))
         lvn_text_printf(&t, ", at '%.200s', where signed requests are not sent on to", to);
-    if (a->end == LVN_HTTP_WHOLE && p->store->explain) p->store->explain(p, a, &t);
+    if (a->outcome == LVN_HTTP_COMPLETE && p->store->explain) p->store->explain(p, a, &t);
     const char *text = lvn_text_string(&t);
-    lvn_fail(LVN_IO, "cannot %s '%s': %s", ask->doing, p->url, text ? text : "");
+    lvn_fail(LVN_IO, "cannot %s '%s': %s", request->action, p->url, text ? text : "");
     return LVN_IO;
 }
 
@@ -98,41 +99,43 @@ static enum lvn_status stopped(const struct lvn_location *p)
     LVN_FAIL(STOPPED, "the transfer of '%s' was stopped", p->url);
 }
 
-static enum lvn_status send_once(struct lvn_location *p, struct lvn_http *h, const struct lvn_store_request *ask,
-                                 struct lvn_http_answer *a)
+static enum lvn_status send_once(struct lvn_location *p, struct lvn_http *h, const struct lvn_store_request *request,
+                                 struct lvn_http_response *a)
 {
     LVN_LOCAL_ARENA(arena);
-    struct lvn_http_request r = {.method = ask->method,
-                                 .body = ask->body,
-                                 .bytes = ask->bytes,
-                                 .no_body = !ask->body && strcmp(ask->method, "PUT") && strcmp(ask->method, "POST"),
+    struct lvn_http_request r = {.method = request->method,
+                                 .body = request->body,
+                                 .bytes = request->bytes,
+                                 .no_body = !request->body && strcmp(request->method, "PUT") &&
+                                            strcmp(request->method, "POST"),
                                  .follow = p->store->follows,
-                                 .take = ask->take,
-                                 .context = ask->context};
-    enum lvn_status status = p->store->address(p, ask, &arena, &r);
+                                 .on_data = request->on_data,
+                                 .context = request->context};
+    enum lvn_status status = p->store->address(p, request, &arena, &r);
     if (status == LVN_OK) status = lvn_http_send(h, &r, a);
     return status;
 }
 
-enum lvn_status lvn_store_request(struct lvn_location *p, struct lvn_http *h, const struct lvn_store_request *ask,
-                                  struct lvn_http_answer *a)
+enum lvn_status lvn_store_request(struct lvn_location *p, struct lvn_http *h, const struct lvn_store_request *request,
+                                  struct lvn_http_response *a)
 {
-    int mends = 0;
+    int refreshes = 0;
     for (int tries = 1;; tries++) {
-        LVN_TRY(send_once(p, h, ask, a));
-        if (a->end == LVN_HTTP_STOPPED) return stopped(p);
-        if (a->end == LVN_HTTP_REFUSED || (a->end == LVN_HTTP_CUT && a->taken > 0)) return LVN_OK;
-        if (a->end == LVN_HTTP_WHOLE && is_good(p, ask, a)) return LVN_OK;
-        if (a->end == LVN_HTTP_WHOLE && mends < MAX_MENDS && p->store->mend && p->store->mend(p, a)) {
-            mends++;
+        LVN_TRY(send_once(p, h, request, a));
+        if (a->outcome == LVN_HTTP_STOPPED) return stopped(p);
+        if (a->outcome == LVN_HTTP_REFUSED || (a->outcome == LVN_HTTP_INTERRUPTED && a->delivered > 0)) return LVN_OK;
+        if (a->outcome == LVN_HTTP_COMPLETE && is_good(p, request, a)) return LVN_OK;
+        if (a->outcome == LVN_HTTP_COMPLETE && refreshes < MAX_REFRESHES && p->store->refresh_credentials &&
+            p->store->refresh_credentials(p, a)) {
+            refreshes++;
             tries--;
             continue;
         }
         bool may_pass = lvn_store_request_is_transient(a);
-        if (may_pass && ask->once) return LVN_OK;
+        if (may_pass && request->no_retry) return LVN_OK;
         if (may_pass && lvn_store_request_pause(h, tries, a)) continue;
         if (lvn_http_stopped(h)) return stopped(p);
-        lvn_store_request_failed(p, ask, a);
+        lvn_store_request_failed(p, request, a);
         return may_pass && tries > 1 ? lvn_while_at(LVN_IO, "trying %d times", tries) : LVN_IO;
     }
 }
@@ -140,23 +143,23 @@ enum lvn_status lvn_store_request(struct lvn_location *p, struct lvn_http *h, co
 /* --- what is there --- */
 
 /* One byte is enough: servers without ranges would send everything. */
-static bool take_one(void *context, const void *data, int64_t bytes)
+static bool on_one_byte(void *context, const void *data, int64_t bytes)
 {
     (void)data;
     *(int64_t *)context += bytes;
     return bytes == 1;
 }
 
-static int64_t number_behind(const char *text, char mark)
+static int64_t number_after(const char *text, char separator)
 {
-    const char *at = text ? strchr(text, mark) : NULL;
+    const char *at = text ? strchr(text, separator) : NULL;
     char *end;
     if (!at || at[1] < '0' || at[1] > '9') return -1;
     long long n = strtoll(at + 1, &end, 10);
     return *end ? -1 : n;
 }
 
-static void version_of(const struct lvn_location *p, const struct lvn_http_answer *a, char version[160])
+static void find_version(const struct lvn_location *p, const struct lvn_http_response *a, char version[160])
 {
     if (p->store->version_header && lvn_http_header(a, p->store->version_header, version, 160)) return;
     if (lvn_http_header(a, "ETag", version, 160)) return;
@@ -167,127 +170,128 @@ enum lvn_status lvn_store_request_stat(struct lvn_location *p, struct lvn_http *
 {
     *o = (struct lvn_object){.bytes = -1};
     int64_t taken = 0;
-    struct lvn_store_request ask = {.method = "GET",
-                                    .headers = "Range: bytes=0-0\n",
-                                    .take = take_one,
-                                    .context = &taken,
-                                    .doing = "read",
-                                    .accept = {404, 416}};
-    struct lvn_http_answer a = {0};
+    struct lvn_store_request request = {.method = "GET",
+                                        .headers = "Range: bytes=0-0\n",
+                                        .on_data = on_one_byte,
+                                        .context = &taken,
+                                        .action = "read",
+                                        .accept = {404, 416}};
+    struct lvn_http_response a = {0};
     char text[64] = ":";
-    enum lvn_status status = lvn_store_request(p, h, &ask, &a);
+    enum lvn_status status = lvn_store_request(p, h, &request, &a);
     if (status == LVN_OK && a.code != 404) {
         o->kind = LVN_STORE_FILE;
         o->ranges = a.code == 206;
-        version_of(p, &a, o->version);
+        find_version(p, &a, o->version);
         if (a.code == 416)
             o->bytes = 0;
         else if (a.code == 206)
-            o->bytes = number_behind(lvn_http_header(&a, "Content-Range", text, sizeof text), '/');
+            o->bytes = number_after(lvn_http_header(&a, "Content-Range", text, sizeof text), '/');
         else
             o->bytes =
-                number_behind(lvn_http_header(&a, "Content-Length", text + 1, sizeof text - 1) ? text : NULL, ':');
+                number_after(lvn_http_header(&a, "Content-Length", text + 1, sizeof text - 1) ? text : NULL, ':');
         if (o->bytes < 0) o->ranges = false;
-        if (p->store->note) p->store->note(&a, o);
+        if (p->store->parse_headers) p->store->parse_headers(&a, o);
     }
-    lvn_http_answer_release(&a);
+    lvn_http_response_release(&a);
     return status;
 }
 
 /* --- a piece --- */
 
 struct piece {
-    const struct lvn_location *place;
+    const struct lvn_location *location;
     const struct lvn_object *o;
-    const struct lvn_http_answer *answer;
-    bool (*take)(void *, const void *, int64_t);
+    const struct lvn_http_response *response;
+    bool (*on_data)(void *, const void *, int64_t);
     void *context;
-    int64_t from, left; /* what is still wanted */
-    int64_t skip;       /* bytes of this answer that came before */
-    bool looked, refused;
+    int64_t offset, left; /* what is still wanted */
+    int64_t skip;         /* bytes of this answer that came before */
+    bool checked, refused;
     const char *wrong; /* with this answer */
 };
 
 /* Is this answer what was asked for? Looked at when its first bytes come. */
-static void look_at(struct piece *p)
+static void check_response(struct piece *p)
 {
     char text[160];
-    p->looked = true;
-    version_of(p->place, p->answer, text);
+    p->checked = true;
+    find_version(p->location, p->response, text);
     if (p->o->version[0] && strcmp(text, p->o->version) != 0)
         p->wrong = "the file changed while it was read; try again";
-    else if (p->o->ranges && !lvn_http_header(p->answer, "Content-Range", text, sizeof text))
+    else if (p->o->ranges && !lvn_http_header(p->response, "Content-Range", text, sizeof text))
         p->wrong = "the server sent all of the file instead of the part that was requested";
-    else if (p->o->ranges && strtoll(text + strcspn(text, "0123456789"), NULL, 10) != p->from)
+    else if (p->o->ranges && strtoll(text + strcspn(text, "0123456789"), NULL, 10) != p->offset)
         p->wrong = "the server sent another part than was requested";
 }
 
-static bool take_piece(void *context, const void *data, int64_t bytes)
+static bool on_piece(void *context, const void *data, int64_t bytes)
 {
     struct piece *p = context;
-    const char *from = data;
-    if (!p->looked) look_at(p);
+    const char *next = data;
+    if (!p->checked) check_response(p);
     if (p->wrong) return false;
     if (p->skip > 0) {
         int64_t n = p->skip < bytes ? p->skip : bytes;
-        from += n;
+        next += n;
         bytes -= n;
         p->skip -= n;
     }
     int64_t n = bytes < p->left ? bytes : p->left;
     if (n > 0) {
-        p->refused = !p->take(p->context, from, n);
+        p->refused = !p->on_data(p->context, next, n);
         if (p->refused) return false;
-        p->from += n;
+        p->offset += n;
         p->left -= n;
     }
     return n == bytes; /* servers that do not look at the range's end send more */
 }
 
 enum lvn_status lvn_store_request_read(struct lvn_location *p, struct lvn_http *h, const struct lvn_object *o,
-                                       int64_t from, int64_t n, bool (*take)(void *, const void *, int64_t),
+                                       int64_t offset, int64_t n, bool (*on_data)(void *, const void *, int64_t),
                                        void *context)
 {
-    struct lvn_http_answer a = {0};
-    struct piece piece = {.place = p,
+    struct lvn_http_response a = {0};
+    struct piece piece = {.location = p,
                           .o = o,
-                          .answer = &a,
-                          .take = take,
+                          .response = &a,
+                          .on_data = on_data,
                           .context = context,
-                          .from = from,
+                          .offset = offset,
                           .left = n < 0 ? INT64_MAX : n};
-    struct lvn_store_request ask = {.method = "GET", .take = take_piece, .context = &piece, .doing = "read"};
+    struct lvn_store_request request = {.method = "GET", .on_data = on_piece, .context = &piece, .action = "read"};
     enum lvn_status status = LVN_OK;
     char range[80];
     for (int tries = 1; piece.left > 0 && status == LVN_OK;) {
-        int64_t before = piece.from;
-        piece.looked = false;
-        piece.skip = o->ranges ? 0 : piece.from;
-        snprintf(range, sizeof range, "Range: bytes=%lld-%lld\n", (long long)piece.from,
-                 (long long)(piece.from + piece.left - 1));
-        ask.headers = o->ranges ? range : NULL;
-        status = lvn_store_request(p, h, &ask, &a);
+        int64_t before = piece.offset;
+        piece.checked = false;
+        piece.skip = o->ranges ? 0 : piece.offset;
+        snprintf(range, sizeof range, "Range: bytes=%lld-%lld\n", (long long)piece.offset,
+                 (long long)(piece.offset + piece.left - 1));
+        request.headers = o->ranges ? range : NULL;
+        status = lvn_store_request(p, h, &request, &a);
         if (status != LVN_OK || piece.left == 0) break;
         if (piece.wrong) status = lvn_fail(LVN_IO, "cannot read '%s': %s", p->url, piece.wrong);
         if (piece.refused) status = lvn_fail(LVN_STOPPED, "the reading of '%s' was stopped", p->url);
-        if (a.end == LVN_HTTP_WHOLE && n < 0) break;
+        if (a.outcome == LVN_HTTP_COMPLETE && n < 0) break;
         if (status != LVN_OK) break;
-        tries = piece.from > before ? 1 : tries + 1;
+        tries = piece.offset > before ? 1 : tries + 1;
         if (lvn_store_request_pause(h, tries, &a)) continue;
         status = lvn_http_stopped(h)
                      ? stopped(p)
                      : lvn_fail(LVN_IO, "cannot read '%s': the server ended at byte %lld of %lld, again and again",
-                                p->url, (long long)piece.from, (long long)o->bytes);
+                                p->url, (long long)piece.offset, (long long)o->bytes);
     }
-    lvn_http_answer_release(&a);
+    lvn_http_response_release(&a);
     return status;
 }
 
-enum lvn_status lvn_store_request_once(struct lvn_location *p, struct lvn_http *h, const struct lvn_store_request *ask)
+enum lvn_status lvn_store_request_once(struct lvn_location *p, struct lvn_http *h,
+                                       const struct lvn_store_request *request)
 {
-    struct lvn_http_answer a = {0};
-    enum lvn_status status = lvn_store_request(p, h, ask, &a);
-    lvn_http_answer_release(&a);
+    struct lvn_http_response a = {0};
+    enum lvn_status status = lvn_store_request(p, h, request, &a);
+    lvn_http_response_release(&a);
     return status;
 }
 
@@ -297,7 +301,7 @@ enum lvn_status lvn_store_request_list(struct lvn_location *p, struct lvn_http *
     size_t n = strlen(p->key);
     const char *prefix = !n || p->key[n - 1] == '/' ? p->key : lvn_arena_printf(&p->arena, "%s/", p->key);
     struct lvn_text query = {0}, token = {0};
-    struct lvn_http_answer answer = {0};
+    struct lvn_http_response response = {0};
     enum lvn_status status = prefix ? LVN_OK : LVN_MEMORY;
     int capacity = 0;
     do {
@@ -307,12 +311,12 @@ enum lvn_status lvn_store_request_list(struct lvn_location *p, struct lvn_http *
         lvn_text_printf(&query, "%s%s%sprefix=", token.n ? "&" : "", deep ? "" : "delimiter=%2F&", pages->query);
         if (prefix) lvn_http_encode(&query, prefix, false);
         if (status == LVN_OK) status = lvn_text_status(&query);
-        struct lvn_store_request ask = {.method = "GET", .key = pages->key, .query = query.p, .doing = "list"};
-        if (status == LVN_OK) status = lvn_store_request(p, h, &ask, &answer);
+        struct lvn_store_request request = {.method = "GET", .key = pages->key, .query = query.p, .action = "list"};
+        if (status == LVN_OK) status = lvn_store_request(p, h, &request, &response);
         lvn_text_clear(&token);
-        if (status == LVN_OK) status = pages->add(p, &answer, prefix, a, &capacity, out, &token);
+        if (status == LVN_OK) status = pages->add(p, &response, prefix, a, &capacity, out, &token);
     } while (status == LVN_OK && token.n);
-    lvn_http_answer_release(&answer);
+    lvn_http_response_release(&response);
     lvn_text_release(&token);
     lvn_text_release(&query);
     return status;

@@ -11,29 +11,29 @@
 #include "stores/cache.h"
 
 struct lvn_streaming_file {
-    struct lvn_location place;
+    struct lvn_location location;
     struct lvn_object object;
     struct lvn_http *http; /* of readings, under the lock */
     pthread_mutex_t lock;
     pthread_t thread;
-    bool runs;
-    int ends; /* atomic: the thread shall stop */
-    int done; /* atomic: `map` is the file */
+    bool running;
+    int stopping; /* atomic: the thread shall stop */
+    int done;     /* atomic: `map` is the file */
     struct lvn_mapping map;
 };
 
-static int look(void *context, int64_t done, int64_t total)
+static int on_progress(void *context, int64_t done, int64_t total)
 {
     (void)done, (void)total;
-    return __atomic_load_n(&((struct lvn_streaming_file *)context)->ends, __ATOMIC_RELAXED);
+    return __atomic_load_n(&((struct lvn_streaming_file *)context)->stopping, __ATOMIC_RELAXED);
 }
 
 /* The file in the cache, if that is of the version that readings had. */
-static enum lvn_status bring(struct lvn_streaming_file *s, struct lvn_location *p, struct lvn_http *h)
+static enum lvn_status download(struct lvn_streaming_file *s, struct lvn_location *p, struct lvn_http *h)
 {
     const char *local;
     struct lvn_object now;
-    LVN_TRY(lvn_store_cache_download(p, h, look, s, &local));
+    LVN_TRY(lvn_store_cache_download(p, h, on_progress, s, &local));
     LVN_TRY(p->store->stat(p, h, &now));
     LVN_CHECK(strcmp(now.version, s->object.version) == 0 && now.bytes == s->object.bytes, IO,
               "'%s' changed while it was read", p->url);
@@ -45,14 +45,14 @@ static void *run(void *argument)
     struct lvn_streaming_file *s = argument;
     struct lvn_location p;
     struct lvn_http *h = NULL;
-    enum lvn_status status = lvn_location_open(&p, s->place.url);
+    enum lvn_status status = lvn_location_open(&p, s->location.url);
     bool open = status == LVN_OK;
     if (open) status = lvn_http_open(&h);
-    if (status == LVN_OK) status = bring(s, &p, h);
+    if (status == LVN_OK) status = download(s, &p, h);
     if (status == LVN_OK)
         __atomic_store_n(&s->done, 1, __ATOMIC_RELEASE);
     else if (status != LVN_STOPPED) /* readings go on without it */
-        lvn_log(LVN_LOG_WARN, "'%s' could not be downloaded; it is read from the store as needed: %s", s->place.url,
+        lvn_log(LVN_LOG_WARN, "'%s' could not be downloaded; it is read from the store as needed: %s", s->location.url,
                 lvn_error_text());
     lvn_http_close(h);
     if (open) lvn_location_close(&p);
@@ -61,15 +61,15 @@ static void *run(void *argument)
 
 static enum lvn_status open_remote(struct lvn_streaming_file *s)
 {
-    LVN_CHECK(s->place.store->network, UNSUPPORTED, "'%s' is here already", s->place.url);
+    LVN_CHECK(s->location.store->network, UNSUPPORTED, "'%s' is here already", s->location.url);
     LVN_TRY(lvn_http_open(&s->http));
-    LVN_TRY(s->place.store->stat(&s->place, s->http, &s->object));
-    LVN_CHECK(s->object.kind == LVN_STORE_FILE, IO, "there is no file '%s'", s->place.url);
+    LVN_TRY(s->location.store->stat(&s->location, s->http, &s->object));
+    LVN_CHECK(s->object.kind == LVN_STORE_FILE, IO, "there is no file '%s'", s->location.url);
     LVN_CHECK(s->object.ranges && s->object.bytes >= 0 && s->object.version[0], UNSUPPORTED,
               "'%s' cannot be streamed: its server sends no pieces of files, or does not say which version it has",
-              s->place.url);
-    s->runs = lvn_thread_start(&s->thread, run, s) == 0;
-    LVN_CHECK(s->runs, IO, "no thread could be started that brings '%s' here", s->place.url);
+              s->location.url);
+    s->running = lvn_thread_start(&s->thread, run, s) == 0;
+    LVN_CHECK(s->running, IO, "no thread could be started that brings '%s' here", s->location.url);
     return LVN_OK;
 }
 
@@ -79,7 +79,7 @@ enum lvn_status lvn_streaming_file_open(struct lvn_streaming_file **out, const c
     struct lvn_streaming_file *s = lvn_calloc(1, sizeof *s);
     if (!s) return LVN_MEMORY;
     pthread_mutex_init(&s->lock, NULL);
-    enum lvn_status status = lvn_location_open(&s->place, path);
+    enum lvn_status status = lvn_location_open(&s->location, path);
     if (status != LVN_OK) {
         free(s);
         return status;
@@ -95,11 +95,11 @@ enum lvn_status lvn_streaming_file_open(struct lvn_streaming_file **out, const c
 void lvn_streaming_file_close(struct lvn_streaming_file *s)
 {
     if (!s) return;
-    __atomic_store_n(&s->ends, 1, __ATOMIC_RELAXED);
-    if (s->runs) pthread_join(s->thread, NULL);
+    __atomic_store_n(&s->stopping, 1, __ATOMIC_RELAXED);
+    if (s->running) pthread_join(s->thread, NULL);
     lvn_file_unmap(&s->map);
     lvn_http_close(s->http);
-    lvn_location_close(&s->place);
+    lvn_location_close(&s->location);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -114,7 +114,7 @@ static bool is_here(const struct lvn_streaming_file *s)
     return __atomic_load_n(&s->done, __ATOMIC_ACQUIRE) != 0;
 }
 
-static bool take(void *context, const void *data, int64_t bytes)
+static bool on_data(void *context, const void *data, int64_t bytes)
 {
     char **to = context;
     memcpy(*to, data, (size_t)bytes);
@@ -122,19 +122,19 @@ static bool take(void *context, const void *data, int64_t bytes)
     return true;
 }
 
-enum lvn_status lvn_streaming_file_read(struct lvn_streaming_file *s, int64_t from, int64_t bytes, void *to)
+enum lvn_status lvn_streaming_file_read(struct lvn_streaming_file *s, int64_t offset, int64_t bytes, void *to)
 {
-    LVN_CHECK(from >= 0 && bytes >= 0 && from <= s->object.bytes - bytes, INTERNAL,
-              "bytes %lld to %lld of '%s', which has %lld", (long long)from, (long long)(from + bytes), s->place.url,
-              (long long)s->object.bytes);
+    LVN_CHECK(offset >= 0 && bytes >= 0 && offset <= s->object.bytes - bytes, INTERNAL,
+              "bytes %lld to %lld of '%s', which has %lld", (long long)offset, (long long)(offset + bytes),
+              s->location.url, (long long)s->object.bytes);
     if (is_here(s)) {
-        if (bytes) memcpy(to, s->map.data + from, (size_t)bytes);
+        if (bytes) memcpy(to, s->map.data + offset, (size_t)bytes);
         return LVN_OK;
     }
     char *at = to;
     pthread_mutex_lock(&s->lock);
     enum lvn_status status =
-        bytes ? s->place.store->read(&s->place, s->http, &s->object, from, bytes, take, &at) : LVN_OK;
+        bytes ? s->location.store->read(&s->location, s->http, &s->object, offset, bytes, on_data, &at) : LVN_OK;
     pthread_mutex_unlock(&s->lock);
     return status;
 }

@@ -15,7 +15,7 @@ LVN_CHECKED enum lvn_status lvn_streaming_file_open(struct lvn_streaming_file **
 void lvn_streaming_file_close(struct lvn_streaming_file *s);
 int64_t lvn_streaming_file_bytes(const struct lvn_streaming_file *s);
 /* Any threads may read. */
-LVN_CHECKED enum lvn_status lvn_streaming_file_read(struct lvn_streaming_file *s, int64_t from, int64_t bytes,
+LVN_CHECKED enum lvn_status lvn_streaming_file_read(struct lvn_streaming_file *s, int64_t offset, int64_t bytes,
                                                     void *to);
 
 #endif

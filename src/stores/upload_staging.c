@@ -23,9 +23,9 @@ enum lvn_status lvn_upload_staging_open(struct lvn_arena *a, const char *path, c
     struct lvn_location p;
     LVN_TRY(lvn_location_open(&p, path));
     bool writes = p.store->upload != NULL;
-    const char *form = p.store->form;
+    const char *format = p.store->url_format;
     lvn_location_close(&p);
-    LVN_CHECK(writes, UNSUPPORTED, "'%s' cannot be written: levin only reads there (%s)", path, form);
+    LVN_CHECK(writes, UNSUPPORTED, "'%s' cannot be written: levin only reads there (%s)", path, format);
     LVN_TRY(lvn_cache_folder(a, "stage", &top));
     char *plain = lvn_path_plain(a, path);
     if (!plain) return LVN_MEMORY;
@@ -37,21 +37,21 @@ enum lvn_status lvn_upload_staging_open(struct lvn_arena *a, const char *path, c
 /* --- what is here --- */
 
 struct item {
-    const char *name; /* below the folder */
-    const char *link; /* NULL: a file; else what the link names */
-    const char *held; /* a second name of the file while it is sent; NULL: it has none */
+    const char *name;      /* below the folder */
+    const char *link;      /* NULL: a file; else what the link names */
+    const char *hard_link; /* a second name of the file while it is sent; NULL: it has none */
     long long bytes, seconds;
     long nanoseconds;
-    int order;     /* 0: sent first */
-    bool known;    /* it was sent as it is, and is there */
-    bool dangling; /* a link to a checkpoint that is not among the items */
+    int order;       /* 0: sent first */
+    bool up_to_date; /* it was sent as it is, and is there */
+    bool dangling;   /* a link to a checkpoint that is not among the items */
 };
 struct items {
     struct lvn_arena *a;
     const char *folder;
-    const char *hold;                      /* the hidden folder of second names */
-    const char *sent;                      /* the note of earlier sendings; NULL: there is none */
-    const struct lvn_store_entries *there; /* files in the store, in the order of their names */
+    const char *hard_links;                 /* the hidden folder of second names */
+    const char *sent;                       /* the note of earlier sendings; NULL: there is none */
+    const struct lvn_store_entries *remote; /* files in the store, in the order of their names */
     struct item *item;
     int n, capacity;
 };
@@ -61,11 +61,11 @@ static bool is_of_checkpoint(const char *name)
     return strncmp(name, "checkpoints/", 12) == 0;
 }
 
-static bool is_there(const struct lvn_store_entries *there, const char *name)
+static bool is_there(const struct lvn_store_entries *remote, const char *name)
 {
-    int low = 0, high = there->n;
+    int low = 0, high = remote->n;
     while (low < high) {
-        int middle = (low + high) / 2, c = strcmp(there->entry[middle].name, name);
+        int middle = (low + high) / 2, c = strcmp(remote->entry[middle].name, name);
         if (c == 0) return true;
         if (c < 0)
             low = middle + 1;
@@ -75,7 +75,7 @@ static bool is_there(const struct lvn_store_entries *there, const char *name)
     return false;
 }
 
-static char *line_of(struct lvn_arena *a, const struct item *i)
+static char *record_line(struct lvn_arena *a, const struct item *i)
 {
     return lvn_arena_printf(a, "%lld %lld.%09ld %s %s\n", i->bytes, i->seconds, i->nanoseconds, i->link ? i->link : "-",
                             i->name);
@@ -83,19 +83,19 @@ static char *line_of(struct lvn_arena *a, const struct item *i)
 
 /* A file of a checkpoint gets a second name, so that it can be sent whole although the run removes the checkpoint
  * meanwhile. *gone: it has been removed already. */
-static enum lvn_status hold(const struct items *all, struct item *i, const char *path, bool *gone)
+static enum lvn_status make_hard_link(const struct items *all, struct item *i, const char *path, bool *gone)
 {
-    const char *held = lvn_arena_printf(all->a, "%s/%d", all->hold, all->n);
-    if (!held) return LVN_MEMORY;
+    const char *hard_link = lvn_arena_printf(all->a, "%s/%d", all->hard_links, all->n);
+    if (!hard_link) return LVN_MEMORY;
     *gone = false;
-    if (link(path, held) == 0)
-        i->held = held;
+    if (link(path, hard_link) == 0)
+        i->hard_link = hard_link;
     else
         *gone = errno == ENOENT; /* else the file system has no second names */
     return LVN_OK;
 }
 
-static int order_of(const char *name, bool link)
+static int send_order(const char *name, bool link)
 {
     size_t n = strlen(name), k = strlen("state/manifest.json");
     if (link) return 2;
@@ -113,12 +113,12 @@ static enum lvn_status add(struct items *all, const char *name, const char *path
         i.link = lvn_arena_printf(all->a, "%.*s", (int)n, target);
         if (!i.link) return LVN_MEMORY;
     }
-    i.order = order_of(name, i.link);
-    const char *line = line_of(all->a, &i);
+    i.order = send_order(name, i.link);
+    const char *line = record_line(all->a, &i);
     if (!line) return LVN_MEMORY;
-    i.known = all->sent && strstr(all->sent, line) && is_there(all->there, name);
+    i.up_to_date = all->sent && strstr(all->sent, line) && is_there(all->remote, name);
     bool gone = false;
-    if (is_of_checkpoint(name) && !i.link && !i.known) LVN_TRY(hold(all, &i, path, &gone));
+    if (is_of_checkpoint(name) && !i.link && !i.up_to_date) LVN_TRY(make_hard_link(all, &i, path, &gone));
     if (gone) return LVN_OK;
     if (all->n == all->capacity) {
         int more = all->capacity ? 2 * all->capacity : 64;
@@ -133,7 +133,7 @@ static enum lvn_status add(struct items *all, const char *name, const char *path
 }
 
 /* Hidden names are nobody else's business. */
-static enum lvn_status walk(struct items *all, const char *below, int depth)
+static enum lvn_status collect_items(struct items *all, const char *below, int depth)
 {
     const char *path = *below ? lvn_path_join(all->a, all->folder, below) : all->folder, *const * names;
     int n;
@@ -146,7 +146,7 @@ static enum lvn_status walk(struct items *all, const char *below, int depth)
         if (!name || !file) return LVN_MEMORY;
         if (lstat(file, &s) != 0) continue; /* gone since */
         if (S_ISDIR(s.st_mode) && depth < MAX_DEPTH)
-            LVN_TRY(walk(all, name, depth + 1));
+            LVN_TRY(collect_items(all, name, depth + 1));
         else if (S_ISREG(s.st_mode) || S_ISLNK(s.st_mode))
             LVN_TRY(add(all, name, file, &s));
     }
@@ -167,7 +167,7 @@ static enum lvn_status send_one(struct items *all, const struct item *i, const c
 {
     const bool checkpoint = is_of_checkpoint(i->name);
     const char *url = lvn_store_join(all->a, path, i->name), *copy = lvn_path_join(all->a, all->folder, ".sending");
-    const char *file = i->held ? i->held : lvn_path_join(all->a, all->folder, i->name);
+    const char *file = i->hard_link ? i->hard_link : lvn_path_join(all->a, all->folder, i->name);
     if (!file || !url || !copy) return LVN_MEMORY;
     if (i->link) {
         char *text = lvn_arena_printf(all->a, "%s\n", i->link);
@@ -200,17 +200,17 @@ static enum lvn_status find_dangling(struct items *all)
 
 /* What was sent from here and is gone here is removed there, or, with `stays`, remains and is noted again; what
  * somebody else put there stays. */
-static enum lvn_status remove_gone(struct items *all, const char *path, bool stays, struct lvn_text *sent)
+static enum lvn_status remove_gone(struct items *all, const char *path, bool keep, struct lvn_text *sent)
 {
-    for (int k = 0; all->sent && k < all->there->n; k++) {
-        const char *name = all->there->entry[k].name;
+    for (int k = 0; all->sent && k < all->remote->n; k++) {
+        const char *name = all->remote->entry[k].name;
         bool wanted = false;
         for (int i = 0; i < all->n && !wanted; i++) wanted = strcmp(all->item[i].name, name) == 0;
         const char *end = lvn_arena_printf(all->a, " %s\n", name), *url = lvn_store_join(all->a, path, name);
         if (!end || !url) return LVN_MEMORY;
         const char *found = wanted ? NULL : strstr(all->sent, end), *line = found;
         while (line && line > all->sent && line[-1] != '\n') line--;
-        if (found && stays)
+        if (found && keep)
             lvn_text_add_bytes(sent, line, found - line + (int64_t)strlen(end));
         else if (found)
             LVN_TRY(lvn_store_remove(url));
@@ -219,13 +219,13 @@ static enum lvn_status remove_gone(struct items *all, const char *path, bool sta
 }
 
 /* All files in the store; none is no error. */
-static enum lvn_status look_there(struct lvn_arena *a, const char *path, struct lvn_store_entries *there)
+static enum lvn_status list_remote(struct lvn_arena *a, const char *path, struct lvn_store_entries *remote)
 {
     enum lvn_store_kind kind;
     int64_t bytes;
-    *there = (struct lvn_store_entries){0};
+    *remote = (struct lvn_store_entries){0};
     LVN_TRY(lvn_store_stat(path, &kind, &bytes));
-    return kind == LVN_STORE_FOLDER ? lvn_store_list(a, path, true, there) : LVN_OK;
+    return kind == LVN_STORE_FOLDER ? lvn_store_list(a, path, true, remote) : LVN_OK;
 }
 
 /* The items in their order. Where a checkpoint is not sent whole, the links stay in the store as they are, and so does
@@ -235,12 +235,12 @@ static enum lvn_status send_items(struct items *all, const char *path, struct lv
     bool partial = false;
     for (int i = 0; i < all->n; i++) {
         const struct item *item = &all->item[i];
-        const char *line = line_of(all->a, item);
+        const char *line = record_line(all->a, item);
         if (!line) return LVN_MEMORY;
         partial |= item->dangling;
         if (item->link && partial) continue;
         bool lost = false;
-        if (!item->known) LVN_TRY(send_one(all, item, path, &lost));
+        if (!item->up_to_date) LVN_TRY(send_one(all, item, path, &lost));
         partial |= lost;
         lvn_text_add(sent, line);
     }
@@ -249,35 +249,36 @@ static enum lvn_status send_items(struct items *all, const char *path, struct lv
 
 static enum lvn_status send(struct lvn_arena *a, const char *folder, const char *path)
 {
-    struct lvn_store_entries there;
-    struct items all = {.a = a, .folder = folder, .there = &there};
+    struct lvn_store_entries remote;
+    struct items all = {.a = a, .folder = folder, .remote = &remote};
     LVN_LOCAL_TEXT(sent);
-    const char *note = lvn_path_join(a, folder, ".sent");
+    const char *record = lvn_path_join(a, folder, ".sent");
     char *text = NULL;
     int64_t bytes;
-    all.hold = lvn_path_join(a, folder, ".held");
-    if (!note || !all.hold) return LVN_MEMORY;
-    LVN_TRY(look_there(a, path, &there));
-    LVN_TRY(lvn_tree_remove(all.hold));
-    LVN_TRY(lvn_dir_make(all.hold));
-    enum lvn_status status = lvn_path_is_file(note) ? lvn_file_read(note, MAX_SENT, &text, &bytes) : LVN_OK;
+    all.hard_links = lvn_path_join(a, folder, ".held");
+    if (!record || !all.hard_links) return LVN_MEMORY;
+    LVN_TRY(list_remote(a, path, &remote));
+    LVN_TRY(lvn_tree_remove(all.hard_links));
+    LVN_TRY(lvn_dir_make(all.hard_links));
+    enum lvn_status status = lvn_path_is_file(record) ? lvn_file_read(record, MAX_SENT, &text, &bytes) : LVN_OK;
     all.sent = text;
-    if (status == LVN_OK) status = walk(&all, "", 0);
+    if (status == LVN_OK) status = collect_items(&all, "", 0);
     if (all.n) qsort(all.item, (size_t)all.n, sizeof *all.item, by_order);
     if (status == LVN_OK) status = find_dangling(&all);
     if (status == LVN_OK) status = send_items(&all, path, &sent);
     free(text);
     /* Also what came before a failure is not sent again. */
-    if (sent.n && !sent.failed && lvn_file_write(note, sent.p, sent.n) != LVN_OK && status == LVN_OK) lvn_error_clear();
-    if (lvn_tree_remove(all.hold) != LVN_OK && status == LVN_OK) lvn_error_clear();
+    if (sent.n && !sent.failed && lvn_file_write(record, sent.p, sent.n) != LVN_OK && status == LVN_OK)
+        lvn_error_clear();
+    if (lvn_tree_remove(all.hard_links) != LVN_OK && status == LVN_OK) lvn_error_clear();
     return status;
 }
 
 bool lvn_upload_staging_was_sent(const char *folder)
 {
     LVN_LOCAL_ARENA(a);
-    char *note = lvn_path_join(&a, folder, ".sent");
-    return note && lvn_path_exists(note);
+    char *record = lvn_path_join(&a, folder, ".sent");
+    return record && lvn_path_exists(record);
 }
 
 enum lvn_status lvn_upload_staging_send(const char *folder, const char *path)
@@ -301,11 +302,11 @@ static bool is_below(const char *name, const char *const *names, int n)
 enum lvn_status lvn_upload_staging_clear(const char *path, const char *const *names, int n)
 {
     LVN_LOCAL_ARENA(a);
-    struct lvn_store_entries there;
-    enum lvn_status status = look_there(&a, path, &there);
-    for (int i = 0; i < there.n && status == LVN_OK; i++) {
-        if (!is_below(there.entry[i].name, names, n)) continue;
-        const char *url = lvn_store_join(&a, path, there.entry[i].name);
+    struct lvn_store_entries remote;
+    enum lvn_status status = list_remote(&a, path, &remote);
+    for (int i = 0; i < remote.n && status == LVN_OK; i++) {
+        if (!is_below(remote.entry[i].name, names, n)) continue;
+        const char *url = lvn_store_join(&a, path, remote.entry[i].name);
         status = url ? lvn_store_remove(url) : LVN_MEMORY;
     }
     return status;

@@ -25,8 +25,8 @@ struct lvn_sender {
     const char *folder, *path; /* the caller's */
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t news;
-    bool runs, wanted, ends;
+    pthread_cond_t changed;
+    bool running, pending, stopping;
     char failure[1024]; /* of the last sending; "": it went well */
 };
 LVN_CHECKED enum lvn_status lvn_sender_start(struct lvn_sender *s, const char *folder, const char *path);

@@ -9,9 +9,9 @@ static void *run(void *argument)
     struct lvn_sender *s = argument;
     pthread_mutex_lock(&s->lock);
     for (;;) {
-        while (!s->wanted && !s->ends) pthread_cond_wait(&s->news, &s->lock);
-        if (s->ends) break;
-        s->wanted = false;
+        while (!s->pending && !s->stopping) pthread_cond_wait(&s->changed, &s->lock);
+        if (s->stopping) break;
+        s->pending = false;
         pthread_mutex_unlock(&s->lock);
         enum lvn_status status = lvn_upload_staging_send(s->folder, s->path);
         pthread_mutex_lock(&s->lock);
@@ -25,34 +25,34 @@ enum lvn_status lvn_sender_start(struct lvn_sender *s, const char *folder, const
 {
     *s = (struct lvn_sender){.folder = folder, .path = path};
     pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->news, NULL);
-    s->runs = lvn_thread_start(&s->thread, run, s) == 0;
-    LVN_CHECK(s->runs, IO, "no thread could be started that sends '%s' to '%s'", folder, path);
+    pthread_cond_init(&s->changed, NULL);
+    s->running = lvn_thread_start(&s->thread, run, s) == 0;
+    LVN_CHECK(s->running, IO, "no thread could be started that sends '%s' to '%s'", folder, path);
     return LVN_OK;
 }
 
 void lvn_sender_push(struct lvn_sender *s, char text[1024])
 {
     text[0] = '\0';
-    if (!s->runs) return;
+    if (!s->running) return;
     pthread_mutex_lock(&s->lock);
     snprintf(text, 1024, "%s", s->failure);
     s->failure[0] = '\0';
-    s->wanted = true;
-    pthread_cond_signal(&s->news);
+    s->pending = true;
+    pthread_cond_signal(&s->changed);
     pthread_mutex_unlock(&s->lock);
 }
 
 enum lvn_status lvn_sender_end(struct lvn_sender *s)
 {
-    if (!s->runs) return LVN_OK;
+    if (!s->running) return LVN_OK;
     pthread_mutex_lock(&s->lock);
-    s->ends = true;
-    pthread_cond_signal(&s->news);
+    s->stopping = true;
+    pthread_cond_signal(&s->changed);
     pthread_mutex_unlock(&s->lock);
     pthread_join(s->thread, NULL);
-    pthread_cond_destroy(&s->news);
+    pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
-    s->runs = false;
+    s->running = false;
     return lvn_upload_staging_send(s->folder, s->path);
 }

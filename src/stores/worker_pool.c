@@ -7,102 +7,103 @@
 #include "base/clock.h"
 #include "base/threads.h"
 
-enum { USUAL_THREADS = 8, MAX_THREADS = 64 };
-static const double LOOK_SECONDS = 0.1;
+enum { DEFAULT_THREADS = 8, MAX_THREADS = 64 };
+static const double PROGRESS_SECONDS = 0.1;
 
 int lvn_worker_pool_size(int64_t pieces)
 {
     const char *text = getenv("LEVIN_STORE_THREADS");
     long n = text ? strtol(text, NULL, 10) : 0;
-    if (n < 1) n = USUAL_THREADS;
+    if (n < 1) n = DEFAULT_THREADS;
     if (n > MAX_THREADS) n = MAX_THREADS;
     return n < pieces ? (int)n : pieces > 0 ? (int)pieces : 1;
 }
 
 static void *run_one(void *argument)
 {
-    struct lvn_worker_pool *c = argument;
+    struct lvn_worker_pool *pool = argument;
     struct lvn_http *h = NULL;
-    enum lvn_status status = c->network ? lvn_http_open(&h) : LVN_OK;
-    if (h) lvn_http_stop_on(h, &c->stop);
-    if (status == LVN_OK) status = c->work(c, h);
+    enum lvn_status status = pool->network ? lvn_http_open(&h) : LVN_OK;
+    if (h) lvn_http_stop_on(h, &pool->stop);
+    if (status == LVN_OK) status = pool->work(pool, h);
     lvn_http_close(h);
-    pthread_mutex_lock(&c->lock);
-    if (status != LVN_OK && c->status == LVN_OK) {
-        c->status = status;
-        lvn_text_printf(&c->text, "%s\n%s", lvn_error_text(), lvn_error_trace());
-        __atomic_store_n(&c->stop, 1, __ATOMIC_RELAXED);
+    pthread_mutex_lock(&pool->lock);
+    if (status != LVN_OK && pool->status == LVN_OK) {
+        pool->status = status;
+        lvn_text_printf(&pool->message, "%s\n%s", lvn_error_text(), lvn_error_trace());
+        __atomic_store_n(&pool->stop, 1, __ATOMIC_RELAXED);
     }
-    c->running--;
-    pthread_cond_signal(&c->ended);
-    pthread_mutex_unlock(&c->lock);
+    pool->running--;
+    pthread_cond_signal(&pool->ended);
+    pthread_mutex_unlock(&pool->lock);
     return NULL;
 }
 
 /* Waits for the end of all; tells how far they are. True: stopped by progress. */
-static bool look_after(struct lvn_worker_pool *c)
+static bool wait_for_all(struct lvn_worker_pool *pool)
 {
     bool stopped = false;
-    pthread_mutex_lock(&c->lock);
-    while (c->running > 0) {
-        struct timespec until = lvn_deadline(LOOK_SECONDS);
-        (void)lvn_condition_wait(&c->ended, &c->lock, &until);
-        if (!c->progress || stopped) continue;
-        pthread_mutex_unlock(&c->lock);
-        stopped = c->progress(c->progress_context, __atomic_load_n(&c->done, __ATOMIC_RELAXED), c->total) != 0;
-        pthread_mutex_lock(&c->lock);
-        if (stopped) __atomic_store_n(&c->stop, 1, __ATOMIC_RELAXED);
+    pthread_mutex_lock(&pool->lock);
+    while (pool->running > 0) {
+        struct timespec until = lvn_deadline(PROGRESS_SECONDS);
+        (void)lvn_condition_wait(&pool->ended, &pool->lock, &until);
+        if (!pool->progress || stopped) continue;
+        pthread_mutex_unlock(&pool->lock);
+        stopped =
+            pool->progress(pool->progress_context, __atomic_load_n(&pool->done, __ATOMIC_RELAXED), pool->total) != 0;
+        pthread_mutex_lock(&pool->lock);
+        if (stopped) __atomic_store_n(&pool->stop, 1, __ATOMIC_RELAXED);
     }
-    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_unlock(&pool->lock);
     /* Once at least, also when all took no time. */
-    if (c->progress && !stopped && c->status == LVN_OK)
-        stopped = c->progress(c->progress_context, c->done, c->total) != 0;
+    if (pool->progress && !stopped && pool->status == LVN_OK)
+        stopped = pool->progress(pool->progress_context, pool->done, pool->total) != 0;
     return stopped;
 }
 
 /* The record of the thread that failed, in this one. */
-static void record(struct lvn_worker_pool *c)
+static void record(struct lvn_worker_pool *pool)
 {
-    const char *line = c->text.p ? c->text.p : "";
+    const char *line = pool->message.p ? pool->message.p : "";
     int n = (int)strcspn(line, "\n");
-    lvn_fail(c->status, "%.*s", n, line);
+    lvn_fail(pool->status, "%.*s", n, line);
     for (line += n; *line && *++line; line += n) {
         n = (int)strcspn(line, "\n");
         int skip = strncmp(line, "while ", 6) == 0 ? 6 : 0;
-        lvn_while_at(c->status, "%.*s", n - skip, line + skip);
+        lvn_while_at(pool->status, "%.*s", n - skip, line + skip);
     }
 }
 
-enum lvn_status lvn_worker_pool_run(struct lvn_worker_pool *c, int n)
+enum lvn_status lvn_worker_pool_run(struct lvn_worker_pool *pool, int n)
 {
     pthread_t thread[MAX_THREADS];
     int started = 0;
-    c->status = LVN_OK;
-    c->stop = 0;
-    c->running = 0;
-    pthread_mutex_init(&c->lock, NULL);
-    lvn_condition_init(&c->ended);
+    pool->status = LVN_OK;
+    pool->stop = 0;
+    pool->running = 0;
+    pthread_mutex_init(&pool->lock, NULL);
+    lvn_condition_init(&pool->ended);
     for (; started < n; started++) {
-        pthread_mutex_lock(&c->lock);
-        c->running++;
-        pthread_mutex_unlock(&c->lock);
-        if (lvn_thread_start(&thread[started], run_one, c) == 0) continue;
-        pthread_mutex_lock(&c->lock);
-        c->running--;
-        pthread_mutex_unlock(&c->lock);
+        pthread_mutex_lock(&pool->lock);
+        pool->running++;
+        pthread_mutex_unlock(&pool->lock);
+        if (lvn_thread_start(&thread[started], run_one, pool) == 0) continue;
+        pthread_mutex_lock(&pool->lock);
+        pool->running--;
+        pthread_mutex_unlock(&pool->lock);
         break;
     }
-    bool stopped = look_after(c);
+    bool stopped = wait_for_all(pool);
     for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
-    pthread_cond_destroy(&c->ended);
-    pthread_mutex_destroy(&c->lock);
-    enum lvn_status status = c->status;
+    pthread_cond_destroy(&pool->ended);
+    pthread_mutex_destroy(&pool->lock);
+    enum lvn_status status = pool->status;
     if (!started)
         status = lvn_fail(LVN_IO, "no thread could be started for a transfer");
     else if (stopped)
         status = lvn_fail(LVN_STOPPED, "the transfer was stopped");
     else if (status != LVN_OK)
-        record(c);
-    lvn_text_release(&c->text);
+        record(pool);
+    lvn_text_release(&pool->message);
     return status;
 }

@@ -10,7 +10,7 @@
 
 struct lvn_worker_pool {
     /* The caller's: */
-    enum lvn_status (*work)(struct lvn_worker_pool *c,
+    enum lvn_status (*work)(struct lvn_worker_pool *pool,
                             struct lvn_http *h); /* until nothing is left to do; in every thread */
     void *context;
     bool network; /* otherwise h is NULL */
@@ -24,11 +24,11 @@ struct lvn_worker_pool {
     pthread_mutex_t lock;
     pthread_cond_t ended;
     int running;
-    enum lvn_status status; /* of the first that failed */
-    struct lvn_text text;   /* and its words */
+    enum lvn_status status;  /* of the first that failed */
+    struct lvn_text message; /* and its words */
 };
 /* Runs `n` threads, calls progress from this one, and returns the first failure. LVN_STOPPED when progress said so. */
-LVN_CHECKED enum lvn_status lvn_worker_pool_run(struct lvn_worker_pool *c, int n);
+LVN_CHECKED enum lvn_status lvn_worker_pool_run(struct lvn_worker_pool *pool, int n);
 /* How many threads are of use for so many pieces: LEVIN_STORE_THREADS (8) at most. */
 int lvn_worker_pool_size(int64_t pieces);
 

@@ -19,7 +19,7 @@ const struct lvn_task *lvn_task_find(const char *name)
     char names[256] = "";
     for (int i = 0; tasks[i]; i++) {
         if (strcmp(tasks[i]->name, name) == 0) return tasks[i];
-        lvn_print_more(names, sizeof names, "%s%s", i ? ", " : "", tasks[i]->name);
+        lvn_print_append(names, sizeof names, "%s%s", i ? ", " : "", tasks[i]->name);
     }
     lvn_fail(LVN_ARG, "task.kind is '%s'; levin knows %s", name, names);
     return NULL;
@@ -32,7 +32,7 @@ static enum lvn_status check_model(const struct lvn_task *t, const struct lvn_mo
     char names[256] = "";
     for (int i = 0; m->tasks[i]; i++) {
         if (strcmp(m->tasks[i], t->name) == 0) return LVN_OK;
-        lvn_print_more(names, sizeof names, "%s%s", i ? ", " : "", m->tasks[i]);
+        lvn_print_append(names, sizeof names, "%s%s", i ? ", " : "", m->tasks[i]);
     }
     LVN_FAIL(ARG, "task.kind is '%s', and the model '%s' learns %s: leave task.kind out or take another model", t->name,
              m->name, names);
@@ -149,7 +149,7 @@ enum lvn_status lvn_task_build(struct lvn_task_graph *out, struct lvn_graph *g, 
 
 int64_t lvn_task_count(const struct lvn_task_graph *t, const struct lvn_samples *b)
 {
-    if (t->label < 0 || !t->task->label.label) return b->there * t->numbers;
+    if (t->label < 0 || !t->task->label.label) return b->n_valid * t->numbers;
     const int32_t *labels = b->p[t->label];
     int64_t valid = 0, n = b->rows * t->numbers;
     for (int64_t i = 0; i < n; i++) valid += labels[i] >= 0;

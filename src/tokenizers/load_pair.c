@@ -76,7 +76,7 @@ enum lvn_status lvn_load_merges(struct lvn_tokenizer *t, const char *vocab_name,
                                 const char *merges_name, const char *merges, int64_t merges_bytes)
 {
     struct lvn_token_map map = {0};
-    struct lvn_json_scan scan = lvn_json_scan_of(vocab_name, vocab, vocab_bytes, NULL);
+    struct lvn_json_scan scan = lvn_json_scan_begin(vocab_name, vocab, vocab_bytes, NULL);
     t->model = LVN_MODEL_BYTES;
     t->unknown = -1;
     t->pre.step[t->pre.n++] = lvn_pre_tiles(LVN_SPLIT_BYTE_LEVEL);

@@ -13,7 +13,7 @@ static enum lvn_status read_lines(struct lvn_tokenizer *t, const char *name, con
 {
     const char *end = text + bytes;
     int64_t lines = 0, wrong = lvn_utf8_check(text, bytes);
-    text += lvn_utf8_mark(text, bytes);
+    text += lvn_utf8_bom(text, bytes);
     const char *zero = memchr(text, 0, (size_t)(end - text));
     LVN_CHECK(wrong < 0 && !zero, FORMAT,
               "'%s' is no vocabulary of WordPiece: a token a line is wanted, and at byte %lld it is no text", name,

@@ -69,7 +69,7 @@ enum lvn_status lvn_tokenizer_json_read(struct lvn_tokenizer_json *j, const char
     LVN_LOCAL_ARENA(keys);
     LVN_LOCAL_TEXT(rest);
     *j = (struct lvn_tokenizer_json){0};
-    struct lvn_json_scan s = lvn_json_scan_of(name, text, bytes, &keys);
+    struct lvn_json_scan s = lvn_json_scan_begin(name, text, bytes, &keys);
     LVN_TRY(scan_root(j, &s, &rest));
     return lvn_json_parse(name, lvn_text_string(&rest), rest.n, &j->root);
 }

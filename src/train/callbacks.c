@@ -81,7 +81,7 @@ static void forget_sessions(void *callbacks)
 void lvn_callbacks_release(struct lvn_callbacks *c)
 {
     forget_sessions(c);
-    lvn_error_keep(); /* why the run failed, if it did */
+    lvn_error_save(); /* why the run failed, if it did */
     for (int i = 0; i < c->n; i++) {
         if (c->is[i]->close) c->is[i]->close(c->own[i]);
         free(c->own[i]);
@@ -132,7 +132,7 @@ enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, struct lvn_cal
         c->is[i]->save(c->own[i], state);
         json_object_set_new(all, c->is[i]->name, state);
     }
-    enum lvn_status status = lvn_json_whole(begun);
+    enum lvn_status status = lvn_json_check(begun);
     if (json_object_size(all)) lvn_json_add(&t, begun, all, 0);
     json_decref(all);
     if (status == LVN_OK) status = lvn_text_status(&t);

@@ -53,7 +53,7 @@ static enum lvn_status take_lock(struct lvn_run_dir *d)
 {
     const char *path;
     LVN_TRY(join(d, ".lock", &path));
-    LVN_TRY_WHILE(lvn_own_file_open(path, O_RDWR | O_CREAT, &d->lock),
+    LVN_TRY_WHILE(lvn_file_open_nofollow(path, O_RDWR | O_CREAT, &d->lock),
                   "writing the run folder '%s'; another one can be chosen with run_dir", d->path);
     /* A file system without locks (some network ones) is no reason to refuse. */
     LVN_CHECK(flock(d->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK, IO,
@@ -111,7 +111,7 @@ static enum lvn_status look_into(struct lvn_run_dir *d, const char *folder, cons
 
 static enum lvn_status look(struct lvn_run_dir *d, const char *folder, struct found *f)
 {
-    struct lvn_checkpoints_seen seen = {0};
+    struct lvn_checkpoints_contents seen = {0};
     *f = (struct found){0};
     for (int i = 0; i < d->n_parts; i++) {
         enum lvn_store_kind kind;
@@ -131,9 +131,9 @@ static enum lvn_status look(struct lvn_run_dir *d, const char *folder, struct fo
         if (!f->part && i != LOGS)
             f->part = d->parts[i]; /* these alone are no run: rank 0's folder is on another host */
     }
-    if (seen.foreign) f->foreign = seen.foreign;
-    if (seen.unproven && !f->ours) f->foreign = seen.unproven;
-    f->ours |= seen.proven;
+    if (seen.unmanaged) f->foreign = seen.unmanaged;
+    if (seen.without_manifest && !f->ours) f->foreign = seen.without_manifest;
+    f->ours |= seen.has_manifest;
     return LVN_OK;
 }
 

@@ -173,7 +173,7 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
     if (status == LVN_OK) status = lvn_json_int(path, state, "ranks", false, 1, INT64_MAX, &s->ranks);
     if (status == LVN_OK) status = lvn_json_int(path, state, "pieces", false, 0, INT64_MAX, &s->pieces);
     if (status == LVN_OK) status = lvn_json_string(path, state, "shares", false, &shares);
-    if (status == LVN_OK) status = lvn_take(s->shares, sizeof s->shares, "'shares'", shares, strlen(shares));
+    if (status == LVN_OK) status = lvn_copy_bytes(s->shares, sizeof s->shares, "'shares'", shares, strlen(shares));
     if (status == LVN_OK) status = load_scaling(path, state, &s->scaling);
     if (status == LVN_OK) status = load_callbacks(path, state, s);
     s->data = strtoull(data, NULL, 16);

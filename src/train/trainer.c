@@ -311,7 +311,7 @@ static void tell_passed_over(const struct lvn_backend *taken)
     const struct lvn_backend *b;
     char why[400];
     for (int i = 0; (b = lvn_backend_at(i)) && !taken->describe; i++) {
-        if (!b->library || b->library->state != LVN_LIBRARY_HERE) continue;
+        if (!b->library || b->library->state != LVN_LIBRARY_LOADED) continue;
         lvn_backend_why_none(b, why, sizeof why);
         lvn_log(LVN_LOG_INFO, "computing on the CPU, because %s has no GPU: %s", b->name, why);
     }

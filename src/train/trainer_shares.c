@@ -110,8 +110,8 @@ static const char *describe(struct trainer *t, const char *how)
     const int64_t *share = t->share;
     char text[200] = "";
     for (int i = 0; i < t->ranks->size && strlen(text) < sizeof text - 40; i++)
-        lvn_print_more(text, sizeof text, "%s%lld", i ? ", " : "", (long long)share[i]);
-    if (strlen(text) >= sizeof text - 40) lvn_print_more(text, sizeof text, ", ...");
+        lvn_print_append(text, sizeof text, "%s%lld", i ? ", " : "", (long long)share[i]);
+    if (strlen(text) >= sizeof text - 40) lvn_print_append(text, sizeof text, ", ...");
     snprintf(t->text, sizeof t->text, "%s: ranks compute %s of the %lld %s of a step", how, text,
              (long long)lvn_load_weights_units(t->s), lvn_load_weights_unit(t->s));
     return t->text;

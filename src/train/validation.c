@@ -70,8 +70,8 @@ static enum lvn_status compute(struct lvn_validation *v, struct lvn_train_progra
         LVN_TRY(lvn_loader_eval_batch(&v->loader, v->batches, i, g->first_row, &v->samples, &number));
         struct lvn_session *eval = lvn_train_programs_runner(g, g->evals, &v->samples);
         LVN_TRY(lvn_session_feed(eval, 0, &v->samples));
-        eval->step =
-            (struct lvn_step){.grad_scale = 1.0, .first_row = g->first_row, .end_row = g->first_row + v->samples.there};
+        eval->step = (struct lvn_step){
+            .grad_scale = 1.0, .first_row = g->first_row, .end_row = g->first_row + v->samples.n_valid};
         lvn_session_run(eval, g->accumulation);
         LVN_TRY(eval->status);
         memcpy(losses, eval->micro_losses, sizeof *losses * (size_t)g->accumulation);

@@ -11,7 +11,7 @@
 /* All of http.c but what goes over the network. */
 enum lvn_status real_open(struct lvn_http **out);
 void real_close(struct lvn_http *h);
-enum lvn_status real_send(struct lvn_http *h, const struct lvn_http_request *r, struct lvn_http_answer *a);
+enum lvn_status real_send(struct lvn_http *h, const struct lvn_http_request *r, struct lvn_http_response *a);
 #define lvn_http_open real_open
 #define lvn_http_close real_close
 #define lvn_http_send real_send
@@ -38,14 +38,14 @@ void lvn_http_close(struct lvn_http *h)
     (void)h;
 }
 
-enum lvn_status lvn_http_send(struct lvn_http *h, const struct lvn_http_request *r, struct lvn_http_answer *a)
+enum lvn_status lvn_http_send(struct lvn_http *h, const struct lvn_http_request *r, struct lvn_http_response *a)
 {
     lvn_text_clear(&a->headers);
     lvn_text_clear(&a->body);
-    a->taken = 0;
+    a->delivered = 0;
     a->code = 0;
-    a->end = LVN_HTTP_FAILED;
-    snprintf(a->why, sizeof a->why, "nobody is there");
+    a->outcome = LVN_HTTP_FAILED;
+    snprintf(a->reason, sizeof a->reason, "nobody is there");
     if (!r->url || !*r->url) abort();
     if (next >= end) return LVN_OK;
     const char *stop = memmem(next, (size_t)(end - next), "\n%\n", 3), *from = next;
@@ -55,12 +55,12 @@ enum lvn_status lvn_http_send(struct lvn_http *h, const struct lvn_http_request 
         a->code = a->code < 100 ? 10 * a->code + *from - '0' : a->code;
     const char *blank = memmem(from, (size_t)(stop - from), "\n\n", 2), *body = blank ? blank + 2 : stop;
     lvn_text_add_bytes(&a->headers, from, (blank ? blank + 1 : stop) - from);
-    a->end = LVN_HTTP_WHOLE;
-    if (r->take && (a->code == 200 || a->code == 206)) {
-        if (r->take(r->context, body, stop - body))
-            a->taken = stop - body;
+    a->outcome = LVN_HTTP_COMPLETE;
+    if (r->on_data && (a->code == 200 || a->code == 206)) {
+        if (r->on_data(r->context, body, stop - body))
+            a->delivered = stop - body;
         else
-            a->end = LVN_HTTP_REFUSED;
+            a->outcome = LVN_HTTP_REFUSED;
     } else {
         lvn_text_add_bytes(&a->body, body, stop - body);
     }

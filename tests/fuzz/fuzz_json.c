@@ -85,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     LVN_LOCAL_ARENA(a);
     bool good = lvn_json_parse("the input", (const char *)data, (int64_t)size, &value) == LVN_OK;
     bool zeros = size && memchr(data, 0, size); /* which jansson passes over, wherever they stand */
-    struct lvn_json_scan s = lvn_json_scan_of("the input", (const char *)data, (int64_t)size, &a);
+    struct lvn_json_scan s = lvn_json_scan_begin("the input", (const char *)data, (int64_t)size, &a);
     bool scanned = scan(&s, good && !zeros ? value : NULL, 0) && lvn_json_scan_end(&s) == LVN_OK;
     if (!good) return 0;
     if (!scanned && !zeros) abort();

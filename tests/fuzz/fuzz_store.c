@@ -31,7 +31,7 @@ static void look_for_elements(const char *text)
 static void look_for_headers(char *text)
 {
     static const char *const names[] = {"ETag", "Content-Range", "Retry-After", "x-goog-hash"};
-    struct lvn_http_answer a = {.headers = {.p = text, .n = (int64_t)strlen(text)}};
+    struct lvn_http_response a = {.headers = {.p = text, .n = (int64_t)strlen(text)}};
     char value[40];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *found = lvn_http_header(&a, names[i], value, sizeof value);

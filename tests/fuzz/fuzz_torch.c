@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     struct lvn_arena a;
-    struct lvn_pickle_host host = {.call = call, .outside = outside};
+    struct lvn_pickle_host host = {.call = call, .persistent_load = outside};
     struct lvn_pickle *v;
     int64_t used;
     lvn_arena_init(&a);

@@ -63,7 +63,7 @@ static inline enum lvn_status read_eval_batch(const struct lvn_loader *l, int64_
     struct lvn_samples b = {.fields = l->data->fields, .rows = n, .p = {ids, labels}};
     int64_t at;
     enum lvn_status status = lvn_loader_eval_batch(l, limit, i, first, &b, &at);
-    for (int64_t r = 0; r < n && number; r++) number[r] = r < b.there ? at + r : -1;
+    for (int64_t r = 0; r < n && number; r++) number[r] = r < b.n_valid ? at + r : -1;
     return status;
 }
 

@@ -206,7 +206,7 @@ static inline int begin(void **state)
     lvn_cl.context = context;
     lvn_cl.queue = queue;
     lvn_cl.release_context = lvn_cl.release_queue = lvn_cl.finish = done;
-    lvn_library_opencl.state = LVN_LIBRARY_HERE;
+    lvn_library_opencl.state = LVN_LIBRARY_LOADED;
     cuttable = has_gpus = takes_large = true;
     has_units = not_intel = false;
     unsetenv("ZE_FLAT_DEVICE_HIERARCHY");

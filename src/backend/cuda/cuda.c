@@ -46,7 +46,7 @@ static enum lvn_status check_versions(const struct lvn_cuda_device *d)
         "the driver of device %d (%s) is for CUDA %d.%d, and takes no kernels of %s (%s): install a newer driver, or "
         "nvidia-cuda-nvrtc-cu%d",
         d->facts.number, d->facts.name, d->facts.driver / 1000, d->facts.driver % 1000 / 10, nvrtc,
-        lvn_library_of(*(void **)lvn_library_nvrtc.functions), d->facts.driver / 1000);
+        lvn_library_path(*(void **)lvn_library_nvrtc.functions), d->facts.driver / 1000);
     return LVN_OK;
 }
 

@@ -20,7 +20,7 @@ struct lvn_library lvn_library_cuda = {
     .files = {"libcuda.so.1"},
     .folders = (const char *const[]){"/usr/local/nvidia/lib64", "/usr/lib/wsl/lib", NULL}, /* containers, WSL */
     .use = "trainer.accelerator cuda",
-    .cure =
+    .hint =
         "it comes with the driver of an NVIDIA GPU; a container sees it when it is started with --gpus all (docker) "
         "or --nv (apptainer)",
     .symbols = (const char *const[]){LVN_CUDA_FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
@@ -76,7 +76,7 @@ enum lvn_status lvn_cuda_answer(int answer, const char *action, int number)
 bool lvn_cuda_driver_supports(int major)
 {
     int v = 0;
-    return lvn_library_cuda.state != LVN_LIBRARY_HERE || lvn_cuda.driver_version(&v) || major <= v / 1000;
+    return lvn_library_cuda.state != LVN_LIBRARY_LOADED || lvn_cuda.driver_version(&v) || major <= v / 1000;
 }
 
 /* The usual remedy where a driver does not start. */
@@ -105,7 +105,7 @@ static enum lvn_status start(void)
     if (answer == 0 || answer == LVN_CUDA_NO_DEVICE) return LVN_OK;
     if (lvn_cuda.error_name(answer, &name) || !name) name = "an error that it has no name for";
     LVN_FAIL(UNSUPPORTED, "the CUDA driver (%s) does not start: %s (%d): %s",
-             lvn_library_of(*(void **)lvn_library_cuda.functions), name, answer, cure_of(answer));
+             lvn_library_path(*(void **)lvn_library_cuda.functions), name, answer, cure_of(answer));
 }
 
 enum lvn_status lvn_cuda_devices(int *n)

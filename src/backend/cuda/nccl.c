@@ -60,7 +60,7 @@ struct lvn_library lvn_library_nccl = {
     .name = "libnccl",
     .files = {"libnccl.so.2"},
     .use = "exchanging gradients from GPU to GPU",
-    .cure =
+    .hint =
         "install NCCL 2.13 or later and put its folder into LD_LIBRARY_PATH, or its file into trainer.nccl_library; "
         "without it they go through the processor's memory",
     .symbols = (const char *const[]){NCCL_FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
@@ -103,7 +103,7 @@ static void abort_locked(struct lvn_cuda_group *g)
     const double patience = 0.5;
     struct lvn_nccl_comm *c = g->comm;
     g->comm = NULL;
-    if (c) (void)lvn_thread_within(patience, abort_comm, c);
+    if (c) (void)lvn_thread_with_timeout(patience, abort_comm, c);
 }
 
 static void abort_group(struct lvn_device *base)
@@ -168,8 +168,8 @@ static enum lvn_status open_library(const char *library, char describe[400])
     }
     LVN_TRY(lvn_library_open(&lvn_library_nccl));
     LVN_CHECK(nccl.version(&v) == 0 && v / 10000 == 2, UNSUPPORTED, "%s is NCCL %d, and levin knows NCCL 2",
-              lvn_library_of(*(void **)&nccl), v / 10000);
-    snprintf(describe, 400, "%s (%s)", version(), lvn_library_of(*(void **)&nccl));
+              lvn_library_path(*(void **)&nccl), v / 10000);
+    snprintf(describe, 400, "%s (%s)", version(), lvn_library_path(*(void **)&nccl));
     return LVN_OK;
 }
 

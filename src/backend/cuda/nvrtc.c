@@ -59,12 +59,12 @@ struct lvn_library lvn_library_nvrtc = {
                               "/usr/local/lib/python3*/*-packages/nvidia/cu13/lib",
                               "/usr/local/lib/python3*/*-packages/nvidia/cuda_nvrtc/lib", NULL},
     .use = "compiling kernels for NVIDIA GPUs",
-    .cure = "pip install nvidia-cuda-nvrtc into an active environment, or set LD_LIBRARY_PATH or CUDA_HOME to a CUDA "
+    .hint = "pip install nvidia-cuda-nvrtc into an active environment, or set LD_LIBRARY_PATH or CUDA_HOME to a CUDA "
             "toolkit of version 12 or 13",
     .symbols = (const char *const[]){FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
     .functions = &nvrtc,
-    .under = &lvn_library_cuda,
-    .fits = fits,
+    .requires = &lvn_library_cuda,
+    .is_compatible = fits,
     .version = version};
 
 enum lvn_status lvn_nvrtc_version(char *text, size_t bytes, int *major)

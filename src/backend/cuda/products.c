@@ -111,12 +111,12 @@ struct lvn_library lvn_library_cublaslt = {
                                      "/usr/local/lib/python3*/*-packages/nvidia/cu13/lib",
                                      "/usr/local/lib/python3*/*-packages/nvidia/cublas/lib", NULL},
     .use = "fast matrix products on NVIDIA GPUs",
-    .cure = "pip install nvidia-cublas into an active environment, or set LD_LIBRARY_PATH or CUDA_HOME to a CUDA "
+    .hint = "pip install nvidia-cublas into an active environment, or set LD_LIBRARY_PATH or CUDA_HOME to a CUDA "
             "toolkit",
     .symbols = (const char *const[]){FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
     .functions = &blas,
-    .under = &lvn_library_cuda,
-    .fits = fits,
+    .requires = &lvn_library_cuda,
+    .is_compatible = fits,
     .version = version};
 
 /* --- answers --- */
@@ -282,7 +282,7 @@ static const char *why_unusable(const struct lvn_cuda_device *d, char text[200])
     *text = '\0';
     if (!lvn_cuda_switch("LEVIN_CUBLASLT", true)) return "LEVIN_CUBLASLT is off";
     if (lvn_library_open(&lvn_library_cublaslt) != LVN_OK) {
-        snprintf(text, 200, "libcublasLt is not here: %s", lvn_library_cublaslt.cure);
+        snprintf(text, 200, "libcublasLt is not here: %s", lvn_library_cublaslt.hint);
         lvn_error_clear();
         return text;
     }

@@ -14,7 +14,7 @@ struct lvn_library lvn_library_opencl = {
     .name = "libOpenCL",
     .files = {"libOpenCL.so.1", "libOpenCL.so"},
     .use = "trainer.accelerator opencl",
-    .cure = "install the driver of the device (Intel: intel-opencl-icd) and ocl-icd-libopencl1, or set "
+    .hint = "install the driver of the device (Intel: intel-opencl-icd) and ocl-icd-libopencl1, or set "
             "trainer.accelerator to cpu",
     .symbols = (const char *const[]){LVN_CL_FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
     .functions = &lvn_cl,

@@ -138,7 +138,7 @@ static enum lvn_status word_of(const struct lvn_cli *c, enum lvn_flag_id id, con
             *out = i;
             return LVN_OK;
         }
-        lvn_print_more(list, sizeof list, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
+        lvn_print_append(list, sizeof list, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
     }
     LVN_FAIL(ARG, "%s must be %s, got '%.40s'", lvn_flag_text(&lvn_flags[id].option, name), list, c->flag[id].t);
 }

@@ -125,7 +125,7 @@ enum lvn_status lvn_config_ask_job(struct lvn_config *cf)
 
 const char *lvn_config_precision_text(void)
 {
-    switch (lvn_isa_of_processor()) {
+    switch (lvn_isa_processor()) {
     case LVN_ISA_AMX:
         return "this CPU multiplies bf16 in tiles (AMX): bf16-mixed is the faster one";
     case LVN_ISA_AVX512_BF16:

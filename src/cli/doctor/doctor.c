@@ -40,7 +40,7 @@ static void cpu(struct lvn_doctor *r)
     const struct lvn_machine *m = &r->m;
     lvn_doctor_line(r, "CPU", "%s", *m->cpu ? m->cpu : "not known");
     lvn_doctor_line(r, "features", "%s", *m->features ? m->features : "not known");
-    bool held = r->isa < lvn_isa_of_processor();
+    bool held = r->isa < lvn_isa_processor();
     lvn_doctor_line(r, "instructions", "%s%s", lvn_isa_name(r->isa), held ? " (limited by LEVIN_ISA)" : "");
     lvn_doctor_line(r, "cores", "%d hardware threads, %d allowed, on %d physical cores", m->online, m->allowed,
                     m->cores);
@@ -98,7 +98,7 @@ static void memory(struct lvn_doctor *r)
     char text[300], a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT], c[LVN_NUMBER_TEXT];
     snprintf(text, sizeof text, "%s, %s available", lvn_bytes_text(m->memory, a),
              lvn_bytes_text(m->memory_available, b));
-    if (m->memory_limit) lvn_print_more(text, sizeof text, ", cgroup limit %s", lvn_bytes_text(m->memory_limit, c));
+    if (m->memory_limit) lvn_print_append(text, sizeof text, ", cgroup limit %s", lvn_bytes_text(m->memory_limit, c));
     lvn_doctor_line(r, "memory", "%s", text);
     lvn_doctor_line(r, "caches", "L1 %s, L2 %s, L3 %s", lvn_bytes_text(m->cache[0], a), lvn_bytes_text(m->cache[1], b),
                     lvn_bytes_text(m->cache[2], c));
@@ -133,18 +133,18 @@ static void libraries(struct lvn_doctor *r)
     char text[64];
     int major, minor, patch;
     snprintf(text, sizeof text, "OpenMP %d", _OPENMP);
-    library(r, "OpenMP", text, lvn_library_of((const void *)(uintptr_t)omp_get_max_threads));
-    library(r, "jansson", JANSSON_VERSION, lvn_library_of((const void *)(uintptr_t)json_object));
+    library(r, "OpenMP", text, lvn_library_path((const void *)(uintptr_t)omp_get_max_threads));
+    library(r, "jansson", JANSSON_VERSION, lvn_library_path((const void *)(uintptr_t)json_object));
     yaml_get_version(&major, &minor, &patch);
     snprintf(text, sizeof text, "%d.%d.%d", major, minor, patch);
-    library(r, "libyaml", text, lvn_library_of((const void *)(uintptr_t)yaml_get_version));
+    library(r, "libyaml", text, lvn_library_path((const void *)(uintptr_t)yaml_get_version));
     struct lvn_library *l;
     for (int i = 0; (l = lvn_library_at(i)); i++) { /* opened at run time */
         if (lvn_library_open(l) == LVN_OK) {
-            library(r, l->name, l->version(), lvn_library_of(*(void **)l->functions));
+            library(r, l->name, l->version(), lvn_library_path(*(void **)l->functions));
         } else {
             char why[300];
-            snprintf(why, sizeof why, "not found; for %s: %s", l->use, l->cure);
+            snprintf(why, sizeof why, "not found; for %s: %s", l->use, l->hint);
             library(r, l->name, "left out", why);
             lvn_error_clear();
         }
@@ -159,7 +159,7 @@ static void devices(struct lvn_doctor *r)
     for (int k = 0; (b = lvn_backend_at(k)); k++) {
         struct lvn_device_facts f;
         char why[300];
-        if (b->library && b->library->state == LVN_LIBRARY_HERE && !b->describe(0, &f)) {
+        if (b->library && b->library->state == LVN_LIBRARY_LOADED && !b->describe(0, &f)) {
             lvn_backend_why_none(b, why, sizeof why);
             lvn_doctor_line(r, b->name, "%s", why);
         }

@@ -22,7 +22,7 @@ void lvn_doctor_launch(struct lvn_doctor *r, const struct lvn_identity *who)
     char text[700];
     snprintf(text, sizeof text, "%s%s%s%s%s%s", who->title, *who->rank_from ? " (rank from " : "", who->rank_from,
              *who->size_from ? ", size from " : "", who->size_from, *who->rank_from ? ")" : "");
-    if (*who->rank_from) lvn_print_more(text, sizeof text, ", %s", who->evidence);
+    if (*who->rank_from) lvn_print_append(text, sizeof text, ", %s", who->evidence);
     lvn_doctor_line(r, "launched by", "%s", text);
     lvn_cli_add(r->c, "launcher", json_string(who->launcher));
     lvn_cli_add(r->c, "rank_from", *who->rank_from ? json_string(who->rank_from) : json_null());
@@ -207,8 +207,8 @@ static void look_at_links(struct lvn_doctor *r, const struct lvn_peer *p, const 
     time_text(late->seconds, b);
     snprintf(text, sizeof text, "%s%s%s there, %.3g", a, late->seconds > first ? " to " : "",
              late->seconds > first ? b : "", slow->rate / 1e9);
-    if (slow->rate < fastest) lvn_print_more(text, sizeof text, " to %.3g", fastest / 1e9);
-    lvn_print_more(text, sizeof text, " GB/s");
+    if (slow->rate < fastest) lvn_print_append(text, sizeof text, " to %.3g", fastest / 1e9);
+    lvn_print_append(text, sizeof text, " GB/s");
     lvn_doctor_line(r, where, "%s", text);
     if (slow->rate < fastest / 3) {
         lvn_doctor_finding(r, "look at that host's cable, port and interface, or leave it out",

@@ -139,7 +139,7 @@ enum lvn_status lvn_launch_hosts(struct lvn_launch *l, const char *path)
     LVN_CHECK(lvn_path_exists(path), ARG, "there is no hosts file '%s'", path);
     l->hosts_path = path;
     LVN_TRY(lvn_file_read(path, FILE_BYTES, &text, &bytes));
-    char *kept = lvn_arena_strdup(l->arena, text + lvn_utf8_mark(text, bytes));
+    char *kept = lvn_arena_strdup(l->arena, text + lvn_utf8_bom(text, bytes));
     free(text);
     if (!kept) return LVN_MEMORY;
     for (const char *p = kept; *p; p++) lines += *p == '\n';

@@ -56,7 +56,7 @@ static void append(struct lvn_launch_logs *g, int rank, const char *line, size_t
     lvn_text_printf(&path, "%s/rank-%d.log", g->folder, rank);
     if (text.p && path.p && !g->failed) {
         int fd;
-        if (lvn_own_file_open(path.p, O_WRONLY | O_APPEND | O_CREAT, &fd) != LVN_OK) {
+        if (lvn_file_open_nofollow(path.p, O_WRONLY | O_APPEND | O_CREAT, &fd) != LVN_OK) {
             give_up(g, path.p, lvn_error_text());
             lvn_error_clear();
         } else {
@@ -83,7 +83,7 @@ static void head(struct lvn_launch_logs *g, const struct lvn_peer *peer)
     for (int i = 0; i < g->l->ranks && !g->failed; i++) {
         snprintf(line, sizeof line, "--- %s rank %d of %d", when, i, g->l->ranks);
         if (peer && *peer[i].host)
-            lvn_print_more(line, sizeof line, " on %s, pid %lld", peer[i].host, (long long)peer[i].pid);
+            lvn_print_append(line, sizeof line, " on %s, pid %lld", peer[i].host, (long long)peer[i].pid);
         append(g, i, line, strlen(line));
     }
 }

@@ -24,7 +24,7 @@ static enum lvn_status find_step(const struct lvn_launch *l, int64_t *step)
     const char *folder = lvn_path_join(&arena, l->run_dir, "checkpoints");
     if (!folder) return LVN_MEMORY;
     LVN_TRY(lvn_checkpoint_newest_step(folder, step));
-    return *step < 0 && lvn_store_is_remote(l->run) ? lvn_checkpoints_last_sent(l->run, step) : LVN_OK;
+    return *step < 0 && lvn_store_is_remote(l->run) ? lvn_checkpoints_last_uploaded(l->run, step) : LVN_OK;
 }
 
 struct lvn_saved lvn_launch_saved(const struct lvn_launch *l)

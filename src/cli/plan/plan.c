@@ -174,7 +174,7 @@ static void sizes_text(const struct lvn_model_config *m, char *text, size_t capa
 {
     text[0] = '\0';
     for (const struct lvn_key *k = m->model->keys; k->kind; k++)
-        if (is_size(k)) lvn_print_more(text, capacity, ", %s %" PRId64, k->recipe, (int64_t)lvn_key_get(k, m));
+        if (is_size(k)) lvn_print_append(text, capacity, ", %s %" PRId64, k->recipe, (int64_t)lvn_key_get(k, m));
 }
 
 static void add_sizes(struct lvn_cli *c, const struct lvn_model_config *m)

@@ -164,7 +164,7 @@ static void add_ignored(struct lvn_identity *out, const struct lvn_launcher_env 
                         const char *reason)
 {
     const char *rank = first_set(s, f->rank), *size = first_set(s, f->size);
-    lvn_print_more(out->ignored, sizeof out->ignored, "%s%s%s%s passed over: %s", *out->ignored ? "; " : "",
+    lvn_print_append(out->ignored, sizeof out->ignored, "%s%s%s%s passed over: %s", *out->ignored ? "; " : "",
                    rank ? rank : "", rank && size ? " and " : "", size ? size : "", reason);
 }
 

@@ -65,7 +65,7 @@ static enum lvn_status read_token(struct invitation *to, const char *variable)
     LVN_CHECK(variable != secret || strlen(token) >= SHORTEST, ARG,
               "%s has %zu characters, which can be guessed; wanted at least %d, as `openssl rand -hex 16` prints them",
               variable, strlen(token), (int)SHORTEST);
-    return lvn_take(to->token, sizeof to->token, variable, token, strlen(token));
+    return lvn_copy_bytes(to->token, sizeof to->token, variable, token, strlen(token));
 }
 
 static enum lvn_status find_endpoint(struct lvn_member *h, const struct lvn_member_options *o, double join,
@@ -80,7 +80,7 @@ static enum lvn_status find_endpoint(struct lvn_member *h, const struct lvn_memb
     if (given || !o->broadcast) LVN_TRY(read_token(to, given ? "LEVIN_RENDEZVOUS_TOKEN" : secret));
     if (given) {
         h->server_rank = -1;
-        return lvn_take(to->text, sizeof to->text, "LEVIN_RENDEZVOUS", given, strlen(given));
+        return lvn_copy_bytes(to->text, sizeof to->text, "LEVIN_RENDEZVOUS", given, strlen(given));
     }
     if (o->broadcast) {
         if (h->rank == 0) {

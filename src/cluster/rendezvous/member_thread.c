@@ -64,7 +64,7 @@ static void update_own_row(struct lvn_member *h, double now)
     p->memory = lvn_memory_resident();
     p->waits_done = atomic_load_explicit(&h->waits_done, memory_order_relaxed);
     p->work_count = lvn_work_count();
-    p->waits_for = lvn_work_awaited() + 1;
+    p->waits_for = lvn_work_blocking_rank() + 1;
     p->last_heard = now;
     snprintf(p->operation, sizeof p->operation, "%s", operation ? operation : "");
     snprintf(p->activity, sizeof p->activity, "%s", work ? work : "");
@@ -212,7 +212,7 @@ static bool fault_is_written(const char *path)
     struct status_probe *l = *path ? calloc(1, sizeof *l) : NULL;
     if (!l) return false;
     snprintf(l->path, sizeof l->path, "%s", path);
-    if (!lvn_thread_within(FILE_SECONDS, status_probe, l)) return false;
+    if (!lvn_thread_with_timeout(FILE_SECONDS, status_probe, l)) return false;
     bool has_fault = l->has_fault;
     free(l);
     return has_fault;
@@ -238,7 +238,7 @@ static bool becomes_reporter(const char *path, bool is_first)
     struct status_probe *l = calloc(1, sizeof *l);
     if (!l) return true;
     snprintf(l->path, sizeof l->path, "%s", path);
-    if (!lvn_thread_within(FILE_SECONDS, probe_and_lock, l)) return true;
+    if (!lvn_thread_with_timeout(FILE_SECONDS, probe_and_lock, l)) return true;
     bool is_reporter = !l->lock_taken && (is_first || !l->has_fault);
     if (l->lock >= 0 && !is_reporter) close(l->lock);
     free(l);
@@ -311,7 +311,7 @@ static void status_now(void *heartbeat)
 
 void lvn_member_write_final_status(struct lvn_member *h)
 {
-    if (!lvn_thread_within(FILE_SECONDS, status_now, h)) h->leaked = true;
+    if (!lvn_thread_with_timeout(FILE_SECONDS, status_now, h)) h->leaked = true;
 }
 
 /* This process was stopped: if the others have reported it as lost meanwhile, status.json stays as it is. */
@@ -385,7 +385,7 @@ void lvn_member_warn(struct lvn_member *h)
     h->warning[0] = '\0';
     if (!text) return;
     pthread_mutex_unlock(&h->lock);
-    (void)lvn_thread_within(FILE_SECONDS, warn, text);
+    (void)lvn_thread_with_timeout(FILE_SECONDS, warn, text);
     pthread_mutex_lock(&h->lock);
 }
 

@@ -138,7 +138,7 @@ enum lvn_status lvn_mesh_listen(struct lvn_mesh *m, int rank, int size, bool one
 static enum lvn_status connect_failed(struct peer *s, int rank)
 {
     char name[32];
-    lvn_work_await(rank);
+    lvn_work_set_blocking_rank(rank);
     if (s->stage == HANDSHAKE_SENT) lvn_connect_refuse(&s->attempt, "no answer");
     snprintf(name, sizeof name, "rank %d", rank);
     return lvn_connect_fail(&s->attempt, name);
@@ -311,7 +311,7 @@ static void report_missing(const struct setup *t)
 {
     int i = 0;
     while (i < t->m->size && (i == t->m->rank || t->peer[i].stage == CONNECTED)) i++;
-    lvn_work_await(i < t->m->size ? i : -1);
+    lvn_work_set_blocking_rank(i < t->m->size ? i : -1);
 }
 
 /* A rank that cannot connect knows more than one that waits to be connected to, and fails first. */
@@ -359,7 +359,7 @@ enum lvn_status lvn_mesh_connect(struct lvn_mesh *m, struct lvn_member *h, doubl
     watch(&t, m->listening, EPOLLIN, m->size);
     lvn_member_set_operation(h, "the connection setup");
     enum lvn_status status = connect_all(&t);
-    if (!status) lvn_work_await(-1); /* the operation stays set until the first agreement: others may not be so far */
+    if (!status) lvn_work_set_blocking_rank(-1); /* the operation stays set until the first agreement: others may not be so far */
     for (int i = 0; i < m->size; i++) {
         if (i > m->rank) close_one(&t.peer[i].reader.fd);
         if (i < m->rank) lvn_connect_end(&t.peer[i].attempt);

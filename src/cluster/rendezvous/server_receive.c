@@ -268,7 +268,7 @@ void lvn_server_missing(struct lvn_server *s)
     }
     lvn_text_release(&t);
     if (!missing) return;
-    if (s->refused[0]) lvn_print_more(s->fault, sizeof s->fault, "; %s", s->refused);
+    if (s->refused[0]) lvn_print_append(s->fault, sizeof s->fault, "; %s", s->refused);
     s->refused_sent = true;
     s->has_text = true;
     schedule_declare(s, 0);
@@ -358,7 +358,7 @@ static void write_status(const struct lvn_server *s)
     memcpy(x->path, s->status_path, sizeof x->path);
     memcpy(x->fault, s->fault, sizeof x->fault);
     memcpy(x->peer, s->peer, bytes);
-    (void)lvn_thread_within(FILE_SECONDS, write_status_file, x);
+    (void)lvn_thread_with_timeout(FILE_SECONDS, write_status_file, x);
 }
 
 void lvn_server_declare(struct lvn_server *s)

@@ -16,25 +16,25 @@
 enum { MAX_KEY = 1 << 20, NEAR_SECONDS = 2, FAR_SECONDS = 30, HOUR = 3600 };
 
 /* {"access_token", "expires_in"} */
-static enum lvn_status take_token(struct lvn_google_token *t, const struct lvn_http_answer *a, const char *from)
+static enum lvn_status take_token(struct lvn_google_token *t, const struct lvn_http_response *a, const char *source)
 {
     json_t *root;
     const char *text = NULL;
     int64_t seconds = HOUR;
-    LVN_TRY(lvn_json_parse(from, a->body.p ? a->body.p : "", a->body.n, &root));
-    enum lvn_status status = lvn_json_string(from, root, "access_token", true, &text);
-    if (status == LVN_OK) status = lvn_json_int(from, root, "expires_in", false, 0, INT32_MAX, &seconds);
+    LVN_TRY(lvn_json_parse(source, a->body.p ? a->body.p : "", a->body.n, &root));
+    enum lvn_status status = lvn_json_string(source, root, "access_token", true, &text);
+    if (status == LVN_OK) status = lvn_json_int(source, root, "expires_in", false, 0, INT32_MAX, &seconds);
     if (status == LVN_OK) {
-        status = lvn_take(t->text, sizeof t->text, "access_token", text, strlen(text));
-        if (status != LVN_OK) (void)lvn_while_at(status, "reading %s", from);
-        snprintf(t->from, sizeof t->from, "%s", from);
+        status = lvn_copy_bytes(t->text, sizeof t->text, "access_token", text, strlen(text));
+        if (status != LVN_OK) (void)lvn_while_at(status, "reading %s", source);
+        snprintf(t->source, sizeof t->source, "%s", source);
         t->expires = time(NULL) + seconds;
     }
     json_decref(root);
     return status;
 }
 
-static enum lvn_status ask(const struct lvn_http_request *r, struct lvn_http_answer *a)
+static enum lvn_status send_request(const struct lvn_http_request *r, struct lvn_http_response *a)
 {
     struct lvn_http *h;
     LVN_TRY(lvn_http_open(&h));
@@ -56,7 +56,7 @@ static void add_base64(struct lvn_text *t, const void *data, size_t n)
 }
 
 /* A signed assertion (RFC 7523) that this account wants a token. */
-static enum lvn_status assertion_of(const char *mail, const char *pem, const char *audience, struct lvn_text *out)
+static enum lvn_status make_assertion(const char *mail, const char *pem, const char *audience, struct lvn_text *out)
 {
     static const char head[] = "{\"alg\":\"RS256\",\"typ\":\"JWT\"}";
     LVN_LOCAL_TEXT(claim);
@@ -87,7 +87,7 @@ static void add_field(struct lvn_text *t, const char *name, const char *value)
 }
 
 /* What is asked of the token service, by the kind of key. */
-static enum lvn_status form_of(const char *path, const json_t *root, const char **uri, struct lvn_text *form)
+static enum lvn_status token_request(const char *path, const json_t *root, const char **uri, struct lvn_text *body)
 {
     const char *kind = NULL, *mail = NULL, *pem = NULL, *id = NULL, *secret = NULL, *refresh = NULL;
     LVN_TRY(lvn_json_string(path, root, "type", true, &kind));
@@ -96,12 +96,12 @@ static enum lvn_status form_of(const char *path, const json_t *root, const char 
         LVN_TRY(lvn_json_string(path, root, "client_email", true, &mail));
         LVN_TRY(lvn_json_string(path, root, "private_key", true, &pem));
         struct lvn_text assertion = {0};
-        enum lvn_status status = assertion_of(mail, pem, *uri, &assertion);
-        add_field(form, "grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer");
-        if (status == LVN_OK) add_field(form, "assertion", assertion.p);
+        enum lvn_status status = make_assertion(mail, pem, *uri, &assertion);
+        add_field(body, "grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer");
+        if (status == LVN_OK) add_field(body, "assertion", assertion.p);
         lvn_text_release(&assertion);
         LVN_TRY_WHILE(status, "using the key '%s'", path);
-        return lvn_text_status(form);
+        return lvn_text_status(body);
     }
     LVN_CHECK(
         !strcmp(kind, "authorized_user"), UNSUPPORTED,
@@ -111,46 +111,46 @@ static enum lvn_status form_of(const char *path, const json_t *root, const char 
     LVN_TRY(lvn_json_string(path, root, "client_id", true, &id));
     LVN_TRY(lvn_json_string(path, root, "client_secret", true, &secret));
     LVN_TRY(lvn_json_string(path, root, "refresh_token", true, &refresh));
-    add_field(form, "grant_type", "refresh_token");
-    add_field(form, "client_id", id);
-    add_field(form, "client_secret", secret);
-    add_field(form, "refresh_token", refresh);
-    return lvn_text_status(form);
+    add_field(body, "grant_type", "refresh_token");
+    add_field(body, "client_id", id);
+    add_field(body, "client_secret", secret);
+    add_field(body, "refresh_token", refresh);
+    return lvn_text_status(body);
 }
 
-static enum lvn_status token_of_key(struct lvn_google_token *t, const char *path)
+static enum lvn_status key_token(struct lvn_google_token *t, const char *path)
 {
     json_t *root;
     const char *uri = "https://oauth2.googleapis.com/token";
-    LVN_LOCAL_TEXT(form);
-    struct lvn_http_answer a = {0};
+    LVN_LOCAL_TEXT(body);
+    struct lvn_http_response a = {0};
     LVN_TRY_WHILE(lvn_json_read(path, &root), "reading Google's credentials");
-    enum lvn_status status = form_of(path, root, &uri, &form);
+    enum lvn_status status = token_request(path, root, &uri, &body);
     if (status == LVN_OK) {
         struct lvn_http_request r = {.method = "POST",
                                      .url = uri,
                                      .headers = "Content-Type: application/x-www-form-urlencoded\n",
-                                     .body = form.p,
-                                     .bytes = form.n,
+                                     .body = body.p,
+                                     .bytes = body.n,
                                      .whole_seconds = FAR_SECONDS};
-        status = ask(&r, &a);
+        status = send_request(&r, &a);
     }
-    if (status == LVN_OK && (a.end != LVN_HTTP_WHOLE || a.code != 200))
+    if (status == LVN_OK && (a.outcome != LVN_HTTP_COMPLETE || a.code != 200))
         status = lvn_fail(LVN_IO, "no token for the key '%s': '%s' %s %d: %.200s", path, uri,
-                          a.end == LVN_HTTP_WHOLE ? "answered" : a.why, a.code, a.body.p ? a.body.p : "");
+                          a.outcome == LVN_HTTP_COMPLETE ? "answered" : a.reason, a.code, a.body.p ? a.body.p : "");
     if (status == LVN_OK) status = take_token(t, &a, path);
-    lvn_http_answer_release(&a);
+    lvn_http_response_release(&a);
     json_decref(root);
     return status;
 }
 
 /* --- the machine --- */
 
-static enum lvn_status token_of_machine(struct lvn_google_token *t)
+static enum lvn_status metadata_token(struct lvn_google_token *t)
 {
     const char *host = lvn_getenv("GCE_METADATA_HOST"), *off = lvn_getenv("NO_GCE_CHECK");
     char url[512];
-    struct lvn_http_answer a = {0};
+    struct lvn_http_response a = {0};
     if (off && strcasecmp(off, "true") == 0) return LVN_OK;
     LVN_CHECK(lvn_fit(url, sizeof url, "http://%s/computeMetadata/v1/instance/service-accounts/default/token",
                       host ? host : "169.254.169.254"),
@@ -161,10 +161,10 @@ static enum lvn_status token_of_machine(struct lvn_google_token *t)
                                  .no_body = true,
                                  .connect_seconds = NEAR_SECONDS,
                                  .whole_seconds = 5 * NEAR_SECONDS};
-    enum lvn_status status = ask(&r, &a);
-    if (status == LVN_OK && a.end == LVN_HTTP_WHOLE && a.code == 200)
+    enum lvn_status status = send_request(&r, &a);
+    if (status == LVN_OK && a.outcome == LVN_HTTP_COMPLETE && a.code == 200)
         status = take_token(t, &a, "the machine's service account");
-    lvn_http_answer_release(&a);
+    lvn_http_response_release(&a);
     return status;
 }
 
@@ -178,14 +178,14 @@ enum lvn_status lvn_google_find_token(struct lvn_google_token *t)
     for (int i = 0; i < 2; i++) {
         const char *given = lvn_getenv(names[i]);
         if (!given) continue;
-        LVN_TRY(lvn_take(t->text, sizeof t->text, names[i], given, strlen(given)));
-        snprintf(t->from, sizeof t->from, "%s", names[i]);
+        LVN_TRY(lvn_copy_bytes(t->text, sizeof t->text, names[i], given, strlen(given)));
+        snprintf(t->source, sizeof t->source, "%s", names[i]);
         return LVN_OK;
     }
-    if (key) return token_of_key(t, key);
+    if (key) return key_token(t, key);
     const char *where = folder ? folder : home ? home : "";
     LVN_CHECK(
         lvn_fit(path, sizeof path, "%s%s/application_default_credentials.json", where, folder ? "" : "/.config/gcloud"),
         ARG, "%s has %zu bytes; too many for a path", folder ? "CLOUDSDK_CONFIG" : "HOME", strlen(where));
-    return lvn_path_is_file(path) ? token_of_key(t, path) : token_of_machine(t);
+    return lvn_path_is_file(path) ? key_token(t, path) : metadata_token(t);
 }

@@ -14,9 +14,9 @@
 #include "base/status.h"
 
 struct lvn_google_token {
-    char text[4096]; /* "": none was found, which is no error: some buckets are open to all */
-    time_t expires;  /* 0: not known */
-    char from[256];  /* where it came from, for messages */
+    char text[4096];  /* "": none was found, which is no error: some buckets are open to all */
+    time_t expires;   /* 0: not known */
+    char source[256]; /* where it came from, for messages */
 };
 LVN_CHECKED enum lvn_status lvn_google_find_token(struct lvn_google_token *t);
 

@@ -16,19 +16,19 @@ struct gs {
     const char *endpoint;
     pthread_mutex_t lock; /* of what follows */
     struct lvn_google_token token;
-    time_t found; /* when the token was last found to have changed */
+    time_t refreshed_at; /* when the token was last found to have changed */
 };
 enum { EXPIRES_SOON = 120, JUST_CHANGED = 60 };
-static const char usual_endpoint[] = "https://storage.googleapis.com";
+static const char default_endpoint[] = "https://storage.googleapis.com";
 
-static enum lvn_status open_place(struct lvn_location *p)
+static enum lvn_status open_location(struct lvn_location *p)
 {
-    struct gs *s = p->own = lvn_arena_alloc(&p->arena, sizeof *s);
+    struct gs *s = p->private_data = lvn_arena_alloc(&p->arena, sizeof *s);
     const char *host = lvn_getenv("STORAGE_EMULATOR_HOST");
     if (!s) return LVN_MEMORY;
     LVN_TRY(lvn_location_split(p));
     pthread_mutex_init(&s->lock, NULL);
-    s->endpoint = usual_endpoint;
+    s->endpoint = default_endpoint;
     if (host) {
         size_t n = strlen(host);
         while (n > 0 && host[n - 1] == '/') n--;
@@ -40,50 +40,50 @@ static enum lvn_status open_place(struct lvn_location *p)
 
 static const char *endpoint(const struct lvn_location *p)
 {
-    const char *address = ((const struct gs *)p->own)->endpoint;
-    return address == usual_endpoint ? "" : address;
+    const char *address = ((const struct gs *)p->private_data)->endpoint;
+    return address == default_endpoint ? "" : address;
 }
 
 /* A key that begins with a slash is a path of the service, one with "http" a whole address, all others a file's. */
-static void add_address(const struct lvn_location *p, const struct lvn_store_request *ask, struct lvn_text *t)
+static void add_address(const struct lvn_location *p, const struct lvn_store_request *request, struct lvn_text *t)
 {
-    const struct gs *s = p->own;
-    if (ask->key && strncmp(ask->key, "http", 4) == 0) {
-        lvn_text_add(t, ask->key);
+    const struct gs *s = p->private_data;
+    if (request->key && strncmp(request->key, "http", 4) == 0) {
+        lvn_text_add(t, request->key);
         return;
     }
     lvn_text_add(t, s->endpoint);
-    if (ask->key) {
-        lvn_text_add(t, ask->key);
+    if (request->key) {
+        lvn_text_add(t, request->key);
     } else {
         lvn_text_printf(t, "/storage/v1/b/%s/o/", p->bucket);
         lvn_http_encode(t, p->key, false);
         lvn_text_add(t, "?alt=media");
     }
-    if (ask->query) lvn_text_printf(t, "?%s", ask->query);
+    if (request->query) lvn_text_printf(t, "?%s", request->query);
 }
 
-static enum lvn_status address(struct lvn_location *p, const struct lvn_store_request *ask, struct lvn_arena *a,
+static enum lvn_status address(struct lvn_location *p, const struct lvn_store_request *request, struct lvn_arena *a,
                                struct lvn_http_request *r)
 {
-    struct gs *s = p->own;
+    struct gs *s = p->private_data;
     LVN_LOCAL_TEXT(url);
     enum lvn_status status = LVN_OK;
-    add_address(p, ask, &url);
+    add_address(p, request, &url);
     r->url = lvn_text_status(&url) == LVN_OK ? lvn_arena_strdup(a, url.p) : NULL;
     pthread_mutex_lock(&s->lock);
     if (s->token.expires && time(NULL) > s->token.expires - EXPIRES_SOON) status = lvn_google_find_token(&s->token);
     const char *token = s->token.text;
     r->headers = lvn_arena_printf(a, "%s%s%s%s", *token ? "Authorization: Bearer " : "", token, *token ? "\n" : "",
-                                  ask->headers ? ask->headers : "");
+                                  request->headers ? request->headers : "");
     pthread_mutex_unlock(&s->lock);
     LVN_TRY(status);
     return r->url && r->headers ? LVN_OK : LVN_MEMORY;
 }
 
-static bool mend(struct lvn_location *p, const struct lvn_http_answer *a)
+static bool refresh_credentials(struct lvn_location *p, const struct lvn_http_response *a)
 {
-    struct gs *s = p->own;
+    struct gs *s = p->private_data;
     struct lvn_google_token token;
     if (a->code != 401) return false;
     pthread_mutex_lock(&s->lock);
@@ -92,22 +92,22 @@ static bool mend(struct lvn_location *p, const struct lvn_http_answer *a)
         lvn_error_clear();
     else if (strcmp(token.text, s->token.text) != 0) {
         s->token = token;
-        s->found = now;
+        s->refreshed_at = now;
     }
-    bool mended = s->found && now - s->found < JUST_CHANGED; /* perhaps another thread did it */
+    bool refreshed = s->refreshed_at && now - s->refreshed_at < JUST_CHANGED; /* perhaps another thread did it */
     pthread_mutex_unlock(&s->lock);
-    return mended;
+    return refreshed;
 }
 
-static bool lacks_file(const struct lvn_http_answer *a)
+static bool is_missing_file(const struct lvn_http_response *a)
 {
     return !a->body.p || !strstr(a->body.p, "bucket does not exist");
 }
 
 /* {"error": {"message": ...}}, or plain text. */
-static void explain(const struct lvn_location *p, const struct lvn_http_answer *a, struct lvn_text *t)
+static void explain(const struct lvn_location *p, const struct lvn_http_response *a, struct lvn_text *t)
 {
-    const struct gs *s = p->own;
+    const struct gs *s = p->private_data;
     json_error_t error;
     json_t *root = NULL;
     if (a->body.p && lvn_json_load(a->body.p, a->body.n, 0, &root, &error) != LVN_OK) lvn_error_clear();
@@ -119,14 +119,14 @@ static void explain(const struct lvn_location *p, const struct lvn_http_answer *
     if (a->code == 404) lvn_text_printf(t, "; check the bucket's name, '%s'", p->bucket);
     if (a->code == 401 || a->code == 403) {
         if (s->token.text[0])
-            lvn_text_printf(t, " (credentials: %s)", s->token.from);
+            lvn_text_printf(t, " (credentials: %s)", s->token.source);
         else
             lvn_text_add(t, " (no credentials were found: set GOOGLE_APPLICATION_CREDENTIALS to the file of a key)");
     }
 }
 
 /* "crc32c=n03x6A==,md5=..." (one line or several). */
-static void note(const struct lvn_http_answer *a, struct lvn_object *o)
+static void parse_headers(const struct lvn_http_response *a, struct lvn_object *o)
 {
     for (const char *p = a->headers.p; p && (p = strstr(p, "crc32c=")); p += 7)
         (void)lvn_digest_decode("crc32c:", p + 7, o->checksum);
@@ -156,13 +156,13 @@ static enum lvn_status add_items(const char *name, const json_t *root, size_t sk
     return LVN_OK;
 }
 
-static enum lvn_status add_page(struct lvn_location *p, const struct lvn_http_answer *answer, const char *prefix,
+static enum lvn_status add_page(struct lvn_location *p, const struct lvn_http_response *response, const char *prefix,
                                 struct lvn_arena *a, int *capacity, struct lvn_store_entries *out,
                                 struct lvn_text *token)
 {
     json_t *root;
     const char *next = NULL;
-    LVN_TRY(lvn_json_parse(p->url, answer->body.p ? answer->body.p : "", answer->body.n, &root));
+    LVN_TRY(lvn_json_parse(p->url, response->body.p ? response->body.p : "", response->body.n, &root));
     enum lvn_status status = add_items(p->url, root, strlen(prefix), a, capacity, out);
     if (status == LVN_OK) status = lvn_json_string(p->url, root, "nextPageToken", false, &next);
     if (next) lvn_text_add(token, next);
@@ -186,23 +186,23 @@ static enum lvn_status remove_file(struct lvn_location *p, struct lvn_http *h)
     lvn_text_printf(&key, "/storage/v1/b/%s/o/", p->bucket);
     lvn_http_encode(&key, p->key, false);
     enum lvn_status status = lvn_text_status(&key);
-    struct lvn_store_request ask = {.method = "DELETE", .key = key.p, .doing = "remove", .accept = {404}};
-    if (status == LVN_OK) status = lvn_store_request_once(p, h, &ask);
+    struct lvn_store_request request = {.method = "DELETE", .key = key.p, .action = "remove", .accept = {404}};
+    if (status == LVN_OK) status = lvn_store_request_once(p, h, &request);
     return status;
 }
 
-const struct lvn_store lvn_store_gs = {.form = "gs://BUCKET/KEY",
+const struct lvn_store lvn_store_gs = {.url_format = "gs://BUCKET/KEY",
                                        .network = true,
                                        .version_header = "X-Goog-Generation",
-                                       .open = open_place,
+                                       .open = open_location,
                                        .stat = lvn_store_request_stat,
                                        .read = lvn_store_request_read,
                                        .list = list,
                                        .remove = remove_file,
                                        .endpoint = endpoint,
                                        .address = address,
-                                       .mend = mend,
-                                       .lacks_file = lacks_file,
-                                       .note = note,
+                                       .refresh_credentials = refresh_credentials,
+                                       .is_missing_file = is_missing_file,
+                                       .parse_headers = parse_headers,
                                        .explain = explain,
                                        .upload = &lvn_gs_upload};

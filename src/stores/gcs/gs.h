@@ -4,6 +4,6 @@
 
 #include "stores/store_kind.h"
 
-extern const struct lvn_upload_steps lvn_gs_upload;
+extern const struct lvn_upload_ops lvn_gs_upload;
 
 #endif

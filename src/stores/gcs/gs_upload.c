@@ -9,10 +9,10 @@
 #include "formats/json.h"
 #include "stores/gcs/gs.h"
 
-enum { PART = 256 << 10, GOES_ON = 308 };
+enum { PART = 256 << 10, RESUME_INCOMPLETE = 308 };
 
-static enum lvn_status path_of(const struct lvn_location *p, const char *kind, struct lvn_text *path,
-                               struct lvn_text *query)
+static enum lvn_status make_path(const struct lvn_location *p, const char *kind, struct lvn_text *path,
+                                 struct lvn_text *query)
 {
     lvn_text_printf(path, "/upload/storage/v1/b/%s/o", p->bucket);
     lvn_text_printf(query, "uploadType=%s&name=", kind);
@@ -22,63 +22,64 @@ static enum lvn_status path_of(const struct lvn_location *p, const char *kind, s
 }
 
 static enum lvn_status post(struct lvn_location *p, struct lvn_http *h, const char *kind, const char *headers,
-                            const void *data, int64_t bytes, struct lvn_http_answer *a)
+                            const void *data, int64_t bytes, struct lvn_http_response *a)
 {
     struct lvn_text path = {0}, query = {0};
-    enum lvn_status status = path_of(p, kind, &path, &query);
-    struct lvn_store_request ask = {.method = "POST",
-                                    .key = path.p,
-                                    .query = query.p,
-                                    .headers = headers,
-                                    .body = data,
-                                    .bytes = bytes,
-                                    .doing = "write"};
-    if (status == LVN_OK) status = lvn_store_request(p, h, &ask, a);
+    enum lvn_status status = make_path(p, kind, &path, &query);
+    struct lvn_store_request request = {.method = "POST",
+                                        .key = path.p,
+                                        .query = query.p,
+                                        .headers = headers,
+                                        .body = data,
+                                        .bytes = bytes,
+                                        .action = "write"};
+    if (status == LVN_OK) status = lvn_store_request(p, h, &request, a);
     lvn_text_release(&path);
     lvn_text_release(&query);
     return status;
 }
 
-static enum lvn_status whole(struct lvn_location *p, struct lvn_http *h, const void *data, int64_t bytes)
+static enum lvn_status put_object(struct lvn_location *p, struct lvn_http *h, const void *data, int64_t bytes)
 {
-    struct lvn_http_answer a = {0};
+    struct lvn_http_response a = {0};
     enum lvn_status status = post(p, h, "media", "Content-Type: application/octet-stream\n", data, bytes, &a);
-    lvn_http_answer_release(&a);
+    lvn_http_response_release(&a);
     return status;
 }
 
 static enum lvn_status begin(struct lvn_upload *u, struct lvn_http *h)
 {
-    struct lvn_http_answer a = {0};
+    struct lvn_http_response a = {0};
     char headers[128];
     snprintf(headers, sizeof headers, "Content-Type: application/json\nX-Upload-Content-Length: %lld\n",
              (long long)u->bytes);
-    enum lvn_status status = post(u->place, h, "resumable", headers, "{}", 2, &a);
+    enum lvn_status status = post(u->location, h, "resumable", headers, "{}", 2, &a);
     u->sent = 0;
     if (status == LVN_OK && !lvn_http_header(&a, "Location", u->id, sizeof u->id))
-        status = lvn_fail(LVN_IO, "cannot write '%s': the server began an upload and did not name it", u->place->url);
-    lvn_http_answer_release(&a);
+        status =
+            lvn_fail(LVN_IO, "cannot write '%s': the server began an upload and did not name it", u->location->url);
+    lvn_http_response_release(&a);
     return status;
 }
 
 /* How far the service has got, from its answer to a part or a question; *alive false: the upload is gone. */
-static enum lvn_status take_position(struct lvn_upload *u, const struct lvn_store_request *ask,
-                                     const struct lvn_http_answer *a, bool *alive)
+static enum lvn_status take_position(struct lvn_upload *u, const struct lvn_store_request *request,
+                                     const struct lvn_http_response *a, bool *alive)
 {
     char range[64];
     *alive = true;
-    if (a->code == GOES_ON) {
+    if (a->code == RESUME_INCOMPLETE) {
         const char *dash = lvn_http_header(a, "Range", range, sizeof range) ? strchr(range, '-') : NULL;
         u->sent = dash ? strtoll(dash + 1, NULL, 10) + 1 : 0;
         LVN_CHECK(u->sent >= 0 && u->sent <= u->bytes, IO, "cannot write '%s': the server has %lld bytes of %lld",
-                  u->place->url, (long long)u->sent, (long long)u->bytes);
+                  u->location->url, (long long)u->sent, (long long)u->bytes);
         return LVN_OK;
     }
     if (a->code == 404 || a->code == 410) {
         *alive = false;
         return LVN_OK;
     }
-    if (a->code < 200 || a->code > 299) return lvn_store_request_failed(u->place, ask, a);
+    if (a->code < 200 || a->code > 299) return lvn_store_request_failed(u->location, request, a);
     /* A file: all of it, unless somebody took the question for an end. */
     json_error_t error;
     json_t *root = NULL;
@@ -91,25 +92,25 @@ static enum lvn_status take_position(struct lvn_upload *u, const struct lvn_stor
     return LVN_OK;
 }
 
-static enum lvn_status where(struct lvn_upload *u, struct lvn_http *h, bool *alive)
+static enum lvn_status query_position(struct lvn_upload *u, struct lvn_http *h, bool *alive)
 {
-    struct lvn_http_answer a = {0};
+    struct lvn_http_response a = {0};
     char headers[64];
     snprintf(headers, sizeof headers, "Content-Range: bytes */%lld\n", (long long)u->bytes);
-    struct lvn_store_request ask = {
-        .method = "PUT", .key = u->id, .headers = headers, .doing = "write", .accept = {GOES_ON, 404, 410}};
-    enum lvn_status status = lvn_store_request(u->place, h, &ask, &a);
-    if (status == LVN_OK) status = take_position(u, &ask, &a, alive);
-    lvn_http_answer_release(&a);
+    struct lvn_store_request request = {
+        .method = "PUT", .key = u->id, .headers = headers, .action = "write", .accept = {RESUME_INCOMPLETE, 404, 410}};
+    enum lvn_status status = lvn_store_request(u->location, h, &request, &a);
+    if (status == LVN_OK) status = take_position(u, &request, &a, alive);
+    lvn_http_response_release(&a);
     return status;
 }
 
-static enum lvn_status recall(struct lvn_upload *u, struct lvn_http *h, bool *alive)
+static enum lvn_status resume(struct lvn_upload *u, struct lvn_http *h, bool *alive)
 {
-    LVN_TRY(where(u, h, alive));
+    LVN_TRY(query_position(u, h, alive));
     for (int i = 0; *alive && i < u->n_parts; i++) {
         int64_t end = (i + 1) * u->part_bytes;
-        if ((end < u->bytes ? end : u->bytes) <= u->sent) snprintf(u->tags[i], sizeof u->tags[i], "there");
+        if ((end < u->bytes ? end : u->bytes) <= u->sent) snprintf(u->etags[i], sizeof u->etags[i], "there");
     }
     return LVN_OK;
 }
@@ -118,31 +119,34 @@ static enum lvn_status part(struct lvn_upload *u, struct lvn_http *h, int number
 {
     int64_t from = (number - 1) * u->part_bytes, end = from + bytes;
     enum lvn_status status = LVN_OK;
-    struct lvn_http_answer a = {0};
+    struct lvn_http_response a = {0};
     char headers[128];
     bool alive = true;
     for (int tries = 0; status == LVN_OK && u->sent < end && alive;) {
         int64_t before = u->sent;
         snprintf(headers, sizeof headers, "Content-Range: bytes %lld-%lld/%lld\n", (long long)u->sent,
                  (long long)(end - 1), (long long)u->bytes);
-        struct lvn_store_request ask = {.method = "PUT",
-                                        .key = u->id,
-                                        .headers = headers,
-                                        .body = (const char *)data + (u->sent - from),
-                                        .bytes = end - u->sent,
-                                        .doing = "write",
-                                        .once = true,
-                                        .accept = {GOES_ON, 404, 410}};
-        status = lvn_store_request(u->place, h, &ask, &a);
-        bool again = status == LVN_OK && lvn_store_request_is_transient(&a);
-        if (again && !lvn_store_request_pause(h, ++tries, &a)) status = lvn_store_request_failed(u->place, &ask, &a);
-        if (status == LVN_OK) status = again ? where(u, h, &alive) : take_position(u, &ask, &a, &alive);
+        struct lvn_store_request request = {.method = "PUT",
+                                            .key = u->id,
+                                            .headers = headers,
+                                            .body = (const char *)data + (u->sent - from),
+                                            .bytes = end - u->sent,
+                                            .action = "write",
+                                            .no_retry = true,
+                                            .accept = {RESUME_INCOMPLETE, 404, 410}};
+        status = lvn_store_request(u->location, h, &request, &a);
+        bool transient = status == LVN_OK && lvn_store_request_is_transient(&a);
+        if (transient && !lvn_store_request_pause(h, ++tries, &a))
+            status = lvn_store_request_failed(u->location, &request, &a);
+        if (status == LVN_OK)
+            status = transient ? query_position(u, h, &alive) : take_position(u, &request, &a, &alive);
         if (u->sent > before) tries = 0;
     }
-    lvn_http_answer_release(&a);
+    lvn_http_response_release(&a);
     LVN_TRY(status);
-    LVN_CHECK(alive, IO, "cannot write '%s': the server has forgotten the upload; send the file again", u->place->url);
-    snprintf(u->tags[number - 1], sizeof *u->tags, "there");
+    LVN_CHECK(alive, IO, "cannot write '%s': the server has forgotten the upload; send the file again",
+              u->location->url);
+    snprintf(u->etags[number - 1], sizeof *u->etags, "there");
     return LVN_OK;
 }
 
@@ -150,16 +154,16 @@ static enum lvn_status part(struct lvn_upload *u, struct lvn_http *h, int number
 static enum lvn_status finish(struct lvn_upload *u, struct lvn_http *h)
 {
     (void)h;
-    LVN_CHECK(u->sent == u->bytes, IO, "cannot write '%s': the server has %lld bytes of %lld", u->place->url,
+    LVN_CHECK(u->sent == u->bytes, IO, "cannot write '%s': the server has %lld bytes of %lld", u->location->url,
               (long long)u->sent, (long long)u->bytes);
     return LVN_OK;
 }
 
-const struct lvn_upload_steps lvn_gs_upload = {.min_part = PART,
-                                               .max_parts = INT32_MAX,
-                                               .one_by_one = true,
-                                               .whole = whole,
-                                               .begin = begin,
-                                               .recall = recall,
-                                               .part = part,
-                                               .finish = finish};
+const struct lvn_upload_ops lvn_gs_upload = {.min_part = PART,
+                                             .max_parts = INT32_MAX,
+                                             .sequential = true,
+                                             .put_object = put_object,
+                                             .begin = begin,
+                                             .resume = resume,
+                                             .part = part,
+                                             .finish = finish};

@@ -45,9 +45,9 @@ static enum lvn_status find_token(struct lvn_arena *a, const char **out)
     return *out ? LVN_OK : LVN_MEMORY;
 }
 
-static enum lvn_status open_place(struct lvn_location *p)
+static enum lvn_status open_location(struct lvn_location *p)
 {
-    struct lvn_hf *f = p->own = lvn_arena_alloc(&p->arena, sizeof *f);
+    struct lvn_hf *f = p->private_data = lvn_arena_alloc(&p->arena, sizeof *f);
     struct lvn_arena *a = &p->arena;
     if (!f) return LVN_MEMORY;
     const char *from = p->url + strlen("hf://");
@@ -74,11 +74,11 @@ static enum lvn_status open_place(struct lvn_location *p)
 }
 
 /* A key that begins with a slash is a path of the hub itself. */
-static enum lvn_status address(struct lvn_location *p, const struct lvn_store_request *ask, struct lvn_arena *a,
+static enum lvn_status address(struct lvn_location *p, const struct lvn_store_request *request, struct lvn_arena *a,
                                struct lvn_http_request *r)
 {
-    const struct lvn_hf *f = p->own;
-    const char *key = ask->key ? ask->key : p->key;
+    const struct lvn_hf *f = p->private_data;
+    const char *key = request->key ? request->key : p->key;
     LVN_LOCAL_TEXT(t);
     size_t n = strlen(f->endpoint);
     LVN_CHECK(!lvn_hf_offline(), IO, "'%s' cannot be fetched: HF_HUB_OFFLINE is set", p->url);
@@ -92,22 +92,22 @@ static enum lvn_status address(struct lvn_location *p, const struct lvn_store_re
         lvn_text_add(&t, "/");
         lvn_http_encode(&t, key, true);
     }
-    if (ask->query) lvn_text_printf(&t, "?%s", ask->query);
+    if (request->query) lvn_text_printf(&t, "?%s", request->query);
     r->url = lvn_text_status(&t) == LVN_OK ? lvn_arena_strdup(a, t.p) : NULL;
     r->headers = lvn_arena_printf(a, "%s%s%s%s", *f->token ? "Authorization: Bearer " : "", f->token,
-                                  *f->token ? "\n" : "", ask->headers ? ask->headers : "");
+                                  *f->token ? "\n" : "", request->headers ? request->headers : "");
     return r->url && r->headers ? LVN_OK : LVN_MEMORY;
 }
 
-static bool lacks_file(const struct lvn_http_answer *a)
+static bool is_missing_file(const struct lvn_http_response *a)
 {
     char code[64];
     return !lvn_http_header(a, "X-Error-Code", code, sizeof code) || strcmp(code, "EntryNotFound") == 0;
 }
 
-static void explain(const struct lvn_location *p, const struct lvn_http_answer *a, struct lvn_text *t)
+static void explain(const struct lvn_location *p, const struct lvn_http_response *a, struct lvn_text *t)
 {
-    const struct lvn_hf *f = p->own;
+    const struct lvn_hf *f = p->private_data;
     char text[512];
     if (lvn_http_header(a, "X-Error-Message", text, sizeof text)) lvn_text_printf(t, ": %.300s", text);
     if (a->code == 404) lvn_text_printf(t, "; check the name '%s' and the revision '%s'", f->repo, f->revision);
@@ -117,7 +117,7 @@ static void explain(const struct lvn_location *p, const struct lvn_http_answer *
                             : "; the repository does not exist or wants a token: set HF_TOKEN");
 }
 
-static void note(const struct lvn_http_answer *a, struct lvn_object *o)
+static void parse_headers(const struct lvn_http_response *a, struct lvn_object *o)
 {
     char text[160];
     const char *sum = lvn_http_header(a, "X-Linked-ETag", text, sizeof text);
@@ -162,21 +162,22 @@ static enum lvn_status read_files(const char *name, const json_t *root, struct l
 
 enum lvn_status lvn_hf_stat(struct lvn_location *p, struct lvn_http *h, struct lvn_hf_files *out, bool *reached)
 {
-    const struct lvn_hf *f = p->own;
-    struct lvn_http_answer answer = {0};
+    const struct lvn_hf *f = p->private_data;
+    struct lvn_http_response response = {0};
     LVN_LOCAL_TEXT(key);
     json_t *root = NULL;
     *out = (struct lvn_hf_files){0};
     lvn_text_printf(&key, "/api/%s/%s/revision/", f->kind, f->repo);
     lvn_http_encode(&key, f->revision, false);
     enum lvn_status status = lvn_text_status(&key);
-    struct lvn_store_request ask = {.method = "GET", .key = key.p, .query = "blobs=true", .doing = "read"};
-    if (status == LVN_OK) status = lvn_store_request(p, h, &ask, &answer);
-    *reached = answer.code != 0;
-    if (status == LVN_OK) status = lvn_json_parse(p->url, answer.body.p ? answer.body.p : "", answer.body.n, &root);
+    struct lvn_store_request request = {.method = "GET", .key = key.p, .query = "blobs=true", .action = "read"};
+    if (status == LVN_OK) status = lvn_store_request(p, h, &request, &response);
+    *reached = response.code != 0;
+    if (status == LVN_OK)
+        status = lvn_json_parse(p->url, response.body.p ? response.body.p : "", response.body.n, &root);
     if (status == LVN_OK) status = read_files(p->url, root, &p->arena, out);
     json_decref(root);
-    lvn_http_answer_release(&answer);
+    lvn_http_response_release(&response);
     return status;
 }
 
@@ -204,16 +205,16 @@ static enum lvn_status list(struct lvn_location *p, struct lvn_http *h, bool dee
     return LVN_OK;
 }
 
-const struct lvn_store lvn_store_hf = {.form = "hf://ORG/NAME/PATH",
+const struct lvn_store lvn_store_hf = {.url_format = "hf://ORG/NAME/PATH",
                                        .network = true,
                                        .follows = true,
                                        .version_header = "X-Linked-ETag",
-                                       .open = open_place,
+                                       .open = open_location,
                                        .stat = lvn_store_request_stat,
                                        .read = lvn_store_request_read,
                                        .list = list,
-                                       .bring = lvn_hf_download,
+                                       .download = lvn_hf_download,
                                        .address = address,
-                                       .lacks_file = lacks_file,
-                                       .note = note,
+                                       .is_missing_file = is_missing_file,
+                                       .parse_headers = parse_headers,
                                        .explain = explain};

@@ -15,7 +15,7 @@
 #include "stores/hub/hf.h"
 #include "stores/hub/hub_cache.h"
 
-struct bringing {
+struct hub_download {
     struct lvn_location *p;
     const struct lvn_hf *f;
     struct lvn_arena *a; /* of the place */
@@ -40,7 +40,7 @@ static enum lvn_status link_blob(const char *target, const char *path, const cha
     return lvn_file_rename(blob, path); /* where there are no links the file itself stands there, as in Python */
 }
 
-static enum lvn_status download_one(struct bringing *b, const struct lvn_hf_file *file)
+static enum lvn_status download_one(struct hub_download *b, const struct lvn_hf_file *file)
 {
     const char *path = lvn_path_join(b->a, b->snapshot, file->name);
     char *dir = path ? lvn_path_dir(b->a, path) : NULL;
@@ -57,7 +57,7 @@ static enum lvn_status download_one(struct bringing *b, const struct lvn_hf_file
 }
 
 /* The files that are wanted below the key, or the one that it is; how many goes to *n. */
-static enum lvn_status download_wanted(struct bringing *b, enum lvn_store_want want, int *n)
+static enum lvn_status download_wanted(struct hub_download *b, enum lvn_store_want want, int *n)
 {
     const char *key = b->p->key;
     size_t skip = strlen(key);
@@ -86,7 +86,7 @@ static enum lvn_status download_wanted(struct bringing *b, enum lvn_store_want w
     return LVN_OK;
 }
 
-static enum lvn_status note_revision(struct bringing *b)
+static enum lvn_status write_ref(struct hub_download *b)
 {
     if (strcmp(b->f->revision, b->all.commit) == 0) return LVN_OK;
     char *path = lvn_arena_printf(b->a, "%s/refs/%s", b->folder, b->f->revision),
@@ -97,7 +97,7 @@ static enum lvn_status note_revision(struct bringing *b)
 }
 
 /* Where it is in the snapshot; LVN_IO when it is not. */
-static enum lvn_status from_cache(struct bringing *b, struct lvn_arena *a, const char **local)
+static enum lvn_status find_in_cache(struct hub_download *b, struct lvn_arena *a, const char **local)
 {
     const char *snapshot, *hub = lvn_hub_cache(b->a);
     LVN_TRY(lvn_hub_cache_snapshot(b->a, b->folder, b->f->revision, &snapshot));
@@ -110,14 +110,15 @@ static enum lvn_status from_cache(struct bringing *b, struct lvn_arena *a, const
     return *local ? LVN_OK : LVN_MEMORY;
 }
 
-static enum lvn_status from_hub(struct bringing *b, enum lvn_store_want want, struct lvn_arena *a, const char **local)
+static enum lvn_status download_from_hub(struct hub_download *b, enum lvn_store_want want, struct lvn_arena *a,
+                                         const char **local)
 {
     int n;
     b->snapshot = lvn_arena_printf(b->a, "%s/snapshots/%s", b->folder, b->all.commit);
     if (!b->snapshot) return LVN_MEMORY;
     LVN_TRY(download_wanted(b, want, &n));
     LVN_CHECK(n > 0, IO, "'%s' holds no file that levin needs", b->p->url);
-    LVN_TRY(note_revision(b));
+    LVN_TRY(write_ref(b));
     size_t length = strlen(b->p->key);
     while (length && b->p->key[length - 1] == '/') length--;
     *local = lvn_arena_printf(a, "%s%s%.*s", b->snapshot, length ? "/" : "", (int)length, b->p->key);
@@ -127,16 +128,16 @@ static enum lvn_status from_hub(struct bringing *b, enum lvn_store_want want, st
 enum lvn_status lvn_hf_download(struct lvn_location *p, struct lvn_http *h, enum lvn_store_want want,
                                 struct lvn_arena *a, const char **local)
 {
-    struct bringing b = {.p = p, .f = p->own, .a = &p->arena};
+    struct hub_download b = {.p = p, .f = p->private_data, .a = &p->arena};
     bool reached = false;
     b.folder = lvn_hub_cache_folder(b.a, b.f->kind, b.f->repo);
     if (!b.folder) return LVN_MEMORY;
-    if (lvn_hf_offline()) return from_cache(&b, a, local);
+    if (lvn_hf_offline()) return find_in_cache(&b, a, local);
     enum lvn_status status = lvn_hf_stat(p, h, &b.all, &reached);
-    if (status == LVN_OK) return from_hub(&b, want, a, local);
+    if (status == LVN_OK) return download_from_hub(&b, want, a, local);
     if (status != LVN_IO || reached) return status;
-    char *why = lvn_arena_strdup(b.a, lvn_error_text());
-    LVN_TRY_WHILE(from_cache(&b, a, local), "asking the hub: %s", why ? why : "");
+    char *reason = lvn_arena_strdup(b.a, lvn_error_text());
+    LVN_TRY_WHILE(find_in_cache(&b, a, local), "asking the hub: %s", reason ? reason : "");
     lvn_log(LVN_LOG_WARN, "the hub cannot be reached; '%s' is taken from the cache: %s", p->url, *local);
     return LVN_OK;
 }

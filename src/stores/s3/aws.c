@@ -23,7 +23,7 @@ static const char *profile_name(void)
 static enum lvn_status file_path(const char *name, const char *fallback, char *path, size_t capacity)
 {
     const char *given = lvn_getenv(name), *home = lvn_getenv("HOME");
-    if (given) return lvn_take(path, capacity, name, given, strlen(given));
+    if (given) return lvn_copy_bytes(path, capacity, name, given, strlen(given));
     LVN_CHECK(lvn_fit(path, capacity, "%s/.aws/%s", home ? home : "", fallback), ARG,
               "HOME has %zu bytes; too many for the path of .aws/%s", strlen(home), fallback);
     return LVN_OK;
@@ -37,7 +37,7 @@ struct span {
 };
 
 struct lines {
-    const char *at;
+    const char *cursor;
     struct span name, value;
     struct span section; /* "profile x" as "x" */
 };
@@ -57,9 +57,9 @@ static bool is(const struct span *s, const char *word)
 /* The next "name = value"; false at the end. */
 static bool next(struct lines *l)
 {
-    while (*l->at) {
-        const char *line = l->at, *end = strchrnul(line, '\n'), *equals = memchr(line, '=', (size_t)(end - line));
-        l->at = *end ? end + 1 : end;
+    while (*l->cursor) {
+        const char *line = l->cursor, *end = strchrnul(line, '\n'), *equals = memchr(line, '=', (size_t)(end - line));
+        l->cursor = *end ? end + 1 : end;
         if (*line == '[') {
             const char *close = memchr(line, ']', (size_t)(end - line));
             line += strncmp(line, "[profile ", 9) == 0 ? 9 : 1;
@@ -74,87 +74,88 @@ static bool next(struct lines *l)
 }
 
 /* The value of the line at hand, if it is called so. */
-static enum lvn_status take(const struct lines *l, const char *name, char *to, size_t capacity)
+static enum lvn_status copy_value(const struct lines *l, const char *name, char *to, size_t capacity)
 {
-    return is(&l->name, name) ? lvn_take(to, capacity, name, l->value.text, l->value.n) : LVN_OK;
+    return is(&l->name, name) ? lvn_copy_bytes(to, capacity, name, l->value.text, l->value.n) : LVN_OK;
 }
 
 static enum lvn_status open_lines(const char *path, char **text, struct lines *l)
 {
     int64_t bytes;
     *text = NULL;
-    *l = (struct lines){.at = "", .section.text = ""};
+    *l = (struct lines){.cursor = "", .section.text = ""};
     if (!lvn_path_is_file(path)) return LVN_OK;
     LVN_TRY_WHILE(lvn_file_read(path, MAX_FILE, text, &bytes), "looking for credentials of AWS");
-    l->at = *text;
+    l->cursor = *text;
     return LVN_OK;
 }
 
-static enum lvn_status read_keys(struct lvn_aws_keys *k, struct lines *l)
+static enum lvn_status read_credentials(struct lvn_aws_credentials *k, struct lines *l)
 {
     while (next(l)) {
         if (!is(&l->section, profile_name())) continue;
-        LVN_TRY(take(l, "aws_access_key_id", k->id, sizeof k->id));
-        LVN_TRY(take(l, "aws_secret_access_key", k->secret, sizeof k->secret));
-        LVN_TRY(take(l, "aws_session_token", k->token, sizeof k->token));
+        LVN_TRY(copy_value(l, "aws_access_key_id", k->id, sizeof k->id));
+        LVN_TRY(copy_value(l, "aws_secret_access_key", k->secret, sizeof k->secret));
+        LVN_TRY(copy_value(l, "aws_session_token", k->token, sizeof k->token));
     }
     return LVN_OK;
 }
 
-static enum lvn_status keys_of_file(struct lvn_aws_keys *k, const char *path)
+static enum lvn_status file_credentials(struct lvn_aws_credentials *k, const char *path)
 {
     char *text;
     struct lines l;
     const char *profile = profile_name();
     LVN_TRY(open_lines(path, &text, &l));
-    enum lvn_status status = read_keys(k, &l);
+    enum lvn_status status = read_credentials(k, &l);
     free(text);
     LVN_TRY_WHILE(status, "reading profile '%s' of '%s'", profile, path);
-    if (k->id[0]) snprintf(k->from, sizeof k->from, "profile '%.60s' of '%.150s'", profile, path);
+    if (k->id[0]) snprintf(k->source, sizeof k->source, "profile '%.60s' of '%.150s'", profile, path);
     LVN_CHECK(!k->id[0] || k->secret[0], FORMAT,
               "profile '%s' of '%s' has aws_access_key_id but no aws_secret_access_key", profile, path);
     return LVN_OK;
 }
 
-static enum lvn_status keys_of_files(struct lvn_aws_keys *k)
+static enum lvn_status profile_credentials(struct lvn_aws_credentials *k)
 {
     char path[PATH_MAX];
     LVN_TRY(file_path("AWS_SHARED_CREDENTIALS_FILE", "credentials", path, sizeof path));
-    LVN_TRY(keys_of_file(k, path));
+    LVN_TRY(file_credentials(k, path));
     if (k->id[0]) return LVN_OK;
     LVN_TRY(file_path("AWS_CONFIG_FILE", "config", path, sizeof path));
-    return keys_of_file(k, path);
+    return file_credentials(k, path);
 }
 
-static enum lvn_status keys_of_environment(struct lvn_aws_keys *k)
+static enum lvn_status environment_credentials(struct lvn_aws_credentials *k)
 {
     const char *id = lvn_getenv("AWS_ACCESS_KEY_ID"), *secret = lvn_getenv("AWS_SECRET_ACCESS_KEY");
     const char *token = lvn_getenv("AWS_SESSION_TOKEN");
     if (!id) return LVN_OK;
     LVN_CHECK(secret, ARG, "AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not: set both or neither");
-    LVN_TRY(lvn_take(k->id, sizeof k->id, "AWS_ACCESS_KEY_ID", id, strlen(id)));
-    LVN_TRY(lvn_take(k->secret, sizeof k->secret, "AWS_SECRET_ACCESS_KEY", secret, strlen(secret)));
-    LVN_TRY(lvn_take(k->token, sizeof k->token, "AWS_SESSION_TOKEN", token ? token : "", token ? strlen(token) : 0));
-    snprintf(k->from, sizeof k->from, "AWS_ACCESS_KEY_ID");
+    LVN_TRY(lvn_copy_bytes(k->id, sizeof k->id, "AWS_ACCESS_KEY_ID", id, strlen(id)));
+    LVN_TRY(lvn_copy_bytes(k->secret, sizeof k->secret, "AWS_SECRET_ACCESS_KEY", secret, strlen(secret)));
+    LVN_TRY(
+        lvn_copy_bytes(k->token, sizeof k->token, "AWS_SESSION_TOKEN", token ? token : "", token ? strlen(token) : 0));
+    snprintf(k->source, sizeof k->source, "AWS_ACCESS_KEY_ID");
     return LVN_OK;
 }
 
-enum lvn_status lvn_aws_find_keys(struct lvn_aws_keys *k)
+enum lvn_status lvn_aws_find_credentials(struct lvn_aws_credentials *k)
 {
-    static enum lvn_status (*const sources[])(struct lvn_aws_keys *) = {
-        keys_of_environment, lvn_aws_keys_of_web_identity, keys_of_files, lvn_aws_keys_of_container,
-        lvn_aws_keys_of_instance};
-    *k = (struct lvn_aws_keys){0};
+    static enum lvn_status (*const sources[])(struct lvn_aws_credentials *) = {
+        environment_credentials, lvn_aws_web_identity_credentials, profile_credentials, lvn_aws_container_credentials,
+        lvn_aws_instance_credentials};
+    *k = (struct lvn_aws_credentials){0};
     for (size_t i = 0; i < sizeof sources / sizeof *sources && !k->id[0]; i++) LVN_TRY(sources[i](k));
     return LVN_OK;
 }
 
-static enum lvn_status read_place(struct lvn_aws_place *p, struct lines *l)
+static enum lvn_status read_location(struct lvn_aws_location *p, struct lines *l)
 {
     while (next(l)) {
         if (!is(&l->section, profile_name())) continue;
-        LVN_TRY(take(l, "region", p->region, sizeof p->region));
-        LVN_TRY(take(l, "endpoint_url", p->endpoint, sizeof p->endpoint));
+        LVN_TRY(copy_value(l, "region", p->region, sizeof p->region));
+        LVN_TRY(copy_value(l, "endpoint_url", p->endpoint, sizeof p->endpoint));
     }
     return LVN_OK;
 }
@@ -163,17 +164,17 @@ static enum lvn_status read_place(struct lvn_aws_place *p, struct lines *l)
 static enum lvn_status take_variable(const char *first, const char *second, char *to, size_t capacity)
 {
     const char *name = lvn_getenv(first) ? first : second, *value = lvn_getenv(name);
-    return value ? lvn_take(to, capacity, name, value, strlen(value)) : LVN_OK;
+    return value ? lvn_copy_bytes(to, capacity, name, value, strlen(value)) : LVN_OK;
 }
 
-enum lvn_status lvn_aws_find_place(struct lvn_aws_place *p)
+enum lvn_status lvn_aws_find_location(struct lvn_aws_location *p)
 {
     char path[PATH_MAX], *text;
     struct lines l;
-    *p = (struct lvn_aws_place){.region = "us-east-1"};
+    *p = (struct lvn_aws_location){.region = "us-east-1"};
     LVN_TRY(file_path("AWS_CONFIG_FILE", "config", path, sizeof path));
     LVN_TRY(open_lines(path, &text, &l));
-    enum lvn_status status = read_place(p, &l);
+    enum lvn_status status = read_location(p, &l);
     free(text);
     LVN_TRY_WHILE(status, "reading profile '%s' of '%s'", profile_name(), path);
     LVN_TRY(take_variable("AWS_REGION", "AWS_DEFAULT_REGION", p->region, sizeof p->region));

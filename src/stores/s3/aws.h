@@ -18,18 +18,18 @@
 
 #include "base/status.h"
 
-struct lvn_aws_keys {
+struct lvn_aws_credentials {
     char id[160], secret[160], token[4096];
-    time_t expires; /* 0: never, or not said */
-    char from[256]; /* where they were found, for messages; "": nowhere (then id is "" too) */
+    time_t expires;   /* 0: never, or not said */
+    char source[256]; /* where they were found, for messages; "": nowhere (then id is "" too) */
 };
-struct lvn_aws_place {
+struct lvn_aws_location {
     char region[64], endpoint[256]; /* endpoint "": Amazon's own */
 };
 
 /* Keys that are nowhere are no error: some buckets are open to all. LVN_FORMAT, LVN_IO for a source that is named and
  * cannot be used. */
-LVN_CHECKED enum lvn_status lvn_aws_find_keys(struct lvn_aws_keys *k);
-LVN_CHECKED enum lvn_status lvn_aws_find_place(struct lvn_aws_place *p);
+LVN_CHECKED enum lvn_status lvn_aws_find_credentials(struct lvn_aws_credentials *k);
+LVN_CHECKED enum lvn_status lvn_aws_find_location(struct lvn_aws_location *p);
 
 #endif

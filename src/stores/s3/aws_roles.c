@@ -16,8 +16,8 @@
 enum { NEAR_SECONDS = 2, FAR_SECONDS = 30, MAX_TOKEN = 1 << 16 };
 
 /* One request to something near; the answer's body stays in `a`. */
-static enum lvn_status ask(const char *method, const char *url, const char *headers, int seconds,
-                           struct lvn_http_answer *a)
+static enum lvn_status send_request(const char *method, const char *url, const char *headers, int seconds,
+                                    struct lvn_http_response *a)
 {
     struct lvn_http *h;
     struct lvn_http_request r = {.method = method,
@@ -32,41 +32,42 @@ static enum lvn_status ask(const char *method, const char *url, const char *head
     return status;
 }
 
-static bool came(const struct lvn_http_answer *a)
+static bool has_body(const struct lvn_http_response *a)
 {
-    return a->end == LVN_HTTP_WHOLE && a->code == 200 && a->body.n > 0;
+    return a->outcome == LVN_HTTP_COMPLETE && a->code == 200 && a->body.n > 0;
 }
 
 /* "2026-01-31T12:00:00Z"; 0 when it is none. */
-static time_t time_of(const char *text)
+static time_t parse_time(const char *text)
 {
     struct tm tm = {0};
     return text && strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) ? timegm(&tm) : 0;
 }
 
-static enum lvn_status refused(const char *what, const struct lvn_http_answer *a)
+static enum lvn_status refused(const char *source, const struct lvn_http_response *a)
 {
-    LVN_FAIL(IO, "no credentials from %s: %s %d %.200s", what, a->end == LVN_HTTP_WHOLE ? "it answered" : a->why,
-             a->code, a->body.p ? a->body.p : "");
+    LVN_FAIL(IO, "no credentials from %s: %s %d %.200s", source,
+             a->outcome == LVN_HTTP_COMPLETE ? "it answered" : a->reason, a->code, a->body.p ? a->body.p : "");
 }
 
 /* {"AccessKeyId", "SecretAccessKey", "Token", "Expiration"} */
-static enum lvn_status keys_of_json(struct lvn_aws_keys *k, const struct lvn_http_answer *a, const char *from)
+static enum lvn_status parse_json(struct lvn_aws_credentials *k, const struct lvn_http_response *a, const char *source)
 {
     json_t *root;
     const char *id = NULL, *secret = NULL, *token = "", *expires = NULL;
-    LVN_TRY(lvn_json_parse(from, a->body.p, a->body.n, &root));
-    enum lvn_status status = lvn_json_string(from, root, "AccessKeyId", true, &id);
-    if (status == LVN_OK) status = lvn_json_string(from, root, "SecretAccessKey", true, &secret);
-    if (status == LVN_OK) status = lvn_json_string(from, root, "Token", false, &token);
-    if (status == LVN_OK) status = lvn_json_string(from, root, "Expiration", false, &expires);
+    LVN_TRY(lvn_json_parse(source, a->body.p, a->body.n, &root));
+    enum lvn_status status = lvn_json_string(source, root, "AccessKeyId", true, &id);
+    if (status == LVN_OK) status = lvn_json_string(source, root, "SecretAccessKey", true, &secret);
+    if (status == LVN_OK) status = lvn_json_string(source, root, "Token", false, &token);
+    if (status == LVN_OK) status = lvn_json_string(source, root, "Expiration", false, &expires);
     if (status == LVN_OK) {
-        status = lvn_take(k->id, sizeof k->id, "AccessKeyId", id, strlen(id));
-        if (status == LVN_OK) status = lvn_take(k->secret, sizeof k->secret, "SecretAccessKey", secret, strlen(secret));
-        if (status == LVN_OK) status = lvn_take(k->token, sizeof k->token, "Token", token, strlen(token));
-        if (status != LVN_OK) (void)lvn_while_at(status, "reading %s", from);
-        k->expires = time_of(expires);
-        snprintf(k->from, sizeof k->from, "%s", from);
+        status = lvn_copy_bytes(k->id, sizeof k->id, "AccessKeyId", id, strlen(id));
+        if (status == LVN_OK)
+            status = lvn_copy_bytes(k->secret, sizeof k->secret, "SecretAccessKey", secret, strlen(secret));
+        if (status == LVN_OK) status = lvn_copy_bytes(k->token, sizeof k->token, "Token", token, strlen(token));
+        if (status != LVN_OK) (void)lvn_while_at(status, "reading %s", source);
+        k->expires = parse_time(expires);
+        snprintf(k->source, sizeof k->source, "%s", source);
     }
     json_decref(root);
     return status;
@@ -74,7 +75,7 @@ static enum lvn_status keys_of_json(struct lvn_aws_keys *k, const struct lvn_htt
 
 /* --- web identity --- */
 
-static enum lvn_status keys_of_xml(struct lvn_aws_keys *k, const struct lvn_http_answer *a)
+static enum lvn_status parse_xml(struct lvn_aws_credentials *k, const struct lvn_http_response *a)
 {
     static const char *const tags[] = {"AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration"};
     char expires[40] = "", *const to[] = {k->id, k->secret, k->token, expires};
@@ -84,16 +85,16 @@ static enum lvn_status keys_of_xml(struct lvn_aws_keys *k, const struct lvn_http
     for (int i = 0; i < 4 && status == LVN_OK; i++) {
         lvn_text_clear(&t);
         if (lvn_xml_text(a->body.p, NULL, tags[i], &t) && t.p)
-            status = lvn_take(to[i], capacity[i], tags[i], t.p, strlen(t.p));
+            status = lvn_copy_bytes(to[i], capacity[i], tags[i], t.p, strlen(t.p));
     }
     LVN_TRY_WHILE(status, "reading what the security token service of AWS answered");
     LVN_CHECK(k->id[0] && k->secret[0], IO, "the security token service of AWS answered without credentials");
-    k->expires = time_of(expires);
-    snprintf(k->from, sizeof k->from, "AWS_ROLE_ARN with the token of AWS_WEB_IDENTITY_TOKEN_FILE");
+    k->expires = parse_time(expires);
+    snprintf(k->source, sizeof k->source, "AWS_ROLE_ARN with the token of AWS_WEB_IDENTITY_TOKEN_FILE");
     return LVN_OK;
 }
 
-enum lvn_status lvn_aws_keys_of_web_identity(struct lvn_aws_keys *k)
+enum lvn_status lvn_aws_web_identity_credentials(struct lvn_aws_credentials *k)
 {
     const char *file = lvn_getenv("AWS_WEB_IDENTITY_TOKEN_FILE"), *role = lvn_getenv("AWS_ROLE_ARN");
     const char *session = lvn_getenv("AWS_ROLE_SESSION_NAME"), *endpoint = lvn_getenv("AWS_ENDPOINT_URL_STS");
@@ -104,7 +105,7 @@ enum lvn_status lvn_aws_keys_of_web_identity(struct lvn_aws_keys *k)
     LVN_TRY_WHILE(lvn_file_read(file, MAX_TOKEN, &token, &bytes), "reading AWS_WEB_IDENTITY_TOKEN_FILE");
     token[strcspn(token, "\r\n")] = '\0';
     LVN_LOCAL_TEXT(url);
-    struct lvn_http_answer a = {0};
+    struct lvn_http_response a = {0};
     if (endpoint)
         lvn_text_add(&url, endpoint);
     else
@@ -117,15 +118,15 @@ enum lvn_status lvn_aws_keys_of_web_identity(struct lvn_aws_keys *k)
     lvn_http_encode(&url, token, false);
     free(token);
     const char *address = lvn_text_string(&url);
-    enum lvn_status status = address ? ask("GET", address, NULL, FAR_SECONDS, &a) : LVN_MEMORY;
-    if (status == LVN_OK) status = came(&a) ? keys_of_xml(k, &a) : refused("the security token service of AWS", &a);
-    lvn_http_answer_release(&a);
+    enum lvn_status status = address ? send_request("GET", address, NULL, FAR_SECONDS, &a) : LVN_MEMORY;
+    if (status == LVN_OK) status = has_body(&a) ? parse_xml(k, &a) : refused("the security token service of AWS", &a);
+    lvn_http_response_release(&a);
     return status;
 }
 
 /* --- the container --- */
 
-enum lvn_status lvn_aws_keys_of_container(struct lvn_aws_keys *k)
+enum lvn_status lvn_aws_container_credentials(struct lvn_aws_credentials *k)
 {
     const char *relative = lvn_getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
     const char *full = lvn_getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
@@ -141,16 +142,16 @@ enum lvn_status lvn_aws_keys_of_container(struct lvn_aws_keys *k)
         token = read_token;
     }
     struct lvn_text url = {0}, headers = {0};
-    struct lvn_http_answer a = {0};
+    struct lvn_http_response a = {0};
     lvn_text_printf(&url, "%s%s", relative ? "http://169.254.170.2" : "", relative ? relative : full);
     if (token) lvn_text_printf(&headers, "Authorization: %s\n", token);
     free(read_token);
     enum lvn_status status = lvn_text_status(&url);
     if (status == LVN_OK) status = lvn_text_status(&headers);
-    if (status == LVN_OK) status = ask("GET", url.p, headers.p, NEAR_SECONDS, &a);
+    if (status == LVN_OK) status = send_request("GET", url.p, headers.p, NEAR_SECONDS, &a);
     if (status == LVN_OK)
-        status = came(&a) ? keys_of_json(k, &a, "the container's credentials") : refused("the container's agent", &a);
-    lvn_http_answer_release(&a);
+        status = has_body(&a) ? parse_json(k, &a, "the container's credentials") : refused("the container's agent", &a);
+    lvn_http_response_release(&a);
     lvn_text_release(&headers);
     lvn_text_release(&url);
     return status;
@@ -160,49 +161,49 @@ enum lvn_status lvn_aws_keys_of_container(struct lvn_aws_keys *k)
 
 /* What is at endpoint/path, in `a`; *there false when there is nothing. */
 static enum lvn_status metadata(const char *method, const char *endpoint, const char *path, const char *headers,
-                                struct lvn_http_answer *a, bool *there)
+                                struct lvn_http_response *a, bool *found)
 {
     LVN_LOCAL_TEXT(url);
     lvn_text_printf(&url, "%s/latest/%s", endpoint, path);
-    *there = false;
+    *found = false;
     enum lvn_status status = lvn_text_status(&url);
-    if (status == LVN_OK && ask(method, url.p, headers, NEAR_SECONDS, a) == LVN_OK) *there = came(a);
+    if (status == LVN_OK && send_request(method, url.p, headers, NEAR_SECONDS, a) == LVN_OK) *found = has_body(a);
     if (status == LVN_OK) lvn_error_clear();
     return status;
 }
 
 /* The keys of the role that the instance has, by the token in `headers`. */
-static enum lvn_status keys_of_role(struct lvn_aws_keys *k, const char *endpoint, const char *headers,
-                                    struct lvn_http_answer *a)
+static enum lvn_status role_credentials(struct lvn_aws_credentials *k, const char *endpoint, const char *headers,
+                                        struct lvn_http_response *a)
 {
     static const char roles[] = "meta-data/iam/security-credentials/";
     LVN_LOCAL_TEXT(path);
-    bool there;
-    LVN_TRY(metadata("GET", endpoint, roles, headers, a, &there));
-    if (!there) return LVN_OK; /* no role: no keys, and no error */
+    bool found;
+    LVN_TRY(metadata("GET", endpoint, roles, headers, a, &found));
+    if (!found) return LVN_OK; /* no role: no keys, and no error */
     lvn_text_printf(&path, "%s%.*s", roles, (int)strcspn(a->body.p, "\r\n"), a->body.p);
     enum lvn_status status = lvn_text_status(&path);
-    if (status == LVN_OK) status = metadata("GET", endpoint, path.p, headers, a, &there);
+    if (status == LVN_OK) status = metadata("GET", endpoint, path.p, headers, a, &found);
     if (status == LVN_OK)
-        status = there ? keys_of_json(k, a, "the instance's role") : refused("the instance's metadata", a);
+        status = found ? parse_json(k, a, "the instance's role") : refused("the instance's metadata", a);
     return status;
 }
 
-enum lvn_status lvn_aws_keys_of_instance(struct lvn_aws_keys *k)
+enum lvn_status lvn_aws_instance_credentials(struct lvn_aws_credentials *k)
 {
     const char *endpoint = lvn_getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT"),
                *off = lvn_getenv("AWS_EC2_METADATA_DISABLED");
-    struct lvn_http_answer a = {0};
+    struct lvn_http_response a = {0};
     LVN_LOCAL_TEXT(headers);
-    bool there = false;
+    bool found = false;
     if (off && strcasecmp(off, "true") == 0) return LVN_OK;
     if (!endpoint) endpoint = "http://169.254.169.254";
     /* No instance, no metadata: no keys, and no error. */
     enum lvn_status status =
-        metadata("PUT", endpoint, "api/token", "X-aws-ec2-metadata-token-ttl-seconds: 21600\n", &a, &there);
-    if (there) lvn_text_printf(&headers, "X-aws-ec2-metadata-token: %.*s\n", (int)strcspn(a.body.p, "\r\n"), a.body.p);
+        metadata("PUT", endpoint, "api/token", "X-aws-ec2-metadata-token-ttl-seconds: 21600\n", &a, &found);
+    if (found) lvn_text_printf(&headers, "X-aws-ec2-metadata-token: %.*s\n", (int)strcspn(a.body.p, "\r\n"), a.body.p);
     if (status == LVN_OK) status = lvn_text_status(&headers);
-    if (status == LVN_OK && there) status = keys_of_role(k, endpoint, headers.p, &a);
-    lvn_http_answer_release(&a);
+    if (status == LVN_OK && found) status = role_credentials(k, endpoint, headers.p, &a);
+    lvn_http_response_release(&a);
     return status;
 }

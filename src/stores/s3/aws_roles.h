@@ -5,8 +5,8 @@
 
 #include "stores/s3/aws.h"
 
-LVN_CHECKED enum lvn_status lvn_aws_keys_of_web_identity(struct lvn_aws_keys *k);
-LVN_CHECKED enum lvn_status lvn_aws_keys_of_container(struct lvn_aws_keys *k);
-LVN_CHECKED enum lvn_status lvn_aws_keys_of_instance(struct lvn_aws_keys *k);
+LVN_CHECKED enum lvn_status lvn_aws_web_identity_credentials(struct lvn_aws_credentials *k);
+LVN_CHECKED enum lvn_status lvn_aws_container_credentials(struct lvn_aws_credentials *k);
+LVN_CHECKED enum lvn_status lvn_aws_instance_credentials(struct lvn_aws_credentials *k);
 
 #endif

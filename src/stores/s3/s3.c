@@ -18,29 +18,29 @@
 #include "stores/s3/xml.h"
 
 struct s3 {
-    struct lvn_aws_place where;
+    struct lvn_aws_location location;
     pthread_mutex_t lock; /* of what follows */
-    struct lvn_aws_keys keys;
-    time_t found;  /* when the keys were last found to have changed */
-    char told[64]; /* the region that the server named; "": none */
+    struct lvn_aws_credentials credentials;
+    time_t refreshed_at;    /* when the keys were last found to have changed */
+    char server_region[64]; /* the region that the server named; "": none */
 };
 
 /* Keys change a little before they expire, not in the middle of a request. */
 enum { EXPIRES_SOON = 120, JUST_CHANGED = 60 };
 
-static enum lvn_status open_place(struct lvn_location *p)
+static enum lvn_status open_location(struct lvn_location *p)
 {
-    struct s3 *s = p->own = lvn_arena_alloc(&p->arena, sizeof *s);
+    struct s3 *s = p->private_data = lvn_arena_alloc(&p->arena, sizeof *s);
     if (!s) return LVN_MEMORY;
     LVN_TRY(lvn_location_split(p));
     pthread_mutex_init(&s->lock, NULL);
-    LVN_TRY(lvn_aws_find_place(&s->where));
-    return lvn_aws_find_keys(&s->keys);
+    LVN_TRY(lvn_aws_find_location(&s->location));
+    return lvn_aws_find_credentials(&s->credentials);
 }
 
 static const char *endpoint(const struct lvn_location *p)
 {
-    return ((const struct s3 *)p->own)->where.endpoint;
+    return ((const struct s3 *)p->private_data)->location.endpoint;
 }
 
 /* --- a request --- */
@@ -48,10 +48,12 @@ static const char *endpoint(const struct lvn_location *p)
 /* "https://", the host, and the path of the bucket. */
 static void locate(const struct lvn_location *p, struct lvn_text *scheme, struct lvn_text *host, struct lvn_text *path)
 {
-    const struct s3 *s = p->own;
-    const char *at = strstr(s->where.endpoint, "://"), *region = s->told[0] ? s->told : s->where.region;
+    const struct s3 *s = p->private_data;
+    const char *at = strstr(s->location.endpoint, "://"),
+               *region = s->server_region[0] ? s->server_region : s->location.region;
     bool in_path = at || strchr(p->bucket, '.');
-    lvn_text_printf(scheme, "%.*s", at ? (int)(at + 3 - s->where.endpoint) : 8, at ? s->where.endpoint : "https://");
+    lvn_text_printf(scheme, "%.*s", at ? (int)(at + 3 - s->location.endpoint) : 8,
+                    at ? s->location.endpoint : "https://");
     if (at) {
         size_t n = strcspn(at + 3, "/");
         lvn_text_printf(host, "%.*s", (int)n, at + 3);
@@ -76,35 +78,37 @@ struct request_text {
     struct lvn_text scheme, host, path, amazon, headers, url;
 };
 
-static enum lvn_status make(struct lvn_location *p, const struct lvn_store_request *ask, struct request_text *t)
+static enum lvn_status make(struct lvn_location *p, const struct lvn_store_request *request, struct request_text *t)
 {
-    struct s3 *s = p->own;
+    struct s3 *s = p->private_data;
     char payload[LVN_SHA256_TEXT] = "UNSIGNED-PAYLOAD";
     locate(p, &t->scheme, &t->host, &t->path);
-    lvn_http_encode(&t->path, ask->key ? ask->key : p->key, true);
-    sort_out(ask->headers, &t->amazon, &t->headers);
-    lvn_text_printf(&t->url, "%s%s%s%s%s", t->scheme.p, t->host.p, t->path.p, ask->query ? "?" : "",
-                    ask->query ? ask->query : "");
+    lvn_http_encode(&t->path, request->key ? request->key : p->key, true);
+    sort_out(request->headers, &t->amazon, &t->headers);
+    lvn_text_printf(&t->url, "%s%s%s%s%s", t->scheme.p, t->host.p, t->path.p, request->query ? "?" : "",
+                    request->query ? request->query : "");
     const struct lvn_text *all[] = {&t->scheme, &t->host, &t->path, &t->amazon, &t->headers, &t->url};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) LVN_TRY(lvn_text_status(all[i]));
-    if (!s->keys.id[0]) {
+    if (!s->credentials.id[0]) {
         if (t->amazon.p) lvn_text_add(&t->headers, t->amazon.p);
         return lvn_text_status(&t->headers);
     }
-    if (strcmp(t->scheme.p, "http://") == 0 || !ask->bytes) lvn_sha256_text(ask->body, (size_t)ask->bytes, payload);
+    if (strcmp(t->scheme.p, "http://") == 0 || !request->bytes)
+        lvn_sha256_text(request->body, (size_t)request->bytes, payload);
     time_t now = time(NULL);
     pthread_mutex_lock(&s->lock);
     enum lvn_status status = LVN_OK;
-    if (s->keys.expires && now > s->keys.expires - EXPIRES_SOON) status = lvn_aws_find_keys(&s->keys);
-    const struct lvn_sigv4 sign = {.id = s->keys.id,
-                                   .secret = s->keys.secret,
-                                   .token = s->keys.token,
-                                   .region = s->told[0] ? s->told : s->where.region,
+    if (s->credentials.expires && now > s->credentials.expires - EXPIRES_SOON)
+        status = lvn_aws_find_credentials(&s->credentials);
+    const struct lvn_sigv4 sign = {.id = s->credentials.id,
+                                   .secret = s->credentials.secret,
+                                   .token = s->credentials.token,
+                                   .region = s->server_region[0] ? s->server_region : s->location.region,
                                    .service = "s3",
-                                   .method = ask->method,
+                                   .method = request->method,
                                    .host = t->host.p,
                                    .path = t->path.p,
-                                   .query = ask->query,
+                                   .query = request->query,
                                    .headers = t->amazon.p,
                                    .payload = payload,
                                    .now = now};
@@ -113,11 +117,11 @@ static enum lvn_status make(struct lvn_location *p, const struct lvn_store_reque
     return status;
 }
 
-static enum lvn_status address(struct lvn_location *p, const struct lvn_store_request *ask, struct lvn_arena *a,
+static enum lvn_status address(struct lvn_location *p, const struct lvn_store_request *request, struct lvn_arena *a,
                                struct lvn_http_request *r)
 {
     struct request_text t = {0};
-    enum lvn_status status = make(p, ask, &t);
+    enum lvn_status status = make(p, request, &t);
     if (status == LVN_OK) {
         r->url = lvn_arena_strdup(a, t.url.p);
         r->headers = t.headers.p ? lvn_arena_strdup(a, t.headers.p) : "";
@@ -131,14 +135,14 @@ static enum lvn_status address(struct lvn_location *p, const struct lvn_store_re
 /* --- refusals --- */
 
 /* What a server says is cut: the advice behind it shall be seen. */
-static void error_text(const struct lvn_http_answer *a, const char *tag, struct lvn_text *t)
+static void error_text(const struct lvn_http_response *a, const char *tag, struct lvn_text *t)
 {
     LVN_LOCAL_TEXT(said);
     lvn_xml_text(a->body.p, NULL, tag, &said);
     lvn_text_printf(t, "%.300s", said.p ? said.p : "");
 }
 
-static bool error_is(const struct lvn_http_answer *a, const char *code)
+static bool error_is(const struct lvn_http_response *a, const char *code)
 {
     LVN_LOCAL_TEXT(t);
     error_text(a, "Code", &t);
@@ -146,39 +150,39 @@ static bool error_is(const struct lvn_http_answer *a, const char *code)
 }
 
 /* Another region, which the server names, or keys that have changed since. */
-static bool mend(struct lvn_location *p, const struct lvn_http_answer *a)
+static bool refresh_credentials(struct lvn_location *p, const struct lvn_http_response *a)
 {
-    struct s3 *s = p->own;
+    struct s3 *s = p->private_data;
     char region[64];
-    bool mended = false, moved = a->code == 301 || a->code == 307 || a->code == 400 || a->code == 403;
+    bool refreshed = false, moved = a->code == 301 || a->code == 307 || a->code == 400 || a->code == 403;
     if (a->code == 404) return false;
     pthread_mutex_lock(&s->lock);
     if (moved && lvn_http_header(a, "x-amz-bucket-region", region, sizeof region) &&
-        strcmp(region, s->told[0] ? s->told : s->where.region) != 0) {
-        snprintf(s->told, sizeof s->told, "%s", region);
-        mended = true;
+        strcmp(region, s->server_region[0] ? s->server_region : s->location.region) != 0) {
+        snprintf(s->server_region, sizeof s->server_region, "%s", region);
+        refreshed = true;
     } else if (a->code == 400 || a->code == 401 || a->code == 403) {
-        struct lvn_aws_keys keys;
+        struct lvn_aws_credentials credentials;
         time_t now = time(NULL);
-        if (lvn_aws_find_keys(&keys) != LVN_OK)
+        if (lvn_aws_find_credentials(&credentials) != LVN_OK)
             lvn_error_clear();
-        else if (strcmp(keys.id, s->keys.id) || strcmp(keys.secret, s->keys.secret) ||
-                 strcmp(keys.token, s->keys.token)) {
-            s->keys = keys;
-            s->found = now;
+        else if (strcmp(credentials.id, s->credentials.id) || strcmp(credentials.secret, s->credentials.secret) ||
+                 strcmp(credentials.token, s->credentials.token)) {
+            s->credentials = credentials;
+            s->refreshed_at = now;
         }
-        mended = s->found && now - s->found < JUST_CHANGED; /* perhaps another thread did it */
+        refreshed = s->refreshed_at && now - s->refreshed_at < JUST_CHANGED; /* perhaps another thread did it */
     }
     pthread_mutex_unlock(&s->lock);
-    return mended;
+    return refreshed;
 }
 
-static bool lacks_file(const struct lvn_http_answer *a)
+static bool is_missing_file(const struct lvn_http_response *a)
 {
     return !error_is(a, "NoSuchBucket");
 }
 
-static void explain(const struct lvn_location *p, const struct lvn_http_answer *a, struct lvn_text *t)
+static void explain(const struct lvn_location *p, const struct lvn_http_response *a, struct lvn_text *t)
 {
     static const struct {
         const char *code, *advice;
@@ -191,7 +195,7 @@ static void explain(const struct lvn_location *p, const struct lvn_http_answer *
         {"RequestTimeTooSkewed", "set this machine's clock"},
         {"ExpiredToken", "get new credentials"},
     };
-    const struct s3 *s = p->own;
+    const struct s3 *s = p->private_data;
     LVN_LOCAL_TEXT(code);
     error_text(a, "Code", &code);
     if (code.n) lvn_text_printf(t, ", %s: ", code.p);
@@ -200,8 +204,8 @@ static void explain(const struct lvn_location *p, const struct lvn_http_answer *
     for (size_t i = 0; i < sizeof known / sizeof *known && code.n; i++)
         if (strcmp(known[i].code, code.p) == 0) lvn_text_printf(t, "; %s", known[i].advice);
     if (a->code == 401 || a->code == 403) {
-        if (s->keys.id[0])
-            lvn_text_printf(t, " (credentials: %s)", s->keys.from);
+        if (s->credentials.id[0])
+            lvn_text_printf(t, " (credentials: %s)", s->credentials.source);
         else
             lvn_text_add(
                 t, " (no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE)");
@@ -210,41 +214,42 @@ static void explain(const struct lvn_location *p, const struct lvn_http_answer *
 
 /* --- what is there --- */
 
-static void note(const struct lvn_http_answer *a, struct lvn_object *o)
+static void parse_headers(const struct lvn_http_response *a, struct lvn_object *o)
 {
     char text[80];
     bool encrypted = lvn_http_header(a, "x-amz-server-side-encryption", text, sizeof text) && strcmp(text, "AES256");
     const char *sum = o->version[0] == '"' ? o->version + 1 : o->version;
     /* The tag of a file that was sent in one piece is its MD5. */
-    if (!encrypted && strspn(sum, "0123456789abcdef") == 32 && (sum[32] == '"' || !sum[32]) && lvn_digest_known("md5:"))
+    if (!encrypted && strspn(sum, "0123456789abcdef") == 32 && (sum[32] == '"' || !sum[32]) &&
+        lvn_digest_is_supported("md5:"))
         snprintf(o->checksum, sizeof o->checksum, "md5:%.32s", sum);
 }
 
 /* Files have a CRC-64 unless they were sent with another sum; only HEAD tells it, also of files sent in parts. */
 static void sum(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o)
 {
-    struct lvn_store_request ask = {.method = "HEAD",
-                                    .headers = "x-amz-checksum-mode: ENABLED\n",
-                                    .doing = "read",
-                                    .once = true,
-                                    .accept = {400, 403, 404}};
-    struct lvn_http_answer a = {0};
+    struct lvn_store_request request = {.method = "HEAD",
+                                        .headers = "x-amz-checksum-mode: ENABLED\n",
+                                        .action = "read",
+                                        .no_retry = true,
+                                        .accept = {400, 403, 404}};
+    struct lvn_http_response a = {0};
     char text[160];
-    if (lvn_store_request(p, h, &ask, &a) != LVN_OK) lvn_error_clear();
+    if (lvn_store_request(p, h, &request, &a) != LVN_OK) lvn_error_clear();
     bool same = a.code == 200 && lvn_http_header(&a, "ETag", text, sizeof text) && !strcmp(text, o->version);
     bool whole = same && lvn_http_header(&a, "x-amz-checksum-type", text, sizeof text) && !strcmp(text, "FULL_OBJECT");
     if (whole && lvn_http_header(&a, "x-amz-checksum-crc64nvme", text, sizeof text))
         (void)lvn_digest_decode("crc64nvme:", text, o->checksum);
     else if (whole && lvn_http_header(&a, "x-amz-checksum-crc32c", text, sizeof text))
         (void)lvn_digest_decode("crc32c:", text, o->checksum);
-    lvn_http_answer_release(&a);
+    lvn_http_response_release(&a);
 }
 
-static enum lvn_status add_page(struct lvn_location *p, const struct lvn_http_answer *answer, const char *prefix,
+static enum lvn_status add_page(struct lvn_location *p, const struct lvn_http_response *response, const char *prefix,
                                 struct lvn_arena *a, int *capacity, struct lvn_store_entries *out,
                                 struct lvn_text *token)
 {
-    const char *xml = answer->body.p;
+    const char *xml = response->body.p;
     LVN_CHECK(lvn_xml_find(xml, NULL, "ListBucketResult", &(const char *){0}), IO,
               "cannot list '%s': the server's answer is no list", p->url);
     size_t skip = strlen(prefix);
@@ -281,22 +286,22 @@ static enum lvn_status list(struct lvn_location *p, struct lvn_http *h, bool dee
 
 static enum lvn_status remove_file(struct lvn_location *p, struct lvn_http *h)
 {
-    struct lvn_store_request ask = {.method = "DELETE", .doing = "remove", .accept = {404}};
-    return lvn_store_request_once(p, h, &ask);
+    struct lvn_store_request request = {.method = "DELETE", .action = "remove", .accept = {404}};
+    return lvn_store_request_once(p, h, &request);
 }
 
-const struct lvn_store lvn_store_s3 = {.form = "s3://BUCKET/KEY",
+const struct lvn_store lvn_store_s3 = {.url_format = "s3://BUCKET/KEY",
                                        .network = true,
-                                       .open = open_place,
+                                       .open = open_location,
                                        .stat = lvn_store_request_stat,
                                        .read = lvn_store_request_read,
                                        .list = list,
                                        .remove = remove_file,
                                        .endpoint = endpoint,
                                        .address = address,
-                                       .mend = mend,
-                                       .lacks_file = lacks_file,
-                                       .note = note,
-                                       .sum = sum,
+                                       .refresh_credentials = refresh_credentials,
+                                       .is_missing_file = is_missing_file,
+                                       .parse_headers = parse_headers,
+                                       .fetch_checksum = sum,
                                        .explain = explain,
                                        .upload = &lvn_s3_upload};

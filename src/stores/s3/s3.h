@@ -5,6 +5,6 @@
 #include "stores/store_kind.h"
 
 /* A request; for answers with content that is XML. */
-extern const struct lvn_upload_steps lvn_s3_upload;
+extern const struct lvn_upload_ops lvn_s3_upload;
 
 #endif

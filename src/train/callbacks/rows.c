@@ -51,7 +51,7 @@ enum lvn_status lvn_rows_open(struct lvn_rows *r, const struct lvn_callback_cont
     *r = (struct lvn_rows){.name = name};
     LVN_TRY(cut(lvn_callback_path(m, name, path), m->resumed_at, header));
     int fd;
-    LVN_TRY(lvn_own_file_open(path, O_WRONLY | O_APPEND | O_CREAT, &fd));
+    LVN_TRY(lvn_file_open_nofollow(path, O_WRONLY | O_APPEND | O_CREAT, &fd));
     lvn_append_file_open(&r->file, fd);
     return LVN_OK;
 }
@@ -87,7 +87,7 @@ void lvn_rows_end(struct lvn_rows *r, struct lvn_callback_context *m)
     if (!r->file.is_open) return;
     lvn_text_add(&r->row, "\n");
     enum lvn_status status = lvn_text_status(&r->row); /* half a row is none */
-    tell(r, m, status == LVN_OK ? lvn_append_file_file_write(&r->file, r->row.p, r->row.n) : status);
+    tell(r, m, status == LVN_OK ? lvn_append_file_write(&r->file, r->row.p, r->row.n) : status);
     if (m->event.kind != LVN_EVENT_STEP) lvn_rows_flush(r, m);
 }
 

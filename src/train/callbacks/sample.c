@@ -44,7 +44,7 @@ static enum lvn_status keep(const char *path, int64_t step, const char *text)
     int fd;
     lvn_text_printf(&block, "--- step %lld ---\n%s\n", (long long)step, text);
     LVN_TRY(lvn_text_status(&block));
-    LVN_TRY(lvn_own_file_open(path, O_WRONLY | O_APPEND | O_CREAT, &fd));
+    LVN_TRY(lvn_file_open_nofollow(path, O_WRONLY | O_APPEND | O_CREAT, &fd));
     int error = lvn_fd_write(fd, block.p, block.n) ? 0 : errno;
     if (close(fd) != 0 && !error) error = errno;
     LVN_CHECK(!error, IO, "cannot write '%s': %s", path, strerror(error));

@@ -29,7 +29,7 @@ extern const struct lvn_gemm_kernel lvn_gemm_tiles;
 
 static bool has_tiles(void)
 {
-    return lvn_isa_of_processor() >= LVN_ISA_AVX512_BF16;
+    return lvn_isa_processor() >= LVN_ISA_AVX512_BF16;
 }
 
 static struct lvn_gemm_kernel kernel_of(int isa)

@@ -53,21 +53,21 @@ static void test_status_keeps_sentence_and_trace(void **state)
     assert_int_equal(lvn_while_at(outer(1), "starting"), LVN_SHAPE);
     assert_string_equal(lvn_error_text(), "x is 1, something else is wanted");
     assert_string_equal(lvn_error_trace(), "while looking at x\nwhile starting\n");
-    assert_memory_equal(lvn_error_place(), "test_base.c:", 12);
+    assert_memory_equal(lvn_error_location(), "test_base.c:", 12);
     /* A new failure starts a new record. */
     assert_int_equal(outer(2), LVN_ARG);
     assert_string_equal(lvn_error_text(), "x is two");
     assert_string_equal(lvn_error_trace(), "");
     lvn_error_clear();
     assert_string_equal(lvn_error_text(), "");
-    assert_string_equal(lvn_error_place(), "");
+    assert_string_equal(lvn_error_location(), "");
 }
 
 static void test_status_may_quote_itself(void **state)
 {
     (void)state;
     (void)lvn_fail_at("a/b/c.c", 3, LVN_IO, "first");
-    assert_string_equal(lvn_error_place(), "c.c:3");
+    assert_string_equal(lvn_error_location(), "c.c:3");
     (void)lvn_fail_at("c.c", 4, LVN_IO, "second, after: %s", lvn_error_text());
     assert_string_equal(lvn_error_text(), "second, after: first");
 }
@@ -108,7 +108,7 @@ static void test_status_is_set_aside_and_put_back(void **state)
 {
     (void)state;
     assert_int_equal(lvn_while_at(outer(2), "starting"), LVN_ARG);
-    lvn_error_keep();
+    lvn_error_save();
     assert_int_equal(outer(1), LVN_SHAPE);
     lvn_error_clear();
     lvn_error_restore();
@@ -243,9 +243,9 @@ static void test_waits_within(void **state)
     static struct held h[2]; /* the second thread may still be at it when the test is over */
     for (int i = 0; i < 2; i++) assert_int_equal(pipe(h[i].pipe), 0);
     assert_int_equal(write(h[0].pipe[1], "x", 1), 1);
-    assert_true(lvn_thread_within(60, read_one, &h[0]));
+    assert_true(lvn_thread_with_timeout(60, read_one, &h[0]));
     assert_true(h[0].over);
-    assert_false(lvn_thread_within(0.01, read_one, &h[1]));
+    assert_false(lvn_thread_with_timeout(0.01, read_one, &h[1]));
     assert_int_equal(write(h[1].pipe[1], "x", 1), 1); /* it goes on */
     for (int bytes = 1; bytes;) assert_int_equal(ioctl(h[1].pipe[0], FIONREAD, &bytes), 0);
 }
@@ -332,9 +332,9 @@ static void test_texts_fit_whole_or_not_at_all(void **state)
     assert_string_equal(text, "1234");
     assert_false(lvn_fit(text, sizeof text, "%d", 12345));
     assert_string_equal(text, "");
-    assert_int_equal(lvn_take(text, sizeof text, "a thing", "abcdef", 4), LVN_OK);
+    assert_int_equal(lvn_copy_bytes(text, sizeof text, "a thing", "abcdef", 4), LVN_OK);
     assert_string_equal(text, "abcd");
-    assert_int_equal(lvn_take(text, sizeof text, "a thing", "secret", 6), LVN_ARG);
+    assert_int_equal(lvn_copy_bytes(text, sizeof text, "a thing", "secret", 6), LVN_ARG);
     assert_string_equal(text, "");
     assert_string_equal(lvn_error_text(), "a thing has 6 bytes; at most 4 are taken");
 }

@@ -183,13 +183,13 @@ static void targets(void **state)
     ASSERT_OK(lvn_target_find(&a, link, &t));
     assert_string_equal(t.path, far);
     assert_false(t.stream);
-    ASSERT_FAILS(IO, "symbolic link", lvn_own_file_open(link, O_WRONLY | O_CREAT, &fd));
+    ASSERT_FAILS(IO, "symbolic link", lvn_file_open_nofollow(link, O_WRONLY | O_CREAT, &fd));
     assert_content(far, "second");
     ASSERT_OK(lvn_file_write(link, "own", 3)); /* in levin's own folders a link is replaced */
     assert_true(is_a(link, S_IFREG));
 
     assert_int_equal(mkfifo(pipe, 0600), 0);
-    ASSERT_FAILS(IO, "not a regular file", lvn_own_file_open(pipe, O_WRONLY | O_CREAT, &fd));
+    ASSERT_FAILS(IO, "not a regular file", lvn_file_open_nofollow(pipe, O_WRONLY | O_CREAT, &fd));
     ASSERT_FAILS(IO, "device or a pipe", lvn_target_file(&a, pipe, &file));
     ASSERT_FAILS(IO, "a pipe", lvn_file_write(pipe, "x", 1));
     int reader = open(pipe, O_RDONLY | O_NONBLOCK);
@@ -229,7 +229,7 @@ static void large_output(void **state)
     static char part[300000];
     for (int past = 0; past < 2; past++) { /* the system's cache */
         ASSERT_OK(lvn_output_open(&o, path));
-        if (past) lvn_output_past_cache(&o);
+        if (past) lvn_output_bypass_cache(&o);
         struct lvn_checksum c;
         lvn_checksum_init(&c);
         for (int i = 0; i < 40; i++) {
@@ -253,7 +253,7 @@ static void write_two(const char *path, int64_t first, int64_t second, bool past
     struct lvn_output o;
     struct lvn_mapping m;
     ASSERT_OK(lvn_output_open(&o, path));
-    if (past) lvn_output_past_cache(&o);
+    if (past) lvn_output_bypass_cache(&o);
     memset(part, 1, (size_t)first);
     ASSERT_OK(lvn_output_write(&o, part, first));
     memset(part, 2, (size_t)second);
@@ -289,7 +289,7 @@ static void full_past_cache(void **state)
     for (long k = 1;; k++) {
         struct lvn_output o;
         ASSERT_OK(lvn_output_open(&o, test_path("full")));
-        lvn_output_past_cache(&o);
+        lvn_output_bypass_cache(&o);
         lvn_files_fail_at(0, false);
         lvn_files_fail_at(k, false);
         enum lvn_status written = lvn_output_write(&o, part, sizeof part), closed = lvn_output_close(&o);

@@ -347,13 +347,13 @@ static void test_awaited(void **state)
         struct lvn_comm_options o = {.rank = i, .size = SIZE};
         assert_int_equal(lvn_engine_open(&c[i], &o, &threads_transport, &w.ranks[i]), LVN_OK);
     }
-    assert_int_equal(lvn_work_awaited(), -1);
+    assert_int_equal(lvn_work_blocking_rank(), -1);
     for (int i = 0; i < 2; i++) lvn_comm_all_reduce(c[i], &r[i], x[i], LONG, LVN_F32, LVN_SUM);
-    while (lvn_work_awaited() != 2) sched_yield();
+    while (lvn_work_blocking_rank() != 2) sched_yield();
     assert_false(lvn_request_done(&r[0]) || lvn_request_done(&r[1]));
     lvn_comm_all_reduce(c[2], &r[2], x[2], LONG, LVN_F32, LVN_SUM);
     for (int i = 0; i < SIZE; i++) assert_int_equal(lvn_comm_wait(c[i], &r[i]), LVN_OK);
-    while (lvn_work_awaited() != -1) sched_yield();
+    while (lvn_work_blocking_rank() != -1) sched_yield();
     for (int i = 0; i < SIZE; i++) lvn_comm_close(c[i]);
     world_release(&w);
 }

@@ -149,7 +149,7 @@ static void evaluation(void **state)
         assert_int_equal(lvn_loader_eval_batch(&l, 0, i, 0, &b, &number), LVN_OK);
         assert_true(lvn_fields_length(&b.fields) >= last); /* by length */
         last = lvn_fields_length(&b.fields);
-        for (int64_t r = 0; r < b.there; r++) {
+        for (int64_t r = 0; r < b.n_valid; r++) {
             int32_t id = *(int32_t *)lvn_samples_at(&b, 0, r) - 1;
             assert_int_equal(lvn_loader_eval_sample(&l, number + r), id);
             seen[id]++;

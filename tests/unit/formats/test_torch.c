@@ -132,7 +132,7 @@ static struct lvn_arena arena;
 
 static enum lvn_status pickle(const char *bytes, int64_t n, struct lvn_pickle **out)
 {
-    struct lvn_pickle_host host = {.call = no_call, .outside = no_storage};
+    struct lvn_pickle_host host = {.call = no_call, .persistent_load = no_storage};
     int64_t used;
     lvn_arena_release(&arena);
     lvn_arena_init(&arena);

@@ -156,7 +156,7 @@ static enum lvn_status set_up(struct fixture *f, enum lvn_dtype real, const char
 static void fill(struct fixture *f)
 {
     int32_t ids[B * T], labels[B * T];
-    struct lvn_samples b = {.fields = lvn_stream_fields(T, 11), .rows = B, .there = B, .p = {ids, labels}};
+    struct lvn_samples b = {.fields = lvn_stream_fields(T, 11), .rows = B, .n_valid = B, .p = {ids, labels}};
     for (int i = 0; i < B * T; i++) {
         ids[i] = i * 7 % 11;
         labels[i] = (i * 5 + 3) % 11;

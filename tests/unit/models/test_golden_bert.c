@@ -198,7 +198,7 @@ static void compare_folder(struct way way, const char *folder)
                   {.name = "length", .dtype = LVN_I32},
                   {.name = task->label.name, .dtype = LVN_I32, .rank = task->label.rank, .dim = {T}, .label = true}},
         .n = 4};
-    struct lvn_samples b = {.fields = fields, .rows = B, .there = B};
+    struct lvn_samples b = {.fields = fields, .rows = B, .n_valid = B};
     for (int k = 0; k < fields.n; k++) b.p[k] = (void *)(uintptr_t)find(&f, fields.field[k].name)->data;
     lvn_isa_limit(w->isa);
     must(lvn_model_state_new(&n, &p.config,

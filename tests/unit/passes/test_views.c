@@ -95,7 +95,7 @@ static void check(struct lvn_tensor *(*build)(struct lvn_graph *g, const struct 
     struct lvn_model_config c = {.model = &model};
     struct lvn_fields fields = lvn_stream_fields(T, V);
     int32_t ids[B * T] = {0, 1, 2, 3, 1, 0}, labels[B * T] = {3, 1, 0, 2, 2, 1};
-    struct lvn_samples b = {.fields = fields, .rows = B, .there = B, .p = {ids, labels}};
+    struct lvn_samples b = {.fields = fields, .rows = B, .n_valid = B, .p = {ids, labels}};
     struct lvn_model_state *n;
     struct lvn_session *t = NULL;
     struct lvn_session_options o = {.fields = &fields, .B = B, .task = lvn_task_find("lm"), .train = true};

@@ -52,20 +52,20 @@ static void assert_refused(enum lvn_status status, const char *name)
 static void variables(void **state)
 {
     (void)state;
-    struct lvn_aws_keys k;
+    struct lvn_aws_credentials k;
     struct lvn_google_token t;
     fresh();
     setenv("AWS_ACCESS_KEY_ID", "me", 1);
     setenv("AWS_SECRET_ACCESS_KEY", "mine", 1);
     setenv("AWS_SESSION_TOKEN", letters((int)sizeof k.token - 1), 1);
-    ASSERT_OK(lvn_aws_find_keys(&k));
+    ASSERT_OK(lvn_aws_find_credentials(&k));
     assert_string_equal(k.token, text);
     setenv("AWS_SESSION_TOKEN", letters((int)sizeof k.token), 1);
-    assert_refused(lvn_aws_find_keys(&k), "AWS_SESSION_TOKEN has 4096 bytes");
+    assert_refused(lvn_aws_find_credentials(&k), "AWS_SESSION_TOKEN has 4096 bytes");
     setenv("AWS_SECRET_ACCESS_KEY", letters(200), 1);
-    assert_refused(lvn_aws_find_keys(&k), "AWS_SECRET_ACCESS_KEY");
+    assert_refused(lvn_aws_find_credentials(&k), "AWS_SECRET_ACCESS_KEY");
     setenv("AWS_ACCESS_KEY_ID", letters(200), 1);
-    assert_refused(lvn_aws_find_keys(&k), "AWS_ACCESS_KEY_ID");
+    assert_refused(lvn_aws_find_credentials(&k), "AWS_ACCESS_KEY_ID");
     setenv("GOOGLE_OAUTH_ACCESS_TOKEN", letters((int)sizeof t.text - 1), 1);
     ASSERT_OK(lvn_google_find_token(&t));
     setenv("GOOGLE_OAUTH_ACCESS_TOKEN", letters((int)sizeof t.text), 1);
@@ -75,8 +75,8 @@ static void variables(void **state)
 static void profiles(void **state)
 {
     (void)state;
-    struct lvn_aws_keys k;
-    struct lvn_aws_place p;
+    struct lvn_aws_credentials k;
+    struct lvn_aws_location p;
     static char file[20000];
     fresh();
     setenv("AWS_SHARED_CREDENTIALS_FILE", test_path("keys"), 1);
@@ -89,30 +89,30 @@ static void profiles(void **state)
                  letters(200));
     n += sprintf(file + n, "  # no = comment\naws_access_key_id  =  me \r\naws_secret_access_key=mine");
     test_put("keys", file, n);
-    ASSERT_OK(lvn_aws_find_keys(&k)); /* the whole name of the profile decides */
+    ASSERT_OK(lvn_aws_find_credentials(&k)); /* the whole name of the profile decides */
     assert_string_equal(k.id, "me");
     assert_string_equal(k.secret, "mine");
     n += sprintf(file + n, "\naws_session_token = %s\n", letters(5000));
     test_put("keys", file, n);
-    assert_refused(lvn_aws_find_keys(&k), "aws_session_token has 5000 bytes");
+    assert_refused(lvn_aws_find_credentials(&k), "aws_session_token has 5000 bytes");
     n = sprintf(file, "[profile %s]\nregion = eu-north-1\nendpoint_url = https://host/\n", profile);
     test_put("config", file, n);
-    ASSERT_OK(lvn_aws_find_place(&p));
+    ASSERT_OK(lvn_aws_find_location(&p));
     assert_string_equal(p.region, "eu-north-1");
     assert_string_equal(p.endpoint, "https://host");
     n += sprintf(file + n, "endpoint_url = https://%s\n", letters(300));
     test_put("config", file, n);
-    assert_refused(lvn_aws_find_place(&p), "endpoint_url has 308 bytes");
+    assert_refused(lvn_aws_find_location(&p), "endpoint_url has 308 bytes");
     fresh();
     setenv("AWS_DEFAULT_REGION", letters(64), 1);
-    assert_refused(lvn_aws_find_place(&p), "AWS_DEFAULT_REGION");
+    assert_refused(lvn_aws_find_location(&p), "AWS_DEFAULT_REGION");
     setenv("AWS_REGION", "here", 1); /* the other is not looked at */
     setenv("AWS_ENDPOINT_URL", "http://there/", 1);
-    ASSERT_OK(lvn_aws_find_place(&p));
+    ASSERT_OK(lvn_aws_find_location(&p));
     assert_string_equal(p.region, "here");
     assert_string_equal(p.endpoint, "http://there");
     setenv("HOME", letters(5000), 1);
-    assert_refused(lvn_aws_find_place(&p), "HOME");
+    assert_refused(lvn_aws_find_location(&p), "HOME");
     assert_refused(lvn_google_find_token(&(struct lvn_google_token){0}), "HOME");
 }
 

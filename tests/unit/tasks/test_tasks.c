@@ -309,14 +309,14 @@ static void counts_of_predictions(void **state)
     assert_int_equal(lvn_samples_init(&b, &d.fields, B), LVN_OK);
     assert_int_equal(lvn_loader_init(&l, &d, LVN_SPLIT_VAL, LVN_SAMPLING_SEQUENTIAL, B, 1), LVN_OK);
     assert_int_equal(lvn_loader_eval_batch(&l, 0, 3, 0, &b, &number), LVN_OK);
-    assert_int_equal(b.there, N_VAL - 3 * B);
+    assert_int_equal(b.n_valid, N_VAL - 3 * B);
     assert_int_equal(number, 3 * B);
-    assert_int_equal(lvn_task_count(&t->outputs, &b), b.there);
+    assert_int_equal(lvn_task_count(&t->outputs, &b), b.n_valid);
     assert_int_equal(lvn_session_feed(t, 0, &b), LVN_OK);
     t->step = (struct lvn_step){.grad_scale = 1.0};
     double got = lvn_session_run(t, 1);
     const float *y = lvn_session_prediction(t);
-    for (int64_t i = 0; i < b.there; i++, y += CLASSES) {
+    for (int64_t i = 0; i < b.n_valid; i++, y += CLASSES) {
         int32_t label = ((const int32_t *)b.p[1])[i], best = 0;
         double sum = 0.0;
         for (int k = 0; k < CLASSES; k++) sum += exp((double)y[k]), best = y[k] > y[best] ? k : best;
@@ -374,7 +374,7 @@ static void reconstruction(void **state)
         assert_int_equal(spot(&d, LVN_SPLIT_TRAIN, i, (struct lvn_draw){0},
                               (void *[]){lvn_samples_at(&b, 0, i), lvn_samples_at(&b, 1, i)}),
                          LVN_OK);
-    b.there = THERE;
+    b.n_valid = THERE;
     assert_int_equal(lvn_task_count(&t->outputs, &b), THERE * FEATURES);
     assert_int_equal(lvn_session_feed(t, 0, &b), LVN_OK);
     t->step = (struct lvn_step){.grad_scale = 0.5, .first_row = 100, .end_row = 100 + THERE};
