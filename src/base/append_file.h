@@ -1,26 +1,29 @@
-/* append_file.h - a file that grows while others read it: rows of metrics, events.
+/* append_file.h - an append-only log file that others may read while it grows. The metrics logger and TensorBoard's
+ * writer use it.
  *
- * What is put is written together, a quarter of a second after the last time at the latest, if anything is put then,
- * and when it is flushed: a step of 100 microseconds has no time for the system. Half of what was put is never left
- * behind: of a write that fails nothing stays, and the next one is tried anew. */
+ * Writes are batched: the buffer is flushed by the first write that comes 0.25 s or more after the last flush, and on
+ * an explicit flush, so a step of 100 microseconds makes no system call. A failed flush leaves no partial row in the
+ * file; its rows are lost, and the next flush starts anew. Left out: a timer. Rows stay in the buffer until the next
+ * write or flush. */
 #ifndef LVN_APPEND_FILE_H
 #define LVN_APPEND_FILE_H
 
 #include "base/text.h"
 
 struct lvn_append_file {
-    int fd; /* a file's, whose end is written to */
+    int fd; /* open for writing; rows go to the end of the file */
     bool is_open;
     struct lvn_text pending;
-    double last_write_s; /* lvn_seconds(), the last time */
+    double last_write_s; /* lvn_seconds() of the last flush */
 };
 
-/* Takes over the file. */
+/* Takes ownership of the descriptor. */
 void lvn_append_file_open(struct lvn_append_file *a, int fd);
-/* IO when it was time to write, and that failed: what was pending is lost. */
+/* Adds n bytes to the buffer and flushes it if 0.25 s have passed. LVN_IO: the flush failed, and the buffered rows are
+ * lost. */
 enum lvn_status lvn_append_file_write(struct lvn_append_file *a, const void *p, int64_t n) LVN_CHECKED;
 enum lvn_status lvn_append_file_flush(struct lvn_append_file *a) LVN_CHECKED;
-/* Flushes, and closes the file; of zeros: nothing. */
+/* Flushes and closes the file. Does nothing to a zeroed struct. */
 enum lvn_status lvn_append_file_close(struct lvn_append_file *a);
 
 #endif

@@ -1,5 +1,6 @@
-/* bf16.h - one number from bf16, the upper half of fp32, and to it: to the nearest, ties to even; what is not a number
- * stays none. Kernels do the same to sixteen at a time (backend/cpu/simd_bf16.h). */
+/* bf16.h - conversion of one number between fp32 and bf16 (the upper 16 bits of fp32), rounded to nearest, ties to
+ * even. NaN stays NaN. For scalar code; kernels convert sixteen numbers at a time with equal results
+ * (backend/cpu/simd_bf16.h). */
 #ifndef LVN_BF16_H
 #define LVN_BF16_H
 

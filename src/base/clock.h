@@ -1,6 +1,6 @@
-/* clock.h - clocks, and waiting with a time limit.
+/* clock.h - clocks, and waits with a time limit. Used wherever time is measured or a thread waits.
  *
- * Deadlines and the condition variables that wait for one use the monotonic clock, so setting the system's time changes
+ * Deadlines, and the condition variables that wait for them, use the monotonic clock: setting the system's time affects
  * neither. */
 #ifndef LVN_CLOCK_H
 #define LVN_CLOCK_H
@@ -9,17 +9,17 @@
 #include <stdbool.h>
 #include <time.h>
 
-/* Seconds of a clock that never jumps. */
+/* Seconds of the monotonic clock, from an arbitrary start. */
 double lvn_seconds(void);
-/* Seconds since 1970, which processes and machines share as well as their clocks are set. */
+/* Seconds since 1970. Comparable between processes and machines as far as their clocks agree. */
 double lvn_wall_seconds(void);
-/* Since this process was started, to a hundredth; 0: not known. */
+/* Seconds since this process was started, to a hundredth; 0: unknown. */
 double lvn_seconds_since_start(void);
 
 void lvn_condition_init(pthread_cond_t *c);
-/* `seconds` from now. */
+/* The point `seconds` from now, on the monotonic clock. */
 struct timespec lvn_deadline(double seconds);
-/* Wait for a signal; false: the deadline has passed. `c` is of lvn_condition_init(). */
+/* Wait for a signal; false: the deadline passed. `c` was initialized by lvn_condition_init(). */
 bool lvn_condition_wait(pthread_cond_t *c, pthread_mutex_t *lock, const struct timespec *deadline);
 
 #endif

@@ -1,7 +1,7 @@
-/* field.h - what a sample is made of: blocks of numbers that have names.
+/* field.h - fields: the named arrays of numbers that a sample consists of.
  *
- * A data set says which fields its samples have, a model which ones it reads, a task which one it learns from. They
- * meet by name, before anything runs; what carries samples about (loader, batches, programs' inputs) knows names and
+ * A dataset declares the fields of its samples, a model those that it reads, a task the one that it learns from. They
+ * are matched by name before anything runs. Code that moves samples (loader, batches, programs' inputs) knows names and
  * sizes alone. */
 #ifndef LVN_FIELD_H
 #define LVN_FIELD_H
@@ -14,12 +14,12 @@ enum { LVN_FIELD_RANK = LVN_MAX_RANK - 1, LVN_MAX_FIELDS = 4 };
 struct lvn_field {
     const char *name; /* "pixels" */
     enum lvn_dtype dtype;
-    int rank;                    /* 0: one number */
-    int64_t dim[LVN_FIELD_RANK]; /* of one sample; where a model or a task asks for it, 0 takes any */
-    int64_t below;               /* whole numbers lie in [0, below); 0: not known */
-    bool label;                  /* int32, and -1 says that there is none: what a sample that is not there has */
-    bool tokens;                 /* ids of a vocabulary, whose size is `below` */
-    bool ragged; /* samples differ in dim[0], which is the most; in a batch all have that of its planned length */
+    int rank;                    /* 0: a scalar */
+    int64_t dim[LVN_FIELD_RANK]; /* of one sample. Where a model or a task declares a field, 0 accepts any size. */
+    int64_t below;               /* integers lie in [0, below); 0: unknown */
+    bool label;                  /* int32 class; -1: no label, as in rows that pad a batch */
+    bool tokens;                 /* token ids; `below` is the size of the vocabulary */
+    bool ragged;                 /* samples vary in dim[0], the maximum; a batch uses one planned length */
 };
 
 struct lvn_fields {
@@ -27,43 +27,43 @@ struct lvn_fields {
     int n;
 };
 
-/* Numbers in one sample, and bytes. */
+/* Elements and bytes of the field in one sample. */
 int64_t lvn_field_count(const struct lvn_field *f);
 int64_t lvn_field_bytes(const struct lvn_field *f);
-/* Bytes of a sample, all fields. */
+/* Bytes of all fields in one sample. */
 int64_t lvn_fields_bytes(const struct lvn_fields *f);
-/* What ragged fields may be cut to: a few lengths, ascending, multiples of 8 up to 64 and then four to each doubling,
- * so that what fills a sample up is seldom more than a seventh of it; the last is the longest. Returns how many there
- * are; 0: no field is ragged. */
+/* The lengths that batches of ragged fields are padded to, ascending: multiples of 8 up to 64, then four to each
+ * doubling, so padding is seldom more than a seventh of a sample; the last is the longest. Returns their number; 0: no
+ * field is ragged. */
 enum { LVN_LENGTHS = 96 };
 int lvn_fields_lengths(const struct lvn_fields *f, int64_t length[LVN_LENGTHS]);
-/* Which of n lengths is the least that holds so many; the last one where none does. */
+/* Index of the smallest of n lengths that is at least `count`; the last one if none is. */
 int lvn_length_find(const int64_t *length, int n, int64_t count);
-/* The longest that ragged fields are; 0: none is ragged. */
+/* The maximum length of the ragged fields; 0: none is ragged. */
 int64_t lvn_fields_length(const struct lvn_fields *f);
-/* Make all ragged fields so long. */
+/* Set the length of all ragged fields. */
 void lvn_fields_set_length(struct lvn_fields *f, int64_t length);
-/* Of B samples: (B, dim...). */
+/* Description of the field for B samples: (B, dim...). */
 struct lvn_desc lvn_field_desc(const struct lvn_field *f, int64_t B);
-/* Which of them has this name; -1: none. */
+/* Index of the field of this name; -1: none. */
 int lvn_fields_find(const struct lvn_fields *f, const char *name);
-/* Does what there is have the field that is wanted? ARG with a sentence that names both sides where not; `wants` and
- * `has` are what stands before it: "the model 'mnist-cnn' reads", "data.kind=chars has". */
+/* Check that f has the field `wanted`. LVN_ARG, with a sentence that names both sides, if not. `wants` and `has` begin
+ * its two halves: "the model 'mnist-cnn' reads", "data.kind=chars has". */
 enum lvn_status lvn_fields_check(const struct lvn_fields *f, const char *has, const struct lvn_field *wanted,
                                  const char *wants) LVN_CHECKED;
 
-/* Some samples: each field of all of them, one after the other. */
+/* A batch in memory: per field, the values of all rows one after the other. */
 struct lvn_samples {
     struct lvn_fields fields;
     int64_t rows;
-    int64_t n_valid; /* leading rows that are samples; the rest fills up */
+    int64_t n_valid; /* leading rows that hold samples; the others are padding */
     void *p[LVN_MAX_FIELDS];
 };
 enum lvn_status lvn_samples_init(struct lvn_samples *b, const struct lvn_fields *f, int64_t rows) LVN_CHECKED;
-void lvn_samples_release(struct lvn_samples *b); /* of zeros: nothing */
-/* Field k of a row. */
+void lvn_samples_release(struct lvn_samples *b); /* does nothing to a zeroed struct */
+/* Address of field k of a row. */
 void *lvn_samples_at(const struct lvn_samples *b, int k, int64_t row);
-/* Make a row one that fills up: labels that say there is none, zeros elsewhere. */
+/* Fill a row with padding: labels -1, zeros elsewhere. */
 void lvn_samples_pad(struct lvn_samples *b, int64_t row);
 
 #endif

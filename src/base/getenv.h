@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* The value of one that is set to something; NULL where it is not set, or empty. */
+/* The value of the variable; NULL if it is not set or empty. */
 static inline const char *lvn_getenv(const char *name)
 {
     const char *value = getenv(name);

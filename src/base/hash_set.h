@@ -1,4 +1,5 @@
-/* hash_set.h - hashes of the documents seen: open addressing, two words each, no zero pair. Zeroed, it is empty. */
+/* hash_set.h - a set of 128-bit hashes with open addressing; data preparation finds repeated documents with it. A
+ * zeroed struct is an empty set. */
 #ifndef LVN_HASH_SET_H
 #define LVN_HASH_SET_H
 
@@ -12,7 +13,7 @@ struct lvn_hash_set {
     int64_t n, capacity;
 };
 
-/* Adds the pair; *is_new false when it is there already. */
+/* Adds the hash; *is_new is false if the set has it already. LVN_MEMORY. */
 enum lvn_status lvn_hash_set_add(struct lvn_hash_set *s, const uint64_t hash[2], bool *is_new) LVN_CHECKED;
 void lvn_hash_set_release(struct lvn_hash_set *s);
 

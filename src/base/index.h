@@ -1,22 +1,23 @@
-/* index.h - from names to numbers: a hash table of names that others keep. */
+/* index.h - a hash table from names to numbers. It does not own the names. */
 #ifndef LVN_INDEX_H
 #define LVN_INDEX_H
 
 #include <stdint.h>
 
-/* All zero is an empty one. */
+/* A zeroed struct is an empty table. */
 struct lvn_index {
     struct lvn_index_slot {
         uint64_t hash;
         const char *name; /* NULL: free */
         int number;
     } * slot;
-    int n, capacity; /* room: a power of two, at most half of it used */
+    int n, capacity; /* slots: a power of two, at most half of them used */
 };
 void lvn_index_release(struct lvn_index *x);
-/* The number of a name; NULL: it is not there. Valid until the next one is added. */
+/* The number of a name; NULL: unknown. Valid until the next name is added. */
 int *lvn_index_find(const struct lvn_index *x, const char *name);
-/* The same, and where it is not there, with this number from now on; the name must stay. NULL: no memory. */
+/* The number of a name, which is added with `number` if it is unknown. The table keeps the pointer: the name must stay
+ * valid. NULL: out of memory. */
 int *lvn_index_add(struct lvn_index *x, const char *name, int number);
 
 #endif

@@ -1,7 +1,7 @@
-/* input.h - opens what is read: regular files, and pipes where a stream is meant.
+/* input.h - opens files for reading: regular files, and pipes where a stream is acceptable.
  *
- * Opening a named pipe waits for a writer, and a device such as /dev/zero never ends. So each reader says what it
- * takes, and all else is refused with a sentence before it is opened. Errors as in files.h. */
+ * Opening a named pipe waits for a writer, and reading a device such as /dev/zero never ends. So each reader states
+ * what it accepts; everything else is refused with a sentence before it is opened. Errors as in files.h. */
 #ifndef LVN_INPUT_H
 #define LVN_INPUT_H
 
@@ -10,12 +10,12 @@
 #include "base/status.h"
 
 enum lvn_input {
-    LVN_INPUT_REGULAR, /* regular files alone: weights, token files, state */
-    LVN_INPUT_OPENED, /* besides, pipes that this process has open already (/dev/stdin, <(...) of a shell), /dev/null */
-    LVN_INPUT_STREAM, /* besides, named pipes */
+    LVN_INPUT_REGULAR, /* only regular files: weights, token files, state */
+    LVN_INPUT_OPENED, /* also pipes that this process has open already (/dev/stdin, <(...) of a shell), and /dev/null */
+    LVN_INPUT_STREAM, /* also named pipes */
 };
 LVN_CHECKED enum lvn_status lvn_input_open(const char *path, enum lvn_input accepts, int *fd);
-/* As lvn_file_read(), of streams too. */
+/* As lvn_file_read(), but also accepts named pipes. */
 LVN_CHECKED enum lvn_status lvn_input_read(const char *path, int64_t limit, char **text, int64_t *bytes);
 
 #endif

@@ -1,9 +1,10 @@
-/* random.h - random numbers that depend on where they are used, not on who draws them.
+/* random.h - counter-based random numbers: they depend on where they are used, not on which thread or rank draws them.
+ * Initialization, data order, dropout, sampling and stochastic rounding use them.
  *
  * Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011): four 32-bit
- * numbers are a pure function of a 64-bit key and a 128-bit counter. The key is the run's seed; the counter names the
+ * numbers are a pure function of a 64-bit key and a 128-bit counter. The key is the run's seed; the counter encodes the
  * use (step, position in the global batch, operation, coordinate). So weights, data order and dropout are the same for
- * every number of ranks and threads, and dropout can be drawn again instead of being stored. */
+ * every number of ranks and threads, and dropout masks can be recomputed instead of stored. */
 #ifndef LVN_RANDOM_H
 #define LVN_RANDOM_H
 
@@ -29,7 +30,7 @@ static inline struct lvn_philox lvn_philox(uint64_t key, uint32_t c0, uint32_t c
     return (struct lvn_philox){{c0, c1, c2, c3}};
 }
 
-/* What a stream of numbers is for; the last word of the counter, so that two uses never meet. */
+/* The use of a stream of numbers, mixed into the key, so that two uses never share numbers. */
 enum lvn_stream {
     LVN_STREAM_DROPOUT,
     LVN_STREAM_INIT,
@@ -39,7 +40,7 @@ enum lvn_stream {
     LVN_STREAM_ROUNDING
 };
 
-/* FNV-1a of a name: the word of the counter that stands for a parameter or an operation. */
+/* FNV-1a of a name: the word of the counter that identifies a parameter or an operation. */
 static inline uint64_t lvn_name_hash(const char *name)
 {
     uint64_t h = 0xcbf29ce484222325u;
@@ -55,18 +56,17 @@ static inline float lvn_uniform(uint32_t bits)
 
 /* out[i] = N(0, std) for i in [0, n), a function of (seed, name hash, i) alone. Box-Muller in double. */
 void lvn_random_normal(uint64_t seed, uint64_t name_hash, float std, int64_t n, float *out);
-/* The same of numbers that are uniform in [-bound, bound). */
+/* The same for numbers uniform in [-bound, bound). */
 void lvn_random_uniform(uint64_t seed, uint64_t name_hash, float bound, int64_t n, float *out);
-/* A bijection of [0, n) on itself, a function of (seed, epoch): element i of a random order without storing it
- * (a Feistel network on the next power of four, walked until the value lies inside). */
+/* A bijection of [0, n) onto itself, a function of (seed, epoch): element i of a random permutation without storing it
+ * (a Feistel network on the next power of four; values outside of [0, n) are mapped again). */
 int64_t lvn_random_permute(uint64_t seed, uint64_t epoch, int64_t n, int64_t i);
 /* A uniform integer in [0, n), a function of (seed, a, b). */
 int64_t lvn_random_below(uint64_t seed, uint64_t a, uint64_t b, int64_t n);
 
-/* Dropout. Element (row, column) of the tensor made by an operation is kept when its 16 random bits are >= threshold.
- * row: position in the global batch times rows per sample, plus the row within the sample; it does not know how the
- * batch is split. Eight neighbouring columns share one Philox call: counter = (row low, row high ^ step high...,
- * see lvn_dropout_bits). */
+/* Dropout. Element (row, column) of an operation's output is retained if its 16 random bits are >= threshold. row:
+ * position in the global batch times rows per sample, plus the row within the sample; so it does not depend on how the
+ * batch is split. Eight neighbouring columns share one Philox call (see lvn_dropout_bits()). */
 struct lvn_dropout_key {
     uint64_t seed;
     uint64_t step;

@@ -1,10 +1,10 @@
-/* sort.h - the orders that qsort() and bsearch() are asked for again and again. */
+/* sort.h - comparison functions for qsort() and bsearch(). */
 #ifndef LVN_SORT_H
 #define LVN_SORT_H
 
-/* By bytes: elements that are a text (const char *), or structs that begin with one. */
+/* By bytes. Elements are texts (const char *), or structs that begin with one. */
 int lvn_by_text(const void *a, const void *b);
-/* Elements that are doubles, none of them NaN; the least first. */
+/* Ascending. Elements are doubles, none of them NaN. */
 int lvn_by_number(const void *a, const void *b);
 
 #endif

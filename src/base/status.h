@@ -1,8 +1,8 @@
-/* status.h - how a function says that it failed.
+/* status.h - status codes and the error record of a thread. Every function that can fail uses it.
  *
- * Every function that can fail returns an enum lvn_status. The failing function records a sentence (which thing,
- * what was found, what was wanted, what to do) in a record of the calling thread; the functions above add "while ..."
- * lines. Nothing is printed here: main() prints the record. A status that is not looked at is a compiler warning. */
+ * Such a function returns an enum lvn_status. The function that fails records a sentence (which thing, what was found,
+ * what was wanted, what to do) in its thread's record; its callers add "while ..." lines. Nothing is printed here:
+ * main() prints the record. The compiler warns about an ignored status. */
 #ifndef LVN_STATUS_H
 #define LVN_STATUS_H
 
@@ -30,42 +30,42 @@ enum lvn_status {
 #define LVN_CHECKED __attribute__((warn_unused_result))
 #define LVN_PRINTF(text, first) __attribute__((format(printf, text, first)))
 
-/* Start a new record with this sentence; returns `status`, so that `return lvn_fail(...)` reads well. */
+/* Start a new record with this sentence; returns `status`, so that `return lvn_fail(...)` works. */
 #define lvn_fail(status, ...) lvn_fail_at(__FILE__, __LINE__, status, __VA_ARGS__)
 enum lvn_status lvn_fail_at(const char *file, int line, enum lvn_status status, const char *format, ...)
     LVN_PRINTF(4, 5);
 /* Add one "while ..." line to the record; returns `status`. */
 enum lvn_status lvn_while_at(enum lvn_status status, const char *format, ...) LVN_PRINTF(2, 3);
 
-/* The status is a constant here, so that compilers and analyzers see that what follows a failure is not reached. */
+/* The status is a constant here, so that compilers and analyzers see that the code after a failure is unreachable. */
 #define LVN_FAIL(status, ...) return (void)lvn_fail(LVN_##status, __VA_ARGS__), LVN_##status
-/* A mistake of the caller or the user: record the sentence and return when `condition` does not hold. */
+/* Record the sentence and return `status` unless `condition` holds. */
 #define LVN_CHECK(condition, status, ...)                                                                              \
     do {                                                                                                               \
         if (!(condition)) LVN_FAIL(status, __VA_ARGS__);                                                               \
     } while (0)
-/* Pass a failure on unchanged. */
+/* Return a failure unchanged. */
 #define LVN_TRY(call)                                                                                                  \
     do {                                                                                                               \
         enum lvn_status try_status_ = (call);                                                                          \
         if (try_status_ != LVN_OK) return try_status_;                                                                 \
     } while (0)
-/* Pass a failure on, and say what was being done. */
+/* Return a failure with a "while ..." line added. */
 #define LVN_TRY_WHILE(call, ...)                                                                                       \
     do {                                                                                                               \
         enum lvn_status try_status_ = (call);                                                                          \
         if (try_status_ != LVN_OK) return (void)lvn_while_at(try_status_, __VA_ARGS__), try_status_;                   \
     } while (0)
 
-/* The first sentence of this thread's record; "" when there is none. Valid until the next failure in this thread. */
+/* The sentence of this thread's record; "" if there is none. Valid until the next failure in this thread. */
 const char *lvn_error_text(void);
-/* The "while ..." lines, each ended by a newline; "" when there are none. */
+/* The "while ..." lines, each ended by a newline; "" if there are none. */
 const char *lvn_error_trace(void);
 /* Where the failure was recorded, as "file.c:12"; for debug output. */
 const char *lvn_error_location(void);
-/* Forget the record: for callers that handle a failure (a damaged checkpoint that is skipped). */
+/* Clear the record: for callers that handle a failure (a damaged checkpoint that is skipped). */
 void lvn_error_clear(void);
-/* Set the record aside, and put it back: around what is done after a failure, whose own failures nobody is told of. */
+/* Save the record, and restore it: around clean-up after a failure, whose own failures are not reported. */
 void lvn_error_save(void);
 void lvn_error_restore(void);
 /* The short text of the status. */

@@ -1,6 +1,6 @@
-/* tensor.h - what a block of numbers is: element type, shape, strides.
+/* tensor.h - the description of an array: element type, shape, strides.
  *
- * The one description of memory that every room shares: graph, kernels, files and data. It owns nothing. */
+ * Graph, kernels, files and data share it. It owns no memory. */
 #ifndef LVN_TENSOR_H
 #define LVN_TENSOR_H
 
@@ -47,11 +47,11 @@ struct lvn_desc {
 struct lvn_desc lvn_desc_make(enum lvn_dtype dtype, int rank, const int64_t *dim);
 #define LVN_DESC(dtype, ...)                                                                                           \
     lvn_desc_make(dtype, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
-/* Product of the dims; 1 for rank 0; -1 when it does not fit into int64_t or a dim is negative. */
+/* Product of the dims; 1 for rank 0; -1 if it overflows int64_t or a dim is negative. */
 int64_t lvn_desc_count(const struct lvn_desc *d);
 /* Product of all dims but the last: a (B,T,C) tensor seen as rows of C. */
 int64_t lvn_desc_rows(const struct lvn_desc *d);
-/* Row-major without gaps (the offset may be anything). */
+/* Row-major without gaps (any offset). */
 bool lvn_desc_contiguous(const struct lvn_desc *d);
 bool lvn_desc_same_shape(const struct lvn_desc *a, const struct lvn_desc *b);
 /* "(12, 64, 128)" into `text`; returns text. */

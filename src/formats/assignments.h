@@ -1,8 +1,9 @@
-/* assignments.h - NAME = LITERAL lines of a Python file, read without Python: nothing in it is executed.
+/* assignments.h - parses NAME = LITERAL lines of a Python file without executing anything. For the import of nanoGPT's
+ * configurations.
  *
  * Literals are numbers and products of numbers (5 * 8), strings in quotes of either kind, True, False and None.
- * Comments and texts that stand alone are passed over; every other line (imports, calls, conditions, other arithmetic,
- * what is indented) is handed back unread, so that a caller can say so. */
+ * Comments and free-standing strings are skipped; every other line (imports, calls, conditions, other arithmetic,
+ * indented lines) is returned unparsed, so that the caller can report it. */
 #ifndef LVN_ASSIGNMENTS_H
 #define LVN_ASSIGNMENTS_H
 
@@ -16,24 +17,24 @@ enum lvn_assigned_kind {
     LVN_ASSIGNED_TEXT,
     LVN_ASSIGNED_BOOL,
     LVN_ASSIGNED_NONE,
-    LVN_ASSIGNED_UNREAD, /* a line that is no such assignment */
+    LVN_ASSIGNED_UNREAD, /* a line that is not such an assignment */
 };
 
 struct lvn_assigned {
-    const char *name; /* NULL: UNREAD, and not an assignment to one name */
+    const char *name; /* NULL: UNREAD, and not an assignment to a single name */
     int line;         /* from 1 */
     enum lvn_assigned_kind kind;
     double number;    /* NUMBER; BOOL: 0 or 1 */
-    const char *text; /* TEXT: the string; UNREAD: the line; else the value as levin's recipes write it */
+    const char *text; /* TEXT: the string; UNREAD: the line; otherwise the value as recipes write it */
 };
 
-/* All lines that say something, in their order, in the arena. LVN_FORMAT for what is no text (NUL, not UTF-8), for a
+/* All relevant lines in their order, in the arena. LVN_FORMAT for a file that is not text (NUL, not UTF-8), for a
  * string in triple quotes that does not end, and for more than 10,000 lines. */
 LVN_CHECKED enum lvn_status lvn_assignments_parse(struct lvn_arena *a, const char *name, const char *text,
                                                   int64_t bytes, const struct lvn_assigned **list, int *n);
 LVN_CHECKED enum lvn_status lvn_assignments_read(struct lvn_arena *a, const char *path,
                                                  const struct lvn_assigned **list, int *n);
-/* The last assignment to a name that was read; NULL when there is none. */
+/* The last parsed assignment to a name; NULL if there is none. */
 const struct lvn_assigned *lvn_assignments_find(const struct lvn_assigned *list, int n, const char *name);
 
 #endif

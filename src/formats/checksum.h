@@ -1,7 +1,8 @@
-/* checksum.h - XXH64, the checksum of tensors and files in checkpoints.
+/* checksum.h - XXH64, the checksum of tensors and files in checkpoints and caches.
  *
- * It finds accidents (bad disks, cut files), not forgery, at the speed of memory: 8 bytes a lane, 4 lanes. Written from
- * the XXH64 specification (xxHash fast digest algorithm, doc/xxhash_spec.md), seed 0, so that other tools can check. */
+ * It detects accidents (bad disks, cut files), not forgery, at the speed of memory: 8 bytes a lane, 4 lanes. Written
+ * from the XXH64 specification (xxHash fast digest algorithm, doc/xxhash_spec.md), seed 0, so that other tools can
+ * verify it. */
 #ifndef LVN_CHECKSUM_H
 #define LVN_CHECKSUM_H
 
@@ -10,13 +11,13 @@
 struct lvn_checksum {
     uint64_t lane[4];
     uint64_t bytes;
-    unsigned char tail[32]; /* the bytes that do not fill a stripe yet */
+    unsigned char tail[32]; /* bytes that do not fill a stripe yet */
 };
 enum { LVN_CHECKSUM_TEXT = 17 };
 
 void lvn_checksum_init(struct lvn_checksum *c);
 void lvn_checksum_add(struct lvn_checksum *c, const void *data, int64_t bytes);
-/* May be called at any time; adding may go on. */
+/* The checksum of the bytes so far; more may be added afterwards. */
 uint64_t lvn_checksum_value(const struct lvn_checksum *c);
 uint64_t lvn_checksum(const void *data, int64_t bytes);
 /* 16 lower-case hexadecimal digits and a NUL; returns text. */

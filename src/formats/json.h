@@ -1,9 +1,8 @@
-/* json.h - JSON files, strictly, over jansson.
+/* json.h - strict JSON files, over jansson.
  *
- * Reading: UTF-8 only, duplicate keys refused, at most 64 levels, nothing behind the value; a failure is LVN_FORMAT and
- * "FILE:LINE: ...". Values are jansson's json_t (json_decref() what you own). The getters below say "FILE: ..." with
- * the key, what was found and what was wanted. Writing gives the same bytes for the same values: keys in the order
- * given. */
+ * Reading: UTF-8 only, duplicate keys refused, at most 64 levels, nothing after the value; a failure is LVN_FORMAT and
+ * "FILE:LINE: ...". Values are jansson's json_t (json_decref() those you own). Errors of the getters below are "FILE:
+ * ..." with the key, what was found and what was wanted. Writing is deterministic: keys in the order of insertion. */
 #ifndef LVN_JSON_H
 #define LVN_JSON_H
 
@@ -22,38 +21,38 @@
 long lvn_json_begin(void);
 LVN_CHECKED enum lvn_status lvn_json_check(long begun);
 
-/* json_loadb() with that check. *out NULL and LVN_OK: the text is no JSON, and *error says why. */
+/* json_loadb() with that check. *out NULL and LVN_OK: the text is invalid, and *error holds the reason. */
 LVN_CHECKED enum lvn_status lvn_json_load(const char *text, int64_t bytes, size_t flags, json_t **out,
                                           json_error_t *error);
 /* `name` is what messages call the text. */
 LVN_CHECKED enum lvn_status lvn_json_parse(const char *name, const char *text, int64_t bytes, json_t **out);
 LVN_CHECKED enum lvn_status lvn_json_read(const char *path, json_t **out);
-/* Adds the value: on one line when indent is 0, else members below each other (lists of plain values stay on one line).
- * Numbers have the fewest digits that read back as the same double. Values nest at most 64 levels. A value that is not
- * whole makes the text fail (lvn_text_status()). */
+/* Adds the value: on one line if indent is 0, otherwise one member a line (lists of scalars stay on one line). Numbers
+ * have the fewest digits that read back as the same double. Values nest at most 64 levels. An incomplete value makes
+ * the text fail (lvn_text_status()). */
 void lvn_json_add(struct lvn_text *t, long begun, const json_t *value, int indent);
-/* Replaces `path` in one move (see lvn_target_write()): indented by 2, a newline at the end. */
+/* Replaces `path` atomically (see lvn_target_write()): indented by 2, a newline at the end. */
 LVN_CHECKED enum lvn_status lvn_json_write(const char *path, long begun, const json_t *value);
-/* json_dumps() of a value that is whole; the caller frees *text, which is NULL after a failure. */
+/* json_dumps() of a complete value; the caller frees *text, which is NULL after a failure. */
 LVN_CHECKED enum lvn_status lvn_json_dump(long begun, const json_t *value, size_t flags, char **text);
 
-/* Members of an object. A missing one (or null) leaves *out as it is and is fine, unless `required`. LVN_FORMAT for the
- * wrong type or a number outside [low, high]. Whole numbers written as 12.0 are taken for integers. */
+/* Members of an object. If a member is missing or null, *out is unchanged, which is an error only if `required`.
+ * LVN_FORMAT for the wrong type or a number outside [low, high]. Whole numbers written as 12.0 count as integers. */
 LVN_CHECKED enum lvn_status lvn_json_int(const char *name, const json_t *object, const char *key, bool required,
                                          int64_t low, int64_t high, int64_t *out);
-/* A whole number or a list of them; *out is malloc'd, NULL when there are none. */
+/* An integer or a list of integers; *out is malloc'd, NULL if there are none. */
 LVN_CHECKED enum lvn_status lvn_json_ints(const char *name, const json_t *object, const char *key, int64_t low,
                                           int64_t high, int64_t **out, int *n);
 LVN_CHECKED enum lvn_status lvn_json_real(const char *name, const json_t *object, const char *key, bool required,
                                           double *out);
 LVN_CHECKED enum lvn_status lvn_json_bool(const char *name, const json_t *object, const char *key, bool required,
                                           bool *out);
-/* A list, which belongs to the object; *out is NULL when there is none. */
+/* A list, owned by the object; *out is NULL if there is none. */
 LVN_CHECKED enum lvn_status lvn_json_list(const char *name, const json_t *object, const char *key, bool required,
                                           const json_t **out);
-/* Its member "type", of a part that says by it what it is; "(none)" where it does not. */
+/* The member "type" of the object; "(none)" if it has none. */
 const char *lvn_json_type(const json_t *object);
-/* *out belongs to the object. */
+/* *out is owned by the object. */
 LVN_CHECKED enum lvn_status lvn_json_string(const char *name, const json_t *object, const char *key, bool required,
                                             const char **out);
 

@@ -1,5 +1,4 @@
-/* sha256.h - SHA-256 (FIPS 180-4), for downloads and signatures. In pieces, so that a file of any size needs no memory.
- */
+/* sha256.h - SHA-256 (FIPS 180-4) and HMAC, incremental, for downloads and signatures. */
 #ifndef LVN_SHA256_H
 #define LVN_SHA256_H
 
@@ -19,7 +18,7 @@ void lvn_sha256_init(struct lvn_sha256 *s);
 void lvn_sha256_add(struct lvn_sha256 *s, const void *data, size_t bytes);
 /* 64 lower-case hexadecimal digits and a NUL. */
 void lvn_sha256_finish(struct lvn_sha256 *s, char text[LVN_SHA256_TEXT]);
-/* Of bytes in memory. */
+/* SHA-256 of bytes in memory. */
 void lvn_sha256_text(const void *data, size_t bytes, char text[LVN_SHA256_TEXT]);
 /* HMAC (RFC 2104). */
 void lvn_sha256_hmac(const void *key, size_t key_bytes, const void *data, size_t bytes,

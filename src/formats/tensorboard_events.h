@@ -1,9 +1,9 @@
-/* tensorboard_events.h - scalars as TensorBoard reads them: a file of events.
+/* tensorboard_events.h - writes scalars as a TensorBoard event file. For the tensorboard logger.
  *
- * A record is its length, a masked CRC-32C of that, the bytes, a masked CRC-32C of those (TensorFlow's TFRecord). The
- * bytes are a protocol buffer, message Event of tensorboard/compat/proto/event.proto, of which levin writes wall_time,
- * step, file_version, summary.value.{tag, simple_value} and session_log.status. Events are written some at a time
- * (base/append_file.h); a short write leaves no part of one behind. */
+ * A record is its length, a masked CRC-32C of that, the payload, and a masked CRC-32C of the payload (TensorFlow's
+ * TFRecord). The payload is a protocol buffer, message Event of tensorboard/compat/proto/event.proto, of which levin
+ * writes wall_time, step, file_version, summary.value.{tag, simple_value} and session_log.status. Events are written in
+ * batches (base/append_file.h); a short write leaves no partial record. */
 #ifndef LVN_TENSORBOARD_EVENTS_H
 #define LVN_TENSORBOARD_EVENTS_H
 
@@ -13,20 +13,20 @@
 
 struct lvn_tensorboard {
     struct lvn_append_file file;
-    struct lvn_text event, summary; /* being made */
-    struct lvn_text record;         /* the event as it stands in the file */
+    struct lvn_text event, summary; /* under construction */
+    struct lvn_text record;         /* the complete record */
 };
 
-/* A new file in the folder, which is made. from_step > 0: a run goes on, and what earlier files hold from that step on
- * counts no more. wall_time: seconds since 1970. */
+/* Creates a new file in the folder, which is created. from_step > 0: a run resumes, and TensorBoard discards what
+ * earlier files have from that step on. wall_time: seconds since 1970. */
 LVN_CHECKED enum lvn_status lvn_tensorboard_open(struct lvn_tensorboard *t, const char *dir, double wall_time,
                                                  int64_t from_step);
-/* A value of the event that is being made. */
+/* Adds a scalar to the event under construction. */
 void lvn_tensorboard_scalar(struct lvn_tensorboard *t, const char *tag, double value);
-/* The event of these values, at a step; without any: none. IO when it was time to write, and that failed. */
+/* Writes the event with these scalars; without scalars: nothing. LVN_IO: a flush was due and failed. */
 LVN_CHECKED enum lvn_status lvn_tensorboard_event(struct lvn_tensorboard *t, double wall_time, int64_t step);
-/* Write what is not written yet. */
+/* Flushes the buffer. */
 LVN_CHECKED enum lvn_status lvn_tensorboard_flush(struct lvn_tensorboard *t);
-void lvn_tensorboard_close(struct lvn_tensorboard *t); /* of zeros: nothing */
+void lvn_tensorboard_close(struct lvn_tensorboard *t); /* does nothing to a zeroed struct */
 
 #endif

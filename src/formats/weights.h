@@ -1,8 +1,8 @@
-/* weights.h - the named tensors of a model, in whichever files they lie.
+/* weights.h - the named tensors of a model, whichever files hold them. For pretrained models (model_io).
  *
- *   model.safetensors, or several with model.safetensors.index.json
- *   pytorch_model.bin, or several with pytorch_model.bin.index.json (torch.save of a state_dict)
- *   ckpt.pt and the like (torch.save of a training checkpoint: a dict whose entry `model` is a state_dict)
+ *     model.safetensors, or several files with model.safetensors.index.json
+ *     pytorch_model.bin, or several files with pytorch_model.bin.index.json (torch.save of a state_dict)
+ *     ckpt.pt and the like (torch.save of a training checkpoint: a dict whose entry `model` is a state_dict)
  *
  * All are memory maps: opening reads headers only. Tensors may be unaligned, and those of torch.save() need not be
  * contiguous: read them with lvn_weight_read(). */
@@ -14,27 +14,27 @@
 
 struct lvn_weight {
     const char *name;
-    const char *file; /* path of the file it lies in */
+    const char *file; /* path of its file */
     struct lvn_desc desc;
-    const void *data; /* desc.offset and strides count from here */
+    const void *data; /* desc.offset and strides count elements from here */
 };
 
 struct lvn_weights {
     struct lvn_arena arena;
     struct lvn_weight *tensor; /* sorted by name */
     int n;
-    const struct lvn_pickle *args; /* `model_args` of a training checkpoint: a dict; NULL: there are none */
+    const struct lvn_pickle *args; /* `model_args` of a training checkpoint: a dict; NULL: none */
     struct lvn_weights_file *file;
     int n_files;
 };
 
-/* path: one of these files or indices, or a directory that holds one of them. LVN_IO when nothing is there, LVN_FORMAT
- * when it is not good. Nothing to close after a failure. */
+/* path: one of these files or indices, or a directory with one of them. LVN_IO if there is none, LVN_FORMAT if it is
+ * invalid. After a failure there is nothing to close. */
 LVN_CHECKED enum lvn_status lvn_weights_open(struct lvn_weights *w, const char *path);
 void lvn_weights_close(struct lvn_weights *w);
-/* NULL when there is none of that name. */
+/* NULL if there is no tensor of that name. */
 const struct lvn_weight *lvn_weights_find(const struct lvn_weights *w, const char *name);
-/* Elements [first, first + n) in row-major order, as floats. */
+/* Reads elements [first, first + n) in row-major order as floats. */
 void lvn_weight_read(const struct lvn_weight *t, int64_t first, int64_t n, float *to);
 
 #endif

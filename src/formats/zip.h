@@ -1,9 +1,8 @@
-/* zip.h - the files within an uncompressed zip archive, seen in memory.
+/* zip.h - the members of an uncompressed zip archive in memory. For torch.h.
  *
- * Only the central directory is read, and every range that it names is checked against the archive; nothing is copied
- * or unpacked. zip64 is there (archives and members beyond 4 GiB). Left out, and refused by name: compressed and
- * encrypted members, archives in several parts. Checksums are not looked at: writers of large members may leave them
- * out.
+ * Only the central directory is read, and each of its ranges is checked against the archive; nothing is copied or
+ * unpacked. zip64 is supported (archives and members beyond 4 GiB). Left out, and refused by name: compressed and
+ * encrypted members, archives in several parts. Checksums are not verified: writers may omit them for large members.
  * (PKWARE: APPNOTE.TXT, ".ZIP File Format Specification".) */
 #ifndef LVN_ZIP_H
 #define LVN_ZIP_H
@@ -26,12 +25,13 @@ struct lvn_zip {
     int n;
 };
 
-/* Do these bytes begin as a zip archive does? */
+/* Do these bytes begin like a zip archive? */
 bool lvn_zip_begins(const unsigned char *data, int64_t bytes);
-/* `name` is what messages call the archive. Everything lies in the arena. LVN_FORMAT when it is not good. */
+/* Opens an archive; `name` is its name in messages, the list of members lies in the arena. LVN_FORMAT if it is invalid,
+ * LVN_UNSUPPORTED for compressed or encrypted members. */
 LVN_CHECKED enum lvn_status lvn_zip_open(struct lvn_zip *z, struct lvn_arena *a, const char *name,
                                          const unsigned char *data, int64_t bytes);
-/* NULL when there is none of that name. */
+/* NULL if there is no member of that name. */
 const struct lvn_zip_member *lvn_zip_find(const struct lvn_zip *z, const char *name);
 
 #endif

@@ -1,9 +1,9 @@
-/* library.h - libraries that are opened at run time, when they are first wanted: nothing of them is needed to build or
- * to start.
+/* library.h - shared libraries that are loaded on first use (dlopen). levin builds and starts without them.
  *
- * A library is a list of functions, F(type, name, arguments, symbol) each, a struct of pointers that is made from it,
- * and a row that says what it is for; its line in libraries.def makes `levin doctor` list it. The functions are called
- * as curl.init() once lvn_library_open() has succeeded. A library is never closed: TLS libraries leak when unloaded. */
+ * A library is a list of functions, F(type, name, arguments, symbol) each; a struct of function pointers made from the
+ * list; and a struct lvn_library. Its line in libraries.def makes `levin doctor` list it. After lvn_library_open() has
+ * succeeded its functions are called as curl.init(). A library is never closed: TLS libraries leak when they are
+ * unloaded. */
 #ifndef LVN_LIBRARY_H
 #define LVN_LIBRARY_H
 
@@ -13,15 +13,16 @@
 #include "base/status.h"
 
 struct lvn_library {
-    const char *name;             /* "libcurl" */
-    const char *files[5];         /* what it is called, first choice first; NULL ends them */
-    const char *const *folders;   /* to look into behind those of the loader, patterns: "$HOME/lib"; NULL ends them */
-    const char *use, *hint;       /* "use takes libcurl (libcurl.so.4), which is not here: cure" */
+    const char *name;           /* "libcurl" */
+    const char *files[5];       /* file names, in order of preference; ended by NULL */
+    const char *const *folders; /* searched after the loader's own; patterns, "$HOME/lib"; ended by NULL */
+    const char *use;            /* the error says "USE needs libcurl (libcurl.so.4), which was not found: HINT" */
+    const char *hint;
     const char *const *symbols;   /* NULL ends them */
-    void *functions;              /* the struct of pointers, in the order of symbols */
-    bool (*start)(void);          /* called once when it was opened; NULL: nothing to do */
-    struct lvn_library *requires; /* opened before it; NULL: it stands alone */
-    bool (*is_compatible)(void);  /* does this file go with what is under it: else a later one that does is taken */
+    void *functions;              /* the struct of function pointers, in the order of symbols */
+    bool (*start)(void);          /* called once after loading; NULL: nothing to do */
+    struct lvn_library *requires; /* a library to load before this one; NULL: none */
+    bool (*is_compatible)(void);  /* with the required library; a later file that is compatible is preferred */
     const char *(*version)(void);
     enum { LVN_LIBRARY_NOT_TRIED, LVN_LIBRARY_LOADED, LVN_LIBRARY_MISSING } state;
 };
@@ -29,18 +30,19 @@ struct lvn_library {
 #define LVN_LIBRARY(name) extern struct lvn_library lvn_library_##name;
 #include "host/libraries.def"
 
-/* What a list of functions becomes: the members of the struct of pointers, and the names. */
+/* Expansions of a list of functions: members of the struct of pointers, and symbol names. */
 #define LVN_LIBRARY_POINTER(type, name, arguments, symbol) type(*name) arguments;
 #define LVN_LIBRARY_SYMBOL(type, name, arguments, symbol) symbol,
 
-/* LVN_UNSUPPORTED, with what to install, where it is missing or lacks a function. By any thread. */
+/* Loads the library. LVN_UNSUPPORTED, with a hint what to install, if it is missing or lacks a function.
+ * Thread-safe. */
 LVN_CHECKED enum lvn_status lvn_library_open(struct lvn_library *l);
-/* Whether the loader finds a library of this name. */
+/* Does the loader find a library of this name? */
 bool lvn_library_exists(const char *file);
-/* The file that holds a function; "built in" where that is the program. */
+/* Path of the library that contains the function; "built in" if that is the program. */
 const char *lvn_library_path(const void *function);
 
-/* Number i of libraries.def; NULL behind the last. */
+/* Library number i of libraries.def; NULL after the last. */
 struct lvn_library *lvn_library_at(int i);
 
 #endif

@@ -1,13 +1,13 @@
-/* pages.h - memory for large buffers: 64-byte aligned, zeroed, in huge pages where the system has them.
+/* pages.h - memory for large buffers: 64-byte aligned, zeroed, in huge pages if the system has them.
  *
- * The bytes are not touched before use. */
+ * The pages are not touched before their first use. */
 #ifndef LVN_PAGES_H
 #define LVN_PAGES_H
 
 #include <stdint.h>
 
-/* NULL (with an error recorded) when the system refuses. */
+/* NULL, with an error recorded, if the system refuses. */
 void *lvn_pages_alloc(int64_t bytes);
-void lvn_pages_free(void *p, int64_t bytes); /* as many as were asked for */
+void lvn_pages_free(void *p, int64_t bytes); /* bytes: as passed to lvn_pages_alloc() */
 
 #endif

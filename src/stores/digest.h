@@ -1,5 +1,5 @@
-/* digest.h - checksums of files as stores keep them, written "md5:9e10...", "crc32c:a1b2c3d4", "crc64nvme:...",
- * "sha256:...". */
+/* digest.h - checksums of files in the notation "md5:9e10...", "crc32c:a1b2c3d4", "crc64nvme:...", "sha256:...".
+ * Downloads and uploads are verified with those that stores keep. */
 #ifndef LVN_DIGEST_H
 #define LVN_DIGEST_H
 
@@ -9,30 +9,30 @@
 
 enum { LVN_DIGEST_TEXT = 80 };
 
-/* Of bytes that come one after the other. */
+/* An incremental checksum. */
 struct lvn_digest {
     enum { LVN_DIGEST_CRC32C, LVN_DIGEST_CRC64NVME, LVN_DIGEST_MD5, LVN_DIGEST_SHA256 } kind;
     uint32_t crc32c;
     uint64_t crc64nvme;
-    void *crypto; /* of MD5, and of SHA-256 where libcrypto is here */
+    void *crypto; /* for MD5, and for SHA-256 if libcrypto is here */
     struct lvn_sha256 sha256;
 };
-/* Whether the kind that `like` begins with can be computed here: MD5 cannot without libcrypto. */
+/* Can the kind that `like` begins with be computed here? MD5 needs libcrypto. */
 bool lvn_digest_is_supported(const char *like);
-/* Of the kind that `like` begins with, which must be known. */
+/* Starts a checksum of the kind that `like` begins with, which must be supported. */
 void lvn_digest_init(struct lvn_digest *d, const char *like);
 void lvn_digest_add(struct lvn_digest *d, const void *data, int64_t bytes);
-/* Adds a piece that is known by its CRC-64 alone; false where the digest is of another kind. */
+/* Adds a chunk of which only the CRC-64 is known; false if the digest is of another kind. */
 bool lvn_digest_combine(struct lvn_digest *d, uint64_t crc64nvme, int64_t bytes);
-/* Of one that is not finished; all zero is fine. */
+/* Releases an unfinished checksum; does nothing to a zeroed struct. */
 void lvn_digest_release(struct lvn_digest *d);
-/* "md5:..." and so on; the digest is used up. */
+/* Writes the result in the notation above; the digest cannot be used afterwards. */
 void lvn_digest_finish(struct lvn_digest *d, char text[LVN_DIGEST_TEXT]);
 
-/* That of a local file, of the kind that `like` begins with. */
+/* The checksum of a local file, of the kind that `like` begins with. */
 LVN_CHECKED enum lvn_status lvn_digest_file(const char *path, const char *like, char text[LVN_DIGEST_TEXT]);
-/* A CRC as stores write it, big-endian in base 64, into the text of a digest: ("crc32c:", "n03x6A==") becomes
- * "crc32c:9f4df1e8". False, and text as it was, where it is none. */
+/* Decodes a CRC as stores send it, big-endian in base 64: ("crc32c:", "n03x6A==") becomes "crc32c:9f4df1e8". False, and
+ * text unchanged, if it is malformed. */
 bool lvn_digest_decode(const char *prefix, const char *base64, char text[LVN_DIGEST_TEXT]);
 /* "MD5", "CRC-32C", "CRC-64", "SHA-256". */
 const char *lvn_digest_name(const char *like);

@@ -1,8 +1,8 @@
-/* fetch_limit.h - how many bytes a fetch may write.
+/* fetch_limit.h - a limit on the bytes of a download, for store_get.c.
  *
- * LEVIN_FETCH_MAX_SIZE (as 50G) bounds each file that is fetched. Without it a file whose size the server says may take
- * what is free on the disk, less a hundredth of the disk; one whose size nobody says (a chunked answer, which may never
- * end) at most 16 GiB and half of what is free. */
+ * LEVIN_FETCH_MAX_SIZE (as 50G) bounds each file. Without it, a file of known size may take the free space of the disk
+ * less a hundredth of the disk; a file of unknown size (a chunked response, which may never end) at most 16 GiB and
+ * half of the free space. */
 #ifndef LVN_FETCH_LIMIT_H
 #define LVN_FETCH_LIMIT_H
 
@@ -10,13 +10,13 @@
 
 #include "base/status.h"
 
-/* A size in an environment variable, "50G" (units of 1,024), in bytes; INT64_MAX: not set, or no size. */
+/* A size in an environment variable, "50G" (units of 1,024), in bytes; INT64_MAX: not set, or not a size. */
 int64_t lvn_size_variable(const char *name);
-/* bytes: of the file at `url`, -1: not known; there: of it that lie in the folder `dir` already. LVN_IO where it cannot
- * fit. *most: bytes that may be written. */
+/* bytes: of the file at `url`, -1: unknown; present: how many of them are in the folder `dir` already. LVN_IO if the
+ * file cannot fit. *max: bytes that may be written. */
 LVN_CHECKED enum lvn_status lvn_fetch_limit_find(const char *url, const char *dir, int64_t bytes, int64_t present,
                                                  int64_t *max);
-/* Records that `url` has brought more than `most`; returns LVN_IO. */
+/* Records that `url` sent more than `max` bytes; returns LVN_IO. */
 enum lvn_status lvn_fetch_limit_reached(const char *url, int64_t max);
 
 #endif

@@ -1,20 +1,21 @@
-/* streaming_file.h - a large file of a store that is read before it is here.
+/* streaming_file.h - random access to a large file of a store while it is being downloaded; the training data reader
+ * uses it.
  *
- * A thread brings the file into the cache, as lvn_store_download() does. Until it is there, each reading asks the store
- * for just its bytes; from then on it is served from this machine. Either way the bytes are those of one version of the
- * file: when the store's changes on the way, reading fails. */
+ * A background thread downloads the file into the cache, as lvn_store_download() does. Until that is complete, each
+ * read requests its bytes from the store; later reads are served from this machine. All bytes are of one version of the
+ * file: if the store's version changes meanwhile, reads fail. */
 #ifndef LVN_STREAMING_FILE_H
 #define LVN_STREAMING_FILE_H
 
 #include "stores/store.h"
 
 struct lvn_streaming_file;
-/* LVN_UNSUPPORTED where the store cannot send pieces of a file, or does not say which version it is. */
+/* LVN_UNSUPPORTED if the store does not support range requests or does not state a version. */
 LVN_CHECKED enum lvn_status lvn_streaming_file_open(struct lvn_streaming_file **out, const char *path);
-/* Stops the thread; what it has brought is kept, and the next one goes on from there. NULL: nothing. */
+/* Stops the thread; the part that is downloaded stays, and the next download resumes from it. NULL: nothing. */
 void lvn_streaming_file_close(struct lvn_streaming_file *s);
 int64_t lvn_streaming_file_bytes(const struct lvn_streaming_file *s);
-/* Any threads may read. */
+/* Reads `bytes` bytes at `offset`. Thread-safe. */
 LVN_CHECKED enum lvn_status lvn_streaming_file_read(struct lvn_streaming_file *s, int64_t offset, int64_t bytes,
                                                     void *to);
 

@@ -1,4 +1,5 @@
-/* worker_pool.h - threads that move the pieces of one file, each over a connection of its own. */
+/* worker_pool.h - a pool of threads that transfer the chunks of one file, each over its own connection; for store_get.c
+ * and store_put.c. */
 #ifndef LVN_WORKER_POOL_H
 #define LVN_WORKER_POOL_H
 
@@ -9,27 +10,28 @@
 #include "stores/store.h"
 
 struct lvn_worker_pool {
-    /* The caller's: */
+    /* Set by the caller: */
     enum lvn_status (*work)(struct lvn_worker_pool *pool,
-                            struct lvn_http *h); /* until nothing is left to do; in every thread */
+                            struct lvn_http *h); /* runs in every thread until no chunk is left */
     void *context;
-    bool network; /* otherwise h is NULL */
+    bool network; /* if not, h is NULL */
     lvn_store_progress *progress;
     void *progress_context;
     int64_t total;
-    /* Theirs together; done, next and stop are atomic. */
+    /* Shared state; done, next and stop are atomic. */
     int64_t done; /* bytes */
-    int next;     /* piece to take */
-    int stop;     /* not 0: leave off */
+    int next;     /* next chunk */
+    int stop;     /* non-zero: threads return */
     pthread_mutex_t lock;
     pthread_cond_t ended;
     int running;
-    enum lvn_status status;  /* of the first that failed */
-    struct lvn_text message; /* and its words */
+    enum lvn_status status;  /* of the first thread that failed */
+    struct lvn_text message; /* its error record */
 };
-/* Runs `n` threads, calls progress from this one, and returns the first failure. LVN_STOPPED when progress said so. */
+/* Runs n threads, calls progress from the calling thread, and returns the first failure. LVN_STOPPED if progress
+ * returned non-zero. */
 LVN_CHECKED enum lvn_status lvn_worker_pool_run(struct lvn_worker_pool *pool, int n);
-/* How many threads are of use for so many pieces: LEVIN_STORE_THREADS (8) at most. */
+/* Number of useful threads for so many chunks: at most LEVIN_STORE_THREADS (8). */
 int lvn_worker_pool_size(int64_t pieces);
 
 #endif

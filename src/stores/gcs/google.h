@@ -1,9 +1,9 @@
-/* google.h - who we are towards Google Cloud: an access token that lives for an hour, from what Google's tools look at.
+/* google.h - an access token for Google Cloud, valid for an hour, from the sources of Google's tools. For gs.c.
  *
- *   1. GOOGLE_OAUTH_ACCESS_TOKEN or CLOUDSDK_AUTH_ACCESS_TOKEN: the token itself
- *   2. GOOGLE_APPLICATION_CREDENTIALS, or what `gcloud auth application-default login` leaves: the key of a service
- *      account, or a user's refresh token
- *   3. the machine: the metadata service of Compute Engine and Kubernetes Engine, unless NO_GCE_CHECK=true
+ *     1. GOOGLE_OAUTH_ACCESS_TOKEN or CLOUDSDK_AUTH_ACCESS_TOKEN: the token itself
+ *     2. GOOGLE_APPLICATION_CREDENTIALS, or the file that `gcloud auth application-default login` writes:
+ *        the key of a service account, or a user's refresh token
+ *     3. the machine: the metadata service of Compute Engine and Kubernetes Engine, unless NO_GCE_CHECK=true
  *
  * Left out: accounts of other providers (workload identity federation), impersonation. */
 #ifndef LVN_GOOGLE_H
@@ -14,9 +14,9 @@
 #include "base/status.h"
 
 struct lvn_google_token {
-    char text[4096];  /* "": none was found, which is no error: some buckets are open to all */
-    time_t expires;   /* 0: not known */
-    char source[256]; /* where it came from, for messages */
+    char text[4096];  /* "": none was found, which is no error: some buckets are public */
+    time_t expires;   /* 0: unknown */
+    char source[256]; /* where it was found, for messages */
 };
 LVN_CHECKED enum lvn_status lvn_google_find_token(struct lvn_google_token *t);
 

@@ -1,4 +1,4 @@
-/* gs.h - what gs.c and gs_upload.c share. */
+/* gs.h - shared by gs.c and gs_upload.c. */
 #ifndef LVN_GS_H
 #define LVN_GS_H
 

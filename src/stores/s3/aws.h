@@ -1,15 +1,16 @@
-/* aws.h - who we are towards Amazon's services, and where they are: what the AWS tools look at, in their order.
+/* aws.h - credentials, region and endpoint of Amazon's services, from the sources of the AWS tools in their order. For
+ * s3.c.
  *
- *   1. AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
- *   2. a web identity token, as Kubernetes gives pods: AWS_WEB_IDENTITY_TOKEN_FILE, AWS_ROLE_ARN
- *   3. AWS_PROFILE ("default") of ~/.aws/credentials (AWS_SHARED_CREDENTIALS_FILE), then ~/.aws/config
- * (AWS_CONFIG_FILE)
- *   4. the container: AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI, as ECS and EKS set them
- *   5. the instance: the metadata service of EC2, unless AWS_EC2_METADATA_DISABLED
+ *     1. AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
+ *     2. a web identity token, as Kubernetes gives pods: AWS_WEB_IDENTITY_TOKEN_FILE, AWS_ROLE_ARN
+ *     3. AWS_PROFILE ("default") of ~/.aws/credentials (AWS_SHARED_CREDENTIALS_FILE),
+ *        then of ~/.aws/config (AWS_CONFIG_FILE)
+ *     4. the container: AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI, as ECS and EKS set them
+ *     5. the instance: the metadata service of EC2, unless AWS_EC2_METADATA_DISABLED
  *
- * The region is AWS_REGION, AWS_DEFAULT_REGION, the profile's, or us-east-1; the address of S3 is AWS_ENDPOINT_URL_S3,
- * AWS_ENDPOINT_URL, the profile's endpoint_url, or Amazon's. Left out: single sign-on, processes that print keys, roles
- * that a profile assumes. */
+ * The region is AWS_REGION, AWS_DEFAULT_REGION, the profile's, or us-east-1; the endpoint of S3 is AWS_ENDPOINT_URL_S3,
+ * AWS_ENDPOINT_URL, the profile's endpoint_url, or Amazon's. Left out: single sign-on, credential processes, roles that
+ * a profile assumes. */
 #ifndef LVN_AWS_H
 #define LVN_AWS_H
 
@@ -20,15 +21,15 @@
 
 struct lvn_aws_credentials {
     char id[160], secret[160], token[4096];
-    time_t expires;   /* 0: never, or not said */
-    char source[256]; /* where they were found, for messages; "": nowhere (then id is "" too) */
+    time_t expires;   /* 0: never, or unknown */
+    char source[256]; /* where they were found, for messages; "": no credentials (then id is "" too) */
 };
 struct lvn_aws_location {
-    char region[64], endpoint[256]; /* endpoint "": Amazon's own */
+    char region[64], endpoint[256]; /* endpoint "": Amazon's */
 };
 
-/* Keys that are nowhere are no error: some buckets are open to all. LVN_FORMAT, LVN_IO for a source that is named and
- * cannot be used. */
+/* Missing credentials are no error: some buckets are public. LVN_FORMAT, LVN_IO: a source is configured and cannot be
+ * used. */
 LVN_CHECKED enum lvn_status lvn_aws_find_credentials(struct lvn_aws_credentials *k);
 LVN_CHECKED enum lvn_status lvn_aws_find_location(struct lvn_aws_location *p);
 

@@ -1,5 +1,5 @@
-/* aws_roles.h - keys that live for some hours and are asked for; private to aws.c. Each leaves the keys alone when its
- * source is not there. */
+/* aws_roles.h - temporary credentials that a service issues; private to aws.c. Each function leaves k unchanged if its
+ * source is not configured. */
 #ifndef LVN_AWS_ROLES_H
 #define LVN_AWS_ROLES_H
 

@@ -1,7 +1,7 @@
-/* sigv4.h - signatures of requests to Amazon's services and to what speaks their language: AWS Signature Version 4.
+/* sigv4.h - AWS Signature Version 4: signs requests to Amazon's services and to servers of their protocol. For s3.c.
  *
- * Written from Amazon's "Authenticating Requests (AWS Signature Version 4)". libcurl has a signer too, but older ones
- * neither sort nor encode the query. */
+ * Written from Amazon's "Authenticating Requests (AWS Signature Version 4)". libcurl has a signer too, but older
+ * versions neither sort nor encode the query. */
 #ifndef LVN_SIGV4_H
 #define LVN_SIGV4_H
 
@@ -13,15 +13,15 @@ struct lvn_sigv4 {
     const char *id, *secret, *token; /* token NULL or "": none */
     const char *region, *service;
     const char *method;
-    const char *host;    /* with a port, where it is not the usual one */
-    const char *path;    /* encoded, as it is sent */
-    const char *query;   /* encoded, names in order; NULL: none */
-    const char *headers; /* to be sent and signed too: "x-amz-name: value\n", lower case; NULL: none */
-    const char *payload; /* SHA-256 of the body as digits, or "UNSIGNED-PAYLOAD" */
+    const char *host;    /* with the port, if it is not the default one */
+    const char *path;    /* percent-encoded, as sent */
+    const char *query;   /* percent-encoded, sorted by name; NULL: none */
+    const char *headers; /* additional ones to send and sign: "x-amz-name: value\n", lower case; NULL: none */
+    const char *payload; /* hexadecimal SHA-256 of the body, or "UNSIGNED-PAYLOAD" */
     time_t now;
 };
 
-/* Adds the lines of all headers that the request must carry, the given ones too. */
+/* Adds the lines of all headers that the request must have, the given ones included. */
 LVN_CHECKED enum lvn_status lvn_sigv4_sign(const struct lvn_sigv4 *s, struct lvn_text *headers);
 
 #endif
