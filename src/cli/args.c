@@ -327,8 +327,8 @@ enum lvn_status lvn_cli_settings(struct lvn_cli *c, const char *recipe, unsigned
     struct lvn_text wrong = {0};
     enum lvn_status status = LVN_OK;
     for (int i = 0; i < c->n_keys && status == LVN_OK; i++)
-        status =
-            lvn_collect_error(&wrong, lvn_settings_set(&c->settings, c->keys[i].key, c->keys[i].value, LVN_SOURCE_COMMAND));
+        status = lvn_collect_error(
+            &wrong, lvn_settings_set(&c->settings, c->keys[i].key, c->keys[i].value, LVN_SOURCE_COMMAND));
     LVN_TRY(lvn_collected_errors(&wrong, status));
     return lvn_settings_finish(&c->settings, parts);
 }

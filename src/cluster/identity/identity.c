@@ -165,7 +165,7 @@ static void add_ignored(struct lvn_identity *out, const struct lvn_launcher_env 
 {
     const char *rank = first_set(s, f->rank), *size = first_set(s, f->size);
     lvn_print_append(out->ignored, sizeof out->ignored, "%s%s%s%s passed over: %s", *out->ignored ? "; " : "",
-                   rank ? rank : "", rank && size ? " and " : "", size ? size : "", reason);
+                     rank ? rank : "", rank && size ? " and " : "", size ? size : "", reason);
 }
 
 static void set_single(struct lvn_identity *out)

@@ -359,7 +359,9 @@ enum lvn_status lvn_mesh_connect(struct lvn_mesh *m, struct lvn_member *h, doubl
     watch(&t, m->listening, EPOLLIN, m->size);
     lvn_member_set_operation(h, "the connection setup");
     enum lvn_status status = connect_all(&t);
-    if (!status) lvn_work_set_blocking_rank(-1); /* the operation stays set until the first agreement: others may not be so far */
+    if (!status)
+        lvn_work_set_blocking_rank(
+            -1); /* the operation stays set until the first agreement: others may not be so far */
     for (int i = 0; i < m->size; i++) {
         if (i > m->rank) close_one(&t.peer[i].reader.fd);
         if (i < m->rank) lvn_connect_end(&t.peer[i].attempt);
