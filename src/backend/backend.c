@@ -58,20 +58,20 @@ void lvn_backend_why_none(const struct lvn_backend *b, char *text, size_t capaci
 
 static void append_why_none(const struct lvn_backend *b, char *text, size_t capacity)
 {
-    char why[600];
+    char reason[600];
     const size_t n = strlen(text);
-    lvn_backend_why_none(b, why, sizeof why);
-    if (*why) snprintf(text + n, capacity - n, "; %s: %s", b->name, why);
+    lvn_backend_why_none(b, reason, sizeof reason);
+    if (*reason) snprintf(text + n, capacity - n, "; %s: %s", b->name, reason);
 }
 
 static enum lvn_status fail_none(struct lvn_device **out, const char *accelerator, const char *kind)
 {
-    char why[1200] = "";
+    char reason[1200] = "";
     *out = NULL;
     for (int i = 0; lvn_backend_at(i); i++)
-        if (lvn_backend_at(i)->describe) append_why_none(lvn_backend_at(i), why, sizeof why);
+        if (lvn_backend_at(i)->describe) append_why_none(lvn_backend_at(i), reason, sizeof reason);
     LVN_FAIL(UNSUPPORTED, "trainer.accelerator %s finds no %s: set cpu or auto to do without%s", accelerator, kind,
-             why);
+             reason);
 }
 
 static enum lvn_status open_no_gpu(struct lvn_device **out, const struct lvn_device_options *o)

@@ -374,7 +374,7 @@ void *lvn_engine_run(void *argument)
     pthread_mutex_unlock(&c->lock);
     if (status == LVN_OK) {
         work(c);
-        if (c->error == LVN_OK) c->transport->leave(c->state);
+        if (c->error == LVN_OK) c->transport->barrier(c->state);
         c->transport->release(c->state);
     }
     pthread_mutex_lock(&c->lock);

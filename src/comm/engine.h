@@ -19,7 +19,7 @@ struct lvn_transport {
     enum lvn_status (*join)(void **state, int *handle_bytes, const struct lvn_comm_options *o, char *describe,
                             int describe_bytes);
     /* Collective: all ranks have finished. */
-    void (*leave)(void *state);
+    void (*barrier)(void *state);
     /* Free the state, also where the other ranks have not finished. */
     void (*release)(void *state);
     void (*clear)(void *state, void *handle); /* set it to the null handle */
@@ -97,6 +97,6 @@ int lvn_exchange_step(struct lvn_engine *c, struct lvn_request *r, bool *moved, 
 int lvn_exchange_waits_for(const struct lvn_engine *c, const struct lvn_request *r);
 
 /* tree.c: the largest power of two below n. */
-int64_t lvn_tree_half(int64_t n);
+int64_t lvn_tree_split(int64_t n);
 
 #endif

@@ -51,7 +51,7 @@ struct planner {
 static int plan_node(struct planner *p, int64_t from, int64_t to)
 {
     if (p->tree[p->next].first == from && p->tree[p->next].end == to) return p->next++;
-    int64_t middle = from + lvn_tree_half(to - from);
+    int64_t middle = from + lvn_tree_split(to - from);
     int a = plan_node(p, from, middle), b = plan_node(p, middle, to);
     p->stage->add[p->stage->n_adds++] = (struct lvn_addition){.into = a, .from = b};
     return a;

@@ -299,7 +299,7 @@ static enum lvn_status join(void **state, int *handle_bytes, const struct lvn_co
 
 /* MPI_Finalize waits for all ranks: call it only if all have arrived here. MPICH over UCX and TCP hangs if a rank
  * finalises right after its last message; after a pause it does not. */
-static void leave(void *state)
+static void barrier(void *state)
 {
     struct mpi *m = state;
     int32_t one = 1;
@@ -308,7 +308,7 @@ static void leave(void *state)
 }
 
 const struct lvn_transport lvn_transport_mpi = {.join = join,
-                                                .leave = leave,
+                                                .barrier = barrier,
                                                 .release = release,
                                                 .clear = clear,
                                                 .send = send_bytes,

@@ -271,14 +271,14 @@ static enum lvn_status join(void **state, int *handle_bytes, const struct lvn_co
 }
 
 /* Collective, so that a rank that finishes early keeps its connections open for the others. */
-static void leave(void *state)
+static void barrier(void *state)
 {
     int32_t one = 1;
     (void)all_reduce_blocking(state, &one, 1, LVN_I32, LVN_SUM);
 }
 
 const struct lvn_transport lvn_transport_tcp = {.join = join,
-                                                .leave = leave,
+                                                .barrier = barrier,
                                                 .release = release,
                                                 .clear = clear,
                                                 .send = send_message,

@@ -34,17 +34,17 @@ struct lvn_tcp_connection {
     bool paused;                /* the socket is not read */
 };
 
-int lvn_tcp_connections_fail(struct lvn_tcp_connections *t, int peer, const char *what)
+int lvn_tcp_connections_fail(struct lvn_tcp_connections *t, int peer, const char *problem)
 {
-    snprintf(t->error, sizeof t->error, "the connection to rank %d %s", peer, what);
+    snprintf(t->error, sizeof t->error, "the connection to rank %d %s", peer, problem);
     return 1;
 }
 
 static int broken(struct lvn_tcp_connections *t, int peer)
 {
-    char what[200];
-    snprintf(what, sizeof what, "is broken (%s)", strerror(errno));
-    return lvn_tcp_connections_fail(t, peer, what);
+    char problem[200];
+    snprintf(problem, sizeof problem, "is broken (%s)", strerror(errno));
+    return lvn_tcp_connections_fail(t, peer, problem);
 }
 
 /* --- lists --- */

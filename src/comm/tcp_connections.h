@@ -44,6 +44,6 @@ int lvn_tcp_connections_progress(struct lvn_tcp_connections *l);
 /* True if it is done or NULL: then it is freed, and *m is NULL. */
 bool lvn_tcp_finished(struct lvn_tcp_message **m);
 int lvn_tcp_connections_fail(struct lvn_tcp_connections *l, int peer,
-                             const char *what); /* records the error; returns 1 */
+                             const char *problem); /* records the error; returns 1 */
 
 #endif

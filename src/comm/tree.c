@@ -5,11 +5,11 @@
  * and a node across its border is split. That is at most two subtrees per level. */
 #include "comm/engine.h"
 
-int64_t lvn_tree_half(int64_t n)
+int64_t lvn_tree_split(int64_t n)
 {
-    int64_t half = 1;
-    while (half < n - half) half *= 2;
-    return half;
+    int64_t split = 1;
+    while (split < n - split) split *= 2;
+    return split;
 }
 
 static int collect(int64_t first, int64_t end, int64_t lo, int64_t hi, struct lvn_subtree *out, int n)
@@ -19,7 +19,7 @@ static int collect(int64_t first, int64_t end, int64_t lo, int64_t hi, struct lv
         out[n] = (struct lvn_subtree){.first = first, .end = end};
         return n + 1;
     }
-    int64_t middle = first + lvn_tree_half(end - first);
+    int64_t middle = first + lvn_tree_split(end - first);
     n = collect(first, middle, lo, hi, out, n);
     return collect(middle, end, lo, hi, out, n);
 }

@@ -189,7 +189,7 @@ static inline void threads_error(void *state, int code, char *text, int bytes)
 }
 
 static const struct lvn_transport threads_transport = {.join = threads_join,
-                                                       .leave = threads_nothing,
+                                                       .barrier = threads_nothing,
                                                        .release = threads_nothing,
                                                        .clear = threads_clear,
                                                        .send = threads_send,

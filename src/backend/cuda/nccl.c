@@ -25,7 +25,7 @@ enum { NCCL_INT32 = 2, NCCL_INT64 = 4, NCCL_FLOAT32 = 7, NCCL_FLOAT64 = 8, NCCL_
     F(const char *, last_error, (struct lvn_nccl_comm * c), "ncclGetLastError")                                        \
     F(int, make_id, (struct lvn_nccl_id * id), "ncclGetUniqueId")                                                      \
     F(int, join, (struct lvn_nccl_comm * *c, int size, struct lvn_nccl_id id, int rank), "ncclCommInitRank")           \
-    F(int, leave, (struct lvn_nccl_comm * c), "ncclCommDestroy")                                                       \
+    F(int, destroy, (struct lvn_nccl_comm * c), "ncclCommDestroy")                                                     \
     F(int, abort, (struct lvn_nccl_comm * c), "ncclCommAbort")                                                         \
     F(int, error, (struct lvn_nccl_comm * c, int *error), "ncclCommGetAsyncError")                                     \
     F(int, group_begin, (void), "ncclGroupStart")                                                                      \
@@ -241,7 +241,7 @@ void lvn_cuda_group_free(struct lvn_cuda_device *d)
     if (!g) return;
     if (g->comm && lvn_cuda.stream_finish(g->stream))
         abort_locked(g); /* the device is lost: do not wait for the other ranks */
-    if (g->comm) (void)nccl.leave(g->comm);
+    if (g->comm) (void)nccl.destroy(g->comm);
     if (g->computed) (void)lvn_cuda.event_free(g->computed);
     if (g->exchanged) (void)lvn_cuda.event_free(g->exchanged);
     if (g->stream) (void)lvn_cuda.stream_free(g->stream);

@@ -312,10 +312,10 @@ static enum lvn_status begin(struct lvn_cuda_products *l)
 enum lvn_status lvn_cuda_products_open(struct lvn_cuda_device *d, bool tf32)
 {
     char text[200];
-    const char *why = why_unusable(d, text);
-    if (*why) {
+    const char *reason = why_unusable(d, text);
+    if (*reason) {
         snprintf(d->base.note, sizeof d->base.note, "%s: matrix products by levin's own kernels; %s", d->facts.name,
-                 why);
+                 reason);
         return LVN_OK;
     }
     struct lvn_cuda_products *l = d->products = lvn_calloc(1, sizeof *l);

@@ -67,11 +67,13 @@ static int64_t extent(int64_t rows, int64_t columns, int64_t ld, int transposed)
 static bool choose_type(const struct lvn_gpu *g, const struct lvn_gpu_product *p, struct lvn_gpu_matmul *m)
 {
     const enum lvn_dtype a = type_of(g, &p->a), b = type_of(g, &p->b);
-    const enum lvn_dtype half = g->call->product_dtype != LVN_F32 ? g->call->product_dtype : a == b ? a : LVN_F32;
-    m->in = (int)half;
+    const enum lvn_dtype operand_type = g->call->product_dtype != LVN_F32 ? g->call->product_dtype
+                                        : a == b                          ? a
+                                                                          : LVN_F32;
+    m->in = (int)operand_type;
     m->out = (int)type_of(g, &p->c);
-    if (m->out != LVN_F32 && m->out != (int)half) return false;
-    return (a == LVN_F32 || a == half) && (b == LVN_F32 || b == half);
+    if (m->out != LVN_F32 && m->out != (int)operand_type) return false;
+    return (a == LVN_F32 || a == operand_type) && (b == LVN_F32 || b == operand_type);
 }
 
 static bool query_library(struct lvn_gpu *g, const struct lvn_gpu_matmul *m, int64_t *scratch)

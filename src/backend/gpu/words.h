@@ -346,12 +346,12 @@ LVN_FUNCTION lvn_uint lvn_dropout_bits(lvn_ulong seed, lvn_long step, lvn_uint o
 
 /* The factor of dropout for element (row, column) of a tensor: 0, `kept`, or 1 if it is off. */
 LVN_FUNCTION float lvn_dropout_factor(LVN_GLOBAL const struct lvn_now *now, lvn_long row, lvn_uint column,
-                                      int threshold, float kept, int op, lvn_long rows_per_sample)
+                                      int threshold, float scale, int op, lvn_long rows_per_sample)
 {
     if (threshold == 0 || !now->training) return 1;
     lvn_ulong at = (lvn_ulong)(now->first_row * rows_per_sample + row);
     lvn_uint bits = lvn_dropout_bits(now->seed, now->step, (lvn_uint)op, at, column);
-    return bits >= (lvn_uint)threshold ? kept : 0;
+    return bits >= (lvn_uint)threshold ? scale : 0;
 }
 
 /* How many rows of a micro-batch are samples; the rest is padding. */

@@ -148,7 +148,7 @@ struct job {
     pthread_mutex_t lock;
     int next;
     enum lvn_status status;
-    char why[600];
+    char reason[600];
 };
 
 static void *find(const struct job *j, const char *key)
@@ -210,7 +210,7 @@ static void work(void *argument, int thread, int n_threads)
         enum lvn_status status = make(j, &j->p->modules[k]);
         if (status == LVN_OK) continue;
         pthread_mutex_lock(&j->lock);
-        if (j->status == LVN_OK) snprintf(j->why, sizeof j->why, "%s", lvn_error_text());
+        if (j->status == LVN_OK) snprintf(j->reason, sizeof j->reason, "%s", lvn_error_text());
         j->status = status;
         pthread_mutex_unlock(&j->lock);
     }
@@ -221,7 +221,7 @@ static enum lvn_status compile_all(struct lvn_gpu_program *p)
     struct job j = {.d = (struct lvn_opencl_device *)p->base.device, .p = p, .lock = PTHREAD_MUTEX_INITIALIZER};
     int threads = lvn_threads_default();
     lvn_team_run(threads < p->n_modules ? threads : p->n_modules > 0 ? p->n_modules : 1, work, &j);
-    if (j.status != LVN_OK) return lvn_fail(j.status, "%s", j.why);
+    if (j.status != LVN_OK) return lvn_fail(j.status, "%s", j.reason);
     return LVN_OK;
 }
 

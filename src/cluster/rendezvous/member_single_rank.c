@@ -15,7 +15,7 @@
 #include "cluster/rendezvous/member_private.h"
 #include "host/machine.h"
 
-static const double LOOK_SECONDS = 0.5, STOPPED_SECONDS = 2;
+static const double CHECK_SECONDS = 0.5, STOPPED_SECONDS = 2;
 
 /* Update the rank's state and the time of its last progress. */
 static void update_self(struct lvn_member *h, struct lvn_peer *self, double since_last)
@@ -57,7 +57,7 @@ static void *watch(void *heartbeat)
     struct lvn_peer self = h->peer[h->rank];
     double last = lvn_seconds();
     while (!h->stopping && !h->faulty) {
-        struct timespec at = lvn_deadline(LOOK_SECONDS);
+        struct timespec at = lvn_deadline(CHECK_SECONDS);
         bool in_time = true;
         while (!h->stopping && !h->faulty && in_time) in_time = lvn_condition_wait(&h->change, &h->lock, &at);
         if (h->stopping || h->faulty) break;

@@ -142,8 +142,8 @@ bool lvn_straggler_find(struct lvn_straggler *s, const struct lvn_peer *p, int n
         return false;
     }
     if (slowest != s->rank) *s = (struct lvn_straggler){.rank = slowest, .step = s->step};
-    if (++s->times < TIMES || (s->said > 0 && now - s->said < pause)) return false;
-    s->said = now;
+    if (++s->times < TIMES || (s->reported_at > 0 && now - s->reported_at < pause)) return false;
+    s->reported_at = now;
     snprintf(text, 400,
              "rank %d on %s is slow: %.3g s of computing a step, where the median of the ranks is %.3g s (waiting left "
              "out)",

@@ -37,7 +37,7 @@ struct lvn_peer {
 };
 
 /* Append "0-2,5", the ranks whose flag is set; flag[0] is rank `from`. */
-void lvn_ranks_text(const bool *flag, int n, int from, struct lvn_text *t);
+void lvn_ranks_text(const bool *flag, int n, int first_rank, struct lvn_text *t);
 /* The lowest rank in state HERE; -1: none. */
 int lvn_lowest_here(const struct lvn_peer *p, int n);
 /* Append the message about LOST ranks: "rank 3 on node2 has not been heard of since step 412 (its process is gone);
@@ -52,10 +52,10 @@ bool lvn_status_write(const char *path, const struct lvn_peer *p, int n, const c
 /* Detection of a rank that is slower than the others over several steps; not reported again for ten minutes. All
  * zero at the start. */
 struct lvn_straggler {
-    int rank;     /* the slowest rank */
-    int times;    /* consecutive steps in which it was slow */
-    int64_t step; /* the last step that was judged */
-    double said;  /* when it was last reported, lvn_seconds() */
+    int rank;           /* the slowest rank */
+    int times;          /* consecutive steps in which it was slow */
+    int64_t step;       /* the last step that was judged */
+    double reported_at; /* when it was last reported, lvn_seconds() */
 };
 /* Judge the current state (at least once per step): true if `text` is to be reported. */
 bool lvn_straggler_find(struct lvn_straggler *s, const struct lvn_peer *p, int n, double now, char text[400]);

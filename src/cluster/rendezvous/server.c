@@ -185,8 +185,8 @@ static void check_times(struct lvn_server *s, double now, double last)
 /* Each poll inspects every connection; with many of them some are always ready, so wait a little for more input. */
 static void batch_input(int callers, bool running)
 {
-    enum { CROWD = 64, RUNNING_US = 100, MEETING_US = 5, MAX_US = 100000 };
-    int us = callers < CROWD ? 0 : callers * (running ? RUNNING_US : MEETING_US);
+    enum { MANY_CLIENTS = 64, RUNNING_US = 100, MEETING_US = 5, MAX_US = 100000 };
+    int us = callers < MANY_CLIENTS ? 0 : callers * (running ? RUNNING_US : MEETING_US);
     if (us) usleep((useconds_t)(us < MAX_US ? us : MAX_US));
 }
 

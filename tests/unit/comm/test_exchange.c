@@ -260,7 +260,7 @@ static float leaf_value(int64_t leaf, int64_t i)
 static float sum_of(int64_t lo, int64_t hi, int64_t i)
 {
     if (hi - lo == 1) return leaf_value(lo, i);
-    int64_t half = lvn_tree_half(hi - lo);
+    int64_t half = lvn_tree_split(hi - lo);
     return sum_of(lo, lo + half, i) + sum_of(lo + half, hi, i);
 }
 
