@@ -1,5 +1,6 @@
 /* cpu_kernels.c - see cpu_kernels.h. The build writes generated/cpu_kernels.def: for each instruction set a line
- * LVN_CPU_GEMM(ISA, suffix), and one LVN_CPU_KERNEL(name, ISA, suffix) for each src/ops/NAME.cpu.c. */
+ * LVN_CPU_GEMM(ISA, suffix), and one LVN_CPU_KERNEL(name, ISA, suffix) for each src/ops/NAME.cpu.c that is compiled for
+ * it. */
 #include "backend/cpu/cpu_kernels.h"
 
 #include <pthread.h>
@@ -35,6 +36,14 @@ static enum lvn_isa built(enum lvn_isa isa)
     return isa;
 }
 
+/* The fast kernels of one operation; NULL: it has none. Where its code is that of a lower instruction set, it is
+ * compiled for that one alone: see CMakeLists.txt. */
+static const struct lvn_kernels *fast_of(enum lvn_isa isa, int id)
+{
+    while (isa > LVN_ISA_GENERIC && !fast[isa][id]) isa--;
+    return fast[isa][id];
+}
+
 static struct lvn_cpu_op ops[LVN_ISA_COUNT][LVN_OP_COUNT], plain_f32[LVN_OP_COUNT], plain_f64[LVN_OP_COUNT];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -50,7 +59,7 @@ static void fill(void)
         fill_plain(&plain_f32[id], lvn_op((enum lvn_op_id)id, LVN_F32));
         fill_plain(&plain_f64[id], lvn_op((enum lvn_op_id)id, LVN_F64));
         for (int isa = 0; isa < LVN_ISA_COUNT; isa++) {
-            const struct lvn_kernels *f = fast[built((enum lvn_isa)isa)][id];
+            const struct lvn_kernels *f = fast_of((enum lvn_isa)isa, id);
             struct lvn_cpu_op *o = &ops[isa][id];
             *o = plain_f32[id];
             if (!f) continue;
