@@ -15,6 +15,7 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "settings/settings.h"
 
 void lvn_progress_init(struct lvn_progress *p, FILE *out, bool quiet, int64_t log_every_n_steps)
 {
@@ -177,6 +178,21 @@ static void at_start(struct lvn_progress *p, const struct lvn_event *e)
         say(p, "continuing after step %" PRId64 "%s%s", e->step, e->text ? " from " : "", e->text ? e->text : "");
 }
 
+/* The seconds from one plain line to the next with LVN_LOG_BY_TIME, where the last one was printed after `elapsed_s`:
+ * 10 in the first ten minutes, then a sixtieth of the time so far, at most 600. A day's run has some 400 lines. */
+static double seconds_between_lines(double elapsed_s)
+{
+    return fmin(fmax(10, elapsed_s / 60), 600);
+}
+
+static bool line_is_due(const struct lvn_progress *p, const struct lvn_event *e, bool last)
+{
+    if (p->quiet || !p->every) return false;
+    if (e->step == 1 || last) return true;
+    if (p->every == LVN_LOG_BY_TIME) return e->elapsed_s - p->said >= seconds_between_lines(p->said);
+    return e->step % p->every == 0;
+}
+
 static void at_step(struct lvn_progress *p, const struct lvn_event *e)
 {
     char text[LVN_PROGRESS_TEXT];
@@ -185,10 +201,10 @@ static void at_step(struct lvn_progress *p, const struct lvn_event *e)
     bool last = p->total && e->step == p->total;
     if (p->live) {
         draw(p, e, last);
-    } else if (!p->quiet && p->every > 0 && (e->step % p->every == 0 || e->step == 1 || last)) {
+    } else if (line_is_due(p, e, last)) {
         lvn_progress_line(p, e, 0, text);
         say(p, "%s", text);
-        p->said = e->step;
+        p->said = e->elapsed_s;
     }
 }
 

@@ -19,9 +19,9 @@ struct lvn_progress {
     bool quiet;    /* only what must be said */
     bool shown;    /* a live line stands on the screen, the cursor behind it */
     int columns;   /* of the terminal; 0: ask */
-    int64_t every; /* steps between plain lines; 0: none */
+    int64_t every; /* steps between plain lines; 0: none; LVN_LOG_BY_TIME: by time */
     double drawn;  /* when the live line was last drawn, elapsed seconds */
-    int64_t said;  /* step of the last plain line */
+    double said;   /* when the last plain line was printed, elapsed seconds */
     double rate;   /* tokens (samples) a second, smoothed for reading */
     int64_t total; /* steps of the run; 0: not known */
 };

@@ -57,7 +57,7 @@ static enum lvn_status parse_int(const struct lvn_option *o, const char *text, i
 {
     double real;
     if (is_neutral(text) && o->min <= 0) {
-        *out = 0;
+        *out = strcasecmp(text, "auto") ? 0 : o->automatic;
         return LVN_OK;
     }
     if (lvn_option_is_switch(o) && (!strcasecmp(text, "true") || !strcasecmp(text, "yes") || !strcasecmp(text, "on"))) {
@@ -348,7 +348,7 @@ const char *lvn_option_text(const struct lvn_option *o, const void *field, char 
     char first[40], second[40];
     switch (o->kind) {
     case LVN_KIND_INT:
-        if (!strcmp(o->initial, "auto") && !*(const int64_t *)field) return "auto";
+        if (!strcmp(o->initial, "auto") && *(const int64_t *)field == o->automatic) return "auto";
         if (lvn_option_is_switch(o) && !*(const int64_t *)field) return "false";
         snprintf(text, LVN_VALUE_TEXT, "%" PRId64, *(const int64_t *)field);
         break;

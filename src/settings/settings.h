@@ -186,6 +186,9 @@ enum lvn_option_kind {
     LVN_KIND_AMOUNT,
     LVN_KIND_TEXTS, /* of flags alone */
 };
+/* trainer.log_every_n_steps: auto, lines after seconds and not after steps. */
+enum { LVN_LOG_BY_TIME = -1 };
+
 struct lvn_option {
     const char *key;  /* "optimizer.lr" */
     const char *part; /* "optimizer"; "" for name and run_dir */
@@ -193,6 +196,7 @@ struct lvn_option {
     const char *initial;        /* the default as text; "" not given */
     const char *usual;          /* what holds then, for help, where it hangs on the family; NULL: initial */
     double min, max;            /* INT, REAL, PAIR */
+    int64_t automatic;          /* INT whose default is "auto": the value of that word */
     const char *const *choices; /* CHOICE, WORD: ended by NULL */
     const char *also;           /* other words that people know for them, "off=constant none=constant"; NULL: none */
     bool fixed;                 /* decides on the model or the order of the data: as it was, when a run goes on */

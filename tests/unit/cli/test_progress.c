@@ -103,6 +103,50 @@ static void plain_lines(void **state)
     free(text);
 }
 
+/* The lines of a day whose steps take a second: a line every ten seconds at first, then rarer, at most ten minutes
+ * apart; of slower steps each has its line. */
+static void plain_lines_by_time(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    assert_non_null(f);
+    struct lvn_progress p = {.out = f, .every = LVN_LOG_BY_TIME, .drawn = -1, .rate = NAN};
+    struct lvn_event e = step_event();
+    const int day = 86400;
+    int lines = 0, after_minutes = 0;
+    double last = 0, longest = 0;
+    for (int i = 1; i <= day; i++) {
+        double before = p.said;
+        e.step = e.elapsed_s = i;
+        lvn_progress_handle(&p, &e);
+        if (p.said == before) continue;
+        lines++;
+        if (i <= 600) after_minutes++;
+        if (i > 1) assert_true(i - last >= 10);
+        longest = fmax(longest, i - last);
+        last = i;
+    }
+    assert_int_equal(after_minutes, 60); /* step 1, and 11, 21 ... 591 */
+    assert_in_range(lines, 350, 450);
+    assert_true(longest == 600);
+    for (int i = 1; i <= 3; i++) {
+        e.step = day + i;
+        e.elapsed_s = day + 700 * i;
+        lvn_progress_handle(&p, &e);
+        assert_true(p.said == e.elapsed_s);
+    }
+    fclose(f);
+    assert_non_null(strstr(text, "step 1  loss"));
+    assert_null(strstr(text, "step 10  loss"));
+    assert_non_null(strstr(text, "step 11  loss"));
+    free(text);
+    struct lvn_progress none = {.out = stderr, .every = 0, .drawn = -1, .rate = NAN};
+    lvn_progress_handle(&none, &e);
+    assert_true(none.said == 0);
+}
+
 static void live_line(void **state)
 {
     (void)state;
@@ -168,7 +212,8 @@ static void units(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fits_every_width),           cmocka_unit_test(plain_lines), cmocka_unit_test(live_line),
+        cmocka_unit_test(fits_every_width),           cmocka_unit_test(plain_lines),
+        cmocka_unit_test(plain_lines_by_time),        cmocka_unit_test(live_line),
         cmocka_unit_test(live_line_does_not_go_back), cmocka_unit_test(units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -244,6 +244,7 @@ static const char *const accepted[] = {
     "trainer.deterministic=no",
     "trainer.recompute=none",
     "trainer.log_every_n_steps=0",
+    "trainer.log_every_n_steps=auto",
     "trainer.max_steps=1e3",
     "trainer.max_time=01:02:03:04",
     "trainer.val_check_interval=2 epochs",
@@ -296,6 +297,41 @@ static void values_arrive(void **state)
     assert_string_equal(lvn_settings_origin(&s, lvn_option_find("model.n_head")->id, text), "r.yaml:2");
     assert_string_equal(lvn_settings_origin(&s, LVN_OPT_optimizer_eps, text), "default");
     assert_string_equal(lvn_settings_origin(&s, LVN_OPT_run_dir, text), "from name");
+    lvn_settings_release(&s);
+}
+
+/* auto is the default, no number stands for it, and the words for off are 0; each reads back as it was written. */
+static void log_lines_by_time_or_steps(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key, *text;
+        int64_t value;
+    } cases[] = {{NULL, "auto", LVN_LOG_BY_TIME},
+                 {"trainer.log_every_n_steps=auto", "auto", LVN_LOG_BY_TIME},
+                 {"trainer.log_every_n_steps=none", "0", 0},
+                 {"trainer.log_every_n_steps=0", "0", 0},
+                 {"trainer.log_every_n_steps=25", "25", 25}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lvn_settings s, again;
+        const char *keys[] = {cases[i].key, NULL};
+        assert_int_equal(make(&s, NULL, keys), LVN_OK);
+        assert_int_equal(s.trainer.log_every_n_steps, cases[i].value);
+        assert_string_equal(value_of(&s, "trainer.log_every_n_steps"), cases[i].text);
+        char *yaml = lvn_settings_yaml(&s);
+        assert_non_null(yaml);
+        assert_int_equal(lvn_settings_init(&again), LVN_OK);
+        assert_int_equal(lvn_settings_read(&again, yaml, strlen(yaml), "again.yaml"), LVN_OK);
+        assert_int_equal(again.trainer.log_every_n_steps, cases[i].value);
+        free(yaml);
+        lvn_settings_release(&again);
+        lvn_settings_release(&s);
+    }
+    struct lvn_settings s;
+    const char *keys[] = {"trainer.log_every_n_steps=-1", NULL};
+    assert_int_equal(make(&s, NULL, keys), LVN_ARG);
+    assert_string_equal(lvn_error_text(), "trainer.log_every_n_steps must be at least 0, got -1");
+    lvn_error_clear();
     lvn_settings_release(&s);
 }
 
@@ -696,6 +732,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refused_with_a_sentence),
         cmocka_unit_test(neutral_values_pass),
+        cmocka_unit_test(log_lines_by_time_or_steps),
         cmocka_unit_test(devices_are_counted_or_listed),
         cmocka_unit_test(values_arrive),
         cmocka_unit_test(all_mistakes_are_told),
