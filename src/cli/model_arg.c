@@ -21,7 +21,7 @@ bool lvn_cli_model_is_recipe(const char *model)
 static void note_holes(const struct lvn_tokenizer *t)
 {
     int holes = 0;
-    if (!t->holes || t->unknown >= 0 || t->byte_fallback) return;
+    if (!t->missing_bytes || t->unknown >= 0 || t->byte_fallback) return;
     for (int b = 0; b < 256; b++) holes += t->bpe.byte_id[b] < 0;
     lvn_log(LVN_LOG_INFO, "the tokenizer '%s' has no token for %d of the 256 bytes: a text loses those", t->path,
             holes);

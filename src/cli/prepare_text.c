@@ -113,7 +113,7 @@ static enum lvn_status end_token(struct lvn_cli *c, const struct lvn_tokenizer *
 {
     const char *name = c->flag[LVN_FLAG_prepare_end_token].t;
     struct lvn_ids behind = {0}; /* what the tokenizer itself puts there ends a document */
-    LVN_TRY(lvn_post_processor_end(t, &behind));
+    LVN_TRY(lvn_post_processor_suffix(t, &behind));
     bool ended = behind.n > 0;
     lvn_ids_release(&behind);
     *id = *name || ended ? -1 : t->end_id;

@@ -181,7 +181,7 @@ enum lvn_status lvn_command_tokenizer(struct lvn_cli *c)
     const char *named = c->flag[LVN_FLAG_tokenizer_out].t;
     LVN_TRY(lvn_cli_settings(c, NULL, 0));
     LVN_TRY(read_options(c, &o));
-    LVN_CHECK(lvn_cli_on(c, LVN_FLAG_tokenizer_overwrite) || lvn_store_is_url(named) || !lvn_tokenizer_there(named),
+    LVN_CHECK(lvn_cli_on(c, LVN_FLAG_tokenizer_overwrite) || lvn_store_is_url(named) || !lvn_tokenizer_exists(named),
               ARG, "'%s' holds a tokenizer already: replace it with --overwrite, or give another folder with --out",
               named);
     enum lvn_status status = lvn_vocabulary_open(&v, &o);

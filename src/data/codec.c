@@ -57,7 +57,7 @@ enum lvn_status lvn_codec_load(struct lvn_codec *out, const char *model_dir)
     enum lvn_status status = path ? LVN_OK : LVN_MEMORY;
     if (status == LVN_OK && lvn_path_is_file(path)) {
         status = read_vocabulary(&out->vocabulary, path);
-    } else if (status == LVN_OK && lvn_tokenizer_there(model_dir)) {
+    } else if (status == LVN_OK && lvn_tokenizer_exists(model_dir)) {
         status = lvn_tokenizer_open_optional(&out->tokenizer, &out->tokenizer_error, model_dir);
     }
     return status;
@@ -95,7 +95,7 @@ static enum lvn_status encode_tokens(const struct lvn_tokenizer *t, const char *
     if (!e) return LVN_MEMORY;
     enum lvn_status status = lvn_ids_reserve(&made, 1);
     if (status == LVN_OK) status = lvn_encode(e, text, bytes, LVN_ENCODE_SPECIAL, &plain);
-    if (status == LVN_OK) status = lvn_post_processor_put(t, &plain, NULL, &made, NULL);
+    if (status == LVN_OK) status = lvn_post_processor_run(t, &plain, NULL, &made, NULL);
     lvn_ids_release(&plain);
     lvn_encoder_free(e);
     if (status != LVN_OK) lvn_ids_release(&made);
@@ -162,7 +162,7 @@ void lvn_codec_decode(const struct lvn_codec *c, struct lvn_codec_stream *s, int
 {
     if (c->tokenizer) {
         int64_t n;
-        if (!s->started && lvn_post_processor_begins(c->tokenizer, id)) return;
+        if (!s->started && lvn_post_processor_is_prefix(c->tokenizer, id)) return;
         const char *p =
             s->started ? lvn_token_bytes(c->tokenizer, id, &n) : lvn_token_bytes_first(c->tokenizer, id, &n);
         if (!p) lvn_codec_decode_end(s, out);

@@ -86,7 +86,7 @@ static int64_t find_cut(const struct lvn_chunker *c)
         const char *end = memrchr(c->text.p, '\n', (size_t)c->text.n);
         return end ? end + 1 - c->text.p : 0;
     }
-    if (!lvn_tokenizer_cuts(c->o->tokenizer)) return 0;
+    if (!lvn_tokenizer_can_cut(c->o->tokenizer)) return 0;
     return lvn_split_safe_last((const uint8_t *)c->text.p, c->text.n);
 }
 
@@ -184,9 +184,9 @@ static enum lvn_status add_document(struct work *w, const char *p, int64_t n, bo
     *d = (struct lvn_document){.first = first, .last = last};
     if (first) hash_document(p, n, d->hash);
     int64_t before = b->ids.n;
-    if (first) LVN_TRY(lvn_post_processor_begin(w->o->tokenizer, &b->ids));
+    if (first) LVN_TRY(lvn_post_processor_prefix(w->o->tokenizer, &b->ids));
     LVN_TRY(lvn_encode(w->e, p, n, LVN_ENCODE_ORDINARY, &b->ids));
-    if (last) LVN_TRY(lvn_post_processor_end(w->o->tokenizer, &b->ids));
+    if (last) LVN_TRY(lvn_post_processor_suffix(w->o->tokenizer, &b->ids));
     d->n_ids = b->ids.n - before;
     b->text_bytes += n;
     b->n_documents++;

@@ -21,7 +21,7 @@
 #include "formats/json.h"
 #include "stores/store.h"
 
-enum { MAX_CLASSES = 1 << 16, USUAL_LENGTH = 512 };
+enum { MAX_CLASSES = 1 << 16, DEFAULT_LENGTH = 512 };
 
 struct text {
     int64_t first;  /* index of its first id */
@@ -70,7 +70,7 @@ static enum lvn_status encode(struct labelled *l, const struct lvn_data_options 
 static enum lvn_status finish_row(struct labelled *l, struct text *t, bool pair)
 {
     struct lvn_ids *a = &l->first_text, *b = &l->pair_text;
-    const int64_t extra = lvn_post_processor_extra(l->tokenizer, pair), capacity = l->max_length - extra,
+    const int64_t extra = lvn_post_processor_added_tokens(l->tokenizer, pair), capacity = l->max_length - extra,
                   min = pair ? 2 : 1;
     LVN_CHECK(capacity >= min, ARG,
               "a sample may have %" PRId64
@@ -80,7 +80,7 @@ static enum lvn_status finish_row(struct labelled *l, struct text *t, bool pair)
     if (!pair) b->n = 0;
     while (a->n + b->n > capacity) --*(a->n > b->n ? &a->n : &b->n);
     l->types.n = 0;
-    LVN_TRY(lvn_post_processor_put(l->tokenizer, a, pair ? b : NULL, &l->ids, &l->types));
+    LVN_TRY(lvn_post_processor_run(l->tokenizer, a, pair ? b : NULL, &l->ids, &l->types));
     LVN_TRY(lvn_ids_reserve(&l->ids, 1));
     if (l->ids.n == t->first) l->ids.p[l->ids.n++] = 0; /* an empty text, and no tokens of the post-processor */
     t->n = (int32_t)(l->ids.n - t->first);
@@ -330,7 +330,7 @@ static void close_labelled(struct lvn_dataset *d)
 
 static void fields(const struct lvn_data_options *o, struct lvn_fields *out)
 {
-    int64_t T = o->block_size ? o->block_size : USUAL_LENGTH;
+    int64_t T = o->block_size ? o->block_size : DEFAULT_LENGTH;
     if (o->max_length && o->max_length < T) T = o->max_length;
     *out = (struct lvn_fields){
         .field = {{.name = "ids",

@@ -19,7 +19,7 @@ enum lvn_status lvn_mask_init(struct lvn_mask *m, const struct lvn_tokenizer *t,
               "the tokenizer '%s' has no token [MASK], which task.kind=mlm hides words behind: take one that has it",
               t->path);
     LVN_CHECK(
-        !whole_words || (t->wordpiece && t->wordpiece->n_inner), ARG,
+        !whole_words || (t->wordpiece && t->wordpiece->n_prefix), ARG,
         "task.whole_words wants pieces of WordPiece with a mark (##...), and the tokenizer '%s' has none: leave it "
         "out",
         t->path);
@@ -39,8 +39,8 @@ static bool continues_word(const struct lvn_mask *m, int32_t id)
     const struct lvn_tokenizer *t = m->tokenizer;
     if (!m->whole_words || id < 0 || id >= t->n) return false;
     const struct lvn_wordpiece *w = t->wordpiece;
-    return t->start[id + 1] - t->start[id] > w->n_inner && /* token bytes with the prefix ## */
-           !memcmp(t->byte + t->start[id], w->inner, (size_t)w->n_inner);
+    return t->start[id + 1] - t->start[id] > w->n_prefix && /* token bytes with the prefix ## */
+           !memcmp(t->byte + t->start[id], w->prefix, (size_t)w->n_prefix);
 }
 
 void lvn_mask_sample(const struct lvn_mask *m, uint64_t order, int64_t at, int64_t n, int32_t *ids, int32_t *labels)

@@ -392,8 +392,8 @@ static enum lvn_status write_one(struct lvn_encoders *e, const char *path, const
     struct lvn_ids around[2] = {{0}, {0}};
     LVN_TRY(lvn_encoders_run(e, p, n, false, LVN_ENCODE_ORDINARY, &used));
     LVN_TRY(lvn_resumable_file_open(&f, path, 0, 0));
-    enum lvn_status status = lvn_post_processor_begin(e->t, &around[0]);
-    if (status == LVN_OK) status = lvn_post_processor_end(e->t, &around[1]);
+    enum lvn_status status = lvn_post_processor_prefix(e->t, &around[0]);
+    if (status == LVN_OK) status = lvn_post_processor_suffix(e->t, &around[1]);
     if (status == LVN_OK) status = write_ids(&f, width, &around[0], &counts->tokens[split]);
     for (int64_t s = 0; s < e->n_slices && status == LVN_OK; s++)
         status = write_ids(&f, width, &e->slice[s], &counts->tokens[split]);

@@ -26,7 +26,7 @@
 enum {
     SCAN_BYTES = 256 << 20,
     SIDECAR_BYTES = 16 << 20,
-    USUAL_VOCAB = 50304, /* the most common byte-level BPE, 50257, padded to a multiple of 64 */
+    TYPICAL_VOCAB = 50304, /* the most common byte-level BPE, 50257, padded to a multiple of 64 */
 };
 
 struct tokens {
@@ -107,7 +107,7 @@ static enum lvn_status open_tokenizer(struct lvn_dataset *d, const struct sideca
     struct tokens *t = d->state;
     const char *dir = lvn_path_dir(&t->arena, path);
     if (!dir) return LVN_MEMORY;
-    if (!s->tokenized || (!d->tokenizer && !lvn_tokenizer_there(dir))) return LVN_OK;
+    if (!s->tokenized || (!d->tokenizer && !lvn_tokenizer_exists(dir))) return LVN_OK;
     if (!d->tokenizer && !d->tokenizer_error)
         LVN_TRY(lvn_tokenizer_open_optional(&d->tokenizer, &d->tokenizer_error, dir));
     if (d->tokenizer_error) return LVN_OK;
@@ -159,7 +159,7 @@ static enum lvn_status check_ids(struct lvn_dataset *d, const struct lvn_data_op
     if (o->vocab_size)
         d->vocab_size = largest + 1; /* a padded vocab_size of the sidecar may be larger than the model's */
     else if (!given)
-        d->vocab_size = largest < USUAL_VOCAB ? USUAL_VOCAB : largest + 1;
+        d->vocab_size = largest < TYPICAL_VOCAB ? TYPICAL_VOCAB : largest + 1;
     return LVN_OK;
 }
 
@@ -207,7 +207,7 @@ extern const struct lvn_dataset_kind lvn_dataset_tokens;
 const struct lvn_dataset_kind lvn_dataset_tokens = {
     .name = "tokens",
     .help = "token ids in .bin files (uint16, or uint32 where FILE.bin.json says so)",
-    .typical_vocab = USUAL_VOCAB,
+    .typical_vocab = TYPICAL_VOCAB,
     .matches = matches,
     .fields = lvn_stream_fields_of,
     .open = open_tokens,

@@ -115,7 +115,7 @@ const struct lvn_size *lvn_model_find_size(struct lvn_arena *a, const char *name
 /* A file of a tokenizer, a folder with one, or a model that has one. */
 static bool has_tokenizer(struct lvn_arena *a, const char *path)
 {
-    return lvn_path_is_dir(path) ? lvn_tokenizer_there(path) || is_here(a, path) : lvn_path_exists(path);
+    return lvn_path_is_dir(path) ? lvn_tokenizer_exists(path) || is_here(a, path) : lvn_path_exists(path);
 }
 
 enum lvn_status lvn_tokenizer_find_files(struct lvn_arena *a, const char *name, const char **out)
@@ -125,13 +125,13 @@ enum lvn_status lvn_tokenizer_find_files(struct lvn_arena *a, const char *name, 
     *out = NULL;
     if (p.repository) {
         LVN_TRY(find_cached(a, name, &p, out));
-        return *out && lvn_tokenizer_there(*out) ? LVN_OK
-                                                 : fetch_place(a, "tokenizer", name, &p, LVN_WANT_TOKENIZER, out);
+        return *out && lvn_tokenizer_exists(*out) ? LVN_OK
+                                                  : fetch_place(a, "tokenizer", name, &p, LVN_WANT_TOKENIZER, out);
     }
     *out = p.path;
     if (lvn_store_is_url(p.path)) return LVN_OK;
     if (!lvn_path_exists(p.path)) return refuse_place(&p, LVN_ARG, "tokenizer", name);
-    bool model = lvn_path_is_dir(p.path) && !lvn_tokenizer_there(p.path) && is_here(a, p.path);
+    bool model = lvn_path_is_dir(p.path) && !lvn_tokenizer_exists(p.path) && is_here(a, p.path);
     return model ? lvn_model_find_files(a, p.path, "best", out) : LVN_OK;
 }
 

@@ -84,7 +84,7 @@ static enum lvn_status find_codec(struct lvn_pretrained *p)
 {
     const char *characters = lvn_path_join(&p->arena, p->path, "state/vocabulary.json");
     if (!characters) return LVN_MEMORY;
-    p->dir = lvn_path_is_file(characters) || lvn_tokenizer_there(p->path) ? p->path : p->base->dir;
+    p->dir = lvn_path_is_file(characters) || lvn_tokenizer_exists(p->path) ? p->path : p->base->dir;
     return LVN_OK;
 }
 

@@ -31,17 +31,17 @@ const char *lvn_adapter_files_find(struct lvn_arena *a, const char *folder)
 /* UNSUPPORTED for settings of PEFT with which the same tensors are a different model. */
 static enum lvn_status check_kind(const char *path, const json_t *root)
 {
-    static const char *const not_there[] = {"use_rslora",        "use_dora",          "use_qalora",
-                                            "alpha_pattern",     "rank_pattern",      "alora_invocation_tokens",
-                                            "layer_replication", "target_parameters", "arrow_config"};
+    static const char *const unsupported[] = {"use_rslora",        "use_dora",          "use_qalora",
+                                              "alpha_pattern",     "rank_pattern",      "alora_invocation_tokens",
+                                              "layer_replication", "target_parameters", "arrow_config"};
     static const char *const changes_base[] = {"pissa", "olora", "corda", "loftq", "lora_ga"};
     const json_t *init = json_object_get(root, "init_lora_weights");
     const char *bias = "none";
-    for (size_t i = 0; i < sizeof not_there / sizeof not_there[0]; i++) {
-        const json_t *v = json_object_get(root, not_there[i]);
+    for (size_t i = 0; i < sizeof unsupported / sizeof unsupported[0]; i++) {
+        const json_t *v = json_object_get(root, unsupported[i]);
         const bool none = !v || json_is_null(v) || json_is_false(v) ||
                           ((json_is_object(v) || json_is_array(v)) && !json_object_size(v) && !json_array_size(v));
-        LVN_CHECK(none, UNSUPPORTED, "%s: it has %s, which levin's adapters have not", path, not_there[i]);
+        LVN_CHECK(none, UNSUPPORTED, "%s: it has %s, which levin's adapters have not", path, unsupported[i]);
     }
     for (size_t i = 0; json_is_string(init) && i < sizeof changes_base / sizeof changes_base[0]; i++)
         LVN_CHECK(strncmp(json_string_value(init), changes_base[i], strlen(changes_base[i])) != 0, UNSUPPORTED,
@@ -77,14 +77,14 @@ enum lvn_status lvn_adapter_files_scale(const char *dir, struct lvn_lora *out)
     return status;
 }
 
-enum lvn_status lvn_adapter_check_scale(const char *dir, const struct lvn_lora *there, const struct lvn_lora *wanted)
+enum lvn_status lvn_adapter_check_scale(const char *dir, const struct lvn_lora *found, const struct lvn_lora *wanted)
 {
-    LVN_CHECK(there->rank == wanted->rank, ARG,
+    LVN_CHECK(found->rank == wanted->rank, ARG,
               "%s/%s: its adapters have the rank %lld, and lora.rank is %lld; set lora.rank: %lld, or leave it out",
-              dir, LVN_ADAPTERS_CONFIG, (long long)there->rank, (long long)wanted->rank, (long long)there->rank);
-    LVN_CHECK(there->alpha == wanted->alpha, ARG,
+              dir, LVN_ADAPTERS_CONFIG, (long long)found->rank, (long long)wanted->rank, (long long)found->rank);
+    LVN_CHECK(found->alpha == wanted->alpha, ARG,
               "%s/%s: its lora_alpha is %g, and lora.alpha is %g; set lora.alpha: %g, or leave it out", dir,
-              LVN_ADAPTERS_CONFIG, there->alpha, wanted->alpha, there->alpha);
+              LVN_ADAPTERS_CONFIG, found->alpha, wanted->alpha, found->alpha);
     return LVN_OK;
 }
 

@@ -36,8 +36,8 @@ struct lvn_adapter_files {
 const char *lvn_adapter_files_find(struct lvn_arena *a, const char *folder);
 /* Rank and alpha, from adapter_config.json alone. */
 enum lvn_status lvn_adapter_files_scale(const char *dir, struct lvn_lora *out) LVN_CHECKED;
-/* ARG, naming what to set, if rank or alpha of a folder (`there`) differ from those of the settings (`wanted`). */
-enum lvn_status lvn_adapter_check_scale(const char *dir, const struct lvn_lora *there,
+/* ARG, naming what to set, if rank or alpha of a folder (`found`) differ from those of the settings (`wanted`). */
+enum lvn_status lvn_adapter_check_scale(const char *dir, const struct lvn_lora *found,
                                         const struct lvn_lora *wanted) LVN_CHECKED;
 /* After a failure there is nothing to close. */
 enum lvn_status lvn_adapter_files_open(struct lvn_adapter_files *f, const char *dir) LVN_CHECKED;

@@ -1,8 +1,9 @@
-/* bpe.h - byte pair encoding of one piece of text: which neighbours merge, and the merging.
+/* bpe.h - byte pair encoding of one piece of text: the table of merges, and merging. Called by encode_pieces.c and the
+ * readers of files; unigram.h uses the table as a trie.
  *
- * A piece starts as one token a byte. Again and again the neighbours whose merge has the lowest rank (the first of them
- * where several have it) become one token, until none merge. Short pieces are looked through anew after each merge;
- * long ones keep a heap of possible merges, so that a word of a million letters takes n log n. */
+ * A piece starts as one token for each symbol (byte or character). Repeatedly, the neighbours whose merge has the
+ * lowest rank (the leftmost of equals) become one token, until none can merge. Short pieces are scanned again after
+ * each merge; long ones have a heap of possible merges, so that a word of n letters takes O(n log n). */
 #ifndef LVN_BPE_H
 #define LVN_BPE_H
 
@@ -26,10 +27,10 @@ struct lvn_bpe {
     int64_t n;
 };
 
-/* Room for `merges` merges. */
+/* With a capacity of `merges` merges. */
 enum lvn_status lvn_bpe_init(struct lvn_bpe *b, int64_t merges) LVN_CHECKED;
 void lvn_bpe_release(struct lvn_bpe *b);
-/* Add the merge left + right -> id with the next rank. A pair that is there already keeps its rank. */
+/* Adds the merge left + right -> id with the next rank. A pair that exists keeps its rank. */
 void lvn_bpe_add(struct lvn_bpe *b, int32_t left, int32_t right, int32_t id);
 
 static inline uint64_t lvn_bpe_hash(uint64_t x)
@@ -38,8 +39,8 @@ static inline uint64_t lvn_bpe_hash(uint64_t x)
     return x ^ x >> 29;
 }
 
-/* Where the search for a pair begins. */
-static inline const struct lvn_bpe_slot *lvn_bpe_place(const struct lvn_bpe *b, int32_t left, int32_t right)
+/* The slot at which the search for a pair begins, for prefetching. */
+static inline const struct lvn_bpe_slot *lvn_bpe_first_slot(const struct lvn_bpe *b, int32_t left, int32_t right)
 {
     return &b->slot[lvn_bpe_hash((uint64_t)(uint32_t)left << 32 | (uint32_t)right) & b->mask];
 }
@@ -61,9 +62,9 @@ struct lvn_bpe_scratch {
 };
 void lvn_bpe_scratch_release(struct lvn_bpe_scratch *s);
 
-/* Merge ids[0..n) in place; *n becomes the number of tokens. LVN_MEMORY, or LVN_FORMAT for a piece of more than
- * LVN_BPE_LONGEST bytes. */
-enum { LVN_BPE_SHORT = 48, LVN_BPE_LONGEST = 64 << 20 };
+/* Merges ids[0, *n) in place; *n becomes the number of tokens. LVN_MEMORY, or LVN_FORMAT for a piece of more than
+ * LVN_BPE_MAX symbols. */
+enum { LVN_BPE_SHORT = 48, LVN_BPE_MAX = 64 << 20 };
 enum lvn_status lvn_bpe_merge(const struct lvn_bpe *b, struct lvn_bpe_scratch *s, int32_t *ids, int64_t *n) LVN_CHECKED;
 
 #endif

@@ -1,4 +1,4 @@
-/* bpe_trainer.c - the special tokens and the alphabet of a new vocabulary: see bpe_trainer.h. */
+/* bpe_trainer.c - see bpe_trainer.h: tokens by text, the special tokens and the alphabet of a new vocabulary. */
 #include "tokenizers/bpe_trainer.h"
 
 #include <stdlib.h>
@@ -14,10 +14,10 @@ enum lvn_status lvn_vocabulary_open(struct lvn_vocabulary *v, const struct lvn_v
     lvn_arena_init(&v->arena);
     v->words = lvn_calloc((size_t)o->threads, sizeof *v->words);
     if (!v->words) return LVN_MEMORY;
-    v->rules.pre = o->wordpiece ? lvn_pre_bert() : lvn_pre_tiles(LVN_SPLIT_BYTE_LEVEL);
+    v->rules.pre_tokenizer = o->wordpiece ? lvn_pre_tokenizer_bert() : lvn_pre_tokenizer_split(LVN_SPLIT_BYTE_LEVEL);
     if (o->wordpiece)
-        v->rules.normal =
-            (struct lvn_normal_steps){.step = {lvn_normal_bert(o->lowercase, o->lowercase, true)}, .n = 1};
+        v->rules.normalizer =
+            (struct lvn_normalizer){.step = {lvn_normalizer_bert(o->lowercase, o->lowercase, true)}, .n = 1};
     return LVN_OK;
 }
 
@@ -97,13 +97,13 @@ enum lvn_status lvn_vocabulary_add(struct lvn_vocabulary *v, const char *text, i
 
 /* --- the alphabet --- */
 
-/* How often each character occurs; [1]: within words, behind their first one. */
+/* Counts each character; [1]: only within words, after their first character. */
 static enum lvn_status count_characters(const struct lvn_word_counts *w, int64_t *count[2])
 {
     for (int i = 0; i < 2; i++)
         if (!(count[i] = lvn_calloc(0x110000, sizeof **count))) return LVN_MEMORY;
     for (int64_t k = 0; k < w->capacity; k++) {
-        const struct lvn_word *s = &w->slot[k];
+        const struct lvn_counted_word *s = &w->slot[k];
         int used;
         for (int64_t i = 0; s->text && i < s->bytes; i += used) {
             int32_t code = lvn_utf8_decode(s->text + i, s->bytes - i, &used);
@@ -122,7 +122,7 @@ static int by_count(const void *a, const void *b)
     return (x[0] > y[0]) - (x[0] < y[0]);
 }
 
-/* Of more than `limit` characters the rarest are taken out. */
+/* Keeps the `limit` most frequent characters. */
 static enum lvn_status limit_characters(int64_t *count, int64_t limit)
 {
     int64_t n = 0, (*pair)[2] = lvn_malloc(sizeof *pair * 0x110000);
@@ -153,7 +153,7 @@ static enum lvn_status add_characters(struct lvn_vocabulary *v, int64_t *count[2
     return LVN_OK;
 }
 
-/* All bytes, in the order of the letters that files write for them. */
+/* Adds all bytes, in the order of their letters in the alphabet. */
 static enum lvn_status add_bytes(struct lvn_vocabulary *v)
 {
     int32_t id;

@@ -1,9 +1,9 @@
-/* bpe_trainer_merge.c - merges, most frequent pair first: see bpe_trainer.h.
+/* bpe_trainer_merge.c - see bpe_trainer.h: merges, the most frequent pair first.
  *
- * A table has the count of every pair. A heap has pairs with the words in which to merge them; a count there may be
- * out of date, and is then put right and back into the heap. Where a merge makes new neighbours, these become entries
- * of their own. As in the reference, a pair can have several entries, when a token that existed is made once more in
- * another way; each is merged in its own words. */
+ * A hash table has the count of every pair. A heap has pairs with the words in which to merge them; a stale count there
+ * is corrected when its entry reaches the top. A merge adds entries for the new pairs that it makes. As in the
+ * reference, a pair can have several entries, if an existing token results from another merge; each entry is merged in
+ * its own words. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +13,9 @@
 struct pair {
     uint64_t key; /* left << 32 | right; LVN_BPE_EMPTY: free */
     int64_t count;
-    int32_t *word; /* those that have it since the last merge */
-    int32_t n, capacity;
+    int32_t *word; /* words in which it occurs since the last merge */
+    int32_t n;     /* words */
+    int32_t capacity;
 };
 
 struct entry {
@@ -26,17 +27,20 @@ struct entry {
 
 struct merger {
     struct lvn_vocabulary *v;
-    int32_t *symbol; /* of all words, one behind the other */
+    int32_t *symbol; /* of all words, concatenated */
     int64_t *start;  /* [n_words] */
     int32_t *length; /* [n_words] */
     int64_t *count;  /* [n_words] */
     int64_t n_words;
     struct pair *pair; /* open addressing */
-    int64_t n_pairs, pair_capacity;
-    uint64_t *touched; /* pairs that got words since the last merge */
-    int64_t n_touched, touched_capacity;
+    int64_t n_pairs;
+    int64_t pair_capacity;
+    uint64_t *touched; /* keys of pairs that got words since the last merge */
+    int64_t n_touched;
+    int64_t touched_capacity;
     struct entry *heap;
-    int64_t n_heap, heap_capacity;
+    int64_t n_heap;
+    int64_t heap_capacity;
 };
 
 static void release(struct merger *m)
@@ -54,8 +58,8 @@ static void release(struct merger *m)
 
 /* --- words --- */
 
-/* The symbols of a word: bytes, or characters of the alphabet; others are left out. */
-static int32_t symbols(const struct lvn_vocabulary *v, const struct lvn_word *w, int32_t *out)
+/* Writes the symbols of a word: bytes, or characters of the alphabet; other characters are dropped. */
+static int32_t symbols(const struct lvn_vocabulary *v, const struct lvn_counted_word *w, int32_t *out)
 {
     char text[8] = "##";
     int32_t n = 0;
@@ -77,12 +81,12 @@ static int32_t symbols(const struct lvn_vocabulary *v, const struct lvn_word *w,
 
 static int by_text(const void *a, const void *b)
 {
-    const struct lvn_word *x = a, *y = b;
+    const struct lvn_counted_word *x = a, *y = b;
     int order = memcmp(x->text, y->text, x->bytes < y->bytes ? x->bytes : y->bytes);
     return order ? order : (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* Words in the order of their texts, so that nothing hangs on the number of threads. */
+/* Takes the words, sorted by text, so that the result does not depend on the number of threads. */
 static enum lvn_status take_words(struct merger *m)
 {
     struct lvn_word_counts *w = &m->v->words[0];
@@ -93,7 +97,7 @@ static enum lvn_status take_words(struct merger *m)
             w->slot[n] = w->slot[i];
             bytes += w->slot[n++].bytes;
         }
-    w->capacity = 0; /* no table any more */
+    w->capacity = 0; /* no longer a hash table */
     qsort(w->slot, (size_t)n, sizeof *w->slot, by_text);
     m->symbol = lvn_malloc((size_t)(bytes + 1) * sizeof *m->symbol);
     m->start = lvn_malloc((size_t)n * sizeof *m->start);
@@ -116,17 +120,17 @@ static enum lvn_status take_words(struct merger *m)
 static enum lvn_status more_pairs(struct merger *m)
 {
     int64_t capacity = m->pair_capacity ? 2 * m->pair_capacity : 1 << 14;
-    struct pair *more = lvn_malloc((size_t)capacity * sizeof *more);
-    if (!more) return LVN_MEMORY;
-    for (int64_t i = 0; i < capacity; i++) more[i] = (struct pair){.key = LVN_BPE_EMPTY};
+    struct pair *delta = lvn_malloc((size_t)capacity * sizeof *delta);
+    if (!delta) return LVN_MEMORY;
+    for (int64_t i = 0; i < capacity; i++) delta[i] = (struct pair){.key = LVN_BPE_EMPTY};
     for (int64_t i = 0; i < m->pair_capacity; i++) {
         if (m->pair[i].key == LVN_BPE_EMPTY) continue;
         int64_t at = (int64_t)(lvn_bpe_hash(m->pair[i].key) & (uint64_t)(capacity - 1));
-        while (more[at].key != LVN_BPE_EMPTY) at = (at + 1) & (capacity - 1);
-        more[at] = m->pair[i];
+        while (delta[at].key != LVN_BPE_EMPTY) at = (at + 1) & (capacity - 1);
+        delta[at] = m->pair[i];
     }
     free(m->pair);
-    m->pair = more;
+    m->pair = delta;
     m->pair_capacity = capacity;
     return LVN_OK;
 }
@@ -144,34 +148,34 @@ static enum lvn_status add_word(struct merger *m, struct pair *p, int32_t word)
     if (!p->n) {
         if (m->n_touched == m->touched_capacity) {
             int64_t capacity = m->touched_capacity ? 2 * m->touched_capacity : 1 << 12;
-            uint64_t *more = lvn_realloc(m->touched, (size_t)capacity * sizeof *more);
-            if (!more) return LVN_MEMORY;
-            m->touched = more;
+            uint64_t *delta = lvn_realloc(m->touched, (size_t)capacity * sizeof *delta);
+            if (!delta) return LVN_MEMORY;
+            m->touched = delta;
             m->touched_capacity = capacity;
         }
         m->touched[m->n_touched++] = p->key;
     }
     if (p->n == p->capacity) {
         int32_t capacity = p->capacity ? 2 * p->capacity : 2,
-                *more = lvn_realloc(p->word, (size_t)capacity * sizeof *more);
-        if (!more) return LVN_MEMORY;
-        p->word = more;
+                *delta = lvn_realloc(p->word, (size_t)capacity * sizeof *delta);
+        if (!delta) return LVN_MEMORY;
+        p->word = delta;
         p->capacity = capacity;
     }
     p->word[p->n++] = word;
     return LVN_OK;
 }
 
-/* The pair occurs so many times more (or fewer) in all words like this one. */
-static enum lvn_status change(struct merger *m, int32_t left, int32_t right, int64_t more, int32_t word)
+/* Adds to the count of a pair for a word. */
+static enum lvn_status change(struct merger *m, int32_t left, int32_t right, int64_t delta, int32_t word)
 {
     uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
     if (2 * m->n_pairs >= m->pair_capacity) LVN_TRY(more_pairs(m));
     struct pair *p = find_pair(m, key);
     m->n_pairs += p->key != key;
     p->key = key;
-    p->count += more;
-    return more > 0 ? add_word(m, p, word) : LVN_OK;
+    p->count += delta;
+    return delta > 0 ? add_word(m, p, word) : LVN_OK;
 }
 
 static enum lvn_status count_pairs(struct merger *m)
@@ -185,17 +189,17 @@ static enum lvn_status count_pairs(struct merger *m)
 
 /* --- the heap --- */
 
-static bool before(const struct entry *a, const struct entry *b)
+static bool precedes(const struct entry *a, const struct entry *b)
 {
     return a->count != b->count ? a->count > b->count : a->key < b->key;
 }
 
-static void sink(struct merger *m, int64_t at)
+static void sift_down(struct merger *m, int64_t at)
 {
     struct entry x = m->heap[at];
     for (int64_t child; (child = 2 * at + 1) < m->n_heap; at = child) {
-        if (child + 1 < m->n_heap && before(&m->heap[child + 1], &m->heap[child])) child++;
-        if (!before(&m->heap[child], &x)) break;
+        if (child + 1 < m->n_heap && precedes(&m->heap[child + 1], &m->heap[child])) child++;
+        if (!precedes(&m->heap[child], &x)) break;
         m->heap[at] = m->heap[child];
     }
     m->heap[at] = x;
@@ -205,18 +209,18 @@ static enum lvn_status push(struct merger *m, struct entry x)
 {
     if (m->n_heap == m->heap_capacity) {
         int64_t capacity = m->heap_capacity ? 2 * m->heap_capacity : 1 << 14;
-        struct entry *more = lvn_realloc(m->heap, (size_t)capacity * sizeof *more);
-        if (!more) return LVN_MEMORY;
-        m->heap = more;
+        struct entry *delta = lvn_realloc(m->heap, (size_t)capacity * sizeof *delta);
+        if (!delta) return LVN_MEMORY;
+        m->heap = delta;
         m->heap_capacity = capacity;
     }
     int64_t at = m->n_heap++;
-    for (; at && before(&x, &m->heap[(at - 1) / 2]); at = (at - 1) / 2) m->heap[at] = m->heap[(at - 1) / 2];
+    for (; at && precedes(&x, &m->heap[(at - 1) / 2]); at = (at - 1) / 2) m->heap[at] = m->heap[(at - 1) / 2];
     m->heap[at] = x;
     return LVN_OK;
 }
 
-/* Pairs that got words become entries. */
+/* Adds entries for the pairs that got words. */
 static enum lvn_status push_touched(struct merger *m)
 {
     for (int64_t i = 0; i < m->n_touched; i++) {
@@ -234,7 +238,7 @@ static enum lvn_status push_touched(struct merger *m)
 
 /* --- merging --- */
 
-static enum lvn_status merge_word(struct merger *m, int32_t word, int32_t left, int32_t right, int32_t made)
+static enum lvn_status merge_word(struct merger *m, int32_t word, int32_t left, int32_t right, int32_t merged)
 {
     int32_t *s = m->symbol + m->start[word], n = m->length[word], out = 0;
     int64_t count = m->count[word];
@@ -245,20 +249,20 @@ static enum lvn_status merge_word(struct merger *m, int32_t word, int32_t left, 
         }
         if (out) {
             LVN_TRY(change(m, s[out - 1], left, -count, word));
-            LVN_TRY(change(m, s[out - 1], made, count, word));
+            LVN_TRY(change(m, s[out - 1], merged, count, word));
         }
         i++;
         if (i + 1 < n) {
             LVN_TRY(change(m, right, s[i + 1], -count, word));
-            LVN_TRY(change(m, made, s[i + 1], count, word));
+            LVN_TRY(change(m, merged, s[i + 1], count, word));
         }
-        s[out++] = made;
+        s[out++] = merged;
     }
     m->length[word] = out;
     return LVN_OK;
 }
 
-/* The token that a pair becomes; there may be one already. */
+/* Adds the token that a pair becomes, unless it exists, and the merge. */
 static enum lvn_status new_token(struct lvn_vocabulary *v, int32_t left, int32_t right, int32_t *id)
 {
     const struct lvn_vocabulary_token *a = &v->token[left], *b = &v->token[right];
@@ -272,9 +276,9 @@ static enum lvn_status new_token(struct lvn_vocabulary *v, int32_t left, int32_t
     LVN_TRY(status);
     if (v->n_merges == v->merge_capacity) {
         int64_t capacity = v->merge_capacity ? 2 * v->merge_capacity : 1024;
-        struct lvn_vocabulary_merge *more = lvn_realloc(v->merge, (size_t)capacity * sizeof *more);
-        if (!more) return LVN_MEMORY;
-        v->merge = more;
+        struct lvn_vocabulary_merge *delta = lvn_realloc(v->merge, (size_t)capacity * sizeof *delta);
+        if (!delta) return LVN_MEMORY;
+        v->merge = delta;
         v->merge_capacity = capacity;
     }
     v->merge[v->n_merges++] = (struct lvn_vocabulary_merge){.left = left, .right = right};
@@ -289,15 +293,16 @@ static enum lvn_status merge_all(struct merger *m)
         int64_t count = find_pair(m, top.key)->count;
         if (top.count != count) {
             m->heap[0].count = count;
-            sink(m, 0);
+            sift_down(m, 0);
             continue;
         }
         if (count < 1 || count < v->o.min_frequency) break;
         m->heap[0] = m->heap[--m->n_heap];
-        if (m->n_heap) sink(m, 0);
-        int32_t left = (int32_t)(top.key >> 32), right = (int32_t)(top.key & UINT32_MAX), made = 0;
-        enum lvn_status status = new_token(v, left, right, &made);
-        for (int32_t i = 0; i < top.n && status == LVN_OK; i++) status = merge_word(m, top.word[i], left, right, made);
+        if (m->n_heap) sift_down(m, 0);
+        int32_t left = (int32_t)(top.key >> 32), right = (int32_t)(top.key & UINT32_MAX), merged = 0;
+        enum lvn_status status = new_token(v, left, right, &merged);
+        for (int32_t i = 0; i < top.n && status == LVN_OK; i++)
+            status = merge_word(m, top.word[i], left, right, merged);
         free(top.word);
         LVN_TRY(status);
         LVN_TRY(push_touched(m));

@@ -1,4 +1,4 @@
-/* bpe_trainer_save.c - the files of a new vocabulary, as Hugging Face's libraries read them: see bpe_trainer.h. */
+/* bpe_trainer_save.c - see bpe_trainer.h: writes the files of a new vocabulary for Hugging Face's libraries. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "tokenizers/bpe_trainer.h"
 #include "tokenizers/load.h"
 
-/* A token as files write it: bytes in the alphabet's letters, but special tokens as they are. */
+/* Writes a token in a file's notation: bytes in the alphabet, special tokens unchanged. */
 static void write_token(const struct lvn_vocabulary *v, int64_t id, struct lvn_text *out)
 {
     const struct lvn_vocabulary_token *t = &v->token[id];
@@ -39,7 +39,7 @@ static enum lvn_status vocab_of(const struct lvn_vocabulary *v, json_t *vocab)
     return status;
 }
 
-/* Which merges are the last of their pair: an earlier one does not count. */
+/* Marks the merges that are the last of their pair; earlier ones are not written. */
 static enum lvn_status last_merges(const struct lvn_vocabulary *v, bool **last)
 {
     struct lvn_bpe seen;
@@ -90,7 +90,7 @@ static json_t *added_of(const struct lvn_vocabulary *v)
 }
 
 /* {"[CLS]": {"id": "[CLS]", "ids": [2], "tokens": ["[CLS]"]}}, and templates of these. */
-static json_t *frame_of(const struct lvn_vocabulary *v)
+static json_t *template_of(const struct lvn_vocabulary *v)
 {
     static const char text[] = "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"[CLS]\","
                                "\"type_id\":0}},{\"Sequence\":{"
@@ -101,23 +101,24 @@ static json_t *frame_of(const struct lvn_vocabulary *v)
                                "\"type_id\":0}},{\"Sequence\":{\"id\":\"B\",\"type_id\":1}},{\"SpecialToken\":{\"id\":"
                                "\"[SEP]\",\"type_id\":1}}]}";
     json_error_t error;
-    json_t *frame, *specials = json_object();
-    if (lvn_json_load(text, sizeof text - 1, 0, &frame, &error) != LVN_OK) frame = NULL; /* write_json() sees it */
+    json_t *template, *specials = json_object();
+    if (lvn_json_load(text, sizeof text - 1, 0, &template, &error) != LVN_OK)
+        template = NULL; /* write_json() sees it */
     for (int id = 2; id < 4; id++) {
         const char *name = v->token[id].text;
         json_object_set_new(specials, name, json_pack("{s:s, s:[i], s:[s]}", "id", name, "ids", id, "tokens", name));
     }
-    json_object_set_new(frame, "special_tokens", specials);
-    return frame;
+    json_object_set_new(template, "special_tokens", specials);
+    return template;
 }
 
-/* All of tokenizer.json but what the two models have in common. */
+/* The members of tokenizer.json that the two models do not share. */
 static json_t *wordpiece_of(const struct lvn_vocabulary *v, json_t *vocab)
 {
     return json_pack("{s:{s:s, s:b, s:b, s:n, s:b}, s:{s:s}, s:o, s:{s:s, s:s, s:b}, s:{s:s, s:s, s:s, s:i, s:o}}",
                      "normalizer", "type", "BertNormalizer", "clean_text", 1, "handle_chinese_chars", 1,
                      "strip_accents", "lowercase", v->o.lowercase, "pre_tokenizer", "type", "BertPreTokenizer",
-                     "post_processor", frame_of(v), "decoder", "type", "WordPiece", "prefix", "##", "cleanup", 1,
+                     "post_processor", template_of(v), "decoder", "type", "WordPiece", "prefix", "##", "cleanup", 1,
                      "model", "type", "WordPiece", "unk_token", "[UNK]", "continuing_subword_prefix", "##",
                      "max_input_chars_per_word", 100, "vocab", vocab);
 }

@@ -1,8 +1,8 @@
-/* decoder.c - ids to text. What a token becomes in text is worked out once, when the files are read: the decoders of a
- * tokenizer.json change each token for itself, but for what they do to the first of a text.
+/* decoder.c - see tokenizer.h: decoding, and the decoders of a tokenizer.json. The text of each token is computed once,
+ * when the files are read: decoders change each token independently, except for the first one of a text.
  *
- * ByteLevel, ByteFallback, Fuse, Strip, Metaspace, Replace (of a text), WordPiece, and Sequence of these. Bytes that
- * fallback wrote come back as they were, whether they are UTF-8 or not. */
+ * ByteLevel, ByteFallback, Fuse, Strip, Metaspace, Replace (of a literal text), WordPiece, and Sequence of these. Byte
+ * tokens become their bytes, even if these are not UTF-8. Left out, and refused by name: all others. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,15 +12,17 @@ enum { SLACK = 16, MAX = 16 };
 
 struct decoder {
     enum { REPLACE, BYTES, STRIP, WORDPIECE } kind;
-    const char *from, *to; /* REPLACE; from: STRIP's character, WORDPIECE's prefix, NULL: none */
-    int64_t start, stop;   /* STRIP */
-    bool clean;            /* WORDPIECE */
+    const char *from; /* REPLACE: the text; STRIP: the character; WORDPIECE: the prefix, NULL: none */
+    const char *to;   /* REPLACE */
+    int64_t start;    /* STRIP: at most so many characters at the beginning */
+    int64_t stop;     /* STRIP: at most so many characters at the end */
+    bool clean;       /* WORDPIECE: cleanup */
 };
 
 struct decoders {
     struct decoder step[MAX];
     int n;
-    bool fused; /* what follows sees one text, no tokens */
+    bool fused; /* later decoders see one text instead of tokens */
 };
 
 static enum lvn_status add(struct decoders *d, const char *name, struct decoder step)
@@ -38,11 +40,11 @@ static enum lvn_status read_strip(struct lvn_tokenizer *t, struct decoders *d, c
     LVN_TRY(lvn_json_int(name, object, "stop", false, 0, INT32_MAX, &s.stop));
     if (!d->fused) return add(d, name, s);
     LVN_CHECK(
-        !s.stop && t->first_stripped + s.start <= 1 && (!s.start || !strcmp(s.from, " ")), UNSUPPORTED,
+        !s.stop && t->strip_first + s.start <= 1 && (!s.start || !strcmp(s.from, " ")), UNSUPPORTED,
         "'%s': the decoder Strip takes something else off a whole text than one space of its beginning, which is not "
         "there",
         name);
-    t->first_stripped += s.start;
+    t->strip_first += s.start;
     return LVN_OK;
 }
 
@@ -56,7 +58,7 @@ static enum lvn_status read_metaspace(struct lvn_tokenizer *t, struct decoders *
     LVN_TRY(lvn_json_string(name, object, "prepend_scheme", false, &scheme));
     LVN_TRY(lvn_json_bool(name, object, "add_prefix_space", false, &front));
     const bool stripped = scheme ? strcmp(scheme, "never") != 0 : front;
-    if (stripped && !(t->mark = lvn_arena_strdup(&t->arena, s.from))) return LVN_MEMORY;
+    if (stripped && !(t->metaspace = lvn_arena_strdup(&t->arena, s.from))) return LVN_MEMORY;
     return add(d, name, s);
 }
 
@@ -71,12 +73,13 @@ static enum lvn_status read_replace(struct decoders *d, const char *name, const 
     return add(d, name, s);
 }
 
-static enum lvn_status read_words(struct lvn_tokenizer *t, struct decoders *d, const char *name, const json_t *object)
+static enum lvn_status read_wordpiece(struct lvn_tokenizer *t, struct decoders *d, const char *name,
+                                      const json_t *object)
 {
     struct decoder s = {.kind = WORDPIECE, .from = "##", .clean = true};
     LVN_TRY(lvn_json_string(name, object, "prefix", false, &s.from));
     LVN_TRY(lvn_json_bool(name, object, "cleanup", false, &s.clean));
-    t->first_as_written = true;
+    t->keep_first = true;
     return add(d, name, s);
 }
 
@@ -99,7 +102,7 @@ static enum lvn_status read_one(struct lvn_tokenizer *t, struct decoders *d, con
     if (!strcmp(type, "Strip")) return read_strip(t, d, name, object);
     if (!strcmp(type, "Metaspace")) return read_metaspace(t, d, name, object);
     if (!strcmp(type, "Replace")) return read_replace(d, name, object);
-    if (!strcmp(type, "WordPiece")) return read_words(t, d, name, object);
+    if (!strcmp(type, "WordPiece")) return read_wordpiece(t, d, name, object);
     LVN_FAIL(UNSUPPORTED,
              "'%s': the decoder '%.40s' is not there for this model; there are ByteLevel for byte-level BPE, and "
              "ByteFallback, Fuse, Strip, Metaspace, Replace, WordPiece and Sequence",
@@ -110,12 +113,12 @@ static enum lvn_status read_one(struct lvn_tokenizer *t, struct decoders *d, con
 
 static void replace(struct lvn_text *text, struct lvn_text *other, const char *from, const char *to)
 {
-    const char *p = text->p ? text->p : "", *end = p + text->n, *there;
+    const char *p = text->p ? text->p : "", *end = p + text->n, *found;
     size_t n = strlen(from);
     if (!n || !memmem(p, (size_t)(end - p), from, n)) return;
     lvn_text_clear(other);
-    for (; (there = memmem(p, (size_t)(end - p), from, n)); p = there + n) {
-        lvn_text_add_bytes(other, p, there - p);
+    for (; (found = memmem(p, (size_t)(end - p), from, n)); p = found + n) {
+        lvn_text_add_bytes(other, p, found - p);
         lvn_text_add(other, to);
     }
     lvn_text_add_bytes(other, p, end - p);
@@ -124,7 +127,7 @@ static void replace(struct lvn_text *text, struct lvn_text *other, const char *f
     *other = swap;
 }
 
-static int digit(char c)
+static int hex_digit(char c)
 {
     static const char all[] = "0123456789ABCDEF";
     const char *at = c ? memchr(all, c >= 'a' ? c & ~32 : c, 16) : NULL;
@@ -132,10 +135,10 @@ static int digit(char c)
 }
 
 /* <0x0A> */
-static void byte_of(struct lvn_text *t)
+static void decode_byte(struct lvn_text *t)
 {
     if (t->n != 6 || memcmp(t->p, "<0x", 3) != 0 || t->p[5] != '>') return;
-    int high = digit(t->p[3]), low = digit(t->p[4]);
+    int high = hex_digit(t->p[3]), low = hex_digit(t->p[4]);
     if (high < 0 || low < 0) return;
     char byte = (char)(high * 16 + low);
     lvn_text_clear(t);
@@ -155,7 +158,7 @@ static void strip(struct lvn_text *t, struct lvn_text *other, const struct decod
     *other = swap;
 }
 
-static void word(struct lvn_text *t, struct lvn_text *other, const struct decoder *s)
+static void decode_word(struct lvn_text *t, struct lvn_text *other, const struct decoder *s)
 {
     static const char *const cleaned[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
                                              {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
@@ -177,19 +180,20 @@ static void run(const struct decoders *d, struct lvn_text *text, struct lvn_text
     for (int i = 0; i < d->n; i++) {
         const struct decoder *s = &d->step[i];
         if (s->kind == REPLACE) replace(text, other, s->from, s->to);
-        if (s->kind == BYTES) byte_of(text);
+        if (s->kind == BYTES) decode_byte(text);
         if (s->kind == STRIP) strip(text, other, s);
-        if (s->kind == WORDPIECE) word(text, other, s);
+        if (s->kind == WORDPIECE) decode_word(text, other, s);
     }
 }
 
-/* All tokens, one behind the other. Added tokens that are sought in normalized text are what they are there. */
-static enum lvn_status make(struct lvn_tokenizer *t, const struct decoders *d)
+/* Decodes all tokens, concatenated. An added token that is searched in normalized text is decoded in normalized form.
+ */
+static enum lvn_status decode_tokens(struct lvn_tokenizer *t, const struct decoders *d)
 {
     struct lvn_text all = {0}, text = {0}, other = {0};
-    t->shown_start = lvn_arena_alloc(&t->arena, sizeof *t->shown_start * (size_t)(t->n + 1));
+    t->decoded_start = lvn_arena_alloc(&t->arena, sizeof *t->decoded_start * (size_t)(t->n + 1));
     const struct lvn_added_token **added = lvn_calloc((size_t)t->n, sizeof *added);
-    if (!t->shown_start || !added) {
+    if (!t->decoded_start || !added) {
         free(added);
         return LVN_MEMORY;
     }
@@ -197,23 +201,23 @@ static enum lvn_status make(struct lvn_tokenizer *t, const struct decoders *d)
         if (t->added[i].normalized) added[t->added[i].id] = &t->added[i];
     for (int64_t id = 0; id < t->n; id++) {
         int64_t bytes = t->start[id + 1] - t->start[id];
-        t->shown_start[id] = (uint32_t)all.n;
+        t->decoded_start[id] = (uint32_t)all.n;
         if (!bytes) continue;
         lvn_text_clear(&text);
         if (added[id])
-            lvn_text_add_bytes(&text, added[id]->sought, added[id]->n_sought);
+            lvn_text_add_bytes(&text, added[id]->pattern, added[id]->n_pattern);
         else
             lvn_text_add_bytes(&text, t->byte + t->start[id], bytes);
         run(d, &text, &other);
         if (text.n) lvn_text_add_bytes(&all, text.p, text.n);
     }
     free(added);
-    t->shown_start[t->n] = (uint32_t)all.n;
+    t->decoded_start[t->n] = (uint32_t)all.n;
     enum lvn_status status = lvn_text_status(&all);
     if (status == LVN_OK) status = lvn_text_status(&text);
     if (status == LVN_OK) status = lvn_text_status(&other);
-    if (status == LVN_OK && !(t->shown = lvn_arena_alloc(&t->arena, (size_t)all.n + SLACK))) status = LVN_MEMORY;
-    if (status == LVN_OK && all.n) memcpy(t->shown, all.p, (size_t)all.n);
+    if (status == LVN_OK && !(t->decoded = lvn_arena_alloc(&t->arena, (size_t)all.n + SLACK))) status = LVN_MEMORY;
+    if (status == LVN_OK && all.n) memcpy(t->decoded, all.p, (size_t)all.n);
     lvn_text_release(&all);
     lvn_text_release(&text);
     lvn_text_release(&other);
@@ -225,20 +229,20 @@ enum lvn_status lvn_decoder_read(struct lvn_tokenizer *t, const char *name, cons
     struct decoders d = {.n = 0};
     bool none = !object || json_is_null(object);
     if (t->model == LVN_MODEL_BYTES) return LVN_OK; /* its tokens are their bytes */
-    if (none) {                                     /* tokens with spaces between them */
-        t->first_as_written = true;
+    if (none) {                                     /* tokens separated by spaces */
+        t->keep_first = true;
         LVN_TRY(add(&d, name, (struct decoder){.kind = WORDPIECE}));
     } else {
         LVN_TRY(read_one(t, &d, name, object));
     }
-    return make(t, &d);
+    return decode_tokens(t, &d);
 }
 
 enum lvn_status lvn_decoder_wordpiece(struct lvn_tokenizer *t)
 {
     struct decoders d = {.step = {{.kind = WORDPIECE, .from = "##"}}, .n = 1};
-    t->first_as_written = true;
-    return make(t, &d);
+    t->keep_first = true;
+    return decode_tokens(t, &d);
 }
 
 /* --- using it --- */
@@ -246,17 +250,17 @@ enum lvn_status lvn_decoder_wordpiece(struct lvn_tokenizer *t)
 const void *lvn_token_bytes(const struct lvn_tokenizer *t, int64_t id, int64_t *bytes)
 {
     if (id < 0 || id >= t->n || t->start[id] == t->start[id + 1]) return NULL;
-    *bytes = t->shown_start[id + 1] - t->shown_start[id];
-    return t->shown + t->shown_start[id];
+    *bytes = t->decoded_start[id + 1] - t->decoded_start[id];
+    return t->decoded + t->decoded_start[id];
 }
 
-/* A token as the decoders get it. */
-static int64_t text_of(const struct lvn_tokenizer *t, int64_t id, const unsigned char **text)
+/* The text of a token before the decoders. */
+static int64_t decoder_input(const struct lvn_tokenizer *t, int64_t id, const unsigned char **text)
 {
     for (int i = 0; i < t->n_added; i++) {
         if (t->added[i].id != id || !t->added[i].normalized) continue;
-        *text = (const unsigned char *)t->added[i].sought;
-        return t->added[i].n_sought;
+        *text = (const unsigned char *)t->added[i].pattern;
+        return t->added[i].n_pattern;
     }
     *text = t->byte + t->start[id];
     return t->start[id + 1] - t->start[id];
@@ -264,16 +268,18 @@ static int64_t text_of(const struct lvn_tokenizer *t, int64_t id, const unsigned
 
 const void *lvn_token_bytes_first(const struct lvn_tokenizer *t, int64_t id, int64_t *bytes)
 {
-    const unsigned char *p = lvn_token_bytes(t, id, bytes), *written;
+    const unsigned char *p = lvn_token_bytes(t, id, bytes), *input;
     if (!p) return NULL;
-    int64_t n = text_of(t, id, &written), max = t->first_stripped;
-    if (t->first_as_written) {
+    int64_t n = decoder_input(t, id, &input), max = t->strip_first;
+    if (t->keep_first) {
         *bytes = n;
-        return written;
+        return input;
     }
-    if (t->mark) { /* spaces that were marks, no others */
-        const int64_t mark = (int64_t)strlen(t->mark);
-        for (max = 0; mark && n >= mark && !memcmp(written, t->mark, (size_t)mark); written += mark, n -= mark) max++;
+    if (t->metaspace) { /* only spaces that were metaspaces */
+        const int64_t n_metaspace = (int64_t)strlen(t->metaspace);
+        for (max = 0; n_metaspace && n >= n_metaspace && !memcmp(input, t->metaspace, (size_t)n_metaspace);
+             input += n_metaspace, n -= n_metaspace)
+            max++;
     }
     for (int64_t i = 0; i < max && *bytes && *p == ' '; i++) p++, --*bytes;
     return p;

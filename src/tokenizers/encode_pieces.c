@@ -1,4 +1,5 @@
-/* encode_pieces.c - normalized text to ids: the pre-tokenizers cut it into pieces, the model makes tokens of each. */
+/* encode_pieces.c - see encoder.h: normalized text to ids. The pre-tokenizers split it into pieces, the model encodes
+ * each piece; ids of short pieces are cached. */
 #include <string.h>
 
 #include "tokenizers/encoder.h"
@@ -10,27 +11,28 @@ enum { FEW_IDS = 8 };
 
 /* --- one piece --- */
 
-/* The tokens that merging begins with. */
+/* The tokens from which merging starts. */
 struct symbols {
     int32_t *out;
     int64_t n;
-    bool unknown; /* one waits: it is written before the next that is known */
+    bool unknown; /* an unknown token is pending, to be written before the next known one */
 };
 
-static void known(const struct lvn_tokenizer *t, struct symbols *s, int32_t id)
+static void add_known(const struct lvn_tokenizer *t, struct symbols *s, int32_t id)
 {
     if (s->unknown) s->out[s->n++] = t->unknown;
     s->out[s->n++] = id;
     s->unknown = false;
 }
 
-/* What has no token: in bytes where the files say so and all of these have tokens, or as the unknown token; without
- * one it is dropped. As Hugging Face's tokenizers, which writes bytes before an unknown token that waits. */
-static void unknown(const struct lvn_tokenizer *t, struct symbols *s, const uint8_t *p, int bytes)
+/* Adds a character without a token: as byte tokens, if byte_fallback is set and all of its bytes have one; else as the
+ * unknown token; if there is none, it is dropped. As in Hugging Face's tokenizers, byte tokens precede a pending
+ * unknown token. */
+static void add_unknown(const struct lvn_tokenizer *t, struct symbols *s, const uint8_t *p, int bytes)
 {
-    bool falls = t->byte_fallback;
-    for (int k = 0; k < bytes && falls; k++) falls = t->fallback[p[k]] >= 0;
-    if (falls) {
+    bool fallback = t->byte_fallback;
+    for (int k = 0; k < bytes && fallback; k++) fallback = t->fallback[p[k]] >= 0;
+    if (fallback) {
         for (int k = 0; k < bytes; k++) s->out[s->n++] = t->fallback[p[k]];
     } else if (t->unknown >= 0) {
         if (s->unknown && !t->fuse_unknown) s->out[s->n++] = t->unknown;
@@ -38,13 +40,13 @@ static void unknown(const struct lvn_tokenizer *t, struct symbols *s, const uint
     }
 }
 
-static int64_t end(const struct lvn_tokenizer *t, struct symbols *s)
+static int64_t finish_symbols(const struct lvn_tokenizer *t, struct symbols *s)
 {
     if (s->unknown) s->out[s->n++] = t->unknown;
     return s->n;
 }
 
-static int64_t characters(const struct lvn_tokenizer *t, const uint8_t *p, int64_t n, int32_t *out)
+static int64_t character_symbols(const struct lvn_tokenizer *t, const uint8_t *p, int64_t n, int32_t *out)
 {
     struct symbols s = {.out = out};
     for (int64_t i = 0; i < n;) {
@@ -52,39 +54,40 @@ static int64_t characters(const struct lvn_tokenizer *t, const uint8_t *p, int64
         (void)lvn_utf8_decode(p + i, n - i, &bytes);
         int32_t id = lvn_token_index_find(t, p + i, bytes);
         if (id >= 0)
-            known(t, &s, id);
+            add_known(t, &s, id);
         else
-            unknown(t, &s, p + i, bytes);
+            add_unknown(t, &s, p + i, bytes);
         i += bytes;
     }
-    return end(t, &s);
+    return finish_symbols(t, &s);
 }
 
-/* Bytes are letters of the alphabet where the vocabulary has them, and so is fallback made of the letter's bytes. */
-static int64_t bytes_with_holes(const struct lvn_tokenizer *t, const uint8_t *p, int64_t n, int32_t *out)
+/* Symbols of byte-level BPE if some bytes have no token. For such a byte, fallback uses the bytes of its letter in the
+ * alphabet. */
+static int64_t byte_symbols(const struct lvn_tokenizer *t, const uint8_t *p, int64_t n, int32_t *out)
 {
     struct symbols s = {.out = out};
     for (int64_t i = 0; i < n; i++) {
         char letter[4];
         if (t->bpe.byte_id[p[i]] >= 0)
-            known(t, &s, t->bpe.byte_id[p[i]]);
+            add_known(t, &s, t->bpe.byte_id[p[i]]);
         else
-            unknown(t, &s, (const uint8_t *)letter, lvn_utf8_encode(lvn_alphabet_code(p[i]), letter));
+            add_unknown(t, &s, (const uint8_t *)letter, lvn_utf8_encode(lvn_alphabet_code(p[i]), letter));
     }
-    return end(t, &s);
+    return finish_symbols(t, &s);
 }
 
-/* Of a piece of n bytes: the letter of a byte has up to two, each of which fallback may write. */
+/* Maximum number of ids of a piece of n bytes: fallback may write two byte tokens for a byte, those of its letter. */
 static inline int64_t max_ids(const struct lvn_tokenizer *t, int64_t n)
 {
-    return t->holes ? 2 * n : n;
+    return t->missing_bytes ? 2 * n : n;
 }
 
-/* The ids of a piece at ids->p + ids->n, where there is room for max_ids() of n bytes; *made: how many. */
-static enum lvn_status model(struct lvn_encoder *e, const uint8_t *p, int64_t n, struct lvn_ids *ids, int64_t *made)
+/* Writes the ids of a piece at ids->p + ids->n, with a capacity of max_ids(n); *made: their number. */
+static enum lvn_status run_model(struct lvn_encoder *e, const uint8_t *p, int64_t n, struct lvn_ids *ids, int64_t *made)
 {
     const struct lvn_tokenizer *t = e->t;
-    int32_t *out = ids->p + ids->n, id = t->whole_first ? lvn_token_index_find(t, p, n) : -1;
+    int32_t *out = ids->p + ids->n, id = t->ignore_merges ? lvn_token_index_find(t, p, n) : -1;
     *made = n;
     if (id >= 0) {
         out[0] = id;
@@ -96,18 +99,18 @@ static enum lvn_status model(struct lvn_encoder *e, const uint8_t *p, int64_t n,
         *made = lvn_wordpiece_word(t, p, n, out);
         return LVN_OK;
     case LVN_MODEL_UNIGRAM:
-        return lvn_unigram_piece(t, &e->ways, p, n, e->how == LVN_ENCODE_SPECIAL, out, made);
+        return lvn_unigram_piece(t, &e->unigram, p, n, e->mode == LVN_ENCODE_SPECIAL, out, made);
     case LVN_MODEL_CHARACTERS:
-        *made = characters(t, p, n, out);
+        *made = character_symbols(t, p, n, out);
         break;
     case LVN_MODEL_BYTES:
-        if (t->holes)
-            *made = bytes_with_holes(t, p, n, out);
+        if (t->missing_bytes)
+            *made = byte_symbols(t, p, n, out);
         else
             for (int64_t i = 0; i < n; i++) out[i] = t->bpe.byte_id[p[i]];
         break;
     }
-    return lvn_bpe_merge(&t->bpe, &e->scratch, out, made);
+    return lvn_bpe_merge(&t->bpe, &e->bpe, out, made);
 }
 
 static inline uint64_t load(const uint8_t *p, int64_t bytes)
@@ -117,23 +120,23 @@ static inline uint64_t load(const uint8_t *p, int64_t bytes)
     return bytes >= 8 ? x : bytes <= 0 ? 0 : x & (UINT64_MAX >> (64 - 8 * bytes));
 }
 
-/* A piece that may be remembered. `readable`: at least LVN_KEY_BYTES can be read at p. */
-static inline enum lvn_status short_piece(struct lvn_encoder *e, const uint8_t *p, int64_t n, bool readable,
-                                          struct lvn_ids *ids)
+/* Encodes a piece that fits into the cache. readable: at least LVN_CACHE_KEY_BYTES can be read at p. */
+static inline enum lvn_status encode_short(struct lvn_encoder *e, const uint8_t *p, int64_t n, bool readable,
+                                           struct lvn_ids *ids)
 {
-    uint8_t copy[LVN_KEY_BYTES] = {0};
-    const uint8_t *from = p;
-    if (!readable) from = memcpy(copy, p, (size_t)n);
-    uint8_t tag = (uint8_t)((uint8_t)n | (e->how == LVN_ENCODE_SPECIAL ? 0x80 : 0));
-    uint64_t key[3] = {load(from, n), 0, 0};
+    uint8_t copy[LVN_CACHE_KEY_BYTES] = {0};
+    const uint8_t *bytes_at = p;
+    if (!readable) bytes_at = memcpy(copy, p, (size_t)n);
+    uint8_t tag = (uint8_t)((uint8_t)n | (e->mode == LVN_ENCODE_SPECIAL ? 0x80 : 0));
+    uint64_t key[3] = {load(bytes_at, n), 0, 0};
     if (n > 8) {
-        key[1] = load(from + 8, n - 8);
-        key[2] = load(from + 16, n - 16);
+        key[1] = load(bytes_at + 8, n - 8);
+        key[2] = load(bytes_at + 16, n - 16);
     }
     uint64_t hash = key[0] * 0x9e3779b97f4a7c15ULL ^ (key[1] + (uint64_t)n) * 0xc2b2ae3d27d4eb4fULL ^
                     key[2] * 0x165667b19e3779f9ULL;
     hash = (hash ^ hash >> 32) * 0x9e3779b97f4a7c15ULL;
-    struct lvn_piece_entry *entry = &e->entry[hash >> (64 - LVN_ENTRY_BITS)];
+    struct lvn_cache_entry *entry = &e->cache[hash >> (64 - LVN_CACHE_BITS)];
     if (entry->key[0] == key[0] && entry->key[1] == key[1] && entry->key[2] == key[2] && entry->bytes == tag) {
         memcpy(ids->p + ids->n, entry->id, FEW_IDS * sizeof *entry->id); /* a copy of fixed length is fastest */
         if (entry->n > FEW_IDS) memcpy(ids->p + ids->n, entry->id, entry->n * sizeof *entry->id);
@@ -141,8 +144,8 @@ static inline enum lvn_status short_piece(struct lvn_encoder *e, const uint8_t *
         return LVN_OK;
     }
     int64_t made;
-    LVN_TRY(model(e, p, n, ids, &made));
-    if (made > LVN_KEY_BYTES) {
+    LVN_TRY(run_model(e, p, n, ids, &made));
+    if (made > LVN_CACHE_KEY_BYTES) {
         ids->n += made;
         return LVN_OK;
     }
@@ -154,37 +157,37 @@ static inline enum lvn_status short_piece(struct lvn_encoder *e, const uint8_t *
     return LVN_OK;
 }
 
-/* A piece; at least `behind` bytes can be read from p on. */
-static inline enum lvn_status any_piece(struct lvn_encoder *e, const uint8_t *p, int64_t n, int64_t behind,
-                                        struct lvn_ids *ids)
+/* Encodes a piece; at least readable_bytes bytes can be read at p. */
+static inline enum lvn_status encode_piece(struct lvn_encoder *e, const uint8_t *p, int64_t n, int64_t readable_bytes,
+                                           struct lvn_ids *ids)
 {
     int64_t made;
     int64_t max = max_ids(e->t, n) + FEW_IDS;
-    if (ids->capacity - ids->n < max) LVN_TRY(lvn_ids_reserve(ids, max + behind / 3));
-    if (n <= LVN_KEY_BYTES) return short_piece(e, p, n, behind >= LVN_KEY_BYTES, ids);
-    LVN_TRY(model(e, p, n, ids, &made));
+    if (ids->capacity - ids->n < max) LVN_TRY(lvn_ids_reserve(ids, max + readable_bytes / 3));
+    if (n <= LVN_CACHE_KEY_BYTES) return encode_short(e, p, n, readable_bytes >= LVN_CACHE_KEY_BYTES, ids);
+    LVN_TRY(run_model(e, p, n, ids, &made));
     ids->n += made;
     return LVN_OK;
 }
 
 /* --- pieces --- */
 
-static enum lvn_status tiles(struct lvn_encoder *e, enum lvn_split_kind split, const uint8_t *p, int64_t n,
-                             struct lvn_ids *ids)
+static enum lvn_status encode_split(struct lvn_encoder *e, enum lvn_split_kind split, const uint8_t *p, int64_t n,
+                                    struct lvn_ids *ids)
 {
     for (const uint8_t *end = p + n; p < end;) {
         int64_t piece = lvn_split_next(split, p, end - p);
-        LVN_TRY(any_piece(e, p, piece, end - p, ids));
+        LVN_TRY(encode_piece(e, p, piece, end - p, ids));
         p += piece;
     }
     return LVN_OK;
 }
 
-static enum lvn_status words(struct lvn_encoder *e, const uint8_t *p, int64_t n, struct lvn_ids *ids)
+static enum lvn_status encode_words(struct lvn_encoder *e, const uint8_t *p, int64_t n, struct lvn_ids *ids)
 {
     int64_t bytes;
-    for (const uint8_t *end = p + n; (p = lvn_pre_bert_word(p, end, &bytes)); p += bytes)
-        LVN_TRY(any_piece(e, p, bytes, end - p, ids));
+    for (const uint8_t *end = p + n; (p = lvn_pre_tokenizer_bert_word(p, end, &bytes)); p += bytes)
+        LVN_TRY(encode_piece(e, p, bytes, end - p, ids));
     return LVN_OK;
 }
 
@@ -194,22 +197,22 @@ struct next {
     struct lvn_ids *ids;
 };
 
-/* What one step cut off goes to the next; behind the last stands the model. */
-static enum lvn_status go_on(void *context, const uint8_t *p, int64_t n, bool begins)
+/* Passes a piece of one pre-tokenizer to the next one, or, after the last one, to the model. */
+static enum lvn_status run_step(void *context, const uint8_t *p, int64_t n, bool begins)
 {
-    const struct next *here = context;
-    const struct lvn_pre_steps *pre = &here->e->t->pre;
-    if (here->step == pre->n) return any_piece(here->e, p, n, n, here->ids);
-    const struct lvn_pre_step *s = &pre->step[here->step];
-    bool last = here->step + 1 == pre->n;
-    if (last && s->kind == LVN_PRE_BERT) return words(here->e, p, n, here->ids);
-    if (last && lvn_pre_is_plain(s)) return tiles(here->e, s->tiles, p, n, here->ids);
-    struct next next = {.e = here->e, .step = here->step + 1, .ids = here->ids};
-    return lvn_pre_run(s, &here->e->pre[here->step], p, n, begins, go_on, &next);
+    const struct next *current = context;
+    const struct lvn_pre_tokenizer *pre = &current->e->t->pre_tokenizer;
+    if (current->step == pre->n) return encode_piece(current->e, p, n, n, current->ids);
+    const struct lvn_pre_tokenizer_step *s = &pre->step[current->step];
+    bool last = current->step + 1 == pre->n;
+    if (last && s->kind == LVN_PRE_BERT) return encode_words(current->e, p, n, current->ids);
+    if (last && lvn_pre_tokenizer_only_splits(s)) return encode_split(current->e, s->split, p, n, current->ids);
+    struct next next = {.e = current->e, .step = current->step + 1, .ids = current->ids};
+    return lvn_pre_tokenizer_run(s, &current->e->pre_tokenizer[current->step], p, n, begins, run_step, &next);
 }
 
 enum lvn_status lvn_encode_pieces(struct lvn_encoder *e, const uint8_t *p, int64_t n, bool begins, struct lvn_ids *ids)
 {
     struct next first = {.e = e, .ids = ids};
-    return n ? go_on(&first, p, n, begins) : LVN_OK;
+    return n ? run_step(&first, p, n, begins) : LVN_OK;
 }

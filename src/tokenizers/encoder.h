@@ -1,33 +1,34 @@
-/* encoder.h - one thread's way to use a tokenizer; for src/tokenizers alone.
+/* encoder.h - the state of one thread that encodes text; for src/tokenizers alone.
  *
- * Pieces of up to 24 bytes are remembered with their ids in a table; a new piece takes the place of an older one. An
- * entry is two cache lines, of which most pieces need the first alone. In running text more than 99 of 100 pieces are
- * found there. */
+ * A direct-mapped cache holds the ids of pieces of up to 24 bytes; a new piece replaces an older one. An entry is two
+ * cache lines; most pieces need the first alone. In running text more than 99 of 100 pieces are in the cache. */
 #ifndef LVN_ENCODER_H
 #define LVN_ENCODER_H
 
 #include "tokenizers/tokenizer.h"
 #include "tokenizers/unigram.h"
 
-enum { LVN_KEY_BYTES = 24, LVN_ENTRY_BITS = 15 };
+enum { LVN_CACHE_KEY_BYTES = 24, LVN_CACHE_BITS = 15 };
 
-struct lvn_piece_entry {
-    uint64_t key[3];
-    uint8_t bytes, n; /* bytes 0: free; the highest bit: of a text with special tokens */
-    int32_t id[LVN_KEY_BYTES];
+struct lvn_cache_entry {
+    uint64_t key[3]; /* the piece, padded with zeros */
+    uint8_t bytes;   /* of the piece; 0: free; highest bit set: encoded with LVN_ENCODE_SPECIAL */
+    uint8_t n;       /* ids */
+    int32_t id[LVN_CACHE_KEY_BYTES];
 } __attribute__((aligned(128)));
 
 struct lvn_encoder {
     const struct lvn_tokenizer *t;
-    struct lvn_piece_entry *entry; /* [1 << LVN_ENTRY_BITS] */
-    struct lvn_bpe_scratch scratch;
-    struct lvn_unigram_scratch ways;
-    struct lvn_normal_scratch normal;
-    struct lvn_pre_scratch pre[LVN_PRE_MAX];
-    enum lvn_encoding how; /* of the text at hand */
+    struct lvn_cache_entry *cache; /* [1 << LVN_CACHE_BITS] */
+    struct lvn_bpe_scratch bpe;
+    struct lvn_unigram_scratch unigram;
+    struct lvn_normalizer_scratch normalizer;
+    struct lvn_pre_tokenizer_scratch pre_tokenizer[LVN_PRE_TOKENIZER_MAX];
+    enum lvn_encoding mode; /* of the current text */
 };
 
-/* encode_pieces.c: append the ids of normalized text without added tokens. `begins`: the whole text begins here. */
+/* encode_pieces.c: appends the ids of normalized text without added tokens. begins: it is the beginning of the whole
+ * text. */
 enum lvn_status lvn_encode_pieces(struct lvn_encoder *e, const uint8_t *p, int64_t n, bool begins,
                                   struct lvn_ids *ids) LVN_CHECKED;
 

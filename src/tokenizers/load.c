@@ -1,4 +1,4 @@
-/* load.c - vocabularies: see load.h. */
+/* load.c - see load.h: the alphabet, tokens of a vocabulary, tokens by their text. */
 #include "tokenizers/load.h"
 
 #include <pthread.h>
@@ -38,8 +38,8 @@ int32_t lvn_alphabet_code(int byte)
     return codes[byte];
 }
 
-/* The bytes that a token's text stands for (room for as many as it has); -1: a letter is not of the alphabet, as in
- * names of special tokens. */
+/* Decodes a token's text from the alphabet (capacity: n); returns the number of bytes, -1 if a character is not in the
+ * alphabet, as in names of special tokens. */
 static int64_t bytes_of(const char *text, int64_t n, unsigned char *out)
 {
     int64_t made = 0;
@@ -55,17 +55,18 @@ static int64_t bytes_of(const char *text, int64_t n, unsigned char *out)
 
 /* --- tokens --- */
 
-/* Added tokens into a list that has room for them. */
-static enum lvn_status join_added(const struct lvn_tokenizer *t, const char *file, struct lvn_written *list)
+/* Writes the added tokens into a list of t->n tokens. */
+static enum lvn_status join_added(const struct lvn_tokenizer *t, const char *file, struct lvn_raw_token *list)
 {
     for (int i = 0; i < t->n_added; i++) {
         const struct lvn_added_token *a = &t->added[i];
-        const struct lvn_written *w = &list[a->id];
+        const struct lvn_raw_token *w = &list[a->id];
         LVN_CHECK(!w->text || (w->bytes == a->bytes && !memcmp(w->text, a->text, (size_t)a->bytes)), FORMAT,
                   "'%s': the added token '%.60s' has the id %d, which is that of '%.*s'", file, a->text, a->id,
                   (int)(w->bytes < 60 ? w->bytes : 60), w->text);
-        bool own = w->text; /* of the vocabulary: written in its alphabet */
-        list[a->id] = (struct lvn_written){.text = a->text, .bytes = a->bytes, .id = a->id, .literal = !own};
+        bool in_vocabulary = w->text; /* of the vocabulary: written in its alphabet */
+        list[a->id] =
+            (struct lvn_raw_token){.text = a->text, .bytes = a->bytes, .id = a->id, .literal = !in_vocabulary};
     }
     return LVN_OK;
 }
@@ -77,12 +78,12 @@ static int64_t max_added(const struct lvn_tokenizer *t, int64_t max)
     return max;
 }
 
-/* A byte without a token is no mistake: text loses it, or the unknown token stands for it. */
-static enum lvn_status find_holes(struct lvn_tokenizer *t, const char *file)
+/* A byte without a token is no error: it is dropped from text, or becomes the unknown token. */
+static enum lvn_status check_bytes(struct lvn_tokenizer *t, const char *file)
 {
     int tokens = 0;
     for (int b = 0; b < 256; b++) tokens += t->bpe.byte_id[b] >= 0;
-    t->holes = tokens < 256;
+    t->missing_bytes = tokens < 256;
     LVN_CHECK(tokens, FORMAT, "'%s' has a token for none of the 256 bytes: it is no vocabulary of byte-level BPE",
               file);
     return LVN_OK;
@@ -97,24 +98,24 @@ static void add_sum(struct lvn_tokenizer *t)
     t->sum = lvn_checksum_value(&sum);
 }
 
-/* The bytes of one token to t->byte + at; how many. */
-static int64_t write_token(struct lvn_tokenizer *t, int64_t id, const struct lvn_written *w, uint32_t at)
+/* Writes the bytes of one token to t->byte + at; returns their number. */
+static int64_t write_token(struct lvn_tokenizer *t, int64_t id, const struct lvn_raw_token *w, uint32_t at)
 {
     unsigned char *out = t->byte + at;
     if (!w->text) return 0;
     if (t->model == LVN_MODEL_BYTES && !w->literal) {
         int64_t made = bytes_of(w->text, w->bytes, out);
-        if (made == 1 && t->own[id] && t->bpe.byte_id[*out] < 0) t->bpe.byte_id[*out] = (int32_t)id;
+        if (made == 1 && t->in_model[id] && t->bpe.byte_id[*out] < 0) t->bpe.byte_id[*out] = (int32_t)id;
         if (made >= 0) return made;
-        t->own[id] = false; /* no text of bytes ever becomes it */
+        t->in_model[id] = false; /* no byte sequence is encoded as it */
     }
     memcpy(out, w->text, (size_t)w->bytes);
     return w->bytes;
 }
 
-/* list[0..t->n), of which the first n are the model's. */
-static enum lvn_status write_tokens(struct lvn_tokenizer *t, const char *name, const struct lvn_written *list,
-                                    const struct lvn_written *own, int64_t n)
+/* Writes list[0, t->n); in_vocabulary[0, n): the model's tokens without added ones. */
+static enum lvn_status write_tokens(struct lvn_tokenizer *t, const char *name, const struct lvn_raw_token *list,
+                                    const struct lvn_raw_token *in_vocabulary, int64_t n)
 {
     int64_t total = 0;
     for (int64_t id = 0; id < t->n; id++) total += list[id].bytes;
@@ -122,28 +123,28 @@ static enum lvn_status write_tokens(struct lvn_tokenizer *t, const char *name, c
               (long long)total, (long long)UINT32_MAX);
     t->byte = lvn_arena_alloc(&t->arena, (size_t)total + SLACK);
     t->start = lvn_arena_alloc(&t->arena, sizeof *t->start * (size_t)(t->n + 1));
-    t->own = lvn_arena_alloc(&t->arena, (size_t)t->n);
-    if (!t->byte || !t->start || !t->own) return LVN_MEMORY;
+    t->in_model = lvn_arena_alloc(&t->arena, (size_t)t->n);
+    if (!t->byte || !t->start || !t->in_model) return LVN_MEMORY;
     for (int b = 0; b < 256; b++) t->bpe.byte_id[b] = -1;
     uint32_t at = 0;
     for (int64_t id = 0; id < t->n; id++) {
-        t->own[id] = id < n && own[id].text;
+        t->in_model[id] = id < n && in_vocabulary[id].text;
         t->start[id] = at;
         at += (uint32_t)write_token(t, id, &list[id], at);
         t->start[id + 1] = at;
     }
-    t->shown = t->byte;
-    t->shown_start = t->start;
+    t->decoded = t->byte;
+    t->decoded_start = t->start;
     add_sum(t);
-    return t->model == LVN_MODEL_BYTES ? find_holes(t, name) : LVN_OK;
+    return t->model == LVN_MODEL_BYTES ? check_bytes(t, name) : LVN_OK;
 }
 
-enum lvn_status lvn_load_list(struct lvn_tokenizer *t, const char *name, const struct lvn_written *list, int64_t n)
+enum lvn_status lvn_load_list(struct lvn_tokenizer *t, const char *name, const struct lvn_raw_token *list, int64_t n)
 {
     t->n = max_added(t, n - 1) + 1;
     LVN_CHECK(t->n > 0 && t->n <= LVN_TOKENS_MAX, FORMAT, "'%s' has %lld tokens; wanted are 1 to %d", name,
               (long long)t->n, LVN_TOKENS_MAX);
-    struct lvn_written *all = lvn_calloc((size_t)t->n, sizeof *all);
+    struct lvn_raw_token *all = lvn_calloc((size_t)t->n, sizeof *all);
     if (!all) return LVN_MEMORY;
     memcpy(all, list, (size_t)n * sizeof *all);
     enum lvn_status status = join_added(t, name, all);
@@ -154,10 +155,10 @@ enum lvn_status lvn_load_list(struct lvn_tokenizer *t, const char *name, const s
 
 enum lvn_status lvn_load_tokens(struct lvn_tokenizer *t, const struct lvn_token_map *map)
 {
-    struct lvn_written *list = lvn_calloc((size_t)map->max_id + 1, sizeof *list);
+    struct lvn_raw_token *list = lvn_calloc((size_t)map->max_id + 1, sizeof *list);
     enum lvn_status status = list ? LVN_OK : LVN_MEMORY;
     for (int64_t i = 0; i < map->n && status == LVN_OK; i++) {
-        const struct lvn_written *w = &map->token[i], *other = &list[w->id];
+        const struct lvn_raw_token *w = &map->token[i], *other = &list[w->id];
         if (other->text)
             status = lvn_fail(LVN_FORMAT, "'%s': the tokens '%.*s' and '%.*s' have the same id, %d", map->name,
                               (int)(other->bytes < 60 ? other->bytes : 60), other->text,
@@ -169,7 +170,7 @@ enum lvn_status lvn_load_tokens(struct lvn_tokenizer *t, const struct lvn_token_
     return status;
 }
 
-void lvn_load_keep(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes)
+void lvn_load_add_file(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes)
 {
     t->file[t->n_files++] = (struct lvn_tokenizer_file){.name = name, .text = text, .bytes = bytes};
 }
@@ -203,7 +204,7 @@ enum lvn_status lvn_load_index(struct lvn_tokenizer *t)
     for (uint64_t i = 0; i < capacity; i++) t->index.slot[i] = -1;
     for (int64_t id = 0; id < t->n; id++) {
         int64_t bytes = t->start[id + 1] - t->start[id];
-        if (!t->own[id] || !bytes) continue;
+        if (!t->in_model[id] || !bytes) continue;
         uint64_t at = hash_of(t->byte + t->start[id], bytes) & t->index.mask;
         while (t->index.slot[at] >= 0) at = (at + 1) & t->index.mask;
         t->index.slot[at] = (int32_t)id;

@@ -1,4 +1,4 @@
-/* load.h - what the readers of tokenizer files share; for src/tokenizers alone. */
+/* load.h - functions that the readers of tokenizer files share: tokens, index, files; for src/tokenizers alone. */
 #ifndef LVN_LOAD_H
 #define LVN_LOAD_H
 
@@ -6,37 +6,38 @@
 #include "tokenizers/token_map.h"
 #include "tokenizers/tokenizer.h"
 
-/* Byte-level BPE writes each byte as one printable character, so that tokens are text in JSON files. The byte of a
- * code point of that alphabet, which lies below LVN_ALPHABET; -1: it is not in it. And the code point of a byte. */
+/* The alphabet of byte-level BPE writes each byte as one printable character, so that tokens are text in JSON files.
+ * Returns the byte of a code point of the alphabet (all are below LVN_ALPHABET), -1 for others; and the code point of a
+ * byte. */
 enum { LVN_ALPHABET = 0x144 };
 int lvn_alphabet_byte(int32_t code);
 int32_t lvn_alphabet_code(int byte);
 
-/* Make t->n, t->byte, t->start, t->own, t->sum of the vocabulary and the added tokens; with t->model LVN_MODEL_BYTES
- * also the ids of single bytes. */
+/* Sets t->n, t->byte, t->start, t->in_model, t->sum from the vocabulary and the added tokens; with t->model
+ * LVN_MODEL_BYTES also the ids of single bytes. */
 enum lvn_status lvn_load_tokens(struct lvn_tokenizer *t, const struct lvn_token_map *map) LVN_CHECKED;
-/* The same of a list of n tokens, which the added ones join; for models without an alphabet. `name` is the file's, for
- * messages. */
-enum lvn_status lvn_load_list(struct lvn_tokenizer *t, const char *name, const struct lvn_written *list,
+/* The same from a list of n tokens by id, and the added tokens. name: of the file, for messages. */
+enum lvn_status lvn_load_list(struct lvn_tokenizer *t, const char *name, const struct lvn_raw_token *list,
                               int64_t n) LVN_CHECKED;
-/* Make t->index of the model's tokens; the ids of what fallback to bytes writes. */
+/* Sets t->index to the model's tokens, and t->fallback. */
 enum lvn_status lvn_load_index(struct lvn_tokenizer *t) LVN_CHECKED;
-/* The id of the model's token with this text; -1: there is none. */
+/* The id of the model's token with this text; -1: none. */
 int32_t lvn_token_index_find(const struct lvn_tokenizer *t, const uint8_t *p, int64_t n);
-/* The text of a file, which must outlive the tokenizer, under the name it shall have in copies of that. */
-void lvn_load_keep(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes);
+/* Adds a file to those of which copies of the tokenizer consist. `text` must outlive the tokenizer. */
+void lvn_load_add_file(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes);
 
-/* post_processor.c: the "post_processor"; [CLS] and [SEP] without a file. */
+/* post_processor.c: reads "post_processor"; sets BERT's or RoBERTa's one: `first` text `last`. doubled: two `last`
+ * between the texts of a pair; typed: the second text has token type 1. */
 enum lvn_status lvn_post_processor_read(struct lvn_tokenizer *t, const char *name, const json_t *object) LVN_CHECKED;
 void lvn_post_processor_bert(struct lvn_tokenizer *t, int32_t first, int32_t last, bool doubled, bool typed);
-/* decoder.c: the "decoder", which makes t->shown; of WordPiece without a file. */
+/* decoder.c: reads "decoder", and sets t->decoded; the same for a WordPiece without tokenizer.json. */
 enum lvn_status lvn_decoder_read(struct lvn_tokenizer *t, const char *name, const json_t *object) LVN_CHECKED;
 enum lvn_status lvn_decoder_wordpiece(struct lvn_tokenizer *t) LVN_CHECKED;
 
-/* Make t->before and t->after from t->added; tokens to be looked for in normalized text are normalized. */
+/* Sets t->added_raw and t->added_normalized from t->added; patterns of the latter are normalized. */
 enum lvn_status lvn_added_sets(struct lvn_tokenizer *t) LVN_CHECKED;
 
-/* The contents of a tokenizer.json, or of a vocabulary with its merges; the texts must outlive the tokenizer. */
+/* Read the contents of a tokenizer.json, or of a vocabulary with its merges; the texts must outlive the tokenizer. */
 enum lvn_status lvn_load_json(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes) LVN_CHECKED;
 enum lvn_status lvn_load_merges(struct lvn_tokenizer *t, const char *vocab_name, const char *vocab, int64_t vocab_bytes,
                                 const char *merges_name, const char *merges, int64_t merges_bytes) LVN_CHECKED;

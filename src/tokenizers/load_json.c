@@ -1,7 +1,7 @@
 /* load_json.c - tokenizer.json, as Hugging Face's tokenizers library writes it: {"normalizer", "pre_tokenizer",
  * "added_tokens", "model", "post_processor", "decoder"}. Merges are "a b" in older files, ["a", "b"] in newer ones.
  *
- * What decides on ids or text is read or refused; what decides on other things (padding, truncation) is passed over. */
+ * Members that affect ids or text are read or refused; others (padding, truncation) are ignored. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,7 +69,7 @@ static enum lvn_status check_bpe(const char *name, const json_t *model)
     return LVN_OK;
 }
 
-/* A text of two tokens with a space between them. */
+/* "a b" */
 static enum lvn_status merge_text(struct lvn_merge_reader *r, int64_t i, const char *text, int64_t bytes)
 {
     const char *gap = bytes ? memchr(text, ' ', (size_t)bytes) : NULL;
@@ -78,7 +78,7 @@ static enum lvn_status merge_text(struct lvn_merge_reader *r, int64_t i, const c
     return lvn_merges_add(r, i, text, gap - text, gap + 1, text + bytes - gap - 1);
 }
 
-/* A list of two tokens. */
+/* ["a", "b"] */
 static enum lvn_status merge_list(struct lvn_merge_reader *r, struct lvn_json_scan *s, int64_t i)
 {
     const char *token[2] = {"", ""};
@@ -114,29 +114,29 @@ static enum lvn_status merges(struct lvn_merge_reader *r, struct lvn_json_scan *
     }
 }
 
-/* The token for what is unknown, where the model names one and it can be met. */
-static enum lvn_status unknown_of(struct lvn_tokenizer *t, const json_t *model, const struct lvn_token_map *map)
+/* Sets t->unknown, if the model names unk_token and unknown characters are possible. */
+static enum lvn_status find_unknown(struct lvn_tokenizer *t, const json_t *model, const struct lvn_token_map *map)
 {
     const char *text = NULL;
     LVN_TRY(lvn_json_string(map->name, model, "unk_token", false, &text));
-    if (!text || (t->model == LVN_MODEL_BYTES && !t->holes)) return LVN_OK;
+    if (!text || (t->model == LVN_MODEL_BYTES && !t->missing_bytes)) return LVN_OK;
     t->unknown = lvn_token_map_find(map, text);
     LVN_CHECK(t->unknown >= 0, FORMAT, "'%s': the vocabulary lacks the unk_token '%.60s'", map->name, text);
     return LVN_OK;
 }
 
-/* May text be cut before each run of marks that stands behind something else? Then what is one piece to the file (all
- * of a text, where SentencePiece has no pre-tokenizer) is as many as there are words. No token may reach over such a
- * place, and the mark itself must be known. */
-static bool cuts_before_marks(const struct lvn_tokenizer *t)
+/* Can text be split before each run of metaspaces without changing its ids? Then a text that is one piece by its file
+ * (SentencePiece's files have no pre-tokenizer) is encoded word by word. No token may contain a metaspace after another
+ * character, and the metaspace must be a token. */
+static bool can_split_at_metaspace(const struct lvn_tokenizer *t)
 {
-    static const uint8_t mark[3] = {0xe2, 0x96, 0x81};
-    if (t->whole_first || lvn_token_index_find(t, mark, 3) < 0) return false;
+    static const uint8_t metaspace[3] = {0xe2, 0x96, 0x81};
+    if (t->ignore_merges || lvn_token_index_find(t, metaspace, 3) < 0) return false;
     for (int64_t id = 0; id < t->n; id++) {
         const uint8_t *p = t->byte + t->start[id];
-        int64_t n = t->start[id + 1] - t->start[id], marks = 0;
-        while (marks + 3 <= n && !memcmp(p + marks, mark, 3)) marks += 3;
-        if (t->own[id] && memmem(p + marks, (size_t)(n - marks), mark, 3)) return false;
+        int64_t n = t->start[id + 1] - t->start[id], prefix = 0;
+        while (prefix + 3 <= n && !memcmp(p + prefix, metaspace, 3)) prefix += 3;
+        if (t->in_model[id] && memmem(p + prefix, (size_t)(n - prefix), metaspace, 3)) return false;
     }
     return true;
 }
@@ -150,7 +150,7 @@ static enum lvn_status bpe_lists(struct lvn_tokenizer *t, const char *name, stru
     enum lvn_status status = lvn_bpe_init(&t->bpe, j->n_merges);
     if (status == LVN_OK) status = lvn_token_map_read(&map, &j->vocab);
     if (status == LVN_OK) status = lvn_load_tokens(t, &map);
-    if (status == LVN_OK) status = unknown_of(t, json_object_get(j->root, "model"), &map);
+    if (status == LVN_OK) status = find_unknown(t, json_object_get(j->root, "model"), &map);
     j->merges.arena = &escaped;
     if (status == LVN_OK) status = merges(&r, &j->merges);
     lvn_token_map_release(&map);
@@ -160,40 +160,41 @@ static enum lvn_status bpe_lists(struct lvn_tokenizer *t, const char *name, stru
 static enum lvn_status read_bpe(struct lvn_tokenizer *t, const char *name, struct lvn_tokenizer_json *j)
 {
     const json_t *model = json_object_get(j->root, "model");
-    struct lvn_pre_steps *pre = &t->pre;
+    struct lvn_pre_tokenizer *pre = &t->pre_tokenizer;
     LVN_TRY(check_bpe(name, model));
     t->model = pre->n && pre->step[pre->n - 1].bytes ? LVN_MODEL_BYTES : LVN_MODEL_CHARACTERS;
-    LVN_TRY(lvn_json_bool(name, model, "ignore_merges", false, &t->whole_first));
+    LVN_TRY(lvn_json_bool(name, model, "ignore_merges", false, &t->ignore_merges));
     LVN_TRY(lvn_json_bool(name, model, "byte_fallback", false, &t->byte_fallback));
     LVN_TRY(lvn_json_bool(name, model, "fuse_unk", false, &t->fuse_unknown));
     LVN_TRY(bpe_lists(t, name, j));
-    if (t->model == LVN_MODEL_BYTES) return t->whole_first || t->holes ? lvn_load_index(t) : LVN_OK;
+    if (t->model == LVN_MODEL_BYTES) return t->ignore_merges || t->missing_bytes ? lvn_load_index(t) : LVN_OK;
     LVN_TRY(lvn_load_index(t));
-    bool cuts = pre->n && pre->step[pre->n - 1].kind != LVN_PRE_NOTHING;
-    if (!cuts && pre->n < LVN_PRE_MAX && cuts_before_marks(t)) pre->step[pre->n++] = lvn_pre_tiles(LVN_SPLIT_MARKED);
+    bool splits = pre->n && pre->step[pre->n - 1].kind != LVN_PRE_NOTHING;
+    if (!splits && pre->n < LVN_PRE_TOKENIZER_MAX && can_split_at_metaspace(t))
+        pre->step[pre->n++] = lvn_pre_tokenizer_split(LVN_SPLIT_METASPACE);
     return LVN_OK;
 }
 
 static enum lvn_status read_wordpiece(struct lvn_tokenizer *t, const char *name, struct lvn_tokenizer_json *j)
 {
     const json_t *model = json_object_get(j->root, "model");
-    const char *inner = "##", *unknown = "[UNK]";
-    int64_t longest = 100;
+    const char *prefix = "##", *unknown = "[UNK]";
+    int64_t max_word = 100;
     struct lvn_token_map map = {0};
     LVN_CHECK(json_is_object(json_object_get(model, "vocab")), FORMAT,
               "'%s': model.vocab is missing: it is no tokenizer.json of WordPiece", name);
-    LVN_TRY(lvn_json_string(name, model, "continuing_subword_prefix", false, &inner));
+    LVN_TRY(lvn_json_string(name, model, "continuing_subword_prefix", false, &prefix));
     LVN_TRY(lvn_json_string(name, model, "unk_token", false, &unknown));
-    LVN_TRY(lvn_json_int(name, model, "max_input_chars_per_word", false, 1, INT32_MAX, &longest));
+    LVN_TRY(lvn_json_int(name, model, "max_input_chars_per_word", false, 1, INT32_MAX, &max_word));
     t->model = LVN_MODEL_WORDPIECE;
     enum lvn_status status = lvn_token_map_read(&map, &j->vocab);
     if (status == LVN_OK) status = lvn_load_tokens(t, &map);
     lvn_token_map_release(&map);
-    return status == LVN_OK ? lvn_wordpiece_new(t, name, inner, longest, unknown) : status;
+    return status == LVN_OK ? lvn_wordpiece_new(t, name, prefix, max_word, unknown) : status;
 }
 
 /* [[token, score], ...] */
-static enum lvn_status read_scores(struct lvn_json_scan *s, int64_t n, struct lvn_written *list, double *score)
+static enum lvn_status read_scores(struct lvn_json_scan *s, int64_t n, struct lvn_raw_token *list, double *score)
 {
     bool more, is = false;
     LVN_TRY(lvn_json_scan_enter(s, '['));
@@ -218,12 +219,12 @@ static enum lvn_status read_scores(struct lvn_json_scan *s, int64_t n, struct lv
     }
 }
 
-/* No token may be there twice. */
+/* FORMAT if a token occurs twice. */
 static enum lvn_status check_once(const struct lvn_tokenizer *t, const char *name)
 {
     for (int64_t id = 0; id < t->n; id++) {
         int64_t n = t->start[id + 1] - t->start[id];
-        if (!t->own[id] || !n) continue;
+        if (!t->in_model[id] || !n) continue;
         int32_t other = lvn_token_index_find(t, t->byte + t->start[id], n);
         LVN_CHECK(other == id, FORMAT, "'%s': the token '%.*s' stands in the vocabulary twice, as %lld and %lld", name,
                   (int)(n < 60 ? n : 60), (const char *)t->byte + t->start[id], (long long)(other < id ? other : id),
@@ -245,7 +246,7 @@ static enum lvn_status read_unigram(struct lvn_tokenizer *t, const char *name, s
     LVN_TRY(lvn_json_bool(name, model, "byte_fallback", false, &t->byte_fallback));
     t->unknown = (int32_t)unknown;
     t->model = LVN_MODEL_UNIGRAM;
-    struct lvn_written *list = lvn_calloc((size_t)n, sizeof *list);
+    struct lvn_raw_token *list = lvn_calloc((size_t)n, sizeof *list);
     double *score = lvn_arena_alloc(&t->arena, sizeof *score * (size_t)n);
     j->vocab.arena = &escaped;
     enum lvn_status status = list && score ? read_scores(&j->vocab, n, list, score) : LVN_MEMORY;
@@ -265,7 +266,7 @@ static enum lvn_status read_model(struct lvn_tokenizer *t, const char *name, str
     } kinds[] = {{"BPE", read_bpe}, {"WordPiece", read_wordpiece}, {"Unigram", read_unigram}};
     const json_t *model = json_object_get(j->root, "model");
     const char *type = json_string_value(json_object_get(model, "type"));
-    if (!type) /* old files do not say it */
+    if (!type) /* absent in old files */
         type = json_is_array(json_object_get(model, "vocab")) ? "Unigram"
                : json_object_get(model, "merges")             ? "BPE"
                                                               : "WordPiece";
@@ -280,8 +281,8 @@ static enum lvn_status read_root(struct lvn_tokenizer *t, const char *name, stru
     LVN_CHECK(json_is_object(json_object_get(root, "model")), FORMAT, "'%s' has no 'model': it is no tokenizer.json",
               name);
     t->unknown = -1;
-    LVN_TRY(lvn_normal_read(&t->normal, &t->arena, name, json_object_get(root, "normalizer")));
-    LVN_TRY(lvn_pre_read(&t->pre, &t->arena, name, json_object_get(root, "pre_tokenizer")));
+    LVN_TRY(lvn_normalizer_read(&t->normalizer, &t->arena, name, json_object_get(root, "normalizer")));
+    LVN_TRY(lvn_pre_tokenizer_read(&t->pre_tokenizer, &t->arena, name, json_object_get(root, "pre_tokenizer")));
     LVN_TRY(added_tokens(t, name, root));
     LVN_TRY(read_model(t, name, j));
     LVN_TRY(lvn_post_processor_read(t, name, json_object_get(root, "post_processor")));
@@ -295,6 +296,6 @@ enum lvn_status lvn_load_json(struct lvn_tokenizer *t, const char *name, const c
     enum lvn_status status = lvn_tokenizer_json_read(&j, name, text, bytes);
     if (status == LVN_OK) status = read_root(t, name, &j);
     lvn_tokenizer_json_release(&j);
-    if (status == LVN_OK) lvn_load_keep(t, "tokenizer.json", text, bytes);
+    if (status == LVN_OK) lvn_load_add_file(t, "tokenizer.json", text, bytes);
     return status;
 }

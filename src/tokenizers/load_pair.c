@@ -1,4 +1,4 @@
-/* load_pair.c - two files that belong together, a vocabulary and its merges: see load.h. */
+/* load_pair.c - see load.h: reads a vocabulary and its merges from two files. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,28 +35,28 @@ static enum lvn_status read_merges(struct lvn_tokenizer *t, const char *name, co
     return LVN_OK;
 }
 
-/* Every token but single bytes and names in brackets must come from a merge: otherwise merges are missing. */
-static enum lvn_status check_made(const struct lvn_tokenizer *t, const char *merges, const struct lvn_token_map *map)
+/* FORMAT if a token results from no merge, other than single bytes and names in brackets: merges are missing. */
+static enum lvn_status check_merges(const struct lvn_tokenizer *t, const char *merges, const struct lvn_token_map *map)
 {
-    bool *made = lvn_calloc((size_t)t->n, sizeof *made);
-    if (!made) return LVN_MEMORY;
+    bool *is_merged = lvn_calloc((size_t)t->n, sizeof *is_merged);
+    if (!is_merged) return LVN_MEMORY;
     for (uint64_t i = 0; i <= t->bpe.mask; i++)
-        if (t->bpe.slot[i].pair != LVN_BPE_EMPTY) made[t->bpe.slot[i].id] = true;
-    const struct lvn_written *example = NULL;
-    int64_t lost = 0;
+        if (t->bpe.slot[i].pair != LVN_BPE_EMPTY) is_merged[t->bpe.slot[i].id] = true;
+    const struct lvn_raw_token *example = NULL;
+    int64_t missing = 0;
     for (int64_t i = 0; i < map->n; i++) {
-        const struct lvn_written *w = &map->token[i];
+        const struct lvn_raw_token *w = &map->token[i];
         const char *p = w->text;
         int64_t n = w->bytes;
         bool named = n > 2 && ((p[0] == '<' && p[n - 1] == '>') || (p[0] == '[' && p[n - 1] == ']'));
-        if (made[w->id] || named || t->start[w->id + 1] - t->start[w->id] <= 1) continue;
+        if (is_merged[w->id] || named || t->start[w->id + 1] - t->start[w->id] <= 1) continue;
         example = example ? example : w;
-        lost++;
+        missing++;
     }
-    free(made);
-    LVN_CHECK(!lost, FORMAT,
+    free(is_merged);
+    LVN_CHECK(!missing, FORMAT,
               "'%s' has no merge for %lld tokens of '%s', as '%.*s': the files do not belong together, or one is cut",
-              merges, (long long)lost, map->name, (int)(example->bytes < 60 ? example->bytes : 60), example->text);
+              merges, (long long)missing, map->name, (int)(example->bytes < 60 ? example->bytes : 60), example->text);
     return LVN_OK;
 }
 
@@ -69,7 +69,7 @@ static enum lvn_status load_pair(struct lvn_tokenizer *t, struct lvn_token_map *
     LVN_TRY(lvn_bpe_init(&t->bpe, count_lines(merges, bytes)));
     LVN_TRY(lvn_load_tokens(t, map));
     LVN_TRY(read_merges(t, merges_name, merges, bytes, map));
-    return check_made(t, merges_name, map);
+    return check_merges(t, merges_name, map);
 }
 
 enum lvn_status lvn_load_merges(struct lvn_tokenizer *t, const char *vocab_name, const char *vocab, int64_t vocab_bytes,
@@ -79,12 +79,12 @@ enum lvn_status lvn_load_merges(struct lvn_tokenizer *t, const char *vocab_name,
     struct lvn_json_scan scan = lvn_json_scan_begin(vocab_name, vocab, vocab_bytes, NULL);
     t->model = LVN_MODEL_BYTES;
     t->unknown = -1;
-    t->pre.step[t->pre.n++] = lvn_pre_tiles(LVN_SPLIT_BYTE_LEVEL);
+    t->pre_tokenizer.step[t->pre_tokenizer.n++] = lvn_pre_tokenizer_split(LVN_SPLIT_BYTE_LEVEL);
     LVN_TRY(lvn_post_processor_read(t, vocab_name, NULL));
     enum lvn_status status = load_pair(t, &map, &scan, merges_name, merges, merges_bytes);
     lvn_token_map_release(&map);
     LVN_TRY(status);
-    lvn_load_keep(t, "vocab.json", vocab, vocab_bytes);
-    lvn_load_keep(t, "merges.txt", merges, merges_bytes);
+    lvn_load_add_file(t, "vocab.json", vocab, vocab_bytes);
+    lvn_load_add_file(t, "merges.txt", merges, merges_bytes);
     return lvn_added_sets(t);
 }

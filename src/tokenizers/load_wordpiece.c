@@ -1,4 +1,4 @@
-/* load_wordpiece.c - vocab.txt, and what tokenizer_config.json beside it says of letters and accents. */
+/* load_wordpiece.c - see wordpiece.h: reads vocab.txt, and case and accents from tokenizer_config.json. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 enum { LONGEST_WORD = 100 };
 
-/* Lines become tokens. An empty one has an id and is no token. */
+/* One token a line. An empty line has an id without a token. */
 static enum lvn_status read_lines(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes)
 {
     const char *end = text + bytes;
@@ -24,13 +24,13 @@ static enum lvn_status read_lines(struct lvn_tokenizer *t, const char *name, con
     }
     LVN_CHECK(lines > 0 && lines <= LVN_TOKENS_MAX, FORMAT, "'%s' has %lld tokens; wanted are 1 to %d, one a line",
               name, (long long)lines, LVN_TOKENS_MAX);
-    struct lvn_written *list = lvn_calloc((size_t)lines, sizeof *list);
+    struct lvn_raw_token *list = lvn_calloc((size_t)lines, sizeof *list);
     if (!list) return LVN_MEMORY;
     for (int64_t id = 0; id < lines; id++) {
         const char *stop = memchr(text, '\n', (size_t)(end - text));
         int64_t n = (stop ? stop : end) - text;
         if (n && text[n - 1] == '\r') n--;
-        if (n) list[id] = (struct lvn_written){.text = text, .bytes = n};
+        if (n) list[id] = (struct lvn_raw_token){.text = text, .bytes = n};
         text = stop ? stop + 1 : end;
     }
     enum lvn_status status = lvn_load_list(t, name, list, lines);
@@ -52,7 +52,7 @@ static enum lvn_status check_once(const struct lvn_tokenizer *t, const char *nam
     return LVN_OK;
 }
 
-/* Small letters, accents taken off, Chinese characters alone: as BERT's, unless the file says otherwise. */
+/* BERT's defaults (lower case, accents stripped, Chinese characters split), unless the file differs. */
 static enum lvn_status read_config(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes)
 {
     bool lower = true, chinese = true, accents;
@@ -65,15 +65,15 @@ static enum lvn_status read_config(struct lvn_tokenizer *t, const char *name, co
     if (root && status == LVN_OK) status = lvn_json_bool(name, root, "strip_accents", false, &accents);
     if (root && status == LVN_OK) status = lvn_json_bool(name, root, "tokenize_chinese_chars", false, &chinese);
     json_decref(root);
-    t->normal = (struct lvn_normal_steps){.step = {lvn_normal_bert(lower, accents, chinese)}, .n = 1};
-    t->pre = (struct lvn_pre_steps){.step = {lvn_pre_bert()}, .n = 1};
+    t->normalizer = (struct lvn_normalizer){.step = {lvn_normalizer_bert(lower, accents, chinese)}, .n = 1};
+    t->pre_tokenizer = (struct lvn_pre_tokenizer){.step = {lvn_pre_tokenizer_bert()}, .n = 1};
     return status;
 }
 
 enum lvn_status lvn_load_wordpiece(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes,
                                    const char *config_name, const char *config, int64_t config_bytes)
 {
-    static const char *const marks[] = {"[CLS]", "[SEP]"};
+    static const char *const names[] = {"[CLS]", "[SEP]"};
     int32_t id[2];
     t->model = LVN_MODEL_WORDPIECE;
     LVN_TRY(read_config(t, config_name, config, config_bytes));
@@ -82,14 +82,14 @@ enum lvn_status lvn_load_wordpiece(struct lvn_tokenizer *t, const char *name, co
     LVN_TRY(check_once(t, name));
     LVN_TRY(lvn_wordpiece_new(t, name, "##", LONGEST_WORD, "[UNK]"));
     for (int i = 0; i < 2; i++) {
-        id[i] = lvn_token_index_find(t, (const uint8_t *)marks[i], 5);
+        id[i] = lvn_token_index_find(t, (const uint8_t *)names[i], 5);
         LVN_CHECK(id[i] >= 0, FORMAT,
                   "'%s' has no token %s: it is no vocabulary of WordPiece (as BERT's is), or it is cut", name,
-                  marks[i]);
+                  names[i]);
     }
     lvn_post_processor_bert(t, id[0], id[1], false, true);
     LVN_TRY(lvn_decoder_wordpiece(t));
-    lvn_load_keep(t, "vocab.txt", text, bytes);
-    if (config) lvn_load_keep(t, "tokenizer_config.json", config, config_bytes);
+    lvn_load_add_file(t, "vocab.txt", text, bytes);
+    if (config) lvn_load_add_file(t, "tokenizer_config.json", config, config_bytes);
     return lvn_added_sets(t);
 }

@@ -1,39 +1,41 @@
-/* normalizer.c - see normalizer.h. A normalizer is its row in the table: how its members are read, and what it does. */
+/* normalizer.c - see normalizer.h. A normalizer is a row in the table: a function that reads its members, and one that
+ * runs it. */
 #include "tokenizers/normalizer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What one step does: *changed is whether the text is now `out`. */
+/* Input and output of one step. */
 struct work {
     const uint8_t *p;
     int64_t n;
     struct lvn_text *out;
-    struct lvn_regex_scratch *places;
-    bool changed, begins;
+    struct lvn_regex_scratch *regex;
+    bool changed; /* the result is in `out`; false: it is the input */
+    bool begins;  /* the first character is that of the whole text */
 };
 
-struct lvn_normal_kind {
+struct lvn_normalizer_kind {
     const char *name;
-    enum lvn_status (*read)(struct lvn_normal_step *s, struct lvn_arena *a, const char *name, const json_t *object);
-    enum lvn_status (*run)(const struct lvn_normal_step *s, struct work *w);
-    bool local; /* see lvn_normal_is_local() */
+    enum lvn_status (*read)(struct lvn_normalizer_step *s, struct lvn_arena *a, const char *name, const json_t *object);
+    enum lvn_status (*run)(const struct lvn_normalizer_step *s, struct work *w);
+    bool local; /* see lvn_normalizer_is_local() */
 };
 
-/* Characters gathered before they go to a text: one call for many. */
-struct row {
+/* Output buffer: one call of lvn_text_add_bytes() for many characters. */
+struct buffer {
     struct lvn_text *out;
     int n;
     char text[256];
 };
 
-static void flush(struct row *r)
+static void flush(struct buffer *r)
 {
     lvn_text_add_bytes(r->out, r->text, r->n);
     r->n = 0;
 }
 
-static void put(struct row *r, uint32_t code)
+static void put_char(struct buffer *r, uint32_t code)
 {
     if (r->n > 250) flush(r);
     if (code < 0x80)
@@ -42,15 +44,16 @@ static void put(struct row *r, uint32_t code)
         r->n += lvn_utf8_encode((int32_t)code, r->text + r->n);
 }
 
-static void put_byte(struct row *r, uint8_t byte)
+static void put_byte(struct buffer *r, uint8_t byte)
 {
     if (r->n > 250) flush(r);
     r->text[r->n++] = (char)byte;
 }
 
-/* --- normal forms --- */
+/* --- normalization forms --- */
 
-static enum lvn_status read_form(struct lvn_normal_step *s, struct lvn_arena *a, const char *name, const json_t *object)
+static enum lvn_status read_form(struct lvn_normalizer_step *s, struct lvn_arena *a, const char *name,
+                                 const json_t *object)
 {
     const char *type = json_string_value(json_object_get(object, "type"));
     (void)a;
@@ -59,20 +62,20 @@ static enum lvn_status read_form(struct lvn_normal_step *s, struct lvn_arena *a,
     return LVN_OK;
 }
 
-static enum lvn_status run_form(const struct lvn_normal_step *s, struct work *w)
+static enum lvn_status run_form(const struct lvn_normalizer_step *s, struct work *w)
 {
-    w->changed = !lvn_normal_quick(s->form, w->p, w->n);
-    if (w->changed) lvn_normal(s->form, w->p, w->n, w->out);
+    w->changed = !lvn_unicode_is_normalized(s->form, w->p, w->n);
+    if (w->changed) lvn_unicode_normalize(s->form, w->p, w->n, w->out);
     return LVN_OK;
 }
 
-/* --- one character after the other --- */
+/* --- character by character --- */
 
-/* `change` puts what becomes of a character. */
-static enum lvn_status each(const struct lvn_normal_step *s, struct work *w,
-                            void (*change)(const struct lvn_normal_step *s, struct row *r, uint32_t code))
+/* Calls `change` for each character, which writes its result. */
+static enum lvn_status each_char(const struct lvn_normalizer_step *s, struct work *w,
+                                 void (*change)(const struct lvn_normalizer_step *s, struct buffer *r, uint32_t code))
 {
-    struct row r = {.out = w->out};
+    struct buffer r = {.out = w->out};
     int bytes;
     for (const uint8_t *p = w->p, *end = p + w->n; p < end; p += bytes) {
         int32_t code = lvn_utf8_decode(p, end - p, &bytes);
@@ -87,52 +90,53 @@ static enum lvn_status each(const struct lvn_normal_step *s, struct work *w,
     return LVN_OK;
 }
 
-static void put_lower(const struct lvn_normal_step *s, struct row *r, uint32_t code)
+static void put_lower(const struct lvn_normalizer_step *s, struct buffer *r, uint32_t code)
 {
     uint32_t low[2];
     int n = lvn_unicode_lower(code, low);
     (void)s;
-    if (!n) put(r, code);
-    for (int i = 0; i < n; i++) put(r, low[i]);
+    if (!n) put_char(r, code);
+    for (int i = 0; i < n; i++) put_char(r, low[i]);
 }
 
-static enum lvn_status run_lower(const struct lvn_normal_step *s, struct work *w)
+static enum lvn_status run_lower(const struct lvn_normalizer_step *s, struct work *w)
 {
-    return each(s, w, put_lower);
+    return each_char(s, w, put_lower);
 }
 
-static void put_base(const struct lvn_normal_step *s, struct row *r, uint32_t code)
+static void put_base(const struct lvn_normalizer_step *s, struct buffer *r, uint32_t code)
 {
     (void)s;
-    if (!lvn_is_accent(code)) put(r, code);
+    if (!lvn_is_accent(code)) put_char(r, code);
 }
 
-static enum lvn_status run_base(const struct lvn_normal_step *s, struct work *w)
+static enum lvn_status run_base(const struct lvn_normalizer_step *s, struct work *w)
 {
-    return each(s, w, put_base);
+    return each_char(s, w, put_base);
 }
 
-/* SentencePiece's own rule: control characters go, white space of any kind becomes a space. */
-static void put_nmt(const struct lvn_normal_step *s, struct row *r, uint32_t c)
+/* SentencePiece's rule: control characters are removed, white space of any kind becomes a space. */
+static void put_nmt(const struct lvn_normalizer_step *s, struct buffer *r, uint32_t c)
 {
     (void)s;
     if ((c >= 1 && c <= 8) || c == 0xb || (c >= 0xe && c <= 0x1f) || c == 0x7f || c == 0x8f || c == 0x9f) return;
     bool space = c == 9 || c == 0xa || c == 0xc || c == 0xd || c == 0x1680 || (c >= 0x200b && c <= 0x200f) ||
                  c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xfeff || c == 0xfffd;
-    put(r, space ? ' ' : c);
+    put_char(r, space ? ' ' : c);
 }
 
-static enum lvn_status run_nmt(const struct lvn_normal_step *s, struct work *w)
+static enum lvn_status run_nmt(const struct lvn_normalizer_step *s, struct work *w)
 {
-    return each(s, w, put_nmt);
+    return each_char(s, w, put_nmt);
 }
 
 /* --- BERT --- */
 
-static enum lvn_status read_bert(struct lvn_normal_step *s, struct lvn_arena *a, const char *name, const json_t *object)
+static enum lvn_status read_bert(struct lvn_normalizer_step *s, struct lvn_arena *a, const char *name,
+                                 const json_t *object)
 {
     (void)a;
-    *s = lvn_normal_bert(true, true, true);
+    *s = lvn_normalizer_bert(true, true, true);
     LVN_TRY(lvn_json_bool(name, object, "clean_text", false, &s->clean));
     LVN_TRY(lvn_json_bool(name, object, "handle_chinese_chars", false, &s->chinese));
     LVN_TRY(lvn_json_bool(name, object, "lowercase", false, &s->lower));
@@ -140,7 +144,7 @@ static enum lvn_status read_bert(struct lvn_normal_step *s, struct lvn_arena *a,
     return lvn_json_bool(name, object, "strip_accents", false, &s->accents);
 }
 
-/* As Hugging Face's tokenizers has it; BERT's own code begins its last but two range at 2b820. */
+/* The ranges of Hugging Face's tokenizers; in BERT's code the fifth one begins at 2b820. */
 static bool is_chinese(uint32_t c)
 {
     return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) || (c >= 0x20000 && c <= 0x2a6df) ||
@@ -148,38 +152,38 @@ static bool is_chinese(uint32_t c)
            (c >= 0x2f800 && c <= 0x2fa1f);
 }
 
-static void put_case(const struct lvn_normal_step *s, struct row *r, uint32_t code)
+static void put_case(const struct lvn_normalizer_step *s, struct buffer *r, uint32_t code)
 {
     if (s->lower)
         put_lower(s, r, code);
     else
-        put(r, code);
+        put_char(r, code);
 }
 
-static void put_bert(const struct lvn_normal_step *s, struct row *r, uint32_t c)
+static void put_bert(const struct lvn_normalizer_step *s, struct buffer *r, uint32_t c)
 {
     enum lvn_word_class class = lvn_word_class(c);
     uint32_t parts[LVN_NFD_MAX];
-    if (s->clean && (class == LVN_WORD_NOTHING || c == 0xfffd)) return;
+    if (s->clean && (class == LVN_WORD_CONTROL || c == 0xfffd)) return;
     if (s->clean && class == LVN_WORD_SPACE) c = ' ';
-    bool alone = s->chinese && is_chinese(c);
-    if (alone) put(r, ' ');
+    bool isolates = s->chinese && is_chinese(c);
+    if (isolates) put_char(r, ' ');
     int n = s->accents ? lvn_unicode_nfd(c, parts) : 0;
     if (!s->accents) put_case(s, r, c);
     for (int i = 0; i < n; i++)
         if (lvn_word_class(parts[i]) != LVN_WORD_ACCENT) put_case(s, r, parts[i]);
-    if (alone) put(r, ' ');
+    if (isolates) put_char(r, ' ');
 }
 
-/* Text is ASCII in long runs, mostly, or Korean, which nothing changes where accents stay. */
-static enum lvn_status run_bert(const struct lvn_normal_step *s, struct work *w)
+/* With fast paths for ASCII, and for Hangul syllables, which do not change if accents are retained. */
+static enum lvn_status run_bert(const struct lvn_normalizer_step *s, struct work *w)
 {
-    struct row r = {.out = w->out};
+    struct buffer r = {.out = w->out};
     signed char ascii[128];
     for (int c = 0; c < 128; c++) {
-        bool gone = s->clean && lvn_word_class((uint32_t)c) == LVN_WORD_NOTHING;
+        bool removed = s->clean && lvn_word_class((uint32_t)c) == LVN_WORD_CONTROL;
         bool space = s->clean && lvn_word_class((uint32_t)c) == LVN_WORD_SPACE;
-        ascii[c] = (signed char)(gone ? -1 : space ? ' ' : s->lower && c >= 'A' && c <= 'Z' ? c | 32 : c);
+        ascii[c] = (signed char)(removed ? -1 : space ? ' ' : s->lower && c >= 'A' && c <= 'Z' ? c | 32 : c);
     }
     for (const uint8_t *p = w->p, *end = p + w->n; p < end;) {
         int bytes;
@@ -197,7 +201,7 @@ static enum lvn_status run_bert(const struct lvn_normal_step *s, struct work *w)
             if (r.n > 250) flush(&r);
             memcpy(r.text + r.n, p, 3);
             r.n += 3;
-        } else if (code >= 0) { /* what is not UTF-8 is nothing, like U+FFFD */
+        } else if (code >= 0) { /* bytes that are not UTF-8 are dropped, like U+FFFD */
             put_bert(s, &r, (uint32_t)code);
         }
         if (p == w->p && !r.n) w->begins = false;
@@ -210,7 +214,7 @@ static enum lvn_status run_bert(const struct lvn_normal_step *s, struct work *w)
 
 /* --- Strip, Prepend, Replace --- */
 
-static enum lvn_status read_strip(struct lvn_normal_step *s, struct lvn_arena *a, const char *name,
+static enum lvn_status read_strip(struct lvn_normalizer_step *s, struct lvn_arena *a, const char *name,
                                   const json_t *object)
 {
     (void)a;
@@ -219,7 +223,7 @@ static enum lvn_status read_strip(struct lvn_normal_step *s, struct lvn_arena *a
     return lvn_json_bool(name, object, "strip_right", false, &s->right);
 }
 
-static enum lvn_status run_strip(const struct lvn_normal_step *s, struct work *w)
+static enum lvn_status run_strip(const struct lvn_normalizer_step *s, struct work *w)
 {
     const uint8_t *p = w->p, *end = p + w->n, *last = p;
     int bytes;
@@ -234,22 +238,22 @@ static enum lvn_status run_strip(const struct lvn_normal_step *s, struct work *w
     return LVN_OK;
 }
 
-static enum lvn_status keep(struct lvn_arena *a, const char *text, const char **out, int64_t *n)
+static enum lvn_status copy_text(struct lvn_arena *a, const char *text, const char **out, int64_t *n)
 {
     *out = lvn_arena_strdup(a, text);
     *n = (int64_t)strlen(text);
     return *out ? LVN_OK : LVN_MEMORY;
 }
 
-static enum lvn_status read_prepend(struct lvn_normal_step *s, struct lvn_arena *a, const char *name,
+static enum lvn_status read_prepend(struct lvn_normalizer_step *s, struct lvn_arena *a, const char *name,
                                     const json_t *object)
 {
     const char *text = "";
     LVN_TRY(lvn_json_string(name, object, "prepend", true, &text));
-    return keep(a, text, &s->to, &s->n_to);
+    return copy_text(a, text, &s->to, &s->n_to);
 }
 
-static enum lvn_status run_prepend(const struct lvn_normal_step *s, struct work *w)
+static enum lvn_status run_prepend(const struct lvn_normalizer_step *s, struct work *w)
 {
     lvn_text_add_bytes(w->out, s->to, s->n_to);
     lvn_text_add_bytes(w->out, w->p, w->n);
@@ -257,31 +261,31 @@ static enum lvn_status run_prepend(const struct lvn_normal_step *s, struct work 
     return LVN_OK;
 }
 
-static enum lvn_status read_replace(struct lvn_normal_step *s, struct lvn_arena *a, const char *name,
+static enum lvn_status read_replace(struct lvn_normalizer_step *s, struct lvn_arena *a, const char *name,
                                     const json_t *object)
 {
     const json_t *pattern = json_object_get(object, "pattern");
     const char *text = NULL, *expression = NULL, *to = "";
     LVN_TRY(lvn_json_string(name, object, "content", true, &to));
-    LVN_TRY(keep(a, to, &s->to, &s->n_to));
+    LVN_TRY(copy_text(a, to, &s->to, &s->n_to));
     LVN_CHECK(json_is_object(pattern), FORMAT, "'%s': Replace wants a pattern, {\"String\": ..} or {\"Regex\": ..}",
               name);
     LVN_TRY(lvn_json_string(name, pattern, "String", false, &text));
     LVN_TRY(lvn_json_string(name, pattern, "Regex", !text, &expression));
-    if (text && *text) return keep(a, text, &s->from, &s->n_from);
-    return lvn_regex_new(&s->expression, a, name, text ? text : expression); /* "" stands everywhere */
+    if (text && *text) return copy_text(a, text, &s->from, &s->n_from);
+    return lvn_regex_new(&s->expression, a, name, text ? text : expression); /* "" matches everywhere */
 }
 
-static enum lvn_status run_replace(const struct lvn_normal_step *s, struct work *w)
+static enum lvn_status run_replace(const struct lvn_normalizer_step *s, struct work *w)
 {
     int64_t at = 0, begin, end = -1;
     for (bool found = true; found;) {
         if (s->expression) {
-            LVN_TRY(lvn_regex_find(s->expression, w->places, w->p, w->n, end, &found, &begin, &end));
+            LVN_TRY(lvn_regex_find(s->expression, w->regex, w->p, w->n, end, &found, &begin, &end));
         } else {
-            const uint8_t *there = memmem(w->p + at, (size_t)(w->n - at), s->from, (size_t)s->n_from);
-            found = there;
-            begin = there ? there - w->p : 0;
+            const uint8_t *match = memmem(w->p + at, (size_t)(w->n - at), s->from, (size_t)s->n_from);
+            found = match;
+            begin = match ? match - w->p : 0;
             end = begin + s->n_from;
         }
         if (!found) break;
@@ -295,14 +299,14 @@ static enum lvn_status run_replace(const struct lvn_normal_step *s, struct work 
     return LVN_OK;
 }
 
-static enum lvn_status run_precompiled(const struct lvn_normal_step *s, struct work *w)
+static enum lvn_status run_precompiled(const struct lvn_normalizer_step *s, struct work *w)
 {
     w->changed = s->trie;
     if (s->trie) lvn_precompiled_run(s, w->p, w->n, w->out);
     return LVN_OK;
 }
 
-static const struct lvn_normal_kind kinds[] = {
+static const struct lvn_normalizer_kind kinds[] = {
     {"BertNormalizer", read_bert, run_bert, true},
     {"NFC", read_form, run_form, true},
     {"NFD", read_form, run_form, true},
@@ -317,28 +321,29 @@ static const struct lvn_normal_kind kinds[] = {
     {"Precompiled", lvn_precompiled_read, run_precompiled, false},
 };
 
-bool lvn_normal_is_local(const struct lvn_normal_steps *steps)
+bool lvn_normalizer_is_local(const struct lvn_normalizer *steps)
 {
     for (int i = 0; i < steps->n; i++)
         if (!steps->step[i].kind->local) return false;
     return true;
 }
 
-struct lvn_normal_step lvn_normal_bert(bool lower, bool accents, bool chinese)
+struct lvn_normalizer_step lvn_normalizer_bert(bool lower, bool accents, bool chinese)
 {
-    return (struct lvn_normal_step){
+    return (struct lvn_normalizer_step){
         .kind = &kinds[0], .clean = true, .lower = lower, .accents = accents, .chinese = chinese};
 }
 
-static enum lvn_status read_step(struct lvn_normal_steps *out, struct lvn_arena *a, const char *name,
+static enum lvn_status read_step(struct lvn_normalizer *out, struct lvn_arena *a, const char *name,
                                  const json_t *object)
 {
     const char *type = lvn_json_type(object);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(kinds[i].name, type) != 0) continue;
-        LVN_CHECK(out->n < LVN_NORMAL_MAX, UNSUPPORTED, "'%s' has more than %d normalizers", name, LVN_NORMAL_MAX);
-        struct lvn_normal_step *s = &out->step[out->n++];
-        *s = (struct lvn_normal_step){0};
+        LVN_CHECK(out->n < LVN_NORMALIZER_MAX, UNSUPPORTED, "'%s' has more than %d normalizers", name,
+                  LVN_NORMALIZER_MAX);
+        struct lvn_normalizer_step *s = &out->step[out->n++];
+        *s = (struct lvn_normalizer_step){0};
         if (kinds[i].read) LVN_TRY(kinds[i].read(s, a, name, object));
         s->kind = &kinds[i];
         return LVN_OK;
@@ -350,8 +355,8 @@ static enum lvn_status read_step(struct lvn_normal_steps *out, struct lvn_arena 
         name, type);
 }
 
-enum lvn_status lvn_normal_read(struct lvn_normal_steps *out, struct lvn_arena *a, const char *name,
-                                const json_t *object)
+enum lvn_status lvn_normalizer_read(struct lvn_normalizer *out, struct lvn_arena *a, const char *name,
+                                    const json_t *object)
 {
     size_t i;
     json_t *part;
@@ -359,21 +364,21 @@ enum lvn_status lvn_normal_read(struct lvn_normal_steps *out, struct lvn_arena *
     if (!object || json_is_null(object)) return LVN_OK;
     if (strcmp(lvn_json_type(object), "Sequence") != 0) return read_step(out, a, name, object);
     LVN_TRY(lvn_json_list(name, object, "normalizers", true, &list));
-    json_array_foreach(list, i, part) LVN_TRY(lvn_normal_read(out, a, name, part));
+    json_array_foreach(list, i, part) LVN_TRY(lvn_normalizer_read(out, a, name, part));
     return LVN_OK;
 }
 
-void lvn_normal_scratch_release(struct lvn_normal_scratch *s)
+void lvn_normalizer_scratch_release(struct lvn_normalizer_scratch *s)
 {
     lvn_text_release(&s->text[0]);
     lvn_text_release(&s->text[1]);
-    lvn_regex_scratch_release(&s->places);
+    lvn_regex_scratch_release(&s->regex);
 }
 
-enum lvn_status lvn_normal_text(const struct lvn_normal_steps *steps, struct lvn_normal_scratch *s, const uint8_t **p,
-                                int64_t *n, bool *begins)
+enum lvn_status lvn_normalizer_run(const struct lvn_normalizer *steps, struct lvn_normalizer_scratch *s,
+                                   const uint8_t **p, int64_t *n, bool *begins)
 {
-    struct work w = {.p = *p, .n = *n, .places = &s->places, .begins = *begins};
+    struct work w = {.p = *p, .n = *n, .regex = &s->regex, .begins = *begins};
     for (int i = 0, next = 0; i < steps->n && w.n > 0; i++) {
         w.out = &s->text[next];
         w.changed = false;

@@ -1,32 +1,32 @@
-/* normalizer_precompiled.c - the map of characters of a SentencePiece model, as the normalizer Precompiled: base64 of
- * the bytes of a trie (Darts' double array: its size, its units) and of the texts, each ended by a NUL, that take the
- * place of what the trie finds. What is short is looked up as a whole grapheme cluster, else each character; of a
- * cluster the shortest beginning that is in the trie decides, and what lies behind it is lost. That is the reference's
- * way. */
+/* normalizer_precompiled.c - see normalizer.h: the normalizer Precompiled, the character map of a SentencePiece model.
+ *
+ * It is base64 of a trie (Darts' double array: its size, its units) and of the replacements, each ended by a NUL. As in
+ * the reference, a grapheme cluster of less than 6 bytes is looked up as a whole, otherwise each character; the
+ * shortest prefix of a cluster in the trie determines the replacement, and the rest of the cluster is dropped. */
 #include <string.h>
 
 #include "tokenizers/normalizer.h"
 
-/* The bytes that base64 stands for; -1 when it is none. */
+/* Decodes base64; returns the number of bytes, -1 if it is malformed. */
 static int64_t from_base64(const char *text, unsigned char *out)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     int64_t n = 0;
     uint32_t bits = 0;
-    int held = 0;
+    int n_bits = 0;
     for (; *text && *text != '='; text++) {
-        const char *at = strchr(digits, *text);
+        const char *at = strchr(alphabet, *text);
         if (!at) return -1;
-        bits = bits << 6 | (uint32_t)(at - digits);
-        held += 6;
-        if (held < 8) continue;
-        held -= 8;
-        out[n++] = (unsigned char)(bits >> held);
+        bits = bits << 6 | (uint32_t)(at - alphabet);
+        n_bits += 6;
+        if (n_bits < 8) continue;
+        n_bits -= 8;
+        out[n++] = (unsigned char)(bits >> n_bits);
     }
     return n;
 }
 
-enum lvn_status lvn_precompiled_read(struct lvn_normal_step *s, struct lvn_arena *a, const char *name,
+enum lvn_status lvn_precompiled_read(struct lvn_normalizer_step *s, struct lvn_arena *a, const char *name,
                                      const json_t *object)
 {
     const char *text = NULL;
@@ -47,8 +47,8 @@ enum lvn_status lvn_precompiled_read(struct lvn_normal_step *s, struct lvn_arena
     return LVN_OK;
 }
 
-/* The text that takes the place of what stands at p[0..n); -1: nothing does. */
-static int64_t find(const struct lvn_normal_step *s, const uint8_t *p, int64_t n)
+/* The offset of the replacement for p[0, n); -1: none. */
+static int64_t find_replacement(const struct lvn_normalizer_step *s, const uint8_t *p, int64_t n)
 {
     uint32_t unit = s->trie[0];
     uint64_t at = (uint64_t)(unit >> 10) << ((unit & 0x200) >> 6);
@@ -65,25 +65,25 @@ static int64_t find(const struct lvn_normal_step *s, const uint8_t *p, int64_t n
     return -1;
 }
 
-static bool put(const struct lvn_normal_step *s, const uint8_t *p, int64_t n, struct lvn_text *out)
+static bool replace(const struct lvn_normalizer_step *s, const uint8_t *p, int64_t n, struct lvn_text *out)
 {
-    int64_t text = find(s, p, n);
+    int64_t text = find_replacement(s, p, n);
     if (text >= 0)
         lvn_text_add_bytes(out, s->texts + text, (int64_t)strnlen(s->texts + text, (size_t)(s->n_texts - text)));
     return text >= 0;
 }
 
-void lvn_precompiled_run(const struct lvn_normal_step *s, const uint8_t *p, int64_t n, struct lvn_text *out)
+void lvn_precompiled_run(const struct lvn_normalizer_step *s, const uint8_t *p, int64_t n, struct lvn_text *out)
 {
     enum { SHORT = 6 };
     for (const uint8_t *end = p + n; p < end;) {
         bool plain = *p < 0x80 && (end - p == 1 || p[1] < 0x80) && *p != '\r';
         int64_t cluster = plain ? 1 : lvn_grapheme(p, end - p);
         const uint8_t *stop = p + cluster;
-        if (cluster < SHORT && put(s, p, cluster, out)) p = stop;
+        if (cluster < SHORT && replace(s, p, cluster, out)) p = stop;
         for (int bytes; p < stop; p += bytes) {
             (void)lvn_utf8_decode(p, end - p, &bytes);
-            if (!put(s, p, bytes, out)) lvn_text_add_bytes(out, p, bytes);
+            if (!replace(s, p, bytes, out)) lvn_text_add_bytes(out, p, bytes);
         }
     }
 }

@@ -1,4 +1,4 @@
-/* parallel.c - see parallel.h. */
+/* parallel.c - see parallel.h. Threads take slices from a shared counter. */
 #include "tokenizers/parallel.h"
 
 #include <stdatomic.h>
@@ -14,7 +14,7 @@ struct job {
     struct lvn_encoders *e;
     const uint8_t *text;
     int64_t *cut; /* [n_slices + 1] */
-    enum lvn_encoding how;
+    enum lvn_encoding mode;
     atomic_int_fast64_t next;
     atomic_int failed;
     enum lvn_status status;
@@ -52,9 +52,9 @@ static void work(void *argument, int thread, int n_threads)
         if (i >= j->e->n_slices || atomic_load(&j->failed)) return;
         j->e->slice[i].n = 0;
         enum lvn_status status =
-            lvn_encode(j->e->encoder[thread], j->text + j->cut[i], j->cut[i + 1] - j->cut[i], j->how, &j->e->slice[i]);
+            lvn_encode(j->e->encoder[thread], j->text + j->cut[i], j->cut[i + 1] - j->cut[i], j->mode, &j->e->slice[i]);
         if (status == LVN_OK || atomic_exchange(&j->failed, 1)) continue;
-        j->status = status; /* of the first to fail; its words stand in this thread's record */
+        j->status = status; /* of the first failure; the message is in this thread's error record */
         snprintf(j->error, sizeof j->error, "%s", lvn_error_text());
     }
 }
@@ -64,7 +64,7 @@ static enum lvn_status make_cuts(struct lvn_encoders *e, const uint8_t *p, int64
     int64_t max = n / LVN_SLICE_BYTES + 2, k = 0;
     int64_t *cut = *cuts = lvn_malloc(sizeof *cut * (size_t)(max + 1));
     if (!cut) return LVN_MEMORY;
-    bool whole = !lvn_tokenizer_cuts(e->t);
+    bool whole = !lvn_tokenizer_can_cut(e->t);
     for (cut[0] = 0; cut[k] < n; k++)
         cut[k + 1] = whole || n - cut[k] <= LVN_SLICE_BYTES ? n : lvn_split_safe(p, n, cut[k] + LVN_SLICE_BYTES);
     e->n_slices = k;
@@ -78,11 +78,11 @@ static enum lvn_status make_cuts(struct lvn_encoders *e, const uint8_t *p, int64
 }
 
 enum lvn_status lvn_encoders_run(struct lvn_encoders *e, const void *text, int64_t bytes, bool more,
-                                 enum lvn_encoding how, int64_t *used)
+                                 enum lvn_encoding mode, int64_t *used)
 {
-    struct job j = {.e = e, .text = text, .how = how};
+    struct job j = {.e = e, .text = text, .mode = mode};
     e->n_slices = 0;
-    *used = !more ? bytes : lvn_tokenizer_cuts(e->t) ? lvn_split_safe_last(text, bytes) : 0;
+    *used = !more ? bytes : lvn_tokenizer_can_cut(e->t) ? lvn_split_safe_last(text, bytes) : 0;
     if (*used == 0) return LVN_OK;
     enum lvn_status status = make_cuts(e, text, *used, &j.cut);
     if (status == LVN_OK) {

@@ -1,23 +1,23 @@
-/* split.c - see split.h. Every function follows its expression from left to right: alternatives in their order, each
- * as long as it can be. */
+/* split.c - see split.h. Every function follows its expression from left to right: alternatives in their order, each as
+ * long as possible. */
 #include "tokenizers/split.h"
 
 #include <string.h>
 
 #include "tokenizers/unicode/unicode.h"
 
-#define MARKS " ?[^\\s\\p{L}\\p{N}]+"
+#define SYMBOLS " ?[^\\s\\p{L}\\p{N}]+"
 
 static const struct {
     const char *expression;
     enum lvn_split_kind kind;
 } expressions[] = {
-    {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+|" MARKS "|\\s+(?!\\S)|\\s+", LVN_SPLIT_BYTE_LEVEL},
-    {"'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+|" MARKS "|\\s+(?!\\S)|\\s+", LVN_SPLIT_BYTE_LEVEL},
-    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|" MARKS
+    {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+|" SYMBOLS "|\\s+(?!\\S)|\\s+", LVN_SPLIT_BYTE_LEVEL},
+    {"'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+|" SYMBOLS "|\\s+(?!\\S)|\\s+", LVN_SPLIT_BYTE_LEVEL},
+    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|" SYMBOLS
      "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
      LVN_SPLIT_LLAMA3},
-    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|" MARKS
+    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|" SYMBOLS
      "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
      LVN_SPLIT_QWEN2},
 };
@@ -29,7 +29,7 @@ int lvn_split_find(const char *expression)
     return -1;
 }
 
-/* The end of the characters of one class from p on. */
+/* The end of the run of characters of one class at p. */
 static inline const uint8_t *run(const uint8_t *p, const uint8_t *end, enum lvn_char_class class)
 {
     for (;;) {
@@ -40,8 +40,7 @@ static inline const uint8_t *run(const uint8_t *p, const uint8_t *end, enum lvn_
     }
 }
 
-/* White space from p to the end of its run, without the last character where something follows:
- * \s+(?!\S)|\s+ */
+/* The end of a run of white space at p, without its last character if another character follows: \s+(?!\S)|\s+ */
 static const uint8_t *spaces(const uint8_t *p, const uint8_t *end)
 {
     const uint8_t *stop = run(p, end, LVN_CHAR_SPACE), *last = stop - 1;
@@ -50,7 +49,7 @@ static const uint8_t *spaces(const uint8_t *p, const uint8_t *end)
     return last > p ? last : stop;
 }
 
-/* 's, 't, 'm, 'd, 're, 've, 'll at the apostrophe p: its bytes, or 0. */
+/* Length of 's, 't, 'm, 'd, 're, 've, 'll at the apostrophe p; 0: none. */
 static inline int contraction(const uint8_t *p, const uint8_t *end)
 {
     if (end - p < 2) return 0;
@@ -68,7 +67,7 @@ static const uint8_t *next_gpt2(const uint8_t *p, const uint8_t *end)
     return class == LVN_CHAR_SPACE ? spaces(p, end) : run(q + bytes, end, class);
 }
 
-/* The same in any case; the long s (U+017F) is an s, too. */
+/* The same in any case; the long s (U+017F) counts as an s. */
 static int contraction_any(const uint8_t *p, const uint8_t *end)
 {
     uint8_t low[3] = {'\''};
@@ -115,11 +114,11 @@ static const uint8_t *next_llama3(const uint8_t *p, const uint8_t *end, int numb
     return q;
 }
 
-static const uint8_t *next_marked(const uint8_t *p, const uint8_t *end)
+static const uint8_t *next_metaspace(const uint8_t *p, const uint8_t *end)
 {
-    static const uint8_t mark[3] = {0xe2, 0x96, 0x81};
-    while (end - p >= 3 && !memcmp(p, mark, 3)) p += 3;
-    const uint8_t *next = memmem(p, (size_t)(end - p), mark, 3);
+    static const uint8_t metaspace[3] = {0xe2, 0x96, 0x81};
+    while (end - p >= 3 && !memcmp(p, metaspace, 3)) p += 3;
+    const uint8_t *next = memmem(p, (size_t)(end - p), metaspace, 3);
     return next ? next : end;
 }
 
@@ -132,8 +131,8 @@ int64_t lvn_split_next(enum lvn_split_kind kind, const uint8_t *p, int64_t n)
         return next_llama3(p, p + n, 3) - p;
     case LVN_SPLIT_QWEN2:
         return next_llama3(p, p + n, 1) - p;
-    case LVN_SPLIT_MARKED:
-        return next_marked(p, p + n) - p;
+    case LVN_SPLIT_METASPACE:
+        return next_metaspace(p, p + n) - p;
     case LVN_SPLIT_NONE:
         break;
     }

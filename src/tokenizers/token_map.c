@@ -1,4 +1,4 @@
-/* token_map.c - see token_map.h. */
+/* token_map.c - see token_map.h: hashes, tokens, merges. */
 #include "tokenizers/token_map.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "tokenizers/load.h"
 
-/* --- hashes: of a text, or of what stands behind one whose hash is known --- */
+/* --- hashes: of a text, or of a text appended to one whose hash is known --- */
 
 static inline uint64_t hash_on(uint64_t hash, const char *p, int64_t n)
 {
@@ -19,7 +19,7 @@ static inline uint64_t hash_of(const char *p, int64_t n)
     return hash_on(0xcbf29ce484222325ULL, p, n);
 }
 
-/* Where a search begins, and the tag of what is looked for there. */
+/* The slot at which a search begins, and the tag to compare there. */
 static inline uint64_t slot_of(const struct lvn_token_map *m, uint64_t hash)
 {
     return lvn_bpe_hash(hash) & m->mask;
@@ -32,18 +32,18 @@ static inline uint64_t tag_of(uint64_t hash)
 
 /* --- tokens --- */
 
-static bool is_text(const struct lvn_written *w, const char *a, int64_t n_a, const char *b, int64_t n_b)
+static bool is_text(const struct lvn_raw_token *w, const char *a, int64_t n_a, const char *b, int64_t n_b)
 {
     return w->bytes == n_a + n_b && !memcmp(w->text, a, (size_t)n_a) &&
            (!n_b || !memcmp(w->text + n_a, b, (size_t)n_b));
 }
 
-/* The place of the token that is a, then b; -1: there is none. */
-static int64_t place_of(const struct lvn_token_map *m, uint64_t hash, const char *a, int64_t n_a, const char *b,
+/* The index of the token whose text is a and b concatenated; -1: none. */
+static int64_t index_of(const struct lvn_token_map *m, uint64_t hash, const char *a, int64_t n_a, const char *b,
                         int64_t n_b)
 {
     for (uint64_t i = slot_of(m, hash); m->slot[i]; i = (i + 1) & m->mask) {
-        const struct lvn_written *w = &m->token[(m->slot[i] & UINT32_MAX) - 1];
+        const struct lvn_raw_token *w = &m->token[(m->slot[i] & UINT32_MAX) - 1];
         if (tag_of(m->slot[i]) == tag_of(hash) && is_text(w, a, n_a, b, n_b)) return w - m->token;
     }
     return -1;
@@ -51,8 +51,8 @@ static int64_t place_of(const struct lvn_token_map *m, uint64_t hash, const char
 
 static int32_t find(const struct lvn_token_map *m, uint64_t hash, const char *a, int64_t n)
 {
-    int64_t place = place_of(m, hash, a, n, "", 0);
-    return place < 0 ? -1 : m->token[place].id;
+    int64_t index = index_of(m, hash, a, n, "", 0);
+    return index < 0 ? -1 : m->token[index].id;
 }
 
 static enum lvn_status add(struct lvn_token_map *m, const char *text, int64_t bytes, int64_t id)
@@ -62,13 +62,13 @@ static enum lvn_status add(struct lvn_token_map *m, const char *text, int64_t by
               (int)(bytes < 60 ? bytes : 60), text, LVN_TOKENS_MAX - 1);
     if (m->n == m->capacity) {
         int64_t capacity = m->capacity ? 2 * m->capacity : 4096;
-        struct lvn_written *more = lvn_realloc(m->token, (size_t)capacity * sizeof *more);
+        struct lvn_raw_token *more = lvn_realloc(m->token, (size_t)capacity * sizeof *more);
         if (!more) return LVN_MEMORY;
         m->token = more;
         m->capacity = capacity;
     }
     if (id > m->max_id) m->max_id = id;
-    m->token[m->n++] = (struct lvn_written){.text = text, .bytes = bytes, .id = (int32_t)id};
+    m->token[m->n++] = (struct lvn_raw_token){.text = text, .bytes = bytes, .id = (int32_t)id};
     return LVN_OK;
 }
 
@@ -80,7 +80,7 @@ static enum lvn_status make_index(struct lvn_token_map *m)
     if (!m->slot) return LVN_MEMORY;
     m->mask = capacity - 1;
     for (int64_t k = 0; k < m->n; k++) {
-        const struct lvn_written *w = &m->token[k];
+        const struct lvn_raw_token *w = &m->token[k];
         uint64_t hash = hash_of(w->text, w->bytes), i = slot_of(m, hash);
         for (; m->slot[i]; i = (i + 1) & m->mask)
             LVN_CHECK(tag_of(m->slot[i]) != tag_of(hash) ||
@@ -137,20 +137,20 @@ static enum lvn_status lacks(const struct lvn_merge_reader *r, const struct lvn_
         (int)(t->n_right < 60 ? t->n_right : 60), t->right, both ? "make" : "name");
 }
 
-/* The first token that a search for this hash looks at; NULL: none. */
-static const struct lvn_written *first_of(const struct lvn_token_map *m, uint64_t hash)
+/* The first token that a search for this hash compares; NULL: none. */
+static const struct lvn_raw_token *first_candidate(const struct lvn_token_map *m, uint64_t hash)
 {
     uint64_t slot = m->slot[slot_of(m, hash)];
     return slot ? &m->token[(slot & UINT32_MAX) - 1] : NULL;
 }
 
-/* What a group of searches will look at comes from memory at the same time. */
+/* Prefetches the tokens that a group of searches will compare, so that their cache misses overlap. */
 static void prefetch(const struct lvn_merge_reader *r)
 {
-    const struct lvn_written *first[LVN_MERGES_AT_ONCE][3] = {{0}};
+    const struct lvn_raw_token *first[LVN_MERGES_AT_ONCE][3] = {{0}};
     for (int i = 0; i < r->n; i++)
-        for (int k = 0; k < (r->merge[i].made < 0 ? 3 : 2); k++) {
-            first[i][k] = first_of(r->map, r->merge[i].hash[k]);
+        for (int k = 0; k < (r->merge[i].merged < 0 ? 3 : 2); k++) {
+            first[i][k] = first_candidate(r->map, r->merge[i].hash[k]);
             if (first[i][k]) __builtin_prefetch(first[i][k]);
         }
     for (int i = 0; i < r->n; i++)
@@ -167,17 +167,17 @@ enum lvn_status lvn_merges_end(struct lvn_merge_reader *r)
         struct lvn_merge_text *t = &r->merge[i];
         id[i][0] = find(m, t->hash[0], t->left, t->n_left);
         id[i][1] = find(m, t->hash[1], t->right, t->n_right);
-        if (t->made < 0) t->made = r->last = place_of(m, t->hash[2], t->left, t->n_left, t->right, t->n_right);
-        if (id[i][0] < 0 || id[i][1] < 0 || t->made < 0) return lacks(r, t, id[i][0] >= 0 && id[i][1] >= 0);
-        __builtin_prefetch(lvn_bpe_place(r->bpe, id[i][0], id[i][1]));
+        if (t->merged < 0) t->merged = r->last = index_of(m, t->hash[2], t->left, t->n_left, t->right, t->n_right);
+        if (id[i][0] < 0 || id[i][1] < 0 || t->merged < 0) return lacks(r, t, id[i][0] >= 0 && id[i][1] >= 0);
+        __builtin_prefetch(lvn_bpe_first_slot(r->bpe, id[i][0], id[i][1]));
     }
-    for (int i = 0; i < r->n; i++) lvn_bpe_add(r->bpe, id[i][0], id[i][1], m->token[r->merge[i].made].id);
+    for (int i = 0; i < r->n; i++) lvn_bpe_add(r->bpe, id[i][0], id[i][1], m->token[r->merge[i].merged].id);
     r->n = 0;
     return LVN_OK;
 }
 
-/* Most files have the merges in the order of the tokens that they make, often several for one: the place of that
- * token, if it is the one that was made last, or the next; -1: it is another. */
+/* Most files have merges in the order of the merged tokens, often several for one token. Returns the index of the
+ * merged token if it is that of the last merge, or the next one; else -1. */
 static int64_t guess(const struct lvn_merge_reader *r, const struct lvn_merge_text *t)
 {
     for (int64_t i = r->last; i < r->map->n && i < r->last + 2; i++)
@@ -192,14 +192,14 @@ enum lvn_status lvn_merges_add(struct lvn_merge_reader *r, int64_t line, const c
               (long long)line);
     struct lvn_merge_text *t = &r->merge[r->n++];
     *t = (struct lvn_merge_text){
-        .left = left, .right = right, .n_left = n_left, .n_right = n_right, .line = line, .made = -1};
+        .left = left, .right = right, .n_left = n_left, .n_right = n_right, .line = line, .merged = -1};
     t->hash[0] = hash_of(left, n_left);
     t->hash[1] = hash_of(right, n_right);
-    t->made = guess(r, t);
-    if (t->made >= 0)
-        r->last = t->made;
+    t->merged = guess(r, t);
+    if (t->merged >= 0)
+        r->last = t->merged;
     else
         t->hash[2] = hash_on(t->hash[0], right, n_right);
-    for (int k = 0; k < (t->made < 0 ? 3 : 2); k++) __builtin_prefetch(&r->map->slot[slot_of(r->map, t->hash[k])]);
+    for (int k = 0; k < (t->merged < 0 ? 3 : 2); k++) __builtin_prefetch(&r->map->slot[slot_of(r->map, t->hash[k])]);
     return r->n < LVN_MERGES_AT_ONCE ? LVN_OK : lvn_merges_end(r);
 }

@@ -1,4 +1,4 @@
-/* tokenizer.c - finding a tokenizer's files, opening, copying: see tokenizer.h. */
+/* tokenizer.c - see tokenizer.h: finding, opening and copying a tokenizer's files. */
 #include "tokenizers/tokenizer.h"
 
 #include <assert.h>
@@ -16,13 +16,13 @@
 
 enum { MAX_BYTES = 256 << 20 };
 
-/* Two files that belong together. */
+/* A vocabulary and its merges. */
 static const struct {
     const char *vocab, *merges;
 } pairs[] = {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
 enum { N_PAIRS = sizeof pairs / sizeof pairs[0] };
 
-/* The tokenizer keeps the text, since a copy of it is made of that. */
+/* Reads a file; the tokenizer owns the text, from which copies are written. */
 static enum lvn_status read_text(struct lvn_tokenizer *t, const char *path, const char **text, int64_t *bytes)
 {
     char *read;
@@ -48,7 +48,7 @@ static enum lvn_status read_json(struct lvn_tokenizer *t, const char *path)
     return lvn_load_json(t, path, text, bytes);
 }
 
-/* vocab.txt, and tokenizer_config.json beside it where there is one. */
+/* vocab.txt, and tokenizer_config.json in the same folder if there is one. */
 static enum lvn_status read_words(struct lvn_tokenizer *t, const char *path)
 {
     const char *text, *config = NULL, *dir = lvn_path_dir(&t->arena, path);
@@ -60,8 +60,8 @@ static enum lvn_status read_words(struct lvn_tokenizer *t, const char *path)
     return lvn_load_wordpiece(t, path, text, bytes, config_path, config, config_bytes);
 }
 
-/* FILE's partner: the same path with another ending. */
-static char *partner(struct lvn_tokenizer *t, const char *path, const char *ending, const char *other)
+/* The path of the other file of a pair: the same path with another ending. */
+static char *other_file(struct lvn_tokenizer *t, const char *path, const char *ending, const char *other)
 {
     return lvn_arena_printf(&t->arena, "%.*s%s", (int)(strlen(path) - strlen(ending)), path, other);
 }
@@ -72,7 +72,7 @@ static enum lvn_status read_file(struct lvn_tokenizer *t, const char *path)
         bool vocab = lvn_ends_with(path, pairs[i].vocab), merges = lvn_ends_with(path, pairs[i].merges);
         if (!vocab && !merges) continue;
         char *other =
-            partner(t, path, vocab ? pairs[i].vocab : pairs[i].merges, vocab ? pairs[i].merges : pairs[i].vocab);
+            other_file(t, path, vocab ? pairs[i].vocab : pairs[i].merges, vocab ? pairs[i].merges : pairs[i].vocab);
         if (!other) return LVN_MEMORY;
         LVN_CHECK(lvn_path_is_file(other), ARG, "'%s' is half of a tokenizer: '%s' must be beside it", path, other);
         return vocab ? read_pair(t, path, other) : read_pair(t, other, path);
@@ -98,16 +98,16 @@ static enum lvn_status read_dir(struct lvn_tokenizer *t, const char *dir)
              dir);
 }
 
-bool lvn_tokenizer_there(const char *dir)
+bool lvn_tokenizer_exists(const char *dir)
 {
     LVN_LOCAL_ARENA(a);
     char *json = lvn_path_join(&a, dir, "tokenizer.json"), *words = lvn_path_join(&a, dir, "vocab.txt");
-    bool there = (json && lvn_path_is_file(json)) || (words && lvn_path_is_file(words));
-    for (int i = 0; i < N_PAIRS && !there; i++) {
+    bool exists = (json && lvn_path_is_file(json)) || (words && lvn_path_is_file(words));
+    for (int i = 0; i < N_PAIRS && !exists; i++) {
         char *vocab = lvn_path_join(&a, dir, pairs[i].vocab), *merges = lvn_path_join(&a, dir, pairs[i].merges);
-        there = vocab && merges && lvn_path_is_file(vocab) && lvn_path_is_file(merges);
+        exists = vocab && merges && lvn_path_is_file(vocab) && lvn_path_is_file(merges);
     }
-    return there;
+    return exists;
 }
 
 static void find_end(struct lvn_tokenizer *t)
@@ -118,7 +118,7 @@ static void find_end(struct lvn_tokenizer *t)
         t->end_id = lvn_tokenizer_find(t, names[i], (int64_t)strlen(names[i]));
 }
 
-/* Files that Hugging Face's tokenizers have besides their vocabulary. Other programs read them; levin copies them. */
+/* Further files of Hugging Face's tokenizers, for other programs; levin only copies them. */
 static const char *const companions[] = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
                                          "chat_template.jinja"};
 enum { N_COMPANIONS = sizeof companions / sizeof companions[0] };
@@ -131,7 +131,7 @@ static bool has_file(const struct lvn_tokenizer *t, const char *name)
     return false;
 }
 
-/* Keep the companions that lie in `dir`, so that copies of the tokenizer have them too. */
+/* Reads the companions in `dir`, so that copies of the tokenizer have them too. */
 static enum lvn_status read_companions(struct lvn_tokenizer *t, const char *dir)
 {
     for (int i = 0; i < N_COMPANIONS; i++) {
@@ -140,13 +140,13 @@ static enum lvn_status read_companions(struct lvn_tokenizer *t, const char *dir)
         if (!path) return LVN_MEMORY;
         if (has_file(t, companions[i]) || !lvn_path_is_file(path)) continue;
         LVN_TRY(read_text(t, path, &text, &bytes));
-        lvn_load_keep(t, companions[i], text, bytes);
+        lvn_load_add_file(t, companions[i], text, bytes);
     }
     return LVN_OK;
 }
 
-/* The file beside this one that is the other half of the tokenizer comes along from a store. */
-static enum lvn_status bring(struct lvn_tokenizer *t, const char *path, const char **local)
+/* Downloads a tokenizer from a store; for one file of a pair also the other one. */
+static enum lvn_status download(struct lvn_tokenizer *t, const char *path, const char **local)
 {
     LVN_TRY(lvn_store_download(&t->arena, path, LVN_WANT_TOKENIZER, local));
     for (int i = 0; *local != path && i < N_PAIRS; i++) {
@@ -166,7 +166,7 @@ static enum lvn_status read_any(struct lvn_tokenizer *t, const char *path)
 {
     t->path = lvn_arena_strdup(&t->arena, path);
     if (!t->path) return LVN_MEMORY;
-    LVN_TRY(bring(t, path, &path));
+    LVN_TRY(download(t, path, &path));
     LVN_CHECK(lvn_path_exists(path), ARG, "there is no tokenizer '%s'", path);
     const bool folder = lvn_path_is_dir(path);
     const char *dir = folder ? path : lvn_path_dir(&t->arena, path);
@@ -196,7 +196,7 @@ void lvn_tokenizer_close(struct lvn_tokenizer *t)
 {
     if (!t) return;
     lvn_bpe_release(&t->bpe);
-    if (t->unigram) lvn_bpe_release(&t->unigram->next);
+    if (t->unigram) lvn_bpe_release(&t->unigram->trie);
     for (int i = 0; i < t->n_texts; i++) free(t->text[i]);
     lvn_arena_release(&t->arena);
     free(t);

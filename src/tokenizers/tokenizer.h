@@ -1,14 +1,16 @@
-/* tokenizer.h - text to token ids and back: BPE of bytes and of characters, WordPiece, Unigram.
+/* tokenizer.h - text to token ids and back: byte-level and character-level BPE, WordPiece, Unigram. Called by data
+ * sets, inference and the commands.
  *
- * A tokenizer is what its files say, read only, and shared by all threads. An encoder is one thread's way to use it: it
- * remembers the pieces (words, mostly) that it met, since language repeats itself. With byte-level BPE any bytes have
- * ids, and these give the same bytes back (but for bytes that the vocabulary has no token for: these become the unknown
- * token, or are dropped); bytes that are not UTF-8 are characters of their own.
+ * A tokenizer holds the contents of its files; it is read-only and shared by all threads. An encoder is the state of
+ * one thread; it caches the ids of pieces (mostly words). The stages are those of Hugging Face's tokenizers:
+ * normalizer, pre-tokenizer, model, post-processor, decoder. Byte-level BPE encodes any bytes, and decoding gives the
+ * same bytes back, except for bytes without a token in the vocabulary: these become the unknown token, or are dropped.
+ * A byte that is not UTF-8 counts as one character.
  *
- * Files: tokenizer.json; vocab.json + merges.txt; encoder.json + vocab.bpe; vocab.txt. In a tokenizer.json the added
- * tokens (<|endoftext|>, runs of spaces) are recognised in text as it says; with the others everything is ordinary text
- * unless lvn_tokenizer_allow() names a token. What a tokenizer.json may hold: normalizer.h, pre_tokenizer.h, decoder.c
- * and post_processor.c; other parts are refused by name. */
+ * Files: tokenizer.json; vocab.json + merges.txt; encoder.json + vocab.bpe; vocab.txt. The added tokens of a
+ * tokenizer.json (<|endoftext|>, runs of spaces) are recognised in text; without that file everything is ordinary text
+ * unless lvn_tokenizer_allow() names a token. Supported members of tokenizer.json: see normalizer.h, pre_tokenizer.h,
+ * decoder.c and post_processor.c. Left out, and refused by name: all others. */
 #ifndef LVN_TOKENIZER_H
 #define LVN_TOKENIZER_H
 
@@ -25,22 +27,26 @@ struct lvn_added_token {
     const char *text;
     int64_t bytes;
     int32_t id;
-    bool special, single_word, lstrip, rstrip;
-    bool normalized;    /* looked for in the text after normalization, not before */
-    const char *sought; /* what is looked for; empty: nothing */
-    int64_t n_sought;
+    bool special;        /* ignored by LVN_ENCODE_ORDINARY */
+    bool single_word;    /* recognised only if no word character precedes or follows */
+    bool lstrip;         /* takes white space before it */
+    bool rstrip;         /* takes white space after it */
+    bool normalized;     /* searched in the text after normalization, not before */
+    const char *pattern; /* the text to search; empty: none */
+    int64_t n_pattern;
 };
 
-/* Added tokens of one kind, ready to be looked for. */
+/* Added tokens indexed for search. */
 struct lvn_added_set {
     const struct lvn_added_token **list; /* by first byte, longest first */
-    int n, first[257];                   /* list[first[c] .. first[c + 1]) begin with byte c */
-    uint64_t pair[1024];                 /* bits: two bytes with which one begins */
+    int n;
+    int first[257];      /* list[first[c], first[c + 1]) begin with byte c */
+    uint64_t pair[1024]; /* bit set: a token begins with these two bytes */
 };
 
 enum { LVN_TOKENIZER_FILES = 8 };
 struct lvn_tokenizer_file {
-    const char *name; /* as Hugging Face calls it */
+    const char *name; /* Hugging Face's name of the file */
     const char *text;
     int64_t bytes;
 };
@@ -58,69 +64,74 @@ enum lvn_model_kind {
     LVN_MODEL_UNIGRAM,
 };
 
-/* What stands in a frame: one of the texts, or a token. */
-enum lvn_post_part_kind { LVN_POST_FIRST, LVN_POST_SECOND, LVN_POST_TOKEN };
-struct lvn_post_part {
-    enum lvn_post_part_kind kind;
-    int32_t id, type; /* type: 0 or 1, as BERT's token types */
+/* A piece of a post-processor's template: the first text, the second text, or a token. */
+enum lvn_template_piece_kind { LVN_TEMPLATE_A, LVN_TEMPLATE_B, LVN_TEMPLATE_TOKEN };
+struct lvn_template_piece {
+    enum lvn_template_piece_kind kind;
+    int32_t id;   /* of a token */
+    int32_t type; /* BERT's token type: 0 or 1 */
 };
-enum { LVN_POST_PARTS_MAX = 16 };
-struct lvn_post_processor {
-    struct lvn_post_part part[LVN_POST_PARTS_MAX];
+enum { LVN_TEMPLATE_MAX = 16 };
+struct lvn_template {
+    struct lvn_template_piece piece[LVN_TEMPLATE_MAX];
     int n;
 };
 
 struct lvn_tokenizer {
     struct lvn_arena arena;
     const char *path;
-    struct lvn_normal_steps normal;
-    struct lvn_pre_steps pre;
+    struct lvn_normalizer normalizer;
+    struct lvn_pre_tokenizer pre_tokenizer;
     enum lvn_model_kind model;
     struct lvn_bpe bpe;
     struct lvn_wordpiece *wordpiece;
     struct lvn_unigram *unigram;
-    struct lvn_token_index index; /* of the model's tokens; empty where it needs none */
-    bool holes;                   /* BPE of bytes: some byte has no token, see bpe.byte_id */
-    bool whole_first;             /* pieces that are tokens as they are, merges or not */
-    int32_t unknown;              /* -1: what is unknown is left out */
-    bool fuse_unknown;            /* one token for a run of it */
-    bool byte_fallback;           /* what is unknown is written in bytes, where all of these have tokens */
-    int32_t fallback[256];        /* <0x00> and so on; -1: there is none */
+    struct lvn_token_index index; /* of the model's tokens; empty for models that do not need it */
+    bool missing_bytes;           /* byte-level BPE: some byte has no token, see bpe.byte_id */
+    bool ignore_merges;           /* a piece that is a token becomes this token without merging */
+    int32_t unknown;              /* token for unknown characters; -1: these are dropped */
+    bool fuse_unknown;            /* one token for a run of unknown characters */
+    bool byte_fallback;           /* unknown characters become byte tokens, if all of their bytes have one */
+    int32_t fallback[256];        /* byte tokens <0x00>, ...; -1: none */
     int64_t n;                    /* ids are 0..n-1 */
-    unsigned char *byte;          /* of all tokens, and some more behind */
-    uint32_t *start;              /* [n + 1] token id is byte[start[id] .. start[id + 1]); empty: no such token */
-    bool *own;                    /* [n] of the model, not only added */
-    unsigned char *shown;         /* what tokens become in text: the same memory, or other */
-    uint32_t *shown_start;        /* [n + 1] */
-    int64_t first_stripped;       /* of the first token of a text: so many spaces of its beginning are not written */
-    const char *mark;             /* not NULL: of these, as many as that token begins with; they are spaces in text */
-    bool first_as_written;        /* it is written as the vocabulary has it */
-    struct lvn_post_processor single, pair; /* what the post-processor makes of one text and of two */
-    int32_t end_id;                         /* of the token that ends a document; -1: the files name none */
+    unsigned char *byte;          /* of all tokens, with some bytes of slack at the end */
+    uint32_t *start;              /* [n + 1] token id is byte[start[id], start[id + 1]); empty: no such token */
+    bool *in_model;               /* [n] false: only an added token */
+    unsigned char *decoded;       /* the decoder's output for each token; may be the same memory as `byte` */
+    uint32_t *decoded_start;      /* [n + 1] offsets in `decoded` */
+    int64_t strip_first;          /* spaces that are removed from the beginning of a text's first token */
+    const char *metaspace;        /* not NULL: remove instead one for each of these that the token begins with */
+    bool keep_first;              /* a text's first token is written as in the vocabulary, without the decoder */
+    struct lvn_template single;   /* the post-processor's template for one text */
+    struct lvn_template pair;     /* the post-processor's template for two texts */
+    int32_t end_id;               /* of the token that ends a document; -1: the files name none */
     struct lvn_added_token *added;
     int n_added;
-    struct lvn_added_set before, after;                  /* not normalized, normalized */
-    struct lvn_tokenizer_file file[LVN_TOKENIZER_FILES]; /* what a copy of this tokenizer is made of */
+    struct lvn_added_set added_raw;                      /* searched before normalization */
+    struct lvn_added_set added_normalized;               /* searched after normalization */
+    struct lvn_tokenizer_file file[LVN_TOKENIZER_FILES]; /* for copies of this tokenizer */
     int n_files;
-    char *text[LVN_TOKENIZER_FILES]; /* of these files, where the tokenizer has read them itself */
+    char *text[LVN_TOKENIZER_FILES]; /* contents of files that the tokenizer owns */
     int n_texts;
-    uint64_t sum; /* the same for tokenizers with the same tokens */
+    uint64_t sum; /* checksum of all tokens */
 };
 
-/* From a directory or one of the files (its partner beside it). LVN_FORMAT for files that are damaged, do not belong
- * together or are of another kind, LVN_UNSUPPORTED for those that are left out here, LVN_ARG when nothing is there. */
+/* Opens a directory or one of the files (the other one of a pair must be in the same directory), local or in a store.
+ * LVN_FORMAT for files that are damaged, do not belong together or are of another kind, LVN_UNSUPPORTED for members
+ * that are left out here, LVN_ARG if there is no tokenizer. */
 enum lvn_status lvn_tokenizer_open(struct lvn_tokenizer **out, const char *path) LVN_CHECKED;
 void lvn_tokenizer_close(struct lvn_tokenizer *t); /* NULL: nothing */
-/* True when the directory holds files of a tokenizer. */
-bool lvn_tokenizer_there(const char *dir);
-/* Recognise this token of the vocabulary (or added token) in text, too; before encoders are made. */
+/* Does the directory have files of a tokenizer? */
+bool lvn_tokenizer_exists(const char *dir);
+/* Makes encoders recognise this token of the vocabulary in text, as a special one. Call it before encoders are made.
+ * LVN_ARG if there is no such token. */
 enum lvn_status lvn_tokenizer_allow(struct lvn_tokenizer *t, const char *name) LVN_CHECKED;
-/* The id of a token by its text; -1: there is none. */
+/* The id of a token by its text; -1: none. */
 int32_t lvn_tokenizer_find(const struct lvn_tokenizer *t, const char *text, int64_t bytes);
-/* Write the files into a directory (which is made). */
+/* Writes the files into a directory, which is created. */
 enum lvn_status lvn_tokenizer_save(const struct lvn_tokenizer *t, const char *dir) LVN_CHECKED;
-/* Can a text be cut at lvn_split_safe() with the same ids? */
-bool lvn_tokenizer_cuts(const struct lvn_tokenizer *t);
+/* Do the parts of a text that is cut at lvn_split_safe() have the same ids as the whole? */
+bool lvn_tokenizer_can_cut(const struct lvn_tokenizer *t);
 
 struct lvn_ids {
     int32_t *p;
@@ -129,39 +140,38 @@ struct lvn_ids {
 void lvn_ids_release(struct lvn_ids *ids);
 enum lvn_status lvn_ids_reserve(struct lvn_ids *ids, int64_t more) LVN_CHECKED;
 
-/* Which added tokens are seen in text: ordinary leaves out those that are special, as data for training want it. */
+/* Added tokens that an encoder recognises in text. ORDINARY ignores special ones (for training data). */
 enum lvn_encoding { LVN_ENCODE_ORDINARY, LVN_ENCODE_SPECIAL };
 
 struct lvn_encoder;
-struct lvn_encoder *lvn_encoder_new(const struct lvn_tokenizer *t); /* NULL when memory ran out */
+struct lvn_encoder *lvn_encoder_new(const struct lvn_tokenizer *t); /* NULL: out of memory */
 void lvn_encoder_free(struct lvn_encoder *e);
-/* Append the ids of a text. */
-enum lvn_status lvn_encode(struct lvn_encoder *e, const void *text, int64_t bytes, enum lvn_encoding how,
+/* Appends the ids of a text, without the post-processor's tokens. */
+enum lvn_status lvn_encode(struct lvn_encoder *e, const void *text, int64_t bytes, enum lvn_encoding mode,
                            struct lvn_ids *ids) LVN_CHECKED;
 
-/* --- what the post-processor adds --- */
+/* --- the post-processor --- */
 
-/* BOS, [CLS], [SEP] and the like stand around a text where a model reads it: `generate`, `predict` and `prepare` add
- * them, `tokenize` does not. How many tokens that are for one text, or for a pair; so many fewer of the text fit. */
-int64_t lvn_post_processor_extra(const struct lvn_tokenizer *t, bool pair);
-/* Append the ids of one text (b NULL) or of a pair, already cut to length, with the tokens around them; `types` (or
- * NULL) becomes as long: 0 or 1, the token types. */
-enum lvn_status lvn_post_processor_put(const struct lvn_tokenizer *t, const struct lvn_ids *a, const struct lvn_ids *b,
+/* Number of tokens (BOS, [CLS], [SEP] and the like) that the post-processor adds to one text or to a pair. The commands
+ * `generate`, `predict` and `prepare` add them, `tokenize` does not. */
+int64_t lvn_post_processor_added_tokens(const struct lvn_tokenizer *t, bool pair);
+/* Appends the ids of one text (b NULL) or of a pair, truncated by the caller, with the added tokens. types (or NULL):
+ * the token types, 0 or 1, of these ids are appended. */
+enum lvn_status lvn_post_processor_run(const struct lvn_tokenizer *t, const struct lvn_ids *a, const struct lvn_ids *b,
                                        struct lvn_ids *ids, struct lvn_ids *types) LVN_CHECKED;
-/* For a text that comes in parts: append the tokens before it, and those behind it. */
-enum lvn_status lvn_post_processor_begin(const struct lvn_tokenizer *t, struct lvn_ids *ids) LVN_CHECKED;
-enum lvn_status lvn_post_processor_end(const struct lvn_tokenizer *t, struct lvn_ids *ids) LVN_CHECKED;
-/* Does the token stand before a single text? */
-bool lvn_post_processor_begins(const struct lvn_tokenizer *t, int32_t id);
+/* For a text that is encoded in parts: append the tokens before it, and those after it. */
+enum lvn_status lvn_post_processor_prefix(const struct lvn_tokenizer *t, struct lvn_ids *ids) LVN_CHECKED;
+enum lvn_status lvn_post_processor_suffix(const struct lvn_tokenizer *t, struct lvn_ids *ids) LVN_CHECKED;
+/* Is it one of the tokens before a single text? */
+bool lvn_post_processor_is_prefix(const struct lvn_tokenizer *t, int32_t id);
 
-/* --- back to text --- */
+/* --- decoding --- */
 
-/* The bytes of one token within a text; NULL when there is no such id. */
+/* The bytes of a token within a text; NULL if there is no such id. */
 const void *lvn_token_bytes(const struct lvn_tokenizer *t, int64_t id, int64_t *bytes);
-/* The same of a token that a text begins with (of what was written before it, nothing was left): files say that its
- * space is not written. */
+/* The same of the first token of a text, whose leading space some decoders remove. */
 const void *lvn_token_bytes_first(const struct lvn_tokenizer *t, int64_t id, int64_t *bytes);
-/* Append the bytes of many. LVN_ARG for an id that is none. */
+/* Appends the text of n tokens. LVN_ARG for an invalid id. */
 enum lvn_status lvn_decode(const struct lvn_tokenizer *t, const int32_t *ids, int64_t n,
                            struct lvn_text *out) LVN_CHECKED;
 

@@ -1,5 +1,5 @@
-/* tokenizer_json.c - see tokenizer_json.h. The rest is the text with the long values cut out, but not their ends of
- * lines: so messages name the right line. */
+/* tokenizer_json.c - see tokenizer_json.h. The rest is the text without the long values, but with their line ends, so
+ * that messages name the right line. */
 #include "tokenizers/tokenizer_json.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ static bool is_key(const char *key, int64_t bytes, const char *wanted)
     return bytes == (int64_t)strlen(wanted) && !memcmp(key, wanted, (size_t)bytes);
 }
 
-/* The text from *done to the scan, then an empty value in the place of the one that the scan passes over. */
+/* Appends the text from *done to the scan, and an empty value instead of the next one, which the scan skips. */
 static enum lvn_status cut_out(struct lvn_json_scan *s, struct lvn_text *rest, const char **done,
                                struct lvn_json_scan *value, int64_t *entries)
 {

@@ -1,5 +1,5 @@
-/* tokenizer_json.h - a tokenizer.json in two: the vocabulary and the merges, hundreds of thousands of entries that are
- * scanned, and the rest, which is parsed; for src/tokenizers alone. */
+/* tokenizer_json.h - splits a tokenizer.json in two: vocabulary and merges, with hundreds of thousands of entries,
+ * which load_json.c scans without building a tree, and the rest, which is parsed; for src/tokenizers alone. */
 #ifndef LVN_TOKENIZER_JSON_H
 #define LVN_TOKENIZER_JSON_H
 
@@ -7,13 +7,13 @@
 #include "formats/json_scan.h"
 
 struct lvn_tokenizer_json {
-    json_t *root;                /* in it model.vocab and model.merges are empty */
-    struct lvn_json_scan vocab;  /* at the value of model.vocab; at NULL: there is none, or no list or object */
-    struct lvn_json_scan merges; /* the same of model.merges, a list */
+    json_t *root;                /* with model.vocab and model.merges empty */
+    struct lvn_json_scan vocab;  /* at the value of model.vocab; at NULL: it is no list or object */
+    struct lvn_json_scan merges; /* the same for model.merges, a list */
     int64_t n_vocab;             /* entries */
     int64_t n_merges;
 };
-/* `name` and `text` must outlive it. It is released after a failure, too. */
+/* `name` and `text` must outlive it. lvn_tokenizer_json_release() must follow, after a failure too. */
 enum lvn_status lvn_tokenizer_json_read(struct lvn_tokenizer_json *j, const char *name, const char *text,
                                         int64_t bytes) LVN_CHECKED;
 void lvn_tokenizer_json_release(struct lvn_tokenizer_json *j);

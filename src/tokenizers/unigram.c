@@ -1,4 +1,4 @@
-/* unigram.c - see unigram.h. */
+/* unigram.c - see unigram.h: the trie of tokens, then the Viterbi algorithm. */
 #include "tokenizers/unigram.h"
 
 #include <float.h>
@@ -21,14 +21,14 @@ enum lvn_status lvn_unigram_new(struct lvn_tokenizer *t, double *score)
     if (!u->token || !u->special) return LVN_MEMORY;
     t->model = LVN_MODEL_UNIGRAM;
     t->unigram = u;
-    LVN_TRY(lvn_bpe_init(&u->next, bytes + 1));
+    LVN_TRY(lvn_bpe_init(&u->trie, bytes + 1));
     for (int64_t i = 0; i <= bytes; i++) u->token[i] = -1;
     for (int64_t id = 0; id < t->n; id++) {
         int32_t node = 0;
-        if (t->start[id] == t->start[id + 1] || !t->own[id]) continue;
+        if (t->start[id] == t->start[id + 1] || !t->in_model[id]) continue;
         for (uint32_t i = t->start[id]; i < t->start[id + 1]; i++) {
-            const struct lvn_bpe_slot *s = lvn_bpe_find(&u->next, node, t->byte[i]);
-            if (!s) lvn_bpe_add(&u->next, node, t->byte[i], n_nodes++);
+            const struct lvn_bpe_slot *s = lvn_bpe_find(&u->trie, node, t->byte[i]);
+            if (!s) lvn_bpe_add(&u->trie, node, t->byte[i], n_nodes++);
             node = s ? s->id : n_nodes - 1;
         }
         u->token[node] = (int32_t)id;
@@ -40,48 +40,49 @@ enum lvn_status lvn_unigram_new(struct lvn_tokenizer *t, double *score)
     return LVN_OK;
 }
 
-/* The best way to a place: which token ends there, and where it begins. */
-struct lvn_unigram_place {
+/* Node of the lattice: the best path to a position of the piece, by its last token. */
+struct lvn_unigram_node {
     double score;
-    int64_t from; /* -1: there is no way */
-    int32_t id;
+    int64_t start; /* position where the token begins; -1: no path */
+    int32_t id;    /* of the token; -1: an unknown character */
 };
 
 void lvn_unigram_scratch_release(struct lvn_unigram_scratch *s)
 {
-    free(s->place);
+    free(s->node);
     *s = (struct lvn_unigram_scratch){0};
 }
 
-static void offer(struct lvn_unigram_place *place, double score, int64_t from, int32_t id)
+static void relax(struct lvn_unigram_node *node, double score, int64_t start, int32_t id)
 {
-    if (place->from < 0 || score > place->score)
-        *place = (struct lvn_unigram_place){.score = score, .from = from, .id = id};
+    if (node->start < 0 || score > node->score)
+        *node = (struct lvn_unigram_node){.score = score, .start = start, .id = id};
 }
 
-/* All tokens that begin at `at`. */
-static void look(const struct lvn_tokenizer *t, struct lvn_unigram_place *place, const uint8_t *p, int64_t n,
-                 int64_t at, bool specials, int *bytes)
+/* Relaxes the ends of all tokens that begin at `at`. *bytes: length of the character there. */
+static void extend(const struct lvn_tokenizer *t, struct lvn_unigram_node *lattice, const uint8_t *p, int64_t n,
+                   int64_t at, bool specials, int *bytes)
 {
     const struct lvn_unigram *u = t->unigram;
-    double here = place[at].score;
+    double score = lattice[at].score;
     bool single = false;
     int32_t node = 0;
     (void)lvn_utf8_decode(p + at, n - at, bytes);
     for (int64_t i = at; i < n; i++) {
-        const struct lvn_bpe_slot *s = lvn_bpe_find(&u->next, node, p[i]);
+        const struct lvn_bpe_slot *s = lvn_bpe_find(&u->trie, node, p[i]);
         if (!s) break;
         node = s->id;
         int32_t id = u->token[node];
         if (id < 0 || (u->special[id] && !specials)) continue;
-        offer(&place[i + 1], here + u->score[id], at, id);
+        relax(&lattice[i + 1], score + u->score[id], at, id);
         single = single || i + 1 - at == *bytes;
     }
-    if (!single) offer(&place[at + *bytes], here + u->unknown, at, -1);
+    if (!single) relax(&lattice[at + *bytes], score + u->unknown, at, -1);
 }
 
-/* What is unknown, in bytes where all of these have tokens; how many tokens. */
-static int64_t unknown(const struct lvn_tokenizer *t, const uint8_t *p, int64_t n, int32_t *out)
+/* Writes unknown characters as byte tokens, if all of their bytes have one, else as one unknown token. Returns the
+ * number of tokens. */
+static int64_t write_unknown(const struct lvn_tokenizer *t, const uint8_t *p, int64_t n, int32_t *out)
 {
     bool all = t->byte_fallback;
     for (int64_t i = 0; i < n && all; i++) all = t->fallback[p[i]] >= 0;
@@ -95,31 +96,32 @@ enum lvn_status lvn_unigram_piece(const struct lvn_tokenizer *t, struct lvn_unig
 {
     if (n + 1 > s->capacity) {
         int64_t capacity = n + n / 2 + 1024;
-        struct lvn_unigram_place *more = lvn_realloc(s->place, (size_t)capacity * sizeof *more);
+        struct lvn_unigram_node *more = lvn_realloc(s->node, (size_t)capacity * sizeof *more);
         if (!more) return LVN_MEMORY;
-        s->place = more;
+        s->node = more;
         s->capacity = capacity;
     }
-    struct lvn_unigram_place *place = s->place;
-    for (int64_t i = 0; i <= n; i++) place[i].from = -1;
-    place[0] = (struct lvn_unigram_place){.from = 0};
+    struct lvn_unigram_node *lattice = s->node;
+    for (int64_t i = 0; i <= n; i++) lattice[i].start = -1;
+    lattice[0] = (struct lvn_unigram_node){.start = 0};
     int bytes = 1;
-    for (int64_t at = 0; at < n; at += bytes) look(t, place, p, n, at, specials, &bytes);
+    for (int64_t at = 0; at < n; at += bytes) extend(t, lattice, p, n, at, specials, &bytes);
     *made = 0;
     int64_t k = n;
-    /* Tokens are written from the end of `out` to its beginning, as the way back has them, then moved down. */
+    /* The path is followed backwards: tokens are written from the end of `out`, then moved to its beginning. */
     for (int64_t at = n; at > 0;) {
-        int64_t from = place[at].from;
-        if (place[at].id >= 0) {
-            out[--k] = place[at].id;
-            at = from;
+        int64_t start = lattice[at].start;
+        if (lattice[at].id >= 0) {
+            out[--k] = lattice[at].id;
+            at = start;
             continue;
         }
-        while (from > 0 && place[from].id < 0) from = place[from].from; /* one token for a run of what is unknown */
-        int64_t many = unknown(t, p + from, at - from, out + k - (at - from));
-        if (many == 1) out[k - 1] = out[k - (at - from)];
-        k -= many;
-        at = from;
+        while (start > 0 && lattice[start].id < 0)
+            start = lattice[start].start; /* one token for a run of unknown characters */
+        int64_t written = write_unknown(t, p + start, at - start, out + k - (at - start));
+        if (written == 1) out[k - 1] = out[k - (at - start)];
+        k -= written;
+        at = start;
     }
     for (int64_t i = k; i < n; i++) out[(*made)++] = out[i];
     return LVN_OK;

@@ -1,4 +1,4 @@
-/* word_count.c - see word_count.h. */
+/* word_count.c - see word_count.h: a hash table of words, then counting by threads. */
 #include "tokenizers/word_count.h"
 
 #include <stdio.h>
@@ -34,7 +34,7 @@ static uint32_t hash_of(const char *text, int64_t bytes)
 static enum lvn_status grow(struct lvn_word_counts *w)
 {
     int64_t capacity = w->capacity ? 2 * w->capacity : FIRST_CAPACITY;
-    struct lvn_word *slot = lvn_calloc((size_t)capacity, sizeof *slot);
+    struct lvn_counted_word *slot = lvn_calloc((size_t)capacity, sizeof *slot);
     if (!slot) return LVN_MEMORY;
     if (!w->capacity) lvn_arena_init(&w->arena);
     for (int64_t i = 0; i < w->capacity; i++) {
@@ -49,7 +49,7 @@ static enum lvn_status grow(struct lvn_word_counts *w)
     return LVN_OK;
 }
 
-static const char *keep(struct lvn_word_counts *w, const char *text, int64_t bytes)
+static const char *copy_text(struct lvn_word_counts *w, const char *text, int64_t bytes)
 {
     if (bytes > w->left) {
         int64_t capacity = bytes > BLOCK_BYTES / 4 ? bytes : BLOCK_BYTES;
@@ -63,19 +63,19 @@ static const char *keep(struct lvn_word_counts *w, const char *text, int64_t byt
     return copy;
 }
 
-/* Add to a word's count. */
+/* Adds to a word's count. */
 static enum lvn_status add(struct lvn_word_counts *w, const char *text, int64_t bytes, int64_t count)
 {
     if (2 * w->n >= w->capacity) LVN_TRY(grow(w));
     LVN_CHECK(bytes <= UINT32_MAX, FORMAT, "a word of %lld bytes is too long to learn from", (long long)bytes);
     uint32_t hash = hash_of(text, bytes);
     for (int64_t i = hash & (uint64_t)(w->capacity - 1);; i = (i + 1) & (w->capacity - 1)) {
-        struct lvn_word *s = &w->slot[i];
+        struct lvn_counted_word *s = &w->slot[i];
         if (s->text && (s->hash != hash || s->bytes != bytes || memcmp(s->text, text, (size_t)bytes) != 0)) continue;
         if (!s->text) {
-            const char *copy = keep(w, text, bytes);
+            const char *copy = copy_text(w, text, bytes);
             if (!copy) return LVN_MEMORY;
-            *s = (struct lvn_word){.text = copy, .bytes = (uint32_t)bytes, .hash = hash};
+            *s = (struct lvn_counted_word){.text = copy, .bytes = (uint32_t)bytes, .hash = hash};
             w->n++;
         }
         s->count += count;
@@ -87,7 +87,7 @@ enum lvn_status lvn_word_counts_join(struct lvn_word_counts *words, int n_thread
 {
     for (int t = 1; t < n_threads; t++) {
         for (int64_t i = 0; i < words[t].capacity; i++) {
-            const struct lvn_word *s = &words[t].slot[i];
+            const struct lvn_counted_word *s = &words[t].slot[i];
             if (s->text) LVN_TRY(add(&words[0], s->text, s->bytes, s->count));
         }
         lvn_word_counts_release(&words[t]);
@@ -95,7 +95,7 @@ enum lvn_status lvn_word_counts_join(struct lvn_word_counts *words, int n_thread
     return LVN_OK;
 }
 
-/* --- many threads --- */
+/* --- threads --- */
 
 struct job {
     const struct lvn_word_rules *rules;
@@ -112,26 +112,26 @@ static enum lvn_status add_piece(void *context, const uint8_t *p, int64_t n, boo
     return add(context, (const char *)p, n, 1);
 }
 
-/* Lines of text: each by itself, unless words end at white space anyway. */
-static enum lvn_status count_lines(const struct lvn_word_rules *rules, struct lvn_normal_scratch *normal,
-                                   struct lvn_pre_scratch *pre, const char *text, const char *end,
+/* Counts the words of lines: line by line, or, if words end at white space anyway, all at once. */
+static enum lvn_status count_lines(const struct lvn_word_rules *rules, struct lvn_normalizer_scratch *normal,
+                                   struct lvn_pre_tokenizer_scratch *pre, const char *text, const char *end,
                                    struct lvn_word_counts *words)
 {
-    bool together = rules->pre.kind == LVN_PRE_BERT;
+    bool across_lines = rules->pre_tokenizer.kind == LVN_PRE_BERT;
     for (const char *next; text < end; text = next) {
-        const char *stop = together ? NULL : memchr(text, '\n', (size_t)(end - text));
+        const char *stop = across_lines ? NULL : memchr(text, '\n', (size_t)(end - text));
         next = stop ? stop + 1 : end;
         const uint8_t *p = (const uint8_t *)text;
         int64_t n = next - text;
         bool begins = true;
-        LVN_TRY(lvn_normal_text(&rules->normal, normal, &p, &n, &begins));
-        LVN_TRY(lvn_pre_run(&rules->pre, pre, p, n, true, add_piece, words));
+        LVN_TRY(lvn_normalizer_run(&rules->normalizer, normal, &p, &n, &begins));
+        LVN_TRY(lvn_pre_tokenizer_run(&rules->pre_tokenizer, pre, p, n, true, add_piece, words));
     }
     return LVN_OK;
 }
 
-/* The first line that begins at `at` or behind it. */
-static const char *line_at(const struct job *j, int64_t at)
+/* The first line that begins at or after `at`. */
+static const char *first_line(const struct job *j, int64_t at)
 {
     if (at <= 0) return j->text;
     const char *stop = at < j->bytes ? memchr(j->text + at - 1, '\n', (size_t)(j->bytes - at + 1)) : NULL;
@@ -141,15 +141,15 @@ static const char *line_at(const struct job *j, int64_t at)
 static void work(void *argument, int thread, int n_threads)
 {
     struct job *j = argument;
-    struct lvn_normal_scratch normal = {0};
-    struct lvn_pre_scratch pre = {0};
+    struct lvn_normalizer_scratch normal = {0};
+    struct lvn_pre_tokenizer_scratch pre = {0};
     int64_t slices = (j->bytes + SLICE_BYTES - 1) / SLICE_BYTES;
     for (int64_t i = thread; i < slices && j->status[thread] == LVN_OK; i += n_threads)
-        j->status[thread] = count_lines(j->rules, &normal, &pre, line_at(j, i * SLICE_BYTES),
-                                        line_at(j, (i + 1) * SLICE_BYTES), &j->words[thread]);
+        j->status[thread] = count_lines(j->rules, &normal, &pre, first_line(j, i * SLICE_BYTES),
+                                        first_line(j, (i + 1) * SLICE_BYTES), &j->words[thread]);
     if (j->status[thread] != LVN_OK) snprintf(j->error[thread], ERROR_TEXT, "%s", lvn_error_text());
-    lvn_normal_scratch_release(&normal);
-    lvn_pre_scratch_release(&pre);
+    lvn_normalizer_scratch_release(&normal);
+    lvn_pre_tokenizer_scratch_release(&pre);
 }
 
 enum lvn_status lvn_word_counts_count(const struct lvn_word_rules *rules, const char *text, int64_t bytes,

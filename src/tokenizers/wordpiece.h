@@ -1,27 +1,28 @@
-/* wordpiece.h - BERT's tokens: each word into the longest known pieces.
+/* wordpiece.h - the WordPiece model: splits each word greedily into the longest tokens. Called by encode_pieces.c and
+ * tokenizer.c.
  *
- * A piece that goes on within a word is written "##piece" in the vocabulary. A word that cannot be put together, or is
- * too long, is [UNK]. Devlin, Chang, Lee, Toutanova: BERT, 2018. */
+ * A token that continues a word is "##token" in the vocabulary. A word that cannot be split into tokens, or is too
+ * long, becomes [UNK]. (Devlin, Chang, Lee, Toutanova: "BERT", 2018.) */
 #ifndef LVN_WORDPIECE_H
 #define LVN_WORDPIECE_H
 
 #include "tokenizers/tokenizer.h"
 
 struct lvn_wordpiece {
-    const char *inner; /* "##" */
-    int64_t n_inner;
-    int64_t longest;       /* of a word, in characters */
-    int64_t longest_token; /* in bytes */
+    const char *prefix; /* of tokens that continue a word: "##" */
+    int64_t n_prefix;
+    int64_t max_word;  /* longest word, in characters */
+    int64_t max_token; /* longest token, in bytes */
     struct lvn_token_index index;
 };
 
-/* Make t->wordpiece of the tokens that t has; `unknown` is the name of [UNK]. LVN_FORMAT where it has none. */
-enum lvn_status lvn_wordpiece_new(struct lvn_tokenizer *t, const char *name, const char *inner, int64_t longest,
+/* Sets t->wordpiece from the tokens of t; `unknown`: the text of [UNK]. LVN_FORMAT if there is no such token. */
+enum lvn_status lvn_wordpiece_new(struct lvn_tokenizer *t, const char *name, const char *prefix, int64_t max_word,
                                   const char *unknown) LVN_CHECKED;
-/* The tokens of a word at out[0..n), where there is room for n; how many. */
+/* Writes the tokens of a word of n bytes to out, whose capacity must be n. Returns their number. */
 int64_t lvn_wordpiece_word(const struct lvn_tokenizer *t, const uint8_t *p, int64_t n, int32_t *out);
 
-/* vocab.txt: a token a line, its number is its id. `config`: tokenizer_config.json, NULL: there is none. */
+/* Reads vocab.txt: one token a line, whose number is the id. config: tokenizer_config.json, NULL: none. */
 enum lvn_status lvn_load_wordpiece(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes,
                                    const char *config_name, const char *config, int64_t config_bytes) LVN_CHECKED;
 

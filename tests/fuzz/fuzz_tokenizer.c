@@ -36,8 +36,9 @@ static void use(const struct lvn_tokenizer *t, const uint8_t *text, int64_t n)
         if (ids.p[i] < 0 || ids.p[i] >= t->n) abort();
     if (lvn_decode(t, ids.p, ids.n, &back) != LVN_OK) abort();
     bool same = back.n == n && !(n && memcmp(back.p, text, (size_t)n));
-    bool changes = t->normal.n || t->model != LVN_MODEL_BYTES || t->n_added;
-    for (int i = 0; i < t->pre.n; i++) changes = changes || t->pre.step[i].front != LVN_FRONT_NEVER;
+    bool changes = t->normalizer.n || t->model != LVN_MODEL_BYTES || t->n_added;
+    for (int i = 0; i < t->pre_tokenizer.n; i++)
+        changes = changes || t->pre_tokenizer.step[i].prepend != LVN_PREPEND_NEVER;
     for (int k = 0; k < N_GOOD; k++)
         if (t == good[k] && !changes && !same) abort();
     lvn_text_release(&back);
@@ -127,7 +128,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                             : lvn_load_wordpiece(&t, "the input", text, n, NULL, NULL, 0);
     if (status == LVN_OK) use(&t, data, (int64_t)size < 200 ? (int64_t)size : 200);
     lvn_bpe_release(&t.bpe);
-    if (t.unigram) lvn_bpe_release(&t.unigram->next);
+    if (t.unigram) lvn_bpe_release(&t.unigram->trie);
     lvn_arena_release(&t.arena);
     return 0;
 }

@@ -103,8 +103,8 @@ static inline void check_frames(const struct lvn_tokenizer *t, struct lvn_encode
             encode(e, json_string_value(json_array_get(row, (size_t)i)),
                    (int64_t)json_string_length(json_array_get(row, (size_t)i)), LVN_ENCODE_SPECIAL, &text[i]);
         ids.n = types.n = 0;
-        assert_int_equal(lvn_post_processor_put(t, &text[0], pair ? &text[1] : NULL, &ids, &types), LVN_OK);
-        assert_int_equal(ids.n, text[0].n + (pair ? text[1].n : 0) + lvn_post_processor_extra(t, pair));
+        assert_int_equal(lvn_post_processor_run(t, &text[0], pair ? &text[1] : NULL, &ids, &types), LVN_OK);
+        assert_int_equal(ids.n, text[0].n + (pair ? text[1].n : 0) + lvn_post_processor_added_tokens(t, pair));
         if (!same_ids(json_array_get(row, 2), &ids)) fail_ids("a frame", row, json_array_get(row, 2), &ids);
         if (!same_ids(json_array_get(row, 3), &types))
             fail_ids("types of a frame", row, json_array_get(row, 3), &types);
@@ -135,7 +135,8 @@ static inline int check_cases(const char *tokenizer, const char *cases)
             check_text(t, row, &ids);
             bool rstrip = false;
             for (int i = 0; i < t->n_added; i++) rstrip = rstrip || t->added[i].rstrip;
-            if (t->model == LVN_MODEL_BYTES && !t->holes && !t->normal.n && !rstrip) check_round(t, p, n, &ids);
+            if (t->model == LVN_MODEL_BYTES && !t->missing_bytes && !t->normalizer.n && !rstrip)
+                check_round(t, p, n, &ids);
         }
     int count = (int)json_array_size(list);
     check_frames(t, e, json_object_get(root, "frames"));

@@ -1,5 +1,5 @@
-/* regex.c - see regex.h. An expression becomes a program of few kinds of steps; a match walks through it and
- * keeps the places where another way was open. A loop over one class is a single step and a single such place. */
+/* regex.c - see regex.h: the parser, from an expression to a tree; regex_write.c makes a program of it, regex_find.c
+ * runs the program. */
 #include "tokenizers/regex/regex.h"
 
 #include <stdlib.h>
@@ -11,10 +11,10 @@
 
 enum { MAX_REPEATS = 1000, MAX_DEPTH = 32 };
 
-enum lvn_status lvn_regex_refuse(const struct parser *r, const char *what)
+enum lvn_status lvn_regex_refuse(const struct parser *r, const char *syntax)
 {
-    LVN_FAIL(UNSUPPORTED, "'%s': the expression '%.200s' has %s, at '%.20s', which is not there", r->name, r->whole,
-             what, r->at);
+    LVN_FAIL(UNSUPPORTED, "'%s': the expression '%.200s' has %s, at '%.20s', which is not there", r->name, r->text,
+             syntax, r->at);
 }
 
 static enum lvn_status add_node(struct parser *r, struct node node, int *number)
@@ -25,35 +25,35 @@ static enum lvn_status add_node(struct parser *r, struct node node, int *number)
     return LVN_OK;
 }
 
-/* Items of a set stand together: they are gathered here first. */
-struct gathered {
+/* Items of a set must be adjacent, so they are collected here first. */
+struct class_items {
     struct item item[256];
     int n;
 };
 
-static enum lvn_status gather(struct parser *r, struct gathered *g, struct item item)
+static enum lvn_status add_item(struct parser *r, struct class_items *g, struct item item)
 {
     if (g->n == 256) REFUSE(r, "a class of too many parts");
     g->item[g->n++] = item;
     return LVN_OK;
 }
 
-static enum lvn_status gather_range(struct parser *r, struct gathered *g, uint32_t first, uint32_t last)
+static enum lvn_status add_range(struct parser *r, struct class_items *g, uint32_t first, uint32_t last)
 {
-    LVN_TRY(gather(r, g, (struct item){.kind = ITEM_RANGE, .first = first, .last = last}));
-    for (uint32_t c = 'a'; r->any_case && c <= 'z'; c++) {
+    LVN_TRY(add_item(r, g, (struct item){.kind = ITEM_RANGE, .first = first, .last = last}));
+    for (uint32_t c = 'a'; r->ignore_case && c <= 'z'; c++) {
         uint32_t other = c - 32;
         bool small = c >= first && c <= last, large = other >= first && other <= last;
-        if (small) LVN_TRY(gather(r, g, (struct item){.kind = ITEM_RANGE, .first = other, .last = other}));
-        if (large) LVN_TRY(gather(r, g, (struct item){.kind = ITEM_RANGE, .first = c, .last = c}));
+        if (small) LVN_TRY(add_item(r, g, (struct item){.kind = ITEM_RANGE, .first = other, .last = other}));
+        if (large) LVN_TRY(add_item(r, g, (struct item){.kind = ITEM_RANGE, .first = c, .last = c}));
         uint32_t odd = c == 's' ? 0x17f : c == 'k' ? 0x212a : 0; /* long s, Kelvin */
         if (odd && (small || large))
-            LVN_TRY(gather(r, g, (struct item){.kind = ITEM_RANGE, .first = odd, .last = odd}));
+            LVN_TRY(add_item(r, g, (struct item){.kind = ITEM_RANGE, .first = odd, .last = odd}));
     }
     return LVN_OK;
 }
 
-static enum lvn_status end_set(struct parser *r, const struct gathered *g, bool negated, int *number)
+static enum lvn_status end_set(struct parser *r, const struct class_items *g, bool negated, int *number)
 {
     if (r->n_sets == MAX_SETS || r->n_items + g->n > MAX_ITEMS) REFUSE(r, "too many classes");
     struct set *s = &r->set[ *number = r->n_sets];
@@ -78,10 +78,10 @@ static int hex_of(const char *p, int digits, uint32_t *code)
     return digits;
 }
 
-/* What a backslash begins, here and in classes: an item, and *single whether it is one character. */
+/* Parses an escape, inside or outside of a class. *single: it is one character. */
 static enum lvn_status escape(struct parser *r, struct item *item, bool *single)
 {
-    static const char named[] = "nrtfv", meant[] = "\n\r\t\f\v";
+    static const char named[] = "nrtfv", values[] = "\n\r\t\f\v";
     char c = r->at[1];
     const char *at = c ? strchr(named, c) : NULL;
     *single = true;
@@ -96,13 +96,13 @@ static enum lvn_status escape(struct parser *r, struct item *item, bool *single)
         r->at = end + 1;
         *single = false;
     } else if (c && strchr("sSwWdD", c)) {
-        item->kind = (c | 32) == 's' ? ITEM_SPACE : (c | 32) == 'w' ? ITEM_WORDLY : ITEM_CATEGORIES;
+        item->kind = (c | 32) == 's' ? ITEM_SPACE : (c | 32) == 'w' ? ITEM_WORD : ITEM_CATEGORIES;
         item->first = lvn_category_set("Nd", 2);
         item->negated = c < 'a';
         r->at += 2;
         *single = false;
     } else if (at || (c > 0 && !(((c | 32) >= 'a' && (c | 32) <= 'z') || (c >= '0' && c <= '9')))) {
-        item->first = item->last = (unsigned char)(at ? meant[at - named] : c);
+        item->first = item->last = (unsigned char)(at ? values[at - named] : c);
         r->at += 2;
     } else if ((c == 'x' && hex_of(r->at + 2, 2, &item->first)) || (c == 'u' && hex_of(r->at + 2, 4, &item->first))) {
         item->last = item->first;
@@ -123,8 +123,8 @@ static uint32_t next_code(struct parser *r)
 
 static enum lvn_status brackets(struct parser *r, int *number);
 
-/* A part of a class: a character, a range, a named class or a class of its own. */
-static enum lvn_status class_part(struct parser *r, struct gathered *g)
+/* Parses a part of a class: a character, a range, a named class or a nested class. */
+static enum lvn_status class_part(struct parser *r, struct class_items *g)
 {
     struct item item = {.kind = ITEM_RANGE}, last;
     bool single = true;
@@ -133,13 +133,13 @@ static enum lvn_status class_part(struct parser *r, struct gathered *g)
     if (*r->at == '[') {
         int inner = 0;
         LVN_TRY(brackets(r, &inner));
-        return gather(r, g, (struct item){.kind = ITEM_SET, .first = (uint32_t)inner});
+        return add_item(r, g, (struct item){.kind = ITEM_SET, .first = (uint32_t)inner});
     }
     if (*r->at == '\\')
         LVN_TRY(escape(r, &item, &single));
     else
         item.first = item.last = next_code(r);
-    if (!single) return gather(r, g, item);
+    if (!single) return add_item(r, g, item);
     if (r->at[0] == '-' && r->at[1] && r->at[1] != ']') {
         r->at++;
         last = item;
@@ -150,13 +150,13 @@ static enum lvn_status class_part(struct parser *r, struct gathered *g)
         if (!single || last.last < item.first) REFUSE(r, "a range without an end");
         item.last = last.last;
     }
-    return gather_range(r, g, item.first, item.last);
+    return add_range(r, g, item.first, item.last);
 }
 
 /* [...] */
 static enum lvn_status brackets(struct parser *r, int *number)
 {
-    struct gathered g = {.n = 0};
+    struct class_items g = {.n = 0};
     if (++r->depth > MAX_DEPTH) REFUSE(r, "too many brackets");
     r->at++;
     bool negated = *r->at == '^';
@@ -174,34 +174,34 @@ static enum lvn_status group(struct parser *r, int *number)
     static const struct {
         const char *text;
         struct node node;
-        bool any_case;
+        bool ignore_case;
     } kinds[] = {{"?:", {.kind = NODE_SEQUENCE}, false},
                  {"?i:", {.kind = NODE_SEQUENCE}, true},
-                 {"?>", {.kind = NODE_ONCE}, false},
-                 {"?=", {.kind = NODE_AHEAD}, false},
-                 {"?!", {.kind = NODE_AHEAD, .negated = true}, false}};
-    bool before = r->any_case;
-    struct node frame = {.kind = NODE_SEQUENCE};
+                 {"?>", {.kind = NODE_ATOMIC}, false},
+                 {"?=", {.kind = NODE_LOOKAHEAD}, false},
+                 {"?!", {.kind = NODE_LOOKAHEAD, .negated = true}, false}};
+    bool before = r->ignore_case;
+    struct node enclosing = {.kind = NODE_SEQUENCE};
     if (++r->depth > MAX_DEPTH) REFUSE(r, "too many groups");
     r->at++;
     bool known = *r->at != '?';
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && !known; i++) {
         known = !strncmp(r->at, kinds[i].text, strlen(kinds[i].text));
         if (!known) continue;
-        frame = kinds[i].node;
-        r->any_case = r->any_case || kinds[i].any_case;
+        enclosing = kinds[i].node;
+        r->ignore_case = r->ignore_case || kinds[i].ignore_case;
         r->at += strlen(kinds[i].text);
     }
     if (!known) REFUSE(r, "a group");
-    LVN_TRY(alternatives(r, &frame.child));
+    LVN_TRY(alternatives(r, &enclosing.child));
     if (*r->at != ')') REFUSE(r, "a group without an end");
     r->at++;
     r->depth--;
-    r->any_case = before;
-    return add_node(r, frame, number);
+    r->ignore_case = before;
+    return add_node(r, enclosing, number);
 }
 
-static enum lvn_status add_set(struct parser *r, const struct gathered *g, bool negated, int *number)
+static enum lvn_status add_set(struct parser *r, const struct class_items *g, bool negated, int *number)
 {
     struct node node = {.kind = NODE_SET};
     LVN_TRY(end_set(r, g, negated, &node.set));
@@ -210,7 +210,7 @@ static enum lvn_status add_set(struct parser *r, const struct gathered *g, bool 
 
 static enum lvn_status atom(struct parser *r, int *number)
 {
-    struct gathered g = {.n = 0};
+    struct class_items g = {.n = 0};
     struct node node = {.kind = NODE_SET};
     struct item item;
     bool single;
@@ -226,12 +226,12 @@ static enum lvn_status atom(struct parser *r, int *number)
         return add_node(r, node, number);
     case '.':
         r->at++;
-        LVN_TRY(gather_range(r, &g, '\n', '\n'));
+        LVN_TRY(add_range(r, &g, '\n', '\n'));
         return add_set(r, &g, true, number);
     case '\\':
         LVN_TRY(escape(r, &item, &single));
-        if (item.kind == ITEM_WORDLY) item.kind = ITEM_WORDLY_ALONE;
-        LVN_TRY(single ? gather_range(r, &g, item.first, item.last) : gather(r, &g, item));
+        if (item.kind == ITEM_WORD) item.kind = ITEM_WORD_OUTSIDE_CLASS;
+        LVN_TRY(single ? add_range(r, &g, item.first, item.last) : add_item(r, &g, item));
         return add_set(r, &g, false, number);
     case '*':
     case '+':
@@ -239,12 +239,12 @@ static enum lvn_status atom(struct parser *r, int *number)
         REFUSE(r, "a repetition of nothing");
     default:
         item.first = next_code(r);
-        LVN_TRY(gather_range(r, &g, item.first, item.first));
+        LVN_TRY(add_range(r, &g, item.first, item.first));
         return add_set(r, &g, false, number);
     }
 }
 
-/* *, +, ?, {m}, {m,}, {m,n}, {,n}: false when there is none. */
+/* Parses *, +, ?, {m}, {m,}, {m,n}, {,n}; false: there is none. */
 static bool quantity(struct parser *r, struct node *node)
 {
     const char *p = r->at;
@@ -271,7 +271,7 @@ static bool quantity(struct parser *r, struct node *node)
         return false;
     node->min = (int)low;
     node->max = (int)high;
-    node->greed = p[1] == '?' ? LAZY : GREEDY; /* a + behind it repeats the whole */
+    node->greed = p[1] == '?' ? LAZY : GREEDY; /* a following + repeats the whole */
     r->at = p + 1 + (node->greed == LAZY);
     return true;
 }
@@ -296,7 +296,7 @@ static enum lvn_status sequence(struct parser *r, int *number)
 static enum lvn_status alternatives(struct parser *r, int *number)
 {
     int before = 0, one;
-    LVN_TRY(add_node(r, (struct node){.kind = NODE_EITHER}, number));
+    LVN_TRY(add_node(r, (struct node){.kind = NODE_ALTERNATIVES}, number));
     for (;; r->at++) {
         LVN_TRY(sequence(r, &one));
         *(before ? &r->node[before].next : &r->node[*number].child) = one;
@@ -305,7 +305,7 @@ static enum lvn_status alternatives(struct parser *r, int *number)
     }
 }
 
-static void *keep(struct lvn_arena *a, const void *p, size_t bytes)
+static void *copy(struct lvn_arena *a, const void *p, size_t bytes)
 {
     void *copy = lvn_arena_alloc(a, bytes + 1);
     return copy ? memcpy(copy, p, bytes) : NULL;
@@ -317,16 +317,16 @@ enum lvn_status lvn_regex_new(struct lvn_regex **out, struct lvn_arena *a, const
     int root = 0;
     *out = NULL;
     if (!r) return LVN_MEMORY;
-    r->at = r->whole = text;
+    r->at = r->text = text;
     r->name = name;
     enum lvn_status status = alternatives(r, &root);
     if (status == LVN_OK && *r->at) status = lvn_regex_refuse(r, "a bracket that nothing opens");
     if (status == LVN_OK) status = lvn_regex_write(r, root);
     struct lvn_regex *e = status == LVN_OK ? lvn_arena_alloc(a, sizeof *e) : NULL;
     if (e) {
-        e->step = keep(a, r->step, (size_t)r->n_steps * sizeof *r->step);
-        e->set = keep(a, r->set, (size_t)r->n_sets * sizeof *r->set);
-        e->item = keep(a, r->item, (size_t)r->n_items * sizeof *r->item);
+        e->step = copy(a, r->step, (size_t)r->n_steps * sizeof *r->step);
+        e->set = copy(a, r->set, (size_t)r->n_sets * sizeof *r->set);
+        e->item = copy(a, r->item, (size_t)r->n_items * sizeof *r->item);
         *out = e;
     }
     free(r);

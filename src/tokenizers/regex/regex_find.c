@@ -1,38 +1,39 @@
-/* regex_find.c - matching: see regex.h. The places where another way was open stand in a stack; a loop over
- * one set is one place, which gives back a character at a time. */
+/* regex_find.c - see regex.h: matching by backtracking. Alternatives not tried yet are on a stack; a loop over one set
+ * is one entry, which gives back a character at a time. */
 #include <stdlib.h>
 
 #include "base/text.h"
 #include "tokenizers/regex/regex_steps.h"
 #include "tokenizers/unicode/unicode.h"
 
-enum { MAX_PLACES = 1 << 24, MAX_RETURNS = 20000000 };
+enum { MAX_STACK = 1 << 24, MAX_BACKTRACKS = 20000000 };
 
-struct lvn_regex_place {
-    int step;
-    int64_t at, min; /* least >= 0: a loop that can give characters back, down to there */
+struct lvn_regex_state {
+    int step;    /* at which to continue */
+    int64_t at;  /* position in the text */
+    int64_t min; /* >= 0: a loop, which can give back characters down to this position */
 };
 
 struct match {
     const struct lvn_regex *e;
     struct lvn_regex_scratch *s;
     const uint8_t *p;
-    int64_t n, returns;
+    int64_t n;
+    int64_t backtracks;
     enum lvn_status status;
 };
 
 void lvn_regex_scratch_release(struct lvn_regex_scratch *s)
 {
-    free(s->place);
+    free(s->stack);
     *s = (struct lvn_regex_scratch){0};
 }
 
-/* \w as Oniguruma has it: without the joiners of width zero; outside of a class with those numbers of Latin 1 that are
- * no digits. */
-static bool is_wordly(uint32_t c, bool alone)
+/* \w of Oniguruma: without zero-width joiners; outside of a class also the numbers of Latin 1 that are no digits. */
+static bool is_word_char(uint32_t c, bool outside_class)
 {
     bool number = c == 0xb2 || c == 0xb3 || c == 0xb9 || (c >= 0xbc && c <= 0xbe);
-    return (number && alone) || (lvn_is_wordly(c) && c != 0x200c && c != 0x200d);
+    return (number && outside_class) || (lvn_is_word_char(c) && c != 0x200c && c != 0x200d);
 }
 
 static bool item_has(const struct set *sets, const struct item *items, const struct item *i, int32_t code)
@@ -44,7 +45,8 @@ static bool item_has(const struct set *sets, const struct item *items, const str
     if (i->kind == ITEM_RANGE) in = c >= i->first && c <= i->last;
     if (i->kind == ITEM_CATEGORIES) in = i->first >> lvn_category(c) & 1;
     if (i->kind == ITEM_SPACE) in = lvn_char_classes[c] == LVN_CHAR_SPACE;
-    if (i->kind == ITEM_WORDLY || i->kind == ITEM_WORDLY_ALONE) in = is_wordly(c, i->kind == ITEM_WORDLY_ALONE);
+    if (i->kind == ITEM_WORD || i->kind == ITEM_WORD_OUTSIDE_CLASS)
+        in = is_word_char(c, i->kind == ITEM_WORD_OUTSIDE_CLASS);
     return in != i->negated;
 }
 
@@ -66,7 +68,7 @@ static int one(const struct match *m, int set, int64_t at)
     return lvn_set_has(m->e->set, m->e->item, s, code) ? bytes : 0;
 }
 
-/* Where the character before `at` begins. */
+/* The position of the character before `at`. */
 static int64_t one_back(const struct match *m, int64_t at)
 {
     int bytes;
@@ -80,25 +82,25 @@ static bool push(struct match *m, int step, int64_t at, int64_t min)
     struct lvn_regex_scratch *s = m->s;
     if (s->n == s->capacity) {
         int64_t capacity = s->capacity ? 2 * s->capacity : 1024;
-        struct lvn_regex_place *more =
-            capacity <= MAX_PLACES ? lvn_realloc(s->place, (size_t)capacity * sizeof *more) : NULL;
+        struct lvn_regex_state *more =
+            capacity <= MAX_STACK ? lvn_realloc(s->stack, (size_t)capacity * sizeof *more) : NULL;
         if (!more) {
-            m->status = capacity <= MAX_PLACES
+            m->status = capacity <= MAX_STACK
                             ? LVN_MEMORY
                             : lvn_fail(LVN_FORMAT,
                                        "an expression of the tokenizer has more than %d ways to go on "
                                        "in one text",
-                                       MAX_PLACES);
+                                       MAX_STACK);
             return false;
         }
-        s->place = more;
+        s->stack = more;
         s->capacity = capacity;
     }
-    s->place[s->n++] = (struct lvn_regex_place){.step = step, .at = at, .min = min};
+    s->stack[s->n++] = (struct lvn_regex_state){.step = step, .at = at, .min = min};
     return true;
 }
 
-/* As many characters of the loop's set as there are. False: too few, or no memory. */
+/* Matches as many characters of the loop's set as possible. False: too few, or out of memory. */
 static bool loop(struct match *m, int step, int64_t *at)
 {
     const struct step *s = &m->e->step[step];
@@ -114,17 +116,17 @@ static bool loop(struct match *m, int step, int64_t *at)
     return s->greed == POSSESSIVE || end == min || push(m, step + 1, end, min);
 }
 
-/* The last place where another way was open, above `floor`. */
-static bool come_back(struct match *m, int64_t floor, int *step, int64_t *at)
+/* Continues at the last alternative on the stack above `base`. False: none, or too many backtracking steps. */
+static bool backtrack(struct match *m, int64_t base, int *step, int64_t *at)
 {
     struct lvn_regex_scratch *s = m->s;
-    if (s->n == floor) return false;
-    if (++m->returns > MAX_RETURNS) {
+    if (s->n == base) return false;
+    if (++m->backtracks > MAX_BACKTRACKS) {
         m->status = lvn_fail(LVN_FORMAT, "an expression of the tokenizer takes more than %d tries to match one text",
-                             MAX_RETURNS);
+                             MAX_BACKTRACKS);
         return false;
     }
-    struct lvn_regex_place *top = &s->place[s->n - 1];
+    struct lvn_regex_state *top = &s->stack[s->n - 1];
     *step = top->step;
     *at = top->at;
     if (top->min < 0) {
@@ -136,54 +138,54 @@ static bool come_back(struct match *m, int64_t floor, int *step, int64_t *at)
     return true;
 }
 
-/* Walk from a step to the DONE that belongs to it. */
-static bool walk(struct match *m, int step, int64_t *at)
+/* Runs the program from a step to its DONE. False: no match. */
+static bool run(struct match *m, int step, int64_t *at)
 {
     const struct step *steps = m->e->step;
-    int64_t floor = m->s->n, here = *at, inner;
+    int64_t base = m->s->n, position = *at, inner;
     for (bool good;;) {
         const struct step *s = &steps[step];
         int bytes;
         good = true;
         switch (s->kind) {
         case STEP_SET:
-            bytes = one(m, s->set, here);
+            bytes = one(m, s->set, position);
             good = bytes > 0;
-            here += bytes;
+            position += bytes;
             step++;
             break;
         case STEP_LOOP:
-            good = loop(m, step, &here);
+            good = loop(m, step, &position);
             step++;
             break;
-        case STEP_EITHER:
-            good = push(m, s->b, here, -1);
+        case STEP_SPLIT:
+            good = push(m, s->b, position, -1);
             step = s->a;
             break;
         case STEP_JUMP:
             step = s->a;
             break;
-        case STEP_AHEAD:
-        case STEP_ONCE:
-            inner = here;
-            good = walk(m, step + 1, &inner) != s->negated;
-            if (s->kind == STEP_ONCE) here = inner;
+        case STEP_LOOKAHEAD:
+        case STEP_ATOMIC:
+            inner = position;
+            good = run(m, step + 1, &inner) != s->negated;
+            if (s->kind == STEP_ATOMIC) position = inner;
             step = s->a;
             break;
         case STEP_BEGIN:
-            good = here == 0 || m->p[here - 1] == '\n';
+            good = position == 0 || m->p[position - 1] == '\n';
             step++;
             break;
         case STEP_END:
-            good = here == m->n || m->p[here] == '\n';
+            good = position == m->n || m->p[position] == '\n';
             step++;
             break;
         case STEP_DONE:
-            m->s->n = floor;
-            *at = here;
+            m->s->n = base;
+            *at = position;
             return true;
         }
-        if (m->status != LVN_OK || (!good && !come_back(m, floor, &step, &here))) return false;
+        if (m->status != LVN_OK || (!good && !backtrack(m, base, &step, &position))) return false;
     }
 }
 
@@ -196,7 +198,7 @@ enum lvn_status lvn_regex_find(const struct lvn_regex *e, struct lvn_regex_scrat
         int bytes = 1;
         s->n = 0;
         *begin = *end = at;
-        *found = walk(&m, 0, end) && (*end > at || at != from);
+        *found = run(&m, 0, end) && (*end > at || at != from);
         if (at < n) (void)lvn_utf8_decode(p + at, n - at, &bytes);
         at += bytes;
     }

@@ -1,35 +1,38 @@
-/* regex_steps.h - the program that a regular expression becomes; for regex*.c alone. */
+/* regex_steps.h - the program that a regular expression is compiled to, and the parser's tree; for regex*.c alone. */
 #ifndef LVN_REGEX_STEPS_H
 #define LVN_REGEX_STEPS_H
 
 #include "tokenizers/regex/regex.h"
 
-enum item_kind { ITEM_RANGE, ITEM_CATEGORIES, ITEM_SPACE, ITEM_WORDLY, ITEM_WORDLY_ALONE, ITEM_SET };
+enum item_kind { ITEM_RANGE, ITEM_CATEGORIES, ITEM_SPACE, ITEM_WORD, ITEM_WORD_OUTSIDE_CLASS, ITEM_SET };
 
 struct item {
     enum item_kind kind;
     bool negated;
-    uint32_t first, last; /* range; first: categories as bits, or the number of a set */
+    uint32_t first; /* of a range; else categories as bits, or the number of a set */
+    uint32_t last;  /* of a range */
 };
 
+/* A character class: item[first, first + n). */
 struct set {
-    int first, n; /* item[first .. first + n) */
+    int first;
+    int n;
     bool negated;
-    uint64_t ascii[2]; /* bits: which of 0..127 are in it */
+    uint64_t ascii[2]; /* bit set: this character of 0..127 is in the set */
 };
 
 /* Is the character (-1: a byte that is not UTF-8) in the set? */
 bool lvn_set_has(const struct set *sets, const struct item *items, const struct set *s, int32_t code);
 
 enum step_kind {
-    STEP_SET,    /* one character of a set */
-    STEP_LOOP,   /* least to most (-1: no end) characters of a set */
-    STEP_EITHER, /* go on at a; if that fails, at b */
-    STEP_JUMP,   /* to a */
-    STEP_AHEAD,  /* the steps up to a must match here (negated: must not); go on at a where they began */
-    STEP_ONCE,   /* the steps up to a match in one way only; go on at a where they ended */
-    STEP_BEGIN,  /* of a line */
-    STEP_END,    /* of a line */
+    STEP_SET,       /* one character of a set */
+    STEP_LOOP,      /* min to max (-1: no limit) characters of a set */
+    STEP_SPLIT,     /* continue at a; if that fails, at b */
+    STEP_JUMP,      /* to a */
+    STEP_LOOKAHEAD, /* the steps up to a must match here (negated: must not); continue at a, at the same position */
+    STEP_ATOMIC,    /* the steps up to a match without backtracking into them; continue at a, after the match */
+    STEP_BEGIN,     /* of a line */
+    STEP_END,       /* of a line */
     STEP_DONE,
 };
 enum greed { GREEDY, LAZY, POSSESSIVE };
@@ -38,7 +41,11 @@ struct step {
     enum step_kind kind;
     enum greed greed;
     bool negated;
-    int set, a, b, min, max;
+    int set; /* number of a set */
+    int a;   /* number of a step */
+    int b;   /* number of a step */
+    int min;
+    int max;
 };
 
 struct lvn_regex {
@@ -47,31 +54,54 @@ struct lvn_regex {
     struct item *item;
 };
 
-/* --- on the way there --- */
+/* --- the parser --- */
 
 enum { MAX_STEPS = 4096, MAX_NODES = 2048, MAX_ITEMS = 4096, MAX_SETS = 1024 };
-enum node_kind { NODE_SET, NODE_SEQUENCE, NODE_EITHER, NODE_REPEAT, NODE_AHEAD, NODE_ONCE, NODE_BEGIN, NODE_END };
+enum node_kind {
+    NODE_SET,
+    NODE_SEQUENCE,
+    NODE_ALTERNATIVES,
+    NODE_REPEAT,
+    NODE_LOOKAHEAD,
+    NODE_ATOMIC,
+    NODE_BEGIN,
+    NODE_END
+};
 struct node {
     enum node_kind kind;
     enum greed greed;
     bool negated;
-    int set, min, max, child, next; /* numbers of nodes; 0: there is none */
+    int set; /* number of a set */
+    int min;
+    int max;
+    int child; /* number of the first child; 0: none */
+    int next;  /* number of the next sibling; 0: none */
 };
 
 struct parser {
-    const char *at, *whole, *name;
+    const char *at;   /* the rest of the expression */
+    const char *text; /* the whole expression */
+    const char *name; /* of the file */
     struct step step[MAX_STEPS];
-    struct node node[MAX_NODES]; /* number 0 is none */
+    struct node node[MAX_NODES]; /* from 1 */
     struct set set[MAX_SETS];
     struct item item[MAX_ITEMS];
-    int n_steps, n_nodes, n_sets, n_items, depth;
-    bool any_case;
+    int n_steps;
+    int n_nodes;
+    int n_sets;
+    int n_items;
+    int depth;        /* of groups and brackets */
+    bool ignore_case; /* within (?i:..) */
 };
 
-/* The sentence that says what is not there; LVN_UNSUPPORTED. */
-enum lvn_status lvn_regex_refuse(const struct parser *r, const char *what);
-#define REFUSE(r, what) return (void)lvn_regex_refuse(r, what), LVN_UNSUPPORTED
-/* The steps of a tree, which end in DONE. */
+/* LVN_UNSUPPORTED with a message that names the syntax. */
+enum lvn_status lvn_regex_refuse(const struct parser *r, const char *syntax);
+#define REFUSE(r, syntax)                                                                                              \
+    do {                                                                                                               \
+        (void)lvn_regex_refuse(r, syntax);                                                                             \
+        return LVN_UNSUPPORTED;                                                                                        \
+    } while (0)
+/* Writes the steps of a tree, ended by DONE. */
 enum lvn_status lvn_regex_write(struct parser *r, int root) LVN_CHECKED;
 
 #endif

@@ -1,5 +1,5 @@
-/* regex_write.c - the tree of an expression becomes a program. A part that repeats is written as often as it must
- * be there, and once more where it may go on. */
+/* regex_write.c - see regex_steps.h: compiles the tree of an expression to a program. A repeated part is written as
+ * often as it is required, and once more for each optional or endless repetition. */
 #include "tokenizers/regex/regex_steps.h"
 
 static enum lvn_status add_step(struct parser *r, struct step step, int *number)
@@ -12,12 +12,12 @@ static enum lvn_status add_step(struct parser *r, struct step step, int *number)
 
 static enum lvn_status write_node(struct parser *r, int number);
 
-/* The steps of a node within a frame that says what they are for. */
-static enum lvn_status write_framed(struct parser *r, struct step frame, enum lvn_status (*write)(struct parser *, int),
-                                    int number)
+/* Writes an enclosing step (lookahead, atomic group), the steps of a node, and DONE. */
+static enum lvn_status write_enclosed(struct parser *r, struct step enclosing,
+                                      enum lvn_status (*write)(struct parser *, int), int number)
 {
     int at;
-    LVN_TRY(add_step(r, frame, &at));
+    LVN_TRY(add_step(r, enclosing, &at));
     LVN_TRY(write(r, number));
     LVN_TRY(add_step(r, (struct step){.kind = STEP_DONE}, NULL));
     r->step[at].a = r->n_steps;
@@ -37,11 +37,11 @@ static bool may_be_empty(const struct parser *r, int number)
     switch (n->kind) {
     case NODE_SET:
         return false;
-    case NODE_EITHER:
+    case NODE_ALTERNATIVES:
         return any;
     case NODE_REPEAT:
         return all || !n->min;
-    case NODE_AHEAD:
+    case NODE_LOOKAHEAD:
         return true;
     default:
         return all;
@@ -52,16 +52,16 @@ static enum lvn_status write_loop(struct parser *r, int number)
 {
     const struct node *n = &r->node[number];
     bool lazy = n->greed == LAZY;
-    int either, last = -1;
+    int split, last = -1;
     if (n->max < 0 && may_be_empty(r, n->child)) REFUSE(r, "an endless repetition of what may be empty");
     for (int i = 0; i < n->min; i++) LVN_TRY(write_node(r, n->child));
     for (int i = n->min; i < n->max || (n->max < 0 && i == n->min); i++) {
-        LVN_TRY(add_step(r, (struct step){.kind = STEP_EITHER, .b = last}, &either));
+        LVN_TRY(add_step(r, (struct step){.kind = STEP_SPLIT, .b = last}, &split));
         LVN_TRY(write_node(r, n->child));
-        if (n->max < 0) LVN_TRY(add_step(r, (struct step){.kind = STEP_JUMP, .a = either}, NULL));
-        last = either;
+        if (n->max < 0) LVN_TRY(add_step(r, (struct step){.kind = STEP_JUMP, .a = split}, NULL));
+        last = split;
     }
-    /* The steps that go on with it are a list, by b, until it is known where the whole ends. */
+    /* Until the end is known, the SPLIT steps of the loop are a linked list, by b. */
     for (int next; last >= 0; last = next) {
         next = r->step[last].b;
         r->step[last].a = lazy ? r->n_steps : last + 1;
@@ -70,17 +70,17 @@ static enum lvn_status write_loop(struct parser *r, int number)
     return LVN_OK;
 }
 
-static enum lvn_status write_either(struct parser *r, int child)
+static enum lvn_status write_alternatives(struct parser *r, int child)
 {
-    int either = 0, jump, last = -1;
+    int split = 0, jump, last = -1;
     for (; child; child = r->node[child].next) {
         bool more = r->node[child].next;
-        if (more) LVN_TRY(add_step(r, (struct step){.kind = STEP_EITHER, .a = r->n_steps + 1}, &either));
+        if (more) LVN_TRY(add_step(r, (struct step){.kind = STEP_SPLIT, .a = r->n_steps + 1}, &split));
         LVN_TRY(write_node(r, child));
         if (!more) break;
         LVN_TRY(add_step(r, (struct step){.kind = STEP_JUMP, .a = last}, &jump));
         last = jump;
-        r->step[either].b = r->n_steps;
+        r->step[split].b = r->n_steps;
     }
     for (int next; last >= 0; last = next) {
         next = r->step[last].a;
@@ -98,15 +98,15 @@ static enum lvn_status write_node(struct parser *r, int number)
     case NODE_BEGIN:
     case NODE_END:
         return add_step(r, (struct step){.kind = n->kind == NODE_BEGIN ? STEP_BEGIN : STEP_END}, NULL);
-    case NODE_EITHER:
-        return write_either(r, n->child);
+    case NODE_ALTERNATIVES:
+        return write_alternatives(r, n->child);
     case NODE_SEQUENCE:
         for (int child = n->child; child; child = r->node[child].next) LVN_TRY(write_node(r, child));
         return LVN_OK;
-    case NODE_AHEAD:
-        return write_framed(r, (struct step){.kind = STEP_AHEAD, .negated = n->negated}, write_node, n->child);
-    case NODE_ONCE:
-        return write_framed(r, (struct step){.kind = STEP_ONCE}, write_node, n->child);
+    case NODE_LOOKAHEAD:
+        return write_enclosed(r, (struct step){.kind = STEP_LOOKAHEAD, .negated = n->negated}, write_node, n->child);
+    case NODE_ATOMIC:
+        return write_enclosed(r, (struct step){.kind = STEP_ATOMIC}, write_node, n->child);
     case NODE_REPEAT:
         break;
     }
@@ -116,7 +116,7 @@ static enum lvn_status write_node(struct parser *r, int number)
             (struct step){
                 .kind = STEP_LOOP, .set = r->node[n->child].set, .min = n->min, .max = n->max, .greed = n->greed},
             NULL);
-    if (n->greed == POSSESSIVE) return write_framed(r, (struct step){.kind = STEP_ONCE}, write_loop, number);
+    if (n->greed == POSSESSIVE) return write_enclosed(r, (struct step){.kind = STEP_ATOMIC}, write_loop, number);
     return write_loop(r, number);
 }
 

@@ -1,5 +1,5 @@
-/* unicode.c - see unicode.h. Normal forms: Unicode Standard Annex 15; Hangul by rule (chapter 3.12 of the standard).
- */
+/* unicode.c - see unicode.h: character classes, lower case, and normalization forms by Unicode Standard Annex 15, with
+ * Hangul by rule (chapter 3.12 of the standard). */
 #include "tokenizers/unicode/unicode.h"
 
 #include <pthread.h>
@@ -16,7 +16,7 @@ enum {
     V_COUNT = 21,
     T_COUNT = 28,
     S_COUNT = L_COUNT * V_COUNT * T_COUNT,
-    FIRST_MARK = 0x300, /* below it everything is in NFC */
+    FIRST_MARK = 0x300, /* all code points below are in NFC */
 };
 
 uint8_t lvn_char_classes[0x110000];
@@ -48,8 +48,8 @@ static const struct {
     uint32_t first, last;
     uint8_t value;
 } word_rows[] = {
-#define P(first, last) {first, last, LVN_WORD_MARKER},
-#define X(first, last) {first, last, LVN_WORD_NOTHING},
+#define P(first, last) {first, last, LVN_WORD_PUNCTUATION},
+#define X(first, last) {first, last, LVN_WORD_CONTROL},
 #define Z(first, last) {first, last, LVN_WORD_SPACE},
 #define M(first, last) {first, last, LVN_WORD_ACCENT},
 #define L(...)
@@ -61,7 +61,7 @@ static const struct {
 #undef L
 };
 
-/* The small letters of first, first + step ... last lie `add` further; some have one more. */
+/* The lower case of first, first + step, ... last is `add` further; some have a second code point. */
 static const struct lower {
     uint32_t first, last, step;
     int32_t add;
@@ -106,7 +106,7 @@ enum { N_COMPATIBLE = sizeof compatible / sizeof compatible[0] };
 static uint16_t compatible_at[0x20000]; /* place of a code point there; 0: it has none */
 
 static uint8_t combining[0x110000];
-static uint8_t unsettled[0x110000]; /* 1: NFC may change it or join it with what stands before */
+static uint8_t not_nfc[0x110000]; /* 1: NFC may change it or join it with what stands before */
 static const struct pair *by_parts[N_PAIRS];
 static int n_composed;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -118,40 +118,40 @@ static int by_parts_order(const void *a, const void *b)
     return (x->second > y->second) - (x->second < y->second);
 }
 
-static void fill(void)
+static void fill_tables(void)
 {
     for (size_t i = 0; i < sizeof class_rows / sizeof class_rows[0]; i++)
         for (uint32_t c = class_rows[i].first; c <= class_rows[i].last; c++) lvn_char_classes[c] = class_rows[i].value;
     for (size_t i = 0; i < sizeof combining_rows / sizeof combining_rows[0]; i++)
         for (uint32_t c = combining_rows[i].first; c <= combining_rows[i].last; c++) {
             combining[c] = combining_rows[i].value;
-            unsettled[c] = 1;
+            not_nfc[c] = 1;
         }
     for (size_t i = 0; i < sizeof word_rows / sizeof word_rows[0]; i++)
         for (uint32_t c = word_rows[i].first; c <= word_rows[i].last; c++) word_classes[c] = word_rows[i].value;
-    for (const char *p = "$+<=>^`|~"; *p; p++) word_classes[(unsigned char)*p] = LVN_WORD_MARKER;
+    for (const char *p = "$+<=>^`|~"; *p; p++) word_classes[(unsigned char)*p] = LVN_WORD_PUNCTUATION;
     for (const char *p = "\t\n\r"; *p; p++) word_classes[(unsigned char)*p] = LVN_WORD_SPACE;
     for (int i = 0; i < N_PAIRS; i++) {
         if (pairs[i].composes) {
             by_parts[n_composed++] = &pairs[i];
-            unsettled[pairs[i].second] = 1;
+            not_nfc[pairs[i].second] = 1;
         } else {
-            unsettled[pairs[i].point] = 1;
+            not_nfc[pairs[i].point] = 1;
         }
     }
     for (int i = 0; i < N_COMPATIBLE; i += 2 + (int)compatible[i])
         if (compatible[i + 1] < 0x20000) compatible_at[compatible[i + 1]] = (uint16_t)(i + 1);
-    for (int i = 0; i < V_COUNT; i++) unsettled[V_BASE + i] = 1;
-    for (int i = 0; i < T_COUNT; i++) unsettled[T_BASE + i] = 1;
+    for (int i = 0; i < V_COUNT; i++) not_nfc[V_BASE + i] = 1;
+    for (int i = 0; i < T_COUNT; i++) not_nfc[T_BASE + i] = 1;
     qsort(by_parts, (size_t)n_composed, sizeof *by_parts, by_parts_order);
 }
 
 void lvn_unicode_init(void)
 {
-    pthread_once(&once, fill);
+    pthread_once(&once, fill_tables);
 }
 
-bool lvn_normal_quick(enum lvn_normal_form form, const uint8_t *p, int64_t n)
+bool lvn_unicode_is_normalized(enum lvn_unicode_form form, const uint8_t *p, int64_t n)
 {
     for (const uint8_t *end = p + n; p < end;) {
         int bytes;
@@ -161,7 +161,7 @@ bool lvn_normal_quick(enum lvn_normal_form form, const uint8_t *p, int64_t n)
         }
         int32_t code = lvn_utf8_decode(p, end - p, &bytes);
         if (form != LVN_NFC && code >= 0) return false;
-        if (code >= FIRST_MARK && unsettled[code]) return false;
+        if (code >= FIRST_MARK && not_nfc[code]) return false;
         p += bytes;
     }
     return true;
@@ -237,14 +237,14 @@ static uint32_t composition(uint32_t a, uint32_t b)
     return found ? (*found)->point : 0;
 }
 
-/* Code points of the stretch at hand, fully decomposed, in canonical order. */
-struct stretch {
+/* Code points of a part of the text, fully decomposed, in canonical order. */
+struct sequence {
     uint32_t *point;
     int64_t n, capacity;
     bool failed;
 };
 
-static void push(struct stretch *s, uint32_t c)
+static void push(struct sequence *s, uint32_t c)
 {
     if (s->n == s->capacity) {
         int64_t capacity = s->capacity ? 2 * s->capacity : 256;
@@ -259,7 +259,7 @@ static void push(struct stretch *s, uint32_t c)
     s->point[s->n++] = c;
 }
 
-static void decompose(struct stretch *s, enum lvn_normal_form form, uint32_t c)
+static void decompose(struct sequence *s, enum lvn_unicode_form form, uint32_t c)
 {
     uint32_t parts[LVN_NFD_MAX], at = form & LVN_COMPATIBLE && c < 0x20000 ? compatible_at[c] : 0;
     if (at) {
@@ -276,8 +276,8 @@ static int by_class(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Marks behind each other in the order of their classes, equal ones as they stood. */
-static void order(struct stretch *s)
+/* Sorts adjacent marks by their combining classes (stable). */
+static void order(struct sequence *s)
 {
     for (int64_t i = 0; i < s->n;) {
         int64_t end = i;
@@ -307,10 +307,10 @@ static void order(struct stretch *s)
     }
 }
 
-static void compose(struct stretch *s)
+static void compose(struct sequence *s)
 {
     int64_t starter = -1, out = 0;
-    int last = -1; /* class of what was kept last behind the starter; -1: nothing stands between */
+    int last = -1; /* class of the last code point retained after the starter; -1: none */
     for (int64_t i = 0; i < s->n; i++) {
         uint32_t c = s->point[i], joined = 0;
         int class = combining[c];
@@ -330,7 +330,7 @@ static void compose(struct stretch *s)
     s->n = out;
 }
 
-static void flush(struct stretch *s, enum lvn_normal_form form, struct lvn_text *out)
+static void flush(struct sequence *s, enum lvn_unicode_form form, struct lvn_text *out)
 {
     char text[4];
     order(s);
@@ -339,13 +339,13 @@ static void flush(struct stretch *s, enum lvn_normal_form form, struct lvn_text 
     s->n = 0;
 }
 
-void lvn_normal(enum lvn_normal_form form, const uint8_t *p, int64_t n, struct lvn_text *out)
+void lvn_unicode_normalize(enum lvn_unicode_form form, const uint8_t *p, int64_t n, struct lvn_text *out)
 {
-    struct stretch s = {0};
+    struct sequence s = {0};
     for (const uint8_t *end = p + n; p < end;) {
         int bytes;
         int32_t code = lvn_utf8_decode(p, end - p, &bytes);
-        /* A stretch ends before a character that nothing can change and that joins nothing before it. */
+        /* The sequence can end before a character that never changes and never composes with the previous one. */
         if (s.n > 200 && code >= 0 && code < FIRST_MARK) flush(&s, form, out);
         if (code >= 0) {
             decompose(&s, form, (uint32_t)code);

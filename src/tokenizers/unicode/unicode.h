@@ -1,7 +1,8 @@
-/* unicode.h - what tokenizers ask about characters: letter, number, white space, category; and the normal forms.
+/* unicode.h - properties of characters that tokenizers need (letter, number, white space, category), and Unicode's
+ * normalization forms.
  *
- * Classes are those of the reference (see tools/make_unicode.py). Bytes that are not UTF-8 count as characters of their
- * own that are none of the three, so that every text has a tokenization. */
+ * The tables are those of the reference implementations (see tools/make_unicode.py). A byte that is not UTF-8 counts as
+ * one character of class OTHER, so that every text has a tokenization. */
 #ifndef LVN_UNICODE_H
 #define LVN_UNICODE_H
 
@@ -13,22 +14,22 @@ enum lvn_char_class { LVN_CHAR_OTHER, LVN_CHAR_LETTER, LVN_CHAR_NUMBER, LVN_CHAR
 
 extern uint8_t lvn_char_classes[0x110000];
 
-/* What a character is for BERT's words. */
+/* The class of a character in BERT's pre-tokenizer and normalizer. */
 enum lvn_word_class {
     LVN_WORD_LETTER,
-    LVN_WORD_SPACE,   /* white space */
-    LVN_WORD_MARKER,  /* punctuation: a word of its own */
-    LVN_WORD_NOTHING, /* control characters, and what is not assigned */
-    LVN_WORD_ACCENT,  /* marks that stand above or below a letter */
+    LVN_WORD_SPACE,       /* white space */
+    LVN_WORD_PUNCTUATION, /* a word by itself */
+    LVN_WORD_CONTROL,     /* control characters and unassigned code points */
+    LVN_WORD_ACCENT,      /* nonspacing marks */
 };
 enum lvn_word_class lvn_word_class(uint32_t code);
-/* The small letters of a character: 1 or 2; 0: it has no others. */
+/* The lower case of a character. Returns the number of code points, 1 or 2; 0: the character itself. */
 int lvn_unicode_lower(uint32_t code, uint32_t low[2]);
-/* The canonical decomposition of a character, in full; how many there are. */
+/* The full canonical decomposition of a character. Returns the number of code points. */
 enum { LVN_NFD_MAX = 8 };
 int lvn_unicode_nfd(uint32_t code, uint32_t parts[LVN_NFD_MAX]);
 
-/* General categories, as expressions name them (\p{Lu}); OTHER: not assigned. A set of them is a mask of bits. */
+/* General categories, with the names of expressions (\p{Lu}); OTHER: unassigned. A set of them is a bit mask. */
 enum lvn_category {
     LVN_CATEGORY_OTHER,
     LVN_CATEGORY_Lu,
@@ -62,25 +63,25 @@ enum lvn_category {
     LVN_CATEGORY_COUNT
 };
 enum lvn_category lvn_category(uint32_t code);
-/* The set that a name stands for: Lu, or L for all that begin so; 0: there is none. */
+/* The set with this name: Lu, or L for all that begin with L; 0: none. */
 uint32_t lvn_category_set(const char *name, int64_t bytes);
-/* A letter of a word (\w): letters, marks, digits, joining punctuation. */
-bool lvn_is_wordly(uint32_t code);
-/* What StripAccents takes off. */
+/* A word character (\w): letters, marks, digits, connector punctuation. */
+bool lvn_is_word_char(uint32_t code);
+/* Does StripAccents remove it? */
 bool lvn_is_accent(uint32_t code);
-/* Bytes of the grapheme cluster at p[0..n), n > 0. Rules GB9c and GB12, which make clusters of six bytes and more
- * longer still, are left out. Unicode Standard Annex 29. */
+/* Bytes of the grapheme cluster at p[0, n), n > 0. Left out: rules GB9c and GB12, which only extend clusters of six
+ * bytes and more. (Unicode Standard Annex 29.) */
 int64_t lvn_grapheme(const uint8_t *p, int64_t n);
 
-/* Fill the tables; once is enough, again does no harm, any thread may. */
+/* Fills the tables. Idempotent and thread-safe. */
 void lvn_unicode_init(void);
 
-/* The class of the character at p < end, and its bytes. */
+/* The class of the character at p < end; *bytes: its length. */
 static inline enum lvn_char_class lvn_char_class(const uint8_t *p, const uint8_t *end, int *bytes)
 {
     *bytes = 1;
     if (*p < 0x80) return (enum lvn_char_class)lvn_char_classes[*p];
-    if (end - p > 2) { /* most of what is not ASCII: two or three bytes, and nothing odd */
+    if (end - p > 2) { /* fast path: well-formed characters of two or three bytes */
         uint32_t two = (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu),
                  three = (p[0] & 0xfu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
         bool tail = (p[1] & 0xc0) == 0x80;
@@ -97,8 +98,8 @@ static inline enum lvn_char_class lvn_char_class(const uint8_t *p, const uint8_t
     return code < 0 ? LVN_CHAR_OTHER : (enum lvn_char_class)lvn_char_classes[code];
 }
 
-/* Unicode's normal forms: bits. */
-enum lvn_normal_form {
+/* Unicode's normalization forms, as bits. */
+enum lvn_unicode_form {
     LVN_NFD,
     LVN_COMPOSED,
     LVN_COMPATIBLE,
@@ -106,9 +107,9 @@ enum lvn_normal_form {
     LVN_NFKD = LVN_COMPATIBLE,
     LVN_NFKC
 };
-/* True when the text surely has this form already (a quick look); false when it may not. */
-bool lvn_normal_quick(enum lvn_normal_form form, const uint8_t *p, int64_t n);
-/* Append the text in this form; bytes that are not UTF-8 stay as they are. */
-void lvn_normal(enum lvn_normal_form form, const uint8_t *p, int64_t n, struct lvn_text *out);
+/* Quick check: true if the text is certainly in this form; false if it may not be. */
+bool lvn_unicode_is_normalized(enum lvn_unicode_form form, const uint8_t *p, int64_t n);
+/* Appends the text in this form; bytes that are not UTF-8 are copied. */
+void lvn_unicode_normalize(enum lvn_unicode_form form, const uint8_t *p, int64_t n, struct lvn_text *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* unicode_kinds.c - categories and grapheme clusters: see unicode.h. */
+/* unicode_kinds.c - see unicode.h: general categories, word characters, accents, grapheme clusters. */
 #include <pthread.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ enum break_class {
     HANGUL_LVT
 };
 
-static uint8_t categories[0x110000], wordly[0x110000 / 8], accents[0x110000 / 8], breaks[0x110000];
+static uint8_t categories[0x110000], word_chars[0x110000 / 8], accents[0x110000 / 8], breaks[0x110000];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static const struct {
@@ -60,7 +60,7 @@ static void fill(void)
                category_rows[i].last - category_rows[i].first + 1);
     for (size_t i = 0; i < sizeof bit_rows / sizeof bit_rows[0]; i++)
         for (uint32_t c = bit_rows[i].first; c <= bit_rows[i].last; c++)
-            (bit_rows[i].value ? accents : wordly)[c / 8] |= (uint8_t)(1 << c % 8);
+            (bit_rows[i].value ? accents : word_chars)[c / 8] |= (uint8_t)(1 << c % 8);
     for (size_t i = 0; i < sizeof break_rows / sizeof break_rows[0]; i++)
         memset(breaks + break_rows[i].first, break_rows[i].value, break_rows[i].last - break_rows[i].first + 1);
     for (uint32_t c = 0xac00; c < 0xd7a4; c += 28) breaks[c] = HANGUL_LV;
@@ -74,17 +74,18 @@ enum lvn_category lvn_category(uint32_t code)
 
 uint32_t lvn_category_set(const char *name, int64_t bytes)
 {
-    static const char names[] = "CnLuLlLtLmLoMnMcMeNdNlNoPcPdPsPePiPfPoSmScSkSoZsZlZpCcCfCo"; /* as the enum has them */
+    static const char names[] =
+        "CnLuLlLtLmLoMnMcMeNdNlNoPcPdPsPePiPfPoSmScSkSoZsZlZpCcCfCo"; /* in the order of the enum */
     uint32_t set = 0;
     for (int i = 0; i < LVN_CATEGORY_COUNT; i++)
         if (bytes >= 1 && bytes <= 2 && !memcmp(names + 2 * i, name, (size_t)bytes)) set |= (uint32_t)1 << i;
     return set;
 }
 
-bool lvn_is_wordly(uint32_t code)
+bool lvn_is_word_char(uint32_t code)
 {
     pthread_once(&once, fill);
-    return wordly[code / 8] >> code % 8 & 1;
+    return word_chars[code / 8] >> code % 8 & 1;
 }
 
 bool lvn_is_accent(uint32_t code)
@@ -93,8 +94,9 @@ bool lvn_is_accent(uint32_t code)
     return accents[code / 8] >> code % 8 & 1;
 }
 
-/* Do two neighbours stay together? `picture`: a picture and what extends it end before `a`, or with it. */
-static bool joined(enum break_class a, enum break_class b, bool picture)
+/* Is there no cluster boundary between two neighbours? pictographic: `a` ends, or follows, a pictograph and its
+ * extenders. */
+static bool no_break(enum break_class a, enum break_class b, bool pictographic)
 {
     if (b == EXTEND || b == JOINER || b == SPACING) return a != CONTROL;
     if (a == CONTROL || b == CONTROL) return false;
@@ -102,7 +104,7 @@ static bool joined(enum break_class a, enum break_class b, bool picture)
     if (a == HANGUL_L) return b == HANGUL_L || b == HANGUL_V || b == HANGUL_LV || b == HANGUL_LVT;
     if (a == HANGUL_LV || a == HANGUL_V) return b == HANGUL_V || b == HANGUL_T;
     if (a == HANGUL_LVT || a == HANGUL_T) return b == HANGUL_T;
-    return a == JOINER && b == PICTURE && picture;
+    return a == JOINER && b == PICTURE && pictographic;
 }
 
 int64_t lvn_grapheme(const uint8_t *p, int64_t n)
@@ -111,14 +113,14 @@ int64_t lvn_grapheme(const uint8_t *p, int64_t n)
     pthread_once(&once, fill);
     int32_t code = lvn_utf8_decode(p, n, &first);
     enum break_class a = code < 0 || code == '\n' || code == '\r' ? CONTROL : (enum break_class)breaks[code];
-    bool picture = a == PICTURE;
+    bool pictographic = a == PICTURE;
     if (code == '\r' && n > 1 && p[1] == '\n') return 2;
     int64_t end = first;
     while (end < n) {
         code = lvn_utf8_decode(p + end, n - end, &bytes);
         enum break_class b = code < 0 || code == '\n' || code == '\r' ? CONTROL : (enum break_class)breaks[code];
-        if (!joined(a, b, picture)) break;
-        picture = b == PICTURE || (picture && (b == EXTEND || b == JOINER));
+        if (!no_break(a, b, pictographic)) break;
+        pictographic = b == PICTURE || (pictographic && (b == EXTEND || b == JOINER));
         end += bytes;
         a = b;
     }

@@ -193,7 +193,7 @@ static void threads_change_nothing(void **state)
         assert_int_equal(lvn_encoders_open(&many, t, 3), LVN_OK);
         for (int64_t from = 0; from < N; from += used) { /* as a stream, 2 MiB at a time */
             int64_t n = N - from < 2 << 20 ? N - from : 2 << 20;
-            bool cuts = lvn_tokenizer_cuts(t);
+            bool cuts = lvn_tokenizer_can_cut(t);
             if (!cuts) n = N;
             assert_int_equal(lvn_encoders_run(&many, text + from, n, from + n < N, LVN_ENCODE_SPECIAL, &used), LVN_OK);
             assert_true(used > 0);
@@ -357,14 +357,14 @@ static void a_copy_is_the_same(void **state)
         snprintf(to, sizeof to, "%s/copy-%d", dir, k);
         struct lvn_tokenizer *a = open_tokenizer(from);
         assert_int_equal(lvn_tokenizer_save(a, to), LVN_OK);
-        assert_true(lvn_tokenizer_there(to));
+        assert_true(lvn_tokenizer_exists(to));
         struct lvn_tokenizer *b = open_tokenizer(to);
         assert_int_equal(a->sum, b->sum);
         assert_int_equal(a->n, b->n);
         lvn_tokenizer_close(a);
         lvn_tokenizer_close(b);
     }
-    assert_false(lvn_tokenizer_there(dir));
+    assert_false(lvn_tokenizer_exists(dir));
 }
 
 /* Vocabularies that lack some bytes, each with its way to say what becomes of these. */
