@@ -9,9 +9,9 @@
 struct lvn_moving {
     void **p; /* NULL: `add` changes */
     bool *add;
-    char *base;     /* the pointer for micro-batch 0, or gradient slot 0 */
-    int64_t stride; /* bytes to the next micro-batch or slot */
-    bool by_slot;   /* it changes with the gradient slot of the micro-batch */
+    char *base;          /* the pointer for micro-batch 0, or gradient buffer 0 */
+    int64_t stride;      /* bytes to the next micro-batch or gradient buffer */
+    bool by_grad_buffer; /* it changes with the gradient buffer of the micro-batch */
 };
 
 /* --- when the program is bound --- */
@@ -48,7 +48,8 @@ static void resolve_arg(struct lvn_calls *c, const struct lvn_instr *i, const st
     if (v->buffer == LVN_BUFFER_RESULT)
         add_moving(c, (struct lvn_moving){.p = &arg->p, .base = base, .stride = p->sum_bytes});
     if (v->buffer == LVN_BUFFER_GRAD && p->grad_buffer_of && i->when == LVN_EVERY_MICRO_BATCH)
-        add_moving(c, (struct lvn_moving){.p = &arg->p, .base = base, .stride = p->grad_buffer_bytes, .by_slot = true});
+        add_moving(
+            c, (struct lvn_moving){.p = &arg->p, .base = base, .stride = p->grad_buffer_bytes, .by_grad_buffer = true});
 }
 
 static void resolve_call(struct lvn_calls *c, const struct lvn_instr *i)
@@ -112,7 +113,7 @@ void lvn_calls_set_micro_batch(struct lvn_calls *c, int64_t micro_batch)
     for (int k = 0; k < c->n_moving; k++) {
         const struct lvn_moving *m = &c->moving[k];
         if (m->p)
-            *m->p = m->base + (m->by_slot ? grad_buffer_of[micro_batch] : micro_batch) * m->stride;
+            *m->p = m->base + (m->by_grad_buffer ? grad_buffer_of[micro_batch] : micro_batch) * m->stride;
         else
             *m->add = micro_batch > 0;
     }

@@ -2,7 +2,7 @@
  * memory the processor addresses.
  *
  * Pointers are resolved once, when the program is bound. Whatever changes with the micro-batch (inputs, the
- * gradients' slot, sums, and whether a gradient is added to) is a short list. */
+ * gradients' buffer, sums, and whether a gradient is added to) is a short list. */
 #ifndef LVN_CALLS_H
 #define LVN_CALLS_H
 

@@ -72,10 +72,11 @@ static const struct lvn_operand *operand_of(const struct lvn_instr *i, const str
     }
 }
 
-static void move_with(struct lvn_gpu_program *p, struct lvn_gpu_launch *l, int arg, int64_t stride, bool by_slot)
+static void add_moving(struct lvn_gpu_program *p, struct lvn_gpu_launch *l, int arg, int64_t stride,
+                       bool by_grad_buffer)
 {
     p->moving[p->n_moving++] = (struct lvn_gpu_moving){
-        .launch = l, .arg = arg, .base = l->args[arg].offset, .stride = stride, .by_slot = by_slot};
+        .launch = l, .arg = arg, .base = l->args[arg].offset, .stride = stride, .by_grad_buffer = by_grad_buffer};
 }
 
 static void bind_operand(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_launch *l, int arg)
@@ -87,10 +88,10 @@ static void bind_operand(struct lvn_gpu_program *p, const struct lvn_instr *i, s
     const struct lvn_value *v = &program->values[o->value];
     a->memory = lvn_gpu_operand_memory(p, o, &a->offset);
     a->offset += a->number;
-    if (v->buffer == LVN_BUFFER_INPUT) move_with(p, l, arg, v->bytes, false);
-    if (v->buffer == LVN_BUFFER_RESULT) move_with(p, l, arg, program->sum_bytes, false);
+    if (v->buffer == LVN_BUFFER_INPUT) add_moving(p, l, arg, v->bytes, false);
+    if (v->buffer == LVN_BUFFER_RESULT) add_moving(p, l, arg, program->sum_bytes, false);
     if (v->buffer == LVN_BUFFER_GRAD && program->grad_buffer_of && i->when == LVN_EVERY_MICRO_BATCH)
-        move_with(p, l, arg, program->grad_buffer_bytes, true);
+        add_moving(p, l, arg, program->grad_buffer_bytes, true);
 }
 
 static enum lvn_status bind_data(struct lvn_gpu_program *p, struct lvn_gpu_arg *a)
@@ -117,7 +118,7 @@ static enum lvn_status bind_launch(struct lvn_gpu_program *p, const struct lvn_i
         case LVN_GPU_VALUE_ADD:
             a->number = i->add[a->index];
             if (i->param_gradient[a->index] && !i->add[a->index] && !p->program->grad_buffer_of)
-                move_with(p, l, k, 0, false);
+                add_moving(p, l, k, 0, false);
             break;
         case LVN_GPU_OPERAND_NONE:
         case LVN_GPU_VALUE_LONG:
@@ -292,7 +293,7 @@ void lvn_gpu_set_micro_batch(struct lvn_gpu_program *p, int64_t micro_batch)
         if (a->kind == LVN_GPU_VALUE_ADD)
             a->number = micro_batch > 0;
         else
-            a->offset = m->base + (m->by_slot ? grad_buffer_of[micro_batch] : micro_batch) * m->stride;
+            a->offset = m->base + (m->by_grad_buffer ? grad_buffer_of[micro_batch] : micro_batch) * m->stride;
         p->driver->changed(p, m->launch, m->arg);
     }
 }

@@ -24,9 +24,9 @@ struct lvn_gpu_module {
 struct lvn_gpu_moving {
     struct lvn_gpu_launch *launch;
     int arg;
-    int64_t base;   /* an operand's offset in bytes for micro-batch 0, or gradient slot 0 */
-    int64_t stride; /* bytes to the next micro-batch's or slot's */
-    bool by_slot;   /* it changes with the gradient slot of the micro-batch */
+    int64_t base;        /* an operand's offset in bytes for micro-batch 0, or gradient buffer 0 */
+    int64_t stride;      /* bytes to the next micro-batch or gradient buffer */
+    bool by_grad_buffer; /* it changes with the gradient buffer of the micro-batch */
 };
 
 struct lvn_gpu_program;

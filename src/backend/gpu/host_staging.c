@@ -2,8 +2,8 @@
  * call it where devices cannot communicate directly: the operand is read into host memory when its collective
  * starts, and written back after its wait.
  *
- * tree_reduce, the sum over the tree of micro-batches, reads gradients of many slots, so that whole buffer is
- * copied; its result is one range. */
+ * tree_reduce, the sum over the tree of micro-batches, reads all gradient buffers, so all of them are copied; its
+ * result is one range. */
 #include <stdlib.h>
 
 #include "backend/gpu/gpu_program.h"
@@ -14,7 +14,7 @@ struct lvn_gpu_staging {
     int64_t offset; /* of the result in `memory` */
     int64_t bytes;  /* of the result */
     char *out;      /* copy of the result, and of the operand where that is the same range */
-    char *in;       /* copy of all gradient slots; NULL: the operand is the result's range */
+    char *in;       /* copy of all gradient buffers; NULL: the operand is the result's range */
 };
 
 static enum lvn_status prepare(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_staging *s)
@@ -31,9 +31,9 @@ static enum lvn_status prepare(struct lvn_gpu_program *p, const struct lvn_instr
     int64_t all = p->program->grad_buffer_bytes * p->program->n_grad_buffers;
     s->in = lvn_malloc((size_t)all + 1);
     if (!s->in) return LVN_MEMORY;
-    const struct lvn_memory *slots = lvn_gpu_operand_memory(p, in, &from);
+    const struct lvn_memory *grad_buffers = lvn_gpu_operand_memory(p, in, &from);
     s->call.in[0].p = s->in + from;
-    if (s->memory == slots) s->call.out[0].p = s->in + s->offset;
+    if (s->memory == grad_buffers) s->call.out[0].p = s->in + s->offset;
     return LVN_OK;
 }
 

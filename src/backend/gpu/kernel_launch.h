@@ -81,8 +81,8 @@ struct lvn_gpu_product {
     int tangent;                        /* GELU by tanh, not the exact one */
 };
 
-/* A product as a library is asked for it, before it has memory. The struct has no padding, so that it is compared as
- * bytes. */
+/* A product as it is described to a library, before it has memory. The struct has no padding, so that it is compared
+ * as bytes. */
 struct lvn_gpu_matmul {
     int64_t M, N, K;
     int64_t a_ld; /* leading dimension in elements of a as stored: (M,K) or, transposed, (K,M) */
@@ -187,7 +187,7 @@ static inline double lvn_gpu_dropout_scale(double p)
     return threshold < 65536 ? 1 / (1 - threshold / 65536.0) : 0;
 }
 
-/* Groups for so many items. */
+/* Number of work-groups for n items. */
 static inline int64_t lvn_gpu_groups(int64_t n)
 {
     return (n + LVN_ITEMS - 1) / LVN_ITEMS;

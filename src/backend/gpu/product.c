@@ -14,7 +14,7 @@
 
 enum {
     ALIGNED = 16
-}; /* bytes: the alignment that the library's fastest loads need, and the largest that it is told of */
+}; /* bytes: the alignment that the library's fastest loads need, and the largest that is reported to it */
 
 /* An fp32 operand rounded into scratch. */
 struct lvn_gpu_rounded {

@@ -344,7 +344,7 @@ LVN_FUNCTION lvn_uint lvn_dropout_bits(lvn_ulong seed, lvn_long step, lvn_uint o
     return column % 2 ? word >> 16 : word & 0xffffu;
 }
 
-/* The factor of dropout for element (row, column) of a tensor: 0, `kept`, or 1 if it is off. */
+/* The factor of dropout for element (row, column) of a tensor: 0, `scale`, or 1 if it is off. */
 LVN_FUNCTION float lvn_dropout_factor(LVN_GLOBAL const struct lvn_now *now, lvn_long row, lvn_uint column,
                                       int threshold, float scale, int op, lvn_long rows_per_sample)
 {

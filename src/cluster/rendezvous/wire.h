@@ -42,11 +42,11 @@ struct lvn_wire {
     int64_t sent;        /* bytes of `out` that are sent */
     char in[LVN_WIRE_LINE];
 };
-/* Read what is there. False when the other side has closed or the connection has failed; lines may be left. */
+/* Read available bytes. False: the peer has closed, or the connection has failed; complete lines may be left. */
 bool lvn_wire_read(struct lvn_wire *w);
-/* The next whole line, NULL: none yet. A line that is too long sets `broken`. Valid until the next read. */
+/* The next complete line; NULL: none yet. A line that is too long sets `broken`. Valid until the next read. */
 char *lvn_wire_line(struct lvn_wire *w);
-/* Send what can be sent now. */
+/* Send as much as possible now. */
 void lvn_wire_flush(struct lvn_wire *w);
 void lvn_wire_close(struct lvn_wire *w);
 
