@@ -1,5 +1,5 @@
-/* cluster_clients.h - many simulated ranks that speak the wire's language, in one thread: they meet, beat, and count
- * what they hear. */
+/* cluster_clients.h - many simulated ranks that speak the protocol of the rendezvous, in one thread: they join, send
+ * heartbeats, and count the messages that they receive. */
 #ifndef LVN_CLUSTER_CLIENTS_H
 #define LVN_CLUSTER_CLIENTS_H
 
@@ -48,7 +48,7 @@ static inline void crowd_free(struct crowd *c)
     free(c->polled);
 }
 
-/* A connection to the server on this machine, under way. */
+/* A connection to the server on this machine, in progress. */
 static inline int knock(int port)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
@@ -103,7 +103,7 @@ static inline void client_hear(struct client *c)
     c->retry = lvn_seconds() + 0.1; /* as a rank does */
 }
 
-/* Read and write what is there. */
+/* Read and write as much as possible. */
 static inline void crowd_move(struct crowd *c, int milliseconds)
 {
     for (int i = 0; i < c->n; i++) {
@@ -125,7 +125,7 @@ static inline int crowd_started(const struct crowd *c)
     return n;
 }
 
-/* Until all have heard START; false: not within the seconds. */
+/* Wait until all have received START; false: not within the seconds. */
 static inline bool crowd_meet(struct crowd *c, double seconds)
 {
     for (double end = lvn_seconds() + seconds; lvn_seconds() < end;) {

@@ -1,7 +1,7 @@
-/* cluster_ranks.h - ranks as real processes over loopback, for tests of what they say to each other.
+/* cluster_ranks.h - ranks as real processes over loopback, for tests of the rendezvous.
  *
- * Each rank is a child that writes what it saw into memory shared with the test. Times here are limits for a test that
- * hangs, or timeouts that only silence can reach; nothing is decided by who is faster. */
+ * Each rank is a child that writes its results into memory shared with the test. Times here are limits for a test
+ * that hangs, or timeouts that only silence can reach; no result depends on which process is faster. */
 #ifndef LVN_CLUSTER_RANKS_H
 #define LVN_CLUSTER_RANKS_H
 
@@ -79,7 +79,7 @@ static inline void on_fault(void *context, const struct lvn_fault *f)
     shared->rank[p->index].is_reporter = f->is_reporter;
     shared->rank[p->index].rank = f->rank;
     atomic_store(&shared->rank[p->index].faulty, 1);
-    /* Of a silence each learns when it is next scheduled, and then who speaks has to live yet. */
+    /* Each rank detects silence when it is next scheduled; the reporter must exist until then. */
     for (int i = 0; p->patient && i < p->size; i++)
         if (i != f->rank) until(&shared->rank[i].faulty);
     _exit(1);
@@ -91,7 +91,7 @@ static inline void record(const struct plan *p)
     shared->rank[p->index].speaks = lvn_is_reporter();
 }
 
-/* Until everybody's stamps have come round. */
+/* Wait until all ranks' states have been received. */
 static inline void until_heard(struct lvn_member *h, int n)
 {
     struct lvn_peer p[RANKS];
@@ -164,8 +164,8 @@ static inline pid_t start(const struct plan *p)
     return pid;
 }
 
-/* n ranks alike but for what `change` does. A test starts them while it is one thread: of another one's locks a child
- * would have copies that nobody opens. */
+/* n equal ranks, except for the differences that `change` makes. A test must have one thread when it starts them: a
+ * child would have copies of other threads' locks, which nobody unlocks. */
 static inline void start_all(int n, struct plan base, void (*change)(struct plan *p))
 {
     memset(shared, 0, sizeof *shared);
@@ -233,8 +233,8 @@ static inline int cleared(void **state)
 
 static const struct plan calm = {.timeout = 60}, hasty = {.timeout = 2, .patient = true};
 
-/* Ranks but `lost` have ended with one speaker: this one, or ANY of them, where they learn of it by silence, or NONE,
- * where levin launch speaks. */
+/* All ranks but `lost` have ended with one reporter: this one; or ANY of them, where they detect silence; or NONE,
+ * where levin launch reports. */
 enum { NONE = -1, ANY = -2 };
 static inline void assert_told(int n, int lost, int speaker, const char *says)
 {

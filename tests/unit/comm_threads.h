@@ -1,7 +1,8 @@
-/* comm_threads.h - a transport between threads of one program, for tests of src/comm: messages meet in memory.
+/* comm_threads.h - a transport between threads of one program, for tests of src/comm: messages are matched in
+ * memory.
  *
- * What is sent and asked for waits in a list; a test of a handle now and then says "not yet" although it could say yes,
- * so that things become done in every order. Reductions and broadcasts wait until all ranks have called. */
+ * Sends and receives are kept in a list; test() sometimes answers "not yet" for a handle that is done, so that
+ * completions occur in every order. Reductions and broadcasts wait until all ranks have called. */
 #ifndef LVN_COMM_THREADS_H
 #define LVN_COMM_THREADS_H
 

@@ -1,5 +1,5 @@
-/* opencl_cards.h - a made-up library of OpenCL: a platform with a processor, and one with two cards of two tiles each,
- * of which some drivers show the tiles. It gives out buffers and programs, and computes nothing. */
+/* opencl_cards.h - a made-up OpenCL library: a platform with a processor, and one with two cards of two tiles each,
+ * of which some drivers show the tiles. It allocates buffers and programs, and computes nothing. */
 #ifndef LVN_OPENCL_CARDS_H
 #define LVN_OPENCL_CARDS_H
 
@@ -17,7 +17,7 @@
 static bool cuttable, has_gpus;
 static bool not_intel, has_units; /* of all devices */
 static bool takes_large;          /* their compiler the option for 256 registers */
-static int held;                  /* parts that nobody released yet */
+static int held;                  /* sub-devices that are not released yet */
 
 static inline void *device(uintptr_t number)
 {
@@ -119,7 +119,7 @@ struct program {
     bool probe, from_cache;
     char options[200];
 };
-static int n_probes; /* builds of what is no text of an operation */
+static int n_probes; /* builds of texts that are not an operation's */
 static const char large_registers[] = "-cl-intel-256-GRF-per-thread";
 
 static inline void *program(void *context, uint32_t n, const char **text, const size_t *length, int *error)

@@ -1,8 +1,8 @@
 /* test_backend.c - covers: src/passes/launch_order.c src/backend/backend.c
  *
- * One small training program on every backend: those that compute agree with the reference, the trace tells the
- * launches that the others make, what goes beside a step changes nothing, and what a backend lacks is refused when the
- * program is planned. */
+ * One small training program on every backend: those that compute agree with the reference, the trace backend
+ * reports the launches that the others make, asynchronous copies during a step change nothing, and what a backend
+ * lacks is refused when the program is planned. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,7 +72,7 @@ static void note(void *context, const struct lvn_launch_order *at)
         (struct launch){at->instr->id, at->instr->phase, at->micro_batch, at->instr->when == LVN_AFTER_BACKWARD};
 }
 
-/* Values and batches that depend on nothing but their numbers, whoever computes with them. */
+/* Values and batches that depend on their indices alone, on every backend. */
 static void feed(struct fixture *f, int batch)
 {
     struct lvn_fields fields = lvn_stream_fields(T, V);
@@ -227,7 +227,7 @@ static void what_a_backend_lacks_is_said_by_the_plan(void **state)
     lvn_error_clear();
 }
 
-/* --- beside a step --- */
+/* --- asynchronously, during a step --- */
 
 struct beside {
     struct fixture *f;
@@ -245,7 +245,7 @@ static void read_marked(void *context)
     lvn_read_from_snapshot(false);
 }
 
-/* Nobody waits for a step: the next batch is fed while it runs, and what it began with is read then. */
+/* Without waiting for a step: the next batch is written while it runs, and the state at its start is read then. */
 static void train_beside(struct fixture *f, struct beside *b)
 {
     const struct lvn_backend *backend = f->network->device->backend;
@@ -264,7 +264,7 @@ static void train_beside(struct fixture *f, struct beside *b)
     must(backend->wait(f->network->device));
 }
 
-/* The same, one after the other. */
+/* The same synchronously. */
 static void train_apart(struct fixture *f, const struct beside *got, const char *name)
 {
     const int64_t bytes = f->network->bytes[LVN_BUFFER_PARAM];

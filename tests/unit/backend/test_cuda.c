@@ -2,9 +2,9 @@
  * src/backend/cuda/products.c src/backend/gpu/gpu_program.c
  *
  * The backend cuda over the doubles of its driver, of NVRTC and of cuBLASLt: every call fails once, everything is
- * released, what does not go together is refused, a captured run is replayed.
+ * released, incompatible versions are refused, a captured run is replayed.
  *
- * Skipped where the doubles are not in front (tests/run_double), or have nothing to compute with. */
+ * Skipped where the doubles are not preloaded (tests/run_double), or have no device to compute with. */
 #include <dlfcn.h>
 
 #include "backend/cuda/script.h"
@@ -212,7 +212,7 @@ static void variables_turn_capturing_off(void **state)
     }
 }
 
-/* What takes memory once a run has begun stands in no plan. */
+/* Memory that is allocated after a run has begun is in no plan. */
 static void memory_for_libraries_is_reserved(void **state)
 {
     (void)state;
@@ -305,7 +305,7 @@ static void what_was_marked_is_read_beside_the_work(void **state)
     end();
 }
 
-/* What releases something may fail: nobody can do anything about it, and what it was stays. */
+/* A call that releases something may fail: the error is ignored, and the earlier error stays. */
 static bool releases(const char *name)
 {
     return strstr(name, "Free") || strstr(name, "Destroy") || strstr(name, "Release") || strstr(name, "Unload");
@@ -395,7 +395,8 @@ static void every_call_of_the_library_may_fail(void **state)
     lived = &gelu_case;
 }
 
-/* The library's where it is, the right one, and takes it; else the kernel, which gives what it should, too. */
+/* The library computes the product if it is there, fits and supports it; otherwise the kernel does, with the right
+ * result. */
 static void products_fall_back_to_the_kernel(void **state)
 {
     (void)state;

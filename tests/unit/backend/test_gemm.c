@@ -1,6 +1,6 @@
 /* test_gemm.c - covers: src/backend/cpu/gemm.cpu.c src/backend/cpu/cpu_kernels.c
  *
- * The matrix product against a plain double loop, over odd sizes, all distances and all instruction sets; and that its
+ * The matrix product against a plain double loop, over odd sizes, all strides and all instruction sets; and that its
  * bits depend on nothing but the numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -78,7 +78,7 @@ static uint16_t *halves(float *p, int64_t n)
 enum { A_BF16 = 1, B_BF16 = 2, ROUND = 4, TYPES = 8 };
 
 enum { GAP = 3 };                               /* unused numbers after each row */
-enum layout { ROWS, COLUMNS, SPREAD, LAYOUTS }; /* which neighbours lie together; SPREAD: none */
+enum layout { ROWS, COLUMNS, SPREAD, LAYOUTS }; /* which elements are contiguous; SPREAD: none */
 
 /* A matrix (rows, columns) of the layout: how large, and its distances. */
 static int64_t lay_out(enum layout l, int64_t rows, int64_t columns, int64_t *row, int64_t *column)
@@ -102,7 +102,7 @@ static void count_pieces(const struct lvn_gemm *g, int64_t i0, int64_t m, int64_
         }
 }
 
-/* All threads' parts, one after the other: no part waits for another. */
+/* All threads' parts in sequence: no part waits for another. */
 static void run(int isa, const struct lvn_gemm *g, int n_threads)
 {
     int64_t bytes = kernel_of(isa).scratch(g);
@@ -142,7 +142,8 @@ static void check(int isa, int64_t m, int64_t n, int64_t k, enum layout la, enum
                 double x = (double)a[i * g.a_row + l * g.a_col] * b[l * g.b_row + j * g.b_col];
                 sum += x, size += fabs(x);
             }
-            /* The bound of a chain of k roundings is k times larger; what is seen is far below a hundredth of it. */
+            /* The bound of a chain of k roundings is k times larger; the error observed is far below a hundredth of
+             * it. */
             if (!(fabs(found - sum) <= 4e-7 * (size + 1) + rounding * size))
                 fail_msg(
                     "%s %lldx%lldx%lld layouts %d %d mode %d threads %d types %d: C(%lld,%lld) is %.9g, wanted %.9g",
@@ -204,7 +205,7 @@ static double long_error(int isa, enum layout layout, bool add)
     return error / max;
 }
 
-/* What is about numbers, and touches no memory that other tests do not. */
+/* Tests of numbers, which touch no memory that other tests do not. */
 static void skip_under_sanitizers(void)
 {
 #if defined(__SANITIZE_ADDRESS__)
@@ -322,7 +323,7 @@ static int64_t scratch_of(int isa, int types, int64_t m, int64_t n, int64_t k)
     return kernel_of(isa).scratch(&g);
 }
 
-/* What is planned for a product does for smaller ones, computed in whatever way. */
+/* Scratch planned for a product suffices for smaller ones, however they are computed. */
 static void scratch_grows(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* test_gpu_kernels.c - covers: src/backend/gpu/gpu_kernels.c
  *
- * The cache of compiled kernels: what was kept is found under its key and no other; what is damaged, cut or of another
- * key is as if it were not there; without a folder nothing is kept and nothing fails. */
+ * The cache of compiled kernels: an entry is found under its key and no other; a damaged or truncated entry, or one
+ * of another key, counts as missing; without a folder nothing is stored and nothing fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,7 +59,7 @@ static void what_is_damaged_is_not_found(void **state)
     lvn_kernels_store("device a\ntext", "binary a", 8);
     const char *path = only_file(&a);
     assert_int_equal(lvn_file_read(path, 0, &file, &n), LVN_OK);
-    for (int64_t at = 0; at < n; at++) { /* any byte: mark, sizes, checksum, key, binary */
+    for (int64_t at = 0; at < n; at++) { /* any byte: magic number, sizes, checksum, key, binary */
         file[at] ^= 1;
         assert_int_equal(lvn_file_write(path, file, n), LVN_OK);
         if (found("device a\ntext", "binary a")) fail_msg("byte %d is damaged, and nobody saw", (int)at);
@@ -69,7 +69,7 @@ static void what_is_damaged_is_not_found(void **state)
         assert_int_equal(lvn_file_write(path, file, cut), LVN_OK);
         assert_false(found("device a\ntext", "binary a"));
     }
-    lvn_kernels_store("device a\ntext", "binary a", 8); /* compiled again, and kept again */
+    lvn_kernels_store("device a\ntext", "binary a", 8); /* compiled again, and stored again */
     assert_true(found("device a\ntext", "binary a"));
     free(file);
     lvn_arena_release(&a);

@@ -1,6 +1,6 @@
 /* test_nvrtc.c - covers: src/backend/cuda/nvrtc.c
  *
- * NVRTC, where it is: images for real architectures and for unknown ones, and a source that is wrong. */
+ * NVRTC, where it is installed: images for real architectures and for unknown ones, and a source with an error. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

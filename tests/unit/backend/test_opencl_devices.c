@@ -1,7 +1,7 @@
 /* test_opencl_devices.c - covers: src/backend/opencl/opencl_devices.c src/backend/backend.c
  * src/backend/opencl/programs.c
  *
- * Which devices OpenCL has, over a made-up library (opencl_cards.h), and what they give out in one piece. */
+ * Which devices OpenCL has, over a made-up library (opencl_cards.h), and how much they allocate in one piece. */
 #include "unit/opencl_cards.h"
 
 /* The device of each number, 0 ends them. */
@@ -61,8 +61,8 @@ static void a_platform_is_picked_by_name(void **state)
     assert_null(d.id);
 }
 
-/* Pieces beyond what a driver gives out by itself: cards are asked in the way that they want, and so are compilers,
- * from then on; processors are not asked. */
+/* Allocations above a driver's limit: GPUs are asked with the flag that they need, and compilers get the option from
+ * then on; processors are not asked. */
 static void a_card_gives_out_large_pieces(void **state)
 {
     const struct lvn_backend *backend = lvn_backend_find("opencl");

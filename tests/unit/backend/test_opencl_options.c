@@ -1,7 +1,7 @@
 /* test_opencl_options.c - covers: src/backend/opencl/opencl.c src/backend/opencl/programs.c
  *
- * What compilers of OpenCL are told, over a made-up library (opencl_cards.h): Intel's large register file goes to the
- * texts that fill it, where the compiler takes the option, and the cache tells it apart. */
+ * Options for compilers of OpenCL, over a made-up library (opencl_cards.h): Intel's large register file is asked for
+ * in modules that need it, if the compiler has the option, and the cache distinguishes it. */
 #include <unistd.h>
 
 #include "unit/opencl_cards.h"
@@ -28,7 +28,7 @@ static const char attention[] = "#define D 64\n#define ROWS 128\n#define ROUNDED
 static const char small_tiles[] = "#define ROUNDED bf16\n", /* a product of few rows, which fits */
     plain_tiles[] = "#define TILE 128\n";                   /* in fp32 */
 
-/* Kernels are kept in a folder of this test's own, which is removed. */
+/* Kernels are cached in a folder of this test, which is removed. */
 static void forget(void)
 {
     static char cache[] = "/tmp/levin-options.XXXXXX";
@@ -68,7 +68,7 @@ static void the_large_register_file_is_for_matrix_units(void **state)
     forget();
 }
 
-/* A kernel of the cache is that of a compiler that was told the same. */
+/* A cached kernel is used only with the same options of the compiler. */
 static void the_cache_knows_the_register_file(void **state)
 {
     int probes;
@@ -93,7 +93,7 @@ static enum lvn_status count_launch(struct lvn_gpu_program *p, struct lvn_gpu_la
     return LVN_OK;
 }
 
-/* Which of two tiles is faster is measured again where a compiler is told something else of one of them. */
+/* Tuning is repeated if the options of one of the two variants change. */
 static void a_measured_form_knows_the_register_file(void **state)
 {
     static const struct lvn_gpu_driver counting = {.launch = count_launch};

@@ -1,7 +1,7 @@
 /* test_opencl_tuning.c - covers: src/backend/opencl/tuning_variants.c src/backend/gpu/product.c
  *
- * Products in tiles of two sizes on a device of OpenCL: both give the same bits, the faster one is taken, measured
- * once, and kept. Skipped where there is no device. */
+ * Products in tiles of two sizes on an OpenCL device: both give the same bits, the faster one is chosen, measured
+ * once, and cached. Skipped where there is no device. */
 #include <unistd.h>
 
 #include "backend/cpu/cpu_kernels.h"

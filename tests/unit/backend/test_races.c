@@ -1,6 +1,6 @@
 /* test_races.c - covers: src/backend/backend.c src/base/log.c
  *
- * What threads share without knowing of each other: the log's sink, and the counters of injected faults. */
+ * Data that threads share without synchronisation of their own: the log's sink, and the counters of injected faults. */
 #include "io_test.h"
 
 #include <pthread.h>

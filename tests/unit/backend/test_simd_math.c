@@ -88,7 +88,7 @@ static void test_functions_are_accurate(void **state)
     check_error("vsqrt", a->sqrt, sqrt, 0, 0.501);
 }
 
-/* The GELU is used where errors are seen beside 1: absolute, in units of max(|x|, 1) 2^-23. */
+/* The error of GELU matters relative to 1: absolute, in units of max(|x|, 1) 2^-23. */
 static double gelu(double x)
 {
     return 0.5 * x * erfc(-x * 0.70710678118654752440);

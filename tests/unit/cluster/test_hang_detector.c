@@ -1,6 +1,6 @@
 /* test_hang_detector.c - covers: src/cluster/rendezvous/hang_detector.c
  *
- * A run whose hearts all beat, and which does not go on: judged by tables and clocks of the test's own. */
+ * A run whose heartbeats all arrive and which makes no progress, judged from tables and times that the test makes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 enum { N = 4 };
 static const double LIMIT = 600;
 
-/* Ranks on a host each that are all heard of at `now` and have made a step. */
+/* One rank per host; all are heard of at `now`, and have done a step. */
 static void begin(struct lvn_peer *p, double now)
 {
     memset(p, 0, sizeof *p * N);
@@ -39,7 +39,7 @@ static void beat(struct lvn_peer *p, struct lvn_peer next, double now)
     lvn_hang_detector_heard(p, &before, now);
 }
 
-/* The table at a time when all that are there have been heard of. */
+/* The table at a time when all ranks in state HERE have been heard of. */
 static struct lvn_peer *at(struct lvn_peer *p, double now)
 {
     for (int i = 0; i < N; i++)
@@ -69,7 +69,7 @@ static void nobody_moves(void **state)
     }
 }
 
-/* Who is not heard of may have moved. */
+/* A rank that is not heard of may have made progress. */
 static void one_is_silent(void **state)
 {
     (void)state;

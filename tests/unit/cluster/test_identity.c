@@ -1,7 +1,7 @@
 /* test_identity.c - covers: src/cluster/identity/identity.c src/cluster/identity/environment.c
  * src/cluster/rendezvous/local_ranks.c src/cluster/identity/launcher_exit.c
  *
- * Who this process is, over made-up environments and processes above. */
+ * The identity of this process, over made-up environments and ancestors. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -249,7 +249,7 @@ static pid_t stopped_rank(const char *variable)
     return pid;
 }
 
-/* Ranks 0 and 2 stand still, and another process that is no rank; this is rank 1. */
+/* Ranks 0 and 2 are stopped, and another process that is no rank; this is rank 1. */
 static void siblings(void **state)
 {
     (void)state;

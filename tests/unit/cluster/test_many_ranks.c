@@ -1,12 +1,10 @@
 /* test_many_ranks.c - covers: src/cluster/rendezvous/server.c src/cluster/rendezvous/wire.c
  * src/cluster/rendezvous/endpoints.c src/cluster/rendezvous/member_thread.c src/cluster/rendezvous/membership.c
  *
- * Many ranks meet: what the server says to each of a crowd, and whether it takes all in while strangers knock, keep
- * silent, send junk and too much.
+ * Many ranks join: what the server sends to each, and whether it accepts all while strangers connect, are silent,
+ * send invalid lines or too much.
  *
- *     test_many_ranks N     seconds until N simulated ranks have met; then the server's memory, share of a core and
- * traffic
- */
+ *     test_many_ranks N     seconds until N simulated ranks have joined; then the server's memory, CPU time, traffic */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -110,9 +108,9 @@ static int measure(int n)
     return !met;
 }
 
-/* --- who comes --- */
+/* --- joining --- */
 
-/* A launcher that starts nobody is found, too. */
+/* A launcher that starts no rank is detected, too. */
 static void test_nobody(void **state)
 {
     (void)state;
@@ -127,7 +125,7 @@ static void test_nobody(void **state)
     lvn_server_stop(s, 0);
 }
 
-/* --- what is said --- */
+/* --- messages --- */
 
 static void until_rows(struct crowd *c, int reader, int64_t rows)
 {
@@ -135,7 +133,8 @@ static void until_rows(struct crowd *c, int reader, int64_t rows)
     assert_true(c->client[reader].rows >= rows);
 }
 
-/* A rank hears of its host and of the state of the others; rows go to a few, and only of those that were heard of. */
+/* A rank receives the rows of its host and changes of state; the whole table goes to a few ranks, and only rows that
+ * changed. */
 static void test_words(void **state)
 {
     (void)state;
@@ -161,7 +160,7 @@ static void test_words(void **state)
         assert_true(reads || c.client[i].rows <= 4); /* of rank 0 */
     }
     assert_true(c.client[N - 1].bytes < said + 400);
-    /* Rank 5 is gone: all hear that, whoever reads. */
+    /* Rank 5 is gone: all ranks are told. */
     lvn_wire_close(&c.client[5].wire);
     c.client[5].wire = (struct lvn_wire){.fd = -1};
     for (double end = lvn_seconds() + LIMIT; !c.client[N - 1].lost && lvn_seconds() < end;) crowd_move(&c, 20);
@@ -171,7 +170,7 @@ static void test_words(void **state)
     crowd_free(&c);
 }
 
-/* Who comes to be the lowest is told of all ranks, of which it had heard nothing. */
+/* The rank that becomes the lowest receives the rows of all ranks, which it had not received before. */
 static void test_new_reader(void **state)
 {
     (void)state;

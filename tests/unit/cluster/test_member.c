@@ -1,7 +1,7 @@
 /* test_member.c - covers: src/cluster/rendezvous/member.c src/cluster/rendezvous/member_thread.c
  * src/cluster/rendezvous/member_facts.c
  *
- * Ranks that meet at rank 0, beat, die, stop and fail. */
+ * Ranks that join at rank 0, send heartbeats, die, are stopped, and fail. */
 #include <sys/stat.h>
 
 #include "cluster_ranks.h"
@@ -48,7 +48,7 @@ static void strike(int n, struct plan p, int rank, int signal)
     kill(shared->rank[rank].pid, signal);
 }
 
-/* What is stopped ends at last. */
+/* A stopped process ends at last. */
 static void bury(int rank)
 {
     kill(shared->rank[rank].pid, SIGKILL);
@@ -140,7 +140,7 @@ static void failing(void **state)
     }
 }
 
-/* Communication fails because another rank died: that is what is told. */
+/* Communication fails because another rank died: that is reported. */
 static void some_fail_after(struct plan *p)
 {
     p->then = p->index < 2 ? FAIL_AFTER : HOLD;
@@ -161,7 +161,7 @@ static void failing_after(void **state)
     assert_int_equal(end_of(2), -SIGKILL);
 }
 
-/* --- all are heard of, and none goes on --- */
+/* --- all are heard of, and none makes progress --- */
 
 static void standing(void **state)
 {
@@ -171,7 +171,7 @@ static void standing(void **state)
     for (int i = 0; i < 3; i++) assert_says(shared->rank[i].text, ", since step 412: ");
 }
 
-/* The file system of the rank that speaks stands still as well: a thread of it waits in a file for good. */
+/* The file system of the reporter is blocked as well: one of its threads waits in a file for ever. */
 static void standing_files(void **state)
 {
     (void)state;

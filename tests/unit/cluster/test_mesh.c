@@ -1,7 +1,7 @@
 /* test_mesh.c - covers: src/cluster/rendezvous/mesh.c src/cluster/rendezvous/endpoints.c
  *
- * Ranks connect to each other, each a process: every connection leads where it should, whoever knocks besides, answers
- * in a rank's place or stands still.
+ * Ranks connect to each other, each a process: every connection leads to the right rank, even if strangers connect,
+ * another process answers at a rank's address, or a rank is stopped.
  *
  *     test_mesh N     seconds until N ranks have N (N - 1) / 2 connections */
 #include <netinet/in.h>
@@ -42,7 +42,7 @@ static struct shared {
     } rank[MAX];
 } * shared;
 
-/* What is other than usual with them. */
+/* What is unusual about the ranks of a test. */
 struct plan {
     int size, stopped; /* stopped: a rank that listens and does no more; -1: none */
     double seconds;    /* for all of it; 0: LIMIT */
@@ -56,7 +56,7 @@ static bool until(_Atomic int *n, int wanted)
     return atomic_load(n) >= wanted;
 }
 
-/* Each says its number to each, and hears the other's. */
+/* Each sends its number to each other, and receives theirs. */
 static bool all_lead_right(const struct lvn_mesh *m)
 {
     for (int i = 0; i < m->size; i++)
@@ -71,7 +71,7 @@ static bool all_lead_right(const struct lvn_mesh *m)
     return true;
 }
 
-/* What the heartbeat would tell of all. */
+/* The facts that the rendezvous would have sent. */
 static struct lvn_member facts_of(const struct plan *p, struct lvn_fact_group *group)
 {
     group[0] = (struct lvn_fact_group){strdup("tcp_key"), shared->key, strdup("0")};
@@ -251,7 +251,7 @@ static void test_nobody_answers(void **state)
     other_answers(true);
 }
 
-/* A rank stands still: those above say that it does not answer, those below that it has not come, and all end. */
+/* A rank is stopped: higher ranks report that it does not answer, lower ones that it has not connected, and all end. */
 static void test_standstill(void **state)
 {
     (void)state;

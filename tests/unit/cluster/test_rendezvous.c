@@ -1,7 +1,7 @@
 /* test_rendezvous.c - covers: src/cluster/rendezvous/server.c src/cluster/rendezvous/endpoints.c
  *
- * The place where ranks meet, as levin launch keeps it: ranks that die, claim what is not so or do not come,
- * strangers, a line that is cut, and bad addresses. */
+ * The rendezvous server as levin launch runs it: ranks that die, claim a wrong rank or size or do not join,
+ * strangers, a cut connection, and bad addresses. */
 #include "base/clock.h"
 #include "cluster_ranks.h"
 

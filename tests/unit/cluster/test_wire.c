@@ -1,6 +1,6 @@
 /* test_wire.c - covers: src/cluster/rendezvous/membership.c src/cluster/rendezvous/wire.c
  *
- * Messages between ranks, and the sentences about them. */
+ * The encoding of messages between ranks, and messages about ranks for people. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

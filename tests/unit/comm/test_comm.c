@@ -1,10 +1,10 @@
 /* test_comm.c - covers: src/comm/comm.c src/comm/tree.c src/comm/engine_open.c src/comm/mpi_find.c
  * src/comm/exchange_plan.c
  *
- * Communication: the tree of sums, one rank, and several ranks that are threads of this program.
+ * The communicator: the tree of sums, one rank, and several ranks that are threads of this program.
  *
- * The threads' transport keeps messages in memory and delivers them late and in pieces of luck, so that every order of
- * events comes up; real MPIs are tested by tests/cluster/comm_*.sh. */
+ * The threads' transport (comm_threads.h) keeps messages in memory and delivers them late and in random order, so
+ * that every order of events occurs; real MPIs are tested by tests/cluster/comm_*.sh. */
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
@@ -310,7 +310,7 @@ static void test_tcp_closed(void **state)
     lvn_comm_close(c);
 }
 
-/* An error of the transport reaches everybody who waits, and nobody hangs. */
+/* An error of the transport ends every wait, and no rank hangs. */
 static void test_broken(void **state)
 {
     (void)state;
@@ -333,7 +333,7 @@ static void test_broken(void **state)
     world_release(&w);
 }
 
-/* Rank 0 waits for rank 2, which has not come, and says so. */
+/* Rank 0 waits for rank 2, which has not started the collective, and reports that. */
 static void test_awaited(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* test_exchange.c - covers: src/comm/exchange.c src/comm/exchange_plan.c src/comm/choose.c
  *
- * Sums of up to 64 ranks on several hosts, all in one thread: they are right, and what goes within and between hosts
- * is what lvn_sum_traffic() tells. The transport is lists of messages that count themselves. */
+ * Sums of up to 64 ranks on several hosts, all in one thread: they are right, and the traffic within and between
+ * hosts is as lvn_sum_traffic() predicts. The transport is lists of messages that are counted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ struct letter {
     int holders;
 };
 
-/* What has been sent from a to b and not been asked for, or asked for and not sent. */
+/* Messages from a to b that were sent but not received, or posted for receiving but not sent. */
 struct post {
     struct letter *first;
 };
@@ -119,8 +119,8 @@ static struct world *world_new(int size, int hosts)
     return w;
 }
 
-/* Ranks take turns until all have done their n requests, as their engines would push them on. Returns how many requests
- * of rank 0 were under way at once, at most. */
+/* Ranks take turns until all have done their n requests, as their engines would. Returns the maximum number of
+ * requests of rank 0 in progress at once. */
 static int push_on(struct world *w, struct lvn_request *r, int n)
 {
     int left = w->size, max = 0;
@@ -318,7 +318,7 @@ static void test_order(void **state)
     one_tree(24, 1, 24, false);
 }
 
-/* --- one after the other --- */
+/* --- in sequence --- */
 
 /* Shards that are certain ranks', summed and gathered; and the next vector begins before the last one is done. */
 static void test_overlap(void **state)

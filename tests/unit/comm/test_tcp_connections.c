@@ -1,6 +1,6 @@
 /* test_tcp_connections.c - covers: src/comm/tcp_connections.c
  *
- * What can come over a connection of levin's own transport: messages early and late, and what is none. */
+ * Messages over the connections of levin's own transport: expected, unexpected, and invalid ones. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -128,7 +128,7 @@ static void test_closed(void **state)
     struct pair p;
     struct lvn_tcp_message *m;
     char x[8] = "";
-    /* within a header that nobody waits for: whoever asks is told */
+    /* within a header of an unexpected message: the next receive reports it */
     open_pair(&p);
     put(&p, "half", 4);
     hang_up(&p);
@@ -153,7 +153,7 @@ static void test_closed(void **state)
     assert_says(&p, "rank 1 was closed from there");
     free(m);
     close_pair(&p);
-    /* and what was sent before the end is there all the same */
+    /* and data that was sent before the end is received */
     open_pair(&p);
     put_header(&p, 5, 4);
     put(&p, "word", 4);
@@ -168,7 +168,7 @@ static void test_closed(void **state)
     close_pair(&p);
 }
 
-/* Who sends without end what nobody asks for fills its own buffers, not this rank's memory. */
+/* A peer that sends unexpected messages without end fills its own buffers, not this rank's memory. */
 static void test_bounded(void **state)
 {
     (void)state;
