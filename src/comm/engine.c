@@ -137,7 +137,10 @@ static int poll_collectives(struct lvn_engine *c, bool *moved)
         next = r->next;
         int code = poll_handles(c, r, moved);
         if (!code) code = issue(c, r, moved);
-        if (code) return record_error(c, r, code), code;
+        if (code) {
+            record_error(c, r, code);
+            return code;
+        }
         bool issued = r->at == r->count;
         if (issued && !r->busy) {
             unlink_after(&c->collectives, before, r);
@@ -157,7 +160,10 @@ static int poll_messages(struct lvn_engine *c, bool *moved)
     for (; r; r = next) {
         next = r->next;
         int code = poll_handles(c, r, moved);
-        if (code) return record_error(c, r, code), code;
+        if (code) {
+            record_error(c, r, code);
+            return code;
+        }
         if (!r->busy) {
             unlink_after(&c->messages, before, r);
             finish(c, r, LVN_OK);
@@ -176,7 +182,10 @@ static int poll_exchanges(struct lvn_engine *c, bool *moved)
         bool issued, finished;
         next = r->next;
         int code = lvn_exchange_step(c, r, moved, &issued, &finished);
-        if (code) return record_error(c, r, code), code;
+        if (code) {
+            record_error(c, r, code);
+            return code;
+        }
         if (finished) {
             unlink_after(&c->exchanges, before, r);
             finish(c, r, LVN_OK);

@@ -68,7 +68,10 @@ static enum lvn_status plan_stage(struct lvn_exchange_stage *l, const int64_t *l
     l->owner = lvn_calloc((size_t)n + 1, sizeof *l->owner);
     l->add = lvn_calloc((size_t)n + 1, sizeof *l->add);
     l->result = lvn_calloc(LVN_MAX_SUBTREES, sizeof *l->result);
-    if (!tree || !l->owner || !l->add || !l->result) return free(tree), LVN_MEMORY;
+    if (!tree || !l->owner || !l->add || !l->result) {
+        free(tree);
+        return LVN_MEMORY;
+    }
     for (int i = 0; i < l->n; i++) {
         int here = lvn_subtrees(all, leaf[i], leaf[i + 1], tree + l->n_sources);
         if (i == l->me) l->mine = l->n_sources, l->n_mine = here;

@@ -263,7 +263,10 @@ static enum lvn_status join(void **state, int *handle_bytes, const struct lvn_co
     struct tcp *t = lvn_calloc(1, sizeof *t);
     if (!t) return LVN_MEMORY;
     enum lvn_status status = lvn_tcp_connections_open(&t->connections, o->rank, o->size, o->sockets);
-    if (status != LVN_OK) return release(t), status;
+    if (status != LVN_OK) {
+        release(t);
+        return status;
+    }
     *state = t;
     *handle_bytes = (int)sizeof(struct operation *);
     snprintf(describe, (size_t)describe_bytes, "TCP connections of levin's own");

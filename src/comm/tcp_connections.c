@@ -148,7 +148,10 @@ static int drain(struct lvn_tcp_connections *t, int i)
 {
     struct lvn_tcp_connection *p = &t->connection[i];
     for (int64_t max = READ_BYTES; max > 0;) {
-        if (!p->in && p->unexpected_bytes > UNEXPECTED_BYTES && !p->posted.first) return set_paused(t, i, true), 0;
+        if (!p->in && p->unexpected_bytes > UNEXPECTED_BYTES && !p->posted.first) {
+            set_paused(t, i, true);
+            return 0;
+        }
         char *to = p->in ? p->in->x + p->in->done_bytes : (char *)&p->header + p->header_read;
         int64_t left =
             p->in ? (int64_t)p->in->header.bytes - p->in->done_bytes : (int64_t)sizeof p->header - p->header_read;

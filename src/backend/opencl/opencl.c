@@ -70,7 +70,10 @@ static bool intel_gpu_is_here(void)
 static bool describe(int i, struct lvn_device_facts *f)
 {
     struct lvn_opencl_device d;
-    if (lvn_library_open(&lvn_library_opencl) != LVN_OK) return lvn_error_clear(), false;
+    if (lvn_library_open(&lvn_library_opencl) != LVN_OK) {
+        lvn_error_clear();
+        return false;
+    }
     lvn_opencl_find(&d, i);
     *f = (struct lvn_device_facts){.memory = d.memory, .gpu = !d.cpu, .xpu = !d.cpu && d.intel};
     memcpy(f->name, d.name, sizeof f->name);

@@ -130,7 +130,10 @@ static bool find_sub_device(struct lvn_opencl_device *d, void *platform, void *i
     const bool here = mine < n, is_sub_device = sub_devices[0] != id;
     for (uint32_t k = 0; k < n && is_sub_device; k++)
         if (k != mine) lvn_cl.release_device(sub_devices[k]);
-    if (!here) return *at -= (int)n, false;
+    if (!here) {
+        *at -= (int)n;
+        return false;
+    }
     query(d, platform, sub_devices[mine]);
     d->is_sub_device = is_sub_device;
     set_unique_id(d, root, mine);

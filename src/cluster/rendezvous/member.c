@@ -202,9 +202,8 @@ static enum lvn_status join_run(struct lvn_member *h, const struct lvn_member_op
     double join = o->join_timeout > 0 ? o->join_timeout : 2 * o->timeout > 60 ? 2 * o->timeout : 60;
     LVN_TRY(find_endpoint(h, o, join, &to));
     LVN_TRY(handshake(h, &to, h->rank ? join : 5));
-    for (int i = 0; i < o->n_facts; i++) {
+    for (int i = 0; i < o->n_facts; i++)
         lvn_message_add(&h->wire.out, LVN_MESSAGE_FACT, o->facts[i].key, o->facts[i].value);
-    }
     lvn_message_add(&h->wire.out, LVN_MESSAGE_READY);
     const char *bad = await_start(h, o, to.token, lvn_seconds() + 1.5 * join + 10);
     LVN_CHECK(!bad, COMM, "meeting the other ranks (at %.200s) failed: %s", to.text, bad);
@@ -279,9 +278,11 @@ enum lvn_status lvn_member_open(struct lvn_member **out, const struct lvn_member
     pthread_mutex_init(&h->writing, NULL);
     lvn_condition_init(&h->change);
     enum lvn_status status = start(h, o);
-    if (status) return release(h), status;
-    *out = h;
-    return LVN_OK;
+    if (status)
+        release(h);
+    else
+        *out = h;
+    return status;
 }
 
 static void wake(struct lvn_member *h)
@@ -311,9 +312,7 @@ void lvn_member_close(struct lvn_member *h)
             wake(h);
             wait_for(h, &h->ended, 1.25 * h->timeout + 1); /* a rank that hangs is detected before, and named */
         }
-        if (h->ended) {
-            for (int i = 0; i < h->size; i++) h->peer[i].state = LVN_PEER_DONE;
-        }
+        for (int i = 0; i < h->size && h->ended; i++) h->peer[i].state = LVN_PEER_DONE;
     } else {
         h->peer[h->rank].state = LVN_PEER_DONE;
     }

@@ -163,7 +163,10 @@ static enum lvn_status continue_connecting(struct setup *t, int rank, bool ready
     if (state == LVN_CONNECT_FAILED) return connect_failed(s, rank);
     if (state == LVN_CONNECT_PENDING && w->tries != before && w->fd >= 0) watch(t, w->fd, EPOLLOUT, rank);
     if (state == LVN_CONNECT_PENDING) return LVN_OK;
-    if (!send_handshake(t, w->fd, rank, w->tries)) return lvn_connect_refuse(w, "it takes no greeting"), LVN_OK;
+    if (!send_handshake(t, w->fd, rank, w->tries)) {
+        lvn_connect_refuse(w, "it takes no greeting");
+        return LVN_OK;
+    }
     if (w->at) t->address_index = w->at;
     s->stage = HANDSHAKE_SENT;
     s->reader = (struct reader){.fd = w->fd};
@@ -238,7 +241,10 @@ static bool receive_unidentified(struct setup *t, int i)
     const int from = code > 0 ? parse_handshake(t, t->unidentified[i].reader.handshake, &try) : -1;
     struct peer *s = from > t->m->rank ? &t->peer[from] : NULL;
     remove_unidentified(t, i);
-    if (!s || s->stage == CONNECTED || try <= s->try || !send_handshake(t, fd, from, try)) return close_one(&fd), true;
+    if (!s || s->stage == CONNECTED || try <= s->try || !send_handshake(t, fd, from, try)) {
+        close_one(&fd);
+        return true;
+    }
     close_one(&s->reader.fd);
     s->stage = HANDSHAKE_SENT;
     s->try = try;
@@ -354,7 +360,10 @@ enum lvn_status lvn_mesh_connect(struct lvn_mesh *m, struct lvn_member *h, doubl
               "rank 0 gives no key for connections; have all ranks the same trainer.transport?");
     memcpy(m->key, key, LVN_MESH_KEY);
     t.peer = lvn_calloc((size_t)m->size, sizeof *t.peer);
-    if (!t.peer) return close_one(&t.epoll), LVN_MEMORY;
+    if (!t.peer) {
+        close_one(&t.epoll);
+        return LVN_MEMORY;
+    }
     for (int i = 0; i < m->size; i++) t.peer[i].reader.fd = t.peer[i].attempt.fd = -1;
     watch(&t, m->listening, EPOLLIN, m->size);
     lvn_member_set_operation(h, "the connection setup");

@@ -27,7 +27,10 @@ static int hex(char c)
 static bool decode(char *word)
 {
     char *out = word;
-    if (!strcmp(word, "%")) return word[0] = '\0', true;
+    if (!strcmp(word, "%")) {
+        word[0] = '\0';
+        return true;
+    }
     for (const char *p = word; *p; p++) {
         if (*p != '%') {
             *out++ = *p;
