@@ -13,7 +13,7 @@ void lvn_append_file_open(struct lvn_append_file *a, int fd)
     *a = (struct lvn_append_file){.fd = fd, .is_open = true};
 }
 
-/* Half a row would spoil the next one. */
+/* Writes at the end of the file. After a failure truncates it again: a partial row would corrupt the next one. */
 static enum lvn_status write_rows(struct lvn_append_file *a, const void *p, int64_t n)
 {
     off_t before = lseek(a->fd, 0, SEEK_END);
@@ -37,7 +37,7 @@ enum lvn_status lvn_append_file_write(struct lvn_append_file *a, const void *p, 
 {
     const double max_s = 0.25;
     lvn_text_add_bytes(&a->pending, p, n);
-    if (a->pending.failed) { /* no memory: the file takes it at once */
+    if (a->pending.failed) { /* out of memory: write directly */
         a->pending.failed = false;
         lvn_error_clear();
         LVN_TRY(lvn_append_file_flush(a));

@@ -1,4 +1,4 @@
-/* arena.c - block allocator behind arena.h. Blocks grow as needed; large requests get a block of their own. */
+/* arena.c - see arena.h: a block allocator. Blocks are added as needed; large requests get a block of their own. */
 #include "base/arena.h"
 
 #include <stdalign.h>
@@ -16,7 +16,7 @@ struct lvn_arena_block {
     alignas(max_align_t) char data[];
 };
 
-static _Atomic long fail_countdown; /* of tests */
+static _Atomic long fail_countdown; /* for tests */
 
 void lvn_alloc_fail_at(long k)
 {

@@ -48,7 +48,7 @@ double lvn_wall_seconds(void)
     return seconds_of(CLOCK_REALTIME);
 }
 
-/* The 22nd field of /proc/self/stat, in ticks since the machine was started; the second may hold spaces. */
+/* Field 22 of /proc/self/stat is the start time in ticks since boot; field 2 may contain spaces. */
 double lvn_seconds_since_start(void)
 {
     char text[1024];

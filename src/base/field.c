@@ -74,7 +74,7 @@ int lvn_fields_find(const struct lvn_fields *f, const char *name)
     return -1;
 }
 
-/* --- does it fit? --- */
+/* --- matching --- */
 
 /* "'pixels' (784) of uint8", "'ids' (any) of int32", "'label' of int32" */
 enum { FIELD_TEXT = 128 };

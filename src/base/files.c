@@ -1,4 +1,4 @@
-/* files.c - files and directories of files.h on POSIX calls. */
+/* files.c - see files.h: files and directories with POSIX calls. */
 #include "base/files.h"
 
 #include <dirent.h>
@@ -23,7 +23,7 @@
 
 enum { READ_BYTES = 256 * 1024 };
 
-/* Of tests; several threads write. `lock` is taken while something is to fail. */
+/* Failures injected by tests. Several threads write; `lock` is only taken while a failure is pending. */
 static struct {
     _Atomic long calls, countdown;
     bool sticky;
@@ -82,7 +82,7 @@ static enum lvn_status read_all(int fd, const char *path, int64_t limit, char **
 {
     struct stat s;
     int64_t capacity = fstat(fd, &s) == 0 && S_ISREG(s.st_mode) ? s.st_size + 1 : READ_BYTES, n = 0;
-    if (limit && capacity > limit + 2) capacity = limit + 2; /* one byte more than allowed shows that it is too long */
+    if (limit && capacity > limit + 2) capacity = limit + 2; /* one byte more than allowed reveals a longer file */
     char *p = lvn_malloc((size_t)capacity);
     if (!p) return LVN_MEMORY;
     for (;;) {
@@ -99,7 +99,7 @@ static enum lvn_status read_all(int fd, const char *path, int64_t limit, char **
             LVN_FAIL(FORMAT, "'%s' has more than %lld bytes, the most for a file of this kind", path, (long long)limit);
         }
         if (n + 1 < capacity && got > 0) continue;
-        if (n + 1 < capacity) break; /* the end */
+        if (n + 1 < capacity) break; /* end of file */
         char *more = lvn_realloc(p, (size_t)(2 * capacity + 1));
         if (!more) {
             free(p);
@@ -160,7 +160,8 @@ void lvn_file_unmap(struct lvn_mapping *m)
 
 /* --- writing --- */
 
-/* To the disk piece by piece: what is long goes on for all to see. 0 or an errno; fsync() may not tell of it again. */
+/* Writes a file to the disk in chunks, so that the progress of a long sync is visible. Returns 0 or an errno, which a
+ * later fsync() may not repeat. */
 static int sync_pieces(int fd)
 {
 #ifdef SYNC_FILE_RANGE_WRITE
@@ -234,7 +235,7 @@ enum lvn_status lvn_dir_sync(const char *path)
     LVN_CHECK(fd >= 0, IO, "cannot open the directory '%s': %s", path, strerror(errno));
     int error = lvn_files_refuse() || fsync(fd) != 0 ? errno : 0;
     close(fd);
-    if (error == EINVAL || error == ENOTSUP || error == EBADF) error = 0; /* this file system cannot */
+    if (error == EINVAL || error == ENOTSUP || error == EBADF) error = 0; /* not supported by this file system */
     LVN_CHECK(!error, IO, "cannot write the directory '%s' to the disk: %s", path, strerror(error));
     return LVN_OK;
 }
@@ -266,7 +267,7 @@ enum lvn_status lvn_dir_make(const char *path)
 static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *at)
 {
     (void)s, (void)kind, (void)at;
-    if (fail.countdown < 0) (void)lvn_files_refuse(); /* a full disk does not keep us from removing, a kill does */
+    if (fail.countdown < 0) (void)lvn_files_refuse(); /* a full disk does not prevent removals; a kill does */
     return remove(path) == 0 || errno == ENOENT ? 0 : errno;
 }
 

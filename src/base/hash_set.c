@@ -17,7 +17,7 @@ enum lvn_status lvn_hash_set_add(struct lvn_hash_set *s, const uint64_t hash[2],
         free(s->slot);
         *s = larger;
     }
-    uint64_t key[2] = {hash[0], hash[1] | (hash[0] == 0)}; /* both zero is a free slot */
+    uint64_t key[2] = {hash[0], hash[1] | (hash[0] == 0)}; /* a pair of zeros marks a free slot */
     uint64_t mask = (uint64_t)s->capacity - 1, i = key[0] & mask;
     for (; s->slot[2 * i] | s->slot[2 * i + 1]; i = (i + 1) & mask) {
         *is_new = s->slot[2 * i] != key[0] || s->slot[2 * i + 1] != key[1];

@@ -1,4 +1,4 @@
-/* index.c - see index.h. Open addressing: a name lies at its hash, or in the next slot that was free. */
+/* index.c - see index.h. Open addressing: a name is in the slot of its hash, or in the next one that was free. */
 #include "base/index.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ void lvn_index_release(struct lvn_index *x)
     *x = (struct lvn_index){0};
 }
 
-/* Where the name is, or would be. */
+/* The slot of the name, or the free slot for it. */
 static struct lvn_index_slot *slot_of(const struct lvn_index *x, uint64_t hash, const char *name)
 {
     for (uint64_t i = hash;; i++) {

@@ -14,7 +14,7 @@ static const char *kind_of(mode_t mode)
     return S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : "a device";
 }
 
-/* A device that never ends, or that is a disk, is no stream; a terminal is one, and the null device ends at once. */
+/* A stream is a pipe, a socket, a terminal or /dev/null; disks and endless devices are not. */
 static bool is_stream(const char *path, const struct stat *is)
 {
     struct stat null;

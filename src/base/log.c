@@ -1,4 +1,4 @@
-/* log.c - one sink, and a line cut to a fixed length, so that logging needs no memory. */
+/* log.c - see log.h. One sink; lines are cut to a fixed length, so that logging needs no memory. */
 #include "base/log.h"
 
 #include <pthread.h>
@@ -7,7 +7,7 @@
 
 #include "base/redact.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* over all below, while the sink runs too */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects all of the following, also while the sink runs */
 static lvn_log_sink *log_sink;
 static void *log_context;
 static enum lvn_log_level log_level = LVN_LOG_INFO;

@@ -14,10 +14,10 @@
 #include "base/work.h"
 
 enum { LARGEST_WRITE = 64 << 20 };
-/* Past the cache: what addresses and sizes are multiples of (4096 satisfies every disk), and when a disk is too slow
- * for that, since a cache would take the file at once. */
+/* Direct I/O: alignment of addresses and sizes (4096 satisfies every disk), and the bytes after which the speed is
+ * judged; on a slow disk the page cache takes the file at once and is better. */
 enum { DIRECT_UNIT = 4096, DIRECT_PROBE_BYTES = 32 << 20 };
-static const double DIRECT_MIN = 400e6; /* bytes a second */
+static const double DIRECT_MIN = 400e6; /* bytes per second */
 
 static enum lvn_status output_failed(struct lvn_output *o, const char *action)
 {
@@ -59,7 +59,7 @@ void lvn_output_bypass_cache(struct lvn_output *o)
     if (o->status == LVN_OK) o->direct = set_direct(o, true);
 }
 
-/* Through the cache from now on. */
+/* Uses the page cache from now on. */
 static void disable_direct(struct lvn_output *o)
 {
     if (o->direct) (void)set_direct(o, false);
@@ -70,7 +70,7 @@ static ssize_t write_some(struct lvn_output *o, const char *p, int64_t n)
 {
     size_t part = n < LARGEST_WRITE ? (size_t)n : LARGEST_WRITE;
     if (lvn_files_refuse()) return -1;
-    if (n % DIRECT_UNIT) disable_direct(o); /* the end of the file */
+    if (n % DIRECT_UNIT) disable_direct(o); /* the end of the file is not aligned */
     if (!o->direct) return write(o->fd, p, part);
     double start = lvn_seconds();
     ssize_t done = write(o->fd, p, part);
@@ -109,7 +109,7 @@ enum lvn_status lvn_output_write(struct lvn_output *o, const void *data, int64_t
         bytes -= part;
         o->used += part;
         if (o->used < LVN_OUTPUT_BUFFER) return LVN_OK;
-        o->used = 0; /* whole buffers only: positions in the file stay multiples */
+        o->used = 0; /* only full buffers, so that offsets in the file stay aligned */
         LVN_TRY(write_all(o, o->buffer, LVN_OUTPUT_BUFFER));
     }
     return LVN_OK;
@@ -120,7 +120,7 @@ enum lvn_status lvn_output_close(struct lvn_output *o)
     if (o->status == LVN_OK) (void)!write_all(o, o->buffer, o->used);
     if (o->status == LVN_OK && !o->no_sync && (lvn_files_refuse() || fsync(o->fd) != 0))
         (void)output_failed(o, "write");
-    /* Network file systems report a full disk here. */
+    /* Network file systems may report a full disk only here. */
     if (close(o->fd) != 0 && o->status == LVN_OK) (void)output_failed(o, "write");
     free(o->path);
     free(o->buffer);

@@ -1,9 +1,9 @@
-/* random.c - normal numbers, permutations and ranges from the counter-based generator of random.h. */
+/* random.c - see random.h: normal and uniform numbers, permutations and ranges from the counter-based generator. */
 #include "base/random.h"
 
 #include <math.h>
 
-/* Words 4 i to 4 i + 3 of the numbers that initial values are made of. */
+/* Words 4 i to 4 i + 3 of the stream for initial values. */
 static struct lvn_philox init_words(uint64_t seed, uint64_t name_hash, int64_t i)
 {
     return lvn_philox(seed ^ ((uint64_t)LVN_STREAM_INIT << 56), (uint32_t)i, (uint32_t)((uint64_t)i >> 32),
@@ -31,7 +31,7 @@ void lvn_random_uniform(uint64_t seed, uint64_t name_hash, float bound, int64_t 
 
 int64_t lvn_random_permute(uint64_t seed, uint64_t epoch, int64_t n, int64_t i)
 {
-    int half_bits = 1; /* bits in each half of the Feistel network: 4^half >= n */
+    int half_bits = 1; /* bits in each half of the Feistel network's block: 4^half_bits >= n */
     while (half_bits < 31 && (int64_t)1 << (2 * half_bits) < n) half_bits++;
     uint32_t mask = ((uint32_t)1 << half_bits) - 1;
     uint64_t x = (uint64_t)i;

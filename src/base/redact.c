@@ -10,7 +10,7 @@
 
 /* --- secrets --- */
 
-/* What names of parameters with secrets end with. */
+/* A parameter is secret if its name ends with one of these. */
 static const char *const secret_names[] = {"signature", "token", "credential", "credentials", "secret", "password",
                                            "passwd",    "pwd",   "key",        "keyid",       "sig",    "accessid"};
 
@@ -23,11 +23,11 @@ static bool is_secret(const char *name, size_t n)
     return false;
 }
 
-/* The next secret from `text` on, its length in *n; NULL: there is none. */
+/* The next secret in `text`, *n: its length; NULL: there is none. */
 static const char *next_secret(const char *text, size_t *n)
 {
     for (const char *p = text; *p; p++) {
-        if (strncmp(p, "://", 3) == 0) { /* what stands before the last @ of the host */
+        if (strncmp(p, "://", 3) == 0) { /* user and password: everything before the last @ of the host */
             const char *from = p + 3, *at = NULL;
             for (const char *q = from, *end = from + strcspn(from, "/?# \t\r\n"); q < end; q++)
                 if (*q == '@') at = q;

@@ -1,6 +1,6 @@
-/* status.c - the thread-local error record behind status.h.
+/* status.c - see status.h: the thread-local error record.
  *
- * Fixed buffers: recording an error must work when memory has run out. What does not fit is cut. */
+ * Fixed buffers: recording an error must work when memory has run out. Longer texts are cut. */
 #include "base/status.h"
 
 #include <stdarg.h>
@@ -17,7 +17,8 @@ static _Thread_local struct {
 
 enum lvn_status lvn_fail_at(const char *file, int line, enum lvn_status status, const char *format, ...)
 {
-    /* The arguments may point into the old record ("...: %s", lvn_error_text()): build the new one beside it. */
+    /* The arguments may point into the old record ("...: %s", lvn_error_text()), so the new text is built
+     * separately. */
     char text[sizeof record.text];
     va_list args;
     va_start(args, format);

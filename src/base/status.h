@@ -38,7 +38,11 @@ enum lvn_status lvn_fail_at(const char *file, int line, enum lvn_status status, 
 enum lvn_status lvn_while_at(enum lvn_status status, const char *format, ...) LVN_PRINTF(2, 3);
 
 /* The status is a constant here, so that compilers and analyzers see that the code after a failure is unreachable. */
-#define LVN_FAIL(status, ...) return (void)lvn_fail(LVN_##status, __VA_ARGS__), LVN_##status
+#define LVN_FAIL(status, ...)                                                                                          \
+    do {                                                                                                               \
+        (void)lvn_fail(LVN_##status, __VA_ARGS__);                                                                     \
+        return LVN_##status;                                                                                           \
+    } while (0)
 /* Record the sentence and return `status` unless `condition` holds. */
 #define LVN_CHECK(condition, status, ...)                                                                              \
     do {                                                                                                               \
@@ -54,7 +58,10 @@ enum lvn_status lvn_while_at(enum lvn_status status, const char *format, ...) LV
 #define LVN_TRY_WHILE(call, ...)                                                                                       \
     do {                                                                                                               \
         enum lvn_status try_status_ = (call);                                                                          \
-        if (try_status_ != LVN_OK) return (void)lvn_while_at(try_status_, __VA_ARGS__), try_status_;                   \
+        if (try_status_ != LVN_OK) {                                                                                   \
+            (void)lvn_while_at(try_status_, __VA_ARGS__);                                                              \
+            return try_status_;                                                                                        \
+        }                                                                                                              \
     } while (0)
 
 /* The sentence of this thread's record; "" if there is none. Valid until the next failure in this thread. */

@@ -11,22 +11,22 @@
 
 #include "base/files.h"
 
-enum { MAX_LINKS = 40 }; /* as Linux counts them */
+enum { MAX_LINKS = 40 }; /* as in Linux */
 
 static bool same_file(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* /dev/stdout leads to a link in /proc/self/fd. Such a link names an open file, whose position and mode count, and not
- * a path. */
+/* /dev/stdout is a link into /proc/self/fd. Such a link names an open file, with its offset and mode, and not a
+ * path. */
 static bool is_descriptor_link(const struct stat *link)
 {
     struct stat proc;
     return stat("/proc/self", &proc) == 0 && link->st_dev == proc.st_dev;
 }
 
-/* The number at the end of a link in /proc/self/fd, where this process has that file open under it; else -1. */
+/* The descriptor that a path in /proc/self/fd names, if this process has it open for that file; otherwise -1. */
 static int open_descriptor(const char *path, const struct stat *is)
 {
     struct stat open_file;
@@ -42,7 +42,7 @@ static const char *follow(struct lvn_arena *a, const char *path)
 {
     char text[PATH_MAX];
     ssize_t n = readlink(path, text, sizeof text - 1);
-    if (n < 0) return path; /* it has gone meanwhile */
+    if (n < 0) return path; /* it was removed meanwhile */
     text[n] = '\0';
     char *dir = lvn_path_dir(a, path);
     return dir ? lvn_path_join(a, dir, text) : NULL;
@@ -121,7 +121,8 @@ enum lvn_status lvn_target_write(const char *path, const void *data, int64_t byt
 enum lvn_status lvn_file_open_nofollow(const char *path, int flags, int *fd)
 {
     struct stat is;
-    *fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666); /* a pipe without a reader must not hang us */
+    *fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+               0666); /* opening a pipe without a reader must not block */
     if (*fd < 0) {
         int error = errno;
         bool link = lstat(path, &is) == 0 && S_ISLNK(is.st_mode), pipe = error == ENXIO;

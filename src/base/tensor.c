@@ -1,4 +1,4 @@
-/* tensor.c - arithmetic on descriptions of tensors. */
+/* tensor.c - see tensor.h. */
 #include "base/tensor.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
-/* text.c - the growing string, UTF-8 and edit distances of text.h.
+/* text.c - see text.h.
  *
- * The distance is that of optimal string alignment (Damerau 1964, without editing a swapped pair again): three rows of
- * the usual table. */
+ * The edit distance is that of optimal string alignment (Damerau 1964, without editing a swapped pair again): three
+ * rows of the usual table. */
 #include "base/text.h"
 
 #include <float.h>
@@ -26,7 +26,7 @@ void lvn_text_clear(struct lvn_text *t)
     if (t->p) t->p[0] = '\0';
 }
 
-/* Room for `more` bytes and the NUL. */
+/* Ensures capacity for `more` bytes and the NUL. */
 static bool grow(struct lvn_text *t, int64_t more)
 {
     if (t->failed) return false;
@@ -58,7 +58,7 @@ void lvn_text_add(struct lvn_text *t, const char *s)
 void lvn_text_printf(struct lvn_text *t, const char *format, ...)
 {
     va_list args, args_copy;
-    const int64_t left = t->capacity - t->n; /* mostly enough, and formatting is slow: once, where it is */
+    const int64_t left = t->capacity - t->n; /* usually sufficient; formatting is slow, so it is done once then */
     va_start(args, format);
     va_copy(args_copy, args);
     int n = vsnprintf(left ? t->p + t->n : NULL, (size_t)left, format, args);
@@ -67,7 +67,7 @@ void lvn_text_printf(struct lvn_text *t, const char *format, ...)
     if (n >= left && grow(t, n)) vsnprintf(t->p + t->n, (size_t)n + 1, format, args_copy);
     va_end(args_copy);
     if (!t->failed) t->n += n;
-    if (t->p) t->p[t->n] = '\0'; /* what did not fit is not there */
+    if (t->p) t->p[t->n] = '\0'; /* removes what did not fit */
 }
 
 enum lvn_status lvn_text_status(const struct lvn_text *t)
@@ -183,7 +183,7 @@ enum { LONGEST = 64 };
 
 int lvn_edit_distance(const char *a, const char *b)
 {
-    int row[3][LONGEST + 1]; /* of a's letters i-2, i-1, i against b's first j */
+    int row[3][LONGEST + 1]; /* for a's letters i-2, i-1, i and the first j letters of b */
     int na = (int)strnlen(a, LONGEST), nb = (int)strnlen(b, LONGEST);
     int *before = row[0], *last = row[1], *now = row[2];
     for (int j = 0; j <= nb; j++) last[j] = j;
@@ -214,7 +214,7 @@ const char *lvn_nearest(const char *word, const char *const *words, int n)
         int distance = words[i] ? lvn_edit_distance(word, words[i]) : limit + 1;
         if (distance > limit) continue;
         nearest = words[i];
-        limit = distance - 1; /* later ones must be nearer */
+        limit = distance - 1; /* later words must be nearer */
     }
     return nearest;
 }
@@ -249,25 +249,26 @@ void lvn_hex_text(const void *bytes, size_t n, char *text)
 
 /* --- numbers, as printf's %g writes them, to the character ---
  *
- * A double times a power of ten fits a long double but for its last bit, where that power is exact. So its digits are
- * those of an integer, unless it lies so near to half of the last digit that this bit decides: printf is asked then. */
-enum { MAX_DIGITS = 15, MAX_POWER = 27 }; /* 5^27 is the last one in 64 bits */
+ * A double times an exact power of ten fits a long double except for the last bit. So its digits are those of an
+ * integer, unless it is so close to half a unit of the last digit that this bit decides: then printf is called. */
+enum { MAX_DIGITS = 15, MAX_POWER = 27 }; /* 5^27 is the largest power that fits 64 bits */
 
 static const long double ten[MAX_POWER + 1] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,  1e7L,  1e8L,  1e9L,
                                                1e10L, 1e11L, 1e12L, 1e13L, 1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L,
                                                1e20L, 1e21L, 1e22L, 1e23L, 1e24L, 1e25L, 1e26L, 1e27L};
 
-/* x * 10^power; NaN where the table ends. */
+/* x * 10^power; NaN outside of the table. */
 static long double shifted(double x, int power)
 {
     if (power > MAX_POWER || power < -MAX_POWER) return NAN;
     return power < 0 ? x / ten[-power] : x * ten[power];
 }
 
-/* magnitude = 0.dddd... * 10^*point, rounded to `digits` digits, which are *number. False: printf must be asked. */
+/* magnitude = 0.dddd... * 10^*point, rounded to `digits` digits, the integer *number. False: printf must be called. */
 static bool decimal(double magnitude, int digits, uint64_t *number, int *point)
 {
-    *point = (ilogb(magnitude) * 1233 >> 12) + 1; /* 1233 / 4096 is log10(2): right, or one too small */
+    *point = (ilogb(magnitude) * 1233 >> 12) +
+             1; /* 1233 / 4096 approximates log10(2): the result is right or one too small */
     long double x = shifted(magnitude, digits - *point);
     if (x >= ten[digits]) x = shifted(magnitude, digits - ++*point);
     if (isnan(x)) return false;
@@ -276,14 +277,14 @@ static bool decimal(double magnitude, int digits, uint64_t *number, int *point)
     if (fabsl(above) <= 2 * LDBL_EPSILON * x) return false;
     *number += above > 0;
     if ((long double)*number < ten[digits]) return true;
-    *number /= 10; /* 9.99.. became 10 */
+    *number /= 10; /* 9.99.. was rounded to 10 */
     ++*point;
     return true;
 }
 
 void lvn_text_number(struct lvn_text *t, double value, int digits)
 {
-    char text[40], *p = text, *d = text + sizeof text; /* digits are made from their end */
+    char text[40], *p = text, *d = text + sizeof text; /* digits are generated from the last one */
     uint64_t number;
     int point, n = digits;
     const bool plain = isfinite(value) && value != 0 && digits > 0 && digits <= MAX_DIGITS;
@@ -292,7 +293,7 @@ void lvn_text_number(struct lvn_text *t, double value, int digits)
         return;
     }
     const bool power = point < -3 || point > digits;
-    const int whole = power ? 1 : point; /* digits before the point */
+    const int whole = power ? 1 : point; /* number of digits before the point */
     for (; n > 1 && n > whole && number % 10 == 0; n--) number /= 10;
     for (int i = 0; i < n; i++, number /= 10) *--d = (char)('0' + number % 10);
     if (value < 0) *p++ = '-';

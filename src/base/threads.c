@@ -1,8 +1,8 @@
-/* threads.c - the team of threads.h on OpenMP, with a barrier of its own.
+/* threads.c - see threads.h: the thread team on OpenMP, with a barrier of its own.
  *
- * A kernel of a small model takes some microseconds, so threads must meet without a system call; and where other
- * processes want the same cores, a thread that spins takes the time away from the one it waits for. So waiting spins
- * for a moment, then sleeps in the kernel (futex). Without futexes it yields instead. */
+ * A kernel of a small model takes a few microseconds, so threads must synchronize without a system call; but if other
+ * processes compete for the cores, a spinning thread takes time from the thread that it waits for. So a waiting thread
+ * spins briefly, then sleeps in the kernel (futex). Without futexes it yields. */
 #include "base/threads.h"
 
 #include <errno.h>
@@ -27,13 +27,13 @@ enum { SPINS = 2000 }; /* some tens of microseconds */
 
 struct team {
     _Alignas(64) atomic_int arrived;
-    _Alignas(64) atomic_int generation; /* counts the barriers that are over */
+    _Alignas(64) atomic_int generation; /* number of completed barriers */
     atomic_int sleepers;
     void (*task)(void *argument, int thread, int n_threads);
     void *argument;
 };
 
-static _Thread_local struct team *my_team; /* NULL outside a team, and in a team of one */
+static _Thread_local struct team *my_team; /* NULL outside of a team, and in a team of one */
 static _Thread_local int my_team_size;
 
 static void pause_briefly(void)
@@ -100,7 +100,7 @@ void lvn_team_run(int n_threads, void (*task)(void *argument, int thread, int n_
         return;
     }
 #pragma omp parallel num_threads(n_threads)
-    run_member(&team, omp_get_thread_num(), omp_get_num_threads()); /* which may be fewer than were asked for */
+    run_member(&team, omp_get_thread_num(), omp_get_num_threads()); /* which may be fewer than requested */
 }
 
 struct start {
@@ -136,7 +136,7 @@ struct timed_task {
     void *argument;
     pthread_mutex_t lock;
     pthread_cond_t change;
-    bool finished, abandoned; /* left: nobody waits any more */
+    bool finished, abandoned; /* abandoned: the caller no longer waits */
 };
 
 static void *run_timed(void *argument)
@@ -162,13 +162,19 @@ bool lvn_thread_with_timeout(double seconds, void (*run)(void *argument), void *
     *w = (struct timed_task){.run = run, .argument = argument};
     pthread_mutex_init(&w->lock, NULL);
     lvn_condition_init(&w->change);
-    if (lvn_thread_start(&thread, run_timed, w) != 0) return free(w), false;
+    if (lvn_thread_start(&thread, run_timed, w) != 0) {
+        free(w);
+        return false;
+    }
     pthread_mutex_lock(&w->lock);
     while (!w->finished && in_time) in_time = lvn_condition_wait(&w->change, &w->lock, &deadline);
     bool finished = w->finished;
     w->abandoned = !finished;
     pthread_mutex_unlock(&w->lock);
-    if (!finished) return pthread_detach(thread), false;
+    if (!finished) {
+        pthread_detach(thread);
+        return false;
+    }
     pthread_join(thread, NULL);
     free(w);
     return true;

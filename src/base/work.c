@@ -1,4 +1,4 @@
-/* work.c - see work.h. One process is one rank: the count is the process's. */
+/* work.c - see work.h. The state is global: one process is one rank. */
 #include "base/work.h"
 
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-/* checkpoint.c - finding and verifying checkpoints. */
+/* checkpoint.c - finds and verifies checkpoints, and resolves MODEL arguments (checkpoint.h). */
 #include "checkpoints/checkpoint.h"
 
 #include <string.h>
@@ -102,9 +102,9 @@ void lvn_checkpoint_close(struct lvn_checkpoint *c)
     init(c);
 }
 
-/* --- what people call a model --- */
+/* --- MODEL arguments --- */
 
-/* The best, last or newest good one of a directory of checkpoints; *out stays NULL when there is none. */
+/* The preferred (best, last) or the newest valid checkpoint of a directory; *out stays NULL if there is none. */
 static enum lvn_status locate_in(struct lvn_arena *a, const char *dir, const char *prefer, const char **out)
 {
     LVN_TRY(lvn_checkpoint_link(a, dir, prefer, out));
@@ -124,7 +124,7 @@ static enum lvn_status locate(struct lvn_arena *a, const char *path, const char 
     char *checkpoints = lvn_path_join(a, path, "checkpoints"), *config = lvn_path_join(a, path, "config.json");
     char *dir = lvn_path_dir(a, path);
     if (!checkpoints || !config || !dir) return LVN_MEMORY;
-    if (lvn_path_is_file(path)) { /* a pointer file */
+    if (lvn_path_is_file(path)) { /* `last` or `best` as a pointer file */
         LVN_TRY(lvn_checkpoint_link(a, dir, lvn_path_name(path), out));
         LVN_CHECK(*out, IO, "'%s' is a file; a model is a run, a checkpoint or a directory with config.json", path);
         return LVN_OK;
@@ -138,8 +138,7 @@ static enum lvn_status locate(struct lvn_arena *a, const char *path, const char 
     return LVN_OK;
 }
 
-/* Is it one of ours, and not just any directory with a model? An exported model has a vocabulary in `state`, and
- * nothing else. */
+/* Is it a checkpoint, and not another directory with a model? An exported model has only a vocabulary in `state`. */
 static enum lvn_status is_checkpoint(struct lvn_arena *a, const char *path, bool *yes)
 {
     const char *const *names, *state = lvn_path_join(a, path, "state");

@@ -1,4 +1,5 @@
-/* checkpoint_directory.c - what lies in a directory of checkpoints: its names, `last` and `best`, which are kept. */
+/* checkpoint_directory.c - manages a directory of checkpoints (checkpoint.h, checkpoint_names.h): its names, the links
+ * `last` and `best`, retention, clean-up. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,10 +13,10 @@
 #include "checkpoints/checkpoint_names.h"
 #include "checkpoints/manifest.h"
 
-/* One checkpoint with a readable manifest. */
+/* A checkpoint with a readable manifest. */
 struct entry {
     int64_t step;
-    double loss; /* its score, the lower the better; NAN: none, or another kind than the newest one's */
+    double loss; /* its score, lower is better; NAN: none, or of another kind than the newest one's */
 };
 
 bool lvn_checkpoint_parse_step(const char *name, int64_t *step)
@@ -50,12 +51,12 @@ enum lvn_status lvn_checkpoint_steps(struct lvn_arena *a, const char *dir, int64
 
 /* --- links --- */
 
-/* The name of the checkpoint that `last` or `best` stands for; "" when it is not there or says something else. */
+/* The name of the checkpoint to which `last` or `best` refers; "" if it is missing or invalid. */
 static enum lvn_status link_name(const char *path, char name[32])
 {
     ssize_t n = readlink(path, name, 31);
     name[n > 0 ? n : 0] = '\0';
-    if (n < 0 && errno == EINVAL) { /* no symbolic link: a pointer file */
+    if (n < 0 && errno == EINVAL) { /* not a symbolic link: a pointer file */
         char *text = NULL;
         int64_t bytes;
         enum lvn_status status = lvn_path_is_file(path) ? lvn_file_read(path, 31, &text, &bytes) : LVN_FORMAT;
@@ -80,7 +81,7 @@ enum lvn_status lvn_checkpoint_link(struct lvn_arena *a, const char *dir, const 
     return target[0] && !*out ? LVN_MEMORY : LVN_OK;
 }
 
-/* *step is -1 when there is no link to a step. */
+/* *step is -1 if there is no link to a step. */
 static enum lvn_status link_step(struct lvn_arena *a, const char *dir, const char *name, int64_t *step)
 {
     const char *target;
@@ -107,14 +108,14 @@ static enum lvn_status set_link(struct lvn_arena *a, const char *dir, const char
     return status;
 }
 
-/* The score of one as a loss to compare with that of another, `kind`; NAN where they are of different kinds. */
+/* The score as a loss, comparable with those of `kind`; NAN if it is of another kind. */
 static double loss_of(const struct lvn_checkpoint_score *score, const struct lvn_checkpoint_score *kind)
 {
     if (score->higher != kind->higher || strcmp(score->name, kind->name) != 0) return NAN;
     return score->higher ? -score->value : score->value;
 }
 
-/* Better: a smaller loss; any loss before none. */
+/* A smaller loss is better; any loss is better than none. */
 static bool better(double a, double b)
 {
     return isfinite(a) && (!isfinite(b) || a < b);
@@ -131,7 +132,7 @@ static enum lvn_status update_links(struct lvn_arena *a, const char *dir, int64_
         const char *path = lvn_arena_printf(a, "%s/step-%lld", dir, (long long)best_step);
         enum lvn_status status = path ? lvn_manifest_read(a, path, &best) : LVN_MEMORY;
         if (status == LVN_MEMORY) return status;
-        if (status != LVN_OK) best.score.value = NAN; /* it is damaged: any other is better */
+        if (status != LVN_OK) best.score.value = NAN; /* it is damaged: every other one is better */
     }
     if (better(loss_of(score, score), loss_of(&best.score, score))) LVN_TRY(set_link(a, dir, "best", step));
     return lvn_dir_sync(dir);
@@ -143,9 +144,9 @@ enum lvn_status lvn_checkpoint_links_update(const char *dir, int64_t step, const
     return update_links(&a, dir, step, score);
 }
 
-/* --- keeping --- */
+/* --- retention --- */
 
-/* All checkpoints of which manifest and sizes are good, newest first. */
+/* All checkpoints with a valid manifest and the right sizes, newest first. */
 static enum lvn_status list_good(struct lvn_arena *a, const char *dir, struct entry **entry, int *n)
 {
     struct lvn_checkpoint_score kind;
@@ -156,7 +157,7 @@ static enum lvn_status list_good(struct lvn_arena *a, const char *dir, struct en
     *entry = lvn_arena_alloc(a, (size_t)n_steps * sizeof **entry);
     if (!*entry) return LVN_MEMORY;
     for (int i = 0; i < n_steps; i++) {
-        LVN_LOCAL_ARENA(scratch); /* manifests are large beside what is kept of them */
+        LVN_LOCAL_ARENA(scratch); /* manifests are large compared with an entry */
         struct lvn_manifest m;
         char *path = lvn_arena_printf(&scratch, "%s/step-%lld", dir, (long long)step[i]);
         enum lvn_status status = path ? lvn_manifest_read(&scratch, path, &m) : LVN_MEMORY;
@@ -179,13 +180,13 @@ static enum lvn_status remove_step(struct lvn_arena *a, const char *dir, int64_t
     return lvn_tree_remove(hidden);
 }
 
-/* Whether it goes: not where somebody put more into it. */
+/* Whether it may be removed: not if it has files that levin did not write. */
 static enum lvn_status is_removable(struct lvn_arena *a, const char *dir, int64_t step, bool *yes)
 {
     const char *more = NULL, *path = lvn_arena_printf(a, "%s/step-%lld", dir, (long long)step);
     enum lvn_status status = path ? lvn_checkpoint_unmanaged(a, path, &more) : LVN_MEMORY;
     if (status == LVN_FORMAT || status == LVN_UNSUPPORTED)
-        lvn_error_clear(); /* no good manifest: nobody knows whose it is */
+        lvn_error_clear(); /* without a valid manifest nobody knows who wrote it */
     else if (status != LVN_OK)
         return status;
     if (more) lvn_log(LVN_LOG_WARN, "'%s' is not removed: it holds '%s', which levin did not write", path, more);
@@ -198,7 +199,7 @@ static int best_first(const void *a, const void *b)
     const struct entry *x = a, *y = b;
     if (better(x->loss, y->loss)) return -1;
     if (better(y->loss, x->loss)) return 1;
-    bool older = isfinite(x->loss); /* of equal losses the first one is the best */
+    bool older = isfinite(x->loss); /* of equal losses the earliest is the best */
     return (x->step < y->step) == older ? -1 : 1;
 }
 
@@ -238,7 +239,8 @@ bool lvn_checkpoint_is_leftover(const char *name)
            (strncmp(name, ".step-", 6) == 0 || strncmp(name, ".last.", 6) == 0 || strncmp(name, ".best.", 6) == 0);
 }
 
-/* One hidden name: a checkpoint that was moved aside comes back when nothing took its place, all else goes. */
+/* Handles one hidden name: a checkpoint that was moved aside is restored if nothing has replaced it; everything else is
+ * removed. */
 static enum lvn_status clear_hidden(struct lvn_arena *a, const char *dir, const char *name)
 {
     const char *suffix = strstr(name, LVN_REPLACED);
@@ -279,7 +281,7 @@ enum lvn_status lvn_checkpoint_clean(const char *dir)
     return clean(&a, dir);
 }
 
-/* --- all of them --- */
+/* --- removing everything --- */
 
 static enum lvn_status remove_all(struct lvn_arena *a, const char *dir)
 {

@@ -1,4 +1,5 @@
-/* checkpoint_write.c - writing a checkpoint: all into a hidden directory, manifest last, one rename. */
+/* checkpoint_write.c - writes a checkpoint (checkpoint.h): all files into a hidden directory, the manifest last, one
+ * rename. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ struct lvn_checkpoint_writer {
     const char *dir, *temporary, *final, *old;
     enum lvn_status status;
     struct lvn_manifest manifest;
-    int capacity; /* entries that manifest.file has memory for */
+    int capacity; /* allocated entries of manifest.file */
 };
 
 static enum lvn_status prepare(struct lvn_checkpoint_writer *w, const char *dir, int64_t step)
@@ -73,7 +74,7 @@ static enum lvn_status grow(struct lvn_checkpoint_writer *w)
     return LVN_OK;
 }
 
-/* A new line of the manifest, valid until the next one, and the path of its file. */
+/* Adds an entry to the manifest, valid until the next one, and returns the path of its file. */
 static enum lvn_status new_file(struct lvn_checkpoint_writer *w, const char *name, struct lvn_manifest_file **file,
                                 const char **path)
 {
@@ -97,7 +98,7 @@ static enum lvn_status add_text(struct lvn_checkpoint_writer *w, const char *nam
     file->sum = lvn_checksum(data, bytes);
     struct lvn_output o;
     LVN_TRY(lvn_output_open(&o, path));
-    (void)!lvn_output_write(&o, data, bytes); /* close returns its failure */
+    (void)!lvn_output_write(&o, data, bytes); /* close returns the failure */
     return lvn_output_close(&o);
 }
 
@@ -113,7 +114,7 @@ static enum lvn_status add_tensors(struct lvn_checkpoint_writer *w, const char *
     const char *path = NULL;
     struct lvn_safetensors_sums sums;
     LVN_TRY(new_file(w, name, &file, &path));
-    struct lvn_safetensors_source unsynced = *source; /* reading comes first: commit brings it to the disk */
+    struct lvn_safetensors_source unsynced = *source; /* no fsync here: commit does that for all files */
     unsynced.no_sync = true;
     LVN_TRY(lvn_safetensors_write(path, &unsynced, &w->arena, &sums));
     file->tensors = true;
@@ -134,7 +135,7 @@ void lvn_checkpoint_add_tensors(struct lvn_checkpoint_writer *w, const char *nam
     if (w->status == LVN_OK) w->status = add_tensors(w, name, source);
 }
 
-/* Swaps two directories in one move; false where the system cannot. */
+/* Exchanges two directories atomically; false if the system cannot. */
 static bool exchange(const char *a, const char *b)
 {
 #if defined(__linux__) && defined(SYS_renameat2)
@@ -145,12 +146,13 @@ static bool exchange(const char *a, const char *b)
 #endif
 }
 
-/* A former step-N that the new one has replaced. What somebody else put into it stays, under another name. */
+/* Removes a former step-N after its replacement. If it has files that levin did not write, it is renamed instead. */
 static void remove_replaced(struct lvn_checkpoint_writer *w, const char *path)
 {
     const char *more = NULL, *aside = lvn_arena_printf(&w->arena, "%s" LVN_REPLACED "%ld", w->final, (long)getpid());
     enum lvn_status status = lvn_checkpoint_unmanaged(&w->arena, path, &more);
-    bool damaged = status == LVN_FORMAT || status == LVN_UNSUPPORTED; /* no good manifest: it is replaced for that */
+    bool damaged =
+        status == LVN_FORMAT || status == LVN_UNSUPPORTED; /* no valid manifest: that is why it is replaced */
     if (status != LVN_OK) lvn_error_clear();
     if (!more && (status == LVN_OK || damaged)) {
         lvn_tree_drop(path);
@@ -161,8 +163,8 @@ static void remove_replaced(struct lvn_checkpoint_writer *w, const char *path)
                 more ? more : "files that could not be looked at", more ? "', which levin did not write" : "", aside);
 }
 
-/* Gives the finished directory its name. A former step-N goes away only when the new one is in its place; a kill
- * between the two renames of the second way is mended by lvn_checkpoint_clean(). */
+/* Renames the finished directory to step-N. A former step-N is removed only after the new one is in its place;
+ * lvn_checkpoint_clean() repairs a kill between the two renames of the second method. */
 static enum lvn_status publish(struct lvn_checkpoint_writer *w)
 {
     if (!lvn_path_exists(w->final)) return lvn_file_rename(w->temporary, w->final);

@@ -1,6 +1,6 @@
-/* manifest.c - the manifest of a checkpoint: JSON both ways, and the check of the files against it.
+/* manifest.c - see manifest.h: reads and writes the manifest, and verifies files against it.
  *
- * Files are read, not mapped, to check them: a bad disk is then an error and not a signal. */
+ * Files are read, not mapped, for verification: a bad disk is then an error and not a signal. */
 #include "checkpoints/manifest.h"
 
 #include <errno.h>
@@ -88,7 +88,7 @@ static enum lvn_status read_score(const char *name, const json_t *m, struct lvn_
     return LVN_OK;
 }
 
-/* --- all of it --- */
+/* --- the whole manifest --- */
 
 enum lvn_status lvn_manifest_write(const char *checkpoint, const struct lvn_manifest *m)
 {
@@ -123,7 +123,7 @@ static enum lvn_status read_sum(const char *name, const json_t *v, uint64_t *sum
     return LVN_OK;
 }
 
-/* Relative, and never up: a manifest must not make us read elsewhere. */
+/* Is the path relative and without ".."? A manifest must not direct reads elsewhere. */
 static bool path_is_inside(const char *path)
 {
     if (!*path || *path == '/') return false;
@@ -227,7 +227,7 @@ enum lvn_status lvn_manifest_read(struct lvn_arena *a, const char *checkpoint, s
 
 /* --- files against the manifest --- */
 
-/* The sum of the next n bytes. */
+/* The checksum of the next n bytes. */
 static enum lvn_status sum_part(int fd, const char *path, int64_t n, char *buffer, uint64_t *sum)
 {
     struct lvn_checksum c;
@@ -283,7 +283,7 @@ enum lvn_status lvn_manifest_verify(const char *checkpoint, const struct lvn_man
         bool state = strncmp(m->file[i].path, "state/", 6) == 0;
         bool sums = depth == LVN_MANIFEST_ALL || (depth == LVN_MANIFEST_MODEL && !state);
         char *path = lvn_path_join(&a, checkpoint, m->file[i].path);
-        /* Of a checkpoint in a store only the model comes, where no more is wanted. */
+        /* A downloaded checkpoint may have the model only. */
         if (path && depth == LVN_MANIFEST_MODEL && state && !lvn_path_exists(path)) continue;
         status = path ? verify_file(path, &m->file[i], sums, buffer) : LVN_MEMORY;
     }

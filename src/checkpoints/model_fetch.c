@@ -8,8 +8,8 @@
 #include "checkpoints/checkpoint_names.h"
 #include "stores/store.h"
 
-/* The step that a pointer file (`best`, `last`) names; itself where it is a copy; "" when it is not there or says
- * something else. */
+/* The folder name to which `best` or `last` refers: the step in a pointer file, the name itself if it is a folder; ""
+ * if it is missing or invalid. */
 static enum lvn_status read_pointer(struct lvn_arena *a, const char *dir, const char *name, const char **step)
 {
     const char *path = lvn_store_join(a, dir, name);
@@ -28,7 +28,7 @@ static enum lvn_status read_pointer(struct lvn_arena *a, const char *dir, const 
     return *step ? LVN_OK : LVN_MEMORY;
 }
 
-/* The newest step-N that was sent to its end: its manifest goes last. */
+/* The newest completely uploaded step-N: its manifest is uploaded last. */
 static enum lvn_status newest(struct lvn_arena *a, const char *dir, const char **step)
 {
     struct lvn_store_entries all;
@@ -48,7 +48,7 @@ static enum lvn_status newest(struct lvn_arena *a, const char *dir, const char *
     return LVN_OK;
 }
 
-/* The folder of one model within what was named. */
+/* The folder of one model below the given URL. */
 static enum lvn_status find(struct lvn_arena *a, const char *url, const char *prefer, const char **out)
 {
     const char *step = "", *config = lvn_store_join(a, url, "config.json");
@@ -68,10 +68,10 @@ static enum lvn_status find(struct lvn_arena *a, const char *url, const char *pr
         *out = lvn_store_join(a, folders[i], step);
         return *out ? LVN_OK : LVN_MEMORY;
     }
-    return LVN_OK; /* whoever opens it says what is missing */
+    return LVN_OK; /* the caller that opens it reports what is missing */
 }
 
-/* RUN/checkpoints/best itself. */
+/* Resolves RUN/checkpoints/best or last. */
 static enum lvn_status follow(struct lvn_arena *a, const char *url, const char **out)
 {
     const char *name = lvn_path_name(url), *dir = lvn_path_dir(a, url), *step;

@@ -1,4 +1,5 @@
-/* run_fetch.c - a run that lies in a store, back into its folder here, so that it can go on. */
+/* run_fetch.c - lvn_checkpoints_fetch_run() of model_fetch.h: downloads a run from a store into its local folder, so
+ * that it can resume. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,7 +9,7 @@
 #include "checkpoints/model_fetch.h"
 #include "stores/store.h"
 
-/* The step that the small file `name` (last, best) of a run in a store names; -1: none. */
+/* The step that a pointer file (`last`, `best`) of a run in a store names; -1: none. */
 static enum lvn_status remote_step(struct lvn_arena *a, const char *path, const char *name, int64_t *step)
 {
     const char *url = lvn_arena_printf(a, "%s/checkpoints/%s", path, name);
@@ -37,7 +38,7 @@ static enum lvn_status local_newest_step(struct lvn_arena *a, const char *checkp
     return LVN_OK;
 }
 
-/* The file `name` below `url` into a folder. */
+/* Downloads the file `name` below `url` into a folder. */
 static enum lvn_status fetch_file(struct lvn_arena *a, const char *url, const char *folder, const char *name)
 {
     LVN_CHECK(lvn_store_name_is_safe(name), FORMAT, "'%s' holds the name '%.200s', which leads out of its folder", url,
@@ -46,7 +47,7 @@ static enum lvn_status fetch_file(struct lvn_arena *a, const char *url, const ch
     return from && to ? lvn_store_get(from, to, NULL, NULL, NULL) : LVN_MEMORY;
 }
 
-/* Into a hidden folder first: half a checkpoint never has a name. */
+/* Downloads a checkpoint, into a hidden folder first: a partial checkpoint never has its final name. */
 static enum lvn_status fetch_step(struct lvn_arena *a, const char *checkpoints, const char *path, int64_t step)
 {
     long long n = step;
@@ -62,7 +63,7 @@ static enum lvn_status fetch_step(struct lvn_arena *a, const char *checkpoints, 
     return lvn_file_rename(hidden, final);
 }
 
-/* Is `name` one of these files, or below one of these folders? */
+/* Is `name` one of these names, or below one? */
 static bool is_among(const char *name, const char *const *files, int n)
 {
     for (int i = 0; i < n; i++) {

@@ -1,7 +1,8 @@
-/* unmanaged.c - what in a folder of checkpoints, here or in a store, levin did not write.
+/* unmanaged.c - finds files in a folder of checkpoints, local or in a store, that levin did not write. Code that
+ * removes checkpoints calls it first.
  *
- * Levin's own are the names it gives (step-N, last, best and what a kill leaves of them) and, within a step-N, what the
- * manifest names. Whoever removes asks here first. */
+ * Levin's own are the names that it assigns (step-N, last, best and leftovers of a kill) and, within a step-N, the
+ * files of the manifest. */
 #include <string.h>
 
 #include "checkpoints/checkpoint.h"

@@ -1,5 +1,5 @@
-/* archive_reader.c - see archive_reader.h. Archives are libarchive's; an archive within another one reads from that
- * one's entry. */
+/* archive_reader.c - see archive_reader.h. Archives are read by libarchive; an archive within another one reads from
+ * that one's entry. */
 #include "formats/archive_reader.h"
 
 #include <errno.h>
@@ -19,10 +19,10 @@ enum { CHUNK = 1 << 18, GROWTH_FROM = 64 << 20, NAME_BYTES = 4096 };
 
 struct traversal {
     const struct lvn_archive_visitor *v;
-    const char *root;  /* what the walk started with, for messages */
-    int64_t in, out;   /* bytes that went in, and came out of archives */
-    double growth;     /* of where this was found */
-    int64_t *reported; /* NULL, or = in */
+    const char *root;  /* the path that was opened, for messages */
+    int64_t in, out;   /* bytes read, and bytes unpacked from archives */
+    double growth;     /* expansion of the archives around this one */
+    int64_t *reported; /* set to `in` on each read; NULL: not wanted */
 };
 
 /* --- libarchive --- */
@@ -73,7 +73,7 @@ struct lvn_library lvn_library_archive = {.name = "libarchive",
                                           .functions = &api,
                                           .version = version};
 
-/* Bytes one chunk after the other; *n 0 at the end. */
+/* A source of bytes in chunks; *n 0 at the end. */
 struct stream {
     enum lvn_status (*next)(struct stream *s, const void **p, int64_t *n);
     struct traversal *w;
@@ -83,9 +83,9 @@ struct stream {
     const unsigned char *memory;
     int64_t left;
     struct archive *archive;
-    const void *first; /* the first chunk, read to see what this is */
+    const void *first; /* the first chunk, read to detect the format */
     int64_t n_first;
-    bool replay; /* it is to be given once more */
+    bool replay; /* the first chunk is to be delivered again */
     enum lvn_status status;
 };
 
@@ -133,7 +133,7 @@ static enum lvn_status archive_failed(struct stream *s)
 static enum lvn_status read_entry_chunk(struct stream *s, const void **p, int64_t *n)
 {
     ssize_t got = api.data(s->archive, s->buffer, CHUNK);
-    if (s->status != LVN_OK) return s->status; /* what the archive itself is read from failed */
+    if (s->status != LVN_OK) return s->status; /* reading the archive's own bytes failed */
     if (got < 0) return archive_failed(s);
     struct traversal *w = s->w;
     w->out += got;
@@ -163,7 +163,7 @@ static enum lvn_status read_stream(struct stream *s, int depth, bool named);
 
 /* --- archives --- */
 
-/* libarchive asks for more of the archive's own bytes. */
+/* Callback data: libarchive reads the archive's bytes from `source`. */
 struct feed {
     struct stream *source;
     enum lvn_status status;
@@ -185,7 +185,7 @@ static ssize_t feed(struct archive *a, void *context, const void **p)
     return f->status == LVN_OK ? n : -1;
 }
 
-/* "a/../../b" and "/a" lead out of the folder. */
+/* Does the name lead out of the folder, as "a/../../b" and "/a" do? */
 static bool leaves_folder(const char *name)
 {
     int depth = 0;
@@ -199,7 +199,7 @@ static bool leaves_folder(const char *name)
     return false;
 }
 
-/* text.gz holds text; others keep their name. */
+/* The name of the content: text.gz contains text; other names are unchanged. */
 static bool inner_name(const char *name, char *out)
 {
     static const char *const endings[] = {".gz", ".bz2", ".xz", ".zst"};
@@ -241,7 +241,7 @@ static enum lvn_status read_entry(struct stream *s, const struct stream *source,
     if (raw) {
         whole = inner_name(outer, name);
     } else {
-        if (!path || !*path) path = "(no name)"; /* not in this locale's letters: only messages want it */
+        if (!path || !*path) path = "(no name)"; /* not representable in this locale; only messages show it */
         LVN_CHECK(!leaves_folder(path), FORMAT,
                   "'%s' holds '%.200s', a name that leads out of its folder: not unpacked", outer, path);
         whole = lvn_fit(name, sizeof name, "%s/%s", outer, path);
@@ -251,7 +251,8 @@ static enum lvn_status read_entry(struct stream *s, const struct stream *source,
     s->replay = false;
     enum lvn_status status = next_chunk(s, &s->first, &s->n_first);
     s->replay = true;
-    /* What comes out as it went in was not understood, though it begins as an archive does. */
+    /* If the output equals the input, libarchive did not recognize the format, although the signature is an
+     * archive's. */
     int64_t n = s->n_first < source->n_first ? s->n_first : source->n_first;
     LVN_CHECK(status != LVN_OK || !raw || n < 512 || memcmp(s->first, source->first, 512) != 0, FORMAT,
               "'%s' begins as an archive does, and cannot be read as one; it is damaged or cut", outer);
@@ -303,7 +304,7 @@ static enum lvn_status read_archive(struct stream *source, int depth, bool named
     return status;
 }
 
-/* --- what is no archive --- */
+/* --- plain files --- */
 
 static enum lvn_status read_plain(struct stream *s, bool named)
 {
@@ -320,7 +321,7 @@ static enum lvn_status read_plain(struct stream *s, bool named)
     return LVN_OK;
 }
 
-/* The first chunk is read already. */
+/* s->first is read already. */
 static enum lvn_status read_stream(struct stream *s, int depth, bool named)
 {
     return is_archive(s->first, s->n_first) ? read_archive(s, depth, named) : read_plain(s, named);
@@ -387,7 +388,7 @@ static enum lvn_status list_dir(struct list *l, const char *dir, int depth)
         if (names[i][0] == '.') continue;
         char *path = lvn_path_join(l->a, dir, names[i]);
         if (!path) return LVN_MEMORY;
-        /* Links to files are followed, links to folders not: they may lead in a circle. */
+        /* Links to files are followed, links to folders are not: they may form a cycle. */
         if (lstat(path, &s) == 0 && S_ISDIR(s.st_mode))
             LVN_TRY(list_dir(l, path, depth + 1));
         else if (lvn_path_is_file(path))

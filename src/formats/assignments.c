@@ -1,6 +1,6 @@
-/* assignments.c - a line at a time: see assignments.h.
+/* assignments.c - see assignments.h; works line by line.
  *
- * What spans lines between triple quotes is passed over as a whole, so that no text in it is taken for a setting. */
+ * Text between triple quotes that spans lines is skipped as a whole, so that no line of it is taken for a setting. */
 #include "formats/assignments.h"
 
 #include <ctype.h>
@@ -19,14 +19,14 @@ static const char *past_blanks(const char *p)
     return p + strspn(p, " \t");
 }
 
-/* Whether nothing but a comment is left of the line. */
+/* Is the rest of the line empty but for a comment? */
 static bool ends(const char *p)
 {
     p = past_blanks(p);
     return *p == 0 || *p == '#';
 }
 
-/* The number as levin's recipes write it: the shortest that reads back. */
+/* The number as recipes write it: the shortest text that reads back. */
 static enum lvn_status spell(struct lvn_arena *a, double x, bool whole, struct lvn_assigned *v)
 {
     char text[40];
@@ -45,7 +45,7 @@ static enum lvn_status spell(struct lvn_arena *a, double x, bool whole, struct l
     return v->text ? LVN_OK : LVN_MEMORY;
 }
 
-/* A number, or a product of some. */
+/* A number, or a product of numbers. */
 static enum lvn_status number(struct lvn_arena *a, const char *p, struct lvn_assigned *v)
 {
     double x = 1;
@@ -62,7 +62,7 @@ static enum lvn_status number(struct lvn_arena *a, const char *p, struct lvn_ass
     }
 }
 
-/* What stands behind the sign of equality; the kind stays UNREAD when it is no literal. */
+/* Parses the right-hand side; the kind stays UNREAD if it is not a literal. */
 static enum lvn_status literal(struct lvn_arena *a, const char *p, struct lvn_assigned *v)
 {
     static const struct {
@@ -104,13 +104,13 @@ static enum lvn_status read_line(struct lvn_arena *a, const char *line, struct l
     }
     n = strlen(line = past_blanks(line));
     while (n && line[n - 1] == ' ') n--;
-    if (n > MAX_LINE_TEXT) /* cut before a character, not within one */
+    if (n > MAX_LINE_TEXT) /* do not cut within a UTF-8 character */
         for (n = MAX_LINE_TEXT; n && ((unsigned char)line[n] & 0xc0) == 0x80;) n--;
     v->text = lvn_arena_printf(a, "%.*s", (int)n, line);
     return v->text ? LVN_OK : LVN_MEMORY;
 }
 
-/* The quotes that a text over several lines begins with: three of a kind; NULL when the line has none. */
+/* The first triple quotes on the line; NULL if there are none. */
 static const char *long_quotes(const char *line)
 {
     const char *one = strstr(line, "'''"), *two = strstr(line, "\"\"\"");

@@ -1,4 +1,5 @@
-/* checksum.c - XXH64 from its specification: four lanes over stripes of 32 bytes, then the tail, then mixing. */
+/* checksum.c - see checksum.h: XXH64 from its specification. Four lanes over stripes of 32 bytes, then the tail, then
+ * the final mix. */
 #include "formats/checksum.h"
 
 #include <stdio.h>
@@ -43,7 +44,8 @@ static void add(struct lvn_checksum *c, const unsigned char *p, int64_t bytes)
         if (buffered + n < 32) return;
         for (int i = 0; i < 4; i++) c->lane[i] = lane_round(c->lane[i], load64(c->tail + (size_t)8 * (size_t)i));
     }
-    uint64_t a = c->lane[0], b = c->lane[1], d = c->lane[2], e = c->lane[3]; /* registers: this loop is the cost */
+    uint64_t a = c->lane[0], b = c->lane[1], d = c->lane[2],
+             e = c->lane[3]; /* in registers: this loop determines the speed */
     for (; bytes >= 32; bytes -= 32, p += 32) {
         a = lane_round(a, load64(p));
         b = lane_round(b, load64(p + 8));

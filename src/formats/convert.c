@@ -1,7 +1,7 @@
-/* convert.c - element types of files to float and back (see safetensors.h).
+/* convert.c - lvn_tensor_to_f32() and lvn_tensor_from_f32() of safetensors.h: element types of files to float and back.
  *
- * Half and bfloat16 by integer arithmetic, so that results do not depend on the processor or its rounding mode for
- * denormals. IEEE 754-2008 binary16; bfloat16: base/bf16.h. */
+ * fp16 and bf16 by integer arithmetic, so that results do not depend on the processor or its rounding mode for
+ * denormals. fp16: IEEE 754-2008 binary16; bf16: base/bf16.h. */
 #include <string.h>
 
 #include "base/bf16.h"
@@ -12,7 +12,7 @@ static float f16_to_f32(uint16_t h)
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff, bits;
     float value;
     if (rest < 0x400) {
-        value = (float)rest * 0x1p-24f; /* subnormal half, normal float */
+        value = (float)rest * 0x1p-24f; /* subnormal in fp16, normal in fp32 */
         return sign ? -value : value;
     }
     if (rest >= 0x7c00)

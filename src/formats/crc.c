@@ -1,5 +1,5 @@
-/* crc.c - see crc.h. CRC-32C by the processor's instruction where there is one; all else by tables for sixteen bytes at
- * a time, after "slicing-by-8" (Kounavis and Berry 2005).
+/* crc.c - see crc.h. CRC-32C by the processor's instruction if it has one; the others by tables for sixteen bytes at a
+ * time, after "slicing-by-8" (Kounavis and Berry 2005).
  *
  * Bits are reflected: the lowest bit of the first byte is the highest power of x. */
 #include "formats/crc.h"

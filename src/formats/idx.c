@@ -1,4 +1,4 @@
-/* idx.c - see idx.h. Memory grows with what the file holds, never with what it says. */
+/* idx.c - see idx.h. Memory grows with the actual size of the file, never with the dimensions in its header. */
 #include "formats/idx.h"
 
 #include <stdbool.h>

@@ -1,7 +1,8 @@
-/* json.c - strict reading on top of jansson, and our own writer.
+/* json.c - see json.h: strict reading on top of jansson, and a writer of its own.
  *
- * jansson does UTF-8, duplicate keys and numbers; the depth is bounded here before it is called, because it recurses.
- * The writer is ours because jansson prints 0.1 as 0.10000000000000001, and differently from version to version. */
+ * jansson handles UTF-8, duplicate keys and numbers; the depth is checked here before the call, because jansson
+ * recurses. It does not write, because it prints 0.1 as 0.10000000000000001, and differently from version to
+ * version. */
 #include "formats/json.h"
 
 #include <math.h>
@@ -20,21 +21,21 @@ enum { DEPTH = 64, LARGEST = 1 << 30 };
 /* --- memory --- */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static _Thread_local long failures; /* of allocations */
+static _Thread_local long failures; /* failed allocations of this thread */
 
-/* jansson's reader does not see that its buffer for a token could not grow: it loses letters of the token, then looks
- * for the closing quote beyond the buffer, or aborts over a number that is short of a digit. So its buffer always
- * grows, after a failure from this reserve, and from the first failure on it gets nothing else, so that it stops.
- * The buffer's sizes are powers of two, each asked for once in a text. Of all else hardly anything has such a size;
- * where it has, it may take the size from the reserve so often that the buffer still finds it there. */
+/* jansson's reader does not notice that its buffer for a token could not grow: it loses letters of the token, then
+ * searches for the closing quote beyond the buffer, or aborts on a number that lacks a digit. So its buffer always
+ * grows, after a failure from this reserve; and from the first failure on it gets nothing else, so that it stops. The
+ * buffer's sizes are powers of two, each requested once for a text. Few other allocations have such a size; those that
+ * do may take that size from the reserve a limited number of times, so that the buffer still finds it there. */
 enum { SMALL_RESERVE = 4096, MIN_GROWTH = 32, USES_PER_SIZE = 4 };
 static _Thread_local struct {
-    bool reads;       /* lvn_json_load() runs */
+    bool reads;       /* lvn_json_load() is running */
     bool failed;      /* an allocation failed since it began */
-    char *reserve;    /* `small`, or as much as the longest token of the text wants */
+    char *reserve;    /* `small`, or a larger block if the longest token needs it */
     size_t capacity;  /* bytes of it */
     size_t used;      /* bytes of it */
-    uint8_t uses[64]; /* how often a size of 2^i bytes was taken */
+    uint8_t uses[64]; /* how often a block of 2^i bytes was taken */
     alignas(max_align_t) char small[SMALL_RESERVE];
 } reader;
 
@@ -61,8 +62,8 @@ static void release(void *p)
     if ((uintptr_t)p - (uintptr_t)reader.reserve >= reader.capacity) free(p);
 }
 
-/* For tokens of up to `token` bytes: the buffer's sizes from 32 on to the first one above add up to less than four
- * times that. */
+/* Prepares the reserve for tokens of up to `token` bytes: the sizes of the buffer from 32 to the first one above that
+ * add up to less than four times `token`. */
 static enum lvn_status begin_reading(int64_t token)
 {
     const size_t wanted = (size_t)USES_PER_SIZE * 4 * ((size_t)token + MIN_GROWTH);
@@ -103,7 +104,7 @@ enum lvn_status lvn_json_check(long begun)
 
 /* --- reading --- */
 
-/* The line (from 1) where nesting passes DEPTH; 0 when it does not. */
+/* The line (from 1) on which nesting exceeds DEPTH; 0 if it does not. */
 static int too_deep(const char *text, int64_t bytes)
 {
     int depth = 0, line = 1;
@@ -125,7 +126,7 @@ static int too_deep(const char *text, int64_t bytes)
     return 0;
 }
 
-/* Bytes of the longest string or number, with its quotes. */
+/* Length of the longest string or number, quotes included. */
 static int64_t longest_token(const char *text, int64_t bytes)
 {
     int64_t max = 0, begin = 0;
@@ -210,9 +211,9 @@ static void add_real(struct lvn_text *t, double value)
         if (strtod(text, NULL) == value) break;
     }
     for (char *p = text; *p; p++)
-        if (*p == ',') *p = '.'; /* some locales */
+        if (*p == ',') *p = '.'; /* the decimal comma of some locales */
     lvn_text_add(t, text);
-    if (!strpbrk(text, ".en")) lvn_text_add(t, ".0"); /* stays a real when read back */
+    if (!strpbrk(text, ".en")) lvn_text_add(t, ".0"); /* reads back as a real */
 }
 
 static bool has_containers(const json_t *list)
@@ -265,7 +266,7 @@ static void add_array(struct lvn_text *t, const json_t *array, int indent, int d
 static void add(struct lvn_text *t, const json_t *value, int indent, int depth)
 {
     if (depth > DEPTH || !value)
-        t->failed = true; /* our own mistake; never a file that cannot be read again */
+        t->failed = true; /* a defect of the caller: fail rather than write a file that cannot be read */
     else if (json_is_object(value))
         add_object(t, value, indent, depth);
     else if (json_is_array(value))
@@ -318,7 +319,7 @@ static const char *type_text(const json_t *value)
     return text[json_typeof(value)];
 }
 
-/* *value is NULL when the key is not there. */
+/* *value is NULL if the key is missing. */
 static enum lvn_status member(const char *name, const json_t *object, const char *key, bool required,
                               const json_t **value)
 {
@@ -332,7 +333,7 @@ static enum lvn_status member(const char *name, const json_t *object, const char
     return LVN_OK;
 }
 
-/* `wanted` is what a value may be: "a whole number". */
+/* Reads an integer; `wanted` describes it in messages: "a whole number". */
 static enum lvn_status whole(const char *name, const char *key, const char *wanted, const json_t *v, int64_t low,
                              int64_t high, int64_t *out)
 {

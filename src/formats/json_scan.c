@@ -47,7 +47,7 @@ enum lvn_status lvn_json_scan_next(struct lvn_json_scan *s, char bracket, int64_
 
 /* --- strings --- */
 
-/* Where the string that begins at `p` ends; NULL: nowhere. */
+/* The end of the string that begins at `p`: its closing quote; NULL: there is none. */
 static const char *string_end(const char *p, const char *end)
 {
     for (const char *quote; (quote = memchr(p, '"', (size_t)(end - p))); p = quote + 1) {
@@ -74,7 +74,7 @@ static int32_t hex(const char *p, const char *end)
     return value;
 }
 
-/* \uXXXX at p, which stands behind the u, or two of them for a character of a higher plane; -1: none of these. */
+/* Decodes \uXXXX (p is after the u), or a surrogate pair of two; -1: invalid. */
 static int32_t code_of(const char **p, const char *end)
 {
     int32_t code = hex(*p, end);
@@ -86,7 +86,7 @@ static int32_t code_of(const char **p, const char *end)
     return 0x10000 + ((code - 0xd800) << 10) + second - 0xdc00;
 }
 
-/* A string with escapes, into the arena; [p, end) lies between its quotes. */
+/* Decodes a string with escapes into the arena; [p, end) is between its quotes. */
 static enum lvn_status unescape(struct lvn_json_scan *s, const char *p, const char *end, const char **text,
                                 int64_t *bytes)
 {
@@ -141,14 +141,14 @@ enum lvn_status lvn_json_scan_key(struct lvn_json_scan *s, const char **key, int
 
 /* --- numbers --- */
 
-/* Does a word (a number, true, null) end before this? */
+/* Does this character end a word (a number, true, null)? */
 static inline bool ends_word(char c)
 {
     unsigned char u = (unsigned char)c;
     return u <= ' ' || u >= 0x7f || c == ',' || c == ':' || c == '[' || c == ']' || c == '{' || c == '}' || c == '"';
 }
 
-/* Where the word at `p` ends. */
+/* The end of the word at `p`. */
 static const char *word_end(const char *p, const char *end)
 {
     while (p < end && !ends_word(*p)) p++;
@@ -187,7 +187,7 @@ enum lvn_status lvn_json_scan_real(struct lvn_json_scan *s, double *value, bool 
     int64_t behind = point ? p - point - 1 : 0;
     bool plain = p == end && p > begin && (!point || behind > 0) && point != begin && digits <= (uint64_t)1 << 53 &&
                  behind <= 22 && (*begin != '0' || p == begin + 1 || point == begin + 1);
-    if (plain) { /* a whole number and a power of ten, both exact: so is the quotient, but for its rounding */
+    if (plain) { /* an integer and a power of ten, both exact: the quotient is correctly rounded */
         *value = (first == '-' ? -1.0 : 1.0) * ((double)digits / power[behind]);
     } else {
         json_error_t error;

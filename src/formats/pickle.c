@@ -1,4 +1,4 @@
-/* pickle.c - the stack machine; see pickle.h. One small function for each kind of instruction, and a table of them. */
+/* pickle.c - see pickle.h: the stack machine. One small function for each kind of instruction, and a table of them. */
 #include "formats/pickle.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ struct machine {
     bool stopped;
 };
 
-/* --- what instructions are made of --- */
+/* --- reading, and the stack --- */
 
 #define DAMAGED(m, message)                                                                                            \
     LVN_FAIL(FORMAT, "'%s': its pickle is damaged at byte %lld: %s", (m)->name, (long long)((m)->p - (m)->data),       \
@@ -27,7 +27,7 @@ static enum lvn_status take(struct machine *m, int64_t n, const unsigned char **
     return LVN_OK;
 }
 
-/* An unsigned little-endian number. */
+/* Reads an unsigned little-endian number. */
 static enum lvn_status take_number(struct machine *m, int64_t bytes, uint64_t *out)
 {
     const unsigned char *p;
@@ -37,7 +37,7 @@ static enum lvn_status take_number(struct machine *m, int64_t bytes, uint64_t *o
     return LVN_OK;
 }
 
-/* Text up to the end of the line. */
+/* Reads text up to the end of the line. */
 static enum lvn_status take_line(struct machine *m, const char **out)
 {
     const unsigned char *end = memchr(m->p, '\n', (size_t)(m->end - m->p));
@@ -47,7 +47,7 @@ static enum lvn_status take_line(struct machine *m, const char **out)
     return *out ? LVN_OK : LVN_MEMORY;
 }
 
-/* Room for one more in a list that doubles; old memory stays with the arena. */
+/* Grows a list by doubling; the old memory stays in the arena. */
 static enum lvn_status grow(struct lvn_arena *a, struct lvn_pickle ***list, int64_t n, int64_t *capacity)
 {
     if (n < *capacity) return LVN_OK;
@@ -75,7 +75,7 @@ static enum lvn_status pop(struct machine *m, struct lvn_pickle **out)
     return LVN_OK;
 }
 
-/* The topmost value, which stays. */
+/* The topmost value, without removing it. */
 static enum lvn_status top(struct machine *m, struct lvn_pickle **out)
 {
     LVN_TRY(pop(m, out));
@@ -83,7 +83,7 @@ static enum lvn_status top(struct machine *m, struct lvn_pickle **out)
     return LVN_OK;
 }
 
-/* Where the values above the topmost mark begin. */
+/* Index of the first value above the topmost mark. */
 static enum lvn_status find_mark(struct machine *m, int64_t *first)
 {
     *first = m->depth;
@@ -133,7 +133,7 @@ static enum lvn_status new_int(struct machine *m, int64_t bytes)
     return push_int(m, bytes == 4 ? (int32_t)(uint32_t)x : (int64_t)x);
 }
 
-/* LONG1, LONG4: two's complement of any length, whose length takes `bytes`. */
+/* LONG1, LONG4: a two's complement number of any length; the length field has `bytes` bytes. */
 static enum lvn_status new_long(struct machine *m, int64_t bytes)
 {
     uint64_t n;
@@ -148,7 +148,7 @@ static enum lvn_status new_long(struct machine *m, int64_t bytes)
     }
     struct lvn_pickle *v = lvn_pickle_new(m->a, LVN_PICKLE_REAL);
     if (!v) return LVN_MEMORY;
-    v->real = negative ? -1.0 : 0.0; /* of the bytes as an infinite two's complement number */
+    v->real = negative ? -1.0 : 0.0; /* the value of the bytes as an infinitely sign-extended number */
     for (uint64_t i = n; i-- > 0;) v->real = v->real * 256.0 + p[i];
     return push(m, v);
 }
@@ -159,7 +159,7 @@ static enum lvn_status new_real(struct machine *m, int64_t unused)
     const unsigned char *p;
     uint64_t bits = 0;
     LVN_TRY(take(m, 8, &p));
-    for (int i = 0; i < 8; i++) bits = bits << 8 | p[i]; /* big-endian, alone among all numbers of the format */
+    for (int i = 0; i < 8; i++) bits = bits << 8 | p[i]; /* big-endian, unlike all other numbers of the format */
     struct lvn_pickle *v = lvn_pickle_new(m->a, LVN_PICKLE_REAL);
     if (v) memcpy(&v->real, &bits, 8);
     return push(m, v);
@@ -194,7 +194,7 @@ static enum lvn_status new_bytes(struct machine *m, int64_t length_bytes)
 
 /* --- containers --- */
 
-/* TUPLE1 .. TUPLE3: of the topmost n values; -1: of all above the mark. */
+/* TUPLE1 .. TUPLE3: a tuple of the topmost n values; -1: of all values above the mark. */
 static enum lvn_status new_tuple(struct machine *m, int64_t n)
 {
     int64_t first = 0;
@@ -213,7 +213,7 @@ static enum lvn_status new_tuple(struct machine *m, int64_t n)
     return push(m, v);
 }
 
-/* APPENDS, SETITEMS: all above the mark goes to the container below it. */
+/* APPENDS, SETITEMS: all values above the mark are added to the container below it. */
 static enum lvn_status add_items(struct machine *m, int64_t kind)
 {
     int64_t first;
@@ -226,7 +226,7 @@ static enum lvn_status add_items(struct machine *m, int64_t kind)
     return LVN_OK;
 }
 
-/* APPEND, SETITEM: the topmost n values. */
+/* APPEND, SETITEM: the topmost n values are added to the container below them. */
 static enum lvn_status add_one(struct machine *m, int64_t n)
 {
     struct lvn_pickle *v[2] = {NULL, NULL}, *container;
@@ -237,7 +237,7 @@ static enum lvn_status add_one(struct machine *m, int64_t n)
     return LVN_OK;
 }
 
-/* --- the memo, and the stack itself --- */
+/* --- the memo, and removing values --- */
 
 static enum lvn_status memoize(struct machine *m, uint64_t i)
 {
@@ -290,7 +290,7 @@ static enum lvn_status stop(struct machine *m, int64_t unused)
     return LVN_OK;
 }
 
-/* --- names and calls: the host's --- */
+/* --- names and calls, delegated to the host --- */
 
 static enum lvn_status push_name(struct machine *m, const char *module, const char *name)
 {
@@ -338,7 +338,8 @@ static enum lvn_status persistent_load(struct machine *m, int64_t unused)
     return push(m, v);
 }
 
-/* Attributes for an instance. A dict has some beside its items (a state_dict's _metadata): they are no values. */
+/* BUILD: sets attributes of an instance. Attributes of a dict (a state_dict's _metadata) are not items, and are
+ * ignored. */
 static enum lvn_status attributes(struct machine *m, int64_t unused)
 {
     (void)unused;

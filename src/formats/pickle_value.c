@@ -1,4 +1,4 @@
-/* pickle_value.c - the values of a pickle: making one, looking into one. */
+/* pickle_value.c - creates and inspects values of a pickle (pickle.h). */
 #include <string.h>
 
 #include "formats/pickle.h"

@@ -1,7 +1,7 @@
-/* safetensors.c - reading: the header is checked in full before any tensor is handed out.
+/* safetensors.c - reads safetensors (safetensors.h): the header is validated completely before any tensor is returned.
  *
  * Format: https://huggingface.co/docs/safetensors. Every tensor's bytes must lie in the file, have the size that shape
- * and type ask for, and follow each other without overlap, gap or rest: then what a header says is what is there. */
+ * and type require, and follow each other without overlap, gap or rest: then the header describes the whole file. */
 #include "formats/safetensors.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "base/sort.h"
 #include "formats/json.h"
 
-enum { LARGEST_HEADER = 100 * 1000 * 1000 }; /* the reference implementation's bound */
+enum { LARGEST_HEADER = 100 * 1000 * 1000 }; /* the limit of the reference implementation */
 
 static int by_offset(const void *a, const void *b)
 {
@@ -81,7 +81,7 @@ static enum lvn_status read_tensor(struct lvn_safetensor *t, const json_t *entry
     return LVN_OK;
 }
 
-/* Sorted by place, each tensor begins where the one before ended, and the last one ends with the file. */
+/* Sorted by offset, each tensor must begin where the one before ends, and the last one must end with the file. */
 static enum lvn_status check_layout(struct lvn_safetensors *s, const char *data, int64_t data_bytes)
 {
     if (s->n) qsort(s->tensor, (size_t)s->n, sizeof *s->tensor, by_offset);
@@ -101,7 +101,7 @@ static enum lvn_status check_layout(struct lvn_safetensors *s, const char *data,
     return LVN_OK;
 }
 
-/* Texts only, of which nothing is wanted. */
+/* Checks that all metadata are strings; their content is ignored. */
 static enum lvn_status check_metadata(const struct lvn_safetensors *s, const json_t *metadata)
 {
     LVN_CHECK(json_is_object(metadata), FORMAT, "'%s': '__metadata__' is not an object", s->path);
@@ -136,7 +136,7 @@ static enum lvn_status read_entries(struct lvn_safetensors *s, const json_t *hea
     return check_layout(s, data, data_bytes);
 }
 
-/* s->path is set; fills the rest from the bytes of the file. */
+/* Reads the header from the bytes of the file; s->path is set. */
 static enum lvn_status read_file(struct lvn_safetensors *s, const unsigned char *bytes, int64_t n)
 {
     LVN_CHECK(n >= 8, FORMAT, "'%s' has %lld bytes: too short for a safetensors file", s->path, (long long)n);
@@ -156,7 +156,7 @@ static enum lvn_status read_file(struct lvn_safetensors *s, const unsigned char 
     return status;
 }
 
-/* bytes -1: of the file at `path`, which is mapped. */
+/* bytes -1: maps the file at `path`. */
 static enum lvn_status open_bytes(struct lvn_safetensors *s, const char *path, const void *data, int64_t bytes)
 {
     *s = (struct lvn_safetensors){0};

@@ -1,4 +1,4 @@
-/* safetensors_write.c - writing: one pass over the tensors, checksums taken as the bytes go by. */
+/* safetensors_write.c - writes safetensors (safetensors.h) in one pass over the tensors, with checksums. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +10,15 @@
 #include "formats/json.h"
 #include "formats/safetensors.h"
 
-/* An item with its number in the caller's list, to be sorted. */
+/* An item with its index in the caller's list, for sorting. */
 struct slot {
     const struct lvn_safetensors_item *item;
     int index;
     int64_t bytes;
 };
 
-/* As the reference implementation: larger element types first, so that everything is aligned; then by name. */
+/* The order of the reference implementation: larger element types first, so that everything is aligned; then by
+ * name. */
 static int by_size_and_name(const void *a, const void *b)
 {
     const struct slot *x = a, *y = b;
@@ -58,7 +59,7 @@ static json_t *make_entry(const struct slot *slot, int64_t begin)
                      (json_int_t)begin + (json_int_t)slot->bytes);
 }
 
-/* The header with its length before it and padded to 8 bytes, into `t`. */
+/* Adds the header, preceded by its length and padded to 8 bytes, to `t`. */
 static enum lvn_status make_header(const char *path, const struct lvn_safetensors_source *source,
                                    const struct slot *slot, long begun, json_t *header, struct lvn_text *t)
 {
@@ -86,8 +87,8 @@ static enum lvn_status make_header(const char *path, const struct lvn_safetensor
     return LVN_OK;
 }
 
-/* The sums of tensors that lie in memory, by a thread of its own: where processors compute meanwhile, two short
- * interruptions of two of them cost less than a long one of one. */
+/* Computes the checksums of the tensors in memory in a thread of its own: if the processors compute meanwhile, two
+ * short interruptions of two of them cost less than a long one of one. */
 struct checksum_job {
     const struct slot *slot;
     int n;
@@ -160,7 +161,7 @@ static enum lvn_status write_file(const char *path, const struct lvn_text *heade
     enum lvn_status status = lvn_output_write(&o, header->p, header->n);
     if (status == LVN_OK) status = write_data(&o, source, slot, a, sums);
     if (sums) sums->bytes = o.bytes;
-    if (status != LVN_OK && o.status == LVN_OK) o.status = status; /* no need for the disk any more */
+    if (status != LVN_OK && o.status == LVN_OK) o.status = status; /* skip the fsync */
     status = lvn_output_close(&o);
     if (status != LVN_OK) unlink(path);
     return status;

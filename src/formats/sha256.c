@@ -1,4 +1,4 @@
-/* sha256.c - SHA-256 after FIPS 180-4: the 64 rounds on each block of 64 bytes. */
+/* sha256.c - see sha256.h: FIPS 180-4, 64 rounds on each block of 64 bytes. */
 #include "formats/sha256.h"
 
 #include <stdio.h>
@@ -33,9 +33,8 @@ static void block(uint32_t h[8], const unsigned char *p)
     }
     uint32_t v[8];
     memcpy(v, h, sizeof v);
-    /* The standard moves all eight words down each round; here the names rotate_left instead, which is several times
-     * faster.
-     */
+    /* The standard moves all eight words down each round; here the names rotate instead, which is several times
+     * faster. */
     for (int t = 0; t < 64; t += 8) {
 #define ROUND(a, b, c, d, e, f, g, h, i)                                                                               \
     do {                                                                                                               \

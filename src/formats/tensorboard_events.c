@@ -14,8 +14,8 @@
 /* --- protocol buffers: a field's key is its number and its wire type --- */
 
 enum wire { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
-enum { WALL_TIME = 1, STEP = 2, FILE_VERSION = 3, SUMMARY = 5, SESSION_LOG = 7 }; /* of Event */
-enum { VALUE = 1, TAG = 1, SIMPLE_VALUE = 2, STATUS = 1, SESSION_START = 1 };     /* of Summary, Value, SessionLog */
+enum { WALL_TIME = 1, STEP = 2, FILE_VERSION = 3, SUMMARY = 5, SESSION_LOG = 7 }; /* fields of Event */
+enum { VALUE = 1, TAG = 1, SIMPLE_VALUE = 2, STATUS = 1, SESSION_START = 1 }; /* fields of Summary, Value, SessionLog */
 enum { MAX_VARINT = 10 };
 
 static void put_little_endian(struct lvn_text *m, uint64_t x, int bytes)
@@ -46,7 +46,7 @@ static void put_bytes(struct lvn_text *m, int field, const void *p, int64_t n)
     lvn_text_add_bytes(m, p, n);
 }
 
-/* What is made anew; a failure of what was made before is told of by then. */
+/* Empties a buffer; a failure of its former content has been reported by now. */
 static void begin(struct lvn_text *m)
 {
     lvn_text_clear(m);
@@ -66,14 +66,14 @@ static void begin_event(struct lvn_text *m, double wall_time, int64_t step)
 
 /* --- records --- */
 
-/* A checksum that may itself be part of checksummed data is turned and moved first. */
+/* Masks a CRC that may itself be part of checksummed data: rotated, plus a constant. */
 static uint32_t masked(const void *p, int64_t n)
 {
     uint32_t sum = lvn_crc32c(0, p, n);
     return (sum >> 15 | sum << 17) + 0xa282ead8u;
 }
 
-/* The length, the bytes, and a checksum behind either. */
+/* Writes a record: the length, the payload, and a checksum after each. */
 static enum lvn_status put_record(struct lvn_tensorboard *t)
 {
     struct lvn_text *m = &t->event;
@@ -89,14 +89,14 @@ static enum lvn_status put_record(struct lvn_tensorboard *t)
     lvn_text_add_bytes(&t->record, head, sizeof head);
     lvn_text_add_bytes(&t->record, m->p, m->n);
     lvn_text_add_bytes(&t->record, tail, sizeof tail);
-    LVN_TRY(lvn_text_status(&t->record)); /* half a record would spoil those behind it */
+    LVN_TRY(lvn_text_status(&t->record)); /* a partial record would corrupt the later ones */
     LVN_TRY_WHILE(lvn_append_file_write(&t->file, t->record.p, t->record.n), "writing TensorBoard's events");
     return LVN_OK;
 }
 
 static enum lvn_status write_start(struct lvn_tensorboard *t, double wall_time, int64_t from_step)
 {
-    static const char version[] = "brain.Event:2"; /* stands first in every file */
+    static const char version[] = "brain.Event:2"; /* required at the start of every file */
     static const char start[] = {STATUS << 3 | VARINT, SESSION_START};
     begin_event(&t->event, wall_time, 0);
     put_bytes(&t->event, FILE_VERSION, version, (int64_t)strlen(version));
@@ -109,7 +109,7 @@ static enum lvn_status write_start(struct lvn_tensorboard *t, double wall_time, 
     return lvn_append_file_flush(&t->file);
 }
 
-/* Files are read in the order of their names: the time comes first. */
+/* TensorBoard reads files in the order of their names, so the time comes first. */
 static enum lvn_status open_new(struct lvn_tensorboard *t, const char *dir, double wall_time)
 {
     char host[64] = "host", path[4096];
@@ -139,10 +139,10 @@ enum lvn_status lvn_tensorboard_open(struct lvn_tensorboard *t, const char *dir,
 
 void lvn_tensorboard_scalar(struct lvn_tensorboard *t, const char *tag, double value)
 {
-    const int64_t n = (int64_t)strlen(tag), number = 1 + 4; /* bytes of the second field */
+    const int64_t n = (int64_t)strlen(tag), number = 1 + 4; /* length of the second field */
     float single = (float)value;
     uint32_t bits;
-    int64_t length = 1; /* of n, as a varint */
+    int64_t length = 1; /* length of n as a varint */
     for (int64_t rest = n >> 7; rest; rest >>= 7) length++;
     memcpy(&bits, &single, sizeof bits);
     put_key(&t->summary, VALUE, BYTES);

@@ -7,13 +7,13 @@
 #include "base/text.h"
 #include "formats/zip.h"
 
-/* Also what an object of the pickle is: a storage alone, or a tensor, which is a view of one. */
+/* A storage. Objects of the pickle are a storage alone, or a tensor, which is a view of one. */
 struct lvn_torch_storage {
     struct lvn_torch_storage *next;
     const char *key;
     enum lvn_dtype dtype;
     int64_t count;
-    const unsigned char *data; /* NULL: not found yet */
+    const unsigned char *data; /* NULL: not located yet */
 };
 
 struct object {
@@ -22,11 +22,11 @@ struct object {
     struct lvn_desc desc;
 };
 
-/* What the host's functions share. */
+/* State of the host's callbacks. */
 struct reader {
     struct lvn_torch *file;
-    const struct lvn_zip *zip; /* NULL: a stream of pickles, whose storages follow */
-    const char *folder;        /* of the members, "archive/" */
+    const struct lvn_zip *zip; /* NULL: a stream of pickles, followed by the storages */
+    const char *folder;        /* prefix of the member names, "archive/" */
 };
 
 /* --- storages --- */
@@ -51,7 +51,7 @@ static enum lvn_status find_type(const char *path, const char *name, enum lvn_dt
     LVN_FAIL(UNSUPPORTED, "'%s' holds numbers of the kind '%.60s', which levin does not read", path, name);
 }
 
-/* Give a storage its bytes, of which `bytes` are there. */
+/* Sets a storage's bytes, of which `bytes` are available. */
 static enum lvn_status bind(const struct reader *r, struct lvn_torch_storage *s, const unsigned char *data,
                             int64_t bytes)
 {
@@ -72,7 +72,7 @@ static enum lvn_status bind_member(const struct reader *r, struct lvn_torch_stor
     return bind(r, s, m->data, m->bytes);
 }
 
-/* ("storage", type, key, where it was, how many numbers[, a view]) */
+/* The persistent ID of a storage: ("storage", type, key, device, number of elements[, a view]). */
 static enum lvn_status find_storage(void *context, struct lvn_arena *a, const struct lvn_pickle *id,
                                     struct lvn_pickle **out)
 {
@@ -107,7 +107,7 @@ static const struct object *get_object(const struct lvn_pickle *v, bool is_tenso
     return o && o->is_tensor == is_tensor ? o : NULL;
 }
 
-/* A tuple of whole numbers from 0. */
+/* Reads a tuple of integers >= 0. */
 static bool read_sizes(const struct lvn_pickle *v, int64_t *out)
 {
     if (v->kind != LVN_PICKLE_TUPLE || v->n > LVN_MAX_RANK) return false;
@@ -130,7 +130,7 @@ static bool within(const struct lvn_desc *d, int64_t count)
     return last < count;
 }
 
-/* (storage, offset, size, stride, requires_grad, hooks) */
+/* _rebuild_tensor(storage, offset, size, stride, requires_grad, hooks). */
 static enum lvn_status make_tensor(const struct reader *r, struct lvn_arena *a, const struct lvn_pickle *arguments,
                                    struct lvn_pickle **out)
 {
@@ -168,7 +168,7 @@ static enum lvn_status make_dict(const struct reader *r, struct lvn_arena *a, co
     return *out ? LVN_OK : LVN_MEMORY;
 }
 
-/* torch.Size((2, 3)), torch.device("cpu"), a parameter of a tensor: what they are made of stands for them. */
+/* torch.Size((2, 3)), torch.device("cpu"), a parameter of a tensor: represented by their first argument. */
 static enum lvn_status first_argument(const struct reader *r, struct lvn_arena *a, const struct lvn_pickle *arguments,
                                       struct lvn_pickle **out)
 {
@@ -231,7 +231,7 @@ static enum lvn_status read_archive(struct lvn_torch *t, const unsigned char *da
     return LVN_OK;
 }
 
-/* --- a stream: magic number, version, about the machine, the value, keys of storages; then the storages --- */
+/* --- a stream: magic number, version, system information, the value, keys of storages; then the storages --- */
 
 static const unsigned char magic[] = {0x80, 2,    0x8a, 10,   0x6c, 0xfc, 0x9c, 0x46,
                                       0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, '.'};
@@ -280,7 +280,7 @@ static enum lvn_status read_stream(struct lvn_torch *t, const unsigned char *dat
     return bind_following(&r, part[3], data + at, data + bytes);
 }
 
-/* --- either --- */
+/* --- both formats --- */
 
 static bool is_stream(const unsigned char *data, int64_t bytes)
 {

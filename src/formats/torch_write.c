@@ -1,5 +1,5 @@
 /* torch_write.c - see torch_write.h. Sizes and checksums of members follow their data, so that everything is written in
- * one pass; the directory at the end has them all. */
+ * one pass; the central directory at the end repeats them. */
 #include "formats/torch_write.h"
 
 #include <stdio.h>
@@ -106,7 +106,7 @@ static void add_real(struct lvn_text *t, double x)
     add_number(t, __builtin_bswap64(bits), 8); /* big-endian */
 }
 
-/* The values are in the file data/NUMBER. */
+/* A tensor whose values are in the member data/NUMBER. */
 static void add_tensor(struct lvn_text *t, const struct lvn_desc *desc, int number)
 {
     char key[16];
@@ -128,13 +128,13 @@ static void add_tensor(struct lvn_text *t, const struct lvn_desc *desc, int numb
                     "ccollections\nOrderedDict\n)RtR");
 }
 
-/* Parameters of a group in the order of the optimizer: those with two dimensions or more, then the rest. */
+/* Is the item in the group? Group 0 of the optimizer: two dimensions or more; group 1: the rest. */
 static bool is_in(const struct lvn_torch_training *t, int group, int item)
 {
     return (t->moment[0]->item[item].desc.rank < 2) == (group == 1);
 }
 
-enum { EXP_AVG, EXP_AVG_SQ, STEP, PER_PARAMETER }; /* files of a parameter's state, behind those of the model */
+enum { EXP_AVG, EXP_AVG_SQ, STEP, PER_PARAMETER }; /* members of a parameter's state, after those of the model */
 
 static void add_state(struct lvn_text *t, const struct lvn_torch_training *g, int first)
 {
@@ -271,7 +271,7 @@ enum lvn_status lvn_torch_write(const char *path, const struct lvn_safetensors_s
     enum lvn_status status = lvn_output_open(&z->o, path);
     if (status == LVN_OK) {
         status = write_all(z, model, args, n_args, training);
-        if (status != LVN_OK && z->o.status == LVN_OK) z->o.status = status; /* no need for the disk any more */
+        if (status != LVN_OK && z->o.status == LVN_OK) z->o.status = status; /* skip the fsync */
         status = lvn_output_close(&z->o);
         if (status != LVN_OK) unlink(path);
     }

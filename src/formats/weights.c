@@ -11,7 +11,7 @@
 #include "formats/torch.h"
 
 struct lvn_weights_file {
-    const char *name; /* as an index calls it */
+    const char *name; /* its name in the index */
     bool is_torch;
     struct lvn_safetensors safetensors;
     struct lvn_torch torch;
@@ -31,7 +31,7 @@ static enum lvn_status list_safetensors(struct lvn_arena *a, struct lvn_weights_
     return LVN_OK;
 }
 
-/* What holds the tensors: the value itself, or the entry of a training checkpoint. */
+/* The dict with the tensors: the value itself, or an entry of a training checkpoint. */
 static const struct lvn_pickle *find_state_dict(const struct lvn_pickle *root)
 {
     static const char *const keys[] = {"model", "state_dict"};
@@ -112,8 +112,8 @@ static enum lvn_status find_file(struct lvn_weights *w, const char *index, const
     return open_file(w, path, is_torch);
 }
 
-/* Programs that load shard after shard take the last of two copies, others the one that the index names: neither is
- * known to be right. */
+/* Refuses a tensor in two files: programs that load shard after shard use the last copy, others the one that the index
+ * names; neither is known to be right. */
 static enum lvn_status refuse_duplicates(struct lvn_weights *w, const char *index)
 {
     size_t n = 0, at = 0;
@@ -135,7 +135,7 @@ static enum lvn_status read_index(struct lvn_weights *w, const char *path, bool 
 {
     const json_t *map = json_object_get(index, "weight_map");
     LVN_CHECK(json_is_object(map), FORMAT, "'%s' has no 'weight_map': this is no index of a model", path);
-    size_t capacity = json_object_size(map); /* at most a file a tensor */
+    size_t capacity = json_object_size(map); /* at most one file for each tensor */
     w->tensor = lvn_arena_alloc(&w->arena, sizeof *w->tensor * (capacity + 1));
     if (!w->tensor) return LVN_MEMORY;
     LVN_TRY(alloc_files(w, capacity));
@@ -165,7 +165,7 @@ static enum lvn_status open_index(struct lvn_weights *w, const char *path, bool 
     return status;
 }
 
-/* --- any --- */
+/* --- all formats --- */
 
 static const struct {
     const char *name;

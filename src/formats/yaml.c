@@ -1,6 +1,7 @@
-/* yaml.c - libyaml's events to the tree of yaml.h.
+/* yaml.c - see yaml.h: builds the tree from libyaml's events.
  *
- * One loop over events with a stack of open maps and lists: nothing recurses, every bound is checked as values come. */
+ * One loop over events with a stack of open maps and lists: nothing recurses, every limit is checked as values
+ * arrive. */
 #include "formats/yaml.h"
 
 #include <stdio.h>
@@ -16,15 +17,15 @@ enum { DEPTH = 32, LARGEST = 1 << 20, MAX_VALUES = 10000 };
 struct reader {
     struct lvn_arena *arena;
     const char *name;
-    struct lvn_yaml *open[DEPTH]; /* maps and lists not ended yet, outermost first */
+    struct lvn_yaml *open[DEPTH]; /* unfinished maps and lists, outermost first */
     int depth;
-    const char *key; /* of the map on top: read, its value not yet */
+    const char *key; /* key of the innermost map whose value has not been read; NULL: none */
     int key_line;
     int values, documents;
     struct lvn_yaml *top;
 };
 
-/* The new value's place in the tree; a map's first scalar of each pair becomes the key instead (then *out is NULL). */
+/* Attaches a new value to the innermost open map or list. */
 static enum lvn_status attach(struct reader *r, struct lvn_yaml *node)
 {
     struct lvn_yaml *parent = r->depth ? r->open[r->depth - 1] : NULL;
@@ -121,7 +122,7 @@ static enum lvn_status handle_event(struct reader *r, const yaml_event_t *e)
         LVN_CHECK(++r->documents == 1, ARG, "%s:%d: a second document begins; a recipe is one document", r->name, line);
         return LVN_OK;
     case YAML_SCALAR_EVENT:
-        /* A document of comments alone is one empty scalar. */
+        /* A document of comments alone yields one empty scalar. */
         if (!r->depth && e->data.scalar.length == 0 && e->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
             !e->data.scalar.tag)
             return LVN_OK;
@@ -139,7 +140,7 @@ static enum lvn_status handle_event(struct reader *r, const yaml_event_t *e)
     }
 }
 
-/* Does a tab stand where line `line` (from 0) of the text is indented? YAML allows spaces alone there. */
+/* Is line `line` (from 0) of the text indented by a tab? YAML allows only spaces there. */
 static bool is_indented_by_tab(const char *text, int64_t bytes, size_t line)
 {
     const char *p = text, *end = text + bytes;

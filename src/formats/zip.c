@@ -7,12 +7,12 @@
 #include "base/sort.h"
 
 enum {
-    END_BYTES = 22,           /* of the end record, without its comment */
-    LONGEST_COMMENT = 0xffff, /* behind it */
-    LOCATOR_BYTES = 20,       /* zip64: says where its end record is */
+    END_BYTES = 22,           /* of the end record without its comment */
+    LONGEST_COMMENT = 0xffff, /* maximum length of that comment */
+    LOCATOR_BYTES = 20,       /* zip64: the locator of its end record */
     END64_BYTES = 56,
-    ENTRY_BYTES = 46, /* of the central directory, without names */
-    LOCAL_BYTES = 30, /* header before a member's data, without names */
+    ENTRY_BYTES = 46, /* an entry of the central directory, without names */
+    LOCAL_BYTES = 30, /* the local header of a member, without names */
 };
 
 struct archive {
@@ -40,7 +40,7 @@ bool lvn_zip_begins(const unsigned char *data, int64_t bytes)
     return bytes >= 4 && memcmp(data, "PK\3\4", 4) == 0;
 }
 
-/* The zip64 end record, where there is one: it has the sizes that do not fit into the plain one. */
+/* Reads the zip64 end record, if any: the sizes that do not fit into the plain one. */
 static enum lvn_status read_end64(struct archive *z, int64_t end, uint64_t *n, uint64_t *size, uint64_t *offset)
 {
     if (end < LOCATOR_BYTES || memcmp(z->data + end - LOCATOR_BYTES, "PK\6\7", 4) != 0) return LVN_OK;
@@ -71,7 +71,7 @@ static enum lvn_status find_directory(struct archive *z)
     return LVN_OK;
 }
 
-/* The zip64 extra field of an entry: what the 4-byte fields of all ones stand for, in this order. */
+/* Reads the zip64 extra field of an entry: the values of the 4-byte fields that are all ones, in this order. */
 static void read_extra(const unsigned char *p, int64_t bytes, uint64_t *size, uint64_t *packed, uint64_t *offset)
 {
     for (; bytes >= 4; bytes -= 4) {
@@ -91,7 +91,7 @@ static void read_extra(const unsigned char *p, int64_t bytes, uint64_t *size, ui
     }
 }
 
-/* One entry of the directory at `at`; moves on. */
+/* Reads the directory entry at *at and advances *at. */
 static enum lvn_status read_entry(const struct archive *z, struct lvn_arena *a, int64_t *at, struct lvn_zip_member *m)
 {
     const unsigned char *p = z->data + *at;

@@ -10,7 +10,7 @@
 #include "base/files.h"
 #include "base/getenv.h"
 
-/* What lies in the cache is believed: nobody else may have put it there. */
+/* Files in the cache are trusted, so no other user may have written them. */
 static enum lvn_status check_owner(const char *path, bool below)
 {
     struct stat s, link;
@@ -38,7 +38,8 @@ static enum lvn_status make_private(struct lvn_arena *a, const char *path, bool 
     const char *dir = lvn_path_dir(a, path);
     if (!dir) return LVN_MEMORY;
     LVN_TRY(lvn_dir_make(dir));
-    if (lvn_files_refuse() || mkdir(path, 0700) != 0) LVN_TRY(lvn_dir_make(path)); /* is there, or says why not */
+    if (lvn_files_refuse() || mkdir(path, 0700) != 0)
+        LVN_TRY(lvn_dir_make(path)); /* succeeds if it exists, or records the reason */
     return check_owner(path, below);
 }
 

@@ -1,7 +1,7 @@
-/* isa.c - which of the instruction sets that the kernels were compiled for runs here.
+/* isa.c - see isa.h.
  *
- * LEVIN_ISA=generic|avx2|avx512|avx512_bf16|amx holds the choice down: for tests, and to agree with a lesser machine.
- * It never raises it; a value that is none of these is ignored. */
+ * LEVIN_ISA=generic|avx2|avx512|avx512_bf16|amx lowers the choice: for tests, and for agreement with a lesser machine.
+ * It never raises it; other values are ignored. */
 #include "host/isa.h"
 
 #include <pthread.h>
@@ -22,9 +22,9 @@ static const char *const names[LVN_ISA_COUNT] = {[LVN_ISA_GENERIC] = "generic",
                                                  [LVN_ISA_AMX] = "amx"};
 
 #if defined(LVN_X86)
-/* The matrix unit with bf16: CPUID leaf 7, EDX bits 22 (AMX-BF16) and 24 (AMX-TILE). Its registers are large, so Linux
- * gives them to a process only when it asks (arch_prctl(2), ARCH_REQ_XCOMP_PERM of XFEATURE_XTILEDATA); threads inherit
- * that. */
+/* AMX with bf16: CPUID leaf 7, EDX bits 22 (AMX-BF16) and 24 (AMX-TILE). Its registers are large, so Linux grants them
+ * to a process only on request (arch_prctl(2), ARCH_REQ_XCOMP_PERM of XFEATURE_XTILEDATA); threads inherit the
+ * permission. */
 static bool request_amx(void)
 {
     enum { REQUEST = 0x1023, TILE_DATA = 18 };
@@ -33,9 +33,9 @@ static bool request_amx(void)
     return d >> 22 & 1 && d >> 24 & 1 && syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
 }
 
-/* Whether dot products of bf16 are faster than fp32: AMD's (Zen 4 on) and those of Intel's Cooper Lake (family 6, model
- * 85) start as often as multiply-adds and do twice as much; on Intel's processors with AMX they take four times as long
- * as a multiply-add, half its speed, so where AMX is kept from us there, AVX-512 is the better choice. */
+/* Are dot products of bf16 faster than fp32? Those of AMD (from Zen 4) and of Intel's Cooper Lake (family 6, model 85)
+ * are issued as often as multiply-adds and do twice the work. On Intel's processors with AMX they take four times as
+ * long as a multiply-add, which is half its speed; so if AMX is denied there, AVX-512 is the better choice. */
 static bool has_fast_dots(void)
 {
     unsigned a, b, c, d;

@@ -12,7 +12,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* In the places that match a folder's pattern; "$NAME/..." begins with a variable, and counts where that is set. */
+/* Tries the directories that match a pattern; a pattern "$NAME/..." begins with a variable and is skipped if that is
+ * not set. */
 static void *load_from(const char *folder, const char *file)
 {
     void *library = NULL;
@@ -37,13 +38,13 @@ static bool find_symbols(const struct lvn_library *l, void *library)
 {
     void **to = l->functions;
     for (const char *const *symbol = l->symbols; *symbol; symbol++, to++) {
-        *to = dlsym(library, *symbol); /* POSIX: a function pointer is a pointer */
+        *to = dlsym(library, *symbol); /* POSIX guarantees that function pointers fit */
         if (!*to) return false;
     }
     return true;
 }
 
-/* True: the search is over. *best: the first one that has all functions, or the one that fits. */
+/* True: stop searching. *best: the first library with all functions, or the one that is compatible. */
 static bool consider(const struct lvn_library *l, void *library, void **best)
 {
     if (!library || !find_symbols(l, library)) return false;
@@ -66,7 +67,7 @@ static bool load(struct lvn_library *l)
 
 enum lvn_status lvn_library_open(struct lvn_library *l)
 {
-    if (l->requires && lvn_library_open(l->requires) != LVN_OK) lvn_error_clear(); /* it may do without */
+    if (l->requires && lvn_library_open(l->requires) != LVN_OK) lvn_error_clear(); /* the library may work without it */
     pthread_mutex_lock(&lock);
     if (l->state == LVN_LIBRARY_NOT_TRIED) l->state = load(l) ? LVN_LIBRARY_LOADED : LVN_LIBRARY_MISSING;
     bool here = l->state == LVN_LIBRARY_LOADED;

@@ -1,8 +1,8 @@
-/* machine.c - cores and memory from /proc and /sys.
+/* machine.c - see machine.h: reads /proc and /sys.
  *
- * cgroups: version 2 has one tree (cpu.max, memory.max), version 1 one a controller; the limits of all groups above
- * count too, so the walk goes from this process's group up to the root. In a container the path of the group may name a
- * folder that cannot be seen from inside; then the root is the container's own group.
+ * cgroups: version 2 has one hierarchy (cpu.max, memory.max), version 1 one for each controller. The limits of all
+ * ancestors apply too, so each group from this process's up to the root is read. In a container the path of the group
+ * may not be visible; then the root is the container's own group.
  * https://docs.kernel.org/admin-guide/cgroup-v2.html */
 #include "host/machine.h"
 #include "base/text.h"
@@ -33,7 +33,7 @@ static bool read_text(const char *root, const char *path, char *text, size_t cap
     return used > 0;
 }
 
-/* The text after "key" and spaces or a colon at the start of a line; false: there is none. */
+/* The text after "key" and spaces or a colon at the start of a line; false: not found. */
 static bool line_of(const char *text, const char *key, char *value, size_t capacity)
 {
     size_t n = strlen(key);
@@ -48,7 +48,7 @@ static bool line_of(const char *text, const char *key, char *value, size_t capac
 
 /* --- cores --- */
 
-/* "0-3,8,10-11": calls mark for each number below CPUS. */
+/* "0-3,8,10-11": sets the entries of these numbers, if below CPUS. */
 static void list_read(const char *text, bool *set)
 {
     while (*text) {
@@ -64,7 +64,7 @@ static void list_read(const char *text, bool *set)
     }
 }
 
-/* Cores of the allowed hardware threads: those that are the first allowed one of their siblings. */
+/* The number of cores of the allowed hardware threads: a core counts at its first allowed thread. */
 static int count_cores(const char *root, const bool *allowed, int *n_allowed)
 {
     int cores = 0, threads = 0;
@@ -85,7 +85,7 @@ static int count_cores(const char *root, const bool *allowed, int *n_allowed)
 
 /* --- cgroups --- */
 
-/* This process's group of a controller; version 2 has the empty list of controllers. */
+/* This process's group for a controller; version 2 has an empty list of controllers. */
 static bool group_of(const char *text, const char *controller, char *path, size_t capacity)
 {
     for (const char *p = text; p && *p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL) {
@@ -102,7 +102,7 @@ static bool group_of(const char *text, const char *controller, char *path, size_
     return false;
 }
 
-/* Call look(file's folder) for the group and all above it, down to "" at the mount. */
+/* Calls read_limits(folder) for the group and all its ancestors up to the mount point. */
 static void for_each_group(const char *root, const char *mount, const char *group,
                            void (*read_limits)(struct lvn_machine *m, const char *root, const char *folder),
                            struct lvn_machine *m)
@@ -125,7 +125,7 @@ static void limit_cpus(struct lvn_machine *m, double cpus)
 
 static void limit_memory(struct lvn_machine *m, double limit, double used)
 {
-    if (limit <= 0 || limit >= 0x1p60) return; /* version 1 writes a huge number for none */
+    if (limit <= 0 || limit >= 0x1p60) return; /* version 1 has a huge number for "no limit" */
     if (m->memory_limit == 0 || limit < (double)m->memory_limit) m->memory_limit = (int64_t)limit;
     double left = limit > used ? limit - used : 0;
     if (left < (double)m->memory_available) m->memory_available = (int64_t)left;
@@ -135,7 +135,7 @@ static double value_in(const char *root, const char *folder, const char *name)
 {
     char path[PATH + 64], text[64];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    return read_text(root, path, text, sizeof text) ? strtod(text, NULL) : 0; /* "max" is 0 */
+    return read_text(root, path, text, sizeof text) ? strtod(text, NULL) : 0; /* "max" yields 0 */
 }
 
 static void read_v2(struct lvn_machine *m, const char *root, const char *folder)
@@ -237,7 +237,7 @@ static void choose_threads(struct lvn_machine *m, const char *omp_threads, const
         limit = omp_limit ? (int)strtol(omp_limit, NULL, 10) : 0;
     m->threads = m->cores > 0 ? m->cores : 1;
     m->threads_from = m->allowed < m->online ? "affinity mask" : "physical cores";
-    int whole = m->quota < 1 ? 1 : (int)m->quota; /* more threads than the quota are stopped in the middle of a step */
+    int whole = m->quota < 1 ? 1 : (int)m->quota; /* threads beyond the quota are throttled in the middle of a step */
     if (m->quota > 0 && whole < m->threads) {
         m->threads = whole;
         m->threads_from = "CPU quota";
@@ -269,7 +269,7 @@ void lvn_machine_read_at(struct lvn_machine *m, const char *root, const char *al
     choose_threads(m, omp_threads, omp_limit);
 }
 
-/* The CPUs of OpenMP's places: once it has bound its threads, this thread's own mask is one place only. */
+/* The CPUs of OpenMP's places: once OpenMP has bound its threads, this thread's own mask is only one place. */
 static bool places_mask(char mask[CPUS + 1])
 {
     int n = omp_get_num_places();

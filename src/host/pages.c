@@ -1,8 +1,8 @@
-/* pages.c - large buffers straight from the system.
+/* pages.c - see pages.h: large buffers directly from the system.
  *
- * A step walks over all of its memory again and again: with 4 KiB pages the processor spends its time looking pages up,
- * and the first step faults them in one by one. So large buffers start at a multiple of the huge page and ask for huge
- * ones. Nothing is reserved: a plan may map more than it will touch. */
+ * A step traverses all of its memory repeatedly: with 4 KiB pages the processor would spend its time on TLB misses, and
+ * the first step on page faults. So large buffers begin at a multiple of the huge page size and request huge pages.
+ * Nothing is reserved: a plan may map more than it will touch. */
 #include "host/pages.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 enum { HUGE_PAGE = 2 << 20 };
 
-/* What lvn_pages_alloc(bytes) maps: whole pages, at least one. */
+/* The bytes that lvn_pages_alloc(bytes) maps: whole pages, at least one. */
 static int64_t rounded(int64_t bytes)
 {
     int64_t page = bytes >= HUGE_PAGE ? HUGE_PAGE : sysconf(_SC_PAGESIZE);
@@ -43,7 +43,7 @@ void *lvn_pages_alloc(int64_t bytes)
         if (slack - head) munmap(p + head + size, (size_t)(slack - head));
         p += head;
 #if defined(MADV_HUGEPAGE)
-        madvise(p, (size_t)size, MADV_HUGEPAGE); /* a wish: without it everything works, slower */
+        madvise(p, (size_t)size, MADV_HUGEPAGE); /* advice: without huge pages everything works, but slower */
 #endif
     }
     return p;

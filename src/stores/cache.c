@@ -29,7 +29,7 @@ static void set_first_use(void)
     first_use = time(NULL);
 }
 
-/* BUCKET and KEY as they may be seen in a folder. */
+/* BUCKET and KEY without secrets, as names of folders and files. */
 static enum lvn_status safe_names(struct lvn_arena *a, const struct lvn_location *p, const char **bucket,
                                   const char **key)
 {
@@ -52,7 +52,7 @@ enum lvn_status lvn_store_cache_path(struct lvn_arena *a, const struct lvn_locat
     LVN_TRY(safe_names(a, p, &bucket, &key));
     lvn_checksum_text(lvn_checksum(address, (int64_t)strlen(address)), hash);
     char name[LVN_CHECKSUM_TEXT];
-    if (strlen(lvn_path_name(key)) > MAX_NAME) { /* an address with many parameters */
+    if (strlen(lvn_path_name(key)) > MAX_NAME) { /* a URL with many parameters */
         const char *dir = lvn_path_dir(a, key);
         lvn_checksum_text(lvn_checksum(key, (int64_t)strlen(key)), name);
         key = dir ? lvn_path_join(a, dir, name) : NULL;
@@ -74,7 +74,7 @@ void lvn_store_cache_drop(const char *file, const char *facts)
 /* --- facts --- */
 
 struct facts {
-    long long bytes, seconds; /* of the file here, when it came */
+    long long bytes, seconds; /* of the local file at the time of its download */
     long nanoseconds;
     char sum[LVN_CHECKSUM_TEXT];
     char version[160]; /* of the file in the store */
@@ -115,8 +115,7 @@ static enum lvn_status write_facts(struct lvn_arena *a, const char *file, const 
     return lvn_file_write(facts, text, (int64_t)strlen(text));
 }
 
-/* Does the store still have what came, and is it still here? A file whose time has changed is read: its checksum
- * decides. */
+/* Is the local file the store's current version, and unmodified? If only its time has changed, its checksum decides. */
 static bool is_good(const char *file, const char *facts, const struct lvn_object *o)
 {
     struct facts f;
@@ -146,7 +145,7 @@ static int oldest_first(const void *a, const void *b)
     return x->used.tv_nsec < y->used.tv_nsec ? -1 : x->used.tv_nsec > y->used.tv_nsec;
 }
 
-/* Everything in the cache with its size and the time of its last use. */
+/* All files in the cache with size and time of their last use, least recently used first. */
 static enum lvn_status list_by_age(struct lvn_arena *a, const char *files, const char *facts, struct cached **cached,
                                    int *n, int64_t *total)
 {
@@ -160,7 +159,7 @@ static enum lvn_status list_by_age(struct lvn_arena *a, const char *files, const
         struct stat s = {0};
         const char *path = lvn_path_join(a, facts, all.entry[i].name);
         if (!path) return LVN_MEMORY;
-        (void)!stat(path, &s); /* without facts: as old as can be */
+        (void)!stat(path, &s); /* without facts: the oldest */
         (*cached)[(*n)++] = (struct cached){all.entry[i].name, all.entry[i].bytes, s.st_mtim};
         *total += all.entry[i].bytes;
     }
@@ -194,7 +193,7 @@ static enum lvn_status evict(struct lvn_arena *a, const struct lvn_location *p, 
     return LVN_OK;
 }
 
-/* --- bringing --- */
+/* --- download --- */
 
 static enum lvn_status download_if_stale(struct lvn_location *p, struct lvn_http *h, lvn_store_progress *progress,
                                          void *context, const char **local, const char *facts)
@@ -204,7 +203,7 @@ static enum lvn_status download_if_stale(struct lvn_location *p, struct lvn_http
     LVN_TRY(p->store->stat(p, h, &o));
     LVN_CHECK(o.kind == LVN_STORE_FILE, IO, "there is no file '%s'", p->url);
     if (is_good(*local, facts, &o)) {
-        (void)!utimensat(AT_FDCWD, facts, NULL, 0); /* used now */
+        (void)!utimensat(AT_FDCWD, facts, NULL, 0); /* marks the file as used now */
         return LVN_OK;
     }
     unlink(facts);
@@ -215,7 +214,7 @@ static enum lvn_status download_if_stale(struct lvn_location *p, struct lvn_http
     return write_facts(a, *local, facts, &o);
 }
 
-/* The ranks of a run on one machine all want the same files: one brings each, the others wait and find it. */
+/* The ranks of a run on one machine all need the same files: one downloads each, the others wait for it. */
 static enum lvn_status lock_file(struct lvn_arena *a, const char *path, int *fd)
 {
     const char *locks;
@@ -225,7 +224,7 @@ static enum lvn_status lock_file(struct lvn_arena *a, const char *path, int *fd)
     const char *name = lvn_path_join(a, locks, hash);
     if (!name) return LVN_MEMORY;
     *fd = open(name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (*fd >= 0) (void)!flock(*fd, LOCK_EX); /* where there are no locks, go without */
+    if (*fd >= 0) (void)!flock(*fd, LOCK_EX); /* without file locks: proceed */
     return LVN_OK;
 }
 

@@ -1,4 +1,4 @@
-/* crypto.c - see crypto.h. The functions used are the same in OpenSSL's versions 1.1 and 3. */
+/* crypto.c - see crypto.h. Uses only functions that OpenSSL 1.1 and 3 have in common. */
 #include "stores/crypto.h"
 
 #include <string.h>
@@ -58,7 +58,10 @@ enum lvn_status lvn_rsa_sign(const char *pem, const char *text, unsigned char si
 
 void *lvn_crypto_digest_new(bool md5)
 {
-    if (lvn_library_open(&lvn_library_crypto) != LVN_OK) return lvn_error_clear(), NULL;
+    if (lvn_library_open(&lvn_library_crypto) != LVN_OK) {
+        lvn_error_clear();
+        return NULL;
+    }
     void *context = crypto.context();
     if (context && crypto.digest_begin(context, md5 ? crypto.md5() : crypto.sha256(), NULL) == 1) return context;
     crypto.context_free(context); /* some installations forbid MD5 */

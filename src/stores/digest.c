@@ -1,4 +1,4 @@
-/* digest.c - see digest.h. MD5 is libcrypto's, and SHA-256 where that is here: it is several times faster. */
+/* digest.c - see digest.h. MD5 comes from libcrypto, and SHA-256 too if that is here: it is several times faster. */
 #include "stores/digest.h"
 
 #include <inttypes.h>

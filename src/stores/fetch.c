@@ -1,4 +1,4 @@
-/* fetch.c - see fetch.h; store.h does the work. */
+/* fetch.c - see fetch.h; the work is done by store.h. */
 #include "stores/fetch.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ static enum lvn_status verify(const char *path, const char *sha256)
     return LVN_OK;
 }
 
-/* Nobody looks at the file again once it has its name: it must last. */
+/* Later runs only check that the file exists, so it must be durable. */
 static enum lvn_status sync_file(const char *path)
 {
     enum lvn_status status = lvn_file_sync(path);

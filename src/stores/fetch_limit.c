@@ -24,7 +24,7 @@ int64_t lvn_size_variable(const char *name)
     return n > 0 && n < 9e18 ? (int64_t)n : INT64_MAX;
 }
 
-/* Bytes that may be written to the disk of `dir`; INT64_MAX: not known. */
+/* Available bytes on the disk of `dir`; INT64_MAX: unknown. */
 static int64_t free_bytes(const char *dir)
 {
     struct statvfs s;

@@ -1,4 +1,4 @@
-/* http.c - the binding to libcurl. */
+/* http.c - see http.h: the binding to libcurl. */
 #include "stores/http.h"
 
 #include <stdio.h>
@@ -11,7 +11,8 @@
 #include "base/work.h"
 #include "host/library.h"
 
-/* From libcurl's documented ABI: option numbers are 0 (long), 10000 (pointer), 20000 (function), 30000 (off_t) + n. */
+/* Part of libcurl's documented ABI: option numbers are 0 (long), 10000 (pointer), 20000 (function), 30000 (off_t) +
+ * n. */
 enum {
     OPT_WRITEDATA = 10001,
     OPT_URL = 10002,
@@ -41,7 +42,7 @@ enum {
     OPT_UPLOAD_BUFFERSIZE = 280,
 };
 enum { HTTP_AND_HTTPS = 3, INFO_RESPONSE_CODE = 0x200002, INFO_REDIRECT_URL = 0x100000 + 31, GLOBAL_ALL = 3 };
-/* Results. */
+/* Result codes. */
 enum {
     NO_PROXY_HOST = 5,
     NO_HOST = 6,
@@ -79,7 +80,7 @@ static bool start(void)
     return curl.global_init(GLOBAL_ALL) == 0;
 }
 
-static const char *version(void) /* without those of the libraries that it uses */
+static const char *version(void) /* without the versions of its dependencies */
 {
     static char text[64];
     snprintf(text, sizeof text, "%.*s", (int)strcspn(curl.version(), " "), curl.version());
@@ -102,7 +103,7 @@ struct lvn_http {
     const struct lvn_http_request *request;
     struct lvn_http_response *response;
     bool stopped, refused;
-    int64_t moved; /* bytes of this request, both ways */
+    int64_t moved; /* bytes transferred by this request, in both directions */
 };
 
 enum lvn_status lvn_http_open(struct lvn_http **out)
@@ -143,7 +144,7 @@ void lvn_http_response_release(struct lvn_http_response *a)
     lvn_text_release(&a->body);
 }
 
-/* --- what libcurl calls --- */
+/* --- callbacks of libcurl --- */
 
 static size_t on_header(char *data, size_t size, size_t count, void *context)
 {
@@ -206,8 +207,8 @@ static enum lvn_http_outcome outcome_of(int result, const struct lvn_http *h)
     }
 }
 
-/* libcurl's list of the lines, without Authorization for a host that was not asked. "Expect:" takes away its waiting
- * for "100 Continue" before each body, "Content-Type:" its belief that every body is a form. */
+/* The header lines as libcurl's list, without Authorization for another host than the first. "Expect:" disables its
+ * wait for "100 Continue" before each body, "Content-Type:" its default of a form. */
 static void *header_list(const char *lines, bool other_origin)
 {
     LVN_LOCAL_TEXT(line);
@@ -238,7 +239,7 @@ static void set_method(struct lvn_http *h, const struct lvn_http_request *r)
     if (!head && !get) curl.setopt(h->handle, OPT_CUSTOMREQUEST, r->method);
 }
 
-/* The file of those who may vouch for a host, by curl's own variables, which its library does not read. */
+/* The file of certificate authorities, from curl's own variables, which libcurl does not read. */
 static const char *authorities(void)
 {
     const char *file = lvn_getenv("CURL_CA_BUNDLE");
@@ -248,7 +249,7 @@ static const char *authorities(void)
 static void set_options(struct lvn_http *h, const struct lvn_http_request *r, void *headers, char *error)
 {
     void *handle = h->handle;
-    curl.reset(handle); /* connections stay */
+    curl.reset(handle); /* keeps connections open */
     curl.setopt(handle, OPT_ERRORBUFFER, error);
     curl.setopt(handle, OPT_URL, r->url);
     curl.setopt(handle, OPT_PATH_AS_IS, 1L);
@@ -266,16 +267,16 @@ static void set_options(struct lvn_http *h, const struct lvn_http_request *r, vo
     curl.setopt(handle, OPT_NOSIGNAL, 1L);
     curl.setopt(handle, OPT_CONNECTTIMEOUT, r->connect_seconds ? (long)r->connect_seconds : 30L);
     curl.setopt(handle, OPT_TIMEOUT, (long)r->whole_seconds);
-    curl.setopt(handle, OPT_LOW_SPEED_LIMIT, 1L); /* a dead connection ends after a minute */
+    curl.setopt(handle, OPT_LOW_SPEED_LIMIT, 1L); /* a silent connection ends after a minute */
     curl.setopt(handle, OPT_LOW_SPEED_TIME, (long)SILENT_SECONDS);
     curl.setopt(handle, OPT_BUFFERSIZE, (long)BUFFER_BYTES);
     curl.setopt(handle, OPT_UPLOAD_BUFFERSIZE, (long)BUFFER_BYTES);
     set_method(h, r);
 }
 
-/* --- redirections: gone here and not by libcurl, whose old versions take every header to every host --- */
+/* --- redirections: followed here, since old versions of libcurl send every header to every host --- */
 
-/* "https://HOST:PORT" of an address, without a user; its length. */
+/* Scheme and HOST:PORT of a URL, without a user; returns the length of HOST:PORT. */
 static int origin(const char *url, const char **scheme, const char **host)
 {
     const char *at = strstr(url, "://"), *user;
@@ -294,7 +295,7 @@ static bool same_origin(const char *a, const char *b)
     return n == m && strncasecmp(host[0], host[1], (size_t)n) == 0 && strncasecmp(scheme[0], scheme[1], s) == 0;
 }
 
-/* Where the answer leads to, in `next`; NULL: nowhere, or not to be gone, which a->why then says. */
+/* The URL to which the response redirects, in `next`; NULL: none, or not followed, with the reason in the response. */
 static const char *next_hop(struct lvn_http *h, const char *url, struct lvn_text *next, int hops)
 {
     struct lvn_http_response *a = h->response;
@@ -318,7 +319,7 @@ static const char *next_hop(struct lvn_http *h, const char *url, struct lvn_text
     return NULL;
 }
 
-/* One request to `url`, the request's own or where it was sent on to. */
+/* One request to `url`: the original URL or a redirection. */
 static enum lvn_status hop(struct lvn_http *h, const char *url)
 {
     struct lvn_http_response *a = h->response;

@@ -1,5 +1,5 @@
-/* https.c - https:// and http://: files of web servers, to read. A user and password may stand in the address, as
- * curl takes them. Left out: listing, writing. */
+/* https.c - the store of https:// and http://: files of web servers, read-only. User and password may be part of the
+ * URL, as in curl. Left out: listing, writing. */
 #include "stores/store_kind.h"
 
 static enum lvn_status open_location(struct lvn_location *p)
@@ -11,7 +11,7 @@ static enum lvn_status address(struct lvn_location *p, const struct lvn_store_re
                                struct lvn_http_request *r)
 {
     LVN_LOCAL_TEXT(t);
-    /* As given: it is encoded already, or libcurl says what it dislikes. A space alone is forgiven. */
+    /* Unchanged: it is encoded already, or libcurl reports the error. Only spaces are encoded. */
     for (const char *c = p->url; *c && *c != '#'; c++) lvn_text_printf(&t, *c == ' ' ? "%%20" : "%c", *c);
     r->url = lvn_text_status(&t) == LVN_OK ? lvn_arena_strdup(a, t.p) : NULL;
     r->headers = request->headers;

@@ -1,4 +1,5 @@
-/* local.c - ordinary paths and file:///PATH. */
+/* local.c - the store of local paths and file:///PATH. Left out: uploads; store_put.c and store_copy.c copy with
+ * store_get.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@ static int hex(char c)
     return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
 
-/* "file:///a%20b" and "file://localhost/a" to a path; all else is one. */
+/* Decodes "file:///a%20b" and "file://localhost/a"; any other URL is the path itself. */
 static enum lvn_status open_location(struct lvn_location *p)
 {
     p->bucket = "";
@@ -107,7 +108,7 @@ static enum lvn_status list_dir(struct listing *l, const char *below, int depth)
         const char *name = lvn_path_join(l->a, below, names[i]), *file = lvn_path_join(l->a, path, names[i]);
         struct stat s;
         if (!name || !file) return LVN_MEMORY;
-        if (stat(file, &s) != 0) continue; /* gone, or a link to nowhere */
+        if (stat(file, &s) != 0) continue; /* removed meanwhile, or a dangling link */
         if (S_ISDIR(s.st_mode) && l->deep)
             LVN_TRY(list_dir(l, name, depth + 1));
         else

@@ -1,4 +1,4 @@
-/* store.c - paths to stores, and what is done alike in all of them. */
+/* store.c - parses paths to stores and does what all of them have in common: stat, list, remove, small reads. */
 #include "stores/store.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ static const struct {
 };
 enum { N_STORES = sizeof stores / sizeof stores[0] };
 
-/* The length of "s3" in "s3://..."; 0: an ordinary path. */
+/* The length of "s3" in "s3://..."; 0: a local path. */
 static size_t scheme_length(const char *path)
 {
     size_t n = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-");
@@ -80,7 +80,7 @@ void lvn_location_close(struct lvn_location *p)
 
 enum lvn_status lvn_location_stat(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o)
 {
-    const int64_t min = 4 << 20; /* smaller files are worth no second request */
+    const int64_t min = 4 << 20; /* for smaller files a second request is not worthwhile */
     LVN_TRY(p->store->stat(p, h, o));
     if (p->store->fetch_checksum && o->kind == LVN_STORE_FILE && o->bytes > min) p->store->fetch_checksum(p, h, o);
     return LVN_OK;
@@ -104,7 +104,7 @@ char *lvn_store_join(struct lvn_arena *a, const char *dir, const char *name)
     return lvn_arena_printf(a, "%s%s%s", dir, n && dir[n - 1] == '/' ? "" : "/", name);
 }
 
-/* A place, and a client where it needs one. */
+/* Opens a location, and an HTTP client if it needs one. */
 static enum lvn_status open_both(struct lvn_location *p, struct lvn_http **h, const char *path)
 {
     *h = NULL;
@@ -139,7 +139,7 @@ enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *l
     return LVN_OK;
 }
 
-/* A key that is no file may be a folder: there is something below it. */
+/* A key that is not a file may be a folder: there is something below it. */
 static enum lvn_status stat_both(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o)
 {
     size_t n = strlen(p->key);

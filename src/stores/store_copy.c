@@ -1,4 +1,5 @@
-/* store_copy.c - a file from anywhere to anywhere: between two stores it goes through the cache folder. */
+/* store_copy.c - copies between any two paths: `levin cp`. Between two stores the file goes through the cache
+ * folder. */
 #include <string.h>
 #include <unistd.h>
 
@@ -21,7 +22,7 @@ static enum lvn_status through_cache(struct lvn_arena *a, const char *from, cons
     return LVN_OK;
 }
 
-/* Path without "file://" and its codes, in the arena; NULL: not on this machine, or no memory. */
+/* The path without "file://" and its escapes, in the arena; NULL: not on this machine, or out of memory. */
 static const char *local_path(struct lvn_arena *a, const char *path, enum lvn_status *status)
 {
     struct lvn_location p;

@@ -1,4 +1,5 @@
-/* store_download.c - the path on this machine of what lies in a store: files and folders, by way of the cache. */
+/* store_download.c - lvn_store_download(): makes files and folders of stores available on this machine, through the
+ * cache. */
 #include <string.h>
 
 #include "base/files.h"
@@ -49,7 +50,7 @@ static const char *const model_files[] = {"config.json",
                                           "base.json",
                                           NULL};
 
-/* Weights as torch.save() writes them are wanted only where there are none as safetensors. */
+/* Weights in torch.save() format are needed only if there are no safetensors. */
 static bool is_wanted(enum lvn_store_want want, const char *name, bool safetensors)
 {
     if (want == LVN_WANT_ALL) return true;
@@ -82,14 +83,14 @@ void lvn_store_choose(struct lvn_store_entries *all, enum lvn_store_want want)
     all->n = n;
 }
 
-/* Files of a former state of the folder would be taken for part of it. */
+/* Removes cached files that the folder no longer has: they would be taken for part of it. */
 static enum lvn_status drop_others(struct lvn_arena *a, const char *files, const char *facts,
                                    const struct lvn_store_entries *wanted)
 {
     struct lvn_store_entries there;
     if (!lvn_path_is_dir(files)) return LVN_OK;
     LVN_TRY(lvn_store_list(a, files, true, &there));
-    for (int i = 0, k = 0; i < there.n; i++) { /* both are sorted */
+    for (int i = 0, k = 0; i < there.n; i++) { /* both lists are sorted */
         while (k < wanted->n && strcmp(wanted->entry[k].name, there.entry[i].name) < 0) k++;
         if (k < wanted->n && strcmp(wanted->entry[k].name, there.entry[i].name) == 0) continue;
         const char *file = lvn_path_join(a, files, there.entry[i].name),
@@ -100,7 +101,7 @@ static enum lvn_status drop_others(struct lvn_arena *a, const char *files, const
     return LVN_OK;
 }
 
-/* One file, whose place is that of the folder with another key. */
+/* Downloads one file; url is the folder's with another key. */
 static enum lvn_status download_file(const char *url, struct lvn_http *h, struct lvn_arena *a, const char **local)
 {
     struct lvn_location p;
@@ -120,7 +121,7 @@ static enum lvn_status download_folder(struct lvn_location *p, struct lvn_http *
     lvn_store_choose(&all, want);
     LVN_CHECK(all.n > 0, IO, "'%s' holds no file that levin needs", p->url);
     LVN_TRY(lvn_store_cache_path(a, p, p->key, local, &facts));
-    /* A subset must not throw away what another use of the folder has brought. */
+    /* Only a complete listing may remove files: other uses of the folder may have downloaded more. */
     if (want == LVN_WANT_ALL || want == LVN_WANT_MODEL) LVN_TRY(drop_others(&p->arena, *local, facts, &all));
     for (int i = 0; i < all.n; i++) {
         const char *name = all.entry[i].name;

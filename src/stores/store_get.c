@@ -1,11 +1,12 @@
-/* store_get.c - a file of a store into a local one, in pieces, over several connections at once.
+/* store_get.c - downloads a file of a store in chunks over several connections at once: lvn_store_get().
  *
- * The pieces go to their places in LOCAL.part. Behind each finished one a line with its number and CRC-64 goes to
- * LOCAL.part.done; the first line there says of which file they are. An interrupted transfer reads back what it has,
- * believes the pieces whose checksums agree, and fetches the others. The checksum of the whole, the caller's or the one
- * that the store keeps, is made on the way: whoever finishes a piece takes in those that have become complete from the
- * start; a CRC-64 is put together from those of the pieces, anything else reads them again. Nothing waits for the disk:
- * what a crash takes can be fetched again. A lock on LOCAL.part keeps two processes apart. */
+ * The chunks are written at their offsets in LOCAL.part. For each finished one a line with its number and CRC-64 is
+ * appended to LOCAL.part.done, whose first line identifies the file. A resumed transfer reads its partial file, accepts
+ * the chunks whose checksums match, and fetches the others. The checksum of the whole file, the caller's or the
+ * store's, is computed during the transfer: the thread that finishes a chunk adds those that are complete from the
+ * start; a CRC-64 is combined from those of the chunks, any other checksum reads them again. Nothing is fsynced: after
+ * a crash the lost part can be fetched again. A lock on LOCAL.part excludes a second process. Pipes and devices:
+ * store_get_stream.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -25,25 +26,27 @@
 #include "stores/store_kind.h"
 #include "stores/worker_pool.h"
 
-/* One file is written by one thread at a time, whatever the places: small writes are spent waiting for each other. */
+/* A file system writes one file for one thread at a time, whatever the offsets: with small writes the threads would
+ * wait for each other. */
 enum { PIECE_BYTES = 8 << 20, BUFFER_BYTES = 1 << 20, MAX_DONE = 64 << 20 };
 
 struct get {
     struct lvn_location location;
     struct lvn_object object;
     const char *local, *dir, *part, *done;
-    const char *sha256, *expected; /* wanted: the checksum of the whole, "sha256:..."; NULL: not known */
-    pthread_mutex_t writing;       /* a file takes one write at a time; those that wait shall not spin */
-    pthread_mutex_t lock;          /* of what follows */
+    const char *sha256;      /* the caller's; NULL: none */
+    const char *expected;    /* checksum of the whole file, "sha256:..."; NULL: unknown */
+    pthread_mutex_t writing; /* serializes writes to the file, so that waiting threads sleep instead of spinning */
+    pthread_mutex_t lock;    /* protects the following fields */
     struct lvn_digest digest;
-    int digested;    /* pieces in it, from the first */
-    uint64_t *sum;   /* [n_pieces] CRC-64 of those that are there */
-    int fd, done_fd; /* of part, of done; done_fd -1: none is kept */
+    int digested;    /* number of leading chunks that `digest` covers */
+    uint64_t *sum;   /* [n_pieces] CRC-64 of the finished chunks */
+    int fd, done_fd; /* of part and of done; done_fd -1: nothing is recorded */
     int n_pieces;
     bool resumed, existed;
-    struct stat before;  /* of local, when it was there already */
+    struct stat before;  /* state of `local` before the transfer, if it existed */
     unsigned char *have; /* [n_pieces] */
-    int64_t max;         /* bytes that may come where their number is not known */
+    int64_t max;         /* maximum number of bytes if the size is unknown */
     lvn_store_progress *progress;
     void *context;
 };
@@ -60,17 +63,17 @@ static enum lvn_status part_failed(const struct get *g, const char *path)
     LVN_FAIL(IO, "cannot write '%s' while fetching '%s': %s", path, g->location.url, strerror(error));
 }
 
-/* --- one piece, in a thread of the crew --- */
+/* --- one chunk, in a thread of the pool --- */
 
 struct writing {
     struct get *g;
     struct lvn_worker_pool *pool;
     uint64_t sum;
-    char *buffer;   /* (BUFFER_BYTES) what has arrived and is not written */
-    int64_t bytes;  /* of it */
-    int64_t offset; /* where it goes */
+    char *buffer;   /* (BUFFER_BYTES) data that is not written yet */
+    int64_t bytes;  /* bytes in the buffer */
+    int64_t offset; /* offset in the file of the buffer's first byte */
     int error;
-    bool too_large; /* more came than may come */
+    bool too_large; /* the file is larger than `max` */
 };
 
 static bool flush(struct writing *w)
@@ -113,7 +116,7 @@ static bool on_data(void *context, const void *data, int64_t bytes)
     return true;
 }
 
-/* Takes finished pieces into the checksum of the whole; false when one cannot be read. */
+/* Adds finished chunks to the checksum of the whole file; false if one cannot be read. */
 static bool digest_pieces(struct get *g, char *buffer)
 {
     while (g->digested < g->n_pieces && __atomic_load_n(&g->have[g->digested], __ATOMIC_ACQUIRE)) {
@@ -131,15 +134,15 @@ static bool digest_pieces(struct get *g, char *buffer)
     return true;
 }
 
-/* As far as it goes, unless another thread is at it. */
+/* As far as possible, unless another thread is doing it. */
 static void try_digest_pieces(struct get *g, char *buffer)
 {
     if (!g->expected || g->n_pieces == 1 || pthread_mutex_trylock(&g->lock) != 0) return;
-    (void)digest_pieces(g, buffer); /* what cannot be read is told at the end */
+    (void)digest_pieces(g, buffer); /* a read error is reported by verify() */
     pthread_mutex_unlock(&g->lock);
 }
 
-/* A line that is lost costs a piece, no more: failures here are none. */
+/* A lost line only costs the repeated fetch of a chunk, so errors are ignored. */
 static void record_piece(const struct get *g, int i)
 {
     char line[48];
@@ -182,7 +185,7 @@ static enum lvn_status work(struct lvn_worker_pool *pool, struct lvn_http *h)
     return status;
 }
 
-/* --- what an interrupted transfer left --- */
+/* --- resuming --- */
 
 /* The first line of LOCAL.part.done. */
 static char *headline(struct get *g)
@@ -203,7 +206,7 @@ static bool piece_agrees(const struct get *g, int i, const char *sum, char *buff
     return g->sum[i] == strtoull(sum, NULL, 16);
 }
 
-/* Bytes that need not be fetched again. */
+/* Finds the finished chunks of an interrupted transfer; returns their bytes. */
 static int64_t find_done_pieces(struct get *g, const char *text, const char *head)
 {
     int64_t bytes = 0;
@@ -226,7 +229,7 @@ static int64_t find_done_pieces(struct get *g, const char *text, const char *hea
     return bytes;
 }
 
-/* Which pieces are there; LOCAL.part.done is opened for the others. Sets *bytes to what is there. */
+/* Finds the finished chunks (*bytes: their size) and opens LOCAL.part.done for the others. */
 static enum lvn_status prepare(struct get *g, int64_t *bytes)
 {
     char *text = NULL, *head = headline(g);
@@ -237,7 +240,7 @@ static enum lvn_status prepare(struct get *g, int64_t *bytes)
     if (!head) return LVN_MEMORY;
     memset(g->have, 0, (size_t)g->n_pieces);
     g->digested = 0;
-    lvn_digest_release(&g->digest); /* of a first try */
+    lvn_digest_release(&g->digest); /* of the first attempt */
     if (g->expected) lvn_digest_init(&g->digest, g->expected);
     if (known && g->n_pieces > 1 && lvn_path_is_file(g->done)) {
         if (lvn_file_read(g->done, MAX_DONE, &text, &length) == LVN_OK) *bytes = find_done_pieces(g, text, head);
@@ -248,7 +251,8 @@ static enum lvn_status prepare(struct get *g, int64_t *bytes)
     if (ftruncate(g->fd, g->resumed && g->object.bytes >= 0 ? g->object.bytes : 0) != 0) return part_failed(g, g->part);
     if (!known || g->n_pieces == 1) return LVN_OK;
     const int flags = O_WRONLY | O_CREAT | O_APPEND | (g->resumed ? 0 : O_TRUNC);
-    if (lvn_file_open_nofollow(g->done, flags, &g->done_fd) != LVN_OK) lvn_error_clear(); /* it only saves time */
+    if (lvn_file_open_nofollow(g->done, flags, &g->done_fd) != LVN_OK)
+        lvn_error_clear(); /* without it an interrupted transfer cannot resume */
     if (g->done_fd >= 0 && !g->resumed) (void)!write(g->done_fd, head, strlen(head));
     return LVN_OK;
 }
@@ -270,7 +274,7 @@ static enum lvn_status fetch(struct get *g)
     return status;
 }
 
-/* --- the whole --- */
+/* --- the whole file --- */
 
 static enum lvn_status verify(struct get *g)
 {
@@ -296,7 +300,7 @@ static enum lvn_status fetch_whole(struct get *g)
 {
     LVN_TRY(fetch(g));
     enum lvn_status status = verify(g);
-    if (status == LVN_FORMAT && g->resumed) { /* what was there was not what it seemed */
+    if (status == LVN_FORMAT && g->resumed) { /* the resumed part was damaged: fetch everything again */
         lvn_error_clear();
         unlink(g->done);
         LVN_TRY(fetch(g));
@@ -312,7 +316,7 @@ static enum lvn_status fetch_whole(struct get *g)
     return LVN_OK;
 }
 
-/* Has another process brought the file since this one began? */
+/* Has another process downloaded the file since this one began? */
 static bool was_replaced(const struct get *g)
 {
     struct stat now;
@@ -321,14 +325,14 @@ static bool was_replaced(const struct get *g)
            now.st_mtim.tv_nsec != g->before.st_mtim.tv_nsec;
 }
 
-/* The part, locked; another process that had it may have given it away meanwhile. */
+/* Opens and locks LOCAL.part; the process that held the lock may have renamed or removed it meanwhile. */
 static enum lvn_status open_part(struct get *g)
 {
     struct stat mine, named;
     while (!was_replaced(g)) {
         if (lvn_files_refuse()) return part_failed(g, g->part);
         LVN_TRY_WHILE(lvn_file_open_nofollow(g->part, O_RDWR | O_CREAT, &g->fd), "fetching '%s'", g->location.url);
-        (void)!flock(g->fd, LOCK_EX); /* where there are no locks, go without */
+        (void)!flock(g->fd, LOCK_EX); /* without file locks: proceed */
         bool ours = fstat(g->fd, &mine) != 0 ||
                     (stat(g->part, &named) == 0 && mine.st_ino == named.st_ino && mine.st_dev == named.st_dev);
         if (ours && !was_replaced(g)) return LVN_OK;
@@ -339,7 +343,8 @@ static enum lvn_status open_part(struct get *g)
     return LVN_OK;
 }
 
-/* What another process brought is held against the caller's checksum; it has looked at the store's itself. */
+/* Verifies a file that another process downloaded against the caller's checksum; that process has verified the
+ * store's. */
 static enum lvn_status check_replaced(const struct get *g)
 {
     char found[LVN_DIGEST_TEXT];
@@ -389,7 +394,8 @@ static enum lvn_status get(struct get *g)
     struct stat s;
     const bool empty = fstat(g->fd, &s) == 0 && s.st_size == 0;
     close(g->fd);
-    const bool lasts = g->location.store->network && g->object.bytes >= 0; /* else it is fetched again from its start */
+    const bool lasts =
+        g->location.store->network && g->object.bytes >= 0; /* otherwise the next transfer starts from the beginning */
     if (status != LVN_OK && (empty || !lasts)) unlink(g->part);
     LVN_TRY(status);
     return lvn_dir_sync(dir);

@@ -1,7 +1,8 @@
-/* store_get_stream.c - a file of a store into a pipe, a terminal or another device, in one piece and in order.
+/* store_get_stream.c - downloads a file of a store to a pipe, a terminal or another device, in order. lvn_store_get()
+ * calls it.
  *
- * What has been written cannot be taken back: where the checksum of the whole is not the right one, that is said when
- * all has been written. Left out: parallel pieces, going on after an interruption. */
+ * Written bytes cannot be taken back: a wrong checksum of the whole file is reported after everything has been written.
+ * Left out: parallel chunks, resuming. */
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
@@ -18,9 +19,9 @@ struct streaming {
     const struct lvn_target *to;
     struct lvn_worker_pool *pool;
     struct lvn_digest digest;
-    const char *expected; /* checksum of the whole, "sha256:..."; NULL: not known */
+    const char *expected; /* checksum of the whole file, "sha256:..."; NULL: unknown */
     int fd;
-    int error; /* of writing: an errno */
+    int error; /* errno of a failed write */
 };
 
 static bool on_data(void *context, const void *data, int64_t bytes)

@@ -1,10 +1,10 @@
-/* store_put.c - a local file into a store: in one request where it is small, else in parts over several connections at
- * once.
+/* store_put.c - uploads a local file to a store: in one request if it is small, otherwise in parts over several
+ * connections at once.
  *
- * The store keeps the parts until it is told to join them. What they are called is noted in the cache folder (uploads/,
- * named by a hash of the path), together with the local file's size and time: an interrupted transfer asks the store
- * which parts it has and sends the others. A note that fits no more is passed over, and so is one that the store has
- * forgotten. */
+ * The store keeps the parts until it is asked to join them. The ID of the upload is saved in the cache folder
+ * (uploads/, named by a hash of the path) with size and time of the local file: a resumed transfer asks the store which
+ * parts it has and sends the others. A saved state that does not match the file, or an upload that the store no longer
+ * has, is ignored. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -101,7 +101,7 @@ static enum lvn_status send_small(struct lvn_worker_pool *pool, struct lvn_http 
     return status;
 }
 
-/* --- the note --- */
+/* --- state of an unfinished upload --- */
 
 static void save_state(const struct put *p)
 {
@@ -111,7 +111,7 @@ static void save_state(const struct put *p)
     if (lvn_text_status(&t) == LVN_OK && lvn_file_write(p->state_file, t.p, t.n) != LVN_OK) lvn_error_clear();
 }
 
-/* The name of an upload from before, when the note is about this file as it is. */
+/* Loads the ID of an earlier upload if the state describes this file as it is. */
 static void load_state(struct put *p)
 {
     char *text = NULL;
@@ -127,7 +127,7 @@ static void load_state(struct put *p)
     free(text);
 }
 
-/* Where the note lies, and how it begins. Without a cache folder nothing is noted. */
+/* The path of the state file and its first line. Without a cache folder no state is saved. */
 static enum lvn_status name_state_file(struct put *p)
 {
     struct lvn_arena *a = &p->location.arena;
@@ -146,9 +146,9 @@ static enum lvn_status name_state_file(struct put *p)
     return p->state_file ? LVN_OK : LVN_MEMORY;
 }
 
-/* --- all of it --- */
+/* --- the whole transfer --- */
 
-/* What the store has now, against what is here. */
+/* Compares the file in the store with the local one. */
 static enum lvn_status verify(struct put *p)
 {
     struct lvn_object o;

@@ -1,9 +1,10 @@
-/* store_request.c - requests to stores: sent, tried again, explained; and reading a piece of a file by its range.
+/* store_request.c - requests to stores with retries and error messages, and the reading of byte ranges. All stores on a
+ * network call it.
  *
- * Tried again is what may pass: a broken connection, 408, 429, 500, 502, 503, 504. The pauses double from 0.2 s to 10
- * s, shortened by chance so that many ranks do not come back at the same moment; Retry-After of the server is obeyed up
- * to a minute. A refusal is tried again once when the store has better credentials since. A reading that brought
- * something does not count as a vain try. */
+ * Transient errors are retried: a broken connection, 408, 429, 500, 502, 503, 504. The pauses double from 0.2 s to 10
+ * s, with random jitter so that many ranks do not return at the same time; the server's Retry-After is obeyed up to a
+ * minute. A refusal is retried, at most twice, if the store has got better credentials since. A read that made progress
+ * does not count as a failed attempt. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,7 +143,7 @@ enum lvn_status lvn_store_request(struct lvn_location *p, struct lvn_http *h, co
 
 /* --- what is there --- */
 
-/* One byte is enough: servers without ranges would send everything. */
+/* Stops after one byte: servers without range support would send the whole file. */
 static bool on_one_byte(void *context, const void *data, int64_t bytes)
 {
     (void)data;
@@ -205,13 +206,13 @@ struct piece {
     const struct lvn_http_response *response;
     bool (*on_data)(void *, const void *, int64_t);
     void *context;
-    int64_t offset, left; /* what is still wanted */
-    int64_t skip;         /* bytes of this answer that came before */
+    int64_t offset, left; /* bytes that remain to be read */
+    int64_t skip;         /* bytes of this response that were delivered before */
     bool checked, refused;
-    const char *wrong; /* with this answer */
+    const char *wrong; /* reason why this response is not usable; NULL: it is */
 };
 
-/* Is this answer what was asked for? Looked at when its first bytes come. */
+/* Is this response the requested range? Checked when its first bytes arrive. */
 static void check_response(struct piece *p)
 {
     char text[160];
@@ -244,7 +245,7 @@ static bool on_piece(void *context, const void *data, int64_t bytes)
         p->offset += n;
         p->left -= n;
     }
-    return n == bytes; /* servers that do not look at the range's end send more */
+    return n == bytes; /* servers that ignore the end of the range send more */
 }
 
 enum lvn_status lvn_store_request_read(struct lvn_location *p, struct lvn_http *h, const struct lvn_object *o,

@@ -13,12 +13,12 @@
 struct lvn_streaming_file {
     struct lvn_location location;
     struct lvn_object object;
-    struct lvn_http *http; /* of readings, under the lock */
+    struct lvn_http *http; /* of reads; protected by the lock */
     pthread_mutex_t lock;
     pthread_t thread;
     bool running;
-    int stopping; /* atomic: the thread shall stop */
-    int done;     /* atomic: `map` is the file */
+    int stopping; /* atomic: the thread must stop */
+    int done;     /* atomic: `map` is the complete file */
     struct lvn_mapping map;
 };
 
@@ -28,7 +28,7 @@ static int on_progress(void *context, int64_t done, int64_t total)
     return __atomic_load_n(&((struct lvn_streaming_file *)context)->stopping, __ATOMIC_RELAXED);
 }
 
-/* The file in the cache, if that is of the version that readings had. */
+/* Downloads the file into the cache and maps it, if it has the version that reads have seen. */
 static enum lvn_status download(struct lvn_streaming_file *s, struct lvn_location *p, struct lvn_http *h)
 {
     const char *local;
@@ -51,7 +51,7 @@ static void *run(void *argument)
     if (status == LVN_OK) status = download(s, &p, h);
     if (status == LVN_OK)
         __atomic_store_n(&s->done, 1, __ATOMIC_RELEASE);
-    else if (status != LVN_STOPPED) /* readings go on without it */
+    else if (status != LVN_STOPPED) /* reads continue from the store */
         lvn_log(LVN_LOG_WARN, "'%s' could not be downloaded; it is read from the store as needed: %s", s->location.url,
                 lvn_error_text());
     lvn_http_close(h);

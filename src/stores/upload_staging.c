@@ -34,24 +34,24 @@ enum lvn_status lvn_upload_staging_open(struct lvn_arena *a, const char *path, c
     return *folder ? lvn_dir_make(*folder) : LVN_MEMORY;
 }
 
-/* --- what is here --- */
+/* --- local files --- */
 
 struct item {
-    const char *name;      /* below the folder */
-    const char *link;      /* NULL: a file; else what the link names */
-    const char *hard_link; /* a second name of the file while it is sent; NULL: it has none */
+    const char *name;      /* relative to the folder */
+    const char *link;      /* target of a link; NULL: a file */
+    const char *hard_link; /* hard link that preserves the file during the upload; NULL: none */
     long long bytes, seconds;
     long nanoseconds;
-    int order;       /* 0: sent first */
-    bool up_to_date; /* it was sent as it is, and is there */
-    bool dangling;   /* a link to a checkpoint that is not among the items */
+    int order;       /* position in the upload: 0 is sent first */
+    bool up_to_date; /* sent unchanged before, and in the store */
+    bool dangling;   /* a link to a checkpoint that is not in the list */
 };
 struct items {
     struct lvn_arena *a;
     const char *folder;
-    const char *hard_links;                 /* the hidden folder of second names */
-    const char *sent;                       /* the note of earlier sendings; NULL: there is none */
-    const struct lvn_store_entries *remote; /* files in the store, in the order of their names */
+    const char *hard_links;                 /* hidden folder of the hard links */
+    const char *sent;                       /* content of `.sent`; NULL: nothing was sent before */
+    const struct lvn_store_entries *remote; /* files in the store, sorted by name */
     struct item *item;
     int n, capacity;
 };
@@ -81,7 +81,7 @@ static char *record_line(struct lvn_arena *a, const struct item *i)
                             i->name);
 }
 
-/* A file of a checkpoint gets a second name, so that it can be sent whole although the run removes the checkpoint
+/* Hard-links a file of a checkpoint, so that the checkpoint can be uploaded completely even if the run removes it
  * meanwhile. *gone: it has been removed already. */
 static enum lvn_status make_hard_link(const struct items *all, struct item *i, const char *path, bool *gone)
 {
@@ -91,7 +91,7 @@ static enum lvn_status make_hard_link(const struct items *all, struct item *i, c
     if (link(path, hard_link) == 0)
         i->hard_link = hard_link;
     else
-        *gone = errno == ENOENT; /* else the file system has no second names */
+        *gone = errno == ENOENT; /* otherwise the file system has no hard links */
     return LVN_OK;
 }
 
@@ -132,7 +132,7 @@ static enum lvn_status add(struct items *all, const char *name, const char *path
     return LVN_OK;
 }
 
-/* Hidden names are nobody else's business. */
+/* Collects the files below a folder. Hidden ones are skipped. */
 static enum lvn_status collect_items(struct items *all, const char *below, int depth)
 {
     const char *path = *below ? lvn_path_join(all->a, all->folder, below) : all->folder, *const * names;
@@ -144,7 +144,7 @@ static enum lvn_status collect_items(struct items *all, const char *below, int d
         if (names[i][0] == '.') continue;
         const char *name = lvn_path_join(all->a, below, names[i]), *file = lvn_path_join(all->a, path, names[i]);
         if (!name || !file) return LVN_MEMORY;
-        if (lstat(file, &s) != 0) continue; /* gone since */
+        if (lstat(file, &s) != 0) continue; /* removed meanwhile */
         if (S_ISDIR(s.st_mode) && depth < MAX_DEPTH)
             LVN_TRY(collect_items(all, name, depth + 1));
         else if (S_ISREG(s.st_mode) || S_ISLNK(s.st_mode))
@@ -161,8 +161,8 @@ static int by_order(const void *a, const void *b)
 
 /* --- sending --- */
 
-/* One file. What grows while it is sent goes as a copy of what it is now. *lost: a file of a checkpoint without a
- * second name was removed meanwhile. */
+/* Uploads one file. A file that may grow meanwhile is copied first. *lost: a file of a checkpoint without a hard link
+ * was removed meanwhile. */
 static enum lvn_status send_one(struct items *all, const struct item *i, const char *path, bool *lost)
 {
     const bool checkpoint = is_of_checkpoint(i->name);
@@ -183,8 +183,8 @@ static enum lvn_status send_one(struct items *all, const struct item *i, const c
     return *lost ? LVN_OK : status;
 }
 
-/* `last` and `best` were read before the folders of checkpoints, and the run may have removed their checkpoints since.
- */
+/* `last` and `best` were read before the checkpoint folders, so the run may have removed their checkpoints in
+ * between. */
 static enum lvn_status find_dangling(struct items *all)
 {
     for (int i = 0; i < all->n; i++) {
@@ -198,8 +198,8 @@ static enum lvn_status find_dangling(struct items *all)
     return LVN_OK;
 }
 
-/* What was sent from here and is gone here is removed there, or, with `stays`, remains and is noted again; what
- * somebody else put there stays. */
+/* Removes from the store what was sent from here and is gone here; with `keep`, leaves it there and records it again.
+ * Files that others put there stay. */
 static enum lvn_status remove_gone(struct items *all, const char *path, bool keep, struct lvn_text *sent)
 {
     for (int k = 0; all->sent && k < all->remote->n; k++) {
@@ -218,7 +218,7 @@ static enum lvn_status remove_gone(struct items *all, const char *path, bool kee
     return LVN_OK;
 }
 
-/* All files in the store; none is no error. */
+/* Lists all files in the store; a missing folder is no error. */
 static enum lvn_status list_remote(struct lvn_arena *a, const char *path, struct lvn_store_entries *remote)
 {
     enum lvn_store_kind kind;
@@ -228,8 +228,8 @@ static enum lvn_status list_remote(struct lvn_arena *a, const char *path, struct
     return kind == LVN_STORE_FOLDER ? lvn_store_list(a, path, true, remote) : LVN_OK;
 }
 
-/* The items in their order. Where a checkpoint is not sent whole, the links stay in the store as they are, and so does
- * what they name: the next sending goes on. */
+/* Uploads the items in order. If a checkpoint is incomplete, the links in the store and the files that they name stay
+ * as they are; the next upload continues. */
 static enum lvn_status send_items(struct items *all, const char *path, struct lvn_text *sent)
 {
     bool partial = false;
@@ -267,7 +267,7 @@ static enum lvn_status send(struct lvn_arena *a, const char *folder, const char 
     if (status == LVN_OK) status = find_dangling(&all);
     if (status == LVN_OK) status = send_items(&all, path, &sent);
     free(text);
-    /* Also what came before a failure is not sent again. */
+    /* Items that were sent before a failure are not sent again. */
     if (sent.n && !sent.failed && lvn_file_write(record, sent.p, sent.n) != LVN_OK && status == LVN_OK)
         lvn_error_clear();
     if (lvn_tree_remove(all.hard_links) != LVN_OK && status == LVN_OK) lvn_error_clear();

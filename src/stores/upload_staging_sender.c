@@ -1,4 +1,5 @@
-/* upload_staging_sender.c - the thread of upload_staging.h that sends a folder while it is still being written. */
+/* upload_staging_sender.c - lvn_sender of upload_staging.h: a thread that uploads a folder while it is still being
+ * written. */
 #include <stdio.h>
 
 #include "base/threads.h"

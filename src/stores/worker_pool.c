@@ -39,7 +39,7 @@ static void *run_one(void *argument)
     return NULL;
 }
 
-/* Waits for the end of all; tells how far they are. True: stopped by progress. */
+/* Waits for all threads and reports progress. True: progress stopped the transfer. */
 static bool wait_for_all(struct lvn_worker_pool *pool)
 {
     bool stopped = false;
@@ -55,13 +55,13 @@ static bool wait_for_all(struct lvn_worker_pool *pool)
         if (stopped) __atomic_store_n(&pool->stop, 1, __ATOMIC_RELAXED);
     }
     pthread_mutex_unlock(&pool->lock);
-    /* Once at least, also when all took no time. */
+    /* At least one call, even if the transfer took no time. */
     if (pool->progress && !stopped && pool->status == LVN_OK)
         stopped = pool->progress(pool->progress_context, pool->done, pool->total) != 0;
     return stopped;
 }
 
-/* The record of the thread that failed, in this one. */
+/* Copies the error record of the failed thread to this thread. */
 static void record(struct lvn_worker_pool *pool)
 {
     const char *line = pool->message.p ? pool->message.p : "";

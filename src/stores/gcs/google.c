@@ -47,7 +47,7 @@ static enum lvn_status send_request(const struct lvn_http_request *r, struct lvn
 
 static void add_base64(struct lvn_text *t, const void *data, size_t n)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"; /* of URLs */
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"; /* base64url */
     const unsigned char *p = data;
     for (size_t i = 0; i < n; i += 3) {
         uint32_t x = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) | (i + 2 < n ? p[i + 2] : 0);
@@ -55,7 +55,7 @@ static void add_base64(struct lvn_text *t, const void *data, size_t n)
     }
 }
 
-/* A signed assertion (RFC 7523) that this account wants a token. */
+/* A signed assertion (RFC 7523) with which the account requests a token. */
 static enum lvn_status make_assertion(const char *mail, const char *pem, const char *audience, struct lvn_text *out)
 {
     static const char head[] = "{\"alg\":\"RS256\",\"typ\":\"JWT\"}";
@@ -86,7 +86,7 @@ static void add_field(struct lvn_text *t, const char *name, const char *value)
     lvn_http_encode(t, value, false);
 }
 
-/* What is asked of the token service, by the kind of key. */
+/* The body of the token request, which depends on the type of the key. */
 static enum lvn_status token_request(const char *path, const json_t *root, const char **uri, struct lvn_text *body)
 {
     const char *kind = NULL, *mail = NULL, *pem = NULL, *id = NULL, *secret = NULL, *refresh = NULL;

@@ -1,4 +1,5 @@
-/* gs.c - gs://BUCKET/KEY: Google Cloud Storage by its JSON interface, at STORAGE_EMULATOR_HOST where that is set. */
+/* gs.c - the store of gs://BUCKET/KEY: Google Cloud Storage through its JSON API, at STORAGE_EMULATOR_HOST if that is
+ * set. */
 #include "stores/gcs/gs.h"
 
 #include <pthread.h>
@@ -14,9 +15,9 @@
 
 struct gs {
     const char *endpoint;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* protects the following fields */
     struct lvn_google_token token;
-    time_t refreshed_at; /* when the token was last found to have changed */
+    time_t refreshed_at; /* when a change of the token was last seen */
 };
 enum { EXPIRES_SOON = 120, JUST_CHANGED = 60 };
 static const char default_endpoint[] = "https://storage.googleapis.com";
@@ -44,7 +45,8 @@ static const char *endpoint(const struct lvn_location *p)
     return address == default_endpoint ? "" : address;
 }
 
-/* A key that begins with a slash is a path of the service, one with "http" a whole address, all others a file's. */
+/* The URL of a request: a key that begins with a slash is a path of the service, one with "http" a complete URL, any
+ * other a file. */
 static void add_address(const struct lvn_location *p, const struct lvn_store_request *request, struct lvn_text *t)
 {
     const struct gs *s = p->private_data;
@@ -94,7 +96,7 @@ static bool refresh_credentials(struct lvn_location *p, const struct lvn_http_re
         s->token = token;
         s->refreshed_at = now;
     }
-    bool refreshed = s->refreshed_at && now - s->refreshed_at < JUST_CHANGED; /* perhaps another thread did it */
+    bool refreshed = s->refreshed_at && now - s->refreshed_at < JUST_CHANGED; /* another thread may have refreshed it */
     pthread_mutex_unlock(&s->lock);
     return refreshed;
 }
@@ -125,7 +127,7 @@ static void explain(const struct lvn_location *p, const struct lvn_http_response
     }
 }
 
-/* "crc32c=n03x6A==,md5=..." (one line or several). */
+/* "crc32c=n03x6A==,md5=..." (one header line or several). */
 static void parse_headers(const struct lvn_http_response *a, struct lvn_object *o)
 {
     for (const char *p = a->headers.p; p && (p = strstr(p, "crc32c=")); p += 7)
@@ -143,7 +145,7 @@ static enum lvn_status add_items(const char *name, const json_t *root, size_t sk
         const char *key = NULL;
         LVN_TRY(lvn_json_string(name, item, "name", true, &key));
         size_t n = strlen(key);
-        if (n <= skip || key[n - 1] == '/') continue; /* an empty file that stands for a folder */
+        if (n <= skip || key[n - 1] == '/') continue; /* an empty file that represents a folder */
         int64_t bytes = json_is_string(size) ? strtoll(json_string_value(size), NULL, 10) : json_integer_value(size);
         LVN_TRY(lvn_entries_add(a, out, capacity, key + skip, (int64_t)(n - skip), LVN_STORE_FILE, bytes));
     }

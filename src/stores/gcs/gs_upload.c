@@ -1,7 +1,7 @@
-/* gs_upload.c - files into Google Cloud Storage: one request for a small one, a resumable upload for a large one.
+/* gs_upload.c - uploads to Google Cloud Storage: one request for a small file, a resumable upload for a large one.
  *
- * The parts of a resumable upload come one after the other, over an address of its own. The service says after each how
- * far it has got, which may be less than was sent; after a failure it is asked, and what it lacks is sent. */
+ * The parts of a resumable upload are sent in order to a URL of their own. After each the service reports how many
+ * bytes it has, which may be fewer than were sent; after a failure it is asked, and the missing bytes are sent. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +62,8 @@ static enum lvn_status begin(struct lvn_upload *u, struct lvn_http *h)
     return status;
 }
 
-/* How far the service has got, from its answer to a part or a question; *alive false: the upload is gone. */
+/* Reads the number of bytes that the service has from its response to a part or a query; *alive false: the upload does
+ * not exist any more. */
 static enum lvn_status take_position(struct lvn_upload *u, const struct lvn_store_request *request,
                                      const struct lvn_http_response *a, bool *alive)
 {
@@ -80,7 +81,7 @@ static enum lvn_status take_position(struct lvn_upload *u, const struct lvn_stor
         return LVN_OK;
     }
     if (a->code < 200 || a->code > 299) return lvn_store_request_failed(u->location, request, a);
-    /* A file: all of it, unless somebody took the question for an end. */
+    /* The upload is complete, unless the service took the query for the end of the upload. */
     json_error_t error;
     json_t *root = NULL;
     if (a->body.p) LVN_TRY(lvn_json_load(a->body.p, a->body.n, 0, &root, &error));
@@ -150,7 +151,7 @@ static enum lvn_status part(struct lvn_upload *u, struct lvn_http *h, int number
     return LVN_OK;
 }
 
-/* The last part was the end. */
+/* The last part has completed the upload. */
 static enum lvn_status finish(struct lvn_upload *u, struct lvn_http *h)
 {
     (void)h;

@@ -1,9 +1,9 @@
-/* hf.c - hf://ORG/NAME/PATH: models of the Hugging Face hub; hf://datasets/ORG/NAME/PATH: its data sets. @REVISION
- * behind NAME takes a branch, tag or commit.
+/* hf.c - the store of hf://ORG/NAME/PATH, models of the Hugging Face hub, and hf://datasets/ORG/NAME/PATH, its
+ * datasets. @REVISION after NAME selects a branch, tag or commit.
  *
- * A file is at ENDPOINT/ORG/NAME/resolve/REVISION/PATH; large ones are passed on to another host, and the hub names
- * their SHA-256 on the way. HF_TOKEN (or the file that signing in leaves) is sent to the hub only. Left out: writing.
- */
+ * A file is at ENDPOINT/ORG/NAME/resolve/REVISION/PATH; large files are redirected to another host, and the hub's
+ * response has their SHA-256. HF_TOKEN (or the file that huggingface-cli login writes) is sent to the hub only. Left
+ * out: writing. */
 #include "stores/hub/hf.h"
 
 #include <stdio.h>
@@ -73,7 +73,7 @@ static enum lvn_status open_location(struct lvn_location *p)
     return f->repo && f->revision ? find_token(a, &f->token) : LVN_MEMORY;
 }
 
-/* A key that begins with a slash is a path of the hub itself. */
+/* The URL of a request; a key that begins with a slash is a path of the hub itself. */
 static enum lvn_status address(struct lvn_location *p, const struct lvn_store_request *request, struct lvn_arena *a,
                                struct lvn_http_request *r)
 {
@@ -125,7 +125,7 @@ static void parse_headers(const struct lvn_http_response *a, struct lvn_object *
     if (sum && strspn(sum, "0123456789abcdef") == 64) snprintf(o->checksum, sizeof o->checksum, "sha256:%.64s", sum);
 }
 
-/* --- what a repository holds --- */
+/* --- files of a repository --- */
 
 static enum lvn_status read_files(const char *name, const json_t *root, struct lvn_arena *a, struct lvn_hf_files *out)
 {

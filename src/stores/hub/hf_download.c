@@ -1,11 +1,11 @@
-/* hf_download.c - files of the Hugging Face hub in its own cache (stores/hub/hub_cache.h), so that levin and Python's
- * tools find what the other has brought:
+/* hf_download.c - downloads files of the Hugging Face hub into its own cache (stores/hub/hub_cache.h), which levin and
+ * Python's tools then share. hf.c has it as its `download`.
  *
- *     models--ORG--NAME/blobs/HASH                   a content
+ *     models--ORG--NAME/blobs/HASH                   the content of a file
  *     models--ORG--NAME/snapshots/COMMIT/PATH        a link to it
- *     models--ORG--NAME/refs/main                    the commit that `main` was
+ *     models--ORG--NAME/refs/main                    the commit of `main` at the time of the download
  *
- * With HF_HUB_OFFLINE, and where the hub cannot be reached, what is there is taken. */
+ * With HF_HUB_OFFLINE, or if the hub cannot be reached, the cached files are used. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,13 +18,13 @@
 struct hub_download {
     struct lvn_location *p;
     const struct lvn_hf *f;
-    struct lvn_arena *a; /* of the place */
+    struct lvn_arena *a; /* of the location */
     const char *folder;  /* models--ORG--NAME */
     const char *snapshot;
     struct lvn_hf_files all;
 };
 
-/* "../../blobs/HASH" as seen from snapshots/COMMIT/a/b. */
+/* "../../blobs/HASH" relative to snapshots/COMMIT/a/b. */
 static char *link_target(struct lvn_arena *a, const char *name, const char *blob)
 {
     char *up = lvn_arena_strdup(a, "");
@@ -35,9 +35,9 @@ static char *link_target(struct lvn_arena *a, const char *name, const char *blob
 static enum lvn_status link_blob(const char *target, const char *path, const char *blob)
 {
     if (lvn_path_exists(path)) return LVN_OK;
-    unlink(path); /* a link to nowhere */
+    unlink(path); /* a dangling link */
     if (symlink(target, path) == 0 || errno == EEXIST) return LVN_OK;
-    return lvn_file_rename(blob, path); /* where there are no links the file itself stands there, as in Python */
+    return lvn_file_rename(blob, path); /* without links the file itself is stored there, as in Python */
 }
 
 static enum lvn_status download_one(struct hub_download *b, const struct lvn_hf_file *file)
@@ -56,7 +56,7 @@ static enum lvn_status download_one(struct hub_download *b, const struct lvn_hf_
     return link_blob(target, path, blob);
 }
 
-/* The files that are wanted below the key, or the one that it is; how many goes to *n. */
+/* Downloads the wanted files below the key, or the file that the key names; *n: their number. */
 static enum lvn_status download_wanted(struct hub_download *b, enum lvn_store_want want, int *n)
 {
     const char *key = b->p->key;
@@ -76,7 +76,7 @@ static enum lvn_status download_wanted(struct hub_download *b, enum lvn_store_wa
         LVN_TRY(lvn_entries_add(b->a, &chosen, &capacity, name, (int64_t)strlen(name), LVN_STORE_FILE, file->bytes));
     }
     lvn_store_choose(&chosen, want);
-    for (int i = 0, k = 0; i < b->all.n && k < chosen.n; i++) { /* in the same order */
+    for (int i = 0, k = 0; i < b->all.n && k < chosen.n; i++) { /* both lists are in the same order */
         const char *name = b->all.file[i].name + (skip ? skip + 1 : 0);
         if (strlen(b->all.file[i].name) <= skip || strcmp(name, chosen.entry[k].name) != 0) continue;
         LVN_TRY(download_one(b, &b->all.file[i]));
@@ -96,7 +96,7 @@ static enum lvn_status write_ref(struct hub_download *b)
     return lvn_file_write(path, b->all.commit, (int64_t)strlen(b->all.commit));
 }
 
-/* Where it is in the snapshot; LVN_IO when it is not. */
+/* The path in the snapshot; LVN_IO if it is missing. */
 static enum lvn_status find_in_cache(struct hub_download *b, struct lvn_arena *a, const char **local)
 {
     const char *snapshot, *hub = lvn_hub_cache(b->a);

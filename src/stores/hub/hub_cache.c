@@ -26,7 +26,7 @@ const char *lvn_hub_cache_folder(struct lvn_arena *a, const char *kind, const ch
                  : lvn_arena_printf(a, "%s/%s--%s", cache, kind, repository);
 }
 
-/* What a branch stands for; the name itself where there is no such branch (it may be a commit). */
+/* The commit of a branch; the name itself if there is no such branch (it may be a commit). */
 static enum lvn_status commit_of(struct lvn_arena *a, const char *folder, const char *revision, const char **out)
 {
     char *path = lvn_arena_printf(a, "%s/refs/%s", folder, revision), *text;

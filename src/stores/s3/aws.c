@@ -1,4 +1,4 @@
-/* aws.c - environment and profiles; aws_roles.c has what must be asked for. */
+/* aws.c - see aws.h: credentials from environment and profiles; aws_roles.c requests the temporary ones. */
 #include "stores/s3/aws.h"
 
 #include <limits.h>
@@ -73,7 +73,7 @@ static bool next(struct lines *l)
     return false;
 }
 
-/* The value of the line at hand, if it is called so. */
+/* Copies the value of the current line if it has this name. */
 static enum lvn_status copy_value(const struct lines *l, const char *name, char *to, size_t capacity)
 {
     return is(&l->name, name) ? lvn_copy_bytes(to, capacity, name, l->value.text, l->value.n) : LVN_OK;
@@ -160,7 +160,7 @@ static enum lvn_status read_location(struct lvn_aws_location *p, struct lines *l
     return LVN_OK;
 }
 
-/* The first of two variables that is set, if any is. */
+/* The value of the first of two variables that is set, if any. */
 static enum lvn_status take_variable(const char *first, const char *second, char *to, size_t capacity)
 {
     const char *name = lvn_getenv(first) ? first : second, *value = lvn_getenv(name);

@@ -1,4 +1,5 @@
-/* aws_roles.c - see aws_roles.h: the security token service, the agent of a container, the metadata of an instance. */
+/* aws_roles.c - see aws_roles.h: the security token service, the container's credential endpoint, the instance metadata
+ * service. */
 #include "stores/s3/aws_roles.h"
 
 #include <stdio.h>
@@ -15,7 +16,7 @@
 
 enum { NEAR_SECONDS = 2, FAR_SECONDS = 30, MAX_TOKEN = 1 << 16 };
 
-/* One request to something near; the answer's body stays in `a`. */
+/* One request with short time limits. */
 static enum lvn_status send_request(const char *method, const char *url, const char *headers, int seconds,
                                     struct lvn_http_response *a)
 {
@@ -37,7 +38,7 @@ static bool has_body(const struct lvn_http_response *a)
     return a->outcome == LVN_HTTP_COMPLETE && a->code == 200 && a->body.n > 0;
 }
 
-/* "2026-01-31T12:00:00Z"; 0 when it is none. */
+/* "2026-01-31T12:00:00Z"; 0 if it is malformed. */
 static time_t parse_time(const char *text)
 {
     struct tm tm = {0};
@@ -159,7 +160,7 @@ enum lvn_status lvn_aws_container_credentials(struct lvn_aws_credentials *k)
 
 /* --- the instance --- */
 
-/* What is at endpoint/path, in `a`; *there false when there is nothing. */
+/* Requests endpoint/path; *found false if it does not exist. */
 static enum lvn_status metadata(const char *method, const char *endpoint, const char *path, const char *headers,
                                 struct lvn_http_response *a, bool *found)
 {
@@ -172,7 +173,7 @@ static enum lvn_status metadata(const char *method, const char *endpoint, const 
     return status;
 }
 
-/* The keys of the role that the instance has, by the token in `headers`. */
+/* The credentials of the instance's role, with the session token in `headers`. */
 static enum lvn_status role_credentials(struct lvn_aws_credentials *k, const char *endpoint, const char *headers,
                                         struct lvn_http_response *a)
 {
@@ -180,7 +181,7 @@ static enum lvn_status role_credentials(struct lvn_aws_credentials *k, const cha
     LVN_LOCAL_TEXT(path);
     bool found;
     LVN_TRY(metadata("GET", endpoint, roles, headers, a, &found));
-    if (!found) return LVN_OK; /* no role: no keys, and no error */
+    if (!found) return LVN_OK; /* no role: no credentials, and no error */
     lvn_text_printf(&path, "%s%.*s", roles, (int)strcspn(a->body.p, "\r\n"), a->body.p);
     enum lvn_status status = lvn_text_status(&path);
     if (status == LVN_OK) status = metadata("GET", endpoint, path.p, headers, a, &found);
@@ -198,7 +199,7 @@ enum lvn_status lvn_aws_instance_credentials(struct lvn_aws_credentials *k)
     bool found = false;
     if (off && strcasecmp(off, "true") == 0) return LVN_OK;
     if (!endpoint) endpoint = "http://169.254.169.254";
-    /* No instance, no metadata: no keys, and no error. */
+    /* Without an instance metadata service: no credentials, and no error. */
     enum lvn_status status =
         metadata("PUT", endpoint, "api/token", "X-aws-ec2-metadata-token-ttl-seconds: 21600\n", &a, &found);
     if (found) lvn_text_printf(&headers, "X-aws-ec2-metadata-token: %.*s\n", (int)strcspn(a.body.p, "\r\n"), a.body.p);

@@ -1,8 +1,9 @@
-/* s3.c - s3://BUCKET/KEY: Amazon S3 and what speaks its protocol, signed with what aws.h finds.
+/* s3.c - the store of s3://BUCKET/KEY: Amazon S3 and compatible servers; credentials come from aws.h.
  *
- * Amazon's own buckets are hosts of their own (BUCKET.s3.REGION.amazonaws.com); at any other address, and for names
- * with dots, which no certificate covers, the bucket is the first part of the path. Over https a body travels unsigned,
- * TLS protects it; over http its SHA-256 is signed. Without keys requests go unsigned, as open buckets want it. */
+ * Amazon's buckets are hosts of their own (BUCKET.s3.REGION.amazonaws.com). At any other endpoint, and for names with
+ * dots, which no certificate covers, the bucket is the first component of the path. Over https a body is unsigned,
+ * since TLS protects it; over http its SHA-256 is signed. Without credentials requests are unsigned, which public
+ * buckets accept. */
 #include "stores/s3/s3.h"
 
 #include <pthread.h>
@@ -19,13 +20,13 @@
 
 struct s3 {
     struct lvn_aws_location location;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* protects the following fields */
     struct lvn_aws_credentials credentials;
-    time_t refreshed_at;    /* when the keys were last found to have changed */
-    char server_region[64]; /* the region that the server named; "": none */
+    time_t refreshed_at;    /* when a change of the credentials was last seen */
+    char server_region[64]; /* region named by the server; "": none */
 };
 
-/* Keys change a little before they expire, not in the middle of a request. */
+/* Credentials are renewed shortly before they expire, not during a request. */
 enum { EXPIRES_SOON = 120, JUST_CHANGED = 60 };
 
 static enum lvn_status open_location(struct lvn_location *p)
@@ -45,7 +46,7 @@ static const char *endpoint(const struct lvn_location *p)
 
 /* --- a request --- */
 
-/* "https://", the host, and the path of the bucket. */
+/* Scheme, host, and path of the bucket. */
 static void locate(const struct lvn_location *p, struct lvn_text *scheme, struct lvn_text *host, struct lvn_text *path)
 {
     const struct s3 *s = p->private_data;
@@ -65,7 +66,7 @@ static void locate(const struct lvn_location *p, struct lvn_text *scheme, struct
     lvn_text_add(path, "/");
 }
 
-/* The lines that begin with "x-amz-", which are signed, and the others. */
+/* Separates the lines that begin with "x-amz-", which are signed, from the others. */
 static void sort_out(const char *headers, struct lvn_text *amazon, struct lvn_text *other)
 {
     for (const char *line = headers, *end; line && *line; line = *end ? end + 1 : end) {
@@ -219,13 +220,14 @@ static void parse_headers(const struct lvn_http_response *a, struct lvn_object *
     char text[80];
     bool encrypted = lvn_http_header(a, "x-amz-server-side-encryption", text, sizeof text) && strcmp(text, "AES256");
     const char *sum = o->version[0] == '"' ? o->version + 1 : o->version;
-    /* The tag of a file that was sent in one piece is its MD5. */
+    /* The ETag of a file that was uploaded in one part is its MD5. */
     if (!encrypted && strspn(sum, "0123456789abcdef") == 32 && (sum[32] == '"' || !sum[32]) &&
         lvn_digest_is_supported("md5:"))
         snprintf(o->checksum, sizeof o->checksum, "md5:%.32s", sum);
 }
 
-/* Files have a CRC-64 unless they were sent with another sum; only HEAD tells it, also of files sent in parts. */
+/* Files have a CRC-64 unless they were uploaded with another checksum; only HEAD returns it, also for files uploaded in
+ * parts. */
 static void sum(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o)
 {
     struct lvn_store_request request = {.method = "HEAD",
@@ -264,7 +266,7 @@ static enum lvn_status add_page(struct lvn_location *p, const struct lvn_http_re
             lvn_xml_text(at, end, "Size", &size);
             status = lvn_text_status(&name);
             if (status != LVN_OK || name.n <= (int64_t)skip || strncmp(name.p, prefix, skip) != 0) continue;
-            bool marker = name.p[name.n - 1] == '/'; /* an empty file that stands for a folder */
+            bool marker = name.p[name.n - 1] == '/'; /* an empty file that represents a folder */
             if (marker && !folders) continue;
             status =
                 lvn_entries_add(a, out, capacity, name.p + skip, name.n - (int64_t)skip - folders,

@@ -1,5 +1,5 @@
-/* s3_upload.c - files into S3: one request for a small one, a multipart upload for a large one. The parts are numbered,
- * may come in any order, and become a file together at the end; until then nobody sees them. */
+/* s3_upload.c - uploads to S3: one request for a small file, a multipart upload for a large one. Parts are numbered,
+ * may come in any order, and are joined into a file at the end; until then they are invisible. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,8 @@ static enum lvn_status query_of(const struct lvn_upload *u, struct lvn_text *t, 
     return lvn_text_status(t);
 }
 
-/* The tags of one page of parts; the number to go on behind, 0: this was the last page. */
+/* Reads the ETags of one page of parts; returns the part number after which the next page begins, 0: this was the last
+ * page. */
 static int take_parts(struct lvn_upload *u, const char *xml)
 {
     const char *end;
@@ -100,7 +101,7 @@ static enum lvn_status part(struct lvn_upload *u, struct lvn_http *h, int number
     return status;
 }
 
-/* The server may find out late that it cannot: then it says so in an answer that begins well. */
+/* The server may report a failure within a response that has begun with status 200. */
 static enum lvn_status check_finish(const struct lvn_upload *u, const struct lvn_http_response *a)
 {
     struct lvn_text code = {0}, message = {0};

@@ -27,7 +27,7 @@ static const struct {
     const char *code, *text;
 } entities[] = {{"&amp;", "&"}, {"&lt;", "<"}, {"&gt;", ">"}, {"&quot;", "\""}, {"&apos;", "'"}};
 
-/* One "&...;" at p; the bytes it takes, 0: it is none. */
+/* Decodes one entity "&...;" at p; returns its length, 0: it is none. */
 static int decode_one(struct lvn_text *t, const char *p, const char *to)
 {
     for (size_t i = 0; i < sizeof entities / sizeof *entities; i++) {
