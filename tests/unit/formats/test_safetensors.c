@@ -1,5 +1,5 @@
-/* test_safetensors.c - covers: src/formats/safetensors.c src/formats/convert.c src/formats/safetensors_write.c
- * src/formats/weights.c src/formats/checksum.c
+/* test_safetensors.c - covers: src/formats/safetensors.c src/formats/safetensors_convert.c
+ * src/formats/safetensors_write.c src/formats/weights.c src/formats/checksum.c
  *
  * Lying headers, round trips, shards, element types, stable bytes, failing disks. */
 #include "io_test.h"

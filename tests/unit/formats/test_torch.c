@@ -1,5 +1,5 @@
-/* test_torch.c - covers: src/formats/weights.c src/formats/pickle_value.c src/formats/torch.c src/formats/convert.c
- * src/formats/pickle.c
+/* test_torch.c - covers: src/formats/weights.c src/formats/pickle_value.c src/formats/torch.c
+ * src/formats/safetensors_convert.c src/formats/pickle.c
  *
  * What torch.save() wrote: files of PyTorch itself, and pickles and archives that lie.
  *

@@ -1,5 +1,5 @@
-/* unmanaged.c - finds files in a folder of checkpoints, local or in a store, that levin did not write. Code that
- * removes checkpoints calls it first.
+/* checkpoint_unmanaged.c - finds files in a folder of checkpoints, local or in a store, that levin did not write. Code
+ * that removes checkpoints calls it first.
  *
  * Levin's own are the names that it assigns (step-N, last, best and leftovers of a kill) and, within a step-N, the
  * files of the manifest. */

@@ -1,4 +1,5 @@
-/* convert.c - lvn_tensor_to_f32() and lvn_tensor_from_f32() of safetensors.h: element types of files to float and back.
+/* safetensors_convert.c - lvn_tensor_to_f32() and lvn_tensor_from_f32() of safetensors.h: element types of files to
+ * float and back.
  *
  * fp16 and bf16 by integer arithmetic, so that results do not depend on the processor or its rounding mode for
  * denormals. fp16: IEEE 754-2008 binary16; bf16: base/bf16.h. */
