@@ -1,5 +1,5 @@
-/* token_cases.h - a tokenizer held against cases that a reference implementation made: {"cases": [[text, ids, text that
- * the ids give back (or none)], ...], "frames": [[text, text or null, ids, types], ...]}. */
+/* token_cases.h - compares a tokenizer with cases of a reference implementation: {"cases": [[text, ids, decoded text
+ * (or none)], ...], "frames": [[text, text or null, ids, types], ...]}. */
 #ifndef LVN_TOKEN_CASES_H
 #define LVN_TOKEN_CASES_H
 
@@ -17,11 +17,11 @@ static inline struct lvn_tokenizer *open_tokenizer(const char *path)
     return t;
 }
 
-static inline void encode(struct lvn_encoder *e, const char *text, int64_t n, enum lvn_encoding how,
+static inline void encode(struct lvn_encoder *e, const char *text, int64_t n, enum lvn_encoding mode,
                           struct lvn_ids *ids)
 {
     ids->n = 0;
-    if (lvn_encode(e, text, n, how, ids) != LVN_OK) fail_msg("%s", lvn_error_text());
+    if (lvn_encode(e, text, n, mode, ids) != LVN_OK) fail_msg("%s", lvn_error_text());
 }
 
 static inline void check_round(const struct lvn_tokenizer *t, const char *text, int64_t n, const struct lvn_ids *ids)
@@ -49,7 +49,7 @@ static inline bool same_ids(const json_t *want, const struct lvn_ids *ids)
     return same;
 }
 
-/* Each part of a sequence that is not UTF-8 is one U+FFFD, as in the texts of the reference. */
+/* Replaces each invalid part of a UTF-8 sequence by one U+FFFD, as in the texts of the reference. */
 static inline void add_readable(struct lvn_text *out, const char *text, int64_t n)
 {
     const unsigned char *p = (const unsigned char *)text;
@@ -61,7 +61,7 @@ static inline void add_readable(struct lvn_text *out, const char *text, int64_t 
             lvn_text_add_bytes(out, p + i, bytes);
             continue;
         }
-        /* As many bytes as a good sequence could begin with. */
+        /* The longest prefix of a valid sequence. */
         int want = p[i] >= 0xf0 ? 4 : p[i] >= 0xe0 ? 3 : 2;
         unsigned char low = p[i] == 0xe0 ? 0xa0 : p[i] == 0xf0 ? 0x90 : 0x80;
         unsigned char high = p[i] == 0xed ? 0x9f : p[i] == 0xf4 ? 0x8f : 0xbf;
@@ -75,7 +75,7 @@ static inline void add_readable(struct lvn_text *out, const char *text, int64_t 
     }
 }
 
-/* What ids become again, as the file has it. */
+/* Compares the decoded text with that of the file. */
 static inline void check_text(const struct lvn_tokenizer *t, const json_t *row, const struct lvn_ids *ids)
 {
     const json_t *want = json_array_get(row, 2);
@@ -90,7 +90,7 @@ static inline void check_text(const struct lvn_tokenizer *t, const json_t *row, 
     lvn_text_release(&text);
 }
 
-/* Texts and pairs with the tokens around them, and the token types. */
+/* Texts and pairs with the post-processor's tokens, and the token types. */
 static inline void check_frames(const struct lvn_tokenizer *t, struct lvn_encoder *e, const json_t *frames)
 {
     struct lvn_ids text[2] = {{0}, {0}}, ids = {0}, types = {0};
@@ -114,7 +114,7 @@ static inline void check_frames(const struct lvn_tokenizer *t, struct lvn_encode
     lvn_ids_release(&types);
 }
 
-/* Every case of a file, twice: the second time from what the encoder remembers. Returns how many. */
+/* Every case of a file, twice: the second time from the encoder's cache. Returns the number of cases. */
 static inline int check_cases(const char *tokenizer, const char *cases)
 {
     struct lvn_tokenizer *t = open_tokenizer(tokenizer);

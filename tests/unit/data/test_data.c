@@ -1,7 +1,7 @@
 /* test_data.c - covers: src/data/dataset.c src/data/vocab.c src/data/prepare.c src/data/fingerprint.c
  * src/data/loader.c
  *
- * Data sets: splits, vocabularies, and a sentence for each bad file. */
+ * Data sets: splits, vocabularies, and a message for each bad file. */
 #include "data_files.h"
 
 #include <sys/stat.h>
@@ -36,7 +36,8 @@ static void tinyshakespeare(void **state)
 static void unicode(void **state)
 {
     (void)state;
-    /* 10 characters of 1 to 4 bytes: 9 train, 1 validates. Sorted by code point, not by byte or appearance. */
+    /* 10 characters of 1 to 4 bytes: 9 for training, 1 for validation. Sorted by code point, not by byte or appearance.
+     */
     const char *path = write_text("unicode.txt", "zé\xf0\x9f\x98\x80漢aézaz\n");
     struct lvn_dataset *d = open_data((struct lvn_data_options){.kind = "chars", .path = path, .block_size = 4});
     assert_int_equal(d->vocab_size, 6);
@@ -64,7 +65,7 @@ static void unicode(void **state)
     assert_non_null(strstr(lvn_error_text(), "the character U+0009 at byte 1"));
     assert_int_equal(lvn_vocab_encode(d->vocabulary, "the prompt", "z\xff", 2, ids, &n), LVN_ARG);
 
-    /* kept with the run, and used again without the text */
+    /* stored with the run, and loaded without the text */
     char *json;
     assert_int_equal(lvn_vocab_to_json(d->vocabulary, &json), LVN_OK);
     struct lvn_vocab *v;
@@ -74,7 +75,7 @@ static void unicode(void **state)
     free(json);
     lvn_dataset_close(d);
 
-    /* another text, in the first one's ids; a character that it lacks */
+    /* another text with the ids of the first one; a character missing in it */
     d = open_data((struct lvn_data_options){.kind = "chars", .path = write_text("b.txt", "azazaz"), .vocabulary = v});
     assert_int_equal(d->vocab_size, 6);
     assert_int_equal(read_sample(d, LVN_SPLIT_TRAIN, 0, 2, ids, labels), LVN_OK);
@@ -131,7 +132,7 @@ static void validation_text(void **state)
     assert_int_equal(d->vocab_size, 3);
     assert_int_equal(d->split[LVN_SPLIT_TRAIN].n_tokens, 8);
     assert_int_equal(d->split[LVN_SPLIT_VAL].n_tokens, 3);
-    /* shorter than a window: one window, whose rest is ignored */
+    /* shorter than a window: one window, whose missing labels are ignored */
     assert_int_equal(lvn_dataset_samples(d, LVN_SPLIT_VAL), 1);
     int32_t ids[4], labels[4];
     assert_int_equal(read_sample(d, LVN_SPLIT_VAL, 0, 4, ids, labels), LVN_OK);
@@ -154,7 +155,7 @@ static void token_files(void **state)
     (void)state;
     struct lvn_dataset *d =
         open_data((struct lvn_data_options){.kind = "tokens", .path = write_counting("a.bin", 100), .block_size = 8});
-    assert_int_equal(d->vocab_size, 50304); /* nobody said anything */
+    assert_int_equal(d->vocab_size, 50304); /* the default */
     assert_null(d->vocabulary);
     assert_true(lvn_dataset_has(d, LVN_SPLIT_TRAIN) && !lvn_dataset_has(d, LVN_SPLIT_VAL));
     lvn_dataset_close(d);
@@ -216,7 +217,7 @@ static void bad_token_files(void **state)
     assert_refused(LVN_FORMAT, "4294967295 at position 1", .kind = "tokens", .path = path, .vocab_size = 100);
 }
 
-/* Ids are checked again as windows are read: huge files are not scanned when they are opened. */
+/* Ids are also checked when windows are read: huge files are not scanned when they are opened. */
 static void late_check(void **state)
 {
     (void)state;
@@ -267,7 +268,7 @@ static void adder(void **state)
     assert_refused(LVN_ARG, "data.path", .kind = "adder", .path = "x");
 }
 
-/* --- the rest -------------------------------------------------------------------------------------------------- */
+/* --- all kinds ------------------------------------------------------------------------------------------------- */
 
 static void fingerprints(void **state)
 {
@@ -284,7 +285,7 @@ static void fingerprints(void **state)
     assert_true(f[0] == f[1]);
     for (int i = 1; i < 5; i++)
         for (int j = 1; j < i; j++) assert_true(f[i] != f[j]);
-    /* does not depend on whether the model's vocabulary was known */
+    /* the fingerprint does not depend on whether the model's vocabulary was known */
     for (int i = 0; i < 2; i++) {
         struct lvn_dataset *d = open_data((struct lvn_data_options){
             .kind = "tokens", .path = write_counting("f.bin", 64), .vocab_size = i ? 4096 : 0});
@@ -320,7 +321,7 @@ static void prepared_text(void **state)
     assert_int_equal(lvn_prepare(&o, "/proc/nowhere", &result), LVN_IO);
 }
 
-/* Opening with the k-th allocation failing: a message each time, no leak, until it succeeds. */
+/* Opening with the k-th allocation failing, for each k until it succeeds: a message each time, no leak. */
 static void no_memory(void **state)
 {
     (void)state;

@@ -19,7 +19,7 @@ static const char *put(const char *name, const char *text)
     return test_path(name);
 }
 
-/* All rows as "text|label;" or "!SENTENCE;", the path left out. */
+/* All rows as "text|label;" or "!MESSAGE;", without the path. */
 static bool next(struct lvn_table *t, struct lvn_table_row *row)
 {
     bool more;
@@ -70,7 +70,7 @@ static void tables(void **state)
     ASSERT_OK(lvn_table_open(&t, put("g.jsonl", "[{\"text\": \"a\"},\n{\"text\": \"b\"}]\n")));
     ASSERT_FAILS(FORMAT, "no line is a JSON object; each is a row", lvn_table_column(&t, "text", true));
     lvn_table_close(&t);
-    /* what the header may hold */
+    /* malformed headers */
     ASSERT_FAILS(FORMAT, "t.tsv:1: byte 6 is not UTF-8", lvn_table_open(&t, put("t.tsv", "label\xff\ttext\n1\ta\n")));
     lvn_table_close(&t);
     ASSERT_FAILS(FORMAT, "zero.tsv:1: a zero byte", lvn_table_open_text(&t, "zero.tsv", "la\0bel\ttext\n1\ta\n", 17));
@@ -82,7 +82,7 @@ static void tables(void **state)
     ASSERT_FAILS(ARG, "a column's name has at most 63 bytes",
                  lvn_table_column(&t, "a2345678901234567890123456789012345678901234567890123456789012345", true));
     lvn_table_close(&t);
-    /* lines before the first object are bad rows, and do not hide its columns */
+    /* lines before the first object are bad rows, and its columns are found */
     struct lvn_table_row row;
     ASSERT_OK(lvn_table_open(&t, put("late.jsonl", "\n{\"text\n[1]\n{\"text\": \"a\"}\n")));
     ASSERT_OK(lvn_table_column(&t, "document|text", true));
@@ -95,7 +95,7 @@ static void tables(void **state)
     assert_string_equal(row.bad, "");
     assert_memory_equal(row.cell[0].p, "a", 2);
     lvn_table_close(&t);
-    /* more of the same file: lines go on being counted */
+    /* further text of the same file: line numbers continue */
     ASSERT_OK(lvn_table_open_text(&t, "part.tsv", "text\na\n", 7));
     ASSERT_OK(lvn_table_column(&t, "text", true));
     assert_true(next(&t, &row));
@@ -109,7 +109,7 @@ static void tables(void **state)
     lvn_table_close(&t);
 }
 
-/* --- cleaning: what the two regular expressions and the shortening of repeats give in Python --- */
+/* --- cleaning: results of the two regular expressions and the shortening of repeats in Python --- */
 
 static void cleaning(void **state)
 {
@@ -153,7 +153,7 @@ static struct lvn_data_options options(const char *name, const char *file)
         .kind = "labelled", .path = path, .tokenizer_path = dir, .block_size = 8, .for_evaluation = true};
 }
 
-/* Sample i of all of it. */
+/* Sample i of the split `all`. */
 static void assert_sample(const struct lvn_dataset *d, int64_t i, int64_t T, const int32_t *ids, const int32_t *types,
                           int32_t length, int32_t label)
 {
@@ -183,7 +183,7 @@ static void samples(void **state)
     ASSERT_OK(lvn_dataset_open(&d, &o));
     assert_sample(d, 0, 8, (int32_t[]){CLS, A, B, SEP, D, SEP, 0, 0}, (int32_t[]){0, 0, 0, 0, 1, 1, 0, 0}, 6, 0);
     assert_sample(d, 1, 8, (int32_t[]){CLS, A, XC, SEP, A, B, D, SEP}, (int32_t[]){0, 0, 0, 0, 1, 1, 1, 1}, 8, 2);
-    /* the longer one loses first, then both */
+    /* the longer text is truncated first, then both */
     assert_sample(d, 2, 8, (int32_t[]){CLS, A, B, A, SEP, D, D, SEP}, (int32_t[]){0, 0, 0, 0, 0, 1, 1, 1}, 8, 1);
     lvn_dataset_close(d);
 }
@@ -219,7 +219,7 @@ static void bad_rows(void **state)
     ASSERT_FAILS(FORMAT, "has no token [CLS]", lvn_dataset_open(&d, &o));
 }
 
-/* The parts of one file: each row in one of them, whichever the seed chooses. */
+/* The splits of one file: each row is in exactly one of them, for any seed. */
 static void parts(void **state)
 {
     struct lvn_text file = {0};
@@ -284,7 +284,7 @@ static void masks(void **state)
     assert_true(alike < chosen / 3);
     lvn_tokenizer_close(t);
     static const char *const marked[] = {"vocab.txt", "marked.json",
-                                         "bare.json"}; /* whole words: pieces begin with ##, with @, with nothing */
+                                         "bare.json"}; /* whole words: the prefix is ##, @, empty */
     static const char json[] =
         "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"[PAD]\":0,\"[UNK]\":1,\"[CLS]\":2,\"[SEP]\":3,"
         "\"[MASK]\":4,\"a\":5,\"b\":6,\"@c\":7,\"d\":8},\"continuing_subword_prefix\":\"%s\"}}";
@@ -307,7 +307,7 @@ static void masks(void **state)
     }
 }
 
-/* A row that there is no memory for is not a bad one. */
+/* A row that cannot be read for lack of memory is not a bad row. */
 static void memory_that_runs_out(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* test_lengths.c - covers: src/data/loader.c src/data/dataset.c
  *
- * Samples of different lengths: planned lengths, and batches that keep what is alike together. */
+ * Samples of different lengths: planned lengths, and batches of samples of similar length. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,14 +21,14 @@ static int64_t length_of(const struct lvn_dataset *d, enum lvn_split_id split, i
     return 1 + lvn_random_below(7, 1, (uint64_t)i, LONGEST);
 }
 
-/* Number i as often as the sample is long. */
-static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw how,
+/* Sample i holds the number i, length times. */
+static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw draw,
                               void *const *out)
 {
     int32_t *ids = out[0], *length = out[1];
     *length = (int32_t)length_of(d, split, i);
-    if (*length > how.length) LVN_FAIL(INTERNAL, "sample %lld is cut", (long long)i);
-    for (int64_t t = 0; t < how.length; t++) ids[t] = t < *length ? (int32_t)i + 1 : 0;
+    if (*length > draw.length) LVN_FAIL(INTERNAL, "sample %lld is cut", (long long)i);
+    for (int64_t t = 0; t < draw.length; t++) ids[t] = t < *length ? (int32_t)i + 1 : 0;
     return LVN_OK;
 }
 
@@ -115,11 +115,11 @@ static void each_once(void **state)
     assert_int_equal(lvn_loader_init(&l, &d, LVN_SPLIT_TRAIN, LVN_SAMPLING_PERMUTATION, ROWS, 5), LVN_OK);
     assert_int_equal(l.steps_per_epoch, SAMPLES / ROWS);
     for (int64_t epoch = 0; epoch < 3; epoch++) {
-        assert_true(count_epoch(&l, epoch, seen) < (int64_t)SAMPLES * LONGEST * 3 / 4); /* half of it would be best */
+        assert_true(count_epoch(&l, epoch, seen) < (int64_t)SAMPLES * LONGEST * 3 / 4); /* the optimum is half of it */
         for (int i = 0; i < SAMPLES; i++) assert_int_equal(seen[i], 1);
     }
     free(d.split[LVN_SPLIT_TRAIN].by_length);
-    /* Seven are left over in each epoch, others each time. */
+    /* Seven samples are dropped in each epoch, different ones each time. */
     open_ragged(&d, SAMPLES - 1);
     assert_int_equal(lvn_loader_init(&l, &d, LVN_SPLIT_TRAIN, LVN_SAMPLING_PERMUTATION, ROWS, 5), LVN_OK);
     for (int64_t epoch = 0; epoch < 20; epoch++) {

@@ -1,6 +1,6 @@
 /* test_loader.c - covers: src/data/loader.c src/data/dataset.c src/data/prefetch.c
  *
- * Which samples a step gets: orders, shares of ranks, evaluation. */
+ * Samples of a step: orders, rows of ranks, evaluation. */
 #include "data_files.h"
 
 #include "data/prefetch.h"
@@ -15,7 +15,7 @@ static struct lvn_loader make_loader(struct lvn_dataset *d, enum lvn_sampling sa
     return l;
 }
 
-/* Every window of an epoch once, all with the same shift, which differs between epochs; another order as well. */
+/* An epoch has every window once, all with the same offset; offset and order differ between epochs. */
 static void permutation(void **state)
 {
     (void)state;
@@ -50,7 +50,7 @@ static void permutation(void **state)
     lvn_dataset_close(d);
 }
 
-/* The batch does not depend on how its rows are split, nor on what was asked before; it does on the seed. */
+/* A batch does not depend on the split of its rows or on earlier requests; it depends on the seed. */
 static void splits(void **state)
 {
     (void)state;
@@ -91,7 +91,7 @@ static void sequential(void **state)
     lvn_dataset_close(d);
 }
 
-/* Every place is reached, the last one (whose label is the last token) included, and none past it. */
+/* Every position is used, including the last one (whose label is the last token), and none past it. */
 static void random_places(void **state)
 {
     (void)state;
@@ -108,7 +108,7 @@ static void random_places(void **state)
     lvn_dataset_close(d);
 }
 
-/* Lengths around the smallest: each gives full windows, and a batch larger than an epoch uses windows again. */
+/* Lengths around the minimum: each gives full windows, and a batch larger than an epoch repeats windows. */
 static void small_streams(void **state)
 {
     (void)state;
@@ -135,7 +135,8 @@ static void small_streams(void **state)
     }
 }
 
-/* What is read ahead is what the loader gives: in order, again, back, and far ahead; a failure is that of its step. */
+/* Prefetched batches are those of the loader: in order, repeated, backwards, and far ahead; an error is reported for
+ * its step. */
 static void prefetched(void **state)
 {
     (void)state;
@@ -182,7 +183,7 @@ static void evaluation(void **state)
         }
     }
     assert_int_equal(seen, 100);
-    /* five of fifteen, evenly spaced; more than there are: all */
+    /* five of fifteen, evenly spaced; a limit above fifteen: all */
     assert_int_equal(lvn_loader_eval_batches(&l, 5), 5);
     for (int64_t i = 0; i < 5; i++) {
         assert_int_equal(read_eval_batch(&l, 5, i, 2, 1, ids, labels, number), LVN_OK);

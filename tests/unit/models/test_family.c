@@ -76,7 +76,7 @@ struct model {
     struct lvn_params *params;
     struct lvn_graph *graph;
     float *values;
-    struct lvn_memory memory; /* the values, as a device has them whose memory the processor sees */
+    struct lvn_memory memory; /* the values, in host memory */
 };
 
 static void model_open(struct model *m, const struct lvn_model_config *c)
@@ -117,7 +117,7 @@ static void open_made_up(struct model *m)
 
 /* --- writing --- */
 
-/* Item of this name: its elements, of this shape. */
+/* Compares the item of this name: its shape and its elements. */
 static const float *written(const struct lvn_model_files *f, const char *name, const char *shape)
 {
     for (int i = 0; i < f->source.n; i++) {
@@ -133,7 +133,7 @@ static const float *written(const struct lvn_model_files *f, const char *name, c
     return NULL;
 }
 
-/* Where row `out` of a projection to q, k and v stands in a file that has them head by head. */
+/* The row in a file with q, k and v head by head, of row `out` of the projection in memory. */
 static int row_in_file(int out)
 {
     int which = out / C, head = out % C / S, channel = out % S;
@@ -163,14 +163,14 @@ static void every_rule_when_writing(void **state)
     assert_memory_equal(written(&f, "net.late", "(8)"), value(&m, "late"), C * 4);
     assert_memory_equal(written(&f, "conv.weight", "(3, 1, 2, 2)"), value(&m, "conv.weight"), 48);
     lvn_model_files_release(&f);
-    /* gradients: no zeros, and nothing twice */
+    /* gradients: no zeros, no duplicates */
     ASSERT_OK(lvn_model_files_make(&f, &made_up, &m.config, m.params, &m.memory, LVN_F32, true));
     assert_int_equal(f.source.n, m.params->n);
     lvn_model_files_release(&f);
     model_close(&m);
 }
 
-/* An adapter is merged before the weight is moved. */
+/* An adapter is merged before the weight is transposed. */
 static void adapters_are_merged_first(void **state)
 {
     (void)state;
@@ -206,7 +206,8 @@ static void adapters_are_merged_first(void **state)
 
 enum { MAX = 24 };
 
-/* Writes the model as a file, its items changed: `without` is left out, `also` (1 value) added, the prefix cut. */
+/* Writes the model as a file with changed items: without `without`, with `also` (1 value), optionally without the
+ * prefix. */
 static void put_file(const struct model *m, const char *without, const char *also, bool cut)
 {
     struct lvn_model_files f;
@@ -261,11 +262,11 @@ static void every_rule_when_reading(void **state)
     put_file(&m, "net.late", "blocks.3.mask", false);
     ASSERT_OK(read_file(&m, read));
     for (int i = 0; i < C; i++) assert_true(read[value(&m, "late") - m.values + i] == 0);
-    put_file(&m, "net.head", NULL, false); /* what stands twice need not */
+    put_file(&m, "net.head", NULL, false); /* a duplicate is optional */
     ASSERT_OK(read_file(&m, read));
     put_file(&m, "net.blocks.3.attention.qkv.bias", NULL, false);
     ASSERT_FAILS(FORMAT, "'net.blocks.3.attention.qkv.bias' is missing", read_file(&m, read));
-    put_file(&m, NULL, "net.blocks.4.norm.bias", false); /* zeros beside nothing */
+    put_file(&m, NULL, "net.blocks.4.norm.bias", false); /* zeros without their parameter */
     ASSERT_FAILS(FORMAT, "'net.blocks.4.norm.bias' is not wanted", read_file(&m, read));
     put_file(&m, "net.late", "net.late", false);
     ASSERT_FAILS(FORMAT, "'net.late' is (1) of fp32, wanted (8)", read_file(&m, read));
@@ -273,7 +274,7 @@ static void every_rule_when_reading(void **state)
     model_close(&m);
 }
 
-/* A table may have more rows than the file's, or fewer. */
+/* A table may have more rows than in the file, or fewer. */
 static void rows_are_cut_and_made(void **state)
 {
     (void)state;
@@ -311,7 +312,7 @@ static enum lvn_status read_config(struct lvn_model_config *c, const char *text)
     return status;
 }
 
-static void config_there_and_back(void **state)
+static void config_round_trip(void **state)
 {
     (void)state;
     struct lvn_model_config c, back;
@@ -329,7 +330,7 @@ static void config_there_and_back(void **state)
     /* the object's `kind` is looked up in the table of models, in which this one does not stand */
     ASSERT_FAILS(FORMAT, "levin.kind 'made-up' is not a model of this version", read_config(&back, t.p));
     ASSERT_OK(read_config(&back, "{\"hidden_size\": 16, \"shape\": \"round\", \"levin\": {\"extra\": false}}"));
-    assert_memory_equal(back.fields, c.fields, sizeof(struct made)); /* all else is usual */
+    assert_memory_equal(back.fields, c.fields, sizeof(struct made)); /* all others have defaults */
     lvn_text_release(&t);
 }
 
@@ -360,9 +361,9 @@ static void configs_are_refused_by_key(void **state)
     assert_int_equal(lvn_model_value(&c, LVN_ROLE_HEADS), H);
 }
 
-/* --- the families that there are --- */
+/* --- all families --- */
 
-static void there_and_back(const struct lvn_model *const *f, const struct lvn_head *h)
+static void round_trip(const struct lvn_model *const *f, const struct lvn_head *h)
 {
     struct lvn_model_config c;
     struct lvn_pretrained p;
@@ -374,17 +375,18 @@ static void there_and_back(const struct lvn_model *const *f, const struct lvn_he
     ASSERT_OK(lvn_model_put_all(&c, (*f)->tiny));
     ASSERT_OK(lvn_model_check(&c, false));
     model_open(&m, &c);
-    for (const struct lvn_model *const *form = lvn_models(); *form; form++) {
-        if (lvn_model_file_variant(*form) != lvn_model_file_variant(*f) || lvn_model_check_variant(*form, &c) != LVN_OK)
+    for (const struct lvn_model *const *variant = lvn_models(); *variant; variant++) {
+        if (lvn_model_file_variant(*variant) != lvn_model_file_variant(*f) ||
+            lvn_model_check_variant(*variant, &c) != LVN_OK)
             continue;
-        ASSERT_OK(lvn_model_files_make(&made, *form, &c, m.params, &m.memory, LVN_F32, false));
+        ASSERT_OK(lvn_model_files_make(&made, *variant, &c, m.params, &m.memory, LVN_F32, false));
         ASSERT_OK(lvn_safetensors_write(test_path("model.safetensors"), &made.source, &made.arena, NULL));
         test_put("config.json", made.config.p, made.config.n);
         ASSERT_OK(lvn_pretrained_open(&p, test_dir, "best"));
-        assert_ptr_equal(p.form, *form);
+        assert_ptr_equal(p.form, *variant);
         struct lvn_model_config resolved = lvn_model_resolved(&c);
         assert_memory_equal(p.config.fields, resolved.fields, sizeof c.fields);
-        if (h && *form == *f) assert_string_equal(p.config.head->task, h->task);
+        if (h && *variant == *f) assert_string_equal(p.config.head->task, h->task);
         if (lvn_model_is_for(&c, "classify")) assert_int_equal(p.config.classes, 3);
         float *read = calloc((size_t)m.params->flat_count, sizeof *read);
         struct lvn_memory memory = {.host = read};
@@ -397,18 +399,18 @@ static void there_and_back(const struct lvn_model *const *f, const struct lvn_he
     model_close(&m);
 }
 
-static void every_family_there_and_back(void **state)
+static void every_family_round_trip(void **state)
 {
     (void)state;
     static const struct lvn_head none = {.architecture = ""};
     for (const struct lvn_model *const *f = lvn_models(); *f; f++)
         for (const struct lvn_head *h = (*f)->heads ? (*f)->heads : &none; h == &none || h->architecture; h++) {
-            there_and_back(f, h == &none ? NULL : h);
+            round_trip(f, h == &none ? NULL : h);
             if (h == &none) break;
         }
 }
 
-/* Of text, with `more` keys in place of the last brace; then written, and read again. */
+/* Reads `text` with `more` keys instead of the last brace, writes it, and reads it again. */
 static enum lvn_status read_heads(struct lvn_model_config *c, const char *type, int heads, const char *more)
 {
     char text[2048];
@@ -439,7 +441,7 @@ static enum lvn_status read_family(struct lvn_model_config *c, const char *type,
     return read_heads(c, type, 4, more);
 }
 
-/* Both dialects of rotary positions say the same, and so does what is written. */
+/* Both notations of rotary positions give the same configuration, and so does the written file. */
 static void dialects_of_config(void **state)
 {
     (void)state;
@@ -487,7 +489,7 @@ static void dialects_of_config(void **state)
     }
 }
 
-/* A head may have any size where head_dim gives it: floor(hidden / heads) too, where that is no equal share. */
+/* head_dim gives a head any size: also floor(hidden / heads) if the division has a remainder. */
 static void size_of_heads(void **state)
 {
     (void)state;
@@ -516,7 +518,7 @@ static void size_of_heads(void **state)
     }
 }
 
-/* What is not there is refused by name, and so is what contradicts itself. */
+/* Unsupported and contradictory settings are refused by name. */
 static void other_dialects(void **state)
 {
     (void)state;
@@ -569,7 +571,7 @@ static void other_dialects(void **state)
     ASSERT_FAILS(UNSUPPORTED, "model_type is 'phi3'; this version loads nanogpt, gpt2,", read_family(&one, "phi3", ""));
 }
 
-/* Names are found again, and tables hold together. */
+/* Models are found by their names, and their tables are consistent. */
 static void tables_are_sound(void **state)
 {
     (void)state;
@@ -608,9 +610,9 @@ int main(void)
         cmocka_unit_test(size_of_heads),
         cmocka_unit_test(every_rule_when_reading),
         cmocka_unit_test(rows_are_cut_and_made),
-        cmocka_unit_test(config_there_and_back),
+        cmocka_unit_test(config_round_trip),
         cmocka_unit_test(configs_are_refused_by_key),
-        cmocka_unit_test(every_family_there_and_back),
+        cmocka_unit_test(every_family_round_trip),
         cmocka_unit_test(dialects_of_config),
         cmocka_unit_test(other_dialects),
         cmocka_unit_test(tables_are_sound),

@@ -72,7 +72,7 @@ static void long_names(void **state)
     for (int i = 0; i < 2000; i++) used += sprintf(list + used, "%sh.%d", i ? ", " : "", i);
     assert_true(lvn_names_match(list, "transformer.h.1999.ln_1.bias"));
     assert_false(lvn_names_match(list, "transformer.h.2000.ln_1.bias"));
-    for (int n = 60; n < 300; n++) { /* one letter at the end decides */
+    for (int n = 60; n < 300; n++) { /* they differ in the last letter only */
         memset(name, 'a', (size_t)n);
         strcpy(name + n, "x.weight");
         memset(pattern, 'a', (size_t)n);
@@ -83,7 +83,7 @@ static void long_names(void **state)
         pattern[n] = '\0';
         assert_false(lvn_names_match(pattern, name));
     }
-    for (int i = 0; i < 200; i++) memcpy(pattern + 2 * i, "*a", 2); /* tried one by one these would never end */
+    for (int i = 0; i < 200; i++) memcpy(pattern + 2 * i, "*a", 2); /* with naive backtracking this would never end */
     strcpy(pattern + 400, "b");
     memset(name, 'a', 5000);
     name[5000] = '\0';
@@ -92,7 +92,7 @@ static void long_names(void **state)
     assert_true(lvn_names_match(pattern, name));
 }
 
-/* What does not fit is refused while the graph is built: cut, two names could become one. */
+/* Names that are too long are refused while the graph is built: truncated, two names could become equal. */
 static enum lvn_status declare(int scope, int length)
 {
     struct lvn_params *p = lvn_params_new();
@@ -164,7 +164,7 @@ static void fill(struct fixture *f)
     check(lvn_session_feed(f->runner, 0, &b));
 }
 
-/* What the program writes: a gradient for each trained parameter and for no other. */
+/* The program writes a gradient for each trained parameter and for no other. */
 static void check_program(const struct fixture *f)
 {
     const struct lvn_program *p = f->runner->program;
@@ -257,7 +257,7 @@ static void adapters(void **state)
     if (set_up(&f, LVN_F32, NULL, (struct lvn_lora){.rank = 2, .alpha = 3, .targets = "wte"}, true) != LVN_ARG ||
         !strstr(lvn_error_text(), "lora.targets: 'wte' names no linear map of a block"))
         fail_msg("%s", lvn_error_text());
-    /* each must name something, whatever the others do */
+    /* each pattern must match, even if the others do */
     static const char *const wrong[] = {"c_attn, wte", "nothing, c_attn", "c_attn, h.0.ln_1", "h.2.attn, mlp",
                                         "c_attn, lm_head"};
     static const char *const named[] = {"'wte'", "'nothing'", "'h.0.ln_1'", "'h.2.attn'", "'lm_head'"};
@@ -282,7 +282,7 @@ static double loss_of(struct fixture *f, const double *values)
     return lvn_session_run(f->runner, 1);
 }
 
-/* In double, all values of all adapters; and what merging gives is the same model. */
+/* All values of all adapters in double precision; and the merged model is the same. */
 static void gradients(void **state)
 {
     (void)state;
@@ -336,7 +336,7 @@ static void gradients(void **state)
     free(to);
 }
 
-/* [trained, frozen][block][decay], without holes; groups are what lies side by side and is updated alike. */
+/* [trained, frozen][block][decay], without gaps; a group is a range of neighbours with the same update. */
 static void layout(void **state)
 {
     (void)state;
@@ -371,7 +371,7 @@ static void layout(void **state)
     }
 }
 
-/* Every gradient lies in one bucket, and none starts before the gradients in it are written. */
+/* Every gradient is in one bucket, and no reduction starts before the gradients of its bucket are written. */
 static void buckets(void **state)
 {
     (void)state;

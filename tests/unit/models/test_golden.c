@@ -31,8 +31,8 @@
 #include "device_skip.h"
 #include "passes/program.h"
 
-/* One way of computing. */
-struct way {
+/* A backend and a precision. */
+struct setup {
     const char *name;
     enum lvn_dtype real;
     const char *backend;
@@ -42,8 +42,8 @@ struct way {
     double losses, token_losses, logits, gradients, updates; /* tolerances */
 };
 
-/* What parameters and gradients are. */
-static enum lvn_dtype weights_of(const struct way *w)
+/* The data type of parameters and gradients. */
+static enum lvn_dtype weights_of(const struct setup *w)
 {
     return w->precision == LVN_PRECISION_BF16_TRUE ? LVN_BF16 : w->real;
 }
@@ -81,10 +81,10 @@ static double bf16_step(double x)
     return x == 0.0 ? 0.0 : ldexp(1.0, exponent - 8);
 }
 
-/* The distance of a flat buffer's parameters from what PyTorch says, each relative to its norm. `start`: what to take
+/* The distance of a flat buffer's parameters from PyTorch's values, each relative to its norm. `start`: what to take
  * off first, or NULL. Weights that were rounded at random may be off by half as much again as the standard deviation
  * that this has at most: half a step, each time. */
-static void compare_params(const struct golden *g, const struct way *w, const struct lvn_params *params,
+static void compare_params(const struct golden *g, const struct setup *w, const struct lvn_params *params,
                            const char *prefix, const void *flat, const void *start, double tolerance)
 {
     for (int n = 0; n < params->n; n++) {
@@ -109,7 +109,7 @@ static void compare_params(const struct golden *g, const struct way *w, const st
 
 /* --- a rig ----------------------------------------------------------------------------------------------------- */
 
-static void load_weights(const struct golden *g, const struct way *w, struct rig *r)
+static void load_weights(const struct golden *g, const struct setup *w, struct rig *r)
 {
     float *values = calloc((size_t)r->params->flat_count, sizeof *values);
     struct lvn_memory memory = {.host = values};
@@ -134,7 +134,7 @@ static enum lvn_decay decay_rule(const struct golden *g)
 }
 
 /* with_logits: a forward program that gives logits; else one that trains. */
-static void rig_open(struct rig *r, const struct golden *g, const struct way *w, int64_t B, bool with_logits,
+static void rig_open(struct rig *r, const struct golden *g, const struct setup *w, int64_t B, bool with_logits,
                      const struct lvn_optimizer *optimizer)
 {
     *r = (struct rig){.params = lvn_params_new()};
@@ -174,9 +174,9 @@ static double run(struct rig *r)
     return bound_program_sum(&r->b, 0, 0) * r->step.grad_scale;
 }
 
-/* --- what is compared ------------------------------------------------------------------------------------------ */
+/* --- comparisons ----------------------------------------------------------------------------------------------- */
 
-static void compare_forward(const struct golden *g, const struct way *w)
+static void compare_forward(const struct golden *g, const struct setup *w)
 {
     struct rig r;
     rig_open(&r, g, w, g->windows, true, NULL);
@@ -212,7 +212,7 @@ static void compare_forward(const struct golden *g, const struct way *w)
     rig_close(&r);
 }
 
-static void compare_gradients(const struct golden *g, const struct way *w)
+static void compare_gradients(const struct golden *g, const struct setup *w)
 {
     struct rig r;
     rig_open(&r, g, w, g->windows, false, NULL);
@@ -225,7 +225,7 @@ static void compare_gradients(const struct golden *g, const struct way *w)
     rig_close(&r);
 }
 
-static void compare_updates(const struct golden *g, const struct way *w)
+static void compare_updates(const struct golden *g, const struct setup *w)
 {
     const json_t *betas = json_object_get(g->meta, "betas");
     struct lvn_optimizer o = {.kind = LVN_ADAMW,
@@ -260,7 +260,7 @@ static void compare_updates(const struct golden *g, const struct way *w)
 }
 
 /* Tolerances for bf16: PyTorch's own distances. */
-static void allow_bf16(struct way *w, const struct golden *g)
+static void allow_bf16(struct setup *w, const struct golden *g)
 {
     const json_t *off = json_object_get(g->meta, w->precision == LVN_PRECISION_BF16_TRUE ? "bf16_true" : "bf16");
     w->losses = 2 * number(off, "losses");
@@ -270,7 +270,7 @@ static void allow_bf16(struct way *w, const struct golden *g)
     w->updates = 2 * number(json_object_get(g->meta, "bf16"), "updates");
 }
 
-static void compare(struct way w)
+static void compare(struct setup w)
 {
     bool wide = w.real == LVN_F64;
     w.losses = w.token_losses = wide ? 1e-10 : 1e-5;
@@ -290,13 +290,13 @@ static void compare(struct way w)
 static void plain_double(void **state)
 {
     (void)state;
-    compare((struct way){.name = "plain, double", .real = LVN_F64, .backend = "reference", .threads = 1});
+    compare((struct setup){.name = "plain, double", .real = LVN_F64, .backend = "reference", .threads = 1});
 }
 
 static void plain_float(void **state)
 {
     (void)state;
-    compare((struct way){.name = "plain, float", .real = LVN_F32, .backend = "reference", .threads = 1});
+    compare((struct setup){.name = "plain, float", .real = LVN_F32, .backend = "reference", .threads = 1});
 }
 
 static void fast(void **state)
@@ -304,7 +304,7 @@ static void fast(void **state)
     (void)state;
     for (enum lvn_isa isa = LVN_ISA_GENERIC; isa <= lvn_isa_best(); isa++)
         for (int threads = 1; threads <= 3; threads++)
-            compare((struct way){
+            compare((struct setup){
                 .name = lvn_isa_name(isa), .real = LVN_F32, .backend = "cpu", .isa = isa, .threads = threads});
 }
 
@@ -313,20 +313,20 @@ static void bf16(void **state)
     (void)state;
     for (enum lvn_isa isa = LVN_ISA_GENERIC; isa <= lvn_isa_best(); isa++)
         for (int precision = LVN_PRECISION_BF16_MIXED; precision <= LVN_PRECISION_BF16_TRUE; precision++)
-            compare((struct way){.name = lvn_isa_name(isa),
-                                 .real = LVN_F32,
-                                 .backend = "cpu",
-                                 .isa = isa,
-                                 .threads = 2,
-                                 .precision = (enum lvn_precision)precision});
+            compare((struct setup){.name = lvn_isa_name(isa),
+                                   .real = LVN_F32,
+                                   .backend = "cpu",
+                                   .isa = isa,
+                                   .threads = 2,
+                                   .precision = (enum lvn_precision)precision});
 }
 
-/* On a device, where there is one. */
+/* On a device, if there is one. */
 static void opencl(void **state)
 {
     (void)state;
     need_device(lvn_backend_find("opencl"));
-    compare((struct way){.name = "opencl", .real = LVN_F32, .backend = "opencl", .threads = 1});
+    compare((struct setup){.name = "opencl", .real = LVN_F32, .backend = "opencl", .threads = 1});
 }
 
 int main(void)

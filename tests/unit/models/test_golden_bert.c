@@ -35,7 +35,7 @@
 #include "model_io/pretrained_private.h"
 #include "models/weight_files.h"
 
-struct way {
+struct setup {
     const char *name, *backend;
     enum lvn_dtype real;
     enum lvn_isa isa;
@@ -59,19 +59,19 @@ static const struct lvn_safetensor *find(const struct lvn_safetensors *f, const 
     return t;
 }
 
-static void compare(const struct way *w, const char *what, const void *got, const double *want, int64_t n, double max)
+static void compare(const struct setup *w, const char *name, const void *got, const double *want, int64_t n, double max)
 {
     double norm = 0.0, distance = 0.0;
     for (int64_t i = 0; i < n; i++) {
         norm += want[i] * want[i];
         distance += pow(get(w->real, got, i) - want[i], 2.0);
     }
-    double min = strstr(what, "key.bias") ? w->precision ? 1e-2 : 1e-6 : 0.0;
+    double min = strstr(name, "key.bias") ? w->precision ? 1e-2 : 1e-6 : 0.0;
     if (!(sqrt(distance) <= fmax(max * sqrt(norm), min)))
-        fail_msg("%s: %s is %.3g of its norm off (at most %g)", w->name, what, sqrt(distance / norm), max);
+        fail_msg("%s: %s is %.3g of its norm off (at most %g)", w->name, name, sqrt(distance / norm), max);
 }
 
-/* The weights of the directory, as wide as the network's. */
+/* The weights of the directory, in the data type of the parameters. */
 static void load(const struct lvn_pretrained *p, struct lvn_model_state *n)
 {
     float *flat = calloc((size_t)n->params->flat_count, sizeof *flat);
@@ -87,8 +87,8 @@ static void load(const struct lvn_pretrained *p, struct lvn_model_state *n)
     free(wide);
 }
 
-/* What the reference calls `kind`NAME for each parameter, against got, laid out as the parameters are. */
-static void compare_each(const struct way *w, const struct lvn_pretrained *p, const struct lvn_model_state *n,
+/* Compares the reference's `kind`NAME of each parameter with `got`, which has the layout of the parameters. */
+static void compare_each(const struct setup *w, const struct lvn_pretrained *p, const struct lvn_model_state *n,
                          const struct lvn_safetensors *f, const char *kind, const char *got, double max)
 {
     for (int i = 0; i < n->params->n; i++) {
@@ -108,7 +108,7 @@ static void compare_each(const struct way *w, const struct lvn_pretrained *p, co
     }
 }
 
-static void compare_gradients(const struct way *w, const struct lvn_pretrained *p, const struct lvn_model_state *n,
+static void compare_gradients(const struct setup *w, const struct lvn_pretrained *p, const struct lvn_model_state *n,
                               const struct lvn_safetensors *f)
 {
     char *grads = calloc(1, (size_t)n->bytes[LVN_BUFFER_GRAD]);
@@ -118,7 +118,7 @@ static void compare_gradients(const struct way *w, const struct lvn_pretrained *
 }
 
 /* Five AdamW steps on the batch. */
-static void compare_updates(const struct way *w, const struct lvn_pretrained *p, struct lvn_session *t,
+static void compare_updates(const struct setup *w, const struct lvn_pretrained *p, struct lvn_session *t,
                             const struct lvn_safetensors *f, double labels)
 {
     const struct lvn_model_state *n = t->network;
@@ -144,7 +144,7 @@ static void compare_updates(const struct way *w, const struct lvn_pretrained *p,
     free(end);
 }
 
-static void compare_prediction(const struct way *w, struct lvn_session *t, const struct lvn_safetensors *f)
+static void compare_prediction(const struct setup *w, struct lvn_session *t, const struct lvn_safetensors *f)
 {
     const struct lvn_safetensor *want = find(f, "prediction");
     const int32_t *length = find(f, "length")->data;
@@ -161,22 +161,22 @@ static void compare_prediction(const struct way *w, struct lvn_session *t, const
     free(got);
 }
 
-/* Tolerances: rounding's, or PyTorch's own distances. */
-static struct way allow(struct way w, const struct lvn_safetensors *f)
+/* Tolerances: for rounding, or PyTorch's distances from its own double precision. */
+static struct setup allow(struct setup w, const struct lvn_safetensors *f)
 {
     const double *off = find(f, "bf16.off")->data;
-    const bool wide = w.real == LVN_F64, half = w.precision != LVN_PRECISION_TRUE;
-    w.loss = half ? 2 * off[0] : wide ? 1e-12 : 1e-6;
-    w.max = half ? 2 * off[1] : wide ? 1e-10 : 1e-5;
+    const bool wide = w.real == LVN_F64, low_precision = w.precision != LVN_PRECISION_TRUE;
+    w.loss = low_precision ? 2 * off[0] : wide ? 1e-12 : 1e-6;
+    w.max = low_precision ? 2 * off[1] : wide ? 1e-10 : 1e-5;
     if (!strcmp(w.backend, "opencl")) w.max *= 4; /* its exponentials err more */
-    w.gradients = half ? 2 * off[2] : w.max;
-    w.updates = half ? 4 * off[3] : wide ? 1e-9 : 1e-3;
+    w.gradients = low_precision ? 2 * off[2] : w.max;
+    w.updates = low_precision ? 4 * off[3] : wide ? 1e-9 : 1e-3;
     return w;
 }
 
-static void compare_folder(struct way way, const char *folder)
+static void compare_folder(struct setup setup, const char *folder)
 {
-    const struct way *w = &way;
+    const struct setup *w = &setup;
     char path[128];
     struct lvn_pretrained p;
     struct lvn_safetensors f;
@@ -188,7 +188,7 @@ static void compare_folder(struct way way, const char *folder)
     must(lvn_pretrained_open(&p, path, "best"));
     snprintf(path, sizeof path, "tests/golden/bert/%s/reference.safetensors", folder);
     must(lvn_safetensors_open(&f, path));
-    way = allow(way, &f);
+    setup = allow(setup, &f);
     const struct lvn_task *task = lvn_task_find(p.config.head->task);
     const struct lvn_desc *d = &find(&f, "ids")->desc;
     const int64_t B = d->dim[0], T = d->dim[1];
@@ -233,7 +233,7 @@ static void compare_folder(struct way way, const char *folder)
     lvn_pretrained_close(&p);
 }
 
-static void compare_all(struct way w)
+static void compare_all(struct setup w)
 {
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) compare_folder(w, folders[i]);
 }
@@ -241,8 +241,8 @@ static void compare_all(struct way w)
 static void plain(void **state)
 {
     (void)state;
-    compare_all((struct way){.name = "plain, double", .real = LVN_F64, .backend = "reference", .threads = 1});
-    compare_all((struct way){.name = "plain, float", .real = LVN_F32, .backend = "reference", .threads = 1});
+    compare_all((struct setup){.name = "plain, double", .real = LVN_F64, .backend = "reference", .threads = 1});
+    compare_all((struct setup){.name = "plain, float", .real = LVN_F32, .backend = "reference", .threads = 1});
 }
 
 static void fast(void **state)
@@ -250,7 +250,7 @@ static void fast(void **state)
     (void)state;
     for (enum lvn_isa isa = LVN_ISA_GENERIC; isa <= lvn_isa_best(); isa++)
         for (int threads = 1; threads <= 2; threads++)
-            compare_all((struct way){
+            compare_all((struct setup){
                 .name = lvn_isa_name(isa), .real = LVN_F32, .backend = "cpu", .isa = isa, .threads = threads});
 }
 
@@ -258,23 +258,23 @@ static void bf16(void **state)
 {
     (void)state;
     for (enum lvn_isa isa = LVN_ISA_GENERIC; isa <= lvn_isa_best(); isa++)
-        compare_all((struct way){.name = lvn_isa_name(isa),
-                                 .real = LVN_F32,
-                                 .backend = "cpu",
-                                 .isa = isa,
-                                 .threads = 2,
-                                 .precision = LVN_PRECISION_BF16_MIXED});
+        compare_all((struct setup){.name = lvn_isa_name(isa),
+                                   .real = LVN_F32,
+                                   .backend = "cpu",
+                                   .isa = isa,
+                                   .threads = 2,
+                                   .precision = LVN_PRECISION_BF16_MIXED});
 }
 
-/* On a device, where there is one. */
+/* On a device, if there is one. */
 static void opencl(void **state)
 {
     (void)state;
     need_device(lvn_backend_find("opencl"));
-    compare_all((struct way){.name = "opencl", .real = LVN_F32, .backend = "opencl", .threads = 1});
+    compare_all((struct setup){.name = "opencl", .real = LVN_F32, .backend = "opencl", .threads = 1});
 }
 
-/* Older files call gains and biases of norms gamma and beta. */
+/* In older files weights and biases of norms are named gamma and beta. */
 static void old_names(void **state)
 {
     struct lvn_pretrained p;
@@ -292,7 +292,7 @@ static void old_names(void **state)
     lvn_pretrained_close(&p);
 }
 
-/* What classes are called comes along. */
+/* Names of classes are copied. */
 static void names(void **state)
 {
     struct lvn_pretrained p;

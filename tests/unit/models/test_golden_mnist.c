@@ -30,8 +30,8 @@
 
 enum { SAMPLES = 6, PIXELS = 28 * 28, SUMS = 16, HELD = 1 + SUMS };
 
-/* One way of computing, and how far it may be off. */
-struct way {
+/* A backend and a precision, with a tolerance. */
+struct setup {
     const char *name;
     enum lvn_dtype real;
     const char *backend;
@@ -64,7 +64,7 @@ static double get(enum lvn_dtype dtype, const void *p, int64_t i)
 
 /* A parameter's values: weights within two over the root of what one output reads, as a power of two; others within
  * `scale`. */
-static void draw(const struct way *w, const struct lvn_param *q, const char *name, double scale, void *flat)
+static void draw(const struct setup *w, const struct lvn_param *q, const char *name, double scale, void *flat)
 {
     uint32_t seed = seed_of(name);
     if (q->kind == LVN_WEIGHT) scale = exp2(1 - floor(log2((double)(q->count / q->desc.dim[0])) / 2 + 0.5));
@@ -78,7 +78,8 @@ static void draw(const struct way *w, const struct lvn_param *q, const char *nam
 }
 
 /* Of values less those of `start`, where there are any: the norm, and sums with sixteen rows of signs. */
-static void hold(const struct way *w, const void *values, const void *start, int64_t first, int64_t n, double out[HELD])
+static void hold(const struct setup *w, const void *values, const void *start, int64_t first, int64_t n,
+                 double out[HELD])
 {
     uint32_t seed = seed_of("signs");
     double squares = 0.0;
@@ -104,8 +105,8 @@ static double of_file(const struct lvn_safetensors *f, const char *name, int64_t
     return sqrt(squares);
 }
 
-/* All of a tensor: `most` is of its norm. */
-static void compare_all(const struct way *w, const struct lvn_safetensors *f, const char *name, const void *got,
+/* Compares a whole tensor; the tolerance is relative to its norm. */
+static void compare_all(const struct setup *w, const struct lvn_safetensors *f, const char *name, const void *got,
                         int64_t n)
 {
     const double *want;
@@ -115,8 +116,8 @@ static void compare_all(const struct way *w, const struct lvn_safetensors *f, co
         fail_msg("%s: %s is %.3g of its norm off (at most %g)", w->name, name, sqrt(distance) / norm, w->max);
 }
 
-/* A tensor of which sums are held. Their own rounding in PyTorch is far below what is allowed. */
-static void compare(const struct way *w, const struct lvn_safetensors *f, const char *prefix, const char *name,
+/* Compares a tensor by its sums. Their rounding in PyTorch is far below the tolerance. */
+static void compare(const struct setup *w, const struct lvn_safetensors *f, const char *prefix, const char *name,
                     const void *values, const void *start, int64_t first, int64_t n, double max)
 {
     char full[96];
@@ -131,7 +132,7 @@ static void compare(const struct way *w, const struct lvn_safetensors *f, const 
     if (!(distance <= max)) fail_msg("%s: %s is %.3g of its norm off (at most %g)", w->name, full, distance, max);
 }
 
-static void compare_number(const struct way *w, const char *what, double got, const json_t *want)
+static void compare_number(const struct setup *w, const char *what, double got, const json_t *want)
 {
     assert_true(json_is_number(want));
     double x = json_number_value(want);
@@ -149,7 +150,7 @@ struct net {
     struct lvn_step step;
     int64_t B;
     unsigned char pixels[SAMPLES * PIXELS];
-    int32_t labels[SAMPLES * PIXELS / 4]; /* as many bytes as the other input */
+    int32_t labels[SAMPLES * PIXELS / 4]; /* of the same size in bytes as the other input */
 };
 
 static void fill_inputs(struct net *n)
@@ -160,7 +161,7 @@ static void fill_inputs(struct net *n)
 }
 
 /* Without an optimizer and with `all`: forward alone, which gives the prediction. */
-static void net_open(struct net *n, const char *name, const struct way *w, int64_t B, bool all,
+static void net_open(struct net *n, const char *name, const struct setup *w, int64_t B, bool all,
                      const struct lvn_optimizer *optimizer)
 {
     static const struct lvn_fields fields = {
@@ -204,7 +205,8 @@ static double run(struct net *n, int64_t first)
     return bound_program_sum(b, 0, 0) * n->step.grad_scale;
 }
 
-static void compare_forward(const char *name, const struct way *w, const struct lvn_safetensors *f, const json_t *meta)
+static void compare_forward(const char *name, const struct setup *w, const struct lvn_safetensors *f,
+                            const json_t *meta)
 {
     struct net *n = malloc(sizeof *n);
     net_open(n, name, w, SAMPLES, true, NULL);
@@ -219,7 +221,7 @@ static void compare_forward(const char *name, const struct way *w, const struct 
     free(n);
 }
 
-static void compare_params(const struct net *n, const struct way *w, const struct lvn_safetensors *f,
+static void compare_params(const struct net *n, const struct setup *w, const struct lvn_safetensors *f,
                            const char *prefix, const void *flat, const void *start, double max)
 {
     for (int i = 0; i < n->params->n; i++) {
@@ -228,7 +230,7 @@ static void compare_params(const struct net *n, const struct way *w, const struc
     }
 }
 
-static void compare_gradients(const char *name, const struct way *w, const struct lvn_safetensors *f,
+static void compare_gradients(const char *name, const struct setup *w, const struct lvn_safetensors *f,
                               const json_t *meta)
 {
     struct net *n = malloc(sizeof *n);
@@ -239,7 +241,8 @@ static void compare_gradients(const char *name, const struct way *w, const struc
     free(n);
 }
 
-static void compare_updates(const char *name, const struct way *w, const struct lvn_safetensors *f, const json_t *meta)
+static void compare_updates(const char *name, const struct setup *w, const struct lvn_safetensors *f,
+                            const json_t *meta)
 {
     const json_t *betas = json_object_get(meta, "betas"), *losses = json_object_get(meta, "step_losses");
     const json_t *norms = json_object_get(meta, "step_grad_norms");
@@ -248,7 +251,7 @@ static void compare_updates(const char *name, const struct way *w, const struct 
                                  .beta1 = json_number_value(json_array_get(betas, 0)),
                                  .beta2 = json_number_value(json_array_get(betas, 1)),
                                  .eps = json_number_value(json_object_get(meta, "eps"))};
-    struct way loose = *w;
+    struct setup loose = *w;
     struct net *n = malloc(sizeof *n);
     net_open(n, name, w, B, false, &adam);
     void *start = malloc((size_t)n->b.flat_bytes);
@@ -268,7 +271,7 @@ static void compare_updates(const char *name, const struct way *w, const struct 
     free(n);
 }
 
-static void compare_nets(const struct way *w)
+static void compare_nets(const struct setup *w)
 {
     static const char *const nets[] = {"mnist-cnn", "mnist-mlp", "mnist-autoencoder"};
     char path[64];
@@ -292,7 +295,7 @@ static void compare_nets(const struct way *w)
 enum { N, C, H, W, O, KH, KW, STRIDE, PADDING, BIAS, RELU, CASE };
 
 /* The sum of (y - target)^2, all operands parameters. */
-static void compare_convolution(const struct way *w, const struct lvn_safetensors *f, int number, const int64_t *c)
+static void compare_convolution(const struct setup *w, const struct lvn_safetensors *f, int number, const int64_t *c)
 {
     struct lvn_step step = {.grad_scale = 1.0, .training = true};
     struct lvn_params *params = lvn_params_new();
@@ -336,7 +339,7 @@ static void compare_convolution(const struct way *w, const struct lvn_safetensor
     lvn_params_free(params);
 }
 
-static void compare_convolutions(const struct way *w)
+static void compare_convolutions(const struct setup *w)
 {
     struct lvn_safetensors f;
     json_t *cases, *one, *value;
@@ -357,7 +360,7 @@ static void compare_convolutions(const struct way *w)
 
 /* --- the ways -------------------------------------------------------------------------------------------------- */
 
-static void compare_as(struct way w)
+static void compare_as(struct setup w)
 {
     bool wide = w.real == LVN_F64;
     w.max = wide ? 1e-12 : 2e-6;
@@ -369,13 +372,13 @@ static void compare_as(struct way w)
 static void plain_double(void **state)
 {
     (void)state;
-    compare_as((struct way){.name = "plain, double", .real = LVN_F64, .backend = "reference", .threads = 1});
+    compare_as((struct setup){.name = "plain, double", .real = LVN_F64, .backend = "reference", .threads = 1});
 }
 
 static void plain_float(void **state)
 {
     (void)state;
-    compare_as((struct way){.name = "plain, float", .real = LVN_F32, .backend = "reference", .threads = 1});
+    compare_as((struct setup){.name = "plain, float", .real = LVN_F32, .backend = "reference", .threads = 1});
 }
 
 static void fast(void **state)
@@ -383,16 +386,16 @@ static void fast(void **state)
     (void)state;
     for (enum lvn_isa isa = LVN_ISA_GENERIC; isa <= lvn_isa_best(); isa++)
         for (int threads = 1; threads <= 3; threads += 2)
-            compare_as((struct way){
+            compare_as((struct setup){
                 .name = lvn_isa_name(isa), .real = LVN_F32, .backend = "cpu", .isa = isa, .threads = threads});
 }
 
-/* On a device, where there is one. */
+/* On a device, if there is one. */
 static void opencl(void **state)
 {
     (void)state;
     need_device(lvn_backend_find("opencl"));
-    compare_as((struct way){.name = "opencl", .real = LVN_F32, .backend = "opencl", .threads = 1});
+    compare_as((struct setup){.name = "opencl", .real = LVN_F32, .backend = "opencl", .threads = 1});
 }
 
 int main(void)

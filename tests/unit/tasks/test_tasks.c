@@ -30,14 +30,14 @@ static void spot_fields(const struct lvn_data_options *o, struct lvn_fields *out
                                .n = 2};
 }
 
-static enum lvn_status spot(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw how,
+static enum lvn_status spot(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw draw,
                             void *const *out)
 {
     float *x = out[0];
     int32_t *label = out[1];
     uint64_t at = (uint64_t)(i + (split == LVN_SPLIT_VAL ? N_TRAIN : 0));
     (void)d;
-    (void)how;
+    (void)draw;
     *label = (int32_t)lvn_random_below(1, 1, at, CLASSES);
     for (int k = 0; k < FEATURES; k++)
         x[k] = lvn_uniform(lvn_philox(2, (uint32_t)at, 0, (uint32_t)k, 0).v[0]) - 0.5F +
@@ -73,7 +73,7 @@ static const char *const classifies[] = {"classify", NULL};
 static const struct lvn_model tiny = {
     .name = "tiny", .keys = no_keys, .inputs = reads_features, .tasks = classifies, .build = build};
 
-/* --- what fits --- */
+/* --- which task a model and data have --- */
 
 static const struct lvn_task *chosen;
 
@@ -144,7 +144,7 @@ static void too_many_classes(void **state)
 
 enum { STEPS = 60, BATCH = 16, COUNTS = CLASSES * CLASSES };
 
-/* What a run ends with: the same on all ranks. */
+/* Results of a run: the same on all ranks. */
 struct outcome {
     double first_loss, loss, accuracy, train_accuracy, counts[COUNTS];
     uint16_t failed;
@@ -286,7 +286,7 @@ static void ranks_and_micro_batches(void **state)
     assert_true(one.loss < 0.5 * one.first_loss && one.accuracy > 0.8 && one.train_accuracy > 0.8);
 }
 
-/* --- counts are what the predictions say --- */
+/* --- counts agree with the predictions --- */
 
 static void counts_of_predictions(void **state)
 {

@@ -1,9 +1,9 @@
 /* test_split.c - covers: src/tokenizers/split.c src/tokenizers/unicode/unicode.c
  *
- * The splitters written by hand against PCRE2 running the expressions themselves, over random Unicode.
+ * The hand-written splitters against PCRE2 with the same expressions, on random Unicode.
  *
- * PCRE2 is opened at run time where it is. Its tables may be of an older version of Unicode: texts are made of code
- * points that it, too, counts as assigned. */
+ * PCRE2 is loaded at run time if it is installed. Its tables may be of an older version of Unicode: texts consist of
+ * code points that are assigned in its tables, too. */
 #include "tokenizers/split.h"
 
 #include <dlfcn.h>
@@ -57,7 +57,7 @@ static const char llama3[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]
 static const char qwen2[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| "
                             "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
-/* Code points of which PCRE2 knows what levin's tables say. */
+/* Code points for which PCRE2's tables agree with levin's. */
 static uint8_t *agreed(void)
 {
     static const char *const classes[] = {"\\p{L}", "\\p{N}", "\\s"};
@@ -79,7 +79,7 @@ static uint8_t *agreed(void)
         same[c] = class == (enum lvn_char_class)lvn_char_classes[c];
         n += same[c];
     }
-    assert_true(n > 1090000); /* all but those that newer versions added */
+    assert_true(n > 1090000); /* all except those of newer versions of Unicode */
     for (int k = 0; k < 3; k++) {
         pcre2.data_free(data[k]);
         pcre2.code_free(code[k]);
@@ -118,18 +118,18 @@ static void splits_as_the_expression_does(void **state)
     for (int k = 0; k < 3; k++) {
         assert_int_equal(lvn_split_find(kinds[k].expression), kinds[k].kind);
         void *code = compile(kinds[k].expression), *data = pcre2.data(code, NULL);
-        for (uint64_t turn = 0; turn < 6000; turn++) {
+        for (uint64_t round = 0; round < 6000; round++) {
             uint8_t text[4 * 64];
-            int64_t n = 0, points = 1 + lvn_random_below(turn, 0, 0, 60);
+            int64_t n = 0, points = 1 + lvn_random_below(round, 0, 0, 60);
             for (int64_t i = 0; i < points; i++)
-                n += lvn_utf8_encode(random_point(turn, (uint64_t)i, same), (char *)text + n);
+                n += lvn_utf8_encode(random_point(round, (uint64_t)i, same), (char *)text + n);
             for (int64_t at = 0; at < n;) {
                 int found = pcre2.match(code, text, (size_t)n, (size_t)at, NO_UTF_CHECK, data, NULL);
                 assert_true(found > 0);
                 const size_t *span = pcre2.ovector(data);
                 int64_t piece = lvn_split_next(kinds[k].kind, text + at, n - at);
                 if ((int64_t)span[0] != at || (int64_t)span[1] != at + piece)
-                    fail_msg("kind %d, text %d, at %d: %d bytes, PCRE2 finds %d to %d", k, (int)turn, (int)at,
+                    fail_msg("kind %d, text %d, at %d: %d bytes, PCRE2 finds %d to %d", k, (int)round, (int)at,
                              (int)piece, (int)span[0], (int)span[1]);
                 at += piece;
             }
@@ -140,16 +140,16 @@ static void splits_as_the_expression_does(void **state)
     free(same);
 }
 
-/* A cut at a safe place changes no piece. */
+/* A cut at a safe position changes no piece. */
 static void safe_places_are_safe(void **state)
 {
     (void)state;
     static const char letters[] = "aZ09 \n\t\r.'\xc3\xa9\xff";
     lvn_unicode_init();
-    for (uint64_t turn = 0; turn < 3000; turn++) {
+    for (uint64_t round = 0; round < 3000; round++) {
         uint8_t text[40];
-        int64_t n = 1 + lvn_random_below(turn, 0, 0, 39);
-        for (int64_t i = 0; i < n; i++) text[i] = (uint8_t)letters[lvn_random_below(turn, 1, (uint64_t)i, 13)];
+        int64_t n = 1 + lvn_random_below(round, 0, 0, 39);
+        for (int64_t i = 0; i < n; i++) text[i] = (uint8_t)letters[lvn_random_below(round, 1, (uint64_t)i, 13)];
         int64_t last = 0;
         for (int64_t cut = 0; (cut = lvn_split_safe(text, n, cut + 1)) < n; last = cut)
             for (int kind = LVN_SPLIT_BYTE_LEVEL; kind <= LVN_SPLIT_QWEN2; kind++) {

@@ -102,7 +102,7 @@ static void returns_any_bytes(void **state)
             encode(e, text, n, LVN_ENCODE_ORDINARY, &ids);
             check_round(t, text, n, &ids);
         }
-        for (int64_t id = 0; id < t->n; id++) { /* and the bytes of every token alone */
+        for (int64_t id = 0; id < t->n; id++) { /* and the bytes of every single token */
             int64_t n;
             const void *p = lvn_token_bytes(t, id, &n);
             if (!p) continue;
@@ -118,7 +118,7 @@ static void returns_any_bytes(void **state)
     }
 }
 
-/* Long words go through the heap: a plain loop over all pairs must give the same. */
+/* Long words are merged with the heap: a plain loop over all pairs must give the same. */
 static void merges_long_words_alike(void **state)
 {
     (void)state;
@@ -173,7 +173,7 @@ static void takes_a_word_of_a_million_letters(void **state)
     lvn_tokenizer_close(t);
 }
 
-/* --- many threads --- */
+/* --- threads --- */
 
 static void threads_change_nothing(void **state)
 {
@@ -241,16 +241,16 @@ static void special_tokens_as_the_files_say(void **state)
     assert_int_equal(ids.n, 3);
     encode(e, text, sizeof text - 1, LVN_ENCODE_ORDINARY, &ids);
     assert_true(ids.n > 3);
-    encode(e, "        ", 8, LVN_ENCODE_ORDINARY, &ids); /* added, but nothing special: part of the language */
+    encode(e, "        ", 8, LVN_ENCODE_ORDINARY, &ids); /* added, but not special */
     assert_int_equal(ids.n, 1);
     lvn_ids_release(&ids);
     lvn_encoder_free(e);
     lvn_tokenizer_close(t);
 }
 
-/* --- parts of tokenizer files that few have --- */
+/* --- rare members of tokenizer files --- */
 
-/* Small ones, whose ids are those of Hugging Face's tokenizers 0.23. */
+/* Small tokenizers; the ids are those of Hugging Face's tokenizers 0.23. */
 static void follows_the_reference_in_rare_parts(void **state)
 {
     (void)state;
@@ -261,7 +261,7 @@ static void follows_the_reference_in_rare_parts(void **state)
         const char *added, *normalizer, *splits, *prefix, *text;
         int n, ids[8];
     } rows[] = {
-        /* what stands beside a single word: marks are letters, superscript numbers are none */
+        /* neighbours of a single word: marks are word characters, superscript numbers are not */
         {"{\"id\":6,\"content\":\"x\",\"single_word\":true}",
          "null",
          SPACES,
@@ -269,7 +269,7 @@ static void follows_the_reference_in_rare_parts(void **state)
          "\u00b2x b\u0301x _x x",
          5,
          {0, 6, 0, 0, 6}},
-        /* an added token within the white space that another one takes in */
+        /* an added token within the white space that another one strips */
         {"{\"id\":6,\"content\":\"<m>\",\"rstrip\":true},{\"id\":7,\"content\":\"\\n\"}",
          "null",
          SPACES,
@@ -278,7 +278,7 @@ static void follows_the_reference_in_rare_parts(void **state)
          6,
          {6, 7, 7, 1, 6, 2}},
         {"", "null", SPACES, "", "abc abab", 4, {4, 3, 4, 4}},               /* pieces without a prefix */
-        {"", "null", SPLIT("\"Regex\":\"(?=a)\""), "##", "abab", 2, {4, 4}}, /* places without a letter */
+        {"", "null", SPLIT("\"Regex\":\"(?=a)\""), "##", "abab", 2, {4, 4}}, /* empty matches */
         {"", "null", SPLIT("\"String\":\"\""), "##", "abc", 3, {1, 2, 3}},
         {"", REPLACE("$", "c"), SPACES, "##", "a", 2, {1, 5}},
         {"", REPLACE("[^\\\\w]", "a"), SPACES, "##", "\u00b2", 1, {1}}, /* \w within a class */
@@ -307,7 +307,7 @@ static void follows_the_reference_in_rare_parts(void **state)
     }
 }
 
-/* Ids to text, where the first token or an added one is another text than the vocabulary has. */
+/* Decoding, if the first token or an added token has another text than in the vocabulary. */
 static void decodes_as_the_reference(void **state)
 {
     (void)state;
@@ -323,7 +323,7 @@ static void decodes_as_the_reference(void **state)
     } rows[] = {
         {llama, metaspace, "a new a", 3, {1, 4, 1}}, /* the added token is \u2581new */
         {llama, metaspace, "new a", 2, {4, 1}},      {"null", metaspace, "anew a", 3, {1, 4, 1}},
-        {"null", bytes_first, " a a", 3, {2, 3, 1}}, /* a space that was no mark stays */
+        {"null", bytes_first, " a a", 3, {2, 3, 1}}, /* a space that was no metaspace stays */
         {"null", bytes_first, "a a", 2, {1, 1}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -367,7 +367,7 @@ static void a_copy_is_the_same(void **state)
     assert_false(lvn_tokenizer_exists(dir));
 }
 
-/* Vocabularies that lack some bytes, each with its way to say what becomes of these. */
+/* Vocabularies without tokens for some bytes, each with another treatment of these. */
 static void bytes_without_tokens(void **state)
 {
     (void)state;
@@ -430,7 +430,7 @@ static void takes_tokens_of_any_length(void **state)
     lvn_text_release(&merges);
 }
 
-/* Words and tokens of WordPiece beyond a kilobyte, too; the longest one is taken. */
+/* Words and tokens of WordPiece of more than a kilobyte; the longest token is taken. */
 static void takes_words_of_any_length(void **state)
 {
     (void)state;
@@ -452,14 +452,14 @@ static void takes_words_of_any_length(void **state)
     assert_int_equal(ids.n, 3);
     assert_memory_equal(ids.p, wanted, sizeof wanted);
     encode(e, as, 2501, LVN_ENCODE_SPECIAL, &ids);
-    assert_int_equal(ids.n, 1 + 501); /* ##a for what no long token fits */
+    assert_int_equal(ids.n, 1 + 501); /* ##a for the part that no long token matches */
     lvn_ids_release(&ids);
     lvn_encoder_free(e);
     lvn_tokenizer_close(t);
     lvn_text_release(&json);
 }
 
-/* Each allocation fails once: then the tokenizer is not opened, or it is whole. */
+/* Each allocation fails once: the tokenizer is then not opened, or it is complete. */
 static void a_failed_allocation_is_told(void **state)
 {
     (void)state;
@@ -529,7 +529,7 @@ static void refuses_damaged_files(void **state)
     refuses(dir, "vocab.txt", "[PAD]\nword\n", "has no token [UNK]");
     refuses(dir, "vocab.txt", "", "has 0 tokens");
     refuses(dir, "vocab.txt", "[UNK]\n\xff\n", "it is no text");
-    refuses(dir, "vocab.txt", "\xef\xbb\xbf[UNK]\n[CLS]\n", "has no token [SEP]"); /* the mark of UTF-8 is no letter */
+    refuses(dir, "vocab.txt", "\xef\xbb\xbf[UNK]\n[CLS]\n", "has no token [SEP]"); /* the byte order mark is skipped */
     refuses(dir, "tokenizer.json", "{}", "no 'model'");
     refuses(dir, "tokenizer.json", "{\"model\":{\"type\":\"WordLevel\",\"vocab\":{}}}", "the kind 'WordLevel'");
     refuses(dir, "tokenizer.json", "{\"model\":{\"type\":\"BPE\"}}", "model.vocab and model.merges are missing");
@@ -559,7 +559,7 @@ static void refuses_changed(const char *name, const char *from, const char *to, 
     free(json);
 }
 
-/* What is not there is named, and what is wrong is said. */
+/* Unsupported members are named, and errors are described. */
 static void refuses_parts_by_name(void **state)
 {
     (void)state;

@@ -1,10 +1,10 @@
 /* test_tokenizers_real.c - covers: src/tokenizers/load.c src/tokenizers/encode.c src/tokenizers/decoder.c
  *
- * Published tokenizers against Hugging Face's tokenizers: ids, texts that these give back, and what stands around a
- * text, of 1,000 texts that are hard to get right (tools/make_real_tokens.py).
+ * Published tokenizers against Hugging Face's tokenizers: ids, decoded texts, and the post-processor's tokens, for
+ * 1,000 difficult texts (tools/make_real_tokens.py).
  *
- * tools/setup.sh --dev puts the files into parts/real; what is missing there, or Python's tokenizers, is skipped by
- * name. LEVIN_TOKEN_SEED: other random texts. */
+ * tools/setup.sh --dev puts the files into parts/real; tests of missing files, or without Python's tokenizers, are
+ * skipped with their names. LEVIN_TOKEN_SEED: other random texts. */
 #include <stdlib.h>
 #include <sys/wait.h>
 
@@ -13,7 +13,7 @@
 
 static int compared;
 
-/* The exit status of tools/make_real_tokens.py for this tokenizer, which leaves its files in the folder. */
+/* Runs tools/make_real_tokens.py for this tokenizer, which writes files into the folder; returns its exit status. */
 static int make_cases(const char *source, const char *folder)
 {
     const char *seed = getenv("LEVIN_TOKEN_SEED");
@@ -36,7 +36,7 @@ static void agrees(void **state)
     assert_true(lvn_fit(tokenizer, sizeof tokenizer, "%s/tokenizer.json", folder));
     assert_true(lvn_fit(cases, sizeof cases, "%s/cases.json", folder));
     int status = make_cases(source, folder);
-    if (status == 77) skip(); /* the script has said why */
+    if (status == 77) skip(); /* the script printed the reason */
     assert_int_equal(status, 0);
     assert_int_equal(check_cases(tokenizer, cases), 1000);
     compared++;

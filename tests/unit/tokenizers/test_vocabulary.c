@@ -1,7 +1,7 @@
 /* test_vocabulary.c - covers: src/tokenizers/bpe_trainer.c src/tokenizers/encode.c src/tokenizers/tokenizer.c
  * src/tokenizers/bpe_trainer_save.c
  *
- * Vocabularies made from text, against those of Hugging Face's trainers (tests/golden/tokenizers/ trained, by
+ * Vocabularies trained on text, against those of Hugging Face's trainers (tests/golden/tokenizers/ trained, by
  * tools/make_tokens.py), and for any number of threads. */
 #include <string.h>
 
@@ -43,7 +43,7 @@ static void make(struct lvn_vocabulary *v, const struct golden *g, struct lvn_vo
         fail_msg("%s", lvn_error_text());
 }
 
-/* What the files of the vocabulary say that the text is. */
+/* Encodes the text with the files of the vocabulary. */
 static void encode(const char *dir, const struct golden *g, struct lvn_ids *ids)
 {
     struct lvn_tokenizer *t;
@@ -104,7 +104,7 @@ static void threads_and_slices_change_nothing(void **state)
     struct golden g, many = {.text = NULL};
     struct lvn_vocabulary one, three;
     read_golden(&g);
-    many.bytes = g.bytes * 12; /* more than a slice for each */
+    many.bytes = g.bytes * 12; /* more than a slice for each thread */
     many.text = malloc((size_t)many.bytes);
     for (int i = 0; i < 12; i++) memcpy(many.text + i * g.bytes, g.text, (size_t)g.bytes);
     for (int k = 0; k < 2; k++) {
@@ -145,7 +145,7 @@ static void options_hold(void **state)
     assert_int_equal(lvn_vocabulary_open(&v, &small), LVN_OK);
     assert_int_equal(lvn_vocabulary_make(&v), LVN_FORMAT); /* no words */
     assert_int_equal(lvn_vocabulary_count(&v, text, sizeof text - 1), LVN_OK);
-    assert_int_equal(lvn_vocabulary_make(&v), LVN_ARG); /* 256 bytes do not fit */
+    assert_int_equal(lvn_vocabulary_make(&v), LVN_ARG); /* the size is below the alphabet of 256 bytes */
     assert_non_null(strstr(lvn_error_text(), "--vocab-size"));
     lvn_vocabulary_close(&v);
 }
