@@ -17,7 +17,7 @@ enum lvn_chunk_kind { LVN_CHUNK_TEXT, LVN_CHUNK_LINES };
 
 struct lvn_corpus_options {
     const struct lvn_tokenizer *tokenizer;
-    enum lvn_chunk_kind kind; /* of files whose name does not tell */
+    enum lvn_chunk_kind kind; /* of files without a known extension */
     const char *field;        /* member of a JSON line with the text */
     bool refuse_bad;          /* fail at a line that is no JSON object with that field, and at a file that is no text */
 };

@@ -55,9 +55,8 @@ struct lvn_data_options {
     double mask_fraction;
 };
 
-/* Training uses the first two splits; the fingerprint covers these. `all` exists if a kind has all of its data in one
- * stretch, so that no token is lost at the boundaries; otherwise it stands for the other splits, one after the other.
- */
+/* Training uses the first two splits; the fingerprint covers these. `all` exists if a kind has contiguous data, so
+ * that no token is lost between splits; otherwise it means the other splits, one after the other. */
 enum lvn_split_id {
     LVN_SPLIT_TRAIN,
     LVN_SPLIT_VAL,
@@ -140,7 +139,7 @@ static inline struct lvn_codec lvn_dataset_codec(const struct lvn_dataset *d)
     return (struct lvn_codec){.vocabulary = d->vocabulary, .tokenizer = d->tokenizer, .tokenizer_error = NULL};
 }
 bool lvn_dataset_has(const struct lvn_dataset *d, enum lvn_split_id split);
-/* The splits that `split` stands for: itself, or, for `all` of a kind that lacks it, every split that exists. ARG, with
+/* The splits that `split` means: itself, or, for `all` of a kind that lacks it, every split that exists. ARG, with
  * a list of those that exist, if there is none. */
 struct lvn_split_list {
     enum lvn_split_id id[LVN_SPLIT_COUNT];

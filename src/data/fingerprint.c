@@ -1,4 +1,4 @@
-/* fingerprint.c - a number that changes when data do: contents, or evenly spread pieces of them. */
+/* fingerprint.c - see lvn_dataset_fingerprint(): a hash of the data, of all contents, or of evenly spaced blocks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "data/dataset.h"
 #include "stores/streaming_file.h"
 
-/* Eight bytes at a time: multiply and fold (the constants are those of MurmurHash3's finalizer). */
+/* Hashes eight bytes: multiply and fold (the constants are those of MurmurHash3's finalizer). */
 static uint64_t mix(uint64_t h, uint64_t x)
 {
     h = (h ^ x) * 0xff51afd7ed558ccdu;
@@ -28,7 +28,7 @@ static uint64_t mix_bytes(uint64_t h, const void *data, int64_t bytes)
 
 enum { WHOLE = 8 << 20, BLOCKS = 512, BLOCK = 4096 };
 
-/* First and last block included. */
+/* Offset of block i of BLOCKS, from the first to the last block of the file. */
 static int64_t block_at(int64_t bytes, int64_t i)
 {
     return (bytes - BLOCK) / (BLOCKS - 1) * i;
@@ -46,7 +46,9 @@ enum lvn_status lvn_split_set_streaming(struct lvn_split *p, const char *path, i
     return LVN_OK;
 }
 
-/* Samples of a list that comes from files, evenly spread; what fails to be read is told when it is trained on. */
+/* Hashes evenly spaced samples of a list from files. A sample that cannot be read is no error here: training reports
+ * it.
+ */
 static enum lvn_status mix_samples(uint64_t *h, const struct lvn_dataset *d, enum lvn_split_id split)
 {
     struct lvn_samples one;

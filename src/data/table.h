@@ -39,7 +39,7 @@ struct lvn_table {
     int64_t bytes;      /* of text */
     int64_t at;         /* offset of the next row */
     int64_t line;       /* number of the next line */
-    int64_t next_row;   /* for keep_empty: only line ends lie between `at` and this offset */
+    int64_t next_row;   /* for keep_empty: only line ends are between `at` and this offset */
     enum { LVN_TABLE_LINES, LVN_TABLE_TSV, LVN_TABLE_CSV, LVN_TABLE_JSONL } format;
     struct lvn_text names; /* of the header, each zero-terminated */
     struct lvn_text cells; /* of the row, each zero-terminated */

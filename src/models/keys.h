@@ -32,7 +32,7 @@ enum lvn_status lvn_model_put_size(struct lvn_model_config *c, const struct lvn_
 int64_t lvn_model_value(const struct lvn_model_config *c, enum lvn_role role);
 void lvn_model_set(struct lvn_model_config *c, enum lvn_role role, int64_t value);
 
-/* A copy in which each 0 that stands for a derived default has its value. */
+/* A copy in which each 0 that means a derived default has its value. */
 struct lvn_model_config lvn_model_resolved(const struct lvn_model_config *c);
 /* ARG or UNSUPPORTED if these values do not make a model. open: sizes that are set from the data may still be 0. */
 enum lvn_status lvn_model_check(const struct lvn_model_config *c, bool open) LVN_CHECKED;

@@ -2,7 +2,7 @@
  *
  * A family is one file that ends in a `struct lvn_model` (variants may share a file), and a line in models.def. It
  * writes the network once, as expressions over operations; training, evaluation and generation build graphs of the
- * same expressions. Three tables beside it translate its names:
+ * same expressions. Three tables in the file translate its names:
  *
  *   keys    a field of the family's configuration <-> a key of config.json <-> a key of recipes; range, default
  *   files   how names and layouts of tensors in files differ from those of the parameters
@@ -90,7 +90,7 @@ struct lvn_key {
     double min;    /* INT, REAL: smallest value */
     double max;    /* INT, REAL: largest value */
     double absent; /* value if config.json lacks the key (0: the default). JSON null always means the default */
-    size_t default_multiple_of; /* offset of an INT field: an INT of 0 stands for default_multiple times that field */
+    size_t default_multiple_of; /* offset of an INT field: an INT of 0 means default_multiple times that field */
     int64_t default_multiple;   /* 0: an INT of 0 is 0 */
     const char *help;           /* of the recipe's key */
     const struct lvn_key_word *words;
@@ -169,7 +169,7 @@ struct lvn_model {
     const char *freeze_example;            /* patterns for the setting that freezes parameters, an example */
     bool generates;                        /* has a cache of keys and values, so that it can generate text */
     bool bounded; /* generation ends when all positions are used; otherwise it continues from the last positions */
-    /* Replaces each 0 that stands for a derived default by its value; NULL: there are none. The graph is built from,
+    /* Replaces each 0 that means a derived default by its value; NULL: there are none. The graph is built from,
      * and config.json written with, the resolved fields; the configuration itself keeps the zeros. */
     void (*resolve_defaults)(void *fields);
     /* Checks that ranges cannot express; sizes set from the data may still be 0. ARG or UNSUPPORTED with a message;

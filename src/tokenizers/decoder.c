@@ -14,8 +14,8 @@ struct decoder {
     enum { REPLACE, BYTES, STRIP, WORDPIECE } kind;
     const char *from; /* REPLACE: the text; STRIP: the character; WORDPIECE: the prefix, NULL: none */
     const char *to;   /* REPLACE */
-    int64_t start;    /* STRIP: at most so many characters at the beginning */
-    int64_t stop;     /* STRIP: at most so many characters at the end */
+    int64_t start;    /* STRIP: maximum number of characters removed at the beginning */
+    int64_t stop;     /* STRIP: maximum number of characters removed at the end */
     bool clean;       /* WORDPIECE: cleanup */
 };
 

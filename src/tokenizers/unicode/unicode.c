@@ -103,10 +103,10 @@ static const uint32_t compatible[] = {
 #undef K
 };
 enum { N_COMPATIBLE = sizeof compatible / sizeof compatible[0] };
-static uint16_t compatible_at[0x20000]; /* place of a code point there; 0: it has none */
+static uint16_t compatible_at[0x20000]; /* index of a code point in `compatible`; 0: none */
 
 static uint8_t combining[0x110000];
-static uint8_t not_nfc[0x110000]; /* 1: NFC may change it or join it with what stands before */
+static uint8_t not_nfc[0x110000]; /* 1: NFC may change it or compose it with the previous character */
 static const struct pair *by_parts[N_PAIRS];
 static int n_composed;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
