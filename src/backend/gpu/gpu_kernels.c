@@ -9,7 +9,9 @@
 
 struct head {
     char magic[8];
-    uint64_t key_bytes, binary_bytes, checksum; /* FNV-1a of the binary */
+    uint64_t key_bytes;
+    uint64_t binary_bytes;
+    uint64_t checksum; /* FNV-1a of the binary */
 };
 
 static const char magic[8] = "levinK1"; /* version of the format */

@@ -13,14 +13,16 @@
 #include "base/status.h"
 
 struct lvn_identity {
-    const char *launcher;              /* name in launcher_envs.def; "local": no launcher */
-    const char *title;                 /* "Open MPI's mpirun", for people */
-    int rank, size;                    /* of the run */
-    int local_rank, local_size;        /* on this host; -1: not known from the launcher */
-    int node, nodes;                   /* number of this host, and of hosts; -1: not known from the launcher */
-    const char *rank_from, *size_from; /* "SLURM_PROCID": the variables of rank and size; "": none (local) */
-    char evidence[160];                /* why this launcher: "started by slurmstepd (pid 812)" */
-    char ignored[400];                 /* message about ignored variables and the reasons; "" */
+    const char *launcher;       /* name in launcher_envs.def; "local": no launcher */
+    const char *title;          /* "Open MPI's mpirun", for people */
+    int rank, size;             /* of the run */
+    int local_rank, local_size; /* on this host; -1: not known from the launcher */
+    int node;                   /* number of this host; -1: not known from the launcher */
+    int nodes;                  /* number of hosts; -1: not known from the launcher */
+    const char *rank_from;      /* "SLURM_PROCID": the variable of the rank; "": none (local) */
+    const char *size_from;      /* the same of the number of ranks */
+    char evidence[160];         /* why this launcher: "started by slurmstepd (pid 812)" */
+    char ignored[400];          /* message about ignored variables and the reasons; "" */
     char host[256];
     char endpoint[300];      /* HOST:PORT where the ranks can meet, from the launcher's variables; "": not known */
     const char *without_mpi; /* why no MPI joins these ranks, and what to do about it; NULL: one may */

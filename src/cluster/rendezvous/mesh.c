@@ -50,8 +50,9 @@ struct setup {
     struct lvn_mesh *m;
     const struct lvn_member *member;
     int epoll, missing;
-    int next, n_connecting; /* next: the next rank to connect to, downwards; n_connecting: attempts in progress */
-    int address_index;      /* index of the address by which a host was reached; 0: any */
+    int next;          /* the next rank to connect to, downwards */
+    int n_connecting;  /* attempts in progress */
+    int address_index; /* index of the address by which a host was reached; 0: any */
     double end;
     struct peer *peer; /* [size] */
     struct unidentified unidentified[UNIDENTIFIED];

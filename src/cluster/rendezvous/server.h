@@ -58,7 +58,8 @@ struct lvn_server {
     bool warned;                /* a warning was sent that no rank makes progress */
     char refused[400];          /* message about the first connection that was refused; "": none */
     bool refused_sent;
-    int failed, n_fails;  /* 1 + the rank whose FAIL counts; number of FAIL messages */
+    int failed;           /* 1 + the rank whose FAIL message counts; 0: none */
+    int n_fails;          /* number of FAIL messages */
     bool failed_after;    /* it fails because of other ranks */
     char fault[1200];     /* message of the fault */
     char fail_text[1000]; /* message of the failing rank */

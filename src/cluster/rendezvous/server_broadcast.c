@@ -45,7 +45,8 @@ static bool is_reader(const struct lvn_server *s, int rank, int lowest)
 /* A rank, and the text by which ranks are grouped: a fact's value, NULL for none, or a host. */
 struct item {
     const char *text;
-    int rank, first; /* first: the lowest rank with the same text */
+    int rank;
+    int first; /* the lowest rank with the same text */
 };
 
 static int compare_texts(const char *a, const char *b)
