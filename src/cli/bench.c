@@ -89,9 +89,11 @@ static enum lvn_status bench(struct lvn_cli *c, struct lvn_train_programs *t, co
     struct lvn_train_programs_options plan = {.ranks = c->ranks, .fields = &m->fields, .task = m->task};
     LVN_TRY(lvn_ranks_check(c->ranks, &c->settings));
     LVN_TRY(lvn_train_programs_plan(t, &c->settings, &m->config, &plan));
-    LVN_TRY_TOGETHER(c->ranks, lvn_train_programs_allocate(t));
-    LVN_TRY_TOGETHER(c->ranks, lvn_model_state_init_values(t->network, (uint64_t)c->settings.trainer.seed, false));
-    LVN_TRY_TOGETHER(c->ranks, lvn_synthetic_step_fill(t, lvn_model_value(&m->config, LVN_ROLE_VOCABULARY), &labels));
+    LVN_TRY(lvn_ranks_agree(c->ranks, lvn_train_programs_allocate(t)));
+    LVN_TRY(
+        lvn_ranks_agree(c->ranks, lvn_model_state_init_values(t->network, (uint64_t)c->settings.trainer.seed, false)));
+    LVN_TRY(lvn_ranks_agree(c->ranks,
+                            lvn_synthetic_step_fill(t, lvn_model_value(&m->config, LVN_ROLE_VOCABULARY), &labels)));
     lvn_parts_clear(&parts);
     LVN_TRY(time_steps(c, t, n, labels, seconds, with_parts ? &parts : NULL));
     LVN_TRY(report(c, t, c->settings.trainer.batch_size * t->block_size, n, seconds));

@@ -155,7 +155,7 @@ static enum lvn_status find_begun(struct lvn_cli *c, const char *launch, bool *b
     if (!launch || !getenv("LEVIN_RESTART")) return LVN_OK;
     *begun = getenv("LEVIN_RUN_BEGUN") != NULL;
     if (*begun) return LVN_OK;
-    LVN_TRY_TOGETHER(r, looks ? lvn_run_dir_begun(c->settings.run_dir, launch, !r->rank, &here) : LVN_OK);
+    LVN_TRY(lvn_ranks_agree(r, looks ? lvn_run_dir_begun(c->settings.run_dir, launch, !r->rank, &here) : LVN_OK));
     hosts = here;
     LVN_TRY(lvn_ranks_sum(r, &hosts, 1));
     *begun = hosts > 0;

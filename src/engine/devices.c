@@ -88,7 +88,7 @@ static enum lvn_status check_devices(struct lvn_ranks *r, const struct lvn_setti
 {
     const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
     int pair[2];
-    LVN_TRY_TOGETHER(r, find_own(r, s, &own[r->rank])); /* the others' are 0: a gather as a sum */
+    LVN_TRY(lvn_ranks_agree(r, find_own(r, s, &own[r->rank]))); /* the others' are 0: a gather as a sum */
     LVN_TRY(lvn_comm_all_reduce_now(r->comm, own, r->size, LVN_I64, LVN_SUM));
     const bool shared = find_shared(own, r->size, pair);
     r->apart = !shared;
@@ -120,7 +120,7 @@ enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_settings *
 {
     if (r->size == 1) return lvn_ranks_agree(r, check_counts(r, s));
     int64_t *own = lvn_calloc((size_t)r->size, sizeof *own);
-    LVN_TRY_TOGETHER(r, own ? LVN_OK : LVN_MEMORY);
+    LVN_TRY(lvn_ranks_agree(r, own ? LVN_OK : LVN_MEMORY));
     enum lvn_status status = check_kinds(r, s, own);
     if (own) memset(own, 0, sizeof *own * (size_t)r->size);
     if (status == LVN_OK && lvn_backend_find(s->trainer.accelerator)->describe)
@@ -152,7 +152,7 @@ static enum lvn_status open_library(struct lvn_ranks *r, const struct lvn_group_
     char why[400];
     enum lvn_status status = g->open(named, describe);
     snprintf(why, sizeof why, "%s", status == LVN_OK ? "" : lvn_error_text());
-    if (named && *named) LVN_TRY_TOGETHER(r, status);
+    if (named && *named) LVN_TRY(lvn_ranks_agree(r, status));
     here = status == LVN_OK;
     if (!here) lvn_error_clear();
     LVN_TRY(lvn_comm_all_reduce_now(r->comm, &here, 1, LVN_I32, LVN_MIN));
@@ -164,7 +164,7 @@ static enum lvn_status open_library(struct lvn_ranks *r, const struct lvn_group_
 static enum lvn_status join(struct lvn_ranks *r, struct lvn_device *d, const struct lvn_group_ops *g)
 {
     struct lvn_group_options o = {.rank = r->rank, .size = r->size, .host = r->host[r->rank]};
-    LVN_TRY_TOGETHER(r, r->rank ? LVN_OK : g->make_id(o.id));
+    LVN_TRY(lvn_ranks_agree(r, r->rank ? LVN_OK : g->make_id(o.id)));
     LVN_TRY(lvn_ranks_broadcast(r, o.id, sizeof o.id));
     lvn_member_set_operation(r->heart, "bringing the devices together");
     enum lvn_status status = g->join(d, &o);

@@ -244,7 +244,7 @@ enum lvn_status lvn_optimizer_shards_load(struct lvn_optimizer_shards *m, const 
     struct lvn_safetensors file;
     enum lvn_status status = LVN_OK;
     int k;
-    LVN_TRY_TOGETHER(m->ranks, open_file(m, path, &file));
+    LVN_TRY(lvn_ranks_agree(m->ranks, open_file(m, path, &file)));
     for (int64_t i = 0; status == LVN_OK && item_of(m->network, i, &k); i++) status = place(m, path, &file, i);
     if (m->ranks->rank == 0) lvn_safetensors_close(&file);
     return status;

@@ -73,7 +73,5 @@ enum lvn_status lvn_ranks_broadcast(struct lvn_ranks *r, void *x, int64_t bytes)
 /* The same of a device's memory. */
 enum lvn_status lvn_ranks_broadcast_memory(struct lvn_ranks *r, struct lvn_memory *m, int64_t offset,
                                            int64_t bytes) LVN_CHECKED;
-/* As LVN_TRY, for what only this rank may have failed in. */
-#define LVN_TRY_TOGETHER(ranks, call) LVN_TRY(lvn_ranks_agree(ranks, call))
 
 #endif

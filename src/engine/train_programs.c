@@ -234,10 +234,10 @@ static enum lvn_status plan_together(struct lvn_train_programs *t, const struct 
 {
     struct lvn_ranks *r = t->ranks;
     bool again;
-    LVN_TRY_TOGETHER(r, plan_for_memory(t, c, o));
+    LVN_TRY(lvn_ranks_agree(r, plan_for_memory(t, c, o)));
     LVN_TRY(agree_on_memory(t, &again));
     if (again) forget_plan(t);
-    LVN_TRY_TOGETHER(r, again ? plan_once(t, c, o) : LVN_OK);
+    LVN_TRY(lvn_ranks_agree(r, again ? plan_once(t, c, o) : LVN_OK));
     return lvn_ranks_agree(r, lvn_reduction_prepare(&t->reduction, t->step->program, t->leaf));
 }
 

@@ -188,9 +188,9 @@ static enum lvn_status load(struct lvn_arena *a, const char *dir, struct lvn_mod
     struct lvn_optimizer_shards m;
     const char *optimizer = lvn_path_join(a, dir, "state/optimizer.safetensors");
     lvn_optimizer_shards_init(&m, n, sharding, ranks);
-    LVN_TRY_TOGETHER(ranks, !optimizer    ? LVN_MEMORY
-                            : ranks->rank ? LVN_OK
-                                          : lvn_snapshot_load_weights(a, dir, n, from));
+    LVN_TRY(lvn_ranks_agree(ranks, !optimizer    ? LVN_MEMORY
+                                   : ranks->rank ? LVN_OK
+                                                 : lvn_snapshot_load_weights(a, dir, n, from)));
     LVN_TRY(lvn_ranks_broadcast_memory(ranks, n->memory[LVN_BUFFER_PARAM], 0, n->bytes[LVN_BUFFER_PARAM]));
     return lvn_optimizer_shards_load(&m, optimizer);
 }

@@ -125,7 +125,7 @@ static enum lvn_status save(struct trainer *t)
                               .ranks = t->ranks->size};
     if (t->m.scored_at != t->step) at.score.value = NAN;
     if (t->shared) memcpy(at.shares, t->at.shares, sizeof at.shares);
-    if (t->scaling) LVN_TRY_TOGETHER(t->ranks, lvn_model_state_scaling(g->network, &at.scaling));
+    if (t->scaling) LVN_TRY(lvn_ranks_agree(t->ranks, lvn_model_state_scaling(g->network, &at.scaling)));
     LVN_TRY(lvn_callbacks_save(&t->callbacks, &t->m, at.callbacks));
     return lvn_saver_begin(&t->saver, &at);
 }
@@ -152,7 +152,7 @@ static enum lvn_status explain_nonfinite(struct trainer *t, double loss)
                  : saved   ? "are saved"
                            : "could not be saved");
     }
-    LVN_TRY_TOGETHER(t->ranks, lvn_trainer_load_batch(t, t->step, &labels)); /* the next one lies there */
+    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_load_batch(t, t->step, &labels))); /* the next one lies there */
     return lvn_train_programs_explain_nonfinite(&t->training, t->step, loss, kept);
 }
 
@@ -334,7 +334,7 @@ static enum lvn_status start(struct trainer *t)
 {
     t->started = true;
     tell_device(t);
-    LVN_TRY_TOGETHER(t->ranks, begin_run(t));
+    LVN_TRY(lvn_ranks_agree(t->ranks, begin_run(t)));
     snprintf(t->text, sizeof t->text, "%s/status.json", t->dir_open ? t->dir.path : t->s->run_dir);
     if (keeps(t)) lvn_member_publish(t->ranks->heart, t->text);
     t->m.started = t->epoch_started = lvn_seconds();

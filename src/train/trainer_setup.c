@@ -107,9 +107,9 @@ static enum lvn_status compare_hosts(struct trainer *t)
     int64_t mine;
     int max = 0;
     if (t->o->mode != LVN_RUN_RESUME || r->hosts == 1 || lvn_store_is_url(dir)) return LVN_OK;
-    LVN_TRY_TOGETHER(t->ranks, look_on_host(t, &mine));
+    LVN_TRY(lvn_ranks_agree(t->ranks, look_on_host(t, &mine)));
     double *step = lvn_calloc((size_t)r->size, sizeof *step);
-    LVN_TRY_TOGETHER(t->ranks, step ? LVN_OK : LVN_MEMORY);
+    LVN_TRY(lvn_ranks_agree(t->ranks, step ? LVN_OK : LVN_MEMORY));
     step[r->rank] = (double)mine + 1;
     enum lvn_status status = lvn_ranks_sum(t->ranks, step, r->size);
     for (int i = 1; i < r->size; i++)
@@ -134,7 +134,7 @@ static enum lvn_status compare_hosts(struct trainer *t)
 static enum lvn_status share_run(struct trainer *t)
 {
     LVN_TRY(compare_hosts(t));
-    LVN_TRY_TOGETHER(t->ranks, open_run(t));
+    LVN_TRY(lvn_ranks_agree(t->ranks, open_run(t)));
     LVN_TRY(lvn_ranks_broadcast(t->ranks, &t->goes_on, (int64_t)sizeof t->goes_on));
     LVN_TRY(lvn_ranks_broadcast(t->ranks, &t->at, (int64_t)sizeof t->at));
     if (!t->goes_on) return LVN_OK;
@@ -177,14 +177,14 @@ static enum lvn_status load_weights(struct trainer *t)
     struct lvn_model_state *n = t->training.network;
     uint64_t seed = (uint64_t)t->s->trainer.seed;
     if (t->goes_on) {
-        LVN_TRY_TOGETHER(t->ranks, lvn_model_state_set_scaling(n, &t->at.scaling));
-        LVN_TRY_TOGETHER(t->ranks, find_base(t));
+        LVN_TRY(lvn_ranks_agree(t->ranks, lvn_model_state_set_scaling(n, &t->at.scaling)));
+        LVN_TRY(lvn_ranks_agree(t->ranks, find_base(t)));
         const struct lvn_snapshot_from from = {&t->setup.pretrained, t->s->lora.merge_checkpoints};
         return lvn_snapshot_load(&t->from, n, &from, &t->training.reduction.sharding, t->ranks);
     }
-    LVN_TRY_TOGETHER(t->ranks, lvn_model_state_init_values(n, seed, t->setup.has_pretrained));
+    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_model_state_init_values(n, seed, t->setup.has_pretrained)));
     if (!t->setup.has_pretrained) return LVN_OK;
-    LVN_TRY_TOGETHER(t->ranks, t->ranks->rank ? LVN_OK : load_pretrained(t));
+    LVN_TRY(lvn_ranks_agree(t->ranks, t->ranks->rank ? LVN_OK : load_pretrained(t)));
     return lvn_ranks_broadcast_memory(t->ranks, n->memory[LVN_BUFFER_PARAM], 0, n->bytes[LVN_BUFFER_PARAM]);
 }
 
@@ -349,7 +349,7 @@ static enum lvn_status load_first(struct trainer *t)
 {
     int64_t labels = 0;
     if (t->step >= t->last_step) return LVN_OK; /* a run that goes on and has nothing left to do */
-    LVN_TRY_TOGETHER(t->ranks, lvn_trainer_load_batch(t, t->step, &labels));
+    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_load_batch(t, t->step, &labels)));
     double all = (double)labels;
     LVN_TRY(lvn_ranks_sum(t->ranks, &all, 1));
     t->labels = (int64_t)all;
@@ -388,14 +388,14 @@ enum lvn_status lvn_trainer_set_up(struct trainer *t)
     LVN_TRY(lvn_consistency_start(t->ranks, t->s, t->text, sizeof t->text));
     if (*t->text) lvn_callback_notify(&t->m, LVN_EVENT_NOTE, t->text);
     LVN_TRY(lvn_ranks_check(t->ranks, t->s));
-    LVN_TRY_TOGETHER(t->ranks, at_work("opening the data", open_data, t));
+    LVN_TRY(lvn_ranks_agree(t->ranks, at_work("opening the data", open_data, t)));
     LVN_TRY(lvn_consistency_data(t->ranks, t->fingerprint));
     LVN_TRY(at_work("opening the run's folder", share_run, t));
     explain_accumulation(t);
-    LVN_TRY_TOGETHER(t->ranks, lvn_trainer_shares_begin(t));
+    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_shares_begin(t)));
     LVN_TRY(lvn_trainer_plan(t));
     explain_recompute(t);
-    LVN_TRY_TOGETHER(t->ranks, lvn_trainer_allocate(t));
+    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_allocate(t)));
     LVN_TRY(at_work("loading the weights", load_weights, t));
     LVN_TRY(lvn_consistency_replicas(t->ranks, t->training.network, t->step));
     LVN_TRY(at_work("reading data", load_first, t));

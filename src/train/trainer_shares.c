@@ -140,10 +140,10 @@ static enum lvn_status change(struct trainer *t, bool *kept)
         t->shared = true;
         t->plan.share = t->share;
         t->plan.pieces = 0;
-        LVN_TRY_TOGETHER(t->ranks, note_shares(t, t->share));
+        LVN_TRY(lvn_ranks_agree(t->ranks, note_shares(t, t->share)));
     }
-    LVN_TRY_TOGETHER(t->ranks, lvn_trainer_allocate(t));
-    LVN_TRY_TOGETHER(t->ranks, lvn_trainer_load_batch(t, t->step, &labels));
+    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_allocate(t)));
+    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_load_batch(t, t->step, &labels)));
     if (*kept)
         lvn_callback_notify(&t->m, LVN_EVENT_NOTE,
                             "some rank has too little memory for a share by its speed: the shares stay unchanged");
@@ -173,7 +173,7 @@ enum lvn_status lvn_trainer_shares_measure(struct trainer *t)
     bool kept;
     if (!is_measured(t) || t->shared || t->step >= t->last_step) return LVN_OK;
     memset(t->seconds, 0, sizeof *t->seconds * (size_t)size);
-    LVN_TRY_TOGETHER(t->ranks, measure(t, &t->seconds[t->ranks->rank]));
+    LVN_TRY(lvn_ranks_agree(t->ranks, measure(t, &t->seconds[t->ranks->rank])));
     LVN_TRY(lvn_ranks_sum(t->ranks, t->seconds, size));
     lvn_load_weights_divide(lvn_load_weights_units(t->s), size, t->seconds, t->better);
     LVN_TRY(change(t, &kept));

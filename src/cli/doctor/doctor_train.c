@@ -30,7 +30,7 @@ static enum lvn_status run_alone(struct lvn_synthetic_step *out, struct lvn_rank
 
 static enum lvn_status run_both(struct pair *p, struct lvn_ranks *r, bool fixed_order)
 {
-    LVN_TRY_TOGETHER(r, run_alone(&p->one, r, fixed_order));
+    LVN_TRY(lvn_ranks_agree(r, run_alone(&p->one, r, fixed_order)));
     LVN_TRY(lvn_synthetic_step_run(&p->all, r, 0, fixed_order));
     return LVN_OK;
 }
