@@ -80,7 +80,11 @@ static bool find_shared(const int64_t *own, int size, int pair[2])
 {
     for (int i = 1; i < size; i++)
         for (int k = 0; k < i && own[i]; k++)
-            if (own[i] == own[k]) return pair[0] = k, pair[1] = i, true;
+            if (own[i] == own[k]) {
+                pair[0] = k;
+                pair[1] = i;
+                return true;
+            }
     return false;
 }
 

@@ -371,7 +371,10 @@ enum lvn_status lvn_ranks_agree(struct lvn_ranks *r, enum lvn_status mine)
     struct record m = {0};
     lvn_member_set_operation(r->heart, "an agreement");
     LVN_TRY(lvn_comm_all_reduce_now(r->comm, found, 2, LVN_I32, LVN_MIN));
-    if (found[0] == r->size) return lvn_member_set_operation(r->heart, NULL), LVN_OK;
+    if (found[0] == r->size) {
+        lvn_member_set_operation(r->heart, NULL);
+        return LVN_OK;
+    }
     if (found[0] == r->rank) keep_record(&m, mine);
     if (found[0] == r->rank && found[1] < 0) sign_record(&m, r);
     LVN_TRY(lvn_comm_broadcast_now(r->comm, &m, (int64_t)sizeof m, found[0]));

@@ -393,7 +393,7 @@ enum lvn_status lvn_doctor_ranks(struct lvn_doctor *r, const struct lvn_identity
     LVN_TRY(lvn_ranks_transport(who, &r->c->settings, &m.tcp));
     enum lvn_status status = meet(r, who, &m, &comm, &h);
     lvn_mesh_release(&m.mesh);
-    if (status && !h) return lvn_while_at(status, "joining the ranks"), status;
+    if (status && !h) return lvn_while_at(status, "joining the ranks");
     if (!status) status = examine(r, comm, h, who->size);
     if (!status && r->train) status = train(r, who, comm, h);
     if (status) {
