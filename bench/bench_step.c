@@ -12,7 +12,7 @@
 
 #include "base/random.h"
 #include "data/dataset.h"
-#include "engine/model_state.h"
+#include "engine/session.h"
 #include "models/keys.h"
 
 static const struct workload {
@@ -184,7 +184,7 @@ static enum lvn_status run(const struct workload *w, int threads, int steps, enu
     LVN_TRY(lvn_model_state_init_values(n, 1, false));
     LVN_TRY(feed(t, &fields, w->B));
     int64_t tokens = w->B * (w->block ? w->block : 1);
-    t->step = (struct lvn_step){.seed = 1, .lr = 1e-4, .grad_scale = 1.0 / (double)tokens, .training = 1};
+    t->step_args = (struct lvn_step){.seed = 1, .lr = 1e-4, .grad_scale = 1.0 / (double)tokens, .training = 1};
     struct bench b = {t->program, 0, calloc((size_t)t->program->n_instrs, sizeof *b.best)};
     for (int i = 0; i < t->program->n_instrs; i++) b.best[i] = 1e9;
     double sum = 0, best = 1e9;
@@ -193,7 +193,7 @@ static enum lvn_status run(const struct workload *w, int threads, int steps, enu
         double begin = b.last = now();
         LVN_TRY(lvn_session_run_as(t, &how));
         double seconds = now() - begin;
-        t->step.step++;
+        t->step_args.step++;
         if (s % 2 || s == 0) continue;
         sum += seconds;
         if (seconds < best) best = seconds;

@@ -24,7 +24,7 @@ const struct lvn_flag lvn_flags[LVN_FLAG_COUNT] = {
      .option = {.key = #field,                                                                                         \
                 .part = "",                                                                                            \
                 .kind = LVN_KIND_##kind_,                                                                              \
-                .initial = initial_,                                                                                   \
+                .default_text = initial_,                                                                              \
                 .min = low,                                                                                            \
                 .max = (double)(high),                                                                                 \
                 .help = help_}},
@@ -212,7 +212,7 @@ enum lvn_status lvn_cli_parse(struct lvn_cli *c, int argc, char **argv)
     for (int i = 0; i < LVN_FLAG_COUNT; i++) {
         const struct lvn_option *o = &lvn_flags[i].option;
         if (o->kind == LVN_KIND_TEXTS) continue; /* none yet */
-        LVN_TRY(lvn_option_parse(o, o->initial, &c->flag[i], &c->settings.arena));
+        LVN_TRY(lvn_option_parse(o, o->default_text, &c->flag[i], &c->settings.arena));
     }
     c->keys = lvn_arena_alloc(&c->settings.arena, sizeof *c->keys * (size_t)(argc + 2));
     if (!c->keys) return LVN_MEMORY;

@@ -20,7 +20,7 @@ static enum lvn_status time_steps(struct lvn_cli *c, struct lvn_train_programs *
     for (int64_t i = -1; i < n; i++) { /* one step that is not counted: memory is touched for the first time */
         double lr = lvn_schedule_lr(&c->settings, i + 1, n + 1), begin = lvn_seconds();
         LVN_TRY(lvn_train_programs_step(t, i + 1, lr, labels));
-        double loss = lvn_tree_sum(t->step->micro_losses, t->accumulation);
+        double loss = lvn_tree_sum(t->step_session->micro_losses, t->accumulation);
         LVN_CHECK(isfinite(loss), NONFINITE, "step %lld: the loss is not finite; try a smaller optimizer.lr",
                   (long long)i + 2);
         if (i >= 0) seconds[i] = lvn_seconds() - begin;
@@ -34,21 +34,23 @@ static enum lvn_status report(struct lvn_cli *c, const struct lvn_train_programs
                               const double *seconds)
 {
     double rate, best = seconds[0], median = n % 2 ? seconds[n / 2] : 0.5 * (seconds[n / 2 - 1] + seconds[n / 2]);
-    double flops = lvn_program_flops(t->step->program) / (double)t->micro * (double)c->settings.trainer.batch_size;
+    double flops =
+        lvn_program_flops(t->step_session->program) / (double)t->micro_batch * (double)c->settings.trainer.batch_size;
     int64_t peak = lvn_memory_peak();
-    LVN_TRY(lvn_model_state_rate(t->network, &rate));
+    LVN_TRY(lvn_model_state_rate(t->model_state, &rate));
     LVN_TRY(lvn_ranks_sum(c->ranks, &rate, 1));
     char bytes[LVN_NUMBER_TEXT], count[LVN_NUMBER_TEXT], share[80] = "";
     if (rate > 0) /* else the backend measures none */
         snprintf(share, sizeof share, ", %.0f %% of %.0f GFLOP/s measured", 100.0 * flops / best / rate, rate * 1e-9);
-    const char *unit = lvn_task_unit(t->step->options.task);
+    const char *unit = lvn_task_unit(t->step_session->options.task);
     lvn_cli_print(c,
                   "%s parameters, %lld %s a step, %d rank%s of %d thread%s\nstep: median %.4f s, best %.4f s of "
                   "%lld\n%.0f %s/s "
                   "(best)%s\npeak memory %s\n",
-                  lvn_count_text(lvn_params_total(t->network->params), count), (long long)tokens, unit, c->ranks->size,
-                  lvn_plural(c->ranks->size), t->network->threads, lvn_plural(t->network->threads), median, best,
-                  (long long)n, (double)tokens / best, unit, share, lvn_bytes_text(peak, bytes));
+                  lvn_count_text(lvn_params_total(t->model_state->params), count), (long long)tokens, unit,
+                  c->ranks->size, lvn_plural(c->ranks->size), t->model_state->threads,
+                  lvn_plural(t->model_state->threads), median, best, (long long)n, (double)tokens / best, unit, share,
+                  lvn_bytes_text(peak, bytes));
     lvn_cli_add(c, "median_s", lvn_cli_number(median));
     lvn_cli_add(c, "best_s", lvn_cli_number(best));
     lvn_cli_add(c, "tokens_per_s", lvn_cli_number((double)tokens / best));
@@ -68,7 +70,7 @@ static enum lvn_status report_parts(struct lvn_cli *c, const struct lvn_train_pr
         "forward %.4f s, backward %.4f s, update %.4f s; %s of the gradients %.4f s, of its last part %.4f s, of "
         "parameters %.4f s\nwith reductions overlapped with backward: %.4f s; measured: %.3f of that%s\n",
         p->forward, p->backward, p->update, t->reduction.sharding.tree ? "sum in order" : "sum", p->reduce, p->last,
-        p->share, bound, best / bound, t->reduction.beside ? "" : ", because they run after it here");
+        p->share, bound, best / bound, t->reduction.overlapped ? "" : ", because they run after it here");
     lvn_cli_add(c, "forward_s", lvn_cli_number(p->forward));
     lvn_cli_add(c, "backward_s", lvn_cli_number(p->backward));
     lvn_cli_add(c, "update_s", lvn_cli_number(p->update));
@@ -76,7 +78,7 @@ static enum lvn_status report_parts(struct lvn_cli *c, const struct lvn_train_pr
     lvn_cli_add(c, "reduce_last_s", lvn_cli_number(p->last));
     lvn_cli_add(c, "share_s", lvn_cli_number(p->share));
     lvn_cli_add(c, "bound_s", lvn_cli_number(bound));
-    lvn_cli_add(c, "beside", json_boolean(t->reduction.beside));
+    lvn_cli_add(c, "beside", json_boolean(t->reduction.overlapped));
     return LVN_OK;
 }
 
@@ -90,8 +92,8 @@ static enum lvn_status bench(struct lvn_cli *c, struct lvn_train_programs *t, co
     LVN_TRY(lvn_ranks_check(c->ranks, &c->settings));
     LVN_TRY(lvn_train_programs_plan(t, &c->settings, &m->config, &plan));
     LVN_TRY(lvn_ranks_agree(c->ranks, lvn_train_programs_allocate(t)));
-    LVN_TRY(
-        lvn_ranks_agree(c->ranks, lvn_model_state_init_values(t->network, (uint64_t)c->settings.trainer.seed, false)));
+    LVN_TRY(lvn_ranks_agree(c->ranks,
+                            lvn_model_state_init_values(t->model_state, (uint64_t)c->settings.trainer.seed, false)));
     LVN_TRY(lvn_ranks_agree(c->ranks,
                             lvn_synthetic_step_fill(t, lvn_model_value(&m->config, LVN_ROLE_VOCABULARY), &labels)));
     lvn_parts_clear(&parts);

@@ -51,7 +51,7 @@ static void table_row(struct lvn_text *t, const struct lvn_option *o)
     char help[LVN_HELP_TEXT];
     lvn_text_printf(t, "| `%s` | ", o->key);
     values(t, o);
-    const char *usual = o->usual ? o->usual : o->initial;
+    const char *usual = o->family_default ? o->family_default : o->default_text;
     lvn_text_add(t, *usual ? " | `" : " | ");
     cell(t, usual);
     lvn_text_add(t, *usual ? "` | " : " | ");
@@ -70,9 +70,9 @@ static void flag_table(struct lvn_text *t, const char *command)
         char word[LVN_FLAG_TEXT];
         lvn_text_printf(t, "| `%s` | ", lvn_flag_text(o, word));
         values(t, o);
-        lvn_text_printf(t, *o->initial ? " | `" : " | ");
-        cell(t, o->initial);
-        lvn_text_printf(t, *o->initial ? "` | %s |\n" : " | %s |\n", o->help);
+        lvn_text_printf(t, *o->default_text ? " | `" : " | ");
+        cell(t, o->default_text);
+        lvn_text_printf(t, *o->default_text ? "` | %s |\n" : " | %s |\n", o->help);
     }
 }
 

@@ -171,7 +171,7 @@ enum lvn_status lvn_command_evaluate(struct lvn_cli *c)
     struct lvn_amount limit = limit_of(c);
     struct lvn_evaluate_options o = {.ranks = c->ranks,
                                      .limit = limit.count,
-                                     .share = limit.fraction,
+                                     .fraction = limit.fraction,
                                      .prediction = logits,
                                      .gradients = *gradients ? gradients : NULL,
                                      .batch = logits || losses ? collect : NULL,

@@ -13,6 +13,7 @@
 #include "engine/optimizer_shards.h"
 #include "formats/json.h"
 #include "model_io/model_config.h"
+#include "model_io/model_files.h"
 #include "model_io/pretrained.h"
 #include "models/keys.h"
 #include "stores/upload_staging.h"

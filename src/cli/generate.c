@@ -36,11 +36,13 @@ static json_t *as_json(const struct job *j, int64_t i)
 {
     json_t *sample = json_object(), *ids = json_array();
     const struct lvn_continuation *t = &j->streams[i].text;
-    for (int64_t k = 0; k < j->samples[i].n_made; k++) json_array_append_new(ids, json_integer(j->samples[i].made[k]));
+    for (int64_t k = 0; k < j->samples[i].n_generated; k++)
+        json_array_append_new(ids, json_integer(j->samples[i].generated[k]));
     json_object_set_new(sample, "ids", ids);
     if (lvn_codec_is_text(t->codec))
-        json_object_set_new(sample, "text",
-                            json_stringn(t->text.n ? t->text.p + t->begin : "", (size_t)(t->text.n - t->begin)));
+        json_object_set_new(
+            sample, "text",
+            json_stringn(t->text.n ? t->text.p + t->prompt_bytes : "", (size_t)(t->text.n - t->prompt_bytes)));
     if (j->listed) json_object_set_new(sample, "prompt", json_integer(i / j->each));
     return sample;
 }
@@ -249,9 +251,9 @@ static void end(struct job *j)
 
 static enum lvn_status all_samples(struct lvn_cli *c, struct lvn_generator *g, json_t *samples)
 {
-    struct lvn_sampling_options o = {.how = {.temperature = c->flag[LVN_FLAG_generate_temperature].r,
-                                             .top_k = c->flag[LVN_FLAG_generate_top_k].i,
-                                             .top_p = c->flag[LVN_FLAG_generate_top_p].r},
+    struct lvn_sampling_options o = {.choice = {.temperature = c->flag[LVN_FLAG_generate_temperature].r,
+                                                .top_k = c->flag[LVN_FLAG_generate_top_k].i,
+                                                .top_p = c->flag[LVN_FLAG_generate_top_p].r},
                                      .seed = (uint64_t)c->flag[LVN_FLAG_generate_seed].i};
     struct job j = {.c = c, .json = samples, .each = c->flag[LVN_FLAG_generate_num_samples].i};
     struct prompts prompts = {0};

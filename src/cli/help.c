@@ -70,15 +70,16 @@ static void flag_row(struct lvn_text *t, const struct lvn_option *o)
     char left[96], help[400];
     lvn_flag_text(o, left);
     if (o->kind != LVN_KIND_BOOL) lvn_print_append(left, sizeof left, "%c%s", o->key[1] ? '=' : ' ', value_word(o));
-    bool plain = !*o->initial || !strcmp(o->initial, "0") || !strcmp(o->initial, "false") || !strcmp(o->initial, "\n");
-    snprintf(help, sizeof help, plain ? "%s" : "%s [%s]", o->help, o->initial);
+    bool plain = !*o->default_text || !strcmp(o->default_text, "0") || !strcmp(o->default_text, "false") ||
+                 !strcmp(o->default_text, "\n");
+    snprintf(help, sizeof help, plain ? "%s" : "%s [%s]", o->help, o->default_text);
     row(t, left, help);
 }
 
 static void key_row(struct lvn_text *t, const struct lvn_option *o)
 {
     char left[96], help[700], text[LVN_HELP_TEXT];
-    const char *usual = o->usual ? o->usual : o->initial;
+    const char *usual = o->family_default ? o->family_default : o->default_text;
     bool plain = !*usual || !strcmp(usual, "\n");
     snprintf(left, sizeof left, "%s", o->key);
     snprintf(help, sizeof help, plain ? "%s" : "%s [%s]", lvn_option_help(o, text), usual);
@@ -200,7 +201,7 @@ static void key_text(struct lvn_text *t, const struct lvn_option *o)
 {
     char text[LVN_HELP_TEXT];
     lvn_text_printf(t, "%s: %s\n", o->key, lvn_option_help(o, text));
-    if (*o->initial && strcmp(o->initial, "\n")) lvn_text_printf(t, "  default  %s\n", o->initial);
+    if (*o->default_text && strcmp(o->default_text, "\n")) lvn_text_printf(t, "  default  %s\n", o->default_text);
     if (o->choices) {
         lvn_text_add(t, "  one of   ");
         for (int i = 0; o->choices[i]; i++) lvn_text_printf(t, "%s%s", i ? ", " : "", o->choices[i]);

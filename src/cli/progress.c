@@ -220,7 +220,7 @@ static void at_validation(struct lvn_progress *p, const struct lvn_event *e)
         snprintf(worse, sizeof worse, ", worse than %.4f before the first step", e->start_val_loss);
     for (int i = 0; i < e->n_scalars; i++) {
         const struct lvn_scalar *s = &e->scalar[i];
-        if (lvn_event_brings(e, i) && strcmp(s->name, "val_loss") != 0)
+        if (lvn_event_updates(e, i) && strcmp(s->name, "val_loss") != 0)
             lvn_print_append(metrics, sizeof metrics, ", %s %.4g", s->name + 4 * !strncmp(s->name, "val_", 4),
                              s->value);
     }

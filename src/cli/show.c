@@ -39,7 +39,7 @@ bool lvn_cli_shows_settings(struct lvn_cli *c)
         char text[LVN_VALUE_TEXT], from[LVN_VALUE_TEXT];
         const char *value = lvn_settings_value(&c->settings, o->id, text);
         const char *origin = lvn_settings_origin(&c->settings, o->id, from);
-        bool open = !*o->initial && c->settings.origin[o->id].source == LVN_SOURCE_DEFAULT;
+        bool open = !*o->default_text && c->settings.origin[o->id].source == LVN_SOURCE_DEFAULT;
         if (all) {
             json_t *one = json_object();
             json_object_set_new(one, "value", open ? json_null() : as_json(o, value));

@@ -49,7 +49,7 @@ static void on_signal(int number)
     if (number == SIGINT && !again)
         again = !say("\nstopping after this step; interrupt once more to end immediately\n");
     if (again) _exit(128 + SIGINT);
-    if (stop != LVN_STOP_AGAIN) stop = number == SIGUSR1 ? LVN_STOP_AGAIN : LVN_STOP_ASKED;
+    if (stop != LVN_STOP_REQUEUE) stop = number == SIGUSR1 ? LVN_STOP_REQUEUE : LVN_STOP_REQUESTED;
 }
 
 static void catch_signals(const struct lvn_cli *c)
@@ -96,8 +96,8 @@ static void report(struct lvn_cli *c, const struct lvn_train_result *r, const st
     lvn_cli_add(c, "best_val_loss", lvn_cli_number(r->best_val_loss));
     lvn_cli_add(c, "start_val_loss", lvn_cli_number(r->start_val_loss));
     lvn_cli_add(c, "already_done", json_boolean(r->already_done));
-    if (r->already_done && *r->why) {
-        lvn_cli_print(c, "%s ended at step %lld, %s: nothing to do\n", r->run_dir, (long long)r->step, r->why);
+    if (r->already_done && *r->end_reason) {
+        lvn_cli_print(c, "%s ended at step %lld, %s: nothing to do\n", r->run_dir, (long long)r->step, r->end_reason);
         return;
     }
     if (r->already_done) {
@@ -149,7 +149,7 @@ static void tell_data(const struct lvn_cli *c)
 static enum lvn_status find_begun(struct lvn_cli *c, const char *launch, bool *begun)
 {
     struct lvn_ranks *r = c->ranks;
-    bool here = false, looks = !r->on_host && !c->settings.trainer.fast_dev_run;
+    bool here = false, looks = !r->local_rank && !c->settings.trainer.fast_dev_run;
     double hosts;
     *begun = false;
     if (!launch || !getenv("LEVIN_RESTART")) return LVN_OK;
@@ -189,7 +189,7 @@ enum lvn_status lvn_command_train(struct lvn_cli *c)
     silent = c->ranks->rank != 0;
     if (!silent) lvn_cli_unheeded(c);
     if (!silent) tell_data(c);
-    LVN_TRY(lvn_member_watch_alone(c->ranks->heart));
+    LVN_TRY(lvn_member_watch_alone(c->ranks->member));
     const char *launch = getenv("LEVIN_LAUNCH") ? lvn_getenv("LEVIN_LAUNCH_ID") : NULL;
     bool again;
     LVN_TRY(find_begun(c, launch, &again));
@@ -211,6 +211,6 @@ enum lvn_status lvn_command_train(struct lvn_cli *c)
     lvn_progress_clear(&progress);
     lvn_log_set(lvn_cli_log, NULL, lvn_cli_log_level(c));
     if (status == LVN_OK || status == LVN_STOPPED) report(c, &result, &summary);
-    if (status == LVN_STOPPED && result.again) LVN_TRY(requeue(c));
+    if (status == LVN_STOPPED && result.requeue) LVN_TRY(requeue(c));
     return status;
 }

@@ -71,9 +71,9 @@ uint64_t lvn_consistency_program(void)
 /* The whole text, however long, in `room` or elsewhere. */
 static const char *thing(int id, const struct lvn_settings *s, const char **name, char capacity[LVN_VALUE_TEXT])
 {
-    const struct lvn_option *o = id < VERSION ? lvn_option_of((enum lvn_option_id)id) : NULL;
+    const struct lvn_option *o = id < VERSION ? lvn_option_by_id((enum lvn_option_id)id) : NULL;
     *name = o ? o->key : "";
-    if (id < VERSION) return !o || o->own ? "" : lvn_settings_value(s, o->id, capacity);
+    if (id < VERSION) return !o || o->per_rank ? "" : lvn_settings_value(s, o->id, capacity);
     if (id == VERSION) return LVN_VERSION;
     snprintf(capacity, LVN_VALUE_TEXT, "build %016" PRIx64, lvn_consistency_program());
     return capacity;

@@ -24,7 +24,7 @@ static int count_here(const struct lvn_settings *s)
 enum lvn_status lvn_ranks_device(const struct lvn_ranks *r, const struct lvn_settings *s, int *number)
 {
     struct lvn_devices asked;
-    const int n = count_here(s), mine = r ? r->on_host : 0;
+    const int n = count_here(s), mine = r ? r->local_rank : 0;
     *number = 0;
     LVN_TRY(lvn_devices_read(&asked, s));
     if (n == 0) return LVN_OK;
@@ -49,13 +49,13 @@ static enum lvn_status check_counts(const struct lvn_ranks *r, const struct lvn_
     LVN_CHECK(!nodes || nodes == r->hosts, ARG,
               "trainer.num_nodes is %lld, but the %d rank%s of this run (%s) %s on %d: start it on as many nodes, set "
               "%d, or leave it out",
-              (long long)nodes, r->size, lvn_plural(r->size), r->who.title, r->size == 1 ? "is" : "are", r->hosts,
+              (long long)nodes, r->size, lvn_plural(r->size), r->identity.title, r->size == 1 ? "is" : "are", r->hosts,
               r->hosts);
-    LVN_CHECK(!each || each == r->of_host, ARG,
+    LVN_CHECK(!each || each == r->local_size, ARG,
               "trainer.devices is %s, but %d rank%s run%s on %s (%s): start as many on each node, as `levin launch -n "
               "%lld -- train ...` does, set %d, or leave it out",
-              s->trainer.devices, r->of_host, lvn_plural(r->of_host), r->of_host == 1 ? "s" : "", r->host[r->rank],
-              r->who.title, (long long)(each * (nodes ? nodes : 1)), r->of_host);
+              s->trainer.devices, r->local_size, lvn_plural(r->local_size), r->local_size == 1 ? "s" : "",
+              r->host[r->rank], r->identity.title, (long long)(each * (nodes ? nodes : 1)), r->local_size);
     return LVN_OK;
 }
 
@@ -95,8 +95,8 @@ static enum lvn_status check_devices(struct lvn_ranks *r, const struct lvn_setti
     LVN_TRY(lvn_ranks_agree(r, find_own(r, s, &own[r->rank]))); /* the others' are 0: a gather as a sum */
     LVN_TRY(lvn_comm_all_reduce_now(r->comm, own, r->size, LVN_I64, LVN_SUM));
     const bool shared = find_shared(own, r->size, pair);
-    r->apart = !shared;
-    for (int i = 0; i < r->size; i++) r->apart = r->apart && own[i];
+    r->exclusive_devices = !shared;
+    for (int i = 0; i < r->size; i++) r->exclusive_devices = r->exclusive_devices && own[i];
     LVN_CHECK(!shared || s->trainer.share_devices, ARG,
               "ranks %d and %d run on %s, and %s has one device for both: start as many on each node as there are "
               "devices (trainer.devices), or set trainer.share_devices to true, so that several use one",
@@ -140,7 +140,7 @@ enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_settings *
 /* Why the sums of a step do not go from device to device; NULL: they may. */
 static const char *why_staged(const struct lvn_ranks *r, const struct lvn_settings *s)
 {
-    if (!r->apart) return "several ranks compute on one device";
+    if (!r->exclusive_devices) return "several ranks compute on one device";
     if (s->trainer.transport != LVN_TRAINER_TRANSPORT_AUTO) return "trainer.transport says so";
     if (s->trainer.deterministic) return "trainer.deterministic wants sums in a fixed order";
     if (s->trainer.share == LVN_TRAINER_SHARE_MEASURED) return "trainer.share measured looks at who waits for whom";
@@ -170,12 +170,12 @@ static enum lvn_status join(struct lvn_ranks *r, struct lvn_device *d, const str
     struct lvn_group_options o = {.rank = r->rank, .size = r->size, .host = r->host[r->rank]};
     LVN_TRY(lvn_ranks_agree(r, r->rank ? LVN_OK : g->make_id(o.id)));
     LVN_TRY(lvn_ranks_broadcast(r, o.id, sizeof o.id));
-    lvn_member_set_operation(r->heart, "bringing the devices together");
+    lvn_member_set_operation(r->member, "bringing the devices together");
     enum lvn_status status = g->join(d, &o);
-    lvn_member_set_operation(r->heart, NULL);
-    pthread_mutex_lock(&r->ending);
-    if (status == LVN_OK) r->grouped = d;
-    pthread_mutex_unlock(&r->ending);
+    lvn_member_set_operation(r->member, NULL);
+    pthread_mutex_lock(&r->close_lock);
+    if (status == LVN_OK) r->device_group = d;
+    pthread_mutex_unlock(&r->close_lock);
     return lvn_ranks_agree(r, status);
 }
 
@@ -184,7 +184,7 @@ enum lvn_status lvn_ranks_group(struct lvn_ranks *r, struct lvn_device *d, const
     const struct lvn_backend *b = d->backend;
     char describe[400];
     bool all = true;
-    if (!r || r->size == 1 || !b->describe || r->grouped == d) return LVN_OK;
+    if (!r || r->size == 1 || !b->describe || r->device_group == d) return LVN_OK;
     const char *why = b->group ? why_staged(r, s) : "this backend has no other way";
     if (!why) LVN_TRY(open_library(r, b->group, s, describe, &all));
     if (!why && !all) why = describe;
@@ -198,21 +198,21 @@ enum lvn_status lvn_ranks_group(struct lvn_ranks *r, struct lvn_device *d, const
 void lvn_ranks_ungroup(struct lvn_ranks *r)
 {
     if (!r) return;
-    pthread_mutex_lock(&r->ending);
-    r->grouped = NULL;
-    pthread_mutex_unlock(&r->ending);
+    pthread_mutex_lock(&r->close_lock);
+    r->device_group = NULL;
+    pthread_mutex_unlock(&r->close_lock);
 }
 
 static void give_up(void *ranks)
 {
     struct lvn_ranks *r = ranks;
-    pthread_mutex_lock(&r->ending);
-    if (r->grouped) r->grouped->backend->group->abort(r->grouped);
-    pthread_mutex_unlock(&r->ending);
+    pthread_mutex_lock(&r->close_lock);
+    if (r->device_group) r->device_group->backend->group->abort(r->device_group);
+    pthread_mutex_unlock(&r->close_lock);
 }
 
 void lvn_ranks_give_up(struct lvn_ranks *r)
 {
     const double patience = 2;
-    if (r && r->grouped) (void)lvn_thread_with_timeout(patience, give_up, r);
+    if (r && r->device_group) (void)lvn_thread_with_timeout(patience, give_up, r);
 }

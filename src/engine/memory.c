@@ -16,7 +16,7 @@ const char *const lvn_memory_labels[] = {LVN_MEMORY_PARTS(LVN_X)};
 /* A rank's rows of a step: two batches are read in turns, a third is what validation works on. */
 static int64_t sample_bytes(const struct lvn_train_programs *t)
 {
-    return lvn_prefetch_bytes(&t->fields, t->rows) + (t->eval ? t->rows * lvn_fields_bytes(&t->fields) : 0);
+    return lvn_prefetch_bytes(&t->fields, t->rows) + (t->eval_session ? t->rows * lvn_fields_bytes(&t->fields) : 0);
 }
 
 /* What lvn_adapters_make() copies at most; 0: n has no adapters. */
@@ -34,7 +34,7 @@ static int64_t adapter_copy_bytes(const struct lvn_model_state *n)
  */
 static int64_t adapter_bytes(const struct lvn_train_programs *t)
 {
-    const struct lvn_model_state *n = t->network;
+    const struct lvn_model_state *n = t->model_state;
     int64_t max = t->settings->lora.merge_checkpoints ? lvn_params_largest(n->params, false) : 0;
     if (n->config.lora.rank <= 0) return 0;
     return adapter_copy_bytes(n) + max * (2 * lvn_dtype_bytes(n->weights) + lvn_dtype_bytes(LVN_F32));
@@ -52,7 +52,7 @@ static int64_t copied_bytes(const struct lvn_model_state *n)
 
 int64_t lvn_train_programs_memory(const struct lvn_train_programs *t, int64_t part[LVN_MEMORY_PART_COUNT])
 {
-    const struct lvn_model_state *n = t->network;
+    const struct lvn_model_state *n = t->model_state;
     const struct lvn_sharding *s = &t->reduction.sharding;
     int64_t sum = 0;
     struct lvn_session_bytes own = lvn_model_state_session_bytes(n);
@@ -62,7 +62,7 @@ int64_t lvn_train_programs_memory(const struct lvn_train_programs *t, int64_t pa
     part[LVN_MEMORY_ARENA] = n->bytes[LVN_BUFFER_ARENA];
     part[LVN_MEMORY_BATCHES] = own.batches + sample_bytes(t);
     part[LVN_MEMORY_CACHES] = own.caches;
-    part[LVN_MEMORY_RANKS] = lvn_reduction_bytes(s, t->step->program, t->leaf);
+    part[LVN_MEMORY_RANKS] = lvn_reduction_bytes(s, t->step_session->program, t->leaf);
     part[LVN_MEMORY_CHECKPOINTS] = lvn_optimizer_shards_bytes(n, s) + adapter_bytes(t) + copied_bytes(n);
     part[LVN_MEMORY_PROGRAMS] = own.programs;
     for (int i = 0; i < LVN_MEMORY_PART_COUNT; i++) sum += part[i];

@@ -1,14 +1,16 @@
-/* memory.h - what a training run takes that grows with the model or the batch, by what it is for.
+/* memory.h - bytes that a training takes, by purpose: everything that grows with the model or the batch.
  *
- * Known from the plan, before anything is allocated; a test holds it against real runs. Left out is what does not grow:
- * the program and its libraries (an MPI's own buffers among them), stacks, and files that are mapped, whose pages the
- * system keeps or drops as it likes. */
-#ifndef LVN_TRAINING_MEMORY_H
-#define LVN_TRAINING_MEMORY_H
+ * `levin plan` shows them; train_programs.c and memory_advice.c compare them with the free memory. They follow from the
+ * plan, before anything is allocated; a test compares them with real runs. Left out is what does not grow: the program
+ * and its libraries (an MPI's own buffers among them), stacks, and mapped files, whose pages the system caches or
+ * drops.
+ */
+#ifndef LVN_MEMORY_H
+#define LVN_MEMORY_H
 
 #include "engine/train_programs.h"
 
-/* Key and label. */
+/* X(name in C, key, label) */
 #define LVN_MEMORY_PARTS(X)                                                                                            \
     X(PARAMETERS, "parameters", "parameters")                                                                          \
     X(GRADIENTS, "gradients", "gradients")                                                                             \
@@ -26,10 +28,11 @@ enum lvn_memory_part {
 #undef LVN_X
         LVN_MEMORY_PART_COUNT
 };
-extern const char *const lvn_memory_keys[LVN_MEMORY_PART_COUNT], *const lvn_memory_labels[LVN_MEMORY_PART_COUNT];
+extern const char *const lvn_memory_keys[LVN_MEMORY_PART_COUNT];
+extern const char *const lvn_memory_labels[LVN_MEMORY_PART_COUNT];
 
-/* Bytes of each part, of the rank that t is planned for, and their sum. Programs are there already once they are
- * planned; all else is still to be allocated. */
+/* part[]: bytes of each part, on the rank for which t is planned. Returns their sum. Once planned, PROGRAMS are
+ * allocated; all other parts are not yet. */
 int64_t lvn_train_programs_memory(const struct lvn_train_programs *t, int64_t part[LVN_MEMORY_PART_COUNT]);
 
 #endif

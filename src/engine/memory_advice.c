@@ -26,7 +26,8 @@ struct variant {
 static void begin(struct variant *v, const struct lvn_train_programs *t)
 {
     *v = (struct variant){.t = t, .s = *t->settings, .ranks = t->reduction.sharding.size};
-    if (t->network->device->backend->describe) v->s.trainer.accelerator = "trace"; /* a second plan opens no device */
+    if (t->model_state->device->backend->describe)
+        v->s.trainer.accelerator = "trace"; /* a second plan opens no device */
 }
 
 static void LVN_PRINTF(2, 3) name_change(struct variant *v, const char *format, ...)
@@ -43,7 +44,8 @@ static void LVN_PRINTF(2, 3) name_change(struct variant *v, const char *format, 
 
 static bool run_blocks_again(struct variant *v)
 {
-    if (v->t->step->program->recompute == LVN_RECOMPUTE_BLOCKS || v->t->step->graph->n_blocks < 2) return false;
+    if (v->t->step_session->program->recompute == LVN_RECOMPUTE_BLOCKS || v->t->step_session->graph->n_blocks < 2)
+        return false;
     v->s.trainer.recompute = LVN_TRAINER_RECOMPUTE_BLOCKS;
     name_change(v, "trainer.recompute=blocks");
     return true;
@@ -51,7 +53,7 @@ static bool run_blocks_again(struct variant *v)
 
 static bool take_single_rows(struct variant *v)
 {
-    if (v->t->micro == 1) return false;
+    if (v->t->micro_batch == 1) return false;
     v->s.trainer.micro_batch_size = 1;
     name_change(v, "trainer.micro_batch_size=1");
     return true;
@@ -87,7 +89,7 @@ static bool find_blocks_word(const struct lvn_params *p, char word[LVN_WORD_TEXT
 
 static bool freeze_blocks(struct variant *v)
 {
-    if (*v->s.model.freeze || v->s.lora.rank || !find_blocks_word(v->t->network->params, v->freeze)) return false;
+    if (*v->s.model.freeze || v->s.lora.rank || !find_blocks_word(v->t->model_state->params, v->freeze)) return false;
     v->s.model.freeze = v->freeze;
     name_change(v, "model.freeze=%s (all blocks)", v->freeze);
     return true;
@@ -95,7 +97,7 @@ static bool freeze_blocks(struct variant *v)
 
 static bool train_adapters(struct variant *v)
 {
-    if (v->s.lora.rank || *v->s.model.freeze || !v->t->network->config.model->linear_maps) return false;
+    if (v->s.lora.rank || *v->s.model.freeze || !v->t->model_state->config.model->linear_maps) return false;
     v->s.lora.rank = ADAPTER_COLUMNS;
     name_change(v, "lora.rank=%d%s", ADAPTER_COLUMNS, *v->s.model.init ? "" : " (with a trained model, model.init)");
     return true;
@@ -130,16 +132,16 @@ static bool divide_state(struct variant *v, int ranks)
 static int64_t variant_bytes(const struct variant *v)
 {
     const struct lvn_train_programs *t = v->t;
-    const struct lvn_device *d = t->network->device;
-    const struct lvn_model_config *model = &t->network->config;
+    const struct lvn_device *d = t->model_state->device;
+    const struct lvn_model_config *model = &t->model_state->config;
     struct lvn_train_programs plan = {0};
     struct lvn_train_programs_options o = {.size = v->ranks,
-                                           .of_host = t->ranks ? t->ranks->of_host : t->network->processes,
+                                           .local_size = t->ranks ? t->ranks->local_size : t->model_state->processes,
                                            .fields = &t->fields,
-                                           .task = t->step->options.task,
-                                           .pieces = d->backend->describe ? t->pieces : 0};
+                                           .task = t->step_session->options.task,
+                                           .min_micro = d->backend->describe ? t->min_micro : 0};
     enum lvn_status status = lvn_train_programs_plan(&plan, &v->s, model, &o);
-    int64_t bytes = status == LVN_OK ? lvn_model_state_bytes(plan.network) : 0;
+    int64_t bytes = status == LVN_OK ? lvn_model_state_bytes(plan.model_state) : 0;
     lvn_train_programs_release(&plan);
     if (status != LVN_OK) lvn_error_clear();
     return bytes;
@@ -238,10 +240,11 @@ enum lvn_status lvn_train_programs_allocate(const struct lvn_train_programs *t)
 {
     struct lvn_memory_advice advice;
     LVN_LOCAL_TEXT(text);
-    if (lvn_model_state_fits(t->network)) return lvn_model_state_allocate(t->network);
-    lvn_memory_advice_find(&advice, t, lvn_model_state_bytes(t->network) - lvn_model_state_allocated_bytes(t->network),
-                           lvn_model_state_available(t->network));
+    if (lvn_model_state_fits(t->model_state)) return lvn_model_state_allocate(t->model_state);
+    lvn_memory_advice_find(&advice, t,
+                           lvn_model_state_bytes(t->model_state) - lvn_model_state_allocated_bytes(t->model_state),
+                           lvn_model_state_available(t->model_state));
     add_text(&advice, &text);
     const char *words = lvn_text_string(&text);
-    return words ? lvn_model_state_refuse(t->network, words) : LVN_MEMORY;
+    return words ? lvn_model_state_refuse(t->model_state, words) : LVN_MEMORY;
 }

@@ -1,7 +1,7 @@
-/* memory_advice.h - which settings make a training run smaller that memory does not hold, and how small.
+/* memory_advice.h - which settings make a training fit that memory does not hold, and how many bytes it takes then.
  *
- * Each figure comes from a plan of the run with that setting, as training would plan it; nothing is allocated. `levin
- * plan` and a run that is refused at its start use the same advice. */
+ * `levin plan` and a run that is refused at its start give the same advice. Each figure comes from a plan of the run
+ * with that setting, as training would plan it; nothing is allocated. */
 #ifndef LVN_MEMORY_ADVICE_H
 #define LVN_MEMORY_ADVICE_H
 
@@ -9,10 +9,10 @@
 
 enum { LVN_ADVICE = 10, LVN_ADVICE_TEXT = 200 };
 
-/* A change of settings, or several together. */
+/* One setting to change, or several at once. */
 struct lvn_advice {
-    char settings[LVN_ADVICE_TEXT]; /* as a user sets them: "trainer.precision=bf16-true, optimizer.state=bf16" */
-    int64_t bytes;                  /* that the run takes then on each rank */
+    char settings[LVN_ADVICE_TEXT]; /* as a user writes them: "trainer.precision=bf16-true, optimizer.state=bf16" */
+    int64_t bytes;                  /* of the run on each rank, so changed */
     bool fits;
 };
 
@@ -21,12 +21,12 @@ struct lvn_memory_advice {
     int n;
 };
 
-/* For the planned training t, of which a rank takes `takes` bytes and may take `available`. Settings that save less
- * than a fiftieth are left out. Where no change alone is enough, the last entry is of several together. An entry whose
- * plan fails is left out. */
-void lvn_memory_advice_find(struct lvn_memory_advice *out, const struct lvn_train_programs *t, int64_t takes,
+/* For the planned training t, of which a rank takes `needed` bytes and may take `available`. Settings that save less
+ * than a fiftieth are left out. If no single change is enough, the last entry combines several. An entry whose plan
+ * fails is left out. */
+void lvn_memory_advice_find(struct lvn_memory_advice *out, const struct lvn_train_programs *t, int64_t needed,
                             int64_t available);
-/* As lvn_model_state_allocate(). Where memory does not hold the training, the sentence ends with the advice. */
+/* lvn_model_state_allocate() for a training: if memory is too small, the sentence ends with the advice. */
 enum lvn_status lvn_train_programs_allocate(const struct lvn_train_programs *t) LVN_CHECKED;
 
 #endif

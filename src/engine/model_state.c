@@ -1,5 +1,5 @@
-/* model_state.c - buffers and runners of model_state.h: making them; running them: session.c. */
-#include "engine/model_state.h"
+/* model_state.c - see model_state.h. */
+#include "engine/session.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "formats/safetensors.h"
-#include "graph/loss_chunk.h"
 #include "graph/names.h"
 #include "host/machine.h"
 #include "models/keys.h"
@@ -60,27 +59,11 @@ enum lvn_status lvn_model_state_new(struct lvn_model_state **out, const struct l
     return LVN_OK;
 }
 
-static void runner_free(struct lvn_session *t)
-{
-    if (!t) return;
-    if (t->bound) t->network->device->backend->unbind(t->bound);
-    for (int k = 0; t->caches && k < t->graph->n_caches; k++) lvn_memory_free(t->caches[k]);
-    for (int k = 0; k < LVN_MAX_FIELDS && !t->options.longer; k++) lvn_memory_free(t->inputs[k]);
-    lvn_memory_free(t->binding.buffer[LVN_BUFFER_RESULT]);
-    for (int k = 0; k < LVN_ROOMS; k++) free(t->capacity[k]);
-    free(t->caches);
-    free(t->micro_losses);
-    free(t->counts);
-    lvn_program_free(t->program);
-    lvn_graph_free(t->graph);
-    free(t);
-}
-
 void lvn_model_state_drop_sessions(struct lvn_model_state *n)
 {
     static const enum lvn_buffer theirs[] = {LVN_BUFFER_ARENA, LVN_BUFFER_GRAD};
-    for (int i = 0; i < n->n_runners; i++) runner_free(n->runners[i]);
-    n->n_runners = 0;
+    for (int i = 0; i < n->n_sessions; i++) lvn_session_free(n->sessions[i]);
+    n->n_sessions = 0;
     for (int i = 0; i < 2; i++) {
         lvn_memory_free(n->memory[theirs[i]]);
         n->memory[theirs[i]] = NULL;
@@ -92,7 +75,7 @@ void lvn_model_state_free(struct lvn_model_state *n)
 {
     if (!n) return;
     lvn_model_state_drop_sessions(n);
-    free(n->runners);
+    free(n->sessions);
     for (int b = 0; b < LVN_BUFFER_COUNT; b++) lvn_memory_free(n->memory[b]);
     if (n->device) n->device->backend->close(n->device);
     lvn_params_free(n->params);
@@ -130,8 +113,8 @@ static int64_t inputs_bytes(const struct lvn_session *t)
 int64_t lvn_model_state_async_bytes(const struct lvn_model_state *n, const struct lvn_backend *on)
 {
     int64_t bytes = 0;
-    for (int i = 0; i < n->n_runners && on->double_buffer; i++)
-        if (n->runners[i]->options.train) bytes += inputs_bytes(n->runners[i]);
+    for (int i = 0; i < n->n_sessions && on->double_buffer; i++)
+        if (n->sessions[i]->options.train) bytes += inputs_bytes(n->sessions[i]);
     return bytes;
 }
 
@@ -151,30 +134,30 @@ int64_t lvn_model_state_bytes(const struct lvn_model_state *n)
 {
     int64_t bytes = lvn_model_state_async_bytes(n, n->device->backend);
     for (int b = 0; b < LVN_BUFFER_COUNT; b++) bytes += n->bytes[b];
-    for (int i = 0; i < n->n_runners; i++) bytes += cache_bytes(n->runners[i]) + batch_bytes(n->runners[i]);
+    for (int i = 0; i < n->n_sessions; i++) bytes += cache_bytes(n->sessions[i]) + batch_bytes(n->sessions[i]);
     return bytes;
 }
 
 struct lvn_session_bytes lvn_model_state_session_bytes(const struct lvn_model_state *n)
 {
     struct lvn_session_bytes b = {.batches = lvn_model_state_async_bytes(n, n->device->backend)};
-    for (int i = 0; i < n->n_runners; i++) {
-        b.batches += batch_bytes(n->runners[i]);
-        b.caches += cache_bytes(n->runners[i]);
-        b.programs += (int64_t)n->runners[i]->graph->arena.used + lvn_program_bytes(n->runners[i]->program);
+    for (int i = 0; i < n->n_sessions; i++) {
+        b.batches += batch_bytes(n->sessions[i]);
+        b.caches += cache_bytes(n->sessions[i]);
+        b.programs += (int64_t)n->sessions[i]->graph->arena.used + lvn_program_bytes(n->sessions[i]->program);
     }
     return b;
 }
 
-static enum lvn_status allocate_runner(struct lvn_session *t)
+static enum lvn_status allocate_session(struct lvn_session *t)
 {
-    struct lvn_model_state *n = t->network;
+    struct lvn_model_state *n = t->model_state;
     for (int b = 0; b < LVN_BUFFER_COUNT; b++) t->binding.buffer[b] = n->memory[b];
     LVN_TRY(lvn_memory_new(&t->binding.buffer[LVN_BUFFER_RESULT], n->device, result_bytes(t)));
     t->micro_losses = lvn_calloc((size_t)t->options.n_micro, sizeof *t->micro_losses);
     t->counts = lvn_calloc((size_t)lvn_task_counts(&t->outputs) + 1, sizeof *t->counts);
-    t->capacity[LVN_CAPACITY_RESULT] = lvn_calloc((size_t)result_bytes(t), 1);
-    if (!t->micro_losses || !t->counts || !t->capacity[LVN_CAPACITY_RESULT]) return LVN_MEMORY;
+    t->staging[LVN_STAGING_RESULT] = lvn_calloc((size_t)result_bytes(t), 1);
+    if (!t->micro_losses || !t->counts || !t->staging[LVN_STAGING_RESULT]) return LVN_MEMORY;
     if (t->options.longer) memcpy(t->inputs, t->options.longer->inputs, sizeof t->inputs);
     for (int k = 0; k < t->graph->n_inputs && !t->options.longer; k++) {
         LVN_TRY(lvn_memory_new(&t->inputs[k], n->device, t->options.n_micro * input_bytes(t->graph->inputs[k])));
@@ -189,7 +172,7 @@ static enum lvn_status allocate_runner(struct lvn_session *t)
     t->binding.inputs = t->inputs;
     t->binding.caches = t->options.caches ? t->options.caches->caches : t->caches;
     t->binding.cache_batch = t->options.cache_batch;
-    t->binding.step = &t->step;
+    t->binding.step = &t->step_args;
     t->binding.micro_batch_rows = t->options.B;
     return n->device->backend->bind(&t->bound, t->program, &t->binding);
 }
@@ -240,7 +223,7 @@ enum lvn_status lvn_model_state_allocate(struct lvn_model_state *n)
         if (b == LVN_BUFFER_SCALE)
             LVN_TRY(lvn_model_state_set_scaling(n, &(struct lvn_scaling){.scale = LVN_SCALING_START}));
     }
-    for (int i = 0; i < n->n_runners; i++) LVN_TRY(allocate_runner(n->runners[i]));
+    for (int i = 0; i < n->n_sessions; i++) LVN_TRY(allocate_session(n->sessions[i]));
     return LVN_OK;
 }
 
@@ -288,96 +271,4 @@ enum lvn_status lvn_model_state_set_scaling(const struct lvn_model_state *n, con
 {
     struct lvn_memory *m = n->memory[LVN_BUFFER_SCALE];
     return m && from->scale > 0 ? lvn_memory_write(m, 0, from, sizeof *from) : LVN_OK;
-}
-
-static void at_min(int64_t *bytes, int64_t want)
-{
-    if (*bytes < want) *bytes = want;
-}
-
-/* Of one moment: all of it, or this rank's shard. */
-static int64_t state_bytes(const struct lvn_session *t)
-{
-    const struct lvn_sharding *s = t->options.sharding;
-    const struct lvn_params *p = t->network->params;
-    int64_t count = p->trainable_count;
-    if (s && s->zero1) count = lvn_shard_first(p, s->size, s->rank + 1) - lvn_shard_first(p, s->size, s->rank);
-    if (count == 0) count = LVN_PARAM_ALIGN; /* that there is a buffer says which moments the optimizer has */
-    return count * lvn_dtype_bytes(t->network->state);
-}
-
-/* Into how many parts of a step gradients are summed: micro-batches, and where these are long the chunks of rows in
- * which products are made. All ranks must find the same number, and with the tree, whose bits do not depend on the
- * ranks, every number of ranks must: it counts the whole step there, and else the largest share. */
-static int64_t pieces_of(const struct lvn_session *t, int64_t leaves)
-{
-    const struct lvn_session_options *o = &t->options;
-    if (!o->train || !t->outputs.losses) return 1;
-    int64_t labels = lvn_desc_count(&t->outputs.losses->desc);
-    int64_t n = o->deterministic ? leaves : o->max_micro ? o->max_micro : o->n_micro;
-    if (o->max_B && !o->deterministic) labels = labels / o->B * o->max_B;
-    return n * ((labels + LVN_LOSS_CHUNK - 1) / LVN_LOSS_CHUNK);
-}
-
-static enum lvn_status plan_runner(struct lvn_session *t)
-{
-    struct lvn_model_state *n = t->network;
-    const struct lvn_session_options *o = &t->options;
-    t->graph = lvn_graph_new(n->params, n->real);
-    if (!t->graph) return LVN_MEMORY;
-    t->graph->cache_length = o->cache_length;
-    LVN_TRY(lvn_task_build(&t->outputs, t->graph, &n->config, o->task, o->fields, o->B, o->answers));
-    for (int k = 0; k < t->graph->n_inputs; k++) t->field[k] = lvn_fields_find(o->fields, t->graph->inputs[k]->name);
-    struct lvn_tensor *outputs[3 + LVN_TASK_COUNTS];
-    int n_outputs = 0;
-    if (o->task) outputs[n_outputs++] = t->outputs.loss;
-    for (int k = 0; k < t->outputs.n_counts; k++) outputs[n_outputs++] = t->outputs.counts[k];
-    int n_sums = n_outputs;
-    if (o->task) outputs[n_outputs++] = t->outputs.losses;
-    if (!o->task || o->prediction) outputs[n_outputs++] = t->outputs.prediction;
-    struct lvn_tree_leaves tree = {o->first_leaf, o->n_micro, o->n_leaves ? o->n_leaves : o->n_micro};
-    t->pieces = o->longer ? o->longer->pieces : pieces_of(t, tree.total);
-    struct lvn_plan_options plan = {.n_sums = n_sums,
-                                    .train = o->train,
-                                    .fuse = true,
-                                    .precision = n->precision,
-                                    .recompute = o->recompute,
-                                    .tree = o->deterministic ? &tree : NULL,
-                                    .n_partial_sums = t->pieces,
-                                    .optimizer = o->optimizer,
-                                    .sharding = o->sharding,
-                                    .device = n->device};
-    LVN_TRY(lvn_program_new(&t->program, t->graph, outputs, n_outputs, &plan));
-    at_min(&n->bytes[LVN_BUFFER_ARENA], t->program->arena_bytes);
-    if (o->train) n->gradients = t->program->gradients;
-    if (o->train) at_min(&n->bytes[LVN_BUFFER_GRAD], t->program->grad_buffer_bytes * t->program->n_grad_buffers);
-    if (o->optimizer && o->optimizer->bf16_state) n->state = LVN_BF16;
-    int64_t state = state_bytes(t);
-    if (!o->optimizer) return LVN_OK;
-    if (n->precision == LVN_PRECISION_16_MIXED) n->bytes[LVN_BUFFER_SCALE] = sizeof(struct lvn_scaling);
-    n->moments = o->optimizer->kind == LVN_SGD ? 1 : 2;
-    at_min(&n->bytes[LVN_BUFFER_STATE0], state);
-    if (n->moments > 1) at_min(&n->bytes[LVN_BUFFER_STATE1], state);
-    return LVN_OK;
-}
-
-enum lvn_status lvn_session_new(struct lvn_session **out, struct lvn_model_state *n,
-                                const struct lvn_session_options *o)
-{
-    *out = NULL;
-    struct lvn_session **runners = lvn_realloc(n->runners, sizeof *runners * (size_t)(n->n_runners + 1));
-    if (!runners) return LVN_MEMORY;
-    n->runners = runners;
-    struct lvn_session *t = lvn_calloc(1, sizeof *t);
-    if (!t) return LVN_MEMORY;
-    t->network = n;
-    t->options = *o;
-    if (t->options.n_micro < 1) t->options.n_micro = 1;
-    enum lvn_status status = plan_runner(t);
-    if (status != LVN_OK) {
-        runner_free(t);
-        return status;
-    }
-    runners[n->n_runners++] = *out = t;
-    return LVN_OK;
 }

@@ -1,11 +1,12 @@
-/* model_state.h - a model in memory, and what runs it.
+/* model_state.h - the memory of one model on one device: parameters, gradients, optimizer state and one arena.
  *
- * A network owns the flat buffers of parameters, gradients and optimizer state, and one arena. A runner is a graph
- * planned for one set of shapes: a training step, an evaluation batch, a decoding step. Runners share all of the
- * network's memory; the arena is as large as the largest of them needs.
+ * Trainer, sampler, evaluation and `levin bench` make one. It runs nothing: programs that are bound to it are sessions
+ * (session.h); the set of sessions that a training needs is lvn_train_programs (train_programs.h); the loop over steps
+ * is struct trainer (train/trainer_state.h).
  *
- * Everything is planned before anything is allocated: make the network, make its runners, look at the sizes, then
- * lvn_model_state_allocate(). One thread calls; the team works inside lvn_session_run(). */
+ * Everything is planned before anything is allocated: make the model state, make its sessions, compare their sizes with
+ * the memory, then call lvn_model_state_allocate(). All sessions share the buffers; the arena is as large as the
+ * largest session needs. One thread calls; the thread team works inside lvn_session_run(). */
 #ifndef LVN_MODEL_STATE_H
 #define LVN_MODEL_STATE_H
 
@@ -18,143 +19,74 @@ struct lvn_session;
 struct lvn_model_state {
     struct lvn_model_config config;
     struct lvn_params *params;
-    enum lvn_dtype real;
+    enum lvn_dtype real; /* F32, or F64 in tests */
     struct lvn_device *device;
     enum lvn_precision precision;
-    enum lvn_dtype weights;   /* of parameters */
-    enum lvn_dtype gradients; /* of theirs, once a runner that trains was made */
-    enum lvn_dtype state;     /* of the optimizer's moments */
-    int threads, processes;
-    int64_t bytes[LVN_BUFFER_COUNT]; /* planned sizes of PARAM, GRAD (all slots), STATE0, STATE1, SCALE, ARENA */
-    struct lvn_memory *memory[LVN_BUFFER_COUNT]; /* NULL until allocated, or of 0 bytes */
-    int moments;                                 /* that the optimizer keeps, on this rank or on others: 0, 1 or 2 */
-    struct lvn_session **runners;
-    int n_runners;
+    enum lvn_dtype weights;                      /* of parameters */
+    enum lvn_dtype gradients;                    /* of gradients; set by the first session that trains */
+    enum lvn_dtype state;                        /* of the optimizer's moments */
+    int threads;                                 /* of the team */
+    int processes;                               /* that share this machine's memory equally */
+    int64_t bytes[LVN_BUFFER_COUNT];             /* planned: PARAM, GRAD (all buffers), STATE0, STATE1, SCALE, ARENA */
+    struct lvn_memory *memory[LVN_BUFFER_COUNT]; /* NULL: not allocated yet, or 0 bytes */
+    int moments;                                 /* of the optimizer, on this rank or on others: 0, 1 or 2 */
+    struct lvn_session **sessions;               /* [n_sessions], owned */
+    int n_sessions;
 };
 
 struct lvn_model_state_options {
     const struct lvn_backend *backend; /* NULL: cpu */
-    int device;                        /* number of one of its devices */
-    bool tf32;                         /* products of fp32 may be in TF32, where it has that */
-    enum lvn_dtype real;               /* fp32, or fp64 where the backend has it */
+    int device;                        /* index among the backend's devices */
+    bool tf32;                         /* products of fp32 may be in TF32, if the device has it */
+    enum lvn_dtype real;               /* F32; F64 if the backend has it */
     enum lvn_precision precision;
     int threads;          /* 0: lvn_threads_default() */
     enum lvn_decay decay; /* which parameters decay */
-    const char *freeze;   /* patterns over names of parameters that stay as they are; NULL or "": none */
+    const char *freeze;   /* patterns of names of parameters that are not trained; NULL or "": none */
     int processes;        /* that share this machine's memory equally; 0: one */
 };
 
 enum lvn_status lvn_model_state_new(struct lvn_model_state **out, const struct lvn_model_config *c,
                                     const struct lvn_model_state_options *o) LVN_CHECKED;
-void lvn_model_state_free(struct lvn_model_state *n); /* NULL: nothing; frees the runners too */
-/* Forget the runners, so that others can be planned and allocated for. Parameters and optimizer state stay. */
+void lvn_model_state_free(struct lvn_model_state *n); /* frees the sessions too; NULL: nothing */
+/* Free the sessions, so that others can be planned and allocated. Parameters and optimizer state stay. */
 void lvn_model_state_drop_sessions(struct lvn_model_state *n);
 /* Bytes of the shared buffers that are allocated. */
 int64_t lvn_model_state_allocated_bytes(const struct lvn_model_state *n);
-/* Bytes of the buffers of all runners made so far, inputs and kept states included: what lvn_model_state_allocate()
- * takes.
+/* Bytes that lvn_model_state_allocate() takes: the shared buffers, and inputs and caches of all sessions made so far.
  */
 int64_t lvn_model_state_bytes(const struct lvn_model_state *n);
-/* What of that is for batches that are written beside a step, on a device of this backend. */
-int64_t lvn_model_state_async_bytes(const struct lvn_model_state *n, const struct lvn_backend *on);
-/* Bytes that are free for all of it: of the device's own memory, or this process's part of the machine's; 0: not known.
- */
+/* Of these, the bytes for batches that are written while a step runs (double buffers), on a device of this backend. */
+int64_t lvn_model_state_async_bytes(const struct lvn_model_state *n, const struct lvn_backend *backend);
+/* Free bytes: of the device's own memory, or this process's part of the machine's; 0: not known. */
 int64_t lvn_model_state_available(const struct lvn_model_state *n);
-/* Is what is not allocated yet free, as far as that is known? */
+/* Whether the free memory, as far as it is known, holds the buffers that are not allocated yet. */
 bool lvn_model_state_fits(const struct lvn_model_state *n);
-/* MEMORY: what the network takes, by buffer, what is free, and then the advice. */
+/* Always MEMORY: the sentence lists what the model takes, by buffer, and what is free, and ends with `advice`. */
 enum lvn_status lvn_model_state_refuse(const struct lvn_model_state *n, const char *advice) LVN_CHECKED;
-/* What runners have besides the shared buffers: batches and what comes of them; caches; their programs, with the calls
- * that these are bound to. */
+/* Bytes of all sessions outside the shared buffers. */
 struct lvn_session_bytes {
-    int64_t batches, caches, programs;
+    int64_t batches;  /* inputs and results */
+    int64_t caches;   /* keys and values */
+    int64_t programs; /* the programs, with the calls to which they are bound */
 };
 struct lvn_session_bytes lvn_model_state_session_bytes(const struct lvn_model_state *n);
 /* Floating-point operations a second that the device reaches in matrix products of this precision; 0: not measured. */
 enum lvn_status lvn_model_state_rate(const struct lvn_model_state *n, double *flops_per_s) LVN_CHECKED;
-/* Allocate what the runners need and is not there yet; after the last runner was made. MEMORY with a sentence when this
- * machine's memory does not hold it: said before anything is taken. */
+/* Allocate what the sessions need and is not allocated yet; call it after the last session was made. MEMORY, before
+ * anything is allocated, when this machine's memory is too small. */
 enum lvn_status lvn_model_state_allocate(struct lvn_model_state *n) LVN_CHECKED;
-/* A parameter's values, of n->weights, from the device and to it. */
+/* Copy one parameter's values, of type n->weights, from the device and to it. */
 enum lvn_status lvn_model_state_read(const struct lvn_model_state *n, const struct lvn_param *p, void *to) LVN_CHECKED;
 enum lvn_status lvn_model_state_write(const struct lvn_model_state *n, const struct lvn_param *p,
                                       const void *from) LVN_CHECKED;
-/* The scale of the loss, once allocated; all zero where the loss is not scaled. A scale of 0 is not set. */
+/* The state of loss scaling, after allocation; all zero if the loss is not scaled. Setting a scale of 0 does nothing.
+ */
 enum lvn_status lvn_model_state_scaling(const struct lvn_model_state *n, struct lvn_scaling *to) LVN_CHECKED;
 enum lvn_status lvn_model_state_set_scaling(const struct lvn_model_state *n,
                                             const struct lvn_scaling *from) LVN_CHECKED;
-/* Initial values, a function of (seed, name) alone, rounded to n->weights: of all parameters, or of adapters alone. */
+/* Initial values of all parameters, or of adapters alone: a function of (seed, name), rounded to n->weights. */
 enum lvn_status lvn_model_state_init_values(const struct lvn_model_state *n, uint64_t seed,
                                             bool adapters_only) LVN_CHECKED;
-
-struct lvn_session_options {
-    const struct lvn_fields *fields; /* of the samples */
-    int64_t B;                       /* samples of a micro-batch */
-    int64_t n_micro;                 /* micro-batches that one run may have at most; 0: 1 */
-    const struct lvn_task *task;     /* NULL: the prediction alone */
-    bool prediction;                 /* the prediction is an output; without a task it always is */
-    bool answers;                    /* with the metrics of data whose samples have right answers */
-    bool train;
-    bool deterministic; /* sum micro-batches as a tree */
-    enum lvn_recompute recompute;
-    const struct lvn_optimizer *optimizer; /* NULL with train: gradients only */
-    const struct lvn_sharding *sharding;   /* NULL: one rank; outlives the runner */
-    const struct lvn_collectives *collectives;
-    int64_t first_leaf,
-        n_leaves;             /* number of micro-batch 0 in the global batch, and how many that has; 0, 0: all here */
-    int64_t max_B, max_micro; /* of the rank that has most samples, where that may be another one; 0, 0: this one */
-    int64_t cache_length;     /* > 0: decode with a key/value cache of so many positions */
-    const struct lvn_session *caches; /* made before, whose caches this one works on; NULL: it has its own */
-    int64_t cache_batch;              /* with caches: which rows of them, counted in batches of B */
-    const struct lvn_session *longer; /* made before, the same for longer samples: whose inputs this one works on, and
-                                        what it decided on types of gradients; NULL: none */
-};
-
-enum { LVN_CAPACITY_RESULT, LVN_CAPACITY_PREDICTION, LVN_CAPACITY_LOSSES, LVN_ROOMS };
-
-struct lvn_session {
-    struct lvn_model_state *network;
-    struct lvn_session_options options;
-    struct lvn_graph *graph;
-    struct lvn_task_graph outputs;
-    struct lvn_program *program;
-    struct lvn_step step;
-    struct lvn_result result; /* of the last run, and: */
-    double *micro_losses;     /* (n_micro): sums */
-    double *counts;           /* for metrics: lvn_task_counts(&outputs) */
-    struct lvn_binding binding;
-    struct lvn_bound *bound;
-    struct lvn_memory *inputs[LVN_MAX_FIELDS]; /* (n_micro*B, field) */
-    int field[LVN_MAX_FIELDS];                 /* which field of a batch is input k */
-    int64_t pieces;                            /* into which gradients are summed */
-    struct lvn_memory **caches;
-    void *capacity[LVN_ROOMS]; /* for what is read of memory that the processor does not see */
-    void (*before_update)(
-        void *context); /* called once a run, when parameters and state are about to change; or NULL */
-    void *context;
-    enum lvn_status status; /* of the last run; where it failed nothing was updated */
-};
-
-enum lvn_status lvn_session_new(struct lvn_session **out, struct lvn_model_state *n,
-                                const struct lvn_session_options *o) LVN_CHECKED;
-/* Samples for the next run: rows [row, row + b->rows) of its inputs. The batch has the fields of the options. */
-enum lvn_status lvn_session_feed(struct lvn_session *t, int64_t row, const struct lvn_samples *b) LVN_CHECKED;
-/* Run micro-batches 0..n-1 and the update, if the runner has one. Returns the sum of the losses of all labels that are
- * not ignored (0 without a loss), summed over micro-batches as a tree. step.grad_scale etc. are the caller's to set. */
-double lvn_session_run(struct lvn_session *t, int64_t n_micro);
-/* The same in two parts: a device works meanwhile, and the next batch may be fed. */
-void lvn_session_launch(struct lvn_session *t, int64_t n_micro);
-double lvn_session_finish(struct lvn_session *t, int64_t n_micro);
-/* The same, with hooks and collectives of one's own. */
-enum lvn_status lvn_session_run_as(struct lvn_session *t, const struct lvn_execution *how) LVN_CHECKED;
-/* Run again with a look at every value that an instruction writes: the name of the first that holds a number that is
- * not finite, or NULL. Gradients are written, but no parameter changes. */
-const char *lvn_session_find_nonfinite(struct lvn_session *t, int64_t n_micro);
-/* Outputs of the last micro-batch of the last run. */
-const float *lvn_session_prediction(struct lvn_session *t); /* as outputs.prediction->desc */
-const float *lvn_session_losses(struct lvn_session *t);     /* of each label, or of each sample */
-
-/* Sum of x[0..n-1] as a binary tree, split at the largest power of two below n. */
-double lvn_tree_sum(const double *x, int64_t n);
 
 #endif

@@ -21,7 +21,7 @@ struct part {
 void lvn_optimizer_shards_init(struct lvn_optimizer_shards *m, const struct lvn_model_state *n,
                                const struct lvn_sharding *s, struct lvn_ranks *ranks)
 {
-    *m = (struct lvn_optimizer_shards){.network = n, .sharding = s, .ranks = ranks};
+    *m = (struct lvn_optimizer_shards){.model_state = n, .sharding = s, .ranks = ranks};
 }
 
 static bool in_shards(const struct lvn_optimizer_shards *m)
@@ -31,7 +31,7 @@ static bool in_shards(const struct lvn_optimizer_shards *m)
 
 static struct part part_of(const struct lvn_optimizer_shards *m, const struct lvn_param *p, int rank)
 {
-    const struct lvn_params *params = m->network->params;
+    const struct lvn_params *params = m->model_state->params;
     int64_t first = lvn_shard_first(params, m->sharding->size, rank), from = p->offset, to = p->offset + p->count;
     int64_t end = lvn_shard_first(params, m->sharding->size, rank + 1);
     if (from < first) from = first;
@@ -41,7 +41,7 @@ static struct part part_of(const struct lvn_optimizer_shards *m, const struct lv
 
 static int64_t bytes_of(const struct lvn_optimizer_shards *m, int64_t count)
 {
-    return count * lvn_dtype_bytes(m->network->state);
+    return count * lvn_dtype_bytes(m->model_state->state);
 }
 
 static const void *element(const struct lvn_optimizer_shards *m, const void *p, int64_t i)
@@ -51,13 +51,13 @@ static const void *element(const struct lvn_optimizer_shards *m, const void *p, 
 
 static struct lvn_memory *memory_of(const struct lvn_optimizer_shards *m, int k)
 {
-    return m->network->memory[moments[k].buffer];
+    return m->model_state->memory[moments[k].buffer];
 }
 
 /* Where in its memory this rank keeps a part that is its own. */
 static int64_t place_of(const struct lvn_optimizer_shards *m, const struct part *part)
 {
-    int64_t first = lvn_shard_first(m->network->params, m->sharding->size, m->sharding->rank);
+    int64_t first = lvn_shard_first(m->model_state->params, m->sharding->size, m->sharding->rank);
     return bytes_of(m, part->from - (in_shards(m) ? first : 0));
 }
 
@@ -90,7 +90,7 @@ static enum lvn_status fetch(void *context, int i, const void **data)
     struct lvn_optimizer_shards *m = context;
     int64_t wanted = i;
     int k;
-    const struct lvn_param *p = item_of(m->network, i, &k);
+    const struct lvn_param *p = item_of(m->model_state, i, &k);
     *data = m->buffer;
     LVN_TRY(m->status);
     if (!in_shards(m))
@@ -123,7 +123,7 @@ static enum lvn_status serve(struct lvn_optimizer_shards *m)
         int k;
         LVN_TRY(lvn_ranks_broadcast(m->ranks, &wanted, (int64_t)sizeof wanted));
         if (wanted < 0) return LVN_OK;
-        const struct lvn_param *p = item_of(m->network, wanted, &k);
+        const struct lvn_param *p = item_of(m->model_state, wanted, &k);
         struct part part = part_of(m, p, m->sharding->rank);
         if (part.count) LVN_TRY(exchange(m, k, &part, true));
     }
@@ -132,7 +132,7 @@ static enum lvn_status serve(struct lvn_optimizer_shards *m)
 enum lvn_status lvn_optimizer_shards_source(struct lvn_optimizer_shards *m, struct lvn_arena *a,
                                             struct lvn_safetensors_source *source)
 {
-    const struct lvn_model_state *n = m->network;
+    const struct lvn_model_state *n = m->model_state;
     struct lvn_safetensors_item *items = lvn_arena_alloc(a, sizeof *items * (size_t)(n->params->n * N_MOMENTS + 1));
     const struct lvn_param *p;
     int k;
@@ -206,8 +206,8 @@ static enum lvn_status open_file(const struct lvn_optimizer_shards *m, const cha
     if (m->ranks->rank) return LVN_OK;
     LVN_TRY(lvn_safetensors_open(file, path));
     enum lvn_status status = LVN_OK;
-    for (int64_t i = 0; status == LVN_OK && (p = item_of(m->network, i, &k)); i++)
-        status = stored_values(file, path, moments[k].prefix, p, m->network->state, &values);
+    for (int64_t i = 0; status == LVN_OK && (p = item_of(m->model_state, i, &k)); i++)
+        status = stored_values(file, path, moments[k].prefix, p, m->model_state->state, &values);
     if (status != LVN_OK) lvn_safetensors_close(file);
     return status;
 }
@@ -218,8 +218,8 @@ static enum lvn_status place(struct lvn_optimizer_shards *m, const char *path, c
 {
     const void *values = NULL;
     int k, rank = m->sharding->rank, last = in_shards(m) ? m->sharding->size : 1;
-    const struct lvn_param *p = item_of(m->network, i, &k);
-    if (rank == 0) LVN_TRY(stored_values(file, path, moments[k].prefix, p, m->network->state, &values));
+    const struct lvn_param *p = item_of(m->model_state, i, &k);
+    if (rank == 0) LVN_TRY(stored_values(file, path, moments[k].prefix, p, m->model_state->state, &values));
     if (!in_shards(m)) {
         int64_t at = bytes_of(m, p->offset), bytes = bytes_of(m, p->count);
         if (rank == 0) LVN_TRY(lvn_memory_write(memory_of(m, k), at, values, bytes));
@@ -245,7 +245,7 @@ enum lvn_status lvn_optimizer_shards_load(struct lvn_optimizer_shards *m, const 
     enum lvn_status status = LVN_OK;
     int k;
     LVN_TRY(lvn_ranks_agree(m->ranks, open_file(m, path, &file)));
-    for (int64_t i = 0; status == LVN_OK && item_of(m->network, i, &k); i++) status = place(m, path, &file, i);
+    for (int64_t i = 0; status == LVN_OK && item_of(m->model_state, i, &k); i++) status = place(m, path, &file, i);
     if (m->ranks->rank == 0) lvn_safetensors_close(&file);
     return status;
 }

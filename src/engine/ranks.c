@@ -41,7 +41,7 @@ static uint64_t hash_of_cpus(void)
 static enum lvn_status exchange_cards(struct lvn_ranks *r, struct card *cards)
 {
     struct card *mine = &cards[r->rank];
-    snprintf(mine->host, sizeof mine->host, "%.*s", LVN_HOST_TEXT - 1, r->who.host);
+    snprintf(mine->host, sizeof mine->host, "%.*s", LVN_HOST_TEXT - 1, r->identity.host);
     mine->cpus = hash_of_cpus();
     return lvn_comm_all_reduce_now(r->comm, cards, r->size * (int64_t)(sizeof *cards / sizeof(int64_t)), LVN_I64,
                                    LVN_SUM);
@@ -73,9 +73,9 @@ static void find_neighbours(struct lvn_ranks *r, const struct card *cards)
     for (int i = 0; i < r->size; i++) {
         memcpy(r->host[i], cards[i].host, sizeof r->host[i]);
         if (strcmp(cards[i].host, cards[r->rank].host) != 0) continue;
-        r->of_host++;
-        r->on_host += i < r->rank;
-        r->together += cards[i].cpus == cards[r->rank].cpus;
+        r->local_size++;
+        r->local_rank += i < r->rank;
+        r->cpu_sharers += cards[i].cpus == cards[r->rank].cpus;
     }
 }
 
@@ -103,7 +103,7 @@ static enum lvn_status agree_on_instructions(struct lvn_ranks *r)
 static double soon(const struct lvn_ranks *r)
 {
     const double min = 10;
-    return r->patience > min ? r->patience : min;
+    return r->join_timeout > min ? r->join_timeout : min;
 }
 
 /* The heartbeat does not watch yet. What may still arrive after the patience is over lies in memory that is never given
@@ -135,8 +135,8 @@ static struct lvn_comm_options comm_options(const struct lvn_ranks *r, const str
     return (struct lvn_comm_options){.rank = r->rank,
                                      .size = r->size,
                                      .library = s->trainer.mpi_library,
-                                     .launcher = r->who.launcher,
-                                     .timeout = r->patience};
+                                     .launcher = r->identity.launcher,
+                                     .timeout = r->join_timeout};
 }
 
 static enum lvn_status open_comm(struct lvn_ranks *r, const struct lvn_settings *s)
@@ -148,7 +148,7 @@ static enum lvn_status open_comm(struct lvn_ranks *r, const struct lvn_settings 
 static struct lvn_member_options heart_options(struct lvn_ranks *r, const struct lvn_settings *s,
                                                lvn_fault_callback *fault)
 {
-    return (struct lvn_member_options){.id = &r->who,
+    return (struct lvn_member_options){.id = &r->identity,
                                        .timeout = s->trainer.rank_timeout,
                                        .stall_timeout = s->trainer.stall_timeout,
                                        .join_timeout = r->comm ? soon(r) : 0,
@@ -162,7 +162,7 @@ static enum lvn_status open_heart(struct lvn_ranks *r, const struct lvn_settings
     struct lvn_member_options h = heart_options(r, s, fault);
     h.broadcast = broadcast;
     h.broadcast_context = r;
-    return lvn_member_open(&r->heart, &h);
+    return lvn_member_open(&r->member, &h);
 }
 
 enum lvn_status lvn_ranks_transport(const struct lvn_identity *who, const struct lvn_settings *s, bool *tcp)
@@ -183,11 +183,11 @@ static enum lvn_status connect(struct lvn_ranks *r, const struct lvn_settings *s
 {
     const char *place = lvn_getenv("LEVIN_RENDEZVOUS");
     bool tcp;
-    LVN_TRY(lvn_ranks_transport(&r->who, s, &tcp));
-    r->patience = s->trainer.rank_timeout;
-    if (tcp) return lvn_mesh_open(&r->comm, &r->heart, comm_options(r, s), heart_options(r, s, fault), soon(r));
+    LVN_TRY(lvn_ranks_transport(&r->identity, s, &tcp));
+    r->join_timeout = s->trainer.rank_timeout;
+    if (tcp) return lvn_mesh_open(&r->comm, &r->member, comm_options(r, s), heart_options(r, s, fault), soon(r));
     if (place && r->size > 1) {
-        r->patience = 2 * r->patience > 60 ? 2 * r->patience : 60;
+        r->join_timeout = 2 * r->join_timeout > 60 ? 2 * r->join_timeout : 60;
         LVN_TRY(open_heart(r, s, fault));
         return open_comm(r, s);
     }
@@ -201,20 +201,20 @@ static enum lvn_status explain(const struct lvn_ranks *r, enum lvn_status status
     if (!r->stopped.n) return status;
     lvn_error_clear();
     LVN_FAIL(COMM, "rank %d on %s (pid %d) is stopped, and the others wait for it at the start", r->stopped.rank,
-             r->who.host, r->stopped.pid);
+             r->identity.host, r->stopped.pid);
 }
 
 static enum lvn_status join(struct lvn_ranks *r, const struct lvn_settings *s, lvn_fault_callback *fault)
 {
-    LVN_TRY(lvn_identity_find(&r->who));
-    if (r->who.size == 1 && r->who.ignored[0])
-        lvn_log(LVN_LOG_WARN, "one process, and no ranks beside it: %s", r->who.ignored);
-    r->rank = r->who.rank;
-    r->size = r->who.size;
+    LVN_TRY(lvn_identity_find(&r->identity));
+    if (r->identity.size == 1 && r->identity.ignored[0])
+        lvn_log(LVN_LOG_WARN, "one process, and no ranks beside it: %s", r->identity.ignored);
+    r->rank = r->identity.rank;
+    r->size = r->identity.size;
     r->host = lvn_calloc((size_t)r->size, sizeof *r->host);
     if (!r->host) return LVN_MEMORY;
     enum lvn_status status = connect(r, s, fault);
-    if (status && !r->heart) lvn_local_ranks_stopped(&r->who, &r->stopped);
+    if (status && !r->member) lvn_local_ranks_stopped(&r->identity, &r->stopped);
     if (status) return explain(r, status);
     LVN_TRY(meet(r));
     return agree_on_instructions(r);
@@ -225,10 +225,10 @@ enum lvn_status lvn_ranks_over(struct lvn_ranks **out, const struct lvn_identity
 {
     struct lvn_ranks *r = *out = lvn_calloc(1, sizeof *r);
     if (!r) return LVN_MEMORY;
-    *r = (struct lvn_ranks){.rank = lvn_comm_rank(comm), .size = lvn_comm_size(comm), .comm = comm, .heart = heart};
-    pthread_mutex_init(&r->ending, NULL);
-    r->who = *who;
-    r->borrowed = true;
+    *r = (struct lvn_ranks){.rank = lvn_comm_rank(comm), .size = lvn_comm_size(comm), .comm = comm, .member = heart};
+    pthread_mutex_init(&r->close_lock, NULL);
+    r->identity = *who;
+    r->external = true;
     r->host = lvn_calloc((size_t)r->size, sizeof *r->host);
     if (!r->host) return LVN_MEMORY;
     LVN_TRY(meet(r));
@@ -238,15 +238,15 @@ enum lvn_status lvn_ranks_over(struct lvn_ranks **out, const struct lvn_identity
 void lvn_ranks_close(struct lvn_ranks *r)
 {
     if (!r) return;
-    if (!r->lost && !r->borrowed) { /* else others may be gone, and nobody waits for them */
-        pthread_mutex_lock(&r->ending);
+    if (!r->lost && !r->external) { /* else others may be gone, and nobody waits for them */
+        pthread_mutex_lock(&r->close_lock);
         struct lvn_comm *comm = r->comm;
         r->comm = NULL;
-        pthread_mutex_unlock(&r->ending);
+        pthread_mutex_unlock(&r->close_lock);
         lvn_comm_close(comm); /* first: who is lost while all MPIs end is still named */
-        lvn_member_close(r->heart);
+        lvn_member_close(r->member);
     }
-    pthread_mutex_destroy(&r->ending);
+    pthread_mutex_destroy(&r->close_lock);
     free(r->host);
     free(r);
 }
@@ -257,10 +257,10 @@ void lvn_ranks_abort(struct lvn_ranks *r, int code)
     struct lvn_environment s;
     if (!r || lvn_getenv("LEVIN_RENDEZVOUS")) return;
     lvn_environment_read(&s);
-    lvn_launcher_end_soon(lvn_launcher_pid(&s, r->who.launcher));
-    pthread_mutex_lock(&r->ending);
-    if (r->comm && !r->borrowed) lvn_comm_abort(r->comm, code, patience);
-    pthread_mutex_unlock(&r->ending);
+    lvn_launcher_end_soon(lvn_launcher_pid(&s, r->identity.launcher));
+    pthread_mutex_lock(&r->close_lock);
+    if (r->comm && !r->external) lvn_comm_abort(r->comm, code, patience);
+    pthread_mutex_unlock(&r->close_lock);
 }
 
 static void hold_on(double seconds)
@@ -277,19 +277,19 @@ static void hold_on(double seconds)
 static bool speaks_late(const struct lvn_ranks *r)
 {
     const double moment = 1, patience = 3;
-    if (lvn_comm_crashed()) return true;                 /* here alone: no other rank can tell */
-    bool lowest = r->who.local_rank <= r->stopped.below; /* those below it on this host stand still */
-    if (!lvn_is_reporter()) {                            /* somebody else was asked to */
+    if (lvn_comm_crashed()) return true;                      /* here alone: no other rank can tell */
+    bool lowest = r->identity.local_rank <= r->stopped.below; /* those below it on this host stand still */
+    if (!lvn_is_reporter()) {                                 /* somebody else was asked to */
         hold_on(patience);
         return false;
     }
     if (r->stopped.n && lowest) return true;
-    if (r->rank == 0 && (r->comm || r->who.first)) { /* more than one may take itself for rank 0 */
-        if (!r->comm && r->who.local_size != r->size) hold_on(moment);
+    if (r->rank == 0 && (r->comm || r->identity.first)) { /* more than one may take itself for rank 0 */
+        if (!r->comm && r->identity.local_size != r->size) hold_on(moment);
         return true;
     }
     hold_on(patience);
-    if (!r->who.launched) return true;          /* nobody ends it */
+    if (!r->identity.launched) return true;     /* nobody ends it */
     return r->size && (r->rank == 0 || lowest); /* size 0: not even who it is could be found out */
 }
 
@@ -298,9 +298,9 @@ bool lvn_ranks_is_reporter(struct lvn_ranks *r, enum lvn_status status)
     const double quiet = 1.5;
     if (!r || r->size == 1) return lvn_is_reporter();
     if (status == LVN_OK || r->agreed) return r->rank == 0;
-    if (!r->heart) return speaks_late(r);
+    if (!r->member) return speaks_late(r);
     r->lost = true;
-    lvn_member_fail(r->heart, status == LVN_COMM);
+    lvn_member_fail(r->member, status == LVN_COMM);
     if (!lvn_is_reporter()) hold_on(quiet); /* until who speaks has spoken */
     return lvn_is_reporter();
 }
@@ -313,9 +313,9 @@ const char *lvn_ranks_name(const struct lvn_ranks *r, int rank, char text[LVN_RA
 
 int lvn_ranks_threads(const struct lvn_ranks *r, int64_t given)
 {
-    if (given || !r || r->together <= 1 || lvn_getenv("OMP_NUM_THREADS")) return (int)given;
+    if (given || !r || r->cpu_sharers <= 1 || lvn_getenv("OMP_NUM_THREADS")) return (int)given;
     int all = lvn_threads_default();
-    return all > r->together ? all / r->together : 1;
+    return all > r->cpu_sharers ? all / r->cpu_sharers : 1;
 }
 
 /* --- deciding --- */
@@ -357,7 +357,7 @@ enum lvn_status lvn_ranks_open(struct lvn_ranks **out, const struct lvn_settings
     struct record kept = {.status = (int32_t)so_far};
     struct lvn_ranks *r = *out = lvn_calloc(1, sizeof *r);
     if (!r) return LVN_MEMORY;
-    pthread_mutex_init(&r->ending, NULL);
+    pthread_mutex_init(&r->close_lock, NULL);
     if (so_far != LVN_OK) keep_record(&kept, so_far); /* joining may record and forget troubles of its own */
     LVN_TRY(join(r, s, fault));
     return lvn_ranks_agree(r, so_far == LVN_OK ? LVN_OK : read_record(&kept));
@@ -369,16 +369,16 @@ enum lvn_status lvn_ranks_agree(struct lvn_ranks *r, enum lvn_status mine)
     int32_t lowest = mine == LVN_OK ? r->size : r->rank, highest = mine == LVN_OK;
     int32_t found[2] = {lowest, -highest}; /* the minimum of both: who fails first, and whether anybody does not */
     struct record m = {0};
-    lvn_member_set_operation(r->heart, "an agreement");
+    lvn_member_set_operation(r->member, "an agreement");
     LVN_TRY(lvn_comm_all_reduce_now(r->comm, found, 2, LVN_I32, LVN_MIN));
     if (found[0] == r->size) {
-        lvn_member_set_operation(r->heart, NULL);
+        lvn_member_set_operation(r->member, NULL);
         return LVN_OK;
     }
     if (found[0] == r->rank) keep_record(&m, mine);
     if (found[0] == r->rank && found[1] < 0) sign_record(&m, r);
     LVN_TRY(lvn_comm_broadcast_now(r->comm, &m, (int64_t)sizeof m, found[0]));
-    lvn_member_set_operation(r->heart, NULL);
+    lvn_member_set_operation(r->member, NULL);
     r->agreed = true;
     return read_record(&m);
 }
@@ -386,18 +386,18 @@ enum lvn_status lvn_ranks_agree(struct lvn_ranks *r, enum lvn_status mine)
 enum lvn_status lvn_ranks_sum(struct lvn_ranks *r, double *x, int64_t n)
 {
     if (r->size == 1) return LVN_OK;
-    lvn_member_set_operation(r->heart, "a sum over ranks");
+    lvn_member_set_operation(r->member, "a sum over ranks");
     LVN_TRY(lvn_comm_all_reduce_now(r->comm, x, n, LVN_F64, LVN_SUM));
-    lvn_member_set_operation(r->heart, NULL);
+    lvn_member_set_operation(r->member, NULL);
     return LVN_OK;
 }
 
 enum lvn_status lvn_ranks_broadcast(struct lvn_ranks *r, void *x, int64_t bytes)
 {
     if (r->size == 1) return LVN_OK;
-    lvn_member_set_operation(r->heart, "a broadcast");
+    lvn_member_set_operation(r->member, "a broadcast");
     LVN_TRY(lvn_comm_broadcast_now(r->comm, x, bytes, 0));
-    lvn_member_set_operation(r->heart, NULL);
+    lvn_member_set_operation(r->member, NULL);
     return LVN_OK;
 }
 

@@ -18,7 +18,7 @@ static void begin(struct lvn_reduction *d, struct lvn_collective_work *w)
     const struct lvn_program *p = d->program;
     enum lvn_dtype type = out->desc->dtype;
     w->due = false;
-    w->going = true;
+    w->active = true;
     switch ((int)w->instr->id) {
     case LVN_OP_all_reduce:
         lvn_comm_all_reduce(d->ranks->comm, &w->request, out->p, lvn_desc_count(out->desc), type, LVN_SUM);
@@ -41,10 +41,10 @@ static void begin(struct lvn_reduction *d, struct lvn_collective_work *w)
 static enum lvn_status end(struct lvn_reduction *d, struct lvn_collective_work *w)
 {
     double start = lvn_seconds();
-    lvn_member_set_collective(d->ranks->heart, (int)(w - d->work) + 1, d->program->n_handles);
+    lvn_member_set_collective(d->ranks->member, (int)(w - d->work) + 1, d->program->n_handles);
     enum lvn_status status = lvn_comm_wait(d->ranks->comm, &w->request);
-    lvn_member_set_collective(d->ranks->heart, 0, 0);
-    w->going = false;
+    lvn_member_set_collective(d->ranks->member, 0, 0);
+    w->active = false;
     double seconds = lvn_seconds() - start;
     d->waited += seconds;
     if (w->instr->id != LVN_OP_all_gather) d->summed += seconds;
@@ -58,7 +58,7 @@ static void start(void *context, const struct lvn_instr *i, const struct lvn_cal
     struct lvn_collective_work *w = &d->work[i->handle];
     w->instr = i;
     w->call = call;
-    w->due = is_bucket(i) && !d->beside;
+    w->due = is_bucket(i) && !d->overlapped;
     if (!w->due) begin(d, w);
 }
 
@@ -70,7 +70,7 @@ static bool wait(void *context, const struct lvn_instr *i)
         if (d->work[k].due) begin(d, &d->work[k]);
     if (end(d, &d->work[i->handle]) == LVN_OK) return true;
     for (int k = 0; k < n; k++) /* nothing may be under way in memory that is given back */
-        if (d->work[k].going) end(d, &d->work[k]);
+        if (d->work[k].active) end(d, &d->work[k]);
     return false;
 }
 
@@ -135,14 +135,14 @@ static bool has_spare_cpu(const struct lvn_ranks *r, int threads)
 {
     struct lvn_machine m;
     lvn_machine_read(&m);
-    return threads * r->together < m.allowed;
+    return threads * r->cpu_sharers < m.allowed;
 }
 
 enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_program *p, const int64_t *leaf)
 {
     const size_t n = (size_t)p->n_handles, parts = (size_t)d->sharding.size + 1;
     d->program = p;
-    d->beside = d->ranks->hosts > 1 || has_spare_cpu(d->ranks, p->device->threads);
+    d->overlapped = d->ranks->hosts > 1 || has_spare_cpu(d->ranks, p->device->threads);
     d->work = lvn_calloc(n + 1, sizeof *d->work);
     d->first = lvn_calloc((n + 1) * parts, sizeof *d->first);
     if (!d->work || !d->first) return LVN_MEMORY;

@@ -1,8 +1,123 @@
-/* session.c - one run of a runner of model_state.h: what it is fed, and what it gave. */
+/* session.c - see session.h. */
+#include "engine/session.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/model_state.h"
+#include "base/text.h"
+#include "graph/loss_chunk.h"
+
+/* --- planning --- */
+
+void lvn_session_free(struct lvn_session *t)
+{
+    if (!t) return;
+    if (t->bound) t->model_state->device->backend->unbind(t->bound);
+    for (int k = 0; t->caches && k < t->graph->n_caches; k++) lvn_memory_free(t->caches[k]);
+    for (int k = 0; k < LVN_MAX_FIELDS && !t->options.longer; k++) lvn_memory_free(t->inputs[k]);
+    lvn_memory_free(t->binding.buffer[LVN_BUFFER_RESULT]);
+    for (int k = 0; k < LVN_STAGING_COUNT; k++) free(t->staging[k]);
+    free(t->caches);
+    free(t->micro_losses);
+    free(t->counts);
+    lvn_program_free(t->program);
+    lvn_graph_free(t->graph);
+    free(t);
+}
+
+static void at_min(int64_t *bytes, int64_t want)
+{
+    if (*bytes < want) *bytes = want;
+}
+
+/* Of one moment: all of it, or this rank's shard. */
+static int64_t state_bytes(const struct lvn_session *t)
+{
+    const struct lvn_sharding *s = t->options.sharding;
+    const struct lvn_params *p = t->model_state->params;
+    int64_t count = p->trainable_count;
+    if (s && s->zero1) count = lvn_shard_first(p, s->size, s->rank + 1) - lvn_shard_first(p, s->size, s->rank);
+    if (count == 0) count = LVN_PARAM_ALIGN; /* that there is a buffer says which moments the optimizer has */
+    return count * lvn_dtype_bytes(t->model_state->state);
+}
+
+/* Into how many parts of a step gradients are summed: micro-batches, and where these are long the chunks of rows in
+ * which products are made. All ranks must find the same number, and with the tree, whose bits do not depend on the
+ * ranks, every number of ranks must: it counts the whole step there, and else the largest share. */
+static int64_t pieces_of(const struct lvn_session *t, int64_t leaves)
+{
+    const struct lvn_session_options *o = &t->options;
+    if (!o->train || !t->outputs.losses) return 1;
+    int64_t labels = lvn_desc_count(&t->outputs.losses->desc);
+    int64_t n = o->deterministic ? leaves : o->max_micro ? o->max_micro : o->n_micro;
+    if (o->max_B && !o->deterministic) labels = labels / o->B * o->max_B;
+    return n * ((labels + LVN_LOSS_CHUNK - 1) / LVN_LOSS_CHUNK);
+}
+
+static enum lvn_status plan_session(struct lvn_session *t)
+{
+    struct lvn_model_state *n = t->model_state;
+    const struct lvn_session_options *o = &t->options;
+    t->graph = lvn_graph_new(n->params, n->real);
+    if (!t->graph) return LVN_MEMORY;
+    t->graph->cache_length = o->cache_length;
+    LVN_TRY(lvn_task_build(&t->outputs, t->graph, &n->config, o->task, o->fields, o->B, o->answers));
+    for (int k = 0; k < t->graph->n_inputs; k++) t->field[k] = lvn_fields_find(o->fields, t->graph->inputs[k]->name);
+    struct lvn_tensor *outputs[3 + LVN_TASK_COUNTS];
+    int n_outputs = 0;
+    if (o->task) outputs[n_outputs++] = t->outputs.loss;
+    for (int k = 0; k < t->outputs.n_counts; k++) outputs[n_outputs++] = t->outputs.counts[k];
+    int n_sums = n_outputs;
+    if (o->task) outputs[n_outputs++] = t->outputs.losses;
+    if (!o->task || o->prediction) outputs[n_outputs++] = t->outputs.prediction;
+    struct lvn_tree_leaves tree = {o->first_leaf, o->n_micro, o->n_leaves ? o->n_leaves : o->n_micro};
+    t->n_partial_sums = o->longer ? o->longer->n_partial_sums : pieces_of(t, tree.total);
+    struct lvn_plan_options plan = {.n_sums = n_sums,
+                                    .train = o->train,
+                                    .fuse = true,
+                                    .precision = n->precision,
+                                    .recompute = o->recompute,
+                                    .tree = o->deterministic ? &tree : NULL,
+                                    .n_partial_sums = t->n_partial_sums,
+                                    .optimizer = o->optimizer,
+                                    .sharding = o->sharding,
+                                    .device = n->device};
+    LVN_TRY(lvn_program_new(&t->program, t->graph, outputs, n_outputs, &plan));
+    at_min(&n->bytes[LVN_BUFFER_ARENA], t->program->arena_bytes);
+    if (o->train) n->gradients = t->program->gradients;
+    if (o->train) at_min(&n->bytes[LVN_BUFFER_GRAD], t->program->grad_buffer_bytes * t->program->n_grad_buffers);
+    if (o->optimizer && o->optimizer->bf16_state) n->state = LVN_BF16;
+    int64_t state = state_bytes(t);
+    if (!o->optimizer) return LVN_OK;
+    if (n->precision == LVN_PRECISION_16_MIXED) n->bytes[LVN_BUFFER_SCALE] = sizeof(struct lvn_scaling);
+    n->moments = o->optimizer->kind == LVN_SGD ? 1 : 2;
+    at_min(&n->bytes[LVN_BUFFER_STATE0], state);
+    if (n->moments > 1) at_min(&n->bytes[LVN_BUFFER_STATE1], state);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_session_new(struct lvn_session **out, struct lvn_model_state *n,
+                                const struct lvn_session_options *o)
+{
+    *out = NULL;
+    struct lvn_session **runners = lvn_realloc(n->sessions, sizeof *runners * (size_t)(n->n_sessions + 1));
+    if (!runners) return LVN_MEMORY;
+    n->sessions = runners;
+    struct lvn_session *t = lvn_calloc(1, sizeof *t);
+    if (!t) return LVN_MEMORY;
+    t->model_state = n;
+    t->options = *o;
+    if (t->options.n_micro < 1) t->options.n_micro = 1;
+    enum lvn_status status = plan_session(t);
+    if (status != LVN_OK) {
+        lvn_session_free(t);
+        return status;
+    }
+    runners[n->n_sessions++] = *out = t;
+    return LVN_OK;
+}
+
+/* --- running --- */
 
 double lvn_tree_sum(const double *x, int64_t n)
 {
@@ -26,9 +141,9 @@ static enum lvn_status collect(struct lvn_session *t, int64_t n_micro)
 {
     const struct lvn_memory *m = t->binding.buffer[LVN_BUFFER_RESULT];
     const int n_counts = lvn_task_counts(&t->outputs);
-    const char *result = m->host ? m->host : t->capacity[LVN_CAPACITY_RESULT];
+    const char *result = m->host ? m->host : t->staging[LVN_STAGING_RESULT];
     if (!m->host)
-        LVN_TRY(lvn_memory_read(m, 0, t->capacity[LVN_CAPACITY_RESULT], lvn_program_sums_at(t->program, n_micro)));
+        LVN_TRY(lvn_memory_read(m, 0, t->staging[LVN_STAGING_RESULT], lvn_program_sums_at(t->program, n_micro)));
     t->result = *(const struct lvn_result *)result;
     memset(t->counts, 0, sizeof *t->counts * (size_t)n_counts);
     for (int64_t i = 0; t->options.task && i < n_micro; i++) {
@@ -41,9 +156,9 @@ static enum lvn_status collect(struct lvn_session *t, int64_t n_micro)
 
 enum lvn_status lvn_session_run_as(struct lvn_session *t, const struct lvn_execution *how)
 {
-    const struct lvn_device *d = t->network->device;
+    const struct lvn_device *d = t->model_state->device;
     LVN_TRY(d->backend->run(t->bound, how));
-    LVN_TRY(d->backend->wait(t->network->device));
+    LVN_TRY(d->backend->wait(t->model_state->device));
     return collect(t, how->n_micro_batches);
 }
 
@@ -53,12 +168,12 @@ void lvn_session_launch(struct lvn_session *t, int64_t n_micro)
                                       .collectives = t->options.collectives,
                                       .context = t->context,
                                       .before_update = t->before_update};
-    t->status = t->network->device->backend->run(t->bound, &how);
+    t->status = t->model_state->device->backend->run(t->bound, &how);
 }
 
 double lvn_session_finish(struct lvn_session *t, int64_t n_micro)
 {
-    if (t->status == LVN_OK) t->status = t->network->device->backend->wait(t->network->device);
+    if (t->status == LVN_OK) t->status = t->model_state->device->backend->wait(t->model_state->device);
     if (t->status == LVN_OK) t->status = collect(t, n_micro);
     return t->options.task ? lvn_tree_sum(t->micro_losses, n_micro) : 0.0;
 }
@@ -77,17 +192,17 @@ static const void *output(struct lvn_session *t, const struct lvn_tensor *tensor
     const struct lvn_value *v = &t->program->values[o.value];
     const struct lvn_memory *m = t->binding.buffer[v->buffer];
     int64_t size = lvn_dtype_bytes(o.desc.dtype), bytes = lvn_desc_count(&o.desc) * size;
-    if (!m->host && !t->capacity[capacity]) t->capacity[capacity] = lvn_malloc((size_t)bytes);
-    if (!m->host && !t->capacity[capacity]) return NULL;
-    return lvn_memory_view(m, v->offset + o.desc.offset * size, bytes, t->capacity[capacity]);
+    if (!m->host && !t->staging[capacity]) t->staging[capacity] = lvn_malloc((size_t)bytes);
+    if (!m->host && !t->staging[capacity]) return NULL;
+    return lvn_memory_view(m, v->offset + o.desc.offset * size, bytes, t->staging[capacity]);
 }
 
 const float *lvn_session_prediction(struct lvn_session *t)
 {
-    return output(t, t->outputs.prediction, LVN_CAPACITY_PREDICTION);
+    return output(t, t->outputs.prediction, LVN_STAGING_PREDICTION);
 }
 
 const float *lvn_session_losses(struct lvn_session *t)
 {
-    return output(t, t->outputs.losses, LVN_CAPACITY_LOSSES);
+    return output(t, t->outputs.losses, LVN_STAGING_LOSSES);
 }

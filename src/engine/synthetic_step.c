@@ -96,7 +96,7 @@ static enum lvn_status time_buckets(struct lvn_train_programs *t, int first, dou
 static enum lvn_status reduce_alone(struct lvn_train_programs *t, struct lvn_parts *best)
 {
     LVN_TRY(time_buckets(t, 0, &best->reduce));
-    return time_buckets(t, lvn_reduction_buckets(t->step->program) - 1, &best->last);
+    return time_buckets(t, lvn_reduction_buckets(t->step_session->program) - 1, &best->last);
 }
 
 enum lvn_status lvn_parts_try(struct lvn_train_programs *t, int64_t step, double lr, int64_t labels,
@@ -107,14 +107,14 @@ enum lvn_status lvn_parts_try(struct lvn_train_programs *t, int64_t step, double
     int64_t n = t->ranks ? t->accumulation : 1;
     struct watch w = {.reduction = d};
     struct lvn_execution how = {.n_micro_batches = n, .context = &w, .launched = launched};
-    bool beside = d->beside;
-    if (together) how.collectives = t->step->options.collectives;
+    bool beside = d->overlapped;
+    if (together) how.collectives = t->step_session->options.collectives;
     if (together) LVN_TRY(meet(t));
     lvn_train_programs_prepare(t, step, lr, labels);
-    d->beside = false;
+    d->overlapped = false;
     w.last = lvn_seconds();
-    enum lvn_status status = lvn_session_run_as(t->step, &how);
-    d->beside = beside;
+    enum lvn_status status = lvn_session_run_as(t->step_session, &how);
+    d->overlapped = beside;
     if (status != LVN_OK) return d->status == LVN_OK ? status : d->status;
     keep_best(&best->forward, w.parts.forward * (double)t->accumulation / (double)n);
     keep_best(&best->backward, w.parts.backward * (double)t->accumulation / (double)n);
@@ -166,14 +166,14 @@ static enum lvn_status tiny_steps(struct lvn_synthetic_step *out, struct lvn_tra
     for (int i = 0; status == LVN_OK && i < LVN_SYNTHETIC_STEPS; i++) {
         memset(losses, 0, sizeof *losses * (size_t)t->n_micro);
         status = lvn_train_programs_step(t, i, t->settings->optimizer.lr, labels);
-        memcpy(losses + t->leaf[r->rank], t->step->micro_losses, sizeof *losses * (size_t)t->accumulation);
+        memcpy(losses + t->leaf[r->rank], t->step_session->micro_losses, sizeof *losses * (size_t)t->accumulation);
         if (status == LVN_OK) status = lvn_ranks_sum(r, losses, t->n_micro);
         out->loss[i] = lvn_tree_sum(losses, t->n_micro) / (double)labels;
     }
     free(losses);
     struct lvn_window w;
     enum lvn_status opened =
-        lvn_window_open(&w, t->network->memory[LVN_BUFFER_PARAM], 0, t->network->bytes[LVN_BUFFER_PARAM], true);
+        lvn_window_open(&w, t->model_state->memory[LVN_BUFFER_PARAM], 0, t->model_state->bytes[LVN_BUFFER_PARAM], true);
     if (opened == LVN_OK) out->weights = lvn_checksum(w.p, w.bytes);
     enum lvn_status closed = lvn_window_close(&w, false);
     return status != LVN_OK ? status : opened != LVN_OK ? opened : closed;
@@ -194,8 +194,8 @@ enum lvn_status lvn_synthetic_step_run(struct lvn_synthetic_step *out, struct lv
     enum lvn_status status = lvn_settings_init(&s);
     if (status == LVN_OK) status = tiny_settings(&s, r, threads, fixed_order);
     if (status == LVN_OK) status = lvn_train_programs_plan(&t, &s, &c, &o);
-    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_model_state_allocate(t.network));
-    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_model_state_init_values(t.network, 1, false));
+    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_model_state_allocate(t.model_state));
+    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_model_state_init_values(t.model_state, 1, false));
     if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_synthetic_step_fill(&t, 0, &labels));
     if (status == LVN_OK) status = tiny_steps(out, &t, r, labels);
     lvn_train_programs_release(&t);

@@ -9,8 +9,8 @@
 #include "data/dataset.h"
 #include "engine/devices.h"
 #include "engine/layers_check.h"
+#include "engine/load_balance.h"
 #include "engine/memory.h"
-#include "engine/shares.h"
 #include "host/machine.h"
 #include "models/lora.h"
 #include "settings/choices.h"
@@ -50,8 +50,8 @@ static enum lvn_status divide_micro_batches(struct lvn_train_programs *t, int si
               ", trainer.micro_batch_size %" PRId64 "): start at most %" PRId64 ", or take a larger batch or a smaller "
               "micro-batch",
               size, n, batch, micro, n);
-    for (int i = 0; i <= size; i++) t->leaf[i] = t->begin[i];
-    t->micro = micro;
+    for (int i = 0; i <= size; i++) t->leaf[i] = t->first_unit[i];
+    t->micro_batch = micro;
     t->first_row = t->leaf[rank] * micro;
     t->rows = (t->leaf[rank + 1] - t->leaf[rank]) * micro;
     return LVN_OK;
@@ -67,12 +67,12 @@ static enum lvn_status divide_rows(struct lvn_train_programs *t, int size, int r
               size, batch, batch);
     t->leaf[0] = 0;
     for (int i = 0; i < size; i++) {
-        int64_t rows = t->begin[i + 1] - t->begin[i], parts = parts_of(rows, t->pieces);
+        int64_t rows = t->first_unit[i + 1] - t->first_unit[i], parts = parts_of(rows, t->min_micro);
         t->leaf[i + 1] = t->leaf[i] + parts;
         if (i != rank) continue;
-        t->first_row = t->begin[i];
+        t->first_row = t->first_unit[i];
         t->rows = rows;
-        t->micro = rows / parts;
+        t->micro_batch = rows / parts;
     }
     return LVN_OK;
 }
@@ -81,8 +81,8 @@ static void begin_shares(struct lvn_train_programs *t, const int64_t *share)
 {
     int64_t units = lvn_load_weights_units(t->settings);
     int size = t->reduction.sharding.size;
-    t->begin[0] = 0;
-    for (int i = 0; i < size; i++) t->begin[i + 1] = share ? t->begin[i] + share[i] : units * (i + 1) / size;
+    t->first_unit[0] = 0;
+    for (int i = 0; i < size; i++) t->first_unit[i + 1] = share ? t->first_unit[i] + share[i] : units * (i + 1) / size;
 }
 
 static enum lvn_status divide(struct lvn_train_programs *t, const int64_t *share)
@@ -110,12 +110,12 @@ static enum lvn_status new_runners(struct lvn_train_programs *t, struct lvn_sess
     const int last = last_length(t);
     for (int i = last; i >= 0; i--) {
         struct lvn_session_options o = *how;
-        struct lvn_fields *fields = &t->fields_of[i];
+        struct lvn_fields *fields = &t->fields_of_length[i];
         *fields = t->fields;
         if (t->n_lengths) lvn_fields_set_length(fields, t->length[i]);
         o.fields = fields;
         o.longer = i < last ? out[last] : NULL;
-        LVN_TRY(lvn_session_new(&out[i], t->network, &o));
+        LVN_TRY(lvn_session_new(&out[i], t->model_state, &o));
         LVN_CHECK(out[i]->program->n_handles == out[last]->program->n_handles, INTERNAL,
                   "samples of %lld and %lld tokens sum their gradients differently", (long long)t->length[i],
                   (long long)t->length[last]);
@@ -126,9 +126,9 @@ static enum lvn_status new_runners(struct lvn_train_programs *t, struct lvn_sess
 /* What the rank with most samples computes, which all ranks must know alike. */
 static void max_of(const struct lvn_train_programs *t, struct lvn_session_options *o)
 {
-    int64_t max = 0, unit = t->settings->trainer.micro_batch_size ? t->micro : 1;
+    int64_t max = 0, unit = t->settings->trainer.micro_batch_size ? t->micro_batch : 1;
     for (int i = 0; i < t->reduction.sharding.size; i++) {
-        int64_t rows = (t->begin[i + 1] - t->begin[i]) * unit;
+        int64_t rows = (t->first_unit[i + 1] - t->first_unit[i]) * unit;
         if (rows <= max) continue;
         max = rows;
         o->max_micro = t->leaf[i + 1] - t->leaf[i];
@@ -140,7 +140,7 @@ static enum lvn_status plan_once(struct lvn_train_programs *t, const struct lvn_
                                  const struct lvn_train_programs_options *how)
 {
     const struct lvn_settings *s = t->settings;
-    int on_host = t->ranks ? t->ranks->of_host : how->of_host;
+    int on_host = t->ranks ? t->ranks->local_size : how->local_size;
     int threads = lvn_ranks_threads(t->ranks, s->trainer.threads);
     int device;
     LVN_TRY(lvn_ranks_device(t->ranks, s, &device));
@@ -156,12 +156,12 @@ static enum lvn_status plan_once(struct lvn_train_programs *t, const struct lvn_
     struct lvn_model_config model = *c;
     model.lora = (struct lvn_lora){
         .rank = s->lora.rank, .alpha = s->lora.alpha, .targets = lvn_lora_targets(c->model, s->lora.targets)};
-    LVN_TRY(divide(t, how->share));
+    LVN_TRY(divide(t, how->load_weights));
     int64_t weight_bytes = lvn_dtype_bytes(network.precision == LVN_PRECISION_BF16_TRUE ? LVN_BF16 : LVN_F32);
-    if (!t->network) LVN_TRY(lvn_layers_check(&model, weight_bytes, t->ranks && network.backend->computes));
-    if (!t->network) LVN_TRY(lvn_model_state_new(&t->network, &model, &network));
-    struct lvn_session_options o = {.B = t->micro, .n_micro = t->accumulation, .task = how->task};
-    if (how->validate) LVN_TRY(new_runners(t, t->evals, &o));
+    if (!t->model_state) LVN_TRY(lvn_layers_check(&model, weight_bytes, t->ranks && network.backend->computes));
+    if (!t->model_state) LVN_TRY(lvn_model_state_new(&t->model_state, &model, &network));
+    struct lvn_session_options o = {.B = t->micro_batch, .n_micro = t->accumulation, .task = how->task};
+    if (how->validate) LVN_TRY(new_runners(t, t->eval_sessions, &o));
     o.train = true;
     o.deterministic = s->trainer.deterministic;
     o.recompute = t->recompute;
@@ -171,49 +171,50 @@ static enum lvn_status plan_once(struct lvn_train_programs *t, const struct lvn_
     o.first_leaf = t->leaf[t->reduction.sharding.rank];
     o.n_leaves = t->n_micro;
     max_of(t, &o);
-    LVN_TRY(new_runners(t, t->steps, &o));
-    t->next = t->step = t->steps[last_length(t)];
-    t->eval = t->evals[last_length(t)];
-    return t->planner.plan ? t->planner.plan(t->planner.context, t->network, t->block_size, t->reduction.sharding.rank)
-                           : LVN_OK;
+    LVN_TRY(new_runners(t, t->step_sessions, &o));
+    t->next_session = t->step_session = t->step_sessions[last_length(t)];
+    t->eval_session = t->eval_sessions[last_length(t)];
+    return t->planner.plan
+               ? t->planner.plan(t->planner.context, t->model_state, t->block_size, t->reduction.sharding.rank)
+               : LVN_OK;
 }
 
 static void forget_plan(struct lvn_train_programs *t)
 {
     if (t->planner.forget) t->planner.forget(t->planner.context);
-    if (t->network) lvn_model_state_drop_sessions(t->network);
-    t->step = t->eval = t->next = NULL;
-    memset(t->steps, 0, sizeof t->steps);
-    memset(t->evals, 0, sizeof t->evals);
+    if (t->model_state) lvn_model_state_drop_sessions(t->model_state);
+    t->step_session = t->eval_session = t->next_session = NULL;
+    memset(t->step_sessions, 0, sizeof t->step_sessions);
+    memset(t->eval_sessions, 0, sizeof t->eval_sessions);
 }
 
 /* Plan with more and more pieces, then with blocks that run again, until memory holds it or that does not help. */
 static enum lvn_status plan_for_memory(struct lvn_train_programs *t, const struct lvn_model_config *c,
                                        const struct lvn_train_programs_options *how)
 {
-    bool fixed = t->pieces > 0;
-    if (!fixed) t->pieces = 1;
+    bool fixed = t->min_micro > 0;
+    if (!fixed) t->min_micro = 1;
     for (;;) {
         LVN_TRY(plan_once(t, c, how));
-        const struct lvn_device *d = t->network->device;
-        int64_t capacity = d->backend->computes ? lvn_model_state_available(t->network) : 0; /* on this machine */
+        const struct lvn_device *d = t->model_state->device;
+        int64_t capacity = d->backend->computes ? lvn_model_state_available(t->model_state) : 0; /* on this machine */
         int64_t part[LVN_MEMORY_PART_COUNT], wanted = lvn_train_programs_memory(t, part) - part[LVN_MEMORY_PROGRAMS];
-        if (d->memory_bytes) wanted = lvn_model_state_bytes(t->network); /* all else is the processor's */
-        wanted -= lvn_model_state_allocated_bytes(t->network);
+        if (d->memory_bytes) wanted = lvn_model_state_bytes(t->model_state); /* all else is the processor's */
+        wanted -= lvn_model_state_allocated_bytes(t->model_state);
         bool fits = capacity <= 0 || wanted <= capacity;
         int64_t model =
-            part[LVN_MEMORY_PARAMETERS] + part[LVN_MEMORY_OPTIMIZER] - lvn_model_state_allocated_bytes(t->network);
+            part[LVN_MEMORY_PARAMETERS] + part[LVN_MEMORY_OPTIMIZER] - lvn_model_state_allocated_bytes(t->model_state);
         /* Fewer activations do not help a model that is itself too large. */
         bool hopeless = wanted - part[LVN_MEMORY_ARENA] > capacity;
-        bool whole = t->settings->trainer.micro_batch_size || fixed || t->micro == 1;
-        t->wanted = wanted, t->capacity = capacity;
-        t->too_much = !fits && model <= capacity;
+        bool whole = t->settings->trainer.micro_batch_size || fixed || t->micro_batch == 1;
+        t->needed_bytes = wanted, t->free_bytes = capacity;
+        t->exceeds_memory = !fits && model <= capacity;
         if (fits || hopeless) return LVN_OK;
-        if (whole && (t->recompute != LVN_RECOMPUTE_AUTO || t->step->graph->n_blocks < 2)) return LVN_OK;
+        if (whole && (t->recompute != LVN_RECOMPUTE_AUTO || t->step_session->graph->n_blocks < 2)) return LVN_OK;
         if (whole)
             t->recompute = LVN_RECOMPUTE_BLOCKS;
         else
-            t->pieces = t->accumulation + 1;
+            t->min_micro = t->accumulation + 1;
         forget_plan(t);
     }
 }
@@ -221,10 +222,10 @@ static enum lvn_status plan_for_memory(struct lvn_train_programs *t, const struc
 /* The most pieces that a rank wants, and blocks where one wants them: ranks that differ would wait for each other. */
 static enum lvn_status agree_on_memory(struct lvn_train_programs *t, bool *again)
 {
-    int64_t mine[2] = {t->pieces, t->recompute == LVN_RECOMPUTE_BLOCKS}, max[2] = {mine[0], mine[1]};
+    int64_t mine[2] = {t->min_micro, t->recompute == LVN_RECOMPUTE_BLOCKS}, max[2] = {mine[0], mine[1]};
     if (t->ranks->size > 1) LVN_TRY(lvn_comm_all_reduce_now(t->ranks->comm, max, 2, LVN_I64, LVN_MAX));
     *again = max[0] > mine[0] || max[1] > mine[1];
-    t->pieces = max[0];
+    t->min_micro = max[0];
     if (max[1]) t->recompute = LVN_RECOMPUTE_BLOCKS;
     return LVN_OK;
 }
@@ -238,7 +239,7 @@ static enum lvn_status plan_together(struct lvn_train_programs *t, const struct 
     LVN_TRY(agree_on_memory(t, &again));
     if (again) forget_plan(t);
     LVN_TRY(lvn_ranks_agree(r, again ? plan_once(t, c, o) : LVN_OK));
-    return lvn_ranks_agree(r, lvn_reduction_prepare(&t->reduction, t->step->program, t->leaf));
+    return lvn_ranks_agree(r, lvn_reduction_prepare(&t->reduction, t->step_session->program, t->leaf));
 }
 
 enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const struct lvn_settings *s,
@@ -257,27 +258,27 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const stru
                                      .block_size = lvn_task_length(o->task, o->fields),
                                      .optimizer = optimizer_of(s),
                                      .ranks = r};
-    t->pieces = o->pieces;
+    t->min_micro = o->min_micro;
     t->recompute = lvn_recompute_of(s->trainer.recompute);
     t->planner = o->planner;
     t->n_lengths = lvn_fields_lengths(&t->fields, t->length);
     t->leaf = lvn_calloc((size_t)sharding.size + 1, sizeof *t->leaf);
-    t->begin = lvn_calloc((size_t)sharding.size + 1, sizeof *t->begin);
-    if (!t->leaf || !t->begin) return LVN_MEMORY;
+    t->first_unit = lvn_calloc((size_t)sharding.size + 1, sizeof *t->first_unit);
+    if (!t->leaf || !t->first_unit) return LVN_MEMORY;
     lvn_reduction_init(&t->reduction, r, &sharding);
     if (!r) return plan_for_memory(t, c, o);
     LVN_TRY(plan_together(t, c, o));
-    return lvn_ranks_group(r, t->network->device, s);
+    return lvn_ranks_group(r, t->model_state->device, s);
 }
 
 enum lvn_status lvn_train_programs_replan(struct lvn_train_programs *t, const struct lvn_train_programs_options *o)
 {
-    const struct lvn_model_config c = t->network->config;
+    const struct lvn_model_config c = t->model_state->config;
     const struct lvn_sharding sharding = t->reduction.sharding;
     forget_plan(t);
     lvn_reduction_release(&t->reduction);
     lvn_reduction_init(&t->reduction, t->ranks, &sharding);
-    t->pieces = o->pieces;
+    t->min_micro = o->min_micro;
     t->recompute = lvn_recompute_of(t->settings->trainer.recompute);
     return plan_together(t, &c, o);
 }
@@ -286,42 +287,42 @@ void lvn_train_programs_release(struct lvn_train_programs *t)
 {
     forget_plan(t);
     lvn_ranks_ungroup(t->ranks);
-    lvn_model_state_free(t->network);
+    lvn_model_state_free(t->model_state);
     lvn_reduction_release(&t->reduction);
     free(t->leaf);
-    free(t->begin);
+    free(t->first_unit);
     *t = (struct lvn_train_programs){0};
 }
 
-struct lvn_session *lvn_train_programs_runner(const struct lvn_train_programs *t, struct lvn_session *const *runners,
-                                              const struct lvn_samples *b)
+struct lvn_session *lvn_train_programs_session(const struct lvn_train_programs *t, struct lvn_session *const *runners,
+                                               const struct lvn_samples *b)
 {
     return runners[t->n_lengths ? lvn_length_find(t->length, t->n_lengths, lvn_fields_length(&b->fields)) : 0];
 }
 
 enum lvn_status lvn_train_programs_feed(struct lvn_train_programs *t, const struct lvn_samples *b, int64_t *labels)
 {
-    t->next = lvn_train_programs_runner(t, t->steps, b);
-    *labels = lvn_task_count(&t->next->outputs, b);
-    return lvn_session_feed(t->next, 0, b);
+    t->next_session = lvn_train_programs_session(t, t->step_sessions, b);
+    *labels = lvn_task_count(&t->next_session->outputs, b);
+    return lvn_session_feed(t->next_session, 0, b);
 }
 
 void lvn_train_programs_prepare(struct lvn_train_programs *t, int64_t step, double lr, int64_t labels)
 {
-    t->step = t->next;
-    t->step->step = (struct lvn_step){.seed = (uint64_t)t->settings->trainer.seed,
-                                      .step = step,
-                                      .lr = lr,
-                                      .first_row = t->first_row,
-                                      .grad_scale = labels ? 1.0 / (double)labels : 0.0,
-                                      .training = 1};
+    t->step_session = t->next_session;
+    t->step_session->step_args = (struct lvn_step){.seed = (uint64_t)t->settings->trainer.seed,
+                                                   .step = step,
+                                                   .lr = lr,
+                                                   .first_row = t->first_row,
+                                                   .grad_scale = labels ? 1.0 / (double)labels : 0.0,
+                                                   .training = 1};
     t->reduction.waited = t->reduction.summed = 0.0;
 }
 
 /* Where it waits for others out of our sight, others may know. */
 static void stamp(const struct lvn_train_programs *t, const char *place)
 {
-    if (t->ranks && t->ranks->grouped) lvn_member_set_operation(t->ranks->heart, place);
+    if (t->ranks && t->ranks->device_group) lvn_member_set_operation(t->ranks->member, place);
 }
 
 static const char on_devices[] = "a step with sums on the devices";
@@ -330,16 +331,16 @@ void lvn_train_programs_launch(struct lvn_train_programs *t, int64_t step, doubl
 {
     lvn_train_programs_prepare(t, step, lr, labels);
     stamp(t, on_devices);
-    lvn_session_launch(t->step, t->accumulation);
+    lvn_session_launch(t->step_session, t->accumulation);
     stamp(t, NULL);
 }
 
 enum lvn_status lvn_train_programs_finish(struct lvn_train_programs *t)
 {
     stamp(t, on_devices);
-    lvn_session_finish(t->step, t->accumulation);
+    lvn_session_finish(t->step_session, t->accumulation);
     stamp(t, NULL);
-    return t->step->status;
+    return t->step_session->status;
 }
 
 enum lvn_status lvn_train_programs_step(struct lvn_train_programs *t, int64_t step, double lr, int64_t labels)
@@ -354,12 +355,12 @@ enum lvn_status lvn_train_programs_explain_nonfinite(struct lvn_train_programs *
     static const char format[] = "step %lld: the loss is %g and the gradient's norm %g%s; the first number that is not "
                                  "finite lies in '%s'; %s; try %s"
                                  "a smaller optimizer.lr, a longer schedule.warmup_steps or clipping";
-    double norm = t->step->result.grad_norm, scale = t->step->result.scaling.scale;
+    double norm = t->step_session->result.grad_norm, scale = t->step_session->result.scaling.scale;
     const char *other = scale > 0 ? "trainer.precision bf16-mixed or 32-true, " : "";
     char although[80] = "";
     if (scale > 0) snprintf(although, sizeof although, ", although the loss was multiplied by only %g", 2 * scale);
     enum lvn_status found = LVN_OK;
-    const char *first = lvn_session_find_nonfinite(t->step, t->accumulation);
+    const char *first = lvn_session_find_nonfinite(t->step_session, t->accumulation);
     if (first) found = lvn_fail(LVN_NONFINITE, format, (long long)step + 1, loss, norm, although, first, kept, other);
     LVN_TRY(lvn_ranks_agree(t->ranks, found));
     found = lvn_fail(LVN_NONFINITE, format, (long long)step + 1, loss, norm, although, "the sum of the gradient", kept,

@@ -39,7 +39,7 @@ static void sink(struct lvn_candidate *heap, int64_t n, int64_t at)
 
 static float weight(const struct lvn_candidates *c, float logit)
 {
-    return (float)exp(((double)logit - c->top) / c->temperature);
+    return (float)exp(((double)logit - c->max_logit) / c->temperature);
 }
 
 static void fill(struct lvn_candidates *c, const float *logits, double temperature)
@@ -47,7 +47,7 @@ static void fill(struct lvn_candidates *c, const float *logits, double temperatu
     for (int64_t i = 0; i < c->n; i++) c->list[i] = (struct lvn_candidate){logits[i], (int32_t)i};
     for (int64_t i = c->n / 2; i-- > 0;) sink(c->list, c->n, i);
     c->taken = 0;
-    c->top = c->list[0].value;
+    c->max_logit = c->list[0].value;
     c->temperature = temperature;
 }
 

@@ -6,7 +6,7 @@
 /* Does the text behind the prompt, cut off at `end`, end with these bytes? */
 static bool ends_with(const struct lvn_continuation *c, int64_t end, const char *bytes, int64_t n)
 {
-    return end - c->begin >= n && memcmp(c->text.p + end - n, bytes, (size_t)n) == 0;
+    return end - c->prompt_bytes >= n && memcmp(c->text.p + end - n, bytes, (size_t)n) == 0;
 }
 
 /* Bytes of the longest stop text that ends at `end`; 0: none does. */
@@ -46,7 +46,7 @@ static void look(struct lvn_continuation *c, int64_t at)
 void lvn_continuation_prompt(struct lvn_continuation *c, const int32_t *ids, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) lvn_codec_decode(c->codec, &c->decoding, ids[i], &c->text);
-    c->begin = c->ready = c->text.n;
+    c->prompt_bytes = c->ready = c->text.n;
 }
 
 bool lvn_continuation_add(struct lvn_continuation *c, int32_t id)

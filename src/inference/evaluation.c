@@ -10,9 +10,10 @@
 #include "base/target.h"
 #include "data/loader.h"
 #include "engine/devices.h"
-#include "engine/model_state.h"
 #include "engine/ranks.h"
+#include "engine/session.h"
 #include "formats/safetensors.h"
+#include "model_io/model_files.h"
 #include "model_io/model_setup.h"
 #include "settings/choices.h"
 
@@ -77,7 +78,7 @@ static enum lvn_status plan(struct evaluation *e)
         .real = LVN_F32,
         .precision = fp16 ? LVN_PRECISION_TRUE : lvn_precision_of(e->s->trainer.precision),
         .threads = lvn_ranks_threads(e->o->ranks, e->s->trainer.threads),
-        .processes = e->o->ranks->of_host};
+        .processes = e->o->ranks->local_size};
     LVN_TRY(lvn_model_state_new(&e->network, &e->setup.config, &network));
     LVN_TRY(new_runners(e));
     LVN_TRY(lvn_model_state_allocate(e->network));
@@ -102,8 +103,8 @@ static enum lvn_split_id wanted(const struct lvn_settings *s, const struct lvn_d
 
 static int64_t limit_of(const struct lvn_evaluate_options *o, const struct lvn_loader *l)
 {
-    bool share = !o->limit && o->share > 0.0 && o->share < 1.0;
-    return share ? (int64_t)ceil(o->share * (double)lvn_loader_eval_batches(l, 0)) : o->limit;
+    bool share = !o->limit && o->fraction > 0.0 && o->fraction < 1.0;
+    return share ? (int64_t)ceil(o->fraction * (double)lvn_loader_eval_batches(l, 0)) : o->limit;
 }
 
 /* Loaders over the parts, one after the other, with e->B rows to a batch; *most: the samples of the largest. */
@@ -188,7 +189,7 @@ static enum lvn_status pass(struct evaluation *e)
     for (int64_t i = e->o->ranks->rank; i < e->batches; i += e->o->ranks->size) {
         LVN_TRY(feed(e, i, 0));
         struct lvn_session *t = e->runner;
-        t->step = (struct lvn_step){.grad_scale = 1.0, .end_row = e->batch.n_valid};
+        t->step_args = (struct lvn_step){.grad_scale = 1.0, .end_row = e->batch.n_valid};
         e->sums[i] = lvn_session_run(t, 1);
         LVN_TRY(t->status);
         add_counts(e);
@@ -211,7 +212,7 @@ static enum lvn_status write_gradients(struct evaluation *e)
 {
     struct lvn_model_files files;
     const struct lvn_pretrained *p = &e->setup.pretrained;
-    LVN_TRY(lvn_model_files_make(&files, p->form, &e->setup.config, e->network->params,
+    LVN_TRY(lvn_model_files_make(&files, p->variant, &e->setup.config, e->network->params,
                                  e->network->memory[LVN_BUFFER_GRAD], e->network->gradients, true));
     struct lvn_safetensors_item *items = lvn_arena_alloc(&files.arena, sizeof *items * (size_t)files.source.n);
     enum lvn_status status = items ? LVN_OK : LVN_MEMORY;
@@ -230,8 +231,8 @@ static enum lvn_status pass_with_gradients(struct evaluation *e)
     struct lvn_session *t = e->runner;
     for (int64_t i = 0; i < e->batches; i++) LVN_TRY(feed(e, i, i));
     double valid = e->sums[e->batches];
-    t->step = (struct lvn_step){.grad_scale = valid > 0.0 ? 1.0 / valid : 0.0,
-                                .end_row = (e->batches - 1) * e->B + e->batch.n_valid};
+    t->step_args = (struct lvn_step){.grad_scale = valid > 0.0 ? 1.0 / valid : 0.0,
+                                     .end_row = (e->batches - 1) * e->B + e->batch.n_valid};
     lvn_session_run(t, e->batches);
     LVN_TRY(t->status);
     LVN_TRY(write_gradients(e));

@@ -62,11 +62,11 @@ static enum lvn_status load(struct lvn_generator *g, const struct lvn_sample *sa
         LVN_TRY(lvn_sampling_check(m->config.model, m->block_size, &samples[i]));
         if (samples[i].n + samples[i].max - 1 > longest) longest = samples[i].n + samples[i].max - 1;
     }
-    LVN_TRY(lvn_model_state_new(&g->network, &m->config, &network));
-    LVN_TRY(lvn_sampler_new(&g->sampler, g->network, m->block_size, n, longest));
-    LVN_TRY(lvn_model_state_allocate(g->network));
-    return lvn_pretrained_load(&m->pretrained, g->network->params, g->network->memory[LVN_BUFFER_PARAM],
-                               g->network->weights);
+    LVN_TRY(lvn_model_state_new(&g->model_state, &m->config, &network));
+    LVN_TRY(lvn_sampler_new(&g->sampler, g->model_state, m->block_size, n, longest));
+    LVN_TRY(lvn_model_state_allocate(g->model_state));
+    return lvn_pretrained_load(&m->pretrained, g->model_state->params, g->model_state->memory[LVN_BUFFER_PARAM],
+                               g->model_state->weights);
 }
 
 enum lvn_status lvn_generator_run(struct lvn_generator *g, struct lvn_sample *samples, int64_t n,
@@ -86,7 +86,7 @@ int64_t lvn_generator_capacity(const struct lvn_generator *g, int64_t n)
 void lvn_generator_close(struct lvn_generator *g)
 {
     lvn_sampler_free(g->sampler);
-    lvn_model_state_free(g->network);
+    lvn_model_state_free(g->model_state);
     lvn_model_setup_close(&g->setup);
     free(g->ends);
     *g = (struct lvn_generator){0};

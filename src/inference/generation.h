@@ -1,4 +1,6 @@
-/* generation.h - text from a model: the engine of `levin generate`. */
+/* generation.h - generates text with a model from settings: the engine of `levin generate`.
+ *
+ * It opens the model, makes a sampler (sampler.h) and loads the weights. Text and stop texts are continuation.h's. */
 #ifndef LVN_GENERATION_H
 #define LVN_GENERATION_H
 
@@ -6,22 +8,22 @@
 #include "model_io/model_setup.h"
 #include "settings/settings.h"
 
-/* A model to generate with. */
+/* A model and its sampler. */
 struct lvn_generator {
     const struct lvn_settings *settings;
-    struct lvn_model_setup setup; /* its codec empty: ids only */
-    struct lvn_model_state *network;
+    struct lvn_model_setup setup; /* with an empty codec there are only ids */
+    struct lvn_model_state *model_state;
     struct lvn_sampler *sampler;
-    int64_t *ends; /* (n_ends) the end tokens that the model names */
+    int64_t *ends; /* [n_ends] end tokens, as in the model's files */
     int n_ends;
 };
 
-/* Find settings' model.init. model.block_size, where given, is the length of the window. with_ends: read the model's
- * end tokens, too; otherwise there are none. s outlives the generator. */
+/* Open settings' model.init. model.block_size, if given, is the length of the window. with_ends: read the model's end
+ * tokens; otherwise there are none. s must outlive the generator. */
 enum lvn_status lvn_generator_open(struct lvn_generator *g, const struct lvn_settings *s, bool with_ends) LVN_CHECKED;
-/* How many tokens may follow a prompt of n. */
+/* Most tokens that can follow a prompt of n. */
 int64_t lvn_generator_capacity(const struct lvn_generator *g, int64_t n);
-/* Load the weights, in bf16 where trainer.precision is bf16-true, and continue the samples; once. Sets o's ends. */
+/* Load the weights, in bf16 if trainer.precision is bf16-true, and continue the samples. Call it once. Sets o->ends. */
 enum lvn_status lvn_generator_run(struct lvn_generator *g, struct lvn_sample *samples, int64_t n,
                                   struct lvn_sampling_options *o) LVN_CHECKED;
 void lvn_generator_close(struct lvn_generator *g);

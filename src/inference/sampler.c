@@ -139,7 +139,7 @@ static enum lvn_status read_chunk(struct lvn_sampler *s, struct row *row, const 
     const int64_t left = row->n - row->position, n = left < CHUNK ? left : CHUNK;
     lvn_samples_pad(&s->of_chunk, 0);
     memcpy(s->of_chunk.p[0], row->window + row->position, sizeof *row->window * (size_t)n);
-    row->chunk->step = (struct lvn_step){.position = {(int32_t)row->position}};
+    row->chunk->step_args = (struct lvn_step){.position = {(int32_t)row->position}};
     LVN_TRY(run(row->chunk, &s->of_chunk, logits));
     *logits += (n - 1) * s->vocab_size;
     row->position += n;
@@ -149,12 +149,12 @@ static enum lvn_status read_chunk(struct lvn_sampler *s, struct row *row, const 
 /* The next token of each row. A free one reads token 0, at position 0. */
 static enum lvn_status read_one(struct lvn_sampler *s, const float **logits)
 {
-    s->one->step = (struct lvn_step){0};
+    s->one->step_args = (struct lvn_step){0};
     for (int64_t r = 0; r < s->n_rows; r++) {
         struct row *row = &s->rows[r];
         const int32_t id = row->sample ? row->window[row->position] : 0;
         memcpy((int32_t *)s->of_one.p[0] + r, &id, sizeof id);
-        if (row->sample) s->one->step.position[r] = (int32_t)row->position++;
+        if (row->sample) s->one->step_args.position[r] = (int32_t)row->position++;
     }
     return run(s->one, &s->of_one, logits);
 }
@@ -214,14 +214,14 @@ static void begin(const struct lvn_sampler *s, struct row *row, struct lvn_sampl
 
 static enum lvn_status append(struct lvn_sample *x, int32_t id)
 {
-    if (x->n_made == x->capacity) {
+    if (x->n_generated == x->capacity) {
         const int64_t capacity = x->capacity ? 2 * x->capacity : 64;
-        int32_t *made = lvn_realloc(x->made, sizeof *made * (size_t)capacity);
+        int32_t *made = lvn_realloc(x->generated, sizeof *made * (size_t)capacity);
         if (!made) return LVN_MEMORY;
-        x->made = made;
+        x->generated = made;
         x->capacity = capacity;
     }
-    x->made[x->n_made++] = id;
+    x->generated[x->n_generated++] = id;
     return LVN_OK;
 }
 
@@ -233,10 +233,10 @@ static enum lvn_status advance(struct lvn_sampler *s, struct row *row, const flo
     struct lvn_sample *x = row->sample;
     for (int64_t v = 0; v < s->vocab_size; v++)
         LVN_CHECK(isfinite(logits[v]), NONFINITE, "the model's output for token %lld of the sample is not finite",
-                  (long long)x->n_made);
-    const int32_t id = lvn_candidates_choose(&s->candidates, logits, &o->how, chance(o, x->number, x->n_made));
+                  (long long)x->n_generated);
+    const int32_t id = lvn_candidates_choose(&s->candidates, logits, &o->choice, chance(o, x->number, x->n_generated));
     LVN_TRY(append(x, id));
-    x->done = ends(o, id) || (x->on_token && !x->on_token(x->context, id)) || x->n_made == x->max;
+    x->done = ends(o, id) || (x->on_token && !x->on_token(x->context, id)) || x->n_generated == x->max;
     if (x->done) {
         row->sample = NULL;
         return LVN_OK;
@@ -300,9 +300,9 @@ enum lvn_status lvn_sampler_run(struct lvn_sampler *s, struct lvn_sample *sample
 
 void lvn_sample_release(struct lvn_sample *x)
 {
-    free(x->made);
-    x->made = NULL;
-    x->n_made = x->capacity = 0;
+    free(x->generated);
+    x->generated = NULL;
+    x->n_generated = x->capacity = 0;
 }
 
 /* --- text --- */
@@ -325,9 +325,9 @@ enum lvn_status lvn_prompt_encode(const char *prompt, const struct lvn_codec *co
 enum lvn_status lvn_sampler_text(struct lvn_sampler *s, const struct lvn_settings *settings,
                                  const struct lvn_codec *codec, const char *prompt, int64_t step, struct lvn_text *out)
 {
-    const struct lvn_sampling_options o = {.how = {.temperature = settings->sample.temperature,
-                                                   .top_k = settings->sample.top_k,
-                                                   .top_p = settings->sample.top_p},
+    const struct lvn_sampling_options o = {.choice = {.temperature = settings->sample.temperature,
+                                                      .top_k = settings->sample.top_k,
+                                                      .top_p = settings->sample.top_p},
                                            .seed = (uint64_t)settings->trainer.seed};
     int32_t *given = NULL, start = 0;
     struct lvn_sample x = {.number = step, .max = settings->sample.max_new_tokens, .n = 1};
@@ -344,7 +344,8 @@ enum lvn_status lvn_sampler_text(struct lvn_sampler *s, const struct lvn_setting
     if (status == LVN_OK) status = lvn_sampler_run(s, &x, 1, &o);
     struct lvn_codec_stream stream = {0};
     for (int64_t i = 0; status == LVN_OK && i < x.n; i++) lvn_codec_decode(codec, &stream, x.prompt[i], out);
-    for (int64_t i = 0; status == LVN_OK && i < x.n_made; i++) lvn_codec_decode(codec, &stream, x.made[i], out);
+    for (int64_t i = 0; status == LVN_OK && i < x.n_generated; i++)
+        lvn_codec_decode(codec, &stream, x.generated[i], out);
     lvn_codec_decode_end(&stream, out);
     lvn_sample_release(&x);
     free(given);

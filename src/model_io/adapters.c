@@ -107,7 +107,7 @@ static enum lvn_status base_text(const struct lvn_adapter_base *base, struct lvn
 {
     char sum[LVN_CHECKSUM_TEXT];
     long begun = lvn_json_begin();
-    json_t *root = json_pack("{s:s, s:s}", "base", base->name, "sum", lvn_checksum_text(base->sum, sum));
+    json_t *root = json_pack("{s:s, s:s}", "base", base->name, "sum", lvn_checksum_text(base->checksum, sum));
     lvn_json_add(out, begun, root, 2);
     lvn_text_add(out, "\n");
     json_decref(root);

@@ -1,5 +1,6 @@
-/* model_config.h - config.json <-> a model's configuration, by the keys of its family; private to pretrained*.c,
- * model_files.c and those who write files of other programs. */
+/* model_config.h - config.json <-> a model's configuration, by the keys of its family.
+ *
+ * pretrained*.c, model_files.c and `levin export` call it. What the keys are is said by models/keys.h. */
 #ifndef LVN_MODEL_CONFIG_H
 #define LVN_MODEL_CONFIG_H
 
@@ -8,22 +9,22 @@
 #include "formats/torch_write.h"
 #include "models/keys.h"
 
-/* From the object `root`; `name` is what messages call it. *form: the variant of its model_type, by whose keys and
- * files it was written; c->model may be another one of that family. */
-enum lvn_status lvn_config_read(struct lvn_model_config *c, const struct lvn_model **form, const char *name,
+/* From the object `root`; messages call it `name`. *variant: the model of its model_type, whose keys and files it uses;
+ * c->model may be another variant of that family. */
+enum lvn_status lvn_config_read(struct lvn_model_config *c, const struct lvn_model **variant, const char *name,
                                 const json_t *root) LVN_CHECKED;
-/* The same where model_type is known. */
-enum lvn_status lvn_config_read_as(struct lvn_model_config *c, const struct lvn_model *form, const char *name,
+/* The same for a known model_type. */
+enum lvn_status lvn_config_read_as(struct lvn_model_config *c, const struct lvn_model *variant, const char *name,
                                    const json_t *root) LVN_CHECKED;
-/* The text of config.json. type: of the weights beside it. */
-enum lvn_status lvn_config_write(struct lvn_text *t, const struct lvn_model *form, const struct lvn_model_config *c,
+/* The text of config.json. type: of the weights in the same folder. */
+enum lvn_status lvn_config_write(struct lvn_text *t, const struct lvn_model *variant, const struct lvn_model_config *c,
                                  enum lvn_dtype type) LVN_CHECKED;
-/* The same as plain values, for a checkpoint of torch.save(); returns how many. */
+/* The same as values of model_args, for a checkpoint of torch.save(); returns their number. */
 enum { LVN_CONFIG_ARGS = 32 };
-int lvn_config_args(const struct lvn_model *form, const struct lvn_model_config *c,
+int lvn_config_args(const struct lvn_model *variant, const struct lvn_model_config *c,
                     struct lvn_torch_arg args[LVN_CONFIG_ARGS]);
 
-/* "LABEL_1", or what config.json calls class i. Returns text. */
+/* The name of class i in config.json, or "LABEL_1". Returns `text`. */
 const char *lvn_class_name(const struct lvn_model_config *c, int64_t i, char text[LVN_CLASS_NAMES]);
 
 #endif

@@ -3,6 +3,7 @@
  * Most tensors lie in the flat values as the file wants them. What lies in another order or is zeros is made when the
  * writer asks for it, in one buffer as large as the largest of them: the model is never copied whole. Adapters are
  * merged into the weights that they stand beside. */
+#include "model_io/model_files.h"
 #include "model_io/model_config.h"
 #include "model_io/pretrained.h"
 #include "models/lora.h"

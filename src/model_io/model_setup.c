@@ -259,9 +259,10 @@ enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lv
         m->data = NULL;
     }
     if (!m->data) LVN_TRY(choose_head(m, s, false));
-    m->assumed =
+    m->vocabulary_assumed =
         lvn_key_by_role(m->config.model, LVN_ROLE_VOCABULARY) && !lvn_model_value(&m->config, LVN_ROLE_VOCABULARY);
-    if (m->assumed) lvn_model_set(&m->config, LVN_ROLE_VOCABULARY, lvn_dataset_kind_find(s->data.kind)->typical_vocab);
+    if (m->vocabulary_assumed)
+        lvn_model_set(&m->config, LVN_ROLE_VOCABULARY, lvn_dataset_kind_find(s->data.kind)->typical_vocab);
     return lvn_model_check(&m->config, false);
 }
 

@@ -1,6 +1,7 @@
-/* model_setup.h - from settings to data and the sizes of a model.
+/* model_setup.h - from settings to data, task and the sizes of a model.
  *
- * The sizes come from model.init (a model directory), or from the keys of `model` and from what the data need. */
+ * Training, evaluation, generation, `plan` and `bench` call it. The sizes come from model.init (a model directory), or
+ * from the keys of `model` and from the data. It allocates no model: that is engine/model_state.h. */
 #ifndef LVN_MODEL_SETUP_H
 #define LVN_MODEL_SETUP_H
 
@@ -9,47 +10,47 @@
 #include "settings/settings.h"
 #include "tasks/task.h"
 
-/* Texts that have no labels, for data.kind=labelled, in place of its file. */
+/* Texts without labels, for data.kind=labelled, instead of its file. */
 struct lvn_new_texts {
-    const char *const *text;
-    const char *const *pair; /* NULL, or of each text the other one, or NULL */
+    const char *const *text; /* [n] */
+    const char *const *pair; /* [n] second text of each, or NULL; NULL: none has one */
     int64_t n;
 };
 
 struct lvn_model_setup {
     struct lvn_model_config config;
-    int64_t block_size; /* tokens of a window; at most the positions that the model has */
+    int64_t block_size; /* tokens of a window; at most the model's positions */
     struct lvn_dataset *data;
-    bool assumed;             /* the vocabulary: neither the model, nor the settings, nor data that are there say it */
-    struct lvn_fields fields; /* of its samples */
-    const struct lvn_task *task; /* what the model learns from them */
-    bool has_pretrained;
+    bool vocabulary_assumed;  /* the model, the settings and the data that are here do not determine it */
+    struct lvn_fields fields; /* of the data's samples */
+    const struct lvn_task *task;
+    bool has_pretrained; /* model.init */
     struct lvn_pretrained pretrained;
-    struct lvn_codec codec; /* of the loaded model; empty: it has none */
+    struct lvn_codec codec; /* of the pretrained model; empty: none */
     struct lvn_new_texts new_texts;
 };
 
-/* Open the data (downloading it first where it is missing and data.url says from where) and decide on the sizes. Model,
- * task and data that do not go together are refused before anything is fetched or opened.
- * model: a program's own; NULL: settings' model.kind. Close it always. */
+/* Open the data (after downloading data.url, if data.path does not exist) and determine the sizes. Model, task and data
+ * that do not match are refused before anything is downloaded or opened. model: a program's own; NULL: settings'
+ * model.kind. Close it always. */
 enum lvn_status lvn_model_setup_open(struct lvn_model_setup *m, const struct lvn_settings *s,
                                      const struct lvn_model *model) LVN_CHECKED;
-/* The same where nothing is trained: parts may be short, and those that training never sees are opened too. texts:
- * without labels, in place of the data; NULL: none. */
+/* The same without training: splits may be short, and the test split is opened, too. texts: used instead of the data;
+ * NULL: none. */
 enum lvn_status lvn_model_setup_evaluation(struct lvn_model_setup *m, const struct lvn_settings *s,
                                            const struct lvn_model *model,
                                            const struct lvn_new_texts *texts) LVN_CHECKED;
 void lvn_model_setup_close(struct lvn_model_setup *m);
-/* The same for `plan` and `bench`, which can do without the data: where they cannot be opened, m->data stays NULL and
- * the vocabulary, if not given, is what such data usually have. A published model that is not on this machine has the
- * sizes that it is known for. Nothing is downloaded. */
+/* The same for `plan` and `bench`, which do not need the data: if they cannot be opened, m->data stays NULL and the
+ * vocabulary, if not given, is the usual one of such data. A published model that is not on this machine has its
+ * published sizes. Nothing is downloaded. */
 enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lvn_settings *s,
                                       const struct lvn_model *model) LVN_CHECKED;
-/* Are the data on this machine, or made up? */
+/* Are the data on this machine, or generated? */
 bool lvn_model_setup_data_is_there(const struct lvn_settings *s);
 /* The model of settings' model.init alone, without data. */
 enum lvn_status lvn_model_setup_loaded(struct lvn_model_setup *m, const struct lvn_settings *s) LVN_CHECKED;
-/* Text <-> ids of the run: the data's way, or the loaded model's. Nothing to release. */
+/* Text <-> ids of the run: the data's codec, or the pretrained model's. Nothing to release. */
 struct lvn_codec lvn_model_setup_codec(const struct lvn_model_setup *m);
 
 #endif

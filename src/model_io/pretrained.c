@@ -15,7 +15,7 @@ enum lvn_status lvn_pretrained_config(struct lvn_pretrained *p)
     const char *path = lvn_path_join(&p->arena, p->path, "config.json");
     if (!path) return LVN_MEMORY;
     LVN_TRY(lvn_json_read(path, &root));
-    enum lvn_status status = lvn_config_read(&p->config, &p->form, path, root);
+    enum lvn_status status = lvn_config_read(&p->config, &p->variant, path, root);
     json_decref(root);
     return status;
 }
@@ -56,7 +56,7 @@ static enum lvn_status load_args(struct lvn_pretrained *p)
     const char *name = lvn_arena_printf(&p->arena, "'model_args' of '%s'", p->path);
     json_object_set_new(root, "model_type", json_string(m->name));
     enum lvn_status status = name ? lvn_json_check(begun) : LVN_MEMORY;
-    if (status == LVN_OK) status = lvn_config_read(&p->config, &p->form, name, root);
+    if (status == LVN_OK) status = lvn_config_read(&p->config, &p->variant, name, root);
     json_decref(root);
     return status;
 }

@@ -28,7 +28,7 @@ static enum lvn_status check_sum(const struct lvn_pretrained *p)
     char sum[LVN_CHECKSUM_TEXT];
     uint64_t value;
     if (!p->adapters.sum) return LVN_OK;
-    LVN_TRY(lvn_pretrained_sum(p->base, &value));
+    LVN_TRY(lvn_pretrained_checksum(p->base, &value));
     LVN_CHECK(strcmp(lvn_checksum_text(value, sum), p->adapters.sum) == 0, FORMAT,
               "the base model '%s' is not the one that the adapters in '%s' stand beside: its weights have the "
               "checksum %s, and had %s; put the former weights back, or say where they are (--lora.base=PATH, "
@@ -99,7 +99,7 @@ enum lvn_status lvn_pretrained_open_adapters(struct lvn_pretrained *p, const cha
     LVN_TRY(lvn_adapter_files_open(&p->adapters, dir));
     LVN_TRY(open_base(p, base, depth));
     p->config = p->base->config;
-    p->form = p->base->form;
+    p->variant = p->base->variant;
     LVN_TRY(lvn_path_is_file(config) ? lvn_pretrained_config(p) : find_head(p));
     LVN_TRY(find_codec(p));
     return lvn_pretrained_check(p);
@@ -117,13 +117,13 @@ static enum lvn_status find(const struct lvn_pretrained *p, const struct lvn_par
 {
     const struct lvn_adapter_files *files = &p->adapters;
     *f = (struct found){0};
-    LVN_TRY(lvn_adapter_layout(p->form, &p->config, q, files->lora.rank, '\0', &f->layout[0]));
-    f->whole = lvn_adapter_find(files, p->form, &f->layout[0]);
+    LVN_TRY(lvn_adapter_layout(p->variant, &p->config, q, files->lora.rank, '\0', &f->layout[0]));
+    f->whole = lvn_adapter_find(files, p->variant, &f->layout[0]);
     if (q->desc.rank != 2) return LVN_OK;
-    LVN_TRY(lvn_adapter_layout(p->form, &p->config, q, files->lora.rank, 'A', &f->layout[1]));
-    LVN_TRY(lvn_adapter_layout(p->form, &p->config, q, files->lora.rank, 'B', &f->layout[2]));
-    f->a = lvn_adapter_find(files, p->form, &f->layout[1]);
-    f->b = lvn_adapter_find(files, p->form, &f->layout[2]);
+    LVN_TRY(lvn_adapter_layout(p->variant, &p->config, q, files->lora.rank, 'A', &f->layout[1]));
+    LVN_TRY(lvn_adapter_layout(p->variant, &p->config, q, files->lora.rank, 'B', &f->layout[2]));
+    f->a = lvn_adapter_find(files, p->variant, &f->layout[1]);
+    f->b = lvn_adapter_find(files, p->variant, &f->layout[2]);
     LVN_CHECK(!f->a == !f->b, FORMAT, "'%s' has '%s' without its other half, '%s'", files->file.path,
               f->layout[f->a ? 1 : 2].name, f->layout[f->a ? 2 : 1].name);
     return LVN_OK;
@@ -144,7 +144,7 @@ static const char *find_stray(const struct lvn_pretrained *p, const struct lvn_p
     const struct lvn_head *classify = lvn_model_head(p->config.model, "classify");
     for (int i = 0; i < p->adapters.file.n; i++) {
         const char *name = p->adapters.file.tensor[i].name;
-        bool known = p->fresh && classify && lvn_names_match(classify->params, name);
+        bool known = p->fresh_head && classify && lvn_names_match(classify->params, name);
         for (int k = 0; k < params->n && !known; k++) {
             struct found f;
             if (find(p, params->list[k], &f) != LVN_OK) continue;
@@ -244,14 +244,14 @@ static void add_weight(struct lvn_checksum *c, const struct lvn_weight *t)
     }
 }
 
-enum lvn_status lvn_pretrained_sum(const struct lvn_pretrained *p, uint64_t *sum)
+enum lvn_status lvn_pretrained_checksum(const struct lvn_pretrained *p, uint64_t *sum)
 {
     struct lvn_checksum c;
     lvn_checksum_init(&c);
     for (int i = 0; i < p->weights.n; i++) add_weight(&c, &p->weights.tensor[i]);
     if (p->base) {
         uint64_t base;
-        LVN_TRY(lvn_pretrained_sum(p->base, &base));
+        LVN_TRY(lvn_pretrained_checksum(p->base, &base));
         lvn_checksum_add(&c, &base, (int64_t)sizeof base);
         lvn_checksum_add(&c, &p->adapters.lora.alpha, (int64_t)sizeof p->adapters.lora.alpha);
         for (int i = 0; i < p->adapters.file.n; i++) {

@@ -1,5 +1,5 @@
-/* pretrained_private.h - what pretrained.c, pretrained_weights.c and pretrained_adapters.c have of one another; private
- * to them. */
+/* pretrained_private.h - functions that pretrained.c, pretrained_weights.c and pretrained_adapters.c share; for these
+ * files alone. */
 #ifndef LVN_PRETRAINED_PRIVATE_H
 #define LVN_PRETRAINED_PRIVATE_H
 
@@ -7,21 +7,21 @@
 
 /* --- pretrained.c --- */
 
-/* depth: how many models with adapters name this one as the base of the next. */
+/* depth: length of the chain of adapters, each of which names the next as its base. */
 enum lvn_status lvn_pretrained_open_at(struct lvn_pretrained *p, const char *model, const char *prefer,
                                        const char *base, int depth) LVN_CHECKED;
-/* Of the folder's config.json. */
+/* Read the folder's config.json. */
 enum lvn_status lvn_pretrained_config(struct lvn_pretrained *p) LVN_CHECKED;
 
 /* --- pretrained_weights.c --- */
 
-/* Do the files hold the model of p->config? */
+/* FORMAT unless the files hold the model of p->config. */
 enum lvn_status lvn_pretrained_check(struct lvn_pretrained *p) LVN_CHECKED;
-/* Do they have this parameter, or is it one that begins anew? */
+/* *there: the files have this parameter, or it starts with initial values. */
 enum lvn_status lvn_pretrained_holds(const struct lvn_pretrained *p, const struct lvn_param *q,
                                      bool *there) LVN_CHECKED;
 
-/* --- pretrained_adapters.c: the same where p->base is there --- */
+/* --- pretrained_adapters.c: the same if p->base is not NULL --- */
 
 enum lvn_status lvn_pretrained_open_adapters(struct lvn_pretrained *p, const char *dir, const char *base,
                                              int depth) LVN_CHECKED;
@@ -30,6 +30,6 @@ enum lvn_status lvn_pretrained_check_adapters(const struct lvn_pretrained *p,
 enum lvn_status lvn_pretrained_holds_adapters(const struct lvn_pretrained *p, const struct lvn_param *q,
                                               bool *there) LVN_CHECKED;
 enum lvn_status lvn_pretrained_adapted(const struct lvn_pretrained *p, const struct lvn_param *q, float *to,
-                                       float *capacity) LVN_CHECKED;
+                                       float *scratch) LVN_CHECKED;
 
 #endif

@@ -26,7 +26,7 @@ static const char *bare_name(const char *name)
 /* A tensor by its name, with or without the prefix that files may leave out. */
 static const struct lvn_weight *find_as(const struct lvn_pretrained *p, const char *name)
 {
-    const char *prefix = p->form->prefix ? p->form->prefix : "";
+    const char *prefix = p->variant->prefix ? p->variant->prefix : "";
     const char *without = strncmp(name, prefix, strlen(prefix)) == 0 ? name + strlen(prefix) : NULL;
     const struct lvn_weight *t = NULL;
     char full[LVN_NAME_TEXT + 64];
@@ -43,7 +43,7 @@ static const struct lvn_weight *find(const struct lvn_pretrained *p, const char 
 {
     char old[LVN_FILE_NAME];
     const struct lvn_weight *t = find_as(p, name);
-    return t || !lvn_file_legacy_name(p->form, name, old) ? t : find_as(p, old);
+    return t || !lvn_file_legacy_name(p->variant, name, old) ? t : find_as(p, old);
 }
 
 const char *lvn_pretrained_name(const struct lvn_pretrained *p, const char *name)
@@ -71,15 +71,15 @@ static void found(struct findings *f, const char *format, const char *name)
 static bool is_fresh(const struct lvn_pretrained *p, const char *name)
 {
     const struct lvn_head *h = p->config.head;
-    return p->fresh && h && h->params && lvn_names_match(h->params, name);
+    return p->fresh_head && h && h->params && lvn_names_match(h->params, name);
 }
 
 /* Of a head that the model could have, and has not. */
 static bool is_of_other_head(const struct lvn_pretrained *p, const char *name)
 {
     char full[LVN_NAME_TEXT + 64];
-    snprintf(full, sizeof full, "%s%s", p->form->prefix ? p->form->prefix : "", name);
-    for (const struct lvn_head *h = p->form->heads; h && h->architecture; h++)
+    snprintf(full, sizeof full, "%s%s", p->variant->prefix ? p->variant->prefix : "", name);
+    for (const struct lvn_head *h = p->variant->heads; h && h->architecture; h++)
         if (h != p->config.head && h->params && (lvn_names_match(h->params, name) || lvn_names_match(h->params, full)))
             return true;
     return false;
@@ -96,7 +96,7 @@ static enum lvn_status compare_one(const struct lvn_pretrained *p, const struct 
 {
     struct lvn_layout l;
     char have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT], line[400];
-    LVN_TRY(lvn_file_layout(p->form, &p->config, q, &l));
+    LVN_TRY(lvn_file_layout(p->variant, &p->config, q, &l));
     const struct lvn_weight *t = find(p, l.name);
     if (is_fresh(p, q->name)) return LVN_OK;
     *seen += t != NULL;
@@ -131,7 +131,7 @@ static enum lvn_status compare_again(const struct lvn_pretrained *p, const struc
     bool alike = false, same = false;
     if (t->desc.rank < 1 || t->desc.rank > 2 || !is_real(t->desc.dtype)) return LVN_OK;
     for (int i = 0; i < params->n && !same; i++) {
-        LVN_TRY(lvn_file_layout(p->form, &p->config, params->list[i], &l));
+        LVN_TRY(lvn_file_layout(p->variant, &p->config, params->list[i], &l));
         const struct lvn_weight *e = l.flags & LVN_FILE_ROWS ? find(p, l.name) : NULL;
         if (!e || !is_real(e->desc.dtype) || !lvn_desc_same_shape(&e->desc, &t->desc)) continue;
         alike = true;
@@ -152,7 +152,7 @@ static enum lvn_status compare(struct lvn_pretrained *p, const struct lvn_params
     for (int i = 0; i < params->n; i++) LVN_TRY(compare_one(p, params->list[i], f, &seen));
     for (int i = 0; i < p->weights.n; i++) {
         const char *name = p->weights.tensor[i].name;
-        const enum lvn_file_role role = lvn_file_role(p->form, params, bare_name(name), &q);
+        const enum lvn_file_role role = lvn_file_role(p->variant, params, bare_name(name), &q);
         if (is_of_other_head(p, bare_name(name))) continue;
         if (role == LVN_FILE_EXTRA) LVN_TRY(compare_again(p, params, &p->weights.tensor[i], f));
         if (role == LVN_FILE_UNKNOWN) found(f, "'%.120s' is not wanted", name);
@@ -202,7 +202,7 @@ enum lvn_status lvn_pretrained_set_head(struct lvn_pretrained *p, const struct l
     p->config.classes = classes;
     p->config.class_names[0] = '\0';
     p->config.problem = LVN_SINGLE_LABEL;
-    p->fresh = true;
+    p->fresh_head = true;
     p->seed = seed;
     return lvn_pretrained_check(p);
 }
@@ -240,7 +240,7 @@ enum lvn_status lvn_pretrained_holds(const struct lvn_pretrained *p, const struc
     *there = is_fresh(p, q->name);
     if (*there) return LVN_OK;
     if (p->base) return lvn_pretrained_holds_adapters(p, q, there);
-    LVN_TRY(lvn_file_layout(p->form, &p->config, q, &l));
+    LVN_TRY(lvn_file_layout(p->variant, &p->config, q, &l));
     *there = find(p, l.name) || (l.flags & LVN_FILE_ZEROS_IF_MISSING);
     return LVN_OK;
 }
@@ -274,7 +274,7 @@ enum lvn_status lvn_pretrained_values(const struct lvn_pretrained *p, const stru
         return LVN_OK;
     }
     if (p->base) return lvn_pretrained_adapted(p, q, to, capacity);
-    LVN_TRY(lvn_file_layout(p->form, &p->config, q, &l));
+    LVN_TRY(lvn_file_layout(p->variant, &p->config, q, &l));
     return load_one(p, q, &l, to, capacity);
 }
 
@@ -285,7 +285,7 @@ enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct
     struct lvn_layout l;
     for (int i = 0; i < params->n; i++) {
         const struct lvn_param *q = params->list[i];
-        LVN_TRY(lvn_file_layout(p->form, &p->config, q, &l));
+        LVN_TRY(lvn_file_layout(p->variant, &p->config, q, &l));
         if (q->count > moved && (p->base || lvn_layout_moves(&l))) moved = q->count;
         if (q->count > rounded && type != LVN_F32) rounded = q->count;
     }

@@ -1,7 +1,8 @@
-/* choices.h - words of the settings as the engine's own enums.
+/* choices.h - from the choices of settings to the enums of the other rooms.
  *
- * Each is a switch without a default, so that a word which one side has and the other lacks does not compile, and the
- * order of neither side matters. Words that settings_check.c refuses become the engine's first. */
+ * Whoever makes options of the engine from settings calls them. Each is a switch without a default, so that a choice
+ * which one enum has and the other lacks does not compile, and the order of neither matters. Choices that
+ * settings_check.c refuses map to the first value. */
 #ifndef LVN_CHOICES_H
 #define LVN_CHOICES_H
 
@@ -15,7 +16,7 @@ enum lvn_recompute lvn_recompute_of(enum lvn_trainer_recompute word);
 enum lvn_decay lvn_decay_of(enum lvn_optimizer_decay word);
 enum lvn_optimizer_id lvn_optimizer_of(enum lvn_optimizer_kind word);
 enum lvn_sampling lvn_sampling_of(enum lvn_data_sampling word);
-/* Not of `auto`, which evaluation decides on. */
+/* Not for `auto`, on which evaluation decides. */
 enum lvn_split_id lvn_split_of(enum lvn_data_split word);
 
 #endif

@@ -37,29 +37,29 @@ typedef double pair[2];
 /* Those of families follow: see gather(). */
 static struct lvn_option options[LVN_OPT_ALL] = {
 // clang-format off
-#define LVN_TOP(field, initial_, help_, ...)                                                                           \
-    {.key = #field, .part = "", .kind = LVN_KIND_PATH, .initial = initial_, .help = help_,                             \
+#define LVN_TOP(field, default_, help_, ...)                                                                           \
+    {.key = #field, .part = "", .kind = LVN_KIND_PATH, .default_text = default_, .help = help_,                        \
      .offset = offsetof(struct lvn_settings, field), .id = LVN_OPT_##field, __VA_ARGS__},
-#define ROW(part_, field, kind_, type, initial_, help_, ...)                                                           \
-    {.key = #part_ "." #field, .part = #part_, .kind = LVN_KIND_##kind_, .initial = initial_, .help = help_,           \
+#define ROW(part_, field, kind_, type, default_, help_, ...)                                                           \
+    {.key = #part_ "." #field, .part = #part_, .kind = LVN_KIND_##kind_, .default_text = default_, .help = help_,      \
      .offset = FIELD(part_, field, type), .id = LVN_OPT_##part_##_##field, __VA_ARGS__},
-#define LVN_INT(part, field, initial, low, high, help, ...)                                                            \
-    ROW(part, field, INT, int64_t, initial, help, .min = low, .max = (double)(high), __VA_ARGS__)
-#define LVN_REAL(part, field, initial, low, high, help, ...)                                                           \
-    ROW(part, field, REAL, double, initial, help, .min = low, .max = high, __VA_ARGS__)
-#define LVN_PAIR(part, field, initial, low, high, help, ...)                                                           \
-    ROW(part, field, PAIR, pair, initial, help, .min = low, .max = high, __VA_ARGS__)
-#define LVN_BOOL(part, field, initial, help, ...) ROW(part, field, BOOL, bool, initial, help, __VA_ARGS__)
-#define LVN_CHOICE(part, field, initial, help, ...)                                                                    \
-    ROW(part, field, CHOICE, enum lvn_##part##_##field, initial, help, .choices = words_##part##_##field, __VA_ARGS__)
-#define LVN_WORD(part, field, initial, help, ...)                                                                      \
-    ROW(part, field, WORD, const char *, initial, help, .choices = words_##part##_##field, __VA_ARGS__)
-#define LVN_TEXT(part, field, initial, help, ...) ROW(part, field, TEXT, const char *, initial, help, __VA_ARGS__)
-#define LVN_PATH(part, field, initial, help, ...) ROW(part, field, PATH, const char *, initial, help, __VA_ARGS__)
-#define LVN_LIST(part, field, initial, help, ...) ROW(part, field, LIST, const char *, initial, help, __VA_ARGS__)
-#define LVN_TIME(part, field, initial, help, ...) ROW(part, field, TIME, double, initial, help, __VA_ARGS__)
-#define LVN_AMOUNT(part, field, initial, help, ...)                                                                    \
-    ROW(part, field, AMOUNT, struct lvn_amount, initial, help, __VA_ARGS__)
+#define LVN_INT(part, field, default_, low, high, help, ...)                                                           \
+    ROW(part, field, INT, int64_t, default_, help, .min = low, .max = (double)(high), __VA_ARGS__)
+#define LVN_REAL(part, field, default_, low, high, help, ...)                                                          \
+    ROW(part, field, REAL, double, default_, help, .min = low, .max = high, __VA_ARGS__)
+#define LVN_PAIR(part, field, default_, low, high, help, ...)                                                          \
+    ROW(part, field, PAIR, pair, default_, help, .min = low, .max = high, __VA_ARGS__)
+#define LVN_BOOL(part, field, default_, help, ...) ROW(part, field, BOOL, bool, default_, help, __VA_ARGS__)
+#define LVN_CHOICE(part, field, default_, help, ...)                                                                   \
+    ROW(part, field, CHOICE, enum lvn_##part##_##field, default_, help, .choices = words_##part##_##field, __VA_ARGS__)
+#define LVN_WORD(part, field, default_, help, ...)                                                                     \
+    ROW(part, field, WORD, const char *, default_, help, .choices = words_##part##_##field, __VA_ARGS__)
+#define LVN_TEXT(part, field, default_, help, ...) ROW(part, field, TEXT, const char *, default_, help, __VA_ARGS__)
+#define LVN_PATH(part, field, default_, help, ...) ROW(part, field, PATH, const char *, default_, help, __VA_ARGS__)
+#define LVN_LIST(part, field, default_, help, ...) ROW(part, field, LIST, const char *, default_, help, __VA_ARGS__)
+#define LVN_TIME(part, field, default_, help, ...) ROW(part, field, TIME, double, default_, help, __VA_ARGS__)
+#define LVN_AMOUNT(part, field, default_, help, ...)                                                                   \
+    ROW(part, field, AMOUNT, struct lvn_amount, default_, help, __VA_ARGS__)
 #include "settings/options_each.h"
     // clang-format on
 };
@@ -145,8 +145,8 @@ static void add_key(const struct lvn_key *k)
     *o = (struct lvn_option){.key = texts[n_family].key,
                              .part = "model",
                              .kind = kind[k->kind],
-                             .initial = "",
-                             .usual = texts[n_family].usual,
+                             .default_text = "",
+                             .family_default = texts[n_family].usual,
                              .min = min,
                              .max = max,
                              .help = texts[n_family].help,
@@ -178,7 +178,7 @@ static void gather(void)
         gather_keys(m[i]);
     }
     snprintf(kinds, sizeof kinds, "family: %s", list);
-    options[LVN_OPT_model_kind].initial = m[0]->name;
+    options[LVN_OPT_model_kind].default_text = m[0]->name;
     options[LVN_OPT_model_kind].help = kinds;
     for (int id = 0; id < LVN_OPT_COUNT; id++) {
         bool ends = id + 1 == LVN_OPT_COUNT || strcmp(options[id].part, options[id + 1].part) != 0;
@@ -206,21 +206,21 @@ const struct lvn_option *lvn_option_at(int i)
     return shown[i];
 }
 
-const struct lvn_option *lvn_option_of(enum lvn_option_id id)
+const struct lvn_option *lvn_option_by_id(enum lvn_option_id id)
 {
     gather_once();
     return (int)id < LVN_OPT_COUNT + n_family ? &options[id] : NULL;
 }
 
-const struct lvn_option *lvn_option_of_family(int i)
+const struct lvn_option *lvn_option_family_key(int i)
 {
-    return lvn_option_of((enum lvn_option_id)(LVN_OPT_COUNT + i));
+    return lvn_option_by_id((enum lvn_option_id)(LVN_OPT_COUNT + i));
 }
 
 const char *lvn_option_help(const struct lvn_option *o, char text[LVN_HELP_TEXT])
 {
-    if (!o->of) return o->help;
-    snprintf(text, LVN_HELP_TEXT, "%s: %s", o->of, o->help);
+    if (!o->for_kind) return o->help;
+    snprintf(text, LVN_HELP_TEXT, "%s: %s", o->for_kind, o->help);
     return text;
 }
 

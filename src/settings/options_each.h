@@ -1,7 +1,7 @@
-/* options_each.h - walk over options.def once with the macros that are defined, then forget them all.
+/* options_each.h - includes options.def with the macros that the includer has defined, and undefines them all.
  *
- * Rows whose macro is not defined are passed over. Has no include guard: it is included once for each thing that is
- * made from the table. */
+ * settings.h, options.c and others include it once for each thing that they generate from the table, so it has no
+ * include guard. Rows whose macro is not defined are skipped. */
 #ifndef LVN_TOP
 #define LVN_TOP(...)
 #endif
@@ -36,7 +36,7 @@
 #define LVN_PATH LVN_TEXT
 #endif
 #ifndef LVN_LIST
-#define LVN_LIST LVN_TEXT /* a text to whoever does not ask what is in it */
+#define LVN_LIST LVN_TEXT /* a text, for those who do not parse the list */
 #endif
 #ifndef LVN_TIME
 #define LVN_TIME(...)
@@ -47,8 +47,8 @@
 #ifndef LVN_CALLBACK
 #define LVN_CALLBACK(...)
 #endif
-#ifndef LVN_LOGGER /* to the options, the switch of a logger is one of them */
-#define LVN_LOGGER(name, initial, help) LVN_BOOL(logger, name, initial, help)
+#ifndef LVN_LOGGER /* the switch of a logger is an option */
+#define LVN_LOGGER(name, default_, help) LVN_BOOL(logger, name, default_, help)
 #endif
 #include "settings/options.def"
 

@@ -50,7 +50,7 @@ static enum lvn_status out_of_range(const struct lvn_option *o, const char *text
 
 bool lvn_option_is_switch(const struct lvn_option *o)
 {
-    return o->kind == LVN_KIND_BOOL || !strcmp(o->initial, "false");
+    return o->kind == LVN_KIND_BOOL || !strcmp(o->default_text, "false");
 }
 
 static enum lvn_status parse_int(const struct lvn_option *o, const char *text, int64_t *out)
@@ -98,16 +98,16 @@ static enum lvn_status parse_pair(const struct lvn_option *o, const char *text, 
     char copy[LVN_VALUE_TEXT];
     int n = 0;
     LVN_CHECK(lvn_fit(copy, sizeof copy, "%s", text), ARG, "%s must be two numbers like %s, got '%.60s...'", o->key,
-              o->initial, text);
+              o->default_text, text);
     char *rest = NULL;
     for (char *word = strtok_r(copy, "[](), \t", &rest); word; word = strtok_r(NULL, "[](), \t", &rest), n++) {
         double real;
-        LVN_CHECK(n < 2 && number(word, &real), ARG, "%s must be two numbers like %s, got '%.60s'", o->key, o->initial,
-                  text);
+        LVN_CHECK(n < 2 && number(word, &real), ARG, "%s must be two numbers like %s, got '%.60s'", o->key,
+                  o->default_text, text);
         if (real < o->min || real > o->max) return out_of_range(o, word);
         out[n] = real;
     }
-    LVN_CHECK(n == 2, ARG, "%s must be two numbers like %s, got '%.60s'", o->key, o->initial, text);
+    LVN_CHECK(n == 2, ARG, "%s must be two numbers like %s, got '%.60s'", o->key, o->default_text, text);
     return LVN_OK;
 }
 
@@ -131,7 +131,7 @@ static enum lvn_status parse_bool(const struct lvn_option *o, const char *text, 
 static const char *choice_of(const struct lvn_option *o, const char *word, size_t *n)
 {
     const char *choice;
-    for (const char *p = o->also ? o->also : ""; *p; p = choice + *n + strspn(choice + *n, " ")) {
+    for (const char *p = o->aliases ? o->aliases : ""; *p; p = choice + *n + strspn(choice + *n, " ")) {
         size_t letters = strcspn(p, "=");
         choice = p + letters + 1;
         *n = strcspn(choice, " ");
@@ -348,7 +348,7 @@ const char *lvn_option_text(const struct lvn_option *o, const void *field, char 
     char first[40], second[40];
     switch (o->kind) {
     case LVN_KIND_INT:
-        if (!strcmp(o->initial, "auto") && *(const int64_t *)field == o->automatic) return "auto";
+        if (!strcmp(o->default_text, "auto") && *(const int64_t *)field == o->automatic) return "auto";
         if (lvn_option_is_switch(o) && !*(const int64_t *)field) return "false";
         snprintf(text, LVN_VALUE_TEXT, "%" PRId64, *(const int64_t *)field);
         break;

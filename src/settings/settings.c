@@ -22,11 +22,11 @@ static void *field_of(const struct lvn_settings *s, const struct lvn_option *o)
 
 static enum lvn_status set_default(struct lvn_settings *s, enum lvn_option_id id)
 {
-    const struct lvn_option *o = lvn_option_of(id);
+    const struct lvn_option *o = lvn_option_by_id(id);
     s->origin[id] = (struct lvn_origin){.source = LVN_SOURCE_DEFAULT};
-    if (!*o->initial && o->kind != LVN_KIND_TEXT && o->kind != LVN_KIND_PATH && o->kind != LVN_KIND_LIST)
+    if (!*o->default_text && o->kind != LVN_KIND_TEXT && o->kind != LVN_KIND_PATH && o->kind != LVN_KIND_LIST)
         return LVN_OK; /* stays zero until it is derived */
-    return lvn_option_parse(o, o->initial, field_of(s, o), &s->arena);
+    return lvn_option_parse(o, o->default_text, field_of(s, o), &s->arena);
 }
 
 enum lvn_status lvn_settings_init(struct lvn_settings *s)
@@ -65,8 +65,8 @@ static const char *origin_text(const struct lvn_origin *at, const char *key, cha
     case LVN_SOURCE_ENVIRONMENT:
         return lvn_settings_variable(key, text);
     case LVN_SOURCE_COMMAND:
-        if (at->times < 2) return "command line";
-        snprintf(text, LVN_VALUE_TEXT, "command line, the last of %d", at->times);
+        if (at->count < 2) return "command line";
+        snprintf(text, LVN_VALUE_TEXT, "command line, the last of %d", at->count);
         return text;
     case LVN_SOURCE_PROGRAM:
         break;
@@ -76,7 +76,7 @@ static const char *origin_text(const struct lvn_origin *at, const char *key, cha
 
 const char *lvn_settings_origin(const struct lvn_settings *s, enum lvn_option_id id, char text[LVN_VALUE_TEXT])
 {
-    return origin_text(&s->origin[id], lvn_option_of(id)->key, text);
+    return origin_text(&s->origin[id], lvn_option_by_id(id)->key, text);
 }
 
 bool lvn_settings_given(const struct lvn_settings *s, enum lvn_option_id id)
@@ -86,14 +86,14 @@ bool lvn_settings_given(const struct lvn_settings *s, enum lvn_option_id id)
 
 const char *lvn_settings_value(const struct lvn_settings *s, enum lvn_option_id id, char text[LVN_VALUE_TEXT])
 {
-    if (s->origin[id].shown) return s->origin[id].shown;
-    return lvn_option_text(lvn_option_of(id), field_of(s, lvn_option_of(id)), text);
+    if (s->origin[id].redacted) return s->origin[id].redacted;
+    return lvn_option_text(lvn_option_by_id(id), field_of(s, lvn_option_by_id(id)), text);
 }
 
 bool lvn_settings_differs(const struct lvn_settings *s, enum lvn_option_id id)
 {
     char text[LVN_VALUE_TEXT];
-    return strcmp(lvn_settings_value(s, id, text), lvn_option_of(id)->initial) != 0;
+    return strcmp(lvn_settings_value(s, id, text), lvn_option_by_id(id)->default_text) != 0;
 }
 
 static enum lvn_status unknown_key(const char *key)
@@ -136,7 +136,7 @@ static enum lvn_status note_secret(struct lvn_settings *s, const struct lvn_opti
     if (o->kind != LVN_KIND_TEXT && o->kind != LVN_KIND_PATH && o->kind != LVN_KIND_LIST) return LVN_OK;
     char *copy = lvn_arena_strdup(&s->arena, *(const char *const *)field_of(s, o));
     if (!copy) return LVN_MEMORY;
-    if (lvn_secrets_hide(copy)) at->shown = copy;
+    if (lvn_secrets_hide(copy)) at->redacted = copy;
     return LVN_OK;
 }
 
@@ -158,9 +158,9 @@ static enum lvn_status set_checked(struct lvn_settings *s, const char *key, cons
         LVN_TRY(drop_download(s, origin->source, value));
     }
     LVN_TRY(lvn_option_parse(o, value, field_of(s, o), &s->arena));
-    int times = at->source == LVN_SOURCE_COMMAND ? at->times : 0;
+    int times = at->source == LVN_SOURCE_COMMAND ? at->count : 0;
     *at = *origin;
-    if (at->source == LVN_SOURCE_COMMAND) at->times = times + 1;
+    if (at->source == LVN_SOURCE_COMMAND) at->count = times + 1;
     return note_secret(s, o, at);
 }
 
@@ -296,7 +296,7 @@ static bool is_written(const struct lvn_settings *s, const struct lvn_option *o)
     enum lvn_option_id id = o->id;
     bool by_device = s->trainer.batch_size_per_device > 0, derived = s->origin[id].source == LVN_SOURCE_DERIVED;
     bool no_limit = s->origin[LVN_OPT_trainer_max_epochs].source == LVN_SOURCE_DERIVED;
-    if (s->origin[id].source == LVN_SOURCE_DEFAULT && !*o->initial) return false;
+    if (s->origin[id].source == LVN_SOURCE_DEFAULT && !*o->default_text) return false;
     if (id == LVN_OPT_trainer_batch_size) return !derived || !by_device;
     return !no_limit || (id != LVN_OPT_trainer_max_steps && id != LVN_OPT_trainer_max_epochs);
 }

@@ -1,9 +1,10 @@
-/* settings.h - what a run is asked to do, and where each answer came from.
+/* settings.h - the settings of a run, and the source of each value.
  *
- * struct lvn_settings has one typed field for each row of options.def. Values come from the defaults, a recipe (YAML),
- * the environment (LEVIN_OPTIMIZER_LR=1e-3), and the command line or a program; the later wins. lvn_settings_set()
- * checks a value by its row; lvn_settings_finish() fills what follows from other values and refuses contradictions.
- * After it the rest of levin sees a const struct lvn_settings and never a key as text. */
+ * Commands and the C API fill one; everything from data to the loop reads it. struct lvn_settings has one typed field
+ * for each row of options.def. Values come from defaults, a recipe (YAML), the environment (LEVIN_OPTIMIZER_LR=1e-3),
+ * and the command line or a program; later sources override earlier ones. lvn_settings_set() checks a value by its row;
+ * lvn_settings_finish() derives values from others and refuses contradictions. After it the rest of levin sees a const
+ * struct lvn_settings and never a key as text. What a key does is said where its field is read. */
 #ifndef LVN_SETTINGS_H
 #define LVN_SETTINGS_H
 
@@ -71,42 +72,42 @@
 #define LVN_CHOICES_trainer_share(X) X(TRAINER_SHARE_EQUAL, "equal") X(TRAINER_SHARE_MEASURED, "measured")
 #define LVN_CHOICES_trainer_reduce_dtype(X) X(TRAINER_REDUCE_FP32, "fp32") X(TRAINER_REDUCE_BF16, "bf16")
 
-/* Define the rows that are wanted, then walk over options.def. */
+/* An enum for each CHOICE row: define its macro, then include the table. */
 #define LVN_X(name, word) LVN_##name,
 #define LVN_CHOICE(part, field, ...) enum lvn_##part##_##field{LVN_CHOICES_##part##_##field(LVN_X)};
 #include "settings/options_each.h"
 #undef LVN_X
 
-/* An absolute number (count), or a fraction of a whole that is known later; the other one is 0. Both 0: off. */
+/* A count, or a fraction of a whole that is known later; the other one is 0. Both 0: off. */
 struct lvn_amount {
     int64_t count;
     double fraction;
 };
 
-/* Texts of an option that may be given again and again. */
+/* Values of an option that may be given several times. */
 struct lvn_texts {
-    const char *const *text; /* (n) */
+    const char *const *text; /* [n] */
     int n;
 };
 
-/* Where a value came from; a later one wins over an earlier one. */
+/* The source of a value, in order of precedence: a later one overrides an earlier one. */
 enum lvn_source {
     LVN_SOURCE_DEFAULT,     /* the table */
-    LVN_SOURCE_DERIVED,     /* follows from other values */
+    LVN_SOURCE_DERIVED,     /* computed from other values */
     LVN_SOURCE_RECIPE,      /* a file */
     LVN_SOURCE_ENVIRONMENT, /* LEVIN_... */
     LVN_SOURCE_COMMAND,     /* the command line */
-    LVN_SOURCE_PROGRAM,     /* a program that uses the library; may set a key again */
+    LVN_SOURCE_PROGRAM,     /* a program that uses the library; may set a key several times */
 };
 struct lvn_origin {
     enum lvn_source source;
-    const char *where; /* RECIPE: the file; DERIVED: from what */
-    int line;          /* RECIPE: counted from 1 */
-    int times;         /* COMMAND: so often it was given */
-    const char *shown; /* the value with its secret hidden; NULL: it has none */
+    const char *where;    /* RECIPE: the file; DERIVED: the other values */
+    int line;             /* RECIPE: counted from 1 */
+    int count;            /* COMMAND: how many times it was given */
+    const char *redacted; /* the value with its secret hidden; NULL: it has no secret */
 };
 
-/* The options as numbers: LVN_OPT_optimizer_lr, LVN_OPT_name. */
+/* Ids of the options: LVN_OPT_optimizer_lr, LVN_OPT_name. */
 enum lvn_option_id {
 #define LVN_TOP(field, ...) LVN_OPT_##field,
 #define LVN_INT(part, field, ...) LVN_OPT_##part##_##field,
@@ -122,7 +123,7 @@ enum lvn_option_id {
     LVN_OPT_COUNT
 };
 
-/* The parts as bits, for lvn_settings_finish(). */
+/* Parts of the settings that a command uses, as bits, for lvn_settings_finish(). */
 enum lvn_uses {
     LVN_USES_MODEL = 1,
     LVN_USES_DATA = 2,
@@ -130,12 +131,12 @@ enum lvn_uses {
     LVN_USES_SCHEDULE = 8,
     LVN_USES_TRAINER = 16,
     LVN_USES_CALLBACKS = 32, /* and loggers */
-    LVN_USES_DEVICE = 128,   /* computes on trainer.accelerator; a plan only names it */
+    LVN_USES_DEVICE = 128,   /* computes on trainer.accelerator, which must be here; without it: only planned */
     LVN_USES_ALL = 63 | LVN_USES_DEVICE,
-    LVN_USES_SPLIT = 64, /* data.split is heeded: only where a model is evaluated */
+    LVN_USES_SPLIT = 64, /* data.split: only if a model is evaluated */
 };
 
-/* The keys of all families of models, behind those of options.def; see lvn_option_at(). */
+/* Keys of the families of models; their ids follow those of options.def (lvn_option_at()). */
 enum { LVN_FAMILY_KEYS = 64, LVN_OPT_ALL = LVN_OPT_COUNT + LVN_FAMILY_KEYS };
 union lvn_option_value {
     int64_t i;
@@ -162,13 +163,13 @@ struct lvn_settings {
 #define LVN_AMOUNT(part, field, ...) struct lvn_amount field;
 #include "settings/options_each.h"
 
-    int64_t ranks; /* that take part; 0: not known. Set by the program before lvn_settings_finish() */
-    union lvn_option_value family[LVN_FAMILY_KEYS]; /* by lvn_option_at(): see settings/settings_model.h */
-    struct lvn_origin origin[LVN_OPT_ALL];
-    struct lvn_arena arena; /* texts */
+    int64_t ranks; /* of the run; 0: not known. Set by the program before lvn_settings_finish() */
+    union lvn_option_value family[LVN_FAMILY_KEYS]; /* [id - LVN_OPT_COUNT]; see settings/settings_model.h */
+    struct lvn_origin origin[LVN_OPT_ALL];          /* [id] */
+    struct lvn_arena arena;                         /* of texts */
 };
 
-enum { LVN_RUN_DIR_TEXT = 900 }; /* bytes of run_dir, with its end: files below it have room in buffers of 1 KiB */
+enum { LVN_RUN_DIR_TEXT = 900 }; /* bytes of run_dir, with its final 0: paths below it fit into buffers of 1 KiB */
 
 /* --- the table as data, for help, documents and completion --- */
 
@@ -180,59 +181,60 @@ enum lvn_option_kind {
     LVN_KIND_CHOICE,
     LVN_KIND_WORD,
     LVN_KIND_TEXT,
-    LVN_KIND_PATH, /* TEXT whose ~/ is the home folder */
+    LVN_KIND_PATH, /* TEXT in which ~/ is the home folder */
     LVN_KIND_LIST,
     LVN_KIND_TIME,
     LVN_KIND_AMOUNT,
-    LVN_KIND_TEXTS, /* of flags alone */
+    LVN_KIND_TEXTS, /* only of commands' flags */
 };
-/* trainer.log_every_n_steps: auto, lines after seconds and not after steps. */
+/* trainer.log_every_n_steps: auto. Lines are logged by seconds, not by steps. */
 enum { LVN_LOG_BY_TIME = -1 };
 
 struct lvn_option {
     const char *key;  /* "optimizer.lr" */
     const char *part; /* "optimizer"; "" for name and run_dir */
     enum lvn_option_kind kind;
-    const char *initial;        /* the default as text; "" not given */
-    const char *usual;          /* what holds then, for help, where it hangs on the family; NULL: initial */
-    double min, max;            /* INT, REAL, PAIR */
-    int64_t automatic;          /* INT whose default is "auto": the value of that word */
+    const char *default_text;   /* as a user would write it; "": not given */
+    const char *family_default; /* for help, if the default depends on the family; NULL: default_text */
+    double min;                 /* INT, REAL, PAIR */
+    double max;                 /* INT, REAL, PAIR */
+    int64_t automatic;          /* INT with default "auto": the value of that word */
     const char *const *choices; /* CHOICE, WORD: ended by NULL */
-    const char *also;           /* other words that people know for them, "off=constant none=constant"; NULL: none */
-    bool fixed;                 /* decides on the model or the order of the data: as it was, when a run goes on */
-    bool own;                   /* each rank's own business: may differ */
-    const char *of;             /* the one value of the part's `kind` that heeds it, "labelled"; NULL: all do */
+    const char *aliases;        /* other programs' words for choices, "off=constant none=constant"; NULL: none */
+    bool fixed;           /* decides on the model or the order of the data: must not change when a run continues */
+    bool per_rank;        /* may differ between ranks */
+    const char *for_kind; /* the only value of the part's `kind` that uses it, "labelled"; NULL: all do */
     const char *help;
     size_t offset; /* of the field */
     enum lvn_option_id id;
 };
-/* All options in the order in which they are shown: i from 0 below lvn_option_count(). Their ids are those of the rows
- * of options.def, and for the keys of families numbers behind them. */
+/* All options in the order of help: i from 0 to lvn_option_count() - 1. Ids are those of the rows of options.def, then
+ * those of the families' keys. */
 int lvn_option_count(void);
 const struct lvn_option *lvn_option_at(int i);
-/* The key of a family, 0 to LVN_FAMILY_KEYS - 1; NULL: there are not so many. */
-const struct lvn_option *lvn_option_of_family(int i);
-/* By id; NULL: there is none. */
-const struct lvn_option *lvn_option_of(enum lvn_option_id id);
-/* NULL: there is none of this name. */
+/* A key of families, i from 0 to LVN_FAMILY_KEYS - 1; NULL: there are fewer. */
+const struct lvn_option *lvn_option_family_key(int i);
+/* The option with this id; NULL: none. */
+const struct lvn_option *lvn_option_by_id(enum lvn_option_id id);
+/* The option with this key; NULL: none. */
 const struct lvn_option *lvn_option_find(const char *key);
-/* What it does, as help shows it: "labelled: column of the text". In text, or where the row has it. */
+/* Its help: "labelled: column of the text". Returns `text`, or the row's own text. */
 enum { LVN_HELP_TEXT = 400 };
 const char *lvn_option_help(const struct lvn_option *o, char text[LVN_HELP_TEXT]);
-/* The known key that is most like this one; NULL when none is like it. */
+/* The known key that is most similar to this one; NULL: none is similar. */
 const char *lvn_option_nearest(const char *key);
-/* Read a value by its row into the field (TEXTS: behind those that it has); texts are copied to the arena. ARG with a
- * sentence that names the key. */
+/* Parse a value by its row into the field (TEXTS: append it); texts are copied to the arena. ARG with a sentence that
+ * names the key. */
 enum lvn_status lvn_option_parse(const struct lvn_option *o, const char *text, void *field,
                                  struct lvn_arena *a) LVN_CHECKED;
-/* Yes or no, or a number that may be said as true or false: on the command line the option alone means true. */
+/* Is it a BOOL, or a number that may be written as true or false? On the command line the option alone means true. */
 bool lvn_option_is_switch(const struct lvn_option *o);
-/* The value as a user would write it, into text or elsewhere; returns it. Reads back as the same value. */
+/* The value as a user would write it, which parses to the same value. Returns `text`, or a text that lives longer. */
 enum { LVN_VALUE_TEXT = 128 };
 const char *lvn_option_text(const struct lvn_option *o, const void *field, char text[LVN_VALUE_TEXT]);
 /* The value (of lvn_option_text()) as YAML. */
 void lvn_option_yaml(struct lvn_text *t, const struct lvn_option *o, const char *value);
-/* One sentence on a part; NULL: there is none of this name. */
+/* The sentence of a part; NULL: no such part. */
 const char *lvn_part_help(const char *part);
 
 /* --- settings --- */
@@ -240,44 +242,44 @@ const char *lvn_part_help(const char *part);
 /* All defaults. */
 enum lvn_status lvn_settings_init(struct lvn_settings *s) LVN_CHECKED;
 void lvn_settings_release(struct lvn_settings *s);
-/* Set one key from text. ARG: unknown key (the nearest is named), wrong type, out of range, or given twice by the same
- * recipe. Text is copied. A value of an earlier source does not replace one of a later. Setting
- * data.path from elsewhere than a recipe drops the recipe's data.url and data.sha256. */
+/* Set one key from text, which is copied. ARG: unknown key (the nearest is named), wrong type, out of range, or given
+ * twice by the same recipe. A value of an earlier source does not override one of a later source. Setting data.path by
+ * another source than a recipe resets the recipe's data.url and data.sha256. */
 enum lvn_status lvn_settings_set(struct lvn_settings *s, const char *key, const char *value,
                                  enum lvn_source source) LVN_CHECKED;
-/* The same with the place in a file. */
+/* The same with file and line. */
 enum lvn_status lvn_settings_set_at(struct lvn_settings *s, const char *key, const char *value,
                                     struct lvn_origin origin) LVN_CHECKED;
-/* Everything in a recipe; also the file that lvn_settings_write() wrote. */
+/* Set all keys of a recipe, or of a file that lvn_settings_write() wrote. */
 enum lvn_status lvn_settings_load(struct lvn_settings *s, const char *path) LVN_CHECKED;
 /* A recipe in memory; `path` is its name in messages. */
 enum lvn_status lvn_settings_read(struct lvn_settings *s, const char *text, size_t length,
                                   const char *path) LVN_CHECKED;
-/* The name of the run, where nobody gave one: data/dawn.yaml, data/dawn.txt and data/dawn/ make it `dawn`. `from` says
- * what that is, as "the recipe's file name". */
-enum lvn_status lvn_settings_name_by(struct lvn_settings *s, const char *path, const char *from) LVN_CHECKED;
-/* The variable of a key, "LEVIN_OPTIMIZER_LR", into text; returns it. */
+/* Derive the name of the run, unless it was given: `dawn` from data/dawn.yaml, data/dawn.txt and data/dawn/. `origin`
+ * describes the path in messages: "the recipe's file name". */
+enum lvn_status lvn_settings_name_by(struct lvn_settings *s, const char *path, const char *origin) LVN_CHECKED;
+/* The environment variable of a key, "LEVIN_OPTIMIZER_LR". Returns `text`. */
 const char *lvn_settings_variable(const char *key, char text[LVN_VALUE_TEXT]);
-/* The variables LEVIN_PART_FIELD that are set. */
+/* Set the keys whose variables LEVIN_PART_FIELD are set. */
 enum lvn_status lvn_settings_environment(struct lvn_settings *s) LVN_CHECKED;
-/* Fill what follows from other values, and refuse contradictions and what this version cannot do, within these parts
- * (LVN_USES_... or-ed); values of other parts are left alone. May be called again after further values were set. */
+/* Derive values from others, and refuse contradictions and what this version cannot do, within these parts
+ * (LVN_USES_... or-ed); values of other parts are not touched. May be called again after further values were set. */
 enum lvn_status lvn_settings_finish(struct lvn_settings *s, unsigned parts) LVN_CHECKED;
-/* The settings as a recipe that lvn_settings_load() reads back to equal values: malloc'd, to be freed; NULL: no memory.
- */
+/* The settings as a recipe, which lvn_settings_load() reads back to equal values: malloc'd, to be freed; NULL: no
+ * memory. */
 char *lvn_settings_yaml(const struct lvn_settings *s);
-/* The same into a file, replaced in one go. `comment`: a last line "# ..."; NULL: none. */
+/* Write the same to a file, atomically. `comment`: a last line "# ..."; NULL: none. */
 enum lvn_status lvn_settings_write(const struct lvn_settings *s, const char *path, const char *comment) LVN_CHECKED;
 
-/* What lvn_settings_write() wrote for a run of so many ranks, with what follows from it; to be released. */
+/* Load and finish what lvn_settings_write() wrote for a run of so many ranks; to be released. */
 enum lvn_status lvn_settings_of_run(struct lvn_settings *s, const char *path, int64_t ranks) LVN_CHECKED;
-/* Adds "optimizer.lr: 0.1 -> 0.2; ..." for all that has another value in `now` than in a file of settings, run_dir
- * left out; *asked: somebody gave all these on the command line or in a program. */
+/* Append "optimizer.lr: 0.1 -> 0.2; ..." for each key, except run_dir, with another value in `now` than in the file.
+ * *explicit_only: all of these were given on the command line or by a program. */
 enum lvn_status lvn_settings_differences(const char *path, const struct lvn_settings *now, struct lvn_text *out,
-                                         bool *asked) LVN_CHECKED;
-/* Whether somebody gave this key (recipe, environment, command line or program). */
+                                         bool *explicit_only) LVN_CHECKED;
+/* Was this key given, by a recipe, the environment, the command line or a program? */
 bool lvn_settings_given(const struct lvn_settings *s, enum lvn_option_id id);
-/* Is it another value than the one it has without being given? */
+/* Does its value differ from its default? */
 bool lvn_settings_differs(const struct lvn_settings *s, enum lvn_option_id id);
 /* The value as a user would write it. */
 const char *lvn_settings_value(const struct lvn_settings *s, enum lvn_option_id id, char text[LVN_VALUE_TEXT]);

@@ -123,11 +123,11 @@ static enum lvn_status check_owners(const struct lvn_settings *s)
     char text[LVN_VALUE_TEXT];
     if (!open(s, LVN_OPT_data_tokenizer)) LVN_TRY(check_tokenizer(s));
     for (int id = LVN_OPT_data_kind; id <= LVN_OPT_data_split; id++) {
-        const struct lvn_option *o = lvn_option_of((enum lvn_option_id)id);
-        if (!o->of || !strcmp(o->of, s->data.kind)) continue;
+        const struct lvn_option *o = lvn_option_by_id((enum lvn_option_id)id);
+        if (!o->for_kind || !strcmp(o->for_kind, s->data.kind)) continue;
         LVN_CHECK(open(s, o->id) || !lvn_settings_differs(s, o->id), ARG,
                   "%s (%.60s) is a key of data.kind=%s, and the data are of the kind %s: leave it out", o->key,
-                  lvn_settings_value(s, o->id, text), o->of, s->data.kind);
+                  lvn_settings_value(s, o->id, text), o->for_kind, s->data.kind);
     }
     LVN_CHECK(
         !*s->data.val_path || open(s, LVN_OPT_data_val_fraction) || !lvn_settings_differs(s, LVN_OPT_data_val_fraction),

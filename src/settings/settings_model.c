@@ -130,7 +130,7 @@ enum lvn_status lvn_settings_finish_family(struct lvn_settings *s)
     struct lvn_model_config c;
     LVN_CHECK(m, ARG, "model.kind '%.60s' is not known", s->model.kind);
     LVN_TRY(find_size(s, m, &size));
-    for (int i = 0; (o = lvn_option_of_family(i)); i++) {
+    for (int i = 0; (o = lvn_option_family_key(i)); i++) {
         if (lvn_settings_given(s, o->id))
             LVN_TRY(check_given(m, o, value_of(s, o)));
         else
@@ -144,7 +144,7 @@ enum lvn_status lvn_settings_config(const struct lvn_settings *s, const struct l
 {
     const struct lvn_option *o;
     lvn_model_config_init(c, m);
-    for (int i = 0; (o = lvn_option_of_family(i)); i++) {
+    for (int i = 0; (o = lvn_option_family_key(i)); i++) {
         const struct lvn_key *k = key_of(m, o);
         if (k && s->origin[o->id].source != LVN_SOURCE_DEFAULT) LVN_TRY(lvn_model_put(c, k->recipe, value_of(s, o)));
     }
@@ -154,7 +154,7 @@ enum lvn_status lvn_settings_config(const struct lvn_settings *s, const struct l
 enum lvn_status lvn_settings_adjust(const struct lvn_settings *s, struct lvn_model_config *c)
 {
     const struct lvn_option *o;
-    for (int i = 0; (o = lvn_option_of_family(i)); i++) {
+    for (int i = 0; (o = lvn_option_family_key(i)); i++) {
         const struct lvn_key *k = key_of(c->model, o);
         if (!lvn_settings_given(s, o->id)) continue;
         if (!k) return refuse_key(c->model, o);
@@ -167,7 +167,7 @@ int64_t lvn_settings_role(const struct lvn_settings *s, const struct lvn_model *
 {
     const struct lvn_key *k = lvn_key_by_role(m, role);
     const struct lvn_option *o;
-    for (int i = 0; k && k->recipe && (o = lvn_option_of_family(i)); i++)
+    for (int i = 0; k && k->recipe && (o = lvn_option_family_key(i)); i++)
         if (key_of(m, o) == k) return lvn_settings_given(s, o->id) ? (int64_t)value_of(s, o) : 0;
     return 0;
 }

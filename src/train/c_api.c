@@ -181,7 +181,7 @@ int lvn_run_open(struct lvn_run **out, struct lvn_settings *s, const struct lvn_
         r->status = lvn_trainer_open(&r->trainer, s, &r->options);
         if (r->status != LVN_OK) r->status = lvn_trainer_close(&r->trainer, r->status, NULL);
     }
-    if (r->status == LVN_OK && r->trainer.done) r->why = "all of its steps were done before";
+    if (r->status == LVN_OK && r->trainer.running.done) r->why = "all of its steps were done before";
     if (r->status == LVN_OK) return leave(before, LVN_OK);
     enum lvn_status status = r->status;
     lvn_ranks_close(r->options.ranks);
@@ -194,7 +194,7 @@ int lvn_run_open(struct lvn_run **out, struct lvn_settings *s, const struct lvn_
 static enum lvn_status is_whole(const struct lvn_run *r)
 {
     LVN_CHECK(r->status == LVN_OK, ARG, "the run failed at step %lld: close it, and go on with LVN_OPEN_RESUME",
-              (long long)r->trainer.step);
+              (long long)r->trainer.running.step);
     return LVN_OK;
 }
 
@@ -220,7 +220,7 @@ int lvn_run_step(struct lvn_run *r, bool *over)
 
 static enum lvn_status validate(struct lvn_run *r)
 {
-    LVN_CHECK(r->trainer.validation.on, ARG,
+    LVN_CHECK(r->trainer.opened.validation.on, ARG,
               "this run does not validate: give it validation data and trainer.limit_val_batches "
               "above 0");
     return lvn_trainer_validate(&r->trainer);
@@ -237,12 +237,13 @@ int lvn_run_validate(struct lvn_run *r)
 static enum lvn_status score(struct lvn_run *r, struct lvn_model_setup *setup, struct lvn_validation *v, int part)
 {
     struct trainer *t = &r->trainer;
-    enum lvn_status opened = lvn_model_setup_evaluation(setup, t->s, r->options.model, NULL);
-    if (opened == LVN_OK) opened = lvn_validation_open_part(v, &t->train, setup->data, (enum lvn_split_id)part);
-    if (opened == LVN_OK) opened = lvn_validation_allocate(v, &t->training);
+    enum lvn_status opened = lvn_model_setup_evaluation(setup, t->settings, r->options.model, NULL);
+    if (opened == LVN_OK)
+        opened = lvn_validation_open_part(v, &t->opened.train_loader, setup->data, (enum lvn_split_id)part);
+    if (opened == LVN_OK) opened = lvn_validation_allocate(v, &t->planned.programs);
     LVN_TRY(lvn_ranks_agree(t->ranks, opened));
-    LVN_TRY(lvn_validation_run(v, &t->training, &r->loss));
-    r->task = &t->training.eval->outputs;
+    LVN_TRY(lvn_validation_run(v, &t->planned.programs, &r->loss));
+    r->task = &t->planned.programs.eval_session->outputs;
     memcpy(r->value, v->value, sizeof r->value);
     snprintf(r->part, sizeof r->part, "%s", lvn_split_names[part]);
     return LVN_OK;
@@ -255,7 +256,7 @@ static enum lvn_status evaluate(struct lvn_run *r, const char *part)
     int id = 0;
     while (id < LVN_SPLIT_ALL && strcmp(lvn_split_names[id], part) != 0) id++;
     LVN_CHECK(id < LVN_SPLIT_ALL, ARG, "'%s' is no part of data: train, val and test are", part);
-    LVN_CHECK(r->trainer.training.eval, ARG,
+    LVN_CHECK(r->trainer.planned.programs.eval_session, ARG,
               "a run that does not validate has nothing planned to evaluate with: give "
               "it validation data and trainer.limit_val_batches above 0");
     enum lvn_status status = score(r, &setup, &v, id);
@@ -274,15 +275,15 @@ int lvn_run_evaluate(struct lvn_run *r, const char *part)
 static enum lvn_status generate(struct lvn_run *r, const char *prompt, char **text)
 {
     const struct lvn_callbacks *c = &r->trainer.callbacks;
-    const struct speaker *own = c->own[c->n - 1]; /* the program's is the last one */
+    const struct speaker *own = c->state[c->n - 1]; /* the program's is the last one */
     struct lvn_text made = {0};
     *text = NULL;
     LVN_CHECK(r->options.ranks->rank == 0, ARG, "text is generated on rank 0 alone, and this is rank %d",
               r->options.ranks->rank);
     LVN_CHECK(own->sampler, UNSUPPORTED, "a %s does not generate text: give a language model whose attention is cached",
-              r->trainer.setup.config.model->name);
-    enum lvn_status status =
-        lvn_sampler_text(own->sampler, r->trainer.s, &r->trainer.m.codec, prompt, r->trainer.step, &made);
+              r->trainer.opened.setup.config.model->name);
+    enum lvn_status status = lvn_sampler_text(own->sampler, r->trainer.settings, &r->trainer.context.codec, prompt,
+                                              r->trainer.running.step, &made);
     if (status != LVN_OK) lvn_text_release(&made);
     *text = made.p;
     return status;
@@ -306,23 +307,23 @@ int lvn_run_save(struct lvn_run *r)
         return leave(before, lvn_fail(LVN_IO,
                                       "step %lld could not be saved in '%s'; the "
                                       "checkpoints before it are whole",
-                                      (long long)r->trainer.step, r->trainer.s->run_dir));
+                                      (long long)r->trainer.running.step, r->trainer.settings->run_dir));
     return give(r, before, status);
 }
 
 int64_t lvn_run_steps(const struct lvn_run *r)
 {
-    return r->trainer.step;
+    return r->trainer.running.step;
 }
 
 double lvn_run_value(const struct lvn_run *r, const char *name)
 {
     size_t n = strlen(r->part);
-    if (!n || strncmp(name, r->part, n) != 0 || name[n] != '_') return lvn_event_value(&r->trainer.m.event, name);
+    if (!n || strncmp(name, r->part, n) != 0 || name[n] != '_') return lvn_event_value(&r->trainer.context.event, name);
     if (!strcmp(name + n + 1, "loss")) return r->loss;
     for (int i = 0; i < r->task->n_metrics; i++)
         if (!strcmp(name + n + 1, r->task->metrics[i]->name)) return r->value[i];
-    return lvn_event_value(&r->trainer.m.event, name);
+    return lvn_event_value(&r->trainer.context.event, name);
 }
 
 int lvn_run_close(struct lvn_run *r)
@@ -330,7 +331,7 @@ int lvn_run_close(struct lvn_run *r)
     if (!r) return 0;
     locale_t before = enter();
     enum lvn_status status = r->status;
-    if (status == LVN_OK && !r->trainer.done)
+    if (status == LVN_OK && !r->trainer.running.done)
         status = lvn_trainer_end(&r->trainer, r->why ? r->why : "closed by its program");
     status = lvn_trainer_close(&r->trainer, status, NULL);
     lvn_ranks_close(r->options.ranks);

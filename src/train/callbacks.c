@@ -27,7 +27,7 @@ static bool is_wanted(int i, const struct lvn_settings *s)
     const struct lvn_callback *is = table[i].is;
     if (s->trainer.fast_dev_run && !is->in_fast_dev_run) return false;
     if (table[i].on && !*(const bool *)((const char *)s + table[i].on)) return false;
-    return !is->wanted || is->wanted(s);
+    return !is->enabled || is->enabled(s);
 }
 
 enum lvn_status lvn_callbacks_check(const struct lvn_settings *s)
@@ -38,24 +38,24 @@ enum lvn_status lvn_callbacks_check(const struct lvn_settings *s)
     return LVN_OK;
 }
 
-const char *lvn_callbacks_leave(int i)
+const char *lvn_callbacks_output(int i)
 {
-    return table[i].is->leaves;
+    return table[i].is->output;
 }
 
-const char *lvn_callbacks_hold(const char *name)
+const char *lvn_callbacks_output_pattern(const char *name)
 {
     for (int i = 0; i < LVN_CALLBACKS; i++) {
-        if (table[i].is->leaves && !strcmp(table[i].is->leaves, name)) return table[i].is->holds;
+        if (table[i].is->output && !strcmp(table[i].is->output, name)) return table[i].is->output_pattern;
     }
     return NULL;
 }
 
 static enum lvn_status add(struct lvn_callbacks *c, const struct lvn_callback *is)
 {
-    c->is[c->n] = is;
-    c->own[c->n] = lvn_calloc(1, (size_t)is->bytes + 1);
-    if (!c->own[c->n]) return LVN_MEMORY;
+    c->callback[c->n] = is;
+    c->state[c->n] = lvn_calloc(1, (size_t)is->bytes + 1);
+    if (!c->state[c->n]) return LVN_MEMORY;
     c->n++;
     return LVN_OK;
 }
@@ -74,7 +74,7 @@ static void forget_sessions(void *callbacks)
 {
     struct lvn_callbacks *c = callbacks;
     for (int i = 0; i < c->n; i++) {
-        if (c->is[i]->forget) c->is[i]->forget(c->own[i]);
+        if (c->callback[i]->forget) c->callback[i]->forget(c->state[i]);
     }
 }
 
@@ -83,8 +83,8 @@ void lvn_callbacks_release(struct lvn_callbacks *c)
     forget_sessions(c);
     lvn_error_save(); /* why the run failed, if it did */
     for (int i = 0; i < c->n; i++) {
-        if (c->is[i]->close) c->is[i]->close(c->own[i]);
-        free(c->own[i]);
+        if (c->callback[i]->close) c->callback[i]->close(c->state[i]);
+        free(c->state[i]);
     }
     lvn_error_restore();
     *c = (struct lvn_callbacks){0};
@@ -94,7 +94,7 @@ static enum lvn_status plan_sessions(void *callbacks, struct lvn_model_state *n,
 {
     struct lvn_callbacks *c = callbacks;
     for (int i = 0; i < c->n; i++) {
-        if (c->is[i]->plan) LVN_TRY(c->is[i]->plan(c->own[i], n, block_size, rank));
+        if (c->callback[i]->plan) LVN_TRY(c->callback[i]->plan(c->state[i], n, block_size, rank));
     }
     return LVN_OK;
 }
@@ -109,9 +109,10 @@ enum lvn_status lvn_callbacks_call(struct lvn_callbacks *c, struct lvn_callback_
 {
     m->event.kind = kind;
     m->event.text = text;
-    m->event.elapsed_s = lvn_seconds() - m->started;
+    m->event.elapsed_s = lvn_seconds() - m->start_time;
     for (int i = 0; i < c->n; i++) {
-        if (c->is[i]->call) LVN_TRY_WHILE(c->is[i]->call(c->own[i], m), "calling back '%s'", c->is[i]->name);
+        if (c->callback[i]->call)
+            LVN_TRY_WHILE(c->callback[i]->call(c->state[i], m), "calling back '%s'", c->callback[i]->name);
     }
     return LVN_OK;
 }
@@ -126,11 +127,11 @@ enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, struct lvn_cal
     json_t *all = json_object();
     text[0] = '\0';
     for (int i = 0; i < c->n; i++) {
-        if (c->is[i]->flush) c->is[i]->flush(c->own[i], m);
-        if (!c->is[i]->save) continue;
+        if (c->callback[i]->flush) c->callback[i]->flush(c->state[i], m);
+        if (!c->callback[i]->save) continue;
         json_t *state = json_object();
-        c->is[i]->save(c->own[i], state);
-        json_object_set_new(all, c->is[i]->name, state);
+        c->callback[i]->save(c->state[i], state);
+        json_object_set_new(all, c->callback[i]->name, state);
     }
     enum lvn_status status = lvn_json_check(begun);
     if (json_object_size(all)) lvn_json_add(&t, begun, all, 0);
@@ -149,8 +150,8 @@ static enum lvn_status load(struct lvn_callbacks *c, struct lvn_callback_context
     enum lvn_status status = LVN_OK;
     LVN_TRY(lvn_json_parse("the state of the callbacks", state, (int64_t)strlen(state), &all));
     for (int i = 0; i < c->n && status == LVN_OK; i++) {
-        const json_t *own = json_object_get(all, c->is[i]->name);
-        if (own && c->is[i]->load) status = c->is[i]->load(c->own[i], m, own);
+        const json_t *own = json_object_get(all, c->callback[i]->name);
+        if (own && c->callback[i]->load) status = c->callback[i]->load(c->state[i], m, own);
     }
     json_decref(all);
     return status;
@@ -159,7 +160,7 @@ static enum lvn_status load(struct lvn_callbacks *c, struct lvn_callback_context
 enum lvn_status lvn_callbacks_open(struct lvn_callbacks *c, struct lvn_callback_context *m, const char *state)
 {
     for (int i = 0; i < c->n; i++) {
-        if (c->is[i]->open) LVN_TRY(c->is[i]->open(c->own[i], m));
+        if (c->callback[i]->open) LVN_TRY(c->callback[i]->open(c->state[i], m));
     }
     return *state ? load(c, m, state) : LVN_OK;
 }
@@ -196,8 +197,8 @@ const char *lvn_callback_path(const struct lvn_callback_context *m, const char *
 void lvn_callback_request_stop(struct lvn_callback_context *m, const char *format, ...)
 {
     va_list args;
-    m->requests |= LVN_CONTROL_STOP;
+    m->control |= LVN_CONTROL_SHOULD_TRAINING_STOP;
     va_start(args, format);
-    vsnprintf(m->why, sizeof m->why, format, args);
+    vsnprintf(m->stop_reason, sizeof m->stop_reason, format, args);
     va_end(args);
 }

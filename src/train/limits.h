@@ -1,19 +1,21 @@
-/* limits.h - how far a run goes: the steps of an epoch, the last step, and what trainer.fast_dev_run and
- * trainer.overfit_batches make of them. A batch of Lightning's is a step. */
+/* limits.h - how far a run goes: the steps of an epoch, the last step, the validation batches.
+ *
+ * The trainer's set-up calls it. It applies trainer.max_steps, max_epochs, limit_*_batches, overfit_batches and
+ * fast_dev_run; trainer.max_time is the loop's. A batch in Lightning's words is a step here. */
 #ifndef LVN_LIMITS_H
 #define LVN_LIMITS_H
 
 #include "data/loader.h"
 #include "settings/settings.h"
 
-/* The loader of the steps. ARG where the limits leave none. */
+/* The loader of the steps. ARG if the limits leave none. */
 enum lvn_status lvn_limits_loader(struct lvn_loader *train, const struct lvn_dataset *data,
                                   const struct lvn_settings *s) LVN_CHECKED;
-/* The last step as limits have it, for the learning rate, too; INT64_MAX: time alone ends it. */
+/* The last step by max_steps and max_epochs, which the learning rate uses, too; INT64_MAX: only time ends the run. */
 int64_t lvn_limits_steps(const struct lvn_settings *s, int64_t steps_per_epoch);
-/* Where a run ends: there, or after the steps of trainer.fast_dev_run. */
+/* The step after which the run ends: that one, or the last of trainer.fast_dev_run. */
 int64_t lvn_limits_last(const struct lvn_settings *s, int64_t steps_per_epoch);
-/* Which part of the validation data is looked at; nothing where trainer.val_check_interval is 0. */
+/* Which part of the validation data is used; nothing if trainer.val_check_interval is 0. */
 struct lvn_amount lvn_limits_validation(const struct lvn_settings *s);
 
 #endif

@@ -1,6 +1,7 @@
-/* loss_curve.h - the loss curve of a run as a picture for a slide (SVG).
+/* loss_curve.h - draws the loss curve of a run for a slide (SVG).
  *
- * Training loss stands as a pale line with a smoothed one over it, validation loss as points with their values. */
+ * The logger curve calls it. Training loss is a pale line with a smoothed one over it, validation loss
+ * is points with their values. */
 #ifndef LVN_LOSS_CURVE_H
 #define LVN_LOSS_CURVE_H
 
@@ -8,12 +9,14 @@
 
 #include "base/status.h"
 
-/* All zero is an empty series. */
+/* A series; all zero is an empty one. */
 struct lvn_points {
     struct lvn_point {
-        double x, y;
+        double x; /* step */
+        double y; /* loss */
     } * p;
-    int64_t n, capacity;
+    int64_t n;
+    int64_t capacity;
     bool failed; /* memory ran out */
 };
 
@@ -21,11 +24,11 @@ struct lvn_points {
 void lvn_points_add(struct lvn_points *s, double x, double y);
 void lvn_points_release(struct lvn_points *s);
 
-/* Add the columns of these names of a metrics.csv, up to a step. FORMAT when the file is none of levin's, IO when it
+/* Add the columns of these names of a metrics.csv, up to a step. FORMAT when the file is not one of levin's, IO when it
  * cannot be read. */
 enum lvn_status lvn_curve_read(const char *csv, const char *train_name, const char *val_name, int64_t last_step,
                                struct lvn_points *train, struct lvn_points *val) LVN_CHECKED;
-/* Replace `svg`. No points: nothing is written, and that is fine. */
+/* Replace the file `svg`. Without points nothing is written, and the status is OK. */
 enum lvn_status lvn_curve_write(const char *svg, const char *title, const struct lvn_points *train,
                                 const struct lvn_points *val) LVN_CHECKED;
 

@@ -28,11 +28,11 @@ static enum lvn_status name_parts(struct lvn_run_dir *d)
 {
     const char **parts = lvn_arena_alloc(&d->arena, sizeof *parts * (OWN + LVN_CALLBACKS));
     if (!parts) return LVN_MEMORY;
-    for (int i = 0; i < OWN; i++) parts[d->n_parts++] = own_parts[i];
+    for (int i = 0; i < OWN; i++) parts[d->n_entries++] = own_parts[i];
     for (int i = 0; i < LVN_CALLBACKS; i++) {
-        if (lvn_callbacks_leave(i)) parts[d->n_parts++] = lvn_callbacks_leave(i);
+        if (lvn_callbacks_output(i)) parts[d->n_entries++] = lvn_callbacks_output(i);
     }
-    d->parts = parts;
+    d->entries = parts;
     return LVN_OK;
 }
 
@@ -113,10 +113,10 @@ static enum lvn_status look(struct lvn_run_dir *d, const char *folder, struct fo
 {
     struct lvn_checkpoints_contents seen = {0};
     *f = (struct found){0};
-    for (int i = 0; i < d->n_parts; i++) {
+    for (int i = 0; i < d->n_entries; i++) {
         enum lvn_store_kind kind;
         int64_t bytes;
-        const char *path = lvn_store_join(&d->arena, folder, d->parts[i]);
+        const char *path = lvn_store_join(&d->arena, folder, d->entries[i]);
         if (!path) return LVN_MEMORY;
         if (i == CHECKPOINTS) {
             LVN_TRY(lvn_checkpoints_scan(&d->arena, path, &seen));
@@ -124,12 +124,12 @@ static enum lvn_status look(struct lvn_run_dir *d, const char *folder, struct fo
         } else {
             LVN_TRY(lvn_store_stat(path, &kind, &bytes));
             if (kind == LVN_STORE_NOTHING) continue;
-            const char *holds = i == LOGS ? logs_hold : lvn_callbacks_hold(d->parts[i]);
+            const char *holds = i == LOGS ? logs_hold : lvn_callbacks_output_pattern(d->entries[i]);
             if (kind == LVN_STORE_FOLDER) LVN_TRY(look_into(d, path, holds, &f->foreign));
             if (kind == LVN_STORE_FILE && i == SETTINGS) LVN_TRY(is_settings(path, &f->ours));
         }
         if (!f->part && i != LOGS)
-            f->part = d->parts[i]; /* these alone are no run: rank 0's folder is on another host */
+            f->part = d->entries[i]; /* these alone are no run: rank 0's folder is on another host */
     }
     if (seen.unmanaged) f->foreign = seen.unmanaged;
     if (seen.without_manifest && !f->ours) f->foreign = seen.without_manifest;
@@ -171,7 +171,7 @@ static enum lvn_status open_folder(struct lvn_run_dir *d, const char *path, enum
     LVN_TRY(join(d, "settings.yaml", &d->settings));
     bool holds_run;
     LVN_TRY(judge(d, path, mode, &holds_run));
-    d->made = !lvn_path_exists(path);
+    d->created = !lvn_path_exists(path);
     d->replaces = holds_run && mode == LVN_RUN_OVERWRITE;
     LVN_TRY_WHILE(lvn_dir_make(path), "making the run folder");
     return take_lock(d);
@@ -191,7 +191,7 @@ static enum lvn_status open_stage(struct lvn_run_dir *d, enum lvn_run_mode mode,
     if (kind == LVN_STORE_NOTHING) return lvn_upload_staging_was_sent(*folder) ? lvn_tree_remove(*folder) : LVN_OK;
     LVN_TRY(judge(d, d->url, mode, &holds_run));
     return mode == LVN_RUN_RESUME
-               ? lvn_checkpoints_fetch_run(*folder, d->url, d->parts + TO_FETCH, d->n_parts - TO_FETCH)
+               ? lvn_checkpoints_fetch_run(*folder, d->url, d->entries + TO_FETCH, d->n_entries - TO_FETCH)
                : LVN_OK;
 }
 
@@ -216,9 +216,9 @@ static enum lvn_status clear_halves(struct lvn_run_dir *d)
     LVN_TRY(lvn_dir_list(&d->arena, d->path, &names, &n));
     for (int i = 0; i < n; i++) {
         bool ours = false;
-        for (int k = 0; k < d->n_parts; k++) {
-            size_t length = strlen(d->parts[k]);
-            ours |= names[i][0] == '.' && strncmp(names[i] + 1, d->parts[k], length) == 0 &&
+        for (int k = 0; k < d->n_entries; k++) {
+            size_t length = strlen(d->entries[k]);
+            ours |= names[i][0] == '.' && strncmp(names[i] + 1, d->entries[k], length) == 0 &&
                     strncmp(names[i] + 1 + length, ".tmp-", 5) == 0;
         }
         if (!ours) continue;
@@ -231,7 +231,7 @@ static enum lvn_status clear_halves(struct lvn_run_dir *d)
 static enum lvn_status remove_part(struct lvn_run_dir *d, int i)
 {
     const char *path;
-    LVN_TRY(join(d, d->parts[i], &path));
+    LVN_TRY(join(d, d->entries[i], &path));
     return lvn_tree_remove(path);
 }
 
@@ -239,19 +239,19 @@ static enum lvn_status remove_part(struct lvn_run_dir *d, int i)
 static enum lvn_status clear(struct lvn_run_dir *d)
 {
     LVN_TRY(lvn_checkpoints_remove(d->checkpoints));
-    for (int i = CHECKPOINTS + 1; i < d->n_parts; i++)
+    for (int i = CHECKPOINTS + 1; i < d->n_entries; i++)
         if (i != SETTINGS) LVN_TRY(remove_part(d, i));
     return remove_part(d, SETTINGS);
 }
 
 enum lvn_status lvn_run_dir_begin(struct lvn_run_dir *d)
 {
-    d->made = false;
+    d->created = false;
     bool stage = lvn_store_is_remote(d->url);
     if (d->replaces) LVN_TRY_WHILE(clear(d), "removing the former run in '%s'", d->path);
     LVN_TRY(clear_halves(d));
     if (stage && d->overwrites)
-        LVN_TRY_WHILE(lvn_upload_staging_clear(d->url, d->parts, d->n_parts), "removing the former run in '%s'",
+        LVN_TRY_WHILE(lvn_upload_staging_clear(d->url, d->entries, d->n_entries), "removing the former run in '%s'",
                       d->url);
     return stage ? lvn_sender_start(&d->sender, d->path, d->url) : LVN_OK;
 }
@@ -317,8 +317,8 @@ static void leave_nothing(const struct lvn_run_dir *d)
 void lvn_run_dir_close(struct lvn_run_dir *d)
 {
     if (lvn_run_dir_end(d) != LVN_OK) lvn_error_clear(); /* after a failure that is told already */
-    if (d->made) leave_nothing(d);
-    d->made = false;
+    if (d->created) leave_nothing(d);
+    d->created = false;
     if (d->lock >= 0) close(d->lock);
     d->lock = -1;
     lvn_arena_release(&d->arena);

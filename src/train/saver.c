@@ -20,7 +20,7 @@ static void all_read(void *context)
 
 static void ended(struct lvn_saver *s, enum lvn_status status)
 {
-    if (status != LVN_OK) snprintf(s->text, sizeof s->text, "%s", lvn_error_text());
+    if (status != LVN_OK) snprintf(s->error, sizeof s->error, "%s", lvn_error_text());
     lvn_error_clear();
     pthread_mutex_lock(&s->lock);
     s->status = status;
@@ -32,7 +32,8 @@ static void ended(struct lvn_saver *s, enum lvn_status status)
 
 static void write_it(struct lvn_saver *s)
 {
-    ended(s, lvn_snapshot_save(&s->aim.to, &s->snapshot, s->aim.network, s->aim.sharding, s->aim.ranks));
+    ended(s, lvn_snapshot_save(&s->target.snapshot, &s->snapshot, s->target.model_state, s->target.sharding,
+                               s->target.ranks));
 }
 
 static void *write_beside(void *saver)
@@ -51,11 +52,11 @@ void lvn_saver_init(struct lvn_saver *s)
 
 void lvn_saver_target(struct lvn_saver *s, const struct lvn_saver_target *aim)
 {
-    s->aim = *aim;
-    s->codec = *aim->to.codec;
-    s->aim.to.codec = &s->codec;
-    s->aim.to.all_read = all_read;
-    s->aim.to.context = s;
+    s->target = *aim;
+    s->codec = *aim->snapshot.codec;
+    s->target.snapshot.codec = &s->codec;
+    s->target.snapshot.all_read = all_read;
+    s->target.snapshot.context = s;
 }
 
 static void join(struct lvn_saver *s)
@@ -83,19 +84,19 @@ static bool start_thread(struct lvn_saver *s)
 
 enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *at)
 {
-    const struct lvn_saver_target *aim = &s->aim;
+    const struct lvn_saver_target *aim = &s->target;
     bool together = aim->sharding->zero1 && aim->sharding->size > 1;
     LVN_TRY(lvn_saver_finish(s));
     if (s->step == at->step) return LVN_OK;
-    LVN_TRY(lvn_consistency_replicas(aim->ranks, aim->network, at->step)); /* nothing doubtful is saved */
+    LVN_TRY(lvn_consistency_replicas(aim->ranks, aim->model_state, at->step)); /* nothing doubtful is saved */
     s->saving = true;
     s->step = at->step;
     if (!together && aim->ranks->rank) return LVN_OK;
     s->snapshot = *at;
     s->reading = true;
     s->done = false;
-    s->text[0] = '\0';
-    enum lvn_status status = together ? LVN_OK : lvn_device_snapshot(aim->network->device);
+    s->error[0] = '\0';
+    enum lvn_status status = together ? LVN_OK : lvn_device_snapshot(aim->model_state->device);
     if (status != LVN_OK) {
         ended(s, status);
         return LVN_OK;
@@ -117,7 +118,7 @@ void lvn_saver_wait_read(struct lvn_saver *s)
     lvn_work_end(before);
 }
 
-enum lvn_saved lvn_saver_look(struct lvn_saver *s)
+enum lvn_saved lvn_saver_poll(struct lvn_saver *s)
 {
     if (!s->saving) return LVN_SAVED_UNKNOWN;
     pthread_mutex_lock(&s->lock);
@@ -132,21 +133,21 @@ enum lvn_saved lvn_saver_look(struct lvn_saver *s)
 static void send(const struct lvn_saver_target *aim)
 {
     char failure[1024], text[1200];
-    if (!aim->m->dir) return;
+    if (!aim->context->dir) return;
     lvn_run_dir_push(aim->dir, failure);
     if (!*failure) return;
     snprintf(text, sizeof text, "the run could not be sent to its store; levin tries again later: %s", failure);
-    lvn_callback_notify(aim->m, LVN_EVENT_NOTE, text);
+    lvn_callback_notify(aim->context, LVN_EVENT_NOTE, text);
 }
 
 static enum lvn_status tell_saved(const struct lvn_saver_target *aim, int64_t step)
 {
     char path[1200];
-    int64_t now = aim->m->event.step;
-    snprintf(path, sizeof path, "%s/checkpoints/step-%lld", aim->m->settings->run_dir, (long long)step);
-    aim->m->event.step = step;
-    LVN_TRY(lvn_callbacks_call(aim->callbacks, aim->m, LVN_EVENT_CHECKPOINT, path));
-    aim->m->event.step = now;
+    int64_t now = aim->context->event.step;
+    snprintf(path, sizeof path, "%s/checkpoints/step-%lld", aim->context->settings->run_dir, (long long)step);
+    aim->context->event.step = step;
+    LVN_TRY(lvn_callbacks_call(aim->callbacks, aim->context, LVN_EVENT_CHECKPOINT, path));
+    aim->context->event.step = now;
     send(aim);
     return LVN_OK;
 }
@@ -157,11 +158,11 @@ enum lvn_status lvn_saver_announce(struct lvn_saver *s, enum lvn_saved how)
     int64_t step = s->step;
     if (how == LVN_SAVED_UNKNOWN) return LVN_OK;
     s->saving = false;
-    if (how == LVN_SAVED) return tell_saved(&s->aim, step);
+    if (how == LVN_SAVED) return tell_saved(&s->target, step);
     s->step = -1;
     snprintf(text, sizeof text, "the checkpoint of step %lld could not be saved: %s; the run goes on", (long long)step,
-             s->text);
-    lvn_callback_notify(s->aim.m, LVN_EVENT_NOTE, text);
+             s->error);
+    lvn_callback_notify(s->target.context, LVN_EVENT_NOTE, text);
     return LVN_OK;
 }
 
@@ -170,7 +171,7 @@ enum lvn_status lvn_saver_finish(struct lvn_saver *s)
     enum lvn_saved how = LVN_SAVED_UNKNOWN;
     if (!s->saving) return LVN_OK;
     join(s);
-    if (!s->aim.ranks->rank) how = lvn_saver_look(s);
-    LVN_TRY(lvn_ranks_broadcast(s->aim.ranks, &how, (int64_t)sizeof how));
+    if (!s->target.ranks->rank) how = lvn_saver_poll(s);
+    LVN_TRY(lvn_ranks_broadcast(s->target.ranks, &how, (int64_t)sizeof how));
     return lvn_saver_announce(s, how);
 }

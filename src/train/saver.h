@@ -1,15 +1,24 @@
-/* saver.h - checkpoints that are written while training goes on.
+/* saver.h - checkpoints from request to disk: the owner of the sequence. The trainer calls it.
  *
- * Weights and optimizer state change at the end of a step alone, when the update runs. Until then a thread reads them
- * where they are and hands them to the system; the update waits for what has not been read by then, and for nothing
- * else: that files reach the disk, get their checksums' manifest and their names is the thread's business. So there is
- * no second copy of anything, and the step after a save is as long as any other unless it is shorter than the reading.
- * What a device holds is copied through a small room of the processor's, on a queue beside the step's (backend.h,
+ *   step ends   trainer.c, lvn_trainer_step()     every_n_steps is due, or some rank's callback set SHOULD_SAVE
+ *               callbacks/checkpoint.c            sets SHOULD_SAVE after a validation with the best monitor value
+ *   begin       trainer.c, save_checkpoint()      step, losses, score, load weights, callbacks' states -> lvn_snapshot
+ *               saver.c, lvn_saver_begin()        waits for the save before; compares replicas; starts rank 0's thread
+ *   next step   snapshot.c, lvn_snapshot_save()   thread: reads weights and optimizer state, writes step-N's files
+ *   update      saver.c, lvn_saver_wait_read()    the step's update waits until the memory has been read
+ *   written     checkpoints/checkpoint.h          thread: fsync, manifest with checksums, rename, links last and best
+ *   step ends   saver.c, lvn_saver_poll()         rank 0 sees the end; all ranks learn it with the step's statistics
+ *   announced   saver.c, lvn_saver_announce()     event CHECKPOINT; callbacks/checkpoint.c removes old checkpoints
+ *   sent        run_dir.h, lvn_run_dir_push()     if the run is in a store: sent in the background
+ *
+ * Weights and optimizer state change only in the update, at the end of a step. Until then the thread reads them in
+ * place and hands them to the system; the update waits for the part that has not been read yet, and for nothing else.
+ * So there is no second copy, and the step after a save takes longer only if it is shorter than the reading. Device
+ * memory is copied through a small staging buffer, on a queue that is asynchronous to the step's (backend.h,
  * lvn_device_snapshot()).
  *
- * Only rank 0 has a thread, so it knows first how a save ended, and all ranks a little later: it tells them with the
- * next step's tally, or when they wait for it. Left out: state in shards (zero1), which needs the other ranks while it
- * is read; it is saved between steps. */
+ * Left out: sharded state (zero1), which needs the other ranks while it is read. It is saved between steps, with no
+ * thread. */
 #ifndef LVN_SAVER_H
 #define LVN_SAVER_H
 
@@ -21,48 +30,48 @@
 enum { LVN_SAVER_TEXT = 800 };
 enum lvn_saved { LVN_SAVED_UNKNOWN, LVN_SAVED, LVN_SAVED_NOT };
 
-/* What is saved and where, and who hears of it; what they point to must stay, but for to->codec. dir: the run's folder,
- * of rank 0. */
+/* What is saved, where, and which callbacks are told. All pointers but snapshot.codec must outlive the saver. */
 struct lvn_saver_target {
-    struct lvn_snapshot_target to;
-    const struct lvn_model_state *network;
+    struct lvn_snapshot_target snapshot;
+    const struct lvn_model_state *model_state;
     const struct lvn_sharding *sharding;
     struct lvn_ranks *ranks;
     struct lvn_callbacks *callbacks;
-    struct lvn_callback_context *m;
-    struct lvn_run_dir *dir;
+    struct lvn_callback_context *context;
+    struct lvn_run_dir *dir; /* of rank 0 */
 };
 
 struct lvn_saver {
     int64_t step; /* that is saved, or being saved; -1: none */
-    bool saving;  /* begun, and not all ranks know how it ended */
-    struct lvn_saver_target aim;
-    struct lvn_codec codec;
-    /* rank 0's */
+    bool saving;  /* begun, and not all ranks know the outcome */
+    struct lvn_saver_target target;
+    struct lvn_codec codec; /* copy of target.snapshot.codec */
+    /* of rank 0 alone */
     struct lvn_snapshot snapshot;
     enum lvn_status status;
-    char text[LVN_SAVER_TEXT]; /* the sentence of a failure */
-    bool running;              /* a thread was started and not joined */
+    char error[LVN_SAVER_TEXT]; /* the sentence of a failure */
+    bool running;               /* a thread was started and not joined */
     pthread_t thread;
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* over `reading` and `done` */
     pthread_cond_t changed;
-    bool reading, done; /* under the lock: the network is still read; the thread is at its end */
+    bool reading; /* the thread still reads the model state */
+    bool done;    /* the thread is about to exit */
 };
 
 void lvn_saver_init(struct lvn_saver *s);
-void lvn_saver_target(struct lvn_saver *s, const struct lvn_saver_target *aim);
+void lvn_saver_target(struct lvn_saver *s, const struct lvn_saver_target *target);
 /* Waits for the thread, if there is one. */
 void lvn_saver_release(struct lvn_saver *s);
-/* All ranks: begin to save, after the save before has ended; nothing where this step is saved already. */
-enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *at) LVN_CHECKED;
+/* All ranks: begin to save, after the save before has ended; does nothing if this step is saved already. */
+enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *snapshot) LVN_CHECKED;
 /* Before weights or state change: wait until they are read. */
 void lvn_saver_wait_read(struct lvn_saver *s);
-/* Rank 0: how the save ended that was begun; UNKNOWN as long as it goes on. */
-enum lvn_saved lvn_saver_look(struct lvn_saver *s);
-/* All ranks: that is how it ended, and is told. A failure to save is no failure: the run goes on with its former
- * checkpoints. UNKNOWN: nothing happens. */
-enum lvn_status lvn_saver_announce(struct lvn_saver *s, enum lvn_saved how) LVN_CHECKED;
-/* All ranks: wait for its end, and settle it; s->step is then what is saved. */
+/* Rank 0: the outcome of the save that was begun; UNKNOWN while it is written. */
+enum lvn_saved lvn_saver_poll(struct lvn_saver *s);
+/* All ranks: announce the outcome to callbacks and listeners. A failed save does not end the run, which keeps its
+ * former checkpoints. UNKNOWN: nothing happens. */
+enum lvn_status lvn_saver_announce(struct lvn_saver *s, enum lvn_saved outcome) LVN_CHECKED;
+/* All ranks: wait for the end of a save and announce it; s->step is then the step that is saved. */
 enum lvn_status lvn_saver_finish(struct lvn_saver *s) LVN_CHECKED;
 
 #endif

@@ -11,6 +11,7 @@
 #include "data/codec.h"
 #include "engine/optimizer_shards.h"
 #include "formats/json.h"
+#include "model_io/model_files.h"
 #include "model_io/pretrained.h"
 #include "models/lora.h"
 #include "settings/settings.h"
@@ -32,13 +33,13 @@ static enum lvn_status state_text(const struct lvn_snapshot *s, struct lvn_text 
         json_pack("{s:I, s:o, s:o, s:o, s:s, s:I, s:I, s:I}", "step", (json_int_t)s->step, "val_loss",
                   real_or_null(s->val_loss), "best_val_loss", real_or_null(s->best_val_loss), "start_val_loss",
                   real_or_null(s->start_val_loss), "data", data, "micro_batch", (json_int_t)s->micro_batch, "pieces",
-                  (json_int_t)s->pieces, "ranks", (json_int_t)s->ranks);
+                  (json_int_t)s->min_micro, "ranks", (json_int_t)s->ranks);
     json_error_t error;
     json_t *callbacks = NULL;
     enum lvn_status status = LVN_OK;
     if (*s->callbacks) status = lvn_json_load(s->callbacks, (int64_t)strlen(s->callbacks), 0, &callbacks, &error);
     if (callbacks) json_object_set_new(state, "callbacks", callbacks);
-    if (state && *s->shares) json_object_set_new(state, "shares", json_string(s->shares));
+    if (state && *s->load_weights) json_object_set_new(state, "shares", json_string(s->load_weights));
     if (state && s->scaling.scale > 0)
         json_object_set_new(state, "loss_scale",
                             json_pack("{s:f, s:I, s:I}", "scale", s->scaling.scale, "good_steps",
@@ -87,7 +88,7 @@ static enum lvn_status add_all(struct lvn_checkpoint_writer *w, struct lvn_arena
                                struct lvn_optimizer_shards *m)
 {
     struct lvn_safetensors_source optimizer;
-    LVN_TRY(lvn_snapshot_add_weights(w, a, f, to, m->network));
+    LVN_TRY(lvn_snapshot_add_weights(w, a, f, to, m->model_state));
     LVN_TRY(lvn_optimizer_shards_source(m, a, &optimizer));
     lvn_checkpoint_add_tensors(w, "state/optimizer.safetensors", &optimizer);
     if (to->all_read) to->all_read(to->context);
@@ -171,9 +172,10 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
     if (status == LVN_OK) status = lvn_json_string(path, state, "data", true, &data);
     if (status == LVN_OK) status = lvn_json_int(path, state, "micro_batch", true, 1, INT64_MAX, &s->micro_batch);
     if (status == LVN_OK) status = lvn_json_int(path, state, "ranks", false, 1, INT64_MAX, &s->ranks);
-    if (status == LVN_OK) status = lvn_json_int(path, state, "pieces", false, 0, INT64_MAX, &s->pieces);
+    if (status == LVN_OK) status = lvn_json_int(path, state, "pieces", false, 0, INT64_MAX, &s->min_micro);
     if (status == LVN_OK) status = lvn_json_string(path, state, "shares", false, &shares);
-    if (status == LVN_OK) status = lvn_copy_bytes(s->shares, sizeof s->shares, "'shares'", shares, strlen(shares));
+    if (status == LVN_OK)
+        status = lvn_copy_bytes(s->load_weights, sizeof s->load_weights, "'shares'", shares, strlen(shares));
     if (status == LVN_OK) status = load_scaling(path, state, &s->scaling);
     if (status == LVN_OK) status = load_callbacks(path, state, s);
     s->data = strtoull(data, NULL, 16);
@@ -182,7 +184,7 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
 }
 
 static enum lvn_status load(struct lvn_arena *a, const char *dir, struct lvn_model_state *n,
-                            const struct lvn_snapshot_from *from, const struct lvn_sharding *sharding,
+                            const struct lvn_snapshot_source *from, const struct lvn_sharding *sharding,
                             struct lvn_ranks *ranks)
 {
     struct lvn_optimizer_shards m;
@@ -203,7 +205,7 @@ enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_sna
 }
 
 enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_model_state *n,
-                                  const struct lvn_snapshot_from *from, const struct lvn_sharding *sharding,
+                                  const struct lvn_snapshot_source *from, const struct lvn_sharding *sharding,
                                   struct lvn_ranks *ranks)
 {
     LVN_LOCAL_ARENA(a);
@@ -234,7 +236,7 @@ static enum lvn_status compare(const struct lvn_settings *then, const struct lvn
     for (int i = 0; i < lvn_option_count(); i++)
         if (lvn_option_at(i)->fixed) LVN_TRY(compare_option(then, now, lvn_option_at(i), path));
     if (!now->lora.rank) return LVN_OK;
-    return compare_value(lvn_option_of(LVN_OPT_lora_targets)->key, lvn_lora_targets(m, then->lora.targets),
+    return compare_value(lvn_option_by_id(LVN_OPT_lora_targets)->key, lvn_lora_targets(m, then->lora.targets),
                          lvn_lora_targets(m, now->lora.targets), path);
 }
 

@@ -8,6 +8,7 @@
 #include "engine/optimizer_shards.h"
 #include "model_io/adapters.h"
 #include "model_io/model_config.h"
+#include "model_io/model_files.h"
 #include "model_io/pretrained.h"
 #include "models/lora.h"
 #include "models/weight_files.h"
@@ -166,7 +167,7 @@ static enum lvn_status check_base(const char *dir, const struct lvn_adapter_file
 {
     char sum[LVN_CHECKSUM_TEXT];
     uint64_t value;
-    LVN_TRY(lvn_pretrained_sum(base, &value));
+    LVN_TRY(lvn_pretrained_checksum(base, &value));
     LVN_CHECK(!f->sum || strcmp(lvn_checksum_text(value, sum), f->sum) == 0, FORMAT,
               "the base model '%s' (model.init) is not the one that the adapters of '%s' were trained beside, '%s': "
               "its weights have the checksum %s, and had %s; put the former weights back, or say where they are: "
@@ -183,7 +184,7 @@ static enum lvn_status load_beside(const char *dir, const char *folder, const st
     LVN_TRY(lvn_adapter_files_open(&f, folder));
     enum lvn_status status = check_base(dir, &f, base);
     if (status == LVN_OK) status = lvn_pretrained_load(base, n->params, n->memory[LVN_BUFFER_PARAM], n->weights);
-    if (status == LVN_OK) status = lvn_adapters_load(&f, n, base->fresh);
+    if (status == LVN_OK) status = lvn_adapters_load(&f, n, base->fresh_head);
     lvn_adapter_files_close(&f);
     return status;
 }
@@ -228,7 +229,7 @@ static enum lvn_status check_copy(const char *dir, const struct lvn_model_state 
 }
 
 enum lvn_status lvn_snapshot_load_weights(struct lvn_arena *a, const char *dir, const struct lvn_model_state *n,
-                                          const struct lvn_snapshot_from *from)
+                                          const struct lvn_snapshot_source *from)
 {
     const char *model = lvn_path_join(a, dir, "model.safetensors"), *adapters = lvn_path_join(a, dir, adapters_file);
     const char *folder = lvn_path_join(a, dir, LVN_ADAPTERS_FOLDER);
@@ -237,5 +238,5 @@ enum lvn_status lvn_snapshot_load_weights(struct lvn_arena *a, const char *dir, 
     LVN_TRY(load_file(model, n, false));
     if (!n->config.lora.rank) return LVN_OK;
     LVN_TRY(load_file(adapters, n, true));
-    return from->keeps_copies ? LVN_OK : check_copy(dir, n, from->base);
+    return from->allows_copies ? LVN_OK : check_copy(dir, n, from->base);
 }

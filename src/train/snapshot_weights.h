@@ -1,5 +1,6 @@
-/* snapshot_weights.h - the weights of a checkpoint: the whole model, or adapters beside a base model that stays where
- * it is (snapshot.h says which files); private to snapshot*.c. */
+/* snapshot_weights.h - the weights of a checkpoint: the whole model, or adapters without their base model.
+ *
+ * Private to snapshot.c. Which files there are is said in snapshot.h; optimizer state is optimizer_shards.h's. */
 #ifndef LVN_SNAPSHOT_WEIGHTS_H
 #define LVN_SNAPSHOT_WEIGHTS_H
 
@@ -7,12 +8,12 @@
 
 struct lvn_model_files;
 
-/* On rank 0. Fills *f, to be released: its config.json is still to be added. */
+/* On rank 0. Fills *f, to be released; the caller still has to add its config.json. */
 enum lvn_status lvn_snapshot_add_weights(struct lvn_checkpoint_writer *w, struct lvn_arena *a,
-                                         struct lvn_model_files *f, const struct lvn_snapshot_target *to,
+                                         struct lvn_model_files *f, const struct lvn_snapshot_target *target,
                                          const struct lvn_model_state *n) LVN_CHECKED;
 /* On rank 0: the values of all parameters, from the checkpoint `dir`. */
 enum lvn_status lvn_snapshot_load_weights(struct lvn_arena *a, const char *dir, const struct lvn_model_state *n,
-                                          const struct lvn_snapshot_from *from) LVN_CHECKED;
+                                          const struct lvn_snapshot_source *source) LVN_CHECKED;
 
 #endif

@@ -10,7 +10,7 @@ enum lvn_status lvn_step_statistics_init(struct lvn_step_statistics *t, struct l
                                          int64_t n_sums)
 {
     *t = (struct lvn_step_statistics){.ranks = ranks, .n_losses = n_losses, .n_sums = n_sums};
-    t->n = n_losses + n_sums + LVN_STATISTIC_COUNTS + (int64_t)ranks->size * LVN_STATISTIC_OWN;
+    t->n = n_losses + n_sums + LVN_STATISTIC_COUNTS + (int64_t)ranks->size * LVN_STATISTIC_RANK_COUNTS;
     t->x = lvn_calloc((size_t)t->n, sizeof *t->x);
     return t->x ? LVN_OK : LVN_MEMORY;
 }
@@ -43,7 +43,8 @@ double *lvn_step_statistics_count(struct lvn_step_statistics *t, enum lvn_step_s
 
 double *lvn_step_statistics_of_rank(struct lvn_step_statistics *t, int rank, enum lvn_step_statistics_of_rank what)
 {
-    return &t->x[t->n_losses + t->n_sums + LVN_STATISTIC_COUNTS + (int64_t)rank * LVN_STATISTIC_OWN + (int64_t)what];
+    return &t->x[t->n_losses + t->n_sums + LVN_STATISTIC_COUNTS + (int64_t)rank * LVN_STATISTIC_RANK_COUNTS +
+                 (int64_t)what];
 }
 
 enum lvn_status lvn_step_statistics_exchange(struct lvn_step_statistics *t)

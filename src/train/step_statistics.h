@@ -1,50 +1,53 @@
-/* step_statistics.h - what ranks tell each other at the end of every step, in one small sum over ranks.
+/* step_statistics.h - the numbers that ranks exchange at the end of every step, in one small sum over ranks.
  *
- * Each rank fills in its own entries and leaves the others' at 0, so every sum is exact: losses of micro-batches, then
- * what metrics and others counted, in whole numbers, then what each rank says of itself. */
+ * The trainer fills it in, exchanges it and reads it. Each rank sets its own entries and leaves the others' at 0, so
+ * every sum is exact. The order: losses of micro-batches; sums of metrics, as whole numbers; counts; then entries of
+ * each rank. Exchanges at other times are lvn_ranks_sum()'s. */
 #ifndef LVN_STEP_STATISTICS_H
 #define LVN_STEP_STATISTICS_H
 
 #include "engine/ranks.h"
 
-/* Counted over all ranks. */
+/* Added up over all ranks. */
 enum lvn_step_statistics_count {
-    LVN_STATISTIC_STOP,         /* ranks that were asked to stop */
-    LVN_STATISTIC_AGAIN,        /* those among them that are to go on later: LVN_STOP_AGAIN */
-    LVN_STATISTIC_OVER,         /* ranks whose time is over */
-    LVN_STATISTIC_CONTROL_STOP, /* ranks with a callback that wishes so; in the order of enum lvn_control */
-    LVN_STATISTIC_CONTROL_SAVE,
-    LVN_STATISTIC_CONTROL_VALIDATE,
-    LVN_STATISTIC_SAVED,  /* enum lvn_saved, of rank 0 alone: what came of the save that was begun */
-    LVN_STATISTIC_FAILED, /* ranks that failed in something of their own: lvn_ranks_agree() follows */
-    LVN_STATISTIC_LABELS, /* that count in the next batch */
+    LVN_STATISTIC_STOP,                 /* ranks that were asked to stop */
+    LVN_STATISTIC_REQUEUE,              /* those among them whose run is to continue later: LVN_STOP_REQUEUE */
+    LVN_STATISTIC_TIME_IS_UP,           /* ranks that have reached trainer.max_time */
+    LVN_STATISTIC_SHOULD_TRAINING_STOP, /* ranks with this control flag; in the order of enum lvn_control */
+    LVN_STATISTIC_SHOULD_SAVE,          /* the same */
+    LVN_STATISTIC_SHOULD_EVALUATE,      /* the same */
+    LVN_STATISTIC_SAVED,                /* enum lvn_saved, of rank 0 alone: the outcome of the save that was begun */
+    LVN_STATISTIC_FAILED,               /* ranks with a failure of their own: lvn_ranks_agree() follows */
+    LVN_STATISTIC_LABELS,               /* that count in the next batch */
     LVN_STATISTIC_COUNTS
 };
 /* Of each rank. */
 enum lvn_step_statistics_of_rank {
-    LVN_STATISTIC_SECONDS, /* of the step, waiting for others left out */
-    LVN_STATISTIC_MEMORY,  /* bytes in memory now */
-    LVN_STATISTIC_PEAK,    /* bytes in memory at most */
-    LVN_STATISTIC_OWN
+    LVN_STATISTIC_SECONDS, /* of the step, without waiting for other ranks */
+    LVN_STATISTIC_MEMORY,  /* resident bytes now */
+    LVN_STATISTIC_PEAK,    /* highest resident bytes so far */
+    LVN_STATISTIC_RANK_COUNTS
 };
 
 struct lvn_step_statistics {
     struct lvn_ranks *ranks;
-    double *x; /* losses, sums, counts, then LVN_STATISTIC_OWN for each rank */
-    int64_t n_losses, n_sums, n;
+    double *x;        /* [n] losses, sums, counts, then LVN_STATISTIC_RANK_COUNTS for each rank */
+    int64_t n_losses; /* micro-batches of all ranks */
+    int64_t n_sums;   /* of metrics */
+    int64_t n;
 };
 
 enum lvn_status lvn_step_statistics_init(struct lvn_step_statistics *t, struct lvn_ranks *ranks, int64_t n_losses,
                                          int64_t n_sums) LVN_CHECKED;
 void lvn_step_statistics_release(struct lvn_step_statistics *t);
-/* Forget all; then fill in, then exchange. */
+/* Set all to 0; then fill in, then exchange. */
 void lvn_step_statistics_clear(struct lvn_step_statistics *t);
 double *lvn_step_statistics_loss(struct lvn_step_statistics *t, int64_t i);
-double *lvn_step_statistics_sums(struct lvn_step_statistics *t); /* (n_sums): what metrics count */
-double *lvn_step_statistics_count(struct lvn_step_statistics *t, enum lvn_step_statistics_count what);
-double *lvn_step_statistics_of_rank(struct lvn_step_statistics *t, int rank, enum lvn_step_statistics_of_rank what);
+double *lvn_step_statistics_sums(struct lvn_step_statistics *t); /* [n_sums] */
+double *lvn_step_statistics_count(struct lvn_step_statistics *t, enum lvn_step_statistics_count entry);
+double *lvn_step_statistics_of_rank(struct lvn_step_statistics *t, int rank, enum lvn_step_statistics_of_rank entry);
 enum lvn_status lvn_step_statistics_exchange(struct lvn_step_statistics *t) LVN_CHECKED;
-/* Over ranks, after the exchange. */
-double lvn_step_statistics_sum(struct lvn_step_statistics *t, enum lvn_step_statistics_of_rank what);
+/* The sum of an entry over ranks, after the exchange. */
+double lvn_step_statistics_sum(struct lvn_step_statistics *t, enum lvn_step_statistics_of_rank entry);
 
 #endif

@@ -1,7 +1,8 @@
-/* trainer.h - the training loop.
+/* trainer.h - trains a model from settings: the training loop in one call.
  *
- * lvn_train() opens the data, plans, makes or continues the run's folder, and loops: batch, step, metrics, validation,
- * checkpoint. What happens is told to listeners (events.h); nothing is printed. */
+ * `levin train` and the C API call it. lvn_train() opens the data, plans, creates or continues the run's folder, and
+ * loops: batch, step, metrics, validation, checkpoint. Progress goes to listeners (events.h); nothing is printed. The
+ * loop in parts, for a program that makes its steps itself, is struct trainer (trainer_state.h). */
 #ifndef LVN_TRAINER_H
 #define LVN_TRAINER_H
 
@@ -15,36 +16,37 @@
 struct lvn_callback;
 struct lvn_ranks;
 
-/* What a signal handler writes where `stop` points. AGAIN: the time that a batch system granted is over, and the run is
- * to go on when it grants more. */
-enum lvn_stop { LVN_STOP_NOT, LVN_STOP_ASKED, LVN_STOP_AGAIN };
+/* Set by a signal handler, through `stop`. REQUEUE: the batch system's time limit is near; the run is to continue when
+ * it grants more time. */
+enum lvn_stop { LVN_STOP_NONE, LVN_STOP_REQUESTED, LVN_STOP_REQUEUE };
 
 struct lvn_train_options {
-    struct lvn_ranks *ranks; /* who takes part */
+    struct lvn_ranks *ranks;
     enum lvn_run_mode mode;
-    const char *launch;                  /* the levin launch that started the ranks; NULL: none (run_dir.h) */
+    const char *launch;                  /* id of the levin launch that started the ranks; NULL: none (run_dir.h) */
     const struct lvn_model *model;       /* a program's own; NULL: settings' model.kind */
     const struct lvn_callback *callback; /* a program's own, called last; NULL: none */
     const struct lvn_listener *listeners;
     int n_listeners;
-    /* enum lvn_stop: when it is no longer NOT on any rank, all save at the next step and end; or NULL */
+    /* enum lvn_stop: when it is not NONE on any rank, all ranks save after the step and end. NULL: never */
     const volatile sig_atomic_t *stop;
-    /* Set, on every rank, when the loop begins to look at `stop`; before that nothing would be saved. Or NULL */
+    /* Set to 1 on every rank when the loop begins to read `stop`; before that nothing would be saved. NULL: not set */
     volatile sig_atomic_t *looping;
 };
 
 struct lvn_train_result {
     int64_t step;                   /* finished steps */
     double loss;                    /* of the last step; NaN: none was made */
-    double val_loss, best_val_loss; /* NaN: none */
+    double val_loss;                /* the last one; NaN: none */
+    double best_val_loss;           /* the lowest; NaN: none */
     double start_val_loss;          /* before the first step; NaN: not known */
     bool already_done;              /* a resumed run had nothing left to do: nothing was changed */
-    char why[240];                  /* it ended; already_done: what a callback has against going on, or "" */
-    bool again;                     /* stopped by LVN_STOP_AGAIN, on any rank */
-    char run_dir[LVN_RUN_DIR_TEXT]; /* "": nothing is kept */
+    char end_reason[240];           /* of the end; already_done: a callback's reason against continuing, or "" */
+    bool requeue;                   /* stopped by LVN_STOP_REQUEUE, on any rank */
+    char run_dir[LVN_RUN_DIR_TEXT]; /* "": the run has no folder */
 };
 
-/* Train as the settings say (lvn_settings_finish()ed with all parts). OK: the limits are reached; STOPPED: stopped on
+/* Train by settings that lvn_settings_finish() completed with all parts. OK: a limit was reached; STOPPED: stopped on
  * request, after saving. `result` may be NULL. */
 enum lvn_status lvn_train(struct lvn_settings *s, const struct lvn_train_options *o,
                           struct lvn_train_result *result) LVN_CHECKED;

@@ -20,14 +20,14 @@
 
 static enum lvn_status open_data(struct trainer *t)
 {
-    const struct lvn_settings *s = t->s;
-    LVN_TRY(lvn_model_setup_open(&t->setup, s, t->o->model));
-    LVN_TRY(lvn_limits_loader(&t->train, t->setup.data, s));
-    LVN_TRY(lvn_validation_open(&t->validation, s, &t->train, t->setup.data));
-    LVN_TRY(lvn_dataset_fingerprint(t->setup.data, &t->fingerprint));
-    t->schedule_steps = lvn_limits_steps(s, t->train.steps_per_epoch);
-    t->last_step = lvn_limits_last(s, t->train.steps_per_epoch);
-    LVN_CHECK(t->validation.on || !s->trainer.num_sanity_val_steps, ARG,
+    const struct lvn_settings *s = t->settings;
+    LVN_TRY(lvn_model_setup_open(&t->opened.setup, s, t->options->model));
+    LVN_TRY(lvn_limits_loader(&t->opened.train_loader, t->opened.setup.data, s));
+    LVN_TRY(lvn_validation_open(&t->opened.validation, s, &t->opened.train_loader, t->opened.setup.data));
+    LVN_TRY(lvn_dataset_fingerprint(t->opened.setup.data, &t->opened.fingerprint));
+    t->opened.schedule_steps = lvn_limits_steps(s, t->opened.train_loader.steps_per_epoch);
+    t->opened.last_step = lvn_limits_last(s, t->opened.train_loader.steps_per_epoch);
+    LVN_CHECK(t->opened.validation.on || !s->trainer.num_sanity_val_steps, ARG,
               "trainer.num_sanity_val_steps is %" PRId64 ", but this run does not validate: leave it out, or give "
               "validation data, and trainer.val_check_interval and trainer.limit_val_batches above 0",
               s->trainer.num_sanity_val_steps);
@@ -41,49 +41,51 @@ static enum lvn_status tell_differences(struct trainer *t)
 {
     LVN_LOCAL_TEXT(list);
     bool asked = true;
-    enum lvn_status status =
-        lvn_path_is_file(t->dir.settings) ? lvn_settings_differences(t->dir.settings, t->s, &list, &asked) : LVN_OK;
+    enum lvn_status status = lvn_path_is_file(t->opened.run_dir.settings)
+                                 ? lvn_settings_differences(t->opened.run_dir.settings, t->settings, &list, &asked)
+                                 : LVN_OK;
     if (status == LVN_OK && list.n && asked)
         lvn_log(LVN_LOG_INFO, "other settings than in the run so far: %s", list.p);
     else if (status == LVN_OK && list.n)
         lvn_log(LVN_LOG_WARN,
                 "other settings than in the run so far: %s (`levin train %s --resume` continues with the old ones)",
-                list.p, t->dir.url);
+                list.p, t->opened.run_dir.url);
     return status;
 }
 
 static enum lvn_status open_run(struct trainer *t)
 {
     LVN_CHECK(
-        !t->s->trainer.fast_dev_run || t->o->mode == LVN_RUN_NEW, ARG,
+        !t->settings->trainer.fast_dev_run || t->options->mode == LVN_RUN_NEW, ARG,
         "trainer.fast_dev_run saves nothing, so there is nothing to resume or to overwrite: leave one of them out");
-    if (t->ranks->rank || t->s->trainer.fast_dev_run) return LVN_OK;
-    LVN_TRY(lvn_run_dir_open(&t->dir, t->s->run_dir, t->o->mode));
-    t->dir_open = true;
-    if (t->o->mode != LVN_RUN_RESUME) return LVN_OK;
-    LVN_TRY(lvn_checkpoint_clean(t->dir.checkpoints));
-    LVN_TRY(lvn_checkpoint_open_newest(&t->from, t->dir.checkpoints));
-    t->from_open = true;
-    for (int i = 0; i < t->from.n_skipped; i++) lvn_callback_notify(&t->m, LVN_EVENT_NOTE, t->from.skipped[i]);
-    t->goes_on = t->from.path != NULL;
-    if (!t->goes_on) {
+    if (t->ranks->rank || t->settings->trainer.fast_dev_run) return LVN_OK;
+    LVN_TRY(lvn_run_dir_open(&t->opened.run_dir, t->settings->run_dir, t->options->mode));
+    t->opened.run_dir_open = true;
+    if (t->options->mode != LVN_RUN_RESUME) return LVN_OK;
+    LVN_TRY(lvn_checkpoint_clean(t->opened.run_dir.checkpoints));
+    LVN_TRY(lvn_checkpoint_open_newest(&t->opened.checkpoint, t->opened.run_dir.checkpoints));
+    t->opened.checkpoint_open = true;
+    for (int i = 0; i < t->opened.checkpoint.n_skipped; i++)
+        lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->opened.checkpoint.skipped[i]);
+    t->opened.resuming = t->opened.checkpoint.path != NULL;
+    if (!t->opened.resuming) {
         lvn_log(LVN_LOG_WARN, "there is no checkpoint in '%s' to continue from: starting from the beginning",
-                t->dir.url);
+                t->opened.run_dir.url);
         return LVN_OK;
     }
-    LVN_TRY(lvn_snapshot_check(&t->from, t->s, t->setup.config.model));
-    LVN_TRY(lvn_snapshot_read(&t->from, &t->at));
+    LVN_TRY(lvn_snapshot_check(&t->opened.checkpoint, t->settings, t->opened.setup.config.model));
+    LVN_TRY(lvn_snapshot_read(&t->opened.checkpoint, &t->opened.snapshot));
     LVN_CHECK(
-        t->at.data == t->fingerprint, ARG,
+        t->opened.snapshot.data == t->opened.fingerprint, ARG,
         "'%s' was trained on other data than '%s' holds now: continuing would mix them; set data.path back, or start "
         "a new run",
-        t->from.path, t->s->data.path);
-    int64_t micro = t->s->trainer.micro_batch_size;
+        t->opened.checkpoint.path, t->settings->data.path);
+    int64_t micro = t->settings->trainer.micro_batch_size;
     LVN_CHECK(
-        !t->s->trainer.deterministic || t->at.micro_batch == micro, ARG,
+        !t->settings->trainer.deterministic || t->opened.snapshot.micro_batch == micro, ARG,
         "trainer.micro_batch_size is %lld here and was %lld in '%s': with trainer.deterministic that would change "
         "the bits; set it back",
-        (long long)micro, (long long)t->at.micro_batch, t->from.path);
+        (long long)micro, (long long)t->opened.snapshot.micro_batch, t->opened.checkpoint.path);
     return tell_differences(t);
 }
 
@@ -92,8 +94,8 @@ static enum lvn_status look_on_host(const struct trainer *t, int64_t *step)
 {
     LVN_LOCAL_ARENA(a);
     *step = -1;
-    if (t->ranks->on_host) return LVN_OK;
-    const char *dir = lvn_path_join(&a, t->s->run_dir, "checkpoints");
+    if (t->ranks->local_rank) return LVN_OK;
+    const char *dir = lvn_path_join(&a, t->settings->run_dir, "checkpoints");
     return dir ? lvn_checkpoint_newest_step(dir, step) : LVN_MEMORY;
 }
 
@@ -102,11 +104,11 @@ static enum lvn_status look_on_host(const struct trainer *t, int64_t *step)
 static enum lvn_status compare_hosts(struct trainer *t)
 {
     const struct lvn_ranks *r = t->ranks;
-    const char *dir = t->s->run_dir;
+    const char *dir = t->settings->run_dir;
     char theirs[40], ours[40];
     int64_t mine;
     int max = 0;
-    if (t->o->mode != LVN_RUN_RESUME || r->hosts == 1 || lvn_store_is_url(dir)) return LVN_OK;
+    if (t->options->mode != LVN_RUN_RESUME || r->hosts == 1 || lvn_store_is_url(dir)) return LVN_OK;
     LVN_TRY(lvn_ranks_agree(t->ranks, look_on_host(t, &mine)));
     double *step = lvn_calloc((size_t)r->size, sizeof *step);
     LVN_TRY(lvn_ranks_agree(t->ranks, step ? LVN_OK : LVN_MEMORY));
@@ -135,30 +137,30 @@ static enum lvn_status share_run(struct trainer *t)
 {
     LVN_TRY(compare_hosts(t));
     LVN_TRY(lvn_ranks_agree(t->ranks, open_run(t)));
-    LVN_TRY(lvn_ranks_broadcast(t->ranks, &t->goes_on, (int64_t)sizeof t->goes_on));
-    LVN_TRY(lvn_ranks_broadcast(t->ranks, &t->at, (int64_t)sizeof t->at));
-    if (!t->goes_on) return LVN_OK;
-    t->step = t->saver.step = t->at.step;
-    t->m.event.best_val_loss = t->at.best_val_loss;
-    t->m.event.start_val_loss = t->at.start_val_loss;
-    t->m.resumed_at = t->at.step;
-    if (!isnan(t->at.val_loss)) t->validated_step = t->at.step;
+    LVN_TRY(lvn_ranks_broadcast(t->ranks, &t->opened.resuming, (int64_t)sizeof t->opened.resuming));
+    LVN_TRY(lvn_ranks_broadcast(t->ranks, &t->opened.snapshot, (int64_t)sizeof t->opened.snapshot));
+    if (!t->opened.resuming) return LVN_OK;
+    t->running.step = t->running.saver.step = t->opened.snapshot.step;
+    t->context.event.best_val_loss = t->opened.snapshot.best_val_loss;
+    t->context.event.start_val_loss = t->opened.snapshot.start_val_loss;
+    t->context.resumed_step = t->opened.snapshot.step;
+    if (!isnan(t->opened.snapshot.val_loss)) t->running.validated_step = t->opened.snapshot.step;
     return LVN_OK;
 }
 
 /* Rank 0: what checkpoints say of the model that adapters stand beside. */
 static enum lvn_status find_base(struct trainer *t)
 {
-    const struct lvn_pretrained *p = &t->setup.pretrained;
-    if (!t->s->lora.rank || t->ranks->rank) return LVN_OK;
-    t->base.fresh_head = p->fresh;
-    LVN_TRY(lvn_model_find_name(&t->s->arena, t->s->model.init, p->path, &t->base.name));
-    LVN_TRY(lvn_pretrained_sum(p, &t->base.sum));
-    if (lvn_store_is_url(t->s->run_dir) && !t->s->lora.merge_checkpoints)
+    const struct lvn_pretrained *p = &t->opened.setup.pretrained;
+    if (!t->settings->lora.rank || t->ranks->rank) return LVN_OK;
+    t->opened.adapter_base.fresh_head = p->fresh_head;
+    LVN_TRY(lvn_model_find_name(&t->settings->arena, t->settings->model.init, p->path, &t->opened.adapter_base.name));
+    LVN_TRY(lvn_pretrained_checksum(p, &t->opened.adapter_base.checksum));
+    if (lvn_store_is_url(t->settings->run_dir) && !t->settings->lora.merge_checkpoints)
         lvn_log(LVN_LOG_INFO,
                 "checkpoints go to %s without the base model of their adapters: whoever loads them must find it as "
                 "'%s', or say where it is (lora.merge_checkpoints=true sends it with each)",
-                t->s->run_dir, t->base.name);
+                t->settings->run_dir, t->opened.adapter_base.name);
     return LVN_OK;
 }
 
@@ -166,24 +168,24 @@ static enum lvn_status find_base(struct trainer *t)
 static enum lvn_status load_pretrained(struct trainer *t)
 {
     LVN_TRY(find_base(t));
-    struct lvn_model_state *n = t->training.network;
-    LVN_TRY(lvn_pretrained_load(&t->setup.pretrained, n->params, n->memory[LVN_BUFFER_PARAM], n->weights));
-    return *t->s->lora.init ? lvn_adapters_read(t->s->lora.init, n) : LVN_OK;
+    struct lvn_model_state *n = t->planned.programs.model_state;
+    LVN_TRY(lvn_pretrained_load(&t->opened.setup.pretrained, n->params, n->memory[LVN_BUFFER_PARAM], n->weights));
+    return *t->settings->lora.init ? lvn_adapters_read(t->settings->lora.init, n) : LVN_OK;
 }
 
 /* Weights: of the checkpoint to continue from, of model.init, or fresh. */
 static enum lvn_status load_weights(struct trainer *t)
 {
-    struct lvn_model_state *n = t->training.network;
-    uint64_t seed = (uint64_t)t->s->trainer.seed;
-    if (t->goes_on) {
-        LVN_TRY(lvn_ranks_agree(t->ranks, lvn_model_state_set_scaling(n, &t->at.scaling)));
+    struct lvn_model_state *n = t->planned.programs.model_state;
+    uint64_t seed = (uint64_t)t->settings->trainer.seed;
+    if (t->opened.resuming) {
+        LVN_TRY(lvn_ranks_agree(t->ranks, lvn_model_state_set_scaling(n, &t->opened.snapshot.scaling)));
         LVN_TRY(lvn_ranks_agree(t->ranks, find_base(t)));
-        const struct lvn_snapshot_from from = {&t->setup.pretrained, t->s->lora.merge_checkpoints};
-        return lvn_snapshot_load(&t->from, n, &from, &t->training.reduction.sharding, t->ranks);
+        const struct lvn_snapshot_source from = {&t->opened.setup.pretrained, t->settings->lora.merge_checkpoints};
+        return lvn_snapshot_load(&t->opened.checkpoint, n, &from, &t->planned.programs.reduction.sharding, t->ranks);
     }
-    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_model_state_init_values(n, seed, t->setup.has_pretrained)));
-    if (!t->setup.has_pretrained) return LVN_OK;
+    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_model_state_init_values(n, seed, t->opened.setup.has_pretrained)));
+    if (!t->opened.setup.has_pretrained) return LVN_OK;
     LVN_TRY(lvn_ranks_agree(t->ranks, t->ranks->rank ? LVN_OK : load_pretrained(t)));
     return lvn_ranks_broadcast_memory(t->ranks, n->memory[LVN_BUFFER_PARAM], 0, n->bytes[LVN_BUFFER_PARAM]);
 }
@@ -192,46 +194,49 @@ static enum lvn_status load_weights(struct trainer *t)
 
 static void aim_saver(struct trainer *t)
 {
-    const struct lvn_saver_target aim = {
-        .to = {.dir = t->dir.checkpoints, .settings = t->s, .codec = &t->m.codec, .base = &t->base},
-        .network = t->training.network,
-        .sharding = &t->training.reduction.sharding,
-        .ranks = t->ranks,
-        .callbacks = &t->callbacks,
-        .m = &t->m,
-        .dir = &t->dir};
-    lvn_saver_target(&t->saver, &aim);
+    const struct lvn_saver_target aim = {.snapshot = {.dir = t->opened.run_dir.checkpoints,
+                                                      .settings = t->settings,
+                                                      .codec = &t->context.codec,
+                                                      .base = &t->opened.adapter_base},
+                                         .model_state = t->planned.programs.model_state,
+                                         .sharding = &t->planned.programs.reduction.sharding,
+                                         .ranks = t->ranks,
+                                         .callbacks = &t->callbacks,
+                                         .context = &t->context,
+                                         .dir = &t->opened.run_dir};
+    lvn_saver_target(&t->running.saver, &aim);
 }
 
 static void describe_run(struct trainer *t)
 {
-    struct lvn_event *e = &t->m.event;
-    e->name = t->s->name;
-    e->run_dir = t->s->trainer.fast_dev_run ? "no folder: nothing is saved" : t->s->run_dir;
-    const struct lvn_params *params = t->training.network->params;
+    struct lvn_event *e = &t->context.event;
+    e->name = t->settings->name;
+    e->run_dir = t->settings->trainer.fast_dev_run ? "no folder: nothing is saved" : t->settings->run_dir;
+    const struct lvn_params *params = t->planned.programs.model_state->params;
     e->parameters = lvn_params_total(params);
     for (int i = 0; i < params->n; i++) e->trained += params->list[i]->trainable ? params->list[i]->count : 0;
-    e->max_steps = t->last_step == INT64_MAX ? 0 : t->last_step;
-    e->batch_size = t->s->trainer.batch_size;
+    e->max_steps = t->opened.last_step == INT64_MAX ? 0 : t->opened.last_step;
+    e->batch_size = t->settings->trainer.batch_size;
     e->ranks = t->ranks->size;
     e->hosts = t->ranks->hosts;
-    e->block_size = t->training.block_size;
-    e->unit = lvn_task_unit(t->setup.task);
-    e->steps_per_epoch = t->train.steps_per_epoch;
-    const struct lvn_split *train = &t->setup.data->split[LVN_SPLIT_TRAIN], *val = &t->setup.data->split[LVN_SPLIT_VAL];
+    e->block_size = t->planned.programs.block_size;
+    e->unit = lvn_task_unit(t->opened.setup.task);
+    e->steps_per_epoch = t->opened.train_loader.steps_per_epoch;
+    const struct lvn_split *train = &t->opened.setup.data->split[LVN_SPLIT_TRAIN],
+                           *val = &t->opened.setup.data->split[LVN_SPLIT_VAL];
     e->train_tokens = train->n_tokens;
-    e->val_tokens = t->validation.on ? val->n_tokens : 0;
+    e->val_tokens = t->opened.validation.on ? val->n_tokens : 0;
     e->train_samples = train->n_samples;
-    e->val_samples = t->validation.on ? val->n_samples : 0;
-    e->threads = t->training.network->threads;
+    e->val_samples = t->opened.validation.on ? val->n_samples : 0;
+    e->threads = t->planned.programs.model_state->threads;
     e->isa = lvn_isa_name(lvn_isa_best());
-    e->step = t->step;
-    e->epoch = t->step / t->train.steps_per_epoch;
+    e->step = t->running.step;
+    e->epoch = t->running.step / t->opened.train_loader.steps_per_epoch;
 }
 
 static void declare(struct trainer *t, struct lvn_scalar scalar)
 {
-    struct lvn_event *e = &t->m.event;
+    struct lvn_event *e = &t->context.event;
     scalar.value = NAN;
     if (e->n_scalars < LVN_SCALARS) e->scalar[e->n_scalars++] = scalar;
 }
@@ -248,12 +253,13 @@ static void declare_metric(struct trainer *t, char name[48], const char *part, c
  * the column of the loss already. */
 static void declare_train_metrics(struct trainer *t)
 {
-    const struct lvn_task_graph *task = &t->training.step->outputs;
-    enum lvn_event_kind kind = t->validation.on ? LVN_EVENT_VALIDATION : LVN_EVENT_EPOCH;
-    t->m.train_metrics = t->m.event.n_scalars;
+    const struct lvn_task_graph *task = &t->planned.programs.step_session->outputs;
+    enum lvn_event_kind kind = t->opened.validation.on ? LVN_EVENT_VALIDATION : LVN_EVENT_EPOCH;
+    t->context.train_metrics = t->context.event.n_scalars;
     declare(t, (struct lvn_scalar){"train_loss", kind, LVN_BETTER_LOWER, .computed = true, .implied = true});
     for (int i = 0; i < task->n_metrics; i++)
-        declare_metric(t, t->metric[LVN_TASK_METRICS + i], "train_", task->metrics[i], kind, task->counts_of[i] < 0);
+        declare_metric(t, t->planned.metric_name[LVN_TASK_METRICS + i], "train_", task->metrics[i], kind,
+                       task->counts_of[i] < 0);
 }
 
 /* The numbers of a run, in the order of the columns of metrics.csv; what its task measures follows. */
@@ -267,14 +273,14 @@ static void declare_scalars(struct trainer *t)
     declare(t, (struct lvn_scalar){"epoch", step, LVN_BETTER_UNKNOWN, .computed = false});
     declare(t, (struct lvn_scalar){"time", step, LVN_BETTER_UNKNOWN, .computed = false});
     declare(t, (struct lvn_scalar){"memory_bytes", step, LVN_BETTER_UNKNOWN, .computed = false});
-    declare(t, (struct lvn_scalar){"val_loss", validation, LVN_BETTER_LOWER, .computed = t->validation.on});
-    const struct lvn_task_graph *task = t->validation.on ? &t->training.eval->outputs : NULL;
+    declare(t, (struct lvn_scalar){"val_loss", validation, LVN_BETTER_LOWER, .computed = t->opened.validation.on});
+    const struct lvn_task_graph *task = t->opened.validation.on ? &t->planned.programs.eval_session->outputs : NULL;
     for (int i = 0; task && i < task->n_metrics; i++)
-        declare_metric(t, t->metric[i], "val_", task->metrics[i], validation, false);
+        declare_metric(t, t->planned.metric_name[i], "val_", task->metrics[i], validation, false);
     declare_train_metrics(t);
-    if (t->training.network->precision != LVN_PRECISION_16_MIXED) return;
+    if (t->planned.programs.model_state->precision != LVN_PRECISION_16_MIXED) return;
     declare(t, (struct lvn_scalar){"loss_scale", step, LVN_BETTER_UNKNOWN, .computed = true});
-    t->scaling = &t->m.event.scalar[t->m.event.n_scalars - 1];
+    t->running.loss_scale = &t->context.event.scalar[t->context.event.n_scalars - 1];
 }
 
 /* All that may take long before the first step. */
@@ -288,13 +294,13 @@ static enum lvn_status at_work(const char *what, enum lvn_status (*run)(struct t
 
 static void meet_callbacks(struct trainer *t)
 {
-    t->m = (struct lvn_callback_context){.settings = t->s,
-                                         .ranks = t->ranks,
-                                         .resumed_at = -1,
-                                         .scored_at = -1,
-                                         .listeners = t->o->listeners,
-                                         .n_listeners = t->o->n_listeners};
-    t->m.event = (struct lvn_event){
+    t->context = (struct lvn_callback_context){.settings = t->settings,
+                                               .ranks = t->ranks,
+                                               .resumed_step = -1,
+                                               .scored_step = -1,
+                                               .listeners = t->options->listeners,
+                                               .n_listeners = t->options->n_listeners};
+    t->context.event = (struct lvn_event){
         .utilisation = NAN, .eta_s = NAN, .best_val_loss = NAN, .start_val_loss = NAN, .epoch_s = NAN};
 }
 
@@ -306,105 +312,107 @@ static void wait_for_saver(void *saver)
 /* What others see of this rank's rows. */
 static void point_to_rows(struct trainer *t)
 {
-    struct lvn_train_programs *g = &t->training;
-    struct lvn_event *e = &t->m.event;
-    e->micro_batch_size = g->micro;
+    struct lvn_train_programs *g = &t->planned.programs;
+    struct lvn_event *e = &t->context.event;
+    e->micro_batch_size = g->micro_batch;
     e->accumulation = g->n_micro;
-    e->flops_per_token = lvn_program_flops(g->step->program) / (double)(g->micro * g->block_size);
-    t->m.task = &g->step->outputs;
-    t->m.counts = lvn_step_statistics_sums(&t->tally);
-    for (int i = 0; i < LVN_LENGTHS && g->steps[i]; i++) {
-        g->steps[i]->before_update = wait_for_saver;
-        g->steps[i]->context = &t->saver;
+    e->flops_per_token = lvn_program_flops(g->step_session->program) / (double)(g->micro_batch * g->block_size);
+    t->context.task = &g->step_session->outputs;
+    t->context.counts = lvn_step_statistics_sums(&t->planned.statistics);
+    for (int i = 0; i < LVN_LENGTHS && g->step_sessions[i]; i++) {
+        g->step_sessions[i]->before_update = wait_for_saver;
+        g->step_sessions[i]->context = &t->running.saver;
     }
 }
 
 enum lvn_status lvn_trainer_allocate(struct trainer *t)
 {
-    const struct lvn_train_programs *g = &t->training;
+    const struct lvn_train_programs *g = &t->planned.programs;
     LVN_TRY(lvn_train_programs_allocate(g));
-    LVN_TRY(lvn_step_statistics_init(&t->tally, t->ranks, g->n_micro, lvn_task_counts(&g->step->outputs)));
-    LVN_TRY(lvn_prefetch_open(&t->ahead, &t->train, g->first_row, g->rows, t->last_step));
+    LVN_TRY(lvn_step_statistics_init(&t->planned.statistics, t->ranks, g->n_micro,
+                                     lvn_task_counts(&g->step_session->outputs)));
+    LVN_TRY(
+        lvn_prefetch_open(&t->planned.prefetcher, &t->opened.train_loader, g->first_row, g->rows, t->opened.last_step));
     point_to_rows(t);
-    return lvn_validation_allocate(&t->validation, g);
+    return lvn_validation_allocate(&t->opened.validation, g);
 }
 
 void lvn_trainer_release_rows(struct trainer *t)
 {
-    lvn_step_statistics_release(&t->tally);
-    lvn_validation_release(&t->validation);
-    lvn_prefetch_close(t->ahead);
-    t->ahead = NULL;
+    lvn_step_statistics_release(&t->planned.statistics);
+    lvn_validation_release(&t->opened.validation);
+    lvn_prefetch_close(t->planned.prefetcher);
+    t->planned.prefetcher = NULL;
 }
 
 enum lvn_status lvn_trainer_load_batch(struct trainer *t, int64_t step, int64_t *labels)
 {
     const struct lvn_samples *batch;
-    LVN_TRY(lvn_prefetch_take(t->ahead, step, &batch));
-    return lvn_train_programs_feed(&t->training, batch, labels);
+    LVN_TRY(lvn_prefetch_take(t->planned.prefetcher, step, &batch));
+    return lvn_train_programs_feed(&t->planned.programs, batch, labels);
 }
 
 /* The first batch. Later ones are loaded at the end of the step before, with which ranks exchange the counts. */
 static enum lvn_status load_first(struct trainer *t)
 {
     int64_t labels = 0;
-    if (t->step >= t->last_step) return LVN_OK; /* a run that goes on and has nothing left to do */
-    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_load_batch(t, t->step, &labels)));
+    if (t->running.step >= t->opened.last_step) return LVN_OK; /* a run that goes on and has nothing left to do */
+    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_load_batch(t, t->running.step, &labels)));
     double all = (double)labels;
     LVN_TRY(lvn_ranks_sum(t->ranks, &all, 1));
-    t->labels = (int64_t)all;
+    t->running.labels = (int64_t)all;
     return LVN_OK;
 }
 
 /* Who comes from Lightning expects another batch. */
 static void explain_accumulation(struct trainer *t)
 {
-    long long n = t->s->trainer.accumulate_grad_batches, batch = t->s->trainer.batch_size;
+    long long n = t->settings->trainer.accumulate_grad_batches, batch = t->settings->trainer.batch_size;
     if (n <= 1) return;
     snprintf(t->text, sizeof t->text,
              "trainer.accumulate_grad_batches %lld cuts the batch of %lld into micro-batches of %lld; Lightning would "
              "make a step of %lld such batches: for that, set trainer.batch_size to %lld",
              n, batch, batch / n, n, n * batch);
-    lvn_callback_notify(&t->m, LVN_EVENT_NOTE, t->text);
+    lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->text);
 }
 
 static void explain_recompute(struct trainer *t)
 {
-    const struct lvn_train_programs *n = &t->training;
-    bool asked = t->s->trainer.recompute == LVN_TRAINER_RECOMPUTE_BLOCKS;
-    if (n->recompute != LVN_RECOMPUTE_BLOCKS || (asked && n->step->graph->n_blocks > 1)) return;
+    const struct lvn_train_programs *n = &t->planned.programs;
+    bool asked = t->settings->trainer.recompute == LVN_TRAINER_RECOMPUTE_BLOCKS;
+    if (n->recompute != LVN_RECOMPUTE_BLOCKS || (asked && n->step_session->graph->n_blocks > 1)) return;
     snprintf(t->text, sizeof t->text,
              asked ? "a %s has no blocks to recompute: trainer.recompute=blocks changes nothing"
                    : "the activations of this %s do not fit into memory, so the forward pass of each block runs twice "
                      "(trainer.recompute=auto chose blocks)",
-             t->setup.config.model->name);
-    lvn_callback_notify(&t->m, LVN_EVENT_NOTE, t->text);
+             t->opened.setup.config.model->name);
+    lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->text);
 }
 
 enum lvn_status lvn_trainer_set_up(struct trainer *t)
 {
     meet_callbacks(t);
-    LVN_TRY(lvn_callbacks_init(&t->callbacks, t->s, t->o->callback));
-    LVN_TRY(lvn_consistency_start(t->ranks, t->s, t->text, sizeof t->text));
-    if (*t->text) lvn_callback_notify(&t->m, LVN_EVENT_NOTE, t->text);
-    LVN_TRY(lvn_ranks_check(t->ranks, t->s));
+    LVN_TRY(lvn_callbacks_init(&t->callbacks, t->settings, t->options->callback));
+    LVN_TRY(lvn_consistency_start(t->ranks, t->settings, t->text, sizeof t->text));
+    if (*t->text) lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->text);
+    LVN_TRY(lvn_ranks_check(t->ranks, t->settings));
     LVN_TRY(lvn_ranks_agree(t->ranks, at_work("opening the data", open_data, t)));
-    LVN_TRY(lvn_consistency_data(t->ranks, t->fingerprint));
+    LVN_TRY(lvn_consistency_data(t->ranks, t->opened.fingerprint));
     LVN_TRY(at_work("opening the run's folder", share_run, t));
     explain_accumulation(t);
-    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_shares_begin(t)));
+    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_load_weights_init(t)));
     LVN_TRY(lvn_trainer_plan(t));
     explain_recompute(t);
     LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_allocate(t)));
     LVN_TRY(at_work("loading the weights", load_weights, t));
-    LVN_TRY(lvn_consistency_replicas(t->ranks, t->training.network, t->step));
+    LVN_TRY(lvn_consistency_replicas(t->ranks, t->planned.programs.model_state, t->running.step));
     LVN_TRY(at_work("reading data", load_first, t));
-    LVN_TRY(at_work("measuring shares", lvn_trainer_shares_measure, t));
+    LVN_TRY(at_work("measuring shares", lvn_trainer_load_weights_measure, t));
     describe_run(t);
     declare_scalars(t);
-    t->m.network = t->training.network;
-    t->m.dir = t->dir_open ? &t->dir : NULL;
-    t->m.codec = lvn_model_setup_codec(&t->setup);
+    t->context.model_state = t->planned.programs.model_state;
+    t->context.dir = t->opened.run_dir_open ? &t->opened.run_dir : NULL;
+    t->context.codec = lvn_model_setup_codec(&t->opened.setup);
     aim_saver(t);
-    return lvn_callbacks_open(&t->callbacks, &t->m, t->at.callbacks);
+    return lvn_callbacks_open(&t->callbacks, &t->context, t->opened.snapshot.callbacks);
 }

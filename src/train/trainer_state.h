@@ -1,11 +1,14 @@
-/* trainer_state.h - a run in pieces: what lvn_train() goes through in one call, and a program that holds a run
- * (c_api.c) piece by piece. trainer_setup.c is all before the first step, trainer.c the rest. All ranks call alike.
- */
+/* trainer_state.h - struct trainer: the training loop in parts, by phase of life.
+ *
+ * lvn_train() (trainer.c) goes through all of them in one call; a program that makes its steps itself (c_api.c) calls
+ * them one by one. trainer_setup.c is everything before the first step, trainer_load_balance.c changes load weights,
+ * trainer.c is the rest. All ranks call alike. The memory of the model is lvn_model_state, a program bound to it
+ * lvn_session, the programs that the loop runs lvn_train_programs. */
 #ifndef LVN_TRAINER_STATE_H
 #define LVN_TRAINER_STATE_H
 
 #include "data/prefetch.h"
-#include "engine/shares.h"
+#include "engine/load_balance.h"
 #include "engine/train_programs.h"
 #include "model_io/adapters.h"
 #include "model_io/model_setup.h"
@@ -16,7 +19,7 @@
 #include "train/trainer.h"
 #include "train/validation.h"
 
-/* The scalars of every run; the metrics of its task follow, of validation, then of training. */
+/* Indices of the scalars of every run. The metrics of its task follow: of validation, then of training. */
 enum {
     SCALAR_LOSS,
     SCALAR_GRAD_NORM,
@@ -29,73 +32,113 @@ enum {
     SCALAR_METRIC
 };
 
-struct trainer {
-    struct lvn_settings *s;
-    const struct lvn_train_options *o;
-    struct lvn_ranks *ranks;
-    struct lvn_model_setup setup; /* data, model sizes, where the weights come from */
-    struct lvn_adapter_base base; /* with lora.rank, on rank 0: its model */
-    struct lvn_loader train;
-    struct lvn_validation validation;
-    char metric[2 * LVN_TASK_METRICS][48]; /* names of the metrics' scalars */
-    struct lvn_train_programs training;
-    struct lvn_train_programs_options plan; /* that it was planned with */
-    bool shared;                            /* in the shares that follow, not equally */
-    int64_t *share, *better;                /* [ranks] units of each; others; NULL without trainer.share measured */
-    double *seconds;                        /* [ranks] of a step */
-    struct lvn_load_balance watch;
-    struct lvn_prefetch *ahead; /* this rank's rows of the next batches */
-    struct lvn_step_statistics tally;
-    struct lvn_run_dir dir; /* rank 0's alone, as are the files in it */
-    struct lvn_checkpoint from;
-    bool goes_on;           /* from a checkpoint, on all ranks */
-    struct lvn_snapshot at; /* where that stood */
-    bool dir_open, from_open;
-    struct lvn_callbacks callbacks;
-    struct lvn_callback_context m; /* what they see; the event of it goes to listeners, too */
-    int64_t step, last_step;       /* finished; where to end */
-    int64_t schedule_steps;        /* over which the learning rate goes its way */
-    int64_t first_step;            /* finished when this process began */
-    int64_t validated_step;
-    struct lvn_scalar *scaling; /* of t->m.event: the scale of the loss; NULL: it has none */
-    struct lvn_saver saver;
-    int64_t labels;         /* that count in the batch which is loaded, over all ranks */
-    bool started, done;     /* there were events; nothing is left to do in the run that goes on */
-    bool stop, again, over; /* some rank was asked to stop; so that the run goes on later; trainer.max_time is over */
-    unsigned orders;        /* enum lvn_control: what callbacks of some rank wish, which all obey */
-    uint64_t fingerprint;
-    double epoch_started, memory_looked;
-    int64_t memory, peak; /* bytes, when memory was last looked at */
-    char text[1200], why[220];
+/* What settings, data and the run's folder determine, before anything is planned. */
+struct trainer_opened {
+    struct lvn_model_setup setup;         /* data, sizes of the model, pretrained weights */
+    struct lvn_adapter_base adapter_base; /* with lora.rank, on rank 0: the model of the adapters */
+    struct lvn_loader train_loader;
+    struct lvn_validation validation; /* its buffers are allocated with the plan */
+    uint64_t fingerprint;             /* of the data */
+    int64_t last_step;                /* at which the run ends; INT64_MAX: only time ends it */
+    int64_t schedule_steps;           /* max_steps of the learning rate's schedule */
+    struct lvn_run_dir run_dir;       /* rank 0's */
+    struct lvn_checkpoint checkpoint; /* rank 0's, if resuming */
+    bool run_dir_open;                /* on rank 0 */
+    bool checkpoint_open;             /* on rank 0 */
+    bool resuming;                    /* from a checkpoint, on all ranks */
+    struct lvn_snapshot snapshot;     /* the checkpoint's progress; its load_weights are the run's current ones */
 };
 
-/* Open, plan, allocate and load, and describe the run in t->m; all ranks leave it with the same status. */
+/* The plan, and what is allocated by it. All of it may be made again between two steps (trainer.share measured). */
+struct trainer_planned {
+    struct lvn_train_programs programs;
+    struct lvn_train_programs_options options; /* with which programs were planned */
+    struct lvn_prefetch *prefetcher;           /* this rank's rows of the next batches */
+    struct lvn_step_statistics statistics;
+    bool weighted;           /* ranks compute load_weights, not equal parts */
+    int64_t *load_weights;   /* [ranks] units of each; NULL without trainer.share measured */
+    int64_t *faster_weights; /* [ranks] the next ones; NULL as above */
+    double *rank_seconds;    /* [ranks] of a step, or speeds while measuring; NULL as above */
+    struct lvn_load_balance load_balance;
+    char metric_name[2 * LVN_TASK_METRICS][48]; /* of the metrics' scalars */
+};
+
+/* What changes between the first and the last step. */
+struct trainer_running {
+    struct lvn_saver saver;
+    bool started;                  /* START was announced */
+    bool done;                     /* a resumed run had nothing left to do */
+    int64_t step;                  /* finished steps */
+    int64_t first_step;            /* finished when this process began */
+    int64_t validated_step;        /* of the last validation; -1: none */
+    int64_t labels;                /* that count in the batch that was fed, over all ranks */
+    struct lvn_scalar *loss_scale; /* in context.event; NULL: the loss is not scaled */
+    double epoch_start_time;       /* lvn_seconds() */
+    double memory_time;            /* lvn_seconds() when memory was last read */
+    int64_t memory_bytes;          /* resident, when last read */
+    int64_t peak_bytes;            /* highest resident, when last read */
+    char end_reason[220];
+};
+
+/* What some rank requested since the last step, or-ed over ranks: all ranks carry it out. */
+struct trainer_requested {
+    bool stop;        /* lvn_train_options.stop */
+    bool requeue;     /* the run is to continue later: LVN_STOP_REQUEUE */
+    bool time_is_up;  /* trainer.max_time */
+    unsigned control; /* enum lvn_control, of callbacks */
+};
+
+struct trainer {
+    struct lvn_settings *settings;
+    const struct lvn_train_options *options;
+    struct lvn_ranks *ranks;
+    struct lvn_callbacks callbacks;
+    struct lvn_callback_context context; /* of callbacks; its event goes to listeners, too */
+    char text[1200];                     /* for one message */
+    struct trainer_opened opened;
+    struct trainer_planned planned;
+    struct trainer_running running;
+    struct trainer_requested requested;
+};
+
+/* --- trainer_setup.c --- */
+
+/* Open, plan, allocate and load, and describe the run in t->context; all ranks return the same status. */
 enum lvn_status lvn_trainer_set_up(struct trainer *t) LVN_CHECKED;
-/* trainer_shares.c: which shares the run begins with, where these are known; the plan; where they are not known, as
- * measured on the first batch, which is loaded; after each step, others, where speeds have changed. */
-enum lvn_status lvn_trainer_shares_begin(struct trainer *t) LVN_CHECKED;
-enum lvn_status lvn_trainer_plan(struct trainer *t) LVN_CHECKED;
-enum lvn_status lvn_trainer_shares_measure(struct trainer *t) LVN_CHECKED;
-enum lvn_status lvn_trainer_shares_step(struct trainer *t) LVN_CHECKED;
-void lvn_trainer_shares_release(struct trainer *t);
-/* What depends on which rows this rank computes: once the training is planned; before it is planned again. */
+/* Allocate what depends on which rows this rank computes, once the training is planned; release it before it is planned
+ * again. */
 enum lvn_status lvn_trainer_allocate(struct trainer *t) LVN_CHECKED;
 void lvn_trainer_release_rows(struct trainer *t);
-/* Load this rank's rows of step `step`, and count their labels. */
+/* Feed this rank's rows of step `step`; *labels: how many of them count. */
 enum lvn_status lvn_trainer_load_batch(struct trainer *t, int64_t step, int64_t *labels) LVN_CHECKED;
 
-/* All until the first step, where t->done is false. Close it always. */
+/* --- trainer_load_balance.c --- */
+
+/* Set the load weights with which the run begins, if they are given or stored. */
+enum lvn_status lvn_trainer_load_weights_init(struct trainer *t) LVN_CHECKED;
+/* Plan the training with them. */
+enum lvn_status lvn_trainer_plan(struct trainer *t) LVN_CHECKED;
+/* Otherwise measure speeds on the first batch, which is loaded, and plan again. */
+enum lvn_status lvn_trainer_load_weights_measure(struct trainer *t) LVN_CHECKED;
+/* After each step: plan with other load weights if speeds have changed. */
+enum lvn_status lvn_trainer_load_weights_step(struct trainer *t) LVN_CHECKED;
+void lvn_trainer_load_weights_release(struct trainer *t);
+
+/* --- trainer.c --- */
+
+/* Everything before the first step, if t->running.done is false. Close it always. */
 enum lvn_status lvn_trainer_open(struct trainer *t, struct lvn_settings *s,
                                  const struct lvn_train_options *o) LVN_CHECKED;
-/* A step, and what is due after it. *why: the reason for which the run ends now, or NULL. */
-enum lvn_status lvn_trainer_step(struct trainer *t, const char **why) LVN_CHECKED;
-/* Only where t->validation.on; the values are scalars of t->m.event. */
+/* A step, and the validation, checkpoint and events that are due after it. *end_reason: why the run ends now, or NULL.
+ */
+enum lvn_status lvn_trainer_step(struct trainer *t, const char **end_reason) LVN_CHECKED;
+/* Only if t->opened.validation.on; the values are scalars of t->context.event. */
 enum lvn_status lvn_trainer_validate(struct trainer *t) LVN_CHECKED;
-/* Save, and wait for the end of it. *saved: false where it could not be; then the callbacks have been told why. */
+/* Save, and wait until it is written. *saved: false if that failed; then listeners have been told the reason. */
 enum lvn_status lvn_trainer_save(struct trainer *t, bool *saved) LVN_CHECKED;
-/* The last checkpoint and the last event. STOPPED where somebody asked for the end. */
-enum lvn_status lvn_trainer_end(struct trainer *t, const char *why) LVN_CHECKED;
-/* Release everything; `status`: how the run went, which it gives back unless closing fails. `result` may be NULL. */
+/* Save the last checkpoint and send the event END. STOPPED if the run was asked to stop. */
+enum lvn_status lvn_trainer_end(struct trainer *t, const char *reason) LVN_CHECKED;
+/* Release everything; returns `status`, how the run went, unless closing fails. `result` may be NULL. */
 enum lvn_status lvn_trainer_close(struct trainer *t, enum lvn_status status,
                                   struct lvn_train_result *result) LVN_CHECKED;
 

@@ -49,7 +49,7 @@ static int64_t batches_of(const struct lvn_validation *v)
 enum lvn_status lvn_validation_allocate(struct lvn_validation *v, const struct lvn_train_programs *g)
 {
     if (!v->on) return LVN_OK;
-    v->n_sums = batches_of(v) * g->n_micro + COUNTS + lvn_task_counts(&g->eval->outputs);
+    v->n_sums = batches_of(v) * g->n_micro + COUNTS + lvn_task_counts(&g->eval_session->outputs);
     v->sums = lvn_calloc((size_t)v->n_sums, sizeof *v->sums);
     return v->sums ? lvn_samples_init(&v->samples, &g->fields, g->rows) : LVN_MEMORY;
 }
@@ -64,13 +64,13 @@ void lvn_validation_release(struct lvn_validation *v)
 /* This rank's part of each batch, into its place; and what it counts. */
 static enum lvn_status compute(struct lvn_validation *v, struct lvn_train_programs *g, double *count)
 {
-    int64_t n = batches_of(v), n_counts = lvn_task_counts(&g->eval->outputs), number;
+    int64_t n = batches_of(v), n_counts = lvn_task_counts(&g->eval_session->outputs), number;
     for (int64_t i = 0; i < n; i++) {
         double *losses = v->sums + i * g->n_micro + g->leaf[g->ranks->rank];
         LVN_TRY(lvn_loader_eval_batch(&v->loader, v->batches, i, g->first_row, &v->samples, &number));
-        struct lvn_session *eval = lvn_train_programs_runner(g, g->evals, &v->samples);
+        struct lvn_session *eval = lvn_train_programs_session(g, g->eval_sessions, &v->samples);
         LVN_TRY(lvn_session_feed(eval, 0, &v->samples));
-        eval->step = (struct lvn_step){
+        eval->step_args = (struct lvn_step){
             .grad_scale = 1.0, .first_row = g->first_row, .end_row = g->first_row + v->samples.n_valid};
         lvn_session_run(eval, g->accumulation);
         LVN_TRY(eval->status);
@@ -83,7 +83,7 @@ static enum lvn_status compute(struct lvn_validation *v, struct lvn_train_progra
 
 enum lvn_status lvn_validation_run(struct lvn_validation *v, struct lvn_train_programs *g, double *loss)
 {
-    const struct lvn_task_graph *task = &g->eval->outputs;
+    const struct lvn_task_graph *task = &g->eval_session->outputs;
     int64_t n = batches_of(v);
     double *count = v->sums + n * g->n_micro, sum = 0.0;
     const char *before = lvn_work_begin("a validation");

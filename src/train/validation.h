@@ -1,7 +1,9 @@
-/* validation.h - loss and metrics on data that is not trained on, in between steps.
+/* validation.h - loss and metrics on data that is not trained on, between steps.
  *
- * Which batches, and how often, follows from trainer.val_check_interval and trainer.limit_val_batches. All ranks
- * compute their rows of each batch, and one sum over ranks gives the mean over all labels; dropout is off. */
+ * The trainer runs it; the C API runs one part of the data with it. How often and on which batches follows from
+ * trainer.val_check_interval and trainer.limit_val_batches. All ranks compute their rows of each batch, and one sum
+ * over ranks gives the mean over all labels; dropout is off. `levin evaluate` has its own loop
+ * (inference/evaluation.h). */
 #ifndef LVN_VALIDATION_H
 #define LVN_VALIDATION_H
 
@@ -9,28 +11,28 @@
 #include "engine/train_programs.h"
 
 struct lvn_validation {
-    bool on; /* there is something to validate on, and it is asked for */
+    bool on; /* there is something to validate on, and settings request it */
     struct lvn_loader loader;
-    int64_t every;              /* steps; 0: at the end of the run only */
+    int64_t every;              /* steps between validations; 0: only at the end of the run */
     int64_t batches;            /* 0: all */
     struct lvn_samples samples; /* this rank's rows of a batch */
-    double *sums;               /* losses [batches][micro-batches of all ranks], then what is counted, metrics last */
+    double *sums;               /* losses [batches][micro-batches of all ranks], then counts, of metrics last */
     int64_t n_sums;
-    double value[LVN_TASK_METRICS]; /* of the task's metrics, the last time */
+    double value[LVN_TASK_METRICS]; /* of the task's metrics, of the last run */
 };
 
-/* data: of the run; train: the loader of its steps. Release it always. */
+/* data: of the run; train: the loader of its steps. Allocates nothing. Release it always. */
 enum lvn_status lvn_validation_open(struct lvn_validation *v, const struct lvn_settings *s,
                                     const struct lvn_loader *train, const struct lvn_dataset *data) LVN_CHECKED;
-/* All of one part of the data, once, for lvn_validation_run(). ARG where there is none such. Release it always. */
+/* One part of the data, whole, for lvn_validation_run(). ARG if the data have no such part. Release it always. */
 enum lvn_status lvn_validation_open_part(struct lvn_validation *v, const struct lvn_loader *train,
                                          const struct lvn_dataset *data, enum lvn_split_id part) LVN_CHECKED;
-/* Once the training is planned. */
+/* Allocate buffers, once the training is planned. */
 enum lvn_status lvn_validation_allocate(struct lvn_validation *v, const struct lvn_train_programs *g) LVN_CHECKED;
 void lvn_validation_release(struct lvn_validation *v);
-/* All ranks: the mean loss, and the metrics' values. */
+/* All ranks: *loss gets the mean loss, v->value the metrics. */
 enum lvn_status lvn_validation_run(struct lvn_validation *v, struct lvn_train_programs *g, double *loss) LVN_CHECKED;
-/* All ranks: the same on so many batches (< 0: all), for the failures that there may be. */
+/* All ranks: run so many batches (< 0: all) and drop the result, to find errors early. */
 enum lvn_status lvn_validation_try(struct lvn_validation *v, struct lvn_train_programs *g, int64_t batches) LVN_CHECKED;
 
 #endif

@@ -106,7 +106,7 @@ static inline double value_of(const struct lvn_safetensor *t, int64_t i)
 static inline float *reference_of(const struct golden *g, const char *prefix, const struct lvn_param *q)
 {
     struct lvn_layout l;
-    check(lvn_file_layout(g->model.form, &g->config, q, &l));
+    check(lvn_file_layout(g->model.variant, &g->config, q, &l));
     const struct lvn_safetensor *t = reference(g, prefix, l.name);
     float *file = malloc(sizeof *file * (size_t)q->count), *memory = malloc(sizeof *memory * (size_t)q->count);
     if (!file || !memory || lvn_desc_count(&t->desc) != q->count) fail_msg("%s: '%s%s'", g->name, prefix, l.name);

@@ -38,14 +38,14 @@ static enum lvn_status plan_once(struct lvn_config *cf, const struct lvn_setting
                                            .task = m->task,
                                            .validate = true,
                                            .planner = lvn_callbacks_planner(&callbacks),
-                                           .pieces = pieces};
+                                           .min_micro = pieces};
     enum lvn_status status = lvn_callbacks_init(&callbacks, s, NULL);
     if (status == LVN_OK) status = lvn_train_programs_plan(&t, s, &m->config, &o);
     if (status == LVN_OK) {
-        cf->parameters = lvn_params_total(t.network->params);
-        cf->rank_bytes = lvn_model_state_bytes(t.network);
+        cf->parameters = lvn_params_total(t.model_state->params);
+        cf->rank_bytes = lvn_model_state_bytes(t.model_state);
         cf->fits = cf->memory <= 0 || (double)cf->rank_bytes <= 0.9 * (double)cf->memory / (double)cf->per_machine;
-        cf->micro = t.micro;
+        cf->micro = t.micro_batch;
         cf->accumulation = t.accumulation;
     }
     lvn_train_programs_release(&t);

@@ -103,7 +103,7 @@ static enum lvn_status ask_key(struct lvn_config *cf, enum lvn_option_id id, con
             fprintf(stderr, "There is no '%s'. Please answer with the path of a text, or its address.\n", line);
             continue;
         }
-        if (lvn_settings_set(cf->s, lvn_option_of(id)->key, line, LVN_SOURCE_PROGRAM) == LVN_OK) return LVN_OK;
+        if (lvn_settings_set(cf->s, lvn_option_by_id(id)->key, line, LVN_SOURCE_PROGRAM) == LVN_OK) return LVN_OK;
         fprintf(stderr, "%s.\n", lvn_error_text());
         lvn_error_clear();
     }

@@ -142,7 +142,7 @@ static void remark(const struct lvn_config *cf, int id, struct lvn_text *t)
 
 static void key_line(const struct lvn_config *cf, int id, struct lvn_text *t)
 {
-    const struct lvn_option *o = lvn_option_of((enum lvn_option_id)id);
+    const struct lvn_option *o = lvn_option_by_id((enum lvn_option_id)id);
     char text[LVN_VALUE_TEXT], help[LVN_HELP_TEXT];
     const char *dot = strchr(o->key, '.');
     comment(t, *o->part ? "  # " : "# ", lvn_option_help(o, help));

@@ -21,7 +21,7 @@ static enum lvn_status run_alone(struct lvn_synthetic_step *out, struct lvn_rank
     struct lvn_ranks *alone = NULL;
     if (r->rank) return LVN_OK;
     LVN_TRY(lvn_comm_open(&comm, &(struct lvn_comm_options){.size = 1}));
-    enum lvn_status status = lvn_ranks_over(&alone, &r->who, comm, NULL);
+    enum lvn_status status = lvn_ranks_over(&alone, &r->identity, comm, NULL);
     if (status == LVN_OK) status = lvn_synthetic_step_run(out, alone, 1, fixed_order);
     lvn_ranks_close(alone);
     lvn_comm_close(comm);

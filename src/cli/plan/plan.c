@@ -124,11 +124,11 @@ static void show_memory(struct plan *p)
         [LVN_RECOMPUTE_BLOCKS] = {
             "blocks", "To save memory, all activations but the inputs of blocks are recomputed in the backward pass"}};
     struct lvn_cli *c = p->c;
-    const struct lvn_model_state *n = p->training.network;
+    const struct lvn_model_state *n = p->training.model_state;
     int64_t part[LVN_MEMORY_PART_COUNT], total = lvn_train_programs_memory(&p->training, part), rest = total;
     int64_t process = process_bytes(n, total - part[LVN_MEMORY_PROGRAMS]), capacity = lvn_memory_available();
     bool here = n->device->backend->computes; /* on this machine */
-    const struct lvn_program *step = p->training.step->program;
+    const struct lvn_program *step = p->training.step_session->program;
     int first = lvn_program_first_backward(step);
     json_t *m = c->json ? json_object() : NULL;
     lvn_cli_print(c, "memory in bytes\n");
@@ -189,13 +189,13 @@ static void show_model(struct plan *p)
     const struct lvn_model_config *m = &p->setup.config;
     const struct lvn_train_programs *t = &p->training;
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT], batch[LVN_BATCH_TEXT], sizes[400];
-    int64_t total = lvn_params_total(t->network->params);
+    int64_t total = lvn_params_total(t->model_state->params);
     sizes_text(m, sizes, sizeof sizes);
     lvn_cli_print(c, "%s: %s%s%s\n%s parameters\n", p->s->name, m->model->name, sizes,
-                  p->setup.assumed ? " (assumed: the data are not there)" : "", lvn_count_text(total, a));
+                  p->setup.vocabulary_assumed ? " (assumed: the data are not there)" : "", lvn_count_text(total, a));
     lvn_cli_print(c, "batch of %s, as %" PRId64 " micro-batch%s of %" PRId64 "\n",
                   lvn_batch_text(lvn_task_unit(p->setup.task), p->s->trainer.batch_size, t->block_size, batch),
-                  t->accumulation, t->accumulation == 1 ? "" : "es", t->micro);
+                  t->accumulation, t->accumulation == 1 ? "" : "es", t->micro_batch);
     if (p->steps) lvn_cli_print(c, "%s steps", lvn_count_text(p->steps, a));
     if (p->steps_per_epoch)
         lvn_cli_print(c, "%s%s an epoch", p->steps ? ", " : "", lvn_count_text(p->steps_per_epoch, b));
@@ -205,7 +205,7 @@ static void show_model(struct plan *p)
     add_sizes(c, m);
     if (t->block_size) lvn_cli_add(c, "block_size", json_integer(t->block_size));
     lvn_cli_add(c, "batch_size", json_integer(p->s->trainer.batch_size));
-    lvn_cli_add(c, "micro_batch_size", json_integer(t->micro));
+    lvn_cli_add(c, "micro_batch_size", json_integer(t->micro_batch));
     lvn_cli_add(c, "accumulation", json_integer(t->accumulation));
     lvn_cli_add(c, "steps", p->steps ? json_integer(p->steps) : json_null());
     lvn_cli_add(c, "steps_per_epoch", p->steps_per_epoch ? json_integer(p->steps_per_epoch) : json_null());
@@ -213,7 +213,7 @@ static void show_model(struct plan *p)
 
 static void show_flops(struct plan *p)
 {
-    double step = lvn_program_flops(p->training.step->program) * (double)p->training.accumulation;
+    double step = lvn_program_flops(p->training.step_session->program) * (double)p->training.accumulation;
     double tokens = (double)(p->s->trainer.batch_size * p->training.block_size);
     char count[LVN_NUMBER_TEXT];
     const char *unit = lvn_task_unit(p->setup.task);
@@ -281,7 +281,7 @@ static enum lvn_status show(struct plan *p)
     LVN_TRY(lvn_train_programs_plan(&p->training, p->s, &p->setup.config, &plan));
     if (p->crowd.rank) return lvn_plan_ranks(p->c, &p->training, &p->setup.config, &p->crowd);
     show_model(p);
-    const struct lvn_program *step = p->training.step->program;
+    const struct lvn_program *step = p->training.step_session->program;
     p->live = lvn_arena_alloc(&p->c->settings.arena, sizeof *p->live * (size_t)(step->n_instrs + 1));
     if (!p->live) return LVN_MEMORY;
     lvn_program_live_bytes(step, p->live);

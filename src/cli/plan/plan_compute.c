@@ -43,13 +43,13 @@ static enum lvn_status plan_layers(const struct measurement *m, int64_t layers, 
     struct lvn_train_programs_options o = {.ranks = m->local,
                                            .size = m->ranks,
                                            .fields = &m->t->fields,
-                                           .task = m->t->step->options.task,
-                                           .pieces = m->t->pieces};
+                                           .task = m->t->step_session->options.task,
+                                           .min_micro = m->t->min_micro};
     *s = m->c->settings;
     s->trainer.threads = lvn_plan_threads_here(m->c);
     if (m->local) {
-        s->trainer.batch_size = m->t->micro * m->processes;
-        o.pieces = 1;
+        s->trainer.batch_size = m->t->micro_batch * m->processes;
+        o.min_micro = 1;
     }
     lvn_model_set(&model, LVN_ROLE_LAYERS, layers);
     return lvn_train_programs_plan(t, s, &model, &o);
@@ -58,8 +58,8 @@ static enum lvn_status plan_layers(const struct measurement *m, int64_t layers, 
 static enum lvn_status run_trial(struct measurement *m, struct lvn_train_programs *t, struct lvn_parts *parts)
 {
     int64_t labels;
-    LVN_TRY(lvn_model_state_allocate(t->network));
-    LVN_TRY(lvn_model_state_init_values(t->network, 1, false));
+    LVN_TRY(lvn_model_state_allocate(t->model_state));
+    LVN_TRY(lvn_model_state_init_values(t->model_state, 1, false));
     LVN_TRY(lvn_synthetic_step_fill(t, lvn_model_value(m->model, LVN_ROLE_VOCABULARY), &labels));
     lvn_parts_clear(parts);
     const double begin = lvn_seconds();
@@ -131,9 +131,9 @@ static bool within(const struct measurement *m, const struct lvn_train_programs 
 {
     struct lvn_parts best;
     lvn_plan_parts(t, r, &best);
-    best.update += LAUNCH_SECONDS * t->step->program->n_instrs;
+    best.update += LAUNCH_SECONDS * t->step_session->program->n_instrs;
     return best.forward + best.backward + best.update <= b->seconds &&
-           lvn_model_state_bytes(t->network) <= b->bytes / m->processes;
+           lvn_model_state_bytes(t->model_state) <= b->bytes / m->processes;
 }
 
 static enum lvn_status choose(struct measurement *m, const struct lvn_rates *r, enum lvn_computed *how)
@@ -158,7 +158,7 @@ enum lvn_status lvn_plan_compute(struct lvn_compute *out, struct lvn_cli *c, con
     struct measurement m = {.c = c, .t = t, .model = model, .ranks = ranks, .processes = crowd->n};
     *out = (struct lvn_compute){.how = (enum lvn_computed)crowd->what, .processes = crowd->n};
     if (!crowd->rank) {
-        LVN_TRY(lvn_plan_rates(c, t->network->device, &out->rates));
+        LVN_TRY(lvn_plan_rates(c, t->model_state->device, &out->rates));
         LVN_TRY(choose(&m, &out->rates, &out->how));
     }
     if (out->how == LVN_COMPUTED_BY_RATES) {

@@ -60,9 +60,10 @@ enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_train_progra
     LVN_CHECK(k, ARG, "--device '%.60s' is not in the table: `levin help plan` has the names that are", wanted);
     const struct lvn_backend *backend = lvn_backend_find(k->backend);
     int64_t scratch;
-    bool kernels = find_scratch(backend, t->step->program, &scratch);
-    int64_t takes = lvn_model_state_bytes(t->network) + lvn_backend_reserve(backend, (int64_t)k->bytes);
-    if (backend != t->network->device->backend) takes += scratch + lvn_model_state_async_bytes(t->network, backend);
+    bool kernels = find_scratch(backend, t->step_session->program, &scratch);
+    int64_t takes = lvn_model_state_bytes(t->model_state) + lvn_backend_reserve(backend, (int64_t)k->bytes);
+    if (backend != t->model_state->device->backend)
+        takes += scratch + lvn_model_state_async_bytes(t->model_state, backend);
     bool fits = (double)takes <= share * k->bytes;
     lvn_cli_print(c, "%s: %s of %s are taken: %s\n", k->what, lvn_bytes_text(takes, a),
                   lvn_bytes_text((int64_t)k->bytes, b), fits ? "it fits." : "it does NOT fit.");

@@ -133,7 +133,7 @@ static double moving(const struct forecast *f, double bytes)
 
 static void communicate(struct forecast *f)
 {
-    const struct lvn_program *p = f->t->step->program;
+    const struct lvn_program *p = f->t->step_session->program;
     const struct lvn_sharding *s = &f->t->reduction.sharding;
     const double count = (double)p->graph->params->trainable_count;
     const int ways = s->zero1 ? 1 : 3; /* sums go back to all */
@@ -189,7 +189,7 @@ static double write_rate(const char *run_dir)
 /* Seconds of a step, on the average, that checkpoints take: rank 0 writes while it computes. */
 static void save(struct forecast *f, double computing)
 {
-    const struct lvn_model_state *n = f->t->network;
+    const struct lvn_model_state *n = f->t->model_state;
     int64_t every = f->c->settings.checkpoint.every_n_steps;
     double rate = every ? write_rate(f->c->settings.run_dir) : 0, state = 0;
     for (int b = LVN_BUFFER_STATE0; b <= LVN_BUFFER_STATE1; b++) state += (double)n->bytes[b];
@@ -206,7 +206,7 @@ static int64_t max_rows(const struct lvn_train_programs *t, const struct lvn_set
 {
     int64_t max = (s->trainer.batch_size + ranks - 1) / ranks;
     for (int i = 0; i < ranks && s->trainer.micro_batch_size; i++) {
-        int64_t rows = (t->leaf[i + 1] - t->leaf[i]) * t->micro;
+        int64_t rows = (t->leaf[i + 1] - t->leaf[i]) * t->micro_batch;
         if (i == 0 || rows > max) max = rows;
     }
     return max;
@@ -214,7 +214,7 @@ static int64_t max_rows(const struct lvn_train_programs *t, const struct lvn_set
 
 static double computing(const struct forecast *f)
 {
-    double micro = (double)f->rows / (double)f->t->micro; /* micro-batches, one of them perhaps not whole */
+    double micro = (double)f->rows / (double)f->t->micro_batch; /* micro-batches, one of them perhaps not whole */
     return ((f->compute.parts.forward + f->compute.parts.backward) * micro + f->compute.parts.update) * f->crowd;
 }
 
@@ -230,9 +230,9 @@ static double exposed(const struct forecast *f)
 static void print_compute(const struct forecast *f)
 {
     const struct lvn_compute *m = &f->compute;
-    const bool bf16 = f->t->network->precision != LVN_PRECISION_TRUE;
+    const bool bf16 = f->t->model_state->precision != LVN_PRECISION_TRUE;
     lvn_cli_print(f->c, "  a micro-batch of %lld: forward %.4g s, backward %.4g s; update %.4g s\n",
-                  (long long)f->t->micro, m->parts.forward, m->parts.backward, m->parts.update);
+                  (long long)f->t->micro_batch, m->parts.forward, m->parts.backward, m->parts.update);
     if (m->how == LVN_COMPUTED_BY_RATES)
         lvn_cli_print(
             f->c,
@@ -273,8 +273,8 @@ static void print(const struct forecast *f, double alone)
                   (long long)f->traffic.within.messages, (long long)f->traffic.between.messages);
     lvn_cli_print(c, "  computing %.4g s, communication beyond it %.4g s, saving %.4g s\n", compute, comm, f->saving);
     lvn_cli_print(c, "\n  predicted: %.4g s a step, %s %s/s, %.0f %% of %d times one rank\n", step,
-                  lvn_count_text((int64_t)rate, text), lvn_task_unit(f->t->step->options.task), 100 * efficiency,
-                  f->ranks);
+                  lvn_count_text((int64_t)rate, text), lvn_task_unit(f->t->step_session->options.task),
+                  100 * efficiency, f->ranks);
     json_t *p =
         json_pack("{s:i,s:i,s:i,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "ranks", f->ranks, "nproc_per_node", f->each,
                   "cores", f->cores, "threads", f->threads, "latency_s", latency, "bytes_per_s", bandwidth, "forward_s",
@@ -299,7 +299,7 @@ enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_train_program
     struct forecast f = {.c = c,
                          .t = t,
                          .each = per_host(c),
-                         .threads = t->network->threads,
+                         .threads = t->model_state->threads,
                          .ranks = (int)c->flag[LVN_FLAG_plan_ranks].i};
     LVN_TRY_WHILE(lvn_plan_compute(&f.compute, c, t, m, f.ranks, crowd), "measuring a micro-batch");
     if (crowd->rank) return LVN_OK;

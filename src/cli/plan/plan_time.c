@@ -107,8 +107,8 @@ static double seconds_of(const struct lvn_instr *i, const struct lvn_rates *r, b
 
 void lvn_plan_parts(const struct lvn_train_programs *t, const struct lvn_rates *r, struct lvn_parts *parts)
 {
-    const struct lvn_program *p = t->step->program;
-    bool bf16 = t->network->precision != LVN_PRECISION_TRUE;
+    const struct lvn_program *p = t->step_session->program;
+    bool bf16 = t->model_state->precision != LVN_PRECISION_TRUE;
     *parts = (struct lvn_parts){.accumulation = t->accumulation};
     for (int n = 0; n < p->n_instrs; n++) {
         const struct lvn_instr *i = &p->instrs[n];
@@ -127,7 +127,7 @@ void lvn_plan_parts(const struct lvn_train_programs *t, const struct lvn_rates *
 
 enum lvn_status lvn_plan_time(struct lvn_cli *c, const struct lvn_train_programs *t, int64_t steps)
 {
-    struct lvn_device *d = t->network->device;
+    struct lvn_device *d = t->model_state->device;
     struct lvn_rates r;
     struct lvn_parts parts;
     char all_text[LVN_NUMBER_TEXT], rate_text[LVN_NUMBER_TEXT];
@@ -137,7 +137,7 @@ enum lvn_status lvn_plan_time(struct lvn_cli *c, const struct lvn_train_programs
     double step = (parts.forward + parts.backward) * (double)t->accumulation + parts.update,
            units = (double)(c->settings.trainer.batch_size * t->block_size);
     lvn_cli_print(c, "time: %.3g s a step at best, %s %s/s%s%s\n", step,
-                  lvn_count_text((int64_t)(units / step), rate_text), lvn_task_unit(t->step->options.task),
+                  lvn_count_text((int64_t)(units / step), rate_text), lvn_task_unit(t->step_session->options.task),
                   steps ? "; all steps " : "", steps ? lvn_seconds_text(step * (double)steps, all_text) : "");
     lvn_cli_print(c, "  at %.4g GFLOP/s of products (%.4g in bf16) and %.3g GB/s of memory, %s\n",
                   r.per_s[LVN_RATE_PRODUCTS] * 1e-9, r.per_s[LVN_RATE_PRODUCTS_BF16] * 1e-9,

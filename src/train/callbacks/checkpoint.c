@@ -15,7 +15,7 @@ static enum lvn_status open_it(void *own, struct lvn_callback_context *m)
     struct own *o = own;
     const struct lvn_settings *s = m->settings;
     struct lvn_checkpoint_score *score = &m->score;
-    bool usual = strcmp(s->checkpoint.monitor, lvn_option_of(LVN_OPT_checkpoint_monitor)->initial) == 0;
+    bool usual = strcmp(s->checkpoint.monitor, lvn_option_by_id(LVN_OPT_checkpoint_monitor)->default_text) == 0;
     LVN_TRY(lvn_monitor_open(&o->monitor, "checkpoint", s->checkpoint.monitor,
                              lvn_checkpoint_mode_of(s->checkpoint.mode), usual, &m->event));
     if (o->monitor.scalar < 0) return LVN_OK;
@@ -31,8 +31,8 @@ static enum lvn_status call(void *own, struct lvn_callback_context *m)
     if (lvn_monitor_is_due(&o->monitor, e)) {
         e->best = lvn_monitor_improves(&o->monitor, e, 0.0);
         m->score.value = e->scalar[o->monitor.scalar].value;
-        m->scored_at = e->step;
-        if (e->best && m->settings->checkpoint.top_k > 0) m->requests |= LVN_CONTROL_SAVE;
+        m->scored_step = e->step;
+        if (e->best && m->settings->checkpoint.top_k > 0) m->control |= LVN_CONTROL_SHOULD_SAVE;
     }
     if (e->kind == LVN_EVENT_CHECKPOINT && m->dir &&
         lvn_checkpoint_prune(m->dir->checkpoints, m->settings->checkpoint.top_k) != LVN_OK)

@@ -23,7 +23,7 @@ static bool read_columns(struct own *o, const struct lvn_callback_context *m, st
 {
     char path[LVN_CALLBACK_PATH_TEXT], *line = NULL, *rest, *word;
     size_t capacity = 0;
-    FILE *f = m->resumed_at >= 0 ? fopen(lvn_callback_path(m, name, path), "r") : NULL;
+    FILE *f = m->resumed_step >= 0 ? fopen(lvn_callback_path(m, name, path), "r") : NULL;
     ssize_t n = f ? getline(&line, &capacity, f) : -1;
     if (f) fclose(f);
     bool there = n > 5 && !strncmp(line, "step,", 5) && line[n - 1] == '\n';
@@ -68,7 +68,7 @@ static void put(struct own *o, struct lvn_callback_context *m)
     for (int k = 0; k < o->n; k++) {
         int i = o->column[k];
         lvn_text_add(row, ",");
-        if (i >= 0 && lvn_event_brings(e, i)) lvn_rows_number(row, e->scalar[i].value);
+        if (i >= 0 && lvn_event_updates(e, i)) lvn_rows_number(row, e->scalar[i].value);
     }
     lvn_rows_end(&o->rows, m);
 }
@@ -77,13 +77,13 @@ static enum lvn_status call(void *own, struct lvn_callback_context *m)
 {
     struct own *o = own;
     if (m->event.kind == LVN_EVENT_START) return lvn_ranks_agree(m->ranks, m->dir ? start(o, m) : LVN_OK);
-    if (m->dir && lvn_event_brings_some(&m->event)) put(o, m);
+    if (m->dir && lvn_event_updates_any(&m->event)) put(o, m);
     return LVN_OK;
 }
 
 const struct lvn_callback lvn_callback_csv = {.name = "csv",
                                               .bytes = sizeof(struct own),
-                                              .leaves = name,
+                                              .output = name,
                                               .call = call,
                                               .flush = lvn_rows_flush,
                                               .close = lvn_rows_close};

@@ -44,8 +44,9 @@ static void start(struct own *o, struct lvn_callback_context *m)
     o->val_loss = first_of(e, LVN_EVENT_VALIDATION);
     lvn_callback_path(m, "loss.svg", o->path);
     o->title = m->settings->name;
-    if (m->resumed_at < 0 || !lvn_path_is_file(lvn_callback_path(m, "metrics.csv", path))) return;
-    if (lvn_curve_read(path, name_of(e, o->loss), name_of(e, o->val_loss), m->resumed_at, &o->train, &o->val) != LVN_OK)
+    if (m->resumed_step < 0 || !lvn_path_is_file(lvn_callback_path(m, "metrics.csv", path))) return;
+    if (lvn_curve_read(path, name_of(e, o->loss), name_of(e, o->val_loss), m->resumed_step, &o->train, &o->val) !=
+        LVN_OK)
         lvn_callback_warn(m, "the loss curve begins where the run goes on");
 }
 
@@ -83,4 +84,4 @@ static void close_it(void *own)
 }
 
 const struct lvn_callback lvn_callback_curve = {
-    .name = "curve", .bytes = sizeof(struct own), .leaves = "loss.svg", .call = call, .close = close_it};
+    .name = "curve", .bytes = sizeof(struct own), .output = "loss.svg", .call = call, .close = close_it};

@@ -21,9 +21,9 @@ static enum lvn_status check(const struct lvn_settings *s)
                                              LVN_OPT_early_stopping_mode};
     char text[LVN_VALUE_TEXT];
     for (int i = 0; i < 3 && !wanted(s); i++) {
-        const struct lvn_option *o = lvn_option_of(ids[i]);
+        const struct lvn_option *o = lvn_option_by_id(ids[i]);
         const char *value = lvn_settings_value(s, ids[i], text);
-        LVN_CHECK(!strcmp(value, o->initial), ARG,
+        LVN_CHECK(!strcmp(value, o->default_text), ARG,
                   "%s is %s, but early_stopping.monitor names nothing to watch: set it, for example to val_loss, or "
                   "leave this key out",
                   o->key, value);
@@ -72,7 +72,7 @@ static enum lvn_status load(void *own, struct lvn_callback_context *m, const jso
 
 const struct lvn_callback lvn_callback_early_stopping = {.name = "early_stopping",
                                                          .bytes = sizeof(struct own),
-                                                         .wanted = wanted,
+                                                         .enabled = wanted,
                                                          .check = check,
                                                          .open = open_it,
                                                          .call = call,

@@ -22,7 +22,7 @@ static void put(struct lvn_rows *r, struct lvn_callback_context *m)
     struct lvn_text *row = lvn_rows_begin(r);
     lvn_text_printf(row, "{\"step\": %" PRId64, e->step);
     for (int i = 0; i < e->n_scalars; i++) {
-        if (lvn_event_brings(e, i)) add(row, &e->scalar[i]);
+        if (lvn_event_updates(e, i)) add(row, &e->scalar[i]);
     }
     lvn_text_add(row, "}");
     lvn_rows_end(r, m);
@@ -32,13 +32,13 @@ static enum lvn_status call(void *own, struct lvn_callback_context *m)
 {
     if (m->event.kind == LVN_EVENT_START)
         return lvn_ranks_agree(m->ranks, m->dir ? lvn_rows_open(own, m, "metrics.jsonl", "") : LVN_OK);
-    if (m->dir && lvn_event_brings_some(&m->event)) put(own, m);
+    if (m->dir && lvn_event_updates_any(&m->event)) put(own, m);
     return LVN_OK;
 }
 
 const struct lvn_callback lvn_callback_jsonl = {.name = "jsonl",
                                                 .bytes = sizeof(struct lvn_rows),
-                                                .leaves = "metrics.jsonl",
+                                                .output = "metrics.jsonl",
                                                 .call = call,
                                                 .flush = lvn_rows_flush,
                                                 .close = lvn_rows_close};

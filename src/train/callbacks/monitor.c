@@ -48,13 +48,13 @@ enum lvn_status lvn_monitor_open(struct lvn_monitor *w, const char *part, const 
         part, name, part);
     w->scalar = i;
     w->higher = mode == LVN_MONITOR_MAX || (mode == LVN_MONITOR_AUTO && e->scalar[i].better == LVN_BETTER_HIGHER);
-    w->when = validates(e) ? LVN_EVENT_VALIDATION : LVN_EVENT_EPOCH;
+    w->event = validates(e) ? LVN_EVENT_VALIDATION : LVN_EVENT_EPOCH;
     return LVN_OK;
 }
 
 bool lvn_monitor_is_due(const struct lvn_monitor *w, const struct lvn_event *e)
 {
-    return w->scalar >= 0 && e->kind == w->when && e->step > 0;
+    return w->scalar >= 0 && e->kind == w->event && e->step > 0;
 }
 
 bool lvn_monitor_improves(struct lvn_monitor *w, const struct lvn_event *e, double min_delta)

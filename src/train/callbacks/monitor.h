@@ -1,7 +1,7 @@
-/* monitor.h - watching one scalar of a run: which way is better, and what was the best so far.
+/* monitor.h - compares one scalar of a run over time: which direction is better, and the best value so far.
  *
- * It is looked at after each validation (not the one before the first step), and in runs without any at the end of each
- * epoch. */
+ * The callbacks checkpoint and early_stopping own one each. The scalar is checked after each validation, except the one
+ * before the first step, and in runs without validation at the end of each epoch. */
 #ifndef LVN_MONITOR_H
 #define LVN_MONITOR_H
 
@@ -15,22 +15,22 @@ enum lvn_monitor_mode lvn_early_stopping_mode_of(enum lvn_early_stopping_mode wo
 
 struct lvn_monitor {
     const char *name;
-    int scalar;               /* -1: nothing is watched */
-    enum lvn_event_kind when; /* it is looked at */
-    bool higher;              /* is better */
-    double best;              /* NaN: none yet */
+    int scalar;                /* index; -1: nothing is monitored */
+    enum lvn_event_kind event; /* at which it is checked */
+    bool higher;               /* is better */
+    double best;               /* NaN: none yet */
 };
 
-/* part: whose options, "checkpoint"; mode: 0, 1, 2. ARG where this run does not compute such a scalar, or does not say
- * which way is better; `usual`: but the name is only the default, and then nothing is watched. */
+/* part: whose options, "checkpoint"; mode: 0, 1, 2. ARG if this run does not compute such a scalar, or does not know
+ * which direction is better; but if the name is only the default (is_default), nothing is monitored then. */
 enum lvn_status lvn_monitor_open(struct lvn_monitor *w, const char *part, const char *name, enum lvn_monitor_mode mode,
-                                 bool usual, const struct lvn_event *e) LVN_CHECKED;
-/* Is this event one to look at it? */
+                                 bool is_default, const struct lvn_event *e) LVN_CHECKED;
+/* Is the scalar checked at this event? */
 bool lvn_monitor_is_due(const struct lvn_monitor *w, const struct lvn_event *e);
-/* Is the value better than the best by more than min_delta? Then it is the best now. Not finite: never. */
+/* Is the value better than the best by more than min_delta? Then it becomes the best. Not finite: never. */
 bool lvn_monitor_improves(struct lvn_monitor *w, const struct lvn_event *e, double min_delta);
-/* The best, of this scalar and this way; that of another is not taken back. */
-void lvn_monitor_save(const struct lvn_monitor *w, json_t *state);
-bool lvn_monitor_load(struct lvn_monitor *w, const json_t *state);
+/* Store the best value. Loading ignores that of another scalar or direction, and returns false. */
+void lvn_monitor_save(const struct lvn_monitor *w, json_t *json);
+bool lvn_monitor_load(struct lvn_monitor *w, const json_t *json);
 
 #endif

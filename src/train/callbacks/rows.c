@@ -49,7 +49,7 @@ enum lvn_status lvn_rows_open(struct lvn_rows *r, const struct lvn_callback_cont
 {
     char path[LVN_CALLBACK_PATH_TEXT];
     *r = (struct lvn_rows){.name = name};
-    LVN_TRY(cut(lvn_callback_path(m, name, path), m->resumed_at, header));
+    LVN_TRY(cut(lvn_callback_path(m, name, path), m->resumed_step, header));
     int fd;
     LVN_TRY(lvn_file_open_nofollow(path, O_WRONLY | O_APPEND | O_CREAT, &fd));
     lvn_append_file_open(&r->file, fd);
@@ -68,11 +68,11 @@ static void tell(struct lvn_rows *r, struct lvn_callback_context *m, enum lvn_st
     char text[100];
     if (status == LVN_OK) return;
     snprintf(text, sizeof text, "%s could not be written", r->name);
-    if (r->told)
+    if (r->failed)
         lvn_error_clear();
     else
         lvn_callback_warn(m, text);
-    r->told = true;
+    r->failed = true;
 }
 
 struct lvn_text *lvn_rows_begin(struct lvn_rows *r)

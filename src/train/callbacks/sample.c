@@ -98,7 +98,7 @@ static enum lvn_status call(void *own, struct lvn_callback_context *m)
     struct own *o = own;
     char path[LVN_CALLBACK_PATH_TEXT];
     if (m->event.kind == LVN_EVENT_START)
-        return lvn_ranks_agree(m->ranks, m->dir ? cut(lvn_callback_path(m, name, path), m->resumed_at) : LVN_OK);
+        return lvn_ranks_agree(m->ranks, m->dir ? cut(lvn_callback_path(m, name, path), m->resumed_step) : LVN_OK);
     if (m->event.kind == LVN_EVENT_STEP && o->sampler && m->event.step % m->settings->sample.every_n_steps == 0)
         sample(o, m);
     return LVN_OK;
@@ -106,9 +106,9 @@ static enum lvn_status call(void *own, struct lvn_callback_context *m)
 
 const struct lvn_callback lvn_callback_sample = {.name = "sample",
                                                  .bytes = sizeof(struct own),
-                                                 .leaves = name,
+                                                 .output = name,
                                                  .in_fast_dev_run = true,
-                                                 .wanted = wanted,
+                                                 .enabled = wanted,
                                                  .plan = plan,
                                                  .forget = forget,
                                                  .call = call};

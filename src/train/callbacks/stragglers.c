@@ -5,7 +5,7 @@ static enum lvn_status call(void *own, struct lvn_callback_context *m)
 {
     char slow[400];
     (void)own;
-    if (m->event.kind == LVN_EVENT_STEP && !m->ranks->rank && lvn_member_straggler(m->ranks->heart, slow))
+    if (m->event.kind == LVN_EVENT_STEP && !m->ranks->rank && lvn_member_straggler(m->ranks->member, slow))
         lvn_callback_notify(m, LVN_EVENT_NOTE, slow);
     return LVN_OK;
 }

@@ -14,7 +14,7 @@ struct own {
 static enum lvn_status start(struct own *o, const struct lvn_callback_context *m)
 {
     char path[LVN_CALLBACK_PATH_TEXT];
-    int64_t from = m->resumed_at < 0 ? 0 : m->resumed_at + 1;
+    int64_t from = m->resumed_step < 0 ? 0 : m->resumed_step + 1;
     return lvn_tensorboard_open(&o->file, lvn_callback_path(m, name, path), lvn_wall_seconds(), from);
 }
 
@@ -38,7 +38,7 @@ static void put(struct own *o, struct lvn_callback_context *m)
 {
     const struct lvn_event *e = &m->event;
     for (int i = 0; i < e->n_scalars; i++) {
-        if (lvn_event_brings(e, i) && e->scalar[i].computed) /* events have a time of their own */
+        if (lvn_event_updates(e, i) && e->scalar[i].computed) /* events have a time of their own */
             lvn_tensorboard_scalar(&o->file, e->scalar[i].name, e->scalar[i].value);
     }
     tell(o, m, lvn_tensorboard_event(&o->file, lvn_wall_seconds(), e->step));
@@ -59,8 +59,8 @@ static void close_it(void *own)
 
 const struct lvn_callback lvn_callback_tensorboard = {.name = name,
                                                       .bytes = sizeof(struct own),
-                                                      .leaves = name,
-                                                      .holds = "events.out.tfevents.*.levin",
+                                                      .output = name,
+                                                      .output_pattern = "events.out.tfevents.*.levin",
                                                       .call = call,
                                                       .flush = flush,
                                                       .close = close_it};

@@ -38,7 +38,7 @@ static enum lvn_status call(void *own, struct lvn_callback_context *m)
     double *seconds = lvn_calloc((size_t)m->ranks->size * TIMES, sizeof *seconds);
     if (!seconds) return LVN_MEMORY;
     seconds[m->ranks->rank * TIMES + WHOLE] = lvn_seconds_since_start();
-    seconds[m->ranks->rank * TIMES + LOOP] = lvn_seconds() - m->started;
+    seconds[m->ranks->rank * TIMES + LOOP] = lvn_seconds() - m->start_time;
     enum lvn_status status = lvn_ranks_sum(m->ranks, seconds, (int64_t)m->ranks->size * TIMES);
     if (status == LVN_OK) status = tell(m, seconds);
     free(seconds);

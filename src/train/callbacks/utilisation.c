@@ -29,7 +29,7 @@ static enum lvn_status call(void *own, struct lvn_callback_context *m)
 {
     struct own *o = own;
     struct lvn_event *e = &m->event;
-    const struct lvn_model_state *n = m->network;
+    const struct lvn_model_state *n = m->model_state;
     if (e->kind != LVN_EVENT_STEP || o->passed || !n->device->backend->rate) return LVN_OK;
     if (o->peak > 0.0) {
         double rate = lvn_event_value(e, "tokens_per_s") * e->flops_per_token;

@@ -15,7 +15,7 @@
 #include "base/random.h"
 #include "data/dataset.h"
 #include "device_skip.h"
-#include "engine/model_state.h"
+#include "engine/session.h"
 #include "initial_values.h"
 #include "models/keys.h"
 
@@ -114,10 +114,10 @@ static void train(struct fixture *f, struct outcome *o)
     fill(f, o->start);
     for (int s = 0; s < STEPS; s++) {
         f->n = 0;
-        f->runner->step = step_at(s);
+        f->runner->step_args = step_at(s);
         must(lvn_session_run_as(f->runner, &how));
-        assert_int_equal(f->runner->step.first_row, 5);
-        o->loss[s] = lvn_tree_sum(f->runner->micro_losses, MICRO) * f->runner->step.grad_scale;
+        assert_int_equal(f->runner->step_args.first_row, 5);
+        o->loss[s] = lvn_tree_sum(f->runner->micro_losses, MICRO) * f->runner->step_args.grad_scale;
         o->norm[s] = f->runner->result.grad_norm;
     }
     must(lvn_memory_read(f->network->memory[LVN_BUFFER_PARAM], 0, o->end, f->network->bytes[LVN_BUFFER_PARAM]));
@@ -256,7 +256,7 @@ static void train_beside(struct fixture *f, struct beside *b)
     fill(f, values);
     free(values);
     for (b->step = 0; b->step < STEPS; b->step++) {
-        f->runner->step = step_at(b->step);
+        f->runner->step_args = step_at(b->step);
         must(lvn_device_snapshot(f->network->device));
         must(backend->run(f->runner->bound, &how));
         feed(f, b->step + 1);
@@ -277,7 +277,7 @@ static void train_apart(struct fixture *f, const struct beside *got, const char 
         must(lvn_memory_read(f->network->memory[LVN_BUFFER_PARAM], 0, values, bytes));
         if (memcmp(values, (char *)got->kept + s * bytes, (size_t)bytes) != 0)
             fail_msg("%s: what was read beside step %d is not what it began with", name, s);
-        f->runner->step = step_at(s);
+        f->runner->step_args = step_at(s);
         must(lvn_session_run_as(f->runner, &(struct lvn_execution){.n_micro_batches = MICRO}));
     }
     free(values);
@@ -309,7 +309,7 @@ static void what_goes_beside_a_step_changes_nothing(void **state)
 
 static void run_once(struct fixture *f, int64_t step)
 {
-    f->runner->step = (struct lvn_step){
+    f->runner->step_args = (struct lvn_step){
         .seed = 1, .step = step, .lr = 0.1, .grad_scale = 1.0 / (B * MICRO * T), .first_row = 5, .training = 1};
     must(lvn_session_run_as(f->runner, &(struct lvn_execution){.n_micro_batches = MICRO}));
 }

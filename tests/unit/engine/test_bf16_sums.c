@@ -14,7 +14,7 @@
 #include "base/bf16.h"
 #include "base/random.h"
 #include "data/dataset.h"
-#include "engine/model_state.h"
+#include "engine/session.h"
 #include "initial_values.h"
 #include "models/keys.h"
 
@@ -71,7 +71,7 @@ static double *gradient(enum lvn_precision precision, int64_t n_micro, bool dete
             ((int32_t *)b.p[k])[i] = (int32_t)lvn_random_below(1, (uint64_t)k, (uint64_t)i, k ? 3 : V);
     must(lvn_session_feed(w.runner, 0, &b));
     lvn_samples_release(&b);
-    w.runner->step = (struct lvn_step){.seed = 1, .grad_scale = 1.0 / (ROWS * T), .training = 1};
+    w.runner->step_args = (struct lvn_step){.seed = 1, .grad_scale = 1.0 / (ROWS * T), .training = 1};
     lvn_session_run(w.runner, n_micro);
     double *g = calloc((size_t)p->trainable_count + 1, sizeof *g);
     const void *found = w.network->memory[LVN_BUFFER_GRAD]->host;

@@ -1,11 +1,11 @@
-/* test_load_balance.c - covers: src/engine/shares.c
+/* test_load_balance.c - covers: src/engine/load_balance.c
  *
  * Shares by speed: how they follow from speeds, what they are as text, and when they change. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/random.h"
-#include "engine/shares.h"
+#include "engine/load_balance.h"
 #include "io_test.h"
 
 static void expect(int64_t units, int size, const double *speed, const char *want)

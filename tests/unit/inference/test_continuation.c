@@ -38,12 +38,12 @@ static void feed(struct lvn_continuation *c, const char *text, const char *wante
         assert_true(c->ready >= shown && c->ready <= c->text.n);
         shown = c->ready;
         assert_int_equal(lvn_utf8_check(c->text.p, shown), -1);
-        assert_true(shown - c->begin <= (int64_t)strlen(wanted));
-        assert_memory_equal(c->text.p + c->begin, wanted, (size_t)(shown - c->begin));
+        assert_true(shown - c->prompt_bytes <= (int64_t)strlen(wanted));
+        assert_memory_equal(c->text.p + c->prompt_bytes, wanted, (size_t)(shown - c->prompt_bytes));
         if (!more) break;
     }
     lvn_continuation_end(c);
-    assert_string_equal(c->text.p + c->begin, wanted);
+    assert_string_equal(c->text.p + c->prompt_bytes, wanted);
     assert_int_equal(c->ready, c->text.n);
 }
 
@@ -132,7 +132,7 @@ static void a_prompt_has_its_frame(void **state)
     lvn_continuation_add(&c, id_of(&codec, " the", 4));
     lvn_continuation_add(&c, begin);
     lvn_continuation_end(&c);
-    assert_string_equal(c.text.p + c.begin, " the<s>");
+    assert_string_equal(c.text.p + c.prompt_bytes, " the<s>");
     lvn_continuation_release(&c);
     free(ids);
     lvn_codec_release(&codec);

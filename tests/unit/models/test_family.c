@@ -6,6 +6,7 @@
 #include "io_test.h"
 
 #include "model_io/model_config.h"
+#include "model_io/model_files.h"
 #include "model_io/pretrained_private.h"
 #include "models/lora.h"
 #include "models/weight_files.h"
@@ -237,7 +238,7 @@ static void put_file(const struct model *m, const char *without, const char *als
 
 static enum lvn_status read_file(const struct model *m, float *values)
 {
-    struct lvn_pretrained p = {.path = test_dir, .form = &made_up, .config = m->config};
+    struct lvn_pretrained p = {.path = test_dir, .variant = &made_up, .config = m->config};
     struct lvn_memory memory = {.host = values};
     ASSERT_OK(lvn_weights_open(&p.weights, test_dir));
     enum lvn_status status = lvn_pretrained_check(&p);
@@ -282,7 +283,7 @@ static void rows_are_cut_and_made(void **state)
     open_made_up(&m);
     put_file(&m, NULL, NULL, false);
     for (int rows = ROWS - 2; rows <= ROWS + 2; rows += 4) {
-        struct lvn_pretrained p = {.path = test_dir, .form = &made_up, .config = m.config};
+        struct lvn_pretrained p = {.path = test_dir, .variant = &made_up, .config = m.config};
         ASSERT_OK(lvn_weights_open(&p.weights, test_dir));
         ASSERT_OK(lvn_pretrained_check(&p));
         struct lvn_model_config c = m.config;
@@ -383,7 +384,7 @@ static void round_trip(const struct lvn_model *const *f, const struct lvn_head *
         ASSERT_OK(lvn_safetensors_write(test_path("model.safetensors"), &made.source, &made.arena, NULL));
         test_put("config.json", made.config.p, made.config.n);
         ASSERT_OK(lvn_pretrained_open(&p, test_dir, "best"));
-        assert_ptr_equal(p.form, *variant);
+        assert_ptr_equal(p.variant, *variant);
         struct lvn_model_config resolved = lvn_model_resolved(&c);
         assert_memory_equal(p.config.fields, resolved.fields, sizeof c.fields);
         if (h && *variant == *f) assert_string_equal(p.config.head->task, h->task);

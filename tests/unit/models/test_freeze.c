@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "data/dataset.h"
-#include "engine/model_state.h"
+#include "engine/session.h"
 #include "graph/names.h"
 #include "initial_values.h"
 #include "models/keys.h"
@@ -193,7 +193,7 @@ static void run_steps(struct fixture *f)
     float *before = malloc(sizeof *before * (size_t)params->flat_count);
     memcpy(before, values, sizeof *before * (size_t)params->flat_count);
     for (int step = 0; step < 3; step++) {
-        f->runner->step =
+        f->runner->step_args =
             (struct lvn_step){.seed = 1, .step = step, .lr = 1e-2, .grad_scale = 1.0 / (B * T), .training = 1};
         fill(f);
         lvn_session_run(f->runner, 1);
@@ -277,7 +277,7 @@ static void adapters(void **state)
 static double loss_of(struct fixture *f, const double *values)
 {
     check(lvn_memory_write(f->network->memory[LVN_BUFFER_PARAM], 0, values, f->network->bytes[LVN_BUFFER_PARAM]));
-    f->runner->step = (struct lvn_step){.seed = 1, .grad_scale = 1.0, .training = 0};
+    f->runner->step_args = (struct lvn_step){.seed = 1, .grad_scale = 1.0, .training = 0};
     fill(f);
     return lvn_session_run(f->runner, 1);
 }

@@ -28,7 +28,7 @@
 
 #include "bound_program.h"
 #include "device_skip.h"
-#include "engine/model_state.h"
+#include "engine/session.h"
 #include "formats/safetensors.h"
 #include "host/isa.h"
 #include "model_io/pretrained.h"
@@ -96,7 +96,7 @@ static void compare_each(const struct setup *w, const struct lvn_pretrained *p, 
         struct lvn_layout l;
         char name[LVN_FILE_NAME + 16];
         double *want = calloc((size_t)q->count, sizeof *want);
-        must(lvn_file_layout(p->form, &p->config, q, &l));
+        must(lvn_file_layout(p->variant, &p->config, q, &l));
         snprintf(name, sizeof name, "%s%s", kind, l.name);
         const struct lvn_safetensor *t = find(f, name);
         assert_int_equal(lvn_desc_count(&t->desc), q->count);
@@ -121,13 +121,13 @@ static void compare_gradients(const struct setup *w, const struct lvn_pretrained
 static void compare_updates(const struct setup *w, const struct lvn_pretrained *p, struct lvn_session *t,
                             const struct lvn_safetensors *f, double labels)
 {
-    const struct lvn_model_state *n = t->network;
+    const struct lvn_model_state *n = t->model_state;
     const int64_t count = n->params->flat_count, each = lvn_dtype_bytes(w->real);
     char *start = calloc((size_t)count, (size_t)each), *end = calloc((size_t)count, (size_t)each);
     must(lvn_memory_read(n->memory[LVN_BUFFER_PARAM], 0, start, count * each));
     for (int step = 0; step < 5; step++) {
-        t->step.step = step;
-        t->step.lr = 1e-3;
+        t->step_args.step = step;
+        t->step_args.lr = 1e-3;
         const double loss = lvn_session_run(t, 1) / labels, want = ((const double *)find(f, "steps.loss")->data)[step];
         if (!(fabs(loss - want) <= w->loss))
             fail_msg("%s: loss of step %d is %.15g, wanted %.15g", w->name, step, loss, want);
@@ -221,7 +221,7 @@ static void compare_folder(struct setup setup, const char *folder)
     must(lvn_session_feed(train, 0, &b));
     must(lvn_session_feed(steps, 0, &b));
     double labels = (double)lvn_task_count(&t->outputs, &b), want = *(const double *)find(&f, "loss")->data;
-    t->step = train->step = steps->step = (struct lvn_step){.grad_scale = 1.0 / labels, .end_row = B};
+    t->step_args = train->step_args = steps->step_args = (struct lvn_step){.grad_scale = 1.0 / labels, .end_row = B};
     double loss = lvn_session_run(t, 1) / labels;
     if (!(fabs(loss - want) <= w->loss)) fail_msg("%s, %s: loss %.15g, wanted %.15g", folder, w->name, loss, want);
     compare_prediction(w, t, &f);

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "data/dataset.h"
-#include "engine/model_state.h"
+#include "engine/session.h"
 #include "initial_values.h"
 #include "models/keys.h"
 
@@ -79,10 +79,10 @@ static const struct lvn_field reads[] = {{.name = "ids", .dtype = LVN_I32, .rank
 /* The mean loss with these weights; the memory of this backend cannot be seen. */
 static double run(struct lvn_session *t, const double *weights)
 {
-    const struct lvn_model_state *n = t->network;
+    const struct lvn_model_state *n = t->model_state;
     if (lvn_memory_write(n->memory[LVN_BUFFER_PARAM], 0, weights, n->bytes[LVN_BUFFER_PARAM]) != LVN_OK)
         fail_msg("%s", lvn_error_text());
-    t->step = (struct lvn_step){.grad_scale = 1.0 / (B * T), .training = 1};
+    t->step_args = (struct lvn_step){.grad_scale = 1.0 / (B * T), .training = 1};
     return lvn_session_run(t, 1) / (B * T);
 }
 

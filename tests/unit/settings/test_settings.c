@@ -702,7 +702,7 @@ static void table_is_sound(void **state)
     (void)state;
     for (int i = 0; i < lvn_option_count(); i++) {
         const struct lvn_option *o = lvn_option_at(i);
-        assert_ptr_equal(lvn_option_of(o->id), o);
+        assert_ptr_equal(lvn_option_by_id(o->id), o);
         assert_true(strlen(o->help) > 10);
         assert_ptr_equal(lvn_option_find(o->key), o);
         if (*o->part) assert_non_null(lvn_part_help(o->part));

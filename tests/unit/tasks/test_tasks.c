@@ -184,15 +184,15 @@ static enum lvn_status train(struct lvn_train_programs *t, struct lvn_ranks *r, 
     for (int step = 0; step < STEPS && status == LVN_OK; step++) {
         double x[1 + COUNTS] = {0};
         status = lvn_loader_batch(loader, step, t->first_row, &b);
-        if (status == LVN_OK) status = lvn_session_feed(t->step, 0, &b);
-        double labels = (double)lvn_task_count(&t->step->outputs, &b);
+        if (status == LVN_OK) status = lvn_session_feed(t->step_session, 0, &b);
+        double labels = (double)lvn_task_count(&t->step_session->outputs, &b);
         if (status == LVN_OK) status = lvn_ranks_sum(r, &labels, 1);
         if (status == LVN_OK) status = lvn_train_programs_step(t, step, t->settings->optimizer.lr, (int64_t)labels);
-        x[0] = lvn_tree_sum(t->step->micro_losses, t->accumulation) / labels;
-        memcpy(x + 1, t->step->counts, sizeof(double) * COUNTS);
+        x[0] = lvn_tree_sum(t->step_session->micro_losses, t->accumulation) / labels;
+        memcpy(x + 1, t->step_session->counts, sizeof(double) * COUNTS);
         if (status == LVN_OK) status = lvn_ranks_sum(r, x, 1 + COUNTS);
         if (step == 0) out->first_loss = x[0];
-        out->train_accuracy = lvn_task_metric(&t->step->outputs, 0, 0.0, 1, x + 1);
+        out->train_accuracy = lvn_task_metric(&t->step_session->outputs, 0, 0.0, 1, x + 1);
     }
     lvn_samples_release(&b);
     return status;
@@ -210,8 +210,8 @@ static enum lvn_status run(struct actor *a, struct lvn_ranks *r, struct lvn_sett
     LVN_TRY(lvn_loader_init(&loader, &d, LVN_SPLIT_TRAIN, LVN_SAMPLING_PERMUTATION, BATCH, 5));
     LVN_TRY(lvn_validation_open(v, s, &loader, &d));
     LVN_TRY(lvn_train_programs_plan(t, s, &c, &o));
-    LVN_TRY(lvn_model_state_allocate(t->network));
-    LVN_TRY(lvn_model_state_init_values(t->network, 3, false));
+    LVN_TRY(lvn_model_state_allocate(t->model_state));
+    LVN_TRY(lvn_model_state_init_values(t->model_state, 3, false));
     LVN_TRY(lvn_validation_allocate(v, t));
     LVN_TRY(train(t, r, &loader, &a->outcome));
     LVN_TRY(lvn_validation_run(v, t, &a->outcome.loss));
@@ -313,7 +313,7 @@ static void counts_of_predictions(void **state)
     assert_int_equal(number, 3 * B);
     assert_int_equal(lvn_task_count(&t->outputs, &b), b.n_valid);
     assert_int_equal(lvn_session_feed(t, 0, &b), LVN_OK);
-    t->step = (struct lvn_step){.grad_scale = 1.0};
+    t->step_args = (struct lvn_step){.grad_scale = 1.0};
     double got = lvn_session_run(t, 1);
     const float *y = lvn_session_prediction(t);
     for (int64_t i = 0; i < b.n_valid; i++, y += CLASSES) {
@@ -377,7 +377,7 @@ static void reconstruction(void **state)
     b.n_valid = THERE;
     assert_int_equal(lvn_task_count(&t->outputs, &b), THERE * FEATURES);
     assert_int_equal(lvn_session_feed(t, 0, &b), LVN_OK);
-    t->step = (struct lvn_step){.grad_scale = 0.5, .first_row = 100, .end_row = 100 + THERE};
+    t->step_args = (struct lvn_step){.grad_scale = 0.5, .first_row = 100, .end_row = 100 + THERE};
     double got = lvn_session_run(t, 1);
     const float *y = lvn_session_prediction(t), *x = b.p[0];
     float slope[FEATURES * FEATURES];

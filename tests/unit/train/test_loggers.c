@@ -55,7 +55,7 @@ static const struct lvn_listener listener = {.handle = listen};
 static struct lvn_callback_context moment(int64_t resumed_at)
 {
     struct lvn_callback_context m = {
-        .ranks = &ranks, .dir = &dir, .resumed_at = resumed_at, .listeners = &listener, .n_listeners = 1};
+        .ranks = &ranks, .dir = &dir, .resumed_step = resumed_at, .listeners = &listener, .n_listeners = 1};
     m.event.n_scalars = 3;
     m.event.scalar[0] = (struct lvn_scalar){"loss", LVN_EVENT_STEP, LVN_BETTER_LOWER, .value = NAN};
     m.event.scalar[1] = (struct lvn_scalar){"val_loss", LVN_EVENT_VALIDATION, LVN_BETTER_LOWER, .value = NAN};

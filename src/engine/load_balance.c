@@ -1,5 +1,5 @@
-/* shares.c - see shares.h. */
-#include "engine/shares.h"
+/* load_balance.c - see load_balance.h. */
+#include "engine/load_balance.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -128,8 +128,8 @@ bool lvn_load_balance_step(struct lvn_load_balance *w, int size, const double *s
         w->seconds[i] += seconds[i];
         if (seconds[i] > longest) longest = seconds[i];
     }
-    w->longest += longest;
-    if (++w->steps < LVN_LOAD_BALANCE_STEPS || w->longest < w->window) return false;
+    w->slowest += longest;
+    if (++w->steps < LVN_LOAD_BALANCE_STEPS || w->slowest < w->window) return false;
     bool wanted = false;
     if (speeds(w, size, share)) {
         int64_t units = 0;
@@ -138,12 +138,12 @@ bool lvn_load_balance_step(struct lvn_load_balance *w, int size, const double *s
         wanted = lvn_load_weights_seconds(size, w->seconds, better) <
                  WORTH * lvn_load_weights_seconds(size, w->seconds, share);
     }
-    w->agreed = wanted ? w->agreed + 1 : 0;
+    w->wins = wanted ? w->wins + 1 : 0;
     w->steps = 0;
-    w->longest = 0;
+    w->slowest = 0;
     memset(w->seconds, 0, sizeof *w->seconds * (size_t)size);
-    if (w->agreed < 2) return false;
-    w->agreed = 0;
+    if (w->wins < 2) return false;
+    w->wins = 0;
     w->window = 2 * w->window < LAST_WINDOW ? 2 * w->window : LAST_WINDOW;
     return true;
 }

@@ -1,4 +1,4 @@
-/* nonfinite.c - where the first number comes from that is not finite: see lvn_session_find_nonfinite() in
+/* session_nonfinite.c - where the first number comes from that is not finite: see lvn_session_find_nonfinite() in
  * model_state.h.
  */
 #include <math.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
-#include "engine/model_state.h"
+#include "engine/session.h"
 
 struct search {
     struct lvn_session *runner;
