@@ -1,7 +1,8 @@
-/* trainer_setup.c - everything before the first step.
+/* trainer_setup.c - everything before the first step: lvn_trainer_set_up() at the end of this file has the order.
  *
- * Each part that one rank may fail in ends with an agreement. Rank 0 alone opens the run's folder and reads checkpoints
- * and pretrained weights; the others get them from it, so they need no common file system. */
+ * lvn_trainer_open() calls it. Load weights are trainer_load_balance.c's. Each part that can fail on one rank ends with
+ * an agreement. Rank 0 alone opens the run's folder and reads checkpoints and pretrained weights, and sends them to the
+ * others, so ranks need no common file system. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -36,23 +37,25 @@ static enum lvn_status open_data(struct trainer *t)
 
 /* --- the run to continue --- */
 
-/* What is not as it was so far, in one line: a key that was not given again falls back to the recipe. */
-static enum lvn_status tell_differences(struct trainer *t)
+/* Log settings that differ from those of the run so far: a key that is not given again falls back to the recipe. */
+static enum lvn_status log_differences(const struct trainer *t)
 {
     LVN_LOCAL_TEXT(list);
-    bool asked = true;
-    enum lvn_status status = lvn_path_is_file(t->opened.run_dir.settings)
-                                 ? lvn_settings_differences(t->opened.run_dir.settings, t->settings, &list, &asked)
-                                 : LVN_OK;
-    if (status == LVN_OK && list.n && asked)
+    const struct lvn_run_dir *d = &t->opened.run_dir;
+    bool explicit_only = true;
+    enum lvn_status status = LVN_OK;
+    if (lvn_path_is_file(d->settings))
+        status = lvn_settings_differences(d->settings, t->settings, &list, &explicit_only);
+    if (status == LVN_OK && list.n && explicit_only)
         lvn_log(LVN_LOG_INFO, "other settings than in the run so far: %s", list.p);
     else if (status == LVN_OK && list.n)
         lvn_log(LVN_LOG_WARN,
                 "other settings than in the run so far: %s (`levin train %s --resume` continues with the old ones)",
-                list.p, t->opened.run_dir.url);
+                list.p, d->url);
     return status;
 }
 
+/* Rank 0 opens the folder and the newest checkpoint. */
 static enum lvn_status open_run(struct trainer *t)
 {
     LVN_CHECK(
@@ -86,11 +89,11 @@ static enum lvn_status open_run(struct trainer *t)
         "trainer.micro_batch_size is %lld here and was %lld in '%s': with trainer.deterministic that would change "
         "the bits; set it back",
         (long long)micro, (long long)t->opened.snapshot.micro_batch, t->opened.checkpoint.path);
-    return tell_differences(t);
+    return log_differences(t);
 }
 
-/* The newest checkpoint that the host of this rank has of a run; -1: none. One rank of each host looks. */
-static enum lvn_status look_on_host(const struct trainer *t, int64_t *step)
+/* The step of the newest checkpoint of the run on this rank's host; -1: none. One rank of each host looks. */
+static enum lvn_status newest_on_host(const struct trainer *t, int64_t *step)
 {
     LVN_LOCAL_ARENA(a);
     *step = -1;
@@ -99,8 +102,8 @@ static enum lvn_status look_on_host(const struct trainer *t, int64_t *step)
     return dir ? lvn_checkpoint_newest_step(dir, step) : LVN_MEMORY;
 }
 
-/* Hosts that share no folder: who starts rank 0 elsewhere than the last time must not lose what was done since. A run
- * in a store is where all see it. */
+/* If hosts share no folder, and rank 0 starts on another host than last time, it must not continue from an older
+ * checkpoint. A run in a store is seen by all hosts. */
 static enum lvn_status compare_hosts(struct trainer *t)
 {
     const struct lvn_ranks *r = t->ranks;
@@ -109,7 +112,7 @@ static enum lvn_status compare_hosts(struct trainer *t)
     int64_t mine;
     int max = 0;
     if (t->options->mode != LVN_RUN_RESUME || r->hosts == 1 || lvn_store_is_url(dir)) return LVN_OK;
-    LVN_TRY(lvn_ranks_agree(t->ranks, look_on_host(t, &mine)));
+    LVN_TRY(lvn_ranks_agree(t->ranks, newest_on_host(t, &mine)));
     double *step = lvn_calloc((size_t)r->size, sizeof *step);
     LVN_TRY(lvn_ranks_agree(t->ranks, step ? LVN_OK : LVN_MEMORY));
     step[r->rank] = (double)mine + 1;
@@ -132,80 +135,68 @@ static enum lvn_status compare_hosts(struct trainer *t)
     return lvn_ranks_agree(t->ranks, status);
 }
 
-/* Where rank 0's checkpoint stood, to all. */
+/* Open the run; all ranks get the progress of rank 0's checkpoint. */
 static enum lvn_status share_run(struct trainer *t)
 {
+    struct trainer_opened *o = &t->opened;
     LVN_TRY(compare_hosts(t));
     LVN_TRY(lvn_ranks_agree(t->ranks, open_run(t)));
-    LVN_TRY(lvn_ranks_broadcast(t->ranks, &t->opened.resuming, (int64_t)sizeof t->opened.resuming));
-    LVN_TRY(lvn_ranks_broadcast(t->ranks, &t->opened.snapshot, (int64_t)sizeof t->opened.snapshot));
-    if (!t->opened.resuming) return LVN_OK;
-    t->running.step = t->running.saver.step = t->opened.snapshot.step;
-    t->context.event.best_val_loss = t->opened.snapshot.best_val_loss;
-    t->context.event.start_val_loss = t->opened.snapshot.start_val_loss;
-    t->context.resumed_step = t->opened.snapshot.step;
-    if (!isnan(t->opened.snapshot.val_loss)) t->running.validated_step = t->opened.snapshot.step;
+    LVN_TRY(lvn_ranks_broadcast(t->ranks, &o->resuming, (int64_t)sizeof o->resuming));
+    LVN_TRY(lvn_ranks_broadcast(t->ranks, &o->snapshot, (int64_t)sizeof o->snapshot));
+    if (!o->resuming) return LVN_OK;
+    t->running.step = t->running.saver.step = o->snapshot.step;
+    t->context.event.best_val_loss = o->snapshot.best_val_loss;
+    t->context.event.start_val_loss = o->snapshot.start_val_loss;
+    t->context.resumed_step = o->snapshot.step;
+    if (!isnan(o->snapshot.val_loss)) t->running.validated_step = o->snapshot.step;
     return LVN_OK;
 }
 
-/* Rank 0: what checkpoints say of the model that adapters stand beside. */
+/* --- weights --- */
+
+/* Rank 0: name and checksum of the adapters' base model, for checkpoints. */
 static enum lvn_status find_base(struct trainer *t)
 {
     const struct lvn_pretrained *p = &t->opened.setup.pretrained;
+    struct lvn_adapter_base *base = &t->opened.adapter_base;
     if (!t->settings->lora.rank || t->ranks->rank) return LVN_OK;
-    t->opened.adapter_base.fresh_head = p->fresh_head;
-    LVN_TRY(lvn_model_find_name(&t->settings->arena, t->settings->model.init, p->path, &t->opened.adapter_base.name));
-    LVN_TRY(lvn_pretrained_checksum(p, &t->opened.adapter_base.checksum));
+    base->fresh_head = p->fresh_head;
+    LVN_TRY(lvn_model_find_name(&t->settings->arena, t->settings->model.init, p->path, &base->name));
+    LVN_TRY(lvn_pretrained_checksum(p, &base->checksum));
     if (lvn_store_is_url(t->settings->run_dir) && !t->settings->lora.merge_checkpoints)
         lvn_log(LVN_LOG_INFO,
                 "checkpoints go to %s without the base model of their adapters: whoever loads them must find it as "
                 "'%s', or say where it is (lora.merge_checkpoints=true sends it with each)",
-                t->settings->run_dir, t->opened.adapter_base.name);
+                t->settings->run_dir, base->name);
     return LVN_OK;
 }
 
-/* Rank 0: of model.init, and adapters that there are already. */
-static enum lvn_status load_pretrained(struct trainer *t)
-{
-    LVN_TRY(find_base(t));
-    struct lvn_model_state *n = t->planned.programs.model_state;
-    LVN_TRY(lvn_pretrained_load(&t->opened.setup.pretrained, n->params, n->memory[LVN_BUFFER_PARAM], n->weights));
-    return *t->settings->lora.init ? lvn_adapters_read(t->settings->lora.init, n) : LVN_OK;
-}
-
-/* Weights: of the checkpoint to continue from, of model.init, or fresh. */
+/* Load weights from the checkpoint, or from model.init and lora.init; or make initial ones. */
 static enum lvn_status load_weights(struct trainer *t)
 {
+    const struct lvn_settings *s = t->settings;
+    const struct lvn_pretrained *p = &t->opened.setup.pretrained;
+    const struct lvn_snapshot_source source = {p, s->lora.merge_checkpoints};
     struct lvn_model_state *n = t->planned.programs.model_state;
-    uint64_t seed = (uint64_t)t->settings->trainer.seed;
     if (t->opened.resuming) {
         LVN_TRY(lvn_ranks_agree(t->ranks, lvn_model_state_set_scaling(n, &t->opened.snapshot.scaling)));
         LVN_TRY(lvn_ranks_agree(t->ranks, find_base(t)));
-        const struct lvn_snapshot_source from = {&t->opened.setup.pretrained, t->settings->lora.merge_checkpoints};
-        return lvn_snapshot_load(&t->opened.checkpoint, n, &from, &t->planned.programs.reduction.sharding, t->ranks);
+        return lvn_snapshot_load(&t->opened.checkpoint, n, &source, &t->planned.programs.reduction.sharding, t->ranks);
     }
-    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_model_state_init_values(n, seed, t->opened.setup.has_pretrained)));
-    if (!t->opened.setup.has_pretrained) return LVN_OK;
-    LVN_TRY(lvn_ranks_agree(t->ranks, t->ranks->rank ? LVN_OK : load_pretrained(t)));
+    const bool pretrained = t->opened.setup.has_pretrained;
+    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_model_state_init_values(n, (uint64_t)s->trainer.seed, pretrained)));
+    if (!pretrained) return LVN_OK;
+    enum lvn_status status = LVN_OK;
+    if (t->ranks->rank == 0) {
+        status = find_base(t);
+        if (status == LVN_OK) status = lvn_pretrained_load(p, n->params, n->memory[LVN_BUFFER_PARAM], n->weights);
+        if (status == LVN_OK && *s->lora.init) status = lvn_adapters_read(s->lora.init, n);
+    }
+    LVN_TRY(lvn_ranks_agree(t->ranks, status));
     return lvn_ranks_broadcast_memory(t->ranks, n->memory[LVN_BUFFER_PARAM], 0, n->bytes[LVN_BUFFER_PARAM]);
 }
 
-/* --- all of it --- */
-
-static void aim_saver(struct trainer *t)
-{
-    const struct lvn_saver_target aim = {.snapshot = {.dir = t->opened.run_dir.checkpoints,
-                                                      .settings = t->settings,
-                                                      .codec = &t->context.codec,
-                                                      .base = &t->opened.adapter_base},
-                                         .model_state = t->planned.programs.model_state,
-                                         .sharding = &t->planned.programs.reduction.sharding,
-                                         .ranks = t->ranks,
-                                         .callbacks = &t->callbacks,
-                                         .context = &t->context,
-                                         .dir = &t->opened.run_dir};
-    lvn_saver_target(&t->running.saver, &aim);
-}
+/* --- the event and its scalars --- */
 
 static void describe_run(struct trainer *t)
 {
@@ -249,23 +240,13 @@ static void declare_metric(struct trainer *t, char name[48], const char *part, c
                                    .computed = true, .implied = implied});
 }
 
-/* Over the steps since the last validation, or, in runs without any, of an epoch. What is made of the loss alone is in
- * the column of the loss already. */
-static void declare_train_metrics(struct trainer *t)
-{
-    const struct lvn_task_graph *task = &t->planned.programs.step_session->outputs;
-    enum lvn_event_kind kind = t->opened.validation.on ? LVN_EVENT_VALIDATION : LVN_EVENT_EPOCH;
-    t->context.train_metrics = t->context.event.n_scalars;
-    declare(t, (struct lvn_scalar){"train_loss", kind, LVN_BETTER_LOWER, .computed = true, .implied = true});
-    for (int i = 0; i < task->n_metrics; i++)
-        declare_metric(t, t->planned.metric_name[LVN_TASK_METRICS + i], "train_", task->metrics[i], kind,
-                       task->counts_of[i] < 0);
-}
-
-/* The numbers of a run, in the order of the columns of metrics.csv; what its task measures follows. */
+/* Declare the scalars of a run, in the order of the columns of metrics.csv; its task's metrics follow. */
 static void declare_scalars(struct trainer *t)
 {
     const enum lvn_event_kind step = LVN_EVENT_STEP, validation = LVN_EVENT_VALIDATION;
+    const bool validates = t->opened.validation.on;
+    const struct lvn_train_programs *g = &t->planned.programs;
+    char(*name)[48] = t->planned.metric_name;
     declare(t, (struct lvn_scalar){"loss", step, LVN_BETTER_LOWER, .computed = true});
     declare(t, (struct lvn_scalar){"grad_norm", step, LVN_BETTER_UNKNOWN, .computed = true});
     declare(t, (struct lvn_scalar){"lr", step, LVN_BETTER_UNKNOWN, .computed = true});
@@ -273,67 +254,50 @@ static void declare_scalars(struct trainer *t)
     declare(t, (struct lvn_scalar){"epoch", step, LVN_BETTER_UNKNOWN, .computed = false});
     declare(t, (struct lvn_scalar){"time", step, LVN_BETTER_UNKNOWN, .computed = false});
     declare(t, (struct lvn_scalar){"memory_bytes", step, LVN_BETTER_UNKNOWN, .computed = false});
-    declare(t, (struct lvn_scalar){"val_loss", validation, LVN_BETTER_LOWER, .computed = t->opened.validation.on});
-    const struct lvn_task_graph *task = t->opened.validation.on ? &t->planned.programs.eval_session->outputs : NULL;
+    declare(t, (struct lvn_scalar){"val_loss", validation, LVN_BETTER_LOWER, .computed = validates});
+    const struct lvn_task_graph *task = validates ? &g->eval_session->outputs : NULL;
     for (int i = 0; task && i < task->n_metrics; i++)
-        declare_metric(t, t->planned.metric_name[i], "val_", task->metrics[i], validation, false);
-    declare_train_metrics(t);
-    if (t->planned.programs.model_state->precision != LVN_PRECISION_16_MIXED) return;
+        declare_metric(t, name[i], "val_", task->metrics[i], validation, false);
+
+    /* Training metrics are over the steps since the last validation or, in runs without validation, of an epoch. Those
+     * that follow from the loss are implied: the column of the loss has them. */
+    const enum lvn_event_kind kind = validates ? LVN_EVENT_VALIDATION : LVN_EVENT_EPOCH;
+    t->context.train_metrics = t->context.event.n_scalars;
+    declare(t, (struct lvn_scalar){"train_loss", kind, LVN_BETTER_LOWER, .computed = true, .implied = true});
+    task = &g->step_session->outputs;
+    for (int i = 0; i < task->n_metrics; i++)
+        declare_metric(t, name[LVN_TASK_METRICS + i], "train_", task->metrics[i], kind, task->counts_of[i] < 0);
+
+    if (g->model_state->precision != LVN_PRECISION_16_MIXED) return;
     declare(t, (struct lvn_scalar){"loss_scale", step, LVN_BETTER_UNKNOWN, .computed = true});
     t->running.loss_scale = &t->context.event.scalar[t->context.event.n_scalars - 1];
 }
 
-/* All that may take long before the first step. */
-static enum lvn_status at_work(const char *what, enum lvn_status (*run)(struct trainer *t), struct trainer *t)
-{
-    const char *before = lvn_work_begin(what);
-    enum lvn_status status = run(t);
-    lvn_work_end(before);
-    return status;
-}
-
-static void meet_callbacks(struct trainer *t)
-{
-    t->context = (struct lvn_callback_context){.settings = t->settings,
-                                               .ranks = t->ranks,
-                                               .resumed_step = -1,
-                                               .scored_step = -1,
-                                               .listeners = t->options->listeners,
-                                               .n_listeners = t->options->n_listeners};
-    t->context.event = (struct lvn_event){
-        .utilisation = NAN, .eta_s = NAN, .best_val_loss = NAN, .start_val_loss = NAN, .epoch_s = NAN};
-}
+/* --- what depends on this rank's rows --- */
 
 static void wait_for_saver(void *saver)
 {
     lvn_saver_wait_read(saver);
 }
 
-/* What others see of this rank's rows. */
-static void point_to_rows(struct trainer *t)
+enum lvn_status lvn_trainer_allocate(struct trainer *t)
 {
     struct lvn_train_programs *g = &t->planned.programs;
     struct lvn_event *e = &t->context.event;
+    const struct lvn_task_graph *outputs = &g->step_session->outputs;
+    LVN_TRY(lvn_train_programs_allocate(g));
+    LVN_TRY(lvn_step_statistics_init(&t->planned.statistics, t->ranks, g->n_micro, lvn_task_counts(outputs)));
+    LVN_TRY(
+        lvn_prefetch_open(&t->planned.prefetcher, &t->opened.train_loader, g->first_row, g->rows, t->opened.last_step));
     e->micro_batch_size = g->micro_batch;
     e->accumulation = g->n_micro;
     e->flops_per_token = lvn_program_flops(g->step_session->program) / (double)(g->micro_batch * g->block_size);
-    t->context.task = &g->step_session->outputs;
+    t->context.task = outputs;
     t->context.counts = lvn_step_statistics_sums(&t->planned.statistics);
     for (int i = 0; i < LVN_LENGTHS && g->step_sessions[i]; i++) {
         g->step_sessions[i]->before_update = wait_for_saver;
         g->step_sessions[i]->context = &t->running.saver;
     }
-}
-
-enum lvn_status lvn_trainer_allocate(struct trainer *t)
-{
-    const struct lvn_train_programs *g = &t->planned.programs;
-    LVN_TRY(lvn_train_programs_allocate(g));
-    LVN_TRY(lvn_step_statistics_init(&t->planned.statistics, t->ranks, g->n_micro,
-                                     lvn_task_counts(&g->step_session->outputs)));
-    LVN_TRY(
-        lvn_prefetch_open(&t->planned.prefetcher, &t->opened.train_loader, g->first_row, g->rows, t->opened.last_step));
-    point_to_rows(t);
     return lvn_validation_allocate(&t->opened.validation, g);
 }
 
@@ -352,11 +316,11 @@ enum lvn_status lvn_trainer_load_batch(struct trainer *t, int64_t step, int64_t 
     return lvn_train_programs_feed(&t->planned.programs, batch, labels);
 }
 
-/* The first batch. Later ones are loaded at the end of the step before, with which ranks exchange the counts. */
+/* Load the first batch. Later ones are loaded during the step before, whose statistics carry their labels. */
 static enum lvn_status load_first(struct trainer *t)
 {
     int64_t labels = 0;
-    if (t->running.step >= t->opened.last_step) return LVN_OK; /* a run that goes on and has nothing left to do */
+    if (t->running.step >= t->opened.last_step) return LVN_OK; /* a resumed run with nothing left to do */
     LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_load_batch(t, t->running.step, &labels)));
     double all = (double)labels;
     LVN_TRY(lvn_ranks_sum(t->ranks, &all, 1));
@@ -364,7 +328,7 @@ static enum lvn_status load_first(struct trainer *t)
     return LVN_OK;
 }
 
-/* Who comes from Lightning expects another batch. */
+/* In Lightning the option multiplies the batch instead. */
 static void explain_accumulation(struct trainer *t)
 {
     long long n = t->settings->trainer.accumulate_grad_batches, batch = t->settings->trainer.batch_size;
@@ -389,30 +353,64 @@ static void explain_recompute(struct trainer *t)
     lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->text);
 }
 
+/* Run one part of the set-up that may take long; the heartbeat reports it as the current operation. */
+static enum lvn_status run_part(const char *operation, enum lvn_status (*part)(struct trainer *t), struct trainer *t)
+{
+    const char *before = lvn_work_begin(operation);
+    enum lvn_status status = part(t);
+    lvn_work_end(before);
+    return status;
+}
+
 enum lvn_status lvn_trainer_set_up(struct trainer *t)
 {
-    meet_callbacks(t);
-    LVN_TRY(lvn_callbacks_init(&t->callbacks, t->settings, t->options->callback));
+    const struct lvn_train_options *o = t->options;
+    struct lvn_train_programs *g = &t->planned.programs;
+    t->context = (struct lvn_callback_context){.settings = t->settings,
+                                               .ranks = t->ranks,
+                                               .resumed_step = -1,
+                                               .scored_step = -1,
+                                               .listeners = o->listeners,
+                                               .n_listeners = o->n_listeners};
+    t->context.event = (struct lvn_event){
+        .utilisation = NAN, .eta_s = NAN, .best_val_loss = NAN, .start_val_loss = NAN, .epoch_s = NAN};
+    LVN_TRY(lvn_callbacks_init(&t->callbacks, t->settings, o->callback));
+
+    /* What settings, data and the run's folder determine. */
     LVN_TRY(lvn_consistency_start(t->ranks, t->settings, t->text, sizeof t->text));
     if (*t->text) lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->text);
     LVN_TRY(lvn_ranks_check(t->ranks, t->settings));
-    LVN_TRY(lvn_ranks_agree(t->ranks, at_work("opening the data", open_data, t)));
+    LVN_TRY(lvn_ranks_agree(t->ranks, run_part("opening the data", open_data, t)));
     LVN_TRY(lvn_consistency_data(t->ranks, t->opened.fingerprint));
-    LVN_TRY(at_work("opening the run's folder", share_run, t));
+    LVN_TRY(run_part("opening the run's folder", share_run, t));
     explain_accumulation(t);
+
+    /* The plan, its memory, and weights in it. */
     LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_load_weights_init(t)));
     LVN_TRY(lvn_trainer_plan(t));
     explain_recompute(t);
     LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_allocate(t)));
-    LVN_TRY(at_work("loading the weights", load_weights, t));
-    LVN_TRY(lvn_consistency_replicas(t->ranks, t->planned.programs.model_state, t->running.step));
-    LVN_TRY(at_work("reading data", load_first, t));
-    LVN_TRY(at_work("measuring shares", lvn_trainer_load_weights_measure, t));
+    LVN_TRY(run_part("loading the weights", load_weights, t));
+    LVN_TRY(lvn_consistency_replicas(t->ranks, g->model_state, t->running.step));
+    LVN_TRY(run_part("reading data", load_first, t));
+    LVN_TRY(run_part("measuring shares", lvn_trainer_load_weights_measure, t));
+
+    /* What callbacks, listeners and the saver see of the run. */
     describe_run(t);
     declare_scalars(t);
-    t->context.model_state = t->planned.programs.model_state;
+    t->context.model_state = g->model_state;
     t->context.dir = t->opened.run_dir_open ? &t->opened.run_dir : NULL;
     t->context.codec = lvn_model_setup_codec(&t->opened.setup);
-    aim_saver(t);
+    const struct lvn_saver_target target = {.snapshot = {.dir = t->opened.run_dir.checkpoints,
+                                                         .settings = t->settings,
+                                                         .codec = &t->context.codec,
+                                                         .base = &t->opened.adapter_base},
+                                            .model_state = g->model_state,
+                                            .sharding = &g->reduction.sharding,
+                                            .ranks = t->ranks,
+                                            .callbacks = &t->callbacks,
+                                            .context = &t->context,
+                                            .dir = &t->opened.run_dir};
+    lvn_saver_target(&t->running.saver, &target);
     return lvn_callbacks_open(&t->callbacks, &t->context, t->opened.snapshot.callbacks);
 }
