@@ -31,17 +31,17 @@ static struct lvn_optimizer optimizer_of(const struct lvn_settings *s)
     return o;
 }
 
-/* --- which rank computes what --- */
+/* --- the division of the batch --- */
 
-/* How many parts `rows` are cut into when at least `pieces` are wanted: equal ones. */
-static int64_t parts_of(int64_t rows, int64_t pieces)
+/* The least number of equal micro-batches of `rows`, at least min_micro. */
+static int64_t micro_batches_of(int64_t rows, int64_t min_micro)
 {
-    if (pieces > rows) pieces = rows;
-    while (rows % pieces) pieces++;
-    return pieces;
+    if (min_micro > rows) min_micro = rows;
+    while (rows % min_micro) min_micro++;
+    return min_micro;
 }
 
-/* By micro-batches: rank i computes numbers [leaf[i], leaf[i + 1]). */
+/* The unit is a micro-batch: rank i computes those from leaf[i] to leaf[i + 1] - 1. */
 static enum lvn_status divide_micro_batches(struct lvn_train_programs *t, int size, int rank)
 {
     int64_t batch = t->settings->trainer.batch_size, micro = t->settings->trainer.micro_batch_size, n = batch / micro;
@@ -57,7 +57,7 @@ static enum lvn_status divide_micro_batches(struct lvn_train_programs *t, int si
     return LVN_OK;
 }
 
-/* By rows: each share is cut into equal parts. */
+/* The unit is a row: each rank's rows are cut into equal micro-batches. */
 static enum lvn_status divide_rows(struct lvn_train_programs *t, int size, int rank)
 {
     int64_t batch = t->settings->trainer.batch_size;
@@ -67,28 +67,23 @@ static enum lvn_status divide_rows(struct lvn_train_programs *t, int size, int r
               size, batch, batch);
     t->leaf[0] = 0;
     for (int i = 0; i < size; i++) {
-        int64_t rows = t->first_unit[i + 1] - t->first_unit[i], parts = parts_of(rows, t->min_micro);
-        t->leaf[i + 1] = t->leaf[i] + parts;
+        const int64_t rows = t->first_unit[i + 1] - t->first_unit[i], n = micro_batches_of(rows, t->min_micro);
+        t->leaf[i + 1] = t->leaf[i] + n;
         if (i != rank) continue;
         t->first_row = t->first_unit[i];
         t->rows = rows;
-        t->micro_batch = rows / parts;
+        t->micro_batch = rows / n;
     }
     return LVN_OK;
 }
 
-static void begin_shares(struct lvn_train_programs *t, const int64_t *share)
+static enum lvn_status divide(struct lvn_train_programs *t, const int64_t *load_weights)
 {
-    int64_t units = lvn_load_weights_units(t->settings);
-    int size = t->reduction.sharding.size;
+    const int64_t units = lvn_load_weights_units(t->settings);
+    const int size = t->reduction.sharding.size, rank = t->reduction.sharding.rank;
     t->first_unit[0] = 0;
-    for (int i = 0; i < size; i++) t->first_unit[i + 1] = share ? t->first_unit[i] + share[i] : units * (i + 1) / size;
-}
-
-static enum lvn_status divide(struct lvn_train_programs *t, const int64_t *share)
-{
-    int size = t->reduction.sharding.size, rank = t->reduction.sharding.rank;
-    begin_shares(t, share);
+    for (int i = 0; i < size; i++)
+        t->first_unit[i + 1] = load_weights ? t->first_unit[i] + load_weights[i] : units * (i + 1) / size;
     LVN_TRY(t->settings->trainer.micro_batch_size ? divide_micro_batches(t, size, rank) : divide_rows(t, size, rank));
     t->accumulation = t->leaf[rank + 1] - t->leaf[rank];
     t->n_micro = t->leaf[size];
@@ -102,14 +97,14 @@ static int last_length(const struct lvn_train_programs *t)
     return t->n_lengths ? t->n_lengths - 1 : 0;
 }
 
-/* One, or one for each planned length, which work on the memory of the longest. The sums of gradients over ranks are
- * prepared for one of them and must be the same in all. */
-static enum lvn_status new_runners(struct lvn_train_programs *t, struct lvn_session **out,
-                                   const struct lvn_session_options *how)
+/* Make one session, or one for each planned length, which use the memory of the longest. The collectives are prepared
+ * for one of them and must be the same in all. */
+static enum lvn_status new_sessions(struct lvn_train_programs *t, struct lvn_session **out,
+                                    const struct lvn_session_options *options)
 {
     const int last = last_length(t);
     for (int i = last; i >= 0; i--) {
-        struct lvn_session_options o = *how;
+        struct lvn_session_options o = *options;
         struct lvn_fields *fields = &t->fields_of_length[i];
         *fields = t->fields;
         if (t->n_lengths) lvn_fields_set_length(fields, t->length[i]);
@@ -123,8 +118,8 @@ static enum lvn_status new_runners(struct lvn_train_programs *t, struct lvn_sess
     return LVN_OK;
 }
 
-/* What the rank with most samples computes, which all ranks must know alike. */
-static void max_of(const struct lvn_train_programs *t, struct lvn_session_options *o)
+/* max_B and max_micro: those of the rank with most samples, equal on all ranks. */
+static void set_max(const struct lvn_train_programs *t, struct lvn_session_options *o)
 {
     int64_t max = 0, unit = t->settings->trainer.micro_batch_size ? t->micro_batch : 1;
     for (int i = 0; i < t->reduction.sharding.size; i++) {
@@ -136,32 +131,33 @@ static void max_of(const struct lvn_train_programs *t, struct lvn_session_option
     }
 }
 
+/* Plan with t->min_micro and t->recompute. */
 static enum lvn_status plan_once(struct lvn_train_programs *t, const struct lvn_model_config *c,
-                                 const struct lvn_train_programs_options *how)
+                                 const struct lvn_train_programs_options *options)
 {
     const struct lvn_settings *s = t->settings;
-    int on_host = t->ranks ? t->ranks->local_size : how->local_size;
+    int processes = t->ranks ? t->ranks->local_size : options->local_size;
     int threads = lvn_ranks_threads(t->ranks, s->trainer.threads);
     int device;
     LVN_TRY(lvn_ranks_device(t->ranks, s, &device));
-    struct lvn_model_state_options network = {.backend = lvn_backend_find(s->trainer.accelerator),
-                                              .device = device,
-                                              .tf32 = s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
-                                              .real = LVN_F32,
-                                              .precision = lvn_precision_of(s->trainer.precision),
-                                              .threads = threads,
-                                              .decay = lvn_decay_of(s->optimizer.decay),
-                                              .freeze = s->model.freeze,
-                                              .processes = on_host};
+    struct lvn_model_state_options state = {.backend = lvn_backend_find(s->trainer.accelerator),
+                                            .device = device,
+                                            .tf32 = s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
+                                            .real = LVN_F32,
+                                            .precision = lvn_precision_of(s->trainer.precision),
+                                            .threads = threads,
+                                            .decay = lvn_decay_of(s->optimizer.decay),
+                                            .freeze = s->model.freeze,
+                                            .processes = processes};
     struct lvn_model_config model = *c;
     model.lora = (struct lvn_lora){
         .rank = s->lora.rank, .alpha = s->lora.alpha, .targets = lvn_lora_targets(c->model, s->lora.targets)};
-    LVN_TRY(divide(t, how->load_weights));
-    int64_t weight_bytes = lvn_dtype_bytes(network.precision == LVN_PRECISION_BF16_TRUE ? LVN_BF16 : LVN_F32);
-    if (!t->model_state) LVN_TRY(lvn_layers_check(&model, weight_bytes, t->ranks && network.backend->computes));
-    if (!t->model_state) LVN_TRY(lvn_model_state_new(&t->model_state, &model, &network));
-    struct lvn_session_options o = {.B = t->micro_batch, .n_micro = t->accumulation, .task = how->task};
-    if (how->validate) LVN_TRY(new_runners(t, t->eval_sessions, &o));
+    LVN_TRY(divide(t, options->load_weights));
+    int64_t weight_bytes = lvn_dtype_bytes(state.precision == LVN_PRECISION_BF16_TRUE ? LVN_BF16 : LVN_F32);
+    if (!t->model_state) LVN_TRY(lvn_layers_check(&model, weight_bytes, t->ranks && state.backend->computes));
+    if (!t->model_state) LVN_TRY(lvn_model_state_new(&t->model_state, &model, &state));
+    struct lvn_session_options o = {.B = t->micro_batch, .n_micro = t->accumulation, .task = options->task};
+    if (options->validate) LVN_TRY(new_sessions(t, t->eval_sessions, &o));
     o.train = true;
     o.deterministic = s->trainer.deterministic;
     o.recompute = t->recompute;
@@ -170,8 +166,8 @@ static enum lvn_status plan_once(struct lvn_train_programs *t, const struct lvn_
     o.collectives = &t->reduction.calls;
     o.first_leaf = t->leaf[t->reduction.sharding.rank];
     o.n_leaves = t->n_micro;
-    max_of(t, &o);
-    LVN_TRY(new_runners(t, t->step_sessions, &o));
+    set_max(t, &o);
+    LVN_TRY(new_sessions(t, t->step_sessions, &o));
     t->next_session = t->step_session = t->step_sessions[last_length(t)];
     t->eval_session = t->eval_sessions[last_length(t)];
     return t->planner.plan
@@ -179,7 +175,7 @@ static enum lvn_status plan_once(struct lvn_train_programs *t, const struct lvn_
                : LVN_OK;
 }
 
-static void forget_plan(struct lvn_train_programs *t)
+static void drop_plan(struct lvn_train_programs *t)
 {
     if (t->planner.forget) t->planner.forget(t->planner.context);
     if (t->model_state) lvn_model_state_drop_sessions(t->model_state);
@@ -188,57 +184,54 @@ static void forget_plan(struct lvn_train_programs *t)
     memset(t->eval_sessions, 0, sizeof t->eval_sessions);
 }
 
-/* Plan with more and more pieces, then with blocks that run again, until memory holds it or that does not help. */
+/* Plan with more and more micro-batches, then with recomputed blocks, until memory is sufficient or neither helps. */
 static enum lvn_status plan_for_memory(struct lvn_train_programs *t, const struct lvn_model_config *c,
-                                       const struct lvn_train_programs_options *how)
+                                       const struct lvn_train_programs_options *options)
 {
     bool fixed = t->min_micro > 0;
     if (!fixed) t->min_micro = 1;
     for (;;) {
-        LVN_TRY(plan_once(t, c, how));
+        LVN_TRY(plan_once(t, c, options));
         const struct lvn_device *d = t->model_state->device;
-        int64_t capacity = d->backend->computes ? lvn_model_state_available(t->model_state) : 0; /* on this machine */
-        int64_t part[LVN_MEMORY_PART_COUNT], wanted = lvn_train_programs_memory(t, part) - part[LVN_MEMORY_PROGRAMS];
-        if (d->memory_bytes) wanted = lvn_model_state_bytes(t->model_state); /* all else is the processor's */
-        wanted -= lvn_model_state_allocated_bytes(t->model_state);
-        bool fits = capacity <= 0 || wanted <= capacity;
+        int64_t available =
+            d->backend->computes ? lvn_model_state_available(t->model_state) : 0; /* 0: not run on this machine */
+        int64_t part[LVN_MEMORY_PART_COUNT], needed = lvn_train_programs_memory(t, part) - part[LVN_MEMORY_PROGRAMS];
+        if (d->memory_bytes) needed = lvn_model_state_bytes(t->model_state); /* the other parts are in host memory */
+        needed -= lvn_model_state_allocated_bytes(t->model_state);
+        bool fits = available <= 0 || needed <= available;
         int64_t model =
             part[LVN_MEMORY_PARAMETERS] + part[LVN_MEMORY_OPTIMIZER] - lvn_model_state_allocated_bytes(t->model_state);
         /* Fewer activations do not help a model that is itself too large. */
-        bool hopeless = wanted - part[LVN_MEMORY_ARENA] > capacity;
-        bool whole = t->settings->trainer.micro_batch_size || fixed || t->micro_batch == 1;
-        t->needed_bytes = wanted, t->free_bytes = capacity;
-        t->exceeds_memory = !fits && model <= capacity;
+        bool hopeless = needed - part[LVN_MEMORY_ARENA] > available;
+        bool smallest = t->settings->trainer.micro_batch_size || fixed || t->micro_batch == 1;
+        t->needed_bytes = needed;
+        t->free_bytes = available;
+        t->exceeds_memory = !fits && model <= available;
         if (fits || hopeless) return LVN_OK;
-        if (whole && (t->recompute != LVN_RECOMPUTE_AUTO || t->step_session->graph->n_blocks < 2)) return LVN_OK;
-        if (whole)
+        if (smallest && (t->recompute != LVN_RECOMPUTE_AUTO || t->step_session->graph->n_blocks < 2)) return LVN_OK;
+        if (smallest)
             t->recompute = LVN_RECOMPUTE_BLOCKS;
         else
             t->min_micro = t->accumulation + 1;
-        forget_plan(t);
+        drop_plan(t);
     }
 }
 
-/* The most pieces that a rank wants, and blocks where one wants them: ranks that differ would wait for each other. */
-static enum lvn_status agree_on_memory(struct lvn_train_programs *t, bool *again)
-{
-    int64_t mine[2] = {t->min_micro, t->recompute == LVN_RECOMPUTE_BLOCKS}, max[2] = {mine[0], mine[1]};
-    if (t->ranks->size > 1) LVN_TRY(lvn_comm_all_reduce_now(t->ranks->comm, max, 2, LVN_I64, LVN_MAX));
-    *again = max[0] > mine[0] || max[1] > mine[1];
-    t->min_micro = max[0];
-    if (max[1]) t->recompute = LVN_RECOMPUTE_BLOCKS;
-    return LVN_OK;
-}
-
-static enum lvn_status plan_together(struct lvn_train_programs *t, const struct lvn_model_config *c,
-                                     const struct lvn_train_programs_options *o)
+/* Plan on all ranks, with the most micro-batches that a rank needs, and with recomputed blocks if one needs them: ranks
+ * with different programs would wait for each other. */
+static enum lvn_status plan_collectively(struct lvn_train_programs *t, const struct lvn_model_config *c,
+                                         const struct lvn_train_programs_options *o)
 {
     struct lvn_ranks *r = t->ranks;
-    bool again;
     LVN_TRY(lvn_ranks_agree(r, plan_for_memory(t, c, o)));
-    LVN_TRY(agree_on_memory(t, &again));
-    if (again) forget_plan(t);
-    LVN_TRY(lvn_ranks_agree(r, again ? plan_once(t, c, o) : LVN_OK));
+    const int64_t mine[2] = {t->min_micro, t->recompute == LVN_RECOMPUTE_BLOCKS};
+    int64_t max[2] = {mine[0], mine[1]};
+    if (r->size > 1) LVN_TRY(lvn_comm_all_reduce_now(r->comm, max, 2, LVN_I64, LVN_MAX));
+    const bool replan = max[0] > mine[0] || max[1] > mine[1];
+    t->min_micro = max[0];
+    if (max[1]) t->recompute = LVN_RECOMPUTE_BLOCKS;
+    if (replan) drop_plan(t);
+    LVN_TRY(lvn_ranks_agree(r, replan ? plan_once(t, c, o) : LVN_OK));
     return lvn_ranks_agree(r, lvn_reduction_prepare(&t->reduction, t->step_session->program, t->leaf));
 }
 
@@ -267,7 +260,7 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const stru
     if (!t->leaf || !t->first_unit) return LVN_MEMORY;
     lvn_reduction_init(&t->reduction, r, &sharding);
     if (!r) return plan_for_memory(t, c, o);
-    LVN_TRY(plan_together(t, c, o));
+    LVN_TRY(plan_collectively(t, c, o));
     return lvn_ranks_group(r, t->model_state->device, s);
 }
 
@@ -275,17 +268,17 @@ enum lvn_status lvn_train_programs_replan(struct lvn_train_programs *t, const st
 {
     const struct lvn_model_config c = t->model_state->config;
     const struct lvn_sharding sharding = t->reduction.sharding;
-    forget_plan(t);
+    drop_plan(t);
     lvn_reduction_release(&t->reduction);
     lvn_reduction_init(&t->reduction, t->ranks, &sharding);
     t->min_micro = o->min_micro;
     t->recompute = lvn_recompute_of(t->settings->trainer.recompute);
-    return plan_together(t, &c, o);
+    return plan_collectively(t, &c, o);
 }
 
 void lvn_train_programs_release(struct lvn_train_programs *t)
 {
-    forget_plan(t);
+    drop_plan(t);
     lvn_ranks_ungroup(t->ranks);
     lvn_model_state_free(t->model_state);
     lvn_reduction_release(&t->reduction);
@@ -294,10 +287,10 @@ void lvn_train_programs_release(struct lvn_train_programs *t)
     *t = (struct lvn_train_programs){0};
 }
 
-struct lvn_session *lvn_train_programs_session(const struct lvn_train_programs *t, struct lvn_session *const *runners,
+struct lvn_session *lvn_train_programs_session(const struct lvn_train_programs *t, struct lvn_session *const *sessions,
                                                const struct lvn_samples *b)
 {
-    return runners[t->n_lengths ? lvn_length_find(t->length, t->n_lengths, lvn_fields_length(&b->fields)) : 0];
+    return sessions[t->n_lengths ? lvn_length_find(t->length, t->n_lengths, lvn_fields_length(&b->fields)) : 0];
 }
 
 enum lvn_status lvn_train_programs_feed(struct lvn_train_programs *t, const struct lvn_samples *b, int64_t *labels)
@@ -319,10 +312,10 @@ void lvn_train_programs_prepare(struct lvn_train_programs *t, int64_t step, doub
     t->reduction.waited = t->reduction.summed = 0.0;
 }
 
-/* Where it waits for others out of our sight, others may know. */
-static void stamp(const struct lvn_train_programs *t, const char *place)
+/* The current operation for the heartbeat, if sums go from device to device, in which waiting is not visible here. */
+static void set_operation(const struct lvn_train_programs *t, const char *operation)
 {
-    if (t->ranks && t->ranks->device_group) lvn_member_set_operation(t->ranks->member, place);
+    if (t->ranks && t->ranks->device_group) lvn_member_set_operation(t->ranks->member, operation);
 }
 
 static const char on_devices[] = "a step with sums on the devices";
@@ -330,16 +323,16 @@ static const char on_devices[] = "a step with sums on the devices";
 void lvn_train_programs_launch(struct lvn_train_programs *t, int64_t step, double lr, int64_t labels)
 {
     lvn_train_programs_prepare(t, step, lr, labels);
-    stamp(t, on_devices);
+    set_operation(t, on_devices);
     lvn_session_launch(t->step_session, t->accumulation);
-    stamp(t, NULL);
+    set_operation(t, NULL);
 }
 
 enum lvn_status lvn_train_programs_finish(struct lvn_train_programs *t)
 {
-    stamp(t, on_devices);
+    set_operation(t, on_devices);
     lvn_session_finish(t->step_session, t->accumulation);
-    stamp(t, NULL);
+    set_operation(t, NULL);
     return t->step_session->status;
 }
 
@@ -350,20 +343,21 @@ enum lvn_status lvn_train_programs_step(struct lvn_train_programs *t, int64_t st
 }
 
 enum lvn_status lvn_train_programs_explain_nonfinite(struct lvn_train_programs *t, int64_t step, double loss,
-                                                     const char *kept)
+                                                     const char *outcome)
 {
     static const char format[] = "step %lld: the loss is %g and the gradient's norm %g%s; the first number that is not "
                                  "finite lies in '%s'; %s; try %s"
                                  "a smaller optimizer.lr, a longer schedule.warmup_steps or clipping";
     double norm = t->step_session->result.grad_norm, scale = t->step_session->result.scaling.scale;
-    const char *other = scale > 0 ? "trainer.precision bf16-mixed or 32-true, " : "";
+    const char *precision = scale > 0 ? "trainer.precision bf16-mixed or 32-true, " : "";
     char although[80] = "";
     if (scale > 0) snprintf(although, sizeof although, ", although the loss was multiplied by only %g", 2 * scale);
     enum lvn_status found = LVN_OK;
     const char *first = lvn_session_find_nonfinite(t->step_session, t->accumulation);
-    if (first) found = lvn_fail(LVN_NONFINITE, format, (long long)step + 1, loss, norm, although, first, kept, other);
+    if (first)
+        found = lvn_fail(LVN_NONFINITE, format, (long long)step + 1, loss, norm, although, first, outcome, precision);
     LVN_TRY(lvn_ranks_agree(t->ranks, found));
-    found = lvn_fail(LVN_NONFINITE, format, (long long)step + 1, loss, norm, although, "the sum of the gradient", kept,
-                     other);
+    found = lvn_fail(LVN_NONFINITE, format, (long long)step + 1, loss, norm, although, "the sum of the gradient",
+                     outcome, precision);
     return lvn_ranks_agree(t->ranks, found);
 }
