@@ -80,7 +80,8 @@ static const char *thing(int id, const struct lvn_settings *s, const char **name
 }
 
 /* Say how thing `id` differs. */
-static enum lvn_status say(struct lvn_ranks *r, const struct lvn_settings *s, int id, char *note, size_t note_capacity)
+static enum lvn_status report_difference(struct lvn_ranks *r, const struct lvn_settings *s, int id, char *note,
+                                         size_t note_capacity)
 {
     char capacity[LVN_VALUE_TEXT], odds[TEXT], others[TEXT], a[LVN_RANK_TEXT], b[LVN_RANK_TEXT];
     const char *name, *mine = thing(id, s, &name, capacity);
@@ -118,9 +119,9 @@ enum lvn_status lvn_consistency_start(struct lvn_ranks *r, const struct lvn_sett
     int64_t soft[2] = {x[BUILD]};
     x[BUILD] = 0; /* what only leaves a note comes last */
     LVN_TRY(first_difference(r, x, N_THINGS, &which));
-    if (which >= 0) return say(r, s, (int)which, note, capacity);
+    if (which >= 0) return report_difference(r, s, (int)which, note, capacity);
     LVN_TRY(first_difference(r, soft, 1, &which));
-    return which < 0 ? LVN_OK : say(r, s, BUILD, note, capacity);
+    return which < 0 ? LVN_OK : report_difference(r, s, BUILD, note, capacity);
 }
 
 enum lvn_status lvn_consistency_data(struct lvn_ranks *r, uint64_t fingerprint)

@@ -23,12 +23,12 @@ static int count_here(const struct lvn_settings *s)
 
 enum lvn_status lvn_ranks_device(const struct lvn_ranks *r, const struct lvn_settings *s, int *number)
 {
-    struct lvn_devices asked;
+    struct lvn_devices requested;
     const int n = count_here(s), mine = r ? r->local_rank : 0;
     *number = 0;
-    LVN_TRY(lvn_devices_read(&asked, s));
+    LVN_TRY(lvn_devices_read(&requested, s));
     if (n == 0) return LVN_OK;
-    *number = asked.listed ? asked.number[mine % asked.n] : mine % n;
+    *number = requested.listed ? requested.number[mine % requested.n] : mine % n;
     LVN_CHECK(*number < n, ARG, "trainer.devices (%s) names device %d, and %s has %d here%s", s->trainer.devices,
               *number, lvn_backend_find(s->trainer.accelerator)->name, n, n == 1 ? ", number 0" : ", numbered from 0");
     return LVN_OK;
@@ -38,11 +38,11 @@ static enum lvn_status check_counts(const struct lvn_ranks *r, const struct lvn_
 {
     const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
     const int64_t nodes = s->trainer.num_nodes;
-    struct lvn_devices asked;
-    LVN_TRY(lvn_devices_read(&asked, s));
-    const int64_t each = asked.n;
+    struct lvn_devices requested;
+    LVN_TRY(lvn_devices_read(&requested, s));
+    const int64_t each = requested.n;
     LVN_CHECK(
-        !asked.listed || b->describe, ARG,
+        !requested.listed || b->describe, ARG,
         "trainer.devices lists devices (%s), and trainer.accelerator %s is the processor: say how many ranks run on "
         "a node (%lld), or leave it out",
         s->trainer.devices, b->name, (long long)each);
@@ -60,27 +60,27 @@ static enum lvn_status check_counts(const struct lvn_ranks *r, const struct lvn_
 }
 
 /* What two ranks of a run share only if they compute on the same device; 0: there is none, or it is not known. */
-static enum lvn_status find_own(const struct lvn_ranks *r, const struct lvn_settings *s, int64_t *own)
+static enum lvn_status find_device_id(const struct lvn_ranks *r, const struct lvn_settings *s, int64_t *device_ids)
 {
     const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
     struct lvn_device_facts f;
     char text[sizeof f.id + LVN_HOST_TEXT + 2];
     int number;
-    *own = 0;
+    *device_ids = 0;
     LVN_TRY(check_counts(r, s));
     LVN_TRY(lvn_ranks_device(r, s, &number));
     if (!b->describe || !b->describe(number, &f) || !*f.id) return LVN_OK;
     snprintf(text, sizeof text, "%s %s", r->host[r->rank], f.id);
-    *own = (int64_t)lvn_name_hash(text);
+    *device_ids = (int64_t)lvn_name_hash(text);
     return LVN_OK;
 }
 
 /* The lowest rank that computes on the device of a lower one, and that one. */
-static bool find_shared(const int64_t *own, int size, int pair[2])
+static bool find_shared(const int64_t *device_ids, int size, int pair[2])
 {
     for (int i = 1; i < size; i++)
-        for (int k = 0; k < i && own[i]; k++)
-            if (own[i] == own[k]) {
+        for (int k = 0; k < i && device_ids[i]; k++)
+            if (device_ids[i] == device_ids[k]) {
                 pair[0] = k;
                 pair[1] = i;
                 return true;
@@ -88,15 +88,15 @@ static bool find_shared(const int64_t *own, int size, int pair[2])
     return false;
 }
 
-static enum lvn_status check_devices(struct lvn_ranks *r, const struct lvn_settings *s, int64_t *own)
+static enum lvn_status check_devices(struct lvn_ranks *r, const struct lvn_settings *s, int64_t *device_ids)
 {
     const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
     int pair[2];
-    LVN_TRY(lvn_ranks_agree(r, find_own(r, s, &own[r->rank]))); /* the others' are 0: a gather as a sum */
-    LVN_TRY(lvn_comm_all_reduce_now(r->comm, own, r->size, LVN_I64, LVN_SUM));
-    const bool shared = find_shared(own, r->size, pair);
+    LVN_TRY(lvn_ranks_agree(r, find_device_id(r, s, &device_ids[r->rank]))); /* the others' are 0: a gather as a sum */
+    LVN_TRY(lvn_comm_all_reduce_now(r->comm, device_ids, r->size, LVN_I64, LVN_SUM));
+    const bool shared = find_shared(device_ids, r->size, pair);
     r->exclusive_devices = !shared;
-    for (int i = 0; i < r->size; i++) r->exclusive_devices = r->exclusive_devices && own[i];
+    for (int i = 0; i < r->size; i++) r->exclusive_devices = r->exclusive_devices && device_ids[i];
     LVN_CHECK(!shared || s->trainer.share_devices, ARG,
               "ranks %d and %d run on %s, and %s has one device for both: start as many on each node as there are "
               "devices (trainer.devices), or set trainer.share_devices to true, so that several use one",
@@ -123,22 +123,22 @@ static enum lvn_status check_kinds(struct lvn_ranks *r, const struct lvn_setting
 enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_settings *s)
 {
     if (r->size == 1) return lvn_ranks_agree(r, check_counts(r, s));
-    int64_t *own = lvn_calloc((size_t)r->size, sizeof *own);
-    LVN_TRY(lvn_ranks_agree(r, own ? LVN_OK : LVN_MEMORY));
-    enum lvn_status status = check_kinds(r, s, own);
-    if (own) memset(own, 0, sizeof *own * (size_t)r->size);
+    int64_t *device_ids = lvn_calloc((size_t)r->size, sizeof *device_ids);
+    LVN_TRY(lvn_ranks_agree(r, device_ids ? LVN_OK : LVN_MEMORY));
+    enum lvn_status status = check_kinds(r, s, device_ids);
+    if (device_ids) memset(device_ids, 0, sizeof *device_ids * (size_t)r->size);
     if (status == LVN_OK && lvn_backend_find(s->trainer.accelerator)->describe)
-        status = check_devices(r, s, own);
+        status = check_devices(r, s, device_ids);
     else if (status == LVN_OK)
         status = lvn_ranks_agree(r, check_counts(r, s));
-    free(own);
+    free(device_ids);
     return status;
 }
 
 /* --- together --- */
 
 /* Why the sums of a step do not go from device to device; NULL: they may. */
-static const char *why_staged(const struct lvn_ranks *r, const struct lvn_settings *s)
+static const char *staging_reason(const struct lvn_ranks *r, const struct lvn_settings *s)
 {
     if (!r->exclusive_devices) return "several ranks compute on one device";
     if (s->trainer.transport != LVN_TRAINER_TRANSPORT_AUTO) return "trainer.transport says so";
@@ -153,15 +153,15 @@ static enum lvn_status open_library(struct lvn_ranks *r, const struct lvn_group_
 {
     const char *named = s->trainer.nccl_library;
     int32_t here = 0;
-    char why[400];
+    char reason[400];
     enum lvn_status status = g->open(named, describe);
-    snprintf(why, sizeof why, "%s", status == LVN_OK ? "" : lvn_error_text());
+    snprintf(reason, sizeof reason, "%s", status == LVN_OK ? "" : lvn_error_text());
     if (named && *named) LVN_TRY(lvn_ranks_agree(r, status));
     here = status == LVN_OK;
     if (!here) lvn_error_clear();
     LVN_TRY(lvn_comm_all_reduce_now(r->comm, &here, 1, LVN_I32, LVN_MIN));
     *all = here;
-    if (!here) snprintf(describe, 400, "%s", *why ? why : "another rank has no such library");
+    if (!here) snprintf(describe, 400, "%s", *reason ? reason : "another rank has no such library");
     return LVN_OK;
 }
 
@@ -185,14 +185,14 @@ enum lvn_status lvn_ranks_group(struct lvn_ranks *r, struct lvn_device *d, const
     char describe[400];
     bool all = true;
     if (!r || r->size == 1 || !b->describe || r->device_group == d) return LVN_OK;
-    const char *why = b->group ? why_staged(r, s) : "this backend has no other way";
-    if (!why) LVN_TRY(open_library(r, b->group, s, describe, &all));
-    if (!why && !all) why = describe;
-    if (why && !r->rank)
+    const char *reason = b->group ? staging_reason(r, s) : "this backend has no other way";
+    if (!reason) LVN_TRY(open_library(r, b->group, s, describe, &all));
+    if (!reason && !all) reason = describe;
+    if (reason && !r->rank)
         lvn_log(all ? LVN_LOG_INFO : LVN_LOG_WARN, "gradients go from rank to rank through the processor's memory: %s",
-                why);
-    if (!why && !r->rank) lvn_log(LVN_LOG_INFO, "gradients go from device to device by %s", describe);
-    return why ? LVN_OK : join(r, d, b->group);
+                reason);
+    if (!reason && !r->rank) lvn_log(LVN_LOG_INFO, "gradients go from device to device by %s", describe);
+    return reason ? LVN_OK : join(r, d, b->group);
 }
 
 void lvn_ranks_ungroup(struct lvn_ranks *r)

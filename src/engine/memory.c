@@ -55,16 +55,16 @@ int64_t lvn_train_programs_memory(const struct lvn_train_programs *t, int64_t pa
     const struct lvn_model_state *n = t->model_state;
     const struct lvn_sharding *s = &t->reduction.sharding;
     int64_t sum = 0;
-    struct lvn_session_bytes own = lvn_model_state_session_bytes(n);
+    struct lvn_session_bytes session_bytes = lvn_model_state_session_bytes(n);
     part[LVN_MEMORY_PARAMETERS] = n->bytes[LVN_BUFFER_PARAM];
     part[LVN_MEMORY_GRADIENTS] = n->bytes[LVN_BUFFER_GRAD];
     part[LVN_MEMORY_OPTIMIZER] = n->bytes[LVN_BUFFER_STATE0] + n->bytes[LVN_BUFFER_STATE1];
     part[LVN_MEMORY_ARENA] = n->bytes[LVN_BUFFER_ARENA];
-    part[LVN_MEMORY_BATCHES] = own.batches + sample_bytes(t);
-    part[LVN_MEMORY_CACHES] = own.caches;
+    part[LVN_MEMORY_BATCHES] = session_bytes.batches + sample_bytes(t);
+    part[LVN_MEMORY_CACHES] = session_bytes.caches;
     part[LVN_MEMORY_RANKS] = lvn_reduction_bytes(s, t->step_session->program, t->leaf);
     part[LVN_MEMORY_CHECKPOINTS] = lvn_optimizer_shards_bytes(n, s) + adapter_bytes(t) + copied_bytes(n);
-    part[LVN_MEMORY_PROGRAMS] = own.programs;
+    part[LVN_MEMORY_PROGRAMS] = session_bytes.programs;
     for (int i = 0; i < LVN_MEMORY_PART_COUNT; i++) sum += part[i];
     return sum;
 }

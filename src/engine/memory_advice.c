@@ -42,7 +42,7 @@ static void LVN_PRINTF(2, 3) name_change(struct variant *v, const char *format, 
 
 /* --- changes: false where the run has it already, or cannot have it --- */
 
-static bool run_blocks_again(struct variant *v)
+static bool recompute_blocks(struct variant *v)
 {
     if (v->t->step_session->program->recompute == LVN_RECOMPUTE_BLOCKS || v->t->step_session->graph->n_blocks < 2)
         return false;
@@ -107,7 +107,7 @@ static const struct {
     bool (*apply)(struct variant *v);
     bool joins; /* is tried together with others */
 } changes[] = {
-    {run_blocks_again, true}, {take_single_rows, true}, {round_state, true},
+    {recompute_blocks, true}, {take_single_rows, true}, {round_state, true},
     {round_weights, true},    {freeze_blocks, false},   {train_adapters, true},
 };
 enum { CHANGES = sizeof changes / sizeof *changes };
@@ -195,7 +195,7 @@ static bool any_fits(const struct lvn_memory_advice *a)
 }
 
 /* One change after the other until it fits; the last sum of them is what is said. */
-static void try_together(struct finding *f, const struct lvn_train_programs *t)
+static void try_combined(struct finding *f, const struct lvn_train_programs *t)
 {
     const int first = f->out->n;
     struct variant v;
@@ -221,7 +221,7 @@ void lvn_memory_advice_find(struct lvn_memory_advice *out, const struct lvn_trai
         if (changes[i].apply(&v)) try_variant(&f, &v);
     }
     if (f.base > 0) try_ranks(&f, t);
-    if (f.base > 0 && !any_fits(out)) try_together(&f, t);
+    if (f.base > 0 && !any_fits(out)) try_combined(&f, t);
     lvn_error_restore();
 }
 

@@ -15,7 +15,7 @@ enum { N_MOMENTS = sizeof moments / sizeof moments[0], TAG = 1 };
 
 /* A part of a parameter's state and who has it. */
 struct part {
-    int64_t from, count; /* elements of the flat parameters */
+    int64_t first_element, count; /* elements of the flat parameters */
 };
 
 void lvn_optimizer_shards_init(struct lvn_optimizer_shards *m, const struct lvn_model_state *n,
@@ -32,11 +32,12 @@ static bool in_shards(const struct lvn_optimizer_shards *m)
 static struct part part_of(const struct lvn_optimizer_shards *m, const struct lvn_param *p, int rank)
 {
     const struct lvn_params *params = m->model_state->params;
-    int64_t first = lvn_shard_first(params, m->sharding->size, rank), from = p->offset, to = p->offset + p->count;
+    int64_t first = lvn_shard_first(params, m->sharding->size, rank), first_element = p->offset,
+            to = p->offset + p->count;
     int64_t end = lvn_shard_first(params, m->sharding->size, rank + 1);
-    if (from < first) from = first;
+    if (first_element < first) first_element = first;
     if (to > end) to = end;
-    return (struct part){from, to > from ? to - from : 0};
+    return (struct part){first_element, to > first_element ? to - first_element : 0};
 }
 
 static int64_t bytes_of(const struct lvn_optimizer_shards *m, int64_t count)
@@ -58,7 +59,7 @@ static struct lvn_memory *memory_of(const struct lvn_optimizer_shards *m, int k)
 static int64_t place_of(const struct lvn_optimizer_shards *m, const struct part *part)
 {
     int64_t first = lvn_shard_first(m->model_state->params, m->sharding->size, m->sharding->rank);
-    return bytes_of(m, part->from - (in_shards(m) ? first : 0));
+    return bytes_of(m, part->first_element - (in_shards(m) ? first : 0));
 }
 
 static enum lvn_status move(struct lvn_optimizer_shards *m, void *x, int64_t count, int with, bool send)
@@ -98,7 +99,7 @@ static enum lvn_status fetch(void *context, int i, const void **data)
     m->status = lvn_ranks_broadcast(m->ranks, &wanted, (int64_t)sizeof wanted);
     for (int r = 0; r < m->sharding->size && m->status == LVN_OK; r++) {
         struct part part = part_of(m, p, r);
-        void *to = (char *)m->buffer + bytes_of(m, part.from - p->offset);
+        void *to = (char *)m->buffer + bytes_of(m, part.first_element - p->offset);
         if (r && part.count) m->status = move(m, to, part.count, r, false);
         if (!r && part.count)
             m->status = lvn_memory_read(memory_of(m, k), place_of(m, &part), to, bytes_of(m, part.count));
@@ -229,10 +230,11 @@ static enum lvn_status place(struct lvn_optimizer_shards *m, const char *path, c
         struct part part = part_of(m, p, r);
         if (part.count == 0) continue;
         if (rank == 0 && r == 0)
-            LVN_TRY(lvn_memory_write(memory_of(m, k), place_of(m, &part), element(m, values, part.from - p->offset),
-                                     bytes_of(m, part.count)));
+            LVN_TRY(lvn_memory_write(memory_of(m, k), place_of(m, &part),
+                                     element(m, values, part.first_element - p->offset), bytes_of(m, part.count)));
         else if (rank == 0)
-            LVN_TRY(move(m, (void *)(uintptr_t)element(m, values, part.from - p->offset), part.count, r, true));
+            LVN_TRY(
+                move(m, (void *)(uintptr_t)element(m, values, part.first_element - p->offset), part.count, r, true));
         else if (rank == r)
             LVN_TRY(exchange(m, k, &part, false));
     }

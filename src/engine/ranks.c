@@ -114,15 +114,16 @@ static enum lvn_status broadcast(void *context, void *x, int64_t bytes)
     return status;
 }
 
-enum lvn_status lvn_ranks_transport(const struct lvn_identity *who, const struct lvn_settings *s, bool *tcp)
+enum lvn_status lvn_ranks_transport(const struct lvn_identity *identity, const struct lvn_settings *s, bool *tcp)
 {
     const int64_t wanted = s->trainer.transport;
     const char *library = s->trainer.mpi_library; /* NULL: settings were not read */
-    const bool no_mpi = who->without_mpi && !(library && *library);
-    *tcp = who->size > 1 && (wanted == LVN_TRAINER_TRANSPORT_TCP || (wanted == LVN_TRAINER_TRANSPORT_AUTO && no_mpi));
-    LVN_CHECK(who->size == 1 || wanted != LVN_TRAINER_TRANSPORT_MPI || !no_mpi, ARG,
-              "trainer.transport is mpi, and this is rank %d of %d of %s (%s, %s): %s", who->rank, who->size,
-              who->title, who->rank_from, who->size_from, who->without_mpi);
+    const bool no_mpi = identity->without_mpi && !(library && *library);
+    *tcp =
+        identity->size > 1 && (wanted == LVN_TRAINER_TRANSPORT_TCP || (wanted == LVN_TRAINER_TRANSPORT_AUTO && no_mpi));
+    LVN_CHECK(identity->size == 1 || wanted != LVN_TRAINER_TRANSPORT_MPI || !no_mpi, ARG,
+              "trainer.transport is mpi, and this is rank %d of %d of %s (%s, %s): %s", identity->rank, identity->size,
+              identity->title, identity->rank_from, identity->size_from, identity->without_mpi);
     return LVN_OK;
 }
 
@@ -181,14 +182,14 @@ static enum lvn_status join(struct lvn_ranks *r, const struct lvn_settings *s, l
     return agree_on_instructions(r);
 }
 
-enum lvn_status lvn_ranks_over(struct lvn_ranks **out, const struct lvn_identity *who, struct lvn_comm *comm,
-                               struct lvn_member *heart)
+enum lvn_status lvn_ranks_over(struct lvn_ranks **out, const struct lvn_identity *identity, struct lvn_comm *comm,
+                               struct lvn_member *member)
 {
     struct lvn_ranks *r = *out = lvn_calloc(1, sizeof *r);
     if (!r) return LVN_MEMORY;
-    *r = (struct lvn_ranks){.rank = lvn_comm_rank(comm), .size = lvn_comm_size(comm), .comm = comm, .member = heart};
+    *r = (struct lvn_ranks){.rank = lvn_comm_rank(comm), .size = lvn_comm_size(comm), .comm = comm, .member = member};
     pthread_mutex_init(&r->close_lock, NULL);
-    r->identity = *who;
+    r->identity = *identity;
     r->external = true;
     r->host = lvn_calloc((size_t)r->size, sizeof *r->host);
     if (!r->host) return LVN_MEMORY;

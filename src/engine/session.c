@@ -44,12 +44,12 @@ static int64_t state_bytes(const struct lvn_session *t)
 /* Into how many parts of a step gradients are summed: micro-batches, and where these are long the chunks of rows in
  * which products are made. All ranks must find the same number, and with the tree, whose bits do not depend on the
  * ranks, every number of ranks must: it counts the whole step there, and else the largest share. */
-static int64_t pieces_of(const struct lvn_session *t, int64_t leaves)
+static int64_t partial_sums_of(const struct lvn_session *t, int64_t n_leaves)
 {
     const struct lvn_session_options *o = &t->options;
     if (!o->train || !t->outputs.losses) return 1;
     int64_t labels = lvn_desc_count(&t->outputs.losses->desc);
-    int64_t n = o->deterministic ? leaves : o->max_micro ? o->max_micro : o->n_micro;
+    int64_t n = o->deterministic ? n_leaves : o->max_micro ? o->max_micro : o->n_micro;
     if (o->max_B && !o->deterministic) labels = labels / o->B * o->max_B;
     return n * ((labels + LVN_LOSS_CHUNK - 1) / LVN_LOSS_CHUNK);
 }
@@ -71,7 +71,7 @@ static enum lvn_status plan_session(struct lvn_session *t)
     if (o->task) outputs[n_outputs++] = t->outputs.losses;
     if (!o->task || o->prediction) outputs[n_outputs++] = t->outputs.prediction;
     struct lvn_tree_leaves tree = {o->first_leaf, o->n_micro, o->n_leaves ? o->n_leaves : o->n_micro};
-    t->n_partial_sums = o->longer ? o->longer->n_partial_sums : pieces_of(t, tree.total);
+    t->n_partial_sums = o->longer ? o->longer->n_partial_sums : partial_sums_of(t, tree.total);
     struct lvn_plan_options plan = {.n_sums = n_sums,
                                     .train = o->train,
                                     .fuse = true,
@@ -154,21 +154,21 @@ static enum lvn_status collect(struct lvn_session *t, int64_t n_micro)
     return LVN_OK;
 }
 
-enum lvn_status lvn_session_run_as(struct lvn_session *t, const struct lvn_execution *how)
+enum lvn_status lvn_session_run_as(struct lvn_session *t, const struct lvn_execution *execution)
 {
     const struct lvn_device *d = t->model_state->device;
-    LVN_TRY(d->backend->run(t->bound, how));
+    LVN_TRY(d->backend->run(t->bound, execution));
     LVN_TRY(d->backend->wait(t->model_state->device));
-    return collect(t, how->n_micro_batches);
+    return collect(t, execution->n_micro_batches);
 }
 
 void lvn_session_launch(struct lvn_session *t, int64_t n_micro)
 {
-    const struct lvn_execution how = {.n_micro_batches = n_micro,
-                                      .collectives = t->options.collectives,
-                                      .context = t->context,
-                                      .before_update = t->before_update};
-    t->status = t->model_state->device->backend->run(t->bound, &how);
+    const struct lvn_execution execution = {.n_micro_batches = n_micro,
+                                            .collectives = t->options.collectives,
+                                            .context = t->context,
+                                            .before_update = t->before_update};
+    t->status = t->model_state->device->backend->run(t->bound, &execution);
 }
 
 double lvn_session_finish(struct lvn_session *t, int64_t n_micro)

@@ -23,28 +23,29 @@ static bool finite_values(const struct search *s, const struct lvn_operand *o)
     if (!p) return true;
     for (int64_t i = 0; o->desc.dtype == LVN_F32 && i < v->bytes / 4; i++)
         if (!isfinite(((const float *)p)[i])) return false;
-    const bool half = o->desc.dtype == LVN_BF16 || o->desc.dtype == LVN_F16;
+    const bool is_16_bit = o->desc.dtype == LVN_BF16 || o->desc.dtype == LVN_F16;
     const uint16_t exponent = o->desc.dtype == LVN_F16 ? 0x7c00 : 0x7f80; /* all ones: infinity, or no number */
-    for (int64_t i = 0; half && i < v->bytes / 2; i++)
+    for (int64_t i = 0; is_16_bit && i < v->bytes / 2; i++)
         if ((((const uint16_t *)p)[i] & exponent) == exponent) return false;
     return true;
 }
 
-static void look(void *argument, const struct lvn_launch_order *at)
+static void check_instruction(void *argument, const struct lvn_launch_order *order)
 {
     struct search *s = argument;
-    const struct lvn_instr *i = at->instr;
+    const struct lvn_instr *i = order->instr;
     if (s->found[0] || i->op->collective) return;
-    const char *what = NULL;
+    const char *found = NULL;
     const struct lvn_program *p = s->runner->program;
-    for (int k = 0; k < LVN_MAX_IN && !what; k++) {
+    for (int k = 0; k < LVN_MAX_IN && !found; k++) {
         int v = i->in[k].value;
-        if (v >= 0 && p->values[v].buffer == LVN_BUFFER_PARAM && !finite_values(s, &i->in[k])) what = p->values[v].name;
+        if (v >= 0 && p->values[v].buffer == LVN_BUFFER_PARAM && !finite_values(s, &i->in[k]))
+            found = p->values[v].name;
     }
-    for (int k = 0; k < LVN_MAX_OUT && !what; k++)
-        if (i->out[k].value >= 0 && i->phase != LVN_BACKWARD && !finite_values(s, &i->out[k])) what = i->name;
-    if (what) {
-        snprintf(s->found, sizeof s->found, "%s", what);
+    for (int k = 0; k < LVN_MAX_OUT && !found; k++)
+        if (i->out[k].value >= 0 && i->phase != LVN_BACKWARD && !finite_values(s, &i->out[k])) found = i->name;
+    if (found) {
+        snprintf(s->found, sizeof s->found, "%s", found);
         return;
     }
     for (int k = 0; k < LVN_MAX_IN; k++)
@@ -61,8 +62,10 @@ const char *lvn_session_find_nonfinite(struct lvn_session *t, int64_t n_micro)
     for (int v = 0; v < t->program->n_values; v++)
         if (t->program->values[v].bytes > max) max = t->program->values[v].bytes;
     s = (struct search){.runner = t, .capacity = lvn_malloc((size_t)max)};
-    struct lvn_execution how = {.n_micro_batches = n_micro, .without_update = true, .context = &s, .launched = look};
-    if (!s.capacity || lvn_session_run_as(t, &how) != LVN_OK) lvn_error_clear(); /* then the place stays unknown */
+    struct lvn_execution execution = {
+        .n_micro_batches = n_micro, .without_update = true, .context = &s, .launched = check_instruction};
+    if (!s.capacity || lvn_session_run_as(t, &execution) != LVN_OK)
+        lvn_error_clear(); /* then the place stays unknown */
     free(s.capacity);
     return s.found[0] ? s.found : NULL;
 }

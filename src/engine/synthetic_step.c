@@ -77,7 +77,7 @@ static void keep_best(double *best, double seconds)
 }
 
 /* All ranks begin what follows at once. */
-static enum lvn_status meet(const struct lvn_train_programs *t)
+static enum lvn_status barrier(const struct lvn_train_programs *t)
 {
     int32_t one = 1;
     return lvn_comm_all_reduce_now(t->ranks->comm, &one, 1, LVN_I32, LVN_SUM);
@@ -86,7 +86,7 @@ static enum lvn_status meet(const struct lvn_train_programs *t)
 /* The sums of the buckets from `first` on, with nothing beside them. */
 static enum lvn_status time_buckets(struct lvn_train_programs *t, int first, double *best)
 {
-    LVN_TRY(meet(t));
+    LVN_TRY(barrier(t));
     double begin = lvn_seconds();
     LVN_TRY(lvn_reduction_repeat(&t->reduction, first));
     keep_best(best, lvn_seconds() - begin);
@@ -103,25 +103,25 @@ enum lvn_status lvn_parts_try(struct lvn_train_programs *t, int64_t step, double
                               struct lvn_parts *best)
 {
     struct lvn_reduction *d = &t->reduction;
-    bool together = t->ranks && t->ranks->size > 1, tree = d->sharding.tree;
+    bool distributed = t->ranks && t->ranks->size > 1, tree = d->sharding.tree;
     int64_t n = t->ranks ? t->accumulation : 1;
     struct watch w = {.reduction = d};
-    struct lvn_execution how = {.n_micro_batches = n, .context = &w, .launched = launched};
-    bool beside = d->overlapped;
-    if (together) how.collectives = t->step_session->options.collectives;
-    if (together) LVN_TRY(meet(t));
+    struct lvn_execution execution = {.n_micro_batches = n, .context = &w, .launched = launched};
+    bool overlapped = d->overlapped;
+    if (distributed) execution.collectives = t->step_session->options.collectives;
+    if (distributed) LVN_TRY(barrier(t));
     lvn_train_programs_prepare(t, step, lr, labels);
     d->overlapped = false;
     w.last = lvn_seconds();
-    enum lvn_status status = lvn_session_run_as(t->step_session, &how);
-    d->overlapped = beside;
+    enum lvn_status status = lvn_session_run_as(t->step_session, &execution);
+    d->overlapped = overlapped;
     if (status != LVN_OK) return d->status == LVN_OK ? status : d->status;
     keep_best(&best->forward, w.parts.forward * (double)t->accumulation / (double)n);
     keep_best(&best->backward, w.parts.backward * (double)t->accumulation / (double)n);
     keep_best(&best->update, w.parts.update);
     keep_best(&best->share, d->waited - d->summed);
     best->accumulation = t->accumulation;
-    if (together && !tree) return reduce_alone(t, best);
+    if (distributed && !tree) return reduce_alone(t, best);
     keep_best(&best->reduce, d->summed);
     best->last = 0.0;
     return LVN_OK;
@@ -137,8 +137,8 @@ enum lvn_status lvn_parts_agree(struct lvn_ranks *r, struct lvn_parts *p)
 
 double lvn_parts_bound(const struct lvn_parts *p)
 {
-    double beside = p->backward / (double)p->accumulation, longer = p->reduce > beside ? p->reduce : beside;
-    return p->forward + p->backward - beside + longer + p->last + p->share + p->update;
+    double overlapped = p->backward / (double)p->accumulation, longer = p->reduce > overlapped ? p->reduce : overlapped;
+    return p->forward + p->backward - overlapped + longer + p->last + p->share + p->update;
 }
 
 /* --- a tiny training --- */

@@ -80,7 +80,7 @@ static int32_t likeliest(const float *logits, int64_t n)
     return (int32_t)best;
 }
 
-int32_t lvn_candidates_choose(struct lvn_candidates *c, const float *logits, const struct lvn_choice *s, double at)
+int32_t lvn_candidates_choose(struct lvn_candidates *c, const float *logits, const struct lvn_choice *s, double u)
 {
     if (s->temperature <= 0.0) return likeliest(logits, c->n);
     fill(c, logits, s->temperature);
@@ -88,13 +88,13 @@ int32_t lvn_candidates_choose(struct lvn_candidates *c, const float *logits, con
     double total = sum_of(c, left), sum = 0.0;
     if (s->top_p > 0.0 && s->top_p < 1.0) {
         double share = s->top_p * total;
-        int64_t kept = 0;
-        for (total = 0.0; kept < left && !(kept > 0 && total >= share);) total += ranked(c, kept++)->value;
-        left = kept;
+        int64_t n_kept = 0;
+        for (total = 0.0; n_kept < left && !(n_kept > 0 && total >= share);) total += ranked(c, n_kept++)->value;
+        left = n_kept;
     }
     for (int64_t i = 0; i < left - 1; i++) {
         sum += ranked(c, i)->value;
-        if (at * total < sum) return ranked(c, i)->id;
+        if (u * total < sum) return ranked(c, i)->id;
     }
     return ranked(c, left - 1)->id;
 }

@@ -31,7 +31,7 @@ static int64_t undecided(const struct lvn_continuation *c)
 }
 
 /* Look for stop texts among the bytes from `at` on. */
-static void look(struct lvn_continuation *c, int64_t at)
+static void find_stop(struct lvn_continuation *c, int64_t at)
 {
     if (c->text.failed) return;
     while (!c->stopped && at < c->text.n) {
@@ -54,7 +54,7 @@ bool lvn_continuation_add(struct lvn_continuation *c, int32_t id)
     int64_t before = c->text.n;
     if (c->stopped) return false;
     lvn_codec_decode(c->codec, &c->decoding, id, &c->text);
-    look(c, before);
+    find_stop(c, before);
     return !c->stopped;
 }
 
@@ -63,7 +63,7 @@ void lvn_continuation_end(struct lvn_continuation *c)
     int64_t before = c->text.n;
     if (c->stopped) return;
     lvn_codec_decode_end(&c->decoding, &c->text);
-    look(c, before);
+    find_stop(c, before);
     c->ready = c->text.n;
 }
 

@@ -119,9 +119,9 @@ void lvn_sampler_free(struct lvn_sampler *s)
 
 static enum lvn_status run(struct lvn_session *t, const struct lvn_samples *b, const float **logits)
 {
-    struct lvn_execution how = {.n_micro_batches = 1};
+    struct lvn_execution execution = {.n_micro_batches = 1};
     LVN_TRY(lvn_session_feed(t, 0, b));
-    LVN_TRY(lvn_session_run_as(t, &how));
+    LVN_TRY(lvn_session_run_as(t, &execution));
     *logits = lvn_session_prediction(t);
     return *logits ? LVN_OK : LVN_INTERNAL;
 }

@@ -20,12 +20,12 @@ static const char *split(const char *json, char object[LVN_KEY_TEXT])
 /* --- reading --- */
 
 /* One word, or a list of them, of which the last in the order of `words` counts. */
-static enum lvn_status read_word(const char *name, const struct lvn_key *k, const json_t *told, double *value)
+static enum lvn_status read_word(const char *name, const struct lvn_key *k, const json_t *json, double *value)
 {
-    const size_t n = json_is_array(told) ? json_array_size(told) : 1;
+    const size_t n = json_is_array(json) ? json_array_size(json) : 1;
     int64_t last = -1;
     for (size_t i = 0; i < n; i++) {
-        const json_t *one = json_is_array(told) ? json_array_get(told, i) : told;
+        const json_t *one = json_is_array(json) ? json_array_get(json, i) : json;
         const char *text = json_string_value(one);
         char list[256] = "";
         const struct lvn_key_word *w = k->words;
@@ -39,12 +39,12 @@ static enum lvn_status read_word(const char *name, const struct lvn_key *k, cons
     return LVN_OK;
 }
 
-static enum lvn_status read_must(const char *name, const struct lvn_key *k, const json_t *told)
+static enum lvn_status read_must(const char *name, const struct lvn_key *k, const json_t *json)
 {
-    const bool number = json_is_number(told);
-    const double value = number ? json_number_value(told) : json_is_true(told);
+    const bool number = json_is_number(json);
+    const double value = number ? json_number_value(json) : json_is_true(json);
     char is[LVN_KEY_TEXT], must[LVN_KEY_TEXT];
-    LVN_CHECK(number || json_is_boolean(told), FORMAT, "%s: '%s' must be true, false or a number", name, k->json);
+    LVN_CHECK(number || json_is_boolean(json), FORMAT, "%s: '%s' must be true, false or a number", name, k->json);
     snprintf(is, sizeof is, "%g", value);
     snprintf(must, sizeof must, "%g", k->default_value);
     LVN_CHECK(value == k->default_value, UNSUPPORTED, "%s: %s is %s; this version has %s", name, k->json,
@@ -77,9 +77,9 @@ static enum lvn_status read_key(struct lvn_model_config *c, const char *name, co
     const json_t *object = *part ? json_object_get(root, part) : root;
     if (!object || json_is_null(object) || (but && strcmp(but, part) == 0)) return LVN_OK;
     LVN_CHECK(json_is_object(object), FORMAT, "%s: '%s' must be an object", name, part);
-    const json_t *told = json_object_get(object, key);
-    double value = !told && k->absent != 0.0 ? k->absent : lvn_key_get(k, c);
-    bool yes = value != 0.0, there = told && !json_is_null(told);
+    const json_t *json = json_object_get(object, key);
+    double value = !json && k->absent != 0.0 ? k->absent : lvn_key_get(k, c);
+    bool yes = value != 0.0, there = json && !json_is_null(json);
     switch (k->kind) {
     case LVN_KEY_INT:
     case LVN_KEY_REAL:
@@ -90,9 +90,9 @@ static enum lvn_status read_key(struct lvn_model_config *c, const char *name, co
         value = yes;
         break;
     case LVN_KEY_MUST:
-        return there ? read_must(name, k, told) : LVN_OK;
+        return there ? read_must(name, k, json) : LVN_OK;
     case LVN_KEY_WORD:
-        if (there) LVN_TRY(read_word(name, k, told, &value));
+        if (there) LVN_TRY(read_word(name, k, json, &value));
         break;
     default:
         return LVN_OK;
@@ -101,28 +101,28 @@ static enum lvn_status read_key(struct lvn_model_config *c, const char *name, co
     return LVN_OK;
 }
 
-static enum lvn_status read_keys(struct lvn_model_config *c, const struct lvn_model *form, const char *name,
+static enum lvn_status read_keys(struct lvn_model_config *c, const struct lvn_model *variant, const char *name,
                                  const json_t *root, const char *but)
 {
-    for (const struct lvn_key *k = form->keys; k->kind; k++) LVN_TRY(read_key(c, name, root, k, but));
+    for (const struct lvn_key *k = variant->keys; k->kind; k++) LVN_TRY(read_key(c, name, root, k, but));
     return LVN_OK;
 }
 
 /* Where a thing is told in an object of each of two dialects (`k` is of the one that is only read), each must tell all
  * of it: programs take either for the whole. */
-static enum lvn_status agree(const struct lvn_model_config *c, const struct lvn_model *form, const char *name,
+static enum lvn_status agree(const struct lvn_model_config *c, const struct lvn_model *variant, const char *name,
                              const json_t *root, const struct lvn_key *k)
 {
     char newer[LVN_KEY_TEXT], older[LVN_KEY_TEXT];
     if (!k->json || !k->read_only || !*split(k->json, newer) || !json_object_size(json_object_get(root, newer)))
         return LVN_OK;
-    for (const struct lvn_key *o = form->keys; o->kind; o++) {
+    for (const struct lvn_key *o = variant->keys; o->kind; o++) {
         if (!o->json || o->offset != k->offset || o->kind != k->kind || strcmp(split(o->json, older), "") == 0 ||
             strcmp(older, newer) == 0 || !json_object_size(json_object_get(root, older)))
             continue;
         struct lvn_model_config one = *c, two = *c;
-        LVN_TRY(read_keys(&one, form, name, root, newer));
-        LVN_TRY(read_keys(&two, form, name, root, older));
+        LVN_TRY(read_keys(&one, variant, name, root, newer));
+        LVN_TRY(read_keys(&two, variant, name, root, older));
         LVN_CHECK(lvn_key_get(k, &one) == lvn_key_get(k, &two), FORMAT,
                   "%s: %s and %s contradict each other in '%s': leave one of them out", name, older, newer,
                   split(k->json, newer));
@@ -131,41 +131,41 @@ static enum lvn_status agree(const struct lvn_model_config *c, const struct lvn_
 }
 
 /* The variant, where the file's own model_type stands for several. */
-static enum lvn_status read_kind(struct lvn_model_config *c, const struct lvn_model *form, const char *name,
+static enum lvn_status read_kind(struct lvn_model_config *c, const struct lvn_model *variant, const char *name,
                                  const json_t *root)
 {
-    const json_t *own = json_object_get(root, own_object);
+    const json_t *levin = json_object_get(root, own_object);
     const char *kind = NULL;
-    if (!own) return LVN_OK;
-    LVN_CHECK(json_is_object(own), FORMAT, "%s: '%s' must be an object", name, own_object);
-    LVN_TRY(lvn_json_string(name, own, "kind", false, &kind));
-    const struct lvn_model *m = kind ? lvn_model_find(kind) : form;
-    LVN_CHECK(m && lvn_model_file_variant(m) == lvn_model_file_variant(form), FORMAT,
+    if (!levin) return LVN_OK;
+    LVN_CHECK(json_is_object(levin), FORMAT, "%s: '%s' must be an object", name, own_object);
+    LVN_TRY(lvn_json_string(name, levin, "kind", false, &kind));
+    const struct lvn_model *m = kind ? lvn_model_find(kind) : variant;
+    LVN_CHECK(m && lvn_model_file_variant(m) == lvn_model_file_variant(variant), FORMAT,
               "%s: %s.kind '%.40s' is not a model of this version that is saved as %s", name, own_object, kind,
-              form->name);
+              variant->name);
     c->model = m;
     return LVN_OK;
 }
 
-static enum lvn_status find_form(const char *type, const char *name, const struct lvn_model **form)
+static enum lvn_status find_variant(const char *type, const char *name, const struct lvn_model **variant)
 {
     char list[512] = "";
-    *form = NULL;
+    *variant = NULL;
     for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
-        if (strcmp(lvn_model_type(*m), type) == 0) *form = *m;
+        if (strcmp(lvn_model_type(*m), type) == 0) *variant = *m;
         lvn_print_append(list, sizeof list, "%s%s", !*list ? "" : m[1] ? ", " : " and ", lvn_model_type(*m));
     }
-    LVN_CHECK(*form, UNSUPPORTED, "%s: model_type is '%.40s'; this version loads %s", name, type, list);
+    LVN_CHECK(*variant, UNSUPPORTED, "%s: model_type is '%.40s'; this version loads %s", name, type, list);
     return LVN_OK;
 }
 
-enum lvn_status lvn_config_read(struct lvn_model_config *c, const struct lvn_model **form, const char *name,
+enum lvn_status lvn_config_read(struct lvn_model_config *c, const struct lvn_model **variant, const char *name,
                                 const json_t *root)
 {
     const char *type = NULL;
     LVN_TRY(lvn_json_string(name, root, "model_type", true, &type));
-    LVN_TRY(find_form(type, name, form));
-    return lvn_config_read_as(c, *form, name, root);
+    LVN_TRY(find_variant(type, name, variant));
+    return lvn_config_read_as(c, *variant, name, root);
 }
 
 /* Of several end tokens the first is the one that ends a text. An empty list, or null, leaves it to the tokenizer;
@@ -185,20 +185,20 @@ static enum lvn_status read_end(struct lvn_model_config *c, const char *name, co
 static void read_names(struct lvn_model_config *c, const json_t *names)
 {
     size_t used = 0;
-    bool own = false;
+    bool named = false;
     for (int64_t i = 0; i < c->classes; i++) {
-        char key[24], usual[32];
+        char key[24], default_name[32];
         snprintf(key, sizeof key, "%lld", (long long)i);
-        snprintf(usual, sizeof usual, "LABEL_%lld", (long long)i);
+        snprintf(default_name, sizeof default_name, "LABEL_%lld", (long long)i);
         const char *text = json_string_value(json_object_get(names, key));
-        own |= text && strcmp(text, usual) != 0;
+        named |= text && strcmp(text, default_name) != 0;
         if (!text || strchr(text, '\n') || used + strlen(text) + 2 > sizeof c->class_names) {
-            own = false;
+            named = false;
             break;
         }
         used += (size_t)snprintf(c->class_names + used, sizeof c->class_names - used, "%s\n", text);
     }
-    if (!own) c->class_names[0] = '\0';
+    if (!named) c->class_names[0] = '\0';
 }
 
 static const char *const problems[] = {[LVN_SINGLE_LABEL] = "single_label_classification",
@@ -209,13 +209,13 @@ enum { N_PROBLEMS = sizeof problems / sizeof problems[0] };
 /* A head with one class that says no more is one of regression, for transformers as well. */
 static enum lvn_status read_problem(struct lvn_model_config *c, const char *name, const json_t *root)
 {
-    const char *told = NULL;
+    const char *json = NULL;
     int i = 0;
-    LVN_TRY(lvn_json_string(name, root, "problem_type", false, &told));
-    while (told && i < N_PROBLEMS && strcmp(told, problems[i]) != 0) i++;
-    LVN_CHECK(i < N_PROBLEMS, UNSUPPORTED, "%s: problem_type is '%.40s'; this version knows %s, %s and %s", name, told,
+    LVN_TRY(lvn_json_string(name, root, "problem_type", false, &json));
+    while (json && i < N_PROBLEMS && strcmp(json, problems[i]) != 0) i++;
+    LVN_CHECK(i < N_PROBLEMS, UNSUPPORTED, "%s: problem_type is '%.40s'; this version knows %s, %s and %s", name, json,
               problems[0], problems[1], problems[2]);
-    c->problem = !told && c->classes == 1 ? LVN_REGRESSION : (enum lvn_problem)i;
+    c->problem = !json && c->classes == 1 ? LVN_REGRESSION : (enum lvn_problem)i;
     return LVN_OK;
 }
 
@@ -239,17 +239,17 @@ static enum lvn_status read_head(struct lvn_model_config *c, const char *name, c
     return read_problem(c, name, root);
 }
 
-enum lvn_status lvn_config_read_as(struct lvn_model_config *c, const struct lvn_model *form, const char *name,
+enum lvn_status lvn_config_read_as(struct lvn_model_config *c, const struct lvn_model *variant, const char *name,
                                    const json_t *root)
 {
-    lvn_model_config_init(c, form);
-    LVN_TRY(read_kind(c, form, name, root));
+    lvn_model_config_init(c, variant);
+    LVN_TRY(read_kind(c, variant, name, root));
     LVN_TRY(read_head(c, name, root));
-    for (const struct lvn_key *k = form->keys; k->kind; k++) {
+    for (const struct lvn_key *k = variant->keys; k->kind; k++) {
         if (k->kind == LVN_KEY_TOKEN) LVN_TRY(read_end(c, name, root));
-        LVN_TRY(agree(c, form, name, root, k));
+        LVN_TRY(agree(c, variant, name, root, k));
     }
-    LVN_TRY(read_keys(c, form, name, root, NULL));
+    LVN_TRY(read_keys(c, variant, name, root, NULL));
     enum lvn_status status = lvn_model_check(c, false);
     if (status != LVN_OK) LVN_FAIL(FORMAT, "%s: %s", name, lvn_error_text());
     return LVN_OK;
@@ -288,11 +288,11 @@ static json_t *value_of(const struct lvn_key *k, const struct lvn_model_config *
     }
 }
 
-static bool is_written(const struct lvn_model *form, const struct lvn_model_config *c, const struct lvn_key *k)
+static bool is_written(const struct lvn_model *variant, const struct lvn_model_config *c, const struct lvn_key *k)
 {
     if (!k->json || k->read_only || k->kind == LVN_KEY_MUST) return false;
     if (k->omit_default && lvn_key_get(k, c) == k->default_value) return false;
-    for (const struct lvn_key *before = form->keys; before < k; before++)
+    for (const struct lvn_key *before = variant->keys; before < k; before++)
         if (before->json && strcmp(before->json, k->json) == 0) return false;
     return true;
 }
@@ -336,15 +336,15 @@ static json_t *object_of(json_t *root, const char *part, const struct lvn_model_
     return json_object_get(root, part); /* what could not be set is freed */
 }
 
-enum lvn_status lvn_config_write(struct lvn_text *t, const struct lvn_model *form,
+enum lvn_status lvn_config_write(struct lvn_text *t, const struct lvn_model *variant,
                                  const struct lvn_model_config *config, enum lvn_dtype type)
 {
     struct lvn_model_config c = lvn_model_resolved(config);
     long begun = lvn_json_begin();
-    json_t *root = json_pack("{s:s}", "model_type", lvn_model_type(form));
-    for (const struct lvn_key *k = form->keys; k->kind; k++) {
+    json_t *root = json_pack("{s:s}", "model_type", lvn_model_type(variant));
+    for (const struct lvn_key *k = variant->keys; k->kind; k++) {
         char part[LVN_KEY_TEXT];
-        if (!is_written(form, &c, k)) continue;
+        if (!is_written(variant, &c, k)) continue;
         const char *key = split(k->json, part);
         bool null = k->null && lvn_key_get(k, &c) == k->default_value;
         json_object_set_new(object_of(root, part, &c), key, null ? json_null() : value_of(k, &c, type));
@@ -357,12 +357,12 @@ enum lvn_status lvn_config_write(struct lvn_text *t, const struct lvn_model *for
     return LVN_OK;
 }
 
-int lvn_config_args(const struct lvn_model *form, const struct lvn_model_config *c,
+int lvn_config_args(const struct lvn_model *variant, const struct lvn_model_config *c,
                     struct lvn_torch_arg args[LVN_CONFIG_ARGS])
 {
     int n = 0;
-    for (const struct lvn_key *k = form->keys; k->kind && n < LVN_CONFIG_ARGS; k++) {
-        if (!is_written(form, c, k) || k->kind > LVN_KEY_BOOL) continue;
+    for (const struct lvn_key *k = variant->keys; k->kind && n < LVN_CONFIG_ARGS; k++) {
+        if (!is_written(variant, c, k) || k->kind > LVN_KEY_BOOL) continue;
         double value = lvn_key_get(k, c);
         args[n++] = (struct lvn_torch_arg){.name = k->json,
                                            .kind = k->kind == LVN_KEY_INT    ? LVN_TORCH_INT

@@ -36,7 +36,7 @@ static const void *value_of(const struct context *c, const struct lvn_memory *va
     return lvn_memory_view(values, p->offset * each, p->count * each, c->capacity);
 }
 
-static enum lvn_status widen(const struct context *c, const struct source *s, const struct lvn_param *p, float *to)
+static enum lvn_status cast_up(const struct context *c, const struct source *s, const struct lvn_param *p, float *to)
 {
     const void *values = value_of(c, s->values, p);
     if (!values) return LVN_INTERNAL;
@@ -48,9 +48,9 @@ static enum lvn_status merge(const struct context *c, const struct source *s, vo
 {
     const struct lvn_param *w = s->p, *a = s->adapter.a, *b = s->adapter.b;
     float *wide_a = c->wide + w->count, *wide_b = wide_a + a->count;
-    LVN_TRY(widen(c, s, w, c->wide));
-    LVN_TRY(widen(c, s, a, wide_a));
-    LVN_TRY(widen(c, s, b, wide_b));
+    LVN_TRY(cast_up(c, s, w, c->wide));
+    LVN_TRY(cast_up(c, s, a, wide_a));
+    LVN_TRY(cast_up(c, s, b, wide_b));
     lvn_lora_merge(c->lora, w, wide_a, wide_b, c->wide);
     lvn_tensor_from_f32(c->type, c->wide, to, w->count);
     return LVN_OK;
@@ -65,11 +65,11 @@ static enum lvn_status fetch(void *opaque, int i, const void **data)
         return LVN_OK;
     }
     bool moves = lvn_layout_moves(s->layout);
-    const void *from = s->merged ? moves ? c->merged : c->made : value_of(c, s->values, s->p);
-    if (!from) return LVN_INTERNAL;
+    const void *values = s->merged ? moves ? c->merged : c->made : value_of(c, s->values, s->p);
+    if (!values) return LVN_INTERNAL;
     if (s->merged) LVN_TRY(merge(c, s, moves ? c->merged : c->made));
-    if (moves) lvn_layout_to_file(s->layout, lvn_dtype_bytes(c->type), from, c->made);
-    *data = moves ? c->made : from;
+    if (moves) lvn_layout_to_file(s->layout, lvn_dtype_bytes(c->type), values, c->made);
+    *data = moves ? c->made : values;
     return LVN_OK;
 }
 
@@ -77,7 +77,7 @@ struct builder {
     struct lvn_model_files *f;
     struct context *c;
     struct lvn_safetensors_item *items;
-    const struct lvn_model *form;
+    const struct lvn_model *variant;
     const struct lvn_model_config *config;
     const struct lvn_params *params;
     const struct lvn_memory *values;
@@ -87,7 +87,7 @@ static enum lvn_status add(struct builder *b, const char *name, const struct lvn
 {
     struct lvn_layout *l = lvn_arena_alloc(&b->f->arena, sizeof *l);
     if (!l) return LVN_MEMORY;
-    LVN_TRY(lvn_file_layout(b->form, b->config, p, l));
+    LVN_TRY(lvn_file_layout(b->variant, b->config, p, l));
     const char *copy = name ? lvn_arena_strdup(&b->f->arena, name) : l->name;
     if (!copy) return LVN_MEMORY;
     int i = b->f->source.n++;
@@ -116,11 +116,11 @@ static enum lvn_status add_all(struct builder *b, bool gradients)
     for (int i = 0; i < b->params->n; i++) {
         const struct lvn_param *p = b->params->list[i];
         char name[LVN_FILE_NAME];
-        unsigned how;
+        unsigned flags;
         if (p->adapter) continue;
         LVN_TRY(add(b, NULL, p));
-        for (int row = 0; !gradients && (how = lvn_file_next_extra(b->form, b->params, p, &row, name));)
-            LVN_TRY(how & LVN_FILE_DUPLICATE ? add(b, name, p) : add_zeros(b, name, p->desc.dim[p->desc.rank - 1]));
+        for (int row = 0; !gradients && (flags = lvn_file_next_extra(b->variant, b->params, p, &row, name));)
+            LVN_TRY(flags & LVN_FILE_DUPLICATE ? add(b, name, p) : add_zeros(b, name, p->desc.dim[p->desc.rank - 1]));
     }
     return LVN_OK;
 }
@@ -139,11 +139,11 @@ static enum lvn_status measure(const struct builder *b, struct extent *e)
     for (int i = 0; i < b->params->n; i++) {
         const struct lvn_param *p = b->params->list[i];
         struct lvn_lora_pair pair;
-        LVN_TRY(lvn_file_layout(b->form, b->config, p, &l));
+        LVN_TRY(lvn_file_layout(b->variant, b->config, p, &l));
         bool made = lvn_layout_moves(&l) || lvn_lora_find(b->params, p, &pair);
         int64_t columns = p->desc.dim[p->desc.rank - 1];
         e->items++;
-        for (int row = 0; lvn_file_next_extra(b->form, b->params, p, &row, name); e->items++)
+        for (int row = 0; lvn_file_next_extra(b->variant, b->params, p, &row, name); e->items++)
             if (columns > e->zeros) e->zeros = columns;
         if (made && p->count > e->made) e->made = p->count;
         if (p->adapter && p->count > e->adapter) e->adapter = p->count;
@@ -178,15 +178,15 @@ static enum lvn_status make_source(struct builder *b, enum lvn_dtype type, bool 
     return add_all(b, gradients);
 }
 
-enum lvn_status lvn_model_files_make(struct lvn_model_files *f, const struct lvn_model *form,
+enum lvn_status lvn_model_files_make(struct lvn_model_files *f, const struct lvn_model *variant,
                                      const struct lvn_model_config *c, const struct lvn_params *params,
                                      const struct lvn_memory *values, enum lvn_dtype type, bool gradients)
 {
-    struct builder b = {.f = f, .form = form, .config = c, .params = params, .values = values};
+    struct builder b = {.f = f, .variant = variant, .config = c, .params = params, .values = values};
     *f = (struct lvn_model_files){0};
     lvn_arena_init(&f->arena);
-    enum lvn_status status = lvn_model_check_variant(form, c);
-    if (status == LVN_OK) status = lvn_config_write(&f->config, form, c, type);
+    enum lvn_status status = lvn_model_check_variant(variant, c);
+    if (status == LVN_OK) status = lvn_config_write(&f->config, variant, c, type);
     if (status == LVN_OK) status = make_source(&b, type, gradients);
     if (status != LVN_OK) lvn_model_files_release(f);
     return status;

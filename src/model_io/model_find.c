@@ -72,15 +72,16 @@ static enum lvn_status find_place(struct lvn_arena *a, const char *name,
 }
 
 /* Neither here nor published: `what` is "model" or "tokenizer". */
-static enum lvn_status refuse_place(const struct place *p, enum lvn_status status, const char *what, const char *name)
+static enum lvn_status refuse_place(const struct place *p, enum lvn_status status, const char *kind_of_file,
+                                    const char *name)
 {
     const bool path = *name == '/' || *name == '.' || *name == '~';
-    if (path) return lvn_fail(status, "there is no %s '%s': no such file or folder", what, name);
+    if (path) return lvn_fail(status, "there is no %s '%s': no such file or folder", kind_of_file, name);
     return lvn_fail(
         status,
         "there is no %s '%s': no such path, no run '%s', and no published model of this name (`levin help model` "
         "lists them; others are ORG/NAME of the Hugging Face hub)",
-        what, name, p->run);
+        kind_of_file, name, p->run);
 }
 
 /* In Hugging Face's cache under the publisher's name, or under its old one; NULL: not there. */
@@ -90,15 +91,15 @@ static enum lvn_status find_cached(struct lvn_arena *a, const char *name, const 
     return *out ? LVN_OK : lvn_hub_cache_find(a, p->size ? p->size->name : name, NULL, out);
 }
 
-static enum lvn_status fetch_place(struct lvn_arena *a, const char *what, const char *name, const struct place *p,
-                                   enum lvn_store_want want, const char **out)
+static enum lvn_status fetch_place(struct lvn_arena *a, const char *kind_of_file, const char *name,
+                                   const struct place *p, enum lvn_store_want want, const char **out)
 {
     const char *url = lvn_arena_printf(a, "hf://%s", p->repository), *cache = lvn_hub_cache(a);
     if (!url || !cache) return LVN_MEMORY;
     LVN_TRY_WHILE(lvn_store_download(a, url, want, out),
                   "fetching the %s '%s' from the Hugging Face hub: there is no such path here, no run '%s', and it is "
                   "not in the hub's cache on this machine ('%s'); a directory that holds it will do as well",
-                  what, name, p->run, cache);
+                  kind_of_file, name, p->run, cache);
     return LVN_OK;
 }
 

@@ -18,9 +18,9 @@
 /* A path that is not from the root counts from the working folder, as PEFT has it, or else from the adapters' own. */
 static const char *place_of(struct lvn_pretrained *p, const char *name)
 {
-    const char *beside = lvn_path_join(&p->arena, p->adapters.dir, name);
+    const char *path = lvn_path_join(&p->arena, p->adapters.dir, name);
     bool here = lvn_store_is_url(name) || name[0] == '/' || name[0] == '~' || lvn_path_exists(name);
-    return here || !beside || !lvn_path_exists(beside) ? name : beside;
+    return here || !path || !lvn_path_exists(path) ? name : path;
 }
 
 static enum lvn_status check_sum(const struct lvn_pretrained *p)

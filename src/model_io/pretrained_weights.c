@@ -124,8 +124,8 @@ static bool same_values(const struct lvn_weight *a, const struct lvn_weight *b)
 
 /* A head that the config ties to the embedding, stored a second time: its values must be the embedding's, else the
  * model was another one. */
-static enum lvn_status compare_again(const struct lvn_pretrained *p, const struct lvn_params *params,
-                                     const struct lvn_weight *t, struct findings *f)
+static enum lvn_status compare_duplicate(const struct lvn_pretrained *p, const struct lvn_params *params,
+                                         const struct lvn_weight *t, struct findings *f)
 {
     struct lvn_layout l;
     bool alike = false, same = false;
@@ -154,7 +154,7 @@ static enum lvn_status compare(struct lvn_pretrained *p, const struct lvn_params
         const char *name = p->weights.tensor[i].name;
         const enum lvn_file_role role = lvn_file_role(p->variant, params, bare_name(name), &q);
         if (is_of_other_head(p, bare_name(name))) continue;
-        if (role == LVN_FILE_EXTRA) LVN_TRY(compare_again(p, params, &p->weights.tensor[i], f));
+        if (role == LVN_FILE_EXTRA) LVN_TRY(compare_duplicate(p, params, &p->weights.tensor[i], f));
         if (role == LVN_FILE_UNKNOWN) found(f, "'%.120s' is not wanted", name);
     }
     if (!f->n) return LVN_OK;

@@ -39,6 +39,6 @@ enum lvn_status lvn_devices_read(struct lvn_devices *out, const struct lvn_setti
 
 int64_t lvn_devices_count(const struct lvn_settings *s)
 {
-    struct lvn_devices asked;
-    return lvn_devices_read(&asked, s) == LVN_OK ? asked.n : 0;
+    struct lvn_devices devices;
+    return lvn_devices_read(&devices, s) == LVN_OK ? devices.n : 0;
 }

@@ -26,9 +26,9 @@ static bool open(const struct lvn_settings *s, enum lvn_option_id id)
 {
     return s->origin[id].source <= LVN_SOURCE_DERIVED;
 }
-static void derived(struct lvn_settings *s, enum lvn_option_id id, const char *from)
+static void derived(struct lvn_settings *s, enum lvn_option_id id, const char *source)
 {
-    s->origin[id] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = from};
+    s->origin[id] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = source};
 }
 
 /* Rank and alpha of the adapters to start from. Ranks that do not see the folder take what the settings say. */
@@ -300,11 +300,11 @@ static enum lvn_status finish_batch(struct lvn_settings *s)
 
 /* --- how much of the data --- */
 
-static enum lvn_status check_share(const char *key, const struct lvn_amount *a, const char *of)
+static enum lvn_status check_share(const char *key, const struct lvn_amount *a, const char *whole)
 {
     LVN_CHECK(a->fraction <= 1, ARG,
               "trainer.%s (%g) is a share of the %s: at most 1.0; write a whole number for a number of batches", key,
-              a->fraction, of);
+              a->fraction, whole);
     return LVN_OK;
 }
 

@@ -100,10 +100,10 @@ static bool size_has(const struct lvn_model *m, const struct lvn_size *size, con
 
 /* --- all keys --- */
 
-static void derive(struct lvn_settings *s, const struct lvn_option *o, double value, const char *from)
+static void derive(struct lvn_settings *s, const struct lvn_option *o, double value, const char *source)
 {
     set_value(s, o, value);
-    s->origin[o->id] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = from};
+    s->origin[o->id] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = source};
 }
 
 static void fill(struct lvn_settings *s, const struct lvn_model *m, const struct lvn_option *o,

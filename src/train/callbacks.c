@@ -150,8 +150,8 @@ static enum lvn_status load(struct lvn_callbacks *c, struct lvn_callback_context
     enum lvn_status status = LVN_OK;
     LVN_TRY(lvn_json_parse("the state of the callbacks", state, (int64_t)strlen(state), &all));
     for (int i = 0; i < c->n && status == LVN_OK; i++) {
-        const json_t *own = json_object_get(all, c->callback[i]->name);
-        if (own && c->callback[i]->load) status = c->callback[i]->load(c->state[i], m, own);
+        const json_t *json = json_object_get(all, c->callback[i]->name);
+        if (json && c->callback[i]->load) status = c->callback[i]->load(c->state[i], m, json);
     }
     json_decref(all);
     return status;
@@ -171,19 +171,19 @@ void lvn_callback_notify(struct lvn_callback_context *m, enum lvn_event_kind kin
 {
     struct lvn_event *e = &m->event;
     enum lvn_event_kind was = e->kind;
-    const char *said = e->text;
+    const char *text_before = e->text;
     if (m->ranks->rank) return;
     e->kind = kind;
     e->text = text;
     lvn_event_send(m->listeners, m->n_listeners, e);
     e->kind = was;
-    e->text = said;
+    e->text = text_before;
 }
 
-void lvn_callback_warn(struct lvn_callback_context *m, const char *what)
+void lvn_callback_warn(struct lvn_callback_context *m, const char *subject)
 {
     char text[1400];
-    snprintf(text, sizeof text, "%s: %s; the run goes on", what, lvn_error_text());
+    snprintf(text, sizeof text, "%s: %s; the run goes on", subject, lvn_error_text());
     lvn_error_clear();
     lvn_callback_notify(m, LVN_EVENT_NOTE, text);
 }

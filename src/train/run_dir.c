@@ -18,17 +18,17 @@
 #include "settings/settings.h"
 #include "train/callback.h"
 
-static const char *const own_parts[] = {"checkpoints", "status.json", "logs", "settings.yaml"};
-static const char *const logs_hold = "rank-*.log"; /* levin launch writes them */
-enum { OWN = sizeof own_parts / sizeof own_parts[0], CHECKPOINTS = 0, LOGS = 2, SETTINGS = 3 };
+static const char *const own_entries[] = {"checkpoints", "status.json", "logs", "settings.yaml"};
+static const char *const logs_pattern = "rank-*.log"; /* levin launch writes them */
+enum { N_ENTRIES = sizeof own_entries / sizeof own_entries[0], CHECKPOINTS = 0, LOGS = 2, SETTINGS = 3 };
 enum { TO_FETCH = SETTINGS, MAX_SETTINGS = 1 << 20 }; /* from TO_FETCH on, files that a run goes on with */
 
 /* The names of all that a run leaves in its folder. */
-static enum lvn_status name_parts(struct lvn_run_dir *d)
+static enum lvn_status list_entries(struct lvn_run_dir *d)
 {
-    const char **parts = lvn_arena_alloc(&d->arena, sizeof *parts * (OWN + LVN_CALLBACKS));
+    const char **parts = lvn_arena_alloc(&d->arena, sizeof *parts * (N_ENTRIES + LVN_CALLBACKS));
     if (!parts) return LVN_MEMORY;
-    for (int i = 0; i < OWN; i++) parts[d->n_entries++] = own_parts[i];
+    for (int i = 0; i < N_ENTRIES; i++) parts[d->n_entries++] = own_entries[i];
     for (int i = 0; i < LVN_CALLBACKS; i++) {
         if (lvn_callbacks_output(i)) parts[d->n_entries++] = lvn_callbacks_output(i);
     }
@@ -65,9 +65,9 @@ static enum lvn_status take_lock(struct lvn_run_dir *d)
 
 /* What a folder, here or in a store, holds under a run's names. */
 struct found {
-    const char *part;    /* the first of them that is there; NULL: none */
-    bool ours;           /* settings or a manifest say that levin wrote it */
-    const char *foreign; /* path of something that levin did not write; NULL: none */
+    const char *part;      /* the first of them that is there; NULL: none */
+    bool ours;             /* settings or a manifest say that levin wrote it */
+    const char *unmanaged; /* path of something that levin did not write; NULL: none */
 };
 
 /* Are these the settings of a run? Those of another program are no recipe, and a recipe rarely says all of this. */
@@ -95,21 +95,22 @@ static enum lvn_status is_settings(const char *path, bool *yes)
 }
 
 /* A folder is levin's where a callback leaves one of that name, and all that is in it fits what that writes. */
-static enum lvn_status look_into(struct lvn_run_dir *d, const char *folder, const char *holds, const char **foreign)
+static enum lvn_status find_unmanaged(struct lvn_run_dir *d, const char *folder, const char *pattern,
+                                      const char **unmanaged)
 {
     struct lvn_store_entries all;
-    if (!holds) *foreign = folder;
-    if (!holds) return LVN_OK;
+    if (!pattern) *unmanaged = folder;
+    if (!pattern) return LVN_OK;
     LVN_TRY(lvn_store_list(&d->arena, folder, true, &all));
     for (int i = 0; i < all.n; i++) {
-        if (!strchr(all.entry[i].name, '/') && !fnmatch(holds, all.entry[i].name, 0)) continue;
-        *foreign = lvn_store_join(&d->arena, folder, all.entry[i].name);
-        return *foreign ? LVN_OK : LVN_MEMORY;
+        if (!strchr(all.entry[i].name, '/') && !fnmatch(pattern, all.entry[i].name, 0)) continue;
+        *unmanaged = lvn_store_join(&d->arena, folder, all.entry[i].name);
+        return *unmanaged ? LVN_OK : LVN_MEMORY;
     }
     return LVN_OK;
 }
 
-static enum lvn_status look(struct lvn_run_dir *d, const char *folder, struct found *f)
+static enum lvn_status inspect(struct lvn_run_dir *d, const char *folder, struct found *f)
 {
     struct lvn_checkpoints_contents seen = {0};
     *f = (struct found){0};
@@ -124,15 +125,15 @@ static enum lvn_status look(struct lvn_run_dir *d, const char *folder, struct fo
         } else {
             LVN_TRY(lvn_store_stat(path, &kind, &bytes));
             if (kind == LVN_STORE_NOTHING) continue;
-            const char *holds = i == LOGS ? logs_hold : lvn_callbacks_output_pattern(d->entries[i]);
-            if (kind == LVN_STORE_FOLDER) LVN_TRY(look_into(d, path, holds, &f->foreign));
+            const char *pattern = i == LOGS ? logs_pattern : lvn_callbacks_output_pattern(d->entries[i]);
+            if (kind == LVN_STORE_FOLDER) LVN_TRY(find_unmanaged(d, path, pattern, &f->unmanaged));
             if (kind == LVN_STORE_FILE && i == SETTINGS) LVN_TRY(is_settings(path, &f->ours));
         }
         if (!f->part && i != LOGS)
             f->part = d->entries[i]; /* these alone are no run: rank 0's folder is on another host */
     }
-    if (seen.unmanaged) f->foreign = seen.unmanaged;
-    if (seen.without_manifest && !f->ours) f->foreign = seen.without_manifest;
+    if (seen.unmanaged) f->unmanaged = seen.unmanaged;
+    if (seen.without_manifest && !f->ours) f->unmanaged = seen.without_manifest;
     f->ours |= seen.has_manifest;
     return LVN_OK;
 }
@@ -141,7 +142,7 @@ static enum lvn_status look(struct lvn_run_dir *d, const char *folder, struct fo
 static enum lvn_status judge(struct lvn_run_dir *d, const char *folder, enum lvn_run_mode mode, bool *holds_run)
 {
     struct found f;
-    LVN_TRY(look(d, folder, &f));
+    LVN_TRY(inspect(d, folder, &f));
     *holds_run = f.part != NULL;
     LVN_CHECK(!f.part || f.ours, ARG,
               "'%s' holds '%s' and is not a run of levin, so it is left unchanged; choose another name or run_dir",
@@ -150,10 +151,10 @@ static enum lvn_status judge(struct lvn_run_dir *d, const char *folder, enum lvn
               "'%s' holds a run already: continue it with --resume, replace it with --overwrite, or choose another "
               "name or run_dir",
               folder);
-    LVN_CHECK(!f.foreign || mode != LVN_RUN_OVERWRITE, ARG,
+    LVN_CHECK(!f.unmanaged || mode != LVN_RUN_OVERWRITE, ARG,
               "'%s' was not written by levin, and --overwrite removes only levin's own files: move it away, or choose "
               "another name or run_dir",
-              f.foreign);
+              f.unmanaged);
     return LVN_OK;
 }
 
@@ -200,7 +201,7 @@ enum lvn_status lvn_run_dir_open(struct lvn_run_dir *d, const char *path, enum l
     *d = (struct lvn_run_dir){.lock = -1};
     lvn_arena_init(&d->arena);
     d->url = lvn_arena_strdup(&d->arena, path);
-    enum lvn_status status = d->url ? name_parts(d) : LVN_MEMORY;
+    enum lvn_status status = d->url ? list_entries(d) : LVN_MEMORY;
     if (status == LVN_OK) status = open_stage(d, mode, &path);
     d->overwrites = mode == LVN_RUN_OVERWRITE;
     if (status == LVN_OK) status = open_folder(d, path, mode);
@@ -306,7 +307,7 @@ enum lvn_status lvn_run_dir_end(struct lvn_run_dir *d)
 }
 
 /* A folder that was made for a run that never began goes again. */
-static void leave_nothing(const struct lvn_run_dir *d)
+static void remove_empty(const struct lvn_run_dir *d)
 {
     char lock[PATH_MAX];
     int n = snprintf(lock, sizeof lock, "%s/.lock", d->path);
@@ -317,7 +318,7 @@ static void leave_nothing(const struct lvn_run_dir *d)
 void lvn_run_dir_close(struct lvn_run_dir *d)
 {
     if (lvn_run_dir_end(d) != LVN_OK) lvn_error_clear(); /* after a failure that is told already */
-    if (d->created) leave_nothing(d);
+    if (d->created) remove_empty(d);
     d->created = false;
     if (d->lock >= 0) close(d->lock);
     d->lock = -1;

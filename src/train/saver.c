@@ -7,8 +7,9 @@
 #include "base/work.h"
 #include "engine/consistency.h"
 
-static const char at_save[] = "a save";
+static const char operation[] = "a save";
 
+/* The thread no longer reads the model state. */
 static void all_read(void *context)
 {
     struct lvn_saver *s = context;
@@ -18,7 +19,7 @@ static void all_read(void *context)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void ended(struct lvn_saver *s, enum lvn_status status)
+static void set_done(struct lvn_saver *s, enum lvn_status status)
 {
     if (status != LVN_OK) snprintf(s->error, sizeof s->error, "%s", lvn_error_text());
     lvn_error_clear();
@@ -30,16 +31,16 @@ static void ended(struct lvn_saver *s, enum lvn_status status)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void write_it(struct lvn_saver *s)
+static void write_snapshot(struct lvn_saver *s)
 {
-    ended(s, lvn_snapshot_save(&s->target.snapshot, &s->snapshot, s->target.model_state, s->target.sharding,
-                               s->target.ranks));
+    const struct lvn_saver_target *a = &s->target;
+    set_done(s, lvn_snapshot_save(&a->snapshot, &s->snapshot, a->model_state, a->sharding, a->ranks));
 }
 
-static void *write_beside(void *saver)
+static void *run_thread(void *saver)
 {
     lvn_read_from_snapshot(true);
-    write_it(saver);
+    write_snapshot(saver);
     return NULL;
 }
 
@@ -50,10 +51,10 @@ void lvn_saver_init(struct lvn_saver *s)
     pthread_cond_init(&s->changed, NULL);
 }
 
-void lvn_saver_target(struct lvn_saver *s, const struct lvn_saver_target *aim)
+void lvn_saver_target(struct lvn_saver *s, const struct lvn_saver_target *target)
 {
-    s->target = *aim;
-    s->codec = *aim->snapshot.codec;
+    s->target = *target;
+    s->codec = *target->snapshot.codec;
     s->target.snapshot.codec = &s->codec;
     s->target.snapshot.all_read = all_read;
     s->target.snapshot.context = s;
@@ -61,7 +62,7 @@ void lvn_saver_target(struct lvn_saver *s, const struct lvn_saver_target *aim)
 
 static void join(struct lvn_saver *s)
 {
-    const char *before = lvn_work_begin(at_save);
+    const char *before = lvn_work_begin(operation);
     if (s->running) pthread_join(s->thread, NULL);
     s->running = false;
     lvn_work_end(before);
@@ -74,36 +75,32 @@ void lvn_saver_release(struct lvn_saver *s)
     pthread_cond_destroy(&s->changed);
 }
 
-/* False where the system gives no thread. */
-static bool start_thread(struct lvn_saver *s)
-{
-    return s->running = lvn_thread_start(&s->thread, write_beside, s) == 0;
-}
-
 /* --- all ranks --- */
 
-enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *at)
+enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *snapshot)
 {
-    const struct lvn_saver_target *aim = &s->target;
-    bool together = aim->sharding->zero1 && aim->sharding->size > 1;
+    const struct lvn_saver_target *a = &s->target;
+    const bool collective = a->sharding->zero1 && a->sharding->size > 1; /* the other ranks send their shards */
     LVN_TRY(lvn_saver_finish(s));
-    if (s->step == at->step) return LVN_OK;
-    LVN_TRY(lvn_consistency_replicas(aim->ranks, aim->model_state, at->step)); /* nothing doubtful is saved */
+    if (s->step == snapshot->step) return LVN_OK;
+    /* Replicas that differ must not be saved. */
+    LVN_TRY(lvn_consistency_replicas(a->ranks, a->model_state, snapshot->step));
     s->saving = true;
-    s->step = at->step;
-    if (!together && aim->ranks->rank) return LVN_OK;
-    s->snapshot = *at;
+    s->step = snapshot->step;
+    if (!collective && a->ranks->rank) return LVN_OK;
+    s->snapshot = *snapshot;
     s->reading = true;
     s->done = false;
     s->error[0] = '\0';
-    enum lvn_status status = together ? LVN_OK : lvn_device_snapshot(aim->model_state->device);
+    enum lvn_status status = collective ? LVN_OK : lvn_device_snapshot(a->model_state->device);
     if (status != LVN_OK) {
-        ended(s, status);
+        set_done(s, status);
         return LVN_OK;
     }
-    if (!together && start_thread(s)) return LVN_OK;
-    const char *before = lvn_work_begin(at_save);
-    write_it(s);
+    if (!collective) s->running = lvn_thread_start(&s->thread, run_thread, s) == 0;
+    if (s->running) return LVN_OK;
+    const char *before = lvn_work_begin(operation);
+    write_snapshot(s);
     lvn_work_end(before);
     return LVN_OK;
 }
@@ -111,7 +108,7 @@ enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *
 void lvn_saver_wait_read(struct lvn_saver *s)
 {
     if (!s->running) return;
-    const char *before = lvn_work_begin(at_save);
+    const char *before = lvn_work_begin(operation);
     pthread_mutex_lock(&s->lock);
     while (s->reading) pthread_cond_wait(&s->changed, &s->lock);
     pthread_mutex_unlock(&s->lock);
@@ -129,36 +126,31 @@ enum lvn_saved lvn_saver_poll(struct lvn_saver *s)
     return s->status == LVN_OK ? LVN_SAVED : LVN_SAVED_NOT;
 }
 
-/* A run that lies in a store goes there in the background. */
-static void send(const struct lvn_saver_target *aim)
+/* The event CHECKPOINT; then, if the run is in a store, it is sent there in the background. */
+static enum lvn_status announce_saved(const struct lvn_saver_target *a, int64_t step)
 {
-    char failure[1024], text[1200];
-    if (!aim->context->dir) return;
-    lvn_run_dir_push(aim->dir, failure);
-    if (!*failure) return;
+    char path[1200], failure[1024], text[1200];
+    struct lvn_callback_context *m = a->context;
+    const int64_t now = m->event.step;
+    snprintf(path, sizeof path, "%s/checkpoints/step-%lld", m->settings->run_dir, (long long)step);
+    m->event.step = step;
+    LVN_TRY(lvn_callbacks_call(a->callbacks, m, LVN_EVENT_CHECKPOINT, path));
+    m->event.step = now;
+    if (!m->dir) return LVN_OK;
+    lvn_run_dir_push(a->dir, failure);
+    if (!*failure) return LVN_OK;
     snprintf(text, sizeof text, "the run could not be sent to its store; levin tries again later: %s", failure);
-    lvn_callback_notify(aim->context, LVN_EVENT_NOTE, text);
-}
-
-static enum lvn_status tell_saved(const struct lvn_saver_target *aim, int64_t step)
-{
-    char path[1200];
-    int64_t now = aim->context->event.step;
-    snprintf(path, sizeof path, "%s/checkpoints/step-%lld", aim->context->settings->run_dir, (long long)step);
-    aim->context->event.step = step;
-    LVN_TRY(lvn_callbacks_call(aim->callbacks, aim->context, LVN_EVENT_CHECKPOINT, path));
-    aim->context->event.step = now;
-    send(aim);
+    lvn_callback_notify(m, LVN_EVENT_NOTE, text);
     return LVN_OK;
 }
 
-enum lvn_status lvn_saver_announce(struct lvn_saver *s, enum lvn_saved how)
+enum lvn_status lvn_saver_announce(struct lvn_saver *s, enum lvn_saved outcome)
 {
     char text[LVN_SAVER_TEXT + 100];
     int64_t step = s->step;
-    if (how == LVN_SAVED_UNKNOWN) return LVN_OK;
+    if (outcome == LVN_SAVED_UNKNOWN) return LVN_OK;
     s->saving = false;
-    if (how == LVN_SAVED) return tell_saved(&s->target, step);
+    if (outcome == LVN_SAVED) return announce_saved(&s->target, step);
     s->step = -1;
     snprintf(text, sizeof text, "the checkpoint of step %lld could not be saved: %s; the run goes on", (long long)step,
              s->error);
@@ -168,10 +160,10 @@ enum lvn_status lvn_saver_announce(struct lvn_saver *s, enum lvn_saved how)
 
 enum lvn_status lvn_saver_finish(struct lvn_saver *s)
 {
-    enum lvn_saved how = LVN_SAVED_UNKNOWN;
+    enum lvn_saved outcome = LVN_SAVED_UNKNOWN;
     if (!s->saving) return LVN_OK;
     join(s);
-    if (!s->target.ranks->rank) how = lvn_saver_poll(s);
-    LVN_TRY(lvn_ranks_broadcast(s->target.ranks, &how, (int64_t)sizeof how));
-    return lvn_saver_announce(s, how);
+    if (!s->target.ranks->rank) outcome = lvn_saver_poll(s);
+    LVN_TRY(lvn_ranks_broadcast(s->target.ranks, &outcome, (int64_t)sizeof outcome));
+    return lvn_saver_announce(s, outcome);
 }

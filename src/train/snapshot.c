@@ -146,12 +146,12 @@ static enum lvn_status load_callbacks(const char *path, const json_t *state, str
 
 static enum lvn_status load_scaling(const char *path, const json_t *state, struct lvn_scaling *s)
 {
-    const json_t *from = json_object_get(state, "loss_scale");
+    const json_t *source = json_object_get(state, "loss_scale");
     int64_t good = 0, skipped = 0;
-    if (!from) return LVN_OK;
-    LVN_TRY(lvn_json_real(path, from, "scale", true, &s->scale));
-    LVN_TRY(lvn_json_int(path, from, "good_steps", true, 0, LVN_SCALING_EVERY, &good));
-    LVN_TRY(lvn_json_int(path, from, "skipped_steps", true, 0, INT64_MAX, &skipped));
+    if (!source) return LVN_OK;
+    LVN_TRY(lvn_json_real(path, source, "scale", true, &s->scale));
+    LVN_TRY(lvn_json_int(path, source, "good_steps", true, 0, LVN_SCALING_EVERY, &good));
+    LVN_TRY(lvn_json_int(path, source, "skipped_steps", true, 0, INT64_MAX, &skipped));
     LVN_CHECK(s->scale > 0 && isfinite(s->scale), FORMAT, "'%s': the scale of the loss is %g, which is none", path,
               s->scale);
     s->good = (double)good;
@@ -184,7 +184,7 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
 }
 
 static enum lvn_status load(struct lvn_arena *a, const char *dir, struct lvn_model_state *n,
-                            const struct lvn_snapshot_source *from, const struct lvn_sharding *sharding,
+                            const struct lvn_snapshot_source *source, const struct lvn_sharding *sharding,
                             struct lvn_ranks *ranks)
 {
     struct lvn_optimizer_shards m;
@@ -192,7 +192,7 @@ static enum lvn_status load(struct lvn_arena *a, const char *dir, struct lvn_mod
     lvn_optimizer_shards_init(&m, n, sharding, ranks);
     LVN_TRY(lvn_ranks_agree(ranks, !optimizer    ? LVN_MEMORY
                                    : ranks->rank ? LVN_OK
-                                                 : lvn_snapshot_load_weights(a, dir, n, from)));
+                                                 : lvn_snapshot_load_weights(a, dir, n, source)));
     LVN_TRY(lvn_ranks_broadcast_memory(ranks, n->memory[LVN_BUFFER_PARAM], 0, n->bytes[LVN_BUFFER_PARAM]));
     return lvn_optimizer_shards_load(&m, optimizer);
 }
@@ -205,12 +205,12 @@ enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_sna
 }
 
 enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_model_state *n,
-                                  const struct lvn_snapshot_source *from, const struct lvn_sharding *sharding,
+                                  const struct lvn_snapshot_source *source, const struct lvn_sharding *sharding,
                                   struct lvn_ranks *ranks)
 {
     LVN_LOCAL_ARENA(a);
     const char *path = c->path ? c->path : "the checkpoint of rank 0";
-    enum lvn_status status = load(&a, path, n, from, sharding, ranks);
+    enum lvn_status status = load(&a, path, n, source, sharding, ranks);
     return status == LVN_OK ? LVN_OK : lvn_while_at(status, "continuing from '%s'", path);
 }
 

@@ -177,8 +177,8 @@ static enum lvn_status check_base(const char *dir, const struct lvn_adapter_file
 }
 
 /* Adapters of a checkpoint beside their base. */
-static enum lvn_status load_beside(const char *dir, const char *folder, const struct lvn_model_state *n,
-                                   const struct lvn_pretrained *base)
+static enum lvn_status load_adapters(const char *dir, const char *folder, const struct lvn_model_state *n,
+                                     const struct lvn_pretrained *base)
 {
     struct lvn_adapter_files f;
     LVN_TRY(lvn_adapter_files_open(&f, folder));
@@ -229,14 +229,14 @@ static enum lvn_status check_copy(const char *dir, const struct lvn_model_state 
 }
 
 enum lvn_status lvn_snapshot_load_weights(struct lvn_arena *a, const char *dir, const struct lvn_model_state *n,
-                                          const struct lvn_snapshot_source *from)
+                                          const struct lvn_snapshot_source *source)
 {
     const char *model = lvn_path_join(a, dir, "model.safetensors"), *adapters = lvn_path_join(a, dir, adapters_file);
     const char *folder = lvn_path_join(a, dir, LVN_ADAPTERS_FOLDER);
     if (!model || !adapters || !folder) return LVN_MEMORY;
-    if (n->config.lora.rank && !lvn_path_exists(adapters)) return load_beside(dir, folder, n, from->base);
+    if (n->config.lora.rank && !lvn_path_exists(adapters)) return load_adapters(dir, folder, n, source->base);
     LVN_TRY(load_file(model, n, false));
     if (!n->config.lora.rank) return LVN_OK;
     LVN_TRY(load_file(adapters, n, true));
-    return from->allows_copies ? LVN_OK : check_copy(dir, n, from->base);
+    return source->allows_copies ? LVN_OK : check_copy(dir, n, source->base);
 }

@@ -36,15 +36,15 @@ double *lvn_step_statistics_sums(struct lvn_step_statistics *t)
     return &t->x[t->n_losses];
 }
 
-double *lvn_step_statistics_count(struct lvn_step_statistics *t, enum lvn_step_statistics_count what)
+double *lvn_step_statistics_count(struct lvn_step_statistics *t, enum lvn_step_statistics_count entry)
 {
-    return &t->x[t->n_losses + t->n_sums + (int64_t)what];
+    return &t->x[t->n_losses + t->n_sums + (int64_t)entry];
 }
 
-double *lvn_step_statistics_of_rank(struct lvn_step_statistics *t, int rank, enum lvn_step_statistics_of_rank what)
+double *lvn_step_statistics_of_rank(struct lvn_step_statistics *t, int rank, enum lvn_step_statistics_of_rank entry)
 {
     return &t->x[t->n_losses + t->n_sums + LVN_STATISTIC_COUNTS + (int64_t)rank * LVN_STATISTIC_RANK_COUNTS +
-                 (int64_t)what];
+                 (int64_t)entry];
 }
 
 enum lvn_status lvn_step_statistics_exchange(struct lvn_step_statistics *t)
@@ -52,9 +52,9 @@ enum lvn_status lvn_step_statistics_exchange(struct lvn_step_statistics *t)
     return lvn_ranks_sum(t->ranks, t->x, t->n);
 }
 
-double lvn_step_statistics_sum(struct lvn_step_statistics *t, enum lvn_step_statistics_of_rank what)
+double lvn_step_statistics_sum(struct lvn_step_statistics *t, enum lvn_step_statistics_of_rank entry)
 {
     double sum = 0.0;
-    for (int i = 0; i < t->ranks->size; i++) sum += *lvn_step_statistics_of_rank(t, i, what);
+    for (int i = 0; i < t->ranks->size; i++) sum += *lvn_step_statistics_of_rank(t, i, entry);
     return sum;
 }

@@ -6,27 +6,27 @@
 
 #include "train/callbacks/monitor.h"
 
-struct own {
+struct state {
     struct lvn_monitor monitor;
 };
 
-static enum lvn_status open_it(void *own, struct lvn_callback_context *m)
+static enum lvn_status open_it(void *state, struct lvn_callback_context *m)
 {
-    struct own *o = own;
+    struct state *o = state;
     const struct lvn_settings *s = m->settings;
     struct lvn_checkpoint_score *score = &m->score;
-    bool usual = strcmp(s->checkpoint.monitor, lvn_option_by_id(LVN_OPT_checkpoint_monitor)->default_text) == 0;
+    bool is_default = strcmp(s->checkpoint.monitor, lvn_option_by_id(LVN_OPT_checkpoint_monitor)->default_text) == 0;
     LVN_TRY(lvn_monitor_open(&o->monitor, "checkpoint", s->checkpoint.monitor,
-                             lvn_checkpoint_mode_of(s->checkpoint.mode), usual, &m->event));
+                             lvn_checkpoint_mode_of(s->checkpoint.mode), is_default, &m->event));
     if (o->monitor.scalar < 0) return LVN_OK;
     snprintf(score->name, sizeof score->name, "%s", o->monitor.name);
     score->higher = o->monitor.higher;
     return LVN_OK;
 }
 
-static enum lvn_status call(void *own, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *m)
 {
-    struct own *o = own;
+    struct state *o = state;
     struct lvn_event *e = &m->event;
     if (lvn_monitor_is_due(&o->monitor, e)) {
         e->best = lvn_monitor_improves(&o->monitor, e, 0.0);
@@ -40,19 +40,19 @@ static enum lvn_status call(void *own, struct lvn_callback_context *m)
     return LVN_OK;
 }
 
-static void save(const void *own, json_t *state)
+static void save(const void *state, json_t *json)
 {
-    const struct own *o = own;
-    lvn_monitor_save(&o->monitor, state);
+    const struct state *o = state;
+    lvn_monitor_save(&o->monitor, json);
 }
 
-static enum lvn_status load(void *own, struct lvn_callback_context *m, const json_t *state)
+static enum lvn_status load(void *state, struct lvn_callback_context *m, const json_t *json)
 {
-    struct own *o = own;
+    struct state *o = state;
     (void)m;
-    lvn_monitor_load(&o->monitor, state);
+    lvn_monitor_load(&o->monitor, json);
     return LVN_OK;
 }
 
 const struct lvn_callback lvn_callback_checkpoint = {
-    .name = "checkpoint", .bytes = sizeof(struct own), .open = open_it, .call = call, .save = save, .load = load};
+    .name = "checkpoint", .bytes = sizeof(struct state), .open = open_it, .call = call, .save = save, .load = load};

@@ -13,13 +13,13 @@ static const char name[] = "metrics.csv";
 
 enum { COLUMNS = 4 * LVN_SCALARS };
 
-struct own {
+struct state {
     struct lvn_rows rows;
     int column[COLUMNS], n; /* which scalar stands there, behind the step; -1: one that is not computed any more */
 };
 
 /* The columns of a file that is there; false: it has none. */
-static bool read_columns(struct own *o, const struct lvn_callback_context *m, struct lvn_text *header)
+static bool read_columns(struct state *o, const struct lvn_callback_context *m, struct lvn_text *header)
 {
     char path[LVN_CALLBACK_PATH_TEXT], *line = NULL, *rest, *word;
     size_t capacity = 0;
@@ -38,7 +38,7 @@ static bool read_columns(struct own *o, const struct lvn_callback_context *m, st
     return there;
 }
 
-static bool has_column(const struct own *o, int scalar)
+static bool has_column(const struct state *o, int scalar)
 {
     for (int k = 0; k < o->n; k++) {
         if (o->column[k] == scalar) return true;
@@ -46,7 +46,7 @@ static bool has_column(const struct own *o, int scalar)
     return false;
 }
 
-static enum lvn_status start(struct own *o, const struct lvn_callback_context *m)
+static enum lvn_status start(struct state *o, const struct lvn_callback_context *m)
 {
     LVN_LOCAL_TEXT(header);
     if (!read_columns(o, m, &header)) lvn_text_add(&header, "step");
@@ -60,7 +60,7 @@ static enum lvn_status start(struct own *o, const struct lvn_callback_context *m
     return line ? lvn_rows_open(&o->rows, m, name, line) : LVN_MEMORY;
 }
 
-static void put(struct own *o, struct lvn_callback_context *m)
+static void put(struct state *o, struct lvn_callback_context *m)
 {
     const struct lvn_event *e = &m->event;
     struct lvn_text *row = lvn_rows_begin(&o->rows);
@@ -73,16 +73,16 @@ static void put(struct own *o, struct lvn_callback_context *m)
     lvn_rows_end(&o->rows, m);
 }
 
-static enum lvn_status call(void *own, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *m)
 {
-    struct own *o = own;
+    struct state *o = state;
     if (m->event.kind == LVN_EVENT_START) return lvn_ranks_agree(m->ranks, m->dir ? start(o, m) : LVN_OK);
     if (m->dir && lvn_event_updates_any(&m->event)) put(o, m);
     return LVN_OK;
 }
 
 const struct lvn_callback lvn_callback_csv = {.name = "csv",
-                                              .bytes = sizeof(struct own),
+                                              .bytes = sizeof(struct state),
                                               .output = name,
                                               .call = call,
                                               .flush = lvn_rows_flush,

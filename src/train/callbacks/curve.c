@@ -12,7 +12,7 @@
 #include "base/files.h"
 #include "train/callback.h"
 
-struct own {
+struct state {
     struct lvn_points train, val;
     int loss, val_loss; /* scalars; -1: there is none */
     char path[LVN_CALLBACK_PATH_TEXT];
@@ -36,7 +36,7 @@ static const char *name_of(const struct lvn_event *e, int scalar)
     return scalar < 0 ? "" : e->scalar[scalar].name;
 }
 
-static void start(struct own *o, struct lvn_callback_context *m)
+static void start(struct state *o, struct lvn_callback_context *m)
 {
     char path[LVN_CALLBACK_PATH_TEXT];
     const struct lvn_event *e = &m->event;
@@ -50,7 +50,7 @@ static void start(struct own *o, struct lvn_callback_context *m)
         lvn_callback_warn(m, "the loss curve begins where the run goes on");
 }
 
-static enum lvn_status draw(struct own *o)
+static enum lvn_status draw(struct state *o)
 {
     const double begin = lvn_seconds();
     enum lvn_status status = lvn_curve_write(o->path, o->title, &o->train, &o->val);
@@ -60,9 +60,9 @@ static enum lvn_status draw(struct own *o)
     return status;
 }
 
-static enum lvn_status call(void *own, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *m)
 {
-    struct own *o = own;
+    struct state *o = state;
     const struct lvn_event *e = &m->event;
     if (!m->dir) return LVN_OK;
     if (e->kind == LVN_EVENT_START) start(o, m);
@@ -75,13 +75,13 @@ static enum lvn_status call(void *own, struct lvn_callback_context *m)
     return LVN_OK;
 }
 
-static void close_it(void *own)
+static void close_it(void *state)
 {
-    struct own *o = own;
+    struct state *o = state;
     if (o->behind && draw(o) != LVN_OK) lvn_error_clear(); /* the run failed before its end was told */
     lvn_points_release(&o->train);
     lvn_points_release(&o->val);
 }
 
 const struct lvn_callback lvn_callback_curve = {
-    .name = "curve", .bytes = sizeof(struct own), .output = "loss.svg", .call = call, .close = close_it};
+    .name = "curve", .bytes = sizeof(struct state), .output = "loss.svg", .call = call, .close = close_it};

@@ -4,12 +4,12 @@
  * one that has ended so has nothing left to do, unless it is given more patience. */
 #include "train/callbacks/monitor.h"
 
-struct own {
+struct state {
     struct lvn_monitor monitor;
     int64_t waited; /* looks since the best one */
 };
 
-static bool wanted(const struct lvn_settings *s)
+static bool enabled(const struct lvn_settings *s)
 {
     return *s->early_stopping.monitor != '\0';
 }
@@ -20,7 +20,7 @@ static enum lvn_status check(const struct lvn_settings *s)
     static const enum lvn_option_id ids[] = {LVN_OPT_early_stopping_patience, LVN_OPT_early_stopping_min_delta,
                                              LVN_OPT_early_stopping_mode};
     char text[LVN_VALUE_TEXT];
-    for (int i = 0; i < 3 && !wanted(s); i++) {
+    for (int i = 0; i < 3 && !enabled(s); i++) {
         const struct lvn_option *o = lvn_option_by_id(ids[i]);
         const char *value = lvn_settings_value(s, ids[i], text);
         LVN_CHECK(!strcmp(value, o->default_text), ARG,
@@ -31,23 +31,23 @@ static enum lvn_status check(const struct lvn_settings *s)
     return LVN_OK;
 }
 
-static enum lvn_status open_it(void *own, struct lvn_callback_context *m)
+static enum lvn_status open_it(void *state, struct lvn_callback_context *m)
 {
-    struct own *o = own;
+    struct state *o = state;
     return lvn_monitor_open(&o->monitor, "early_stopping", m->settings->early_stopping.monitor,
                             lvn_early_stopping_mode_of(m->settings->early_stopping.mode), false, &m->event);
 }
 
-static void stop_if_waited(const struct own *o, struct lvn_callback_context *m)
+static void stop_if_waited(const struct state *o, struct lvn_callback_context *m)
 {
     if (o->waited == 0 || o->waited < m->settings->early_stopping.patience) return;
     lvn_callback_request_stop(m, "early stopping: %s did not improve on %.6g in %lld check%s", o->monitor.name,
                               o->monitor.best, (long long)o->waited, lvn_plural(o->waited));
 }
 
-static enum lvn_status call(void *own, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *m)
 {
-    struct own *o = own;
+    struct state *o = state;
     if (!lvn_monitor_is_due(&o->monitor, &m->event)) return LVN_OK;
     bool better = lvn_monitor_improves(&o->monitor, &m->event, m->settings->early_stopping.min_delta);
     o->waited = better ? 0 : o->waited + 1;
@@ -55,24 +55,24 @@ static enum lvn_status call(void *own, struct lvn_callback_context *m)
     return LVN_OK;
 }
 
-static void save(const void *own, json_t *state)
+static void save(const void *state, json_t *json)
 {
-    const struct own *o = own;
-    lvn_monitor_save(&o->monitor, state);
-    json_object_set_new(state, "waited", json_integer(o->waited));
+    const struct state *o = state;
+    lvn_monitor_save(&o->monitor, json);
+    json_object_set_new(json, "waited", json_integer(o->waited));
 }
 
-static enum lvn_status load(void *own, struct lvn_callback_context *m, const json_t *state)
+static enum lvn_status load(void *state, struct lvn_callback_context *m, const json_t *json)
 {
-    struct own *o = own;
-    if (lvn_monitor_load(&o->monitor, state)) o->waited = json_integer_value(json_object_get(state, "waited"));
+    struct state *o = state;
+    if (lvn_monitor_load(&o->monitor, json)) o->waited = json_integer_value(json_object_get(json, "waited"));
     stop_if_waited(o, m);
     return LVN_OK;
 }
 
 const struct lvn_callback lvn_callback_early_stopping = {.name = "early_stopping",
-                                                         .bytes = sizeof(struct own),
-                                                         .enabled = wanted,
+                                                         .bytes = sizeof(struct state),
+                                                         .enabled = enabled,
                                                          .check = check,
                                                          .open = open_it,
                                                          .call = call,

@@ -28,11 +28,11 @@ static void put(struct lvn_rows *r, struct lvn_callback_context *m)
     lvn_rows_end(r, m);
 }
 
-static enum lvn_status call(void *own, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *m)
 {
     if (m->event.kind == LVN_EVENT_START)
-        return lvn_ranks_agree(m->ranks, m->dir ? lvn_rows_open(own, m, "metrics.jsonl", "") : LVN_OK);
-    if (m->dir && lvn_event_updates_any(&m->event)) put(own, m);
+        return lvn_ranks_agree(m->ranks, m->dir ? lvn_rows_open(state, m, "metrics.jsonl", "") : LVN_OK);
+    if (m->dir && lvn_event_updates_any(&m->event)) put(state, m);
     return LVN_OK;
 }
 

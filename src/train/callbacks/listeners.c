@@ -1,9 +1,9 @@
 /* listeners.c - the program's listeners on rank 0. Those in front of this line of the table complete the event. */
 #include "train/callback.h"
 
-static enum lvn_status call(void *own, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *m)
 {
-    (void)own;
+    (void)state;
     lvn_callback_notify(m, m->event.kind, m->event.text);
     return LVN_OK;
 }

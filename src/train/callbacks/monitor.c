@@ -37,11 +37,11 @@ static bool validates(const struct lvn_event *e)
 }
 
 enum lvn_status lvn_monitor_open(struct lvn_monitor *w, const char *part, const char *name, enum lvn_monitor_mode mode,
-                                 bool usual, const struct lvn_event *e)
+                                 bool is_default, const struct lvn_event *e)
 {
     int i = lvn_event_find(e, name);
     *w = (struct lvn_monitor){.name = name, .scalar = -1, .best = NAN};
-    if (i < 0 || !e->scalar[i].computed) return usual ? LVN_OK : refuse(part, name, i >= 0, e);
+    if (i < 0 || !e->scalar[i].computed) return is_default ? LVN_OK : refuse(part, name, i >= 0, e);
     LVN_CHECK(
         mode != LVN_MONITOR_AUTO || e->scalar[i].better != LVN_BETTER_UNKNOWN, ARG,
         "%s.monitor is %s, and levin does not know whether less or more of it is better: set %s.mode to min or max",
@@ -66,18 +66,18 @@ bool lvn_monitor_improves(struct lvn_monitor *w, const struct lvn_event *e, doub
     return true;
 }
 
-void lvn_monitor_save(const struct lvn_monitor *w, json_t *state)
+void lvn_monitor_save(const struct lvn_monitor *w, json_t *json)
 {
-    json_object_set_new(state, "monitor", json_string(w->name));
-    json_object_set_new(state, "mode", json_string(w->higher ? "max" : "min"));
-    json_object_set_new(state, "best", isfinite(w->best) ? json_real(w->best) : json_null());
+    json_object_set_new(json, "monitor", json_string(w->name));
+    json_object_set_new(json, "mode", json_string(w->higher ? "max" : "min"));
+    json_object_set_new(json, "best", isfinite(w->best) ? json_real(w->best) : json_null());
 }
 
-bool lvn_monitor_load(struct lvn_monitor *w, const json_t *state)
+bool lvn_monitor_load(struct lvn_monitor *w, const json_t *json)
 {
-    const char *name = json_string_value(json_object_get(state, "monitor"));
-    const char *mode = json_string_value(json_object_get(state, "mode"));
-    const json_t *best = json_object_get(state, "best");
+    const char *name = json_string_value(json_object_get(json, "monitor"));
+    const char *mode = json_string_value(json_object_get(json, "mode"));
+    const json_t *best = json_object_get(json, "best");
     if (w->scalar < 0 || !name || !mode || strcmp(name, w->name) != 0 || (strcmp(mode, "max") == 0) != w->higher)
         return false;
     w->best = json_is_number(best) ? json_number_value(best) : (double)NAN;

@@ -2,18 +2,18 @@
 #include "engine/consistency.h"
 #include "train/callback.h"
 
-static bool wanted(const struct lvn_settings *s)
+static bool enabled(const struct lvn_settings *s)
 {
     return s->trainer.check_replicas_every_n_steps > 0;
 }
 
-static enum lvn_status call(void *own, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *m)
 {
     const struct lvn_event *e = &m->event;
-    (void)own;
+    (void)state;
     if (e->kind != LVN_EVENT_STEP || e->step % m->settings->trainer.check_replicas_every_n_steps) return LVN_OK;
     return lvn_consistency_replicas(m->ranks, m->model_state, e->step);
 }
 
 const struct lvn_callback lvn_callback_replicas = {
-    .name = "replicas", .in_fast_dev_run = true, .enabled = wanted, .call = call};
+    .name = "replicas", .in_fast_dev_run = true, .enabled = enabled, .call = call};

@@ -63,7 +63,7 @@ void lvn_rows_close(void *rows)
     if (lvn_append_file_close(&r->file) != LVN_OK) lvn_error_clear();
 }
 
-static void tell(struct lvn_rows *r, struct lvn_callback_context *m, enum lvn_status status)
+static void report(struct lvn_rows *r, struct lvn_callback_context *m, enum lvn_status status)
 {
     char text[100];
     if (status == LVN_OK) return;
@@ -87,14 +87,14 @@ void lvn_rows_end(struct lvn_rows *r, struct lvn_callback_context *m)
     if (!r->file.is_open) return;
     lvn_text_add(&r->row, "\n");
     enum lvn_status status = lvn_text_status(&r->row); /* half a row is none */
-    tell(r, m, status == LVN_OK ? lvn_append_file_write(&r->file, r->row.p, r->row.n) : status);
+    report(r, m, status == LVN_OK ? lvn_append_file_write(&r->file, r->row.p, r->row.n) : status);
     if (m->event.kind != LVN_EVENT_STEP) lvn_rows_flush(r, m);
 }
 
 void lvn_rows_flush(void *rows, struct lvn_callback_context *m)
 {
     struct lvn_rows *r = rows;
-    tell(r, m, lvn_append_file_flush(&r->file));
+    report(r, m, lvn_append_file_flush(&r->file));
 }
 
 void lvn_rows_number(struct lvn_text *t, double value)

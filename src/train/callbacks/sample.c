@@ -14,31 +14,31 @@
 
 static const char name[] = "samples.txt";
 
-struct own {
+struct state {
     struct lvn_sampler *sampler; /* rank 0's */
 };
 
-static bool wanted(const struct lvn_settings *s)
+static bool enabled(const struct lvn_settings *s)
 {
     return s->sample.every_n_steps > 0;
 }
 
-static enum lvn_status plan(void *own, struct lvn_model_state *n, int64_t block_size, int rank)
+static enum lvn_status plan(void *state, struct lvn_model_state *n, int64_t block_size, int rank)
 {
-    struct own *o = own;
+    struct state *o = state;
     return rank ? LVN_OK : lvn_sampler_new(&o->sampler, n, block_size, 1, block_size);
 }
 
-static void forget(void *own)
+static void forget(void *state)
 {
-    struct own *o = own;
+    struct state *o = state;
     lvn_sampler_free(o->sampler);
     o->sampler = NULL;
 }
 
 /* --- the file --- */
 
-static enum lvn_status keep(const char *path, int64_t step, const char *text)
+static enum lvn_status append(const char *path, int64_t step, const char *text)
 {
     LVN_LOCAL_TEXT(block);
     int fd;
@@ -78,7 +78,7 @@ static enum lvn_status cut(const char *path, int64_t last_step)
 
 /* --- the events --- */
 
-static void sample(struct own *o, struct lvn_callback_context *m)
+static void sample(struct state *o, struct lvn_callback_context *m)
 {
     char path[LVN_CALLBACK_PATH_TEXT];
     LVN_LOCAL_TEXT(text);
@@ -87,15 +87,15 @@ static void sample(struct own *o, struct lvn_callback_context *m)
     enum lvn_status status = lvn_sampler_text(o->sampler, m->settings, &m->codec, NULL, step, &text);
     if (status == LVN_OK) {
         lvn_callback_notify(m, LVN_EVENT_SAMPLE, text.p);
-        if (m->dir) status = keep(lvn_callback_path(m, name, path), step, text.p);
+        if (m->dir) status = append(lvn_callback_path(m, name, path), step, text.p);
     }
     if (status != LVN_OK) lvn_callback_warn(m, "no sample could be made or kept");
     lvn_work_end(before);
 }
 
-static enum lvn_status call(void *own, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *m)
 {
-    struct own *o = own;
+    struct state *o = state;
     char path[LVN_CALLBACK_PATH_TEXT];
     if (m->event.kind == LVN_EVENT_START)
         return lvn_ranks_agree(m->ranks, m->dir ? cut(lvn_callback_path(m, name, path), m->resumed_step) : LVN_OK);
@@ -105,10 +105,10 @@ static enum lvn_status call(void *own, struct lvn_callback_context *m)
 }
 
 const struct lvn_callback lvn_callback_sample = {.name = "sample",
-                                                 .bytes = sizeof(struct own),
+                                                 .bytes = sizeof(struct state),
                                                  .output = name,
                                                  .in_fast_dev_run = true,
-                                                 .enabled = wanted,
+                                                 .enabled = enabled,
                                                  .plan = plan,
                                                  .forget = forget,
                                                  .call = call};

@@ -1,10 +1,10 @@
 /* stragglers.c - tells when a rank is slower than the others, as the heartbeat finds. */
 #include "train/callback.h"
 
-static enum lvn_status call(void *own, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *m)
 {
     char slow[400];
-    (void)own;
+    (void)state;
     if (m->event.kind == LVN_EVENT_STEP && !m->ranks->rank && lvn_member_straggler(m->ranks->member, slow))
         lvn_callback_notify(m, LVN_EVENT_NOTE, slow);
     return LVN_OK;

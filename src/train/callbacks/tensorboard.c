@@ -6,59 +6,59 @@
 
 static const char name[] = "tensorboard";
 
-struct own {
+struct state {
     struct lvn_tensorboard file;
-    bool told;
+    bool warned;
 };
 
-static enum lvn_status start(struct own *o, const struct lvn_callback_context *m)
+static enum lvn_status start(struct state *o, const struct lvn_callback_context *m)
 {
     char path[LVN_CALLBACK_PATH_TEXT];
-    int64_t from = m->resumed_step < 0 ? 0 : m->resumed_step + 1;
-    return lvn_tensorboard_open(&o->file, lvn_callback_path(m, name, path), lvn_wall_seconds(), from);
+    int64_t first_step = m->resumed_step < 0 ? 0 : m->resumed_step + 1;
+    return lvn_tensorboard_open(&o->file, lvn_callback_path(m, name, path), lvn_wall_seconds(), first_step);
 }
 
-static void tell(struct own *o, struct lvn_callback_context *m, enum lvn_status status)
+static void report(struct state *o, struct lvn_callback_context *m, enum lvn_status status)
 {
     if (status == LVN_OK) return;
-    if (o->told)
+    if (o->warned)
         lvn_error_clear();
     else
         lvn_callback_warn(m, "TensorBoard's events could not be written");
-    o->told = true;
+    o->warned = true;
 }
 
-static void flush(void *own, struct lvn_callback_context *m)
+static void flush(void *state, struct lvn_callback_context *m)
 {
-    struct own *o = own;
-    tell(o, m, lvn_tensorboard_flush(&o->file));
+    struct state *o = state;
+    report(o, m, lvn_tensorboard_flush(&o->file));
 }
 
-static void put(struct own *o, struct lvn_callback_context *m)
+static void put(struct state *o, struct lvn_callback_context *m)
 {
     const struct lvn_event *e = &m->event;
     for (int i = 0; i < e->n_scalars; i++) {
         if (lvn_event_updates(e, i) && e->scalar[i].computed) /* events have a time of their own */
             lvn_tensorboard_scalar(&o->file, e->scalar[i].name, e->scalar[i].value);
     }
-    tell(o, m, lvn_tensorboard_event(&o->file, lvn_wall_seconds(), e->step));
+    report(o, m, lvn_tensorboard_event(&o->file, lvn_wall_seconds(), e->step));
     if (e->kind != LVN_EVENT_STEP) flush(o, m);
 }
 
-static enum lvn_status call(void *own, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *m)
 {
-    if (m->event.kind == LVN_EVENT_START) return lvn_ranks_agree(m->ranks, m->dir ? start(own, m) : LVN_OK);
-    if (m->dir) put(own, m);
+    if (m->event.kind == LVN_EVENT_START) return lvn_ranks_agree(m->ranks, m->dir ? start(state, m) : LVN_OK);
+    if (m->dir) put(state, m);
     return LVN_OK;
 }
 
-static void close_it(void *own)
+static void close_it(void *state)
 {
-    lvn_tensorboard_close(&((struct own *)own)->file);
+    lvn_tensorboard_close(&((struct state *)state)->file);
 }
 
 const struct lvn_callback lvn_callback_tensorboard = {.name = name,
-                                                      .bytes = sizeof(struct own),
+                                                      .bytes = sizeof(struct state),
                                                       .output = name,
                                                       .output_pattern = "events.out.tfevents.*.levin",
                                                       .call = call,

@@ -11,7 +11,7 @@
 
 enum { WHOLE, LOOP, TIMES };
 
-static enum lvn_status tell(struct lvn_callback_context *m, const double *seconds)
+static enum lvn_status report(struct lvn_callback_context *m, const double *seconds)
 {
     double sum[TIMES] = {0}, max[TIMES] = {0};
     char text[240], slowest[100] = "";
@@ -31,16 +31,16 @@ static enum lvn_status tell(struct lvn_callback_context *m, const double *second
     return LVN_OK;
 }
 
-static enum lvn_status call(void *own, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *m)
 {
-    (void)own;
+    (void)state;
     if (m->event.kind != LVN_EVENT_END || m->event.epoch < 1) return LVN_OK;
     double *seconds = lvn_calloc((size_t)m->ranks->size * TIMES, sizeof *seconds);
     if (!seconds) return LVN_MEMORY;
     seconds[m->ranks->rank * TIMES + WHOLE] = lvn_seconds_since_start();
     seconds[m->ranks->rank * TIMES + LOOP] = lvn_seconds() - m->start_time;
     enum lvn_status status = lvn_ranks_sum(m->ranks, seconds, (int64_t)m->ranks->size * TIMES);
-    if (status == LVN_OK) status = tell(m, seconds);
+    if (status == LVN_OK) status = report(m, seconds);
     free(seconds);
     return status;
 }

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "train/callback.h"
 
-struct own {
+struct state {
     double begin; /* of the first step that was seen */
     double peak;  /* FLOP/s that all ranks together reach; 0: not measured */
     bool passed;  /* the run is too short for it */
@@ -15,7 +15,7 @@ enum { AT_STEP = 10 };
 static const double WORTH_SECONDS = 15; /* still to come */
 
 /* What steps took so far says how long the run goes on. */
-static enum lvn_status decide(struct own *o, const struct lvn_callback_context *m)
+static enum lvn_status decide(struct state *o, const struct lvn_callback_context *m)
 {
     const struct lvn_event *e = &m->event;
     double each = (lvn_seconds() - o->begin) / (AT_STEP - 1), left = each * (double)(e->max_steps - e->step);
@@ -25,9 +25,9 @@ static enum lvn_status decide(struct own *o, const struct lvn_callback_context *
     return LVN_OK;
 }
 
-static enum lvn_status call(void *own, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *m)
 {
-    struct own *o = own;
+    struct state *o = state;
     struct lvn_event *e = &m->event;
     const struct lvn_model_state *n = m->model_state;
     if (e->kind != LVN_EVENT_STEP || o->passed || !n->device->backend->rate) return LVN_OK;
@@ -47,4 +47,4 @@ static enum lvn_status call(void *own, struct lvn_callback_context *m)
 }
 
 const struct lvn_callback lvn_callback_utilisation = {
-    .name = "utilisation", .bytes = sizeof(struct own), .in_fast_dev_run = true, .call = call};
+    .name = "utilisation", .bytes = sizeof(struct state), .in_fast_dev_run = true, .call = call};
