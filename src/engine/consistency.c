@@ -1,7 +1,7 @@
 /* consistency.c - see consistency.h.
  *
- * Each thing to compare becomes a number, and one minimum over ranks of all numbers and their complements tells which
- * of them differ; only then is asked who has what. */
+ * Each property becomes a number. One minimum over ranks, of all numbers and their complements, finds those that
+ * differ; only then do ranks exchange the values of the first of these. */
 #include "engine/consistency.h"
 
 #include <inttypes.h>
@@ -18,8 +18,8 @@
 
 /* --- numbers over ranks --- */
 
-/* The first of n numbers that is not the same on all ranks; -1: there is none. x: [2 n], the second half is filled in.
- */
+/* The index of the first of n numbers that differs between ranks; -1: none. x: [2 n], of which this sets the second
+ * half. */
 static enum lvn_status first_difference(struct lvn_ranks *r, int64_t *x, int64_t n, int64_t *which)
 {
     *which = -1;
@@ -31,8 +31,8 @@ static enum lvn_status first_difference(struct lvn_ranks *r, int64_t *x, int64_t
     return LVN_OK;
 }
 
-/* The lowest rank whose number is not that of most ranks, rank 0's where there is no majority; and one of the others.
- */
+/* The lowest rank whose number differs from that of the majority (without a majority: from rank 0's), and one rank of
+ * the majority. */
 static enum lvn_status odd_one(struct lvn_ranks *r, int64_t mine, int *odd, int *other)
 {
     int64_t *all = lvn_calloc((size_t)r->size, sizeof *all);
@@ -68,7 +68,7 @@ uint64_t lvn_consistency_program(void)
     return hash;
 }
 
-/* The whole text, however long, in `room` or elsewhere. */
+/* The whole text, of any length, in `room` or in other memory. */
 static const char *thing(int id, const struct lvn_settings *s, const char **name, char capacity[LVN_VALUE_TEXT])
 {
     const struct lvn_option *o = id < VERSION ? lvn_option_by_id((enum lvn_option_id)id) : NULL;
@@ -79,7 +79,7 @@ static const char *thing(int id, const struct lvn_settings *s, const char **name
     return capacity;
 }
 
-/* Say how thing `id` differs. */
+/* Report how property `id` differs. */
 static enum lvn_status report_difference(struct lvn_ranks *r, const struct lvn_settings *s, int id, char *note,
                                          size_t note_capacity)
 {
@@ -117,7 +117,7 @@ enum lvn_status lvn_consistency_start(struct lvn_ranks *r, const struct lvn_sett
         x[id] = (int64_t)lvn_name_hash(thing(id, s, &name, text));
     }
     int64_t soft[2] = {x[BUILD]};
-    x[BUILD] = 0; /* what only leaves a note comes last */
+    x[BUILD] = 0; /* the last property is no failure: it only leaves a note */
     LVN_TRY(first_difference(r, x, N_THINGS, &which));
     if (which >= 0) return report_difference(r, s, (int)which, note, capacity);
     LVN_TRY(first_difference(r, soft, 1, &which));
@@ -139,13 +139,13 @@ enum lvn_status lvn_consistency_data(struct lvn_ranks *r, uint64_t fingerprint)
 
 /* --- parameters --- */
 
-enum { BLOCK = 1 << 16 }; /* elements that one checksum covers: fixed, so that threads do not matter */
+enum { BLOCK = 1 << 16 }; /* elements of one checksum: fixed, so that the result does not depend on threads */
 
 struct sums {
     const struct lvn_model_state *n;
     const char *values;
     int64_t blocks;
-    uint64_t *block; /* one after the other over all parameters */
+    uint64_t *block; /* contiguous over all parameters */
 };
 
 static int64_t blocks_of(const struct lvn_param *p)

@@ -12,9 +12,10 @@
 #include "base/threads.h"
 #include "settings/device_list.h"
 
-/* --- which --- */
+/* --- which device --- */
 
-/* How many the accelerator has here; 0: it is the processor, or should have one, and opening it says why not. */
+/* Devices of the accelerator on this host; 0: it is the processor, or has none, and opening it will report the reason.
+ */
 static int count_here(const struct lvn_settings *s)
 {
     const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
@@ -59,7 +60,7 @@ static enum lvn_status check_counts(const struct lvn_ranks *r, const struct lvn_
     return LVN_OK;
 }
 
-/* What two ranks of a run share only if they compute on the same device; 0: there is none, or it is not known. */
+/* An id that two ranks of a run share only if they compute on the same device; 0: none, or not known. */
 static enum lvn_status find_device_id(const struct lvn_ranks *r, const struct lvn_settings *s, int64_t *device_ids)
 {
     const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
@@ -75,7 +76,7 @@ static enum lvn_status find_device_id(const struct lvn_ranks *r, const struct lv
     return LVN_OK;
 }
 
-/* The lowest rank that computes on the device of a lower one, and that one. */
+/* The first rank that computes on the same device as a lower rank, and that rank. */
 static bool find_shared(const int64_t *device_ids, int size, int pair[2])
 {
     for (int i = 1; i < size; i++)
@@ -92,7 +93,8 @@ static enum lvn_status check_devices(struct lvn_ranks *r, const struct lvn_setti
 {
     const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
     int pair[2];
-    LVN_TRY(lvn_ranks_agree(r, find_device_id(r, s, &device_ids[r->rank]))); /* the others' are 0: a gather as a sum */
+    LVN_TRY(lvn_ranks_agree(
+        r, find_device_id(r, s, &device_ids[r->rank]))); /* the entries of other ranks are 0: a gather, as a sum */
     LVN_TRY(lvn_comm_all_reduce_now(r->comm, device_ids, r->size, LVN_I64, LVN_SUM));
     const bool shared = find_shared(device_ids, r->size, pair);
     r->exclusive_devices = !shared;
@@ -104,7 +106,8 @@ static enum lvn_status check_devices(struct lvn_ranks *r, const struct lvn_setti
     return LVN_OK;
 }
 
-/* Do all compute on one kind of device? auto and gpu take what a host has. kind: the others' are 0, as above. */
+/* Do all ranks compute on the same kind of device? auto and gpu choose by what a host has. kind: the entries of other
+ * ranks are 0, as above. */
 static enum lvn_status check_kinds(struct lvn_ranks *r, const struct lvn_settings *s, int64_t *kind)
 {
     const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
@@ -135,9 +138,9 @@ enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_settings *
     return status;
 }
 
-/* --- together --- */
+/* --- the group of devices --- */
 
-/* Why the sums of a step do not go from device to device; NULL: they may. */
+/* The reason why the sums of a step do not go from device to device; NULL: none. */
 static const char *staging_reason(const struct lvn_ranks *r, const struct lvn_settings *s)
 {
     if (!r->exclusive_devices) return "several ranks compute on one device";
@@ -147,7 +150,8 @@ static const char *staging_reason(const struct lvn_ranks *r, const struct lvn_se
     return NULL;
 }
 
-/* Has every rank the library? Without it they do without, but not where it was named. */
+/* *all: every rank has the library. If not, gradients go through host memory; but a library that settings name must
+ * exist. */
 static enum lvn_status open_library(struct lvn_ranks *r, const struct lvn_group_ops *g, const struct lvn_settings *s,
                                     char describe[400], bool *all)
 {

@@ -7,8 +7,9 @@
 #include "passes/program.h"
 
 enum {
-    FEW_LAYERS = 1000,   /* up to so many are never too many */
-    INSTRS_OF_NODE = 5,  /* forward and backward, validation, calls of kernels, and lists that have doubled */
+    FEW_LAYERS = 1000,  /* so many layers are always allowed */
+    INSTRS_OF_NODE = 5, /* per node of a graph: forward and backward, validation, kernel calls, and lists whose capacity
+                           has doubled */
     PROGRAMS_OF_ALL = 4, /* programs may take a quarter of the free memory */
 };
 

@@ -25,7 +25,8 @@ double lvn_load_weights_seconds(int size, const double *speed, const int64_t *sh
     return max;
 }
 
-/* Who would be done first with one more; or, with -1, is done last and can do with one less. */
+/* more 1: the rank that would finish first with one unit more; more -1: the rank that finishes last and has more than
+ * one. */
 static int next(int size, const double *speed, const int64_t *share, int64_t more)
 {
     int best = -1;
@@ -38,7 +39,7 @@ static int next(int size, const double *speed, const int64_t *share, int64_t mor
     return best;
 }
 
-/* Whole parts in proportion, and the rest one by one. */
+/* Proportional parts, rounded down, and the remainder one by one. */
 void lvn_load_weights_divide(int64_t units, int size, const double *speed, int64_t *share)
 {
     double all = 0;
@@ -92,7 +93,7 @@ enum lvn_status lvn_load_weights_write(int size, const int64_t *share, char text
     return LVN_OK;
 }
 
-/* --- watching --- */
+/* --- changes of speed --- */
 
 static const double FIRST_WINDOW = 2, LAST_WINDOW = 300, WORTH = 0.9;
 
@@ -109,7 +110,7 @@ void lvn_load_balance_release(struct lvn_load_balance *w)
     *w = (struct lvn_load_balance){0};
 }
 
-/* Speeds in place of the seconds; false: somebody has none. */
+/* Replace w->seconds by speeds; false: some rank has none. */
 static bool speeds(struct lvn_load_balance *w, int size, const int64_t *share)
 {
     bool all = true;

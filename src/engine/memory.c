@@ -13,13 +13,13 @@ const char *const lvn_memory_keys[] = {LVN_MEMORY_PARTS(LVN_X)};
 const char *const lvn_memory_labels[] = {LVN_MEMORY_PARTS(LVN_X)};
 #undef LVN_X
 
-/* A rank's rows of a step: two batches are read in turns, a third is what validation works on. */
+/* A rank's rows of a step: two batches for double-buffered reading, one for validation. */
 static int64_t sample_bytes(const struct lvn_train_programs *t)
 {
     return lvn_prefetch_bytes(&t->fields, t->rows) + (t->eval_session ? t->rows * lvn_fields_bytes(&t->fields) : 0);
 }
 
-/* What lvn_adapters_make() copies at most; 0: n has no adapters. */
+/* Most bytes that lvn_adapters_make() copies; 0: n has no adapters. */
 static int64_t adapter_copy_bytes(const struct lvn_model_state *n)
 {
     int64_t count = 0;
@@ -30,8 +30,7 @@ static int64_t adapter_copy_bytes(const struct lvn_model_state *n)
     return 2 * count * lvn_dtype_bytes(n->weights);
 }
 
-/* Adapters are copied; with lora.merge_checkpoints they are merged into a copy of their weight, in fp32, and rounded.
- */
+/* Adapters are copied; with lora.merge_checkpoints each is merged into an fp32 copy of its weight and rounded. */
 static int64_t adapter_bytes(const struct lvn_train_programs *t)
 {
     const struct lvn_model_state *n = t->model_state;
@@ -40,7 +39,7 @@ static int64_t adapter_bytes(const struct lvn_train_programs *t)
     return adapter_copy_bytes(n) + max * (2 * lvn_dtype_bytes(n->weights) + lvn_dtype_bytes(LVN_F32));
 }
 
-/* What the processor does not see is copied, parameter by parameter, through what the backend stages it in. */
+/* Memory that the processor cannot address is copied, parameter by parameter, through the backend's staging buffer. */
 static int64_t copied_bytes(const struct lvn_model_state *n)
 {
     int64_t max = 0;

@@ -1,7 +1,8 @@
 /* memory_advice.c - see memory_advice.h.
  *
- * A row of `changes` sets one thing in a copy of the settings, or says that it does not apply. Changes of hardware
- * (more ranks) stand alone; the others are also tried together, those that change no numbers first. */
+ * Each row of `changes` changes one thing in a copy of the settings, or finds that it does not apply. Changes of
+ * hardware (more ranks) are only listed alone; the others are also combined, those that do not change numerics first.
+ */
 #include "engine/memory_advice.h"
 
 #include <inttypes.h>
@@ -12,22 +13,22 @@
 #include "settings/settings.h"
 
 enum { MAX_RANKS = 1024, ADAPTER_COLUMNS = 8 };
-static const double MIN_GAIN = 0.02; /* of what the run takes */
+static const double MIN_GAIN = 0.02; /* of the bytes that the run takes */
 
-/* Settings that a change is applied to. */
+/* A copy of the settings to which changes are applied. */
 struct variant {
     const struct lvn_train_programs *t;
     struct lvn_settings s;
     int ranks;
-    char freeze[LVN_WORD_TEXT]; /* what s.model.freeze points to */
-    char text[LVN_ADVICE_TEXT]; /* of the changes so far */
+    char freeze[LVN_WORD_TEXT]; /* memory of s.model.freeze */
+    char text[LVN_ADVICE_TEXT]; /* the changes so far, as text */
 };
 
 static void begin(struct variant *v, const struct lvn_train_programs *t)
 {
     *v = (struct variant){.t = t, .s = *t->settings, .ranks = t->reduction.sharding.size};
     if (t->model_state->device->backend->describe)
-        v->s.trainer.accelerator = "trace"; /* a second plan opens no device */
+        v->s.trainer.accelerator = "trace"; /* planning opens no second device */
 }
 
 static void LVN_PRINTF(2, 3) name_change(struct variant *v, const char *format, ...)
@@ -40,7 +41,7 @@ static void LVN_PRINTF(2, 3) name_change(struct variant *v, const char *format, 
     lvn_print_append(v->text, sizeof v->text, "%s%s", *v->text ? ", " : "", one);
 }
 
-/* --- changes: false where the run has it already, or cannot have it --- */
+/* --- changes: each returns false if the run has it already, or cannot have it --- */
 
 static bool recompute_blocks(struct variant *v)
 {
@@ -75,7 +76,7 @@ static bool round_weights(struct variant *v)
     return true;
 }
 
-/* The word in parameters' names that stands before the number of a block, as "layers" in "gpt_neox.layers.0.mlp". */
+/* The word before a block's number in names of parameters: "layers" in "gpt_neox.layers.0.mlp". */
 static bool find_blocks_word(const struct lvn_params *p, char word[LVN_WORD_TEXT])
 {
     for (int i = 0; i < p->n; i++) {
@@ -105,15 +106,15 @@ static bool train_adapters(struct variant *v)
 
 static const struct {
     bool (*apply)(struct variant *v);
-    bool joins; /* is tried together with others */
+    bool joins; /* is combined with others */
 } changes[] = {
     {recompute_blocks, true}, {take_single_rows, true}, {round_state, true},
     {round_weights, true},    {freeze_blocks, false},   {train_adapters, true},
 };
 enum { CHANGES = sizeof changes / sizeof *changes };
 
-/* The state of the optimizer divided over so many ranks. Rows of a step grow with them where the recipe gives them by
- * device. */
+/* Divide the optimizer's state over so many ranks. If the recipe gives the batch per device, the batch grows with them.
+ */
 static bool divide_state(struct variant *v, int ranks)
 {
     int64_t batch = v->s.trainer.batch_size;
@@ -128,7 +129,8 @@ static bool divide_state(struct variant *v, int ranks)
 
 /* --- figures --- */
 
-/* Bytes of the buffers of a rank; 0: it cannot be planned. Alone: without the runners of callbacks and validation. */
+/* Bytes of the buffers of a rank, without the sessions of callbacks and validation; 0: the variant cannot be planned.
+ */
 static int64_t variant_bytes(const struct variant *v)
 {
     const struct lvn_train_programs *t = v->t;
@@ -149,11 +151,11 @@ static int64_t variant_bytes(const struct variant *v)
 
 struct finding {
     struct lvn_memory_advice *out;
-    int64_t base; /* bytes of the run as it is, counted as those of a variant are */
+    int64_t base; /* bytes of the unchanged run, counted like those of a variant */
     int64_t takes, available;
 };
 
-/* Adds the variant to the list. False: it saves nothing worth saying. */
+/* Add the variant to the list. False: it saves too little. */
 static bool try_variant(struct finding *f, const struct variant *v)
 {
     int64_t planned = variant_bytes(v), bytes = f->takes + planned - f->base;
@@ -164,7 +166,7 @@ static bool try_variant(struct finding *f, const struct variant *v)
     return true;
 }
 
-/* As few ranks as make it fit, or as many as still help. */
+/* The fewest ranks with which it fits, or the most that still help. */
 static void try_ranks(struct finding *f, const struct lvn_train_programs *t)
 {
     struct lvn_advice *last = NULL;
@@ -194,7 +196,7 @@ static bool any_fits(const struct lvn_memory_advice *a)
     return fits;
 }
 
-/* One change after the other until it fits; the last sum of them is what is said. */
+/* Add one change after the other until it fits; the last combination becomes the advice. */
 static void try_combined(struct finding *f, const struct lvn_train_programs *t)
 {
     const int first = f->out->n;

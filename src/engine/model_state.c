@@ -12,7 +12,7 @@
 #include "models/keys.h"
 #include "models/lora.h"
 
-/* The first graph declares the parameters; how many samples it takes does not matter. */
+/* The parameters are those that a graph declares; its number of samples does not matter. */
 static enum lvn_status declare_params(struct lvn_model_state *n, const struct lvn_model_state_options *o)
 {
     struct lvn_graph *g = lvn_graph_new(n->params, n->real);
@@ -102,7 +102,7 @@ static int64_t result_bytes(const struct lvn_session *t)
     return lvn_program_sums_at(t->program, t->options.n_micro);
 }
 
-/* Of all micro-batches; those of several lengths share the longest ones'. */
+/* Of all micro-batches; sessions for shorter samples use the inputs of the longest. */
 static int64_t inputs_bytes(const struct lvn_session *t)
 {
     int64_t bytes = 0;
@@ -120,7 +120,7 @@ int64_t lvn_model_state_async_bytes(const struct lvn_model_state *n, const struc
 
 static int64_t batch_bytes(const struct lvn_session *t)
 {
-    return inputs_bytes(t) + 2 * result_bytes(t); /* results are copied before they are looked at */
+    return inputs_bytes(t) + 2 * result_bytes(t); /* results are copied to staging buffers */
 }
 
 int64_t lvn_model_state_allocated_bytes(const struct lvn_model_state *n)

@@ -6,16 +6,16 @@
 
 #include "base/arena.h"
 
-/* The moments and their names in files. */
+/* Buffers of the moments, and their names in files. */
 static const struct {
     enum lvn_buffer buffer;
     const char *prefix;
 } moments[] = {{LVN_BUFFER_STATE0, "exp_avg."}, {LVN_BUFFER_STATE1, "exp_avg_sq."}};
 enum { N_MOMENTS = sizeof moments / sizeof moments[0], TAG = 1 };
 
-/* A part of a parameter's state and who has it. */
+/* A part of a parameter's state, on one rank. */
 struct part {
-    int64_t first_element, count; /* elements of the flat parameters */
+    int64_t first_element, count; /* in elements of the flat parameters */
 };
 
 void lvn_optimizer_shards_init(struct lvn_optimizer_shards *m, const struct lvn_model_state *n,
@@ -55,7 +55,7 @@ static struct lvn_memory *memory_of(const struct lvn_optimizer_shards *m, int k)
     return m->model_state->memory[moments[k].buffer];
 }
 
-/* Where in its memory this rank keeps a part that is its own. */
+/* Offset of this rank's own part in its memory. */
 static int64_t place_of(const struct lvn_optimizer_shards *m, const struct part *part)
 {
     int64_t first = lvn_shard_first(m->model_state->params, m->sharding->size, m->sharding->rank);
@@ -76,7 +76,7 @@ static enum lvn_status move(struct lvn_optimizer_shards *m, void *x, int64_t cou
 
 /* --- saving --- */
 
-/* Trainable parameter number i, counted over both moments; *k: which moment. NULL: there are no more. */
+/* The i-th trainable parameter, counted over both moments; *k: the moment. NULL: there are fewer. */
 static const struct lvn_param *item_of(const struct lvn_model_state *n, int64_t i, int *k)
 {
     for (*k = 0; *k < n->moments; ++*k)
@@ -107,7 +107,7 @@ static enum lvn_status fetch(void *context, int i, const void **data)
     return m->status;
 }
 
-/* Rank r's part of moment k: to rank 0, or from it. */
+/* Send rank r's part of moment k to rank 0, or from it. */
 static enum lvn_status exchange(struct lvn_optimizer_shards *m, int k, const struct part *part, bool send)
 {
     struct lvn_window w;
@@ -185,7 +185,7 @@ enum lvn_status lvn_stored_find(const struct lvn_safetensors *file, const char *
     return LVN_OK;
 }
 
-/* The values of what lvn_stored_find() finds, which must be of that type. */
+/* The values of the tensor of lvn_stored_find(), which must have this type. */
 static enum lvn_status stored_values(const struct lvn_safetensors *file, const char *path, const char *prefix,
                                      const struct lvn_param *p, enum lvn_dtype dtype, const void **values)
 {
@@ -198,7 +198,7 @@ static enum lvn_status stored_values(const struct lvn_safetensors *file, const c
     return LVN_OK;
 }
 
-/* Rank 0: are all tensors there? */
+/* Rank 0: FORMAT unless the file has all tensors. */
 static enum lvn_status open_file(const struct lvn_optimizer_shards *m, const char *path, struct lvn_safetensors *file)
 {
     const struct lvn_param *p;
@@ -213,7 +213,7 @@ static enum lvn_status open_file(const struct lvn_optimizer_shards *m, const cha
     return status;
 }
 
-/* Tensor i from rank 0's file to where it belongs. */
+/* Send tensor i of rank 0's file to the ranks that own its parts. */
 static enum lvn_status place(struct lvn_optimizer_shards *m, const char *path, const struct lvn_safetensors *file,
                              int64_t i)
 {

@@ -37,7 +37,7 @@ static void begin(struct lvn_reduction *d, struct lvn_collective_work *w)
     }
 }
 
-/* Until it is done. What it took counts, and is seen by the heartbeat while it lasts. */
+/* Wait until it has completed. The time is measured, and heartbeats report the collective meanwhile. */
 static enum lvn_status end(struct lvn_reduction *d, struct lvn_collective_work *w)
 {
     double start = lvn_seconds();
@@ -69,7 +69,7 @@ static bool wait(void *context, const struct lvn_instr *i)
     for (int k = 0; k < n; k++)
         if (d->work[k].due) begin(d, &d->work[k]);
     if (end(d, &d->work[i->handle]) == LVN_OK) return true;
-    for (int k = 0; k < n; k++) /* nothing may be under way in memory that is given back */
+    for (int k = 0; k < n; k++) /* no collective may be active in memory that the caller frees */
         if (d->work[k].active) end(d, &d->work[k]);
     return false;
 }
@@ -105,7 +105,8 @@ void lvn_reduction_init(struct lvn_reduction *d, struct lvn_ranks *ranks, const 
     d->calls = (struct lvn_collectives){.context = d, .start = start, .wait = wait, .parts = parts};
 }
 
-/* The parts of `count` elements, of which element k is number first + k * unit of the flat parameters. */
+/* out[size + 1]: boundaries of the ranks' parts of `count` elements; element k is element first + k * unit of the flat
+ * parameters. */
 static void cut(const struct lvn_reduction *d, int64_t first, int64_t unit, int64_t count, int64_t *out)
 {
     for (int i = 0; i <= d->sharding.size; i++) {
@@ -129,8 +130,8 @@ static void cut_parts(struct lvn_reduction *d, const struct lvn_instr *i, int64_
         cut(d, 0, 1, count, first);
 }
 
-/* Within a host it is processors that move and add the data. Where all of them compute, doing that beside backward only
- * disturbs it: measured 5 to 10 % slower than doing it afterwards. Between hosts the network works by itself. */
+/* Within a host, processors copy and add the data. If all of them compute, overlapping with backward slows it down:
+ * measured 5 to 10 % slower than summing afterwards. Between hosts the network transfers without the processor. */
 static bool has_spare_cpu(const struct lvn_ranks *r, int threads)
 {
     struct lvn_machine m;

@@ -30,20 +30,21 @@ static void at_min(int64_t *bytes, int64_t want)
     if (*bytes < want) *bytes = want;
 }
 
-/* Of one moment: all of it, or this rank's shard. */
+/* Bytes of one moment: the whole, or this rank's shard. */
 static int64_t state_bytes(const struct lvn_session *t)
 {
     const struct lvn_sharding *s = t->options.sharding;
     const struct lvn_params *p = t->model_state->params;
     int64_t count = p->trainable_count;
     if (s && s->zero1) count = lvn_shard_first(p, s->size, s->rank + 1) - lvn_shard_first(p, s->size, s->rank);
-    if (count == 0) count = LVN_PARAM_ALIGN; /* that there is a buffer says which moments the optimizer has */
+    if (count == 0)
+        count = LVN_PARAM_ALIGN; /* allocate even if empty: a NULL buffer means that the optimizer has no such moment */
     return count * lvn_dtype_bytes(t->model_state->state);
 }
 
-/* Into how many parts of a step gradients are summed: micro-batches, and where these are long the chunks of rows in
- * which products are made. All ranks must find the same number, and with the tree, whose bits do not depend on the
- * ranks, every number of ranks must: it counts the whole step there, and else the largest share. */
+/* How many partial sums a gradient has: one for each micro-batch or, if these are long, for each chunk of rows in which
+ * products are computed. All ranks must get the same number: that of the largest part of the batch. With the tree,
+ * whose bits do not depend on the number of ranks, it is that of the whole step. */
 static int64_t partial_sums_of(const struct lvn_session *t, int64_t n_leaves)
 {
     const struct lvn_session_options *o = &t->options;
@@ -100,9 +101,9 @@ enum lvn_status lvn_session_new(struct lvn_session **out, struct lvn_model_state
                                 const struct lvn_session_options *o)
 {
     *out = NULL;
-    struct lvn_session **runners = lvn_realloc(n->sessions, sizeof *runners * (size_t)(n->n_sessions + 1));
-    if (!runners) return LVN_MEMORY;
-    n->sessions = runners;
+    struct lvn_session **sessions = lvn_realloc(n->sessions, sizeof *sessions * (size_t)(n->n_sessions + 1));
+    if (!sessions) return LVN_MEMORY;
+    n->sessions = sessions;
     struct lvn_session *t = lvn_calloc(1, sizeof *t);
     if (!t) return LVN_MEMORY;
     t->model_state = n;
@@ -113,7 +114,7 @@ enum lvn_status lvn_session_new(struct lvn_session **out, struct lvn_model_state
         lvn_session_free(t);
         return status;
     }
-    runners[n->n_sessions++] = *out = t;
+    sessions[n->n_sessions++] = *out = t;
     return LVN_OK;
 }
 
@@ -136,7 +137,7 @@ enum lvn_status lvn_session_feed(struct lvn_session *t, int64_t row, const struc
     return LVN_OK;
 }
 
-/* What the run gave back: read once. */
+/* Copy the results of a run. */
 static enum lvn_status collect(struct lvn_session *t, int64_t n_micro)
 {
     const struct lvn_memory *m = t->binding.buffer[LVN_BUFFER_RESULT];

@@ -1,6 +1,5 @@
-/* session_nonfinite.c - where the first number comes from that is not finite: see lvn_session_find_nonfinite() in
- * model_state.h.
- */
+/* session_nonfinite.c - lvn_session_find_nonfinite() of session.h: finds the instruction whose output is the first that
+ * is not finite. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,14 +8,14 @@
 #include "engine/session.h"
 
 struct search {
-    struct lvn_session *runner;
-    void *capacity; /* for the largest value, where the processor does not see it */
+    struct lvn_session *session;
+    void *capacity; /* for the largest value, if the processor cannot address it */
     char found[192];
 };
 
 static bool finite_values(const struct search *s, const struct lvn_operand *o)
 {
-    const struct lvn_session *t = s->runner;
+    const struct lvn_session *t = s->session;
     const struct lvn_value *v = &t->program->values[o->value];
     if (v->buffer >= LVN_BUFFER_INPUT) return true;
     const void *p = lvn_memory_view(t->binding.buffer[v->buffer], v->offset, v->bytes, s->capacity);
@@ -24,7 +23,7 @@ static bool finite_values(const struct search *s, const struct lvn_operand *o)
     for (int64_t i = 0; o->desc.dtype == LVN_F32 && i < v->bytes / 4; i++)
         if (!isfinite(((const float *)p)[i])) return false;
     const bool is_16_bit = o->desc.dtype == LVN_BF16 || o->desc.dtype == LVN_F16;
-    const uint16_t exponent = o->desc.dtype == LVN_F16 ? 0x7c00 : 0x7f80; /* all ones: infinity, or no number */
+    const uint16_t exponent = o->desc.dtype == LVN_F16 ? 0x7c00 : 0x7f80; /* exponent all ones: infinity or NaN */
     for (int64_t i = 0; is_16_bit && i < v->bytes / 2; i++)
         if ((((const uint16_t *)p)[i] & exponent) == exponent) return false;
     return true;
@@ -36,7 +35,7 @@ static void check_instruction(void *argument, const struct lvn_launch_order *ord
     const struct lvn_instr *i = order->instr;
     if (s->found[0] || i->op->collective) return;
     const char *found = NULL;
-    const struct lvn_program *p = s->runner->program;
+    const struct lvn_program *p = s->session->program;
     for (int k = 0; k < LVN_MAX_IN && !found; k++) {
         int v = i->in[k].value;
         if (v >= 0 && p->values[v].buffer == LVN_BUFFER_PARAM && !finite_values(s, &i->in[k]))
@@ -61,11 +60,11 @@ const char *lvn_session_find_nonfinite(struct lvn_session *t, int64_t n_micro)
     int64_t max = 1;
     for (int v = 0; v < t->program->n_values; v++)
         if (t->program->values[v].bytes > max) max = t->program->values[v].bytes;
-    s = (struct search){.runner = t, .capacity = lvn_malloc((size_t)max)};
+    s = (struct search){.session = t, .capacity = lvn_malloc((size_t)max)};
     struct lvn_execution execution = {
         .n_micro_batches = n_micro, .without_update = true, .context = &s, .launched = check_instruction};
     if (!s.capacity || lvn_session_run_as(t, &execution) != LVN_OK)
-        lvn_error_clear(); /* then the place stays unknown */
+        lvn_error_clear(); /* then the origin stays unknown */
     free(s.capacity);
     return s.found[0] ? s.found : NULL;
 }

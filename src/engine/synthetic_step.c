@@ -1,7 +1,7 @@
 /* synthetic_step.c - see synthetic_step.h.
  *
- * A step is timed by its instructions: what they take is forward, backward or update, and what lies between them is
- * waiting for others, which the reduction counts. */
+ * A step is timed by its instructions: each counts as forward, backward or update; the time between them is waiting for
+ * collectives, which the reduction measures. */
 #include "engine/synthetic_step.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@
 #include "models/keys.h"
 #include "settings/settings.h"
 
-/* Element i, of all samples, of field number k. */
+/* Element i, over all samples, of field k. */
 static void make_up(const struct lvn_field *f, int k, int64_t below, int64_t i, void *out)
 {
     uint64_t stream = (uint64_t)k + 1;
@@ -48,10 +48,10 @@ void lvn_parts_clear(struct lvn_parts *p)
     *p = (struct lvn_parts){INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, 1};
 }
 
-/* The clock that instructions stop. */
+/* A clock that is read after each instruction. */
 struct watch {
     const struct lvn_reduction *reduction;
-    double last, waited; /* when the last instruction ended; how long was waited until then */
+    double last, waited; /* when the last instruction ended, and the seconds waited until then */
     struct lvn_parts parts;
 };
 
@@ -59,7 +59,7 @@ static void launched(void *argument, const struct lvn_launch_order *at)
 {
     struct watch *w = argument;
     const struct lvn_instr *i = at->instr;
-    if (i->op->collective) return; /* what is not waiting in it counts with the next one */
+    if (i->op->collective) return; /* the time since then, without waiting, counts for the next instruction */
     double now = lvn_seconds(), waited = w->reduction->waited, seconds = now - w->last - (waited - w->waited);
     if (i->when == LVN_AFTER_BACKWARD)
         w->parts.update += seconds;
@@ -76,14 +76,14 @@ static void keep_best(double *best, double seconds)
     if (seconds < *best) *best = seconds;
 }
 
-/* All ranks begin what follows at once. */
+/* A barrier: all ranks continue at the same time. */
 static enum lvn_status barrier(const struct lvn_train_programs *t)
 {
     int32_t one = 1;
     return lvn_comm_all_reduce_now(t->ranks->comm, &one, 1, LVN_I32, LVN_SUM);
 }
 
-/* The sums of the buckets from `first` on, with nothing beside them. */
+/* Time the sums of the buckets from `first` on, without overlap. */
 static enum lvn_status time_buckets(struct lvn_train_programs *t, int first, double *best)
 {
     LVN_TRY(barrier(t));
@@ -143,7 +143,7 @@ double lvn_parts_bound(const struct lvn_parts *p)
 
 /* --- a tiny training --- */
 
-/* Every key that decides on the numbers; dropout, so that random numbers are seen to be the same, too. */
+/* All keys that affect the numbers; with dropout, to compare random numbers, too. */
 static enum lvn_status tiny_settings(struct lvn_settings *s, const struct lvn_ranks *r, int threads, bool fixed_order)
 {
     const enum lvn_source by = LVN_SOURCE_PROGRAM;

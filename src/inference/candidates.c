@@ -25,7 +25,7 @@ static bool before(const struct lvn_candidate *a, const struct lvn_candidate *b)
     return a->value != b->value ? a->value > b->value : a->id < b->id;
 }
 
-/* Let heap[at] sink to its place among n. */
+/* Restore the heap of n elements after heap[at] has changed. */
 static void sink(struct lvn_candidate *heap, int64_t n, int64_t at)
 {
     struct lvn_candidate x = heap[at];
@@ -51,7 +51,7 @@ static void fill(struct lvn_candidates *c, const float *logits, double temperatu
     c->temperature = temperature;
 }
 
-/* The i-th likeliest, from 0, and its weight. */
+/* The i-th likeliest candidate, counted from 0; its value becomes its weight. */
 static const struct lvn_candidate *ranked(struct lvn_candidates *c, int64_t i)
 {
     while (c->taken <= i) {
@@ -64,7 +64,7 @@ static const struct lvn_candidate *ranked(struct lvn_candidates *c, int64_t i)
     return &c->list[c->n - 1 - i];
 }
 
-/* The sum of the weights of the k likeliest, none of which is taken yet. */
+/* The sum of the weights of the k likeliest; none must have been taken yet. */
 static double sum_of(struct lvn_candidates *c, int64_t k)
 {
     double sum = 0.0;

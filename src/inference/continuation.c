@@ -3,13 +3,13 @@
 
 #include <string.h>
 
-/* Does the text behind the prompt, cut off at `end`, end with these bytes? */
+/* Does the text after the prompt, up to `end`, end with these bytes? */
 static bool ends_with(const struct lvn_continuation *c, int64_t end, const char *bytes, int64_t n)
 {
     return end - c->prompt_bytes >= n && memcmp(c->text.p + end - n, bytes, (size_t)n) == 0;
 }
 
-/* Bytes of the longest stop text that ends at `end`; 0: none does. */
+/* Bytes of the longest stop text that ends at `end`; 0: none. */
 static int64_t stop_at(const struct lvn_continuation *c, int64_t end)
 {
     int64_t longest = 0;
@@ -20,7 +20,7 @@ static int64_t stop_at(const struct lvn_continuation *c, int64_t end)
     return longest;
 }
 
-/* Bytes at the end of the text that could be the beginning of a stop text. */
+/* Bytes at the end of the text that may be the beginning of a stop text. */
 static int64_t undecided(const struct lvn_continuation *c)
 {
     int64_t longest = 0;
@@ -30,7 +30,7 @@ static int64_t undecided(const struct lvn_continuation *c)
     return longest;
 }
 
-/* Look for stop texts among the bytes from `at` on. */
+/* Find a stop text that ends after byte `at`. */
 static void find_stop(struct lvn_continuation *c, int64_t at)
 {
     if (c->text.failed) return;

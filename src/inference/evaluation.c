@@ -19,8 +19,8 @@
 
 struct part {
     struct lvn_loader loader;
-    int64_t first;          /* number of its first sample among those of all parts */
-    int64_t limit, batches; /* limit: of these, evenly spaced; 0: all */
+    int64_t first;          /* index of its first sample among those of all splits */
+    int64_t limit, batches; /* limit: so many of these, evenly spaced; 0: all */
 };
 
 struct evaluation {
@@ -30,48 +30,48 @@ struct evaluation {
     enum lvn_split_id split;
     struct part part[LVN_SPLIT_COUNT];
     int n_parts;
-    struct lvn_model_state *network;
-    struct lvn_session *runners[LVN_LENGTHS]; /* one for each planned length, the longest first; else one */
-    struct lvn_session *runner;               /* that was fed */
-    int n_runners;
-    struct lvn_fields fields[LVN_LENGTHS]; /* of their samples */
+    struct lvn_model_state *model_state;
+    struct lvn_session *sessions[LVN_LENGTHS]; /* [n_lengths], by planned length, the longest first; else [1] */
+    struct lvn_session *session;               /* the session that was fed */
+    int n_sessions;
+    struct lvn_fields fields[LVN_LENGTHS]; /* of the sessions' samples */
     struct lvn_samples batch;
-    int64_t *number;    /* of the batch's samples, among those of all parts */
-    int64_t batches, B; /* batches: of all parts */
+    int64_t *number;    /* of the batch's samples, among those of all splits */
+    int64_t batches, B; /* batches of all splits */
     int64_t n_counts;   /* of the metrics */
-    double *sums;       /* [batches] losses, then what is counted over all of them: labels, and the metrics' counts */
+    double *sums;       /* [batches] losses, then counts over all batches: labels, and those of metrics */
 };
 
-/* One pass over all batches as micro-batches of one run, all of one length: for gradients; else one batch at a time. */
-static enum lvn_status new_runners(struct evaluation *e)
+/* For gradients: all batches are micro-batches of one run, of one length. Else a run for each batch. */
+static enum lvn_status new_sessions(struct evaluation *e)
 {
     const struct lvn_dataset *d = e->setup.data;
     bool train = e->o->gradients != NULL;
     for (int k = train || !d->n_lengths ? 0 : d->n_lengths - 1; k >= 0; k--) {
-        struct lvn_fields *fields = &e->fields[e->n_runners];
+        struct lvn_fields *fields = &e->fields[e->n_sessions];
         *fields = e->setup.fields;
         if (d->n_lengths && !train) lvn_fields_set_length(fields, d->length[k]);
-        struct lvn_session_options runner = {.fields = fields,
-                                             .B = e->B,
-                                             .n_micro = train ? e->batches : 1,
-                                             .task = e->setup.task,
-                                             .prediction = e->o->prediction,
-                                             .answers = d->answers,
-                                             .train = train,
-                                             .longer = e->n_runners ? e->runners[0] : NULL};
-        LVN_TRY(lvn_session_new(&e->runners[e->n_runners++], e->network, &runner));
+        struct lvn_session_options session = {.fields = fields,
+                                              .B = e->B,
+                                              .n_micro = train ? e->batches : 1,
+                                              .task = e->setup.task,
+                                              .prediction = e->o->prediction,
+                                              .answers = d->answers,
+                                              .train = train,
+                                              .longer = e->n_sessions ? e->sessions[0] : NULL};
+        LVN_TRY(lvn_session_new(&e->sessions[e->n_sessions++], e->model_state, &session));
     }
-    e->runner = e->runners[0];
+    e->session = e->sessions[0];
     return LVN_OK;
 }
 
 static enum lvn_status plan(struct evaluation *e)
 {
-    /* What was trained in fp16 is looked at in fp32: it can be so anywhere, and no gradient vanishes. */
+    /* Models trained in fp16 are evaluated in fp32, which every device has, and in which no gradient underflows. */
     const bool fp16 = e->s->trainer.precision == LVN_TRAINER_PRECISION_16_MIXED;
     int device;
     LVN_TRY(lvn_ranks_device(e->o->ranks, e->s, &device));
-    struct lvn_model_state_options network = {
+    struct lvn_model_state_options options = {
         .backend = lvn_backend_find(e->s->trainer.accelerator),
         .device = device,
         .tf32 = e->s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
@@ -79,20 +79,20 @@ static enum lvn_status plan(struct evaluation *e)
         .precision = fp16 ? LVN_PRECISION_TRUE : lvn_precision_of(e->s->trainer.precision),
         .threads = lvn_ranks_threads(e->o->ranks, e->s->trainer.threads),
         .processes = e->o->ranks->local_size};
-    LVN_TRY(lvn_model_state_new(&e->network, &e->setup.config, &network));
-    LVN_TRY(new_runners(e));
-    LVN_TRY(lvn_model_state_allocate(e->network));
-    e->n_counts = lvn_task_counts(&e->runner->outputs);
+    LVN_TRY(lvn_model_state_new(&e->model_state, &e->setup.config, &options));
+    LVN_TRY(new_sessions(e));
+    LVN_TRY(lvn_model_state_allocate(e->model_state));
+    e->n_counts = lvn_task_counts(&e->session->outputs);
     e->sums = lvn_calloc((size_t)(e->batches + 1 + e->n_counts), sizeof *e->sums);
     if (!e->sums) return LVN_MEMORY;
     e->number = lvn_malloc(sizeof *e->number * (size_t)e->B);
     if (!e->number) return LVN_MEMORY;
     LVN_TRY(lvn_samples_init(&e->batch, &e->setup.fields, e->B));
-    return lvn_pretrained_load(&e->setup.pretrained, e->network->params, e->network->memory[LVN_BUFFER_PARAM],
-                               e->network->weights);
+    return lvn_pretrained_load(&e->setup.pretrained, e->model_state->params, e->model_state->memory[LVN_BUFFER_PARAM],
+                               e->model_state->weights);
 }
 
-/* auto: all of a file that is named with the command, else what training validates with. */
+/* auto: all of a file that is named on the command line, else the validation split of training. */
 static enum lvn_split_id wanted(const struct lvn_settings *s, const struct lvn_dataset *data)
 {
     if (s->data.split != LVN_DATA_SPLIT_AUTO) return lvn_split_of(s->data.split);
@@ -107,7 +107,7 @@ static int64_t limit_of(const struct lvn_evaluate_options *o, const struct lvn_l
     return share ? (int64_t)ceil(o->fraction * (double)lvn_loader_eval_batches(l, 0)) : o->limit;
 }
 
-/* Loaders over the parts, one after the other, with e->B rows to a batch; *most: the samples of the largest. */
+/* Loaders of the splits, in order, with e->B rows to a batch; *max: samples of the largest. */
 static enum lvn_status open_parts(struct evaluation *e, const struct lvn_split_list *parts, int64_t *max)
 {
     *max = e->batches = 0;
@@ -140,7 +140,7 @@ static enum lvn_status set_up(struct evaluation *e)
     e->B = e->s->trainer.micro_batch_size ? e->s->trainer.micro_batch_size : e->s->trainer.batch_size;
     LVN_TRY(open_parts(e, &parts, &max));
     if (max < e->B) {
-        e->B = max; /* a smaller batch, not rows to fill it */
+        e->B = max; /* a smaller batch instead of padding */
         LVN_TRY(open_parts(e, &parts, &max));
     }
     return plan(e);
@@ -148,21 +148,21 @@ static enum lvn_status set_up(struct evaluation *e)
 
 static void report(const struct evaluation *e)
 {
-    const struct lvn_task_graph *t = &e->runner->outputs;
+    const struct lvn_task_graph *t = &e->session->outputs;
     struct lvn_evaluated batch = {.samples = e->batch.n_valid,
                                   .number = e->number,
                                   .config = &e->setup.config,
                                   .task = t->task,
                                   .n_losses = lvn_desc_count(&t->losses->desc) / e->B,
-                                  .losses = lvn_session_losses(e->runner),
+                                  .losses = lvn_session_losses(e->session),
                                   .shape = &t->prediction->desc};
     if (!e->o->batch) return;
     if (t->label >= 0 && t->task->label.label) batch.labels = e->batch.p[t->label];
-    if (e->o->prediction) batch.prediction = lvn_session_prediction(e->runner);
+    if (e->o->prediction) batch.prediction = lvn_session_prediction(e->session);
     e->o->batch(e->o->context, &batch);
 }
 
-/* Batch i of all parts, as micro-batch `at` of the next run. */
+/* Feed batch i of all splits, as micro-batch `at` of the next run. */
 static enum lvn_status feed(struct evaluation *e, int64_t i, int64_t at)
 {
     const struct part *p = e->part;
@@ -171,24 +171,24 @@ static enum lvn_status feed(struct evaluation *e, int64_t i, int64_t at)
     LVN_TRY(lvn_loader_eval_batch(&p->loader, p->limit, i, 0, &e->batch, &number));
     for (int64_t r = 0; r < e->batch.n_valid; r++)
         e->number[r] = p->first + lvn_loader_eval_sample(&p->loader, number + r);
-    for (int k = 0; k < e->n_runners; k++)
-        if (lvn_fields_length(&e->fields[k]) == lvn_fields_length(&e->batch.fields)) e->runner = e->runners[k];
-    LVN_TRY(lvn_session_feed(e->runner, at * e->B, &e->batch));
-    e->sums[e->batches] += (double)lvn_task_count(&e->runner->outputs, &e->batch);
+    for (int k = 0; k < e->n_sessions; k++)
+        if (lvn_fields_length(&e->fields[k]) == lvn_fields_length(&e->batch.fields)) e->session = e->sessions[k];
+    LVN_TRY(lvn_session_feed(e->session, at * e->B, &e->batch));
+    e->sums[e->batches] += (double)lvn_task_count(&e->session->outputs, &e->batch);
     return LVN_OK;
 }
 
 static void add_counts(struct evaluation *e)
 {
-    for (int64_t k = 0; k < e->n_counts; k++) e->sums[e->batches + 1 + k] += e->runner->counts[k];
+    for (int64_t k = 0; k < e->n_counts; k++) e->sums[e->batches + 1 + k] += e->session->counts[k];
 }
 
-/* Ranks take turns with the batches. */
+/* Batches are distributed over ranks round-robin. */
 static enum lvn_status pass(struct evaluation *e)
 {
     for (int64_t i = e->o->ranks->rank; i < e->batches; i += e->o->ranks->size) {
         LVN_TRY(feed(e, i, 0));
-        struct lvn_session *t = e->runner;
+        struct lvn_session *t = e->session;
         t->step_args = (struct lvn_step){.grad_scale = 1.0, .end_row = e->batch.n_valid};
         e->sums[i] = lvn_session_run(t, 1);
         LVN_TRY(t->status);
@@ -207,13 +207,13 @@ static enum lvn_status replace_file(const char *path, struct lvn_model_files *fi
     return lvn_file_rename(part, path);
 }
 
-/* Gradients carry the names of the file that was loaded. */
+/* Gradients have the names of the loaded file. */
 static enum lvn_status write_gradients(struct evaluation *e)
 {
     struct lvn_model_files files;
     const struct lvn_pretrained *p = &e->setup.pretrained;
-    LVN_TRY(lvn_model_files_make(&files, p->variant, &e->setup.config, e->network->params,
-                                 e->network->memory[LVN_BUFFER_GRAD], e->network->gradients, true));
+    LVN_TRY(lvn_model_files_make(&files, p->variant, &e->setup.config, e->model_state->params,
+                                 e->model_state->memory[LVN_BUFFER_GRAD], e->model_state->gradients, true));
     struct lvn_safetensors_item *items = lvn_arena_alloc(&files.arena, sizeof *items * (size_t)files.source.n);
     enum lvn_status status = items ? LVN_OK : LVN_MEMORY;
     for (int i = 0; status == LVN_OK && i < files.source.n; i++) {
@@ -228,7 +228,7 @@ static enum lvn_status write_gradients(struct evaluation *e)
 
 static enum lvn_status pass_with_gradients(struct evaluation *e)
 {
-    struct lvn_session *t = e->runner;
+    struct lvn_session *t = e->session;
     for (int64_t i = 0; i < e->batches; i++) LVN_TRY(feed(e, i, i));
     double valid = e->sums[e->batches];
     t->step_args = (struct lvn_step){.grad_scale = valid > 0.0 ? 1.0 / valid : 0.0,
@@ -241,15 +241,15 @@ static enum lvn_status pass_with_gradients(struct evaluation *e)
         add_counts(e);
         return LVN_OK;
     }
-    /* Losses and predictions of every batch: one more pass, whose gradients nobody looks at. */
+    /* Losses and predictions of each batch: another pass, whose gradients are not used. */
     e->sums[e->batches] = 0.0;
     return pass(e);
 }
 
-/* What all ranks have added up. */
+/* The result, from sums over all ranks. */
 static enum lvn_status conclude(const struct evaluation *e, struct lvn_evaluate_result *r)
 {
-    const struct lvn_task_graph *t = &e->runner->outputs;
+    const struct lvn_task_graph *t = &e->session->outputs;
     const double *counts = e->sums + e->batches + 1;
     double loss = lvn_tree_sum(e->sums, e->batches);
     int64_t labels = (int64_t)e->sums[e->batches];
@@ -295,7 +295,7 @@ enum lvn_status lvn_evaluate(const struct lvn_settings *s, const struct lvn_eval
     free(e.sums);
     free(e.number);
     lvn_samples_release(&e.batch);
-    lvn_model_state_free(e.network);
+    lvn_model_state_free(e.model_state);
     lvn_model_setup_close(&e.setup);
     return status;
 }

@@ -16,7 +16,7 @@ static enum lvn_status read_ends(struct lvn_generator *g, const char *path)
     return status;
 }
 
-/* The end tokens of the first file that names some. A checkpoint of nanoGPT is a file and has none of these. */
+/* The end tokens of the first file that has some. A checkpoint of nanoGPT is a single file without them. */
 static enum lvn_status find_ends(struct lvn_generator *g, const char *model)
 {
     static const char *const files[] = {"generation_config.json", "config.json"};
@@ -43,7 +43,7 @@ enum lvn_status lvn_generator_open(struct lvn_generator *g, const struct lvn_set
     return status;
 }
 
-/* The model for these samples: as many rows as there are, caches as long as the longest. */
+/* Make the model for these samples: one row for each, and caches for the longest. */
 static enum lvn_status load(struct lvn_generator *g, const struct lvn_sample *samples, int64_t n)
 {
     struct lvn_model_setup *m = &g->setup;
@@ -51,7 +51,7 @@ static enum lvn_status load(struct lvn_generator *g, const struct lvn_sample *sa
     const bool bf16 = s->trainer.precision == LVN_TRAINER_PRECISION_BF16_TRUE;
     int device;
     LVN_TRY(lvn_ranks_device(NULL, s, &device));
-    struct lvn_model_state_options network = {.backend = lvn_backend_find(s->trainer.accelerator),
+    struct lvn_model_state_options options = {.backend = lvn_backend_find(s->trainer.accelerator),
                                               .tf32 = s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
                                               .device = device,
                                               .real = LVN_F32,
@@ -62,7 +62,7 @@ static enum lvn_status load(struct lvn_generator *g, const struct lvn_sample *sa
         LVN_TRY(lvn_sampling_check(m->config.model, m->block_size, &samples[i]));
         if (samples[i].n + samples[i].max - 1 > longest) longest = samples[i].n + samples[i].max - 1;
     }
-    LVN_TRY(lvn_model_state_new(&g->model_state, &m->config, &network));
+    LVN_TRY(lvn_model_state_new(&g->model_state, &m->config, &options));
     LVN_TRY(lvn_sampler_new(&g->sampler, g->model_state, m->block_size, n, longest));
     LVN_TRY(lvn_model_state_allocate(g->model_state));
     return lvn_pretrained_load(&m->pretrained, g->model_state->params, g->model_state->memory[LVN_BUFFER_PARAM],

@@ -11,18 +11,18 @@
 #include "models/keys.h"
 #include "settings/settings.h"
 
-enum { CHUNK = 32 }; /* tokens of the prompt that are run at once */
+enum { CHUNK = 32 }; /* prompt tokens that are run at once */
 
-/* A sample on its way. */
+/* A row of the batch, with its sample. */
 struct row {
     struct lvn_sample *sample; /* NULL: the row is free */
-    int32_t *window;           /* (block_size) tokens in the cache, and behind them those that will be read next */
-    int64_t n, position;       /* tokens of the window; of these, in the cache */
-    struct lvn_session *chunk; /* works on this row's cache; NULL when the context is shorter */
+    int32_t *window;           /* [block_size] tokens in the cache, then those to be run next */
+    int64_t n, position;       /* tokens of the window, and how many of them are in the cache */
+    struct lvn_session *chunk; /* session on this row's cache; NULL: the context is shorter than a chunk */
 };
 
 struct lvn_sampler {
-    struct lvn_session *one; /* a token of each row */
+    struct lvn_session *one; /* session for one token of each row */
     struct lvn_samples of_one, of_chunk;
     const struct lvn_model *model;
     int64_t block_size, vocab_size;
@@ -37,7 +37,7 @@ static struct lvn_fields tokens(int64_t T)
     return (struct lvn_fields){.field = {{.name = "ids", .dtype = LVN_I32, .rank = 1, .dim = {T}}}, .n = 1};
 }
 
-/* Token by token, attention sees what came before through its cache alone. */
+/* UNSUPPORTED unless all attention caches keys and values: decoding sees earlier tokens through the caches alone. */
 static enum lvn_status check_caches(const struct lvn_session *r, const char *model)
 {
     for (int i = 0; i < r->graph->n_nodes; i++) {
@@ -50,7 +50,7 @@ static enum lvn_status check_caches(const struct lvn_session *r, const char *mod
     return LVN_OK;
 }
 
-static enum lvn_status make_runners(struct lvn_sampler *s, struct lvn_model_state *n)
+static enum lvn_status make_sessions(struct lvn_sampler *s, struct lvn_model_state *n)
 {
     const struct lvn_fields one = tokens(1), chunk = tokens(CHUNK);
     struct lvn_session_options o = {.fields = &one, .B = s->n_rows, .cache_length = s->length};
@@ -97,7 +97,7 @@ enum lvn_status lvn_sampler_new(struct lvn_sampler **out, struct lvn_model_state
     }
     if (length < block_size) length = (length + ROUND - 1) / ROUND * ROUND;
     s->length = length < block_size ? length : block_size;
-    if (status == LVN_OK) status = make_runners(s, n);
+    if (status == LVN_OK) status = make_sessions(s, n);
     if (status == LVN_OK)
         *out = s;
     else
@@ -115,7 +115,7 @@ void lvn_sampler_free(struct lvn_sampler *s)
     free(s);
 }
 
-/* --- reading tokens --- */
+/* --- running tokens --- */
 
 static enum lvn_status run(struct lvn_session *t, const struct lvn_samples *b, const float **logits)
 {
@@ -126,14 +126,14 @@ static enum lvn_status run(struct lvn_session *t, const struct lvn_samples *b, c
     return *logits ? LVN_OK : LVN_INTERNAL;
 }
 
-/* How a row's tokens are read depends on that row alone, so its numbers have the same bits beside any others. */
+/* How a row's tokens are run depends on that row alone, so its bits do not depend on the other rows. */
 static bool in_chunks(const struct lvn_sampler *s, const struct row *row)
 {
     return row->chunk && row->n - row->position > 1 && row->position + CHUNK <= s->block_size;
 }
 
-/* The next tokens of a row, at most CHUNK; its logits are those of the last of them. What lies behind it is computed
- * too and looked at by nobody: it is written over later, or has no place in the cache. */
+/* Run the next tokens of a row, at most CHUNK; its logits are those of the last one. Padding after it is computed, too,
+ * and not used: later tokens overwrite it, or it is beyond the cache. */
 static enum lvn_status read_chunk(struct lvn_sampler *s, struct row *row, const float **logits)
 {
     const int64_t left = row->n - row->position, n = left < CHUNK ? left : CHUNK;
@@ -146,7 +146,7 @@ static enum lvn_status read_chunk(struct lvn_sampler *s, struct row *row, const 
     return LVN_OK;
 }
 
-/* The next token of each row. A free one reads token 0, at position 0. */
+/* Run the next token of each row. A free row runs token 0 at position 0. */
 static enum lvn_status read_one(struct lvn_sampler *s, const float **logits)
 {
     s->one->step_args = (struct lvn_step){0};
@@ -179,7 +179,7 @@ static bool ends(const struct lvn_sampling_options *o, int32_t id)
 int64_t lvn_sampling_capacity(const struct lvn_model *m, int64_t block_size, int64_t n)
 {
     if (!m->bounded) return INT64_MAX;
-    return n > block_size ? 0 : block_size - n + 1; /* the last one is not read again */
+    return n > block_size ? 0 : block_size - n + 1; /* the last token is not run */
 }
 
 enum lvn_status lvn_sampling_check(const struct lvn_model *m, int64_t block_size, const struct lvn_sample *x)
@@ -225,8 +225,8 @@ static enum lvn_status append(struct lvn_sample *x, int32_t id)
     return LVN_OK;
 }
 
-/* All of a row was read: one token more, which ends the sample or is read next. A full window first moves on by one,
- * and what stays is run anew from position 0. */
+/* All tokens of a row were run: choose one more, which ends the sample or is run next. A full window first slides by
+ * one token, and its tokens are run again from position 0. */
 static enum lvn_status advance(struct lvn_sampler *s, struct row *row, const float *logits,
                                const struct lvn_sampling_options *o)
 {
@@ -254,7 +254,7 @@ struct queue {
     int64_t n, next;
 };
 
-/* A sample for the row, where it is free and one is left; and what can be read without the other rows. */
+/* Give a free row the next sample, and run the chunks that need no other rows. */
 static enum lvn_status prepare(struct lvn_sampler *s, struct row *row, struct queue *q,
                                const struct lvn_sampling_options *o)
 {
@@ -332,12 +332,12 @@ enum lvn_status lvn_sampler_text(struct lvn_sampler *s, const struct lvn_setting
     int32_t *given = NULL, start = 0;
     struct lvn_sample x = {.number = step, .max = settings->sample.max_new_tokens, .n = 1};
     enum lvn_status status = LVN_OK;
-    /* Data without text: continue token 0. */
+    /* Without text: continue token 0. */
     if (prompt) LVN_TRY(lvn_tokenizer_require(codec->tokenizer_error, "the prompt"));
     if (lvn_codec_is_text(codec))
         status = lvn_prompt_encode(prompt ? prompt : settings->sample.prompt, codec, &given, &x.n);
     const int64_t cut =
-        s->model->bounded && x.n > s->block_size ? x.n - s->block_size : 0; /* looking on must not end a run */
+        s->model->bounded && x.n > s->block_size ? x.n - s->block_size : 0; /* a failed sample must not end a run */
     x.prompt = (given ? given : &start) + cut, x.n -= cut;
     const int64_t capacity = lvn_sampling_capacity(s->model, s->block_size, x.n);
     if (x.max > capacity) x.max = capacity;

@@ -1,8 +1,8 @@
-/* model_files.c - a model in memory as config.json and model.safetensors; see pretrained.h.
+/* model_files.c - see model_files.h.
  *
- * Most tensors lie in the flat values as the file wants them. What lies in another order or is zeros is made when the
- * writer asks for it, in one buffer as large as the largest of them: the model is never copied whole. Adapters are
- * merged into the weights that they stand beside. */
+ * Most tensors have the file's layout in the flat values already. Those in another layout, and zeros, are made when the
+ * writer requests them, in one buffer of the size of the largest: the model is never copied whole. Adapters are merged
+ * into the weights that they adapt. */
 #include "model_io/model_files.h"
 #include "model_io/model_config.h"
 #include "model_io/pretrained.h"

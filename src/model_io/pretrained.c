@@ -1,4 +1,5 @@
-/* pretrained.c - opening model directories and checkpoints; see pretrained.h. */
+/* pretrained.c - see pretrained.h: opening model directories and checkpoints. Weights are read in pretrained_weights.c,
+ * adapters in pretrained_adapters.c. */
 #include "model_io/pretrained_private.h"
 
 #include <math.h>

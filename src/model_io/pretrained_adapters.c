@@ -1,7 +1,7 @@
-/* pretrained_adapters.c - a model that is a base model and adapters beside it; see pretrained.h.
+/* pretrained_adapters.c - a pretrained model that consists of a base model and adapters; see pretrained.h.
  *
- * The base is a MODEL like any other, so it may have adapters itself. They are merged while a parameter is read: a
- * caller gets values as of an ordinary model. */
+ * The base is a MODEL like any other, so it may have adapters itself. Adapters are merged when a parameter is read:
+ * callers get the same values as from an ordinary model. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

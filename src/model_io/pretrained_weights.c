@@ -1,5 +1,5 @@
-/* pretrained_weights.c - the weights of a model directory: held against the model of its config, and copied from the
- * file's names, types and layouts into flat fp32 values; see pretrained.h. */
+/* pretrained_weights.c - the weights of a model directory; see pretrained.h. They are compared with the model of its
+ * config.json, and copied from the file's names, types and layouts to flat fp32 values. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

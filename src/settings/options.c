@@ -1,4 +1,5 @@
-/* options.c - the table of options as data, and finding the option that a word means. */
+/* options.c - the table of options in settings.h: rows of options.def and of the families' keys, and finding an option
+ * by its key or a similar word. Values are parsed and written in options_value.c. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

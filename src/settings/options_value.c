@@ -1,7 +1,7 @@
-/* options_value.c - one option's value from text and back.
+/* options_value.c - one option's value from text and back, for settings.h.
  *
- * Values are read by the option's row: a whole number, a number, two numbers, yes or no, one of some words, text, a
- * time, or an amount. What is written reads back as the same value. Numbers are read in the C locale's form. */
+ * The row says what is parsed: an integer, a number, two numbers, a boolean, one of some words, a text, a time, or an
+ * amount. What is written parses to the same value. Numbers are in the format of the C locale. */
 #include <errno.h>
 #include <float.h>
 #include <inttypes.h>

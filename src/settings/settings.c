@@ -1,4 +1,5 @@
-/* settings.c - filling struct lvn_settings from defaults, recipes, environment and command line, and writing it. */
+/* settings.c - see settings.h: setting values from defaults, recipes, environment and command line, and writing them.
+ * Derived values and contradictions are settings_check.c's. */
 #include "settings/settings.h"
 
 #include <ctype.h>

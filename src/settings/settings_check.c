@@ -1,6 +1,6 @@
-/* settings_check.c - what follows from other settings, and which settings cannot stand together.
+/* settings_check.c - lvn_settings_finish() of settings.h: derives values from others, and refuses contradictions.
  *
- * Each sentence names both keys, what they hold, and the cure. Neutral values are never refused. */
+ * Each sentence names both keys, their values, and what to do. Neutral values are never refused. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

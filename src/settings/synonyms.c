@@ -1,4 +1,4 @@
-/* synonyms.c - the table of other programs' words, and finding levin's word in it. */
+/* synonyms.c - see synonyms.h: the table of synonyms.def, and finding a word in it. */
 #include "settings/synonyms.h"
 
 #include <ctype.h>

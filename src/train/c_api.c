@@ -1,7 +1,8 @@
-/* c_api.c - the public functions of include/levin.h over the engine.
+/* c_api.c - the public functions of include/levin.h, over the engine.
  *
- * Each that can read or write numbers works in the locale "C", and the threads that it starts have that of their maker
- * (lvn_thread_start()): a program in German may hold a run, and its metrics still have points. */
+ * Programs that link levin call them. Each function that may read or write numbers runs in the locale "C", which the
+ * threads that it starts inherit (lvn_thread_start()): in a program with a German locale, metrics still have decimal
+ * points. */
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@
 
 static locale_t enter(void)
 {
-    return uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0)); /* "C" is there always, and takes no memory */
+    return uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0)); /* "C" always exists, and takes no memory */
 }
 
 static int leave(locale_t before, enum lvn_status status)
@@ -55,7 +56,7 @@ int lvn_settings_recipe(struct lvn_settings *s, const char *path)
     return leave(before, lvn_settings_load(s, path));
 }
 
-/* The sizes of such a model, which are its configuration. */
+/* The keys of a program's model: its sizes. */
 #define SIZE(field) LVN_KEY_INT_OF(struct lvn_sizes, field), .recipe = #field, .json = #field, .min = 1, .max = 1 << 30
 static const struct lvn_key keys[] = {
     {SIZE(n_layer), .role = LVN_ROLE_LAYERS},
@@ -67,7 +68,7 @@ static const struct lvn_key keys[] = {
     {.kind = LVN_KEY_END},
 };
 
-/* A program's model as an entry of the table of models: the engine sees the first member. */
+/* A program's model as a struct lvn_model, which must be the first member. */
 struct adapter {
     struct lvn_model model;
     const struct lvn_own_model *own;
@@ -100,7 +101,7 @@ static struct adapter adapt(const struct lvn_own_model *m)
                             .own = m};
 }
 
-/* The ranks that the environment tells of. */
+/* Open the ranks that the environment describes. */
 static enum lvn_status meet(struct lvn_ranks **ranks, struct lvn_settings *s)
 {
     struct lvn_identity who;
@@ -123,20 +124,20 @@ int lvn_train_model(struct lvn_settings *s, const struct lvn_own_model *m,
     return leave(before, status);
 }
 
-/* --- a run in the program's hands --- */
+/* --- a run whose steps the program makes --- */
 
 struct lvn_run {
     struct trainer trainer;
     struct lvn_train_options options;
     struct adapter adapter;
-    const char *why;        /* it is over; NULL: it goes on */
-    enum lvn_status status; /* of the call that broke it */
-    char part[16];          /* of the data, evaluated last: "test", and then */
+    const char *why;        /* reason of the end; NULL: it has not ended */
+    enum lvn_status status; /* of the call that failed */
+    char part[16];          /* split of the last evaluation, "test"; "": none. Its results: */
     const struct lvn_task_graph *task;
     double loss, value[LVN_TASK_METRICS];
 };
 
-/* Generates when asked; its sampler is planned with the network. */
+/* A callback that generates on request: its sampler is planned with the training. */
 struct speaker {
     struct lvn_sampler *sampler; /* rank 0's; NULL: the model does not generate */
 };
@@ -147,7 +148,7 @@ static enum lvn_status plan_speaker(void *own, struct lvn_model_state *n, int64_
     if (rank || !n->config.model->generates) return LVN_OK;
     enum lvn_status status = lvn_sampler_new(&o->sampler, n, block_size, 1, block_size);
     if (status != LVN_UNSUPPORTED) return status;
-    lvn_error_clear(); /* said when somebody asks */
+    lvn_error_clear(); /* reported by lvn_run_generate() */
     return LVN_OK;
 }
 
@@ -190,7 +191,7 @@ int lvn_run_open(struct lvn_run **out, struct lvn_settings *s, const struct lvn_
     return leave(before, status);
 }
 
-/* What must hold before anything more is done with a run. */
+/* ARG if an earlier call of the run failed. */
 static enum lvn_status is_whole(const struct lvn_run *r)
 {
     LVN_CHECK(r->status == LVN_OK, ARG, "the run failed at step %lld: close it, and go on with LVN_OPEN_RESUME",
@@ -198,7 +199,7 @@ static enum lvn_status is_whole(const struct lvn_run *r)
     return LVN_OK;
 }
 
-/* The end of a call that may break the run. */
+/* Store a failure of the run, and restore the locale. */
 static int give(struct lvn_run *r, locale_t before, enum lvn_status status)
 {
     if (r->status == LVN_OK) r->status = status;
@@ -212,7 +213,7 @@ int lvn_run_step(struct lvn_run *r, bool *over)
     *over = true;
     if (status == LVN_OK && r->why) status = lvn_fail(LVN_ARG, "the run is over: %s", r->why);
     if (status != LVN_OK) return leave(before, status);
-    *r->part = '\0'; /* what was evaluated is of other weights */
+    *r->part = '\0'; /* the last evaluation is of older weights */
     status = lvn_trainer_step(&r->trainer, &r->why);
     *over = r->why != NULL;
     return give(r, before, status);
@@ -230,7 +231,7 @@ int lvn_run_validate(struct lvn_run *r)
 {
     locale_t before = enter();
     enum lvn_status status = is_whole(r);
-    if (status == LVN_OK) *r->part = '\0'; /* val_loss is this one now */
+    if (status == LVN_OK) *r->part = '\0'; /* val_loss is now that of this validation */
     return leave(before, status == LVN_OK ? validate(r) : status);
 }
 

@@ -1,4 +1,4 @@
-/* callbacks.c - the table of callbacks, and walking over those that are on. */
+/* callbacks.c - see callback.h: the table of callbacks, and the list of those that are on. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 static const struct {
     const struct lvn_callback *is;
-    size_t on; /* of a logger: where its switch stands in the settings */
+    size_t on; /* of a logger: offset of its switch in the settings; 0: none */
 } table[] = {
 #define LVN_CALLBACK(name) {&lvn_callback_##name, 0},
 #define LVN_LOGGER(name, ...) {&lvn_callback_##name, offsetof(struct lvn_settings, logger.name)},
@@ -81,7 +81,7 @@ static void forget_sessions(void *callbacks)
 void lvn_callbacks_release(struct lvn_callbacks *c)
 {
     forget_sessions(c);
-    lvn_error_save(); /* why the run failed, if it did */
+    lvn_error_save(); /* the failure of the run, if there was one */
     for (int i = 0; i < c->n; i++) {
         if (c->callback[i]->close) c->callback[i]->close(c->state[i]);
         free(c->state[i]);

@@ -1,8 +1,8 @@
-/* loss_curve.c - an SVG of training and validation loss over the steps.
+/* loss_curve.c - see loss_curve.h.
  *
- * Long runs are thinned to what a screen can show: the pale line keeps the lowest and highest loss of each column, so
- * no spike is lost; the smoothed one is a centred mean whose window shrinks at both ends, so that it neither lags nor
- * stops short. Ticks stand at 1, 2 or 5 times a power of ten. */
+ * Long runs are reduced to what a screen can show: the pale line keeps the lowest and highest loss of each column, so
+ * no spike is lost; the smoothed line is a centred mean whose window shrinks at both ends, so it neither lags nor ends
+ * early. Ticks are at 1, 2 or 5 times a power of ten. */
 #include "train/loss_curve.h"
 
 #include <inttypes.h>
@@ -50,14 +50,14 @@ void lvn_points_release(struct lvn_points *s)
 
 /* --- reading --- */
 
-/* The k-th field of a row, from 0; NaN where it is empty or not there. */
+/* The k-th field of a row, from 0; NaN: empty or missing. */
 static double field(const char *row, const char *end, int k)
 {
     for (; k > 0 && row < end; row++) k -= *row == ',';
     return k == 0 && row < end && *row != ',' ? strtod(row, NULL) : (double)NAN;
 }
 
-/* The number of the column of that name; -1: there is none. */
+/* The index of the column with that name; -1: none. */
 static int column_of(const char *header, const char *end, const char *name)
 {
     size_t n = strlen(name);
@@ -76,7 +76,7 @@ static enum lvn_status read_rows(const char *csv, const char *text, int64_t byte
     LVN_CHECK(row && !strncmp(text, "step,", 5), FORMAT, "'%s' is no metrics.csv: it starts with other columns", csv);
     int column[2] = {column_of(text, row, names[0]), column_of(text, row, names[1])};
     const char *next;
-    for (row++; (next = memchr(row, '\n', (size_t)(end - row))); row = next + 1) { /* half a row: the end */
+    for (row++; (next = memchr(row, '\n', (size_t)(end - row))); row = next + 1) { /* an incomplete row: the end */
         double step = strtod(row, NULL);
         for (int i = 0; i < 2 && step <= (double)last_step; i++)
             if (column[i] >= 0) lvn_points_add(series[i], step, field(row, next, column[i]));
@@ -106,8 +106,8 @@ static double nice_step(double span, int max)
     return (x <= 1 ? 1 : x <= 2 ? 2 : x <= 5 ? 5 : 10) * power;
 }
 
-/* The loss below which all but one in 500 lie, so that one spike does not flatten the picture; the first steps, where
- * the loss comes from, count as they are. */
+/* The loss that all but one in 500 points do not exceed, so that one spike does not flatten the picture; the first
+ * steps, with their high losses, are always included. */
 static double upper(struct plot *p)
 {
     const struct lvn_points *s = p->train;
@@ -195,7 +195,7 @@ static void line_to(struct plot *p, double x, double y)
     lvn_text_printf(&p->out, "%.1f,%.1f ", px(p, x), py(p, y));
 }
 
-/* Every point, or the lowest and the highest of each column in the order in which they come. */
+/* Every point, or the lowest and the highest of each column, in their order. */
 static void raw_line(struct plot *p)
 {
     const struct lvn_points *s = p->train;

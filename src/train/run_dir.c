@@ -21,9 +21,9 @@
 static const char *const own_entries[] = {"checkpoints", "status.json", "logs", "settings.yaml"};
 static const char *const logs_pattern = "rank-*.log"; /* levin launch writes them */
 enum { N_ENTRIES = sizeof own_entries / sizeof own_entries[0], CHECKPOINTS = 0, LOGS = 2, SETTINGS = 3 };
-enum { TO_FETCH = SETTINGS, MAX_SETTINGS = 1 << 20 }; /* from TO_FETCH on, files that a run goes on with */
+enum { TO_FETCH = SETTINGS, MAX_SETTINGS = 1 << 20 }; /* from TO_FETCH on: files that a resumed run needs */
 
-/* The names of all that a run leaves in its folder. */
+/* List the names of all files and folders of a run. */
 static enum lvn_status list_entries(struct lvn_run_dir *d)
 {
     const char **parts = lvn_arena_alloc(&d->arena, sizeof *parts * (N_ENTRIES + LVN_CALLBACKS));
@@ -55,22 +55,22 @@ static enum lvn_status take_lock(struct lvn_run_dir *d)
     LVN_TRY(join(d, ".lock", &path));
     LVN_TRY_WHILE(lvn_file_open_nofollow(path, O_RDWR | O_CREAT, &d->lock),
                   "writing the run folder '%s'; another one can be chosen with run_dir", d->path);
-    /* A file system without locks (some network ones) is no reason to refuse. */
+    /* On a file system without locks (some network ones) the run is not refused. */
     LVN_CHECK(flock(d->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK, IO,
               "another process is training in '%s'; wait for it, or choose another run_dir", d->path);
     return LVN_OK;
 }
 
-/* --- whose it is --- */
+/* --- what is in a folder --- */
 
-/* What a folder, here or in a store, holds under a run's names. */
+/* What a folder, on this machine or in a store, holds under the names of a run. */
 struct found {
-    const char *part;      /* the first of them that is there; NULL: none */
-    bool ours;             /* settings or a manifest say that levin wrote it */
-    const char *unmanaged; /* path of something that levin did not write; NULL: none */
+    const char *part;      /* the first entry that exists; NULL: none */
+    bool ours;             /* settings or a manifest prove that levin wrote it */
+    const char *unmanaged; /* path of a file that levin did not write; NULL: none */
 };
 
-/* Are these the settings of a run? Those of another program are no recipe, and a recipe rarely says all of this. */
+/* Are these the settings of a run? Another program's file is no recipe, and a recipe rarely has all these keys. */
 static enum lvn_status is_settings(const char *path, bool *yes)
 {
     char *text;
@@ -94,7 +94,7 @@ static enum lvn_status is_settings(const char *path, bool *yes)
     return status;
 }
 
-/* A folder is levin's where a callback leaves one of that name, and all that is in it fits what that writes. */
+/* A folder is levin's if a callback writes a folder of that name, and all files in it match its pattern. */
 static enum lvn_status find_unmanaged(struct lvn_run_dir *d, const char *folder, const char *pattern,
                                       const char **unmanaged)
 {
@@ -130,7 +130,7 @@ static enum lvn_status inspect(struct lvn_run_dir *d, const char *folder, struct
             if (kind == LVN_STORE_FILE && i == SETTINGS) LVN_TRY(is_settings(path, &f->ours));
         }
         if (!f->part && i != LOGS)
-            f->part = d->entries[i]; /* these alone are no run: rank 0's folder is on another host */
+            f->part = d->entries[i]; /* logs alone are no run: rank 0's folder is on another host */
     }
     if (seen.unmanaged) f->unmanaged = seen.unmanaged;
     if (seen.without_manifest && !f->ours) f->unmanaged = seen.without_manifest;
@@ -138,7 +138,7 @@ static enum lvn_status inspect(struct lvn_run_dir *d, const char *folder, struct
     return LVN_OK;
 }
 
-/* Whether a run may be in the folder in this way. A run that goes on removes nothing: what else lies there may stay. */
+/* May a run be in the folder in this mode? A resumed run removes nothing, so unmanaged files may stay. */
 static enum lvn_status judge(struct lvn_run_dir *d, const char *folder, enum lvn_run_mode mode, bool *holds_run)
 {
     struct found f;
@@ -178,7 +178,7 @@ static enum lvn_status open_folder(struct lvn_run_dir *d, const char *path, enum
     return take_lock(d);
 }
 
-/* What is here of a run in a store follows what is there: gone there, gone here. */
+/* The local copy of a run in a store follows the store: files that were removed there are removed here. */
 static enum lvn_status open_stage(struct lvn_run_dir *d, enum lvn_run_mode mode, const char **folder)
 {
     enum lvn_store_kind kind;
@@ -188,7 +188,7 @@ static enum lvn_status open_stage(struct lvn_run_dir *d, enum lvn_run_mode mode,
     if (!lvn_store_is_remote(d->url)) return LVN_OK;
     LVN_TRY(lvn_store_stat(d->url, &kind, &bytes));
     LVN_CHECK(kind != LVN_STORE_FILE, IO, "the run folder '%s' is a file; choose another run_dir", d->url);
-    /* What could not be sent yet is here alone. */
+    /* Files that could not be sent yet exist only here. */
     if (kind == LVN_STORE_NOTHING) return lvn_upload_staging_was_sent(*folder) ? lvn_tree_remove(*folder) : LVN_OK;
     LVN_TRY(judge(d, d->url, mode, &holds_run));
     return mode == LVN_RUN_RESUME
@@ -236,7 +236,7 @@ static enum lvn_status remove_part(struct lvn_run_dir *d, int i)
     return lvn_tree_remove(path);
 }
 
-/* The settings go last: until then they say whose the rest is. */
+/* Remove the settings last: until then they prove that the other files are levin's. */
 static enum lvn_status clear(struct lvn_run_dir *d)
 {
     LVN_TRY(lvn_checkpoints_remove(d->checkpoints));
@@ -257,7 +257,7 @@ enum lvn_status lvn_run_dir_begin(struct lvn_run_dir *d)
     return stage ? lvn_sender_start(&d->sender, d->path, d->url) : LVN_OK;
 }
 
-/* --- whose attempt it is --- */
+/* --- attempts of one launch --- */
 
 static const char launch_comment[] = "begun by levin launch ";
 
@@ -269,7 +269,7 @@ enum lvn_status lvn_run_dir_write_settings(const struct lvn_run_dir *d, const st
     return lvn_settings_write(s, d->settings, d->launch ? comment : NULL);
 }
 
-/* Do the settings in this folder, here or in a store, name the launch? */
+/* *begun: the settings in this folder, on this machine or in a store, name the launch. */
 static enum lvn_status names_launch(struct lvn_arena *a, const char *folder, const char *launch, bool *named)
 {
     enum lvn_store_kind kind;
@@ -306,7 +306,7 @@ enum lvn_status lvn_run_dir_end(struct lvn_run_dir *d)
     return lvn_sender_end(&d->sender);
 }
 
-/* A folder that was made for a run that never began goes again. */
+/* Remove the folder that was created for a run that never began. */
 static void remove_empty(const struct lvn_run_dir *d)
 {
     char lock[PATH_MAX];
@@ -317,7 +317,7 @@ static void remove_empty(const struct lvn_run_dir *d)
 
 void lvn_run_dir_close(struct lvn_run_dir *d)
 {
-    if (lvn_run_dir_end(d) != LVN_OK) lvn_error_clear(); /* after a failure that is told already */
+    if (lvn_run_dir_end(d) != LVN_OK) lvn_error_clear(); /* after a failure that was reported already */
     if (d->created) remove_empty(d);
     d->created = false;
     if (d->lock >= 0) close(d->lock);

@@ -1,4 +1,4 @@
-/* schedule.c - the formulas of schedule.h. */
+/* schedule.c - see schedule.h. */
 #include "train/schedule.h"
 
 #include <math.h>

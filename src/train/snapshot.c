@@ -128,7 +128,7 @@ static enum lvn_status load_callbacks(const char *path, const json_t *state, str
 {
     const json_t *callbacks = json_object_get(state, "callbacks");
     LVN_LOCAL_TEXT(t);
-    if (!callbacks) { /* of a time when there was nothing else to remember than this */
+    if (!callbacks) { /* of an older version, in which this was the only state */
         if (isfinite(s->best_val_loss))
             snprintf(s->callbacks, sizeof s->callbacks,
                      "{\"checkpoint\": {\"monitor\": \"val_loss\", \"mode\": \"min\", \"best\": %.17g}}",

@@ -14,11 +14,11 @@
 #include "models/weight_files.h"
 #include "settings/settings.h"
 
-/* --- what model.safetensors, in which adapters are merged, does not tell --- */
+/* --- adapters.safetensors: what a model.safetensors with merged adapters does not contain --- */
 
 static const char adapters_file[] = "state/adapters.safetensors";
 
-/* Is the parameter an adapter, or the weight beside one? */
+/* Is the parameter an adapter, or a weight with an adapter? */
 static bool is_adapted(const struct lvn_params *params, const struct lvn_param *p)
 {
     struct lvn_lora_pair pair;
@@ -26,7 +26,7 @@ static bool is_adapted(const struct lvn_params *params, const struct lvn_param *
 }
 
 struct adapters {
-    const struct lvn_model_state *network;
+    const struct lvn_model_state *model_state;
     const struct lvn_param **p; /* of each item */
     void *capacity;
 };
@@ -35,7 +35,7 @@ static enum lvn_status fetch_adapter(void *context, int i, const void **data)
 {
     const struct adapters *x = context;
     *data = x->capacity;
-    return lvn_model_state_read(x->network, x->p[i], x->capacity);
+    return lvn_model_state_read(x->model_state, x->p[i], x->capacity);
 }
 
 static enum lvn_status add_adapters(struct lvn_checkpoint_writer *w, struct lvn_arena *a,
@@ -64,7 +64,7 @@ static enum lvn_status add_adapters(struct lvn_checkpoint_writer *w, struct lvn_
     return LVN_OK;
 }
 
-/* As PEFT keeps them. */
+/* As a folder of PEFT. */
 static enum lvn_status add_peft(struct lvn_checkpoint_writer *w, struct lvn_arena *a, const struct lvn_model_state *n,
                                 const struct lvn_adapter_base *base)
 {
@@ -84,7 +84,7 @@ static enum lvn_status add_peft(struct lvn_checkpoint_writer *w, struct lvn_aren
     return status;
 }
 
-/* Adapters alone: the model's config.json says what they and their base are together. */
+/* Adapters alone: config.json describes the model that they and their base make. */
 static enum lvn_status make_config(struct lvn_model_files *f, const struct lvn_model_state *n)
 {
     *f = (struct lvn_model_files){0};
@@ -107,8 +107,8 @@ enum lvn_status lvn_snapshot_add_weights(struct lvn_checkpoint_writer *w, struct
 
 /* --- loading --- */
 
-/* Stored values, in memory's order, into their parameter, which may have another type since trainer.precision was
- * changed. */
+/* Copy stored values, in the order of memory, to their parameter; its type may differ if trainer.precision was changed.
+ */
 static enum lvn_status load_values(const struct lvn_model_state *n, const struct lvn_param *p, enum lvn_dtype type,
                                    const void *values)
 {
@@ -125,7 +125,7 @@ static enum lvn_status load_values(const struct lvn_model_state *n, const struct
     return status;
 }
 
-/* From the file at `path`, where the parameter lies as `l` says. */
+/* Load from the file at `path`, in which the parameter has layout `l`. */
 static enum lvn_status load_param(const struct lvn_model_state *n, const struct lvn_param *p,
                                   const struct lvn_layout *l, const struct lvn_safetensors *file, const char *path)
 {
@@ -144,7 +144,7 @@ static enum lvn_status load_param(const struct lvn_model_state *n, const struct 
     return status;
 }
 
-/* Those parameters that are adapted, which lie as in memory, or those that are not, from a file. */
+/* Load from a file the adapted parameters, which are stored in the order of memory, or all others. */
 static enum lvn_status load_file(const char *path, const struct lvn_model_state *n, bool adapted)
 {
     struct lvn_safetensors file;
@@ -162,7 +162,7 @@ static enum lvn_status load_file(const char *path, const struct lvn_model_state 
     return status;
 }
 
-/* The base of the checkpoint's adapters must be what it was. */
+/* FORMAT unless the base model of the checkpoint's adapters is unchanged. */
 static enum lvn_status check_base(const char *dir, const struct lvn_adapter_files *f, const struct lvn_pretrained *base)
 {
     char sum[LVN_CHECKSUM_TEXT];
@@ -176,7 +176,7 @@ static enum lvn_status check_base(const char *dir, const struct lvn_adapter_file
     return LVN_OK;
 }
 
-/* Adapters of a checkpoint beside their base. */
+/* Load the base model, and the adapters of a checkpoint. */
 static enum lvn_status load_adapters(const char *dir, const char *folder, const struct lvn_model_state *n,
                                      const struct lvn_pretrained *base)
 {
@@ -189,7 +189,7 @@ static enum lvn_status load_adapters(const char *dir, const char *folder, const 
     return status;
 }
 
-/* Has the base the values that this parameter was loaded with? */
+/* Does the base have the values with which this parameter was loaded? */
 static enum lvn_status is_of_base(const struct lvn_model_state *n, const struct lvn_param *p,
                                   const struct lvn_pretrained *base, bool *same)
 {
@@ -209,8 +209,8 @@ static enum lvn_status is_of_base(const struct lvn_model_state *n, const struct 
     return status;
 }
 
-/* The checkpoint has its own copy of the base, and the next ones shall name model.init instead: that must be the same.
- */
+/* The checkpoint has its own copy of the base, and the next checkpoints will name model.init instead: both must be
+ * equal. */
 static enum lvn_status check_copy(const char *dir, const struct lvn_model_state *n, const struct lvn_pretrained *base)
 {
     bool same = true;

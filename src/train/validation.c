@@ -9,7 +9,7 @@
 #include "base/work.h"
 #include "train/limits.h"
 
-/* Steps between validations, and how many batches each takes. */
+/* Set the steps between validations, and the batches of each. */
 static void plan(struct lvn_validation *v, const struct lvn_settings *s, int64_t steps_per_epoch)
 {
     const struct lvn_amount *every = &s->trainer.val_check_interval, part = lvn_limits_validation(s), *limit = &part;
@@ -39,7 +39,7 @@ enum lvn_status lvn_validation_open_part(struct lvn_validation *v, const struct 
     return lvn_loader_init(&v->loader, data, part, LVN_SAMPLING_SEQUENTIAL, train->batch_size, train->seed);
 }
 
-enum { LABELS, FAILED, COUNTS }; /* labels that count; ranks that failed; those of the metrics follow */
+enum { LABELS, FAILED, COUNTS }; /* labels that count, ranks that failed; then counts of metrics */
 
 static int64_t batches_of(const struct lvn_validation *v)
 {
@@ -61,7 +61,7 @@ void lvn_validation_release(struct lvn_validation *v)
     v->sums = NULL;
 }
 
-/* This rank's part of each batch, into its place; and what it counts. */
+/* Compute this rank's rows of each batch; add losses and counts to the sums. */
 static enum lvn_status compute(struct lvn_validation *v, struct lvn_train_programs *g, double *count)
 {
     int64_t n = batches_of(v), n_counts = lvn_task_counts(&g->eval_session->outputs), number;

@@ -1,4 +1,5 @@
-/* checkpoint.c - the best checkpoint by a monitor: when it is saved, and which of all are kept. */
+/* checkpoint.c - the callback that requests a checkpoint when the monitored scalar is the best so far, and removes old
+ * checkpoints. saver.h has the whole sequence; the files are snapshot.h's. */
 #include "checkpoints/checkpoint.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
-/* csv.c - metrics.csv: a row for every step and every validation, a column for every scalar.
+/* csv.c - the logger of metrics.csv: a row for each step and each validation, a column for each scalar.
  *
- * A file that a run goes on with keeps its columns, whatever was computed then; what it has no column for gets one
- * behind them, and is empty in earlier rows. */
+ * The file of a resumed run keeps its columns, even those of scalars that are no longer computed; new scalars get
+ * columns after them, which are empty in earlier rows. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +15,10 @@ enum { COLUMNS = 4 * LVN_SCALARS };
 
 struct state {
     struct lvn_rows rows;
-    int column[COLUMNS], n; /* which scalar stands there, behind the step; -1: one that is not computed any more */
+    int column[COLUMNS], n; /* scalars of the columns after the step; -1: no longer computed */
 };
 
-/* The columns of a file that is there; false: it has none. */
+/* Read the columns of an existing file; false: there is none. */
 static bool read_columns(struct state *o, const struct lvn_callback_context *m, struct lvn_text *header)
 {
     char path[LVN_CALLBACK_PATH_TEXT], *line = NULL, *rest, *word;

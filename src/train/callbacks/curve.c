@@ -1,11 +1,11 @@
-/* curve.c - loss.svg: what train and validation losses there are, drawn at checkpoints and when the run is over,
- * however it ended.
+/* curve.c - the logger of loss.svg: training and validation loss, drawn at checkpoints and when the run ends, also
+ * after a failure.
  *
- * Drawing looks at every step of the run so far. So that a long run of short steps is not held up, a checkpoint that
- * follows too soon is drawn later, with what came meanwhile: all drawings together take a fiftieth of the time.
+ * Drawing reads all steps of the run so far. To keep its cost at a fiftieth of the time, a checkpoint soon after a
+ * drawing is not drawn at once but at the next one.
  *
- * The losses are the first scalar of steps and the first of validations. They are gathered as they come; those of
- * before a run went on are read once, from metrics.csv. */
+ * The losses are the first scalar of steps and the first of validations. They are collected at events; those of steps
+ * before the run was resumed are read once, from metrics.csv. */
 #include "train/loss_curve.h"
 
 #include "base/clock.h"
@@ -14,14 +14,14 @@
 
 struct state {
     struct lvn_points train, val;
-    int loss, val_loss; /* scalars; -1: there is none */
+    int loss, val_loss; /* indices of scalars; -1: none */
     char path[LVN_CALLBACK_PATH_TEXT];
     const char *title;
-    double not_before; /* lvn_seconds() of the next drawing */
-    bool behind;       /* a checkpoint was made since the last one */
+    double not_before; /* earliest lvn_seconds() of the next drawing */
+    bool behind;       /* a checkpoint was made since the last drawing */
 };
 
-static const double PAUSE = 50; /* between drawings, in times of what the last one took */
+static const double PAUSE = 50; /* between drawings, in multiples of the duration of the last one */
 
 static int first_of(const struct lvn_event *e, enum lvn_event_kind kind)
 {
@@ -78,7 +78,7 @@ static enum lvn_status call(void *state, struct lvn_callback_context *m)
 static void close_it(void *state)
 {
     struct state *o = state;
-    if (o->behind && draw(o) != LVN_OK) lvn_error_clear(); /* the run failed before its end was told */
+    if (o->behind && draw(o) != LVN_OK) lvn_error_clear(); /* the run failed before the event END */
     lvn_points_release(&o->train);
     lvn_points_release(&o->val);
 }

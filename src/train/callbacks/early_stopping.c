@@ -1,12 +1,13 @@
-/* early_stopping.c - ends a run whose monitor has not become better for so many looks in a row.
+/* early_stopping.c - the callback that stops a run whose monitored scalar has not improved in `patience` checks in a
+ * row.
  *
- * What it counts is in every checkpoint, so a run that goes on ends at the same step as one that was never stopped; and
- * one that has ended so has nothing left to do, unless it is given more patience. */
+ * Its count is in every checkpoint, so a resumed run stops at the same step as one that was never interrupted; a run
+ * that it has stopped has nothing left to do when resumed, unless patience is raised. */
 #include "train/callbacks/monitor.h"
 
 struct state {
     struct lvn_monitor monitor;
-    int64_t waited; /* looks since the best one */
+    int64_t waited; /* checks since the best value */
 };
 
 static bool enabled(const struct lvn_settings *s)
@@ -14,7 +15,7 @@ static bool enabled(const struct lvn_settings *s)
     return *s->early_stopping.monitor != '\0';
 }
 
-/* What is asked of it in vain; values that it has anyway ask for nothing. */
+/* Refuse options that have no effect without a monitor, unless they have their default values. */
 static enum lvn_status check(const struct lvn_settings *s)
 {
     static const enum lvn_option_id ids[] = {LVN_OPT_early_stopping_patience, LVN_OPT_early_stopping_min_delta,

@@ -1,10 +1,11 @@
-/* jsonl.c - metrics.jsonl: an object for every step and every validation, of the step and the event's scalars. */
+/* jsonl.c - the logger of metrics.jsonl: an object for each step and each validation, with the step and the event's
+ * scalars. */
 #include <inttypes.h>
 #include <math.h>
 
 #include "train/callbacks/rows.h"
 
-/* JSON has no NaN and no infinity: null stands for them. */
+/* NaN and infinity become null. */
 static void add(struct lvn_text *t, const struct lvn_scalar *s)
 {
     lvn_text_add(t, ", \"");

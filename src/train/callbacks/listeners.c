@@ -1,4 +1,5 @@
-/* listeners.c - the program's listeners on rank 0. Those in front of this line of the table complete the event. */
+/* listeners.c - the callback that passes events to the program's listeners, on rank 0. Callbacks before it in the table
+ * can still set fields of the event. */
 #include "train/callback.h"
 
 static enum lvn_status call(void *state, struct lvn_callback_context *m)

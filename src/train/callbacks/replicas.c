@@ -1,4 +1,5 @@
-/* replicas.c - every so many steps all ranks compare their parameters, which must be the same bits. */
+/* replicas.c - the callback that compares the parameters of all ranks every trainer.check_replicas_every_n_steps: they
+ * must be equal bit by bit. */
 #include "engine/consistency.h"
 #include "train/callback.h"
 

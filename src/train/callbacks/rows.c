@@ -11,14 +11,14 @@
 #include "base/files.h"
 #include "base/target.h"
 
-/* The step of a row; -1: no whole row. */
+/* The step of a row; -1: none. */
 static int64_t step_of(const char *row, const char *end)
 {
     while (row < end && (*row < '0' || *row > '9')) row++;
     return row < end ? strtoll(row, NULL, 10) : -1;
 }
 
-/* The header, and the rows of text[bytes] up to `last_step`; half a row at the end is none. */
+/* Copy the header, and the complete rows of text[bytes] up to `last_step`. */
 static void keep(const char *text, int64_t bytes, int64_t last_step, const char *header, struct lvn_text *out)
 {
     const char *row = text, *end;
@@ -78,7 +78,7 @@ static void report(struct lvn_rows *r, struct lvn_callback_context *m, enum lvn_
 struct lvn_text *lvn_rows_begin(struct lvn_rows *r)
 {
     lvn_text_clear(&r->row);
-    r->row.failed = false; /* the row before this one is told of */
+    r->row.failed = false; /* a failure of the row before was reported */
     return &r->row;
 }
 
@@ -86,7 +86,7 @@ void lvn_rows_end(struct lvn_rows *r, struct lvn_callback_context *m)
 {
     if (!r->file.is_open) return;
     lvn_text_add(&r->row, "\n");
-    enum lvn_status status = lvn_text_status(&r->row); /* half a row is none */
+    enum lvn_status status = lvn_text_status(&r->row); /* a failed write leaves no partial row */
     report(r, m, status == LVN_OK ? lvn_append_file_write(&r->file, r->row.p, r->row.n) : status);
     if (m->event.kind != LVN_EVENT_STEP) lvn_rows_flush(r, m);
 }

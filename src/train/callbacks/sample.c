@@ -1,4 +1,5 @@
-/* sample.c - text generated on the way, told and kept in samples.txt, each piece under a line `--- step N ---`. */
+/* sample.c - the callback that generates text during training, sends it to listeners and appends it to samples.txt,
+ * each sample under a line `--- step N ---`. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -51,7 +52,7 @@ static enum lvn_status append(const char *path, int64_t step, const char *text)
     return LVN_OK;
 }
 
-/* The step of a line `--- step N ---`; -1: it is no such line. */
+/* The step of a line `--- step N ---`; -1: another line. */
 static int64_t step_of(const char *line)
 {
     long long step;
@@ -59,7 +60,7 @@ static int64_t step_of(const char *line)
     return sscanf(line, "--- step %lld ---%n", &step, &n) == 1 && n && (line[n] == '\n' || !line[n]) ? step : -1;
 }
 
-/* Cut what stands behind step `last_step`, which a run that goes on will write again. */
+/* Cut off samples after `last_step`, which a resumed run will write again. */
 static enum lvn_status cut(const char *path, int64_t last_step)
 {
     char *text;

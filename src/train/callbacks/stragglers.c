@@ -1,4 +1,4 @@
-/* stragglers.c - tells when a rank is slower than the others, as the heartbeat finds. */
+/* stragglers.c - the callback that reports a rank that is slower than the others, as the heartbeat finds it. */
 #include "train/callback.h"
 
 static enum lvn_status call(void *state, struct lvn_callback_context *m)

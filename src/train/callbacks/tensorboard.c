@@ -1,4 +1,4 @@
-/* tensorboard.c - the folder tensorboard: a file of events for TensorBoard from each time that the run was started. */
+/* tensorboard.c - the logger of the folder tensorboard: a file of events for TensorBoard from each start of the run. */
 #include "formats/tensorboard_events.h"
 
 #include "base/clock.h"
@@ -38,7 +38,8 @@ static void put(struct state *o, struct lvn_callback_context *m)
 {
     const struct lvn_event *e = &m->event;
     for (int i = 0; i < e->n_scalars; i++) {
-        if (lvn_event_updates(e, i) && e->scalar[i].computed) /* events have a time of their own */
+        if (lvn_event_updates(e, i) &&
+            e->scalar[i].computed) /* events have their own times, so the scalar time is left out */
             lvn_tensorboard_scalar(&o->file, e->scalar[i].name, e->scalar[i].value);
     }
     report(o, m, lvn_tensorboard_event(&o->file, lvn_wall_seconds(), e->step));

@@ -1,5 +1,5 @@
-/* times.c - at the end of a run that has finished epochs, how long it took: from the start of the program, and in the
- * loop, as means over ranks and of the slowest one. What a check of a new cluster is for. */
+/* times.c - the callback that logs, at the end of a run with finished epochs, how long it took: from the start of the
+ * program, and in the loop, as means over ranks and of the slowest rank. For checking a new cluster. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

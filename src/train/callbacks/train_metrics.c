@@ -1,7 +1,8 @@
-/* train_metrics.c - train_loss, train_accuracy and the like: what steps measured, added up from one validation to the
- * next, or, in runs without any, over an epoch. It completes the event for monitors and loggers behind it.
+/* train_metrics.c - the callback that computes train_loss, train_accuracy and others: what steps measured, summed from
+ * one validation to the next or, in runs without validation, over an epoch. It sets scalars for monitors and loggers
+ * after it.
  *
- * The sums are in every checkpoint, so a run that goes on measures what one that was never stopped would. */
+ * The sums are in every checkpoint, so a resumed run reports the same as one that was never interrupted. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "base/arena.h"
 #include "train/callback.h"
 
-enum { MAX_SAVED_COUNTS = 4096 }; /* counts: what would be more begins anew when a run goes on */
+enum { MAX_SAVED_COUNTS = 4096 }; /* larger sets of counts are not saved: they start at 0 in a resumed run */
 
 struct state {
     double loss;

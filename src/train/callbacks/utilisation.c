@@ -1,20 +1,21 @@
-/* utilisation.c - how much of this machine a step uses: its rate beside that of matrix products alone.
+/* utilisation.c - the callback that computes how much of this machine a step uses: its rate divided by that of matrix
+ * products alone.
  *
- * That is measured once, early in a run that is long enough: a quarter of a second, where it is a small part of what is
- * to come. Ranks decide together. */
+ * The latter is measured once, early in runs that are long enough for it: it takes a quarter of a second. Ranks decide
+ * together. */
 #include "base/clock.h"
 #include "train/callback.h"
 
 struct state {
-    double begin; /* of the first step that was seen */
-    double peak;  /* FLOP/s that all ranks together reach; 0: not measured */
-    bool passed;  /* the run is too short for it */
+    double begin; /* lvn_seconds() of the first step */
+    double peak;  /* FLOP/s of all ranks together; 0: not measured */
+    bool passed;  /* the run is too short to measure */
 };
 
 enum { AT_STEP = 10 };
-static const double WORTH_SECONDS = 15; /* still to come */
+static const double WORTH_SECONDS = 15; /* least remaining seconds of the run */
 
-/* What steps took so far says how long the run goes on. */
+/* Estimate the remaining time from the steps so far. */
 static enum lvn_status decide(struct state *o, const struct lvn_callback_context *m)
 {
     const struct lvn_event *e = &m->event;
@@ -33,7 +34,7 @@ static enum lvn_status call(void *state, struct lvn_callback_context *m)
     if (e->kind != LVN_EVENT_STEP || o->passed || !n->device->backend->rate) return LVN_OK;
     if (o->peak > 0.0) {
         double rate = lvn_event_value(e, "tokens_per_s") * e->flops_per_token;
-        if (rate > o->peak) o->peak = rate; /* it was measured while neighbours were busy */
+        if (rate > o->peak) o->peak = rate; /* the measurement was disturbed by other processes */
         e->utilisation = rate / o->peak;
         return LVN_OK;
     }
