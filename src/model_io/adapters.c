@@ -9,7 +9,7 @@
 #include "graph/names.h"
 #include "models/lora.h"
 
-/* A (`which`), B, or, with '\0', the parameter itself. */
+/* The layout in PEFT's files of A or B (`which`), or, with '\0', of the parameter itself. */
 static enum lvn_status layout_of(const struct lvn_model_state *n, const struct lvn_param *p, char which,
                                  struct lvn_layout *l)
 {
@@ -18,7 +18,7 @@ static enum lvn_status layout_of(const struct lvn_model_state *n, const struct l
 
 /* --- writing --- */
 
-/* Names of modules that are saved whole, each once; null: there are none. */
+/* Names of modules that are saved whole, each once; null: none. */
 static json_t *whole_of(const struct lvn_model_state *n, bool fresh_head)
 {
     json_t *modules = json_object(), *list = json_array();
@@ -61,7 +61,7 @@ static json_t *config_of(const struct lvn_model_state *n, const struct lvn_adapt
                      "modules_to_save", whole_of(n, base->fresh_head), "target_modules", modules);
 }
 
-/* One tensor, moved, behind those of the source. */
+/* Append one tensor to the source, copied and in the layout of the file. */
 static enum lvn_status put(const struct lvn_model_state *n, struct lvn_arena *a, struct lvn_safetensors_source *source,
                            struct lvn_safetensors_item *item, const struct lvn_param *p,
                            const struct lvn_layout *layout)
@@ -79,7 +79,7 @@ static enum lvn_status put(const struct lvn_model_state *n, struct lvn_arena *a,
     return LVN_OK;
 }
 
-/* Both adapters of each weight, and what learns beside them. */
+/* Both adapters of each weight, and other parameters that are trained. */
 static enum lvn_status collect(const struct lvn_model_state *n, bool fresh_head, struct lvn_arena *a,
                                struct lvn_safetensors_source *source)
 {
@@ -145,7 +145,7 @@ static enum lvn_status read_values(const struct lvn_safetensor *t, const struct 
     return status;
 }
 
-/* Into `to` what the file has for A, B or all of a weight. */
+/* Read A, B or the whole of a weight from the file to `to`. */
 static enum lvn_status read_one(const struct lvn_adapter_files *f, const struct lvn_model_state *n,
                                 const struct lvn_param *weight, char which, const struct lvn_param *to, int *seen)
 {

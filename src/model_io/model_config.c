@@ -9,7 +9,8 @@
 
 static const char own_object[] = "levin";
 
-/* Of "levin.bias" the object, "levin", into text, and the key in it, "bias"; of other keys "" and the key itself. */
+/* Split "levin.bias" into its object, "levin", in text, and the key "bias", which is returned; other keys have the
+ * object "". */
 static const char *split(const char *json, char object[LVN_KEY_TEXT])
 {
     const char *dot = strchr(json, '.');
@@ -19,7 +20,7 @@ static const char *split(const char *json, char object[LVN_KEY_TEXT])
 
 /* --- reading --- */
 
-/* One word, or a list of them, of which the last in the order of `words` counts. */
+/* A word, or a list of words: the last one in the order of `words` counts. */
 static enum lvn_status read_word(const char *name, const struct lvn_key *k, const json_t *json, double *value)
 {
     const size_t n = json_is_array(json) ? json_array_size(json) : 1;
@@ -67,7 +68,7 @@ static enum lvn_status read_number(const char *name, const json_t *object, const
     return LVN_OK;
 }
 
-/* `but`: an object that is passed over, or NULL. */
+/* `but`: an object to skip, or NULL. */
 static enum lvn_status read_key(struct lvn_model_config *c, const char *name, const json_t *root,
                                 const struct lvn_key *k, const char *but)
 {
@@ -108,8 +109,8 @@ static enum lvn_status read_keys(struct lvn_model_config *c, const struct lvn_mo
     return LVN_OK;
 }
 
-/* Where a thing is told in an object of each of two dialects (`k` is of the one that is only read), each must tell all
- * of it: programs take either for the whole. */
+/* If both an old and a new object describe the same thing (`k` belongs to the one that is only read), each must be
+ * complete and both equal: other programs read only one of them. */
 static enum lvn_status agree(const struct lvn_model_config *c, const struct lvn_model *variant, const char *name,
                              const json_t *root, const struct lvn_key *k)
 {
@@ -130,7 +131,7 @@ static enum lvn_status agree(const struct lvn_model_config *c, const struct lvn_
     return LVN_OK;
 }
 
-/* The variant, where the file's own model_type stands for several. */
+/* The variant, if the file's model_type is that of several. */
 static enum lvn_status read_kind(struct lvn_model_config *c, const struct lvn_model *variant, const char *name,
                                  const json_t *root)
 {
@@ -168,8 +169,7 @@ enum lvn_status lvn_config_read(struct lvn_model_config *c, const struct lvn_mod
     return lvn_config_read_as(c, *variant, name, root);
 }
 
-/* Of several end tokens the first is the one that ends a text. An empty list, or null, leaves it to the tokenizer;
- * where that says nothing either there is none, as in transformers. */
+/* The end token; of a list the first one. An empty list, or null: the tokenizer's, or none, as in transformers. */
 static enum lvn_status read_end(struct lvn_model_config *c, const char *name, const json_t *root)
 {
     int64_t *ids;
@@ -181,7 +181,7 @@ static enum lvn_status read_end(struct lvn_model_config *c, const char *name, co
     return LVN_OK;
 }
 
-/* The names of the classes, where they are more than numbers and there is room for all. */
+/* The names of the classes, unless they are the default names or do not fit. */
 static void read_names(struct lvn_model_config *c, const json_t *names)
 {
     size_t used = 0;
@@ -206,7 +206,7 @@ static const char *const problems[] = {[LVN_SINGLE_LABEL] = "single_label_classi
                                        [LVN_MULTI_LABEL] = "multi_label_classification"};
 enum { N_PROBLEMS = sizeof problems / sizeof problems[0] };
 
-/* A head with one class that says no more is one of regression, for transformers as well. */
+/* A head with one class and no problem_type is a regression, as in transformers. */
 static enum lvn_status read_problem(struct lvn_model_config *c, const char *name, const json_t *root)
 {
     const char *json = NULL;
@@ -219,7 +219,7 @@ static enum lvn_status read_problem(struct lvn_model_config *c, const char *name
     return LVN_OK;
 }
 
-/* What stands on the network, and how many classes it tells apart. A decoder's usual head may be called anything. */
+/* The head, and its number of classes. A decoder's default head may have any name. */
 static enum lvn_status read_head(struct lvn_model_config *c, const char *name, const json_t *root)
 {
     const json_t *list = json_object_get(root, "architectures"), *names = json_object_get(root, "id2label");
@@ -257,7 +257,7 @@ enum lvn_status lvn_config_read_as(struct lvn_model_config *c, const struct lvn_
 
 /* --- writing --- */
 
-/* transformers complains of a token that the vocabulary lacks. */
+/* The end token; null if it is not in the vocabulary, about which transformers complains. */
 static json_t *end_of(const struct lvn_model_config *c)
 {
     const int64_t id = c->end_id;
@@ -308,7 +308,7 @@ const char *lvn_class_name(const struct lvn_model_config *c, int64_t i, char tex
     return text;
 }
 
-/* What transformers calls the classes, and how many there are by that; its decoders ask which token fills up. */
+/* id2label and label2id, from which transformers takes the number of classes; its decoders need pad_token_id. */
 static void write_classes(json_t *root, const struct lvn_model_config *c)
 {
     json_t *names = json_object(), *numbers = json_object();
@@ -326,14 +326,14 @@ static void write_classes(json_t *root, const struct lvn_model_config *c)
     if (end) json_object_set(root, "pad_token_id", end);
 }
 
-/* The object that a key stands in, made when it is first wanted. NULL when memory runs out. */
+/* The object of a key, created at its first key. NULL: out of memory. */
 static json_t *object_of(json_t *root, const char *part, const struct lvn_model_config *c)
 {
     if (!*part) return root;
     if (!json_object_get(root, part))
         json_object_set_new(root, part,
                             strcmp(part, own_object) == 0 ? json_pack("{s:s}", "kind", c->model->name) : json_object());
-    return json_object_get(root, part); /* what could not be set is freed */
+    return json_object_get(root, part); /* jansson frees a value that could not be set */
 }
 
 enum lvn_status lvn_config_write(struct lvn_text *t, const struct lvn_model *variant,

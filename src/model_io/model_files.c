@@ -9,27 +9,27 @@
 #include "models/lora.h"
 #include "models/weight_files.h"
 
-/* How item i comes to be. */
+/* The origin of item i. */
 struct source {
     const struct lvn_memory *values; /* flat; NULL: zeros */
     const struct lvn_param *p;
     const struct lvn_layout *layout;
     bool merged;
-    struct lvn_lora_pair adapter; /* merged: what with */
+    struct lvn_lora_pair adapter; /* the adapter, if merged */
 };
 
 struct context {
     struct source *sources;
     const struct lvn_lora *lora;
-    enum lvn_dtype type; /* of the values, and of what is made */
-    /* In the arena: what is moved or merged; merged and not yet moved; zeros for what is not there; for merging, a
-     * weight and its adapter. */
+    enum lvn_dtype type; /* of the values, and of the tensors made from them */
+    /* In the arena: a tensor in the layout of the file; a merged one in the order of memory; zeros; for merging, a
+     * weight and its adapter in fp32. */
     void *made, *merged, *zeros;
-    void *capacity; /* for what the processor does not see: a parameter */
+    void *capacity; /* for one parameter, if the processor cannot address it */
     float *wide;
 };
 
-/* A parameter's values, until the next one's are asked for; NULL: they cannot be read. */
+/* A parameter's values, valid until the next call; NULL: they cannot be read. */
 static const void *value_of(const struct context *c, const struct lvn_memory *values, const struct lvn_param *p)
 {
     const int64_t each = lvn_dtype_bytes(c->type);
@@ -125,7 +125,7 @@ static enum lvn_status add_all(struct builder *b, bool gradients)
     return LVN_OK;
 }
 
-/* How many items there will be at most, and the largest that is made, is zeros, is an adapter, is a parameter. */
+/* Upper bounds: the number of items, and the largest tensor that is made, is zeros, is an adapter, is a parameter. */
 struct extent {
     int items;
     int64_t made, zeros, adapter, param;

@@ -15,7 +15,7 @@
 #include "stores/store.h"
 #include "tokenizers/tokenizer.h"
 
-/* The file in a folder in which another program keeps its model; NULL: there is none. */
+/* The file in a folder with a checkpoint of another program; NULL: none. */
 static const char *find_checkpoint(struct lvn_arena *a, const char *path)
 {
     for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
@@ -25,8 +25,8 @@ static const char *find_checkpoint(struct lvn_arena *a, const char *path)
     return NULL;
 }
 
-/* Does this lie here as a model? A folder that is called as a published model and holds a tokenizer alone does not
- * stand for the name. */
+/* Is there a model at this path? A folder with the name of a published model that holds only a tokenizer is not that
+ * model. */
 static bool is_here(struct lvn_arena *a, const char *path)
 {
     static const char *const marks[] = {"config.json", "checkpoints", "manifest.json", "state", LVN_ADAPTERS_CONFIG};
@@ -38,16 +38,16 @@ static bool is_here(struct lvn_arena *a, const char *path)
     return find_checkpoint(a, path) != NULL;
 }
 
-/* What a name stands for, by what this machine has; nothing is fetched. */
+/* The meaning of a name, by the files of this machine; nothing is downloaded. */
 struct place {
-    const char *path;            /* here, or, where nothing is found, the name itself */
-    const char *run;             /* runs/NAME, there or not */
-    const char *repository;      /* of the hub; NULL: it is no name of a repository, or a path was found */
+    const char *path;            /* the path here; if nothing is found, the name itself */
+    const char *run;             /* runs/NAME, whether it exists or not */
+    const char *repository;      /* repository on the hub; NULL: the name is none, or a path was found */
     const struct lvn_size *size; /* a published model of levin's table */
     const struct lvn_model *model;
 };
 
-/* ORG/NAME, and ORG no folder here: whoever means a path gets no model of a stranger. */
+/* Is it ORG/NAME, and ORG no folder here? A mistyped path must not download a stranger's model. */
 static bool is_repository(struct lvn_arena *a, const char *name)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
@@ -71,7 +71,7 @@ static enum lvn_status find_place(struct lvn_arena *a, const char *name,
     return LVN_OK;
 }
 
-/* Neither here nor published: `what` is "model" or "tokenizer". */
+/* The failure if nothing was found. */
 static enum lvn_status refuse_place(const struct place *p, enum lvn_status status, const char *kind_of_file,
                                     const char *name)
 {
@@ -84,7 +84,7 @@ static enum lvn_status refuse_place(const struct place *p, enum lvn_status statu
         kind_of_file, name, p->run);
 }
 
-/* In Hugging Face's cache under the publisher's name, or under its old one; NULL: not there. */
+/* The folder in Hugging Face's cache, under the repository's name or its old one; NULL: none. */
 static enum lvn_status find_cached(struct lvn_arena *a, const char *name, const struct place *p, const char **out)
 {
     LVN_TRY(lvn_hub_cache_find(a, p->repository, NULL, out));
@@ -136,7 +136,7 @@ enum lvn_status lvn_tokenizer_find_files(struct lvn_arena *a, const char *name, 
     return model ? lvn_model_find_files(a, p.path, "best", out) : LVN_OK;
 }
 
-/* A file: a checkpoint of torch.save(), or weights whose config.json lies beside them. False: neither. */
+/* Is it a file: a checkpoint of torch.save(), or weights with config.json in the same folder? */
 static enum lvn_status find_file(struct lvn_arena *a, const char *path, const char **out)
 {
     if (!lvn_path_is_file(path)) return LVN_OK;

@@ -11,7 +11,7 @@
 #include "stores/fetch.h"
 #include "stores/store.h"
 
-/* A model whose config.json names no end token has that of its text. */
+/* A model without an end token in config.json gets that of its tokenizer. */
 static void end_of_codec(struct lvn_model_config *c, const struct lvn_codec *codec)
 {
     if (c->end_known || !lvn_codec_is_text(codec)) return;
@@ -19,8 +19,8 @@ static void end_of_codec(struct lvn_model_config *c, const struct lvn_codec *cod
     c->end_id = codec->tokenizer ? codec->tokenizer->end_id : -1;
 }
 
-/* What a recipe may still say of a model that exists, which is called `in` and `name`; windows may be shorter than its
- * positions. */
+/* Apply the settings that may be changed for an existing model, which messages call `in` and `name`; windows may be
+ * shorter than its positions. */
 static enum lvn_status settings_of_loaded(struct lvn_model_setup *m, const struct lvn_settings *s, const char *in,
                                           const char *name)
 {
@@ -33,8 +33,8 @@ static enum lvn_status settings_of_loaded(struct lvn_model_setup *m, const struc
     return lvn_settings_adjust(s, &m->config);
 }
 
-/* A loaded model rules its sizes; a smaller model.block_size is the length of the windows only, and another
- * model.vocab_size pads the vocabulary or cuts the padding. */
+/* The sizes of a loaded model are fixed; a smaller model.block_size is the length of the windows only, and another
+ * model.vocab_size pads the vocabulary or removes its padding. */
 static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const struct lvn_settings *s)
 {
     enum lvn_status status = lvn_pretrained_open_on(&m->pretrained, s->model.init, "best", s->lora.base);
@@ -53,7 +53,7 @@ static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const stru
     return settings_of_loaded(m, s, "in ", m->pretrained.path);
 }
 
-/* A model as it was published. */
+/* A published model with its published sizes. */
 static enum lvn_status sizes_of_name(struct lvn_model_setup *m, const struct lvn_settings *s,
                                      const struct lvn_model *model, const struct lvn_size *size)
 {
@@ -94,7 +94,7 @@ static enum lvn_status open_sizes(struct lvn_model_setup *m, const struct lvn_se
     return *s->model.init ? sizes_of_pretrained(m, s) : sizes_of_settings(m, s, model);
 }
 
-/* Labels beyond these are wrong ones; 0: the data decide. */
+/* The number of classes that labels may have; 0: the data decide. */
 static int64_t known_classes(const struct lvn_model_setup *m, const struct lvn_settings *s)
 {
     bool has =
@@ -105,7 +105,7 @@ static int64_t known_classes(const struct lvn_model_setup *m, const struct lvn_s
 static struct lvn_data_options data_options(const struct lvn_model_setup *m, const struct lvn_settings *s,
                                             bool evaluates)
 {
-    /* Validation data of a recipe belong to its own data, not to what is named in their place. */
+    /* A recipe's validation data belong to its own data, not to data that are given instead. */
     bool others = evaluates && s->origin[LVN_OPT_data_val_path].source < s->origin[LVN_OPT_data_path].source;
     return (struct lvn_data_options){.kind = s->data.kind,
                                      .path = s->data.path,
@@ -140,7 +140,7 @@ static struct lvn_data_options data_options(const struct lvn_model_setup *m, con
                                      .mask_fraction = s->task.mask_fraction};
 }
 
-/* A head that is loaded and stays must have learnt what the task does. */
+/* A loaded head that is not replaced must be one of the task. */
 static enum lvn_status check_problem(const struct lvn_model_setup *m, const struct lvn_settings *s, bool evaluates)
 {
     const struct lvn_model_config *c = &m->config;
@@ -154,7 +154,7 @@ static enum lvn_status check_problem(const struct lvn_model_setup *m, const stru
     return LVN_OK;
 }
 
-/* Do model, task and data go together? By their fields alone: nothing is opened yet. */
+/* ARG unless model, task and data match, by their fields alone: nothing is opened yet. */
 static enum lvn_status choose_task(struct lvn_model_setup *m, const struct lvn_settings *s, bool evaluates)
 {
     char has[80];
@@ -173,7 +173,7 @@ static enum lvn_status choose_task(struct lvn_model_setup *m, const struct lvn_s
     return lvn_task_check(m->task, m->config.model, &m->fields, has);
 }
 
-/* Classes of new texts want a model that has learnt some. */
+/* To classify new texts, the model must have been trained to classify. */
 static enum lvn_status check_predicts(const struct lvn_model_setup *m)
 {
     const struct lvn_head *head = m->config.head;
@@ -184,15 +184,15 @@ static enum lvn_status check_predicts(const struct lvn_model_setup *m)
     return LVN_OK;
 }
 
-/* The head for the task, for as many classes as the data have. One that is loaded tells as many apart as it did, unless
- * it may begin anew; a model that is loaded without it gets a new one, but not to be evaluated. */
+/* Set the head of the task, with as many classes as the data have. A loaded head keeps its classes, unless it may be
+ * replaced; a model that was loaded without one gets a new one, but not for evaluation. */
 static enum lvn_status choose_head(struct lvn_model_setup *m, const struct lvn_settings *s, bool evaluates)
 {
     struct lvn_model_config *c = &m->config;
     const struct lvn_head *head = lvn_model_head(c->model, m->task->name);
     int k = m->task->label.rank == 0 && m->task->label.name ? lvn_fields_find(&m->fields, m->task->label.name) : -1;
     int64_t classes = k >= 0 && m->fields.field[k].below ? m->fields.field[k].below : c->classes;
-    if (k >= 0 && !m->fields.field[k].below) m->fields.field[k].below = classes; /* data that are not there yet */
+    if (k >= 0 && !m->fields.field[k].below) m->fields.field[k].below = classes; /* the data do not exist yet */
     if (!head) return LVN_OK;
     if (!m->has_pretrained) {
         c->head = head;

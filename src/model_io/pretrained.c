@@ -23,7 +23,7 @@ enum lvn_status lvn_pretrained_config(struct lvn_pretrained *p)
 
 /* --- model_args of checkpoints --- */
 
-/* The plain values of a dict as a JSON object. */
+/* The scalar values of a dict as a JSON object. */
 static json_t *json_of(const struct lvn_pickle *dict)
 {
     json_t *object = json_object();
@@ -37,7 +37,7 @@ static json_t *json_of(const struct lvn_pickle *dict)
     return object;
 }
 
-/* The model that is kept in checkpoints of torch.save(). */
+/* The model in model_args of a checkpoint of torch.save(). */
 static const struct lvn_model *model_of_checkpoints(void)
 {
     const struct lvn_model *const *m = lvn_models();
@@ -64,7 +64,7 @@ static enum lvn_status load_args(struct lvn_pretrained *p)
 
 /* --- opening --- */
 
-/* Every layer has a tensor: what asks for more of them than there are is not built first. */
+/* Every layer has a tensor: refuse more layers than tensors before the model is built. */
 static enum lvn_status check_layers(const struct lvn_pretrained *p)
 {
     int64_t layers = lvn_model_value(&p->config, LVN_ROLE_LAYERS);
@@ -74,7 +74,7 @@ static enum lvn_status check_layers(const struct lvn_pretrained *p)
     return LVN_OK;
 }
 
-/* A directory's config.json is looked at before its weights; a checkpoint is one file. */
+/* A directory's config.json is read before its weights; a checkpoint is one file. */
 static enum lvn_status open_files(struct lvn_pretrained *p, const char *base, int depth)
 {
     bool directory = lvn_path_is_dir(p->path);

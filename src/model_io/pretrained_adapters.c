@@ -15,7 +15,7 @@
 
 /* --- opening --- */
 
-/* A path that is not from the root counts from the working folder, as PEFT has it, or else from the adapters' own. */
+/* A relative path is relative to the working folder, as in PEFT, or else to the adapters' folder. */
 static const char *place_of(struct lvn_pretrained *p, const char *name)
 {
     const char *path = lvn_path_join(&p->arena, p->adapters.dir, name);
@@ -56,7 +56,7 @@ static enum lvn_status open_base(struct lvn_pretrained *p, const char *given, in
                         name, p->adapters.dir);
 }
 
-/* The output layer of a head is the last of its own parameters: "classifier" of "bert.pooler, classifier". */
+/* The output layer of a head is the last of its parameters: "classifier" of "bert.pooler, classifier". */
 static const struct lvn_safetensor *output_of(const struct lvn_pretrained *p, const struct lvn_head *h)
 {
     const char *comma = h->params ? strrchr(h->params, ',') : NULL, *last = comma ? comma + 2 : h->params;
@@ -67,7 +67,7 @@ static const struct lvn_safetensor *output_of(const struct lvn_pretrained *p, co
     return NULL;
 }
 
-/* Without a config.json of their own, adapters bring the head that lies whole among them. */
+/* Adapters without config.json have the head that is stored whole with them. */
 static enum lvn_status find_head(struct lvn_pretrained *p)
 {
     const struct lvn_head *h = lvn_model_head(p->config.model, "classify");
@@ -138,7 +138,7 @@ static enum lvn_status check_shape(const struct lvn_safetensor *t, const struct 
     return LVN_OK;
 }
 
-/* The first tensor of the adapters that stands beside nothing; those of a head that was replaced are passed over. */
+/* The first tensor of the adapters for which the base has no parameter; those of a replaced head are skipped. */
 static const char *find_stray(const struct lvn_pretrained *p, const struct lvn_params *params)
 {
     const struct lvn_head *classify = lvn_model_head(p->config.model, "classify");
@@ -226,7 +226,7 @@ static void add_tensor(struct lvn_checksum *c, const char *name, const struct lv
     lvn_checksum_add(c, d->dim, (int64_t)sizeof d->dim[0] * d->rank);
 }
 
-/* Tensors of torch.save() may be views: their elements count in the order of the shape. */
+/* Tensors of torch.save() may be views: elements are hashed in the order of the shape. */
 static void add_weight(struct lvn_checksum *c, const struct lvn_weight *t)
 {
     enum { STEP = 4096 };

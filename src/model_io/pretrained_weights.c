@@ -11,11 +11,11 @@
 #include "models/keys.h"
 #include "models/weight_files.h"
 
-/* What torch.compile and data parallelism put before all names. */
+/* Prefixes that torch.compile and data parallelism add to all names. */
 static const char *const prefixes[] = {"", "_orig_mod.", "module.", "module._orig_mod.", "_orig_mod.module."};
 enum { N_PREFIXES = sizeof prefixes / sizeof prefixes[0] };
 
-/* A name of the file without such a prefix. */
+/* A name without such a prefix. */
 static const char *bare_name(const char *name)
 {
     for (int i = N_PREFIXES - 1; i > 0; i--)
@@ -23,7 +23,7 @@ static const char *bare_name(const char *name)
     return name;
 }
 
-/* A tensor by its name, with or without the prefix that files may leave out. */
+/* The tensor of this name, with or without the optional prefix. */
 static const struct lvn_weight *find_as(const struct lvn_pretrained *p, const char *name)
 {
     const char *prefix = p->variant->prefix ? p->variant->prefix : "";
@@ -67,14 +67,14 @@ static void found(struct findings *f, const char *format, const char *name)
     }
 }
 
-/* Is it of the head that begins anew? */
+/* Is it a parameter of the head that starts with initial values? */
 static bool is_fresh(const struct lvn_pretrained *p, const char *name)
 {
     const struct lvn_head *h = p->config.head;
     return p->fresh_head && h && h->params && lvn_names_match(h->params, name);
 }
 
-/* Of a head that the model could have, and has not. */
+/* Is it a parameter of a head of the family that this model does not have? */
 static bool is_of_other_head(const struct lvn_pretrained *p, const char *name)
 {
     char full[LVN_NAME_TEXT + 64];
@@ -90,7 +90,7 @@ static bool is_real(enum lvn_dtype t)
     return t == LVN_F32 || t == LVN_F16 || t == LVN_BF16 || t == LVN_F64;
 }
 
-/* One parameter against its tensor in the file. */
+/* Compare one parameter with its tensor in the file. */
 static enum lvn_status compare_one(const struct lvn_pretrained *p, const struct lvn_param *q, struct findings *f,
                                    int64_t *seen)
 {
@@ -122,8 +122,7 @@ static bool same_values(const struct lvn_weight *a, const struct lvn_weight *b)
     return true;
 }
 
-/* A head that the config ties to the embedding, stored a second time: its values must be the embedding's, else the
- * model was another one. */
+/* A head that is tied to the embedding and stored as well: its values must be equal, else the model is another one. */
 static enum lvn_status compare_duplicate(const struct lvn_pretrained *p, const struct lvn_params *params,
                                          const struct lvn_weight *t, struct findings *f)
 {
@@ -166,7 +165,7 @@ static enum lvn_status compare(struct lvn_pretrained *p, const struct lvn_params
              p->weights.args ? "model_args" : "config.json", (long long)wanted, (long long)seen, list, more);
 }
 
-/* The parameters that a config wants, to hold the file against. */
+/* The parameters of a config, to compare the file with. */
 enum lvn_status lvn_pretrained_check(struct lvn_pretrained *p)
 {
     struct lvn_params *params = lvn_params_new();
@@ -207,9 +206,9 @@ enum lvn_status lvn_pretrained_set_head(struct lvn_pretrained *p, const struct l
     return lvn_pretrained_check(p);
 }
 
-/* New rows are the mean of all others: by Jensen's inequality no logit of theirs exceeds the mean of the exponentials
- * of the old ones, so n of them beside V raise no loss by more than log(1 + n / V). Rows of zeros would have the logit
- * 0, and trained models' logits lie far below that. */
+/* New rows are the mean of all others: by Jensen's inequality the exponential of their logit is at most the mean of the
+ * exponentials of the old logits, so n new rows with V old ones raise no loss by more than log(1 + n / V). Rows of
+ * zeros would have the logit 0, and logits of trained models are far below that. */
 static void fill_rows(float *rows, int64_t have, int64_t want, int64_t C)
 {
     for (int64_t c = 0; c < C; c++) {
@@ -245,8 +244,8 @@ enum lvn_status lvn_pretrained_holds(const struct lvn_pretrained *p, const struc
     return LVN_OK;
 }
 
-/* To `to` (count), fp32; room: for what lies in another order. Where there is a row for each token or position, the
- * file may have more or fewer of them. */
+/* Read one parameter to `to`, [count] in fp32; scratch: for other layouts. With a row for each token or position, the
+ * file may have more or fewer rows. */
 static enum lvn_status load_one(const struct lvn_pretrained *p, const struct lvn_param *q, const struct lvn_layout *l,
                                 float *to, float *capacity)
 {

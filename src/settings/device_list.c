@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* The next of the numbers, which stand between commas; false: that is none. */
+/* Parse the next number of a list with commas; false: it is not a number. */
 static bool next_number(const char **at, int64_t *x)
 {
     char *end;

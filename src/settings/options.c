@@ -15,7 +15,7 @@
     static const char *const words_##part##_##field[] = {LVN_CHOICES_##part##_##field(LVN_X) NULL};
 #include "settings/options_each.h"
 #undef LVN_X
-static const char *words_model_kind[LVN_FAMILY_KEYS]; /* the families' names: see gather() */
+static const char *words_model_kind[LVN_FAMILY_KEYS]; /* names of families: see gather() */
 static const char *const words_data_kind[] = {
 #define LVN_DATASET(name) #name,
 #include "data/datasets.def"
@@ -35,7 +35,7 @@ typedef double pair[2];
     (offsetof(struct lvn_settings, part.field) + 0 * sizeof(_Generic(&((struct lvn_settings *)0)->part.field, type *   \
                                                                      : (char)0)))
 
-/* Those of families follow: see gather(). */
+/* The rows of options.def, then the keys of families: see gather(). */
 static struct lvn_option options[LVN_OPT_ALL] = {
 // clang-format off
 #define LVN_TOP(field, default_, help_, ...)                                                                           \
@@ -82,20 +82,20 @@ const char *lvn_part_help(const char *part)
 
 /* --- the keys of families --- */
 
-static const struct lvn_option *shown[LVN_OPT_ALL]; /* in order */
+static const struct lvn_option *shown[LVN_OPT_ALL]; /* in the order of help */
 static int n_shown, n_family;
 static struct {
     char key[48], help[320], usual[160];
 } texts[LVN_FAMILY_KEYS];
 static char kinds[1600];
 
-/* Adds to a list what its parts make up. */
+/* Append text and more to a list. */
 static void add(char *list, size_t capacity, const char *between, const char *text, const char *more)
 {
     lvn_print_append(list, capacity, "%s%s%s", *list ? between : "", text, more);
 }
 
-/* Adds `text` and, in brackets, which families that is of; nothing in brackets where it is all. */
+/* Append `text` and, in parentheses, its families, unless they are all. */
 static void add_of(char *list, size_t capacity, const char *text, const char *names, bool all)
 {
     char of[220] = "";
@@ -103,7 +103,7 @@ static void add_of(char *list, size_t capacity, const char *text, const char *na
     add(list, capacity, ", ", text, of);
 }
 
-/* What holds without a word: "6", or "0 (one), 0.1 (another, a third)". */
+/* Append the default: "6", or "0 (one), 0.1 (another, a third)". */
 static void add_usual(char *list, size_t capacity, const char *recipe)
 {
     const struct lvn_model *const *all = lvn_models();
@@ -123,7 +123,7 @@ static void add_usual(char *list, size_t capacity, const char *recipe)
     }
 }
 
-/* A key as an option, within the bounds of all families that have it. */
+/* Make an option of a key, with the bounds of all families that have it. */
 static void add_key(const struct lvn_key *k)
 {
     static const enum lvn_option_kind kind[] = {
@@ -168,7 +168,7 @@ static void gather_keys(const struct lvn_model *m)
     }
 }
 
-/* Once, when the first option is looked for. The help of model.kind is a list of the families. */
+/* Called once, by the first access. The help of model.kind lists the families. */
 static void gather(void)
 {
     const struct lvn_model *const *m = lvn_models();
@@ -235,7 +235,7 @@ const struct lvn_option *lvn_option_find(const char *key)
     return NULL;
 }
 
-/* The key whose last word is `word` exactly: lr is optimizer.lr. The first one where parts share a word. */
+/* The first key whose last word is `word`: lr is optimizer.lr. */
 static const char *by_field(const char *word)
 {
     for (int i = 0; i < lvn_option_count(); i++) {
@@ -260,12 +260,12 @@ static const char *within(const char *word, const char *part, bool whole, int li
         int distance = lvn_edit_distance(word, whole ? o->key : field_of(o));
         if (distance > limit) continue;
         nearest = o->key;
-        limit = distance - 1; /* later ones must be nearer */
+        limit = distance - 1; /* later keys must be nearer */
     }
     return nearest;
 }
 
-/* The only key of a part that goes on from `field`: lora.r is lora.rank. */
+/* The only key of a part that begins with `field`: lora.r is lora.rank. */
 static const char *completed(const char *field, const char *part)
 {
     const char *only = NULL;
@@ -278,8 +278,8 @@ static const char *completed(const char *field, const char *part)
     return only;
 }
 
-/* A wrong suggestion is worse than none. So a key of a part that exists is looked for in that part; a word of no part
- * (--device, --eval_steps are other programs' words) must be long, and wrong in one letter. */
+/* A wrong suggestion is worse than none. So a key with an existing part is compared with keys of that part only; a word
+ * without a part (other programs' --device, --eval_steps) must be long, and differ in one letter only. */
 const char *lvn_option_nearest(const char *key)
 {
     enum { LETTERS = 64, LONG = 8 };

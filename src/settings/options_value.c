@@ -26,7 +26,7 @@ static bool is_neutral(const char *text)
     return false;
 }
 
-/* A finite number and nothing else; false: it is none. */
+/* A finite number and nothing else; false: it is not one. */
 static bool number(const char *text, double *out)
 {
     char *end;
@@ -127,7 +127,7 @@ static enum lvn_status parse_bool(const struct lvn_option *o, const char *text, 
     return LVN_OK;
 }
 
-/* The choice that a word stands for, by `also` (word=choice ...); *n letters. */
+/* The choice of a word in `aliases` (word=choice ...); *n: its length. */
 static const char *choice_of(const struct lvn_option *o, const char *word, size_t *n)
 {
     const char *choice;
@@ -151,7 +151,7 @@ static enum lvn_status parse_choice(const struct lvn_option *o, const char *text
             if (o->kind == LVN_KIND_WORD) {
                 *(const char **)out = o->choices[i];
             } else {
-                *(unsigned *)out = (unsigned)i; /* an enum of a few words is an unsigned */
+                *(unsigned *)out = (unsigned)i; /* enums have the size of unsigned */
             }
             return LVN_OK;
         }
@@ -174,7 +174,7 @@ static enum lvn_status parse_path(const char *text, struct lvn_arena *a, const c
     return path ? parse_text(path, a, out) : LVN_MEMORY;
 }
 
-/* The next name of a list, in quotes or not; false: that is none. */
+/* Parse the next name of a list, quoted or not; false: it is not a name. */
 static bool next_name(const char **at, const char **name, int *n)
 {
     static const char separators[] = " \t\r\n,", brackets[] = "[](){}'\"";
@@ -228,7 +228,7 @@ static enum lvn_status parse_texts(const struct lvn_option *o, const char *text,
     return LVN_OK;
 }
 
-/* Seconds; 90s, 10m, 2h, 1d and what is put together from them (1h30m); MM:SS, HH:MM:SS, DD:HH:MM:SS. */
+/* Seconds; 90s, 10m, 2h, 1d and combinations (1h30m); MM:SS, HH:MM:SS, DD:HH:MM:SS. */
 static bool seconds(const char *text, double *out)
 {
     static const double unit[] = {1, 60, 3600, 86400};
@@ -279,7 +279,7 @@ static enum lvn_status parse_amount(const struct lvn_option *o, const char *text
     LVN_CHECK(lvn_fit(word, sizeof word, "%s", text), ARG,
               "%s must be a count (250) or a fraction (1.0, 0.25), got '%.60s...'", o->key, text);
     char *space = strchr(word, ' ');
-    bool whole = all_digits(word); /* before "epochs" is cut off */
+    bool whole = all_digits(word); /* before "epochs" is removed */
     if (space && (!strcmp(space, " epoch") || !strcmp(space, " epochs"))) *space = '\0';
     *out = (struct lvn_amount){0, 0};
     if (is_neutral(text)) return LVN_OK;
@@ -328,7 +328,7 @@ enum lvn_status lvn_option_parse(const struct lvn_option *o, const char *text, v
     LVN_FAIL(INTERNAL, "%s has no kind", o->key);
 }
 
-/* 30, 0.001, 1e-30: the shortest that reads back as the same; exponents only where they are usual. */
+/* 30, 0.001, 1e-30: the shortest text that parses to the same value; exponents only for very small or large values. */
 static void write_real(double x, bool point, char *text, size_t capacity)
 {
     bool whole = fabs(x) < 1e7 && x == floor(x);

@@ -26,7 +26,7 @@ static enum lvn_status set_default(struct lvn_settings *s, enum lvn_option_id id
     const struct lvn_option *o = lvn_option_by_id(id);
     s->origin[id] = (struct lvn_origin){.source = LVN_SOURCE_DEFAULT};
     if (!*o->default_text && o->kind != LVN_KIND_TEXT && o->kind != LVN_KIND_PATH && o->kind != LVN_KIND_LIST)
-        return LVN_OK; /* stays zero until it is derived */
+        return LVN_OK; /* zero until it is derived */
     return lvn_option_parse(o, o->default_text, field_of(s, o), &s->arena);
 }
 
@@ -111,8 +111,7 @@ static enum lvn_status unknown_key(const char *key)
     LVN_FAIL(ARG, "unknown key '%.60s'; `levin help options` lists all keys", key);
 }
 
-/* Twice in one file is a mistake, for nobody sees both lines at once; on the command line, as everywhere, the later one
- * wins. */
+/* Twice in one file is a mistake, since nobody sees both lines at once; on the command line the later one wins. */
 static enum lvn_status check_twice(const struct lvn_origin *old, const struct lvn_origin *new, const char *key)
 {
     LVN_CHECK(old->source != new->source || new->source != LVN_SOURCE_RECIPE || strcmp(old->where, new->where) != 0,
@@ -120,7 +119,7 @@ static enum lvn_status check_twice(const struct lvn_origin *old, const struct lv
     return LVN_OK;
 }
 
-/* A recipe's address and checksum belong to the recipe's file only. */
+/* A recipe's data.url and data.sha256 belong to the recipe's data.path only. */
 static enum lvn_status drop_download(struct lvn_settings *s, enum lvn_source source, const char *path)
 {
     static const enum lvn_option_id ids[] = {LVN_OPT_data_url, LVN_OPT_data_sha256};
@@ -131,7 +130,7 @@ static enum lvn_status drop_download(struct lvn_settings *s, enum lvn_source sou
     return LVN_OK;
 }
 
-/* What may be written down of the value. */
+/* Store the value without its secret, for messages and files. */
 static enum lvn_status note_secret(struct lvn_settings *s, const struct lvn_option *o, struct lvn_origin *at)
 {
     if (o->kind != LVN_KIND_TEXT && o->kind != LVN_KIND_PATH && o->kind != LVN_KIND_LIST) return LVN_OK;
@@ -150,8 +149,8 @@ static enum lvn_status set_checked(struct lvn_settings *s, const char *key, cons
     LVN_TRY(check_twice(at, origin, key));
     bool download = o->id == LVN_OPT_data_url || o->id == LVN_OPT_data_sha256;
     bool others = download && origin->source <= LVN_SOURCE_RECIPE &&
-                  s->origin[LVN_OPT_data_path].source > LVN_SOURCE_RECIPE; /* of the recipe's file */
-    if (at->source > origin->source || others) {                           /* checked all the same */
+                  s->origin[LVN_OPT_data_path].source > LVN_SOURCE_RECIPE; /* they belong to the recipe's data.path */
+    if (at->source > origin->source || others) {                           /* not set, but still checked */
         union lvn_option_value unused;
         return lvn_option_parse(o, value, &unused, &s->arena);
     }
@@ -231,7 +230,7 @@ static enum lvn_status read_one(struct lvn_settings *s, const struct lvn_yaml *y
     return lvn_settings_set_at(s, key, y->text, origin);
 }
 
-/* All of it, also behind a mistake, so that all mistakes are told at once. */
+/* Read on after a mistake, so that all mistakes are reported at once. */
 static enum lvn_status read_map(struct lvn_settings *s, const struct lvn_yaml *map, const char *prefix,
                                 const char *path, struct lvn_text *wrong)
 {
@@ -290,8 +289,8 @@ enum lvn_status lvn_settings_environment(struct lvn_settings *s)
 
 /* --- writing --- */
 
-/* Left out: what nobody gave and nothing was derived for, a batch size that batch_size_per_device gave, and limits of
- * which none was given: the one epoch follows anew, unless whoever goes on then gives another. */
+/* Left out: values that were neither given nor derived, a batch size that follows from batch_size_per_device, and
+ * limits if none was given: max_epochs 1 is derived again, unless a limit is given when the run is resumed. */
 static bool is_written(const struct lvn_settings *s, const struct lvn_option *o)
 {
     enum lvn_option_id id = o->id;
@@ -344,7 +343,7 @@ enum lvn_status lvn_settings_of_run(struct lvn_settings *s, const char *path, in
         return status;
     }
     s->ranks = ranks;
-    if (lvn_settings_finish(s, LVN_USES_ALL) != LVN_OK) lvn_error_clear(); /* another version allowed it */
+    if (lvn_settings_finish(s, LVN_USES_ALL) != LVN_OK) lvn_error_clear(); /* another version allowed these settings */
     return LVN_OK;
 }
 
@@ -356,7 +355,7 @@ static void add_differences(const struct lvn_settings *then, const struct lvn_se
         enum lvn_option_id id = o->id;
         char was[LVN_VALUE_TEXT], is[LVN_VALUE_TEXT];
         const char *a = lvn_settings_value(then, id, was), *b = lvn_settings_value(now, id, is);
-        if (id == LVN_OPT_run_dir || !strcmp(a, b)) continue; /* a folder has many paths */
+        if (id == LVN_OPT_run_dir || !strcmp(a, b)) continue; /* a folder can have several paths */
         if (id == LVN_OPT_trainer_shares && now->origin[id].source <= LVN_SOURCE_RECIPE) continue; /* measured */
         lvn_text_printf(out, "%s%s: %s -> %s", out->n ? "; " : "", o->key, *a ? a : "\"\"", *b ? b : "\"\"");
         *asked = *asked && now->origin[id].source >= LVN_SOURCE_COMMAND;

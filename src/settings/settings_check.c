@@ -21,7 +21,7 @@ _Static_assert((int)LVN_OPTIMIZER_DECAY_LINEAR == (int)LVN_DECAY_LINEAR, "one or
 _Static_assert((int)LVN_OPTIMIZER_DECAY_MATRICES == (int)LVN_DECAY_MATRICES, "one order for the rules of decay");
 _Static_assert((int)LVN_OPTIMIZER_DECAY_ALL == (int)LVN_DECAY_ALL, "one order for the rules of decay");
 
-/* Values that follow are marked as such; finish() may run again, so a derived value may be derived anew. */
+/* Mark a value as derived; lvn_settings_finish() may run again and derive it again. */
 static bool open(const struct lvn_settings *s, enum lvn_option_id id)
 {
     return s->origin[id].source <= LVN_SOURCE_DERIVED;
@@ -31,7 +31,7 @@ static void derived(struct lvn_settings *s, enum lvn_option_id id, const char *s
     s->origin[id] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = source};
 }
 
-/* Rank and alpha of the adapters to start from. Ranks that do not see the folder take what the settings say. */
+/* Take rank and alpha from lora.init. Ranks that do not see the folder use the settings. */
 static enum lvn_status take_scale(struct lvn_settings *s)
 {
     struct lvn_lora there, wanted;
@@ -67,10 +67,10 @@ static enum lvn_status finish_model(struct lvn_settings *s, bool trains)
               "lora.rank %" PRId64 " adapts a model that is trained already: say which, with model.init, or leave "
               "lora.rank out",
               s->lora.rank);
-    return *s->model.init ? LVN_OK : lvn_settings_finish_family(s); /* a loaded model rules */
+    return *s->model.init ? LVN_OK : lvn_settings_finish_family(s); /* a loaded model determines it */
 }
 
-/* What kind of data lies at data.path, where nobody says. */
+/* Derive data.kind from data.path. */
 static enum lvn_status find_kind(struct lvn_settings *s)
 {
     const struct lvn_dataset_kind *kind = NULL;
@@ -82,7 +82,7 @@ static enum lvn_status find_kind(struct lvn_settings *s)
     return LVN_OK;
 }
 
-/* The model that reads what the data have, where nobody says which; the usual one where it does. */
+/* Derive model.kind: a family that reads the fields of the data; the default one, if it does. */
 static enum lvn_status find_model(struct lvn_settings *s)
 {
     struct lvn_data_options data = {.kind = s->data.kind, .digits = s->data.digits};
@@ -102,7 +102,7 @@ static enum lvn_status find_model(struct lvn_settings *s)
     return LVN_OK;
 }
 
-/* Whoever gives a tokenizer with a text wants tokens, which `levin prepare` makes. */
+/* ARG for a tokenizer with a text or with token files: `levin prepare` makes token files with it. */
 static enum lvn_status check_tokenizer(const struct lvn_settings *s)
 {
     const char *text = *s->data.path ? s->data.path : "TEXT";
@@ -117,7 +117,7 @@ static enum lvn_status check_tokenizer(const struct lvn_settings *s)
     return LVN_OK;
 }
 
-/* Keys of one kind of data say nothing to another one. */
+/* ARG for keys of another kind of data. */
 static enum lvn_status check_owners(const struct lvn_settings *s)
 {
     char text[LVN_VALUE_TEXT];
@@ -164,7 +164,7 @@ static enum lvn_status check_optimizer(const struct lvn_settings *s)
     return LVN_OK;
 }
 
-/* Of a schedule that falls: where it ends, and from what to what. */
+/* Checks of decaying schedules: their end, and both rates. */
 static enum lvn_status finish_fall(struct lvn_settings *s, bool steps_known)
 {
     char word[LVN_VALUE_TEXT];
@@ -212,7 +212,7 @@ static enum lvn_status check_device(const struct lvn_settings *s)
     return LVN_OK;
 }
 
-/* "1, 2, 3, 4, 6 or 12"; the largest ones where there are many. */
+/* "1, 2, 3, 4, 6 or 12"; if there are many, the largest. */
 static void divisors(int64_t n, char *text, size_t capacity)
 {
     int64_t list[8];
@@ -225,7 +225,7 @@ static void divisors(int64_t n, char *text, size_t capacity)
         lvn_print_append(text, capacity, "%" PRId64 "%s", list[i], i > 1 ? ", " : i == 1 ? " or " : "");
 }
 
-/* trainer.accumulate_grad_batches is the micro-batch, said by how many there are. */
+/* Derive the micro-batch from trainer.accumulate_grad_batches. */
 static enum lvn_status divide_batch(struct lvn_settings *s)
 {
     int64_t n = s->trainer.accumulate_grad_batches, batch = s->trainer.batch_size, micro = s->trainer.micro_batch_size;
@@ -248,8 +248,8 @@ static enum lvn_status divide_batch(struct lvn_settings *s)
     return LVN_OK;
 }
 
-/* trainer.shares of a run that goes on with trainer.share equal are what it once measured; else one of them is wrong.
- */
+/* trainer.shares with trainer.share equal: dropped if trainer.share is of a later source (a resumed run that measured
+ * them before), else ARG. */
 static enum lvn_status check_shares(struct lvn_settings *s)
 {
     const struct lvn_origin *share = &s->origin[LVN_OPT_trainer_share], *shares = &s->origin[LVN_OPT_trainer_shares];
@@ -283,7 +283,7 @@ static enum lvn_status finish_batch(struct lvn_settings *s)
     bool divided = s->trainer.accumulate_grad_batches > 1;
     if (s->trainer.deterministic && !divided &&
         (!micro || s->origin[LVN_OPT_trainer_micro_batch_size].source == LVN_SOURCE_DERIVED)) {
-        /* The largest divisor that leaves at least min(8, batch) micro-batches: nothing about this machine. */
+        /* The largest divisor with at least min(8, batch) micro-batches: independent of this machine. */
         int64_t min = batch < 8 ? batch : 8;
         for (micro = batch / min; batch % micro; micro--) continue;
         s->trainer.micro_batch_size = micro;

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "data/dataset.h"
 
-/* An option of families as a key of m's; NULL: it has none such. */
+/* The key of m for an option of families; NULL: m has no such key. */
 static const struct lvn_key *key_of(const struct lvn_model *m, const struct lvn_option *o)
 {
     return lvn_key_find(m, strchr(o->key, '.') + 1);
@@ -37,7 +37,7 @@ static enum lvn_status refuse_key(const struct lvn_model *m, const struct lvn_op
     LVN_FAIL(ARG, "%s: %s has no such key; it has %s", o->key, m->name, lvn_model_keys_text(m, list, sizeof list));
 }
 
-/* A value that tells the family's variants from each other. */
+/* Refuse a value that belongs to another variant of the family, and name the variants that allow it. */
 static enum lvn_status refuse_fixed(const struct lvn_model *m, const struct lvn_key *k, const char *key, double value)
 {
     char text[LVN_KEY_TEXT], others[256] = "";
@@ -63,7 +63,7 @@ static enum lvn_status check_given(const struct lvn_model *m, const struct lvn_o
 
 /* --- sizes by name --- */
 
-/* Of another family? Then which. */
+/* The family that has this size; NULL: none. */
 static const struct lvn_model *other_family(const char *size)
 {
     for (const struct lvn_model *const *m = lvn_models(); *m; m++)
@@ -87,7 +87,7 @@ static enum lvn_status find_size(struct lvn_settings *s, const struct lvn_model 
              near ? "did you mean '" : "`levin help model` lists the sizes", near ? near : "", near ? "'?" : "");
 }
 
-/* What the size says of a key; false: nothing. */
+/* The value of a key in this size; false: none. */
 static bool size_has(const struct lvn_model *m, const struct lvn_size *size, const char *recipe, double *value)
 {
     for (int i = 0; size && i < LVN_SIZE_KEYS && m->size_keys[i]; i++) {
