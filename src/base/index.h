@@ -11,7 +11,8 @@ struct lvn_index {
         const char *name; /* NULL: free */
         int number;
     } * slot;
-    int n, capacity; /* slots: a power of two, at most half of them used */
+    int n;        /* names */
+    int capacity; /* slots: a power of two, at most half of them used */
 };
 void lvn_index_release(struct lvn_index *x);
 /* The number of a name; NULL: unknown. Valid until the next name is added. */

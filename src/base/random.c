@@ -31,12 +31,12 @@ void lvn_random_uniform(uint64_t seed, uint64_t name_hash, float bound, int64_t 
 
 int64_t lvn_random_permute(uint64_t seed, uint64_t epoch, int64_t n, int64_t i)
 {
-    int half_bits = 1; /* bits in each half of the Feistel network's block: 4^half_bits >= n */
-    while (half_bits < 31 && (int64_t)1 << (2 * half_bits) < n) half_bits++;
-    uint32_t mask = ((uint32_t)1 << half_bits) - 1;
+    int n_bits = 1; /* bits in each half of the Feistel network's block: 4^half_bits >= n */
+    while (n_bits < 31 && (int64_t)1 << (2 * n_bits) < n) n_bits++;
+    uint32_t mask = ((uint32_t)1 << n_bits) - 1;
     uint64_t x = (uint64_t)i;
     do {
-        uint32_t left = (uint32_t)(x >> half_bits) & mask, right = (uint32_t)x & mask;
+        uint32_t left = (uint32_t)(x >> n_bits) & mask, right = (uint32_t)x & mask;
         for (uint32_t round = 0; round < 6; round++) {
             struct lvn_philox r = lvn_philox(seed ^ ((uint64_t)LVN_STREAM_DATA << 56), right, round, (uint32_t)epoch,
                                              (uint32_t)(epoch >> 32));
@@ -44,7 +44,7 @@ int64_t lvn_random_permute(uint64_t seed, uint64_t epoch, int64_t n, int64_t i)
             left = right;
             right = next;
         }
-        x = (uint64_t)left << half_bits | right;
+        x = (uint64_t)left << n_bits | right;
     } while (x >= (uint64_t)n);
     return (int64_t)x;
 }

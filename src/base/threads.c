@@ -136,7 +136,8 @@ struct timed_task {
     void *argument;
     pthread_mutex_t lock;
     pthread_cond_t change;
-    bool finished, abandoned; /* abandoned: the caller no longer waits */
+    bool finished;  /* run() has returned */
+    bool abandoned; /* the caller no longer waits */
 };
 
 static void *run_timed(void *argument)

@@ -20,7 +20,8 @@ enum { CHUNK = 1 << 18, GROWTH_FROM = 64 << 20, NAME_BYTES = 4096 };
 struct traversal {
     const struct lvn_archive_visitor *v;
     const char *root;  /* the path that was opened, for messages */
-    int64_t in, out;   /* bytes read, and bytes unpacked from archives */
+    int64_t in;        /* bytes read */
+    int64_t out;       /* bytes unpacked from archives */
     double growth;     /* expansion of the archives around this one */
     int64_t *reported; /* set to `in` on each read; NULL: not wanted */
 };
@@ -186,7 +187,7 @@ static ssize_t feed(struct archive *a, void *context, const void **p)
 }
 
 /* Does the name lead out of the folder, as "a/../../b" and "/a" do? */
-static bool leaves_folder(const char *name)
+static bool escapes_folder(const char *name)
 {
     int depth = 0;
     if (*name == '/') return true;
@@ -242,7 +243,7 @@ static enum lvn_status read_entry(struct stream *s, const struct stream *source,
         whole = inner_name(outer, name);
     } else {
         if (!path || !*path) path = "(no name)"; /* not representable in this locale; only messages show it */
-        LVN_CHECK(!leaves_folder(path), FORMAT,
+        LVN_CHECK(!escapes_folder(path), FORMAT,
                   "'%s' holds '%.200s', a name that leads out of its folder: not unpacked", outer, path);
         whole = lvn_fit(name, sizeof name, "%s/%s", outer, path);
     }
@@ -403,11 +404,11 @@ enum lvn_status lvn_archive_list(struct lvn_arena *a, const char *path, const ch
     LVN_CHECK(lvn_path_exists(path), IO, "there is no '%s'", path);
     enum lvn_status status = lvn_path_is_dir(path) ? list_dir(&l, path, 0) : add(&l, path);
     if (l.n) qsort(l.name, (size_t)l.n, sizeof *l.name, lvn_by_text);
-    const char **kept = status == LVN_OK ? lvn_arena_alloc(a, sizeof *kept * (size_t)(l.n + 1)) : NULL;
-    if (status == LVN_OK && !kept) status = LVN_MEMORY;
-    if (kept && l.n) memcpy(kept, l.name, sizeof *kept * (size_t)l.n);
+    const char **sorted = status == LVN_OK ? lvn_arena_alloc(a, sizeof *sorted * (size_t)(l.n + 1)) : NULL;
+    if (status == LVN_OK && !sorted) status = LVN_MEMORY;
+    if (sorted && l.n) memcpy(sorted, l.name, sizeof *sorted * (size_t)l.n);
     free(l.name);
-    *names = kept;
+    *names = sorted;
     *n = l.n;
     return status;
 }

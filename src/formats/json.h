@@ -24,7 +24,7 @@ LVN_CHECKED enum lvn_status lvn_json_check(long begun);
 /* json_loadb() with that check. *out NULL and LVN_OK: the text is invalid, and *error holds the reason. */
 LVN_CHECKED enum lvn_status lvn_json_load(const char *text, int64_t bytes, size_t flags, json_t **out,
                                           json_error_t *error);
-/* `name` is what messages call the text. */
+/* `name` is the text's name in messages. */
 LVN_CHECKED enum lvn_status lvn_json_parse(const char *name, const char *text, int64_t bytes, json_t **out);
 LVN_CHECKED enum lvn_status lvn_json_read(const char *path, json_t **out);
 /* Adds the value: on one line if indent is 0, otherwise one member a line (lists of scalars stay on one line). Numbers

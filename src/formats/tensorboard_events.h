@@ -13,8 +13,9 @@
 
 struct lvn_tensorboard {
     struct lvn_append_file file;
-    struct lvn_text event, summary; /* under construction */
-    struct lvn_text record;         /* the complete record */
+    struct lvn_text event;   /* under construction */
+    struct lvn_text summary; /* its scalars, under construction */
+    struct lvn_text record;  /* the complete record */
 };
 
 /* Creates a new file in the folder, which is created. from_step > 0: a run resumes, and TensorBoard discards what

@@ -10,18 +10,17 @@
 #include <stdint.h>
 
 struct lvn_machine {
-    char cpu[128];      /* "Intel(R) Xeon(R) Processor" */
-    char features[256]; /* the ones relevant here: "avx2 fma avx512f" */
-    int online;         /* hardware threads of the machine */
-    int allowed;        /* of these, in the affinity mask */
-    int cores;          /* physical cores of the allowed hardware threads */
-    double quota;       /* CPUs granted by the cgroup; 0: no limit */
-    int threads;        /* to use; see lvn_threads_default() */
-    const char *
-        threads_from; /* what determined `threads`: "OMP_NUM_THREADS", "CPU quota", "affinity mask", "physical cores" */
-    int nodes;        /* NUMA nodes */
-    int64_t cache[3]; /* bytes: L1 data, L2, L3 of one core */
-    int64_t memory;   /* bytes of the machine */
+    char cpu[128];            /* "Intel(R) Xeon(R) Processor" */
+    char features[256];       /* the ones relevant here: "avx2 fma avx512f" */
+    int online;               /* hardware threads of the machine */
+    int allowed;              /* of these, in the affinity mask */
+    int cores;                /* physical cores of the allowed hardware threads */
+    double quota;             /* CPUs granted by the cgroup; 0: no limit */
+    int threads;              /* to use; see lvn_threads_default() */
+    const char *threads_from; /* origin: "OMP_NUM_THREADS", "CPU quota", "affinity mask", "physical cores" */
+    int nodes;                /* NUMA nodes */
+    int64_t cache[3];         /* bytes: L1 data, L2, L3 of one core */
+    int64_t memory;           /* bytes of the machine */
     int64_t memory_available; /* bytes that programs can allocate now without swapping, within the limit */
     int64_t memory_limit;     /* of the cgroup, in bytes; 0: no limit */
     int64_t swap;             /* bytes of swap in use */

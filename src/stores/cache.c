@@ -74,7 +74,8 @@ void lvn_store_cache_drop(const char *file, const char *facts)
 /* --- facts --- */
 
 struct facts {
-    long long bytes, seconds; /* of the local file at the time of its download */
+    long long bytes;   /* of the local file */
+    long long seconds; /* its modification time after the download */
     long nanoseconds;
     char sum[LVN_CHECKSUM_TEXT];
     char version[160]; /* of the file in the store */

@@ -120,7 +120,7 @@ static void close_both(struct lvn_location *p, struct lvn_http *h)
     lvn_location_close(p);
 }
 
-/* --- what is there --- */
+/* --- metadata and listing --- */
 
 enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *list, int *capacity, const char *name,
                                 int64_t length, enum lvn_store_kind kind, int64_t bytes)

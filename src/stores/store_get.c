@@ -39,13 +39,15 @@ struct get {
     pthread_mutex_t writing; /* serializes writes to the file, so that waiting threads sleep instead of spinning */
     pthread_mutex_t lock;    /* protects the following fields */
     struct lvn_digest digest;
-    int digested;    /* number of leading chunks that `digest` covers */
-    uint64_t *sum;   /* [n_pieces] CRC-64 of the finished chunks */
-    int fd, done_fd; /* of part and of done; done_fd -1: nothing is recorded */
+    int digested;  /* number of leading chunks that `digest` covers */
+    uint64_t *sum; /* [n_pieces] CRC-64 of the finished chunks */
+    int fd;        /* of `part` */
+    int done_fd;   /* of `done`; -1: nothing is recorded */
     int n_pieces;
-    bool resumed, existed;
+    bool resumed;        /* some chunks come from an earlier transfer */
+    bool existed;        /* `local` existed before the transfer */
     struct stat before;  /* state of `local` before the transfer, if it existed */
-    unsigned char *have; /* [n_pieces] */
+    unsigned char *have; /* [n_pieces] the chunk is finished */
     int64_t max;         /* maximum number of bytes if the size is unknown */
     lvn_store_progress *progress;
     void *context;
@@ -120,14 +122,14 @@ static bool on_data(void *context, const void *data, int64_t bytes)
 static bool digest_pieces(struct get *g, char *buffer)
 {
     while (g->digested < g->n_pieces && __atomic_load_n(&g->have[g->digested], __ATOMIC_ACQUIRE)) {
-        int64_t from = (int64_t)g->digested * PIECE_BYTES, end = from + piece_bytes(g, g->digested);
-        bool joined = lvn_digest_combine(&g->digest, g->sum[g->digested], end - from);
-        while (!joined && from < end) {
-            ssize_t n = pread(g->fd, buffer, (size_t)(end - from < BUFFER_BYTES ? end - from : BUFFER_BYTES), from);
+        int64_t begin = (int64_t)g->digested * PIECE_BYTES, end = begin + piece_bytes(g, g->digested);
+        bool joined = lvn_digest_combine(&g->digest, g->sum[g->digested], end - begin);
+        while (!joined && begin < end) {
+            ssize_t n = pread(g->fd, buffer, (size_t)(end - begin < BUFFER_BYTES ? end - begin : BUFFER_BYTES), begin);
             if (n < 0 && errno == EINTR) continue;
             if (n <= 0) return false;
             lvn_digest_add(&g->digest, buffer, n);
-            from += n;
+            begin += n;
         }
         g->digested++;
     }
@@ -199,8 +201,8 @@ static char *headline(struct get *g)
 
 static bool piece_agrees(const struct get *g, int i, const char *sum, char *buffer)
 {
-    int64_t from = (int64_t)i * PIECE_BYTES, bytes = piece_bytes(g, i);
-    ssize_t n = pread(g->fd, buffer, (size_t)bytes, from);
+    int64_t begin = (int64_t)i * PIECE_BYTES, bytes = piece_bytes(g, i);
+    ssize_t n = pread(g->fd, buffer, (size_t)bytes, begin);
     if (n != bytes) return false;
     g->sum[i] = lvn_crc64nvme(0, buffer, bytes);
     return g->sum[i] == strtoull(sum, NULL, 16);

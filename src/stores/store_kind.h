@@ -46,8 +46,9 @@ struct lvn_upload {
     char (*etags)[80]; /* [n_parts] the store's ETag of each part; "": not uploaded */
 };
 struct lvn_upload_ops {
-    int64_t min_part, max_parts; /* part size: min_part bytes times a power of two; the last part may be smaller */
-    bool sequential;             /* parts must be uploaded in order */
+    int64_t min_part;  /* bytes of a part: this times a power of two; the last part may be smaller */
+    int64_t max_parts; /* of one upload */
+    bool sequential;   /* parts must be uploaded in order */
     /* Uploads a small file in one request. */
     enum lvn_status (*put_object)(struct lvn_location *p, struct lvn_http *h, const void *data,
                                   int64_t bytes) LVN_CHECKED;

@@ -34,10 +34,10 @@ struct put {
     void *context;
 };
 
-static enum lvn_status read_local(const struct put *p, char *to, int64_t from, int64_t bytes)
+static enum lvn_status read_local(const struct put *p, char *to, int64_t offset, int64_t bytes)
 {
     for (int64_t done = 0; done < bytes;) {
-        ssize_t n = pread(p->fd, to + done, (size_t)(bytes - done), from + done);
+        ssize_t n = pread(p->fd, to + done, (size_t)(bytes - done), offset + done);
         if (n < 0 && errno == EINTR) continue;
         LVN_CHECK(n >= 0, IO, "cannot read '%s': %s", p->local, strerror(errno));
         LVN_CHECK(n > 0, IO, "'%s' became shorter while it was sent to '%s'", p->local, p->location.url);
@@ -70,8 +70,9 @@ static enum lvn_status send_parts(struct lvn_worker_pool *pool, struct lvn_http 
         int i = __atomic_fetch_add(&pool->next, 1, __ATOMIC_RELAXED);
         if (i >= u->n_parts) break;
         if (u->etags[i][0]) continue;
-        int64_t from = i * u->part_bytes, left = u->bytes - from, bytes = left < u->part_bytes ? left : u->part_bytes;
-        LVN_TRY(read_local(p, buffer, from, bytes));
+        int64_t offset = i * u->part_bytes, left = u->bytes - offset,
+                bytes = left < u->part_bytes ? left : u->part_bytes;
+        LVN_TRY(read_local(p, buffer, offset, bytes));
         LVN_TRY(p->ops->part(u, h, i + 1, buffer, bytes));
         __atomic_add_fetch(&pool->done, bytes, __ATOMIC_RELAXED);
     }

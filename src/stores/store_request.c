@@ -141,7 +141,7 @@ enum lvn_status lvn_store_request(struct lvn_location *p, struct lvn_http *h, co
     }
 }
 
-/* --- what is there --- */
+/* --- metadata of a file --- */
 
 /* Stops after one byte: servers without range support would send the whole file. */
 static bool on_one_byte(void *context, const void *data, int64_t bytes)
@@ -198,7 +198,7 @@ enum lvn_status lvn_store_request_stat(struct lvn_location *p, struct lvn_http *
     return status;
 }
 
-/* --- a piece --- */
+/* --- a range of bytes --- */
 
 struct piece {
     const struct lvn_location *location;
@@ -206,9 +206,11 @@ struct piece {
     const struct lvn_http_response *response;
     bool (*on_data)(void *, const void *, int64_t);
     void *context;
-    int64_t offset, left; /* bytes that remain to be read */
-    int64_t skip;         /* bytes of this response that were delivered before */
-    bool checked, refused;
+    int64_t offset;    /* of the next byte to read */
+    int64_t left;      /* bytes that remain to be read */
+    int64_t skip;      /* bytes of this response that were delivered before */
+    bool checked;      /* check_response() was called for this response */
+    bool refused;      /* on_data() returned false */
     const char *wrong; /* reason why this response is not usable; NULL: it is */
 };
 

@@ -22,11 +22,14 @@ LVN_CHECKED enum lvn_status lvn_upload_staging_clear(const char *path, const cha
 
 /* A background thread that sends the folder when it has changed. */
 struct lvn_sender {
-    const char *folder, *path; /* owned by the caller */
+    const char *folder; /* owned by the caller */
+    const char *path;   /* owned by the caller */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool running, pending, stopping;
+    bool running;       /* the thread was started */
+    bool pending;       /* there are changes to send */
+    bool stopping;      /* the thread must end */
     char failure[1024]; /* of the last upload; "": success */
 };
 LVN_CHECKED enum lvn_status lvn_sender_start(struct lvn_sender *s, const char *folder, const char *path);

@@ -118,7 +118,7 @@ static enum lvn_status resume(struct lvn_upload *u, struct lvn_http *h, bool *al
 
 static enum lvn_status part(struct lvn_upload *u, struct lvn_http *h, int number, const void *data, int64_t bytes)
 {
-    int64_t from = (number - 1) * u->part_bytes, end = from + bytes;
+    int64_t start = (number - 1) * u->part_bytes, end = start + bytes;
     enum lvn_status status = LVN_OK;
     struct lvn_http_response a = {0};
     char headers[128];
@@ -130,7 +130,7 @@ static enum lvn_status part(struct lvn_upload *u, struct lvn_http *h, int number
         struct lvn_store_request request = {.method = "PUT",
                                             .key = u->id,
                                             .headers = headers,
-                                            .body = (const char *)data + (u->sent - from),
+                                            .body = (const char *)data + (u->sent - start),
                                             .bytes = end - u->sent,
                                             .action = "write",
                                             .no_retry = true,

@@ -25,7 +25,8 @@ struct lvn_aws_credentials {
     char source[256]; /* where they were found, for messages; "": no credentials (then id is "" too) */
 };
 struct lvn_aws_location {
-    char region[64], endpoint[256]; /* endpoint "": Amazon's */
+    char region[64];
+    char endpoint[256]; /* "": Amazon's */
 };
 
 /* Missing credentials are no error: some buckets are public. LVN_FORMAT, LVN_IO: a source is configured and cannot be

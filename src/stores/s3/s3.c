@@ -135,12 +135,12 @@ static enum lvn_status address(struct lvn_location *p, const struct lvn_store_re
 
 /* --- refusals --- */
 
-/* What a server says is cut: the advice behind it shall be seen. */
+/* The server's text is cut, so that the advice after it stays visible. */
 static void error_text(const struct lvn_http_response *a, const char *tag, struct lvn_text *t)
 {
-    LVN_LOCAL_TEXT(said);
-    lvn_xml_text(a->body.p, NULL, tag, &said);
-    lvn_text_printf(t, "%.300s", said.p ? said.p : "");
+    LVN_LOCAL_TEXT(message);
+    lvn_xml_text(a->body.p, NULL, tag, &message);
+    lvn_text_printf(t, "%.300s", message.p ? message.p : "");
 }
 
 static bool error_is(const struct lvn_http_response *a, const char *code)
@@ -201,7 +201,7 @@ static void explain(const struct lvn_location *p, const struct lvn_http_response
     error_text(a, "Code", &code);
     if (code.n) lvn_text_printf(t, ", %s: ", code.p);
     error_text(a, "Message", t);
-    while (t->n > 0 && !t->failed && t->p[t->n - 1] == '.') t->p[--t->n] = '\0'; /* the sentence goes on */
+    while (t->n > 0 && !t->failed && t->p[t->n - 1] == '.') t->p[--t->n] = '\0'; /* the sentence continues */
     for (size_t i = 0; i < sizeof known / sizeof *known && code.n; i++)
         if (strcmp(known[i].code, code.p) == 0) lvn_text_printf(t, "; %s", known[i].advice);
     if (a->code == 401 || a->code == 403) {
@@ -213,7 +213,7 @@ static void explain(const struct lvn_location *p, const struct lvn_http_response
     }
 }
 
-/* --- what is there --- */
+/* --- metadata and listing --- */
 
 static void parse_headers(const struct lvn_http_response *a, struct lvn_object *o)
 {

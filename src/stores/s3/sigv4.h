@@ -10,7 +10,8 @@
 #include "base/text.h"
 
 struct lvn_sigv4 {
-    const char *id, *secret, *token; /* token NULL or "": none */
+    const char *id, *secret;
+    const char *token; /* NULL or "": none */
     const char *region, *service;
     const char *method;
     const char *host;    /* with the port, if it is not the default one */

@@ -142,7 +142,7 @@ static void test_arena_gives_zeroed_aligned_memory(void **state)
             assert_true((uintptr_t)p % _Alignof(max_align_t) == 0);
             assert_true(p != before || sizes[n] == 0 || n == 0 || sizes[n - 1] == 0);
             for (size_t i = 0; i < sizes[n]; i++) assert_int_equal(p[i], 0);
-            memset(p, 0xab, sizes[n]); /* a neighbour would find this */
+            memset(p, 0xab, sizes[n]); /* would corrupt an overlapping block */
             before = p;
             used += sizes[n];
         }
@@ -151,7 +151,7 @@ static void test_arena_gives_zeroed_aligned_memory(void **state)
     assert_string_equal(lvn_arena_printf(&a, "%s.%d", "h", 12), "h.12");
     lvn_arena_release(&a);
     assert_null(a.blocks);
-    lvn_arena_release(&a); /* again does nothing */
+    lvn_arena_release(&a); /* a second release does nothing */
 }
 
 static void test_allocations_fail_when_told(void **state)
@@ -223,16 +223,16 @@ static void test_team_runs_every_thread_and_meets(void **state)
 
 /* --- tensors --- */
 
-/* --- what may stand still, and what goes on --- */
+/* --- timeouts, progress --- */
 
-struct held {
+struct blocked {
     int pipe[2];
     bool over;
 };
 
 static void read_one(void *argument)
 {
-    struct held *h = argument;
+    struct blocked *h = argument;
     char c;
     h->over = read(h->pipe[0], &c, 1) == 1;
 }
@@ -240,13 +240,13 @@ static void read_one(void *argument)
 static void test_waits_within(void **state)
 {
     (void)state;
-    static struct held h[2]; /* the second thread may still be at it when the test is over */
+    static struct blocked h[2]; /* the second thread may still run after the test */
     for (int i = 0; i < 2; i++) assert_int_equal(pipe(h[i].pipe), 0);
     assert_int_equal(write(h[0].pipe[1], "x", 1), 1);
     assert_true(lvn_thread_with_timeout(60, read_one, &h[0]));
     assert_true(h[0].over);
     assert_false(lvn_thread_with_timeout(0.01, read_one, &h[1]));
-    assert_int_equal(write(h[1].pipe[1], "x", 1), 1); /* it goes on */
+    assert_int_equal(write(h[1].pipe[1], "x", 1), 1); /* it continues */
     for (int bytes = 1; bytes;) assert_int_equal(ioctl(h[1].pipe[0], FIONREAD, &bytes), 0);
 }
 
@@ -264,7 +264,7 @@ static void test_work_counts(void **state)
     assert_true(lvn_work_count() > count); /* an end is progress */
     lvn_work_end(before);
     assert_null(lvn_work_name());
-    /* bytes on their way to a file */
+    /* bytes written to a file */
     char data[1000] = {0}, path[] = "/tmp/levin-work-XXXXXX";
     int fd = mkstemp(path);
     struct lvn_output o;
@@ -312,7 +312,7 @@ static void test_tensor_views(void **state)
     view.stride[1] = 8;
     assert_false(lvn_desc_contiguous(&view));
     struct lvn_desc one = LVN_DESC(LVN_F32, 1, 1, 4);
-    one.stride[0] = one.stride[1] = 99; /* steps that are never taken */
+    one.stride[0] = one.stride[1] = 99; /* strides of dims of size 1 are unused */
     assert_true(lvn_desc_contiguous(&one));
 }
 
@@ -339,7 +339,7 @@ static void test_texts_fit_whole_or_not_at_all(void **state)
     assert_string_equal(lvn_error_text(), "a thing has 6 bytes; at most 4 are taken");
 }
 
-/* The same characters as printf's: numbers of all sizes, short ones, and such as lie next to where rounding turns. */
+/* The same characters as printf's: numbers of all sizes, short ones, and those next to a rounding boundary. */
 static void test_numbers_are_printed_as_printf_does(void **state)
 {
     (void)state;
@@ -367,7 +367,7 @@ static void test_numbers_are_printed_as_printf_does(void **state)
     }
 }
 
-/* --- what may be shown --- */
+/* --- redaction --- */
 
 static void test_secrets_of_addresses_are_hidden(void **state)
 {
@@ -392,7 +392,7 @@ static void test_secrets_of_addresses_are_hidden(void **state)
         assert_true(lvn_secrets_hide(text) == some);
         assert_string_equal(text, pairs[i][1]);
         assert_true(lvn_secrets_hidden(text) == some);
-        (void)lvn_secrets_hide(text); /* again: nothing changes */
+        (void)lvn_secrets_hide(text); /* idempotent */
         assert_string_equal(text, pairs[i][1]);
     }
 }

@@ -42,7 +42,7 @@ static void waits_as_long_as_it_says(void **state)
     pthread_cond_destroy(&never);
 }
 
-/* The time that status.json tells; 0: there is none yet. */
+/* The time in status.json; 0: no file yet. */
 static double told(const char *path)
 {
     char *text;
@@ -72,7 +72,7 @@ static void status_goes_on(void **state)
     const char *path = test_path("status.json");
     ASSERT_OK(lvn_member_open(&h, &o));
     lvn_member_publish(h, path);
-    for (int i = 0; i < 6; i++) { /* more than once after each: what began before may end well */
+    for (int i = 0; i < 6; i++) { /* several times: an operation that began before the change may end well */
         atomic_store(&shift, i < 3 ? 3600 : -3600);
         assert_true(written(path));
     }

@@ -92,7 +92,7 @@ static void whole_files(void **state)
     ASSERT_FAILS(FORMAT, "more than 5 bytes", lvn_file_read(path, 5, &text, &bytes));
     ASSERT_FAILS(IO, "No such file", lvn_file_read(test_path("none"), 0, &text, &bytes));
     ASSERT_FAILS(IO, "directory", lvn_file_read(test_dir, 0, &text, &bytes));
-    ASSERT_OK(lvn_file_read("/proc/self/status", 0, &text, &bytes)); /* its size says 0 */
+    ASSERT_OK(lvn_file_read("/proc/self/status", 0, &text, &bytes)); /* its reported size is 0 */
     assert_true(bytes > 100);
     free(text);
     test_put("empty", "", 0);
@@ -111,7 +111,7 @@ static void whole_files(void **state)
     ASSERT_FAILS(IO, "a regular file is wanted", lvn_file_map(&m, "/dev/null"));
 }
 
-/* Every system call of a write fails in turn: the old content stays, nothing else is left. */
+/* Each system call of a write fails in turn: the old content stays, and no other file is left. */
 static void writes_fail(void **state)
 {
     (void)state;
@@ -129,7 +129,7 @@ static void writes_fail(void **state)
         char *text;
         int64_t bytes;
         ASSERT_OK(lvn_file_read(path, 0, &text, &bytes));
-        /* The last call is the fsync of the directory: the new file is there then, only not for certain. */
+        /* The last call is the fsync of the directory: the new file exists then, but is not durable. */
         assert_string_equal(text, k == calls ? "new" : "old");
         free(text);
         struct lvn_arena a;
@@ -163,7 +163,7 @@ static bool is_a(const char *path, mode_t kind)
     return lstat(path, &s) == 0 && (s.st_mode & S_IFMT) == kind;
 }
 
-/* Links are followed and stay; what is not a file is written into or refused, and never replaced. */
+/* Links are followed and stay; other kinds of files are written to or refused, and never replaced. */
 static void targets(void **state)
 {
     (void)state;
@@ -176,7 +176,7 @@ static void targets(void **state)
     snprintf(link, sizeof link, "%s", test_path("link"));
     snprintf(pipe, sizeof pipe, "%s", test_path("pipe"));
     assert_int_equal(symlink("far.txt", link), 0);
-    ASSERT_OK(lvn_target_write(link, "first", 5)); /* through a link to nothing */
+    ASSERT_OK(lvn_target_write(link, "first", 5)); /* through a dangling link */
     ASSERT_OK(lvn_target_write(link, "second", 6));
     assert_true(is_a(link, S_IFLNK));
     assert_content(far, "second");
@@ -185,7 +185,7 @@ static void targets(void **state)
     assert_false(t.stream);
     ASSERT_FAILS(IO, "symbolic link", lvn_file_open_nofollow(link, O_WRONLY | O_CREAT, &fd));
     assert_content(far, "second");
-    ASSERT_OK(lvn_file_write(link, "own", 3)); /* in levin's own folders a link is replaced */
+    ASSERT_OK(lvn_file_write(link, "own", 3)); /* lvn_file_write() replaces a link */
     assert_true(is_a(link, S_IFREG));
 
     assert_int_equal(mkfifo(pipe, 0600), 0);
@@ -206,7 +206,7 @@ static void targets(void **state)
     unlink(link);
 }
 
-/* A path in /proc/self/fd is the open file itself: its position counts, and the file is not replaced. */
+/* A path in /proc/self/fd is the open file itself: its offset matters, and the file is not replaced. */
 static void target_descriptor(void **state)
 {
     (void)state;
@@ -227,7 +227,7 @@ static void large_output(void **state)
     const char *path = test_path("large");
     struct lvn_output o;
     static char part[300000];
-    for (int past = 0; past < 2; past++) { /* the system's cache */
+    for (int past = 0; past < 2; past++) { /* with the page cache, and past it */
         ASSERT_OK(lvn_output_open(&o, path));
         if (past) lvn_output_bypass_cache(&o);
         struct lvn_checksum c;
@@ -266,7 +266,7 @@ static void write_two(const char *path, int64_t first, int64_t second, bool past
     lvn_file_unmap(&m);
 }
 
-/* Whatever the sizes of two pieces beside the buffer's, they stand in the order in which they were written. */
+/* Whatever the sizes of two writes relative to the buffer's, the file has them in order. */
 static void output_in_order(void **state)
 {
     (void)state;
@@ -281,7 +281,7 @@ static void output_in_order(void **state)
     assert_int_equal(unlink(on_disk), 0);
 }
 
-/* A disk that is full at any of the writes past the cache: said, by close at the latest. */
+/* A disk that is full at any of the direct writes: an error, at close at the latest. */
 static void full_past_cache(void **state)
 {
     (void)state;
@@ -339,7 +339,7 @@ static void directories(void **state)
     lvn_arena_release(&a);
 }
 
-/* Values from the two specifications' own tools, and the same in pieces of every size. */
+/* Values from the two specifications' own tools, and the same in chunks of every size. */
 static void checksums(void **state)
 {
     (void)state;

@@ -155,7 +155,7 @@ static void test_normal_numbers(void **state)
     assert_true(fabs(neighbours) < 0.009);
     assert_true(fabs((double)within / N - 0.682689) < 0.0042);
 
-    /* A value depends on its place alone, and on the name. */
+    /* A value depends only on its index and the name. */
     lvn_random_normal(1337, lvn_name_hash("wte.weight"), 0.02f, 1001, tail);
     assert_memory_equal(x, tail, 1001 * sizeof *x);
     lvn_random_normal(1337, lvn_name_hash("wpe.weight"), 0.02f, 1001, tail);

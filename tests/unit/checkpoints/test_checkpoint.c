@@ -72,8 +72,7 @@ static void flip(const char *path, int64_t at)
     close(fd);
 }
 
-/* A kind of damage to step-20; then step-10 is what is left, and the sentence says why. */
-/* A tokenizer may bring any number of files. */
+/* A tokenizer may have any number of files. */
 static void many_files(void **state)
 {
     (void)state;
@@ -98,6 +97,7 @@ static void many_files(void **state)
     lvn_checkpoint_close(&c);
 }
 
+/* Damages step-20 in one way: step-10 must then be opened, and the error must be `sentence`. */
 static void damage(const char *name, int64_t flipped, int64_t length, const char *sentence)
 {
     const char *dir = fresh();
@@ -190,7 +190,7 @@ static void full_disk(void **state)
             ASSERT_OK(lvn_tree_remove(path));
         }
     assert_in_range(committed, 2, 2 * calls - 20);
-    /* A limit of the system on the size of files. */
+    /* The system's limit on file sizes. */
     signal(SIGXFSZ, SIG_IGN);
     struct rlimit old, small;
     getrlimit(RLIMIT_FSIZE, &old);
@@ -313,7 +313,7 @@ static void models_are_found(void **state)
     assert_int_equal(unlink(path), 0);
     ASSERT_OK(lvn_checkpoint_locate(&a, run, "best", &found));
     assert_string_equal(lvn_path_name(found), "step-2");
-    /* Damaged weights are found, a damaged optimizer state does not matter here. */
+    /* Damaged weights are detected; a damaged optimizer state is irrelevant here. */
     snprintf(path, sizeof path, "%s/step-2/state/optimizer.safetensors", dir);
     flip(path, 1000);
     ASSERT_OK(lvn_checkpoint_locate(&a, run, "last", &found));

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-/* Every step-N is whole, not only the newest. */
+/* Every step-N is complete, not only the newest. */
 static void check_all(const char *dir)
 {
     struct lvn_arena a;
@@ -27,7 +27,7 @@ static void check_all(const char *dir)
     lvn_arena_release(&a);
 }
 
-/* What is there after a kill, first as it lies, then cleaned; returns the newest step. */
+/* Verifies the directory after a kill, before and after clean-up; returns the newest step. */
 static int64_t check_after_kill(const char *dir)
 {
     int skipped;
@@ -43,7 +43,7 @@ static int64_t check_after_kill(const char *dir)
     return found;
 }
 
-/* Killed before each single call that changes the disk: saving a new step and an old one over itself, and pruning. */
+/* Killed before each call that changes the disk: saving a new step, saving an old one over itself, pruning. */
 static void killed_at_every_call(void **state)
 {
     (void)state;
@@ -63,7 +63,7 @@ static void killed_at_every_call(void **state)
         assert_true(found >= 2);
         ASSERT_OK(lvn_tree_remove(dir));
         if (WIFSIGNALED(status)) continue;
-        assert_int_equal(status, 0); /* it came to its end */
+        assert_int_equal(status, 0); /* it finished */
         assert_int_equal(found, 3);
         assert_true(k > 80);
         break;

@@ -17,7 +17,7 @@ static enum lvn_status parse(const char *text)
 static void refused(void **state)
 {
     (void)state;
-    ASSERT_OK(parse("\xef\xbb\xbf{\"a\": 1}")); /* an editor's mark */
+    ASSERT_OK(parse("\xef\xbb\xbf{\"a\": 1}")); /* byte order mark */
     ASSERT_FAILS(FORMAT, "x.json:1: ", parse("\xef\xbb\xbf\xef\xbb\xbf{}"));
     ASSERT_FAILS(FORMAT, "x.json:2: ", parse("{\n\"a\": 1,}"));
     ASSERT_FAILS(FORMAT, "duplicate object key", parse("{\"a\": 1,\n \"a\": 2}"));
@@ -144,7 +144,7 @@ static void writes(void **state)
     }
 }
 
-/* jansson says nothing of a member that it had no memory for: what writes the value does. */
+/* jansson drops a member silently when memory runs out: the functions that write the value report it. */
 static enum lvn_status write_parts(const char *path)
 {
     long begun = lvn_json_begin();
@@ -174,7 +174,7 @@ static void memory_that_runs_out(void **state)
         lvn_alloc_fail_at(k);
         enum lvn_status status = write_parts(test_path("parts.json"));
         lvn_alloc_fail_at(0);
-        if (lvn_path_exists(test_path("parts.json"))) { /* it is whole then */
+        if (lvn_path_exists(test_path("parts.json"))) { /* then it is complete */
             ASSERT_OK(lvn_file_read(test_path("parts.json"), 0, &got, &n_got));
             assert_int_equal(n_got, n_want);
             assert_memory_equal(got, want, (size_t)n_want);

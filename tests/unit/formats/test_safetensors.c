@@ -243,8 +243,8 @@ static void shards(void **state)
     ASSERT_FAILS(FORMAT, "no 'weight_map'", lvn_weights_open(&s, test_path("model.safetensors.index.json")));
 }
 
-/* Every half and bfloat16 goes to float and back; floats beside the middle of two neighbours go to the nearer, exact
- * middles to the even one. */
+/* Every fp16 and bf16 converts to float and back; floats next to the midpoint of two neighbours round to the nearer,
+ * exact middles to the even one. */
 static void small_floats(void **state)
 {
     (void)state;
@@ -296,7 +296,7 @@ static void other_types(void **state)
     const double d[2] = {0.1, -3};
     const int64_t i64[2] = {5, -6};
     float x[2];
-    memcpy(at + 1, d, 16); /* unaligned, as in foreign files */
+    memcpy(at + 1, d, 16); /* unaligned, as in files of other programs */
     lvn_tensor_to_f32(LVN_F64, at + 1, x, 2);
     assert_true(x[0] == 0.1f && x[1] == -3);
     memcpy(at + 1, i64, 16);

@@ -62,7 +62,7 @@ static uint32_t masked(const char *p, int64_t n)
     return ((sum >> 15) | (sum << 17)) + 0xa282ead8u;
 }
 
-/* The bytes of the record at *at, whose frame is checked; moves *at behind it. */
+/* The bytes of the record at *at, whose length and checksums are verified; advances *at past it. */
 static const char *record(const char *text, int64_t bytes, int64_t *at, int64_t *n)
 {
     const char *p = text + *at;

@@ -171,7 +171,7 @@ static void plain_values(void **state)
     ASSERT_OK(PICKLE("(]q\x00h\x00t."));
     assert_true(v->item[0] == v->item[1]);
     ASSERT_OK(PICKLE("]q\x00h\x00"
-                     "a.")); /* a list that holds itself */
+                     "a.")); /* a list that contains itself */
     assert_true(v->n == 1 && v->item[0] == v);
     ASSERT_OK(PICKLE("}(\x8c\x01"
                      "aK\x01\x8c\x01"
@@ -180,7 +180,7 @@ static void plain_values(void **state)
     ASSERT_OK(PICKLE("K\x01K\x02"
                      "0."));
     assert_int_equal(v->integer, 1);
-    ASSERT_OK(PICKLE("}\x8c\x03sixb.")); /* attributes of a dict are passed over */
+    ASSERT_OK(PICKLE("}\x8c\x03sixb.")); /* attributes of a dict are ignored */
     assert_int_equal(v->n, 0);
 }
 
@@ -232,7 +232,7 @@ static void put(unsigned char *to, int *n, uint64_t x, int bytes)
     for (; bytes--; x >>= 8) to[(*n)++] = (unsigned char)x;
 }
 
-/* One stored member; `method` other than 0 pretends. */
+/* One stored member; `method` other than 0: claims compression. */
 static void add(struct archive *z, const char *name, const void *data, int bytes, int method)
 {
     int at = z->n, length = (int)strlen(name);
@@ -329,7 +329,7 @@ static void bad_archives(void **state)
     add(&z, "a/data.pkl", "N.", 2, 0);
     finish(&z);
     ASSERT_OK(parse(&z));
-    for (int n = z.n - 1; n >= 0; n--) { /* cut off anywhere */
+    for (int n = z.n - 1; n >= 0; n--) { /* truncated at every length */
         struct lvn_torch t;
         if (lvn_torch_parse(&t, "m.pt", z.bytes, n) == LVN_OK) fail_msg("%d of %d bytes are enough", n, z.n);
     }
@@ -355,7 +355,7 @@ static void bad_archives(void **state)
     other = z;
     other.bytes[0] = 'Q';
     ASSERT_FAILS(FORMAT, "is no file of torch.save()", parse(&other));
-    for (int i = 4; i < z.n; i++) { /* no bit may break the reader */
+    for (int i = 4; i < z.n; i++) { /* no flipped bit may crash the reader */
         other = z;
         other.bytes[i] ^= 0xff;
         (void)!parse(&other);

@@ -132,7 +132,7 @@ static void scalars_round_trip(void **state)
     }
 }
 
-/* With the k-th allocation failing: a status, never a crash. libyaml's own are not counted. */
+/* With the k-th allocation failing: a status, never a crash. libyaml's own allocations are not counted. */
 static void memory_runs_out(void **state)
 {
     (void)state;

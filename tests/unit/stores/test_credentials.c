@@ -46,7 +46,7 @@ static void fresh(void)
 static void assert_refused(enum lvn_status status, const char *name)
 {
     if (status != LVN_ARG || !strstr(lvn_error_text(), name)) fail_msg("%s: %d, %s", name, status, lvn_error_text());
-    assert_null(strstr(lvn_error_text(), "kkkk")); /* nor is it shown */
+    assert_null(strstr(lvn_error_text(), "kkkk")); /* and the message does not show it */
 }
 
 static void variables(void **state)
@@ -106,7 +106,7 @@ static void profiles(void **state)
     fresh();
     setenv("AWS_DEFAULT_REGION", letters(64), 1);
     assert_refused(lvn_aws_find_location(&p), "AWS_DEFAULT_REGION");
-    setenv("AWS_REGION", "here", 1); /* the other is not looked at */
+    setenv("AWS_REGION", "here", 1); /* takes precedence */
     setenv("AWS_ENDPOINT_URL", "http://there/", 1);
     ASSERT_OK(lvn_aws_find_location(&p));
     assert_string_equal(p.region, "here");

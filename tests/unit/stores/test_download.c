@@ -129,7 +129,7 @@ static void file_urls(void **state)
     assert_false(lvn_path_exists(test_path("b.part")));
     ASSERT_OK(lvn_download(url, NULL, test_path("b"), NULL, NULL));
     assert_content("b");
-    /* A file that is there is not replaced. */
+    /* An existing file is not replaced. */
     test_put("mine", "mine", 4);
     ASSERT_FAILS(FORMAT, "is not the file", lvn_download(url, sum, test_path("mine"), NULL, NULL));
     ASSERT_OK(lvn_download(url, NULL, test_path("mine"), NULL, NULL));
@@ -197,25 +197,25 @@ static void http_resumed(void **state)
     test_put("r1.part", content, 12345);
     ASSERT_OK(lvn_download(http("file"), sum, test_path("r1"), NULL, NULL));
     assert_content("r1");
-    /* The server cannot go on: from the start. */
+    /* The server does not support ranges: start again. */
     test_put("r2.part", content, 12345);
     ASSERT_OK(lvn_download(http("norange"), sum, test_path("r2"), NULL, NULL));
     assert_content("r2");
-    /* What was there was of another file. */
+    /* The partial file is of another file. */
     test_put("r3.part", "something else", 14);
     ASSERT_OK(lvn_download(http("file"), sum, test_path("r3"), NULL, NULL));
     assert_content("r3");
     test_put("r4.part", "something else", 14);
     ASSERT_OK(lvn_download(http("file"), NULL, test_path("r4"), NULL, NULL));
     assert_content("r4");
-    /* It is all there already. */
+    /* The partial file is complete. */
     test_put("r5.part", content, CONTENT);
     ASSERT_OK(lvn_download(http("file"), sum, test_path("r5"), NULL, NULL));
     assert_content("r5");
-    /* The connection breaks twice on the way. */
+    /* The connection breaks twice. */
     ASSERT_OK(lvn_download(http("cut"), sum, test_path("r6"), NULL, NULL));
     assert_content("r6");
-    /* Stopped, then taken up again. */
+    /* Stopped, then resumed. */
     ASSERT_FAILS(STOPPED, "was stopped", lvn_download(http("file"), sum, test_path("r7"), stop, NULL));
     assert_true(lvn_path_exists(test_path("r7.part")));
     ASSERT_OK(lvn_download(http("file"), sum, test_path("r7"), NULL, NULL));

@@ -20,7 +20,7 @@ static void assert_digest(const char *text, const char *sum)
     assert_string_equal(found, sum);
 }
 
-/* The same however the bytes are cut in two. */
+/* The checksum does not depend on how the bytes are split. */
 static void assert_pieces(const unsigned char *bytes, int n, const char *sum)
 {
     for (int cut = 0; cut <= n && lvn_digest_is_supported(sum); cut++) {
@@ -34,7 +34,7 @@ static void assert_pieces(const unsigned char *bytes, int n, const char *sum)
     }
 }
 
-/* Every length, in one piece and byte by byte: what a processor does at once, and tables. */
+/* Every length, at once and byte by byte: the processor's instruction, and the tables. */
 static void assert_lengths(const char *like)
 {
     unsigned char bytes[400];
