@@ -1,17 +1,16 @@
-/* attention.cpu.c - attention by blocks of 64 queries and 64 keys, whose scores never leave the caches.
+/* attention.cpu.c - attention on CPUs, by blocks of 64 queries and 64 keys, whose scores stay in the caches.
  *
- * Scores are kept transposed: rows are keys, and the 16 lanes of a vector are neighbouring queries. So maximum, sum,
- * mask and dropout of a softmax row run down the lanes, and nothing is ever summed across a vector. Forward keeps a
- * running maximum and sum for each query (online softmax); backward computes probabilities again from the logsumexp.
+ * Scores are stored transposed: rows are keys, and the 16 lanes of a vector are neighbouring queries. So maximum, sum,
+ * mask and dropout of a softmax row are computed lane by lane, and nothing is summed across a vector. Forward updates a
+ * running maximum and sum for each query (online softmax); backward recomputes probabilities from the logsumexp.
  *
- * Bits do not depend on the number of threads. Forward: a block of queries belongs to one thread, which walks the keys
- * in order. Backward: either a thread owns all queries and keys of one key head, or, when there are more threads than
- * key heads can feed, one pass owns blocks of keys (dK, dV) and another blocks of queries (dQ); both take the same
+ * Bits do not depend on the number of threads. Forward: a block of queries belongs to one thread, which takes the keys
+ * in order. Backward: either a thread owns all queries and keys of one key head, or, if there are too few key heads for
+ * the threads, a first pass owns blocks of keys (dK, dV) and a second one blocks of queries (dQ); both take the same
  * blocks in the same order, so the sums are the same.
  *
- * Where the processor multiplies bf16, such tensors take attention_bf16_cpu.h, whose blocks and order are the same.
- *
- * A few queries at a time (decoding) take attention_decode_cpu.h. Sources: Dao et al., "FlashAttention" (2022); Milakov
+ * On processors with bf16 products, tensors in bf16 use attention_bf16_cpu.h, with the same blocks and order. A few
+ * queries at a time (decoding) use attention_decode_cpu.h. Sources: Dao et al., "FlashAttention" (2022); Milakov
  * and Gimelshein, "Online normalizer calculation for softmax" (2018). */
 #include "ops/attention.h"
 
@@ -54,8 +53,8 @@ static void forward_block(struct work *w, const struct lvn_call *c, int64_t b, i
     forward_store(w, c, b, h, t0, rows);
 }
 
-/* Queries t0 .. of head h and their output's gradient: as rows and transposed, dO times dropout's factor; and row sums
- * of dO O. */
+/* Load queries t0.. of head h and the gradient of their output, as rows and transposed, dO multiplied by dropout's
+ * factor; and the row sums of dO O. */
 static void load_queries(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t t0, int64_t rows)
 {
     const struct attention_sizes *s = &w->sizes;
@@ -106,16 +105,16 @@ static void backward_block(struct work *w, const struct lvn_call *c, int64_t b, 
         if (queries) sum_over_keys(&k, w->width, w->dp, w->k + j0 * w->width, w->dq, true);
     }
     for (int64_t i = 0; queries && i < rows; i++)
-        row_store(&c->din[0], head_at(&c->din[0], b, t0 + i, h), w->dq + i * w->width, s->D,
+        row_store(&c->din[0], head_offset(&c->din[0], b, t0 + i, h), w->dq + i * w->width, s->D,
                   (float)c->attr->attention.scale, c->add[0]);
 }
 
 static const struct method fp32_method = {load_values, forward_block, load_keys, backward_block};
 
-/* What this call wants: fields that do not depend on the thread. */
+/* The fields that do not depend on the thread. */
 static struct work work_make(const struct lvn_call *c)
 {
-    struct work w = {.sizes = attention_sizes(c), .method = &fp32_method, .scale = 1, .kept = 1};
+    struct work w = {.sizes = attention_sizes(c), .method = &fp32_method, .scale = 1, .dropout_scale = 1};
     w.width = (w.sizes.D + LVN_LANES - 1) / LVN_LANES * LVN_LANES;
     w.dk_scale = w.dv_scale = 1; /* queries were scaled, and dO times dropout's factor, when they were loaded */
     w.dropout = dropout_on(c);
@@ -124,9 +123,9 @@ static struct work work_make(const struct lvn_call *c)
     if (bf16_fits(c)) {
         w.bf16 = true;
         w.method = &bf16_method;
-        w.width = half_ceil(w.sizes.D, 32);
+        w.width = bf16_ceil(w.sizes.D, 32);
         w.scale = w.dk_scale = (float)c->attr->attention.scale;
-        w.kept = w.dv_scale = w.dropout ? w.drop.scale : 1;
+        w.dropout_scale = w.dv_scale = w.dropout ? w.drop.scale : 1;
     }
 #endif
     return w;
@@ -136,13 +135,13 @@ static struct work work_begin(const struct lvn_call *c, int thread)
 {
     struct work w = work_make(c), sized = w;
     const bool backward = c->phase == LVN_BACKWARD;
-    work_place(&w, (float *)c->scratch + thread * work_place(&sized, NULL, backward), backward);
+    work_layout(&w, (float *)c->scratch + thread * work_layout(&sized, NULL, backward), backward);
     return w;
 }
 
 /* --- forward ------------------------------------------------------------------------------------------------------ */
 
-/* A few queries of fp32, as when text is generated. */
+/* Is it decoding: a few queries in fp32? */
 static bool decodes(const struct lvn_call *c)
 {
     return c->in[0].desc->dim[1] <= DECODE_MAX && !is_bf16(&c->in[0]);
@@ -187,15 +186,15 @@ static void keys_store(struct work *w, const struct lvn_call *c, int64_t b, int6
 {
     for (int64_t j = first; j < end; j++) {
         if (c->din[1].p)
-            row_store(&c->din[1], head_at(&c->din[1], b, j, h), w->dk + j * w->width, w->sizes.D, w->dk_scale,
+            row_store(&c->din[1], head_offset(&c->din[1], b, j, h), w->dk + j * w->width, w->sizes.D, w->dk_scale,
                       c->add[1]);
         if (c->din[2].p)
-            row_store(&c->din[2], head_at(&c->din[2], b, j, h), w->dv + j * w->width, w->sizes.D, w->dv_scale,
+            row_store(&c->din[2], head_offset(&c->din[2], b, j, h), w->dv + j * w->width, w->sizes.D, w->dv_scale,
                       c->add[2]);
     }
 }
 
-/* Key heads of the batch, each by one thread. */
+/* Each key head of the batch by one thread. */
 static void backward_whole(struct work *w, const struct lvn_call *c, int thread, int n_threads)
 {
     const struct attention_sizes *s = &w->sizes;
@@ -213,7 +212,8 @@ static void backward_whole(struct work *w, const struct lvn_call *c, int thread,
     }
 }
 
-/* Blocks of keys, then blocks of queries; threads take turns, so that the unequal blocks of a causal mask even out. */
+/* Blocks of keys, then blocks of queries, round-robin over the threads, since under a causal mask their costs differ.
+ */
 static void backward_split(struct work *w, const struct lvn_call *c, int thread, int n_threads)
 {
     const struct attention_sizes *s = &w->sizes;
@@ -232,7 +232,7 @@ static void backward_split(struct work *w, const struct lvn_call *c, int thread,
     }
     for (int64_t task = thread; c->din[0].p && task < s->B * s->Hq * query_blocks; task += n_threads) {
         const int64_t heads = s->B * s->Hq, b = task % heads / s->Hq, h = task % s->Hq;
-        const int64_t t0 = (query_blocks - 1 - task / heads) * TILE_BLOCK; /* causal: the dearest first */
+        const int64_t t0 = (query_blocks - 1 - task / heads) * TILE_BLOCK; /* causal: the most expensive first */
         const int64_t last = t0 + TILE_BLOCK < s->Tq ? t0 + TILE_BLOCK - 1 : s->Tq - 1;
         w->method->load_keys(w, c, b, h / s->group, 0, attention_visible(s, b, last));
         w->method->backward_block(w, c, b, h, t0, 0, s->Tk, false, true);
@@ -242,9 +242,9 @@ static void backward_split(struct work *w, const struct lvn_call *c, int thread,
 static void backward(const struct lvn_call *c, int thread, int n_threads)
 {
     struct work w = work_begin(c, thread);
-    const int64_t pairs = w.sizes.B * w.sizes.Hkv, rounds = (pairs + n_threads - 1) / n_threads;
-    /* whole heads cost 5 products a block, split ones 7 and more packing */
-    if (rounds * n_threads * 5 <= pairs * 8)
+    const int64_t pairs = w.sizes.B * w.sizes.Hkv, steps = (pairs + n_threads - 1) / n_threads;
+    /* whole heads take 5 products for a block, split ones 7 and more packing */
+    if (steps * n_threads * 5 <= pairs * 8)
         backward_whole(&w, c, thread, n_threads);
     else
         backward_split(&w, c, thread, n_threads);
@@ -254,7 +254,7 @@ static int64_t scratch(const struct lvn_call *c, int n_threads)
 {
     struct work w = work_make(c);
     const bool decode = c->phase == LVN_FORWARD && decodes(c) && c->attr->attention.p == 0;
-    const int64_t floats = decode ? decode_floats(&w.sizes) : work_place(&w, NULL, c->phase == LVN_BACKWARD);
+    const int64_t floats = decode ? decode_floats(&w.sizes) : work_layout(&w, NULL, c->phase == LVN_BACKWARD);
     return n_threads * floats * (int64_t)sizeof(float);
 }
 

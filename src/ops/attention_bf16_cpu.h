@@ -1,17 +1,16 @@
-/* attention_bf16_cpu.h - blocks of attention whose products multiply bf16, by AMX or AVX512-BF16; sums and softmax in
- * fp32.
+/* attention_bf16_cpu.h - attention by blocks with products of bf16 (AMX or AVX512-BF16); sums and softmax in fp32.
  *
- * q, k, v, the output and its gradient are bf16 as they come; probabilities and the gradients of scores are rounded to
- * it, once each, as every product of mixed precision rounds its operands. Since rows of scores are keys and their
- * columns queries (attention.cpu.c), nothing that is computed needs transposing: as S = K Q^T, sums over keys are taken
- * transposed as well,
+ * q, k, v, the output and its gradient are in bf16; probabilities and the gradients of scores are rounded to bf16 once,
+ * as operands of all products in mixed precision are. Rows of scores are keys and columns are queries
+ * (attention.cpu.c). So no computed matrix is transposed: S = K Q^T, and sums over keys are computed transposed as
+ * well,
  *
  *     forward   O^T  = V^T P                    P as zipped rows
  *     backward  dV  += P dO,  dK += dS Q,       P and dS as rows
  *               dQ^T = K^T dS                   dS as zipped rows
  *
- * and only inputs are transposed, once, and O^T and dQ^T, once for a block of queries. Factors (the scale, dropout's)
- * are applied in fp32, after the products. What a causal mask hides is left out by squares of 32.
+ * Inputs are transposed once, and O^T and dQ^T once for each block of queries. Factors (the scale, dropout's) are
+ * applied in fp32, after the products. Squares of 32 by 32 that a causal mask hides are left out.
  *
  * Only attention.cpu.c includes it. */
 #ifndef LVN_ATTENTION_BF16_CPU_H
@@ -23,21 +22,21 @@
 
 enum { BF16_BLOCK = TILE_BLOCK * (int)sizeof(uint16_t) }; /* bytes of a row of 64 */
 
-/* Whether products may round, and all that they read is bf16. */
+/* May products round to bf16, and are all of their operands in bf16? */
 static bool bf16_fits(const struct lvn_call *c)
 {
     return c->product_dtype == LVN_BF16 && c->attr->attention.scale > 0 && is_bf16(&c->in[0]) && is_bf16(&c->in[1]) &&
            is_bf16(&c->in[2]) && is_bf16(&c->out[0]) && (c->phase == LVN_FORWARD || is_bf16(&c->dout[0]));
 }
 
-static int64_t half_ceil(int64_t n, int64_t to)
+static int64_t bf16_ceil(int64_t n, int64_t to)
 {
     return (n + to - 1) / to * to;
 }
 
 /* --- inputs: as rows, zipped rows, transposed -------------------------------------------------------------------- */
 
-/* Rows of bf16, `stride` apart, as (64,width), padded with zeros. */
+/* Copy rows of bf16, `stride` apart, to (64,width), padded with zeros. */
 static void bf16_rows(const uint16_t *from, int64_t stride, int64_t rows, int64_t D, int64_t width, uint16_t *to)
 {
     for (int64_t i = 0; i < TILE_BLOCK; i++, to += width)
@@ -50,12 +49,12 @@ static void bf16_rows(const uint16_t *from, int64_t stride, int64_t rows, int64_
 static void bf16_rows_of(const struct lvn_arg *a, int64_t b, int64_t t0, int64_t h, int64_t rows, int64_t width,
                          uint16_t *to)
 {
-    bf16_rows((const uint16_t *)a->p + head_at(a, b, t0, h), a->desc->stride[1], rows, a->desc->dim[3], width, to);
+    bf16_rows((const uint16_t *)a->p + head_offset(a, b, t0, h), a->desc->stride[1], rows, a->desc->dim[3], width, to);
 }
 
-/* Words of 32 bits, (rows,columns), as (columns,rows); both multiples of 16. Of pairs of bf16: (64,width) becomes
- * (width/2,64,2), the right side of a product over channels. */
-static void words_turn(const void *from, int64_t rows, int64_t columns, void *to)
+/* Transpose words of 32 bits, (rows,columns), to (columns,rows); both are multiples of 16. With pairs of bf16 as words,
+ * (64,width) becomes (width/2,64,2), the right operand of a product over channels. */
+static void words_transpose(const void *from, int64_t rows, int64_t columns, void *to)
 {
     for (int64_t i = 0; i < rows; i += 16)
         for (int64_t x = 0; x < columns; x += 16) {
@@ -66,7 +65,7 @@ static void words_turn(const void *from, int64_t rows, int64_t columns, void *to
         }
 }
 
-/* (64,width) as the right side of a product over rows: (64/2, width, 2). */
+/* (64,width) to (64/2, width, 2), the right operand of a product over rows. */
 static void bf16_zip(const uint16_t *from, int64_t width, uint16_t *to)
 {
     for (int64_t i = 0; i < TILE_BLOCK; i += 2, from += 2 * width, to += 2 * width)
@@ -77,7 +76,7 @@ static void bf16_zip(const uint16_t *from, int64_t width, uint16_t *to)
         }
 }
 
-/* (64,width) as the left side of a product over rows: (width,64). */
+/* (64,width) to (width,64), the left operand of a product over rows. */
 static void bf16_transpose(const uint16_t *from, int64_t width, uint16_t *to)
 {
     for (int64_t i = 0; i < TILE_BLOCK; i += 32)
@@ -89,16 +88,16 @@ static void bf16_transpose(const uint16_t *from, int64_t width, uint16_t *to)
                 r[0][l] = pairs_zip(a, b, false);
                 r[1][l] = pairs_zip(a, b, true);
             }
-            for (int half = 0; half < 2; half++) {
-                pairs_transpose(r[half]);
-                for (int l = 0; l < 16; l++) _mm512_storeu_si512(to + (x + 16 * half + l) * TILE_BLOCK + i, r[half][l]);
+            for (int part = 0; part < 2; part++) {
+                pairs_transpose(r[part]);
+                for (int l = 0; l < 16; l++) _mm512_storeu_si512(to + (x + 16 * part + l) * TILE_BLOCK + i, r[part][l]);
             }
         }
 }
 
 /* --- products of a block ----------------------------------------------------------------------------------------- */
 
-/* s (keys, queries) = rows (64,width) times pairs (width/2,64,2), where some query of 32 sees the key. */
+/* s (keys, queries) = rows (64,width) times pairs (width/2,64,2), for the keys that some query of 32 sees. */
 static void bf16_scores(const struct block *k, int64_t width, const uint16_t *rows, const uint16_t *pairs, float *s)
 {
     for (int64_t v = 0; v < k->vectors; v += 2) {
@@ -110,12 +109,12 @@ static void bf16_scores(const struct block *k, int64_t width, const uint16_t *ro
                                              .steps = width / 32,
                                              .c = s + v * LVN_LANES,
                                              .c_row = 2 * BF16_BLOCK,
-                                             .m = half_ceil(visible_to_any(k, v + n - 1), 16),
+                                             .m = bf16_ceil(visible_to_any(k, v + n - 1), 16),
                                              .n = n * LVN_LANES});
     }
 }
 
-/* sums (width, queries) = or += transposed (width,64) times pairs (64/2,64,2), over the keys that queries see. */
+/* sums (width, queries) = (or +=) transposed (width,64) times pairs (64/2,64,2), over the keys that queries see. */
 static void bf16_sum_over_keys(const struct block *k, int64_t width, const uint16_t *transposed, const uint16_t *pairs,
                                float *sums, bool add)
 {
@@ -125,7 +124,7 @@ static void bf16_sum_over_keys(const struct block *k, int64_t width, const uint1
                                              .a_row = BF16_BLOCK,
                                              .b = pairs + v * 2 * LVN_LANES,
                                              .b_row = 2 * BF16_BLOCK,
-                                             .steps = half_ceil(visible_to_any(k, v + n - 1), 32) / 32,
+                                             .steps = bf16_ceil(visible_to_any(k, v + n - 1), 32) / 32,
                                              .c = sums + v * LVN_LANES,
                                              .c_row = 2 * BF16_BLOCK,
                                              .m = width,
@@ -144,17 +143,17 @@ static void bf16_sum_over_queries(const struct block *k, int64_t width, const ui
                                              .a_row = BF16_BLOCK,
                                              .b = zipped + first * width,
                                              .b_row = width * 4,
-                                             .steps = half_ceil(k->queries - first, 32) / 32,
+                                             .steps = bf16_ceil(k->queries - first, 32) / 32,
                                              .c = sums + j * width,
                                              .c_row = width * 4,
-                                             .m = keys < 32 ? half_ceil(keys, 16) : 32,
+                                             .m = keys < 32 ? bf16_ceil(keys, 16) : 32,
                                              .n = width,
                                              .add = true});
     }
 }
 
-/* Queries [v, v + 2) of row j of s, rounded; beyond the block zero. */
-LVN_INLINE __m512i half_of_row(const struct block *k, const float *s, int64_t j, int64_t v)
+/* Vectors [v, v + 2) of row j of s, rounded to bf16; zeros beyond the block. */
+LVN_INLINE __m512i rounded_row(const struct block *k, const float *s, int64_t j, int64_t v)
 {
     const __m512 zero = _mm512_setzero_ps();
     const bool in = j < k->keys;
@@ -163,14 +162,14 @@ LVN_INLINE __m512i half_of_row(const struct block *k, const float *s, int64_t j,
     return (__m512i)_mm512_cvtne2ps_pbh(b, a);
 }
 
-/* s (keys, queries) in bf16: as rows (64,64) and as zipped rows (64/2,64,2), either of which may be NULL. */
+/* Round s (keys, queries) to bf16: to rows (64,64) and to zipped rows (64/2,64,2). NULL: not needed. */
 LVN_INLINE void bf16_round(const struct block *k, const float *s, uint16_t *rows, uint16_t *zipped)
 {
     for (int64_t j = 0; j < k->keys; j += 2)
         for (int64_t v = 0; v < TILE_BLOCK / LVN_LANES; v += 2) {
             const __m512i zero = _mm512_setzero_si512();
-            const __m512i a = v < k->vectors ? half_of_row(k, s, j, v) : zero;
-            const __m512i b = v < k->vectors ? half_of_row(k, s, j + 1, v) : zero;
+            const __m512i a = v < k->vectors ? rounded_row(k, s, j, v) : zero;
+            const __m512i b = v < k->vectors ? rounded_row(k, s, j + 1, v) : zero;
             if (rows) {
                 _mm512_storeu_si512(rows + j * TILE_BLOCK + v * LVN_LANES, a);
                 _mm512_storeu_si512(rows + (j + 1) * TILE_BLOCK + v * LVN_LANES, b);
@@ -181,7 +180,7 @@ LVN_INLINE void bf16_round(const struct block *k, const float *s, uint16_t *rows
             }
         }
     /* products take 32 keys at a time */
-    const int64_t from = half_ceil(k->keys, 2), more = half_ceil(k->keys, 32) - from;
+    const int64_t from = bf16_ceil(k->keys, 2), more = bf16_ceil(k->keys, 32) - from;
     if (rows) memset(rows + from * TILE_BLOCK, 0, (size_t)(more * BF16_BLOCK));
     if (zipped) memset(zipped + from * TILE_BLOCK, 0, (size_t)(more * BF16_BLOCK));
 }
@@ -199,7 +198,7 @@ static void bf16_load_values(struct work *w, const struct lvn_call *c, int64_t b
     }
 }
 
-/* The sums so far times w->shrink, where that is not 1. */
+/* Multiply the sums so far by w->shrink, where that is not 1. */
 static void bf16_shrink(struct work *w, const struct block *k)
 {
     for (int64_t v = 0; v < k->vectors; v++) {
@@ -219,7 +218,7 @@ static void bf16_forward_block(struct work *w, const struct lvn_call *c, int64_t
     const uint64_t dropout_row = attention_dropout_row(s, c->step, b, h, t0);
 
     bf16_rows_of(&c->in[0], b, t0, h, rows, w->width, (uint16_t *)w->ot);
-    words_turn((uint16_t *)w->ot, TILE_BLOCK, w->width / 2, w->qpairs);
+    words_transpose((uint16_t *)w->ot, TILE_BLOCK, w->width / 2, w->qpairs);
     softmax_begin(w);
     if (!n_keys) memset(w->ot, 0, (size_t)(TILE_BLOCK * w->width) * sizeof(float));
     pairs_begin();
@@ -232,7 +231,7 @@ static void bf16_forward_block(struct work *w, const struct lvn_call *c, int64_t
         bf16_sum_over_keys(&k, w->width, w->transposed + j0 * w->width, w->pairs, w->ot, j0 > 0);
     }
     pairs_end();
-    words_turn(w->ot, w->width, TILE_BLOCK, w->o);
+    words_transpose(w->ot, w->width, TILE_BLOCK, w->o);
     forward_store(w, c, b, h, t0, rows);
 }
 
@@ -248,18 +247,19 @@ static void bf16_load_keys(struct work *w, const struct lvn_call *c, int64_t b, 
     }
 }
 
-/* Queries t0.. of head h and their output's gradient, transposed and zipped; logsumexp, and row sums of dO O. */
+/* Load queries t0.. of head h and the gradient of their output, transposed and zipped; logsumexp, and row sums of dO O.
+ */
 static void bf16_load_queries(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t t0, int64_t rows)
 {
     const struct attention_sizes *s = &w->sizes;
     const struct lvn_desc *d = c->dout[0].desc;
     uint16_t *staged = (uint16_t *)w->ot;
     bf16_rows_of(&c->in[0], b, t0, h, rows, w->width, staged);
-    words_turn(staged, TILE_BLOCK, w->width / 2, w->qpairs);
+    words_transpose(staged, TILE_BLOCK, w->width / 2, w->qpairs);
     bf16_zip(staged, w->width, w->qrows);
     bf16_rows((const uint16_t *)c->dout[0].p + b * d->stride[0] + t0 * d->stride[1] + h * s->D, d->stride[1], rows,
               s->D, w->width, staged);
-    words_turn(staged, TILE_BLOCK, w->width / 2, w->dpairs);
+    words_transpose(staged, TILE_BLOCK, w->width / 2, w->dpairs);
     bf16_zip(staged, w->width, w->drows);
     row_sums(w, c, b, h, t0, rows);
 }
@@ -293,9 +293,9 @@ static void bf16_backward_block(struct work *w, const struct lvn_call *c, int64_
     }
     pairs_end();
     if (!queries) return;
-    words_turn(w->ot, width, TILE_BLOCK, w->dq);
+    words_transpose(w->ot, width, TILE_BLOCK, w->dq);
     for (int64_t i = 0; i < rows; i++)
-        row_store(&c->din[0], head_at(&c->din[0], b, t0 + i, h), w->dq + i * width, s->D, w->scale, c->add[0]);
+        row_store(&c->din[0], head_offset(&c->din[0], b, t0 + i, h), w->dq + i * width, s->D, w->scale, c->add[0]);
 }
 
 static const struct method bf16_method = {bf16_load_values, bf16_forward_block, bf16_load_keys, bf16_backward_block};

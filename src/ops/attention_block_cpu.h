@@ -1,7 +1,7 @@
-/* attention_block_cpu.h - what one thread holds while it works through blocks of attention, and the products of a
- * block.
+/* attention_block_cpu.h - a thread's scratch for attention by blocks, and the fp32 products of a block.
  *
- * Only attention.cpu.c includes it. A block is at most 64 keys (rows) by 64 queries (lanes of vectors). */
+ * A block is at most 64 keys (rows) by 64 queries (lanes of vectors). Only attention.cpu.c includes it, and headers
+ * that it includes. */
 #ifndef LVN_ATTENTION_BLOCK_CPU_H
 #define LVN_ATTENTION_BLOCK_CPU_H
 
@@ -12,15 +12,14 @@
 
 struct work;
 
-/* How blocks are computed: in fp32, or by products of bf16 (attention_bf16_cpu.h). */
+/* How blocks are computed: in fp32 (attention.cpu.c), or by products of bf16 (attention_bf16_cpu.h). */
 struct method {
-    /* Keys and values of key head h, n keys: forward. */
+    /* Forward: load the n keys and values of key head h. */
     void (*load_values)(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t n);
     void (*forward_block)(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t t0);
-    /* Keys [first, end) and their values: backward. */
+    /* Backward: load keys [first, end) and their values. */
     void (*load_keys)(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t first, int64_t end);
-    /* Queries t0.. of query head h against the keys of [first, end): adds to dK and dV (`keys`), sets dQ (`queries`).
-     */
+    /* Queries t0.. of query head h with keys [first, end): add to dK and dV if `keys`, set dQ if `queries`. */
     void (*backward_block)(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t t0, int64_t first,
                            int64_t end, bool keys, bool queries);
 };
@@ -31,28 +30,43 @@ struct work {
     const struct method *method;
     bool bf16; /* products of bf16; width is a multiple of 32 */
     int64_t width;
-    float scale, kept;        /* factors of the scores and, backward, of dO V^T, where the products leave them out */
-    float dk_scale, dv_scale; /* of the sums in dk and dv */
+    float scale;         /* factor of the scores; 1: the queries are scaled already */
+    float dropout_scale; /* backward: dropout's factor of dO V^T; 1: dO is scaled already */
+    float dk_scale;      /* factor of the sums in dk */
+    float dv_scale;      /* factor of the sums in dv */
     bool dropout;
     struct vdropout drop;
-    float *s, *dp;             /* (64 keys, 64 queries): scores; backward: dO V^T */
-    float *o, *dq;             /* (64,width): sums of queries; forward, backward; bf16: in the place of s */
-    float *top, *sum, *shrink; /* by query: running maximum, sum, factor; backward: logsumexp, rowsum(dO O), unused */
-    float *dk, *dv;            /* gradients of keys and values (Tk,width); bf16: (blocks of 64, width) */
+    float *s;      /* scores (64 keys, 64 queries) */
+    float *dp;     /* backward: dO V^T (64 keys, 64 queries) */
+    float *o;      /* forward: output (64,width), not divided yet; bf16: in the memory of s */
+    float *dq;     /* backward: gradient of the queries (64,width); bf16: in the memory of s */
+    float *top;    /* of each query: running maximum; backward: logsumexp */
+    float *sum;    /* of each query: running sum; backward: rowsum(dO O) */
+    float *shrink; /* forward: of each query: factor of its earlier sums */
+    float *dk;     /* gradient of the keys (Tk,width); bf16: (blocks of 64, width) */
+    float *dv;     /* gradient of the values, of the same shape */
     /* fp32 */
-    float *kt, *vt;    /* keys and, backward, values, one (D,64) block after the other */
-    float *v, *k;      /* forward: values (Tk,width); backward: keys */
-    float *plain;      /* (64,width): a block of rows on its way to be transposed */
-    float *qt, *doutt; /* queries and dO, (D,64) */
-    float *q, *dout;   /* backward: (64,width) */
+    float *kt;    /* keys, one (D,64) block after the other */
+    float *vt;    /* backward: values, one (D,64) block after the other */
+    float *v;     /* forward: values (Tk,width) */
+    float *k;     /* backward: keys (Tk,width) */
+    float *plain; /* (64,width): a block of rows, before it is transposed */
+    float *qt;    /* queries (D,64) */
+    float *doutt; /* backward: dO (D,64) */
+    float *q;     /* backward: queries (64,width) */
+    float *dout;  /* backward: dO (64,width) */
     /* bf16 (attention_bf16_cpu.h) */
-    uint16_t *krows, *vrows;   /* keys and, backward, values (blocks of 64, width) */
-    uint16_t *transposed;      /* forward: values, backward: keys, one (width,64) block after the other */
-    uint16_t *qpairs, *dpairs; /* queries and dO: (width/2, 64, 2) */
-    uint16_t *qrows, *drows;   /* backward: the same as (64/2, width, 2) */
-    uint16_t *p, *g;           /* backward: probabilities and gradients of scores (64 keys, 64 queries) */
-    uint16_t *pairs;           /* forward: probabilities, backward: gradients of scores (64/2, 64, 2) */
-    float *ot;                 /* sums of queries, transposed (width,64) */
+    uint16_t *krows;      /* keys (blocks of 64, width) */
+    uint16_t *vrows;      /* backward: values (blocks of 64, width) */
+    uint16_t *transposed; /* forward: values, backward: keys, one (width,64) block after the other */
+    uint16_t *qpairs;     /* queries (width/2, 64, 2) */
+    uint16_t *dpairs;     /* backward: dO (width/2, 64, 2) */
+    uint16_t *qrows;      /* backward: queries (64/2, width, 2) */
+    uint16_t *drows;      /* backward: dO (64/2, width, 2) */
+    uint16_t *p;          /* backward: probabilities (64 keys, 64 queries) */
+    uint16_t *g;          /* backward: gradients of the scores (64 keys, 64 queries) */
+    uint16_t *pairs;      /* forward: probabilities, backward: gradients of scores (64/2, 64, 2) */
+    float *ot;            /* output, or gradient of the queries, transposed (width,64) */
 };
 
 static bool dropout_on(const struct lvn_call *c)
@@ -60,8 +74,8 @@ static bool dropout_on(const struct lvn_call *c)
     return c->attr->attention.p > 0 && c->step && c->step->training && lvn_dropout_threshold(c->attr->attention.p) > 0;
 }
 
-/* Lays the parts out behind each other from `base`, which may be NULL; returns how many floats they take. */
-static int64_t work_place(struct work *w, float *base, bool backward)
+/* Lay out the parts of the scratch one after the other from `base`, which may be NULL. Returns their size in floats. */
+static int64_t work_layout(struct work *w, float *base, bool backward)
 {
     enum { FORWARD = 1, BACKWARD = 2, BOTH = 3 };
     const struct attention_sizes *s = &w->sizes;
@@ -70,11 +84,11 @@ static int64_t work_place(struct work *w, float *base, bool backward)
     const int64_t transposed = TILE_BLOCK * ((s->D + LVN_LANES - 1) / LVN_LANES * LVN_LANES);
     const int64_t keys = w->bf16 ? blocks : s->Tk;
     const int F = w->bf16 ? 0 : FORWARD, B = w->bf16 ? 0 : BACKWARD; /* fp32 */
-    const int f = FORWARD - F, b = BACKWARD - B;                     /* bf16: two in the place of a float */
+    const int f = FORWARD - F, b = BACKWARD - B;                     /* bf16: two in the memory of a float */
     const struct {
         void *p;
         int64_t floats;
-        int when;
+        int phases;
     } part[] = {
         {&w->s, w->bf16 && rows > block ? rows : block, BOTH},
         {&w->dp, block, BACKWARD},
@@ -108,17 +122,17 @@ static int64_t work_place(struct work *w, float *base, bool backward)
     };
     int64_t floats = 0;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
-        if (!(part[i].when & (backward ? BACKWARD : FORWARD))) continue;
-        float *here = base + floats;
-        if (base) memcpy(part[i].p, &here, sizeof here);
+        if (!(part[i].phases & (backward ? BACKWARD : FORWARD))) continue;
+        float *address = base + floats;
+        if (base) memcpy(part[i].p, &address, sizeof address);
         floats += part[i].floats;
     }
-    if (w->bf16) w->o = w->dq = w->s; /* when the scores are done with */
+    if (w->bf16) w->o = w->dq = w->s; /* used after the scores */
     return (floats + 15) / 16 * 16;
 }
 
-/* Where row (b,t,h) of a (B,T,H,D) tensor starts, in elements. */
-static int64_t head_at(const struct lvn_arg *a, int64_t b, int64_t t, int64_t h)
+/* Offset of row (b,t,h) of a (B,T,H,D) tensor, in elements. */
+static int64_t head_offset(const struct lvn_arg *a, int64_t b, int64_t t, int64_t h)
 {
     return b * a->desc->stride[0] + t * a->desc->stride[1] + h * a->desc->stride[2];
 }
@@ -128,13 +142,13 @@ static bool is_bf16(const struct lvn_arg *a)
     return a->desc->dtype == LVN_BF16;
 }
 
-/* Rows t0.. of head h, times a factor, as (rows,width), padded with zeros. */
+/* Copy rows t0.. of head h, times a factor, to (rows,width), padded with zeros. */
 LVN_INLINE void pack_rows_of(const struct lvn_arg *a, int64_t b, int64_t t0, int64_t h, int64_t rows, int64_t width,
                              float factor, float *to, const bool bf16)
 {
     const int64_t D = a->desc->dim[3];
     for (int64_t i = 0; i < rows; i++) {
-        const int64_t from = head_at(a, b, t0 + i, h);
+        const int64_t from = head_offset(a, b, t0 + i, h);
         int64_t x = 0;
         for (; x + LVN_LANES <= D; x += LVN_LANES)
             vstore(to + i * width + x, vread(a->p, from + x, bf16) * vset(factor));
@@ -151,7 +165,7 @@ static void pack_rows(const struct lvn_arg *a, int64_t b, int64_t t0, int64_t h,
         pack_rows_of(a, b, t0, h, rows, width, factor, to, false);
 }
 
-/* Up to 64 rows t0.. of head h, times a factor, as one (D,64) block. */
+/* Copy up to 64 rows t0.. of head h, times a factor, to one (D,64) block. */
 static void pack_block(struct work *w, const struct lvn_arg *a, int64_t b, int64_t t0, int64_t h, int64_t rows,
                        float factor, float *to)
 {
@@ -160,11 +174,11 @@ static void pack_block(struct work *w, const struct lvn_arg *a, int64_t b, int64
         pack_rows_of(a, b, t0, h, rows, w->width, factor, w->plain, true);
         tile_transpose(rows, D, w->plain, w->width, 1.0f, to);
     } else {
-        tile_transpose(rows, D, vat(a->p, head_at(a, b, t0, h), false), a->desc->stride[1], factor, to);
+        tile_transpose(rows, D, vat(a->p, head_offset(a, b, t0, h), false), a->desc->stride[1], factor, to);
     }
 }
 
-/* Rows [first, end) of head h as (D,64) blocks; block n starts at 64 n D. `first` is a multiple of 64. */
+/* Copy rows [first, end) of head h to (D,64) blocks; block n starts at 64 n D. `first` is a multiple of 64. */
 static void pack_transposed(struct work *w, const struct lvn_arg *a, int64_t b, int64_t h, int64_t first, int64_t end,
                             float *to)
 {
@@ -184,7 +198,7 @@ LVN_INLINE void row_store_as(void *p, int64_t to, const float *from, int64_t D, 
     }
 }
 
-/* Elements `to`.. (D) = or += factor * from (width). */
+/* Elements (D) of `a` from index `to` on = (or +=) factor * from (width). */
 static void row_store(const struct lvn_arg *a, int64_t to, const float *from, int64_t D, float factor, bool add)
 {
     if (is_bf16(a))
@@ -193,7 +207,7 @@ static void row_store(const struct lvn_arg *a, int64_t to, const float *from, in
         row_store_as(a->p, to, from, D, factor, add, false);
 }
 
-/* Blocks of keys that query block i of sample b meets, at least 1: its cost. */
+/* Cost of query block i of sample b: the number of blocks of keys that it sees, at least 1. */
 static int64_t query_block_cost(const struct attention_sizes *s, int64_t b, int64_t i)
 {
     const int64_t end = (i + 1) * TILE_BLOCK < s->Tq ? (i + 1) * TILE_BLOCK : s->Tq;
@@ -205,9 +219,13 @@ static int64_t block_rows(const struct attention_sizes *s, int64_t t0)
     return s->Tq - t0 < TILE_BLOCK ? s->Tq - t0 : TILE_BLOCK;
 }
 
-/* Which part of a block counts: query i sees the keys j < keys with j < i + diagonal. */
+/* The visible part of a block: query i sees the keys j < keys with j < i + diagonal. */
 struct block {
-    int64_t first_key, keys, queries, vectors, diagonal;
+    int64_t first_key; /* position of key 0 */
+    int64_t keys;      /* at most 64 */
+    int64_t queries;   /* at most 64 */
+    int64_t vectors;   /* of queries */
+    int64_t diagonal;
 };
 
 static struct block block_make(const struct attention_sizes *s, int64_t b, int64_t t0, int64_t rows, int64_t j0,
@@ -225,28 +243,31 @@ static int64_t clamp(int64_t x, int64_t max)
     return x < 0 ? 0 : x < max ? x : max;
 }
 
-/* Keys before this one are seen by all 16 queries of vector v; from the other on, by none. */
+/* All 16 queries of vector v see the keys before this one. */
 static int64_t visible_to_all(const struct block *k, int64_t v)
 {
     return clamp(v * LVN_LANES + k->diagonal, k->keys);
 }
 
+/* No query of vector v sees this key or later ones. */
 static int64_t visible_to_any(const struct block *k, int64_t v)
 {
     return clamp(v * LVN_LANES + LVN_LANES - 1 + k->diagonal, k->keys);
 }
 
+/* Mask of the queries of vector v that see key j. */
 LVN_INLINE vi visible_lanes(const struct block *k, int64_t v, int64_t j)
 {
     return vgreater_int(viota(), (vi){0} + (int32_t)(j - k->diagonal - v * LVN_LANES));
 }
 
-/* s (keys, queries) = sum over D of kt (D,64) and qt (D,64), where some query of a vector sees the key. */
+/* s (keys, queries) = kt^T qt, of kt (D,64) and qt (D,64), for the keys that some query of a vector sees. */
 static void scores(const struct block *k, int64_t D, const float *kt, const float *qt, float *s)
 {
     for (int64_t v = 0, n; v < k->vectors; v += n) {
         n = tile_vectors(k->vectors - v);
-        while (n > 1 && visible_to_any(k, v) < visible_to_any(k, v + n - 1)) n--; /* near the diagonal: by one */
+        while (n > 1 && visible_to_any(k, v) < visible_to_any(k, v + n - 1))
+            n--; /* near the diagonal: one vector at a time */
         const int64_t keys = visible_to_any(k, v);
         const struct tile_shape *t = tile_shapes[n];
         for (int64_t j = 0; j < keys; j += t->rows) {
@@ -257,7 +278,7 @@ static void scores(const struct block *k, int64_t D, const float *kt, const floa
     }
 }
 
-/* c (queries, width) = or += sum over keys of p (keys, queries) and b (keys, width). */
+/* c (queries, width) = (or +=) p^T b, of p (keys, queries) and b (keys, width). */
 static void sum_over_keys(const struct block *k, int64_t width, const float *p, const float *b, float *c, bool add)
 {
     for (int64_t v = 0, left = width / LVN_LANES, n; left > 0; v += n, left -= n) {
@@ -271,7 +292,7 @@ static void sum_over_keys(const struct block *k, int64_t width, const float *p, 
     }
 }
 
-/* c (keys, width) += sum over queries of p (keys, queries) and b (queries, width). */
+/* c (keys, width) += p b, of p (keys, queries) and b (queries, width). */
 static void sum_over_queries(const struct block *k, int64_t width, const float *p, const float *b, float *c)
 {
     for (int64_t v = 0, left = width / LVN_LANES, n; left > 0; v += n, left -= n) {

@@ -1,7 +1,7 @@
 /* attention_decode_cpu.h - attention of a few queries, as when text is generated token by token.
  *
- * With one query there is nothing to block: every key and value is read once, straight from where it lies. Lanes are
- * channels; sixteen dot products are summed over their lanes together. One thread takes a head. */
+ * With one query there is nothing to block: every key and value is read once, from its own memory. Lanes are channels;
+ * sixteen dot products are summed over their lanes at once. One thread computes a head. Included by attention.cpu.c. */
 #ifndef LVN_ATTENTION_DECODE_CPU_H
 #define LVN_ATTENTION_DECODE_CPU_H
 
@@ -9,14 +9,14 @@
 #include "base/threads.h"
 #include "ops/attention_block_cpu.h"
 
-enum { DECODE_MAX = 8 }; /* queries; beyond, blocks pay */
+enum { DECODE_MAX = 8 }; /* queries of a sample; with more, blocks are faster */
 
 static int64_t decode_floats(const struct attention_sizes *s)
 {
     return (s->Tk + LVN_LANES - 1) / LVN_LANES * LVN_LANES;
 }
 
-/* Products of q and four rows of keys from j on, lane by lane; `last` stands in for rows behind it. */
+/* Products of q and four keys from j on, lane by lane, not summed over lanes. Keys behind `last` are replaced by it. */
 LVN_INLINE void dot_four(const float *q, const float *k, int64_t stride, int64_t D, int64_t j, int64_t last,
                          float scale, vf *to)
 {
@@ -44,7 +44,7 @@ LVN_INLINE void dot_four(const float *q, const float *k, int64_t stride, int64_t
     }
 }
 
-/* p[0..n) = q k^T, lanes behind the end -inf; returns the largest. */
+/* p[0..n) = scale q k^T; lanes behind the end are -inf. Returns the largest. */
 static float decode_scores(const float *q, const float *k, int64_t stride, int64_t D, int64_t n, float scale, float *p)
 {
     vf top = vset(-INFINITY);
@@ -59,7 +59,7 @@ static float decode_scores(const float *q, const float *k, int64_t stride, int64
     return vmax_lane(top);
 }
 
-/* out (D) = factor * sum over keys of p[j] v[j], for vectors [x, x + 16 nv). */
+/* out = factor * sum over keys of p[j] v[j], for nv vectors of channels. */
 LVN_INLINE void decode_values(int nv, const float *p, const float *v, int64_t stride, int64_t n, float factor,
                               float *out)
 {
@@ -91,8 +91,8 @@ static void decode_query(const struct lvn_call *c, const struct attention_sizes 
         *logsumexp = 0;
         return;
     }
-    const float *q = (const float *)c->in[0].p + head_at(&c->in[0], b, t, h);
-    const float *k = (const float *)c->in[1].p + head_at(&c->in[1], b, 0, hk);
+    const float *q = (const float *)c->in[0].p + head_offset(&c->in[0], b, t, h);
+    const float *k = (const float *)c->in[1].p + head_offset(&c->in[1], b, 0, hk);
     const float top = decode_scores(q, k, c->in[1].desc->stride[1], s->D, n, (float)c->attr->attention.scale, p);
     vf sum = vset(0);
     for (int64_t j = 0; j < n; j += LVN_LANES) {
@@ -100,7 +100,7 @@ static void decode_query(const struct lvn_call *c, const struct attention_sizes 
         sum += y;
         vstore(p + j, y);
     }
-    const float total = vsum(sum), *v = (const float *)c->in[2].p + head_at(&c->in[2], b, 0, hk);
+    const float total = vsum(sum), *v = (const float *)c->in[2].p + head_offset(&c->in[2], b, 0, hk);
     int64_t x = 0;
     for (; x + 4 * LVN_LANES <= s->D; x += 4 * LVN_LANES) decode_values(4, p, v + x, stride, n, 1 / total, out + x);
     for (; x + 2 * LVN_LANES <= s->D; x += 2 * LVN_LANES) decode_values(2, p, v + x, stride, n, 1 / total, out + x);

@@ -1,8 +1,7 @@
-/* attention_softmax_cpu.h - softmax of a block of scores, forward and backward: what lies between the products.
+/* attention_softmax_cpu.h - softmax of a block of scores, forward and backward: the step between the products.
  *
- * Scores s (64 keys, 64 queries) times w->scale are the logits. With a scale of 1, and dropout's factor in the other
- * operand already (w->kept 1), the bits are those of plain subtractions. Only attention.cpu.c and
- * attention_bf16_cpu.h include it. */
+ * Scores s (64 keys, 64 queries) times w->scale are the logits. If both w->scale and w->dropout_scale are 1, the bits
+ * are those of plain subtractions. Only attention.cpu.c and attention_bf16_cpu.h include it. */
 #ifndef LVN_ATTENTION_SOFTMAX_CPU_H
 #define LVN_ATTENTION_SOFTMAX_CPU_H
 
@@ -10,8 +9,8 @@
 #include "backend/cpu/simd_random.h"
 #include "ops/attention_block_cpu.h"
 
-/* Scores of keys [j, end) and 16 queries become probabilities, and 0 where dropout strikes; returns their sum before
- * dropout. Its factor comes in with the division by the sum. */
+/* Replace the scores of keys [j, end) and 16 queries by exp(logit - m), by 0 where dropped. Returns their sum before
+ * dropout; the division by the sum applies dropout's factor. */
 LVN_INLINE vf softmax_rows(struct work *w, const struct block *k, int64_t v, int64_t j, int64_t end, vf m,
                            const vlanes *keep, bool masked)
 {
@@ -26,7 +25,8 @@ LVN_INLINE vf softmax_rows(struct work *w, const struct block *k, int64_t v, int
     return vacc_get(sum);
 }
 
-/* Keys that queries of vector v see, by 64 without dropout, by the 8 of one draw with it. */
+/* The same for all keys that queries of vector v see: all at once without dropout, else 8 keys at a time, those of one
+ * draw of random bits. */
 LVN_INLINE vf softmax_keys(struct work *w, const struct block *k, int64_t v, vf m, uint64_t dropout_row)
 {
     const int64_t full = visible_to_all(k, v), end = visible_to_any(k, v);
@@ -46,7 +46,7 @@ LVN_INLINE vf softmax_keys(struct work *w, const struct block *k, int64_t v, vf 
     return vacc_get(sum);
 }
 
-/* The largest logit of each query of vector v, and of `top`. */
+/* top = max(top, the largest logit of each query of vector v). */
 static void largest_scores(const struct work *w, const struct block *k, int64_t v, float *top)
 {
     const float *s = w->s + v * LVN_LANES;
@@ -65,15 +65,15 @@ static void largest_scores(const struct work *w, const struct block *k, int64_t 
     vstore(top, vacc_get(vacc_max(vacc_set(vload(top)), vacc_get(a) * vset(w->scale))));
 }
 
-/* Softmax of one block: scores become probabilities, the running maximum and sum move on; w->shrink is what the sums so
- * far must be multiplied with for the new maximum. */
+/* Softmax of one block: replace the scores by probabilities, not divided by their sum yet, and update the running
+ * maximum and sum. Sets w->shrink, the factor of the earlier sums for the new maximum. */
 static void softmax_block(struct work *w, const struct block *k, uint64_t dropout_row)
 {
     for (int64_t v = 0; v < k->vectors; v++) {
         float *top = w->top + v * LVN_LANES, *sum = w->sum + v * LVN_LANES;
         const vf old = vload(top);
         largest_scores(w, k, v, top);
-        /* a query that has seen no key yet: any finite number will do, its sums are zero */
+        /* a query that has seen no key yet: any finite number, since its sums are zero */
         const vf m = vselect(vgreater(vload(top), vset(-INFINITY)), vload(top), vset(0));
         const vf shrink = vexp(old - m);
         vstore(sum, vfma(vload(sum), shrink, softmax_keys(w, k, v, m, dropout_row)));
@@ -91,7 +91,7 @@ static void softmax_begin(struct work *w)
     }
 }
 
-/* out = sums / sum of probabilities, and the logsumexp. */
+/* Store the output, divided by the sum of probabilities, and the logsumexp. */
 static void forward_store(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t t0, int64_t rows)
 {
     const struct attention_sizes *s = &w->sizes;
@@ -110,7 +110,7 @@ static void forward_store(struct work *w, const struct lvn_call *c, int64_t b, i
     }
 }
 
-/* For queries t0 .. of head h: row sums of dO O into w->sum, and the logsumexp. */
+/* For queries t0.. of head h: w->sum = row sums of dO O, w->top = logsumexp. */
 static void row_sums(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t t0, int64_t rows)
 {
     const struct attention_sizes *s = &w->sizes;
@@ -131,7 +131,7 @@ static void row_sums(struct work *w, const struct lvn_call *c, int64_t b, int64_
     for (int64_t i = rows; i % LVN_LANES; i++) w->sum[i] = w->top[i] = 0;
 }
 
-/* Keys [j, end) and the 16 queries of vector v: see gradient_block(). */
+/* gradient_block() for keys [j, end) and the 16 queries of vector v. */
 LVN_INLINE void gradient_rows(struct work *w, const struct block *k, int64_t v, int64_t j, int64_t end,
                               const vlanes *keep, bool masked)
 {
@@ -141,14 +141,14 @@ LVN_INLINE void gradient_rows(struct work *w, const struct block *k, int64_t v, 
         vf p = vexp(vfma(vload(s), vset(w->scale), -logsumexp)), g = vload(dp);
         if (masked) p = vselect(visible_lanes(k, v, j + n), p, vset(0));
         if (keep) g = vkeep_lanes(g, keep[n]);
-        g = p * vfma(g, vset(w->kept), -delta);
+        g = p * vfma(g, vset(w->dropout_scale), -delta);
         vstore(s, keep ? vkeep_lanes(p, keep[n]) : p);
         vstore(dp, g);
     }
 }
 
-/* From scores in s and dO V^T in dp: probabilities, 0 where dropout struck, into s, and gradients of the scores into
- * dp, without the scale. */
+/* Replace the scores in s by probabilities (0 where dropped), and dO V^T in dp by the gradients of the scores, without
+ * the scale. */
 static void gradient_block(struct work *w, const struct block *k, uint64_t dropout_row)
 {
     for (int64_t v = 0; v < k->vectors; v++) {

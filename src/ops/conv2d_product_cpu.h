@@ -1,5 +1,5 @@
 /* conv2d_product_cpu.h - the planes of a convolution's input, and products of a matrix with shifted views of them; for
- * conv2d_cpu.h, which tells why. */
+ * conv2d_cpu.h, which explains the method. */
 #ifndef LVN_CONV2D_PRODUCT_CPU_H
 #define LVN_CONV2D_PRODUCT_CPU_H
 
@@ -12,7 +12,7 @@ enum { CONV_ROWS = 8, CONV_VECTORS = 3, CONV_DW_VECTORS = 2, CONV_DW_COLUMNS = 1
 enum { CONV_ROWS = 6, CONV_VECTORS = 1, CONV_DW_VECTORS = 1, CONV_DW_COLUMNS = 6 }; /* 12 registers of 8 */
 #endif
 enum {
-    CONV_KC = 512, /* longest block of k */
+    CONV_KC = 512, /* maximum length of a block of k */
 };
 
 LVN_INLINE int64_t conv_up(int64_t n, int64_t to)
@@ -23,10 +23,13 @@ LVN_INLINE int64_t conv_up(int64_t n, int64_t to)
 /* --- planes: a sample with its padding, split by the stride --- */
 
 struct conv_planes {
-    int64_t stride, padding;
-    int64_t rows, width, size; /* of one plane; size = rows * width */
-    int64_t channel;           /* stride * stride planes */
-    bool as_is;                /* x itself */
+    int64_t stride;
+    int64_t padding;
+    int64_t rows;    /* of one plane */
+    int64_t width;   /* of one plane */
+    int64_t size;    /* rows * width */
+    int64_t channel; /* size of stride * stride planes */
+    bool as_is;      /* the plane is x itself: no copy */
 };
 
 LVN_INLINE struct conv_planes conv_planes_make(const struct lvn_conv2d *c)
@@ -39,14 +42,14 @@ LVN_INLINE struct conv_planes conv_planes_make(const struct lvn_conv2d *c)
     return p;
 }
 
-/* Where entry (u,v) of the kernel finds the first element. */
+/* Offset in a channel's planes of the element under entry (u,v) of the kernel, for the first element of the output. */
 LVN_INLINE int64_t conv_plane_offset(const struct conv_planes *p, int64_t u, int64_t v)
 {
     int64_t s = p->stride;
     return (u % s * s + v % s) * p->size + u / s * p->width + v / s;
 }
 
-/* Channel x (H,W) into its planes. */
+/* Copy channel x (H,W) to its planes. */
 static inline void conv_split(const struct lvn_conv2d *c, const struct conv_planes *p, const float *x, float *to)
 {
     for (int64_t a = 0; a < p->stride; a++)
@@ -65,9 +68,10 @@ struct conv_product {
     const float *w; /* packed: groups of CONV_ROWS rows, (K, CONV_ROWS) each */
     const float *s; /* row k is s + offset[k] */
     const int64_t *offset;
-    int64_t K, P;
-    float *out; /* (M,P) with `pitch`; a whole group of rows is written */
-    int64_t pitch;
+    int64_t K;
+    int64_t P;
+    float *out;    /* (M,P); a whole group of rows is written */
+    int64_t pitch; /* of out's rows, in floats */
 };
 
 LVN_INLINE void conv_tile(const struct conv_product *g, int64_t group, int64_t k0, int64_t k1, int64_t p,
@@ -95,7 +99,7 @@ LVN_INLINE void conv_tile(const struct conv_product *g, int64_t group, int64_t k
         }
 }
 
-/* Groups [begin, end) of rows. */
+/* The product, for groups [begin, end) of rows. */
 static inline void conv_multiply(const struct conv_product *g, int64_t begin, int64_t end)
 {
     for (int64_t k = 0; k < g->K; k += CONV_KC) {

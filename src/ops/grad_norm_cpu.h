@@ -1,4 +1,5 @@
-/* grad_norm_cpu.h - the sum of squares of one block of the gradient, vectorised: grad_norm.c's order, to the bit. */
+/* grad_norm_cpu.h - sums of squares of the gradient's blocks on CPUs, for grad_norm.cpu.c and grad_squares.cpu.c. The
+ * order of the sum, and so its bits, are those of grad_norm.c. */
 #ifndef LVN_GRAD_NORM_CPU_H
 #define LVN_GRAD_NORM_CPU_H
 
@@ -7,7 +8,7 @@
 #include "ops/grad_norm.h"
 #include "ops/outer.h"
 
-/* The sixteen sums of a block, in parts that stay in registers (see struct vacc in simd.h). */
+/* The sixteen partial sums of a block, in vectors that stay in registers (see struct vacc in simd.h). */
 #if defined(__AVX512F__)
 enum { PART = 8 };
 #elif defined(__AVX__)
@@ -22,8 +23,8 @@ struct sums {
     vd p[PARTS];
 };
 
-/* As doubles. GCC widens sixteen lanes of AVX-512 by halves, in more than twice the time. */
-LVN_INLINE vd widened(vslice x)
+/* Convert to double. GCC converts sixteen lanes of AVX-512 in two parts, which takes more than twice the time. */
+LVN_INLINE vd to_double(vslice x)
 {
 #if defined(__AVX512F__)
     return (vd)_mm512_cvtps_pd((__m256)x);
@@ -32,13 +33,13 @@ LVN_INLINE vd widened(vslice x)
 #endif
 }
 
-/* The square of a float is exact in double, so it makes no difference to the bits whether it is fused into the sum. */
+/* The square of a float is exact in double, so a fused multiply-add gives the same bits. */
 LVN_INLINE struct sums add_squares(struct sums s, const float *g)
 {
     for (int i = 0; i < PARTS; i++) {
         vslice x;
         memcpy(&x, g + PART * i, sizeof x);
-        vd y = widened(x);
+        vd y = to_double(x);
         s.p[i] += y * y;
     }
     return s;
@@ -56,7 +57,7 @@ LVN_INLINE struct sums add_range(struct sums s, const void *gradient, const bool
     }
     const float *g = gradient;
     for (; i + LVN_LANES <= n; i += LVN_LANES) {
-        __builtin_prefetch(g + i + 1024); /* beyond the block too: the next one follows */
+        __builtin_prefetch(g + i + 1024); /* beyond the block too, since the next one follows */
         s = add_squares(s, g + i);
     }
     if (i < n) {
@@ -67,7 +68,7 @@ LVN_INLINE struct sums add_range(struct sums s, const void *gradient, const bool
     return s;
 }
 
-/* Of elements [i, end) of a gradient that is not there. */
+/* Add the squares of elements [i, end), which belong to the outer-product gradient o. */
 LVN_INLINE struct sums add_outer(struct sums s, const struct outer *o, int64_t i, int64_t end)
 {
     const float *down = o->down, *across = o->across;
@@ -90,8 +91,8 @@ LVN_INLINE double sums_fold(struct sums s)
     return lvn_norm_fold(lane);
 }
 
-/* The sum of elements [i, end) of numbers in fp32, some of which are not there. */
-static inline double norm_block_of(const struct outers *outers, const float *g, int64_t i, int64_t end)
+/* The sum of squares of elements [i, end) of a gradient in fp32, some of which are outer products. */
+static inline double norm_block(const struct outers *outers, const float *g, int64_t i, int64_t end)
 {
     struct sums s = {0};
     for (int64_t next; i < end; i = next) {
@@ -102,7 +103,7 @@ static inline double norm_block_of(const struct outers *outers, const float *g, 
     return sums_fold(s);
 }
 
-/* The sums of blocks [b, end) of n numbers, fp32 or bf16; those of `outers` are not there, and all in fp32 then. */
+/* The sums of squares of blocks [b, end) of n elements, fp32 or bf16. If there are outer products, all is fp32. */
 static inline void norm_blocks(const struct lvn_arg *g, const struct outers *outers, int64_t n, double *sums, int64_t b,
                                int64_t end)
 {
@@ -110,7 +111,7 @@ static inline void norm_blocks(const struct lvn_arg *g, const struct outers *out
     for (; b < end; b++) {
         const int64_t first = b * LVN_NORM_BLOCK, length = lvn_norm_block_length(n, b);
         sums[b] = bf16 ? sums_fold(add_range((struct sums){0}, vat(g->p, first, true), true, length))
-                       : norm_block_of(outers, g->p, first, first + length);
+                       : norm_block(outers, g->p, first, first + length);
     }
 }
 

@@ -43,7 +43,7 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
         .C = call->in[1].desc->dim[0],
         .sums = call->din[1].p || call->din[2].p ? call->scratch : NULL,
     };
-    layernorm_backward_alone(&o, call->dout[0].desc->dtype == LVN_BF16, thread, n_threads);
+    layernorm_backward_plain(&o, call->dout[0].desc->dtype == LVN_BF16, thread, n_threads);
     if (o.sums)
         layernorm_backward_vectors(o.sums, o.R, o.C, call->din[1].p, call->add[1], call->din[2].p, call->add[2], thread,
                                    n_threads);

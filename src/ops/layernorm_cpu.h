@@ -1,14 +1,14 @@
-/* layernorm_cpu.h - rows of layer normalisation, fast; shared by layernorm.cpu.c, residual_layernorm.cpu.c and
- * rmsnorm.cpu.c. Where `mean` is NULL it is taken as 0: the root of the mean square is what rows are divided by.
+/* layernorm_cpu.h - layer and RMS normalisation of rows on CPUs, for layernorm.cpu.c, residual_layernorm.cpu.c and
+ * rmsnorm.cpu.c. A `mean` of NULL stands for 0: that is RMS normalisation.
  *
- * Four rows are done side by side, so that their sums do not wait for each other. Forward reads them three times, for
- * mean, variance and result; they stay in the first level cache. Backward reads them twice: for the two means that a
- * row's gradient needs, and for the gradient itself. The second time also adds the four rows to dgamma and dbeta, with
- * one load and store of these for all.
+ * Four rows are processed at once, so that their sums do not wait for each other. Forward reads them three times, for
+ * mean, variance and result; they stay in the L1 cache. Backward reads them twice: for the two means that a row's
+ * gradient needs, and for the gradient itself. The second pass also adds the four rows to dgamma and dbeta, with one
+ * load and store of these for all.
  *
- * dgamma and dbeta are sums over all rows. The rows are cut into chunks fixed by their number; each chunk has its own
- * sums in scratch, made of blocks of rows, which are added up in order after a barrier. So the number of threads
- * changes no bit, and no sum in fp32 is long. */
+ * dgamma and dbeta are sums over all rows. The rows are cut into chunks that depend on their number alone; each chunk
+ * has sums of its own in scratch, made of blocks of rows, which are added in order after a barrier. So bits do not
+ * depend on the number of threads, and no sum in fp32 is long. */
 #ifndef LVN_LAYERNORM_CPU_H
 #define LVN_LAYERNORM_CPU_H
 
@@ -17,15 +17,15 @@
 #include "base/threads.h"
 #include "ops/dropout_cpu.h"
 
-/* Rows side by side. Backward has two sums a row: on AVX2 those of four rows would not fit into its registers. The bits
- * do not depend on it. */
+/* Rows that are processed at once. Backward has two sums for each row: on AVX2 those of four rows would not fit into
+ * the registers. Bits do not depend on it. */
 #if defined(__AVX2__) && !defined(__AVX512F__)
 enum { ROWS = 4, ROWS_BACK = 2 };
 #else
 enum { ROWS = 4, ROWS_BACK = 4 };
 #endif
 
-/* Elements [0, n) of a vector: all sixteen where the compiler sees n = 16. */
+/* Load or store n elements; unmasked if the compiler knows that n = 16. */
 LVN_INLINE vf get(const float *p, int64_t n)
 {
     return n == LVN_LANES ? vload(p) : vload_n(p, n);
@@ -40,7 +40,7 @@ LVN_INLINE void put(float *p, vf v, int64_t n)
     }
 }
 
-/* The same of elements i.. of fp32 or bf16. */
+/* The same for elements i.. of fp32 or bf16. */
 LVN_INLINE vf get_as(const void *p, int64_t i, int64_t n, const bool bf16)
 {
     return n == LVN_LANES ? vread(p, i, bf16) : vread_n(p, i, n, bf16);
@@ -100,7 +100,7 @@ LVN_INLINE void layernorm_moments(int k, const float *x, int64_t C, double eps, 
     layernorm_scales(k, x, C, eps, mean, rstd);
 }
 
-/* y = (x - mean) * rstd * gamma + beta for k rows from `row` on: what restore gives again. y may be bf16. */
+/* y = (x - mean) * rstd * gamma + beta for k rows from `row` on; forward and restore. y may be bf16. */
 LVN_INLINE void layernorm_results_as(int k, int64_t row, const float *x, const float *mean, const float *rstd,
                                      const float *gamma, const float *beta, int64_t C, void *y, const bool bf16)
 {
@@ -136,28 +136,40 @@ LVN_INLINE void layernorm_results(int k, int64_t row, const float *x, const floa
 /* --- backward --- */
 
 struct layernorm_backward {
-    const float *x;           /* (R,C) */
-    const void *dy;           /* (R,C), fp32 or bf16 */
-    const float *ds;          /* (R,C), a gradient that is added to the result; or NULL */
-    const float *mean, *rstd; /* (R); mean NULL: 0 */
-    const float *gamma;       /* (C) */
-    float *da;                /* (R,C): the result; or NULL */
-    void *db;                 /* (R,C), fp32 or bf16: the result times the dropout mask; or NULL */
-    bool add_a, add_b;        /* to what is there */
+    const float *x;     /* (R,C) */
+    const void *dy;     /* (R,C), fp32 or bf16 */
+    const float *ds;    /* (R,C), a gradient that is added to the result; NULL: none */
+    const float *mean;  /* (R); NULL: 0 */
+    const float *rstd;  /* (R) */
+    const float *gamma; /* (C) */
+    float *da;          /* (R,C): the result; NULL: not needed */
+    void *db;           /* (R,C), fp32 or bf16: the result times the dropout mask; NULL: not needed */
+    bool add_a;         /* da += */
+    bool add_b;         /* db += */
     const struct dropout *dropout;
-    int64_t R, C;
-    float *sums; /* (chunks,layernorm_sums()): of dgamma, dbeta; NULL: not wanted */
+    int64_t R;
+    int64_t C;
+    float *sums; /* (chunks,layernorm_sums()): of dgamma, dbeta; NULL: not needed */
 };
 
-/* What the compiler shall know when it makes a version of the loops. */
+/* Compile-time constants: each combination compiles to a version of the loops. */
 struct layernorm_kind {
-    bool ds, da, db, add, dropout, vectors;
-    bool dy_bf16, db_bf16; /* are bf16 */
+    bool ds;      /* is present */
+    bool da;      /* is needed */
+    bool db;      /* is needed */
+    bool add;     /* add_a and add_b count; false: both are false */
+    bool dropout; /* is on */
+    bool vectors; /* dgamma and dbeta are needed */
+    bool dy_bf16; /* dy is bf16 */
+    bool db_bf16; /* db is bf16 */
 };
 
-/* A row's moments, and the means of g = dy * gamma and of g * xhat: what its gradient needs of the whole row. */
+/* Factors of a row's gradient, where g = dy * gamma. */
 struct layernorm_row {
-    float mean, rstd, g, gx;
+    float mean;
+    float rstd;
+    float g;  /* mean of g */
+    float gx; /* mean of g * xhat */
 };
 
 LVN_INLINE void layernorm_row_factors(const struct layernorm_backward *o, const bool bf16, int k, int64_t row,
@@ -190,7 +202,8 @@ LVN_INLINE void layernorm_row_factors(const struct layernorm_backward *o, const 
     }
 }
 
-/* Columns [c, c + n) of k rows. `bits` are the keep bits of these columns. */
+/* Columns [c, c + n) of k rows. bits: the dropout mask of these columns, a bit set for elements that are not dropped.
+ */
 LVN_INLINE void layernorm_columns(const struct layernorm_backward *o, struct layernorm_kind kind, int k, int64_t row,
                                   const struct layernorm_row *f, int64_t c, int64_t n, const uint64_t *bits,
                                   float *dgamma, float *dbeta)
@@ -242,7 +255,7 @@ LVN_INLINE void layernorm_backward_rows(const struct layernorm_backward *o, stru
     }
 }
 
-/* How many rows share their sums of dgamma and dbeta: at most 128 chunks. */
+/* Rows of a chunk, which has sums of dgamma and dbeta of its own: at most 128 chunks. */
 LVN_INLINE int64_t layernorm_chunk(int64_t R)
 {
     int64_t rows = (R + 127) / 128;
@@ -254,7 +267,7 @@ LVN_INLINE int64_t layernorm_padded(int64_t C)
     return (C + LVN_LANES - 1) / LVN_LANES * LVN_LANES;
 }
 
-/* Floats of a chunk's sums: of dgamma and dbeta, and where it has several blocks those of the current one. */
+/* Floats of a chunk's sums of dgamma and dbeta; and of those of the current block, if the chunk has several. */
 LVN_INLINE int64_t layernorm_sums(int64_t R, int64_t C)
 {
     return (layernorm_chunk(R) > LVN_SUM_BLOCK ? 4 : 2) * layernorm_padded(C);
@@ -288,12 +301,12 @@ LVN_INLINE void layernorm_backward_chunks(const struct layernorm_backward *o, st
     }
 }
 
-/* The same of an operation that is nothing but the normalisation; `bf16`: dy is. */
-LVN_INLINE void layernorm_backward_alone(const struct layernorm_backward *o, bool bf16, int thread, int n_threads)
+/* The same for an operation without residual connection; bf16: dy is bf16. */
+LVN_INLINE void layernorm_backward_plain(const struct layernorm_backward *o, bool bf16, int thread, int n_threads)
 {
     if (o->da && !o->add_a && o->sums && bf16) {
-        const struct layernorm_kind usual = {.da = true, .vectors = true, .dy_bf16 = true};
-        layernorm_backward_chunks(o, usual, thread, n_threads);
+        const struct layernorm_kind common = {.da = true, .vectors = true, .dy_bf16 = true};
+        layernorm_backward_chunks(o, common, thread, n_threads);
     } else if (o->da && !o->add_a && o->sums) {
         layernorm_backward_chunks(o, (struct layernorm_kind){.da = true, .vectors = true}, thread, n_threads);
     } else {
@@ -302,7 +315,7 @@ LVN_INLINE void layernorm_backward_alone(const struct layernorm_backward *o, boo
     }
 }
 
-/* Waits for all threads, then adds the chunks up: this thread's columns. Without `sums` the gradients are zero. */
+/* Wait for all threads, then sum the chunks for this thread's columns. sums NULL: the gradients are zero. */
 static inline void layernorm_backward_vectors(const float *sums, int64_t R, int64_t C, float *dgamma, bool add_gamma,
                                               float *dbeta, bool add_beta, int thread, int n_threads)
 {

@@ -1,9 +1,9 @@
-/* linear_cpu.h - the three products of a linear map on a CPU, which linear and its fused forms share.
+/* linear_cpu.h - the three products of a linear layer on CPUs, for linear and the operations fused with it.
  *
- * y = x w + b; dx = dy w^T; dw = x^T dy, in the layout of w. x (R,K), y (R,N), w as struct lvn_matmul says. x and dx
- * may be bf16, and so may y and dy, w and dw: a product that gives bf16 is made in scratch, in fp32, and each piece of
- * it rounded while it lies in the cache; a dw, which may be large, some rows at a time. Callers put barriers where a
- * product reads what other threads wrote. */
+ * y = x w + b; dx = dy w^T; dw = x^T dy, in the layout of w. x (R,K), y (R,N), w as in struct lvn_matmul. x with dx, y
+ * with dy, w and dw may each be bf16. A product whose result is bf16 is computed in scratch, in fp32, and each tile of
+ * it is rounded while it is in the cache; dw, which may be large, some rows at a time. Callers insert barriers where a
+ * product reads data that other threads wrote. */
 #ifndef LVN_LINEAR_CPU_H
 #define LVN_LINEAR_CPU_H
 
@@ -13,13 +13,15 @@
 #include "base/threads.h"
 #include "ops/linear.h"
 
-/* A linear map as an instruction stores it. */
+/* Sizes and types of an instruction's linear layer. */
 struct linear {
     struct lvn_matmul size;
-    bool x_bf16, w_bf16, y_bf16; /* bf16; x and y with their gradients */
-    bool dw_bf16;
-    bool bf16; /* products may round */
-    bool bias; /* its gradient is wanted */
+    bool x_bf16;  /* x and dx are bf16 */
+    bool w_bf16;  /* w is bf16 */
+    bool y_bf16;  /* y and dy are bf16 */
+    bool dw_bf16; /* dw is bf16 */
+    bool bf16;    /* products may round their operands to bf16 */
+    bool bias;    /* the gradient of b is needed */
 };
 
 /* x and w are in[0] and in[1]; y: description of the output, or of its gradient. */
@@ -35,7 +37,7 @@ LVN_INLINE struct linear linear_make(const struct lvn_call *call, const struct l
                            .bias = call->phase == LVN_BACKWARD && call->din[2].desc};
 }
 
-/* --- the products; C as fp32 numbers --- */
+/* --- the products, with results in fp32 --- */
 
 LVN_INLINE struct lvn_gemm product_y(const struct linear *l, const void *x, const void *w, const float *b, float *y)
 {
@@ -95,12 +97,12 @@ LVN_INLINE struct lvn_gemm product_dw(const struct linear *l, const void *x, con
 /* --- results in bf16 --- */
 
 struct rounded {
-    uint16_t *to; /* of C's shape */
-    bool add;
+    uint16_t *to; /* the result, of the shape of the product */
+    bool add;     /* += */
 };
 
-/* lvn_gemm.finish: a piece of C, rounded. */
-static inline void round_piece(const struct lvn_gemm *g, int64_t i0, int64_t m, int64_t j, int64_t n)
+/* lvn_gemm.finish: round a tile of the product. */
+static inline void round_tile(const struct lvn_gemm *g, int64_t i0, int64_t m, int64_t j, int64_t n)
 {
     const struct rounded *r = g->argument;
     for (int64_t i = i0; i < i0 + m; i++) {
@@ -114,18 +116,18 @@ static inline void round_piece(const struct lvn_gemm *g, int64_t i0, int64_t m, 
     }
 }
 
-/* Floats of scratch that hold a product of rows by columns until it is rounded. */
+/* Floats of scratch for a product (rows,columns) in fp32, if its result is bf16. */
 LVN_INLINE int64_t wide_floats(bool bf16, int64_t rows, int64_t columns)
 {
     return bf16 ? (rows * columns + 15) / 16 * 16 : 0;
 }
 
-/* Columns that are summed side by side. */
+/* Columns that are summed at once. */
 enum { VECTORS = 4, COLUMNS = VECTORS * LVN_LANES };
 
-/* Sums of dy's columns, in blocks of rows, into `sums` (N); of a first chunk of rows, or of more of them. Threads share
- * the columns, and the order is that of the rows: it is always the same. */
-LVN_INLINE void column_sums_of(const struct lvn_matmul *m, const void *dy, const bool bf16, double *sums, bool more,
+/* Sums over the rows of dy, in blocks of rows, into sums (N); more: add to the sums of earlier rows. Threads divide the
+ * columns; rows are added in their order, so bits do not depend on threads. */
+LVN_INLINE void column_sums_as(const struct lvn_matmul *m, const void *dy, const bool bf16, double *sums, bool more,
                                int thread, int n_threads)
 {
     int64_t j, end;
@@ -156,14 +158,14 @@ static inline void column_sums(const struct linear *l, const void *dy, double *s
                                int n_threads)
 {
     if (l->y_bf16)
-        column_sums_of(&l->size, dy, true, sums, more, thread, n_threads);
+        column_sums_as(&l->size, dy, true, sums, more, thread, n_threads);
     else
-        column_sums_of(&l->size, dy, false, sums, more, thread, n_threads);
+        column_sums_as(&l->size, dy, false, sums, more, thread, n_threads);
 }
 
-/* --- scratch: what a product in bf16 is made in, of all threads; then each thread's own --- */
+/* --- scratch: a shared part for products whose result is bf16; then a part for each thread --- */
 
-/* Bytes for one thread, for any of the three products. */
+/* Bytes of a thread's part, for any of the three products. */
 static inline int64_t thread_scratch(const struct linear *l)
 {
     struct lvn_gemm products[] = {product_y(l, NULL, NULL, NULL, NULL), product_dx(l, NULL, NULL, NULL, false),
@@ -176,7 +178,7 @@ static inline int64_t thread_scratch(const struct linear *l)
     return max;
 }
 
-/* Rows of dw, of its m rows and n columns, that are made at once. A function of shapes alone. */
+/* Rows of dw (m,n) in bf16 that are computed at once: a function of the shape alone. */
 static inline int64_t panel_rows(int64_t m, int64_t n)
 {
     enum { NUMBERS = 1 << 20, SIDE = 64 };
@@ -185,13 +187,13 @@ static inline int64_t panel_rows(int64_t m, int64_t n)
     return rows < m ? rows : m;
 }
 
-/* Floats of scratch that hold the sums of dy's columns, in double. */
+/* Floats of scratch for the sums over the rows of dy, which are doubles. */
 LVN_INLINE int64_t bias_floats(const struct linear *l)
 {
     return l->bias ? (2 * l->size.N + 15) / 16 * 16 : 0;
 }
 
-/* Floats of scratch for gradients: those sums; a dx in bf16, and then a dw. */
+/* Floats of scratch for gradients: those sums, and dx or dw in fp32, one after the other, if it is bf16. */
 static inline int64_t gradient_floats(const struct linear *l)
 {
     struct lvn_gemm dw = product_dw(l, NULL, NULL, NULL, false);
@@ -207,25 +209,25 @@ static inline int64_t linear_scratch(const struct linear *l, enum lvn_phase phas
 
 /* --- running --- */
 
-/* Run a product of the map; `threads`: where the threads' scratch starts. */
+/* Run a product; threads: start of the threads' scratch. */
 static inline void linear_product(const struct linear *l, const struct lvn_gemm *g, void *threads, int thread,
                                   int n_threads)
 {
     LVN_ISA_NAME(lvn_gemm).run(g, (char *)threads + thread * thread_scratch(l), thread, n_threads);
 }
 
-/* The same into `to`, rounded, by way of C, which is scratch. */
+/* Run a product whose result, rounded to bf16, goes to `to`; g->c is scratch. */
 static inline void linear_rounded(const struct linear *l, struct lvn_gemm *g, void *to, void *threads, int thread,
                                   int n_threads)
 {
     struct rounded r = {to, g->add};
     g->add = false;
-    g->finish = round_piece;
+    g->finish = round_tile;
     g->argument = &r;
     linear_product(l, g, threads, thread, n_threads);
 }
 
-/* dw in bf16, by way of `wide`: it is summed in fp32 over all R rows, and rounded once. */
+/* dw in bf16: it is summed in fp32 over all R rows, in `wide`, and rounded once. */
 static inline void rounded_dw(const struct linear *l, const struct lvn_gemm *dw, uint16_t *to, float *wide,
                               void *threads, int thread, int n_threads)
 {
@@ -235,12 +237,12 @@ static inline void rounded_dw(const struct linear *l, const struct lvn_gemm *dw,
         panel.m = rows < dw->m - i ? rows : dw->m - i;
         panel.a = vat(dw->a, i * dw->a_row, dw->a_bf16);
         panel.c = wide;
-        lvn_team_barrier(); /* nobody reads `wide` any more */
+        lvn_team_barrier(); /* no thread reads `wide` any more */
         linear_rounded(l, &panel, to + i * dw->n, threads, thread, n_threads);
     }
 }
 
-/* Whatever of dx (R,K) and dw is not NULL, of a chunk of rows. db, too, is summed up in scratch, over all chunks from
+/* dx (R,K) and dw for a chunk of rows; din[0], din[1] NULL: not needed. db is summed in scratch, over all chunks from
  * the first one on, and stored by linear_bias(). */
 static inline void linear_gradients(const struct linear *l, const void *x, const void *w, const void *dy,
                                     void *const din[2], const bool add[2], bool first, void *scratch, int thread,
@@ -257,7 +259,7 @@ static inline void linear_gradients(const struct linear *l, const void *x, const
     if (l->bias) column_sums(l, dy, scratch, !first, thread, n_threads);
 }
 
-/* After the last chunk: this thread's columns of db, which nobody else has summed. */
+/* After the last chunk: store this thread's columns of db, which this thread has summed. */
 static inline void linear_bias(const struct linear *l, const double *sums, float *db, bool add, int thread,
                                int n_threads)
 {
