@@ -18,13 +18,13 @@ static void forward(const struct lvn_call *call)
 {
     int64_t n = lvn_desc_count(call->in[0].desc);
     if (call->in[0].desc->dtype == LVN_BF16) {
-        const uint16_t *from = call->in[0].p;
-        uint16_t *to = call->out[0].p;
-        for (int64_t i = 0; i < n; i++) to[i] = lvn_bf16_make(lvn_bf16_get(to[i]) + lvn_bf16_get(from[i]));
+        const uint16_t *source = call->in[0].p;
+        uint16_t *target = call->out[0].p;
+        for (int64_t i = 0; i < n; i++) target[i] = lvn_bf16_make(lvn_bf16_get(target[i]) + lvn_bf16_get(source[i]));
     } else {
-        const real *from = call->in[0].p;
-        real *to = call->out[0].p;
-        for (int64_t i = 0; i < n; i++) to[i] += from[i];
+        const real *source = call->in[0].p;
+        real *target = call->out[0].p;
+        for (int64_t i = 0; i < n; i++) target[i] += source[i];
     }
 }
 

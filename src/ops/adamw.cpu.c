@@ -1,12 +1,14 @@
-/* adamw.cpu.c - adamw.c's definition in one pass over gradient, parameters and moments: 28 bytes an element.
+/* adamw.cpu.c - AdamW on CPUs, in one pass over gradient, parameters and moments: 28 bytes for each element; see
+ * adamw.c.
  *
- * Every line of the definition is one instruction on every instruction set, so the bits are those of the plain kernel.
- * Moments in bf16 (12 bytes an element less to move, half the memory) are computed in fp32 and rounded at random: with
- * a beta of 0.999 a moment moves by less than half a step of bf16 at a time, and rounding to the nearest would lose
- * that. So are parameters in bf16, with gradients in bf16 or fp32, and for the same reason. The random bits:
- * rounding_cpu.h.
+ * Every operation of the definition is one instruction on every instruction set, so the bits are those of the plain
+ * kernel. Moments in bf16 (12 bytes less for each element, half the memory) are computed in fp32 and rounded
+ * stochastically: with a beta of 0.999 a moment changes by less than half a step of bf16 at a time, which rounding to
+ * nearest would lose. Parameters in bf16, with gradients in bf16 or fp32, are rounded so for the same reason. Random
+ * bits: rounding_cpu.h.
  *
- * Ordinary stores: the lines that are written have just been read, and streaming stores measured slower. */
+ * Stores are ordinary ones: the cache lines that are written have just been read, and streaming stores measured slower.
+ */
 #include "ops/adamw.h"
 
 #include "backend/cpu/cpu_kernels.h"
@@ -15,19 +17,29 @@
 #include "ops/outer.h"
 #include "ops/rounding_cpu.h"
 
-/* Elements between what is worked on and what is fetched from memory. With four streams and so much arithmetic the
- * processor's own prefetching comes too late; asking for lines takes a fifth or more off the time, and asking for them
- * to be written as much again where products of other threads have read the parameters. */
-enum { AHEAD = 384 };
+/* Prefetch distance in elements. With four streams and so much arithmetic the hardware's prefetching comes too late.
+ * Prefetching saves a fifth of the time or more, and prefetching for writing saves as much again if products of other
+ * threads have read the parameters. */
+enum { PREFETCH = 384 };
 
+/* struct lvn_adamw_constants in fp32. */
 struct constants {
-    float scale, clip, l2, keep, one_minus_beta1, beta2, one_minus_beta2, root, eps, step_size;
+    float scale;
+    float clip;
+    float l2;
+    float keep;
+    float one_minus_beta1;
+    float beta2;
+    float one_minus_beta2;
+    float root;
+    float eps;
+    float step_size;
 };
 
 LVN_INLINE void update(const struct constants *k, bool clip, bool l2, vf g, vf *p, vf *m, vf *v)
 {
     g = g * k->scale;
-    if (clip) g = vmax(vset(-k->clip), vmin(vset(k->clip), g)); /* in this order NaN stays */
+    if (clip) g = vmax(vset(-k->clip), vmin(vset(k->clip), g)); /* in this order NaN stays NaN */
     if (l2) g = vfma(vset(k->l2), *p, g);
     *m = vnormal(vfma(vset(k->one_minus_beta1), g - *m, *m));
     *v = vnormal(vfma(k->one_minus_beta2 * g, g, k->beta2 * *v));
@@ -35,16 +47,16 @@ LVN_INLINE void update(const struct constants *k, bool clip, bool l2, vf g, vf *
     *p = vfma(vset(-k->step_size), *m / denominator, *p * k->keep);
 }
 
-/* `outer`: the gradient is `down` times what is at grad. */
+/* outer: the gradient is `down` times the elements at grad. */
 LVN_INLINE void range(const struct constants *k, bool clip, bool l2, const bool outer, float down, const float *grad,
                       float *param, float *first, float *second, int64_t n)
 {
     int64_t i = 0;
     for (; i + LVN_LANES <= n; i += LVN_LANES) {
-        if (!outer) __builtin_prefetch(grad + i + AHEAD);
-        __builtin_prefetch(param + i + AHEAD, 1);
-        __builtin_prefetch(first + i + AHEAD, 1);
-        __builtin_prefetch(second + i + AHEAD, 1);
+        if (!outer) __builtin_prefetch(grad + i + PREFETCH);
+        __builtin_prefetch(param + i + PREFETCH, 1);
+        __builtin_prefetch(first + i + PREFETCH, 1);
+        __builtin_prefetch(second + i + PREFETCH, 1);
         vf p = vload(param + i), m = vload(first + i), v = vload(second + i);
         update(k, clip, l2, outer ? vset(down) * vload(grad + i) + vset(0) : vload(grad + i), &p, &m, &v);
         vstore(param + i, p);
@@ -80,7 +92,7 @@ LVN_INLINE void range_by_kind(const struct constants *k, const bool outer, float
     }
 }
 
-/* Elements [i, end), whose gradient is not there; a row of it at a time. All in fp32. */
+/* Elements [i, end), whose gradient is the outer product o, a row of it at a time. All in fp32. */
 static void part_of_outer(const struct lvn_call *call, const struct constants *k, const struct outer *o, int64_t i,
                           int64_t end)
 {
@@ -93,15 +105,17 @@ static void part_of_outer(const struct lvn_call *call, const struct constants *k
     }
 }
 
-/* Numbers in memory that may be bf16: parameters, their gradients, moments. */
-struct numbers {
+/* Addresses of elements that may be bf16. */
+struct arrays {
     const void *grad;
-    void *param, *first, *second;
+    void *param;
+    void *first;  /* moment */
+    void *second; /* moment */
 };
 
-/* The same with parameters, or moments, or both in bf16. */
+/* range() with parameters, or moments, or both in bf16. grads, weights, state: which of them are bf16. */
 LVN_INLINE void bf16_range(const struct constants *k, const struct rounding *r, const bool grads, const bool weights,
-                           const bool state, const struct numbers *x, int64_t n)
+                           const bool state, const struct arrays *x, int64_t n)
 {
     const bool clip = k->clip != 0, l2 = k->l2 != 0;
     for (int64_t i = 0; i < n; i += 4 * LVN_LANES) {
@@ -110,10 +124,10 @@ LVN_INLINE void bf16_range(const struct constants *k, const struct rounding *r, 
         if (weights) rounding_bits(r, i, ROUNDED_PARAMETERS, weight_bits);
         for (int64_t j = i; j < i + 4 * LVN_LANES && j < n; j += LVN_LANES) {
             const int64_t left = n - j < LVN_LANES ? n - j : LVN_LANES, v4 = (j - i) / LVN_LANES;
-            __builtin_prefetch(vat(x->grad, j + AHEAD, grads));
-            __builtin_prefetch(vat(x->param, j + AHEAD, weights), 1);
-            __builtin_prefetch(vat(x->first, j + AHEAD, state), 1);
-            __builtin_prefetch(vat(x->second, j + AHEAD, state), 1);
+            __builtin_prefetch(vat(x->grad, j + PREFETCH, grads));
+            __builtin_prefetch(vat(x->param, j + PREFETCH, weights), 1);
+            __builtin_prefetch(vat(x->first, j + PREFETCH, state), 1);
+            __builtin_prefetch(vat(x->second, j + PREFETCH, state), 1);
             vf p = vread_n(x->param, j, left, weights), g = vread_n(x->grad, j, left, grads);
             vf m = vread_n(x->first, j, left, state), v = vread_n(x->second, j, left, state);
             if (clip && l2)
@@ -143,8 +157,8 @@ static void part(const struct lvn_call *call, const struct constants *k, int64_t
 {
     const bool grads = call->in[0].desc->dtype == LVN_BF16, weights = call->out[0].desc->dtype == LVN_BF16;
     const bool state = call->out[1].desc->dtype == LVN_BF16;
-    const struct numbers x = {vat(call->in[0].p, begin, grads), vat(call->out[0].p, begin, weights),
-                              vat(call->out[1].p, begin, state), vat(call->out[2].p, begin, state)};
+    const struct arrays x = {vat(call->in[0].p, begin, grads), vat(call->out[0].p, begin, weights),
+                             vat(call->out[1].p, begin, state), vat(call->out[2].p, begin, state)};
     if (weights || state) {
         const struct rounding r = rounding_make(call->step, call->attr->adamw.first + begin);
 #define RANGE(g, w, s)                                                                                                 \

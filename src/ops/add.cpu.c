@@ -1,4 +1,4 @@
-/* add.cpu.c - y = a + b, and, where gradients must be added to others, their copy. */
+/* add.cpu.c - y = a + b on CPUs, and its backward, which copies or adds dy; see add.c. */
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/simd.h"
 #include "base/threads.h"

@@ -1,4 +1,4 @@
-/* conv2d.cpu.c - see conv2d_cpu.h. */
+/* conv2d.cpu.c - convolution on CPUs; see conv2d_cpu.h. */
 #include "ops/conv2d_cpu.h"
 
 #include "backend/cpu/cpu_kernels.h"

@@ -1,4 +1,4 @@
-/* conv2d_relu.cpu.c - see conv2d_cpu.h. */
+/* conv2d_relu.cpu.c - convolution and ReLU on CPUs; see conv2d_cpu.h. */
 #include "ops/conv2d_cpu.h"
 
 #include "backend/cpu/cpu_kernels.h"

@@ -1,6 +1,8 @@
-/* cross_entropy.cpu.c - losses of rows of logits. Threads share the rows; thread 0 sums the losses in order, so the
- * number of threads changes no bit. linear_cross_entropy does the same while the logits are in the cache; this one is
- * for models that hand out their logits. */
+/* cross_entropy.cpu.c - cross entropy on CPUs; see cross_entropy.c.
+ *
+ * Threads divide the rows; thread 0 sums the losses in their order, so bits do not depend on the number of threads.
+ * This operation is for models whose logits are an output; others use linear_cross_entropy, which computes the loss
+ * while the logits are in the cache. */
 #include "ops/cross_entropy_cpu.h"
 
 #include "backend/cpu/cpu_kernels.h"

@@ -1,11 +1,11 @@
-/* dropout.cpu.c - y = x * mask, 64 columns a draw; the mask is never stored. */
+/* dropout.cpu.c - dropout on CPUs: y = x * mask. The mask is computed for 64 columns at a time and never stored. */
 #include "ops/dropout_cpu.h"
 
 #include "backend/cpu/cpu_kernels.h"
 #include "base/threads.h"
 
-/* Elements [c, c + n) of a row, n <= 64, whose keep bits are given. */
-LVN_INLINE void some(const float *x, float *y, int64_t n, uint64_t keep, float scale, bool add)
+/* n <= 64 elements of a row; keep: a bit for each element, 0: dropped. */
+LVN_INLINE void apply_mask(const float *x, float *y, int64_t n, uint64_t keep, float scale, bool add)
 {
     int64_t c = 0;
     for (; c + LVN_LANES <= n; c += LVN_LANES, keep >>= LVN_LANES) {
@@ -31,9 +31,9 @@ static void apply(const struct lvn_call *call, const struct lvn_desc *desc, cons
             uint64_t keep = d.on ? dropout_keep(&d, row, c) : ~(uint64_t)0;
             float scale = d.on ? d.v.scale : 1;
             if (n == 64 && !add) {
-                some(x + i, y + i, 64, keep, scale, false);
+                apply_mask(x + i, y + i, 64, keep, scale, false);
             } else {
-                some(x + i, y + i, n, keep, scale, add);
+                apply_mask(x + i, y + i, n, keep, scale, add);
             }
         }
     }

@@ -1,8 +1,9 @@
-/* embedding.cpu.c - rows of a table picked by id, and the sum of gradients back into them.
+/* embedding.cpu.c - embedding on CPUs; see embedding.c.
  *
- * Backward: the tokens of each id are linked first, and so are those of each position; then each row of a gradient is
- * summed in registers, in blocks, in the order of the tokens, and stored once. So a gradient may be bf16, and thousands
- * of equal tokens lose nothing that fp32 holds. Threads share the channels: the order is always the same. */
+ * Backward first links the tokens of each id, and those of each position, into lists; then it sums each row of a
+ * gradient in registers, in blocks, in the order of the tokens, and stores it once. So a gradient may be bf16, and sums
+ * of thousands of equal tokens have the precision of fp32. Threads divide the channels, so the order of the sums, and
+ * the bits, do not depend on their number. */
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/simd_bf16.h"
 #include "base/threads.h"
@@ -12,7 +13,7 @@ static bool is_bf16(const struct lvn_arg *arg)
     return arg->desc && arg->desc->dtype == LVN_BF16;
 }
 
-/* y = a + b, of n channels from element `at_a` and `at_b` on; b may be absent. */
+/* y = a + b, n channels from elements at_a and at_b on. */
 LVN_INLINE void sum_rows(const void *a, int64_t at_a, const bool a_bf16, const void *b, int64_t at_b, const bool b_bf16,
                          float *y, int64_t n)
 {
@@ -45,13 +46,13 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     }
 }
 
-/* The rows of dy that belong to each row of a gradient. */
+/* Linked lists of the rows of dy that add to each row of a gradient. */
 struct links {
-    int32_t *first; /* [rows of the gradient] number of the first row; -1: none */
-    int32_t *next;  /* [rows of dy] of the next one; -1: none */
+    int32_t *first; /* [rows of the gradient] the first row of dy; -1: none */
+    int32_t *next;  /* [rows of dy] the next row of dy; -1: none */
 };
 
-static struct links links_in(const struct lvn_call *call, int k)
+static struct links links_of(const struct lvn_call *call, int k)
 {
     int32_t *p = call->scratch;
     int64_t rows = lvn_desc_rows(call->dout[0].desc);
@@ -69,7 +70,7 @@ static int64_t row_of(const struct lvn_call *call, int k, int64_t r)
 
 static void link_rows(const struct lvn_call *call, int k)
 {
-    struct links l = links_in(call, k);
+    struct links l = links_of(call, k);
     for (int64_t v = 0; v < call->din[k].desc->dim[0]; v++) l.first[v] = -1;
     for (int64_t r = lvn_desc_rows(call->dout[0].desc) - 1; r >= 0; r--) {
         int64_t v = row_of(call, k, r);
@@ -78,11 +79,11 @@ static void link_rows(const struct lvn_call *call, int k)
     }
 }
 
-/* Channels of a row that are summed side by side. */
+/* Channels of a row that are summed at once. */
 enum { VECTORS = 4, CHANNELS = VECTORS * LVN_LANES };
 
-/* `n` channels from element `at` on of gradient k: the sum of the rows of dy from r on, of which dy points to the first
- * channel. */
+/* Set n channels of gradient k, from element `at` on, to the sum of the list of rows of dy that begins with r. dy
+ * points to the first channel. */
 LVN_INLINE void sum_row(const struct lvn_call *call, int k, const int32_t *next, int64_t r, const float *dy, int64_t at,
                         const int64_t n, const bool bf16)
 {
@@ -96,7 +97,7 @@ LVN_INLINE void sum_row(const struct lvn_call *call, int k, const int32_t *next,
                 const int64_t left = n - v * LVN_LANES, lanes = left < LVN_LANES ? left : LVN_LANES;
                 sum[v] = vacc_add(sum[v], vread_n(dy, r * C + v * LVN_LANES, lanes, false));
             }
-        if (r < 0 && !blocks) break; /* the usual case: one block, which needs no total */
+        if (r < 0 && !blocks) break; /* the common case: one block, which needs no total */
         if (!blocks) memset(total, 0, sizeof total);
         for (int v = 0; v < VECTORS; v++) vtotal_add(&total[v], vacc_get(sum[v]));
         if (r >= 0) continue;
@@ -111,9 +112,9 @@ LVN_INLINE void sum_row(const struct lvn_call *call, int k, const int32_t *next,
 }
 
 /* Channels [c, end) of all rows of gradient k. */
-LVN_INLINE void sum_rows_of(const struct lvn_call *call, int k, int64_t c, int64_t end, const bool bf16)
+LVN_INLINE void sum_gradient(const struct lvn_call *call, int k, int64_t c, int64_t end, const bool bf16)
 {
-    const struct links l = links_in(call, k);
+    const struct links l = links_of(call, k);
     const float *dy = call->dout[0].p;
     const int64_t C = call->din[k].desc->dim[1];
     for (int64_t v = 0; v < call->din[k].desc->dim[0]; v++) {
@@ -136,19 +137,19 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
     for (int k = 1; k < 3 && c < end; k++) {
         if (!call->din[k].p) continue;
         if (is_bf16(&call->din[k]))
-            sum_rows_of(call, k, c, end, true);
+            sum_gradient(call, k, c, end, true);
         else
-            sum_rows_of(call, k, c, end, false);
+            sum_gradient(call, k, c, end, false);
     }
 }
 
 static int64_t scratch(const struct lvn_call *call, int n_threads)
 {
     (void)n_threads;
-    int64_t numbers = 0;
+    int64_t count = 0;
     for (int k = 1; k < 3 && call->phase == LVN_BACKWARD; k++)
-        if (call->din[k].desc) numbers += call->din[k].desc->dim[0] + lvn_desc_rows(call->dout[0].desc);
-    return numbers * (int64_t)sizeof(int32_t);
+        if (call->din[k].desc) count += call->din[k].desc->dim[0] + lvn_desc_rows(call->dout[0].desc);
+    return count * (int64_t)sizeof(int32_t);
 }
 
 LVN_CPU_OPERATION(embedding, .forward = forward, .backward = backward, .scratch = scratch);

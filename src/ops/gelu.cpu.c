@@ -1,4 +1,4 @@
-/* gelu.cpu.c - see gelu_cpu.h. */
+/* gelu.cpu.c - the exact GELU on CPUs; see gelu_cpu.h. */
 #include "ops/gelu_cpu.h"
 
 #include "backend/cpu/cpu_kernels.h"

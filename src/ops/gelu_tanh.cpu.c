@@ -1,4 +1,4 @@
-/* gelu_tanh.cpu.c - see gelu_cpu.h. */
+/* gelu_tanh.cpu.c - the GELU by tanh on CPUs; see gelu_cpu.h. */
 #include "ops/gelu_cpu.h"
 
 #include "backend/cpu/cpu_kernels.h"

@@ -1,5 +1,5 @@
-/* grad_norm.cpu.c - grad_norm.c's sum, in its order and to the bit: threads share the blocks of 4096 elements, thread 0
- * adds them up. */
+/* grad_norm.cpu.c - the gradient's norm on CPUs, with the order and the bits of grad_norm.c: threads divide the blocks
+ * of 4096 elements, thread 0 sums them. */
 #include "ops/extents_cpu.h"
 #include "ops/grad_norm_cpu.h"
 

@@ -1,4 +1,4 @@
-/* grad_squares.cpu.c - grad_squares.c's sums, to the bit: threads share the blocks. */
+/* grad_squares.cpu.c - grad_squares on CPUs, with the bits of grad_squares.c: threads divide the blocks. */
 #include "ops/grad_norm_cpu.h"
 
 #include "backend/cpu/cpu_kernels.h"

@@ -1,4 +1,4 @@
-/* layernorm.cpu.c - layer normalisation, four rows at a time; see layernorm_cpu.h. */
+/* layernorm.cpu.c - layer normalisation on CPUs, four rows at a time; see layernorm_cpu.h. */
 #include "ops/layernorm_cpu.h"
 
 #include "backend/cpu/cpu_kernels.h"

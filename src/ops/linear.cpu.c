@@ -1,4 +1,4 @@
-/* linear.cpu.c - y = x w + b by the tiled products of backend/cpu/gemm.h. */
+/* linear.cpu.c - linear on CPUs: y = x w + b by the tiled products of backend/cpu/gemm.h; see linear_cpu.h. */
 #include "ops/linear_cpu.h"
 
 #include "backend/cpu/cpu_kernels.h"

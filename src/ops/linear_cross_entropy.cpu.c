@@ -1,17 +1,17 @@
-/* linear_cross_entropy.cpu.c - the head and its loss, a chunk of rows at a time.
+/* linear_cross_entropy.cpu.c - linear_cross_entropy on CPUs, a chunk of rows at a time; see linear_cross_entropy.c.
  *
- * The logits of a chunk lie in scratch; each row of them becomes its loss and, in backward, its own gradient in place,
- * from which the chunk's dx and its share of dw and db follow. All logits together are never stored. How rows are cut
- * into chunks depends on shapes alone. */
+ * The logits of a chunk are in scratch. The loss is computed from each row; in backward the row is then overwritten by
+ * its gradient, from which the chunk's dx and its contributions to dw and db are computed. The chunks depend on shapes
+ * alone. */
 #include "backend/cpu/cpu_kernels.h"
 #include "graph/loss_chunk.h"
 #include "ops/cross_entropy_cpu.h"
 #include "ops/linear_cpu.h"
 #include "ops/shape.h"
 
-/* Rows of a chunk come by LVN_LOSS_CHUNK, as many as stay below so many logits. More rows cost memory, fewer more
- * passes over the weight and its gradient. */
-enum { CHUNK_NUMBERS = 2 << 20 };
+/* Maximum number of logits of a chunk, whose rows are a multiple of LVN_LOSS_CHUNK. Larger chunks need more memory,
+ * smaller ones more passes over the weight and its gradient. */
+enum { CHUNK_LOGITS = 2 << 20 };
 
 /* The head over R rows; logits are fp32. */
 static struct linear head(const struct lvn_call *call, int64_t R)
@@ -22,13 +22,13 @@ static struct linear head(const struct lvn_call *call, int64_t R)
 
 static int64_t chunk_rows(const struct lvn_matmul *m)
 {
-    int64_t blocks = CHUNK_NUMBERS / (m->N * LVN_LOSS_CHUNK), rows = (blocks < 1 ? 1 : blocks) * LVN_LOSS_CHUNK;
+    int64_t blocks = CHUNK_LOGITS / (m->N * LVN_LOSS_CHUNK), rows = (blocks < 1 ? 1 : blocks) * LVN_LOSS_CHUNK;
     return rows < m->R ? rows : m->R;
 }
 
-/* The losses of a chunk from its logits, which become their gradients when `gradient`. */
-static void lose(const struct lvn_call *call, int64_t first, const struct lvn_matmul *m, float *logits, bool gradient,
-                 int thread, int n_threads)
+/* The losses of a chunk. gradient: overwrite its logits by their gradients. */
+static void chunk_losses(const struct lvn_call *call, int64_t first, const struct lvn_matmul *m, float *logits,
+                         bool gradient, int thread, int n_threads)
 {
     const int32_t *labels = (const int32_t *)call->in[3].p + first;
     float *loss = (float *)call->out[1].p + first;
@@ -52,7 +52,7 @@ static void run(const struct lvn_call *call, bool gradient, int thread, int n_th
     int64_t R = lvn_desc_rows(call->in[0].desc);
     struct linear l = head(call, R);
     struct lvn_matmul *m = &l.size;
-    const int64_t rows = chunk_rows(m); /* of all R */
+    const int64_t rows = chunk_rows(m);
     float *logits = call->scratch;
     void *scratch = logits + (rows * m->N + 15) / 16 * 16;
     m->R = rows;
@@ -64,7 +64,7 @@ static void run(const struct lvn_call *call, bool gradient, int thread, int n_th
         struct lvn_gemm y = product_y(&l, x, call->in[1].p, call->in[2].p, logits);
         linear_product(&l, &y, threads, thread, n_threads);
         lvn_team_barrier();
-        lose(call, r, m, logits, gradient, thread, n_threads);
+        chunk_losses(call, r, m, logits, gradient, thread, n_threads);
         lvn_team_barrier();
         if (!gradient) continue;
         void *const din[2] = {dx, call->din[1].p};

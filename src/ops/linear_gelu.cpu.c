@@ -1,8 +1,8 @@
-/* linear_gelu.cpu.c - linear, then GELU: each piece of the product goes through the activation while it lies in the
- * cache.
+/* linear_gelu.cpu.c - linear, then GELU, on CPUs; see linear_gelu.c.
  *
- * Backward works on chunks of rows: the gradient before the activation is made in scratch, then read by the products of
- * linear; so scratch does not grow with the batch. */
+ * The activation is applied to each tile of the product while it is in the cache. Backward takes chunks of rows: it
+ * computes the gradient before the activation in scratch, which the products of linear then read; so scratch does not
+ * grow with the batch. */
 #include "backend/cpu/cpu_kernels.h"
 #include "ops/gelu_cpu.h"
 #include "ops/linear_cpu.h"
@@ -15,24 +15,24 @@ static struct linear make(const struct lvn_call *call)
     return linear_make(call, call->out[1].desc, call->attr->linear_gelu.in_out);
 }
 
-/* The activation is computed from h as it is stored: restore finds the same bits. */
+/* h after rounding to its stored type: the activation is computed from it, so that restore gives the same bits. */
 LVN_INLINE vf stored(vf h, const bool bf16)
 {
     return bf16 ? vf_of_bf16(bf16_of_vf(h)) : h;
 }
 
-/* Which of both activations, and how the numbers are stored: constants of each version of the loops. */
-#define VERSIONS(tanh_, half_, call)                                                                                   \
-    if (tanh_ && half_)                                                                                                \
+/* Call with compile-time constants: which of the two activations, and whether numbers are bf16. */
+#define CALL_VERSION(tanh_, bf16_, call)                                                                               \
+    if (tanh_ && bf16_)                                                                                                \
         call(true, true);                                                                                              \
     else if (tanh_)                                                                                                    \
         call(true, false);                                                                                             \
-    else if (half_)                                                                                                    \
+    else if (bf16_)                                                                                                    \
         call(false, true);                                                                                             \
     else                                                                                                               \
         call(false, false)
 
-/* out[0..n-1] = gelu(h[0..n-1]) from element i on, of numbers as they are stored. */
+/* y = gelu(h) for n elements from element i on, in their stored type. */
 LVN_INLINE void activate_by(const bool tanh, const bool bf16, int64_t i, int64_t n, const void *h, void *y)
 {
     for (n += i; i < n; i += LVN_LANES) {
@@ -46,7 +46,7 @@ LVN_INLINE void activate_by(const bool tanh, const bool bf16, int64_t i, int64_t
     }
 }
 
-/* dh[0..n-1] = dy * gelu'(h) of elements i.. */
+/* dh = dy * gelu'(h) for n elements of h and dy from element i on; dh points to the first. */
 LVN_INLINE void slope_by(const bool tanh, const bool bf16, int64_t i, int64_t n, const void *h, const void *dy,
                          float *dh)
 {
@@ -62,7 +62,7 @@ LVN_INLINE void slope_by(const bool tanh, const bool bf16, int64_t i, int64_t n,
     }
 }
 
-/* A row of a finished piece of h, which is fp32 so far: into h and y as they are stored. */
+/* A row of a finished tile c of h, in fp32: store h and y = gelu(h) in their stored type. */
 LVN_INLINE void finish_by(const bool tanh, const bool bf16, int64_t i, int64_t n, const float *c, void *h, void *y)
 {
     for (n += i; i < n; i += LVN_LANES, c += LVN_LANES) {
@@ -84,14 +84,14 @@ static bool is_tanh(const struct lvn_call *call)
     return call->attr->linear_gelu.tanh;
 }
 
-static void activate_piece(const struct lvn_gemm *g, int64_t i0, int64_t m, int64_t j, int64_t n)
+static void activate_tile(const struct lvn_gemm *g, int64_t i0, int64_t m, int64_t j, int64_t n)
 {
     const struct lvn_call *call = g->argument;
     bool bf16 = call->out[1].desc->dtype == LVN_BF16;
     for (int64_t i = i0; i < i0 + m; i++) {
         int64_t at = i * g->c_row + j;
 #define FINISH(t, h) finish_by(t, h, at, n, g->c + at, call->out[1].p, call->out[0].p)
-        VERSIONS(is_tanh(call), bf16, FINISH);
+        CALL_VERSION(is_tanh(call), bf16, FINISH);
 #undef FINISH
     }
 }
@@ -102,7 +102,7 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     float *wide = call->scratch;
     void *threads = wide + wide_floats(l.y_bf16, l.size.R, l.size.N);
     struct lvn_gemm h = product_y(&l, call->in[0].p, call->in[1].p, call->in[2].p, l.y_bf16 ? wide : call->out[1].p);
-    h.finish = activate_piece;
+    h.finish = activate_tile;
     h.argument = call;
     linear_product(&l, &h, threads, thread, n_threads);
 }
@@ -112,7 +112,7 @@ static void restore(const struct lvn_call *call, int thread, int n_threads)
     int64_t i, end;
     lvn_thread_range(lvn_desc_count(call->out[1].desc), LVN_LANES, thread, n_threads, &i, &end);
 #define ACTIVATE(t, h) activate_by(t, h, i, end - i, call->out[1].p, call->out[0].p)
-    VERSIONS(is_tanh(call), call->out[1].desc->dtype == LVN_BF16, ACTIVATE);
+    CALL_VERSION(is_tanh(call), call->out[1].desc->dtype == LVN_BF16, ACTIVATE);
 #undef ACTIVATE
 }
 
@@ -121,7 +121,7 @@ static int64_t chunk_rows(const struct lvn_matmul *m)
     return m->R < CHUNK ? m->R : CHUNK;
 }
 
-/* Floats of the gradient before the activation, of a chunk. */
+/* Floats of scratch for a chunk's gradient before the activation. */
 static int64_t slope_floats(const struct lvn_matmul *m)
 {
     return (chunk_rows(m) * m->N + 15) / 16 * 16;
@@ -134,14 +134,14 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
     const int64_t R = l.size.R, K = l.size.K, N = l.size.N;
     float *dh = call->scratch;
     void *scratch = dh + slope_floats(&l.size);
-    l.y_bf16 = false; /* that of dh, from here on */
+    l.y_bf16 = false; /* from here on y stands for dh, which is fp32 */
     for (int64_t r = 0; r < R; r += l.size.R) {
         int64_t i, end;
         l.size.R = R - r < CHUNK ? R - r : CHUNK;
         lvn_thread_range(l.size.R * N, LVN_LANES, thread, n_threads, &i, &end);
-        if (r) lvn_team_barrier(); /* dh is read no more */
+        if (r) lvn_team_barrier(); /* no thread reads dh any more */
 #define SLOPE(t, h) slope_by(t, h, r *N + i, end - i, call->out[1].p, call->dout[0].p, dh + i)
-        VERSIONS(is_tanh(call), bf16, SLOPE);
+        CALL_VERSION(is_tanh(call), bf16, SLOPE);
 #undef SLOPE
         lvn_team_barrier();
         void *dx = call->din[0].p ? vat(call->din[0].p, r * K, l.x_bf16) : NULL;

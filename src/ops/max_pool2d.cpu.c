@@ -1,11 +1,12 @@
-/* max_pool2d.cpu.c - threads share the planes; the rows of a window are folded sixteen columns at a time. */
+/* max_pool2d.cpu.c - max pooling on CPUs: threads divide the planes; the maxima over the rows of windows are computed
+ * for sixteen columns at a time; see max_pool2d.c. */
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/simd.h"
 #include "base/threads.h"
 
-enum { CHUNK = 256 }; /* columns that are folded at once */
+enum { CHUNK = 256 }; /* columns that are processed at once */
 
-/* The largest of each column of `size` rows, and the row that it stands in: of equal ones the first; NaN wins. */
+/* The maximum of each column over `size` rows, and its row: of equal ones the first; a NaN is the maximum. */
 static void fold_rows(const float *x, int64_t W, int64_t size, int64_t n, float *best, int32_t *row)
 {
     for (int64_t j = 0; j < n; j++) best[j] = x[j], row[j] = 0;
@@ -18,23 +19,23 @@ static void fold_rows(const float *x, int64_t W, int64_t size, int64_t n, float 
         }
 }
 
-/* One window of columns that were folded: value and place within the folded rows. */
-static float fold_columns(const float *best, const int32_t *row, int64_t size, int64_t W, int32_t *from)
+/* The maximum of a window from the maxima of its columns, and its index within the rows. */
+static float fold_columns(const float *best, const int32_t *row, int64_t size, int64_t W, int32_t *indices)
 {
     float b = best[0];
-    int32_t at = row[0] * (int32_t)W;
+    int32_t index = row[0] * (int32_t)W;
     for (int64_t j = 1; j < size; j++) {
         float v = best[j];
-        int32_t place = row[j] * (int32_t)W + (int32_t)j;
-        bool larger = v > b || (v != v && b == b), first = (v == b || (v != v && b != b)) && place < at;
+        int32_t candidate = row[j] * (int32_t)W + (int32_t)j;
+        bool larger = v > b || (v != v && b == b), first = (v == b || (v != v && b != b)) && candidate < index;
         b = larger ? v : b;
-        at = larger || first ? place : at;
+        index = larger || first ? candidate : index;
     }
-    *from = at;
+    *indices = index;
     return b;
 }
 
-/* Lanes 0, 2, .. (or 1, 3, ..) of a row's next n elements, n <= 32. */
+/* Every second of n <= 32 elements, from element `first` (0 or 1) on. */
 LVN_INLINE vf every_second(const float *x, int64_t n, const int first)
 {
     const vf a = vload_n(x, n < LVN_LANES ? n : LVN_LANES),
@@ -43,27 +44,27 @@ LVN_INLINE vf every_second(const float *x, int64_t n, const int first)
                  : __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
 }
 
-/* Windows of two by two, two apart, are the usual ones: n of a row side by side; end: of y's plane. */
-LVN_INLINE void pool_twos(const float *x, int64_t W, int64_t n, float *y, const float *end, int32_t *from,
+/* The common case: n windows of two by two with stride two, in a row. end: end of y's plane. */
+LVN_INLINE void pool_twos(const float *x, int64_t W, int64_t n, float *y, const float *end, int32_t *indices,
                           int32_t start)
 {
     for (int64_t o = 0; o < n; o += LVN_LANES) {
         const int64_t lanes = n - o < LVN_LANES ? n - o : LVN_LANES;
         const vi first = 2 * viota() + (start + (int32_t)(2 * o));
         vf best = every_second(x + 2 * o, 2 * lanes, 0);
-        vi at = first;
+        vi index = first;
         for (int e = 1; e < 4; e++) {
             const vf v = every_second(x + e / 2 * W + 2 * o, 2 * lanes, e % 2);
             const vi larger = vgreater(v, best) | (~vequal(v, v) & vequal(best, best));
             best = vselect(larger, v, best);
-            at = (larger & (first + (int32_t)(e / 2 * W + e % 2))) | (~larger & at);
+            index = (larger & (first + (int32_t)(e / 2 * W + e % 2))) | (~larger & index);
         }
         vstore_over(y + o, best, lanes, end);
-        vstore_over((float *)(void *)(from + o), (vf)at, lanes, (float *)(void *)(from + (end - y)));
+        vstore_over((float *)(void *)(indices + o), (vf)index, lanes, (float *)(void *)(indices + (end - y)));
     }
 }
 
-static void pool_row(const float *x, int64_t W, int64_t OW, int64_t size, int64_t stride, float *y, int32_t *from,
+static void pool_row(const float *x, int64_t W, int64_t OW, int64_t size, int64_t stride, float *y, int32_t *indices,
                      int32_t start)
 {
     float best[CHUNK];
@@ -73,9 +74,9 @@ static void pool_row(const float *x, int64_t W, int64_t OW, int64_t size, int64_
         int64_t n = OW - o < windows ? OW - o : windows, first = o * stride;
         fold_rows(x + first, W, size, (n - 1) * stride + size, best, row);
         for (int64_t k = 0; k < n; k++) {
-            int32_t at;
-            y[o + k] = fold_columns(best + k * stride, row + k * stride, size, W, &at);
-            from[o + k] = start + (int32_t)(first + k * stride) + at;
+            int32_t index;
+            y[o + k] = fold_columns(best + k * stride, row + k * stride, size, W, &index);
+            indices[o + k] = start + (int32_t)(first + k * stride) + index;
         }
     }
 }
@@ -91,11 +92,11 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
             const float *x = (const float *)call->in[0].p + (plane * H + i * stride) * W;
             const int64_t to = (plane * OH + i) * OW;
             float *y = (float *)call->out[0].p + to;
-            int32_t *from = (int32_t *)call->out[1].p + to, start = (int32_t)(i * stride * W);
+            int32_t *indices = (int32_t *)call->out[1].p + to, start = (int32_t)(i * stride * W);
             if (size == 2 && stride == 2)
-                pool_twos(x, W, OW, y, y + (OH - i) * OW, from, start);
+                pool_twos(x, W, OW, y, y + (OH - i) * OW, indices, start);
             else
-                pool_row(x, W, OW, size, stride, y, from, start);
+                pool_row(x, W, OW, size, stride, y, indices, start);
         }
 }
 
@@ -107,10 +108,10 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
     lvn_thread_range(d->dim[0] * d->dim[1], 1, thread, n_threads, &plane, &end);
     for (; plane < end; plane++) {
         const float *dy = (const float *)call->dout[0].p + plane * windows;
-        const int32_t *from = (const int32_t *)call->out[1].p + plane * windows;
+        const int32_t *indices = (const int32_t *)call->out[1].p + plane * windows;
         float *dx = (float *)call->din[0].p + plane * size;
         if (!call->add[0]) memset(dx, 0, sizeof *dx * (size_t)size);
-        for (int64_t e = 0; e < windows; e++) dx[from[e]] += dy[e];
+        for (int64_t e = 0; e < windows; e++) dx[indices[e]] += dy[e];
     }
 }
 

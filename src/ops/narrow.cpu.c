@@ -1,11 +1,12 @@
-/* narrow.cpu.c - fp32 to bf16, shared over threads; see narrow.c. The compiler turns the plain loop into vectors. */
+/* narrow.cpu.c - cast from fp32 to bf16 on CPUs: threads divide the elements; see narrow.c. The compiler vectorises the
+ * plain loop. */
 #include "backend/cpu/cpu_kernels.h"
 #include "base/bf16.h"
 #include "base/threads.h"
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
-    enum { GRAIN = 64 }; /* elements: cache lines are not shared */
+    enum { GRAIN = 64 }; /* elements: threads share no cache line */
     const float *x = call->in[0].p;
     uint16_t *y = call->out[0].p;
     int64_t begin, end;

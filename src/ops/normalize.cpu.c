@@ -1,4 +1,5 @@
-/* normalize.cpu.c - a byte times a factor, less the mean: rounded twice, where the plain kernel does it in double. */
+/* normalize.cpu.c - normalize on CPUs, as x * factor + shift in fp32, which rounds twice; the plain kernel computes in
+ * double. */
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/simd.h"
 #include "base/threads.h"

@@ -1,4 +1,4 @@
-/* relu.cpu.c - y = max(x, 0), element by element. */
+/* relu.cpu.c - y = max(x, 0) on CPUs; see relu.c. */
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/simd.h"
 #include "base/threads.h"

@@ -1,12 +1,14 @@
-/* residual_layernorm.cpu.c - s = a + dropout(b), y = layernorm(s): both results while the rows are in the cache, and in
- * backward all four gradients from one reading of s, dy and ds. The mask is drawn again, not stored. */
+/* residual_layernorm.cpu.c - residual_layernorm on CPUs: s = a + dropout(b), y = layernorm(s); see layernorm_cpu.h.
+ *
+ * Forward computes both results while the rows are in the cache, backward all four gradients from one pass over s, dy
+ * and ds. Backward recomputes the mask, which is not stored. */
 #include "ops/layernorm_cpu.h"
 
 #include "backend/cpu/cpu_kernels.h"
 
 /* s = a + dropout(b) for n elements of one row, n <= 64. */
-LVN_INLINE void add_some(const float *a, const void *b, const bool bf16, float *s, int64_t n, bool dropout,
-                         uint64_t bits, float scale)
+LVN_INLINE void add_masked(const float *a, const void *b, const bool bf16, float *s, int64_t n, bool dropout,
+                           uint64_t bits, float scale)
 {
     int64_t c = 0;
     for (; c + LVN_LANES <= n; c += LVN_LANES, bits >>= LVN_LANES) {
@@ -27,13 +29,13 @@ LVN_INLINE void add_row_as(const struct dropout *d, const float *a, const void *
     a += row * C, s += row * C;
     for (int64_t c = 0; c < C; c += 64) {
         int64_t n = C - c < 64 ? C - c : 64;
-        const void *some = vat(b, row * C + c, bf16);
+        const void *from_b = vat(b, row * C + c, bf16);
         if (!d->on) {
-            add_some(a + c, some, bf16, s + c, n, false, 0, 1);
+            add_masked(a + c, from_b, bf16, s + c, n, false, 0, 1);
         } else if (n == 64) {
-            add_some(a + c, some, bf16, s + c, 64, true, dropout_keep(d, row, c), d->v.scale);
+            add_masked(a + c, from_b, bf16, s + c, 64, true, dropout_keep(d, row, c), d->v.scale);
         } else {
-            add_some(a + c, some, bf16, s + c, n, true, dropout_keep(d, row, c), d->v.scale);
+            add_masked(a + c, from_b, bf16, s + c, n, true, dropout_keep(d, row, c), d->v.scale);
         }
     }
 }
@@ -78,7 +80,7 @@ static void restore(const struct lvn_call *call, int thread, int n_threads)
     for (; r < end; r++) layernorm_results(1, r, s, mean, rstd, gamma, beta, C, &call->out[1]);
 }
 
-/* Nothing depends on y: the gradient of s passes through. */
+/* Without a gradient of y: the gradient of s is passed on. */
 static void backward_sum_only(const struct layernorm_backward *o, bool bf16, int thread, int n_threads)
 {
     int64_t C = o->C, r, end;
@@ -117,10 +119,10 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
     kind.add = (o.da && o.add_a) || (o.db && o.add_b);
     kind.dy_bf16 = o.dy && call->dout[1].desc->dtype == LVN_BF16;
     kind.db_bf16 = o.db && call->din[1].desc->dtype == LVN_BF16;
-    bool usual = kind.ds && kind.da && kind.db && kind.vectors && !kind.add && kind.dy_bf16 == kind.db_bf16;
+    bool common = kind.ds && kind.da && kind.db && kind.vectors && !kind.add && kind.dy_bf16 == kind.db_bf16;
     if (!o.dy) {
         backward_sum_only(&o, kind.db_bf16, thread, n_threads);
-    } else if (usual && kind.dy_bf16) {
+    } else if (common && kind.dy_bf16) {
         kind = (struct layernorm_kind){.ds = true,
                                        .da = true,
                                        .db = true,
@@ -129,10 +131,10 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
                                        .dy_bf16 = true,
                                        .db_bf16 = true};
         layernorm_backward_chunks(&o, kind, thread, n_threads);
-    } else if (usual && kind.dropout) {
+    } else if (common && kind.dropout) {
         kind = (struct layernorm_kind){.ds = true, .da = true, .db = true, .dropout = true, .vectors = true};
         layernorm_backward_chunks(&o, kind, thread, n_threads);
-    } else if (usual) {
+    } else if (common) {
         kind = (struct layernorm_kind){.ds = true, .da = true, .db = true, .vectors = true};
         layernorm_backward_chunks(&o, kind, thread, n_threads);
     } else {

@@ -1,4 +1,4 @@
-/* rmsnorm.cpu.c - layer normalisation around zero instead of the mean; see layernorm_cpu.h. */
+/* rmsnorm.cpu.c - RMS normalisation on CPUs: layer normalisation with a mean of 0; see layernorm_cpu.h. */
 #include "ops/layernorm_cpu.h"
 
 #include "backend/cpu/cpu_kernels.h"

@@ -1,19 +1,24 @@
-/* sgd.cpu.c - sgd.c's definition, to the bit, in one pass over gradient, parameters and momentum.
+/* sgd.cpu.c - SGD on CPUs, with the bits of sgd.c, in one pass over gradient, parameters and momentum.
  *
- * Parameters and gradients may be bf16: parameters are then computed in fp32 and rounded at random, see adamw.cpu.c. */
+ * Parameters and gradients may be bf16: parameters are then computed in fp32 and rounded stochastically; see
+ * adamw.cpu.c. */
 #include "backend/cpu/cpu_kernels.h"
 #include "base/threads.h"
 #include "ops/extents_cpu.h"
 #include "ops/rounding_cpu.h"
 
 struct constants {
-    float scale, clip, decay, momentum, lr;
+    float scale; /* clip factor of the norm */
+    float clip;  /* of values; 0: off */
+    float decay;
+    float momentum;
+    float lr;
 };
 
 LVN_INLINE void update(const struct constants *k, bool clip, bool decay, bool momentum, vf g, vf *p, vf *b)
 {
     g = g * k->scale;
-    if (clip) g = vmax(vset(-k->clip), vmin(vset(k->clip), g)); /* in this order NaN stays */
+    if (clip) g = vmax(vset(-k->clip), vmin(vset(k->clip), g)); /* in this order NaN stays NaN */
     if (decay) g = vfma(vset(k->decay), *p, g);
     if (momentum) g = vfma(vset(k->momentum), *b, g);
     *b = g;
@@ -40,7 +45,7 @@ LVN_INLINE void range(const struct constants *k, bool clip, bool decay, bool has
     }
 }
 
-/* Parameters in bf16, and perhaps the gradient. */
+/* range() with parameters in bf16, and the gradient in bf16 or fp32. */
 LVN_INLINE void bf16_range(const struct constants *k, const struct rounding *r, const void *grad, const bool grad_bf16,
                            uint16_t *param, float *momentum, int64_t n)
 {

@@ -1,18 +1,20 @@
-/* swiglu.cpu.c - the gated product, element by element. */
+/* swiglu.cpu.c - swiglu on CPUs; see swiglu.c. */
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/simd_bf16.h"
 #include "backend/cpu/simd_math.h"
 #include "base/threads.h"
 
-/* e^(-x) stays finite, so that what is divided by it is never 0 times infinity. */
+/* The argument of exp is limited so that e^(-x) is finite: infinity would give 0 times infinity later. */
 LVN_INLINE vf sigmoid(vf x)
 {
     return 1 / (1 + vexp(vmin(vset(88), -x)));
 }
 
-/* Which operands are bf16, with their gradients; constants where they are usual. */
+/* Which operands, with their gradients, are bf16; compile-time constants in the common cases. */
 struct kind {
-    bool gate, up, y;
+    bool gate;
+    bool up;
+    bool y;
 };
 
 LVN_INLINE void forward_as(const struct lvn_call *c, struct kind bf16, int64_t i, int64_t end)
@@ -30,7 +32,7 @@ LVN_INLINE void backward_as(const struct lvn_call *c, struct kind bf16, int64_t 
         const int64_t n = end - i < LVN_LANES ? end - i : LVN_LANES;
         const vf gate = vread_n(c->in[0].p, i, n, bf16.gate), up = vread_n(c->in[1].p, i, n, bf16.up);
         const vf dy = vread_n(c->dout[0].p, i, n, bf16.y), s = sigmoid(gate), silu = gate * s;
-        vf dgate = dy * up * vfma(silu, 1 - s, s), dup = dy * silu; /* dy may lie where dgate does */
+        vf dgate = dy * up * vfma(silu, 1 - s, s), dup = dy * silu; /* dgate may overwrite dy: read first */
         if (c->din[0].p && c->add[0]) dgate += vread_n(c->din[0].p, i, n, bf16.gate);
         if (c->din[0].p) vwrite_n(c->din[0].p, i, dgate, n, bf16.gate);
         if (c->din[1].p && c->add[1]) dup += vread_n(c->din[1].p, i, n, bf16.up);

@@ -1,4 +1,5 @@
-/* widen.cpu.c - bf16 to fp32, shared over threads; see widen.c. Its gradient is left to the plain kernel. */
+/* widen.cpu.c - cast from bf16 to fp32 on CPUs: threads divide the elements; see widen.c. Left out: backward, for which
+ * the plain kernel runs. */
 #include <string.h>
 
 #include "backend/cpu/cpu_kernels.h"
@@ -7,7 +8,7 @@
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
-    enum { GRAIN = 64 }; /* elements: cache lines are not shared */
+    enum { GRAIN = 64 }; /* elements: threads share no cache line */
     const uint16_t *bf16 = call->in[0].p;
     float *y = call->out[0].p;
     int64_t begin, end;
