@@ -1,47 +1,48 @@
-/* attention_tiles_gpu.h - attention.k on matrix units: products of bf16 or fp16, sums and softmax in fp32, as
- * attention_bf16_cpu.h has it: q, k, v, the output and its gradient have 16 bits as they come, probabilities and the
- * gradients of scores are rounded where they are factors.
+/* attention_tiles_gpu.h - the kernels of attention.k for matrix units: products of bf16 or fp16, sums and softmax in
+ * fp32. As in attention_bf16_cpu.h, q, k, v, the output and its gradient are of 16 bits, and probabilities and
+ * gradients of scores are rounded where they are factors. Only attention.k includes it.
  *
- * A team takes sixteen rows, queries (forward, dq) or keys (dk, dv), and holds them as left operands; the group walks
- * along the others, BESIDE at a time, in local memory. Sums of scores become left operands where they lie (Dao:
- * "FlashAttention-2", 2023). Exponentials are of two.
+ * A team takes sixteen rows, queries (forward, dq) or keys (dk, dv), and holds them as left operands; the group goes
+ * through the keys (the queries), STEP at a time, in local memory. Scores become left operands without a move (Dao:
+ * "FlashAttention-2", 2023). Exponentials are powers of two.
  *
- * Registers hold only so many channels of a row. SPLIT teams share sixteen rows where heads are larger: each has an
- * equal part of the channels, they exchange what their parts add to a score through local memory, and each makes its
- * own channels of the result. A group then has ROWS = 128 / SPLIT rows. */
+ * Registers hold a limited number of channels of a row. For larger heads SPLIT teams share sixteen rows: each has an
+ * equal part of the channels; they add their partial scores through local memory; and each computes its own channels of
+ * the result. A group then has ROWS = 128 / SPLIT rows. */
 #ifndef LVN_ATTENTION_TILES_GPU_H
 #define LVN_ATTENTION_TILES_GPU_H
 
 #include "ops/matrix_gpu.h"
 #ifdef LVN_DEVICE
 
-#define BESIDE (D > 128 ? 32 : 64)
+#define STEP (D > 128 ? 32 : 64)
 #define WIDTH ((D + 16 * SPLIT - 1) / (16 * SPLIT) * (16 * SPLIT))
 #define DEEP (WIDTH / SPLIT / 16) /* tiles of a team's channels */
 #define PITCH (WIDTH + 8)
-#define TEAM_ROW (LVN_TILE_TEAM / SPLIT * 16)                            /* where a team's rows begin in the group's, */
-#define TEAM_CHANNEL (SPLIT > 1 ? LVN_TILE_TEAM % SPLIT * DEEP * 16 : 0) /* and its channels in a row */
+#define TEAM_ROW (LVN_TILE_TEAM / SPLIT * 16)                            /* a team's first row among the group's */
+#define TEAM_CHANNEL (SPLIT > 1 ? LVN_TILE_TEAM % SPLIT * DEEP * 16 : 0) /* a team's first channel of a row */
 #define CAPACITY (SPLIT > 1 ? 8 * LVN_ITEMS : LVN_TILE_CAPACITY)         /* floats of local memory for exchanges */
 #define LOG2E 1.44269504088896340736f
-#define MIN (-1e30f) /* below all scores; less it are numbers, which less -infinity are none */
+#define MIN (-1e30f) /* below all scores; finite, since infinity - infinity is NaN */
 
-/* Room for ROWS rows, and OTHER for as many of a second kind, which are written over by two times BESIDE others where
- * operands are held in registers. */
-#ifdef LVN_TILE_HELD
-#define ROOMS(own, first, second)                                                                                      \
-    LVN_TILES(own, (ROWS > 2 * BESIDE ? ROWS : 2 * BESIDE) * PITCH);                                                   \
-    LVN_LOCAL lvn_ushort *first = own, *second = own + BESIDE * PITCH
-#define OTHER(own) own
+/* Local memory for ROWS rows, OTHER for as many of a second tensor, and two arrays of STEP rows. The arrays overlap the
+ * rows if left operands are in registers. */
+#ifdef LVN_TILE_IN_REGISTERS
+#define DECLARE_TILES(rows_memory, first, second)                                                                      \
+    LVN_TILES(rows_memory, (ROWS > 2 * STEP ? ROWS : 2 * STEP) * PITCH);                                               \
+    LVN_LOCAL lvn_ushort *first = rows_memory, *second = rows_memory + STEP * PITCH
+#define OTHER(rows_memory) rows_memory
 #else
-#define ROOMS(own, first, second)                                                                                      \
-    LVN_TILES(own, 2 * ROWS * PITCH);                                                                                  \
-    LVN_TILES(first, BESIDE *PITCH);                                                                                   \
-    LVN_TILES(second, BESIDE *PITCH)
-#define OTHER(own) (own + ROWS * PITCH)
+#define DECLARE_TILES(rows_memory, first, second)                                                                      \
+    LVN_TILES(rows_memory, 2 * ROWS * PITCH);                                                                          \
+    LVN_TILES(first, STEP *PITCH);                                                                                     \
+    LVN_TILES(second, STEP *PITCH)
+#define OTHER(rows_memory) (rows_memory + ROWS * PITCH)
 #endif
 
-/* This item's part of rows first .. first + rows - 1, of T rows of x from element `at` on, in PARTS(rows) pieces of
- * eight; zeros behind the end, and behind D. Fetched while the group computes with those before them. */
+/* Load this item's part of rows first .. first + rows - 1 of the T rows of x that begin at element `at`, into
+ * registers: PARTS(rows) times eight elements; zeros behind the end, and behind D. It overlaps with the computation on
+ * earlier rows. */
 #define PARTS(rows) (((rows) * (WIDTH / 8) + LVN_ITEMS - 1) / LVN_ITEMS)
 #define FETCH(part, x, at, step_of, first, rows, T)                                                                    \
     LVN_UNROLLED                                                                                                       \
@@ -60,27 +61,27 @@
         for (int k_ = 0; k_ < 4; k_++)                                                                                 \
             if (r_ < (rows)) ((LVN_LOCAL lvn_uint *)((to) + r_ * PITCH + d_))[k_] = (part)[n_].v[k_];                  \
     }
-/* Rows first .. first + ROWS - 1 of x: this team's part, as left operands. */
-#define HOLD(tiles, own, x, at, step_of, T)                                                                            \
+/* Load rows first .. first + ROWS - 1 of x; this team's part becomes its left operands. */
+#define LOAD_LEFT(tiles, rows_memory, x, at, step_of, T)                                                               \
     {                                                                                                                  \
         struct lvn_eight part_[PARTS(ROWS)];                                                                           \
         FETCH(part_, x, at, step_of, first, ROWS, T);                                                                  \
         LVN_BARRIER();                                                                                                 \
-        STORE(own, part_, ROWS);                                                                                       \
+        STORE(rows_memory, part_, ROWS);                                                                               \
         LVN_BARRIER();                                                                                                 \
         LVN_UNROLLED                                                                                                   \
         for (int d_ = 0; d_ < DEEP; d_++)                                                                              \
-            (tiles)[d_] = lvn_tile_left((own) + TEAM_ROW * PITCH + TEAM_CHANNEL + d_ * 16, PITCH);                     \
+            (tiles)[d_] = lvn_tile_left((rows_memory) + TEAM_ROW * PITCH + TEAM_CHANNEL + d_ * 16, PITCH);             \
     }
 
-/* sum (16,16) = the held rows times sixteen rows of `beside`, transposed. */
-LVN_FUNCTION void scores(float *sum, const LVN_LEFT *held, LVN_LOCAL const lvn_ushort *beside,
+/* sum (16,16) = this team's rows times the transpose of sixteen rows of `others`. */
+LVN_FUNCTION void scores(float *sum, const LVN_LEFT *rows, LVN_LOCAL const lvn_ushort *others,
                          LVN_LOCAL float *capacity)
 {
     LVN_UNROLLED
     for (int e = 0; e < 8; e++) sum[e] = 0;
     LVN_UNROLLED
-    for (int d = 0; d < DEEP; d++) lvn_tile_mad(sum, held[d], lvn_tile_right(beside + TEAM_CHANNEL + d * 16, PITCH));
+    for (int d = 0; d < DEEP; d++) lvn_tile_mad(sum, rows[d], lvn_tile_right(others + TEAM_CHANNEL + d * 16, PITCH));
 #if SPLIT > 1
     const int first = LVN_TILE_TEAM / SPLIT * SPLIT * LVN_TEAM + LVN_TILE_ITEM % LVN_TEAM;
     LVN_BARRIER();
@@ -96,53 +97,54 @@ LVN_FUNCTION void scores(float *sum, const LVN_LEFT *held, LVN_LOCAL const lvn_u
 #endif
 }
 
-/* sum (16, this team's channels) += x (16,16) times sixteen rows of `beside`. */
-LVN_FUNCTION void add_rows(float *sum, const float *x, LVN_LOCAL const lvn_ushort *beside, LVN_LOCAL float *capacity)
+/* sum (16, this team's channels) += x (16,16) times sixteen rows of `others`. */
+LVN_FUNCTION void add_rows(float *sum, const float *x, LVN_LOCAL const lvn_ushort *others, LVN_LOCAL float *capacity)
 {
     LVN_LEFT left = lvn_tile_left_of(x, capacity);
     LVN_UNROLLED
     for (int d = 0; d < DEEP; d++)
-        lvn_tile_mad(sum + 8 * d, left, lvn_tile_right_turned(beside + TEAM_CHANNEL + d * 16, PITCH));
+        lvn_tile_mad(sum + 8 * d, left, lvn_tile_right_transposed(others + TEAM_CHANNEL + d * 16, PITCH));
 }
 
-/* Who sees whom: query t keys below `end`, and below t + ahead where that is wanted. */
-struct sight {
-    int end, ahead;
+/* Query t sees the keys below `end`, and, if causal, below t + before. */
+struct mask {
+    int end;
+    int before;
     bool causal;
 };
 
-LVN_FUNCTION struct sight sight_of(const struct sizes *s, lvn_long max)
+LVN_FUNCTION struct mask mask_make(const struct sizes *s, lvn_long max)
 {
-    struct sight r;
+    struct mask r;
     lvn_long end = s->Tk < max ? s->Tk : max;
     if (s->cached && end > s->position + s->Tq) end = s->position + s->Tq;
     r.end = (int)end, r.causal = s->causal != 0;
-    r.ahead = (int)(s->cached ? s->position : s->Tk - s->Tq) + 1;
+    r.before = (int)(s->cached ? s->position : s->Tk - s->Tq) + 1;
     return r;
 }
 
-LVN_FUNCTION bool sees(struct sight s, int t, int key)
+LVN_FUNCTION bool is_visible(struct mask s, int t, int key)
 {
-    return key < s.end && (!s.causal || key < t + s.ahead);
+    return key < s.end && (!s.causal || key < t + s.before);
 }
 
 #ifdef DROPOUT
-#define KEPT(t, key) kept_of(LVN_NOW(now), &s, b, h, t, key, threshold, kept, op)
+#define DROPOUT_FACTOR(t, key) dropout_factor(LVN_NOW(now), &s, b, h, t, key, threshold, dropout_scale, op)
 #else
-#define KEPT(t, key) 1
+#define DROPOUT_FACTOR(t, key) 1
 #endif
 
 #if defined(ATTENTION_FORWARD)
 LVN_TILE_KERNEL(attention_forward) FORWARD
 {
-    ROOMS(Q, K, V);
+    DECLARE_TILES(Q, K, V);
     LVN_SHARED float capacity[CAPACITY];
     MAKE_SIZES;
     lvn_long b = LVN_GROUP_Z, h = LVN_GROUP_Y, hk = h / (Hq / Hkv);
-    /* The last rows see most: they come first. */
+    /* The last rows see the most keys: they come first. */
     lvn_long first = ((Tq + ROWS - 1) / ROWS - 1 - LVN_GROUP_X) * ROWS;
-    struct sight sight = sight_of(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
-    lvn_long last = first + ROWS < Tq ? first + ROWS - 1 : Tq - 1, end = visible(&s, last, sight.end);
+    struct mask mask = mask_make(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
+    lvn_long last = first + ROWS < Tq ? first + ROWS - 1 : Tq - 1, end = visible(&s, last, mask.end);
     int t0 = (int)first + TEAM_ROW;
     float top[LVN_TILE_ROWS], sum[LVN_TILE_ROWS], out[8 * DEEP];
     LVN_LEFT q_rows[DEEP];
@@ -151,27 +153,27 @@ LVN_TILE_KERNEL(attention_forward) FORWARD
     LVN_UNROLLED
     for (int i = 0; i < 8 * DEEP; i++) out[i] = 0;
     if (end < 1) end = 1;
-    HOLD(q_rows, Q, q, b * q0 + h * q2, q1, Tq);
-    struct lvn_eight next_k[PARTS(BESIDE)], next_v[PARTS(BESIDE)];
-    FETCH(next_k, k, b * k0 + hk * k2, k1, 0, BESIDE, Tk);
-    FETCH(next_v, v, b * v0 + hk * v2, v1, 0, BESIDE, Tk);
-    for (lvn_long key0 = 0; key0 < end; key0 += BESIDE) {
-        float x[BESIDE / 2], high[LVN_TILE_ROWS], factor[LVN_TILE_ROWS];
+    LOAD_LEFT(q_rows, Q, q, b * q0 + h * q2, q1, Tq);
+    struct lvn_eight next_k[PARTS(STEP)], next_v[PARTS(STEP)];
+    FETCH(next_k, k, b * k0 + hk * k2, k1, 0, STEP, Tk);
+    FETCH(next_v, v, b * v0 + hk * v2, v1, 0, STEP, Tk);
+    for (lvn_long key0 = 0; key0 < end; key0 += STEP) {
+        float x[STEP / 2], high[LVN_TILE_ROWS], factor[LVN_TILE_ROWS];
         LVN_BARRIER();
-        STORE(K, next_k, BESIDE);
-        STORE(V, next_v, BESIDE);
+        STORE(K, next_k, STEP);
+        STORE(V, next_v, STEP);
         LVN_BARRIER();
-        FETCH(next_k, k, b * k0 + hk * k2, k1, key0 + BESIDE, BESIDE, Tk);
-        FETCH(next_v, v, b * v0 + hk * v2, v1, key0 + BESIDE, BESIDE, Tk);
+        FETCH(next_k, k, b * k0 + hk * k2, k1, key0 + STEP, STEP, Tk);
+        FETCH(next_v, v, b * v0 + hk * v2, v1, key0 + STEP, STEP, Tk);
         LVN_UNROLLED
-        for (int j = 0; j < BESIDE / 16; j++) scores(x + 8 * j, q_rows, K + j * 16 * PITCH, capacity);
+        for (int j = 0; j < STEP / 16; j++) scores(x + 8 * j, q_rows, K + j * 16 * PITCH, capacity);
         LVN_UNROLLED
         for (int r = 0; r < LVN_TILE_ROWS; r++) high[r] = top[r];
         LVN_UNROLLED
-        for (int i = 0; i < BESIDE / 2; i++) {
+        for (int i = 0; i < STEP / 2; i++) {
             int t = t0 + LVN_TILE_ROW(i % 8), key = (int)key0 + i / 8 * 16 + LVN_TILE_COLUMN(i % 8),
                 r = LVN_TILE_ROW_OF(i % 8);
-            x[i] = sees(sight, t, key) ? scale * LOG2E * x[i] : -LVN_INFINITY;
+            x[i] = is_visible(mask, t, key) ? scale * LOG2E * x[i] : -LVN_INFINITY;
             high[r] = lvn_max(high[r], x[i]);
         }
         LVN_UNROLLED
@@ -182,16 +184,16 @@ LVN_TILE_KERNEL(attention_forward) FORWARD
             sum[r] *= factor[r];
         }
         LVN_UNROLLED
-        for (int i = 0; i < BESIDE / 2; i++) {
+        for (int i = 0; i < STEP / 2; i++) {
             int r = LVN_TILE_ROW_OF(i % 8);
             x[i] = lvn_exp2(x[i] - top[r]);
             sum[r] += x[i];
-            x[i] *= KEPT(t0 + LVN_TILE_ROW(i % 8), key0 + i / 8 * 16 + LVN_TILE_COLUMN(i % 8));
+            x[i] *= DROPOUT_FACTOR(t0 + LVN_TILE_ROW(i % 8), key0 + i / 8 * 16 + LVN_TILE_COLUMN(i % 8));
         }
         LVN_UNROLLED
         for (int i = 0; i < 8 * DEEP; i++) out[i] *= factor[LVN_TILE_ROW_OF(i % 8)];
         LVN_UNROLLED
-        for (int j = 0; j < BESIDE / 16; j++) add_rows(out, x + 8 * j, V + j * 16 * PITCH, capacity);
+        for (int j = 0; j < STEP / 16; j++) add_rows(out, x + 8 * j, V + j * 16 * PITCH, capacity);
     }
     LVN_UNROLLED
     for (int r = 0; r < LVN_TILE_ROWS; r++) sum[r] = lvn_tile_row_sum(sum[r], capacity);
@@ -199,7 +201,7 @@ LVN_TILE_KERNEL(attention_forward) FORWARD
     for (int i = 0; i < 8 * DEEP; i++) {
         int t = t0 + LVN_TILE_ROW(i % 8), d = TEAM_CHANNEL + i / 8 * 16 + LVN_TILE_COLUMN(i % 8);
         int r = LVN_TILE_ROW_OF(i % 8);
-        bool none = !sees(sight, t, 0);
+        bool none = !is_visible(mask, t, 0);
         if (t < Tq && d < D) LVN_PUT(o, ((b * Tq + t) * Hq + h) * D + d, none ? 0 : out[i] / sum[r]);
         if (t < Tq && d == 0) LVN_PUT(lse, (b * Hq + h) * Tq + t, none ? 0 : top[r] / LOG2E + lvn_log(sum[r]));
     }
@@ -208,13 +210,13 @@ LVN_TILE_KERNEL(attention_forward) FORWARD
 #elif defined(ATTENTION_DQ)
 LVN_TILE_KERNEL(attention_dq) BACKWARD_DQ
 {
-    ROOMS(own, K, V);
+    DECLARE_TILES(rows_memory, K, V);
     LVN_SHARED float capacity[CAPACITY];
     MAKE_SIZES;
     lvn_long b = LVN_GROUP_Z, h = LVN_GROUP_Y, hk = h / (Hq / Hkv);
     lvn_long first = ((Tq + ROWS - 1) / ROWS - 1 - LVN_GROUP_X) * ROWS;
-    struct sight sight = sight_of(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
-    lvn_long last = first + ROWS < Tq ? first + ROWS - 1 : Tq - 1, end = visible(&s, last, sight.end);
+    struct mask mask = mask_make(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
+    lvn_long last = first + ROWS < Tq ? first + ROWS - 1 : Tq - 1, end = visible(&s, last, mask.end);
     int t0 = (int)first + TEAM_ROW;
     float l[LVN_TILE_ROWS], rest[LVN_TILE_ROWS], sum[8 * DEEP];
     LVN_LEFT q_rows[DEEP], g_rows[DEEP];
@@ -227,27 +229,27 @@ LVN_TILE_KERNEL(attention_dq) BACKWARD_DQ
     LVN_UNROLLED
     for (int i = 0; i < 8 * DEEP; i++) sum[i] = 0;
     if (end < 1) end = 1;
-    HOLD(q_rows, own, q, b * q0 + h * q2, q1, Tq);
-    HOLD(g_rows, OTHER(own), dout, b * Tq * Hq * D + h * D, Hq * D, Tq);
-    struct lvn_eight next_k[PARTS(BESIDE)], next_v[PARTS(BESIDE)];
-    FETCH(next_k, k, b * k0 + hk * k2, k1, 0, BESIDE, Tk);
-    FETCH(next_v, v, b * v0 + hk * v2, v1, 0, BESIDE, Tk);
-    for (lvn_long key0 = 0; key0 < end; key0 += BESIDE) {
+    LOAD_LEFT(q_rows, rows_memory, q, b * q0 + h * q2, q1, Tq);
+    LOAD_LEFT(g_rows, OTHER(rows_memory), dout, b * Tq * Hq * D + h * D, Hq * D, Tq);
+    struct lvn_eight next_k[PARTS(STEP)], next_v[PARTS(STEP)];
+    FETCH(next_k, k, b * k0 + hk * k2, k1, 0, STEP, Tk);
+    FETCH(next_v, v, b * v0 + hk * v2, v1, 0, STEP, Tk);
+    for (lvn_long key0 = 0; key0 < end; key0 += STEP) {
         LVN_BARRIER();
-        STORE(K, next_k, BESIDE);
-        STORE(V, next_v, BESIDE);
+        STORE(K, next_k, STEP);
+        STORE(V, next_v, STEP);
         LVN_BARRIER();
-        FETCH(next_k, k, b * k0 + hk * k2, k1, key0 + BESIDE, BESIDE, Tk);
-        FETCH(next_v, v, b * v0 + hk * v2, v1, key0 + BESIDE, BESIDE, Tk);
-        for (int j = 0; j < BESIDE; j += 16) {
+        FETCH(next_k, k, b * k0 + hk * k2, k1, key0 + STEP, STEP, Tk);
+        FETCH(next_v, v, b * v0 + hk * v2, v1, key0 + STEP, STEP, Tk);
+        for (int j = 0; j < STEP; j += 16) {
             float x[8], dp[8];
             scores(x, q_rows, K + j * PITCH, capacity);
             scores(dp, g_rows, V + j * PITCH, capacity);
             LVN_UNROLLED
             for (int e = 0; e < 8; e++) {
                 int t = t0 + LVN_TILE_ROW(e), key = (int)key0 + j + LVN_TILE_COLUMN(e), r = LVN_TILE_ROW_OF(e);
-                float p = sees(sight, t, key) ? lvn_exp2(scale * LOG2E * x[e] - l[r]) : 0;
-                x[e] = scale * p * (KEPT(t, key) * dp[e] - rest[r]);
+                float p = is_visible(mask, t, key) ? lvn_exp2(scale * LOG2E * x[e] - l[r]) : 0;
+                x[e] = scale * p * (DROPOUT_FACTOR(t, key) * dp[e] - rest[r]);
             }
             add_rows(sum, x, K + j * PITCH, capacity);
         }
@@ -263,46 +265,46 @@ LVN_TILE_KERNEL(attention_dq) BACKWARD_DQ
 /* Rows are keys, columns queries. */
 LVN_TILE_KERNEL(attention_dkv) BACKWARD_DKV
 {
-    ROOMS(own, Q, G);
-    LVN_SHARED float capacity[CAPACITY], L[BESIDE], rest[BESIDE];
+    DECLARE_TILES(rows_memory, Q, G);
+    LVN_SHARED float capacity[CAPACITY], L[STEP], rest[STEP];
     MAKE_SIZES;
     lvn_long b = LVN_GROUP_Z, hk = LVN_GROUP_Y, first = LVN_GROUP_X * ROWS, shared = Hq / Hkv;
-    struct sight sight = sight_of(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
-    lvn_long begin = causal && first >= sight.ahead ? (first - sight.ahead + 1) / BESIDE * BESIDE : 0;
+    struct mask mask = mask_make(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
+    lvn_long begin = causal && first >= mask.before ? (first - mask.before + 1) / STEP * STEP : 0;
     int first_key = (int)first + TEAM_ROW;
     float a[8 * DEEP], c[8 * DEEP];
     LVN_LEFT k_rows[DEEP], v_rows[DEEP];
     LVN_UNROLLED
     for (int i = 0; i < 8 * DEEP; i++) a[i] = c[i] = 0;
     if (begin >= Tq) begin = 0;
-    HOLD(k_rows, own, k, b * k0 + hk * k2, k1, Tk);
-    HOLD(v_rows, OTHER(own), v, b * v0 + hk * v2, v1, Tk);
+    LOAD_LEFT(k_rows, rows_memory, k, b * k0 + hk * k2, k1, Tk);
+    LOAD_LEFT(v_rows, OTHER(rows_memory), v, b * v0 + hk * v2, v1, Tk);
     for (lvn_long h = hk * shared; h < (hk + 1) * shared; h++) {
-        struct lvn_eight next_q[PARTS(BESIDE)], next_g[PARTS(BESIDE)];
-        FETCH(next_q, q, b * q0 + h * q2, q1, begin, BESIDE, Tq);
-        FETCH(next_g, dout, b * Tq * Hq * D + h * D, Hq * D, begin, BESIDE, Tq);
-        for (lvn_long t0 = begin; t0 < Tq; t0 += BESIDE) {
+        struct lvn_eight next_q[PARTS(STEP)], next_g[PARTS(STEP)];
+        FETCH(next_q, q, b * q0 + h * q2, q1, begin, STEP, Tq);
+        FETCH(next_g, dout, b * Tq * Hq * D + h * D, Hq * D, begin, STEP, Tq);
+        for (lvn_long t0 = begin; t0 < Tq; t0 += STEP) {
             lvn_long row = (b * Hq + h) * Tq + t0;
             LVN_BARRIER();
-            STORE(Q, next_q, BESIDE);
-            STORE(G, next_g, BESIDE);
-            for (int i = LVN_ITEM; i < BESIDE; i += LVN_ITEMS) {
-                bool there = t0 + i < Tq;
-                L[i] = there ? LVN_GET(lse, row + i) * LOG2E : 0;
-                rest[i] = there ? LVN_GET(delta, row + i) : 0;
+            STORE(Q, next_q, STEP);
+            STORE(G, next_g, STEP);
+            for (int i = LVN_ITEM; i < STEP; i += LVN_ITEMS) {
+                bool valid = t0 + i < Tq;
+                L[i] = valid ? LVN_GET(lse, row + i) * LOG2E : 0;
+                rest[i] = valid ? LVN_GET(delta, row + i) : 0;
             }
             LVN_BARRIER();
-            FETCH(next_q, q, b * q0 + h * q2, q1, t0 + BESIDE, BESIDE, Tq);
-            FETCH(next_g, dout, b * Tq * Hq * D + h * D, Hq * D, t0 + BESIDE, BESIDE, Tq);
-            for (int j = 0; j < BESIDE; j += 16) {
+            FETCH(next_q, q, b * q0 + h * q2, q1, t0 + STEP, STEP, Tq);
+            FETCH(next_g, dout, b * Tq * Hq * D + h * D, Hq * D, t0 + STEP, STEP, Tq);
+            for (int j = 0; j < STEP; j += 16) {
                 float x[8], dp[8];
                 scores(x, k_rows, Q + j * PITCH, capacity);
                 scores(dp, v_rows, G + j * PITCH, capacity);
                 LVN_UNROLLED
                 for (int e = 0; e < 8; e++) {
                     int i = j + LVN_TILE_COLUMN(e), t = (int)t0 + i, key = first_key + LVN_TILE_ROW(e);
-                    float p = t < Tq && sees(sight, t, key) ? lvn_exp2(scale * LOG2E * x[e] - L[i]) : 0;
-                    float z = KEPT(t, key);
+                    float p = t < Tq && is_visible(mask, t, key) ? lvn_exp2(scale * LOG2E * x[e] - L[i]) : 0;
+                    float z = DROPOUT_FACTOR(t, key);
                     x[e] = scale * p * (z * dp[e] - rest[i]);
                     dp[e] = p * z;
                 }

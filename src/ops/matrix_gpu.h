@@ -1,23 +1,23 @@
-/* matrix_gpu.h - matrix units of devices: c (16,16) += a (16,16) b (16,16), ROUNDED to fp32: where products may round
- * their factors, it says to what, bf16 or f16.
+/* matrix_gpu.h - matrix units (tensor cores) of devices, for kernels: c (16,16) += a (16,16) b (16,16), with factors of
+ * type ROUNDED (bf16 or f16) and sums in fp32. Included by linear.k and attention.k.
  *
- * A product is a team's: LVN_TEAM items, all of which call. This item is number LVN_TILE_ITEM of the items of all
- * teams, and its team number LVN_TILE_TEAM. Each holds eight sums
- * of a tile; number e is that of row LVN_TILE_ROW(e), column LVN_TILE_COLUMN(e). a and b lie in local memory, in rooms
- * that LVN_TILES declares, both with k running fastest: a[m * pitch + k], b[n * pitch + k]; of lvn_tile_right_turned()
- * n runs fastest: b[k * pitch + n]. Tiles begin at multiples of 8, a pitch is one, and one of 8 more than a multiple of
- * 16 lets all items read at once. A left or right operand that was taken up serves many products; where LVN_TILE_HELD
- * is defined it lies in registers, and its memory may be written over.
+ * A team (a warp, or some sub-groups) of LVN_TEAM items computes a product; all of them call. This item has number
+ * LVN_TILE_ITEM among the items of all teams, and its team number LVN_TILE_TEAM. Each item holds eight sums of a tile;
+ * sum e is that of row LVN_TILE_ROW(e), column LVN_TILE_COLUMN(e). a and b are in local memory, in arrays that
+ * LVN_TILES declares, with k contiguous: a[m * pitch + k], b[n * pitch + k]; for lvn_tile_right_transposed() n is
+ * contiguous: b[k * pitch + n]. Tiles begin at multiples of 8, and a pitch is a multiple of 8; a pitch of 8 more than a
+ * multiple of 16 has no bank conflicts. A left or right operand, once loaded, serves many products; if
+ * LVN_TILE_IN_REGISTERS is defined it is in registers, and its memory may be overwritten.
  *
- * Where LVN_TILE_ROWS is defined, the items of a team hand on what they have of a row of sums: this item has sums of so
- * many rows, number e is one of row LVN_TILE_ROW_OF(e) among them, and lvn_tile_row_max() and lvn_tile_row_sum() are
- * over all items that have the row. lvn_tile_left_of() makes sums, rounded, a left operand. These have barriers: all
- * items of the group call them, with LVN_TILE_ROOM floats of local memory.
+ * If LVN_TILE_ROWS is defined, the items of a team can combine their sums of a row: this item has sums of LVN_TILE_ROWS
+ * rows, sum e belongs to row LVN_TILE_ROW_OF(e) of them, and lvn_tile_row_max() and lvn_tile_row_sum() reduce over all
+ * items that have the row. lvn_tile_left_of() rounds sums to a left operand. These have barriers: all items of the
+ * group call them, with LVN_TILE_CAPACITY floats of local memory.
  *
- * LVN_MATRIX is defined where there are units: NVIDIA's from compute capability 8.0 on (mma.m16n8k16 of PTX), and where
- * LVN_MATRIX_INTEL is the size of the sub-groups of cl_intel_subgroup_matrix_multiply_accumulate, 16 or 8. With
- * LVN_MATRIX_PLAIN it is loops, which the others are held against: that many multiply-adds from local memory are slower
- * than fp32 ones from registers, so kernels do without where there are no units. */
+ * LVN_MATRIX is defined if there are units: NVIDIA's from compute capability 8.0 on (mma.m16n8k16 of PTX), or Intel's
+ * (cl_intel_subgroup_matrix_multiply_accumulate; LVN_MATRIX_INTEL is the size of its sub-groups, 16 or 8). With
+ * LVN_MATRIX_PLAIN it is plain loops, with which tests compare the others. Kernels do not use those where there are no
+ * units: multiply-adds from local memory are slower than fp32 ones from registers. */
 #ifndef LVN_MATRIX_GPU_H
 #define LVN_MATRIX_GPU_H
 
@@ -27,7 +27,7 @@
 #define LVN_IS_FP16_bf16 0
 #define LVN_IS_FP16_f16 1
 
-/* Its bits as ROUNDED, rounded if it is another type. */
+/* Bits of an operand's element as type ROUNDED, rounded if it has another type. */
 #define LVN_GET_ROUNDED(x, i) LVN_JOIN(LVN_JOIN(lvn_, ROUNDED), LVN_JOIN(_from_, TYPE_##x))(LVN_POINTER(x), i)
 #define LVN_ROUND(x) LVN_JOIN(LVN_JOIN(lvn_, ROUNDED), _of)(x)
 #define LVN_UNROUND(bits) LVN_JOIN(lvn_float_of_, ROUNDED)(bits)
@@ -55,11 +55,11 @@
                  "{%0,%1,%2,%3};"                                                                                      \
                  : "+f"((d)[0]), "+f"((d)[1]), "+f"((d)[2]), "+f"((d)[3])                                              \
                  : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "r"(b0), "r"(b1))
-/* Four matrices of 8 x 8 into v[0..3], the rows of number m where lanes 8 m to 8 m + 7 say; turned: transposed. */
+/* Load four matrices of 8 x 8 into v[0..3]; lanes 8 m to 8 m + 7 give the addresses of the rows of matrix m. */
 #define LVN_LDMATRIX(v, row) LVN_LDMATRIX_(v, row, "")
-#define LVN_LDMATRIX_TURNED(v, row) LVN_LDMATRIX_(v, row, ".trans")
-#define LVN_LDMATRIX_(v, row, turned)                                                                                  \
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4" turned ".shared.b16 {%0,%1,%2,%3}, [%4];"                             \
+#define LVN_LDMATRIX_TRANSPOSED(v, row) LVN_LDMATRIX_(v, row, ".trans")
+#define LVN_LDMATRIX_(v, row, transposed)                                                                              \
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4" transposed ".shared.b16 {%0,%1,%2,%3}, [%4];"                         \
                  : "=r"((v)[0]), "=r"((v)[1]), "=r"((v)[2]), "=r"((v)[3])                                              \
                  : "r"((lvn_uint)__cvta_generic_to_shared(row))                                                        \
                  : "memory")
@@ -76,7 +76,7 @@ typedef LVN_LOCAL const lvn_ushort *lvn_tile_rows;
 #define LVN_TILES(name, count) LVN_SHARED lvn_ushort name[count] __attribute__((aligned(16)))
 #endif
 
-/* Two numbers, rounded; the first one is the lower half. */
+/* Two numbers, rounded; the first one is in the low 16 bits. */
 LVN_FUNCTION lvn_uint lvn_rounded_pair(float first, float second)
 {
 #if defined(LVN_CUDA) && __CUDA_ARCH__ >= 800
@@ -89,19 +89,19 @@ LVN_FUNCTION lvn_uint lvn_rounded_pair(float first, float second)
 }
 
 #if defined(LVN_MATRIX_NVIDIA)
-/* Lane 4 g + t of a warp has of a left operand the pairs (g, 2t), (g + 8, 2t), (g, 2t + 8), (g + 8, 2t + 8), which are
- * four matrices as ldmatrix spreads them; of a right one columns g and g + 8; of sums two neighbours in row g and two
- * in row g + 8, for either half of the columns (PTX ISA, "Matrix Fragments for mma.m16n8k16"). */
+/* Lane 4 g + t of a warp has these pairs of a left operand: (g, 2t), (g + 8, 2t), (g, 2t + 8), (g + 8, 2t + 8), which
+ * are four matrices as ldmatrix distributes them; columns g and g + 8 of a right operand; two neighbouring sums in row
+ * g and two in row g + 8, for each half of the columns (PTX ISA, "Matrix Fragments for mma.m16n8k16"). */
 #ifdef LVN_CUDA
 #define LVN_TILE_KERNEL LVN_KERNEL
-#else /* a double */
+#else /* tests: a double of the unit on OpenCL */
 #define LVN_TILE_KERNEL(name) __attribute__((intel_reqd_sub_group_size(LVN_TEAM))) LVN_KERNEL(name)
 #endif
 #define LVN_TILE_G (LVN_ITEM % 32 / 4)
 #define LVN_TILE_T (LVN_ITEM % 4)
 #define LVN_TILE_ROW(e) (LVN_TILE_G + (e) % 4 / 2 * 8)
 #define LVN_TILE_COLUMN(e) ((e) / 4 * 8 + 2 * LVN_TILE_T + (e) % 2)
-#define LVN_TILE_HELD
+#define LVN_TILE_IN_REGISTERS
 #define LVN_TILE_ROWS 2
 #define LVN_TILE_ROW_OF(e) ((e) % 4 / 2)
 #define LVN_TILE_CAPACITY 1
@@ -111,13 +111,13 @@ struct lvn_tile {
 #define LVN_LEFT struct lvn_tile
 #define LVN_RIGHT struct lvn_tile
 
-/* Where this lane's row begins: of matrices 0 and 1 below one another, or side by side. */
-LVN_FUNCTION lvn_tile_rows lvn_tile_below(lvn_tile_rows p, int pitch)
+/* Address of this lane's row, for ldmatrix of four matrices in two by two: by columns, or by rows. */
+LVN_FUNCTION lvn_tile_rows lvn_tile_by_columns(lvn_tile_rows p, int pitch)
 {
     return p + (LVN_ITEM % 8 + LVN_ITEM % 16 / 8 * 8) * pitch + LVN_ITEM % 32 / 16 * 8;
 }
 
-LVN_FUNCTION lvn_tile_rows lvn_tile_beside(lvn_tile_rows p, int pitch)
+LVN_FUNCTION lvn_tile_rows lvn_tile_by_rows(lvn_tile_rows p, int pitch)
 {
     return p + (LVN_ITEM % 8 + LVN_ITEM % 32 / 16 * 8) * pitch + LVN_ITEM % 16 / 8 * 8;
 }
@@ -125,25 +125,25 @@ LVN_FUNCTION lvn_tile_rows lvn_tile_beside(lvn_tile_rows p, int pitch)
 LVN_FUNCTION LVN_LEFT lvn_tile_left(lvn_tile_rows a, int pitch)
 {
     LVN_LEFT r;
-    LVN_LDMATRIX(r.v, lvn_tile_below(a, pitch));
+    LVN_LDMATRIX(r.v, lvn_tile_by_columns(a, pitch));
     return r;
 }
 
 LVN_FUNCTION LVN_RIGHT lvn_tile_right(lvn_tile_rows b, int pitch)
 {
     LVN_RIGHT r;
-    LVN_LDMATRIX(r.v, lvn_tile_beside(b, pitch));
+    LVN_LDMATRIX(r.v, lvn_tile_by_rows(b, pitch));
     return r;
 }
 
-LVN_FUNCTION LVN_RIGHT lvn_tile_right_turned(lvn_tile_rows b, int pitch)
+LVN_FUNCTION LVN_RIGHT lvn_tile_right_transposed(lvn_tile_rows b, int pitch)
 {
     LVN_RIGHT r;
-    LVN_LDMATRIX_TURNED(r.v, lvn_tile_below(b, pitch));
+    LVN_LDMATRIX_TRANSPOSED(r.v, lvn_tile_by_columns(b, pitch));
     return r;
 }
 
-/* Four lanes have a row. */
+/* Four lanes share a row. */
 LVN_FUNCTION float lvn_tile_row_max(float x, LVN_LOCAL float *capacity)
 {
     x = lvn_max(x, LVN_SHUFFLE_XOR(x, 1));
@@ -156,7 +156,7 @@ LVN_FUNCTION float lvn_tile_row_sum(float x, LVN_LOCAL float *capacity)
     return x + LVN_SHUFFLE_XOR(x, 2);
 }
 
-/* Sums lie as a left operand does. */
+/* Sums have the layout of a left operand. */
 LVN_FUNCTION LVN_LEFT lvn_tile_left_of(const float *sum, LVN_LOCAL float *capacity)
 {
     LVN_LEFT r;
@@ -172,29 +172,29 @@ LVN_FUNCTION void lvn_tile_mad(float *sum, LVN_LEFT a, LVN_RIGHT b)
 }
 
 #elif defined(LVN_MATRIX_INTEL)
-/* A sub-group makes 8 rows, of as many columns as it has items: of a left operand item l has column l (pairs of columns
- * where there are eight items), of a right one column l, in pairs along k. */
+/* A sub-group computes 8 rows, of as many columns as it has items. Item l has column l of a left operand (pairs of
+ * columns if there are eight items), and column l of a right operand, in pairs along k. */
 #define LVN_TILE_KERNEL(name) __attribute__((intel_reqd_sub_group_size(LVN_MATRIX_INTEL))) LVN_KERNEL(name)
 #define LVN_TILE_LANE ((int)get_sub_group_local_id())
 #if LVN_MATRIX_INTEL == 16
 #define LVN_LEFT short8
-#define LVN_TILE_TOP ((int)get_sub_group_id() % 2 * 8)
-#define LVN_TILE_ASIDE 0
+#define LVN_TILE_FIRST_ROW ((int)get_sub_group_id() % 2 * 8)
+#define LVN_TILE_FIRST_COLUMN 0
 #define LVN_TILE_OF(row) ((LVN_LOCAL const short *)(row))[LVN_TILE_LANE]
 #else
 #define LVN_LEFT int8
-#define LVN_TILE_TOP ((int)get_sub_group_id() % 4 / 2 * 8)
-#define LVN_TILE_ASIDE ((int)get_sub_group_id() % 2 * 8)
+#define LVN_TILE_FIRST_ROW ((int)get_sub_group_id() % 4 / 2 * 8)
+#define LVN_TILE_FIRST_COLUMN ((int)get_sub_group_id() % 2 * 8)
 #define LVN_TILE_OF(row) ((LVN_LOCAL const int *)(row))[LVN_TILE_LANE]
 #endif
 #define LVN_RIGHT int8
-#define LVN_TILE_HELD
-#define LVN_TILE_ROW(e) (LVN_TILE_TOP + (e))
-#define LVN_TILE_COLUMN(e) (LVN_TILE_ASIDE + LVN_TILE_LANE)
+#define LVN_TILE_IN_REGISTERS
+#define LVN_TILE_ROW(e) (LVN_TILE_FIRST_ROW + (e))
+#define LVN_TILE_COLUMN(e) (LVN_TILE_FIRST_COLUMN + LVN_TILE_LANE)
 
 LVN_FUNCTION LVN_LEFT lvn_tile_left(lvn_tile_rows a, int pitch)
 {
-    lvn_tile_rows p = a + LVN_TILE_TOP * pitch;
+    lvn_tile_rows p = a + LVN_TILE_FIRST_ROW * pitch;
     return (LVN_LEFT)(LVN_TILE_OF(p), LVN_TILE_OF(p + pitch), LVN_TILE_OF(p + 2 * pitch), LVN_TILE_OF(p + 3 * pitch),
                       LVN_TILE_OF(p + 4 * pitch), LVN_TILE_OF(p + 5 * pitch), LVN_TILE_OF(p + 6 * pitch),
                       LVN_TILE_OF(p + 7 * pitch));
@@ -205,7 +205,7 @@ LVN_FUNCTION LVN_RIGHT lvn_tile_right(lvn_tile_rows b, int pitch)
     return vload8(0, (LVN_LOCAL const int *)(b + LVN_TILE_COLUMN(0) * pitch));
 }
 
-LVN_FUNCTION LVN_RIGHT lvn_tile_right_turned(lvn_tile_rows b, int pitch)
+LVN_FUNCTION LVN_RIGHT lvn_tile_right_transposed(lvn_tile_rows b, int pitch)
 {
     lvn_tile_rows p = b + LVN_TILE_COLUMN(0);
     int pair[8];
@@ -214,7 +214,7 @@ LVN_FUNCTION LVN_RIGHT lvn_tile_right_turned(lvn_tile_rows b, int pitch)
     return vload8(0, pair);
 }
 
-#if LVN_MATRIX_INTEL == 16 /* a row is a sub-group's */
+#if LVN_MATRIX_INTEL == 16 /* a sub-group has whole rows */
 #define LVN_TILE_ROWS 8
 #define LVN_TILE_ROW_OF(e) (e)
 #define LVN_TILE_CAPACITY 1
@@ -248,7 +248,7 @@ LVN_FUNCTION void lvn_tile_mad(float *sum, LVN_LEFT a, LVN_RIGHT b)
 }
 
 #else
-/* Two items to a row. */
+/* Two items share a row. */
 #define LVN_TILE_KERNEL LVN_KERNEL
 #define LVN_TILE_ROW(e) (LVN_ITEM % 32 / 2)
 #define LVN_TILE_COLUMN(e) (LVN_ITEM % 2 * 8 + (e))
@@ -257,7 +257,8 @@ LVN_FUNCTION void lvn_tile_mad(float *sum, LVN_LEFT a, LVN_RIGHT b)
 #define LVN_TILE_CAPACITY (LVN_ITEMS * 4)
 struct lvn_tile {
     lvn_tile_rows p;
-    int pitch, step; /* from row to row, or column to column; along k */
+    int pitch; /* from row to row, or column to column */
+    int step;  /* along k */
 };
 #define LVN_LEFT struct lvn_tile
 #define LVN_RIGHT struct lvn_tile
@@ -270,7 +271,7 @@ LVN_FUNCTION LVN_LEFT lvn_tile_left(lvn_tile_rows p, int pitch)
 }
 #define lvn_tile_right lvn_tile_left
 
-LVN_FUNCTION LVN_RIGHT lvn_tile_right_turned(lvn_tile_rows p, int pitch)
+LVN_FUNCTION LVN_RIGHT lvn_tile_right_transposed(lvn_tile_rows p, int pitch)
 {
     LVN_RIGHT r;
     r.p = p, r.pitch = 1, r.step = pitch;

@@ -1,13 +1,12 @@
-/* product_gpu.h - matrix products on devices (struct lvn_gpu_product of launch.h): what linear, its fused forms, the
- * head and convolutions launch. They are the device's library's, where there is one that takes them, else the kernels
- * of linear.k. */
+/* product_gpu.h - launches matrix products on devices (struct lvn_gpu_product of launch.h), for linear, the operations
+ * fused with it, and heads. The device's library computes them if it accepts them, else the kernels of linear.k. */
 #ifndef LVN_PRODUCT_GPU_H
 #define LVN_PRODUCT_GPU_H
 
 #include "backend/gpu/words.h"
 #ifndef LVN_DEVICE
 
-/* The side of the tile that a group makes: the first one is what linear.k takes where nothing is said. */
+/* The side of the tile that a group computes. PRODUCT_SMALL is the default of linear.k. */
 enum { PRODUCT_SMALL = 64, PRODUCT_LARGE = 128 };
 
 static inline int64_t product_tiles(int64_t M, int64_t N, int64_t tile)
@@ -17,18 +16,19 @@ static inline int64_t product_tiles(int64_t M, int64_t N, int64_t tile)
 
 static inline void product_launch_tiles(struct lvn_gpu *g, const struct lvn_gpu_product *p, int64_t tile)
 {
-    const char *own = g->source, *constants = g->constants;
+    const char *source = g->source, *constants = g->constants;
     g->source = "linear";
     if (g->call->product_dtype != LVN_F32) lvn_gpu_define_type(g, "ROUNDED", g->call->product_dtype);
     if (tile != PRODUCT_SMALL) lvn_gpu_define(g, "TILE", tile);
     LVN_LAUNCH(g, "product", (p->N + tile - 1) / tile, (p->M + tile - 1) / tile, 1, p->a, p->b, p->bias, p->c, p->y,
                p->add, LVN_LONG(p->M), LVN_LONG(p->N), LVN_LONG(p->K), LVN_LONG(p->a_row), LVN_LONG(p->a_col),
                LVN_LONG(p->b_row), LVN_LONG(p->b_col), LVN_INT(p->tangent));
-    g->source = own, g->constants = constants;
+    g->source = source, g->constants = constants;
 }
 
-/* Large tiles read less; there must be enough of them to keep a device busy. Where few are asked for they are not
- * tried; else a device that measures has the last word, and matrix units are thought to want large ones. */
+/* Large tiles read less, but there must be enough of them to occupy a device. With fewer than FEW, small ones are
+ * taken; else both are variants, and a device that tunes chooses the faster. The first guess for matrix units with
+ * ENOUGH tiles is large. */
 static inline void product_launch(struct lvn_gpu *g, const struct lvn_gpu_product *p)
 {
     enum { FEW = 16, ENOUGH = 128 };
@@ -41,42 +41,42 @@ static inline void product_launch(struct lvn_gpu *g, const struct lvn_gpu_produc
     lvn_gpu_two_variants(g);
 }
 
-/* A sum over R rows is made in parts, so that there is work for a whole device: of this many rows each. */
+/* Rows of a partial sum: sums over R rows are computed in parts, so that there is work for a whole device. */
 enum { COLUMN_ROWS = 512 };
 static inline int64_t column_parts(int64_t R)
 {
     return (R + COLUMN_ROWS - 1) / COLUMN_ROWS;
 }
 
-/* Room for the parts of N such sums, in the instruction's scratch. */
+/* Scratch for the partial sums of N sums over R rows. Returns its offset. */
 static inline int64_t column_scratch(struct lvn_gpu *g, int64_t R, int64_t N)
 {
     return lvn_gpu_scratch(g, column_parts(R) * N * (int64_t)sizeof(double));
 }
 
-/* sums (N), so named, from their parts. */
+/* Add the partial sums up. sums: the argument `sums`, (N). */
 static inline void column_parts_launch(struct lvn_gpu *g, int64_t parts, struct lvn_gpu_arg sums,
                                        struct lvn_gpu_arg add, int64_t R, int64_t N)
 {
-    const char *own = g->source;
+    const char *source = g->source;
     g->source = "linear";
     LVN_LAUNCH_EACH(g, "column_parts", N, LVN_SCRATCH(parts, parts), sums, add, LVN_LONG(column_parts(R)));
-    g->source = own;
+    g->source = source;
 }
 
-/* sums (N) of the rows of x (R,N), named x and sums. */
+/* sums (N) over the rows of x (R,N): arguments `x` and `sums`. */
 static inline void column_sums_launch(struct lvn_gpu *g, int64_t parts, struct lvn_gpu_arg x, struct lvn_gpu_arg sums,
                                       struct lvn_gpu_arg add, int64_t R, int64_t N)
 {
-    const char *own = g->source;
+    const char *source = g->source;
     g->source = "linear";
     LVN_LAUNCH(g, "column_sums", (N + 31) / 32, column_parts(R), 1, x, LVN_SCRATCH(parts, parts), LVN_LONG(COLUMN_ROWS),
                LVN_LONG(R), LVN_LONG(N));
-    g->source = own;
+    g->source = source;
     column_parts_launch(g, parts, sums, add, R, N);
 }
 
-/* y = x w + b. w (K,N) when in_out, else (N,K). c: the product, y: absent, or where its gelu goes. */
+/* c = x w + b, and y = gelu(c) unless y is absent. w (K,N) if in_out, else (N,K). */
 static inline void linear_forward(struct lvn_gpu *g, struct lvn_gpu_arg c, struct lvn_gpu_arg y, bool in_out,
                                   int tangent)
 {
@@ -99,7 +99,7 @@ static inline void linear_forward(struct lvn_gpu *g, struct lvn_gpu_arg c, struc
     product_launch(g, &p);
 }
 
-/* Whatever gradients of x, w, b are wanted, given dy (R,N), an argument without a name. */
+/* The gradients of x, w and b that are needed, from dy (R,N), whose name the launches replace. */
 static inline void linear_backward(struct lvn_gpu *g, struct lvn_gpu_arg dy, bool in_out, int64_t R, int64_t K,
                                    int64_t N)
 {

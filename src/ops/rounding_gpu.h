@@ -1,5 +1,5 @@
-/* rounding_gpu.h - rounding to bf16 at random on devices, with the bits of rounding_cpu.h: functions of (seed, step,
- * number of the element). */
+/* rounding_gpu.h - stochastic rounding to bf16 on devices, for the kernels of the optimizers. The random bits are those
+ * of rounding_cpu.h: functions of (seed, step, number of the element). */
 #ifndef LVN_ROUNDING_GPU_H
 #define LVN_ROUNDING_GPU_H
 
@@ -8,16 +8,16 @@
 
 enum { ROUNDED_MOMENTS, ROUNDED_PARAMETERS };
 
-LVN_FUNCTION lvn_uint rounding_bits(LVN_GLOBAL const struct lvn_now *now, lvn_long element, int what)
+LVN_FUNCTION lvn_uint rounding_bits(LVN_GLOBAL const struct lvn_now *now, lvn_long element, int kind)
 {
     lvn_ulong counter = (lvn_ulong)(element / 64 * 16 + element % 16);
     struct lvn_four r = lvn_philox(now->seed ^ ((lvn_ulong)5 << 56), (lvn_uint)counter, (lvn_uint)(counter >> 32),
-                                   (lvn_uint)what, (lvn_uint)now->step); /* the stream of rounding is number 5 */
+                                   (lvn_uint)kind, (lvn_uint)now->step); /* the stream of rounding is number 5 */
     int word = (int)(element % 64 / 16);
     return word == 0 ? r.v[0] : word == 1 ? r.v[1] : word == 2 ? r.v[2] : r.v[3];
 }
 
-/* Element i; fp32 is stored as it is. The lower 16 bits count. */
+/* Store x in element i, rounded by the lower 16 of `bits`; fp32 is not rounded. */
 LVN_FUNCTION void rounded_put_f32(LVN_GLOBAL float *p, lvn_long i, float x, lvn_uint bits)
 {
     p[i] = x;

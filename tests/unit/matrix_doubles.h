@@ -1,6 +1,6 @@
-/* matrix_doubles.h - doubles of instructions of matrix units, which stand in front of kernels' texts in tests: what
- * matrix_gpu.h calls there, with the operands spread over the items of a sub-group as the manuals have them. An OpenCL
- * device with Intel's sub-groups runs them: Intel's runtime for processors. */
+/* matrix_doubles.h - doubles of the matrix units' instructions that ops/matrix_gpu.h calls; tests put them in front of
+ * the kernels' texts. Operands are distributed over the items of a sub-group as in the manuals. An OpenCL device with
+ * Intel's sub-groups runs them: Intel's runtime for processors. */
 #ifndef LVN_MATRIX_DOUBLES_H
 #define LVN_MATRIX_DOUBLES_H
 
@@ -35,19 +35,19 @@ struct matrix_double {
         "    return vload8(0, sum);\n"                                                                                 \
         "}\n"
 
-/* ldmatrix.m8n8.x4: rows at addresses of 16 bytes; turned, a lane has two rows of a column. */
+/* ldmatrix.m8n8.x4: rows at addresses of 16 bytes; transposed: a lane has two rows of a column. */
 #define LDMATRIX                                                                                                       \
     "#define LVN_LDMATRIX(v, row) ldmatrix(v, row, 0)\n"                                                               \
-    "#define LVN_LDMATRIX_TURNED(v, row) ldmatrix(v, row, 1)\n"                                                        \
+    "#define LVN_LDMATRIX_TRANSPOSED(v, row) ldmatrix(v, row, 1)\n"                                                    \
     "#define LVN_SHUFFLE_XOR(x, mask) intel_sub_group_shuffle_xor(x, (uint)(mask))\n"                                  \
-    "static inline void ldmatrix(uint *v, __local const ushort *row, int turned)\n"                                    \
+    "static inline void ldmatrix(uint *v, __local const ushort *row, int transposed)\n"                                \
     "{\n"                                                                                                              \
     "    int lane = (int)get_sub_group_local_id(), g = lane / 4, t = lane % 4;\n"                                      \
     "    for (int m = 0; m < 4; m++) {\n"                                                                              \
-    "        ulong first = intel_sub_group_shuffle((ulong)row, 8 * m + (turned ? 2 * t : g));\n"                       \
-    "        ulong second = intel_sub_group_shuffle((ulong)row, 8 * m + (turned ? 2 * t + 1 : g));\n"                  \
-    "        uint low = ((__local const ushort *)first)[turned ? g : 2 * t];\n"                                        \
-    "        uint high = ((__local const ushort *)second)[turned ? g : 2 * t + 1];\n"                                  \
+    "        ulong first = intel_sub_group_shuffle((ulong)row, 8 * m + (transposed ? 2 * t : g));\n"                   \
+    "        ulong second = intel_sub_group_shuffle((ulong)row, 8 * m + (transposed ? 2 * t + 1 : g));\n"              \
+    "        uint low = ((__local const ushort *)first)[transposed ? g : 2 * t];\n"                                    \
+    "        uint high = ((__local const ushort *)second)[transposed ? g : 2 * t + 1];\n"                              \
     "        v[m] = first % 16 || second % 16 ? 0xffffffffu : low | high << 16;\n"                                     \
     "    }\n"                                                                                                          \
     "}\n"
