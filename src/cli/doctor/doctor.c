@@ -1,4 +1,5 @@
-/* doctor.c - levin doctor: the machine as levin sees it, and each thing that is wrong with its cure. */
+/* doctor.c - levin doctor: reports the machine as levin sees it, and each problem with its cure. Ranks of a launch are
+ * doctor_ranks.c's. */
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,13 +36,13 @@ void lvn_doctor_finding(struct lvn_doctor *r, const char *cure, const char *form
         snprintf(r->found[r->n_findings++], sizeof r->found[0], "%s.\n    %s", sentence, cure);
 }
 
-static void cpu(struct lvn_doctor *r)
+static void report_cpu(struct lvn_doctor *r)
 {
     const struct lvn_machine *m = &r->m;
     lvn_doctor_line(r, "CPU", "%s", *m->cpu ? m->cpu : "not known");
     lvn_doctor_line(r, "features", "%s", *m->features ? m->features : "not known");
-    bool held = r->isa < lvn_isa_processor();
-    lvn_doctor_line(r, "instructions", "%s%s", lvn_isa_name(r->isa), held ? " (limited by LEVIN_ISA)" : "");
+    bool limited = r->isa < lvn_isa_processor();
+    lvn_doctor_line(r, "instructions", "%s%s", lvn_isa_name(r->isa), limited ? " (limited by LEVIN_ISA)" : "");
     lvn_doctor_line(r, "cores", "%d hardware threads, %d allowed, on %d physical cores", m->online, m->allowed,
                     m->cores);
     if (m->quota > 0) {
@@ -57,7 +58,7 @@ static void cpu(struct lvn_doctor *r)
     lvn_cli_add(r->c, "quota", m->quota > 0 ? json_real(m->quota) : json_null());
     lvn_cli_add(r->c, "threads", json_integer(m->threads));
     lvn_cli_add(r->c, "threads_from", json_string(m->threads_from));
-    if (held) {
+    if (limited) {
         lvn_doctor_finding(r, "unset LEVIN_ISA unless you compare results", "LEVIN_ISA limits the instruction set");
     } else if (r->isa == LVN_ISA_GENERIC) {
         lvn_doctor_finding(r, "take a newer machine for anything but tests",
@@ -65,7 +66,7 @@ static void cpu(struct lvn_doctor *r)
     }
 }
 
-static void threads(struct lvn_doctor *r, int ranks)
+static void check_threads(struct lvn_doctor *r, int ranks)
 {
     const struct lvn_machine *m = &r->m;
     int capacity = m->quota > 0 && m->quota < m->cores ? (m->quota < 1 ? 1 : (int)m->quota) : m->cores;
@@ -92,7 +93,7 @@ static void threads(struct lvn_doctor *r, int ranks)
     }
 }
 
-static void memory(struct lvn_doctor *r)
+static void report_memory(struct lvn_doctor *r)
 {
     const struct lvn_machine *m = &r->m;
     char text[300], a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT], c[LVN_NUMBER_TEXT];
@@ -119,7 +120,7 @@ static void memory(struct lvn_doctor *r)
         lvn_doctor_finding(r, "end other programs that hold memory", "memory is being swapped");
 }
 
-static void library(struct lvn_doctor *r, const char *name, const char *version, const char *file)
+static void report_library(struct lvn_doctor *r, const char *name, const char *version, const char *file)
 {
     lvn_doctor_line(r, name, "%s%s%s", version, file && *file ? ", " : "", file ? file : "");
     json_t *one = json_object();
@@ -128,40 +129,40 @@ static void library(struct lvn_doctor *r, const char *name, const char *version,
     json_object_set_new(r->libraries, name, one);
 }
 
-static void libraries(struct lvn_doctor *r)
+static void report_libraries(struct lvn_doctor *r)
 {
     char text[64];
     int major, minor, patch;
     snprintf(text, sizeof text, "OpenMP %d", _OPENMP);
-    library(r, "OpenMP", text, lvn_library_path((const void *)(uintptr_t)omp_get_max_threads));
-    library(r, "jansson", JANSSON_VERSION, lvn_library_path((const void *)(uintptr_t)json_object));
+    report_library(r, "OpenMP", text, lvn_library_path((const void *)(uintptr_t)omp_get_max_threads));
+    report_library(r, "jansson", JANSSON_VERSION, lvn_library_path((const void *)(uintptr_t)json_object));
     yaml_get_version(&major, &minor, &patch);
     snprintf(text, sizeof text, "%d.%d.%d", major, minor, patch);
-    library(r, "libyaml", text, lvn_library_path((const void *)(uintptr_t)yaml_get_version));
+    report_library(r, "libyaml", text, lvn_library_path((const void *)(uintptr_t)yaml_get_version));
     struct lvn_library *l;
     for (int i = 0; (l = lvn_library_at(i)); i++) { /* opened at run time */
         if (lvn_library_open(l) == LVN_OK) {
-            library(r, l->name, l->version(), lvn_library_path(*(void **)l->functions));
+            report_library(r, l->name, l->version(), lvn_library_path(*(void **)l->functions));
         } else {
-            char why[300];
-            snprintf(why, sizeof why, "not found; for %s: %s", l->use, l->hint);
-            library(r, l->name, "left out", why);
+            char reason[300];
+            snprintf(reason, sizeof reason, "not found; for %s: %s", l->use, l->hint);
+            report_library(r, l->name, "left out", reason);
             lvn_error_clear();
         }
     }
 }
 
-/* What trainer.accelerator finds besides the processor. */
-static void devices(struct lvn_doctor *r)
+/* The devices that trainer.accelerator finds, other than the CPU. */
+static void report_devices(struct lvn_doctor *r)
 {
     json_t *all = json_array();
     const struct lvn_backend *b;
     for (int k = 0; (b = lvn_backend_at(k)); k++) {
         struct lvn_device_facts f;
-        char why[300];
+        char reason[300];
         if (b->library && b->library->state == LVN_LIBRARY_LOADED && !b->describe(0, &f)) {
-            lvn_backend_why_none(b, why, sizeof why);
-            lvn_doctor_line(r, b->name, "%s", why);
+            lvn_backend_why_none(b, reason, sizeof reason);
+            lvn_doctor_line(r, b->name, "%s", reason);
         }
         for (int i = 0; b->describe && b->describe(i, &f); i++) {
             char bytes[LVN_NUMBER_TEXT];
@@ -173,8 +174,8 @@ static void devices(struct lvn_doctor *r)
     lvn_cli_add(r->c, "devices", all);
 }
 
-/* What trainer.precision bf16-mixed would compute with. */
-static void bf16_line(struct lvn_doctor *r, double flops, double rounded)
+/* Is trainer.precision bf16-mixed faster here? Rates of matrix products in fp32 and in bf16, FLOP/s. */
+static void report_bf16(struct lvn_doctor *r, double flops, double bf16_flops)
 {
     char text[160];
     const enum lvn_isa isa = lvn_isa_best();
@@ -182,32 +183,33 @@ static void bf16_line(struct lvn_doctor *r, double flops, double rounded)
         snprintf(text, sizeof text, "this CPU computes in fp32: trainer.precision bf16-mixed saves memory");
     else
         snprintf(text, sizeof text, "%.0f GFLOP/s of matrix products, by %s: trainer.precision bf16-mixed %s",
-                 rounded / 1e9, isa == LVN_ISA_AMX ? "AMX" : "AVX512-BF16",
-                 rounded > 1.1 * flops ? "is faster" : "saves memory, and is hardly faster here");
+                 bf16_flops / 1e9, isa == LVN_ISA_AMX ? "AMX" : "AVX512-BF16",
+                 bf16_flops > 1.1 * flops ? "is faster" : "saves memory, and is hardly faster here");
     lvn_doctor_line(r, "bf16", "%s", text);
 }
 
-static enum lvn_status rates(const struct lvn_doctor *r, double *flops, double *rounded, double *bytes)
+/* FLOP/s of matrix products in fp32 and in bf16, and bytes/s of reading memory. */
+static enum lvn_status measure_rates(const struct lvn_doctor *r, double *flops, double *bf16_flops, double *bytes)
 {
     struct lvn_device *d;
     const struct lvn_backend *cpu_backend = lvn_backend_at(0);
     LVN_TRY(cpu_backend->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = r->m.threads}));
     enum lvn_status status = lvn_device_rate(d, LVN_RATE_PRODUCTS, flops);
-    if (status == LVN_OK) status = lvn_device_rate(d, LVN_RATE_PRODUCTS_BF16, rounded);
+    if (status == LVN_OK) status = lvn_device_rate(d, LVN_RATE_PRODUCTS_BF16, bf16_flops);
     if (status == LVN_OK) status = lvn_device_rate(d, LVN_RATE_READING, bytes);
     cpu_backend->close(d);
     return status;
 }
 
-static enum lvn_status measure(struct lvn_doctor *r)
+static enum lvn_status report_rates(struct lvn_doctor *r)
 {
-    double flops, rounded, bytes;
-    LVN_TRY_WHILE(rates(r, &flops, &rounded, &bytes), "measuring matrix products and the memory");
+    double flops, bf16_flops, bytes;
+    LVN_TRY_WHILE(measure_rates(r, &flops, &bf16_flops, &bytes), "measuring matrix products and the memory");
     lvn_doctor_line(r, "matrix products", "%.0f GFLOP/s in fp32 on %d threads", flops / 1e9, r->m.threads);
-    bf16_line(r, flops, rounded);
+    report_bf16(r, flops, bf16_flops);
     lvn_doctor_line(r, "memory speed", "%.1f GB/s read", bytes / 1e9);
     lvn_cli_add(r->c, "matmul_gflops", json_real(flops / 1e9));
-    lvn_cli_add(r->c, "matmul_bf16_gflops", json_real(rounded / 1e9));
+    lvn_cli_add(r->c, "matmul_bf16_gflops", json_real(bf16_flops / 1e9));
     lvn_cli_add(r->c, "memory_gb_per_s", json_real(bytes / 1e9));
     return LVN_OK;
 }
@@ -215,45 +217,45 @@ static enum lvn_status measure(struct lvn_doctor *r)
 enum lvn_status lvn_command_doctor(struct lvn_cli *c)
 {
     struct lvn_doctor r = {.c = c, .isa = lvn_isa_best()};
-    struct lvn_identity who;
+    struct lvn_identity identity;
     enum lvn_status status = LVN_OK;
-    enum lvn_status unknown = lvn_identity_find(&who);
-    char why[1000];
-    snprintf(why, sizeof why, "%s", unknown ? lvn_error_text() : "");
-    if (unknown) who.rank = 0, who.size = 1; /* told below; the rest of the report holds all the same */
-    LVN_TRY(lvn_cli_settings(c, NULL, 0));   /* keys and variables */
-    json_t *mine = c->json;
+    enum lvn_status unknown = lvn_identity_find(&identity);
+    char reason[1000];
+    snprintf(reason, sizeof reason, "%s", unknown ? lvn_error_text() : "");
+    if (unknown) identity.rank = 0, identity.size = 1; /* a finding below; the rest of the report is valid */
+    LVN_TRY(lvn_cli_settings(c, NULL, 0));             /* keys and variables */
+    json_t *json = c->json;
     r.train = lvn_cli_on(c, LVN_FLAG_doctor_train);
     r.library = c->settings.trainer.mpi_library;
     r.findings = json_array();
     r.libraries = json_object();
     lvn_machine_read(&r.m);
-    if (who.rank > 0) { /* one report, by rank 0 */
+    if (identity.rank > 0) { /* rank 0 alone reports */
         struct lvn_cli silent = *c;
         silent.json = json_object();
         r.c = &silent;
-        status = lvn_doctor_ranks(&r, &who);
+        status = lvn_doctor_ranks(&r, &identity);
         json_decref(silent.json);
         json_decref(r.findings);
         json_decref(r.libraries);
-        json_decref(mine);
+        json_decref(json);
         c->json = NULL;
         return status;
     }
     lvn_cli_add(c, "version", json_string(LVN_VERSION));
-    cpu(&r);
-    memory(&r);
-    libraries(&r);
-    devices(&r);
-    threads(&r, who.size);
+    report_cpu(&r);
+    report_memory(&r);
+    report_libraries(&r);
+    report_devices(&r);
+    check_threads(&r, identity.size);
     if (unknown) {
-        lvn_doctor_finding(&r, "until then, levin train refuses to start", "%s", why);
+        lvn_doctor_finding(&r, "until then, levin train refuses to start", "%s", reason);
     } else {
-        lvn_doctor_launch(&r, &who);
+        lvn_doctor_launch(&r, &identity);
     }
-    if (who.size > 1) status = lvn_doctor_ranks(&r, &who);
-    if (!status && r.train && who.size == 1) status = lvn_doctor_train_alone(&r, &who);
-    if (!status && lvn_cli_on(c, LVN_FLAG_doctor_measure)) status = measure(&r);
+    if (identity.size > 1) status = lvn_doctor_ranks(&r, &identity);
+    if (!status && r.train && identity.size == 1) status = lvn_doctor_train_alone(&r, &identity);
+    if (!status && lvn_cli_on(c, LVN_FLAG_doctor_measure)) status = report_rates(&r);
     if (!status) lvn_cli_print(c, "\n%s\n", r.n_findings ? "what could be better:" : "nothing is wrong.");
     for (int i = 0; i < r.n_findings && !status; i++) lvn_cli_print(c, "  - %s\n", r.found[i]);
     lvn_cli_add(c, "libraries", r.libraries);

@@ -1,4 +1,5 @@
-/* doctor.h - what the files of levin doctor share: one report, and the ranks of a launch. */
+/* doctor.h - levin doctor: reports what levin sees of this machine and, under a launcher, of all ranks. Used by the
+ * files of this folder alone. */
 #ifndef LVN_DOCTOR_H
 #define LVN_DOCTOR_H
 
@@ -8,42 +9,45 @@
 #include "host/isa.h"
 #include "host/machine.h"
 
-enum { LVN_FINDINGS = 24 };
+enum { LVN_FINDINGS = 24 }; /* printed at most */
 
 struct lvn_doctor {
     struct lvn_cli *c;
     struct lvn_machine m;
-    enum lvn_isa isa;
-    bool train;          /* compare a tiny training on one rank and on all */
+    enum lvn_isa isa;    /* that kernels use */
+    bool train;          /* --train: compare a tiny training on one rank and on all */
     const char *library; /* trainer.mpi_library */
-    json_t *findings, *libraries;
+    json_t *findings;    /* for --json */
+    json_t *libraries;   /* for --json */
     int n_findings;
-    char found[LVN_FINDINGS][1400]; /* printed at the end */
+    char found[LVN_FINDINGS][1400]; /* the findings as text, printed at the end */
 };
 
-/* "name     value", on stdout. */
+/* Print "name     value" on stdout. */
 void lvn_doctor_line(const struct lvn_doctor *r, const char *name, const char *format, ...) LVN_PRINTF(3, 4);
-/* One thing that is wrong: what to do, and the sentence that says what it is. */
+/* Add a finding, a sentence (printf-like), and its cure. */
 void lvn_doctor_finding(struct lvn_doctor *r, const char *cure, const char *format, ...) LVN_PRINTF(3, 4);
 
-/* doctor_ranks.c: who started this process; which of its variables count and which do not. */
-void lvn_doctor_launch(struct lvn_doctor *r, const struct lvn_identity *who);
-/* All ranks call it: they meet, measure, and rank 0 adds what it finds to the report. */
-enum lvn_status lvn_doctor_ranks(struct lvn_doctor *r, const struct lvn_identity *who) LVN_CHECKED;
+/* doctor_ranks.c: report which launcher started this process, and variables of others that are ignored. */
+void lvn_doctor_launch(struct lvn_doctor *r, const struct lvn_identity *identity);
+/* All ranks call it: they join, measure their links, and rank 0 adds the results to the report. */
+enum lvn_status lvn_doctor_ranks(struct lvn_doctor *r, const struct lvn_identity *identity) LVN_CHECKED;
 
-/* doctor_train.c: all ranks call it; rank 0 adds to the report whether training on all ranks is training on one. The
- * second for a process that no launcher started. */
+/* doctor_train.c: all ranks call it; rank 0 reports whether training on all ranks gives the same numbers as on one. */
 enum lvn_status lvn_doctor_train(struct lvn_doctor *r, struct lvn_ranks *ranks) LVN_CHECKED;
-enum lvn_status lvn_doctor_train_alone(struct lvn_doctor *r, const struct lvn_identity *who) LVN_CHECKED;
+/* The same for threads of a process that no launcher started. */
+enum lvn_status lvn_doctor_train_alone(struct lvn_doctor *r, const struct lvn_identity *identity) LVN_CHECKED;
 
-/* doctor_network.c: what lies between ranks. Seconds there (half a round trip), bytes/s, of some pairs. */
-struct lvn_tcp_connection {
-    int a, b;
-    double seconds, rate;
+/* doctor_network.c: the link between two ranks. */
+struct lvn_doctor_link {
+    int a;          /* rank */
+    int b;          /* rank */
+    double seconds; /* latency: half a round trip */
+    double rate;    /* bytes/s */
 };
-/* All ranks call it; *links (to be freed) is filled on rank 0 alone. clock[i]: how far rank i's clock is ahead of that
- * of rank 0, seconds. reduce_s: one all-reduce of *reduce_bytes. */
-enum lvn_status lvn_doctor_links(struct lvn_comm *comm, struct lvn_tcp_connection **links, int *n_links, double *clock,
+/* All ranks call it, and all get the results. *links (the caller frees it): of some pairs. clock[i]: seconds that rank
+ * i's clock is ahead of rank 0's; on rank 0 alone. *reduce_s: seconds of one all-reduce of *reduce_bytes bytes. */
+enum lvn_status lvn_doctor_links(struct lvn_comm *comm, struct lvn_doctor_link **links, int *n_links, double *clock,
                                  double *reduce_s, int64_t *reduce_bytes) LVN_CHECKED;
 
 #endif

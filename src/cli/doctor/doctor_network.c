@@ -1,7 +1,9 @@
-/* doctor_network.c - latency and bandwidth between ranks, and how far their clocks are apart.
+/* doctor_network.c - measures latency and bandwidth between ranks, and the differences of their clocks. Called by
+ * doctor_ranks.c.
  *
- * One pair at a time; the others wait, asleep most of the time. Of many tries the best counts: it is what the link can
- * do, whatever else the machines are doing. All pairs of up to six ranks, else each with the next one. */
+ * One pair is measured at a time; the other ranks wait, asleep most of the time. The best of many tries counts: it
+ * shows the link rather than the load of the machines. All pairs of up to six ranks are measured, else each rank with
+ * the next one, 64 pairs at most. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -25,7 +27,7 @@ static enum lvn_status receive_now(struct lvn_comm *c, void *x, int64_t bytes, i
     return lvn_comm_wait(c, &r);
 }
 
-/* The first rank of the pair: pings until there were enough, then says so by a 0. */
+/* The first rank of the pair: sends 1 and waits for the other's clock, many times; then sends 0, the end. */
 static enum lvn_status ping(struct lvn_comm *c, int other, int pings, double *seconds, double *ahead)
 {
     double begin = lvn_seconds(), best = INFINITY, reply = 0;
@@ -54,6 +56,7 @@ static enum lvn_status pong(struct lvn_comm *c, int other)
     }
 }
 
+/* The same with a block of BLOCK bytes behind the 1. */
 static enum lvn_status push(struct lvn_comm *c, int other, char *block, double *rate)
 {
     double begin = lvn_seconds(), best = 0, answer;
@@ -81,27 +84,27 @@ static enum lvn_status pull(struct lvn_comm *c, int other, char *block)
     }
 }
 
-/* The same pairs on all ranks. */
-static int choose(int size, struct lvn_tcp_connection *links)
+/* The pairs to measure, the same on all ranks; returns their number. */
+static int choose_pairs(int size, struct lvn_doctor_link *links)
 {
     int n = 0;
     for (int a = 0; size <= ALL_PAIRS && a < size; a++) {
-        for (int b = a + 1; b < size; b++) links[n++] = (struct lvn_tcp_connection){.a = a, .b = b};
+        for (int b = a + 1; b < size; b++) links[n++] = (struct lvn_doctor_link){.a = a, .b = b};
     }
     if (n || size < 2) return n;
     int every = (size + PAIRS - 1) / PAIRS;
     for (int a = 0; a < size && n < PAIRS; a += every)
-        links[n++] = (struct lvn_tcp_connection){.a = a, .b = (a + 1) % size};
+        links[n++] = (struct lvn_doctor_link){.a = a, .b = (a + 1) % size};
     return n;
 }
 
-static enum lvn_status all_meet(struct lvn_comm *c)
+static enum lvn_status barrier(struct lvn_comm *c)
 {
     int32_t one = 1;
     return lvn_comm_all_reduce_now(c, &one, 1, LVN_I32, LVN_SUM);
 }
 
-static enum lvn_status measure(struct lvn_comm *c, struct lvn_tcp_connection *links, int n, double *clock,
+static enum lvn_status measure(struct lvn_comm *c, struct lvn_doctor_link *links, int n, double *clock,
                                double *reduce_s, char *block)
 {
     int rank = lvn_comm_rank(c), size = lvn_comm_size(c);
@@ -110,7 +113,7 @@ static enum lvn_status measure(struct lvn_comm *c, struct lvn_tcp_connection *li
     LVN_CHECK(found, MEMORY, "no memory for measurements");
     enum lvn_status status = LVN_OK;
     for (int i = 0; i < n && !status; i++) {
-        struct lvn_tcp_connection *l = &links[i];
+        struct lvn_doctor_link *l = &links[i];
         if (rank == l->a) {
             status = ping(c, l->b, PINGS, &found[2 * i], &unused);
             if (!status) status = push(c, l->b, block, &found[2 * i + 1]);
@@ -118,13 +121,15 @@ static enum lvn_status measure(struct lvn_comm *c, struct lvn_tcp_connection *li
             status = pong(c, l->a);
             if (!status) status = pull(c, l->a, block);
         }
-        if (!status) status = all_meet(c);
+        if (!status) status = barrier(c);
     }
     for (int i = 1; i < size && !status; i++) {
         if (rank == 0) status = ping(c, i, 8, &seconds, &clock[i]);
         if (rank == i) status = pong(c, 0);
     }
-    if (!status) status = lvn_comm_all_reduce_now(c, found, 2 * n + 1, LVN_F64, LVN_SUM); /* one rank knows each */
+    if (!status)
+        status =
+            lvn_comm_all_reduce_now(c, found, 2 * n + 1, LVN_F64, LVN_SUM); /* each number is one rank's, 0 elsewhere */
     for (int i = 0; i < n; i++) {
         links[i].seconds = found[2 * i];
         links[i].rate = found[2 * i + 1];
@@ -132,7 +137,7 @@ static enum lvn_status measure(struct lvn_comm *c, struct lvn_tcp_connection *li
     free(found);
     *reduce_s = INFINITY;
     for (int i = 0; i < 3 && !status; i++) {
-        status = all_meet(c);
+        status = barrier(c);
         double t = lvn_seconds();
         if (!status) status = lvn_comm_all_reduce_now(c, block, REDUCE / 4, LVN_F32, LVN_SUM);
         t = lvn_seconds() - t;
@@ -142,7 +147,7 @@ static enum lvn_status measure(struct lvn_comm *c, struct lvn_tcp_connection *li
     return status;
 }
 
-enum lvn_status lvn_doctor_links(struct lvn_comm *comm, struct lvn_tcp_connection **links, int *n_links, double *clock,
+enum lvn_status lvn_doctor_links(struct lvn_comm *comm, struct lvn_doctor_link **links, int *n_links, double *clock,
                                  double *reduce_s, int64_t *reduce_bytes)
 {
     int size = lvn_comm_size(comm);
@@ -151,7 +156,7 @@ enum lvn_status lvn_doctor_links(struct lvn_comm *comm, struct lvn_tcp_connectio
     *n_links = 0;
     enum lvn_status status = LVN_MEMORY;
     if (block && *links) {
-        *n_links = choose(size, *links);
+        *n_links = choose_pairs(size, *links);
         *reduce_bytes = REDUCE;
         status = measure(comm, *links, *n_links, clock, reduce_s, block);
     } else {

@@ -1,7 +1,8 @@
-/* doctor_ranks.c - levin doctor under a launcher: every rank tells what it has, and rank 0 says what does not fit.
+/* doctor_ranks.c - levin doctor under a launcher: collects facts of every rank, and rank 0 reports problems. Called by
+ * doctor.c.
  *
- * What ranks have travels as facts of the rendezvous (cluster/rendezvous/member.h), so it is told even where MPI is
- * at odds; what lies between them is measured with the communication that training uses. */
+ * Facts of ranks travel through the rendezvous (cluster/rendezvous/member.h), so they arrive even where MPIs do not
+ * match; links are measured (doctor_network.c) with the communication that training uses. */
 #include <fcntl.h>
 #include <math.h>
 #include <sched.h>
@@ -17,23 +18,24 @@
 
 enum { CPUS = 4096 };
 
-void lvn_doctor_launch(struct lvn_doctor *r, const struct lvn_identity *who)
+void lvn_doctor_launch(struct lvn_doctor *r, const struct lvn_identity *identity)
 {
     char text[700];
-    snprintf(text, sizeof text, "%s%s%s%s%s%s", who->title, *who->rank_from ? " (rank from " : "", who->rank_from,
-             *who->size_from ? ", size from " : "", who->size_from, *who->rank_from ? ")" : "");
-    if (*who->rank_from) lvn_print_append(text, sizeof text, ", %s", who->evidence);
+    snprintf(text, sizeof text, "%s%s%s%s%s%s", identity->title, *identity->rank_from ? " (rank from " : "",
+             identity->rank_from, *identity->size_from ? ", size from " : "", identity->size_from,
+             *identity->rank_from ? ")" : "");
+    if (*identity->rank_from) lvn_print_append(text, sizeof text, ", %s", identity->evidence);
     lvn_doctor_line(r, "launched by", "%s", text);
-    lvn_cli_add(r->c, "launcher", json_string(who->launcher));
-    lvn_cli_add(r->c, "rank_from", *who->rank_from ? json_string(who->rank_from) : json_null());
-    lvn_cli_add(r->c, "size_from", *who->size_from ? json_string(who->size_from) : json_null());
-    if (*who->ignored) {
+    lvn_cli_add(r->c, "launcher", json_string(identity->launcher));
+    lvn_cli_add(r->c, "rank_from", *identity->rank_from ? json_string(identity->rank_from) : json_null());
+    lvn_cli_add(r->c, "size_from", *identity->size_from ? json_string(identity->size_from) : json_null());
+    if (*identity->ignored) {
         lvn_doctor_finding(r, "unset them if other programs than levin are to run here",
-                           "variables of a launcher that did not start this process: %s", who->ignored);
+                           "variables of a launcher that did not start this process: %s", identity->ignored);
     }
 }
 
-/* --- what a rank tells of itself --- */
+/* --- facts of a rank --- */
 
 enum { F_BUILD, F_ISA, F_MPI, F_CPU, F_CPUS, F_THREADS, F_MEMORY, F_ONLINE, F_CORES, FACTS };
 static const char *const keys[FACTS] = {"build",   "instruction set", "MPI",    "CPU",  "cpus",
@@ -44,7 +46,7 @@ struct facts {
 };
 
 /* "0-3,8" of the CPUs that this process may use. */
-static void own_cpus(char *text, size_t capacity)
+static void cpu_list(char *text, size_t capacity)
 {
     cpu_set_t set;
     LVN_LOCAL_TEXT(t);
@@ -56,19 +58,20 @@ static void own_cpus(char *text, size_t capacity)
     snprintf(text, capacity, "%s", t.p ? t.p : "");
 }
 
-/* Version and a number that equal programs share. */
-static void own_build(char *text, size_t capacity)
+/* The version, and a checksum that equal programs share. */
+static void build_text(char *text, size_t capacity)
 {
     snprintf(text, capacity, "%s, program %08llx", LVN_VERSION, (unsigned long long)(lvn_consistency_program() >> 32));
 }
-static void tell(struct facts *f, const struct lvn_doctor *r, const struct lvn_comm *comm)
+
+static void collect_facts(struct facts *f, const struct lvn_doctor *r, const struct lvn_comm *comm)
 {
     const struct lvn_machine *m = &r->m;
-    own_build(f->text[F_BUILD], sizeof f->text[0]);
+    build_text(f->text[F_BUILD], sizeof f->text[0]);
     snprintf(f->text[F_ISA], sizeof f->text[0], "%s", lvn_isa_name(r->isa));
     snprintf(f->text[F_MPI], sizeof f->text[0], "%s", comm ? lvn_comm_describe(comm) : "none: TCP");
     snprintf(f->text[F_CPU], sizeof f->text[0], "%s", m->cpu);
-    own_cpus(f->text[F_CPUS], sizeof f->text[0]);
+    cpu_list(f->text[F_CPUS], sizeof f->text[0]);
     snprintf(f->text[F_THREADS], sizeof f->text[0], "%d%s", m->threads, getenv("OMP_NUM_THREADS") ? " set" : "");
     snprintf(f->text[F_MEMORY], sizeof f->text[0], "%lld", (long long)m->memory_available);
     snprintf(f->text[F_ONLINE], sizeof f->text[0], "%d", m->online);
@@ -82,7 +85,7 @@ static long fact_number(const struct lvn_member *h, int rank, int key)
     return strtol(lvn_member_fact(h, rank, keys[key]), NULL, 10);
 }
 
-/* How often each CPU stands in the lists of the host's ranks; returns how many CPUs stand in any. */
+/* times[i]: how many ranks of the host may use CPU i. Returns how many CPUs at least one rank may use. */
 static int count_cpus(const struct lvn_member *h, const struct lvn_peer *p, int n, int host, unsigned short *times)
 {
     int any = 0;
@@ -101,8 +104,8 @@ static int count_cpus(const struct lvn_member *h, const struct lvn_peer *p, int 
     return any;
 }
 
-/* Findings about the host of rank `host`, the first one there. */
-static void look_at_host(struct lvn_doctor *r, const struct lvn_member *h, const struct lvn_peer *p, int n, int host)
+/* Findings about a host; `host` is the first rank there. */
+static void check_host(struct lvn_doctor *r, const struct lvn_member *h, const struct lvn_peer *p, int n, int host)
 {
     static unsigned short times[CPUS];
     char cure[300];
@@ -149,7 +152,7 @@ static void look_at_host(struct lvn_doctor *r, const struct lvn_member *h, const
 
 /* --- differences --- */
 
-static void look_at_differences(struct lvn_doctor *r, const struct lvn_member *h)
+static void check_differences(struct lvn_doctor *r, const struct lvn_member *h)
 {
     static const struct {
         int key;
@@ -167,7 +170,7 @@ static void look_at_differences(struct lvn_doctor *r, const struct lvn_member *h
     }
 }
 
-static void look_at_clocks(struct lvn_doctor *r, const struct lvn_peer *p, int n, const double *clock)
+static void check_clocks(struct lvn_doctor *r, const struct lvn_peer *p, int n, const double *clock)
 {
     int worst = 0;
     for (int i = 1; i < n; i++) worst = fabs(clock[i]) > fabs(clock[worst]) ? i : worst;
@@ -186,16 +189,17 @@ static void time_text(double seconds, char text[32])
     snprintf(text, 32, seconds < 1e-3 ? "%.3g us" : "%.3g ms", seconds < 1e-3 ? 1e6 * seconds : 1e3 * seconds);
 }
 
-/* Those within hosts, or those between. */
-static void look_at_links(struct lvn_doctor *r, const struct lvn_peer *p, const struct lvn_tcp_connection *links, int n,
-                          bool between, bool crowded)
+/* Links within hosts, or those between hosts. oversubscribed: a host has as many ranks as CPUs, so messages are slow.
+ */
+static void check_links(struct lvn_doctor *r, const struct lvn_peer *p, const struct lvn_doctor_link *links, int n,
+                        bool between, bool oversubscribed)
 {
-    const struct lvn_tcp_connection *slow = NULL, *late = NULL;
+    const struct lvn_doctor_link *slow = NULL, *late = NULL;
     double fastest = 0, first = INFINITY;
     char text[400], a[32], b[32];
     const char *where = between ? "between hosts" : "in a host";
     for (int i = 0; i < n; i++) {
-        const struct lvn_tcp_connection *l = &links[i];
+        const struct lvn_doctor_link *l = &links[i];
         if ((strcmp(p[l->a].host, p[l->b].host) != 0) != between) continue;
         if (!slow || l->rate < slow->rate) slow = l;
         if (!late || l->seconds > late->seconds) late = l;
@@ -221,7 +225,7 @@ static void look_at_links(struct lvn_doctor *r, const struct lvn_peer *p, const 
                            "or use larger batches",
                            "hosts reach each other at %.3g GB/s only, as over 1 or 2 Gbit/s", fastest / 1e9);
     }
-    if (!between && !crowded && first > 100e-6) {
+    if (!between && !oversubscribed && first > 100e-6) {
         lvn_doctor_finding(r,
                            "let MPI use shared memory: unset OMPI_MCA_btl, UCX_TLS, I_MPI_FABRICS; in a container "
                            "give it /dev/shm",
@@ -261,12 +265,12 @@ static void list_ranks(struct lvn_doctor *r, const struct lvn_member *h, const s
 }
 
 static void report(struct lvn_doctor *r, const struct lvn_member *h, const struct lvn_peer *p, int n,
-                   const struct lvn_tcp_connection *links, int n_links, const double *clock, double reduce_s,
+                   const struct lvn_doctor_link *links, int n_links, const double *clock, double reduce_s,
                    int64_t bytes)
 {
     char a[LVN_NUMBER_TEXT];
     int hosts = 0;
-    bool crowded = false;
+    bool oversubscribed = false;
     static unsigned short times[CPUS];
     list_ranks(r, h, p, n, clock);
     for (int i = 0; i < n; i++) {
@@ -274,18 +278,18 @@ static void report(struct lvn_doctor *r, const struct lvn_member *h, const struc
         while (strcmp(p[first].host, p[i].host) != 0) first++;
         if (first != i) continue;
         hosts++;
-        look_at_host(r, h, p, n, i);
+        check_host(r, h, p, n, i);
         for (int k = 0; k < n; k++) ranks += !strcmp(p[k].host, p[i].host);
-        crowded = crowded || ranks >= count_cpus(h, p, n, i, times);
+        oversubscribed = oversubscribed || ranks >= count_cpus(h, p, n, i, times);
     }
     lvn_doctor_line(r, "ranks", "%d on %d host%s", n, hosts, lvn_plural(hosts));
     lvn_doctor_line(r, "MPI", "%s", lvn_member_fact(h, 0, keys[F_MPI]));
-    look_at_links(r, p, links, n_links, false, crowded);
-    look_at_links(r, p, links, n_links, true, crowded);
+    check_links(r, p, links, n_links, false, oversubscribed);
+    check_links(r, p, links, n_links, true, oversubscribed);
     lvn_doctor_line(r, "all-reduce", "%s in %.3g ms (%.3g GB/s)", lvn_bytes_text(bytes, a), 1e3 * reduce_s,
                     (double)bytes / reduce_s / 1e9);
-    look_at_clocks(r, p, n, clock);
-    look_at_differences(r, h);
+    check_clocks(r, p, n, clock);
+    check_differences(r, h);
     json_t *list = json_array();
     for (int i = 0; i < n_links; i++) {
         json_t *one = json_pack("{s:i,s:i,s:f,s:f}", "a", links[i].a, "b", links[i].b, "latency_s", links[i].seconds,
@@ -311,11 +315,12 @@ static void on_fault(void *context, const struct lvn_fault *f)
     _exit(LVN_EXIT_FAILED);
 }
 
-static enum lvn_status examine(struct lvn_doctor *r, struct lvn_comm *comm, struct lvn_member *h, int n)
+/* Measure the links; rank 0 reports. */
+static enum lvn_status measure_and_report(struct lvn_doctor *r, struct lvn_comm *comm, struct lvn_member *h, int n)
 {
     struct lvn_peer *p = calloc((size_t)n, sizeof *p);
     double *clock = calloc((size_t)n, sizeof *clock), reduce_s;
-    struct lvn_tcp_connection *links = NULL;
+    struct lvn_doctor_link *links = NULL;
     int n_links = 0;
     int64_t bytes = 0;
     enum lvn_status status = LVN_MEMORY;
@@ -330,46 +335,46 @@ static enum lvn_status examine(struct lvn_doctor *r, struct lvn_comm *comm, stru
     return status;
 }
 
-static enum lvn_status train(struct lvn_doctor *r, const struct lvn_identity *who, struct lvn_comm *comm,
+static enum lvn_status train(struct lvn_doctor *r, const struct lvn_identity *identity, struct lvn_comm *comm,
                              struct lvn_member *h)
 {
     struct lvn_ranks *ranks = NULL;
-    enum lvn_status status = lvn_ranks_over(&ranks, who, comm, h);
+    enum lvn_status status = lvn_ranks_over(&ranks, identity, comm, h);
     if (!status) status = lvn_doctor_train(r, ranks);
     lvn_ranks_close(ranks);
     return status;
 }
 
-/* What they are joined by, and what they meet with. */
-struct meeting {
-    bool tcp;
+/* How ranks are connected, and the facts that they exchange. */
+struct connection {
+    bool tcp; /* by levin's own connections; else by MPI */
     struct lvn_mesh mesh;
     struct lvn_comm_options comm;
     struct lvn_fact facts[FACTS + LVN_MESH_FACTS];
 };
 
-static const double TIMEOUT = 30;
+static const double TIMEOUT = 30; /* seconds */
 
-static enum lvn_status meet(struct lvn_doctor *r, const struct lvn_identity *who, struct meeting *m,
+static enum lvn_status join(struct lvn_doctor *r, const struct lvn_identity *identity, struct connection *m,
                             struct lvn_comm **comm, struct lvn_member **h)
 {
     if (m->tcp)
-        LVN_TRY(lvn_mesh_listen(&m->mesh, who->rank, who->size, who->one_host));
+        LVN_TRY(lvn_mesh_listen(&m->mesh, identity->rank, identity->size, identity->one_host));
     else
         LVN_TRY(lvn_comm_open(comm, &m->comm));
     struct facts *f = calloc(1, sizeof *f);
     LVN_CHECK(f, MEMORY, "no memory for a report");
-    tell(f, r, *comm);
+    collect_facts(f, r, *comm);
     for (int i = 0; i < FACTS; i++) m->facts[i] = (struct lvn_fact){keys[i], f->text[i]};
     for (int i = 0; i < m->mesh.n_facts; i++) m->facts[FACTS + i] = m->mesh.fact[i];
-    struct lvn_member_options ho = {.id = who,
+    struct lvn_member_options ho = {.id = identity,
                                     .timeout = TIMEOUT,
                                     .facts = m->facts,
                                     .n_facts = FACTS + m->mesh.n_facts,
                                     .broadcast = m->tcp ? NULL : broadcast,
                                     .broadcast_context = *comm,
                                     .fault = on_fault};
-    enum lvn_status status = lvn_member_open(h, &ho); /* where it fails, the others fail alike */
+    enum lvn_status status = lvn_member_open(h, &ho); /* if it fails, it fails on all ranks */
     free(f);
     LVN_TRY(status);
     if (!m->tcp) return LVN_OK;
@@ -380,22 +385,25 @@ static enum lvn_status meet(struct lvn_doctor *r, const struct lvn_identity *who
     return LVN_OK;
 }
 
-enum lvn_status lvn_doctor_ranks(struct lvn_doctor *r, const struct lvn_identity *who)
+enum lvn_status lvn_doctor_ranks(struct lvn_doctor *r, const struct lvn_identity *identity)
 {
     struct lvn_comm *comm = NULL;
     struct lvn_member *h = NULL;
-    struct meeting m = {.mesh.listening = -1,
-                        .comm = {.rank = who->rank,
-                                 .size = who->size,
-                                 .library = r->library,
-                                 .launcher = who->launcher,
-                                 .timeout = TIMEOUT}};
-    LVN_TRY(lvn_ranks_transport(who, &r->c->settings, &m.tcp));
-    enum lvn_status status = meet(r, who, &m, &comm, &h);
+    struct connection m = {.mesh.listening = -1,
+                           .comm = {.rank = identity->rank,
+                                    .size = identity->size,
+                                    .library = r->library,
+                                    .launcher = identity->launcher,
+                                    .timeout = TIMEOUT}};
+    LVN_TRY(lvn_ranks_transport(identity, &r->c->settings, &m.tcp));
+    enum lvn_status status = join(r, identity, &m, &comm, &h);
     lvn_mesh_release(&m.mesh);
-    if (status && !h) return lvn_while_at(status, "joining the ranks");
-    if (!status) status = examine(r, comm, h, who->size);
-    if (!status && r->train) status = train(r, who, comm, h);
+    if (status && !h) {
+        lvn_while_at(status, "joining the ranks");
+        return status;
+    }
+    if (!status) status = measure_and_report(r, comm, h, identity->size);
+    if (!status && r->train) status = train(r, identity, comm, h);
     if (status) {
         lvn_member_fail(h, status == LVN_COMM);
         return status;

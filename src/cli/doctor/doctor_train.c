@@ -1,8 +1,8 @@
-/* doctor_train.c - levin doctor --train: is a training on all ranks that of one?
+/* doctor_train.c - levin doctor --train: does a training on all ranks give the same numbers as on one?
  *
- * A few steps of a tiny model run on rank 0 alone and then on all: in fixed order (trainer.deterministic) losses and
- * weights must be the same bits, without it the same but for rounding. Without a launcher one thread takes the place of
- * one rank, and all threads that of all ranks. */
+ * A few steps of a tiny model run on rank 0 alone and then on all ranks: in fixed order (trainer.deterministic) losses
+ * and weights must be bitwise equal, without it equal up to rounding. Without a launcher one thread and all threads are
+ * compared instead. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,10 +11,11 @@
 #include "engine/synthetic_step.h"
 
 struct pair {
-    struct lvn_synthetic_step one, all;
+    struct lvn_synthetic_step one; /* on rank 0 alone */
+    struct lvn_synthetic_step all; /* on all ranks */
 };
 
-/* Rank 0 by itself; the others wait for it. */
+/* Rank 0 by itself; the others do nothing. */
 static enum lvn_status run_alone(struct lvn_synthetic_step *out, struct lvn_ranks *r, bool fixed_order)
 {
     struct lvn_comm *comm;
@@ -35,40 +36,42 @@ static enum lvn_status run_both(struct pair *p, struct lvn_ranks *r, bool fixed_
     return LVN_OK;
 }
 
-static double furthest(const struct pair *p)
+/* The largest relative difference of losses; NaN if one is NaN. */
+static double max_difference(const struct pair *p)
 {
     double max = 0;
     for (int i = 0; i < LVN_SYNTHETIC_STEPS; i++) {
-        double apart = fabs(p->all.loss[i] - p->one.loss[i]) / fabs(p->one.loss[i]);
-        if (!(apart <= max)) max = apart; /* what is no number, too */
+        double difference = fabs(p->all.loss[i] - p->one.loss[i]) / fabs(p->one.loss[i]);
+        if (!(difference <= max)) max = difference; /* true for NaN, too */
     }
     return max;
 }
 
-static void judge(struct lvn_doctor *r, const struct lvn_ranks *ranks, const struct pair *exact,
-                  const struct pair *plain)
+static void report(struct lvn_doctor *r, const struct lvn_ranks *ranks, const struct pair *exact,
+                   const struct pair *plain)
 {
     const double rounding = 1e-4;
-    char who[64];
+    char compared[64];
     bool equal =
         !memcmp(exact->one.loss, exact->all.loss, sizeof exact->one.loss) && exact->one.weights == exact->all.weights;
-    bool close = furthest(plain) <= rounding;
+    bool close = max_difference(plain) <= rounding;
     if (ranks->size > 1)
-        snprintf(who, sizeof who, "1 rank and on %d", ranks->size);
+        snprintf(compared, sizeof compared, "1 rank and on %d", ranks->size);
     else
-        snprintf(who, sizeof who, "1 thread and on %d", r->m.threads);
+        snprintf(compared, sizeof compared, "1 thread and on %d", r->m.threads);
     lvn_doctor_line(r, "training",
                     "%d steps of a tiny model: %s on %s in fixed order, %.1g apart without it (loss %.4f to %.4f)",
-                    LVN_SYNTHETIC_STEPS, equal ? "the same bits" : "OTHER numbers", who, furthest(plain),
+                    LVN_SYNTHETIC_STEPS, equal ? "the same bits" : "OTHER numbers", compared, max_difference(plain),
                     exact->all.loss[0], exact->all.loss[LVN_SYNTHETIC_STEPS - 1]);
     lvn_cli_add(r->c, "training_equal", json_boolean(equal));
-    lvn_cli_add(r->c, "training_apart", lvn_cli_number(furthest(plain)));
+    lvn_cli_add(r->c, "training_apart", lvn_cli_number(max_difference(plain)));
     if (equal && close) return;
     lvn_doctor_finding(
         r,
         "install the same levin on all hosts; if they are the same, a host or its MPI computes wrongly: leave "
         "hosts out one by one until the numbers are equal",
-        "a tiny training gives other numbers on %s: losses are %.2g apart", who, furthest(equal ? plain : exact));
+        "a tiny training gives other numbers on %s: losses are %.2g apart", compared,
+        max_difference(equal ? plain : exact));
 }
 
 enum lvn_status lvn_doctor_train(struct lvn_doctor *r, struct lvn_ranks *ranks)
@@ -76,16 +79,16 @@ enum lvn_status lvn_doctor_train(struct lvn_doctor *r, struct lvn_ranks *ranks)
     struct pair exact = {0}, plain = {0};
     LVN_TRY_WHILE(run_both(&exact, ranks, true), "training a tiny model in fixed order");
     LVN_TRY_WHILE(run_both(&plain, ranks, false), "training a tiny model");
-    if (ranks->rank == 0) judge(r, ranks, &exact, &plain);
+    if (ranks->rank == 0) report(r, ranks, &exact, &plain);
     return LVN_OK;
 }
 
-enum lvn_status lvn_doctor_train_alone(struct lvn_doctor *r, const struct lvn_identity *who)
+enum lvn_status lvn_doctor_train_alone(struct lvn_doctor *r, const struct lvn_identity *identity)
 {
     struct lvn_comm *comm;
     struct lvn_ranks *alone = NULL;
     LVN_TRY(lvn_comm_open(&comm, &(struct lvn_comm_options){.size = 1}));
-    enum lvn_status status = lvn_ranks_over(&alone, who, comm, NULL);
+    enum lvn_status status = lvn_ranks_over(&alone, identity, comm, NULL);
     if (status == LVN_OK) status = lvn_doctor_train(r, alone);
     lvn_ranks_close(alone);
     lvn_comm_close(comm);

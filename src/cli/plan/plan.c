@@ -1,7 +1,8 @@
-/* plan.c - levin plan: what a run will compute and hold, from the same plan that training runs; nothing is trained.
+/* plan.c - levin plan: what a run will compute and allocate, from the same plan that training runs. Nothing is trained.
  *
- * Buffers are exact: they are what training allocates. To them come the memory that this process has taken for the plan
- * itself (graphs, programs, data), which training takes too, and small change: stacks, and huge pages used in part. */
+ * Sizes of buffers are exact: training allocates the same ones. The estimate for the whole process adds the memory that
+ * this process has used for the plan itself (graphs, programs, data), which training uses, too, and stacks and partly
+ * used huge pages. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,23 +26,24 @@ struct plan {
     struct lvn_model_setup setup;
     struct lvn_callbacks callbacks;
     struct lvn_train_programs training;
-    int64_t steps, steps_per_epoch; /* 0: not known */
+    int64_t steps;           /* of the run; 0: not known */
+    int64_t steps_per_epoch; /* 0: not known */
     bool validates;
-    struct lvn_oversubscription crowd; /* --ranks */
-    int64_t *live;                     /* bytes of the arena at each instruction of a step */
+    struct lvn_oversubscription group; /* --ranks */
+    int64_t *live;                     /* bytes of the arena that are in use at each instruction of a step */
 };
 
 /* --- what is planned --- */
 
-/* A model known by its name that training would fetch; a plan does without. */
-static bool model_is_away(const struct lvn_settings *s)
+/* Is model.init a published model, which training would download? Its sizes are known without. */
+static bool is_published_model(const struct lvn_settings *s)
 {
     LVN_LOCAL_ARENA(a);
     const struct lvn_model *model;
     return *s->model.init && lvn_model_find_size(&a, s->model.init, &model);
 }
 
-/* As the trainer does it; without the data or the model, as it will most likely be. */
+/* Open data and model as the trainer does; without them, assume their sizes. */
 static enum lvn_status open_data(struct plan *p)
 {
     const struct lvn_settings *s = p->s;
@@ -49,8 +51,8 @@ static enum lvn_status open_data(struct plan *p)
     struct lvn_loader loader;
     p->validates = *s->data.val_path || strcmp(s->data.kind, "tokens") != 0;
     p->steps = s->trainer.max_steps;
-    LVN_TRY(lvn_model_setup_data_is_there(s) && !model_is_away(s) ? lvn_model_setup_open(&p->setup, s, NULL)
-                                                                  : lvn_model_setup_sizes(&p->setup, s, NULL));
+    LVN_TRY(lvn_model_setup_data_is_there(s) && !is_published_model(s) ? lvn_model_setup_open(&p->setup, s, NULL)
+                                                                       : lvn_model_setup_sizes(&p->setup, s, NULL));
     if (p->setup.data) {
         LVN_TRY(lvn_limits_loader(&loader, p->setup.data, s));
         p->validates = lvn_dataset_has(p->setup.data, LVN_SPLIT_VAL);
@@ -98,7 +100,7 @@ static enum lvn_status show_program(struct lvn_cli *c, const struct lvn_program 
 
 /* --- memory --- */
 
-/* Anonymous memory of the training process: see the top. */
+/* Anonymous memory of the training process: see the top of this file. */
 static int64_t process_bytes(const struct lvn_model_state *n, int64_t allocates)
 {
     const int64_t huge = (int64_t)2 << 20, stack = (int64_t)1 << 17;
@@ -127,7 +129,7 @@ static void show_memory(struct plan *p)
     const struct lvn_model_state *n = p->training.model_state;
     int64_t part[LVN_MEMORY_PART_COUNT], total = lvn_train_programs_memory(&p->training, part), rest = total;
     int64_t process = process_bytes(n, total - part[LVN_MEMORY_PROGRAMS]), capacity = lvn_memory_available();
-    bool here = n->device->backend->computes; /* on this machine */
+    bool here = n->device->backend->computes; /* the device is in this machine */
     const struct lvn_program *step = p->training.step_session->program;
     int first = lvn_program_first_backward(step);
     json_t *m = c->json ? json_object() : NULL;
@@ -162,9 +164,9 @@ static void show_memory(struct plan *p)
     lvn_cli_add(c, "fits", here ? json_boolean(fits) : json_null());
 }
 
-/* --- all of it --- */
+/* --- the report --- */
 
-/* Whole numbers of the model's family, but the positions, of which a window may have fewer. */
+/* Is the key a whole number of the model, such as n_layer? Not its positions: windows may be shorter. */
 static bool is_size(const struct lvn_key *k)
 {
     return k->kind == LVN_KEY_INT && k->recipe && k->role != LVN_ROLE_POSITIONS;
@@ -238,11 +240,11 @@ static enum lvn_status show_schedule(struct plan *p)
     return LVN_OK;
 }
 
-/* Does the recipe name a GPU, or numbers that a processor does not compute with? Then it is planned for one that is not
- * here, and need not be opened. */
-static bool takes_gpu(const struct lvn_settings *s, const struct lvn_backend *b)
+/* Does the recipe name a GPU, or a precision that the CPU does not compute in? With --device the plan is for a device
+ * that is not here and need not be opened. */
+static bool needs_gpu(const struct lvn_settings *s, const struct lvn_backend *b)
 {
-    const bool none = !b->alloc; /* gpu or xpu, and none is here */
+    const bool none = !b->alloc; /* trainer.accelerator gpu or xpu, and this machine has none */
     return b->describe || none || (s->trainer.precision == LVN_TRAINER_PRECISION_16_MIXED && !b->fp16);
 }
 
@@ -265,11 +267,11 @@ static enum lvn_status show(struct plan *p)
               "out",
               p->s->trainer.accelerator);
     int ranks = (int)p->c->flag[LVN_FLAG_plan_ranks].i;
-    if (!ranks && *p->c->flag[LVN_FLAG_plan_device].t && takes_gpu(p->s, b))
+    if (!ranks && *p->c->flag[LVN_FLAG_plan_device].t && needs_gpu(p->s, b))
         LVN_TRY(lvn_settings_set(&p->c->settings, "trainer.accelerator", "trace", LVN_SOURCE_PROGRAM));
     if (ranks) {
         lvn_plan_threads(p->c);
-        LVN_TRY(lvn_oversubscription_begin(&p->crowd, lvn_plan_oversubscribe(p->c)));
+        LVN_TRY(lvn_oversubscription_begin(&p->group, lvn_plan_processes(p->c)));
     }
     LVN_TRY(open_data(p));
     LVN_TRY(lvn_callbacks_init(&p->callbacks, p->s, NULL));
@@ -279,7 +281,7 @@ static enum lvn_status show(struct plan *p)
                                               .size = ranks,
                                               .planner = lvn_callbacks_planner(&p->callbacks)};
     LVN_TRY(lvn_train_programs_plan(&p->training, p->s, &p->setup.config, &plan));
-    if (p->crowd.rank) return lvn_plan_ranks(p->c, &p->training, &p->setup.config, &p->crowd);
+    if (p->group.rank) return lvn_plan_ranks(p->c, &p->training, &p->setup.config, &p->group);
     show_model(p);
     const struct lvn_program *step = p->training.step_session->program;
     p->live = lvn_arena_alloc(&p->c->settings.arena, sizeof *p->live * (size_t)(step->n_instrs + 1));
@@ -287,12 +289,12 @@ static enum lvn_status show(struct plan *p)
     lvn_program_live_bytes(step, p->live);
     show_flops(p);
     show_memory(p);
-    fflush(stdout); /* what is known at once, before anything is measured */
-    if (!ranks) LVN_TRY(lvn_plan_time(p->c, &p->training, p->steps)); /* with many it is predicted below */
+    fflush(stdout);                                                   /* show this much before anything is measured */
+    if (!ranks) LVN_TRY(lvn_plan_time(p->c, &p->training, p->steps)); /* with --ranks it is predicted below */
     LVN_TRY(lvn_plan_device(p->c, &p->training));
     if (lvn_cli_on(p->c, LVN_FLAG_plan_program)) LVN_TRY(show_program(p->c, step, p->live));
     if (launches) LVN_TRY(lvn_plan_launches(p->c, &p->training));
-    return ranks ? lvn_plan_ranks(p->c, &p->training, &p->setup.config, &p->crowd) : LVN_OK;
+    return ranks ? lvn_plan_ranks(p->c, &p->training, &p->setup.config, &p->group) : LVN_OK;
 }
 
 enum lvn_status lvn_command_plan(struct lvn_cli *c)
@@ -303,7 +305,7 @@ enum lvn_status lvn_command_plan(struct lvn_cli *c)
     LVN_TRY(lvn_cli_settings(c, c->n_operands ? c->operand[0] : NULL, parts));
     if (lvn_cli_shows_settings(c)) return LVN_OK;
     enum lvn_status status = show(&p);
-    lvn_oversubscription_end(&p.crowd);
+    lvn_oversubscription_end(&p.group);
     lvn_train_programs_release(&p.training);
     lvn_callbacks_release(&p.callbacks);
     lvn_model_setup_close(&p.setup);

@@ -1,12 +1,12 @@
-/* plan_compute.c - what computing takes on a rank of levin plan --ranks.
+/* plan_compute.c - for levin plan --ranks: how long a rank computes. Called by plan_ranks.c, which adds communication.
  *
- * By default a plan is quick and small: a micro-batch runs only where the rates of this machine say that it takes a
- * tenth of a second and it needs little memory. It runs on made-up data, in as many processes as a host has ranks,
- * where this machine can stand for such a host (plan_oversubscription.c); the sums among them are measured with it.
- * Otherwise this machine is filled as far as the host would be. Anything larger is computed from the rates, at best.
+ * By default a plan is quick: a micro-batch runs only if the rates of this machine predict at most 0.1 s and it needs
+ * at most 200 MiB. It runs on synthetic data, in as many processes as a host has ranks if this machine has as many
+ * cores as such a host (plan_oversubscription.c), and the sums among them are measured, too; otherwise in as many
+ * processes as occupy this machine to the same degree. Anything larger is computed from the rates, a lower bound.
  *
- * --measure allows seconds and all free memory. A model that is too large for that runs with one layer and with two, if
- * these are not too large; the difference is what each further layer takes. */
+ * --measure allows 2 s and all free memory. A model that is too large for that runs with one layer and with two, if
+ * these fit; the difference is the time of each further layer. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -16,26 +16,27 @@
 
 enum { TRIES = 3 };
 
-/* Limits of one try. */
+/* Limits of one step. */
 struct budget {
-    double seconds; /* at best, by the rates */
+    double seconds; /* by the rates */
     int64_t bytes;  /* of all processes together */
 };
 static const struct budget quick = {0.1, (int64_t)200 << 20};
-static const double MEASURE_SECONDS = 2, LATE_SECONDS = 1;
-static const double LAUNCH_SECONDS = 5e-6; /* of an instruction that computes next to nothing */
+static const double MEASURE_SECONDS = 2;   /* the budget of --measure */
+static const double LATE_SECONDS = 1;      /* no further try after this time */
+static const double LAUNCH_SECONDS = 5e-6; /* added for each instruction, so that small ones are not free */
 
 struct measurement {
     struct lvn_cli *c;
-    const struct lvn_train_programs *t;
+    const struct lvn_train_programs *t; /* of rank 0 of all */
     const struct lvn_model_config *model;
-    int ranks;
-    int processes;
-    struct lvn_ranks *local; /* of these processes; NULL: there is one */
+    int ranks;               /* of the run */
+    int processes;           /* that measure together */
+    struct lvn_ranks *local; /* these processes; NULL: there is one */
 };
 
-/* A rank's program of a model with so many layers: of one micro-batch, on each process here. The settings must outlive
- * the training. */
+/* Plan a rank's programs for a model with so many layers, one micro-batch for each process. The settings s must outlive
+ * t. */
 static enum lvn_status plan_layers(const struct measurement *m, int64_t layers, struct lvn_settings *s,
                                    struct lvn_train_programs *t)
 {
@@ -55,7 +56,7 @@ static enum lvn_status plan_layers(const struct measurement *m, int64_t layers, 
     return lvn_train_programs_plan(t, s, &model, &o);
 }
 
-static enum lvn_status run_trial(struct measurement *m, struct lvn_train_programs *t, struct lvn_parts *parts)
+static enum lvn_status run_steps(struct measurement *m, struct lvn_train_programs *t, struct lvn_parts *parts)
 {
     int64_t labels;
     LVN_TRY(lvn_model_state_allocate(t->model_state));
@@ -63,11 +64,11 @@ static enum lvn_status run_trial(struct measurement *m, struct lvn_train_program
     LVN_TRY(lvn_synthetic_step_fill(t, lvn_model_value(m->model, LVN_ROLE_VOCABULARY), &labels));
     lvn_parts_clear(parts);
     const double begin = lvn_seconds();
-    for (int i = -1; i < TRIES; i++) { /* the first touches the memory */
+    for (int i = -1; i < TRIES; i++) { /* the first is not counted: it touches the memory for the first time */
         LVN_TRY(lvn_parts_try(t, i + 1, 1e-9, labels, parts));
         double late = lvn_seconds() - begin > LATE_SECONDS;
         if (m->local) LVN_TRY(lvn_ranks_sum(m->local, &late, 1));
-        if (late > 0) break; /* slower than the rates said: it does with what there is */
+        if (late > 0) break; /* slower than predicted: the steps so far must do */
         if (i < 0) lvn_parts_clear(parts);
     }
     return m->local ? lvn_parts_agree(m->local, parts) : LVN_OK;
@@ -78,7 +79,7 @@ static enum lvn_status time_layers(struct measurement *m, int64_t layers, struct
     struct lvn_settings s;
     struct lvn_train_programs t = {0};
     enum lvn_status status = plan_layers(m, layers, &s, &t);
-    if (status == LVN_OK) status = run_trial(m, &t, parts);
+    if (status == LVN_OK) status = run_steps(m, &t, parts);
     parts->forward /= (double)t.accumulation;
     parts->backward /= (double)t.accumulation;
     if (m->local && m->t->reduction.sharding.zero1) parts->update *= (double)m->processes / m->ranks;
@@ -86,48 +87,50 @@ static enum lvn_status time_layers(struct measurement *m, int64_t layers, struct
     return status;
 }
 
-static double along(double one, double two, int64_t layers)
+/* Seconds of so many layers from those of one and of two. */
+static double extrapolate(double one, double two, int64_t layers)
 {
     return one + (two > one ? two - one : 0) * (double)(layers - 1);
 }
 
-static enum lvn_status measure(struct measurement *m, enum lvn_computed how, struct lvn_parts *parts)
+static enum lvn_status measure(struct measurement *m, enum lvn_computed method, struct lvn_parts *parts)
 {
     struct lvn_parts one, two;
     int64_t layers = lvn_model_value(m->model, LVN_ROLE_LAYERS);
-    if (how == LVN_COMPUTED_WHOLE) return time_layers(m, layers, parts);
+    if (method == LVN_COMPUTED_WHOLE) return time_layers(m, layers, parts);
     LVN_TRY(time_layers(m, 1, &one));
     LVN_TRY(time_layers(m, 2, &two));
-    *parts = (struct lvn_parts){.forward = along(one.forward, two.forward, layers),
-                                .backward = along(one.backward, two.backward, layers),
-                                .update = along(one.update, two.update, layers),
-                                .reduce = along(one.reduce, two.reduce, layers),
+    *parts = (struct lvn_parts){.forward = extrapolate(one.forward, two.forward, layers),
+                                .backward = extrapolate(one.backward, two.backward, layers),
+                                .update = extrapolate(one.update, two.update, layers),
+                                .reduce = extrapolate(one.reduce, two.reduce, layers),
                                 .last = two.last,
-                                .share = along(one.share, two.share, layers)};
+                                .share = extrapolate(one.share, two.share, layers)};
     return LVN_OK;
 }
 
-static enum lvn_status measure_together(struct measurement *m, struct lvn_oversubscription *w, enum lvn_computed how,
+/* Join the processes and measure in all of them. */
+static enum lvn_status measure_together(struct measurement *m, struct lvn_oversubscription *w, enum lvn_computed method,
                                         struct lvn_parts *parts)
 {
     struct lvn_comm *comm;
-    struct lvn_identity who = {
+    struct lvn_identity identity = {
         .launcher = "local", .title = "levin plan", .rank = w->rank, .size = w->n, .host = "here"};
     struct lvn_comm_options o = {.rank = w->rank, .size = w->n, .sockets = w->sockets};
-    if (w->n == 1) return measure(m, how, parts);
+    if (w->n == 1) return measure(m, method, parts);
     LVN_TRY(lvn_comm_open(&comm, &o));
-    enum lvn_status status = lvn_ranks_over(&m->local, &who, comm, NULL);
-    if (status == LVN_OK) status = measure(m, how, parts);
+    enum lvn_status status = lvn_ranks_over(&m->local, &identity, comm, NULL);
+    if (status == LVN_OK) status = measure(m, method, parts);
     lvn_ranks_close(m->local);
     m->local = NULL;
     lvn_comm_close(comm);
     return status;
 }
 
-/* --- what is measured --- */
+/* --- the choice between running and computing from rates --- */
 
-static bool within(const struct measurement *m, const struct lvn_train_programs *t, const struct lvn_rates *r,
-                   const struct budget *b)
+static bool fits_budget(const struct measurement *m, const struct lvn_train_programs *t, const struct lvn_rates *r,
+                        const struct budget *b)
 {
     struct lvn_parts best;
     lvn_plan_parts(t, r, &best);
@@ -136,36 +139,36 @@ static bool within(const struct measurement *m, const struct lvn_train_programs 
            lvn_model_state_bytes(t->model_state) <= b->bytes / m->processes;
 }
 
-static enum lvn_status choose(struct measurement *m, const struct lvn_rates *r, enum lvn_computed *how)
+static enum lvn_status choose(struct measurement *m, const struct lvn_rates *r, enum lvn_computed *method)
 {
     const bool thorough = lvn_cli_on(m->c, LVN_FLAG_plan_measure);
     struct budget b = quick;
     struct lvn_settings s;
     struct lvn_train_programs two = {0};
     if (thorough) b = (struct budget){MEASURE_SECONDS, lvn_memory_available()};
-    *how = LVN_COMPUTED_BY_RATES;
-    if (within(m, m->t, r, &b)) *how = LVN_COMPUTED_WHOLE;
-    if (*how == LVN_COMPUTED_WHOLE || !thorough || lvn_model_value(m->model, LVN_ROLE_LAYERS) < 3) return LVN_OK;
+    *method = LVN_COMPUTED_BY_RATES;
+    if (fits_budget(m, m->t, r, &b)) *method = LVN_COMPUTED_WHOLE;
+    if (*method == LVN_COMPUTED_WHOLE || !thorough || lvn_model_value(m->model, LVN_ROLE_LAYERS) < 3) return LVN_OK;
     enum lvn_status status = plan_layers(m, 2, &s, &two);
-    if (status == LVN_OK && within(m, &two, r, &b)) *how = LVN_COMPUTED_LAYERS;
+    if (status == LVN_OK && fits_budget(m, &two, r, &b)) *method = LVN_COMPUTED_LAYERS;
     lvn_train_programs_release(&two);
     return status;
 }
 
 enum lvn_status lvn_plan_compute(struct lvn_compute *out, struct lvn_cli *c, const struct lvn_train_programs *t,
-                                 const struct lvn_model_config *model, int ranks, struct lvn_oversubscription *crowd)
+                                 const struct lvn_model_config *model, int ranks, struct lvn_oversubscription *group)
 {
-    struct measurement m = {.c = c, .t = t, .model = model, .ranks = ranks, .processes = crowd->n};
-    *out = (struct lvn_compute){.how = (enum lvn_computed)crowd->what, .processes = crowd->n};
-    if (!crowd->rank) {
+    struct measurement m = {.c = c, .t = t, .model = model, .ranks = ranks, .processes = group->n};
+    *out = (struct lvn_compute){.method = (enum lvn_computed)group->order, .processes = group->n};
+    if (!group->rank) {
         LVN_TRY(lvn_plan_rates(c, t->model_state->device, &out->rates));
-        LVN_TRY(choose(&m, &out->rates, &out->how));
+        LVN_TRY(choose(&m, &out->rates, &out->method));
     }
-    if (out->how == LVN_COMPUTED_BY_RATES) {
+    if (out->method == LVN_COMPUTED_BY_RATES) {
         out->processes = 1;
         lvn_plan_parts(t, &out->rates, &out->parts);
         return LVN_OK;
     }
-    lvn_oversubscription_go(crowd, (int)out->how);
-    return measure_together(&m, crowd, out->how, &out->parts);
+    lvn_oversubscription_measure(group, (int)out->method);
+    return measure_together(&m, group, out->method, &out->parts);
 }

@@ -1,25 +1,27 @@
-/* plan_device.c - whether a planned run fits into the memory of a device that is not here (devices.def), and whether
- * there are kernels for all that a step computes.
+/* plan_device.c - --device: does a planned run fit into the memory of a device that is not here (devices.def), and are
+ * there kernels for every instruction of a step? Called by plan.c.
  *
- * To what the plan has come, at most: the scratch of the device's kernels and of its library of products, which lies
- * beside what the processor's would take; batches that are written beside a step; the reserve that a run leaves free,
- * too; and what a driver takes for itself, a part of the memory by rule of thumb. */
+ * An upper bound adds to the plan: the scratch of the device's kernels and of its matrix library, in addition to the
+ * scratch of the CPU's kernels; batches that are written while a step runs; the reserve that a run leaves free; and
+ * the driver's own share, 3 % of the memory by rule of thumb. */
 #include <string.h>
 
 #include "base/text.h"
 #include "cli/plan/plan.h"
 #include "engine/memory_advice.h"
 
-static const struct known {
-    const char *name, *backend, *what;
-    double bytes;
-} known[] = {
-#define LVN_PLAN_DEVICE(name, backend, what, bytes) {name, backend, what, bytes},
+static const struct device {
+    const char *name; /* as --device has it */
+    const char *backend;
+    const char *title; /* "NVIDIA A100, 40 GB" */
+    double bytes;      /* of its memory */
+} devices[] = {
+#define LVN_PLAN_DEVICE(name, backend, title, bytes) {name, backend, title, bytes},
 #include "cli/plan/devices.def"
 };
 
-/* The most scratch that an instruction wants; false, and an error: one has no kernel. */
-static bool find_scratch(const struct lvn_backend *b, const struct lvn_program *p, int64_t *max)
+/* *max: the scratch of the instruction that needs most, bytes. False, with an error recorded: one has no kernel. */
+static bool max_scratch(const struct lvn_backend *b, const struct lvn_program *p, int64_t *max)
 {
     *max = 0;
     for (int n = 0; n < p->n_instrs; n++) {
@@ -31,12 +33,12 @@ static bool find_scratch(const struct lvn_backend *b, const struct lvn_program *
     return true;
 }
 
-json_t *lvn_plan_advice(const struct lvn_cli *c, const struct lvn_train_programs *t, int64_t takes, int64_t available)
+json_t *lvn_plan_advice(const struct lvn_cli *c, const struct lvn_train_programs *t, int64_t needed, int64_t available)
 {
     struct lvn_memory_advice advice;
     char bytes[LVN_NUMBER_TEXT];
     json_t *list = c->json ? json_array() : NULL;
-    lvn_memory_advice_find(&advice, t, takes, available);
+    lvn_memory_advice_find(&advice, t, needed, available);
     lvn_cli_print(c, advice.n ? "Each of these makes it smaller:\n" : "Choose a smaller model or model.block_size.\n");
     for (int i = 0; i < advice.n; i++) {
         const struct lvn_advice *a = &advice.list[i];
@@ -52,20 +54,20 @@ enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_train_progra
 {
     const double share = 0.97; /* of the memory that a driver leaves */
     const char *wanted = c->flag[LVN_FLAG_plan_device].t;
-    const struct known *k = NULL;
+    const struct device *k = NULL;
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
     if (!*wanted) return LVN_OK;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(known[i].name, wanted)) k = &known[i];
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
+        if (!strcmp(devices[i].name, wanted)) k = &devices[i];
     LVN_CHECK(k, ARG, "--device '%.60s' is not in the table: `levin help plan` has the names that are", wanted);
     const struct lvn_backend *backend = lvn_backend_find(k->backend);
     int64_t scratch;
-    bool kernels = find_scratch(backend, t->step_session->program, &scratch);
+    bool kernels = max_scratch(backend, t->step_session->program, &scratch);
     int64_t takes = lvn_model_state_bytes(t->model_state) + lvn_backend_reserve(backend, (int64_t)k->bytes);
     if (backend != t->model_state->device->backend)
         takes += scratch + lvn_model_state_async_bytes(t->model_state, backend);
     bool fits = (double)takes <= share * k->bytes;
-    lvn_cli_print(c, "%s: %s of %s are taken: %s\n", k->what, lvn_bytes_text(takes, a),
+    lvn_cli_print(c, "%s: %s of %s are taken: %s\n", k->title, lvn_bytes_text(takes, a),
                   lvn_bytes_text((int64_t)k->bytes, b), fits ? "it fits." : "it does NOT fit.");
     json_t *advice = fits ? NULL : lvn_plan_advice(c, t, takes, (int64_t)(share * k->bytes));
     if (!kernels) lvn_cli_print(c, "It cannot run there: %s.\n", lvn_error_text());

@@ -1,4 +1,5 @@
-/* plan_launches.c - levin plan with a backend that only tells its launches: one step on a device that is not there. */
+/* plan_launches.c - levin plan with the trace backend, which computes nothing: lists the kernel launches of one step.
+ * Called by plan.c. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -10,12 +11,13 @@ struct listing {
     const struct lvn_program *program;
     json_t *list; /* NULL: no JSON */
     int64_t n;
-    const struct lvn_operand *scratch; /* bytes without a shape */
-    struct lvn_text reads, writes;
+    const struct lvn_operand *scratch; /* has bytes and no shape */
+    struct lvn_text reads;             /* operands of the current launch */
+    struct lvn_text writes;
 };
 
-/* "arena+4096 (12, 64) bf16": what an argument of the launch would be. */
-static void operand(struct lvn_operand *o, bool written, void *argument)
+/* "arena+4096 (12, 64) bf16": one argument of the launch. */
+static void add_operand(struct lvn_operand *o, bool written, void *argument)
 {
     static const char *const buffers[LVN_BUFFER_COUNT] = {"arena", "parameters", "gradients", "moment 1", "moment 2",
                                                           "scale", "input",      "cache",     "result"};
@@ -51,7 +53,7 @@ static void launched(void *context, const struct lvn_launch_order *at)
     lvn_text_clear(&l->reads);
     lvn_text_clear(&l->writes);
     l->scratch = &i.scratch;
-    lvn_instr_operands(&i, operand, l);
+    lvn_instr_operands(&i, add_operand, l);
     lvn_cli_print(l->c, "%6" PRId64 " %5s  %-8s %-22s %-34s %s%s%s\n", l->n++, batch, lvn_instr_phase(&i), i.op->name,
                   i.name ? i.name : "", l->reads.n ? lvn_text_string(&l->reads) : "", l->writes.n ? " -> " : "",
                   l->writes.n ? lvn_text_string(&l->writes) : "");
@@ -63,12 +65,12 @@ enum lvn_status lvn_plan_launches(struct lvn_cli *c, const struct lvn_train_prog
     const struct lvn_backend *backend = t->model_state->device->backend;
     const struct lvn_binding nothing = {0};
     struct listing l = {.c = c, .program = t->step_session->program, .list = c->json ? json_array() : NULL};
-    const struct lvn_execution how = {.n_micro_batches = t->accumulation, .context = &l, .launched = launched};
+    const struct lvn_execution execution = {.n_micro_batches = t->accumulation, .context = &l, .launched = launched};
     struct lvn_bound *bound;
     lvn_cli_print(c, "\nlaunches of a step on %s\n%6s %5s  %-8s %-22s %-34s %s\n", backend->name, "", "batch", "phase",
                   "operation", "name", "reads -> writes, from bytes of which buffer on");
     LVN_TRY(backend->bind(&bound, t->step_session->program, &nothing));
-    enum lvn_status status = backend->run(bound, &how);
+    enum lvn_status status = backend->run(bound, &execution);
     backend->unbind(bound);
     lvn_text_release(&l.reads);
     lvn_text_release(&l.writes);

@@ -1,9 +1,9 @@
-/* plan_oversubscription.c - processes that compute beside this one while levin plan measures: the ranks of a host, made
- * real.
+/* plan_oversubscription.c - for levin plan --ranks: runs several processes that compute at the same time, as the ranks
+ * of a host do. So how much ranks of one host slow each other down, and what their sums cost, is measured and not
+ * estimated. Called by plan.c and plan_compute.c.
  *
- * They are made before anything else, for a process with threads must not be copied: each plans by itself, silently,
- * and all meet in the measurement, joined by levin's own transport over pairs of sockets. So what ranks of one host
- * take from each other, and what their sums cost, is measured and not guessed. */
+ * The processes are forked before anything else, since a process with threads must not be forked: each plans by itself,
+ * silently, and they meet in the measurement, joined by levin's TCP transport over pairs of sockets. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,18 +19,18 @@ static enum lvn_status make_sockets(int pair[LVN_OVERSUBSCRIPTION][LVN_OVERSUBSC
     for (int i = 0; i < n; i++) {
         pair[i][i] = -1;
         for (int j = 0; j < i; j++) {
-            int both[2];
-            LVN_CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, both), IO,
+            int ends[2];
+            LVN_CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), IO,
                       "no sockets between the %d processes that measure: allow more open files (ulimit -n)", n);
-            pair[i][j] = both[0];
-            pair[j][i] = both[1];
+            pair[i][j] = ends[0];
+            pair[j][i] = ends[1];
         }
     }
     return LVN_OK;
 }
 
-/* This process is number `rank` of them: the sockets of the others are not its own. */
-static void keep(struct lvn_oversubscription *w, int pair[LVN_OVERSUBSCRIPTION][LVN_OVERSUBSCRIPTION], int rank)
+/* This process is number `rank`: keep its ends of the sockets, close those of the others. */
+static void keep_sockets(struct lvn_oversubscription *w, int pair[LVN_OVERSUBSCRIPTION][LVN_OVERSUBSCRIPTION], int rank)
 {
     w->rank = rank;
     for (int i = 0; i < w->n; i++)
@@ -40,19 +40,19 @@ static void keep(struct lvn_oversubscription *w, int pair[LVN_OVERSUBSCRIPTION][
         }
 }
 
-static void be_silent(void)
+static void discard_output(void)
 {
-    int nothing = open("/dev/null", O_WRONLY);
-    if (nothing < 0) _exit(1);
-    dup2(nothing, STDOUT_FILENO);
-    dup2(nothing, STDERR_FILENO);
+    int null = open("/dev/null", O_WRONLY);
+    if (null < 0) _exit(1);
+    dup2(null, STDOUT_FILENO);
+    dup2(null, STDERR_FILENO);
 }
 
 enum lvn_status lvn_oversubscription_begin(struct lvn_oversubscription *w, int n)
 {
     int pair[LVN_OVERSUBSCRIPTION][LVN_OVERSUBSCRIPTION];
     pid_t parent = getpid();
-    unsigned char what;
+    unsigned char order;
     *w = (struct lvn_oversubscription){.n = n};
     LVN_TRY(make_sockets(pair, n));
     fflush(NULL);
@@ -62,21 +62,21 @@ enum lvn_status lvn_oversubscription_begin(struct lvn_oversubscription *w, int n
         if (w->pids[i]) continue;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent) _exit(1);
-        be_silent();
-        keep(w, pair, i);
-        if (read(w->sockets[0], &what, 1) != 1) _exit(0);
-        w->what = what;
+        discard_output();
+        keep_sockets(w, pair, i);
+        if (read(w->sockets[0], &order, 1) != 1) _exit(0);
+        w->order = order;
         return LVN_OK;
     }
-    keep(w, pair, 0);
+    keep_sockets(w, pair, 0);
     return LVN_OK;
 }
 
-void lvn_oversubscription_go(struct lvn_oversubscription *w, int what)
+void lvn_oversubscription_measure(struct lvn_oversubscription *w, int order)
 {
-    const unsigned char told = (unsigned char)what;
+    const unsigned char byte = (unsigned char)order;
     for (int i = 1; i < w->n && !w->rank; i++)
-        if (write(w->sockets[i], &told, 1) != 1) return; /* it is gone: the measurement says so */
+        if (write(w->sockets[i], &byte, 1) != 1) return; /* the process is gone: the measurement will fail */
 }
 
 void lvn_oversubscription_end(struct lvn_oversubscription *w)

@@ -1,12 +1,13 @@
-/* plan_ranks.c - levin plan RECIPE --ranks N: the time of a step on many ranks, before anything is booked.
+/* plan_ranks.c - levin plan RECIPE --ranks N: predicts the time of a step on many ranks, before any node is allocated.
+ * Called by plan.c.
  *
- * What computing takes: plan_compute.c. Threads that are too many for a host's cores, or for this machine's, count in
- * proportion.
+ * Computing: plan_compute.c. If a host, or this machine, has more threads than cores, the time grows in proportion.
  *
- * What goes between hosts is a formula: the bytes and rounds that lvn_sum_traffic() counts, with latency and bandwidth.
- * Sums run beside the last backward as far as they can, but for the last bucket; where no core is free, moving the data
- * of all ranks of a host takes from computing: within it what was measured, between hosts by the byte. Saving takes
- * what a file here takes to be written. Slower hosts and the network's other users are left out. */
+ * Communication between hosts is a formula: the bytes and rounds that lvn_sum_traffic() counts, with latency and
+ * bandwidth. Sums overlap the last backward pass, except for the last bucket. If no core is free, moving the data of
+ * all ranks of a host takes time from computing: within the host as measured, between hosts by the byte. Saving takes
+ * as long as a file of the same size on this machine. Slower hosts and other users of the network are not considered.
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,21 +19,30 @@
 #include "formats/checksum.h"
 #include "host/machine.h"
 
-static const double ASSUMED_MOVING = 1e9; /* bytes a second within a host, where no two ranks could be measured */
-/* Bytes that a core sends to another host, takes from there and adds, a second, while it does nothing else: measured
- * over TCP; 0.8e9 where a link has no limit, 0.4e9 where it has 1 Gbit/s, so that data come in small parts. */
+static const double ASSUMED_MOVING = 1e9; /* bytes/s within a host, used if no two ranks could be measured */
+/* Bytes/s that a core sends to another host, receives and adds while it does nothing else. Measured over TCP: 0.8e9 on
+ * a link without limit, 0.4e9 on one of 1 Gbit/s, where data arrive in small pieces. */
 static const double ASSUMED_SENDING = 0.6e9;
 
 struct forecast {
     struct lvn_cli *c;
     const struct lvn_train_programs *t;
-    int ranks, each, hosts, cores, here, threads; /* cores of a host; of this machine */
-    int64_t rows;                                 /* of the rank that has most */
+    int ranks;
+    int each; /* ranks of a host */
+    int hosts;
+    int cores;      /* of a host */
+    int cores_here; /* of this machine */
+    int threads;    /* of a rank */
+    int64_t rows;   /* of the rank that has most */
     struct lvn_compute compute;
-    double crowd; /* threads for each core that computes, beyond what was measured */
-    double reduce, last, share, steal, saving;
+    double slowdown;            /* of computing: threads for each core, beyond what was measured */
+    double reduce;              /* seconds of a step: sums of gradients */
+    double last;                /* of these, the last bucket's, which nothing overlaps */
+    double share;               /* sending updated parameters to all ranks (zero1) */
+    double steal;               /* time that moving data takes from computing */
+    double saving;              /* checkpoints, on average */
     struct lvn_traffic traffic; /* of a step */
-    bool beside;
+    bool overlapped;            /* sums overlap the last backward pass */
 };
 
 static int per_host(const struct lvn_cli *c)
@@ -41,17 +51,17 @@ static int per_host(const struct lvn_cli *c)
     return (int)(each < 1 ? 1 : each < ranks ? each : ranks);
 }
 
-static int cores_here(void)
+static int local_cores(void)
 {
     struct lvn_machine m;
     lvn_machine_read(&m);
     return m.allowed > 0 ? m.allowed : 1;
 }
 
-static int cores_there(const struct lvn_cli *c)
+static int host_cores(const struct lvn_cli *c)
 {
     int64_t cores = c->flag[LVN_FLAG_plan_cores].i;
-    return cores ? (int)cores : cores_here();
+    return cores ? (int)cores : local_cores();
 }
 
 void lvn_plan_threads(struct lvn_cli *c)
@@ -67,19 +77,20 @@ void lvn_plan_threads(struct lvn_cli *c)
 int lvn_plan_threads_here(const struct lvn_cli *c)
 {
     int64_t threads = c->settings.trainer.threads;
-    int here = cores_here();
+    int here = local_cores();
     return (int)(threads < 1 || threads > here ? here : threads);
 }
 
-/* All ranks of a host, where this machine has its cores; else as many as fill this one, where that one is full. */
-int lvn_plan_oversubscribe(const struct lvn_cli *c)
+/* All ranks of a host, if this machine has as many cores; otherwise as many as occupy this machine to the same degree.
+ */
+int lvn_plan_processes(const struct lvn_cli *c)
 {
-    int each = per_host(c), here = cores_here(), there = cores_there(c), threads = lvn_plan_threads_here(c),
-        capacity = here / threads;
-    bool full = (int64_t)each * (c->settings.trainer.threads ? c->settings.trainer.threads : there) >= there;
-    int n = each <= LVN_OVERSUBSCRIPTION && here == there && each <= 4 * capacity ? each
-            : full || each > capacity                                             ? capacity
-                                                                                  : each;
+    int each = per_host(c), cores = local_cores(), planned_cores = host_cores(c), threads = lvn_plan_threads_here(c),
+        capacity = cores / threads;
+    int64_t threads_of_rank = c->settings.trainer.threads ? c->settings.trainer.threads : planned_cores;
+    bool full = each * threads_of_rank >= planned_cores;
+    bool same = each <= LVN_OVERSUBSCRIPTION && cores == planned_cores && each <= 4 * capacity;
+    int n = same ? each : full || each > capacity ? capacity : each;
     int64_t batch = c->settings.trainer.batch_size;
     if (n > LVN_OVERSUBSCRIPTION) n = LVN_OVERSUBSCRIPTION;
     return n < 1 ? 1 : n > batch ? (int)batch : n;
@@ -87,7 +98,7 @@ int lvn_plan_oversubscribe(const struct lvn_cli *c)
 
 /* --- communication --- */
 
-/* The most subtrees that a rank holds of the tree over all micro-batches. */
+/* The largest number of subtrees of the tree over all micro-batches that a rank holds. */
 static int max_subtrees(const struct lvn_train_programs *t, int ranks)
 {
     struct lvn_subtree some[LVN_MAX_SUBTREES];
@@ -106,15 +117,17 @@ static void add(struct lvn_traffic_part *sum, const struct lvn_traffic_part *p)
     sum->steps += p->steps;
 }
 
-/* Seconds between hosts of one sum, which counts; ways: 1 reduce, 2 gather, 3 both. */
-static double between(struct forecast *f, double bytes, int ways, int partials)
+enum { REDUCE = 1, GATHER = 2 };
+
+/* Add one sum of so many bytes to f->traffic; returns its seconds between hosts. steps: REDUCE, GATHER or both. */
+static double add_sum(struct forecast *f, double bytes, int steps, int partials)
 {
     struct lvn_sum_question q = {.ranks = f->ranks,
                                  .hosts = f->ranks % f->hosts ? f->ranks : f->hosts,
                                  .bytes = (int64_t)bytes,
                                  .partials = partials,
-                                 .reduce = ways & 1,
-                                 .gather = ways & 2};
+                                 .reduce = steps & REDUCE,
+                                 .gather = steps & GATHER};
     struct lvn_traffic t;
     lvn_sum_traffic(&q, &t);
     add(&f->traffic.within, &t.within);
@@ -124,8 +137,8 @@ static double between(struct forecast *f, double bytes, int ways, int partials)
            (double)t.between.bytes * f->each / f->c->flag[LVN_FLAG_plan_bandwidth].r;
 }
 
-/* What the processes here took to move and add bytes, for each that one of them sent. */
-static double moving(const struct forecast *f, double bytes)
+/* Seconds to move and add a byte within a host: measured by the processes here, or assumed. */
+static double seconds_per_byte(const struct forecast *f, double bytes)
 {
     double sent = bytes * (f->t->reduction.sharding.zero1 ? 1 : 2) * (f->compute.processes - 1) / f->compute.processes;
     return f->compute.processes > 1 && bytes > 0 ? f->compute.parts.reduce / sent : 1 / ASSUMED_MOVING;
@@ -136,33 +149,33 @@ static void communicate(struct forecast *f)
     const struct lvn_program *p = f->t->step_session->program;
     const struct lvn_sharding *s = &f->t->reduction.sharding;
     const double count = (double)p->graph->params->trainable_count;
-    const int ways = s->zero1 ? 1 : 3; /* sums go back to all */
+    const int steps = s->zero1 ? REDUCE : REDUCE | GATHER; /* without zero1 all ranks get the sums */
     double all = count * (double)lvn_dtype_bytes(p->gradients), last_bytes = all;
-    if (s->tree) f->reduce = between(f, all, ways, max_subtrees(f->t, f->ranks));
+    if (s->tree) f->reduce = add_sum(f, all, steps, max_subtrees(f->t, f->ranks));
     for (int n = 0; n < p->n_instrs; n++) {
         const struct lvn_instr *i = &p->instrs[n];
         if (i->id != LVN_OP_all_reduce && i->id != LVN_OP_reduce_scatter) continue;
         last_bytes = (double)p->values[i->out[0].value].bytes;
-        f->last = between(f, last_bytes, ways, 0);
+        f->last = add_sum(f, last_bytes, steps, 0);
         f->reduce += f->last;
     }
-    const double each_byte = moving(f, all);
+    const double each_byte = seconds_per_byte(f, all);
     double within = (double)f->traffic.within.bytes * each_byte;
     if (f->compute.processes == f->each && f->hosts == 1) within = f->each > 1 ? f->compute.parts.reduce : 0;
-    if (f->each * f->threads >= f->cores) /* no core is free: within a host it is work, and so is sending */
+    if (f->each * f->threads >= f->cores) /* no core is free: moving data takes time from computing */
         f->steal =
             within * (1 - last_bytes / all) + (double)f->traffic.between.bytes * f->each / f->cores / ASSUMED_SENDING;
     f->reduce += within;
     if (!s->tree) f->last += within * last_bytes / all;
     if (!s->zero1) return;
     int64_t before = f->traffic.within.bytes;
-    f->share = between(f, count * (double)lvn_dtype_bytes(p->weights), 2, 0);
+    f->share = add_sum(f, count * (double)lvn_dtype_bytes(p->weights), GATHER, 0);
     f->share += (double)(f->traffic.within.bytes - before) * each_byte;
 }
 
 /* --- saving --- */
 
-/* Bytes a second that a file of the run's folder takes, with their checksums; 0: not known. */
+/* Bytes/s of writing a file, with its checksum, into the run's folder; 0: not known. */
 static double write_rate(const char *run_dir)
 {
     enum { BYTES = 32 << 20 };
@@ -170,7 +183,7 @@ static double write_rate(const char *run_dir)
     char *x = calloc(BYTES, 1);
     int fd = -1;
     snprintf(path, sizeof path, "%s", run_dir);
-    for (char *end; x && fd < 0; *end = '\0') { /* the folder need not be there yet */
+    for (char *end; x && fd < 0; *end = '\0') { /* if the folder is not there yet, one above it */
         fd = open(*path ? path : ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
         end = strrchr(path, '/');
         if (fd >= 0 || !*path) break;
@@ -186,7 +199,7 @@ static double write_rate(const char *run_dir)
     return written && seconds > 0 ? BYTES / seconds : 0;
 }
 
-/* Seconds of a step, on the average, that checkpoints take: rank 0 writes while it computes. */
+/* Seconds of a step, on average, that checkpoints add: rank 0 writes them while it computes. */
 static void save(struct forecast *f, double computing)
 {
     const struct lvn_model_state *n = f->t->model_state;
@@ -200,7 +213,7 @@ static void save(struct forecast *f, double computing)
     f->saving = (seconds > hidden ? seconds - hidden : 0) / f->threads / (double)every;
 }
 
-/* --- together --- */
+/* --- the prediction --- */
 
 static int64_t max_rows(const struct lvn_train_programs *t, const struct lvn_settings *s, int ranks)
 {
@@ -214,26 +227,26 @@ static int64_t max_rows(const struct lvn_train_programs *t, const struct lvn_set
 
 static double computing(const struct forecast *f)
 {
-    double micro = (double)f->rows / (double)f->t->micro_batch; /* micro-batches, one of them perhaps not whole */
-    return ((f->compute.parts.forward + f->compute.parts.backward) * micro + f->compute.parts.update) * f->crowd;
+    double micro = (double)f->rows / (double)f->t->micro_batch; /* micro-batches; the last one may be smaller */
+    return ((f->compute.parts.forward + f->compute.parts.backward) * micro + f->compute.parts.update) * f->slowdown;
 }
 
-/* What communication adds to it. */
+/* Seconds that communication adds to computing. */
 static double exposed(const struct forecast *f)
 {
-    double last = f->compute.parts.backward * f->crowd, hidden = f->reduce - f->last;
-    if (!f->beside) return f->reduce + f->share;
+    double last = f->compute.parts.backward * f->slowdown, hidden = f->reduce - f->last;
+    if (!f->overlapped) return f->reduce + f->share;
     return (hidden > last + f->steal ? hidden - last : f->steal) + f->last + f->share;
 }
 
-/* Where the seconds of computing come from. */
+/* The seconds of computing, and how they were found. */
 static void print_compute(const struct forecast *f)
 {
     const struct lvn_compute *m = &f->compute;
     const bool bf16 = f->t->model_state->precision != LVN_PRECISION_TRUE;
     lvn_cli_print(f->c, "  a micro-batch of %lld: forward %.4g s, backward %.4g s; update %.4g s\n",
                   (long long)f->t->micro_batch, m->parts.forward, m->parts.backward, m->parts.update);
-    if (m->how == LVN_COMPUTED_BY_RATES)
+    if (m->method == LVN_COMPUTED_BY_RATES)
         lvn_cli_print(
             f->c,
             "    at best: from its arithmetic at %.4g GFLOP/s and its memory at %.3g GB/s, which this machine "
@@ -243,7 +256,7 @@ static void print_compute(const struct forecast *f)
             m->rates.per_s[LVN_RATE_READING] * 1e-9, m->rates.cached ? "before" : "now");
     else
         lvn_cli_print(f->c, "    measured here on %d process%s%s\n", m->processes, m->processes == 1 ? "" : "es",
-                      m->how == LVN_COMPUTED_LAYERS
+                      m->method == LVN_COMPUTED_LAYERS
                           ? ", with one layer and with two; each further one takes the difference"
                           : "");
 }
@@ -263,10 +276,11 @@ static void print(const struct forecast *f, double alone)
         f->ranks, f->each, f->cores, f->cores == 1 ? "" : "s", f->threads, f->threads == 1 ? "" : "s", latency * 1e6,
         bandwidth / 1e9);
     print_compute(f);
-    if (f->crowd != 1) lvn_cli_print(c, "  computing takes %.3g times that there: threads for each core\n", f->crowd);
+    if (f->slowdown != 1)
+        lvn_cli_print(c, "  computing takes %.3g times that there: threads for each core\n", f->slowdown);
     lvn_cli_print(c, "  sums of gradients %.4g s, %s", f->reduce,
                   f->t->reduction.sharding.tree ? "in order, behind backward"
-                  : f->beside                   ? "beside the last backward"
+                  : f->overlapped               ? "beside the last backward"
                                                 : "behind backward, for all cores compute");
     if (f->share > 0) lvn_cli_print(c, "; parameters to all %.4g s", f->share);
     lvn_cli_print(c, "; a rank sends %lld messages to its host and %lld to others\n",
@@ -279,42 +293,42 @@ static void print(const struct forecast *f, double alone)
         json_pack("{s:i,s:i,s:i,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "ranks", f->ranks, "nproc_per_node", f->each,
                   "cores", f->cores, "threads", f->threads, "latency_s", latency, "bytes_per_s", bandwidth, "forward_s",
                   f->compute.parts.forward, "backward_s", f->compute.parts.backward, "update_s",
-                  f->compute.parts.update, "reduce_s", f->reduce, "share_s", f->share, "beside", f->beside);
+                  f->compute.parts.update, "reduce_s", f->reduce, "share_s", f->share, "beside", f->overlapped);
     json_t *more = json_pack("{s:f,s:f,s:f,s:I,s:I,s:I,s:I,s:f,s:f,s:f}", "compute_s", compute, "exposed_s", comm,
                              "saving_s", f->saving, "messages_within", (json_int_t)f->traffic.within.messages,
                              "messages_between", (json_int_t)f->traffic.between.messages, "bytes_within",
                              (json_int_t)f->traffic.within.bytes, "bytes_between", (json_int_t)f->traffic.between.bytes,
                              "step_s", step, "tokens_per_s", rate, "efficiency", efficiency);
-    static const char *const how[] = {
+    static const char *const methods[] = {
         [LVN_COMPUTED_BY_RATES] = "rates", [LVN_COMPUTED_WHOLE] = "whole", [LVN_COMPUTED_LAYERS] = "layers"};
     if (p && more) json_object_update(p, more);
-    if (p) json_object_set_new(p, "computed", json_string(how[f->compute.how]));
+    if (p) json_object_set_new(p, "computed", json_string(methods[f->compute.method]));
     json_decref(more);
     lvn_cli_add(c, "predicted", p);
 }
 
 enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_train_programs *t, const struct lvn_model_config *m,
-                               struct lvn_oversubscription *crowd)
+                               struct lvn_oversubscription *group)
 {
     struct forecast f = {.c = c,
                          .t = t,
                          .each = per_host(c),
                          .threads = t->model_state->threads,
                          .ranks = (int)c->flag[LVN_FLAG_plan_ranks].i};
-    LVN_TRY_WHILE(lvn_plan_compute(&f.compute, c, t, m, f.ranks, crowd), "measuring a micro-batch");
-    if (crowd->rank) return LVN_OK;
+    LVN_TRY_WHILE(lvn_plan_compute(&f.compute, c, t, m, f.ranks, group), "measuring a micro-batch");
+    if (group->rank) return LVN_OK;
     f.hosts = (f.ranks + f.each - 1) / f.each;
-    f.here = cores_here();
-    f.cores = cores_there(c);
+    f.cores_here = local_cores();
+    f.cores = host_cores(c);
     f.rows = max_rows(t, &c->settings, f.ranks);
     const int used = lvn_plan_threads_here(c);
-    f.crowd = f.each * f.threads > f.cores ? (double)f.each * f.threads / f.cores : 1;
-    if (f.compute.processes == f.each && f.here == f.cores) f.crowd = 1; /* measured */
-    f.crowd *= (double)used / f.threads;
-    f.beside = !t->reduction.sharding.tree && (f.hosts > 1 || f.each * f.threads < f.cores);
+    f.slowdown = f.each * f.threads > f.cores ? (double)f.each * f.threads / f.cores : 1;
+    if (f.compute.processes == f.each && f.cores_here == f.cores) f.slowdown = 1; /* it is part of the measurement */
+    f.slowdown *= (double)used / f.threads;
+    f.overlapped = !t->reduction.sharding.tree && (f.hosts > 1 || f.each * f.threads < f.cores);
     communicate(&f);
     save(&f, computing(&f));
-    struct forecast one = {.t = t, .rows = c->settings.trainer.batch_size, .compute = f.compute, .crowd = 1};
+    struct forecast one = {.t = t, .rows = c->settings.trainer.batch_size, .compute = f.compute, .slowdown = 1};
     if (t->reduction.sharding.zero1) one.compute.parts.update *= f.ranks;
     print(&f, computing(&one));
     return LVN_OK;

@@ -1,9 +1,11 @@
-/* plan_time.c - what a step will take on this machine, before anything runs.
+/* plan_time.c - estimates how long a step takes on this machine before anything runs; called by plan.c and
+ * plan_compute.c.
  *
- * An instruction takes as long as its arithmetic at the rate of matrix products, and its operands at that of reading
- * memory: the one is small where the other is not. Both rates are measured once for each processor, instruction set and
- * number of threads, a second in all, and kept in the cache; --measure takes them anew. Runs come close to it where
- * products are large; of small ones, as of models with a few hundred columns, steps take up to twice as long. */
+ * The time of an instruction is its arithmetic at the rate of matrix products plus its operands at the rate of reading
+ * memory; where one of the two is large, the other is small. The rates are measured once for each processor,
+ * instruction set and number of threads, in a second, and cached; --measure measures them again. The estimate is a
+ * lower bound, close if matrix products are large; with small ones, as of models with a few hundred columns, steps take
+ * up to twice as long. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,8 +23,8 @@ static const char *const names[LVN_N_RATES] = {[LVN_RATE_PRODUCTS] = "flops_per_
 
 /* --- the rates --- */
 
-/* What they hang on, as one line: of another line they are not taken. */
-static const char *key_of(struct lvn_arena *a, const struct lvn_device *d)
+/* The cache key: all that the rates depend on. */
+static const char *cache_key(struct lvn_arena *a, const struct lvn_device *d)
 {
     struct lvn_machine m;
     lvn_machine_read(&m);
@@ -30,26 +32,26 @@ static const char *key_of(struct lvn_arena *a, const struct lvn_device *d)
                             lvn_isa_name(lvn_isa_best()), d->threads, LVN_VERSION);
 }
 
-static bool read_kept(const char *path, const char *key, struct lvn_rates *r)
+static bool read_cached(const char *path, const char *key, struct lvn_rates *r)
 {
     json_t *root = NULL;
     char *text = NULL;
     int64_t bytes;
     bool good = lvn_path_is_file(path) && lvn_file_read(path, 4096, &text, &bytes) == LVN_OK &&
                 lvn_json_parse(path, text, bytes, &root) == LVN_OK;
-    const char *of = good ? json_string_value(json_object_get(root, "machine")) : NULL;
-    good = of && !strcmp(of, key);
+    const char *cached_key = good ? json_string_value(json_object_get(root, "machine")) : NULL;
+    good = cached_key && !strcmp(cached_key, key);
     for (int i = 0; i < LVN_N_RATES && good; i++) {
         r->per_s[i] = json_number_value(json_object_get(root, names[i]));
         good = r->per_s[i] > 0;
     }
-    lvn_error_clear(); /* a damaged file is none */
+    lvn_error_clear(); /* a damaged file counts as missing */
     json_decref(root);
     free(text);
     return good;
 }
 
-static enum lvn_status keep(const char *path, const char *key, const struct lvn_rates *r)
+static enum lvn_status write_cached(const char *path, const char *key, const struct lvn_rates *r)
 {
     long begun = lvn_json_begin();
     json_t *root = json_pack("{s:s}", "machine", key);
@@ -62,17 +64,18 @@ static enum lvn_status keep(const char *path, const char *key, const struct lvn_
     return status;
 }
 
+/* anew: measure them even if they are cached. */
 static enum lvn_status find_rates(struct lvn_device *d, bool anew, struct lvn_rates *r)
 {
     LVN_LOCAL_ARENA(a);
-    const char *folder, *path = NULL, *key = key_of(&a, d);
+    const char *folder, *path = NULL, *key = cache_key(&a, d);
     if (!key) return LVN_MEMORY;
     if (lvn_cache_folder(&a, "rates", &folder) == LVN_OK)
         path = lvn_arena_printf(&a, "%s/%016llx.json", folder, (unsigned long long)lvn_name_hash(key));
-    lvn_error_clear(); /* no cache: measured each time */
-    r->cached = !anew && path && read_kept(path, key, r);
+    lvn_error_clear(); /* without a cache rates are measured each time */
+    r->cached = !anew && path && read_cached(path, key, r);
     for (int i = 0; i < LVN_N_RATES && !r->cached; i++) LVN_TRY(lvn_device_rate(d, (enum lvn_rate)i, &r->per_s[i]));
-    if (!r->cached && path && keep(path, key, r) != LVN_OK) {
+    if (!r->cached && path && write_cached(path, key, r) != LVN_OK) {
         lvn_log(LVN_LOG_WARN, "the measured rates are not kept: %s", lvn_error_text());
         lvn_error_clear();
     }
@@ -97,7 +100,7 @@ static double operand_bytes(const struct lvn_operand *o, int n)
     return bytes;
 }
 
-static double seconds_of(const struct lvn_instr *i, const struct lvn_rates *r, bool bf16)
+static double instr_seconds(const struct lvn_instr *i, const struct lvn_rates *r, bool bf16)
 {
     double bytes = operand_bytes(i->in, LVN_MAX_IN) + operand_bytes(i->out, LVN_MAX_OUT) +
                    operand_bytes(i->dout, LVN_MAX_OUT) + operand_bytes(i->din, LVN_MAX_IN);
@@ -113,7 +116,7 @@ void lvn_plan_parts(const struct lvn_train_programs *t, const struct lvn_rates *
     for (int n = 0; n < p->n_instrs; n++) {
         const struct lvn_instr *i = &p->instrs[n];
         if (i->op->collective) continue;
-        double seconds = seconds_of(i, r, bf16);
+        double seconds = instr_seconds(i, r, bf16);
         if (i->when == LVN_AFTER_BACKWARD)
             parts->update += seconds;
         else if (i->when != LVN_EVERY_MICRO_BATCH)
