@@ -1,8 +1,9 @@
-/* args.c - the command line: operands, flags of the command, and keys of recipes.
+/* args.c - parses the command line (operands, flags of the command, keys of recipes), reads the settings of a recipe, a
+ * run or data, and joins the other ranks. main.c calls lvn_cli_parse(), commands call the rest.
  *
- * --key=value, --key value, and --flag alone for yes; a flag of one letter takes one dash, -n 4. What has a dot in its
- * name, or is name or run_dir, is a key of a recipe; the rest are the command's flags. `--` ends them: what follows are
- * operands, or, for a command that runs others, the other's command line. */
+ * --key=value, --key value, and --flag alone for true; a flag of one letter takes one dash, -n 4. A name with a dot,
+ * name and run_dir are keys of a recipe; all others are flags of the command. `--` ends them: operands follow, or, for
+ * a command that runs others, the command line of the other. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -44,8 +45,8 @@ static const struct lvn_flag *find_flag(const struct lvn_command *command, const
     return NULL;
 }
 
-/* The word of --max-new-tokens, as the table has it: max_new_tokens. */
-static void normal_word(const char *arg, size_t n, char *word, size_t capacity)
+/* max-new-tokens, as commands.def has it: max_new_tokens. */
+static void table_word(const char *arg, size_t n, char *word, size_t capacity)
 {
     size_t i = 0;
     for (; i < n && i < capacity - 1; i++) word[i] = arg[i] == '-' ? '_' : arg[i];
@@ -63,14 +64,14 @@ static bool has_flag(const void *command, const char *flag)
 {
     char word[LVN_FLAG_TEXT];
     flag += strspn(flag, "-");
-    normal_word(flag, strlen(flag), word, sizeof word);
+    table_word(flag, strlen(flag), word, sizeof word);
     return find_flag(command, word) != NULL;
 }
 
 static enum lvn_status unknown_flag(const struct lvn_command *command, const char *arg, const char *word)
 {
     const char *words[LVN_FLAG_COUNT];
-    char meant[LVN_FLAG_TEXT], text[LVN_SYNONYM_TEXT];
+    char nearest[LVN_FLAG_TEXT], text[LVN_SYNONYM_TEXT];
     int n = 0;
     const struct lvn_synonym *synonym = lvn_synonym_find(word, has_flag, command);
     if (synonym) LVN_FAIL(ARG, "unknown option '%.60s'; %s", arg, lvn_synonym_text(synonym, true, text));
@@ -79,7 +80,7 @@ static enum lvn_status unknown_flag(const struct lvn_command *command, const cha
     }
     const char *near = lvn_nearest(word, words, n), *key = near ? NULL : lvn_option_nearest(word);
     struct lvn_option o = {.key = near ? near : ""};
-    if (near) LVN_FAIL(ARG, "unknown option '%.60s'; did you mean '%s'?", arg, lvn_flag_text(&o, meant));
+    if (near) LVN_FAIL(ARG, "unknown option '%.60s'; did you mean '%s'?", arg, lvn_flag_text(&o, nearest));
     if (key) LVN_FAIL(ARG, "unknown option '%.60s'; did you mean '--%s'?", arg, key);
     for (int i = 0; i < LVN_FLAG_COUNT; i++) {
         if (strcmp(lvn_flags[i].option.key, word)) continue;
@@ -92,7 +93,7 @@ static enum lvn_status unknown_flag(const struct lvn_command *command, const cha
              arg, command->name);
 }
 
-/* true, no, 1; for an option that counts as well (trainer.fast_dev_run=3) any number. */
+/* Can `text` be the value of a switch: true, no, 1; of one that also counts (trainer.fast_dev_run=3) any number? */
 static bool is_switch_value(const struct lvn_option *o, const char *text)
 {
     union lvn_option_value unused;
@@ -101,9 +102,10 @@ static bool is_switch_value(const struct lvn_option *o, const char *text)
     return good;
 }
 
-/* The value of argv[*at], whose text after '=' is `inline_value`, or else the next argument. A switch alone is true. */
-static enum lvn_status value_of(const struct lvn_option *o, const char *inline_value, int argc, char **argv, int *at,
-                                const char **value)
+/* The value of the option argv[*at]: the text after '=' (inline_value), or else the next argument, past which *at is
+ * moved. A switch alone is true. */
+static enum lvn_status option_value(const struct lvn_option *o, const char *inline_value, int argc, char **argv,
+                                    int *at, const char **value)
 {
     const char *next = *at + 1 < argc ? argv[*at + 1] : NULL;
     *value = inline_value;
@@ -124,7 +126,7 @@ static enum lvn_status parse_flag(struct lvn_cli *c, const struct lvn_flag *f, c
     int id = (int)(f - lvn_flags);
     struct lvn_option o = f->option;
     char name[LVN_FLAG_TEXT];
-    lvn_flag_text(&o, name); /* what messages call it */
+    lvn_flag_text(&o, name); /* as messages name it */
     o.key = name;
     LVN_TRY(lvn_option_parse(&o, value, &c->flag[id], &c->settings.arena));
     c->given[id] = true;
@@ -137,12 +139,12 @@ static enum lvn_status parse_option(struct lvn_cli *c, int argc, char **argv, in
     size_t n = equals ? (size_t)(equals - arg) : strlen(arg);
     char word[128], key[128];
     const char *value;
-    normal_word(arg, n, word, sizeof word);
+    table_word(arg, n, word, sizeof word);
     snprintf(key, sizeof key, "%.*s", (int)(n < sizeof key ? n : sizeof key - 1), arg);
     const struct lvn_option *o = lvn_option_find(key);
     const struct lvn_flag *f = o ? NULL : find_flag(c->command, word);
     if (f) {
-        LVN_TRY(value_of(&f->option, equals ? equals + 1 : NULL, argc, argv, at, &value));
+        LVN_TRY(option_value(&f->option, equals ? equals + 1 : NULL, argc, argv, at, &value));
         return parse_flag(c, f, value);
     }
     if (!o && !strchr(key, '.') && !lvn_part_help(key)) {
@@ -150,14 +152,14 @@ static enum lvn_status parse_option(struct lvn_cli *c, int argc, char **argv, in
         snprintf(given, sizeof given, "--%s", key);
         return unknown_flag(c->command, given, word);
     }
-    if (!o) return lvn_settings_set(&c->settings, key, "", LVN_SOURCE_COMMAND); /* says which one is nearest */
-    LVN_TRY(value_of(o, equals ? equals + 1 : NULL, argc, argv, at, &value));
+    if (!o) return lvn_settings_set(&c->settings, key, "", LVN_SOURCE_COMMAND); /* fails and names the nearest key */
+    LVN_TRY(option_value(o, equals ? equals + 1 : NULL, argc, argv, at, &value));
     c->keys[c->n_keys].key = o->key;
     c->keys[c->n_keys++].value = value;
     return LVN_OK;
 }
 
-/* -n, a flag of one letter that this command has? */
+/* Is it a flag of one letter that this command has, as -n? */
 static bool is_letter(const struct lvn_command *command, const char *arg)
 {
     char word[2] = {arg[0] == '-' ? arg[1] : '\0', '\0'};
@@ -221,8 +223,8 @@ enum lvn_status lvn_cli_parse(struct lvn_cli *c, int argc, char **argv)
     return lvn_cli_on(c, LVN_FLAG_any_help) ? LVN_OK : count_operands(c);
 }
 
-/* A recipe that is not there is a mistake on the command line, perhaps a name instead of a path. */
-static enum lvn_status find_recipe(struct lvn_cli *c, const char *path)
+/* Does the recipe exist? If not, ARG with what the user may have meant. */
+static enum lvn_status check_recipe(struct lvn_cli *c, const char *path)
 {
     char guess[512];
     bool resume = lvn_cli_on(c, LVN_FLAG_train_resume), run = false;
@@ -247,7 +249,7 @@ static enum lvn_status find_recipe(struct lvn_cli *c, const char *path)
 
 /* --- data in place of a recipe --- */
 
-/* A file whose name says that it is data, or a folder that a kind of data takes. */
+/* A file whose name shows that it is data, or a folder that a data kind recognizes? */
 static bool is_data(const char *path)
 {
     const struct lvn_dataset_kind *kind = NULL;
@@ -269,9 +271,9 @@ static enum lvn_status load_data(struct lvn_cli *c, const char *path)
     return lvn_settings_name_by(s, path, "the data's name");
 }
 
-/* --- a run to go on with: its own settings, and the command line's over them --- */
+/* --- resuming a run: its own settings, overridden by the command line --- */
 
-/* Where its settings are; NULL: the operand is no run. */
+/* *run: the run that the operand names, NULL: it names none; *settings: path of the run's settings.yaml. */
 static enum lvn_status find_run(struct lvn_cli *c, const char *operand, const char **run, const char **settings)
 {
     struct lvn_arena *a = &c->settings.arena;
@@ -296,14 +298,14 @@ static enum lvn_status load_run(struct lvn_cli *c, const char *run, const char *
     enum lvn_status status = lvn_settings_read(&c->settings, text, (size_t)bytes, settings);
     free(text);
     LVN_TRY(status);
-    c->goes_on = true;
+    c->resuming = true;
     return lvn_settings_set(&c->settings, "run_dir", run, LVN_SOURCE_COMMAND);
 }
 
-void lvn_cli_unheeded(const struct lvn_cli *c)
+void lvn_cli_warn_ignored_variables(const struct lvn_cli *c)
 {
     char name[LVN_VALUE_TEXT];
-    for (int i = 0; i < lvn_option_count() && c->goes_on; i++) {
+    for (int i = 0; i < lvn_option_count() && c->resuming; i++) {
         const char *key = lvn_option_at(i)->key, *value = lvn_getenv(lvn_settings_variable(key, name));
         if (!value) continue;
         lvn_log(LVN_LOG_WARN, "%s is ignored, because a run continues with its own settings; give --%s instead", name,
@@ -320,7 +322,7 @@ enum lvn_status lvn_cli_settings(struct lvn_cli *c, const char *recipe, unsigned
     } else {
         bool data = recipe && is_data(recipe);
         if (data) LVN_TRY(load_data(c, recipe));
-        if (recipe && !data) LVN_TRY(find_recipe(c, recipe));
+        if (recipe && !data) LVN_TRY(check_recipe(c, recipe));
         if (recipe && !data) LVN_TRY(lvn_settings_load(&c->settings, recipe));
         LVN_TRY(lvn_settings_environment(&c->settings));
     }
@@ -333,27 +335,45 @@ enum lvn_status lvn_cli_settings(struct lvn_cli *c, const char *recipe, unsigned
     return lvn_settings_finish(&c->settings, parts);
 }
 
-/* A rank is lost: the main thread may wait for it for ever. */
-static void say(void *text)
+/* --- joining the other ranks, and the end when one of them is lost --- */
+
+static void print_fault(void *text)
 {
     fprintf(stderr, "error: %s\n", (char *)text);
 }
 
+/* Two threads race to end this process after a rank was lost.
+ *
+ * - The heartbeat thread learns of the fault from the server and calls this function: at once on the rank that is to
+ *   report the fault, 1.5 s later on the others (lvn_member_deliver_fault()).
+ * - The main thread's collective fails because the connection is closed. LVN_COMM returns through the step to main.c,
+ *   which calls lvn_ranks_is_reporter() and with that lvn_member_fail().
+ *
+ * The one that takes the member's lock first wins. If the heartbeat thread has begun to deliver the fault,
+ * lvn_member_fail() waits for it, up to 6 s, and this function ends the process meanwhile. If lvn_member_fail() comes
+ * first, this function is not called any more: the main thread waits up to 3 s for the server's answer and exits with
+ * its own status.
+ *
+ * Either is right. The main thread cannot always be the one: it may wait for ever for a peer that is stopped. The
+ * heartbeat thread must not always be: an error of this rank's own says more than that a connection was closed. In both
+ * cases one rank reports, and with the server's sentence where that names another rank. Exit codes differ in one case:
+ * if another rank failed for a permanent reason, this function exits with 1 and the main thread with 76. levin launch
+ * ends with 1 in both: the rank that failed has reported 1, which outranks 76 (launch_output.c), and the server knows
+ * that the fault is permanent (lvn_server_fault_is_permanent()). */
 static void end_at_fault(void *ranks, const struct lvn_fault *fault)
 {
     const int code = fault->permanent ? LVN_EXIT_FAILED : LVN_EXIT_FAULT;
     char *text = fault->is_reporter ? strdup(fault->text) : NULL;
-    if (text) (void)lvn_thread_with_timeout(1, say, text); /* a terminal may stand still */
+    if (text) (void)lvn_thread_with_timeout(1, print_fault, text); /* writing to a stopped terminal would block */
     lvn_ranks_give_up(ranks);
     if (fault->is_reporter && fault->quiet) lvn_ranks_abort(ranks, code);
     _exit(code);
 }
 
-/* A command line that cannot be read: the others hear it too, where the command would have joined them. */
-enum lvn_status lvn_cli_leave(struct lvn_cli *c, enum lvn_status status)
+enum lvn_status lvn_cli_exit_collectively(struct lvn_cli *c, enum lvn_status status)
 {
-    struct lvn_identity who;
-    if (!c->command->together || lvn_identity_find(&who) != LVN_OK || who.size == 1) return status;
+    struct lvn_identity identity;
+    if (!c->command->collective || lvn_identity_find(&identity) != LVN_OK || identity.size == 1) return status;
     return lvn_ranks_open(&c->ranks, &c->settings, end_at_fault, status);
 }
 
@@ -365,8 +385,8 @@ enum lvn_status lvn_cli_join_ranks(struct lvn_cli *c, enum lvn_status status)
 
 enum lvn_status lvn_cli_join(struct lvn_cli *c, const char *recipe, unsigned parts)
 {
-    struct lvn_identity who;
-    if (lvn_identity_find(&who) == LVN_OK) c->settings.ranks = who.size;
+    struct lvn_identity identity;
+    if (lvn_identity_find(&identity) == LVN_OK) c->settings.ranks = identity.size;
     return lvn_cli_join_ranks(c, lvn_cli_settings(c, recipe, parts));
 }
 

@@ -1,4 +1,4 @@
-/* bench.c - levin bench [RECIPE]: times real training steps on made-up data. */
+/* bench.c - levin bench [RECIPE]: times real training steps on synthetic data. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -13,11 +13,12 @@
 #include "models/keys.h"
 #include "train/schedule.h"
 
-/* With parts: each step is followed by one whose parts are timed, so that both see the same machine. */
+/* seconds: of n steps, sorted. parts (NULL: none): after each step another one runs whose parts are timed, so that both
+ * see the same load of the machine. */
 static enum lvn_status time_steps(struct lvn_cli *c, struct lvn_train_programs *t, int64_t n, int64_t labels,
                                   double *seconds, struct lvn_parts *parts)
 {
-    for (int64_t i = -1; i < n; i++) { /* one step that is not counted: memory is touched for the first time */
+    for (int64_t i = -1; i < n; i++) { /* the first is not counted: it touches the memory for the first time */
         double lr = lvn_schedule_lr(&c->settings, i + 1, n + 1), begin = lvn_seconds();
         LVN_TRY(lvn_train_programs_step(t, i + 1, lr, labels));
         double loss = lvn_tree_sum(t->step_session->micro_losses, t->accumulation);
@@ -40,7 +41,7 @@ static enum lvn_status report(struct lvn_cli *c, const struct lvn_train_programs
     LVN_TRY(lvn_model_state_rate(t->model_state, &rate));
     LVN_TRY(lvn_ranks_sum(c->ranks, &rate, 1));
     char bytes[LVN_NUMBER_TEXT], count[LVN_NUMBER_TEXT], share[80] = "";
-    if (rate > 0) /* else the backend measures none */
+    if (rate > 0) /* else the backend measures no rates */
         snprintf(share, sizeof share, ", %.0f %% of %.0f GFLOP/s measured", 100.0 * flops / best / rate, rate * 1e-9);
     const char *unit = lvn_task_unit(t->step_session->options.task);
     lvn_cli_print(c,

@@ -1,4 +1,4 @@
-/* cp.c - levin cp FROM TO: files and folders from any store to any other. */
+/* cp.c - levin cp FROM TO: copies files and folders from any store to any other. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,16 +31,17 @@ static enum lvn_status copy_one(struct lvn_cli *c, const char *from, const char 
                                      : lvn_store_copy(from, to, lvn_transfer_progress, &line);
     lvn_transfer_end(&line);
     LVN_TRY(status);
-    bool kept = lvn_store_is_url(to) || lvn_path_is_file(to); /* a pipe does not keep what went through it */
-    LVN_TRY(lvn_store_stat(kept ? to : from, &kind, &bytes));
+    const bool has_size = lvn_store_is_url(to) || lvn_path_is_file(to); /* not a pipe */
+    LVN_TRY(lvn_store_stat(has_size ? to : from, &kind, &bytes));
     sums->files++;
     sums->bytes += bytes > 0 ? bytes : 0;
     return LVN_OK;
 }
 
-/* A second name of a folder beside it, as checkpoints/best is of checkpoints/step-8: the length of what the file `name`
- * below `from` goes through, and the folder's own name; 0: it goes through none. */
-static size_t through_alias(struct lvn_arena *a, const char *from, const char *name, char target[NAME_MAX + 1])
+/* Does the path `name` below `from` lead through an alias, a symbolic link to a folder in the same folder, as
+ * checkpoints/best is one of checkpoints/step-8? Returns the length of the part of `name` up to the alias, and its
+ * target; 0: it does not. */
+static size_t find_alias(struct lvn_arena *a, const char *from, const char *name, char target[NAME_MAX + 1])
 {
     for (const char *p = strchr(name, '/'); p && !lvn_store_is_url(from); p = strchr(p + 1, '/')) {
         const char *path = lvn_arena_printf(a, "%s/%.*s", from, (int)(p - name), name);
@@ -48,26 +49,27 @@ static size_t through_alias(struct lvn_arena *a, const char *from, const char *n
         ssize_t n = dir ? readlink(path, target, NAME_MAX) : -1;
         if (n <= 0) continue;
         target[n] = '\0';
-        const char *beside = strchr(target, '/') ? NULL : lvn_path_join(a, dir, target);
-        if (beside && lvn_path_is_dir(beside)) return (size_t)(p - name);
+        const char *folder = strchr(target, '/') ? NULL : lvn_path_join(a, dir, target);
+        if (folder && lvn_path_is_dir(folder)) return (size_t)(p - name);
     }
     return 0;
 }
 
-/* A link, or, in a store and where there are no links, a small file with the folder's name, as levin reads both. */
+/* Write the alias as a link, or, in a store and where links are not possible, as a file that holds the target's name.
+ * levin reads both. */
 static enum lvn_status copy_alias(struct lvn_cli *c, const char *to, const char *target)
 {
     struct lvn_arena *a = &c->settings.arena;
-    const char *text = lvn_arena_printf(a, "%s\n", target), *dir, *between;
+    const char *text = lvn_arena_printf(a, "%s\n", target), *dir, *temporary;
     struct stat s;
     if (!text) return LVN_MEMORY;
     if (lvn_store_is_url(to)) {
         LVN_TRY(lvn_cache_folder(a, "copies", &dir));
-        between = lvn_arena_printf(a, "%s/alias-%ld", dir, (long)getpid());
-        if (!between) return LVN_MEMORY;
-        LVN_TRY(lvn_file_write(between, text, (int64_t)strlen(text)));
-        enum lvn_status status = lvn_store_put(between, to, NULL, NULL);
-        unlink(between);
+        temporary = lvn_arena_printf(a, "%s/alias-%ld", dir, (long)getpid());
+        if (!temporary) return LVN_MEMORY;
+        LVN_TRY(lvn_file_write(temporary, text, (int64_t)strlen(text)));
+        enum lvn_status status = lvn_store_put(temporary, to, NULL, NULL);
+        unlink(temporary);
         return status;
     }
     dir = lvn_path_dir(a, to);
@@ -81,8 +83,8 @@ static enum lvn_status copy_alias(struct lvn_cli *c, const char *to, const char 
     return symlink(target, to) == 0 ? LVN_OK : lvn_file_write(to, text, (int64_t)strlen(text));
 }
 
-/* The base model that an adapter_config.json names, in the arena; NULL: none that can be read. */
-static const char *base_of(struct lvn_cli *c, const char *path)
+/* The base model that an adapter_config.json names, in the arena; NULL: none, or the file cannot be read. */
+static const char *read_base(struct lvn_cli *c, const char *path)
 {
     json_t *root;
     char *text;
@@ -102,15 +104,15 @@ static const char *base_of(struct lvn_cli *c, const char *path)
     return base;
 }
 
-/* Adapters travel without the model that they stand beside. */
-static void tell_bases(struct lvn_cli *c, const char *from, const struct lvn_store_entries *all)
+/* Print which base models the copied adapters need: they are not copied. */
+static void print_bases(struct lvn_cli *c, const char *from, const struct lvn_store_entries *all)
 {
     const char *before = "";
     json_t *bases = json_array();
     for (int i = 0; i < all->n; i++) {
         const char *name = all->entry[i].name;
         if (strcmp(lvn_path_name(name), LVN_ADAPTERS_CONFIG) != 0) continue;
-        const char *base = base_of(c, lvn_store_join(&c->settings.arena, from, name));
+        const char *base = read_base(c, lvn_store_join(&c->settings.arena, from, name));
         if (!base || strcmp(base, before) == 0) continue;
         before = base;
         json_array_append_new(bases, json_string(base));
@@ -139,16 +141,16 @@ static enum lvn_status copy_folder(struct lvn_cli *c, const char *from, const ch
                   "was copied there",
                   from, name, to);
     }
-    const char *alias = ""; /* the last one that was copied */
+    const char *alias = ""; /* the last alias that was copied: files below it need no copy */
     for (int i = 0; i < all.n; i++) {
-        char beside[NAME_MAX + 1];
-        size_t n = through_alias(a, from, all.entry[i].name, beside);
+        char folder[NAME_MAX + 1];
+        size_t n = find_alias(a, from, all.entry[i].name, folder);
         if (n && strlen(alias) == n && !strncmp(alias, all.entry[i].name, n)) continue;
         if (n) {
             alias = lvn_arena_printf(a, "%.*s", (int)n, all.entry[i].name);
             const char *second = alias ? lvn_store_join(a, to, alias) : NULL;
             if (!second) return LVN_MEMORY;
-            LVN_TRY(copy_alias(c, second, beside));
+            LVN_TRY(copy_alias(c, second, folder));
             sums->files++;
             continue;
         }
@@ -157,12 +159,13 @@ static enum lvn_status copy_folder(struct lvn_cli *c, const char *from, const ch
         if (!source || !target) return LVN_MEMORY;
         LVN_TRY(copy_one(c, source, target, sums));
     }
-    tell_bases(c, from, &all);
+    print_bases(c, from, &all);
     return LVN_OK;
 }
 
-/* TO is a folder where it ends in a slash, or is one on this machine: then the file keeps its name. */
-static const char *target_of(struct lvn_cli *c, const char *from, const char *to)
+/* The path of the copy. TO is a folder if it ends in a slash or is one on this machine: the file keeps its name then.
+ */
+static const char *target_path(struct lvn_cli *c, const char *from, const char *to)
 {
     size_t n = strlen(to);
     bool folder = (n && to[n - 1] == '/') || (!lvn_store_is_url(to) && lvn_path_is_dir(to));
@@ -178,9 +181,9 @@ enum lvn_status lvn_command_cp(struct lvn_cli *c)
     double began = lvn_seconds();
     LVN_TRY(lvn_store_stat(from, &kind, &bytes));
     LVN_CHECK(kind != LVN_STORE_NOTHING, IO, "there is nothing at '%s'", from);
-    const char *target = kind == LVN_STORE_FILE ? target_of(c, from, to) : to;
+    const char *target = kind == LVN_STORE_FILE ? target_path(c, from, to) : to;
     if (!target) return LVN_MEMORY;
-    if (kind == LVN_STORE_FILE) LVN_TRY(lvn_cli_writes_to(c, target));
+    if (kind == LVN_STORE_FILE) LVN_TRY(lvn_cli_check_output(c, target));
     LVN_TRY(kind == LVN_STORE_FILE ? copy_one(c, from, target, &sums) : copy_folder(c, from, target, &sums));
     double seconds = lvn_seconds() - began;
     char size[LVN_NUMBER_TEXT], rate[LVN_NUMBER_TEXT];

@@ -1,4 +1,4 @@
-/* docs.c - the tables of options and commands as a page of documentation and as completion scripts. */
+/* docs.c - the tables of options and commands as docs/options.md and as completion scripts; called by help.c. */
 #include <string.h>
 
 #include "cli/cli.h"

@@ -1,5 +1,5 @@
-/* evaluate.c - levin evaluate MODEL: loss and metrics on data; predictions, token losses and gradients to hold against
- * other programs. */
+/* evaluate.c - levin evaluate MODEL: loss and metrics on data; predictions, token losses and gradients for comparison
+ * with other programs. inference/evaluation.h does the work. */
 #include "inference/evaluation.h"
 
 #include <stdlib.h>
@@ -8,17 +8,20 @@
 #include "cli/cli.h"
 #include "cli/model_arg.h"
 
-/* A sample's prediction and losses, to be put into the order of the data. */
+/* Prediction and losses of a sample. */
 struct row {
-    int64_t number;
-    json_t *prediction, *losses; /* NULL: not asked for */
+    int64_t number;     /* of the sample in the data */
+    json_t *prediction; /* NULL: not requested */
+    json_t *losses;     /* NULL: not requested */
 };
 
 struct lists {
-    bool predictions, losses; /* asked for */
+    bool predictions; /* requested */
+    bool losses;      /* requested */
     struct row *row;
-    int64_t n, capacity;
-    bool lacks; /* memory */
+    int64_t n;
+    int64_t capacity;
+    bool out_of_memory;
 };
 
 static json_t *numbers(const float *x, int64_t n)
@@ -28,8 +31,8 @@ static json_t *numbers(const float *x, int64_t n)
     return list;
 }
 
-/* The last of n rows of sample i that stands at a token. */
-static int64_t last_of(const struct lvn_evaluated *e, int64_t i, int64_t n)
+/* Index of the last of the n rows of sample i that is at a token. */
+static int64_t last_token(const struct lvn_evaluated *e, int64_t i, int64_t n)
 {
     int64_t at = n - 1;
     if (e->labels && e->n_losses == n)
@@ -37,13 +40,13 @@ static int64_t last_of(const struct lvn_evaluated *e, int64_t i, int64_t n)
     return at;
 }
 
-/* Of a language model the first logits of the last token. */
+/* The prediction for sample i; of a language model the first logits at the last token. */
 static json_t *prediction(const struct lvn_evaluated *e, int64_t i)
 {
     int64_t all = lvn_desc_count(e->shape) / e->shape->dim[0], row = e->shape->dim[e->shape->rank - 1];
     const float *x = e->prediction + i * all;
     if (!e->task->max_printed) return numbers(x, all);
-    return numbers(x + last_of(e, i, all / row) * row, row < e->task->max_printed ? row : e->task->max_printed);
+    return numbers(x + last_token(e, i, all / row) * row, row < e->task->max_printed ? row : e->task->max_printed);
 }
 
 static void collect(void *context, const struct lvn_evaluated *e)
@@ -52,7 +55,7 @@ static void collect(void *context, const struct lvn_evaluated *e)
     if (l->n + e->samples > l->capacity) {
         int64_t capacity = 2 * (l->n + e->samples);
         struct row *more = lvn_realloc(l->row, sizeof *more * (size_t)capacity);
-        l->lacks |= !more;
+        l->out_of_memory |= !more;
         if (!more) return;
         l->row = more;
         l->capacity = capacity;
@@ -71,8 +74,8 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The lists in the order of the data; those that nobody asked for are NULL. */
-static void arrange(struct lists *l, json_t **predictions, json_t **losses)
+/* The lists in the order of the data; NULL: not requested. Frees the rows. */
+static void sort_lists(struct lists *l, json_t **predictions, json_t **losses)
 {
     *predictions = l->predictions ? json_array() : NULL;
     *losses = l->losses ? json_array() : NULL;
@@ -84,26 +87,26 @@ static void arrange(struct lists *l, json_t **predictions, json_t **losses)
     free(l->row);
 }
 
-/* What the part was taken from. */
-static const char *source_of(const struct lvn_settings *s, enum lvn_split_id split)
+/* The path or kind of the data that the split was taken from. */
+static const char *split_source(const struct lvn_settings *s, enum lvn_split_id split)
 {
-    bool own = s->origin[LVN_OPT_data_val_path].source >= s->origin[LVN_OPT_data_path].source;
-    if (split == LVN_SPLIT_VAL && own && *s->data.val_path) return s->data.val_path;
+    bool val_path_counts = s->origin[LVN_OPT_data_val_path].source >= s->origin[LVN_OPT_data_path].source;
+    if (split == LVN_SPLIT_VAL && val_path_counts && *s->data.val_path) return s->data.val_path;
     if (split == LVN_SPLIT_TEST && *s->data.test_path) return s->data.test_path;
     return *s->data.path ? s->data.path : s->data.kind;
 }
 
-/* trainer.limit_test_batches is for this command; trainer.limit_val_batches counts where it is meant for this: in a
- * recipe that is evaluated, or on the command line. What a run took while it trained does not. */
-static struct lvn_amount limit_of(const struct lvn_cli *c)
+/* How many batches to evaluate. trainer.limit_test_batches is meant for this command. trainer.limit_val_batches counts
+ * only in a recipe that is evaluated or on the command line: that of a run was meant for its validation. */
+static struct lvn_amount batch_limit(const struct lvn_cli *c)
 {
     const struct lvn_settings *s = &c->settings;
     const struct lvn_amount *test = &s->trainer.limit_test_batches;
-    bool meant = lvn_cli_model_is_recipe(c->operand[0]) ||
-                 s->origin[LVN_OPT_trainer_limit_val_batches].source > LVN_SOURCE_RECIPE;
+    bool use_val_limit = lvn_cli_model_is_recipe(c->operand[0]) ||
+                         s->origin[LVN_OPT_trainer_limit_val_batches].source > LVN_SOURCE_RECIPE;
     if (s->trainer.fast_dev_run) return (struct lvn_amount){.count = s->trainer.fast_dev_run};
     if (test->count || test->fraction < 1) return *test;
-    return (struct lvn_amount){.count = meant ? s->trainer.limit_val_batches.count : 0};
+    return (struct lvn_amount){.count = use_val_limit ? s->trainer.limit_val_batches.count : 0};
 }
 
 static json_t *matrix(const double *x, int64_t n)
@@ -132,11 +135,11 @@ static void show(struct lvn_cli *c, const struct lvn_evaluate_result *r, json_t 
 {
     char count[LVN_NUMBER_TEXT];
     int64_t counted = r->task->counted ? r->labels : r->samples;
-    const char *what = lvn_task_unit(r->task);
-    lvn_cli_print(c, "loss %.6f over %s %s, %s of '%s'\n", r->loss, lvn_count_text(counted, count), what,
-                  lvn_split_names[r->split], source_of(&c->settings, r->split));
+    const char *unit = lvn_task_unit(r->task);
+    lvn_cli_print(c, "loss %.6f over %s %s, %s of '%s'\n", r->loss, lvn_count_text(counted, count), unit,
+                  lvn_split_names[r->split], split_source(&c->settings, r->split));
     lvn_cli_add(c, "loss", lvn_cli_number(r->loss));
-    if (r->task->counted) lvn_cli_add(c, what, json_integer(counted));
+    if (r->task->counted) lvn_cli_add(c, unit, json_integer(counted));
     lvn_cli_add(c, "samples", json_integer(r->samples));
     if (r->skipped) {
         lvn_cli_print(c, "%s row%s cannot be used and %s skipped; the first: %.*s\n", lvn_count_text(r->skipped, count),
@@ -168,7 +171,7 @@ enum lvn_status lvn_command_evaluate(struct lvn_cli *c)
     LVN_CHECK(c->json || (!logits && !losses), ARG, "--logits and --token-losses are lists of numbers: add --json");
     struct lists lists = {.predictions = logits, .losses = losses};
     json_t *predictions, *token_losses;
-    struct lvn_amount limit = limit_of(c);
+    struct lvn_amount limit = batch_limit(c);
     struct lvn_evaluate_options o = {.ranks = c->ranks,
                                      .limit = limit.count,
                                      .fraction = limit.fraction,
@@ -178,8 +181,8 @@ enum lvn_status lvn_command_evaluate(struct lvn_cli *c)
                                      .context = &lists};
     struct lvn_evaluate_result r;
     enum lvn_status status = lvn_evaluate(&c->settings, &o, &r);
-    if (status == LVN_OK && lists.lacks) status = LVN_MEMORY;
-    arrange(&lists, &predictions, &token_losses);
+    if (status == LVN_OK && lists.out_of_memory) status = LVN_MEMORY;
+    sort_lists(&lists, &predictions, &token_losses);
     if (status == LVN_OK) {
         show(c, &r, predictions, token_losses);
     } else {

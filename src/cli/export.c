@@ -1,5 +1,5 @@
-/* export.c - levin export MODEL OUT: a model directory in another format, or a checkpoint of torch.save() (OUT ends in
- * .pt). */
+/* export.c - levin export MODEL OUT: writes a model directory in another format, a checkpoint as torch.save() writes it
+ * (OUT ends in .pt), or adapters alone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@
 #include "models/keys.h"
 #include "stores/upload_staging.h"
 
-/* What turns text into the model's ids. */
+/* Write the model's tokenizer or vocabulary. */
 static enum lvn_status write_codec(struct lvn_arena *a, const char *from, const char *out)
 {
     struct lvn_codec codec;
@@ -77,7 +77,7 @@ static enum lvn_status resize(const struct lvn_cli *c, struct lvn_pretrained *p)
     return lvn_pretrained_set_vocab(p, vocab, used);
 }
 
-/* The folder to write into; where OUT is in a store, one here that is empty. */
+/* The folder to write into; if OUT is in a store, an empty folder on this machine. */
 static enum lvn_status open_out(struct lvn_arena *a, const char *out, const char **folder)
 {
     enum lvn_store_kind kind;
@@ -93,14 +93,14 @@ static enum lvn_status open_out(struct lvn_arena *a, const char *out, const char
 
 /* --- a checkpoint of torch.save() --- */
 
-/* What training goes on with, from a checkpoint of levin's. */
+/* State of the training, from a checkpoint of levin. */
 struct training {
-    struct lvn_settings settings; /* of the run */
-    struct lvn_safetensors file;  /* state/optimizer.safetensors */
-    struct lvn_memory *values[2]; /* flat, as the parameters are */
-    struct lvn_model_files files[2];
-    struct lvn_torch_training torch;
-    bool known;
+    struct lvn_settings settings;    /* of the run */
+    struct lvn_safetensors file;     /* state/optimizer.safetensors */
+    struct lvn_memory *values[2];    /* first and second moments, flat, laid out as the parameters */
+    struct lvn_model_files files[2]; /* the same as tensors of the other format */
+    struct lvn_torch_training torch; /* as it is written */
+    bool known;                      /* all of these are there */
 };
 
 static enum lvn_status read_moment(struct training *t, const char *path, const char *prefix, struct lvn_model_state *n,
@@ -110,12 +110,12 @@ static enum lvn_status read_moment(struct training *t, const char *path, const c
         const struct lvn_param *p = n->params->list[i];
         const struct lvn_safetensor *stored;
         LVN_TRY(lvn_stored_find(&t->file, path, prefix, p, &stored));
-        float *wide = lvn_malloc(sizeof *wide * (size_t)p->count);
-        if (!wide) return LVN_MEMORY;
-        lvn_tensor_to_f32(stored->desc.dtype, stored->data, wide, p->count);
+        float *values = lvn_malloc(sizeof *values * (size_t)p->count);
+        if (!values) return LVN_MEMORY;
+        lvn_tensor_to_f32(stored->desc.dtype, stored->data, values, p->count);
         enum lvn_status status =
-            lvn_memory_write(to, p->offset * (int64_t)sizeof *wide, wide, p->count * (int64_t)sizeof *wide);
-        free(wide);
+            lvn_memory_write(to, p->offset * (int64_t)sizeof *values, values, p->count * (int64_t)sizeof *values);
+        free(values);
         LVN_TRY(status);
     }
     return LVN_OK;
@@ -140,7 +140,8 @@ static enum lvn_status read_state(struct training *t, struct lvn_arena *a, const
     return t->torch.dataset ? LVN_OK : LVN_MEMORY;
 }
 
-/* Nothing is known of a model from elsewhere, of one that was resized or trained in parts, and of other optimizers. */
+/* Leaves t->known false for a model of another program, one that was resized or trained in parts, and for optimizers
+ * other than AdamW. */
 static enum lvn_status read_training(struct training *t, struct lvn_arena *a, const struct lvn_pretrained *p,
                                      struct lvn_model_state *n, const struct lvn_model *form)
 {
@@ -180,7 +181,8 @@ static void release_training(struct training *t)
     lvn_settings_release(&t->settings);
 }
 
-/* Of the program that keeps its models so: it samples from it, and, where the model's training is known, goes on. */
+/* A .pt file for the program whose format it is. That program can sample from it and, if the training is known, resume
+ * it. */
 static enum lvn_status write_torch(struct lvn_arena *a, const struct lvn_model_files *f, const struct lvn_model *form,
                                    const struct lvn_model_config *c, const struct training *training, const char *out)
 {
@@ -195,8 +197,9 @@ static enum lvn_status write_torch(struct lvn_arena *a, const struct lvn_model_f
     return lvn_file_rename(part, out);
 }
 
-static void tell_torch(const struct lvn_cli *c, const struct lvn_pretrained *p, const struct training *t,
-                       const struct lvn_model *form)
+/* Print what the other program can do with the file. */
+static void print_torch(const struct lvn_cli *c, const struct lvn_pretrained *p, const struct training *t,
+                        const struct lvn_model *form)
 {
     struct lvn_codec codec;
     if (t->known)
@@ -226,7 +229,7 @@ static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretraine
         struct training training = {0};
         status = read_training(&training, &a, p, n, form);
         if (status == LVN_OK) status = write_torch(&a, &files, form, &p->config, &training, c->operand[1]);
-        if (status == LVN_OK) tell_torch(c, p, &training, form);
+        if (status == LVN_OK) print_torch(c, p, &training, form);
         release_training(&training);
     } else {
         status = open_out(&a, c->operand[1], &folder);
@@ -238,7 +241,7 @@ static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretraine
     return status;
 }
 
-/* Names of files are no folders: what other programs keep in one is not written. */
+/* Refuse an OUT that names a file of another program's format, which levin does not write. */
 static enum lvn_status refuse_file(const char *out, const struct lvn_model *model)
 {
     char list[256] = "";
@@ -253,8 +256,10 @@ static enum lvn_status refuse_file(const char *out, const struct lvn_model *mode
         out, strrchr(out, '.'), list);
 }
 
-/* The variant whose keys and files OUT has: as --format says, or, of a .pt file, the one that is kept in such. */
-static enum lvn_status find_form(const struct lvn_cli *c, const struct lvn_model *model, const struct lvn_model **form)
+/* The model variant whose key names and files OUT gets: that of --format, or, for a .pt file, the one that is stored in
+ * such files. */
+static enum lvn_status find_variant(const struct lvn_cli *c, const struct lvn_model *model,
+                                    const struct lvn_model **form)
 {
     const struct lvn_model *const *m = lvn_models();
     bool torch = lvn_ends_with(c->operand[1], ".pt");
@@ -319,7 +324,7 @@ static enum lvn_status export_model(struct lvn_cli *c, struct lvn_pretrained *p,
     struct lvn_model_state_options options = {.real = LVN_F32, .threads = 1};
     char count[LVN_NUMBER_TEXT];
     LVN_TRY(refuse_file(c->operand[1], p->config.model));
-    LVN_TRY(find_form(c, p->config.model, &form));
+    LVN_TRY(find_variant(c, p->config.model, &form));
     LVN_TRY(resize(c, p));
     LVN_TRY(lvn_model_state_new(n, &p->config, &options));
     LVN_TRY(write_model(c, p, *n, form));

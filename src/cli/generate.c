@@ -1,6 +1,7 @@
-/* generate.c - levin generate MODEL: continue a prompt. One sample is streamed to the terminal as it comes. Of several
- * each is written whole, behind a line that has its number and its length in bytes: a sample may contain any line, so
- * only the length tells a reading program where the sample ends. */
+/* generate.c - levin generate MODEL: continues a prompt. inference/generation.h does the work.
+ *
+ * One sample is streamed to stdout as it is generated. Of several, each is written whole, after a line with its number
+ * and its length in bytes: a sample may contain any line, so only the length tells a program where the sample ends. */
 #include "inference/generation.h"
 
 #include <errno.h>
@@ -14,22 +15,23 @@
 #include "cli/model_arg.h"
 #include "inference/continuation.h"
 
-/* A sample and its text. */
+/* The text of a sample. */
 struct stream {
     struct job *job;
     struct lvn_continuation text;
-    int64_t shown; /* bytes of it */
-    bool begun;    /* the prompt is there */
+    int64_t shown; /* bytes of it that are written */
+    bool begun;    /* the prompt is part of the text */
 };
 
 struct job {
     struct lvn_cli *c;
     struct lvn_sample *samples; /* (n) */
     struct stream *streams;     /* (n) */
-    int64_t n, at;              /* what is shown: samples come in their order, whichever ends first */
-    json_t *json;
-    bool listed; /* prompts are */
-    int64_t each;
+    int64_t n;
+    int64_t current; /* index of the sample that is written: they are written in order, whichever ends first */
+    json_t *json;    /* samples that have ended */
+    bool listed;     /* the prompts are from a file (--prompts) */
+    int64_t each;    /* samples of each prompt */
 };
 
 static json_t *as_json(const struct job *j, int64_t i)
@@ -54,54 +56,55 @@ static void begin_text(struct job *j, int64_t i)
     s->begun = true;
 }
 
-/* Write the part of the current sample that is ready; of several samples nothing before it is whole. */
+/* Write the part of the current sample that is ready; of several samples, nothing before the sample has ended. */
 static bool flush(struct job *j)
 {
-    struct stream *s = &j->streams[j->at];
+    struct stream *s = &j->streams[j->current];
     const struct lvn_continuation *t = &s->text;
-    if (j->n > 1 && !j->samples[j->at].done) return true;
+    if (j->n > 1 && !j->samples[j->current].done) return true;
     if (!j->c->json && t->ready > s->shown) fwrite(t->text.p + s->shown, 1, (size_t)(t->ready - s->shown), stdout);
     s->shown = t->ready;
     return j->c->json || fflush(stdout) == 0;
 }
 
-/* "--- prompt 2, sample 1, 345 bytes ---", in front of each of several samples. */
+/* "--- prompt 2, sample 1, 345 bytes ---", before each of several samples. */
 static void write_head(const struct job *j)
 {
     if (j->n == 1 || j->c->json) return;
     printf("--- ");
-    if (j->listed) printf("prompt %" PRId64 ", ", j->at / j->each + 1);
-    if (!j->listed || j->each > 1) printf("sample %" PRId64 ", ", j->at % j->each + 1);
-    printf("%" PRId64 " bytes ---\n", j->streams[j->at].text.ready);
+    if (j->listed) printf("prompt %" PRId64 ", ", j->current / j->each + 1);
+    if (!j->listed || j->each > 1) printf("sample %" PRId64 ", ", j->current % j->each + 1);
+    printf("%" PRId64 " bytes ---\n", j->streams[j->current].text.ready);
 }
 
-/* Samples that are whole, and the beginning of the next one. */
-static enum lvn_status show_ready(struct job *j)
+/* Write the samples that have ended, and the beginning of the next one. */
+static enum lvn_status write_ready(struct job *j)
 {
-    for (; j->at < j->n && j->samples[j->at].done; j->at++) {
-        begin_text(j, j->at);
-        struct lvn_continuation *t = &j->streams[j->at].text;
+    for (; j->current < j->n && j->samples[j->current].done; j->current++) {
+        begin_text(j, j->current);
+        struct lvn_continuation *t = &j->streams[j->current].text;
         lvn_continuation_end(t);
         write_head(j);
         flush(j);
         LVN_TRY(lvn_text_status(&t->text));
-        json_array_append_new(j->json, as_json(j, j->at));
+        json_array_append_new(j->json, as_json(j, j->current));
         if (!j->c->json) fputs("\n", stdout);
         lvn_continuation_release(t);
-        lvn_sample_release(&j->samples[j->at]);
+        lvn_sample_release(&j->samples[j->current]);
     }
-    if (j->at < j->n) flush(j);
+    if (j->current < j->n) flush(j);
     return LVN_OK;
 }
 
-static bool show(void *context, int32_t id)
+/* Called for each new token; false: end the sample. */
+static bool on_token(void *context, int32_t id)
 {
     struct stream *s = context;
     struct job *j = s->job;
     begin_text(j, s - j->streams);
     bool more = lvn_continuation_add(&s->text, id);
-    if (j->samples[j->at].done && show_ready(j) != LVN_OK) return false;
-    return s != &j->streams[j->at] ? more : flush(j) && more;
+    if (j->samples[j->current].done && write_ready(j) != LVN_OK) return false;
+    return s != &j->streams[j->current] ? more : flush(j) && more;
 }
 
 /* "5,6,7" */
@@ -126,11 +129,12 @@ static enum lvn_status parse_ids(const char *text, int32_t **ids, int64_t *n)
     return LVN_OK;
 }
 
-/* What is to be continued. */
+/* The prompts to continue. */
 struct prompts {
-    int32_t **ids; /* (n), each (length) */
-    int64_t *length, n;
-    bool listed; /* from a file of them */
+    int32_t **ids;   /* (n), each (length) */
+    int64_t *length; /* (n) */
+    int64_t n;
+    bool listed; /* from a file (--prompts) */
 };
 
 static void release_prompts(struct prompts *p)
@@ -140,19 +144,19 @@ static void release_prompts(struct prompts *p)
     free(p->length);
 }
 
-static enum lvn_status make_capacity(struct prompts *p, int64_t n)
+static enum lvn_status allocate_prompts(struct prompts *p, int64_t n)
 {
     p->ids = lvn_calloc((size_t)n, sizeof *p->ids);
     p->length = lvn_calloc((size_t)n, sizeof *p->length);
     return p->ids && p->length ? LVN_OK : LVN_MEMORY;
 }
 
-/* Each line of the file, which is taken apart in place. */
+/* Encode each line of the file's text, which is split in place. */
 static enum lvn_status encode_lines(struct prompts *p, const char *path, char *text, const struct lvn_codec *codec)
 {
     int64_t lines = 1;
     for (const char *c = text; *c; c++) lines += *c == '\n';
-    LVN_TRY(make_capacity(p, lines));
+    LVN_TRY(allocate_prompts(p, lines));
     for (char *line = text, *next; line && *line; line = next) {
         next = strchr(line, '\n');
         if (next) *next++ = '\0';
@@ -190,7 +194,7 @@ static enum lvn_status read_prompts(struct lvn_cli *c, const struct lvn_generato
     LVN_CHECK(text + list + p->listed <= 1, ARG,
               "--prompt, --prompt-ids and --prompts each say what to continue; leave one out");
     if (p->listed) return read_lines(p, c->flag[LVN_FLAG_generate_prompts].t, &g->setup.codec);
-    LVN_TRY(make_capacity(p, 1));
+    LVN_TRY(allocate_prompts(p, 1));
     p->n = 1;
     if (list) lvn_tokenizer_warn(g->setup.codec.tokenizer_error);
     if (list) return parse_ids(c->flag[LVN_FLAG_generate_prompt_ids].t, &p->ids[0], &p->length[0]);
@@ -199,7 +203,7 @@ static enum lvn_status read_prompts(struct lvn_cli *c, const struct lvn_generato
     return lvn_prompt_encode(c->flag[LVN_FLAG_generate_prompt].t, &g->setup.codec, &p->ids[0], &p->length[0]);
 }
 
-/* A stop text must be one that this model can write. */
+/* A stop text must be one that this model can produce. */
 static enum lvn_status check_stops(const struct lvn_cli *c, const struct lvn_codec *codec)
 {
     const struct lvn_texts *stops = &c->flag[LVN_FLAG_generate_stop].texts;
@@ -233,7 +237,7 @@ static enum lvn_status begin(struct job *j, const struct lvn_generator *g, const
                                             .n = p->length[i],
                                             .number = k,
                                             .max = fit ? capacity : wanted,
-                                            .on_token = show,
+                                            .on_token = on_token,
                                             .context = s};
     }
     return LVN_OK;
@@ -241,7 +245,7 @@ static enum lvn_status begin(struct job *j, const struct lvn_generator *g, const
 
 static void end(struct job *j)
 {
-    for (int64_t k = j->at; j->samples && j->streams && k < j->n; k++) {
+    for (int64_t k = j->current; j->samples && j->streams && k < j->n; k++) {
         lvn_continuation_release(&j->streams[k].text);
         lvn_sample_release(&j->samples[k]);
     }
@@ -267,7 +271,7 @@ static enum lvn_status all_samples(struct lvn_cli *c, struct lvn_generator *g, j
         flush(&j);
         status = lvn_generator_run(g, j.samples, j.n, &o);
     }
-    if (status == LVN_OK) status = show_ready(&j);
+    if (status == LVN_OK) status = write_ready(&j);
     end(&j);
     release_prompts(&prompts);
     return status;

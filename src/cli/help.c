@@ -1,4 +1,5 @@
-/* help.c - levin help: commands, options, parts and keys, all from the two tables. */
+/* help.c - levin help: explains commands, options, parts and keys, from commands.def and settings/options.def. Pages
+ * for docs and completion scripts are docs.c's. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -18,7 +19,7 @@ static int width(void)
     return columns < 60 ? 100 : columns > 120 ? 120 : columns;
 }
 
-/* `left`, and beside it `right` wrapped in its own column. */
+/* `left`, and `right` wrapped in a column of its own. */
 static void row(struct lvn_text *t, const char *left, const char *right)
 {
     int capacity = width() - COLUMN - 1;
@@ -37,7 +38,7 @@ static void row(struct lvn_text *t, const char *left, const char *right)
     }
 }
 
-/* What a value looks like: N, X, true|false, ... */
+/* The placeholder for a value: N, X, WORD, ... */
 static const char *value_word(const struct lvn_option *o)
 {
     switch (o->kind) {
@@ -86,8 +87,8 @@ static void key_row(struct lvn_text *t, const struct lvn_option *o)
     row(t, left, help);
 }
 
-/* Has a family before m the same sizes? Variants of one family do. */
-static bool told_before(const struct lvn_model *const *m)
+/* Has a model before m the same table of sizes? Variants of one family do. */
+static bool is_repeated(const struct lvn_model *const *m)
 {
     for (const struct lvn_model *const *before = lvn_models(); before < m; before++)
         if ((*before)->sizes == (*m)->sizes) return true;
@@ -98,7 +99,7 @@ static void size_rows(struct lvn_text *t)
 {
     for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
         struct lvn_text names = {0}, published = {0};
-        if (!(*m)->sizes || told_before(m)) continue;
+        if (!(*m)->sizes || is_repeated(m)) continue;
         for (const struct lvn_size *s = (*m)->sizes; s->name; s++) {
             lvn_text_printf(&names, "%s%s", names.n ? ", " : "", s->name);
             if (s->repository) lvn_text_printf(&published, "%s%s", published.n ? ", " : "", s->name);
@@ -116,7 +117,7 @@ static void size_rows(struct lvn_text *t)
     }
 }
 
-/* The linear maps that adapters may stand beside. */
+/* The linear maps that may get LoRA adapters. */
 static void target_rows(struct lvn_text *t)
 {
     for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
@@ -186,10 +187,10 @@ static void command_text(struct lvn_text *t, const struct lvn_command *k)
         lvn_text_printf(t, "usage: levin %s%s%s [--option ...]%s\n\n%s\n\n", k->name, *k->operands ? " " : "",
                         k->operands, keys, k->help);
     }
-    for (int own = 1; own >= 0; own--) {
+    for (int common = 0; common < 2; common++) { /* the command's own flags first */
         for (int i = 0; i < LVN_FLAG_COUNT; i++) {
             bool any = !strcmp(lvn_flags[i].command, "any");
-            if (any != own && lvn_flag_fits(&lvn_flags[i], k)) flag_row(t, &lvn_flags[i].option);
+            if (any == common && lvn_flag_fits(&lvn_flags[i], k)) flag_row(t, &lvn_flags[i].option);
         }
     }
     lvn_text_add(t, "\nFor example:\n");
@@ -211,8 +212,8 @@ static void key_text(struct lvn_text *t, const struct lvn_option *o)
     }
 }
 
-/* Print what was made, or hand it to --json. */
-static enum lvn_status deliver(struct lvn_cli *c, struct lvn_text *t)
+/* Print the text, or add it to the object of --json. */
+static enum lvn_status print_text(struct lvn_cli *c, struct lvn_text *t)
 {
     const char *text = lvn_text_string(t);
     if (text) {
@@ -226,10 +227,10 @@ enum lvn_status lvn_help_command(struct lvn_cli *c, const struct lvn_command *co
 {
     LVN_LOCAL_TEXT(t);
     command_text(&t, command);
-    return deliver(c, &t);
+    return print_text(c, &t);
 }
 
-/* `levin help tokenizer train`: the second word is one that the command takes as an operand. */
+/* `levin help tokenizer train`: the second word must be one that the command takes as an operand. */
 static enum lvn_status check_second(const char *word, const char *second)
 {
     const struct lvn_command *command = lvn_command_find(word);
@@ -281,5 +282,5 @@ enum lvn_status lvn_command_help(struct lvn_cli *c)
     } else {
         overview(&t);
     }
-    return status ? status : deliver(c, &t);
+    return status ? status : print_text(c, &t);
 }

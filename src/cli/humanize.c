@@ -1,4 +1,4 @@
-/* humanize.c - numbers and texts for people. */
+/* humanize.c - numbers and untrusted texts as people read them; declared in cli.h. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,32 +10,32 @@
 
 void lvn_cli_put(FILE *out, const char *text)
 {
-    char capacity[4096]; /* lines in one piece: some MPIs turn buffers off, and launchers mark each piece */
+    char buffer[4096]; /* lines in one write: some MPIs turn buffering off, and launchers prefix each write */
     size_t n = 0;
     while (*text) {
-        if (n > sizeof capacity - LVN_REDACTED_ONE) {
-            fwrite(capacity, 1, n, out);
+        if (n > sizeof buffer - LVN_REDACTED_ONE) {
+            fwrite(buffer, 1, n, out);
             n = 0;
         }
         if (*text == '\n' || *text == '\t')
-            capacity[n++] = *text++;
+            buffer[n++] = *text++;
         else
-            n += strlen(lvn_redacted_next(&text, capacity + n));
+            n += strlen(lvn_redacted_next(&text, buffer + n));
     }
-    fwrite(capacity, 1, n, out);
+    fwrite(buffer, 1, n, out);
 }
 
 bool lvn_cli_vput(FILE *out, const char *format, va_list arguments)
 {
-    char capacity[1024], *text = capacity;
-    va_list again;
-    va_copy(again, arguments);
-    int n = vsnprintf(capacity, sizeof capacity, format, arguments);
-    if (n >= (int)sizeof capacity) n = vasprintf(&text, format, again);
-    va_end(again);
+    char buffer[1024], *text = buffer;
+    va_list second;
+    va_copy(second, arguments);
+    int n = vsnprintf(buffer, sizeof buffer, format, arguments);
+    if (n >= (int)sizeof buffer) n = vasprintf(&text, format, second);
+    va_end(second);
     if (n < 0) return false;
     lvn_cli_put(out, text);
-    if (text != capacity) free(text);
+    if (text != buffer) free(text);
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* ls.c - levin ls PATH: sizes in bytes and names, folders with a slash behind. */
+/* ls.c - levin ls PATH: lists a folder here or in a store, with sizes in bytes; names of folders end in a slash. */
 #include "cli/cli.h"
 #include "stores/store.h"
 

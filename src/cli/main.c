@@ -1,4 +1,5 @@
-/* main.c - finds the command, runs it, prints its error and turns its status into an exit code. */
+/* main.c - main(): finds the command, runs it, prints its error and turns its status into an exit code. Arguments are
+ * parsed in args.c. */
 #include <locale.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -24,9 +25,9 @@ const struct lvn_command lvn_commands[] = {
      .help = help_,                                                                                                    \
      .run = lvn_command_##name_,                                                                                       \
      __VA_ARGS__},
-#define LVN_COMMAND(...) ROW(__VA_ARGS__, .together = false)
-#define LVN_SESSION(...) ROW(__VA_ARGS__, .runs_others = true)
-#define LVN_TOGETHER(...) ROW(__VA_ARGS__, .together = true)
+#define LVN_COMMAND(...) ROW(__VA_ARGS__, .collective = false)
+#define LVN_COMMAND_WRAPPER(...) ROW(__VA_ARGS__, .runs_others = true)
+#define LVN_COMMAND_COLLECTIVE(...) ROW(__VA_ARGS__, .collective = true)
 #include "cli/commands.def"
 #undef ROW
     {.name = NULL},
@@ -54,35 +55,35 @@ json_t *lvn_cli_number(double x)
     return x - x == 0 ? json_real(x) : json_null();
 }
 
-static long begun;     /* lvn_json_begin() before the first of the results */
-static bool unprinted; /* a line of the results, for lack of memory */
-static bool taken;     /* standard output, by the file that the command writes */
+static long json_begun;     /* lvn_json_begin() before the first result */
+static bool lost_line;      /* a line of the results was not printed, for lack of memory */
+static bool stdout_is_file; /* the command writes its file of results to standard output */
 
-enum lvn_status lvn_cli_writes_to(const struct lvn_cli *c, const char *path)
+enum lvn_status lvn_cli_check_output(const struct lvn_cli *c, const char *path)
 {
     LVN_LOCAL_ARENA(a);
     struct lvn_target t;
     if (lvn_store_is_remote(path)) return LVN_OK;
     LVN_TRY(lvn_target_find(&a, path, &t));
-    taken = t.stream && t.is_stdout;
-    LVN_CHECK(!taken || !c->json, ARG,
+    stdout_is_file = t.stream && t.is_stdout;
+    LVN_CHECK(!stdout_is_file || !c->json, ARG,
               "'%s' is standard output, where --json prints its object: name another file, or leave out --json", path);
     return LVN_OK;
 }
 
 void lvn_cli_print(const struct lvn_cli *c, const char *format, ...)
 {
-    if (taken || c->json || (c->ranks && c->ranks->rank)) return;
+    if (stdout_is_file || c->json || (c->ranks && c->ranks->rank)) return;
     va_list args;
     va_start(args, format);
-    if (!lvn_cli_vput(stdout, format, args)) unprinted = true;
+    if (!lvn_cli_vput(stdout, format, args)) lost_line = true;
     va_end(args);
 }
 
 void lvn_cli_log(void *context, enum lvn_log_level level, const char *text)
 {
     static const char *const names[] = {"error: ", "warning: ", "", "debug: "};
-    flockfile(stderr); /* the live line is another thread's */
+    flockfile(stderr); /* another thread draws the live line */
     if (context) lvn_progress_clear(context);
     fprintf(stderr, "%s%s\n", names[level], text);
     funlockfile(stderr);
@@ -110,7 +111,7 @@ static int exit_code(enum lvn_status status)
     }
 }
 
-/* "error: sentence", and each "while ..." indented below it. */
+/* "error: sentence", and below it, indented, each "while ...". */
 static void print_error(const struct lvn_cli *c, enum lvn_status status)
 {
     const char *text = *lvn_error_text() ? lvn_error_text() : lvn_status_text(status);
@@ -131,7 +132,7 @@ static void json_error(json_t *object, enum lvn_status status)
     json_object_set_new(object, "trace", trace);
 }
 
-/* One line in one piece: some MPIs turn the buffer off, and launchers put a mark before each piece. */
+/* One line in one write: some MPIs turn buffering off, and launchers prefix each write. */
 static enum lvn_status print_json(long since, const json_t *object)
 {
     LVN_LOCAL_TEXT(t);
@@ -145,43 +146,41 @@ static enum lvn_status print_json(long since, const json_t *object)
     return LVN_OK;
 }
 
-/* Results that lack a part are none. */
-static enum lvn_status whole_results(const struct lvn_cli *c)
+/* Incomplete results are a failure. */
+static enum lvn_status check_results(const struct lvn_cli *c)
 {
-    LVN_CHECK(!unprinted && (!c->json || lvn_json_check(begun) == LVN_OK), MEMORY, "not enough memory for the results");
+    LVN_CHECK(!lost_line && (!c->json || lvn_json_check(json_begun) == LVN_OK), MEMORY,
+              "not enough memory for the results");
     return LVN_OK;
 }
 
-/* What was written must have arrived: a full disk behind a pipe or a file is a failure. */
-static int flushed(int code)
+/* Flush stdout: output that cannot be written, as on a full disk, is a failure. Returns the exit code. */
+static int flush_stdout(int code)
 {
     if (!fflush(stdout) && !ferror(stdout)) return code;
     fprintf(stderr, "error: standard output cannot be written\n");
     return code ? code : LVN_EXIT_FAILED;
 }
 
-/* levin launch learns the code of each rank so: launchers garble them. */
-static int told(int code, bool said)
-{
-    if (getenv("LEVIN_LAUNCH")) fprintf(stderr, "%c%d%s\n", LVN_EXIT_MARK, code, said ? " " LVN_EXIT_SAID : "");
-    return code;
-}
-
+/* Print error and results, on the rank that reports them, and return the exit code. */
 static int finish(struct lvn_cli *c, enum lvn_status status)
 {
-    if (!status) status = whole_results(c);
-    if (status) signal(SIGTERM, SIG_DFL); /* a launcher that ends this rank is heeded while it waits for its turn */
-    bool speaks = lvn_ranks_is_reporter(c->ranks, status);
-    if (status && speaks) print_error(c, status);
-    if (c->json && speaks) {
-        long since = status ? lvn_json_begin() : begun; /* a failed command's results may lack a part */
+    if (!status) status = check_results(c);
+    if (status) signal(SIGTERM, SIG_DFL); /* the launcher may end this rank while it waits for the others to report */
+    const bool reporter = lvn_ranks_is_reporter(c->ranks, status);
+    if (status && reporter) print_error(c, status);
+    if (c->json && reporter) {
+        long since = status ? lvn_json_begin() : json_begun; /* results of a failed command may be incomplete */
         if (status) json_error(c->json, status);
         enum lvn_status printed = print_json(since, c->json);
         if (printed && !status) print_error(c, status = printed);
     }
     int code = !status && c->code ? c->code : exit_code(status);
     lvn_cli_release(c);
-    return told(flushed(code), speaks || !status);
+    code = flush_stdout(code);
+    if (getenv("LEVIN_LAUNCH")) /* the launcher between may change exit codes: report it to levin launch as text */
+        fprintf(stderr, "%c%d%s\n", LVN_EXIT_MARK, code, reporter || !status ? " " LVN_EXIT_EXPLAINED : "");
+    return code;
 }
 
 static enum lvn_status unknown_command(const char *name)
@@ -208,17 +207,17 @@ static enum lvn_status unknown_command(const char *name)
 static int run(const char *name, int argc, char **argv)
 {
     struct lvn_cli c = {.command = lvn_command_find(name)};
-    bool asked = false;
+    bool json = false; /* known before the arguments are parsed: their errors are printed as JSON, too */
     for (int i = 0; i < argc && strcmp(argv[i], "--"); i++)
-        asked |= !strcmp(argv[i], "--json") || !strcmp(argv[i], "--json=true");
-    begun = lvn_json_begin();
-    if (asked) c.json = json_object();
-    if (asked && !c.json) return finish(&c, LVN_MEMORY);
+        json |= !strcmp(argv[i], "--json") || !strcmp(argv[i], "--json=true");
+    json_begun = lvn_json_begin();
+    if (json) c.json = json_object();
+    if (json && !c.json) return finish(&c, LVN_MEMORY);
     if (!c.command) return finish(&c, unknown_command(name));
     enum lvn_status status = lvn_cli_parse(&c, argc, argv);
     lvn_log_set(lvn_cli_log, NULL, lvn_cli_log_level(&c));
-    lvn_cli_variables();
-    if (status) status = lvn_cli_leave(&c, status);
+    lvn_cli_warn_unknown_variables();
+    if (status) status = lvn_cli_exit_collectively(&c, status);
     if (!status && lvn_cli_on(&c, LVN_FLAG_any_help)) {
         status = lvn_help_command(&c, c.command);
     } else if (!status) {
@@ -231,8 +230,8 @@ enum { MIN_STACK = 256 << 10 };
 
 int main(int argc, char **argv)
 {
-    setlocale(LC_CTYPE, "");               /* widths of letters; numbers stay as they are */
-    setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* whole lines in one piece: launchers put marks before each piece */
+    setlocale(LC_CTYPE, "");               /* for the widths of letters; the format of numbers does not change */
+    setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* whole lines in one write: launchers prefix each write */
     if (getenv("LEVIN_LAUNCH")) setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     struct rlimit stack;
     if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < MIN_STACK) {
@@ -246,7 +245,7 @@ int main(int argc, char **argv)
     if (!strcmp(first, "--version") || !strcmp(first, "-V")) {
         bool json = argc > 2 && !strcmp(argv[2], "--json");
         printf(json ? "{\"version\":\"%s\"}\n" : "levin %s\n", LVN_VERSION);
-        return flushed(LVN_EXIT_DONE);
+        return flush_stdout(LVN_EXIT_DONE);
     }
     if (!strcmp(first, "--help") || !strcmp(first, "-h")) first = "help";
     int code = run(first, argc > 2 ? argc - 2 : 0, argv + (argc > 2 ? 2 : argc));

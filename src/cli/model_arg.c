@@ -17,8 +17,8 @@ bool lvn_cli_model_is_recipe(const char *model)
     return lvn_cli_is_recipe(model) && lvn_path_is_file(model);
 }
 
-/* Bytes that a text loses when it becomes tokens: it should not lose them without a word. */
-static void note_holes(const struct lvn_tokenizer *t)
+/* Log how many byte values the tokenizer has no token for: encoding drops those bytes. */
+static void log_holes(const struct lvn_tokenizer *t)
 {
     int holes = 0;
     if (!t->missing_bytes || t->unknown >= 0 || t->byte_fallback) return;
@@ -32,11 +32,11 @@ enum lvn_status lvn_cli_tokenizer(struct lvn_cli *c, const char *name, struct lv
     const char *path;
     LVN_TRY(lvn_tokenizer_find_files(&c->settings.arena, name, &path));
     LVN_TRY(lvn_tokenizer_open(t, path));
-    note_holes(*t);
+    log_holes(*t);
     return LVN_OK;
 }
 
-/* The recipe's model, found like one of the command line. */
+/* Settings of a recipe; its model.init is downloaded if need be, like a MODEL of the command line. */
 static enum lvn_status recipe_settings(struct lvn_cli *c, const char *recipe, unsigned parts)
 {
     LVN_LOCAL_ARENA(a);
@@ -61,7 +61,7 @@ enum lvn_status lvn_cli_model_settings(struct lvn_cli *c, const char *model, uns
         c->keys[c->n_keys].key = "model.init";
         c->keys[c->n_keys++].value = lvn_arena_strdup(&c->settings.arena, dir);
         status = lvn_cli_settings(c, lvn_path_is_file(recipe) ? recipe : NULL, parts);
-        /* Of the run that made it: that was of the model that it began with. */
+        /* The run's recipe named the base of the model that the run began with, not of this one. */
         if (c->settings.origin[LVN_OPT_lora_base].source <= LVN_SOURCE_RECIPE) c->settings.lora.base = "";
     }
     return status;

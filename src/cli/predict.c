@@ -1,6 +1,6 @@
-/* predict.c - levin predict MODEL: the classes of new texts, from the command line, a file or a pipe.
+/* predict.c - levin predict MODEL: classifies new texts from the command line, a file or a pipe.
  *
- * Texts are evaluated as rows of data without labels (data/labelled.c), cleaned and cut as the model was trained. */
+ * Texts are evaluated as rows of data without labels (data/labelled.c), cleaned and truncated as in training. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,27 +14,30 @@
 #include "inference/evaluation.h"
 #include "model_io/model_config.h"
 
-/* A row of the input, so that each has a line in the output. */
+/* A row of the input. Each has a line in the output. */
 struct row {
     int64_t line;    /* of the file; 0: the text was given on the command line */
-    int64_t text;    /* its index among the texts; -1: it cannot be used */
-    const char *bad; /* why; NULL: it can be used */
+    int64_t text;    /* index among the texts; -1: the row cannot be used */
+    const char *bad; /* why not; NULL: it can be used */
 };
 
 struct texts {
-    const char **text, **pair; /* pair: NULL where there are none */
-    int64_t n, capacity;
-    struct row *row;
-    int64_t n_rows, row_capacity;
+    const char **text; /* (n) */
+    const char **pair; /* (n): the second texts of pairs; an entry is NULL for a single text */
+    int64_t n;
+    int64_t capacity;
+    struct row *row; /* (n_rows) */
+    int64_t n_rows;
+    int64_t row_capacity;
     struct lvn_arena arena; /* of the texts */
 };
 
-/* What came of them: classes numbers each, in the order of the texts. */
-struct found {
-    double *probability;
-    int64_t n, classes;
+struct predictions {
+    double *probability; /* (n, classes), in the order of the texts */
+    int64_t n;
+    int64_t classes;
     struct lvn_model_config config;
-    bool lacks; /* memory */
+    bool out_of_memory;
 };
 
 /* --- reading --- */
@@ -55,14 +58,14 @@ static enum lvn_status add(struct texts *x, const char *text, const char *pair)
     return text ? LVN_OK : LVN_MEMORY;
 }
 
-/* *out NULL: an optional column that is not there. */
+/* p NULL (an optional column that the table lacks): *out is NULL. */
 static enum lvn_status copy(struct texts *x, const char *p, int64_t n, const char **out)
 {
     *out = p ? lvn_arena_printf(&x->arena, "%.*s", (int)n, p) : NULL;
     return p && !*out ? LVN_MEMORY : LVN_OK;
 }
 
-/* A row with a text, or, where `bad` says why, without one. */
+/* A row with a text, or, if `bad` says why, without one. */
 static enum lvn_status add_row(struct texts *x, const struct lvn_settings *s, int64_t line, const char *text,
                                const char *pair, const char *bad)
 {
@@ -82,22 +85,22 @@ static enum lvn_status add_row(struct texts *x, const struct lvn_settings *s, in
 static enum lvn_status read_table(struct texts *x, const struct lvn_settings *s, struct lvn_table *t)
 {
     struct lvn_table_row row;
-    const char *usual = "document|text|sentence", *column = s->data.text_column;
+    const char *common = "document|text|sentence", *column = s->data.text_column;
     bool pair = *s->data.pair_column && t->format != LVN_TABLE_LINES;
     t->keep_empty = true;
-    LVN_TRY(lvn_table_column(t, *column && t->format != LVN_TABLE_LINES ? column : usual, true));
+    LVN_TRY(lvn_table_column(t, *column && t->format != LVN_TABLE_LINES ? column : common, true));
     LVN_TRY(lvn_table_column(t, pair ? s->data.pair_column : "", pair));
     for (bool more = true;;) {
-        const char *bad = NULL, *text = NULL, *with = NULL;
+        const char *bad = NULL, *text = NULL, *second = NULL;
         LVN_TRY(lvn_table_next(t, &row, &more));
         if (!more) return LVN_OK;
         if (*row.bad) {
             LVN_TRY(copy(x, row.bad, (int64_t)strlen(row.bad), &bad));
         } else {
             LVN_TRY(copy(x, row.cell[0].p, row.cell[0].n, &text));
-            LVN_TRY(copy(x, row.cell[1].p, row.cell[1].n, &with));
+            LVN_TRY(copy(x, row.cell[1].p, row.cell[1].n, &second));
         }
-        LVN_TRY(add_row(x, s, row.line, text, with, bad));
+        LVN_TRY(add_row(x, s, row.line, text, second, bad));
     }
 }
 
@@ -134,17 +137,17 @@ static enum lvn_status read_texts(struct texts *x, const struct lvn_cli *c)
     return status;
 }
 
-/* --- what came of it --- */
+/* --- predictions --- */
 
 static void collect(void *context, const struct lvn_evaluated *e)
 {
-    struct found *f = context;
+    struct predictions *f = context;
     const int64_t K = e->shape->dim[e->shape->rank - 1];
     if (!f->probability) f->probability = lvn_calloc((size_t)(f->n * K), sizeof *f->probability);
-    f->lacks = !f->probability;
+    f->out_of_memory = !f->probability;
     f->classes = K;
     f->config = *e->config;
-    for (int64_t i = 0; i < e->samples && !f->lacks; i++) {
+    for (int64_t i = 0; i < e->samples && !f->out_of_memory; i++) {
         const float *x = e->prediction + i * K;
         double *p = f->probability + e->number[i] * K, top = -INFINITY, sum = 0.0;
         for (int64_t k = 0; k < K; k++) top = fmax(top, (double)x[k]);
@@ -153,8 +156,8 @@ static void collect(void *context, const struct lvn_evaluated *e)
     }
 }
 
-/* A cell of a table may hold line ends; a row has one line here. */
-static void put_line(const char *text)
+/* A cell of a table may hold newlines; in the output a row is one line. */
+static void print_one_line(const char *text)
 {
     LVN_LOCAL_TEXT(line);
     lvn_text_add(&line, text);
@@ -164,7 +167,7 @@ static void put_line(const char *text)
     putchar('\n');
 }
 
-static json_t *show_text(const struct lvn_cli *c, const struct found *f, const char *text, const double *p)
+static json_t *show_text(const struct lvn_cli *c, const struct predictions *f, const char *text, const double *p)
 {
     json_t *all = json_array();
     char name[LVN_CLASS_NAMES];
@@ -176,22 +179,22 @@ static json_t *show_text(const struct lvn_cli *c, const struct found *f, const c
     lvn_class_name(&f->config, best, name);
     if (!c->json) {
         printf("%lld\t%.4f\t", (long long)best, p[best]);
-        put_line(text);
+        print_one_line(text);
     }
     return json_pack("{s:I,s:s,s:o}", "label", (json_int_t)best, "name", name, "probabilities", all);
 }
 
-/* A row without a prediction has its line all the same. */
+/* A row without a prediction has a line, too. */
 static json_t *show_bad(const struct lvn_cli *c, const char *bad)
 {
     if (!c->json) {
         fputs("-\t-\t", stdout);
-        put_line(bad);
+        print_one_line(bad);
     }
     return json_pack("{s:n,s:n,s:n,s:s}", "label", "name", "probabilities", "error", bad);
 }
 
-static void show(struct lvn_cli *c, const struct texts *x, const struct found *f)
+static void show(struct lvn_cli *c, const struct texts *x, const struct predictions *f)
 {
     json_t *list = json_array();
     const char *first = NULL;
@@ -222,7 +225,7 @@ static enum lvn_status predict(struct lvn_cli *c, struct texts *x)
                 "the model learnt from pairs (data.pair_column is '%s'), and these are single texts: give a table with "
                 "both columns",
                 c->settings.data.pair_column);
-    struct found found = {.n = x->n};
+    struct predictions predictions = {.n = x->n};
     const struct lvn_new_texts texts = {.text = x->text, .pair = x->pair, .n = x->n};
     struct lvn_settings *s = &c->settings;
     s->data.kind = "labelled";
@@ -230,13 +233,13 @@ static enum lvn_status predict(struct lvn_cli *c, struct texts *x)
     s->data.path = s->data.val_path = s->data.test_path = s->data.url = "";
     s->data.split = LVN_DATA_SPLIT_ALL;
     struct lvn_evaluate_options o = {
-        .ranks = c->ranks, .prediction = true, .batch = collect, .context = &found, .texts = &texts};
+        .ranks = c->ranks, .prediction = true, .batch = collect, .context = &predictions, .texts = &texts};
     struct lvn_evaluate_result r;
     enum lvn_status status = lvn_evaluate(s, &o, &r);
-    if (status == LVN_OK && found.lacks) status = LVN_MEMORY;
-    if (status == LVN_OK) show(c, x, &found);
+    if (status == LVN_OK && predictions.out_of_memory) status = LVN_MEMORY;
+    if (status == LVN_OK) show(c, x, &predictions);
     lvn_evaluate_result_release(&r);
-    free(found.probability);
+    free(predictions.probability);
     return status;
 }
 

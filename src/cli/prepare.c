@@ -1,4 +1,5 @@
-/* prepare.c - levin prepare: a text as token files, a character a token; prepare_text.c has the other kinds. */
+/* prepare.c - levin prepare: writes a text as token files, each character a token. With a tokenizer prepare_text.c does
+ * it. */
 #include "data/prepare.h"
 #include "base/files.h"
 #include "cli/cli.h"
@@ -9,7 +10,7 @@
 #include "stores/upload_staging.h"
 
 /* --out, or the text's path without its ending. */
-static const char *folder_of(struct lvn_cli *c)
+static const char *output_folder(struct lvn_cli *c)
 {
     const char *given = c->flag[LVN_FLAG_prepare_out].t, *path = c->settings.data.path;
     if (*given) return given;
@@ -24,9 +25,9 @@ static enum lvn_status fetch(const struct lvn_settings *s)
     return lvn_download(s->data.url, *s->data.sha256 ? s->data.sha256 : NULL, s->data.path, NULL, NULL);
 }
 
-/* What lies at data.path, where data.kind does not say what to take it as: several documents ("text", "jsonl"), or one
- * text (NULL). */
-static enum lvn_status find_kind(const struct lvn_settings *s, const char **kind, const char **what)
+/* Without data.kind: what lies at data.path? *kind "text" or "jsonl": several documents, and *what names them in
+ * messages; *kind NULL: one text. */
+static enum lvn_status detect_kind(const struct lvn_settings *s, const char **kind, const char **what)
 {
     const char *path = s->data.path;
     enum lvn_store_kind there = LVN_STORE_NOTHING;
@@ -34,11 +35,11 @@ static enum lvn_status find_kind(const struct lvn_settings *s, const char **kind
     *kind = NULL;
     if (!*path || lvn_settings_given(s, LVN_OPT_data_kind)) return LVN_OK;
     LVN_TRY(lvn_file_refuse_name(path));
-    enum lvn_file_type form = lvn_file_type(path, lvn_file_unpacked_name(path));
+    enum lvn_file_type type = lvn_file_type(path, lvn_file_unpacked_name(path));
     bool packed = path[lvn_file_unpacked_name(path)] != '\0';
-    if (form == LVN_FILE_TYPE_UNKNOWN && !packed) LVN_TRY(lvn_store_stat(path, &there, &bytes));
-    *kind = form == LVN_FILE_TYPE_LINES ? "jsonl" : packed || there == LVN_STORE_FOLDER ? "text" : NULL;
-    *what = form == LVN_FILE_TYPE_LINES ? "lines of JSON" : packed ? "an archive" : "a folder of texts";
+    if (type == LVN_FILE_TYPE_UNKNOWN && !packed) LVN_TRY(lvn_store_stat(path, &there, &bytes));
+    *kind = type == LVN_FILE_TYPE_LINES ? "jsonl" : packed || there == LVN_STORE_FOLDER ? "text" : NULL;
+    *what = type == LVN_FILE_TYPE_LINES ? "lines of JSON" : packed ? "an archive" : "a folder of texts";
     return LVN_OK;
 }
 
@@ -53,11 +54,11 @@ enum lvn_status lvn_command_prepare(struct lvn_cli *c)
     LVN_TRY(lvn_cli_settings(c, recipe ? operand : NULL, LVN_USES_DATA));
     const struct lvn_settings *s = &c->settings;
     const char *kind, *what;
-    LVN_TRY(find_kind(s, &kind, &what));
+    LVN_TRY(detect_kind(s, &kind, &what));
     LVN_TRY(fetch(s));
     struct lvn_data_options o = {
         .kind = s->data.kind, .path = s->data.path, .val_path = s->data.val_path, .digits = s->data.digits};
-    const char *out = folder_of(c), *folder;
+    const char *out = output_folder(c), *folder;
     struct lvn_prepared made;
     if (!out) return LVN_MEMORY;
     if (kind) {
@@ -66,7 +67,7 @@ enum lvn_status lvn_command_prepare(struct lvn_cli *c)
         return LVN_OK;
     }
     if (*c->flag[LVN_FLAG_prepare_tokenizer].t) return lvn_cli_prepare_one(c, s->data.path, out);
-    LVN_TRY(lvn_cli_prepare_may(c, out, NULL));
+    LVN_TRY(lvn_cli_prepare_check_overwrite(c, out, NULL));
     LVN_TRY(lvn_upload_staging_open(&c->settings.arena, out, &folder));
     LVN_TRY(lvn_prepare(&o, folder, &made));
     LVN_TRY(lvn_upload_staging_send(folder, out));

@@ -1,6 +1,7 @@
-/* prepare_text.c - levin prepare with a tokenizer: options, download, a progress line, the summary.
+/* prepare_text.c - levin prepare with a tokenizer: options, download, progress line, summary. data/text_prepare.h does
+ * the work.
  *
- * A signal of stop.h saves the state and ends with 75; the same command goes on. */
+ * A signal of stop.h saves the state and exits with 75; the same command continues. */
 #include "cli/prepare_text.h"
 
 #include <math.h>
@@ -28,16 +29,19 @@ static const char openwebtext_sha256[] = "9fe39d154c5bc67da8c359415372b79510eb1e
 static void catch_signals(void)
 {
     lvn_stop_catch();
-    signal(SIGXFSZ, SIG_IGN); /* a file size limit is a write that fails */
+    signal(SIGXFSZ, SIG_IGN); /* beyond a file size limit a write fails, and the process lives */
 }
 
 /* --- the progress line --- */
 
 struct line {
-    bool quiet, live, shown;
-    double began, drawn;
-    int64_t first; /* bytes read when this run began; -1: not known yet */
-    int64_t warnings;
+    bool quiet;       /* print no line */
+    bool live;        /* stderr is a terminal */
+    bool shown;       /* a live line stands there */
+    double began;     /* lvn_seconds() */
+    double drawn;     /* lvn_seconds() of the last line */
+    int64_t first;    /* bytes read when this run began; -1: not known yet */
+    int64_t warnings; /* printed so far, at most 10 */
 };
 
 static void clear(struct line *l)
@@ -46,8 +50,8 @@ static void clear(struct line *l)
     l->shown = false;
 }
 
-/* Several times a second on a terminal, every ten seconds elsewhere. */
-static bool due(struct line *l)
+/* Is a line due? Five times a second on a terminal, every ten seconds elsewhere. */
+static bool is_due(struct line *l)
 {
     double t = lvn_seconds();
     if (l->quiet || t - l->drawn < (l->live ? 0.2 : 10)) return false;
@@ -79,7 +83,7 @@ static int on_progress(void *context, const struct lvn_text_progress *p)
         fprintf(stderr, "warning: %.*s\n", (int)strcspn(at, "\n"), at);
     }
     if (l->first < 0) l->first = p->resumed_at;
-    if (due(l)) {
+    if (is_due(l)) {
         char text[400], documents[LVN_NUMBER_TEXT], tokens[LVN_NUMBER_TEXT], eta[LVN_NUMBER_TEXT],
             rate[LVN_NUMBER_TEXT];
         double seconds = lvn_seconds() - l->began, read = (double)(p->bytes_read - l->first);
@@ -92,7 +96,7 @@ static int on_progress(void *context, const struct lvn_text_progress *p)
                  lvn_count_text(c->tokens[0] + c->tokens[1], tokens), rate, eta);
         draw(l, text);
     }
-    return lvn_stop_asked;
+    return lvn_stop_requested;
 }
 
 /* --- options --- */
@@ -109,13 +113,14 @@ bool lvn_cli_is_corpus(const char *word)
     return false;
 }
 
+/* The id to write behind each document; -1: none. */
 static enum lvn_status end_token(struct lvn_cli *c, const struct lvn_tokenizer *t, int32_t *id)
 {
     const char *name = c->flag[LVN_FLAG_prepare_end_token].t;
-    struct lvn_ids behind = {0}; /* what the tokenizer itself puts there ends a document */
-    LVN_TRY(lvn_post_processor_suffix(t, &behind));
-    bool ended = behind.n > 0;
-    lvn_ids_release(&behind);
+    struct lvn_ids suffix = {0}; /* tokens that the tokenizer itself puts behind a text end a document, too */
+    LVN_TRY(lvn_post_processor_suffix(t, &suffix));
+    bool ended = suffix.n > 0;
+    lvn_ids_release(&suffix);
     *id = *name || ended ? -1 : t->end_id;
     if (!strcmp(name, "none") || (ended && !*name)) return LVN_OK;
     if (*name) *id = lvn_tokenizer_find(t, name, (int64_t)strlen(name));
@@ -126,23 +131,23 @@ static enum lvn_status end_token(struct lvn_cli *c, const struct lvn_tokenizer *
     return LVN_OK;
 }
 
-static int threads_of(const struct lvn_cli *c)
+static int thread_count(const struct lvn_cli *c)
 {
     return c->settings.trainer.threads > 0 ? (int)c->settings.trainer.threads : lvn_threads_default();
 }
 
-/* The published archive, into the output folder. */
+/* Download the published archive into the output folder. */
 static enum lvn_status fetch(struct lvn_cli *c, const char *out, const char **path)
 {
     const struct lvn_settings *s = &c->settings;
     const char *url = *s->data.url ? s->data.url : openwebtext_url;
     const char *sum = *s->data.sha256 ? s->data.sha256 : *s->data.url ? NULL : openwebtext_sha256;
-    /* Not into what is sent to a store. */
+    /* If `out` is sent to a store, into the folder above: the archive must not be sent. */
     const char *folder =
         lvn_store_is_url(c->flag[LVN_FLAG_prepare_out].t) ? lvn_path_dir(&c->settings.arena, out) : out;
     *path = folder ? lvn_path_join(&c->settings.arena, folder, lvn_path_name(url)) : NULL;
     if (!*path) return LVN_MEMORY;
-    /* What is there was verified when it got its name: 13 GB are not read again for it. */
+    /* The file was verified before it got this name: do not read its 13 GB again. */
     if (lvn_path_exists(*path)) return LVN_OK;
     struct lvn_transfer t;
     lvn_transfer_begin(&t, c, lvn_path_name(url));
@@ -192,7 +197,7 @@ static void report(struct lvn_cli *c, const char *out, const struct lvn_tokenize
     lvn_cli_add(c, "seconds", json_real(seconds));
 }
 
-enum lvn_status lvn_cli_prepare_may(const struct lvn_cli *c, const char *out, const struct lvn_tokenizer *t)
+enum lvn_status lvn_cli_prepare_check_overwrite(const struct lvn_cli *c, const char *out, const struct lvn_tokenizer *t)
 {
     return lvn_cli_on(c, LVN_FLAG_prepare_overwrite) ? LVN_OK : lvn_prepare_refuse(out, t);
 }
@@ -215,7 +220,7 @@ static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn
                                  .seed = (uint64_t)c->flag[LVN_FLAG_prepare_seed].i,
                                  .drop_duplicates = lvn_cli_on(c, LVN_FLAG_prepare_drop_duplicates),
                                  .overwrite = lvn_cli_on(c, LVN_FLAG_prepare_overwrite),
-                                 .threads = threads_of(c),
+                                 .threads = thread_count(c),
                                  .save_every = (double)c->flag[LVN_FLAG_prepare_save_every].i,
                                  .progress = on_progress,
                                  .context = &line};
@@ -225,7 +230,7 @@ static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn
     LVN_CHECK(o.corpus.refuse_bad || !strcmp(bad, "skip"), ARG, "--bad-lines must be skip or refuse, got '%.40s'", bad);
     LVN_TRY(end_token(c, t, &o.end_id));
     LVN_CHECK(*o.input || !strcmp(kind, "openwebtext"), ARG, "levin prepare %s wants --input=FILE_OR_FOLDER", kind);
-    if (!lvn_text_prepare_begun(out)) LVN_TRY(lvn_cli_prepare_may(c, named, t));
+    if (!lvn_text_prepare_begun(out)) LVN_TRY(lvn_cli_prepare_check_overwrite(c, named, t));
     LVN_TRY(lvn_store_download(&c->settings.arena, o.input, LVN_WANT_ALL, &o.input));
     if (!*o.input) LVN_TRY(fetch(c, out, &o.input));
     catch_signals();
@@ -267,8 +272,8 @@ enum lvn_status lvn_cli_prepare_one(struct lvn_cli *c, const char *text, const c
     LVN_TRY(lvn_upload_staging_open(&c->settings.arena, out, &folder));
     LVN_TRY(lvn_store_download(&c->settings.arena, text, LVN_WANT_ALL, &text));
     LVN_TRY(lvn_cli_tokenizer(c, c->flag[LVN_FLAG_prepare_tokenizer].t, &t));
-    enum lvn_status status = lvn_cli_prepare_may(c, out, t);
-    if (status == LVN_OK) status = lvn_text_prepare_one(t, text, folder, threads_of(c), &counts);
+    enum lvn_status status = lvn_cli_prepare_check_overwrite(c, out, t);
+    if (status == LVN_OK) status = lvn_text_prepare_one(t, text, folder, thread_count(c), &counts);
     if (status == LVN_OK) status = lvn_upload_staging_send(folder, out);
     if (status == LVN_OK) report(c, out, t, &counts, lvn_seconds() - began);
     lvn_tokenizer_close(t);

@@ -1,4 +1,4 @@
-/* process.c - other programs: found, run to their end, and what they said. No shell is involved. */
+/* process.c - see process.h. No shell is involved. */
 #include "cli/process.h"
 
 #include <errno.h>
@@ -30,10 +30,10 @@ void lvn_words_add(struct lvn_words *w, const char *format, ...)
         if (grown) w->word = grown, w->capacity = capacity;
         if (!grown) w->failed = true;
     }
-    char *kept = n >= 0 && !w->failed ? lvn_arena_strdup(w->arena, word) : NULL;
+    char *copy = n >= 0 && !w->failed ? lvn_arena_strdup(w->arena, word) : NULL;
     if (n >= 0) free(word);
-    if (kept) {
-        w->word[w->n++] = kept;
+    if (copy) {
+        w->word[w->n++] = copy;
     } else {
         w->failed = true;
     }
@@ -84,12 +84,12 @@ static void run_child(char *const *words, int out)
     if (null >= 0) dup2(null, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
     dup2(out, STDERR_FILENO);
-    setpgid(0, 0); /* so that its own children go with it when it takes too long */
+    setpgid(0, 0); /* so that its children are killed with it when it takes too long */
     execv(words[0], words);
     _exit(127);
 }
 
-int lvn_process_run(char *const *words, double seconds, struct lvn_text *said)
+int lvn_process_run(char *const *words, double seconds, struct lvn_text *output)
 {
     int pipes[2], status = 0;
     double end = lvn_seconds() + seconds;
@@ -107,7 +107,7 @@ int lvn_process_run(char *const *words, double seconds, struct lvn_text *said)
         ssize_t n = ready > 0 ? read(pipes[0], text, sizeof text) : 0;
         late = ready == 0;
         if (n <= 0) break;
-        if (said) lvn_text_add_bytes(said, text, n);
+        if (output) lvn_text_add_bytes(output, text, n);
     }
     close(pipes[0]);
     if (pid < 0) return -1;

@@ -1,28 +1,33 @@
-/* process.h - other programs: found, run to their end, and what they said. */
+/* process.h - other programs: command lines, finding a program, running it to its end for its output. For launch and
+ * requeue.c; processes that run beside this one are launch_attempt.c's and ranks.c's. */
 #ifndef LVN_PROCESS_H
 #define LVN_PROCESS_H
 
 #include "base/arena.h"
 #include "base/text.h"
 
-/* Words of a command line, grown one by one; all zero is an empty one. Words live in the arena. Adding never fails: ask
- * lvn_words_status() in the end. `word` is NULL, or ends with a NULL. */
+/* Words of a command line. With `arena` set and all else zero it is empty. */
 struct lvn_words {
-    struct lvn_arena *arena;
-    char **word;
-    int n, capacity;
-    bool failed;
+    struct lvn_arena *arena; /* of the words */
+    char **word;             /* ended by a NULL; NULL: there are none */
+    int n;                   /* words */
+    int capacity;
+    bool failed; /* a word is missing, for lack of memory */
 };
+/* Add a word. Does not fail: check lvn_words_status() after the last one. */
 void lvn_words_add(struct lvn_words *w, const char *format, ...) LVN_PRINTF(2, 3);
+/* MEMORY if a word is missing. */
 enum lvn_status lvn_words_status(const struct lvn_words *w) LVN_CHECKED;
-/* The line as a shell would take it: words with odd letters are quoted. */
+/* The line as a shell reads it: words with special characters are quoted. */
 void lvn_words_text(const struct lvn_words *w, struct lvn_text *t);
 
-/* The full path of a program in PATH, or of a path itself, in the arena; NULL: there is none. */
+/* The path of the program `name`, searched in PATH unless it has a slash; in the arena; NULL: there is no such program.
+ */
 char *lvn_process_find(struct lvn_arena *a, const char *name);
 
-/* Run words[0] and wait, at most `seconds` (it is killed then). What it writes to stdout and stderr is added to `said`
- * (NULL: lost). The exit code; 128 + a signal's number; -1: it did not start; -2: it took too long. */
-int lvn_process_run(char *const *words, double seconds, struct lvn_text *said);
+/* Run words[0] and wait at most `seconds`, after which it is killed. Its stdout and stderr are appended to `output`
+ * (NULL: dropped). Returns the exit code; 128 + the number of the signal that ended it; -1: it did not start; -2: it
+ * took too long. */
+int lvn_process_run(char *const *words, double seconds, struct lvn_text *output);
 
 #endif

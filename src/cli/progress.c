@@ -1,8 +1,8 @@
-/* progress.c - events as text on stderr.
+/* progress.c - see progress.h.
  *
- * The live line is written over in one write() and its rest is erased behind it, at most ten times a second, so that it
- * neither flickers nor wraps: what does not fit is left out, the least important first. Lines that stay (validation,
- * checkpoints, samples) are printed above it. */
+ * The live line is overwritten in one write() and the rest of the line erased, at most ten times a second, so that it
+ * does not flicker. It does not wrap either: parts that do not fit are left out, the least important first. Permanent
+ * lines (validation, checkpoints, samples) are printed above it. */
 #include "cli/progress.h"
 
 #include <inttypes.h>
@@ -44,7 +44,7 @@ static int terminal_columns(const struct lvn_progress *p)
     return ioctl(fileno(p->out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-/* Seconds as 12:34 or 1:02:03, which is short and does not jump about. */
+/* Seconds as 12:34 or 1:02:03: short, and of nearly constant width. */
 static void clock_text(double seconds, char text[LVN_NUMBER_TEXT])
 {
     int64_t s = (int64_t)(seconds + 0.5);
@@ -57,24 +57,24 @@ static void clock_text(double seconds, char text[LVN_NUMBER_TEXT])
     }
 }
 
-/* Parts of the line with what they are worth; the least worth goes first where the line is too long. */
+/* A part of the line. */
 struct part {
     char text[48];
-    int worth;
+    int priority; /* the part with the lowest one is left out first where the line is too long */
 };
 
-static int add(struct part *parts, int n, int worth, const char *format, ...) LVN_PRINTF(4, 5);
-static int add(struct part *parts, int n, int worth, const char *format, ...)
+static int add(struct part *parts, int n, int priority, const char *format, ...) LVN_PRINTF(4, 5);
+static int add(struct part *parts, int n, int priority, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     vsnprintf(parts[n].text, sizeof parts[n].text, format, args);
     va_end(args);
-    parts[n].worth = worth;
+    parts[n].priority = priority;
     return n + 1;
 }
 
-static int parts_of(const struct lvn_progress *p, const struct lvn_event *e, struct part *parts)
+static int make_parts(const struct lvn_progress *p, const struct lvn_event *e, struct part *parts)
 {
     int n = 0;
     char text[LVN_NUMBER_TEXT];
@@ -107,12 +107,12 @@ int lvn_progress_line(const struct lvn_progress *p, const struct lvn_event *e, i
                       char text[LVN_PROGRESS_TEXT])
 {
     struct part parts[10];
-    int n = parts_of(p, e, parts), length = -2;
+    int n = make_parts(p, e, parts), length = -2;
     for (int i = 0; i < n; i++) length += (int)strlen(parts[i].text) + 2;
     while (columns > 0 && length > columns && n > 1) {
         int min = 0;
         for (int i = 1; i < n; i++) {
-            if (parts[i].worth < parts[min].worth) min = i;
+            if (parts[i].priority < parts[min].priority) min = i;
         }
         length -= (int)strlen(parts[min].text) + 2;
         memmove(&parts[min], &parts[min + 1], (size_t)(n - 1 - min) * sizeof *parts);
@@ -127,9 +127,9 @@ int lvn_progress_line(const struct lvn_progress *p, const struct lvn_event *e, i
     return used;
 }
 
-/* A line that stays. */
-static void say(struct lvn_progress *p, const char *format, ...) LVN_PRINTF(2, 3);
-static void say(struct lvn_progress *p, const char *format, ...)
+/* Print a permanent line. */
+static void print_line(struct lvn_progress *p, const char *format, ...) LVN_PRINTF(2, 3);
+static void print_line(struct lvn_progress *p, const char *format, ...)
 {
     if (p->quiet) return;
     lvn_progress_clear(p);
@@ -141,13 +141,13 @@ static void say(struct lvn_progress *p, const char *format, ...)
     fflush(p->out);
 }
 
-static void draw(struct lvn_progress *p, const struct lvn_event *e, bool at_once)
+static void draw(struct lvn_progress *p, const struct lvn_event *e, bool always)
 {
     char text[LVN_PROGRESS_TEXT];
-    if (!at_once && p->drawn >= 0 && e->elapsed_s - p->drawn < 0.1) return;
+    if (!always && p->drawn >= 0 && e->elapsed_s - p->drawn < 0.1) return;
     p->drawn = e->elapsed_s;
     lvn_progress_line(p, e, terminal_columns(p) - 1, text);
-    /* in one piece: a text that goes straight over the old one does not flicker */
+    /* in one write: text that overwrites the old one directly does not flicker */
     fprintf(p->out, p->piped ? "\r%s\n" : "\r%s\033[K", text);
     fflush(p->out);
     p->shown = !p->piped;
@@ -163,19 +163,21 @@ static void at_start(struct lvn_progress *p, const struct lvn_event *e)
     char trained[48] = "";
     if (e->trained < e->parameters)
         snprintf(trained, sizeof trained, " (%s of them trained)", lvn_count_text(e->trained, b));
-    say(p, "%s: %s parameters%s, %s%d thread%s%s%s%s, in %s", e->name, lvn_count_text(e->parameters, a), trained, ranks,
-        e->threads, lvn_plural(e->threads), e->isa ? " (" : "", e->isa ? e->isa : "", e->isa ? ")" : "", e->run_dir);
+    print_line(p, "%s: %s parameters%s, %s%d thread%s%s%s%s, in %s", e->name, lvn_count_text(e->parameters, a), trained,
+               ranks, e->threads, lvn_plural(e->threads), e->isa ? " (" : "", e->isa ? e->isa : "", e->isa ? ")" : "",
+               e->run_dir);
     const int64_t n_train = e->train_tokens ? e->train_tokens : e->train_samples;
     const int64_t n_val = e->train_tokens ? e->val_tokens : e->val_samples;
     if (n_train)
-        say(p, "data: %s training %s, %s for validation", lvn_count_text(n_train, a),
-            e->train_tokens ? "tokens" : "samples", n_val ? lvn_count_text(n_val, b) : "none");
-    say(p, "batch: %s, as %" PRId64 " micro-batch%s of %" PRId64 "%s%s",
-        lvn_batch_text(e->unit, e->batch_size, e->block_size, batch), e->accumulation, e->accumulation == 1 ? "" : "es",
-        e->micro_batch_size, e->steps_per_epoch ? "; steps an epoch: " : "",
-        e->steps_per_epoch ? lvn_count_text(e->steps_per_epoch, c) : "");
+        print_line(p, "data: %s training %s, %s for validation", lvn_count_text(n_train, a),
+                   e->train_tokens ? "tokens" : "samples", n_val ? lvn_count_text(n_val, b) : "none");
+    print_line(p, "batch: %s, as %" PRId64 " micro-batch%s of %" PRId64 "%s%s",
+               lvn_batch_text(e->unit, e->batch_size, e->block_size, batch), e->accumulation,
+               e->accumulation == 1 ? "" : "es", e->micro_batch_size, e->steps_per_epoch ? "; steps an epoch: " : "",
+               e->steps_per_epoch ? lvn_count_text(e->steps_per_epoch, c) : "");
     if (e->step > 0)
-        say(p, "continuing after step %" PRId64 "%s%s", e->step, e->text ? " from " : "", e->text ? e->text : "");
+        print_line(p, "continuing after step %" PRId64 "%s%s", e->step, e->text ? " from " : "",
+                   e->text ? e->text : "");
 }
 
 /* The seconds from one plain line to the next with LVN_LOG_BY_TIME, where the last one was printed after `elapsed_s`:
@@ -203,7 +205,7 @@ static void at_step(struct lvn_progress *p, const struct lvn_event *e)
         draw(p, e, last);
     } else if (line_is_due(p, e, last)) {
         lvn_progress_line(p, e, 0, text);
-        say(p, "%s", text);
+        print_line(p, "%s", text);
         p->said = e->elapsed_s;
     }
 }
@@ -213,7 +215,7 @@ static void at_validation(struct lvn_progress *p, const struct lvn_event *e)
     char worse[64] = "", metrics[256] = "";
     double loss = lvn_event_value(e, "val_loss");
     if (e->step == 0) {
-        say(p, "before the first step: validation loss %.4f", loss);
+        print_line(p, "before the first step: validation loss %.4f", loss);
         return;
     }
     if (loss > e->start_val_loss)
@@ -224,15 +226,15 @@ static void at_validation(struct lvn_progress *p, const struct lvn_event *e)
             lvn_print_append(metrics, sizeof metrics, ", %s %.4g", s->name + 4 * !strncmp(s->name, "val_", 4),
                              s->value);
     }
-    say(p, "step %" PRId64 ": validation loss %.4f%s%s%s", e->step, loss, metrics, e->best ? ", the best so far" : "",
-        worse);
+    print_line(p, "step %" PRId64 ": validation loss %.4f%s%s%s", e->step, loss, metrics,
+               e->best ? ", the best so far" : "", worse);
 }
 
 static void at_epoch(struct lvn_progress *p, const struct lvn_event *e)
 {
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
-    say(p, "epoch %" PRId64 ": %s, peak memory %s%s", e->epoch, lvn_seconds_text(e->epoch_s, a),
-        lvn_bytes_text(e->peak_bytes, b), e->ranks > 1 ? " a rank (mean)" : "");
+    print_line(p, "epoch %" PRId64 ": %s, peak memory %s%s", e->epoch, lvn_seconds_text(e->epoch_s, a),
+               lvn_bytes_text(e->peak_bytes, b), e->ranks > 1 ? " a rank (mean)" : "");
 }
 
 static void handle(struct lvn_progress *p, const struct lvn_event *e)
@@ -249,10 +251,10 @@ static void handle(struct lvn_progress *p, const struct lvn_event *e)
         at_validation(p, e);
         break;
     case LVN_EVENT_CHECKPOINT:
-        if (!p->live) say(p, "step %" PRId64 ": saved %s", e->step, e->text);
-        return; /* of an earlier step, where saving took longer than one: the live line would go back to that */
+        if (!p->live) print_line(p, "step %" PRId64 ": saved %s", e->step, e->text);
+        return; /* no redraw: if saving took longer than a step, the event has an earlier step than the live line */
     case LVN_EVENT_SAMPLE:
-        say(p, "--- sample after step %" PRId64 "\n%s\n---", e->step, e->text);
+        print_line(p, "--- sample after step %" PRId64 "\n%s\n---", e->step, e->text);
         break;
     case LVN_EVENT_NOTE:
         lvn_progress_clear(p);
@@ -264,7 +266,7 @@ static void handle(struct lvn_progress *p, const struct lvn_event *e)
         break;
     case LVN_EVENT_END:
         lvn_progress_clear(p);
-        say(p, "%s; ended at step %" PRId64 " after %s", e->text, e->step, lvn_seconds_text(e->elapsed_s, text));
+        print_line(p, "%s; ended at step %" PRId64 " after %s", e->text, e->step, lvn_seconds_text(e->elapsed_s, text));
         return;
     }
     if (p->live && e->step > 0) draw(p, e, true);

@@ -1,8 +1,8 @@
-/* requeue.c - scontrol requeue for this job.
+/* requeue.c - scontrol requeue for this job; called by train.c and launch_restart.c.
  *
- * Slurm ends a requeued job at once, so this is the last thing that happens: after every rank has saved. Refusal is not
- * an error (a job may be marked --no-requeue, an interactive one cannot come back): the run ends with 75 all the same,
- * which a site may have set to mean "again" (RequeueExit). */
+ * Slurm ends a requeued job at once, so this is the last action, after every rank has saved. A refusal is no error (a
+ * job may be marked --no-requeue, an interactive one cannot be requeued): the run still ends with 75, on which a
+ * cluster may be configured to requeue the job itself (RequeueExit). */
 #include "cli/requeue.h"
 
 #include <signal.h>
@@ -35,36 +35,36 @@ static const char *job_name(struct lvn_cli *c)
     return array && task ? lvn_arena_printf(&c->settings.arena, "%s_%s", array, task) : getenv("SLURM_JOB_ID");
 }
 
-/* The nodes that the job is not to get, now that it waits: a running one keeps its list. */
-static bool leave_out(struct lvn_cli *c, char *scontrol, const char *job, const char *without)
+/* Add nodes to the job's ExcNodeList. That works only once the job is pending, hence the tries. */
+static bool exclude_nodes(struct lvn_cli *c, char *scontrol, const char *job, const char *nodes)
 {
-    const struct timespec moment = {.tv_nsec = 200000000};
+    const struct timespec pause = {.tv_nsec = 200000000};
     struct lvn_arena *a = &c->settings.arena;
-    LVN_LOCAL_TEXT(said);
+    LVN_LOCAL_TEXT(output);
     char *show[] = {scontrol, "-o", "show", "job", (char *)job, NULL};
-    int code = lvn_process_run(show, 60, &said), tries = 10;
-    const char *old = code == 0 && said.p ? strstr(said.p, " ExcNodeList=") : NULL;
+    int code = lvn_process_run(show, 60, &output), tries = 10;
+    const char *old = code == 0 && output.p ? strstr(output.p, " ExcNodeList=") : NULL;
     old = old ? strchr(old, '=') + 1 : "(null)";
     int n = *old == '(' ? 0 : (int)strcspn(old, " \n");
-    char *list = lvn_arena_printf(a, "ExcNodeList=%.*s%s%s", n, old, n ? "," : "", without);
+    char *list = lvn_arena_printf(a, "ExcNodeList=%.*s%s%s", n, old, n ? "," : "", nodes);
     char *update[] = {scontrol, "update", lvn_arena_printf(a, "JobId=%s", job), list, NULL};
-    while (list && update[2] && (code = lvn_process_run(update, 60, NULL)) && --tries) nanosleep(&moment, NULL);
+    while (list && update[2] && (code = lvn_process_run(update, 60, NULL)) && --tries) nanosleep(&pause, NULL);
     return code == 0;
 }
 
-void lvn_requeue(struct lvn_cli *c, const char *without)
+void lvn_requeue(struct lvn_cli *c, const char *excluded)
 {
-    LVN_LOCAL_TEXT(said);
+    LVN_LOCAL_TEXT(output);
     const char *job = job_name(c);
     char *words[] = {lvn_process_find(&c->settings.arena, "scontrol"), "requeue", (char *)job, NULL};
-    signal(SIGTERM, SIG_IGN); /* what Slurm sends to a job that goes back, and to what this one starts */
-    int code = words[0] && job ? lvn_process_run(words, 60, &said) : -1;
-    const char *reason = said.p ? said.p : words[0] ? "it gave no reason" : "there is no scontrol in PATH";
+    signal(SIGTERM, SIG_IGN); /* Slurm sends it to a requeued job; scontrol inherits that it is ignored */
+    int code = words[0] && job ? lvn_process_run(words, 60, &output) : -1;
+    const char *reason = output.p ? output.p : words[0] ? "it gave no reason" : "there is no scontrol in PATH";
     int n = (int)strcspn(reason, "\n");
     if (code == 0) {
-        bool left = *without && leave_out(c, words[0], job, without);
+        bool done = *excluded && exclude_nodes(c, words[0], job, excluded);
         fprintf(stderr, "job %s is back in the queue%s%s, and goes on when its turn comes\n", job,
-                left ? ", to run without " : "", left ? without : "");
+                done ? ", to run without " : "", done ? excluded : "");
     } else {
         fprintf(
             stderr,

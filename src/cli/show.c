@@ -1,10 +1,11 @@
-/* show.c - --show-settings: every key, its value, and where that came from. */
+/* show.c - --show-settings: prints every key, its value and where the value came from. Called by commands that take
+ * keys of recipes. */
 #include <string.h>
 
 #include "cli/cli.h"
 #include "formats/json.h"
 
-/* A text on one line, whole. */
+/* The text on one line, with newlines and tabs escaped. */
 static const char *one_line(const char *value, struct lvn_text *t)
 {
     lvn_text_clear(t);
@@ -24,7 +25,7 @@ static json_t *as_json(const struct lvn_option *o, const char *value)
         o->kind == LVN_KIND_TIME || o->kind == LVN_KIND_AMOUNT) {
         json_error_t error;
         if (lvn_json_load(value, (int64_t)strlen(value), JSON_DECODE_ANY, &parsed, &error) != LVN_OK)
-            lvn_error_clear(); /* finish() sees that the results are not whole */
+            lvn_error_clear(); /* main.c reports incomplete results */
     }
     return parsed ? parsed : json_string(value);
 }

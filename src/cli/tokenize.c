@@ -1,4 +1,4 @@
-/* tokenize.c - levin tokenize: bytes to token ids and back. */
+/* tokenize.c - levin tokenize: encodes standard input as token ids, or decodes ids. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static bool separates(char c)
     return c == ',' || c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* Digit by digit: there may be millions of ids, and what the C library has for it may look at all that follows. */
+/* Digit by digit: there may be millions of ids, and sscanf() may scan the whole rest of the text for each. */
 static enum lvn_status parse_list(const char *text, struct lvn_ids *ids)
 {
     for (const char *p = text; *p;) {
@@ -58,7 +58,7 @@ static enum lvn_status decode(struct lvn_cli *c, const struct lvn_tokenizer *t)
     if (status == LVN_OK) status = parse_list(strcmp(list, "-") != 0 ? list : input.p ? input.p : "", &ids);
     if (status == LVN_OK) status = lvn_decode(t, ids.p, ids.n, &text);
     if (status == LVN_OK && c->json) {
-        bool whole = lvn_utf8_check(text.p, text.n) < 0; /* JSON is Unicode: other bytes go as numbers */
+        bool whole = lvn_utf8_check(text.p, text.n) < 0; /* JSON holds Unicode only: other bytes become numbers */
         json_t *bytes = whole ? NULL : json_array();
         for (int64_t i = 0; bytes && i < text.n; i++)
             json_array_append_new(bytes, json_integer((unsigned char)text.p[i]));
@@ -95,7 +95,7 @@ static void print_ids(const struct lvn_ids *ids, char separator, bool *first)
     fwrite(text, 1, n, stdout);
 }
 
-/* Everything on standard input, in chunks; what cannot be cut off yet waits for more. */
+/* Encode standard input in chunks. Bytes at the end of a chunk that the following text may change wait for it. */
 static enum lvn_status encode_input(struct lvn_encoders *e, char separator, bool *first)
 {
     int64_t capacity = CHUNK_BYTES, n = 0;
@@ -136,7 +136,7 @@ static enum lvn_status encode(struct lvn_cli *c, const struct lvn_tokenizer *t)
     if (json) fputs("{\"ids\":[", stdout);
     enum lvn_status status = encode_input(&e, json ? ',' : ' ', &first);
     lvn_encoders_close(&e);
-    if (json) { /* printed as it came; main() has nothing left to print */
+    if (json) { /* ids are printed as they come; main.c has nothing left to print */
         LVN_LOCAL_TEXT(error);
         long begun = lvn_json_begin();
         json_t *sentence = status == LVN_OK ? NULL : json_string(lvn_error_text());

@@ -1,4 +1,4 @@
-/* tokenizer.c - levin tokenizer train: a vocabulary from text. */
+/* tokenizer.c - levin tokenizer train: makes a vocabulary from text files. tokenizers/bpe_trainer.h does the work. */
 #include <string.h>
 
 #include "base/files.h"
@@ -17,12 +17,17 @@ enum { CHUNK_BYTES = 32 << 20, MAX_LINE = 1 << 30 };
 
 struct reader {
     struct lvn_vocabulary *v;
-    const char *field, *name; /* field: of these columns the first that there is */
-    bool is_table, begun;
+    const char *field; /* columns of tables, "text|document": the first that exists holds the text */
+    const char *name;  /* of the file that is read */
+    bool is_table;     /* of rows with columns */
+    bool begun;        /* `table` is open */
     struct lvn_table table;
-    struct lvn_text raw, text; /* not cut into rows yet; to be counted */
-    int64_t bytes, bad, passed_over;
-    struct lvn_text first_bad;
+    struct lvn_text raw;       /* bytes of the file that are not processed yet */
+    struct lvn_text text;      /* of rows, not counted yet */
+    int64_t bytes;             /* of text, counted */
+    int64_t bad;               /* rows that cannot be used */
+    int64_t passed_over;       /* files of other types */
+    struct lvn_text first_bad; /* why, of the first bad row */
 };
 
 static enum lvn_status count(struct reader *r)
@@ -34,8 +39,8 @@ static enum lvn_status count(struct reader *r)
     return LVN_OK;
 }
 
-/* Texts of the rows that are there; of a table's first ones, the columns, too. */
-static enum lvn_status rows(struct reader *r, const char *p, int64_t n)
+/* Add the texts of the rows in p. With the first bytes of a table, find the columns. */
+static enum lvn_status read_rows(struct reader *r, const char *p, int64_t n)
 {
     struct lvn_table_row row;
     if (r->begun) {
@@ -72,8 +77,9 @@ static enum lvn_status begin(void *context, const char *name, bool named, bool *
     return LVN_OK;
 }
 
-/* Whole lines of what was read so far; at the end of a file all of it. A row of a .csv may go over lines. */
-static enum lvn_status take(struct reader *r, bool all)
+/* Process the whole lines of `raw`; with `all`, at the end of a file, all of it. A row of a .csv may span lines, so a
+ * .csv is processed whole. */
+static enum lvn_status process(struct reader *r, bool all)
 {
     const bool whole = r->is_table && lvn_ends_with(r->name, ".csv");
     const char *end = r->raw.n && !all && !whole ? memrchr(r->raw.p, '\n', (size_t)r->raw.n) : NULL;
@@ -83,7 +89,7 @@ static enum lvn_status take(struct reader *r, bool all)
               MAX_LINE >> 20);
     if (!n) return LVN_OK;
     if (r->is_table) {
-        LVN_TRY(rows(r, r->raw.p, n));
+        LVN_TRY(read_rows(r, r->raw.p, n));
     } else {
         LVN_TRY(lvn_vocabulary_count(r->v, r->raw.p, n));
         r->bytes += n;
@@ -97,13 +103,13 @@ static enum lvn_status data(void *context, const void *p, int64_t n)
 {
     struct reader *r = context;
     lvn_text_add_bytes(&r->raw, p, n);
-    return r->raw.n >= CHUNK_BYTES ? take(r, false) : lvn_text_status(&r->raw);
+    return r->raw.n >= CHUNK_BYTES ? process(r, false) : lvn_text_status(&r->raw);
 }
 
 static enum lvn_status end(void *context)
 {
     struct reader *r = context;
-    enum lvn_status status = take(r, true);
+    enum lvn_status status = process(r, true);
     lvn_table_close(&r->table);
     r->table = (struct lvn_table){0};
     return status == LVN_OK ? count(r) : status;

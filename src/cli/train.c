@@ -1,10 +1,10 @@
-/* train.c - levin train: a recipe and keys in, a run out; or a run and keys, and it goes on.
+/* train.c - levin train: trains a recipe, or resumes a run. The training itself is lvn_train()'s (src/train).
  *
- * The signals of stop.h and SIGUSR1 ask the loop to finish its step, save and leave; a second SIGINT ends the program
- * at once. Before the first step there is nothing to save, and what it waits for (a network, a FIFO) looks at no flag:
- * the program leaves from the handler. SIGUSR1 is Slurm's word for time that runs out: after all ranks have saved, rank
- * 0 puts the job back into the queue (below levin launch that is levin launch's work), and a job that comes back goes
- * on by itself. */
+ * The signals of stop.h and SIGUSR1 ask the training loop to finish its step, save and exit; a second SIGINT kills the
+ * program. Before the first step there is nothing to save, and the main thread may wait for something that no flag ends
+ * (a network, a FIFO): the handler itself ends the process. Slurm sends SIGUSR1 when the job's time runs out: after all
+ * ranks have saved, rank 0 requeues the job (below levin launch, levin launch does), and a requeued job resumes without
+ * --resume. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,36 +19,38 @@
 #include "data/dataset.h"
 #include "train/trainer.h"
 
-/* silent: this rank is not the one that talks; looping: the loop looks at `stop`; launched: below levin launch, which
- * makes SIGUSR1 of all signals and requeues. */
-static volatile sig_atomic_t stop, silent, looping, launched, as_json;
-static char end_mark[16]; /* of a rank that leaves from its handler */
+static volatile sig_atomic_t stop;     /* LVN_STOP_...: for the training loop */
+static volatile sig_atomic_t silent;   /* not rank 0: print nothing */
+static volatile sig_atomic_t looping;  /* the training loop runs and checks `stop` */
+static volatile sig_atomic_t launched; /* below levin launch, which turns all signals into SIGUSR1, and requeues */
+static volatile sig_atomic_t as_json;
+static char exit_line[16]; /* LVN_EXIT_MARK's line of a rank that exits from the handler */
 
-/* A sentence from a handler. False: nobody is there to hear it. */
-static bool say(const char *text)
+/* Print from a signal handler. False: stderr cannot be written. */
+static bool print_from_handler(const char *text)
 {
     return silent || write(STDERR_FILENO, text, strlen(text)) >= 0;
 }
 
-static void leave_before_the_first_step(void)
+static void exit_before_first_step(void)
 {
 #define SENTENCE "stopped on request before the first step; there was nothing to save"
     static const char object[] = "{\"error\":\"" SENTENCE "\",\"trace\":[]}\n";
-    (void)say(SENTENCE "\n");
+    (void)print_from_handler(SENTENCE "\n");
     if (as_json && !silent && write(STDOUT_FILENO, object, sizeof object - 1) < 0) _exit(LVN_EXIT_FAILED);
-    if (launched) (void)say(end_mark);
+    if (launched) (void)print_from_handler(exit_line);
 #undef SENTENCE
     _exit(LVN_EXIT_STOPPED);
 }
 
 static void on_signal(int number)
 {
-    if (!looping && (number != SIGUSR1 || launched)) leave_before_the_first_step();
-    bool again = number == SIGINT && stop;
-    if (again) (void)say("\nended immediately by SIGINT; earlier checkpoints are complete\n");
-    if (number == SIGINT && !again)
-        again = !say("\nstopping after this step; interrupt once more to end immediately\n");
-    if (again) _exit(128 + SIGINT);
+    if (!looping && (number != SIGUSR1 || launched)) exit_before_first_step();
+    bool immediate = number == SIGINT && stop;
+    if (immediate) (void)print_from_handler("\nended immediately by SIGINT; earlier checkpoints are complete\n");
+    if (number == SIGINT && !immediate) /* a terminal that is gone cannot interrupt once more */
+        immediate = !print_from_handler("\nstopping after this step; interrupt once more to end immediately\n");
+    if (immediate) _exit(128 + SIGINT);
     if (stop != LVN_STOP_REQUEUE) stop = number == SIGUSR1 ? LVN_STOP_REQUEUE : LVN_STOP_REQUESTED;
 }
 
@@ -57,22 +59,25 @@ static void catch_signals(const struct lvn_cli *c)
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     launched = getenv("LEVIN_LAUNCH") != NULL;
     as_json = c->json != NULL;
-    snprintf(end_mark, sizeof end_mark, "%c%d %s\n", LVN_EXIT_MARK, LVN_EXIT_STOPPED, LVN_EXIT_SAID);
+    snprintf(exit_line, sizeof exit_line, "%c%d %s\n", LVN_EXIT_MARK, LVN_EXIT_STOPPED, LVN_EXIT_EXPLAINED);
     sigemptyset(&action.sa_mask);
     sigaction(SIGUSR1, &action, NULL);
-    lvn_stop_give(on_signal);
+    lvn_stop_catch_with(on_signal);
     signal(SIGPIPE, SIG_IGN); /* a closed terminal or pager does not end a run */
-    signal(SIGXFSZ, SIG_IGN); /* a file size limit is a write that fails */
+    signal(SIGXFSZ, SIG_IGN); /* beyond a file size limit a write fails, and the process lives */
 }
 
-/* What the summary wants that only events tell. */
+/* What the summary prints and the result of lvn_train() lacks; from events. */
 struct summary {
     double elapsed_s;
-    int64_t first_step, tokens_per_step, parameters, peak_bytes;
-    bool started;
+    int64_t first_step; /* the step that the run begins or resumes at */
+    int64_t tokens_per_step;
+    int64_t parameters;
+    int64_t peak_bytes;
+    bool started; /* there was a first event */
 };
 
-static void remember(void *context, const struct lvn_event *e)
+static void collect_summary(void *context, const struct lvn_event *e)
 {
     struct summary *m = context;
     if (e->kind == LVN_EVENT_START) {
@@ -111,7 +116,7 @@ static void report(struct lvn_cli *c, const struct lvn_train_result *r, const st
         lvn_cli_add(c, "tokens_per_s", lvn_cli_number(m->elapsed_s > 0 ? tokens / m->elapsed_s : 0));
         lvn_cli_add(c, "peak_bytes", json_integer(m->peak_bytes));
     }
-    /* the line in one piece: some MPIs turn buffers off, and launchers mark each piece */
+    /* the line in one write: some MPIs turn buffering off, and launchers prefix each write */
     char validation[120] = "", start[40] = "";
     if (r->start_val_loss == r->start_val_loss)
         snprintf(start, sizeof start, ", %.4f before the first step", r->start_val_loss);
@@ -124,7 +129,7 @@ static void report(struct lvn_cli *c, const struct lvn_train_result *r, const st
     if (c->settings.logger.curve && *r->run_dir) lvn_cli_print(c, "loss curve: %s/loss.svg\n", r->run_dir);
 }
 
-/* All ranks come here: one that left first would make the launcher end the others. */
+/* All ranks call it: a rank that exited first would make the launcher end the others. */
 static enum lvn_status requeue(struct lvn_cli *c)
 {
     if (getenv("LEVIN_LAUNCH") || !lvn_requeue_possible()) return LVN_OK;
@@ -132,38 +137,38 @@ static enum lvn_status requeue(struct lvn_cli *c)
     return lvn_ranks_agree(c->ranks, LVN_OK);
 }
 
-/* What nobody said and was found. */
-static void tell_data(const struct lvn_cli *c)
+/* Log the data kind and model kind that were derived from the data. */
+static void log_derived(const struct lvn_cli *c)
 {
     const struct lvn_settings *s = &c->settings;
-    bool found = s->origin[LVN_OPT_data_kind].source == LVN_SOURCE_DERIVED;
-    const struct lvn_dataset_kind *kind = found ? lvn_dataset_kind_find(s->data.kind) : NULL;
+    bool derived = s->origin[LVN_OPT_data_kind].source == LVN_SOURCE_DERIVED;
+    const struct lvn_dataset_kind *kind = derived ? lvn_dataset_kind_find(s->data.kind) : NULL;
     if (!kind) return;
     bool model = s->origin[LVN_OPT_model_kind].source <= LVN_SOURCE_DERIVED && !*s->model.init;
     lvn_log(LVN_LOG_INFO, "'%s' is read as data.kind=%s: %s%s%s", s->data.path, kind->name, kind->help,
             model ? "; for model.kind=" : "", model ? s->model.kind : "");
 }
 
-/* Does this attempt of a levin launch go on with a run that an earlier one has begun? levin launch may not know, as
- * where a rank was killed before it could tell; so one rank of each host looks, for hosts may share no folder. */
-static enum lvn_status find_begun(struct lvn_cli *c, const char *launch, bool *begun)
+/* Does this attempt of a levin launch resume a run that an earlier attempt has begun? levin launch may not know it, if
+ * a rank was killed before it could report; so one rank of each host checks, since hosts may share no folder. */
+static enum lvn_status detect_begun(struct lvn_cli *c, const char *launch, bool *begun)
 {
     struct lvn_ranks *r = c->ranks;
-    bool here = false, looks = !r->local_rank && !c->settings.trainer.fast_dev_run;
+    bool here = false, checks = !r->local_rank && !c->settings.trainer.fast_dev_run;
     double hosts;
     *begun = false;
     if (!launch || !getenv("LEVIN_RESTART")) return LVN_OK;
     *begun = getenv("LEVIN_RUN_BEGUN") != NULL;
     if (*begun) return LVN_OK;
-    LVN_TRY(lvn_ranks_agree(r, looks ? lvn_run_dir_begun(c->settings.run_dir, launch, !r->rank, &here) : LVN_OK));
+    LVN_TRY(lvn_ranks_agree(r, checks ? lvn_run_dir_begun(c->settings.run_dir, launch, !r->rank, &here) : LVN_OK));
     hosts = here;
     LVN_TRY(lvn_ranks_sum(r, &hosts, 1));
     *begun = hosts > 0;
     return LVN_OK;
 }
 
-/* `levin train` alone: neither operand nor key says what there is to train on. */
-static enum lvn_status check_anything(const struct lvn_cli *c)
+/* Refuse `levin train` alone: neither operand nor key names data. */
+static enum lvn_status check_has_data(const struct lvn_cli *c)
 {
     const struct lvn_settings *s = &c->settings;
     const bool data = *s->data.path || s->origin[LVN_OPT_data_kind].source > LVN_SOURCE_DERIVED;
@@ -181,22 +186,22 @@ enum lvn_status lvn_command_train(struct lvn_cli *c)
     struct lvn_train_result result = {0};
     bool resume = lvn_cli_on(c, LVN_FLAG_train_resume), overwrite = lvn_cli_on(c, LVN_FLAG_train_overwrite);
     LVN_CHECK(!resume || !overwrite, ARG, "--resume continues a run and --overwrite replaces it; give one of them");
-    catch_signals(c); /* meeting the other ranks takes a moment, too */
+    catch_signals(c); /* joining the other ranks takes time, too */
     LVN_TRY(lvn_cli_join(c, c->n_operands ? c->operand[0] : NULL, LVN_USES_ALL));
     if (lvn_cli_shows_settings(c)) return LVN_OK;
-    LVN_TRY(check_anything(c));
-    catch_signals(c); /* again: an MPI may have taken them */
+    LVN_TRY(check_has_data(c));
+    catch_signals(c); /* again: an MPI may have installed its own handlers */
     silent = c->ranks->rank != 0;
-    if (!silent) lvn_cli_unheeded(c);
-    if (!silent) tell_data(c);
+    if (!silent) lvn_cli_warn_ignored_variables(c);
+    if (!silent) log_derived(c);
     LVN_TRY(lvn_member_watch_alone(c->ranks->member));
     const char *launch = getenv("LEVIN_LAUNCH") ? lvn_getenv("LEVIN_LAUNCH_ID") : NULL;
-    bool again;
-    LVN_TRY(find_begun(c, launch, &again));
-    if (lvn_requeue_count() && !silent && !resume && !again) lvn_log(LVN_LOG_INFO, "this job was requeued: continuing");
-    resume |= again || lvn_requeue_count();
+    bool begun;
+    LVN_TRY(detect_begun(c, launch, &begun));
+    if (lvn_requeue_count() && !silent && !resume && !begun) lvn_log(LVN_LOG_INFO, "this job was requeued: continuing");
+    resume |= begun || lvn_requeue_count();
     lvn_progress_init(&progress, stderr, lvn_cli_on(c, LVN_FLAG_any_quiet), c->settings.trainer.log_every_n_steps);
-    struct lvn_listener listeners[] = {{remember, &summary}, {lvn_progress_handle, &progress}};
+    struct lvn_listener listeners[] = {{collect_summary, &summary}, {lvn_progress_handle, &progress}};
     struct lvn_train_options options = {.ranks = c->ranks,
                                         .launch = launch,
                                         .mode = resume      ? LVN_RUN_RESUME

@@ -12,7 +12,7 @@
 void lvn_transfer_begin(struct lvn_transfer *t, const struct lvn_cli *c, const char *name)
 {
     lvn_stop_catch();
-    signal(SIGXFSZ, SIG_IGN); /* a file size limit is a write that fails */
+    signal(SIGXFSZ, SIG_IGN); /* beyond a file size limit a write fails, and the process lives */
     *t = (struct lvn_transfer){.name = name,
                                .quiet = lvn_cli_on(c, LVN_FLAG_any_quiet),
                                .live = isatty(STDERR_FILENO),
@@ -32,7 +32,7 @@ int lvn_transfer_progress(void *context, int64_t done, int64_t total)
     struct lvn_transfer *t = context;
     double now = lvn_seconds(), seconds = now - t->began;
     if (t->first < 0) t->first = done;
-    if (t->quiet || now - t->drawn < (t->live ? 0.2 : 10)) return lvn_stop_asked;
+    if (t->quiet || now - t->drawn < (t->live ? 0.2 : 10)) return lvn_stop_requested;
     t->drawn = now;
     char have[LVN_NUMBER_TEXT], all[LVN_NUMBER_TEXT] = "?", rate[LVN_NUMBER_TEXT], left[LVN_NUMBER_TEXT] = "?";
     char name[256];
@@ -44,7 +44,7 @@ int lvn_transfer_progress(void *context, int64_t done, int64_t total)
             lvn_bytes_text(done, have), all, lvn_bytes_text((int64_t)(got / seconds), rate), left, t->live ? "" : "\n");
     fflush(stderr);
     t->shown = t->live;
-    return lvn_stop_asked;
+    return lvn_stop_requested;
 }
 
 void lvn_transfer_end(struct lvn_transfer *t)

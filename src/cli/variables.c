@@ -1,7 +1,7 @@
-/* variables.c - LEVIN_... in the environment that means nothing: most likely a key that is misspelt.
+/* variables.c - warns of unknown variables LEVIN_... in the environment, most likely misspelt keys; called by main.c.
  *
- * A wrong key of a recipe or of the command line is refused; a variable may be meant for another version of levin, or
- * for somebody else, so it is only told of. */
+ * A wrong key of a recipe or of the command line is refused. A variable may be meant for another version of levin or
+ * another program, so it only causes a warning. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,8 @@
 
 extern char **environ;
 
-/* Beside the keys (LEVIN_OPTIMIZER_LR): what levin itself reads, and what its scripts and tests set. */
-static const char *const known[] = {
+/* Variables besides those of keys (LEVIN_OPTIMIZER_LR): those that levin reads, and those of its scripts and tests. */
+static const char *const variables[] = {
     "LEVIN_ISA",           "LEVIN_OPENCL_PARTS", "LEVIN_OPENCL_PLATFORM",
     "LEVIN_CACHE",         "LEVIN_CACHE_SIZE",   "LEVIN_STORE_TRIES",
     "LEVIN_STORE_THREADS", "LEVIN_RENDEZVOUS",   "LEVIN_RENDEZVOUS_TOKEN",
@@ -28,7 +28,7 @@ static const char *const known[] = {
     "LEVIN_LAUNCH_ID",     "LEVIN_RUN_BEGUN",    "LEVIN_TOKEN",
     "LEVIN_CUDA_GRAPHS",   "LEVIN_CUDA_WAIT",    "LEVIN_FETCH_MAX_SIZE",
 };
-enum { N_KNOWN = sizeof known / sizeof *known };
+enum { N_VARIABLES = sizeof variables / sizeof *variables };
 
 static void warn(const char *name, const char *const *names, int n)
 {
@@ -41,21 +41,21 @@ static void warn(const char *name, const char *const *names, int n)
     lvn_log(LVN_LOG_WARN, "%s", text);
 }
 
-/* One process says it: levin launch, or rank 0. */
-static bool speaks(void)
+/* One process warns: levin launch, or rank 0. */
+static bool is_reporter(void)
 {
-    struct lvn_identity who;
+    struct lvn_identity identity;
     if (getenv("LEVIN_LAUNCH")) return false;
-    bool first = lvn_identity_find(&who) != LVN_OK || who.rank == 0;
+    bool first = lvn_identity_find(&identity) != LVN_OK || identity.rank == 0;
     lvn_error_clear();
     return first;
 }
 
-/* The best instruction set is taken where LEVIN_ISA asks for none, or for more than there is. */
+/* Warn if LEVIN_ISA names no instruction set, or one that this processor lacks: the best one is used then. */
 static void check_isa(void)
 {
     const char *wanted = lvn_getenv("LEVIN_ISA");
-    if (!wanted || !strcmp(wanted, lvn_isa_name(lvn_isa_best())) || !speaks()) return;
+    if (!wanted || !strcmp(wanted, lvn_isa_name(lvn_isa_best())) || !is_reporter()) return;
     char list[200] = "";
     bool named = false;
     for (int i = 0; i < LVN_ISA_COUNT; i++) {
@@ -67,19 +67,19 @@ static void check_isa(void)
             named ? "not for this processor" : "none of ", named ? "" : list, lvn_isa_name(lvn_isa_best()));
 }
 
-void lvn_cli_variables(void)
+void lvn_cli_warn_unknown_variables(void)
 {
     check_isa();
     static char names[LVN_OPT_ALL][LVN_VALUE_TEXT];
-    const char *all[LVN_OPT_ALL + N_KNOWN];
+    const char *all[LVN_OPT_ALL + N_VARIABLES];
     int n = 0;
     for (; n < lvn_option_count(); n++) all[n] = lvn_settings_variable(lvn_option_at(n)->key, names[n]);
-    for (int i = 0; i < N_KNOWN; i++) all[n++] = known[i];
+    for (int i = 0; i < N_VARIABLES; i++) all[n++] = variables[i];
     for (char **e = environ; *e; e++) {
         char name[LVN_VALUE_TEXT];
         bool found = strncmp(*e, "LEVIN_", 6) != 0;
         snprintf(name, sizeof name, "%.*s", (int)strcspn(*e, "="), *e);
         for (int i = 0; i < n && !found; i++) found = !strcmp(name, all[i]);
-        if (!found && speaks()) warn(name, all, n);
+        if (!found && is_reporter()) warn(name, all, n);
     }
 }

@@ -1,8 +1,9 @@
-/* watch.c - levin watch: a running job, seen from another terminal or from a login node.
+/* watch.c - levin watch: shows a running job from another terminal or a login node.
  *
  * It only reads files: status.json, which the run replaces about once a second, the end of metrics.jsonl, and the
- * number of steps in settings.yaml. On a terminal it refreshes in place; in a pipe it prints a block whenever a step
- * was made, not too often. It ends when the run does. */
+ * limits in settings.yaml. On a terminal it refreshes in place; in a pipe it prints a block after a new step, at most
+ * once in
+ * --every seconds. It ends when the run does. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -24,33 +25,43 @@
 #include "train/run_dir.h"
 
 enum { TAIL = 1 << 16 };
-static const double STALE_SECONDS = 15; /* status.json comes every second; a busy file system may keep it back */
+static const double STALE_SECONDS = 15; /* status.json is written every second; a busy file system may delay it */
 
 struct watch {
     struct lvn_cli *c;
-    char run[1024], status_path[1100], metrics_path[1100];
-    json_t *status;      /* as last read; NULL: not yet there */
-    double changed, age; /* when it was last seen to change; seconds since it was written, by the clock */
-    double written;      /* its time */
-    int64_t step, max_steps, max_epochs;   /* 0: no such limit */
-    double loss, val_loss, best, lr, rate; /* rate: tokens/s of the whole run; NaN: not known */
-    double steps_per_s, steps_per_epoch;   /* over the rows that are looked at; NaN: not known */
-    double losses[5];                      /* the last ones, newest last */
+    char run[1024];
+    char status_path[1100];
+    char metrics_path[1100];
+    json_t *status;         /* status.json as last read; NULL: not there yet */
+    double changed;         /* lvn_seconds() when its time was last seen to change */
+    double age;             /* seconds since it was written, by the wall clock */
+    double written;         /* its time */
+    int64_t step;           /* of the run */
+    int64_t max_steps;      /* 0: no such limit */
+    int64_t max_epochs;     /* 0: no such limit */
+    double loss;            /* of the last row of metrics.jsonl that has one; NaN, here and below: not known */
+    double val_loss;        /* the same */
+    double best;            /* lowest val_loss of the rows read */
+    double lr;              /* of the last row */
+    double rate;            /* tokens/s of the whole run */
+    double steps_per_s;     /* over the rows read */
+    double steps_per_epoch; /* from the last row that has an epoch */
+    double losses[5];       /* the last ones, newest last */
     int n_losses;
-    bool gone; /* rank 0's process is not there any more, on this very host */
+    bool gone; /* the process of rank 0, on this host, does not exist any more */
 };
 
-/* A run writes one of these first. An empty folder may become a run, another one would be waited for in vain. */
+/* Refuse a folder without the files that a run writes first, unless it is empty: an empty one may become a run. */
 static enum lvn_status refuse_other(const char *folder)
 {
-    static const char *const signs[] = {".lock", "settings.yaml", "status.json", "logs"};
+    static const char *const run_files[] = {".lock", "settings.yaml", "status.json", "logs"};
     LVN_LOCAL_ARENA(a);
     const char *const *names;
     int n;
     LVN_TRY(lvn_dir_list(&a, folder, &names, &n));
     for (int i = 0; i < n; i++)
-        for (size_t k = 0; k < sizeof signs / sizeof signs[0]; k++)
-            if (!strcmp(names[i], signs[k])) return LVN_OK;
+        for (size_t k = 0; k < sizeof run_files / sizeof run_files[0]; k++)
+            if (!strcmp(names[i], run_files[k])) return LVN_OK;
     LVN_CHECK(!n, ARG, "'%.300s' is no run: it has no settings.yaml and no status.json; give the folder of a run",
               folder);
     return LVN_OK;
@@ -75,17 +86,18 @@ static enum lvn_status find_run(struct watch *w, const char *name)
         w->max_steps = s.trainer.max_steps > 0 ? s.trainer.max_steps : 0;
         w->max_epochs = s.trainer.max_epochs > 0 ? s.trainer.max_epochs : 0;
         bool none = !w->max_steps && !w->max_epochs && s.trainer.max_time <= 0;
-        if (none) w->max_epochs = 1; /* what follows where no limit was given, and is not written */
+        if (none) w->max_epochs = 1; /* the default without any limit; it is not in the file */
     }
-    lvn_error_clear(); /* what a newer version wrote there is no reason not to watch */
+    lvn_error_clear(); /* settings of a newer version that cannot be read do not keep one from watching */
     lvn_settings_release(&s);
     return LVN_OK;
 }
 
 /* --- reading --- */
 
-/* The last bytes of a file, from the start of a line; "" when it is not there. To be freed; NULL: no memory. */
-static char *tail_of(const char *path)
+/* The last TAIL bytes of a file, from the start of a line; "" if there is no file. The caller frees it; NULL: no
+ * memory. */
+static char *read_tail(const char *path)
 {
     char *text = lvn_malloc(TAIL + 1);
     if (!text) return NULL;
@@ -95,16 +107,16 @@ static char *tail_of(const char *path)
         lvn_error_clear();
         return text;
     }
-    off_t size = lseek(fd, 0, SEEK_END), from = size > TAIL ? size - TAIL : 0;
-    ssize_t n = pread(fd, text, TAIL, from);
+    off_t size = lseek(fd, 0, SEEK_END), offset = size > TAIL ? size - TAIL : 0;
+    ssize_t n = pread(fd, text, TAIL, offset);
     close(fd);
     text[n > 0 ? n : 0] = '\0';
-    char *line = from ? strchr(text, '\n') : NULL;
+    char *line = offset ? strchr(text, '\n') : NULL;
     if (line) memmove(text, line + 1, strlen(line + 1) + 1);
     return text;
 }
 
-/* How fast it went from the first row that is looked at to this one. */
+/* Rates from the first row read (first: its step and time) to this one. */
 static void read_pace(struct watch *w, const json_t *row, double first[2])
 {
     const json_t *step = json_object_get(row, "step"), *at = json_object_get(row, "time"),
@@ -121,18 +133,18 @@ static double eta(const struct watch *w)
 {
     double by_epochs = w->max_epochs ? (double)w->max_epochs * w->steps_per_epoch : (double)NAN;
     double last =
-        fmin(w->max_steps ? (double)w->max_steps : (double)NAN, by_epochs); /* of a number and NaN the number */
+        fmin(w->max_steps ? (double)w->max_steps : (double)NAN, by_epochs); /* of a number and NaN: the number */
     return last > (double)w->step ? (last - (double)w->step) / w->steps_per_s : (double)NAN;
 }
 
 static enum lvn_status read_metrics(struct watch *w)
 {
-    char *text = tail_of(w->metrics_path), *rest = text, *line;
+    char *text = read_tail(w->metrics_path), *rest = text, *line;
     enum lvn_status status = text ? LVN_OK : LVN_MEMORY;
     double first[2] = {NAN, NAN};
     w->loss = w->val_loss = w->best = w->lr = w->rate = w->steps_per_s = w->steps_per_epoch = NAN;
     w->n_losses = 0;
-    while (text && (line = strsep(&rest, "\n")) && rest) { /* the last, maybe half-written line is left out */
+    while (text && (line = strsep(&rest, "\n")) && rest) { /* without the last line, which may be incomplete */
         json_error_t error;
         json_t *row, *one;
         status = lvn_json_load(line, (int64_t)strlen(line), 0, &row, &error);
@@ -166,7 +178,7 @@ static double number_of(const json_t *object, const char *key)
     return json_number_value(json_object_get(object, key));
 }
 
-/* LVN_OK also when the file is not there yet. */
+/* LVN_OK also if the file is not there yet. */
 static enum lvn_status read_status(struct watch *w)
 {
     char host[256] = "";
@@ -195,10 +207,10 @@ static bool running(const struct watch *w)
     return w->status && !strcmp(text_of(w->status, "state"), "running");
 }
 
-/* Why news cannot be believed any more, "" when they can. */
+/* Why the status is out of date; "": it is not. */
 static const char *stale(const struct watch *w, bool once, char text[160])
 {
-    double still = once ? w->age : lvn_seconds() - w->changed; /* other hosts' clocks are not to be trusted */
+    double still = once ? w->age : lvn_seconds() - w->changed; /* clocks of other hosts may be wrong */
     text[0] = '\0';
     if (!running(w)) return text;
     if (w->gone) {
@@ -262,12 +274,12 @@ static void rank_line(const json_t *r, double written, struct lvn_text *t)
     lvn_text_add(t, "\n");
 }
 
-static bool odd(const json_t *r)
+static bool is_slow_or_lost(const json_t *r)
 {
     return json_is_true(json_object_get(r, "slow")) || !strcmp(text_of(r, "state"), "lost");
 }
 
-/* At most `most` lines of ranks: the odd ones first. */
+/* At most `max` lines of ranks; if there are more ranks, the slow and lost ones first. */
 static void table(const struct watch *w, int max, struct lvn_text *t)
 {
     json_t *ranks = w->status ? json_object_get(w->status, "ranks") : NULL;
@@ -279,7 +291,7 @@ static void table(const struct watch *w, int max, struct lvn_text *t)
     for (int pass = few ? 1 : 0; pass < 2; pass++) {
         for (int i = 0; i < n && shown < max; i++) {
             const json_t *r = json_array_get(ranks, (size_t)i);
-            if (!few && odd(r) != (pass == 0)) continue;
+            if (!few && is_slow_or_lost(r) != (pass == 0)) continue;
             rank_line(r, w->written, t);
             shown++;
         }
@@ -294,7 +306,7 @@ static int terminal_rows(void)
     return size.ws_row;
 }
 
-/* Over what was shown before: `lines` up, each line cleared to its end. */
+/* Draw over the last block: move `lines` up and clear each line to its end. *lines: of the new block. */
 static void redraw(const char *text, int *lines)
 {
     char one[LVN_REDACTED_ONE];
@@ -331,8 +343,8 @@ static enum lvn_status show_json(struct watch *w)
 
 static enum lvn_status follow(struct watch *w, bool once)
 {
-    bool live = !once && isatty(STDOUT_FILENO), told = false;
-    double every = w->c->flag[LVN_FLAG_watch_every].r, said = 0;
+    bool live = !once && isatty(STDOUT_FILENO), printed = false;
+    double every = w->c->flag[LVN_FLAG_watch_every].r, printed_at = 0;
     int lines = 0;
     int64_t step = -1;
     char text[160], before[160] = "";
@@ -352,12 +364,12 @@ static enum lvn_status follow(struct watch *w, bool once)
         bool end = once || (w->status && (!running(w) || w->gone)), news = w->step != step || strcmp(old, before) != 0;
         if (live) {
             redraw(block, &lines);
-        } else if (end || !told || (news && lvn_seconds() - said >= every)) {
-            if (told) printf("\n");
+        } else if (end || !printed || (news && lvn_seconds() - printed_at >= every)) {
+            if (printed) printf("\n");
             lvn_cli_put(stdout, block);
             fflush(stdout);
-            told = true;
-            said = lvn_seconds();
+            printed = true;
+            printed_at = lvn_seconds();
             step = w->step;
             snprintf(before, sizeof before, "%s", old);
         }

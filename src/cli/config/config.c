@@ -1,7 +1,8 @@
-/* config.c - levin config: questions in; a commented recipe, a hosts file and the line that starts it all out.
+/* config.c - levin config: asks questions and writes a commented recipe, a hosts file if need be, and prints the
+ * command that starts the run.
  *
- * Whatever can be asked can be given: keys of recipes as everywhere (--optimizer.lr=1e-4), the rest by flags. Where
- * there is no terminal nothing is asked, and what was not given takes its default. */
+ * Every question has a key of recipes (--optimizer.lr=1e-4) or a flag that answers it. Without a terminal nothing is
+ * asked, and settings that are not given take their defaults. */
 #include "cli/config/config.h"
 
 #include <inttypes.h>
@@ -20,7 +21,7 @@ enum { ASK_AUTO, ASK_ALWAYS };
 static const char *const ask_words[] = {"auto", "always", "never", NULL};
 const char *const lvn_job_location_words[] = {"here", "hosts", "slurm", NULL};
 
-/* --- what a job begins with --- */
+/* --- presets of the jobs --- */
 
 struct preset {
     const char *key, *value;
@@ -91,21 +92,21 @@ static const struct preset chars[] = {
 enum lvn_status lvn_config_set(struct lvn_config *cf, const char *key, const char *value, int line)
 {
     struct lvn_origin origin = {.source = LVN_SOURCE_RECIPE,
-                                .where = line       ? cf->from
-                                         : cf->from ? "the other program's defaults"
-                                                    : "levin config",
+                                .where = line         ? cf->source
+                                         : cf->source ? "the other program's defaults"
+                                                      : "levin config",
                                 .line = line};
     return lvn_settings_set_at(cf->s, key, value, origin);
 }
 
-static enum lvn_status preset(struct lvn_config *cf)
+static enum lvn_status set_preset(struct lvn_config *cf)
 {
-    const struct preset *of[] = {finetune, scratch, chars};
-    for (const struct preset *p = of[cf->job]; p->key; p++) LVN_TRY(lvn_config_set(cf, p->key, p->value, 0));
+    const struct preset *presets[] = {finetune, scratch, chars};
+    for (const struct preset *p = presets[cf->job]; p->key; p++) LVN_TRY(lvn_config_set(cf, p->key, p->value, 0));
     return LVN_OK;
 }
 
-/* --- what the command line says --- */
+/* --- the command line --- */
 
 enum lvn_status lvn_config_note(struct lvn_config *cf, const char *key, const char *format, ...)
 {
@@ -129,8 +130,8 @@ enum lvn_status lvn_config_note(struct lvn_config *cf, const char *key, const ch
     return n->key && n->text ? LVN_OK : LVN_MEMORY;
 }
 
-/* One of some words. */
-static enum lvn_status word_of(const struct lvn_cli *c, enum lvn_flag_id id, const char *const *words, int *out)
+/* *out: the index of the flag's value among the words. */
+static enum lvn_status parse_word(const struct lvn_cli *c, enum lvn_flag_id id, const char *const *words, int *out)
 {
     char name[LVN_FLAG_TEXT], list[100] = "";
     for (int i = 0; words[i]; i++) {
@@ -143,8 +144,8 @@ static enum lvn_status word_of(const struct lvn_cli *c, enum lvn_flag_id id, con
     LVN_FAIL(ARG, "%s must be %s, got '%.40s'", lvn_flag_text(&lvn_flags[id].option, name), list, c->flag[id].t);
 }
 
-/* "64G", "500M", bytes; 0: this machine's. */
-static enum lvn_status memory_of(const struct lvn_cli *c, int64_t *out)
+/* "64G", "500M" or bytes; 0: the memory of this machine. */
+static enum lvn_status parse_memory(const struct lvn_cli *c, int64_t *out)
 {
     const char *text = c->flag[LVN_FLAG_config_memory].t, *units = "KMGT";
     double amount = 0;
@@ -158,16 +159,16 @@ static enum lvn_status memory_of(const struct lvn_cli *c, int64_t *out)
     return LVN_OK;
 }
 
-static enum lvn_status flags(struct lvn_config *cf)
+static enum lvn_status read_flags(struct lvn_config *cf)
 {
     const struct lvn_cli *c = cf->c;
     int n = 0;
-    LVN_TRY(word_of(c, LVN_FLAG_config_ask, ask_words, &n));
+    LVN_TRY(parse_word(c, LVN_FLAG_config_ask, ask_words, &n));
     cf->ask = n == ASK_AUTO ? isatty(STDIN_FILENO) && isatty(STDERR_FILENO) : n == ASK_ALWAYS;
     if (c->given[LVN_FLAG_config_where]) {
-        LVN_TRY(word_of(c, LVN_FLAG_config_where, lvn_job_location_words, &n));
-        cf->place = (enum lvn_job_location)n;
-        cf->has_place = true;
+        LVN_TRY(parse_word(c, LVN_FLAG_config_where, lvn_job_location_words, &n));
+        cf->location = (enum lvn_job_location)n;
+        cf->has_location = true;
     }
     cf->hosts = c->flag[LVN_FLAG_config_hosts].t;
     cf->has_machines = c->given[LVN_FLAG_config_machines];
@@ -180,29 +181,29 @@ static enum lvn_status flags(struct lvn_config *cf)
         LVN_CHECK(!cf->has_machines || cf->machines == names, ARG,
                   "--machines (%" PRId64 ") and the names in --hosts (%" PRId64 ") differ; leave --machines out",
                   cf->machines, names);
-        LVN_CHECK(!cf->has_place || cf->place == LVN_JOB_AT_HOSTS, ARG,
+        LVN_CHECK(!cf->has_location || cf->location == LVN_JOB_AT_HOSTS, ARG,
                   "--hosts names machines, and --where=%s is elsewhere; take --where=hosts or leave it out",
-                  lvn_job_location_words[cf->place]);
+                  lvn_job_location_words[cf->location]);
         cf->machines = names;
-        cf->has_machines = cf->has_place = true;
-        cf->place = LVN_JOB_AT_HOSTS;
-    } else if (cf->has_machines && !cf->has_place) {
-        cf->place = cf->machines > 1 ? LVN_JOB_AT_HOSTS : LVN_JOB_AT_HERE;
-        cf->has_place = true;
+        cf->has_machines = cf->has_location = true;
+        cf->location = LVN_JOB_AT_HOSTS;
+    } else if (cf->has_machines && !cf->has_location) {
+        cf->location = cf->machines > 1 ? LVN_JOB_AT_HOSTS : LVN_JOB_AT_HERE;
+        cf->has_location = true;
     }
-    LVN_CHECK(cf->machines == 1 || cf->place != LVN_JOB_AT_HERE, ARG,
+    LVN_CHECK(cf->machines == 1 || cf->location != LVN_JOB_AT_HERE, ARG,
               "--where=here is one machine, and --machines says %" PRId64, cf->machines);
-    return memory_of(c, &cf->memory);
+    return parse_memory(c, &cf->memory);
 }
 
-/* --- from other programs' files to a finished recipe --- */
+/* --- other programs' files, questions and the finished recipe --- */
 
 static enum lvn_status find_job(struct lvn_config *cf, const char *nanogpt)
 {
     const struct lvn_cli *c = cf->c;
     int n = 0;
     if (c->given[LVN_FLAG_config_job]) {
-        LVN_TRY(word_of(c, LVN_FLAG_config_job, lvn_job_words, &n));
+        LVN_TRY(parse_word(c, LVN_FLAG_config_job, lvn_job_words, &n));
         cf->job = (enum lvn_job)n;
         return LVN_OK;
     }
@@ -226,12 +227,12 @@ static enum lvn_status gather(struct lvn_config *cf)
     struct lvn_config_paths p;
     for (int i = 0; i < c->n_keys; i++)
         LVN_TRY(lvn_settings_set(cf->s, c->keys[i].key, c->keys[i].value, LVN_SOURCE_COMMAND));
-    LVN_TRY(flags(cf));
-    if (c->n_operands) LVN_TRY(refuse_replacing(cf, c->operand[0])); /* before anybody answers questions in vain */
+    LVN_TRY(read_flags(cf));
+    if (c->n_operands) LVN_TRY(refuse_replacing(cf, c->operand[0])); /* before the user answers questions in vain */
     LVN_TRY(find_job(cf, nanogpt));
     if (cf->ask) LVN_TRY(lvn_config_paths(cf, &p));
     if (cf->ask) LVN_TRY(refuse_replacing(cf, p.recipe));
-    if (!*nanogpt) LVN_TRY(preset(cf)); /* what nanoGPT's files leave out, its train.py has */
+    if (!*nanogpt) LVN_TRY(set_preset(cf)); /* without nanoGPT's file; the defaults of that are in config_nanogpt.c */
     cf->sources = !*accelerate ? nanogpt : !*nanogpt ? accelerate : NULL;
     if (!cf->sources) cf->sources = lvn_arena_printf(&cf->s->arena, "%s and %s", nanogpt, accelerate);
     if (!cf->sources) return LVN_MEMORY;
@@ -240,8 +241,8 @@ static enum lvn_status gather(struct lvn_config *cf)
     return lvn_config_ask(cf);
 }
 
-/* A recipe that is written must load: check a copy, so that derived values are not written. */
-static enum lvn_status check(struct lvn_config *cf, const struct lvn_text *recipe, const char *name)
+/* The recipe must load. Checked on a copy, so that derived values are not written. */
+static enum lvn_status check_loads(struct lvn_config *cf, const struct lvn_text *recipe, const char *name)
 {
     struct lvn_settings copy;
     enum lvn_status status = lvn_settings_init(&copy);
@@ -290,7 +291,7 @@ static enum lvn_status write_all(struct lvn_config *cf, const struct lvn_config_
     LVN_LOCAL_TEXT(hosts);
     LVN_TRY(refuse_replacing(cf, p->recipe));
     LVN_TRY(refuse_replacing(cf, p->hosts));
-    LVN_TRY(lvn_cli_writes_to(cf->c, p->recipe));
+    LVN_TRY(lvn_cli_check_output(cf->c, p->recipe));
     if (p->hosts) lvn_config_hosts(cf, &hosts);
     enum lvn_status status = lvn_text_status(&hosts);
     if (status == LVN_OK && p->hosts) status = lvn_target_write(p->hosts, hosts.p, hosts.n);
@@ -306,7 +307,7 @@ enum lvn_status lvn_command_config(struct lvn_cli *c)
     LVN_TRY(lvn_config_plan(&cf));
     LVN_TRY(lvn_config_paths(&cf, &p));
     enum lvn_status status = lvn_config_recipe(&cf, &p, &recipe);
-    if (status == LVN_OK) status = check(&cf, &recipe, p.recipe);
+    if (status == LVN_OK) status = check_loads(&cf, &recipe, p.recipe);
     if (status == LVN_OK) status = write_all(&cf, &p, &recipe);
     if (status == LVN_OK) report(&cf, &p);
     return status;

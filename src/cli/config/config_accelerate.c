@@ -1,7 +1,8 @@
-/* config_accelerate.c - the YAML that `accelerate config` writes: where to run, and in which precision.
+/* config_accelerate.c - reads the YAML that `accelerate config` writes: where to run, and in which precision. Called by
+ * config.c.
  *
- * accelerate says how a program is started, not what it trains; those keys come from elsewhere. Many of its keys exist
- * for TPUs and clouds; each that the file holds and that is not off is told. */
+ * accelerate configures how a program is started, not what it trains. Many of its keys exist for TPUs and clouds; each
+ * of these that the file has and that is not off becomes a note. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +12,12 @@
 #include "cli/config/config.h"
 #include "formats/yaml.h"
 
-/* Keys without a counterpart, and what takes their place; `only`: worth a word only with this value. */
+/* Keys without a counterpart. */
 static const struct {
-    const char *key, *only, *note;
-} lost[] = {
+    const char *key;
+    const char *only; /* note it only with this value; NULL: with any that is not off */
+    const char *note; /* what takes its place */
+} unsupported[] = {
     {"machine_rank", NULL, "not needed: one file serves all machines, and `levin launch` numbers the ranks"},
     {"main_process_ip", NULL, "not needed: ranks meet at the machine where `levin launch` runs"},
     {"main_process_port", NULL, "not needed: a free port is taken"},
@@ -49,59 +52,60 @@ static bool is_off(const struct lvn_yaml *y)
     return false;
 }
 
-static const char *text_of(const struct lvn_yaml *map, const char *key)
+static const char *get_text(const struct lvn_yaml *map, const char *key)
 {
     const struct lvn_yaml *y = lvn_yaml_get(map, key);
     return y && y->kind == LVN_YAML_SCALAR && !is_off(y) ? y->text : NULL;
 }
 
-static enum lvn_status count_of(const struct lvn_config *cf, const struct lvn_yaml *map, const char *key, int64_t *out)
+static enum lvn_status read_count(const struct lvn_config *cf, const struct lvn_yaml *map, const char *key,
+                                  int64_t *out)
 {
     const struct lvn_yaml *y = lvn_yaml_get(map, key);
     if (!y || is_off(y)) return LVN_OK;
     char *end = NULL;
     long long n = y->kind == LVN_YAML_SCALAR ? strtoll(y->text, &end, 10) : 0;
     LVN_CHECK(end && !*end && n >= 1 && n <= 1000000, ARG, "%s:%d: %s must be a whole number from 1, got '%.40s'",
-              cf->from, y->line, key, y->kind == LVN_YAML_SCALAR ? y->text : "a list or map");
+              cf->source, y->line, key, y->kind == LVN_YAML_SCALAR ? y->text : "a list or map");
     *out = n;
     return LVN_OK;
 }
 
 /* --- machines and ranks --- */
 
-static enum lvn_status machines(struct lvn_config *cf, const struct lvn_yaml *top)
+static enum lvn_status read_machines(struct lvn_config *cf, const struct lvn_yaml *top)
 {
     int64_t n = 1, ranks = 0;
-    LVN_TRY(count_of(cf, top, "num_machines", &n));
-    LVN_TRY(count_of(cf, top, "num_processes", &ranks));
+    LVN_TRY(read_count(cf, top, "num_machines", &n));
+    LVN_TRY(read_count(cf, top, "num_processes", &ranks));
     if (ranks && ranks % n) {
         LVN_FAIL(ARG,
                  "%s: num_processes (%" PRId64 ") is the number of ranks on all machines, and not a multiple of "
                  "num_machines (%" PRId64 "); correct one of them",
-                 cf->from, ranks, n);
+                 cf->source, ranks, n);
     }
     const struct lvn_yaml *mpirun = lvn_yaml_get(top, "mpirun_config");
-    const char *hostfile = text_of(mpirun, "mpirun_hostfile");
-    if (!cf->has_place) cf->place = n > 1 ? LVN_JOB_AT_HOSTS : LVN_JOB_AT_HERE;
+    const char *hostfile = get_text(mpirun, "mpirun_hostfile");
+    if (!cf->has_location) cf->location = n > 1 ? LVN_JOB_AT_HOSTS : LVN_JOB_AT_HERE;
     if (!cf->has_machines) cf->machines = n;
     if (!cf->has_per_machine && ranks) cf->per_machine = ranks / n;
-    cf->has_place = cf->has_machines = cf->has_per_machine = true;
-    bool wanted = hostfile && cf->place == LVN_JOB_AT_HOSTS && !*cf->hosts;
+    cf->has_location = cf->has_machines = cf->has_per_machine = true;
+    bool wanted = hostfile && cf->location == LVN_JOB_AT_HOSTS && !*cf->hosts;
     if (wanted && lvn_path_is_file(hostfile)) {
         cf->hostfile = hostfile;
     } else if (wanted) {
         LVN_TRY(lvn_config_note(cf, "mpirun_hostfile", "'%s' is not there: put the names into the new hosts file",
                                 hostfile));
     }
-    if (text_of(mpirun, "mpirun_ccl"))
+    if (get_text(mpirun, "mpirun_ccl"))
         LVN_TRY(lvn_config_note(cf, "mpirun_ccl", "oneCCL's workers are not there: MPI itself adds gradients up"));
     return LVN_OK;
 }
 
 /* --- how ranks share the work --- */
 
-/* The accelerator that a distributed_type says; NULL: it says none. */
-static const char *accelerator_of(const char *type)
+/* The accelerator of a distributed_type; NULL: the type has none. */
+static const char *find_accelerator(const char *type)
 {
     static const char *const words[][2] = {{"MULTI_CPU", "cpu"}, {"MULTI_GPU", "cuda"}, {"MULTI_XPU", "xpu"}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -109,11 +113,12 @@ static const char *accelerator_of(const char *type)
     return NULL;
 }
 
-/* What to run on. Without a word it stays with `auto`, which takes a GPU where there is one, as accelerate does. */
-static enum lvn_status devices(struct lvn_config *cf, const struct lvn_yaml *top)
+/* The devices. Without a key trainer.accelerator stays `auto`, which uses a GPU if there is one, as accelerate does. */
+static enum lvn_status read_devices(struct lvn_config *cf, const struct lvn_yaml *top)
 {
-    const char *type = text_of(top, "distributed_type"), *ids = text_of(top, "gpu_ids"), *cpu = text_of(top, "use_cpu");
-    const char *accelerator = cpu ? "cpu" : type ? accelerator_of(type) : NULL;
+    const char *type = get_text(top, "distributed_type"), *ids = get_text(top, "gpu_ids"),
+               *cpu = get_text(top, "use_cpu");
+    const char *accelerator = cpu ? "cpu" : type ? find_accelerator(type) : NULL;
     const struct lvn_yaml *y = lvn_yaml_get(top, cpu ? "use_cpu" : "distributed_type");
     if (accelerator) LVN_TRY(lvn_config_set(cf, "trainer.accelerator", accelerator, y->line));
     y = lvn_yaml_get(top, "gpu_ids");
@@ -125,11 +130,11 @@ static enum lvn_status devices(struct lvn_config *cf, const struct lvn_yaml *top
     return list ? lvn_config_set(cf, "trainer.devices", list, y->line) : LVN_MEMORY;
 }
 
-static enum lvn_status distributed(struct lvn_config *cf, const struct lvn_yaml *top)
+static enum lvn_status read_distributed(struct lvn_config *cf, const struct lvn_yaml *top)
 {
     const struct lvn_yaml *y = lvn_yaml_get(top, "distributed_type");
-    const char *type = text_of(top, "distributed_type");
-    if (!type || accelerator_of(type)) return LVN_OK;
+    const char *type = get_text(top, "distributed_type");
+    if (!type || find_accelerator(type)) return LVN_OK;
     if (!strcmp(type, "FSDP") || !strcmp(type, "DEEPSPEED")) {
         LVN_TRY(lvn_config_set(cf, "trainer.strategy", "zero1", y->line));
         return lvn_config_note(
@@ -143,7 +148,7 @@ static enum lvn_status distributed(struct lvn_config *cf, const struct lvn_yaml 
         "'%.40s' is not supported: as many ranks run as num_processes says, on what trainer.accelerator says", type);
 }
 
-static enum lvn_status deepspeed(struct lvn_config *cf, const struct lvn_yaml *map)
+static enum lvn_status read_deepspeed(struct lvn_config *cf, const struct lvn_yaml *map)
 {
     const struct lvn_yaml *clip = lvn_yaml_get(map, "gradient_clipping");
     for (const struct lvn_yaml *y = map->child; y; y = y->next) {
@@ -161,14 +166,14 @@ static enum lvn_status deepspeed(struct lvn_config *cf, const struct lvn_yaml *m
     return LVN_OK;
 }
 
-static enum lvn_status fsdp(struct lvn_config *cf, const struct lvn_yaml *map)
+static enum lvn_status read_fsdp(struct lvn_config *cf, const struct lvn_yaml *map)
 {
-    const struct lvn_yaml *again = lvn_yaml_get(map, "fsdp_activation_checkpointing");
-    if (!again || is_off(again)) return LVN_OK;
-    return lvn_config_set(cf, "trainer.recompute", "blocks", again->line);
+    const struct lvn_yaml *recompute = lvn_yaml_get(map, "fsdp_activation_checkpointing");
+    if (!recompute || is_off(recompute)) return LVN_OK;
+    return lvn_config_set(cf, "trainer.recompute", "blocks", recompute->line);
 }
 
-static enum lvn_status precision(struct lvn_config *cf, const struct lvn_yaml *top)
+static enum lvn_status read_precision(struct lvn_config *cf, const struct lvn_yaml *top)
 {
     const struct lvn_yaml *y = lvn_yaml_get(top, "mixed_precision");
     if (!y || y->kind != LVN_YAML_SCALAR) return LVN_OK;
@@ -181,8 +186,9 @@ static enum lvn_status precision(struct lvn_config *cf, const struct lvn_yaml *t
     return lvn_config_set(cf, "trainer.precision", off ? "32-true" : "bf16-mixed", y->line);
 }
 
-/* --- all of it --- */
+/* --- the whole file --- */
 
+/* Is the key read by the functions above? */
 static bool is_read(const char *key)
 {
     static const char *const keys[] = {"compute_environment",
@@ -204,15 +210,16 @@ static bool is_read(const char *key)
     return false;
 }
 
-static enum lvn_status without_counterpart(struct lvn_config *cf, const struct lvn_yaml *top)
+static enum lvn_status note_unsupported(struct lvn_config *cf, const struct lvn_yaml *top)
 {
     for (const struct lvn_yaml *y = top->child; y; y = y->next) {
         bool known = is_read(y->key);
-        for (size_t i = 0; i < sizeof lost / sizeof *lost; i++) {
-            if (strcmp(lost[i].key, y->key) != 0) continue;
+        for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++) {
+            const char *only = unsupported[i].only;
+            if (strcmp(unsupported[i].key, y->key) != 0) continue;
             known = true;
-            bool says = lost[i].only ? y->kind == LVN_YAML_SCALAR && !strcasecmp(y->text, lost[i].only) : !is_off(y);
-            if (says) LVN_TRY(lvn_config_note(cf, y->key, "%s", lost[i].note));
+            bool is_on = only ? y->kind == LVN_YAML_SCALAR && !strcasecmp(y->text, only) : !is_off(y);
+            if (is_on) LVN_TRY(lvn_config_note(cf, y->key, "%s", unsupported[i].note));
         }
         if (!known && !is_off(y)) LVN_TRY(lvn_config_note(cf, y->key, "not known to levin; ignored"));
     }
@@ -222,24 +229,24 @@ static enum lvn_status without_counterpart(struct lvn_config *cf, const struct l
 enum lvn_status lvn_config_accelerate(struct lvn_config *cf, const char *path)
 {
     const struct lvn_yaml *top;
-    cf->from = path;
+    cf->source = path;
     LVN_TRY(lvn_yaml_read(&cf->s->arena, path, &top));
-    bool ours = lvn_yaml_get(top, "compute_environment") || lvn_yaml_get(top, "num_processes") ||
-                lvn_yaml_get(top, "distributed_type");
-    LVN_CHECK(ours, ARG,
+    bool is_accelerate = lvn_yaml_get(top, "compute_environment") || lvn_yaml_get(top, "num_processes") ||
+                         lvn_yaml_get(top, "distributed_type");
+    LVN_CHECK(is_accelerate, ARG,
               "'%s' is no file of accelerate's: it has none of compute_environment, distributed_type and num_processes",
               path);
-    const char *where = text_of(top, "compute_environment");
+    const char *where = get_text(top, "compute_environment");
     if (where && strcmp(where, "LOCAL_MACHINE") != 0)
         LVN_TRY(lvn_config_note(cf, "compute_environment",
                                 "'%.40s' is not supported: levin runs on machines of your own", where));
-    LVN_TRY(machines(cf, top));
-    LVN_TRY(devices(cf, top));
-    LVN_TRY(distributed(cf, top));
-    LVN_TRY(precision(cf, top));
+    LVN_TRY(read_machines(cf, top));
+    LVN_TRY(read_devices(cf, top));
+    LVN_TRY(read_distributed(cf, top));
+    LVN_TRY(read_precision(cf, top));
     const struct lvn_yaml *more = lvn_yaml_get(top, "deepspeed_config");
-    if (more && more->kind == LVN_YAML_MAP) LVN_TRY(deepspeed(cf, more));
+    if (more && more->kind == LVN_YAML_MAP) LVN_TRY(read_deepspeed(cf, more));
     more = lvn_yaml_get(top, "fsdp_config");
-    if (more && more->kind == LVN_YAML_MAP) LVN_TRY(fsdp(cf, more));
-    return without_counterpart(cf, top);
+    if (more && more->kind == LVN_YAML_MAP) LVN_TRY(read_fsdp(cf, more));
+    return note_unsupported(cf, top);
 }

@@ -1,8 +1,9 @@
-/* config_nanogpt.c - nanoGPT's config/NAME.py as a recipe. What the file leaves out has the value of nanoGPT's
- * train.py.
+/* config_nanogpt.c - reads nanoGPT's config/NAME.py as a recipe; called by config.c. Settings that the file lacks take
+ * the defaults of nanoGPT's train.py.
  *
- * The file is read, never executed. Steps, batches and rates mean the same in both programs, except that nanoGPT counts
- * its evaluation in batches of batch_size sequences and makes one step more than max_iters. */
+ * The file is parsed (formats/assignments.h), never executed. Steps, batches and rates mean the same in both programs,
+ * except that nanoGPT counts its evaluation in batches of batch_size sequences and makes one step more than max_iters.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,9 +17,12 @@ struct reading {
     int n;
 };
 
-/* Names of train.py: its default ("" none), the key that takes the value as it is, or what is to be said. */
+/* Settings of nanoGPT's scripts. */
 static const struct row {
-    const char *name, *initial, *key, *note;
+    const char *name;
+    const char *default_text; /* default in train.py; "": none */
+    const char *key;  /* of levin, which takes the value unchanged; NULL: there is none, or a function below sets it */
+    const char *note; /* for the user, if the file has the setting; NULL: none */
 } rows[] = {
     {"out_dir", "", "run_dir", NULL},
     {"eval_interval", "2000", "trainer.val_check_interval", NULL},
@@ -61,14 +65,14 @@ static const struct row {
     {"num_samples", "", NULL, "not in levin; `levin generate --num-samples` makes as many as wanted"},
 };
 
-static const struct row *row_of(const char *name)
+static const struct row *find_row(const char *name)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!strcmp(rows[i].name, name)) return &rows[i];
     return NULL;
 }
 
-/* Given in the file, and readable. */
+/* The setting of the file, if the file has it in a form that can be read; else NULL. */
 static const struct lvn_assigned *given(const struct reading *r, const char *name)
 {
     return lvn_assignments_find(r->list, r->n, name);
@@ -77,7 +81,7 @@ static const struct lvn_assigned *given(const struct reading *r, const char *nam
 static const char *value(const struct reading *r, const char *name)
 {
     const struct lvn_assigned *a = given(r, name);
-    return a ? a->text : row_of(name)->initial;
+    return a ? a->text : find_row(name)->default_text;
 }
 
 static int line_of(const struct reading *r, const char *name)
@@ -91,8 +95,8 @@ static enum lvn_status number(const struct reading *r, const char *name, double 
     const struct lvn_assigned *a = given(r, name);
     bool fine = !a || a->kind == LVN_ASSIGNED_NUMBER || a->kind == LVN_ASSIGNED_BOOL;
     *out = a ? a->number : 0;
-    if (!a) LVN_CHECK(sscanf(row_of(name)->initial, "%lf", out) == 1, INTERNAL, "%s has no default", name);
-    LVN_CHECK(fine && *out >= min && *out < 1e15, ARG, "%s:%d: %s must be a number from %g, got %s", r->cf->from,
+    if (!a) LVN_CHECK(sscanf(find_row(name)->default_text, "%lf", out) == 1, INTERNAL, "%s has no default", name);
+    LVN_CHECK(fine && *out >= min && *out < 1e15, ARG, "%s:%d: %s must be a number from %g, got %s", r->cf->source,
               a ? a->line : 0, name, min, a ? a->text : "");
     return LVN_OK;
 }
@@ -102,16 +106,16 @@ static bool is_true(const struct reading *r, const char *name)
     return !strcmp(value(r, name), "true") || !strcmp(value(r, name), "1");
 }
 
-static enum lvn_status set_number(const struct reading *r, const char *key, double x, const char *by)
+static enum lvn_status set_number(const struct reading *r, const char *key, double x, const char *setting)
 {
     char text[40];
     snprintf(text, sizeof text, "%.15g", x);
-    return lvn_config_set(r->cf, key, text, line_of(r, by));
+    return lvn_config_set(r->cf, key, text, line_of(r, setting));
 }
 
-/* --- what is not one key with one value --- */
+/* --- settings that are not one key with the same value --- */
 
-static enum lvn_status batches(const struct reading *r)
+static enum lvn_status set_batches(const struct reading *r)
 {
     double each, accumulated, evaluated;
     LVN_TRY(number(r, "batch_size", 1, &each));
@@ -133,7 +137,7 @@ static enum lvn_status batches(const struct reading *r)
     return set_number(r, "trainer.limit_val_batches", ceil(evaluated / accumulated), "eval_iters");
 }
 
-static enum lvn_status rates(const struct reading *r)
+static enum lvn_status set_optimizer(const struct reading *r)
 {
     double beta1, beta2, warmup, end;
     char betas[80];
@@ -156,7 +160,7 @@ static enum lvn_status rates(const struct reading *r)
     return lvn_config_set(r->cf, "schedule.min_lr", value(r, "min_lr"), line_of(r, "min_lr"));
 }
 
-static enum lvn_status data(const struct reading *r)
+static enum lvn_status set_data(const struct reading *r)
 {
     const char *name = value(r, "dataset");
     int line = line_of(r, "dataset");
@@ -177,26 +181,26 @@ static enum lvn_status data(const struct reading *r)
                            path);
 }
 
-static enum lvn_status model(const struct reading *r)
+static enum lvn_status set_model(const struct reading *r)
 {
-    const char *from = value(r, "init_from");
+    const char *init = value(r, "init_from");
     int line = line_of(r, "init_from");
-    if (!strncmp(from, "gpt2", 4)) {
-        LVN_TRY(lvn_config_set(r->cf, "model.init", from, line));
+    if (!strncmp(init, "gpt2", 4)) {
+        LVN_TRY(lvn_config_set(r->cf, "model.init", init, line));
     } else {
-        LVN_CHECK(!strcmp(from, "scratch") || !strcmp(from, "resume"), ARG,
+        LVN_CHECK(!strcmp(init, "scratch") || !strcmp(init, "resume"), ARG,
                   "%s:%d: init_from is scratch, resume or one of gpt2, gpt2-medium, gpt2-large, gpt2-xl; got '%.40s'",
-                  r->cf->from, line, from);
+                  r->cf->source, line, init);
         LVN_TRY(lvn_config_set(r->cf, "model.kind", "nanogpt", line));
     }
-    if (!strcmp(from, "resume"))
+    if (!strcmp(init, "resume"))
         LVN_TRY(lvn_config_note(r->cf, "init_from",
                                 "'resume' is `levin train --resume` here; model.init takes a ckpt.pt of nanoGPT's"));
     return LVN_OK;
 }
 
-/* "cuda:1" is its device 1. */
-static enum lvn_status device(const struct reading *r)
+/* "cuda:1" is device 1. */
+static enum lvn_status set_device(const struct reading *r)
 {
     const char *name = value(r, "device");
     const bool cuda = !strncmp(name, "cuda", 4) && (!name[4] || name[4] == ':'), cpu = !strcmp(name, "cpu");
@@ -210,7 +214,7 @@ static enum lvn_status device(const struct reading *r)
     return list ? lvn_config_set(r->cf, "trainer.devices", list, line) : LVN_MEMORY;
 }
 
-static enum lvn_status precision(const struct reading *r)
+static enum lvn_status set_precision(const struct reading *r)
 {
     const char *dtype = value(r, "dtype");
     const int line = line_of(r, "dtype");
@@ -219,7 +223,7 @@ static enum lvn_status precision(const struct reading *r)
     return lvn_config_set(r->cf, "trainer.precision", !strcmp(dtype, "bfloat16") ? "bf16-mixed" : "32-true", line);
 }
 
-static enum lvn_status checkpoints(const struct reading *r)
+static enum lvn_status set_checkpoints(const struct reading *r)
 {
     bool always = is_true(r, "always_save_checkpoint");
     LVN_TRY(lvn_config_set(r->cf, "checkpoint.every_n_steps", always ? value(r, "eval_interval") : "0",
@@ -230,28 +234,28 @@ static enum lvn_status checkpoints(const struct reading *r)
     return LVN_OK;
 }
 
-/* Values that become keys as they are; names that mean nothing here; statements that were not read. */
-static enum lvn_status plain(const struct reading *r)
+/* Settings that become keys unchanged; notes about those without a key, and about statements that were not read. */
+static enum lvn_status set_plain(const struct reading *r)
 {
     bool loaded = !strncmp(value(r, "init_from"), "gpt2", 4);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *name = rows[i].name, *text = value(r, name);
-        bool ruled = loaded && (!strncmp(name, "n_", 2) || !strcmp(name, "bias") ||
-                                (!strcmp(name, "block_size") && !given(r, name)));
-        if (rows[i].key && *text && !ruled) LVN_TRY(lvn_config_set(r->cf, rows[i].key, text, line_of(r, name)));
-        if (rows[i].key && given(r, name) && ruled)
+        bool by_model = loaded && (!strncmp(name, "n_", 2) || !strcmp(name, "bias") ||
+                                   (!strcmp(name, "block_size") && !given(r, name)));
+        if (rows[i].key && *text && !by_model) LVN_TRY(lvn_config_set(r->cf, rows[i].key, text, line_of(r, name)));
+        if (rows[i].key && given(r, name) && by_model)
             LVN_TRY(lvn_config_note(r->cf, name, "the loaded model determines its sizes"));
         if (rows[i].note && given(r, name)) LVN_TRY(lvn_config_note(r->cf, name, "%s", rows[i].note));
     }
     for (int i = 0; i < r->n; i++) {
         const struct lvn_assigned *a = &r->list[i];
-        const struct row *row = a->name ? row_of(a->name) : NULL;
+        const struct row *row = a->name ? find_row(a->name) : NULL;
         char where[40];
         snprintf(where, sizeof where, "line %d", a->line);
-        bool is_read = a->kind != LVN_ASSIGNED_UNREAD, told = row && row->note;
-        if (!is_read && told && !given(r, a->name))
+        bool is_read = a->kind != LVN_ASSIGNED_UNREAD, has_note = row && row->note;
+        if (!is_read && has_note && !given(r, a->name))
             LVN_TRY(lvn_config_note(r->cf, a->name, "%s", row->note));
-        else if (!is_read && !told)
+        else if (!is_read && !has_note)
             LVN_TRY(lvn_config_note(r->cf, where, "not read, since nothing is executed: %s", a->text));
         else if (is_read && !row && given(r, a->name) == a)
             LVN_TRY(lvn_config_note(r->cf, a->name, "not a setting of nanoGPT's train.py or sample.py"));
@@ -272,14 +276,14 @@ enum lvn_status lvn_config_nanogpt_job(struct lvn_config *cf, const char *path)
 enum lvn_status lvn_config_nanogpt(struct lvn_config *cf, const char *path)
 {
     struct reading r = {.cf = cf};
-    cf->from = path;
+    cf->source = path;
     LVN_TRY(lvn_assignments_read(&cf->s->arena, path, &r.list, &r.n));
-    LVN_TRY(plain(&r));
-    LVN_TRY(model(&r));
-    LVN_TRY(data(&r));
-    LVN_TRY(batches(&r));
-    LVN_TRY(rates(&r));
-    LVN_TRY(device(&r));
-    LVN_TRY(precision(&r));
-    return checkpoints(&r);
+    LVN_TRY(set_plain(&r));
+    LVN_TRY(set_model(&r));
+    LVN_TRY(set_data(&r));
+    LVN_TRY(set_batches(&r));
+    LVN_TRY(set_optimizer(&r));
+    LVN_TRY(set_device(&r));
+    LVN_TRY(set_precision(&r));
+    return set_checkpoints(&r);
 }

@@ -1,7 +1,8 @@
-/* config_plan.c - what a rank of the recipe takes, from the same plan that training runs: see plan.c.
+/* config_plan.c - memory and micro-batch of a rank of the recipe, from the same plan that training runs (plan.c prints
+ * it in full). Called by config.c.
  *
- * A rank's rows are cut into as few parts as its share of a machine's memory wants, as training does it when it starts.
- */
+ * A rank's sequences are split into as few micro-batches as fit into its share of a machine's memory, as training does
+ * at its start. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,14 +21,14 @@ static enum lvn_status copy_settings(struct lvn_config *cf, struct lvn_settings 
     free(text);
     LVN_TRY(status);
     copy->ranks = cf->machines * cf->per_machine;
-    if (lvn_config_names_gpu(cf)) /* which need not be here */
+    if (lvn_config_names_gpu(cf)) /* the GPU need not be in this machine */
         LVN_TRY(lvn_settings_set(copy, "trainer.accelerator", "trace", LVN_SOURCE_PROGRAM));
-    LVN_TRY(lvn_settings_set(copy, "data.path", "", LVN_SOURCE_PROGRAM)); /* sizes do not hang on it */
+    LVN_TRY(lvn_settings_set(copy, "data.path", "", LVN_SOURCE_PROGRAM)); /* sizes do not depend on it */
     LVN_TRY(lvn_settings_set(copy, "data.url", "", LVN_SOURCE_PROGRAM));
     return lvn_settings_finish(copy, LVN_USES_ALL & ~LVN_USES_DEVICE);
 }
 
-/* Rank 0, its rows in so many parts at least. */
+/* Plan rank 0 with at least so many micro-batches. */
 static enum lvn_status plan_once(struct lvn_config *cf, const struct lvn_settings *s, const struct lvn_model_setup *m,
                                  int64_t pieces)
 {
@@ -66,7 +67,7 @@ static enum lvn_status plan(struct lvn_config *cf, const struct lvn_settings *s,
     }
 }
 
-/* Known by name, here or not. */
+/* Does levin know a published model of that name? */
 static bool is_published(const char *name)
 {
     const struct lvn_model *model;
@@ -79,9 +80,9 @@ enum lvn_status lvn_config_plan(struct lvn_config *cf)
     struct lvn_model_setup m = {0};
     enum lvn_status status = lvn_settings_init(&s);
     if (status == LVN_OK) status = copy_settings(cf, &s);
-    /* A model that cannot be looked at from here (an address, a folder of the cluster) is not planned. */
-    bool away = status == LVN_OK && *s.model.init && !lvn_path_exists(s.model.init) && !is_published(s.model.init);
-    if (status == LVN_OK && !away) {
+    /* A model that is not on this machine (an address, a folder of the cluster) is not planned. */
+    bool elsewhere = status == LVN_OK && *s.model.init && !lvn_path_exists(s.model.init) && !is_published(s.model.init);
+    if (status == LVN_OK && !elsewhere) {
         status = lvn_model_setup_sizes(&m, &s, NULL);
         if (status == LVN_OK) status = plan(cf, &s, &m);
         cf->planned = status == LVN_OK;

@@ -1,7 +1,8 @@
-/* config_questions.c - the questions of levin config: what was not given, one after the other, on the terminal.
+/* config_questions.c - the questions of levin config, on the terminal, for settings that are not given; called by
+ * config.c.
  *
- * A question shows what it will take when the answer is empty. An answer that cannot be is refused in the words that
- * the command line would have used, and asked for again. Without a terminal nothing is asked. */
+ * A question shows the value that an empty answer takes. An invalid answer is refused with the message of the command
+ * line, and the question is repeated. With cf->ask false nothing is asked. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,13 +16,14 @@
 
 enum { ANSWER = 1024 };
 
-/* A line without its end and the blanks around it; false at the end of the input. */
-static bool answer(char line[ANSWER])
+/* Read a line without its newline and the blanks around it; false at the end of the input. */
+static bool read_answer(char line[ANSWER])
 {
     fputs("> ", stderr);
     fflush(stderr);
     if (!fgets(line, ANSWER, stdin)) return false;
-    while (strlen(line) == ANSWER - 1 && line[ANSWER - 2] != '\n') { /* the rest is no answer to the next question */
+    while (strlen(line) == ANSWER - 1 &&
+           line[ANSWER - 2] != '\n') { /* the rest of the line must not answer the next question */
         for (int c = getchar(); c != '\n' && c != EOF;) c = getchar();
         fprintf(stderr, "Please answer with at most %d bytes.\n> ", ANSWER - 2);
         if (!fgets(line, ANSWER, stdin)) return false;
@@ -38,7 +40,7 @@ static enum lvn_status no_answer(void)
     LVN_FAIL(ARG, "the questions were not answered to the end: standard input ended; --ask=never takes the defaults");
 }
 
-/* One of some words, by its number or itself. */
+/* Ask for one of some words, which may be answered by its number. */
 static enum lvn_status choose(const char *question, const char *const *words, const char *const *texts, int *chosen)
 {
     char line[ANSWER];
@@ -46,7 +48,7 @@ static enum lvn_status choose(const char *question, const char *const *words, co
     for (int i = 0; words[i]; i++) fprintf(stderr, "  %d) %s: %s\n", i + 1, words[i], texts[i]);
     for (;;) {
         fprintf(stderr, "[%d] ", *chosen + 1);
-        if (!answer(line)) return no_answer();
+        if (!read_answer(line)) return no_answer();
         if (!*line) return LVN_OK;
         for (int i = 0; words[i]; i++) {
             char *end;
@@ -65,7 +67,7 @@ static enum lvn_status ask_number(const char *question, int64_t min, int64_t *n)
     fprintf(stderr, "\n%s\n", question);
     for (;;) {
         fprintf(stderr, "[%" PRId64 "] ", *n);
-        if (!answer(line)) return no_answer();
+        if (!read_answer(line)) return no_answer();
         if (!*line) return LVN_OK;
         char *end;
         errno = 0;
@@ -78,7 +80,8 @@ static enum lvn_status ask_number(const char *question, int64_t min, int64_t *n)
     }
 }
 
-/* A text that neither lies there nor can be downloaded: the recipe could not run. Token files may be made later. */
+/* Is the answer a text that neither exists nor can be downloaded, so that the recipe could not run? Token files may be
+ * made later. */
 static bool is_missing(const struct lvn_config *cf, enum lvn_option_id id, const char *given)
 {
     if (id != LVN_OPT_data_path || cf->job != LVN_JOB_CHARS || lvn_store_is_url(given)) return false;
@@ -87,7 +90,7 @@ static bool is_missing(const struct lvn_config *cf, enum lvn_option_id id, const
     return path && !downloads && !lvn_path_exists(path);
 }
 
-/* A key of the recipe. */
+/* Ask for a key of the recipe, unless it is given. */
 static enum lvn_status ask_key(struct lvn_config *cf, enum lvn_option_id id, const char *question)
 {
     char line[ANSWER], text[LVN_VALUE_TEXT];
@@ -97,7 +100,7 @@ static enum lvn_status ask_key(struct lvn_config *cf, enum lvn_option_id id, con
     fprintf(stderr, "\n%s\n", question);
     for (;;) {
         fprintf(stderr, "[%s] ", lvn_settings_value(cf->s, id, text));
-        if (!answer(line)) return no_answer();
+        if (!read_answer(line)) return no_answer();
         if (!*line) return LVN_OK;
         if (is_missing(cf, id, line)) {
             fprintf(stderr, "There is no '%s'. Please answer with the path of a text, or its address.\n", line);
@@ -116,7 +119,7 @@ enum lvn_status lvn_config_ask_job(struct lvn_config *cf)
     static const char *const texts[] = {"fine-tune a published model, or one that is there, on text",
                                         "train a GPT from scratch on tokens of much text",
                                         "train a small GPT from scratch on one text, character by character"};
-    /* Whoever only presses Enter gets what runs: without token files that is the job whose text comes by itself. */
+    /* Pressing Enter alone must lead to a recipe that runs: without token files the job whose text is downloaded. */
     int n = cf->ask && !lvn_path_exists("data/openwebtext") ? LVN_JOB_CHARS : LVN_JOB_FINETUNE;
     if (cf->ask) LVN_TRY(choose("What do you want to do?", lvn_job_words, texts, &n));
     cf->job = (enum lvn_job)n;
@@ -140,7 +143,7 @@ static enum lvn_status ask_hosts(struct lvn_config *cf)
     char line[ANSWER];
     fprintf(stderr, "\nWhat are the machines called? Names separated by commas, the first one is this machine's.\n");
     for (;;) {
-        if (!answer(line)) return no_answer();
+        if (!read_answer(line)) return no_answer();
         int64_t names = 1;
         size_t used = 0;
         for (const char *p = line; *p; p++) {
@@ -159,22 +162,23 @@ static enum lvn_status ask_hosts(struct lvn_config *cf)
     }
 }
 
-static enum lvn_status ask_place(struct lvn_config *cf)
+static enum lvn_status ask_location(struct lvn_config *cf)
 {
     static const char *const texts[] = {"this machine", "several machines that are reached by ssh",
                                         "a cluster with Slurm"};
-    int n = (int)cf->place;
+    int n = (int)cf->location;
     if (!cf->ask) return LVN_OK;
-    if (!cf->has_place) LVN_TRY(choose("Where should it run?", lvn_job_location_words, texts, &n));
-    cf->place = (enum lvn_job_location)n;
-    if (cf->place == LVN_JOB_AT_HOSTS && !*cf->hosts && !cf->hostfile) LVN_TRY(ask_hosts(cf));
-    if (cf->place == LVN_JOB_AT_SLURM && !cf->has_machines) LVN_TRY(ask_number("On how many nodes?", 1, &cf->machines));
-    if (cf->place != LVN_JOB_AT_HERE && !cf->has_per_machine)
+    if (!cf->has_location) LVN_TRY(choose("Where should it run?", lvn_job_location_words, texts, &n));
+    cf->location = (enum lvn_job_location)n;
+    if (cf->location == LVN_JOB_AT_HOSTS && !*cf->hosts && !cf->hostfile) LVN_TRY(ask_hosts(cf));
+    if (cf->location == LVN_JOB_AT_SLURM && !cf->has_machines)
+        LVN_TRY(ask_number("On how many nodes?", 1, &cf->machines));
+    if (cf->location != LVN_JOB_AT_HERE && !cf->has_per_machine)
         LVN_TRY(
             ask_number("How many ranks (processes) on each of them? One uses all cores; one for each socket or NUMA "
                        "node can be faster.",
                        1, &cf->per_machine));
-    if (cf->place == LVN_JOB_AT_HERE || cf->c->given[LVN_FLAG_config_memory]) return LVN_OK;
+    if (cf->location == LVN_JOB_AT_HERE || cf->c->given[LVN_FLAG_config_memory]) return LVN_OK;
     int64_t gib = cf->memory >> 30;
     LVN_TRY(ask_number("How much free memory does each of them have, in GiB?", 1, &gib));
     cf->memory = gib << 30;
@@ -193,7 +197,7 @@ enum lvn_status lvn_config_ask(struct lvn_config *cf)
                     cf->job == LVN_JOB_CHARS ? "Which text? (This one is downloaded when it is not there.)"
                                              : "Where are the tokens? A folder with train.bin and val.bin, from `levin "
                                                "prepare`."));
-    LVN_TRY(ask_place(cf));
+    LVN_TRY(ask_location(cf));
     snprintf(question, sizeof question, "Which precision: 32-true, bf16-mixed or bf16-true? (%s)",
              lvn_config_precision_text());
     if (cf->job != LVN_JOB_CHARS) LVN_TRY(ask_key(cf, LVN_OPT_trainer_precision, question));

@@ -1,4 +1,5 @@
-/* config_write.c - the recipe with its comments, the hosts file, and the line that starts the run. */
+/* config_write.c - the text of the recipe with its comments, of the hosts file, and the command that starts the run.
+ * config.c writes the files. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,25 +9,25 @@
 
 enum { WIDTH = 110 };
 
-/* A comment in lines of WIDTH, each behind `mark`. */
-static void comment(struct lvn_text *t, const char *mark, const char *text)
+/* Add a comment in lines of at most WIDTH letters, each behind `prefix`. */
+static void add_comment(struct lvn_text *t, const char *prefix, const char *text)
 {
     while (*text) {
-        size_t n = strlen(text), capacity = WIDTH - strlen(mark);
+        size_t n = strlen(text), capacity = WIDTH - strlen(prefix);
         if (n > capacity) {
             n = capacity;
             while (n && text[n] != ' ') n--;
             if (!n) n = strcspn(text, " ");
         }
-        lvn_text_printf(t, "%s%.*s\n", mark, (int)n, text);
+        lvn_text_printf(t, "%s%.*s\n", prefix, (int)n, text);
         text += n + strspn(text + n, " ");
     }
 }
 
-/* --- where files lie and how it starts --- */
+/* --- paths, and the command --- */
 
 /* x.yaml -> x.hosts */
-static const char *beside(struct lvn_config *cf, const char *recipe, const char *ending)
+static const char *with_ending(struct lvn_config *cf, const char *recipe, const char *ending)
 {
     return lvn_arena_printf(&cf->s->arena, "%.*s.%s", (int)lvn_path_stem(recipe), recipe, ending);
 }
@@ -56,14 +57,14 @@ enum lvn_status lvn_config_paths(struct lvn_config *cf, struct lvn_config_paths 
     int64_t ranks = cf->machines * cf->per_machine;
     *p = (struct lvn_config_paths){0};
     LVN_TRY(name_recipe(cf, p));
-    if (cf->place == LVN_JOB_AT_HOSTS) {
+    if (cf->location == LVN_JOB_AT_HOSTS) {
         const char *hosts = cf->hostfile;
-        if (!hosts) hosts = p->hosts = beside(cf, p->recipe, "hosts");
+        if (!hosts) hosts = p->hosts = with_ending(cf, p->recipe, "hosts");
         if (!hosts) return LVN_MEMORY;
         p->launch =
             lvn_arena_printf(a, "levin launch --hostfile %s -n %" PRId64 " -- train %s", hosts, ranks, p->recipe);
-    } else if (cf->place == LVN_JOB_AT_SLURM) {
-        const char *script = beside(cf, p->recipe, "sbatch");
+    } else if (cf->location == LVN_JOB_AT_SLURM) {
+        const char *script = with_ending(cf, p->recipe, "sbatch");
         if (!script) return LVN_MEMORY;
         p->launch = lvn_arena_printf(
             a, "levin launch --slurm %s --nodes %" PRId64 " --ntasks-per-node %" PRId64 " --out %s && sbatch %s",
@@ -96,12 +97,12 @@ void lvn_config_hosts(const struct lvn_config *cf, struct lvn_text *t)
 
 /* --- the recipe --- */
 
-static void head(const struct lvn_config *cf, const struct lvn_config_paths *p, struct lvn_text *t)
+static void add_head(const struct lvn_config *cf, const struct lvn_config_paths *p, struct lvn_text *t)
 {
-    static const char *const what[] = {"Fine-tuning a model on text", "A GPT trained from scratch on tokens",
-                                       "A small GPT on one text, character by character"};
+    static const char *const titles[] = {"Fine-tuning a model on text", "A GPT trained from scratch on tokens",
+                                         "A small GPT on one text, character by character"};
     char bytes[LVN_NUMBER_TEXT], count[LVN_NUMBER_TEXT];
-    lvn_text_printf(t, "# %s%s%s. Written by levin config; change what you like.\n#\n", what[cf->job],
+    lvn_text_printf(t, "# %s%s%s. Written by levin config; change what you like.\n#\n", titles[cf->job],
                     *cf->sources ? ", from " : "", cf->sources);
     const char *run = *cf->s->run_dir ? cf->s->run_dir : lvn_arena_printf(&cf->s->arena, "runs/%s", cf->s->name);
     lvn_text_printf(t, "#     %s\n#     levin generate %s --prompt \"...\"\n#\n", p->launch, run ? run : "RUN");
@@ -116,37 +117,38 @@ static void head(const struct lvn_config *cf, const struct lvn_config_paths *p, 
     for (int i = 0; i < cf->n_notes; i++) {
         char text[700];
         snprintf(text, sizeof text, "%s: %s", cf->note[i].key, cf->note[i].text);
-        comment(t, "#   ", text);
+        add_comment(t, "#   ", text);
     }
 }
 
-/* What is worth saying beside the row's own help. */
-static void remark(const struct lvn_config *cf, int id, struct lvn_text *t)
+/* Add a comment on the value that a user chose or will choose, below the key's help. */
+static void add_remark(const struct lvn_config *cf, int id, struct lvn_text *t)
 {
-    const struct lvn_origin *at = &cf->s->origin[id];
+    const struct lvn_origin *origin = &cf->s->origin[id];
     char text[300] = "";
     int64_t ranks = cf->machines * cf->per_machine;
     if (id == LVN_OPT_trainer_precision) snprintf(text, sizeof text, "%s", lvn_config_precision_text());
     if (id == LVN_OPT_trainer_batch_size && ranks > 1)
         snprintf(text, sizeof text, "%" PRId64 " ranks: about %" PRId64 " on each", ranks,
                  cf->s->trainer.batch_size / ranks);
-    if (id == LVN_OPT_optimizer_lr && cf->job == LVN_JOB_FINETUNE && !at->line)
+    if (id == LVN_OPT_optimizer_lr && cf->job == LVN_JOB_FINETUNE && !origin->line)
         snprintf(text, sizeof text, "rates for training from scratch (6e-4) destroy what the model knows");
     if (id == LVN_OPT_data_path && cf->job != LVN_JOB_CHARS && !lvn_path_exists(cf->s->data.path))
         snprintf(text, sizeof text, "not there yet: see `levin help prepare`");
-    if (*text) comment(t, "  # ", text);
-    if (at->source == LVN_SOURCE_RECIPE && at->line) lvn_text_printf(t, "  # from %s:%d\n", at->where, at->line);
-    if (at->source == LVN_SOURCE_RECIPE && !at->line && *cf->c->flag[LVN_FLAG_config_from_nanogpt].t)
+    if (*text) add_comment(t, "  # ", text);
+    if (origin->source == LVN_SOURCE_RECIPE && origin->line)
+        lvn_text_printf(t, "  # from %s:%d\n", origin->where, origin->line);
+    if (origin->source == LVN_SOURCE_RECIPE && !origin->line && *cf->c->flag[LVN_FLAG_config_from_nanogpt].t)
         lvn_text_add(t, "  # nanoGPT's default\n");
 }
 
-static void key_line(const struct lvn_config *cf, int id, struct lvn_text *t)
+static void add_key(const struct lvn_config *cf, int id, struct lvn_text *t)
 {
     const struct lvn_option *o = lvn_option_by_id((enum lvn_option_id)id);
     char text[LVN_VALUE_TEXT], help[LVN_HELP_TEXT];
     const char *dot = strchr(o->key, '.');
-    comment(t, *o->part ? "  # " : "# ", lvn_option_help(o, help));
-    if (*o->part) remark(cf, id, t);
+    add_comment(t, *o->part ? "  # " : "# ", lvn_option_help(o, help));
+    if (*o->part) add_remark(cf, id, t);
     lvn_text_printf(t, "%s%s: ", *o->part ? "  " : "", dot ? dot + 1 : o->key);
     lvn_option_yaml(t, o, lvn_settings_value(cf->s, (enum lvn_option_id)id, text));
     lvn_text_add(t, "\n");
@@ -155,14 +157,14 @@ static void key_line(const struct lvn_config *cf, int id, struct lvn_text *t)
 enum lvn_status lvn_config_recipe(const struct lvn_config *cf, const struct lvn_config_paths *p, struct lvn_text *t)
 {
     const char *part = "";
-    head(cf, p, t);
+    add_head(cf, p, t);
     if (lvn_settings_given(cf->s, LVN_OPT_name) || lvn_settings_given(cf->s, LVN_OPT_run_dir)) lvn_text_add(t, "\n");
     for (int i = 0; i < lvn_option_count(); i++) {
         const struct lvn_option *o = lvn_option_at(i);
         if (!lvn_settings_given(cf->s, o->id)) continue;
         if (strcmp(part, o->part) != 0) lvn_text_printf(t, "\n%s: # %s\n", o->part, lvn_part_help(o->part));
         part = o->part;
-        key_line(cf, (int)o->id, t);
+        add_key(cf, (int)o->id, t);
     }
     return lvn_text_status(t);
 }

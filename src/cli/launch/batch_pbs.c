@@ -1,7 +1,8 @@
-/* batch_pbs.c - OpenPBS, PBS Pro and Torque: a line of PBS_NODEFILE for each slot, so a host stands there several
- * times.
+/* batch_pbs.c - OpenPBS, PBS Pro and Torque: a line of PBS_NODEFILE is one slot, so a host may be listed several times;
+ * pbs_tmrsh is the remote shell within a job.
  *
  * Source: PBS Professional user's guide, "the job's node file". */
 #include "cli/launch/batch_system.h"
 
-const struct lvn_batch_system lvn_batch_system_pbs = {.title = "PBS", .file = "PBS_NODEFILE", .remote = "pbs_tmrsh"};
+const struct lvn_batch_system lvn_batch_system_pbs = {
+    .title = "PBS", .hosts_variable = "PBS_NODEFILE", .remote = "pbs_tmrsh"};

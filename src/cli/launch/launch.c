@@ -1,7 +1,7 @@
-/* launch.c - levin launch: a command of levin on many ranks.
+/* launch.c - levin launch: run a command of levin on many ranks.
  *
- * Everything that can be refused is refused before anything starts: the command, the recipe, the hosts, the launcher.
- * Then the launcher's command line is made (launch_command_line.c) and run (launch_run.c). */
+ * Checks everything that can be refused (the command, the recipe, the hosts, the launcher) before anything starts;
+ * launch_restart.c then runs it. --slurm is not handled here: launch_slurm.c writes the script. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -21,258 +21,246 @@ static int64_t flag(const struct lvn_launch *l, enum lvn_flag_id id)
     return l->c->flag[id].i;
 }
 
-/* What a restart on fewer ranks would change, or be refused for. */
-static enum lvn_status check_fewer(const struct lvn_launch *l, const struct lvn_settings *s)
+/* --min-ranks excludes settings that hold for one number of ranks: a restart on fewer would change them or be refused.
+ */
+static enum lvn_status check_min_ranks(const struct lvn_launch *l, const struct lvn_settings *s)
 {
     const char *key = s->trainer.num_nodes               ? "trainer.num_nodes"
                       : lvn_devices_count(s)             ? "trainer.devices"
                       : s->trainer.batch_size_per_device ? "trainer.batch_size_per_device"
                       : *s->trainer.shares               ? "trainer.shares"
                                                          : NULL;
-    LVN_CHECK(!key || !l->min_ranks, ARG,
+    LVN_CHECK(!key || !l->request.min_ranks, ARG,
               "--min-ranks goes on with fewer ranks, and %s holds for one number of them: leave one of the two out",
               key);
     return LVN_OK;
 }
 
-static enum lvn_status make_id(struct lvn_launch *l)
+/* Read the recipe of train into l->request. */
+static enum lvn_status check_recipe(struct lvn_launch *l, struct lvn_cli *launched)
 {
-    unsigned char bytes[(sizeof l->id - 1) / 2];
+    const struct lvn_settings *s = &launched->settings;
+    unsigned char bytes[(sizeof l->history.id - 1) / 2];
+    if (flag(l, LVN_FLAG_launch_n)) launched->settings.ranks = (int)flag(l, LVN_FLAG_launch_n);
+    LVN_TRY(lvn_cli_settings(launched, launched->n_operands ? launched->operand[0] : NULL, LVN_USES_ALL));
+    LVN_TRY(check_min_ranks(l, s));
+    if (s->trainer.threads > 0) l->resources.threads = (int)s->trainer.threads;
+    l->request.run = lvn_arena_strdup(l->arena, s->trainer.fast_dev_run ? "" : s->run_dir);
+    if (!l->request.run) return LVN_MEMORY;
+    l->request.resume = lvn_cli_on(launched, LVN_FLAG_train_resume);
     LVN_CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes, IO, "no random bytes for the launch's name: %s",
               strerror(errno));
-    lvn_hex_text(bytes, sizeof bytes, l->id);
-    return LVN_OK;
+    lvn_hex_text(bytes, sizeof bytes, l->history.id);
+    return lvn_upload_staging_open(l->arena, l->request.run, &l->request.run_dir);
 }
 
-static enum lvn_status check_recipe(struct lvn_launch *l, struct lvn_cli *one)
+/* How ranks communicate, for every collective command. */
+static enum lvn_status check_transport(struct lvn_launch *l, struct lvn_cli *launched)
 {
-    const struct lvn_settings *s = &one->settings;
-    if (flag(l, LVN_FLAG_launch_n)) one->settings.ranks = (int)flag(l, LVN_FLAG_launch_n);
-    LVN_TRY(lvn_cli_settings(one, one->n_operands ? one->operand[0] : NULL, LVN_USES_ALL));
-    LVN_TRY(check_fewer(l, s));
-    if (s->trainer.threads > 0) l->threads = (int)s->trainer.threads;
-    l->run = lvn_arena_strdup(l->arena, s->trainer.fast_dev_run ? "" : s->run_dir);
-    if (!l->run) return LVN_MEMORY;
-    l->resumes = lvn_cli_on(one, LVN_FLAG_train_resume);
-    LVN_TRY(make_id(l));
-    return lvn_upload_staging_open(l->arena, l->run, &l->run_dir);
-}
-
-/* What joins the ranks. */
-static enum lvn_status check_transport(struct lvn_launch *l, struct lvn_cli *one)
-{
-    const struct lvn_settings *s = &one->settings;
-    if (!l->training) LVN_TRY(lvn_cli_settings(one, NULL, 0));
-    l->rank_timeout = s->trainer.rank_timeout;
-    l->stall_timeout = s->trainer.stall_timeout;
-    l->mpi_library = lvn_arena_strdup(l->arena, s->trainer.mpi_library);
-    l->tcp = s->trainer.transport == LVN_TRAINER_TRANSPORT_TCP;
-    l->mpi = s->trainer.transport == LVN_TRAINER_TRANSPORT_MPI;
-    if (!l->mpi_library) return LVN_MEMORY;
-    if (l->tcp && *l->mpi_library)
+    const struct lvn_settings *s = &launched->settings;
+    if (!l->request.training) LVN_TRY(lvn_cli_settings(launched, NULL, 0));
+    l->request.rank_timeout = s->trainer.rank_timeout;
+    l->request.stall_timeout = s->trainer.stall_timeout;
+    l->request.mpi_library = lvn_arena_strdup(l->arena, s->trainer.mpi_library);
+    l->request.tcp = s->trainer.transport == LVN_TRAINER_TRANSPORT_TCP;
+    l->request.mpi = s->trainer.transport == LVN_TRAINER_TRANSPORT_MPI;
+    if (!l->request.mpi_library) return LVN_MEMORY;
+    if (l->request.tcp && *l->request.mpi_library)
         lvn_log(LVN_LOG_WARN, "trainer.mpi_library is not used, because trainer.transport is tcp");
     return LVN_OK;
 }
 
-/* The command behind `--`, checked as far as one process can: what is wrong with a recipe is said once, not by every
+/* Check the command behind `--` as far as one process can, so that an error in a recipe is printed once and not by each
  * rank. */
 static enum lvn_status check_command(struct lvn_launch *l)
 {
-    struct lvn_cli *c = l->c, one = {0};
+    struct lvn_cli *c = l->c, launched = {0};
     LVN_CHECK(c->n_rest, ARG, "say what to launch: levin launch -n 4 -- train RECIPE");
     const char *name = c->rest[0];
-    one.command = lvn_command_find(name);
+    launched.command = lvn_command_find(name);
     const char *last = lvn_path_name(name);
-    LVN_CHECK(one.command || strcmp(last, "levin"), ARG,
+    LVN_CHECK(launched.command || strcmp(last, "levin"), ARG,
               "leave '%s' out: the command of levin stands behind --, as in `-- train RECIPE`", name);
-    LVN_CHECK(one.command, ARG, "levin has no command '%.60s' to launch; `levin help` lists them", name);
-    LVN_CHECK(!one.command->runs_others, ARG, "levin launch cannot launch itself: leave the second one out");
-    l->mpi_library = l->run = l->run_dir = "";
-    l->training = !strcmp(name, "train");
-    l->together = one.command->together;
-    l->max_restarts = (int)flag(l, LVN_FLAG_launch_max_restarts);
-    l->min_ranks = (int)flag(l, LVN_FLAG_launch_min_ranks);
-    LVN_CHECK(!l->max_restarts || l->training, ARG, "--max-restarts is for `train`: '%s' saves nothing to restart from",
-              name);
-    LVN_CHECK(!l->min_ranks || l->max_restarts, ARG,
+    LVN_CHECK(launched.command, ARG, "levin has no command '%.60s' to launch; `levin help` lists them", name);
+    LVN_CHECK(!launched.command->runs_others, ARG, "levin launch cannot launch itself: leave the second one out");
+    l->request.mpi_library = l->request.run = l->request.run_dir = "";
+    l->request.training = !strcmp(name, "train");
+    l->request.collective = launched.command->collective;
+    l->request.max_restarts = (int)flag(l, LVN_FLAG_launch_max_restarts);
+    l->request.min_ranks = (int)flag(l, LVN_FLAG_launch_min_ranks);
+    LVN_CHECK(!l->request.max_restarts || l->request.training, ARG,
+              "--max-restarts is for `train`: '%s' saves nothing to restart from", name);
+    LVN_CHECK(!l->request.min_ranks || l->request.max_restarts, ARG,
               "--min-ranks is about restarts, of which there are none: give --max-restarts, too");
-    enum lvn_status status = lvn_cli_parse(&one, c->n_rest - 1, c->rest + 1);
-    const bool asked = lvn_cli_on(&one, LVN_FLAG_any_help);
-    if (!status && l->training && !asked) status = check_recipe(l, &one);
-    if (!status && l->together && !asked) status = check_transport(l, &one);
-    lvn_cli_release(&one);
+    enum lvn_status status = lvn_cli_parse(&launched, c->n_rest - 1, c->rest + 1);
+    const bool help = lvn_cli_on(&launched, LVN_FLAG_any_help);
+    if (!status && l->request.training && !help) status = check_recipe(l, &launched);
+    if (!status && l->request.collective && !help) status = check_transport(l, &launched);
+    lvn_cli_release(&launched);
     return status;
 }
 
-static void find_self(struct lvn_launch *l)
-{
-    char path[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (n < 0) n = 0;
-    path[n] = '\0';
-    l->self = lvn_arena_strdup(l->arena, n ? path : "levin");
-}
-
-/* Does SLURM_JOB_ID name a job that runs? A login shell may have kept it from somewhere. */
-static bool find_allocation(struct lvn_launch *l)
+/* Does SLURM_JOB_ID name a job that runs? A login shell may hold a stale value. */
+static bool detect_slurm_job(struct lvn_launch *l)
 {
     const char *job = getenv("SLURM_JOB_ID");
     char *squeue = job ? lvn_process_find(l->arena, "squeue") : NULL;
     if (!job) return false;
-    LVN_LOCAL_TEXT(said);
+    LVN_LOCAL_TEXT(output);
     char *words[] = {squeue, "-h", "-j", (char *)job, "-o", "%T", NULL};
-    int code = squeue ? lvn_process_run(words, 20, &said) : -1;
-    bool runs = code == 0 && said.p && strstr(said.p, "RUNNING");
+    int code = squeue ? lvn_process_run(words, 20, &output) : -1;
+    bool runs = code == 0 && output.p && strstr(output.p, "RUNNING");
     if (!runs) lvn_log(LVN_LOG_WARN, "SLURM_JOB_ID=%s is left over: no such job is running; it is not used", job);
     return runs;
 }
 
-/* How many ranks, and how many on each host. */
+/* Set the number of ranks, the slots of each host and the most ranks on any host. */
 static enum lvn_status count_ranks(struct lvn_launch *l)
 {
     int64_t n = flag(l, LVN_FLAG_launch_n), each = flag(l, LVN_FLAG_launch_nproc_per_node), slots = 0;
     const char *tasks = getenv("SLURM_NTASKS"), *nodes = getenv("SLURM_JOB_NUM_NODES");
-    int stated = 0, hosts = l->n_hosts ? l->n_hosts : 1;
-    if (l->allocation && !l->n_hosts && nodes && strtol(nodes, NULL, 10) > 0) hosts = (int)strtol(nodes, NULL, 10);
-    for (int i = 0; i < l->n_hosts; i++) stated += l->hosts[i].slots > 0;
+    int stated = 0, hosts = l->resources.n_hosts ? l->resources.n_hosts : 1;
+    if (l->resources.in_slurm && !l->resources.n_hosts && nodes && strtol(nodes, NULL, 10) > 0)
+        hosts = (int)strtol(nodes, NULL, 10);
+    for (int i = 0; i < l->resources.n_hosts; i++) stated += l->resources.hosts[i].slots > 0;
     LVN_CHECK(!n || !each || n <= each * hosts, ARG,
               "-n %lld ranks do not fit on %d host%s with --nproc-per-node %lld; that makes %lld", (long long)n, hosts,
               hosts == 1 ? "" : "s", (long long)each, (long long)(each * hosts));
     if (!n && each) n = each * hosts;
-    for (int i = 0; i < l->n_hosts; i++) {
-        if (each) l->hosts[i].slots = (int)each;
-        if (!l->hosts[i].slots) l->hosts[i].slots = stated || !n ? 1 : (int)((n + hosts - 1) / hosts);
-        slots += l->hosts[i].slots;
+    for (int i = 0; i < l->resources.n_hosts; i++) {
+        if (each) l->resources.hosts[i].slots = (int)each;
+        if (!l->resources.hosts[i].slots)
+            l->resources.hosts[i].slots = stated || !n ? 1 : (int)((n + hosts - 1) / hosts);
+        slots += l->resources.hosts[i].slots;
     }
-    if (!n && l->n_hosts) n = slots;
-    if (!n && l->allocation) n = tasks ? strtol(tasks, NULL, 10) : hosts;
+    if (!n && l->resources.n_hosts) n = slots;
+    if (!n && l->resources.in_slurm) n = tasks ? strtol(tasks, NULL, 10) : hosts;
     LVN_CHECK(n > 0, ARG, "say how many ranks: levin launch -n 4 -- train RECIPE");
-    LVN_CHECK(!l->n_hosts || n <= slots, ARG, "-n %lld ranks, and %s has room for %lld; %s-n %lld", (long long)n,
-              l->site ? l->hosts_path : "the hosts file", (long long)slots,
-              l->site ? "ask the queue for more, or " : "raise the ranks of its hosts, or ", (long long)slots);
-    LVN_CHECK(l->min_ranks <= n, ARG, "--min-ranks %d is above the %lld rank%s of this launch; give %lld at most",
-              l->min_ranks, (long long)n, n == 1 ? "" : "s", (long long)n);
-    if (l->min_ranks && !l->n_hosts && !l->allocation)
+    LVN_CHECK(!l->resources.n_hosts || n <= slots, ARG, "-n %lld ranks, and %s has room for %lld; %s-n %lld",
+              (long long)n, l->resources.batch_system ? l->resources.hosts_path : "the hosts file", (long long)slots,
+              l->resources.batch_system ? "ask the queue for more, or " : "raise the ranks of its hosts, or ",
+              (long long)slots);
+    LVN_CHECK(l->request.min_ranks <= n, ARG,
+              "--min-ranks %d is above the %lld rank%s of this launch; give %lld at most", l->request.min_ranks,
+              (long long)n, n == 1 ? "" : "s", (long long)n);
+    if (l->request.min_ranks && !l->resources.n_hosts && !l->resources.in_slurm)
         lvn_log(LVN_LOG_WARN,
                 "--min-ranks is not used: it is about hosts that are lost, and all ranks are on this one");
-    l->ranks = (int)n;
-    l->per_node = (int)(each ? each : (n + hosts - 1) / hosts);
-    for (int i = 0; i < l->n_hosts; i++) {
-        if (l->hosts[i].slots > l->per_node) l->per_node = l->hosts[i].slots;
+    l->attempt.ranks = (int)n;
+    l->resources.per_node = (int)(each ? each : (n + hosts - 1) / hosts);
+    for (int i = 0; i < l->resources.n_hosts; i++) {
+        if (l->resources.hosts[i].slots > l->resources.per_node) l->resources.per_node = l->resources.hosts[i].slots;
     }
-    if (l->per_node > l->ranks) l->per_node = l->ranks;
-    lvn_launch_map_ranks(l, l->ranks);
+    if (l->resources.per_node > l->attempt.ranks) l->resources.per_node = l->attempt.ranks;
+    lvn_launch_map_ranks(l, l->attempt.ranks);
     return LVN_OK;
 }
 
-/* Cores of a host, shared out. Other hosts are taken to be like this one. */
-static void share_cores(struct lvn_launch *l)
+/* Divide a host's cores among its ranks. Other hosts are assumed to have as many cores as this one. */
+static void divide_cores(struct lvn_launch *l)
 {
     struct lvn_machine m;
     const char *omp = getenv("OMP_NUM_THREADS"), *slurm = getenv("SLURM_CPUS_ON_NODE");
     lvn_machine_read(&m);
-    l->cores = m.cores > 0 ? m.cores : 1;
-    if (m.quota > 0 && m.quota < l->cores) l->cores = m.quota < 1 ? 1 : (int)m.quota;
-    if (l->allocation && slurm && strtol(slurm, NULL, 10) > 0) l->cores = (int)strtol(slurm, NULL, 10);
+    l->resources.cores = m.cores > 0 ? m.cores : 1;
+    if (m.quota > 0 && m.quota < l->resources.cores) l->resources.cores = m.quota < 1 ? 1 : (int)m.quota;
+    if (l->resources.in_slurm && slurm && strtol(slurm, NULL, 10) > 0)
+        l->resources.cores = (int)strtol(slurm, NULL, 10);
     if (flag(l, LVN_FLAG_launch_threads)) {
-        l->threads = (int)flag(l, LVN_FLAG_launch_threads);
-    } else if (!l->threads && omp && strtol(omp, NULL, 10) > 0) {
-        l->threads = (int)strtol(omp, NULL, 10);
-    } else if (!l->threads) {
-        l->threads = l->cores > l->per_node ? l->cores / l->per_node : 1;
+        l->resources.threads = (int)flag(l, LVN_FLAG_launch_threads);
+    } else if (!l->resources.threads && omp && strtol(omp, NULL, 10) > 0) {
+        l->resources.threads = (int)strtol(omp, NULL, 10);
+    } else if (!l->resources.threads) {
+        l->resources.threads =
+            l->resources.cores > l->resources.per_node ? l->resources.cores / l->resources.per_node : 1;
     }
-    l->crowded = (int64_t)l->threads * l->per_node > l->cores;
-    l->bind = lvn_cli_on(l->c, LVN_FLAG_launch_bind) && !l->crowded && l->ranks > 1;
-    if (!l->crowded) return;
+    l->resources.oversubscribed = (int64_t)l->resources.threads * l->resources.per_node > l->resources.cores;
+    l->resources.bind = lvn_cli_on(l->c, LVN_FLAG_launch_bind) && !l->resources.oversubscribed && l->attempt.ranks > 1;
+    if (!l->resources.oversubscribed) return;
     lvn_log(LVN_LOG_WARN, "%d rank%s of %d thread%s share %d core%s: they take turns, so more of them are no faster",
-            l->per_node, l->per_node == 1 ? "" : "s", l->threads, l->threads == 1 ? "" : "s", l->cores,
-            l->cores == 1 ? "" : "s");
+            l->resources.per_node, l->resources.per_node == 1 ? "" : "s", l->resources.threads,
+            l->resources.threads == 1 ? "" : "s", l->resources.cores, l->resources.cores == 1 ? "" : "s");
 }
 
-/* The line as a shell takes it, with the variables before it. */
-static void describe(struct lvn_launch *l, struct lvn_text *t)
+/* The attempt's command as a shell line, behind env with its variables. */
+static void print_command(struct lvn_launch *l, struct lvn_text *t)
 {
     struct lvn_words env = {.arena = l->arena};
-    if (l->drop.n || l->set.n) lvn_words_add(&env, "env");
-    for (int i = 0; i < l->drop.n; i++) {
+    if (l->attempt.drop.n || l->attempt.set.n) lvn_words_add(&env, "env");
+    for (int i = 0; i < l->attempt.drop.n; i++) {
         lvn_words_add(&env, "-u");
-        lvn_words_add(&env, "%s", l->drop.word[i]);
+        lvn_words_add(&env, "%s", l->attempt.drop.word[i]);
     }
-    for (int i = 0; i < l->set.n; i++) {
-        if (strncmp(l->set.word[i], "LEVIN_", 6)) lvn_words_add(&env, "%s", l->set.word[i]);
+    for (int i = 0; i < l->attempt.set.n; i++) {
+        if (strncmp(l->attempt.set.word[i], "LEVIN_", 6)) lvn_words_add(&env, "%s", l->attempt.set.word[i]);
     }
     lvn_words_text(&env, t);
     lvn_text_add(t, env.n ? " " : "");
-    lvn_words_text(&l->line, t);
+    lvn_words_text(&l->attempt.line, t);
 }
 
-/* What is no work for ranks is not done by each of them. */
-static enum lvn_status once(struct lvn_launch *l)
+/* A command that is not collective runs once, on this machine. */
+static enum lvn_status plan_single_process(struct lvn_launch *l)
 {
     if (flag(l, LVN_FLAG_launch_n) > 1 || *l->c->flag[LVN_FLAG_launch_hostfile].t)
         lvn_log(LVN_LOG_WARN, "'%s' is the work of one process: it runs once, on this machine", l->c->rest[0]);
-    l->allocation = false;
-    l->title = "no launcher";
-    l->ranks = l->per_node = 1;
-    share_cores(l);
-    return lvn_launch_line(l);
+    l->resources.in_slurm = false;
+    l->launcher.title = "no launcher";
+    l->attempt.ranks = l->resources.per_node = 1;
+    divide_cores(l);
+    return lvn_launch_build_command(l);
 }
 
+/* Everything before the first attempt, in order. */
 static enum lvn_status plan(struct lvn_launch *l)
 {
     const char *path = l->c->flag[LVN_FLAG_launch_hostfile].t;
     LVN_TRY(check_command(l));
-    l->allocation = find_allocation(l);
+    l->resources.in_slurm = detect_slurm_job(l);
     struct lvn_identity id;
-    if (lvn_identity_find(&id) == LVN_OK) {
+    if (lvn_identity_find(&id) == LVN_OK) { /* else no launcher has started this process */
         LVN_CHECK(id.size <= 1, ARG,
                   "this is rank %d of %d of %s already, which starts the ranks by itself: leave `launch` and all up to "
                   "-- out",
                   id.rank, id.size, id.title);
     }
     lvn_error_clear();
-    l->ssh = l->c->flag[LVN_FLAG_launch_ssh].t;
-    if (!l->together) return once(l);
+    l->resources.ssh = l->c->flag[LVN_FLAG_launch_ssh].t;
+    if (!l->request.collective) return plan_single_process(l);
     if (*path) LVN_TRY(lvn_launch_hosts(l, path));
-    if (!*path && !l->allocation) LVN_TRY(lvn_launch_site(l));
-    LVN_CHECK(!*path || !l->allocation, ARG, "within Slurm job %s the hosts are Slurm's: leave --hostfile out",
+    if (!*path && !l->resources.in_slurm) LVN_TRY(lvn_launch_batch_hosts(l));
+    LVN_CHECK(!*path || !l->resources.in_slurm, ARG, "within Slurm job %s the hosts are Slurm's: leave --hostfile out",
               getenv("SLURM_JOB_ID"));
     LVN_TRY(count_ranks(l));
-    LVN_TRY(lvn_launch_find(l));
-    if (l->n_hosts) LVN_TRY(lvn_launch_reach(l));
-    share_cores(l);
-    return lvn_launch_line(l);
-}
-
-static enum lvn_status run(struct lvn_launch *l)
-{
-    LVN_LOCAL_TEXT(line);
-    LVN_TRY(plan(l));
-    describe(l, &line);
-    lvn_cli_add(l->c, "command", json_string(line.p ? line.p : ""));
-    lvn_cli_add(l->c, "launcher", json_string(l->title));
-    lvn_cli_add(l->c, "ranks", json_integer(l->ranks));
-    lvn_cli_add(l->c, "threads", json_integer(l->threads));
-    enum lvn_status status = LVN_OK;
-    if (lvn_cli_on(l->c, LVN_FLAG_launch_dry_run)) {
-        lvn_cli_print(l->c, "%s\n", line.p ? line.p : "");
-    } else {
-        lvn_log(LVN_LOG_DEBUG, "%s", line.p ? line.p : "");
-        status = lvn_launch_run(l, &l->c->code);
-    }
-    return status;
+    LVN_TRY(lvn_launch_pick_launcher(l));
+    if (l->resources.n_hosts) LVN_TRY(lvn_launch_check_hosts(l));
+    divide_cores(l);
+    return lvn_launch_build_command(l);
 }
 
 enum lvn_status lvn_command_launch(struct lvn_cli *c)
 {
-    struct lvn_arena *arena = &c->settings.arena;
-    struct lvn_launch l = {
-        .c = c, .arena = arena, .line = {.arena = arena}, .set = {.arena = arena}, .drop = {.arena = arena}};
+    struct lvn_launch l = {.c = c, .arena = &c->settings.arena};
+    char self[PATH_MAX];
+    LVN_LOCAL_TEXT(line);
     if (lvn_cli_on(c, LVN_FLAG_launch_slurm)) return lvn_launch_slurm(c);
     LVN_CHECK(!c->n_operands, ARG, "put -- before the command, as in: levin launch -n 4 -- train %s", c->operand[0]);
     LVN_CHECK(!c->n_keys, ARG, "keys of the recipe go after --, as in: levin launch -n 4 -- train --%s=%s",
               c->keys[0].key, c->keys[0].value);
-    find_self(&l);
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = '\0';
+    l.self = lvn_arena_strdup(l.arena, *self ? self : "levin");
     if (!l.self) return LVN_MEMORY;
-    return run(&l);
+    LVN_TRY(plan(&l));
+    print_command(&l, &line);
+    lvn_cli_add(c, "command", json_string(line.p ? line.p : ""));
+    lvn_cli_add(c, "launcher", json_string(l.launcher.title));
+    lvn_cli_add(c, "ranks", json_integer(l.attempt.ranks));
+    lvn_cli_add(c, "threads", json_integer(l.resources.threads));
+    if (lvn_cli_on(c, LVN_FLAG_launch_dry_run)) {
+        lvn_cli_print(c, "%s\n", line.p ? line.p : "");
+        return LVN_OK;
+    }
+    lvn_log(LVN_LOG_DEBUG, "%s", line.p ? line.p : "");
+    return lvn_launch_with_restarts(&l, &c->code);
 }

@@ -1,4 +1,12 @@
-/* launch.h - what levin launch knows about a launch before it starts. */
+/* launch.h - one levin launch: what was asked for, the hosts and the launcher found, one attempt, and what lasts over
+ * attempts.
+ *
+ * Used by the files of this folder alone. The order of a launch: launch.c reads the command line and the hosts
+ * (launch_hosts.c, launch_batch_system.c), launch_launcher.c picks a launcher, launch_probe.c checks the hosts,
+ * launch_command_line.c builds the command, launch_restart.c runs attempts (launch_attempt.c) until one succeeds or no
+ * restart can help. ranks.c is a launcher of its own, and launch_slurm.c only writes a script: neither uses this
+ * struct.
+ */
 #ifndef LVN_LAUNCH_H
 #define LVN_LAUNCH_H
 
@@ -12,131 +20,165 @@ enum lvn_launcher {
     LVN_LAUNCHER_OPENMPI,
     LVN_LAUNCHER_MPICH,
     LVN_LAUNCHER_INTEL,
-    LVN_LAUNCHER_OWN, /* levin ranks (ranks.c) */
+    LVN_LAUNCHER_LEVIN, /* levin ranks (ranks.c) */
 };
 
-enum { LVN_HOST_FAULTS = 2 };
+enum { LVN_HOST_FAULTS = 2 }; /* after this many faults a host is left out */
 struct lvn_host {
     const char *name;
-    int slots; /* ranks that the file gives it; 0: it does not say */
-    int line;
-    int ranks;           /* of this attempt; 0: a spare one, or left out */
-    int faults;          /* how often its ranks were lost; so many, and it is left out: */
-    bool here;           /* this machine */
-    bool down;           /* it does not answer, or does not reach this machine: */
-    bool quiet;          /* of these the second */
-    const char *cut_off; /* twice the link between it and this host was at fault, so it is left out; NULL: it is not */
+    int slots;           /* ranks that it may take; 0: the file does not say */
+    int line;            /* of the hosts file */
+    int ranks;           /* of this attempt; 0: a spare host, or one that is left out */
+    int faults;          /* how often its ranks were lost */
+    bool here;           /* it is this machine */
+    bool down;           /* the last probe failed: no answer, or no connection back to this machine */
+    bool no_route_back;  /* the last probe failed because the host cannot connect back to this machine */
+    const char *cut_off; /* name of the host to which its link failed LVN_HOST_FAULTS times; NULL: none */
 };
 
 struct lvn_launch_logs;
 
 struct lvn_launch {
-    struct lvn_cli *c;
-    struct lvn_arena *arena;
-    const char *self;                   /* this program, by its full path */
-    const char *mpi_library;            /* trainer.mpi_library; "": none given */
-    int ranks, per_node;                /* per_node: the most on any host */
-    int cores;                          /* of a host that ranks may use */
-    int threads;                        /* of a rank */
-    bool crowded;                       /* more threads than cores */
-    double rank_timeout, stall_timeout; /* seconds */
-    bool bind, training;
-    bool together;                /* ranks run the command as one; else it runs once, here */
-    bool tcp, mpi;                /* trainer.transport asks for it */
-    const char *run;              /* run_dir of a training that keeps something, a folder or in a store; "" */
-    const char *run_dir;          /* its folder on this machine; "" */
-    char id[33];                  /* of a training: all its attempts have it, no other launch has; "": no training */
-    bool resumes;                 /* the command says --resume */
-    int max_restarts, min_ranks;  /* min_ranks 0: as many ranks as at first */
-    int restart;                  /* how many restarts there have been */
-    bool goes_on;                 /* the run has begun: a restart goes on with it */
-    struct lvn_launch_logs *logs; /* lines of ranks also go there */
-    struct lvn_host *hosts;       /* none: this machine, or Slurm's */
-    int n_hosts;
-    const char *hosts_path;              /* of the file that names them */
-    const struct lvn_batch_system *site; /* the queue that wrote it; NULL: none */
-    const char *ssh;                     /* reaches other hosts: a program and its options */
-    bool allocation;                     /* within a Slurm job that is running */
+    struct lvn_cli *c;       /* levin launch's own command line */
+    struct lvn_arena *arena; /* all texts below live in it */
+    const char *self;        /* this program, by its full path */
 
-    enum lvn_launcher launcher;
-    const char *program;   /* of the launcher */
-    bool script;           /* it is one, and what starts ranks is below it */
-    const char *title;     /* "Open MPI 4.1.4" */
-    int major;             /* of its version */
-    struct lvn_words line; /* the whole command */
-    struct lvn_words set;  /* NAME=VALUE, for it and all ranks */
-    struct lvn_words drop; /* variables of other launchers, left over from an outer shell */
+    /* What the command line and the launched command's recipe say. Set once, by launch.c. */
+    struct {
+        bool training;           /* the launched command is train */
+        bool collective;         /* ranks run the command together; else it runs once, on this machine */
+        bool tcp;                /* trainer.transport is tcp */
+        bool mpi;                /* trainer.transport is mpi */
+        bool resume;             /* the launched command has --resume */
+        const char *mpi_library; /* trainer.mpi_library; "": none given */
+        const char *run;         /* run_dir of a training that saves: a folder or an address in a store; "": none */
+        const char *run_dir;     /* the folder of `run` on this machine; "": none */
+        double rank_timeout;     /* trainer.rank_timeout, seconds */
+        double stall_timeout;    /* trainer.stall_timeout, seconds */
+        int max_restarts;        /* in a row without a later checkpoint */
+        int min_ranks;           /* of a restart; 0: as many ranks as at first */
+    } request;
+
+    /* What ranks may use. Found once; a restart changes only the hosts' state (struct lvn_host). */
+    struct {
+        struct lvn_host *hosts;                      /* NULL: this machine alone, or the nodes of a Slurm job */
+        int n_hosts;                                 /* 0 where hosts is NULL */
+        const char *hosts_path;                      /* of the file that names the hosts */
+        const struct lvn_batch_system *batch_system; /* that wrote the file; NULL: the user did */
+        const char *ssh;                             /* remote shell: a program and its options */
+        bool in_slurm;                               /* within a Slurm job that is running */
+        int per_node;                                /* most ranks on any host */
+        int cores;                                   /* of a host that ranks may use */
+        int threads;                                 /* of a rank */
+        bool oversubscribed;                         /* a host has more threads than cores */
+        bool bind;                                   /* pin each rank to cores of its own */
+    } resources;
+
+    /* The launcher that starts the ranks. Found once, by launch_launcher.c. */
+    struct {
+        enum lvn_launcher kind;
+        const char *program; /* its path */
+        bool is_script;      /* the program is a script: the launcher is a process below it */
+        const char *title;   /* "Open MPI 4.1.4" */
+        int major;           /* of its version */
+    } launcher;
+
+    /* One attempt. */
+    struct {
+        int ranks;
+        struct lvn_words line; /* the whole command */
+        struct lvn_words set;  /* NAME=VALUE, for the launcher and all ranks */
+        struct lvn_words drop; /* names of variables of other launchers, left over from an outer shell */
+    } attempt;
+
+    /* What lasts over attempts. */
+    struct {
+        char id[33];                  /* of a training: the same for all its attempts, and random; "": no training */
+        int restarts;                 /* so far */
+        bool run_begun;               /* rank 0 has begun the run: a restart resumes it */
+        struct lvn_launch_logs *logs; /* lines of ranks also go there */
+    } history;
 };
 
-/* launch_hosts.c: read the file; each host has an address and stands there once. */
+/* launch_hosts.c: read the hosts file `path` into l->resources. ARG, with the line's number: a line that is not
+ * understood, a name without an address, one machine twice. */
 enum lvn_status lvn_launch_hosts(struct lvn_launch *l, const char *path) LVN_CHECKED;
-bool lvn_launch_here(const char *host); /* is it this machine? */
-/* launch_batch_system.c: the hosts that a queue has given to this job, if there is one. */
-enum lvn_status lvn_launch_site(struct lvn_launch *l) LVN_CHECKED;
-/* launch_probe.c: look at each host: it answers, has what it takes, and reaches this machine. */
-enum lvn_status lvn_launch_reach(struct lvn_launch *l) LVN_CHECKED;
-/* The same in between, for restarts: sets `down`. */
+/* Has the name an address of this machine? */
+bool lvn_launch_is_this_host(const char *host);
+/* launch_batch_system.c: the hosts that a batch system has given to this job; none where there is no such job. */
+enum lvn_status lvn_launch_batch_hosts(struct lvn_launch *l) LVN_CHECKED;
+/* launch_probe.c: probe each host other than this machine. It must answer, have this program and the launcher's daemon,
+ * and connect back to this machine; else ARG. */
+enum lvn_status lvn_launch_check_hosts(struct lvn_launch *l) LVN_CHECKED;
+/* The same before a restart: sets `down` of each host, and fails for none. */
 void lvn_launch_probe(struct lvn_launch *l);
-/* The words that run something on a host, which is to be added. */
-enum lvn_status lvn_launch_remote(struct lvn_words *w, const char *ssh, const char *host) LVN_CHECKED;
-/* Give `ranks` places to the hosts in their order; how many have got one. */
+/* Add the words that run a command on `host`; the command is to be added behind them. */
+enum lvn_status lvn_launch_add_remote_shell(struct lvn_words *w, const char *ssh, const char *host) LVN_CHECKED;
+/* launch_hosts.c: map `ranks` ranks to the hosts in their order, and return how many have found a slot. */
 int lvn_launch_map_ranks(struct lvn_launch *l, int ranks);
-/* The nodes of a Slurm job as hosts, in the job's order. */
-enum lvn_status lvn_launch_nodes(struct lvn_launch *l) LVN_CHECKED;
-/* The address of this machine that `host` (NULL: the first other one, or the loopback) sees; "a.b.c.d". And the network
- * as "a.b.c.0/24", "" where it is not known. */
+/* The nodes of the Slurm job as hosts, in the job's order. */
+enum lvn_status lvn_launch_slurm_nodes(struct lvn_launch *l) LVN_CHECKED;
+/* The address of this machine that `host` reaches, as "a.b.c.d" (NULL: that the first other host with ranks reaches,
+ * or the loopback where there is none); and its network as "a.b.c.0/24", "" where it is not known. */
 enum lvn_status lvn_launch_address(const struct lvn_launch *l, const char *host, char address[64],
                                    char network[64]) LVN_CHECKED;
 
-/* launch_find.c: which launcher there is; launch_command_line.c: its command line. */
-enum lvn_status lvn_launch_find(struct lvn_launch *l) LVN_CHECKED;
-/* The program that it starts on other hosts; NULL: none that is known. */
+/* launch_launcher.c: pick the launcher, by --launcher or by what is installed. */
+enum lvn_status lvn_launch_pick_launcher(struct lvn_launch *l) LVN_CHECKED;
+/* Path of the daemon that the launcher starts on other hosts; NULL: not known. */
 const char *lvn_launch_daemon(const struct lvn_launch *l);
-bool lvn_launch_exported(const char *variable); /* goes to ranks on other hosts */
-enum lvn_status lvn_launch_line(struct lvn_launch *l) LVN_CHECKED;
-/* Its environment, NAME=VALUE: that of this process as l->drop and l->set change it. */
+/* launch_command_line.c: is the variable (NAME or NAME=VALUE) passed to ranks on other hosts? */
+bool lvn_launch_exports(const char *variable);
+/* The command line and the variables of the next attempt, into l->attempt. */
+enum lvn_status lvn_launch_build_command(struct lvn_launch *l) LVN_CHECKED;
+/* The launcher's environment, NAME=VALUE: that of this process without attempt.drop and with attempt.set. */
 enum lvn_status lvn_launch_environment(const struct lvn_launch *l, struct lvn_words *out) LVN_CHECKED;
 
-/* launch_run.c: run it once, to its end. */
-struct lvn_launch_end {
-    int code;              /* for this program to end with */
-    bool stopped, time_up; /* a signal asked for the end; of them USR1 alone did */
-    int host;              /* of l->hosts, that is at fault; -1: not known */
-    int link[2];           /* of l->hosts, two of which the link between them is at fault; -1: it is not */
-    double quiet_at;       /* lvn_seconds() when what a lost host may still do is over */
+/* launch_attempt.c: run l->attempt to its end. */
+struct lvn_launch_result {
+    int code;                  /* for this program to exit with */
+    bool stopped;              /* a signal asked for the end */
+    bool time_up;              /* of the signals only USR1 came: the job's time runs out */
+    int host;                  /* index of the host at fault; -1: not known */
+    int link[2];               /* indices of the two hosts whose link is at fault; -1: none is */
+    double restart_not_before; /* lvn_seconds() until which the lost rank 0 may still write; 0: it may not */
 };
-enum lvn_status lvn_launch_attempt(struct lvn_launch *l, struct lvn_launch_end *end) LVN_CHECKED;
-/* Signals come in during attempts and pauses only, from `begin` on. A pause is cut short by them: false. */
+enum lvn_status lvn_launch_attempt(struct lvn_launch *l, struct lvn_launch_result *result) LVN_CHECKED;
+/* begin: block INT, TERM, HUP, USR1 and CHLD, which from then on arrive only within attempts and pauses; else restore
+ * the signal mask. */
 void lvn_launch_signals(bool begin);
+/* Sleep; false as soon as a signal has asked for the end. */
 bool lvn_launch_pause(double seconds);
 
-/* launch_survivors.c: after an attempt, of which `peer` (l->ranks) was last heard. Is the rank on this machine? Ranks
- * of this machine that should be gone, as ": rank 1 on node1 (pid 17) still runs, ..."; their end. They are known by
- * the token that they were given.
- */
-bool lvn_launch_is_here(const struct lvn_peer *p);
-void lvn_launch_survivors(const struct lvn_launch *l, const struct lvn_peer *peer, struct lvn_text *t);
+/* launch_survivors.c, after an attempt: `peer` has attempt.ranks entries, as the server last knew them.
+ *
+ * Did the rank run on this machine? */
+bool lvn_launch_rank_is_here(const struct lvn_peer *p);
+/* Add ranks of this machine that still exist, as ": rank 1 on node1 (pid 17) still runs, ...". */
+void lvn_launch_list_survivors(const struct lvn_launch *l, const struct lvn_peer *peer, struct lvn_text *t);
+/* Kill them, if their environment holds the attempt's rendezvous token: another process may have the pid by now. */
 void lvn_launch_end_survivors(const struct lvn_launch *l, const struct lvn_peer *peer, const char *token);
-/* Of l->hosts, where a rank ran; -1: not known. And the one whose ranks were lost before others, or did not come; else
- * that of the rank at fault; -1: several hosts, or none is known. */
+/* Index of the host where the rank ran; -1: not known. */
 int lvn_launch_host_of(const struct lvn_launch *l, const struct lvn_peer *p);
-int lvn_launch_blame(const struct lvn_launch *l, const struct lvn_peer *peer, int fault_rank);
+/* Index of the host whose ranks were lost before others or did not come; without such ranks the host of fault_rank. -1:
+ * several hosts, or not known. */
+int lvn_launch_host_at_fault(const struct lvn_launch *l, const struct lvn_peer *peer, int fault_rank);
 
-/* launch_saved.c: has this launch begun its run, as far as the run's folder says, and, with `store`, its store? */
-bool lvn_launch_begun(const struct lvn_launch *l, bool store);
-struct lvn_saved {
-    bool seen;    /* the folder, or the store, was looked at */
+/* launch_run_state.c: has this launch begun its run? Looks at the run's folder and, with `store`, at its store. */
+bool lvn_launch_run_begun(const struct lvn_launch *l, bool store);
+struct lvn_run_saved {
+    bool seen;    /* the folder or the store could be read from this machine */
     int64_t step; /* of the newest checkpoint there; -1: none */
 };
-struct lvn_saved lvn_launch_saved(const struct lvn_launch *l);
-/* Does an attempt go on with what is saved, because the run has begun or the command says so? */
+struct lvn_run_saved lvn_launch_run_saved(const struct lvn_launch *l);
+/* Does the next attempt resume: because the run has begun, the command says so, or Slurm has requeued the job? */
 bool lvn_launch_resumes(const struct lvn_launch *l);
 
-/* launch_restart.c: run it, and again where that can cure what happened; the exit code of this program. */
-enum lvn_status lvn_launch_run(struct lvn_launch *l, int *code) LVN_CHECKED;
+/* launch_restart.c: run attempts until one ends for good; *code: for this program to exit with. */
+enum lvn_status lvn_launch_with_restarts(struct lvn_launch *l, int *code) LVN_CHECKED;
 
-/* launch_logs.c: a file a rank. `peer` (l->ranks of them, or NULL) says where each one is. Lines of an attempt may come
- * before its files are open; close forgets those that are left. */
+/* launch_logs.c: one file a rank. Lines that come before the files are open are held back; close drops those that still
+ * are. `peer` (attempt.ranks entries, or NULL) says where each rank runs. */
 enum lvn_status lvn_launch_logs_new(struct lvn_launch_logs **out, const struct lvn_launch *l) LVN_CHECKED;
 void lvn_launch_logs_free(struct lvn_launch_logs *g);
 void lvn_launch_logs_open(struct lvn_launch_logs *g, const struct lvn_peer *peer);
@@ -147,18 +189,19 @@ void lvn_launch_logs_add(struct lvn_launch_logs *g, int rank, const char *line);
 struct lvn_launch_output;
 enum lvn_status lvn_launch_output_new(struct lvn_launch_output **out, const struct lvn_launch *l) LVN_CHECKED;
 void lvn_launch_output_free(struct lvn_launch_output *o);
-/* What came from a pipe: 0 is the launcher's stdout, 1 its stderr. `n` 0: the end; a line without an end is shown. */
+/* Text from a pipe: 0 is the launcher's stdout, 1 its stderr. n 0: end of file; a last line without a newline is
+ * printed then. */
 void lvn_launch_output_add(struct lvn_launch_output *o, int pipe, const char *text, int64_t n);
-/* Take the live line away, before something else is printed. */
+/* Erase the live line, before something else is printed. */
 void lvn_launch_output_clear(struct lvn_launch_output *o);
-/* Has rank 0 said anything yet? */
-bool lvn_launch_output_heard(const struct lvn_launch_output *o);
-/* Has anybody said why it failed or stopped? */
-bool lvn_launch_output_said(const struct lvn_launch_output *o);
-/* The exit code of the run by those that ranks told: 1 if any failed, else 2, 76, 75; 0: none told of a failure. */
-int lvn_launch_output_code(const struct lvn_launch_output *o);
+/* Has rank 0 printed a line yet? */
+bool lvn_launch_output_started(const struct lvn_launch_output *o);
+/* Has any rank printed why it failed or stopped? */
+bool lvn_launch_output_explained(const struct lvn_launch_output *o);
+/* The run's exit code by those that ranks reported: 1 if any failed, else 2, 76, 75; 0: no rank reported a failure. */
+int lvn_launch_output_exit_code(const struct lvn_launch_output *o);
 
-/* launch_slurm.c: the batch script. */
+/* launch_slurm.c: write the batch script of --slurm. */
 enum lvn_status lvn_launch_slurm(struct lvn_cli *c) LVN_CHECKED;
 
 #endif

@@ -1,4 +1,5 @@
-/* launch_batch_system.c - the hosts that a queue has given to this job. */
+/* launch_batch_system.c - the hosts that a batch system (batch_systems.def) has given to this job; called by launch.c.
+ * Jobs of Slurm are not read here: launch.c detects them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,26 +8,31 @@
 #include "cli/launch/batch_system.h"
 #include "cli/launch/launch.h"
 
-static const struct lvn_batch_system *const sites[] = {
+static const struct lvn_batch_system *const batch_systems[] = {
 #define LVN_BATCH_SYSTEM(name) &lvn_batch_system_##name,
 #include "cli/launch/batch_systems.def"
 };
 
-enum lvn_status lvn_launch_site(struct lvn_launch *l)
+enum lvn_status lvn_launch_batch_hosts(struct lvn_launch *l)
 {
-    for (size_t i = 0; i < sizeof sites / sizeof *sites && !l->site; i++) {
-        const char *path = lvn_getenv(sites[i]->file);
+    const struct lvn_batch_system *found = NULL;
+    const char *path = NULL;
+    for (size_t i = 0; i < sizeof batch_systems / sizeof *batch_systems && !found; i++) {
+        const char *variable = batch_systems[i]->hosts_variable;
+        path = lvn_getenv(variable);
         if (!path) continue;
         if (lvn_path_exists(path))
-            l->site = sites[i], l->hosts_path = path;
+            found = batch_systems[i];
         else
-            lvn_log(LVN_LOG_WARN, "%s=%s is left over: there is no such file; it is not used", sites[i]->file, path);
+            lvn_log(LVN_LOG_WARN, "%s=%s is left over: there is no such file; it is not used", variable, path);
     }
-    if (!l->site) return LVN_OK;
-    const char *word = lvn_arena_printf(l->arena, "%.*s", (int)strcspn(l->site->remote, " "), l->site->remote);
-    if (!word) return LVN_MEMORY;
-    if (!l->c->given[LVN_FLAG_launch_ssh] && lvn_process_find(l->arena, word)) l->ssh = l->site->remote;
-    LVN_TRY_WHILE(lvn_launch_hosts(l, l->hosts_path), "reading the hosts that %s gave this job (%s)", l->site->title,
-                  l->site->file);
+    if (!found) return LVN_OK;
+    l->resources.batch_system = found;
+    l->resources.hosts_path = path;
+    const char *program = lvn_arena_printf(l->arena, "%.*s", (int)strcspn(found->remote, " "), found->remote);
+    if (!program) return LVN_MEMORY;
+    if (!l->c->given[LVN_FLAG_launch_ssh] && lvn_process_find(l->arena, program)) l->resources.ssh = found->remote;
+    LVN_TRY_WHILE(lvn_launch_hosts(l, path), "reading the hosts that %s gave this job (%s)", found->title,
+                  found->hosts_variable);
     return LVN_OK;
 }

@@ -1,8 +1,9 @@
-/* launch_logs.c - what each rank printed, in a file of its own: DIR/rank-N.log.
+/* launch_logs.c - the output of each rank in a file of its own, DIR/rank-N.log. launch_output.c adds the lines,
+ * launch_attempt.c opens and closes the files.
  *
- * The files lie in RUN/logs, or where --log-dir says, and are appended to: by the next attempt, and the next launch.
- * RUN is made by rank 0, once all that could be refused was not; what ranks say until then is kept here, and forgotten
- * where no run begins. A file is opened for each line: ranks say little, and there may be thousands of them. */
+ * DIR is RUN/logs or --log-dir. The next attempt and the next launch append. Rank 0 makes RUN after every check has
+ * passed; earlier lines are buffered here, and dropped if no run begins. A file is opened for each line: ranks print
+ * little, and there may be thousands of ranks. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,13 +17,13 @@
 #include "base/text.h"
 #include "cli/launch/launch.h"
 
-enum { EARLY_BYTES = 1 << 20 };
+enum { EARLY_BYTES = 1 << 20 }; /* of lines from before the files are open; later ones are dropped */
 
 struct lvn_launch_logs {
     const struct lvn_launch *l;
-    const char *folder;    /* NULL: not open */
-    struct lvn_text early; /* "RANK LINE\n" ... */
-    bool failed;           /* that was said; nothing more is written */
+    const char *folder;    /* NULL: the files are not open */
+    struct lvn_text early; /* lines from before, each "RANK LINE\n" */
+    bool failed;           /* a file could not be written, and a warning was printed: write nothing more */
 };
 
 enum lvn_status lvn_launch_logs_new(struct lvn_launch_logs **out, const struct lvn_launch *l)
@@ -32,7 +33,7 @@ enum lvn_status lvn_launch_logs_new(struct lvn_launch_logs **out, const struct l
     if (!g) return LVN_MEMORY;
     g->l = l;
     if (*given) LVN_TRY_WHILE(lvn_dir_make(given), "making the folder of --log-dir");
-    if (!*given && !*l->run_dir) g->failed = true; /* nowhere to write, and nobody asked */
+    if (!*given && !*l->request.run_dir) g->failed = true; /* there is no folder, and --log-dir was not given */
     return LVN_OK;
 }
 
@@ -66,22 +67,22 @@ static void append(struct lvn_launch_logs *g, int rank, const char *line, size_t
     }
 }
 
-static enum lvn_status find_folder(struct lvn_launch_logs *g)
+static enum lvn_status make_folder(struct lvn_launch_logs *g)
 {
     const char *given = g->l->c->flag[LVN_FLAG_launch_log_dir].t;
-    g->folder = *given ? given : lvn_path_join(g->l->arena, g->l->run_dir, "logs");
+    g->folder = *given ? given : lvn_path_join(g->l->arena, g->l->request.run_dir, "logs");
     return g->folder ? lvn_dir_make(g->folder) : LVN_MEMORY;
 }
 
-/* Each rank's file says where its lines of this attempt begin. */
-static void head(struct lvn_launch_logs *g, const struct lvn_peer *peer)
+/* One line in each rank's file marks where this attempt begins. */
+static void write_heads(struct lvn_launch_logs *g, const struct lvn_peer *peer)
 {
     char when[40] = "", line[400];
     time_t now = time(NULL);
     struct tm t;
     if (localtime_r(&now, &t)) strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &t);
-    for (int i = 0; i < g->l->ranks && !g->failed; i++) {
-        snprintf(line, sizeof line, "--- %s rank %d of %d", when, i, g->l->ranks);
+    for (int i = 0; i < g->l->attempt.ranks && !g->failed; i++) {
+        snprintf(line, sizeof line, "--- %s rank %d of %d", when, i, g->l->attempt.ranks);
         if (peer && *peer[i].host)
             lvn_print_append(line, sizeof line, " on %s, pid %lld", peer[i].host, (long long)peer[i].pid);
         append(g, i, line, strlen(line));
@@ -91,11 +92,11 @@ static void head(struct lvn_launch_logs *g, const struct lvn_peer *peer)
 void lvn_launch_logs_open(struct lvn_launch_logs *g, const struct lvn_peer *peer)
 {
     if (g->folder || g->failed) return;
-    if (find_folder(g)) {
-        give_up(g, g->folder ? g->folder : g->l->run_dir, lvn_error_text());
+    if (make_folder(g)) {
+        give_up(g, g->folder ? g->folder : g->l->request.run_dir, lvn_error_text());
         lvn_error_clear();
     }
-    if (!g->failed) head(g, peer);
+    if (!g->failed) write_heads(g, peer);
     for (char *line = g->early.p, *end; line && (end = strchr(line, '\n')); line = end + 1) {
         char *text;
         long rank = strtol(line, &text, 10);

@@ -1,9 +1,10 @@
-/* launch_output.c - what ranks print, through a launcher, as it comes.
+/* launch_output.c - forwards what ranks print through a launcher, line by line; called by launch_attempt.c.
  *
- * Launchers mark lines with the rank in ways of their own: Open MPI "[1,0]<stdout>:text", the hydras and levin ranks
+ * Launchers prefix lines with the rank: Open MPI "[1,0]<stdout>:text", Hydra (MPICH, Intel MPI) and levin ranks
  * "[0] text", srun "0: text". Here each becomes "[0] text". A line of rank 0 that begins with a carriage return is its
- * live line (see progress.h): it is drawn over the last one, and comes back by itself after other lines. Banners of
- * launchers about an exit code are dropped: they name the wrong rank as often as not, and levin says what happened. */
+ * live line (progress.h): it is drawn over the last one, and rank 0 sends it again after other lines. Lines that begin
+ * with LVN_EXIT_MARK are exit codes and are not printed. Launchers' banners about an exit code are dropped: they often
+ * name the wrong rank, and levin prints what happened. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ enum { LINE = 1 << 16, BLOCK = 8192, ERRORS = 16 };
 struct stream {
     char line[LINE];
     int64_t n;
-    char block[BLOCK]; /* a banner that is being read */
+    char block[BLOCK]; /* the banner that is being read */
     int64_t n_block;
     bool in_block;
 };
@@ -26,14 +27,22 @@ struct stream {
 struct lvn_launch_output {
     const struct lvn_launch *l;
     struct stream stream[2];
-    bool prefix, plain_stdout; /* plain: --json of the launched command */
-    bool terminal, shown, heard, verbose, said;
+    bool prefix;       /* --prefix: print "[RANK] " before each line */
+    bool plain_stdout; /* not on stdout: the launched command has --json */
+    bool verbose;      /* print banners and noise of launchers, too */
+    bool terminal;     /* stderr is one */
+    bool live_shown;   /* a live line stands on the terminal */
+    bool started;      /* rank 0 has printed a line */
+    bool explained;    /* a rank or the launcher has printed an error, or a rank reported that it printed one */
     struct {
         int rank;
         char text[512];
-    } error[ERRORS]; /* what ranks said went wrong, the latest last */
-    int n_errors;
-    bool failed, usage, fault, stopped; /* a rank ended with 1 (or any other), 2, 76, 75 */
+    } error[ERRORS]; /* errors and warnings that ranks printed, a ring of the latest */
+    int n_errors;    /* so far */
+    bool failed;     /* a rank exited with 1 or any other code */
+    bool usage;      /* with 2 */
+    bool fault;      /* with 76 */
+    bool stopped;    /* with 75 */
 };
 
 enum lvn_status lvn_launch_output_new(struct lvn_launch_output **out, const struct lvn_launch *l)
@@ -41,7 +50,7 @@ enum lvn_status lvn_launch_output_new(struct lvn_launch_output **out, const stru
     struct lvn_launch_output *o = *out = lvn_calloc(1, sizeof *o);
     if (!o) return LVN_MEMORY;
     o->l = l;
-    o->prefix = lvn_cli_on(l->c, LVN_FLAG_launch_prefix) && l->launcher != LVN_LAUNCHER_DIRECT;
+    o->prefix = lvn_cli_on(l->c, LVN_FLAG_launch_prefix) && l->launcher.kind != LVN_LAUNCHER_DIRECT;
     o->verbose = lvn_cli_on(l->c, LVN_FLAG_any_verbose);
     o->terminal = isatty(STDERR_FILENO);
     for (int i = 0; i < l->c->n_rest; i++) o->plain_stdout |= !strncmp(l->c->rest[i], "--json", 6);
@@ -53,12 +62,12 @@ void lvn_launch_output_free(struct lvn_launch_output *o)
     free(o);
 }
 
-bool lvn_launch_output_heard(const struct lvn_launch_output *o)
+bool lvn_launch_output_started(const struct lvn_launch_output *o)
 {
-    return o->heard;
+    return o->started;
 }
 
-int lvn_launch_output_code(const struct lvn_launch_output *o)
+int lvn_launch_output_exit_code(const struct lvn_launch_output *o)
 {
     return o->failed    ? LVN_EXIT_FAILED
            : o->usage   ? LVN_EXIT_USAGE
@@ -67,37 +76,37 @@ int lvn_launch_output_code(const struct lvn_launch_output *o)
                         : LVN_EXIT_DONE;
 }
 
-bool lvn_launch_output_said(const struct lvn_launch_output *o)
+bool lvn_launch_output_explained(const struct lvn_launch_output *o)
 {
-    return o->said;
+    return o->explained;
 }
 
-/* "75 said" */
-static void note_end(struct lvn_launch_output *o, const char *text)
+/* "75 said": a rank's exit code, and whether it has printed why. */
+static void record_exit(struct lvn_launch_output *o, const char *text)
 {
     char *rest;
     long code = strtol(text, &rest, 10);
-    o->said |= code != LVN_EXIT_DONE && strstr(rest, LVN_EXIT_SAID);
-    bool *known = code == LVN_EXIT_USAGE     ? &o->usage
-                  : code == LVN_EXIT_FAULT   ? &o->fault
-                  : code == LVN_EXIT_STOPPED ? &o->stopped
-                                             : &o->failed;
-    if (code != LVN_EXIT_DONE) *known = true;
+    o->explained |= code != LVN_EXIT_DONE && strstr(rest, LVN_EXIT_EXPLAINED);
+    bool *seen = code == LVN_EXIT_USAGE     ? &o->usage
+                 : code == LVN_EXIT_FAULT   ? &o->fault
+                 : code == LVN_EXIT_STOPPED ? &o->stopped
+                                            : &o->failed;
+    if (code != LVN_EXIT_DONE) *seen = true;
 }
 
 void lvn_launch_output_clear(struct lvn_launch_output *o)
 {
-    if (o->shown) (void)lvn_fd_write(STDERR_FILENO, "\r\033[K", 4);
-    o->shown = false;
+    if (o->live_shown) (void)lvn_fd_write(STDERR_FILENO, "\r\033[K", 4);
+    o->live_shown = false;
 }
 
-/* The rank that the launcher's mark names, and the text behind it; -1: no mark, the launcher's own line. */
-static int rank_of(const struct lvn_launch_output *o, const char *line, const char **text)
+/* The rank in the launcher's prefix, and the text behind the prefix; -1: no prefix, a line of the launcher itself. */
+static int parse_rank(const struct lvn_launch_output *o, const char *line, const char **text)
 {
     char *end;
     const char *p = line;
     *text = line;
-    switch (o->l->launcher) {
+    switch (o->l->launcher.kind) {
     case LVN_LAUNCHER_DIRECT:
         return 0;
     case LVN_LAUNCHER_SRUN:
@@ -110,19 +119,18 @@ static int rank_of(const struct lvn_launch_output *o, const char *line, const ch
         break;
     case LVN_LAUNCHER_MPICH:
     case LVN_LAUNCHER_INTEL:
-    case LVN_LAUNCHER_OWN:
+    case LVN_LAUNCHER_LEVIN:
         if (*p++ != '[') return -1;
         break;
     }
     long rank = strtol(p, &end, 10);
-    if (end == p || rank < 0 || rank >= o->l->ranks) return -1;
-    const char *mark = o->l->launcher == LVN_LAUNCHER_SRUN ? ":" : "]";
-    if (strncmp(end, mark, 1)) return -1;
+    if (end == p || rank < 0 || rank >= o->l->attempt.ranks) return -1;
+    if (*end != (o->l->launcher.kind == LVN_LAUNCHER_SRUN ? ':' : ']')) return -1;
     end++;
-    if (o->l->launcher == LVN_LAUNCHER_OPENMPI) {
+    if (o->l->launcher.kind == LVN_LAUNCHER_OPENMPI) {
         if (strncmp(end, "<std", 4) || !(end = strstr(end, ">:"))) return -1;
         end += 2;
-        if (o->l->major >= 5 && *end == ' ') end++;
+        if (o->l->launcher.major >= 5 && *end == ' ') end++;
     } else if (*end == ' ') {
         end++;
     }
@@ -130,7 +138,7 @@ static int rank_of(const struct lvn_launch_output *o, const char *line, const ch
     return (int)rank;
 }
 
-static void draw(struct lvn_launch_output *o, const char *text)
+static void draw_live(struct lvn_launch_output *o, const char *text)
 {
     struct winsize size;
     char line[512];
@@ -138,25 +146,27 @@ static void draw(struct lvn_launch_output *o, const char *text)
     if (!o->terminal) return;
     int n = snprintf(line, sizeof line, "\r%.*s\033[K", columns - 1 < 480 ? columns - 1 : 480, text);
     (void)lvn_fd_write(STDERR_FILENO, line, n);
-    o->shown = true;
+    o->live_shown = true;
 }
 
-static void show(struct lvn_launch_output *o, int pipe, int rank, const char *text)
+static void print_line(struct lvn_launch_output *o, int pipe, int rank, const char *text)
 {
     char prefix[24] = "";
     int fd = pipe == 0 && !o->l->c->json ? STDOUT_FILENO : STDERR_FILENO;
     if (rank >= 0 && o->prefix && !(pipe == 0 && o->plain_stdout)) snprintf(prefix, sizeof prefix, "[%d] ", rank);
     lvn_launch_output_clear(o);
-    /* in one piece: other programs write to the same terminal */
+    /* in one write: other programs write to the same terminal */
     LVN_LOCAL_TEXT(t);
     lvn_text_printf(&t, "%s%s\n", prefix, text);
-    if (t.p) (void)lvn_fd_write(fd, t.p, t.n); /* a reader that went away does not end the run */
+    if (t.p) (void)lvn_fd_write(fd, t.p, t.n); /* a closed pipe does not end the run */
 }
 
-/* Banners: between two rules of dashes (Open MPI) or of = (the hydras). True: the line is taken. */
-static bool in_banner(struct lvn_launch_output *o, struct stream *s, int pipe, const char *line)
+/* Collect a banner, which stands between two rules of dashes (Open MPI) or of = (Hydra), and print it at its end unless
+ * it is about an exit code. True: the line belongs to a banner. */
+static bool add_to_banner(struct lvn_launch_output *o, struct stream *s, int pipe, const char *line)
 {
-    static const char *const hollow[] = {"non-zero", "BAD TERMINATION", "APPLICATION TERMINATED", "Per user-direction"};
+    static const char *const dropped[] = {"non-zero", "BAD TERMINATION", "APPLICATION TERMINATED",
+                                          "Per user-direction"};
     bool dashes = strspn(line, "-") >= 60, equals = strspn(line, "=") >= 60;
     if (!s->in_block && !dashes && !equals) return false;
     if (!s->in_block) s->n_block = 0;
@@ -171,12 +181,13 @@ static bool in_banner(struct lvn_launch_output *o, struct stream *s, int pipe, c
     s->in_block = !ends;
     if (!ends) return true;
     bool drop = false;
-    for (size_t i = 0; i < sizeof hollow / sizeof *hollow; i++) drop |= strstr(s->block, hollow[i]) != NULL;
+    for (size_t i = 0; i < sizeof dropped / sizeof *dropped; i++) drop |= strstr(s->block, dropped[i]) != NULL;
     if (s->n_block) s->block[s->n_block - 1] = '\0';
-    if (!drop || o->verbose) show(o, pipe, -1, s->block);
+    if (!drop || o->verbose) print_line(o, pipe, -1, s->block);
     return true;
 }
 
+/* Single lines of launchers about an exit code. */
 static bool is_noise(const char *line)
 {
     static const char *const noise[] = {"Forwarding signal",
@@ -194,8 +205,9 @@ static bool is_noise(const char *line)
     return false;
 }
 
-/* The same mistake, told by one more rank: a recipe that none of them can read. */
-static bool said_before(struct lvn_launch_output *o, int rank, const char *text)
+/* Has another rank printed the same error or warning? Then remember nothing; else remember it. A recipe that no rank
+ * can read is reported once so. */
+static bool is_repeated(struct lvn_launch_output *o, int rank, const char *text)
 {
     if (strncmp(text, "error: ", 7) && strncmp(text, "  ", 2) && strncmp(text, "warning: ", 9)) return false;
     for (int i = 0; i < o->n_errors && i < ERRORS; i++) {
@@ -212,19 +224,19 @@ static void end_line(struct lvn_launch_output *o, int pipe)
     const char *text;
     s->line[s->n] = '\0';
     s->n = 0;
-    int rank = rank_of(o, s->line, &text);
-    if (rank == 0) o->heard = true;
-    o->said |= !strncmp(text, "error: ", 7);
-    if (rank < 0 && in_banner(o, s, pipe, s->line)) return;
+    int rank = parse_rank(o, s->line, &text);
+    if (rank == 0) o->started = true;
+    o->explained |= !strncmp(text, "error: ", 7);
+    if (rank < 0 && add_to_banner(o, s, pipe, s->line)) return;
     if (rank < 0 && !o->verbose && is_noise(s->line)) return;
-    bool mark = rank >= 0 && pipe == 1 && text[0] == LVN_EXIT_MARK;
-    if (rank >= 0 && !mark && text[0] != '\r') lvn_launch_logs_add(o->l->logs, rank, text);
-    if (mark) {
-        note_end(o, text + 1);
+    bool exit_line = rank >= 0 && pipe == 1 && text[0] == LVN_EXIT_MARK;
+    if (rank >= 0 && !exit_line && text[0] != '\r') lvn_launch_logs_add(o->l->history.logs, rank, text);
+    if (exit_line) {
+        record_exit(o, text + 1);
     } else if (rank >= 0 && text[0] == '\r') {
-        draw(o, text + 1);
-    } else if (pipe == 0 || rank < 0 || !said_before(o, rank, text)) {
-        show(o, pipe, rank, text);
+        draw_live(o, text + 1);
+    } else if (pipe == 0 || rank < 0 || !is_repeated(o, rank, text)) {
+        print_line(o, pipe, rank, text);
     }
 }
 
@@ -240,6 +252,6 @@ void lvn_launch_output_add(struct lvn_launch_output *o, int pipe, const char *te
     if (s->in_block && s->n_block) { /* a banner without its end */
         s->in_block = false;
         s->block[s->n_block - 1] = '\0';
-        show(o, pipe, -1, s->block);
+        print_line(o, pipe, -1, s->block);
     }
 }

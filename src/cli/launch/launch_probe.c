@@ -1,8 +1,8 @@
-/* launch_probe.c - do the hosts of a launch answer, and have they what it takes?
+/* launch_probe.c - probes the hosts of a launch: launch.c before anything starts, launch_restart.c before a restart.
  *
- * Each host that is not this machine is visited before anything starts, many at once: it must have this program, the
- * launcher's daemon, and reach this machine at the address where ranks will meet. Else MPIs wait for minutes and say
- * little. Restarts look again, for who is still there. */
+ * Each host other than this machine must run this program, have the launcher's daemon, and connect back to this machine
+ * at the address of the rendezvous; otherwise an MPI waits for minutes and reports little. Up to AT_ONCE hosts are
+ * probed at a time. Nodes of a Slurm job are only asked, by srun, whether this program is there. */
 #include <netdb.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -16,9 +16,11 @@
 #include "cli/launch/launch.h"
 #include "cluster/rendezvous/endpoints.h"
 
-enum { AT_ONCE = 32, NO_PROGRAM = 3, NO_CALL = 4, NO_DAEMON = 5, NO_START = 6 };
+enum { AT_ONCE = 32 };
+/* Exit codes of the probe's script. */
+enum { NO_PROGRAM = 3, NO_CONNECTION = 4, NO_DAEMON = 5, NO_START = 6 };
 
-enum lvn_status lvn_launch_remote(struct lvn_words *w, const char *ssh, const char *host)
+enum lvn_status lvn_launch_add_remote_shell(struct lvn_words *w, const char *ssh, const char *host)
 {
     char *words = lvn_arena_strdup(w->arena, ssh), *rest = NULL, *name = words ? strtok_r(words, " ", &rest) : NULL;
     const char *program = name ? lvn_process_find(w->arena, name) : NULL;
@@ -33,63 +35,66 @@ enum lvn_status lvn_launch_remote(struct lvn_words *w, const char *ssh, const ch
     return LVN_OK;
 }
 
-struct visit {
+struct probe {
     const struct lvn_launch *l;
     struct lvn_host *host;
-    const char *script;
+    const char *script; /* for the remote shell */
     pthread_t thread;
-    bool started;
-    int code;
-    struct lvn_text said;
+    bool started; /* the thread runs and is to be joined */
+    int code;     /* of lvn_process_run(): the script's, -1 or -2 */
+    struct lvn_text output;
 };
 
-static void *pay_visit(void *argument)
+static void *run_probe(void *argument)
 {
     static const char *const step[] = {"--nodes=1",     "--ntasks=1", "--overlap",     "--mpi=none",
                                        "--immediate=5", "--quiet",    "/usr/bin/test", "-x"};
-    struct visit *v = argument;
-    const double MIN = 5, MAX = 20, LOGIN = 60;
+    struct probe *v = argument;
+    const double MIN = 5, MAX = 20, LOGIN = 60; /* seconds */
     LVN_LOCAL_ARENA(arena);
     struct lvn_words w = {.arena = &arena};
-    if (v->l->allocation) {
+    if (v->l->resources.in_slurm) {
         const char *srun = lvn_process_find(&arena, "srun");
         lvn_words_add(&w, "%s", srun ? srun : "srun");
         lvn_words_add(&w, "--nodelist=%s", v->host->name);
         for (int i = 0; i < (int)(sizeof step / sizeof *step); i++) lvn_words_add(&w, "%s", step[i]);
         lvn_words_add(&w, "%s", v->l->self);
     } else {
-        if (lvn_launch_remote(&w, v->l->ssh, v->host->name)) w.failed = true;
+        if (lvn_launch_add_remote_shell(&w, v->l->resources.ssh, v->host->name)) w.failed = true;
         lvn_words_add(&w, "%s", v->script);
     }
-    /* ssh knows when nobody answers, srun waits; who would be taken for lost in a run is taken for lost here */
-    double max = !v->l->allocation          ? LOGIN
-                 : v->l->rank_timeout > MAX ? MAX
-                 : v->l->rank_timeout < MIN ? MIN
-                                            : v->l->rank_timeout;
-    v->code = w.failed ? -1 : lvn_process_run(w.word, max, &v->said);
+    /* ssh reports a host that does not answer, srun waits for it: it is given the time after which a run would call it
+     * lost. */
+    double max = !v->l->resources.in_slurm          ? LOGIN
+                 : v->l->request.rank_timeout > MAX ? MAX
+                 : v->l->request.rank_timeout < MIN ? MIN
+                                                    : v->l->request.rank_timeout;
+    v->code = w.failed ? -1 : lvn_process_run(w.word, max, &v->output);
     return NULL;
 }
 
-static enum lvn_status judge(struct visit *v)
+/* ARG, with what to do, if the probe failed. The last line of its output is part of the sentence. */
+static enum lvn_status check_result(struct probe *v)
 {
     const struct lvn_launch *l = v->l;
     const struct lvn_host *h = v->host;
-    const char *said = lvn_text_string(&v->said), *path = l->hosts_path, *what = h->ranks ? "host" : "spare host";
-    const char *end = said ? said + strlen(said) : "", *last = end;
+    const char *output = lvn_text_string(&v->output), *path = l->resources.hosts_path;
+    const char *what = h->ranks ? "host" : "spare host";
+    const char *end = output ? output + strlen(output) : "", *last = end;
     char address[64], network[64];
     if (v->code == 0) return LVN_OK;
-    while (end > said && (end[-1] == '\n' || end[-1] == '\r')) end--;
-    for (last = end; last > said && last[-1] != '\n';) last--;
+    while (end > output && (end[-1] == '\n' || end[-1] == '\r')) end--;
+    for (last = end; last > output && last[-1] != '\n';) last--;
     LVN_CHECK(v->code != NO_PROGRAM, ARG,
               "%s:%d: the %s '%s' has no '%s'; install levin there under the same path, or share the folder", path,
               h->line, what, h->name, l->self);
     LVN_CHECK(v->code != NO_DAEMON, ARG,
               "%s:%d: the %s '%s' has no %s (no '%s'); install it there as here, or --trainer.transport=tcp", path,
-              h->line, what, h->name, l->title, lvn_launch_daemon(l));
+              h->line, what, h->name, l->launcher.title, lvn_launch_daemon(l));
     LVN_CHECK(v->code != NO_START, ARG,
               "%s:%d: '%s' does not run on the %s '%s' (%.*s); install there what runs here, or share the folder", path,
               h->line, l->self, what, h->name, (int)(end - last), last);
-    if (v->code == NO_CALL) {
+    if (v->code == NO_CONNECTION) {
         LVN_TRY(lvn_launch_address(l, NULL, address, network));
         LVN_FAIL(
             ARG,
@@ -100,64 +105,28 @@ static enum lvn_status judge(struct visit *v)
     LVN_CHECK(v->code != -2, ARG, "%s:%d: the %s '%s' does not answer; check that it is up, or take it out of the file",
               path, h->line, what, h->name);
     LVN_FAIL(ARG, "%s:%d: the %s '%s' cannot be reached by %s without a password (%.*s); try `%s %s true`", path,
-             h->line, what, h->name, lvn_path_name(l->ssh), (int)(end - last), last, lvn_path_name(l->ssh), h->name);
+             h->line, what, h->name, lvn_path_name(l->resources.ssh), (int)(end - last), last,
+             lvn_path_name(l->resources.ssh), h->name);
 }
 
-/* Visit those that are not this machine; `met` is told what came of each. */
-static enum lvn_status visit_all(struct lvn_launch *l, const char *script,
-                                 void (*met)(struct visit *v, enum lvn_status *status))
-{
-    struct lvn_words try = {.arena = l->arena};
-    enum lvn_status status = LVN_OK;
-    struct visit *visits = lvn_arena_alloc(l->arena, sizeof *visits * (size_t)(l->n_hosts + 1));
-    if (!visits || !script) return LVN_MEMORY;
-    for (int first = 0; first < l->n_hosts && !status; first += AT_ONCE) {
-        int end = first + AT_ONCE < l->n_hosts ? first + AT_ONCE : l->n_hosts;
-        for (int i = first; i < end; i++) {
-            if (l->hosts[i].here) continue;
-            if (!l->allocation) LVN_TRY(lvn_launch_remote(&try, l->ssh, ""));
-            visits[i] = (struct visit){.l = l, .host = &l->hosts[i], .script = script, .code = -1};
-            visits[i].started = !lvn_thread_start(&visits[i].thread, pay_visit, &visits[i]);
-        }
-        for (int i = first; i < end; i++) {
-            if (!visits[i].started) continue;
-            pthread_join(visits[i].thread, NULL);
-            met(&visits[i], &status);
-            lvn_text_release(&visits[i].said);
-        }
-    }
-    return status;
-}
-
-static void refuse(struct visit *v, enum lvn_status *status)
-{
-    if (!*status) *status = judge(v);
-}
-
-static void remember(struct visit *v, enum lvn_status *status)
-{
-    (void)status;
-    v->host->down = v->code != 0;
-    v->host->quiet = v->code == NO_CALL;
-}
-
-/* A port of this machine, at the address where ranks will meet. */
-static enum lvn_status open_door(const struct lvn_launch *l, int *door, char place[100])
+/* Listen on a port of this machine, at the address of the rendezvous; `place`: "address:port". */
+static enum lvn_status open_listener(const struct lvn_launch *l, int *listener, char place[100])
 {
     char address[64], network[64], port[16];
-    struct sockaddr_storage at = {0};
-    socklen_t length = sizeof at;
+    struct sockaddr_storage bound = {0};
+    socklen_t length = sizeof bound;
     LVN_TRY(lvn_launch_address(l, NULL, address, network));
-    LVN_TRY(lvn_listen(address, 0, door));
-    LVN_CHECK(!getsockname(*door, (struct sockaddr *)&at, &length) &&
-                  !getnameinfo((struct sockaddr *)&at, length, NULL, 0, port, sizeof port, NI_NUMERICSERV),
+    LVN_TRY(lvn_listen(address, 0, listener));
+    LVN_CHECK(!getsockname(*listener, (struct sockaddr *)&bound, &length) &&
+                  !getnameinfo((struct sockaddr *)&bound, length, NULL, 0, port, sizeof port, NI_NUMERICSERV),
               IO, "a port of '%s' has no number", address);
     snprintf(place, 100, strchr(address, ':') ? "[%s]:%s" : "%s:%s", address, port);
     return LVN_OK;
 }
 
-/* The probe of a host: it must have this program and the launcher's daemon, and must reach this machine. */
-static const char *probe(const struct lvn_launch *l, const char *place)
+/* The shell commands that probe a host: this program, the launcher's daemon, the connection to `place`. NULL: no
+ * memory. */
+static const char *probe_script(const struct lvn_launch *l, const char *place)
 {
     const char *daemon = lvn_launch_daemon(l);
     return lvn_arena_printf(l->arena,
@@ -165,28 +134,52 @@ static const char *probe(const struct lvn_launch *l, const char *place)
                             "%d) exit %d ;; *) exit %d ;; esac",
                             l->self, NO_PROGRAM, daemon ? "test -x '" : "", daemon ? daemon : "",
                             daemon ? lvn_arena_printf(l->arena, "' || exit %d;", NO_DAEMON) : "", l->self, place,
-                            LVN_EXIT_FAULT, NO_CALL, NO_START);
+                            LVN_EXIT_FAULT, NO_CONNECTION, NO_START);
 }
 
-static enum lvn_status visit(struct lvn_launch *l, void (*met)(struct visit *v, enum lvn_status *status))
+/* Probe each host other than this machine. record: store the result in the host; else fail with the first bad one. */
+static enum lvn_status probe_all(struct lvn_launch *l, bool record)
 {
-    int door = -1;
-    bool others = false;
+    struct lvn_host *hosts = l->resources.hosts;
+    const int n = l->resources.n_hosts;
     char place[100] = "";
-    for (int i = 0; i < l->n_hosts; i++) others |= !l->hosts[i].here;
+    int listener = -1, others = 0;
+    for (int i = 0; i < n; i++) others += !hosts[i].here;
     if (!others) return LVN_OK;
-    enum lvn_status status = l->allocation ? LVN_OK : open_door(l, &door, place);
-    if (!status) status = visit_all(l, probe(l, place), met);
-    if (door >= 0) close(door);
+    struct lvn_words remote_shell = {.arena = l->arena}; /* fails early, and once, where ssh is missing */
+    struct probe *probes = lvn_arena_alloc(l->arena, sizeof *probes * (size_t)n);
+    enum lvn_status status = probes ? LVN_OK : LVN_MEMORY;
+    if (!status && !l->resources.in_slurm) status = open_listener(l, &listener, place);
+    const char *script = status ? NULL : probe_script(l, place);
+    if (!status && !script) status = LVN_MEMORY;
+    if (!status && !l->resources.in_slurm) status = lvn_launch_add_remote_shell(&remote_shell, l->resources.ssh, "");
+    for (int first = 0; first < n && !status; first += AT_ONCE) {
+        int end = first + AT_ONCE < n ? first + AT_ONCE : n;
+        for (int i = first; i < end; i++) {
+            if (hosts[i].here) continue;
+            probes[i] = (struct probe){.l = l, .host = &hosts[i], .script = script, .code = -1};
+            probes[i].started = !lvn_thread_start(&probes[i].thread, run_probe, &probes[i]);
+        }
+        for (int i = first; i < end; i++) {
+            struct probe *v = &probes[i];
+            if (!v->started) continue;
+            pthread_join(v->thread, NULL);
+            if (record) hosts[i].down = v->code != 0;
+            if (record) hosts[i].no_route_back = v->code == NO_CONNECTION;
+            if (!record && !status) status = check_result(v);
+            lvn_text_release(&v->output);
+        }
+    }
+    if (listener >= 0) close(listener);
     return status;
 }
 
-enum lvn_status lvn_launch_reach(struct lvn_launch *l)
+enum lvn_status lvn_launch_check_hosts(struct lvn_launch *l)
 {
-    return visit(l, refuse);
+    return probe_all(l, false);
 }
 
 void lvn_launch_probe(struct lvn_launch *l)
 {
-    if (visit(l, remember)) lvn_error_clear(); /* those that were not visited are tried */
+    if (probe_all(l, true)) lvn_error_clear(); /* hosts that were not probed keep their state */
 }

@@ -1,8 +1,9 @@
-/* launch_slurm.c - levin launch --slurm: an sbatch script, for people who may never have seen one.
+/* launch_slurm.c - levin launch --slurm: writes an sbatch script, for people who may never have seen one. Called by
+ * launch.c; nothing is launched here.
  *
- * What is asked for becomes #SBATCH lines, each explained; below them, levin launch starts the ranks, by srun, or by
- * the mpirun of --launcher. Slurm's signal goes to the script, which passes it on: a shell waits for its child and
- * tells it nothing. */
+ * Options become #SBATCH lines, each with an explanation; below them levin launch starts the ranks, by srun or by the
+ * mpirun of --launcher. Slurm sends its signal to the script, which traps and forwards it: a shell that waits for its
+ * child would not. */
 #include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
@@ -20,11 +21,19 @@ enum { RESTARTS = 3 }; /* unless --max-restarts says otherwise */
 struct script {
     struct lvn_cli *c;
     struct lvn_arena *arena;
-    struct lvn_text t;
+    struct lvn_text t;      /* the script */
     struct lvn_words train; /* "levin train RECIPE ..." */
-    const char *recipe, *name, *run_dir, *out;
-    long nodes, tasks, per_node, cpus, restarts, min;
-    bool array;
+    const char *recipe;     /* the operand; without one the run's name */
+    const char *name;       /* of the job */
+    const char *run_dir;
+    const char *out; /* file of the script; "": standard output */
+    long nodes;      /* 0, here and below: not given */
+    long tasks;
+    long per_node; /* tasks on each node */
+    long cpus;     /* of a task */
+    long restarts; /* --max-restarts */
+    long min;      /* --min-ranks */
+    bool array;    /* an array job */
 };
 
 static const char *text_flag(const struct script *s, enum lvn_flag_id id)
@@ -32,8 +41,8 @@ static const char *text_flag(const struct script *s, enum lvn_flag_id id)
     return s->c->flag[id].t;
 }
 
-/* One of two spellings of a count. */
-static enum lvn_status either(const struct script *s, enum lvn_flag_id one, enum lvn_flag_id other, long *out)
+/* A count that two options spell: Slurm's word and levin's. */
+static enum lvn_status read_count(const struct script *s, enum lvn_flag_id one, enum lvn_flag_id other, long *out)
 {
     const struct lvn_cli *c = s->c;
     char a[LVN_FLAG_TEXT], b[LVN_FLAG_TEXT];
@@ -44,18 +53,20 @@ static enum lvn_status either(const struct script *s, enum lvn_flag_id one, enum
     return LVN_OK;
 }
 
-/* Words of #SBATCH lines: a blank would end them, a newline would be a line of its own. */
-static enum lvn_status check_word(const struct script *s, enum lvn_flag_id id, const char *odd)
+/* A word of an #SBATCH line has letters, digits and those of `others` alone: a blank would end it, a newline would
+ * begin another line. */
+static enum lvn_status check_word(const struct script *s, enum lvn_flag_id id, const char *others)
 {
     char name[LVN_FLAG_TEXT];
     for (const char *p = text_flag(s, id); *p; p++) {
-        LVN_CHECK(isalnum((unsigned char)*p) || strchr(odd, *p), ARG, "%s: '%s' has a letter that Slurm does not take",
-                  lvn_flag_text(&lvn_flags[id].option, name), text_flag(s, id));
+        LVN_CHECK(isalnum((unsigned char)*p) || strchr(others, *p), ARG,
+                  "%s: '%s' has a letter that Slurm does not take", lvn_flag_text(&lvn_flags[id].option, name),
+                  text_flag(s, id));
     }
     return LVN_OK;
 }
 
-/* HH:MM:SS, D-HH:MM:SS, minutes. */
+/* HH:MM:SS, D-HH:MM:SS or minutes? */
 static bool is_time(const char *text)
 {
     int digits = 0, colons = 0, dashes = 0;
@@ -96,7 +107,7 @@ static enum lvn_status check_flags(const struct script *s)
     return LVN_OK;
 }
 
-/* The command to run, and what the recipe says of itself. */
+/* The command to run, and from its recipe the job's name, run_dir and numbers of nodes and devices. */
 static enum lvn_status read_command(struct script *s)
 {
     struct lvn_cli *c = s->c, one = {.command = lvn_command_find("train")};
@@ -134,24 +145,24 @@ static enum lvn_status read_command(struct script *s)
 
 /* --- writing --- */
 
-static void hint(struct script *s, const char *command, const char *name, const char *what)
+static void add_hint(struct script *s, const char *command, const char *name, const char *explanation)
 {
     char text[300];
     snprintf(text, sizeof text, "%s%s", command, name);
-    lvn_text_printf(&s->t, "#     %-30s %s\n", text, what);
+    lvn_text_printf(&s->t, "#     %-30s %s\n", text, explanation);
 }
 
-static void head(struct script *s)
+static void add_head(struct script *s)
 {
     const char *file = *s->out ? lvn_path_name(s->out) : lvn_arena_printf(s->arena, "%s.sbatch", s->name);
     const char *output = lvn_arena_printf(s->arena, "%s-*.out", s->name);
     if (!file || !output) return;
     lvn_text_printf(&s->t, "#!/bin/bash\n# %s - trains %s on a Slurm cluster.\n#\n", file, s->recipe);
-    hint(s, "sbatch ", file, "submits it and prints the job's number");
-    hint(s, "squeue --me", "", "shows what runs (R) and what waits (PD, with the reason)");
-    hint(s, "tail -f ", output, "shows what it prints");
-    hint(s, "scancel JOB", "", "ends it; levin saves first, if that takes less than the site's");
-    hint(s, "", "", "KillWait (30 s as a rule; scontrol show config | grep KillWait)");
+    add_hint(s, "sbatch ", file, "submits it and prints the job's number");
+    add_hint(s, "squeue --me", "", "shows what runs (R) and what waits (PD, with the reason)");
+    add_hint(s, "tail -f ", output, "shows what it prints");
+    add_hint(s, "scancel JOB", "", "ends it; levin saves first, if that takes less than the site's");
+    add_hint(s, "", "", "KillWait (30 s as a rule; scontrol show config | grep KillWait)");
     lvn_text_add(
         &s->t,
         "#\n"
@@ -167,7 +178,7 @@ static void head(struct script *s)
     }
 }
 
-static void resources(struct script *s)
+static void add_resources(struct script *s)
 {
     struct lvn_text *t = &s->t;
     lvn_text_add(t, "\n# What it takes. A node is a machine, a task is a rank: one process of levin.\n");
@@ -187,7 +198,7 @@ static void resources(struct script *s)
     }
 }
 
-static void limits(struct script *s)
+static void add_limits(struct script *s)
 {
     struct lvn_text *t = &s->t;
     bool requeue = lvn_cli_on(s->c, LVN_FLAG_launch_requeue);
@@ -217,9 +228,9 @@ static void limits(struct script *s)
                     s->array ? "%A the array's number, %a the task's" : "%j the number", s->array ? "%A_%a" : "%j");
 }
 
-/* The command as the script has it; what the shell fills in stays unquoted. A task of an array has a folder of its own,
- * and a seed of its own unless the command says which. */
-static void train_line(struct script *s)
+/* The train command of the script; variables of the shell stay unquoted. A task of an array gets its own run_dir, and
+ * its own seed unless the command sets trainer.seed. */
+static void add_train_command(struct script *s)
 {
     struct lvn_words line = {.arena = s->arena};
     bool seed = false;
@@ -232,7 +243,8 @@ static void train_line(struct script *s)
     if (s->array && !seed) lvn_text_add(&s->t, " --trainer.seed=$SLURM_ARRAY_TASK_ID");
 }
 
-static void start(struct script *s)
+/* The line that starts levin launch, and the shell code that forwards signals to it. */
+static void add_launch(struct script *s)
 {
     struct lvn_text *t = &s->t;
     const char *launcher = text_flag(s, LVN_FLAG_launch_launcher);
@@ -266,7 +278,7 @@ static void start(struct script *s)
     lvn_text_add(t, " -- ");
     s->train.word++; /* without the program */
     s->train.n--;
-    train_line(s);
+    add_train_command(s);
     lvn_text_add(
         t, " &\nlaunch=$!\n"
            "trap 'kill -USR1 $launch' USR1\n"
@@ -276,7 +288,7 @@ static void start(struct script *s)
            "wait $launch\n");
 }
 
-static void body(struct script *s)
+static void add_body(struct script *s)
 {
     struct lvn_text *t = &s->t;
     const char *modules = text_flag(s, LVN_FLAG_launch_module);
@@ -293,10 +305,11 @@ static void body(struct script *s)
             t, "# Each task of the array trains with a seed of its own, in a folder of its own. Other keys can differ\n"
                "# in the same way: rates=(1e-3 6e-4 3e-4); ... --optimizer.lr=${rates[SLURM_ARRAY_TASK_ID - 1]}\n");
     }
-    start(s);
+    add_launch(s);
 }
 
-static enum lvn_status deliver(struct script *s)
+/* Write it to --out, or print it. */
+static enum lvn_status write_script(struct script *s)
 {
     const char *text = lvn_text_string(&s->t);
     if (!text) return LVN_MEMORY;
@@ -305,7 +318,7 @@ static enum lvn_status deliver(struct script *s)
         lvn_cli_print(s->c, "%s", text);
         return LVN_OK;
     }
-    LVN_TRY(lvn_cli_writes_to(s->c, s->out));
+    LVN_TRY(lvn_cli_check_output(s->c, s->out));
     LVN_TRY(lvn_target_write(s->out, text, (int64_t)strlen(text)));
     lvn_cli_print(s->c, "%s is written; submit it with: sbatch %s\n", s->out, s->out);
     return LVN_OK;
@@ -319,16 +332,16 @@ enum lvn_status lvn_launch_slurm(struct lvn_cli *c)
     s.array = *c->flag[LVN_FLAG_launch_array].t;
     s.restarts = c->given[LVN_FLAG_launch_max_restarts] ? (long)c->flag[LVN_FLAG_launch_max_restarts].i : RESTARTS;
     s.min = (long)c->flag[LVN_FLAG_launch_min_ranks].i;
-    LVN_TRY(either(&s, LVN_FLAG_launch_ntasks, LVN_FLAG_launch_n, &s.tasks));
-    LVN_TRY(either(&s, LVN_FLAG_launch_ntasks_per_node, LVN_FLAG_launch_nproc_per_node, &s.per_node));
-    LVN_TRY(either(&s, LVN_FLAG_launch_cpus_per_task, LVN_FLAG_launch_threads, &s.cpus));
+    LVN_TRY(read_count(&s, LVN_FLAG_launch_ntasks, LVN_FLAG_launch_n, &s.tasks));
+    LVN_TRY(read_count(&s, LVN_FLAG_launch_ntasks_per_node, LVN_FLAG_launch_nproc_per_node, &s.per_node));
+    LVN_TRY(read_count(&s, LVN_FLAG_launch_cpus_per_task, LVN_FLAG_launch_threads, &s.cpus));
     LVN_TRY(check_flags(&s));
     LVN_TRY(read_command(&s));
-    head(&s);
-    resources(&s);
-    limits(&s);
-    body(&s);
-    enum lvn_status status = deliver(&s);
+    add_head(&s);
+    add_resources(&s);
+    add_limits(&s);
+    add_body(&s);
+    enum lvn_status status = write_script(&s);
     lvn_text_release(&s.t);
     return status;
 }

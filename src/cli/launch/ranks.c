@@ -1,10 +1,11 @@
-/* ranks.c - levin ranks: the launcher where there is no MPI. It starts ranks and marks their lines with "[3] "; they
- * find each other by variables alone.
+/* ranks.c - levin ranks: the launcher that levin launch uses where there is no MPI. It starts ranks and prefixes their
+ * lines with "[3] "; ranks find each other by environment variables. Restarts and messages are levin launch's work.
  *
- * Ranks of this machine are its children. On each other host the remote shell starts one more of it, which is told by
- * its standard input what to do, and then which signals to pass on: nothing secret stands on a command line. The end of
- * that input is the end of its ranks, so nothing outlives a launcher that died. Whoever is first to fail ends all,
- * after some seconds in which the others may end by themselves; its code is that of this program. */
+ * Ranks of this machine are its children. On each other host the remote shell starts another levin ranks (--part),
+ * which reads its order (which ranks, command, variables) and then the numbers of signals to forward from standard
+ * input: no secret stands on a command line. End of file there ends its ranks, so nothing outlives a launcher that
+ * died. The first rank that fails ends all others after some seconds in which they may end by themselves; its code is
+ * that of this program. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,48 +21,47 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "cli/launch/launch.h"
+#include "cli/launch/ranks_order.h"
 #include "cluster/rendezvous/endpoints.h"
 #include "cluster/rendezvous/local_ranks.h"
 
 extern char **environ;
 
-/* Seconds for the others after the first has failed, after TERM, and for output that is still on its way. */
-static const double FAIL_SECONDS = 5, TERM_SECONDS = 2, LAST_SECONDS = 1;
-enum { LINE = 1 << 16, ORDER_BYTES = 16 << 20, PIPES = 3 /* of a child */ };
+static const double FAIL_SECONDS = 5; /* for the other ranks after the first has failed */
+static const double TERM_SECONDS = 2; /* between TERM and KILL */
+static const double LAST_SECONDS = 1; /* for output that is still in a pipe after the last rank has exited */
+enum { LINE = 1 << 16, PIPES = 3 /* of a child */ };
 
-static volatile sig_atomic_t came[NSIG];
-static sigset_t during;
+static volatile sig_atomic_t pending[NSIG]; /* signals that have arrived, by number */
+static sigset_t signals_open;               /* the mask with which ppoll() waits */
 
 static void on_signal(int number)
 {
-    came[number]++;
+    pending[number]++;
 }
 
 /* A rank, or levin ranks on another host. */
 struct child {
-    pid_t pid;
-    int rank;    /* -1: it is no rank */
-    int pipe[2]; /* its stdout and stderr; -1: at their end */
-    int control; /* its stdin; -1: a rank, or closed */
-    struct lvn_text line[2];
-};
-
-/* The part of one host. */
-struct order {
-    int first, n, size, node, nodes;
-    struct lvn_words command, variables;
+    pid_t pid;               /* 0: exited */
+    int rank;                /* -1: levin ranks on another host */
+    int pipe[2];             /* its stdout and stderr; -1: at end of file */
+    int control;             /* its stdin; -1: a rank, or closed */
+    struct lvn_text line[2]; /* the unfinished line of each pipe */
 };
 
 struct ranks {
     struct lvn_arena *arena;
     struct child *child;
-    int n, alive, code;
-    bool obeys;             /* orders come by stdin */
-    double end_at, gone_at; /* when to go further in ending all; 0: not to */
-    double look_at;         /* when to look for stopped ranks again */
-    const char *place;      /* where ranks meet, LEVIN_RENDEZVOUS; NULL: they do not */
-    const char *token;
-    int urgency; /* 0: TERM comes next; 1: KILL; 2: no more can be done */
+    int n;                  /* children */
+    int alive;              /* of these */
+    int code;               /* of the first child that failed; 0: none has */
+    bool remote_controlled; /* --part: signals come by stdin */
+    double next_kill_at;    /* when to send the next signal of terminate(); 0: none is planned */
+    double gone_at;         /* when the last child exited */
+    double check_at;        /* when to look for stopped ranks again */
+    const char *rendezvous; /* LEVIN_RENDEZVOUS; NULL: ranks do not meet */
+    const char *token;      /* LEVIN_RENDEZVOUS_TOKEN */
+    int signals_sent;       /* by terminate(): 0: TERM is next; 1: KILL is next; 2: none is left */
 };
 
 /* --- one child --- */
@@ -79,7 +79,7 @@ static void start_child(const struct child *c, char *const *words, char *const *
     _exit(127);
 }
 
-static enum lvn_status begin(struct ranks *r, int rank, char *const *words, char *const *environment)
+static enum lvn_status add_child(struct ranks *r, int rank, char *const *words, char *const *environment)
 {
     struct child *c = &r->child[r->n];
     int in[2] = {-1, -1}, out[2], err[2];
@@ -105,19 +105,19 @@ static enum lvn_status begin(struct ranks *r, int rank, char *const *words, char
     return LVN_OK;
 }
 
-/* Whole lines, in one piece each: several write into the same pipe. */
-static void show(struct child *c, int pipe)
+/* Print the child's line in one write: several processes write into the same pipe. */
+static void print_line(struct child *c, int pipe)
 {
-    struct lvn_text *t = &c->line[pipe], marked = {0};
-    if (c->rank >= 0) lvn_text_printf(&marked, "[%d] ", c->rank);
-    lvn_text_add_bytes(&marked, t->p ? t->p : "", t->n);
-    lvn_text_add(&marked, "\n");
-    if (marked.p) (void)lvn_fd_write(pipe ? STDERR_FILENO : STDOUT_FILENO, marked.p, marked.n);
-    lvn_text_release(&marked);
+    struct lvn_text *t = &c->line[pipe], prefixed = {0};
+    if (c->rank >= 0) lvn_text_printf(&prefixed, "[%d] ", c->rank);
+    lvn_text_add_bytes(&prefixed, t->p ? t->p : "", t->n);
+    lvn_text_add(&prefixed, "\n");
+    if (prefixed.p) (void)lvn_fd_write(pipe ? STDERR_FILENO : STDOUT_FILENO, prefixed.p, prefixed.n);
+    lvn_text_release(&prefixed);
     lvn_text_clear(t);
 }
 
-static void hear(struct child *c, int pipe)
+static void read_output(struct child *c, int pipe)
 {
     char text[8192];
     ssize_t n = read(c->pipe[pipe], text, sizeof text);
@@ -125,11 +125,11 @@ static void hear(struct child *c, int pipe)
     for (char *at = text, *end; n > 0 && at < text + n; at = end + 1) {
         end = memchr(at, '\n', (size_t)(text + n - at));
         lvn_text_add_bytes(&c->line[pipe], at, (end ? end : text + n) - at);
-        if (end || c->line[pipe].n > LINE) show(c, pipe);
+        if (end || c->line[pipe].n > LINE) print_line(c, pipe);
         if (!end) break;
     }
     if (n > 0) return;
-    if (c->line[pipe].n) show(c, pipe);
+    if (c->line[pipe].n) print_line(c, pipe);
     lvn_text_release(&c->line[pipe]);
     close(c->pipe[pipe]);
     c->pipe[pipe] = -1;
@@ -137,7 +137,8 @@ static void hear(struct child *c, int pipe)
 
 /* --- all of them --- */
 
-static void pass_on(struct ranks *r, int number)
+/* Send a signal to each rank; other hosts get its number by the control pipe. */
+static void forward_signal(struct ranks *r, int number)
 {
     const char byte = (char)number;
     for (int i = 0; i < r->n; i++) {
@@ -150,17 +151,18 @@ static void pass_on(struct ranks *r, int number)
     }
 }
 
-/* TERM, and later KILL, for what lives still. */
-static void press(struct ranks *r)
+/* Send TERM, and in the next call KILL, to all children that are alive. */
+static void terminate(struct ranks *r)
 {
     for (int i = 0; i < r->n; i++) {
         struct child *c = &r->child[i];
         if (c->control >= 0) close(c->control);
         c->control = -1;
-        if (c->pid && (c->rank >= 0 || r->urgency)) kill(c->pid, r->urgency ? SIGKILL : SIGTERM);
+        if (c->pid && (c->rank >= 0 || r->signals_sent)) kill(c->pid, r->signals_sent ? SIGKILL : SIGTERM);
     }
-    /* other hosts do the same by themselves, from the first of these on */
-    r->end_at = ++r->urgency < 2 ? lvn_seconds() + TERM_SECONDS + (r->obeys ? 0 : 1) : 0;
+    /* levin ranks on other hosts begin the same when their control pipe is closed: give them a second more */
+    r->signals_sent++;
+    r->next_kill_at = r->signals_sent < 2 ? lvn_seconds() + TERM_SECONDS + (r->remote_controlled ? 0 : 1) : 0;
 }
 
 static void reap(struct ranks *r)
@@ -176,37 +178,39 @@ static void reap(struct ranks *r)
         int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
         if (code && !r->code) r->code = code;
         if (!--r->alive) r->gone_at = lvn_seconds();
-        if (code && code != LVN_EXIT_STOPPED && !r->end_at && !r->urgency) r->end_at = lvn_seconds() + FAIL_SECONDS;
+        if (code && code != LVN_EXIT_STOPPED && !r->next_kill_at && !r->signals_sent)
+            r->next_kill_at = lvn_seconds() + FAIL_SECONDS;
     }
 }
 
-/* Signals that came here, and those that the other side sends. */
-static void heed(struct ranks *r, bool orders)
+/* Forward signals that arrived here, and with `readable` those that came by standard input. */
+static void handle_signals(struct ranks *r, bool readable)
 {
     char byte[64];
     for (int i = 1; i < NSIG; i++) {
-        if (i == SIGCHLD || !came[i]) continue;
-        came[i] = 0;
-        pass_on(r, i);
+        if (i == SIGCHLD || !pending[i]) continue;
+        pending[i] = 0;
+        forward_signal(r, i);
     }
-    ssize_t n = orders ? read(STDIN_FILENO, byte, sizeof byte) : 1;
+    ssize_t n = readable ? read(STDIN_FILENO, byte, sizeof byte) : 1;
     if (n < 0 && errno == EINTR) return;
-    for (ssize_t i = 0; orders && i < n; i++) pass_on(r, byte[i]);
+    for (ssize_t i = 0; readable && i < n; i++) forward_signal(r, byte[i]);
     if (n > 0) return;
-    r->obeys = false; /* there is nobody any more */
-    if (!r->urgency) press(r);
+    r->remote_controlled = false; /* the other side is gone */
+    if (!r->signals_sent) terminate(r);
 }
 
-/* A rank that is stopped before it has met the others: on a host with one rank nobody else sees it. */
-static void look_for_stopped(struct ranks *r)
+/* Report ranks that were stopped (SIGSTOP) before they joined the rendezvous: on a host with one rank no other rank can
+ * notice it. */
+static void report_stopped(struct ranks *r)
 {
     const double now = lvn_seconds(), pause = 1;
-    if (!r->place || !r->token || r->urgency || now < r->look_at) return;
-    r->look_at = now + pause;
+    if (!r->rendezvous || !r->token || r->signals_sent || now < r->check_at) return;
+    r->check_at = now + pause;
     for (int i = 0; i < r->n; i++) {
         const struct child *c = &r->child[i];
         if (c->pid && c->rank >= 0 && lvn_process_stopped(c->pid))
-            lvn_local_ranks_report(r->place, r->token, c->rank, c->pid);
+            lvn_local_ranks_report(r->rendezvous, r->token, c->rank, c->pid);
     }
 }
 
@@ -218,22 +222,22 @@ static enum lvn_status watch(struct ranks *r)
     while (r->alive || (open && lvn_seconds() - r->gone_at < LAST_SECONDS)) {
         const struct timespec tick = {.tv_nsec = 100000000};
         for (int i = 0; i < 2 * r->n; i++) p[i] = (struct pollfd){.fd = r->child[i / 2].pipe[i % 2], .events = POLLIN};
-        p[2 * r->n] = (struct pollfd){.fd = r->obeys ? STDIN_FILENO : -1, .events = POLLIN};
-        bool ready = ppoll(p, (nfds_t)(2 * r->n + 1), &tick, &during) > 0;
-        heed(r, ready && p[2 * r->n].revents);
+        p[2 * r->n] = (struct pollfd){.fd = r->remote_controlled ? STDIN_FILENO : -1, .events = POLLIN};
+        bool ready = ppoll(p, (nfds_t)(2 * r->n + 1), &tick, &signals_open) > 0;
+        handle_signals(r, ready && p[2 * r->n].revents);
         open = 0;
         for (int i = 0; i < 2 * r->n; i++) {
-            if (ready && p[i].fd >= 0 && p[i].revents) hear(&r->child[i / 2], i % 2);
+            if (ready && p[i].fd >= 0 && p[i].revents) read_output(&r->child[i / 2], i % 2);
             open += r->child[i / 2].pipe[i % 2] >= 0;
         }
         reap(r);
-        look_for_stopped(r);
-        if (r->end_at > 0 && lvn_seconds() > r->end_at) press(r);
+        report_stopped(r);
+        if (r->next_kill_at > 0 && lvn_seconds() > r->next_kill_at) terminate(r);
     }
     return LVN_OK;
 }
 
-/* Signals come in while ppoll() waits, and nowhere else; a reader that went away ends nothing. */
+/* Signals are delivered while ppoll() waits, and nowhere else. SIGPIPE is ignored: a closed pipe ends nothing. */
 static void catch_signals(void)
 {
     static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD};
@@ -246,12 +250,12 @@ static void catch_signals(void)
         sigaction(caught[i], &action, NULL);
     }
     signal(SIGPIPE, SIG_IGN);
-    sigprocmask(SIG_BLOCK, &block, &during);
+    sigprocmask(SIG_BLOCK, &block, &signals_open);
 }
 
-/* --- the part of this machine --- */
+/* --- ranks of this machine --- */
 
-static enum lvn_status start_here(struct ranks *r, const struct order *o)
+static enum lvn_status start_here(struct ranks *r, const struct lvn_ranks_order *o)
 {
     for (int i = 0; i < o->n; i++) {
         struct lvn_words env = {.arena = r->arena};
@@ -263,113 +267,39 @@ static enum lvn_status start_here(struct ranks *r, const struct order *o)
         lvn_words_add(&env, "LEVIN_NODES=%d", o->nodes);
         for (int k = 0; k < o->variables.n; k++) lvn_words_add(&env, "%s", o->variables.word[k]);
         LVN_TRY(lvn_words_status(&env));
-        LVN_TRY(begin(r, o->first + i, o->command.word, env.word));
+        LVN_TRY(add_child(r, o->first + i, o->command.word, env.word));
     }
     return LVN_OK;
 }
 
-/* --- orders for other hosts: words, each with its zero; an empty one behind the variables --- */
-
-static void add_order(struct lvn_text *t, const char *word)
-{
-    lvn_text_add_bytes(t, word, (int64_t)strlen(word) + 1);
-}
-
-static enum lvn_status send_order(const struct child *c, const struct order *o)
-{
-    LVN_LOCAL_TEXT(t);
-    char numbers[100], folder[4096];
-    if (!getcwd(folder, sizeof folder)) snprintf(folder, sizeof folder, "/");
-    snprintf(numbers, sizeof numbers, "%d %d %d %d %d %d", o->first, o->n, o->size, o->node, o->nodes,
-             o->command.n - 1);
-    add_order(&t, numbers);
-    add_order(&t, folder);
-    for (int i = 0; i < o->variables.n; i++)
-        if (lvn_launch_exported(o->variables.word[i])) add_order(&t, o->variables.word[i]);
-    add_order(&t, "");
-    for (int i = 1; i < o->command.n; i++) add_order(&t, o->command.word[i]);
-    bool sent = lvn_text_string(&t) && lvn_fd_write(c->control, t.p, t.n);
-    LVN_CHECK(sent || errno == EPIPE, IO, "a rank's host cannot be told what to do: %s", strerror(errno));
-    return LVN_OK;
-}
-
-/* Where a variable stands twice the first one counts. */
-static void add_environment(struct order *o)
-{
-    for (char **e = environ; *e; e++) lvn_words_add(&o->variables, "%s", *e);
-}
-
-/* The value of the first NAME= that there is; NULL: there is none. */
-static const char *variable_of(const struct order *o, const char *name)
-{
-    const size_t n = strlen(name);
-    for (int i = 0; i < o->variables.n; i++)
-        if (!strncmp(o->variables.word[i], name, n)) return o->variables.word[i] + n;
-    return NULL;
-}
-
-/* The next word of stdin. Byte by byte: what follows the order is not to be touched. */
-static enum lvn_status next_word(struct ranks *r, int64_t *capacity, char **word)
-{
-    LVN_LOCAL_TEXT(t);
-    char c = 0;
-    ssize_t n;
-    while ((n = read(STDIN_FILENO, &c, 1)) > 0 && c && --*capacity > 0) lvn_text_add_bytes(&t, &c, 1);
-    *word = n > 0 && !c ? lvn_arena_strdup(r->arena, t.p ? t.p : "") : NULL;
-    LVN_CHECK(*word, ARG, "`levin ranks --part` is told what to do by the levin ranks of another host, which has not");
-    return LVN_OK;
-}
-
-static enum lvn_status read_order(struct ranks *r, struct order *o)
-{
-    int64_t capacity = ORDER_BYTES;
-    int words;
-    char *word;
-    LVN_TRY(next_word(r, &capacity, &word));
-    LVN_CHECK(sscanf(word, "%d %d %d %d %d %d", &o->first, &o->n, &o->size, &o->node, &o->nodes, &words) == 6 &&
-                  o->n > 0 && o->first >= 0 && o->size <= 1 << 20 && o->n <= o->size - o->first && words > 0,
-              ARG, "`levin ranks --part` was told '%.80s', which is no part of a run", word);
-    LVN_TRY(next_word(r, &capacity, &word));
-    LVN_CHECK(!chdir(word), ARG, "there is no folder '%s' on this host (%s): share it, or make it", word,
-              strerror(errno));
-    for (;;) {
-        LVN_TRY(next_word(r, &capacity, &word));
-        if (!*word) break;
-        lvn_words_add(&o->variables, "%s", word);
-    }
-    add_environment(o);
-    for (int i = 0; i < words; i++) {
-        LVN_TRY(next_word(r, &capacity, &word));
-        lvn_words_add(&o->command, "%s", word);
-    }
-    return lvn_words_status(&o->command);
-}
-
-static enum lvn_status start_there(struct ranks *r, const struct order *o, const char *ssh, const char *host)
+static enum lvn_status start_on_host(struct ranks *r, const struct lvn_ranks_order *o, const char *ssh,
+                                     const char *host)
 {
     struct lvn_words words = {.arena = r->arena};
-    LVN_TRY(lvn_launch_remote(&words, ssh, host));
+    LVN_TRY(lvn_launch_add_remote_shell(&words, ssh, host));
     lvn_words_add(&words, "'%s' ranks --part", o->command.word[0]);
     LVN_TRY(lvn_words_status(&words));
-    LVN_TRY(begin(r, -1, words.word, environ));
-    return send_order(&r->child[r->n - 1], o);
+    LVN_TRY(add_child(r, -1, words.word, environ));
+    return lvn_ranks_order_send(r->child[r->n - 1].control, o);
 }
 
 /* --- the command --- */
 
 struct part {
     const char *host;
-    int n;
-    bool here;
+    int n;     /* ranks */
+    bool here; /* the host is this machine */
 };
 
-static enum lvn_status start_all(struct ranks *r, struct order *o, const char *hosts, const char *ssh)
+/* Without --part: start the ranks of all hosts ("node1:2,node2:2"). */
+static enum lvn_status start_all(struct ranks *r, struct lvn_ranks_order *o, const char *hosts, const char *ssh)
 {
     char *rest = NULL, *list = lvn_arena_strdup(r->arena, hosts);
     struct part *part;
     int children = 0;
+    o->nodes = 1;
     for (const char *p = hosts; *p; p++) o->nodes += *p == ',';
-    part = lvn_arena_alloc(r->arena, sizeof *part * (size_t)++o->nodes);
+    part = lvn_arena_alloc(r->arena, sizeof *part * (size_t)o->nodes);
     if (!list || !part) return LVN_MEMORY;
     for (int i = 0; i < o->nodes; i++) {
         char *host = strtok_r(i ? NULL : list, ",", &rest), *colon = host ? strrchr(host, ':') : NULL, *end = NULL;
@@ -377,7 +307,7 @@ static enum lvn_status start_all(struct ranks *r, struct order *o, const char *h
         LVN_CHECK(colon && !*end && ranks > 0 && ranks <= 65536 && o->size + ranks <= 1 << 20, ARG,
                   "--hosts wants a name with a number of ranks for each host, as in node1:2,node2:2, not '%s'", hosts);
         *colon = '\0';
-        part[i] = (struct part){.host = host, .n = (int)ranks, .here = lvn_launch_here(host)};
+        part[i] = (struct part){.host = host, .n = (int)ranks, .here = lvn_launch_is_this_host(host)};
         o->size += part[i].n;
         children += part[i].here ? part[i].n : 1;
     }
@@ -389,26 +319,27 @@ static enum lvn_status start_all(struct ranks *r, struct order *o, const char *h
         if (part[o->node].here)
             LVN_TRY(start_here(r, o));
         else
-            LVN_TRY(start_there(r, o, ssh, part[o->node].host));
+            LVN_TRY(start_on_host(r, o, ssh, part[o->node].host));
     }
     return LVN_OK;
 }
 
-static enum lvn_status start_part(struct ranks *r, struct order *o)
+/* With --part: start the ranks of this host, as the order on standard input says. */
+static enum lvn_status start_part(struct ranks *r, struct lvn_ranks_order *o)
 {
-    LVN_TRY(read_order(r, o));
-    r->obeys = true;
+    LVN_TRY(lvn_ranks_order_read(r->arena, o));
+    r->remote_controlled = true;
     LVN_TRY(lvn_allow_files(o->n, PIPES * o->n));
     r->child = lvn_arena_alloc(r->arena, sizeof *r->child * (size_t)o->n);
     return r->child ? start_here(r, o) : LVN_MEMORY;
 }
 
-/* Can this host reach the place where ranks will meet? */
-static enum lvn_status call(const char *place)
+/* --call: can this host connect to `address`? */
+static enum lvn_status check_connection(const char *address)
 {
-    const double patience = 3;
-    int at, fd = -1;
-    LVN_TRY(lvn_endpoint_connect(place, LVN_MEETING, patience, 0, &at, &fd));
+    const double seconds = 3;
+    int index, fd = -1;
+    LVN_TRY(lvn_endpoint_connect(address, LVN_MEETING, seconds, 0, &index, &fd));
     close(fd);
     return LVN_OK;
 }
@@ -417,28 +348,28 @@ enum lvn_status lvn_command_ranks(struct lvn_cli *c)
 {
     struct lvn_arena *arena = &c->settings.arena;
     struct ranks r = {.arena = arena};
-    struct order o = {.command = {.arena = arena}, .variables = {.arena = arena}};
-    const char *hosts = c->flag[LVN_FLAG_ranks_hosts].t, *place = c->flag[LVN_FLAG_ranks_call].t;
+    struct lvn_ranks_order o = {.command = {.arena = arena}, .variables = {.arena = arena}};
+    const char *hosts = c->flag[LVN_FLAG_ranks_hosts].t, *address = c->flag[LVN_FLAG_ranks_call].t;
     const bool part = lvn_cli_on(c, LVN_FLAG_ranks_part);
     char self[4096];
-    if (*place) return call(place);
+    if (*address) return check_connection(address);
     LVN_CHECK(part || (c->n_rest && *hosts), ARG,
               "levin ranks wants hosts and a command, as `levin launch --dry-run` shows it; use levin launch");
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = '\0';
     lvn_words_add(&o.command, "%s", self);
     for (int i = 0; i < c->n_rest; i++) lvn_words_add(&o.command, "%s", c->rest[i]);
-    if (!part) add_environment(&o);
-    unsetenv("LEVIN_LAUNCH"); /* this is no rank, and tells its code in no other way */
+    if (!part) lvn_ranks_order_add_environment(&o);
+    unsetenv("LEVIN_LAUNCH"); /* this process is no rank: it must not report an exit code as one (main.c) */
     LVN_TRY(lvn_words_status(&o.command));
     LVN_TRY(lvn_words_status(&o.variables));
     catch_signals();
     enum lvn_status status = part ? start_part(&r, &o) : start_all(&r, &o, hosts, c->flag[LVN_FLAG_ranks_ssh].t);
-    if (status) r.urgency = 1;
-    if (status) press(&r);
+    if (status) r.signals_sent = 1; /* KILL at once */
+    if (status) terminate(&r);
     LVN_TRY(status);
-    r.place = variable_of(&o, "LEVIN_RENDEZVOUS=");
-    r.token = variable_of(&o, "LEVIN_RENDEZVOUS_TOKEN=");
+    r.rendezvous = lvn_ranks_order_variable(&o, "LEVIN_RENDEZVOUS=");
+    r.token = lvn_ranks_order_variable(&o, "LEVIN_RENDEZVOUS_TOKEN=");
     LVN_TRY(watch(&r));
     c->code = r.code;
     return LVN_OK;

@@ -1,0 +1,216 @@
+/* launch_launcher.c - picks the launcher that starts the ranks; called by launch.c.
+ *
+ * Within a running Slurm job it is srun, which knows the job's nodes and accounts for what ranks use. Elsewhere it is
+ * the first mpirun in PATH, identified by `mpirun --version`; where there are several, the choice and its reason are
+ * logged. trainer.mpi_library, if given, restricts the choice to the launcher of that MPI. Without an mpirun, or with
+ * trainer.transport tcp, levin starts the ranks itself (ranks.c). Command lines are launch_command_line.c's. */
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "cli/launch/launch.h"
+
+struct candidate {
+    enum lvn_launcher kind;
+    const char *name;    /* of the program, as it is in PATH */
+    const char *program; /* its path */
+    const char *title;   /* "Open MPI 4.1.4" */
+    int major;           /* of its version; 0: not known */
+};
+
+/* By enum lvn_launcher: as --launcher names it, and as messages do. */
+static const char *const launcher_names[] = {"", "srun", "openmpi", "mpich", "intel", "levin"};
+static const char *const launcher_titles[] = {"", "Slurm", "Open MPI", "MPICH", "Intel MPI"};
+
+/* Run `program --version` and set kind, title and version; false: no launcher that levin knows. */
+static bool identify(struct lvn_launch *l, struct candidate *f)
+{
+    LVN_LOCAL_TEXT(output);
+    char *words[] = {(char *)f->program, "--version", NULL};
+    int code = lvn_process_run(words, 20, &output);
+    const char *text = lvn_text_string(&output), *version = NULL;
+    if (code == 0 && text) {
+        f->kind = strstr(text, "Intel(R) MPI")                     ? LVN_LAUNCHER_INTEL
+                  : strstr(text, "HYDRA") || strstr(text, "MPICH") ? LVN_LAUNCHER_MPICH
+                  : strstr(text, "Open MPI") || strstr(text, "OpenRTE") || strstr(text, "prterun")
+                      ? LVN_LAUNCHER_OPENMPI
+                      : LVN_LAUNCHER_DIRECT;
+        version = strstr(text, "Version");
+        version = f->kind == LVN_LAUNCHER_OPENMPI ? strchr(text, ')') : version;
+        while (version && *version && !isdigit((unsigned char)*version)) version++;
+    }
+    if (version && *version) {
+        f->major = (int)strtol(version, NULL, 10);
+        f->title = lvn_arena_printf(l->arena, "%s %.*s", launcher_titles[f->kind], (int)strspn(version, "0123456789."),
+                                    version);
+    } else if (code == 0) {
+        f->title = launcher_titles[f->kind];
+    }
+    return code == 0 && f->kind != LVN_LAUNCHER_DIRECT && f->title;
+}
+
+/* All launchers in PATH, each program once though it may have several names. */
+static int search(struct lvn_launch *l, struct candidate *found, int capacity)
+{
+    static const char *const names[] = {"mpirun",        "mpiexec",      "mpirun.openmpi", "mpiexec.openmpi",
+                                        "mpiexec.hydra", "mpirun.mpich", "mpiexec.mpich"};
+    char real[8][PATH_MAX];
+    int n = 0, n_real = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names && n < capacity; i++) {
+        struct candidate f = {.name = names[i], .program = lvn_process_find(l->arena, names[i])};
+        bool seen = !f.program || !realpath(f.program, real[n_real]);
+        for (int k = 0; k < n_real && !seen; k++) seen = !strcmp(real[k], real[n_real]);
+        if (seen) continue;
+        n_real++;
+        if (identify(l, &f)) found[n++] = f;
+    }
+    return n;
+}
+
+/* May ranks of this launcher load trainer.mpi_library? True where its name does not tell which MPI it is of. */
+static bool fits_library(const struct lvn_launch *l, enum lvn_launcher kind)
+{
+    const char *name = lvn_path_name(l->request.mpi_library);
+    bool open = strstr(name, ".so.40") != NULL, other = strstr(name, ".so.12") || strstr(name, "mpich");
+    if (!open && !other) return true; /* none given, or an unknown name */
+    return open == (kind == LVN_LAUNCHER_OPENMPI);
+}
+
+/* Some clusters wrap their mpirun in a script. */
+static bool is_script(const char *program)
+{
+    char begin[2] = "";
+    FILE *f = fopen(program, "re");
+    bool script = f && fread(begin, 1, 2, f) == 2 && begin[0] == '#' && begin[1] == '!';
+    if (f) fclose(f);
+    return script;
+}
+
+static void use(struct lvn_launch *l, const struct candidate *f)
+{
+    /* Intel's mpirun is a script, which a signal would kill; use the program that it starts, in the same folder. */
+    char *folder = lvn_path_dir(l->arena, f->program);
+    char *real = folder ? lvn_path_join(l->arena, folder, "mpiexec.hydra") : NULL;
+    bool script = f->kind == LVN_LAUNCHER_INTEL && real && !access(real, X_OK);
+    l->launcher.kind = f->kind;
+    l->launcher.program = script ? real : f->program;
+    l->launcher.is_script = is_script(l->launcher.program);
+    l->launcher.title = f->title;
+    l->launcher.major = f->major;
+}
+
+const char *lvn_launch_daemon(const struct lvn_launch *l)
+{
+    const char *name = l->launcher.kind == LVN_LAUNCHER_OPENMPI ? l->launcher.major >= 5 ? "prted" : "orted"
+                       : l->launcher.kind == LVN_LAUNCHER_MPICH ? "hydra_pmi_proxy"
+                                                                : NULL;
+    char *folder = name ? lvn_path_dir(l->arena, l->launcher.program) : NULL;
+    char *path = folder ? lvn_path_join(l->arena, folder, name) : NULL;
+    return path && !access(path, X_OK) ? path : NULL; /* in another folder here: its path there cannot be guessed */
+}
+
+static enum lvn_status use_levin_ranks(struct lvn_launch *l)
+{
+    LVN_CHECK(l->request.tcp || (!*l->request.mpi_library && !l->request.mpi), ARG,
+              "--launcher=levin joins ranks by TCP connections, and %s asks for an MPI: leave one of the two out",
+              l->request.mpi ? "trainer.transport" : "trainer.mpi_library");
+    l->launcher.kind = LVN_LAUNCHER_LEVIN;
+    l->launcher.program = l->self;
+    l->launcher.title = "levin ranks";
+    return LVN_OK;
+}
+
+static enum lvn_status fail_without_mpirun(const struct lvn_launch *l)
+{
+    const char *cure = access("/usr/bin/apt-get", X_OK) == 0 ? "apt install openmpi-bin (or mpich)"
+                       : access("/usr/bin/dnf", X_OK) == 0   ? "dnf install openmpi, then module load mpi"
+                                                             : "module load openmpi (module avail shows the name)";
+    LVN_FAIL(ARG, "%d ranks need an MPI, and there is no mpirun in PATH: %s", l->attempt.ranks, cure);
+}
+
+/* --launcher=auto outside of Slurm: the first mpirun that fits trainer.mpi_library, or levin ranks. */
+static enum lvn_status pick_mpirun(struct lvn_launch *l)
+{
+    struct candidate found[8];
+    int n = search(l, found, 8), taken = 0;
+    if (!n && (*l->request.mpi_library || l->request.mpi)) return fail_without_mpirun(l);
+    if (!n) {
+        lvn_log(LVN_LOG_INFO, "there is no mpirun in PATH: the ranks are joined by TCP connections of levin's own");
+        return use_levin_ranks(l);
+    }
+    while (taken < n - 1 && !fits_library(l, found[taken].kind)) taken++;
+    if (!fits_library(l, found[taken].kind)) {
+        LVN_FAIL(
+            ARG,
+            "trainer.mpi_library is '%s', and the mpirun here is that of %s (%s); put the mpirun of that MPI into PATH",
+            l->request.mpi_library, found[0].title, found[0].program);
+    }
+    use(l, &found[taken]);
+    for (int i = 0; i < n; i++) {
+        if (found[i].kind == l->launcher.kind) continue;
+        lvn_log(LVN_LOG_INFO, "there is %s (%s) and %s (%s): taking %s, %s; --launcher=%s takes the other",
+                l->launcher.title, l->launcher.program, found[i].title, found[i].program, l->launcher.title,
+                taken ? "which trainer.mpi_library belongs to" : "which PATH finds first",
+                launcher_names[found[i].kind]);
+        break;
+    }
+    return LVN_OK;
+}
+
+/* --launcher=openmpi, mpich or intel. */
+static enum lvn_status pick_named(struct lvn_launch *l, const char *word)
+{
+    struct candidate found[8];
+    int n = search(l, found, 8);
+    for (int i = 0; i < n; i++) {
+        if (strcmp(launcher_names[found[i].kind], word)) continue;
+        use(l, &found[i]);
+        return LVN_OK;
+    }
+    if (!n) return fail_without_mpirun(l);
+    LVN_FAIL(ARG, "there is no mpirun of %s in PATH, only that of %s (%s)",
+             !strcmp(word, "openmpi") ? "Open MPI"
+             : !strcmp(word, "mpich") ? "MPICH"
+                                      : "Intel MPI",
+             found[0].title, found[0].program);
+}
+
+static enum lvn_status use_srun(struct lvn_launch *l)
+{
+    l->launcher.program = lvn_process_find(l->arena, "srun");
+    LVN_CHECK(l->launcher.program, ARG, "there is no srun in PATH: apt install slurm-client, or leave --launcher out");
+    LVN_CHECK(l->resources.in_slurm, ARG,
+              "srun needs an allocation: salloc -n %d, or a batch script as `levin launch --slurm RECIPE` writes",
+              l->attempt.ranks ? l->attempt.ranks : 2);
+    l->launcher.kind = LVN_LAUNCHER_SRUN;
+    l->launcher.title = "srun";
+    return LVN_OK;
+}
+
+enum lvn_status lvn_launch_pick_launcher(struct lvn_launch *l)
+{
+    const char *word = l->c->flag[LVN_FLAG_launch_launcher].t;
+    bool others = false;
+    for (int i = 0; i < l->resources.n_hosts; i++) others |= !l->resources.hosts[i].here;
+    if (!strcmp(word, "auto")) {
+        if (l->resources.in_slurm && !l->resources.n_hosts) return use_srun(l);
+        l->launcher.title = "no launcher";
+        if (l->attempt.ranks == 1 && !others) return LVN_OK; /* DIRECT */
+        return l->request.tcp ? use_levin_ranks(l) : pick_mpirun(l);
+    }
+    if (!strcmp(word, "levin")) return use_levin_ranks(l);
+    if (!strcmp(word, "srun")) return use_srun(l);
+    for (int i = LVN_LAUNCHER_OPENMPI; i <= LVN_LAUNCHER_INTEL; i++) {
+        if (!strcmp(word, launcher_names[i])) return pick_named(l, word);
+    }
+    struct candidate f = {.name = word, .program = lvn_process_find(l->arena, word)};
+    LVN_CHECK(f.program, ARG,
+              "--launcher is auto, srun, openmpi, mpich, intel, levin or the path of an mpirun, not '%s'", word);
+    LVN_CHECK(identify(l, &f), ARG, "'%s' is not an mpirun of Open MPI, MPICH or Intel MPI", f.program);
+    use(l, &f);
+    return LVN_OK;
+}
