@@ -1,12 +1,12 @@
-/* bench_comm.c - all-reduce between ranks: levin's beside the MPI library's own, in turns within one run.
+/* bench_comm.c - all-reduce between ranks: levin's compared with the MPI library's own, in turns within one run.
  *
  *     mpirun -n 2 build/bench_comm [--library PATH] [--seconds S] [--per-host N] [--tcp] [MIB...]
  *
  * For each size: the MPI's blocking reduction and its nonblocking one polled without pause, levin's (an engine thread
- * and a waiting one), and levin's in a fixed order, with one leaf a rank and with three. Median of each, bandwidth
- * (bytes of the vector a second), and levin's share of the better of MPI's two. Last, a reduction beside computing that
- * takes as long as it: the time of both over the longer of the two, 1 where they overlap wholly, 2 where they do not.
- */
+ * and a waiting one), and levin's in a fixed order, with one leaf a rank and with three. Prints the median of each, the
+ * bandwidth (bytes of the vector a second), and levin's bandwidth relative to the better of MPI's two. Last, a
+ * reduction while the rank computes for as long as the reduction takes alone: the time of both over the longer of the
+ * two; 1: they overlap completely, 2: not at all. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static double once(enum way way)
     struct lvn_request r;
     int32_t one = 1;
     void *partial[] = {x[0], x[1], x[2]};
-    if (lvn_comm_all_reduce_now(comm, &one, 1, LVN_I32, LVN_SUM) != LVN_OK) exit(1); /* all are here */
+    if (lvn_comm_all_reduce_now(comm, &one, 1, LVN_I32, LVN_SUM) != LVN_OK) exit(1); /* a barrier */
     double start = lvn_seconds();
     if (way == BLOCKING) lvn_engine_call(comm, &r, blocking, NULL);
     if (way == NONBLOCKING) lvn_engine_call(comm, &r, nonblocking, NULL);
@@ -61,7 +61,7 @@ static double once(enum way way)
     return lvn_seconds() - start;
 }
 
-/* Arithmetic in the first cache: `work` rounds of it. */
+/* `work` rounds of arithmetic on operands in the L1 cache. */
 static double compute(int64_t work)
 {
     static float a[1024];
@@ -72,7 +72,7 @@ static double compute(int64_t work)
     return lvn_seconds() - start;
 }
 
-/* A reduction beside as much computing as it takes alone. */
+/* A reduction while the rank computes for as long as the reduction takes alone. */
 static double beside(double alone)
 {
     int64_t work = 1;
@@ -96,7 +96,7 @@ static double beside(double alone)
     return best;
 }
 
-/* Half of the times are above: what a sum takes, where the best one was luck of both ranks coming at once. */
+/* The median: the best time depends on both ranks entering at the same moment by chance. */
 static double median(double *t, int n)
 {
     qsort(t, (size_t)n, sizeof *t, lvn_by_number);
@@ -115,7 +115,7 @@ static void measure(double mib, double seconds, int rank, int size)
     end = lvn_seconds() + seconds;
     for (int32_t turn = 0, more = 1; more; turn++) {
         for (int w = 0; w < WAYS; w++) {
-            for (int64_t i = 0; i < count; i++) x[0][i] = x[1][i] = x[2][i] = 1; /* as computing leaves them */
+            for (int64_t i = 0; i < count; i++) x[0][i] = x[1][i] = x[2][i] = 1; /* in the cache, as after computing */
             times[w][n] = once((enum way)w);
         }
         n += turn > 0 && n < MAX - 1; /* the first turn warms up */
@@ -124,7 +124,7 @@ static void measure(double mib, double seconds, int rank, int size)
     }
     for (int w = 0; w < WAYS; w++) took[w] = median(times[w], n);
     double both = took[LEVIN];
-    if (lvn_comm_broadcast_now(comm, &both, sizeof both, 0) != LVN_OK) exit(1); /* all compute as long */
+    if (lvn_comm_broadcast_now(comm, &both, sizeof both, 0) != LVN_OK) exit(1); /* all ranks compute equally long */
     both = beside(both);
     if (rank) return;
     double mpi = took[BLOCKING] < took[NONBLOCKING] ? took[BLOCKING] : took[NONBLOCKING];
@@ -172,7 +172,7 @@ int main(int argc, char **argv)
         return fprintf(stderr, "%s\n", lvn_error_text()), 2;
     for (int i = 0; i < n; i++) max = sizes[i] > max ? sizes[i] : max;
     const size_t bytes = ((size_t)(max * (1 << 20)) / 64 + 64) * 64;
-    for (int i = 0; i < 3; i++) x[i] = lvn_malloc_aligned(64, bytes); /* as gradients are */
+    for (int i = 0; i < 3; i++) x[i] = lvn_malloc_aligned(64, bytes); /* aligned as gradients are */
     for (int i = 0; i < 3 && x[i]; i++) memset(x[i], 0, bytes);
     first = leaves(o.size, 0);
     int64_t *one = leaves(o.size, 1), *three = leaves(o.size, 3);

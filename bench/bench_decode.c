@@ -1,10 +1,10 @@
-/* bench_decode.c - generating tokens, beside the speed at which memory is read.
+/* bench_decode.c - speed of generating tokens, compared with the rate of reading memory.
  *
  *     build/bench_decode [MODEL [THREADS [TOKENS]]]      MODEL: llama-124m, pythia-160m
  *
- * With weights in fp32 and in bf16, for one sample and for eight together: the best step, tokens a second, and for one
- * sample the share of the measured rate of reading that its weights take. The rate is measured before each. Weights are
- * made up. */
+ * With weights in fp32 and in bf16, for one sample and for a batch of eight: the best step, tokens a second, and for
+ * one sample the bytes of weights read a second relative to the measured rate of reading, which is measured before
+ * each. Weights are random. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,9 @@
 #include "models/keys.h"
 
 static const struct workload {
-    const char *size, *model, *only_rows; /* a parameter of which a token reads a row; or NULL */
+    const char *size;
+    const char *model;
+    const char *only_rows; /* a parameter of which a token reads one row; NULL: none */
 } workloads[] = {{"llama-124m", "llama", NULL}, {"pythia-160m", "neox", "gpt_neox.embed_in.weight"}};
 
 enum { FIRST = 8 }; /* tokens that are not timed */

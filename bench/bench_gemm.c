@@ -1,12 +1,11 @@
-/* bench_gemm.c - how fast matrix products are.
+/* bench_gemm.c - speed of matrix products.
  *
  *     build/bench_gemm [THREADS] [SECONDS a shape] [NAME...]     all models, or those whose name contains one of these
  *
  * For the linear maps of some models: forward y = x w with w stored (in,out) and (out,in), dx, and dw, in GFLOP/s, best
  * of several, each as percent of the best rate that this processor's multiply-add instructions reached in the same run;
- * in fp32, and with operands rounded to bf16 on the way.
- * LEVIN_ISA holds them down. Rates of one run may be compared with each other, not those of different runs.
- */
+ * in fp32, and with operands rounded to bf16 while they are packed. LEVIN_ISA limits the instruction set. Rates of one
+ * run may be compared with each other, not those of different runs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,8 +117,8 @@ static void measure(struct work *w, int n_threads, double seconds, int types, do
         }
 }
 
-/* The rate of a product whose operands lie in the caches, with little to pack: close to what the multiply-add
- * instructions can do. */
+/* The rate of a product whose operands are in the caches, with little to pack: close to the peak of the multiply-add
+ * instructions. */
 static double peak(struct work *w, int n_threads)
 {
     double rate[TYPES];
@@ -147,7 +146,7 @@ int main(int argc, char **argv)
     int64_t floats = (int64_t)50304 * 1024, bytes = floats * (int64_t)sizeof(float);
     float *x = lvn_pages_alloc(bytes), *w = lvn_pages_alloc(bytes), *y = lvn_pages_alloc(bytes);
     struct work work = {.scratch_bytes = 8 << 20};
-    int64_t extra = (int64_t)n_threads * (1 << 20); /* what peak() works on */
+    int64_t extra = (int64_t)n_threads * (1 << 20); /* operands of peak() */
     work.scratch = lvn_pages_alloc(work.scratch_bytes * n_threads + extra);
     if (!x || !w || !y || !work.scratch) {
         fprintf(stderr, "bench_gemm: %s\n", lvn_error_text());

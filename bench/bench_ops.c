@@ -1,10 +1,10 @@
-/* bench_ops.c - how fast the operations that are no matrix products are, one by one.
+/* bench_ops.c - speed of the operations other than matrix products, one by one.
  *
  *     build/bench_ops [THREADS] [NAME...]      all operations, or those whose name contains one of these
  *
- * Prints microseconds a call, nanoseconds an element and the bytes of operands a second, best of many calls. LEVIN_ISA
- * holds the instruction set down. Numbers of one run may be compared with each other, those of different runs only
- * where nothing else was running. */
+ * Prints microseconds a call, nanoseconds an element and bytes of operands a second, best of many calls. LEVIN_ISA
+ * limits the instruction set. Numbers of one run may be compared with each other, those of different runs only on an
+ * idle machine. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ struct operand {
         false, FULL                                                                                                    \
     }
 
-/* dout and din follow out and in; `wanted` says which. */
+/* dout and din have the shapes of out and in; `wanted` says which din are computed. */
 static const struct item {
     const char *name;
     enum lvn_op_id op;

@@ -4,7 +4,7 @@
  * gpt2-b4, pythia-70m, llama-124m, kcbert-base, kcbert-large, mnist-mlp, mnist-cnn, mnist-autoencoder
  *
  * Takes the best time of each instruction over the steps, adds them up by operation and phase, and prints milliseconds,
- * share, and, where an operation counts them, GFLOP/s. Data are made up. */
+ * share, and GFLOP/s of operations that count their arithmetic. Data are random. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +69,7 @@ static double flops_of(const struct lvn_instr *i)
 
 static const char *const phases[LVN_PHASE_COUNT] = {"", "backward", "restore"};
 
-/* Each instruction, of a program that has few. */
+/* Print each instruction, for programs with few of them. */
 static void report_each(const struct bench *b)
 {
     enum { FEW = 32 };
@@ -104,7 +104,7 @@ static void report(const struct bench *b, double step, double best_step, int64_t
            1e3 * step, (double)tokens / best_step);
 }
 
-/* Of a stream of text, of labelled texts, or of digits. */
+/* A batch of a stream of text, of labelled texts, or of digits. */
 static struct lvn_fields fields_of(const struct workload *w)
 {
     struct lvn_fields fields;

@@ -1,9 +1,9 @@
-/* bench_tokenizer.c - how fast text becomes ids and ids text.
+/* bench_tokenizer.c - speed of encoding text and decoding ids.
  *
  *     build/bench_tokenizer TOKENIZER TEXT [SECONDS each] [THREADS]
  *
- * MB/s of text, best of several rounds: encoding by one thread with an encoder that has seen nothing (cold) and one
- * that has (warm), by all threads, and decoding by one. tools/bench_tokens.py times tiktoken beside it, in turns. */
+ * Prints MB/s of text, best of several rounds: encoding by one thread with an empty cache of words (cold) and with a
+ * filled one (warm), by all threads, and decoding by one. tools/bench_tokens.py compares it with tiktoken, in turns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

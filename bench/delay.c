@@ -1,10 +1,11 @@
-/* delay.c - a link that takes time: hands every frame of one network interface to another, and back, after a while.
+/* delay.c - adds latency to a link: forwards every frame of one network interface to another, and back, after a delay.
+ * Used by bench/links.bash.
  *
  *     delay INTERFACE INTERFACE MILLISECONDS
  *
- * For kernels whose `tc` has no netem. Frames wait in a ring, one for each direction, in the order in which they came;
- * one that finds the ring full is dropped, as switches do. Frames carry the header that says how the kernel is to cut
- * them and sum them up (PACKET_VNET_HDR, packet(7)), so long ones stay in one piece. Runs until it is killed. */
+ * For kernels whose `tc` has no netem. Frames wait in a ring, one for each direction, in the order of arrival; a frame
+ * that finds the ring full is dropped, as in a switch. Frames carry the header about segmentation and checksum offload
+ * (PACKET_VNET_HDR, packet(7)), so long ones are not split. Runs until it is killed. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_ether.h>
@@ -75,7 +76,7 @@ static void take(struct way *w, double delay)
     }
 }
 
-/* Send what is due; returns when the next one is. */
+/* Send the frames that are due; returns when the next one is. */
 static double give(struct way *w)
 {
     while (w->first != w->end) {

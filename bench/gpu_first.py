@@ -1,11 +1,11 @@
-"""What is looked at first on a GPU that levin has not run on: bench/gpu --first.
+"""Checks for a model of GPU that levin has not run on: bench/gpu --first.
 
-Each check is a function that says something and returns, raises Skip with a reason, or raises anything else, which is a
-failure. It has a limit in seconds, and the next check follows whatever came of it. All that commands say lies in a file for
-each check. The order is that of distrust: driver, kernels, training beside the processor, equal bits, then time.
+Each check is a function that returns a sentence, raises Skip with a reason, or raises anything else, which is a failure. It
+has a limit in seconds, and the next check follows in any case. The output of a check's commands is in a file of its own. The
+order: driver, kernels, training compared with the CPU's, equal bits, then time.
 
-A folder that --pack made needs nothing of the machine but the driver and Python: it has levin, its tests, and the libraries
-of both, NVRTC among them where this machine has it.
+A folder that --pack has made needs only the driver and Python: it holds levin, its tests, and the libraries of both, with
+NVRTC if this machine has it.
 """
 import glob
 import hashlib

@@ -1,7 +1,7 @@
-# links.bash - steps of two ranks on two hosts, over links of several kinds: a line of JSON for each of them.
+# links.bash - times steps of two ranks on two hosts over links of several kinds: a line of JSON for each.
 #
 # bench/ranks runs it in an empty folder. The hosts are network namespaces of this machine, as in tests/cluster, so it
-# wants root or user namespaces (ends with 77 where there are none). LEVIN is the program, LEVIN_SOURCE and LEVIN_BUILD
+# needs root or user namespaces (ends with 77 without them). LEVIN is the program, LEVIN_SOURCE and LEVIN_BUILD
 # its folders, LEVIN_BENCH the arguments of `levin bench`, LEVIN_BENCH_MPI the launcher.
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 hosts_begin

@@ -1,13 +1,14 @@
-/* one-step.c - one training step from end to end, with levin's own headers: the smallest thing that shows the idea.
+/* one-step.c - one training step from end to end, with levin's internal headers: the smallest program that shows how
+ * levin works. Built and run by the tests.
  *
- * A GPT of two layers is written down as expressions, which makes a graph. The passes turn the graph into a program: a
- * list of instructions with forward, backward and the optimizer, each value at its place in memory. The CPU binds the
- * program to memory and runs it. `levin train` does the same, around it: data, checkpoints, ranks.
+ * A GPT of two layers is written as expressions, which build a graph. The passes compile the graph into a program: a
+ * list of instructions for forward, backward and the optimizer, with an offset in memory for each value. The CPU
+ * backend binds the program to memory and runs it. `levin train` does the same and adds data, checkpoints and ranks.
  *
  *     build/examples/example-one-step
  *
- * Left out: loading and saving, other backends, more than one micro-batch. Models of one's own: examples/own-model.c.
- */
+ * Left out: loading and saving, other backends, more than one micro-batch. For models with the public header:
+ * examples/own-model.c. */
 #include <math.h>
 #include <stdio.h>
 
@@ -67,7 +68,7 @@ struct one {
     struct lvn_bound *bound;
 };
 
-/* From expressions to a program for this device. */
+/* Compile the expressions to a program for this device. */
 static enum lvn_status plan(struct one *s)
 {
     if (!(s->params = lvn_params_new()) || !(s->graph = lvn_graph_new(s->params, LVN_F32))) return LVN_MEMORY;
@@ -111,7 +112,7 @@ static enum lvn_status fill(struct one *s)
     return LVN_OK;
 }
 
-/* Two runs of the program: the second one's forward part sees what the first one's optimizer has changed. */
+/* Run the program twice: the forward pass of the second run uses the parameters that the first run has updated. */
 static enum lvn_status run(struct one *s)
 {
     double sum;

@@ -1,4 +1,4 @@
-/* own-model.c - a model of one's own, without attention: each token sees itself and its position only.
+/* own-model.c - a custom model with levin.h, without attention: each token depends on itself and its position alone.
  *
  *     cc own-model.c -o own-model $(pkg-config --cflags --libs levin)
  *     own-model TEXT STEPS        trains on the characters of a file, into runs/own-model */

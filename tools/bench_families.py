@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Times levin and transformers on the same training steps of NeoX, Llama and BERT, in turns.
+"""Times levin and transformers on the same training steps of GPT-NeoX, Llama and BERT, in turns.
 
     python3 tools/bench_families.py [--rows NAME,NAME] [--rounds N] [--threads N] [--bf16] [--texts FILE]
 
-The environment is that of bench/peers (LEVIN_PEERS, or build/peers), and gets transformers when it lacks them. Each round
-starts a fresh process of either side, one after the other; the best of all rounds counts. Memory is the largest resident
-size of the process. The peer's side is transformers' own model with the attention that it picks for this machine (sdpa) and
+The environment is that of bench/peers (LEVIN_PEERS, or build/peers); transformers is installed there if it is missing. Each
+round starts a fresh process of each side, one after the other; the best of all rounds counts. Memory is the largest resident
+size of the process. The peer runs transformers' own model with the attention that it picks for this machine (sdpa) and
 PyTorch's fused AdamW.
 
-The rows of decoders time steps on made-up tokens. Those of KcBERT fine-tune on labelled texts (--texts: id, document,
-label with tabs between; ../shared/data/nsmc-train.tsv where it is) of at most 150 tokens, 32 in a batch, with a vocabulary
-that levin makes from the same file: the first texts of the file, twice, of which the second time counts. PyTorch takes them
-in batches of like lengths, which levin makes, too; and filled up to 150 tokens, where all steps are alike and three are
-enough. Their figures are samples a second.
+The rows of decoders time steps on random tokens. Those of KcBERT fine-tune on labelled texts (--texts: id, document, label,
+separated by tabs; ../shared/data/nsmc-train.tsv if it exists) of at most 150 tokens, 32 in a batch, with a vocabulary that
+levin makes from the same file: the first texts of the file, twice, of which the second time counts. PyTorch gets them in
+batches of similar lengths, as levin does; and padded to 150 tokens, where all steps are alike and three are enough. Their
+figures are samples a second.
 """
 import argparse
 import itertools

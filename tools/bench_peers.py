@@ -4,20 +4,19 @@
     python3 tools/bench_peers.py [--rows NAME,NAME] [--nets NAME,NAME] [--rounds N] [--threads N] [--compiled] [--bf16]
                                  [--levin FILE] [--json FILE]
 
-PyTorch lives in a virtual environment of its own: the one that LEVIN_PEERS names, or build/peers, which is made at the
-first call (some 200 MB to download). Each round starts a fresh process of either side, one after the other, so both see
-the same weather on the machine; the best step of all rounds counts. Memory is the largest resident size of the process
-(ru_maxrss), start-up included. PyTorch's side is what nanoGPT does: scaled_dot_product_attention, fused AdamW,
-gradients set to None, clipping by norm; eager, and with torch.compile where asked. With --bf16 a second table has
-trainer.precision bf16-mixed, and bf16-true with moments in bf16, beside PyTorch's autocast in bf16. The nets for digits have
-a table of their own, of steps: those of `levin bench` beside the same ones in PyTorch, with torch.optim.Adam as examples have
-it and fused; of the autoencoder, one picture a step, whole runs of `levin train` with its data beside PyTorch's bare steps and
-beside Lightning's Trainer (installed into the environment when it is missing), which both log the loss and save checkpoints in
-one row, and neither in the next. The tables end with the ratios, and the least that levin wants of them; the exit status does
-not depend on them.
+PyTorch is in a virtual environment: the one that LEVIN_PEERS names, or build/peers, which is made at the first call (some
+200 MB of downloads). Each round starts a fresh process of each side, one after the other, so that both see the same load of
+the machine; the best step of all rounds counts. Memory is the largest resident size of the process (ru_maxrss), start-up
+included. PyTorch's side is that of nanoGPT: scaled_dot_product_attention, fused AdamW, gradients set to None, clipping by
+norm; eager, and with torch.compile if --compiled is given. With --bf16 a second table compares trainer.precision bf16-mixed,
+and bf16-true with moments in bf16, with PyTorch's autocast in bf16. The nets for MNIST have a table of their own, of steps:
+those of `levin bench` and the same ones in PyTorch, with torch.optim.Adam as examples have it and fused; for the autoencoder,
+one picture a step, whole runs of `levin train` with its data are compared with PyTorch's bare steps and with Lightning's
+Trainer (installed into the environment if it is missing); both log the loss and save checkpoints in one row, and neither in
+the next. The tables end with the ratios and the smallest ones that are acceptable; the exit status does not depend on them.
 
-Which instructions PyTorch's bf16 takes is oneDNN's choice, which AUTOCAST lists the settings of: each is tried where the
-processor has AMX, the fastest counts, and the table says which it was.
+oneDNN chooses the instructions of PyTorch's bf16; AUTOCAST lists its settings: each is tried if the processor has AMX, the
+fastest counts, and the table names it.
 """
 
 import argparse

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Times levin's tokenizer beside another, one thread each, in turns, on the same text with the same vocabulary.
+"""Times levin's tokenizer and another one, one thread each, in turns, on the same text with the same vocabulary.
 
     python3 tools/bench_tokens.py [--tokenizer DIR] [--text FILE] [--rounds N] [--alone | --peer tokenizers]
 
-With --peer tokenizers the other is Hugging Face's, line by line, which it is fastest at, and DIR holds a tokenizer.json;
-without DIR levin makes a WordPiece and a byte-level BPE vocabulary of 10,000 tokens from the text, and each is timed.
-Otherwise the other is tiktoken:
+With --peer tokenizers the other is Hugging Face's, which is fastest line by line, and DIR holds a tokenizer.json; without DIR
+levin makes a WordPiece and a byte-level BPE vocabulary of 10,000 tokens from the text, and each is timed. Otherwise the other
+is tiktoken:
 
-DIR holds vocab.json or encoder.json; without it GPT-2's own where it is (build/gpt2, ../shared/data), else the small one of
-the tests. Without FILE the text is levin's own sources, repeated. Each round runs build/bench_tokenizer and then tiktoken,
-which the environment of bench/peers gets; the best of all rounds counts. --alone times levin only.
+DIR holds vocab.json or encoder.json; without DIR GPT-2's own files if they exist (build/gpt2, ../shared/data), else the small
+vocabulary of the tests. Without FILE the text is levin's own sources, repeated. Each round runs build/bench_tokenizer and then
+tiktoken, which is installed into the environment of bench/peers; the best of all rounds counts. --alone times levin only.
 """
 import argparse
 import importlib.util

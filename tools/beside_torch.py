@@ -5,17 +5,17 @@
                                   [--out DIR]
 
 PyTorch's side is transformers' model in fp32, as bench_families.py makes it, with torch.optim.AdamW and clipping by
-norm, on one thread and on two; and once more in double, which is what both should give. Weights are transformers' fresh
-ones, which levin loads. Batches are the windows of TEXT's tokens in their order (data.sampling=sequential). The
-environment is that of bench/peers (LEVIN_PEERS, or build/peers), and gets transformers when it lacks them.
+norm, on one thread and on two; and once more in double, the reference for both. Weights are initialized by transformers,
+and levin loads them. Batches are the windows of TEXT's tokens in their order (data.sampling=sequential). The environment is
+that of bench/peers (LEVIN_PEERS, or build/peers); transformers is installed there if it is missing.
 
-Wanted: in each of the first 50 steps levin's loss is within 1e-4 of PyTorch's; and in each stretch of 50 steps levin's
-mean distance from double is at most twice that of PyTorch on one thread, or, where that is more, twice the distance
-between its one thread and its two. The latter alone would not do: on one thread and on two PyTorch adds nearly all sums
-in the same order, so hardly a bit differs, and what rounding costs is not seen. The exit status is 1 where one fails.
+Required: in each of the first 50 steps levin's loss is within 1e-4 of PyTorch's; and in each 50 consecutive steps levin's
+mean distance from double is at most twice that of PyTorch on one thread or, if that is larger, twice the distance between
+PyTorch on one thread and on two. The latter alone is not enough: on one thread and on two PyTorch adds nearly all sums in the
+same order, so that few bits differ and the effect of rounding does not show. The exit status is 1 if one of these fails.
 
-What each side has finished stays in DIR/MODEL as a file of losses and is not computed again, so that an interrupted
-comparison goes on; another number of steps, another length or batch wants another DIR.
+Losses of a finished run stay in DIR/MODEL as a file and are not computed again, so that an interrupted comparison continues;
+another number of steps, length or batch needs another DIR.
 """
 import argparse
 import json

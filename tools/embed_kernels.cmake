@@ -1,6 +1,7 @@
-# embed_kernels.cmake - cmake -DROOT=DIR -DOUT=FILE -P embed_kernels.cmake: the texts of src/backend/gpu/words.h and of
-# all src/ops/*.k as C strings, lvn_gpu_text_NAME. A kernel's host half is cut off (from the line "#else /* the host's half */" on), and the
-# headers NAME_gpu.h that it includes are put in its place; words.h stands in front of every text once.
+# embed_kernels.cmake - cmake -DROOT=DIR -DOUT=FILE -P embed_kernels.cmake: writes src/backend/gpu/words.h and the device half
+# of all src/ops/*.k as C strings, lvn_gpu_text_NAME. Called by the build. The host's half of a file (from the line
+# "#else /* the host's half */" on) is left out, and the headers NAME_gpu.h that the file includes are inserted; words.h is a
+# text of its own, which the program puts before each.
 function(embed name text)
   string(REPLACE "\\" "\\\\" text "${text}")
   string(REPLACE "\"" "\\\"" text "${text}")

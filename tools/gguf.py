@@ -1,7 +1,7 @@
-"""gguf.py - read GGUF files, as llama.cpp writes them: metadata, and tensors of the types F32, Q4_1 and Q8_0.
+"""gguf.py - reads GGUF files, as llama.cpp writes them: metadata, and tensors of the types F32, Q4_1 and Q8_0.
 
-Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. For tests that need a published model; levin itself
-reads none of it.
+Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. For tests that need a published model; levin itself does
+not read GGUF.
 """
 import math
 import struct

@@ -1,20 +1,19 @@
 #!/usr/bin/env python3
-"""Writes tests/golden: tiny models with what PyTorch says about them, for tests/unit/models/test_golden.c.
+"""Writes tests/golden: tiny models with PyTorch's results for them, for tests/unit/models/test_golden.c.
 
     python3 tools/make_golden.py [OUT]        needs torch, numpy, safetensors, transformers
 
-Each folder holds a model in one of the dialects that levin reads (config.json, model.safetensors in fp32), the token
-file tokens.bin, and in reference.safetensors and meta.json what was computed from them in double precision:
+Each folder holds a model in one of the formats that levin reads (config.json, model.safetensors in fp32), the token file
+tokens.bin, and in reference.safetensors and meta.json results in double precision:
 
     token_losses    (windows, T) of all windows of tokens.bin, in order
     last_logits     (windows, 8) the first eight logits at the last position
     logits          (2, T, V) of the first two windows
     gradient.NAME   of the mean loss over the whole file
-    greedy          (meta.json) the likeliest continuation of a prompt, beyond the end of the context
-    update.NAME     what five AdamW steps add to a weight; batches are the windows in order, over and over
-    bf16            (meta.json) how far PyTorch itself is from all that when it computes under autocast in bf16: the
-                    largest difference of a loss and of a token's loss, and of a tensor's gradient, update and logits,
-                    relative to their norms
+    greedy          (meta.json) the greedy continuation of a prompt, beyond the end of the context
+    update.NAME     the change of a weight in five AdamW steps; batches are the windows in order, repeated
+    bf16            (meta.json) how far PyTorch under autocast in bf16 differs from these: the largest difference of a loss
+                    and of a token's loss, and of a tensor's gradient, update and logits, relative to their norms
     bf16_true       (meta.json) the same with weights, gradients and values all in bf16
 
 The GPT of minGPT and nanoGPT is written out below as plain functions of a dict of weights; the Hugging Face one is

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""make_golden_bert.py - tests/golden/bert: tiny models of transformers with a head, and what it computes in double.
+"""make_golden_bert.py - writes tests/golden/bert: tiny models of transformers with a head, and its results in double.
 
 Each folder holds a model directory as transformers writes it (config.json, model.safetensors in fp32) and
-reference.safetensors: a batch (ids, types, length, and label or labels) in which texts are shorter than it is long, the
-prediction, the mean loss and the gradient of every parameter, by the model in double with eager attention; what five
-AdamW steps on the batch add to each parameter (update.NAME) and their losses (steps.loss); and how far PyTorch's autocast
-to bf16 is off all these (bf16.off: losses, prediction, the worst gradient and the worst update, relative to their norms).
+reference.safetensors: a batch (ids, types, length, and label or labels) with texts shorter than the batch, the prediction,
+the mean loss and the gradient of every parameter, by the model in double with eager attention; the change of each parameter
+in five AdamW steps on the batch (update.NAME) and their losses (steps.loss); and how far PyTorch's autocast to bf16 differs
+from all these (bf16.off: losses, prediction, the worst gradient and the worst update, relative to their norms).
 
   classify, classify3   BertForSequenceClassification, of two classes and of three (wider MLP, no cached pooler)
   mlm                   BertForMaskedLM

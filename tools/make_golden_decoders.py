@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Writes the folders of tests/golden with GPT-NeoX, Llama and those built like it: as make_golden.py, by transformers.
+"""Writes the folders of tests/golden with GPT-NeoX, Llama and its relatives, by transformers, as make_golden.py does.
 
     python3 tools/make_golden_decoders.py [OUT]        needs torch, numpy, safetensors, transformers
 
-The models and their config.json are transformers' own; in double its RMS norms, rotary tables and softmax compute in
-fp32, so those are replaced here. Continuations end with the positions.
+The models and their config.json are transformers' own. In a double model its RMS norms, rotary tables and softmax still
+compute in fp32, so these are replaced here. Continuations end when all positions are used.
 
-    neox             older dialect of config.json; float16, with the masks and frequencies that Pythia's files have
-    neox-sequential  newer dialect; attention before the MLP, tied, linear scaling, no biases in attention
-    llama            as Llama 3.2: shared heads, tied, llama3 scaling; bfloat16 in two files with an index
-    llama-yarn       biases, a head of its own, a head size that is not n_embd / n_head, yarn scaling
+    neox             older form of config.json; float16, with the masks and frequencies that Pythia's files have
+    neox-sequential  newer form; attention before the MLP, tied, linear scaling, no biases in attention
+    llama            as Llama 3.2: grouped-query attention, tied, llama3 scaling; bfloat16 in two files with an index
+    llama-yarn       biases, an untied head, a head size that is not n_embd / n_head, yarn scaling
     mistral          a window as long as the positions
     qwen2, qwen3     biases of q, k and v; norms of q and k
 """

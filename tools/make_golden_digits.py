@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/digits: what PyTorch says, in double, about the three nets for digits and about convolutions, for
+"""Writes tests/golden/digits: PyTorch's results, in double, for the three nets for MNIST and for convolutions, for
 tests/unit/models/test_golden_mnist.c.
 
     python3 tools/make_golden_digits.py [OUT]        needs torch, numpy, safetensors
 
-Nothing that goes in is stored: pixels, labels and weights follow a rule that both sides know (drawn()). Of large tensors
-that come out sixteen sums with random signs are held, and the norm: the root mean square of the differences of these sums
-is how far two tensors are apart, whatever element it is in. MODEL.safetensors holds, of a net without dropout,
+Inputs are not stored: pixels, labels and weights follow a formula that both sides compute (drawn()). Of large results, sixteen
+sums with random signs and the norm are stored: the root mean square of the differences of these sums estimates the distance of
+two tensors, whichever elements differ. MODEL.safetensors holds, for a net without dropout,
 
     prediction        (6, K)
     losses            (6) of each sample: cross-entropy, or the sum of the squared errors
     gradient.NAME     of the mean loss over the 6 samples: (17) the norm and the sums
-    update.NAME       the same of what five Adam steps add to a weight; batches of 2, over and over
+    update.NAME       the same for the change of a weight in five Adam steps; batches of 2, repeated
 
-and MODEL.json the mean loss, and loss and gradient norm of each step. conv2d.safetensors: of each of CASES the output and
-the gradients of sum((y - target)^2) by x, w and b, as norm and sums; conv2d.json has the cases.
+and MODEL.json the mean loss, and loss and gradient norm of each step. conv2d.safetensors: for each of CASES the output and
+the gradients of sum((y - target)^2) with respect to x, w and b, as norm and sums; conv2d.json has the cases.
 """
 
 import json

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""make_real_tokens.py - expected ids and texts of a published tokenizer, as Hugging Face's tokenizers gives them.
+"""make_real_tokens.py - writes expected ids and texts of a published tokenizer, by Hugging Face's tokenizers.
 
     make_real_tokens.py N SEED SOURCE FOLDER
 
-SOURCE is a folder with a tokenizer.json somewhere in it, or with a GGUF file of byte-level BPE. FOLDER/tokenizer.json
-becomes that tokenizer, FOLDER/cases.json N texts that are hard to get right: those of make_tokens.py, and random ones
-with the tokenizer's own added tokens and tokens of its vocabulary in them. Ends with 77 and a sentence where something
-is missing. Wants tokenizers: parts/real/tokenizers, or any other that Python finds.
+SOURCE is a folder with a tokenizer.json somewhere in it, or with a GGUF file of byte-level BPE. Writes that tokenizer to
+FOLDER/tokenizer.json, and N difficult texts to FOLDER/cases.json: those of make_tokens.py, and random ones with the tokenizer's
+added tokens and tokens of its vocabulary in them. Ends with 77 and a sentence if something is missing. Needs the package
+tokenizers: parts/real/tokenizers, or any other that Python finds.
 """
 import json
 import random

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""make_smollm2.py SOURCE FOLDER - SmolLM2-135M-Instruct as a Hugging Face directory, from its GGUF file below SOURCE.
+"""make_smollm2.py SOURCE FOLDER - writes SmolLM2-135M-Instruct as a Hugging Face directory, from its GGUF file below SOURCE.
 
-Ends with 77 and a sentence where something is missing. Wants NumPy and tokenizers: parts/tensorboard and
+Ends with 77 and a sentence if something is missing. Needs NumPy and tokenizers: parts/tensorboard and
 parts/real/tokenizers have them (tools/setup.sh --dev).
 """
 import json

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_tokens.py - expected token ids for strings that are hard to get right, made by the reference implementations.
+"""make_tokens.py - writes expected token ids for difficult strings, by the reference implementations.
 
     make_tokens.py [GPT2_ENCODER_JSON GPT2_VOCAB_BPE]     writes tests/golden/tokenizers
     make_tokens.py --only KIND ...                        writes these of it: tiny-llama2, tiny-unigram, tiny-words, trained,
@@ -7,14 +7,13 @@
     make_tokens.py --random N SEED KIND ENCODER BPE OUT   N random cases of a kind, for a wider comparison
     make_tokens.py --wide N SEED OUT [TEXT ...]           N random cases of each of WIDE, trained on the texts: OUT/KIND
 
-gpt2.json are the ids that tiktoken's encode_ordinary gives with GPT-2's own files. The other tokenizers are small
-ones, trained here on the sources of levin by Hugging Face's tokenizers, with the settings of GPT-2, GPT-NeoX (NFC, runs
-of spaces as added tokens), Llama 3 (its split, whole words first) and BERT (small letters, and letters as they are), so
-that every way through the code has expected ids. Those of SENTENCES are as the files of Llama 2 (BPE with bytes for
-what is unknown), T5 (Unigram, with a map of characters made by SentencePiece) and BERT (as a tokenizer.json) have them,
-with texts and pairs as the post-processor frames them. holes.json has vocabularies of bytes that lack some, and says what
-becomes of these. WIDE has one of every other part that is read.
-Wants tiktoken, tokenizers and sentencepiece.
+gpt2.json has the ids of tiktoken's encode_ordinary with GPT-2's own files. The other tokenizers are small and trained here on
+the sources of levin by Hugging Face's tokenizers, with the settings of GPT-2, GPT-NeoX (NFC, runs of spaces as added tokens),
+Llama 3 (its split, whole words first) and BERT (lowercase, and cased), so that every branch of the code has expected ids. Those
+of SENTENCES are like the files of Llama 2 (BPE with byte fallback), T5 (Unigram, with a precompiled character map of
+SentencePiece) and BERT (as a tokenizer.json), with texts and pairs in the post-processor's template. holes.json has byte-level
+vocabularies that lack some bytes, and the expected results. WIDE has one tokenizer for every other component that is read.
+Needs tiktoken, tokenizers and sentencepiece.
 """
 import json
 import random

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""make_unicode.py - the tables of Unicode that tokenizers need, in src/tokenizers/*.def.
+"""make_unicode.py - writes the Unicode tables of the tokenizers, unicode_*.def.
 
-Classes (letter, number, white space) are asked of tiktoken, the reference for GPT-2's ids, one code point after the
-other: so they are those of its version of Unicode, whatever Python's own is; BERT's in the same way of Hugging Face's
-tokenizers; so are the categories that expressions name (\\p{Lu}). Compositions (NFC, NFKC) are Python's, classes of
-grapheme clusters those of the module regex.
+Classes (letter, number, white space) are queried from tiktoken, the reference for GPT-2's ids, one code point at a time, and so
+follow its version of Unicode, not Python's; BERT's, and the categories that regular expressions name (\\p{Lu}), are queried from
+Hugging Face's tokenizers in the same way. Compositions (NFC, NFKC) are Python's, classes of grapheme clusters those of the
+module regex.
 
     make_unicode.py [classes | words | categories | graphemes | compatible] ...     these tables; all of them when none is named
 
-Wants tiktoken, tokenizers and regex. Run it when the reference moves to another version of Unicode.
+Needs tiktoken, tokenizers and regex. Run it when the reference changes to another version of Unicode.
 """
 import sys
 import unicodedata

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# setup.sh - install what levin needs.
+# setup.sh - installs what levin needs.
 #
-#   tools/setup.sh                what building and testing need, with the system's packages (as root, or through sudo)
-#   tools/setup.sh --dev          and what checks the code: ccache, clang, clang-format, clang-tidy, a cross compiler, two MPIs,
+#   tools/setup.sh                packages for building and testing, from the system (as root, or through sudo)
+#   tools/setup.sh --dev          also tools for development: ccache, clang, clang-format, clang-tidy, a cross compiler, two MPIs,
 #                                 Slurm and sshd (no service is started), servers of object stores, TensorBoard,
 #                                 and published tokenizers and models that tests read (230 MB of downloads)
-#   tools/setup.sh --prefix DIR   for an ordinary user, say on a cluster: what is missing goes into DIR, and
-#                                 `. DIR/env.sh` makes it seen; nothing else is touched
-#   tools/setup.sh --check        only say what is missing; ends with 1 when anything is
+#   tools/setup.sh --prefix DIR   without root, say on a cluster: installs missing packages into DIR, and nothing elsewhere;
+#                                 `. DIR/env.sh` activates them
+#   tools/setup.sh --check        only prints what is missing; ends with 1 if anything is
 #
-# With --prefix, packages come from apt where it is (downloaded and unpacked, not installed), else as wheels (CMake,
-# Ninja) and as sources (jansson, libyaml: downloaded, or taken from the folder that LEVIN_SOURCES names, for
-# machines without a network). Only the C compiler must be there: clusters offer it as a module.
+# With --prefix, packages come from apt if it exists (downloaded and unpacked, not installed), else as wheels (CMake, Ninja) and
+# as sources (jansson, libyaml: downloaded, or from the folder that LEVIN_SOURCES names, for machines without a network). Only the
+# C compiler must be there: clusters offer it as a module.
 set -u
 prefix="" dev=0 check=0
 while [ $# -gt 0 ]; do

@@ -1,4 +1,4 @@
-# levin launch in the ways of sites: queues that name hosts, wrappers around an mpirun, hosts with IPv6 alone, hosts that
+# levin launch on clusters: batch systems that name hosts, scripts that wrap an mpirun, hosts with IPv6 only, hosts that
 # cannot connect back, hosts without the MPI.
 HOSTS=2 RANK_TIMEOUT=5
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
@@ -6,26 +6,26 @@ mpis_here
 keys=(--trainer.deterministic=true --trainer.micro_batch_size=1 --trainer.threads=1)
 arguments one "${keys[@]}"
 code 0 "$LEVIN" "${all[@]}"
-site=(timeout -k 3 100 "$LEVIN" launch --ssh="$ssh")
+launch=(timeout -k 3 100 "$LEVIN" launch --ssh="$ssh")
 
-# the hosts of a job: PBS's, LSF's and Grid Engine's way
+# the hosts of a job of PBS, LSF and Grid Engine
 printf 'h1\nh2\nh2\n' >slots
 printf 'h1 1 all.q@h1 UNDEFINED\nh2 2 all.q@h2 UNDEFINED\n' >pe
 for job in PBS_NODEFILE=slots LSB_DJOB_HOSTFILE=slots PE_HOSTFILE=pe; do
     for launcher in levin "${mpis[0]}"; do
         rm -rf job
         arguments job "${keys[@]}"
-        code 0 on 1 env ${job%=*}="$PWD/${job#*=}" "${site[@]}" --launcher=$launcher -- "${all[@]}"
+        code 0 on 1 env ${job%=*}="$PWD/${job#*=}" "${launch[@]}" --launcher=$launcher -- "${all[@]}"
         check grep -q "^--- .* rank 2 of 3 on h2" job/logs/rank-2.log
         same_run one job
     done
 done
 
-# a wrapper: it ends as what it wraps does, saves when asked to, and leaves nothing behind
+# a wrapper script: its exit code is that of the mpirun; it saves when asked to, and leaves no process behind
 mpi=${mpis[0]}
 cat >wrapped <<END
 #!/bin/bash
-# the way of this site
+# of this cluster
 "$(mpi_program "$mpi")" "\$@"
 code=\$?
 [ "\$1" = --version ] || echo "the wrapper has ended" >&2
@@ -53,7 +53,7 @@ for signal in USR1 INT; do
     check [ -z "$(pgrep -f "$PWD/wrapped -")" ]
 done
 
-# hosts that do not have what it takes: found before anything starts
+# hosts that lack something: found before anything starts
 printf 'h1\nh2\n' >hosts
 arguments no "${keys[@]}"
 if [ "$mpi" = openmpi ] && [ -x /usr/bin/orted ]; then
@@ -100,11 +100,11 @@ for launcher in levin "${mpis[@]}"; do
     arguments six "${keys[@]}"
     case $launcher in
     levin | openmpi)
-        code 0 on 1 "${with[@]}" "${site[@]}" --hostfile hosts --launcher=$launcher -- "${all[@]}"
+        code 0 on 1 "${with[@]}" "${launch[@]}" --hostfile hosts --launcher=$launcher -- "${all[@]}"
         same_run one six
         ;;
     *)
-        code 2 on 1 "${with[@]}" "${site[@]}" --hostfile hosts --launcher=$launcher -- "${all[@]}"
+        code 2 on 1 "${with[@]}" "${launch[@]}" --hostfile hosts --launcher=$launcher -- "${all[@]}"
         one_error
         says "wants IPv4 between hosts" err
         ;;
