@@ -1,9 +1,9 @@
-# restart.bash - a run that loses a rank behind a checkpoint, beside one to which nothing happens. First line of a test: it
-# goes on inside namespaces (hosts.bash), which hold this test's processes alone, with HOSTS hosts (1).
+# restart.bash - a run that loses a rank after a checkpoint, and the same run undisturbed. Sourced in the first line of a test,
+# which then continues inside namespaces (hosts.bash) that hold its processes alone, with HOSTS hosts (1).
 #
 #   lose_rank RANK RUN COMMAND...   COMMAND starts the ranks of the words behind it; RANK ("": the only one) is killed, or
-#                                   $lose is run, once there is a checkpoint, which makes for $restarts (1); waits for the
-#                                   end: out, err, $got. `alone` is the same run, undisturbed
+#                                   $lose is run, once there is a checkpoint; expects $restarts (1) restarts and waits for
+#                                   the end: out, err, $got. `alone` is the same run, undisturbed
 #   $launch                         levin launch, over the hosts file `hosts` where there are more than one
 #   cut_off                         for $lose: h2 is
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
@@ -20,7 +20,7 @@ if [ "$HOSTS" -gt 1 ]; then
 fi
 cut_off() { unplug 2; }
 exact=(--trainer.deterministic=true --trainer.micro_batch_size=1 --trainer.threads=1 --trainer.val_check_interval=0
-    --trainer.rank_timeout="${RANK_TIMEOUT:-5}")
+    --trainer.rank_timeout="${RANK_TIMEOUT:-5}" --trainer.log_every_n_steps=10)
 steps=0
 undisturbed() { # STEPS
     [ "$steps" != "$1" ] || return 0
