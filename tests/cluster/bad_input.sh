@@ -1,5 +1,5 @@
-# What is wrong with a run over ranks is said in one sentence by one rank, whichever of them it concerns; and variables
-# that outer shells left mislead nobody.
+# An error of a run over several ranks is reported in one sentence by one rank, whichever rank has it; and variables left over
+# from outer shells are ignored.
 . "$LEVIN_SOURCE/tests/cluster/train.bash"
 short=("${sizes[@]/max_steps=5/max_steps=2}")
 rank='rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-}}'

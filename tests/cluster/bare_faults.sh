@@ -1,5 +1,5 @@
-# Ranks over two hosts under the launchers themselves, without levin launch: killed, stopped or cut off while they start,
-# in a step, in a save, at the end. Those that live say who is lost, end by themselves, and leave a run that goes on.
+# Ranks over two hosts under MPI launchers alone, without levin launch: killed, stopped or cut off at the start, in a step, in a
+# save, at the end. The survivors name the lost rank, end by themselves, and leave a run that can be resumed.
 . "$LEVIN_SOURCE/tests/cluster/slurm.bash"
 . "$LEVIN_SOURCE/tests/cluster/faults.bash"
 unset OMPI_MCA_oob_tcp_if_include OMPI_MCA_btl_tcp_if_include

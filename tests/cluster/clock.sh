@@ -1,5 +1,5 @@
-# A machine's clock that is set while ranks meet and train: nobody is taken for lost, nothing waits for a time that has
-# passed or never comes, and the bits are those of a quiet clock.
+# The machine's clock is set while ranks join and train: no rank is declared lost, no wait ends too early or never, and the
+# result has the same bits as without.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 . "$LEVIN_SOURCE/tests/cluster/mpis.bash"
 command -v cc >/dev/null || { echo "skipped: no compiler here" && exit 77; }

@@ -1,4 +1,4 @@
-# levin doctor under real launchers: one report of all ranks, and what does not fit is found.
+# levin doctor under real launchers: one report of all ranks, which finds mismatches.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 . "$LEVIN_SOURCE/tests/cluster/mpis.bash"
 export OMP_NUM_THREADS=1

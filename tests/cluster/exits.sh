@@ -1,5 +1,5 @@
-# No rank of a run ends it without a sentence: one of two, the first or the other, that cannot read its command line,
-# finds no data, or goes away and says nothing; under levin launch, and, where it can speak, under each MPI's own launcher.
+# A run never ends without a sentence if one of two ranks, the first or the second, cannot parse its command line, finds no data,
+# or exits silently; under levin launch and, if the rank can still report, under each MPI's own launcher.
 # label: long (MPICH leaves it to the others to find that a rank has gone before they met)
 . "$LEVIN_SOURCE/tests/cluster/mpis.bash"
 . "$LEVIN_SOURCE/tests/cli/common.bash"

@@ -1,12 +1,12 @@
-# faults.bash - ranks that are killed, stopped or cut off at moments that chance picks, under any launcher, over the
-# hosts h1 and h2, which it brings up. Source it first, after hosts.bash or slurm.bash.
+# faults.bash - ranks that are killed, stopped or cut off at random moments, under any launcher, over the hosts h1 and h2, which
+# it brings up. Source it first, after hosts.bash or slurm.bash.
 #
 #   one_fault NAME FAULT MOMENT COMMAND...   COMMAND starts ranks of the words behind it, in the background, as $pid; one of
 #                                            them meets its FAULT: kill, stop, cut (its host), kill-first, stop-first (rank 0),
 #                                            at a MOMENT: start, step, save or end; $run is its folder, $hit what was hit,
-#                                            "" where all was over before
+#                                            "" if the run was over before
 #   lost_is_named                            err says in one sentence which rank is lost, on which host
-#   can_go_on                                what $run has saved is whole
+#   can_go_on                                the checkpoints of $run are complete
 #
 # $keys are those of every run, $mpis those of this machine; shared/text.txt is the data. FAULT_SEED repeats a sequence of
 # moments, FAULT_TRIES makes more of them, FAULT_MOMENTS="start end" allows these only.

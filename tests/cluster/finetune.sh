@@ -1,5 +1,5 @@
-# A fine-tuning really made, every step by a command of levin: a tiny GPT-2 learns C, then prose, on one rank and on three
-# hosts over MPICH. Three ranks have the bits of one, the prose is better known than before, and the sample is text.
+# A complete fine-tuning with levin's commands: a tiny GPT-2 learns C, then prose, on one rank and on three hosts over MPICH.
+# Three ranks have the bits of one, the loss on prose falls, and the sample is text.
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 hosts_begin
 . "$LEVIN_SOURCE/tests/cli/common.bash"

@@ -1,6 +1,5 @@
-# levin launch over two hosts with each MPI: without a shared file system, with a full disk, and with ranks killed, stopped
-# or cut off at moments that chance picks (faults.bash). The lost one is named, nobody waits for ever, and every
-# checkpoint that is there can be gone on from.
+# levin launch over two hosts with each MPI: without a shared file system, with a full disk, and with ranks killed, stopped or
+# cut off at random moments (faults.bash). The lost rank is named, no rank waits for ever, and every checkpoint can be resumed.
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 . "$LEVIN_SOURCE/tests/cluster/faults.bash"
 printf 'h1:2\nh2:2\n' >hosts

@@ -1,5 +1,5 @@
-# levin launch with each MPI of this machine: the same weights, signals that save, and ranks that are killed or stopped:
-# named, and nobody waits for ever.
+# levin launch with each MPI of this machine: the same weights, signals that save, and ranks that are killed or stopped, which
+# are named, while no rank waits for ever.
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 hosts_begin
 . "$LEVIN_SOURCE/tests/cluster/mpis.bash"

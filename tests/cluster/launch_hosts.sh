@@ -1,4 +1,4 @@
-# levin launch over hosts that ssh reaches: both families of MPI, and what is refused before anything starts.
+# levin launch over hosts that ssh reaches: Open MPI's and MPICH's launchers, and errors found before anything starts.
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 hosts_begin
 . "$LEVIN_SOURCE/tests/cli/common.bash"

@@ -1,4 +1,4 @@
-# levin launch within a real Slurm of two nodes: srun is found and told what to do.
+# levin launch within a job of a real Slurm of two nodes: srun is picked, and gets the right options.
 . "$LEVIN_SOURCE/tests/cluster/slurm.bash"
 hosts_begin
 . "$LEVIN_SOURCE/tests/cli/common.bash"

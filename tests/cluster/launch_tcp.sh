@@ -1,5 +1,5 @@
-# levin launch where there is no MPI: it starts the ranks itself, on this machine and over hosts, and all is as with one:
-# the bits, prefixes, exit codes, signals, logs, restarts, and nothing left behind whoever is killed, stopped or cut off.
+# levin launch without an MPI: it starts the ranks itself, on this machine and over hosts, with the same bits, prefixes, exit
+# codes, signals, logs and restarts as with an MPI, and leaves no process behind if a rank is killed, stopped or cut off.
 HOSTS=3 RANK_TIMEOUT=2
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
 mkdir bin

@@ -1,5 +1,5 @@
-# 128 real ranks of a tiny model on this machine, however few cores it has: they meet, train and end, over an MPI and
-# over connections of levin's own. label: long
+# 128 ranks of a tiny model on this machine, however few cores it has: they join, train and end, over an MPI and over levin's own
+# connections. label: long
 . "$LEVIN_SOURCE/tests/cluster/train.bash"
 export LIMIT=500 LEVIN_BUILD
 n=${MANY:-128}

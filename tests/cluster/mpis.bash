@@ -1,4 +1,4 @@
-# mpis.bash - which MPIs are here, and starting ranks under them.
+# mpis.bash - finds the installed MPIs, and starts ranks under them.
 #
 #   mpi_here openmpi|mpich|intel     whether it is installed; LEVIN_INTEL_MPI names the folder of Intel MPI
 #   mpi_program MPI                  the path of its launcher

@@ -1,5 +1,5 @@
-# Parameters that drift apart on one rank end the run: the rank and the tensor are named, and no checkpoint after it is
-# left. Here rank 1 takes another learning rate from step 5 on.
+# A run ends if the parameters of one rank diverge: the rank and the tensor are named, and no later checkpoint is left. Here rank 1
+# uses another learning rate from step 5 on.
 . "$LEVIN_SOURCE/tests/cluster/train.bash"
 program=$LEVIN_BUILD/tests/train_ranks
 export ODD_RANK=1 ODD_STEP=4

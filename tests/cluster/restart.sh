@@ -1,5 +1,5 @@
-# levin launch --max-restarts on one machine, with each MPI: a rank is killed, the job goes on from its last checkpoint, and
-# ends with the bits of a run that nothing happened to. And what each rank said is in a file of its own.
+# levin launch --max-restarts on one machine, with each MPI: a rank is killed, the job resumes from its last checkpoint and ends
+# with the bits of an undisturbed run. The output of each rank is in a file of its own.
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
 mpis_here
 bare=("${launch[@]}")

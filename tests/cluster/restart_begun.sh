@@ -1,6 +1,6 @@
-# levin launch --max-restarts, where it has not heard that the run had begun: rank 0 is killed or stopped between writing
-# settings.yaml and saying so, or levin launch stands still in that moment. The run goes on, is not taken for another one's,
-# and --overwrite does not wipe it.
+# levin launch --max-restarts does not know that the run has begun: rank 0 is killed or stopped between writing settings.yaml and
+# reporting it, or levin launch is stopped at that moment. The run resumes, is not taken for another launch's, and --overwrite does
+# not delete it.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 command -v cc >/dev/null || { echo "skipped: no compiler here" && exit 77; }
 ! grep -q __asan_init "$LEVIN" || { echo "skipped: a sanitizer wants to be the first library" && exit 77; }

@@ -1,4 +1,5 @@
-# levin launch --max-restarts: it tries as often as it may, and never what no restart cures; two launches into one run.
+# levin launch --max-restarts: it restarts as often as allowed, and never after an error that no restart cures; two launches into
+# one run.
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
 mpis_here
 launch+=(--launcher="${mpis[0]}")

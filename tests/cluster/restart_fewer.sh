@@ -1,5 +1,5 @@
-# levin launch --min-ranks: where a host is cut off and there is no spare one, fewer ranks go on, with the same bits; with an
-# MPI, and by levin's own connections.
+# levin launch --min-ranks: if a host is cut off and there is no spare one, fewer ranks continue, with the same bits; with an MPI
+# and with levin's own connections.
 HOSTS=2 RANK_TIMEOUT=2
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
 launchers=(levin)

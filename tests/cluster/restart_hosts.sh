@@ -1,5 +1,5 @@
-# levin launch --max-restarts over a hosts file: a spare host comes in for one that is cut off, and the run ends
-# with the bits of one that nothing happened to.
+# levin launch --max-restarts over a hosts file: a spare host replaces one that is cut off, and the run ends with the bits of an
+# undisturbed one.
 HOSTS=3 RANK_TIMEOUT=2
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
 mpis_here

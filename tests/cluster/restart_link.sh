@@ -1,5 +1,5 @@
-# levin launch --max-restarts over hosts of which two lose sight of each other: neither is to blame more than the other one,
-# and the second time one of them is left out for a spare host. And a spare host that answers, but cannot call back.
+# levin launch --max-restarts over hosts of which two lose the link between them: which of the two is at fault is not known, and the
+# second time one of them is replaced by a spare host. Also a spare host that answers but cannot connect back.
 HOSTS=4 RANK_TIMEOUT=2
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
 printf 'h%d:1\n' 1 2 3 4 >hosts

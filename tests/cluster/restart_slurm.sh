@@ -1,6 +1,6 @@
-# A batch script of levin launch --slurm under a real Slurm: where a rank is killed the job goes on in its allocation; where
-# a node is lost it goes back into the queue, and comes back without that node, or, with --min-ranks, goes on with the
-# nodes that are left. What comes of it has the bits of a run that nothing happened to.
+# A batch script of levin launch --slurm under a real Slurm: if a rank is killed, the job resumes in its allocation; if a node is
+# lost, the job is requeued and returns without that node or, with --min-ranks, continues on the remaining nodes. The result has
+# the bits of an undisturbed run.
 . "$LEVIN_SOURCE/tests/cluster/slurm.bash"
 HOSTS=3 RANK_TIMEOUT=2
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"

@@ -1,4 +1,4 @@
-# levin launch --max-restarts over a hosts file: a host that answers and loses its rank for the second time is left out.
+# levin launch --max-restarts over a hosts file: a host that answers but loses its rank a second time is left out.
 HOSTS=3 RANK_TIMEOUT=2
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
 mpis_here

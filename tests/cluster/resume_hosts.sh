@@ -1,5 +1,4 @@
-# Two hosts that share no folder: a run goes on only where its last checkpoint is, and who starts it elsewhere hears which
-# host has it.
+# Two hosts that share no folder: a run resumes only on the host that has its last checkpoint; elsewhere the error names that host.
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 hosts_begin
 . "$LEVIN_SOURCE/tests/cluster/mpis.bash"

@@ -1,5 +1,5 @@
-# Which samples ranks read: all of them together exactly those that one rank reads, in training and in validation, each
-# as often; whatever their number, and whether micro-batches or rows are shared out.
+# Ranks together read exactly the samples that one rank reads, each as often, in training and in validation; for any number of
+# ranks, and whether micro-batches or rows are divided.
 . "$LEVIN_SOURCE/tests/cluster/train.bash"
 program=$LEVIN_BUILD/tests/train_ranks
 read_by() { # read_by RUN: every window that was read, sorted

@@ -1,5 +1,5 @@
-# trainer.share: ranks that compute unequal parts of a step are one rank, with its bits in deterministic mode and to rounding
-# without; a slow rank gets less; shares stand in settings.yaml and in checkpoints; a run that goes on keeps them.
+# trainer.share: ranks that compute unequal parts of a step give the result of one rank, bitwise in deterministic mode and up to
+# rounding without; a slow rank gets less; shares are in settings.yaml and in checkpoints, and a resumed run keeps them.
 . "$LEVIN_SOURCE/tests/cluster/train.bash"
 mpis_here
 mpi=${mpis[0]}

@@ -1,4 +1,4 @@
-# Training as jobs of a real Slurm: the same weights whatever started the ranks, signals, time limits, lost nodes.
+# Training in jobs of a real Slurm: the same weights under every launcher, signals, time limits, lost nodes.
 . "$LEVIN_SOURCE/tests/cluster/slurm.bash"
 hosts_begin
 . "$LEVIN_SOURCE/tests/cli/common.bash"

@@ -1,10 +1,10 @@
 # label: soak
-# Faults without end, at moments that chance picks, on hosts with every launcher that is here: Open MPI, MPICH, Intel MPI,
-# levin's own TCP connections, and srun in a Slurm. A rank, the launcher, its daemon, levin launch or a host is killed,
-# stopped or cut off, two hosts lose sight of each other, or long packets get lost. The run goes on by itself, or ends within its
-# limit; who is at fault is named; no process is left; and what comes of it has the bits of a run that nothing happened to.
-# SOAK_FAULTS says how many (100), SOAK_SEED repeats a sequence, SOAK_ONLY="launcher what how" one of them.
-# Every fault is told in a line; the last one says how many were as promised.
+# Many faults at random moments, on hosts with every launcher that is installed: Open MPI, MPICH, Intel MPI, levin's own TCP
+# connections, and srun in a Slurm. A rank, the launcher, its daemon, levin launch or a host is killed, stopped or cut off, the link
+# between two hosts is cut, or long packets get lost. The run continues by itself or ends within its limit; the rank, host or link
+# at fault is named; no process is left; and the result has the bits of an undisturbed run.
+# SOAK_FAULTS is their number (100), SOAK_SEED repeats a sequence, SOAK_ONLY="launcher what how" one of them.
+# Prints a line for every fault, and at the end how many went as expected.
 HOSTS=4 RANK_TIMEOUT=4 HOSTS_LIMIT=14000
 . "$LEVIN_SOURCE/tests/cluster/slurm.bash"
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"

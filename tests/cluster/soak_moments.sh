@@ -1,9 +1,9 @@
 # label: soak
-# levin launch --max-restarts at any moment of a run: from the first to beyond the last a rank, its launcher (levin ranks) or
-# levin launch is killed, stopped, or stopped and continued a while later; in half of the rounds the command says --overwrite
-# over a former run. All rounds end with 0 and the bits of a quiet run; one whose levin launch was killed goes on with --resume.
-# SOAK_ROUNDS says how many (200; the long form: 2000), SOAK_JOBS how many at a time (3), SOAK_SEED repeats them, SOAK_FIRST
-# begins with a later one. A round that went wrong is told with its number.
+# levin launch --max-restarts at any moment of a run: from its first to beyond its last, a rank, its launcher (levin ranks) or
+# levin launch is killed, stopped, or stopped and continued later; half of the rounds use --overwrite over a former run. All rounds
+# end with 0 and the bits of an undisturbed run; one whose levin launch was killed is resumed with --resume.
+# SOAK_ROUNDS is the number of rounds (200; in the long form 2000), SOAK_JOBS how many run at a time (3), SOAK_SEED repeats them,
+# SOAK_FIRST begins with a later one. A round that fails is printed with its number.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 export OMP_NUM_THREADS=1

@@ -1,7 +1,7 @@
 # label: long
-# Ranks that are all heard of, and a run that does not go on: a link that is cut between two of three hosts, a file of rank
-# 0 and one of another host that stand still, with levin launch and without. Warned at half of trainer.stall_timeout, then
-# ended, with who waits where, who is behind, and which link is at fault.
+# All ranks send heartbeats, but the run hangs: the link between two of three hosts is cut, or a file of rank 0 or of another host
+# blocks, with levin launch and without. A warning comes at half of trainer.stall_timeout, then the end, with where each rank waits,
+# which rank is behind, and which link is at fault.
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 hosts_begin
 . "$LEVIN_SOURCE/tests/cluster/mpis.bash"

@@ -1,6 +1,6 @@
-# stores.bash - what the tests of stores share: servers on this machine, files to move, nothing of the user's own.
+# stores.bash - shared by the tests of stores: servers on this machine, files to move, and none of the user's credentials.
 #
-# Servers are looked for in the PATH and in parts/stores of the source folder, where tools/setup.sh --dev puts them.
+# Servers are searched in PATH and in parts/stores of the source folder, where tools/setup.sh --dev puts them.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 PATH=$LEVIN_SOURCE/parts/stores/bin:$PATH
 unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY ${!AWS_@} ${!HF_@} ${!GOOGLE_@}

@@ -1,5 +1,5 @@
-# Checkpoints of adapters and stores: a run that lies in one, with its base here; a base that lies in one; a folder of
-# PEFT's there; what travels, and what is said of that.
+# Checkpoints of adapters in stores: a run in a store with its base on this machine; a base in a store; a folder of PEFT there;
+# which files are copied, and the messages about it.
 . "$LEVIN_SOURCE/tests/cluster/stores.bash"
 s3_server
 root=s3root/bucket

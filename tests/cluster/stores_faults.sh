@@ -1,5 +1,5 @@
-# Servers that fail: the right bytes in the end, or one sentence; never a file that is not what it should be. Transfers
-# killed at any moment go on to the same bytes.
+# Servers that fail: the right bytes in the end, or one sentence, never a wrong file. Transfers killed at any moment continue to the
+# same bytes.
 . "$LEVIN_SOURCE/tests/cluster/stores.bash"
 web_server
 random_file web/f 20000000

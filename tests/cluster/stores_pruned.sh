@@ -1,5 +1,5 @@
-# A run makes checkpoints faster than its store takes them, and keeps only the newest one here. Killed at any moment, the store
-# has a whole checkpoint where its `last` points, and the run goes on from there on a machine that has nothing of it.
+# A run makes checkpoints faster than its store receives them, and keeps only the newest one on this machine. If it is killed at any
+# moment, the store has a complete checkpoint where its `last` points, and the run resumes from it on another machine.
 . "$LEVIN_SOURCE/tests/cluster/stores.bash"
 s3_server
 cat "$LEVIN_SOURCE"/src/base/*.c >text.txt

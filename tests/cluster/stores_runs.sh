@@ -1,5 +1,5 @@
-# Runs, prepared data and exported models that are written into a store: the same bytes as here; gone on with from
-# another machine; replaced; a store that fails for a while is no reason to stop.
+# Runs, prepared data and exported models that are written into a store: the same bytes as on this machine; resumed from another
+# machine; replaced; a run survives a store that fails for a while.
 . "$LEVIN_SOURCE/tests/cluster/stores.bash"
 s3_server
 root=s3root/bucket

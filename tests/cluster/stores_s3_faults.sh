@@ -1,4 +1,4 @@
-# An S3 that fails by chance, forgets, and whose credentials expire: the same bytes in the end, no part sent twice without
+# An S3 that fails at random, loses uploads, and whose credentials expire: the same bytes in the end, and no part sent twice without
 # need. Credentials of containers, instances and web identities.
 . "$LEVIN_SOURCE/tests/cluster/stores.bash"
 web_server

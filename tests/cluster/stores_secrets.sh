@@ -1,5 +1,5 @@
-# What makes an address a secret stands nowhere but in the recipe: not in the run, its checkpoints, the cache, or any
-# output. The cache is the user's own.
+# Secrets in an address stay in the recipe: they are not in the run, its checkpoints, the cache or any output. The cache is
+# readable by its user alone.
 . "$LEVIN_SOURCE/tests/cluster/stores.bash"
 web_server
 make_text

@@ -1,5 +1,5 @@
-# Token files that are read while they are still coming: the same bits as from local files, before, while and after they
-# have come; a file that changes on the way is no mixture.
+# Token files that are read while they are downloaded: the same bits as from local files, before, during and after the download; a
+# file that changes meanwhile is never mixed with its old version.
 . "$LEVIN_SOURCE/tests/cluster/stores.bash"
 web_server
 random_file bytes 40000000

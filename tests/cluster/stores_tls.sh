@@ -1,5 +1,5 @@
-# Fetching over TLS: only from the host that the certificate names, in its time, vouched for by an authority that is
-# known; and never on from https to http.
+# Downloads over TLS: only with a certificate for that host, in its period of validity, signed by a trusted authority; and no redirect
+# from https to http.
 . "$LEVIN_SOURCE/tests/cluster/stores.bash"
 command -v openssl >/dev/null || { echo "skipped: no openssl here" && exit 77; }
 unset CURL_CA_BUNDLE SSL_CERT_FILE

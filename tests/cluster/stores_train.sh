@@ -1,5 +1,5 @@
-# Paths of a store wherever a path is taken: data, validation, tokenizer, initial weights, models; the same bits as from
-# local files. Fetched once, fetched again when the store has another version, kept within a limit.
+# Addresses in a store for every kind of path: data, validation, tokenizer, initial weights, models; the same bits as from local
+# files. Downloaded once, again if the store has another version, and cached within a limit.
 . "$LEVIN_SOURCE/tests/cluster/stores.bash"
 s3_server
 root=s3root/bucket

@@ -1,5 +1,5 @@
-# Ranks that are joined by variables alone: on one machine they listen on the loopback alone; with LEVIN_TOKEN a stranger
-# neither ends nor joins the run, which says once that there was one; the token is seen nowhere.
+# Ranks that find each other by environment variables: on one machine they listen on the loopback alone; with LEVIN_TOKEN a process
+# without the token can neither end nor join the run, which warns once; the token is printed nowhere.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 port=29493

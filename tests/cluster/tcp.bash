@@ -1,4 +1,4 @@
-# tcp.bash - ranks that are joined by levin's own connections, started as torchrun and Kubeflow would, by variables alone.
+# tcp.bash - ranks that are connected by levin itself, started as torchrun and Kubeflow do, with environment variables alone.
 #
 #   apart N COMMAND...   N processes that meet at MASTER_ADDR; rank i's output is in out.i; 0 where all end so
 apart() {

@@ -1,4 +1,5 @@
-/* train_ranks.c - levin train, looked at: train_ranks FOLDER [key=value...], started as ranks.
+/* train_ranks.c - levin train, observed: train_ranks FOLDER [key=value...], started as ranks by samples.sh and
+ * replicas.sh.
  *
  * Two functions of the library are wrapped by the linker. Each sample that rank R reads becomes a line "SPLIT START" in
  * FOLDER/samples.R; and with ODD_RANK and ODD_STEP set, that rank takes a learning rate of its own from that step on,

@@ -1,5 +1,5 @@
-# Training over levin's own connections, as torchrun, Kubeflow and pods start ranks: the bits of one rank, faults that are
-# named, bad input.
+# Training over levin's own connections, with ranks started as torchrun, Kubeflow and pods do: the bits of one rank, faults that
+# are named, bad input.
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 hosts_begin
 . "$LEVIN_SOURCE/tests/cluster/train.bash"

@@ -1,4 +1,4 @@
-# Two users of one machine: neither reads, alters or stands in the way of what is the other's.
+# Two users of one machine: neither can read, change or block the files of the other.
 . "$LEVIN_SOURCE/tests/cluster/stores.bash"
 [ "$(id -u)" = 0 ] || { echo "skipped: only root can be two users" && exit 77; }
 command -v setpriv >/dev/null || { echo "skipped: no setpriv here" && exit 77; }
