@@ -82,10 +82,10 @@ const char *lvn_part_help(const char *part)
 
 /* --- the keys of families --- */
 
-static const struct lvn_option *shown[LVN_OPT_ALL]; /* in the order of help */
-static int n_shown, n_family;
+static const struct lvn_option *listed[LVN_OPT_ALL]; /* in the order of help */
+static int n_listed, n_family;
 static struct {
-    char key[48], help[320], usual[160];
+    char key[48], help[320], default_note[160];
 } texts[LVN_FAMILY_KEYS];
 static char kinds[1600];
 
@@ -98,13 +98,13 @@ static void add(char *list, size_t capacity, const char *between, const char *te
 /* Append `text` and, in parentheses, its families, unless they are all. */
 static void add_of(char *list, size_t capacity, const char *text, const char *names, bool all)
 {
-    char of[220] = "";
-    if (!all) snprintf(of, sizeof of, " (%s)", names);
-    add(list, capacity, ", ", text, of);
+    char families[220] = "";
+    if (!all) snprintf(families, sizeof families, " (%s)", names);
+    add(list, capacity, ", ", text, families);
 }
 
 /* Append the default: "6", or "0 (one), 0.1 (another, a third)". */
-static void add_usual(char *list, size_t capacity, const char *recipe)
+static void add_default(char *list, size_t capacity, const char *recipe)
 {
     const struct lvn_model *const *all = lvn_models();
     for (int i = 0; all[i]; i++) {
@@ -142,12 +142,12 @@ static void add_key(const struct lvn_key *k)
     }
     snprintf(texts[n_family].key, sizeof texts->key, "model.%s", k->recipe);
     add_of(texts[n_family].help, sizeof texts->help, k->help, names, all);
-    add_usual(texts[n_family].usual, sizeof texts->usual, k->recipe);
+    add_default(texts[n_family].default_note, sizeof texts->default_note, k->recipe);
     *o = (struct lvn_option){.key = texts[n_family].key,
                              .part = "model",
                              .kind = kind[k->kind],
                              .default_text = "",
-                             .family_default = texts[n_family].usual,
+                             .family_default = texts[n_family].default_note,
                              .min = min,
                              .max = max,
                              .help = texts[n_family].help,
@@ -183,9 +183,9 @@ static void gather(void)
     options[LVN_OPT_model_kind].help = kinds;
     for (int id = 0; id < LVN_OPT_COUNT; id++) {
         bool ends = id + 1 == LVN_OPT_COUNT || strcmp(options[id].part, options[id + 1].part) != 0;
-        shown[n_shown++] = &options[id];
+        listed[n_listed++] = &options[id];
         if (!ends || strcmp(options[id].part, "model") != 0) continue;
-        for (int i = 0; i < n_family; i++) shown[n_shown++] = &options[LVN_OPT_COUNT + i];
+        for (int i = 0; i < n_family; i++) listed[n_listed++] = &options[LVN_OPT_COUNT + i];
     }
 }
 
@@ -198,13 +198,13 @@ static void gather_once(void)
 int lvn_option_count(void)
 {
     gather_once();
-    return n_shown;
+    return n_listed;
 }
 
 const struct lvn_option *lvn_option_at(int i)
 {
     gather_once();
-    return shown[i];
+    return listed[i];
 }
 
 const struct lvn_option *lvn_option_by_id(enum lvn_option_id id)
@@ -230,7 +230,7 @@ const char *lvn_option_help(const struct lvn_option *o, char text[LVN_HELP_TEXT]
 const struct lvn_option *lvn_option_find(const char *key)
 {
     for (int i = 0; i < lvn_option_count(); i++) {
-        if (!strcmp(shown[i]->key, key)) return shown[i];
+        if (!strcmp(listed[i]->key, key)) return listed[i];
     }
     return NULL;
 }
@@ -239,8 +239,8 @@ const struct lvn_option *lvn_option_find(const char *key)
 static const char *by_field(const char *word)
 {
     for (int i = 0; i < lvn_option_count(); i++) {
-        const char *dot = strchr(shown[i]->key, '.');
-        if (dot && !strcasecmp(dot + 1, word)) return shown[i]->key;
+        const char *dot = strchr(listed[i]->key, '.');
+        if (dot && !strcasecmp(dot + 1, word)) return listed[i]->key;
     }
     return NULL;
 }

@@ -239,7 +239,7 @@ static enum lvn_status read_map(struct lvn_settings *s, const struct lvn_yaml *m
     return LVN_OK;
 }
 
-enum lvn_status lvn_settings_name_by(struct lvn_settings *s, const char *path, const char *from)
+enum lvn_status lvn_settings_name_by(struct lvn_settings *s, const char *path, const char *origin)
 {
     if (s->origin[LVN_OPT_name].source > LVN_SOURCE_DERIVED) return LVN_OK;
     char *plain = lvn_path_plain(&s->arena, path);
@@ -247,7 +247,7 @@ enum lvn_status lvn_settings_name_by(struct lvn_settings *s, const char *path, c
     plain[lvn_path_stem(plain)] = '\0';
     const char *name = lvn_path_name(plain);
     s->name = *name == '.' ? "" : name;
-    s->origin[LVN_OPT_name] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = from};
+    s->origin[LVN_OPT_name] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = origin};
     return LVN_OK;
 }
 
@@ -348,7 +348,7 @@ enum lvn_status lvn_settings_of_run(struct lvn_settings *s, const char *path, in
 }
 
 static void add_differences(const struct lvn_settings *then, const struct lvn_settings *now, struct lvn_text *out,
-                            bool *asked)
+                            bool *explicit_only)
 {
     for (int i = 0; i < lvn_option_count(); i++) {
         const struct lvn_option *o = lvn_option_at(i);
@@ -358,17 +358,17 @@ static void add_differences(const struct lvn_settings *then, const struct lvn_se
         if (id == LVN_OPT_run_dir || !strcmp(a, b)) continue; /* a folder can have several paths */
         if (id == LVN_OPT_trainer_shares && now->origin[id].source <= LVN_SOURCE_RECIPE) continue; /* measured */
         lvn_text_printf(out, "%s%s: %s -> %s", out->n ? "; " : "", o->key, *a ? a : "\"\"", *b ? b : "\"\"");
-        *asked = *asked && now->origin[id].source >= LVN_SOURCE_COMMAND;
+        *explicit_only = *explicit_only && now->origin[id].source >= LVN_SOURCE_COMMAND;
     }
 }
 
 enum lvn_status lvn_settings_differences(const char *path, const struct lvn_settings *now, struct lvn_text *out,
-                                         bool *asked)
+                                         bool *explicit_only)
 {
     struct lvn_settings then;
-    *asked = true;
+    *explicit_only = true;
     LVN_TRY(lvn_settings_of_run(&then, path, now->ranks));
-    add_differences(&then, now, out, asked);
+    add_differences(&then, now, out, explicit_only);
     lvn_settings_release(&then);
     return lvn_text_status(out);
 }

@@ -15,12 +15,12 @@
 #include "inference/sampler.h"
 #include "train/trainer_state.h"
 
-static locale_t enter(void)
+static locale_t set_c_locale(void)
 {
     return uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0)); /* "C" always exists, and takes no memory */
 }
 
-static int leave(locale_t before, enum lvn_status status)
+static int restore_locale(locale_t before, enum lvn_status status)
 {
     uselocale(before);
     return (int)status;
@@ -28,13 +28,13 @@ static int leave(locale_t before, enum lvn_status status)
 
 struct lvn_settings *lvn_settings_new(void)
 {
-    locale_t before = enter();
+    locale_t before = set_c_locale();
     struct lvn_settings *s = lvn_calloc(1, sizeof *s);
     if (s && lvn_settings_init(s) != LVN_OK) {
         free(s);
         s = NULL;
     }
-    leave(before, LVN_OK);
+    restore_locale(before, LVN_OK);
     return s;
 }
 
@@ -46,14 +46,14 @@ void lvn_settings_free(struct lvn_settings *s)
 
 int lvn_settings_put(struct lvn_settings *s, const char *key, const char *value)
 {
-    locale_t before = enter();
-    return leave(before, lvn_settings_set(s, key, value, LVN_SOURCE_PROGRAM));
+    locale_t before = set_c_locale();
+    return restore_locale(before, lvn_settings_set(s, key, value, LVN_SOURCE_PROGRAM));
 }
 
 int lvn_settings_recipe(struct lvn_settings *s, const char *path)
 {
-    locale_t before = enter();
-    return leave(before, lvn_settings_load(s, path));
+    locale_t before = set_c_locale();
+    return restore_locale(before, lvn_settings_load(s, path));
 }
 
 /* The keys of a program's model: its sizes. */
@@ -71,7 +71,7 @@ static const struct lvn_key keys[] = {
 /* A program's model as a struct lvn_model, which must be the first member. */
 struct adapter {
     struct lvn_model model;
-    const struct lvn_own_model *own;
+    const struct lvn_own_model *source;
     void (*on_step)(void *context, int64_t step, double loss, double val_loss);
     void *context;
 };
@@ -79,7 +79,7 @@ struct adapter {
 static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_config *c, struct lvn_tensor *const *inputs)
 {
     const struct adapter *a = (const struct adapter *)c->model;
-    return a->own->logits(g, (const struct lvn_sizes *)(const void *)c->fields, inputs[0], a->own->context);
+    return a->source->logits(g, (const struct lvn_sizes *)(const void *)c->fields, inputs[0], a->source->context);
 }
 
 static void handle(void *context, const struct lvn_event *e)
@@ -98,30 +98,30 @@ static struct adapter adapt(const struct lvn_own_model *m)
                                       .tasks = lvn_language_tasks,
                                       .generates = true,
                                       .build = build},
-                            .own = m};
+                            .source = m};
 }
 
 /* Open the ranks that the environment describes. */
-static enum lvn_status meet(struct lvn_ranks **ranks, struct lvn_settings *s)
+static enum lvn_status open_ranks(struct lvn_ranks **ranks, struct lvn_settings *s)
 {
-    struct lvn_identity who;
-    if (lvn_identity_find(&who) == LVN_OK) s->ranks = who.size;
+    struct lvn_identity identity;
+    if (lvn_identity_find(&identity) == LVN_OK) s->ranks = identity.size;
     return lvn_ranks_open(ranks, s, NULL, lvn_settings_finish(s, LVN_USES_ALL));
 }
 
 int lvn_train_model(struct lvn_settings *s, const struct lvn_own_model *m,
                     void (*on_step)(void *context, int64_t step, double loss, double val_loss), void *context)
 {
-    locale_t before = enter();
+    locale_t before = set_c_locale();
     struct adapter a = adapt(m);
     a.on_step = on_step;
     a.context = context;
     struct lvn_listener listener = {.handle = handle, .context = &a};
     struct lvn_train_options o = {.model = &a.model, .listeners = &listener, .n_listeners = on_step ? 1 : 0};
-    enum lvn_status status = meet(&o.ranks, s);
+    enum lvn_status status = open_ranks(&o.ranks, s);
     if (status == LVN_OK) status = lvn_train(s, &o, NULL);
     lvn_ranks_close(o.ranks);
-    return leave(before, status);
+    return restore_locale(before, status);
 }
 
 /* --- a run whose steps the program makes --- */
@@ -130,7 +130,7 @@ struct lvn_run {
     struct trainer trainer;
     struct lvn_train_options options;
     struct adapter adapter;
-    const char *why;        /* reason of the end; NULL: it has not ended */
+    const char *end_reason; /* reason of the end; NULL: it has not ended */
     enum lvn_status status; /* of the call that failed */
     char part[16];          /* split of the last evaluation, "test"; "": none. Its results: */
     const struct lvn_task_graph *task;
@@ -138,13 +138,13 @@ struct lvn_run {
 };
 
 /* A callback that generates on request: its sampler is planned with the training. */
-struct speaker {
+struct generator {
     struct lvn_sampler *sampler; /* rank 0's; NULL: the model does not generate */
 };
 
-static enum lvn_status plan_speaker(void *own, struct lvn_model_state *n, int64_t block_size, int rank)
+static enum lvn_status plan_generator(void *state, struct lvn_model_state *n, int64_t block_size, int rank)
 {
-    struct speaker *o = own;
+    struct generator *o = state;
     if (rank || !n->config.model->generates) return LVN_OK;
     enum lvn_status status = lvn_sampler_new(&o->sampler, n, block_size, 1, block_size);
     if (status != LVN_UNSUPPORTED) return status;
@@ -152,18 +152,18 @@ static enum lvn_status plan_speaker(void *own, struct lvn_model_state *n, int64_
     return LVN_OK;
 }
 
-static void forget_speaker(void *own)
+static void forget_generator(void *state)
 {
-    struct speaker *o = own;
+    struct generator *o = state;
     lvn_sampler_free(o->sampler);
     o->sampler = NULL;
 }
 
-static const struct lvn_callback speaker = {.name = "speaker",
-                                            .bytes = sizeof(struct speaker),
-                                            .in_fast_dev_run = true,
-                                            .plan = plan_speaker,
-                                            .forget = forget_speaker};
+static const struct lvn_callback generator = {.name = "speaker",
+                                              .bytes = sizeof(struct generator),
+                                              .in_fast_dev_run = true,
+                                              .plan = plan_generator,
+                                              .forget = forget_generator};
 
 _Static_assert((int)LVN_OPEN_NEW == (int)LVN_RUN_NEW && (int)LVN_OPEN_RESUME == (int)LVN_RUN_RESUME &&
                    (int)LVN_OPEN_OVERWRITE == (int)LVN_RUN_OVERWRITE,
@@ -171,28 +171,28 @@ _Static_assert((int)LVN_OPEN_NEW == (int)LVN_RUN_NEW && (int)LVN_OPEN_RESUME == 
 
 int lvn_run_open(struct lvn_run **out, struct lvn_settings *s, const struct lvn_own_model *m, enum lvn_open mode)
 {
-    locale_t before = enter();
+    locale_t before = set_c_locale();
     struct lvn_run *r = *out = lvn_calloc(1, sizeof *r);
-    if (!r) return leave(before, LVN_MEMORY);
+    if (!r) return restore_locale(before, LVN_MEMORY);
     if (m) r->adapter = adapt(m);
     r->options = (struct lvn_train_options){
-        .model = m ? &r->adapter.model : NULL, .mode = (enum lvn_run_mode)mode, .callback = &speaker};
-    r->status = meet(&r->options.ranks, s);
+        .model = m ? &r->adapter.model : NULL, .mode = (enum lvn_run_mode)mode, .callback = &generator};
+    r->status = open_ranks(&r->options.ranks, s);
     if (r->status == LVN_OK) {
         r->status = lvn_trainer_open(&r->trainer, s, &r->options);
         if (r->status != LVN_OK) r->status = lvn_trainer_close(&r->trainer, r->status, NULL);
     }
-    if (r->status == LVN_OK && r->trainer.running.done) r->why = "all of its steps were done before";
-    if (r->status == LVN_OK) return leave(before, LVN_OK);
+    if (r->status == LVN_OK && r->trainer.running.done) r->end_reason = "all of its steps were done before";
+    if (r->status == LVN_OK) return restore_locale(before, LVN_OK);
     enum lvn_status status = r->status;
     lvn_ranks_close(r->options.ranks);
     free(r);
     *out = NULL;
-    return leave(before, status);
+    return restore_locale(before, status);
 }
 
 /* ARG if an earlier call of the run failed. */
-static enum lvn_status is_whole(const struct lvn_run *r)
+static enum lvn_status check_whole(const struct lvn_run *r)
 {
     LVN_CHECK(r->status == LVN_OK, ARG, "the run failed at step %lld: close it, and go on with LVN_OPEN_RESUME",
               (long long)r->trainer.running.step);
@@ -200,23 +200,23 @@ static enum lvn_status is_whole(const struct lvn_run *r)
 }
 
 /* Store a failure of the run, and restore the locale. */
-static int give(struct lvn_run *r, locale_t before, enum lvn_status status)
+static int finish_call(struct lvn_run *r, locale_t before, enum lvn_status status)
 {
     if (r->status == LVN_OK) r->status = status;
-    return leave(before, status);
+    return restore_locale(before, status);
 }
 
 int lvn_run_step(struct lvn_run *r, bool *over)
 {
-    locale_t before = enter();
-    enum lvn_status status = is_whole(r);
+    locale_t before = set_c_locale();
+    enum lvn_status status = check_whole(r);
     *over = true;
-    if (status == LVN_OK && r->why) status = lvn_fail(LVN_ARG, "the run is over: %s", r->why);
-    if (status != LVN_OK) return leave(before, status);
+    if (status == LVN_OK && r->end_reason) status = lvn_fail(LVN_ARG, "the run is over: %s", r->end_reason);
+    if (status != LVN_OK) return restore_locale(before, status);
     *r->part = '\0'; /* the last evaluation is of older weights */
-    status = lvn_trainer_step(&r->trainer, &r->why);
-    *over = r->why != NULL;
-    return give(r, before, status);
+    status = lvn_trainer_step(&r->trainer, &r->end_reason);
+    *over = r->end_reason != NULL;
+    return finish_call(r, before, status);
 }
 
 static enum lvn_status validate(struct lvn_run *r)
@@ -229,10 +229,10 @@ static enum lvn_status validate(struct lvn_run *r)
 
 int lvn_run_validate(struct lvn_run *r)
 {
-    locale_t before = enter();
-    enum lvn_status status = is_whole(r);
+    locale_t before = set_c_locale();
+    enum lvn_status status = check_whole(r);
     if (status == LVN_OK) *r->part = '\0'; /* val_loss is now that of this validation */
-    return leave(before, status == LVN_OK ? validate(r) : status);
+    return restore_locale(before, status == LVN_OK ? validate(r) : status);
 }
 
 static enum lvn_status score(struct lvn_run *r, struct lvn_model_setup *setup, struct lvn_validation *v, int part)
@@ -268,22 +268,23 @@ static enum lvn_status evaluate(struct lvn_run *r, const char *part)
 
 int lvn_run_evaluate(struct lvn_run *r, const char *part)
 {
-    locale_t before = enter();
-    enum lvn_status status = is_whole(r);
-    return leave(before, status == LVN_OK ? evaluate(r, part) : status);
+    locale_t before = set_c_locale();
+    enum lvn_status status = check_whole(r);
+    return restore_locale(before, status == LVN_OK ? evaluate(r, part) : status);
 }
 
 static enum lvn_status generate(struct lvn_run *r, const char *prompt, char **text)
 {
     const struct lvn_callbacks *c = &r->trainer.callbacks;
-    const struct speaker *own = c->state[c->n - 1]; /* the program's is the last one */
+    const struct generator *state = c->state[c->n - 1]; /* the program's is the last one */
     struct lvn_text made = {0};
     *text = NULL;
     LVN_CHECK(r->options.ranks->rank == 0, ARG, "text is generated on rank 0 alone, and this is rank %d",
               r->options.ranks->rank);
-    LVN_CHECK(own->sampler, UNSUPPORTED, "a %s does not generate text: give a language model whose attention is cached",
+    LVN_CHECK(state->sampler, UNSUPPORTED,
+              "a %s does not generate text: give a language model whose attention is cached",
               r->trainer.opened.setup.config.model->name);
-    enum lvn_status status = lvn_sampler_text(own->sampler, r->trainer.settings, &r->trainer.context.codec, prompt,
+    enum lvn_status status = lvn_sampler_text(state->sampler, r->trainer.settings, &r->trainer.context.codec, prompt,
                                               r->trainer.running.step, &made);
     if (status != LVN_OK) lvn_text_release(&made);
     *text = made.p;
@@ -292,24 +293,24 @@ static enum lvn_status generate(struct lvn_run *r, const char *prompt, char **te
 
 int lvn_run_generate(struct lvn_run *r, const char *prompt, char **text)
 {
-    locale_t before = enter();
-    enum lvn_status status = is_whole(r);
-    return leave(before, status == LVN_OK ? generate(r, prompt, text) : status);
+    locale_t before = set_c_locale();
+    enum lvn_status status = check_whole(r);
+    return restore_locale(before, status == LVN_OK ? generate(r, prompt, text) : status);
 }
 
 int lvn_run_save(struct lvn_run *r)
 {
-    locale_t before = enter();
+    locale_t before = set_c_locale();
     bool saved = true;
-    enum lvn_status status = is_whole(r);
-    if (status != LVN_OK) return leave(before, status);
+    enum lvn_status status = check_whole(r);
+    if (status != LVN_OK) return restore_locale(before, status);
     status = lvn_trainer_save(&r->trainer, &saved);
     if (status == LVN_OK && !saved)
-        return leave(before, lvn_fail(LVN_IO,
-                                      "step %lld could not be saved in '%s'; the "
-                                      "checkpoints before it are whole",
-                                      (long long)r->trainer.running.step, r->trainer.settings->run_dir));
-    return give(r, before, status);
+        return restore_locale(before, lvn_fail(LVN_IO,
+                                               "step %lld could not be saved in '%s'; the "
+                                               "checkpoints before it are whole",
+                                               (long long)r->trainer.running.step, r->trainer.settings->run_dir));
+    return finish_call(r, before, status);
 }
 
 int64_t lvn_run_steps(const struct lvn_run *r)
@@ -330,12 +331,12 @@ double lvn_run_value(const struct lvn_run *r, const char *name)
 int lvn_run_close(struct lvn_run *r)
 {
     if (!r) return 0;
-    locale_t before = enter();
+    locale_t before = set_c_locale();
     enum lvn_status status = r->status;
     if (status == LVN_OK && !r->trainer.running.done)
-        status = lvn_trainer_end(&r->trainer, r->why ? r->why : "closed by its program");
+        status = lvn_trainer_end(&r->trainer, r->end_reason ? r->end_reason : "closed by its program");
     status = lvn_trainer_close(&r->trainer, status, NULL);
     lvn_ranks_close(r->options.ranks);
     free(r);
-    return leave(before, status);
+    return restore_locale(before, status);
 }

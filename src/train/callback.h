@@ -88,8 +88,8 @@ struct lvn_callback {
 
 /* Send an event with a text to the listeners of rank 0: LVN_EVENT_SAMPLE, LVN_EVENT_NOTE. */
 void lvn_callback_notify(struct lvn_callback_context *m, enum lvn_event_kind kind, const char *text);
-/* Report a failure that does not end the run: "WHAT: the error; the run goes on". Clears the error record. */
-void lvn_callback_warn(struct lvn_callback_context *m, const char *what);
+/* Report a failure that does not end the run: "SUBJECT: the error; the run goes on". Clears the error record. */
+void lvn_callback_warn(struct lvn_callback_context *m, const char *subject);
 /* The path of a file in the run's folder. Returns `path`. */
 enum { LVN_CALLBACK_PATH_TEXT = 1200 };
 const char *lvn_callback_path(const struct lvn_callback_context *m, const char *name,

@@ -273,9 +273,10 @@ static bool every(int64_t step, int64_t n)
 /* Why the run ends after this step; NULL: it continues. */
 static const char *reason_to_end(const struct trainer *t)
 {
-    const char *asked = *t->context.stop_reason ? t->context.stop_reason : "a callback of another rank asked to stop";
+    const char *requested =
+        *t->context.stop_reason ? t->context.stop_reason : "a callback of another rank asked to stop";
     if (t->requested.stop) return "stopped on request";
-    if (t->requested.control & LVN_CONTROL_SHOULD_TRAINING_STOP) return asked;
+    if (t->requested.control & LVN_CONTROL_SHOULD_TRAINING_STOP) return requested;
     if (t->running.step >= t->opened.last_step) return "all steps are done";
     return t->requested.time_is_up ? "trainer.max_time is over" : NULL;
 }

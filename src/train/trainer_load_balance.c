@@ -43,9 +43,9 @@ static int count(const char *text)
 static const char *known_weights(struct trainer *t)
 {
     const char *given = t->settings->trainer.shares;
-    bool asked = *given && t->settings->origin[LVN_OPT_trainer_shares].source >= LVN_SOURCE_ENVIRONMENT;
+    bool requested = *given && t->settings->origin[LVN_OPT_trainer_shares].source >= LVN_SOURCE_ENVIRONMENT;
     if (t->options->mode != LVN_RUN_RESUME) return given;
-    if (t->opened.resuming && !asked) given = t->opened.snapshot.load_weights;
+    if (t->opened.resuming && !requested) given = t->opened.snapshot.load_weights;
     if (!*given || count(given) == t->ranks->size) return given;
     snprintf(t->text, sizeof t->text,
              "shares of %d ranks (%.60s) were given, and there are now %d: they are measured again", count(given),

@@ -343,12 +343,13 @@ static void explain_accumulation(struct trainer *t)
 static void explain_recompute(struct trainer *t)
 {
     const struct lvn_train_programs *n = &t->planned.programs;
-    bool asked = t->settings->trainer.recompute == LVN_TRAINER_RECOMPUTE_BLOCKS;
-    if (n->recompute != LVN_RECOMPUTE_BLOCKS || (asked && n->step_session->graph->n_blocks > 1)) return;
+    bool requested = t->settings->trainer.recompute == LVN_TRAINER_RECOMPUTE_BLOCKS;
+    if (n->recompute != LVN_RECOMPUTE_BLOCKS || (requested && n->step_session->graph->n_blocks > 1)) return;
     snprintf(t->text, sizeof t->text,
-             asked ? "a %s has no blocks to recompute: trainer.recompute=blocks changes nothing"
-                   : "the activations of this %s do not fit into memory, so the forward pass of each block runs twice "
-                     "(trainer.recompute=auto chose blocks)",
+             requested
+                 ? "a %s has no blocks to recompute: trainer.recompute=blocks changes nothing"
+                 : "the activations of this %s do not fit into memory, so the forward pass of each block runs twice "
+                   "(trainer.recompute=auto chose blocks)",
              t->opened.setup.config.model->name);
     lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->text);
 }
