@@ -1,5 +1,5 @@
-# What trainer.accelerator chooses: the reference trains, saves, continues and agrees with the cpu; a trace is planned and
-# does nothing else; what is none of them is refused with the list.
+# trainer.accelerator: the reference backend trains, saves, resumes and agrees with the cpu; trace only plans; an unknown word is
+# refused with the list.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 sizes=(--data.kind=chars --data.path=text.txt --model.kind=nanogpt --model.n_layer=1 --model.n_head=2 --model.n_embd=12

@@ -1,5 +1,5 @@
-# Checkpoints of adapters: what is in them, how a run goes on from there, what every command makes of them and of PEFT's
-# folders, and what is said of a base model that is elsewhere, gone or another one.
+# Checkpoints of adapters: their files, resuming from them, every command with them and with PEFT's folders, and messages about a
+# base model that was moved, removed or replaced.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 export HF_HOME=$PWD/cache HF_HUB_OFFLINE=1

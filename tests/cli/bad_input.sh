@@ -1,4 +1,4 @@
-# Bad input: one clear sentence, exit code 1 (what was found) or 2 (what was asked), and no folder left behind.
+# Bad input: one clear sentence, exit code 1 (bad data) or 2 (bad options), and no folder left behind.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text

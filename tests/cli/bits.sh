@@ -1,5 +1,5 @@
-# Which choices leave the bits of a training as they are: with trainer.deterministic threads, instruction sets and all
-# but the micro-batch; without it recomputing; and what holds to rounding only.
+# Which settings do not change the bits of a training: with trainer.deterministic threads, instruction sets and all but the
+# micro-batch; without it recomputation; and which change only the rounding.
 # label: long
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text

@@ -1,4 +1,4 @@
-# Checkpoints of each kind, read by a program that knows nothing but docs/checkpoint-format.md.
+# Checkpoints of each kind, read by a program that was written from docs/checkpoint-format.md alone.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 golden=$LEVIN_SOURCE/tests/golden
 python3 - <<'PY'

@@ -1,5 +1,5 @@
-# levin config: recipes from options, answers, accelerate's and nanoGPT's files; they load, and their values are those of
-# the files; what has no counterpart is told; nothing of a Python file is executed.
+# levin config: recipes from options, answers, accelerate's and nanoGPT's files; they load, and have the values of the files;
+# settings without a counterpart are reported; nothing of a Python file is executed.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 settings() { code 0 "$LEVIN" train "$1" --show-settings --json; } # settings RECIPE
 is() { json "str(d['settings']['$1']['value']) == '$2'"; }        # is KEY VALUE, of settings

@@ -1,4 +1,4 @@
-# Damaged checkpoints are named and skipped for the last good one, from which the same bits come again.
+# Damaged checkpoints are named and skipped; the run resumes from the last good one with the same bits.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text

@@ -1,4 +1,4 @@
-# A run that gets no better ends by itself, and at the same step when it was interrupted on the way.
+# A run that no longer improves ends by itself, and at the same step if it was interrupted before.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 # Nothing is learnt at a rate of 0, so the first look finds the best loss, and each one after it nothing better.

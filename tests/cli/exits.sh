@@ -1,5 +1,5 @@
-# No exit code but 0 without a sentence: every command with every wrong option; ranks of launchers that are not there;
-# levin launch over launchers that end, die or fall silent; signals.
+# Every exit code but 0 comes with a sentence: every command with every wrong option; variables of launchers that do not exist;
+# levin launch over launchers that exit, die or hang; signals.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 export OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 HOME=$PWD

@@ -1,5 +1,5 @@
-# What is forgotten and computed again changes memory and no bit: whole runs with dropout, frozen parts, adapters, bf16; what
-# the plan says of it; and auto, which takes blocks where memory holds a step no other way.
+# Recomputing activations changes memory and no bit: whole runs with dropout, frozen parts, adapters, bf16; what the plan reports;
+# and auto, which chooses blocks if a step fits into memory in no other way.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 sizes=(--model.n_layer=4 --model.n_head=2 --model.n_embd=24 --model.block_size=24 --model.dropout=0.1 --data.path=text.txt

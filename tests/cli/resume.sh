@@ -1,4 +1,4 @@
-# Going on with a run gives the same bits as not having stopped: after max_steps and after signals.
+# A resumed run has the same bits as an uninterrupted one: after max_steps and after signals.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text

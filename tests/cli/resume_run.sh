@@ -1,4 +1,4 @@
-# Going on with a run by its own settings, and what is said where they are not those of the recipe.
+# Resuming a run with its own settings, and messages about differences from the recipe.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 {

@@ -1,5 +1,5 @@
-# Signals that ask levin train to stop: also the one of a terminal that goes away, unless nohup said otherwise, and also
-# before the first step, while it waits for data.
+# Signals that ask levin train to stop: also SIGHUP of a closed terminal, unless started by nohup, and also before the first step,
+# while the run waits for data.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text

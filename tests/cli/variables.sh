@@ -1,4 +1,4 @@
-# Variables LEVIN_... that mean nothing are told of, once; those that levin reads are not.
+# Unknown variables LEVIN_... cause one warning; those that levin reads cause none.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 LEVIN_OPTIMISER_LR=1 code 0 "$LEVIN" plan --model.n_layer=1 --model.n_head=1 --model.n_embd=8

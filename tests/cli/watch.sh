@@ -1,4 +1,4 @@
-# levin watch: a run seen through its files alone, once, in a pipe and on a terminal.
+# levin watch: shows a run from its files alone, once, in a pipe and on a terminal.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 
