@@ -51,10 +51,10 @@ static void table_row(struct lvn_text *t, const struct lvn_option *o)
     char help[LVN_HELP_TEXT];
     lvn_text_printf(t, "| `%s` | ", o->key);
     values(t, o);
-    const char *usual = o->family_default ? o->family_default : o->default_text;
-    lvn_text_add(t, *usual ? " | `" : " | ");
-    cell(t, usual);
-    lvn_text_add(t, *usual ? "` | " : " | ");
+    const char *default_text = o->family_default ? o->family_default : o->default_text;
+    lvn_text_add(t, *default_text ? " | `" : " | ");
+    cell(t, default_text);
+    lvn_text_add(t, *default_text ? "` | " : " | ");
     cell(t, lvn_option_help(o, help));
     lvn_text_add(t, " |\n");
 }

@@ -143,7 +143,7 @@ static enum lvn_status read_state(struct training *t, struct lvn_arena *a, const
 /* Leaves t->known false for a model of another program, one that was resized or trained in parts, and for optimizers
  * other than AdamW. */
 static enum lvn_status read_training(struct training *t, struct lvn_arena *a, const struct lvn_pretrained *p,
-                                     struct lvn_model_state *n, const struct lvn_model *form)
+                                     struct lvn_model_state *n, const struct lvn_model *variant)
 {
     static const char *const prefixes[] = {"exp_avg.", "exp_avg_sq."};
     const char *path = lvn_path_join(a, p->dir, "state/optimizer.safetensors");
@@ -164,7 +164,7 @@ static enum lvn_status read_training(struct training *t, struct lvn_arena *a, co
     for (int k = 0; k < 2; k++) {
         LVN_TRY(lvn_memory_new(&t->values[k], n->device, n->bytes[LVN_BUFFER_PARAM]));
         LVN_TRY(read_moment(t, path, prefixes[k], n, t->values[k]));
-        LVN_TRY(lvn_model_files_make(&t->files[k], form, &p->config, n->params, t->values[k], LVN_F32, true));
+        LVN_TRY(lvn_model_files_make(&t->files[k], variant, &p->config, n->params, t->values[k], LVN_F32, true));
         t->torch.moment[k] = &t->files[k].source;
     }
     t->known = true;
@@ -183,11 +183,12 @@ static void release_training(struct training *t)
 
 /* A .pt file for the program whose format it is. That program can sample from it and, if the training is known, resume
  * it. */
-static enum lvn_status write_torch(struct lvn_arena *a, const struct lvn_model_files *f, const struct lvn_model *form,
-                                   const struct lvn_model_config *c, const struct training *training, const char *out)
+static enum lvn_status write_torch(struct lvn_arena *a, const struct lvn_model_files *f,
+                                   const struct lvn_model *variant, const struct lvn_model_config *c,
+                                   const struct training *training, const char *out)
 {
     struct lvn_torch_arg args[LVN_CONFIG_ARGS];
-    int n_args = lvn_config_args(form, c, args);
+    int n_args = lvn_config_args(variant, c, args);
     LVN_CHECK(!lvn_store_is_url(out), ARG, "'%s': a .pt file is written on this machine; `levin cp` sends it", out);
     LVN_CHECK(!lvn_path_exists(out), ARG, "'%s' exists already; choose another name or remove it", out);
     LVN_TRY(lvn_target_file(a, out, &out));
@@ -199,15 +200,15 @@ static enum lvn_status write_torch(struct lvn_arena *a, const struct lvn_model_f
 
 /* Print what the other program can do with the file. */
 static void print_torch(const struct lvn_cli *c, const struct lvn_pretrained *p, const struct training *t,
-                        const struct lvn_model *form)
+                        const struct lvn_model *variant)
 {
     struct lvn_codec codec;
     if (t->known)
         lvn_cli_print(c, "%s goes on from step %lld where it lies in out_dir as ckpt.pt (--init_from=resume)\n",
-                      form->program, (long long)t->torch.step);
+                      variant->program, (long long)t->torch.step);
     else
         lvn_cli_print(c, "%s samples from it, and cannot go on: there is no state of AdamW for all of the model\n",
-                      form->program);
+                      variant->program);
     if (lvn_codec_load(&codec, p->dir) != LVN_OK) lvn_error_clear();
     if (codec.vocabulary)
         lvn_cli_print(c, "its characters are read from data/%s/meta.pkl, which its prepare.py writes\n",
@@ -216,20 +217,21 @@ static void print_torch(const struct lvn_cli *c, const struct lvn_pretrained *p,
 }
 
 static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretrained *p, struct lvn_model_state *n,
-                                   const struct lvn_model *form)
+                                   const struct lvn_model *variant)
 {
     LVN_LOCAL_ARENA(a);
     struct lvn_model_files files;
     LVN_TRY(lvn_model_state_allocate(n));
     LVN_TRY(lvn_pretrained_load(p, n->params, n->memory[LVN_BUFFER_PARAM], n->weights));
-    LVN_TRY(lvn_model_files_make(&files, form, &p->config, n->params, n->memory[LVN_BUFFER_PARAM], n->weights, false));
+    LVN_TRY(
+        lvn_model_files_make(&files, variant, &p->config, n->params, n->memory[LVN_BUFFER_PARAM], n->weights, false));
     const char *folder;
     enum lvn_status status;
     if (lvn_ends_with(c->operand[1], ".pt")) {
         struct training training = {0};
-        status = read_training(&training, &a, p, n, form);
-        if (status == LVN_OK) status = write_torch(&a, &files, form, &p->config, &training, c->operand[1]);
-        if (status == LVN_OK) print_torch(c, p, &training, form);
+        status = read_training(&training, &a, p, n, variant);
+        if (status == LVN_OK) status = write_torch(&a, &files, variant, &p->config, &training, c->operand[1]);
+        if (status == LVN_OK) print_torch(c, p, &training, variant);
         release_training(&training);
     } else {
         status = open_out(&a, c->operand[1], &folder);
@@ -259,20 +261,20 @@ static enum lvn_status refuse_file(const char *out, const struct lvn_model *mode
 /* The model variant whose key names and files OUT gets: that of --format, or, for a .pt file, the one that is stored in
  * such files. */
 static enum lvn_status find_variant(const struct lvn_cli *c, const struct lvn_model *model,
-                                    const struct lvn_model **form)
+                                    const struct lvn_model **variant)
 {
     const struct lvn_model *const *m = lvn_models();
     bool torch = lvn_ends_with(c->operand[1], ".pt");
     if (!torch || c->given[LVN_FLAG_export_format])
-        LVN_TRY(lvn_model_variant(model, c->flag[LVN_FLAG_export_format].t, form));
+        LVN_TRY(lvn_model_variant(model, c->flag[LVN_FLAG_export_format].t, variant));
     if (!torch) return LVN_OK;
     while (*m && (!(*m)->checkpoint || lvn_model_file_variant(*m) != lvn_model_file_variant(model))) m++;
     LVN_CHECK(*m, UNSUPPORTED, "'%s': no program keeps a %s in a .pt file; give a directory", c->operand[1],
               model->name);
-    LVN_CHECK(!c->given[LVN_FLAG_export_format] || *form == *m, ARG,
+    LVN_CHECK(!c->given[LVN_FLAG_export_format] || *variant == *m, ARG,
               "'%s': .pt files are checkpoints of %s; leave out --format, or give a directory", c->operand[1],
               (*m)->program);
-    *form = *m;
+    *variant = *m;
     return LVN_OK;
 }
 
@@ -320,17 +322,17 @@ static enum lvn_status export_adapters(struct lvn_cli *c, const struct lvn_pretr
 
 static enum lvn_status export_model(struct lvn_cli *c, struct lvn_pretrained *p, struct lvn_model_state **n)
 {
-    const struct lvn_model *form;
+    const struct lvn_model *variant;
     struct lvn_model_state_options options = {.real = LVN_F32, .threads = 1};
     char count[LVN_NUMBER_TEXT];
     LVN_TRY(refuse_file(c->operand[1], p->config.model));
-    LVN_TRY(find_variant(c, p->config.model, &form));
+    LVN_TRY(find_variant(c, p->config.model, &variant));
     LVN_TRY(resize(c, p));
     LVN_TRY(lvn_model_state_new(n, &p->config, &options));
-    LVN_TRY(write_model(c, p, *n, form));
+    LVN_TRY(write_model(c, p, *n, variant));
     int64_t total = lvn_params_total((*n)->params);
     lvn_cli_print(c, "%s: %s parameters as %s\n", c->operand[1], lvn_count_text(total, count),
-                  form == lvn_model_file_variant(form) ? c->flag[LVN_FLAG_export_format].t : form->name);
+                  variant == lvn_model_file_variant(variant) ? c->flag[LVN_FLAG_export_format].t : variant->name);
     lvn_cli_add(c, "path", json_string(c->operand[1]));
     lvn_cli_add(c, "parameters", json_integer(total));
     return LVN_OK;

@@ -80,10 +80,10 @@ static void flag_row(struct lvn_text *t, const struct lvn_option *o)
 static void key_row(struct lvn_text *t, const struct lvn_option *o)
 {
     char left[96], help[700], text[LVN_HELP_TEXT];
-    const char *usual = o->family_default ? o->family_default : o->default_text;
-    bool plain = !*usual || !strcmp(usual, "\n");
+    const char *default_text = o->family_default ? o->family_default : o->default_text;
+    bool plain = !*default_text || !strcmp(default_text, "\n");
     snprintf(left, sizeof left, "%s", o->key);
-    snprintf(help, sizeof help, plain ? "%s" : "%s [%s]", lvn_option_help(o, text), usual);
+    snprintf(help, sizeof help, plain ? "%s" : "%s [%s]", lvn_option_help(o, text), default_text);
     row(t, left, help);
 }
 

@@ -25,9 +25,9 @@ static enum lvn_status fetch(const struct lvn_settings *s)
     return lvn_download(s->data.url, *s->data.sha256 ? s->data.sha256 : NULL, s->data.path, NULL, NULL);
 }
 
-/* Without data.kind: what lies at data.path? *kind "text" or "jsonl": several documents, and *what names them in
- * messages; *kind NULL: one text. */
-static enum lvn_status detect_kind(const struct lvn_settings *s, const char **kind, const char **what)
+/* Without data.kind: what lies at data.path? *kind "text" or "jsonl": several documents, and *description names
+ * them in messages; *kind NULL: one text. */
+static enum lvn_status detect_kind(const struct lvn_settings *s, const char **kind, const char **description)
 {
     const char *path = s->data.path;
     enum lvn_store_kind there = LVN_STORE_NOTHING;
@@ -39,7 +39,7 @@ static enum lvn_status detect_kind(const struct lvn_settings *s, const char **ki
     bool packed = path[lvn_file_unpacked_name(path)] != '\0';
     if (type == LVN_FILE_TYPE_UNKNOWN && !packed) LVN_TRY(lvn_store_stat(path, &there, &bytes));
     *kind = type == LVN_FILE_TYPE_LINES ? "jsonl" : packed || there == LVN_STORE_FOLDER ? "text" : NULL;
-    *what = type == LVN_FILE_TYPE_LINES ? "lines of JSON" : packed ? "an archive" : "a folder of texts";
+    *description = type == LVN_FILE_TYPE_LINES ? "lines of JSON" : packed ? "an archive" : "a folder of texts";
     return LVN_OK;
 }
 
@@ -53,8 +53,8 @@ enum lvn_status lvn_command_prepare(struct lvn_cli *c)
     if (operand && !recipe) LVN_TRY(lvn_settings_set(&c->settings, "data.path", operand, LVN_SOURCE_COMMAND));
     LVN_TRY(lvn_cli_settings(c, recipe ? operand : NULL, LVN_USES_DATA));
     const struct lvn_settings *s = &c->settings;
-    const char *kind, *what;
-    LVN_TRY(detect_kind(s, &kind, &what));
+    const char *kind, *description;
+    LVN_TRY(detect_kind(s, &kind, &description));
     LVN_TRY(fetch(s));
     struct lvn_data_options o = {
         .kind = s->data.kind, .path = s->data.path, .val_path = s->data.val_path, .digits = s->data.digits};
@@ -63,7 +63,7 @@ enum lvn_status lvn_command_prepare(struct lvn_cli *c)
     if (!out) return LVN_MEMORY;
     if (kind) {
         LVN_TRY_WHILE(lvn_cli_prepare_files(c, kind, s->data.path, out), "preparing '%s', which is %s", s->data.path,
-                      what);
+                      description);
         return LVN_OK;
     }
     if (*c->flag[LVN_FLAG_prepare_tokenizer].t) return lvn_cli_prepare_one(c, s->data.path, out);

@@ -28,7 +28,7 @@ static enum lvn_status receive_now(struct lvn_comm *c, void *x, int64_t bytes, i
 }
 
 /* The first rank of the pair: sends 1 and waits for the other's clock, many times; then sends 0, the end. */
-static enum lvn_status ping(struct lvn_comm *c, int other, int pings, double *seconds, double *ahead)
+static enum lvn_status ping(struct lvn_comm *c, int other, int pings, double *seconds, double *offset)
 {
     double begin = lvn_seconds(), best = INFINITY, reply = 0;
     for (int i = 0; i <= pings; i++) {
@@ -39,7 +39,7 @@ static enum lvn_status ping(struct lvn_comm *c, int other, int pings, double *se
         double took = lvn_seconds() - t;
         if (took >= best) continue;
         best = took;
-        *ahead = reply - (wall + took / 2);
+        *offset = reply - (wall + took / 2);
     }
     *seconds = best / 2;
     return LVN_OK;

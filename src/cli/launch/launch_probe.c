@@ -79,7 +79,7 @@ static enum lvn_status check_result(struct probe *v)
     const struct lvn_launch *l = v->l;
     const struct lvn_host *h = v->host;
     const char *output = lvn_text_string(&v->output), *path = l->resources.hosts_path;
-    const char *what = h->ranks ? "host" : "spare host";
+    const char *kind = h->ranks ? "host" : "spare host";
     const char *end = output ? output + strlen(output) : "", *last = end;
     char address[64], network[64];
     if (v->code == 0) return LVN_OK;
@@ -87,25 +87,25 @@ static enum lvn_status check_result(struct probe *v)
     for (last = end; last > output && last[-1] != '\n';) last--;
     LVN_CHECK(v->code != NO_PROGRAM, ARG,
               "%s:%d: the %s '%s' has no '%s'; install levin there under the same path, or share the folder", path,
-              h->line, what, h->name, l->self);
+              h->line, kind, h->name, l->self);
     LVN_CHECK(v->code != NO_DAEMON, ARG,
               "%s:%d: the %s '%s' has no %s (no '%s'); install it there as here, or --trainer.transport=tcp", path,
-              h->line, what, h->name, l->launcher.title, lvn_launch_daemon(l));
+              h->line, kind, h->name, l->launcher.title, lvn_launch_daemon(l));
     LVN_CHECK(v->code != NO_START, ARG,
               "%s:%d: '%s' does not run on the %s '%s' (%.*s); install there what runs here, or share the folder", path,
-              h->line, l->self, what, h->name, (int)(end - last), last);
+              h->line, l->self, kind, h->name, (int)(end - last), last);
     if (v->code == NO_CONNECTION) {
         LVN_TRY(lvn_launch_address(l, NULL, address, network));
         LVN_FAIL(
             ARG,
             "%s:%d: the %s '%s' cannot connect back to this one at %s: ranks connect in both directions and at any "
             "port, so see that no firewall stands between the hosts",
-            path, h->line, what, h->name, address);
+            path, h->line, kind, h->name, address);
     }
     LVN_CHECK(v->code != -2, ARG, "%s:%d: the %s '%s' does not answer; check that it is up, or take it out of the file",
-              path, h->line, what, h->name);
+              path, h->line, kind, h->name);
     LVN_FAIL(ARG, "%s:%d: the %s '%s' cannot be reached by %s without a password (%.*s); try `%s %s true`", path,
-             h->line, what, h->name, lvn_path_name(l->resources.ssh), (int)(end - last), last,
+             h->line, kind, h->name, lvn_path_name(l->resources.ssh), (int)(end - last), last,
              lvn_path_name(l->resources.ssh), h->name);
 }
 

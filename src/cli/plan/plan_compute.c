@@ -110,7 +110,7 @@ static enum lvn_status measure(struct measurement *m, enum lvn_computed method, 
 }
 
 /* Join the processes and measure in all of them. */
-static enum lvn_status measure_together(struct measurement *m, struct lvn_oversubscription *w, enum lvn_computed method,
+static enum lvn_status measure_in_group(struct measurement *m, struct lvn_oversubscription *w, enum lvn_computed method,
                                         struct lvn_parts *parts)
 {
     struct lvn_comm *comm;
@@ -170,5 +170,5 @@ enum lvn_status lvn_plan_compute(struct lvn_compute *out, struct lvn_cli *c, con
         return LVN_OK;
     }
     lvn_oversubscription_measure(group, (int)out->method);
-    return measure_together(&m, group, out->method, &out->parts);
+    return measure_in_group(&m, group, out->method, &out->parts);
 }
