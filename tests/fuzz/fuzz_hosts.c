@@ -26,20 +26,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char path[40];
-    static const struct lvn_batch_system queue = {.title = "lines"}, counting = {.title = "counts", .counts = true};
-    static const struct lvn_batch_system *const ways[] = {NULL, &queue, &counting};
+    static const struct lvn_batch_system queue = {.title = "lines"}, counting = {.title = "counts", .has_slots = true};
+    static const struct lvn_batch_system *const systems[] = {NULL, &queue, &counting};
     int fd = memfd_create("hosts", MFD_CLOEXEC);
     if (fd < 0 || write(fd, data, size) != (ssize_t)size) abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    for (int way = 0; way < 3; way++) {
+    for (int k = 0; k < 3; k++) {
         struct lvn_arena arena;
-        struct lvn_launch l = {.arena = &arena, .site = ways[way]};
+        struct lvn_launch l = {.arena = &arena, .resources.batch_system = systems[k]};
         lvn_arena_init(&arena);
         if (lvn_launch_hosts(&l, path) != LVN_OK) {
             if (!*lvn_error_text()) abort();
         } else {
-            for (int i = 0; i < l.n_hosts; i++) /* these become words of a command line */
-                if (l.hosts[i].slots < (way > 0) || !*l.hosts[i].name || *l.hosts[i].name == '-') abort();
+            for (int i = 0; i < l.resources.n_hosts; i++) /* these become words of a command line */
+                if (l.resources.hosts[i].slots < (k > 0) || !*l.resources.hosts[i].name ||
+                    *l.resources.hosts[i].name == '-')
+                    abort();
         }
         lvn_arena_release(&arena);
     }
