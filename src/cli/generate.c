@@ -19,8 +19,8 @@
 struct stream {
     struct job *job;
     struct lvn_continuation text;
-    int64_t shown; /* bytes of it that are written */
-    bool begun;    /* the prompt is part of the text */
+    int64_t displayed; /* bytes of it that are written */
+    bool begun;        /* the prompt is part of the text */
 };
 
 struct job {
@@ -62,8 +62,9 @@ static bool flush(struct job *j)
     struct stream *s = &j->streams[j->current];
     const struct lvn_continuation *t = &s->text;
     if (j->n > 1 && !j->samples[j->current].done) return true;
-    if (!j->c->json && t->ready > s->shown) fwrite(t->text.p + s->shown, 1, (size_t)(t->ready - s->shown), stdout);
-    s->shown = t->ready;
+    if (!j->c->json && t->ready > s->displayed)
+        fwrite(t->text.p + s->displayed, 1, (size_t)(t->ready - s->displayed), stdout);
+    s->displayed = t->ready;
     return j->c->json || fflush(stdout) == 0;
 }
 

@@ -37,7 +37,7 @@ static void catch_signals(void)
 struct line {
     bool quiet;       /* print no line */
     bool live;        /* stderr is a terminal */
-    bool shown;       /* a live line stands there */
+    bool displayed;   /* a live line stands there */
     double began;     /* lvn_seconds() */
     double drawn;     /* lvn_seconds() of the last line */
     int64_t first;    /* bytes read when this run began; -1: not known yet */
@@ -46,8 +46,8 @@ struct line {
 
 static void clear(struct line *l)
 {
-    if (l->shown) fputs("\r\033[K", stderr);
-    l->shown = false;
+    if (l->displayed) fputs("\r\033[K", stderr);
+    l->displayed = false;
 }
 
 /* Is a line due? Five times a second on a terminal, every ten seconds elsewhere. */
@@ -64,7 +64,7 @@ static void draw(struct line *l, const char *text)
     clear(l);
     fprintf(stderr, l->live ? "%s" : "%s\n", text);
     fflush(stderr);
-    l->shown = l->live;
+    l->displayed = l->live;
 }
 
 static void eta_text(double left, char text[LVN_NUMBER_TEXT])

@@ -31,9 +31,9 @@ void lvn_progress_init(struct lvn_progress *p, FILE *out, bool quiet, int64_t lo
 void lvn_progress_clear(struct lvn_progress *p)
 {
     flockfile(p->out);
-    if (p->shown) fputs("\r\033[K", p->out);
-    if (p->shown) fflush(p->out);
-    p->shown = false;
+    if (p->displayed) fputs("\r\033[K", p->out);
+    if (p->displayed) fflush(p->out);
+    p->displayed = false;
     funlockfile(p->out);
 }
 
@@ -150,7 +150,7 @@ static void draw(struct lvn_progress *p, const struct lvn_event *e, bool always)
     /* in one write: text that overwrites the old one directly does not flicker */
     fprintf(p->out, p->piped ? "\r%s\n" : "\r%s\033[K", text);
     fflush(p->out);
-    p->shown = !p->piped;
+    p->displayed = !p->piped;
 }
 
 static void at_start(struct lvn_progress *p, const struct lvn_event *e)

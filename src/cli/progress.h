@@ -15,16 +15,16 @@
 /* Used by one thread, except for lvn_progress_clear(): whoever writes to `out` holds its lock (flockfile()). */
 struct lvn_progress {
     FILE *out;
-    bool live;     /* `out` is a terminal: rewrite one line */
-    bool piped;    /* the terminal is at the other end of levin launch */
-    bool quiet;    /* print warnings only */
-    bool shown;    /* a live line stands on the terminal, the cursor behind it */
-    int columns;   /* of the terminal; 0: query it each time */
-    int64_t every; /* steps between plain lines; 0: none; LVN_LOG_BY_TIME: by time */
-    double drawn;  /* when the live line was last drawn, seconds of the run; -1: never */
-    double said;   /* when the last plain line was printed, seconds of the run */
-    double rate;   /* tokens (samples) a second, smoothed; NaN: not known */
-    int64_t total; /* steps of the run; 0: not known */
+    bool live;      /* `out` is a terminal: rewrite one line */
+    bool piped;     /* the terminal is at the other end of levin launch */
+    bool quiet;     /* print warnings only */
+    bool displayed; /* a live line stands on the terminal, the cursor behind it */
+    int columns;    /* of the terminal; 0: query it each time */
+    int64_t every;  /* steps between plain lines; 0: none; LVN_LOG_BY_TIME: by time */
+    double drawn;   /* when the live line was last drawn, seconds of the run; -1: never */
+    double said;    /* when the last plain line was printed, seconds of the run */
+    double rate;    /* tokens (samples) a second, smoothed; NaN: not known */
+    int64_t total;  /* steps of the run; 0: not known */
 };
 
 /* Write to `out` (stderr), live if it is a terminal that can overwrite lines, or leads to one. */

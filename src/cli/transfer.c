@@ -23,8 +23,8 @@ void lvn_transfer_begin(struct lvn_transfer *t, const struct lvn_cli *c, const c
 
 static void clear(struct lvn_transfer *t)
 {
-    if (t->shown) fputs("\r\033[K", stderr);
-    t->shown = false;
+    if (t->displayed) fputs("\r\033[K", stderr);
+    t->displayed = false;
 }
 
 int lvn_transfer_progress(void *context, int64_t done, int64_t total)
@@ -43,7 +43,7 @@ int lvn_transfer_progress(void *context, int64_t done, int64_t total)
     fprintf(stderr, "%s: %s of %s, %s/s, %s left%s", lvn_redacted(name, sizeof name, t->name),
             lvn_bytes_text(done, have), all, lvn_bytes_text((int64_t)(got / seconds), rate), left, t->live ? "" : "\n");
     fflush(stderr);
-    t->shown = t->live;
+    t->displayed = t->live;
     return lvn_stop_requested;
 }
 

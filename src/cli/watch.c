@@ -283,20 +283,20 @@ static bool is_slow_or_lost(const json_t *r)
 static void table(const struct watch *w, int max, struct lvn_text *t)
 {
     json_t *ranks = w->status ? json_object_get(w->status, "ranks") : NULL;
-    int n = (int)json_array_size(ranks), shown = 0;
+    int n = (int)json_array_size(ranks), displayed = 0;
     if (!n) return;
     lvn_text_printf(t, "%5s %-16s %8s %9s %12s %10s %10s %12s\n", "rank", "host", "pid", "step", "tokens/s", "compute",
                     "memory", "heard of");
     bool few = n <= max;
     for (int pass = few ? 1 : 0; pass < 2; pass++) {
-        for (int i = 0; i < n && shown < max; i++) {
+        for (int i = 0; i < n && displayed < max; i++) {
             const json_t *r = json_array_get(ranks, (size_t)i);
             if (!few && is_slow_or_lost(r) != (pass == 0)) continue;
             rank_line(r, w->written, t);
-            shown++;
+            displayed++;
         }
     }
-    if (shown < n) lvn_text_printf(t, "      and %d more\n", n - shown);
+    if (displayed < n) lvn_text_printf(t, "      and %d more\n", n - displayed);
 }
 
 static int terminal_rows(void)

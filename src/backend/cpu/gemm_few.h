@@ -15,7 +15,7 @@
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/gemm_pack.h"
 
-enum { FEW = 8, STEPS = 4, FEW_AHEAD = 16, FEW_SUMS = 4096 };
+enum { FEW = 8, STEPS = 4, FEW_LOOKAHEAD = 16, FEW_SUMS = 4096 };
 
 /* Columns of a strip, whose sums stay in the first-level cache along with the operands. */
 static int64_t few_columns(int64_t rows)
@@ -64,7 +64,7 @@ LVN_INLINE void few_step(const void *b, int64_t b_row, gv x[FEW][STEPS], const i
     UNROLLED
     for (int s = 0; s < steps; s++) {
         w[s] = few_load(b, s * b_row + j, n, bf16);
-        __builtin_prefetch(vat(b, (s + FEW_AHEAD) * b_row + j, bf16), 0, 2);
+        __builtin_prefetch(vat(b, (s + FEW_LOOKAHEAD) * b_row + j, bf16), 0, 2);
     }
     UNROLLED
     for (int r = 0; r < rows; r++) {

@@ -140,7 +140,7 @@ struct tile {
     int64_t n; /* columns of C, at most vectors * GL */
 };
 
-enum { BASES = (MR + 2) / 3, UNROLL = 4, AHEAD = 10 };
+enum { BASES = (MR + 2) / 3, UNROLL = 4, LOOKAHEAD = 10 };
 #define OPAQUE(x) __asm__("" : "+r"(x))
 
 /* State of the loop over k. */
@@ -157,10 +157,10 @@ struct tile_cursor {
 LVN_INLINE void tile_fetch(const struct tile *t, const struct tile_cursor *w, const int vectors,
                            const enum from_a from_a, const enum from_b from_b)
 {
-    if (from_a == A_PACK) __builtin_prefetch((const float *)w->p[0] + AHEAD * t->a_step);
+    if (from_a == A_PACK) __builtin_prefetch((const float *)w->p[0] + LOOKAHEAD * t->a_step);
     if (from_b == B_PACK) {
         UNROLLED
-        for (int v = 0; v < vectors; v++) __builtin_prefetch(w->b + AHEAD * t->b_step + v * GL);
+        for (int v = 0; v < vectors; v++) __builtin_prefetch(w->b + LOOKAHEAD * t->b_step + v * GL);
     }
 }
 

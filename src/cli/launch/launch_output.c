@@ -27,13 +27,13 @@ struct stream {
 struct lvn_launch_output {
     const struct lvn_launch *l;
     struct stream stream[2];
-    bool prefix;       /* --prefix: print "[RANK] " before each line */
-    bool plain_stdout; /* not on stdout: the launched command has --json */
-    bool verbose;      /* print banners and noise of launchers, too */
-    bool terminal;     /* stderr is one */
-    bool live_shown;   /* a live line stands on the terminal */
-    bool started;      /* rank 0 has printed a line */
-    bool explained;    /* a rank or the launcher has printed an error, or a rank reported that it printed one */
+    bool prefix;         /* --prefix: print "[RANK] " before each line */
+    bool plain_stdout;   /* not on stdout: the launched command has --json */
+    bool verbose;        /* print banners and noise of launchers, too */
+    bool terminal;       /* stderr is one */
+    bool live_displayed; /* a live line stands on the terminal */
+    bool started;        /* rank 0 has printed a line */
+    bool explained;      /* a rank or the launcher has printed an error, or a rank reported that it printed one */
     struct {
         int rank;
         char text[512];
@@ -96,8 +96,8 @@ static void record_exit(struct lvn_launch_output *o, const char *text)
 
 void lvn_launch_output_clear(struct lvn_launch_output *o)
 {
-    if (o->live_shown) (void)lvn_fd_write(STDERR_FILENO, "\r\033[K", 4);
-    o->live_shown = false;
+    if (o->live_displayed) (void)lvn_fd_write(STDERR_FILENO, "\r\033[K", 4);
+    o->live_displayed = false;
 }
 
 /* The rank in the launcher's prefix, and the text behind the prefix; -1: no prefix, a line of the launcher itself. */
@@ -146,7 +146,7 @@ static void draw_live(struct lvn_launch_output *o, const char *text)
     if (!o->terminal) return;
     int n = snprintf(line, sizeof line, "\r%.*s\033[K", columns - 1 < 480 ? columns - 1 : 480, text);
     (void)lvn_fd_write(STDERR_FILENO, line, n);
-    o->live_shown = true;
+    o->live_displayed = true;
 }
 
 static void print_line(struct lvn_launch_output *o, int pipe, int rank, const char *text)
