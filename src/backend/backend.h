@@ -13,7 +13,7 @@
 #ifndef LVN_BACKEND_H
 #define LVN_BACKEND_H
 
-#include "passes/program.h"
+#include "passes/launch_order.h"
 
 /* An open device. Backends append fields of their own to this struct and the next two. */
 struct lvn_device {

@@ -1,10 +1,10 @@
 /* launch_order.c - facts about a planned program (a kernel's arguments, memory, flops), and the order in which a run
- * launches its instructions; see program.h.
+ * launches its instructions (launch_order.h); program.h declares the facts.
  *
  * Called by the backends, the engine, and levin plan. */
 #include <string.h>
 
-#include "passes/program.h"
+#include "passes/launch_order.h"
 
 static void describe(struct lvn_arg *arg, const struct lvn_operand *o)
 {

@@ -295,28 +295,6 @@ double lvn_program_flops(const struct lvn_program *p);
  * shard. A multiple of LVN_NORM_BLOCK, or the end. */
 int64_t lvn_shard_first(const struct lvn_params *params, int size, int rank);
 
-/* --- the order of launches in a run, the same for all backends --- */
-enum lvn_launch_event {
-    LVN_ORDER_MICRO_BATCH,   /* micro-batch `micro_batch` begins */
-    LVN_ORDER_LAUNCH,        /* launch `instr` */
-    LVN_ORDER_BACKWARD_DONE, /* all micro-batches are done; later instructions change parameters and state */
-};
-
-/* An iterator over the events of a run. */
-struct lvn_launch_order {
-    const struct lvn_program *program;
-    int64_t n_micro_batches;
-    int64_t micro_batch; /* the current one; n_micro_batches: after the last one */
-    enum lvn_launch_event event;
-    const struct lvn_instr *instr; /* LAUNCH: the instruction */
-    int next;                      /* index of the next instruction; < 0: the micro-batch, or the update, begins */
-    int next_sum;                  /* index of the next sum over micro-batches */
-};
-
-struct lvn_launch_order lvn_launch_order_begin(const struct lvn_program *p, int64_t n_micro_batches);
-/* Advance to the next event. False: the run is over. */
-bool lvn_launch_order_next(struct lvn_launch_order *order);
-
 /* --- collectives --- */
 /* Runs collective operations (ops/collective.h) for a backend, which knows nothing else of communication. The engine
  * implements it (engine/reduction.c). One thread makes all calls, in the order of the program. */

@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "settings/options.h"
 
 /* --- words that options choose from: X(name in C, word) --- */
 
@@ -107,22 +108,6 @@ struct lvn_origin {
     const char *redacted; /* the value with its secret hidden; NULL: it has no secret */
 };
 
-/* Ids of the options: LVN_OPT_optimizer_lr, LVN_OPT_name. */
-enum lvn_option_id {
-#define LVN_TOP(field, ...) LVN_OPT_##field,
-#define LVN_INT(part, field, ...) LVN_OPT_##part##_##field,
-#define LVN_REAL(part, field, ...) LVN_OPT_##part##_##field,
-#define LVN_PAIR(part, field, ...) LVN_OPT_##part##_##field,
-#define LVN_BOOL(part, field, ...) LVN_OPT_##part##_##field,
-#define LVN_CHOICE(part, field, ...) LVN_OPT_##part##_##field,
-#define LVN_WORD(part, field, ...) LVN_OPT_##part##_##field,
-#define LVN_TEXT(part, field, ...) LVN_OPT_##part##_##field,
-#define LVN_TIME(part, field, ...) LVN_OPT_##part##_##field,
-#define LVN_AMOUNT(part, field, ...) LVN_OPT_##part##_##field,
-#include "settings/options_each.h"
-    LVN_OPT_COUNT
-};
-
 /* Parts of the settings that a command uses, as bits, for lvn_settings_finish(). */
 enum lvn_uses {
     LVN_USES_MODEL = 1,
@@ -136,8 +121,6 @@ enum lvn_uses {
     LVN_USES_SPLIT = 64, /* data.split: only if a model is evaluated */
 };
 
-/* Keys of the families of models; their ids follow those of options.def (lvn_option_at()). */
-enum { LVN_FAMILY_KEYS = 64, LVN_OPT_ALL = LVN_OPT_COUNT + LVN_FAMILY_KEYS };
 union lvn_option_value {
     int64_t i;
     double r[2];
@@ -170,74 +153,6 @@ struct lvn_settings {
 };
 
 enum { LVN_RUN_DIR_TEXT = 900 }; /* bytes of run_dir, with its final 0: paths below it fit into buffers of 1 KiB */
-
-/* --- the table as data, for help, documents and completion --- */
-
-enum lvn_option_kind {
-    LVN_KIND_INT,
-    LVN_KIND_REAL,
-    LVN_KIND_PAIR,
-    LVN_KIND_BOOL,
-    LVN_KIND_CHOICE,
-    LVN_KIND_WORD,
-    LVN_KIND_TEXT,
-    LVN_KIND_PATH, /* TEXT in which ~/ is the home folder */
-    LVN_KIND_LIST,
-    LVN_KIND_TIME,
-    LVN_KIND_AMOUNT,
-    LVN_KIND_TEXTS, /* only of commands' flags */
-};
-/* trainer.log_every_n_steps: auto. Lines are logged by seconds, not by steps. */
-enum { LVN_LOG_BY_TIME = -1 };
-
-struct lvn_option {
-    const char *key;  /* "optimizer.lr" */
-    const char *part; /* "optimizer"; "" for name and run_dir */
-    enum lvn_option_kind kind;
-    const char *default_text;   /* as a user would write it; "": not given */
-    const char *family_default; /* for help, if the default depends on the family; NULL: default_text */
-    double min;                 /* INT, REAL, PAIR */
-    double max;                 /* INT, REAL, PAIR */
-    int64_t automatic;          /* INT with default "auto": the value of that word */
-    const char *const *choices; /* CHOICE, WORD: ended by NULL */
-    const char *aliases;        /* other programs' words for choices, "off=constant none=constant"; NULL: none */
-    bool fixed;           /* decides on the model or the order of the data: must not change when a run continues */
-    bool per_rank;        /* may differ between ranks */
-    const char *for_kind; /* the only value of the part's `kind` that uses it, "labelled"; NULL: all do */
-    const char *help;
-    size_t offset; /* of the field */
-    enum lvn_option_id id;
-};
-/* All options in the order of help: i from 0 to lvn_option_count() - 1. Ids are those of the rows of options.def, then
- * those of the families' keys. */
-int lvn_option_count(void);
-const struct lvn_option *lvn_option_at(int i);
-/* A key of families, i from 0 to LVN_FAMILY_KEYS - 1; NULL: there are fewer. */
-const struct lvn_option *lvn_option_family_key(int i);
-/* The option with this id; NULL: none. */
-const struct lvn_option *lvn_option_by_id(enum lvn_option_id id);
-/* The option with this key; NULL: none. */
-const struct lvn_option *lvn_option_find(const char *key);
-/* Its help: "labelled: column of the text". Returns `text`, or the row's own text. */
-enum { LVN_HELP_TEXT = 400 };
-const char *lvn_option_help(const struct lvn_option *o, char text[LVN_HELP_TEXT]);
-/* The known key that is most similar to this one; NULL: none is similar. */
-const char *lvn_option_nearest(const char *key);
-/* Parse a value by its row into the field (TEXTS: append it); texts are copied to the arena. ARG with a sentence that
- * names the key. */
-enum lvn_status lvn_option_parse(const struct lvn_option *o, const char *text, void *field,
-                                 struct lvn_arena *a) LVN_CHECKED;
-/* Is it a BOOL, or a number that may be written as true or false? On the command line the option alone means true. */
-bool lvn_option_is_switch(const struct lvn_option *o);
-/* The value as a user would write it, which parses to the same value. Returns `text`, or a text that lives longer. */
-enum { LVN_VALUE_TEXT = 128 };
-const char *lvn_option_text(const struct lvn_option *o, const void *field, char text[LVN_VALUE_TEXT]);
-/* The value (of lvn_option_text()) as YAML. */
-void lvn_option_yaml(struct lvn_text *t, const struct lvn_option *o, const char *value);
-/* The sentence of a part; NULL: no such part. */
-const char *lvn_part_help(const char *part);
-
-/* --- settings --- */
 
 /* All defaults. */
 enum lvn_status lvn_settings_init(struct lvn_settings *s) LVN_CHECKED;
