@@ -6,7 +6,7 @@ mpis_here
 keys=(--trainer.deterministic=true --trainer.micro_batch_size=1 --trainer.threads=1)
 arguments one "${keys[@]}"
 code 0 "$LEVIN" "${all[@]}"
-launch=(timeout -k 3 100 "$LEVIN" launch --ssh="$ssh")
+by_ssh=(timeout -k 3 100 "$LEVIN" launch --ssh="$ssh")
 
 # the hosts of a job of PBS, LSF and Grid Engine
 printf 'h1\nh2\nh2\n' >slots
@@ -15,7 +15,7 @@ for job in PBS_NODEFILE=slots LSB_DJOB_HOSTFILE=slots PE_HOSTFILE=pe; do
     for launcher in levin "${mpis[0]}"; do
         rm -rf job
         arguments job "${keys[@]}"
-        code 0 on 1 env ${job%=*}="$PWD/${job#*=}" "${launch[@]}" --launcher=$launcher -- "${all[@]}"
+        code 0 on 1 env ${job%=*}="$PWD/${job#*=}" "${by_ssh[@]}" --launcher=$launcher -- "${all[@]}"
         check grep -q "^--- .* rank 2 of 3 on h2" job/logs/rank-2.log
         same_run one job
     done
@@ -100,11 +100,11 @@ for launcher in levin "${mpis[@]}"; do
     arguments six "${keys[@]}"
     case $launcher in
     levin | openmpi)
-        code 0 on 1 "${with[@]}" "${launch[@]}" --hostfile hosts --launcher=$launcher -- "${all[@]}"
+        code 0 on 1 "${with[@]}" "${by_ssh[@]}" --hostfile hosts --launcher=$launcher -- "${all[@]}"
         same_run one six
         ;;
     *)
-        code 2 on 1 "${with[@]}" "${launch[@]}" --hostfile hosts --launcher=$launcher -- "${all[@]}"
+        code 2 on 1 "${with[@]}" "${by_ssh[@]}" --hostfile hosts --launcher=$launcher -- "${all[@]}"
         one_error
         says "wants IPv4 between hosts" err
         ;;
