@@ -1,5 +1,6 @@
-# trainer.precision: bf16-true: half the memory of weights and gradients, checkpoints in bf16, the same bits after going
-# on, and the rest of the program on such runs: evaluation, text, adapters, frozen parts, other precisions.
+# trainer.precision: bf16-true. Weights and gradients take half the memory, checkpoints are in bf16, a resumed run has
+# the same bits, and other commands work on such runs: evaluation, generation, adapters, frozen parameters, other
+# precisions.
 # label: long
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text

@@ -1,5 +1,5 @@
-# Which settings do not change the bits of a training: with trainer.deterministic threads, instruction sets and all but the
-# micro-batch; without it recomputation; and which change only the rounding.
+# Settings that keep the bits of a training: with trainer.deterministic the number of threads, instruction sets and
+# everything except the micro-batch; without it recomputation. Other settings change only the rounding.
 # label: long
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text

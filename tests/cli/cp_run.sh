@@ -1,4 +1,5 @@
-# levin cp --recursive of a run: each checkpoint once; `best` and `last` are links there, too, and the copy goes on.
+# levin cp --recursive copies each checkpoint of a run once; `best` and `last` are links in the copy, too, and the copy
+# resumes.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text

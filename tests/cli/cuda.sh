@@ -1,5 +1,5 @@
-# trainer.accelerator cuda, over the doubles of the driver, of NVRTC and of cuBLASLt: a tiny GPT-2 trains as on the
-# processor, stops and goes on, generates; nothing is left over; what a machine lacks, or loses, is said.
+# trainer.accelerator cuda, over test doubles of the driver, NVRTC and cuBLASLt: a tiny GPT-2 trains as on the CPU,
+# stops, resumes and generates; all device memory is released; missing libraries and lost devices are reported.
 # label: long
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 doubles=$(dirname "$LEVIN")/tests/double

@@ -1,6 +1,7 @@
-# Ranks with a CUDA device each, over the doubles of the driver, of NVRTC and of NCCL: 2 and 3 ranks learn as one does, sums
-# captured and in a stream of their own, in both orders; zero1, bf16, stopping and going on; without NCCL, or where sums
-# must have an order, as ever; an error, a lost rank, a wrong library end in a sentence, and nothing hangs.
+# Ranks with a CUDA device each, over test doubles of the driver, NVRTC and NCCL: 2 and 3 ranks have one rank's losses,
+# with captured sums on a stream of their own, in both orders of the double; zero1, bf16, stopped and resumed runs;
+# without NCCL, or where sums have a fixed order, sums go through host memory; errors, a lost rank and a wrong library
+# end in a sentence, and nothing hangs.
 # label: long
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 doubles=$(dirname "$LEVIN")/tests/double

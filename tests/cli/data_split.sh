@@ -1,5 +1,5 @@
-# Which part of the data levin evaluate scores: a file that is named with the command whole, else the validation part,
-# never the training file without a word; data.split says otherwise; every answer says which part it was.
+# The split that levin evaluate scores: all of a file that is named on the command line, else the validation split, and
+# never the training file unasked; data.split chooses; every answer names the split.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 # A training and a validation part of whole windows and one token more, so that parts and files give the same windows.

@@ -1,5 +1,5 @@
-# Models of very many layers: thousands are planned, what the file cannot hold is refused before it is built, and a
-# signal ends what would take long.
+# Models of very many layers: thousands are planned, a config that asks for too many is refused before the model is
+# built, and a signal ends long planning.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 deep=(--model.n_head=2 --model.n_embd=16 --model.block_size=16 --data.kind=tokens --data.path=none)
 code 0 timeout 120 "$LEVIN" plan --program --json --model.n_layer=1000 "${deep[@]}"

@@ -1,4 +1,4 @@
-# demo.sh - tools/demo, with the program that is there and three steps: a text, its tokens, a run, a sample and a picture.
+# demo.sh - tools/demo with an existing program and three steps: a text, its tokens, a run, a sample and a picture.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 [ -f "$(dirname "$LEVIN")/cmake_install.cmake" ] || { echo "skipped: $LEVIN does not lie in its build folder"; exit 77; }
 mkdir -p tools build texts

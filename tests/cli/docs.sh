@@ -1,4 +1,4 @@
-# Pages and scripts that come from the tables: the committed page is the current one, the scripts work.
+# Pages and scripts that are generated from tables: the committed page is current, the completion scripts work.
 "$LEVIN" help --options-markdown >options.md
 diff -u "$LEVIN_SOURCE/docs/options.md" options.md || {
     echo "docs/options.md is not what the tables say: make docs"

@@ -1,5 +1,5 @@
-# levin export: every dialect and back gives the same weights, and the same loss; transformers, where it is installed,
-# loads what levin writes and computes the same.
+# levin export: each format and back gives the same weights and the same loss; transformers, if installed, loads the
+# exported model and computes the same.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 loss() { # loss MODEL: over the validation part

@@ -1,5 +1,5 @@
-# Families of language models x what can be done with a model: adapters, frozen parts, bf16, recomputing, fixed order of
-# sums, ranks that share the optimizer's state, going on, exporting, generating, telling classes.
+# Every family of language models with every use of a model: adapters, frozen parameters, bf16, recomputation,
+# deterministic sums, ranks that shard the optimizer state, resuming, exporting, generating, classifying.
 # label: long
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text

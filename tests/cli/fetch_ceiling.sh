@@ -1,5 +1,5 @@
-# A file that is fetched cannot fill the disk: an answer without an end stops at LEVIN_FETCH_MAX_SIZE, one that says it is
-# larger than that, or than what is free, is refused before the first byte; nothing of it stays.
+# A download cannot fill the disk: a response without an end stops at LEVIN_FETCH_MAX_SIZE; one whose announced size
+# exceeds that limit, or the free space, is refused before the first byte; no part of it remains.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 cat >server.py <<'PY'

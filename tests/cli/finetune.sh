@@ -1,5 +1,5 @@
-# Going on with weights that are trained already: validation before the first step, its figure stays beside the best one, and
-# nothing is lost when numbers are no longer finite.
+# Training that starts from trained weights: validation before the first step, whose loss is reported with the best one,
+# and weights are kept when numbers are no longer finite.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 code 0 train base --trainer.max_steps=120 --optimizer.lr=1e-2 --trainer.val_check_interval=40 --trainer.limit_val_batches=20

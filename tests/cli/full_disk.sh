@@ -1,5 +1,5 @@
-# A checkpoint that cannot be written: the run goes on with a warning, earlier checkpoints stay as they are, and when
-# there is room again nothing is lost. Once with a limit on the size of files, once with a disk that is really full.
+# A checkpoint that cannot be written: the run continues with a warning, earlier checkpoints stay as they are, and
+# saving works again when space is free. Once with a limit on file sizes, once with a disk that is really full.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text

@@ -1,5 +1,6 @@
-# levin generate: greedy is argmax and sampling samples, against the logits of whole evaluations, before and past the
-# context; prompts as text, ids and files. Eight letters only, since evaluate --logits shows the first eight.
+# levin generate: greedy decoding is argmax, and sampling follows the distribution, compared with the logits of whole
+# evaluations, before and beyond the context; prompts as text, ids and files. The vocabulary has eight letters, since
+# evaluate --logits shows the first eight.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 cat >text.py <<'P'
 import random

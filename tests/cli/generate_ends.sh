@@ -1,5 +1,5 @@
-# levin generate: where a sample ends. At an end token, of generation_config.json or config.json; before a stop text,
-# which is never shown; and text comes to the terminal token by token, in whole characters.
+# levin generate: the end of a sample. It ends at an end token, of generation_config.json or config.json, or before a
+# stop text, which is never printed; on a terminal, text appears token by token, in whole characters.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 export OMP_NUM_THREADS=1

@@ -1,5 +1,5 @@
-# bench/gpu --first, over the doubles: checks follow one another whatever came of them, each within its limit, and a table
-# says what did; and a packed copy runs in an empty environment.
+# bench/gpu --first, over test doubles: checks follow each other whatever their results, each within its time limit, and
+# a table lists the results; a packed copy runs in an empty environment.
 # label: long
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 [ "$LEVIN_SOURCE/build/levin" -ef "$LEVIN" ] || { echo "skipped: bench/gpu takes build/levin"; exit 77; }

@@ -1,4 +1,5 @@
-# What nobody says is found: what data are, by what lies there; `levin train my.txt` works, and says what it took.
+# Settings that are not given are detected: the kind of data from the files; `levin train my.txt` works, and reports
+# what it chose.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text

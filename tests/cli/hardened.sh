@@ -1,4 +1,5 @@
-# The program is hardened: all of its tables are closed after the start, its stack is watched, copies know their room.
+# The program is hardened: its relocation tables are read-only after the start, its stack has a protector, and copies
+# check the size of their destination.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 [ -z "${LVN_SANITIZE:-}" ] || { echo "skipped: sanitizers watch in its place"; exit 77; }
 command -v readelf >/dev/null || { echo "skipped: readelf is not here"; exit 77; }

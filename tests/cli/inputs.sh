@@ -1,5 +1,5 @@
-# What is no regular file is refused where one is wanted, before it is opened: a pipe nobody writes into, a device
-# without an end, a socket, a folder, as data, model, shard, tokenizer or state. Pipes are read where a stream is meant.
+# Anything but a regular file is refused where one is needed, before it is opened: a pipe without a writer, an endless
+# device, a socket, a folder, as data, model, shard, tokenizer or state. Pipes are read where a stream is expected.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text

@@ -1,4 +1,4 @@
-# install.sh - what `make install` lays down is complete: the program runs there, and a program of one's own links.
+# install.sh - the result of `make install` is complete: the program runs there, and a user's program links.
 # label: user
 build=$(dirname "$LEVIN")
 [ -f "$build/cmake_install.cmake" ] || { echo "skipped: $LEVIN does not lie in its build folder"; exit 77; }

@@ -1,4 +1,4 @@
-# Training by a recipe: keys, environment and where values come from, refusals, SIGTERM.
+# Training by a recipe: keys, environment variables and the origin of values, refusals, SIGTERM.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 

@@ -1,4 +1,4 @@
-# Killed by SIGKILL at random moments, many times over, a run ends with the bits of one that was left alone.
+# A run that is killed by SIGKILL at random moments, many times, ends with the bits of an undisturbed one.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text

@@ -1,4 +1,4 @@
-# Texts with classes: trained on, scored, in three kinds of files; masked words; heads that begin anew; what is refused.
+# Texts with classes: trained on, scored, in three file formats; masked language modelling; new heads; refusals.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 vocab=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert
 # Texts of ten to sixty words, glad ones and sad ones, in columns of three forms.

@@ -1,5 +1,5 @@
-# levin launch as far as one machine without any MPI can go: what is refused, in one sentence each, and before anything
-# starts; a run of one rank; the command line of a launcher that is only said to be there.
+# levin launch on one machine without an MPI: each refusal is one sentence, before anything starts; a run of one rank;
+# the command line for a launcher that is only a stub.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text

@@ -1,4 +1,4 @@
-# The shared library shows what levin.h declares and nothing else, and a program in C lives from it alone.
+# The shared library exports what levin.h declares and nothing else, and a C program works with it alone.
 # label: user
 build=$(dirname "$LEVIN")
 library=$build/liblevin.so

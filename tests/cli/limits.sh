@@ -1,4 +1,4 @@
-# How much of the data a run takes: keys that people know from Lightning, each by itself, beside the others, and refused.
+# How much of the data a run uses: Lightning's keys, each alone, in combinations, and refused.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 printf 'the more it snows, tiddely pom, the more it goes on snowing, and nobody knows how cold my toes are growing\n%.0s' 1 2 3 4 5 6 >pom.txt

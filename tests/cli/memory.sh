@@ -1,5 +1,5 @@
-# When memory runs out at any one place, a command fails with a sentence that says so, or its output is whole. The k-th
-# allocation of the process fails, jansson's and the C library's among them.
+# When an allocation fails, at any place, the command fails with a sentence about memory, or its output is complete. The
+# k-th allocation of the process fails, including those of jansson and the C library.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 command -v cc >/dev/null || { echo "skipped: no cc here" && exit 77; }
 ! grep -q __asan_init "$LEVIN" || { echo "skipped: a sanitizer has an allocator of its own" && exit 77; }

@@ -1,4 +1,4 @@
-# Digits: the three nets train over IDX files, and are saved, evaluated and resumed; bad files are named.
+# MNIST: the three nets train on IDX files, and are saved, evaluated and resumed; bad files are named.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 [ -z "${LVN_SANITIZE:-}" ] || { echo "skipped: its operations and files have tests of their own under sanitizers"; exit 77; }
 

@@ -1,4 +1,5 @@
-# Digits from a web server: the files that are missing come, with the right checksums only; nothing else is left behind.
+# MNIST from a web server: missing files are downloaded, and accepted only with the right checksums; no other files
+# remain.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 mkdir www

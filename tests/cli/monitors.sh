@@ -1,4 +1,4 @@
-# Watching one scalar of a run: which checkpoint is the best, and what is refused.
+# A monitored scalar of a run: which checkpoint is the best, and refusals.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 monitor() { # monitor RUN KEY...: twelve steps, validated at every second one

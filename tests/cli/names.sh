@@ -1,4 +1,5 @@
-# A model or a tokenizer by name: a path (~/ too), then a run, then a published model, then ORG/NAME of the hub.
+# A model or tokenizer by name is looked up in this order: a path (~/ too), a run, a published model, ORG/NAME of the
+# hub.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text

@@ -1,6 +1,6 @@
-# trainer.accelerator opencl, on a CPU with OpenCL where there is no GPU: training agrees with the cpu, generates, scores,
-# goes on with the same bits, adapts; two ranks on the device give the bits of one, in fp16, too; kernels come from the cache, and a
-# damaged one is compiled again.
+# trainer.accelerator opencl, on a CPU with an OpenCL driver if there is no GPU: training agrees with the cpu backend,
+# generates, evaluates, resumes with the same bits, trains adapters; two ranks on the device give the bits of one, in
+# fp16, too; kernels come from the cache, and a damaged one is recompiled.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 export XDG_CACHE_HOME=$PWD/cache
 make_text

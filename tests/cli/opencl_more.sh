@@ -1,6 +1,6 @@
 # label: long
-# What training on a device with OpenCL has besides (opencl.sh): adapters, frozen parameters, activations that are computed
-# again, many micro-batches, bf16; the losses of each are the cpu's.
+# More training on an OpenCL device (see opencl.sh): adapters, frozen parameters, recomputed activations, many
+# micro-batches, bf16; the losses of each are those of the cpu backend.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 export XDG_CACHE_HOME=$PWD/cache
 make_text

@@ -1,5 +1,5 @@
-# Where a command writes a file, links are followed and stay, pipes and devices are written into or refused, and never
-# replaced. Files of a run's own folder follow no link.
+# Output paths: a symbolic link is followed and kept; pipes and devices are written to or refused, and never replaced.
+# Files in a run's own folder follow no link.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text

@@ -1,4 +1,4 @@
-# What levin did not write it does not remove: --overwrite, old checkpoints that go, a checkpoint that is written again.
+# levin removes only files that it wrote: --overwrite, pruned checkpoints, a checkpoint that is written again.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text

@@ -1,4 +1,4 @@
-# levin plan: the answer first, the program when it is asked for, and rates that are measured once.
+# levin plan: the summary first, the program on request, and rates that are measured once.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 export LEVIN_CACHE=$PWD/cache

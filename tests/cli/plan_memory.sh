@@ -1,5 +1,5 @@
-# What the plan says of memory, held against real runs: the largest resident size of a run less that of a tiny one, which is
-# what does not grow, must be what the plan counts for both.
+# The memory that the plan predicts, compared with real runs: the peak resident size of a run minus that of a tiny one,
+# whose size is the constant part, must equal the difference of their plans.
 # label: long
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 . "$LEVIN_SOURCE/tests/cluster/mpis.bash"

@@ -1,4 +1,5 @@
-# levin plan --ranks: the time of a step on many ranks is made of what is measured and what was said of the network.
+# levin plan --ranks: the time of a step on many ranks follows from measurements and from the given latency and
+# bandwidth of the network.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 keys=(--model.n_layer=3 --model.n_head=2 --model.n_embd=32 --model.block_size=32 --model.vocab_size=65 --trainer.batch_size=24
     --trainer.threads=1)

@@ -1,5 +1,5 @@
-# Every recipe, in the sizes that it has, can be computed by the GPUs that levin knows: NVIDIA's by CUDA, Intel's by OpenCL.
-# Whether it fits into one of them is another question, which has an answer too.
+# Every recipe, in all its sizes, has kernels for the GPUs that levin knows: NVIDIA's by CUDA, Intel's by OpenCL.
+# Whether it fits their memory is a separate question, which is answered as well.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 export LEVIN_CACHE=$PWD/cache
 n=0

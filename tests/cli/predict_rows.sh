@@ -1,5 +1,5 @@
-# Predictions belong to their rows: a row that cannot be used is refused with its line and the reason, or has a line of
-# its own in the output, from files, from a pipe and from the command line.
+# Predictions belong to their rows: an unusable row is refused with its line number and the reason, or has its own line
+# in the output, from files, from a pipe and from the command line.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 printf 'text\tlabel\n' >train.tsv
 for i in $(seq 20); do printf 'good day %d\t1\nbad day %d\t0\n' "$i" "$i" >>train.tsv; done

@@ -1,4 +1,4 @@
-# levin prepare: a text as token files with their vocabulary; what it refuses.
+# levin prepare: a text becomes token files with a vocabulary; refusals.
 code() { # code WANTED COMMAND...: the exit code, output in out and err
     local wanted=$1 got=0
     shift

@@ -1,5 +1,5 @@
-# levin prepare: what is no text is refused by name or by its bytes, what is named is routed, what is there is not
-# replaced unasked, and a validation part is held back from however little there is.
+# levin prepare: files that are not text are refused by name or by their bytes, each file goes to the reader of its
+# type, existing output is not replaced unasked, and a validation split is held out of any amount of data.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 gpt2=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-gpt2

@@ -1,4 +1,4 @@
-# Every recipe loads, its plan is made, its settings load back, and it can be benched without its data.
+# Every recipe loads, can be planned and benchmarked without its data, and its settings load back.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 
 for recipe in "$LEVIN_SOURCE"/recipes/*.yaml; do

@@ -1,4 +1,4 @@
-# size.sh - the stripped program stays under 6 MB.
+# size.sh - the stripped program stays below 6 MB.
 [ -z "${LVN_SANITIZE:-}" ] || { echo "skipped: sanitizers make it larger"; exit 77; }
 command -v strip >/dev/null || { echo "skipped: strip is not here"; exit 77; }
 strip -o levin "$LEVIN"

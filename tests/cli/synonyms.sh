@@ -1,4 +1,4 @@
-# Words of other programs, options and commands: levin does not obey them, and names its own word.
+# Options and commands of other programs: levin does not accept them, and names its own.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 
 asked() { # asked TEXT WORD COMMAND...: the command refuses WORD, and says TEXT

@@ -1,4 +1,4 @@
-# logger.tensorboard: every row of metrics.jsonl is an event, also of a run that goes on; and none where it is switched off.
+# logger.tensorboard: every row of metrics.jsonl is an event, also in a resumed run; without the option there are none.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 events() { # events RUN: STEP TAG VALUE of each scalar, without what depends on the time; files in the order of their names

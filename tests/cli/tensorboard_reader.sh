@@ -1,6 +1,6 @@
-# TensorBoard's own reader gives back every row of metrics.jsonl, but for clocks, also of a run that goes on from a
-# checkpoint. It is looked for where python3 looks, and in parts/tensorboard of the source folder, where
-# tools/setup.sh --dev puts it.
+# TensorBoard's own reader returns every row of metrics.jsonl, except clocks, also for a run resumed from a checkpoint.
+# It is searched for where python3 finds packages, and in parts/tensorboard of the source folder, where tools/setup.sh
+# --dev installs it.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 export PYTHONPATH=$LEVIN_SOURCE/parts/tensorboard${PYTHONPATH:+:$PYTHONPATH}
 python3 -c 'import tensorboard' 2>/dev/null || { echo "TensorBoard is not here (tools/setup.sh --dev installs it)" && exit 77; }

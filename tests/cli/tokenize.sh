@@ -1,4 +1,4 @@
-# levin tokenize: bytes to ids and back, as text and JSON; what it refuses.
+# levin tokenize: bytes to ids and back, as text and JSON; refusals.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 gpt2=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-gpt2 neox=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-neox
 ids() { tr -d '\n' <out | tr ' ' ,; }

@@ -1,4 +1,4 @@
-# levin tokenizer train: vocabularies from text, .jsonl and .tsv, that tokenize and prepare use; what it refuses.
+# levin tokenizer train: vocabularies from text, .jsonl and .tsv, which tokenize and prepare use; refusals.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 text=$LEVIN_SOURCE/tests/golden/tokenizers/trained/text.txt

@@ -1,4 +1,4 @@
-# A tokenizer goes with the data into checkpoints and exports, so that prompts are text there; another one is refused.
+# Checkpoints and exports contain the tokenizer of the data, so prompts are text there; another tokenizer is refused.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 golden=$LEVIN_SOURCE/tests/golden/tokenizers
 cat "$LEVIN_SOURCE"/src/data/*.c >text.txt

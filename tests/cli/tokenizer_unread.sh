@@ -1,4 +1,4 @@
-# A tokenizer that cannot be read is a note where token files are enough, and an error where text is wanted.
+# A tokenizer that cannot be read is a warning where token files suffice, and an error where text is needed.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 golden=$LEVIN_SOURCE/tests/golden/tokenizers
 cat "$LEVIN_SOURCE"/src/data/*.c >text.txt

@@ -1,4 +1,4 @@
-# levin train: what a run leaves behind, and when one is refused.
+# levin train: the files of a run, and refusals.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text

@@ -1,4 +1,4 @@
-# The program itself: version, help, exit codes, one JSON object whatever happens.
+# The program itself: version, help, exit codes, one JSON object in every case.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 

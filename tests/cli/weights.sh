@@ -1,6 +1,6 @@
-# Weights from elsewhere: nanoGPT's ckpt.pt, pytorch_model.bin, safetensors in parts and in half precision, published
-# models by name; tokens and positions added and cut. With PyTorch and transformers (LEVIN_PEERS names an environment
-# that has them), both directions are tried against them.
+# Weights from other programs: nanoGPT's ckpt.pt, pytorch_model.bin, sharded safetensors and half precision, published
+# models by name; added and removed tokens and positions. With PyTorch and transformers (LEVIN_PEERS names an
+# environment that has them), both directions are compared with these.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 golden=$LEVIN_SOURCE/tests/golden
 data=(--data.kind=tokens --data.path="$golden/gpt2/tokens.bin" --trainer.batch_size=5)
