@@ -24,7 +24,7 @@ asked "\`levin launch -n RANKS -- train ...\` starts several ranks" --num_proces
 asked "levin reads the hub and does not write there" --push_to_hub train
 
 # Flags and commands that the table names exist (its keys are looked at in test_synonyms).
-python3 - "$LEVIN_SOURCE/src/train/synonyms.def" >words <<'PY'
+python3 - "$LEVIN_SOURCE/src/settings/synonyms.def" >words <<'PY'
 import re, sys
 text = open(sys.argv[1]).read()
 for word, target in re.findall(r'LVN_SYNONYM\("([^"]+)",\s*"([^"]*)"', text):
