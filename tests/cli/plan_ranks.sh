@@ -40,7 +40,7 @@ json 'd["predicted"]["exposed_s"] < d["predicted"]["bytes_between"] / 0.6e9'
 predict --ranks=2 --nproc-per-node=2
 json 'd["predicted"]["messages_between"] == 0 and d["predicted"]["reduce_s"] > 0'
 # what takes a moment runs; a large model is answered from rates, in little memory, and what is known comes first
-predict --ranks=2
+predict --ranks=2 --trainer.batch_size=2
 json 'd["predicted"]["computed"] == "whole"'
 large() { # large MOST-MiB ARGUMENTS: levin plan with at most so much memory, its own and that of its processes
     python3 -c 'import resource, subprocess, sys
