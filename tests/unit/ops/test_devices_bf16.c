@@ -1,10 +1,8 @@
 /* test_devices_bf16.c - covers: src/ops/ops.def
  *
- * As test_devices.c, with all in bf16 that may be; and what matrix units compute, with each form of the words for them
- * (matrix_gpu.h): loops, NVIDIA's and Intel's, the last two with doubles of the instructions, since no such device is
- * here. Skipped where there is no device.
- *
- * label: long */
+ * label: long. As test_devices.c, with all operands in bf16 that may be, and the matrix units' products, with each
+ * implementation of their functions (matrix_gpu.h): loops, NVIDIA's and Intel's, the last two with doubles of the
+ * instructions, since no such device is here. Skipped where there is no device. */
 #include "backend/opencl/opencl_device.h"
 #include "device_compare.h"
 #include "matrix_doubles.h"
