@@ -67,7 +67,7 @@ static void catch_signals(const struct lvn_cli *c)
     signal(SIGXFSZ, SIG_IGN); /* beyond a file size limit a write fails, and the process lives */
 }
 
-/* What the summary prints and the result of lvn_train() lacks; from events. */
+/* Facts for the summary that the result of lvn_train() lacks; collected from events. */
 struct summary {
     double elapsed_s;
     int64_t first_step; /* the step that the run begins or resumes at */

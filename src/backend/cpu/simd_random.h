@@ -162,7 +162,7 @@ LVN_INLINE void vphilox(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, uin
     out[0] = a, out[1] = b, out[2] = c, out[3] = d;
 }
 
-/* Which of 16 lanes are retained. */
+/* Mask of the lanes, of 16, that dropout keeps. */
 #if defined(__AVX512F__)
 typedef __mmask16 vlanes;
 #else

@@ -71,8 +71,8 @@ enum {
 };                                                                                /* attributes of an operation */
 enum { MAX_SCRATCH = 1, REDUCTIONS = 3, ALIGN_A = 5, ALIGN_B, ALIGN_C, ALIGN_D }; /* attributes of a preference */
 enum { EPILOGUE_NONE = 1, EPILOGUE_BIAS = 4, EPILOGUE_GELU = 32, EPILOGUE_AUX = 128 };
-/* Which ways of splitting K are allowed besides none: partial sums stored in fp32 and added in one order. Not:
- * partial sums added to the result, or stored in its type. */
+/* Split-K schemes that may be chosen: none, or partial sums that are stored in fp32 and added in one fixed order.
+ * Partial sums that are added to the result, or stored in its type, are excluded. */
 enum { REDUCTION_COMPUTE_TYPE = 2 };
 enum { OLDEST = 11, NEWEST = 13, SCRATCH_ALIGN = 256, PLACED = 64 };
 /* Bytes, as NVIDIA recommends: 32 MiB from Hopper on, 4 MiB for GPUs before. */

@@ -31,7 +31,7 @@ struct lvn_gpu_moving {
 
 struct lvn_gpu_program;
 
-/* Which of two launches with equal results (lvn_gpu_two_variants()). */
+/* The faster of two launches with equal results (lvn_gpu_two_variants()). */
 enum lvn_gpu_variant { LVN_GPU_VARIANT_UNKNOWN = -1, LVN_GPU_VARIANT_FIRST, LVN_GPU_VARIANT_SECOND };
 
 /* Functions of a backend. */

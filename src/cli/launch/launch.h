@@ -43,7 +43,7 @@ struct lvn_launch {
     struct lvn_arena *arena; /* all texts below live in it */
     const char *self;        /* this program, by its full path */
 
-    /* What the command line and the launched command's recipe say. Set once, by launch.c. */
+    /* From the command line and the launched command's recipe. Set once, by launch.c. */
     struct {
         bool training;           /* the launched command is train */
         bool collective;         /* ranks run the command together; else it runs once, on this machine */
@@ -59,7 +59,7 @@ struct lvn_launch {
         int min_ranks;           /* of a restart; 0: as many ranks as at first */
     } request;
 
-    /* What ranks may use. Found once; a restart changes only the hosts' state (struct lvn_host). */
+    /* Hosts, cores and threads for the ranks. Found once; a restart changes only the hosts' state (struct lvn_host). */
     struct {
         struct lvn_host *hosts;                      /* NULL: this machine alone, or the nodes of a Slurm job */
         int n_hosts;                                 /* 0 where hosts is NULL */
@@ -91,7 +91,7 @@ struct lvn_launch {
         struct lvn_words drop; /* names of variables of other launchers, left over from an outer shell */
     } attempt;
 
-    /* What lasts over attempts. */
+    /* Kept from one attempt to the next. */
     struct {
         char id[33];                  /* of a training: the same for all its attempts, and random; "": no training */
         int restarts;                 /* so far */

@@ -158,7 +158,7 @@ static const struct lvn_peer *awaited_peer(const struct lvn_peer *p, int n, cons
     return other && is_running(other) && other != waiter ? other : NULL;
 }
 
-/* What a rank waits for, if it is known. Two ranks that wait for each other's messages have no connection; a rank
+/* The reason why a rank waits, if it is known. Two ranks that wait for each other's messages have no connection; a rank
  * that waits for one with more progress does not receive what that one has sent; otherwise a rank that is behind
  * waits for one with no more progress. */
 enum wait { NOBODY, FOR_ONE, FOR_SENT, EACH_OTHER };
