@@ -1,6 +1,6 @@
 /* test_kernel_ocloc.c - covers: src/ops/ops.def src/backend/gpu/texts.c
  *
- * Kernels for devices, by Intel's compiler and without a GPU (ocloc): every one compiles for dg2 (Arc) and pvc (Max)
+ * label: long. ocloc, Intel's compiler, builds the kernels for devices without a GPU: every one compiles for dg2 (Arc) and pvc (Max)
  * without a warning, the first text of each source; and those for matrix units, with the options that the backend
  * gives, keep no more in memory than they did. Skipped where ocloc is missing.
  *
@@ -8,9 +8,7 @@
  * items, which is what does not fit into its registers. It holds for the ocloc that its first line names. After a
  * change of kernels:
  *
- *     LEVIN_WRITE_TABLE=1 build/tests/test_kernel_ocloc
- *
- * label: long */
+ *     LEVIN_WRITE_TABLE=1 build/tests/test_kernel_ocloc */
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
