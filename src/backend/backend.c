@@ -49,7 +49,7 @@ void lvn_backend_why_none(const struct lvn_backend *b, char *text, size_t capaci
     struct lvn_device *d = NULL;
     *text = '\0';
     if (b->describe(0, &f))
-        snprintf(text, capacity, "it sees %s, which is none", f.name);
+        snprintf(text, capacity, "its device %s is not a GPU", f.name);
     else if (b->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}) != LVN_OK)
         snprintf(text, capacity, "%s", lvn_error_text());
     if (d) b->close(d);
@@ -70,8 +70,7 @@ static enum lvn_status fail_none(struct lvn_device **out, const char *accelerato
     *out = NULL;
     for (int i = 0; lvn_backend_at(i); i++)
         if (lvn_backend_at(i)->describe) append_why_none(lvn_backend_at(i), reason, sizeof reason);
-    LVN_FAIL(UNSUPPORTED, "trainer.accelerator %s finds no %s: set cpu or auto to do without%s", accelerator, kind,
-             reason);
+    LVN_FAIL(UNSUPPORTED, "trainer.accelerator %s finds no %s: set it to cpu or auto%s", accelerator, kind, reason);
 }
 
 static enum lvn_status open_no_gpu(struct lvn_device **out, const struct lvn_device_options *o)
@@ -89,9 +88,9 @@ static enum lvn_status open_no_xpu(struct lvn_device **out, const struct lvn_dev
 static const struct lvn_backend *find_gpu(bool intel)
 {
     static const struct lvn_backend no_gpu = {
-        .name = "gpu", .description = "a GPU, and none is here", .computes = true, .open = open_no_gpu};
+        .name = "gpu", .description = "a GPU, and this machine has none", .computes = true, .open = open_no_gpu};
     static const struct lvn_backend no_xpu = {
-        .name = "xpu", .description = "an Intel GPU, and none is here", .computes = true, .open = open_no_xpu};
+        .name = "xpu", .description = "an Intel GPU, and this machine has none", .computes = true, .open = open_no_xpu};
     for (int i = 0; lvn_backend_at(i); i++)
         if (has_gpu(lvn_backend_at(i), intel)) return lvn_backend_at(i);
     return intel ? &no_xpu : &no_gpu;

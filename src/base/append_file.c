@@ -22,7 +22,7 @@ static enum lvn_status write_rows(struct lvn_append_file *a, const void *p, int6
     int reason = errno;
     bool whole = before >= 0 && ftruncate(a->fd, before) == 0;
     if (whole) lseek(a->fd, before, SEEK_SET);
-    LVN_FAIL(IO, "%s%s", strerror(reason), whole ? "" : ", and it ends in half a row");
+    LVN_FAIL(IO, "%s%s", strerror(reason), whole ? "" : ", and its last row is incomplete");
 }
 
 enum lvn_status lvn_append_file_flush(struct lvn_append_file *a)

@@ -12,13 +12,13 @@
     X(OK, "no error")                                                                                                  \
     X(ARG, "wrong argument, option or recipe") /* the command line exits with 2 */                                     \
     X(SHAPE, "tensor shapes do not fit")                                                                               \
-    X(FORMAT, "a file is not what it should be")                                                                       \
+    X(FORMAT, "a file is invalid")                                                                                     \
     X(IO, "reading or writing failed")                                                                                 \
     X(MEMORY, "not enough memory")                                                                                     \
     X(UNSUPPORTED, "not supported here")                                                                               \
     X(NONFINITE, "a value is not finite")                                                                              \
-    X(COMM, "ranks could not talk to each other") /* the command line exits with 76 */                                 \
-    X(STOPPED, "stopped on request")              /* the command line exits with 75 */                                 \
+    X(COMM, "ranks could not communicate") /* the command line exits with 76 */                                        \
+    X(STOPPED, "stopped on request")       /* the command line exits with 75 */                                        \
     X(INTERNAL, "a defect in levin")
 
 enum lvn_status {

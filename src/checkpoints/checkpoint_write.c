@@ -160,7 +160,7 @@ static void remove_replaced(struct lvn_checkpoint_writer *w, const char *path)
     }
     if (aside && rename(path, aside) == 0)
         lvn_log(LVN_LOG_WARN, "'%s' was replaced; since it held %s%s%s, it is now '%s'", w->final, more ? "'" : "",
-                more ? more : "files that could not be looked at", more ? "', which levin did not write" : "", aside);
+                more ? more : "files that could not be checked", more ? "', which levin did not write" : "", aside);
 }
 
 /* Renames the finished directory to step-N. A former step-N is removed only after the new one is in its place;

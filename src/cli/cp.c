@@ -117,8 +117,8 @@ static void print_bases(struct lvn_cli *c, const char *from, const struct lvn_st
         before = base;
         json_array_append_new(bases, json_string(base));
         lvn_cli_print(c,
-                      "the base model of the adapters in it, '%s', is not part of the copy: it is looked for there, or "
-                      "where --lora.base=PATH says\n",
+                      "the base model of the adapters in it, '%s', is not part of the copy: it must be at that path, "
+                      "or named by --lora.base=PATH\n",
                       base);
     }
     if (json_array_size(bases))

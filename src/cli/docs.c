@@ -78,13 +78,12 @@ static void flag_table(struct lvn_text *t, const char *command)
 
 void lvn_help_markdown(struct lvn_text *t)
 {
-    lvn_text_add(
-        t, "# Options\n\nWritten by `levin help --options-markdown` from the tables `src/settings/options.def` and "
-           "`src/cli/commands.def`; edit those.\n\n"
-           "A key can stand in a recipe (`optimizer: {lr: 1e-3}`), in the environment (`LEVIN_OPTIMIZER_LR=1e-3`) "
-           "and on the command line\n(`--optimizer.lr=1e-3` or `--optimizer.lr 1e-3`). The command line wins over "
-           "the environment, the environment over the recipe. `--show-settings`\nprints each value and where it "
-           "came from. `off`, `none` and `0` are the same where 0 is allowed.\n\n## The run\n\n");
+    lvn_text_add(t, "# Options\n\nWritten by `levin help --options-markdown` from the tables "
+                    "`src/settings/options.def` and `src/cli/commands.def`; edit those.\n\nA key can be set in a "
+                    "recipe (`optimizer: {lr: 1e-3}`), in the environment (`LEVIN_OPTIMIZER_LR=1e-3`) and on the "
+                    "command line\n(`--optimizer.lr=1e-3` or `--optimizer.lr 1e-3`). The command line wins over the "
+                    "environment, the environment over the recipe. `--show-settings`\nprints each value and where it "
+                    "came from. `off`, `none` and `0` are the same where 0 is allowed.\n\n## The run\n\n");
     table_head(t);
     const char *part = "";
     for (int i = 0; i < lvn_option_count(); i++) {
@@ -104,9 +103,8 @@ void lvn_help_markdown(struct lvn_text *t)
         lvn_text_add(t, "\nFor example:\n\n");
         lvn_help_examples(t, k);
     }
-    lvn_text_add(
-        t, "\nExit codes: 0 done, 1 failed, 2 wrong usage or recipe, 75 stopped on request, nothing lost, 76 a fault\n"
-           "that going on from the last checkpoint can cure (docs/clusters.md).\n");
+    lvn_text_add(t, "\nExit codes: 0 done, 1 failed, 2 wrong usage or recipe, 75 stopped on request, nothing lost, 76 "
+                    "a fault\nthat a restart from the last checkpoint can cure (docs/clusters.md).\n");
 }
 
 /* --- completion --- */
@@ -225,7 +223,7 @@ enum lvn_status lvn_help_completion(struct lvn_text *t, const char *shell)
     } else if (!strcmp(shell, "fish")) {
         fish(t);
     } else {
-        LVN_FAIL(ARG, "--completion knows bash, zsh and fish, not '%.40s'", shell);
+        LVN_FAIL(ARG, "--completion supports bash, zsh and fish, not '%.40s'", shell);
     }
     return LVN_OK;
 }

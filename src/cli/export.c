@@ -204,10 +204,10 @@ static void print_torch(const struct lvn_cli *c, const struct lvn_pretrained *p,
 {
     struct lvn_codec codec;
     if (t->known)
-        lvn_cli_print(c, "%s goes on from step %lld where it lies in out_dir as ckpt.pt (--init_from=resume)\n",
+        lvn_cli_print(c, "%s continues from step %lld if the file is in out_dir as ckpt.pt (--init_from=resume)\n",
                       variant->program, (long long)t->torch.step);
     else
-        lvn_cli_print(c, "%s samples from it, and cannot go on: there is no state of AdamW for all of the model\n",
+        lvn_cli_print(c, "%s can sample from it, but not continue training: not all parameters have a state of AdamW\n",
                       variant->program);
     if (lvn_codec_load(&codec, p->dir) != LVN_OK) lvn_error_clear();
     if (codec.vocabulary)

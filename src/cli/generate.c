@@ -178,8 +178,8 @@ static enum lvn_status read_lines(struct prompts *p, const char *path, const str
     int64_t bytes;
     LVN_TRY(lvn_tokenizer_require(codec->tokenizer_error, "--prompts"));
     LVN_CHECK(lvn_codec_is_text(codec), ARG,
-              "--prompts wants a model that reads text, and there is neither a vocabulary nor a tokenizer beside this "
-              "one; --prompt-ids takes ids");
+              "--prompts wants a model that reads text, and this one has neither a vocabulary nor a tokenizer in its "
+              "folder; --prompt-ids takes ids");
     LVN_TRY(lvn_file_read(path, 64 << 20, &text, &bytes));
     enum lvn_status status = LVN_OK;
     if ((int64_t)strlen(text) < bytes) status = lvn_fail(LVN_FORMAT, "'%s' is no text: it holds a zero byte", path);
@@ -210,7 +210,7 @@ static enum lvn_status check_stops(const struct lvn_cli *c, const struct lvn_cod
     const struct lvn_texts *stops = &c->flag[LVN_FLAG_generate_stop].texts;
     if (stops->n) LVN_TRY(lvn_tokenizer_require(codec->tokenizer_error, "--stop"));
     LVN_CHECK(!stops->n || lvn_codec_is_text(codec), ARG,
-              "--stop wants a model that writes text, and '%s' has neither a vocabulary nor a tokenizer beside it; "
+              "--stop wants a model that writes text, and '%s' has neither a vocabulary nor a tokenizer in its folder; "
               "--max-new-tokens ends a sample of ids",
               c->operand[0]);
     for (int i = 0; i < stops->n; i++) {

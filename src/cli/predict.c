@@ -70,7 +70,7 @@ static enum lvn_status add_row(struct texts *x, const struct lvn_settings *s, in
                                const char *pair, const char *bad)
 {
     LVN_CHECK(!bad || s->data.skip_bad_rows, FORMAT,
-              "%s; mend it, or let such rows go without a prediction with data.skip_bad_rows=true", bad);
+              "%s; correct it, or give such rows no prediction with data.skip_bad_rows=true", bad);
     if (x->n_rows == x->row_capacity) {
         int64_t capacity = x->row_capacity ? 2 * x->row_capacity : 64;
         struct row *more = lvn_realloc(x->row, sizeof *more * (size_t)capacity);

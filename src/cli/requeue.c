@@ -63,12 +63,11 @@ void lvn_requeue(struct lvn_cli *c, const char *excluded)
     int n = (int)strcspn(reason, "\n");
     if (code == 0) {
         bool done = *excluded && exclude_nodes(c, words[0], job, excluded);
-        fprintf(stderr, "job %s is back in the queue%s%s, and goes on when its turn comes\n", job,
+        fprintf(stderr, "job %s is back in the queue%s%s, and continues when Slurm starts it again\n", job,
                 done ? ", to run without " : "", done ? excluded : "");
     } else {
-        fprintf(
-            stderr,
-            "warning: job %s is not put back into the queue (%.*s); submit it again with --resume, and it goes on\n",
-            job ? job : "", n, reason);
+        fprintf(stderr,
+                "warning: job %s is not put back into the queue (%.*s); submit it again with --resume to continue\n",
+                job ? job : "", n, reason);
     }
 }

@@ -64,7 +64,7 @@ static void check_isa(void)
         named = named || !strcmp(wanted, name);
     }
     lvn_log(LVN_LOG_WARN, "LEVIN_ISA is '%.40s', which is %s%s; %s is used", wanted,
-            named ? "not for this processor" : "none of ", named ? "" : list, lvn_isa_name(lvn_isa_best()));
+            named ? "not supported by this processor" : "none of ", named ? "" : list, lvn_isa_name(lvn_isa_best()));
 }
 
 void lvn_cli_warn_unknown_variables(void)

@@ -227,7 +227,7 @@ static void head(const struct watch *w, const char *old, struct lvn_text *t)
 {
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
     if (!w->status) {
-        lvn_text_printf(t, "%s: waiting for the run to begin (%s is not there)\n", w->run, w->status_path);
+        lvn_text_printf(t, "%s: waiting for the run to begin (%s does not exist)\n", w->run, w->status_path);
         return;
     }
     lvn_text_printf(t, "%s: %s, step %s", w->run, *old ? "stale" : text_of(w->status, "state"),
@@ -286,7 +286,7 @@ static void table(const struct watch *w, int max, struct lvn_text *t)
     int n = (int)json_array_size(ranks), displayed = 0;
     if (!n) return;
     lvn_text_printf(t, "%5s %-16s %8s %9s %12s %10s %10s %12s\n", "rank", "host", "pid", "step", "tokens/s", "compute",
-                    "memory", "heard of");
+                    "memory", "heartbeat");
     bool few = n <= max;
     for (int pass = few ? 1 : 0; pass < 2; pass++) {
         for (int i = 0; i < n && displayed < max; i++) {
@@ -327,7 +327,7 @@ static enum lvn_status show_json(struct watch *w)
 {
     char text[160];
     const char *old = stale(w, true, text);
-    LVN_CHECK(w->status, IO, "%s is not there: the run has not begun, or an older levin made it", w->status_path);
+    LVN_CHECK(w->status, IO, "%s does not exist: the run has not begun, or an older levin made it", w->status_path);
     const char *key;
     json_t *value;
     json_object_foreach(w->status, key, value) lvn_cli_add(w->c, key, json_incref(value));
@@ -355,7 +355,7 @@ static enum lvn_status follow(struct watch *w, bool once)
         LVN_TRY(read_status(w));
         LVN_TRY(read_metrics(w));
         const char *old = stale(w, once, text);
-        LVN_CHECK(w->status || !once, IO, "%s is not there: the run has not begun, or an older levin made it",
+        LVN_CHECK(w->status || !once, IO, "%s does not exist: the run has not begun, or an older levin made it",
                   w->status_path);
         head(w, old, &t);
         table(w, live ? terminal_rows() - 6 : 1 << 20, &t);

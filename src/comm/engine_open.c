@@ -40,8 +40,8 @@ static enum lvn_status start(struct lvn_engine *c)
     if (!wait_until_opened(c)) {
         c->abandoned = true;
         LVN_FAIL(COMM,
-                 "rank %d of %d: the other ranks did not join within %g s; look whether all were started, and "
-                 "whether these hosts reach each other",
+                 "rank %d of %d: the other ranks did not join within %g s; check that all were started, and that these "
+                 "hosts reach each other",
                  c->comm.rank, c->comm.size, c->options.timeout);
     }
     if (c->opened < 0) return lvn_fail(c->error, "%s", c->comm.text);

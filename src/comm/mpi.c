@@ -63,7 +63,7 @@ static enum lvn_status bind_symbols(struct mpi *m)
     LVN_CHECK(m->name, UNSUPPORTED, "%s lacks %s: is it an MPI-3 library?", m->library.path, object);
 #define LVN_MPI_FUNCTION(name, arguments)                                                                              \
     p = dlsym(m->library.handle, "MPI_" #name);                                                                        \
-    LVN_CHECK(p, UNSUPPORTED, "%s lacks MPI_" #name ": an MPI of version 3 or later is wanted", m->library.path);      \
+    LVN_CHECK(p, UNSUPPORTED, "%s lacks MPI_" #name ": an MPI of version 3 or later is needed", m->library.path);      \
     memcpy(&m->name, &p, sizeof p);
 #include "comm/mpi.def"
 #undef LVN_MPI_CONSTANT
@@ -226,7 +226,7 @@ static enum lvn_status check_world(struct mpi *m, const struct lvn_comm_options 
         m->finalize = true; /* no other rank: MPI_Finalize cannot block */
         const char *cure = !strcmp(launcher, "slurm") && open ? "start it by srun --mpi=pmix"
                            : !strcmp(launcher, "slurm")
-                               ? "start it by srun --mpi=pmi2, or take an MPI that knows PMIx"
+                               ? "start it by srun --mpi=pmi2, or take an MPI that supports PMIx"
                                : "start levin by the mpirun of that MPI, or set trainer.mpi_library to the library of "
                                  "the mpirun that was used";
         LVN_FAIL(UNSUPPORTED,

@@ -68,7 +68,7 @@ static enum lvn_status mpi_of_launcher(const char *launcher, enum mpi_kind *out,
     bool pmix = lvn_getenv("PMIX_RANK") || lvn_getenv("PMIX_NAMESPACE");
     bool pmi =
         lvn_getenv("PMI_RANK") || lvn_getenv("PMI_FD") || lvn_getenv("PMI_CONTROL_PORT") || lvn_getenv("PALS_RANKID");
-    *reason = "as nothing says which MPI the launcher belongs to";
+    *reason = "as the launcher's MPI is not known";
     *out = ANY;
     if (!strcmp(launcher, "openmpi") || !strcmp(launcher, "lsf")) {
         *out = OPENMPI;
@@ -228,18 +228,17 @@ static enum lvn_status refuse(enum mpi_kind mpi_kind, const char *reason, const 
     char others[600] = "";
     const struct kind *want = mpi_kind == MPICH ? &mpich : &open_mpi;
     LVN_CHECK(mpi_kind != ANY, UNSUPPORTED,
-              "no MPI library was found, and ranks meet through one%s: install Open MPI (%s) or MPICH (%s), load your "
-              "cluster's MPI module, or set trainer.mpi_library to the path of libmpi.so",
+              "no MPI library was found, and this launcher's ranks need one%s: install Open MPI (%s) or MPICH (%s), "
+              "load your cluster's MPI module, or set trainer.mpi_library to the path of libmpi.so",
               errors, open_mpi.package, mpich.package);
     LVN_CHECK(!*add_others(others, sizeof others, "", "", want), UNSUPPORTED,
-              "no library of %s was found, and that is wanted, %s%s; here is %s: start levin by the launcher of that "
-              "one, or install the other (%s), or set trainer.mpi_library to its path",
+              "no library of %s was found, which is needed, %s%s; found %s: start levin by the launcher of that one, "
+              "or install the other (%s), or set trainer.mpi_library to its path",
               want->name, reason, errors, others, want->package);
-    LVN_FAIL(
-        UNSUPPORTED,
-        "no library of %s was found, and that is wanted, %s%s: install it (%s), load your cluster's MPI module, or "
-        "set trainer.mpi_library to the path of libmpi.so",
-        want->name, reason, errors, want->package);
+    LVN_FAIL(UNSUPPORTED,
+             "no library of %s was found, which is needed, %s%s: install it (%s), load your cluster's MPI module, or "
+             "set trainer.mpi_library to the path of libmpi.so",
+             want->name, reason, errors, want->package);
 }
 
 enum lvn_status lvn_mpi_find(struct lvn_mpi_library *out, const char *library, const char *launcher)
@@ -262,8 +261,8 @@ enum lvn_status lvn_mpi_find(struct lvn_mpi_library *out, const char *library, c
     if (!out->handle && mpi_kind == OPENMPI && launcher && !strcmp(launcher, "slurm"))
         out->handle = search(&mpich, &near_launcher, errors, sizeof errors);
     if (!out->handle) return refuse(mpi_kind, reason, errors);
-    snprintf(out->reason, sizeof out->reason, "%s%s", reason, near_launcher ? ", and lies beside it" : "");
+    snprintf(out->reason, sizeof out->reason, "%s%s", reason, near_launcher ? ", and next to the launcher" : "");
     LVN_TRY(identify(out));
-    add_others(out->reason, sizeof out->reason, "; also here, and not taken: ", out->path, NULL);
+    add_others(out->reason, sizeof out->reason, "; also here, and not used: ", out->path, NULL);
     return LVN_OK;
 }

@@ -154,7 +154,7 @@ static int start_collective(struct tcp *t, struct tree_collective collective, vo
     struct tree_collective *c = w ? w->tree_collective = lvn_calloc(1, sizeof *c) : NULL;
     if (c) *c = collective, c->child_values = lvn_malloc((size_t)collective.bytes + 1);
     if (!c || !c->child_values)
-        return lvn_tcp_connections_fail(&t->connections, t->connections.rank, "has no memory left");
+        return lvn_tcp_connections_fail(&t->connections, t->connections.rank, "failed: not enough memory");
     c->tag = TREE_TAGS + 2 * (int)(t->number++ % LVN_TAGS);
     c->child = 1;
     return 0;
@@ -172,14 +172,14 @@ static int send_message(void *state, const void *x, int64_t bytes, int to, int t
 {
     struct operation *w = operation_new(state, handle);
     return w ? lvn_tcp_send(&((struct tcp *)state)->connections, x, bytes, to, tag, &w->message)
-             : lvn_tcp_connections_fail(&((struct tcp *)state)->connections, to, "has no memory left");
+             : lvn_tcp_connections_fail(&((struct tcp *)state)->connections, to, "failed: not enough memory");
 }
 
 static int receive_message(void *state, void *x, int64_t bytes, int from, int tag, void *handle)
 {
     struct operation *w = operation_new(state, handle);
     return w ? lvn_tcp_receive(&((struct tcp *)state)->connections, x, bytes, from, tag, &w->message)
-             : lvn_tcp_connections_fail(&((struct tcp *)state)->connections, from, "has no memory left");
+             : lvn_tcp_connections_fail(&((struct tcp *)state)->connections, from, "failed: not enough memory");
 }
 
 static int all_reduce(void *state, void *x, int64_t count, enum lvn_dtype type, enum lvn_reduce op, void *handle)

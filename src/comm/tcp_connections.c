@@ -129,14 +129,14 @@ static int begin_message(struct lvn_tcp_connections *t, int i)
     struct lvn_tcp_connection *p = &t->connection[i];
     p->in = take(&p->posted, p->header.tag);
     if (p->in && p->in->header.bytes != p->header.bytes)
-        return lvn_tcp_connections_fail(t, i, "brings a message of another length");
+        return lvn_tcp_connections_fail(t, i, "carried a message of an unexpected length");
     if (p->in) return 0;
-    if (p->header.bytes > (uint64_t)1 << 40) return lvn_tcp_connections_fail(t, i, "brings what is no message");
+    if (p->header.bytes > (uint64_t)1 << 40) return lvn_tcp_connections_fail(t, i, "carried an invalid message");
     char *x = lvn_malloc((size_t)p->header.bytes + 1);
     p->in = x ? message_new(p->header.tag, x, (int64_t)p->header.bytes) : NULL;
     if (!p->in) {
         free(x);
-        return lvn_tcp_connections_fail(t, i, "brings more than memory holds");
+        return lvn_tcp_connections_fail(t, i, "carried more than fits into memory");
     }
     append(&p->unexpected, p->in);
     p->unexpected_bytes += (int64_t)p->header.bytes;
@@ -161,7 +161,7 @@ static int drain(struct lvn_tcp_connections *t, int i)
         if (n == 0 && left) {
             close(p->fd);
             p->fd = -1;
-            return p->posted.first || p->out.first || p->in ? lvn_tcp_connections_fail(t, i, "was closed from there")
+            return p->posted.first || p->out.first || p->in ? lvn_tcp_connections_fail(t, i, "was closed by that rank")
                                                             : 0;
         }
         max -= n + 1;
@@ -202,7 +202,7 @@ int lvn_tcp_send(struct lvn_tcp_connections *t, const void *x, int64_t bytes, in
         char *x;
     } buffer = {.in = x}; /* only read */
     *out = message_new((uint64_t)tag, buffer.x, bytes);
-    if (!*out) return lvn_tcp_connections_fail(t, to, "has no memory left");
+    if (!*out) return lvn_tcp_connections_fail(t, to, "failed: not enough memory");
     append(&t->connection[to].out, *out);
     return flush(t, to);
 }
@@ -213,15 +213,15 @@ int lvn_tcp_receive(struct lvn_tcp_connections *t, void *x, int64_t bytes, int f
     struct lvn_tcp_connection *p = &t->connection[from];
     struct lvn_tcp_message *m = *out = message_new((uint64_t)tag, x, bytes),
                            *early = take(&p->unexpected, (uint64_t)tag);
-    if (!m) return lvn_tcp_connections_fail(t, from, "has no memory left");
+    if (!m) return lvn_tcp_connections_fail(t, from, "failed: not enough memory");
     set_paused(t, from, false);
     if (!early) {
         append(&p->posted, m);
-        return p->fd < 0 ? lvn_tcp_connections_fail(t, from, "was closed from there") : 0;
+        return p->fd < 0 ? lvn_tcp_connections_fail(t, from, "was closed by that rank") : 0;
     }
     if (early->header.bytes != m->header.bytes) { /* it continues to arrive into its own buffer */
         append(&p->unexpected, early);
-        return lvn_tcp_connections_fail(t, from, "brings a message of another length");
+        return lvn_tcp_connections_fail(t, from, "carried a message of an unexpected length");
     }
     p->unexpected_bytes -= (int64_t)early->header.bytes;
     if (early->done_bytes) memcpy(x, early->x, (size_t)early->done_bytes);

@@ -110,7 +110,7 @@ enum lvn_status lvn_codec_encode(const struct lvn_codec *c, const char *user, co
     *ids = NULL;
     LVN_TRY(lvn_tokenizer_require(c->tokenizer_error, user));
     LVN_CHECK(lvn_codec_is_text(c), ARG,
-              "this model has neither a vocabulary nor a tokenizer beside it, so %s cannot be text: give ids, as "
+              "this model has neither a vocabulary nor a tokenizer in its folder, so %s cannot be text: give ids, as "
               "--prompt-ids=5,6,7",
               user);
     if (c->tokenizer) return encode_tokens(c->tokenizer, text, bytes, ids, n);

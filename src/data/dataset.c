@@ -44,7 +44,7 @@ enum lvn_status lvn_dataset_guess(const char *path, const struct lvn_dataset_kin
          folder = lvn_path_is_dir(path);
     LVN_FAIL(FORMAT,
              "'%s' is %s, on which levin cannot train directly%s: `levin prepare %s --tokenizer=TOKENIZER` makes token "
-             "files of it, and tells what trains on them",
+             "files of it, and prints the keys to train on them",
              path,
              lines    ? "lines of JSON"
              : folder ? "a folder"

@@ -60,8 +60,8 @@ enum lvn_status lvn_file_refuse_name(const char *name)
               "lines=True)\"",
               name, f->description, f->reader, name, stem, name);
     LVN_FAIL(FORMAT,
-             "'%s' is %s, no text: levin prepares texts (.txt and names that say nothing), lines of JSON (.jsonl), and "
-             "folders, .tar, .gz, .bz2, .xz and .zst of these",
+             "'%s' is %s, no text: levin prepares texts (.txt and names without a known ending), lines of JSON "
+             "(.jsonl), and folders, .tar, .gz, .bz2, .xz and .zst of these",
              name, f->description);
 }
 

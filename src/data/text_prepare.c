@@ -124,7 +124,7 @@ static enum lvn_status report(struct pipeline *l, const struct lvn_batch *b)
                                   .warnings = b->warnings.p && !l->writer.second_pass ? b->warnings.p : ""};
     if (!l->o->progress || l->o->progress(l->o->context, &p) == 0) return LVN_OK;
     LVN_TRY(lvn_text_writer_save(&l->writer));
-    LVN_FAIL(STOPPED, "stopped; the same command goes on from here");
+    LVN_FAIL(STOPPED, "stopped; the same command continues from here");
 }
 
 static enum lvn_status write_batch(struct pipeline *l, const struct lvn_batch *b)

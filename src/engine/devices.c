@@ -146,7 +146,7 @@ static const char *staging_reason(const struct lvn_ranks *r, const struct lvn_se
     if (!r->exclusive_devices) return "several ranks compute on one device";
     if (s->trainer.transport != LVN_TRAINER_TRANSPORT_AUTO) return "trainer.transport says so";
     if (s->trainer.deterministic) return "trainer.deterministic wants sums in a fixed order";
-    if (s->trainer.share == LVN_TRAINER_SHARE_MEASURED) return "trainer.share measured looks at who waits for whom";
+    if (s->trainer.share == LVN_TRAINER_SHARE_MEASURED) return "trainer.share measured needs the time that ranks wait";
     return NULL;
 }
 
@@ -174,7 +174,7 @@ static enum lvn_status join(struct lvn_ranks *r, struct lvn_device *d, const str
     struct lvn_group_options o = {.rank = r->rank, .size = r->size, .host = r->host[r->rank]};
     LVN_TRY(lvn_ranks_agree(r, r->rank ? LVN_OK : g->make_id(o.id)));
     LVN_TRY(lvn_ranks_broadcast(r, o.id, sizeof o.id));
-    lvn_member_set_operation(r->member, "bringing the devices together");
+    lvn_member_set_operation(r->member, "joining the devices");
     enum lvn_status status = g->join(d, &o);
     lvn_member_set_operation(r->member, NULL);
     pthread_mutex_lock(&r->close_lock);
@@ -189,12 +189,11 @@ enum lvn_status lvn_ranks_group(struct lvn_ranks *r, struct lvn_device *d, const
     char describe[400];
     bool all = true;
     if (!r || r->size == 1 || !b->describe || r->device_group == d) return LVN_OK;
-    const char *reason = b->group ? staging_reason(r, s) : "this backend has no other way";
+    const char *reason = b->group ? staging_reason(r, s) : "this backend has no transfers from device to device";
     if (!reason) LVN_TRY(open_library(r, b->group, s, describe, &all));
     if (!reason && !all) reason = describe;
     if (reason && !r->rank)
-        lvn_log(all ? LVN_LOG_INFO : LVN_LOG_WARN, "gradients go from rank to rank through the processor's memory: %s",
-                reason);
+        lvn_log(all ? LVN_LOG_INFO : LVN_LOG_WARN, "gradients go from rank to rank through host memory: %s", reason);
     if (!reason && !r->rank) lvn_log(LVN_LOG_INFO, "gradients go from device to device by %s", describe);
     return reason ? LVN_OK : join(r, d, b->group);
 }

@@ -105,7 +105,7 @@ static enum lvn_status broadcast(void *context, void *x, int64_t bytes)
     double seconds = short_timeout(r);
     if (!lvn_comm_wait_for(r->comm, &late->request, seconds)) {
         r->lost = true;
-        LVN_FAIL(COMM, "rank %d of %d: rank 0 has not said within %g s where the ranks meet", r->rank, r->size,
+        LVN_FAIL(COMM, "rank %d of %d: rank 0 did not send the rendezvous address within %g s", r->rank, r->size,
                  seconds);
     }
     enum lvn_status status = lvn_comm_wait(r->comm, &late->request);
@@ -163,7 +163,7 @@ static enum lvn_status join(struct lvn_ranks *r, const struct lvn_settings *s, l
 {
     LVN_TRY(lvn_identity_find(&r->identity));
     if (r->identity.size == 1 && r->identity.ignored[0])
-        lvn_log(LVN_LOG_WARN, "one process, and no ranks beside it: %s", r->identity.ignored);
+        lvn_log(LVN_LOG_WARN, "a run of one rank: %s", r->identity.ignored);
     r->rank = r->identity.rank;
     r->size = r->identity.size;
     r->host = lvn_calloc((size_t)r->size, sizeof *r->host);

@@ -140,8 +140,8 @@ static enum lvn_status read_entry_chunk(struct stream *s, const void **p, int64_
     w->out += got;
     double grown = w->in ? (double)w->out / (double)w->in * w->growth : 0;
     LVN_CHECK(w->out < GROWTH_FROM || grown < LVN_ARCHIVE_GROWTH, FORMAT,
-              "'%s' grows more than %d-fold when it is unpacked (at '%s'): it looks like a bomb; unpack it yourself if "
-              "it is not",
+              "'%s' grows more than %d-fold when it is unpacked (at '%s'): it may be a decompression bomb; if not, "
+              "unpack it yourself",
               w->root, LVN_ARCHIVE_GROWTH, s->name);
     *p = s->buffer;
     *n = got;

@@ -104,7 +104,7 @@ static enum lvn_status unescape(struct lvn_json_scan *s, const char *p, const ch
         bool coded = p[1] == 'u';
         p += 2;
         int32_t code = coded ? code_of(&p, end) : known ? meant[known - letters] : -1;
-        if (code < 0) return bad(s, "a string has an escape in it that is none");
+        if (code < 0) return bad(s, "a string has an invalid escape");
         out += lvn_utf8_encode(code, out);
     }
     *bytes = out - *text;
@@ -233,5 +233,5 @@ enum lvn_status lvn_json_scan_skip(struct lvn_json_scan *s, int64_t *entries)
 
 enum lvn_status lvn_json_scan_end(struct lvn_json_scan *s)
 {
-    return lvn_json_scan_peek(s) || s->at < s->end ? bad(s, "something stands behind its end") : LVN_OK;
+    return lvn_json_scan_peek(s) || s->at < s->end ? bad(s, "there is more after its end") : LVN_OK;
 }

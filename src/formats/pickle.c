@@ -70,7 +70,8 @@ static enum lvn_status push(struct machine *m, struct lvn_pickle *v)
 
 static enum lvn_status pop(struct machine *m, struct lvn_pickle **out)
 {
-    if (!m->depth || m->stack[m->depth - 1]->kind == LVN_PICKLE_MARK) DAMAGED(m, "it takes a value that is not there");
+    if (!m->depth || m->stack[m->depth - 1]->kind == LVN_PICKLE_MARK)
+        DAMAGED(m, "it takes a value that its stack lacks");
     *out = m->stack[--m->depth];
     return LVN_OK;
 }
@@ -88,7 +89,7 @@ static enum lvn_status find_mark(struct machine *m, int64_t *first)
 {
     *first = m->depth;
     while (*first && m->stack[*first - 1]->kind != LVN_PICKLE_MARK) --*first;
-    if (!*first) DAMAGED(m, "it looks for a mark that is not there");
+    if (!*first) DAMAGED(m, "it has no mark to return to");
     return LVN_OK;
 }
 

@@ -102,8 +102,8 @@ static enum lvn_status find_file(struct lvn_weights *w, const char *index, const
         *out = &w->file[i];
         if (strcmp((*out)->name, name) == 0) return LVN_OK;
     }
-    LVN_CHECK(*name && !strchr(name, '/'), FORMAT, "'%s' names the file '%.100s', which does not lie beside it", index,
-              name);
+    LVN_CHECK(*name && !strchr(name, '/'), FORMAT, "'%s' names the file '%.100s', which is not in the same folder",
+              index, name);
     char *dir = lvn_path_dir(&w->arena, index), *path = dir ? lvn_path_join(&w->arena, dir, name) : NULL;
     struct lvn_weights_file *f = &w->file[w->n_files];
     *out = f;

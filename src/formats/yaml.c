@@ -95,7 +95,7 @@ static enum lvn_status scalar(struct reader *r, const yaml_event_t *e, int line)
 static enum lvn_status open_container(struct reader *r, enum lvn_yaml_kind kind, const yaml_char_t *tag, int line)
 {
     LVN_CHECK(!tag, ARG, "%s:%d: the tag '%s' is not supported; leave it out", r->name, line, (const char *)tag);
-    LVN_CHECK(!wants_key(r), ARG, "%s:%d: a %s stands where a key was expected", r->name, line,
+    LVN_CHECK(!wants_key(r), ARG, "%s:%d: found a %s, expected a key", r->name, line,
               kind == LVN_YAML_MAP ? "map" : "list");
     LVN_CHECK(r->depth || kind == LVN_YAML_MAP, ARG,
               "%s:%d: found a list, expected keys and values as 'model: {n_layer: 4}'", r->name, line);

@@ -153,7 +153,7 @@ static enum lvn_status read_one(const struct lvn_adapter_files *f, const struct 
     LVN_TRY(layout_of(n, weight, which, &l));
     const struct lvn_safetensor *t = lvn_adapter_find(f, lvn_model_file_variant(n->config.model), &l);
     if (!t && !which) return LVN_OK; /* it is as the model has it */
-    LVN_CHECK(t, FORMAT, "'%s' has no '%s'; lora.targets must name the maps that its adapters stand beside",
+    LVN_CHECK(t, FORMAT, "'%s' has no '%s'; lora.targets must name the linear maps that it has adapters for",
               f->file.path, l.name);
     *seen += 1;
     return read_values(t, &l, n, to);

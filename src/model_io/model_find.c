@@ -149,7 +149,8 @@ static enum lvn_status find_file(struct lvn_arena *a, const char *path, const ch
         *out = dir;
     else if (torch)
         *out = lvn_arena_strdup(a, path);
-    LVN_CHECK(*out || !weights, IO, "'%s' holds weights, but no config.json beside it says of which model", path);
+    LVN_CHECK(*out || !weights, IO, "'%s' holds weights, but its folder has no config.json, which says of which model",
+              path);
     return LVN_OK;
 }
 

@@ -39,11 +39,10 @@ static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const stru
 {
     enum lvn_status status = lvn_pretrained_open_on(&m->pretrained, s->model.init, "best", s->lora.base);
     if (status != LVN_OK && s->lora.rank)
-        (void)lvn_while_at(
-            status,
-            "opening model.init, '%s', the model that adapters stand beside; where it lies elsewhere now, "
-            "say so: --model.init=PATH",
-            s->model.init);
+        (void)lvn_while_at(status,
+                           "opening model.init, '%s', the base model of the adapters; if it is elsewhere now, name it: "
+                           "--model.init=PATH",
+                           s->model.init);
     LVN_TRY(status);
     m->has_pretrained = true;
     LVN_TRY(lvn_codec_load(&m->codec, m->pretrained.dir));

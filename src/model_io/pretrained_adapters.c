@@ -30,9 +30,9 @@ static enum lvn_status check_sum(const struct lvn_pretrained *p)
     if (!p->adapters.sum) return LVN_OK;
     LVN_TRY(lvn_pretrained_checksum(p->base, &value));
     LVN_CHECK(strcmp(lvn_checksum_text(value, sum), p->adapters.sum) == 0, FORMAT,
-              "the base model '%s' is not the one that the adapters in '%s' stand beside: its weights have the "
-              "checksum %s, and had %s; put the former weights back, or say where they are (--lora.base=PATH, "
-              "`levin export --base PATH`)",
+              "the base model '%s' is not the one that the adapters in '%s' were trained with: its weights have the "
+              "checksum %s, expected %s; put the former weights back, or name their path (--lora.base=PATH, `levin "
+              "export --base PATH`)",
               p->base->path, p->adapters.dir, sum, p->adapters.sum);
     return LVN_OK;
 }
@@ -51,7 +51,7 @@ static enum lvn_status open_base(struct lvn_pretrained *p, const char *given, in
     free(p->base);
     p->base = NULL;
     return lvn_while_at(status,
-                        "opening '%s', the base model of the adapters in '%s'; where it lies elsewhere now, say so "
+                        "opening '%s', the base model of the adapters in '%s'; if it is elsewhere now, name it "
                         "(--lora.base=PATH, `levin export --base PATH`)",
                         name, p->adapters.dir);
 }
@@ -92,7 +92,8 @@ enum lvn_status lvn_pretrained_open_adapters(struct lvn_pretrained *p, const cha
 {
     enum { DEEPEST = 8 };
     LVN_CHECK(depth < DEEPEST, FORMAT,
-              "the adapters in '%s' stand beside adapters, and so on, more than %d times: does a base name itself?",
+              "the base model of the adapters in '%s' consists of adapters, too, and so on, more than %d times: does a "
+              "base model name itself?",
               dir, DEEPEST);
     const char *config = lvn_path_join(&p->arena, p->path, "config.json");
     if (!config) return LVN_MEMORY;
@@ -133,7 +134,7 @@ static enum lvn_status check_shape(const struct lvn_safetensor *t, const struct 
 {
     char have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT];
     LVN_CHECK(!t || lvn_desc_same_shape(&t->desc, &l->desc), FORMAT,
-              "'%s': '%s' is %s, and beside this base model it is %s: these adapters were made for another model",
+              "'%s': '%s' has shape %s, and this base model needs %s: these adapters were made for another model",
               t->file, t->name, lvn_shape_text(&t->desc, have), lvn_shape_text(&l->desc, want));
     return LVN_OK;
 }
@@ -174,8 +175,8 @@ enum lvn_status lvn_pretrained_check_adapters(const struct lvn_pretrained *p, co
     }
     const char *stray = seen == p->adapters.file.n ? NULL : find_stray(p, params);
     LVN_CHECK(!stray, FORMAT,
-              "'%s' holds '%s', and the base model '%s' has nothing that it could stand beside: these adapters were "
-              "made for another model, or for parts of it that levin adapts not",
+              "'%s' holds '%s', and the base model '%s' has no linear map for it: these adapters were made for another "
+              "model, or for parts that levin does not adapt",
               p->adapters.file.path, stray, p->base->path);
     return LVN_OK;
 }

@@ -45,8 +45,8 @@ static enum lvn_status check_kind(const char *path, const json_t *root)
     }
     for (size_t i = 0; json_is_string(init) && i < sizeof changes_base / sizeof changes_base[0]; i++)
         LVN_CHECK(strncmp(json_string_value(init), changes_base[i], strlen(changes_base[i])) != 0, UNSUPPORTED,
-                  "%s: its adapters began with init_lora_weights '%.40s', which changes the model beside them; merge "
-                  "them with PEFT, or convert them there to plain ones (save_pretrained() with "
+                  "%s: its adapters began with init_lora_weights '%.40s', which changes the base model; merge them "
+                  "with PEFT, or convert them there to plain ones (save_pretrained() with "
                   "path_initial_model_for_weight_conversion)",
                   path, json_string_value(init));
     LVN_TRY(lvn_json_string(path, root, "bias", false, &bias));

@@ -212,7 +212,7 @@ enum lvn_status lvn_model_check_variant(const struct lvn_model *variant, const s
     const struct lvn_key *k = inexpressible(variant, c);
     char is[2 * LVN_KEY_TEXT], must[2 * LVN_KEY_TEXT], others[256] = "huggingface";
     LVN_CHECK(names_head(variant) || c->head == c->model->heads, UNSUPPORTED,
-              "files of %s cannot tell that the model is a %s; write it as huggingface", variant->name,
+              "files of %s cannot record that the model is a %s; write it as huggingface", variant->name,
               c->head->architecture);
     if (!k) return LVN_OK;
     for (const struct lvn_model *const *m = lvn_models(); *m; m++) {

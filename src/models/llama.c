@@ -138,8 +138,8 @@ static enum lvn_status check(const void *fields)
               H, K);
     LVN_CHECK(!c->windowed || !c->window || c->window >= c->n_positions, UNSUPPORTED,
               "sliding_window is %" PRId64 ", shorter than the %" PRId64
-              " positions of the model; only attention over all positions is there: set max_position_embeddings to "
-              "the window where no text is longer",
+              " positions of the model; levin supports only attention over all positions: set max_position_embeddings "
+              "to the window where no text is longer",
               c->window, c->n_positions);
     LVN_CHECK(
         c->layers == ALL_FULL || (c->windowed && c->window), ARG,

@@ -88,7 +88,7 @@ enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_model_con
     struct lvn_pattern one;
     char near[LVN_WORD_TEXT];
     if (c->lora.rank <= 0) return LVN_OK;
-    LVN_CHECK(c->model->linear_maps, ARG, "lora.rank: a %s has no linear maps that adapters may stand beside",
+    LVN_CHECK(c->model->linear_maps, ARG, "lora.rank: a %s has no linear maps that adapters can be added to",
               c->model->name);
     LVN_CHECK(rest && *rest, ARG,
               "lora.rank is %lld and lora.targets names no linear map: name some of those that a %s has, %s",

@@ -150,7 +150,7 @@ static const struct lvn_key keys[] = {
     {X(eps), .json = "layer_norm_eps", .default_value = 1e-5, .recipe = "norm_eps", .min = 1e-30, .max = 1,
      .help = "added to the variance where rows are normalised"},
     {X(rotary_share), .json = "rotary_pct", .recipe = "rotary_pct", ROTARY_SHARE,
-     .help = "share of each head's channels that rotary positions turn"},
+     .help = "share of each head's channels that rotary positions rotate"},
     {X(rotary_share), .json = "rope_parameters.partial_rotary_factor", .read_only = true, ROTARY_SHARE},
     {X(rotary_share), .json = "rope_scaling.partial_rotary_factor", .read_only = true, ROTARY_SHARE},
     LVN_ROPE_THETA(struct neox, "rotary_emb_base"),

@@ -5,7 +5,7 @@
 #include <math.h>
 
 const struct lvn_key_word lvn_rope_words[] = {
-    {"default", LVN_ROTARY_PLAIN, "rotary positions as they are"},
+    {"default", LVN_ROTARY_PLAIN, "unscaled rotary positions"},
     {"linear", LVN_ROTARY_LINEAR, "linear scaling of rotary positions"},
     {"yarn", LVN_ROTARY_YARN, "yarn scaling of rotary positions"},
     {"llama3", LVN_ROTARY_LLAMA3, "llama3 scaling of rotary positions"},
@@ -15,8 +15,8 @@ const struct lvn_key_word lvn_rope_words[] = {
 enum lvn_status lvn_rope_check(const struct lvn_rope *r, int64_t dims)
 {
     LVN_CHECK(dims > 0 && dims % 2 == 0, ARG,
-              "rotary positions turn %" PRId64 " channels of each head, and they turn pairs: take sizes that give an "
-              "even number above 0",
+              "rotary positions rotate %" PRId64
+              " channels of each head, in pairs: take sizes that give an even number above 0",
               dims);
     LVN_CHECK(r->scaling == LVN_ROTARY_PLAIN || r->factor >= 1, ARG,
               "rope_scaling.factor is %g; scaling of rotary positions wants one of at least 1", r->factor);

@@ -14,7 +14,7 @@ static enum lvn_status shape(struct lvn_shapes *s)
     LVN_TRY(lvn_shape_reals(s, "input", 0, 1));
     LVN_CHECK(size >= 1 && stride >= 1, ARG, "max_pool2d: size %lld and stride %lld; at least 1 is wanted",
               (long long)size, (long long)stride);
-    LVN_CHECK(size <= 64, UNSUPPORTED, "max_pool2d: size %lld; at most 64 is there", (long long)size);
+    LVN_CHECK(size <= 64, UNSUPPORTED, "max_pool2d: size %lld; at most 64 is supported", (long long)size);
     LVN_CHECK(x->rank == 4 && x->dim[2] >= size && x->dim[3] >= size, SHAPE,
               "max_pool2d: %s has shape %s; (N,C,H,W) is wanted, H and W at least %lld",
               lvn_input_text(s, 0, "input", name), lvn_shape_text(x, text), (long long)size);

@@ -19,7 +19,7 @@ static enum lvn_status shape(struct lvn_shapes *s)
     const int64_t dims = s->attr->rotary_table.dims;
     LVN_TRY(lvn_shape_integers(s, "ids", 0, -1));
     LVN_CHECK(s->in[0].rank >= 2, SHAPE, "rotary_table: ids have %d dimensions, wanted (batch, time)", s->in[0].rank);
-    LVN_CHECK(dims > 0 && dims % 2 == 0, SHAPE, "rotary_table: %lld channels turn, wanted an even number above 0",
+    LVN_CHECK(dims > 0 && dims % 2 == 0, SHAPE, "rotary_table: %lld channels to rotate, wanted an even number above 0",
               (long long)dims);
     LVN_CHECK(s->attr->rotary_table.theta > 0, ARG, "rotary_table: theta is %g; it must be above 0",
               s->attr->rotary_table.theta);

@@ -52,9 +52,8 @@ enum lvn_status lvn_fetch_limit_find(const char *url, const char *dir, int64_t b
 enum lvn_status lvn_fetch_limit_reached(const char *url, int64_t max)
 {
     char limit[LVN_NUMBER_TEXT];
-    LVN_FAIL(
-        IO,
-        "'%s' does not say its size and has brought more than %s, which is all that may be fetched so: see whether "
-        "it ever ends, make room, or give %s a larger number",
-        url, lvn_bytes_text(max, limit), variable);
+    LVN_FAIL(IO,
+             "'%s' does not say its size and has brought more than %s, which is all that may be fetched so: check that "
+             "it ends at all, make room, or give %s a larger number",
+             url, lvn_bytes_text(max, limit), variable);
 }

@@ -176,7 +176,7 @@ enum lvn_status lvn_store_cached_path(struct lvn_arena *a, const char *path, con
     LVN_TRY(lvn_location_open(&p, path));
     enum lvn_status status = LVN_UNSUPPORTED;
     if (!p.store->network || p.store->download)
-        lvn_fail(status, "'%s' is kept in a cache of its own", path);
+        lvn_fail(status, "'%s' has a cache of its own", path);
     else
         status = lvn_store_cache_path(a, &p, p.key, local, &facts);
     lvn_location_close(&p);

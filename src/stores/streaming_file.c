@@ -69,7 +69,7 @@ static enum lvn_status open_remote(struct lvn_streaming_file *s)
               "'%s' cannot be streamed: its server sends no pieces of files, or does not say which version it has",
               s->location.url);
     s->running = lvn_thread_start(&s->thread, run, s) == 0;
-    LVN_CHECK(s->running, IO, "no thread could be started that brings '%s' here", s->location.url);
+    LVN_CHECK(s->running, IO, "no thread could be started to download '%s'", s->location.url);
     return LVN_OK;
 }
 

@@ -28,7 +28,7 @@ enum lvn_status lvn_sender_start(struct lvn_sender *s, const char *folder, const
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
     s->running = lvn_thread_start(&s->thread, run, s) == 0;
-    LVN_CHECK(s->running, IO, "no thread could be started that sends '%s' to '%s'", folder, path);
+    LVN_CHECK(s->running, IO, "no thread could be started to send '%s' to '%s'", folder, path);
     return LVN_OK;
 }
 

@@ -41,8 +41,7 @@ static enum lvn_status read_strip(struct lvn_tokenizer *t, struct decoders *d, c
     if (!d->fused) return add(d, name, s);
     LVN_CHECK(
         !s.stop && t->strip_first + s.start <= 1 && (!s.start || !strcmp(s.from, " ")), UNSUPPORTED,
-        "'%s': the decoder Strip takes something else off a whole text than one space of its beginning, which is not "
-        "there",
+        "'%s': the decoder Strip may remove only one space at the beginning of a text; anything else is not supported",
         name);
     t->strip_first += s.start;
     return LVN_OK;
@@ -67,7 +66,8 @@ static enum lvn_status read_replace(struct decoders *d, const char *name, const 
     struct decoder s = {.kind = REPLACE, .to = ""};
     const json_t *pattern = json_object_get(object, "pattern");
     LVN_CHECK(json_is_object(pattern) && !json_object_get(pattern, "Regex"), UNSUPPORTED,
-              "'%s': the decoder Replace wants a text to look for, {\"String\": ..}; expressions are not there", name);
+              "'%s': the decoder Replace wants a text to look for, {\"String\": ..}; expressions are not supported",
+              name);
     LVN_TRY(lvn_json_string(name, pattern, "String", true, &s.from));
     LVN_TRY(lvn_json_string(name, object, "content", true, &s.to));
     return add(d, name, s);
@@ -104,8 +104,8 @@ static enum lvn_status read_one(struct lvn_tokenizer *t, struct decoders *d, con
     if (!strcmp(type, "Replace")) return read_replace(d, name, object);
     if (!strcmp(type, "WordPiece")) return read_wordpiece(t, d, name, object);
     LVN_FAIL(UNSUPPORTED,
-             "'%s': the decoder '%.40s' is not there for this model; there are ByteLevel for byte-level BPE, and "
-             "ByteFallback, Fuse, Strip, Metaspace, Replace, WordPiece and Sequence",
+             "'%s': the decoder '%.40s' is not supported for this model; supported are ByteLevel for byte-level BPE, "
+             "and ByteFallback, Fuse, Strip, Metaspace, Replace, WordPiece and Sequence",
              name, type);
 }
 

@@ -142,7 +142,7 @@ static enum lvn_status write_tokens(struct lvn_tokenizer *t, const char *name, c
 enum lvn_status lvn_load_list(struct lvn_tokenizer *t, const char *name, const struct lvn_raw_token *list, int64_t n)
 {
     t->n = max_added(t, n - 1) + 1;
-    LVN_CHECK(t->n > 0 && t->n <= LVN_TOKENS_MAX, FORMAT, "'%s' has %lld tokens; wanted are 1 to %d", name,
+    LVN_CHECK(t->n > 0 && t->n <= LVN_TOKENS_MAX, FORMAT, "'%s' has %lld tokens; expected 1 to %d", name,
               (long long)t->n, LVN_TOKENS_MAX);
     struct lvn_raw_token *all = lvn_calloc((size_t)t->n, sizeof *all);
     if (!all) return LVN_MEMORY;

@@ -58,12 +58,12 @@ static enum lvn_status check_bpe(const char *name, const json_t *model)
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     for (int i = 0; i < 2; i++) {
         const char *affix = json_string_value(json_object_get(model, affixes[i]));
-        LVN_CHECK(!affix || !*affix, UNSUPPORTED, "'%s': %s is '%.20s'; BPE with affixes is not there", name,
+        LVN_CHECK(!affix || !*affix, UNSUPPORTED, "'%s': %s is '%.20s'; BPE with affixes is not supported", name,
                   affixes[i], affix);
     }
     const json_t *dropout = json_object_get(model, "dropout");
     LVN_CHECK(!json_is_number(dropout) || json_number_value(dropout) == 0, UNSUPPORTED,
-              "'%s': merges that are dropped at random (dropout) are not there", name);
+              "'%s': merges that are dropped at random (dropout) are not supported", name);
     LVN_CHECK(json_is_object(json_object_get(model, "vocab")) && json_is_array(json_object_get(model, "merges")),
               FORMAT, "'%s': model.vocab and model.merges are missing: it is no tokenizer.json of BPE", name);
     return LVN_OK;
@@ -226,7 +226,7 @@ static enum lvn_status check_once(const struct lvn_tokenizer *t, const char *nam
         int64_t n = t->start[id + 1] - t->start[id];
         if (!t->in_model[id] || !n) continue;
         int32_t other = lvn_token_index_find(t, t->byte + t->start[id], n);
-        LVN_CHECK(other == id, FORMAT, "'%s': the token '%.*s' stands in the vocabulary twice, as %lld and %lld", name,
+        LVN_CHECK(other == id, FORMAT, "'%s': the token '%.*s' is in the vocabulary twice, as %lld and %lld", name,
                   (int)(n < 60 ? n : 60), (const char *)t->byte + t->start[id], (long long)(other < id ? other : id),
                   (long long)(other < id ? id : other));
     }
@@ -241,7 +241,7 @@ static enum lvn_status read_unigram(struct lvn_tokenizer *t, const char *name, s
     LVN_CHECK(json_is_array(json_object_get(model, "vocab")) && n > 0, FORMAT,
               "'%s': model.vocab must be a list of tokens and scores: it is no tokenizer.json of Unigram", name);
     LVN_TRY(lvn_json_int(name, model, "unk_id", false, 0, n - 1, &unknown));
-    LVN_CHECK(unknown >= 0, UNSUPPORTED, "'%s': a Unigram without unk_id, the token for what is unknown, is not there",
+    LVN_CHECK(unknown >= 0, UNSUPPORTED, "'%s': a Unigram without unk_id, the token for unknown text, is not supported",
               name);
     LVN_TRY(lvn_json_bool(name, model, "byte_fallback", false, &t->byte_fallback));
     t->unknown = (int32_t)unknown;

@@ -26,7 +26,7 @@ static enum lvn_status read_merges(struct lvn_tokenizer *t, const char *name, co
         if (stop == p || version) continue;
         const char *gap = memchr(p, ' ', (size_t)(stop - p));
         LVN_CHECK(gap && gap > p && gap + 1 < stop && !memchr(gap + 1, ' ', (size_t)(stop - gap - 1)), FORMAT,
-                  "'%s', line %lld: wanted are two tokens with one space between them, found '%.*s'", name,
+                  "'%s', line %lld: expected two tokens with one space between them, found '%.*s'", name,
                   (long long)line, (int)(stop - p < 60 ? stop - p : 60), p);
         LVN_TRY(lvn_merges_add(&r, line, p, gap - p, gap + 1, stop - gap - 1));
     }

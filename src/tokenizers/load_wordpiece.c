@@ -22,8 +22,8 @@ static enum lvn_status read_lines(struct lvn_tokenizer *t, const char *name, con
         const char *stop = memchr(p, '\n', (size_t)(end - p));
         p = stop ? stop + 1 : end;
     }
-    LVN_CHECK(lines > 0 && lines <= LVN_TOKENS_MAX, FORMAT, "'%s' has %lld tokens; wanted are 1 to %d, one a line",
-              name, (long long)lines, LVN_TOKENS_MAX);
+    LVN_CHECK(lines > 0 && lines <= LVN_TOKENS_MAX, FORMAT, "'%s' has %lld tokens; expected 1 to %d, one a line", name,
+              (long long)lines, LVN_TOKENS_MAX);
     struct lvn_raw_token *list = lvn_calloc((size_t)lines, sizeof *list);
     if (!list) return LVN_MEMORY;
     for (int64_t id = 0; id < lines; id++) {
@@ -45,7 +45,7 @@ static enum lvn_status check_once(const struct lvn_tokenizer *t, const char *nam
         int64_t n = t->start[id + 1] - t->start[id];
         int32_t other = n ? lvn_token_index_find(t, (const uint8_t *)p, n) : (int32_t)id;
         LVN_CHECK(other == id, FORMAT,
-                  "'%s': the token '%.*s' stands in line %lld and again in line %lld; each may be there once", name,
+                  "'%s': the token '%.*s' is in line %lld and again in line %lld; expected each once", name,
                   (int)(n < 60 ? n : 60), p, (long long)(other < id ? other : id) + 1,
                   (long long)(other < id ? id : other) + 1);
     }

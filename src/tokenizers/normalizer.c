@@ -348,11 +348,10 @@ static enum lvn_status read_step(struct lvn_normalizer *out, struct lvn_arena *a
         s->kind = &kinds[i];
         return LVN_OK;
     }
-    LVN_FAIL(
-        UNSUPPORTED,
-        "'%s': the normalizer '%.40s' is not there; there are NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, "
-        "Prepend, Replace, Nmt, BertNormalizer, Precompiled and Sequence",
-        name, type);
+    LVN_FAIL(UNSUPPORTED,
+             "'%s': the normalizer '%.40s' is not supported; supported are NFC, NFD, NFKC, NFKD, Lowercase, "
+             "StripAccents, Strip, Prepend, Replace, Nmt, BertNormalizer, Precompiled and Sequence",
+             name, type);
 }
 
 enum lvn_status lvn_normalizer_read(struct lvn_normalizer *out, struct lvn_arena *a, const char *name,

@@ -115,11 +115,11 @@ static enum lvn_status read_one(struct lvn_tokenizer *t, const char *name, const
         return LVN_OK;
     }
     LVN_CHECK(!lvn_post_processor_added_tokens(t, false) && !lvn_post_processor_added_tokens(t, true), UNSUPPORTED,
-              "'%s': two post-processors that add tokens are not there", name);
+              "'%s': two post-processors that add tokens are not supported", name);
     if (!strcmp(type, "TemplateProcessing")) return read_template(t, name, object);
     if (!strcmp(type, "BertProcessing") || !strcmp(type, "RobertaProcessing")) return read_bert(t, name, object);
     LVN_FAIL(UNSUPPORTED,
-             "'%s': the post-processor '%.40s' is not there; there are TemplateProcessing, BertProcessing, "
+             "'%s': the post-processor '%.40s' is not supported; supported are TemplateProcessing, BertProcessing, "
              "RobertaProcessing, ByteLevel and Sequence",
              name, type);
 }

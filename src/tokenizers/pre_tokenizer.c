@@ -49,7 +49,7 @@ static enum lvn_status read_metaspace(struct lvn_pre_tokenizer_step *s, struct l
               "'%s': the prepend_scheme of Metaspace is '%.40s'; there are always, first and never", name, scheme);
     LVN_CHECK(*replacement && lvn_utf8_decode(replacement, (int64_t)strlen(replacement), &used) >= 0 &&
                   !replacement[used],
-              FORMAT, "'%s': the replacement of Metaspace is '%.40s'; wanted is one character", name, replacement);
+              FORMAT, "'%s': the replacement of Metaspace is '%.40s'; expected one character", name, replacement);
     *s = (struct lvn_pre_tokenizer_step){.kind = splits ? LVN_PRE_LITERAL : LVN_PRE_NOTHING,
                                          .behavior = LVN_SPLIT_MERGED_WITH_NEXT,
                                          .prepend = (enum lvn_prepend_scheme)prepend,
@@ -70,7 +70,7 @@ static enum lvn_status read_behavior(struct lvn_pre_tokenizer_step *s, const cha
         s->behavior = (enum lvn_split_behavior)i;
         if (!strcmp(scheme, names[i])) return LVN_OK;
     }
-    LVN_FAIL(UNSUPPORTED, "'%s': the behavior '%.40s' of a pre-tokenizer is not there", name, scheme);
+    LVN_FAIL(UNSUPPORTED, "'%s': the behavior '%.40s' of a pre-tokenizer is not supported", name, scheme);
 }
 
 static enum lvn_status read_split(struct lvn_pre_tokenizer_step *s, struct lvn_arena *a, const char *name,
@@ -166,14 +166,14 @@ static enum lvn_status read_step(struct lvn_pre_tokenizer *out, struct lvn_arena
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(kinds[i].name, type) != 0) continue;
         LVN_CHECK(!out->n || !out->step[out->n - 1].bytes, UNSUPPORTED,
-                  "'%s': the pre-tokenizer '%.40s' behind ByteLevel is not there", name, type);
+                  "'%s': the pre-tokenizer '%.40s' after ByteLevel is not supported", name, type);
         LVN_CHECK(out->n < LVN_PRE_TOKENIZER_MAX, UNSUPPORTED, "'%s' has more than %d pre-tokenizers", name,
                   LVN_PRE_TOKENIZER_MAX);
         out->step[out->n] = (struct lvn_pre_tokenizer_step){0};
         return kinds[i].read(&out->step[out->n++], a, name, object);
     }
     LVN_FAIL(UNSUPPORTED,
-             "'%s': the pre-tokenizer '%.40s' is not there; there are ByteLevel, Metaspace, Split, Whitespace, "
+             "'%s': the pre-tokenizer '%.40s' is not supported; supported are ByteLevel, Metaspace, Split, Whitespace, "
              "WhitespaceSplit, Punctuation, Digits, BertPreTokenizer and Sequence",
              name, type);
 }

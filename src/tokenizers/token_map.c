@@ -85,7 +85,7 @@ static enum lvn_status make_index(struct lvn_token_map *m)
         for (; m->slot[i]; i = (i + 1) & m->mask)
             LVN_CHECK(tag_of(m->slot[i]) != tag_of(hash) ||
                           !is_text(&m->token[(m->slot[i] & UINT32_MAX) - 1], w->text, w->bytes, "", 0),
-                      FORMAT, "'%s': the token '%.*s' stands in the vocabulary twice", m->name,
+                      FORMAT, "'%s': the token '%.*s' is in the vocabulary twice", m->name,
                       (int)(w->bytes < 60 ? w->bytes : 60), w->text);
         m->slot[i] = tag_of(hash) | (uint64_t)(k + 1);
     }
@@ -188,7 +188,7 @@ static int64_t guess(const struct lvn_merge_reader *r, const struct lvn_merge_te
 enum lvn_status lvn_merges_add(struct lvn_merge_reader *r, int64_t line, const char *left, int64_t n_left,
                                const char *right, int64_t n_right)
 {
-    LVN_CHECK(n_left && n_right, FORMAT, "'%s', merge %lld: wanted are two tokens, and one is empty", r->name,
+    LVN_CHECK(n_left && n_right, FORMAT, "'%s', merge %lld: expected two tokens, and one is empty", r->name,
               (long long)line);
     struct lvn_merge_text *t = &r->merge[r->n++];
     *t = (struct lvn_merge_text){

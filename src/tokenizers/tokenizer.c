@@ -74,7 +74,8 @@ static enum lvn_status read_file(struct lvn_tokenizer *t, const char *path)
         char *other =
             other_file(t, path, vocab ? pairs[i].vocab : pairs[i].merges, vocab ? pairs[i].merges : pairs[i].vocab);
         if (!other) return LVN_MEMORY;
-        LVN_CHECK(lvn_path_is_file(other), ARG, "'%s' is half of a tokenizer: '%s' must be beside it", path, other);
+        LVN_CHECK(lvn_path_is_file(other), ARG, "'%s' is half of a tokenizer: '%s' must be in the same folder", path,
+                  other);
         return vocab ? read_pair(t, path, other) : read_pair(t, other, path);
     }
     return lvn_ends_with(path, "vocab.txt") ? read_words(t, path) : read_json(t, path);
@@ -93,7 +94,7 @@ static enum lvn_status read_dir(struct lvn_tokenizer *t, const char *dir)
     }
     if (lvn_path_is_file(words)) return read_words(t, words);
     LVN_FAIL(ARG,
-             "'%s' holds no tokenizer: wanted is tokenizer.json, vocab.json with merges.txt, encoder.json with "
+             "'%s' holds no tokenizer: expected tokenizer.json, vocab.json with merges.txt, encoder.json with "
              "vocab.bpe, or vocab.txt",
              dir);
 }

@@ -194,7 +194,7 @@ int lvn_run_open(struct lvn_run **out, struct lvn_settings *s, const struct lvn_
 /* ARG if an earlier call of the run failed. */
 static enum lvn_status check_whole(const struct lvn_run *r)
 {
-    LVN_CHECK(r->status == LVN_OK, ARG, "the run failed at step %lld: close it, and go on with LVN_OPEN_RESUME",
+    LVN_CHECK(r->status == LVN_OK, ARG, "the run failed at step %lld: close it, and continue with LVN_OPEN_RESUME",
               (long long)r->trainer.running.step);
     return LVN_OK;
 }
@@ -258,8 +258,8 @@ static enum lvn_status evaluate(struct lvn_run *r, const char *part)
     while (id < LVN_SPLIT_ALL && strcmp(lvn_split_names[id], part) != 0) id++;
     LVN_CHECK(id < LVN_SPLIT_ALL, ARG, "'%s' is no part of data: train, val and test are", part);
     LVN_CHECK(r->trainer.planned.programs.eval_session, ARG,
-              "a run that does not validate has nothing planned to evaluate with: give "
-              "it validation data and trainer.limit_val_batches above 0");
+              "a run that does not validate has no program to evaluate with: give it validation data and "
+              "trainer.limit_val_batches above 0");
     enum lvn_status status = score(r, &setup, &v, id);
     lvn_validation_release(&v);
     lvn_model_setup_close(&setup);

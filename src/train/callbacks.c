@@ -138,8 +138,8 @@ enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, struct lvn_cal
     json_decref(all);
     if (status == LVN_OK) status = lvn_text_status(&t);
     if (status == LVN_OK && t.n >= LVN_SNAPSHOT_CALLBACKS)
-        status = lvn_fail(LVN_INTERNAL, "the callbacks have %lld bytes to remember, at most %d", (long long)t.n,
-                          LVN_SNAPSHOT_CALLBACKS - 1);
+        status = lvn_fail(LVN_INTERNAL, "the callbacks have %lld bytes of state, at most %d are allowed",
+                          (long long)t.n, LVN_SNAPSHOT_CALLBACKS - 1);
     if (status == LVN_OK && t.n) memcpy(text, t.p, (size_t)t.n + 1);
     return status;
 }
@@ -183,7 +183,7 @@ void lvn_callback_notify(struct lvn_callback_context *m, enum lvn_event_kind kin
 void lvn_callback_warn(struct lvn_callback_context *m, const char *subject)
 {
     char text[1400];
-    snprintf(text, sizeof text, "%s: %s; the run goes on", subject, lvn_error_text());
+    snprintf(text, sizeof text, "%s: %s; the run continues", subject, lvn_error_text());
     lvn_error_clear();
     lvn_callback_notify(m, LVN_EVENT_NOTE, text);
 }

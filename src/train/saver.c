@@ -152,8 +152,8 @@ enum lvn_status lvn_saver_announce(struct lvn_saver *s, enum lvn_saved outcome)
     s->saving = false;
     if (outcome == LVN_SAVED) return announce_saved(&s->target, step);
     s->step = -1;
-    snprintf(text, sizeof text, "the checkpoint of step %lld could not be saved: %s; the run goes on", (long long)step,
-             s->error);
+    snprintf(text, sizeof text, "the checkpoint of step %lld could not be saved: %s; the run continues",
+             (long long)step, s->error);
     lvn_callback_notify(s->target.context, LVN_EVENT_NOTE, text);
     return LVN_OK;
 }

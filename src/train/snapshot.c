@@ -138,7 +138,7 @@ static enum lvn_status load_callbacks(const char *path, const json_t *state, str
     lvn_json_add(&t, lvn_json_begin(), callbacks, 0);
     enum lvn_status status = lvn_text_status(&t);
     if (status == LVN_OK && t.n >= LVN_SNAPSHOT_CALLBACKS)
-        status = lvn_fail(LVN_FORMAT, "'%s': the callbacks have %lld bytes to remember, at most %d", path,
+        status = lvn_fail(LVN_FORMAT, "'%s': the callbacks have %lld bytes of state, at most %d are allowed", path,
                           (long long)t.n, LVN_SNAPSHOT_CALLBACKS - 1);
     if (status == LVN_OK) memcpy(s->callbacks, t.p, (size_t)t.n + 1);
     return status;
@@ -152,7 +152,7 @@ static enum lvn_status load_scaling(const char *path, const json_t *state, struc
     LVN_TRY(lvn_json_real(path, source, "scale", true, &s->scale));
     LVN_TRY(lvn_json_int(path, source, "good_steps", true, 0, LVN_SCALING_EVERY, &good));
     LVN_TRY(lvn_json_int(path, source, "skipped_steps", true, 0, INT64_MAX, &skipped));
-    LVN_CHECK(s->scale > 0 && isfinite(s->scale), FORMAT, "'%s': the scale of the loss is %g, which is none", path,
+    LVN_CHECK(s->scale > 0 && isfinite(s->scale), FORMAT, "'%s': the scale of the loss is %g, which is invalid", path,
               s->scale);
     s->good = (double)good;
     s->skipped = (double)skipped;

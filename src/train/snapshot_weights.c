@@ -168,11 +168,11 @@ static enum lvn_status check_base(const char *dir, const struct lvn_adapter_file
     char sum[LVN_CHECKSUM_TEXT];
     uint64_t value;
     LVN_TRY(lvn_pretrained_checksum(base, &value));
-    LVN_CHECK(!f->sum || strcmp(lvn_checksum_text(value, sum), f->sum) == 0, FORMAT,
-              "the base model '%s' (model.init) is not the one that the adapters of '%s' were trained beside, '%s': "
-              "its weights have the checksum %s, and had %s; put the former weights back, or say where they are: "
-              "--model.init=PATH",
-              base->path, dir, f->base, sum, f->sum);
+    LVN_CHECK(
+        !f->sum || strcmp(lvn_checksum_text(value, sum), f->sum) == 0, FORMAT,
+        "the base model '%s' (model.init) is not the one that the adapters of '%s' were trained with, '%s': its "
+        "weights have the checksum %s, expected %s; put the former weights back, or name their path: --model.init=PATH",
+        base->path, dir, f->base, sum, f->sum);
     return LVN_OK;
 }
 
@@ -218,12 +218,11 @@ static enum lvn_status check_copy(const char *dir, const struct lvn_model_state 
         const struct lvn_param *p = n->params->list[i];
         if (p->adapter || p->trainable) continue;
         LVN_TRY(is_of_base(n, p, base, &same));
-        LVN_CHECK(
-            same, FORMAT,
-            "'%s' has a copy of the model that its adapters stand beside, and in '%s' (model.init) '%s' has other "
-            "values now: put the former weights back, say where they are (--model.init=PATH), or go on with the "
-            "copy (--lora.merge_checkpoints=true)",
-            dir, base->path, p->name);
+        LVN_CHECK(same, FORMAT,
+                  "'%s' has a copy of the base model of its adapters, and in '%s' (model.init) '%s' has other values "
+                  "now: put the former weights back, name their path (--model.init=PATH), or continue with the copy "
+                  "(--lora.merge_checkpoints=true)",
+                  dir, base->path, p->name);
     }
     return LVN_OK;
 }

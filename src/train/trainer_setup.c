@@ -129,8 +129,8 @@ static enum lvn_status compare_hosts(struct trainer *t)
     if (max)
         status = lvn_fail(LVN_ARG,
                           "the last checkpoint of '%s' is %s on %s, where rank %d runs, and %s on %s, where rank 0 "
-                          "would go on from it: start with rank 0 on %s, or copy the folder; with run_dir in a "
-                          "folder that all hosts share or in a store (run_dir=s3://...) a run goes on from any host",
+                          "would continue from it: start with rank 0 on %s, or copy the folder; with run_dir in a "
+                          "folder that all hosts share or in a store (run_dir=s3://...) a run continues on any host",
                           dir, theirs, r->host[max], max, ours, r->host[0], r->host[max]);
     return lvn_ranks_agree(t->ranks, status);
 }
@@ -165,8 +165,8 @@ static enum lvn_status find_base(struct trainer *t)
     LVN_TRY(lvn_pretrained_checksum(p, &base->checksum));
     if (lvn_store_is_url(t->settings->run_dir) && !t->settings->lora.merge_checkpoints)
         lvn_log(LVN_LOG_INFO,
-                "checkpoints go to %s without the base model of their adapters: whoever loads them must find it as "
-                "'%s', or say where it is (lora.merge_checkpoints=true sends it with each)",
+                "checkpoints go to %s without the base model of their adapters: programs that load them need it as "
+                "'%s', or a path to it (lora.merge_checkpoints=true sends it with each)",
                 t->settings->run_dir, base->name);
     return LVN_OK;
 }

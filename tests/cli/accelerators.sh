@@ -59,8 +59,8 @@ says "trainer.accelerator cuda" err
 # nor one of any other kind: each says why
 code 1 env CUDA_VISIBLE_DEVICES= OCL_ICD_VENDORS=/nowhere "$LEVIN" train "${sizes[@]}" --trainer.accelerator=gpu --run_dir=no
 one_error
-says "trainer.accelerator gpu finds no GPU: set cpu or auto to do without; cuda: " err
+says "trainer.accelerator gpu finds no GPU: set it to cpu or auto; cuda: " err
 says "; opencl: " err
 code 1 env CUDA_VISIBLE_DEVICES= OCL_ICD_VENDORS=/nowhere "$LEVIN" train "${sizes[@]}" --trainer.accelerator=xpu --run_dir=no
 one_error
-says "trainer.accelerator xpu finds no Intel GPU: set cpu or auto to do without; cuda: " err
+says "trainer.accelerator xpu finds no Intel GPU: set it to cpu or auto; cuda: " err

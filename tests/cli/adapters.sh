@@ -104,7 +104,7 @@ mv plain elsewhere
 code 1 "$LEVIN" generate run --prompt="int "
 one_error
 says "there is no model '$PWD/plain'" err
-says "the base model of the adapters in '$at/adapter'; where it lies elsewhere now, say so (--lora.base=PATH" err
+says "the base model of the adapters in '$at/adapter'; if it is elsewhere now, name it (--lora.base=PATH" err
 text run --lora.base=elsewhere >now
 same_file told now
 check [ "$(loss peft --lora.base=elsewhere)" = "$wanted" ]
@@ -112,7 +112,7 @@ code 0 "$LEVIN" export run moved --base elsewhere
 same_file merged/model.safetensors moved/model.safetensors
 code 1 train parts --trainer.max_steps=12 --resume
 one_error
-says "model.init, 'plain', the model that adapters stand beside; where it lies elsewhere now, say so: --model.init=PATH" err
+says "model.init, 'plain', the base model of the adapters; if it is elsewhere now, name it: --model.init=PATH" err
 code 0 train parts --trainer.max_steps=12 --resume --model.init=elsewhere
 says "$PWD/elsewhere" parts/checkpoints/last/adapter/base.json
 code 0 "$LEVIN" export base plain --block-size=8 # of another shape
@@ -121,13 +121,13 @@ rm -r plain
 cp -r merged plain # of the same shape, with other values
 code 1 "$LEVIN" generate run --prompt="int "
 one_error
-says "the base model '$PWD/plain' is not the one that the adapters in '$at/adapter' stand beside: its weights have the checksum" err
+says "the base model '$PWD/plain' is not the one that the adapters in '$at/adapter' were trained with: its weights have the checksum" err
 code 1 train run --trainer.max_steps=12 --resume
 one_error
-says "the base model 'plain' (model.init) is not the one that the adapters of 'run/checkpoints/step-8' were trained beside, '$PWD/plain'" err
+says "the base model 'plain' (model.init) is not the one that the adapters of 'run/checkpoints/step-8' were trained with, '$PWD/plain'" err
 code 1 train kept --trainer.max_steps=8 --resume # which has its own copy, and the next checkpoint would not
 one_error
-says "go on with the copy (--lora.merge_checkpoints=true)" err
+says "continue with the copy (--lora.merge_checkpoints=true)" err
 code 0 train kept --trainer.max_steps=8 --resume --lora.merge_checkpoints=true
 same_file kept/checkpoints/last/model.safetensors whole/checkpoints/last/model.safetensors
 rm -r plain
@@ -162,7 +162,7 @@ one_error
 says "these adapters were made for another model" err
 sed -i 's|null, "target|"bad", "target|; s|"base_model_name_or_path": null|"base_model_name_or_path": "bad"|' bad/adapter_config.json
 code 1 "$LEVIN" generate bad --prompt="int "
-says "does a base name itself?" err
+says "does a base model name itself?" err
 
 # --- a head for classes learns beside them; where it is frozen, it is kept all the same ---
 awk 'BEGIN { print "text\tlabel" } NR <= 40 { print $1, (NR % 2 ? "loss" : "step") "\t" NR % 2 }' text.txt >rows.tsv

@@ -8,23 +8,23 @@ make_text
 held() { timeout -k 5 60 env LD_PRELOAD="$still" STILL_FILE="$1" "$LEVIN" "${all[@]}"; } # held FILE
 ends() { # ends WHERE: of the run in err
     one_error
-    grep -qE "^warning: no rank has gone on for .*; the run ends in .* unless one goes on \(trainer.stall_timeout\)" err ||
+    grep -qE "^warning: no rank has made progress for .*; the run ends in .* unless one makes progress \(trainer.stall_timeout\)" err ||
         fail "not warned at half of the time: $(cat err)"
-    grep -qE "^error: no rank has gone on for .*$1; see whether its data and the file systems that it uses answer" err ||
+    grep -qE "^error: no rank has made progress for .*$1; check that its data and file systems answer" err ||
         fail "not said where: $(cat err)"
 }
 # before the first step: the data
 echo yes >text.txt.still
 arguments data --trainer.stall_timeout=2
 code 76 held text.txt
-ends "rank 0 on .* stands in opening the data"
+ends "rank 0 on .* is in opening the data"
 rm text.txt.still
 # in the middle: a file of the run
 mkdir run
 echo yes >run/samples.txt.still
 arguments run --trainer.stall_timeout=2 --sample.every_n_steps=4 --sample.max_new_tokens=2
 code 76 held samples.txt
-ends "since step 4: rank 0 on .* stands in a sample"
+ends "since step 4: rank 0 on .* is in a sample"
 says '"state": "fault"' run/status.json
 # time in which the process was stopped is no stall; 0 is no limit
 start stopped --trainer.stall_timeout=2 --trainer.max_steps=800 --trainer.val_check_interval=0 --checkpoint.every_n_steps=800
@@ -33,4 +33,4 @@ sleep 4
 kill -CONT $pid
 ended
 [ "$got" = 0 ] || fail "stopped and continued: exit $got, $(cat err)"
-silent_about "has gone on" err
+silent_about "has made progress" err

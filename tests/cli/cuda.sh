@@ -103,7 +103,7 @@ LEVIN_DOUBLE_FAIL=kernel:300 code 76 double "$LEVIN" train "${sizes[@]}" --train
     --run_dir=lost
 says "the device is lost" err
 LEVIN_DOUBLE_FAIL=cublasLtMatmul:7 code 76 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --run_dir=lost-product
-says "the device is lost: cuBLASLt 13.0.0 answers execution failed (13)" err
+says "the device is lost: cuBLASLt 13.0.0 returned execution failed (13)" err
 LEVIN_DOUBLE_FAIL=nvrtcCompileProgram:4 code 1 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --run_dir=no
 one_error
 says "the kernel does not compile for sm_90a" err

@@ -31,7 +31,7 @@ P
 }
 calls() { sed -n "s/^calls $1 //p" report | sort -n | head -1; } # of the process that called least
 by_nccl="gradients go from device to device by NCCL 2.27.3"
-staged="gradients go from rank to rank through the processor's memory"
+staged="gradients go from rank to rank through host memory"
 
 # --- as one rank; captured, in either order ---
 code 0 double "$LEVIN" train "${sizes[@]}" --run_dir=one
@@ -86,7 +86,7 @@ one_error
 says "/nowhere/libnccl.so.2" err
 LEVIN_DOUBLE_NCCL=30001 code 1 ranks 2 --run_dir=no --trainer.nccl_library="$doubles/libnccl.so.2"
 one_error
-says "is NCCL 3, and levin knows NCCL 2" err
+says "is NCCL 3, and levin supports NCCL 2" err
 LEVIN_DOUBLE_FAIL=ncclCommInitRank:1 code 76 ranks 2 --run_dir=no1
 one_error
 says "joining the other ranks on device" err
@@ -95,7 +95,7 @@ LEVIN_DOUBLE_REPORT=$PWD/report LEVIN_DOUBLE_FAIL=ncclCommGetAsyncError:8 code 7
 one_error
 says "exchanging numbers on device" err
 says "(Double " err
-says "NCCL answered remote process exited or there was a network error (6): said by a double" err
+says "NCCL returned remote process exited or there was a network error (6): said by a double" err
 check grep -q "^aborted rank" report
 LEVIN_DOUBLE_DIE=1:6 code 76 ranks 2 --run_dir=lost
 one_error

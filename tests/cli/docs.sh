@@ -24,7 +24,7 @@ grep -q bashcompinit complete.zsh
 "$LEVIN" help --completion fish >complete.fish
 grep -q "complete -c levin -l optimizer.lr" complete.fish
 if "$LEVIN" help --completion tcsh 2>err; then exit 1; fi
-grep -q "knows bash, zsh and fish" err
+grep -q "supports bash, zsh and fish" err
 # docs/design.md has each room and each pass once
 design=$LEVIN_SOURCE/docs/design.md
 for room in "$LEVIN_SOURCE"/src/*/; do

@@ -124,7 +124,7 @@ json '"text" in d["samples"][0]'
 
 # --- a .pt file is what nanoGPT goes on from: state of AdamW by the place of its parameters, and where the run stood ---
 code 0 "$LEVIN" export run ckpt.pt
-says "nanoGPT goes on from step" out
+says "nanoGPT continues from step" out
 python3 - <<'P'
 import collections, json, pickle, struct, zipfile
 z = zipfile.ZipFile("ckpt.pt")
@@ -167,4 +167,4 @@ P
 same_loss ckpt.pt
 rm ckpt.pt
 code 0 "$LEVIN" export hf ckpt.pt # without a run
-says "nanoGPT samples from it, and cannot go on" out
+says "nanoGPT can sample from it, but not continue training" out

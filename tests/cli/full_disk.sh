@@ -11,7 +11,7 @@ picture run/checkpoints >before
 check [ "$(stat -c %s run/checkpoints/last/state/optimizer.safetensors)" -gt 32768 ]
 arguments run --trainer.max_steps=16 --resume
 code 1 bash -c 'ulimit -f 32; exec "$@"' _ "$LEVIN" "${all[@]}"
-check [ "$(grep -c 'the checkpoint of step [0-9]* could not be saved: .*; the run goes on' err)" -ge 2 ]
+check [ "$(grep -c 'the checkpoint of step [0-9]* could not be saved: .*; the run continues' err)" -ge 2 ]
 one_error
 says "error: training has finished, but its last checkpoint (step 16) could not be saved; free some space and continue with --resume" err
 check [ "$(grep -c '"loss"' run/metrics.jsonl)" = 16 ]

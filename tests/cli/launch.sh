@@ -23,12 +23,12 @@ refused "put -- before the command that levin launch runs: levin launch -- train
 refused "say how many ranks" -- doctor
 refused "--max-restarts is for \`train\`" -n 2 --max-restarts=1 -- doctor
 arguments run
-refused "--min-ranks is about restarts, of which there are none" -n 2 --min-ranks=1 -- "${all[@]}"
+refused "--min-ranks needs restarts: give --max-restarts, too" -n 2 --min-ranks=1 -- "${all[@]}"
 refused "--min-ranks 3 is above the 2 ranks of this launch; give 2 at most" -n 2 --max-restarts=1 --min-ranks=3 -- "${all[@]}"
-refused "and trainer.num_nodes holds for one number of them" -n 2 --max-restarts=1 --min-ranks=1 -- "${all[@]}" --trainer.num_nodes=1
-refused "and trainer.shares holds for one number of them" -n 2 --max-restarts=1 --min-ranks=1 -- "${all[@]}" --trainer.share=measured --trainer.shares=2,2
+refused "but trainer.num_nodes is for one number of ranks" -n 2 --max-restarts=1 --min-ranks=1 -- "${all[@]}" --trainer.num_nodes=1
+refused "but trainer.shares is for one number of ranks" -n 2 --max-restarts=1 --min-ranks=1 -- "${all[@]}" --trainer.share=measured --trainer.shares=2,2
 code 0 "$LEVIN" launch --dry-run -n 1 --max-restarts=1 --min-ranks=1 -- "${all[@]}"
-says "warning: --min-ranks is not used: it is about hosts that are lost, and all ranks are on this one" err
+says "warning: --min-ranks is not used: it matters when hosts are lost, and all ranks are on this one" err
 code 1 bash -c 'ulimit -n 250; exec "$@"' x "$LEVIN" ranks --hosts=127.0.0.1:20 -- "${all[@]}"
 one_error
 says "250 open files are fewer than the 260 that 20 ranks need" err
@@ -51,7 +51,7 @@ refused "the hosts file 'hosts' names no host" -n 2 --hostfile hosts -- doctor
 hosts 'localhost\nno-such-host.invalid # here\n'
 refused "hosts:2: the host 'no-such-host.invalid' is not known here" -n 2 --hostfile hosts -- doctor
 hosts 'localhost:2\n\nlocalhost slots=2\n'
-refused "hosts:3: the host 'localhost' stands on line 1 already" -n 2 --hostfile hosts -- doctor
+refused "hosts:3: the host 'localhost' is on line 1 already" -n 2 --hostfile hosts -- doctor
 hosts 'localhost:2\n127.0.0.1\n'
 refused "hosts:2: '127.0.0.1' is the same machine as 'localhost' on line 1" -n 2 --hostfile hosts -- doctor
 hosts '\xef\xbb\xbflocalhost:none\n' # an editor's mark is no part of a name
@@ -86,7 +86,7 @@ code 2 "$LEVIN" ranks --part
 one_error
 printf '0 2 1 0 1 1\0/\0\0doctor\0' >part
 code 2 "$LEVIN" ranks --part <part
-says "which is no part of a run" err
+says "which describes no part of a run" err
 printf '0 1 1 0 1 1\0/none\0\0doctor\0' >part
 code 2 "$LEVIN" ranks --part <part
 says "there is no folder '/none' on this host" err
@@ -200,5 +200,5 @@ refused "--partition: 'a b' has a letter" "${slurm[@]}" --partition "a b"
 refused "--ntasks and -n mean the same and differ" "${slurm[@]}" --ntasks 2 -n 3
 refused "2 nodes with 2 ranks each are not 5 ranks" "${slurm[@]}" --nodes 2 --ntasks-per-node 2 --ntasks 5
 refused "--min-ranks 5 is above the 4 ranks of this job" "${slurm[@]}" --nodes 2 --ntasks-per-node 2 --min-ranks=5
-refused "of which there are none" "${slurm[@]}" --min-ranks=1 --max-restarts=0
+refused "--min-ranks needs restarts: give --max-restarts, too" "${slurm[@]}" --min-ranks=1 --max-restarts=0
 refused "a batch script is for \`train\`" --slurm -- doctor

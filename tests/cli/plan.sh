@@ -7,7 +7,7 @@ code 0 "$LEVIN" plan "${small[@]}"
 says "parameters" out
 says "batch of 12 sequences of 16 tokens" out
 says " s a step at best, " out
-says "measured now and kept" out
+says "measured now and saved" out
 says "whole process, about" out
 silent_about "program of one micro-batch" out
 check [ "$(wc -l <out)" -lt 30 ]

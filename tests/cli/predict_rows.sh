@@ -16,7 +16,7 @@ while read -r form lines; do
     predict 1 --input=rows.$form
     one_error
     says "rows.$form:" err
-    says "or let such rows go without a prediction with data.skip_bad_rows=true" err
+    says "or give such rows no prediction with data.skip_bad_rows=true" err
     [ ! -s out ] || fail "rows.$form: predictions in spite of an error"
     predict 0 --input=rows.$form --data.skip_bad_rows=true
     cut -f1,2 out | sed 's/^[01]\t[01]\.[0-9]*$/yes/' | tr '\n' ' ' >kinds

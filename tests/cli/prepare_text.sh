@@ -146,7 +146,7 @@ says "leads out of its folder" err
 code 1 prepare text --input=deep.tar --out=x
 says "nested 8 deep" err
 code 1 prepare text --input=bomb.txt.xz --out=x
-says "looks like a bomb" err
+says "may be a decompression bomb" err
 code 1 prepare text --input=cut.tar --out=x
 says "damaged or cut" err
 code 1 prepare text --input=cut.jsonl.gz --out=x

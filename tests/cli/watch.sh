@@ -12,7 +12,7 @@ ranks = [{"rank": i, "host": ["node1", "node1", "node2"][i], "pid": 100 + i, "st
           "slow": i == 2, "place": "forward"} for i in range(3)]
 if state == "fault":
     ranks[1].update(state="lost")
-fault = "rank 1 on node1 has not been heard of since step 412" if state == "fault" else None
+fault = "rank 1 on node1 has sent no heartbeat since step 412" if state == "fault" else None
 text = json.dumps({"step": step, "state": state, "time": now, "fault": fault, "ranks": ranks})
 open("runs/x/status.new", "w").write(text)
 os.rename("runs/x/status.new", "runs/x/status.json")
@@ -24,10 +24,10 @@ code 2 "$LEVIN" watch runs/none
 says "there is no run 'runs/none'" err
 mkdir -p runs/x
 code 1 "$LEVIN" watch runs/x --once
-says "status.json is not there: the run has not begun" err
+says "status.json does not exist: the run has not begun" err
 one_error
 code 1 "$LEVIN" watch x --json
-json '"is not there" in d["error"]'
+json '"does not exist" in d["error"]'
 printf 'trainer:\n  max_steps: 1000\n' >runs/x/settings.yaml
 printf '{"step": 411, "loss": 2.5, "lr": 0.001, "tokens_per_s": 2990}\n{"step": 411, "val_loss": 2.25}\n{"step": 412, "loss": 2.4, "lr": 0.001, "tokens_per_s": 3000}\n{"step": 413, "lo' >runs/x/metrics.jsonl
 status running 412
@@ -60,7 +60,7 @@ json 'd["stale"]'
 status fault 412
 code 0 "$LEVIN" watch x # ends by itself
 says "runs/x: fault, step 412" out
-says "! rank 1 on node1 has not been heard of since step 412" out
+says "! rank 1 on node1 has sent no heartbeat since step 412" out
 says "  lost" out
 status "done" 1000
 code 0 "$LEVIN" watch x

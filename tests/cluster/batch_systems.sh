@@ -106,7 +106,7 @@ for launcher in levin "${mpis[@]}"; do
     *)
         code 2 on 1 "${with[@]}" "${by_ssh[@]}" --hostfile hosts --launcher=$launcher -- "${all[@]}"
         one_error
-        says "wants IPv4 between hosts" err
+        says "needs IPv4 between hosts" err
         ;;
     esac
 done

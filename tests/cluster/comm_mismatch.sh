@@ -24,7 +24,7 @@ if mpi_here openmpi && mpi_here mpich; then
     said "Open MPI under MPICH" "start levin by the mpirun of that MPI" \
         ranks mpich 2 "$program" --library "$(library libmpi.so.40)"
     good "the launcher decides between two" ranks mpich 2 "$program"
-    grep -q "also here, and not taken: .*libmpi.so.40" out || { echo "the other one is not said:" && cat out && exit 1; }
+    grep -q "also here, and not used: .*libmpi.so.40" out || { echo "the other one is not said:" && cat out && exit 1; }
 fi
 # A library that crashes while it starts, as Open MPI may.
 if mpi_here openmpi && command -v cc >/dev/null; then
@@ -35,7 +35,7 @@ if mpi_here openmpi && command -v cc >/dev/null; then
 fi
 # An MPI whose library is not there: an empty file over it, for these processes alone.
 if mpi_here openmpi && mpi_here mpich && unshare -m true 2>/dev/null; then
-    said "no Open MPI" "no library of Open MPI was found, and that is wanted, as the launcher is Open MPI's" \
+    said "no Open MPI" "no library of Open MPI was found, which is needed, as the launcher is Open MPI's" \
         ranks openmpi 2 unshare -m bash -c 'mount --bind /dev/null "$(realpath "$1")" && exec "$2"' x \
         "$(library libmpi.so.40)" "$program"
     grep -q "here is [^ ]*libmpich.so.12: start levin by the launcher of that one, or install the other (Debian: openmpi-bin)" out ||

@@ -66,7 +66,7 @@ for mpi in "${mpis[@]}"; do
         kill -$signal "$(rank 1)"
         ended
         check [ "$got" = 76 ]
-        grep -qE "error: ranks? .*(1.* on|and [0-9]+ other).* not been heard of since" err || { cat err && fail "$mpi: nobody says which rank"; }
+        grep -qE "error: ranks? .*(1.* on|and [0-9]+ other).* sent no heartbeat since" err || { cat err && fail "$mpi: nobody says which rank"; }
         [ $signal = KILL ] || check [ "$(grep -c "error: rank 1 on " err)" = 1 ]
         nobody_left 10
     done
@@ -86,7 +86,7 @@ E2
     arguments $mpi-late "${exact[@]}" --trainer.rank_timeout=2
     use $mpi "$PWD/$mpi-held"
     code 76 "${launch[@]}" -n 2 -- "${all[@]}"
-    says "is ended by force: it has not ended by itself 10 s after all ranks had finished" err
+    says "is ended by force: it was still running 10 s after all ranks had finished" err
     one_error
     nobody_left 10
     same_run alone $mpi-late

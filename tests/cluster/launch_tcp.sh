@@ -71,7 +71,7 @@ done
 lose_rank 1 here timeout -k 3 100 "${bare[@]}" --max-restarts=1 --min-ranks=1 -n 2 --
 check [ $got = 0 ]
 says "warning: --min-ranks is not used" err
-grep -qE "^restart 1 of 1: going on from step [0-9]+ with 2 ranks$" err || { cat err && fail "not with both"; }
+grep -qE "^restart 1 of 1: continuing from step [0-9]+ with 2 ranks$" err || { cat err && fail "not with both"; }
 same_run alone here
 
 # over hosts; one of them is a spare one
@@ -85,12 +85,12 @@ silent_about "[1]" out
 # a rank is killed, a host cut off: it goes on, with the spare host, and with the same bits
 lose_rank 2 killed "${over[@]}" --max-restarts=1 -n 3 --
 check [ $got = 0 ]
-grep -qE "^error: rank 2 on h2 has not been heard of since" err || { cat err && fail "nobody says who is lost"; }
+grep -qE "^error: rank 2 on h2 has sent no heartbeat since" err || { cat err && fail "nobody says who is lost"; }
 same_run alone killed
 printf 'h1:1\nh2:1\nh3:1\n' >hosts
 lose=cut_off lose_rank 1 spare "${over[@]}" --max-restarts=1 -n 2 --
 check [ $got = 0 ]
-grep -qE "^restart 1 of 1: going on from step [0-9]+ with 2 ranks on h1, h3; left out: h2 \(does not answer\)$" err || { cat err && fail "no h3"; }
+grep -qE "^restart 1 of 1: continuing from step [0-9]+ with 2 ranks on h1, h3; left out: h2 \(does not answer\)$" err || { cat err && fail "no h3"; }
 same_run alone spare
 plug 2
 nobody_left

@@ -13,19 +13,19 @@ for mpi in "${mpis[@]}"; do
     use $mpi
     lose_rank 1 $mpi "${launch[@]}" --max-restarts=1 -n 2 --
     check [ $got = 0 ]
-    grep -qE "^error: ranks? .* not been heard of since" err || { cat err && fail "$mpi: nobody says what happened"; }
-    grep -qE "^restart 1 of 1: going on from step [1-9][0-9]* with 2 ranks$" err || { cat err && fail "$mpi: no restart"; }
+    grep -qE "^error: ranks? .* sent no heartbeat since" err || { cat err && fail "$mpi: nobody says what happened"; }
+    grep -qE "^restart 1 of 1: continuing from step [1-9][0-9]* with 2 ranks$" err || { cat err && fail "$mpi: no restart"; }
     same_run alone $mpi
     for rank in 0 1; do check [ "$(heads $mpi $rank 2)" = 2 ]; done
     grep -qE "^step +10/" $mpi/logs/rank-0.log || fail "rank 0's lines are not in its file"
-    grep -hqE "^error: ranks? .* not been heard of" $mpi/logs/rank-[01].log || fail "its end is not in the file of the rank"
+    grep -hqE "^error: ranks? .* sent no heartbeat" $mpi/logs/rank-[01].log || fail "its end is not in the file of the rank"
     ! grep -q '^\[0\]' $mpi/logs/*.log || fail "lines have a prefix"
 done
 
 # one rank needs no launcher to be started again
 lose_rank "" single timeout -k 3 120 "$LEVIN" launch --max-restarts=1 -n 1 --
 check [ $got = 0 ]
-says "restart 1 of 1: going on from step" err
+says "restart 1 of 1: continuing from step" err
 same_run alone single
 check [ "$(heads single 0 1)" = 2 ]
 # logs go with the run that is replaced, what else lies there does not

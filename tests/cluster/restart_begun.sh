@@ -58,7 +58,7 @@ ends_well() { # RUN
 begin killed none
 kill -KILL "$rank"
 ends_well killed
-says "restart 1 of 1: from the beginning, for nothing is saved yet, with 2 ranks" err
+says "restart 1 of 1: from the beginning, because nothing is saved yet, with 2 ranks" err
 begin replaced former --overwrite
 kill -KILL "$rank"
 ends_well replaced
@@ -82,4 +82,4 @@ soon test -e unheard/checkpoints/last
 while kill -0 "$rank" 2>/dev/null && [ "$(ps -o stat= -p "$rank")" != Z ]; do sleep 0.05; done
 kill -CONT "$launch"
 ends_well unheard
-grep -qE "^restart 1 of 1: going on from step [1-9][0-9]* with 2 ranks$" err || { cat err && fail "not from what was saved"; }
+grep -qE "^restart 1 of 1: continuing from step [1-9][0-9]* with 2 ranks$" err || { cat err && fail "not from what was saved"; }

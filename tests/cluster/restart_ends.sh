@@ -17,8 +17,8 @@ chmod +x fake
 arguments never
 code 76 "$LEVIN" launch --launcher="$PWD/fake" --max-restarts=2 -n 2 -- "${all[@]}"
 check [ "$(wc -l <attempts)" = 3 ]
-says "restart 2 of 2: from the beginning, for nothing is saved yet, with 2 ranks" err
-says "no restart: 2 of them have saved nothing new" err
+says "restart 2 of 2: from the beginning, because nothing is saved yet, with 2 ranks" err
+says "no restart: 2 in a row saved nothing new" err
 check [ ! -e never ]
 rm attempts
 code 76 "$LEVIN" launch --launcher="$PWD/fake" -n 2 -- "${all[@]}"
@@ -56,6 +56,6 @@ check [ -s aside/logs/rank-1.log ]
 echo localhost:2 >hosts
 lose=twice restarts=2 lose_rank 1 stays "${launch[@]}" --hostfile hosts --max-restarts=1 -n 2 --
 check [ $got = 0 ]
-check [ "$(grep -cE "^restart 1 of 1: going on .* with 2 ranks on localhost$" err)" = 2 ]
+check [ "$(grep -cE "^restart 1 of 1: continuing .* with 2 ranks on localhost$" err)" = 2 ]
 same_run alone stays
 nobody_left 10

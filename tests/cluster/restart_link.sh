@@ -20,9 +20,9 @@ grep -qE "^restart 1 of [12]: .* with 3 ranks on h1, h2, h3$" err || { cat err &
 grep -qE "^restart [12] of 2: .* with 3 ranks on h1, h2, h4; left out: h3 \(twice cut off from h2\)$" err ||
     { cat err && fail "h3 is not left out"; }
 [ "$(grep -c '^restart ' err)" = 2 ] || { cat err && fail "not two restarts"; }
-[ "$(grep -c '^error: .*rank 1 on h2 and rank 2 on h3 wait for each other: see the link between them' err)" -ge 1 ] ||
+[ "$(grep -c '^error: .*rank 1 on h2 and rank 2 on h3 wait for each other: check the link between them' err)" -ge 1 ] ||
     { cat err && fail "the link is not named"; }
-! grep -q "own part" err || { cat err && fail "ranks that connect stand in their own parts"; }
+! grep -q "own computation" err || { cat err && fail "ranks that connect are in their own computation"; }
 same_run alone link
 together 2 3
 

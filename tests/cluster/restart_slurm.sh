@@ -39,13 +39,13 @@ restarts() { job_field "$job" Restarts; }
 # a rank is killed: the node is still there
 lose "kill_rank 1" killed
 check [ "$(restarts)" = 0 ]
-grep -qE "^restart 1 of 3: going on from step [0-9]+ with 2 ranks on h1, h2$" out || { cat out && fail "no restart"; }
+grep -qE "^restart 1 of 3: continuing from step [0-9]+ with 2 ranks on h1, h2$" out || { cat out && fail "no restart"; }
 
 # the same under an mpirun within the job
 if command -v mpirun.openmpi >/dev/null; then
     lose "kill_rank 1" mpirun --launcher openmpi
     check [ "$(restarts)" = 0 ]
-    grep -qE "^restart 1 of 3: going on from step [0-9]+ with 2 ranks on h1, h2$" out || { cat out && fail "no restart"; }
+    grep -qE "^restart 1 of 3: continuing from step [0-9]+ with 2 ranks on h1, h2$" out || { cat out && fail "no restart"; }
 fi
 
 # a node is cut off: back into the queue, and on without it
@@ -60,4 +60,4 @@ says "this job was requeued: continuing" out
 # or on with the node that is left
 lose "unplug 2" fewer --min-ranks=1
 check [ "$(restarts)" = 0 ]
-grep -qE "^restart 1 of 3: going on from step [0-9]+ with 1 rank on h1; left out: h2 \(does not answer\)$" out || { cat out && fail "not on h1"; }
+grep -qE "^restart 1 of 3: continuing from step [0-9]+ with 1 rank on h1; left out: h2 \(does not answer\)$" out || { cat out && fail "not on h1"; }

@@ -40,10 +40,10 @@ launch() { # launch RUN: out, err
     code 0 env LD_PRELOAD="$PWD/stop.so" timeout -k 3 120 "$LEVIN" launch --launcher=levin --max-restarts=1 -n 2 -- "${all[@]}"
     same_weights alone "$1"
     [ "$(grep -c '^error: ' err)" = 1 ] || { cat err && fail "not one sentence"; }
-    says "restart 1 of 1: from the beginning, for nothing is saved yet, with 2 ranks" err
+    says "restart 1 of 1: from the beginning, because nothing is saved yet, with 2 ranks" err
 }
 launch first
 grep -qE "^error: rank 1 on .* \(pid [0-9]+\) is stopped, and the others wait for it at the start$" err || { cat err && fail "not named"; }
 export STOP_BEHIND_HELLO=1
 launch hello
-grep -qE "^error: rank 1 on .* has not been heard of since the start \(its process does not answer\)" err || { cat err && fail "not named"; }
+grep -qE "^error: rank 1 on .* has sent no heartbeat since the start \(its process does not answer\)" err || { cat err && fail "not named"; }

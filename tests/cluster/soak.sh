@@ -101,7 +101,7 @@ judge() {
             wrong "rank $which on h$((which + 1)) is not named"
         [ "$what" != host ] || ! grep -q "^restart " err || grep -E "^error: " err | head -1 | grep -qE " on h$((which + 1))|rank $which " ||
             wrong "h$((which + 1)) is not named"
-        [ "$what" != link ] || ! grep -q "^restart " err || grep -qE "^error: (no rank has gone on|ranks? .*(1|2) on h[23])" err || wrong "the link is not named"
+        [ "$what" != link ] || ! grep -q "^restart " err || grep -qE "^error: (no rank has made progress|ranks? .*(1|2) on h[23])" err || wrong "the link is not named"
         ;;
     esac
     [ "$got" -lt 124 ] || [ $got = 137 ] || wrong "not over within $limit s"

@@ -29,8 +29,8 @@ export LD_PRELOAD=$LEVIN_BUILD/tests/double/libstill.so STILL_FILE=/samples.txt 
 told() { # PATTERN: of the sentence, which the warning has as well
     [ "$got" != 0 ] && [ "$got" -lt 124 ] || { cat out err && fail "exit code $got"; }
     [ "$(grep -cE '^error: ' err)" = 1 ] || { cat out err && fail "not one sentence"; }
-    grep -qE "^error: no rank has gone on for [0-9.]+ s$1" err || { cat err && fail "nobody says who waits for whom: $1"; }
-    grep -qE "warning: no rank has gone on for [0-9.]+ s$1; the run ends in [0-9.]+ s unless" err || { cat err && fail "no warning: $1"; }
+    grep -qE "^error: no rank has made progress for [0-9.]+ s$1" err || { cat err && fail "nobody says who waits for whom: $1"; }
+    grep -qE "warning: no rank has made progress for [0-9.]+ s$1; the run ends in [0-9.]+ s unless" err || { cat err && fail "no warning: $1"; }
 }
 
 for mpi in "${mpis[@]}"; do
@@ -43,8 +43,8 @@ for mpi in "${mpis[@]}"; do
     apart 2 3
     ended
     # who waits for each other, but where the cut hits a sum of few bytes: that is the MPI's own, which does not say for whom
-    told ', since step [0-9]+: .*; (rank 1 on h2 and rank 2 on h3 wait for each other: see the link between them|rank [12] on h[23] stands in .*)'
-    grep -q '"fault": "no rank has gone on' "link-$mpi/status.json" || fail "status.json does not tell"
+    told ', since step [0-9]+: .*; (rank 1 on h2 and rank 2 on h3 wait for each other: check the link between them|rank [12] on h[23] is in .*)'
+    grep -q '"fault": "no rank has made progress' "link-$mpi/status.json" || fail "status.json does not tell"
     together 2 3
     nobody_left
 done
@@ -59,7 +59,7 @@ wait_rows long 20
 if for i in 1 2 3; do on $i ip link set dev eth0 gso_max_segs 1 || exit 1; done && ip link set v3 mtu 1000; then
     ended
     # rank 2 waits as well, or could send all that it had to before the others missed it, and is farther than they are
-    told ', since step [0-9]+: .*; (rank [01] on h[12] and rank 2 on h3 wait for each other: see the link between them|rank [0-2] on h[1-3] stands in .*|ranks 0,1 stand in .*what rank 2 on h3 has sent does not reach rank [01] on h[12]: see the link between them)'
+    told ', since step [0-9]+: .*; (rank [01] on h[12] and rank 2 on h3 wait for each other: check the link between them|rank [0-2] on h[1-3] is in .*|ranks 0,1 are in .*messages of rank 2 on h3 do not reach rank [01] on h[12]: check the link between them)'
     ip link set v3 mtu 1500
 else
     echo "without lost long packets, which ip cannot make here"
@@ -74,7 +74,7 @@ pid=$!
 wait_rows sample 20
 echo yes >sample/samples.txt.still
 ended
-told ', since step [0-9]+: ranks 1,2 wait in .*; rank 0 on [^ ]+ stands in a sample'
+told ', since step [0-9]+: ranks 1,2 wait in .*; rank 0 on [^ ]+ is in a sample'
 nobody_left
 
 # status.json itself is in that file system: its thread waits in it, and everything is said all the same
@@ -87,7 +87,7 @@ first=$(on 1 pgrep -x -n levin)
 until stand_still "folder/.status.json.tmp-$first" 2>/dev/null; do rm -f held; done
 echo yes >folder/samples.txt.still
 ended
-told ', since step [0-9]+: ranks 1,2 wait in .*; rank 0 on h1 stands in a sample'
+told ', since step [0-9]+: ranks 1,2 wait in .*; rank 0 on h1 is in a sample'
 rm "folder/.status.json.tmp-$first"
 nobody_left
 
@@ -95,7 +95,7 @@ nobody_left
 arguments slow --trainer.threads=1 --data.path="$PWD/own/text.txt" --trainer.max_steps=1 --trainer.num_sanity_val_steps=-1 \
     --trainer.limit_val_batches=1.0 --model.n_layer=8 --model.n_embd=192 --model.block_size=128 --trainer.stall_timeout=4
 code 0 on 1 "${launch[@]}" "${all[@]}"
-silent_about "no rank has gone on" err
+silent_about "no rank has made progress" err
 
 # before the first step: the data of a host
 export STILL_FILE=/text.txt
@@ -106,5 +106,5 @@ arguments data "${keys[@]}" --data.kind=chars --model.kind=nanogpt
 on 1 "${launch[@]}" "${all[@]}" >out 2>err &
 pid=$!
 ended
-told ': ranks 1,2 wait in an agreement; rank 0 on h1 stands in opening the data'
+told ': ranks 1,2 wait in an agreement; rank 0 on h1 is in opening the data'
 nobody_left

@@ -43,8 +43,8 @@ RANK=1 LEVIN_TOKEN=$secret "$LEVIN" "${all[@]}" >out.1 2>&1 &
 one=$!
 wait $zero || { cat out.0 && fail "rank 0"; }
 wait $one || { cat out.1 && fail "rank 1"; }
-[ "$(cat out.[01] | grep -c "turned away")" = 1 ] || { cat out.0 out.1 && fail "not said once"; }
-says "warning: somebody at 127.0.0.1 who said no word of levin's is turned away from the place where the ranks meet" out.0
+[ "$(cat out.[01] | grep -c "rejected by the rendezvous server")" = 1 ] || { cat out.0 out.1 && fail "not said once"; }
+says "warning: a process at 127.0.0.1 that does not speak levin's protocol was rejected by the rendezvous server" out.0
 ! grep -rF "$secret" run out.0 out.1 || fail "the token is written down"
 
 # a token that can be guessed

@@ -118,7 +118,7 @@ one_error
 says "WORLD_SIZE is set, but RANK is not" err
 check [ ! -e alone ]
 code 0 env RANK=0 WORLD_SIZE=2 MASTER_ADDR= "$LEVIN" "${all[@]}"
-says "warning: one process, and no ranks beside it: RANK and WORLD_SIZE passed over: MASTER_ADDR is not set beside them" err
+says "warning: a run of one rank: RANK and WORLD_SIZE passed over: MASTER_ADDR is not set with them" err
 # who comes a second time, when the others have begun
 arguments late "${forever[@]}"
 port=29479 apart_limit=60 apart 2 "$LEVIN" "${all[@]}" >said 2>&1 &
@@ -126,7 +126,7 @@ pid=$!
 wait_rows late 3
 code 76 env RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29479 "$LEVIN" "${all[@]}"
 one_error
-says "the place where the ranks meet (127.0.0.1:29479) does not take this rank in: the run has begun without it, or has ended" err
+says "the rendezvous server (127.0.0.1:29479) rejected this rank: the run has begun without it, or has ended" err
 pkill -TERM -x levin
 wait $pid || [ $? = 75 ]
 check grep -q "stopped on request after step" out.0

@@ -20,7 +20,7 @@ extern const struct lvn_backend lvn_backend_cpu;
 static enum lvn_status open_device(struct lvn_device **out, const struct lvn_device_options *o)
 {
     *out = NULL;
-    LVN_CHECK(o->real == LVN_F32, UNSUPPORTED, "cpu computes in fp32, and %s was wanted: take the backend reference",
+    LVN_CHECK(o->real == LVN_F32, UNSUPPORTED, "cpu computes in fp32, not in %s: set trainer.accelerator to reference",
               lvn_dtype_name(o->real));
     struct device *d = lvn_calloc(1, sizeof *d);
     if (!d) return LVN_MEMORY;

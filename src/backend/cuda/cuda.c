@@ -63,7 +63,8 @@ static void close_device(struct lvn_device *base)
 static enum lvn_status open_device(struct lvn_device **out, const struct lvn_device_options *o)
 {
     *out = NULL;
-    LVN_CHECK(o->real == LVN_F32, UNSUPPORTED, "cuda computes in fp32 and bf16: take reference for %s",
+    LVN_CHECK(o->real == LVN_F32, UNSUPPORTED,
+              "cuda computes in fp32 and bf16, not in %s: set trainer.accelerator to reference",
               lvn_dtype_name(o->real));
     struct lvn_cuda_device *d = lvn_calloc(1, sizeof *d);
     if (!d) return LVN_MEMORY;
@@ -136,7 +137,7 @@ static enum lvn_status prepare_launch(struct lvn_gpu_program *p, struct lvn_gpu_
     r->args = lvn_arena_alloc(&p->arena, sizeof *r->args * (size_t)(l->n_args + 1));
     if (!r->value || !r->args) return LVN_MEMORY;
     LVN_CHECK(l->grid[0] <= INT32_MAX && l->grid[1] <= UINT16_MAX && l->grid[2] <= UINT16_MAX, UNSUPPORTED,
-              "%s: a grid of %lld x %lld x %lld groups is more than a GPU takes: choose a smaller micro-batch",
+              "%s: a grid of %lld x %lld x %lld groups is more than a GPU can launch: choose a smaller micro-batch",
               l->kernel, (long long)l->grid[0], (long long)l->grid[1], (long long)l->grid[2]);
     LVN_CUDA_DO(d, lvn_cuda.module_function(&r->f, p->modules[l->module].backend_data, l->kernel), "finding a kernel");
     for (int k = 0; k < l->n_args; k++) {

@@ -16,7 +16,7 @@ bool lvn_cuda_switch(const char *name, bool fallback)
     if (text && (!strcmp(text, "on") || !strcmp(text, "1"))) return true;
     if (text && (!strcmp(text, "off") || !strcmp(text, "0"))) return false;
     if (text)
-        lvn_log(LVN_LOG_WARN, "%s is '%.40s', neither on nor off: %s is taken", name, text, fallback ? "on" : "off");
+        lvn_log(LVN_LOG_WARN, "%s is '%.40s', neither on nor off: %s is used", name, text, fallback ? "on" : "off");
     return fallback;
 }
 
@@ -58,17 +58,15 @@ enum lvn_status lvn_cuda_open(struct lvn_cuda_device *d, int number)
     d->synchronous = lvn_cuda_switch("LEVIN_CUDA_WAIT", false);
     d->graphs = lvn_cuda_switch("LEVIN_CUDA_GRAPHS", true) && !d->synchronous;
     LVN_TRY(lvn_cuda_devices(&n));
-    LVN_CHECK(number < n, ARG, "device %d is asked for, and this machine has %d that CUDA sees, numbered from 0",
-              number, n);
+    LVN_CHECK(number < n, ARG, "device %d was requested, but CUDA sees %d on this machine, numbered from 0", number, n);
     LVN_TRY(lvn_cuda_device_facts(&d->facts, number));
-    LVN_CUDA_DO(d, lvn_cuda.device_attribute(&pools, LVN_CUDA_MEMORY_POOLS, d->facts.handle),
-                "asking for memory pools");
-    LVN_CHECK(pools, UNSUPPORTED, "device %d (%s) has no memory pools: a driver of CUDA 11.2 or later is wanted",
+    LVN_CUDA_DO(d, lvn_cuda.device_attribute(&pools, LVN_CUDA_MEMORY_POOLS, d->facts.handle), "querying memory pools");
+    LVN_CHECK(pools, UNSUPPORTED, "device %d (%s) has no memory pools: a driver of CUDA 11.2 or later is needed",
               number, d->facts.name);
     LVN_CUDA_DO(d, lvn_cuda.context_retain(&d->context, d->facts.handle), "taking the device");
     LVN_TRY(lvn_cuda_use(d));
     size_t available = 0, total = 0;
-    LVN_CUDA_DO(d, lvn_cuda.memory_info(&available, &total), "asking for free memory");
+    LVN_CUDA_DO(d, lvn_cuda.memory_info(&available, &total), "querying free memory");
     d->base.memory_bytes = (int64_t)available - lvn_backend_reserve(d->base.backend, (int64_t)total);
     if (d->base.memory_bytes < 1) d->base.memory_bytes = 1;
     return make_streams(d);
@@ -123,12 +121,12 @@ static enum lvn_status alloc_zeroed(lvn_cuda_address *at, struct lvn_cuda_device
     size_t available = 0, total = 0;
     char want[LVN_NUMBER_TEXT], have[LVN_NUMBER_TEXT], all[LVN_NUMBER_TEXT];
     LVN_TRY(lvn_cuda_use(d));
-    LVN_CUDA_DO(d, lvn_cuda.memory_info(&available, &total), "asking for free memory");
+    LVN_CUDA_DO(d, lvn_cuda.memory_info(&available, &total), "querying free memory");
     int answer = lvn_cuda.memory_alloc(at, (size_t)bytes, d->work);
     if (answer == LVN_CUDA_OUT_OF_MEMORY) *at = 0;
     LVN_CHECK(answer != LVN_CUDA_OUT_OF_MEMORY, MEMORY,
-              "device %d (%s) has %s of %s left, and %s are wanted: choose a smaller trainer.micro_batch_size, "
-              "model.block_size or model, or end what else runs there (nvidia-smi)",
+              "device %d (%s) has %s of %s free, and %s are needed: choose a smaller trainer.micro_batch_size, "
+              "model.block_size or model, or end other programs on it (nvidia-smi)",
               d->facts.number, d->facts.name, lvn_bytes_text((int64_t)available, have),
               lvn_bytes_text((int64_t)total, all), lvn_bytes_text(bytes, want));
     LVN_CUDA_DO(d, answer, "taking memory");
@@ -181,7 +179,7 @@ static enum lvn_status upload(const struct lvn_cuda_device *d, struct lvn_cuda_w
     LVN_CUDA_DO(d, lvn_cuda.event_finish(p->copied), "waiting for a copy to the device");
     memcpy(p->p, from, (size_t)bytes);
     LVN_CUDA_DO(d, lvn_cuda.upload(to, p->p, (size_t)bytes, w->stream), "copying to the device");
-    LVN_CUDA_DO(d, lvn_cuda.event_record(p->copied, w->stream), "noting a copy to the device");
+    LVN_CUDA_DO(d, lvn_cuda.event_record(p->copied, w->stream), "recording a copy to the device");
     return LVN_OK;
 }
 
@@ -202,7 +200,7 @@ static enum lvn_status upload_all(const struct lvn_cuda_device *d, struct lvn_cu
 static enum lvn_status send(struct lvn_cuda_device *d, struct lvn_cuda_memory *m, int64_t offset, const void *from,
                             int64_t bytes)
 {
-    LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->batch_writer.stream, d->moved, 0), "ordering a copy to the device");
+    LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->batch_writer.stream, d->moved, 0), "making copies to the device wait");
     LVN_TRY(upload_all(d, &d->batch_writer, m->staging + (lvn_cuda_address)offset, from, bytes));
     const bool pending = m->to > m->from;
     m->from = pending && m->from < offset ? m->from : offset;
@@ -240,7 +238,7 @@ enum lvn_status lvn_cuda_double_buffer(struct lvn_memory *base)
         d->double_buffered = m;
     }
     LVN_TRY(status);
-    LVN_CUDA_DO(d, lvn_cuda.event_record(d->moved, d->work), "noting a waiting room");
+    LVN_CUDA_DO(d, lvn_cuda.event_record(d->moved, d->work), "recording the first use of a staging buffer");
     return LVN_OK;
 }
 
@@ -264,10 +262,10 @@ static bool has_pending(const struct lvn_cuda_device *d)
 enum lvn_status lvn_cuda_commit_writes(struct lvn_cuda_device *d)
 {
     if (!has_pending(d)) return LVN_OK;
-    LVN_CUDA_DO(d, lvn_cuda.event_record(d->sent, d->batch_writer.stream), "noting a batch");
+    LVN_CUDA_DO(d, lvn_cuda.event_record(d->sent, d->batch_writer.stream), "recording the copy of a batch");
     LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->work, d->sent, 0), "waiting for a batch");
     for (struct lvn_cuda_memory *m = d->double_buffered; m; m = m->next) LVN_TRY(copy_staged(d, m));
-    LVN_CUDA_DO(d, lvn_cuda.event_record(d->moved, d->work), "noting a batch");
+    LVN_CUDA_DO(d, lvn_cuda.event_record(d->moved, d->work), "recording the copy of a batch");
     return LVN_OK;
 }
 
@@ -276,8 +274,8 @@ enum lvn_status lvn_cuda_commit_writes(struct lvn_cuda_device *d)
 /* Make later reads of this reader wait for everything issued to `work` so far. */
 static enum lvn_status wait_for_work(const struct lvn_cuda_device *d, const struct lvn_cuda_reader *r)
 {
-    LVN_CUDA_DO(d, lvn_cuda.event_record(r->issued, d->work), "noting what was asked for");
-    LVN_CUDA_DO(d, lvn_cuda.stream_wait(r->stream, r->issued, 0), "ordering a copy from the device");
+    LVN_CUDA_DO(d, lvn_cuda.event_record(r->issued, d->work), "recording the work that a copy waits for");
+    LVN_CUDA_DO(d, lvn_cuda.stream_wait(r->stream, r->issued, 0), "making a copy from the device wait");
     return LVN_OK;
 }
 

@@ -20,9 +20,8 @@ struct lvn_library lvn_library_cuda = {
     .files = {"libcuda.so.1"},
     .folders = (const char *const[]){"/usr/local/nvidia/lib64", "/usr/lib/wsl/lib", NULL}, /* containers, WSL */
     .use = "trainer.accelerator cuda",
-    .hint =
-        "it comes with the driver of an NVIDIA GPU; a container sees it when it is started with --gpus all (docker) "
-        "or --nv (apptainer)",
+    .hint = "it is part of the driver of an NVIDIA GPU; a container has it if it is started with --gpus all (docker) "
+            "or --nv (apptainer)",
     .symbols = (const char *const[]){LVN_CUDA_FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
     .functions = &lvn_cuda,
     .version = version};
@@ -55,22 +54,22 @@ enum lvn_status lvn_cuda_answer(int answer, const char *action, int number)
     const char *name = NULL, *text = NULL;
     char where[32] = "";
     if (answer == 0) return LVN_OK;
-    if (lvn_cuda.error_name(answer, &name) || !name) name = "an error that it has no name for";
+    if (lvn_cuda.error_name(answer, &name) || !name) name = "an error without a name";
     if (lvn_cuda.error_text(answer, &text) || !text) text = "not explained";
     if (number >= 0) snprintf(where, sizeof where, " on device %d", number);
     LVN_CHECK(answer != LVN_CUDA_OUT_OF_MEMORY, MEMORY,
-              "%s%s: the device's memory does not hold it (%s); choose a smaller trainer.micro_batch_size, "
-              "model.block_size or model, or end what else runs there (nvidia-smi)",
+              "%s%s: the device has too little memory (%s); choose a smaller trainer.micro_batch_size, "
+              "model.block_size or model, or end other programs on it (nvidia-smi)",
               action, where, name);
     LVN_CHECK(answer != LVN_CUDA_UNAVAILABLE, COMM,
-              "%s%s: another process has the device, or its compute mode lets none have it (%s): end what runs there "
-              "(nvidia-smi), or have it set to the default mode (nvidia-smi -c 0)",
+              "%s%s: another process has the device, or its compute mode forbids processes (%s): end the other process "
+              "(nvidia-smi), or have the default mode set (nvidia-smi -c 0)",
               action, where, name);
     LVN_CHECK(!is_lost(answer), COMM,
-              "%s%s: the device is lost: %s (%d, %s); the last checkpoint stands. If a restart does not cure it, look "
-              "for 'Xid' in the kernel's log",
+              "%s%s: the device is lost: %s (%d, %s); the last checkpoint is complete. If a restart does not help, "
+              "search the kernel's log for 'Xid'",
               action, where, name, answer, text);
-    LVN_FAIL(UNSUPPORTED, "%s%s: the CUDA driver answered %s (%d, %s)", action, where, name, answer, text);
+    LVN_FAIL(UNSUPPORTED, "%s%s: the CUDA driver returned %s (%d, %s)", action, where, name, answer, text);
 }
 
 bool lvn_cuda_driver_supports(int major)
@@ -89,11 +88,10 @@ static const char *cure_of(int answer)
         return "where GPUs are joined by NVSwitch, nvidia-fabricmanager must run, of the driver's version";
     case LVN_CUDA_SYSTEM_DRIVER_MISMATCH:
     case LVN_CUDA_COMPAT_NOT_SUPPORTED:
-        return "this file and the kernel's module are of different drivers: restart the machine after an update, or "
-               "take "
-               "a folder with another libcuda.so.1 (compat) out of LD_LIBRARY_PATH";
+        return "this file and the kernel module belong to different drivers: restart the machine after an update, or "
+               "take a folder with another libcuda.so.1 (compat) out of LD_LIBRARY_PATH";
     default:
-        return "look at nvidia-smi and for /dev/nvidia-uvm (nvidia-modprobe -u -c 0 makes it)";
+        return "check nvidia-smi and /dev/nvidia-uvm (nvidia-modprobe -u -c 0 makes it)";
     }
 }
 
@@ -103,7 +101,7 @@ static enum lvn_status start(void)
     LVN_TRY(lvn_library_open(&lvn_library_cuda));
     int answer = lvn_cuda.init(0);
     if (answer == 0 || answer == LVN_CUDA_NO_DEVICE) return LVN_OK;
-    if (lvn_cuda.error_name(answer, &name) || !name) name = "an error that it has no name for";
+    if (lvn_cuda.error_name(answer, &name) || !name) name = "an error without a name";
     LVN_FAIL(UNSUPPORTED, "the CUDA driver (%s) does not start: %s (%d): %s",
              lvn_library_path(*(void **)lvn_library_cuda.functions), name, answer, cure_of(answer));
 }
@@ -115,7 +113,7 @@ enum lvn_status lvn_cuda_devices(int *n)
     int answer = lvn_cuda.device_count(n);
     if (answer != LVN_CUDA_NO_DEVICE) LVN_CUDA_TRY(answer, "counting devices", -1);
     LVN_CHECK(*n > 0, UNSUPPORTED,
-              "trainer.accelerator cuda: the driver is here and sees no device: look at nvidia-smi and "
+              "trainer.accelerator cuda: the driver is installed but sees no device: check nvidia-smi and "
               "CUDA_VISIBLE_DEVICES");
     return LVN_OK;
 }
@@ -125,15 +123,15 @@ enum lvn_status lvn_cuda_device_facts(struct lvn_cuda_facts *f, int number)
     size_t bytes = 0;
     int major = 0, minor = 0;
     *f = (struct lvn_cuda_facts){.number = number};
-    LVN_CUDA_TRY(lvn_cuda.driver_version(&f->driver), "asking for the driver's version", number);
-    LVN_CUDA_TRY(lvn_cuda.device_get(&f->handle, number), "asking for a device", number);
-    LVN_CUDA_TRY(lvn_cuda.device_name(f->name, sizeof f->name, f->handle), "asking for a name", number);
-    LVN_CUDA_TRY(lvn_cuda.device_id(f->id, f->handle), "asking for a UUID", number);
-    LVN_CUDA_TRY(lvn_cuda.device_memory(&bytes, f->handle), "asking for the size of memory", number);
-    LVN_CUDA_TRY(lvn_cuda.device_attribute(&major, LVN_CUDA_CAPABILITY_MAJOR, f->handle), "asking for a capability",
-                 number);
-    LVN_CUDA_TRY(lvn_cuda.device_attribute(&minor, LVN_CUDA_CAPABILITY_MINOR, f->handle), "asking for a capability",
-                 number);
+    LVN_CUDA_TRY(lvn_cuda.driver_version(&f->driver), "querying the driver's version", number);
+    LVN_CUDA_TRY(lvn_cuda.device_get(&f->handle, number), "querying a device", number);
+    LVN_CUDA_TRY(lvn_cuda.device_name(f->name, sizeof f->name, f->handle), "querying a device's name", number);
+    LVN_CUDA_TRY(lvn_cuda.device_id(f->id, f->handle), "querying a device's UUID", number);
+    LVN_CUDA_TRY(lvn_cuda.device_memory(&bytes, f->handle), "querying the size of memory", number);
+    LVN_CUDA_TRY(lvn_cuda.device_attribute(&major, LVN_CUDA_CAPABILITY_MAJOR, f->handle),
+                 "querying the compute capability", number);
+    LVN_CUDA_TRY(lvn_cuda.device_attribute(&minor, LVN_CUDA_CAPABILITY_MINOR, f->handle),
+                 "querying the compute capability", number);
     f->capability = major * 10 + minor;
     f->bytes = (int64_t)bytes;
     return LVN_OK;

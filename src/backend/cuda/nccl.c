@@ -56,16 +56,15 @@ static const char *version(void)
     return text;
 }
 
-struct lvn_library lvn_library_nccl = {
-    .name = "libnccl",
-    .files = {"libnccl.so.2"},
-    .use = "exchanging gradients from GPU to GPU",
-    .hint =
-        "install NCCL 2.13 or later and put its folder into LD_LIBRARY_PATH, or its file into trainer.nccl_library; "
-        "without it they go through the processor's memory",
-    .symbols = (const char *const[]){NCCL_FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
-    .functions = &nccl,
-    .version = version};
+struct lvn_library lvn_library_nccl = {.name = "libnccl",
+                                       .files = {"libnccl.so.2"},
+                                       .use = "exchanging gradients from GPU to GPU",
+                                       .hint =
+                                           "install NCCL 2.13 or later and put its folder into LD_LIBRARY_PATH, or its "
+                                           "file into trainer.nccl_library; without it they go through host memory",
+                                       .symbols = (const char *const[]){NCCL_FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
+                                       .functions = &nccl,
+                                       .version = version};
 
 struct lvn_cuda_group {
     struct lvn_nccl_comm *comm; /* NULL: aborted */
@@ -85,7 +84,7 @@ static enum lvn_status answer_of(const struct lvn_cuda_device *d, int answer, co
     const struct lvn_cuda_group *g = d->group;
     if (answer == 0 || answer == NCCL_IN_PROGRESS) return LVN_OK;
     const char *detail = nccl.last_error(NULL);
-    LVN_FAIL(COMM, "%s: %s on device %d (%s): NCCL answered %s (%d)%s%s", g->where, action, d->facts.number,
+    LVN_FAIL(COMM, "%s: %s on device %d (%s): NCCL returned %s (%d)%s%s", g->where, action, d->facts.number,
              d->facts.name, nccl.error_text(answer), answer, detail && *detail ? ": " : "",
              detail && *detail ? detail : "");
 }
@@ -130,7 +129,7 @@ static enum lvn_status check_errors(struct lvn_cuda_device *d)
     pthread_mutex_unlock(&g->lock);
     if (!gone) return status;
     nanosleep(&grace, NULL);
-    LVN_FAIL(COMM, "%s: exchanging numbers on device %d (%s) was given up, because another rank is lost", g->where,
+    LVN_FAIL(COMM, "%s: exchanging numbers on device %d (%s) was aborted, because another rank is lost", g->where,
              d->facts.number, d->facts.name);
 }
 
@@ -167,7 +166,7 @@ static enum lvn_status open_library(const char *library, char describe[400])
         lvn_library_nccl.files[0] = file;
     }
     LVN_TRY(lvn_library_open(&lvn_library_nccl));
-    LVN_CHECK(nccl.version(&v) == 0 && v / 10000 == 2, UNSUPPORTED, "%s is NCCL %d, and levin knows NCCL 2",
+    LVN_CHECK(nccl.version(&v) == 0 && v / 10000 == 2, UNSUPPORTED, "%s is NCCL %d, and levin supports NCCL 2",
               lvn_library_path(*(void **)&nccl), v / 10000);
     snprintf(describe, 400, "%s (%s)", version(), lvn_library_path(*(void **)&nccl));
     return LVN_OK;
@@ -179,7 +178,7 @@ static enum lvn_status make_id(char id[LVN_GROUP_ID])
     int answer = nccl.make_id(&made);
     const char *detail = answer ? nccl.last_error(NULL) : NULL;
     LVN_CHECK(answer == 0, UNSUPPORTED,
-              "making an id for the ranks: NCCL answered %s (%d)%s%s: look at NCCL_SOCKET_IFNAME",
+              "making an id for the ranks: NCCL returned %s (%d)%s%s: check NCCL_SOCKET_IFNAME",
               nccl.error_text(answer), answer, detail && *detail ? ": " : "", detail && *detail ? detail : "");
     memcpy(id, made.bytes, sizeof made.bytes);
     return LVN_OK;
@@ -198,7 +197,7 @@ static enum lvn_status self_test(struct lvn_cuda_device *d, struct lvn_memory *m
     void *p = pointer(lvn_cuda_address_of(m, 0));
     LVN_TRY(lvn_cuda_write(m, 0, &x, sizeof x));
     LVN_TRY(finish(d, d->work));
-    TRY(d, nccl.all_reduce(p, p, 1, NCCL_FLOAT32, NCCL_SUM, g->comm, g->stream), "trying a sum over the ranks");
+    TRY(d, nccl.all_reduce(p, p, 1, NCCL_FLOAT32, NCCL_SUM, g->comm, g->stream), "testing a sum over the ranks");
     LVN_TRY(finish(d, g->stream));
     LVN_TRY(lvn_cuda_read(m, 0, &x, sizeof x));
     LVN_CHECK(x == (float)g->size, COMM, "%s: %d ones added over the ranks by NCCL gave %g on device %d (%s)", g->where,
@@ -297,8 +296,8 @@ enum lvn_status lvn_cuda_group_stream_wait(struct lvn_cuda_device *d)
     struct lvn_cuda_group *g = d->group;
     if (!g || !g->pending) return LVN_OK;
     g->pending = false;
-    LVN_CUDA_DO(d, lvn_cuda.event_record(g->exchanged, g->stream), "noting the end of a sum");
-    LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->work, g->exchanged, 0), "ordering a sum");
+    LVN_CUDA_DO(d, lvn_cuda.event_record(g->exchanged, g->stream), "recording the end of a sum");
+    LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->work, g->exchanged, 0), "making a sum wait");
     return LVN_OK;
 }
 
@@ -310,11 +309,11 @@ enum lvn_status lvn_cuda_group_launch(struct lvn_gpu_program *p, const struct lv
     int64_t offset;
     if (i->id == LVN_OP_wait) return lvn_cuda_group_stream_wait(d);
     LVN_CHECK(i->id != LVN_OP_tree_reduce, INTERNAL, "%s: NCCL adds in no fixed order", i->name);
-    LVN_CHECK(types[i->out[0].desc.dtype].sums, INTERNAL, "%s: NCCL is asked for a sum of %s, which levin does not add",
-              i->name, lvn_dtype_name(i->out[0].desc.dtype));
+    LVN_CHECK(types[i->out[0].desc.dtype].sums, INTERNAL, "%s: levin has no sum of %s by NCCL", i->name,
+              lvn_dtype_name(i->out[0].desc.dtype));
     const struct lvn_memory *m = lvn_gpu_operand_memory(p, &i->out[0], &offset);
-    LVN_CUDA_DO(d, lvn_cuda.event_record(g->computed, d->work), "noting what a sum waits for");
-    LVN_CUDA_DO(d, lvn_cuda.stream_wait(g->stream, g->computed, 0), "ordering a sum");
+    LVN_CUDA_DO(d, lvn_cuda.event_record(g->computed, d->work), "recording the work that a sum waits for");
+    LVN_CUDA_DO(d, lvn_cuda.stream_wait(g->stream, g->computed, 0), "making a sum wait");
     g->pending = true;
     pthread_mutex_lock(&g->lock);
     int answer = g->comm ? exchange(g, i, lvn_cuda_address_of(m, offset), collectives->parts(collectives->context, i))

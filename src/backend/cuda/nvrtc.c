@@ -71,7 +71,7 @@ enum lvn_status lvn_nvrtc_version(char *text, size_t bytes, int *major)
 {
     int minor;
     LVN_TRY(lvn_library_open(&lvn_library_nvrtc));
-    LVN_CHECK(nvrtc.version(major, &minor) == 0, UNSUPPORTED, "libnvrtc does not tell its version");
+    LVN_CHECK(nvrtc.version(major, &minor) == 0, UNSUPPORTED, "libnvrtc does not report its version");
     snprintf(text, bytes, "%s", version());
     return LVN_OK;
 }
@@ -82,7 +82,7 @@ enum lvn_status lvn_nvrtc_architecture(char text[LVN_NVRTC_ARCHITECTURE], int ca
     LVN_TRY(lvn_library_open(&lvn_library_nvrtc));
     int answer = nvrtc.n_architectures(&n);
     LVN_CHECK(answer == 0 && n > 0 && n <= (int)(sizeof list / sizeof *list) && nvrtc.architectures(list) == 0,
-              UNSUPPORTED, "%s does not tell which devices it compiles for", version());
+              UNSUPPORTED, "%s does not report which devices it compiles for", version());
     for (int i = 0; i < n; i++) {
         if (list[i] == capability) {
             snprintf(text, LVN_NVRTC_ARCHITECTURE, "sm_%d%s", capability,
@@ -94,7 +94,7 @@ enum lvn_status lvn_nvrtc_architecture(char text[LVN_NVRTC_ARCHITECTURE], int ca
     }
     LVN_CHECK(newest > 0, UNSUPPORTED,
               "the device's compute capability is %d.%d, and %s compiles for %d.%d and later: install an older "
-              "nvidia-cuda-nvrtc (12 knows 5.0 and later)",
+              "nvidia-cuda-nvrtc (12 supports 5.0 and later)",
               capability / 10, capability % 10, version(), oldest / 10, oldest % 10);
     snprintf(text, LVN_NVRTC_ARCHITECTURE, "compute_%d", newest);
     return LVN_OK;
@@ -164,7 +164,7 @@ enum lvn_status lvn_nvrtc_compile(struct lvn_nvrtc_image *out, const char *name,
     LVN_TRY(lvn_library_open(&lvn_library_nvrtc));
     snprintf(file, sizeof file, "%s.k", name);
     int answer = nvrtc.create(&p, source, file, 0, NULL, NULL);
-    LVN_CHECK(answer == 0, UNSUPPORTED, "%s: NVRTC takes no source: %s", name, nvrtc.error_text(answer));
+    LVN_CHECK(answer == 0, UNSUPPORTED, "%s: NVRTC rejects the source: %s", name, nvrtc.error_text(answer));
     enum lvn_status status = compile(out, p, name, architecture, options, &copy);
     nvrtc.destroy(&p);
     if (log)

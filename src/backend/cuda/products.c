@@ -131,14 +131,13 @@ static enum lvn_status check(const struct lvn_cuda_device *d, int answer, const 
     const char *name = answer > 0 && answer < n && names[answer] ? names[answer] : "an error without a name";
     if (answer == 0) return LVN_OK;
     LVN_CHECK(answer != 3, MEMORY,
-              "%s on device %d: %s answers that it finds no memory (3): choose a smaller "
-              "trainer.micro_batch_size",
+              "%s on device %d: %s reports that it has no memory (3): choose a smaller trainer.micro_batch_size",
               action, d->facts.number, version());
     LVN_CHECK(answer != 13, COMM,
-              "%s on device %d: the device is lost: %s answers %s (%d); the last checkpoint stands. If a restart does "
-              "not cure it, look for 'Xid' in the kernel's log",
+              "%s on device %d: the device is lost: %s returned %s (%d); the last checkpoint is complete. If a restart "
+              "does not help, search the kernel's log for 'Xid'",
               action, d->facts.number, version(), name, answer);
-    LVN_FAIL(UNSUPPORTED, "%s on device %d: %s answers %s (%d); with LEVIN_CUBLASLT=off levin's own products run",
+    LVN_FAIL(UNSUPPORTED, "%s on device %d: %s returned %s (%d); LEVIN_CUBLASLT=off uses levin's own kernels instead",
              action, d->facts.number, version(), name, answer);
 }
 #define DO(d, answer, action) LVN_TRY(check(d, answer, action))
@@ -204,9 +203,9 @@ static enum lvn_status prefer(const struct lvn_cuda_products *l, const struct lv
 {
     const uint64_t max = (uint64_t)m->max;
     const uint32_t at[4] = {(uint32_t)m->b_at, (uint32_t)m->a_at, (uint32_t)m->c_at, (uint32_t)m->c_at};
-    DO(l->device, blas.preference_set(l->p, MAX_SCRATCH, &max, sizeof max), "asking for an algorithm");
+    DO(l->device, blas.preference_set(l->p, MAX_SCRATCH, &max, sizeof max), "querying an algorithm");
     for (int k = 0; k < 4; k++)
-        DO(l->device, blas.preference_set(l->p, ALIGN_A + k, &at[k], sizeof at[k]), "asking for an algorithm");
+        DO(l->device, blas.preference_set(l->p, ALIGN_A + k, &at[k], sizeof at[k]), "querying an algorithm");
     return LVN_OK;
 }
 
@@ -219,7 +218,7 @@ static enum lvn_status query_algorithm(const struct lvn_cuda_products *l, struct
     LVN_TRY(prefer(l, &c->product));
     int answer = blas.choose(l->h, c->o, c->b, c->a, c->c, c->c, l->p, 1, &a, &n);
     if (answer == NOT_SUPPORTED || (answer == 0 && n == 0)) return LVN_OK;
-    DO(l->device, answer, "asking for an algorithm");
+    DO(l->device, answer, "querying an algorithm");
     c->found = a.status == 0;
     c->algorithm = a.algorithm;
     c->scratch = (int64_t)a.scratch;
@@ -253,7 +252,7 @@ static enum lvn_status supports(const struct lvn_gpu_library *library, const str
     if (!c->found && !m->gelu && !l->refused) { /* logged when a run starts, with the rest of the note */
         const size_t n = strlen(l->device->base.note);
         snprintf(l->device->base.note + n, sizeof l->device->base.note - n,
-                 ", which has none of %lld x %lld x %lld: levin's own kernels make what it does not take",
+                 ", which has no algorithm for %lld x %lld x %lld: levin's own kernels compute those products",
                  (long long)m->M, (long long)m->N, (long long)m->K);
         l->refused = true;
     }
@@ -282,16 +281,17 @@ static const char *why_unusable(const struct lvn_cuda_device *d, char text[200])
     *text = '\0';
     if (!lvn_cuda_switch("LEVIN_CUBLASLT", true)) return "LEVIN_CUBLASLT is off";
     if (lvn_library_open(&lvn_library_cublaslt) != LVN_OK) {
-        snprintf(text, 200, "libcublasLt is not here: %s", lvn_library_cublaslt.hint);
+        snprintf(text, 200, "libcublasLt was not found: %s", lvn_library_cublaslt.hint);
         lvn_error_clear();
         return text;
     }
     if (version_of(n) || n[0] < OLDEST || n[0] > NEWEST)
-        snprintf(text, 200, "%s is none of %d to %d: install nvidia-cublas of one of these", version(), OLDEST, NEWEST);
+        snprintf(text, 200, "%s is not a version from %d to %d: install nvidia-cublas of one of these", version(),
+                 OLDEST, NEWEST);
     else if (n[0] > driver)
         snprintf(
             text, 200,
-            "%s wants a driver of CUDA %d, and this one is for %d.%d: install a newer driver, or nvidia-cublas-cu%d",
+            "%s needs a driver of CUDA %d, and this one is for %d.%d: install a newer driver, or nvidia-cublas-cu%d",
             version(), n[0], driver, d->facts.driver % 1000 / 10, driver);
     return text;
 }
@@ -383,11 +383,10 @@ enum lvn_status lvn_cuda_product_prepare(const struct lvn_gpu_program *p, struct
         m.max = planned;
         LVN_TRY(find(d->products, &m, &c));
     }
-    LVN_CHECK(
-        c->found, UNSUPPORTED,
-        "%s has no algorithm for a product of %lld x %lld x %lld whose operands lie at multiples of %d, %d and %d "
-        "bytes: set LEVIN_CUBLASLT=off",
-        version(), (long long)m.M, (long long)m.N, (long long)m.K, m.a_at, m.b_at, m.c_at);
+    LVN_CHECK(c->found, UNSUPPORTED,
+              "%s has no algorithm for a product of %lld x %lld x %lld whose operands are at multiples of %d, %d and "
+              "%d bytes: set LEVIN_CUBLASLT=off",
+              version(), (long long)m.M, (long long)m.N, (long long)m.K, m.a_at, m.b_at, m.c_at);
     l->backend_data = c;
     return LVN_OK;
 }

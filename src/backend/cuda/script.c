@@ -203,12 +203,12 @@ enum lvn_status lvn_cuda_script_run(struct lvn_gpu_program *p, const struct lvn_
     struct lvn_cuda_device *d = device_of(p);
     struct script *s;
     LVN_TRY(script_for(p, execution, &s));
-    LVN_CUDA_DO(d, lvn_cuda.event_finish(s->copied), "waiting for the step before");
+    LVN_CUDA_DO(d, lvn_cuda.event_finish(s->copied), "waiting for the previous step");
     for (int64_t m = 0; m < steps_of(s); m++) s->steps[m] = lvn_gpu_step_at(p, m);
     for (int k = 0; k < s->n; k++) {
         LVN_TRY(perform(p, &s->actions[k], execution));
         if (k == 0) lvn_work_done(execution->n_micro_batches);
     }
-    LVN_CUDA_DO(d, lvn_cuda.event_record(s->copied, d->work), "noting the end of a step");
+    LVN_CUDA_DO(d, lvn_cuda.event_record(s->copied, d->work), "recording the end of a step");
     return LVN_OK;
 }

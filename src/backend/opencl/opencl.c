@@ -107,7 +107,7 @@ static enum lvn_status wait(struct lvn_device *base)
 {
     struct lvn_opencl_device *d = (struct lvn_opencl_device *)base;
     int error = lvn_cl.finish(d->queue);
-    LVN_CHECK(error == CL_SUCCESS, IO, "%s failed in what it was computing: %s", d->name, lvn_cl_error(error));
+    LVN_CHECK(error == CL_SUCCESS, IO, "a computation on %s failed: %s", d->name, lvn_cl_error(error));
     return LVN_OK;
 }
 
@@ -159,8 +159,8 @@ static void *new_buffer(struct lvn_opencl_device *d, int64_t bytes)
     int error;
     if (bytes > d->largest && !d->can_pass_limit) {
         (void)lvn_fail(LVN_MEMORY,
-                       "%s gives out at most %s in one piece, and %s are wanted: a smaller trainer.micro_batch_size "
-                       "or model takes less",
+                       "%s allocates at most %s at once, and %s are needed: a smaller trainer.micro_batch_size or "
+                       "model takes less",
                        d->name, lvn_bytes_text(d->largest, a), lvn_bytes_text(bytes, b));
         return NULL;
     }

@@ -191,10 +191,9 @@ int lvn_opencl_find(struct lvn_opencl_device *d, int number)
 enum lvn_status lvn_opencl_check(const struct lvn_opencl_device *d, int taken)
 {
     const char *wanted = lvn_getenv("LEVIN_OPENCL_PLATFORM");
-    LVN_CHECK(
-        taken || !wanted, UNSUPPORTED,
-        "LEVIN_OPENCL_PLATFORM is '%s', and no platform of OpenCL has that in its name: `levin doctor` lists them",
-        wanted);
+    LVN_CHECK(taken || !wanted, UNSUPPORTED,
+              "LEVIN_OPENCL_PLATFORM is '%s', and no OpenCL platform has this in its name: `levin doctor` lists them",
+              wanted);
     LVN_CHECK(d->id, UNSUPPORTED,
               "trainer.accelerator opencl found no device (%d platform%s): install the driver of the device (Intel: "
               "intel-opencl-icd), or set trainer.accelerator to cpu",

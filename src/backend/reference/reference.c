@@ -164,7 +164,7 @@ static enum lvn_status wait(struct lvn_device *d)
 
 const struct lvn_backend lvn_backend_reference = {
     .name = "reference",
-    .description = "the plain kernels on one thread: slow, and what the others are compared with",
+    .description = "the plain kernels on one thread: slow; other backends are compared with it",
     .outers = true,
     .computes = true,
     .open = open_device,

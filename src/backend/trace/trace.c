@@ -65,7 +65,7 @@ static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *exec
 
 const struct lvn_backend lvn_backend_trace = {
     .name = "trace",
-    .description = "a device that is not there, for levin plan: what would be launched on it",
+    .description = "for levin plan: shows what would be launched on a device that this machine lacks",
     .fp16 = true,
     .open = open_device,
     .close = close_device,

@@ -22,7 +22,7 @@ static const struct {
     {"main_process_ip", NULL, "not needed: ranks meet at the machine where `levin launch` runs"},
     {"main_process_port", NULL, "not needed: a free port is taken"},
     {"main_training_function", NULL, "not needed: there is no Python function to call"},
-    {"rdzv_backend", NULL, "not needed: `levin launch` is where the ranks meet"},
+    {"rdzv_backend", NULL, "not needed: `levin launch` opens the rendezvous"},
     {"same_network", NULL, "not needed"},
     {"debug", "true", "levin always checks at the start that ranks agree; --verbose says more"},
     {"tpu_name", NULL, "TPUs are not supported"},
@@ -94,11 +94,11 @@ static enum lvn_status read_machines(struct lvn_config *cf, const struct lvn_yam
     if (wanted && lvn_path_is_file(hostfile)) {
         cf->hostfile = hostfile;
     } else if (wanted) {
-        LVN_TRY(lvn_config_note(cf, "mpirun_hostfile", "'%s' is not there: put the names into the new hosts file",
+        LVN_TRY(lvn_config_note(cf, "mpirun_hostfile", "'%s' does not exist: put the names into the new hosts file",
                                 hostfile));
     }
     if (get_text(mpirun, "mpirun_ccl"))
-        LVN_TRY(lvn_config_note(cf, "mpirun_ccl", "oneCCL's workers are not there: MPI itself adds gradients up"));
+        LVN_TRY(lvn_config_note(cf, "mpirun_ccl", "levin has no oneCCL workers: MPI itself sums the gradients"));
     return LVN_OK;
 }
 

@@ -53,7 +53,7 @@ static const struct row {
     {"warmup_iters", "2000", NULL, NULL},
     {"lr_decay_iters", "600000", NULL, NULL},
     {"min_lr", "6e-5", NULL, NULL},
-    {"backend", "", NULL, "not in levin; ranks talk over the MPI that starts them"},
+    {"backend", "", NULL, "not in levin; ranks communicate over the MPI that starts them"},
     {"device", "", NULL, NULL},
     {"dtype", "", NULL, NULL},
     {"compile", "", NULL, "not in levin; every program is planned before the first step"},
@@ -229,7 +229,7 @@ static enum lvn_status set_checkpoints(const struct reading *r)
     LVN_TRY(lvn_config_set(r->cf, "checkpoint.every_n_steps", always ? value(r, "eval_interval") : "0",
                            line_of(r, always ? "eval_interval" : "always_save_checkpoint")));
     if (is_true(r, "eval_only"))
-        LVN_TRY(lvn_config_note(r->cf, "eval_only", "`levin evaluate %s` tells the loss without training",
+        LVN_TRY(lvn_config_note(r->cf, "eval_only", "`levin evaluate %s` reports the loss without training",
                                 value(r, "init_from")));
     return LVN_OK;
 }

@@ -194,7 +194,7 @@ enum lvn_status lvn_config_ask(struct lvn_config *cf)
     if (cf->job == LVN_JOB_SCRATCH)
         LVN_TRY(ask_key(cf, LVN_OPT_model_size, "Which size? (`levin help model` lists them)"));
     LVN_TRY(ask_key(cf, LVN_OPT_data_path,
-                    cf->job == LVN_JOB_CHARS ? "Which text? (This one is downloaded when it is not there.)"
+                    cf->job == LVN_JOB_CHARS ? "Which text? (This one is downloaded if it does not exist.)"
                                              : "Where are the tokens? A folder with train.bin and val.bin, from `levin "
                                                "prepare`."));
     LVN_TRY(ask_location(cf));

@@ -134,7 +134,7 @@ static void check_host(struct lvn_doctor *r, const struct lvn_member *h, const s
     if (max > 1 && !alike) {
         lvn_doctor_finding(r,
                            "let one launcher pin: mpirun --map-by slot:PE=N, mpiexec -bind-to core:N, srun "
-                           "--cpu-bind=cores; levin launch does it by itself",
+                           "--cpu-bind=cores; levin launch does it",
                            "ranks on %s are pinned to CPUs that overlap (%d of them on one CPU)", p[host].host, max);
     }
     if (ranks > 1 && max == ranks && alike && any < online) {
@@ -143,8 +143,8 @@ static void check_host(struct lvn_doctor *r, const struct lvn_member *h, const s
                            p[host].host, mine, online);
     } else if (any < online && any == ranks && ranks < online) {
         lvn_doctor_finding(r,
-                           "mpirun --map-by slot:PE=N --bind-to core, mpiexec -bind-to core:N, srun "
-                           "--cpus-per-task=N, or levin launch, which does it by itself",
+                           "mpirun --map-by slot:PE=N --bind-to core, mpiexec -bind-to core:N, srun --cpus-per-task=N, "
+                           "or levin launch, which does it",
                            "each rank on %s is pinned to one CPU, and %d of the host's %d stay idle", p[host].host,
                            online - any, online);
     }

@@ -31,7 +31,7 @@ static enum lvn_status check_min_ranks(const struct lvn_launch *l, const struct 
                       : *s->trainer.shares               ? "trainer.shares"
                                                          : NULL;
     LVN_CHECK(!key || !l->request.min_ranks, ARG,
-              "--min-ranks goes on with fewer ranks, and %s holds for one number of them: leave one of the two out",
+              "--min-ranks continues with fewer ranks, but %s is for one number of ranks: leave one of the two out",
               key);
     return LVN_OK;
 }
@@ -80,7 +80,7 @@ static enum lvn_status check_command(struct lvn_launch *l)
     launched.command = lvn_command_find(name);
     const char *last = lvn_path_name(name);
     LVN_CHECK(launched.command || strcmp(last, "levin"), ARG,
-              "leave '%s' out: the command of levin stands behind --, as in `-- train RECIPE`", name);
+              "leave '%s' out: after -- comes levin's command alone, as in `-- train RECIPE`", name);
     LVN_CHECK(launched.command, ARG, "levin has no command '%.60s' to launch; `levin help` lists them", name);
     LVN_CHECK(!launched.command->runs_others, ARG, "levin launch cannot launch itself: leave the second one out");
     l->request.mpi_library = l->request.run = l->request.run_dir = "";
@@ -91,7 +91,7 @@ static enum lvn_status check_command(struct lvn_launch *l)
     LVN_CHECK(!l->request.max_restarts || l->request.training, ARG,
               "--max-restarts is for `train`: '%s' saves nothing to restart from", name);
     LVN_CHECK(!l->request.min_ranks || l->request.max_restarts, ARG,
-              "--min-ranks is about restarts, of which there are none: give --max-restarts, too");
+              "--min-ranks needs restarts: give --max-restarts, too");
     enum lvn_status status = lvn_cli_parse(&launched, c->n_rest - 1, c->rest + 1);
     const bool help = lvn_cli_on(&launched, LVN_FLAG_any_help);
     if (!status && l->request.training && !help) status = check_recipe(l, &launched);
@@ -144,8 +144,7 @@ static enum lvn_status count_ranks(struct lvn_launch *l)
               "--min-ranks %d is above the %lld rank%s of this launch; give %lld at most", l->request.min_ranks,
               (long long)n, n == 1 ? "" : "s", (long long)n);
     if (l->request.min_ranks && !l->resources.n_hosts && !l->resources.in_slurm)
-        lvn_log(LVN_LOG_WARN,
-                "--min-ranks is not used: it is about hosts that are lost, and all ranks are on this one");
+        lvn_log(LVN_LOG_WARN, "--min-ranks is not used: it matters when hosts are lost, and all ranks are on this one");
     l->attempt.ranks = (int)n;
     l->resources.per_node = (int)(each ? each : (n + hosts - 1) / hosts);
     for (int i = 0; i < l->resources.n_hosts; i++) {
@@ -219,10 +218,10 @@ static enum lvn_status plan(struct lvn_launch *l)
     l->resources.in_slurm = detect_slurm_job(l);
     struct lvn_identity id;
     if (lvn_identity_find(&id) == LVN_OK) { /* else no launcher has started this process */
-        LVN_CHECK(id.size <= 1, ARG,
-                  "this is rank %d of %d of %s already, which starts the ranks by itself: leave `launch` and all up to "
-                  "-- out",
-                  id.rank, id.size, id.title);
+        LVN_CHECK(
+            id.size <= 1, ARG,
+            "this is rank %d of %d of %s already, which starts the ranks: leave out `launch` and everything up to --",
+            id.rank, id.size, id.title);
     }
     lvn_error_clear();
     l->resources.ssh = l->c->flag[LVN_FLAG_launch_ssh].t;

@@ -111,7 +111,7 @@ static enum lvn_status start_server(struct attempt *r)
                                    .stall_timeout = l->request.stall_timeout,
                                    .join_timeout = 2 * l->request.rank_timeout > 60 ? 2 * l->request.rank_timeout : 60,
                                    .outside = true};
-    LVN_TRY_WHILE(lvn_server_start(&r->server, &o), "making a place where the ranks meet");
+    LVN_TRY_WHILE(lvn_server_start(&r->server, &o), "opening the rendezvous");
     lvn_words_add(&l->attempt.set, "LEVIN_RENDEZVOUS=%s", lvn_server_address(r->server));
     lvn_words_add(&l->attempt.set, "LEVIN_RENDEZVOUS_TOKEN=%s", lvn_server_token(r->server));
     return lvn_words_status(&l->attempt.set);
@@ -210,7 +210,7 @@ static void check_launcher_ends(struct attempt *r)
     struct lvn_text survivors = {0}, t = {0};
     lvn_server_table(r->server, r->peer);
     lvn_launch_list_survivors(r->l, r->peer, &survivors);
-    lvn_text_printf(&t, "error: %s is ended by force: it has not ended by itself %.3g s after all ranks had finished%s",
+    lvn_text_printf(&t, "error: %s is ended by force: it was still running %.3g s after all ranks had finished%s",
                     r->l->launcher.title, limit, survivors.p ? survivors.p : "");
     print_line(r, t.p ? t.p : "error: the launcher does not end");
     lvn_text_release(&survivors);

@@ -157,10 +157,10 @@ static enum lvn_status build_hydra(struct lvn_launch *l)
     }
     char address[64], network[64];
     LVN_TRY(lvn_launch_address(l, NULL, address, network));
-    LVN_CHECK(!strchr(address, ':'), ARG,
-              "%s wants IPv4 between hosts, and only %s leads to them: --launcher=openmpi and --launcher=levin do with "
-              "IPv6",
-              l->launcher.title, address);
+    LVN_CHECK(
+        !strchr(address, ':'), ARG,
+        "%s needs IPv4 between hosts, and only %s reaches them: --launcher=openmpi and --launcher=levin work with IPv6",
+        l->launcher.title, address);
     if (on_one_machine(l)) {
         lvn_words_add(&l->attempt.line, "-iface");
         lvn_words_add(&l->attempt.line, "lo");

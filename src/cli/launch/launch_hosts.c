@@ -125,8 +125,8 @@ static enum lvn_status parse_line(struct lvn_launch *l, char *text, int number, 
     }
     for (int i = 0; i < l->resources.n_hosts; i++) {
         LVN_CHECK(strcasecmp(l->resources.hosts[i].name, name), ARG,
-                  "%s:%d: the host '%s' stands on line %d already; for more ranks on it write `%s:2`", path, number,
-                  name, l->resources.hosts[i].line, name);
+                  "%s:%d: the host '%s' is on line %d already; for more ranks on it write `%s:2`", path, number, name,
+                  l->resources.hosts[i].line, name);
     }
     l->resources.n_hosts++;
     return LVN_OK;
@@ -189,7 +189,7 @@ enum lvn_status lvn_launch_slurm_nodes(struct lvn_launch *l)
     LVN_LOCAL_TEXT(output);
     int code = words[0] && list ? lvn_process_run(words, 60, &output) : -1, n = 1;
     char *names = code == 0 ? lvn_arena_strdup(l->arena, output.p ? output.p : "") : NULL;
-    LVN_CHECK(names, IO, "`scontrol show hostnames` does not tell the nodes of this job");
+    LVN_CHECK(names, IO, "`scontrol show hostnames` does not list the nodes of this job");
     for (const char *p = names; *p; p++) n += *p == '\n';
     l->resources.hosts = lvn_arena_alloc(l->arena, sizeof *l->resources.hosts * (size_t)n);
     if (!l->resources.hosts) return LVN_MEMORY;

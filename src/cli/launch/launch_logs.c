@@ -45,7 +45,8 @@ void lvn_launch_logs_free(struct lvn_launch_logs *g)
 
 static void give_up(struct lvn_launch_logs *g, const char *path, const char *reason)
 {
-    lvn_log(LVN_LOG_WARN, "'%s' cannot be written (%s): what ranks print is shown, and no longer kept", path, reason);
+    lvn_log(LVN_LOG_WARN, "'%s' cannot be written (%s): the output of ranks is shown, but no longer saved", path,
+            reason);
     g->failed = true;
 }
 

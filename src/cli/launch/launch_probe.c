@@ -96,11 +96,10 @@ static enum lvn_status check_result(struct probe *v)
               h->line, l->self, kind, h->name, (int)(end - last), last);
     if (v->code == NO_CONNECTION) {
         LVN_TRY(lvn_launch_address(l, NULL, address, network));
-        LVN_FAIL(
-            ARG,
-            "%s:%d: the %s '%s' cannot connect back to this one at %s: ranks connect in both directions and at any "
-            "port, so see that no firewall stands between the hosts",
-            path, h->line, kind, h->name, address);
+        LVN_FAIL(ARG,
+                 "%s:%d: the %s '%s' cannot connect back to this one at %s: ranks connect in both directions and at "
+                 "any port; check that no firewall is between the hosts",
+                 path, h->line, kind, h->name, address);
     }
     LVN_CHECK(v->code != -2, ARG, "%s:%d: the %s '%s' does not answer; check that it is up, or take it out of the file",
               path, h->line, kind, h->name);

@@ -90,7 +90,7 @@ static bool map_ranks(struct restarts *r)
         l->attempt.ranks = ranks;
     } else {
         fprintf(stderr, "no restart: there is room for %d of %d ranks%s%s\n", ranks, r->ranks, out.p ? out.p : "",
-                l->request.min_ranks ? "" : "; --min-ranks would go on with fewer");
+                l->request.min_ranks ? "" : "; --min-ranks would continue with fewer");
     }
     return ranks >= min;
 }
@@ -102,11 +102,11 @@ static void add_start(const struct restarts *r, struct lvn_text *t)
     const bool resumes = lvn_launch_resumes(l),
                writes_here = !l->resources.in_slurm && (!l->resources.n_hosts || l->resources.hosts[0].here);
     if (resumes && r->saved.step >= 0)
-        lvn_text_printf(t, "going on from step %lld", (long long)r->saved.step);
+        lvn_text_printf(t, "continuing from step %lld", (long long)r->saved.step);
     else if (*l->request.run && (!r->saved.seen || (!writes_here && !lvn_launch_run_begun(l, false))))
-        lvn_text_add(t, "going on from what rank 0 finds saved, which is not seen from this machine,");
+        lvn_text_add(t, "continuing from the last checkpoint of rank 0, whose folder is not on this machine,");
     else
-        lvn_text_add(t, "from the beginning, for nothing is saved yet,");
+        lvn_text_add(t, "from the beginning, because nothing is saved yet,");
 }
 
 /* "restart 1 of 3: going on from step 8 with 2 ranks on h1, h3; left out: h2 (does not answer)" */
@@ -142,7 +142,7 @@ static bool prepare_restart(struct restarts *r, const struct lvn_launch_result *
     if (last->host >= 0) l->resources.hosts[last->host].faults++;
     count_link_fault(r, last->link);
     if (r->used == l->request.max_restarts) {
-        fprintf(stderr, "no restart: %d of them have saved nothing new\n", r->used);
+        fprintf(stderr, "no restart: %d in a row saved nothing new\n", r->used);
         return false;
     }
     if (!lvn_launch_pause(last->restart_not_before - lvn_seconds()) || !map_ranks(r)) return false;
@@ -164,7 +164,7 @@ static void requeue(const struct restarts *r, const struct lvn_launch_result *la
         if (h->down || h->faults) lvn_text_printf(&out, "%s%s", out.n ? "," : "", h->name);
     }
     if (fault && !r->progress && lvn_requeue_count() >= l->request.max_restarts)
-        fprintf(stderr, "not put back into the queue: nothing new was saved since the job came from there\n");
+        fprintf(stderr, "not put back into the queue: nothing new was saved since the job was last requeued\n");
     else
         lvn_requeue(l->c, out.p ? out.p : "");
 }

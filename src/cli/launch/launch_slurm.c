@@ -97,8 +97,7 @@ static enum lvn_status check_flags(const struct script *s)
         "the queue",
         signal);
     long ranks = s->tasks ? s->tasks : s->nodes * s->per_node;
-    LVN_CHECK(!s->min || s->restarts, ARG,
-              "--min-ranks is about restarts, of which there are none: give --max-restarts, too");
+    LVN_CHECK(!s->min || s->restarts, ARG, "--min-ranks needs restarts: give --max-restarts, too");
     LVN_CHECK(!ranks || s->min <= ranks, ARG, "--min-ranks %ld is above the %ld rank%s of this job; give %ld at most",
               s->min, ranks, ranks == 1 ? "" : "s", ranks);
     LVN_CHECK(!s->tasks || !s->nodes || !s->per_node || s->tasks == s->nodes * s->per_node, ARG,
@@ -115,7 +114,7 @@ static enum lvn_status read_command(struct script *s)
     if (!realpath("/proc/self/exe", self) || (found && !realpath(found, there))) there[0] = '\0';
     lvn_words_add(&s->train, "%s", *there && !strcmp(self, there) ? "levin" : self);
     if (c->n_rest) {
-        LVN_CHECK(!c->n_operands && !c->n_keys, ARG, "what stands behind -- is the whole command; '%s' is one too many",
+        LVN_CHECK(!c->n_operands && !c->n_keys, ARG, "the command after -- is complete; leave '%s' out",
                   c->n_operands ? c->operand[0] : c->keys[0].key);
         LVN_CHECK(!strcmp(c->rest[0], "train"), ARG, "a batch script is for `train`, not for '%s'", c->rest[0]);
         for (int i = 0; i < c->n_rest; i++) lvn_words_add(&s->train, "%s", c->rest[i]);
@@ -212,19 +211,17 @@ static void add_limits(struct script *s)
         "# Before that Slurm sends USR1 (it may come up to a minute early): levin finishes its step, saves and\n"
         "# leaves with 75.%s\n# B: the signal goes to this script, which passes it on.\n#SBATCH --signal=B:%s\n",
         requeue ? " After that the job goes back into the queue." : "", signal);
-    lvn_text_printf(
-        t, "%s\n",
-        requeue ? "# A job may be put back into the queue: by levin, when time is up or a node is lost (it asks for\n"
-                  "# another one in its place), or by Slurm, when the first node is. levin sees SLURM_RESTART_COUNT\n"
-                  "# then, and goes on from the last checkpoint.\n#SBATCH --requeue"
-                : "#SBATCH --no-requeue");
+    lvn_text_printf(t, "%s\n",
+                    requeue ? "# A job may be put back into the queue: by levin, when time is up or a node is lost (it "
+                              "asks for\n# another one in its place), or by Slurm, when the first node is. levin sees "
+                              "SLURM_RESTART_COUNT\n# then, and continues from the last checkpoint.\n#SBATCH --requeue"
+                            : "#SBATCH --no-requeue");
     if (s->min) {
-        lvn_text_add(t, "# A job that loses a node keeps the others: levin goes on with those.\n#SBATCH --no-kill\n");
+        lvn_text_add(t, "# A job that loses a node keeps the others: levin continues with those.\n#SBATCH --no-kill\n");
     }
     lvn_text_printf(t,
-                    "\n# Where its output goes: %%x is the name, %s. A job that comes back\n"
-                    "# must not write over what it said before.\n"
-                    "#SBATCH --output=%%x-%s.out\n#SBATCH --open-mode=append\n",
+                    "\n# Where its output goes: %%x is the name, %s. A requeued job\n# must not overwrite its earlier "
+                    "output.\n#SBATCH --output=%%x-%s.out\n#SBATCH --open-mode=append\n",
                     s->array ? "%A the array's number, %a the task's" : "%j the number", s->array ? "%A_%a" : "%j");
 }
 
@@ -250,18 +247,16 @@ static void add_launch(struct script *s)
     const char *launcher = text_flag(s, LVN_FLAG_launch_launcher);
     bool mpirun = strcmp(launcher, "auto") != 0 && strcmp(launcher, "srun") != 0;
     long tasks = s->tasks ? s->tasks : s->nodes && s->per_node ? s->nodes * s->per_node : 0;
-    lvn_text_printf(t,
-                    "# levin launch runs %s, turns signals into a save, and keeps what\n"
-                    "# each rank says in RUN/logs.",
-                    mpirun ? "the site's mpirun, which finds the job's nodes by itself"
-                           : "srun, as the site's MPI wants it");
+    lvn_text_printf(t, "# levin launch runs %s, saves on signals, and writes the output\n# of each rank to RUN/logs.",
+                    mpirun ? "the site's mpirun, which finds the job's nodes" : "srun, as the site's MPI wants it");
     if (s->restarts) {
         lvn_text_printf(t,
-                        " Where a rank, a link or a node is lost it goes on from the last\n"
-                        "# checkpoint%s, at most %ld time%s without a later one in between.",
+                        " If a rank, a link or a node is lost, it continues from the last\n# checkpoint%s, at most %ld "
+                        "time%s without a later one in between.",
                         s->min ? ", with the nodes that are left" : "", s->restarts, s->restarts == 1 ? "" : "s");
     }
-    lvn_text_printf(t, "\n# It runs in the background, because a shell that waits for a command hears no signals.\n");
+    lvn_text_printf(
+        t, "\n# It runs in the background, because a shell that waits for a foreground command handles no signals.\n");
     struct lvn_words line = {.arena = s->arena};
     const char *logs = text_flag(s, LVN_FLAG_launch_log_dir);
     lvn_words_add(&line, "%s", s->train.word[0]);

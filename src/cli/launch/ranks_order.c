@@ -34,7 +34,7 @@ enum lvn_status lvn_ranks_order_send(int fd, const struct lvn_ranks_order *o)
     add_word(&t, "");
     for (int i = 1; i < o->command.n; i++) add_word(&t, o->command.word[i]);
     bool sent = lvn_text_string(&t) && lvn_fd_write(fd, t.p, t.n);
-    LVN_CHECK(sent || errno == EPIPE, IO, "a rank's host cannot be told what to do: %s", strerror(errno));
+    LVN_CHECK(sent || errno == EPIPE, IO, "cannot send a host its part of the run: %s", strerror(errno));
     return LVN_OK;
 }
 
@@ -59,7 +59,9 @@ static enum lvn_status next_word(struct lvn_arena *a, int64_t *capacity, char **
     ssize_t n;
     while ((n = read(STDIN_FILENO, &c, 1)) > 0 && c && --*capacity > 0) lvn_text_add_bytes(&t, &c, 1);
     *word = n > 0 && !c ? lvn_arena_strdup(a, t.p ? t.p : "") : NULL;
-    LVN_CHECK(*word, ARG, "`levin ranks --part` is told what to do by the levin ranks of another host, which has not");
+    LVN_CHECK(*word, ARG,
+              "`levin ranks --part` reads its part of the run from standard input, and nothing came; `levin ranks` on "
+              "another host sends it");
     return LVN_OK;
 }
 
@@ -71,7 +73,7 @@ enum lvn_status lvn_ranks_order_read(struct lvn_arena *a, struct lvn_ranks_order
     LVN_TRY(next_word(a, &capacity, &word));
     LVN_CHECK(sscanf(word, "%d %d %d %d %d %d", &o->first, &o->n, &o->size, &o->node, &o->nodes, &words) == 6 &&
                   o->n > 0 && o->first >= 0 && o->size <= 1 << 20 && o->n <= o->size - o->first && words > 0,
-              ARG, "`levin ranks --part` was told '%.80s', which is no part of a run", word);
+              ARG, "`levin ranks --part` read '%.80s' from standard input, which describes no part of a run", word);
     LVN_TRY(next_word(a, &capacity, &word));
     LVN_CHECK(!chdir(word), ARG, "there is no folder '%s' on this host (%s): share it, or make it", word,
               strerror(errno));

@@ -145,17 +145,15 @@ static void show_memory(struct plan *p)
     memory_row(c, m, "available", "free on this machine", capacity);
     memory_row(c, m, "unplanned", "(arena without planning)", step->unplaced_bytes);
     if (step->n_grad_buffers > 1) {
-        lvn_cli_print(c, "Gradients are kept %d times: the tree over micro-batches wants it.\n", step->n_grad_buffers);
+        lvn_cli_print(c, "%d copies of the gradients are kept, for the tree over micro-batches.\n",
+                      step->n_grad_buffers);
     }
     lvn_cli_print(c, "%s.\n", recomputed[step->recompute][1]);
     if (n->gradients != n->weights)
         lvn_cli_print(c, "Gradients are summed in fp32: a step has more than %d pieces, too many for sums in bf16.\n",
                       LVN_BF16_PARTIAL_SUMS_MAX);
     const bool fits = capacity <= 0 || process <= capacity;
-    lvn_cli_print(c, "%s\n",
-                  !here  ? "Whether it fits is for the device to say."
-                  : fits ? "It fits."
-                         : "It does NOT fit.");
+    lvn_cli_print(c, "%s\n", !here ? "Whether it fits depends on the device." : fits ? "It fits." : "It does NOT fit.");
     if (here && !fits) lvn_cli_add(c, "advice", lvn_plan_advice(c, &p->training, process, capacity));
     lvn_cli_add(c, "memory", m);
     lvn_cli_add(c, "recompute", json_string(recomputed[step->recompute][0]));

@@ -68,7 +68,7 @@ enum lvn_status lvn_plan_launches(struct lvn_cli *c, const struct lvn_train_prog
     const struct lvn_execution execution = {.n_micro_batches = t->accumulation, .context = &l, .launched = launched};
     struct lvn_bound *bound;
     lvn_cli_print(c, "\nlaunches of a step on %s\n%6s %5s  %-8s %-22s %-34s %s\n", backend->name, "", "batch", "phase",
-                  "operation", "name", "reads -> writes, from bytes of which buffer on");
+                  "operation", "name", "reads -> writes, each with its buffer and byte offset");
     LVN_TRY(backend->bind(&bound, t->step_session->program, &nothing));
     enum lvn_status status = backend->run(bound, &execution);
     backend->unbind(bound);

@@ -280,8 +280,8 @@ static void print(const struct forecast *f, double alone)
         lvn_cli_print(c, "  computing takes %.3g times that there: threads for each core\n", f->slowdown);
     lvn_cli_print(c, "  sums of gradients %.4g s, %s", f->reduce,
                   f->t->reduction.sharding.tree ? "in order, behind backward"
-                  : f->overlapped               ? "beside the last backward"
-                                                : "behind backward, for all cores compute");
+                  : f->overlapped               ? "overlapped with the last backward"
+                                                : "after backward, because all cores compute");
     if (f->share > 0) lvn_cli_print(c, "; parameters to all %.4g s", f->share);
     lvn_cli_print(c, "; a rank sends %lld messages to its host and %lld to others\n",
                   (long long)f->traffic.within.messages, (long long)f->traffic.between.messages);

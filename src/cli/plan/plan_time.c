@@ -76,7 +76,7 @@ static enum lvn_status find_rates(struct lvn_device *d, bool anew, struct lvn_ra
     r->cached = !anew && path && read_cached(path, key, r);
     for (int i = 0; i < LVN_N_RATES && !r->cached; i++) LVN_TRY(lvn_device_rate(d, (enum lvn_rate)i, &r->per_s[i]));
     if (!r->cached && path && write_cached(path, key, r) != LVN_OK) {
-        lvn_log(LVN_LOG_WARN, "the measured rates are not kept: %s", lvn_error_text());
+        lvn_log(LVN_LOG_WARN, "the measured rates are not saved: %s", lvn_error_text());
         lvn_error_clear();
     }
     return LVN_OK;
@@ -145,7 +145,7 @@ enum lvn_status lvn_plan_time(struct lvn_cli *c, const struct lvn_train_programs
     lvn_cli_print(c, "  at %.4g GFLOP/s of products (%.4g in bf16) and %.3g GB/s of memory, %s\n",
                   r.per_s[LVN_RATE_PRODUCTS] * 1e-9, r.per_s[LVN_RATE_PRODUCTS_BF16] * 1e-9,
                   r.per_s[LVN_RATE_READING] * 1e-9,
-                  r.cached ? "measured before (--measure takes them anew)" : "measured now and kept");
+                  r.cached ? "measured before (--measure takes them anew)" : "measured now and saved");
     json_t *o = json_pack("{s:f, s:f, s:b}", "step_s", step, "tokens_per_s", units / step, "kept", r.cached);
     for (int i = 0; i < LVN_N_RATES; i++) json_object_set_new(o, names[i], json_real(r.per_s[i]));
     lvn_cli_add(c, "time", o);

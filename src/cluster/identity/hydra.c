@@ -24,7 +24,7 @@ static enum lvn_evidence evidence(const struct lvn_environment *s, char *reason)
         return LVN_DEAD;
     }
     if (s->complete && !ancestors && !lvn_variable(s, "PMI_PORT")) {
-        snprintf(reason, 160, "no mpiexec is above this process");
+        snprintf(reason, 160, "no mpiexec is an ancestor of this process");
         return LVN_DEAD;
     }
     return LVN_UNKNOWN;

@@ -219,7 +219,8 @@ enum lvn_status lvn_identity_find_in(struct lvn_identity *out, const struct lvn_
     for (int i = 0; i < LAUNCHER_ENVS; i++) {
         if (i == best || claims[i].evidence == LVN_ABSENT) continue;
         add_ignored(out, launcher_envs[i], s,
-                    claims[i].evidence == LVN_DEAD ? claims[i].reason : "another launcher is nearer to this process");
+                    claims[i].evidence == LVN_DEAD ? claims[i].reason
+                                                   : "another launcher is a closer ancestor of this process");
     }
     if (best >= 0 && launcher_envs[best]->without_mpi) out->without_mpi = launcher_envs[best]->without_mpi;
     out->one_host = is_on_one_host(out, s);

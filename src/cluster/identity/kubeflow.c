@@ -13,7 +13,7 @@ static enum lvn_evidence evidence(const struct lvn_environment *s, char *reason)
     if (!rank && (!size || lvn_variable(s, "JOB_COMPLETION_INDEX"))) return LVN_ABSENT;
     if (lvn_variable(s, "MASTER_ADDR")) return LVN_UNKNOWN;
     if (!rank || !size) return LVN_ABSENT; /* one alone may mean anything */
-    snprintf(reason, 160, "MASTER_ADDR is not set beside them");
+    snprintf(reason, 160, "MASTER_ADDR is not set with them");
     return LVN_DEAD;
 }
 
@@ -25,6 +25,6 @@ const struct lvn_launcher_env lvn_launcher_env_kubeflow = {
     .local_rank = {"LOCAL_RANK"},
     .local_size = {"LOCAL_WORLD_SIZE"},
     .evidence = evidence,
-    .without_mpi = "RANK and WORLD_SIZE alone are no MPI's: leave trainer.transport at auto, or start one pod or host "
-                   "with `levin launch --hostfile HOSTS ...` or mpirun (an MPIJob in Kubeflow)",
+    .without_mpi = "RANK and WORLD_SIZE are not variables of an MPI: leave trainer.transport at auto, or start one pod "
+                   "or host with `levin launch --hostfile HOSTS ...` or mpirun (an MPIJob in Kubeflow)",
 };

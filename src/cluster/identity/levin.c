@@ -11,6 +11,6 @@ const struct lvn_launcher_env lvn_launcher_env_levin = {
     .node = {"LEVIN_NODE"},
     .nodes = {"LEVIN_NODES"},
     .processes = {"levin*"},
-    .without_mpi = "levin launch started these ranks by itself: leave trainer.transport at auto, or name the MPI by "
-                   "trainer.mpi_library",
+    .without_mpi = "levin launch started these ranks without an MPI: leave trainer.transport at auto, or name the MPI "
+                   "by trainer.mpi_library",
 };

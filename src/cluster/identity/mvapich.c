@@ -8,7 +8,7 @@ static enum lvn_evidence evidence(const struct lvn_environment *s, char *reason)
 {
     if (!lvn_variable(s, "MV2_COMM_WORLD_RANK") && !lvn_variable(s, "MV2_COMM_WORLD_SIZE")) return LVN_ABSENT;
     if (!s->complete || lvn_launcher_env_depth(&lvn_launcher_env_mvapich, s)) return LVN_UNKNOWN;
-    snprintf(reason, 160, "no mpirun_rsh or mpiexec is above this process");
+    snprintf(reason, 160, "no mpirun_rsh or mpiexec is an ancestor of this process");
     return LVN_DEAD;
 }
 

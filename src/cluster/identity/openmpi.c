@@ -16,11 +16,11 @@ static enum lvn_evidence evidence(const struct lvn_environment *s, char *reason)
     const char *job_variable = NULL, *space = lvn_variable(s, "PMIX_NAMESPACE"),
                *folder = lvn_variable(s, "PMIX_SERVER_TMPDIR");
     for (int i = 0; i < 4 && !job_variable; i++) job_variable = lvn_variable(s, job_variables[i]);
-    const char *dead = !job_variable                           ? "no job of an mpirun is named beside them"
+    const char *dead = !job_variable                           ? "no variable names the job of an mpirun"
                        : space && !strncmp(space, "slurm.", 6) ? "the PMIx server is srun's"
                        : folder && !s->path_exists(s, folder)  ? "the folder of that mpirun is gone"
                        : s->complete && !lvn_launcher_env_depth(&lvn_launcher_env_openmpi, s)
-                           ? "no mpirun is above this process"
+                           ? "no mpirun is an ancestor of this process"
                            : NULL;
     if (dead) snprintf(reason, 160, "%s", dead);
     return dead ? LVN_DEAD : LVN_UNKNOWN;

@@ -24,7 +24,7 @@ static enum lvn_evidence evidence(const struct lvn_environment *s, char *reason)
     if (!lvn_variable(s, "SLURM_PROCID") && !lvn_variable(s, "SLURM_NTASKS")) return LVN_ABSENT;
     bool ours = task && lvn_whole_number(task, 1, &pid) && ancestors(s, pid);
     if (ours) {
-        snprintf(reason, 160, "SLURM_TASK_PID %d is above this process", pid);
+        snprintf(reason, 160, "SLURM_TASK_PID %d is an ancestor of this process", pid);
         return LVN_ALIVE;
     }
     if (lvn_launcher_env_depth(&lvn_launcher_env_slurm, s)) return LVN_UNKNOWN;

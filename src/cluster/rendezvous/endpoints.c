@@ -41,7 +41,7 @@ static enum lvn_status parse_endpoint(const char *address, struct endpoint_list 
     const char *port = comma ? address : colon ? colon + 1 : "";
     long number = strtol(port, &end, 10);
     LVN_CHECK(end != port && number > 0 && number < 65536 && *end == (comma ? ',' : '\0'), ARG,
-              "'%.200s' is no place to meet; wanted HOST:PORT", address);
+              "'%.200s' is not the address of a rendezvous; expected HOST:PORT", address);
     snprintf(p->port, sizeof p->port, "%ld", number);
     if (comma) {
         char own_name[HOST_TEXT];
@@ -58,7 +58,7 @@ static enum lvn_status parse_endpoint(const char *address, struct endpoint_list 
     } else {
         add_host(p, address, (size_t)(colon - address));
     }
-    LVN_CHECK(p->n > 0, ARG, "'%.200s' is no place to meet; wanted HOST:PORT", address);
+    LVN_CHECK(p->n > 0, ARG, "'%.200s' is not the address of a rendezvous; expected HOST:PORT", address);
     return LVN_OK;
 }
 
@@ -168,11 +168,10 @@ enum lvn_connect_state lvn_connect_step(struct lvn_connection_attempt *w, bool r
 
 enum lvn_status lvn_connect_fail(const struct lvn_connection_attempt *w, const char *peer_name)
 {
-    LVN_FAIL(
-        COMM,
-        "cannot reach %s (%s): see that it is running, and that no firewall stands between the hosts: ranks connect in "
-        "both directions and at any port",
-        peer_name, w->reason);
+    LVN_FAIL(COMM,
+             "cannot reach %s (%s): check that it is running, and that no firewall is between the hosts: ranks connect "
+             "in both directions and at any port",
+             peer_name, w->reason);
 }
 
 enum lvn_status lvn_endpoint_connect(const char *address, const char *peer_name, double patience, int skip, int *index,

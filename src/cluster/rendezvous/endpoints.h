@@ -51,7 +51,7 @@ void lvn_connect_refuse(struct lvn_connection_attempt *w, const char *reason_tex
 enum lvn_status lvn_connect_fail(const struct lvn_connection_attempt *w,
                                  const char *peer_name) LVN_CHECKED; /* COMM, with the last reason */
 
-#define LVN_MEETING "rank 0 or levin launch, where the ranks meet,"
+#define LVN_MEETING "the rendezvous server (rank 0 or levin launch)"
 /* Connect to one of the hosts in `address`, trying again for `patience` seconds while nobody listens. peer_name is
  * for messages. *fd is nonblocking. COMM with the reason otherwise. `skip`: hosts that are not tried; *index: the
  * host that was reached. */

@@ -109,8 +109,7 @@ static void add_ranks(const struct lvn_peer *p, int n, const struct lvn_peer *ot
     lvn_text_add(t, many == 1 ? "rank " : "ranks ");
     lvn_ranks_text(flag, n, 0, t);
     if (many == 1 || (host && near == many)) lvn_text_printf(t, " on %s", other->host);
-    lvn_text_printf(t, " %s",
-                    waits(other) && !host ? (many == 1 ? "waits" : "wait") : (many == 1 ? "stands" : "stand"));
+    lvn_text_printf(t, " %s", waits(other) && !host ? (many == 1 ? "waits" : "wait") : (many == 1 ? "is" : "are"));
 }
 
 static void add_where(const struct lvn_peer *p, bool step, bool many, struct lvn_text *t)
@@ -122,7 +121,7 @@ static void add_where(const struct lvn_peer *p, bool step, bool many, struct lvn
     } else if (p->operation[0] || p->activity[0]) {
         lvn_text_printf(t, " in %s", p->operation[0] ? p->operation : p->activity);
     } else {
-        lvn_text_add(t, many ? " in their own parts" : " in its own part");
+        lvn_text_add(t, many ? " in their own computation" : " in its own computation");
     }
     if (step) lvn_text_printf(t, " of step %lld", (long long)p->step + 1);
 }
@@ -183,16 +182,16 @@ static void add_cause(const struct lvn_peer *p, int n, struct lvn_text *t)
     }
     other = waiter ? awaited_peer(p, n, waiter) : NULL;
     if (worst == EACH_OTHER)
-        lvn_text_printf(t, "; rank %d on %s and rank %d on %s wait for each other: see the link between them",
+        lvn_text_printf(t, "; rank %d on %s and rank %d on %s wait for each other: check the link between them",
                         waiter->rank, waiter->host, other->rank, other->host);
     else if (worst == FOR_SENT)
-        lvn_text_printf(t, "; what rank %d on %s has sent does not reach rank %d on %s: see the link between them",
+        lvn_text_printf(t, "; messages of rank %d on %s do not reach rank %d on %s: check the link between them",
                         other->rank, other->host, waiter->rank, waiter->host);
     else if (worst == FOR_ONE)
         lvn_text_printf(t, "; rank %d on %s waits for rank %d on %s", waiter->rank, waiter->host, other->rank,
                         other->host);
     else if (lvn_hang_detector_behind(p, n) < 0 && n > 1 && waits(extreme(p, n, false)))
-        lvn_text_add(t, ", and none is behind: see whether all of them reach each other");
+        lvn_text_add(t, ", and none is behind: check that all of them reach each other");
 }
 
 bool lvn_hang_detector_link(const struct lvn_peer *p, int n, int link[2])
@@ -221,7 +220,7 @@ void lvn_hang_detector_text(const struct lvn_peer *p, int n, double min, struct 
     bool *flag = calloc(2 * (size_t)n, sizeof *flag);
     double still = stalled_seconds(p, n), limit = lvn_hang_detector_limit(p, n, min);
     if (last && flag) {
-        lvn_text_add(t, "no rank has gone on for ");
+        lvn_text_add(t, "no rank has made progress for ");
         add_seconds(still, t);
         if (last->step) lvn_text_printf(t, ", since step %lld", (long long)last->step);
         lvn_text_add(t, ": ");
@@ -230,7 +229,7 @@ void lvn_hang_detector_text(const struct lvn_peer *p, int n, double min, struct 
         if (still < limit) {
             lvn_text_add(t, "; the run ends in ");
             add_seconds(limit - still, t);
-            lvn_text_add(t, " unless one goes on (trainer.stall_timeout)");
+            lvn_text_add(t, " unless one makes progress (trainer.stall_timeout)");
         }
     }
     free(flag);

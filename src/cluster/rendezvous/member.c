@@ -91,10 +91,11 @@ static enum lvn_status find_endpoint(struct lvn_member *h, const struct lvn_memb
                 snprintf(to->token, sizeof to->token, "%s", lvn_server_token(h->server));
             }
         }
-        LVN_TRY_WHILE(o->broadcast(o->broadcast_context, to, sizeof *to), "telling all ranks where to meet");
+        LVN_TRY_WHILE(o->broadcast(o->broadcast_context, to, sizeof *to),
+                      "sending the rendezvous address to all ranks");
         to->text[sizeof to->text - 1] = to->token[sizeof to->token - 1] = '\0';
         if (to->text[0] == '!' && h->rank) lvn_set_reporter(false);
-        LVN_CHECK(to->text[0] != '!', IO, "rank 0 cannot make a place for the ranks to meet: %.1000s", to->text + 1);
+        LVN_CHECK(to->text[0] != '!', IO, "rank 0 cannot open the rendezvous: %.1000s", to->text + 1);
         return LVN_OK;
     }
     if (colon) {
@@ -102,19 +103,17 @@ static enum lvn_status find_endpoint(struct lvn_member *h, const struct lvn_memb
         master = host;
         port = colon + 1;
     }
-    LVN_CHECK(
-        master && *master && port && *port, ARG,
-        "%d ranks need a place to meet, and %s is not set: set MASTER_ADDR to the host of rank 0 and MASTER_PORT to "
-        "a free port there, or start levin by levin launch, mpirun or srun",
-        h->size, master && *master ? "MASTER_PORT" : "MASTER_ADDR");
+    LVN_CHECK(master && *master && port && *port, ARG,
+              "%d ranks need a rendezvous, and %s is not set: set MASTER_ADDR to the host of rank 0 and MASTER_PORT to "
+              "a free port there, or start levin by levin launch, mpirun or srun",
+              h->size, master && *master ? "MASTER_PORT" : "MASTER_ADDR");
     char *end;
     long n = strtol(port, &end, 10);
     LVN_CHECK(end != port && !*end && n > 0 && n < 65536, ARG, "MASTER_PORT is '%.40s'; wanted a port, 1 to 65535",
               port);
     number = (int)n;
     if (h->rank == 0)
-        LVN_TRY_WHILE(serve(h, o, join, number, to->token), "making a place for the ranks to meet at %s:%d", master,
-                      number);
+        LVN_TRY_WHILE(serve(h, o, join, number, to->token), "opening the rendezvous at %s:%d", master, number);
     const bool here = !h->rank || o->id->one_host;
     LVN_CHECK(lvn_fit(to->text, sizeof to->text, "%s:%d", here ? LVN_LOOPBACK : master, number), ARG,
               "MASTER_ADDR has %zu bytes; no host has such a name", strlen(master));
@@ -162,7 +161,7 @@ static enum lvn_status handshake(struct lvn_member *h, const struct invitation *
             continue;
         }
         if (status && reason[0]) {
-            static const char text[] = "the place where the ranks meet (%.300s) does not take this rank in: %s";
+            static const char text[] = "the rendezvous server (%.300s) rejected this rank: %s";
             if (h->refusal[0]) LVN_FAIL(COMM, text, to->text, h->refusal); /* it may be the server of an earlier run */
             LVN_FAIL(IO, text, to->text, reason);
         }

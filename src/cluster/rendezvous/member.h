@@ -26,7 +26,7 @@ struct lvn_fault {
     bool is_reporter; /* this process prints the error */
     bool quiet;       /* a process may still exist that no longer answers; a launcher would wait for it */
     bool permanent;   /* a restart does not cure it (lvn_server_fault_is_permanent()) */
-    const char *text; /* "rank 3 on node2 has not been heard of since step 412; the others wait in reduction 7 of 12" */
+    const char *text; /* "rank 3 on node2 has sent no heartbeat since step 412; the others wait in reduction 7 of 12" */
 };
 /* Called once, by the heartbeat thread, while the main thread may be anywhere, even blocked for ever: print the
  * error if is_reporter, and end the process. On ranks that are not the reporter it is called a moment later, because

@@ -41,12 +41,12 @@ static void judge(struct lvn_member *h, const struct lvn_peer *self, bool *warne
     lvn_hang_detector_text(self, 1, h->stall_timeout, &t);
     *warned = true;
     if (is == LVN_HANG_SUSPECTED) {
-        snprintf(h->warning, sizeof h->warning, "%s", t.p ? t.p : "the run does not go on");
+        snprintf(h->warning, sizeof h->warning, "%s", t.p ? t.p : "the run makes no progress");
         lvn_member_warn(h);
         return;
     }
-    lvn_text_add(&t, "; see whether its data and the file systems that it uses answer (trainer.stall_timeout)");
-    lvn_member_set_fault(h, -1, true, false, t.p ? t.p : "the run does not go on");
+    lvn_text_add(&t, "; check that its data and file systems answer (trainer.stall_timeout)");
+    lvn_member_set_fault(h, -1, true, false, t.p ? t.p : "the run makes no progress");
 }
 
 static void *watch(void *heartbeat)

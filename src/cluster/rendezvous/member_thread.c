@@ -268,7 +268,7 @@ static void server_gone(struct lvn_member *h, const char *reason, bool silent)
         update_own_row(h, lvn_seconds());
         lvn_lost_text(h->peer, h->size, &t);
     } else {
-        lvn_text_printf(&t, "levin launch, which watches over the ranks, has not been heard of (%s)", reason);
+        lvn_text_printf(&t, "levin launch, which monitors the ranks, sent no heartbeat (%s)", reason);
     }
     for (int i = 0; i < h->rank; i++) position += h->peer[i].state == LVN_PEER_HERE;
     bool below = lower_rank_alive_here(h);
@@ -357,7 +357,7 @@ static const char *receive_available(struct lvn_member *h, double now)
     bool open = lvn_wire_read(&h->wire);
     for (;;) {
         while (!h->faulty && (line = lvn_wire_line(&h->wire))) {
-            if (!lvn_message_parse(line, &m) || !lvn_member_receive(h, &m)) return "it says what makes no sense";
+            if (!lvn_message_parse(line, &m) || !lvn_member_receive(h, &m)) return "it sent an invalid message";
         }
         if (!open || h->faulty || !h->wire.taken) break;
         int before = h->wire.used - h->wire.taken;

@@ -76,7 +76,7 @@ void lvn_lost_text(const struct lvn_peer *p, int n, struct lvn_text *t)
     }
     if (!first) return;
     name_lost(p, n, first, lost, t);
-    lvn_text_printf(t, " %s not been heard of since ", lost == 1 ? "has" : "have");
+    lvn_text_printf(t, " %s sent no heartbeat since ", lost == 1 ? "has" : "have");
     if (step > 0) {
         lvn_text_printf(t, "step %lld", (long long)step);
     } else {

@@ -40,7 +40,7 @@ struct lvn_peer {
 void lvn_ranks_text(const bool *flag, int n, int first_rank, struct lvn_text *t);
 /* The lowest rank in state HERE; -1: none. */
 int lvn_lowest_here(const struct lvn_peer *p, int n);
-/* Append the message about LOST ranks: "rank 3 on node2 has not been heard of since step 412 (its process is gone);
+/* Append the message about LOST ranks: "rank 3 on node2 has sent no heartbeat since step 412 (its process is gone);
  * the others wait in reduction 7 of 12". */
 void lvn_lost_text(const struct lvn_peer *p, int n, struct lvn_text *t);
 

@@ -165,7 +165,7 @@ static enum lvn_status continue_connecting(struct setup *t, int rank, bool ready
     if (state == LVN_CONNECT_PENDING && w->tries != before && w->fd >= 0) watch(t, w->fd, EPOLLOUT, rank);
     if (state == LVN_CONNECT_PENDING) return LVN_OK;
     if (!send_handshake(t, w->fd, rank, w->tries)) {
-        lvn_connect_refuse(w, "it takes no greeting");
+        lvn_connect_refuse(w, "it does not accept the handshake");
         return LVN_OK;
     }
     if (w->at) t->address_index = w->at;
@@ -190,7 +190,9 @@ static void receive_answer(struct setup *t, int rank, double now)
         w->fd = -1;
         return;
     }
-    lvn_connect_refuse(w, code > 0 ? "what answers there is not this rank of this run" : code ? "closed" : "no answer");
+    lvn_connect_refuse(w, code > 0 ? "another program, or a rank of another run, answers there"
+                          : code   ? "closed"
+                                   : "no answer");
     s->stage = CONNECTING;
 }
 
@@ -199,7 +201,7 @@ static enum lvn_status start_connecting(struct setup *t, double now)
     for (; t->next >= 0 && t->n_connecting < CONNECT_MAX; t->next--, t->n_connecting++) {
         struct peer *s = &t->peer[t->next];
         const char *to = lvn_member_fact(t->member, t->next, "tcp");
-        LVN_CHECK(*to, COMM, "rank %d does not say where it listens; have all ranks the same trainer.transport?",
+        LVN_CHECK(*to, COMM, "rank %d sent no address to connect to; do all ranks have the same trainer.transport?",
                   t->next);
         lvn_connect_begin(&s->attempt, to, t->end - now, 0);
         if (t->address_index) { /* unreachable addresses take seconds to fail, and hosts are alike */
@@ -342,7 +344,7 @@ static enum lvn_status connect_all(struct setup *t)
     int first = t->m->rank + 1;
     while (first < t->m->size && t->peer[first].stage == CONNECTED) first++;
     LVN_CHECK(!t->missing, COMM,
-              "rank %d has not connected to rank %d in time%s; see that no firewall stands between the hosts", first,
+              "rank %d has not connected to rank %d in time%s; check that no firewall is between the hosts", first,
               t->m->rank, t->missing > 1 ? ", nor have others" : "");
     return LVN_OK;
 }
@@ -358,7 +360,7 @@ enum lvn_status lvn_mesh_connect(struct lvn_mesh *m, struct lvn_member *h, doubl
                       .epoll = epoll_create1(EPOLL_CLOEXEC)};
     int on = 1;
     LVN_CHECK(strlen(key) == LVN_MESH_KEY - 1, COMM,
-              "rank 0 gives no key for connections; have all ranks the same trainer.transport?");
+              "rank 0 sent no key for connections; do all ranks have the same trainer.transport?");
     memcpy(m->key, key, LVN_MESH_KEY);
     t.peer = lvn_calloc((size_t)m->size, sizeof *t.peer);
     if (!t.peer) {

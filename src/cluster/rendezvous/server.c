@@ -50,10 +50,11 @@ static bool serve_client(struct lvn_server *s, struct lvn_server_client *c)
         bool parsed = lvn_message_parse(line, &m);
         if (parsed && lvn_server_receive(s, c, &m)) continue;
         if (c->rank == -1)
-            lvn_server_record_refusal(s, c, parsed ? "said what no rank says" : "said no word of levin's");
+            lvn_server_record_refusal(s, c,
+                                      parsed ? "sent a message that no rank sends" : "does not speak levin's protocol");
         return false;
     }
-    if (c->wire.broken && c->rank == -1) lvn_server_record_refusal(s, c, "said no word of levin's");
+    if (c->wire.broken && c->rank == -1) lvn_server_record_refusal(s, c, "does not speak levin's protocol");
     if (!open) { /* messages before the end still count */
         struct lvn_message m;
         while (!c->closing && (line = lvn_wire_line(&c->wire)) && lvn_message_parse(line, &m)) {
@@ -266,7 +267,7 @@ static enum lvn_status begin(struct lvn_server *s)
 
 enum lvn_status lvn_server_start(struct lvn_server **out, const struct lvn_server_options *o)
 {
-    LVN_CHECK(o->size > 0, ARG, "a run of %d ranks cannot meet", o->size);
+    LVN_CHECK(o->size > 0, ARG, "a rendezvous of %d ranks: at least 1 is needed", o->size);
     struct lvn_server *s = calloc(1, sizeof *s);
     if (!s) LVN_FAIL(MEMORY, "no memory for a server");
     size_t n = (size_t)o->size;

@@ -53,7 +53,7 @@ static bool refuse_client(struct lvn_server_client *c, const char *text)
 void lvn_server_record_refusal(struct lvn_server *s, const struct lvn_server_client *c, const char *did)
 {
     if (s->refused[0]) return;
-    snprintf(s->refused, sizeof s->refused, "somebody at %s who %s is turned away from the place where the ranks meet",
+    snprintf(s->refused, sizeof s->refused, "a process at %s that %s was rejected by the rendezvous server",
              *c->from ? c->from : "?", did);
 }
 
@@ -73,14 +73,14 @@ static bool handle_hello(struct lvn_server *s, struct lvn_server_client *c, cons
     const char *host = m->t[1];
     if (c->rank != -1) return false;
     if (!same_token(m->t[0], s->token)) {
-        lvn_server_record_refusal(s, c, *m->t[0] ? "showed another token than this run's" : "showed no token");
+        lvn_server_record_refusal(s, c, *m->t[0] ? "sent another token than this run's" : "sent no token");
         return refuse_client(c, !s->o.outside ? "its token is not this run's: give all ranks the same LEVIN_TOKEN"
                                               : "its token is not this run's");
     }
     if (s->phase != LVN_SERVER_GATHERING) return refuse_client(c, "the run has begun without it, or has ended");
     if (size != s->o.size) {
         snprintf(s->fault, sizeof s->fault,
-                 "pid %lld on %.200s believes to be rank %lld of %lld, but this run has %d ranks: %s", (long long)pid,
+                 "pid %lld on %.200s claims to be rank %lld of %lld, but this run has %d ranks: %s", (long long)pid,
                  host, (long long)rank, (long long)size, s->o.size,
                  size == 1 ? "the MPI library does not belong to the launcher; give the launcher's own by "
                              "trainer.mpi_library, or start levin by the mpirun of the library"
@@ -91,7 +91,7 @@ static bool handle_hello(struct lvn_server *s, struct lvn_server_client *c, cons
     struct lvn_peer *p = &s->peer[rank];
     if (p->state != LVN_PEER_ABSENT) {
         snprintf(s->fault, sizeof s->fault,
-                 "two processes believe to be rank %lld: pid %lld on %s and pid %lld on %.200s; start all ranks by one "
+                 "two processes claim to be rank %lld: pid %lld on %s and pid %lld on %.200s; start all ranks by one "
                  "launcher, and unset variables of other ones",
                  (long long)rank, (long long)p->pid, p->host, (long long)pid, host);
         s->fault_rank = (int)rank;
@@ -258,12 +258,13 @@ void lvn_server_missing(struct lvn_server *s)
     if (flag) lvn_ranks_text(flag, s->o.size, 0, &t);
     free(flag);
     if (missing == s->o.size) {
-        snprintf(s->fault, sizeof s->fault,
-                 "none of the %d ranks has come within %.0f s: see whether the launcher could start levin on all hosts",
-                 s->o.size, s->o.join_timeout);
+        snprintf(
+            s->fault, sizeof s->fault,
+            "none of the %d ranks has joined within %.0f s: check that the launcher could start levin on all hosts",
+            s->o.size, s->o.join_timeout);
     } else if (missing) {
         snprintf(s->fault, sizeof s->fault,
-                 "rank%s %.200s of %d %s not come to the others within %.0f s: see whether all hosts could start levin",
+                 "rank%s %.200s of %d %s not joined within %.0f s: check that all hosts could start levin",
                  missing == 1 ? "" : "s", t.p ? t.p : "", s->o.size, missing == 1 ? "has" : "have", s->o.join_timeout);
     }
     lvn_text_release(&t);
@@ -322,12 +323,12 @@ void lvn_server_check_hang(struct lvn_server *s)
     if (state == LVN_HANG_DETECTED) {
         s->fault_rank = lvn_hang_detector_behind(s->peer, s->o.size);
         (void)lvn_hang_detector_link(s->peer, s->o.size, s->fault_link);
-        snprintf(s->fault, sizeof s->fault, "%s", t.p ? t.p : "no rank goes on");
+        snprintf(s->fault, sizeof s->fault, "%s", t.p ? t.p : "no rank makes progress");
         s->has_text = true;
         schedule_declare(s, 0);
     } else {
         struct lvn_text line = {0};
-        lvn_message_add(&line, LVN_MESSAGE_WARN, (int64_t)lvn_server_lowest(s), t.p ? t.p : "no rank goes on");
+        lvn_message_add(&line, LVN_MESSAGE_WARN, (int64_t)lvn_server_lowest(s), t.p ? t.p : "no rank makes progress");
         lvn_server_broadcast(s, &line);
         lvn_text_release(&line);
     }

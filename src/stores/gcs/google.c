@@ -103,11 +103,10 @@ static enum lvn_status token_request(const char *path, const json_t *root, const
         LVN_TRY_WHILE(status, "using the key '%s'", path);
         return lvn_text_status(body);
     }
-    LVN_CHECK(
-        !strcmp(kind, "authorized_user"), UNSUPPORTED,
-        "'%s' is a key of type '%.60s'; levin knows service_account and authorized_user (or give an access token in "
-        "GOOGLE_OAUTH_ACCESS_TOKEN)",
-        path, kind);
+    LVN_CHECK(!strcmp(kind, "authorized_user"), UNSUPPORTED,
+              "'%s' is a key of type '%.60s'; levin supports service_account and authorized_user (or give an access "
+              "token in GOOGLE_OAUTH_ACCESS_TOKEN)",
+              path, kind);
     LVN_TRY(lvn_json_string(path, root, "client_id", true, &id));
     LVN_TRY(lvn_json_string(path, root, "client_secret", true, &secret));
     LVN_TRY(lvn_json_string(path, root, "refresh_token", true, &refresh));

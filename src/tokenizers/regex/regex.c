@@ -13,7 +13,7 @@ enum { MAX_REPEATS = 1000, MAX_DEPTH = 32 };
 
 enum lvn_status lvn_regex_refuse(const struct parser *r, const char *syntax)
 {
-    LVN_FAIL(UNSUPPORTED, "'%s': the expression '%.200s' has %s, at '%.20s', which is not there", r->name, r->text,
+    LVN_FAIL(UNSUPPORTED, "'%s': the expression '%.200s' has %s, at '%.20s', which is not supported", r->name, r->text,
              syntax, r->at);
 }
 

@@ -85,12 +85,11 @@ static bool push(struct match *m, int step, int64_t at, int64_t min)
         struct lvn_regex_state *more =
             capacity <= MAX_STACK ? lvn_realloc(s->stack, (size_t)capacity * sizeof *more) : NULL;
         if (!more) {
-            m->status = capacity <= MAX_STACK
-                            ? LVN_MEMORY
-                            : lvn_fail(LVN_FORMAT,
-                                       "an expression of the tokenizer has more than %d ways to go on "
-                                       "in one text",
-                                       MAX_STACK);
+            m->status =
+                capacity <= MAX_STACK
+                    ? LVN_MEMORY
+                    : lvn_fail(LVN_FORMAT, "an expression of the tokenizer has more than %d states to try in one text",
+                               MAX_STACK);
             return false;
         }
         s->stack = more;

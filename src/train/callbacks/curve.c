@@ -47,7 +47,7 @@ static void start(struct state *o, struct lvn_callback_context *m)
     if (m->resumed_step < 0 || !lvn_path_is_file(lvn_callback_path(m, "metrics.csv", path))) return;
     if (lvn_curve_read(path, name_of(e, o->loss), name_of(e, o->val_loss), m->resumed_step, &o->train, &o->val) !=
         LVN_OK)
-        lvn_callback_warn(m, "the loss curve begins where the run goes on");
+        lvn_callback_warn(m, "the loss curve begins where the run continues");
 }
 
 static enum lvn_status draw(struct state *o)

@@ -83,7 +83,7 @@ static void a_card_gives_out_large_pieces(void **state)
     lvn_opencl_find(&d, 0);
     d.base.backend = backend;
     assert_int_equal(backend->alloc(&m, &d.base, 5ll << 30), LVN_MEMORY);
-    assert_non_null(strstr(lvn_error_text(), "gives out at most 4.0 GiB in one piece, and 5.0 GiB are wanted"));
+    assert_non_null(strstr(lvn_error_text(), "allocates at most 4.0 GiB at once, and 5.0 GiB are needed"));
     lvn_error_clear();
 }
 

@@ -148,56 +148,60 @@ static void who_is_behind(void **state)
     reduce(&p[2], 1, 2, 40);
     p[3].state = LVN_PEER_DONE;
     assert_int_equal(lvn_hang_detector_behind(p, N), 2);
-    assert_text(p, 301,
-                "no rank has gone on for 5 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands "
-                "in reduction 1 of 2; the run ends in 5 min unless one goes on (trainer.stall_timeout)");
+    assert_text(
+        p, 301,
+        "no rank has made progress for 5 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 is "
+        "in reduction 1 of 2; the run ends in 5 min unless one makes progress (trainer.stall_timeout)");
     assert_text(
         p, 601,
-        "no rank has gone on for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands "
+        "no rank has made progress for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 is "
         "in reduction 1 of 2");
     p[2].waits_for = 2;
     assert_text(
         p, 601,
-        "no rank has gone on for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands "
-        "in reduction 1 of 2; what rank 1 on h2 has sent does not reach rank 2 on h3: see the link between them");
+        "no rank has made progress for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 is "
+        "in reduction 1 of 2; messages of rank 1 on h2 do not reach rank 2 on h3: check the link between them");
     reduce(&p[1], 1, 2, 40);
     assert_text(
         p, 601,
-        "no rank has gone on for 10 min, since step 12: rank 0 on h1 waits in reduction 2 of 2; ranks 1,2 stand "
+        "no rank has made progress for 10 min, since step 12: rank 0 on h1 waits in reduction 2 of 2; ranks 1,2 are "
         "in reduction 1 of 2; rank 2 on h3 waits for rank 1 on h2");
     p[1].waits_for = 1; /* packets from rank 0 are lost: it could send all it had to, and has gone on */
     assert_text(
         p, 601,
-        "no rank has gone on for 10 min, since step 12: rank 0 on h1 waits in reduction 2 of 2; ranks 1,2 stand "
-        "in reduction 1 of 2; what rank 0 on h1 has sent does not reach rank 1 on h2: see the link between them");
+        "no rank has made progress for 10 min, since step 12: rank 0 on h1 waits in reduction 2 of 2; ranks 1,2 are "
+        "in reduction 1 of 2; messages of rank 0 on h1 do not reach rank 1 on h2: check the link between them");
     reduce(&p[1], 2, 2, 41);
     p[1].waits_for = 0;
     p[2].waits_for = 4; /* it has said goodbye */
     assert_text(
         p, 601,
-        "no rank has gone on for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands "
+        "no rank has made progress for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 is "
         "in reduction 1 of 2");
     /* not in a wait is before that wait */
     begin(p, 1);
     for (int i = 0; i < N; i++) snprintf(p[i].operation, sizeof p[i].operation, i == 1 ? "" : "a sum over ranks");
     assert_int_equal(lvn_hang_detector_behind(p, N), 1);
-    assert_text(p, 601,
-                "no rank has gone on for 10 min, since step 12: ranks 0,2,3 wait in a sum over ranks; rank 1 on h2 "
-                "stands in its own part");
+    assert_text(
+        p, 601,
+        "no rank has made progress for 10 min, since step 12: ranks 0,2,3 wait in a sum over ranks; rank 1 on h2 "
+        "is in its own computation");
     snprintf(p[1].activity, sizeof p[1].activity, "reading data");
     for (int i = 0; i < N; i++) p[i].step = 0;
-    assert_text(p, 601,
-                "no rank has gone on for 10 min: ranks 0,2,3 wait in a sum over ranks; rank 1 on h2 stands in reading "
-                "data");
+    assert_text(
+        p, 601,
+        "no rank has made progress for 10 min: ranks 0,2,3 wait in a sum over ranks; rank 1 on h2 is in reading "
+        "data");
     /* in the wait behind the same one */
     begin(p, 1);
     for (int i = 0; i < N; i++) reduce(&p[i], 1, 1, i == 3 ? 40 : 41);
     p[3].step--;
     snprintf(p[3].activity, sizeof p[3].activity, "a validation");
     assert_int_equal(lvn_hang_detector_behind(p, N), 3);
-    assert_text(p, 601,
-                "no rank has gone on for 10 min, since step 11: ranks 0-2 wait in reduction 1 of 1 of step 13; rank 3 "
-                "on h4 stands in reduction 1 of 1 of step 12");
+    assert_text(
+        p, 601,
+        "no rank has made progress for 10 min, since step 11: ranks 0-2 wait in reduction 1 of 1 of step 13; rank 3 "
+        "on h4 is in reduction 1 of 1 of step 12");
 }
 
 static void nobody_is_behind(void **state)
@@ -209,8 +213,8 @@ static void nobody_is_behind(void **state)
     assert_int_equal(lvn_hang_detector_behind(p, N), -1);
     assert_text(
         p, 601,
-        "no rank has gone on for 10 min, since step 12: ranks 0-3 wait in reduction 3 of 5, and none is behind: "
-        "see whether all of them reach each other");
+        "no rank has made progress for 10 min, since step 12: ranks 0-3 wait in reduction 3 of 5, and none is behind: "
+        "check that all of them reach each other");
     /* a link between ranks 1 and 3: they wait for each other, and the others for them */
     const int waits_for[] = {2, 4, 2, 2};
     int link[2] = {-1, -1};
@@ -219,13 +223,14 @@ static void nobody_is_behind(void **state)
     assert_true(lvn_hang_detector_link(p, N, link));
     assert_int_equal(link[0], 1);
     assert_int_equal(link[1], 3);
-    assert_text(p, 601,
-                "no rank has gone on for 10 min, since step 12: ranks 0-3 wait in reduction 3 of 5; rank 1 on h2 and "
-                "rank 3 on h4 wait for each other: see the link between them");
+    assert_text(
+        p, 601,
+        "no rank has made progress for 10 min, since step 12: ranks 0-3 wait in reduction 3 of 5; rank 1 on h2 and "
+        "rank 3 on h4 wait for each other: check the link between them");
     begin(p, 1);
     for (int i = 0; i < N; i++) snprintf(p[i].activity, sizeof p[i].activity, "a save");
     assert_int_equal(lvn_hang_detector_behind(p, N), -1);
-    assert_text(p, 601, "no rank has gone on for 10 min, since step 12: ranks 0-3 stand in a save");
+    assert_text(p, 601, "no rank has made progress for 10 min, since step 12: ranks 0-3 are in a save");
     for (int i = 0; i < N; i++) p[i].state = LVN_PEER_DONE;
     assert_int_equal(lvn_hang_detector_judge(at(p, 1e9), N, LIMIT), LVN_HANG_NONE);
 }
@@ -246,8 +251,8 @@ static void everybody_elsewhere(void **state)
     lvn_hang_detector_text(p, MANY, LIMIT, &t);
     assert_string_equal(
         lvn_text_string(&t),
-        "no rank has gone on for 12 min: rank 63 on h63 waits in reduction 64 of 64; rank 62 on h62 waits in "
-        "reduction 63 of 64; rank 61 on h61 waits in reduction 62 of 64; ... ; rank 0 on h0 stands "
+        "no rank has made progress for 12 min: rank 63 on h63 waits in reduction 64 of 64; rank 62 on h62 waits in "
+        "reduction 63 of 64; rank 61 on h61 waits in reduction 62 of 64; ... ; rank 0 on h0 is "
         "in reduction 1 of 64");
     lvn_text_release(&t);
 }

@@ -120,7 +120,7 @@ static void test_nobody(void **state)
     assert_int_equal(lvn_server_start(&s, &o), LVN_OK);
     struct pollfd p = {.fd = lvn_server_fd(s), .events = POLLIN};
     assert_int_equal(poll(&p, 1, (int)(1000 * LIMIT)), 1);
-    assert_non_null(strstr(lvn_server_fault(s, NULL), "none of the 300 ranks has come"));
+    assert_non_null(strstr(lvn_server_fault(s, NULL), "none of the 300 ranks has joined"));
     assert_false(lvn_server_fault_is_permanent(s));
     lvn_server_stop(s, 0);
 }

@@ -60,7 +60,7 @@ static void killed(void **state)
     (void)state;
     strike(4, calm, 2, SIGKILL);
     assert_told(4, 2, 0,
-                "rank 2 on node2 has not been heard of since step 412 (its process is gone); the others wait in "
+                "rank 2 on node2 has sent no heartbeat since step 412 (its process is gone); the others wait in "
                 "reduction 7 of 12");
     bury(2);
 }
@@ -75,7 +75,7 @@ static void aborted_because_of_it(void **state)
     kill(shared->rank[2].pid, SIGKILL);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(end_of(i), 1);
-        assert_says(shared->rank[i].text, "rank 2 on node2 and then 1 other have not been heard of since step 412");
+        assert_says(shared->rank[i].text, "rank 2 on node2 and then 1 other have sent no heartbeat since step 412");
     }
     assert_int_equal(end_of(3), -SIGABRT);
     bury(2);
@@ -85,7 +85,7 @@ static void killed_server(void **state)
 {
     (void)state;
     strike(4, calm, 0, SIGKILL);
-    assert_told(4, 0, 1, "rank 0 on node0 has not been heard of since step 412 (its process is gone); the others wait");
+    assert_told(4, 0, 1, "rank 0 on node0 has sent no heartbeat since step 412 (its process is gone); the others wait");
     bury(0);
 }
 
@@ -93,7 +93,7 @@ static void stopped(void **state)
 {
     (void)state;
     strike(3, hasty, 1, SIGSTOP);
-    assert_told(3, 1, 0, "rank 1 on node1 has not been heard of since step 412 (its process does not answer)");
+    assert_told(3, 1, 0, "rank 1 on node1 has sent no heartbeat since step 412 (its process does not answer)");
     bury(1);
 }
 
@@ -101,7 +101,7 @@ static void stopped_server(void **state)
 {
     (void)state;
     strike(3, hasty, 0, SIGSTOP);
-    assert_told(3, 0, ANY, "rank 0 on node0 has not been heard of since step 412 (its process does not answer)");
+    assert_told(3, 0, ANY, "rank 0 on node0 has sent no heartbeat since step 412 (its process does not answer)");
     bury(0);
 }
 
@@ -115,7 +115,7 @@ static void stopped_server_early(void **state)
     for (int i = 1; i < 4; i++) {
         assert_int_equal(end_of(i), 1);
         assert_int_equal(shared->rank[i].is_reporter, i == 1);
-        assert_says(shared->rank[i].text, "rank 0 on node0 has not been heard of");
+        assert_says(shared->rank[i].text, "rank 0 on node0 has sent no heartbeat");
     }
     bury(0);
 }
@@ -157,7 +157,7 @@ static void failing_after(void **state)
         assert_int_equal(end_of(i), 5);
         assert_int_equal(shared->rank[i].speaks, i == 0);
     }
-    assert_says(shared->rank[0].text, "rank 2 on node2 has not been heard of since step 412");
+    assert_says(shared->rank[0].text, "rank 2 on node2 has sent no heartbeat since step 412");
     assert_int_equal(end_of(2), -SIGKILL);
 }
 
@@ -167,7 +167,7 @@ static void standing(void **state)
 {
     (void)state;
     start_all(3, (struct plan){.timeout = 60, .stall_timeout = 1, .then = HOLD}, NULL);
-    assert_told(3, -1, 0, "no rank has gone on for ");
+    assert_told(3, -1, 0, "no rank has made progress for ");
     for (int i = 0; i < 3; i++) assert_says(shared->rank[i].text, ", since step 412: ");
 }
 
@@ -183,7 +183,7 @@ static void standing_files(void **state)
     for (int i = 0; i < 3; i++) {
         assert_int_equal(end_of(i), 1);
         assert_int_equal(shared->rank[i].is_reporter, i == 0);
-        assert_says(shared->rank[i].text, "no rank has gone on for ");
+        assert_says(shared->rank[i].text, "no rank has made progress for ");
     }
 }
 

@@ -55,7 +55,7 @@ static void outside_lost(void **state)
     kill(shared->rank[0].pid, SIGKILL);
     await_end();
     assert_int_equal(lvn_server_phase(outside), LVN_SERVER_FAULT);
-    assert_says(lvn_server_fault(outside, &rank), "rank 0 on node0 has not been heard of since step 412");
+    assert_says(lvn_server_fault(outside, &rank), "rank 0 on node0 has sent no heartbeat since step 412");
     assert_int_equal(rank, 0);
     assert_false(lvn_server_fault_is_permanent(outside));
     lvn_server_table(outside, table);
@@ -95,11 +95,11 @@ static void duplicates(void **state)
     invite();
     for (int i = 0; i < 2; i++) {
         assert_int_equal(end_of(i), 3);
-        assert_says(shared->rank[i].text, "two processes believe to be rank 1: pid ");
+        assert_says(shared->rank[i].text, "two processes claim to be rank 1: pid ");
         assert_says(shared->rank[i].text, " on node1");
         assert_false(shared->rank[i].speaks);
     }
-    assert_says(lvn_server_fault(outside, NULL), "two processes believe to be rank 1");
+    assert_says(lvn_server_fault(outside, NULL), "two processes claim to be rank 1");
     assert_true(lvn_server_fault_is_permanent(outside));
     lvn_server_stop(outside, 5);
 }
@@ -118,7 +118,7 @@ static void singletons(void **state)
     invite();
     for (int i = 0; i < 2; i++) {
         assert_int_equal(end_of(i), 3);
-        assert_says(shared->rank[i].text, "believes to be rank 0 of 1, but this run has 2 ranks");
+        assert_says(shared->rank[i].text, "claims to be rank 0 of 1, but this run has 2 ranks");
         assert_says(shared->rank[i].text, "trainer.mpi_library");
     }
     lvn_server_stop(outside, 5);
@@ -135,7 +135,7 @@ static void missing(void **state)
     serve(3, 60, 2);
     invite();
     assert_int_equal(end_of(1), 3);
-    assert_says(shared->rank[1].text, "ranks 0,2 of 3 have not come to the others within 2 s");
+    assert_says(shared->rank[1].text, "ranks 0,2 of 3 have not joined within 2 s");
     lvn_server_stop(outside, 5);
 }
 
@@ -150,7 +150,7 @@ static void wrong_token(void **state)
     serve(2, 60, 60);
     invite();
     assert_int_equal(end_of(0), 3);
-    assert_says(shared->rank[0].text, "does not take this rank in: its token is not this run's");
+    assert_says(shared->rank[0].text, "rejected this rank: its token is not this run's");
     assert_true(shared->rank[0].speaks);
     assert_int_equal(lvn_server_phase(outside), LVN_SERVER_GATHERING);
     lvn_server_stop(outside, 0);
@@ -339,7 +339,7 @@ static void cut(void **state)
     assert_true(all_opened(3));
     __atomic_store_n(&fd[2], 1, __ATOMIC_RELEASE);
     await_end();
-    assert_says(lvn_server_fault(outside, NULL), "rank 1 on node1 has not been heard of since step 412");
+    assert_says(lvn_server_fault(outside, NULL), "rank 1 on node1 has sent no heartbeat since step 412");
     assert_int_equal(end_of(0), 1);
     assert_int_equal(end_of(1), 1); /* it notices that it hears nothing */
     assert_int_equal(end_of(2), 1);

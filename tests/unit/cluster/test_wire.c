@@ -71,11 +71,11 @@ static void sentences(void **state)
     p[2].step = 0;
     lvn_text_clear(&t);
     lvn_lost_text(p, 4, &t);
-    assert_string_equal(t.p, "ranks 2,3 on n1 have not been heard of since the start");
+    assert_string_equal(t.p, "ranks 2,3 on n1 have sent no heartbeat since the start");
     p[2].reason = "its process is gone";
     lvn_text_clear(&t);
     lvn_lost_text(p, 4, &t);
-    assert_string_equal(t.p, "ranks 2,3 on n1 have not been heard of since the start (rank 2: its process is gone)");
+    assert_string_equal(t.p, "ranks 2,3 on n1 have sent no heartbeat since the start (rank 2: its process is gone)");
     p[2].reason = NULL;
     p[1].state = LVN_PEER_LOST;
     p[2].step = 9;
@@ -83,7 +83,7 @@ static void sentences(void **state)
     lvn_text_clear(&t);
     lvn_lost_text(p, 4, &t);
     assert_string_equal(t.p,
-                        "rank 1 on n0 and 2 others have not been heard of since step 9; rank 0 waits in reduction 1 "
+                        "rank 1 on n0 and 2 others have sent no heartbeat since step 9; rank 0 waits in reduction 1 "
                         "of 3");
     lvn_text_release(&t);
     /* slow in five steps, not in one; said once, and again after a time */

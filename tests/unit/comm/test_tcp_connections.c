@@ -97,7 +97,7 @@ static void test_lengths(void **state)
     put_header(&p, 5, 9);
     put(&p, big, 9);
     assert_int_equal(1, lvn_tcp_connections_progress(&p.links));
-    assert_says(&p, "rank 1 brings a message of another length");
+    assert_says(&p, "rank 1 carried a message of an unexpected length");
     free(m);
     close_pair(&p);
     /* ... or came before, in part; what comes then lands nowhere else */
@@ -107,7 +107,7 @@ static void test_lengths(void **state)
     assert_int_equal(0, lvn_tcp_connections_progress(&p.links));
     memset(x, 1, sizeof x);
     assert_int_equal(1, lvn_tcp_receive(&p.links, x, 8, 1, 5, &m));
-    assert_says(&p, "rank 1 brings a message of another length");
+    assert_says(&p, "rank 1 carried a message of an unexpected length");
     put(&p, big, sizeof big - 100);
     (void)lvn_tcp_connections_progress(&p.links);
     for (size_t i = 0; i < sizeof x; i++) assert_int_equal(1, x[i]);
@@ -117,7 +117,7 @@ static void test_lengths(void **state)
     open_pair(&p);
     put_header(&p, 5, UINT64_MAX);
     assert_int_equal(1, lvn_tcp_connections_progress(&p.links));
-    assert_says(&p, "rank 1 brings what is no message");
+    assert_says(&p, "rank 1 carried an invalid message");
     assert_int_equal(1, lvn_tcp_connections_progress(&p.links) | 1); /* and asking again does no harm */
     close_pair(&p);
 }
@@ -134,7 +134,7 @@ static void test_closed(void **state)
     hang_up(&p);
     assert_int_equal(0, lvn_tcp_connections_progress(&p.links));
     assert_int_equal(1, lvn_tcp_receive(&p.links, x, 8, 1, 5, &m));
-    assert_says(&p, "rank 1 was closed from there");
+    assert_says(&p, "rank 1 was closed by that rank");
     free(m);
     close_pair(&p);
     /* within a message */
@@ -143,14 +143,14 @@ static void test_closed(void **state)
     put(&p, "half", 4);
     hang_up(&p);
     assert_int_equal(1, lvn_tcp_connections_progress(&p.links));
-    assert_says(&p, "rank 1 was closed from there");
+    assert_says(&p, "rank 1 was closed by that rank");
     close_pair(&p);
     /* while it is waited for */
     open_pair(&p);
     assert_int_equal(0, lvn_tcp_receive(&p.links, x, 8, 1, 5, &m));
     hang_up(&p);
     assert_int_equal(1, lvn_tcp_connections_progress(&p.links));
-    assert_says(&p, "rank 1 was closed from there");
+    assert_says(&p, "rank 1 was closed by that rank");
     free(m);
     close_pair(&p);
     /* and data that was sent before the end is received */

@@ -192,13 +192,13 @@ static void bad_pickles(void **state)
     ASSERT_FAILS(FORMAT, "it ends too early", PICKLE("J\x01\x02"));
     ASSERT_FAILS(FORMAT, "it ends too early", PICKLE("X\xff\xff\xff\x7f"));
     ASSERT_FAILS(FORMAT, "it ends too early", PICKLE("\x8d\xff\xff\xff\xff\xff\xff\xff\xff"));
-    ASSERT_FAILS(FORMAT, "a value that is not there", PICKLE("\x86."));
-    ASSERT_FAILS(FORMAT, "a value that is not there", PICKLE("(0."));
-    ASSERT_FAILS(FORMAT, "a value that is not there", PICKLE("(q\x00."));
+    ASSERT_FAILS(FORMAT, "a value that its stack lacks", PICKLE("\x86."));
+    ASSERT_FAILS(FORMAT, "a value that its stack lacks", PICKLE("(0."));
+    ASSERT_FAILS(FORMAT, "a value that its stack lacks", PICKLE("(q\x00."));
     ASSERT_FAILS(FORMAT, "does not end with one value", PICKLE("."));
     ASSERT_FAILS(FORMAT, "does not end with one value", PICKLE("(."));
     ASSERT_FAILS(FORMAT, "does not end with one value", PICKLE("NN."));
-    ASSERT_FAILS(FORMAT, "a mark that is not there", PICKLE("NNt."));
+    ASSERT_FAILS(FORMAT, "it has no mark to return to", PICKLE("NNt."));
     ASSERT_FAILS(FORMAT, "what is no container", PICKLE("(NNu."));
     ASSERT_FAILS(FORMAT, "what is no container", PICKLE("](NNu."));
     ASSERT_FAILS(FORMAT, "a key without a value", PICKLE("}(NNNu."));
@@ -380,7 +380,7 @@ static void bad_weights(void **state)
     free(file);
     const char *index = "{\"weight_map\": {\"h.0.ln_1.weight\": \"../x.bin\"}}";
     test_put("pytorch_model.bin.index.json", index, (int64_t)strlen(index));
-    ASSERT_FAILS(FORMAT, "names the file '../x.bin', which does not lie beside it", lvn_weights_open(&w, test_dir));
+    ASSERT_FAILS(FORMAT, "names the file '../x.bin', which is not in the same folder", lvn_weights_open(&w, test_dir));
     index = "{\"weight_map\": {\"a\": \"views.bin\"}}";
     test_put("pytorch_model.bin.index.json", index, (int64_t)strlen(index));
     ASSERT_OK(lvn_file_read("tests/golden/torch/views.pt", 0, &file, &n));

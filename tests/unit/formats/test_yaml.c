@@ -57,8 +57,8 @@ static void refused(void **state)
     ASSERT_FAILS(ARG, "r.yaml:2: a second document", parse("a: 1\n---\nb: 1\n", &top));
     ASSERT_FAILS(ARG, "found a list", parse("[1, 2]", &top));
     ASSERT_FAILS(ARG, "found the text", parse("hello", &top));
-    ASSERT_FAILS(ARG, "where a key", parse("{[1]: 2}", &top));
-    ASSERT_FAILS(ARG, "where a key", parse("? {a: 1}\n: 2\n", &top));
+    ASSERT_FAILS(ARG, ", expected a key", parse("{[1]: 2}", &top));
+    ASSERT_FAILS(ARG, ", expected a key", parse("? {a: 1}\n: 2\n", &top));
     ASSERT_FAILS(ARG, "r.yaml:2: invalid YAML", parse("a: 1\n b: : 2\n", &top));
     ASSERT_FAILS(ARG, "r.yaml:2: byte 5 is not UTF-8", parse("a: 1\n\xff", &top));
     ASSERT_FAILS(ARG, "UTF-8",

@@ -568,7 +568,7 @@ static void other_dialects(void **state)
                  read_family(&one, "llama", "\"layer_types\": [\"full_attention\", \"chunked_attention\"]"));
     ASSERT_FAILS(FORMAT, "'layer_types' must be a string", read_family(&one, "llama", "\"layer_types\": [1]"));
     ASSERT_FAILS(UNSUPPORTED, "problem_type is 'ranking'", read_family(&one, "llama", "\"problem_type\": \"ranking\""));
-    ASSERT_FAILS(FORMAT, "rotary positions turn 3 channels", read_family(&one, "gpt_neox", "\"rotary_pct\": 0.4"));
+    ASSERT_FAILS(FORMAT, "rotary positions rotate 3 channels", read_family(&one, "gpt_neox", "\"rotary_pct\": 0.4"));
     ASSERT_FAILS(UNSUPPORTED, "model_type is 'phi3'; this version loads nanogpt, gpt2,", read_family(&one, "phi3", ""));
 }
 

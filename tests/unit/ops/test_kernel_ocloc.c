@@ -1,8 +1,8 @@
 /* test_kernel_ocloc.c - covers: src/ops/ops.def src/backend/gpu/texts.c
  *
- * label: long. ocloc, Intel's compiler, builds the kernels for devices without a GPU: every one compiles for dg2 (Arc) and pvc (Max)
- * without a warning, the first text of each source; and those for matrix units, with the options that the backend
- * gives, keep no more in memory than they did. Skipped where ocloc is missing.
+ * label: long. ocloc, Intel's compiler, builds the kernels for devices without a GPU: every one compiles for dg2 (Arc)
+ * and pvc (Max) without a warning, the first text of each source; and those for matrix units, with the options that the
+ * backend gives, keep no more in memory than they did. Skipped where ocloc is missing.
  *
  * The table tests/golden/kernels_intel.txt has a line for each kernel: the bytes of scratch memory of a thread of 16
  * items, which is what does not fit into its registers. It holds for the ocloc that its first line names. After a

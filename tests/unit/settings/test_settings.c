@@ -146,9 +146,8 @@ static const struct {
      "trainer.accelerator must be auto, gpu, xpu, cpu, cuda, opencl, reference or trace, got 'abacus'"},
     {NULL,
      {"trainer.accelerator=trace"},
-     "trainer.accelerator trace computes nothing (a device that is not there, for levin plan: what would be launched "
-     "on "
-     "it); set cpu or auto to run"},
+     "trainer.accelerator trace computes nothing (for levin plan: shows what would be launched on a device that "
+     "this machine lacks); set cpu or auto to run"},
     {NULL,
      {"trainer.strategy=fsdp"},
      "trainer.strategy fsdp is not supported: this version has single_device, ddp and zero1; set one of them or auto"},

@@ -520,8 +520,8 @@ static void refuses_damaged_files(void **state)
     vocab[n_vocab / 2] = '\0';
     refuses(dir, "vocab.json", vocab, "invalid JSON");
     refuses(dir, "vocab.json", "{}", "has no tokens");
-    refuses(dir, "vocab.json", "{\"a\":0} 1", "something stands behind its end");
-    refuses(dir, "vocab.json", "{\"a\":0,\"a\":1}", "the token 'a' stands in the vocabulary twice");
+    refuses(dir, "vocab.json", "{\"a\":0} 1", "there is more after its end");
+    refuses(dir, "vocab.json", "{\"a\":0,\"a\":1}", "the token 'a' is in the vocabulary twice");
     refuses(dir, "vocab.json", "{\"a\":-1}", "must be a whole number");
     refuses(dir, "vocab.json", "{\"a\":300,\"b\":300}", "same id");
     refuses(dir, "vocab.json", "{\"ab\":300}", "a token for none of the 256 bytes");
@@ -568,16 +568,16 @@ static void refuses_parts_by_name(void **state)
     refuses(test_dir, "vocab.txt", "[UNK]\n[SEP]\na\n", "has no token [CLS]");
     refuses(test_dir, "vocab.txt", "[UNK]\n[CLS]\na\n", "has no token [SEP]");
     snprintf(text, sizeof text, "%sb\na\n", words);
-    refuses(test_dir, "vocab.txt", text, "'a' stands in line 5 and again in line 7");
+    refuses(test_dir, "vocab.txt", text, "'a' is in line 5 and again in line 7");
     const char *a = "tiny-llama2", *u = "tiny-unigram", *w = "tiny-words";
     refuses_changed(a, "\"normalizers\":", "\"steps\":", "'normalizers' is missing");
     refuses_changed(a, "\"decoders\":", "\"steps\":", "'decoders' is missing");
     refuses_changed(w, "\"added_tokens\": [", "\"added_tokens\": {}, \"others\": [",
                     "'added_tokens' must be a list, found an object");
-    refuses_changed(a, "\"Prepend\"", "\"Append\"", "the normalizer 'Append' is not there");
+    refuses_changed(a, "\"Prepend\"", "\"Append\"", "the normalizer 'Append' is not supported");
     refuses_changed(a, "\"prepend\":", "\"text\":", "prepend");
-    refuses_changed(a, "\"ByteFallback\"", "\"CTC\"", "the decoder 'CTC' is not there");
-    refuses_changed(a, "\"TemplateProcessing\"", "\"Template\"", "the post-processor 'Template' is not there");
+    refuses_changed(a, "\"ByteFallback\"", "\"CTC\"", "the decoder 'CTC' is not supported");
+    refuses_changed(a, "\"TemplateProcessing\"", "\"Template\"", "the post-processor 'Template' is not supported");
     refuses_changed(a, "\"id\": \"A\"", "\"id\": \"B\"", "must have the text A, once");
     refuses_changed(a, "\"ids\": [1]", "\"ids\": [999999]", "has no id below");
     refuses_changed(a, "\"unk_token\": \"<unk>\"", "\"unk_token\": \"<x>\"", "lacks the unk_token '<x>'");
@@ -590,7 +590,7 @@ static void refuses_parts_by_name(void **state)
     refuses_changed(u, "\"precompiled_charsmap\": \"", "\"precompiled_charsmap\": \"!", "no map of characters");
     refuses_changed(u, "\" {2,}\"", "\"(?<=a) \"", "has a group, at '?<=a) '");
     refuses_changed(u, "\" {2,}\"", "\"( *)*\"", "an endless repetition");
-    refuses_changed(u, "\"Metaspace\"", "\"UnicodeScripts\"", "the pre-tokenizer 'UnicodeScripts' is not there");
+    refuses_changed(u, "\"Metaspace\"", "\"UnicodeScripts\"", "the pre-tokenizer 'UnicodeScripts' is not supported");
     refuses_changed(u, "\"prepend_scheme\": \"always\"", "\"prepend_scheme\": \"often\"",
                     "there are always, first and never");
     refuses_changed(w, "\"[UNK]\": 1", "\"[X]\": 1", "[UNK]");

@@ -154,7 +154,7 @@ static void full_disk(void **state)
     add(&r, &m, "4,fourth");
     lvn_rows_close(&r);
     holds("rows", "1,first\n4,fourth\n");
-    assert_string_equal(notes, "rows could not be written: No space left on device; the run goes on\n");
+    assert_string_equal(notes, "rows could not be written: No space left on device; the run continues\n");
 }
 
 static void curve_of(int steps)
