@@ -38,7 +38,7 @@ if mpi_here openmpi && mpi_here mpich && unshare -m true 2>/dev/null; then
     said "no Open MPI" "no library of Open MPI was found, which is needed, as the launcher is Open MPI's" \
         ranks openmpi 2 unshare -m bash -c 'mount --bind /dev/null "$(realpath "$1")" && exec "$2"' x \
         "$(library libmpi.so.40)" "$program"
-    grep -q "here is [^ ]*libmpich.so.12: start levin by the launcher of that one, or install the other (Debian: openmpi-bin)" out ||
+    grep -q "found [^ ]*libmpich.so.12: start levin by the launcher of that one, or install the other (Debian: openmpi-bin)" out ||
         { echo "no cure:" && cat out && exit 1; }
 fi
 [ $tried = 1 ] || { echo "skipped: no MPI here (tools/setup.sh --dev installs some)" && exit 77; }
