@@ -223,6 +223,21 @@ static const char *stale(const struct watch *w, bool once, char text[160])
 
 /* --- showing --- */
 
+/* Of a run that was resumed: what its attempts have cost. */
+static void attempts_line(const struct watch *w, struct lvn_text *t)
+{
+    const json_t *g = json_object_get(w->status, "goodput");
+    const long long restarts = (long long)number_of(g, "restarts");
+    char seconds[LVN_NUMBER_TEXT];
+    if (restarts < 1) return;
+    lvn_text_printf(t, "goodput %.1f %% (%lld of %lld steps kept), %lld restart%s", 100 * number_of(g, "ratio"),
+                    (long long)number_of(g, "steps_kept"), (long long)number_of(g, "steps_computed"), restarts,
+                    lvn_plural(restarts));
+    if (number_of(g, "restart_seconds") > 0)
+        lvn_text_printf(t, ", the last took %s", lvn_seconds_text(number_of(g, "restart_seconds"), seconds));
+    lvn_text_add(t, "\n");
+}
+
 static void head(const struct watch *w, const char *old, struct lvn_text *t)
 {
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
@@ -250,6 +265,7 @@ static void head(const struct watch *w, const char *old, struct lvn_text *t)
     if (w->lr == w->lr) lvn_text_printf(t, ", lr %.3g", w->lr);
     if (running(w) && !*old && isfinite(eta(w))) lvn_text_printf(t, ", %s left", lvn_seconds_text(eta(w), a));
     if (w->n_losses) lvn_text_add(t, "\n");
+    attempts_line(w, t);
 }
 
 static void rank_line(const json_t *r, double written, struct lvn_text *t)

@@ -268,6 +268,10 @@ static void declare_scalars(struct trainer *t)
     for (int i = 0; i < task->n_metrics; i++)
         declare_metric(t, name[LVN_TASK_METRICS + i], "train_", task->metrics[i], kind, task->counts_of[i] < 0);
 
+    static const char *const attempts[] = {"goodput", "restarts", "restart_seconds"}; /* callbacks/goodput.c */
+    for (int i = 0; i < 3 && t->context.resumed_step >= 0; i++)
+        declare(t, (struct lvn_scalar){attempts[i], step, LVN_BETTER_UNKNOWN, .computed = false});
+
     if (g->model_state->precision != LVN_PRECISION_16_MIXED) return;
     declare(t, (struct lvn_scalar){"loss_scale", step, LVN_BETTER_UNKNOWN, .computed = true});
     t->running.loss_scale = &t->context.event.scalar[t->context.event.n_scalars - 1];

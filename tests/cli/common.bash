@@ -42,9 +42,11 @@ same_weights() { # same_weights RUN RUN [step-N]: model, or adapters beside a ba
     same_file "$1/checkpoints/$at/$file" "$2/checkpoints/$at/$file"
     same_file "$1/checkpoints/$at/state/optimizer.safetensors" "$2/checkpoints/$at/state/optimizer.safetensors"
 }
-metrics() { # metrics RUN: all rows of both files, without what depends on the time
-    sed -E 's/, "(tokens_per_s|time|memory_bytes)": [^,}]*//g' "$1/metrics.jsonl"
-    cut -d, -f1-4,6,9- "$1/metrics.csv"
+metrics() { # metrics RUN: all rows of both files, without what depends on the time and on restarts
+    local left_out="tokens_per_s|time|memory_bytes|goodput|restarts|restart_seconds"
+    sed -E "s/, \"($left_out)\": [^,}]*//g" "$1/metrics.jsonl"
+    awk -F, -v left_out="^($left_out)\$" 'NR == 1 { for (i = 1; i <= NF; i++) keep[i] = $i !~ left_out }
+        { line = $1; for (i = 2; i in keep; i++) if (keep[i]) line = line "," $i; print line }' "$1/metrics.csv"
 }
 same_metrics() {
     metrics "$1" >metrics.one

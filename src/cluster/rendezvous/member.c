@@ -336,29 +336,6 @@ void lvn_member_close(struct lvn_member *h)
 
 /* --- between steps --- */
 
-void lvn_member_publish(struct lvn_member *h, const char *path)
-{
-    if (!h) return;
-    pthread_mutex_lock(&h->lock);
-    bool first = !h->path[0];
-    snprintf(h->path, sizeof h->path, "%s", path);
-    if (h->has_thread && h->rank == 0) {
-        lvn_message_add(&h->wire.out, LVN_MESSAGE_PUBLISH, path);
-        lvn_wire_flush(&h->wire); /* at once: this rank may be killed in its first steps */
-    }
-    pthread_mutex_unlock(&h->lock);
-    if (first && h->rank == 0 && start_thread(&h->publisher, &h->has_publisher, lvn_member_status_thread, h))
-        lvn_error_clear();
-}
-
-void lvn_member_state(struct lvn_member *h, const char *state)
-{
-    if (!h) return;
-    pthread_mutex_lock(&h->lock);
-    if (!h->faulty) snprintf(h->state, sizeof h->state, "%s", state);
-    pthread_mutex_unlock(&h->lock);
-}
-
 int lvn_member_table(struct lvn_member *h, struct lvn_peer *peers, int max)
 {
     if (!h) return 0;

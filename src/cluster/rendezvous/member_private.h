@@ -54,9 +54,10 @@ struct lvn_member {
     bool is_reporter, quiet, permanent;
     int fault_rank;
     char fault[1200];
-    char state[24];     /* for status.json */
-    char path[1024];    /* of status.json; "": not yet */
-    char warning[1200]; /* to be logged by the thread; "": none */
+    char state[24];               /* for status.json */
+    struct lvn_attempts attempts; /* for status.json */
+    char path[1024];              /* of status.json; "": not yet */
+    char warning[1200];           /* to be logged by the thread; "": none */
     struct lvn_straggler straggler;
     double straggler_checked; /* when, lvn_seconds() */
     bool declared_lost;      /* this process was stopped, and the others have reported it as lost meanwhile: status.json
@@ -69,8 +70,11 @@ struct lvn_member {
 void *lvn_member_thread(void *heartbeat); /* the heartbeat thread */
 /* Seconds between heartbeats: longer with many ranks, all of which the server has to receive. */
 double lvn_member_heartbeat_interval(double timeout, int size);
-void *lvn_member_status_thread(void *heartbeat);    /* the thread that writes status.json */
-bool lvn_member_write_status(struct lvn_member *h); /* false: it failed */
+void *lvn_member_status_thread(void *heartbeat); /* the thread that writes status.json */
+/* member_status.c: write status.json; false: it failed. */
+bool lvn_member_write_status(struct lvn_member *h);
+/* With the lock held: bring the row of this rank in h->peer up to date. */
+void lvn_member_update_own_row(struct lvn_member *h, double now);
 void lvn_member_write_final_status(
     struct lvn_member *h); /* before the process ends: waits at most a second for the file system */
 /* With the lock held: */

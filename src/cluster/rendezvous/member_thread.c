@@ -51,7 +51,7 @@ double lvn_member_heartbeat_interval(double timeout, int size)
     return wanted > max ? max : wanted < min ? min : wanted;
 }
 
-static void update_own_row(struct lvn_member *h, double now)
+void lvn_member_update_own_row(struct lvn_member *h, double now)
 {
     struct lvn_peer *p = &h->peer[h->rank];
     uint64_t collective = atomic_load_explicit(&h->collective, memory_order_relaxed);
@@ -73,7 +73,7 @@ static void update_own_row(struct lvn_member *h, double now)
 void lvn_member_send_heartbeat(struct lvn_member *h, double now)
 {
     const struct lvn_peer *p = &h->peer[h->rank];
-    update_own_row(h, now);
+    lvn_member_update_own_row(h, now);
     h->last_sent = now;
     if (h->online && !h->sent_bye && h->wire.fd >= 0) {
         lvn_message_add(&h->wire.out, LVN_MESSAGE_HEARTBEAT, p->step, (int64_t)p->collective, (int64_t)p->collectives,
@@ -265,7 +265,7 @@ static void server_gone(struct lvn_member *h, const char *reason, bool silent)
     if (h->server_rank >= 0) {
         h->peer[h->server_rank].state = LVN_PEER_LOST;
         h->peer[h->server_rank].reason = reason;
-        update_own_row(h, lvn_seconds());
+        lvn_member_update_own_row(h, lvn_seconds());
         lvn_lost_text(h->peer, h->size, &t);
     } else {
         lvn_text_printf(&t, "levin launch, which monitors the ranks, sent no heartbeat (%s)", reason);
@@ -282,27 +282,6 @@ static void server_gone(struct lvn_member *h, const char *reason, bool silent)
 }
 
 /* --- status.json --- */
-
-bool lvn_member_write_status(struct lvn_member *h)
-{
-    struct lvn_peer *copy = malloc(sizeof *copy * (size_t)h->size);
-    char path[sizeof h->path], state[sizeof h->state], fault[sizeof h->fault];
-    bool written = true;
-    if (!copy) return false;
-    pthread_mutex_lock(&h->writing); /* so that newer states are written later */
-    pthread_mutex_lock(&h->lock);
-    update_own_row(h, lvn_seconds());
-    memcpy(copy, h->peer, sizeof *copy * (size_t)h->size);
-    memcpy(path, h->path, sizeof path);
-    memcpy(state, h->state, sizeof state);
-    snprintf(fault, sizeof fault, "%s", h->faulty ? h->fault : "");
-    bool declared_lost = h->declared_lost;
-    pthread_mutex_unlock(&h->lock);
-    if (*path && !declared_lost) written = lvn_status_write(path, copy, h->size, state, fault);
-    pthread_mutex_unlock(&h->writing);
-    free(copy);
-    return written;
-}
 
 static void status_now(void *heartbeat)
 {

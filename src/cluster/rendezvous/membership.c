@@ -176,7 +176,27 @@ static double finite_or_zero(double x)
     return isfinite(x) ? x : 0;
 }
 
-bool lvn_status_write(const char *path, const struct lvn_peer *p, int n, const char *state, const char *text)
+int64_t lvn_attempts_computed(const struct lvn_attempts *a, int64_t step)
+{
+    return a->computed + (step > a->first_step ? step - a->first_step : 0);
+}
+
+static void add_attempts(struct lvn_text *t, const struct lvn_attempts *a, int64_t step)
+{
+    const int64_t computed = lvn_attempts_computed(a, step);
+    lvn_text_printf(t,
+                    ",\n  \"goodput\": {\"ratio\": %.6g, \"steps_kept\": %lld, \"steps_computed\": %lld, "
+                    "\"restarts\": %lld, \"restart_seconds\": ",
+                    computed > 0 ? (double)step / (double)computed : 1.0, (long long)step, (long long)computed,
+                    (long long)a->restarts);
+    if (a->restart_seconds > 0)
+        lvn_text_printf(t, "%.3f}", a->restart_seconds);
+    else
+        lvn_text_add(t, "null}");
+}
+
+bool lvn_status_write(const char *path, const struct lvn_peer *p, int n, const struct lvn_attempts *attempts,
+                      const char *state, const char *text)
 {
     bool written = false;
     static const char *const states[] = {"absent", "running", "done", "lost"};
@@ -192,6 +212,7 @@ bool lvn_status_write(const char *path, const struct lvn_peer *p, int n, const c
     } else {
         lvn_text_add(&t, "null");
     }
+    add_attempts(&t, attempts, step > attempts->first_step ? step : attempts->first_step);
     lvn_text_add(&t, ",\n  \"ranks\": [");
     for (int i = 0; i < n; i++) {
         lvn_text_printf(&t, "%s\n    {\"rank\": %d, \"host\": ", i ? "," : "", i);

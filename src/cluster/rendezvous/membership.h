@@ -44,10 +44,23 @@ int lvn_lowest_here(const struct lvn_peer *p, int n);
  * the others wait in reduction 7 of 12". */
 void lvn_lost_text(const struct lvn_peer *p, int n, struct lvn_text *t);
 
+/* The attempts of a run up to now, for its goodput: of all steps that were computed, the part that was kept. Steps
+ * after the last checkpoint of an attempt that ends with a fault are computed again. All zero: a run of one attempt. */
+struct lvn_attempts {
+    int64_t restarts;   /* attempts before this one */
+    int64_t first_step; /* steps that were finished when this attempt began */
+    int64_t computed;   /* steps that the attempts before it computed, those that were lost included */
+    double
+        restart_seconds; /* from the last sign of life before this attempt to its first finished step; 0: not known */
+};
+/* Steps that all attempts have computed when this one has finished `step` steps of the run. */
+int64_t lvn_attempts_computed(const struct lvn_attempts *a, int64_t step);
+
 /* Write status.json: `path` is replaced atomically (not synced: it is news, not a record). False if that fails,
  * without an error message: a run does not end because of it. `state`: "running", "fault", ...; `text`: the fault or
  * "". */
-bool lvn_status_write(const char *path, const struct lvn_peer *p, int n, const char *state, const char *text);
+bool lvn_status_write(const char *path, const struct lvn_peer *p, int n, const struct lvn_attempts *attempts,
+                      const char *state, const char *text);
 
 /* Detection of a rank that is slower than the others over several steps; not reported again for ten minutes. All
  * zero at the start. */

@@ -66,7 +66,8 @@ struct lvn_server {
     int fault_rank;
     int fault_link[2]; /* the two ranks of a faulty network link; -1: another fault */
     char status_path[1024];
-    bool permanent; /* lvn_server_fault_is_permanent() */
+    struct lvn_attempts attempts; /* for status.json */
+    bool permanent;               /* lvn_server_fault_is_permanent() */
 };
 
 /* server_receive.c, called with the lock held. Record, once, that a connection was refused because it `did`

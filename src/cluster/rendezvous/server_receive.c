@@ -229,6 +229,7 @@ bool lvn_server_receive(struct lvn_server *s, struct lvn_server_client *c, const
     case LVN_MESSAGE_BYE:
         return handle_bye(s, c->rank);
     case LVN_MESSAGE_PUBLISH:
+        s->attempts = (struct lvn_attempts){m->i[0], m->i[1], m->i[2], m->d[0]};
         snprintf(s->status_path, sizeof s->status_path, "%s", m->t[0]);
         return true;
     default:
@@ -338,6 +339,7 @@ void lvn_server_check_hang(struct lvn_server *s)
 
 struct status {
     char path[1024], fault[1200];
+    struct lvn_attempts attempts;
     int n;
     struct lvn_peer peer[];
 };
@@ -345,7 +347,7 @@ struct status {
 static void write_status_file(void *argument) /* frees its argument: the starting thread may have gone on */
 {
     struct status *x = argument;
-    lvn_status_write(x->path, x->peer, x->n, "fault", x->fault);
+    lvn_status_write(x->path, x->peer, x->n, &x->attempts, "fault", x->fault);
     free(x);
 }
 
@@ -356,6 +358,7 @@ static void write_status(const struct lvn_server *s)
     struct status *x = malloc(sizeof *x + bytes);
     if (!x) return;
     x->n = s->o.size;
+    x->attempts = s->attempts;
     memcpy(x->path, s->status_path, sizeof x->path);
     memcpy(x->fault, s->fault, sizeof x->fault);
     memcpy(x->peer, s->peer, bytes);

@@ -304,7 +304,7 @@ static void test_status_size(void **state)
         snprintf(p[i].host, sizeof p[i].host, "node%04d.cluster.example.org", i / 16);
         snprintf(p[i].operation, sizeof p[i].operation, "sum of a bucket");
     }
-    lvn_status_write(path, p, N, "running", "");
+    lvn_status_write(path, p, N, &(struct lvn_attempts){0}, "running", "");
     assert_int_equal(stat(path, &st), 0);
     assert_in_range(st.st_size, N * 100, 300000);
     close(fd);
