@@ -1,10 +1,10 @@
 /* cublasLt.c - a double of cuBLASLt: products on the processor, put onto the streams of the driver's double, so that
- * they run as late as its order says, and once more whenever a graph is launched.
+ * they run as late as its order says, and again whenever a graph is launched.
  *
- * It takes what NVIDIA's documentation has in its tables, and holds callers to what that says: operands of one type,
- * rows as long as their layout, addresses as well aligned as was said when the algorithm was asked for, scratch at
- * multiples of 256 bytes, which it overwrites. An algorithm is for one product. Sums along K that are not in one order,
- * or rounded on the way, must have been ruled out.
+ * It accepts what the tables of NVIDIA's documentation list, and requires of callers: operands of one type, rows as
+ * long as their layout, addresses aligned as declared when the algorithm was queried, scratch at multiples of 256
+ * bytes, which it overwrites. An algorithm is valid for one product. Callers must have excluded algorithms that sum
+ * along K in several orders or round partial sums.
  *
  *   LEVIN_DOUBLE_CUBLASLT   its major version (13) */
 #include <dlfcn.h>
@@ -59,7 +59,7 @@ static struct {
     long handles, operations, layouts, preferences;
 } left;
 
-/* What a graph may run again is kept to the end. */
+/* Kept to the end, because a graph may run it again. */
 static struct job {
     struct operation o;
     struct layout a, b, d;
@@ -233,7 +233,7 @@ static bool supported(const struct operation *o, const struct layout *a, const s
     return a->type == REAL_32 && d->type == REAL_32 && (o->compute == COMPUTE_32 || o->compute == COMPUTE_TF32);
 }
 
-/* Which product it is: an algorithm is for no other. */
+/* The product that an algorithm was chosen for; it is valid for no other. */
 static uint64_t number_of(const struct operation *o, const struct layout *a, const struct layout *b,
                           const struct layout *d)
 {
@@ -276,7 +276,8 @@ static uint16_t put16(float x)
     if (x == 0) return sign;
     if (fabsf(x) >= 65520) return sign | 0x7c00;
     (void)frexpf(fabsf(x), &e);
-    if (e < -13) e = -13; /* the same steps below 2^-14 as above it; what is rounded up goes on counting */
+    if (e < -13)
+        e = -13; /* the same steps below 2^-14 as above it; a number that is rounded up may get the next exponent */
     return (uint16_t)(sign | (uint16_t)((e + 13) * 1024 + (int)nearbyintf(ldexpf(fabsf(x), 11 - e))));
 }
 
@@ -312,7 +313,7 @@ static float to_tf32(float x)
     return x;
 }
 
-/* Element (i,k) of what is multiplied, K the faster one. */
+/* Element (i,k) of a factor, K the faster dimension. */
 static float *gather(const void *from, const struct layout *l, bool k_down, uint64_t n, uint64_t K, bool tf32)
 {
     float *to = malloc(n * K * sizeof *to + 1);
@@ -349,7 +350,7 @@ static void run(void *argument)
     free(b);
 }
 
-/* As a kernel: onto the driver's stream. */
+/* As a kernel, on the driver's stream. */
 static int on_stream(struct job *j, void *stream)
 {
     static int (*launch)(void *stream, void (*f)(void *), void *argument);

@@ -1,22 +1,22 @@
 /* cuda.c - a double of NVIDIA's driver, for tests: the calls that levin makes, over an OpenCL device of the processor
  * that takes plain pointers. It is never installed.
  *
- * Nothing runs when it is asked for. What is asked of a stream waits in a lane, and runs when somebody waits for it, in
- * the worst order that the events allow: with LEVIN_DOUBLE_ORDER=late (or nothing) a lane runs as late as it may, only
- * when its own work or an event of it is waited for; with early all other lanes run first, as far as they come. So an
- * event that is missing gives wrong numbers in one order or the other. Uploads from pinned memory read it when they
- * run, as those of a GPU do; those from other memory take a copy at once, as the driver does. Memory begins as garbage,
- * ends as garbage, and is watched on both sides. A captured graph keeps its lanes, and is run as often as it is
+ * Nothing runs when it is launched. Work of a stream waits in a lane, and runs when a caller waits for it, in the worst
+ * order that the events allow: with LEVIN_DOUBLE_ORDER=late (or nothing) a lane runs as late as it may, only when its
+ * own work or an event of it is waited for; with early all other lanes run first, as far as they can. So a missing
+ * event gives wrong numbers in one order or the other. Uploads from pinned memory read it when they run, as on a GPU;
+ * those from other memory take a copy at once, as the driver does. Memory begins as garbage, is overwritten with
+ * garbage when freed, and is watched on both sides. A captured graph keeps its lanes, and runs as often as it is
  * launched.
  *
- *   LEVIN_DOUBLE_DEVICES, _CAPABILITY, _DRIVER, _MEMORY   what it says about itself (1, 90, 13020, 8 GiB)
- *   LEVIN_DOUBLE_KERNELS                                  a folder for compiled kernels, which other processes use too
+ *   LEVIN_DOUBLE_DEVICES, _CAPABILITY, _DRIVER, _MEMORY   what it reports about itself (1, 90, 13020, 8 GiB)
+ *   LEVIN_DOUBLE_KERNELS                                  a folder for compiled kernels, which processes share
  *   LEVIN_DOUBLE_FAIL, _REPORT                            see double.h
  *
- * Not here: more than one context a device, streams' priorities. */
+ * Not supported: more than one context a device, priorities of streams. */
 #include "lanes.h"
 
-/* --- what it says about itself --- */
+/* --- what it reports about itself --- */
 
 __attribute__((destructor)) static void report(void)
 {
@@ -31,14 +31,14 @@ __attribute__((destructor)) static void report(void)
     fclose(f);
 }
 
-/* For tests in the same process: calls are counted anew, and the device is well again. */
+/* For tests in the same process: calls are counted anew, and the device works again. */
 EXPORT void doubleBegin(void)
 {
     double_begin();
     sticky = 0;
 }
 
-/* How many things are there that nobody released yet, and were written beside. */
+/* The number of objects that nobody released yet, and of blocks that were written beside. */
 EXPORT long doubleLeft(void)
 {
     return left.memory + left.pinned + left.streams + left.events + left.modules + left.graphs + left.runs + retained +
@@ -302,7 +302,7 @@ EXPORT int cuStreamSynchronize(struct stream *s)
     return s->capture ? CAPTURE_UNSUPPORTED : finish(s);
 }
 
-/* The first question about something new comes too early. */
+/* Every other query of a stream with unfinished work is answered with NOT_READY. */
 EXPORT int cuStreamQuery(struct stream *s)
 {
     static int asked;
@@ -318,7 +318,8 @@ EXPORT int cuLaunchHostFunc(struct stream *s, void (*call)(void *data), void *da
     return put(s, (struct op){.kind = HOST, .call = call, .to = data});
 }
 
-/* For doubles of libraries: as their user objects, *graphs counts the graphs that this stream's capture becomes. */
+/* For doubles of libraries: like the driver's user objects, *graphs counts the graphs that the capture of this stream
+ * becomes. */
 EXPORT bool doubleHeld(struct stream *s, atomic_int *graphs)
 {
     struct graph *g = s->capture;
@@ -402,7 +403,7 @@ static void describe_argument(FILE *to, cl kernel, const char *name, unsigned k)
     fprintf(to, "%c%c", where == CL_ADDRESS_LOCAL ? 'l' : pointer ? 'p' : 'v', eight ? '8' : four ? '4' : '0');
 }
 
-/* The arguments of all kernels of a program, since a program of a binary cannot tell them. */
+/* The arguments of all kernels of a program, since a program made from a binary cannot list them. */
 static char *describe(cl program)
 {
     cl found[64];
@@ -423,10 +424,10 @@ static char *describe(cl program)
     return text;
 }
 
-/* The file of a text in the folder LEVIN_DOUBLE_KERNELS; false where there is no such folder. The runtime takes up to
+/* The file of a text in the folder LEVIN_DOUBLE_KERNELS; false if there is no such folder. The runtime takes up to
  * seconds for a kernel, and each process of a test, and each test, compiles the same ones. The name is the hash of the
- * text, the options, the runtime's version and the processor; the file is the text and the signatures, each with its
- * final 0, and the binary. */
+ * text, the options, the version of the runtime and the processor; the file is the text and the signatures, each with
+ * its final 0, and the binary. */
 static bool file_of(const char *text, char path[static 4096])
 {
     char driver[200] = "", name[200] = "";
@@ -449,7 +450,7 @@ static cl build_binary(const unsigned char *binary, size_t n)
     return NULL;
 }
 
-/* What an earlier process compiled; false: none did. */
+/* Load what an earlier process compiled; false: none did. */
 static bool stored(const char *path, struct compiled *c)
 {
     FILE *f = fopen(path, "re");
@@ -467,7 +468,7 @@ static bool stored(const char *path, struct compiled *c)
     return c->program != NULL;
 }
 
-/* Nothing is wrong where it cannot be written: the next process compiles it again. */
+/* A failure to write it is no error: the next process compiles it again. */
 static void store(const char *path, const struct compiled *c)
 {
     char part[4200];
@@ -554,7 +555,7 @@ EXPORT int cuModuleUnload(struct module *m)
     return 0;
 }
 
-/* Takes the arguments of f from the lines of its program; false: there are too many, or of types that are not known. */
+/* Takes the arguments of f from the lines of its program; false: too many, or of unknown types. */
 static bool take_arguments(struct function *f, const char *line)
 {
     const size_t n = strlen(f->name);
@@ -627,13 +628,13 @@ EXPORT int cuStreamEndCapture(struct stream *s, struct graph **out)
     for (struct stream *t = streams; t; t = t->next)
         if (t->capture == g) t->capture = NULL, t->began = false;
     int failed = double_call("cuStreamEndCapture", INVALID);
-    for (int l = 1; l < g->n_lanes && !failed; l++) { /* what others did must have been waited for */
+    for (int l = 1; l < g->n_lanes && !failed; l++) { /* the work of other streams must have been waited for */
         const struct op *last = &g->lanes[l].ops[g->lanes[l].n - 1];
         if (last->kind != RECORD) failed = CAPTURE_UNJOINED;
     }
     if (failed) graph_release(g);
     if (failed) return failed;
-    for (struct mark *m = marks; m; m = m->next) /* lanes stay where they are from now on */
+    for (struct mark *m = marks; m; m = m->next) /* lanes do not move from now on */
         for (int l = 0; l < g->n_lanes; l++)
             for (int k = 0; k < g->lanes[l].n; k++)
                 if (g->lanes[l].ops[k].kind == RECORD && g->lanes[l].ops[k].mark == m) m->lane = &g->lanes[l];

@@ -1,9 +1,9 @@
-/* double.h - what doubles of libraries share: counting calls, and failing one of them.
+/* double.h - shared by the doubles of libraries: counting calls, and failing one of them.
  *
- *   LEVIN_DOUBLE_FAIL=NAME:COUNT[:CODE]   the COUNT-th call of NAME answers CODE, once; NAME "kernel" is a kernel that
- *                                         fails while it runs, which the next call that waits is told
- *   LEVIN_DOUBLE_REPORT=FILE              at the end of the process: a line for each function that was called, with how
- *                                         often, and what was not released */
+ *   LEVIN_DOUBLE_FAIL=NAME:COUNT[:CODE]   the COUNT-th call of NAME returns CODE, once; NAME "kernel" is a kernel that
+ *                                         fails while it runs, which the next call that waits returns
+ *   LEVIN_DOUBLE_REPORT=FILE              at the end of the process: a line for each function that was called, with the
+ *                                         number of calls, and what was not released */
 #ifndef LVN_DOUBLE_H
 #define LVN_DOUBLE_H
 
@@ -21,7 +21,7 @@ enum { MAX_NAMES = 80 };
 static struct counted counted[MAX_NAMES];
 static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
 
-/* Notes a call; the code that it must answer, 0: it may go on. */
+/* Count a call; returns the code that it must return, 0: it may continue. */
 static inline int double_call(const char *name, int code)
 {
     const char *fail = getenv("LEVIN_DOUBLE_FAIL");
@@ -44,7 +44,7 @@ static inline long double_number(const char *variable, long otherwise)
     return text && *text ? strtol(text, NULL, 10) : otherwise;
 }
 
-/* How often it was called. */
+/* The number of calls so far. */
 static inline long double_calls(const char *name)
 {
     for (int k = 0; k < MAX_NAMES && counted[k].name; k++)
@@ -52,13 +52,13 @@ static inline long double_calls(const char *name)
     return 0;
 }
 
-/* Counting begins anew. */
+/* Restart counting. */
 static inline void double_begin(void)
 {
     memset(counted, 0, sizeof counted);
 }
 
-/* Appends to the report; NULL: none is wanted. Close it. */
+/* Open the report for appending; NULL: none is wanted. The caller closes it. */
 static inline FILE *double_report(void)
 {
     const char *path = getenv("LEVIN_DOUBLE_REPORT");

@@ -1,4 +1,4 @@
-/* lanes.h - how the double of NVIDIA's driver works through what it is asked for; see cuda.c. */
+/* lanes.h - the streams of the double of NVIDIA's driver: how their work runs; see cuda.c. */
 #ifndef LVN_DOUBLE_LANES_H
 #define LVN_DOUBLE_LANES_H
 
@@ -32,7 +32,7 @@ struct module {
     struct function *functions;
 };
 
-/* What was compiled before in this process: tests open many devices. */
+/* Modules compiled before in this process: tests open many devices. */
 struct compiled {
     char *text;
     char *signatures; /* a line for each kernel: its name, a blank, two letters for each argument (describe) */
@@ -51,7 +51,7 @@ struct function {
     struct function *next;
 };
 
-/* An event as it was recorded once: done when the lane has come to it. */
+/* One recording of an event: done when the lane has reached it. */
 struct mark {
     struct lane *lane;
     bool done;
@@ -68,43 +68,43 @@ struct op {
     unsigned char value;
     struct mark *mark;
     struct graph *graph;
-    void (*call)(void *data); /* of the host, with `to` */
+    void (*call)(void *data); /* on the host, with `to` */
 };
 
 struct lane {
     struct op *ops;
     int n, next, capacity;
-    struct stream *stream; /* of a graph's lane: whose work was captured */
-    bool busy;             /* its work is running: others that wait for it in a circle are a mistake */
+    struct stream *stream; /* of a graph's lane: the stream whose work was captured */
+    bool busy;             /* its work is running: lanes that wait for each other in a circle are an error */
 };
 
 struct stream {
     struct lane lane;
-    struct graph *capture; /* NULL: none is going on */
-    bool began;            /* it is the one whose capture was asked for */
+    struct graph *capture; /* NULL: no capture is in progress */
+    bool began;            /* its capture was begun by a call */
     struct stream *next;
 };
 
 struct event {
     struct mark *mark;     /* of the last record; NULL: none */
-    struct graph *capture; /* in which that was */
+    struct graph *capture; /* the capture of that record */
 };
 
 struct graph {
     struct lane lanes[MAX_LANES];
     int n_lanes, owners;        /* graph, executable, launches on their way */
-    atomic_int *held[MAX_HELD]; /* what a library counts graphs with that it was captured in */
+    atomic_int *held[MAX_HELD]; /* counters of libraries for the graphs that they were captured in */
     int n_held;
 };
 
 struct block {
-    char *p; /* what the caller has; WATCH bytes before and behind */
+    char *p; /* the caller's address; WATCH bytes before and after the block */
     size_t bytes;
     bool pinned;
     struct block *next;
 };
 
-/* One thread works through lanes at a time; another that asks for something waits. */
+/* One thread runs lanes at a time; other callers wait. */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static cl device, context, queue;
 static int sticky, retained;
@@ -120,8 +120,8 @@ static struct {
 static size_t in_use, max_in_use;
 static long kernels, broken;
 
-/* A driver that was started before a fork is of no use behind it; and all but a few calls want a context, which is a
- * thread's own. */
+/* After a fork a driver that was started before cannot be used; and all but a few calls need a context, which belongs
+ * to a thread. */
 static inline int usable(const char *name)
 {
     static const char *const free_of_it[] = {"cuInit", "cuDriver", "cuDevice", "cuCtx"};
@@ -131,7 +131,7 @@ static inline int usable(const char *name)
     return current && retained ? 0 : INVALID_CONTEXT;
 }
 
-/* Every call: counted, failed where that is asked for, refused where the device is lost. */
+/* Every call: counted, failed if the test asks for that, refused if the device is lost. */
 #define EXPORT __attribute__((visibility("default"), noinline))
 #define CALL(name, code)                                                                                               \
     int failed_ = double_call(name, code);                                                                             \
@@ -243,7 +243,7 @@ static int run_graph(struct graph *g)
         for (int k = 0; k < g->lanes[l].n; k++)
             if (g->lanes[l].ops[k].kind == RECORD) g->lanes[l].ops[k].mark->done = false;
     }
-    int failed = 0; /* the other lanes first, or as late as can be */
+    int failed = 0; /* the other lanes first, or as late as possible */
     for (int l = g->n_lanes - 1; l > 0 && !failed && !is_late(); l--) failed = run_until(&g->lanes[l], NULL);
     for (int l = 0; l < g->n_lanes && !failed; l++) failed = run_until(&g->lanes[l], NULL);
     return failed;
@@ -286,7 +286,7 @@ static int run_on(struct lane *lane, const struct mark *mark)
     lane->busy = false;
     if (failed) sticky = failed;
     if (lane->stream || lane->next < lane->n) return failed;
-    for (int k = 0; k < lane->n; k++) { /* a stream's lane begins anew */
+    for (int k = 0; k < lane->n; k++) { /* a stream's lane starts anew */
         free(lane->ops[k].args);
         free(lane->ops[k].own);
         if (lane->ops[k].kind == GRAPH) graph_release(lane->ops[k].graph);

@@ -1,19 +1,18 @@
 /* nccl.c - a double of NVIDIA's NCCL, for tests: the calls that levin makes, between processes of one host. It is never
  * installed.
  *
- * The ranks share a file in memory, which the id names. What is asked of a stream becomes a function of the host there
- * (cuLaunchHostFunc of the double of the driver), so it runs in a stream's order, late, within graphs, as often as
- * these are launched. Ranks meet at every piece of every collective, compare what they were asked for, and add in the
- * order of their numbers. Who waits for a rank that is gone waits until its communicator is given up. To leave or give
- * up a communicator takes until the last graph is gone that was captured with it, as with NCCL (commDestroySync() in
- * its init.cc).
+ * The ranks share a file in memory, which the id names. A call on a stream becomes a host function there
+ * (cuLaunchHostFunc of the double of the driver), so it runs in the stream's order, late, within graphs, as often as
+ * these are launched. Ranks meet at every chunk of every collective, compare their calls, and add in the order of their
+ * numbers. A rank that waits for a lost rank waits until its communicator is aborted. Destroying or aborting a
+ * communicator waits until the last graph that was captured with it is gone, as NCCL does (commDestroySync() in its
+ * init.cc).
  *
- *   LEVIN_DOUBLE_NCCL                      the version it says (22703)
+ *   LEVIN_DOUBLE_NCCL                      the version it reports (22703)
  *   LEVIN_DOUBLE_DIE=RANK:COUNT[:SIGNAL]   that rank gets the signal (9) in its COUNT-th collective
- *   LEVIN_DOUBLE_FAIL, _REPORT             see double.h; ncclCommGetAsyncError then tells of the error, and answers
- * well
+ *   LEVIN_DOUBLE_FAIL, _REPORT             see double.h; ncclCommGetAsyncError reports the error, and itself succeeds
  *
- * Not here: several communicators that work at once, other operations than sums. */
+ * Not supported: several communicators that work at once, other operations than sums. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -37,7 +36,7 @@ struct id {
     char path[128];
 };
 
-/* What a rank is about to do; all must be about to do the same. */
+/* The next call of a rank; all ranks must make the same one. */
 struct task {
     int kind, type, root;
     size_t count;
@@ -77,9 +76,9 @@ __attribute__((destructor)) static void report(void)
     fclose(f);
 }
 
-/* --- meeting --- */
+/* --- meeting of ranks --- */
 
-/* False: it was given up. */
+/* False: it was aborted. */
 static bool meet(struct comm *c)
 {
     struct capacity *r = c->capacity;
@@ -265,14 +264,14 @@ EXPORT int ncclCommDestroy(struct comm *c)
     return 0;
 }
 
-/* What runs sees that it is over; it and what it needs stay until the process ends, which is soon. */
+/* Running work sees the abort; the memory that it needs is kept until the process ends, which is soon. */
 EXPORT int ncclCommAbort(struct comm *c)
 {
     CALL("ncclCommAbort", INTERNAL_ERROR);
     atomic_store(&c->aborted, 1);
     comms--;
     const char *path = getenv("LEVIN_DOUBLE_REPORT");
-    FILE *f = path && *path ? fopen(path, "ae") : NULL; /* the process may end without another word */
+    FILE *f = path && *path ? fopen(path, "ae") : NULL; /* the process may end without further calls */
     if (f) fprintf(f, "aborted rank %d\n", c->rank);
     if (f) fclose(f);
     wait_for_graphs(c);

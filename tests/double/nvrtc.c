@@ -1,6 +1,6 @@
 /* nvrtc.c - a double of NVRTC: its image is the source, with the options' definitions in front, for the double of the
- * driver to compile: as OpenCL C, whose operands are pointers as CUDA's are. Knows 8.0, 9.0 and 10.0. A copy of it that
- * is called libnvrtc.so.12 says that it is version 12. */
+ * driver to compile: as OpenCL C, whose operands are pointers as CUDA's are. Supports 8.0, 9.0 and 10.0. A copy of it
+ * named libnvrtc.so.12 reports version 12. */
 #include <dlfcn.h>
 
 #include "double.h"

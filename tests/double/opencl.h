@@ -61,7 +61,7 @@ static struct {
 #undef CL_POINTER
 } ocl;
 
-/* A device whose kernels may be given any pointer; NULL: `why` says what is missing. */
+/* A device whose kernels accept any pointer; NULL: `why` says what is missing. */
 static inline cl ocl_open(const char **why)
 {
     void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL), *p;

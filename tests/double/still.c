@@ -1,6 +1,6 @@
-/* still.c - open() of one file waits for good, as in a file system that does not answer; for LD_PRELOAD.
+/* still.c - open() of one file never returns, as in a file system that does not answer; for LD_PRELOAD.
  *
- * STILL_FILE is the end of the file's path. It stands still while FILE.still is there and not empty. */
+ * STILL_FILE is the end of the file's path. The call blocks while FILE.still exists and is not empty. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* fuzz_accelerate.c - the YAML that `accelerate config` writes, or anybody. */
+/* fuzz_accelerate.c - the YAML file of `accelerate config`, with arbitrary contents. */
 #include "imported.h"
 
 #include "cli/config/config_accelerate.c"

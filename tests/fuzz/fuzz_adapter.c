@@ -1,5 +1,5 @@
-/* fuzz_adapter.c - adapter_config.json of PEFT's folders: anything may be in it. What is accepted is a rank and a scale
- * that adapters can have. */
+/* fuzz_adapter.c - adapter_config.json of PEFT's folders, with arbitrary contents. An accepted file gives a rank and a
+ * scale that adapters can have. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

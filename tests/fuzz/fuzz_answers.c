@@ -1,14 +1,14 @@
-/* fuzz_answers.c - what an S3, a Google store, the hub or a web server may answer to a list, a look and a reading.
+/* fuzz_answers.c - responses of an S3, a Google store, the hub or a web server to a list, a stat and a read.
  *
- * First byte: which store and what is asked for. Then answers, divided by lines of "%": a code, lines of headers, an
- * empty line, a body. Behind the last one nobody answers. Nothing goes over a network. */
+ * First byte: which store and which request. Then responses, separated by lines of "%": a code, header lines, an empty
+ * line, a body. After the last response the server is silent. Nothing goes over a network. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "stores/http.h"
 
-/* All of http.c but what goes over the network. */
+/* All of http.c except the functions that use the network. */
 enum lvn_status real_open(struct lvn_http **out);
 void real_close(struct lvn_http *h);
 enum lvn_status real_send(struct lvn_http *h, const struct lvn_http_request *r, struct lvn_http_response *a);
@@ -24,7 +24,7 @@ enum lvn_status real_send(struct lvn_http *h, const struct lvn_http_request *r, 
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char *next, *end; /* what has not been answered yet */
+static const char *next, *end; /* responses not yet sent */
 
 enum lvn_status lvn_http_open(struct lvn_http **out)
 {

@@ -1,4 +1,4 @@
-/* fuzz_assignments.c - what is read from a Python file has a value and a text that can be read again. */
+/* fuzz_assignments.c - every assignment read from a Python file has a value, and a text that can be read again. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* fuzz_codec.c - what turns ids into text and back beside a model: vocabulary.json, and ids that are anything.
+/* fuzz_codec.c - conversion between ids and text by the files in a model's folder: vocabulary.json, and arbitrary ids.
  *
- * First byte: 0 a vocabulary.json, whose characters must come back as they were; others: ids of two bytes each for a
- * tokenizer of bytes. A stream of ids gives UTF-8, whole bytes as they are, whatever the ids are. */
+ * First byte: 0 a vocabulary.json, whose characters must come back unchanged; others: ids of two bytes each for a
+ * tokenizer of bytes. A stream of ids gives UTF-8, or whole bytes unchanged, for arbitrary ids. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
-/* fuzz_corpus.c - archives and lines of JSON: anything may be in them.
+/* fuzz_corpus.c - archives and lines of JSON with arbitrary contents.
  *
- * First byte: 0 to 99 the rest is a file found in a folder, lines of JSON or text by its lowest bit; others: an archive
- * or whatever else the bytes are. Documents that come out must be whole: ids for all, the end where a beginning was. */
+ * First byte: 0 to 99: the rest is a file found in a folder, lines of JSON or text by its lowest bit; others: an
+ * archive, or whatever the bytes are. Each document must be complete: ids for all of it, and an end for each
+ * beginning. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

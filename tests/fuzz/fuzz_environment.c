@@ -1,7 +1,7 @@
-/* fuzz_environment.c - what launchers and old shells leave: variables, and the processes above.
+/* fuzz_environment.c - variables and parent processes as launchers and old shells leave them.
  *
- * A line is NAME=VALUE, a variable; >NAME, a process above this one; anything else is passed over. First byte: is this
- * a container, which sockets are open. */
+ * A line is NAME=VALUE, a variable; >NAME, a parent process; anything else is skipped. First byte: is this a container,
+ * which sockets are open. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

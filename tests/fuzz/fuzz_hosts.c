@@ -1,5 +1,5 @@
-/* fuzz_hosts.c - hosts files of levin launch, and those of queues. No name is looked up: all are found, and are other
- * machines. */
+/* fuzz_hosts.c - hosts files of levin launch, and those of batch systems. No name is resolved: every host exists and is
+ * another machine. */
 #include <netdb.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* fuzz_json.c - what is read and written again, in either form, reads back as the same value; good JSON has the same
- * values when it is scanned, and other texts do no harm there. */
+/* fuzz_json.c - JSON that was read and written again, in either form, reads back as the same value; good JSON has the
+ * same values when it is scanned, and other texts do no harm to the scanner. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static bool scan_number(struct lvn_json_scan *s, const json_t *value)
     return true;
 }
 
-/* Read the next value of the scan, and hold it against `value`, unless that is NULL. False: it is no JSON. */
+/* Read the next value of the scan, and compare it with `value`, unless that is NULL. False: it is not JSON. */
 static bool scan(struct lvn_json_scan *s, const json_t *value, int depth)
 {
     char c = lvn_json_scan_peek(s), close = c == '[' ? ']' : '}';
@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     json_t *value;
     LVN_LOCAL_ARENA(a);
     bool good = lvn_json_parse("the input", (const char *)data, (int64_t)size, &value) == LVN_OK;
-    bool zeros = size && memchr(data, 0, size); /* which jansson passes over, wherever they stand */
+    bool zeros = size && memchr(data, 0, size); /* jansson skips these anywhere */
     struct lvn_json_scan s = lvn_json_scan_begin("the input", (const char *)data, (int64_t)size, &a);
     bool scanned = scan(&s, good && !zeros ? value : NULL, 0) && lvn_json_scan_end(&s) == LVN_OK;
     if (!good) return 0;

@@ -1,7 +1,7 @@
 /* fuzz_manifest.c - manifests of checkpoints.
  *
- * The input is read as it is, and, since no fuzzer guesses a checksum, once more as the "manifest" of a file whose own
- * sum is right. What is accepted must add up and stay inside its directory. */
+ * The input is read unchanged, and, because no fuzzer guesses a checksum, once more as the "manifest" of a file whose
+ * own checksum is right. In an accepted manifest sizes add up and paths stay inside the directory. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

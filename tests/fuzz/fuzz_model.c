@@ -1,5 +1,5 @@
-/* fuzz_model.c - config.json of models: anything may be in it. What is read is written so that it reads back as the
- * same model, to be written in the same words; the rest is refused. */
+/* fuzz_model.c - config.json of models, with arbitrary contents. An accepted config is written so that it reads back as
+ * the same model and is written with the same text again; others are refused. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* fuzz_rendezvous.c - what strangers and broken ranks may say: to the server, and to a rank.
+/* fuzz_rendezvous.c - messages of strangers and broken ranks, to the server and to a rank.
  *
- * Each line of the input goes to one of four callers (by its first byte) of a server without sockets, and to a rank. */
+ * Each line of the input goes to one of four clients (by its first byte) of a server without sockets, and to a rank. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* fuzz_safetensors.c - what the reader lets through must be readable: every byte of every tensor is touched. */
+/* fuzz_safetensors.c - a file that the reader accepts is readable: every byte of every tensor is touched. */
 #include <stdint.h>
 #include <stdlib.h>
 

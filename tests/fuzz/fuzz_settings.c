@@ -1,4 +1,4 @@
-/* fuzz_settings.c - a recipe that is accepted can be written, read again, and is then the same. */
+/* fuzz_settings.c - an accepted recipe can be written and read again, and is then the same. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The settings of a text, finished, as text; NULL when they are refused. */
+/* The settings of a recipe, resolved, as text; NULL if they are refused. */
 static char *resolved(const char *text, size_t size)
 {
     struct lvn_settings s;

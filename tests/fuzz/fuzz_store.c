@@ -1,6 +1,6 @@
-/* fuzz_store.c - what a server may answer: headers, and the XML of object stores.
+/* fuzz_store.c - responses of a server: headers, and the XML of object stores.
  *
- * The input is a body for the search for elements, and, below a made-up answer, the lines of headers. */
+ * The input is a body in which elements are searched, and, after a made-up response, header lines. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

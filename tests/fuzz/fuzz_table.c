@@ -1,5 +1,5 @@
-/* fuzz_table.c - rows of a table: whatever the bytes are, each row has its columns or a sentence, rows follow one
- * another, and reading ends. The first byte says which kind of table. */
+/* fuzz_table.c - rows of a table: for arbitrary bytes each row has its columns or an error sentence, rows follow one
+ * another, and reading ends. The first byte selects the kind of table. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Rows from first to last; how many. */
+/* Reads rows from first to last; returns their number. */
 static int64_t read_rows(struct lvn_table *t, int64_t bytes)
 {
     struct lvn_table_row row;
@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct lvn_table t;
     if (!size) return 0;
     const int64_t bytes = (int64_t)size - 1;
-    char *text = malloc((size_t)(bytes ? bytes : 1)); /* no byte more may be read */
+    char *text = malloc((size_t)(bytes ? bytes : 1)); /* no further byte may be read */
     if (!text) abort();
     memcpy(text, data + 1, (size_t)bytes);
     if (lvn_table_open_text(&t, names[data[0] % 4], text, bytes) == LVN_OK &&

@@ -1,7 +1,7 @@
-/* fuzz_tar.c - members of tar archives, whose checksums chance would never hit.
+/* fuzz_tar.c - members of tar archives, whose checksums a fuzzer would never hit.
  *
- * A line describes a member: its type (a byte), its mode and size in octal as they stand, its name, its link's name,
- * between tabs; the content follows it, 0 to 511 bytes. No name that is visited may lead out of the archive. */
+ * A line describes a member: its type (a byte), its mode and size in octal, unchanged, its name, its link's name,
+ * separated by tabs; the content follows, 0 to 511 bytes. No visited name may lead out of the archive. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* fuzz_tokenizer.c - files of tokenizers, and texts: anything may be in them.
+/* fuzz_tokenizer.c - files of tokenizers, and texts, with arbitrary contents.
  *
  * First byte: 0 a tokenizer.json, 1 merges.txt of a good vocabulary, 2 a vocab.json of good merges, 3 a vocab.txt, 255
- * a regular expression, up to the first NUL, and a text for it, others: a text for a good tokenizer, one whole and one
- * cut in two by a stream. What opens is used on the input
- * itself; ids must lie in the vocabulary and, where nothing is normalized, give the same bytes back. */
+ * a regular expression, up to the first NUL, and a text for it, others: a text for a good tokenizer, once whole and
+ * once cut in two by a stream. A tokenizer that opens encodes the input itself; ids must be in the vocabulary and, if
+ * nothing is normalized, decode to the same bytes. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static void use(const struct lvn_tokenizer *t, const uint8_t *text, int64_t n)
     struct lvn_ids ids = {0};
     struct lvn_text back = {0};
     if (!e) abort();
-    if (lvn_encode(e, text, n, LVN_ENCODE_ORDINARY, &ids) != LVN_OK) { /* an expression that takes too long, at most */
+    if (lvn_encode(e, text, n, LVN_ENCODE_ORDINARY, &ids) != LVN_OK) { /* an expression that takes too long */
         for (int k = 0; k < N_GOOD; k++)
             if (t == good[k]) abort();
     }
@@ -46,7 +46,7 @@ static void use(const struct lvn_tokenizer *t, const uint8_t *text, int64_t n)
     lvn_encoder_free(e);
 }
 
-/* The sum of ids of a stream is that of the whole. */
+/* The ids of a stream have the sum of those of the whole text. */
 static void stream(const struct lvn_tokenizer *t, const uint8_t *text, int64_t n)
 {
     struct lvn_encoders e;
@@ -58,7 +58,7 @@ static void stream(const struct lvn_tokenizer *t, const uint8_t *text, int64_t n
     for (int64_t from = 0; from < n; from += used) {
         int64_t take = from == 0 ? half : n - from;
         if (lvn_encoders_run(&e, text + from, take, from + take < n, LVN_ENCODE_SPECIAL, &used) != LVN_OK) abort();
-        if (used == 0) { /* no place to cut: take all */
+        if (used == 0) { /* no position to cut at: take all */
             half = n;
             continue;
         }
@@ -72,7 +72,7 @@ static void stream(const struct lvn_tokenizer *t, const uint8_t *text, int64_t n
     lvn_ids_release(&ids);
 }
 
-/* A match lies behind the one before it, and is not empty where that one ended. */
+/* A match begins after the previous one, and is not empty where that one ended. */
 static void match(const char *input, int64_t n)
 {
     struct lvn_arena a;

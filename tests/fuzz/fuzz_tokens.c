@@ -1,7 +1,7 @@
-/* fuzz_tokens.c - token files with their sidecars, texts, and vocabularies: anything may be in them.
+/* fuzz_tokens.c - token files with their .json files, texts, and vocabularies, with arbitrary contents.
  *
- * First byte: which reader. Tokens: two more bytes say how long the sidecar is, the rest is the .bin. Whatever opens is
- * read through the loader, so that lengths and ids that are accepted are also usable. */
+ * First byte: which reader. Tokens: two more bytes give the length of the .json file, the rest is the .bin file. Data
+ * that open are read through the loader, so accepted lengths and ids must be usable. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* fuzz_torch.c - files of torch.save(), and pickles alone: what the reader lets through must be readable. */
+/* fuzz_torch.c - files of torch.save(), and bare pickles: a file that the reader accepts must be readable. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ static enum lvn_status outside(void *context, struct lvn_arena *a, const struct 
     return LVN_OK;
 }
 
-/* The first and the last numbers of a tensor, where any bound would be crossed. */
+/* The first and the last numbers of a tensor: reading them would cross any bound. */
 static void touch(const struct lvn_torch_tensor *t)
 {
     int64_t n = lvn_desc_count(&t->desc), last = t->desc.offset;

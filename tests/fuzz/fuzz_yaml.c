@@ -1,5 +1,4 @@
-/* fuzz_yaml.c - a recipe that is accepted is a tree within its bounds, and its scalars can be written and read again.
- */
+/* fuzz_yaml.c - an accepted recipe is a tree within its limits, and its scalars can be written and read again. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

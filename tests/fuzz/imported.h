@@ -1,5 +1,5 @@
-/* imported.h - what targets of other programs' configurations share: the input as a file, and a recipe to read it into.
- * What levin config does with notes and keys stands in config.c, beside its questions; here it is told in short. */
+/* imported.h - shared by the targets for other programs' configurations: the input as a file, and a recipe to read it
+ * into. Notes and keys are handled as in config.c, without its questions. */
 #ifndef LVN_FUZZ_IMPORTED_H
 #define LVN_FUZZ_IMPORTED_H
 
@@ -32,7 +32,8 @@ enum lvn_status lvn_config_set(struct lvn_config *cf, const char *key, const cha
 
 #include "cli/config/config_fp16.c"
 
-/* Read by each of the readers in turn (NULL: the end): a recipe that can be written, or a sentence. */
+/* Read by each of the readers in turn (NULL: the end): the result is a recipe that can be written, or an error
+ * sentence. */
 static int import(const uint8_t *data, size_t size,
                   enum lvn_status (*const *readers)(struct lvn_config *, const char *))
 {

@@ -1,7 +1,7 @@
-/* main.c - runs a fuzz target over files, without libFuzzer.
+/* main.c - runs a fuzz target over files, without libFuzzer, so that every compiler can test the stored corpus.
  *
- * Every compiler can so test the stored corpus: each argument is a file or a folder of files, and each file is given to
- * LLVMFuzzerTestOneInput() once, after the empty input. A target that finds something crashes or aborts. */
+ * Each argument is a file or a folder of files; each file is given to LLVMFuzzerTestOneInput() once, after the empty
+ * input. A target that finds a fault crashes or aborts. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The whole file in memory of exactly its size, so that a read past the end is found. */
+/* The whole file in memory of exactly its size, so that sanitizers detect a read past its end. */
 static int run_file(const char *path)
 {
     FILE *f = fopen(path, "rb");

@@ -1,4 +1,4 @@
-/* test_failing.c - a test program that fails on purpose: runner/reports_failure.sh proves that this is noticed. */
+/* test_failing.c - a test program that fails on purpose: runner/reports_failure.sh checks that this is noticed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

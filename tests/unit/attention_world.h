@@ -1,8 +1,8 @@
-/* attention_world.h - one problem of attention with all its tensors, twice: in double for the plain kernels, and in
- * fp32 or bf16 for the fast ones, with the same numbers.
+/* attention_world.h - one attention problem with all its tensors, twice: in double for the plain kernels, and in fp32
+ * or bf16 for the fast ones, with the same numbers.
  *
- * Tensors are views with gaps, so that nothing is aligned. Outputs and scratch start as NaN, and so do, for the fast
- * kernels, keys and values behind the lengths: what is masked must not be read. */
+ * Tensors are views with gaps, so nothing is aligned. Outputs and scratch start as NaN; for the fast kernels so do keys
+ * and values beyond the lengths: a kernel must not read what is masked. */
 #ifndef LVN_ATTENTION_WORLD_H
 #define LVN_ATTENTION_WORLD_H
 
@@ -27,7 +27,7 @@ struct problem {
     bool add;
 };
 
-/* Where the queries of sample b stand in the cache: each elsewhere. */
+/* The position of the queries of sample b in the cache; it differs between samples. */
 static inline int64_t position_of(const struct problem *p, int64_t b)
 {
     return b % 2 ? p->position / 2 : p->position;
@@ -36,7 +36,7 @@ static inline int64_t position_of(const struct problem *p, int64_t b)
 #define PROBLEM_TEXT "(B %d, Tq %d, Tk %d, Hq %d, Hkv %d, D %d)"
 #define PROBLEM_NUMBERS(p) (int)(p).B, (int)(p).Tq, (int)(p).Tk, (int)(p).Hq, (int)(p).Hkv, (int)(p).D
 
-/* What training meets, in sizes that no vector divides. */
+/* The cases of training, in sizes that are no multiple of a vector. */
 static const struct problem training_kinds[] = {
     {2, 65, 65, 2, 2, 16, .causal = false, .lengths = true},
     {3, 70, 70, 2, 2, 16, .causal = true, .lengths = true, .p = 0.2},
@@ -55,8 +55,8 @@ static const char *const tensor_names[N_TENSORS] = {"q", "k", "v", "out", "dout"
 
 struct world {
     struct problem p;
-    struct lvn_desc desc[N_TENSORS], desc64[N_TENSORS]; /* the logsumexp is in fp32 beside bf16 too */
-    size_t count[N_TENSORS];                            /* of numbers, gaps included */
+    struct lvn_desc desc[N_TENSORS], desc64[N_TENSORS]; /* the logsumexp is in fp32 with bf16 tensors too */
+    size_t count[N_TENSORS];                            /* number of elements, gaps included */
     void *found[N_TENSORS];
     double *f64[N_TENSORS];
     int32_t lengths[16];
@@ -81,7 +81,7 @@ static inline double get(const struct world *w, int t, int64_t i)
     return f;
 }
 
-/* Rounds; gives what it became. */
+/* Round in place; return the result. */
 static inline double put(struct world *w, int t, size_t i, double x)
 {
     const float f = (float)x;
@@ -109,7 +109,7 @@ static inline struct lvn_desc view(enum lvn_dtype dtype, int64_t B, int64_t T, i
     return d;
 }
 
-/* Where element n, counted without gaps, lies. */
+/* The offset of element n, counted without gaps. */
 static inline int64_t offset_of(const struct lvn_desc *d, int64_t n)
 {
     int64_t o = 0;
@@ -206,7 +206,7 @@ static inline void run_call(const struct lvn_cpu_op *k, struct lvn_call *c, int 
     free(scratch);
 }
 
-/* Outputs become NaN, gradients too unless they are added to (then what they were at first). */
+/* Outputs become NaN; gradients too, unless they are added to: then they get their first values again. */
 static inline void poison(struct world *w, bool f64)
 {
     for (int t = OUT; t < N_TENSORS; t++) {

@@ -1,7 +1,7 @@
 /* bound_program.h - a planned program with memory of its own, on any backend.
  *
- * The processor's copies of parameters and inputs are written to the device before a run, and parameters, gradients and
- * results read from it afterwards: so tests need not know who sees whose memory. */
+ * The host's copies of parameters and inputs are written to the device before a run; parameters, gradients and results
+ * are read from the device afterwards. So tests need not know which memory the host can access. */
 #ifndef LVN_BOUND_PROGRAM_H
 #define LVN_BOUND_PROGRAM_H
 
@@ -39,7 +39,7 @@ static inline void must(enum lvn_status status)
     if (status != LVN_OK) fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
 }
 
-/* For up to n micro-batches of `rows` samples; ids and labels are the caller's, of input_bytes each. */
+/* For up to n micro-batches of `rows` samples; ids and labels belong to the caller, input_bytes each. */
 static inline void bound_program_open(struct bound_program *b, struct lvn_device *d, struct lvn_program *p, int64_t n,
                                       int64_t rows, const void *ids, const void *labels, int64_t input_bytes,
                                       struct lvn_step *step)
@@ -59,7 +59,7 @@ static inline void bound_program_open(struct bound_program *b, struct lvn_device
     b->params = calloc(1, (size_t)b->flat_bytes);
     b->grads = calloc(1, (size_t)bytes[LVN_BUFFER_GRAD] + 1);
     b->result = calloc(1, (size_t)b->result_bytes);
-    void *nan = malloc((size_t)p->arena_bytes); /* reading too early shows */
+    void *nan = malloc((size_t)p->arena_bytes); /* a read before the copy shows */
     memset(nan, 0xff, (size_t)p->arena_bytes);
     must(lvn_memory_write(b->binding.buffer[LVN_BUFFER_ARENA], 0, nan, p->arena_bytes));
     free(nan);
@@ -94,13 +94,13 @@ static inline void bound_program_run(struct bound_program *b, int64_t n, int64_t
     must(lvn_memory_read(m[LVN_BUFFER_RESULT], 0, b->result, b->result_bytes));
 }
 
-/* Output number k of micro-batch m: a sum. */
+/* Output k of micro-batch m: a sum. */
 static inline double bound_program_sum(const struct bound_program *b, int64_t m, int64_t k)
 {
     return ((const double *)((const char *)b->result + lvn_program_sums_at(b->program, m)))[k];
 }
 
-/* An output of the last micro-batch, in memory that the caller frees. */
+/* An output of the last micro-batch; the caller frees it. */
 static inline void *bound_program_output(const struct bound_program *b, const struct lvn_tensor *t)
 {
     struct lvn_operand o = lvn_program_output(b->program, t);

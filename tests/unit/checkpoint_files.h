@@ -1,4 +1,4 @@
-/* checkpoint_files.h - what the tests of checkpoints share: folders of them, made and looked at. */
+/* checkpoint_files.h - shared by the tests of checkpoints: writing folders of checkpoints, and looking at them. */
 #ifndef LVN_CHECKPOINT_FILES_H
 #define LVN_CHECKPOINT_FILES_H
 
@@ -10,7 +10,7 @@
 enum { ELEMENTS = 5000 };
 static float values[ELEMENTS];
 
-/* A checkpoint whose tensor is made of its step. */
+/* A checkpoint whose tensor depends on its step. */
 static inline enum lvn_status save(const char *dir, int64_t step, double val_loss)
 {
     for (int i = 0; i < ELEMENTS; i++) values[i] = (float)(step * 3 + i);
@@ -37,7 +37,7 @@ static inline void check_values(const char *path, int64_t step)
     lvn_weights_close(&w);
 }
 
-/* -1: none; the number of those skipped into *skipped, the last one's sentence into text. */
+/* -1: none. *skipped: the number of skipped checkpoints; text: the sentence about the last of these. */
 static inline int64_t newest(const char *dir, int *skipped, char text[1024])
 {
     struct lvn_checkpoint c;

@@ -22,9 +22,9 @@ struct client {
     struct lvn_wire wire;
     int rank;
     bool connected, welcomed, started, lost, ended;
-    int64_t bytes, rows, peers, groups; /* heard; bytes of whole lines */
-    int highest;                        /* rank of a row that it heard */
-    double retry;                       /* closed before it was welcome: when it comes again */
+    int64_t bytes, rows, peers, groups; /* received; bytes of whole lines */
+    int highest;                        /* rank of a row that it received */
+    double retry;                       /* closed before it was welcomed: time of its next attempt */
 };
 struct crowd {
     struct client *client;

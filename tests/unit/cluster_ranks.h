@@ -29,11 +29,11 @@ static const double LIMIT = 90;
 
 /* Shared with the children. */
 static struct shared {
-    _Atomic int told;      /* rank 0's invitation is there */
+    _Atomic int told;      /* rank 0's invitation is set */
     char invitation[4096]; /* what rank 0 broadcasts */
-    _Atomic int invited;   /* the server of guests is there */
+    _Atomic int invited;   /* the server of guests exists */
     char address[256], token[256];
-    _Atomic int go, round; /* the test lets them go on */
+    _Atomic int go, round; /* the test lets them continue */
     struct {
         _Atomic int pid, ready, opened, faulty, closed;
         int speaks, is_reporter, rank;
@@ -42,15 +42,15 @@ static struct shared {
 } * shared;
 static char folder[] = "/tmp/levin-cluster-XXXXXX", status_path[64];
 
-/* How a rank behaves. */
+/* Behaviour of a rank. */
 struct plan {
     int size, claims_rank, claims_size, index;
     double timeout, join, stall_timeout;
     bool guest;                  /* of a server outside of the ranks: it waits until the test invites it */
-    const char *address, *token; /* of a guest, where they are not the server's */
+    const char *address, *token; /* of a guest, if they differ from the server's */
     const char *build;
     bool early;   /* nothing is published yet; all are on one host */
-    bool patient; /* it ends when all but the lost one have learnt of the fault */
+    bool patient; /* it ends when all ranks but the lost one know the fault */
     enum { WAIT, HOLD, FAIL, FAIL_AFTER } then;
 };
 

@@ -70,7 +70,7 @@ static inline void mail_reduce(struct mail *into, const struct mail *m)
 }
 #undef MAIL_REDUCE
 
-/* Under the lock: whatever has all its parts is done. */
+/* Call under the lock: complete every operation that has all its parts. */
 static inline void mails_meet(struct threads_world *w)
 {
     for (struct mail *a = w->mails; a; a = a->next) {

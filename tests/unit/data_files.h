@@ -1,4 +1,4 @@
-/* data_files.h - what the tests of data sets share: files of text and of tokens, and data sets over them. */
+/* data_files.h - shared by the tests of data sets: files of text and of tokens, and data sets over them. */
 #ifndef LVN_DATA_FILES_H
 #define LVN_DATA_FILES_H
 
@@ -17,7 +17,7 @@ static inline const char *write_text(const char *name, const char *text)
     return write_file(name, text, strlen(text));
 }
 
-/* Ids 0, 1, 2, ... so that an id says where it stood. */
+/* Ids 0, 1, 2, ...: an id is its position. */
 static inline const char *write_counting(const char *name, int n)
 {
     uint16_t ids[4096];
@@ -39,7 +39,7 @@ static inline void set_length(struct lvn_dataset *d, int64_t T)
     d->fields = lvn_stream_fields(T, d->id_limit);
 }
 
-/* The sample at `at`, of T tokens. */
+/* The sample at position `at`, of T tokens. */
 static inline enum lvn_status read_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at, int64_t T,
                                           int32_t *ids, int32_t *labels)
 {
@@ -56,7 +56,7 @@ static inline enum lvn_status read_batch(const struct lvn_loader *l, int64_t ste
     return lvn_loader_batch(l, step, first, &b);
 }
 
-/* Rows of evaluation batch i, and the number of each row's sample; -1: it only fills the batch. */
+/* Rows of evaluation batch i, and the number of the sample of each row; -1: the row only fills the batch. */
 static inline enum lvn_status read_eval_batch(const struct lvn_loader *l, int64_t limit, int64_t i, int64_t first,
                                               int64_t n, int32_t *ids, int32_t *labels, int64_t *number)
 {

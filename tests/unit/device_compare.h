@@ -1,6 +1,6 @@
-/* device_compare.h - what an operation computes on a device, against its specification in double. LEVIN_DEVICE_TEST
- * names one operation, to look at alone, or says `small`: no large cases. The deviations that were found are printed.
- */
+/* device_compare.h - compares the results of an operation on a device with its specification in double.
+ * LEVIN_DEVICE_TEST names one operation to test alone, or is `small`: no large cases. The largest deviations are
+ * printed. */
 #ifndef LVN_DEVICE_COMPARE_H
 #define LVN_DEVICE_COMPARE_H
 
@@ -11,8 +11,8 @@
 #include "ops_cases.h"
 #include "ops_tolerances.h"
 
-/* A device's exponentials and their like err by some units more than ours, and so do what is made of them. Optimizers
- * have no order of operations to keep to. */
+/* Exponentials and similar functions of a device are off by some units more than those of the processor, and so are
+ * results made of them. Optimizers have no fixed order of operations. */
 static double tolerance_of(double of_processor)
 {
     return of_processor > 0 ? 4 * of_processor : 3e-7;
@@ -22,17 +22,18 @@ static double worst[LVN_OP_COUNT][2];
 
 static enum numbers {
     FP32,
-    HALF,    /* what may be is of 16 bits */
-    ROUNDED, /* nothing is, but products may round their operands */
+    HALF,    /* operands are 16-bit where the operation accepts it */
+    ROUNDED, /* no operand is, but products may round their operands */
 } numbers;
-static enum lvn_dtype half; /* to BF16 or F16 */
-static bool units; /* products are made by matrix units: what is fp32 is rounded, too, and so are sums' factors */
+static enum lvn_dtype half; /* BF16 or F16 */
+static bool units; /* matrix units compute products: fp32 operands are rounded, too, and so are factors of sums */
 
 static double tolerance(const struct op_case *c, bool backward, const struct buffer *found)
 {
     double max = tolerance_of(backward ? tolerances[c->op].backward : tolerances[c->op].forward);
     if (c->slack > 0) max *= c->slack;
-    if (found->desc.dtype == LVN_BF16) max += ldexp(1, -7); /* rounded, so is what is added to; updates: at random */
+    if (found->desc.dtype == LVN_BF16)
+        max += ldexp(1, -7); /* rounded, and so is the value added to; updates: at random */
     if (found->desc.dtype == LVN_F16) max += ldexp(1, -10);
     return units ? max + (half == LVN_F16 ? ldexp(1, -9) : ldexp(1, -6)) : max;
 }
@@ -93,7 +94,7 @@ static void compare_restore(struct lvn_device *d, const struct op_case *c, struc
     compare_outputs(c, false, found, wanted);
 }
 
-/* The same numbers: those that were rounded. */
+/* The same numbers, from the rounded operands. */
 static void take_inputs(struct run *to, const struct run *from)
 {
     for (int i = 0; i < to->op->n_in; i++) buffer_copy(&to->in[i], &from->in[i]);
@@ -121,7 +122,7 @@ static bool compare_case(struct lvn_device *d, const struct op_case *c)
         compare_outputs(c, false, &found, &wanted);
         if (wanted.op->restores) compare_restore(d, c, &found, &wanted);
         for (int k = 0; numbers != FP32 && backward && k < wanted.op->n_out + wanted.op->n_saved; k++)
-            buffer_copy(&wanted.out[k], &found.out[k]); /* its backward reads what was rounded */
+            buffer_copy(&wanted.out[k], &found.out[k]); /* its backward reads rounded values */
         for (int one = 0; backward && one < wanted.op->n_in; one++)
             if (wanted.din[one].p) compare_backward(d, c, &found, &wanted, 1u << one, one % 2 ? all : 0);
         if (backward) compare_backward(d, c, &found, &wanted, all, 0);
@@ -142,14 +143,14 @@ static bool is_last_small(const struct op_case *c)
     return true;
 }
 
-/* Of those operations that take fp16, one case: compiling is what takes long. */
+/* One case of each operation that accepts fp16, because compiling takes long. */
 static bool is_taken_in_fp16(const struct op_case *c)
 {
     return !op_is_update(c->op) && lvn_op(c->op, LVN_F32)->low_precision_ok && is_last_small(c);
 }
 
-/* The cases of LEVIN_DEVICE_TEST (an operation's; small ones; one small one of each), and of `only` where that is not
- * LVN_OP_COUNT. */
+/* The cases that LEVIN_DEVICE_TEST selects (an operation's; small ones; one small one of each operation), and of these
+ * only those of `only`, unless it is LVN_OP_COUNT. */
 static bool is_wanted(const struct op_case *c, enum lvn_op_id only)
 {
     const char *wanted = getenv("LEVIN_DEVICE_TEST");

@@ -1,7 +1,7 @@
-/* device_run.h - one phase of an operation on a device: a run of ops_run.h, whose operands travel there and back.
+/* device_run.h - one phase of an operation on a device: the operands of a run of ops_run.h are copied there and back.
  *
- * The program is one instruction, made by hand; all its operands lie in one arena, each as it lies in the run, so that
- * what a kernel writes beside them shows. */
+ * The program is one instruction, made by hand. All operands are in one arena, with the same gaps as in the run, so
+ * that a kernel that writes beside them is detected. */
 #ifndef LVN_DEVICE_RUN_H
 #define LVN_DEVICE_RUN_H
 
@@ -61,7 +61,7 @@ static inline void device_describe(struct device_run *d, struct run *r, enum lvn
     d->program.first_sum = d->program.first_update = op_is_update(r->c->op) ? 0 : 1;
 }
 
-/* A place for what the instruction wants of scratch. */
+/* Memory for the scratch of the instruction. */
 static inline void device_scratch(struct device_run *d, int64_t bytes)
 {
     if (bytes <= 0) return;
@@ -76,7 +76,7 @@ static inline void device_must(enum lvn_status status)
     if (status != LVN_OK) fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
 }
 
-/* UNSUPPORTED where the device has no kernel for it; all else must go well. */
+/* UNSUPPORTED if the device has no kernel for it; any other failure fails the test. */
 static inline enum lvn_status device_phase(struct lvn_device *device, struct run *r, enum lvn_phase phase,
                                            unsigned wanted, unsigned add)
 {

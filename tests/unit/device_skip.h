@@ -1,4 +1,4 @@
-/* device_skip.h - a device for a test, or an end of it with a reason. */
+/* device_skip.h - opens a device for a test, or skips the test with a reason. */
 #ifndef LVN_DEVICE_SKIP_H
 #define LVN_DEVICE_SKIP_H
 
@@ -13,15 +13,15 @@
 
 #include "backend/backend.h"
 
-/* Tests run with the double of CUDA's driver once in each of its orders (LEVIN_DOUBLE_ORDER), which is nothing to other
- * backends: the run with the order `late` looks at them, the one with `early` at cuda alone. */
+/* Tests run with the double of CUDA's driver once in each of its orders (LEVIN_DOUBLE_ORDER), which means nothing to
+ * other backends: the run with the order `late` tests all backends, the one with `early` only cuda. */
 static inline bool device_is_for_late(const struct lvn_backend *backend)
 {
     const char *order = getenv("LEVIN_DOUBLE_ORDER");
     return order && !strcmp(order, "early") && strcmp(backend->name, "cuda");
 }
 
-/* The backend's first device, in fp32; where it has none, the test is skipped. */
+/* The backend's first device, in fp32; if it has none, the test is skipped. */
 static inline struct lvn_device *device_or_skip(const struct lvn_backend *backend)
 {
     struct lvn_device *d;

@@ -1,4 +1,4 @@
-/* golden_folder.h - a folder of tests/golden: a tiny model in one dialect, tokens, and what PyTorch made of them. */
+/* golden_folder.h - a folder of tests/golden: a tiny model in one format, tokens, and PyTorch's results for them. */
 #ifndef LVN_GOLDEN_FOLDER_H
 #define LVN_GOLDEN_FOLDER_H
 
@@ -102,7 +102,7 @@ static inline double value_of(const struct lvn_safetensor *t, int64_t i)
     return (double)y;
 }
 
-/* A tensor of the reference that belongs to a parameter, in the order of memory; malloc'd. */
+/* The tensor of the reference for a parameter, in the layout of memory; the caller frees it. */
 static inline float *reference_of(const struct golden *g, const char *prefix, const struct lvn_param *q)
 {
     struct lvn_layout l;

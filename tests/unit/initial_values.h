@@ -6,7 +6,7 @@
 
 #include "graph/graph.h"
 
-/* flat: (flat_count); gaps become 0. */
+/* flat: (flat_count); gaps get 0. */
 static inline void initial_values(const struct lvn_params *p, uint64_t seed, float *flat)
 {
     memset(flat, 0, sizeof *flat * (size_t)p->flat_count);

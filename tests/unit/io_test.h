@@ -1,4 +1,4 @@
-/* io_test.h - what the tests of files share: a fresh directory, and checks of error sentences. */
+/* io_test.h - shared by the tests of files: a fresh directory, and checks of error sentences. */
 #ifndef LVN_IO_TEST_H
 #define LVN_IO_TEST_H
 
@@ -21,7 +21,7 @@
         enum lvn_status assert_status_ = (call);                                                                       \
         if (assert_status_ != LVN_OK) fail_msg("%s: %s", #call, lvn_error_text());                                     \
     } while (0)
-/* The call fails with this status and a sentence that holds `words`. */
+/* The call fails with this status and a sentence that contains `words`. */
 #define ASSERT_FAILS(expected, words, call)                                                                            \
     do {                                                                                                               \
         lvn_error_clear();                                                                                             \
@@ -34,7 +34,7 @@
 static char test_dir[256];
 static char test_path_text[64][512];
 
-/* "DIR/name"; good for the next 63 calls. */
+/* "DIR/name"; valid for the next 63 calls. */
 static inline const char *test_path(const char *name)
 {
     static int turn;
@@ -55,7 +55,7 @@ static inline int test_dir_make(void **state)
 {
     (void)state;
     const char *top = getenv("TMPDIR");
-    /* In memory where there is that: thousands of fsyncs take minutes on a busy disk. */
+    /* In /dev/shm if it exists: thousands of fsyncs take minutes on a busy disk. */
     if (!top || !*top) top = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     snprintf(test_dir, sizeof test_dir, "%s/lvn-test-XXXXXX", top);
     return mkdtemp(test_dir) ? 0 : -1;

@@ -1,8 +1,8 @@
-/* kernel_texts.h - the texts of all kernels for devices: what the cases of ops_cases.h launch, in fp32 and with bf16
- * where the operation may have it. Of each source, and of each kernel that has a text of its own (attention's), two
- * texts are taken: the first in fp32, and the one with the most of bf16, of these the one that is for matrix units.
- * fp16 differs from bf16 by a few words, so products have it alone. How many numbers attention keeps in registers
- * follows from the size of a head: there are texts for heads as models have them, without dropout, and, in fp16, for
+/* kernel_texts.h - the source texts of all kernels for devices: those that the cases of ops_cases.h launch, in fp32,
+ * and in bf16 if the operation accepts it. Of each source, and of each kernel with a text of its own (attention), two
+ * texts are taken: the first in fp32, and the one with the most bf16 operands, of these the one for matrix units. fp16
+ * differs from bf16 by a few words, so only products have it. How many numbers attention keeps in registers follows
+ * from the size of a head: there are texts for the head sizes of real models, without dropout, and, in fp16, for
  * devices without matrix units. */
 #ifndef LVN_KERNEL_TEXTS_H
 #define LVN_KERNEL_TEXTS_H
@@ -31,7 +31,7 @@ static inline void must(enum lvn_status status)
     if (status != LVN_OK) fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
 }
 
-/* --- which texts there are --- */
+/* --- selection of texts --- */
 
 static inline void add(const struct lvn_gpu_launch *l)
 {
@@ -43,7 +43,7 @@ static inline void add(const struct lvn_gpu_launch *l)
     modules[n_modules++] = (struct lvn_gpu_module){.source = l->source, .definition = definition};
 }
 
-/* The operands of a case, all that may be of 16 bits so: BF16, F16; F32: none. */
+/* The operands of a case; BF16, F16: all that accept 16 bits have this type; F32: none. */
 static inline void describe(const struct op_case *c, enum lvn_dtype half, struct lvn_shapes *s, struct lvn_call *call)
 {
     const struct lvn_op *op = lvn_op(c->op, LVN_F32);
@@ -82,7 +82,7 @@ static inline void gather(const struct op_case *c, enum lvn_dtype half, bool uni
         call->phase = (enum lvn_phase)k;
         struct lvn_gpu g = {.call = call, .arena = &arena, .source = o->name, .matrix_units = units};
         if (phase[k]) phase[k](&g);
-        lvn_error_clear(); /* what it refuses it has not */
+        lvn_error_clear(); /* a refused launch has no text */
         launches[c->op] |= g.n_launches > 0 && g.status == LVN_OK;
         for (int l = 0; l < g.n_launches && g.status == LVN_OK; l++) add(&g.launches[l]);
     }
@@ -118,14 +118,14 @@ static inline int count(const char *text, const char *word)
     return n;
 }
 
-/* Of one source; and of one kernel, where the first definition says which one (attention's). */
+/* The same source, and the same kernel if the first definition names one (attention). */
 static inline bool same_kernels(const struct lvn_gpu_module *a, const struct lvn_gpu_module *b)
 {
     const size_t n = strncmp(a->definition, "#define ATTENTION_", 18) ? 0 : strcspn(a->definition, "\n");
     return !strcmp(a->source, b->source) && !strncmp(a->definition, b->definition, n);
 }
 
-/* The more of bf16; of those for matrix units the larger heads, but for those that gather_heads() has. */
+/* More bf16 operands weigh more; for matrix units larger heads do, except those that gather_heads() has. */
 static inline int weight(const struct lvn_gpu_module *m)
 {
     const char *size = strstr(m->definition, "#define D ");
@@ -134,7 +134,7 @@ static inline int weight(const struct lvn_gpu_module *m)
     return count(m->definition, " bf16") + (D <= 128 ? 100 * D : 0);
 }
 
-/* Of texts of the same kernels, which lie together: the least and the most of bf16. */
+/* Of adjacent texts of the same kernels keep the one with the least and the one with the most bf16. */
 static inline void thin_out(void)
 {
     int kept = 0;
@@ -151,7 +151,7 @@ static inline void thin_out(void)
     n_modules = kept;
 }
 
-/* Has it numbers of 16 bits? */
+/* Does it use a 16-bit type? */
 static inline bool is_narrow(const struct lvn_gpu_module *m)
 {
     return strstr(m->definition, " bf16") || strstr(m->definition, " f16");
@@ -164,7 +164,7 @@ static inline int set_up(void **state)
     for (int bf16 = 0; bf16 < 2; bf16++)
         for (int k = 0; k < N_OP_CASES; k++) gather(&op_cases[k], bf16 ? LVN_BF16 : LVN_F32, true);
     gather(&op_case_wide, LVN_BF16, true);
-    for (int id = 0; id < LVN_OP_COUNT; id++) /* those that have no cases: as they are */
+    for (int id = 0; id < LVN_OP_COUNT; id++) /* operations without cases: with empty definitions */
         if (lvn_gpu_operation_of(id) && !launches[id])
             add(&(struct lvn_gpu_launch){.source = lvn_gpu_operation_of(id)->name, .defines = ""});
     qsort(modules, (size_t)n_modules, sizeof *modules, by_name);
@@ -190,7 +190,7 @@ static inline char *read_all(const char *path)
     return text;
 }
 
-/* "x=bf16 N=64": what a text is compiled with and is not fp32. */
+/* "x=bf16 N=64": the definitions of a text that are not fp32. */
 static inline const char *variant(const struct lvn_gpu_module *m)
 {
     const char *text = "";
@@ -203,9 +203,9 @@ static inline const char *variant(const struct lvn_gpu_module *m)
     return *text ? text : "fp32";
 }
 
-/* --- tables of what compilers say of texts --- */
+/* --- tables of compilers' figures --- */
 
-/* Fails with the first line that is another one. */
+/* Fails with the first line that differs. */
 static inline void compare_lines(const char *path, const char *now, const char *before)
 {
     while (*now || *before) {
@@ -218,8 +218,8 @@ static inline void compare_lines(const char *path, const char *now, const char *
     }
 }
 
-/* Compares with the table at `path`, whose first line names the compiler that it holds for. False: it is of another
- * one. With LEVIN_WRITE_TABLE the table is written first. */
+/* Compares with the table at `path`, whose first line names the compiler that it holds for. False: it holds for another
+ * compiler. With LEVIN_WRITE_TABLE the table is written first. */
 static inline bool compare_table(const char *path, const char *compiler, const char *now)
 {
     if (getenv("LEVIN_WRITE_TABLE")) {

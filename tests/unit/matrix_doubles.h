@@ -1,16 +1,16 @@
 /* matrix_doubles.h - doubles of the matrix units' instructions that ops/matrix_gpu.h calls; tests put them in front of
- * the kernels' texts. Operands are distributed over the items of a sub-group as in the manuals. An OpenCL device with
- * Intel's sub-groups runs them: Intel's runtime for processors. */
+ * the kernels' texts. Operands are distributed over the work-items of a sub-group as in the manuals. They run on an
+ * OpenCL device with Intel's sub-groups: Intel's runtime for processors. */
 #ifndef LVN_MATRIX_DOUBLES_H
 #define LVN_MATRIX_DOUBLES_H
 
 #include "base/tensor.h"
 
 struct matrix_double {
-    const char *name, *wants, *text; /* wants: of the platform's name; NULL: any */
+    const char *name, *wants, *text; /* wanted part of the platform name; NULL: any */
     enum lvn_dtype half;             /* of the factors */
-    int64_t heads; /* the largest of attention that are looked at: a double takes its compiler seconds a kernel */
-    bool shared;   /* and those so large that teams share rows: those whose exchange has a form of its own */
+    int64_t heads; /* the largest heads of attention that are tested: a double takes seconds to compile a kernel */
+    bool shared;   /* and heads so large that teams share rows, which exchange values in another way */
 };
 
 #define OF_bf16 "static inline float of_16(uint bits) { return as_float(bits << 16); }\n"

@@ -16,7 +16,7 @@
 /* Devices are numbers: 1 a processor, 10 and 20 cards, 11 and 12 the tiles of 10. */
 static bool cuttable, has_gpus;
 static bool not_intel, has_units; /* of all devices */
-static bool takes_large;          /* their compiler the option for 256 registers */
+static bool takes_large;          /* does their compiler have the option for 256 registers? */
 static int held;                  /* sub-devices that are not released yet */
 
 static inline void *device(uintptr_t number)
@@ -113,13 +113,13 @@ static inline int release_buffer(void *b)
     return CL_SUCCESS;
 }
 
-/* --- compiling: a program holds how it was made and built --- */
+/* --- compiling: a program records how it was made and built --- */
 
 struct program {
     bool probe, from_cache;
     char options[200];
 };
-static int n_probes; /* builds of texts that are not an operation's */
+static int n_probes; /* builds of texts other than an operation's */
 static const char large_registers[] = "-cl-intel-256-GRF-per-thread";
 
 static inline void *program(void *context, uint32_t n, const char **text, const size_t *length, int *error)

@@ -1,11 +1,11 @@
-/* ops_cases.h - the one table of what every operation is tried with, by every test in test_ops.c.
+/* ops_cases.h - the table of the cases of every operation; the tests of operations include it.
  *
- * A new operation adds its lines here; without any, test_ops fails. Sizes lie around the vectors of sixteen lanes: one,
- * primes, just under and just over. Inputs: REAL(dims), GAMMA(dims) around one,
- * AROUND(mean, width, dims), IDS(below, dims), LABEL(below, dims) with some ignored, for below = 0 all,
- * BYTES(dims) of 0 to 255,
- * CONSTANT(dims) reals without a gradient,
- * HEADS(B, T, H, D, row, channel) a view of heads into rows; {0} is absent. */
+ * A new operation adds its lines here; without any, test_ops fails. Sizes are around multiples of sixteen lanes: one,
+ * primes, just below and just above.
+ *
+ * Inputs: REAL(dims), GAMMA(dims) around one, AROUND(mean, width, dims), IDS(below, dims), LABEL(below, dims) with some
+ * ignored, for below = 0 all, BYTES(dims) of 0 to 255, CONSTANT(dims) reals without a gradient, HEADS(B, T, H, D, row,
+ * channel) a view of heads into rows; {0} is absent. */
 #ifndef LVN_OPS_CASES_H
 #define LVN_OPS_CASES_H
 
@@ -24,7 +24,7 @@
 #define LABEL(n, ...) {.filling = LABELS, .below = (n), DIMS(__VA_ARGS__)}
 #define HEADS(B, T, H, D, r, c) {.filling = REALS, DIMS(B, T, H, D), .row = (r), .channel = (c)}
 
-/* For kernels of devices, which take other tiles for it: not in the table, since it is large. */
+/* For kernels of devices, which use other tiles for it: not in the table, because it is large. */
 static const struct op_case op_case_wide = {LVN_OP_linear_gelu, .attr.linear_gelu = {true, false},
     .in = {REAL(129, 5), REAL(5, 8065), REAL(8065)}, .large = true};
 
@@ -99,7 +99,7 @@ static const struct op_case op_cases[] = {
 
     {LVN_OP_relu, .in = {REAL(1)}},
     {LVN_OP_relu, .in = {REAL(2, 3, 17)}},
-    {LVN_OP_relu, .in = {REAL(31, 65)}, .large = true}, /* so many that one lies at the kink */
+    {LVN_OP_relu, .in = {REAL(31, 65)}, .large = true}, /* so many elements that one is at the kink */
     {LVN_OP_relu, .in = {AROUND(0, 1e-30, 31, 33)}, .large = true},
 
     {LVN_OP_conv2d, .attr.conv2d = {1, 0},
@@ -193,7 +193,7 @@ static const struct op_case op_cases[] = {
         .large = true},
     {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.25, .cached = true}, /* one token, after 12 */
         .in = {HEADS(2, 1, 2, 16, 96, 0), REAL(2, 31, 2, 16), REAL(2, 31, 2, 16)}, .position = 12, .evaluation = true},
-    {LVN_OP_attention, .attr.attention = {.scale = 0.2}, /* tiles of 128 and 64 are cut; a length is 0 */
+    {LVN_OP_attention, .attr.attention = {.scale = 0.2}, /* tiles of 128 and 64 are cut; one length is 0 */
         .in = {REAL(3, 140, 4, 24), REAL(3, 75, 2, 24), REAL(3, 75, 2, 24), IDS(76, 3)}, .large = true},
     {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.2, .cached = true}, .position = 70, /* a prompt */
         .in = {HEADS(1, 20, 2, 40, 240, 0), REAL(1, 100, 1, 40), REAL(1, 100, 1, 40)}, .large = true},

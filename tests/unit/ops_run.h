@@ -1,9 +1,9 @@
-/* ops_run.h - one operation on made-up numbers, without a graph: what test_ops.c runs its cases with.
+/* ops_run.h - one operation on made-up numbers, without a graph; test_ops.c runs its cases with this.
  *
  * A case (ops_cases.h) names an operation, its attributes and its inputs. A run is that case in fp32 or fp64 with some
- * set of kernels. Every buffer has exactly its size, so that AddressSanitizer sees each step outside; whatever a kernel
- * has to write, its scratch and the gaps of views hold NaN before. Inputs are the same numbers in every run (floats
- * that doubles hold too), functions of the case and the element alone. */
+ * set of kernels. Every buffer has exactly its size, so that AddressSanitizer detects each access outside; outputs,
+ * scratch and the gaps of views contain NaN before the kernel runs. Inputs are the same numbers in every run (floats,
+ * which doubles represent too), functions of the case and the element alone. */
 #ifndef LVN_OPS_RUN_H
 #define LVN_OPS_RUN_H
 
@@ -45,7 +45,7 @@ struct op_case {
     bool evaluation;  /* step->training = 0 */
     unsigned no_dout; /* bit k: nothing depends on output k */
     bool large;       /* too large, or too steep, for finite differences */
-    double slack;     /* times the operation's tolerance, where the case itself costs digits; 0 means 1 */
+    double slack;     /* factor of the operation's tolerance, if the case itself costs digits; 0 means 1 */
 };
 
 struct buffer {
@@ -63,11 +63,11 @@ struct run {
     struct buffer in[LVN_MAX_IN], out[LVN_MAX_OUT], dout[LVN_MAX_OUT], din[LVN_MAX_IN];
     struct lvn_step step;
     struct lvn_result result;
-    enum lvn_dtype half; /* what products may round their operands to: set by tests; F32: nothing */
-    bool aliased;        /* set by tests that lay one operand over another */
+    enum lvn_dtype half; /* type to which products may round their operands: set by tests; F32: none */
+    bool aliased;        /* set by tests that place one operand over another */
 };
 
-/* Made for the trainer: it changes its outputs in place, and has no gradient. */
+/* An update operation changes its outputs in place, and has no gradient. */
 static inline bool op_is_update(enum lvn_op_id id)
 {
     static const bool update[LVN_OP_COUNT] = {
@@ -105,7 +105,7 @@ static inline void buffer_poison(struct buffer *b)
     if (b->p) memset(b->p, 0xff, b->bytes);
 }
 
-/* The i-th element in row-major order, whatever the strides. */
+/* Element i in row-major order, for any strides. */
 static inline void *buffer_at(const struct buffer *b, int64_t i)
 {
     int64_t at = b->desc.offset;
@@ -211,8 +211,7 @@ static inline void run_init(struct run *r, const struct op_case *c, enum lvn_dty
         if (!s.has[i]) continue;
         s.in[i] = input_desc(&in, real);
         buffer_init(&r->in[i], &s.in[i]);
-        fill_input(&r->in[i], &in,
-                   lvn_name_hash(r->op->name) + (uint64_t)i); /* whatever operations there are besides */
+        fill_input(&r->in[i], &in, lvn_name_hash(r->op->name) + (uint64_t)i); /* independent of other operations */
         if (in.filling != REALS || in.constant) continue;
         buffer_init(&r->din[i], &s.in[i]);
         buffer_poison(&r->din[i]);
@@ -244,7 +243,7 @@ static inline void buffer_narrow(struct buffer *b, enum lvn_dtype half)
     free(wide.p);
 }
 
-/* Whatever may be of 16 bits is so from here on, rounded: BF16 or F16. */
+/* From here on every operand that accepts 16 bits has this type, rounded: BF16 or F16. */
 static inline void run_narrow(struct run *r, enum lvn_dtype half)
 {
     r->half = half;
@@ -277,7 +276,7 @@ static inline void team_task(void *argument, int thread, int n_threads)
     lvn_cpu_call(t->kernels, &t->call, thread, n_threads);
 }
 
-/* Asked as the place pass asks: with descriptions, without pointers. */
+/* Called as memory planning does: with descriptions, without pointers. */
 static inline int64_t scratch_bytes(const struct run *r, const struct lvn_call *call, int n_threads)
 {
     struct lvn_call plan = *call;
@@ -288,7 +287,7 @@ static inline int64_t scratch_bytes(const struct run *r, const struct lvn_call *
     return lvn_cpu_scratch(&r->kernels, &plan, n_threads);
 }
 
-/* Of everything that a phase may only read; 0 when a test has operands lie on each other. */
+/* Checksum of all buffers that a phase may only read; 0 if a test places operands over each other. */
 static inline uint64_t checksum_of_read(const struct run *r, enum lvn_phase phase)
 {
     uint64_t h = 1;
@@ -352,7 +351,7 @@ static inline void run_backward(struct run *r, unsigned wanted, unsigned add, in
     run_phase(r, LVN_BACKWARD, wanted, add, n_threads);
 }
 
-/* What finite differences look at: the sum of the outputs times made-up cotangents, or the loss. */
+/* The objective of finite differences: the sum of the outputs times made-up cotangents, or the loss. */
 static inline double run_objective(struct run *r)
 {
     run_forward(r, 1);

@@ -1,11 +1,11 @@
-/* ops_tolerances.h - how far from the specification an operation's kernels may be, and why. */
+/* ops_tolerances.h - how much an operation's kernels may differ from the specification, and why. */
 #ifndef LVN_OPS_TOLERANCES_H
 #define LVN_OPS_TOLERANCES_H
 
 #include "graph/op.h"
 
-/* How far a float kernel may be from the plain one in double: times the largest number of the tensor, or 1 if that is
- * larger. 6e-8 is half a unit in the last place. 0: the bits of the plain kernel in float. */
+/* Allowed difference of a float kernel from the plain one in double: times the largest number of the tensor, or 1 if
+ * that is larger. 6e-8 is half a unit in the last place. 0: the same bits as the plain kernel in float. */
 static const struct tolerance {
     double forward, backward;
     const char *reason;

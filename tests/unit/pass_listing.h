@@ -1,7 +1,7 @@
 /* pass_listing.h - small models for tests of the passes, and the comparison of a program's listing with a text.
  *
- * The listing is that of LVN_PRINT_OPERANDS (passes/program.h), one line an instruction: %2 is value number 2 of the
- * arena, parameters and inputs have their names, shapes are those of what is written. */
+ * The listing is that of LVN_PRINT_OPERANDS (passes/program.h), one line for each instruction: %2 is value number 2 of
+ * the arena, parameters and inputs have their names, shapes are those of the outputs. */
 #ifndef LVN_PASS_LISTING_H
 #define LVN_PASS_LISTING_H
 

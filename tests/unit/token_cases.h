@@ -49,7 +49,7 @@ static inline bool same_ids(const json_t *want, const struct lvn_ids *ids)
     return same;
 }
 
-/* Replaces each invalid part of a UTF-8 sequence by one U+FFFD, as in the texts of the reference. */
+/* Replaces each invalid part of a UTF-8 sequence by one U+FFFD, as the texts of the reference have it. */
 static inline void add_readable(struct lvn_text *out, const char *text, int64_t n)
 {
     const unsigned char *p = (const unsigned char *)text;

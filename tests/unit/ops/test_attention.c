@@ -1,10 +1,8 @@
 /* test_attention.c - covers: src/ops/attention.c src/ops/kv_cache.c src/ops/attention.cpu.c
  *
- * Attention and its cache: the plain kernels against mathematics, the fast ones against the plain.
- *
- * Plain kernels in double are held against a formula written down here and against finite differences. Fast kernels are
- * held against the plain ones in double; their bits against each other for every number of threads and, AVX2 against
- * AVX-512, for instruction sets. */
+ * Attention and its cache. Plain kernels in double are compared with a formula written in this file and with finite
+ * differences. Fast kernels are compared with the plain ones in double; their bits must be equal for every number of
+ * threads, and for AVX2 and AVX-512. */
 #include "attention_world.h"
 
 #include "graph/graph.h"
@@ -27,7 +25,7 @@ static void check_shape(const struct lvn_desc *found, struct lvn_desc wanted)
     assert_true(lvn_desc_same_shape(found, &wanted));
 }
 
-/* --- the plain kernels against mathematics ----------------------------------------------------------------------- */
+/* --- the plain kernels against the formula ----------------------------------------------------------------------- */
 
 static double at(const struct world *w, int t, int64_t b, int64_t i, int64_t h, int64_t x)
 {
@@ -92,7 +90,7 @@ static void check_differences(struct world *w)
         double *want = malloc(w->count[d] * sizeof *want);
         memcpy(want, w->f64[d], w->count[d] * sizeof *want);
         const struct lvn_desc *s = &w->desc[t];
-        for (int64_t n = 0; n < lvn_desc_count(s); n += 3) { /* every third element: enough, and not too slow */
+        for (int64_t n = 0; n < lvn_desc_count(s); n += 3) { /* every third element is enough, and not too slow */
             const int64_t o = offset_of(s, n);
             const double old = w->f64[t][o];
             w->f64[t][o] = old + h;
@@ -144,7 +142,7 @@ static void check_close(const struct world *w, int t, const char *what)
         if (!(error <= worst)) worst = error; /* NaN too */
         if (fabs(w->f64[t][o]) > size) size = fabs(w->f64[t][o]);
     }
-    /* one rounding of a sum of some hundred terms of the tensor's own size, with room to spare */
+    /* one rounding of a sum of some hundred terms of the tensor's own size, with a margin */
     if (!(worst <= 4e-6 * (size + 1)))
         fail_msg("%s, tensor %d: off by %g where values go up to %g " PROBLEM_TEXT, what, t, worst, size,
                  PROBLEM_NUMBERS(w->p));
@@ -226,7 +224,7 @@ static void test_evaluation(void **state)
     world_free(plain);
 }
 
-/* Gradients that nobody wants are not written; the others do not change. */
+/* Gradients that are not wanted are not written; the others do not change. */
 static void test_unwanted(void **state)
 {
     (void)state;
@@ -257,7 +255,7 @@ static void test_unwanted(void **state)
     world_free(w);
 }
 
-/* Samples 2 and 3 of a batch of four draw the masks that they draw as a batch of two that starts at row 2. */
+/* Samples 2 and 3 of a batch of four have the dropout masks of a batch of two that starts at row 2. */
 static void test_split(void **state)
 {
     (void)state;
@@ -320,7 +318,7 @@ static void test_cache(void **state)
     struct lvn_desc cache_desc = LVN_DESC(LVN_F32, 2, LENGTH, 2, 16);
     for (int i = 0; i < 2; i++) {
         kept[i] = malloc(2 * LENGTH * 32 * sizeof(float));
-        memset(kept[i], 0xff, 2 * LENGTH * 32 * sizeof(float)); /* NaN: what was not written must not be read */
+        memset(kept[i], 0xff, 2 * LENGTH * 32 * sizeof(float)); /* NaN: a read of unwritten rows shows */
     }
     union lvn_attr attr = {.kv_cache = {.length = LENGTH}};
     for (int64_t t = 0, n; t < T; t += n) {
@@ -353,7 +351,7 @@ static void test_cache(void **state)
     world_free(w);
 }
 
-/* The constructors: without a cache kv_cache(x) is x; with one, attention knows that its keys lie in it. */
+/* The constructors: without a cache kv_cache(x) is x; with one, attention knows that its keys are in it. */
 static void test_graph(void **state)
 {
     (void)state;

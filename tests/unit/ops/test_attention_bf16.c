@@ -1,11 +1,12 @@
 /* test_attention_bf16.c - covers: src/ops/attention.c src/ops/attention.cpu.c
  *
- * Attention of bf16 tensors in mixed precision: every instruction set against the plain kernels in double, and its
- * bits against its own for other numbers of threads. */
+ * Attention of bf16 tensors in mixed precision: every instruction set against the plain kernels in double, and equal
+ * bits for every number of threads. */
 #include "attention_world.h"
 
-/* Each probability and each gradient of a score is rounded once, as is the output, from which rowsum(dO O) comes: an
- * error of 2^-9 at most of the size that the tensor has or, where it is small because terms cancel, its terms have. */
+/* Each probability and each gradient of a score is rounded once, and so is the output, from which rowsum(dO O) is
+ * computed: the error is at most 2^-9 of the size of the tensor or, if it is small because terms cancel, of its
+ * terms. */
 static void check_close(const struct world *w, int t, const char *what)
 {
     const struct lvn_desc *d = &w->desc[t];

@@ -1,19 +1,19 @@
 /* test_bf16.c - covers: src/ops/adamw.c src/ops/linear.c src/ops/linear.cpu.c
  *
- * Parameters in bf16, for the kernels of every instruction set: what operations read and write of them, and how
- * optimizers round them. */
+ * Parameters in bf16, for the kernels of every instruction set: how operations read and write them, and how optimizers
+ * round them. */
 #include "backend/cpu/cpu_kernels.h"
 #include "base/bf16.h"
 #include "ops_cases.h"
 
-/* --- operations that take parameters so: what they give is what fp32 parameters of the same values give --- */
+/* --- operations with bf16 parameters: their results are those of fp32 parameters with the same values --- */
 
 static bool is_parameter(enum lvn_op_id id, int k)
 {
     return k == 1 || (id == LVN_OP_embedding && k == 2);
 }
 
-/* Round what the buffer holds; the bf16 numbers alone go to `half`, which is then as `b` in that type. */
+/* Round the contents of the buffer; only the bf16 numbers go to `half`, which is then `b` in that type. */
 static void round_buffer(struct buffer *b, struct buffer *half)
 {
     struct lvn_desc d = b->desc;
@@ -39,7 +39,7 @@ static uint16_t half_at(const struct buffer *b, int64_t i)
     return x;
 }
 
-/* The gradient in bf16 is the fp32 one, rounded once; where it is added to another, that sum. */
+/* The gradient in bf16 is the fp32 one, rounded once; if it is added to another, their sum is rounded. */
 static void check_gradient(const char *name, int k, const struct buffer *wide, const struct buffer *half)
 {
     for (int64_t i = 0; i < lvn_desc_count(&wide->desc); i++) {
@@ -100,7 +100,8 @@ static void test_operations_take_parameters_in_bf16(void **state)
         const struct op_case *c = &op_cases[n];
         int64_t rows =
             lvn_desc_rows(&(struct lvn_desc){.rank = c->in[0].rank, .dim = {c->in[0].dim[0], c->in[0].dim[1]}});
-        if (!takes_bf16_parameters(c->op) || rows > 512) continue; /* more rows are cut: see test_large_gradients */
+        if (!takes_bf16_parameters(c->op) || rows > 512)
+            continue; /* a product of more rows is cut: see test_large_gradients */
         for (enum lvn_isa isa = LVN_ISA_GENERIC; isa <= lvn_isa_best(); isa++)
             for (int threads = 1; threads <= 3; threads++, n_cases++)
                 compare_case(c, &lvn_cpu_ops(isa)[c->op], threads);
@@ -108,7 +109,7 @@ static void test_operations_take_parameters_in_bf16(void **state)
     assert_true(n_cases > 60);
 }
 
-/* A weight whose gradient is made some rows at a time, and a batch that is cut: each part is rounded, no more. */
+/* A weight whose gradient is computed some rows at a time, and a batch that is cut: each part is rounded once. */
 static void test_large_gradients(void **state)
 {
     (void)state;
@@ -138,7 +139,7 @@ static void test_large_gradients(void **state)
             run_forward(&r[k], 1 + k);
             run_backward(&r[k], 2, 0, 1 + k);
         }
-        assert_memory_equal(r[1].din[1].p, r[2].din[1].p, r[1].din[1].bytes); /* whatever the number of threads */
+        assert_memory_equal(r[1].din[1].p, r[2].din[1].p, r[1].din[1].bytes); /* for every number of threads */
         double norm = 0, off = 0;
         for (int64_t i = 0; i < lvn_desc_count(&r[0].din[1].desc); i++) {
             double x = buffer_get(&r[0].din[1], i), y = (double)lvn_bf16_get(half_at(&r[1].din[1], i));
@@ -149,8 +150,8 @@ static void test_large_gradients(void **state)
     }
 }
 
-/* A token that stands at each of 2000 places: its gradient is summed in fp32 and rounded once. Added up in bf16 it
- * would stop at 256 times one addition. */
+/* A token that occurs at each of 2000 positions: its gradient is summed in fp32 and rounded once. Summed in bf16 it
+ * would stop growing at 256 times one term. */
 static void test_embedding_sums_before_it_rounds(void **state)
 {
     (void)state;
@@ -176,7 +177,7 @@ static void test_embedding_sums_before_it_rounds(void **state)
                                            .step = &step}};
             t.call.scratch = malloc((size_t)lvn_cpu_scratch(k, &t.call, THREADS));
             assert_non_null(t.call.scratch);
-            for (int i = 0; i < V * C; i++) gradient[i] = add ? lvn_bf16_make(4) : 0x7fff; /* not a number */
+            for (int i = 0; i < V * C; i++) gradient[i] = add ? lvn_bf16_make(4) : 0x7fff; /* NaN */
             lvn_team_run(THREADS, team_task, &t);
             for (int i = 0; i < V * C; i++) {
                 double want = (i / C == TOKEN ? R * 0.01 : 0) + (add ? 4 : 0), got = (double)lvn_bf16_get(gradient[i]);
@@ -247,8 +248,8 @@ static void weights_step(enum lvn_isa isa, enum lvn_op_id id, bool half, bool ha
     free(m), free(v), free(wide), free(g);
 }
 
-/* Updates of a tenth of a step of bf16, which the nearest number would never see: each parameter stays or moves by one
- * step, the mean moves as in fp32, and which ones move depends on the element's number alone. */
+/* Updates of a tenth of a step of bf16, which rounding to nearest would lose: each parameter stays or moves by one
+ * step, the mean moves as in fp32, and which ones move depends on the number of the element alone. */
 static void test_parameters_are_rounded_at_random(void **state)
 {
     (void)state;

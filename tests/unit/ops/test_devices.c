@@ -1,7 +1,7 @@
 /* test_devices.c - covers: src/ops/ops.def
  *
- * The kernels of devices against the specification in double, in every case of ops_cases.h, in fp32, and in one of
- * each operation with all in fp16 that may be. Skipped where there is no device. */
+ * The kernels of devices against the specification in double: every case of ops_cases.h in fp32, and one case of each
+ * operation with all operands in fp16 that may be. Skipped if there is no device. */
 #include "device_compare.h"
 
 static void kernels_agree_with_the_specification(void **state)

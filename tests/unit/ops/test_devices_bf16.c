@@ -1,8 +1,8 @@
 /* test_devices_bf16.c - covers: src/ops/ops.def
  *
- * label: long. As test_devices.c, with all operands in bf16 that may be, and the matrix units' products, with each
+ * label: long. As test_devices.c, with all operands in bf16 that may be, and products by matrix units, with each
  * implementation of their functions (matrix_gpu.h): loops, NVIDIA's and Intel's, the last two with doubles of the
- * instructions, since no such device is here. Skipped where there is no device. */
+ * instructions. Skipped if there is no device. */
 #include "backend/opencl/opencl_device.h"
 #include "device_compare.h"
 #include "matrix_doubles.h"
@@ -14,8 +14,8 @@ static void kernels_agree_in_bf16(void **state)
     d->backend->close(d);
 }
 
-/* Of attention what is for units, on Intel's runtime: PoCL 3.1 is wrong about barriers within loops within loops. Loops
- * compile quickly; a double takes seconds a kernel, so it has small heads alone, and no dropout. */
+/* Attention for matrix units, on Intel's runtime: PoCL 3.1 handles barriers within loops within loops wrongly. Loops
+ * compile quickly; a double takes seconds for a kernel, so it is tested with small heads only, and without dropout. */
 static bool is_for_units(const struct op_case *c, const struct matrix_double *m, const struct lvn_device *d)
 {
     const int64_t *q = c->in[0].dim;
@@ -56,7 +56,7 @@ static void matrix_units_agree(void **state)
     skip();
 }
 
-/* y = x w + b on the device, of which `rows` of x are the first of what `of` has; NULL: its own. */
+/* y = x w + b on the device; the `rows` rows of x are the first of the `of` rows of another x; NULL: its own. */
 static void product(struct lvn_device *d, const struct op_case *c, const struct run *of, struct run *r)
 {
     run_init(r, c, LVN_F32, &lvn_cpu_plain_ops(LVN_F32)[c->op]);
@@ -65,8 +65,8 @@ static void product(struct lvn_device *d, const struct op_case *c, const struct 
     device_must(device_phase(d, r, LVN_FORWARD, 0, 0));
 }
 
-/* A product of many rows is made in large tiles, one of few in small ones (product_gpu.h): which it is shows in no bit,
- * so a run may go on where others are chosen. */
+/* A product of many rows is made in large tiles, one of few in small ones (product_gpu.h). Both give the same bits, so
+ * a run may continue where other tiles are chosen. */
 static void tiles_change_no_bits(void **state)
 {
     static const struct op_case many = {LVN_OP_linear, .attr.linear = {true},

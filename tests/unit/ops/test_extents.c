@@ -1,6 +1,6 @@
 /* test_extents.c - covers: src/ops/extents_cpu.h
  *
- * Threads share a range of a flat buffer, parameter by parameter: each element is one thread's. */
+ * Threads divide a range of a flat buffer, parameter by parameter: each element belongs to exactly one thread. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ static void each_element_is_one_threads(void **state)
         is_shared(NULL, 128, 1000, n_threads);
         is_shared(&parameters, 0, MAX, n_threads);
         is_shared(&parameters, 64, 1088, n_threads);   /* a group of them */
-        is_shared(&parameters, 512, 1024, n_threads);  /* a rank's share, which begins and ends within weights */
+        is_shared(&parameters, 512, 1024, n_threads);  /* a rank's shard, which begins and ends within weights */
         is_shared(&parameters, 2048, 640, n_threads);  /* within one */
         is_shared(&parameters, 1152, 2944, n_threads); /* to the end */
     }

@@ -1,12 +1,12 @@
 /* test_kernel_ocloc.c - covers: src/ops/ops.def src/backend/gpu/texts.c
  *
- * label: long. ocloc, Intel's compiler, builds the kernels for devices without a GPU: every one compiles for dg2 (Arc)
- * and pvc (Max) without a warning, the first text of each source; and those for matrix units, with the options that the
- * backend gives, keep no more in memory than they did. Skipped where ocloc is missing.
+ * label: long. ocloc, Intel's compiler, builds the kernels for devices without a GPU: the first text of each source
+ * compiles for dg2 (Arc) and pvc (Max) without a warning; texts for matrix units, with the options that the backend
+ * gives, spill no more than the table says. Skipped if ocloc is missing.
  *
  * The table tests/golden/kernels_intel.txt has a line for each kernel: the bytes of scratch memory of a thread of 16
- * items, which is what does not fit into its registers. It holds for the ocloc that its first line names. After a
- * change of kernels:
+ * work-items, which hold values that do not fit into its registers. It holds for the ocloc that its first line names.
+ * After a change of kernels:
  *
  *     LEVIN_WRITE_TABLE=1 build/tests/test_kernel_ocloc */
 #include <fcntl.h>
@@ -21,7 +21,7 @@ static const char table_path[] = "tests/golden/kernels_intel.txt";
 static char folder[] = "/tmp/levin-ocloc.XXXXXX", source[64], said[64], out[64], dump[64];
 static bool here;
 
-/* In front of texts for matrix units: this compiler knows the instructions and has no header for them. */
+/* In front of texts for matrix units: this compiler has the instructions, but no header that declares them. */
 static const char units[] =
     "#define LVN_MATRIX_INTEL 16\n"
     "float8 __attribute__((overloadable)) intel_sub_group_bf16_bf16_matrix_mad_k16(short8 a, int8 b, float8 c);\n"
@@ -94,8 +94,8 @@ static void ocloc_compiles_all(void **state)
     }
 }
 
-/* "ocloc 22.43.24595, IGC 1.0.12504.6": the driver's version, by ocloc, and that of its compiler, by the packages of
- * the system, since ocloc does not tell. */
+/* "ocloc 22.43.24595, IGC 1.0.12504.6": the version of the driver, from ocloc, and that of its compiler, from the
+ * packages of the system, because ocloc does not report it. */
 static const char *compiler(void)
 {
     char ask[400];
@@ -111,8 +111,8 @@ static const char *compiler(void)
     return name;
 }
 
-/* The scratch memory of a thread, of the kernel whose patch list this is: MEDIA_VFE_STATE, token 18, has it as its
- * second word. Without one there is none. */
+/* The scratch memory of a thread for the kernel with this patch list: the second word of MEDIA_VFE_STATE, token 18.
+ * Without that token there is none. */
 static unsigned scratch_of(const char *list, const char *list_end)
 {
     static const char state[] = "Token 18\n\t4 Size 16\n\tHex ";
@@ -129,7 +129,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Lines of the table, from what ocloc takes its output apart into: it has kernels in any order. */
+/* Lines of the table, from ocloc's disassembled output, which has kernels in any order. */
 static void tell(FILE *to, const struct lvn_gpu_module *m, bool large)
 {
     enum { MAX_KERNELS = 16 };
@@ -154,7 +154,7 @@ static void tell(FILE *to, const struct lvn_gpu_module *m, bool large)
     for (int k = 0; k < n; k++) fputs(lines[k], to);
 }
 
-/* Heads of 256 channels are left out for their time: they fit into no register file. */
+/* Heads of 256 channels are left out because they take long: they fit into no register file. */
 static bool is_in_table(const struct lvn_gpu_module *m)
 {
     return strstr(m->definition, "#define ROUNDED ") && !strstr(m->definition, "#define D 256");

@@ -1,22 +1,23 @@
 /* test_kernel_texts.c - covers: src/ops/ops.def src/backend/gpu/texts.c
  *
- * Every kernel for devices compiles for every kind of NVIDIA GPU, without a warning and without a GPU, takes as many
- * registers and as much shared memory as it did, and has no arrays in local memory but those below. label: long
+ * label: long. Every kernel for devices compiles for every kind of NVIDIA GPU, without a warning and without a GPU,
+ * uses as many registers and as much shared memory as the table says, and has no arrays in local memory but those
+ * listed below.
  *
  * The table tests/golden/kernels.txt has a line for each kernel and architecture, and holds for the NVRTC that its
- * first line names. Skipped where NVRTC is missing. After a change of kernels:
+ * first line names. Skipped if NVRTC is missing. After a change of kernels:
  *
  *     LEVIN_WRITE_TABLE=1 build/tests/test_kernel_texts */
 #include "backend/cuda/nvrtc.h"
 #include "unit/kernel_texts.h"
 
 static const char table_path[] = "tests/golden/kernels.txt";
-/* The oldest that this year's NVRTC knows, and those with matrix units (ops/matrix_gpu.h). */
+/* The oldest architecture that this NVRTC supports, and those with matrix units (ops/matrix_gpu.h). */
 static const char *const architectures[] = {"sm_75", "sm_80", "sm_90a", "sm_100"};
-enum { N_ARCHITECTURES = 4, OLDEST = 0, NARROW = 2 /* where all texts with 16 bits are looked at */ };
+enum { N_ARCHITECTURES = 4, OLDEST = 0, NARROW = 2 /* all texts with 16-bit types are compiled for this one */ };
 
-/* Kernels that keep numbers in local memory, of an item at most so many bytes: what ptxas spills, where it would rather
- * have two groups on a multiprocessor; and what is for small pictures. */
+/* Kernels that keep values in local memory, at most so many bytes for each work-item: ptxas spills them to have two
+ * groups on a multiprocessor; and a kernel for small pictures. */
 static const struct frame {
     const char *kernel, *variant; /* a part of it */
     int max;
@@ -35,7 +36,7 @@ static bool is_expected(const char *kernel, const char *variant, int bytes)
     return expected;
 }
 
-/* Told of all of them, before the test fails. */
+/* All of them are reported before the test fails. */
 static int n_unexpected;
 static void unexpected(const struct lvn_gpu_module *m, const char *architecture, const char *kernel, int bytes)
 {
@@ -44,7 +45,7 @@ static void unexpected(const struct lvn_gpu_module *m, const char *architecture,
     n_unexpected++;
 }
 
-/* Lines of the table, from what the assembler said about each kernel. */
+/* Lines of the table, from the assembler's report on each kernel. */
 static void tell(FILE *to, const struct lvn_gpu_module *m, const char *architecture, const char *log)
 {
     char kernel[100] = "?";
@@ -78,7 +79,8 @@ static void compile(FILE *to, const struct lvn_gpu_module *m, const char *archit
     free(image.bytes);
 }
 
-/* Texts with 16 bits differ by a few loads, so one architecture has them all; the oldest has fp16, which is for it. */
+/* Texts with 16-bit types differ by a few loads, so one architecture has all of them; the oldest has fp16, which is
+ * meant for it. */
 static bool is_compiled(int architecture, const struct lvn_gpu_module *m)
 {
     const bool for_units = strstr(m->definition, "#define ROWS ");

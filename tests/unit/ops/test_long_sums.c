@@ -1,7 +1,7 @@
 /* test_long_sums.c - covers: src/ops/linear.cpu.c src/ops/layernorm.cpu.c src/ops/conv2d.cpu.c
  *
- * Sums down a very long batch, and over a very long row, lose no more than short ones: fp32 kernels of every
- * instruction set against the plain ones in double. */
+ * Sums along a very long batch and a very long row lose no more than short ones: fp32 kernels of every instruction set
+ * against the plain ones in double. */
 #include "ops_cases.h"
 
 enum { ROWS = 1 << 17 };
@@ -33,7 +33,7 @@ static const struct {
     {{LVN_OP_cross_entropy, .attr.cross_entropy = {-1}, .in = {REAL(2, ROWS), LABEL(ROWS, 2)}}, 0, 1 << 2, 1e-7},
 };
 
-/* The largest error, of the largest element. */
+/* The largest error, relative to the largest element. */
 static double error_of(const struct buffer *found, const struct buffer *wanted)
 {
     double error = 0, max = 0;

@@ -5,16 +5,16 @@
  *   - the plain kernels in double: gradients against finite differences;
  *   - all other kernels (plain in float, fast ones of every instruction set of this machine) against those in double;
  *   - fast kernels: equal bits on 1, 2, 4 and 8 threads, and on AVX2 and AVX-512;
- *   - restore gives the bits of forward; operations that say they work in place do.
+ *   - restore gives the bits of forward; operations that declare to work in place do.
  *
- * Dropout and the optimizers have more to promise: test_ops_more.c. */
+ * Further properties of dropout and of the optimizers are tested in test_ops_more.c. */
 #include "backend/cpu/cpu_kernels.h"
 #include "ops_cases.h"
 #include "ops_tolerances.h"
 
 /* --- sets of kernels --- */
 
-enum { PLAIN = LVN_ISA_COUNT }; /* beside the instruction sets: the plain kernels in float */
+enum { PLAIN = LVN_ISA_COUNT }; /* in addition to the instruction sets: the plain kernels in float */
 
 static const char *set_name(int set)
 {
@@ -26,7 +26,7 @@ static const struct lvn_cpu_op *kernels_of(int set, enum lvn_op_id id)
     return set == PLAIN ? &lvn_cpu_plain_ops(LVN_F32)[id] : &lvn_cpu_ops((enum lvn_isa)set)[id];
 }
 
-/* Does this machine run the set, and has it kernels of its own for the operation? */
+/* Can this machine run the set, and does the set have a kernel of its own for the operation? */
 static bool set_counts(int set, enum lvn_op_id id)
 {
     if (set == PLAIN) return true;
@@ -41,7 +41,8 @@ static bool has_backward(const struct op_case *c)
 
 /* --- comparisons --- */
 
-/* The largest difference is at most tolerance * max(1, the largest number wanted). What nobody wrote is NaN in both. */
+/* The largest difference is at most tolerance * max(1, the largest expected number). Unwritten elements are NaN in
+ * both. */
 static void assert_close(const struct op_case *c, int set, const char *what, int index, const struct buffer *found,
                          const struct buffer *wanted, double tolerance)
 {
@@ -77,7 +78,7 @@ static void assert_same_run(const char *what, const struct run *a, const struct 
                  b->result.grad_norm, a->result.clip_scale, b->result.clip_scale);
 }
 
-/* The gaps between the heads of a view belong to other views: nobody may write there. */
+/* The gaps between the heads of a view belong to other views: a kernel must not write there. */
 static void assert_gaps_untouched(const struct run *r)
 {
     for (int i = 0; i < r->op->n_in; i++) {
@@ -139,7 +140,8 @@ static void check_input(struct run *r, int input)
     free(direction);
 }
 
-/* `add` adds, to the one input it is said for; an input alone gets the gradient that it gets among the others. */
+/* `add` adds to the one input for which it is set; a gradient that is wanted alone equals the one that is wanted among
+ * others. */
 static void check_adding(struct run *r)
 {
     double *alone[LVN_MAX_IN] = {0};
@@ -175,7 +177,7 @@ static void test_gradients_are_finite_differences(void **state)
         assert_gaps_untouched(&r);
         for (int i = 0; i < r.op->n_in; i++)
             if (r.din[i].p) check_input(&r, i);
-        run_forward(&r, 1); /* finite differences left the outputs of moved inputs */
+        run_forward(&r, 1); /* finite differences changed the outputs */
         check_adding(&r);
         run_release(&r);
     }

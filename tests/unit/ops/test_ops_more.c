@@ -1,10 +1,12 @@
 /* test_ops_more.c - covers: src/ops/ops.def src/ops/ops.c
  *
- * What operations promise beyond their gradients, for the kernels of every instruction set:
+ * Properties of operations apart from their gradients, for the kernels of every instruction set:
  *
- *   - dropout: its rate; the same mask in forward, backward and fused; a mask that does not know how a batch is split;
- *   - the optimizers against their textbook formulas, several steps long; clipping; what is not finite changes nothing;
- *   - shape rules refuse what does not fit, with a sentence that names it. */
+ *   - dropout: its rate; the same mask in forward, backward and fused; a mask that does not depend on how a batch is
+ * split;
+ *   - the optimizers against their textbook formulas, over several steps; clipping; a gradient that is not finite
+ * changes nothing;
+ *   - shape rules refuse wrong shapes, with a sentence that names them. */
 #include <float.h>
 
 #include "backend/cpu/cpu_kernels.h"
@@ -143,7 +145,7 @@ static void test_dropout_does_not_know_the_split(void **state)
         for (int n = 0; set_runs(set) && n < 3; n++) check_split(set, &whole[n], &half[n]);
 }
 
-/* Fused with the residual connection, dropout draws the mask that it draws alone. */
+/* Fused with the residual connection, dropout has the mask that it has alone. */
 static void test_fused_dropout_draws_the_same_mask(void **state)
 {
     (void)state;
@@ -238,7 +240,7 @@ static void test_optimizers_follow_their_formulas(void **state)
     }
 }
 
-/* Moments that nothing feeds any more end at zero, not among the subnormal numbers, which are slow. */
+/* Moments that get no more gradient end at zero, not among the subnormal numbers, which are slow. */
 static void check_decayed(const struct op_case *c, const struct lvn_cpu_op *kernels)
 {
     struct run r;
@@ -313,8 +315,8 @@ static void half_step_free(struct half_step *h)
     free(h->p), free(h->m), free(h->v);
 }
 
-/* Each moment is one of the two bf16 numbers around it, the mean of many is what it should be, and which it is depends
- * on the element's number alone. */
+/* Each moment is one of the two bf16 numbers around the exact value; the mean of many is that value; and which of the
+ * two it is depends on the number of the element alone. */
 static void test_moments_in_bf16_are_rounded_at_random(void **state)
 {
     (void)state;
@@ -322,7 +324,7 @@ static void test_moments_in_bf16_are_rounded_at_random(void **state)
     struct half_step reference = {.kernels = kernels_of(LVN_ISA_GENERIC, LVN_OP_adamw)};
     half_step_run(&reference, N);
     const double m = 0.25 + 0.1 * (0.3 - 0.25), v = 0.999 * 0.10009765625 + 0.001 * 0.09; /* by the formula */
-    const double step_m = ldexp(1, -9), step_v = ldexp(1, -11);                           /* of bf16 there */
+    const double step_m = ldexp(1, -9), step_v = ldexp(1, -11);                           /* those of bf16 */
     double sum_m = 0, sum_v = 0, both = 0;
     for (int64_t i = 0; i < N; i++) {
         double dm = (double)wide(reference.m[i]) - m, dv = (double)wide(reference.v[i]) - v;
@@ -333,7 +335,7 @@ static void test_moments_in_bf16_are_rounded_at_random(void **state)
     /* five standard deviations of the mean of N numbers that lie within one step */
     assert_true(fabs(sum_m / N) < 5 * step_m / 2 / sqrt(N));
     assert_true(fabs(sum_v / N) < 5 * step_v / 2 / sqrt(N));
-    assert_true(fabs(both / N) < 5 * step_m * step_v / 4 / sqrt(N)); /* the two do not go together */
+    assert_true(fabs(both / N) < 5 * step_m * step_v / 4 / sqrt(N)); /* these two cannot be combined */
     for (int set = 0; set < (int)LVN_ISA_COUNT; set++) {
         if (!set_runs(set)) continue;
         struct half_step part = {.kernels = kernels_of(set, LVN_OP_adamw), .first = FIRST};
@@ -345,7 +347,7 @@ static void test_moments_in_bf16_are_rounded_at_random(void **state)
     half_step_free(&reference);
 }
 
-/* With a clip factor of 0 nothing moves, not even by a NaN in the gradient. */
+/* With a clip factor of 0 nothing changes, not even by a NaN in the gradient. */
 static void test_optimizers_stand_still_when_told(void **state)
 {
     (void)state;
@@ -405,7 +407,7 @@ static void test_grad_norm(void **state)
     }
 }
 
-/* Cut between blocks into three shards and put together again: the bits of the whole. */
+/* Cut between blocks into three shards: together they have the bits of the whole. */
 static void test_norm_of_shards(void **state)
 {
     (void)state;
@@ -435,9 +437,9 @@ static void test_norm_of_shards(void **state)
     }
 }
 
-/* --- gradients on their way --- */
+/* --- gradients sent between ranks --- */
 
-/* Rounded to the nearest and widened again, on any number of threads, as one number at a time. */
+/* Cast to bf16 (to nearest) and up again, on any number of threads: the same as one number at a time. */
 static void test_bf16_and_back(void **state)
 {
     (void)state;

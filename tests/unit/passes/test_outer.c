@@ -1,7 +1,8 @@
 /* test_outer.c - covers: src/passes/outer.c
  *
- * Gradients that are products of a column and a row and are never written (passes/outer.c): the norm and the update
- * give the bits that they give for written ones, in kernels and in whole programs; and who gets none. */
+ * Gradients that are products of a column and a row and are never written: norm and update give the same bits as for
+ * written gradients, in kernels and in whole programs. Parameters that must not have such a gradient have a written
+ * one. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +20,7 @@
 
 /* --- kernels --- */
 
-/* Two products in a range of three blocks, with numbers before, between and behind: (7, 48) and (65, 128). */
+/* Two products in a range of three blocks, with other numbers before, between and after them: (7, 48) and (65, 128). */
 #define PRODUCTS(first) .outers = {2, {(first) + 64, (first) + 448}}
 #define OPERANDS .count = 3 * 4096 + 33, .in = {REAL(1), REAL(7), REAL(48), REAL(65), REAL(128)}
 
@@ -43,7 +44,7 @@ static const struct op_case cases[] = {
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
-/* The same with both gradients written, and no products. */
+/* The same with both gradients written, and without products. */
 static void written(const struct op_case *plain, struct run *from, struct run *to)
 {
     const int64_t first[2] = {64, 448};
@@ -55,7 +56,7 @@ static void written(const struct op_case *plain, struct run *from, struct run *t
         for (int64_t i = 0; i < rows * columns; i++) {
             const double x = buffer_get(down, i / columns), y = buffer_get(across, i % columns);
             buffer_set(&to->in[0], first[k] + i, real == LVN_F64 ? x * y : (double)((float)x * (float)y));
-            buffer_set(&from->in[0], first[k] + i, NAN); /* who reads it is seen */
+            buffer_set(&from->in[0], first[k] + i, NAN); /* a read of it shows */
         }
     }
 }
@@ -161,7 +162,7 @@ static void close_net(struct net *n)
     lvn_params_free(n->params);
 }
 
-/* The gradients that the norm makes itself. */
+/* The gradients that the norm computes itself. */
 static int outers_of_norm(const struct net *n)
 {
     for (int i = 0; i < n->program->n_instrs; i++)
@@ -200,7 +201,7 @@ static struct outcome train(struct net *n)
     return o;
 }
 
-/* With `pieces` 2 somebody else adds to the gradients, so they are written. */
+/* With `pieces` 2 another instruction adds to the gradients, so they are written. */
 static void compare_programs(const char *model, const char *backend)
 {
     struct net product, all;
@@ -214,7 +215,7 @@ static void compare_programs(const char *model, const char *backend)
     struct outcome a = train(&product), b = train(&all);
     assert_memory_equal(a.loss, b.loss, sizeof a.loss);
     assert_memory_equal(a.norm, b.norm, sizeof a.norm);
-    assert_true(a.norm[0] > 0.5 && a.loss[0] != a.loss[STEPS - 1]); /* it is clipped, and moves */
+    assert_true(a.norm[0] > 0.5 && a.loss[0] != a.loss[STEPS - 1]); /* it is clipped, and parameters change */
     assert_memory_equal(a.params, b.params, sizeof(float) * (size_t)all.params->flat_count);
     free(a.params);
     free(b.params);

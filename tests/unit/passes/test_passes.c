@@ -1,7 +1,7 @@
 /* test_passes.c - covers: src/passes/build.c src/passes/prune.c src/passes/fuse.c src/passes/mixed_precision.c
  * src/passes/differentiate.c src/passes/recompute.c src/passes/blocks.c
  *
- * Each pass of a micro-batch by itself: the listing of a small program before it and after it. Passes of a step are in
+ * Each pass of a micro-batch alone: the listing of a small program before it and after it. Passes of a step are in
  * test_passes_step.c, those of a finished program in test_passes_memory.c. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include "pass_listing.h"
 
-/* One forward instruction a node; views are operands with an offset, not instructions. */
+/* One forward instruction for each node; views are operands with an offset, not instructions. */
 static void build(void **state)
 {
     (void)state;
@@ -28,7 +28,7 @@ static void build(void **state)
     model_free(&m);
 }
 
-/* Nothing reads the second branch of this model: its instructions go. */
+/* Nothing reads the second branch of this model: its instructions are removed. */
 static void prune(void **state)
 {
     (void)state;
@@ -114,7 +114,7 @@ static void precision_bf16_mixed(void **state)
     model_free(&m);
 }
 
-/* Parameters too; a bias, which linear_gelu takes in fp32 alone, is read through a copy. */
+/* Parameters become bf16 too; a bias, which linear_gelu accepts in fp32 only, is read through a copy. */
 static void precision_bf16_true(void **state)
 {
     (void)state;
@@ -129,7 +129,7 @@ static void precision_bf16_true(void **state)
     model_free(&m);
 }
 
-/* As bf16-mixed, in fp16. */
+/* As with bf16-mixed, in fp16. */
 static void precision_16_mixed(void **state)
 {
     (void)state;
@@ -143,7 +143,7 @@ static void precision_16_mixed(void **state)
     model_free(&m);
 }
 
-/* A backward instruction for each forward one, from the last to the first. The input x gets no gradient. */
+/* One backward instruction for each forward one, from the last to the first. The input x gets no gradient. */
 static void differentiate(void **state)
 {
     (void)state;
@@ -164,7 +164,7 @@ static void differentiate(void **state)
     model_free(&m);
 }
 
-/* A fused loss gives its outputs in backward as well: its forward instruction goes. */
+/* A fused loss computes its outputs in backward as well: its forward instruction is removed. */
 static void differentiate_drops_the_forward_of_a_fused_loss(void **state)
 {
     (void)state;
@@ -210,7 +210,7 @@ static void differentiate_adds_contributions(void **state)
     model_free(&m);
 }
 
-/* Of %2 the loss sees the first 3 columns: the gradient of the other 5 is zero. */
+/* The loss reads the first 3 columns of %2: the gradient of the other 5 is zero. */
 static void differentiate_fills_what_no_view_covers(void **state)
 {
     (void)state;
@@ -277,7 +277,7 @@ static void recompute(void **state)
     model_free(&m);
 }
 
-/* The inside of block 0, %2 and %3, is computed again before its backward; block 1, the last, is left as it is. */
+/* The inside of block 0, %2 and %3, is computed again before its backward; block 1, the last, is unchanged. */
 static void blocks(void **state)
 {
     (void)state;

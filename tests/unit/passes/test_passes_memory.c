@@ -1,7 +1,7 @@
 /* test_passes_memory.c - covers: src/passes/verify.c src/passes/memory_planning.c src/passes/print.c
  *
- * The passes of a finished program by themselves: verify, which gets wrong programs, and place, by the listing before
- * it and after it. Then the columns that levin plan --program shows. */
+ * The passes of a finished program alone: verify, which must refuse wrong programs, and memory_planning, by the listing
+ * before it and after it. Then the columns that levin plan --program shows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 static const struct lvn_optimizer adamw = {.kind = LVN_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
 static const struct lvn_optimizer sgd = {.kind = LVN_SGD, .momentum = 0.9};
 
-/* --- verify: one thing wrong with a good program, whose instruction 0 is linear_gelu, and 4 is adamw --- */
+/* --- verify: one fault in a good program, whose instruction 0 is linear_gelu, and 4 is adamw --- */
 
 static struct lvn_value *value_of(struct lvn_program *p, const struct lvn_operand *o)
 {
@@ -85,10 +85,10 @@ static void verify(void **state)
     }
 }
 
-/* --- place and the listing --- */
+/* --- memory_planning and the listing --- */
 
-/* A value lies at the lowest byte that is free while it lives: %11 where %9 was, %12 where %6 was. gelu's backward
- * writes %14 over %12, which dies there. The loss is a sum that the run returns. */
+/* A value has the lowest offset that is free while it lives: %11 that of %9, %12 that of %6. gelu's backward writes %14
+ * over %12, which is not read later. The loss is a sum that the run returns. */
 static void place(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* test_passes_step.c - covers: src/passes/gradient_accumulation.c src/passes/update.c src/passes/outer.c
  * src/passes/shard.c src/passes/loss_scaling.c
  *
- * Each pass that makes a step of a micro-batch, by itself: the listing of a small program before it and after it.
- * Passes of a micro-batch are in test_passes.c, those of a finished program in test_passes_memory.c. */
+ * Each pass that turns a micro-batch into a step, alone: the listing of a small program before it and after it. Passes
+ * of a micro-batch are in test_passes.c, those of a finished program in test_passes_memory.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@ static void accumulate(void **state)
 }
 
 /* Micro-batches 0 to 4 of 8. Each writes a gradient of its own, and complete halves are summed: (0 + 1) + (2 + 3). The
- * sum with micro-batch 4 is left to the rank that has micro-batches 5 to 7. */
+ * sum with micro-batch 4 is made by the rank that has micro-batches 5 to 7. */
 static void accumulate_as_a_tree(void **state)
 {
     (void)state;
@@ -150,7 +150,7 @@ static struct model two_buckets(void)
     return m;
 }
 
-/* An all-reduce of each bucket starts behind its last gradient, so that the rest of backward overlaps with it. */
+/* An all-reduce of each bucket starts after its last gradient, so that the rest of backward overlaps with it. */
 static void shard_ddp(void **state)
 {
     (void)state;
@@ -197,8 +197,9 @@ static void shard_ddp_in_bf16(void **state)
     model_free(&m);
 }
 
-/* Rank 1 of 2 gets the sums of its half, updates that, and then all ranks gather the parameters. The norm is gathered
- * from sums of squares of 4096 gradients each. State is counted from the shard's start. */
+/* Rank 1 of 2 gets the sums of its half and updates that half; then all ranks gather the parameters. The norm is
+ * gathered from sums of squares of 4096 gradients each. Offsets of optimizer state are relative to the shard's
+ * start. */
 static void shard_zero1(void **state)
 {
     (void)state;

@@ -24,7 +24,7 @@
 
 enum { V = 11, C = 12, T = 7, MAX_B = 8 };
 
-/* Everything that a run needs, in the model's real type. */
+/* All memory that a run needs, in the model's real type. */
 struct rig {
     struct lvn_params *params;
     struct lvn_graph *graph;
@@ -71,7 +71,7 @@ static void fill_params(struct rig *r)
 {
     float *values = calloc((size_t)r->params->flat_count, sizeof *values);
     initial_values(r->params, 42, values);
-    for (int i = 0; i < r->params->n; i++) /* constants would hide mistakes; weights large enough to matter */
+    for (int i = 0; i < r->params->n; i++) /* constants would hide errors; weights large enough to matter */
         lvn_random_normal(9, r->params->list[i]->hash, 0.3f, r->params->list[i]->count,
                           values + r->params->list[i]->offset);
     for (int64_t i = 0; i < r->params->flat_count; i++) {
@@ -135,7 +135,7 @@ static void rig_free(struct rig *r)
     free(r);
 }
 
-/* Mean loss of the batch; gradients are left in slot 0. */
+/* Mean loss of the batch; the gradients are then in slot 0. */
 static double run(struct rig *r, int64_t n_micro)
 {
     double sum = 0;
@@ -144,7 +144,7 @@ static double run(struct rig *r, int64_t n_micro)
     return sum * r->step.grad_scale;
 }
 
-/* The gradients of micro-batch m of one sample alone. */
+/* The gradients of micro-batch m of one sample, computed alone. */
 static void run_alone(struct rig *r, int64_t m)
 {
     r->step.first_row = m;
@@ -208,7 +208,7 @@ static double difference(const struct rig *a, const struct rig *b)
             diff += (x - y) * (x - y);
         }
         double relative = sqrt(diff) / (sqrt(norm) + 1e-3);
-        worst = !(relative <= worst) ? relative : worst; /* NaN is worst */
+        worst = !(relative <= worst) ? relative : worst; /* NaN is the worst */
     }
     return worst;
 }
@@ -254,7 +254,7 @@ static void check_variants(enum lvn_precision precision, double losses, double g
     variant[4].o.threads = 1;
     variant[5].o.threads = 8;
     variant[6].o.backend = "reference";
-    variant[6].o.precision = LVN_PRECISION_TRUE; /* they know nothing else */
+    variant[6].o.precision = LVN_PRECISION_TRUE; /* these backends have no other type */
     variant[7].o.recompute = LVN_RECOMPUTE_BLOCKS;
     for (size_t i = 0; i < sizeof variant / sizeof variant[0]; i++) {
         struct rig *r = rig_new(&variant[i].o);
@@ -274,7 +274,7 @@ static void variants_agree(void **state)
     check_variants(LVN_PRECISION_TRUE, 1e-6, 1e-5);
 }
 
-/* bf16 has 8 significant bits: each rounding is up to 2^-9 off, and a gradient hangs on some tens of them. */
+/* bf16 has 8 significant bits: each rounding is off by up to 2^-9, and a gradient depends on some tens of roundings. */
 static void variants_agree_in_bf16(void **state)
 {
     (void)state;
@@ -282,7 +282,7 @@ static void variants_agree_in_bf16(void **state)
     check_variants(LVN_PRECISION_BF16_TRUE, 1e-2, 5e-2);
 }
 
-/* Forward run again in backward: bits as without, fused and not, on both backends, micro-batch by micro-batch. */
+/* Forward repeated in backward: the same bits as without, fused and not, on both backends, for each micro-batch. */
 static void blocks_run_again(void **state)
 {
     (void)state;
@@ -319,7 +319,7 @@ static void blocks_run_again(void **state)
     }
 }
 
-/* Each block more takes as much as goes into it: one sum, and a mean and a factor a row. */
+/* Each further block takes the memory of its input: one sum, and a mean and a factor for each row. */
 static void blocks_take_their_inputs(void **state)
 {
     (void)state;
@@ -340,7 +340,7 @@ static void blocks_take_their_inputs(void **state)
     assert_true(bytes[2] < all[2] / 4);
 }
 
-/* The tree over micro-batches is the one the design names: split at the largest power of two below n. */
+/* The tree over micro-batches is the specified one: split at the largest power of two below n. */
 static void tree_of_sums(void **state)
 {
     (void)state;
@@ -380,7 +380,7 @@ static float rounded_sum(float a, float b)
     return lvn_bf16_get(lvn_bf16_make(a + b));
 }
 
-/* In bf16 every node of the tree is rounded; the gradient of a micro-batch alone is what it is in the sum. */
+/* In bf16 every node of the tree is rounded; the gradient of a single micro-batch has the same bits as in the sum. */
 static void tree_of_sums_in_bf16(void **state)
 {
     (void)state;
@@ -401,7 +401,7 @@ static void tree_of_sums_in_bf16(void **state)
         assert_true((float)gradient(r, i) == want);
         differs += lvn_bf16_get(lvn_bf16_make(single[0][i] + single[1][i] + single[2][i])) != want;
     }
-    assert_true(differs > 0); /* or the test would not see where it is rounded */
+    assert_true(differs > 0); /* or the test would not detect where it is rounded */
     for (int m = 0; m < 3; m++) free(single[m]);
     rig_free(one);
     rig_free(r);
@@ -419,7 +419,7 @@ static void memory_is_planned(void **state)
     assert_true(less->program->arena_bytes < r->program->arena_bytes);
     rig_free(less);
     rig_free(r);
-    /* bf16, on kernels that compute as in fp32: others want scratch that outweighs so small a model */
+    /* bf16, on kernels that compute as in fp32: others need scratch that outweighs so small a model */
     o.isa = lvn_isa_best() < LVN_ISA_AVX512 ? lvn_isa_best() : LVN_ISA_AVX512;
     o.recompute = LVN_RECOMPUTE_NONE;
     r = rig_new(&o);
@@ -441,7 +441,7 @@ static int larger_first(const void *a, const void *b)
     return m != n ? (m > n ? -1 : 1) : x - y;
 }
 
-/* The lowest offset for list[n] beside those before it that live at the same time: the definition, tried upwards. */
+/* The lowest offset for list[n] given those before it that live at the same time: the definition, tried upwards. */
 static int64_t lowest_offset(const struct lvn_value *values, const int *list, int n)
 {
     const struct lvn_value *v = &values[list[n]];
@@ -452,7 +452,7 @@ static int64_t lowest_offset(const struct lvn_value *values, const int *list, in
         if (w->first > v->last || w->last < v->first) continue;
         if (w->offset >= offset + (v->bytes + 63) / 64 * 64 || end <= offset) continue;
         offset = end;
-        i = -1; /* from the start: an earlier one may lie there */
+        i = -1; /* from the start: an earlier value may be there */
     }
     return offset;
 }

@@ -1,6 +1,6 @@
 /* test_verify.c - covers: src/passes/verify.c
  *
- * The plan refuses what a kernel would read or write as another type, or beyond its buffer. */
+ * Planning refuses programs in which a kernel would read or write an operand as another type, or beyond its buffer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -94,7 +94,7 @@ static struct lvn_instr *update_of(struct planned *t)
     return i;
 }
 
-/* One thing wrong with a good program; each must be seen. */
+/* One fault in a good program; each must be detected. */
 static void short_moments(struct planned *t)
 {
     int64_t half = lvn_desc_count(&update_of(t)->in[0].desc) / 2;

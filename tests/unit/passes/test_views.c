@@ -1,7 +1,7 @@
 /* test_views.c - covers: src/passes/differentiate.c
  *
  * Gradients through slices and broadcasting additions, in double, against finite differences: views that overlap, that
- * leave something uncovered, that see all and a part. */
+ * leave elements uncovered, that cover the whole tensor or a part. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ static struct lvn_tensor *hidden(struct lvn_graph *g, struct lvn_tensor *const *
         g, lvn_linear(g, lvn_embedding(g, in[0], matrix(g, "table", V, 5), NULL), matrix(g, "up", 5, C), NULL, true));
 }
 
-/* Two slices that overlap, in neither of which lie the first two channels; a bias and a table of positions. */
+/* Two slices that overlap, both without the first two channels; a bias and a table of positions. */
 static struct lvn_tensor *overlapping(struct lvn_graph *g, const struct lvn_model_config *c,
                                       struct lvn_tensor *const *in)
 {
@@ -48,7 +48,7 @@ static struct lvn_tensor *overlapping(struct lvn_graph *g, const struct lvn_mode
     return lvn_add(g, positions, lvn_add(g, y, bias));
 }
 
-/* All of it and the first token of each sample, of which one is added to every position. */
+/* The whole tensor, and the first token of each sample; one of these tokens is added to every position. */
 static struct lvn_tensor *first_token(struct lvn_graph *g, const struct lvn_model_config *c,
                                       struct lvn_tensor *const *in)
 {
@@ -76,7 +76,7 @@ static struct lvn_tensor *apart(struct lvn_graph *g, const struct lvn_model_conf
 static const struct lvn_key no_keys[] = {{.kind = LVN_KEY_END}};
 static const struct lvn_field reads[] = {{.name = "ids", .dtype = LVN_I32, .rank = 1, .dim = {T}}, {.name = NULL}};
 
-/* The mean loss with these weights; the memory of this backend cannot be seen. */
+/* The mean loss with these weights; the memory of this backend is not visible to the host. */
 static double run(struct lvn_session *t, const double *weights)
 {
     const struct lvn_model_state *n = t->model_state;
