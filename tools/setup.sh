@@ -5,6 +5,8 @@
 #   tools/setup.sh --dev          also tools for development: ccache, clang, clang-format, clang-tidy, a cross compiler, two MPIs,
 #                                 Slurm and sshd (no service is started), servers of object stores, TensorBoard,
 #                                 and published tokenizers and models that tests read (230 MB of downloads)
+#   tools/setup.sh kubernetes     also a Kubernetes without nodes, and Helm, which tests/kubernetes runs on: compiled from Go modules
+#                                 (Go 1.26) in some twelve minutes of two cores, so nothing else installs them
 #   tools/setup.sh --prefix DIR   without root, say on a cluster: installs missing packages into DIR, and nothing elsewhere;
 #                                 `. DIR/env.sh` activates them
 #   tools/setup.sh --check        only prints what is missing; ends with 1 if anything is
@@ -13,13 +15,14 @@
 # as sources (jansson, libyaml: downloaded, or from the folder that LEVIN_SOURCES names, for machines without a network). Only the
 # C compiler must be there: clusters offer it as a module.
 set -u
-prefix="" dev=0 check=0
+prefix="" dev=0 check=0 kubernetes=0
 while [ $# -gt 0 ]; do
     case $1 in
     --prefix) prefix=${2:?--prefix wants a folder} && shift ;;
     --prefix=*) prefix=${1#*=} ;;
     --dev) dev=1 ;;
     --check) check=1 ;;
+    kubernetes) kubernetes=1 ;;
     *) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" && exit 2 ;;
     esac
     shift
@@ -78,6 +81,12 @@ real_parts_are_here() {
     local name
     while read -r name _; do [ -d "$root_folder/parts/real/$name" ] || return 1; done < <(real_parts)
 }
+# Programs of a Kubernetes that tests start, in parts/kubernetes/bin.
+kubernetes_programs=(etcd kube-apiserver kube-controller-manager kubectl helm)
+kubernetes_is_here() {
+    local program
+    for program in "${kubernetes_programs[@]}"; do [ -x "$root_folder/parts/kubernetes/bin/$program" ] || return 1; done
+}
 missing=()
 needs() { # name, test...
     local name=$1
@@ -122,6 +131,12 @@ if [ $dev = 1 ]; then
     needs real real_parts_are_here
     needs arm bash -c 'echo "#include <stdint.h>" | aarch64-linux-gnu-gcc -xc -c - -o /dev/null'
 fi
+if [ $kubernetes = 1 ]; then
+    needs python have python3
+    needs openssl have openssl
+    needs ip have ip
+    needs kubernetes kubernetes_is_here
+fi
 if [ ${#missing[@]} = 0 ]; then
     echo "setup: everything is here"
     [ -z "$prefix" ] || [ -f "$prefix/env.sh" ] || echo "# nothing was missing" >"$prefix/env.sh"
@@ -142,6 +157,7 @@ apt_names() {
         arm) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;;
         openmpi) echo openmpi-bin ;; mpich) echo mpich ;; slurm) echo slurmctld slurmd slurm-client munge ;;
         pmix) echo libpmix-dev ;; sshd) echo openssh-server openssh-client ;; ip) echo iproute2 ;;
+        openssl) echo openssl ;;
         opencl) echo pocl-opencl-icd ocl-icd-libopencl1 ;; ocloc) echo intel-opencl-icd ;; oclgrind) echo oclgrind ;;
         esac
     done
@@ -154,7 +170,7 @@ dnf_names() {
         clang) echo clang compiler-rt libomp-devel ;; clang-format | clang-tidy) echo clang-tools-extra ;;
         arm) echo gcc-aarch64-linux-gnu ;; slurm) echo slurm-slurmctld slurm-slurmd slurm munge ;;
         sshd) echo openssh-server openssh-clients ;; ip) echo iproute ;;
-        intel-mpi | stores | tensorboard | devices | real) ;; # from no distribution: see below
+        intel-mpi | stores | tensorboard | devices | real | kubernetes) ;; # from no distribution: see below
         *) echo "$part" ;;
         esac
     done
@@ -182,6 +198,41 @@ install_stores() {
             printf '#!/bin/sh\nPYTHONPATH=%s exec python3 -c "import sys; from gcp_storage_emulator.__main__ import main; sys.exit(main())" "$@"\n' "$python" >"$into/bin/gcp-storage-emulator" &&
             chmod +x "$into/bin/gcp-storage-emulator"; } ||
         echo "setup: no gcp-storage-emulator: the tests that need it are left out"
+}
+
+# Kubernetes is no module that `go install` takes: it requires the modules of its own repository without a version. So a module
+# of ours names theirs, which is Kubernetes' with 0 for 1; etcd is the one that goes with it. A program that is here stays.
+install_kubernetes() {
+    local into=$root_folder/parts/kubernetes/bin version=36.3 at=$folder/kubernetes names=k8s.io/component-base/version program package
+    have go || { echo "setup: no Kubernetes (it needs Go): the tests that need it are left out" && return 1; }
+    mkdir -p "$into" "$at"
+    for program in "${kubernetes_programs[@]}"; do
+        [ ! -x "$into/$program" ] || continue
+        echo "setup: compiling $program"
+        case $program in
+        etcd) package=go.etcd.io/etcd/server/v3 ;;
+        helm) package="" ;;
+        *) package=k8s.io/kubernetes/cmd/$program ;;
+        esac
+        if [ -z "$package" ]; then
+            GOBIN="$into" go install helm.sh/helm/v3/cmd/helm@v3.21.4
+        else
+            { [ -f "$at/go.sum" ] || (kubernetes_module $version "$at"); } && (cd "$at" &&
+                go build -trimpath -ldflags "-s -w -X $names.gitVersion=v1.$version -X $names.gitMajor=1 -X $names.gitMinor=${version%.*}" \
+                    -o "$into/$program" "$package")
+        fi >>"$folder/go.log" 2>&1 || { tail -n 3 "$folder/go.log" && echo "setup: no $program: the tests that need it are left out"; }
+    done
+}
+kubernetes_module() { # VERSION FOLDER: the module that names all the others
+    local version=$1
+    cd "$2" || return 1
+    printf 'module parts\n\ngo 1.26.0\n\nrequire k8s.io/kubernetes v1.%s\n\n' "$version" >go.mod
+    sed -n "s|^\t\(k8s.io/[a-z-]*\) v0.0.0\$|replace \1 => \1 v0.$version|p" \
+        "$(go mod download -json "k8s.io/kubernetes@v1.$version" | sed -n 's/^.*"GoMod": "\(.*\)".*$/\1/p')" >>go.mod
+    printf '//go:build parts\n\npackage parts\n\nimport (\n' >parts.go
+    printf '\t_ "%s"\n' go.etcd.io/etcd/server/v3 k8s.io/kubernetes/cmd/{kube-apiserver,kube-controller-manager,kubectl} >>parts.go
+    echo ')' >>parts.go
+    go mod tidy
 }
 
 # The reader that event files are for, into a folder of its own. Only a test wants it.
@@ -348,6 +399,7 @@ case " ${missing[*]} " in *" stores "*) install_stores ;; esac
 case " ${missing[*]} " in *" tensorboard "*) install_tensorboard ;; esac
 case " ${missing[*]} " in *" devices "*) install_devices ;; esac
 case " ${missing[*]} " in *" real "*) install_real ;; esac
+case " ${missing[*]} " in *" kubernetes "*) install_kubernetes ;; esac
 if [ -z "$prefix" ]; then
     install_packages
     exit 0
@@ -367,7 +419,7 @@ write_env
 for part in ${gone[@]+"${gone[@]}"}; do
     case $part in
     archive) echo "setup: no libarchive: levin prepare reads .txt and .jsonl, and no archives" ;;
-    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | pmix | sshd | ip | stores | tensorboard | opencl | oclgrind | ocloc | devices | real) echo "setup: no $part: the tests that need it are left out" ;;
+    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | pmix | sshd | ip | stores | tensorboard | opencl | oclgrind | ocloc | devices | real | openssl | kubernetes) echo "setup: no $part: the tests that need it are left out" ;;
     *) fail "$part could not be had; a site may offer it: module avail $part" ;;
     esac
 done
