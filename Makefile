@@ -23,27 +23,27 @@ configure:
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1#/p' $(MAKEFILE_LIST) | while IFS='#' read -r name what; do printf '%-12s %s\n' "$$name" "$$what"; done
 
-demo: ## install what is missing, build, train a small GPT for 45 seconds, sample from it
+demo: ## install missing packages, build, train a small GPT for 45 seconds, sample from it
 	@bash tools/demo
 
-test: everything ## everything that is tested, but the soak; ends with the ten slowest
+test: everything ## run all tests except the soak; ends with the ten slowest
 	@bash tools/run_tests -LE soak -j $(JOBS)
 
-soak: everything ## faults at moments that chance picks, on hosts with real MPIs and Slurm, and on one machine: an hour (SOAK_ROUNDS=2000: two more)
+soak: everything ## faults at random moments, on hosts with real MPIs and Slurm, and on one machine: an hour (SOAK_ROUNDS=2000: two more)
 	@ctest --test-dir build -L soak --verbose
 
-quick: everything ## the tests that take seconds
+quick: everything ## run the tests that take seconds
 	@bash tools/run_tests -L quick -j $(JOBS)
 
-asan: ## the quick tests under the address and undefined-behaviour sanitizers
+asan: ## run the quick tests under the address and undefined-behaviour sanitizers
 	@bash tools/check_build asan
 
-bench: benchmarks ## speed and memory, as ratios within one run
+bench: benchmarks ## measure speed and memory, as ratios within one run
 	@bench/run
 	@bench/ranks
 	@bench/stores
 
-bench-peers: benchmarks ## the same beside PyTorch, which is installed into a folder of its own
+bench-peers: benchmarks ## the same compared with PyTorch, which is installed into a folder of its own
 	@bench/peers
 
 benchmarks: configure
@@ -52,28 +52,28 @@ benchmarks: configure
 format: ## lay out every C file
 	@bash tools/format
 
-format-check: ## is every C file laid out?
+format-check: ## check the layout of every C file
 	@bash tools/format --check
 
-tidy: all ## clang-tidy over all sources
+tidy: all ## run clang-tidy over all sources
 	@bash tools/tidy
 
-style: ## the habits that a script can check
+style: ## check the conventions that a script can check
 	@tools/check_style
 
-docs: all ## write the pages that come from tables
+docs: all ## write the pages that are generated from tables
 	@bash tools/make_docs
 
-sizes: ## lines by room, the longest files and functions
+sizes: ## print lines by folder, the longest files and functions
 	@tools/check_style --sizes
 
-golden: ## make the reference files again, with PyTorch
+golden: ## write the reference files again, with PyTorch
 	@bash tools/golden
 
-coverage: ## which lines the quick tests run
+coverage: ## print which lines the quick tests run
 	@tools/coverage
 
-install: all ## into PREFIX, /usr/local unless said otherwise
+install: all ## install into PREFIX (default: /usr/local)
 	@cmake --install build --prefix $(or $(PREFIX),/usr/local)
 
 clean: ## remove what was built

@@ -13,7 +13,7 @@
 #
 # With --prefix, packages come from apt if it exists (downloaded and unpacked, not installed), else as wheels (CMake, Ninja) and
 # as sources (jansson, libyaml: downloaded, or from the folder that LEVIN_SOURCES names, for machines without a network). Only the
-# C compiler must be there: clusters offer it as a module.
+# C compiler must be installed already: clusters offer it as a module.
 set -u
 prefix="" dev=0 check=0 kubernetes=0
 while [ $# -gt 0 ]; do
