@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains llama-124m and pythia-70m in levin and in PyTorch, same weights and same batches, and compares the losses.
 
-    python3 tools/beside_torch.py TEXT [--models NAME,NAME] [--tokenizer MODEL] [--steps N] [--length T] [--batch B]
+    python3 tools/compare_torch.py TEXT [--models NAME,NAME] [--tokenizer MODEL] [--steps N] [--length T] [--batch B]
                                   [--out DIR]
 
 PyTorch's side is transformers' model in fp32, as bench_families.py makes it, with torch.optim.AdamW and clipping by
@@ -38,7 +38,7 @@ def rate(step, steps):
     return LEAST + 0.5 * (1 + math.cos(math.pi * (step - WARM_UP) / (steps - WARM_UP))) * (LR - LEAST)
 
 
-# --- PyTorch's side: `beside_torch.py --worker fresh NAME FOLDER`, `--worker TOKENS FOLDER SIDE STEPS T B FILE` ---
+# --- PyTorch's side: `compare_torch.py --worker fresh NAME FOLDER`, `--worker TOKENS FOLDER SIDE STEPS T B FILE` ---
 
 
 def fresh(name, folder):
@@ -120,7 +120,7 @@ def losses_of(options, name):
             subprocess.run([*worker, tokens, fresh_model, side, *numbers, out], check=True)
         losses.append([float(line) for line in open(out)])
         if len(losses[-1]) != options.steps:
-            sys.exit(f"beside_torch: '{out}' has {len(losses[-1])} losses, and {options.steps} steps are wanted: "
+            sys.exit(f"compare_torch: '{out}' has {len(losses[-1])} losses, and {options.steps} steps are wanted: "
                      "remove it, or name another --out")
     return losses
 
@@ -152,7 +152,7 @@ def main():
     parser.add_argument("--steps", type=int, default=250)
     parser.add_argument("--length", type=int, default=128, help="tokens of a window")
     parser.add_argument("--batch", type=int, default=1, help="windows of a step")
-    parser.add_argument("--out", default=os.path.join(ROOT, "build", "beside"))
+    parser.add_argument("--out", default=os.path.join(ROOT, "build", "compare"))
     parser.add_argument("--levin", default=os.path.join(ROOT, "build", "levin"))
     options = parser.parse_args()
     names = options.models.split(",")
