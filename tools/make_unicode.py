@@ -6,15 +6,16 @@ follow its version of Unicode, not Python's; BERT's, and the categories that reg
 Hugging Face's tokenizers in the same way. Compositions (NFC, NFKC) are Python's, classes of grapheme clusters those of the
 module regex.
 
-    make_unicode.py [classes | words | categories | graphemes | compatible] ...     these tables; all of them when none is named
+    make_unicode.py [classes | words | categories | graphemes | compatible] ...     these tables; without arguments all of them
 
 Needs tiktoken, tokenizers and regex. Run it when the reference changes to another version of Unicode.
 """
 import sys
+import textwrap
 import unicodedata
 from pathlib import Path
 
-ROOM = Path(__file__).resolve().parent.parent / "src/tokenizers"
+FOLDER = Path(__file__).resolve().parent.parent / "src/tokenizers/unicode"
 POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 
 
@@ -36,14 +37,17 @@ def ranges(points):
     return out
 
 
-def write(name, story, rows):
-    lines, line = [f"/* {name} - {story}", " * Written by tools/make_unicode.py: do not edit. */"], ""
+def write(name, description, rows):
+    lines = [*textwrap.wrap(f"/* {name} - {description}", 118, subsequent_indent=" * ",
+                            break_on_hyphens=False), " *",
+             " * Written by tools/make_unicode.py: do not edit. */"]
+    line = ""
     for row in rows:
         if len(line) + len(row) + 1 > 118:
             lines.append(line.rstrip())
             line = ""
         line += row + " "
-    (ROOM / name).write_text("\n".join(lines + [line.rstrip()]) + "\n")
+    (FOLDER / name).write_text("\n".join(lines + [line.rstrip()]) + "\n")
 
 
 def main():
@@ -62,7 +66,7 @@ def matched(expression):
 
 
 def categories():
-    """General categories, and what is a letter of a word for the pre-tokenizer Whitespace."""
+    """General categories, characters inside of words for the pre-tokenizer Whitespace, and accents."""
     from tokenizers import __version__ as version
     from tokenizers import normalizers, pre_tokenizers
 
@@ -75,8 +79,9 @@ def categories():
     rows += [f"W({a:#x},{b:#x})" for a, b in ranges(inside)]
     off = normalizers.StripAccents()
     rows += [f"A({a:#x},{b:#x})" for a, b in ranges([c for c in POINTS if not off.normalize_str(chr(c))])]
-    write("unicode_categories.def", "G(first, last, category): general categories; W(first, last): letters of words; "
-          f"A(first, last): accents; as tokenizers {version} has them.", rows)
+    write("unicode_categories.def", "G(first, last, category): general category; W(first, last): characters that the "
+          "pre-tokenizer Whitespace keeps inside a word; A(first, last): accents that StripAccents removes. Source: "
+          f"Hugging Face's tokenizers {version}.", rows)
 
 
 def graphemes():
@@ -89,8 +94,8 @@ def graphemes():
     for kind, name in kinds.items():
         points = [ord(c) for c in regex.findall(rf"\p{{{name}}}", text)]
         rows += [f"B({a:#x},{b:#x},{kind})" for a, b in ranges(points)]
-    write("unicode_graphemes.def", "B(first, last, class): what decides on the ends of grapheme clusters; as regex "
-          f"{regex.__version__} has them.", rows)
+    write("unicode_graphemes.def", "B(first, last, class): the properties Grapheme_Cluster_Break and "
+          f"Extended_Pictographic, by which texts are divided into grapheme clusters. Source: regex {regex.__version__}.", rows)
 
 
 def classes():
@@ -98,8 +103,8 @@ def classes():
 
     classes = {"LETTER": members(r"\p{L}"), "NUMBER": members(r"\p{N}"), "SPACE": members(r"\s")}
     rows = [f"{name[0]}({a:#x},{b:#x})" for name, points in classes.items() for a, b in ranges(points)]
-    write("unicode_classes.def", f"L(first, last): letters; N: numbers; S: white space; as tiktoken "
-          f"{tiktoken.__version__} has them.", rows)
+    write("unicode_classes.def", "L(first, last): letters; N: numbers; S: white space. Source: tiktoken "
+          f"{tiktoken.__version__}.", rows)
     # Hangul syllables are composed by rule, not by table.
     ccc = {c: unicodedata.combining(chr(c)) for c in POINTS if unicodedata.combining(chr(c))}
     rows, run = [], None
@@ -117,13 +122,14 @@ def classes():
         parts = [int(x, 16) for x in d.split()] + [0]
         both = len(parts) == 3 and unicodedata.normalize("NFC", chr(parts[0]) + chr(parts[1])) == chr(c)
         rows.append(f"{'D' if both else 'E'}({c:#x},{parts[0]:#x},{parts[1]:#x})")
-    write("unicode_compose.def", "C(first, last, combining class); D(point, first, second): canonical decomposition, "
-          f"composed again; E: not composed again. Unicode {unicodedata.unidata_version}.", rows)
+    write("unicode_compose.def", "C(first, last, combining class); D(code, first, second): canonical decomposition, "
+          "which composition reverses; E(code, first, second): one that it does not reverse. Source: Unicode "
+          f"{unicodedata.unidata_version}.", rows)
     compatible()
 
 
 def compatible():
-    """Full compatibility decompositions where the canonical ones are others."""
+    """Full compatibility decompositions that differ from the canonical ones."""
     from tokenizers import __version__ as version
     from tokenizers import normalizers
 
@@ -132,11 +138,12 @@ def compatible():
         parts = nfkd.normalize_str(chr(c))
         if parts != nfd.normalize_str(chr(c)):
             rows.append(f"K({len(parts)}," + ",".join(hex(ord(x)) for x in [chr(c), *parts]) + ")")
-    write("unicode_compat.def", f"K(n, code, n parts): compatibility decompositions, as tokenizers {version} has them.", rows)
+    write("unicode_compat.def", "K(n, code, n parts): compatibility decomposition, if it differs from the canonical one. Source: "
+          f"Hugging Face's tokenizers {version}.", rows)
 
 
-def small_letters(small):
-    """Runs of letters whose small ones lie as far off: A to Z, or every second one."""
+def lower_case_rows(small):
+    """Runs of letters with the same distance to their lower-case letters: A to Z, or every second code point."""
     runs = []
     for c, low in sorted(small.items()):
         add, second = low[0] - c, low[1] if len(low) > 1 else 0
@@ -150,7 +157,7 @@ def small_letters(small):
 
 
 def words():
-    """What BERT's words hang on, asked of Hugging Face's tokenizers."""
+    """Character classes that decide on BERT's words, queried from Hugging Face's tokenizers."""
     from tokenizers import __version__ as version
     from tokenizers import normalizers, pre_tokenizers
 
@@ -173,9 +180,10 @@ def words():
         low = [ord(x) for x in lower.normalize_str(text)]
         if low != [c]:
             small[c] = low
-    rows = [f"{kind}({a:#x},{b:#x})" for kind, points in kinds.items() for a, b in ranges(points)] + small_letters(small)
+    rows = [f"{kind}({a:#x},{b:#x})" for kind, points in kinds.items() for a, b in ranges(points)] + lower_case_rows(small)
     write("unicode_words.def", "P(first, last): punctuation; X: control characters; Z: white space; M: marks; L(first, "
-          f"last, step, to add, second letter): lower case; as tokenizers {version} has them.", rows)
+          "last, step, to add, second letter): lower case, for every step-th letter. Source: "
+          f"Hugging Face's tokenizers {version}.", rows)
 
 
 sys.exit(main())
