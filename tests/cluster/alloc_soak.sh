@@ -1,5 +1,5 @@
 # label: soak
-# The same as tests/cli/alloc.sh with nearly all allocations: half an hour.
+# tests/cli/alloc.sh with nearly all allocations; takes half an hour.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 whole=1
 . "$LEVIN_SOURCE/tests/cli/alloc.bash"

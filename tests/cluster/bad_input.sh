@@ -3,7 +3,7 @@
 . "$LEVIN_SOURCE/tests/cluster/train.bash"
 short=("${sizes[@]/max_steps=5/max_steps=2}")
 rank='rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-}}'
-refused() { # code (of levin; + : whatever the launcher makes of it), sentence, MPI, ranks, what rank $rank does (shell; "$@" trains), keys
+refused() { # code (levin's; +: any failure of the launcher), sentence, MPI, ranks, shell commands of rank $rank ("$@" trains), keys
     local wanted=$1 sentence=$2 mpi=$3 n=$4 script=$5
     shift 5
     rm -rf run
@@ -27,7 +27,7 @@ here=$(hostname)
 each() {
     local mpi=$1 rank_variable=PMI_RANK size_variable=PMI_SIZE
     [ "$mpi" != openmpi ] || rank_variable=OMPI_COMM_WORLD_RANK size_variable=OMPI_COMM_WORLD_SIZE
-    # what only some ranks have, or have otherwise
+    # input that only some ranks have, or that differs between ranks
     refused 2 "rank 1 on $here: there is no recipe 'recipe.yaml'" "$mpi" 3 '[ $rank = 0 ] || cd /; exec "$1" train recipe.yaml'
     refused 2 "rank 2 on $here was started with trainer.seed 7, and rank 0 on $here with 1337: give all ranks the same recipe" \
         "$mpi" 3 '[ $rank != 2 ] || set -- "$@" --trainer.seed=7; exec "$@"'
@@ -36,7 +36,7 @@ each() {
     refused 1 "rank 1 on $here: cannot open 'text.txt'" "$mpi" 3 '[ $rank != 1 ] || cd /; exec "$@"'
     refused 2 "rank 2 on $here sees other data than rank 0 on $here: give all hosts the same files" \
         "$mpi" 3 'mkdir -p $rank.d; cp $([ $rank = 2 ] && echo other.txt || echo text.txt) $rank.d/text.txt; cd $rank.d; exec "$@"'
-    # numbers that do not fit
+    # numbers of ranks and batch sizes that cannot be combined
     refused 2 "13 ranks cannot share the 12 sequences of a step (trainer.batch_size): start at most 12" "$mpi" 13 'exec "$@"'
     refused 2 "5 ranks cannot share the 4 micro-batches of a step" "$mpi" 5 'exec "$@"' --trainer.micro_batch_size=3
     refused 2 "trainer.num_nodes is 2, but the 3 ranks of this run" "$mpi" 3 'exec "$@"' --trainer.num_nodes=2
@@ -47,7 +47,7 @@ each() {
     refused 2 "$rank_variable is 'two', and a rank is a whole number" "$mpi" 3 "export $rank_variable=two; exec \"\$@\""
     refused 2 "$size_variable is '-3', and a number of ranks is a whole number" "$mpi" 3 "export $size_variable=-3; exec \"\$@\""
     refused + "rank 0 of " "$mpi" 2 "export $rank_variable=0; exec \"\$@\"" --trainer.rank_timeout=3
-    # another build goes on, with a warning; a run folder that only rank 0 can write is enough
+    # another build is only a warning; a run folder that only rank 0 can write is sufficient
     rm -rf run folder && mkdir folder
     arguments folder/run "${short[@]}"
     code 0 ranks "$mpi" 2 bash -c "$rank"'; [ $rank = 0 ] || { shift; set -- ./newer "$@"; }; exec "$@"' train "$LEVIN" "${all[@]}"
@@ -58,7 +58,7 @@ each() {
             mount -o remount,bind,ro folder && ! touch folder/x 2>/dev/null && exec \"\$@\"" train "$@"; exec "$@"' train "$LEVIN" "${all[@]}"
         check [ -e folder/run/checkpoints/last ]
     fi
-    # left over from other launchers
+    # variables left over from other launchers
     rm -rf left
     arguments left "${short[@]}"
     code 0 env SLURM_JOB_ID=7 SLURM_PROCID=3 SLURM_NTASKS=8 SLURM_LOCALID=3 SLURM_NODEID=1 RANK=5 WORLD_SIZE=9 LOCAL_RANK=1 \

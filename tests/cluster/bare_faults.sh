@@ -27,26 +27,26 @@ launchers() { ps -eo pid=,comm= | awk '$2 ~ /^(mpirun|orted|mpiexec|hydra_|srun$
 try() { # LAUNCHER FAULT MOMENT
     local got=0 launcher=$1 fault=$2 moment=$3
     kill=--kill-on-bad-exit=0
-    [ "$fault" != stop ] || [ "$moment" = step ] || [ "$moment" = save ] || kill=-K1 # a stopped task would be waited for
+    [ "$fault" != stop ] || [ "$moment" = step ] || [ "$moment" = save ] || kill=-K1 # srun would wait for a stopped task
     one_fault "$@" with "$launcher" "$LEVIN"
     echo "$launcher: $fault, $moment${hit:+, hit}"
     soon none_living
-    # before ranks have met mpirun and mpiexec wait for ever for a host that is cut off, and all wait for who is stopped
-    # when the run is over; in between the ranks end them
+    # before ranks have joined, mpirun and mpiexec wait for ever for a host that is cut off, and all launchers wait for a
+    # stopped rank at the end; between these moments the ranks end the launchers
     if [ "$fault:$moment" = cut:start ] || [ "$moment" = end ]; then kill -KILL $(launchers) 2>/dev/null || true; fi
     [ "$fault" != cut ] || plug 2
     wait $pid || got=$?
     nobody_left
     case $launcher:$fault:$moment in
     *:end | *:kill:start) ;;
-    openmpi:kill:* | mpich:kill:* | intel:kill:*) check [ $got != 0 ] ;; # the launcher may kill those that would speak
+    openmpi:kill:* | mpich:kill:* | intel:kill:*) check [ $got != 0 ] ;; # the launcher may kill the ranks that would report
     *:start) [ -z "$hit" ] || { named_at_start "$fault" && check [ $got != 0 ]; } ;;
     *) lost_is_named && check [ $got != 0 ] ;;
     esac
     can_go_on
     [ "$launcher" != srun ] || { on 1 scancel -u "$(id -un)" && soon idle; }
 }
-# Nobody has met anybody: each host says for itself what it sees, where the launcher lets it live that long.
+# Before ranks have joined, each host reports for itself, if the launcher lets it live that long.
 named_at_start() { # FAULT
     local said
     said=$(grep -cE '^error: ' err) || true

@@ -21,7 +21,7 @@ for job in PBS_NODEFILE=slots LSB_DJOB_HOSTFILE=slots PE_HOSTFILE=pe; do
     done
 done
 
-# a wrapper script: its exit code is that of the mpirun; it saves when asked to, and leaves no process behind
+# a wrapper script: its exit code is that of the mpirun; the run saves on signals, and no process is left
 mpi=${mpis[0]}
 cat >wrapped <<END
 #!/bin/bash
@@ -53,7 +53,7 @@ for signal in USR1 INT; do
     check [ -z "$(pgrep -f "$PWD/wrapped -")" ]
 done
 
-# hosts that lack something: found before anything starts
+# hosts without levin, the MPI or a way back: found before anything starts
 printf 'h1\nh2\n' >hosts
 arguments no "${keys[@]}"
 if [ "$mpi" = openmpi ] && [ -x /usr/bin/orted ]; then
@@ -70,7 +70,7 @@ code 2 "${launch[@]}" --launcher=levin -n 2 -- "${all[@]}"
 one_error
 says "hosts:2: '$LEVIN' does not run on the host 'h2' (levin: error while loading shared libraries: libm.so.6); install there" err
 on 2 umount "$LEVIN"
-# from outside of the hosts, which reach each other, but one not the place where it begins
+# launched from outside of the hosts, which reach each other, while one of them cannot reach the launching machine
 cat >reach <<END
 #!/bin/bash
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
@@ -86,7 +86,7 @@ says "hosts:2: the host 'h2' cannot connect back to this one at 10.77.0.254" err
 check [ ! -e no ]
 on 2 ip route del blackhole 10.77.0.254/32
 
-# hosts with IPv6 alone
+# hosts with IPv6 addresses only
 printf 'h1:1\nh2:1\n' >hosts
 for i in 1 2; do
     on $i ip addr flush dev eth0 scope global

@@ -54,13 +54,13 @@ code 0 timeout 60 "$LEVIN" watch jumping --once
 unset LD_PRELOAD
 silent_about lost err
 same_weights quiet jumping
-# long enough for every jump, among ranks that all send their beats
+# long enough for every jump, while all ranks send heartbeats
 endless=(--trainer.max_steps=1000000000 --checkpoint.every_n_steps=1000000 --trainer.val_check_interval=0)
 arguments long --trainer.rank_timeout=3 "${endless[@]}"
 LD_PRELOAD=$PWD/jumps.so timeout -k 3 300 "$LEVIN" launch -n 2 --launcher="${mpis[0]}" -- "${all[@]}" >out 2>err &
 pid=$!
 wait_rows long 1
-sleep 8 # more than the time in which a rank is found lost, and every jump
+sleep 8 # longer than it takes to detect a lost rank, and than all jumps
 kill -0 $pid || fail "it has ended: $(cat err)"
 pkill -TERM -P $pid -x levin
 ended

@@ -1,8 +1,8 @@
-# comm.bash - what comm_openmpi.sh, comm_mpich.sh and comm_intel.sh have in common: every call of src/comm under one MPI.
+# comm.bash - shared by comm_openmpi.sh, comm_mpich.sh and comm_intel.sh: every call of src/comm under one MPI.
 . "$LEVIN_SOURCE/tests/cluster/mpis.bash"
 program=$LEVIN_BUILD/tests/comm_ranks
 
-good() { # what, then a command: it must say that all is well
+good() { # title, then a command that must report success
     local what=$1
     shift
     "$@" >out 2>&1 || { echo "$what failed:" && cat out && exit 1; }

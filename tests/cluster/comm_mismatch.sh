@@ -1,8 +1,8 @@
-# comm_mismatch.sh - a launcher and a library that do not belong together, none, two: one sentence, and the cure.
+# comm_mismatch.sh - a launcher and an MPI library that do not belong together, no library, two: one sentence says what to do.
 . "$LEVIN_SOURCE/tests/cluster/comm.bash"
 export LIMIT=40
 
-said() { # what, words, command...: must fail, and say the words
+said() { # title, words, command...: must fail with these words
     local what=$1 words=$2
     shift 2
     if "$@" >out 2>&1; then echo "$what did not fail:" && cat out && exit 1; fi
@@ -33,7 +33,7 @@ if mpi_here openmpi && command -v cc >/dev/null; then
     said "a library that crashes" "crashed in MPI_Init, as Open MPI may where ranks start at unlike speeds: start again" \
         ranks openmpi 2 "$program" --library "$PWD/crashing.so"
 fi
-# An MPI whose library is not there: an empty file over it, for these processes alone.
+# An MPI without its library: an empty file is mounted over it, for these processes only.
 if mpi_here openmpi && mpi_here mpich && unshare -m true 2>/dev/null; then
     said "no Open MPI" "no library of Open MPI was found, which is needed, as the launcher is Open MPI's" \
         ranks openmpi 2 unshare -m bash -c 'mount --bind /dev/null "$(realpath "$1")" && exec "$2"' x \

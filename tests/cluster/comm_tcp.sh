@@ -1,4 +1,4 @@
-# comm_tcp.sh - every call of src/comm over levin's own TCP connections: on one host, among strangers, between hosts.
+# comm_tcp.sh - every call of src/comm over levin's own TCP connections: on one host, with strangers, between hosts.
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 hosts_begin
 . "$LEVIN_SOURCE/tests/cluster/comm.bash"
@@ -9,11 +9,11 @@ for n in 2 3 4 8; do good "$n ranks" apart $n "$program" --tcp; done
 good "6 ranks as of 3 hosts" apart 6 "$program" --tcp --per-host 2
 good "3 ranks, messages cut" apart 3 "$program" --tcp --cut 4096
 
-# strangers knock at every port of rank 0 that is open before the others come: junk, half a card, silence
+# strangers connect to every open port of rank 0 before the other ranks do: junk, half a message, silence
 cat >strangers.py <<'E2'
 import os, socket, subprocess, sys, time
 ports = set()
-while len(ports) < 2:  # the place to meet, and its own
+while len(ports) < 2:  # that of the rendezvous, and that of its own connections
     time.sleep(0.02)
     held = {os.readlink(f"/proc/{sys.argv[1]}/fd/{f}") for f in os.listdir(f"/proc/{sys.argv[1]}/fd")}
     for name in ("tcp", "tcp6"):

@@ -39,7 +39,7 @@ for mpi in "${mpis[@]}"; do
     fi
 done
 
-# without a launcher: what counts is said, and what does not
+# without a launcher: the report says which variables count, and which do not
 code 0 env -u OMP_NUM_THREADS OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 "$LEVIN" doctor --measure=false --json
 json 'd["launcher"] == "local" and any("OMPI_COMM_WORLD_RANK" in f["finding"] for f in d["findings"])'
 code 0 "$LEVIN" doctor --measure=false --train

@@ -1,9 +1,9 @@
-# N ranks are one rank: with trainer.deterministic the metrics, the weights and the optimizer's state of any number of
+# N ranks give the result of one rank: with trainer.deterministic the metrics, the weights and the optimizer's state of any number of
 # ranks, under any MPI, with any number of threads, have the bits of one rank that accumulates. Without it they agree to
 # rounding.
 . "$LEVIN_SOURCE/tests/cluster/train.bash"
 mode=(--trainer.deterministic=true --trainer.micro_batch_size=1)
-in_bf16=8e-3 # what gradients rounded elsewhere make of five steps
+in_bf16=8e-3 # difference after five steps with gradients that are rounded elsewhere
 near() { # near RUN RUN [how near]: losses, norms and validations, relative
     python3 - "$1" "$2" "${3:-1e-5}" <<'P'
 import json, sys
@@ -25,7 +25,7 @@ true=(--trainer.precision=bf16-true --optimizer.state=bf16)
 code 0 train true "${sizes[@]}" "${mode[@]}" "${true[@]}"
 code 0 train plain "${sizes[@]}"
 near plain one
-# the test would see a difference
+# a difference would be detected
 if cmp -s one/checkpoints/last/model.safetensors three/checkpoints/last/model.safetensors; then fail "this test sees nothing"; fi
 
 all_of() {
@@ -44,7 +44,7 @@ all_of() {
     same_run half "$mpi-half"
     over "$mpi" 4 "$mpi-half-zero1" "${sizes[@]}" "${mode[@]}" "${half[@]}" --trainer.strategy=zero1
     same_run half "$mpi-half-zero1"
-    # weights and gradients in bf16: every node of the tree is rounded, whoever adds it
+    # weights and gradients in bf16: every node of the tree is rounded, on whichever rank
     for n in 2 3 4; do
         over "$mpi" $n "$mpi-true-$n" "${sizes[@]}" "${mode[@]}" "${true[@]}"
         same_run true "$mpi-true-$n"
@@ -55,14 +55,14 @@ all_of() {
     near true "$mpi-true-plain" $in_bf16
     over "$mpi" 3 "$mpi-true-plain-zero1" "${sizes[@]}" "${true[@]}" --trainer.strategy=zero1
     near true "$mpi-true-plain-zero1" $in_bf16
-    # without the mode: in buckets, to rounding, and the same bits in every run
+    # not deterministic: sums in buckets agree to rounding, and every run has the same bits
     for strategy in ddp zero1; do
         over "$mpi" 3 "$mpi-plain-$strategy" "${sizes[@]}" --trainer.strategy=$strategy
         near plain "$mpi-plain-$strategy"
         over "$mpi" 3 "$mpi-again-$strategy" "${sizes[@]}" --trainer.strategy=$strategy
         same_run "$mpi-plain-$strategy" "$mpi-again-$strategy"
     done
-    # gradients that travel as bf16: another sum, but not far from it, and the same on all ranks
+    # gradients sent in bf16: the sum differs slightly, and is the same on all ranks
     for strategy in ddp zero1; do
         over "$mpi" 3 "$mpi-bf16-$strategy" "${sizes[@]}" --trainer.strategy=$strategy --trainer.reduce_dtype=bf16
         near plain "$mpi-bf16-$strategy" $in_bf16
@@ -76,7 +76,7 @@ each_mpi all_of
 code 2 train refused "${sizes[@]}" "${mode[@]}" --trainer.reduce_dtype=bf16
 says "trainer.deterministic wants the same bits" err
 
-# --- evaluation: each window once, whoever takes it ---
+# --- evaluation: each window once, on any rank ---
 code 0 "$LEVIN" evaluate one --json --trainer.batch_size=5
 mv out alone
 evaluated() {
@@ -101,7 +101,7 @@ parts_of_a_model() {
 }
 each_mpi parts_of_a_model
 
-# --- going on with another number of ranks, with and without shards ---
+# --- resuming with another number of ranks, with and without shards ---
 resumed() {
     local mpi=$1 step=3 n strategy first=1
     for part in "2 zero1" "3 ddp" "4 zero1" "1 ddp"; do
@@ -116,7 +116,7 @@ resumed() {
 }
 each_mpi resumed
 
-# --- the lowest instruction set is everybody's; AVX2 and AVX-512 give the same bits, AMX has its own ---
+# --- all ranks use the lowest instruction set; AVX2 and AVX-512 give the same bits, AMX has its own ---
 cat >lesser <<'E2'
 #!/bin/bash
 # lesser ISA COMMAND...: rank 1 has no better one

@@ -7,7 +7,7 @@ mpis_here
 make_text
 cat >rank <<'E2'
 #!/bin/bash
-# rank ARGUMENTS...: levin, but for the rank that ODD names, which does what HOW says
+# rank ARGUMENTS...: runs levin, except the rank in ODD, which fails as HOW says
 case ${OMPI_COMM_WORLD_RANK:-${PMI_RANK-}}:$HOW in
 $ODD:option) exec "$LEVIN" "$@" --no-such-option ;;
 $ODD:data) exec "$LEVIN" "$@" --data.val_path=none ;;
@@ -33,12 +33,12 @@ look() { # look BY:HOW:RANK: it failed with one sentence
     local got n err=$mpi-$1.err
     got=$(cat "$mpi-$1.got")
     n=$(grep -cE '^(\[[01]\] )?error: ' "$err") || true
-    [ "$n" != 0 ] || ! grep -qE '^(\[[01]\] )?stopped on request' "$err" || n=1 # asked to, it is no error
+    [ "$n" != 0 ] || ! grep -qE '^(\[[01]\] )?stopped on request' "$err" || n=1 # stopping on request is no error
     echo "$mpi, $1: $got, $n sentences"
     [ "$got" != 0 ] && [ "$got" != 124 ] && [ "$n" = 1 ] || { cat "$mpi-$1.out" "$err" && fail "$got, $n sentences"; }
 }
 for mpi in "${mpis[@]}"; do
-    # what levin launch starts, with the script above where levin stands
+    # the command that levin launch starts, with the script above in place of levin
     cat >$mpi-launcher <<E2
 #!/bin/bash
 words=()
@@ -48,7 +48,7 @@ E2
     chmod +x $mpi-launcher
     path=$PATH
     [ $mpi != intel ] || path=$intel/bin:$PATH
-    # four at once, since most of the time all wait for somebody to be missed
+    # four at once, since most of the time is spent waiting until a rank is missed
     cases=()
     for way in launch:option launch:data launch:kill launch:exit1 launch:exit75 bare:option bare:data; do
         for odd in 0 1; do cases+=("$way:$odd"); done

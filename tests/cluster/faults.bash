@@ -1,9 +1,9 @@
 # faults.bash - ranks that are killed, stopped or cut off at random moments, under any launcher, over the hosts h1 and h2, which
 # it brings up. Source it first, after hosts.bash or slurm.bash.
 #
-#   one_fault NAME FAULT MOMENT COMMAND...   COMMAND starts ranks of the words behind it, in the background, as $pid; one of
-#                                            them meets its FAULT: kill, stop, cut (its host), kill-first, stop-first (rank 0),
-#                                            at a MOMENT: start, step, save or end; $run is its folder, $hit what was hit,
+#   one_fault NAME FAULT MOMENT COMMAND...   COMMAND with a program and its arguments starts ranks, in the background, as
+#                                            $pid; one of them gets its FAULT: kill, stop, cut (its host), kill-first, stop-first (rank 0),
+#                                            at a MOMENT: start, step, save or end; $run is its folder, $hit the victim,
 #                                            "" if the run was over before
 #   lost_is_named                            err says in one sentence which rank is lost, on which host
 #   can_go_on                                the checkpoints of $run are complete
@@ -27,7 +27,7 @@ read -ra moments <<<"${FAULT_MOMENTS:-start step save end}"
 rank_variables='OMPI_COMM_WORLD_RANK|PMI_RANK|SLURM_PROCID|LEVIN_RANK'
 cat >hit <<E2
 #!/bin/bash
-# hit SIGNAL [RANK]: one of this host's ranks, whichever; says which
+# hit SIGNAL [RANK]: any of this host's ranks; prints which
 for p in \$(pgrep -x levin | shuf); do
     if grep -zqE "^($rank_variables)=\${2:-}" "/proc/\$p/environ" 2>/dev/null && kill "-\$1" "\$p" 2>/dev/null; then echo "\$p" && exit; fi
 done

@@ -10,13 +10,13 @@ gpt2=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-gpt2
 
 mkdir c prose
 cp "$LEVIN_SOURCE"/src/train/*.c "$LEVIN_SOURCE"/src/formats/*.c c
-cat "$LEVIN_SOURCE"/*.md "$LEVIN_SOURCE"/docs/*.md | split -l 20 -a 3 --additional-suffix=.txt - prose/ # many: some are held back
+cat "$LEVIN_SOURCE"/*.md "$LEVIN_SOURCE"/docs/*.md | split -l 20 -a 3 --additional-suffix=.txt - prose/ # many documents, so that some are held back
 for file in c/*.c; do mv "$file" "$file.txt"; done
 for what in c prose; do
     code 0 "$LEVIN" prepare text --input=$what --out=$what-tokens --tokenizer="$gpt2" --val-fraction=0.2
 done
 
-# from nothing on C, one rank
+# from scratch on C, one rank
 model=(--model.kind=gpt2 --model.n_layer=2 --model.n_head=2 --model.n_embd=48 --model.block_size=32 --model.dropout=0)
 code 0 "$LEVIN" config base.yaml --job=scratch --data.path=c-tokens --model.size= "${model[@]}" --trainer.batch_size=16 \
     --trainer.max_steps=120 --trainer.val_check_interval=40 --trainer.limit_val_batches=8 --optimizer.lr=5e-3 \
@@ -48,6 +48,6 @@ code 0 "$LEVIN" generate three --prompt "The recipe" --max-new-tokens=40 --tempe
 says "The recipe" out
 check [ "$(wc -c <out)" -gt 20 ]
 
-# the test would see a difference
+# a difference would be detected
 code 0 "$LEVIN" train tuned.yaml --quiet --run_dir=other --trainer.seed=7
 if cmp -s one/checkpoints/last/model.safetensors other/checkpoints/last/model.safetensors; then fail "this test sees nothing"; fi

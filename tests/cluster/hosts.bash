@@ -1,11 +1,11 @@
 # hosts.bash - several hosts on one machine: network namespaces with names, addresses and a switch between them.
 #
-#   hosts_begin            first line of a test: goes on inside namespaces of its own, in which nothing outlives the test
+#   hosts_begin            first line of a test: it continues inside its own namespaces, where no process outlives the test
 #   hosts_up N             hosts h1..hN, 10.77.0.1 .. .N: own network, host name, processes, /dev/shm, /run; one file system
-#   on I COMMAND...        run there
+#   on I COMMAND...        run on host I
 #   unplug I; plug I        take the cable of host I out (silently: no reset is sent), and put it back
 #   at_switch COMMAND...   run where the other ends of the cables are, v1..vN: `at_switch tc qdisc add dev v2 ...`
-#   nobody_left [SECONDS]  no levin is alive any more, on any host, after that long at the most (30)
+#   nobody_left [SECONDS]  check that no levin is alive on any host after at most that long (30)
 #   sshd_up N              an sshd on each; $ssh is the program that reaches them, without a password
 #
 # As root, or as an ordinary user where user namespaces are allowed; elsewhere the test is skipped.
@@ -23,7 +23,7 @@ hosts_begin() {
     [ "$(id -u)" = 0 ] || user=(-U --map-current-user --keep-caps)
     unshare "${user[@]}" -m -n -u -i -p -f --mount-proc --propagation private ip link add type bridge 2>/dev/null ||
         skip "namespaces are not allowed here"
-    # Everything in the namespace dies with its first process, whatever happens.
+    # All processes of the namespace die with its first one.
     LEVIN_INSIDE=1 exec timeout -k 5 "${HOSTS_LIMIT:-600}" unshare "${user[@]}" -m -n -u -i -p -f --kill-child --mount-proc \
         --propagation private bash -eu -o pipefail "$0"
 }
@@ -40,7 +40,7 @@ hosts_up() {
     ip addr add 10.77.0.254/24 dev br0
     for i in $(seq "$1"); do one_host "$i"; done
 }
-one_host() { # its first process only reaps what is left to it
+one_host() { # its first process only reaps orphans
     local i=$1 outer first
     mkdir -p "$net/h$i/run" "$net/h$i/shm"
     echo "h$i" >"$net/h$i/hostname"

@@ -16,9 +16,9 @@ a_fault() { # MPI, fault, moment
     [ "$fault" != cut ] || plug 2
     nobody_left 60 # processes of a host that was cut off end by themselves, a timeout later
     case $moment in
-    start) # who dies before it has met the others is known to the launcher alone
+    start) # a rank that dies before it has joined is known to the launcher only
         [ -z "$hit" ] || { check [ $got != 0 ] && check [ "$(grep -cE '^error: ' err)" -ge 1 ]; } ;;
-    end) # when all have finished, nobody misses one
+    end) # after all have finished, no rank is missed
         [ $got = 0 ] || { check [ $got = 76 ] && { grep -qE "^error: .* after all ranks had finished" err || lost_is_named; }; } ;;
     *)
         check [ $got = 76 ]
@@ -41,7 +41,7 @@ each() {
         on 2 umount "$PWD/own"
         same_run alone "own/$mpi/$strategy"
     done
-    # the disk of rank 0's host is full: said, the run goes on, and its end is no success
+    # the disk of rank 0's host is full: a warning, the run continues, and it ends with an error
     mkdir -p "small/$mpi"
     on 1 mount -t tmpfs -o size=96k tmpfs "$PWD/small/$mpi"
     arguments "$PWD/small/$mpi/run" "${keys[@]}"

@@ -25,7 +25,7 @@ begin() { # run, ranks, keys: in the background, as $pid, when it has made a ste
     pid=$!
     wait_rows "$run" 20
 }
-# What timeout started: signals go to levin launch itself.
+# The child of timeout: signals go to levin launch itself.
 launcher() { pgrep -P "$pid" -x levin || pgrep -x -o levin; }
 rank() { # the process of rank $1
     local p
@@ -70,13 +70,13 @@ for mpi in "${mpis[@]}"; do
         [ $signal = KILL ] || check [ "$(grep -c "error: rank 1 on " err)" = 1 ]
         nobody_left 10
     done
-    # levin launch itself is killed: the ranks do not go on without it
+    # levin launch itself is killed: the ranks do not continue without it
     begin $mpi-alone 2
     kill -KILL "$(launcher)"
     ended
     check [ "$got" = 137 ]
     nobody_left 30
-    # a launcher that does not end when all ranks have: one of them stood still after its goodbye, say
+    # a launcher that does not end after all ranks have, for example because one of them hangs after it has left the run
     cat >$mpi-held <<E2
 #!/bin/bash
 "$(mpi_program $mpi)" "\$@" || exit
@@ -91,7 +91,7 @@ E2
     nobody_left 10
     same_run alone $mpi-late
     use $mpi
-    # wrong from the start: 2, one sentence
+    # wrong input: 2, one sentence
     arguments $mpi-wrong
     code 2 "${launch[@]}" -n 2 -- "${all[@]}" --trainer.strategy=single_device
     one_error
@@ -100,7 +100,7 @@ E2
     check [ "$(grep -c 'error: ' err)" = 1 ]
 done
 
-# a terminal: rank 0's live line comes through
+# on a terminal rank 0's live line is displayed
 if command -v script >/dev/null && [ -n "$(command -v mpirun.openmpi)" ]; then
     use openmpi
     arguments live --trainer.max_steps=400

@@ -9,7 +9,7 @@ launch() { # code, arguments
     shift
     code "$wanted" on 1 timeout -k 3 60 "$LEVIN" launch --ssh="$ssh" --hostfile hosts "$@"
 }
-ranks() { says "[0] ranks              $1 on $2 hosts" out; } # ranks, hosts: all found each other
+ranks() { says "[0] ranks              $1 on $2 hosts" out; } # ranks, hosts: all have joined
 for mpi in openmpi mpich; do
     command -v mpirun.$mpi >/dev/null || { echo "without $mpi, which is not here" && continue; }
     printf 'h1\nh2\n' >hosts

@@ -11,7 +11,7 @@ allocated() { # code, options of salloc, --, arguments of levin launch
     shift
     code "$wanted" on 1 timeout -k 3 60 salloc -Q "${options[@]}" "$LEVIN" launch "$@"
 }
-ranks() { says "[0] ranks              $1 on " out; } # all found each other
+ranks() { says "[0] ranks              $1 on " out; } # all have joined
 allocated 0 -N2 --ntasks-per-node=2 -- -- doctor --measure=no
 ranks 4
 allocated 0 -n3 -- -- doctor --measure=no
@@ -28,7 +28,7 @@ says "there is no model 'none'" err
 echo h1 >hosts
 allocated 2 -n2 -- --hostfile hosts -- doctor
 says "the hosts are Slurm's" err
-# a job that is over: its variables in a shell mean nothing
+# variables of a job that has ended are ignored
 SLURM_JOB_ID=999 SLURM_NTASKS=7 SLURM_PROCID=3 code 0 on 1 "$LEVIN" launch -n 2 -- doctor --measure=no
 says "SLURM_JOB_ID=999 is left over" err
 ranks 2

@@ -4,7 +4,7 @@ HOSTS=3 RANK_TIMEOUT=2
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
 mkdir bin
 ln -s "$(command -v ssh)" bin/
-bare=(env PATH="$PWD/bin" "$LEVIN" launch) # no MPI is found by that
+bare=(env PATH="$PWD/bin" "$LEVIN" launch) # this PATH has no MPI
 over=(on 1 timeout -k 3 100 "${bare[@]}" --ssh="$ssh" --hostfile hosts)
 keys=(--trainer.deterministic=true --trainer.micro_batch_size=1 --trainer.threads=1)
 arguments one "${keys[@]}"
@@ -67,7 +67,7 @@ for signal in INT TERM USR1; do
     nobody_left 10
 done
 
-# a rank is killed: both start again, for the machine is not lost
+# a rank is killed: both start again, because the machine is not lost
 lose_rank 1 here timeout -k 3 100 "${bare[@]}" --max-restarts=1 --min-ranks=1 -n 2 --
 check [ $got = 0 ]
 says "warning: --min-ranks is not used" err
@@ -82,7 +82,7 @@ same_run one hosts-3
 check grep -q "^--- .* rank 2 of 3 on h2" hosts-3/logs/rank-2.log
 silent_about "[1]" out
 
-# a rank is killed, a host cut off: it goes on, with the spare host, and with the same bits
+# a rank is killed, a host cut off: the run continues on the spare host, with the same bits
 lose_rank 2 killed "${over[@]}" --max-restarts=1 -n 3 --
 check [ $got = 0 ]
 grep -qE "^error: rank 2 on h2 has sent no heartbeat since" err || { cat err && fail "nobody says who is lost"; }
@@ -95,7 +95,7 @@ same_run alone spare
 plug 2
 nobody_left
 
-# two hosts that do not see each other: said before anything is trained, by the one that calls
+# two hosts that cannot reach each other: reported before anything is trained, by the one that connects
 apart() { for pair in "2 3" "3 2"; do on "${pair% *}" ip neigh "$1" "10.77.0.${pair#* }" lladdr 02:00:00:00:00:09 dev eth0 nud permanent; done; }
 apart replace
 arguments cut "${keys[@]}" --trainer.rank_timeout=2
@@ -104,7 +104,7 @@ one_error
 says "error: rank 2 on h3: cannot reach rank 1 (h2 port " err
 apart del
 
-# whatever of it is killed or stopped: the run ends, and nothing is left
+# any of its processes is killed or stopped: the run ends, and no process is left
 part() { pgrep -x -f '.*/levin ranks --part'; }
 main() { pgrep -x -f '.*/levin ranks --hosts.*'; }
 launch_itself() { pgrep -x -o levin; }
@@ -118,7 +118,7 @@ for what in part main launch_itself; do
         wait_rows $run 20
         if [ $what:$signal = part:STOP ]; then kill -STOP "$(rank 1)"; else kill -$signal "$($what)"; fi
         case $what:$signal in
-        main:STOP | launch_itself:STOP) # the ranks do not miss it, or end; who is stopped is ended here
+        main:STOP | launch_itself:STOP) # the ranks do not miss it, or end; the stopped process is killed here
             sleep 1
             pkill -KILL -f '.*/levin (ranks|launch) .*' || true
             ;;

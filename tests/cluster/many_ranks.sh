@@ -5,7 +5,7 @@ export LIMIT=500 LEVIN_BUILD
 n=${MANY:-128}
 few=(--model.kind=mingpt --model.n_layer=1 --model.n_head=1 --model.n_embd=8 --model.block_size=8 --trainer.batch_size=$n
     --trainer.max_steps=3 --trainer.val_check_interval=3 --trainer.threads=1 --trainer.rank_timeout=120)
-ended() { # RUN: as it should
+ended() { # RUN: it ended as expected
     check [ "$(jq -r .state "$1/status.json")" = done ]
     check [ "$(jq '.ranks | length' "$1/status.json")" = "$n" ]
     check [ "$(jq '[.ranks[] | select(.step == 3)] | length' "$1/status.json")" = "$n" ]

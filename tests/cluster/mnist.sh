@@ -1,5 +1,5 @@
 # The check of a new cluster, recipes/mnist-autoencoder.yaml, under levin launch and under every MPI alone, from a fresh
-# folder: it says how long it took over all ranks. And what steps measure is the same for every number of ranks.
+# folder: it reports the times over all ranks. The metrics of steps are the same for every number of ranks.
 . "$LEVIN_SOURCE/tests/cluster/mpis.bash"
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 mpis_here
@@ -22,7 +22,7 @@ code 0 "$LEVIN" train "$recipe" "${fetch[@]}"
 one_line 1
 silent_about "means over ranks" err
 for mpi in "${mpis[@]}"; do
-    # from a fresh folder: both ranks want the files, one fetches them
+    # from a fresh folder: both ranks need the files, one downloads them
     rm -rf data runs
     PATH="$(dirname "$(mpi_program "$mpi")"):$PATH" code 0 ranks "$mpi" 2 "$LEVIN" train "$recipe" "${fetch[@]}"
     one_line 2

@@ -1,11 +1,11 @@
 # restart.bash - a run that loses a rank after a checkpoint, and the same run undisturbed. Sourced in the first line of a test,
 # which then continues inside namespaces (hosts.bash) that hold its processes alone, with HOSTS hosts (1).
 #
-#   lose_rank RANK RUN COMMAND...   COMMAND starts the ranks of the words behind it; RANK ("": the only one) is killed, or
+#   lose_rank RANK RUN COMMAND...   COMMAND with a program and arguments starts ranks; RANK ("": the only one) is killed, or
 #                                   $lose is run, once there is a checkpoint; expects $restarts (1) restarts and waits for
 #                                   the end: out, err, $got. `alone` is the same run, undisturbed
-#   $launch                         levin launch, over the hosts file `hosts` where there are more than one
-#   cut_off                         for $lose: h2 is
+#   $launch                         levin launch, over the hosts file `hosts` if there are several
+#   cut_off                         a value of $lose: h2 is cut off
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 hosts_begin
 . "$LEVIN_SOURCE/tests/cluster/mpis.bash"
@@ -40,7 +40,7 @@ kill_rank() { # "": the process below levin launch
     local p
     if [ -n "$1" ]; then p=$(rank "$1"); else p=$(pgrep -x -n levin); fi && kill -KILL "$p"
 }
-twice() { # for $lose: rank 1, and once more behind a later checkpoint than that of the restart
+twice() { # a value of $lose: rank 1, and again after a later checkpoint than that of the restart
     local first
     kill_rank 1
     soon has "restart 1 of 1" err
@@ -52,7 +52,7 @@ lose_rank() {
     local lost=$1 many wanted=${restarts:-1}
     run=$2
     shift 2
-    for many in "$((1000 * wanted * wanted))" 20000 100000; do # where a run was over before it lost anybody, a longer one
+    for many in "$((1000 * wanted * wanted))" 20000 100000; do # a longer run if this one ended before the loss
         undisturbed $many
         rm -rf "$run"
         arguments "$run" "${exact[@]}" --trainer.max_steps=$many --checkpoint.every_n_steps=50

@@ -9,7 +9,7 @@ use() { # MPI
 }
 heads() { grep -c '^--- 20.* rank '"$2 of $3" "$1/logs/rank-$2.log"; } # heads RUN RANK RANKS
 
-# what the restart has cost: in status.json, in the rows of the second attempt alone, and in levin watch
+# the cost of the restart: in status.json, in the rows of the second attempt only, and in levin watch
 goodput_of() { # RUN
     python3 - "$1" <<'END'
 import csv, json, sys
@@ -40,13 +40,13 @@ for mpi in "${mpis[@]}"; do
     ! grep -q '^\[0\]' $mpi/logs/*.log || fail "lines have a prefix"
 done
 
-# one rank needs no launcher to be started again
+# one rank is restarted without a launcher
 lose_rank "" single timeout -k 3 120 "$LEVIN" launch --max-restarts=1 -n 1 --
 check [ $got = 0 ]
 says "restart 1 of 1: continuing from step" err
 same_run alone single
 check [ "$(heads single 0 1)" = 2 ]
-# logs go with the run that is replaced, what else lies there does not
+# --overwrite removes the logs with the run, and no other file there
 touch single/logs/notes
 arguments single "${exact[@]}"
 code 2 "$LEVIN" "${all[@]}" --overwrite

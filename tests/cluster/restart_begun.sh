@@ -33,9 +33,9 @@ keys=(--trainer.deterministic=true --trainer.micro_batch_size=1 --trainer.thread
     --trainer.max_steps=200 --checkpoint.every_n_steps=50 --trainer.rank_timeout=2)
 arguments alone "${keys[@]}"
 code 0 "$LEVIN" "${all[@]}"
-cp -r alone former # a run that stands where the others begin; --overwrite removes it
+cp -r alone former # a former run in the same folder; --overwrite removes it
 
-begin() { # RUN FORMER MORE...: as $pid, until rank 0 is there; its number is $rank
+begin() { # RUN FORMER MORE...: as $pid, until rank 0 exists; its pid is $rank
     local run=$1 former=$2
     shift 2
     rm -f there go
@@ -73,7 +73,7 @@ begin stopped none
 kill -STOP "$rank"
 ends_well stopped
 
-# levin launch stands still while ranks go on, save, and end because they miss it: nothing of that is lost
+# levin launch is stopped while ranks continue, save, and end because they miss it: what they saved is not lost
 begin unheard former --overwrite
 launch=$(pgrep -P $pid -x levin)
 kill -STOP "$launch"

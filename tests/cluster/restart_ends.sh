@@ -6,7 +6,7 @@ launch+=(--launcher="${mpis[0]}")
 [ "${mpis[0]}" != intel ] || launch=(env PATH="$intel/bin:$PATH" "${launch[@]}")
 one_said() { [ "$(grep -c 'error: ' err)" = 1 ] || { cat err && fail "not one error"; }; }
 
-# as often as asked for, and no oftener; without a folder no logs, unless they are given one
+# as many restarts as allowed, and no more; without a run folder there are no logs, unless --log-dir names one
 cat >fake <<E2
 #!/bin/bash
 [ "\$1" != --version ] || exec "$(mpi_program "${mpis[0]}")" --version
@@ -25,7 +25,7 @@ code 76 "$LEVIN" launch --launcher="$PWD/fake" -n 2 -- "${all[@]}"
 check [ "$(wc -l <attempts)" = 1 ]
 one_said
 
-# what a restart does not cure
+# faults that a restart does not cure
 wild=(--optimizer.lr=1e6 --optimizer.kind=sgd --trainer.gradient_clip_val=0 --trainer.max_steps=200 --trainer.threads=1)
 arguments wild "${wild[@]}"
 code 1 "${launch[@]}" --max-restarts=3 -n 2 -- "${all[@]}"
@@ -37,7 +37,7 @@ silent_about "restart" err
 one_said
 check [ ! -e many ]
 
-# two launches into one run: the second is refused, and leaves the first one's logs alone
+# two launches into one run: the second is refused, and does not change the first one's logs
 arguments one "${exact[@]}" --trainer.max_steps=1000000000 --checkpoint.every_n_steps=100
 "${launch[@]}" -n 2 --log-dir=aside/logs -- "${all[@]}" >first.out 2>first.err &
 pid=$!
@@ -52,7 +52,7 @@ ended
 check [ $got = 75 ]
 says "stopped on request" aside/logs/rank-0.log
 check [ -s aside/logs/rank-1.log ]
-# a host that was at fault twice stays where there is no other
+# a host that was at fault twice stays if there is no other
 echo localhost:2 >hosts
 lose=twice restarts=2 lose_rank 1 stays "${launch[@]}" --hostfile hosts --max-restarts=1 -n 2 --
 check [ $got = 0 ]

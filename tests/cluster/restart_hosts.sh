@@ -4,7 +4,7 @@ HOSTS=3 RANK_TIMEOUT=2
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
 mpis_here
 
-# a spare host is looked at, too; what cannot be is said before anything starts
+# spare hosts are probed, too; errors are reported before anything starts
 printf 'h1:1\nh2:1\nh3:1\n' >hosts
 unplug 3
 arguments no
@@ -13,7 +13,7 @@ one_error
 says "hosts:3: the spare host 'h3'" err
 plug 3
 
-# it takes the place of one that is cut off
+# it replaces a host that is cut off
 lose=cut_off lose_rank 1 spare "${launch[@]}" --launcher="${mpis[0]}" --max-restarts=1 -n 2 --
 check [ $got = 0 ]
 grep -qE "^restart 1 of 1: continuing from step [0-9]+ with 2 ranks on h1, h3; left out: h2 \(does not answer\)$" err || { cat err && fail "no h3"; }

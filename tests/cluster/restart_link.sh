@@ -3,7 +3,7 @@
 HOSTS=4 RANK_TIMEOUT=2
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
 printf 'h%d:1\n' 1 2 3 4 >hosts
-apart() { # no packet comes through between two hosts, and neither hears of that
+apart() { # packets between two hosts are dropped silently
     for pair in "$1 $2" "$2 $1"; do on "${pair% *}" ip neigh replace "10.77.0.${pair#* }" lladdr 02:00:00:00:00:09 dev eth0 nud permanent; done
 }
 together() { for pair in "$1 $2" "$2 $1"; do on "${pair% *}" ip neigh del "10.77.0.${pair#* }" dev eth0; done; }
@@ -26,7 +26,7 @@ grep -qE "^restart [12] of 2: .* with 3 ranks on h1, h2, h4; left out: h3 \(twic
 same_run alone link
 together 2 3
 
-# at the launch all is well; before the restart h3 answers, and cannot connect to the others
+# the launch succeeds; before the restart h3 answers, but cannot connect to the others
 cat >remote <<END
 #!/bin/bash
 host=\$1 script=\$2

@@ -6,10 +6,10 @@ HOSTS=3 RANK_TIMEOUT=2
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
 slurm_up 3
 [ -n "$(mpi_plugin)" ] || skip "no MPI library (apt install openmpi-bin)"
-lose() { # FAULT RUN, options of levin launch --slurm: the job, on two nodes, meets its fault behind a checkpoint
+lose() { # FAULT RUN, options of levin launch --slurm: the job, on two nodes, has its fault after a checkpoint
     local fault=$1 run=$2 many
     shift 2
-    for many in 1000 10000 100000; do # where it was over before, a longer one
+    for many in 1000 10000 100000; do # a longer run if this one ended before the fault
         undisturbed $many
         soon all_idle
         rm -rf "$run" "$run"-*.out
@@ -26,7 +26,7 @@ lose() { # FAULT RUN, options of levin launch --slurm: the job, on two nodes, me
         plug 2
         job_wait 100 "$job" "COMPLETED|FAILED|CANCELLED|NODE_FAIL"
         cat "$run"-*.out >out
-        grep -qE "^error: " out || continue # over before
+        grep -qE "^error: " out || continue # ended before the fault
         [ "$(job_state "$job")" = COMPLETED ] || { cat out && fail "$run is $(job_state "$job")"; }
         same_run alone "$run"
         return
@@ -36,7 +36,7 @@ lose() { # FAULT RUN, options of levin launch --slurm: the job, on two nodes, me
 all_idle() { [ "$(on 1 sinfo -h -o '%t %D')" = "idle 3" ]; }
 restarts() { job_field "$job" Restarts; }
 
-# a rank is killed: the node is still there
+# a rank is killed: the node remains
 lose "kill_rank 1" killed
 check [ "$(restarts)" = 0 ]
 grep -qE "^restart 1 of 3: continuing from step [0-9]+ with 2 ranks on h1, h2$" out || { cat out && fail "no restart"; }
@@ -48,7 +48,7 @@ if command -v mpirun.openmpi >/dev/null; then
     grep -qE "^restart 1 of 3: continuing from step [0-9]+ with 2 ranks on h1, h2$" out || { cat out && fail "no restart"; }
 fi
 
-# a node is cut off: back into the queue, and on without it
+# a node is cut off: the job is requeued, and continues without it
 lose "unplug 2" queued
 check [ "$(restarts)" = 1 ]
 says "no restart: there is room for 1 of 2 ranks; left out: h2 (does not answer)" out
@@ -57,7 +57,7 @@ check [ "$(job_field "$job" ExcNodeList)" = h2 ]
 check [ "$(job_field "$job" NodeList)" = "h[1,3]" ]
 says "this job was requeued: continuing" out
 
-# or on with the node that is left
+# or continues on the remaining node
 lose "unplug 2" fewer --min-ranks=1
 check [ "$(restarts)" = 0 ]
 grep -qE "^restart 1 of 3: continuing from step [0-9]+ with 1 rank on h1; left out: h2 \(does not answer\)$" out || { cat out && fail "not on h1"; }

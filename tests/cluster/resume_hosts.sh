@@ -11,7 +11,7 @@ on 2 mount -t tmpfs tmpfs "$PWD/own"
 mpis_here
 launcher=${mpis[0]}
 [ "$launcher" != intel ] || PATH=$intel/bin:$PATH
-launch() { # FIRST SECOND CODE [keys]: rank 0 on the first, which is where it is started (Open MPI takes that one first)
+launch() { # FIRST SECOND CODE [keys]: rank 0 on FIRST, where the command starts (Open MPI takes that host first)
     local at=$1 wanted=$3
     printf 'h%d:1\n' "$1" "$2" >hosts
     shift 3
@@ -27,24 +27,24 @@ last() { on "$1" readlink "$PWD/own/run/checkpoints/last" || true; }
 launch 2 1 0
 check [ "$(last 2)" = step-8 ]
 check [ -z "$(last 1)" ]
-# nothing on the first host: not a start from nothing
+# no checkpoint on the first host: the run must not start from the beginning
 launch 1 2 2 --resume --trainer.max_steps=12
 refused "step 8 on h2, where rank 1 runs, and none on h1, .*"
 silent_about "starting from the beginning" err
 check [ -z "$(last 1)" ]
-# an older one there
+# an older checkpoint there
 launch 1 2 0 --trainer.max_steps=4
 launch 1 2 2 --resume --trainer.max_steps=12
 refused "step 8 on h2, where rank 1 runs, and step 4 on h1, .*"
 check [ "$(last 1)" = step-4 ]
-# where it is, it goes on; and what is older elsewhere is in nobody's way
+# on the host that has it the run resumes; older checkpoints elsewhere do not matter
 launch 2 1 0 --resume --trainer.max_steps=12
 check [ "$(last 2)" = step-12 ]
-# a folder that both see
+# a folder that both hosts share
 on 2 umount "$PWD/own"
 launch 2 1 0 --resume --trainer.max_steps=12
 check [ "$(last 1)" = step-12 ]
-# nowhere: it starts, and says so once
+# no checkpoint on any host: the run starts from the beginning, and says so once
 rm -r own/run
 launch 1 2 0 --resume
 [ "$(grep -c "^\[0\] warning: there is no checkpoint in '.*/own/run' to continue from: starting from the beginning$" err)" = 1 ] || { cat err && fail "a start from nothing that nobody sees"; }

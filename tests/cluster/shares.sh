@@ -26,7 +26,7 @@ unequal() { # unequal N RUN SHARES [keys]
     shares "$run" "$shares"
 }
 
-# --- the same bits; with more and fewer leaves than a whole node of the tree, and zero1 ---
+# --- the same bits; with more and fewer leaves than a complete node of the tree, and zero1 ---
 code 0 train one "${sizes[@]}" "${mode[@]}"
 for s in 9,3 1,11; do
     unequal 2 "tree-$s" $s "${mode[@]}"
@@ -55,12 +55,12 @@ near half rows-half 8e-3
 unequal 2 rows-bf16 3,9 --trainer.reduce_dtype=bf16
 near plain rows-bf16 8e-3
 
-# --- measured: somebody computes what, and it is one rank ---
+# --- measured shares: each part is computed by exactly one rank ---
 over "$mpi" 2 own "${sizes[@]}" "${mode[@]}" $measured
 same_run one own
 grep -qE '^  shares: "[0-9]+,[0-9]+"$' own/settings.yaml || fail "no shares in settings.yaml"
 has "shares as measured: ranks compute " err
-# one rank has nothing to share
+# one rank has nothing to divide
 code 0 train alone "${sizes[@]}" "${mode[@]}" $measured
 same_run one alone
 
@@ -79,7 +79,7 @@ fi
 exec "$@"
 S
 chmod +x slowly
-slow() { # on a busy machine the other one may not get more
+slow() { # on a busy machine the other rank may not get more
     local a b
     rm -rf slow
     arguments slow "${sizes[@]}" "${mode[@]}" $measured
@@ -91,7 +91,7 @@ slow() { # on a busy machine the other one may not get more
 slow || slow || slow || fail "a slow rank computes as much as a fast one"
 same_run one slow
 
-# --- shares that no longer fit are changed while it runs; the bits stay, and who goes on keeps the last ones ---
+# --- shares that no longer fit the speeds change during the run; the bits stay, and a resumed run keeps the last shares ---
 arguments moved "${sizes[@]/max_steps=5/max_steps=1000000}" "${mode[@]}" $measured --trainer.shares=11,1 \
     --trainer.limit_val_batches=0 --checkpoint.every_n_steps=200
 ranks "$mpi" 2 "$LEVIN" "${all[@]/val_check_interval=5/val_check_interval=0}" >out 2>err &
@@ -109,7 +109,7 @@ one=("${sizes[@]/max_steps=5/max_steps=${step#step-}}" "${mode[@]}" --trainer.li
 code 0 train steady "${one[@]/val_check_interval=5/val_check_interval=0}"
 same_weights steady moved
 
-# --- going on: the checkpoint's shares, or new ones for another number of ranks ---
+# --- resuming: the checkpoint's shares, or new ones for another number of ranks ---
 going_on=("${one[@]/max_steps=${step#step-}/max_steps=$((${step#step-} + 3))}" $measured --resume)
 over "$mpi" 2 moved "${going_on[@]/val_check_interval=5/val_check_interval=0}"
 shares moved "$now"
@@ -121,7 +121,7 @@ grep -qE '"shares": "[0-9]+,[0-9]+,[0-9]+"' moved/checkpoints/last/state/state.j
 code 0 train steady "${going_on[@]/val_check_interval=5/val_check_interval=0}"
 same_weights steady moved
 
-# --- what cannot be ---
+# --- refusals ---
 refused() { # refused N WORDS KEYS: one sentence, before anything is trained
     local n=$1 words=$2
     shift 2

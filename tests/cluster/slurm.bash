@@ -7,7 +7,7 @@
 #   mpi_plugin                  pmix, pmi2, or nothing
 # Commands of Slurm run on h1: on 1 sbatch ...
 #
-# Nothing in /etc is touched; passwords are munge's, with a key of its own.
+# /etc is not changed; munge authenticates, with a key of its own.
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 
 slurm_passwords() { # of host I
@@ -75,7 +75,7 @@ END
     exit 1
 }
 
-mpi_plugin() { # what --mpi wants for the MPI that is here
+mpi_plugin() { # the value of --mpi for the installed MPI
     case $(ldconfig -p) in
     *libmpi.so.40*) echo pmix ;;
     *libmpich.so.12* | *libmpi.so.12*) echo pmi2 ;;

@@ -12,7 +12,7 @@ plugin=$(mpi_plugin)
 arguments alone "${exact[@]}"
 code 0 "$LEVIN" "${all[@]}"
 
-# As code(), of an srun: once more where Open MPI crashed while it started (src/comm/mpi_start.c), which it does on a busy
+# As code(), of an srun: repeated if Open MPI crashed while it started (src/comm/mpi_start.c), which happens on a busy
 # host once in some hundreds.
 srun_code() { # WANTED COMMAND...
     local got=0
@@ -25,7 +25,7 @@ srun_code() { # WANTED COMMAND...
     fi
 }
 
-# --- srun, with the tasks counted in each of the ways ---
+# --- srun, with the number of tasks given in each way ---
 layout() { # name, options of srun
     local name=$1
     shift
@@ -40,7 +40,7 @@ arguments launched "${exact[@]}"
 code 0 on 1 timeout -k 3 90 salloc -Q -N2 --ntasks-per-node=2 "$LEVIN" launch -- "${all[@]}"
 same_run alone launched
 
-# --- a task with other settings: one sentence, and all leave ---
+# --- a task with other settings: one sentence, and all tasks end ---
 arguments differs "${exact[@]}"
 for kill in "" -K1; do
     srun_code 2 on 1 timeout -k 3 90 srun --mpi=$plugin $kill -w h1,h2 --ntasks-per-node=2 \
@@ -51,7 +51,7 @@ for kill in "" -K1; do
     nobody_left
 done
 
-# --- without an MPI: by connections of their own, with the same bits; or said, with the cure ---
+# --- without an MPI: by levin's own connections, with the same bits; or one sentence that says what to do ---
 arguments single "${exact[@]}"
 code 0 on 1 timeout -k 3 90 srun --mpi=none -K1 -w h1,h2 --ntasks-per-node=2 "$LEVIN" "${all[@]}"
 says "4 ranks on 2 hosts" err
@@ -70,7 +70,7 @@ data: {path: text.txt}
 trainer: {batch_size: 4, limit_val_batches: 1, val_check_interval: 1000, max_steps: 1000000000, log_every_n_steps: 100}
 checkpoint: {every_n_steps: 50}
 END
-shorter() { # so that a job that goes on comes to its end: max_steps is 100 from the last checkpoint
+shorter() { # so that a resumed job ends: max_steps is 100 from the last checkpoint
     local last
     last=$(readlink "$1/checkpoints/last")
     sed -i "s/max_steps: [0-9]*/max_steps: $((${last#step-} + 100))/" job.yaml
@@ -93,7 +93,7 @@ has_saved() { # seconds, run
     fail "$2 has saved nothing in $1 s"
 }
 
-# ended by its owner: saved, not put back
+# cancelled by its owner: saved, not requeued
 script cancelled --nodes 2 --ntasks-per-node 2
 submit cancelled
 has_saved 60 cancelled
@@ -103,19 +103,19 @@ says "stopped on request" cancelled-"$job".out
 silent_about "back in the queue" cancelled-"$job".out
 check [ "$(job_field "$job" Restarts)" = 0 ]
 
-# the time limit: a signal, a save, and back into the queue until it is done
+# the time limit: a signal, a save, and requeued until it is done
 script limit --ntasks 3 --time 1 --signal USR1@40
 submit limit
 has_saved 60 limit
 job_wait 90 "$job" "PENDING|REQUEUED|COMPLETING"
-soon has "back in the queue" limit-"$job".out # the job is, before rank 0 hears so
+soon has "back in the queue" limit-"$job".out # the job is requeued before rank 0 receives the answer
 shorter limit
 job_wait 90 "$job" COMPLETED
 check [ "$(job_field "$job" Restarts)" = 1 ]
 says "this job was requeued: continuing" limit-"$job".out
 says "all steps are done" limit-"$job".out
 
-# mpirun in the script: the signal goes to it, and on
+# mpirun in the script: it gets the signal and forwards it
 if command -v mpirun.openmpi >/dev/null; then
     script mpirun --nodes 2 --ntasks-per-node 2 --launcher openmpi
     submit mpirun
@@ -128,7 +128,7 @@ if command -v mpirun.openmpi >/dev/null; then
     says "all steps are done" mpirun-"$job".out
 fi
 
-# not to be requeued: said, and 75
+# --no-requeue: a message, and 75
 script once --ntasks 2 --requeue=false
 submit once
 has_saved 60 once
@@ -137,7 +137,7 @@ job_wait 60 "$job" FAILED
 check [ "$(job_field "$job" ExitCode)" = 75:0 ]
 says "is not put back into the queue" once-"$job".out
 
-# a script of one's own, without levin launch: rank 0 puts the job back
+# a user's script without levin launch: rank 0 requeues the job
 longer
 job=$(on 1 sbatch --parsable --job-name=own -N2 --ntasks-per-node=1 --requeue --open-mode=append --output=own-%j.out \
     --wrap "srun --mpi=$plugin -K1 $LEVIN train job.yaml --run_dir=own")
@@ -146,7 +146,7 @@ on 1 scancel --signal=USR1 "$job"
 soon has "job $job is back in the queue" own-"$job".out
 on 1 scancel "$job"
 
-# an array job: every task by itself
+# an array job: every task is a run of its own
 script array --ntasks 2 --array 1-2
 submit array
 has_saved 60 array-1
@@ -156,17 +156,17 @@ job_wait 60 "${job}_2" "PENDING|REQUEUED|COMPLETING"
 soon has "job ${job}_2 is back in the queue" array-"$job"_2.out
 on 1 scancel "${job}_1" "${job}_2"
 silent_about "back in the queue" array-"$job"_1.out
-check [ "$(grep -m1 '"loss"' array-1/metrics.jsonl | cut -d, -f2)" != "$(grep -m1 '"loss"' array-2/metrics.jsonl | cut -d, -f2)" ] # own seeds
+check [ "$(grep -m1 '"loss"' array-1/metrics.jsonl | cut -d, -f2)" != "$(grep -m1 '"loss"' array-2/metrics.jsonl | cut -d, -f2)" ] # seeds differ
 
-# a node goes down: Slurm puts the job back, and it goes on where it was
+# a node goes down: Slurm requeues the job, and it resumes
 script down --nodes 2 --ntasks-per-node 1
 submit down
 has_saved 60 down
 lost=$(job_field "$job" NodeList)
 on 1 scontrol update nodename=h"${lost: -2:1}" state=down reason=test
-job_wait 60 "$job" "PENDING" # rank 0 is gone: the last checkpoint stays the last
+job_wait 60 "$job" "PENDING" # rank 0 is gone, so there is no later checkpoint
 shorter down
-on 1 scontrol update nodename=h"${lost: -2:1}" state=resume 2>/dev/null || true # it may be back by itself
+on 1 scontrol update nodename=h"${lost: -2:1}" state=resume 2>/dev/null || true # it may have returned already
 job_wait 120 "$job" COMPLETED
 check [ "$(job_field "$job" Restarts)" -ge 1 ]
 says "all steps are done" down-"$job".out

@@ -39,7 +39,7 @@ start_run() { # LAUNCHER RUN: in the background, as $pid
     fi
     pid=$!
 }
-process() { # LAUNCHER WHAT: its number, "" where it is not there
+process() { # LAUNCHER WHAT: its pid, "" if it does not exist
     case $1:$2 in
     *:rank) rank $which ;;
     *:launch) pgrep -o -f "^[^ ]*/levin launch " ;;
@@ -54,7 +54,7 @@ process() { # LAUNCHER WHAT: its number, "" where it is not there
     esac || true
 }
 apart() { for pair in "2 3" "3 2"; do on "${pair% *}" ip neigh replace "10.77.0.${pair#* }" lladdr 02:00:00:00:00:09 dev eth0 nud permanent; done; }
-strike() { # LAUNCHER WHAT HOW: status 1 where there was nothing to hit
+strike() { # LAUNCHER WHAT HOW: status 1 if there was nothing to hit
     local p
     case "$2 $3" in
     "host cut") unplug $((which + 1)) ;;
@@ -68,7 +68,7 @@ strike() { # LAUNCHER WHAT HOW: status 1 where there was nothing to hit
         ;;
     esac
 }
-mend() { # whatever it was
+repair() { # undo the fault
     for i in 1 2 3 4; do plug $i; done
     for pair in "2 3" "3 2"; do on "${pair% *}" ip neigh del "10.77.0.${pair#* }" dev eth0 2>/dev/null || true; done
     ip link set v3 mtu 1500
@@ -81,9 +81,9 @@ wait_end() { # of $pid, with what the case needs meanwhile
     local n
     for ((n = 0; n < limit * 10; n++)); do
         kill -0 $pid 2>/dev/null || break
-        # a link that is mended once the run has spoken of it
-        if [ "$what" = link ] || [ "$what" = packets ]; then ! grep -q "^error: " err || mend; fi
-        # a stopped levin launch is ended by hand, when its ranks have ended by themselves
+        # a link is repaired when the run has reported it
+        if [ "$what" = link ] || [ "$what" = packets ]; then ! grep -q "^error: " err || repair; fi
+        # a stopped levin launch is killed here when its ranks have ended
         if [ "$what $how" = "launch stop" ] && ! pgrep -f "^[^ ]*/levin train " >/dev/null; then pkill -KILL -f "^[^ ]*/levin launch "; fi
         sleep 0.1
     done
@@ -96,7 +96,7 @@ judge() {
         [ $got != 0 ] || [ $launcher = srun ] || wrong "levin launch was ended, and the code is 0" ;; # salloc says 0
     *)
         [ $got = 0 ] || wrong "exit code $got"
-        # who dies before it has met the others is known to the launcher alone
+        # a rank that dies before it has joined is known to the launcher only
         [ "$what" != rank ] || [ $moment = start ] || ! grep -q "^restart " err || grep -E "^error: " err | head -1 | grep -qE "ranks? ([0-9,-]*,)?$which(,[0-9,-]*)? on h$((which + 1))|ranks? [0-9,-]* (on h[1-3]|and)" ||
             wrong "rank $which on h$((which + 1)) is not named"
         [ "$what" != host ] || ! grep -q "^restart " err || grep -E "^error: " err | head -1 | grep -qE " on h$((which + 1))|rank $which " ||
@@ -106,7 +106,7 @@ judge() {
     esac
     [ "$got" -lt 124 ] || [ $got = 137 ] || wrong "not over within $limit s"
 }
-none_left() { # no rank, no levin launch; what was stopped by hand is ended by hand, if it is no rank
+none_left() { # no rank, no levin launch; processes other than ranks that the test stopped are killed here
     local tries
     case "$what $how" in "launcher stop" | "daemon stop") pkill -KILL -f "^[^ ]*/levin ranks |^orted|/orted |hydra_|^mpirun|^mpiexec|^srun|^slurmstepd: " || true ;; esac
     for tries in $(seq 400); do
@@ -131,11 +131,11 @@ one() { # LAUNCHER WHAT HOW
         while kill -0 $pid 2>/dev/null && [ ! -e $run/checkpoints/last ]; do sleep 0.005; done
     fi
     sleep "0.$((RANDOM % 6))$((RANDOM % 10))"
-    kill -0 $pid 2>/dev/null && strike $launcher $what $how || { kill -KILL $(pgrep -x levin) 2>/dev/null; mend; ended; return 2; }
+    kill -0 $pid 2>/dev/null && strike $launcher $what $how || { kill -KILL $(pgrep -x levin) 2>/dev/null; repair; ended; return 2; }
     began=$SECONDS
     wait_end
     judge
-    mend
+    repair
     none_left || wrong "processes are left"
     if [ "$what" = launch ]; then
         arguments $run "${keys[@]}"

@@ -62,7 +62,7 @@ round() ( # NUMBER: in a folder of its own
         cp -r ../former run
         all+=(--overwrite)
     fi
-    exec 2>/dev/null # the shell tells of processes that were killed
+    exec 2>/dev/null # the shell reports processes that were killed
     "${launch[@]}" "${all[@]}" >out 2>err &
     pid=$!
     sleep "$(printf '%d.%03d' $((moment / 1000)) $((moment % 1000)))"
@@ -75,9 +75,9 @@ round() ( # NUMBER: in a folder of its own
     wait $pid || got=$?
     if [ "$what $how" = "launch kill" ] && [ $got = 137 ]; then
         arguments run "${keys[@]}"
-        # before this run had begun, what stands there is the former one, or nothing
+        # before this run had begun, the folder holds the former run, or nothing
         if grep -q "^# begun by levin launch " run/settings.yaml 2>/dev/null; then resume=--resume; else resume=--overwrite; fi
-        for ((n = 0; n < 300; n++)); do # its ranks end by themselves
+        for ((n = 0; n < 300; n++)); do # its ranks end without help
             got=0
             "$LEVIN" "${all[@]}" $resume >again 2>&1 || got=$?
             grep -q "another process is training" again || break

@@ -20,13 +20,13 @@ use() { # MPI
     launch=(timeout -k 3 100 "$LEVIN" launch --launcher="$1" --ssh="$ssh" --hostfile hosts -n 3 --)
     [ "$1" != intel ] || launch=(env PATH="$intel/bin:$PATH" "${launch[@]}")
 }
-apart() { # no packet comes through between two hosts, and neither hears of that
+apart() { # packets between two hosts are dropped silently
     for pair in "$1 $2" "$2 $1"; do on "${pair% *}" ip neigh replace "10.77.0.${pair#* }" lladdr 02:00:00:00:00:09 dev eth0 nud permanent; done
 }
 together() { for pair in "$1 $2" "$2 $1"; do on "${pair% *}" ip neigh del "10.77.0.${pair#* }" dev eth0; done; }
-stand_still() { mkfifo held && mv held "$1"; } # a file: who opens it waits for good
-export LD_PRELOAD=$LEVIN_BUILD/tests/double/libstill.so STILL_FILE=/samples.txt # the same of a regular file, once FILE.still is there
-told() { # PATTERN: of the sentence, which the warning has as well
+stand_still() { mkfifo held && mv held "$1"; } # a file whose open() never returns
+export LD_PRELOAD=$LEVIN_BUILD/tests/double/libstill.so STILL_FILE=/samples.txt # the same for a regular file, while FILE.still exists
+told() { # PATTERN: the error matches it, and so does the warning
     [ "$got" != 0 ] && [ "$got" -lt 124 ] || { cat out err && fail "exit code $got"; }
     [ "$(grep -cE '^error: ' err)" = 1 ] || { cat out err && fail "not one sentence"; }
     grep -qE "^error: no rank has made progress for [0-9.]+ s$1" err || { cat err && fail "nobody says who waits for whom: $1"; }
@@ -42,14 +42,14 @@ for mpi in "${mpis[@]}"; do
     wait_rows "link-$mpi" 20
     apart 2 3
     ended
-    # who waits for each other, but where the cut hits a sum of few bytes: that is the MPI's own, which does not say for whom
+    # ranks that wait for each other, unless the cut hits a short sum: that is the MPI's own, which does not report peers
     told ', since step [0-9]+: .*; (rank 1 on h2 and rank 2 on h3 wait for each other: check the link between them|rank [12] on h[23] is in .*)'
     grep -q '"fault": "no rank has made progress' "link-$mpi/status.json" || fail "status.json does not tell"
     together 2 3
     nobody_left
 done
 
-# long packets get lost on the way to a host and from it: no packet is joined of several, as the switch would let those pass
+# long packets to and from a host get lost: packets are not joined into larger ones, which the switch would let pass
 mpi=${mpis[0]}
 use "$mpi"
 arguments long "${keys[@]}"
@@ -58,7 +58,7 @@ pid=$!
 wait_rows long 20
 if for i in 1 2 3; do on $i ip link set dev eth0 gso_max_segs 1 || exit 1; done && ip link set v3 mtu 1000; then
     ended
-    # rank 2 waits as well, or could send all that it had to before the others missed it, and is farther than they are
+    # rank 2 waits as well, or it could send all its messages before the others missed it, and has more progress
     told ', since step [0-9]+: .*; (rank [01] on h[12] and rank 2 on h3 wait for each other: check the link between them|rank [0-2] on h[1-3] is in .*|ranks 0,1 are in .*messages of rank 2 on h3 do not reach rank [01] on h[12]: check the link between them)'
     ip link set v3 mtu 1500
 else
@@ -67,7 +67,7 @@ else
 fi
 nobody_left
 
-# a file of the rank that speaks, and that has the server; no levin launch
+# a file of the rank that reports, and that has the server; no levin launch
 arguments sample "${keys[@]}" --sample.every_n_steps=10 --sample.max_new_tokens=4
 ranks "$mpi" 3 "$LEVIN" "${all[@]}" >out 2>err &
 pid=$!
@@ -77,7 +77,7 @@ ended
 told ', since step [0-9]+: ranks 1,2 wait in .*; rank 0 on [^ ]+ is in a sample'
 nobody_left
 
-# status.json itself is in that file system: its thread waits in it, and everything is said all the same
+# status.json itself is in that file system: its thread hangs, and all messages appear nevertheless
 arguments folder "${keys[@]}" --sample.every_n_steps=10 --sample.max_new_tokens=4
 use "$mpi"
 on 1 "${launch[@]}" "${all[@]}" >out 2>err &
@@ -91,7 +91,7 @@ told ', since step [0-9]+: ranks 1,2 wait in .*; rank 0 on h1 is in a sample'
 rm "folder/.status.json.tmp-$first"
 nobody_left
 
-# what takes longer than half of the limit and goes on is no stall: a validation, before it is known how long steps take
+# progress that takes longer than half of the limit is no stall: a validation, before the time of a step is known
 arguments slow --trainer.threads=1 --data.path="$PWD/own/text.txt" --trainer.max_steps=1 --trainer.num_sanity_val_steps=-1 \
     --trainer.limit_val_batches=1.0 --model.n_layer=8 --model.n_embd=192 --model.block_size=128 --trainer.stall_timeout=4
 code 0 on 1 "${launch[@]}" "${all[@]}"

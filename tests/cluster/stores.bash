@@ -7,10 +7,10 @@ unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY ${!AWS_@
 export HOME=$PWD LEVIN_CACHE=$PWD/cache AWS_EC2_METADATA_DISABLED=true LEVIN_STORE_TRIES=4
 [ -n "$(ldconfig -p 2>/dev/null | grep libcurl)" ] || command -v curl >/dev/null || { echo "skipped: no libcurl here" && exit 77; }
 
-servers=() # each below a `timeout`, which hands TERM on and would not hand KILL on
+servers=() # each below a `timeout`, which forwards TERM but not KILL
 trap 'for server in "${servers[@]}"; do kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; done' EXIT
 free_port() { python3 -c 'import socket; s=socket.socket(); s.bind(("127.0.0.1",0)); print(s.getsockname()[1])'; }
-answers() { # answers PORT: waits until the last server listens there; status 1: it has ended, as where the port was taken
+answers() { # answers PORT: waits until the last server listens there; status 1: it has ended, for example because the port was in use
     for _ in $(seq 600); do
         kill -0 "${servers[-1]}" 2>/dev/null || return 1
         (: </dev/tcp/127.0.0.1/"$1") 2>/dev/null && return

@@ -15,7 +15,7 @@ text() { # text MODEL [keys]
 train here --trainer.max_steps=8 2>err
 text here >told
 
-# the run is there, its base is here
+# the run is in the store, its base on this machine
 arguments s3://bucket/runs/there --trainer.max_steps=4
 code 0 "$LEVIN" "${all[@]}" --verbose
 says "checkpoints go to s3://bucket/runs/there without the base model of their adapters" err
@@ -27,14 +27,14 @@ done
 rm -rf cache
 text s3://bucket/runs/there >now
 same_file told now
-check [ -z "$(find cache/files -name optimizer.safetensors)" ] # a MODEL is weights, not state
+check [ -z "$(find cache/files -name optimizer.safetensors)" ] # for a MODEL only weights are downloaded, not state
 
-# the base is there
+# the base is in the store
 code 0 cp_ --recursive plain s3://bucket/plain
 train far --model.init=s3://bucket/plain --trainer.max_steps=8 2>err
 same_file here/checkpoints/step-8/adapter/adapter_model.safetensors far/checkpoints/step-8/adapter/adapter_model.safetensors
 says '"base_model_name_or_path": "s3://bucket/plain"' far/checkpoints/last/adapter/adapter_config.json
-mv plain moved # nothing of it is read
+mv plain moved # it must not be read
 rm -rf cache
 text far >now
 same_file told now
@@ -53,7 +53,7 @@ code 0 "$LEVIN" export far s3://bucket/peft --format=peft
 check [ -f $root/peft/adapter_config.json -a ! -e $root/peft/model.safetensors ]
 text s3://bucket/peft >now
 same_file told now
-# with a copy of the whole model no base is needed
+# a checkpoint with a copy of the whole model needs no base
 mv moved plain
 train s3://bucket/runs/copies --lora.merge_checkpoints=true --trainer.max_steps=8 2>err
 mv plain moved

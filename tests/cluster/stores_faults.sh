@@ -6,7 +6,7 @@ random_file web/f 20000000
 random_file web/small 5000
 : >web/empty
 export LEVIN_STORE_TRIES=3
-fetched() { # fetched PATH FILE: it arrives whole
+fetched() { # fetched PATH FILE: it arrives complete
     code 0 cp_ $web/$1 got
     same_file web/$2 got
     check [ ! -e got.part ] && check [ ! -e got.part.done ]
@@ -41,7 +41,7 @@ refused short/small "416 (no such range)"
 refused wrongrange/f "another part than was requested"
 refused changing/f "the file changed while it was read"
 refused none/f "there is nothing at"
-# wrong bytes are seen where somebody knows the right ones
+# wrong bytes are detected if a checksum is known
 sum=$(sha256sum <web/f | cut -d' ' -f1)
 for isa in generic ""; do LEVIN_ISA=$isa code 0 cp_ --sha256=$sum $web/plain/f got; done
 code 1 cp_ --sha256=$sum $web/wrong/f got2
@@ -60,14 +60,14 @@ for i in $(seq 12); do
 done
 code 0 cp_ $web/plain/f killed
 same_file web/f killed
-# stopped, it says so, and the same command fetches the rest only; damage to what was there is seen
+# a stopped transfer reports that, and the same command downloads only the rest; damage to the first part is detected
 random_file web/g 40000000
 ask control/slow/1 >/dev/null # a second for each piece: the signal comes in the middle
 start_slowly() { LEVIN_STORE_THREADS=1 "$LEVIN" cp $web/cut/8388608/g half >out 2>err & pid=$!; }
-some_pieces() { # until some have come
+some_pieces() { # until some have arrived
     while kill -0 $pid 2>/dev/null; do [ -f half.part.done ] && [ "$(wc -l <half.part.done)" -gt 2 ] && break || sleep 0.01; done
 }
-for _ in 1 2 3 4 5; do # a machine that is busy elsewhere may let it end before the signal comes
+for _ in 1 2 3 4 5; do # on a busy machine it may end before the signal arrives
     start_slowly
     some_pieces
     kill -INT $pid 2>/dev/null || true

@@ -16,7 +16,7 @@ code 0 "$LEVIN" ls hf://org/tiny
 says "onnx/" out
 code 0 cp_ hf://org/tiny/model.safetensors got
 same_file got web/hub/org/tiny/model.safetensors
-# a model: only what is wanted of it, laid out as the hub's own tools do
+# a model: only the needed files, laid out as by the hub's own tools
 code 0 "$LEVIN" evaluate run --json --data.path=text.txt
 cp out evaluated
 same_loss() {
@@ -34,7 +34,7 @@ if python3 -c 'import huggingface_hub' 2>/dev/null; then
     HF_HUB_OFFLINE=1 python3 -c 'import huggingface_hub as h,sys
 p=h.snapshot_download("org/tiny"); assert p.endswith(sys.argv[1]), p; assert not h.scan_cache_dir().warnings' "$commit"
 fi
-# again: what is there is not fetched; with another content it is another commit
+# again: existing files are not downloaded; changed content is another commit
 ask log >/dev/null
 code 0 "$LEVIN" evaluate hf://org/tiny --json --data.path=text.txt
 ask log >requests
@@ -54,7 +54,7 @@ says "the hub cannot be reached" err
 HF_HUB_OFFLINE=1 code 1 "$LEVIN" evaluate hf://org/none --data.path=text.txt
 one_error
 says "HF_HUB_OFFLINE forbids to fetch it" err
-# tokens go to the hub, and to nobody else
+# tokens are sent to the hub only
 code 1 "$LEVIN" ls hf://gated/tiny
 says "set HF_TOKEN" err
 HF_TOKEN=wrong code 1 "$LEVIN" ls hf://gated/tiny

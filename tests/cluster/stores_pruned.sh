@@ -16,7 +16,7 @@ for round in 1 2 3 4; do
     sleep 0.$((round * 3 % 10))
     pkill -9 -P $pid
     wait $pid || true
-    rm -rf cache # nothing of it is here now
+    rm -rf cache # this machine has no copy now
     code 0 python3 "$LEVIN_SOURCE/tests/cli/checkpoint_reader.py" $there/"$(cat $there/last)"
     step=$(value step)
     check [ "$step" -gt "$from" ]

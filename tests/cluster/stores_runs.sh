@@ -23,18 +23,18 @@ arguments s3://bucket/runs/there
 code 2 "$LEVIN" "${all[@]}"
 one_error
 says "'s3://bucket/runs/there' holds a run already" err
-# it goes on on another machine, with the bits of a run that was not interrupted
+# it resumes on another machine, with the bits of an undisturbed run
 train whole --trainer.max_steps=16
 rm -rf cache
 train s3://bucket/runs/there --trainer.max_steps=16 --resume 2>err
 same_there whole 16
-# old checkpoints go there as they go here; what somebody else put there stays
+# old checkpoints are removed there as on this machine; other files there stay
 echo mine >$root/runs/there/notes.txt
 train s3://bucket/runs/there --trainer.max_steps=32 --resume --checkpoint.top_k=1 2>err
 check [ "$(find $root/runs/there/checkpoints -name 'step-*' -type d -not -empty | wc -l)" -le 3 ]
 check [ ! -e $root/runs/there/checkpoints/step-4/model.safetensors ]
 same_file $root/runs/there/notes.txt <(echo mine)
-# and by its own settings, which lie there too
+# and by its own settings, which are there too
 rm -rf cache
 code 0 "$LEVIN" train s3://bucket/runs/there --resume --trainer.max_steps=33 --json
 json 'd["step"] == 33 and d["run_dir"] == "s3://bucket/runs/there"'
@@ -60,7 +60,7 @@ rm $root/runs/there/checkpoints/step-8/notes.txt
 mkdir -p $root/runs/other/checkpoints
 echo weights >$root/runs/other/checkpoints/epoch=3.ckpt
 refused other "is not a run of levin"
-# a run that could not be sent is here alone: it is not taken for one that was removed there
+# a run that could not be sent exists on this machine only: it is not mistaken for one that was removed from the store
 train s3://bucket/runs/unsent 2>err
 rm -r $root/runs/unsent cache/stage/unsent-*/.sent
 arguments s3://bucket/runs/unsent
@@ -69,18 +69,18 @@ says "holds a run already" err
 code 0 train s3://bucket/runs/unsent --resume --trainer.max_steps=12
 says "continuing after step" err
 check [ "$(cat $root/runs/unsent/checkpoints/last)" = step-12 ]
-# one that was sent and is gone there is gone here
+# a run that was sent and then removed from the store is removed here, too
 rm -r $root/runs/unsent
 code 0 train s3://bucket/runs/unsent --trainer.max_steps=4
 check [ "$(cat $root/runs/unsent/checkpoints/last)" = step-4 ]
-# a store that cannot be written: the run is whole here, and says where, also when it is stopped
+# a store that cannot be written: the run is complete on this machine, and the message says where, also if it is stopped
 kept=$AWS_SECRET_ACCESS_KEY
 fails() { # fails RUN COMMAND: COMMAND when the store refuses the keys of a run that has begun
     arguments s3://bucket/runs/$1 --trainer.max_steps=20000 --trainer.val_check_interval=20000 --checkpoint.every_n_steps=1000
     printf '[default]\naws_access_key_id=someone\naws_secret_access_key=%s\n' "$kept" >.aws/credentials
     "$LEVIN" "${all[@]}" >out 2>err &
     pid=$!
-    soon test -e $root/runs/$1/checkpoints/last # it has begun, and most of it is still to come
+    soon test -e $root/runs/$1/checkpoints/last # it has begun, and most steps are still to come
     printf '[default]\naws_access_key_id=someone\naws_secret_access_key=wrong\n' >.aws/credentials
     $2
     ended

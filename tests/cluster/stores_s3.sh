@@ -60,7 +60,7 @@ refused 1 "no credentials were found" env -u AWS_ACCESS_KEY_ID -u AWS_SECRET_ACC
 refused 2 "AWS_SECRET_ACCESS_KEY is not" env -u AWS_SECRET_ACCESS_KEY "$LEVIN" ls s3://bucket
 refused 2 "names no bucket" "$LEVIN" ls s3://
 check [ ! -e x ]
-# one byte of the server's copy is another one: the CRC-64 that it keeps since shows it, of files sent in parts too
+# one byte of the server's copy is changed: its stored CRC-64 detects that, also for files sent in parts
 for n in 8388609 50000000; do
     printf '%b' "\\x$(printf %02x $(($(od -An -tu1 -j7000000 -N1 f.$n) ^ 16)))" |
         dd of=s3root/bucket/sizes/f.$n bs=1 seek=7000000 conv=notrunc status=none

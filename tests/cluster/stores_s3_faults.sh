@@ -17,7 +17,7 @@ for seed in 1 2; do
     back small small$seed
 done
 ask control/chaos/off >/dev/null
-# a signed request goes to no other host, whatever the server says
+# a signed request is sent to no other host, even if the server redirects
 for way in "small s3://moved/f" "s3://moved/f got"; do
     ask log >/dev/null
     AWS_SESSION_TOKEN=secret code 1 cp_ $way
@@ -37,7 +37,7 @@ done
 code 0 cp_ f s3://b/killed
 back f killed
 ask control/slow/1 >/dev/null
-ask log >/dev/null # else the parts of earlier uploads are found
+ask log >/dev/null # or the parts of earlier uploads would be counted
 LEVIN_STORE_THREADS=1 "$LEVIN" cp f s3://b/stopped >out 2>err &
 pid=$!
 for _ in $(seq 300); do ask log >requests && has partNumber=3 requests && break || sleep 0.01; done
@@ -84,7 +84,7 @@ code 1 cp_ small s3://b/small
 one_error
 says "security token service" err
 unset AWS_WEB_IDENTITY_TOKEN_FILE
-# keys in a file that somebody renews
+# keys in a file that another program renews
 mkdir .aws
 printf '[default]\naws_access_key_id=old\naws_secret_access_key=s\n' >.aws/credentials
 expire 2

@@ -6,7 +6,7 @@ make_text
 cp text.txt web/text.txt
 secret="http://me:hunter2@127.0.0.1:${web##*:}/plain/text.txt?X-Amz-Credential=AKIAME%2F2026&X-Amz-Security-Token=hunter3&part=1&X-Amz-Signature=hunter4"
 hidden="http://***@127.0.0.1:${web##*:}/plain/text.txt?X-Amz-Credential=***&X-Amz-Security-Token=***&part=1&X-Amz-Signature=***"
-kept() { # kept FILE...: none of it is there
+kept() { # kept FILE...: no secret is in them
     ! grep -rlE 'hunter|AKIAME' "$@" || fail "a secret was written down"
     [ -z "$(find . -name '*hunter*' -o -name '*AKIAME*')" ] || fail "a secret is in a name"
 }
@@ -17,7 +17,7 @@ says "$hidden" run/settings.yaml
 says "$hidden" run/checkpoints/last/state/settings.yaml
 check [ "$(stat -c %a cache)" = 700 ]
 for folder in cache/*; do check [ "$(stat -c %a "$folder")" = 700 ]; done
-# to go on takes the secret anew; another signature of the same file is the same run
+# resuming needs the secret again; another signature of the same file is the same run
 code 2 "$LEVIN" train run --resume --trainer.max_steps=12
 one_error
 says "was left out when the address was written down: give the whole address again" err
@@ -26,7 +26,7 @@ silent_about data.path err
 kept run cache out err
 code 0 "$LEVIN" train --show-settings "--data.path=$secret"
 kept out err
-# errors, of the first fetch and of one that goes wrong
+# errors, of the first download and of a later one
 code 1 "$LEVIN" cp "${secret/text.txt/none}" got
 one_error
 says "***@" err
@@ -35,7 +35,7 @@ code 1 "$LEVIN" cp --json "${secret/text.txt/none}" got
 kept out err
 code 1 "$LEVIN" cp "${secret/plain/always\/500}" got
 kept err .
-# a folder that others may write to, or that is somebody else's, is none to believe
+# a cache folder that others may write to, or that belongs to another user, is refused
 chmod 777 cache
 code 1 "$LEVIN" evaluate run "--data.path=$secret"
 one_error
@@ -44,12 +44,12 @@ chmod 700 cache
 chmod 755 cache/files # as an older levin made it
 code 0 "$LEVIN" evaluate run "--data.path=$secret"
 check [ "$(stat -c %a cache/files)" = 700 ]
-# without a home, a folder of this user's
+# without a home: a folder of this user
 rm -rf "/tmp/levin-$(id -u)"
 code 0 env -u HOME -u LEVIN_CACHE "$LEVIN" evaluate run "--data.path=$secret"
 check [ "$(stat -c %a "/tmp/levin-$(id -u)")" = 700 ]
 rm -rf "/tmp/levin-$(id -u)"
-# what servers say is cut, and never obeyed by a terminal
+# texts of servers are truncated, and their control characters never reach a terminal
 export AWS_ENDPOINT_URL=$web/s3 AWS_ACCESS_KEY_ID=new AWS_SECRET_ACCESS_KEY=s
 code 1 "$LEVIN" cp s3://rude/f got
 one_error

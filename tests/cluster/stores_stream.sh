@@ -14,25 +14,25 @@ ask control/slow/3 >/dev/null
 stream before 2>err
 same_run here before
 ! cached || fail "the run waited for its data"
-# it comes while the run goes on
+# it is downloaded while the run continues
 ask control/slow/off >/dev/null
 more=("${tokens[@]:0:2}" --checkpoint.every_n_steps=0 --data.stream=true --data.path=$web/plain/train.bin)
 LEVIN_STORE_THREADS=8 start while "${more[@]}" --trainer.max_steps=1000000
 soon cached
 before=$(rows while)
-wait_rows while $((before + 50)) # some steps on what has come
+wait_rows while $((before + 50)) # some steps on the downloaded part
 kill -TERM $pid
 ended
 check [ $got = 75 ]
 at=$(readlink while/checkpoints/last)
-end=$(((${at#step-} / 4 + 1) * 4)) # validations stand where both runs have them
+end=$(((${at#step-} / 4 + 1) * 4)) # a step at which both runs validate
 train while "${more[@]}" --trainer.max_steps=$end --resume 2>err
 train long "${tokens[@]:0:2}" --checkpoint.every_n_steps=0 --data.path=web/train.bin --trainer.max_steps=$end 2>err
 same_run long while
-# and when it is there
+# and after the download
 stream after 2>err
 same_run here after
-# small files are fetched; a server that sends no pieces is said
+# small files are downloaded first; a server without range requests is reported
 head -c 200000 web/train.bin >web/small.bin
 train small_here "${tokens[@]}" --data.path=web/small.bin 2>err
 train small "${tokens[@]}" --data.path=$web/plain/small.bin --data.stream=true 2>err
@@ -41,7 +41,7 @@ arguments refused "${tokens[@]}" --data.path=$web/noranges/train.bin --data.stre
 code 1 "$LEVIN" "${all[@]}"
 one_error
 says "cannot be streamed" err
-# another version on the way
+# the file changes during the download
 arguments changed "${tokens[@]}" --data.path=$web/changing/train.bin --data.stream=true
 code 1 "$LEVIN" "${all[@]}"
 one_error

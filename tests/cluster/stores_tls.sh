@@ -3,7 +3,7 @@
 . "$LEVIN_SOURCE/tests/cluster/stores.bash"
 command -v openssl >/dev/null || { echo "skipped: no openssl here" && exit 77; }
 unset CURL_CA_BUNDLE SSL_CERT_FILE
-web_server # what https leads to
+web_server # the target of the redirect
 random_file web/f 3000
 authority() { openssl req -x509 -newkey rsa:2048 -nodes -keyout "$1.key" -out "$1.pem" -subj "/CN=$1" -days 2 2>/dev/null; }
 certificate() { # certificate NAME HOST DAYS
@@ -49,7 +49,7 @@ refused() { # refused URL: not fetched, in one sentence
     one_error
     check [ ! -e got ]
 }
-refused "https://localhost:$right/f" # nobody here knows the authority
+refused "https://localhost:$right/f" # the authority is not trusted
 says certificate err
 for variable in CURL_CA_BUNDLE SSL_CERT_FILE; do
     rm -f got
@@ -72,6 +72,6 @@ refused "https://localhost:$right/down"
 says "levin follows only https" err
 ask log >requests
 silent_about plain requests
-# a store's address is held to the same
+# the same holds for the address of a store
 AWS_ENDPOINT_URL=https://localhost:$wrong AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b refused s3://bucket/f
 says "target host name" err

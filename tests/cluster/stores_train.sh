@@ -14,7 +14,7 @@ check [ -f "$(find cache/files -name text.txt)" ]
 before=$(find cache/files -name text.txt -printf '%i %T@')
 train there2 --data.path=s3://bucket/text.txt 2>err
 check [ "$before" = "$(find cache/files -name text.txt -printf '%i %T@')" ]
-printf changed >"$(find cache/files -name text.txt)" # by somebody, here
+printf changed >"$(find cache/files -name text.txt)" # changed on this machine
 train there3 --data.path=s3://bucket/text.txt 2>err
 same_run here there3
 { cat text.txt; echo more; } >$root/text.txt
@@ -46,7 +46,7 @@ same_weights from_here from_there
 code 0 "$LEVIN" export s3://bucket/runs/here exported
 code 0 cp_ --recursive exported s3://bucket/exported
 code 0 "$LEVIN" generate s3://bucket/exported --max-new-tokens=5
-# the limit: what was not used goes first; what does not fit is said
+# the limit: least recently used files are removed first; a file that does not fit is an error
 export LEVIN_CACHE=$PWD/small
 for i in 1 2 3; do random_file $root/r$i 300000; done
 for i in 1 2 3; do
@@ -57,7 +57,7 @@ check [ -z "$(find small/files -name r1)" ]
 check [ -n "$(find small/files -name r2)" ] && check [ -n "$(find small/files -name r3)" ]
 LEVIN_CACHE_SIZE=200k code 1 "$LEVIN" tokenize --tokenizer=s3://bucket/r1
 says "more than the cache may hold" err
-# what is not there
+# missing files
 code 1 "$LEVIN" train --run_dir=x --data.path=s3://bucket/none
 says "there is nothing at 's3://bucket/none'" err
 code 1 "$LEVIN" evaluate s3://bucket/none --data.path=text.txt

@@ -11,7 +11,7 @@ listening() { # "ADDRESS" of each port on which a process listens, in hexadecima
     awk -v wanted="^($inodes)\$" '$4 == "0A" && $10 ~ wanted { sub(":.*", "", $2); print $2 }' /proc/net/tcp /proc/net/tcp6
 }
 listens() { [ "$(listening "$1" | wc -l)" -gt 1 ]; }
-stranger() { # stranger LINE: what comes back, until the other side closes
+stranger() { # stranger LINE: the answer, until the other side closes
     python3 - "$port" "$1" <<'P'
 import socket, sys
 s = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 30)
@@ -28,7 +28,7 @@ P
 arguments run --trainer.max_steps=30 --trainer.threads=1 --trainer.transport=tcp
 RANK=0 LEVIN_TOKEN=$secret "$LEVIN" "${all[@]}" >out.0 2>&1 &
 zero=$!
-soon listens $zero # where ranks meet, and for rank 1
+soon listens $zero # the port of the rendezvous, and the one for rank 1
 [ "$(listening $zero)" = "$(printf '0100007F\n0100007F')" ] || fail "rank 0 listens at $(listening $zero)"
 ! tr '\0' ' ' <"/proc/$zero/cmdline" | grep -F "$secret" || fail "the token is on a command line"
 check [ -z "$(stranger "GET / HTTP/1.1")" ]
@@ -36,7 +36,7 @@ stranger "HELLO % 1 2 17 there" >answer
 says "REFUSE its%20token%20is%20not%20this%20run's" answer
 stranger "HELLO 0123456789abcdef-of-another 0 7 17 there" >answer
 says "REFUSE its%20token%20is%20not%20this%20run's" answer
-RANK=1 code 76 "$LEVIN" "${all[@]}" # as one of which somebody forgot the token
+RANK=1 code 76 "$LEVIN" "${all[@]}" # a rank without the token
 one_error
 says "its token is not this run's: give all ranks the same LEVIN_TOKEN" err
 RANK=1 LEVIN_TOKEN=$secret "$LEVIN" "${all[@]}" >out.1 2>&1 &
@@ -47,7 +47,7 @@ wait $one || { cat out.1 && fail "rank 1"; }
 says "warning: a process at 127.0.0.1 that does not speak levin's protocol was rejected by the rendezvous server" out.0
 ! grep -rF "$secret" run out.0 out.1 || fail "the token is written down"
 
-# a token that can be guessed
+# a token that is too short
 RANK=0 LEVIN_TOKEN=short code 2 "$LEVIN" "${all[@]}"
 one_error
 says "LEVIN_TOKEN has 5 characters, which can be guessed" err

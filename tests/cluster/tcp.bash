@@ -1,6 +1,6 @@
-# tcp.bash - ranks that are connected by levin itself, started as torchrun and Kubeflow do, with environment variables alone.
+# tcp.bash - ranks with levin's own connections, started as torchrun and Kubeflow do, with environment variables only.
 #
-#   apart N COMMAND...   N processes that meet at MASTER_ADDR; rank i's output is in out.i; 0 where all end so
+#   apart N COMMAND...   N processes that meet at MASTER_ADDR; the output of rank i is in out.i; status 0 if all end with 0
 apart() {
     local n=$1 i pids=() bad=0
     shift

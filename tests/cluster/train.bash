@@ -1,8 +1,8 @@
-# train.bash - what the tests of training over ranks share: a tiny model, and the same run under an MPI.
+# train.bash - shared by the tests of training over ranks: a tiny model, and the same run under an MPI.
 #
 #   sizes                          keys of the model: odd sizes, dropout, six sequences in 12 micro-batches or fewer
 #   over MPI N RUN [keys]          train RUN on N ranks, exit code 0; output in out and err
-#   each_mpi COMMAND...            COMMAND MPI for every MPI that is here; skips where there is none
+#   each_mpi COMMAND...            COMMAND MPI for every installed MPI; skips if there is none
 . "$LEVIN_SOURCE/tests/cluster/mpis.bash"
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text

@@ -29,7 +29,7 @@ wait "${pods[0]}"
 wait "${pods[1]}"
 same_run one pods
 
-# torchrun itself listens at MASTER_PORT; the real one, too, where it is
+# torchrun itself listens at MASTER_PORT; also the real one, if it is installed
 python3 -c 'import socket, time
 s = socket.socket(); s.bind(("", 29474)); s.listen(); open("listens", "w"); time.sleep(600)' &
 store=$!
@@ -46,12 +46,12 @@ if command -v torchrun >/dev/null; then
     same_run one torchrun
 fi
 
-# doctor sees them all, measures their links, and trains
+# doctor reports all ranks, measures their links, and trains
 code 0 apart 3 "$LEVIN" doctor --train
 says "3 ranks" out
 check [ "$(grep -c "same bits" out)" -ge 1 ]
 
-# --- a rank that is killed, and a host that is cut off: named by those that are left, who end ---
+# --- a rank that is killed, and a host that is cut off: named by the remaining ranks, which end ---
 cat >there <<'E2'
 #!/bin/bash
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
@@ -61,7 +61,7 @@ on $((i % 2 + 1)) "$@"
 E2
 chmod +x there
 export NET=$net
-# a host's first address leads nowhere, and nobody says so: that is found out once, not for each rank
+# a host's first address leads nowhere, silently: that is detected once, not for each rank
 for i in 1 2; do
     on $i ip addr flush dev eth0 scope global
     for n in 99 77; do on $i ip addr add "10.$n.0.$i/24" dev eth0; done
@@ -91,7 +91,7 @@ cut_off() { unplug 2; }
 fault cut_off
 plug 2
 
-# where rank 0 dies all find that out at once, in each process by a broken connection and by the heartbeat: one says it, once
+# if rank 0 dies, all ranks notice at once, each by a broken connection and by the heartbeat: one rank reports it, once
 for try in 1 2 3; do
     rm -rf first out.*
     arguments first "${forever[@]}"
@@ -119,7 +119,7 @@ says "WORLD_SIZE is set, but RANK is not" err
 check [ ! -e alone ]
 code 0 env RANK=0 WORLD_SIZE=2 MASTER_ADDR= "$LEVIN" "${all[@]}"
 says "warning: a run of one rank: RANK and WORLD_SIZE passed over: MASTER_ADDR is not set with them" err
-# who comes a second time, when the others have begun
+# a rank that joins a second time, after the others have begun
 arguments late "${forever[@]}"
 port=29479 apart_limit=60 apart 2 "$LEVIN" "${all[@]}" >said 2>&1 &
 pid=$!

@@ -34,7 +34,7 @@ for user in $one $two; do
     check [ "$(stat -c '%u %a' /tmp/levin-$user/files)" = "$user 700" ]
 done
 ! as $one cat "/tmp/levin-$two/files/http/"*/plain/text.txt >/dev/null 2>&1 || fail "one user reads the other's cache"
-# what another user has put where the cache would be is not believed
+# files of another user at the place of the cache are refused
 rm -rf /tmp/levin-$two
 as $one mkdir -p /tmp/levin-$two/files
 chmod 777 /tmp/levin-$two /tmp/levin-$two/files
@@ -46,7 +46,7 @@ as $one ln -s /tmp/levin-$one /tmp/levin-$two
 code 1 as $two "$levin" evaluate run "--data.path=$web/plain/text.txt"
 one_error
 rm -f /tmp/levin-$two
-# ranks of two users at once, each in its own place
+# runs of two users at once, each with its own rendezvous
 if command -v mpirun.openmpi >/dev/null || command -v mpiexec.mpich >/dev/null; then
     for user in $one $two; do
         mkdir $user/tmp && chown $user:$user $user/tmp
@@ -55,10 +55,10 @@ if command -v mpirun.openmpi >/dev/null || command -v mpiexec.mpich >/dev/null; 
         eval "pid_$user=$!"
     done
     sleep 1
-    # the place where ranks meet takes in nobody without its token, which only its owner sees
+    # the rendezvous refuses processes without its token, which only its owner can read
     for process in $(pgrep -u $one -x levin); do
         ! setpriv --reuid=$two --regid=$two --clear-groups cat /proc/$process/environ >/dev/null 2>&1 || fail "one user sees the other's token"
-        ! tr '\0' ' ' <"/proc/$process/cmdline" | grep -q TOKEN= || fail "the token stands in a command line"
+        ! tr '\0' ' ' <"/proc/$process/cmdline" | grep -q TOKEN= || fail "the token is in a command line"
     done
     wait "$(eval "echo \$pid_$one")" || fail "$(cat $one.err)"
     wait "$(eval "echo \$pid_$two")" || fail "$(cat $two.err)"
