@@ -46,7 +46,7 @@ code 2 "$LEVIN" train "${sizes[@]}" --trainer.accelerator=abacus
 one_error
 says "trainer.accelerator must be auto, gpu, xpu, cpu, cuda, opencl, reference or trace, got 'abacus'" err
 
-# --- a GPU that is not there ---
+# --- a GPU that this machine lacks ---
 code 2 "$LEVIN" train "${sizes[@]}" --trainer.devices=0,1 --run_dir=no
 one_error
 says "trainer.devices lists devices (0,1), and trainer.accelerator cpu is the processor" err
@@ -56,7 +56,7 @@ says "as \`levin launch -n 2 -- train ...\` does" err
 code 1 env CUDA_VISIBLE_DEVICES= "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda
 one_error
 says "trainer.accelerator cuda" err
-# nor one of any other kind: each says why
+# no GPU of any kind: each backend says why
 code 1 env CUDA_VISIBLE_DEVICES= OCL_ICD_VENDORS=/nowhere "$LEVIN" train "${sizes[@]}" --trainer.accelerator=gpu --run_dir=no
 one_error
 says "trainer.accelerator gpu finds no GPU: set it to cpu or auto; cuda: " err

@@ -24,14 +24,14 @@ check [ "$(du -b -s $at/adapter | cut -f1)" -lt "$(stat -c %s plain/model.safete
 says "\"base_model_name_or_path\": \"$(realpath plain)\"" $at/adapter/adapter_config.json
 says "\"base\": \"$(realpath plain)\"" $at/adapter/base.json
 check [ "$(readlink run/checkpoints/last)" = step-8 ]
-# with a copy of the whole model: the same training, and what is exported of the other
+# with a copy of the whole model: the same training, and the copy equals the export of the other run
 code 0 train whole --trainer.max_steps=8 --lora.merge_checkpoints=true
 same_file $at/adapter/adapter_model.safetensors whole/checkpoints/best/adapter/adapter_model.safetensors
 code 0 "$LEVIN" export run merged
 same_file merged/model.safetensors whole/checkpoints/best/model.safetensors
 same_file merged/config.json $at/config.json
 
-# --- going on: the bits of a run that was never stopped, on another number of ranks too, and from a checkpoint with a copy ---
+# --- resuming: the bits of an undisturbed run, on another number of ranks too, and from a checkpoint with a copy ---
 code 0 train parts --trainer.max_steps=4
 code 0 train parts --trainer.max_steps=8 --resume
 same_run run parts
@@ -45,14 +45,14 @@ code 0 train copies --trainer.max_steps=8 --resume
 same_weights run copies
 check [ -e copies/checkpoints/step-4/model.safetensors -a ! -e copies/checkpoints/step-8/model.safetensors ]
 text copies/checkpoints/step-4 >told
-# a checkpoint that is damaged is passed over
+# a damaged checkpoint is skipped
 cp -r parts damaged
 printf X | dd of=damaged/checkpoints/step-8/adapter/base.json bs=1 seek=12 conv=notrunc status=none
 code 0 train damaged --trainer.max_steps=8 --resume
 says "the checkpoint 'damaged/checkpoints/step-8' is skipped" err
 same_weights run damaged
 
-# --- every command, from a run, a checkpoint, PEFT's folder and what is exported as one ---
+# --- every command, on a run, a checkpoint, PEFT's folder and an exported one ---
 wanted=$(loss merged)
 text merged >told
 code 0 "$LEVIN" export run peft --format=peft
@@ -73,7 +73,7 @@ says "'peft' holds adapters already" err
 code 2 "$LEVIN" export plain none --format=peft
 says "'plain' has no adapters of its own to write as --format=peft" err
 check [ ! -e none ]
-# adapters beside a model that has some itself; and a whole model that goes on from both
+# adapters of a base that has adapters itself; and a full training that starts from both
 code 0 train second --model.init=run --trainer.max_steps=4
 code 0 "$LEVIN" export second twice
 check [ "$(loss second)" = "$(loss twice)" ]
@@ -81,14 +81,14 @@ code 0 train second --model.init=run --trainer.max_steps=8 --resume
 code 0 "$LEVIN" train --run_dir=full --model.init=second --data.path=text.txt --trainer.batch_size=4 --trainer.max_steps=1
 check [ -e full/checkpoints/last/model.safetensors ]
 
-# --- lora.init brings rank and alpha ---
+# --- lora.init sets rank and alpha ---
 keep=("${tiny[@]}")
 tiny=("${tiny[@]/--lora.rank=4/--lora.init=foreign}")
 tiny=("${tiny[@]/--lora.alpha=8/--trainer.max_steps=1}")
 code 0 train started --optimizer.kind=sgd --optimizer.lr=1e-30
 same_file foreign/adapter_model.safetensors started/checkpoints/last/adapter/adapter_model.safetensors
 says "alpha: 8" started/settings.yaml
-code 0 train started --optimizer.kind=sgd --optimizer.lr=1e-30 --resume # what was found is part of the run
+code 0 train started --optimizer.kind=sgd --optimizer.lr=1e-30 --resume # the values found are settings of the run
 code 2 train never --lora.rank=2
 says "its adapters have the rank 4, and lora.rank is 2; set lora.rank: 4, or leave it out" err
 code 2 train never --lora.alpha=16
@@ -125,14 +125,14 @@ says "the base model '$PWD/plain' is not the one that the adapters in '$at/adapt
 code 1 train run --trainer.max_steps=12 --resume
 one_error
 says "the base model 'plain' (model.init) is not the one that the adapters of 'run/checkpoints/step-8' were trained with, '$PWD/plain'" err
-code 1 train kept --trainer.max_steps=8 --resume # which has its own copy, and the next checkpoint would not
+code 1 train kept --trainer.max_steps=8 --resume # this run's checkpoints have a copy of the base, and the next one would not
 one_error
 says "continue with the copy (--lora.merge_checkpoints=true)" err
 code 0 train kept --trainer.max_steps=8 --resume --lora.merge_checkpoints=true
 same_file kept/checkpoints/last/model.safetensors whole/checkpoints/last/model.safetensors
 rm -r plain
 
-# --- a base of the hub; what travels ---
+# --- a base of the hub; which files are copied ---
 hub=cache/hub/models--some-lab--some-model
 mkdir -p $hub/refs $hub/snapshots
 printf 0123abc >$hub/refs/main
@@ -148,7 +148,7 @@ same_file told now
 code 0 "$LEVIN" cp --recursive named copy --json
 json 'd["base_models"] == ["some-lab/some-model"]'
 
-# --- adapters that fit nothing, or name nothing ---
+# --- adapters that fit no linear map, or name none ---
 cp -r foreign bad
 sed -i 's|"plain"|null|' bad/adapter_config.json
 code 1 "$LEVIN" generate bad --prompt="int "
@@ -164,7 +164,7 @@ sed -i 's|null, "target|"bad", "target|; s|"base_model_name_or_path": null|"base
 code 1 "$LEVIN" generate bad --prompt="int "
 says "does a base model name itself?" err
 
-# --- a head for classes learns beside them; where it is frozen, it is kept all the same ---
+# --- a head for classes is trained with them; a frozen one is saved all the same ---
 awk 'BEGIN { print "text\tlabel" } NR <= 40 { print $1, (NR % 2 ? "loss" : "step") "\t" NR % 2 }' text.txt >rows.tsv
 code 0 "$LEVIN" tokenizer train --kind=wordpiece --input=text.txt --vocab-size=200 --out=vocab
 code 0 "$LEVIN" train --run_dir=words --model.kind=bert --task.kind=mlm --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=16 \

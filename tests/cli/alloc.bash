@@ -1,9 +1,9 @@
-# alloc.bash - commands in which allocations are made to fail, one in each run: see tests/alloc_sweep. Sourced behind
+# alloc.bash - commands in which allocations are made to fail, one in each run: see tests/alloc_sweep. Sourced after
 # common.bash by tests/cli/alloc.sh, which takes some of the allocations, and by tests/cluster/alloc_soak.sh, which takes
 # nearly all.
 library=$(dirname "$LEVIN")/tests/double/failing_malloc.so
 [ -e "$library" ] || { echo "skipped: there is no $library"; exit 77; }
-# One thread: allocations come in the same order each time. A sanitizer wants to be the first library, and is not.
+# One thread: allocations come in the same order each time. A sanitizer must be the first library, and would not be.
 export OMP_NUM_THREADS=1 ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 
 # What the commands read: text/, rows/ (a jsonl and a tsv file with a bad row each), run/ (a run of a character model).
@@ -33,7 +33,7 @@ cp -r rows classes
 
 bad=
 # sweep THINNED WHOLE [OPTION...] FOLDER COMMAND...: every THINNED-th allocation of `levin COMMAND` in copies of FOLDER,
-# or every WHOLE-th where $whole is set. Goes on after a failure, so that all are seen.
+# or every WHOLE-th where $whole is set. Continues after a failure, so that all failures are shown.
 sweep() {
     local every=${whole:+$2} options=()
     : "${every:=$1}"
@@ -54,7 +54,7 @@ sweep 149 10 rows train "${bert[@]}" --data.path=rows.jsonl
 sweep 149 10 rows train "${bert[@]}" --data.path=rows.tsv
 sweep 149 10 char train "${char[@]}" --run_dir=new
 sweep 211 10 char train "${char[@]/max_steps=4/max_steps=8}" --run_dir=run --resume
-# A checkpoint of adapters names its base by its whole path, so that one lies beside the copies.
+# A checkpoint of adapters names its base by its absolute path, so the base is outside of the copies.
 sweep 149 10 char train "${small[@]}" --model.init="$PWD/char/run" --data.path=text.txt --lora.rank=2 --run_dir=new
 sweep 67 1 --stdout char generate run --prompt=the --max-new-tokens=8 --json
 sweep 67 1 --stdout char evaluate run --data.path=text.txt --json

@@ -1,5 +1,5 @@
-# A run of one rank that hangs ends with a sentence and exit code 76, as one of many ranks does (trainer.stall_timeout); one that
-# was stopped and continued (SIGSTOP, SIGCONT) trains on.
+# A run of one rank that hangs ends with a sentence and exit code 76, as one of many ranks does (trainer.stall_timeout); a run
+# that was stopped and continued (SIGSTOP, SIGCONT) continues to train.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 [ -z "${LVN_SANITIZE:-}" ] || { echo "sanitizers want to be loaded first"; exit 77; }
 still=$(dirname "$LEVIN")/tests/double/libstill.so

@@ -73,7 +73,7 @@ one_error
 says "missing.yaml" err
 [ ! -e bad ]
 
-# --- a model that no machine holds: said before anything is taken, with what would fit ---
+# --- a model that fits no machine: reported before anything is allocated, with sizes that would fit ---
 refused 1 "this run needs 75 TiB" --model.n_layer=400 --model.n_embd=32768 --model.n_head=64 --trainer.batch_size=1 --trainer.val_check_interval=0
 says "trainer.precision=bf16-true takes" err
 says "choose a smaller" err
@@ -99,7 +99,7 @@ check [ "$(cat file)" = text ]
 
 # --- model directories ---
 code 0 train good
-model() { # model NAME: a copy of the good one to spoil
+model() { # model NAME: a copy of the good one, to be damaged
     rm -rf "$1"
     cp -rL good/checkpoints/last "$1"
     rm -rf "$1/state" # not a checkpoint any more

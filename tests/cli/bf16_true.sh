@@ -27,7 +27,7 @@ check [ $((2 * $(memory gradients))) = "$gradients" ]
 check [ "$(memory optimizer)" = "$optimizer" ]
 plan "${true[@]}" --optimizer.state=bf16
 check [ $((2 * $(memory optimizer))) = "$optimizer" ]
-# more than 64 pieces are summed in fp32, and it is said
+# more than 64 partial sums are summed in fp32, and a line says so
 plan "${true[@]}" --trainer.batch_size=128 --trainer.micro_batch_size=2
 check [ $((2 * $(memory gradients))) = "$gradients" ]
 plan "${true[@]}" --trainer.batch_size=130 --trainer.micro_batch_size=2
@@ -48,7 +48,7 @@ for keys in "" "--trainer.micro_batch_size=1" "--trainer.micro_batch_size=1 --tr
     near "$wide" "$(value val_loss)" 0.04
 done
 
-# --- a checkpoint is bf16, and the model of anybody ---
+# --- a checkpoint is bf16, and other programs load it ---
 types half/checkpoints/last/model.safetensors BF16
 says '"dtype": "bfloat16"' half/checkpoints/last/config.json
 code 0 "$LEVIN" evaluate half --trainer.precision=32-true --json
@@ -68,7 +68,7 @@ types from-half/checkpoints/last/model.safetensors F32
 code 0 train from-wide --model.init=wide --trainer.max_steps=4 "${true[@]}" --trainer.val_check_interval=4 --trainer.limit_val_batches=20 --json
 near "$(value start_val_loss)" "$wide" 0.2 # rounding hardly moves it; other batches do
 
-# --- going on: the same bits; with samples in between, which decode with weights in bf16 ---
+# --- resuming: the same bits; with samples in between, which decode with weights in bf16 ---
 for keys in "--model.dropout=0.1" "--optimizer.kind=sgd --optimizer.state=fp32" "--optimizer.state=bf16 --sample.every_n_steps=2"; do
     rm -rf one two
     # shellcheck disable=SC2086

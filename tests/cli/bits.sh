@@ -6,7 +6,7 @@ make_text
 # Sizes that no vector and no tile divides, several heads, biases, dropout.
 sizes=(--model.kind=mingpt --model.n_layer=2 --model.n_head=3 --model.n_embd=39 --model.block_size=37 --model.dropout=0.1
     --trainer.batch_size=12 --trainer.max_steps=5 --trainer.val_check_interval=5 --optimizer.lr=1e-2)
-rounding=1e-5 # what other orders of sums make of five steps
+rounding=1e-5 # difference after five steps with another order of sums
 near() { # near RUN RUN LIMIT: losses, norms and validations, relative
     python3 - "$@" <<'P'
 import json, sys
@@ -35,12 +35,12 @@ code 0 train h4 "${sizes[@]}" "${half[@]}" --trainer.threads=4
 same_run h h4
 code 0 train hr "${sizes[@]}" "${half[@]}" --trainer.recompute=cheap
 same_run h hr
-code 0 train hp "${sizes[@]/max_steps=5/max_steps=3}" "${half[@]}" # and stopped in between
+code 0 train hp "${sizes[@]/max_steps=5/max_steps=3}" "${half[@]}" # stopped in between
 code 0 train hp "${sizes[@]}" "${half[@]}" --resume
 cmp h/checkpoints/last/model.safetensors hp/checkpoints/last/model.safetensors
 code 1 train hp "${sizes[@]/max_steps=5/max_steps=7}" "${half[@]/state=bf16/state=fp32}" --resume
 says "set optimizer.state as it was" err
-# weights and gradients in bf16 too: what is rounded, and at random, depends on none of these either
+# weights and gradients in bf16 too: stochastic rounding does not depend on any of these settings either
 true=("${half[@]/bf16-mixed/bf16-true}")
 code 0 train t "${sizes[@]}" "${true[@]}" --trainer.threads=1
 code 0 train t3 "${sizes[@]}" "${true[@]}" --trainer.threads=3 --trainer.recompute=cheap
@@ -69,19 +69,19 @@ for isa in avx2 avx512 avx512_bf16 amx; do
         same_run $isa-1 $isa-$threads
     done
 done
-# vectors always have sixteen lanes; the matrix unit computes in a way of its own
+# vectors always have sixteen lanes; the matrix unit sums in another order
 ! instructions avx512 || same_run avx2-1 avx512-1
 ! instructions avx512_bf16 || same_run avx512-1 avx512_bf16-1 # in fp32
 ! instructions amx || same_run d amx-1
 ! instructions amx || near d avx2-1 $rounding
 LEVIN_ISA=generic code 0 train generic "${sizes[@]}" --trainer.deterministic=true --trainer.micro_batch_size=3
 near d generic $rounding
-# the test would see a difference
+# a difference would be detected
 code 0 train d6 "${sizes[@]}" --trainer.deterministic=true --trainer.micro_batch_size=6
 if cmp -s d/checkpoints/last/model.safetensors d6/checkpoints/last/model.safetensors; then
     fail "another micro-batch gives the same bits: this test sees nothing"
 fi
-# the micro-batch of the mode does not depend on the machine, and cannot change on the way
+# in deterministic mode the micro-batch does not depend on the machine, and cannot change during a run
 code 0 train auto1 "${sizes[@]}" --trainer.deterministic=true --trainer.threads=1
 code 0 train auto8 "${sizes[@]}" --trainer.deterministic=true --trainer.threads=8
 same_run auto1 auto8
@@ -89,7 +89,7 @@ says "micro_batch_size: 1" auto1/settings.yaml
 code 2 train auto1 "${sizes[@]/max_steps=5/max_steps=6}" --trainer.deterministic=true --trainer.micro_batch_size=2 --resume
 says "trainer.micro_batch_size is 2 here and was 1" err
 
-# --- without the mode: the same bits in every run and with recomputing; dropout masks do not depend on the split ---
+# --- not deterministic: the same bits in every run and with recomputing; dropout masks do not depend on the split ---
 code 0 train m12 "${sizes[@]}" --trainer.micro_batch_size=12
 code 0 train m12again "${sizes[@]}" --trainer.micro_batch_size=12
 same_run m12 m12again
@@ -103,6 +103,6 @@ for micro in 6 3 1; do
     same_run m$micro m${micro}r
 done
 near m12 d $rounding
-# the masks are there: without dropout the losses are others
+# dropout is active: without it the losses differ
 code 0 train dry "${sizes[@]/dropout=0.1/dropout=0}" --trainer.micro_batch_size=12
 if near m12 dry $rounding 2>/dev/null; then fail "dropout does nothing"; fi

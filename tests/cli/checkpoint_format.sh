@@ -32,7 +32,7 @@ assert neox["moments"] == 2 * neox["weights"], neox
 assert adapters["adapters"] and not adapters["weights"] and adapters["moments"] == 2 * adapters["adapters"], adapters
 assert merged["weights"] and merged["adapters"] == adapters["adapters"], merged
 PY
-# one byte of a tensor is another one
+# one byte of a tensor is changed
 python3 -c 'import os
 f = open("chars/checkpoints/last/model.safetensors", "r+b"); f.seek(-3, os.SEEK_END)
 b = f.read(1); f.seek(-1, os.SEEK_CUR); f.write(bytes([b[0] ^ 1]))'

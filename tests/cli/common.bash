@@ -1,5 +1,5 @@
-# common.bash - what the tests of whole runs share: a tiny model on levin's own text, and ways to look at results.
-export OMP_WAIT_POLICY=passive # threads of tiny models mostly wait: asleep, they leave the processor to others
+# common.bash - shared by the tests of whole runs: a tiny model on a generated text, and functions that check results.
+export OMP_WAIT_POLICY=passive # threads of tiny models mostly wait: while they sleep, other processes can run
 
 code() { # code WANTED COMMAND...: the exit code, output in out and err
     local wanted=$1 got=0
@@ -11,14 +11,14 @@ fail() { echo "$*"; exit 1; }
 check() { "$@" || fail "not so: $*"; }
 says() { grep -qF -- "$1" "$2" || { echo "no '$1' in $2:"; cat "$2"; exit 1; }; }
 silent_about() { ! grep -qF -- "$1" "$2" || { echo "'$1' in $2:"; cat "$2"; exit 1; }; }
-soon() { # soon COMMAND...: it holds within a minute; what other processes do takes the time it takes
+soon() { # soon COMMAND...: it succeeds within a minute; other processes may be slow
     for _ in $(seq 600); do
         if "$@" >/dev/null 2>&1; then return 0; fi
         sleep 0.1
     done
     fail "still not so after a minute: $*"
 }
-killed_after() { # killed_after SECONDS COMMAND...: its exit code, or 137; then it is gone, and its locks
+killed_after() { # killed_after SECONDS COMMAND...: its exit code, or 137; then the process and its locks are gone
     local seconds=$1
     shift
     "$@" >/dev/null 2>&1 &
@@ -57,13 +57,13 @@ same_run() {
     same_weights "$1" "$2"
     same_metrics "$1" "$2"
 }
-# All that can be seen of a folder, to tell that nothing changed.
+# All visible properties of a folder, to check that nothing changed.
 picture() {
     (cd "$1" && find . -type d -printf '%p\n' -o -printf '%p %y %s %T@ %l\n' | sort && find . -type f -exec cksum {} + | sort)
 }
 
-# text.txt: 250 KB, and the same for ever, for what rounding makes of a run hangs on the text. Lines of words, numbers and
-# signs, of which a few come often; chance is that of Park and Miller, exact in any awk.
+# text.txt: 250 KB, never changed, because the effect of rounding depends on the text. Lines of words, numbers and signs, of
+# which a few are frequent; random numbers are those of Park and Miller, exact in any awk.
 make_text() {
     awk 'function chance(n) { x = x * 16807 % 2147483647; return int(x / 2147483647 * n) + 1 }
         BEGIN {
@@ -78,7 +78,7 @@ make_text() {
             }
         }' >text.txt
 }
-# Keys of a run that takes a moment.
+# Keys of a short run.
 tiny=(--model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=16 --data.path=text.txt
     --trainer.batch_size=4 --trainer.limit_val_batches=4 --trainer.val_check_interval=4 --trainer.max_steps=8
     --checkpoint.every_n_steps=4)

@@ -22,7 +22,7 @@ code 2 "$LEVIN" config small.yaml --job=chars
 says "exists already" err
 code 0 "$LEVIN" config small.yaml --job=chars --overwrite
 
-# several machines: a hosts file that levin launch reads, and the line
+# several machines: a hosts file that levin launch reads, and the command
 code 0 "$LEVIN" config three.yaml --job=scratch --model.size=gpt-nano --hosts=localhost,127.0.0.1 --ranks-per-machine=2 \
     --trainer.batch_size=8 --json
 json 'd["launch"] == "levin launch --hostfile three.hosts -n 4 -- train three.yaml" and d["machines"] == 2 and d["ranks"] == 4'
@@ -82,7 +82,7 @@ is run_dir out-shakespeare
 is model.dropout 0
 says "finetune.py:10" finetune.yaml
 
-printf 'n_layer = n = 3\n' >nothing.py # all else has nanoGPT's defaults
+printf 'n_layer = n = 3\n' >nothing.py # all other keys have nanoGPT's defaults
 code 0 "$LEVIN" config --from-nanogpt nothing.py --memory=64G
 settings nothing.yaml
 for pair in model.n_layer=12 model.n_embd=768 model.bias=False model.block_size=1024 trainer.batch_size=480 optimizer.lr=0.0006 \
@@ -160,7 +160,7 @@ settings half.yaml
 is trainer.precision 16-mixed
 is trainer.accelerator cuda
 is trainer.devices 1,
-printf 'dtype = "float16"\ndevice = "mps"\n' >mps.py # not there, so no GPU is named
+printf 'dtype = "float16"\ndevice = "mps"\n' >mps.py # mps is not supported, so no GPU is named
 code 0 "$LEVIN" config --from-nanogpt mps.py --json
 json '{"dtype", "device"} <= {n["key"] for n in d["notes"]}'
 settings mps.yaml
@@ -173,7 +173,7 @@ settings gpu.yaml
 is trainer.precision 16-mixed
 is trainer.accelerator cuda
 is trainer.devices 0,2
-many=$(seq -s, 0 63) # no number is lost of many; a list is told
+many=$(seq -s, 0 63) # none of many numbers is lost; a list is reported
 printf 'distributed_type: MULTI_GPU\ngpu_ids: %s\nnum_processes: 64\n' "$many" >many.acc
 code 0 "$LEVIN" config many.yaml --from-accelerate many.acc --trainer.batch_size=64 --json
 settings many.yaml
@@ -221,14 +221,14 @@ check [ ! -e more.yaml ]
 printf '\n' | code 2 "$LEVIN" config asked.yaml --ask=always # before any question
 says "'asked.yaml' exists already" err
 silent_about "What do you want to do" err
-# whoever only presses Enter gets what runs: a text that comes by itself, or lies there
+# empty answers give a recipe that runs: its text is downloaded, or exists
 mkdir enter && cp text.txt enter/other.txt
 printf '\n%.0s' {1..20} | (cd enter && code 0 "$LEVIN" config --ask=always --json && json 'd["job"] == "chars" and d["recipe"] == "chars.yaml"')
 grep -q '  url: .*tinyshakespeare' enter/chars.yaml && grep -q '  sha256: 86c4e6aa' enter/chars.yaml || fail "the text would not come by itself"
 mkdir enter/data && cp text.txt enter/data/tinyshakespeare.txt
 (cd enter && code 0 "$LEVIN" train chars.yaml --trainer.max_steps=2 --trainer.limit_val_batches=1)
 printf '\n%.0s' {1..20} | (cd enter && code 2 "$LEVIN" config --ask=always && says "'chars.yaml' exists already" err)
-# another text is nobody's download
+# another text is not downloaded
 (cd enter && code 0 "$LEVIN" config mine.yaml --job=chars --data.path=other.txt)
 ! grep -q '  url: .*tiny' enter/mine.yaml || fail "tinyshakespeare would be fetched into other.txt"
 

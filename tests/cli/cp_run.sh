@@ -8,10 +8,10 @@ code 0 "$LEVIN" cp --recursive one two
 check [ "$(find two -name optimizer.safetensors | wc -l)" = "$(ls -d one/checkpoints/step-* | wc -l)" ]
 for name in best last; do check [ "$(readlink two/checkpoints/$name)" = "$(readlink one/checkpoints/$name)" ]; done
 same_run one two
-code 0 "$LEVIN" cp --recursive one two # over what is there
+code 0 "$LEVIN" cp --recursive one two # over existing files
 code 0 "$LEVIN" generate two --max-new-tokens=2 --json
 code 0 train two --resume --trainer.max_steps=10
-# links to elsewhere, or upwards, are what they lead to
+# of links that lead elsewhere, or upwards, the target is copied
 mkdir -p folder/sub && echo text >folder/sub/a && ln -s ../folder/sub folder/far && ln -s sub folder/near
 code 0 "$LEVIN" cp --recursive folder copy
 check [ -f copy/far/a -a ! -L copy/far -a -L copy/near ]

@@ -23,7 +23,7 @@ assert "double" in d["libraries"]["libcublasLt"]["file"], d["libraries"]
 assert "13.0" in d["libraries"]["libnvrtc"]["version"] and "double" in d["libraries"]["libcuda"]["file"], d["libraries"]
 P
 
-# A library that is too new for the driver makes room for another one that is not.
+# If a library is too new for the driver, another version that is not is used.
 mkdir -p toolkit/lib64
 cp "$doubles/libnvrtc.so.13" toolkit/lib64/libnvrtc.so.12
 CUDA_HOME=$PWD/toolkit LEVIN_DOUBLE_DRIVER=12080 double "$LEVIN" doctor --json 2>/dev/null | grep -q 'libnvrtc\.so\.12'
@@ -31,14 +31,14 @@ CUDA_HOME=$PWD/toolkit double "$LEVIN" doctor --json 2>/dev/null | grep -q 'libn
 # A driver that does not start says why.
 LEVIN_DOUBLE_FAIL=cuInit:1:802 double "$LEVIN" doctor 2>&1 | grep -q 'does not start: .*nvidia-fabricmanager'
 
-# auto takes it; a driver without a device is told, and the processor computes.
+# auto chooses it; a driver without a device is reported, and the processor computes.
 double "$LEVIN" train "${sizes[@]}" --trainer.max_steps=1 --run_dir=auto >out 2>err
 says "Double 0: matrix products by" err
 LEVIN_DOUBLE_DEVICES=0 double "$LEVIN" train "${sizes[@]}" --trainer.max_steps=1 --run_dir=none >out 2>err
 says "computing on the CPU, because cuda has no GPU: " err
 
-# --- the same numbers, in both orders that the double works in, and with levin's own products ---
-compare() { # compare RUN WITHIN [RUN]: losses and norms beside those of another run, of the processor
+# --- the same numbers, in both orders of the double, and with levin's own matrix products ---
+compare() { # compare RUN WITHIN [RUN]: losses and norms compared with those of another run, on the processor
     python3 - "$@" <<'P'
 import json, sys
 other = sys.argv[3] if len(sys.argv) > 3 else "cpu"
@@ -75,9 +75,9 @@ says "broken 0" report
 check [ "$(sed -n 's/^calls cuStreamBeginCapture_v2 //p' report | head -1)" = 3 ]
 check [ "$(sed -n 's/^calls cuGraphLaunch //p' report | head -1)" -ge 12 ]
 
-# --- stop, go on, generate; from a processor's run and back ---
+# --- stop, resume, generate; from a run on the processor and back ---
 code 0 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=2 --run_dir=parts
-for f in model state/optimizer; do # saved beside the next step, and with nothing beside it
+for f in model state/optimizer; do # saved during the next step, and while no step runs
     for order in late early; do same_file $order/checkpoints/step-2/$f.safetensors parts/checkpoints/step-2/$f.safetensors; done
 done
 code 0 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=4 --run_dir=parts --resume
@@ -98,7 +98,7 @@ code 0 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.
     --run_dir=half
 compare half 1e-2
 
-# --- what is lost, or not there ---
+# --- lost devices, missing libraries ---
 LEVIN_DOUBLE_FAIL=kernel:300 code 76 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=4 \
     --run_dir=lost
 says "the device is lost" err
@@ -116,7 +116,7 @@ says "are free on the device: " err
 says "trainer.precision=bf16-true takes" err
 
 
-# --- the plan asks the device for its memory, not the machine: what does not fit whole is cut, and learns the same ---
+# --- the plan uses the memory of the device, not of the machine: a batch that does not fit is cut, and learns the same ---
 whole=("${sizes[@]}" --trainer.micro_batch_size=0 --trainer.batch_size=64 --trainer.accelerator=cuda --trainer.max_steps=2)
 code 0 double "$LEVIN" train "${whole[@]}" --run_dir=roomy
 LEVIN_DOUBLE_MEMORY=1200000 code 0 double "$LEVIN" train "${whole[@]}" --run_dir=cut
@@ -132,14 +132,14 @@ for capability in 90 75; do
 done
 compare half-75 1e-2 half-90
 
-# --- a device whose products nobody measures has no share of them ---
+# --- on a device no utilisation is shown, because its peak rate is not measured ---
 code 0 double "$LEVIN" bench "${sizes[@]}" --trainer.accelerator=cuda --steps=1
 says "tokens/s (best)" out
 silent_about "inf" out
 code 0 double "$LEVIN" bench "${sizes[@]}" --trainer.accelerator=cuda --steps=1 --json
 json 'd["utilisation"] is None and d["matmul_gflops"] is None'
 
-# --- ranks: one a device, or sharing one when they are told to ---
+# --- ranks: each on its own device, or on one with trainer.share_devices ---
 code 2 double "$LEVIN" launch -n 2 -- train "${sizes[@]}" --trainer.accelerator=cuda --run_dir=no --trainer.threads=1
 says "ranks 0 and 1 run on " err
 says "trainer.share_devices" err

@@ -29,7 +29,7 @@ print(sys.argv[2], "is", worst, "off")
 assert worst < float(sys.argv[3]), worst
 P
 }
-calls() { sed -n "s/^calls $1 //p" report | sort -n | head -1; } # of the process that called least
+calls() { sed -n "s/^calls $1 //p" report | sort -n | head -1; } # the smallest number of calls of a process
 by_nccl="gradients go from device to device by NCCL 2.27.3"
 staged="gradients go from rank to rank through host memory"
 
@@ -42,15 +42,15 @@ for order in late early; do
     says "$by_nccl" err
     close_to one $order 1e-5
     check [ "$(grep -c '^left .* 0$' report)" = "$(grep -c '^left' report)" ]
-    check [ "$(calls ncclAllReduce)" -ge 3 ]       # a try, and the buckets, captured once
-    check [ "$(calls cuStreamBeginCapture_v2)" = 3 ] # no sum cuts a step
+    check [ "$(calls ncclAllReduce)" -ge 3 ]       # the test sum, and the buckets, captured once
+    check [ "$(calls cuStreamBeginCapture_v2)" = 3 ] # no sum divides the capture of a step
 done
 same_weights late early
 code 0 ranks 3 --run_dir=three --trainer.devices=1,3,0
 says "$by_nccl" err
 close_to one three 1e-5
 
-# --- parts of the update; halves on their way; stopping and going on ---
+# --- zero1; gradients sent in 16 bits; stopping and resuming ---
 rm -f report
 LEVIN_DOUBLE_REPORT=$PWD/report code 0 ranks 2 --run_dir=zero1 --trainer.strategy=zero1
 close_to one zero1 1e-5
@@ -63,7 +63,7 @@ code 0 ranks 2 --run_dir=parts --trainer.max_steps=2
 code 0 ranks 2 --run_dir=parts --resume
 same_weights late parts
 
-# --- where NCCL cannot, or may not ---
+# --- where NCCL is missing, or must not be used ---
 code 0 ranks 2 --run_dir=tcp --trainer.transport=tcp
 says "$staged: trainer.transport" err
 close_to one tcp 1e-5
@@ -80,7 +80,7 @@ close_to one without 1e-5
 code 0 ranks 2 --run_dir=named --trainer.nccl_library="$doubles/libnccl.so.2"
 says "$by_nccl" err
 
-# --- what goes wrong is told once, by whom and where ---
+# --- an error is reported once, with rank and host ---
 code 1 ranks 2 --run_dir=no --trainer.nccl_library=/nowhere/libnccl.so.2
 one_error
 says "/nowhere/libnccl.so.2" err
@@ -100,13 +100,13 @@ check grep -q "^aborted rank" report
 LEVIN_DOUBLE_DIE=1:6 code 76 ranks 2 --run_dir=lost
 one_error
 says "rank 1 on " err
-rm -f report # 19: it stands still, and the other one is told
+rm -f report # 19 (SIGSTOP): the rank hangs, and the other one is notified
 LEVIN_DOUBLE_REPORT=$PWD/report LEVIN_DOUBLE_DIE=1:6:19 code 76 ranks 2 --run_dir=silent --trainer.rank_timeout=5
 one_error
 says "rank 1 on " err
 says "aborted rank 0" report
 
-# --- which device ---
+# --- choice of the device ---
 code 2 ranks 2 --run_dir=no --trainer.devices=0,4
 one_error
 says "trainer.devices (0,4) names device 4, and cuda has 4 here, numbered from 0" err

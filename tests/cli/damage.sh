@@ -5,7 +5,7 @@ make_text
 
 rm -rf one
 code 0 train one --trainer.max_steps=12 --checkpoint.top_k=10
-damage() { # damage HOW: of step-12, in a copy of `one`; then go on from step-8
+damage() { # damage HOW: of step-12, in a copy of `one`; then resume from step-8
     rm -rf two
     cp -a one two
     (cd two/checkpoints/step-12 && eval "$1")
@@ -14,7 +14,7 @@ damage() { # damage HOW: of step-12, in a copy of `one`; then go on from step-8
     silent_about "nothing to do" out
     same_run one two
     check [ "$(readlink two/checkpoints/last)" = step-12 ]
-    code 0 train two --resume --trainer.max_steps=12 --checkpoint.top_k=10 # it is whole again
+    code 0 train two --resume --trainer.max_steps=12 --checkpoint.top_k=10 # the checkpoint is complete again
     says "nothing to do" out
 }
 flip() { # flip FILE: one bit in the middle
@@ -31,7 +31,7 @@ damage 'rm state/state.json'
 damage 'rm state/manifest.json'
 damage 'rm -r state'
 damage 'echo {} >state/manifest.json'
-# all of them damaged: named, and nothing is thrown away by starting anew without a word
+# all of them damaged: they are named, and the run does not silently start anew
 rm -rf two
 cp -a one two
 for file in two/checkpoints/step-*/model.safetensors; do truncate -s -1 "$file"; done

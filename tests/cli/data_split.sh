@@ -30,7 +30,7 @@ scored val 3008
 near "$(value loss)" "$val"
 evaluate run --data.split=train
 scored train 27072
-# all of a text is no less than its parts: the whole is what the same text gives as a file of its own
+# a split of a text has the loss of that part in a file of its own
 head -c 27073 trained.txt >first.txt
 keep train
 evaluate run --data.path=first.txt
@@ -46,12 +46,12 @@ scored all 1002
 keep other
 evaluate run --data.path=trained.txt --data.val_path=other.txt
 scored val 992
-evaluate run --data.path=trained.txt --data.val_path=other.txt --data.split=all # both, one after the other
+evaluate run --data.path=trained.txt --data.val_path=other.txt --data.split=all # both files, one after the other
 scored all $((30081 + 1002))
 python3 -c 'import json, sys
 all, other = map(float, sys.argv[1:]); a, b = 30081, 1002; d = json.load(open("out"))
 assert abs(d["loss"] - (a * all + b * other) / (a + b)) < 1e-5, d' "$all" "$other"
-# what a run was validated on is not what is scored when another file is named
+# the validation text of a run is not scored if another file is named
 code 0 train two --data.path=trained.txt --data.val_path=other.txt
 evaluate two
 scored val 992
@@ -61,7 +61,7 @@ scored all 3008
 printf 'the rank' >short.txt
 evaluate run --data.path=short.txt
 scored all 7
-# in words
+# the same as text output
 code 0 "$LEVIN" evaluate run --data.path=last.txt
 says "all of 'last.txt'" out
 code 0 "$LEVIN" evaluate run
@@ -94,7 +94,7 @@ cp tokens/val.bin tokens/test.bin
 cp tokens/val.bin.json tokens/test.bin.json
 evaluate ids --data.split=test
 scored test 3008
-code 0 "$LEVIN" train --run_dir=ids --data.path=tokens "${tokens[@]}" --resume # training does not look at it
+code 0 "$LEVIN" train --run_dir=ids --data.path=tokens "${tokens[@]}" --resume # training does not open it
 printf '\1\0' >single.bin
 code 1 "$LEVIN" evaluate ids --data.path=single.bin
 says "a single token" err
@@ -124,7 +124,7 @@ json 'd["split"] == "all" and d["tokens"] == 10000 * 3'
 code 2 "$LEVIN" evaluate sums --data.split=test
 says "no test part" err
 
-# --- elsewhere it says nothing, and is refused ---
+# --- other commands refuse data.split ---
 for command in "train" "plan" "bench" "generate run" "prepare trained.txt --out=none"; do
     code 2 "$LEVIN" $command --data.split=train
     one_error

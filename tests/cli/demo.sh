@@ -18,13 +18,13 @@ says "You may" out
 check [ -s runs/demo/loss.svg ]
 loss=$(sed -n 's/.*step 3, loss \([0-9.]*\),.*/\1/p' out)
 check [ -n "$loss" ]
-check [ "$(grep -c '^  *\*' data/demo/text.txt)" = 0 ] # how the page was laid out is gone
+check [ "$(grep -c '^  *\*' data/demo/text.txt)" = 0 ] # the layout of the page is removed
 
 # again, from the same texts in a folder that lists them in another order: the same loss
 mkdir more && cp texts/two more && cp texts/one more
 DEMO_TEXTS=more code 0 demo
 says "step 3, loss $loss," out
 
-# where the texts are not there, the project's pages
+# without these texts: the project's pages
 DEMO_TEXTS=nowhere code 0 demo
 says "letters of the project's pages" out

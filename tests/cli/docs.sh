@@ -6,7 +6,7 @@ diff -u "$LEVIN_SOURCE/docs/options.md" options.md || {
 }
 "$LEVIN" help --completion bash >complete.bash
 bash -n complete.bash
-offers() { # offers WORD COMMAND...: would bash offer WORD for the last one?
+offers() { # offers WORD COMMAND...: does the completion offer WORD for the last word?
     local wanted=$1
     shift
     bash -c '. ./complete.bash; compopt() { :; }

@@ -3,7 +3,7 @@ command -v python3 >/dev/null || { echo "skipped: python3 is not here"; exit 77;
 check() { "$LEVIN_SOURCE/tools/check_style" --names "$@"; }
 
 # Names that exist: by base name, by the end of a path, folders, with a placeholder or a star; functions and types. Names
-# outside of comments are the compiler's business.
+# outside of comments are not checked.
 cat >good.c <<'EOF'
 /* See status.h, base/status.h, src/ops/NAME.cpu.c, tests/cluster/comm_*.sh, tests/golden, lvn_backend_NAME. */
 #include "no_header.h" /* lvn_graph_new() and struct lvn_graph are there. */
@@ -11,7 +11,7 @@ static const char s[] = "/* no_file.c */";
 EOF
 check good.c
 
-# line NAME TEXT: appends TEXT to the file, of which the check is to say that there is no NAME
+# line NAME TEXT: appends TEXT to the file; the check must report that NAME does not exist
 begin() { file=$1 n=0; : >"$file"; files+=("$file"); }
 line() {
     n=$((n + 1))

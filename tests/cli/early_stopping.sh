@@ -1,7 +1,7 @@
-# A run that no longer improves ends by itself, and at the same step if it was interrupted before.
+# A run that no longer improves ends early, and at the same step if it was interrupted before.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
-# Nothing is learnt at a rate of 0, so the first look finds the best loss, and each one after it nothing better.
+# With a learning rate of 0 nothing improves: the first validation has the best loss.
 still=(--optimizer.lr=0 --trainer.val_check_interval=2 --early_stopping.monitor=val_loss)
 ended_at() { check [ "$(readlink "$1/checkpoints/last")" = "step-$2" ]; } # ended_at RUN STEP
 
@@ -15,7 +15,7 @@ check [ "$(grep -c '"loss"' still/metrics.jsonl)" = 8 ]
 check [ "$(python3 -c 'import json; print(json.load(open("still/status.json"))["state"])')" = "done" ]
 code 0 train short "${still[@]}" --trainer.max_steps=100 --early_stopping.patience=1
 ended_at short 4
-# losses that fall go on to the end; they do not where so much is asked of them, or where less is worse
+# a run with falling losses reaches its last step; not with a large min_delta, or with mode max
 learning=(--optimizer.lr=1e-2 --trainer.val_check_interval=2 --early_stopping.monitor=val_loss --trainer.max_steps=14)
 code 0 train learning "${learning[@]}"
 ended_at learning 14
@@ -23,17 +23,17 @@ code 0 train learnt "${learning[@]}" --early_stopping.min_delta=100
 ended_at learnt 8
 code 0 train wrong "${learning[@]}" --early_stopping.mode=max --early_stopping.patience=2
 ended_at wrong 6
-# without a monitor nothing ends early, and bits do not hang on one
+# without a monitor no run ends early, and bits do not depend on a monitor
 code 0 train free --optimizer.lr=1e-2 --trainer.val_check_interval=2 --trainer.max_steps=14
 same_run free learning
 
-# --- going on ---
+# --- resuming ---
 code 0 train parts "${still[@]}" --trainer.max_steps=4
 code 0 train parts "${still[@]}" --trainer.max_steps=6 --resume
 code 0 train parts "${still[@]}" --trainer.max_steps=100 --resume
 ended_at parts 8
 same_run still parts
-# a run that ended so has nothing left to do, unless it is given more patience
+# a run that ended early has nothing left to do, unless its patience is raised
 picture parts >before
 code 0 train parts "${still[@]}" --trainer.max_steps=100 --resume
 says "parts ended at step 8, early stopping: val_loss did not improve on " out
@@ -41,7 +41,7 @@ says "nothing to do" out
 picture parts | diff before - || fail "a run that had ended was changed"
 code 0 train parts "${still[@]}" --trainer.max_steps=100 --early_stopping.patience=5 --resume
 ended_at parts 12
-# what another monitor counted is not this one's
+# counts of another monitor are not used
 code 0 train parts "${still[@]/val_loss/val_perplexity}" --trainer.max_steps=100 --early_stopping.patience=1 --resume
 ended_at parts 16
 # the settings that a run writes make the same run again

@@ -34,7 +34,7 @@ jobs = []
 def fails(*args, **more):
     jobs.append((args, more))
 
-# --- every command, as `levin help` lists them: what it does not take ---
+# --- every command of `levin help`, with wrong options and operands ---
 pages = subprocess.run([LEVIN, "help", "--options-markdown"], stdout=subprocess.PIPE, check=True).stdout.decode()
 keys, rest = pages.split("\n# Commands\n")
 parts = re.split(r"\n## levin ", rest)
@@ -61,7 +61,7 @@ for key, kind in rows(keys):
 fails(want=2)
 fails("trian", want=2)
 
-# --- every command: what it is to read is not there, or is something else ---
+# --- every command, with an input that does not exist, or is of another kind ---
 os.mkdir("folder")
 open("empty", "w").close()
 open("binary", "wb").write(bytes(range(256)))
@@ -85,7 +85,7 @@ for args in (["ls", "none"], ["cp", "folder", "there"], ["cp", "", "there"], ["l
              ["train"], ["evaluate", "none", "--json"], ["train", "none", "--json"]):
     fails(*args)
 
-# --- variables of a launcher that is not there ---
+# --- variables of a launcher that does not exist ---
 FAMILIES = (("LEVIN_RANK", "LEVIN_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"),
             ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"), ("JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"))
 for command in ["train", "--data.path=text.txt"], ["bench"], ["evaluate", "none"]:
@@ -97,7 +97,7 @@ for command in ["train", "--data.path=text.txt"], ["bench"], ["evaluate", "none"
     fails(*command, "--no-such-option", env={"LEVIN_RANK": "1"}, want=2)
     fails(*command, "--json", env={"LEVIN_RANK": "1"}, want=2)
 
-# --- levin launch over launchers that fail in every way and say nothing ---
+# --- levin launch over launchers that fail silently in every way ---
 def launcher(name, body, version="mpirun (Open MPI) 4.1.4"):
     os.makedirs("bin", exist_ok=True)
     path = "bin/" + name
@@ -119,7 +119,7 @@ for what in (["train", "--data.path=text.txt"], ["doctor"]):
     with open("bin/garbled", "w") as f:
         f.write("no program\n")
     fails("launch", "--launcher=" + os.path.realpath("bin/garbled"), "-n", "2", "--", *what)
-# one that is gone once it has told its version
+# a launcher that disappears after it has printed its version
 fails("launch", launcher("brief", "exit 1").replace("brief", "gone"), "-n", "2", "--", "doctor")
 with open("bin/gone", "w") as f:
     f.write('#!/bin/sh\nrm "$0"\necho "mpirun (Open MPI) 4.1.4"\n')
@@ -151,7 +151,7 @@ for how in alone launched; do
     pid=$!
     wait_rows endless-$how 1
     kill -INT $pid
-    kill -INT $pid 2>/dev/null || true # which may come after all is saved
+    kill -INT $pid 2>/dev/null || true # it may arrive after everything is saved
     ended
     case $got in
     75) says "stopped on request" err ;;
@@ -160,6 +160,6 @@ for how in alone launched; do
     esac
 done
 
-# --- a stack that is too small for anything ---
+# --- a stack that is too small ---
 (ulimit -s 64 && code 1 "$LEVIN" plan)
 says "error: the stack may take 64 KiB (ulimit -s), and levin wants at least 256" err

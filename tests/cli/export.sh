@@ -16,12 +16,12 @@ for kind in nanogpt mingpt gpt2 nanogpt-bias; do
     if [ "$kind" = nanogpt-bias ]; then keys+=(--model.bias=true); fi
     code 0 train run "${keys[@]}" --trainer.max_steps=4 --optimizer.lr=1e-2
     code 0 "$LEVIN" export run hf
-    # a checkpoint is the first dialect already
+    # a checkpoint already has the first format
     same_file run/checkpoints/last/model.safetensors hf/model.safetensors
     want=$(loss run)
     same_loss hf
     for dialect in nanogpt mingpt huggingface; do
-        # a dialect that cannot hold the model says so
+        # a format that cannot represent the model is refused
         if ! "$LEVIN" export hf other --format=$dialect >out 2>err; then
             one_error
             echo "$kind as $dialect: $(cat err)"
@@ -40,7 +40,7 @@ for kind in nanogpt mingpt gpt2 nanogpt-bias; do
     done
 done
 
-# linear weights lie the other way round in nanogpt's files
+# linear weights are transposed in nanogpt's files
 rm -rf other
 code 0 "$LEVIN" export hf other --format=nanogpt --json
 json 'isinstance(d, dict)'
@@ -52,7 +52,7 @@ a, b = header("hf/model.safetensors"), header("other/model.safetensors")
 name = "transformer.h.0.mlp.c_fc.weight"
 assert a[name]["shape"] == [16, 64] and b[name]["shape"] == [64, 16], (a[name], b[name])
 P
-# what is there is not written over
+# existing files are not overwritten
 code 2 "$LEVIN" export hf other
 one_error
 says "'other' holds a model already" err
@@ -90,7 +90,7 @@ assert worst < 1e-4, worst
 P
 done
 
-# --- what other programs keep in a file is refused, with the formats that there are ---
+# --- other file types are refused; the message lists the formats ---
 train chars >/dev/null 2>&1
 for out in out.gguf out.onnx out.safetensors OUT.BIN; do
     code 2 "$LEVIN" export chars $out
@@ -100,7 +100,7 @@ for out in out.gguf out.onnx out.safetensors OUT.BIN; do
 done
 code 0 "$LEVIN" export chars version-1.2
 
-# --- characters are a tokenizer for others, too: ids are ranks among the characters ---
+# --- characters are a tokenizer for other programs, too: an id is the rank among the characters ---
 for model in chars/checkpoints/last version-1.2; do
     python3 - $model <<'P'
 import json, sys
@@ -119,10 +119,10 @@ ids = t(text)["input_ids"]
 assert ids == [characters.index(c) for c in text] and t.decode(ids) == text
 P
 done
-code 0 "$LEVIN" generate version-1.2 --prompt=the --max-new-tokens=2 --json # and levin's own reading is what it was
+code 0 "$LEVIN" generate version-1.2 --prompt=the --max-new-tokens=2 --json # and levin reads it as before
 json '"text" in d["samples"][0]'
 
-# --- a .pt file is what nanoGPT goes on from: state of AdamW by the place of its parameters, and where the run stood ---
+# --- nanoGPT continues from a .pt file: the state of AdamW in the order of its parameters, and the step of the run ---
 code 0 "$LEVIN" export run ckpt.pt
 says "nanoGPT continues from step" out
 python3 - <<'P'
@@ -159,7 +159,7 @@ for place, name in enumerate(order):
         shape, x = values(key + "." + name) if key + "." + name in stored else values(key + "." + name[len("transformer."):])
         want, y = s[key]
         assert want == once[name][0]
-        if shape != want or x != y: # laid out the other way round
+        if shape != want or x != y: # transposed
             assert len(want) == 2 and sorted(shape) == sorted(want)
             x = tuple(x[j * shape[1] + i] for i in range(shape[1]) for j in range(shape[0]))
         assert x == y, (name, key)

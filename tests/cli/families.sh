@@ -42,13 +42,13 @@ assert (merged - base).abs().max() > 1e-3 and (adapted - merged).abs().max() < 1
 P
     rm -r peft-base
 }
-classes() { # classes KIND [keys]: a head for classes learns, is written and read back, also beside adapters; it writes no text
+classes() { # classes KIND [keys]: a head for classes learns, is written and read back, also with adapters; such a model generates no text
     local kind=$1
     shift
     code 0 "$LEVIN" train --run_dir=classes --model.kind=$kind --model.n_layer=1 --model.n_head=2 --model.n_embd=32 \
         --model.block_size=16 --task.kind=classify --data.path=rows.tsv --data.tokenizer=vocab --trainer.batch_size=16 \
         --trainer.max_steps=80 --trainer.limit_val_batches=0 --optimizer.lr=5e-3 --quiet "$@"
-    # of few rows AMX makes other bits than of many, so both predict with batches of one size
+    # AMX gives other bits for few rows than for many, so both predict with batches of one size
     code 0 "$LEVIN" predict classes --input=rows.tsv --trainer.batch_size=16 --json
     cp out told
     python3 - <<'P' || fail "$kind: it has not learnt the classes"
@@ -75,14 +75,14 @@ assert [p["label"] for p in a] == [p["label"] for p in b]' told out || fail "$ki
 walk() { # walk KIND ADAPTED FROZEN-PATTERNS [keys]: what default adapters change; what may stay as it is
     local kind=$1 adapted=$2 frozen=$3 part
     shift 3
-    rm -rf base run other hf back # each family anew
+    rm -rf base run other hf back # each family starts from scratch
     data=(--data.path=text.txt)
     [ $kind != bert ] || data=(--data.path=words --task.kind=mlm)
     local keys=(--model.kind=$kind --model.n_layer=2 --model.n_head=4 --model.n_embd=32 --model.dropout=0.1 --optimizer.lr=5e-3
         --trainer.micro_batch_size=2 --trainer.deterministic=true --trainer.threads=1 "${data[@]}" "$@")
     code 0 train base "${keys[@]}"
     cp -rL base/checkpoints/last trained
-    # going on gives what was never stopped; threads and blocks that are computed again change no bit
+    # a resumed run has the bits of an undisturbed one; threads and recomputed blocks change no bit
     code 0 train run "${keys[@]/threads=1/threads=2}" --trainer.max_steps=4 --trainer.recompute=blocks
     code 0 train run "${keys[@]/threads=1/threads=2}" --trainer.recompute=blocks --resume
     same_weights base run
@@ -108,7 +108,7 @@ walk() { # walk KIND ADAPTED FROZEN-PATTERNS [keys]: what default adapters chang
     near "$half" "$(value val_loss)" 5e-2
     rm -r half
     local type
-    for type in bf16-mixed bf16-true; do # and what goes on in them is what was never stopped
+    for type in bf16-mixed bf16-true; do # and a resumed run has the bits of an undisturbed one
         rm -rf run half
         code 0 train half "${keys[@]}" --trainer.precision=$type
         code 0 train run "${keys[@]}" --trainer.precision=$type --trainer.max_steps=4
@@ -116,12 +116,12 @@ walk() { # walk KIND ADAPTED FROZEN-PATTERNS [keys]: what default adapters chang
         same_weights half run
     done
     rm -r half
-    # adapters, of the family's own choice; merged, they have changed what they stand beside, and nothing else
+    # adapters with the family's default targets; merging them changes their linear maps, and no other parameter
     tune=(--model.init=trained "${data[@]}" --trainer.max_steps=4 --optimizer.lr=1e-2 --trainer.limit_val_batches=2)
     code 0 "$LEVIN" train --run_dir=run-lora "${tune[@]}" --lora.rank=2
     code 0 "$LEVIN" export run-lora merged
     check [ "$(changed trained merged)" = "$adapted" ]
-    # as PEFT keeps them; from there on
+    # in PEFT's format; a training that starts from them
     code 0 "$LEVIN" train --run_dir=again --model.init=trained "${data[@]}" --trainer.max_steps=1 --optimizer.kind=sgd \
         --optimizer.lr=1e-30 --trainer.limit_val_batches=2 --lora.rank=2 --lora.init=run-lora/checkpoints/last/adapter
     same_file run-lora/checkpoints/last/adapter/adapter_config.json again/checkpoints/last/adapter/adapter_config.json
@@ -137,11 +137,11 @@ walk() { # walk KIND ADAPTED FROZEN-PATTERNS [keys]: what default adapters chang
     for part in $(changed trained run-frozen/checkpoints/last); do
         case " $frozen " in *"$part"*) fail "$kind: $part was frozen" ;; esac
     done
-    # exported as it came, and the same
+    # exported unchanged
     code 0 "$LEVIN" export trained hf
     same_file trained/model.safetensors hf/model.safetensors
     near "$(loss trained)" "$(loss hf)" 1e-7
-    # a text goes on with what whole windows make the likeliest
+    # greedy generation gives the likeliest tokens of whole windows
     if [ $kind = bert ]; then
         code 1 "$LEVIN" generate hf --prompt="the "
         check [ ! -s out ]
@@ -159,6 +159,6 @@ walk llama 'q_proj v_proj' '[embed_tokens, layers.0, "layers.*.mlp"]' --model.n_
 walk mistral 'q_proj v_proj' '[embed_tokens, layers.0, "layers.*.mlp"]' --model.n_kv_head=1
 walk qwen2 'q_proj v_proj' '[embed_tokens, layers.0, "layers.*.mlp"]' --model.n_kv_head=2
 walk qwen3 'q_proj v_proj' '[embed_tokens, layers.0, "layers.*.mlp"]' --model.tied=true
-# words with a mask among them, for a model that finds those that are hidden
+# masked words, for a model that predicts them
 code 0 "$LEVIN" prepare text.txt --tokenizer=vocab --out=words
 walk bert 'query value' '[embeddings, layer.0, "layer.*.output"]'

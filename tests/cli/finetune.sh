@@ -3,7 +3,7 @@
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 code 0 train base --trainer.max_steps=120 --optimizer.lr=1e-2 --trainer.val_check_interval=40 --trainer.limit_val_batches=20
-line() { head -n 1 out >line; } # what the run says of itself at its end
+line() { head -n 1 out >line; } # the summary at the end of the run
 
 # --- before the first step ---
 scratch=("${tiny[@]}")
@@ -21,11 +21,11 @@ assert set(rows[0]) == {"step", "val_loss", "val_perplexity"} and rows[0]["step"
 assert [r["step"] for r in rows if "val_loss" in r] == [0, 4, 8]
 assert open("good/metrics.csv").read().split("\n")[1].startswith("0,,,,,")
 P
-# it is what evaluate says of the model itself
+# it equals the result of evaluate on the model
 code 0 "$LEVIN" evaluate base --data.path=text.txt --trainer.batch_size=4 --json
 near() { python3 -c 'import sys; a, b = map(float, sys.argv[1:]); assert abs(a - b) < 0.3, (a, b)' "$@"; } # on 20 batches of all
 near "$start" "$(value loss)"
-# going on does not repeat it, and still knows it
+# a resumed run does not repeat it, and still reports it
 tune good --optimizer.lr=1e-4 --trainer.max_steps=12 --resume --json
 python3 -c 'import json; d = json.load(open("out")); assert abs(d["start_val_loss"] - '"$start"') < 1e-9, d'
 check [ "$(grep -c '"step": 0' good/metrics.jsonl)" = 1 ]
@@ -36,15 +36,15 @@ tune harmed --optimizer.lr=0.3 --trainer.max_steps=12
 says ", worse than " err
 line
 says " before the first step)" line
-tune harmed --optimizer.lr=0.3 --trainer.max_steps=16 --resume # and it is still known after going on
+tune harmed --optimizer.lr=0.3 --trainer.max_steps=16 --resume # it is still reported after resuming
 line
 says " before the first step)" line
-# fresh weights need no such measure
+# a new model has no such validation
 tiny=("${scratch[@]}")
 tune scratch --trainer.max_steps=40 --optimizer.lr=1e-2 --json
 json 'd["start_val_loss"] is None'
 
-# --- numbers that are no longer finite: the last good step is kept ---
+# --- numbers that are no longer finite: the last good step is saved ---
 tiny=(--model.init=base --data.path=text.txt --trainer.batch_size=4 --trainer.limit_val_batches=20 --trainer.val_check_interval=4
     --checkpoint.every_n_steps=4)
 code 1 train wild --optimizer.kind=sgd --optimizer.lr=1e5 --trainer.gradient_clip_val=0 --checkpoint.every_n_steps=0 \
@@ -56,7 +56,7 @@ says "the weights of step ${at#step-} are saved" err
 check [ "$(grep -c '"loss"' wild/metrics.jsonl)" = "${at#step-}" ]
 code 0 "$LEVIN" export wild whole # every number of it is finite
 
-# --- samples of steps that are made again are written again ---
+# --- samples of repeated steps are written again ---
 sampled=(--sample.every_n_steps=2 --sample.max_new_tokens=10)
 tune twice "${sampled[@]}" --trainer.max_steps=8
 tune once "${sampled[@]}" --trainer.max_steps=12
@@ -65,7 +65,7 @@ tune twice "${sampled[@]}" --trainer.max_steps=12 --resume
 same_file once/samples.txt twice/samples.txt
 check [ "$(grep -c '^--- step ' once/samples.txt)" = 6 ]
 
-# --- frozen parameters stay as they are, bit for bit ---
+# --- frozen parameters keep their bits ---
 same_parts() { # same_parts CHECKPOINT CHECKPOINT PATTERN: of the tensors, exactly those whose name fits are equal
     python3 - "$@" <<'P' || fail "$1 and $2: other tensors than $3 are equal"
 import json, re, struct, sys
@@ -95,7 +95,7 @@ tensors_of frozen/checkpoints/last/state/optimizer.safetensors >names
 silent_about mlp names
 silent_about wte names
 says exp_avg_sq.transformer.wpe.weight names
-# going on needs the same ones, and gives the same bits
+# a resumed run needs the same ones, and has the same bits
 code 0 train again --optimizer.lr=1e-2 --model.freeze="wte,h.*.mlp" --trainer.max_steps=4
 code 2 train again --optimizer.lr=1e-2 --model.freeze=wte --trainer.max_steps=8 --resume
 one_error
@@ -118,13 +118,13 @@ same_parts base/checkpoints/best merged '^(?!.*(c_attn|c_fc).weight)'
 tensors_of adapted/checkpoints/last/state/optimizer.safetensors >names
 check [ "$(grep -c exp_avg.transformer names)" = 4 ] # A and B of two maps
 says exp_avg.transformer.h.0.mlp.c_fc.lora_A.weight names
-# the checkpoint is a model like any other: evaluated, exported and generated from without a word of adapters
+# a checkpoint is a model like any other: evaluate, export and generate need no option for adapters
 code 0 "$LEVIN" evaluate adapted/checkpoints/last --json
 python3 -c 'import json; a, b = json.load(open("result"))["val_loss"], json.load(open("out"))["loss"]; assert abs(a - b) < 2e-5, (a, b)'
 tensors_of merged/model.safetensors >names
 silent_about lora names
 code 0 "$LEVIN" generate adapted --prompt "int " --max-new-tokens 5
-# going on is exact all the same
+# resuming is exact, too
 code 0 train parts "${lora[@]}" --trainer.max_steps=4 --trainer.limit_val_batches=1.0
 code 0 train parts "${lora[@]}" --trainer.max_steps=8 --trainer.limit_val_batches=1.0 --resume
 same_weights adapted parts
@@ -132,7 +132,7 @@ code 2 train parts "${lora[@]/rank=4/rank=2}" --trainer.max_steps=9 --resume
 says "lora.rank is 2 here and was 4" err
 # and the result can be tuned further
 code 0 train further --model.init=adapted --trainer.max_steps=2
-# as the documentation writes a list: each of its names counts, and each must name something
+# a list as in the documentation: each name counts, and must name something
 code 0 train listed --lora.rank=2 --lora.targets="[attn.c_attn, attn.c_proj, 'mlp.c_fc', mlp.c_proj]" --trainer.max_steps=1
 for map in attn.c_attn attn.c_proj mlp.c_fc mlp.c_proj; do
     check grep -qa "h.0.$map.lora_A" listed/checkpoints/last/adapter/adapter_model.safetensors

@@ -50,7 +50,7 @@ ended
 check [ "$got" = 75 ]
 at=$(readlink disk/run/checkpoints/last)
 python3 -c 'import json; [json.loads(line) for line in open("disk/run/metrics.jsonl")]' || fail "half a row in metrics.jsonl"
-# a wrong number of steps would show: the very same steps without a full disk
+# a wrong number of steps would be detected: the same steps without a full disk
 end=$(((${at#step-} / 4 + 1) * 4))
 code 0 train disk/run --resume --trainer.max_steps=$end
 code 0 train other --trainer.max_steps=$end

@@ -14,7 +14,7 @@ P
 python3 text.py
 code 0 train run --model.n_layer=2 --model.n_embd=32 --model.block_size=48 --optimizer.lr=1e-2 --trainer.batch_size=16 \
     --trainer.max_steps=60 --trainer.val_check_interval=0 --checkpoint.every_n_steps=0
-# One with large weights, whose output depends on all that stands before.
+# A model with large weights, whose output depends on all previous tokens.
 wild() { # wild RUN MODEL
     cp -rL $1/checkpoints/last $2
     rm -r $2/state $2/tokenizer*.json
@@ -77,7 +77,7 @@ greedy(prompt[:46], 150)            # over the end of the context and far past i
 greedy(prompt[:48], 3)
 greedy(prompt, 5)                   # a prompt that is longer than the context
 made = greedy(prompt[:20], 120)
-assert len(set(zip(made, made[1:], made[2:]))) > 20, (len(set(zip(made, made[1:], made[2:]))), made)   # no simple loop: what stands before matters
+assert len(set(zip(made, made[1:], made[2:]))) > 20, (len(set(zip(made, made[1:], made[2:]))), made)   # no simple loop: previous tokens matter
 # a shorter window, as model.block_size says, slides earlier
 T = 16
 short = generate(prompt[:10], max_new_tokens=60, temperature=0, **{"model.block_size": 16})[0]["ids"]
@@ -103,7 +103,7 @@ def shares(l, temperature=1.0, keep=range(8)):
 l = logits([prompt[:40]])[0]
 order = sorted(range(8), key=lambda i: -l[i])
 p = shares(l)
-assert max(p) < 0.9, p              # else this shows nothing
+assert max(p) < 0.9, p              # or the test would show nothing
 n = 3000
 close(draw(n), p, n)
 close(draw(n, temperature=0.5), shares(l, 0.5), n)
@@ -142,7 +142,7 @@ code 0 "$LEVIN" generate run --prompt=abca --max-new-tokens=9 --temperature=0
 check [ "$(cat out)" = "abca$(python3 -c 'import json; print(json.load(open("text.out"))["samples"][0]["text"])')" ]
 generate --prompt=a --max-new-tokens=0
 json 'd["samples"] == [{"ids": [], "text": ""}]'
-wrong() { # wrong SENTENCE FLAGS: refused with it
+wrong() { # wrong SENTENCE FLAGS: refused with this sentence
     local sentence=$1
     shift
     "$LEVIN" generate run "$@" >out 2>err && fail "generate $*: accepted"
@@ -163,7 +163,7 @@ wrong "model.block_size is 49" --prompt=a --model.block_size=49
 code 1 "$LEVIN" generate nowhere --prompt=a
 one_error
 cp run/checkpoints/last/tokenizer*.json wild
-# --- rotary positions: the cache gives what whole windows give, prompts in pieces too; a text ends with the positions ---
+# --- rotary positions: the cache gives the results of whole windows, also for prompts in chunks; a text ends with the positions ---
 cat >rotary.py <<'P'
 import json, os, struct, subprocess, sys
 run = lambda *args: json.loads(subprocess.check_output([os.environ["LEVIN"], *args, "--json"]))
@@ -179,7 +179,7 @@ for n in (1, 20, 33, 40):
                 "--logits")["logits"][0]
         assert l[seen[length]] > max(l) - 1e-3, (length, seen, l)
 P
-# Prompts of many lengths are run together, and each gives what it gives alone or beside others.
+# Prompts of many lengths run as one batch, and each has the result that it has alone.
 cat >together.py <<'P'
 import json, os, random, subprocess, sys
 model, sliding, flags = sys.argv[1], sys.argv[2] == "slides", sys.argv[3:]
@@ -200,7 +200,7 @@ drawn = run(texts, "--seed=3")
 assert drawn != together
 for n in (1, 2, 7):
     assert run(texts[:n], "--seed=3") == drawn[:n], n
-# an early end makes place for the next prompt
+# an early end frees a row for the next prompt
 stopped = run(texts, "--seed=3", "--stop=e")
 assert stopped == [ids[:ids.index(4) + 1] if 4 in ids else ids for ids in drawn], (stopped, drawn)
 P
@@ -229,7 +229,7 @@ json '[s["prompt"] for s in d["samples"]] == [0, 0, 1, 1, 2, 2]'
 generate --prompt=bad --max-new-tokens=9 --temperature=0
 python3 -c 'import json; read = lambda n: json.load(open(n))["samples"]
 assert read("all.out")[2]["ids"] == read("all.out")[3]["ids"] == read("out")[0]["ids"]'
-# As text, a program finds each sample by its length: a sample may hold any line, that of a head too.
+# In text output a program finds each sample by its length, because a sample may contain any line, also one like a header.
 code 0 "$LEVIN" generate run --prompts=prompts.txt --num-samples=2 --max-new-tokens=9 --temperature=0
 python3 -c 'import json, re
 text, samples = open("out", "rb").read(), json.load(open("all.out"))["samples"]

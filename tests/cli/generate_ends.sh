@@ -42,14 +42,14 @@ ids 1,2,3
 json 'd["samples"][0]["text"] == "bc"'
 greedy
 check [ "$(cat out)" = abc ]
-config generation_config.json '[9, 6, 5]' # goes before config.json; nobody makes token 9
+config generation_config.json '[9, 6, 5]' # takes precedence over config.json; the model never generates token 9
 greedy --json
 ids 1,2,3,4,5
 greedy --ignore-eos
 same_file out whole.out
 greedy --ignore-eos --json
 json 'len(d["samples"][0]["ids"]) == 30'
-config generation_config.json null # says nothing
+config generation_config.json null # means nothing
 greedy --json
 ids 1,2,3
 greedy --num-samples=2
@@ -95,7 +95,7 @@ one_error
 says "--stop wants a model that writes text" err
 mv state model/
 
-# --- as it comes: each token is written by itself, a character never in parts, a stop text never ---
+# --- streaming: each token is written at once, a character never in parts, a stop text never ---
 python3 - <<'P'
 import os, subprocess
 def pieces(*flags):
@@ -107,7 +107,7 @@ def pieces(*flags):
     return [f.decode() for f in found]
 found = pieces("--max-new-tokens=12")
 assert found == list("abcdefg\U0001f600abcde\n"), found
-found = pieces("--max-new-tokens=12", "--stop=deg", "--stop=g\U0001f600ab!")  # begins, and is none: comes late
+found = pieces("--max-new-tokens=12", "--stop=deg", "--stop=g\U0001f600ab!")  # begins like a stop text, but is none: printed late
 assert "".join(found) == "abcdefg\U0001f600abcde\n" and found[:5] == ["a", "b", "c", "def", "g\U0001f600abc"], found
 found = pieces("--max-new-tokens=12", "--stop=fg\U0001f600")
 assert found == list("abcde\n"), found

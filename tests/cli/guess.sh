@@ -6,7 +6,7 @@ make_text
 short=(--model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=16 --trainer.batch_size=4
     --trainer.max_steps=2 --trainer.limit_val_batches=2)
 
-# a text, in the place of a recipe: the run is called after it
+# a text in place of a recipe: the run is named after it
 cp text.txt my.txt
 code 0 "$LEVIN" train my.txt "${short[@]}"
 says "'my.txt' is read as data.kind=chars" err
@@ -31,7 +31,7 @@ code 0 "$LEVIN" train tokens/train.bin --run_dir=one "${short[@]}"
 says "'tokens/train.bin' is read as data.kind=tokens" err
 code 0 "$LEVIN" plan tokens --json "${short[@]}"
 
-# the digits bring a model that reads them
+# MNIST's files select a model that reads them
 mkdir digits
 python3 "$LEVIN_SOURCE/tests/cli/drawn_digits.py" digits 240 48
 code 0 "$LEVIN" train digits --trainer.max_steps=2 --trainer.batch_size=8
@@ -40,7 +40,7 @@ says "for model.kind=mnist-cnn" err
 code 2 "$LEVIN" train digits --model.kind=nanogpt --run_dir=no
 says "the model 'nanogpt' reads" err
 
-# what nothing is trained on says how
+# files that cannot be trained on: the message says how to prepare them
 echo '{"text": "one"}' >lines.jsonl
 code 1 "$LEVIN" train lines.jsonl
 says "'lines.jsonl' is lines of JSON, on which levin cannot train directly: \`levin prepare lines.jsonl --tokenizer=" err

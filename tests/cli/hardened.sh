@@ -5,7 +5,7 @@
 command -v readelf >/dev/null || { echo "skipped: readelf is not here"; exit 77; }
 cache=$(dirname "$LEVIN")/CMakeCache.txt
 readelf -hW "$LEVIN" >header
-says "DYN (" header # at an address that nobody knows
+says "DYN (" header # position-independent
 readelf -lW "$LEVIN" >segments
 says GNU_RELRO segments
 check grep -q 'GNU_STACK.* RW ' segments # no code on the stack

@@ -8,8 +8,8 @@ code 0 train run --trainer.max_steps=4
 mkfifo pipe
 python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("socket")'
 kinds=(pipe socket)
-if mknod zero c 1 5 2>/dev/null && head -c 1 zero >/dev/null 2>&1; then kinds+=(zero); fi # not where devices cannot be made
-refused() { # refused COMMAND...: one sentence, soon, and not much memory
+if mknod zero c 1 5 2>/dev/null && head -c 1 zero >/dev/null 2>&1; then kinds+=(zero); fi # unless devices cannot be made here
+refused() { # refused COMMAND...: one sentence, quickly, with little memory
     local got=0
     ([ -n "${LVN_SANITIZE:-}" ] || ulimit -v 4000000; exec timeout 60 "$@") >out 2>err </dev/null || got=$?
     case $got in 1 | 2) ;; *) fail "$*: exit $got, $(cat out err)" ;; esac
@@ -45,11 +45,11 @@ for it in "${kinds[@]}"; do
         got=0
         timeout 60 "$LEVIN" train broken --resume --trainer.max_steps=5 >out 2>err </dev/null || got=$?
         [ $got != 124 ] || fail "--resume with $file as $it hangs"
-        [ $got = 0 ] || one_error # where a checkpoint is damaged, the run may begin anew, and says so
+        [ $got = 0 ] || one_error # if a checkpoint is damaged, the run may start from the beginning, with a message
     done
 done
 [ ! -e no ] || fail "a folder is left behind"
-# where a stream is meant
+# where a stream is allowed
 "$LEVIN" tokenize --tokenizer="$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert" <input.txt >ids
 check [ -s ids ]
 sed 's/^/# /; $a name: piped' <<<'a recipe' >recipe.yaml

@@ -7,7 +7,7 @@ there/bin/levin --version
 [ -n "$(find there -name liblevin.a)" ] || { echo "liblevin.a is not installed"; exit 1; }
 [ -n "$(find there -path '*bash-completion*' -name levin)" ] || { echo "the completion is not installed"; exit 1; }
 
-# a program of one's own finds it by pkg-config, also after the folder has moved
+# a user's program finds it by pkg-config, also after the folder has moved
 mv there elsewhere
 command -v pkg-config >/dev/null || { echo "pkg-config is not installed: levin.pc is left out"; exit 0; }
 [ -z "${LVN_SANITIZE:-}" ] || exit 0 # a program without the sanitizer's runtime cannot open the library
@@ -16,7 +16,7 @@ export PKG_CONFIG_PATH=$at
 [ "$(pkg-config --modversion levin)" = "$(elsewhere/bin/levin --version | cut -d' ' -f2)" ]
 for i in $(seq 400); do echo "the cat sat on the mat, and the dog on the log"; done >text
 ${CC:-cc} "$LEVIN_SOURCE/examples/own-model.c" -o shared $(pkg-config --cflags --libs levin)
-(unset LD_LIBRARY_PATH && ./shared text 5) # as it is: the flags tell the loader where the library lies
+(unset LD_LIBRARY_PATH && ./shared text 5) # without it: the flags tell the loader where the library is
 rm -r runs
 mkdir static && cp "$(dirname "$at")/liblevin.a" static
 # by the compiler that built the library: each brings an OpenMP of its own

@@ -60,7 +60,7 @@ grep -qE '^optimizer.lr +0.01 +tiny.yaml:4$' out
 
 code 2 "$LEVIN" train tiny.yaml --trainer.batch_size_per_device=2
 says "set the same thing" err
-for command in train plan bench; do # whatever trains
+for command in train plan bench; do # all commands that train
     code 2 "$LEVIN" $command tiny.yaml --name=moments --optimizer.kind=sgd --optimizer.state=bf16
     says "optimizer.state: bf16 is for adamw and adam, and optimizer.kind is sgd" err
 done
@@ -79,7 +79,7 @@ code 2 "$LEVIN" train tiny.yaml --run_dir=runs/other --trainer.precision=16-true
 json '"16-true is not supported" in d["error"]'
 [ ! -e runs/other ]
 
-# SIGTERM: the step is finished, the run saved, exit 75; then it goes on.
+# SIGTERM: the step is finished, the run saved, exit 75; then it is resumed.
 "$LEVIN" train tiny.yaml --name=stopped --trainer.max_steps=1000000 --trainer.val_check_interval=0 --checkpoint.every_n_steps=0 >out 2>err &
 pid=$!
 wait_rows runs/stopped 5

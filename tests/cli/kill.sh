@@ -32,5 +32,5 @@ code 0 train alone "${keys[@]}" --trainer.max_steps=$end --checkpoint.every_n_st
 same_run alone killed
 check [ "$(readlink alone/checkpoints/best)" = "$(readlink killed/checkpoints/best)" ]
 same_weights alone killed best
-# nothing of the killed ones is left lying about
+# no files of killed processes are left
 check [ "$(cd killed && find . -name '.?*' ! -name .lock)" = "" ]

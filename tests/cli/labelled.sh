@@ -29,7 +29,7 @@ grep -qE '^data: [0-9,]+ training samples, [0-9,]+ for validation$' err
 says '"val_f1"' tsv/metrics.jsonl
 code 0 "$LEVIN" evaluate tsv --data.kind=labelled --data.path=test.tsv --json --logits
 json 'd["samples"] == 40 and d["accuracy"] > 0.9 and len(d["logits"]) == 40 and len(d["logits"][0]) == 2'
-# what stands in the file's order gives the counts: f1 and its kin are class 1's
+# predictions in the order of the file give the counts: f1, precision and recall are those of class 1
 python3 - <<'PY'
 import json
 d = json.load(open("out"))
@@ -42,18 +42,18 @@ assert abs(d["precision"] - right / (right + b)) < 1e-12 and abs(d["recall"] - r
 assert abs(d["f1"] - 2 * right / (2 * right + b + c)) < 1e-12
 PY
 cp out tsv.json
-# the other forms are the same data; without data.kind they are known by their columns
+# the other formats have the same data; without data.kind they are detected by their columns
 for form in csv jsonl; do
     code 0 "$LEVIN" evaluate tsv --data.kind=labelled --data.path=test.$form --json --logits
     same_file out tsv.json
 done
 code 0 "$LEVIN" train "${bert[@]}" --data.path=train.csv --data.val_path=test.csv --trainer.max_epochs=12 --run_dir=csv
 same_weights tsv csv
-# class 1 neither there nor found
+# class 1 neither present nor predicted
 grep "0$" test.tsv | grep -v good | head -3 | sed '1i id\tdocument\tlabel' >zeros.tsv
 code 0 "$LEVIN" evaluate tsv --data.kind=labelled --data.path=zeros.tsv --json
 json 'd["confusion"][0][0] < d["samples"] or [d["f1"], d["precision"], d["recall"]] == [0, 0, 0]'
-# new texts: from the command line, a pipe and a table; a text alone is what it is among others
+# new texts: from the command line, a pipe and a table; a single text has the prediction that it has among others
 texts() { cut -f2 test.tsv | tail -n +2; }
 code 0 "$LEVIN" predict tsv --text "this was good" --text "$(texts | sed -n 2p)" --json
 json 'len(d["predictions"]) == 2 and d["predictions"][0]["label"] == 1 and d["predictions"][0]["name"] == "LABEL_1"'
@@ -86,7 +86,7 @@ cp -r "$LEVIN_SOURCE/tests/golden/bert/classify3" named
 head -37 "$vocab/vocab.txt" >named/vocab.txt
 code 0 "$LEVIN" predict named --text "a b c" --json
 json 'd["predictions"][0]["name"] in ("sad", "so so", "glad") and len(d["predictions"][0]["probabilities"]) == 3'
-# heads that did not learn to choose one class: told, and only a new head goes on from them
+# heads that were not trained to choose one class: refused, unless a new head is requested
 for problem in regression multi_label_classification; do
     cp -r named other
     chmod -R u+w other
@@ -102,7 +102,7 @@ for problem in regression multi_label_classification; do
     says '"problem_type": "single_label_classification"' kept/checkpoints/last/config.json
     rm -r other kept
 done
-# a decoder reads classes off the last token
+# a decoder predicts classes from the last token
 code 0 "$LEVIN" train --model.kind=gpt2 --task.kind=classify "${bert[@]:1}" --data.path=train.tsv --trainer.max_steps=20 --run_dir=gpt2
 says GPT2ForSequenceClassification gpt2/checkpoints/last/config.json
 code 0 "$LEVIN" evaluate gpt2 --data.path=test.tsv --json
@@ -110,14 +110,14 @@ json 'd["samples"] == 40'
 code 1 "$LEVIN" generate gpt2 --prompt-ids=1,2
 says "this gpt2 classifies and does not generate text" err
 
-# the head of text that a decoder comes with, untied, is left alone
+# a decoder's own untied language-model head is not used
 mkdir few
 head -30 "$vocab/vocab.txt" >few/vocab.txt
 for family in neox mistral; do
     code 0 "$LEVIN" train --model.init="$LEVIN_SOURCE/tests/golden/$family" --task.kind=classify --data.path=train.tsv --data.tokenizer=few \
         --trainer.batch_size=16 --trainer.max_steps=2 --run_dir=decoder-$family --quiet --lora.rank=2
     says ForSequenceClassification decoder-$family/checkpoints/last/config.json
-    # what learnt beside the adapters lies with them, as PEFT keeps it, and is read from there
+    # parameters that were trained with the adapters are saved with them, as in PEFT's format, and loaded from there
     says '"modules_to_save": ["score"]' decoder-$family/checkpoints/last/adapter/adapter_config.json
     code 0 "$LEVIN" train --model.init="$LEVIN_SOURCE/tests/golden/$family" --task.kind=classify --data.path=train.tsv --data.tokenizer=few \
         --trainer.batch_size=16 --trainer.max_steps=1 --optimizer.lr=1e-30 --run_dir=again --quiet --lora.rank=2 \
@@ -129,7 +129,7 @@ for family in neox mistral; do
     says "it has alpha_pattern, which levin's adapters have not" err
     rm -r again
 done
-# words that are hidden, then classes: the head begins anew, and says so
+# masked words, then classes: the head is replaced by a new one, with a message
 code 0 "$LEVIN" train "${bert[@]}" --data.path=train.tsv --task.kind=mlm --task.whole_words=true --trainer.max_steps=30 --run_dir=mlm
 says BertForMaskedLM mlm/checkpoints/last/config.json
 code 0 "$LEVIN" evaluate mlm --data.path=test.tsv --json
@@ -138,7 +138,7 @@ code 2 "$LEVIN" evaluate mlm --data.path=test.tsv --task.kind=classify
 says "is a BertForMaskedLM, which has no head for task.kind=classify" err
 code 0 "$LEVIN" train --model.init=mlm --task.kind=classify --data.path=train.tsv --trainer.batch_size=16 --trainer.max_steps=4 --run_dir=fine --verbose
 says "is replaced by a new one, BertForSequenceClassification" err
-# what resumes is what was never stopped, its linear maps lie otherwise in files; adapters learn beside the head
+# a resumed run has the bits of an undisturbed one, although its linear maps are transposed in files; adapters are trained with the head
 half=("${bert[@]}" --data.path=train.tsv --trainer.max_epochs=2)
 code 0 "$LEVIN" train "${half[@]}" --run_dir=whole
 code 0 "$LEVIN" train "${half[@]}" --run_dir=half --trainer.max_epochs=1
@@ -158,14 +158,14 @@ moved = {k for k in before.keys() & after.keys() if before[k] != after[k]}
 assert moved == {f"bert.encoder.layer.0.attention.self.{x}.weight" for x in ("query", "value")}, moved
 assert any(after["classifier.bias"]) # it began with zeros
 PY
-# another number of classes wants to be asked for
+# another number of classes must be requested
 sed 's/\t1$/\t2/' train.tsv >three.tsv
 code 1 "$LEVIN" train --model.init=tsv --data.path=three.tsv --trainer.max_steps=1 --run_dir=no --quiet
 says "three.tsv:3: the label is 2; the model knows 0 to 1" err
 code 0 "$LEVIN" train --model.init=tsv --data.path=three.tsv --trainer.max_steps=1 --run_dir=three --quiet --task.fresh_head=true
 says '"2": "LABEL_2"' three/checkpoints/last/config.json
 
-# bad rows: refused with file, line and what was found, or passed over and counted
+# bad rows: refused with file, line and what was found, or skipped and counted
 printf '1\t\t0\n2\tgood\tyes\n' >>test.tsv
 code 1 "$LEVIN" evaluate tsv --data.path=test.tsv
 one_error
@@ -176,7 +176,7 @@ code 2 "$LEVIN" train --data.path=train.tsv --run_dir=no --quiet
 says "there is no tokenizer: give data.tokenizer" err
 code 2 "$LEVIN" train --model.kind=bert --data.kind=adder --run_dir=no --quiet
 says "take another model or other data" err
-# what cannot be meant: texts without room, more tokens than positions, a text that is the answer, keys of something else
+# refusals: no space for text, more tokens than positions, the label as text, keys of other data kinds
 refused() { code 2 "$LEVIN" train "${bert[@]}" --data.path=train.tsv --run_dir=no "${@:2}"; one_error; says "$1" err; }
 refused "the tokenizer puts 2 of its own around a text: take at least 3" --data.max_length=1
 refused "data.max_length is 49, and the model has 48 positions" --data.max_length=49
@@ -187,17 +187,17 @@ refused "data.val_fraction (0.3) holds back rows" --data.val_path=test.tsv --dat
 refused "data.max_length (9) is a key of data.kind=labelled" --data.kind=tokens --data.tokenizer= --data.max_length=9
 code 1 "$LEVIN" train "${bert[@]}" --data.path=train.tsv --run_dir=no --data.test_path=nothing.tsv
 says "data.test_path: there is no 'nothing.tsv'" err
-# labels with gaps are told
+# labels with gaps are reported
 code 0 "$LEVIN" train "${bert[@]}" --data.path=three.tsv --trainer.max_steps=1 --run_dir=gaps
 says "three.tsv': no row has the label 1 of the classes 0 to 2" err
-# a model of pairs is told when it sees single texts
+# a model of pairs refuses single texts
 awk -F'\t' -v OFS='\t' 'NR == 1 { $4 = "other" } NR > 1 { $4 = "you" } 1' train.tsv >pairs.tsv
 code 0 "$LEVIN" train "${bert[@]}" --data.path=pairs.tsv --data.pair_column=other --trainer.max_steps=1 --run_dir=pairs
 code 0 "$LEVIN" predict pairs --text="this was good"
 says "the model learnt from pairs (data.pair_column is 'other'), and these are single texts" err
 code 0 "$LEVIN" predict pairs --input=pairs.tsv
 [ ! -s err ]
-# without task.kind a decoder learns the classes of a table, which are all that it has to learn from
+# without task.kind a decoder learns the classes of a table, because a table has no other labels
 gpt=(--model.kind=gpt2 --model.n_layer=1 --model.n_head=2 --model.n_embd=32 --model.block_size=48 --quiet)
 head -41 test.tsv >fresh.tsv
 code 0 "$LEVIN" train train.tsv "${gpt[@]}" --data.tokenizer="$vocab" --data.test_path=fresh.tsv --trainer.max_steps=2 --run_dir=gpt

@@ -54,7 +54,7 @@ hosts 'localhost:2\n\nlocalhost slots=2\n'
 refused "hosts:3: the host 'localhost' is on line 1 already" -n 2 --hostfile hosts -- doctor
 hosts 'localhost:2\n127.0.0.1\n'
 refused "hosts:2: '127.0.0.1' is the same machine as 'localhost' on line 1" -n 2 --hostfile hosts -- doctor
-hosts '\xef\xbb\xbflocalhost:none\n' # an editor's mark is no part of a name
+hosts '\xef\xbb\xbflocalhost:none\n' # a byte order mark is not part of a name
 refused "hosts:1: the ranks of host 'localhost' are a whole number from 1, not 'none'" -n 2 --hostfile hosts -- doctor
 hosts 'localhost cores=2\n'
 refused "hosts:1: 'cores=2' is not understood" -n 2 --hostfile hosts -- doctor
@@ -63,7 +63,7 @@ refused "hosts:1: 'local;host' is not the name of a host" -n 2 --hostfile hosts 
 hosts 'localhost slots=2\n'
 refused "-n 3 ranks, and the hosts file has room for 2" -n 3 --hostfile hosts -- doctor
 
-# no MPI: where one is asked for the package is named; else levin starts the ranks itself; one rank needs no launcher
+# no MPI: if one is requested, the message names the package; else levin starts the ranks; one rank needs no launcher
 mkdir bin
 code 2 env PATH="$PWD/bin" "$LEVIN" launch -n 2 -- doctor --trainer.transport=mpi
 one_error
@@ -91,7 +91,7 @@ printf '0 1 1 0 1 1\0/none\0\0doctor\0' >part
 code 2 "$LEVIN" ranks --part <part
 says "there is no folder '/none' on this host" err
 
-# what is no work for ranks runs once
+# commands that do not work on ranks run once
 code 0 "$LEVIN" launch -n 2 -- help
 says "'help' is the work of one process: it runs once, on this machine" err
 check [ "$(grep -c "levin help COMMAND explains one" out)" = 1 ]
@@ -125,7 +125,7 @@ arguments two
 code 0 "$LEVIN" "${all[@]}"
 same_run one two
 
-# launchers that are only said to be there
+# stubs of launchers
 fake() { # fake NAME VERSION
     printf '#!/bin/sh\necho "%s"\n' "$2" >bin/"$1"
     chmod +x bin/"$1"
@@ -147,7 +147,7 @@ says "I_MPI_PIN=0" out
 says "warning: 4096 ranks of" err
 dry -n 2 -- doctor
 says "I_MPI_ROOT=$PWD " out
-# what another launcher left in the environment does not reach the ranks
+# variables that another launcher left do not reach the ranks
 RANK=3 OMPI_COMM_WORLD_RANK=7 PMI_RANK=1 dry -n 2 -- doctor
 says "-u RANK" out
 says "-u OMPI_COMM_WORLD_RANK" out
@@ -160,7 +160,7 @@ code 2 "$LEVIN" launch -n 1 -- doctor --nix
 code 1 "$LEVIN" launch -n 1 -- evaluate none
 one_error
 
-# batch scripts: those of deploy/ are what the commands in their README write, and are shell scripts
+# batch scripts: those of deploy/ equal the output of the commands in their README, and are valid shell scripts
 mkdir -p path recipes
 ln -s "$LEVIN" path/levin
 cp "$LEVIN_SOURCE"/recipes/*.yaml recipes/

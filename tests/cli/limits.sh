@@ -6,7 +6,7 @@ losses() { python3 -c 'import json, sys
 print(*[r["loss"] for r in map(json.loads, open(sys.argv[1] + "/metrics.jsonl")) if "loss" in r])' "$1"; }
 epochs() { grep -c '^epoch ' err || true; }
 
-# --- fast_dev_run: everything once, nothing kept ---
+# --- fast_dev_run: everything once, nothing saved ---
 code 0 train try --trainer.fast_dev_run=true --json
 json 'd["step"] == 1 and d["run_dir"] is None and math.isfinite(d["val_loss"])'
 check [ ! -e try ]
@@ -16,7 +16,7 @@ says "fast_dev_run: step 3, loss " out
 says "sample after step 3" err
 silent_about "loss curve" out
 check [ ! -e try ]
-# it does not stop early, and leaves a run that is there alone
+# it does not stop early, and does not change an existing run
 code 0 train run
 picture run >before
 code 0 train run --trainer.fast_dev_run=5 --early_stopping.monitor=val_loss --early_stopping.patience=1 --optimizer.lr=0 --json
@@ -65,10 +65,10 @@ P
 code 2 train overfit --trainer.overfit_batches=3 --trainer.max_steps=9 --optimizer.lr=0 --resume
 says "trainer.overfit_batches is 3 here and was 4 in the run" err
 
-# --- sanity: what is wrong with validation is found before the first step ---
+# --- sanity validation: errors in it are found before the first step ---
 code 0 train sane --trainer.num_sanity_val_steps=2
 code 0 train plain
-same_run sane plain # it changes nothing, and nothing of it is written down
+same_run sane plain # it changes no result, and is not logged
 check [ "$(grep -c val_loss sane/metrics.jsonl)" = "$(grep -c val_loss plain/metrics.jsonl)" ]
 looked() { # looked KEY...: validation samples that two steps look at, of which the last one validates
     mkdir looked
@@ -118,7 +118,7 @@ code 2 "$LEVIN" evaluate run --data.path=text.txt --trainer.limit_test_batches=0
 says "leaves nothing to evaluate" err
 check [ ! -e none ]
 
-# --- no validation at all, not even behind the last step ---
+# --- no validation at all, not even after the last step ---
 code 0 train unchecked --trainer.val_check_interval=0 --json
 json 'd["val_loss"] is None and d["step"] == 8'
 silent_about "validation loss" err

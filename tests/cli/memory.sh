@@ -36,8 +36,8 @@ python3 - <<'P'
 import os, re, subprocess
 from concurrent.futures import ThreadPoolExecutor
 LEVIN = os.environ["LEVIN"]
-# what this machine has free, and what the process has taken so far, are others each time
-# the rates of this machine are measured once and kept, or measured again where what is kept cannot be read
+# free memory of the machine and memory of the process differ each time
+# the rates of this machine are measured once and cached, or again if the cache cannot be read
 CHANGES = re.compile(rb'"(available|process|process_bytes)":[^,}]*|"time": *{[^}]*}|'
                      rb'\n(  free on this machine|  whole process|time:|  at [0-9.]+ .FLOP/s)[^\n]*')
 
@@ -57,7 +57,7 @@ for line in ("generate run --prompt=a --max-new-tokens=20", "generate run --prom
         code, out, err = run(args, k)
         if code == 0 and out != whole: wrong.append("%d: ends with 0, and other output: %r" % (k, out[-200:]))
         if code != 0 and "memory" not in err: wrong.append("%d: ends with %d, and says: %s" % (k, code, err))
-    with ThreadPoolExecutor(2) as pool: # where there are many, one of five
+    with ThreadPoolExecutor(2) as pool: # of many, every fifth
         list(pool.map(one, [k for k in range(1, n + 1) if n < 300 or k % 5 == 0]))
     print("%s: %d allocations" % (line, n))
     assert not wrong, (line, len(wrong), wrong[:5])

@@ -30,7 +30,7 @@ json 'd["split"] == "val" and d["samples"] == 100'
 code 0 "$LEVIN" evaluate cnn $data --data.split=all --json
 json 'd["samples"] == 1400'
 
-# What is saved: PyTorch's names and layouts, and the figures that the net sees its pixels by.
+# A checkpoint has PyTorch's names and layouts, and mean and std of the pixels.
 python3 - <<'PY'
 import json, struct
 c = json.load(open("cnn/checkpoints/last/config.json"))
@@ -52,7 +52,7 @@ json 'd["step"] == 1100 and d["val_loss"] < 0.09'
 code 0 "$LEVIN" evaluate auto $data --data.split=test --json --logits
 json 'abs(d["mse"] - d["loss"]) < 1e-12 and "accuracy" not in d and len(d["outputs"]) == 200 and len(d["outputs"][0]) == 784'
 
-# What steps measure, from one validation to the next: watched as any other, and in the checkpoints of a run that goes on.
+# Metrics of steps, from one validation to the next: monitored like others, and restored when a run resumes.
 mlp() { code 0 "$LEVIN" train "$LEVIN_SOURCE/recipes/mnist-mlp.yaml" --data.path=digits --optimizer.lr=1e-3 --quiet "$@"; }
 measured() { grep -h train_accuracy "$1/metrics.jsonl"; } # measured RUN: the rows of validations
 mlp --run_dir=patient --trainer.max_epochs=4 --early_stopping.monitor=train_accuracy --early_stopping.patience=2 \
@@ -76,7 +76,7 @@ mlp --run_dir=unseen --trainer.max_epochs=3 --trainer.limit_val_batches=0 --earl
 check [ "$(measured unseen | wc -l)" = 3 ]
 silent_about val_ unseen/metrics.jsonl
 
-# Files that are wrong, and what does not go together.
+# Wrong files, and settings that cannot be combined.
 cp -r digits bad
 head -c 100000 digits/train-images-idx3-ubyte.gz >bad/train-images-idx3-ubyte.gz
 code 1 "$LEVIN" train $data --data.path=bad --model.kind=mnist-mlp --run_dir=no

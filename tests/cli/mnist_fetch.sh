@@ -19,7 +19,7 @@ code 1 mlp --data.path=in --run_dir=no
 one_error
 says "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609" err
 check [ -z "$(ls -A in 2>/dev/null)" ]
-# the second file is not as it should be: the first one stays, and nothing of the second
+# the second file has a wrong checksum: the first one stays, and no part of the second
 code 1 mlp --data.path=in --run_dir=no --data.sha256="${sums:0:64},${sums:0:64},${sums:130}"
 one_error
 says train-labels-idx1-ubyte err
@@ -37,7 +37,7 @@ for name in train-images-idx3-ubyte.gz train-labels-idx1-ubyte.gz; do same_file 
 code 0 "$LEVIN" evaluate run --data.split=test --json
 json 'd["samples"] == 200'
 check [ "$(ls -A in | wc -l)" = 4 ]
-# what is there is not fetched again; what the server lacks is named
+# existing files are not downloaded again; files that the server lacks are named
 kill $server
 wait $server 2>/dev/null || true
 code 0 mlp --data.path=in --run_dir=again --data.sha256="$sums"

@@ -26,11 +26,11 @@ monitor highest --checkpoint.monitor=val_loss --checkpoint.mode=max
 chosen highest max
 if [ "$(readlink usual/checkpoints/best)" = "$(readlink highest/checkpoints/best)" ]; then fail "this test sees nothing"; fi
 check [ "$(ls highest/checkpoints | wc -l)" = 4 ] # best, last, and these two
-# it is remembered: what was better before the run went on stays the best
+# a better checkpoint from before the resume stays the best
 code 0 train highest --resume --trainer.max_steps=16 --trainer.val_check_interval=2 --checkpoint.every_n_steps=0 \
     --checkpoint.monitor=val_loss --checkpoint.mode=max
 chosen highest max
-# in runs without validation a scalar of the steps is looked at after each epoch
+# in runs without validation a scalar of the steps is checked after each epoch
 head -c 400 text.txt >pom.txt
 code 0 train blind --data.path=pom.txt --trainer.limit_val_batches=0 --checkpoint.monitor=loss --trainer.max_steps=12 \
     --checkpoint.every_n_steps=0

@@ -12,7 +12,7 @@ mine=$(loss runs/mine)
 other=$(loss runs/other)
 check [ "$mine" != "$other" ]
 
-# a run by its name, with everything that wants a model; what lies here goes before it
+# a run by its name, with every option that takes a model; a path takes precedence
 check [ "$(loss mine)" = "$mine" ]
 code 0 "$LEVIN" generate mine --prompt=the --max-new-tokens=2 --json
 code 0 "$LEVIN" export mine here
@@ -20,10 +20,10 @@ code 0 train again --model.init=mine --trainer.max_steps=1
 "$LEVIN" export other mine >/dev/null
 check [ "$(loss mine)" = "$other" ]
 rm -r mine
-mkdir mine && : >mine/notes # a folder that is no model stands for nothing
+mkdir mine && : >mine/notes # a folder that is not a model does not count
 check [ "$(loss mine)" = "$mine" ]
 
-# ~/ is the home folder, where no shell sees it: in keys, recipes and flags
+# ~/ is the home folder also where no shell expands it: in keys, recipes and flags
 mkdir home
 cp text.txt home
 echo 'data: {path: ~/text.txt}' >recipe.yaml
@@ -71,7 +71,7 @@ echo "one two" | code 0 "$LEVIN" tokenize --tokenizer=worded
 check [ "$(cat out)" = "$want" ]
 code 2 "$LEVIN" tokenize --tokenizer=nowhere </dev/null
 says "there is no tokenizer 'nowhere': no such path, no run 'runs/nowhere', and no published model of this name" err
-# a head of its own is not left out where config.json ties it to the embedding; one that is the embedding's may be there
+# a head that differs from the embedding is refused if config.json ties them; an equal copy is accepted
 for family in neox mistral qwen3 llama; do
     cp -r "$golden/$family" tied
     chmod -R u+w tied
@@ -81,7 +81,7 @@ for family in neox mistral qwen3 llama; do
     [ $family = llama ] || says "differs from the embedding that the config ties it to (tie_word_embeddings)" err
     rm -r tied
 done
-# BERT as it was published: with the other head of its first training, which is left alone
+# BERT as published: the additional head of its pretraining is ignored
 cp -r "$golden/bert/mlm" published
 chmod -R u+w published
 python3 - <<'P'

@@ -32,7 +32,7 @@ printf 'damaged' | dd of="${kernels[0]}" bs=1 seek=$(($(stat -c %s "${kernels[0]
 damaged=$(cksum <"${kernels[0]}")
 code 0 "$LEVIN" train "${sizes[@]}" --trainer.accelerator=opencl --trainer.max_steps=2 --run_dir=parts
 check test "$(cksum <"${kernels[0]}")" != "$damaged"
-for f in model state/optimizer; do # saved beside the next step, and with nothing beside it
+for f in model state/optimizer; do # saved during the next step, and while no step runs
     same_file opencl/checkpoints/step-2/$f.safetensors parts/checkpoints/step-2/$f.safetensors
 done
 code 0 "$LEVIN" train "${sizes[@]}" --trainer.accelerator=opencl --trainer.max_steps=4 --run_dir=parts --resume
@@ -43,7 +43,7 @@ code 0 "$LEVIN" launch --nproc-per-node 2 -- train "${sizes[@]}" --trainer.accel
     --trainer.share_devices=true --run_dir=two
 same_file two/checkpoints/step-4/model.safetensors opencl/checkpoints/step-4/model.safetensors
 
-# --- fp16: near to fp32, the same bits and the same scale after going on and on two ranks ---
+# --- fp16: close to fp32, the same bits and the same scale after resuming and on two ranks ---
 half=("${sizes[@]}" --trainer.accelerator=opencl --trainer.precision=16-mixed)
 code 0 "$LEVIN" train "${half[@]}" --trainer.max_steps=4 --run_dir=half
 code 0 "$LEVIN" train "${half[@]}" --trainer.max_steps=2 --run_dir=half-parts
@@ -70,13 +70,13 @@ code 2 "$LEVIN" train "${half[@]}" --trainer.accelerator=cpu --run_dir=no
 one_error
 says "trainer.precision 16-mixed is for GPUs" err
 code 0 "$LEVIN" evaluate half --trainer.accelerator=cpu
-# a gradient that is not finite is so for all ranks
+# if a gradient is not finite, all ranks skip the step
 code 0 "$LEVIN" train "${half[@]}" --trainer.max_steps=4 --optimizer.lr=1e6 --run_dir=half-skips
 code 0 "$LEVIN" launch --nproc-per-node 2 -- train "${half[@]}" --trainer.max_steps=4 --optimizer.lr=1e6 \
     --trainer.share_devices=true --run_dir=half-skips-two
 same_file half-skips-two/checkpoints/step-4/state/optimizer.safetensors half-skips/checkpoints/step-4/state/optimizer.safetensors
 check grep -q '"skipped_steps": 3' half-skips-two/checkpoints/step-4/state/state.json
-# what no scale cures ends the run, after it was said that steps are skipped
+# numbers that no scale makes finite end the run, after messages about skipped steps
 code 1 "$LEVIN" train "${half[@]}" --trainer.max_steps=60 --optimizer.lr=1e6 --run_dir=half-wild
 says "step 2 is skipped, because its gradient is not finite in fp16: the loss is multiplied by 32768 from now on" err
 says "although the loss was multiplied by only" err
@@ -104,7 +104,7 @@ done
 same_file text.cpu text.opencl
 same_file score.cpu score.opencl
 
-# --- what cannot be ---
+# --- refusals ---
 code 1 env LEVIN_OPENCL_PLATFORM=nowhere "$LEVIN" train "${sizes[@]}" --trainer.accelerator=opencl --run_dir=no
 one_error
 says "LEVIN_OPENCL_PLATFORM is 'nowhere'" err

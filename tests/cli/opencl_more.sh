@@ -35,7 +35,7 @@ both many 1e-5 --trainer.batch_size=24 --trainer.micro_batch_size=1
 both mixed 2e-2 --trainer.precision=bf16-mixed
 both true 5e-2 --trainer.precision=bf16-true
 
-# frozen is frozen, on the device, too; and what is kept of adapters is as small as they are
+# frozen parameters do not change on the device either; a checkpoint of adapters is as small as these
 python3 - <<'P'
 import json, struct
 def read(path):

@@ -6,12 +6,12 @@ make_text
 head -c 20000 text.txt >input.txt
 code 0 train tiny --trainer.max_steps=2 --checkpoint.every_n_steps=2
 
-linked() { # linked NAME: a link in links/ to real/NAME, which is there
+linked() { # linked NAME: a link in links/ to real/NAME, which exists
     mkdir -p links real
     printf old >"real/$1"
     ln -sfn "../real/$1" "links/$1"
 }
-followed() { # followed NAME: the link stayed, and what it leads to is new and not half-written
+followed() { # followed NAME: the link stayed, and its target is new and complete
     [ -L "links/$1" ] || fail "links/$1 is no link any more"
     ! cmp -s "real/$1" <(printf old) || fail "real/$1 was not written"
     [ "$(find links real -name '*.part*' -o -name '.*.tmp-*' | wc -l)" = 0 ] || fail "something is left: $(ls -A links real)"
@@ -39,7 +39,7 @@ linked copy.txt
 code 0 "$LEVIN" cp text.txt links/copy.txt
 followed copy.txt
 same_file text.txt real/copy.txt
-ln -s ../real/new.txt links/new.txt # leads to nothing yet
+ln -s ../real/new.txt links/new.txt # its target does not exist yet
 code 0 "$LEVIN" cp text.txt links/new.txt
 same_file text.txt real/new.txt
 taken pipe "$LEVIN" cp text.txt pipe
@@ -112,7 +112,7 @@ code 0 "$LEVIN" export tiny model.pt
 check [ -L model.pt ]
 check [ -s elsewhere/checkpoint ]
 
-# --- a run's own folder: a link that somebody has put there is not followed ---
+# --- a run's own folder: a link in it is not followed ---
 printf mine >mine.txt
 code 0 train tiny --trainer.max_steps=2 --checkpoint.every_n_steps=2 --sample.every_n_steps=1 --overwrite
 for name in .lock metrics.csv metrics.jsonl samples.txt; do
@@ -120,7 +120,7 @@ for name in .lock metrics.csv metrics.jsonl samples.txt; do
     ln -sf ../mine.txt "planted/$name"
     train planted --trainer.max_steps=3 --sample.every_n_steps=1 --resume >out 2>err || true
     [ "$(cat mine.txt)" = mine ] || fail "planted/$name was followed: $(cat mine.txt)"
-    [ ! -L "planted/$name" ] || says "planted/$name" err # replaced, or told of
+    [ ! -L "planted/$name" ] || says "planted/$name" err # replaced, or named in the message
     rm -r planted
 done
 mkdir -p planted/logs

@@ -29,11 +29,11 @@ mkdir -p numbers/checkpoints/step-100/state # named as levin would
 echo weights >numbers/checkpoints/step-100/model.safetensors
 echo '{}' >numbers/checkpoints/step-100/state/manifest.json
 sentence="'numbers' holds 'checkpoints'" stays numbers
-# an empty folder of that name is nothing to lose
+# an empty folder of that name may be used
 mkdir -p empty/checkpoints
 code 0 train empty --trainer.max_steps=4
 
-# --- a run of levin with something else in it ---
+# --- a run of levin with other files in it ---
 code 0 train run --checkpoint.top_k=10
 cp -a run clean
 echo mine >"run/checkpoints/epoch=3.ckpt"
@@ -47,12 +47,12 @@ mkdir run/samples.txt
 echo mine >run/samples.txt/mine
 sentence="'run/samples.txt' was not written by levin" stays run
 rm -r run/samples.txt
-# it goes on all the same
+# it resumes all the same
 echo mine >run/checkpoints/notes.txt
 code 0 train run --resume --trainer.max_steps=12
 check [ "$(cat run/checkpoints/notes.txt)" = mine ]
 rm run/checkpoints/notes.txt
-# without its settings the manifests say what it is; without both nothing does
+# without its settings the manifests identify a run; without both nothing does
 rm run/settings.yaml
 code 2 train run
 says "holds a run already" err
@@ -71,7 +71,7 @@ code 0 train run --overwrite --checkpoint.top_k=10
 same_run clean run
 check [ ! -e run/checkpoints/.step-8.tmp-12345 ]
 
-# --- old checkpoints that go while training ---
+# --- old checkpoints that are removed during training ---
 code 0 train run --overwrite --checkpoint.top_k=0 --trainer.max_steps=8
 check [ ! -e run/checkpoints/step-4 ]
 code 0 train run --overwrite --checkpoint.top_k=0 --trainer.max_steps=4

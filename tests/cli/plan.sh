@@ -17,7 +17,7 @@ says "program of one micro-batch" out
 says "linear_cross_entropy" out
 says "measured before (--measure takes them anew)" out
 
-# kept: what the file says is what is taken, of this machine alone
+# cached: the rates in the file are used, only on the machine that they were measured on
 kept=$(ls cache/rates/*)
 edit() { python3 -c 'import json,sys; p,e=sys.argv[1:]; d=json.load(open(p)); exec(e); json.dump(d, open(p,"w"))' "$kept" "$1"; }
 edit 'd.update(flops_per_s=1e9, bytes_per_s=1e30)'
@@ -40,13 +40,13 @@ json 'not d["time"]["kept"]'
 LEVIN_CACHE=$PWD/file code 0 "$LEVIN" plan "${small[@]}" --json # no cache: measured each time
 json 'not d["time"]["kept"] and d["time"]["step_s"] > 0'
 
-# pictures are no tokens
+# samples are pictures, not tokens
 code 0 "$LEVIN" plan --data.kind=mnist --trainer.batch_size=8
 says "batch of 8 samples" out
 says " samples/s" out
 silent_about "token" out
 
-# the memory of a device that is not here
+# the memory of a device that this machine lacks
 code 0 "$LEVIN" plan "${small[@]}" --device=h100-80g
 says "are taken: it fits." out
 code 0 "$LEVIN" plan "${small[@]}" --device=arc770 --json --model.n_layer=60 --model.n_head=32 --model.n_embd=4096 --trainer.accelerator=trace
@@ -62,11 +62,11 @@ for device in max1100 h200; do
     code 0 "$LEVIN" plan "${small[@]}" --device=$device --model.n_head=1 --model.n_embd=264
     says "It cannot run there: attention has heads of 264 channels" out
 done
-for gpu in --trainer.accelerator=cuda --trainer.accelerator=xpu --trainer.precision=16-mixed; do # a GPU is named, and none is here
+for gpu in --trainer.accelerator=cuda --trainer.accelerator=xpu --trainer.precision=16-mixed; do # a GPU is named, and this machine has none
     code 0 "$LEVIN" plan "${small[@]}" --device=h100-80g $gpu
     says "are taken: it fits." out
 done
-# what would help where memory does not hold it, and each figure is that of a plan with this setting
+# advice if it does not fit: each figure is that of a plan with this setting
 large=("${small[@]}" --device=arc770 --json --model.n_layer=24 --model.n_head=16 --model.n_embd=1024 --trainer.accelerator=trace
     --model.block_size=1024 --trainer.recompute=none)
 code 0 "$LEVIN" plan "${large[@]}"
@@ -76,7 +76,7 @@ large+=(--model.n_layer=48 --model.n_embd=2048 --trainer.batch_size=4 --trainer.
 code 0 "$LEVIN" plan "${large[@]}"
 cp out advised
 json 'not d["device"]["fits"] and not any("recompute" in a["settings"] or "micro_batch" in a["settings"] for a in d["device"]["advice"])'
-check_advice() { # check_advice SETTING [ARGUMENTS]: what it says of the setting
+check_advice() { # check_advice SETTING [ARGUMENTS]: its advice about the setting
     code 0 "$LEVIN" plan "${large[@]}" "${@:2}"
     python3 - "$1" <<'P'
 import json, sys

@@ -32,6 +32,6 @@ compare fp32 1 --trainer.recompute=none
 compare blocks 1 --trainer.recompute=blocks
 compare mixed 1 --trainer.precision=bf16-mixed --optimizer.state=bf16
 compare order 1 --trainer.deterministic=true
-# joining the others takes more for a moment than a tiny run later: less than a small one
+# joining the other ranks briefly takes more memory than a tiny run, and less than a small one
 small=(--model.n_layer=2 --model.n_head=4 --model.n_embd=256 --model.block_size=256)
 ! mpi_here openmpi || compare zero1 2 --trainer.strategy=zero1

@@ -7,7 +7,7 @@ predict() { code 0 "$LEVIN" plan "${keys[@]}" --json "$@"; }
 predict --ranks=8
 json 'd["predicted"]["ranks"] == 8 and d["predicted"]["nproc_per_node"] == 1 and d["predicted"]["beside"] and d["micro_batch_size"] == 3'
 json '0 < d["predicted"]["efficiency"] <= 1.5 and d["predicted"]["step_s"] > 0'
-# a network so slow that nothing else counts: one byte a second, there and back
+# a network so slow that it dominates: one byte a second in each direction
 predict --ranks=2 --bandwidth=1
 json 'abs(d["predicted"]["reduce_s"] / (4 * d["parameters"]) - 1) < 0.01 and d["predicted"]["efficiency"] < 0.01'
 predict --ranks=2 --bandwidth=1 --trainer.strategy=zero1
@@ -15,7 +15,7 @@ json 'abs(d["predicted"]["reduce_s"] / (2 * d["parameters"]) - 1) < 0.01'
 json 'abs(d["predicted"]["share_s"] / (2 * d["parameters"]) - 1) < 0.01'
 predict --ranks=2 --latency=10
 json 'd["predicted"]["step_s"] > 10'
-# ranks of one host beside each other, more than it has cores
+# more ranks on one host than it has cores
 keys[5]=--trainer.batch_size=600
 predict --ranks=600 --nproc-per-node=600
 keys[5]=--trainer.batch_size=24
@@ -30,7 +30,7 @@ predict --ranks=4 --nproc-per-node=2 --cores=2 --bandwidth=1e6
 json 'abs(sum(d["predicted"][k] for k in ("compute_s", "exposed_s", "saving_s")) / d["predicted"]["step_s"] - 1) < 1e-6'
 json 'd["predicted"]["cores"] == 2 and d["predicted"]["messages_between"] > 0 and d["predicted"]["messages_within"] > 0'
 json 'd["predicted"]["bytes_between"] < 4.1 * d["parameters"] and d["predicted"]["exposed_s"] > 0.5 * d["predicted"]["reduce_s"]'
-# where no core is free, sending takes from computing, for each of a host's ranks, however fast the network is
+# if no core is free, sending slows computing, for each rank of a host, however fast the network is
 for each in 1 4; do
     predict --ranks=8 --nproc-per-node=$each --cores=1 --bandwidth=1e15 --latency=0
     json "d['predicted']['beside'] and d['predicted']['exposed_s'] > $each * d['predicted']['bytes_between'] / 0.6e9"
@@ -39,7 +39,7 @@ predict --ranks=8 --cores=64 --bandwidth=1e15 --latency=0
 json 'd["predicted"]["exposed_s"] < d["predicted"]["bytes_between"] / 0.6e9'
 predict --ranks=2 --nproc-per-node=2
 json 'd["predicted"]["messages_between"] == 0 and d["predicted"]["reduce_s"] > 0'
-# what takes a moment runs; a large model is answered from rates, in little memory, and what is known comes first
+# quick micro-batches are run; a large model is estimated from rates, in little memory, after the exact figures
 predict --ranks=2 --trainer.batch_size=2
 json 'd["predicted"]["computed"] == "whole"'
 large() { # large MOST-MiB ARGUMENTS: levin plan with at most so much memory, its own and that of its processes
@@ -59,9 +59,9 @@ for shape in "80 8192 64 32" "96 12288 96 1024"; do # 64 and 175 billion paramet
     check [ "$(grep -n "memory in bytes" out | cut -d: -f1)" -lt "$(grep -n "$ranks ranks, 8 on each host" out | cut -d: -f1)" ]
     says "nothing of the model ran" out
 done
-# with --measure, layers run where the whole is too much; sanitizers are too slow even for those
+# with --measure, single layers run if the whole takes too long; sanitizers are too slow even for those
 predict --ranks=2 --measure --model.n_layer=200 --model.n_embd=256 --model.block_size=256
 json '(d["predicted"]["computed"] in ("whole", "layers") or '$most' > 500) and d["predicted"]["backward_s"] > 0'
-# nobody of those who measured is left
+# no measuring process is left
 sleep 0.1
 [ -z "$(pgrep -P $$ levin || true)" ] || fail "processes are left"

@@ -11,7 +11,7 @@ predict() { code "$1" "$LEVIN" predict run --quiet "${@:2}"; }
 printf 'text\tlabel\nfirst\t0\nsecond\t0\tmore\n\nthird\xff\t1\nfourth\t1\n\n\n' >rows.tsv
 printf 'text,label\n"first\n, and more",0\nsecond,0,more\n\nthird\xff,1\nfourth,1\n\n' >rows.csv
 printf '{"text":"first"}\n{"txt":"second"}\n\n{"text":"third\xff"}\n{"text":"fourth"}\n\n' >rows.jsonl
-# form, lines of the rows, and what is said of those that cannot be used
+# format, lines of the rows, and the messages about unusable rows
 while read -r form lines; do
     predict 1 --input=rows.$form
     one_error
@@ -45,7 +45,7 @@ predict 1 --text=first --text=$'sec\xffond'
 says "--text, number 2: byte 4 is not UTF-8" err
 predict 0 --text=first --text=$'sec\xffond' --text=third --data.skip_bad_rows=true --json
 json '[p["label"] is None for p in d["predictions"]] == [False, True, False] and d["skipped"] == 1'
-# what is predicted does not hang on the rows around
+# a prediction does not depend on the rows around it
 predict 0 --text=first --text=third --json
 json 'd["skipped"] == 0 and len(d["predictions"]) == 2'
 # nothing but bad rows

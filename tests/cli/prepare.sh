@@ -22,7 +22,7 @@ printf 'data: {kind: chars, path: snow.txt}\n' >snow.yaml
 code 0 "$LEVIN" prepare snow.yaml --out=d
 cmp snow/val.bin d/val.bin
 
-# a second preparation replaces the first where that is asked for
+# a second preparation replaces the first with --overwrite
 printf 'the more it goes, tiddely pom, the more it goes on snowing' >snow.txt
 code 2 "$LEVIN" prepare snow.txt
 says "'snow/train.bin' exists already" err

@@ -7,7 +7,7 @@ prepare() { "$LEVIN" prepare "$@" --tokenizer="$gpt2"; }
 make_text
 head -c 20000 text.txt >some.txt
 
-# --- what is no text ---
+# --- files that are not text ---
 refused() { # refused SENTENCE prepare-arguments: one sentence, nothing made
     local sentence=$1
     shift
@@ -32,7 +32,7 @@ for name in a.png a.jpeg a.mp3 a.pdf a.docx a.zip a.safetensors a.npy a.bin a.so
     refused "'$name' is" $name
 done
 says "a program" err
-# whatever it is called: a text has no zero bytes
+# with any name: a text has no zero bytes
 printf 'some text\0and more' >zero.txt
 refused "zero byte at offset 9" zero.txt
 printf 'some text\0and more' >README
@@ -48,7 +48,7 @@ code 1 prepare text --input=late.txt --out=none
 says "'late.txt' is a binary file, not text: it has a zero byte at offset 5000000" err
 code 1 "$LEVIN" train --run_dir=run --data.path=zero.txt
 says "'zero.txt' is a binary file" err
-# in a folder they are passed over, counted and named; --bad-lines=refuse refuses there too
+# in a folder they are skipped, counted and named; --bad-lines=refuse refuses there too
 mkdir mixed && cp some.txt t.parquet zero.txt mixed
 cp text.txt mixed/more.txt
 code 0 prepare text --input=mixed --out=passed --json
@@ -57,7 +57,7 @@ says "mixed/zero.txt: skipped" err
 code 1 prepare text --input=mixed --out=none --bad-lines=refuse
 says "'mixed/zero.txt' is a binary file" err
 
-# --- what is routed ---
+# --- the reader of each file type ---
 printf '{"text": "one two three four five"}\n{"text": "six seven eight nine ten"}\n' >lines.jsonl
 cp lines.jsonl lines.ndjson
 code 0 prepare jsonl --input=lines.jsonl --out=said
@@ -88,11 +88,11 @@ if [ -n "$(ldconfig -p 2>/dev/null | grep libarchive.so.13)" ]; then
     code 0 prepare lines.jsonl.gz --out=unpacked-lines
     same_file said/train.bin unpacked-lines/train.bin
 fi
-# a kind that is given is kept
+# a given kind is used
 code 0 "$LEVIN" prepare lines.jsonl --data.kind=chars --out=characters
 says '"vocabulary"' characters/train.bin.json
 
-# --- what is there already ---
+# --- existing output ---
 keeps() { # keeps FOLDER prepare-arguments: refused, and nothing changed
     local folder=$1
     shift
@@ -115,7 +115,7 @@ mkdir model && echo '{"a": 0}' >model/vocab.json
 keeps model prepare some.txt
 cp -r "$gpt2" same # a tokenizer that exists already is no reason to refuse
 code 0 prepare some.txt --out=same
-# an interrupted preparation of something else is not thrown away either
+# an interrupted preparation of other input is not removed either
 for i in $(seq 15); do cat text.txt; done >long.txt
 mkdir many && for i in 1 2 3 4; do cp long.txt many/$i.txt; done
 "$LEVIN" prepare text --input=many --out=going --save-every=0 --tokenizer="$gpt2" >going.out 2>&1 &
@@ -123,21 +123,21 @@ pid=$!
 while kill -0 $pid 2>/dev/null && [ ! -e going/prepare.state.json ]; do sleep 0.01; done
 kill -KILL $pid 2>/dev/null || true
 wait $pid 2>/dev/null || true
-if [ -e going/prepare.state.json ]; then # not where it was done sooner than seen
+if [ -e going/prepare.state.json ]; then # unless it was done before it could be interrupted
     picture going >before
     code 2 prepare text --input=folder --out=going
     says "holds an interrupted preparation" err
     picture going | diff before - || fail "an interrupted preparation was changed"
-    code 0 prepare text --input=many --out=going # goes on
+    code 0 prepare text --input=many --out=going # resumes
     code 0 prepare text --input=many --out=whole
     same_file whole/train.bin going/train.bin
 fi
 
-# --- a validation part, however little there is ---
+# --- a validation split of any amount of data ---
 parts() { # parts FOLDER: tokens of both
     echo "$(($(stat -c %s "$1/train.bin") / 2)) $(($(stat -c %s "$1/val.bin") / 2))"
 }
-# two documents: the one with the smallest number validates, whichever way round they come
+# two documents: the one with the smallest hash validates, in either order
 rm -rf ab && mkdir ab && printf 'the first of two texts' >ab/a.txt && printf 'and the second one of them' >ab/b.txt
 code 0 prepare text --input=ab --out=ab1 --json
 json 'd["train_documents"] == 1 and d["val_documents"] == 1'
@@ -177,7 +177,7 @@ done 2>/dev/null
 [ -e killed/val.bin -a ! -e killed/prepare.state.json ] || code 0 prepare text --input=long.txt --out=killed
 same_file long/train.bin killed/train.bin
 same_file long/val.bin killed/val.bin
-# so little that nothing can be held back is said
+# too little to hold anything back: reported
 printf 'a' >tiny.txt
 code 0 prepare text --input=tiny.txt --out=tiny --end-token=none
 says "no val.bin" out

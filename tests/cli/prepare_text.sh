@@ -38,7 +38,7 @@ with tarfile.open("in/c.tar", "w") as t:
     for k in range(3):
         put(t, f"openwebtext/urlsf_subset00-{k}_data.xz", lzma.compress(members(docs[600 + 100 * k:700 + 100 * k], 600 + 100 * k)))
     put(t, "openwebtext/README", b"no text")
-# what an archive may not be
+# archives that must be refused
 with tarfile.open("climbs.tar", "w") as t: put(t, "../../a.txt", b"hello")
 data, name = b"hello", "a.txt"
 for i in range(12):
@@ -99,7 +99,7 @@ code 0 prepare text --input=in --out=seed --val-fraction=0.1 --seed=1
 code 0 prepare text --input=in --out=d --val-fraction=0.1 --drop-duplicates --json
 json 'd["duplicates"] == 2 and d["train_documents"] + d["val_documents"] == 898'
 
-# killed again and again, it goes on and ends with the same bytes
+# killed repeatedly, it resumes and ends with the same bytes
 for i in $(seq 40); do
     if killed_after 0.0$((i * 7 % 90 + 10)) "$LEVIN" prepare text --input=in --out=k --val-fraction=0.1 --drop-duplicates \
         --save-every=0 --tokenizer="$gpt2"; then break; fi
@@ -117,7 +117,7 @@ check [ ! -e full/train.bin ]
 code 0 prepare text --input=in --out=full --val-fraction=0.1
 same_file all/train.bin full/train.bin
 
-# training on it; the tokenizer is beside the tokens
+# training on it; the tokenizer is in the same folder as the tokens
 check [ -s all/vocab.json -a -s all/merges.txt ]
 code 0 "$LEVIN" train --run_dir=run --data.kind=tokens --data.path=all --model.n_layer=1 --model.n_head=2 --model.n_embd=16 \
     --model.block_size=16 --trainer.max_steps=2 --trainer.limit_val_batches=2
@@ -140,7 +140,7 @@ code 0 prepare jsonl --input=bad.jsonl --out=plural --field=other --val-fraction
 grep -q " of 1 document$" out || fail "$(cat out)"
 check [ ! -e field/val.bin ]
 
-# archives that are not what they should be
+# damaged archives
 code 1 prepare text --input=climbs.tar --out=x
 says "leads out of its folder" err
 code 1 prepare text --input=deep.tar --out=x

@@ -1,8 +1,8 @@
-# The README's commands, in order, in a folder like a fresh clone: each must end with 0, and read what the one before wrote.
+# The README's commands, in order, in a folder like a fresh clone: each must end with 0, and read the output of the previous one.
 # label: user
 #
-# What they take from the network or the user lies there, and is small; training runs get fewer steps. What installs
-# packages is left out.
+# Downloads and the user's files are replaced by small local ones; training runs get fewer steps. Commands that install
+# packages are left out.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 build=$(dirname "$LEVIN")
 [ -f "$build/cmake_install.cmake" ] || { echo "skipped: $LEVIN does not lie in its build folder"; exit 77; }
@@ -11,7 +11,7 @@ mkdir home data my-texts
 ln -s "$build" build
 cp -r "$LEVIN_SOURCE/recipes" "$LEVIN_SOURCE/examples" .
 
-# What a user has, or downloads: a text, a folder of texts, Shakespeare, reviews, GPT-2 in the hub's cache.
+# Stand-ins for a user's files and downloads: a text, a folder of texts, Shakespeare, reviews, GPT-2 in the hub's cache.
 text=$LEVIN_SOURCE/docs/design.md
 cp "$text" my.txt
 (cat "$text" && echo "O God, O God!") >data/tinyshakespeare.txt
@@ -41,7 +41,7 @@ levin() {
 }
 make() { check [ "$1" = install ] && cmake --install build --prefix "${2#PREFIX=}"; }
 
-# The lines of indented blocks that are commands: not those of the recipe that is shown, nor what the table below leaves out.
+# The commands among the lines of indented blocks, without the recipe that is shown and those that the table below leaves out.
 python3 - "$LEVIN_SOURCE/README.md" >commands <<'PY'
 import re, sys
 left_out = re.compile(r"make(?! install)|tools/setup.sh |\. \$HOME/levin-parts/")

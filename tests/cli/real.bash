@@ -1,4 +1,4 @@
-# real.bash - published models and data for tests: tools/setup.sh --dev lays them into parts/real, which may be missing.
+# real.bash - published models and data for tests: tools/setup.sh --dev installs them into parts/real, which may be missing.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 real=$LEVIN_SOURCE/parts/real
 

@@ -10,9 +10,9 @@ for recipe in "$LEVIN_SOURCE"/recipes/*.yaml; do
     short=--model.block_size=16
     case $name in mnist-*) short= ;; esac
     code 0 "$LEVIN" plan "$recipe" --json --trainer.batch_size_per_device=0 --trainer.micro_batch_size=0 \
-        --device=h100-80g $short # whatever is free here
+        --device=h100-80g $short # independent of this machine's free memory
     json 'd["parameters"] > 1000 and d["memory"]["total"] > d["arena_bytes"] > 0 and d["time"]["step_s"] > 0'
-    case $name in pythia-*b) ;; *) json 'd["fits"]' ;; esac # larger ones want larger machines, and more of them
+    case $name in pythia-*b) ;; *) json 'd["fits"]' ;; esac # larger ones need larger machines, or several
 done
 check [ ! -e runs ]
 
@@ -40,7 +40,7 @@ is llama-124m model.kind=llama model.n_layer=12 model.n_embd=768 model.tied=True
 is gpt2-eval model.init=gpt2 trainer.batch_size=8 trainer.limit_val_batches=500
 
 # They run, with a tiny model and other data in the place of GPT-2 and OpenWebText.
-mkdir texts # always the same: which of them are for validation hangs on what is in them
+mkdir texts # always the same texts, because their contents decide which of them are for validation
 for i in $(seq 40); do seq $i 7 3000 >texts/$i.txt; done
 code 0 "$LEVIN" prepare text --input=texts --out=tokens --tokenizer="$LEVIN_SOURCE/tests/golden/tokenizers/tiny-gpt2" --val-fraction=0.3
 code 0 "$LEVIN" train --run_dir=base --data.kind=tokens --data.path=tokens --model.kind=gpt2 --model.n_layer=1 --model.n_head=2 \

@@ -1,5 +1,5 @@
 # Recomputing activations changes memory and no bit: whole runs with dropout, frozen parts, adapters, bf16; what the plan reports;
-# and auto, which chooses blocks if a step fits into memory in no other way.
+# and auto, which chooses blocks if a step fits into memory only with them.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 sizes=(--model.n_layer=4 --model.n_head=2 --model.n_embd=24 --model.block_size=24 --model.dropout=0.1 --data.path=text.txt
@@ -17,7 +17,7 @@ compare true --trainer.precision=bf16-true
 compare order --trainer.deterministic=true
 compare frozen --model.freeze='[wte, wpe, h.0, h.2]'
 compare lora --model.init=plain-none --lora.rank=4 --lora.targets='[c_attn, mlp.c_fc]'
-# a run may go on in another way
+# a run may resume with another setting
 code 0 train plain-way --model.kind=mingpt "${sizes[@]/max_steps=4/max_steps=2}" --trainer.recompute=none
 code 0 train plain-way --model.kind=mingpt "${sizes[@]}" --trainer.recompute=blocks --resume
 same_weights plain-none plain-way
@@ -41,7 +41,7 @@ assert d["recompute"] == "blocks" and {"forward", "again", "restore", "backward"
 assert inputs < m["activations"] < inputs + 1.5 * last, (m, inputs, last)
 assert m["arena"] < arena / 3, (m, arena)
 P
-# auto: a batch that this machine's memory does not hold, and holds with blocks; as one micro-batch, and no other is allowed
+# auto: a batch that fits into this machine's memory only with blocks, as the only allowed micro-batch
 plan --trainer.micro_batch_size=64 --trainer.batch_size=64 --trainer.recompute=cheap
 batch=$(python3 -c 'import json; m = json.load(open("out"))["memory"]; print(int(2.0 * m["available"] / m["arena"] * 64))')
 plan --trainer.micro_batch_size=$batch --trainer.batch_size=$batch --trainer.recompute=auto

@@ -5,17 +5,17 @@ make_text
 cosine=(--schedule.kind=cosine --schedule.warmup_steps=3 --schedule.decay_steps=16 --schedule.min_lr=1e-5)
 dropout=(--model.dropout=0.1 --trainer.micro_batch_size=2)
 
-# --- one go, and in parts ---
+# --- in one run, and in parts ---
 code 0 train one "${cosine[@]}" "${dropout[@]}" --trainer.max_steps=16
 code 0 train two "${cosine[@]}" "${dropout[@]}" --trainer.max_steps=8
 code 0 train two "${cosine[@]}" "${dropout[@]}" --trainer.max_steps=16 --resume
 same_run one two
 same_file one/checkpoints/best/model.safetensors two/checkpoints/best/model.safetensors
 check [ "$(ls one/checkpoints)" = "$(ls two/checkpoints)" ]
-# the test would see a difference: another seed, one step less
+# a difference would be detected: another seed, one step less
 code 0 train other "${cosine[@]}" "${dropout[@]}" --trainer.max_steps=16 --trainer.seed=3
 if cmp -s one/checkpoints/last/model.safetensors other/checkpoints/last/model.safetensors; then fail "seeds do nothing"; fi
-# limits, logging, checkpoints and threads may change on the way
+# limits, logging, checkpoints and threads may change on resuming
 code 0 train three "${cosine[@]}" "${dropout[@]}" --trainer.max_steps=4 --trainer.threads=1
 code 0 train three "${cosine[@]}" "${dropout[@]}" --trainer.max_steps=16 --trainer.threads=2 --resume \
     --checkpoint.every_n_steps=5 --trainer.log_every_n_steps=1
@@ -31,7 +31,7 @@ for keys in "--data.sampling=random --optimizer.kind=adam" "--data.sampling=sequ
 done
 
 # --- asked to stop: finish the step, save, exit 75 ---
-# Validation stands where both runs have it: every 4 steps, and at the end, which is one of them.
+# Both runs validate at the same steps: every 4 steps, and at the end, which is one of them.
 for signal in INT TERM USR1; do
     rm -rf one two
     start two "${dropout[@]}" --trainer.max_steps=1000000 --json
@@ -49,7 +49,7 @@ for signal in INT TERM USR1; do
     code 0 train one "${dropout[@]}" --trainer.max_steps=$end
     same_run one two
 done
-# a second SIGINT ends at once, wherever the run is: it goes on from what it saved
+# a second SIGINT ends the run at once, at any moment; it resumes from the last checkpoint
 rm -rf one two
 start two --trainer.max_steps=1000000 --checkpoint.every_n_steps=1
 wait_rows two 6

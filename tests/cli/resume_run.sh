@@ -11,7 +11,7 @@ make_text
 } >tiny.yaml
 rate=(--optimizer.lr=3e-3 --model.dropout=0.1)
 
-# --- the same bits as in one go, without saying anything again ---
+# --- the same bits as in one run, without repeating any setting ---
 code 0 "$LEVIN" train tiny.yaml "${rate[@]}" --run_dir=one --trainer.max_steps=16
 code 0 "$LEVIN" train tiny.yaml "${rate[@]}"
 code 0 "$LEVIN" train tiny --resume --trainer.max_steps=12 # by its name
@@ -29,12 +29,12 @@ code 0 "$LEVIN" train moved --resume --show-settings
 grep -qE '^optimizer.lr +0.003 +moved/settings.yaml:[0-9]+$' out
 grep -qE '^run_dir +moved +command line$' out
 
-# --- what differs is listed; a key that is not given again is more than a remark ---
+# --- differences are listed; a key that is missing now is listed with a warning ---
 code 0 "$LEVIN" train tiny.yaml --run_dir=moved --resume --model.dropout=0.1 --trainer.max_steps=20 --quiet
 says "warning: other settings than in the run so far: optimizer.lr: 0.003 -> 0.01; trainer.max_steps: 16 -> 20 (\`levin train moved --resume\` continues with the old ones)" err
 check [ "$(wc -l <err)" = 1 ]
 code 0 "$LEVIN" train tiny.yaml --run_dir=moved --resume --model.dropout=0.1 --trainer.max_steps=20
-silent_about "other settings than in the run so far" err # from here on it is so
+silent_about "other settings than in the run so far" err # from now on it is the run's setting
 # the end of a schedule moves with the steps, unless the run's own settings say where it is
 code 0 "$LEVIN" train tiny.yaml --name=cosine --schedule.kind=cosine
 cp -r runs/cosine runs/other
@@ -42,7 +42,7 @@ code 0 "$LEVIN" train tiny.yaml --name=cosine --schedule.kind=cosine --resume --
 says "warning: other settings than in the run so far: schedule.decay_steps: 8 -> 12; trainer.max_steps: 8 -> 12" err
 code 0 "$LEVIN" train other --resume --trainer.max_steps=12
 silent_about schedule err
-# what follows from nothing being given is no limit of the run
+# the default limit of one epoch is not a limit of the run
 for _ in 1 2 3 4 5; do echo "the more it snows, tiddely pom, the more it goes on snowing"; done >pom.txt
 sed 's/, max_steps: 8//' tiny.yaml >endless.yaml
 code 0 "$LEVIN" train endless.yaml --name=epoch --data.path=pom.txt --json
@@ -56,7 +56,7 @@ says "warning: LEVIN_OPTIMIZER_LR is ignored, because a run continues with its o
 says "  lr: 0.01" runs/epoch/settings.yaml
 silent_about "lr: 7" runs/epoch/settings.yaml
 
-# --- nothing to go on from ---
+# --- nothing to resume from ---
 code 0 "$LEVIN" train tiny.yaml --name=new --resume
 check [ "$(grep -c "^warning: there is no checkpoint in 'runs/new' to continue from: starting from the beginning$" err)" = 1 ]
 code 0 "$LEVIN" train tiny.yaml --name=new --resume

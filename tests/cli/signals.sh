@@ -30,7 +30,7 @@ for signal in HUP TERM; do
     kill -$signal $pid
     stopped_well launched-$signal
 done
-# nohup: it goes on when the terminal goes
+# nohup: it continues when the terminal is closed
 for how in alone launched; do
     arguments nohup-$how "${endless[@]}"
     [ $how = alone ] || all=(launch -n 1 -- "${all[@]}")

@@ -23,7 +23,7 @@ asked "levin calls it -n" --num_processes=2 launch
 asked "\`levin launch -n RANKS -- train ...\` starts several ranks" --num_processes=2 train
 asked "levin reads the hub and does not write there" --push_to_hub train
 
-# Flags and commands that the table names exist (its keys are looked at in test_synonyms).
+# Flags and commands that the table names exist (test_synonyms checks its keys).
 python3 - "$LEVIN_SOURCE/src/settings/synonyms.def" >words <<'PY'
 import re, sys
 text = open(sys.argv[1]).read()

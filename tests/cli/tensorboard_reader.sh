@@ -27,7 +27,7 @@ read_back run
 cp -r run/checkpoints checkpoints
 code 0 train run --trainer.max_steps=16 --resume
 read_back run
-# killed after its last checkpoint: what it did since then is done again, and counts once
+# killed after its last checkpoint: later steps are repeated, and count once
 rm -r run/checkpoints
 mv checkpoints run/checkpoints
 code 0 train run --trainer.max_steps=12 --resume

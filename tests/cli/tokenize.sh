@@ -21,7 +21,7 @@ OMP_NUM_THREADS=5 "$LEVIN" tokenize --tokenizer="$gpt2" <noise >five
 same_file one ids
 same_file five ids
 
-# a stream that comes in pieces, cut inside characters and words
+# a stream in pieces, cut inside characters and words
 for i in $(seq 1 300); do printf 'wörter und W\xc3'; printf '\xb6rter %s' "$i"; done >pieces
 code 0 "$LEVIN" tokenize --tokenizer="$gpt2" <pieces
 mv out whole
@@ -69,10 +69,10 @@ printf '[SEP]' | code 0 "$LEVIN" tokenize --tokenizer="$bert" --json
 json 'len(d["ids"]) >= 3'
 printf '[SEP]' | code 0 "$LEVIN" tokenize --tokenizer="$bert" --json '--allow-special=[SEP]'
 json 'd["ids"] == [3]'
-mkdir both && cp "$bert"/* "$bert/../tiny-words/tokenizer.json" both # tokenizer.json says more, and is read
+mkdir both && cp "$bert"/* "$bert/../tiny-words/tokenizer.json" both # tokenizer.json takes precedence
 printf 'hello' | code 0 "$LEVIN" tokenize --tokenizer=both --json
 
-# a vocabulary that lacks bytes: they are dropped, and that is said
+# a vocabulary that lacks bytes: they are dropped, with a warning
 python3 -c 'import json, sys
 json.dump(json.load(open(sys.argv[1]))["kinds"][0]["tokenizer"], open("holes.json", "w"))' "$LEVIN_SOURCE/tests/golden/tokenizers/holes.json"
 printf 'axbxc' | code 0 "$LEVIN" tokenize --tokenizer=holes.json

@@ -9,7 +9,7 @@ code 0 "$LEVIN" tokenize --tokenizer=bpe <"$text"
 mv out ids
 code 0 "$LEVIN" tokenize --tokenizer=bpe --decode=- <ids
 same_file "$text" out
-mkdir pair && cp bpe/vocab.json bpe/merges.txt pair # the two files say the same
+mkdir pair && cp bpe/vocab.json bpe/merges.txt pair # the two files are equivalent
 "$LEVIN" tokenize --tokenizer=pair <"$text" >same
 same_file ids same
 
@@ -72,7 +72,7 @@ says "levin tokenizer wants train" err
 : >empty.txt
 code 1 "$LEVIN" tokenizer train --input=empty.txt --out=new
 says "there is no text" err
-# tables as everywhere: quotes, lines within them, a mark of byte order, lines of other systems; what is no row is counted
+# tables as everywhere: quotes, lines within them, a mark of byte order, lines of other systems; bad rows are counted
 printf '\xef\xbb\xbfid,document\r\n1,"one, ""two""\nthree"\r\n2,four\r\n3\r\n4,\xff\r\n5,five\r\n' >rows.csv
 code 0 "$LEVIN" tokenizer train --input=rows.csv --out=commas --vocab-size=300 --json
 json 'd["text_bytes"] == 27 and d["bad_lines"] == 2'

@@ -5,7 +5,7 @@ cat "$LEVIN_SOURCE"/src/data/*.c >text.txt
 small=(--data.kind=tokens --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=16 --trainer.max_steps=4
     --trainer.batch_size=4 --trainer.limit_val_batches=4 --checkpoint.every_n_steps=0)
 
-# What other programs read besides the vocabulary goes along, as it is.
+# Files that other programs read in addition to the vocabulary are copied unchanged.
 companions=(tokenizer_config.json special_tokens_map.json added_tokens.json chat_template.jinja)
 for kind in tiny-gpt2 tiny-llama3; do
     mkdir source-$kind
@@ -37,7 +37,7 @@ for model in sys.argv[2:]:
     assert c["eos_token_id"] == end, (model, end, c)
 P
 done
-# a token that a model's own config.json names stays what it is
+# a token that the model's own config.json names is kept
 sed -i 's/"eos_token_id": [0-9]*/"eos_token_id": [7, 8]/' export-tiny-gpt2/config.json
 code 0 "$LEVIN" export export-tiny-gpt2 again
 says '"eos_token_id": 7' again/config.json
@@ -55,7 +55,7 @@ rm tiny-llama3/tokenizer.json
 code 1 "$LEVIN" train --run_dir=mixed "${small[@]}" --data.path=tiny-llama3
 says "was made with another tokenizer" err
 
-# without a tokenizer there are ids
+# without a tokenizer ids are printed
 rm export-tiny-gpt2/vocab.json
 code 2 "$LEVIN" generate export-tiny-gpt2 --prompt=x
 says "--prompt-ids" err

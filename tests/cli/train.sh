@@ -51,7 +51,7 @@ rows = [json.loads(line) for line in open("runs/a/metrics.jsonl")]
 best = min((r["val_loss"], r["step"]) for r in rows if "val_loss" in r)[1]
 assert os.readlink("runs/a/checkpoints/best") == f"step-{best}"
 P
-# what the run says of itself is what evaluate finds in its checkpoint
+# the validation loss of the run equals that of evaluate on its checkpoint
 code 0 "$LEVIN" evaluate runs/a/checkpoints/last --trainer.limit_val_batches=1.0 --json
 json 'math.isfinite(d["loss"]) and d["tokens"] > 0'
 # every window once: the whole validation set, and the same number from the run itself
@@ -78,7 +78,7 @@ json 'd["run_dir"] == "runs/little" and d["step"] == 2'
 code 0 train words
 says "words: step 8, loss" out
 says "loss curve: words/loss.svg" out
-# quiet means quiet
+# --quiet prints nothing
 code 0 train hush --quiet
 [ ! -s err ] || { cat err; exit 1; }
 
@@ -102,7 +102,7 @@ says "nothing to do" out
 code 0 train runs/a --resume --trainer.max_steps=5 --json
 json 'd["already_done"] is True and d["step"] == 8'
 picture runs/a | diff before - || fail "a finished run was changed"
-# what cannot begin harms nothing, not even with --overwrite
+# a run that cannot start changes nothing, not even with --overwrite
 code 1 train runs/a --overwrite --data.path=missing.txt
 picture runs/a | diff before - || fail "a run that could not begin harmed the one that it would replace"
 code 2 train runs/a --resume --model.n_embd=32
@@ -115,7 +115,7 @@ says "trainer.batch_size" err
 code 2 train runs/a --resume --data.path=other.txt
 says "trained on other data" err
 picture runs/a | diff before - || fail "a refused --resume changed the folder"
-# --overwrite replaces a run and leaves alone what is not its own
+# --overwrite replaces a run and keeps files that are not levin's
 echo mine >runs/a/notes.txt
 code 0 train runs/a --overwrite --trainer.max_steps=4
 check [ "$(readlink runs/a/checkpoints/last)" = step-4 ]
@@ -140,7 +140,7 @@ code 0 train silent --resume --trainer.max_steps=12
 check [ "$(cut -d, -f1 silent/metrics.csv | tr '\n' ' ')" = "step 9 10 11 12 12 " ]
 check [ -s silent/loss.svg ]
 
-# --- samples on the way ---
+# --- samples during training ---
 code 0 train talk --sample.every_n_steps=4 --sample.max_new_tokens=30 --sample.prompt="int "
 [ "$(grep -c '^--- step [48] ---$' talk/samples.txt)" = 2 ] || { cat talk/samples.txt; exit 1; }
 # --- limits ---

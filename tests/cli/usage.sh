@@ -29,7 +29,7 @@ code 2 "$LEVIN" doctor --lr=1
 says "did you mean '--optimizer.lr'?" err
 code 2 "$LEVIN" train --lora.r=4
 says "unknown key 'lora.r'; levin calls it lora.rank" err
-for word in --eval_steps=5 --device=cuda; do # other programs' words; like one of ours is not the same
+for word in --eval_steps=5 --device=cuda; do # words of other programs; similar to one of levin's is not the same
     code 2 "$LEVIN" train $word
     says "unknown option '${word%=*}'; levin calls it --trainer." err
     silent_about "did you mean" err
@@ -63,7 +63,7 @@ for word in help doctor options model optimizer.lr; do
     code 0 "$LEVIN" help $word --json
     json 'd["text"]'
 done
-# Help of each command ends with lines to type: of that command, and with no option that there is not.
+# Help of each command ends with examples: of that command, with existing options only.
 code 0 "$LEVIN" help --completion bash
 cp out completion
 for command in $("$LEVIN" help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do

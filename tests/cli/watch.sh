@@ -58,7 +58,7 @@ says "no news for 10" out
 code 0 "$LEVIN" watch x --json
 json 'd["stale"]'
 status fault 412
-code 0 "$LEVIN" watch x # ends by itself
+code 0 "$LEVIN" watch x # it ends when the run has ended
 says "runs/x: fault, step 412" out
 says "! rank 1 on node1 has sent no heartbeat since step 412" out
 says "  lost" out
@@ -121,12 +121,12 @@ printf '{"state": "running", "ranks": [1, {"rank": "x", "host": 5}, null]}' >run
 code 0 "$LEVIN" watch x --once
 rm runs/x/status.json
 mkdir runs/empty
-"$LEVIN" watch empty >out 2>err & # no timeout before it: that one, killed at once, may leave its child behind
+"$LEVIN" watch empty >out 2>err & # without timeout: if that is killed at once, its child may survive
 reader=$!
 soon has "waiting for the run to begin" out
 kill $reader
 wait $reader || true
-# a host's name, a family's name and a recipe's key are shown, not obeyed by the terminal
+# control characters in the name of a host, a family or a key are never sent to the terminal
 status running 413
 python3 - <<'END'
 text = open("runs/x/status.json").read().replace("node1", "no\\u001b[31mde")

@@ -12,7 +12,7 @@ loss() { # loss MODEL [keys]
 }
 near() { python3 -c 'import sys; a, b, c = map(float, sys.argv[1:]); assert abs(a - b) <= c, (a, b)' "$@"; } # near A B BOUND
 
-# --- every form of the same weights ---
+# --- every file format of the same weights ---
 plain=$(loss "$golden/nanogpt")
 near "$plain" "$(loss "$golden/torch/ckpt.pt")" 0
 mkdir made
@@ -28,7 +28,7 @@ code 0 "$LEVIN" export "$golden/torch/ckpt.pt" hf
 near "$plain" "$(loss hf)" 1e-6
 code 0 "$LEVIN" export hf back --format=nanogpt
 near "$plain" "$(loss back)" 0
-# and back into nanoGPT's own form, the same bits in another wrapping
+# and back into nanoGPT's own format: the same bits in another container
 code 0 "$LEVIN" export "$golden/torch/ckpt.pt" again.pt
 near "$plain" "$(loss again.pt)" 0
 code 0 "$LEVIN" export again.pt from-again
@@ -94,11 +94,11 @@ printf 0123abc >$hub/refs/main
 cp -r "$golden/gpt2" $hub/snapshots/0123abc
 near "$(loss "$golden/gpt2")" "$(loss gpt2)" 0
 near "$(loss "$golden/gpt2")" "$(loss openai-community/gpt2)" 0
-cp -r "$golden/mingpt" gpt2 # what lies here goes before a name
+cp -r "$golden/mingpt" gpt2 # a path takes precedence over a name
 near "$(loss "$golden/mingpt")" "$(loss gpt2)" 0
 rm -r gpt2
 
-# --- what is no model ---
+# --- files that are not models ---
 spoilt() { # spoilt SENTENCE MODEL
     code 1 "$LEVIN" evaluate "$2" "${data[@]}"
     one_error
@@ -113,7 +113,7 @@ class Evil:
         return os.mkdir, ("pwned",)
 with zipfile.ZipFile("evil.pt", "w") as z:
     z.writestr("evil/data.pkl", pickle.dumps({"model": Evil(), "model_args": {}}, 2))
-with zipfile.ZipFile("sneaky.pt", "w") as z:  # after what looks good
+with zipfile.ZipFile("sneaky.pt", "w") as z:  # after good members
     z.writestr("a/data.pkl", pickle.dumps({"model": {}, "model_args": {"n_layer": 1}, "config": [1, Evil()]}, 4))
 with zipfile.ZipFile("packed.pt", "w", zipfile.ZIP_DEFLATED) as z:
     z.writestr("a/data.pkl", pickle.dumps({}, 2))
