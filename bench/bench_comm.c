@@ -18,7 +18,7 @@
 #include "cluster/rendezvous/mesh.h"
 #include "comm/engine.h"
 
-enum way { BLOCKING, NONBLOCKING, LEVIN, TREE, TREE3, WAYS };
+enum method { BLOCKING, NONBLOCKING, LEVIN, TREE, TREE3, WAYS };
 static const char *const names[] = {"MPI", "MPI nonblocking", "levin", "in order", "in order, 3 leaves"};
 
 static struct lvn_comm *comm;
@@ -45,18 +45,18 @@ static void nonblocking(void *state, void *unused)
     }
 }
 
-static double once(enum way way)
+static double once(enum method method)
 {
     struct lvn_request r;
     int32_t one = 1;
     void *partial[] = {x[0], x[1], x[2]};
     if (lvn_comm_all_reduce_now(comm, &one, 1, LVN_I32, LVN_SUM) != LVN_OK) exit(1); /* a barrier */
     double start = lvn_seconds();
-    if (way == BLOCKING) lvn_engine_call(comm, &r, blocking, NULL);
-    if (way == NONBLOCKING) lvn_engine_call(comm, &r, nonblocking, NULL);
-    if (way == LEVIN) lvn_comm_all_reduce(comm, &r, x[0], count, LVN_F32, LVN_SUM);
-    if (way == TREE) lvn_comm_tree_reduce(comm, &r, tree[0], partial, x[0], first, LVN_F32, true);
-    if (way == TREE3) lvn_comm_tree_reduce(comm, &r, tree[1], partial, x[0], first, LVN_F32, true);
+    if (method == BLOCKING) lvn_engine_call(comm, &r, blocking, NULL);
+    if (method == NONBLOCKING) lvn_engine_call(comm, &r, nonblocking, NULL);
+    if (method == LEVIN) lvn_comm_all_reduce(comm, &r, x[0], count, LVN_F32, LVN_SUM);
+    if (method == TREE) lvn_comm_tree_reduce(comm, &r, tree[0], partial, x[0], first, LVN_F32, true);
+    if (method == TREE3) lvn_comm_tree_reduce(comm, &r, tree[1], partial, x[0], first, LVN_F32, true);
     if (lvn_comm_wait(comm, &r) != LVN_OK) exit(1);
     return lvn_seconds() - start;
 }
@@ -73,7 +73,7 @@ static double compute(int64_t work)
 }
 
 /* A reduction while the rank computes for as long as the reduction takes alone. */
-static double beside(double alone)
+static double overlapped(double alone)
 {
     int64_t work = 1;
     double t = compute(1), best = 1e9;
@@ -116,7 +116,7 @@ static void measure(double mib, double seconds, int rank, int size)
     for (int32_t turn = 0, more = 1; more; turn++) {
         for (int w = 0; w < WAYS; w++) {
             for (int64_t i = 0; i < count; i++) x[0][i] = x[1][i] = x[2][i] = 1; /* in the cache, as after computing */
-            times[w][n] = once((enum way)w);
+            times[w][n] = once((enum method)w);
         }
         n += turn > 0 && n < MAX - 1; /* the first turn warms up */
         more = lvn_seconds() < end || turn < 3;
@@ -125,7 +125,7 @@ static void measure(double mib, double seconds, int rank, int size)
     for (int w = 0; w < WAYS; w++) took[w] = median(times[w], n);
     double both = took[LEVIN];
     if (lvn_comm_broadcast_now(comm, &both, sizeof both, 0) != LVN_OK) exit(1); /* all ranks compute equally long */
-    both = beside(both);
+    both = overlapped(both);
     if (rank) return;
     double mpi = took[BLOCKING] < took[NONBLOCKING] ? took[BLOCKING] : took[NONBLOCKING];
     printf("%10.4g MiB", mib);
@@ -166,9 +166,9 @@ int main(int argc, char **argv)
     o.launcher = me.launcher;
     if (o.size < 2) return fprintf(stderr, "bench_comm: start it by mpirun -n 2 or more\n"), 2;
     const struct lvn_member_options h = {.id = &me, .timeout = 30};
-    struct lvn_member *heart = NULL;
+    struct lvn_member *member = NULL;
     const bool tcp = transport == &lvn_transport_tcp;
-    if ((tcp ? lvn_mesh_open(&comm, &heart, o, h, 30) : lvn_comm_open(&comm, &o)) != LVN_OK)
+    if ((tcp ? lvn_mesh_open(&comm, &member, o, h, 30) : lvn_comm_open(&comm, &o)) != LVN_OK)
         return fprintf(stderr, "%s\n", lvn_error_text()), 2;
     for (int i = 0; i < n; i++) max = sizes[i] > max ? sizes[i] : max;
     const size_t bytes = ((size_t)(max * (1 << 20)) / 64 + 64) * 64;
@@ -185,6 +185,6 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < n; i++) measure(sizes[i], seconds, o.rank, o.size);
     lvn_comm_close(comm);
-    lvn_member_close(heart);
+    lvn_member_close(member);
     return 0;
 }

@@ -27,7 +27,7 @@ struct frame {
     ssize_t bytes;
     char data[FRAME_BYTES];
 };
-struct way {
+struct direction {
     int from, to;
     struct frame *ring; /* [FRAMES] */
     unsigned first, end;
@@ -60,7 +60,7 @@ static int open_interface(const char *name)
     return s;
 }
 
-static void take(struct way *w, double delay)
+static void take(struct direction *w, double delay)
 {
     double due = now() + delay;
     for (int i = 0; i < AT_ONCE; i++) {
@@ -77,7 +77,7 @@ static void take(struct way *w, double delay)
 }
 
 /* Send the frames that are due; returns when the next one is. */
-static double give(struct way *w)
+static double give(struct direction *w)
 {
     while (w->first != w->end) {
         const struct frame *f = &w->ring[w->first % FRAMES];
@@ -94,17 +94,18 @@ int main(int argc, char **argv)
     if (argc != 4) return fprintf(stderr, "usage: delay INTERFACE INTERFACE MILLISECONDS\n"), 2;
     int a = open_interface(argv[1]), b = open_interface(argv[2]);
     double delay = strtod(argv[3], NULL) / 1e3;
-    struct way way[2] = {{.from = a, .to = b}, {.from = b, .to = a}};
+    struct direction direction[2] = {{.from = a, .to = b}, {.from = b, .to = a}};
     for (int i = 0; i < 2; i++) {
-        way[i].ring = calloc(FRAMES, sizeof *way[i].ring);
-        if (!way[i].ring) return fprintf(stderr, "delay: no memory\n"), 1;
+        direction[i].ring = calloc(FRAMES, sizeof *direction[i].ring);
+        if (!direction[i].ring) return fprintf(stderr, "delay: no memory\n"), 1;
     }
     for (;;) {
-        double first = give(&way[0]), second = give(&way[1]), wait = (first < second ? first : second) - now();
+        double first = give(&direction[0]), second = give(&direction[1]),
+               wait = (first < second ? first : second) - now();
         struct timespec t = {.tv_nsec = wait > 0 ? (long)(wait * 1e9) : 0};
         if (wait >= 1) t = (struct timespec){.tv_sec = 1};
         struct pollfd p[2] = {{.fd = a, .events = POLLIN}, {.fd = b, .events = POLLIN}};
         ppoll(p, 2, &t, NULL);
-        for (int i = 0; i < 2; i++) take(&way[i], delay);
+        for (int i = 0; i < 2; i++) take(&direction[i], delay);
     }
 }

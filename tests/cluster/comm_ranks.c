@@ -312,7 +312,7 @@ static void test_huge(void)
 
 int main(int argc, char **argv)
 {
-    struct lvn_member *heart = NULL;
+    struct lvn_member *member = NULL;
     struct lvn_identity me;
     struct lvn_comm_options o = {.timeout = 60};
     bool huge = false, quiet = false, tcp = false;
@@ -329,7 +329,7 @@ int main(int argc, char **argv)
     o.size = size = me.size;
     o.launcher = me.launcher;
     const struct lvn_member_options h = {.id = &me, .timeout = 30};
-    if ((tcp ? lvn_mesh_open(&comm, &heart, o, h, 30) : lvn_comm_open(&comm, &o)) != LVN_OK)
+    if ((tcp ? lvn_mesh_open(&comm, &member, o, h, 30) : lvn_comm_open(&comm, &o)) != LVN_OK)
         return fprintf(stderr, "rank %d: %s\n", rank, lvn_error_text()), 2;
     if (rank == 0 && !quiet) printf("%d ranks: %s\n", size, lvn_comm_describe(comm));
     if (huge) {
@@ -345,7 +345,7 @@ int main(int argc, char **argv)
     int32_t all = failures;
     expect(lvn_comm_all_reduce_now(comm, &all, 1, LVN_I32, LVN_SUM), "the last count");
     lvn_comm_close(comm);
-    lvn_member_close(heart);
+    lvn_member_close(member);
     if (rank == 0) printf("%s\n", all ? "wrong" : "all as it should be");
     return failures != 0;
 }

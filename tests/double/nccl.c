@@ -100,7 +100,7 @@ static size_t bytes_of(int type)
     return type == BFLOAT16 ? 2 : type == INT32 || type == FLOAT32 ? 4 : 8;
 }
 
-static float widen(uint16_t x)
+static float from_bf16(uint16_t x)
 {
     uint32_t bits = (uint32_t)x << 16;
     float f;
@@ -108,7 +108,7 @@ static float widen(uint16_t x)
     return f;
 }
 
-static uint16_t narrow(float f)
+static uint16_t to_bf16(float f)
 {
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
@@ -122,7 +122,8 @@ static void add(char *x, const char *y, size_t n, int type)
         if (type == FLOAT64) ((double *)x)[i] += ((const double *)y)[i];
         if (type == INT32) ((int32_t *)x)[i] += ((const int32_t *)y)[i];
         if (type == INT64) ((int64_t *)x)[i] += ((const int64_t *)y)[i];
-        if (type == BFLOAT16) ((uint16_t *)x)[i] = narrow(widen(((uint16_t *)x)[i]) + widen(((const uint16_t *)y)[i]));
+        if (type == BFLOAT16)
+            ((uint16_t *)x)[i] = to_bf16(from_bf16(((uint16_t *)x)[i]) + from_bf16(((const uint16_t *)y)[i]));
     }
 }
 

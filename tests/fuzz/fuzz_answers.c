@@ -68,7 +68,7 @@ enum lvn_status lvn_http_send(struct lvn_http *h, const struct lvn_http_request 
     return LVN_OK;
 }
 
-static void surroundings(void)
+static void set_environment(void)
 {
     static const char *const values[][2] = {{"AWS_ACCESS_KEY_ID", "id"},
                                             {"AWS_SECRET_ACCESS_KEY", "secret"},
@@ -92,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = NULL;
     int64_t bytes;
     if (size < 1) return 0;
-    surroundings();
+    set_environment();
     const char *url = urls[data[0] & 3];
     next = (const char *)data + 1;
     end = (const char *)data + size;

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { SIZE = 3, CALLERS = 4 };
 
 static void make(struct lvn_server *s, struct lvn_server_client *callers, struct lvn_server_client **list,
-                 struct lvn_peer *peer, struct lvn_fact_values *facts, struct lvn_sent_row *told)
+                 struct lvn_peer *peer, struct lvn_fact_values *facts, struct lvn_sent_row *sent_rows)
 {
     *s = (struct lvn_server){.o = {.size = SIZE, .timeout = 30, .join_timeout = 60},
                              .token = "t",
@@ -22,7 +22,7 @@ static void make(struct lvn_server *s, struct lvn_server_client *callers, struct
                              .n_clients = CALLERS,
                              .peer = peer,
                              .facts = facts,
-                             .sent = told,
+                             .sent = sent_rows,
                              .n_unidentified = CALLERS,
                              .fault_rank = -1};
     for (int i = 0; i < CALLERS; i++) {
@@ -39,9 +39,9 @@ static void to_server(const char *text, size_t size)
     struct lvn_server s;
     struct lvn_peer peer[SIZE] = {0};
     struct lvn_fact_values facts[SIZE] = {0};
-    struct lvn_sent_row told[SIZE] = {0};
+    struct lvn_sent_row sent_rows[SIZE] = {0};
     memset(callers, 0, sizeof callers);
-    make(&s, callers, list, peer, facts, told);
+    make(&s, callers, list, peer, facts, sent_rows);
     char line[LVN_WIRE_LINE];
     bool gone[CALLERS] = {false};
     for (size_t at = 0; at < size;) {

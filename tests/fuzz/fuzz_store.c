@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void look_for_elements(const char *text)
+static void search_elements(const char *text)
 {
     static const char *const tags[] = {"Contents", "Key", "Size", "Part", "ETag", "Code", "Message"};
     const char *end;
@@ -28,7 +28,7 @@ static void look_for_elements(const char *text)
     lvn_text_release(&t);
 }
 
-static void look_for_headers(char *text)
+static void search_headers(char *text)
 {
     static const char *const names[] = {"ETag", "Content-Range", "Retry-After", "x-goog-hash"};
     struct lvn_http_response a = {.headers = {.p = text, .n = (int64_t)strlen(text)}};
@@ -45,8 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!text) return 0;
     if (size) memcpy(text, data, size);
     text[size] = '\0';
-    look_for_elements(text);
-    look_for_headers(text);
+    search_elements(text);
+    search_headers(text);
     free(text);
     return 0;
 }

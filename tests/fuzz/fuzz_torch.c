@@ -35,7 +35,7 @@ static void touch(const struct lvn_torch_tensor *t)
     lvn_tensor_to_f32(t->desc.dtype, (const char *)t->data + last * bytes, &x, 1);
 }
 
-static void walk(const struct lvn_pickle *v, int depth)
+static void visit(const struct lvn_pickle *v, int depth)
 {
     struct lvn_torch_tensor t;
     if (v->kind == LVN_PICKLE_MARK) abort();
@@ -43,14 +43,14 @@ static void walk(const struct lvn_pickle *v, int depth)
     (void)lvn_pickle_get(v, "model");
     if (lvn_torch_tensor(v, &t)) touch(&t);
     bool container = v->kind == LVN_PICKLE_TUPLE || v->kind == LVN_PICKLE_LIST || v->kind == LVN_PICKLE_DICT;
-    for (int64_t i = 0; container && depth < 4 && i < v->n && i < 64; i++) walk(v->item[i], depth + 1);
+    for (int64_t i = 0; container && depth < 4 && i < v->n && i < 64; i++) visit(v->item[i], depth + 1);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct lvn_torch t;
     if (lvn_torch_parse(&t, "the input", data, (int64_t)size) == LVN_OK) {
-        walk(t.root, 0);
+        visit(t.root, 0);
         lvn_torch_close(&t);
         return 0;
     }
@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     lvn_arena_init(&a);
     if (lvn_pickle_read(&a, "the input", data, (int64_t)size, &host, &v, &used) == LVN_OK) {
         if (used > (int64_t)size) abort();
-        walk(v, 0);
+        visit(v, 0);
     }
     lvn_arena_release(&a);
     return 0;

@@ -21,7 +21,7 @@ static void check_scalar(const char *text)
     lvn_arena_release(&a);
 }
 
-static void walk(const struct lvn_yaml *node, int depth, int *scalars)
+static void visit(const struct lvn_yaml *node, int depth, int *scalars)
 {
     if (depth > 33 || node->line < 1) abort();
     if (node->kind == LVN_YAML_SCALAR) {
@@ -32,7 +32,7 @@ static void walk(const struct lvn_yaml *node, int depth, int *scalars)
     for (const struct lvn_yaml *c = node->child; c; c = c->next, n++) {
         if ((node->kind == LVN_YAML_MAP) != (c->key != NULL)) abort();
         if (c->key && n < 20 && lvn_yaml_get(node, c->key) != c) abort(); /* no key twice */
-        walk(c, depth + 1, scalars);
+        visit(c, depth + 1, scalars);
     }
     if (n != node->n) abort();
 }
@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct lvn_yaml *top;
     int scalars = 0;
     lvn_arena_init(&a);
-    if (lvn_yaml_parse(&a, "the input", (const char *)data, (int64_t)size, &top) == LVN_OK) walk(top, 1, &scalars);
+    if (lvn_yaml_parse(&a, "the input", (const char *)data, (int64_t)size, &top) == LVN_OK) visit(top, 1, &scalars);
     lvn_arena_release(&a);
     return 0;
 }

@@ -26,22 +26,22 @@ struct client {
     int highest;                        /* rank of a row that it received */
     double retry;                       /* closed before it was welcomed: time of its next attempt */
 };
-struct crowd {
+struct clients {
     struct client *client;
     struct pollfd *polled;
     int n, port, each; /* each: ranks a host */
     const char *token;
 };
 
-static inline void crowd_init(struct crowd *c, int n, int each, int port, const char *token)
+static inline void clients_init(struct clients *c, int n, int each, int port, const char *token)
 {
-    *c = (struct crowd){.n = n, .port = port, .each = each, .token = token};
+    *c = (struct clients){.n = n, .port = port, .each = each, .token = token};
     c->client = calloc((size_t)n, sizeof *c->client);
     c->polled = calloc((size_t)n, sizeof *c->polled);
     for (int i = 0; c->client && i < n; i++) c->client[i] = (struct client){.wire = {.fd = -1}, .rank = i};
 }
 
-static inline void crowd_free(struct crowd *c)
+static inline void clients_free(struct clients *c)
 {
     for (int i = 0; i < c->n; i++) lvn_wire_close(&c->client[i].wire);
     free(c->client);
@@ -59,28 +59,28 @@ static inline int knock(int port)
     return fd;
 }
 
-static inline void client_hello(const struct crowd *crowd, struct client *c)
+static inline void client_hello(const struct clients *clients, struct client *c)
 {
     char host[40];
     struct lvn_text *t = &c->wire.out;
-    snprintf(host, sizeof host, "node%04d.cluster.example.org", c->rank / crowd->each);
+    snprintf(host, sizeof host, "node%04d.cluster.example.org", c->rank / clients->each);
     lvn_wire_close(&c->wire);
-    c->wire = (struct lvn_wire){.fd = knock(crowd->port)};
-    lvn_message_add(t, LVN_MESSAGE_HELLO, crowd->token, (int64_t)c->rank, (int64_t)crowd->n, (int64_t)(1000 + c->rank),
-                    host);
+    c->wire = (struct lvn_wire){.fd = knock(clients->port)};
+    lvn_message_add(t, LVN_MESSAGE_HELLO, clients->token, (int64_t)c->rank, (int64_t)clients->n,
+                    (int64_t)(1000 + c->rank), host);
     lvn_message_add(t, LVN_MESSAGE_FACT, "build", "0.1.0 gcc 12.2 release");
     lvn_message_add(t, LVN_MESSAGE_FACT, "recipe", "d41d8cd98f00b204e9800998ecf8427e");
     lvn_message_add(t, LVN_MESSAGE_READY);
 }
 
-static inline void client_beat(struct client *c, int64_t step)
+static inline void client_heartbeat(struct client *c, int64_t step)
 {
     lvn_message_add(&c->wire.out, LVN_MESSAGE_HEARTBEAT, step, (int64_t)3, (int64_t)12, 1234.5, 0.25 + 1e-4 * c->rank,
                     (int64_t)1 << 30, step * 12, step * 100, (int64_t)0, "sum of a bucket", "");
     lvn_wire_flush(&c->wire);
 }
 
-static inline void client_hear(struct client *c)
+static inline void client_receive(struct client *c)
 {
     char *line;
     struct lvn_message m;
@@ -104,7 +104,7 @@ static inline void client_hear(struct client *c)
 }
 
 /* Read and write as much as possible. */
-static inline void crowd_move(struct crowd *c, int milliseconds)
+static inline void clients_move(struct clients *c, int milliseconds)
 {
     for (int i = 0; i < c->n; i++) {
         struct client *x = &c->client[i];
@@ -114,11 +114,11 @@ static inline void crowd_move(struct crowd *c, int milliseconds)
     poll(c->polled, (nfds_t)c->n, milliseconds);
     for (int i = 0; i < c->n; i++) {
         if (c->polled[i].revents & POLLOUT) lvn_wire_flush(&c->client[i].wire);
-        if (c->polled[i].revents & (POLLIN | POLLHUP | POLLERR)) client_hear(&c->client[i]);
+        if (c->polled[i].revents & (POLLIN | POLLHUP | POLLERR)) client_receive(&c->client[i]);
     }
 }
 
-static inline int crowd_started(const struct crowd *c)
+static inline int clients_started(const struct clients *c)
 {
     int n = 0;
     for (int i = 0; i < c->n; i++) n += c->client[i].started;
@@ -126,11 +126,11 @@ static inline int crowd_started(const struct crowd *c)
 }
 
 /* Wait until all have received START; false: not within the seconds. */
-static inline bool crowd_meet(struct crowd *c, double seconds)
+static inline bool clients_meet(struct clients *c, double seconds)
 {
     for (double end = lvn_seconds() + seconds; lvn_seconds() < end;) {
-        if (crowd_started(c) == c->n) return true;
-        crowd_move(c, 20);
+        if (clients_started(c) == c->n) return true;
+        clients_move(c, 20);
     }
     return false;
 }

@@ -29,14 +29,14 @@ static const double LIMIT = 90;
 
 /* Shared with the children. */
 static struct shared {
-    _Atomic int told;      /* rank 0's invitation is set */
-    char invitation[4096]; /* what rank 0 broadcasts */
-    _Atomic int invited;   /* the server of guests exists */
+    _Atomic int has_invitation; /* rank 0's invitation is set */
+    char invitation[4096];      /* what rank 0 broadcasts */
+    _Atomic int invited;        /* the server of guests exists */
     char address[256], token[256];
     _Atomic int go, round; /* the test lets them continue */
     struct {
         _Atomic int pid, ready, opened, faulty, closed;
-        int speaks, is_reporter, rank;
+        int is_reporter_now, is_reporter, rank;
         char text[1200], difference[600];
     } rank[RANKS + 1];
 } * shared;
@@ -65,8 +65,8 @@ static inline enum lvn_status broadcast(void *context, void *x, int64_t bytes)
     const struct plan *p = context;
     if (p->claims_rank == 0) {
         memcpy(shared->invitation, x, (size_t)bytes);
-        atomic_store(&shared->told, 1);
-    } else if (until(&shared->told)) {
+        atomic_store(&shared->has_invitation, 1);
+    } else if (until(&shared->has_invitation)) {
         memcpy(x, shared->invitation, (size_t)bytes);
     }
     return LVN_OK;
@@ -88,7 +88,7 @@ static inline void on_fault(void *context, const struct lvn_fault *f)
 static inline void record(const struct plan *p)
 {
     snprintf(shared->rank[p->index].text, sizeof shared->rank[0].text, "%s", lvn_error_text());
-    shared->rank[p->index].speaks = lvn_is_reporter();
+    shared->rank[p->index].is_reporter_now = lvn_is_reporter();
 }
 
 /* Wait until all ranks' states have been received. */
@@ -236,7 +236,7 @@ static const struct plan calm = {.timeout = 60}, hasty = {.timeout = 2, .patient
 /* All ranks but `lost` have ended with one reporter: this one; or ANY of them, where they detect silence; or NONE,
  * where levin launch reports. */
 enum { NONE = -1, ANY = -2 };
-static inline void assert_told(int n, int lost, int speaker, const char *says)
+static inline void assert_reported(int n, int lost, int speaker, const char *says)
 {
     int speakers = 0;
     for (int i = 0; i < n; i++) {

@@ -45,12 +45,12 @@ static void compare(const struct op_case *c, bool backward, const char *what, in
     int64_t n = wanted->p ? lvn_desc_count(&wanted->desc) : 0;
     for (int64_t i = 0; i < n; i++) scale = fmax(scale, fabs(buffer_get(wanted, i)));
     for (int64_t i = 0; i < n; i++) {
-        double x = buffer_get(found, i), y = buffer_get(wanted, i), apart = fabs(x - y) / scale;
+        double x = buffer_get(found, i), y = buffer_get(wanted, i), difference = fabs(x - y) / scale;
         if (isnan(x) && isnan(y)) continue;
-        if (!(apart <= max))
+        if (!(difference <= max))
             fail_msg("%s: %s %d, element %lld is %.9g, wanted %.9g within %.1e", case_text(c), what, index,
                      (long long)i, x, y, max * scale);
-        worst[c->op][backward] = fmax(worst[c->op][backward], apart / (c->slack > 0 ? c->slack : 1));
+        worst[c->op][backward] = fmax(worst[c->op][backward], difference / (c->slack > 0 ? c->slack : 1));
     }
 }
 
@@ -112,7 +112,7 @@ static bool compare_case(struct lvn_device *d, const struct op_case *c)
     struct run found, wanted;
     run_init(&wanted, c, exact, plain);
     run_init(&found, c, LVN_F32, &lvn_cpu_plain_ops(LVN_F32)[c->op]);
-    if (numbers == HALF) run_narrow(&found, half);
+    if (numbers == HALF) run_round_to_16_bits(&found, half);
     if (numbers != FP32) found.half = half, take_inputs(&wanted, &found);
     bool has = device_phase(d, &found, LVN_FORWARD, 0, 0) == LVN_OK;
     if (has) {

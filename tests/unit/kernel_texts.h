@@ -152,7 +152,7 @@ static inline void thin_out(void)
 }
 
 /* Does it use a 16-bit type? */
-static inline bool is_narrow(const struct lvn_gpu_module *m)
+static inline bool has_16_bits(const struct lvn_gpu_module *m)
 {
     return strstr(m->definition, " bf16") || strstr(m->definition, " f16");
 }

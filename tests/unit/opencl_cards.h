@@ -51,12 +51,13 @@ static inline int devices(void *p, uint64_t type, uint32_t capacity, void **out,
 
 static inline int device_info(void *id, uint32_t what, size_t capacity, void *out, size_t *n)
 {
-    const bool card = (uintptr_t)id % 10 == 0;
+    const bool is_card = (uintptr_t)id % 10 == 0;
     if (n) *n = 0;
     if (out) memset(out, 0, capacity);
     if (what == CL_DEVICE_TYPE) *(uint64_t *)out = id == device(1) ? CL_DEVICE_TYPE_CPU : 4;
     if (what == CL_DEVICE_MAX_COMPUTE_UNITS) *(uint32_t *)out = 6;
-    if (what == CL_DEVICE_PARTITION_MAX_SUB_DEVICES) *(uint32_t *)out = id == device(1) ? 6 : card && cuttable ? 2 : 0;
+    if (what == CL_DEVICE_PARTITION_MAX_SUB_DEVICES)
+        *(uint32_t *)out = id == device(1) ? 6 : is_card && cuttable ? 2 : 0;
     if (what == CL_DEVICE_VENDOR_ID) *(uint32_t *)out = not_intel ? 0x1002 : LVN_OPENCL_INTEL;
     if (what == CL_DEVICE_GLOBAL_MEM_SIZE) *(uint64_t *)out = 48ull << 30;
     if (what == CL_DEVICE_MAX_MEM_ALLOC_SIZE) *(uint64_t *)out = 4ull << 30;

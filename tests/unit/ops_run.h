@@ -231,7 +231,7 @@ static inline void run_init(struct run *r, const struct op_case *c, enum lvn_dty
     }
 }
 
-static inline void buffer_narrow(struct buffer *b, enum lvn_dtype half)
+static inline void buffer_round_to_16_bits(struct buffer *b, enum lvn_dtype half)
 {
     struct buffer wide = *b;
     if (!wide.p || wide.desc.dtype != LVN_F32) return;
@@ -244,14 +244,15 @@ static inline void buffer_narrow(struct buffer *b, enum lvn_dtype half)
 }
 
 /* From here on every operand that accepts 16 bits has this type, rounded: BF16 or F16. */
-static inline void run_narrow(struct run *r, enum lvn_dtype half)
+static inline void run_round_to_16_bits(struct run *r, enum lvn_dtype half)
 {
     r->half = half;
     for (int i = 0; i < r->op->n_in; i++)
-        if (r->op->low_precision_ok & LVN_READS_IN(i)) buffer_narrow(&r->in[i], half), buffer_narrow(&r->din[i], half);
+        if (r->op->low_precision_ok & LVN_READS_IN(i))
+            buffer_round_to_16_bits(&r->in[i], half), buffer_round_to_16_bits(&r->din[i], half);
     for (int k = 0; k < r->op->n_out + r->op->n_saved; k++)
         if (r->op->low_precision_ok & LVN_READS_OUT(k))
-            buffer_narrow(&r->out[k], half), buffer_narrow(&r->dout[k], half);
+            buffer_round_to_16_bits(&r->out[k], half), buffer_round_to_16_bits(&r->dout[k], half);
 }
 
 static inline void buffer_copy(struct buffer *to, const struct buffer *from)

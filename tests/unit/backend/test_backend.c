@@ -132,13 +132,13 @@ static void outcome_free(struct outcome *o)
 /* Relative to how far the parameters moved. */
 static double distance(const struct outcome *a, const struct outcome *b)
 {
-    double moved = 0, apart = 0;
+    double moved = 0, deviation = 0;
     for (int64_t i = 0; i < a->n; i++) {
         moved += pow((double)b->end[i] - b->start[i], 2);
-        apart += pow((double)a->end[i] - b->end[i], 2);
+        deviation += pow((double)a->end[i] - b->end[i], 2);
     }
     assert_true(moved > 0);
-    return sqrt(apart / moved);
+    return sqrt(deviation / moved);
 }
 
 static void all_agree_with_the_reference(void **state)
@@ -175,7 +175,7 @@ static void all_agree_with_the_reference(void **state)
     }
 }
 
-static void the_trace_tells_the_launches(void **state)
+static void the_trace_reports_the_launches(void **state)
 {
     (void)state;
     for (int tree = 0; tree < 2; tree++) {
@@ -229,16 +229,16 @@ static void what_a_backend_lacks_is_said_by_the_plan(void **state)
 
 /* --- asynchronously, during a step --- */
 
-struct beside {
+struct snapshot_reads {
     struct fixture *f;
     float *kept; /* [STEPS] of all parameters: as they were before each step */
     int step;
 };
 
 /* Before the update of a step: a checkpoint of the step before is read. */
-static void read_marked(void *context)
+static void read_snapshot(void *context)
 {
-    struct beside *b = context;
+    struct snapshot_reads *b = context;
     const struct lvn_memory *m = b->f->network->memory[LVN_BUFFER_PARAM];
     lvn_read_from_snapshot(true);
     must(lvn_memory_read(m, 0, (char *)b->kept + b->step * m->bytes, m->bytes));
@@ -246,13 +246,13 @@ static void read_marked(void *context)
 }
 
 /* Without waiting for a step: the next batch is written while it runs, and the state at its start is read then. */
-static void train_beside(struct fixture *f, struct beside *b)
+static void train_with_snapshots(struct fixture *f, struct snapshot_reads *b)
 {
     const struct lvn_backend *backend = f->network->device->backend;
-    const struct lvn_execution how = {.n_micro_batches = MICRO, .context = b, .before_update = read_marked};
+    const struct lvn_execution how = {.n_micro_batches = MICRO, .context = b, .before_update = read_snapshot};
     float *values = malloc((size_t)f->network->bytes[LVN_BUFFER_PARAM]);
     must(lvn_model_state_allocate(f->network));
-    *b = (struct beside){.f = f, .kept = calloc(STEPS, (size_t)f->network->bytes[LVN_BUFFER_PARAM])};
+    *b = (struct snapshot_reads){.f = f, .kept = calloc(STEPS, (size_t)f->network->bytes[LVN_BUFFER_PARAM])};
     fill(f, values);
     free(values);
     for (b->step = 0; b->step < STEPS; b->step++) {
@@ -265,7 +265,7 @@ static void train_beside(struct fixture *f, struct beside *b)
 }
 
 /* The same synchronously. */
-static void train_apart(struct fixture *f, const struct beside *got, const char *name)
+static void train_without_snapshots(struct fixture *f, const struct snapshot_reads *got, const char *name)
 {
     const int64_t bytes = f->network->bytes[LVN_BUFFER_PARAM];
     float *values = malloc((size_t)bytes);
@@ -283,12 +283,12 @@ static void train_apart(struct fixture *f, const struct beside *got, const char 
     free(values);
 }
 
-static void what_goes_beside_a_step_changes_nothing(void **state)
+static void work_during_a_step_changes_nothing(void **state)
 {
     (void)state;
     for (int i = 0; lvn_backend_at(i); i++) {
         static struct fixture f;
-        struct beside b;
+        struct snapshot_reads b;
         const char *name = lvn_backend_at(i)->name;
         if (!lvn_backend_at(i)->computes) continue;
         if (set_up(&f, name, LVN_PRECISION_TRUE, false) == LVN_UNSUPPORTED) {
@@ -296,10 +296,10 @@ static void what_goes_beside_a_step_changes_nothing(void **state)
             lvn_model_state_free(f.network);
             continue;
         }
-        train_beside(&f, &b);
+        train_with_snapshots(&f, &b);
         lvn_model_state_free(f.network);
         must(set_up(&f, name, LVN_PRECISION_TRUE, false));
-        train_apart(&f, &b, name);
+        train_without_snapshots(&f, &b, name);
         lvn_model_state_free(f.network);
         free(b.kept);
     }
@@ -317,9 +317,9 @@ static void run_once(struct fixture *f, int64_t step)
 static void expect_scaling(const struct fixture *f, double scale, double good, double skipped)
 {
     struct lvn_scaling there;
-    const struct lvn_scaling told = f->runner->result.scaling;
+    const struct lvn_scaling reported = f->runner->result.scaling;
     must(lvn_model_state_scaling(f->network, &there));
-    assert_memory_equal(&there, &told, sizeof there);
+    assert_memory_equal(&there, &reported, sizeof there);
     if (there.scale != scale || there.good != good || there.skipped != skipped)
         fail_msg("scale %g, %g good steps, %g skipped; wanted %g, %g, %g", there.scale, there.good, there.skipped,
                  scale, good, skipped);
@@ -401,8 +401,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_agree_with_the_reference),
-        cmocka_unit_test(the_trace_tells_the_launches),
-        cmocka_unit_test(what_goes_beside_a_step_changes_nothing),
+        cmocka_unit_test(the_trace_reports_the_launches),
+        cmocka_unit_test(work_during_a_step_changes_nothing),
         cmocka_unit_test(what_a_backend_lacks_is_said_by_the_plan),
         cmocka_unit_test(fp16_trains_with_a_scaled_loss),
     };

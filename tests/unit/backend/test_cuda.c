@@ -268,7 +268,7 @@ static void what_is_written_comes_back(void **state)
 
 /* More pieces than there are pinned ones, while other work is asked for that nobody waits for. A copy that fails says
  * what it was for. */
-static void what_was_marked_is_read_beside_the_work(void **state)
+static void a_snapshot_is_read_during_work(void **state)
 {
     (void)state;
     here_or_skip();
@@ -317,7 +317,7 @@ static void fail_each(const struct library *l, const char *name)
     watched = l;
     watched_name = name;
     assert_int_equal(live_and_die(), LVN_OK);
-    const long n = l->calls(name), must_be_told = calls_of_life;
+    const long n = l->calls(name), must_be_reported = calls_of_life;
     watched = NULL;
     end();
     for (long k = 1; k <= n; k++) {
@@ -326,8 +326,8 @@ static void fail_each(const struct library *l, const char *name)
         begin(fail);
         const long before = left(); /* by a call that releases and was made to fail */
         enum lvn_status status = live_and_die();
-        bool told = releases(name) || !strncmp(name, "cuGetError", 10) || k > must_be_told;
-        if (status == LVN_OK && !told) fail_msg("%s failed, and nobody said so", fail);
+        bool may_pass = releases(name) || !strncmp(name, "cuGetError", 10) || k > must_be_reported;
+        if (status == LVN_OK && !may_pass) fail_msg("%s failed, and nobody said so", fail);
         if (status != LVN_OK && (!*lvn_error_text() || strlen(lvn_error_text()) < 20))
             fail_msg("%s: '%s'", fail, lvn_error_text());
         lvn_error_clear();
@@ -683,7 +683,7 @@ static void refused(const char *variable, const char *value, enum lvn_status wan
     end();
 }
 
-static void what_does_not_go_together_is_refused(void **state)
+static void unsupported_combinations_are_refused(void **state)
 {
     (void)state;
     here_or_skip();
@@ -718,9 +718,9 @@ int main(void)
         cmocka_unit_test(variables_turn_capturing_off),
         cmocka_unit_test(memory_for_libraries_is_reserved),
         cmocka_unit_test(what_is_written_comes_back),
-        cmocka_unit_test(what_was_marked_is_read_beside_the_work),
+        cmocka_unit_test(a_snapshot_is_read_during_work),
         cmocka_unit_test(a_lost_device_is_as_a_lost_rank),
-        cmocka_unit_test(what_does_not_go_together_is_refused),
+        cmocka_unit_test(unsupported_combinations_are_refused),
         cmocka_unit_test(products_fall_back_to_the_kernel),
         cmocka_unit_test(a_library_that_is_too_new_is_left_out),
         cmocka_unit_test(operands_are_rounded_once),

@@ -63,7 +63,7 @@ static void a_newer_device_gets_ptx(void **state)
     lvn_error_clear();
 }
 
-static void the_compilers_first_line_is_told(void **state)
+static void the_compilers_first_line_is_reported(void **state)
 {
     (void)state;
     here_or_skip();
@@ -85,7 +85,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_source_becomes_a_cubin),
         cmocka_unit_test(a_newer_device_gets_ptx),
-        cmocka_unit_test(the_compilers_first_line_is_told),
+        cmocka_unit_test(the_compilers_first_line_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

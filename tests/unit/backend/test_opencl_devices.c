@@ -30,7 +30,7 @@ static void a_tile_is_a_device(void **state)
     EXPECT(10, 20);
 }
 
-static void cards_stay_whole_where_that_is_asked_for(void **state)
+static void cards_stay_whole_if_requested(void **state)
 {
     (void)state;
     setenv("ZE_FLAT_DEVICE_HIERARCHY", "COMPOSITE", 1);
@@ -63,7 +63,7 @@ static void a_platform_is_picked_by_name(void **state)
 
 /* Allocations above a driver's limit: GPUs are asked with the flag that they need, and compilers get the option from
  * then on; processors are not asked. */
-static void a_card_gives_out_large_pieces(void **state)
+static void a_gpu_allocates_large_buffers(void **state)
 {
     const struct lvn_backend *backend = lvn_backend_find("opencl");
     struct lvn_opencl_device d;
@@ -74,8 +74,8 @@ static void a_card_gives_out_large_pieces(void **state)
     for (int64_t large = 0; large < 2; large++) {
         assert_int_equal(backend->alloc(&m, &d.base, (4 + large) << 30), LVN_OK);
         assert_int_equal(asked_with, CL_MEM_READ_WRITE | (large ? CL_MEM_ALLOW_UNRESTRICTED_SIZE_INTEL : 0));
-        const bool told = strstr(lvn_opencl_options(&d, ""), "-cl-intel-greater-than-4GB-buffer-required");
-        assert_int_equal(told, large);
+        const bool has_option = strstr(lvn_opencl_options(&d, ""), "-cl-intel-greater-than-4GB-buffer-required");
+        assert_int_equal(has_option, large);
         backend->free(m);
     }
     lvn_opencl_release(&d);
@@ -91,10 +91,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_tile_is_a_device, begin),
-        cmocka_unit_test_setup(cards_stay_whole_where_that_is_asked_for, begin),
+        cmocka_unit_test_setup(cards_stay_whole_if_requested, begin),
         cmocka_unit_test_setup(a_processor_is_one_device_or_parts, begin),
         cmocka_unit_test_setup(a_platform_is_picked_by_name, begin),
-        cmocka_unit_test_setup(a_card_gives_out_large_pieces, begin),
+        cmocka_unit_test_setup(a_gpu_allocates_large_buffers, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,7 +39,7 @@ static void multiply(struct lvn_device *d, enum lvn_gpu_variant form, enum lvn_d
     device_must(device_phase(d, r, LVN_FORWARD, 0, 0));
 }
 
-static void forms_give_the_same_bits(void **state)
+static void variants_give_the_same_bits(void **state)
 {
     struct lvn_device *d = *state;
     if (!d) skip();
@@ -111,7 +111,7 @@ static int close_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forms_give_the_same_bits),
+        cmocka_unit_test(variants_give_the_same_bits),
         cmocka_unit_test(the_faster_one_is_kept),
     };
     return cmocka_run_group_tests(tests, open_one, close_it);

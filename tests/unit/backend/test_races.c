@@ -78,7 +78,7 @@ static void *refuse_many(void *unused)
     return unused;
 }
 
-static void together(void *(*run)(void *))
+static void run_in_threads(void *(*run)(void *))
 {
     pthread_t thread[THREADS];
     for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&thread[i], NULL, run, NULL), 0);
@@ -89,7 +89,7 @@ static void lines_are_all_there(void **state)
 {
     (void)state;
     lvn_log_set(counting_sink, NULL, LVN_LOG_INFO);
-    together(log_many);
+    run_in_threads(log_many);
     lvn_log_set(NULL, NULL, LVN_LOG_INFO);
     assert_int_equal(lines, (int64_t)THREADS * LINES);
 }
@@ -98,7 +98,7 @@ static void calls_are_all_counted(void **state)
 {
     (void)state;
     (void)lvn_files_fail_at(0, false);
-    together(refuse_many);
+    run_in_threads(refuse_many);
     assert_int_equal(lvn_files_fail_at(0, false), (long)THREADS * TIMES);
 }
 
@@ -118,7 +118,7 @@ static void *find_backend(void *unused)
 static void a_backend_is_probed_once(void **state)
 {
     (void)state;
-    together(find_backend);
+    run_in_threads(find_backend);
     assert_non_null(atomic_load(&found_first));
     assert_int_equal(atomic_load(&found_others), 0);
 }

@@ -154,7 +154,7 @@ static void test_arena_gives_zeroed_aligned_memory(void **state)
     lvn_arena_release(&a); /* a second release does nothing */
 }
 
-static void test_allocations_fail_when_told(void **state)
+static void test_allocations_fail_on_request(void **state)
 {
     (void)state;
     struct lvn_arena a;
@@ -397,7 +397,7 @@ static void test_secrets_of_addresses_are_hidden(void **state)
     }
 }
 
-static void test_control_characters_are_shown(void **state)
+static void test_control_characters_are_escaped(void **state)
 {
     (void)state;
     char text[64], small[8];
@@ -423,7 +423,7 @@ int main(void)
         cmocka_unit_test(test_status_is_set_aside_and_put_back),
         cmocka_unit_test(test_status_texts),
         cmocka_unit_test(test_arena_gives_zeroed_aligned_memory),
-        cmocka_unit_test(test_allocations_fail_when_told),
+        cmocka_unit_test(test_allocations_fail_on_request),
         cmocka_unit_test(test_shares_cover_everything_once),
         cmocka_unit_test(test_team_runs_every_thread_and_meets),
         cmocka_unit_test(test_waits_within),
@@ -434,7 +434,7 @@ int main(void)
         cmocka_unit_test(test_texts_fit_whole_or_not_at_all),
         cmocka_unit_test(test_numbers_are_printed_as_printf_does),
         cmocka_unit_test(test_secrets_of_addresses_are_hidden),
-        cmocka_unit_test(test_control_characters_are_shown),
+        cmocka_unit_test(test_control_characters_are_escaped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

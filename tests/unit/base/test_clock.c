@@ -43,7 +43,7 @@ static void waits_as_long_as_it_says(void **state)
 }
 
 /* The time in status.json; 0: no file yet. */
-static double told(const char *path)
+static double last_update(const char *path)
 {
     char *text;
     int64_t n;
@@ -57,13 +57,13 @@ static double told(const char *path)
 /* True when status.json is written once more within a minute. */
 static bool written(const char *path)
 {
-    double before = told(path);
+    double before = last_update(path);
     for (double end = lvn_seconds() + 60; lvn_seconds() < end; usleep(10000))
-        if (told(path) != before) return true;
+        if (last_update(path) != before) return true;
     return false;
 }
 
-static void status_goes_on(void **state)
+static void status_continues(void **state)
 {
     (void)state;
     struct lvn_identity id = {.size = 1, .local_size = 1, .nodes = 1, .host = "here"};
@@ -84,7 +84,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_as_long_as_it_says),
-        cmocka_unit_test(status_goes_on),
+        cmocka_unit_test(status_continues),
     };
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
 }

@@ -221,11 +221,11 @@ static void compare_updates(const char *name, const char *run)
         int64_t n = lvn_desc_count(&want->desc), columns = want->desc.dim[want->desc.rank - 1];
         float *old = read_weight(&before, parameter, n), *new = read_weight(&after, parameter, n);
         if (!old || !new) fail_msg("%s: '%s' is missing", name, parameter);
-        bool turned = strcmp(name, "gpt2") != 0 && want->desc.rank == 2 && strstr(parameter, ".c_");
+        bool transposed = strcmp(name, "gpt2") != 0 && want->desc.rank == 2 && strstr(parameter, ".c_");
         double norm = 0.0, distance = 0.0;
         for (int64_t k = 0; k < n; k++) {
             if (is_key_bias(parameter, k, n)) continue;
-            int64_t there = turned ? k % columns * (n / columns) + k / columns : k;
+            int64_t there = transposed ? k % columns * (n / columns) + k / columns : k;
             norm += pow(value_of(want, k), 2.0);
             distance += pow((double)new[there] - (double)old[k] - value_of(want, k), 2.0);
         }

@@ -25,7 +25,7 @@ static void begin(struct lvn_peer *p, double now)
     }
 }
 
-static void beat(struct lvn_peer *p, struct lvn_peer next, double now)
+static void heartbeat(struct lvn_peer *p, struct lvn_peer next, double now)
 {
     struct lvn_peer before = *p;
     p->step = next.step;
@@ -62,7 +62,7 @@ static void nobody_moves(void **state)
     struct lvn_peer p[N];
     begin(p, 1000);
     for (double now = 1000.5; now < 1700; now += 0.5) {
-        for (int i = 0; i < N; i++) beat(&p[i], p[i], now);
+        for (int i = 0; i < N; i++) heartbeat(&p[i], p[i], now);
         enum lvn_hang_state wanted = now < 1300 ? LVN_HANG_NONE : now < 1600 ? LVN_HANG_SUSPECTED : LVN_HANG_DETECTED;
         assert_int_equal(lvn_hang_detector_judge(at(p, now), N, LIMIT), wanted);
         assert_int_equal(lvn_hang_detector_judge(at(p, now), N, 0), LVN_HANG_NONE);
@@ -98,7 +98,7 @@ static void one_moves(void **state)
         if (what == 3) next.work_count += 1 << 20; /* bytes of a save */
         if (what == 4) snprintf(next.operation, sizeof next.operation, "an agreement");
         if (what == 5) snprintf(next.activity, sizeof next.activity, "a validation");
-        beat(&p[2], next, 599);
+        heartbeat(&p[2], next, 599);
         assert_int_equal(lvn_hang_detector_judge(at(p, 898), N, LIMIT), LVN_HANG_NONE);
         assert_int_equal(lvn_hang_detector_judge(at(p, 899), N, LIMIT), LVN_HANG_SUSPECTED);
         assert_int_equal(lvn_hang_detector_judge(at(p, 1198), N, LIMIT), LVN_HANG_SUSPECTED);
@@ -120,7 +120,7 @@ static void slow_steps(void **state)
         assert_true(lvn_hang_detector_limit(p, N, LIMIT) == (k < 2 ? LIMIT : 2000));
         struct lvn_peer next = p[0];
         next.step = 30 + k;
-        beat(&p[0], next, 100 + 100.0 * k);
+        heartbeat(&p[0], next, 100 + 100.0 * k);
     }
     assert_int_equal(lvn_hang_detector_judge(at(p, 500 + 999), N, LIMIT), LVN_HANG_NONE);
     assert_int_equal(lvn_hang_detector_judge(at(p, 500 + 1001), N, LIMIT), LVN_HANG_SUSPECTED);

@@ -250,7 +250,7 @@ static pid_t stopped_rank(const char *variable)
 }
 
 /* Ranks 0 and 2 are stopped, and another process that is no rank; this is rank 1. */
-static void siblings(void **state)
+static void local_ranks(void **state)
 {
     (void)state;
     struct lvn_stopped *seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -302,7 +302,7 @@ static void launchers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_scenes), cmocka_unit_test(real), cmocka_unit_test(siblings),
-                                       cmocka_unit_test(launchers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_scenes), cmocka_unit_test(real),
+                                       cmocka_unit_test(local_ranks), cmocka_unit_test(launchers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

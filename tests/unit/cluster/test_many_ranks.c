@@ -67,8 +67,8 @@ static int measure(int n)
 {
     enum { SECONDS = 10 };
     int pipes[2];
-    char told[2000] = "";
-    struct crowd c;
+    char address_and_token[2000] = "";
+    struct clients c;
     if (pipe(pipes)) return 1;
     const pid_t pid = fork();
     if (!pid) { /* the server, and nothing else */
@@ -77,24 +77,24 @@ static int measure(int n)
         dprintf(pipes[1], "%d %s", port_of(s), lvn_server_token(s));
         for (;;) pause();
     }
-    ssize_t got = read(pipes[0], told, sizeof told - 1);
-    char *token = strchr(told, ' ');
+    ssize_t got = read(pipes[0], address_and_token, sizeof address_and_token - 1);
+    char *token = strchr(address_and_token, ' ');
     if (got <= 0 || !token) return 1;
-    crowd_init(&c, n, 16, (int)strtol(told, NULL, 10), token + 1);
+    clients_init(&c, n, 16, (int)strtol(address_and_token, NULL, 10), token + 1);
     double start = lvn_seconds();
-    bool met = crowd_meet(&c, 120);
+    bool met = clients_meet(&c, 120);
     double joined = lvn_seconds() - start, cpu = cpu_seconds(pid);
     int64_t at_start = 0, later = 0, rows = 0;
     for (int i = 0; i < n; i++) at_start += c.client[i].bytes;
     start = lvn_seconds();
     const double gap = lvn_member_heartbeat_interval(30, n);
-    for (int beat = 0; lvn_seconds() < start + SECONDS; beat++) { /* spread out, as theirs are */
+    for (int round = 0; lvn_seconds() < start + SECONDS; round++) { /* spread out, as theirs are */
         for (int slice = 0; slice < 10; slice++) {
-            for (int i = slice; i < n; i += 10) client_beat(&c.client[i], 1 + beat);
-            for (double end = start + gap * (beat + 0.1 * (slice + 1)), left; (left = end - lvn_seconds()) > 0;)
+            for (int i = slice; i < n; i += 10) client_heartbeat(&c.client[i], 1 + round);
+            for (double end = start + gap * (round + 0.1 * (slice + 1)), left; (left = end - lvn_seconds()) > 0;)
                 usleep((useconds_t)(1e6 * left) + 1);
         }
-        crowd_move(&c, 0);
+        clients_move(&c, 0);
     }
     cpu = (cpu_seconds(pid) - cpu) / (lvn_seconds() - start);
     for (int i = 0; i < n; i++) later += c.client[i].bytes, rows += c.client[i].rows;
@@ -104,7 +104,7 @@ static int measure(int n)
            (double)(later - at_start) / SECONDS / 1e3, (double)rows / SECONDS, peak_mb(pid));
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    crowd_free(&c);
+    clients_free(&c);
     return !met;
 }
 
@@ -127,9 +127,9 @@ static void test_nobody(void **state)
 
 /* --- messages --- */
 
-static void until_rows(struct crowd *c, int reader, int64_t rows)
+static void until_rows(struct clients *c, int reader, int64_t rows)
 {
-    for (double end = lvn_seconds() + LIMIT; c->client[reader].rows < rows && lvn_seconds() < end;) crowd_move(c, 20);
+    for (double end = lvn_seconds() + LIMIT; c->client[reader].rows < rows && lvn_seconds() < end;) clients_move(c, 20);
     assert_true(c->client[reader].rows >= rows);
 }
 
@@ -140,18 +140,18 @@ static void test_words(void **state)
     (void)state;
     enum { N = 400, EACH = 8, READERS = 4 };
     struct lvn_server *s = serve(N);
-    struct crowd c;
-    crowd_init(&c, N, EACH, port_of(s), lvn_server_token(s));
-    assert_true(crowd_meet(&c, LIMIT));
+    struct clients c;
+    clients_init(&c, N, EACH, port_of(s), lvn_server_token(s));
+    assert_true(clients_meet(&c, LIMIT));
     for (int i = 0; i < N; i++) {
         const bool reads = i < READERS || i == EACH; /* the lowest of another host */
         assert_int_equal(c.client[i].groups, 2);
         assert_int_equal(c.client[i].peers, EACH + 2 + (reads ? N : 0));
     }
     const int64_t said = c.client[N - 1].bytes;
-    for (int i = 0; i < 10; i++) client_beat(&c.client[i], 7);
+    for (int i = 0; i < 10; i++) client_heartbeat(&c.client[i], 7);
     until_rows(&c, 1, 10);
-    for (int i = 0; i < N; i++) client_beat(&c.client[i], 8);
+    for (int i = 0; i < N; i++) client_heartbeat(&c.client[i], 8);
     until_rows(&c, 1, 10 + N);
     until_rows(&c, EACH, 10 + N);
     for (int i = 0; i < N; i++) {
@@ -163,11 +163,11 @@ static void test_words(void **state)
     /* Rank 5 is gone: all ranks are told. */
     lvn_wire_close(&c.client[5].wire);
     c.client[5].wire = (struct lvn_wire){.fd = -1};
-    for (double end = lvn_seconds() + LIMIT; !c.client[N - 1].lost && lvn_seconds() < end;) crowd_move(&c, 20);
+    for (double end = lvn_seconds() + LIMIT; !c.client[N - 1].lost && lvn_seconds() < end;) clients_move(&c, 20);
     assert_true(c.client[N - 1].lost && c.client[N - 1].highest == 5);
     assert_non_null(strstr(lvn_server_fault(s, NULL), "rank 5 on node0000"));
     lvn_server_stop(s, 0);
-    crowd_free(&c);
+    clients_free(&c);
 }
 
 /* The rank that becomes the lowest receives the rows of all ranks, which it had not received before. */
@@ -176,10 +176,10 @@ static void test_new_reader(void **state)
     (void)state;
     enum { N = 12, EACH = 12 };
     struct lvn_server *s = serve(N);
-    struct crowd c;
-    crowd_init(&c, N, EACH, port_of(s), lvn_server_token(s));
-    assert_true(crowd_meet(&c, LIMIT));
-    for (int i = 0; i < N; i++) client_beat(&c.client[i], 7);
+    struct clients c;
+    clients_init(&c, N, EACH, port_of(s), lvn_server_token(s));
+    assert_true(clients_meet(&c, LIMIT));
+    for (int i = 0; i < N; i++) client_heartbeat(&c.client[i], 7);
     until_rows(&c, 1, N);
     assert_int_equal(c.client[5].highest, 0);
     for (int i = 0; i < 5; i++) { /* all that read */
@@ -187,11 +187,11 @@ static void test_new_reader(void **state)
         c.client[i].wire = (struct lvn_wire){.fd = -1};
         c.client[i].welcomed = true;
     }
-    for (double end = lvn_seconds() + LIMIT; !c.client[5].lost && lvn_seconds() < end;) crowd_move(&c, 20);
+    for (double end = lvn_seconds() + LIMIT; !c.client[5].lost && lvn_seconds() < end;) clients_move(&c, 20);
     assert_true(c.client[5].lost && c.client[5].highest == N - 1);
     assert_int_equal(c.client[6].highest, 4); /* what has become of those */
     lvn_server_stop(s, 0);
-    crowd_free(&c);
+    clients_free(&c);
 }
 
 /* --- strangers --- */
@@ -227,24 +227,24 @@ static void test_attack(void **state)
     enum { N = 200 };
     int fd[STRANGERS];
     struct lvn_server *s = serve(N);
-    struct crowd c;
+    struct clients c;
     unsigned turn = 0;
     for (int i = 0; i < STRANGERS; i++) fd[i] = -1;
-    crowd_init(&c, N, 8, port_of(s), lvn_server_token(s));
+    clients_init(&c, N, 8, port_of(s), lvn_server_token(s));
     for (; turn < 20; turn++) attack(c.port, fd, turn); /* they are there first */
-    for (double end = lvn_seconds() + LIMIT; crowd_started(&c) < N && lvn_seconds() < end; turn++) {
+    for (double end = lvn_seconds() + LIMIT; clients_started(&c) < N && lvn_seconds() < end; turn++) {
         attack(c.port, fd, turn);
-        crowd_move(&c, 5);
+        clients_move(&c, 5);
         pthread_mutex_lock(&s->lock);
         const int strangers = s->n_unidentified, callers = s->n_clients;
         pthread_mutex_unlock(&s->lock);
         assert_true(strangers <= LVN_UNIDENTIFIED && callers <= N + LVN_UNIDENTIFIED);
     }
-    assert_int_equal(crowd_started(&c), N);
+    assert_int_equal(clients_started(&c), N);
     for (int more = 0; more < 20; more++, turn++) { /* nor do they disturb what runs */
         attack(c.port, fd, turn);
-        for (int i = 0; i < N; i++) client_beat(&c.client[i], (int64_t)more);
-        crowd_move(&c, 5);
+        for (int i = 0; i < N; i++) client_heartbeat(&c.client[i], (int64_t)more);
+        clients_move(&c, 5);
     }
     assert_int_equal(lvn_server_phase(s), LVN_SERVER_RUNNING);
     for (int i = 0; i < N; i++) {
@@ -253,13 +253,13 @@ static void test_attack(void **state)
     }
     for (double end = lvn_seconds() + LIMIT; !c.client[0].ended && lvn_seconds() < end; turn++) {
         attack(c.port, fd, turn);
-        crowd_move(&c, 5);
+        clients_move(&c, 5);
     }
     assert_true(c.client[0].ended);
     lvn_server_stop(s, 0);
     for (int i = 0; i < STRANGERS; i++)
         if (fd[i] >= 0) close(fd[i]);
-    crowd_free(&c);
+    clients_free(&c);
 }
 
 /* --- limits --- */

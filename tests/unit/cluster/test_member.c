@@ -59,9 +59,9 @@ static void killed(void **state)
 {
     (void)state;
     strike(4, calm, 2, SIGKILL);
-    assert_told(4, 2, 0,
-                "rank 2 on node2 has sent no heartbeat since step 412 (its process is gone); the others wait in "
-                "reduction 7 of 12");
+    assert_reported(4, 2, 0,
+                    "rank 2 on node2 has sent no heartbeat since step 412 (its process is gone); the others wait in "
+                    "reduction 7 of 12");
     bury(2);
 }
 
@@ -85,7 +85,8 @@ static void killed_server(void **state)
 {
     (void)state;
     strike(4, calm, 0, SIGKILL);
-    assert_told(4, 0, 1, "rank 0 on node0 has sent no heartbeat since step 412 (its process is gone); the others wait");
+    assert_reported(4, 0, 1,
+                    "rank 0 on node0 has sent no heartbeat since step 412 (its process is gone); the others wait");
     bury(0);
 }
 
@@ -93,7 +94,7 @@ static void stopped(void **state)
 {
     (void)state;
     strike(3, hasty, 1, SIGSTOP);
-    assert_told(3, 1, 0, "rank 1 on node1 has sent no heartbeat since step 412 (its process does not answer)");
+    assert_reported(3, 1, 0, "rank 1 on node1 has sent no heartbeat since step 412 (its process does not answer)");
     bury(1);
 }
 
@@ -101,7 +102,7 @@ static void stopped_server(void **state)
 {
     (void)state;
     strike(3, hasty, 0, SIGSTOP);
-    assert_told(3, 0, ANY, "rank 0 on node0 has sent no heartbeat since step 412 (its process does not answer)");
+    assert_reported(3, 0, ANY, "rank 0 on node0 has sent no heartbeat since step 412 (its process does not answer)");
     bury(0);
 }
 
@@ -132,7 +133,7 @@ static void failing(void **state)
     assert_true(all_opened(3));
     atomic_store(&shared->go, 1);
     assert_int_equal(end_of(2), 5);
-    assert_false(shared->rank[2].speaks);
+    assert_false(shared->rank[2].is_reporter_now);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(end_of(i), 1);
         assert_int_equal(shared->rank[i].is_reporter, i == 0);
@@ -155,7 +156,7 @@ static void failing_after(void **state)
     atomic_store(&shared->go, 1);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(end_of(i), 5);
-        assert_int_equal(shared->rank[i].speaks, i == 0);
+        assert_int_equal(shared->rank[i].is_reporter_now, i == 0);
     }
     assert_says(shared->rank[0].text, "rank 2 on node2 has sent no heartbeat since step 412");
     assert_int_equal(end_of(2), -SIGKILL);
@@ -167,7 +168,7 @@ static void standing(void **state)
 {
     (void)state;
     start_all(3, (struct plan){.timeout = 60, .stall_timeout = 1, .then = HOLD}, NULL);
-    assert_told(3, -1, 0, "no rank has made progress for ");
+    assert_reported(3, -1, 0, "no rank has made progress for ");
     for (int i = 0; i < 3; i++) assert_says(shared->rank[i].text, ", since step 412: ");
 }
 

@@ -196,11 +196,11 @@ static void test_strangers(void **state)
 {
     (void)state;
     enum { N = 6, KNOCK = 100 };
-    static char endless[20000], card[96] = "levin 00112233445566778899aabbccddeeff rank 5 to 0 try 1";
+    static char endless[20000], handshake[96] = "levin 00112233445566778899aabbccddeeff rank 5 to 0 try 1";
     static const struct {
         const char *x;
         size_t n;
-    } says[] = {{"", 0}, {"levin ", 6}, {card, sizeof card}, {"\x01\xff\n\n", 4}, {endless, sizeof endless}};
+    } says[] = {{"", 0}, {"levin ", 6}, {handshake, sizeof handshake}, {"\x01\xff\n\n", 4}, {endless, sizeof endless}};
     const struct plan p = {.size = N, .stopped = -1, .patience = LIMIT};
     int fd[N * KNOCK];
     start(&p);

@@ -62,7 +62,7 @@ static void outside_lost(void **state)
     assert_int_equal(table[0].state, LVN_PEER_LOST);
     assert_true(table[1].step == 412 && table[1].collective == 7);
     assert_int_equal(end_of(0), -SIGKILL);
-    assert_told(3, 0, NONE, "rank 0 on node0");
+    assert_reported(3, 0, NONE, "rank 0 on node0");
     lvn_server_stop(outside, 5);
 }
 
@@ -97,7 +97,7 @@ static void duplicates(void **state)
         assert_int_equal(end_of(i), 3);
         assert_says(shared->rank[i].text, "two processes claim to be rank 1: pid ");
         assert_says(shared->rank[i].text, " on node1");
-        assert_false(shared->rank[i].speaks);
+        assert_false(shared->rank[i].is_reporter_now);
     }
     assert_says(lvn_server_fault(outside, NULL), "two processes claim to be rank 1");
     assert_true(lvn_server_fault_is_permanent(outside));
@@ -151,7 +151,7 @@ static void wrong_token(void **state)
     invite();
     assert_int_equal(end_of(0), 3);
     assert_says(shared->rank[0].text, "rejected this rank: its token is not this run's");
-    assert_true(shared->rank[0].speaks);
+    assert_true(shared->rank[0].is_reporter_now);
     assert_int_equal(lvn_server_phase(outside), LVN_SERVER_GATHERING);
     lvn_server_stop(outside, 0);
 }
@@ -242,7 +242,7 @@ static pid_t besiege(const char *address)
     }
 }
 
-static void crowd(void **state)
+static void clients(void **state)
 {
     (void)state;
     start_all(4, guest, NULL);
@@ -387,7 +387,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         RANKS_TEST(outside_lost), RANKS_TEST(outside_ends), RANKS_TEST(duplicates),     RANKS_TEST(singletons),
-        RANKS_TEST(missing),      RANKS_TEST(wrong_token),  RANKS_TEST(strangers),      RANKS_TEST(crowd),
+        RANKS_TEST(missing),      RANKS_TEST(wrong_token),  RANKS_TEST(strangers),      RANKS_TEST(clients),
         RANKS_TEST(cut),          cmocka_unit_test(places), RANKS_TEST(no_descriptors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -179,16 +179,16 @@ static void one_sum(int size, int hosts, int64_t count)
                                     .tree = tree[i]};
     }
     push_on(w, r, 1);
-    struct lvn_traffic told;
+    struct lvn_traffic predicted;
     const struct lvn_sum_question q = {
         .ranks = size, .hosts = hosts, .bytes = count * 4, .partials = 1, .reduce = true, .gather = true};
-    lvn_sum_traffic(&q, &told);
+    lvn_sum_traffic(&q, &predicted);
     for (int i = 0; i < size; i++) {
         for (int64_t k = 0; k < count; k += 61) assert_true(x[i][k] == total(size, k));
-        assert_int_equal(w->sent[i].within.messages, told.within.messages);
-        assert_int_equal(w->sent[i].between.messages, told.between.messages);
-        assert_int_equal(w->sent[i].within.bytes, told.within.bytes);
-        assert_int_equal(w->sent[i].between.bytes, told.between.bytes);
+        assert_int_equal(w->sent[i].within.messages, predicted.within.messages);
+        assert_int_equal(w->sent[i].between.messages, predicted.between.messages);
+        assert_int_equal(w->sent[i].within.bytes, predicted.within.bytes);
+        assert_int_equal(w->sent[i].between.bytes, predicted.between.bytes);
     }
     for (int i = 0; i < size; i++) lvn_tree_free(tree[i]), free(x[i]);
     free(w);

@@ -283,16 +283,16 @@ static void masks(void **state)
     for (int i = 0; i < N; i++) alike += labels[i] >= 0 && other[i] >= 0;
     assert_true(alike < chosen / 3);
     lvn_tokenizer_close(t);
-    static const char *const marked[] = {"vocab.txt", "marked.json",
-                                         "bare.json"}; /* whole words: the prefix is ##, @, empty */
+    static const char *const with_bom[] = {"vocab.txt", "marked.json",
+                                           "bare.json"}; /* whole words: the prefix is ##, @, empty */
     static const char json[] =
         "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"[PAD]\":0,\"[UNK]\":1,\"[CLS]\":2,\"[SEP]\":3,"
         "\"[MASK]\":4,\"a\":5,\"b\":6,\"@c\":7,\"d\":8},\"continuing_subword_prefix\":\"%s\"}}";
     char text[sizeof json];
     for (int k = 0; k < 3; k++) {
         snprintf(text, sizeof text, json, k == 1 ? "@" : "");
-        if (k) put(marked[k], text);
-        ASSERT_OK(lvn_tokenizer_open(&t, test_path(marked[k])));
+        if (k) put(with_bom[k], text);
+        ASSERT_OK(lvn_tokenizer_open(&t, test_path(with_bom[k])));
         if (k == 2)
             ASSERT_FAILS(ARG, "task.whole_words wants pieces of WordPiece with a mark",
                          lvn_mask_init(&m, t, 0.15, true, 5));

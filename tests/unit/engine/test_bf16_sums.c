@@ -60,8 +60,8 @@ static double *gradient(enum lvn_precision precision, int64_t n_micro, bool dete
     initial_values(p, 1, values);
     uint16_t *half = calloc((size_t)p->flat_count, sizeof *half);
     for (int64_t i = 0; i < p->flat_count; i++) half[i] = lvn_bf16_make(values[i]), values[i] = lvn_bf16_get(half[i]);
-    const bool narrow = w.network->weights == LVN_BF16;
-    must(lvn_memory_write(w.network->memory[LVN_BUFFER_PARAM], 0, narrow ? (void *)half : values,
+    const bool in_bf16 = w.network->weights == LVN_BF16;
+    must(lvn_memory_write(w.network->memory[LVN_BUFFER_PARAM], 0, in_bf16 ? (void *)half : values,
                           w.network->bytes[LVN_BUFFER_PARAM]));
     struct lvn_fields fields = lvn_stream_fields(T, V);
     struct lvn_samples b;

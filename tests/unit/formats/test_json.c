@@ -194,13 +194,14 @@ static void memory_that_runs_out(void **state)
 static void tokens_without_memory(void **state)
 {
     (void)state;
-    static const char *const forms[] = {"[\"%s\", 1]", "{\"%s\": [2]}", "[1%s, 2]", "[1%s]", "[0.%se-1]", "[1%se+12]"};
+    static const char *const formats[] = {"[\"%s\", 1]", "{\"%s\": [2]}", "[1%s, 2]",
+                                          "[1%s]",       "[0.%se-1]",     "[1%se+12]"};
     for (int f = 0; f < 6; f++) {
         for (int n = 1; n < 70; n++) {
             char digits[80], text[120];
             memset(digits, '7', sizeof digits);
             digits[f == 2 || f == 3 ? n % 18 : n] = '\0';
-            snprintf(text, sizeof text, forms[f], digits);
+            snprintf(text, sizeof text, formats[f], digits);
             for (long k = 1;; k++) {
                 json_t *value;
                 lvn_alloc_fail_at(k);

@@ -105,7 +105,7 @@ static void test_events(void **state)
     free(text);
 }
 
-static void test_a_run_that_goes_on_says_from_where(void **state)
+static void test_a_resumed_run_names_its_step(void **state)
 {
     (void)state;
     struct lvn_tensorboard t;
@@ -151,7 +151,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_events, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_run_that_goes_on_says_from_where, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_resumed_run_names_its_step, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_full_disk_leaves_no_part_of_an_event, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -98,10 +98,10 @@ static void views(void **state)
                                         "int16",   "int8",    "uint8",    "bool"};
     struct lvn_weights w;
     ASSERT_OK(lvn_weights_open(&w, "tests/golden/torch/views.pt"));
-    float x[24], turned[24];
-    for (int i = 0; i < 24; i++) x[i] = (float)i, turned[i] = (float)(i % 4 * 6 + i / 4);
+    float x[24], transposed[24];
+    for (int i = 0; i < 24; i++) x[i] = (float)i, transposed[i] = (float)(i % 4 * 6 + i / 4);
     has(&w, "whole", 24, x);
-    has(&w, "transposed", 24, turned);
+    has(&w, "transposed", 24, transposed);
     has(&w, "slice", 6, (const float[]){8, 9, 10, 14, 15, 16});
     has(&w, "row", 6, x + 12);
     has(&w, "expanded", 3, (const float[]){0, 0, 0});

@@ -31,15 +31,15 @@ static struct lvn_codec open_codec(void)
 /* Feed text a byte at a time; after each byte, what is ready is a beginning of `wanted` and ends with a character. */
 static void feed(struct lvn_continuation *c, const char *text, const char *wanted)
 {
-    int64_t shown = c->ready;
+    int64_t ready_before = c->ready;
     for (const char *p = text; *p; p++) {
         bool more = lvn_continuation_add(c, id_of(c->codec, p, 1));
         assert_int_equal(more, !c->stopped);
-        assert_true(c->ready >= shown && c->ready <= c->text.n);
-        shown = c->ready;
-        assert_int_equal(lvn_utf8_check(c->text.p, shown), -1);
-        assert_true(shown - c->prompt_bytes <= (int64_t)strlen(wanted));
-        assert_memory_equal(c->text.p + c->prompt_bytes, wanted, (size_t)(shown - c->prompt_bytes));
+        assert_true(c->ready >= ready_before && c->ready <= c->text.n);
+        ready_before = c->ready;
+        assert_int_equal(lvn_utf8_check(c->text.p, ready_before), -1);
+        assert_true(ready_before - c->prompt_bytes <= (int64_t)strlen(wanted));
+        assert_memory_equal(c->text.p + c->prompt_bytes, wanted, (size_t)(ready_before - c->prompt_bytes));
         if (!more) break;
     }
     lvn_continuation_end(c);

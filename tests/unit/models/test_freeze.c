@@ -354,9 +354,9 @@ static void layout(void **state)
             assert_int_equal(q->offset, offset);
             offset += (q->count + LVN_PARAM_ALIGN - 1) / LVN_PARAM_ALIGN * LVN_PARAM_ALIGN;
             assert_true(before->trainable >= q->trainable);
-            bool together = before->trainable == q->trainable;
-            assert_true(!together || before->block <= q->block);
-            assert_true(!together || before->block < q->block || before->decay >= q->decay);
+            bool same_part = before->trainable == q->trainable;
+            assert_true(!same_part || before->block <= q->block);
+            assert_true(!same_part || before->block < q->block || before->decay >= q->decay);
             if (!q->trainable) continue;
             const struct lvn_param_group *g = &p->groups[group];
             if (q->offset == g->offset + g->count) group++, g++;

@@ -130,7 +130,7 @@ static int by_text(const void *a, const void *b)
 }
 
 /* Lines of the table, from ocloc's disassembled output, which has kernels in any order. */
-static void tell(FILE *to, const struct lvn_gpu_module *m, bool large)
+static void write_lines(FILE *to, const struct lvn_gpu_module *m, bool large)
 {
     enum { MAX_KERNELS = 16 };
     static const char start[] = "KernelName ";
@@ -174,7 +174,7 @@ static void scratch_is_what_it_was(void **state)
         if (!is_in_table(&modules[k])) continue;
         const char *options = lvn_opencl_options(&max, modules[k].definition);
         compile(&modules[k], units, "pvc", options);
-        tell(to, &modules[k], strstr(options, "-cl-intel-256-GRF-per-thread"));
+        write_lines(to, &modules[k], strstr(options, "-cl-intel-256-GRF-per-thread"));
     }
     fclose(to);
     const bool same = compare_table(table_path, name, found);

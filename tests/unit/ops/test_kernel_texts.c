@@ -46,7 +46,7 @@ static void unexpected(const struct lvn_gpu_module *m, const char *architecture,
 }
 
 /* Lines of the table, from the assembler's report on each kernel. */
-static void tell(FILE *to, const struct lvn_gpu_module *m, const char *architecture, const char *log)
+static void write_lines(FILE *to, const struct lvn_gpu_module *m, const char *architecture, const char *log)
 {
     char kernel[100] = "?";
     int spilled = 0, loaded = 0, stack = 0;
@@ -74,7 +74,7 @@ static void compile(FILE *to, const struct lvn_gpu_module *m, const char *archit
     for (int k = 0; lvn_cuda_compile_options[k]; k++) options[k + 2] = lvn_cuda_compile_options[k];
     must(lvn_nvrtc_compile(&image, m->source, lvn_cuda_module_text(&arena, m), architecture, options, &log));
     if (strstr(log, "warning")) fail_msg("%s for %s, %s\n%s", m->source, architecture, variant(m), log);
-    tell(to, m, architecture, log);
+    write_lines(to, m, architecture, log);
     free(log);
     free(image.bytes);
 }
@@ -85,7 +85,7 @@ static bool is_compiled(int architecture, const struct lvn_gpu_module *m)
 {
     const bool for_units = strstr(m->definition, "#define ROWS ");
     if (architecture == OLDEST) return !for_units && !strstr(m->definition, " bf16");
-    return architecture == NARROW || !is_narrow(m);
+    return architecture == NARROW || !has_16_bits(m);
 }
 
 static void nvrtc_compiles_all(void **state)

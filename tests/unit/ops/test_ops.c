@@ -313,27 +313,27 @@ static void test_restore_gives_the_bits_of_forward(void **state)
 /* out[0] over in[i] forward, din[i] over dout[0] backward. */
 static void check_in_place(const struct op_case *c, int set, int i)
 {
-    struct run apart, over;
+    struct run difference, over;
     for (int phase = LVN_FORWARD; phase <= LVN_BACKWARD; phase++) {
-        run_init(&apart, c, LVN_F32, kernels_of(set, c->op));
+        run_init(&difference, c, LVN_F32, kernels_of(set, c->op));
         run_init(&over, c, LVN_F32, kernels_of(set, c->op));
-        run_forward(&apart, 2);
+        run_forward(&difference, 2);
         if (phase == LVN_FORWARD) {
             over.out[0].arg.p = over.in[i].arg.p;
             over.aliased = true;
             run_forward(&over, 2);
-            assert_same_bits(c, "output in place", 0, &apart.out[0], &over.in[i]);
+            assert_same_bits(c, "output in place", 0, &difference.out[0], &over.in[i]);
         } else if (over.dout[0].p) {
             run_forward(&over, 2);
-            run_backward(&apart, ~0u, 0, 2);
+            run_backward(&difference, ~0u, 0, 2);
             over.din[i].arg.p = over.dout[0].arg.p;
             over.aliased = true;
             run_backward(&over, ~0u, 0, 2);
-            assert_same_bits(c, "gradient in place", i, &apart.din[i], &over.dout[0]);
+            assert_same_bits(c, "gradient in place", i, &difference.din[i], &over.dout[0]);
             for (int k = 0; k < over.op->n_in; k++)
-                if (k != i) assert_same_bits(c, "gradient beside one in place", k, &apart.din[k], &over.din[k]);
+                if (k != i) assert_same_bits(c, "gradient beside one in place", k, &difference.din[k], &over.din[k]);
         }
-        run_release(&apart);
+        run_release(&difference);
         run_release(&over);
     }
 }

@@ -124,7 +124,7 @@ static void check_split(int set, const struct op_case *whole, const struct op_ca
     run_release(&h);
 }
 
-static void test_dropout_does_not_know_the_split(void **state)
+static void test_dropout_does_not_depend_on_the_split(void **state)
 {
     (void)state;
     static const struct op_case whole[] = {
@@ -348,7 +348,7 @@ static void test_moments_in_bf16_are_rounded_at_random(void **state)
 }
 
 /* With a clip factor of 0 nothing changes, not even by a NaN in the gradient. */
-static void test_optimizers_stand_still_when_told(void **state)
+static void test_optimizers_change_nothing_on_request(void **state)
 {
     (void)state;
     for (int n = 0; n < N_OP_CASES; n++)
@@ -507,11 +507,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dropout_keeps_its_rate_and_its_mask),
         cmocka_unit_test(test_dropout_masks_differ_where_they_should),
-        cmocka_unit_test(test_dropout_does_not_know_the_split),
+        cmocka_unit_test(test_dropout_does_not_depend_on_the_split),
         cmocka_unit_test(test_fused_dropout_draws_the_same_mask),
         cmocka_unit_test(test_optimizers_follow_their_formulas),
         cmocka_unit_test(test_decayed_moments_are_zero),
-        cmocka_unit_test(test_optimizers_stand_still_when_told),
+        cmocka_unit_test(test_optimizers_change_nothing_on_request),
         cmocka_unit_test(test_moments_in_bf16_are_rounded_at_random),
         cmocka_unit_test(test_grad_norm),
         cmocka_unit_test(test_norm_of_shards),

@@ -60,7 +60,7 @@ static struct lvn_tensor *first_token(struct lvn_graph *g, const struct lvn_mode
 }
 
 /* Disjoint slices along two dimensions: half of the first token's channels, and the last two tokens. */
-static struct lvn_tensor *apart(struct lvn_graph *g, const struct lvn_model_config *c, struct lvn_tensor *const *in)
+static struct lvn_tensor *disjoint(struct lvn_graph *g, const struct lvn_model_config *c, struct lvn_tensor *const *in)
 {
     struct lvn_tensor *h = hidden(g, in);
     (void)c;
@@ -148,10 +148,10 @@ static void all_and_a_part(void **state)
     check(first_token, true);
 }
 
-static void parts_that_leave_some_out(void **state)
+static void slices_with_uncovered_channels(void **state)
 {
     (void)state;
-    check(apart, true);
+    check(disjoint, true);
 }
 
 static void bad_slices(void **state)
@@ -172,7 +172,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(views_that_overlap),
         cmocka_unit_test(all_and_a_part),
-        cmocka_unit_test(parts_that_leave_some_out),
+        cmocka_unit_test(slices_with_uncovered_channels),
         cmocka_unit_test(bad_slices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

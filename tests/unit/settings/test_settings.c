@@ -353,7 +353,7 @@ static void devices_are_counted_or_listed(void **state)
 }
 
 /* Of a recipe all at once, each with its line. */
-static void all_mistakes_are_told(void **state)
+static void all_mistakes_are_reported(void **state)
 {
     (void)state;
     struct lvn_settings s;
@@ -488,10 +488,10 @@ static void written_settings_load_back(void **state)
 }
 
 /* However a list is written, in a recipe or elsewhere, it is the same one. */
-static void lists_in_all_forms(void **state)
+static void lists_in_all_formats(void **state)
 {
     (void)state;
-    static const char *const forms[] = {
+    static const char *const formats[] = {
         "[wte, h.0, 'h.*.mlp']", "wte,h.0,h.*.mlp",         "wte h.0\th.*.mlp",       " [ wte , h.0 , \"h.*.mlp\" ] ",
         "'wte', 'h.0', h.*.mlp", "[wte, h.0, 'h.*.mlp', ]", "[ 'wte' h.0 'h.*.mlp']", "wte, h.0, h.*.mlp,",
     };
@@ -506,11 +506,11 @@ static void lists_in_all_forms(void **state)
                                         "wte(h.0)", "['wte'h.0]", "{wte, h.0}", "['wte, h.0']"};
     static const char *const nothing[] = {"", "[]", " [ ] ", "none", "off"};
     struct lvn_settings s;
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         assert_int_equal(lvn_settings_init(&s), LVN_OK);
-        if (lvn_settings_set(&s, "model.freeze", forms[i], LVN_SOURCE_COMMAND)) fail_msg("%s", lvn_error_text());
+        if (lvn_settings_set(&s, "model.freeze", formats[i], LVN_SOURCE_COMMAND)) fail_msg("%s", lvn_error_text());
         assert_string_equal(s.model.freeze, "wte, h.0, h.*.mlp");
-        if (lvn_settings_set(&s, "lora.targets", forms[i], LVN_SOURCE_ENVIRONMENT)) fail_msg("%s", lvn_error_text());
+        if (lvn_settings_set(&s, "lora.targets", formats[i], LVN_SOURCE_ENVIRONMENT)) fail_msg("%s", lvn_error_text());
         assert_string_equal(s.lora.targets, "wte, h.0, h.*.mlp");
         lvn_settings_release(&s);
     }
@@ -734,14 +734,14 @@ int main(void)
         cmocka_unit_test(log_lines_by_time_or_steps),
         cmocka_unit_test(devices_are_counted_or_listed),
         cmocka_unit_test(values_arrive),
-        cmocka_unit_test(all_mistakes_are_told),
+        cmocka_unit_test(all_mistakes_are_reported),
         cmocka_unit_test(the_last_key_wins),
         cmocka_unit_test(a_mark_before_the_text_is_no_key),
         cmocka_unit_test(another_path_drops_the_download),
         cmocka_unit_test(environment_lies_between),
         cmocka_unit_test(written_settings_load_back),
         cmocka_unit_test(no_limit_stays_none),
-        cmocka_unit_test(lists_in_all_forms),
+        cmocka_unit_test(lists_in_all_formats),
         cmocka_unit_test(long_lists_arrive_whole),
         cmocka_unit_test(long_values_are_refused),
         cmocka_unit_test(deterministic_micro_batch),

@@ -460,7 +460,7 @@ static void takes_words_of_any_length(void **state)
 }
 
 /* Each allocation fails once: the tokenizer is then not opened, or it is complete. */
-static void a_failed_allocation_is_told(void **state)
+static void a_failed_allocation_is_reported(void **state)
 {
     (void)state;
     static const char *const names[] = {"tiny-gpt2", "tiny-llama3", "tiny-llama2", "tiny-unigram", "tiny-bert"};
@@ -609,7 +609,7 @@ int main(void)
         cmocka_unit_test(takes_a_word_of_a_million_letters),
         cmocka_unit_test(threads_change_nothing),
         cmocka_unit_test(special_tokens_as_the_files_say),
-        cmocka_unit_test(a_failed_allocation_is_told),
+        cmocka_unit_test(a_failed_allocation_is_reported),
         cmocka_unit_test_setup_teardown(follows_the_reference_in_rare_parts, test_dir_make, test_dir_drop),
         cmocka_unit_test_setup_teardown(decodes_as_the_reference, test_dir_make, test_dir_drop),
         cmocka_unit_test_setup_teardown(a_copy_is_the_same, test_dir_make, test_dir_drop),

@@ -83,7 +83,7 @@ static struct lvn_run *run_of(struct lvn_settings *s, const struct lvn_own_model
     return r;
 }
 
-static void walk(struct lvn_run *r, int64_t steps)
+static void make_steps(struct lvn_run *r, int64_t steps)
 {
     bool over = false;
     while (!over && lvn_run_steps(r) < steps)
@@ -107,12 +107,12 @@ static void steps_are_the_run(void **state)
     if (lvn_train_model(a, &own, remember, NULL)) fail_msg("%s", lvn_error_text());
     struct lvn_run *r = run_of(b, &own, LVN_OPEN_NEW);
     assert_true(isnan(lvn_run_value(r, "val_loss")));
-    walk(r, 10);
+    make_steps(r, 10);
     double val = lvn_run_value(r, "val_loss");
     assert_true(val > 0.0 && val < 4.0);
     if (lvn_run_validate(r)) fail_msg("%s", lvn_error_text());
     assert_float_equal(lvn_run_value(r, "val_loss"), val, 0);
-    walk(r, 20);
+    make_steps(r, 20);
     assert_float_equal(lvn_run_value(r, "loss"), last_loss, 0);
     ASSERT_FAILS(ARG, "the run is over: all steps are done", (enum lvn_status)lvn_run_step(r, &over));
     assert_true(over);
@@ -122,24 +122,24 @@ static void steps_are_the_run(void **state)
     lvn_settings_free(b);
 }
 
-static void goes_on_from_what_it_saved(void **state)
+static void resumes_from_its_checkpoint(void **state)
 {
     (void)state;
     struct lvn_settings *a = settings("uncut", NULL), *b = settings("cut", NULL), *c = settings("cut", NULL);
     struct lvn_run *r = run_of(a, NULL, LVN_OPEN_NEW), *none;
-    walk(r, 20);
+    make_steps(r, 20);
     assert_int_equal(lvn_run_close(r), 0);
     r = run_of(b, NULL, LVN_OPEN_NEW);
-    walk(r, 7);
+    make_steps(r, 7);
     assert_int_equal(lvn_run_save(r), 0);
     free(read_all("cut", "checkpoints/step-7/model.safetensors", &(int64_t){0}));
-    walk(r, 9);
+    make_steps(r, 9);
     assert_int_equal(lvn_run_close(r), 0); /* which saves step 9 */
     ASSERT_FAILS(ARG, "holds a run already", (enum lvn_status)lvn_run_open(&none, c, NULL, LVN_OPEN_NEW));
     assert_null(none);
     r = run_of(c, NULL, LVN_OPEN_RESUME);
     assert_int_equal(lvn_run_steps(r), 9);
-    walk(r, 20);
+    make_steps(r, 20);
     assert_int_equal(lvn_run_close(r), 0);
     same_weights("uncut", "cut");
     lvn_settings_free(a);
@@ -147,14 +147,14 @@ static void goes_on_from_what_it_saved(void **state)
     lvn_settings_free(c);
 }
 
-static void scores_and_speaks(void **state)
+static void evaluates_and_generates(void **state)
 {
     (void)state;
     char *text;
     double val;
     struct lvn_settings *s = settings("scored", NULL), *t = settings("own", NULL);
     struct lvn_run *r = run_of(s, NULL, LVN_OPEN_NEW);
-    walk(r, 10);
+    make_steps(r, 10);
     double loss = lvn_run_value(r, "loss");
     if (lvn_run_evaluate(r, "train")) fail_msg("%s", lvn_error_text());
     double train = lvn_run_value(r, "train_loss");
@@ -171,11 +171,11 @@ static void scores_and_speaks(void **state)
     free(text);
     ASSERT_FAILS(ARG, "'Z'", (enum lvn_status)lvn_run_generate(r, "Z", &text)); /* no letter of the verse */
     val = lvn_run_value(r, "val_loss");
-    walk(r, 20); /* nothing of that broke the run, and its own validation counts again */
+    make_steps(r, 20); /* nothing of that broke the run, and its own validation counts again */
     assert_true(lvn_run_value(r, "val_loss") < val);
     assert_int_equal(lvn_run_close(r), 0);
     r = run_of(t, &own, LVN_OPEN_NEW);
-    walk(r, 20);
+    make_steps(r, 20);
     if (lvn_run_evaluate(r, "val")) fail_msg("%s", lvn_error_text());
     val = lvn_run_value(r, "val_loss");
     assert_int_equal(lvn_run_close(r), 0);
@@ -217,7 +217,7 @@ static void numbers_have_points(void **state)
     const char *const keys[][2] = {{"optimizer.lr", "0.0105"}, {"logger.jsonl", "true"}, {NULL, NULL}};
     struct lvn_settings *s = settings("german", keys);
     struct lvn_run *r = run_of(s, NULL, LVN_OPEN_NEW);
-    walk(r, 20);
+    make_steps(r, 20);
     assert_int_equal(lvn_run_close(r), 0);
     snprintf(text, sizeof text, "%.1f", 0.5); /* the program's own locale is back */
     assert_string_equal(text, "0,5");
@@ -238,8 +238,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_are_the_run),
-        cmocka_unit_test(goes_on_from_what_it_saved),
-        cmocka_unit_test(scores_and_speaks),
+        cmocka_unit_test(resumes_from_its_checkpoint),
+        cmocka_unit_test(evaluates_and_generates),
         cmocka_unit_test(numbers_have_points),
     };
     return cmocka_run_group_tests(tests, put_verse, test_dir_drop);

@@ -118,7 +118,7 @@ static void rows_of_what_comes(void **state)
 }
 
 /* Steps that are made again are written again; half a row goes; the columns of an older file stay. */
-static void goes_on(void **state)
+static void resumes(void **state)
 {
     (void)state;
     struct lvn_callback_context m = moment(2);
@@ -208,7 +208,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_what_comes),
-        cmocka_unit_test(goes_on),
+        cmocka_unit_test(resumes),
         cmocka_unit_test(full_disk),
         cmocka_unit_test(curves_in_time),
     };
