@@ -274,6 +274,8 @@ enum lvn_status lvn_command_help(struct lvn_cli *c)
     const char *shell = c->flag[LVN_FLAG_help_completion].t;
     if (lvn_cli_on(c, LVN_FLAG_help_options_markdown)) {
         lvn_help_markdown(&t);
+    } else if (lvn_cli_on(c, LVN_FLAG_help_values_schema)) {
+        status = lvn_chart_schema(&t);
     } else if (*shell) {
         status = lvn_help_completion(&t, shell);
     } else if (c->n_operands) {

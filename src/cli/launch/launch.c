@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "cli/launch/chart.h"
 #include "cli/launch/launch.h"
 #include "cluster/identity/identity.h"
 #include "host/machine.h"
@@ -242,7 +243,10 @@ enum lvn_status lvn_command_launch(struct lvn_cli *c)
     struct lvn_launch l = {.c = c, .arena = &c->settings.arena};
     char self[PATH_MAX];
     LVN_LOCAL_TEXT(line);
+    LVN_CHECK(!lvn_cli_on(c, LVN_FLAG_launch_slurm) || !lvn_cli_on(c, LVN_FLAG_launch_kubernetes), ARG,
+              "--slurm writes a batch script and --kubernetes manifests: leave one of the two out");
     if (lvn_cli_on(c, LVN_FLAG_launch_slurm)) return lvn_launch_slurm(c);
+    if (lvn_cli_on(c, LVN_FLAG_launch_kubernetes)) return lvn_launch_kubernetes(c);
     LVN_CHECK(!c->n_operands, ARG, "put -- before the command, as in: levin launch -n 4 -- train %s", c->operand[0]);
     LVN_CHECK(!c->n_keys, ARG, "keys of the recipe go after --, as in: levin launch -n 4 -- train --%s=%s",
               c->keys[0].key, c->keys[0].value);
