@@ -207,8 +207,9 @@ static enum lvn_status download_if_stale(struct lvn_location *p, struct lvn_http
         (void)!utimensat(AT_FDCWD, facts, NULL, 0); /* marks the file as used now */
         return LVN_OK;
     }
+    /* The old file stays until the new one takes its place: another rank may be about to open it, where the store names
+     * no versions and every rank downloads for itself. Without facts it is never taken for good. */
     unlink(facts);
-    unlink(*local);
     LVN_TRY(evict(a, p, o.bytes > 0 ? o.bytes : 0));
     if (o.bytes > WORTH_SAYING) lvn_log(LVN_LOG_INFO, "fetching '%s', %lld MiB", p->url, (long long)(o.bytes >> 20));
     LVN_TRY(lvn_store_get(p->url, *local, NULL, progress, context));

@@ -38,6 +38,12 @@ for server in fake-gcs-server gcp-storage-emulator; do
     code 0 cp_ f.50000000 gs://bucket/killed
     code 0 cp_ gs://bucket/killed back/killed
     same_file f.50000000 back/killed
+    # ranks of one host read the same data, also from a store that names no versions, where each of them downloads it
+    make_text
+    code 0 cp_ text.txt gs://bucket/text.txt
+    rm -rf cache run
+    arguments run --trainer.batch_size=8 --data.path=gs://bucket/text.txt
+    code 0 timeout -k 3 120 "$LEVIN" launch --launcher=levin -n 8 -- "${all[@]}"
     code 1 cp_ gs://bucket/none x
     one_error
     says "there is nothing at 'gs://bucket/none'" err
