@@ -17,6 +17,7 @@
 #include "cluster/identity/identity.h"
 #include "cluster/rendezvous/mesh.h"
 #include "comm/engine.h"
+#include "comm/tree.h"
 
 enum method { BLOCKING, NONBLOCKING, LEVIN, TREE, TREE3, WAYS };
 static const char *const names[] = {"MPI", "MPI nonblocking", "levin", "in order", "in order, 3 leaves"};

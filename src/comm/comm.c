@@ -171,10 +171,3 @@ enum lvn_status lvn_comm_broadcast_now(struct lvn_comm *c, void *x, int64_t byte
     lvn_comm_broadcast(c, &r, x, bytes, root);
     return lvn_comm_wait(c, &r);
 }
-
-/* --- trees --- */
-
-enum lvn_status lvn_tree_new(struct lvn_tree **out, const struct lvn_comm *c, const int64_t *leaf)
-{
-    return lvn_tree_make(out, c->size, c->rank, c->hosts, leaf);
-}

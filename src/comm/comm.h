@@ -38,8 +38,6 @@ struct lvn_comm_options {
 /* Open a communicator. Refuses, with the remedy, an MPI library that does not belong to the launcher: one in which
  * every process is rank 0 of 1. */
 enum lvn_status lvn_comm_open(struct lvn_comm **out, const struct lvn_comm_options *o) LVN_CHECKED;
-/* Did the MPI crash in this process while it started? Then the fault is this rank's alone. */
-bool lvn_comm_crashed(void);
 void lvn_comm_close(
     struct lvn_comm *c); /* NULL: nothing. Collective: all ranks call it; a process that ends after a fault need not */
 /* Have the launcher end all processes of the run with this code, also those that no longer answer (MPI_Abort). Any
@@ -102,59 +100,9 @@ enum lvn_status lvn_comm_all_reduce_now(struct lvn_comm *c, void *x, int64_t cou
                                         enum lvn_reduce op) LVN_CHECKED;
 enum lvn_status lvn_comm_broadcast_now(struct lvn_comm *c, void *x, int64_t bytes, int root) LVN_CHECKED;
 
-/* --- algorithms of sums --- LIBRARY: the transport's own reduction. DIRECT: every rank adds one shard of the
- * vector, which all others send to it, and sends the sum back to all; many ranks of one host do that within groups,
- * and then between these. HIERARCHICAL: the same within each host, where a rank's shard is one in `per host`; then
- * between the ranks of all hosts that have the same shard, each of which adds its part; and back. So between hosts
- * every number is sent once each way, not once for each rank of a host. Hosts must have equal numbers of ranks, with
- * consecutive numbers; otherwise all is DIRECT, as if there were one host. */
-enum lvn_sum_algorithm { LVN_ALGORITHM_LIBRARY, LVN_ALGORITHM_DIRECT, LVN_ALGORITHM_HIERARCHICAL };
-/* The algorithm of a sum of `bytes` in the plain order. Sums in a fixed order are never LIBRARY. */
-enum lvn_sum_algorithm lvn_sum_algorithm(int ranks, int hosts, int64_t bytes);
-
-/* What one rank sends for one sum. An all-reduce has `reduce` and `gather`, a reduce-scatter the first, an
- * all-gather the second. All ranks of a host together send `ranks / hosts` times as much over its network link, and
- * receive as much.
+/* --- a sum in the fixed order of a tree (comm/tree.h) ---
  *
- *     seconds of the link = between.steps * latency + between.bytes * ranks / hosts / bandwidth
- *
- * A step is a message without which nothing can go on; `messages` are sent at the same time in each. Shards are
- * assumed equally long, hosts alike; in the fixed order a host's partial sums are assumed to be one subtree. */
-struct lvn_sum_question {
-    int ranks, hosts;
-    int64_t bytes; /* length of the vector */
-    int partials;  /* partial sums (of subtrees) that a rank holds in the fixed order; 0: a plain sum */
-    bool reduce, gather;
-};
-struct lvn_traffic_part {
-    int64_t messages, bytes;
-    int steps;
-};
-struct lvn_traffic {
-    struct lvn_traffic_part within;  /* to ranks of this host */
-    struct lvn_traffic_part between; /* to ranks of other hosts */
-};
-void lvn_sum_traffic(const struct lvn_sum_question *q, struct lvn_traffic *t);
-
-/* --- sums in a fixed order --- Leaves 0..n-1 (micro-batches of the global batch) are added in one binary tree: the
- * node over [lo, hi) is the sum of [lo, lo + h) and [lo + h, hi), h the largest power of two below hi - lo. Rank i
- * holds leaves [leaf[i], leaf[i + 1]) as the sums of the largest whole subtrees in them, from left to right; it may
- * hold none. */
-struct lvn_subtree {
-    int64_t first, end; /* leaves [first, end) */
-};
-enum { LVN_MAX_SUBTREES = 128 };
-/* The largest whole subtrees of the tree over n leaves that make up [lo, hi); returns their number. */
-int lvn_subtrees(int64_t n, int64_t lo, int64_t hi, struct lvn_subtree out[LVN_MAX_SUBTREES]);
-
-/* Which rank holds which leaves, and the buffers for adding them (at most some MiB). Make one for each division of
- * the batch, before training; any number of requests may use it. `leaf` has size + 1 entries, and is copied. */
-struct lvn_tree;
-enum lvn_status lvn_tree_new(struct lvn_tree **out, const struct lvn_comm *c, const int64_t *leaf) LVN_CHECKED;
-void lvn_tree_free(struct lvn_tree *t);
-/* Bytes of memory of a tree. leaf NULL: of the communicator's own, for plain sums. */
-int64_t lvn_tree_bytes(int size, int rank, const int64_t *leaf);
-/* partial[k] (first[size] elements each) is the sum of this rank's k-th subtree, k < lvn_subtrees(...). Rank i
+ * partial[k] (first[size] elements each) is the sum of this rank's k-th subtree, k < lvn_subtrees(...). Rank i
  * receives elements [first[i], first[i + 1]) of the total in their place in `out`; with `gather` every rank receives
  * all of it. `out` may be one of the partials. The partials are undefined afterwards, and without `gather` so are
  * the other elements of `out`. F32, F64, BF16 (every node of the tree is rounded, as the partials must be). Arrays

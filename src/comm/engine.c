@@ -21,6 +21,8 @@
 #include "base/threads.h"
 #include "base/work.h"
 #include "comm/engine.h"
+#include "comm/exchange.h"
+#include "comm/sum_algorithm.h"
 
 void lvn_queue_push(struct lvn_queue *q, struct lvn_request *r)
 {

@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-#include "comm/ops.h"
+#include "comm/comm_private.h"
 
 /* A transport. Handles of operations in progress are as long as join() says, at most 8 bytes; the transport has a
  * value for a null handle. Calls return 0, or an error code for `error`. */
@@ -75,28 +75,7 @@ extern const struct lvn_transport lvn_transport_mpi, lvn_transport_tcp;
 /* The thread of a struct lvn_engine. */
 void *lvn_engine_run(void *engine);
 void lvn_queue_push(struct lvn_queue *q, struct lvn_request *r);
-/* Have the engine's thread call a function between other calls, for measurements of the transport. With one rank:
- * called at once. */
-void lvn_engine_call(struct lvn_comm *c, struct lvn_request *r, void (*call)(void *state, void *argument),
-                     void *argument);
-
 /* exchange.c uses tags above those of callers. */
 enum { LVN_TAGS = 16384 };
-/* leaf NULL: one leaf per rank, for plain sums. */
-enum lvn_status lvn_tree_make(struct lvn_tree **out, int size, int rank, int hosts, const int64_t *leaf) LVN_CHECKED;
-/* The number of groups that sum within themselves first: the hosts; many ranks of one host are divided into groups,
- * too. */
-int lvn_sum_groups(int ranks, int hosts);
-/* Bytes of a segment, the part of a shard that is sent in one message, for this number of partial sums of all ranks
- * together. The same on all ranks. */
-int64_t lvn_segment_bytes(int n_sources);
-/* Make progress. Returns 0 or the transport's error. *moved: something happened; *issued: all of it is in progress
- * or done; *finished: all is done. */
-int lvn_exchange_step(struct lvn_engine *c, struct lvn_request *r, bool *moved, bool *issued, bool *finished);
-/* The rank whose message the exchange waits for (receives before sends); -1: none. */
-int lvn_exchange_waits_for(const struct lvn_engine *c, const struct lvn_request *r);
-
-/* tree.c: the largest power of two below n. */
-int64_t lvn_tree_split(int64_t n);
 
 #endif

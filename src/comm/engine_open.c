@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/threads.h"
 #include "comm/engine.h"
+#include "comm/tree.h"
 
 /* Wait until join() has returned; false: not within the timeout. */
 static bool wait_until_opened(struct lvn_engine *c)

@@ -1,5 +1,6 @@
-/* exchange.h - private to exchanges: exchange_plan.c (the order of additions, memory), exchange.c (messages), sum.c
- * (adding). engine.h has the functions that engine.c calls. */
+/* exchange.h - sums and gathers of long vectors, built of messages; private to src/comm. engine.c calls exchange.c,
+ * which sends and receives; that calls exchange_sum.c, which adds. tree_plan.c makes the order of additions and the
+ * memory. */
 #ifndef LVN_EXCHANGE_H
 #define LVN_EXCHANGE_H
 
@@ -83,7 +84,17 @@ struct lvn_tree {
     struct lvn_slot *in_order[LVN_SLOTS]; /* [k % LVN_SLOTS]: the slot of chunk k; NULL: it is done */
 };
 
-/* sum.c. Add the n elements of each source of the stage, at t->source. The results replace their sources; the single
+/* --- exchange.c --- */
+
+/* Make progress. Returns 0 or the transport's error. *moved: something happened; *issued: all of it is in progress
+ * or done; *finished: all is done. */
+int lvn_exchange_step(struct lvn_engine *c, struct lvn_request *r, bool *moved, bool *issued, bool *finished);
+/* The rank whose message the exchange waits for (receives before sends); -1: none. */
+int lvn_exchange_waits_for(const struct lvn_engine *c, const struct lvn_request *r);
+
+/* --- exchange_sum.c --- */
+
+/* Add the n elements of each source of the stage, at t->source. The results replace their sources; the single
  * result goes to `out` unless that is NULL. */
 void lvn_add_sources(const struct lvn_tree *t, const struct lvn_exchange_stage *l, void *out, int64_t n,
                      enum lvn_dtype type);

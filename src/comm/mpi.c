@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "comm/engine.h"
 #include "comm/mpi_find.h"
+#include "comm/mpi_start.h"
 
 typedef void *lvn_mpi; /* a handle of any binary interface */
 

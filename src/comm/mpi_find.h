@@ -19,9 +19,4 @@ struct lvn_mpi_library {
 /* `library`: the user's choice, "" or NULL: none. `family`: the launcher, NULL: not known. */
 enum lvn_status lvn_mpi_find(struct lvn_mpi_library *out, const char *library, const char *launcher) LVN_CHECKED;
 
-/* mpi_start.c. Call MPI_Init_thread; returns its error code. LVN_MPI_CRASHED: it crashed, and no function of the
- * library may be called any more. */
-enum { LVN_MPI_CRASHED = -76 };
-int lvn_mpi_guarded(int (*init)(int *argc, char ***argv, int wanted, int *given), int wanted, int *given);
-
 #endif

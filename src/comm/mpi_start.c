@@ -3,12 +3,11 @@
  * Open MPI may receive the first message of a faster rank before it is ready for one, and then calls a null function
  * pointer: seen under srun on busy hosts, one start in some hundreds (github.com/open-mpi/ompi/issues/12495).
  * Nothing has been computed yet, and starting again helps, so it should not look like a crash of levin. */
+#include "comm/mpi_start.h"
+
 #include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
-
-#include "comm/comm.h"
-#include "comm/mpi_find.h"
 
 static _Thread_local sigjmp_buf *starting; /* set in the thread that is inside the library's start */
 static bool has_crashed;                   /* atomic */

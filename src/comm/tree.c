@@ -3,7 +3,7 @@
  * The tree over n leaves splits at the largest power of two below n, recursively. There is one shortest way to write
  * a range of leaves as a union of whole subtrees: going down from the root, a node inside the range is taken whole,
  * and a node across its border is split. That is at most two subtrees per level. */
-#include "comm/engine.h"
+#include "comm/tree.h"
 
 int64_t lvn_tree_split(int64_t n)
 {

@@ -16,6 +16,7 @@
 #include "base/threads.h"
 #include "cluster/identity/launcher_exit.h"
 #include "cluster/rendezvous/mesh.h"
+#include "comm/mpi_start.h"
 #include "host/isa.h"
 #include "host/machine.h"
 

@@ -5,6 +5,7 @@
 
 #include "backend/backend.h"
 #include "base/clock.h"
+#include "comm/tree.h"
 #include "host/machine.h"
 
 static bool is_bucket(const struct lvn_instr *i)

@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "cluster/rendezvous/mesh.h"
 #include "comm/comm.h"
+#include "comm/tree.h"
 
 static struct lvn_comm *comm;
 static int rank, size, failures;

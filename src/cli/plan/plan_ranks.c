@@ -16,6 +16,8 @@
 
 #include "base/clock.h"
 #include "cli/plan/plan.h"
+#include "comm/sum_algorithm.h"
+#include "comm/tree.h"
 #include "formats/checksum.h"
 #include "host/machine.h"
 

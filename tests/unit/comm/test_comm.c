@@ -1,5 +1,5 @@
 /* test_comm.c - covers: src/comm/comm.c src/comm/tree.c src/comm/engine_open.c src/comm/mpi_find.c
- * src/comm/exchange_plan.c
+ * src/comm/tree_plan.c
  *
  * The communicator: the tree of sums, one rank, and several ranks that are threads of this program.
  *
@@ -23,6 +23,7 @@
 #include "base/bf16.h"
 #include "base/work.h"
 #include "comm/mpi_find.h"
+#include "comm/tree.h"
 #include "unit/comm_threads.h"
 
 /* --- the tree --- */

@@ -1,4 +1,4 @@
-/* test_exchange.c - covers: src/comm/exchange.c src/comm/exchange_plan.c src/comm/choose.c
+/* test_exchange.c - covers: src/comm/exchange.c src/comm/tree_plan.c src/comm/sum_algorithm.c
  *
  * Sums of up to 64 ranks on several hosts, all in one thread: they are right, and the traffic within and between
  * hosts is as lvn_sum_traffic() predicts. The transport is lists of messages that are counted. */
@@ -13,6 +13,8 @@
 
 #include "base/bf16.h"
 #include "comm/exchange.h"
+#include "comm/sum_algorithm.h"
+#include "comm/tree.h"
 
 enum { MAX = 64 };
 

@@ -1,10 +1,11 @@
-/* choose.c - which algorithm a sum uses, and how much it sends; see comm.h. The engine calls it for every sum,
- * `levin plan` for its estimates.
+/* sum_algorithm.c - which algorithm a sum uses, and how much it sends; see sum_algorithm.h.
  *
  * The choice depends only on what all ranks know: number of ranks and hosts, and length of the vector. Source of the
  * library's numbers: Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH",
  * 2005: recursive halving, then doubling. */
-#include "comm/engine.h"
+#include "comm/sum_algorithm.h"
+
+#include "comm/tree.h"
 
 /* Bytes of a shard. Below, latency dominates, and a library that combines messages needs fewer of them; the more so,
  * the more ranks exchange with each other. */

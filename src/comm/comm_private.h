@@ -1,8 +1,8 @@
-/* ops.h - the interface of a communicator, implemented by `self` (one rank) and by the engine over messages
+/* comm_private.h - the interface of a communicator, implemented by `self` (one rank) and by the engine over messages
  * (engine.h). comm.c fills a request, and submits it. Both work on host memory; collectives between devices are the
  * backend's (backend/backend.h, struct lvn_group_ops). */
-#ifndef LVN_COMM_OPS_H
-#define LVN_COMM_OPS_H
+#ifndef LVN_COMM_PRIVATE_H
+#define LVN_COMM_PRIVATE_H
 
 #include <time.h>
 
@@ -40,6 +40,12 @@ struct lvn_comm {
 
 /* Initialise the common fields. */
 void lvn_comm_init(struct lvn_comm *c, const struct lvn_comm_ops *ops, int rank, int size);
+/* Have the engine's thread call a function between other calls, for measurements of the transport. With one rank:
+ * called at once. */
+void lvn_engine_call(struct lvn_comm *c, struct lvn_request *r, void (*call)(void *state, void *argument),
+                     void *argument);
+
+/* comm_self.c: the communicator of one rank. MEMORY. */
 enum lvn_status lvn_self_open(struct lvn_comm **out) LVN_CHECKED;
 
 #endif

@@ -1,5 +1,5 @@
-/* exchange_plan.c - plans an exchange: the order of additions, and its memory. Called when a tree or a communicator
- * is made.
+/* tree_plan.c - makes a tree: the order of additions of an exchange, and its memory; see tree.h. Called when a tree or
+ * a communicator is made.
  *
  * The subtrees that ranks hold are the sources of the stage within their host; the largest subtrees of all the
  * host's leaves are its results, and the sources of the stage between hosts, whose result is the whole tree. So the
@@ -10,6 +10,8 @@
 
 #include "base/arena.h"
 #include "comm/exchange.h"
+#include "comm/sum_algorithm.h"
+#include "comm/tree.h"
 
 enum { MEMORY = 8 << 20 /* bytes of receive buffers */ };
 
@@ -188,4 +190,9 @@ enum lvn_status lvn_tree_make(struct lvn_tree **out, int size, int rank, int hos
     else
         lvn_tree_free(t);
     return status;
+}
+
+enum lvn_status lvn_tree_new(struct lvn_tree **out, const struct lvn_comm *c, const int64_t *leaf)
+{
+    return lvn_tree_make(out, c->size, c->rank, c->hosts, leaf);
 }

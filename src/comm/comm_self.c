@@ -1,9 +1,9 @@
-/* self.c - the communicator of one rank: every operation is done, or needs nothing, before the call returns. */
+/* comm_self.c - the communicator of one rank: every operation is done, or needs nothing, before the call returns. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
-#include "comm/ops.h"
+#include "comm/comm_private.h"
 
 static void submit(struct lvn_comm *c, struct lvn_request *r)
 {

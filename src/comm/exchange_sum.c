@@ -1,4 +1,4 @@
-/* sum.c - adds the sources of an exchange, and converts between bf16 and fp32; exchange.c calls it.
+/* exchange_sum.c - adds the sources of an exchange, and converts between bf16 and fp32; exchange.c calls it.
  *
  * Sums are element by element, so the bits depend on the order in which vectors are added, and not on the width of
  * the machine's vector registers. `out` may be one of the inputs. */
