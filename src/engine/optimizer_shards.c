@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "passes/shard.h"
 
 /* Buffers of the moments, and their names in files. */
 static const struct {

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "comm/tree.h"
 #include "host/machine.h"
+#include "passes/shard.h"
 
 static bool is_bucket(const struct lvn_instr *i)
 {

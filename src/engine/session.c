@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "graph/loss_chunk.h"
+#include "passes/shard.h"
 
 /* --- planning --- */
 

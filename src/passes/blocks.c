@@ -12,7 +12,7 @@
  * (Chen, Xu, Zhang, Guestrin: "Training deep nets with sublinear memory cost", 2016.) */
 #include <string.h>
 
-#include "passes/program.h"
+#include "passes/pass.h"
 
 struct blocks {
     struct lvn_program *p;

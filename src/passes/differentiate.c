@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/program.h"
+#include "passes/pass.h"
 
 enum { MAX_REGIONS = 8 }; /* of a gradient; with more it is filled with zeros */
 

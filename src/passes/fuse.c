@@ -9,7 +9,7 @@
  * pattern that another instruction reads is an output of the fused operation too, or the pattern does not apply. */
 #include <string.h>
 
-#include "passes/program.h"
+#include "passes/pass.h"
 
 struct fusing {
     struct lvn_program *p;

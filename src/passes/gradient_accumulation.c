@@ -10,7 +10,7 @@
  * are pending at the end are this rank's part of the sum; a sum over all micro-batches lies in buffer 0.
  *
  * Left out: sums over ranks (shard.c). */
-#include "passes/program.h"
+#include "passes/pass.h"
 
 /* The binary counter: the pending nodes of the tree. */
 struct counter {

@@ -10,7 +10,7 @@
  * Micikevicius et al.: "Mixed precision training" (2018). */
 #include <string.h>
 
-#include "passes/program.h"
+#include "passes/pass.h"
 
 /* Insert an instruction at index `at`; NULL: memory. */
 static struct lvn_instr *insert(struct lvn_program *p, int at, enum lvn_op_id id, const char *name)

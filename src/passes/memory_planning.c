@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "passes/device_query.h"
+#include "passes/pass.h"
 
 enum { ALIGN = 64 }; /* bytes: a cache line, and a vector of 16 floats */
 

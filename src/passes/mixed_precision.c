@@ -19,7 +19,7 @@
  * Left out: activations of decoding, which stay in fp32: decoding reads weights, and little else. */
 #include <string.h>
 
-#include "passes/program.h"
+#include "passes/pass.h"
 
 /* The type of activations that may be of 16 bits. */
 static enum lvn_dtype activation_dtype(enum lvn_precision precision)

@@ -7,6 +7,7 @@
  * Only where the step has one micro-batch on one rank, so that nobody adds to the gradient or sends it; in fp32; and
  * for backends that can. The largest weights, as many as an operation has operands for. */
 #include "passes/device_query.h"
+#include "passes/pass.h"
 
 enum { MIN = 1 << 12 }; /* numbers of a weight below which there is nothing to gain */
 

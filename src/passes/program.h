@@ -1,7 +1,7 @@
-/* program.h - a training step as a list of instructions (a program), and the passes that make it.
+/* program.h - a training step as a list of instructions (a program).
  *
- * lvn_program_new() makes a program of a graph; a backend binds it to memory and runs it (backend/backend.h). A pass is
- * one function in one file; it rewrites the program. They run in this order:
+ * lvn_program_new() makes a program of a graph; a backend binds it to memory and runs it (backend/backend.h). A pass
+ * (pass.h) is one function in one file; it rewrites the program. They run in this order:
  *
  *     build -> prune -> fuse -> precision -> differentiate -> recompute | blocks
  *           -> accumulate -> update -> outer | shard -> scale -> verify -> memory_planning
@@ -193,34 +193,7 @@ struct lvn_plan_options {
     struct lvn_device *device;             /* the device that will run the program; must outlive it */
 };
 
-/* --- the passes, in their order ---
- *
- * All return MEMORY when it is out, and the program must then be freed. Other errors are named. */
-/* The forward instructions of `g` that the outputs need. outputs[0]: the loss, if there is one. ARG: an output is NULL,
- * or the error of the graph. */
-enum lvn_status lvn_program_build(struct lvn_program **out, struct lvn_graph *g, struct lvn_tensor *const *outputs,
-                                  int n_outputs) LVN_CHECKED;
-enum lvn_status lvn_pass_prune(struct lvn_program *p) LVN_CHECKED;
-enum lvn_status lvn_pass_fuse(struct lvn_program *p) LVN_CHECKED;
-/* UNSUPPORTED: an input is not of the graph's real type; or that is not fp32, and `precision` is not TRUE. */
-enum lvn_status lvn_pass_precision(struct lvn_program *p, enum lvn_precision precision) LVN_CHECKED;
-/* UNSUPPORTED: an operation on the way to a trainable parameter has no gradient. */
-enum lvn_status lvn_pass_differentiate(struct lvn_program *p) LVN_CHECKED;
-/* For all modes but BLOCKS. */
-enum lvn_status lvn_pass_recompute(struct lvn_program *p, enum lvn_recompute mode) LVN_CHECKED;
-enum lvn_status lvn_pass_blocks(struct lvn_program *p) LVN_CHECKED;
-/* tree: NULL: all micro-batches add to one gradient. */
-enum lvn_status lvn_pass_accumulate(struct lvn_program *p, const struct lvn_tree_leaves *tree) LVN_CHECKED;
-enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
-enum lvn_status lvn_pass_outer(struct lvn_program *p, const struct lvn_device *device) LVN_CHECKED;
-enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding *s) LVN_CHECKED;
-enum lvn_status lvn_pass_scale(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
-/* SHAPE, UNSUPPORTED, INTERNAL: an instruction does not fit its operation. */
-enum lvn_status lvn_pass_verify(struct lvn_program *p) LVN_CHECKED;
-/* The first n_sums outputs go to RESULT. UNSUPPORTED: the device has no kernel for an instruction. */
-enum lvn_status lvn_pass_memory_planning(struct lvn_program *p, int n_sums, struct lvn_device *device) LVN_CHECKED;
-
-/* All passes in their order: what callers use. The graph must outlive the program. Errors: those of the passes. */
+/* Run all passes in their order. The graph must outlive the program. Errors: those of the passes. */
 enum lvn_status lvn_program_new(struct lvn_program **out, struct lvn_graph *g, struct lvn_tensor *const *outputs,
                                 int n_outputs, const struct lvn_plan_options *o) LVN_CHECKED;
 void lvn_program_free(struct lvn_program *p);
@@ -230,7 +203,12 @@ struct lvn_operand lvn_program_output(const struct lvn_program *p, const struct 
  */
 int64_t lvn_program_sums_at(const struct lvn_program *p, int64_t m);
 
-/* --- building blocks of passes --- */
+/* --- program_build.c: what passes build with --- */
+
+/* The forward instructions of `g` that the outputs need. outputs[0]: the loss, if there is one. ARG: an output is NULL,
+ * or the error of the graph. */
+enum lvn_status lvn_program_build(struct lvn_program **out, struct lvn_graph *g, struct lvn_tensor *const *outputs,
+                                  int n_outputs) LVN_CHECKED;
 /* Append a value of `count` elements; -1: memory. */
 int lvn_program_add_value(struct lvn_program *p, const char *name, enum lvn_buffer buffer, enum lvn_dtype dtype,
                           int64_t count);
@@ -244,7 +222,8 @@ struct lvn_operand lvn_program_add_range(struct lvn_program *p, const char *name
 void lvn_instr_operands(struct lvn_instr *i, void (*visit)(struct lvn_operand *o, bool written, void *argument),
                         void *argument);
 
-/* --- a program as text (print.c) --- */
+/* --- program_print.c: a program as text --- */
+
 /* The columns of a listing. Both begin with the instruction's number, its phase (lvn_instr_phase) and its operation.
  *
  * COST, below a line of titles: name of the model's node; shape of the first operand written; MFLOP, millions of
@@ -274,6 +253,8 @@ const char *lvn_instr_phase(const struct lvn_instr *i);
 /* The first operand that the instruction writes: an output, or a gradient. NULL: none. */
 const struct lvn_operand *lvn_instr_result(const struct lvn_instr *i);
 
+/* --- program_facts.c: facts about a program --- */
+
 /* Host memory in bytes: the program's lists, and the struct lvn_call for each instruction that the CPU backends make.
  */
 int64_t lvn_program_bytes(const struct lvn_program *p);
@@ -290,10 +271,6 @@ void lvn_instr_describe(const struct lvn_instr *i, struct lvn_call *call);
 double lvn_instr_flops(const struct lvn_instr *i);
 /* The same, of every instruction once: of a micro-batch and the update. */
 double lvn_program_flops(const struct lvn_program *p);
-
-/* First element of a rank's shard of the trainable parameters in the flat buffers; rank = size: the end of the last
- * shard. A multiple of LVN_NORM_BLOCK, or the end. */
-int64_t lvn_shard_first(const struct lvn_params *params, int size, int rank);
 
 /* --- collectives --- */
 /* Runs collective operations (ops/collective.h) for a backend, which knows nothing else of communication. The engine

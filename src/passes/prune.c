@@ -4,7 +4,7 @@
  * key/value cache, or a value that a later instruction reads.
  *
  * Left out: frozen parameters; the differentiate pass makes no gradients for them. */
-#include "passes/program.h"
+#include "passes/pass.h"
 
 static bool needed(const struct lvn_program *p, const struct lvn_instr *i, const bool *read)
 {

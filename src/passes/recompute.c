@@ -9,7 +9,7 @@
  * Left out: recomputing whole blocks (blocks.c). */
 #include <string.h>
 
-#include "passes/program.h"
+#include "passes/pass.h"
 
 /* The restores of a program, and where they go. Lists are by value, by instruction, or by restore. */
 struct restores {

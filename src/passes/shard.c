@@ -16,9 +16,11 @@
  * until its wait, so memory_planning lays it out. The pass writes the list anew.
  *
  * Left out: gradients and parameters in shards (ZeRO's stages 2 and 3). */
+#include "passes/shard.h"
+
 #include <string.h>
 
-#include "passes/program.h"
+#include "passes/pass.h"
 
 enum {
     MIN_BYTES = 1 << 18,  /* of a bucket: smaller messages cost their latency */

@@ -3,7 +3,7 @@
  * Gradients lie in one flat buffer, so the norm is one instruction and the optimizer one for each parameter group.
  * Clipping needs no instruction: the norm's kernel writes a factor to lvn_result.clip_scale, by which the optimizer
  * multiplies gradients. It is 0 if the norm is not finite: then the optimizer updates nothing. */
-#include "passes/program.h"
+#include "passes/pass.h"
 
 static struct lvn_instr *after_backward(struct lvn_program *p, enum lvn_op_id id, const char *name)
 {

@@ -6,7 +6,7 @@
  * casts its pointers without a check, so an error would be a write beyond a buffer.
  *
  * Left out: rules for backward instructions, whose operands the differentiate pass copies from forward ones. */
-#include "passes/program.h"
+#include "passes/pass.h"
 
 /* Is the operand `bit` of type `have` where the rule says `want`? It may be cast to 16 bits where the operation accepts
  * that. */

@@ -1,4 +1,4 @@
-/* test_passes.c - covers: src/passes/build.c src/passes/prune.c src/passes/fuse.c src/passes/mixed_precision.c
+/* test_passes.c - covers: src/passes/program_build.c src/passes/prune.c src/passes/fuse.c src/passes/mixed_precision.c
  * src/passes/differentiate.c src/passes/recompute.c src/passes/blocks.c
  *
  * Each pass of a micro-batch alone: the listing of a small program before it and after it. Passes of a step are in
@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "pass_listing.h"
+#include "passes/pass.h"
 
 /* One forward instruction for each node; views are operands with an offset, not instructions. */
 static void build(void **state)

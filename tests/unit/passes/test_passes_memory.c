@@ -1,4 +1,5 @@
-/* test_passes_memory.c - covers: src/passes/verify.c src/passes/memory_planning.c src/passes/print.c
+/* test_passes_memory.c - covers: src/passes/verify.c src/passes/memory_planning.c src/passes/program_print.c
+ * src/passes/program_facts.c
  *
  * The passes of a finished program alone: verify, which must refuse wrong programs, and memory_planning, by the listing
  * before it and after it. Then the columns that levin plan --program shows. */
@@ -9,6 +10,7 @@
 #include <cmocka.h>
 
 #include "pass_listing.h"
+#include "passes/pass.h"
 
 static const struct lvn_optimizer adamw = {.kind = LVN_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
 static const struct lvn_optimizer sgd = {.kind = LVN_SGD, .momentum = 0.9};

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "pass_listing.h"
+#include "passes/pass.h"
 
 static const struct lvn_optimizer adamw = {.kind = LVN_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
 static const struct lvn_optimizer sgd = {.kind = LVN_SGD, .momentum = 0.9, .clip_norm = 1};

@@ -1,4 +1,4 @@
-/* test_program.c - covers: src/passes/pipeline.c src/passes/differentiate.c src/passes/fuse.c src/passes/recompute.c
+/* test_program.c - covers: src/passes/program.c src/passes/differentiate.c src/passes/fuse.c src/passes/recompute.c
  * src/passes/blocks.c
  *
  * The passes on whole models: gradients against finite differences in double, fused against not, recompute on and off,

@@ -11,6 +11,7 @@
 #include "bound_program.h"
 #include "data/dataset.h"
 #include "models/keys.h"
+#include "passes/pass.h"
 #include "tasks/task.h"
 
 struct planned {

@@ -1,4 +1,4 @@
-/* print.c - prints a program as text, for levin plan --program and for the tests of the passes; see program.h.
+/* program_print.c - prints a program as text, for levin plan --program and for the tests of the passes; see program.h.
  *
  * It works after every pass. Before memory_planning, values of the arena have no offsets and no memory is in use.
  *

@@ -1,4 +1,4 @@
-/* build.c - makes the program of a graph: its forward instructions, in the order of its nodes; see program.h.
+/* program_build.c - makes the program of a graph: its forward instructions, in the order of its nodes; see program.h.
  *
  * Called first by lvn_program_new(). The functions that append values and instructions serve all passes. */
 #include <stdlib.h>

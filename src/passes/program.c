@@ -1,5 +1,7 @@
-/* pipeline.c - lvn_program_new(): runs all passes in their order; see program.h. */
+/* program.c - lvn_program_new(): runs all passes in their order; see program.h. */
 #include "passes/program.h"
+
+#include "passes/pass.h"
 
 enum lvn_status lvn_program_new(struct lvn_program **out, struct lvn_graph *g, struct lvn_tensor *const *outputs,
                                 int n_outputs, const struct lvn_plan_options *o)
