@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/gemm.h"
 #include "base/status.h"
 #include "base/threads.h"

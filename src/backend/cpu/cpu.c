@@ -1,6 +1,6 @@
 /* cpu.c - the backend `cpu`: this processor, with kernels for the best of its instruction sets (host/isa.h). Memory
  * is the process's own, so nothing is copied between host and device. Not here: running programs (run.c), measuring
- * rates (measure.c). */
+ * rates (run_rate.c). */
 #include <stdlib.h>
 #include <string.h>
 

@@ -37,6 +37,10 @@ const struct lvn_cpu_op *lvn_cpu_ops(enum lvn_isa isa);
 /* The same with plain kernels alone, in fp32 or fp64. */
 const struct lvn_cpu_op *lvn_cpu_plain_ops(enum lvn_dtype real);
 
+/* Matrix products (gemm.h) on an instruction set. */
+struct lvn_gemm_kernel;
+const struct lvn_gemm_kernel *lvn_gemm_kernel(enum lvn_isa isa);
+
 /* Bytes of scratch that call->phase needs. */
 int64_t lvn_cpu_scratch(const struct lvn_cpu_op *op, const struct lvn_call *call, int n_threads);
 /* Run call->phase; called by all threads of the team, and a barrier must follow. */

@@ -46,9 +46,9 @@ struct lvn_gemm_kernel {
     /* `scratch` is the calling thread's, 64-byte aligned. */
     void (*run)(const struct lvn_gemm *g, void *scratch, int thread, int n_threads);
 };
+/* lvn_gemm_kernel() of cpu_kernels.h finds one of them. */
 extern const struct lvn_gemm_kernel lvn_gemm_generic, lvn_gemm_avx2, lvn_gemm_avx512, lvn_gemm_avx512_bf16,
     lvn_gemm_amx;
-const struct lvn_gemm_kernel *lvn_gemm_kernel(enum lvn_isa isa);
 
 /* Longest block of K. */
 enum { LVN_GEMM_KC = 512 };

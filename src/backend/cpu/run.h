@@ -1,4 +1,4 @@
-/* run.h - functions of the backend cpu: running programs (run.c), and measuring rates (measure.c). Called through
+/* run.h - functions of the backend cpu: running programs (run.c), and measuring rates (run_rate.c). Called through
  * the table in cpu.c. */
 #ifndef LVN_CPU_RUN_H
 #define LVN_CPU_RUN_H

@@ -7,6 +7,7 @@
 
 #include "backend/cuda/nvrtc.h"
 #include "backend/gpu/gpu_kernels.h"
+#include "backend/gpu/texts.h"
 #include "base/arena.h"
 #include "base/threads.h"
 

@@ -1,4 +1,5 @@
-/* products.h - matrix products by cuBLASLt, opened at run time: the struct lvn_gpu_library of backend/gpu/product.c.
+/* products.h - matrix products by cuBLASLt, opened at run time: the struct lvn_gpu_library of
+ * backend/gpu/kernel_launch_product.c.
  *
  * The algorithm for a product's shape, types and alignment is chosen once per device, by the library's heuristics
  * and never by timing, among those algorithms that sum along K in one piece or add partial sums in one order. So a

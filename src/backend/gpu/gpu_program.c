@@ -1,10 +1,11 @@
-/* gpu_program.c - see gpu_program.h. Descriptions of launches: kernel_launch.c; collectives: host_staging.c; source
- * texts: texts.c. */
+/* gpu_program.c - see gpu_program.h. Descriptions of launches: kernel_launch.c; collectives: gpu_program_staging.c;
+ * source texts: texts.c. */
 #include "backend/gpu/gpu_program.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/gpu/texts.h"
 #include "base/work.h"
 
 /* --- launches of an instruction --- */

@@ -4,7 +4,7 @@
  * lvn_gpu_bind() asks again, resolves memory and offset of every operand, and collects the modules to compile: one
  * for each operation and set of definitions. The backend (struct lvn_gpu_driver) then compiles them and prepares
  * each launch. Arguments that change with the micro-batch are a short list. struct lvn_step is one small struct on
- * the device, written before each micro-batch. Collectives go through host memory (host_staging.c), unless the
+ * the device, written before each micro-batch. Collectives go through host memory (gpu_program_staging.c), unless the
  * backend has its own. */
 #ifndef LVN_GPU_PROGRAM_H
 #define LVN_GPU_PROGRAM_H
@@ -97,20 +97,12 @@ struct lvn_memory *lvn_gpu_operand_memory(const struct lvn_gpu_program *p, const
                                           int64_t *offset);
 /* Settle on one variant of a launch: `other` is NULL afterwards. */
 void lvn_gpu_tune(struct lvn_gpu_launch *l, enum lvn_gpu_variant variant);
+
+/* --- gpu_program_staging.c --- */
 /* Start or finish a collective through host memory. */
 enum lvn_status lvn_gpu_communicate(struct lvn_gpu_program *p, const struct lvn_instr *i,
                                     const struct lvn_collectives *collectives) LVN_CHECKED;
 enum lvn_status lvn_gpu_staging_new(struct lvn_gpu_program *p) LVN_CHECKED;
 void lvn_gpu_staging_free(struct lvn_gpu_program *p);
-
-/* --- texts --- */
-/* words.h as text. */
-const char *lvn_gpu_words(void);
-/* The kernels of an operation; NULL: it has none. */
-const char *lvn_gpu_text(const char *source);
-/* The definitions at the start of a module's text, with TYPE_x for every operand in it, in memory of the arena. */
-const char *lvn_gpu_definitions(struct lvn_arena *a, const char *source, const char *defines);
-/* The host half of an operation; NULL: it has no .k file. */
-const struct lvn_gpu_operation *lvn_gpu_operation_of(enum lvn_op_id id);
 
 #endif

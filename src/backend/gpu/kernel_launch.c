@@ -1,4 +1,4 @@
-/* kernel_launch.c - see kernel_launch.h. Matrix products by a library: product.c. */
+/* kernel_launch.c - see kernel_launch.h. Matrix products by a library: kernel_launch_product.c. */
 #include "backend/gpu/kernel_launch.h"
 
 #include <stdarg.h>

@@ -144,7 +144,7 @@ struct lvn_gpu {
     enum lvn_status status;
     const struct lvn_gpu_library *library; /* NULL: there is none */
     bool matrix_units;                     /* the device has matrix units (tensor cores) whose items hold whole rows */
-    struct lvn_gpu_rounded *rounded;       /* operands that product.c rounded */
+    struct lvn_gpu_rounded *rounded;       /* operands that kernel_launch_product.c rounded */
 };
 
 /* Append a launch of (x, y, z) work-groups; none if one of these is 0. args end with LVN_GPU_END. */
@@ -156,14 +156,6 @@ void lvn_gpu_define(struct lvn_gpu *g, const char *name, int64_t value);
 void lvn_gpu_define_type(struct lvn_gpu *g, const char *name, enum lvn_dtype type);
 /* Reserve bytes of the instruction's scratch; returns the `number` of an argument LVN_SCRATCH. */
 int64_t lvn_gpu_scratch(struct lvn_gpu *g, int64_t bytes);
-/* --- products by a library: product.c --- */
-/* Launch a product by the library, and what it needs around it. False: there is no library, or it cannot compute
- * this product; nothing is launched. */
-bool lvn_gpu_product(struct lvn_gpu *g, const struct lvn_gpu_product *p);
-/* After an instruction's last launch: places the scratch of its products behind the rest; they share it. */
-void lvn_gpu_products_end(struct lvn_gpu *g);
-/* Operands in scratch may have been overwritten: rounded copies of them are no longer valid. */
-void lvn_gpu_products_invalidate(struct lvn_gpu *g);
 /* Append a copy of l with n arguments; NULL: out of memory, and g->status is set. */
 struct lvn_gpu_launch *lvn_gpu_append(struct lvn_gpu *g, const struct lvn_gpu_launch *l, const struct lvn_gpu_arg *args,
                                       int n);
@@ -186,6 +178,16 @@ static inline double lvn_gpu_dropout_scale(double p)
     uint32_t threshold = lvn_dropout_threshold(p);
     return threshold < 65536 ? 1 / (1 - threshold / 65536.0) : 0;
 }
+
+/* --- products by a library: kernel_launch_product.c --- */
+
+/* Launch a product by the library, and what it needs around it. False: there is no library, or it cannot compute
+ * this product; nothing is launched. */
+bool lvn_gpu_product(struct lvn_gpu *g, const struct lvn_gpu_product *p);
+/* After an instruction's last launch: places the scratch of its products behind the rest; they share it. */
+void lvn_gpu_products_end(struct lvn_gpu *g);
+/* Operands in scratch may have been overwritten: rounded copies of them are no longer valid. */
+void lvn_gpu_products_invalidate(struct lvn_gpu *g);
 
 /* Number of work-groups for n items. */
 static inline int64_t lvn_gpu_groups(int64_t n)

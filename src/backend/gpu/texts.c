@@ -1,11 +1,10 @@
-/* texts.c - the table of all operations' kernels for devices: their host halves, and their source text for the
- * device's compiler. gpu_program.c and the backends' compilers look them up.
+/* texts.c - the table of all operations' kernels for devices; see texts.h.
  *
  * The build writes generated/gpu_kernels.def, one LVN_GPU_KERNEL(name) for each src/ops/NAME.k, and a file of the
  * texts, in which includes are expanded (tools/embed_kernels.cmake). */
-#include <string.h>
+#include "backend/gpu/texts.h"
 
-#include "backend/gpu/gpu_program.h"
+#include <string.h>
 
 extern const char lvn_gpu_text_words[];
 #define LVN_GPU_KERNEL(name)                                                                                           \

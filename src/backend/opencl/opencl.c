@@ -5,7 +5,7 @@
  * memory (for batches) is written through a third one, into a staging buffer, from which it is copied before the
  * next run. Each memory is one buffer. Where it exceeds what the device allocates in one piece, an Intel GPU does so
  * nevertheless if asked to (ALLOCATIONS_GREATER_THAN_4GB.md of its compute runtime), and others refuse. Not here:
- * finding devices (opencl_devices.c), kernels and launches (programs.c), and the part shared with CUDA
+ * finding devices (opencl_device_find.c), kernels and launches (programs.c), and the part shared with CUDA
  * (backend/gpu). */
 #include <glob.h>
 #include <stdio.h>
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "backend/opencl/opencl_device.h"
+#include "backend/opencl/programs.h"
 #include "base/text.h"
 
 extern const struct lvn_backend lvn_backend_opencl;

@@ -61,33 +61,13 @@ static inline void *lvn_opencl_buffer(const struct lvn_memory *m)
     return ((const struct lvn_opencl_memory *)m)->buffer;
 }
 
+/* --- opencl_device_find.c --- */
+
 /* Find device `number` of all; d->id is NULL where there are not so many. Returns how many platforms were
  * considered. Call lvn_opencl_release() in every case. */
 int lvn_opencl_find(struct lvn_opencl_device *d, int number);
 void lvn_opencl_release(struct lvn_opencl_device *d);
 /* UNSUPPORTED: the device was not found, or is too small for kernels. */
 enum lvn_status lvn_opencl_check(const struct lvn_opencl_device *d, int platforms) LVN_CHECKED;
-
-/* Tests set this text in front of every module, with doubles of what this machine's compilers lack; NULL: nothing.
- * lvn_opencl_prelude_units: it gives a device matrix units. */
-extern const char *lvn_opencl_prelude;
-extern bool lvn_opencl_prelude_units;
-
-/* Build options for a text that begins with these #define lines; part of every key in the cache of kernels. */
-const char *lvn_opencl_options(const struct lvn_opencl_device *d, const char *defines);
-/* Set large_registers by compiling an empty kernel with the option, since compilers refuse unknown options. The
- * device has a context. */
-void lvn_opencl_probe_options(struct lvn_opencl_device *d);
-/* Compiles modules (once per device and text, from the cache of kernels if possible) and launches kernels:
- * programs.c. */
-extern const struct lvn_gpu_driver lvn_opencl_driver;
-void lvn_opencl_texts_free(struct lvn_opencl_device *d);
-
-/* --- launches with two variants: tuning_variants.c --- */
-/* For `faster` of struct lvn_gpu_driver. */
-enum lvn_gpu_variant lvn_opencl_faster(const struct lvn_gpu_program *p, const struct lvn_gpu_launch *l);
-/* Measure both variants of a launch, which are ready to run, and cache which one is faster. */
-enum lvn_status lvn_opencl_measure(enum lvn_gpu_variant *variant, struct lvn_gpu_program *p,
-                                   struct lvn_gpu_launch *l) LVN_CHECKED;
 
 #endif

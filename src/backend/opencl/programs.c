@@ -1,12 +1,16 @@
 /* programs.c - kernels on an OpenCL device: modules are compiled in parallel or loaded from the cache, each launch
  * gets a kernel object with its arguments, and is launched. It is the struct lvn_gpu_driver of backend/gpu. */
+#include "backend/opencl/programs.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/gpu/gpu_kernels.h"
+#include "backend/gpu/texts.h"
 #include "backend/opencl/opencl_device.h"
+#include "backend/opencl/tuning_variants.h"
 #include "base/text.h"
 #include "base/threads.h"
 #include "host/machine.h"

@@ -1,11 +1,14 @@
 /* tuning_variants.c - autotuning: which of two launches with bit-identical results is faster on a device. Measured
  * once for each shape, when a program is bound (programs.c), and stored in the cache of kernels. The launches
  * overwrite their outputs, which the first run writes again. */
+#include "backend/opencl/tuning_variants.h"
+
 #include <math.h>
 #include <stdlib.h>
 
 #include "backend/gpu/gpu_kernels.h"
 #include "backend/opencl/opencl_device.h"
+#include "backend/opencl/programs.h"
 #include "base/clock.h"
 
 enum { TIMES = 3 }; /* runs of each variant after a warm-up; the fastest counts */

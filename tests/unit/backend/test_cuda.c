@@ -9,6 +9,7 @@
 
 #include "backend/cuda/script.h"
 #include "backend/gpu/gpu_program.h"
+#include "backend/gpu/texts.h"
 #include "base/bf16.h"
 #include "device_run.h"
 #include "ops_cases.h"

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/gemm.h"
 #include "base/random.h"
 #include "base/threads.h"

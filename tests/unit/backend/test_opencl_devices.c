@@ -1,7 +1,8 @@
-/* test_opencl_devices.c - covers: src/backend/opencl/opencl_devices.c src/backend/backend.c
+/* test_opencl_devices.c - covers: src/backend/opencl/opencl_device_find.c src/backend/backend.c
  * src/backend/opencl/programs.c
  *
  * Which devices OpenCL has, over a made-up library (opencl_cards.h), and how much they allocate in one piece. */
+#include "backend/opencl/programs.h"
 #include "unit/opencl_cards.h"
 
 /* The device of each number, 0 ends them. */

@@ -4,6 +4,8 @@
  * in modules that need it, if the compiler has the option, and the cache distinguishes it. */
 #include <unistd.h>
 
+#include "backend/opencl/programs.h"
+#include "backend/opencl/tuning_variants.h"
 #include "unit/opencl_cards.h"
 
 /* Opens device 0 and compiles a text with these definitions there. Returns how; *probes: builds that asked whether an

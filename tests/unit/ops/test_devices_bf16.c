@@ -4,6 +4,7 @@
  * implementation of their functions (matrix_gpu.h): loops, NVIDIA's and Intel's, the last two with doubles of the
  * instructions. Skipped if there is no device. */
 #include "backend/opencl/opencl_device.h"
+#include "backend/opencl/programs.h"
 #include "device_compare.h"
 #include "matrix_doubles.h"
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "backend/opencl/opencl_device.h"
+#include "backend/opencl/programs.h"
 #include "unit/kernel_texts.h"
 
 static const char table_path[] = "tests/golden/kernels_intel.txt";

@@ -1,4 +1,4 @@
-/* opencl_devices.c - finds OpenCL's devices: the GPUs of the first platform that has one, else the first device of
+/* opencl_device_find.c - finds OpenCL's devices: the GPUs of the first platform that has one, else the first device of
  * all. Called by opencl.c to list and to open devices.
  *
  * A tile of an Intel GPU is a device. Drivers present tiles as devices of their own, or cards that can be
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "backend/opencl/opencl_device.h"
+#include "backend/opencl/programs.h"
 #include "base/getenv.h"
 #include "base/text.h"
 

@@ -1,6 +1,6 @@
-/* product.c - matrix products by the library of a device's maker (cuBLASLt), where the device has one. The host
- * halves of operations (NAME.k) call lvn_gpu_product(): it decides whether the library can compute a product, and
- * launches what is needed around it. How the library is called is in the backend (cuda/products.c).
+/* kernel_launch_product.c - matrix products by the library of a device's maker (cuBLASLt), where the device has one.
+ * The host halves of operations (NAME.k) call lvn_gpu_product(): it decides whether the library can compute a product,
+ * and launches what is needed around it. How the library is called is in the backend (cuda/products.c).
  *
  * A library takes both operands in one type. Where 16-bit products are allowed (struct lvn_call), fp32 operands,
  * such as the parameters in mixed precision, are first rounded into scratch: once per instruction, for all of its

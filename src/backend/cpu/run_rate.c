@@ -1,8 +1,9 @@
-/* measure.c - rates of the processor, for rate() of the backend: matrix products, and reading memory. The best of
+/* run_rate.c - rates of the processor, for rate() of the backend: matrix products, and reading memory. The best of
  * several runs counts. */
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/run.h"
 #include "base/clock.h"

@@ -1,5 +1,5 @@
-/* host_staging.c - collectives of a device's program through copies in host memory. lvn_gpu_run() and CUDA's scripts
- * call it where devices cannot communicate directly: the operand is read into host memory when its collective
+/* gpu_program_staging.c - collectives of a device's program through copies in host memory. lvn_gpu_run() and CUDA's
+ * scripts call it where devices cannot communicate directly: the operand is read into host memory when its collective
  * starts, and written back after its wait.
  *
  * tree_reduce, the sum over the tree of micro-batches, reads all gradient buffers, so all of them are copied; its
