@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "checkpoints/checkpoint_names.h"
+#include "checkpoints/checkpoint_private.h"
 #include "checkpoints/manifest.h"
 #include "checkpoints/model_fetch.h"
 

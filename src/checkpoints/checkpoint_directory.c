@@ -1,5 +1,5 @@
-/* checkpoint_directory.c - manages a directory of checkpoints (checkpoint.h, checkpoint_names.h): its names, the links
- * `last` and `best`, retention, clean-up. */
+/* checkpoint_directory.c - manages a directory of checkpoints (checkpoint.h, checkpoint_private.h): its names, the
+ * links `last` and `best`, retention, clean-up. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "checkpoints/checkpoint.h"
-#include "checkpoints/checkpoint_names.h"
+#include "checkpoints/checkpoint_private.h"
 #include "checkpoints/manifest.h"
 
 /* A checkpoint with a readable manifest. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "checkpoints/checkpoint.h"
-#include "checkpoints/checkpoint_names.h"
+#include "checkpoints/checkpoint_private.h"
 #include "checkpoints/manifest.h"
 #include "stores/store.h"
 

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/output.h"
 #include "checkpoints/checkpoint.h"
-#include "checkpoints/checkpoint_names.h"
+#include "checkpoints/checkpoint_private.h"
 #include "checkpoints/manifest.h"
 
 struct lvn_checkpoint_writer {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "checkpoints/checkpoint_names.h"
+#include "checkpoints/checkpoint_private.h"
 #include "stores/store.h"
 
 /* The folder name to which `best` or `last` refers: the step in a pointer file, the name itself if it is a folder; ""

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
-#include "checkpoints/checkpoint_names.h"
+#include "checkpoints/checkpoint_private.h"
 #include "checkpoints/model_fetch.h"
 #include "stores/store.h"
 

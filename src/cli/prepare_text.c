@@ -18,6 +18,7 @@
 #include "cli/transfer.h"
 #include "data/prepare.h"
 #include "data/text_prepare.h"
+#include "data/text_write.h"
 #include "host/machine.h"
 #include "stores/fetch.h"
 #include "stores/upload_staging.h"

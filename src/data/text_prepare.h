@@ -52,23 +52,11 @@ struct lvn_text_options {
 
 enum lvn_status lvn_text_prepare(const struct lvn_text_options *o, struct lvn_text_counts *counts) LVN_CHECKED;
 
-/* Does OUT have the state of an interrupted preparation? */
-bool lvn_text_prepare_begun(const char *out);
-
 /* One text file as a single stream: the first nine tenths of its characters are for training, the rest for validation;
  * no end token. */
 enum lvn_status lvn_text_prepare_one(const struct lvn_tokenizer *t, const char *path, const char *out, int threads,
                                      struct lvn_text_counts *counts) LVN_CHECKED;
 
-/* Contents of OUT/NAME.bin.json. */
-struct lvn_text_sidecar {
-    const struct lvn_tokenizer *tokenizer;
-    const struct lvn_text_options *options; /* NULL: of lvn_text_prepare_one() */
-    const struct lvn_text_counts *counts;
-    enum lvn_split_id split;
-    uint64_t sum; /* checksum of the .bin file */
-};
-enum lvn_status lvn_text_sidecar_write(const char *out, const struct lvn_text_sidecar *s) LVN_CHECKED;
 /* Bytes of an id in a file: 2 or 4. */
 static inline int lvn_text_width(const struct lvn_tokenizer *t)
 {

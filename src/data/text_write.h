@@ -1,5 +1,5 @@
 /* text_write.h - the writer of text_prepare.c: assigns documents to splits, writes the files and the resumable state.
- */
+ * `levin prepare` asks it whether there is such a state. */
 #ifndef LVN_TEXT_WRITE_H
 #define LVN_TEXT_WRITE_H
 
@@ -48,5 +48,18 @@ enum lvn_status lvn_text_writer_finish(struct lvn_text_writer *w) LVN_CHECKED;
 /* After a failure, before closing: removes the files if there is no state to resume from. */
 void lvn_text_writer_abandon(struct lvn_text_writer *w);
 void lvn_text_writer_close(struct lvn_text_writer *w);
+
+/* Does OUT have the state of an interrupted preparation? */
+bool lvn_text_prepare_begun(const char *out);
+
+/* Contents of OUT/NAME.bin.json. */
+struct lvn_text_sidecar {
+    const struct lvn_tokenizer *tokenizer;
+    const struct lvn_text_options *options; /* NULL: of lvn_text_prepare_one() */
+    const struct lvn_text_counts *counts;
+    enum lvn_split_id split;
+    uint64_t sum; /* checksum of the .bin file */
+};
+enum lvn_status lvn_text_sidecar_write(const char *out, const struct lvn_text_sidecar *s) LVN_CHECKED;
 
 #endif

@@ -1,101 +1,17 @@
-/* graph.h - a model as a graph of operations on tensors, and its parameters.
+/* graph.h - a model as a graph of operations on tensors.
  *
  * The functions of src/models build graphs: lvn_linear(g, x, w, b, ...) and the like append a node and compute nothing.
  * lvn_program_new() (passes/program.h) makes a program of a graph. Nodes are appended in an order in which they can
  * run, so nothing is sorted later. A failed call returns NULL, and so does every call with an input that is NULL; the
  * graph records the first failure, and lvn_graph_status() returns it. So models are expressions without checks.
  *
- * Parameters belong to a struct lvn_params, not to a graph: training, evaluation and generation are different graphs
- * over the same parameters.
- *
- * Left out: gradients (passes/differentiate.c) and memory (engine/model_state.h). */
+ * Left out: parameters (params.h), gradients (passes/differentiate.c) and memory (engine/model_state.h). */
 #ifndef LVN_GRAPH_H
 #define LVN_GRAPH_H
 
 #include "base/arena.h"
-#include "base/index.h"
 #include "graph/op.h"
-
-/* --- parameters ------------------------------------------------------------------------------------------------ */
-
-enum lvn_param_kind {
-    LVN_WEIGHT,    /* matrix of a linear layer, or kernel of a convolution */
-    LVN_EMBEDDING, /* table, looked up by index; a tied head shares it */
-    LVN_VECTOR,    /* bias, gain of a normalisation */
-};
-
-/* Distribution of a parameter's initial values. */
-struct lvn_init {
-    enum { LVN_INIT_NORMAL, LVN_INIT_UNIFORM, LVN_INIT_CONSTANT } kind;
-    double value; /* NORMAL: standard deviation; UNIFORM: values lie in [-value, value); CONSTANT: the value */
-};
-#define LVN_NORMAL(std) ((struct lvn_init){LVN_INIT_NORMAL, (std)})
-#define LVN_UNIFORM(bound) ((struct lvn_init){LVN_INIT_UNIFORM, (bound)})
-#define LVN_CONSTANT(x) ((struct lvn_init){LVN_INIT_CONSTANT, (x)})
-
-enum { LVN_NAME_TEXT = 256 }; /* maximum bytes of a parameter's name, with its NUL */
-
-struct lvn_param {
-    int number;       /* index in lvn_params.list: order of declaration */
-    const char *name; /* as in Hugging Face's files: "h.0.attn.c_attn.weight" */
-    uint64_t hash;    /* of the name, for initial values */
-    struct lvn_desc desc;
-    enum lvn_param_kind kind;
-    struct lvn_init init;
-    bool trainable;
-    bool adapter;    /* added to the model by LoRA, absent from the model's own files */
-    int block;       /* the model's block that declares it first; -1: none */
-    bool decay;      /* has weight decay; set by lvn_params_layout() */
-    double lr_scale; /* factor of the learning rate */
-    int64_t offset;  /* elements, in the flat buffers of values, gradients and optimizer state; set by the layout */
-    int64_t count;   /* elements */
-};
-
-/* Parameters that have weight decay. */
-enum lvn_decay {
-    LVN_DECAY_LINEAR,   /* of kind LVN_WEIGHT */
-    LVN_DECAY_MATRICES, /* of two dimensions or more */
-    LVN_DECAY_ALL,
-};
-
-/* A range of the flat buffers whose parameters the optimizer treats alike. */
-struct lvn_param_group {
-    int64_t offset; /* elements, a multiple of LVN_PARAM_ALIGN */
-    int64_t count;  /* elements, a multiple of LVN_PARAM_ALIGN */
-    bool decay;
-    double lr_scale;
-};
-enum { LVN_PARAM_ALIGN = 64 }; /* elements; every parameter starts at a multiple, gaps hold zeros */
-
-struct lvn_params {
-    struct lvn_arena arena;
-    struct lvn_param **list; /* [n] in order of declaration */
-    int n;
-    int capacity;           /* of list */
-    struct lvn_index names; /* name -> index in list */
-    /* Set by lvn_params_layout(): */
-    struct lvn_param **flat;        /* [n] in order of the flat buffers */
-    struct lvn_param_group *groups; /* [n_groups] of the trainable parameters */
-    int n_groups;
-    struct lvn_extents trainable; /* layout of the trainable parameters */
-    int64_t flat_count;           /* elements of a flat buffer of all parameters */
-    int64_t trainable_count;      /* elements of its leading part, which holds the trainable parameters */
-};
-
-struct lvn_params *lvn_params_new(void); /* NULL: memory */
-void lvn_params_free(struct lvn_params *p);
-struct lvn_param *lvn_params_find(const struct lvn_params *p, const char *name); /* NULL: no such parameter */
-/* Elements of all parameters, without the gaps of the layout. */
-int64_t lvn_params_total(const struct lvn_params *p);
-/* Elements of the largest parameter; trainable_only: of the largest trainable one. */
-int64_t lvn_params_largest(const struct lvn_params *p, bool trainable_only);
-/* Set decay, offsets and groups. Order of the flat buffers: trainable before frozen; then by block, parameters outside
- * of all blocks first; within a block those with weight decay first. MEMORY. */
-enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule) LVN_CHECKED;
-/* Initial values of a parameter, (count): a function of seed and name alone. */
-void lvn_param_init(const struct lvn_param *q, uint64_t seed, float *values);
-
-/* --- the graph ------------------------------------------------------------------------------------------------- */
+#include "graph/params.h"
 
 enum lvn_tensor_kind { LVN_TENSOR_INPUT, LVN_TENSOR_PARAM, LVN_TENSOR_OUTPUT, LVN_TENSOR_VIEW };
 

@@ -1,14 +1,15 @@
-/* params.c - the parameters of a model: their layout in the flat buffers, and their initial values; see graph.h.
+/* params.c - the parameters of a model: their layout in the flat buffers, and their initial values; see params.h.
  *
  * Parameters are declared while the first graph is built (graph.c), laid out once, then shared by all graphs. Values,
  * gradients and optimizer state are flat buffers of the same layout. So the optimizer is a handful of long loops, a
  * reduction over ranks is a few buckets, and a shard is an offset.
  *
  * Left out: the memory itself (engine/model_state.h). */
+#include "graph/params.h"
+
 #include <stdlib.h>
 
 #include "base/random.h"
-#include "graph/graph.h"
 
 struct lvn_params *lvn_params_new(void)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "tokenizers/regex/regex_steps.h"
+#include "tokenizers/regex/regex_private.h"
 #include "tokenizers/unicode/unicode.h"
 
 enum { MAX_REPEATS = 1000, MAX_DEPTH = 32 };

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/text.h"
-#include "tokenizers/regex/regex_steps.h"
+#include "tokenizers/regex/regex_private.h"
 #include "tokenizers/unicode/unicode.h"
 
 enum { MAX_STACK = 1 << 24, MAX_BACKTRACKS = 20000000 };

@@ -1,6 +1,6 @@
-/* regex_write.c - see regex_steps.h: compiles the tree of an expression to a program. A repeated part is written as
+/* regex_write.c - see regex_private.h: compiles the tree of an expression to a program. A repeated part is written as
  * often as it is required, and once more for each optional or endless repetition. */
-#include "tokenizers/regex/regex_steps.h"
+#include "tokenizers/regex/regex_private.h"
 
 static enum lvn_status add_step(struct parser *r, struct step step, int *number)
 {

@@ -1,4 +1,4 @@
-/* test_data.c - covers: src/data/dataset.c src/data/vocab.c src/data/prepare.c src/data/fingerprint.c
+/* test_data.c - covers: src/data/dataset.c src/data/vocab.c src/data/prepare.c src/data/dataset_fingerprint.c
  * src/data/loader.c
  *
  * Data sets: splits, vocabularies, and a message for each bad file. */

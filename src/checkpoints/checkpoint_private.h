@@ -1,6 +1,7 @@
-/* checkpoint_names.h - the names in a directory of checkpoints; private to this room. */
-#ifndef LVN_CHECKPOINT_NAMES_H
-#define LVN_CHECKPOINT_NAMES_H
+/* checkpoint_private.h - the names in a directory of checkpoints, which the files of this room write, list and remove.
+ */
+#ifndef LVN_CHECKPOINT_PRIVATE_H
+#define LVN_CHECKPOINT_PRIVATE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,5 @@
-/* fingerprint.c - see lvn_dataset_fingerprint(): a hash of the data, of all contents, or of evenly spaced blocks. */
+/* dataset_fingerprint.c - see lvn_dataset_fingerprint(): a hash of the data, of all contents, or of evenly spaced
+ * blocks. */
 #include <stdlib.h>
 #include <string.h>
 

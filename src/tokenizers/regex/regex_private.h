@@ -1,6 +1,6 @@
-/* regex_steps.h - the program that a regular expression is compiled to, and the parser's tree; for regex*.c alone. */
-#ifndef LVN_REGEX_STEPS_H
-#define LVN_REGEX_STEPS_H
+/* regex_private.h - the program that a regular expression is compiled to, and the parser's tree; for regex*.c alone. */
+#ifndef LVN_REGEX_PRIVATE_H
+#define LVN_REGEX_PRIVATE_H
 
 #include "tokenizers/regex/regex.h"
 
