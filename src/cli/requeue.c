@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "cli/process.h"
+#include "cluster/identity/environment.h"
 #include "cluster/identity/launcher_env.h"
 
 bool lvn_requeue_possible(void)

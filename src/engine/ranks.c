@@ -14,6 +14,7 @@
 #include "base/sort.h"
 #include "base/text.h"
 #include "base/threads.h"
+#include "cluster/identity/environment.h"
 #include "cluster/identity/launcher_exit.h"
 #include "cluster/rendezvous/mesh.h"
 #include "comm/mpi_start.h"

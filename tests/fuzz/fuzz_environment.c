@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster/identity/environment.h"
 #include "cluster/identity/launcher_env.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cluster/rendezvous/member_private.h"
-#include "cluster/rendezvous/server.h"
+#include "cluster/rendezvous/server_private.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,7 +10,7 @@
  *
  * Exit code: the one that ranks report themselves (LVN_EXIT_MARK), since launchers add up codes or make up their own.
  *
- * Faults: the ranks of a training meet at a server in this process (cluster/rendezvous/rendezvous.h), so the sentence
+ * Faults: the ranks of a training meet at a server in this process (cluster/rendezvous/server.h), so the sentence
  * about a lost rank is printed whichever rank it is. A launcher that then hangs, as Open MPI's and MPICH's do when a
  * link is cut, is killed; so is one that waits for a stopped rank after all ranks have finished. */
 #include <errno.h>
@@ -30,7 +30,7 @@
 #include "cli/launch/launch.h"
 #include "cli/stop.h"
 #include "cluster/identity/launcher_env.h"
-#include "cluster/rendezvous/rendezvous.h"
+#include "cluster/rendezvous/server.h"
 
 static const double FAULT_SECONDS = 6; /* that the launcher has to end by itself after a rank was lost */
 static const double END_SECONDS = 10;  /* that it has at least after all ranks have finished */

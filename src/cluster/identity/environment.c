@@ -1,15 +1,16 @@
-/* environment.c - reads the environment and the ancestors of this process, for identity.c.
+/* environment.c - reads the environment and the ancestors of this process; see environment.h.
  *
  * In the initial PID namespace (its inode number is fixed in the kernel, PROC_PID_INIT_INO) all ancestors are
  * visible, up to the first process; in a container a launcher may run outside. */
+#include "cluster/identity/environment.h"
+
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "cluster/identity/launcher_env.h"
 
 static const char *variable(const struct lvn_environment *s, const char *name)
 {
@@ -65,4 +66,30 @@ void lvn_environment_read(struct lvn_environment *s)
     char first[64];
     ssize_t n = readlink("/proc/self/ns/pid", first, sizeof first - 1);
     s->complete = pid == 0 && n > 0 && (first[n] = '\0', !strcmp(first, "pid:[4026531836]"));
+}
+
+const char *lvn_variable(const struct lvn_environment *s, const char *name)
+{
+    const char *value = name ? s->variable(s, name) : NULL;
+    return value && *value ? value : NULL;
+}
+
+bool lvn_whole_number(const char *text, int min, int *out)
+{
+    char *end;
+    errno = 0;
+    long n = strtol(text, &end, 10);
+    if (end == text || *end || errno || n < min || n > 1 << 24 || text[0] == ' ' || text[0] == '+') return false;
+    *out = (int)n;
+    return true;
+}
+
+bool lvn_is_among(const char *const *names, const char *name)
+{
+    for (const char *const *p = names; *p; p++) {
+        size_t n = strlen(*p);
+        bool prefix = n > 0 && (*p)[n - 1] == '*';
+        if (prefix ? !strncmp(*p, name, n - 1) : !strcmp(*p, name)) return true;
+    }
+    return false;
 }

@@ -9,67 +9,14 @@
  * irrelevant. */
 #include "cluster/identity/identity.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/text.h"
 #include "cluster/identity/launcher_env.h"
 
-static const struct lvn_launcher_env *const launcher_envs[] = {
-#define LVN_LAUNCHER_ENV(name) &lvn_launcher_env_##name,
-#include "cluster/identity/launcher_envs.def"
-#undef LVN_LAUNCHER_ENV
-};
-enum { LAUNCHER_ENVS = sizeof launcher_envs / sizeof *launcher_envs, FAR = 1000 };
-
-const char *lvn_variable(const struct lvn_environment *s, const char *name)
-{
-    const char *value = name ? s->variable(s, name) : NULL;
-    return value && *value ? value : NULL;
-}
-
-bool lvn_whole_number(const char *text, int min, int *out)
-{
-    char *end;
-    errno = 0;
-    long n = strtol(text, &end, 10);
-    if (end == text || *end || errno || n < min || n > 1 << 24 || text[0] == ' ' || text[0] == '+') return false;
-    *out = (int)n;
-    return true;
-}
-
-bool lvn_is_among(const char *const *names, const char *name)
-{
-    for (const char *const *p = names; *p; p++) {
-        size_t n = strlen(*p);
-        bool prefix = n > 0 && (*p)[n - 1] == '*';
-        if (prefix ? !strncmp(*p, name, n - 1) : !strcmp(*p, name)) return true;
-    }
-    return false;
-}
-
-int lvn_launcher_env_port(unsigned long number)
-{
-    enum { FIRST_PORT = 20000, PORTS = 12000 };
-    return FIRST_PORT + (int)(number % PORTS);
-}
-
-int lvn_launcher_env_depth(const struct lvn_launcher_env *f, const struct lvn_environment *s)
-{
-    for (int i = 0; i < s->n_ancestors; i++)
-        if (lvn_is_among(f->processes, s->ancestors[i].name)) return i + 1;
-    return 0;
-}
-
-const struct lvn_launcher_env *lvn_launcher_env_find(const char *name)
-{
-    for (int i = 0; i < LAUNCHER_ENVS; i++)
-        if (name && !strcmp(launcher_envs[i]->name, name)) return launcher_envs[i];
-    return NULL;
-}
+enum { FAR = 1000 };
 
 /* The first of the names that is set; NULL: none. */
 static const char *first_set(const struct lvn_environment *s, const char *const names[3])
@@ -184,8 +131,8 @@ static void set_single(struct lvn_identity *out)
 static bool is_first(const struct lvn_environment *s, const struct claim *claims)
 {
     bool first = true;
-    for (int i = 0; i < LAUNCHER_ENVS; i++) {
-        const struct lvn_launcher_env *f = launcher_envs[i];
+    for (int i = 0; i < LVN_LAUNCHER_ENVS; i++) {
+        const struct lvn_launcher_env *f = lvn_launcher_envs[i];
         if (!f->processes[0] || claims[i].evidence < LVN_UNKNOWN) continue;
         first = first && optional(s, f->rank) <= 0 && optional(s, f->local_rank) <= 0 && optional(s, f->node) <= 0;
     }
@@ -194,35 +141,35 @@ static bool is_first(const struct lvn_environment *s, const struct claim *claims
 
 enum lvn_status lvn_identity_find_in(struct lvn_identity *out, const struct lvn_environment *s)
 {
-    struct claim claims[LAUNCHER_ENVS];
+    struct claim claims[LVN_LAUNCHER_ENVS];
     int best = -1;
     *out = (struct lvn_identity){0};
     if (gethostname(out->host, sizeof out->host - 1)) snprintf(out->host, sizeof out->host, "unknown");
-    for (int i = 0; i < LAUNCHER_ENVS; i++) {
-        evaluate(&claims[i], launcher_envs[i], s);
+    for (int i = 0; i < LVN_LAUNCHER_ENVS; i++) {
+        evaluate(&claims[i], lvn_launcher_envs[i], s);
         if (claims[i].evidence >= LVN_UNKNOWN && (best < 0 || claims[i].depth < claims[best].depth)) best = i;
     }
     out->first = is_first(s, claims);
     bool alive = best >= 0 && claims[best].evidence == LVN_ALIVE;
-    for (int i = 0; i < LAUNCHER_ENVS && !alive; i++) { /* invalid values are errors even in stale variables */
+    for (int i = 0; i < LVN_LAUNCHER_ENVS && !alive; i++) { /* invalid values are errors even in stale variables */
         struct lvn_identity other = {0};
-        if (claims[i].evidence == LVN_DEAD) LVN_TRY(read_launcher_env(launcher_envs[i], s, &other));
+        if (claims[i].evidence == LVN_DEAD) LVN_TRY(read_launcher_env(lvn_launcher_envs[i], s, &other));
     }
     if (best < 0) {
         set_single(out);
     } else {
         out->launched = claims[best].evidence == LVN_ALIVE; /* even if its variables are wrong */
-        LVN_TRY(read_launcher_env(launcher_envs[best], s, out));
+        LVN_TRY(read_launcher_env(lvn_launcher_envs[best], s, out));
         snprintf(out->evidence, sizeof out->evidence, "%s",
                  claims[best].reason[0] ? claims[best].reason : "its variables are set");
     }
-    for (int i = 0; i < LAUNCHER_ENVS; i++) {
+    for (int i = 0; i < LVN_LAUNCHER_ENVS; i++) {
         if (i == best || claims[i].evidence == LVN_ABSENT) continue;
-        add_ignored(out, launcher_envs[i], s,
+        add_ignored(out, lvn_launcher_envs[i], s,
                     claims[i].evidence == LVN_DEAD ? claims[i].reason
                                                    : "another launcher is a closer ancestor of this process");
     }
-    if (best >= 0 && launcher_envs[best]->without_mpi) out->without_mpi = launcher_envs[best]->without_mpi;
+    if (best >= 0 && lvn_launcher_envs[best]->without_mpi) out->without_mpi = lvn_launcher_envs[best]->without_mpi;
     out->one_host = is_on_one_host(out, s);
     return LVN_OK;
 }

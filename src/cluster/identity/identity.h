@@ -12,6 +12,8 @@
 
 #include "base/status.h"
 
+struct lvn_environment;
+
 struct lvn_identity {
     const char *launcher;       /* name in launcher_envs.def; "local": no launcher */
     const char *title;          /* "Open MPI's mpirun", for people */
@@ -34,5 +36,7 @@ struct lvn_identity {
 /* Find out from the environment and the ancestors of this process. ARG with a message if variables are missing, not
  * numbers, negative or contradictory; `first` is set even then. */
 enum lvn_status lvn_identity_find(struct lvn_identity *out) LVN_CHECKED;
+/* lvn_identity_find() for a given environment (environment.h). */
+enum lvn_status lvn_identity_find_in(struct lvn_identity *out, const struct lvn_environment *s) LVN_CHECKED;
 
 #endif

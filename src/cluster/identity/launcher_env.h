@@ -9,24 +9,8 @@
 
 #include <stdbool.h>
 
+#include "cluster/identity/environment.h"
 #include "cluster/identity/identity.h"
-
-/* The environment of a process; tests make their own. */
-struct lvn_environment {
-    const char *(*variable)(const struct lvn_environment *s, const char *name); /* NULL: not set */
-    bool (*socket_open)(const struct lvn_environment *s, int fd);
-    bool (*path_exists)(const struct lvn_environment *s, const char *path);
-    const char *const *variables; /* for tests: name, value, name, value, ..., NULL */
-    struct {
-        int pid;
-        char name[16];
-    } ancestors[64]; /* parent, its parent, ... */
-    int n_ancestors;
-    bool complete; /* the last ancestor is the first process of the system: not a container */
-    int pid;
-};
-/* Read the environment of this process. */
-void lvn_environment_read(struct lvn_environment *s);
 
 enum lvn_evidence {
     LVN_ABSENT,  /* no variables of this launcher, or not for a process like this one */
@@ -54,19 +38,18 @@ struct lvn_launcher_env {
 #define LVN_LAUNCHER_ENV(name) extern const struct lvn_launcher_env lvn_launcher_env_##name;
 #include "cluster/identity/launcher_envs.def"
 #undef LVN_LAUNCHER_ENV
+enum {
+#define LVN_LAUNCHER_ENV(name) LVN_LAUNCHER_ENV_##name,
+#include "cluster/identity/launcher_envs.def"
+#undef LVN_LAUNCHER_ENV
+    LVN_LAUNCHER_ENVS
+};
+extern const struct lvn_launcher_env *const lvn_launcher_envs[LVN_LAUNCHER_ENVS];
 
-/* The value; NULL: not set, or empty. */
-const char *lvn_variable(const struct lvn_environment *s, const char *name);
-/* Is the name in the list, where "mpirun*" stands for all names with this prefix? */
-bool lvn_is_among(const char *const *names, const char *name);
 const struct lvn_launcher_env *lvn_launcher_env_find(const char *name); /* NULL: there is no such launcher */
 /* Depth of the nearest ancestor that is a process of this launcher, from 1; 0: none. */
 int lvn_launcher_env_depth(const struct lvn_launcher_env *f, const struct lvn_environment *s);
-/* Parse an integer of at least `min`; false: it is none. */
-bool lvn_whole_number(const char *text, int min, int *out);
 /* A port derived from a number, outside of the range that the system assigns. */
 int lvn_launcher_env_port(unsigned long number);
-/* lvn_identity_find() for a given environment. */
-enum lvn_status lvn_identity_find_in(struct lvn_identity *out, const struct lvn_environment *s) LVN_CHECKED;
 
 #endif

@@ -16,7 +16,7 @@
 #include <stddef.h>
 
 #include "cluster/identity/identity.h"
-#include "cluster/rendezvous/rendezvous.h"
+#include "cluster/rendezvous/server.h"
 
 struct lvn_member;
 

@@ -1,5 +1,5 @@
-/* abort_delay.c - delays SIGABRT, so that a rank that is aborted by its communication library ends a moment later.
- * member.c calls it.
+/* member_abort_delay.c - delays SIGABRT, so that a rank that is aborted by its communication library ends a moment
+ * later. member.c calls it.
  *
  * When a rank is killed, a library that shares memory with it may abort its neighbour at the same instant (UCX
  * does). It is then random which of the two connections closes first, and half of the time the message about the

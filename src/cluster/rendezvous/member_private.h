@@ -1,5 +1,5 @@
 /* member_private.h - private to a member: member.c (joining, state), member_thread.c (the heartbeat thread),
- * member_facts.c, member_single_rank.c, abort_delay.c. */
+ * member_facts.c, member_single_rank.c, member_abort_delay.c. */
 #ifndef LVN_MEMBER_PRIVATE_H
 #define LVN_MEMBER_PRIVATE_H
 
@@ -85,7 +85,7 @@ void lvn_member_warn(struct lvn_member *h);
 void lvn_member_deliver_fault(struct lvn_member *h);
 void lvn_member_set_fault(struct lvn_member *h, int rank, bool is_reporter, bool quiet, const char *text);
 void lvn_set_reporter(bool is_reporter);
-/* From now on SIGABRT ends this process 0.1 s later, unless there is a handler (abort_delay.c). */
+/* From now on SIGABRT ends this process 0.1 s later, unless there is a handler (member_abort_delay.c). */
 void lvn_delay_abort(void);
 
 #endif

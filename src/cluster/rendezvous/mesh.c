@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/work.h"
-#include "cluster/rendezvous/server.h"
+#include "cluster/rendezvous/server_private.h"
 
 /* The handshake, padded with zeros: "levin KEY rank 12 to 3 try 1". The connecting rank sends it, the other one
  * answers with its own, and the connecting rank confirms by sending it again. Only then do both know which of the

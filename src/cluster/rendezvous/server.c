@@ -23,7 +23,7 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "cluster/rendezvous/endpoints.h"
-#include "cluster/rendezvous/server.h"
+#include "cluster/rendezvous/server_private.h"
 
 static const double GREET_SECONDS = 5, GROUP_SECONDS = 0.3, CLOSE_SECONDS = 5, ACCEPT_PAUSE_SECONDS = 0.25;
 /* A rank sends HELLO at once; so a connection that has been silent for SILENT_SECONDS may be closed for another. */

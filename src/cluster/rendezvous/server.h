@@ -1,4 +1,4 @@
-/* rendezvous.h - the rendezvous server of a run: it gathers the ranks, and watches that they are alive. It carries
+/* server.h - the rendezvous server of a run: it gathers the ranks, and watches that they are alive. It carries
  * no training data.
  *
  * It runs as a thread of rank 0 (member.c starts it), or in levin launch, which can then tell what happened
@@ -7,8 +7,8 @@
  * rank whose connection closes without a goodbye, or that is silent for most of `timeout`, is lost: the server tells
  * all ranks, and names the reporter, which prints the error. It does the same if all ranks are heard of and none
  * makes progress. */
-#ifndef LVN_RENDEZVOUS_H
-#define LVN_RENDEZVOUS_H
+#ifndef LVN_SERVER_H
+#define LVN_SERVER_H
 
 #include "cluster/rendezvous/membership.h"
 

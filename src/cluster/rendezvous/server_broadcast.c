@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster/rendezvous/server.h"
+#include "cluster/rendezvous/server_private.h"
 #include "host/machine.h"
 
 enum { READERS = 4 };

@@ -1,13 +1,13 @@
-/* server.h - private to the rendezvous server: server.c (connections, timeouts), server_receive.c (messages of
+/* server_private.h - private to the rendezvous server: server.c (connections, timeouts), server_receive.c (messages of
  * ranks), server_broadcast.c (messages to ranks). */
-#ifndef LVN_SERVER_H
-#define LVN_SERVER_H
+#ifndef LVN_SERVER_PRIVATE_H
+#define LVN_SERVER_PRIVATE_H
 
 #include <poll.h>
 #include <pthread.h>
 
 #include "cluster/rendezvous/endpoints.h"
-#include "cluster/rendezvous/rendezvous.h"
+#include "cluster/rendezvous/server.h"
 #include "cluster/rendezvous/wire.h"
 
 #define LVN_SILENCE                                                                                                    \

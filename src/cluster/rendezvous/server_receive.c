@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/threads.h"
 #include "cluster/rendezvous/hang_detector.h"
-#include "cluster/rendezvous/server.h"
+#include "cluster/rendezvous/server_private.h"
 
 static const double GROUP_SECONDS = 0.3 /* faults within this time are one */, FILE_SECONDS = 1;
 static const double STOPPED_SECONDS = 12; /* a rank not reported as stopped for so long was continued meanwhile */

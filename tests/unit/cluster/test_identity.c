@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "cluster/identity/environment.h"
 #include "cluster/identity/launcher_exit.h"
 #include "cluster/rendezvous/local_ranks.h"
 

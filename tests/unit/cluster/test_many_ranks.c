@@ -19,7 +19,7 @@
 
 #include "base/clock.h"
 #include "cluster/rendezvous/member_private.h"
-#include "cluster/rendezvous/server.h"
+#include "cluster/rendezvous/server_private.h"
 #include "unit/cluster_clients.h"
 
 static const double LIMIT = 90;

@@ -14,7 +14,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#include "cluster/rendezvous/server.h"
+#include "cluster/rendezvous/server_private.h"
 
 /* --- levin launch's server, outside of the ranks --- */
 
