@@ -2,7 +2,7 @@
  *
  * Trainer, sampler, evaluation and `levin bench` make one. It runs nothing: programs that are bound to it are sessions
  * (session.h); the set of sessions that a training needs is lvn_train_programs (train_programs.h); the loop over steps
- * is struct trainer (train/trainer_state.h).
+ * is struct trainer (train/trainer_private.h).
  *
  * Everything is planned before anything is allocated: make the model state, make its sessions, compare their sizes with
  * the memory, then call lvn_model_state_allocate(). All sessions share the buffers; the arena is as large as the

@@ -2,7 +2,7 @@
  * of each for every planned length, on one model state; with the division of the batch and the collectives.
  *
  * `train` runs them, `bench` times them, `plan` shows them. The memory is lvn_model_state, one bound program is
- * lvn_session; batches, learning rates and checkpoints belong to the loop, struct trainer (train/trainer_state.h).
+ * lvn_session; batches, learning rates and checkpoints belong to the loop, struct trainer (train/trainer_private.h).
  *
  * The global batch is divided over ranks into contiguous ranges. If the micro-batch is given (trainer.micro_batch_size,
  * or by trainer.deterministic), it is the unit. Otherwise a row is the unit, and a rank cuts its rows into

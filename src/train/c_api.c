@@ -13,7 +13,7 @@
 
 #include "engine/ranks.h"
 #include "inference/sampler.h"
-#include "train/trainer_state.h"
+#include "train/trainer_private.h"
 
 static locale_t set_c_locale(void)
 {

@@ -1,4 +1,4 @@
-/* callbacks.c - see callback.h: the table of callbacks, and the list of those that are on. */
+/* callback.c - see callback.h: the table of callbacks, and the list of those that are on. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* trainer.c - the training loop: struct trainer of trainer_state.h from its first step to its end.
+/* trainer.c - the training loop: struct trainer of trainer_private.h from its first step to its end.
  *
  * lvn_train() and the C API call it. lvn_trainer_step() is one step and everything that is due after it; other work at
  * events is done by callbacks (callback.h). What comes before the first step is in trainer_setup.c. All ranks run the
@@ -16,7 +16,7 @@
 #include "host/library.h"
 #include "host/machine.h"
 #include "train/schedule.h"
-#include "train/trainer_state.h"
+#include "train/trainer_private.h"
 
 /* --- what ranks exchange --- */
 

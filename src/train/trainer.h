@@ -2,7 +2,7 @@
  *
  * `levin train` and the C API call it. lvn_train() opens the data, plans, creates or continues the run's folder, and
  * loops: batch, step, metrics, validation, checkpoint. Progress goes to listeners (events.h); nothing is printed. The
- * loop in parts, for a program that makes its steps itself, is struct trainer (trainer_state.h). */
+ * loop in parts, for a program that makes its steps itself, is struct trainer (trainer_private.h). */
 #ifndef LVN_TRAINER_H
 #define LVN_TRAINER_H
 

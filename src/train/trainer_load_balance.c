@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "train/trainer_state.h"
+#include "train/trainer_private.h"
 
 /* Of each rank, all at the same time: long enough for a limit on its CPUs to take effect. */
 static const double MEASURED_SECONDS = 1;

@@ -17,7 +17,7 @@
 #include "host/isa.h"
 #include "model_io/model_find.h"
 #include "train/limits.h"
-#include "train/trainer_state.h"
+#include "train/trainer_private.h"
 
 static enum lvn_status open_data(struct trainer *t)
 {
