@@ -15,6 +15,8 @@
 /* Reads the whole file into fresh memory (free() it), with a NUL after the last byte. LVN_FORMAT if the file has more
  * than `limit` bytes; limit 0: no limit. Also reads pipes and /proc. */
 LVN_CHECKED enum lvn_status lvn_file_read(const char *path, int64_t limit, char **text, int64_t *bytes);
+/* As lvn_file_read(), but also accepts named pipes. */
+LVN_CHECKED enum lvn_status lvn_input_read(const char *path, int64_t limit, char **text, int64_t *bytes);
 
 /* A read-only memory map of a file. An empty file has data == NULL and bytes == 0. */
 struct lvn_mapping {

@@ -15,7 +15,5 @@ enum lvn_input {
     LVN_INPUT_STREAM, /* also named pipes */
 };
 LVN_CHECKED enum lvn_status lvn_input_open(const char *path, enum lvn_input accepts, int *fd);
-/* As lvn_file_read(), but also accepts named pipes. */
-LVN_CHECKED enum lvn_status lvn_input_read(const char *path, int64_t limit, char **text, int64_t *bytes);
 
 #endif

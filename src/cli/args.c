@@ -4,6 +4,8 @@
  * --key=value, --key value, and --flag alone for true; a flag of one letter takes one dash, -n 4. A name with a dot,
  * name and run_dir are keys of a recipe; all others are flags of the command. `--` ends them: operands follow, or, for
  * a command that runs others, the command line of the other. */
+#include "cli/args.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

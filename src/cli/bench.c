@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/sort.h"
+#include "cli/args.h"
 #include "cli/cli.h"
 #include "engine/devices.h"
 #include "engine/memory_advice.h"

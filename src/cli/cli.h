@@ -1,5 +1,6 @@
 /* cli.h - what the commands share: parsed arguments, results and messages. Each command is a file NAME.c of this folder
- * (launch, config, plan and doctor: a folder) and a line of commands.def; main.c calls it.
+ * (launch, config, plan and doctor: a folder) and a line of commands.def; main.c calls it. Left out: parsing a command
+ * line (args.h).
  *
  * Only src/cli prints. Results go to stdout, progress and messages to stderr. With --json a command prints exactly one
  * JSON object on stdout, also when it fails ({"error": ...}). Exit codes: 0 done; 1 failed; 2 wrong usage or recipe; 75
@@ -9,12 +10,9 @@
 #define LVN_CLI_H
 
 #include <jansson.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "base/log.h"
-#include "base/text.h"
 #include "engine/ranks.h"
 #include "settings/settings.h"
 
@@ -44,17 +42,6 @@ struct lvn_command {
 extern const struct lvn_command lvn_commands[]; /* ended by a NULL name */
 /* NULL: there is no such command. */
 const struct lvn_command *lvn_command_find(const char *name);
-
-struct lvn_flag {
-    const char *command;      /* "any": of all commands */
-    struct lvn_option option; /* key: the word without leading dashes, with _ for - */
-};
-extern const struct lvn_flag lvn_flags[LVN_FLAG_COUNT];
-/* Does the flag belong to the command? */
-bool lvn_flag_fits(const struct lvn_flag *f, const struct lvn_command *command);
-/* The flag as users write it: --nproc-per-node, -n. Returns text. */
-enum { LVN_FLAG_TEXT = 64 };
-char *lvn_flag_text(const struct lvn_option *o, char text[LVN_FLAG_TEXT]);
 
 enum { LVN_OPERANDS = 8 };
 struct lvn_cli {
@@ -89,26 +76,6 @@ struct lvn_cli {
 #define LVN_COMMAND(name, ...) enum lvn_status lvn_command_##name(struct lvn_cli *c) LVN_CHECKED;
 #include "cli/commands.def"
 
-/* Split the arguments after the command's name, and check them. `c->command` is set by the caller. */
-enum lvn_status lvn_cli_parse(struct lvn_cli *c, int argc, char **argv) LVN_CHECKED;
-void lvn_cli_release(struct lvn_cli *c);
-/* Read recipe (NULL: none), environment and keys into c->settings, and derive the rest of these parts (LVN_USES_...).
- * `recipe` may also be data to train on. With --resume it may be a run, by its path, its name below runs/ or its
- * address in a store: then only the run's own settings and the keys count. */
-enum lvn_status lvn_cli_settings(struct lvn_cli *c, const char *recipe, unsigned parts) LVN_CHECKED;
-
-/* Warn of environment variables that are ignored because a run resumes with its own settings. */
-void lvn_cli_warn_ignored_variables(const struct lvn_cli *c);
-
-/* For collective commands: lvn_cli_settings(), then join the other ranks (c->ranks). If reading fails on any rank, all
- * ranks get the status of the lowest one that failed, and rank 0 alone prints. */
-enum lvn_status lvn_cli_join(struct lvn_cli *c, const char *recipe, unsigned parts) LVN_CHECKED;
-/* The second half alone; status: how reading the settings went on this rank. */
-enum lvn_status lvn_cli_join_ranks(struct lvn_cli *c, enum lvn_status status) LVN_CHECKED;
-/* This rank's arguments could not be parsed (status). A collective command joins the other ranks, which may wait for
- * it, so that all of them return the same status. */
-enum lvn_status lvn_cli_exit_collectively(struct lvn_cli *c, enum lvn_status status) LVN_CHECKED;
-
 /* A flag's value. */
 static inline bool lvn_cli_on(const struct lvn_cli *c, enum lvn_flag_id id)
 {
@@ -123,36 +90,11 @@ json_t *lvn_cli_number(double x);
 enum lvn_status lvn_cli_check_output(const struct lvn_cli *c, const char *path) LVN_CHECKED;
 /* Without --json, and on rank 0 alone: print to stdout. */
 void lvn_cli_print(const struct lvn_cli *c, const char *format, ...) LVN_PRINTF(2, 3);
-
-/* Print untrusted text: control characters other than newline and tab are escaped, as "\x1b". */
-void lvn_cli_put(FILE *out, const char *text);
-/* The same for printf-like arguments; false: no memory for a long text, and nothing was printed. */
-bool lvn_cli_vput(FILE *out, const char *format, va_list arguments) LVN_CHECKED;
+/* Was something not printed, for lack of memory? */
+bool lvn_cli_print_failed(void);
 
 /* The log's sink: one line on stderr, above the live line of `context` (struct lvn_progress, or NULL). */
 void lvn_cli_log(void *context, enum lvn_log_level level, const char *text);
 enum lvn_log_level lvn_cli_log_level(const struct lvn_cli *c);
-
-/* variables.c: warn of environment variables LEVIN_... that levin does not know. */
-void lvn_cli_warn_unknown_variables(void);
-
-/* help.c: print what COMMAND --help prints. */
-enum lvn_status lvn_help_command(struct lvn_cli *c, const struct lvn_command *command) LVN_CHECKED;
-/* Append the examples of commands.def for the command, each indented by four spaces. */
-void lvn_help_examples(struct lvn_text *t, const struct lvn_command *command);
-/* docs.c: docs/options.md. */
-void lvn_help_markdown(struct lvn_text *t);
-/* The completion script for bash, zsh or fish. */
-enum lvn_status lvn_help_completion(struct lvn_text *t, const char *shell) LVN_CHECKED;
-/* launch/chart_schema.c: deploy/helm/levin/values.schema.json. */
-enum lvn_status lvn_chart_schema(struct lvn_text *t) LVN_CHECKED;
-/* show.c: with --show-settings print the settings; true: the command is done then. */
-bool lvn_cli_shows_settings(struct lvn_cli *c);
-
-/* humanize.c: "1 h 02 min". Returns text. */
-char *lvn_seconds_text(double seconds, char text[LVN_NUMBER_TEXT]);
-/* "12 sequences of 64 tokens", or "64 samples". */
-enum { LVN_BATCH_TEXT = 100 };
-char *lvn_batch_text(const char *unit, int64_t samples, int64_t length, char text[LVN_BATCH_TEXT]);
 
 #endif

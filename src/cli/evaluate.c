@@ -1,5 +1,6 @@
 /* evaluate.c - levin evaluate MODEL: loss and metrics on data; predictions, token losses and gradients for comparison
  * with other programs. inference/evaluation.h does the work. */
+#include "cli/args.h"
 #include "inference/evaluation.h"
 
 #include <stdlib.h>

@@ -2,6 +2,7 @@
  *
  * One sample is streamed to stdout as it is generated. Of several, each is written whole, after a line with its number
  * and its length in bytes: a sample may contain any line, so only the length tells a program where the sample ends. */
+#include "cli/args.h"
 #include "inference/generation.h"
 
 #include <errno.h>

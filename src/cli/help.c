@@ -1,11 +1,14 @@
 /* help.c - levin help: explains commands, options, parts and keys, from commands.def and settings/options.def. Pages
- * for docs and completion scripts are docs.c's. */
+ * for docs and completion scripts are help_docs.c's. */
+#include "cli/help.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/text.h"
+#include "cli/args.h"
 #include "cli/cli.h"
 #include "models/model.h"
 #include "settings/synonyms.h"

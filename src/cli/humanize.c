@@ -1,4 +1,6 @@
 /* humanize.c - numbers and untrusted texts as people read them; declared in cli.h. */
+#include "cli/humanize.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

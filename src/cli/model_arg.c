@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "cli/args.h"
 #include "model_io/model_find.h"
 #include "tokenizers/tokenizer.h"
 

@@ -5,10 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/files.h"
 #include "base/input.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/humanize.h"
 #include "cli/model_arg.h"
 #include "data/table.h"
 #include "inference/evaluation.h"

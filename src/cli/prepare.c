@@ -2,6 +2,7 @@
  * it. */
 #include "data/prepare.h"
 #include "base/files.h"
+#include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/model_arg.h"
 #include "cli/prepare_text.h"

@@ -13,6 +13,8 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/threads.h"
+#include "cli/args.h"
+#include "cli/humanize.h"
 #include "cli/model_arg.h"
 #include "cli/stop.h"
 #include "cli/transfer.h"

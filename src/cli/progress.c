@@ -15,6 +15,7 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/humanize.h"
 #include "settings/settings.h"
 
 void lvn_progress_init(struct lvn_progress *p, FILE *out, bool quiet, int64_t log_every_n_steps)

@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/threads.h"
+#include "cli/args.h"
 #include "cli/cli.h"
 #include "data/table.h"
 #include "formats/archive_reader.h"

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/getenv.h"
+#include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/requeue.h"

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/redact.h"
+#include "cli/humanize.h"
 #include "cli/stop.h"
 
 void lvn_transfer_begin(struct lvn_transfer *t, const struct lvn_cli *c, const char *name)

@@ -21,6 +21,7 @@
 #include "base/redact.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/humanize.h"
 #include "formats/json.h"
 #include "train/run_dir.h"
 

@@ -14,6 +14,7 @@
 #include "base/files.h"
 #include "base/target.h"
 #include "base/text.h"
+#include "cli/args.h"
 #include "host/machine.h"
 
 const char *const lvn_job_words[] = {"finetune", "scratch", "chars", NULL};

@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "base/text.h"
+#include "cli/args.h"
 #include "cli/doctor/doctor.h"
 #include "host/library.h"
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "cli/args.h"
 #include "cli/launch/chart.h"
 #include "cli/launch/launch.h"
 #include "cluster/identity/identity.h"

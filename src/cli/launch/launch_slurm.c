@@ -13,6 +13,7 @@
 
 #include "base/files.h"
 #include "base/target.h"
+#include "cli/args.h"
 #include "cli/launch/launch.h"
 #include "settings/device_list.h"
 

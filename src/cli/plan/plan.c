@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "cli/args.h"
+#include "cli/humanize.h"
 #include "cli/plan/plan.h"
 #include "data/loader.h"
 #include "engine/memory.h"

@@ -11,6 +11,7 @@
 
 #include "base/files.h"
 #include "base/random.h"
+#include "cli/humanize.h"
 #include "cli/plan/plan.h"
 #include "formats/json.h"
 #include "host/isa.h"

@@ -1,4 +1,5 @@
-/* variables.c - warns of unknown variables LEVIN_... in the environment, most likely misspelt keys; called by main.c.
+/* args_variables.c - warns of unknown variables LEVIN_... in the environment, most likely misspelt keys; called by
+ * main.c.
  *
  * A wrong key of a recipe or of the command line is refused. A variable may be meant for another version of levin or
  * another program, so it only causes a warning. */
@@ -8,6 +9,7 @@
 
 #include "base/getenv.h"
 #include "base/text.h"
+#include "cli/args.h"
 #include "cli/cli.h"
 #include "cluster/identity/identity.h"
 #include "host/isa.h"

@@ -1,7 +1,8 @@
-/* show.c - --show-settings: prints every key, its value and where the value came from. Called by commands that take
- * keys of recipes. */
+/* args_show.c - --show-settings: prints every key, its value and where the value came from. Called by commands that
+ * take keys of recipes. */
 #include <string.h>
 
+#include "cli/args.h"
 #include "cli/cli.h"
 #include "formats/json.h"
 

@@ -1,7 +1,9 @@
-/* docs.c - the tables of options and commands as docs/options.md and as completion scripts; called by help.c. */
+/* help_docs.c - the tables of options and commands as docs/options.md and as completion scripts; called by help.c. */
 #include <string.h>
 
+#include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/help.h"
 
 /* --- docs/options.md --- */
 
