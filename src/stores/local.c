@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "stores/store_kind.h"
+#include "stores/store_private.h"
 
 enum { PIECE_BYTES = 1 << 20, MAX_DEPTH = 64 };
 

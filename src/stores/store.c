@@ -9,6 +9,7 @@
 #include "base/redact.h"
 #include "base/sort.h"
 #include "stores/store_kind.h"
+#include "stores/store_private.h"
 
 static const struct {
     const char *scheme;

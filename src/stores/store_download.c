@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/work.h"
 #include "stores/cache.h"
+#include "stores/store_private.h"
 
 bool lvn_store_name_is_safe(const char *name)
 {

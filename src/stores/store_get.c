@@ -24,6 +24,7 @@
 #include "stores/digest.h"
 #include "stores/fetch_limit.h"
 #include "stores/store_kind.h"
+#include "stores/store_private.h"
 #include "stores/worker_pool.h"
 
 /* A file system writes one file for one thread at a time, whatever the offsets: with small writes the threads would

@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "stores/digest.h"
 #include "stores/store_kind.h"
+#include "stores/store_private.h"
 #include "stores/worker_pool.h"
 
 struct streaming {

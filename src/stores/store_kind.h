@@ -1,8 +1,8 @@
 /* store_kind.h - the interface that a kind of store implements; private to src/stores.
  *
  * Stores on a network speak HTTP and differ in how a path and credentials become a request, how a folder is listed, and
- * how an upload is assembled. The rest is shared: store_request.c sends, retries and explains errors; store_get.c and
- * store_put.c transfer files in chunks. */
+ * how an upload is assembled. Left out: what is shared. store_request.h sends, retries and explains errors; store_get.c
+ * and store_put.c transfer files in chunks. */
 #ifndef LVN_STORE_KIND_H
 #define LVN_STORE_KIND_H
 
@@ -114,56 +114,5 @@ struct lvn_location {
     const char *key;    /* the rest without a leading slash; "": the root */
     void *private_data; /* state of the store's implementation */
 };
-LVN_CHECKED enum lvn_status lvn_location_open(struct lvn_location *p, const char *path);
-void lvn_location_close(struct lvn_location *p);
-/* Splits "s3://bucket/a/b" into bucket "bucket" and key "a/b"; LVN_ARG without a bucket. */
-LVN_CHECKED enum lvn_status lvn_location_split(struct lvn_location *p);
-
-/* stat, and for large files the best checksum that the store has. */
-LVN_CHECKED enum lvn_status lvn_location_stat(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o);
-
-/* lvn_store_get() into a stream. */
-LVN_CHECKED enum lvn_status lvn_get_stream(const char *path, const struct lvn_target *to, const char *sha256,
-                                           lvn_store_progress *progress, void *context);
-
-/* Removes all but the wanted files from the list. */
-void lvn_store_choose(struct lvn_store_entries *all, enum lvn_store_want want);
-
-/* --- store_request.c --- */
-
-/* Sends, with retries. LVN_OK for codes 200 to 299 and the accepted ones, and for a response that was interrupted after
- * some of it was delivered (a->outcome). Otherwise the error record says everything. */
-LVN_CHECKED enum lvn_status lvn_store_request(struct lvn_location *p, struct lvn_http *h,
-                                              const struct lvn_store_request *request, struct lvn_http_response *a);
-/* For requests with `no_retry`: may another attempt help? */
-bool lvn_store_request_is_transient(const struct lvn_http_response *a);
-/* Waits before the next attempt; false if `tries` attempts are the maximum, or h was stopped. */
-bool lvn_store_request_pause(const struct lvn_http *h, int tries, const struct lvn_http_response *a);
-/* Records the error of an unsuccessful response; returns LVN_IO. */
-enum lvn_status lvn_store_request_failed(const struct lvn_location *p, const struct lvn_store_request *request,
-                                         const struct lvn_http_response *a);
-/* stat and read by GET with a range, as most stores implement them. */
-LVN_CHECKED enum lvn_status lvn_store_request_stat(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o);
-LVN_CHECKED enum lvn_status lvn_store_request_read(struct lvn_location *p, struct lvn_http *h,
-                                                   const struct lvn_object *o, int64_t offset, int64_t n,
-                                                   bool (*on_data)(void *, const void *, int64_t), void *context);
-/* list for stores with pages: GET of `key` with the query and, after the first page, the token that `add` found in the
- * page before ("": that was the last). */
-struct lvn_pages {
-    const char *key;
-    const char *query; /* additional parameters, "" or ending in '&' */
-    const char *token; /* the token's parameter name */
-    enum lvn_status (*add)(struct lvn_location *p, const struct lvn_http_response *response, const char *prefix,
-                           struct lvn_arena *a, int *capacity, struct lvn_store_entries *out, struct lvn_text *token);
-};
-LVN_CHECKED enum lvn_status lvn_store_request_list(struct lvn_location *p, struct lvn_http *h, bool deep,
-                                                   struct lvn_arena *a, struct lvn_store_entries *out,
-                                                   const struct lvn_pages *pages);
-/* A request whose response is not needed. */
-LVN_CHECKED enum lvn_status lvn_store_request_once(struct lvn_location *p, struct lvn_http *h,
-                                                   const struct lvn_store_request *request);
-/* Adds an entry; *capacity is the list's, kept by the caller, 0 at first. */
-LVN_CHECKED enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *list, int *capacity,
-                                            const char *name, int64_t length, enum lvn_store_kind kind, int64_t bytes);
 
 #endif

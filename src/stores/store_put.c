@@ -19,6 +19,7 @@
 #include "stores/cache.h"
 #include "stores/digest.h"
 #include "stores/store_kind.h"
+#include "stores/store_private.h"
 #include "stores/worker_pool.h"
 
 enum { DEFAULT_PART = 16 << 20, MAX_STATE = 1 << 16 };

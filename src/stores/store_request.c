@@ -5,6 +5,8 @@
  * s, with random jitter so that many ranks do not return at the same time; the server's Retry-After is obeyed up to a
  * minute. A refusal is retried, at most twice, if the store has got better credentials since. A read that made progress
  * does not count as a failed attempt. */
+#include "stores/store_request.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

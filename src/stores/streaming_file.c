@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/threads.h"
 #include "stores/cache.h"
+#include "stores/store_private.h"
 
 struct lvn_streaming_file {
     struct lvn_location location;

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "formats/checksum.h"
 #include "stores/cache.h"
+#include "stores/store_private.h"
 
 enum { MAX_SENT = 64 << 20, MAX_DEPTH = 16 };
 

@@ -12,6 +12,8 @@
 #include "formats/json.h"
 #include "stores/digest.h"
 #include "stores/gcs/google.h"
+#include "stores/store_private.h"
+#include "stores/store_request.h"
 
 struct gs {
     const char *endpoint;

@@ -8,6 +8,7 @@
 
 #include "formats/json.h"
 #include "stores/gcs/gs.h"
+#include "stores/store_request.h"
 
 enum { PART = 256 << 10, RESUME_INCOMPLETE = 308 };
 

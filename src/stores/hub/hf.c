@@ -14,6 +14,8 @@
 #include "base/files.h"
 #include "base/getenv.h"
 #include "formats/json.h"
+#include "stores/store_private.h"
+#include "stores/store_request.h"
 
 enum { MAX_TOKEN = 4096 };
 

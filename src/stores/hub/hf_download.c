@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "stores/hub/hf.h"
 #include "stores/hub/hub_cache.h"
+#include "stores/store_private.h"
 
 struct hub_download {
     struct lvn_location *p;

@@ -17,6 +17,8 @@
 #include "stores/s3/aws.h"
 #include "stores/s3/sigv4.h"
 #include "stores/s3/xml.h"
+#include "stores/store_private.h"
+#include "stores/store_request.h"
 
 struct s3 {
     struct lvn_aws_location location;

@@ -6,6 +6,7 @@
 
 #include "stores/s3/s3.h"
 #include "stores/s3/xml.h"
+#include "stores/store_request.h"
 
 enum { MIN_PART = 5 << 20, MAX_PARTS = 10000 };
 

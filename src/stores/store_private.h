@@ -1,0 +1,27 @@
+/* store_private.h - paths as stores see them, and lists of files; for src/stores alone. The transfers (store_get.c and
+ * so on) and the stores call it. */
+#ifndef LVN_STORE_PRIVATE_H
+#define LVN_STORE_PRIVATE_H
+
+#include "stores/store_kind.h"
+
+LVN_CHECKED enum lvn_status lvn_location_open(struct lvn_location *p, const char *path);
+void lvn_location_close(struct lvn_location *p);
+/* Splits "s3://bucket/a/b" into bucket "bucket" and key "a/b"; LVN_ARG without a bucket. */
+LVN_CHECKED enum lvn_status lvn_location_split(struct lvn_location *p);
+
+/* stat, and for large files the best checksum that the store has. */
+LVN_CHECKED enum lvn_status lvn_location_stat(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o);
+
+/* Adds an entry; *capacity is the list's, kept by the caller, 0 at first. */
+LVN_CHECKED enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *list, int *capacity,
+                                            const char *name, int64_t length, enum lvn_store_kind kind, int64_t bytes);
+
+/* store_get_stream.c: lvn_store_get() into a stream. */
+LVN_CHECKED enum lvn_status lvn_get_stream(const char *path, const struct lvn_target *to, const char *sha256,
+                                           lvn_store_progress *progress, void *context);
+
+/* store_download.c: removes all but the wanted files from the list. */
+void lvn_store_choose(struct lvn_store_entries *all, enum lvn_store_want want);
+
+#endif

@@ -1,0 +1,40 @@
+/* store_request.h - requests to stores with retries and error messages, and the reading of byte ranges. All stores on a
+ * network call it; private to src/stores. */
+#ifndef LVN_STORE_REQUEST_H
+#define LVN_STORE_REQUEST_H
+
+#include "stores/store_kind.h"
+
+/* Sends, with retries. LVN_OK for codes 200 to 299 and the accepted ones, and for a response that was interrupted after
+ * some of it was delivered (a->outcome). Otherwise the error record says everything. */
+LVN_CHECKED enum lvn_status lvn_store_request(struct lvn_location *p, struct lvn_http *h,
+                                              const struct lvn_store_request *request, struct lvn_http_response *a);
+/* For requests with `no_retry`: may another attempt help? */
+bool lvn_store_request_is_transient(const struct lvn_http_response *a);
+/* Waits before the next attempt; false if `tries` attempts are the maximum, or h was stopped. */
+bool lvn_store_request_pause(const struct lvn_http *h, int tries, const struct lvn_http_response *a);
+/* Records the error of an unsuccessful response; returns LVN_IO. */
+enum lvn_status lvn_store_request_failed(const struct lvn_location *p, const struct lvn_store_request *request,
+                                         const struct lvn_http_response *a);
+/* stat and read by GET with a range, as most stores implement them. */
+LVN_CHECKED enum lvn_status lvn_store_request_stat(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o);
+LVN_CHECKED enum lvn_status lvn_store_request_read(struct lvn_location *p, struct lvn_http *h,
+                                                   const struct lvn_object *o, int64_t offset, int64_t n,
+                                                   bool (*on_data)(void *, const void *, int64_t), void *context);
+/* list for stores with pages: GET of `key` with the query and, after the first page, the token that `add` found in the
+ * page before ("": that was the last). */
+struct lvn_pages {
+    const char *key;
+    const char *query; /* additional parameters, "" or ending in '&' */
+    const char *token; /* the token's parameter name */
+    enum lvn_status (*add)(struct lvn_location *p, const struct lvn_http_response *response, const char *prefix,
+                           struct lvn_arena *a, int *capacity, struct lvn_store_entries *out, struct lvn_text *token);
+};
+LVN_CHECKED enum lvn_status lvn_store_request_list(struct lvn_location *p, struct lvn_http *h, bool deep,
+                                                   struct lvn_arena *a, struct lvn_store_entries *out,
+                                                   const struct lvn_pages *pages);
+/* A request whose response is not needed. */
+LVN_CHECKED enum lvn_status lvn_store_request_once(struct lvn_location *p, struct lvn_http *h,
+                                                   const struct lvn_store_request *request);
+
+#endif
