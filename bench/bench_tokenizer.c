@@ -11,6 +11,8 @@
 #include "base/files.h"
 #include "base/threads.h"
 #include "host/machine.h"
+#include "tokenizers/decoder.h"
+#include "tokenizers/encoder.h"
 #include "tokenizers/parallel.h"
 
 static double now(void)

@@ -24,6 +24,7 @@
 #include "host/machine.h"
 #include "stores/fetch.h"
 #include "stores/upload_staging.h"
+#include "tokenizers/post_processor.h"
 
 /* The archive as its makers published it: a tar of xz-compressed tars, 12.9 GB. */
 static const char openwebtext_url[] = "https://zenodo.org/record/3834942/files/openwebtext.tar.xz";

@@ -11,6 +11,8 @@
 #include "cli/model_arg.h"
 #include "formats/json.h"
 #include "host/machine.h"
+#include "tokenizers/decoder.h"
+#include "tokenizers/encoder.h"
 #include "tokenizers/parallel.h"
 
 enum { CHUNK_BYTES = 32 << 20 };

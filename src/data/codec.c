@@ -6,6 +6,8 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "tokenizers/decoder.h"
+#include "tokenizers/post_processor.h"
 
 #define REPLACEMENT "\xef\xbf\xbd"
 

@@ -10,6 +10,7 @@
 #include "data/file_type.h"
 #include "formats/checksum.h"
 #include "formats/json.h"
+#include "tokenizers/post_processor.h"
 
 enum { MAX_CHUNK = 1 << 30, MAX_WARNINGS = 10 };
 

@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "formats/archive_reader.h"
-#include "tokenizers/tokenizer.h"
+#include "tokenizers/encoder.h"
 
 enum { LVN_BATCH_BYTES = 2 << 20 };
 

@@ -20,6 +20,7 @@
 #include "data/table.h"
 #include "formats/json.h"
 #include "stores/store.h"
+#include "tokenizers/post_processor.h"
 
 enum { MAX_CLASSES = 1 << 16, DEFAULT_LENGTH = 512 };
 

@@ -3,7 +3,6 @@
  * it is encoded, and waits for that batch if the ring is full. This bounds memory and preserves order. */
 #include "data/text_prepare.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include "data/file_type.h"
 #include "data/text_write.h"
 #include "tokenizers/parallel.h"
+#include "tokenizers/post_processor.h"
 
 /* Of a slot of the ring: FREE; READY to be encoded; BUSY: being encoded; DONE: encoded, or not wanted any more. */
 enum slot_state { FREE, READY, BUSY, DONE };

@@ -1,6 +1,5 @@
 /* https.c - the store of https:// and http://: files of web servers, read-only. User and password may be part of the
  * URL, as in curl. Left out: listing, writing. */
-#include "stores/store_kind.h"
 #include "stores/store_private.h"
 #include "stores/store_request.h"
 

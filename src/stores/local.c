@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/files.h"
-#include "stores/store_kind.h"
 #include "stores/store_private.h"
 
 enum { PIECE_BYTES = 1 << 20, MAX_DEPTH = 64 };

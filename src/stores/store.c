@@ -8,7 +8,6 @@
 #include "base/files.h"
 #include "base/redact.h"
 #include "base/sort.h"
-#include "stores/store_kind.h"
 #include "stores/store_private.h"
 
 static const struct {

@@ -5,7 +5,6 @@
 
 #include "formats/checksum.h"
 #include "stores/cache.h"
-#include "stores/store_kind.h"
 #include "stores/store_private.h"
 
 static enum lvn_status through_cache(struct lvn_arena *a, const char *from, const char *to,

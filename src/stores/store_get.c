@@ -23,7 +23,6 @@
 #include "formats/crc.h"
 #include "stores/digest.h"
 #include "stores/fetch_limit.h"
-#include "stores/store_kind.h"
 #include "stores/store_private.h"
 #include "stores/worker_pool.h"
 

@@ -10,7 +10,6 @@
 
 #include "base/files.h"
 #include "stores/digest.h"
-#include "stores/store_kind.h"
 #include "stores/store_private.h"
 #include "stores/worker_pool.h"
 

@@ -1,5 +1,5 @@
-/* store_private.h - paths as stores see them, and lists of files; for src/stores alone. The transfers (store_get.c and
- * so on) and the stores call it. */
+/* store_private.h - parsed paths, lists of files, and what transfers share; for src/stores alone. The transfers
+ * (store_get.c, store_copy.c, ...) and the stores call it. */
 #ifndef LVN_STORE_PRIVATE_H
 #define LVN_STORE_PRIVATE_H
 

@@ -18,7 +18,6 @@
 #include "formats/checksum.h"
 #include "stores/cache.h"
 #include "stores/digest.h"
-#include "stores/store_kind.h"
 #include "stores/store_private.h"
 #include "stores/worker_pool.h"
 

@@ -1,5 +1,4 @@
-/* store_request.c - requests to stores with retries and error messages, and the reading of byte ranges. All stores on a
- * network call it.
+/* store_request.c - requests to stores with retries and error messages; see store_request.h.
  *
  * Transient errors are retried: a broken connection, 408, 429, 500, 502, 503, 504. The pauses double from 0.2 s to 10
  * s, with random jitter so that many ranks do not return at the same time; the server's Retry-After is obeyed up to a
@@ -12,8 +11,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "stores/store_kind.h"
 
 enum { DEFAULT_TRIES = 8, TRIES_WITHOUT_HOST = 3, MAX_REFRESHES = 2, MAX_WAIT = 60 };
 

@@ -1,8 +1,10 @@
-/* decoder.c - see tokenizer.h: decoding, and the decoders of a tokenizer.json. The text of each token is computed once,
+/* decoder.c - see decoder.h: decoding, and the decoders of a tokenizer.json. The text of each token is computed once,
  * when the files are read: decoders change each token independently, except for the first one of a text.
  *
  * ByteLevel, ByteFallback, Fuse, Strip, Metaspace, Replace (of a literal text), WordPiece, and Sequence of these. Byte
  * tokens become their bytes, even if these are not UTF-8. Left out, and refused by name: all others. */
+#include "tokenizers/decoder.h"
+
 #include <stdlib.h>
 #include <string.h>
 

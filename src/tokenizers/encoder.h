@@ -1,35 +1,30 @@
-/* encoder.h - the state of one thread that encodes text; for src/tokenizers alone.
+/* encoder.h - text to token ids. Who reads text (data/codec.h, data/corpus.h, parallel.h) makes one for each thread.
  *
- * A direct-mapped cache holds the ids of pieces of up to 24 bytes; a new piece replaces an older one. An entry is two
- * cache lines; most pieces need the first alone. In running text more than 99 of 100 pieces are in the cache. */
+ * Added tokens are extracted from the text, the rest is normalized, split into pieces and encoded by the model. Left
+ * out: the tokens that a post-processor adds (post_processor.h). */
 #ifndef LVN_ENCODER_H
 #define LVN_ENCODER_H
 
 #include "tokenizers/tokenizer.h"
-#include "tokenizers/unigram.h"
 
-enum { LVN_CACHE_KEY_BYTES = 24, LVN_CACHE_BITS = 15 };
-
-struct lvn_cache_entry {
-    uint64_t key[3]; /* the piece, padded with zeros */
-    uint8_t bytes;   /* of the piece; 0: free; highest bit set: encoded with LVN_ENCODE_SPECIAL */
-    uint8_t n;       /* ids */
-    int32_t id[LVN_CACHE_KEY_BYTES];
-} __attribute__((aligned(128)));
-
-struct lvn_encoder {
-    const struct lvn_tokenizer *t;
-    struct lvn_cache_entry *cache; /* [1 << LVN_CACHE_BITS] */
-    struct lvn_bpe_scratch bpe;
-    struct lvn_unigram_scratch unigram;
-    struct lvn_normalizer_scratch normalizer;
-    struct lvn_pre_tokenizer_scratch pre_tokenizer[LVN_PRE_TOKENIZER_MAX];
-    enum lvn_encoding mode; /* of the current text */
+struct lvn_ids {
+    int32_t *p;
+    int64_t n, capacity;
 };
+void lvn_ids_release(struct lvn_ids *ids);
+enum lvn_status lvn_ids_reserve(struct lvn_ids *ids, int64_t more) LVN_CHECKED;
 
-/* encode_pieces.c: appends the ids of normalized text without added tokens. begins: it is the beginning of the whole
- * text. */
-enum lvn_status lvn_encode_pieces(struct lvn_encoder *e, const uint8_t *p, int64_t n, bool begins,
-                                  struct lvn_ids *ids) LVN_CHECKED;
+/* Added tokens that an encoder recognises in text. ORDINARY ignores special ones (for training data). */
+enum lvn_encoding { LVN_ENCODE_ORDINARY, LVN_ENCODE_SPECIAL };
+
+struct lvn_encoder;
+struct lvn_encoder *lvn_encoder_new(const struct lvn_tokenizer *t); /* NULL: out of memory */
+void lvn_encoder_free(struct lvn_encoder *e);
+/* Appends the ids of a text, without the post-processor's tokens. */
+enum lvn_status lvn_encode(struct lvn_encoder *e, const void *text, int64_t bytes, enum lvn_encoding mode,
+                           struct lvn_ids *ids) LVN_CHECKED;
+
+/* Do the parts of a text that is cut at lvn_split_safe() have the same ids as the whole? */
+bool lvn_tokenizer_can_cut(const struct lvn_tokenizer *t);
 
 #endif

@@ -26,20 +26,12 @@ int32_t lvn_token_index_find(const struct lvn_tokenizer *t, const uint8_t *p, in
 /* Adds a file to those of which copies of the tokenizer consist. `text` must outlive the tokenizer. */
 void lvn_load_add_file(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes);
 
-/* post_processor.c: reads "post_processor"; sets BERT's or RoBERTa's one: `first` text `last`. doubled: two `last`
- * between the texts of a pair; typed: the second text has token type 1. */
-enum lvn_status lvn_post_processor_read(struct lvn_tokenizer *t, const char *name, const json_t *object) LVN_CHECKED;
-void lvn_post_processor_bert(struct lvn_tokenizer *t, int32_t first, int32_t last, bool doubled, bool typed);
-/* decoder.c: reads "decoder", and sets t->decoded; the same for a WordPiece without tokenizer.json. */
-enum lvn_status lvn_decoder_read(struct lvn_tokenizer *t, const char *name, const json_t *object) LVN_CHECKED;
-enum lvn_status lvn_decoder_wordpiece(struct lvn_tokenizer *t) LVN_CHECKED;
-
-/* Sets t->added_raw and t->added_normalized from t->added; patterns of the latter are normalized. */
-enum lvn_status lvn_added_sets(struct lvn_tokenizer *t) LVN_CHECKED;
-
 /* Read the contents of a tokenizer.json, or of a vocabulary with its merges; the texts must outlive the tokenizer. */
 enum lvn_status lvn_load_json(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes) LVN_CHECKED;
 enum lvn_status lvn_load_merges(struct lvn_tokenizer *t, const char *vocab_name, const char *vocab, int64_t vocab_bytes,
                                 const char *merges_name, const char *merges, int64_t merges_bytes) LVN_CHECKED;
+/* Reads vocab.txt: one token a line, whose number is the id. config: tokenizer_config.json, NULL: none. */
+enum lvn_status lvn_load_wordpiece(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes,
+                                   const char *config_name, const char *config, int64_t config_bytes) LVN_CHECKED;
 
 #endif

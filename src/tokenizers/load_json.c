@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tokenizers/decoder.h"
+#include "tokenizers/encoder_private.h"
 #include "tokenizers/load.h"
+#include "tokenizers/post_processor.h"
 #include "tokenizers/tokenizer_json.h"
 #include "tokenizers/unicode/unicode.h"
 #include "tokenizers/unigram.h"

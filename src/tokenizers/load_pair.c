@@ -2,7 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tokenizers/encoder_private.h"
 #include "tokenizers/load.h"
+#include "tokenizers/post_processor.h"
 
 static int64_t count_lines(const char *text, int64_t bytes)
 {

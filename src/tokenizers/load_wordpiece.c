@@ -1,9 +1,12 @@
-/* load_wordpiece.c - see wordpiece.h: reads vocab.txt, and case and accents from tokenizer_config.json. */
+/* load_wordpiece.c - see load.h: reads vocab.txt, and case and accents from tokenizer_config.json. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "tokenizers/decoder.h"
+#include "tokenizers/encoder_private.h"
 #include "tokenizers/load.h"
+#include "tokenizers/post_processor.h"
 #include "tokenizers/wordpiece.h"
 
 enum { LONGEST_WORD = 100 };

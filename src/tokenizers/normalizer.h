@@ -1,4 +1,4 @@
-/* normalizer.h - the normalizers of a tokenizer.json, which change text before pre-tokenization. Called by encode.c,
+/* normalizer.h - the normalizers of a tokenizer.json, which change text before pre-tokenization. Called by encoder.c,
  * word_count.c and the readers of files.
  *
  * NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace, Nmt, BertNormalizer, Precompiled (the

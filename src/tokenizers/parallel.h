@@ -5,7 +5,7 @@
 #ifndef LVN_PARALLEL_H
 #define LVN_PARALLEL_H
 
-#include "tokenizers/tokenizer.h"
+#include "tokenizers/encoder.h"
 
 enum { LVN_SLICE_BYTES = 1 << 20 };
 

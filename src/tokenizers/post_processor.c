@@ -1,5 +1,8 @@
-/* post_processor.c - see tokenizer.h: post-processors, which add tokens to texts: TemplateProcessing, BertProcessing,
- * RobertaProcessing, ByteLevel (adds none), and Sequence of these. Left out, and refused by name: all others. */
+/* post_processor.c - see post_processor.h: post-processors, which add tokens to texts: TemplateProcessing,
+ * BertProcessing, RobertaProcessing, ByteLevel (adds none), and Sequence of these. Left out, and refused by name: all
+ * others. */
+#include "tokenizers/post_processor.h"
+
 #include <string.h>
 
 #include "tokenizers/load.h"

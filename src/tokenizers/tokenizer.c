@@ -9,6 +9,7 @@
 #include "base/target.h"
 #include "base/text.h"
 #include "stores/store.h"
+#include "tokenizers/encoder_private.h"
 #include "tokenizers/load.h"
 #include "tokenizers/unicode/unicode.h"
 #include "tokenizers/unigram.h"

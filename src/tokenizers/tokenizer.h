@@ -1,5 +1,5 @@
-/* tokenizer.h - text to token ids and back: byte-level and character-level BPE, WordPiece, Unigram. Called by data
- * sets, inference and the commands.
+/* tokenizer.h - a tokenizer and its files: byte-level and character-level BPE, WordPiece, Unigram. Called by data sets,
+ * inference and the commands.
  *
  * A tokenizer holds the contents of its files; it is read-only and shared by all threads. An encoder is the state of
  * one thread; it caches the ids of pieces (mostly words). The stages are those of Hugging Face's tokenizers:
@@ -10,7 +10,8 @@
  * Files: tokenizer.json; vocab.json + merges.txt; encoder.json + vocab.bpe; vocab.txt. The added tokens of a
  * tokenizer.json (<|endoftext|>, runs of spaces) are recognised in text; without that file everything is ordinary text
  * unless lvn_tokenizer_allow() names a token. Supported members of tokenizer.json: see normalizer.h, pre_tokenizer.h,
- * decoder.c and post_processor.c. Left out, and refused by name: all others. */
+ * decoder.c and post_processor.c. Left out, and refused by name: all others. Text is encoded by encoder.h, with added
+ * tokens by post_processor.h, and decoded by decoder.h. */
 #ifndef LVN_TOKENIZER_H
 #define LVN_TOKENIZER_H
 
@@ -130,49 +131,5 @@ enum lvn_status lvn_tokenizer_allow(struct lvn_tokenizer *t, const char *name) L
 int32_t lvn_tokenizer_find(const struct lvn_tokenizer *t, const char *text, int64_t bytes);
 /* Writes the files into a directory, which is created. */
 enum lvn_status lvn_tokenizer_save(const struct lvn_tokenizer *t, const char *dir) LVN_CHECKED;
-/* Do the parts of a text that is cut at lvn_split_safe() have the same ids as the whole? */
-bool lvn_tokenizer_can_cut(const struct lvn_tokenizer *t);
-
-struct lvn_ids {
-    int32_t *p;
-    int64_t n, capacity;
-};
-void lvn_ids_release(struct lvn_ids *ids);
-enum lvn_status lvn_ids_reserve(struct lvn_ids *ids, int64_t more) LVN_CHECKED;
-
-/* Added tokens that an encoder recognises in text. ORDINARY ignores special ones (for training data). */
-enum lvn_encoding { LVN_ENCODE_ORDINARY, LVN_ENCODE_SPECIAL };
-
-struct lvn_encoder;
-struct lvn_encoder *lvn_encoder_new(const struct lvn_tokenizer *t); /* NULL: out of memory */
-void lvn_encoder_free(struct lvn_encoder *e);
-/* Appends the ids of a text, without the post-processor's tokens. */
-enum lvn_status lvn_encode(struct lvn_encoder *e, const void *text, int64_t bytes, enum lvn_encoding mode,
-                           struct lvn_ids *ids) LVN_CHECKED;
-
-/* --- the post-processor --- */
-
-/* Number of tokens (BOS, [CLS], [SEP] and the like) that the post-processor adds to one text or to a pair. The commands
- * `generate`, `predict` and `prepare` add them, `tokenize` does not. */
-int64_t lvn_post_processor_added_tokens(const struct lvn_tokenizer *t, bool pair);
-/* Appends the ids of one text (b NULL) or of a pair, truncated by the caller, with the added tokens. types (or NULL):
- * the token types, 0 or 1, of these ids are appended. */
-enum lvn_status lvn_post_processor_run(const struct lvn_tokenizer *t, const struct lvn_ids *a, const struct lvn_ids *b,
-                                       struct lvn_ids *ids, struct lvn_ids *types) LVN_CHECKED;
-/* For a text that is encoded in parts: append the tokens before it, and those after it. */
-enum lvn_status lvn_post_processor_prefix(const struct lvn_tokenizer *t, struct lvn_ids *ids) LVN_CHECKED;
-enum lvn_status lvn_post_processor_suffix(const struct lvn_tokenizer *t, struct lvn_ids *ids) LVN_CHECKED;
-/* Is it one of the tokens before a single text? */
-bool lvn_post_processor_is_prefix(const struct lvn_tokenizer *t, int32_t id);
-
-/* --- decoding --- */
-
-/* The bytes of a token within a text; NULL if there is no such id. */
-const void *lvn_token_bytes(const struct lvn_tokenizer *t, int64_t id, int64_t *bytes);
-/* The same of the first token of a text, whose leading space some decoders remove. */
-const void *lvn_token_bytes_first(const struct lvn_tokenizer *t, int64_t id, int64_t *bytes);
-/* Appends the text of n tokens. LVN_ARG for an invalid id. */
-enum lvn_status lvn_decode(const struct lvn_tokenizer *t, const int32_t *ids, int64_t n,
-                           struct lvn_text *out) LVN_CHECKED;
 
 #endif

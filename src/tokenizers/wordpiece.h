@@ -1,4 +1,4 @@
-/* wordpiece.h - the WordPiece model: splits each word greedily into the longest tokens. Called by encode_pieces.c and
+/* wordpiece.h - the WordPiece model: splits each word greedily into the longest tokens. Called by encoder_pieces.c and
  * tokenizer.c.
  *
  * A token that continues a word is "##token" in the vocabulary. A word that cannot be split into tokens, or is too
@@ -21,9 +21,5 @@ enum lvn_status lvn_wordpiece_new(struct lvn_tokenizer *t, const char *name, con
                                   const char *unknown) LVN_CHECKED;
 /* Writes the tokens of a word of n bytes to out, whose capacity must be n. Returns their number. */
 int64_t lvn_wordpiece_word(const struct lvn_tokenizer *t, const uint8_t *p, int64_t n, int32_t *out);
-
-/* Reads vocab.txt: one token a line, whose number is the id. config: tokenizer_config.json, NULL: none. */
-enum lvn_status lvn_load_wordpiece(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes,
-                                   const char *config_name, const char *config, int64_t config_bytes) LVN_CHECKED;
 
 #endif

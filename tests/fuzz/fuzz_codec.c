@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "data/codec.h"
+#include "tokenizers/decoder.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

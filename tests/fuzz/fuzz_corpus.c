@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "data/corpus.h"
+#include "tokenizers/encoder.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

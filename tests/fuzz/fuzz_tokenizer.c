@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "tokenizers/decoder.h"
+#include "tokenizers/encoder.h"
 #include "tokenizers/load.h"
 #include "tokenizers/parallel.h"
 #include "tokenizers/unicode/unicode.h"

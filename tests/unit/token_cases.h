@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "formats/json.h"
-#include "tokenizers/tokenizer.h"
+#include "tokenizers/decoder.h"
+#include "tokenizers/post_processor.h"
 #include "unit/io_test.h"
 
 static inline struct lvn_tokenizer *open_tokenizer(const char *path)

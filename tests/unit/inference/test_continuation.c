@@ -2,6 +2,7 @@
  *
  * The text of a sample: stop texts that are spread over tokens, and characters that are. */
 #include "io_test.h"
+#include "tokenizers/decoder.h"
 
 #include "base/random.h"
 #include "inference/continuation.h"

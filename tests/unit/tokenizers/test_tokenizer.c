@@ -1,10 +1,12 @@
-/* test_tokenizer.c - covers: src/tokenizers/encode.c src/tokenizers/tokenizer.c src/tokenizers/decoder.c
+/* test_tokenizer.c - covers: src/tokenizers/encoder.c src/tokenizers/tokenizer.c src/tokenizers/decoder.c
  * src/tokenizers/parallel.c src/tokenizers/bpe.c
  *
  * Ids against those of the reference implementations, round trips, long words, and damaged files.
  *
  * tests/golden/tokenizers holds the expected ids (tools/make_tokens.py). LEVIN_TOKEN_CASES="DIR_OR_FILE CASES" checks
  * one more file of cases. */
+#include "tokenizers/decoder.h"
+#include "tokenizers/encoder.h"
 #include "tokenizers/tokenizer.h"
 
 #include <stdio.h>

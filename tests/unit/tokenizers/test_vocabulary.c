@@ -1,4 +1,4 @@
-/* test_vocabulary.c - covers: src/tokenizers/bpe_trainer.c src/tokenizers/encode.c src/tokenizers/tokenizer.c
+/* test_vocabulary.c - covers: src/tokenizers/bpe_trainer.c src/tokenizers/encoder.c src/tokenizers/tokenizer.c
  * src/tokenizers/bpe_trainer_save.c
  *
  * Vocabularies trained on text, against those of Hugging Face's trainers (tests/golden/tokenizers/ trained, by
@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "formats/json.h"
 #include "tokenizers/bpe_trainer.h"
+#include "tokenizers/encoder.h"
 #include "tokenizers/load.h"
 #include "unit/io_test.h"
 

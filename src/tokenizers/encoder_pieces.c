@@ -1,8 +1,8 @@
-/* encode_pieces.c - see encoder.h: normalized text to ids. The pre-tokenizers split it into pieces, the model encodes
- * each piece; ids of short pieces are cached. */
+/* encoder_pieces.c - see encoder_private.h: normalized text to ids. The pre-tokenizers split it into pieces, the model
+ * encodes each piece; ids of short pieces are cached. */
 #include <string.h>
 
-#include "tokenizers/encoder.h"
+#include "tokenizers/encoder_private.h"
 #include "tokenizers/load.h"
 #include "tokenizers/unicode/unicode.h"
 #include "tokenizers/wordpiece.h"

@@ -1,9 +1,11 @@
-/* encode.c - see tokenizer.h: text to ids. Added tokens are extracted, the rest is normalized; encode_pieces.c encodes
- * it. */
+/* encoder.c - see encoder.h: text to ids. Added tokens are extracted, the rest is normalized; encoder_pieces.c
+ * encodes it. */
+#include "tokenizers/encoder.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "tokenizers/encoder.h"
+#include "tokenizers/encoder_private.h"
 #include "tokenizers/load.h"
 #include "tokenizers/unicode/unicode.h"
 
