@@ -1,4 +1,4 @@
-/* humanize.c - numbers and untrusted texts as people read them; declared in cli.h. */
+/* humanize.c - numbers and untrusted texts as people read them; see humanize.h. */
 #include "cli/humanize.h"
 
 #include <inttypes.h>

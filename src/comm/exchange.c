@@ -12,7 +12,7 @@
  * time, those of the next vector behind those of the last one, so memory is bounded, and sending, adding and sending
  * back overlap. All ranks process chunks in the same order; a chunk's sequence number is part of its tags.
  *
- * A rank contributes the sums of its subtrees (comm.h), which are added in the order of the tree, so the bits depend
+ * A rank contributes the sums of its subtrees (tree.h), which are added in the order of the tree, so the bits depend
  * on the leaves alone. Plain sums are the case of one leaf per rank. bf16 is converted and added in fp32. Plain sums
  * are rounded once within each host and once between hosts; those of a tree at every node, because with another
  * division a node is a partial sum that some rank holds.

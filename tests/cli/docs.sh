@@ -30,6 +30,6 @@ design=$LEVIN_SOURCE/docs/design.md
 for room in "$LEVIN_SOURCE"/src/*/; do
     [ "$(grep -cE "^    src/$(basename "$room")/ " "$design")" = 1 ] || { echo "not once in docs/design.md: the room $room"; exit 1; }
 done
-for pass in $(grep -oE 'lvn_pass_[a-z_]+' "$LEVIN_SOURCE/src/passes/program.h" | sed s/lvn_pass_// | sort -u); do
+for pass in $(grep -oE 'lvn_pass_[a-z_]+' "$LEVIN_SOURCE/src/passes/pass.h" | sed s/lvn_pass_// | sort -u); do
     [ "$(grep -cE "^\| $pass \|" "$design")" = 1 ] || { echo "not once in docs/design.md: the pass $pass"; exit 1; }
 done
