@@ -14,5 +14,7 @@ void lvn_help_examples(struct lvn_text *t, const struct lvn_command *command);
 void lvn_help_markdown(struct lvn_text *t);
 /* The completion script for bash, zsh or fish. */
 enum lvn_status lvn_help_completion(struct lvn_text *t, const char *shell) LVN_CHECKED;
+/* launch/chart_schema.c: deploy/helm/levin/values.schema.json. */
+enum lvn_status lvn_chart_schema(struct lvn_text *t) LVN_CHECKED;
 
 #endif

@@ -70,7 +70,4 @@ struct lvn_chart_resources {
 enum lvn_status lvn_chart_plan(const char *recipe, int64_t nodes, int64_t ranks, bool gpus, int64_t data_size,
                                struct lvn_chart_resources *out) LVN_CHECKED;
 
-/* launch_kubernetes.c: print the manifests of --kubernetes. */
-enum lvn_status lvn_launch_kubernetes(struct lvn_cli *c) LVN_CHECKED;
-
 #endif

@@ -2,6 +2,7 @@
  * options. `levin help --values-schema` prints it; `make docs` writes the file. */
 #include <string.h>
 
+#include "cli/help.h"
 #include "cli/launch/chart.h"
 #include "formats/json.h"
 

@@ -204,4 +204,7 @@ int lvn_launch_output_exit_code(const struct lvn_launch_output *o);
 /* launch_slurm.c: write the batch script of --slurm. */
 enum lvn_status lvn_launch_slurm(struct lvn_cli *c) LVN_CHECKED;
 
+/* launch_kubernetes.c: print the manifests of --kubernetes. */
+enum lvn_status lvn_launch_kubernetes(struct lvn_cli *c) LVN_CHECKED;
+
 #endif

@@ -12,7 +12,9 @@
 
 #include "base/files.h"
 #include "base/target.h"
+#include "cli/args.h"
 #include "cli/launch/chart.h"
+#include "cli/launch/launch.h"
 #include "cli/process.h"
 
 static const char *const manifests[] = {"templates/configmap.yaml", "templates/service.yaml", "templates/job.yaml",

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "formats/template/template_tree.h"
+#include "formats/template/template_private.h"
 
 enum { DEPTH = 32, MAX_NODES = 1000000, MAX_OUTPUT = 8 << 20 };
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/template/template_tree.h"
+#include "formats/template/template_private.h"
 
 #define FUNCTION(name)                                                                                                 \
     static enum lvn_status name(struct lvn_template_run *r, const struct lvn_variant *const *argument, int n,          \

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/template/template_tree.h"
+#include "formats/template/template_private.h"
 
 enum { DEPTH = 32 };
 

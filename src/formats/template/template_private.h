@@ -1,7 +1,7 @@
-/* template_tree.h - templates after parsing: nodes, pipelines, terms. Private to template_parse.c, template.c and
+/* template_private.h - templates after parsing: nodes, pipelines, terms. Private to template_parse.c, template.c and
  * template_functions.c. */
-#ifndef LVN_TEMPLATE_TREE_H
-#define LVN_TEMPLATE_TREE_H
+#ifndef LVN_TEMPLATE_PRIVATE_H
+#define LVN_TEMPLATE_PRIVATE_H
 
 #include "formats/template/template.h"
 
