@@ -113,7 +113,7 @@ code 2 "$LEVIN" launch --kubernetes "$LEVIN_SOURCE/recipes/pythia-70m.yaml" --no
 says 'a path on this machine, which the pods do not have' err
 code 0 "$LEVIN" launch --kubernetes "$LEVIN_SOURCE/recipes/pythia-70m.yaml" --nodes=2 --nproc-per-node=4 --image=i \
     --run_dir=gs://b/x --data.path=gs://b/owt --max-restarts=7
-says '"nvidia.com/gpu": 4' out
+says '"nvidia.com/gpu": "4"' out
 says '--max-restarts=7' out
 says '# Trains on 2 nodes with 4 GPUs each' out
 # Values beside a recipe

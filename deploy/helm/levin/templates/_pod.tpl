@@ -227,10 +227,10 @@ requests:
 {{- $r := .Values.resources -}}
 {{- $c := .Values.cluster -}}
 {{- if gt (int $c.gpusPerNode) 0 }}
-{{ $c.gpuResource | quote }}: {{ int $c.gpusPerNode }}
+{{ $c.gpuResource | quote }}: {{ int $c.gpusPerNode | quote }}
 {{- end }}
 {{- if .Values.network.rdmaResource }}
-{{ .Values.network.rdmaResource | quote }}: 1
+{{ .Values.network.rdmaResource | quote }}: "1"
 {{- end }}
 {{- if $r.memory }}
 memory: {{ $r.memory | quote }}
