@@ -166,5 +166,7 @@ wrong 'workload.image is the name of an image' <<<'{cluster: {nNodes: two}, work
 wrong 'anchors and aliases' <<<'cluster: &a {nNodes: 2}'
 wrong 'is there twice' <<<$'cluster: {nNodes: 2}\ncluster: {nNodes: 3}'
 wrong 'trainer.precision' <<<'{workload: {image: i}, recipe: {run_dir: "gs://b/x", model: {kind: gpt2}, data: {kind: tokens, path: "gs://b/d"}, trainer: {precision: fp8}}}'
+wrong 'data.url holds a password or a signature' <<<'{workload: {image: i}, recipe: {run_dir: "gs://b/x", model: {kind: gpt2}, data: {kind: tokens, path: here, url: "https://me:secret@host/x"}}}'
+silent_about secret err
 refused() { wrong "$1"; }
 . "$values/refused.bash"

@@ -60,6 +60,9 @@ enum lvn_status lvn_chart_check(const struct lvn_variant *values) LVN_CHECKED;
 enum lvn_status lvn_chart_add_recipe(struct lvn_arena *a, struct lvn_variant *values, const struct lvn_settings *s,
                                      long *nodes, long *ranks) LVN_CHECKED;
 
+/* Refuse a value with a secret: a recipe goes into a ConfigMap. */
+enum lvn_status lvn_chart_check_secret(const struct lvn_settings *s, const struct lvn_option *o) LVN_CHECKED;
+
 /* chart_resources.c: check the recipe that pods will read, as train does, and plan what a pod takes. */
 struct lvn_chart_resources {
     int64_t memory;            /* bytes; 0: not known */

@@ -31,16 +31,22 @@ static enum lvn_status value_of(struct lvn_arena *a, const struct lvn_settings *
     return LVN_OK;
 }
 
-/* A recipe goes into a ConfigMap, and its files have to be where pods are. */
+enum lvn_status lvn_chart_check_secret(const struct lvn_settings *s, const struct lvn_option *o)
+{
+    LVN_CHECK(!s->origin[o->id].redacted, ARG,
+              "%s holds a password or a signature, and everybody who may read the job's ConfigMap could see it: give "
+              "the address without it, and the credential by a Secret",
+              o->key);
+    return LVN_OK;
+}
+
+/* Files of a recipe have to be where pods are. */
 static enum lvn_status check_option(const struct lvn_settings *s, const struct lvn_option *o)
 {
     static const enum lvn_option_id files[] = {LVN_OPT_model_init, LVN_OPT_lora_init, LVN_OPT_lora_base,
                                                LVN_OPT_data_tokenizer};
     char text[LVN_VALUE_TEXT];
-    LVN_CHECK(!s->origin[o->id].redacted, ARG,
-              "%s holds a password or a signature, and everybody who may read the job's ConfigMap could see it: give "
-              "the address without it, and the credential by a Secret",
-              o->key);
+    LVN_TRY(lvn_chart_check_secret(s, o));
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         const char *value = lvn_settings_value(s, o->id, text);
         LVN_CHECK(o->id != files[i] || !lvn_path_exists(value), ARG,

@@ -18,6 +18,7 @@ static const int64_t process_bytes = (int64_t)512 << 20, driver_bytes = (int64_t
 static enum lvn_status read_settings(struct lvn_settings *s, const char *recipe, int64_t ranks)
 {
     LVN_TRY(lvn_settings_read(s, recipe, strlen(recipe), "the recipe"));
+    for (int i = 0; i < lvn_option_count(); i++) LVN_TRY(lvn_chart_check_secret(s, lvn_option_at(i)));
     s->ranks = ranks;
     return lvn_settings_finish(s, LVN_USES_ALL & ~LVN_USES_DEVICE);
 }

@@ -1,10 +1,10 @@
 /* chart_values.c - the values of the chart: defaults, a user's file, and what is refused. See chart.h. */
-#include <regex.h>
 #include <string.h>
 
 #include "base/files.h"
 #include "cli/launch/chart.h"
 #include "models/model.h"
+#include "tokenizers/regex/regex.h"
 
 const struct lvn_chart_value lvn_chart_values[] = {
 #define CHART_ROW(section_, name_, kind_, ...)                                                                         \
@@ -96,15 +96,21 @@ static enum lvn_status refuse(const struct check *k, const char *wanted)
     LVN_FAIL(ARG, "%s%s is %s, not a %s", place(k->value, where), k->path, wanted, lvn_variant_kind_text(k->value));
 }
 
+/* Does the pattern match the whole text? */
 static enum lvn_status matches(const char *text, const char *pattern, bool *is)
 {
-    regex_t regex;
+    LVN_LOCAL_ARENA(a);
+    struct lvn_regex *regex;
+    struct lvn_regex_scratch scratch = {0};
+    const int64_t n = (int64_t)strlen(text);
+    int64_t begin = 0, end = n;
     *is = !pattern;
     if (!pattern) return LVN_OK;
-    LVN_CHECK(!regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB), INTERNAL, "the pattern %s is wrong", pattern);
-    *is = !regexec(&regex, text, 0, NULL, 0) && !strchr(text, '\n');
-    regfree(&regex);
-    return LVN_OK;
+    LVN_TRY(lvn_regex_new(&regex, &a, "chart_values.def", pattern));
+    enum lvn_status status = lvn_regex_find(regex, &scratch, (const uint8_t *)text, n, -1, is, &begin, &end);
+    lvn_regex_scratch_release(&scratch);
+    *is = *is && begin == 0 && end == n;
+    return status;
 }
 
 static enum lvn_status check_text(const struct check *k)
