@@ -43,7 +43,7 @@ extern const struct lvn_command lvn_commands[]; /* ended by a NULL name */
 /* NULL: there is no such command. */
 const struct lvn_command *lvn_command_find(const char *name);
 
-enum { LVN_OPERANDS = 8 };
+enum { LVN_OPERANDS = 40 };
 struct lvn_cli {
     const struct lvn_command *command;
     const char *operand[LVN_OPERANDS];

@@ -128,6 +128,7 @@ static void report(struct lvn_cli *c, const struct lvn_train_result *r, const st
                   (long long)r->step, r->loss, validation, lvn_bytes_text(m->peak_bytes, text),
                   c->ranks->size > 1 ? " a rank (mean)" : "");
     if (c->settings.logger.curve && *r->run_dir) lvn_cli_print(c, "loss curve: %s/loss.svg\n", r->run_dir);
+    if (c->settings.logger.report && *r->run_dir) lvn_cli_print(c, "report: %s/report.html\n", r->run_dir);
 }
 
 /* All ranks call it: a rank that exited first would make the launcher end the others. */

@@ -422,3 +422,19 @@ enum lvn_status lvn_json_string(const char *name, const json_t *object, const ch
     *out = json_string_value(v);
     return LVN_OK;
 }
+
+json_t *lvn_json_text(const char *s, int64_t max)
+{
+    LVN_LOCAL_TEXT(t);
+    int used;
+    for (int64_t left = (int64_t)strlen(s); left > 0; s += used, left -= used) {
+        const bool good = lvn_utf8_decode(s, left, &used) >= 0;
+        if (t.n + used > max) {
+            lvn_text_add(&t, "...");
+            break;
+        }
+        lvn_text_add_bytes(&t, good ? s : "\xef\xbf\xbd", good ? used : 3);
+    }
+    if (t.failed) failures++;
+    return t.failed ? NULL : json_string(t.p ? t.p : "");
+}

@@ -33,6 +33,8 @@ LVN_CHECKED enum lvn_status lvn_json_read(const char *path, json_t **out);
 void lvn_json_add(struct lvn_text *t, long begun, const json_t *value, int indent);
 /* Replaces `path` atomically (see lvn_target_write()): indented by 2, a newline at the end. */
 LVN_CHECKED enum lvn_status lvn_json_write(const char *path, long begun, const json_t *value);
+/* A string of any bytes, cut to `max` of them with "..." behind: those that are not UTF-8 become U+FFFD. */
+json_t *lvn_json_text(const char *s, int64_t max);
 /* json_dumps() of a complete value; the caller frees *text, which is NULL after a failure. */
 LVN_CHECKED enum lvn_status lvn_json_dump(long begun, const json_t *value, size_t flags, char **text);
 

@@ -173,8 +173,12 @@ void lvn_callback_notify(struct lvn_callback_context *m, enum lvn_event_kind kin
     enum lvn_event_kind was = e->kind;
     const char *text_before = e->text;
     if (m->ranks->rank) return;
+    const bool noted = kind == LVN_EVENT_NOTE || kind == LVN_EVENT_SAMPLE;
     e->kind = kind;
     e->text = text;
+    for (int i = 0; noted && m->callbacks && i < m->callbacks->n; i++) {
+        if (m->callbacks->callback[i]->note) m->callbacks->callback[i]->note(m->callbacks->state[i], m);
+    }
     lvn_event_send(m->listeners, m->n_listeners, e);
     e->kind = was;
     e->text = text_before;

@@ -39,16 +39,20 @@ struct lvn_callback_context {
     const struct lvn_settings *settings;
     struct lvn_ranks *ranks;
     const struct lvn_model_state *model_state;
-    const struct lvn_run_dir *dir;     /* on rank 0, if the run has a folder; else NULL */
-    struct lvn_codec codec;            /* text <-> ids */
-    const struct lvn_task_graph *task; /* what steps measure */
-    double loss_sum;                   /* of the last step, over all ranks: the sum of the losses */
-    int64_t labels;                    /* of the last step, over all ranks: labels or numbers in that sum */
-    const double *counts;              /* [lvn_task_counts(task)] of the last step, over all ranks: for metrics */
-    int train_metrics;                 /* index of the scalar train_loss; those of the task's metrics follow */
-    double start_time;                 /* lvn_seconds() when the loop began in this process */
-    int64_t resumed_step;              /* steps that the run had when it was continued; -1: it is new */
-    struct lvn_checkpoint_score score; /* of a checkpoint made at step scored_step; of others only its name */
+    const struct lvn_run_dir *dir;         /* on rank 0, if the run has a folder; else NULL */
+    struct lvn_codec codec;                /* text <-> ids */
+    const struct lvn_task_graph *task;     /* what steps measure */
+    double loss_sum;                       /* of the last step, over all ranks: the sum of the losses */
+    int64_t labels;                        /* of the last step, over all ranks: labels or numbers in that sum */
+    const double *counts;                  /* [lvn_task_counts(task)] of the last step, over all ranks: for metrics */
+    const struct lvn_task_graph *val_task; /* what validations measure */
+    const double *val_counts;              /* [lvn_task_counts(val_task)] of the last one; NULL: none yet */
+    const struct lvn_model_config *config; /* of the model: names of classes */
+    const struct lvn_callbacks *callbacks; /* that are on; NULL: none */
+    int train_metrics;                     /* index of the scalar train_loss; those of the task's metrics follow */
+    double start_time;                     /* lvn_seconds() when the loop began in this process */
+    int64_t resumed_step;                  /* steps that the run had when it was continued; -1: it is new */
+    struct lvn_checkpoint_score score;     /* of a checkpoint made at step scored_step; of others only its name */
     int64_t scored_step;
     unsigned control;      /* enum lvn_control, or-ed: this rank's requests */
     char stop_reason[200]; /* with SHOULD_TRAINING_STOP: the text of END */
@@ -76,6 +80,8 @@ struct lvn_callback {
     /* An event. A failure ends the run, and is the same on all ranks: what can fail on one rank ends with an agreement,
      * or is reported (lvn_callback_warn()) while the run continues. */
     enum lvn_status (*call)(void *state, struct lvn_callback_context *m);
+    /* On rank 0, between two calls: a note or a sample (m->event), also before `open`. It cannot fail. */
+    void (*note)(void *state, struct lvn_callback_context *m);
     /* A checkpoint begins: files must hold everything up to its step. */
     void (*flush)(void *state, struct lvn_callback_context *m);
     void (*save)(const void *state, json_t *json);
@@ -86,7 +92,8 @@ struct lvn_callback {
 
 /* --- for callbacks --- */
 
-/* Send an event with a text to the listeners of rank 0: LVN_EVENT_SAMPLE, LVN_EVENT_NOTE. */
+/* Send an event with a text to the listeners of rank 0, LVN_EVENT_SAMPLE and LVN_EVENT_NOTE to callbacks too (`note`).
+ */
 void lvn_callback_notify(struct lvn_callback_context *m, enum lvn_event_kind kind, const char *text);
 /* Report a failure that does not end the run: "SUBJECT: the error; the run goes on". Clears the error record. */
 void lvn_callback_warn(struct lvn_callback_context *m, const char *subject);

@@ -235,6 +235,8 @@ enum lvn_status lvn_trainer_validate(struct trainer *t)
     LVN_TRY(lvn_validation_run(&t->opened.validation, &t->planned.programs, loss));
     for (int i = 0; i < t->planned.programs.eval_session->outputs.n_metrics; i++)
         e->scalar[SCALAR_METRIC + i].value = t->opened.validation.value[i];
+    t->context.val_task = &t->planned.programs.eval_session->outputs;
+    t->context.val_counts = t->opened.validation.counts;
     if (t->running.step == 0) e->start_val_loss = *loss;
     if (t->running.step > 0 && isfinite(*loss) && !(*loss >= e->best_val_loss)) e->best_val_loss = *loss;
     e->best = false;

@@ -380,6 +380,7 @@ enum lvn_status lvn_trainer_set_up(struct trainer *t)
     t->context.event = (struct lvn_event){
         .utilisation = NAN, .eta_s = NAN, .best_val_loss = NAN, .start_val_loss = NAN, .epoch_s = NAN};
     LVN_TRY(lvn_callbacks_init(&t->callbacks, t->settings, o->callback));
+    t->context.callbacks = &t->callbacks;
 
     /* What settings, data and the run's folder determine. */
     LVN_TRY(lvn_consistency_start(t->ranks, t->settings, t->text, sizeof t->text));
@@ -404,6 +405,7 @@ enum lvn_status lvn_trainer_set_up(struct trainer *t)
     describe_run(t);
     declare_scalars(t);
     t->context.model_state = g->model_state;
+    t->context.config = &t->opened.setup.config;
     t->context.dir = t->opened.run_dir_open ? &t->opened.run_dir : NULL;
     t->context.codec = lvn_model_setup_codec(&t->opened.setup);
     const struct lvn_saver_target target = {.snapshot = {.dir = t->opened.run_dir.checkpoints,

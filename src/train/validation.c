@@ -59,6 +59,7 @@ void lvn_validation_release(struct lvn_validation *v)
     lvn_samples_release(&v->samples);
     free(v->sums);
     v->sums = NULL;
+    v->counts = NULL;
 }
 
 /* Compute this rank's rows of each batch; add losses and counts to the sums. */
@@ -95,6 +96,7 @@ enum lvn_status lvn_validation_run(struct lvn_validation *v, struct lvn_train_pr
     if (count[FAILED] > 0) return lvn_ranks_agree(g->ranks, status);
     for (int64_t i = 0; i < n; i++) sum += lvn_tree_sum(v->sums + i * g->n_micro, g->n_micro);
     *loss = sum / count[LABELS];
+    v->counts = count + COUNTS;
     for (int i = 0; i < task->n_metrics; i++)
         v->value[i] = lvn_task_metric(task, i, sum, (int64_t)count[LABELS], count + COUNTS);
     return LVN_OK;

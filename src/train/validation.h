@@ -18,6 +18,7 @@ struct lvn_validation {
     struct lvn_samples samples; /* this rank's rows of a batch */
     double *sums;               /* losses [batches][micro-batches of all ranks], then counts, of metrics last */
     int64_t n_sums;
+    const double *counts;           /* of the last run, for metrics; in `sums`. NULL: none yet */
     double value[LVN_TASK_METRICS]; /* of the task's metrics, of the last run */
 };
 

@@ -54,23 +54,33 @@ static enum lvn_status open_it(void *state, struct lvn_callback_context *m)
     return LVN_OK;
 }
 
+static void set(const struct state *o, struct lvn_scalar s[3], int64_t step)
+{
+    s[0].value = (double)step / (double)lvn_attempts_computed(&o->attempts, step);
+    s[1].value = (double)o->attempts.restarts;
+    if (o->attempts.restart_seconds > 0) s[2].value = o->attempts.restart_seconds;
+}
+
+static void start(const struct state *o, struct lvn_callback_context *m)
+{
+    lvn_member_set_attempts(m->ranks->member, &o->attempts);
+    if (o->attempts.computed > 0) set(o, &m->event.scalar[o->goodput], o->attempts.first_step);
+}
+
 static void finish_step(struct state *o, struct lvn_callback_context *m)
 {
-    struct lvn_scalar *s = &m->event.scalar[o->goodput];
     if (m->event.step == o->attempts.first_step + 1 && o->last_sign > 0) {
         o->attempts.restart_seconds = lvn_wall_seconds() - o->last_sign;
         lvn_member_set_attempts(m->ranks->member, &o->attempts);
     }
-    s[0].value = (double)m->event.step / (double)lvn_attempts_computed(&o->attempts, m->event.step);
-    s[1].value = (double)o->attempts.restarts;
-    if (o->attempts.restart_seconds > 0) s[2].value = o->attempts.restart_seconds;
+    set(o, &m->event.scalar[o->goodput], m->event.step);
 }
 
 static enum lvn_status call(void *state, struct lvn_callback_context *m)
 {
     struct state *o = state;
     if (o->goodput < 0) return LVN_OK;
-    if (m->event.kind == LVN_EVENT_START) lvn_member_set_attempts(m->ranks->member, &o->attempts);
+    if (m->event.kind == LVN_EVENT_START) start(o, m);
     if (m->event.kind == LVN_EVENT_STEP) finish_step(o, m);
     return LVN_OK;
 }

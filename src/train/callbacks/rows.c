@@ -68,11 +68,12 @@ static void report(struct lvn_rows *r, struct lvn_callback_context *m, enum lvn_
     char text[100];
     if (status == LVN_OK) return;
     snprintf(text, sizeof text, "%s could not be written", r->name);
-    if (r->failed)
+    const bool again = r->failed;
+    r->failed = true; /* first, since the note may become a row of the same file */
+    if (again)
         lvn_error_clear();
     else
         lvn_callback_warn(m, text);
-    r->failed = true;
 }
 
 struct lvn_text *lvn_rows_begin(struct lvn_rows *r)

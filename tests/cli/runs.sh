@@ -1,0 +1,57 @@
+# levin runs: the runs of a folder, their order, and folders that hold none.
+# label: user
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+code 0 "$LEVIN" runs # no folder runs: no runs
+check [ ! -s out ]
+says "there are no runs in 'runs'" err
+code 0 "$LEVIN" runs --json
+json 'd == {"runs": []}'
+code 2 "$LEVIN" runs nowhere
+says "there is no folder 'nowhere'" err
+code 2 "$LEVIN" runs --sort=colour
+says "--sort is 'colour'; it is age, name, state, step, loss, val_loss or size" err
+mkdir -p runs/a runs/b runs/c runs/.hidden runs/other
+run() { # run NAME STATE AGE VAL_LOSS...: each val_loss at the next step
+    local name=$1 state=$2 age=$3 step=0
+    shift 3
+    for loss; do
+        step=$((step + 1))
+        printf '{"step": %d, "loss": %s}\n{"step": %d, "val_loss": %s}\n' $step "$loss" $step "$loss"
+    done >runs/$name/metrics.jsonl
+    printf '{"step": %d, "state": "%s", "time": %d, "ranks": []}' $step "$state" $(($(date +%s) - age)) >runs/$name/status.json
+}
+run a "done" 500 3 1 2
+run b stopped 50 2.5
+run c running 5000 4 3 2.5 1.5
+cp runs/a/metrics.jsonl runs/.hidden
+code 0 "$LEVIN" runs
+says "b                            stopped           1    2.5000    2.5000    2.5000" out
+check [ "$(cut -c1 out | tr -d '\n')" = nbac ]
+code 0 "$LEVIN" runs runs/ --sort val_loss --json
+json '[r["name"] for r in d["runs"]] == ["a", "c", "b"] and [r["best_val_loss"] for r in d["runs"]] == [1, 1.5, 2.5]'
+json '[r["state"] for r in d["runs"]] == ["done", "stale", "stopped"] and [r["step"] for r in d["runs"]] == [3, 4, 1]'
+json 'd["runs"][0]["val_loss"] == 2 and d["runs"][0]["path"] == "runs/a" and d["runs"][0]["bytes"] > 100 and 499 <= d["runs"][0]["age_s"] < 700'
+order() { # order KEY NAMES
+    code 0 "$LEVIN" runs --sort="$1" --json
+    json '"".join(r["name"] for r in d["runs"]) == "'"$2"'"'
+}
+order name abc
+order state acb
+order step cab
+order loss acb
+order size cab
+rm runs/b/metrics.jsonl # without values: last, and a dash
+order val_loss acb
+code 0 "$LEVIN" runs
+says " -         -         - " out
+printf '{"step": 1, "event": "start", "time": 5, "name": "x"}\n' >runs/b/events.jsonl
+code 0 "$LEVIN" runs
+printf 'nonsense' >runs/a/status.json
+code 0 "$LEVIN" runs --json
+json '[r["state"] for r in d["runs"] if r["name"] == "a"] == ["unknown"]'
+# names are shown, not obeyed by the terminal
+mkdir "runs/$(printf 'x\033[31m')"
+cp runs/a/metrics.jsonl "runs/$(printf 'x\033[31m')"
+code 0 "$LEVIN" runs
+silent_about "$(printf '\033')" out
+says 'x\x1b[31m' out
