@@ -133,7 +133,8 @@ says "another process is training in 'fresh'" err
 exec 9>&-
 
 # --- loggers can be switched off, and on again ---
-code 0 train silent --logger.csv=false --logger.jsonl=no --logger.curve=off --logger.tensorboard=false
+code 0 train silent --logger.csv=false --logger.jsonl=no --logger.curve=off --logger.tensorboard=false --logger.events=false \
+    --logger.report=false
 check [ "$(ls silent | tr '\n' ' ')" = "checkpoints settings.yaml status.json " ]
 silent_about "loss curve" out
 code 0 train silent --resume --trainer.max_steps=12
