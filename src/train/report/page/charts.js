@@ -99,7 +99,7 @@ function columnsOf(lines) {
 }
 
 const valueText = (name, y) => (name === "memory_bytes" ? bytes(y) : number(y));
-const tickText = (name, y) => (name === "memory_bytes" ? bytes(y) : short(y));
+const tickText = (name, y) => (name === "memory_bytes" ? bytes(y, 5) : short(y));
 
 /* Steps between ticks of bytes: 1, 2, 4, ... */
 const byteSteps = (name) => (name === "memory_bytes" ? Array.from({ length: 50 }, (_, i) => 2 ** i) : undefined);
@@ -159,7 +159,7 @@ function options(chart, built, width) {
     },
     axes: [
       { stroke: text, font, grid, ticks: grid, space: 64, size: 32, values: (u, all) => all.map((x) => xText(shown.axis, x)) },
-      { stroke: text, font, grid, ticks: grid, size: name === "memory_bytes" ? 74 : 52, incrs: byteSteps(name),
+      { stroke: text, font, grid, ticks: grid, size: name === "memory_bytes" ? 92 : 52, incrs: byteSteps(name),
         values: (u, all) => all.map((y) => (y === null ? "" : tickText(name, y))) },
     ],
     hooks: {

@@ -43,9 +43,9 @@ function short(x) {
     if (size >= unit) return parseFloat((x / unit).toPrecision(3)) + letter;
   return size && size < 1e-3 ? x.toExponential(0) : parseFloat(x.toPrecision(4)).toString();
 }
-function bytes(x) {
+function bytes(x, digits = 3) {
   for (const [unit, word] of [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [1024, "KiB"]])
-    if (x >= unit) return parseFloat((x / unit).toPrecision(3)) + " " + word;
+    if (x >= unit) return parseFloat((x / unit).toPrecision(digits)) + " " + word;
   return Math.round(x) + " B";
 }
 function seconds(s) {

@@ -137,7 +137,7 @@ function confusionSection(run) {
   const last = run.events.validation, best = run.events.best;
   const has = (e) => e && Array.isArray(e.confusion) && e.confusion.every(Array.isArray);
   if (!has(last)) return null;
-  const section = el("section", { class: "card" }, el("h2", { text: "Confusion matrix" }));
+  const section = el("section", { class: last.confusion.length > 5 ? "card whole" : "card" }, el("h2", { text: "Confusion matrix" }));
   const add = (event, word) => section.append(el("p", { class: "muted small", text: word + ", step " + count(event.step) +
     (event.val_accuracy !== undefined ? ", accuracy " + number(event.val_accuracy) : "") }), matrixTable(event));
   add(last, "last validation");
