@@ -100,6 +100,8 @@ struct lvn_library lvn_library_curl = {
 struct lvn_http {
     void *handle;
     const int *flag;
+    bool (*allowed)(void *context); /* see lvn_http_stop_unless() */
+    void *allowed_context;
     const struct lvn_http_request *request;
     struct lvn_http_response *response;
     bool stopped, refused;
@@ -133,8 +135,15 @@ void lvn_http_stop_on(struct lvn_http *h, const int *flag)
     h->flag = flag;
 }
 
+void lvn_http_stop_unless(struct lvn_http *h, bool (*allowed)(void *context), void *context)
+{
+    h->allowed = allowed;
+    h->allowed_context = context;
+}
+
 bool lvn_http_stopped(const struct lvn_http *h)
 {
+    if (h->allowed && !h->allowed(h->allowed_context)) return true;
     return h->flag && __atomic_load_n(h->flag, __ATOMIC_RELAXED) != 0;
 }
 

@@ -139,6 +139,19 @@ enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *l
     return LVN_OK;
 }
 
+/* Leaves leases out of a listing: a run's files are the same whether or not somebody trains in it. */
+static void drop_leases(struct lvn_store_entries *all)
+{
+    const size_t n = strlen(LVN_LEASE_NAME);
+    int k = 0;
+    for (int i = 0; i < all->n; i++) {
+        const char *name = lvn_path_name(all->entry[i].name);
+        bool lease = strncmp(name, LVN_LEASE_NAME, n) == 0 && (!name[n] || name[n] == '-');
+        if (!lease || all->entry[i].kind != LVN_STORE_FILE) all->entry[k++] = all->entry[i];
+    }
+    all->n = k;
+}
+
 /* A key that is not a file may be a folder: there is something below it. */
 static enum lvn_status stat_both(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o)
 {
@@ -149,6 +162,7 @@ static enum lvn_status stat_both(struct lvn_location *p, struct lvn_http *h, str
     if (o->kind != LVN_STORE_NOTHING || !p->store->list || !p->store->network) return LVN_OK;
     struct lvn_store_entries below = {0};
     LVN_TRY(p->store->list(p, h, false, &p->arena, &below));
+    drop_leases(&below);
     if (below.n > 0) o->kind = LVN_STORE_FOLDER;
     return LVN_OK;
 }
@@ -173,6 +187,7 @@ static enum lvn_status list(struct lvn_location *p, struct lvn_http *h, bool dee
     LVN_CHECK(p->store->list, UNSUPPORTED, "'%s' cannot be listed: web servers have no way to do that; name a file",
               p->url);
     LVN_TRY(p->store->list(p, h, deep, a, out));
+    drop_leases(out);
     if (out->n) qsort(out->entry, (size_t)out->n, sizeof *out->entry, lvn_by_text);
     if (out->n > 0) return LVN_OK;
     struct lvn_object o = {0};

@@ -40,6 +40,8 @@ struct lvn_store_entries {
 };
 /* Kind and size of a path. A missing file is LVN_STORE_NOTHING, no error. */
 LVN_CHECKED enum lvn_status lvn_store_stat(const char *path, enum lvn_store_kind *kind, int64_t *bytes);
+/* Files that name the owner of a run (lease/lease.h) begin so; listings leave them out. */
+#define LVN_LEASE_NAME ".lease"
 /* The files in a folder: with `deep` all below it, otherwise also its subfolders; of a file, itself. LVN_IO if there is
  * neither. LVN_UNSUPPORTED if the store cannot list (https). */
 LVN_CHECKED enum lvn_status lvn_store_list(struct lvn_arena *a, const char *path, bool deep,
@@ -56,6 +58,10 @@ LVN_CHECKED enum lvn_status lvn_store_get(const char *path, const char *local, c
  * transfer resumes if the local file is unchanged. */
 LVN_CHECKED enum lvn_status lvn_store_put(const char *local, const char *path, lvn_store_progress *progress,
                                           void *context);
+/* The same; LVN_STOPPED as soon as allowed(context), which is called by any thread before and during each request, is
+ * false. */
+LVN_CHECKED enum lvn_status lvn_store_put_while(const char *local, const char *path, bool (*allowed)(void *context),
+                                                void *context);
 /* Copies between any two paths. */
 LVN_CHECKED enum lvn_status lvn_store_copy(const char *from, const char *to, lvn_store_progress *progress,
                                            void *context);

@@ -12,15 +12,17 @@
 
 struct lvn_location;
 
+enum { LVN_STORE_VERSION = 160 };
 /* Metadata of a file in a store. */
 struct lvn_object {
     enum lvn_store_kind kind;
-    int64_t bytes;     /* -1: unknown */
-    bool ranges;       /* the store supports range requests */
-    char version[160]; /* changes whenever the content does; "": unknown */
-    char checksum[80]; /* in the notation of digest.h; "": unknown */
+    int64_t bytes;                   /* -1: unknown */
+    bool ranges;                     /* the store supports range requests */
+    char version[LVN_STORE_VERSION]; /* changes whenever the content does; "": unknown */
+    char checksum[80];               /* in the notation of digest.h; "": unknown */
 };
 
+enum { LVN_STORE_ACCEPTS = 4 };
 /* One request about a key of a location. */
 struct lvn_store_request {
     const char *method;
@@ -31,9 +33,9 @@ struct lvn_store_request {
     int64_t bytes;
     bool (*on_data)(void *context, const void *data, int64_t bytes);
     void *context;
-    const char *action; /* for messages: "read", "write", "list" */
-    int accept[3];      /* status codes besides 200..299 that count as success */
-    bool no_retry;      /* and a transient error counts as success */
+    const char *action;            /* for messages: "read", "write", "list" */
+    int accept[LVN_STORE_ACCEPTS]; /* status codes besides 200..299 that count as success */
+    bool no_retry;                 /* and a transient error counts as success */
 };
 
 /* An upload of a local file of `bytes` bytes. Parts are numbered from 1. */
@@ -59,6 +61,18 @@ struct lvn_upload_ops {
     enum lvn_status (*part)(struct lvn_upload *u, struct lvn_http *h, int number, const void *data,
                             int64_t bytes) LVN_CHECKED;
     enum lvn_status (*finish)(struct lvn_upload *u, struct lvn_http *h) LVN_CHECKED;
+};
+
+/* Writes and removals on condition that the file's version (lvn_object) is `version`; "": that there is no file. The
+ * codes 404, 409 and 412 say that it is another one and nothing was done, 501 that the store knows no such condition.
+ */
+struct lvn_condition_ops {
+    enum lvn_status (*put)(struct lvn_location *p, struct lvn_http *h, const void *data, int64_t bytes,
+                           const char *version, struct lvn_http_response *a) LVN_CHECKED;
+    enum lvn_status (*remove)(struct lvn_location *p, struct lvn_http *h, const char *version,
+                              struct lvn_http_response *a) LVN_CHECKED;
+    /* The version that put() has written, from its response; "": the response does not say it. */
+    void (*written)(const struct lvn_http_response *a, char version[LVN_STORE_VERSION]);
 };
 
 struct lvn_store {
@@ -100,7 +114,8 @@ struct lvn_store {
     void (*fetch_checksum)(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o);
     /* Adds the server's error message and a hint what to do. NULL: the status code says everything. */
     void (*explain)(const struct lvn_location *p, const struct lvn_http_response *response, struct lvn_text *t);
-    const struct lvn_upload_ops *upload; /* NULL: read only */
+    const struct lvn_upload_ops *upload;        /* NULL: read only */
+    const struct lvn_condition_ops *conditions; /* NULL: none */
 };
 #define LVN_STORE(name, scheme) extern const struct lvn_store lvn_store_##name;
 #include "stores/stores.def"

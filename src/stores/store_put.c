@@ -32,6 +32,8 @@ struct put {
     struct stat before;
     lvn_store_progress *progress;
     void *context;
+    bool (*allowed)(void *context); /* NULL: always */
+    void *allowed_context;
 };
 
 static enum lvn_status read_local(const struct put *p, char *to, int64_t offset, int64_t bytes)
@@ -199,6 +201,8 @@ static enum lvn_status put_in_parts(struct put *p, struct lvn_http *h)
                                    .network = true,
                                    .progress = p->progress,
                                    .progress_context = p->context,
+                                   .allowed = p->allowed,
+                                   .allowed_context = p->allowed_context,
                                    .total = u->bytes};
     int left = 0;
     for (int i = 0; i < u->n_parts; i++) {
@@ -227,6 +231,8 @@ static enum lvn_status put(struct put *p)
                                    .network = true,
                                    .progress = p->progress,
                                    .progress_context = p->context,
+                                   .allowed = p->allowed,
+                                   .allowed_context = p->allowed_context,
                                    .total = p->upload.bytes};
     if (p->upload.bytes <= DEFAULT_PART) {
         LVN_TRY(lvn_worker_pool_run(&pool, 1));
@@ -234,6 +240,7 @@ static enum lvn_status put(struct put *p)
     }
     struct lvn_http *h;
     LVN_TRY(lvn_http_open(&h));
+    lvn_http_stop_unless(h, p->allowed, p->allowed_context);
     enum lvn_status status = put_in_parts(p, h);
     lvn_http_close(h);
     LVN_TRY(status);
@@ -254,18 +261,29 @@ static enum lvn_status open_and_put(struct put *p)
     return status;
 }
 
-enum lvn_status lvn_store_put(const char *local, const char *path, lvn_store_progress *progress, void *context)
+static enum lvn_status put_anywhere(struct put *p, const char *path)
 {
-    struct put p = {.local = local, .progress = progress, .context = context};
-    LVN_TRY(lvn_location_open(&p.location, path));
-    if (!p.location.store->network) {
-        char *to = lvn_strdup(p.location.key);
-        lvn_location_close(&p.location);
-        enum lvn_status copied = to ? lvn_store_get(local, to, NULL, progress, context) : LVN_MEMORY;
+    LVN_TRY(lvn_location_open(&p->location, path));
+    if (!p->location.store->network) {
+        char *to = lvn_strdup(p->location.key);
+        lvn_location_close(&p->location);
+        enum lvn_status copied = to ? lvn_store_get(p->local, to, NULL, p->progress, p->context) : LVN_MEMORY;
         free(to);
         return copied;
     }
-    enum lvn_status status = open_and_put(&p);
-    lvn_location_close(&p.location);
+    enum lvn_status status = open_and_put(p);
+    lvn_location_close(&p->location);
     return status;
+}
+
+enum lvn_status lvn_store_put(const char *local, const char *path, lvn_store_progress *progress, void *context)
+{
+    struct put p = {.local = local, .progress = progress, .context = context};
+    return put_anywhere(&p, path);
+}
+
+enum lvn_status lvn_store_put_while(const char *local, const char *path, bool (*allowed)(void *context), void *context)
+{
+    struct put p = {.local = local, .allowed = allowed, .allowed_context = context};
+    return put_anywhere(&p, path);
 }

@@ -54,7 +54,7 @@ static bool is_good(const struct lvn_location *p, const struct lvn_store_request
                     const struct lvn_http_response *a)
 {
     if (a->code >= 200 && a->code < 300) return true;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < LVN_STORE_ACCEPTS; i++) {
         if (!a->code || request->accept[i] != a->code) continue;
         return a->code != 404 || !p->store->is_missing_file || p->store->is_missing_file(a);
     }
@@ -159,11 +159,12 @@ static int64_t number_after(const char *text, char separator)
     return *end ? -1 : n;
 }
 
-static void find_version(const struct lvn_location *p, const struct lvn_http_response *a, char version[160])
+static void find_version(const struct lvn_location *p, const struct lvn_http_response *a,
+                         char version[LVN_STORE_VERSION])
 {
-    if (p->store->version_header && lvn_http_header(a, p->store->version_header, version, 160)) return;
-    if (lvn_http_header(a, "ETag", version, 160)) return;
-    if (!lvn_http_header(a, "Last-Modified", version, 160)) version[0] = '\0';
+    if (p->store->version_header && lvn_http_header(a, p->store->version_header, version, LVN_STORE_VERSION)) return;
+    if (lvn_http_header(a, "ETag", version, LVN_STORE_VERSION)) return;
+    if (!lvn_http_header(a, "Last-Modified", version, LVN_STORE_VERSION)) version[0] = '\0';
 }
 
 enum lvn_status lvn_store_request_stat(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o)
@@ -192,6 +193,25 @@ enum lvn_status lvn_store_request_stat(struct lvn_location *p, struct lvn_http *
                 number_after(lvn_http_header(&a, "Content-Length", text + 1, sizeof text - 1) ? text : NULL, ':');
         if (o->bytes < 0) o->ranges = false;
         if (p->store->parse_headers) p->store->parse_headers(&a, o);
+    }
+    lvn_http_response_release(&a);
+    return status;
+}
+
+enum lvn_status lvn_store_request_fetch(struct lvn_location *p, struct lvn_http *h, int64_t limit, char **text,
+                                        char version[LVN_STORE_VERSION])
+{
+    struct lvn_store_request request = {.method = "GET", .action = "read", .accept = {404}};
+    struct lvn_http_response a = {0};
+    *text = NULL;
+    enum lvn_status status = lvn_store_request(p, h, &request, &a);
+    if (status == LVN_OK && a.code != 404) {
+        find_version(p, &a, version);
+        status = lvn_text_status(&a.body);
+        if (status == LVN_OK && a.body.n > limit)
+            status = lvn_fail(LVN_FORMAT, "'%s' has %lld bytes, too many for what it should be", p->url,
+                              (long long)a.body.n);
+        if (status == LVN_OK && !(*text = lvn_strdup(a.body.p ? a.body.p : ""))) status = LVN_MEMORY;
     }
     lvn_http_response_release(&a);
     return status;

@@ -33,6 +33,10 @@ struct lvn_pages {
 LVN_CHECKED enum lvn_status lvn_store_request_list(struct lvn_location *p, struct lvn_http *h, bool deep,
                                                    struct lvn_arena *a, struct lvn_store_entries *out,
                                                    const struct lvn_pages *pages);
+/* Reads a small file in one request: its content, and its version. *text NULL: there is no file; free() it. LVN_FORMAT
+ * if it has more than `limit` bytes. */
+LVN_CHECKED enum lvn_status lvn_store_request_fetch(struct lvn_location *p, struct lvn_http *h, int64_t limit,
+                                                    char **text, char version[LVN_STORE_VERSION]);
 /* A request whose response is not needed. */
 LVN_CHECKED enum lvn_status lvn_store_request_once(struct lvn_location *p, struct lvn_http *h,
                                                    const struct lvn_store_request *request);

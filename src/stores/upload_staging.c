@@ -53,6 +53,7 @@ struct items {
     const char *hard_links;                 /* hidden folder of the hard links */
     const char *sent;                       /* content of `.sent`; NULL: nothing was sent before */
     const struct lvn_store_entries *remote; /* files in the store, sorted by name */
+    const struct lvn_upload_owner *owner;   /* of the run; NULL: none */
     struct item *item;
     int n, capacity;
 };
@@ -96,11 +97,13 @@ static enum lvn_status make_hard_link(const struct items *all, struct item *i, c
     return LVN_OK;
 }
 
+/* A run's settings go first: they prove that the other files are levin's, if the upload ends before a manifest. */
 static int send_order(const char *name, bool link)
 {
     size_t n = strlen(name), k = strlen("state/manifest.json");
-    if (link) return 2;
-    return n >= k && strcmp(name + n - k, "state/manifest.json") == 0;
+    if (link) return 3;
+    if (strcmp(name, "settings.yaml") == 0) return 0;
+    return 1 + (n >= k && strcmp(name + n - k, "state/manifest.json") == 0);
 }
 
 static enum lvn_status add(struct items *all, const char *name, const char *path, const struct stat *s)
@@ -162,6 +165,22 @@ static int by_order(const void *a, const void *b)
 
 /* --- sending --- */
 
+static enum lvn_status confirm(const struct lvn_upload_owner *owner)
+{
+    return owner ? owner->confirm(owner->context) : LVN_OK;
+}
+
+/* Uploads a file as long as the lease holds. */
+static enum lvn_status put(const struct items *all, const char *file, const char *url)
+{
+    if (!all->owner) return lvn_store_put(file, url, NULL, NULL);
+    LVN_TRY(confirm(all->owner));
+    enum lvn_status status = lvn_store_put_while(file, url, all->owner->holds, all->owner->context);
+    if (status != LVN_STOPPED) return status;
+    LVN_TRY(confirm(all->owner));
+    LVN_FAIL(IO, "the upload of '%s' was interrupted, because the run's lease was not renewed in time", url);
+}
+
 /* Uploads one file. A file that may grow meanwhile is copied first. *lost: a file of a checkpoint without a hard link
  * was removed meanwhile. */
 static enum lvn_status send_one(struct items *all, const struct item *i, const char *path, bool *lost)
@@ -177,7 +196,7 @@ static enum lvn_status send_one(struct items *all, const struct item *i, const c
     } else if (!checkpoint) {
         LVN_TRY(lvn_store_get(file, copy, NULL, NULL, NULL));
     }
-    enum lvn_status status = lvn_store_put(i->link || !checkpoint ? copy : file, url, NULL, NULL);
+    enum lvn_status status = put(all, i->link || !checkpoint ? copy : file, url);
     unlink(copy);
     *lost = status == LVN_IO && checkpoint && !i->link && !lvn_path_exists(file);
     if (*lost) lvn_error_clear();
@@ -245,19 +264,22 @@ static enum lvn_status send_items(struct items *all, const char *path, struct lv
         partial |= lost;
         lvn_text_add(sent, line);
     }
+    LVN_TRY(confirm(all->owner));
     return remove_gone(all, path, partial, sent);
 }
 
-static enum lvn_status send(struct lvn_arena *a, const char *folder, const char *path)
+static enum lvn_status send(struct lvn_arena *a, const char *folder, const char *path,
+                            const struct lvn_upload_owner *owner)
 {
     struct lvn_store_entries remote;
-    struct items all = {.a = a, .folder = folder, .remote = &remote};
+    struct items all = {.a = a, .folder = folder, .remote = &remote, .owner = owner};
     LVN_LOCAL_TEXT(sent);
     const char *record = lvn_path_join(a, folder, ".sent");
     char *text = NULL;
     int64_t bytes;
     all.hard_links = lvn_path_join(a, folder, ".held");
     if (!record || !all.hard_links) return LVN_MEMORY;
+    LVN_TRY(confirm(owner));
     LVN_TRY(list_remote(a, path, &remote));
     LVN_TRY(lvn_tree_remove(all.hard_links));
     LVN_TRY(lvn_dir_make(all.hard_links));
@@ -284,9 +306,14 @@ bool lvn_upload_staging_was_sent(const char *folder)
 
 enum lvn_status lvn_upload_staging_send(const char *folder, const char *path)
 {
+    return lvn_upload_staging_send_run(folder, path, NULL);
+}
+
+enum lvn_status lvn_upload_staging_send_run(const char *folder, const char *path, const struct lvn_upload_owner *owner)
+{
     LVN_LOCAL_ARENA(a);
     if (!lvn_store_is_remote(path)) return LVN_OK;
-    LVN_TRY_WHILE(send(&a, folder, path), "sending '%s' to '%s'; all of it is here", folder, path);
+    LVN_TRY_WHILE(send(&a, folder, path, owner), "sending '%s' to '%s'; all of it is here", folder, path);
     return LVN_OK;
 }
 

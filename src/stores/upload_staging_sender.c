@@ -14,7 +14,7 @@ static void *run(void *argument)
         if (s->stopping) break;
         s->pending = false;
         pthread_mutex_unlock(&s->lock);
-        enum lvn_status status = lvn_upload_staging_send(s->folder, s->path);
+        enum lvn_status status = lvn_upload_staging_send_run(s->folder, s->path, &s->owner);
         pthread_mutex_lock(&s->lock);
         snprintf(s->failure, sizeof s->failure, "%s", status == LVN_OK ? "" : lvn_error_text());
     }
@@ -22,9 +22,10 @@ static void *run(void *argument)
     return NULL;
 }
 
-enum lvn_status lvn_sender_start(struct lvn_sender *s, const char *folder, const char *path)
+enum lvn_status lvn_sender_start(struct lvn_sender *s, const char *folder, const char *path,
+                                 const struct lvn_upload_owner *owner)
 {
-    *s = (struct lvn_sender){.folder = folder, .path = path};
+    *s = (struct lvn_sender){.folder = folder, .path = path, .owner = *owner};
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
     s->running = lvn_thread_start(&s->thread, run, s) == 0;
@@ -55,5 +56,5 @@ enum lvn_status lvn_sender_end(struct lvn_sender *s)
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
     s->running = false;
-    return lvn_upload_staging_send(s->folder, s->path);
+    return lvn_upload_staging_send_run(s->folder, s->path, &s->owner);
 }

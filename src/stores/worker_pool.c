@@ -25,6 +25,7 @@ static void *run_one(void *argument)
     struct lvn_http *h = NULL;
     enum lvn_status status = pool->network ? lvn_http_open(&h) : LVN_OK;
     if (h) lvn_http_stop_on(h, &pool->stop);
+    if (h) lvn_http_stop_unless(h, pool->allowed, pool->allowed_context);
     if (status == LVN_OK) status = pool->work(pool, h);
     lvn_http_close(h);
     pthread_mutex_lock(&pool->lock);

@@ -8,11 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/files.h"
-#include "base/target.h"
+#include "base/getenv.h"
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/model_fetch.h"
 #include "settings/settings.h"
@@ -47,18 +46,6 @@ static enum lvn_status join(struct lvn_run_dir *d, const char *name, const char 
 {
     *out = lvn_path_join(&d->arena, d->path, name);
     return *out ? LVN_OK : LVN_MEMORY;
-}
-
-static enum lvn_status take_lock(struct lvn_run_dir *d)
-{
-    const char *path;
-    LVN_TRY(join(d, ".lock", &path));
-    LVN_TRY_WHILE(lvn_file_open_nofollow(path, O_RDWR | O_CREAT, &d->lock),
-                  "writing the run folder '%s'; another one can be chosen with run_dir", d->path);
-    /* On a file system without locks (some network ones) the run is not refused. */
-    LVN_CHECK(flock(d->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK, IO,
-              "another process is training in '%s'; wait for it, or choose another run_dir", d->path);
-    return LVN_OK;
 }
 
 /* --- what is in a folder --- */
@@ -160,7 +147,7 @@ static enum lvn_status judge(struct lvn_run_dir *d, const char *folder, enum lvn
 
 /* --- opening --- */
 
-static enum lvn_status open_folder(struct lvn_run_dir *d, const char *path, enum lvn_run_mode mode)
+static enum lvn_status set_path(struct lvn_run_dir *d, const char *path)
 {
     LVN_CHECK(strlen(path) < LVN_RUN_DIR_TEXT, IO, "the run folder '%.60s...' has %zu bytes; at most %d are taken",
               path, strlen(path), LVN_RUN_DIR_TEXT - 1);
@@ -169,42 +156,91 @@ static enum lvn_status open_folder(struct lvn_run_dir *d, const char *path, enum
     LVN_CHECK(!lvn_path_exists(path) || lvn_path_is_dir(path), IO,
               "the run folder '%s' is a file; choose another run_dir", path);
     LVN_TRY(join(d, "checkpoints", &d->checkpoints));
-    LVN_TRY(join(d, "settings.yaml", &d->settings));
+    return join(d, "settings.yaml", &d->settings);
+}
+
+static enum lvn_status open_folder(struct lvn_run_dir *d, enum lvn_run_mode mode)
+{
     bool holds_run;
-    LVN_TRY(judge(d, path, mode, &holds_run));
-    d->created = !lvn_path_exists(path);
+    LVN_TRY(judge(d, d->path, mode, &holds_run));
+    d->created = !lvn_path_exists(d->path);
+    LVN_TRY(lvn_run_dir_claim(d, d->path));
+    if (d->lease) LVN_TRY(judge(d, d->path, mode, &holds_run)); /* taking it may have lasted */
     d->replaces = holds_run && mode == LVN_RUN_OVERWRITE;
-    LVN_TRY_WHILE(lvn_dir_make(path), "making the run folder");
-    return take_lock(d);
+    return LVN_OK;
+}
+
+/* Remove everything from the local copy of a run but its lock, which is held. */
+static enum lvn_status empty(struct lvn_run_dir *d)
+{
+    const char *const *names, *path;
+    int n;
+    LVN_TRY(lvn_dir_list(&d->arena, d->path, &names, &n));
+    for (int i = 0; i < n; i++) {
+        if (!strcmp(names[i], LVN_RUN_DIR_LOCK)) continue;
+        LVN_TRY(join(d, names[i], &path));
+        LVN_TRY(lvn_tree_remove(path));
+    }
+    return LVN_OK;
 }
 
 /* The local copy of a run in a store follows the store: files that were removed there are removed here. */
-static enum lvn_status open_stage(struct lvn_run_dir *d, enum lvn_run_mode mode, const char **folder)
+static enum lvn_status follow_store(struct lvn_run_dir *d, enum lvn_run_mode mode)
 {
     enum lvn_store_kind kind;
     int64_t bytes;
     bool holds_run;
-    LVN_TRY(lvn_upload_staging_open(&d->arena, d->url, folder));
-    if (!lvn_store_is_remote(d->url)) return LVN_OK;
     LVN_TRY(lvn_store_stat(d->url, &kind, &bytes));
     LVN_CHECK(kind != LVN_STORE_FILE, IO, "the run folder '%s' is a file; choose another run_dir", d->url);
     /* Files that could not be sent yet exist only here. */
-    if (kind == LVN_STORE_NOTHING) return lvn_upload_staging_was_sent(*folder) ? lvn_tree_remove(*folder) : LVN_OK;
+    if (kind == LVN_STORE_NOTHING) return lvn_upload_staging_was_sent(d->path) ? empty(d) : LVN_OK;
     LVN_TRY(judge(d, d->url, mode, &holds_run));
     return mode == LVN_RUN_RESUME
-               ? lvn_checkpoints_fetch_run(*folder, d->url, d->entries + TO_FETCH, d->n_entries - TO_FETCH)
+               ? lvn_checkpoints_fetch_run(d->path, d->url, d->entries + TO_FETCH, d->n_entries - TO_FETCH)
                : LVN_OK;
 }
 
-enum lvn_status lvn_run_dir_open(struct lvn_run_dir *d, const char *path, enum lvn_run_mode mode)
+/* The lease comes first, so that the store does not change any more when it is read. */
+static enum lvn_status open_stage(struct lvn_run_dir *d, enum lvn_run_mode mode)
 {
-    *d = (struct lvn_run_dir){.lock = -1};
+    bool holds_run;
+    LVN_TRY(lvn_run_dir_claim(d, d->url));
+    LVN_TRY(follow_store(d, mode));
+    LVN_TRY(judge(d, d->path, mode, &holds_run));
+    d->replaces = holds_run && mode == LVN_RUN_OVERWRITE;
+    return LVN_OK;
+}
+
+static enum lvn_status open_run(struct lvn_run_dir *d, enum lvn_run_mode mode)
+{
+    const char *path;
+    LVN_TRY(list_entries(d));
+    LVN_TRY(lvn_upload_staging_open(&d->arena, d->url, &path));
+    LVN_TRY(set_path(d, path));
+    return lvn_store_is_remote(d->url) ? open_stage(d, mode) : open_folder(d, mode);
+}
+
+enum { LEASE_TIMEOUTS = 2, LEASE_MIN_SECONDS = 3, LEASE_MAX_SECONDS = 60 };
+
+/* The job: its name on a cluster, else the launch. */
+static const char *find_job(const char *launch)
+{
+    const char *job = lvn_getenv("LEVIN_JOB_ID");
+    return job ? job : launch;
+}
+
+enum lvn_status lvn_run_dir_open(struct lvn_run_dir *d, const char *path, const struct lvn_run_dir_options *options)
+{
+    double seconds = LEASE_TIMEOUTS * options->rank_timeout;
+    if (!(seconds > LEASE_MIN_SECONDS)) seconds = LEASE_MIN_SECONDS;
+    *d = (struct lvn_run_dir){.lock = -1,
+                              .overwrites = options->mode == LVN_RUN_OVERWRITE,
+                              .launch = options->launch,
+                              .job = find_job(options->launch),
+                              .lease_seconds = seconds < LEASE_MAX_SECONDS ? seconds : LEASE_MAX_SECONDS};
     lvn_arena_init(&d->arena);
     d->url = lvn_arena_strdup(&d->arena, path);
-    enum lvn_status status = d->url ? list_entries(d) : LVN_MEMORY;
-    if (status == LVN_OK) status = open_stage(d, mode, &path);
-    d->overwrites = mode == LVN_RUN_OVERWRITE;
-    if (status == LVN_OK) status = open_folder(d, path, mode);
+    enum lvn_status status = d->url ? open_run(d, options->mode) : LVN_MEMORY;
     if (status != LVN_OK) lvn_run_dir_close(d);
     return status;
 }
@@ -222,6 +258,7 @@ static enum lvn_status clear_halves(struct lvn_run_dir *d)
             ours |= names[i][0] == '.' && strncmp(names[i] + 1, d->entries[k], length) == 0 &&
                     strncmp(names[i] + 1 + length, ".tmp-", 5) == 0;
         }
+        ours |= strstr(names[i], LVN_LEASE_NAME "-") && strstr(names[i], ".new-"); /* of lease_file.c */
         if (!ours) continue;
         LVN_TRY(join(d, names[i], &path));
         LVN_TRY(lvn_tree_remove(path));
@@ -245,16 +282,30 @@ static enum lvn_status clear(struct lvn_run_dir *d)
     return remove_part(d, SETTINGS);
 }
 
+static enum lvn_status confirm(void *lease)
+{
+    return lvn_lease_confirm(lease);
+}
+
+static bool holds(void *lease)
+{
+    return lvn_lease_holds(lease);
+}
+
 enum lvn_status lvn_run_dir_begin(struct lvn_run_dir *d)
 {
     d->created = false;
     bool stage = lvn_store_is_remote(d->url);
+    const struct lvn_upload_owner owner = {.confirm = confirm, .holds = holds, .context = d->lease};
+    LVN_TRY(lvn_lease_confirm(d->lease));
+    lvn_run_dir_write_owner(d, true);
+    d->owner_written = true;
     if (d->replaces) LVN_TRY_WHILE(clear(d), "removing the former run in '%s'", d->path);
     LVN_TRY(clear_halves(d));
     if (stage && d->overwrites)
         LVN_TRY_WHILE(lvn_upload_staging_clear(d->url, d->entries, d->n_entries), "removing the former run in '%s'",
                       d->url);
-    return stage ? lvn_sender_start(&d->sender, d->path, d->url) : LVN_OK;
+    return stage ? lvn_sender_start(&d->sender, d->path, d->url, &owner) : LVN_OK;
 }
 
 /* --- attempts of one launch --- */
@@ -310,16 +361,21 @@ enum lvn_status lvn_run_dir_end(struct lvn_run_dir *d)
 static void remove_empty(const struct lvn_run_dir *d)
 {
     char lock[PATH_MAX];
-    int n = snprintf(lock, sizeof lock, "%s/.lock", d->path);
-    if (n > 0 && n < (int)sizeof lock) unlink(lock);
+    if (lvn_fit(lock, sizeof lock, "%s/%s", d->path, LVN_RUN_DIR_LOCK)) unlink(lock);
     rmdir(d->path);
 }
 
 void lvn_run_dir_close(struct lvn_run_dir *d)
 {
-    if (lvn_run_dir_end(d) != LVN_OK) lvn_error_clear(); /* after a failure that was reported already */
+    lvn_error_save(); /* of a failure that was reported already */
+    if (lvn_run_dir_end(d) != LVN_OK) lvn_error_clear();
+    lvn_lease_release(d->lease);
+    lvn_error_restore();
+    d->lease = NULL;
     if (d->created) remove_empty(d);
     d->created = false;
+    if (d->owner_written) lvn_run_dir_write_owner(d, false);
+    d->owner_written = false;
     if (d->lock >= 0) close(d->lock);
     d->lock = -1;
     lvn_arena_release(&d->arena);

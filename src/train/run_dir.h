@@ -13,7 +13,8 @@
  *
  * A folder that holds a run is refused, unless the run is to be continued or replaced. It holds a run if levin's own
  * settings or a checkpoint's manifest are there: files of another program under these names are refused and not
- * touched, and when a run is replaced, unmanaged files among its checkpoints stay. A lock keeps a second process out.
+ * touched, and when a run is replaced, unmanaged files among its checkpoints stay. A lock keeps a second process of
+ * this machine out, a lease (stores/lease/lease.h) those of others, if they can reach the folder.
  *
  * The attempts of one levin launch are one run. Its settings.yaml ends with a comment that names the launch, written
  * together with the settings: an attempt that finds its own launch there continues, whatever the command requests. */
@@ -23,9 +24,12 @@
 #include <stdbool.h>
 
 #include "base/arena.h"
+#include "stores/lease/lease.h"
 #include "stores/upload_staging.h"
 
 struct lvn_settings;
+
+#define LVN_RUN_DIR_LOCK ".lock" /* in the folder */
 
 enum lvn_run_mode { LVN_RUN_NEW, LVN_RUN_RESUME, LVN_RUN_OVERWRITE };
 
@@ -37,19 +41,31 @@ struct lvn_run_dir {
     const char *settings;       /* path of settings.yaml */
     const char *const *entries; /* [n_entries] names of the files and folders of a run */
     int n_entries;
-    int lock;           /* file descriptor; -1: none */
-    bool created;       /* the folder is new and no run has begun in it */
-    bool replaces;      /* a former run is removed when this one begins */
-    bool overwrites;    /* mode OVERWRITE */
-    const char *launch; /* id of the levin launch that started this process; NULL: none */
+    int lock;                /* file descriptor; -1: none */
+    struct lvn_lease *lease; /* NULL: the lock is enough */
+    bool created;            /* the folder is new and no run has begun in it */
+    bool replaces;           /* a former run is removed when this one begins */
+    bool overwrites;         /* mode OVERWRITE */
+    bool owner_written;      /* the lock file names this process */
+    const char *launch;      /* id of the levin launch that started this process; NULL: none */
+    const char *job;         /* names the owner of lock and lease; NULL: none */
+    double lease_seconds;    /* after which an owner that does not renew its lease has lost it */
     struct lvn_sender sender;
 };
 
 /* The folder of a run by its path, or by its name below runs/, in the arena; NULL: there is no such folder. */
 const char *lvn_run_dir_find(struct lvn_arena *a, const char *name);
+struct lvn_run_dir_options {
+    enum lvn_run_mode mode;
+    const char *launch;  /* id of the levin launch; NULL: none */
+    double rank_timeout; /* trainer.rank_timeout: a lease expires after twice this time, and after a minute at most */
+};
 /* Create or open the folder. ARG when it holds a run and `mode` is NEW, IO when it cannot be written or another process
- * uses it. Changes nothing of a former run yet. */
-enum lvn_status lvn_run_dir_open(struct lvn_run_dir *d, const char *path, enum lvn_run_mode mode) LVN_CHECKED;
+ * or job uses it. Changes nothing of a former run yet. */
+enum lvn_status lvn_run_dir_open(struct lvn_run_dir *d, const char *path,
+                                 const struct lvn_run_dir_options *options) LVN_CHECKED;
+/* Between steps: IO if the folder belongs to another job now. */
+enum lvn_status lvn_run_dir_check(struct lvn_run_dir *d) LVN_CHECKED;
 /* Call it after all checks: OVERWRITE now removes the former run's files, and no others. Removes half-written files of
  * a killed process, too. */
 enum lvn_status lvn_run_dir_begin(struct lvn_run_dir *d) LVN_CHECKED;
@@ -64,5 +80,13 @@ void lvn_run_dir_push(struct lvn_run_dir *d, char text[1024]);
 enum lvn_status lvn_run_dir_end(struct lvn_run_dir *d) LVN_CHECKED;
 /* Close it, and remove the folder if open created it and the run never began. */
 void lvn_run_dir_close(struct lvn_run_dir *d);
+
+/* --- run_dir_lock.c: for run_dir.c --- */
+
+/* Take lock and lease. `path`: of the folder, or of the run in a store. IO, with the owner's name, if another process
+ * or job has them. */
+enum lvn_status lvn_run_dir_claim(struct lvn_run_dir *d, const char *path) LVN_CHECKED;
+/* Write who trains here into the lock file, as the run begins; at its end the file is empty again. */
+void lvn_run_dir_write_owner(const struct lvn_run_dir *d, bool begins);
 
 #endif

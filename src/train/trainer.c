@@ -173,6 +173,14 @@ static enum lvn_status announce_step(struct trainer *t, double loss, double seco
     return lvn_callbacks_call(&t->callbacks, &t->context, LVN_EVENT_STEP, NULL);
 }
 
+/* On rank 0: does the run's folder still belong to this job? If not, status.json there is the other job's. */
+static enum lvn_status check_owner(struct trainer *t)
+{
+    enum lvn_status status = lvn_run_dir_check(&t->opened.run_dir);
+    if (status != LVN_OK) lvn_member_publish(t->ranks->member, "");
+    return status;
+}
+
 static enum lvn_status one_step(struct trainer *t)
 {
     struct lvn_train_programs *g = &t->planned.programs;
@@ -187,6 +195,7 @@ static enum lvn_status one_step(struct trainer *t)
     enum lvn_status next_status = LVN_OK;
     int64_t next_labels = 0;
     if (r->step + 1 < t->opened.last_step) next_status = lvn_trainer_load_batch(t, r->step + 1, &next_labels);
+    if (next_status == LVN_OK && t->opened.run_dir_open) next_status = check_owner(t);
     lvn_work_end(before);
     loading = lvn_seconds() - loading;
 
@@ -329,7 +338,6 @@ static enum lvn_status start(struct trainer *t)
     log_device(t);
     if (o->run_dir_open) { /* rank 0 */
         status = lvn_run_dir_begin(&t->opened.run_dir);
-        t->opened.run_dir.launch = t->options->launch;
         if (status == LVN_OK) status = lvn_run_dir_write_settings(&o->run_dir, t->settings);
     }
     LVN_TRY(lvn_ranks_agree(t->ranks, status));

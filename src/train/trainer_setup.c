@@ -62,7 +62,9 @@ static enum lvn_status open_run(struct trainer *t)
         !t->settings->trainer.fast_dev_run || t->options->mode == LVN_RUN_NEW, ARG,
         "trainer.fast_dev_run saves nothing, so there is nothing to resume or to overwrite: leave one of them out");
     if (t->ranks->rank || t->settings->trainer.fast_dev_run) return LVN_OK;
-    LVN_TRY(lvn_run_dir_open(&t->opened.run_dir, t->settings->run_dir, t->options->mode));
+    const struct lvn_run_dir_options options = {
+        .mode = t->options->mode, .launch = t->options->launch, .rank_timeout = t->settings->trainer.rank_timeout};
+    LVN_TRY(lvn_run_dir_open(&t->opened.run_dir, t->settings->run_dir, &options));
     t->opened.run_dir_open = true;
     if (t->options->mode != LVN_RUN_RESUME) return LVN_OK;
     LVN_TRY(lvn_checkpoint_clean(t->opened.run_dir.checkpoints));

@@ -16,8 +16,9 @@ Files of FOLDER, at paths that say how they are served:
   /chaos/SEED/F        by chance: any of 500, 503, a cut, silence for a moment
 
 An S3 at /s3/BUCKET/KEY that checks nothing but which access key signs: "old" is expired after `?expire=N` requests
-(set by GET /control/expire/N), "new" is good, others are unknown; with /control/chaos/SEED it fails by chance. The
-bucket "moved" is said to be on another host, and "rude" answers with control characters.
+(set by GET /control/expire/N), "new" is good, others are unknown; with /control/chaos/SEED it fails by chance. With
+GET /control/conditions/501 it answers 501 to conditional requests, which it ignores otherwise, with /control/down/1 it
+answers 503 to everything. The bucket "moved" is said to be on another host, and "rude" answers with control characters.
 Credentials at /credentials (container) and /latest/... (instance, with a token): "old" at first, then "new".
 A security token service at /sts. A Hugging Face hub at /hub: repositories are folders hub/ORG/NAME of FOLDER; large
 files (more than 1000 bytes) are passed on to /cdn; org "gated" wants the token "hf_secret".
@@ -26,7 +27,7 @@ import hashlib, http.server, json, os, random, re, socketserver, sys, threading,
 
 root, lock = sys.argv[1], threading.Lock()
 seen, log, objects, uploads, files = {}, [], {}, {}, {}
-state = {"slow": None, "expire": None, "chaos": None, "given": 0, "parts": 0}
+state = {"slow": None, "expire": None, "chaos": None, "given": 0, "parts": 0, "conditions": None, "down": None}
 
 
 class Cut(Exception):
@@ -159,6 +160,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if rest.startswith("rude/"):
             text = f"<Error><Code>SignatureDoesNotMatch</Code><Message>\x1b]0;owned\x07{'x' * 5000}</Message></Error>"
             return self.answer(403, text.encode())
+        if state["down"]:
+            return self.error(503, "SlowDown", Retry_After="0")
+        if state["conditions"] and (self.headers.get("If-Match") or self.headers.get("If-None-Match")):
+            return self.error(state["conditions"], "NotImplemented")
         cut = None
         if state["chaos"]:
             done, cut = self.chance(state["chaos"])
@@ -197,6 +202,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(200, f"<ListBucketResult>{rows}</ListBucketResult>".encode())
         if key not in objects:
             return self.error(404, "NoSuchKey")
+        if self.command == "DELETE":
+            del objects[key]
+            return self.answer(204)
         data = objects[key]
         self.file(data, '"' + hashlib.md5(data).hexdigest() + '"', cut=cut)
 

@@ -1,6 +1,7 @@
 # A run makes checkpoints faster than its store receives them, and keeps only the newest one on this machine. If it is killed at any
 # moment, the store has a complete checkpoint where its `last` points, and the run resumes from it on another machine.
 . "$LEVIN_SOURCE/tests/cluster/stores.bash"
+export LEVIN_JOB_ID=pruned # a killed owner of the run is followed at once
 s3_server
 cat "$LEVIN_SOURCE"/src/base/*.c >text.txt
 url=s3://bucket/run there=s3root/bucket/run/checkpoints

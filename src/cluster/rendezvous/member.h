@@ -69,7 +69,7 @@ void lvn_member_close(struct lvn_member *h);
 bool lvn_member_difference(const struct lvn_member *h, const char *key, char *text, size_t capacity);
 /* The value that a rank gave for the key; "": none. */
 const char *lvn_member_fact(const struct lvn_member *h, int rank, const char *key);
-/* Write `path` (RUN/status.json) from now on; every rank calls it. */
+/* Write `path` (RUN/status.json) from now on; every rank calls it. "": write it no more. */
 void lvn_member_publish(struct lvn_member *h, const char *path);
 /* The attempts of the run, for status.json; every rank calls it, after lvn_member_publish(). */
 void lvn_member_set_attempts(struct lvn_member *h, const struct lvn_attempts *attempts);

@@ -184,16 +184,78 @@ static enum lvn_status list(struct lvn_location *p, struct lvn_http *h, bool dee
     return pages.key ? lvn_store_request_list(p, h, deep, a, out, &pages) : LVN_MEMORY;
 }
 
+static enum lvn_status make_key(const struct lvn_location *p, struct lvn_text *key)
+{
+    lvn_text_printf(key, "/storage/v1/b/%s/o/", p->bucket);
+    lvn_http_encode(key, p->key, false);
+    return lvn_text_status(key);
+}
+
 static enum lvn_status remove_file(struct lvn_location *p, struct lvn_http *h)
 {
     LVN_LOCAL_TEXT(key);
-    lvn_text_printf(&key, "/storage/v1/b/%s/o/", p->bucket);
-    lvn_http_encode(&key, p->key, false);
-    enum lvn_status status = lvn_text_status(&key);
+    LVN_TRY(make_key(p, &key));
     struct lvn_store_request request = {.method = "DELETE", .key = key.p, .action = "remove", .accept = {404}};
-    if (status == LVN_OK) status = lvn_store_request_once(p, h, &request);
-    return status;
+    return lvn_store_request_once(p, h, &request);
 }
+
+/* --- conditions --- */
+
+/* Generations are numbers. Servers that have none identify a version by other headers. */
+static bool is_generation(const char *version)
+{
+    return !version[strspn(version, "0123456789")];
+}
+
+static enum lvn_status put_if(struct lvn_location *p, struct lvn_http *h, const void *data, int64_t bytes,
+                              const char *version, struct lvn_http_response *a)
+{
+    LVN_LOCAL_TEXT(path);
+    LVN_LOCAL_TEXT(query);
+    a->code = 501;
+    if (!is_generation(version)) return LVN_OK;
+    lvn_text_printf(&path, "/upload/storage/v1/b/%s/o", p->bucket);
+    lvn_text_printf(&query, "ifGenerationMatch=%s&uploadType=media&name=", *version ? version : "0");
+    lvn_http_encode(&query, p->key, false);
+    LVN_TRY(lvn_text_status(&path));
+    LVN_TRY(lvn_text_status(&query));
+    struct lvn_store_request request = {.method = "POST",
+                                        .key = path.p,
+                                        .query = query.p,
+                                        .headers = "Content-Type: application/octet-stream\n",
+                                        .body = data,
+                                        .bytes = bytes,
+                                        .action = "write",
+                                        .accept = {409, 412, 501}};
+    return lvn_store_request(p, h, &request, a);
+}
+
+static enum lvn_status remove_if(struct lvn_location *p, struct lvn_http *h, const char *version,
+                                 struct lvn_http_response *a)
+{
+    LVN_LOCAL_TEXT(key);
+    char query[LVN_STORE_VERSION + 20];
+    a->code = 501;
+    if (!is_generation(version)) return LVN_OK;
+    LVN_TRY(make_key(p, &key));
+    snprintf(query, sizeof query, "ifGenerationMatch=%s", version);
+    struct lvn_store_request request = {
+        .method = "DELETE", .key = key.p, .query = query, .action = "remove", .accept = {404, 409, 412, 501}};
+    return lvn_store_request(p, h, &request, a);
+}
+
+static void written(const struct lvn_http_response *a, char version[LVN_STORE_VERSION])
+{
+    json_error_t error;
+    json_t *root = NULL;
+    version[0] = '\0';
+    if (a->body.p && lvn_json_load(a->body.p, a->body.n, 0, &root, &error) != LVN_OK) lvn_error_clear();
+    const char *generation = json_string_value(json_object_get(root, "generation"));
+    if (generation && !lvn_fit(version, LVN_STORE_VERSION, "%s", generation)) version[0] = '\0';
+    json_decref(root);
+}
+
+static const struct lvn_condition_ops conditions = {.put = put_if, .remove = remove_if, .written = written};
 
 const struct lvn_store lvn_store_gs = {.url_format = "gs://BUCKET/KEY",
                                        .network = true,
@@ -209,4 +271,5 @@ const struct lvn_store lvn_store_gs = {.url_format = "gs://BUCKET/KEY",
                                        .is_missing_file = is_missing_file,
                                        .parse_headers = parse_headers,
                                        .explain = explain,
-                                       .upload = &lvn_gs_upload};
+                                       .upload = &lvn_gs_upload,
+                                       .conditions = &conditions};

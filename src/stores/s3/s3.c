@@ -294,6 +294,39 @@ static enum lvn_status remove_file(struct lvn_location *p, struct lvn_http *h)
     return lvn_store_request_once(p, h, &request);
 }
 
+static enum lvn_status request_if(struct lvn_location *p, struct lvn_http *h, const char *method, const void *data,
+                                  int64_t bytes, const char *version, struct lvn_http_response *a)
+{
+    char header[LVN_STORE_VERSION + 20];
+    snprintf(header, sizeof header, *version ? "If-Match: %s\n" : "If-None-Match: *\n", version);
+    struct lvn_store_request request = {.method = method,
+                                        .headers = header,
+                                        .body = data,
+                                        .bytes = bytes,
+                                        .action = data ? "write" : "remove",
+                                        .accept = {404, 409, 412, 501}};
+    return lvn_store_request(p, h, &request, a);
+}
+
+static enum lvn_status put_if(struct lvn_location *p, struct lvn_http *h, const void *data, int64_t bytes,
+                              const char *version, struct lvn_http_response *a)
+{
+    return request_if(p, h, "PUT", data, bytes, version, a);
+}
+
+static enum lvn_status remove_if(struct lvn_location *p, struct lvn_http *h, const char *version,
+                                 struct lvn_http_response *a)
+{
+    return request_if(p, h, "DELETE", NULL, 0, version, a);
+}
+
+static void written(const struct lvn_http_response *a, char version[LVN_STORE_VERSION])
+{
+    if (!lvn_http_header(a, "ETag", version, LVN_STORE_VERSION)) version[0] = '\0';
+}
+
+static const struct lvn_condition_ops conditions = {.put = put_if, .remove = remove_if, .written = written};
+
 const struct lvn_store lvn_store_s3 = {.url_format = "s3://BUCKET/KEY",
                                        .network = true,
                                        .open = open_location,
@@ -308,4 +341,5 @@ const struct lvn_store lvn_store_s3 = {.url_format = "s3://BUCKET/KEY",
                                        .parse_headers = parse_headers,
                                        .fetch_checksum = sum,
                                        .explain = explain,
-                                       .upload = &lvn_s3_upload};
+                                       .upload = &lvn_s3_upload,
+                                       .conditions = &conditions};

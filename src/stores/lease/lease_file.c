@@ -1,0 +1,193 @@
+/* lease_file.c - see lease_file.h: a lease in a folder that other machines may reach: the file RUN/.lease-N.
+ *
+ * File systems have no write on condition, but they create a name for one process alone. So the file's version is the
+ * number N in its name: a new owner creates .lease-(N+1) by a link, which fails if the name exists, and removes
+ * .lease-N; the owner renews only its own file, never a missing one, and looks for its successor. Files are opened anew
+ * each time, for network file systems look at the server when a file is opened. */
+#include "stores/lease/lease_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "stores/lease/lease_place.h"
+
+/* File systems of one machine, whose locks hold among all processes that reach them: ext2 to ext4, XFS, Btrfs, F2FS,
+ * ZFS, bcachefs, tmpfs, ramfs, overlayfs (statfs(2)). On any other, locks may hold on each machine alone. */
+static const unsigned long local_file_systems[] = {0xef53,     0x58465342, 0x9123683e, 0xf2f52010, 0x2fc12fc1,
+                                                   0xca451a4e, 0x01021994, 0x858458f6, 0x794c7630};
+
+bool lvn_lease_is_needed(const char *folder)
+{
+    struct statfs s;
+    if (statfs(folder, &s) != 0) return true;
+    for (size_t i = 0; i < sizeof local_file_systems / sizeof *local_file_systems; i++)
+        if ((unsigned long)s.f_type == local_file_systems[i]) return false;
+    return true;
+}
+
+static enum lvn_status open_file(struct lvn_lease_place *p)
+{
+    (void)p;
+    return LVN_OK;
+}
+
+static void close_file(struct lvn_lease_place *p)
+{
+    (void)p;
+}
+
+/* RUN/.lease-N in a buffer of the caller. */
+static enum lvn_status make_name(const struct lvn_lease_place *p, long long n, char name[PATH_MAX])
+{
+    LVN_CHECK(lvn_fit(name, PATH_MAX, "%s/" LVN_LEASE_NAME "-%lld", p->path, n), IO, "the path '%.60s...' is too long",
+              p->path);
+    return LVN_OK;
+}
+
+/* The N of a file name; 0: the name is another one. */
+static long long number_of(const char *name)
+{
+    static const char before[] = LVN_LEASE_NAME "-";
+    const char *digits = name + sizeof before - 1;
+    if (strncmp(name, before, sizeof before - 1) != 0 || !*digits || strlen(digits) > 15) return 0;
+    return digits[strspn(digits, "0123456789")] ? 0 : strtoll(digits, NULL, 10);
+}
+
+static enum lvn_status find_newest(const struct lvn_lease_place *p, long long *newest)
+{
+    LVN_LOCAL_ARENA(a);
+    const char *const *names;
+    int n;
+    *newest = 0;
+    LVN_TRY(lvn_dir_list(&a, p->path, &names, &n));
+    for (int i = 0; i < n; i++)
+        if (number_of(names[i]) > *newest) *newest = number_of(names[i]);
+    return LVN_OK;
+}
+
+/* The content of .lease-N; *text NULL: it does not exist. */
+static enum lvn_status read_number(const struct lvn_lease_place *p, long long n, char **text)
+{
+    char name[PATH_MAX];
+    int64_t bytes;
+    *text = NULL;
+    LVN_TRY(make_name(p, n, name));
+    enum lvn_status status = lvn_file_read(name, LVN_LEASE_MAX_BYTES, text, &bytes);
+    if (status == LVN_OK || lvn_path_exists(name)) return status;
+    lvn_error_clear();
+    return LVN_OK;
+}
+
+static enum lvn_status read_file(struct lvn_lease_place *p)
+{
+    for (int tries = 0; tries < 100; tries++) { /* a file that was replaced meanwhile is looked for again */
+        long long n;
+        char *text = NULL;
+        LVN_TRY(find_newest(p, &n));
+        if (n) LVN_TRY(read_number(p, n, &text));
+        if (n && !text) continue;
+        free(p->last);
+        p->last = text;
+        if (!lvn_fit(p->version, sizeof p->version, "%lld", n) || !n) p->version[0] = '\0';
+        return LVN_OK;
+    }
+    LVN_FAIL(IO, "the lease in '%s' changes all the time", p->path);
+}
+
+static long long version(const struct lvn_lease_place *p)
+{
+    return strtoll(p->version, NULL, 10);
+}
+
+/* Write over the own file. It never becomes shorter, and readers see one write as a whole. */
+static enum lvn_status renew(struct lvn_lease_place *p, const char *text, enum lvn_store_written *written)
+{
+    char name[PATH_MAX], next[PATH_MAX];
+    struct stat s;
+    *written = LVN_STORE_CHANGED;
+    LVN_TRY(make_name(p, version(p), name));
+    LVN_TRY(make_name(p, version(p) + 1, next));
+    if (stat(next, &s) == 0) return LVN_OK;
+    int fd = open(name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 && (errno == ENOENT || errno == ESTALE)) return LVN_OK;
+    LVN_CHECK(fd >= 0, IO, "cannot write '%s': %s", name, strerror(errno));
+    bool whole = lvn_fd_write(fd, text, (int64_t)strlen(text)) && fsync(fd) == 0;
+    int reason = errno;
+    whole &= close(fd) == 0;
+    LVN_CHECK(whole, IO, "cannot write '%s': %s", name, strerror(reason));
+    *written = LVN_STORE_WRITTEN;
+    return lvn_lease_place_set(p, text);
+}
+
+/* Create a file with this content unless the name exists; *exists: it does. */
+static enum lvn_status create(const char *name, const char *text, bool *exists)
+{
+    char new[PATH_MAX];
+    struct stat s;
+    *exists = false;
+    LVN_CHECK(lvn_fit(new, sizeof new, "%s.new-%ld", name, (long)getpid()), IO, "the path '%.60s...' is too long",
+              name);
+    LVN_TRY(lvn_file_write(new, text, (int64_t)strlen(text)));
+    bool linked = link(new, name) == 0;
+    int reason = errno;
+    if (!linked && stat(new, &s) == 0 && s.st_nlink == 2) linked = true; /* NFS: the answer was lost */
+    unlink(new);
+    *exists = !linked && (reason == EEXIST || reason == ENOENT);
+    if (linked || *exists) return LVN_OK;
+    /* a file system without hard links */
+    int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    *exists = fd < 0 && errno == EEXIST;
+    if (*exists) return LVN_OK;
+    bool whole = fd >= 0 && lvn_fd_write(fd, text, (int64_t)strlen(text)) && fsync(fd) == 0;
+    reason = errno;
+    if (fd >= 0) close(fd);
+    LVN_CHECK(whole, IO, "cannot write '%s': %s", name, strerror(reason));
+    return LVN_OK;
+}
+
+/* The version that was read is taken over only if it is still what it was, also behind the new file's creation. */
+static enum lvn_status claim(struct lvn_lease_place *p, const char *text, enum lvn_store_written *written)
+{
+    char old[PATH_MAX], name[PATH_MAX], *now = NULL;
+    bool exists;
+    *written = LVN_STORE_CHANGED;
+    LVN_TRY(make_name(p, version(p), old));
+    LVN_TRY(make_name(p, version(p) + 1, name));
+    LVN_TRY(create(name, text, &exists));
+    if (exists) return LVN_OK;
+    enum lvn_status status = *p->version ? read_number(p, version(p), &now) : LVN_OK;
+    bool same = status == LVN_OK && (!*p->version || (now && p->last && strcmp(now, p->last) == 0));
+    free(now);
+    if (!same) unlink(name);
+    if (!same) return status;
+    if (*p->version) unlink(old);
+    *written = LVN_STORE_WRITTEN;
+    snprintf(p->version, sizeof p->version, "%lld", version(p) + 1);
+    LVN_TRY(lvn_dir_sync(p->path));
+    return lvn_lease_place_set(p, text);
+}
+
+static enum lvn_status write_file(struct lvn_lease_place *p, const char *text, bool own,
+                                  enum lvn_store_written *written)
+{
+    return own && *p->version ? renew(p, text, written) : claim(p, text, written);
+}
+
+static enum lvn_status remove_file(struct lvn_lease_place *p)
+{
+    char name[PATH_MAX];
+    LVN_TRY(make_name(p, version(p), name));
+    LVN_CHECK(unlink(name) == 0 || errno == ENOENT, IO, "cannot remove '%s': %s", name, strerror(errno));
+    return LVN_OK;
+}
+
+const struct lvn_lease_place_ops lvn_lease_file = {
+    .open = open_file, .close = close_file, .read = read_file, .write = write_file, .remove = remove_file};
