@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/getenv.h"
 #include "cli/args.h"
 #include "cli/launch/chart.h"
 #include "cli/launch/launch.h"
 #include "cluster/identity/identity.h"
+#include "formats/sha256.h"
 #include "host/machine.h"
 #include "settings/device_list.h"
 #include "stores/upload_staging.h"
@@ -38,11 +40,29 @@ static enum lvn_status check_min_ranks(const struct lvn_launch *l, const struct 
     return LVN_OK;
 }
 
+/* The launch's id: of the job where that has a name, so that another launch of it resumes the run; else random. */
+static enum lvn_status make_id(struct lvn_launch *l)
+{
+    unsigned char bytes[(sizeof l->history.id - 1) / 2];
+    const char *job = lvn_getenv("LEVIN_JOB_ID");
+    LVN_CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes, IO, "no random bytes for the launch's name: %s",
+              strerror(errno));
+    lvn_hex_text(bytes, sizeof bytes, l->history.id);
+    if (!job) return LVN_OK;
+    char digest[LVN_SHA256_TEXT];
+    const char *text = lvn_arena_printf(l->arena, "levin job %s", job);
+    if (!text) return LVN_MEMORY;
+    lvn_sha256_text(text, strlen(text), digest);
+    snprintf(l->history.id, sizeof l->history.id, "%.32s", digest);
+    l->history.job = true;
+    return LVN_OK;
+}
+
 /* Read the recipe of train into l->request. */
 static enum lvn_status check_recipe(struct lvn_launch *l, struct lvn_cli *launched)
 {
     const struct lvn_settings *s = &launched->settings;
-    unsigned char bytes[(sizeof l->history.id - 1) / 2];
+    if (l->place.on) launched->settings.ranks = l->place.nodes * l->place.ranks;
     if (flag(l, LVN_FLAG_launch_n)) launched->settings.ranks = (int)flag(l, LVN_FLAG_launch_n);
     LVN_TRY(lvn_cli_settings(launched, launched->n_operands ? launched->operand[0] : NULL, LVN_USES_ALL));
     LVN_TRY(check_min_ranks(l, s));
@@ -50,10 +70,29 @@ static enum lvn_status check_recipe(struct lvn_launch *l, struct lvn_cli *launch
     l->request.run = lvn_arena_strdup(l->arena, s->trainer.fast_dev_run ? "" : s->run_dir);
     if (!l->request.run) return LVN_MEMORY;
     l->request.resume = lvn_cli_on(launched, LVN_FLAG_train_resume);
-    LVN_CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes, IO, "no random bytes for the launch's name: %s",
-              strerror(errno));
-    lvn_hex_text(bytes, sizeof bytes, l->history.id);
+    LVN_TRY(make_id(l));
     return lvn_upload_staging_open(l->arena, l->request.run, &l->request.run_dir);
+}
+
+/* What all nodes must have alike: the version, the command and the settings that ranks compare. */
+static enum lvn_status collect_keys(struct lvn_launch *l, const struct lvn_settings *s)
+{
+    char text[LVN_VALUE_TEXT];
+    struct lvn_words *w = &l->request.keys;
+    LVN_LOCAL_TEXT(command);
+    for (int i = 0; i < l->c->n_rest; i++) lvn_text_printf(&command, "%s%s", i ? " " : "", l->c->rest[i]);
+    w->arena = l->arena;
+    lvn_words_add(w, "version");
+    lvn_words_add(w, "%s", LVN_VERSION);
+    lvn_words_add(w, "command");
+    lvn_words_add(w, "%s", command.p ? command.p : "");
+    for (int id = 0; id < LVN_OPT_ALL; id++) {
+        const struct lvn_option *o = lvn_option_by_id((enum lvn_option_id)id);
+        if (!o || o->per_rank) continue;
+        lvn_words_add(w, "%s", o->key);
+        lvn_words_add(w, "%s", lvn_settings_value(s, o->id, text));
+    }
+    return lvn_words_status(w);
 }
 
 /* How ranks communicate, for every collective command. */
@@ -63,13 +102,18 @@ static enum lvn_status check_transport(struct lvn_launch *l, struct lvn_cli *lau
     if (!l->request.training) LVN_TRY(lvn_cli_settings(launched, NULL, 0));
     l->request.rank_timeout = s->trainer.rank_timeout;
     l->request.stall_timeout = s->trainer.stall_timeout;
+    l->request.start_timeout = s->trainer.start_timeout;
     l->request.mpi_library = lvn_arena_strdup(l->arena, s->trainer.mpi_library);
     l->request.tcp = s->trainer.transport == LVN_TRAINER_TRANSPORT_TCP;
     l->request.mpi = s->trainer.transport == LVN_TRAINER_TRANSPORT_MPI;
     if (!l->request.mpi_library) return LVN_MEMORY;
     if (l->request.tcp && *l->request.mpi_library)
         lvn_log(LVN_LOG_WARN, "trainer.mpi_library is not used, because trainer.transport is tcp");
-    return LVN_OK;
+    LVN_CHECK(
+        !l->place.on || !l->request.mpi, ARG,
+        "trainer.transport is mpi, and where each node starts its own levin launch no MPI connects the ranks: leave "
+        "it at auto");
+    return l->place.on ? collect_keys(l, s) : LVN_OK;
 }
 
 /* Check the command behind `--` as far as one process can, so that an error in a recipe is printed once and not by each
@@ -212,11 +256,27 @@ static enum lvn_status plan_single_process(struct lvn_launch *l)
     return lvn_launch_build_command(l);
 }
 
+/* Each node has a launcher, of which this is one. */
+static enum lvn_status plan_nodes(struct lvn_launch *l)
+{
+    LVN_TRY(lvn_launch_place_hosts(l));
+    LVN_CHECK(l->request.min_ranks <= l->attempt.ranks, ARG,
+              "--min-ranks %d is above the %d ranks of this launch; give %d at most", l->request.min_ranks,
+              l->attempt.ranks, l->attempt.ranks);
+    l->resources.ssh = "ssh";
+    LVN_TRY(lvn_launch_use_levin_ranks(l));
+    divide_cores(l);
+    return lvn_launch_build_command(l);
+}
+
 /* Everything before the first attempt, in order. */
 static enum lvn_status plan(struct lvn_launch *l)
 {
     const char *path = l->c->flag[LVN_FLAG_launch_hostfile].t;
+    LVN_TRY(lvn_launch_place_find(&l->place, l->c, l->arena));
     LVN_TRY(check_command(l));
+    if (l->place.on && l->request.collective) return plan_nodes(l);
+    l->place.on = false;
     l->resources.in_slurm = detect_slurm_job(l);
     struct lvn_identity id;
     if (lvn_identity_find(&id) == LVN_OK) { /* else no launcher has started this process */
@@ -266,5 +326,6 @@ enum lvn_status lvn_command_launch(struct lvn_cli *c)
         return LVN_OK;
     }
     lvn_log(LVN_LOG_DEBUG, "%s", line.p ? line.p : "");
+    if (l.place.on && l.place.node) return lvn_launch_agent(&l, &c->code);
     return lvn_launch_with_restarts(&l, &c->code);
 }

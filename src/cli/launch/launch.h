@@ -4,13 +4,18 @@
  * Used by the files of this folder alone. The order of a launch: launch.c reads the command line and the hosts
  * (launch_hosts.c, launch_batch_system.c), launch_launcher.c picks a launcher, launch_probe.c checks the hosts,
  * launch_command_line.c builds the command, launch_restart.c runs attempts (launch_attempt.c) until one succeeds or no
- * restart can help. ranks.c is a launcher of its own, and launch_slurm.c only writes a script: neither uses this
- * struct.
+ * restart can help. Where each node has a launcher of its own (launch_place.h), that of node 0 does all this, for which
+ * launch_nodes.c gathers the others; these run node_agent.c instead. ranks.c is a launcher of its own, and
+ * launch_slurm.c only writes a script: neither uses this struct.
  */
 #ifndef LVN_LAUNCH_H
 #define LVN_LAUNCH_H
 
+#include <poll.h>
+#include <signal.h>
+
 #include "cli/cli.h"
+#include "cli/launch/launch_place.h"
 #include "cli/process.h"
 #include "cluster/rendezvous/membership.h"
 
@@ -31,12 +36,14 @@ struct lvn_host {
     int ranks;           /* of this attempt; 0: a spare host, or one that is left out */
     int faults;          /* how often its ranks were lost */
     bool here;           /* it is this machine */
+    int connection;      /* to the launcher of this node, for the next attempt; 0: there is none */
     bool down;           /* the last probe failed: no answer, or no connection back to this machine */
     bool no_route_back;  /* the last probe failed because the host cannot connect back to this machine */
     const char *cut_off; /* name of the host to which its link failed LVN_HOST_FAULTS times; NULL: none */
 };
 
 struct lvn_launch_logs;
+struct lvn_nodes;
 
 struct lvn_launch {
     struct lvn_cli *c;       /* levin launch's own command line */
@@ -55,9 +62,14 @@ struct lvn_launch {
         const char *run_dir;     /* the folder of `run` on this machine; "": none */
         double rank_timeout;     /* trainer.rank_timeout, seconds */
         double stall_timeout;    /* trainer.stall_timeout, seconds */
+        double start_timeout;    /* trainer.start_timeout, seconds */
+        struct lvn_words keys;   /* key, value, key, value, ...: what all nodes must have alike */
         int max_restarts;        /* in a row without a later checkpoint */
         int min_ranks;           /* of a restart; 0: as many ranks as at first */
     } request;
+
+    struct lvn_launch_place place; /* which node this is, where nodes have launchers of their own */
+    struct lvn_nodes *nodes;       /* the launchers of the other nodes; NULL: there are none, or this is one of them */
 
     /* Hosts, cores and threads for the ranks. Found once; a restart changes only the hosts' state (struct lvn_host). */
     struct {
@@ -93,7 +105,9 @@ struct lvn_launch {
 
     /* Kept from one attempt to the next. */
     struct {
-        char id[33];                  /* of a training: the same for all its attempts, and random; "": no training */
+        char id[33];                  /* of a training: the same for all its attempts, random or from LEVIN_JOB_ID; "":
+                                         no training */
+        bool job;                     /* id is from LEVIN_JOB_ID: an earlier launch of the job may have begun the run */
         int restarts;                 /* so far */
         bool run_begun;               /* rank 0 has begun the run: a restart resumes it */
         struct lvn_launch_logs *logs; /* lines of ranks also go there */
@@ -125,6 +139,8 @@ enum lvn_status lvn_launch_address(const struct lvn_launch *l, const char *host,
 
 /* launch_launcher.c: pick the launcher, by --launcher or by what is installed. */
 enum lvn_status lvn_launch_pick_launcher(struct lvn_launch *l) LVN_CHECKED;
+/* Take levin ranks. ARG if an MPI is asked for. */
+enum lvn_status lvn_launch_use_levin_ranks(struct lvn_launch *l) LVN_CHECKED;
 /* Path of the daemon that the launcher starts on other hosts; NULL: not known. */
 const char *lvn_launch_daemon(const struct lvn_launch *l);
 /* launch_command_line.c: is the variable (NAME or NAME=VALUE) passed to ranks on other hosts? */
@@ -144,11 +160,36 @@ struct lvn_launch_result {
     double restart_not_before; /* lvn_seconds() until which the lost rank 0 may still write; 0: it may not */
 };
 enum lvn_status lvn_launch_attempt(struct lvn_launch *l, struct lvn_launch_result *result) LVN_CHECKED;
-/* begin: block INT, TERM, HUP, USR1 and CHLD, which from then on arrive only within attempts and pauses; else restore
- * the signal mask. */
+
+/* launch_signals.c: signals so far. SIGCHLD is not counted: it only interrupts a wait. */
+struct lvn_launch_signal_counts {
+    volatile sig_atomic_t interrupts; /* INT */
+    volatile sig_atomic_t stops;      /* TERM, HUP */
+    volatile sig_atomic_t timeups;    /* USR1: the job's time runs out */
+};
+extern struct lvn_launch_signal_counts lvn_launch_signals_seen;
+/* begin: block INT, TERM, HUP, USR1 and CHLD, which from then on arrive only within the next two functions; else
+ * restore the signal mask. */
 void lvn_launch_signals(bool begin);
+/* poll(), which a signal interrupts. */
+int lvn_launch_poll(struct pollfd *p, int n, double seconds);
 /* Sleep; false as soon as a signal has asked for the end. */
 bool lvn_launch_pause(double seconds);
+/* Has one asked for it? */
+bool lvn_launch_stop_requested(void);
+
+/* launch_nodes.c, on node 0: listen for the launchers of the other nodes. */
+enum lvn_status lvn_launch_nodes_start(struct lvn_launch *l) LVN_CHECKED;
+/* Wait until all nodes are here, at most trainer.start_timeout, and say who is waited for. Then take their connections
+ * for an attempt: `down` of the hosts says who is not here. Ends early when a signal asks for the end. */
+void lvn_launch_nodes_gather(struct lvn_launch *l);
+/* Close the connections that were taken. */
+void lvn_launch_close_connections(struct lvn_launch *l);
+/* The launch ends with this code: tell all nodes, waiting for those that took part in the last attempt. */
+void lvn_launch_nodes_end(struct lvn_launch *l, int code);
+
+/* node_agent.c, on the other nodes: start ranks as node 0 says, until it has told the launch's exit code. */
+enum lvn_status lvn_launch_agent(struct lvn_launch *l, int *code) LVN_CHECKED;
 
 /* launch_survivors.c, after an attempt: `peer` has attempt.ranks entries, as the server last knew them.
  *
@@ -174,6 +215,9 @@ struct lvn_run_saved lvn_launch_run_saved(const struct lvn_launch *l);
 /* Does the next attempt resume: because the run has begun, the command says so, or Slurm has requeued the job? */
 bool lvn_launch_resumes(const struct lvn_launch *l);
 
+/* launch_place.c: the hosts of a launch by nodes, each with as many ranks; sets the number of ranks. */
+enum lvn_status lvn_launch_place_hosts(struct lvn_launch *l) LVN_CHECKED;
+
 /* launch_restart.c: run attempts until one ends for good; *code: for this program to exit with. */
 enum lvn_status lvn_launch_with_restarts(struct lvn_launch *l, int *code) LVN_CHECKED;
 
@@ -198,6 +242,8 @@ void lvn_launch_output_clear(struct lvn_launch_output *o);
 bool lvn_launch_output_started(const struct lvn_launch_output *o);
 /* Has any rank printed why it failed or stopped? */
 bool lvn_launch_output_explained(const struct lvn_launch_output *o);
+/* Has the launcher of another node been asked to stop? */
+bool lvn_launch_output_stops(const struct lvn_launch_output *o);
 /* The run's exit code by those that ranks reported: 1 if any failed, else 2, 76, 75; 0: no rank reported a failure. */
 int lvn_launch_output_exit_code(const struct lvn_launch_output *o);
 

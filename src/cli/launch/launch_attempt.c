@@ -37,19 +37,6 @@ static const double END_SECONDS = 10;  /* that it has at least after all ranks h
 static const double TERM_SECONDS = 3;  /* between TERM and KILL */
 static const double NEWS_SECONDS = 2;  /* to wait for the server's explanation of an unexplained failure */
 
-/* Signals so far. SIGCHLD is not counted: it only interrupts ppoll(). */
-static volatile sig_atomic_t interrupts; /* INT */
-static volatile sig_atomic_t stops;      /* TERM, HUP */
-static volatile sig_atomic_t timeups;    /* USR1: the job's time runs out */
-static sigset_t signals_open;            /* the mask with which ppoll() waits */
-
-static void on_signal(int number)
-{
-    if (number == SIGINT) interrupts++;
-    if (number == SIGTERM || number == SIGHUP) stops++;
-    if (number == SIGUSR1) timeups++;
-}
-
 struct attempt {
     struct lvn_launch *l;
     struct lvn_launch_output *output;
@@ -59,7 +46,7 @@ struct attempt {
     int pipe[2];               /* its stdout and stderr; -1: at end of file */
     bool exited;               /* the launcher has been waited for */
     int wait_status;           /* of waitpid() */
-    int interrupts_seen;       /* of `interrupts`, those already handled */
+    int interrupts_seen;       /* interrupts that are already handled */
     int forwarded;             /* signals already forwarded to ranks */
     bool immediate;            /* the user wants everything ended now */
     bool fault;                /* the server has reported a fault */
@@ -89,6 +76,8 @@ static void start_child(const struct lvn_launch *l, char *const *environment, co
     if (null >= 0) dup2(null, STDIN_FILENO);
     dup2(pipes[0], STDOUT_FILENO);
     dup2(pipes[1], STDERR_FILENO);
+    for (int i = 0; i < l->resources.n_hosts; i++) /* for levin ranks, which relays to these nodes */
+        if (l->resources.hosts[i].connection) fcntl(l->resources.hosts[i].connection, F_SETFD, 0);
     execve(l->attempt.line.word[0], l->attempt.line.word, environment);
     int reason = errno;
     if (write(failed, &reason, sizeof reason) < 0) _exit(126);
@@ -106,10 +95,11 @@ static enum lvn_status start_server(struct attempt *r)
     if (!r->peer) return LVN_MEMORY;
     LVN_TRY(lvn_launch_address(l, NULL, address, network));
     struct lvn_server_options o = {.size = l->attempt.ranks,
-                                   .listen = l->resources.in_slurm ? NULL : address,
+                                   .listen =
+                                       l->resources.in_slurm || (l->place.on && !l->place.loopback) ? NULL : address,
                                    .timeout = l->request.rank_timeout,
                                    .stall_timeout = l->request.stall_timeout,
-                                   .join_timeout = 2 * l->request.rank_timeout > 60 ? 2 * l->request.rank_timeout : 60,
+                                   .join_timeout = l->request.start_timeout,
                                    .outside = true};
     LVN_TRY_WHILE(lvn_server_start(&r->server, &o), "opening the rendezvous");
     lvn_words_add(&l->attempt.set, "LEVIN_RENDEZVOUS=%s", lvn_server_address(r->server));
@@ -145,6 +135,7 @@ static enum lvn_status start_launcher(struct attempt *r)
         LVN_FAIL(IO, "'%s' does not start: %s", r->l->attempt.line.word[0], strerror(reason));
     }
     setpgid(r->pid, r->pid);
+    lvn_launch_close_connections(r->l); /* levin ranks has them */
     return LVN_OK;
 }
 
@@ -181,15 +172,22 @@ static void terminate_launcher(struct attempt *r)
     r->kill_at = lvn_seconds() + TERM_SECONDS;
 }
 
+/* Has a signal here, or the launcher of another node, asked for the end? */
+static bool is_stopped(const struct attempt *r)
+{
+    return lvn_launch_stop_requested() || lvn_launch_output_stops(r->output);
+}
+
 /* Forward signals that have arrived since the last call; KILL when its time has come. */
 static void handle_signals(struct attempt *r)
 {
     bool ranks_catch = lvn_launch_output_started(r->output) || lvn_seconds() - r->started_at > 10.0;
-    int wanted = (int)(interrupts > 0) + stops + timeups;
-    if (interrupts > r->interrupts_seen && interrupts == 1 && r->l->request.training)
+    const struct lvn_launch_signal_counts *seen = &lvn_launch_signals_seen;
+    int wanted = (int)(seen->interrupts > 0) + seen->stops + seen->timeups + lvn_launch_output_stops(r->output);
+    if (seen->interrupts > r->interrupts_seen && seen->interrupts == 1 && r->l->request.training)
         print_line(r, "stopping after this step; interrupt once more to end immediately");
-    r->interrupts_seen = interrupts;
-    if (interrupts > 1 || (wanted && !r->l->request.training)) {
+    r->interrupts_seen = seen->interrupts;
+    if (seen->interrupts > 1 || (wanted && !r->l->request.training)) {
         if (!r->immediate) terminate_launcher(r);
         r->immediate = true;
     } else if (wanted > r->forwarded && ranks_catch) {
@@ -272,11 +270,10 @@ static void watch(struct attempt *r)
     r->started_at = lvn_seconds();
     while (!r->exited || r->pipe[0] >= 0 || r->pipe[1] >= 0) {
         struct pollfd p[2] = {{.fd = r->pipe[0], .events = POLLIN}, {.fd = r->pipe[1], .events = POLLIN}};
-        struct timespec tick = {.tv_nsec = 100000000};
         handle_signals(r);
         poll_server(r);
         check_run_begun(r, false);
-        int ready = ppoll(p, 2, &tick, &signals_open);
+        int ready = lvn_launch_poll(p, 2, 0.1);
         if (ready > 0) read_pipes(r, p);
         if (!r->exited && waitpid(r->pid, &r->wait_status, WNOHANG) == r->pid) {
             r->exited = true;
@@ -336,7 +333,7 @@ static int exit_code(const struct attempt *r)
     int code = WIFEXITED(r->wait_status) ? WEXITSTATUS(r->wait_status) : 128 + WTERMSIG(r->wait_status);
     int reported = lvn_launch_output_exit_code(r->output);
     if (r->immediate) {
-        int by = interrupts ? SIGINT : SIGTERM;
+        int by = lvn_launch_signals_seen.interrupts ? SIGINT : SIGTERM;
         fprintf(stderr, "ended immediately by %s\n", by == SIGINT ? "SIGINT" : "SIGTERM");
         return 128 + by;
     }
@@ -344,7 +341,7 @@ static int exit_code(const struct attempt *r)
     if (r->fault) return lvn_server_fault_is_permanent(r->server) ? LVN_EXIT_FAILED : LVN_EXIT_FAULT;
     if (r->forced) return reported ? reported : LVN_EXIT_FAULT; /* 75 if reported: a saved run may be requeued */
     if (!reported && code == LVN_EXIT_DONE) return LVN_EXIT_DONE;
-    if (reported == LVN_EXIT_STOPPED && code > 128 && !interrupts && !stops && !timeups)
+    if (reported == LVN_EXIT_STOPPED && code > 128 && !is_stopped(r))
         reported = 0; /* the launcher has sent TERM because a rank was killed */
     explain(r, code, reported);
     if (reported) return reported;
@@ -357,9 +354,10 @@ static int exit_code(const struct attempt *r)
 static void conclude(struct attempt *r, struct lvn_launch_result *result)
 {
     struct lvn_launch *l = r->l;
+    const struct lvn_launch_signal_counts *seen = &lvn_launch_signals_seen;
     *result = (struct lvn_launch_result){.code = exit_code(r),
-                                         .stopped = interrupts || stops || timeups,
-                                         .time_up = timeups && !interrupts && !stops,
+                                         .stopped = is_stopped(r),
+                                         .time_up = seen->timeups && !seen->interrupts && !seen->stops,
                                          .host = -1,
                                          .link = {-1, -1}};
     if (r->server) lvn_server_table(r->server, r->peer);
@@ -397,34 +395,4 @@ enum lvn_status lvn_launch_attempt(struct lvn_launch *l, struct lvn_launch_resul
     lvn_launch_output_free(r.output);
     free(r.peer);
     return status;
-}
-
-void lvn_launch_signals(bool begin)
-{
-    static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD};
-    struct sigaction action = {.sa_handler = on_signal};
-    sigset_t block;
-    if (!begin) {
-        sigprocmask(SIG_SETMASK, &signals_open, NULL);
-        return;
-    }
-    sigemptyset(&action.sa_mask);
-    sigemptyset(&block);
-    for (size_t i = 0; i < sizeof caught / sizeof *caught; i++) {
-        if (caught[i] == SIGHUP && lvn_stop_outlives_terminal()) continue;
-        sigaddset(&block, caught[i]);
-        sigaction(caught[i], &action, NULL);
-    }
-    signal(SIGPIPE, SIG_IGN);
-    sigprocmask(SIG_BLOCK, &block, &signals_open); /* delivered while ppoll() waits, and nowhere else */
-}
-
-bool lvn_launch_pause(double seconds)
-{
-    for (double end = lvn_seconds() + seconds, left = seconds; left >= 0 && !interrupts && !stops && !timeups;
-         left = end - lvn_seconds()) {
-        struct timespec t = {.tv_sec = (time_t)left, .tv_nsec = (long)(1e9 * (left - (double)(time_t)left))};
-        ppoll(NULL, 0, &t, &signals_open);
-    }
-    return !interrupts && !stops && !timeups;
 }

@@ -192,9 +192,21 @@ static enum lvn_status build_levin_ranks(struct lvn_launch *l)
 {
     LVN_LOCAL_TEXT(t);
     lvn_words_add(&l->attempt.line, "ranks");
+    if (l->place.on && l->place.node) { /* node 0 says which */
+        lvn_words_add(&l->attempt.line, "--part");
+        lvn_words_add(&l->attempt.line, "--");
+        return LVN_OK;
+    }
     for (int i = 0; i < l->resources.n_hosts; i++) {
         const struct lvn_host *h = &l->resources.hosts[i];
-        if (h->ranks) lvn_text_printf(&t, "%s%s:%d", t.n ? "," : "", h->name, h->ranks);
+        if (!h->ranks) continue;
+        lvn_text_add(&t, t.n ? "," : "");
+        if (!l->place.on)
+            lvn_text_printf(&t, "%s:%d", h->name, h->ranks);
+        else if (h->here)
+            lvn_text_printf(&t, "127.0.0.1:%d", h->ranks);
+        else
+            lvn_text_printf(&t, "@%d:%d", h->connection ? h->connection : i, h->ranks);
     }
     if (!l->resources.n_hosts) lvn_text_printf(&t, "127.0.0.1:%d", l->attempt.ranks);
     lvn_words_add(&l->attempt.line, "--hosts=%s", t.p ? t.p : "");
@@ -311,6 +323,11 @@ static bool is_stale(const struct lvn_launch *l, const char *variable)
                                         "LEVIN_LAUNCH_ID=",
                                         "LEVIN_RESTART=",
                                         "LEVIN_RUN_BEGUN=",
+                                        "GROUP_WORLD_SIZE=",
+                                        "PET_",
+                                        "NNODES=",
+                                        "GPUS_PER_NODE=",
+                                        "NPROC_PER_NODE=",
                                         "LEVIN_NODES="};
     if (!l->resources.in_slurm && !strncmp(variable, "SLURM_", 6) && strncmp(variable, "SLURM_CONF=", 11)) return true;
     for (size_t i = 0; i < sizeof begin / sizeof *begin; i++) {
@@ -327,8 +344,9 @@ static void set_variables(struct lvn_launch *l)
     }
     lvn_words_add(&l->attempt.set, "LEVIN_LAUNCH=%s", l->launcher.title);
     if (*l->history.id) lvn_words_add(&l->attempt.set, "LEVIN_LAUNCH_ID=%s", l->history.id);
-    if (l->history.restarts) lvn_words_add(&l->attempt.set, "LEVIN_RESTART=%d", l->history.restarts);
-    if (l->history.restarts && l->history.run_begun) lvn_words_add(&l->attempt.set, "LEVIN_RUN_BEGUN=1");
+    const bool resumes = l->history.restarts || l->history.job; /* where an earlier attempt has begun the run */
+    if (resumes) lvn_words_add(&l->attempt.set, "LEVIN_RESTART=%d", l->history.restarts);
+    if (resumes && l->history.run_begun) lvn_words_add(&l->attempt.set, "LEVIN_RUN_BEGUN=1");
     lvn_words_add(&l->attempt.set, "OMP_NUM_THREADS=%d", l->resources.threads);
     if (l->resources.oversubscribed && !getenv("OMP_WAIT_POLICY"))
         lvn_words_add(&l->attempt.set, "OMP_WAIT_POLICY=passive");

@@ -240,7 +240,7 @@ enum lvn_status lvn_launch_address(const struct lvn_launch *l, const char *host,
     for (int i = 0; i < l->resources.n_hosts && !host && !l->resources.in_slurm; i++) {
         if (l->resources.hosts[i].ranks && !l->resources.hosts[i].here) host = l->resources.hosts[i].name;
     }
-    if (!host) return LVN_OK;
+    if (!host || l->place.on) return LVN_OK; /* nodes have names for messages alone */
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM}, *found = NULL;
     int failed = getaddrinfo(host, "9", &hints, &found);
     LVN_CHECK(!failed, ARG, "the host '%s' has no address (%s)", host, gai_strerror(failed));

@@ -113,7 +113,7 @@ const char *lvn_launch_daemon(const struct lvn_launch *l)
     return path && !access(path, X_OK) ? path : NULL; /* in another folder here: its path there cannot be guessed */
 }
 
-static enum lvn_status use_levin_ranks(struct lvn_launch *l)
+enum lvn_status lvn_launch_use_levin_ranks(struct lvn_launch *l)
 {
     LVN_CHECK(l->request.tcp || (!*l->request.mpi_library && !l->request.mpi), ARG,
               "--launcher=levin joins ranks by TCP connections, and %s asks for an MPI: leave one of the two out",
@@ -140,7 +140,7 @@ static enum lvn_status pick_mpirun(struct lvn_launch *l)
     if (!n && (*l->request.mpi_library || l->request.mpi)) return fail_without_mpirun(l);
     if (!n) {
         lvn_log(LVN_LOG_INFO, "there is no mpirun in PATH: the ranks are joined by TCP connections of levin's own");
-        return use_levin_ranks(l);
+        return lvn_launch_use_levin_ranks(l);
     }
     while (taken < n - 1 && !fits_library(l, found[taken].kind)) taken++;
     if (!fits_library(l, found[taken].kind)) {
@@ -200,9 +200,9 @@ enum lvn_status lvn_launch_pick_launcher(struct lvn_launch *l)
         if (l->resources.in_slurm && !l->resources.n_hosts) return use_srun(l);
         l->launcher.title = "no launcher";
         if (l->attempt.ranks == 1 && !others) return LVN_OK; /* DIRECT */
-        return l->request.tcp ? use_levin_ranks(l) : pick_mpirun(l);
+        return l->request.tcp ? lvn_launch_use_levin_ranks(l) : pick_mpirun(l);
     }
-    if (!strcmp(word, "levin")) return use_levin_ranks(l);
+    if (!strcmp(word, "levin")) return lvn_launch_use_levin_ranks(l);
     if (!strcmp(word, "srun")) return use_srun(l);
     for (int i = LVN_LAUNCHER_OPENMPI; i <= LVN_LAUNCHER_INTEL; i++) {
         if (!strcmp(word, launcher_names[i])) return pick_named(l, word);

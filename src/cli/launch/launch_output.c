@@ -13,6 +13,7 @@
 
 #include "base/files.h"
 #include "cli/launch/launch.h"
+#include "cli/launch/ranks_relay.h"
 
 enum { LINE = 1 << 16, BLOCK = 8192, ERRORS = 16 };
 
@@ -43,6 +44,7 @@ struct lvn_launch_output {
     bool usage;      /* with 2 */
     bool fault;      /* with 76 */
     bool stopped;    /* with 75 */
+    bool stops;      /* the launcher of another node is asked to stop */
 };
 
 enum lvn_status lvn_launch_output_new(struct lvn_launch_output **out, const struct lvn_launch *l)
@@ -74,6 +76,11 @@ int lvn_launch_output_exit_code(const struct lvn_launch_output *o)
            : o->fault   ? LVN_EXIT_FAULT
            : o->stopped ? LVN_EXIT_STOPPED
                         : LVN_EXIT_DONE;
+}
+
+bool lvn_launch_output_stops(const struct lvn_launch_output *o)
+{
+    return o->stops;
 }
 
 bool lvn_launch_output_explained(const struct lvn_launch_output *o)
@@ -225,6 +232,10 @@ static void end_line(struct lvn_launch_output *o, int pipe)
     s->line[s->n] = '\0';
     s->n = 0;
     int rank = parse_rank(o, s->line, &text);
+    if (rank < 0 && pipe == 1 && !strcmp(text, LVN_RELAY_STOP)) {
+        o->stops = true;
+        return;
+    }
     if (rank == 0) o->started = true;
     o->explained |= !strncmp(text, "error: ", 7);
     if (rank < 0 && add_to_banner(o, s, pipe, s->line)) return;

@@ -139,8 +139,8 @@ static bool prepare_restart(struct restarts *r, const struct lvn_launch_result *
         r->progress = true;
     }
     r->saved = saved;
-    if (last->host >= 0) l->resources.hosts[last->host].faults++;
-    count_link_fault(r, last->link);
+    if (last->host >= 0 && !l->place.on) l->resources.hosts[last->host].faults++; /* no node has a spare one */
+    if (!l->place.on) count_link_fault(r, last->link);
     if (r->used == l->request.max_restarts) {
         fprintf(stderr, "no restart: %d in a row saved nothing new\n", r->used);
         return false;
@@ -169,22 +169,62 @@ static void requeue(const struct restarts *r, const struct lvn_launch_result *la
         lvn_requeue(l->c, out.p ? out.p : "");
 }
 
+/* Before the first attempt: all nodes must be here. Else *code is set, and false returned. */
+static bool gather_nodes(struct lvn_launch *l, int *code)
+{
+    if (!l->nodes) return true;
+    lvn_launch_nodes_gather(l);
+    *code = LVN_EXIT_FAULT;
+    if (lvn_launch_stop_requested()) {
+        fprintf(stderr, "stopped on request while this node waited for others\n");
+        *code = LVN_EXIT_STOPPED;
+        return false;
+    }
+    for (int i = 0; i < l->resources.n_hosts; i++)
+        if (l->resources.hosts[i].down) return false;
+    return true;
+}
+
+/* A job's run may have been begun by an earlier launch of it, whose node 0 is gone. */
+static void find_begun_run(struct lvn_launch *l, const struct lvn_run_saved *saved)
+{
+    if (!l->history.job) return;
+    l->history.run_begun = lvn_launch_run_begun(l, true);
+    if (l->history.run_begun)
+        fprintf(stderr, "this job has begun its run already: going on from %s\n",
+                saved->step >= 0 ? "its last checkpoint" : "its beginning");
+}
+
+static enum lvn_status run_attempts(struct restarts *r, struct lvn_launch_result *last)
+{
+    struct lvn_launch *l = r->l;
+    LVN_TRY(lvn_launch_logs_new(&l->history.logs, l));
+    find_begun_run(l, &r->saved);
+    if (l->place.on && l->place.nodes > 1) LVN_TRY(lvn_launch_nodes_start(l));
+    if (!gather_nodes(l, &last->code)) return LVN_OK;
+    if (l->place.on || l->history.run_begun) LVN_TRY(lvn_launch_build_command(l)); /* with the nodes' connections */
+    LVN_TRY(lvn_launch_attempt(l, last));
+    while (prepare_restart(r, last)) {
+        LVN_TRY(lvn_launch_build_command(l));
+        LVN_TRY(lvn_launch_attempt(l, last));
+    }
+    if (l->nodes && last->code == LVN_EXIT_FAULT && !last->stopped && lvn_launch_stop_requested())
+        last->code = LVN_EXIT_STOPPED;
+    return LVN_OK;
+}
+
 enum lvn_status lvn_launch_with_restarts(struct lvn_launch *l, int *code)
 {
     struct restarts r = {.l = l, .ranks = l->attempt.ranks, .saved = lvn_launch_run_saved(l)};
     struct lvn_launch_result last = {0};
-    enum lvn_status status = lvn_launch_logs_new(&l->history.logs, l);
     lvn_launch_signals(true);
-    if (!status) status = lvn_launch_attempt(l, &last);
-    while (!status && prepare_restart(&r, &last)) {
-        status = lvn_launch_build_command(l);
-        if (!status) status = lvn_launch_attempt(l, &last);
-    }
+    enum lvn_status status = run_attempts(&r, &last);
     if (!status) {
         *code = last.code;
         lvn_cli_add(l->c, "restarts", json_integer(l->history.restarts));
         requeue(&r, &last);
     }
+    lvn_launch_nodes_end(l, status ? LVN_EXIT_FAILED : last.code);
     lvn_launch_signals(false);
     lvn_launch_logs_free(l->history.logs);
     return status;

@@ -4,8 +4,9 @@
  * Ranks of this machine are its children. On each other host the remote shell starts another levin ranks (--part),
  * which reads its order (which ranks, command, variables) and then the numbers of signals to forward from standard
  * input: no secret stands on a command line. End of file there ends its ranks, so nothing outlives a launcher that
- * died. The first rank that fails ends all others after some seconds in which they may end by themselves; its code is
- * that of this program. */
+ * died. Where a node's own launcher has joined levin launch (nodes.h), a relay (ranks_relay.h) over its connection
+ * takes the place of the remote shell. The first rank that fails ends all others after some seconds in which they may
+ * end by themselves; its code is that of this program. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,6 +23,8 @@
 #include "base/files.h"
 #include "cli/launch/launch.h"
 #include "cli/launch/ranks_order.h"
+#include "cli/launch/ranks_relay.h"
+#include "cluster/identity/launcher_env.h"
 #include "cluster/rendezvous/endpoints.h"
 #include "cluster/rendezvous/local_ranks.h"
 
@@ -44,6 +47,7 @@ static void on_signal(int number)
 struct child {
     pid_t pid;               /* 0: exited */
     int rank;                /* -1: levin ranks on another host */
+    int connection;          /* that a relay inherits; 0: none */
     int pipe[2];             /* its stdout and stderr; -1: at end of file */
     int control;             /* its stdin; -1: a rank, or closed */
     struct lvn_text line[2]; /* the unfinished line of each pipe */
@@ -56,6 +60,7 @@ struct ranks {
     int alive;              /* of these */
     int code;               /* of the first child that failed; 0: none has */
     bool remote_controlled; /* --part: signals come by stdin */
+    bool kills_at_end;      /* at the end of stdin KILL, not TERM, on which the ranks of all nodes would save and stop */
     double next_kill_at;    /* when to send the next signal of terminate(); 0: none is planned */
     double gone_at;         /* when the last child exited */
     double check_at;        /* when to look for stopped ranks again */
@@ -74,16 +79,18 @@ static void start_child(const struct child *c, char *const *words, char *const *
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, c->rank < 0 ? SIGTERM : SIGKILL);
     for (int i = 0; i < 3; i++) dup2(pipes[i], i);
+    if (c->connection) fcntl(c->connection, F_SETFD, 0);
     execve(words[0], words, environment);
     fprintf(stderr, "error: '%s' does not start: %s\n", words[0], strerror(errno));
     _exit(127);
 }
 
-static enum lvn_status add_child(struct ranks *r, int rank, char *const *words, char *const *environment)
+static enum lvn_status add_child(struct ranks *r, int rank, int connection, char *const *words,
+                                 char *const *environment)
 {
     struct child *c = &r->child[r->n];
     int in[2] = {-1, -1}, out[2], err[2];
-    *c = (struct child){.rank = rank, .pipe = {-1, -1}, .control = -1};
+    *c = (struct child){.rank = rank, .connection = connection, .pipe = {-1, -1}, .control = -1};
     if (rank < 0)
         LVN_CHECK(!pipe2(in, O_CLOEXEC), IO, "no pipe: %s", strerror(errno));
     else
@@ -197,7 +204,8 @@ static void handle_signals(struct ranks *r, bool readable)
     for (ssize_t i = 0; readable && i < n; i++) forward_signal(r, byte[i]);
     if (n > 0) return;
     r->remote_controlled = false; /* the other side is gone */
-    if (!r->signals_sent) terminate(r);
+    if (r->kills_at_end && !r->signals_sent) r->signals_sent = 1;
+    if (r->signals_sent < 2) terminate(r);
 }
 
 /* Report ranks that were stopped (SIGSTOP) before they joined the rendezvous: on a host with one rank no other rank can
@@ -267,7 +275,7 @@ static enum lvn_status start_here(struct ranks *r, const struct lvn_ranks_order 
         lvn_words_add(&env, "LEVIN_NODES=%d", o->nodes);
         for (int k = 0; k < o->variables.n; k++) lvn_words_add(&env, "%s", o->variables.word[k]);
         LVN_TRY(lvn_words_status(&env));
-        LVN_TRY(add_child(r, o->first + i, o->command.word, env.word));
+        LVN_TRY(add_child(r, o->first + i, 0, o->command.word, env.word));
     }
     return LVN_OK;
 }
@@ -279,7 +287,19 @@ static enum lvn_status start_on_host(struct ranks *r, const struct lvn_ranks_ord
     LVN_TRY(lvn_launch_add_remote_shell(&words, ssh, host));
     lvn_words_add(&words, "'%s' ranks --part", o->command.word[0]);
     LVN_TRY(lvn_words_status(&words));
-    LVN_TRY(add_child(r, -1, words.word, environ));
+    LVN_TRY(add_child(r, -1, 0, words.word, environ));
+    return lvn_ranks_order_send(r->child[r->n - 1].control, o);
+}
+
+static enum lvn_status start_on_node(struct ranks *r, const struct lvn_ranks_order *o, int connection)
+{
+    struct lvn_words words = {.arena = r->arena};
+    lvn_words_add(&words, "%s", o->command.word[0]);
+    lvn_words_add(&words, "ranks");
+    lvn_words_add(&words, "--relay=%d", connection);
+    LVN_TRY(lvn_words_status(&words));
+    LVN_TRY(add_child(r, -1, connection, words.word, environ));
+    close(connection); /* the relay's end is the connection's */
     return lvn_ranks_order_send(r->child[r->n - 1].control, o);
 }
 
@@ -287,9 +307,18 @@ static enum lvn_status start_on_host(struct ranks *r, const struct lvn_ranks_ord
 
 struct part {
     const char *host;
-    int n;     /* ranks */
-    bool here; /* the host is this machine */
+    int n;          /* ranks */
+    bool here;      /* the host is this machine */
+    int connection; /* to the launcher of the node; 0: it is a host */
 };
+
+/* "@7": the node whose launcher is at the other end of descriptor 7; 0: none. No other child inherits it. */
+static int connection_of(const char *host)
+{
+    int connection = 0;
+    if (*host != '@' || !lvn_whole_number(host + 1, 3, &connection)) return 0;
+    return fcntl(connection, F_SETFD, FD_CLOEXEC) ? 0 : connection;
+}
 
 /* Without --part: start the ranks of all hosts ("node1:2,node2:2"). */
 static enum lvn_status start_all(struct ranks *r, struct lvn_ranks_order *o, const char *hosts, const char *ssh)
@@ -307,7 +336,10 @@ static enum lvn_status start_all(struct ranks *r, struct lvn_ranks_order *o, con
         LVN_CHECK(colon && !*end && ranks > 0 && ranks <= 65536 && o->size + ranks <= 1 << 20, ARG,
                   "--hosts wants a name with a number of ranks for each host, as in node1:2,node2:2, not '%s'", hosts);
         *colon = '\0';
-        part[i] = (struct part){.host = host, .n = (int)ranks, .here = lvn_launch_is_this_host(host)};
+        part[i] = (struct part){.host = host, .n = (int)ranks, .connection = connection_of(host)};
+        part[i].here = *host != '@' && lvn_launch_is_this_host(host);
+        LVN_CHECK(*host != '@' || part[i].connection, ARG, "--hosts names a node by '%s', which is no connection",
+                  host);
         o->size += part[i].n;
         children += part[i].here ? part[i].n : 1;
     }
@@ -318,17 +350,21 @@ static enum lvn_status start_all(struct ranks *r, struct lvn_ranks_order *o, con
         o->n = part[o->node].n;
         if (part[o->node].here)
             LVN_TRY(start_here(r, o));
+        else if (part[o->node].connection)
+            LVN_TRY(start_on_node(r, o, part[o->node].connection));
         else
             LVN_TRY(start_on_host(r, o, ssh, part[o->node].host));
     }
     return LVN_OK;
 }
 
-/* With --part: start the ranks of this host, as the order on standard input says. */
+/* With --part: start the ranks of this host, as the order on standard input says, but a command that is given here. */
 static enum lvn_status start_part(struct ranks *r, struct lvn_ranks_order *o)
 {
+    const bool own = o->command.n > 1;
     LVN_TRY(lvn_ranks_order_read(r->arena, o));
     r->remote_controlled = true;
+    r->kills_at_end = own;
     LVN_TRY(lvn_allow_files(o->n, PIPES * o->n));
     r->child = lvn_arena_alloc(r->arena, sizeof *r->child * (size_t)o->n);
     return r->child ? start_here(r, o) : LVN_MEMORY;
@@ -353,6 +389,10 @@ enum lvn_status lvn_command_ranks(struct lvn_cli *c)
     const bool part = lvn_cli_on(c, LVN_FLAG_ranks_part);
     char self[4096];
     if (*address) return check_connection(address);
+    if (c->given[LVN_FLAG_ranks_relay]) {
+        c->code = lvn_ranks_relay((int)c->flag[LVN_FLAG_ranks_relay].i);
+        return LVN_OK;
+    }
     LVN_CHECK(part || (c->n_rest && *hosts), ARG,
               "levin ranks wants hosts and a command, as `levin launch --dry-run` shows it; use levin launch");
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);

@@ -65,27 +65,39 @@ static enum lvn_status next_word(struct lvn_arena *a, int64_t *capacity, char **
     return LVN_OK;
 }
 
+/* The variables that a launcher may set for ranks which another one starts. No key of recipes is among them. */
+static bool is_of_launcher(const char *variable)
+{
+    static const char *const begin[] = {
+        "LEVIN_RENDEZVOUS=", "LEVIN_RENDEZVOUS_TOKEN=", "LEVIN_LAUNCH=",  "LEVIN_LAUNCH_ID=",
+        "LEVIN_RESTART=",    "LEVIN_RUN_BEGUN=",        "LEVIN_TERMINAL="};
+    for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
+        if (!strncmp(variable, begin[i], strlen(begin[i]))) return true;
+    return false;
+}
+
 enum lvn_status lvn_ranks_order_read(struct lvn_arena *a, struct lvn_ranks_order *o)
 {
     int64_t capacity = ORDER_BYTES;
     int words;
+    const bool own = o->command.n > 1;
     char *word;
     LVN_TRY(next_word(a, &capacity, &word));
     LVN_CHECK(sscanf(word, "%d %d %d %d %d %d", &o->first, &o->n, &o->size, &o->node, &o->nodes, &words) == 6 &&
                   o->n > 0 && o->first >= 0 && o->size <= 1 << 20 && o->n <= o->size - o->first && words > 0,
               ARG, "`levin ranks --part` read '%.80s' from standard input, which describes no part of a run", word);
     LVN_TRY(next_word(a, &capacity, &word));
-    LVN_CHECK(!chdir(word), ARG, "there is no folder '%s' on this host (%s): share it, or make it", word,
+    LVN_CHECK(own || !chdir(word), ARG, "there is no folder '%s' on this host (%s): share it, or make it", word,
               strerror(errno));
     for (;;) {
         LVN_TRY(next_word(a, &capacity, &word));
         if (!*word) break;
-        lvn_words_add(&o->variables, "%s", word);
+        if (!own || is_of_launcher(word)) lvn_words_add(&o->variables, "%s", word);
     }
     lvn_ranks_order_add_environment(o);
     for (int i = 0; i < words; i++) {
         LVN_TRY(next_word(a, &capacity, &word));
-        lvn_words_add(&o->command, "%s", word);
+        if (!own) lvn_words_add(&o->command, "%s", word);
     }
     return lvn_words_status(&o->command);
 }

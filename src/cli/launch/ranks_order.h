@@ -23,7 +23,9 @@ const char *lvn_ranks_order_variable(const struct lvn_ranks_order *o, const char
  * closed pipe is no error: the child's exit code says what happened. */
 enum lvn_status lvn_ranks_order_send(int fd, const struct lvn_ranks_order *o) LVN_CHECKED;
 /* Read an order from standard input, change to its folder and add this process's environment. o->command holds the
- * program already; o's words are in `a`. ARG: there is no order, or no such folder. */
+ * program already; o's words are in `a`. If it holds more words, they are the command, whatever the order says: then
+ * the folder stays, too, and of the variables only those count that a launcher sets for its ranks. So a node's launcher
+ * never runs what somebody else tells it. ARG: there is no order, or no such folder. */
 enum lvn_status lvn_ranks_order_read(struct lvn_arena *a, struct lvn_ranks_order *o) LVN_CHECKED;
 
 #endif

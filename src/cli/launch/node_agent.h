@@ -1,0 +1,22 @@
+/* node_agent.h - private to node_agent.c (meets node 0) and node_attempt.c (the ranks of this node, for one attempt).
+ */
+#ifndef LVN_NODE_AGENT_H
+#define LVN_NODE_AGENT_H
+
+#include "cli/launch/launch.h"
+#include "cluster/rendezvous/wire.h"
+
+struct lvn_node_agent {
+    struct lvn_launch *l;
+    const char *token;    /* LEVIN_TOKEN; "": none */
+    const char *name_0;   /* of node 0, for messages */
+    const char *address;  /* of node 0, "HOST:PORT" */
+    struct lvn_wire wire; /* the connection */
+    bool stopping;        /* node 0 was told that this node is asked to stop */
+};
+
+/* START has come: start the ranks of this node, and carry orders, signals and output until they and the connection have
+ * ended. */
+enum lvn_status lvn_node_attempt(struct lvn_node_agent *a) LVN_CHECKED;
+
+#endif
