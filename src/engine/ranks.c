@@ -138,13 +138,14 @@ static enum lvn_status connect(struct lvn_ranks *r, const struct lvn_settings *s
     LVN_TRY(lvn_ranks_transport(&r->identity, s, &tcp));
     const bool heartbeat_first = !tcp && lvn_getenv("LEVIN_RENDEZVOUS") && r->size > 1;
     r->join_timeout = s->trainer.rank_timeout;
-    if (heartbeat_first) r->join_timeout = 2 * r->join_timeout > 60 ? 2 * r->join_timeout : 60;
+    if (heartbeat_first) r->join_timeout = s->trainer.start_timeout;
     const struct lvn_comm_options comm = {.rank = r->rank,
                                           .size = r->size,
                                           .library = s->trainer.mpi_library,
                                           .launcher = r->identity.launcher,
                                           .timeout = r->join_timeout};
     struct lvn_member_options member = {.id = &r->identity,
+                                        .join_timeout = s->trainer.start_timeout,
                                         .timeout = s->trainer.rank_timeout,
                                         .stall_timeout = s->trainer.stall_timeout,
                                         .fault = fault,

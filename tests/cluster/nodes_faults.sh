@@ -13,7 +13,7 @@ begin() { # begin RUN: of $steps steps, until its first checkpoint is there; all
 # a rank of node 1 is killed: the ranks are started again where they are
 lose_rank 2 rank both --max-restarts=1 --
 both_end 0
-grep -qE "^restart 1 of 1: going on from step [0-9]+ with 4 ranks on node 0, node 1$" err || { cat out err out.1 && fail "no restart in place"; }
+grep -qE "^restart 1 of 1: continuing from step [0-9]+ with 4 ranks on node 0, node 1$" err || { cat out err out.1 && fail "no restart in place"; }
 same_run alone rank
 
 # the launcher of node 1 is killed; the node comes back on another host
@@ -50,7 +50,7 @@ first_is 3
 rm -f code.0
 node 3 0 --max-restarts=1 -- "${all[@]}" >out 2>err &
 both_end 0
-says "this job has begun its run already: going on from its last checkpoint" err
+says "this job has begun its run already: continuing from its last checkpoint" err
 same_run alone leader
 unset LEVIN_JOB_ID
 first_is 1

@@ -58,11 +58,11 @@ static void report_missing(const struct lvn_launch *l, const bool *missing, int 
     LVN_LOCAL_TEXT(t);
     add_missing(l, missing, n, &t);
     lvn_nodes_refusal(l->nodes, refusal);
-    fprintf(
-        stderr,
-        "error: %s have not come within %.6g s: see whether they could start, and whether they reach port %d of this "
-        "one; trainer.start_timeout gives them longer%s%s\n",
-        t.p ? t.p : "nodes", l->request.start_timeout, l->place.port, *refusal ? "; refused was " : "", refusal);
+    fprintf(stderr,
+            "error: %s %s not joined within %.6g s: check that they could start and reach port %d of this one, or set "
+            "trainer.start_timeout higher%s%s\n",
+            t.p ? t.p : "nodes", n == 1 ? "has" : "have", l->request.start_timeout, l->place.port,
+            *refusal ? "; the last one rejected: " : "", refusal);
 }
 
 void lvn_launch_nodes_gather(struct lvn_launch *l)

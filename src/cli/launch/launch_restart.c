@@ -191,7 +191,7 @@ static void find_begun_run(struct lvn_launch *l, const struct lvn_run_saved *sav
     if (!l->history.job) return;
     l->history.run_begun = lvn_launch_run_begun(l, true);
     if (l->history.run_begun)
-        fprintf(stderr, "this job has begun its run already: going on from %s\n",
+        fprintf(stderr, "this job has begun its run already: continuing from %s\n",
                 saved->step >= 0 ? "its last checkpoint" : "its beginning");
 }
 

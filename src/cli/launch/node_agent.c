@@ -121,7 +121,7 @@ static enum outcome await_start(struct lvn_node_agent *a, int *code, char reason
             *code = (int)m.i[0];
             return FINISHED;
         case LVN_MESSAGE_REFUSE:
-            fprintf(stderr, "error: %s refuses this node: %s\n", a->name_0, m.t[0]);
+            fprintf(stderr, "error: %s rejects this node: %s\n", a->name_0, m.t[0]);
             *code = LVN_EXIT_USAGE;
             return FINISHED;
         default:
@@ -146,8 +146,8 @@ static enum outcome meet(struct lvn_node_agent *a, double *since, double *news, 
     const double now = lvn_seconds();
     if (now - *since > a->l->request.start_timeout) {
         fprintf(stderr,
-                "error: %s, which leads the job, has not been reached at %s for %.6g s (%s): see whether it runs, and "
-                "whether MASTER_ADDR and MASTER_PORT lead to it; trainer.start_timeout gives it longer\n",
+                "error: %s could not be reached at %s for %.6g s (%s): check that it runs and that MASTER_ADDR and "
+                "MASTER_PORT name it, or set trainer.start_timeout higher\n",
                 a->name_0, a->address, a->l->request.start_timeout, reason);
         *code = LVN_EXIT_FAULT;
         return FINISHED;

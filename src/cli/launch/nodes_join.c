@@ -28,7 +28,7 @@ struct lvn_node_client *lvn_nodes_joined(const struct lvn_nodes *s, int node)
 static void refuse(struct lvn_nodes *s, struct lvn_node_client *c, const char *reason)
 {
     snprintf(s->refusal, sizeof s->refusal, "%s", reason);
-    lvn_log(LVN_LOG_WARN, "a node is refused: %s", reason);
+    lvn_log(LVN_LOG_WARN, "a node was rejected: %s", reason);
     lvn_message_add(&c->wire.out, LVN_MESSAGE_REFUSE, reason);
     c->joined = c->waits = false;
     c->closing = true;
@@ -79,11 +79,10 @@ static bool handle_join(struct lvn_nodes *s, struct lvn_node_client *c, const st
     else if (node >= nodes)
         return false;
     else if (node == 0)
-        snprintf(
-            c->wrong, sizeof c->wrong,
-            "two launchers claim to be node 0, one of them on %.100s: give each node a --node-rank (NODE_RANK) of "
-            "its own",
-            c->host);
+        snprintf(c->wrong, sizeof c->wrong,
+                 "two launchers claim to be node 0, one of them on %.100s: give each node a --node-rank (NODE_RANK) of "
+                 "its own",
+                 c->host);
     c->node = node < s->o.nodes ? (int)node : 0;
     if (!*c->wrong) check_clock(c, s->o.name[c->node], m->d[0]);
     return true;
@@ -135,11 +134,10 @@ static bool handle_pong(struct lvn_nodes *s, struct lvn_node_client *c)
     for (int k = 0; k < s->n_clients; k++) {
         struct lvn_node_client *other = s->client[k];
         if (!other->waits || other->node != c->node) continue;
-        snprintf(
-            text, sizeof text,
-            "two launchers claim to be node %d, on %.100s and on %.100s: give each node a --node-rank (NODE_RANK) "
-            "of its own",
-            c->node, c->host, other->host);
+        snprintf(text, sizeof text,
+                 "two launchers claim to be node %d, on %.100s and on %.100s: give each node a --node-rank (NODE_RANK) "
+                 "of its own",
+                 c->node, c->host, other->host);
         refuse(s, other, text);
     }
     return true;

@@ -60,10 +60,10 @@ struct ranks {
     int alive;              /* of these */
     int code;               /* of the first child that failed; 0: none has */
     bool remote_controlled; /* --part: signals come by stdin */
-    bool kills_at_end;      /* at the end of stdin KILL, not TERM, on which the ranks of all nodes would save and stop */
-    double next_kill_at;    /* when to send the next signal of terminate(); 0: none is planned */
-    double gone_at;         /* when the last child exited */
-    double check_at;        /* when to look for stopped ranks again */
+    bool kills_at_end;   /* at the end of stdin KILL, not TERM, on which the ranks of all nodes would save and stop */
+    double next_kill_at; /* when to send the next signal of terminate(); 0: none is planned */
+    double gone_at;      /* when the last child exited */
+    double check_at;     /* when to look for stopped ranks again */
     const char *rendezvous; /* LEVIN_RENDEZVOUS; NULL: ranks do not meet */
     const char *token;      /* LEVIN_RENDEZVOUS_TOKEN */
     int signals_sent;       /* by terminate(): 0: TERM is next; 1: KILL is next; 2: none is left */

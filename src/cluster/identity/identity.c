@@ -39,6 +39,8 @@ static enum lvn_status read_launcher_env(const struct lvn_launcher_env *f, const
                                          struct lvn_identity *out)
 {
     const char *rank = first_set(s, f->rank), *size = first_set(s, f->size);
+    char refusal[LVN_REFUSAL];
+    LVN_CHECK(!f->refuse || !f->refuse(s, refusal), ARG, "%s", refusal);
     LVN_CHECK(rank, ARG, "%s is set, but %s is not: %s sets both; start levin by it, or unset %s", size, f->rank[0],
               f->title, size);
     LVN_CHECK(size, ARG, "%s is set, but %s is not: %s sets both; start levin by it, or unset %s", rank, f->size[0],

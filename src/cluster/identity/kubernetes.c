@@ -1,5 +1,10 @@
-/* kubernetes.c - the launcher environment of pods of an indexed job. The index alone may number independent jobs;
- * NNODES or WORLD_SIZE shows that the job is one run. */
+/* kubernetes.c - the launcher environment of pods of an indexed job, each of which is one rank. The index alone may
+ * number independent jobs; NNODES or WORLD_SIZE shows that the job is one run.
+ *
+ * A pod with several ranks (GPUS_PER_NODE) is a node, whose levin launch starts them; a process without one is refused.
+ */
+#include <stdio.h>
+
 #include "cluster/identity/launcher_env.h"
 
 static enum lvn_evidence evidence(const struct lvn_environment *s, char *reason)
@@ -10,6 +15,23 @@ static enum lvn_evidence evidence(const struct lvn_environment *s, char *reason)
     return joined ? LVN_UNKNOWN : LVN_ABSENT;
 }
 
+/* NNODES counts pods: with several ranks in each it is not the number of ranks. */
+static bool refuse(const struct lvn_environment *s, char text[LVN_REFUSAL])
+{
+    static const char *const names[] = {"GPUS_PER_NODE", "PET_NPROC_PER_NODE", "NPROC_PER_NODE"};
+    int n;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *each = lvn_variable(s, names[i]), *nodes = lvn_variable(s, "NNODES");
+        if (!each || !nodes || (lvn_whole_number(each, 0, &n) && n <= 1)) continue;
+        snprintf(text, LVN_REFUSAL,
+                 "%s is %.20s and NNODES is %.20s, so each pod runs several ranks, and this process is not started by "
+                 "levin launch: start it by `levin launch -- train ...`, or set %s to 1 for one rank a pod",
+                 names[i], each, nodes, names[i]);
+        return true;
+    }
+    return false;
+}
+
 const struct lvn_launcher_env lvn_launcher_env_kubernetes = {
     .name = "kubernetes",
     .title = "an indexed job of Kubernetes",
@@ -18,6 +40,7 @@ const struct lvn_launcher_env lvn_launcher_env_kubernetes = {
     .node = {"NODE_RANK", "JOB_COMPLETION_INDEX"},
     .nodes = {"NNODES", "WORLD_SIZE"},
     .evidence = evidence,
+    .refuse = refuse,
     .without_mpi = "such pods are started without MPI: leave trainer.transport at auto, or let one pod run `levin "
                    "launch --hostfile HOSTS ...` or mpirun over the others (an MPIJob)",
 };

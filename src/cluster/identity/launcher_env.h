@@ -19,6 +19,8 @@ enum lvn_evidence {
     LVN_ALIVE,
 };
 
+enum { LVN_REFUSAL = 300 }; /* bytes of a sentence */
+
 struct lvn_launcher_env {
     const char *name, *title;
     /* Names of variables; the first one that is set counts. */
@@ -32,6 +34,9 @@ struct lvn_launcher_env {
     enum lvn_evidence (*evidence)(const struct lvn_environment *s, char *reason);
     /* Read what the variables above do not give. NULL: nothing. */
     void (*more)(const struct lvn_environment *s, struct lvn_identity *id);
+    /* Do the variables show that this process was started in a wrong way? Then `text` is a sentence about it. NULL: no.
+     */
+    bool (*refuse)(const struct lvn_environment *s, char text[LVN_REFUSAL]);
     const char *without_mpi; /* why no MPI joins such ranks, and what to do about it; NULL: one does */
 };
 

@@ -121,7 +121,8 @@ static bool next_address(struct lvn_connection_attempt *w)
         int bad = getaddrinfo(p.host[w->at], p.port, &hints, &w->list);
         if (bad) snprintf(w->reason, sizeof w->reason, "%s: %s", p.host[w->at], gai_strerror(bad));
         if (bad) w->list = NULL;
-        if (bad == EAI_AGAIN) w->retry = true;
+        if (bad == EAI_AGAIN || bad == EAI_NONAME || bad == EAI_NODATA || bad == EAI_FAIL)
+            w->retry = true; /* a pod's name may be published later */
         w->next = w->list;
     }
     return true;

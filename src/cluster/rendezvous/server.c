@@ -147,6 +147,7 @@ static void check_times(struct lvn_server *s, double now, double last)
         now - connected_at > s->o.join_timeout) {
         lvn_server_missing(s);
     }
+    if (s->phase == LVN_SERVER_GATHERING && s->n_came && !s->declare_at) lvn_server_log_missing(s, now);
     for (int i = 0; i < s->o.size && s->phase == LVN_SERVER_GATHERING; i++) { /* a rank sends all its facts at once */
         struct lvn_peer *p = &s->peer[i];
         if (p->state != LVN_PEER_HERE || s->facts[i].ready || now - p->last_heard < max) continue;

@@ -8,7 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+<<<<<<< HEAD
 #include "cluster/rendezvous/server_private.h"
+=======
+#include "base/log.h"
+#include "cluster/rendezvous/server.h"
+>>>>>>> de47e1c (levin launch --nodes: trainer.start_timeout, names that are not in DNS yet, pods of several ranks; tests and pages)
 #include "host/machine.h"
 
 enum { READERS = 4 };
@@ -33,6 +38,22 @@ int lvn_server_lowest(const struct lvn_server *s)
         if (rank >= 0 && s->peer[rank].state != LVN_PEER_LOST && (lowest < 0 || rank < lowest)) lowest = rank;
     }
     return lowest;
+}
+
+void lvn_server_log_missing(struct lvn_server *s, double now)
+{
+    const double first = 10, pause = 60; /* seconds */
+    struct lvn_text t = {0};
+    int missing = 0;
+    if (!s->next_missing) s->next_missing = now + first;
+    if (now < s->next_missing) return;
+    s->next_missing = now + pause;
+    bool *flag = calloc((size_t)s->o.size, sizeof *flag);
+    for (int i = 0; flag && i < s->o.size; i++) missing += flag[i] = s->peer[i].state == LVN_PEER_ABSENT;
+    if (missing) lvn_ranks_text(flag, s->o.size, 0, &t);
+    if (missing) lvn_log(LVN_LOG_INFO, "waiting for %d of %d ranks: %.200s", missing, s->o.size, t.p ? t.p : "");
+    lvn_text_release(&t);
+    free(flag);
 }
 
 static bool is_reader(const struct lvn_server *s, int rank, int lowest)

@@ -1,0 +1,127 @@
+# levin launch on each of two nodes, here two processes of one machine: the bits are those of levin launch -n 4, node 0 prints and
+# keeps what ranks write, places come from options or from variables of Kubernetes, torchrun and PyTorchJob, strangers are
+# rejected, and what does not fit is refused in one sentence.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+make_text
+secret=0123456789abcdef-of-this-test
+export MASTER_ADDR=127.0.0.1 MASTER_PORT=29521
+keys=(--trainer.deterministic=true --trainer.micro_batch_size=1 --trainer.threads=1)
+pair() { # pair CODE0 CODE1 RUN [keys]: $zero and $one are the variables and options of the two launchers
+    local wanted=("$1" "$2") i pids=() got
+    shift 2
+    arguments "$@"
+    timeout -k 3 60 env "${zero[@]}" -- "${all[@]}" >out.0 2>&1 &
+    pids[0]=$!
+    timeout -k 3 60 env "${one[@]}" -- "${all[@]}" "${more[@]}" >out.1 2>&1 &
+    pids[1]=$!
+    for i in 0 1; do
+        got=0
+        wait ${pids[i]} || got=$?
+        [ $got = "${wanted[i]}" ] || { cat out.0 out.1 && fail "node $i: exit $got, wanted ${wanted[i]}"; }
+    done
+}
+places() { # places [OPTIONS]: by options, for both
+    zero=("$LEVIN" launch --node-rank 0 --nodes 2 --nproc-per-node 2 "$@")
+    one=("$LEVIN" launch --node-rank 1 --nodes 2 --nproc-per-node 2 "$@")
+}
+more=()
+arguments alone "${keys[@]}"
+code 0 "$LEVIN" launch --launcher=levin -n 4 -- "${all[@]}"
+
+# by options
+places
+pair 0 0 options "${keys[@]}"
+same_run alone options
+says "[0] options: step 8" out.0
+check [ ! -s out.1 ]
+check grep -q "^--- .* rank 3 of 4 on " options/logs/rank-3.log
+code 0 "$LEVIN" launch --node-rank 1 --nodes 2 --dry-run -- "${all[@]}"
+says "levin ranks --part -- train" out
+
+# by variables, with a token and the name of a job
+by() { # by RUN VARIABLE...: the same for both, but @ is the number of the node
+    local run=$1
+    shift
+    zero=("LEVIN_TOKEN=$secret" LEVIN_JOB_ID="$run" "${@//@/0}" "$LEVIN" launch)
+    one=("LEVIN_TOKEN=$secret" LEVIN_JOB_ID="$run" "${@//@/1}" "$LEVIN" launch)
+    pair 0 0 "$run" "${keys[@]}"
+    same_run alone "$run"
+}
+by kubernetes JOB_COMPLETION_INDEX=@ NNODES=2 GPUS_PER_NODE=2
+by torchrun PET_NODE_RANK=@ PET_NNODES=2:2 PET_NPROC_PER_NODE=2 PET_MASTER_ADDR=127.0.0.1 MASTER_ADDR=
+by pytorchjob RANK=@ WORLD_SIZE=2 NPROC_PER_NODE=2
+! grep -rF "$secret" kubernetes out.0 out.1 || fail "the token is written down"
+zero=(JOB_COMPLETION_INDEX=0 NNODES=1 GPUS_PER_NODE=4 LEVIN_JOB_ID=one "$LEVIN" launch)
+arguments one "${keys[@]}"
+code 0 env "${zero[@]}" -- "${all[@]}"
+same_run alone one
+arguments one "${keys[@]}" --trainer.max_steps=12
+code 0 env "${zero[@]}" -- "${all[@]}" # the job finds its own run
+says "this job has begun its run already: continuing from its last checkpoint" err
+zero[3]=LEVIN_JOB_ID=another
+code 2 env "${zero[@]}" -- "${all[@]}" # another job does not
+
+# what does not fit
+short=(--trainer.start_timeout=4 --trainer.rank_timeout=2)
+places
+more=(--optimizer.lr=1e-1)
+pair 76 2 differs "${keys[@]}" "${short[@]}"
+says "error: node 0 rejects this node: node 1 on " out.1
+says "and node 0 has" out.1
+says "error: 1 of 2 nodes: node 1 has not joined within 4 s" out.0
+says "; the last one rejected: node 1 on " out.0
+more=()
+one=("$LEVIN" launch --node-rank 1 --nodes 3 --nproc-per-node 2)
+pair 76 2 differs "${short[@]}"
+says "was started as one of 3 nodes with 2 ranks each, and node 0 as one of 2 with 2: give all the same --nodes" out.1
+places
+one=("LEVIN_TOKEN=$secret" "${one[@]}")
+pair 76 76 differs "${short[@]}"
+says "error: node 0 could not be reached at 127.0.0.1:29521 for 4 s (a levin launch with another LEVIN_TOKEN or LEVIN_JOB_ID answers there)" out.1
+check [ ! -e differs ]
+
+# two launchers of node 1, before node 2 is there: the second is rejected
+arguments twice "${short[@]}"
+launch3() { timeout -k 3 60 "$LEVIN" launch --node-rank "$1" --nodes 3 --nproc-per-node 1 -- "${all[@]}" >"out.$1$2" 2>&1; }
+launch3 0 "" &
+zero=$!
+launch3 1 "" &
+launch3 1 again &
+got=0
+wait -n $(jobs -p) || got=$?
+[ $got = 2 ] || { cat out.0 out.1 out.1again && fail "exit $got of the one that is rejected"; }
+check grep -q "two launchers claim to be node 1, on .* and on .*: give each node a --node-rank (NODE_RANK) of its own" out.1 out.1again
+wait
+
+# refused before anything starts
+refused() { # refused SENTENCE VARIABLES AND OPTIONS...
+    local sentence=$1
+    shift
+    code 2 env "$@" -- "${all[@]}"
+    one_error
+    says "$sentence" err
+}
+refused "--node-rank is 2, and of the 2 nodes of --nodes the last is 1" "$LEVIN" launch --node-rank 2 --nodes 2
+refused "NODE_RANK is 'x'; wanted the number of this node, from 0 on" NODE_RANK=x NNODES=2 "$LEVIN" launch
+refused "NODE_RANK is 3, and of the 2 nodes of NNODES the last is 1" NODE_RANK=3 NNODES=2 "$LEVIN" launch
+refused "which of the 2 nodes is this? Give --node-rank, from 0 to 1, or set NODE_RANK" "$LEVIN" launch --nodes 2
+refused "--node-rank 1 of how many nodes? Give --nodes, or set NNODES" "$LEVIN" launch --node-rank 1
+refused "PET_NNODES is '1:4', and levin launch starts one number of nodes" PET_NODE_RANK=0 PET_NNODES=1:4 "$LEVIN" launch
+refused "GPUS_PER_NODE is 'many'; wanted the ranks of a node: a whole number, auto or gpu" NODE_RANK=0 NNODES=2 GPUS_PER_NODE=many "$LEVIN" launch
+refused "this is node 1 of 2, and MASTER_ADDR is not set" MASTER_ADDR= "$LEVIN" launch --node-rank 1 --nodes 2
+refused "MASTER_PORT is '70000'; wanted a port, 1 to 65535" MASTER_PORT=70000 "$LEVIN" launch --node-rank 0 --nodes 2
+refused "-n is 3, and 2 nodes of 2 ranks make 4: leave -n out" "$LEVIN" launch -n 3 --node-rank 0 --nodes 2 --nproc-per-node 2
+refused "--launcher=openmpi starts ranks on all hosts" "$LEVIN" launch --launcher=openmpi --node-rank 0 --nodes 2
+refused "LEVIN_TOKEN has 5 characters, which can be guessed" LEVIN_TOKEN=short "$LEVIN" launch --node-rank 0 --nodes 2
+arguments mpi --trainer.transport=mpi
+refused "trainer.transport is mpi, and where each node starts its own levin launch no MPI connects the ranks" "$LEVIN" launch --node-rank 0 --nodes 2
+# a pod that is to run several ranks, without levin launch
+arguments pod
+code 2 env JOB_COMPLETION_INDEX=0 NNODES=2 GPUS_PER_NODE=8 "$LEVIN" "${all[@]}"
+one_error
+says "each pod runs several ranks, and this process is not started by levin launch: start it by \`levin launch -- train ...\`" err
+
+# a name that is not in DNS (yet) is tried again, and in the end named; a stranger gets nothing
+arguments never "${short[@]}"
+code 76 env MASTER_ADDR=no-such-host.invalid "$LEVIN" launch --node-rank 1 --nodes 2 -- "${all[@]}"
+says "error: node 0 could not be reached at no-such-host.invalid:29521 for 4 s (no-such-host.invalid: " err
