@@ -14,6 +14,7 @@
 #include "cli/args.h"
 #include "cli/launch/chart.h"
 #include "cli/launch/launch.h"
+#include "cli/launch/node_agent.h"
 #include "cluster/identity/identity.h"
 #include "formats/sha256.h"
 #include "host/machine.h"
@@ -326,6 +327,6 @@ enum lvn_status lvn_command_launch(struct lvn_cli *c)
         return LVN_OK;
     }
     lvn_log(LVN_LOG_DEBUG, "%s", line.p ? line.p : "");
-    if (l.place.on && l.place.node) return lvn_launch_agent(&l, &c->code);
+    if (l.place.on && l.place.node) return lvn_node_agent_run(&l, &c->code);
     return lvn_launch_with_restarts(&l, &c->code);
 }

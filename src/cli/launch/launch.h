@@ -188,9 +188,6 @@ void lvn_launch_close_connections(struct lvn_launch *l);
 /* The launch ends with this code: tell all nodes, waiting for those that took part in the last attempt. */
 void lvn_launch_nodes_end(struct lvn_launch *l, int code);
 
-/* node_agent.c, on the other nodes: start ranks as node 0 says, until it has told the launch's exit code. */
-enum lvn_status lvn_launch_agent(struct lvn_launch *l, int *code) LVN_CHECKED;
-
 /* launch_survivors.c, after an attempt: `peer` has attempt.ranks entries, as the server last knew them.
  *
  * Did the rank run on this machine? */

@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "cli/launch/launch.h"
-#include "cli/launch/node_handshake.h"
-#include "cli/launch/nodes.h"
+#include "cli/nodes/node_handshake.h"
+#include "cli/nodes/nodes.h"
 
 static const double FIRST_NEWS_SECONDS = 5, NEWS_SECONDS = 60; /* between lines about who is waited for */
 static const double TICK_SECONDS = 0.02;

@@ -1,6 +1,6 @@
 /* node_agent.c - levin launch on a node other than node 0: it joins node 0's launcher (nodes.h), starts ranks when that
- * says so (node_attempt.c), joins again after each attempt, and ends with the code that node 0 ends with. launch.c
- * calls it.
+ * says so (node_agent_attempt.c), joins again after each attempt, and ends with the code that node 0 ends with.
+ * launch.c calls it.
  *
  * It waits for node 0 for trainer.start_timeout, at the start and whenever node 0 is gone without having told the end:
  * names are resolved anew each time, for node 0 may come back with another address. It runs its own command, never one
@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "cli/launch/node_agent.h"
-#include "cli/launch/node_handshake.h"
+#include "cli/nodes/node_handshake.h"
 #include "cluster/rendezvous/endpoints.h"
 
 static const double FIRST_NEWS_SECONDS = 5, NEWS_SECONDS = 60; /* between lines about who is waited for */
@@ -136,7 +136,9 @@ static enum outcome meet(struct lvn_node_agent *a, double *since, double *news, 
 {
     char reason[300] = "";
     enum outcome outcome = AGAIN;
-    if (connect_once(a, reason) && join(a, reason)) {
+    const bool connected = connect_once(a, reason), joined = connected && join(a, reason);
+    if (connected) snprintf(a->wrong_peer, sizeof a->wrong_peer, "%s", joined ? "" : reason);
+    if (joined) {
         outcome = await_start(a, code, reason);
         *since = lvn_seconds();
         *news = *since + FIRST_NEWS_SECONDS;
@@ -148,7 +150,7 @@ static enum outcome meet(struct lvn_node_agent *a, double *since, double *news, 
         fprintf(stderr,
                 "error: %s could not be reached at %s for %.6g s (%s): check that it runs and that MASTER_ADDR and "
                 "MASTER_PORT name it, or set trainer.start_timeout higher\n",
-                a->name_0, a->address, a->l->request.start_timeout, reason);
+                a->name_0, a->address, a->l->request.start_timeout, *a->wrong_peer ? a->wrong_peer : reason);
         *code = LVN_EXIT_FAULT;
         return FINISHED;
     }
@@ -167,7 +169,7 @@ static enum lvn_status run(struct lvn_node_agent *a, int *code)
         const enum outcome outcome = meet(a, &since, &news, code);
         if (outcome == FINISHED) return LVN_OK;
         if (outcome == STARTED) {
-            enum lvn_status status = lvn_node_attempt(a);
+            enum lvn_status status = lvn_node_agent_attempt(a);
             close_connection(a);
             LVN_TRY(status);
             since = lvn_seconds();
@@ -180,7 +182,7 @@ static enum lvn_status run(struct lvn_node_agent *a, int *code)
     }
 }
 
-enum lvn_status lvn_launch_agent(struct lvn_launch *l, int *code)
+enum lvn_status lvn_node_agent_run(struct lvn_launch *l, int *code)
 {
     const struct lvn_launch_place *p = &l->place;
     struct lvn_node_agent a = {.l = l, .wire = {.fd = -1}};

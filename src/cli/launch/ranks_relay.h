@@ -2,7 +2,8 @@
  * connection by which that has joined (nodes.h). ranks.c starts it where it would start ssh.
  *
  * Standard input goes to the node as it is: the order and then signals (ranks_order.h). The node answers in frames: a
- * kind, the length of the data as four bytes, most significant first, and the data. node_attempt.c is the other side.
+ * kind, the length of the data as four bytes, most significant first, and the data. node_agent_attempt.c is the other
+ * side.
  */
 #ifndef LVN_RANKS_RELAY_H
 #define LVN_RANKS_RELAY_H

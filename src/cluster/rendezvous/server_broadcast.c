@@ -8,12 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-<<<<<<< HEAD
-#include "cluster/rendezvous/server_private.h"
-=======
 #include "base/log.h"
-#include "cluster/rendezvous/server.h"
->>>>>>> de47e1c (levin launch --nodes: trainer.start_timeout, names that are not in DNS yet, pods of several ranks; tests and pages)
+#include "cluster/rendezvous/server_private.h"
 #include "host/machine.h"
 
 enum { READERS = 4 };

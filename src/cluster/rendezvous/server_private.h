@@ -55,6 +55,7 @@ struct lvn_server {
     int64_t polls;              /* number of polls */
     double declare_at;          /* when the fault is declared; 0: there is none */
     bool has_text;              /* `fault` is set already */
+    double next_missing;        /* when to log again which ranks are missing; 0: soon after the first rank */
     bool warned;                /* a warning was sent that no rank makes progress */
     char refused[400];          /* message about the first connection that was refused; "": none */
     bool refused_sent;
@@ -79,6 +80,8 @@ void lvn_server_send_refusal(struct lvn_server *s);
 bool lvn_server_receive(struct lvn_server *s, struct lvn_server_client *c, const struct lvn_message *m);
 void lvn_server_gone(struct lvn_server *s, int rank); /* the rank's connection has closed */
 void lvn_server_missing(struct lvn_server *s);        /* not all ranks have joined in time */
+/* Log, now and then, which ranks have not joined yet. */
+void lvn_server_log_missing(struct lvn_server *s, double now);
 void lvn_server_check_hang(struct lvn_server *s);
 void lvn_server_declare(struct lvn_server *s); /* send the fault to all ranks */
 

@@ -1,6 +1,6 @@
 /* nodes.c - see nodes.h: connections, the thread that serves them, and what launch_nodes.c asks of it. What the other
  * nodes say is nodes_join.c's. */
-#include "cli/launch/nodes.h"
+#include "cli/nodes/nodes.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/threads.h"
-#include "cli/launch/nodes_private.h"
+#include "cli/nodes/nodes_private.h"
 #include "cluster/rendezvous/endpoints.h"
 
 static const double GREET_SECONDS = 10; /* for a connection to join */

@@ -5,8 +5,8 @@
 #include <poll.h>
 #include <pthread.h>
 
-#include "cli/launch/node_handshake.h"
-#include "cli/launch/nodes.h"
+#include "cli/nodes/node_handshake.h"
+#include "cli/nodes/nodes.h"
 #include "cluster/rendezvous/wire.h"
 
 enum { LVN_NODE_STRANGERS = 64 }; /* connections that have not joined */

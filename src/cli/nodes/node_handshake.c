@@ -1,5 +1,5 @@
 /* node_handshake.c - see node_handshake.h. */
-#include "cli/launch/node_handshake.h"
+#include "cli/nodes/node_handshake.h"
 
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,6 +1,6 @@
-/* node_attempt.c - one attempt on a node other than node 0: starts `levin ranks --part` with this node's command, and
- * carries between it and node 0: orders and signals there, output in frames back (ranks_relay.h). node_agent.c calls
- * it.
+/* node_agent_attempt.c - one attempt on a node other than node 0: starts `levin ranks --part` with this node's command,
+ * and carries between it and node 0: orders and signals there, output in frames back (ranks_relay.h). node_agent.c
+ * calls it.
  *
  * A signal here is no signal for the ranks: it asks node 0 to stop the whole job, which then comes as a signal for all
  * ranks. A second INT ends the ranks at once. When the connection ends, so do the ranks. */
@@ -176,7 +176,7 @@ static void watch(struct part *p)
     }
 }
 
-enum lvn_status lvn_node_attempt(struct lvn_node_agent *a)
+enum lvn_status lvn_node_agent_attempt(struct lvn_node_agent *a)
 {
     struct part p = {.a = a, .control = -1, .pipe = {-1, -1}};
     LVN_TRY(start_part(&p));

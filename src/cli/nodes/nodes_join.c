@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "cli/launch/nodes_private.h"
+#include "cli/nodes/nodes_private.h"
 
 static const double CLOCK_SECONDS = 30; /* two clocks that differ by more are worth a warning */
 
