@@ -85,6 +85,20 @@ followed job.sh
 "$LEVIN" launch --slurm --out=/dev/stdout links/recipe.yaml >got.sh
 diff <(tail -n +5 got.sh) <(tail -n +5 real/job.sh) || fail "another script on standard output" # its name is above
 
+# --- reports ---
+mkdir run
+echo '{"step": 1, "loss": 3}' >run/metrics.jsonl
+linked report.html
+code 0 "$LEVIN" report run --out links/report.html
+followed report.html
+"$LEVIN" report run --out /dev/stdout >got.html
+[ "$(head -c 9 got.html)" = "$(head -c 9 real/report.html)" ] || fail "another report on standard output"
+taken pipe "$LEVIN" report run --out pipe
+[ "$(head -c 9 took)" = "$(head -c 9 real/report.html)" ] || fail "another report in a pipe"
+code 2 "$LEVIN" report run --watch --out /dev/stdout
+says "--watch draws the report again and again" err
+[ -h /dev/stdout ] || fail "/dev/stdout is replaced"
+
 # --- data, tokenizers, models ---
 for name in train.bin train.bin.json val.bin val.bin.json; do linked $name; done
 code 0 "$LEVIN" prepare input.txt --out=links --overwrite

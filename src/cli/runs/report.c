@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/files.h"
+#include "base/target.h"
 #include "cli/cli.h"
 #include "formats/json.h"
 #include "train/report/report.h"
@@ -46,8 +47,10 @@ static enum lvn_status find(struct lvn_arena *a, struct runs *r, const char *nam
 
 static enum lvn_status draw(struct runs *r, const char *out)
 {
+    LVN_LOCAL_TEXT(page);
     for (int i = 0; i < r->n; i++) LVN_TRY(lvn_report_read(&r->run[i]));
-    return lvn_report_write(out, r->run, r->n);
+    LVN_TRY(lvn_report_draw(r->run, r->n, &page));
+    return lvn_target_write(out, page.p, page.n);
 }
 
 static bool any_running(const struct runs *r)
@@ -109,9 +112,15 @@ enum lvn_status lvn_command_report(struct lvn_cli *c)
 {
     LVN_LOCAL_ARENA(a);
     struct runs r = {0};
+    struct lvn_target target;
     const char *out = c->flag[LVN_FLAG_report_out].t;
     for (int i = 0; i < c->n_operands; i++) LVN_TRY(find(&a, &r, c->operand[i]));
     LVN_CHECK(*out && !lvn_path_is_dir(out), ARG, "--out '%s' is no name of a file; give one, as report.html", out);
+    LVN_TRY(lvn_cli_check_output(c, out));
+    LVN_TRY(lvn_target_find(&a, out, &target));
+    LVN_CHECK(!target.stream || !lvn_cli_on(c, LVN_FLAG_report_watch), ARG,
+              "--watch draws the report again and again, and --out '%s' is no file that can be replaced: name a file",
+              out);
     r.run = lvn_calloc((size_t)r.n, sizeof *r.run);
     if (!r.run) return LVN_MEMORY;
     enum lvn_status status = follow(c, &r, out);

@@ -37,9 +37,11 @@ static enum lvn_status start(struct state *o, const struct lvn_callback_context 
 
 static enum lvn_status draw(struct state *o)
 {
+    LVN_LOCAL_TEXT(page);
     const double begin = lvn_seconds();
     enum lvn_status status = lvn_report_read(o->run);
-    if (status == LVN_OK) status = lvn_report_write(o->path, o->run, 1);
+    if (status == LVN_OK) status = lvn_report_draw(o->run, 1, &page);
+    if (status == LVN_OK) status = lvn_file_write(o->path, page.p, page.n);
     const double end = lvn_seconds();
     o->not_before = end + PAUSE * (end - begin);
     o->behind = false;

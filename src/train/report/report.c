@@ -197,14 +197,13 @@ static void add_page(struct lvn_text *t, const struct lvn_report_run *runs, int 
     t->failed |= script.failed;
 }
 
-enum lvn_status lvn_report_write(const char *path, const struct lvn_report_run *runs, int n)
+enum lvn_status lvn_report_draw(const struct lvn_report_run *runs, int n, struct lvn_text *page)
 {
-    LVN_LOCAL_TEXT(t);
     for (int level = 0; level < LEVELS; level++) {
-        lvn_text_clear(&t);
-        add_page(&t, runs, n, level);
-        LVN_TRY(lvn_text_status(&t));
-        if (t.n <= LVN_REPORT_BYTES) return lvn_file_write(path, t.p, t.n);
+        lvn_text_clear(page);
+        add_page(page, runs, n, level);
+        LVN_TRY(lvn_text_status(page));
+        if (page->n <= LVN_REPORT_BYTES) return LVN_OK;
     }
     LVN_FAIL(ARG, "a report of these %d runs is longer than %d bytes; give fewer runs", n, (int)LVN_REPORT_BYTES);
 }

@@ -37,7 +37,7 @@ enum lvn_status lvn_report_open(struct lvn_report_run *r, const char *path) LVN_
 /* Read what the run has written since the last call. Only memory that runs out is a failure. */
 enum lvn_status lvn_report_read(struct lvn_report_run *r) LVN_CHECKED;
 void lvn_report_release(struct lvn_report_run *r);
-/* Replace `path` atomically by a page of these runs, of at most LVN_REPORT_BYTES. */
-enum lvn_status lvn_report_write(const char *path, const struct lvn_report_run *runs, int n) LVN_CHECKED;
+/* Set `page` to a page of these runs, of at most LVN_REPORT_BYTES. */
+enum lvn_status lvn_report_draw(const struct lvn_report_run *runs, int n, struct lvn_text *page) LVN_CHECKED;
 
 #endif
