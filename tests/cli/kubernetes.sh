@@ -23,6 +23,7 @@ says 'name: "j-1732470000"' workload.out
 says 'run_dir: "gs://my-experiments/pythia-1b/1732470000"' workload.out
 says 'max_steps: 600000' workload.out
 says 'batch_size_per_device: 125' workload.out
+says 'start_timeout: 1800' workload.out
 says 'value: GPUDirectTCPX_v7' workload.out
 says 'restartPolicy: Always' workload.out
 says 'value: "j-1732470000-0.j-1732470000"' workload.out
@@ -95,7 +96,7 @@ says '# Trains on 2 nodes with 4 ranks each' own.out
 says 'name: "own-run-1"' own.out
 # The pods' recipe has the same settings.
 sed -n '/^  recipe.yaml: |/,/^---/{s/^    //p}' own.out >pods.yaml
-settings() { "$LEVIN" plan "$@" --show-settings | awk '{print $1, $2}' | grep -v '^trainer.\(num_nodes\|devices\|accelerator\) '; }
+settings() { "$LEVIN" plan "$@" --show-settings | awk '{print $1, $2}' | grep -v '^trainer.\(num_nodes\|devices\|accelerator\|start_timeout\) '; }
 diff <(settings own.yaml --trainer.seed=7) <(settings pods.yaml)
 code 2 "$LEVIN" launch --kubernetes own.yaml --image=levin:1 --nodes=3
 says 'trainer.num_nodes is 2 in the recipe, and --nodes says 3' err

@@ -56,6 +56,9 @@ trainer:
 {{- if not (hasKey $r.trainer "accelerator") }}
   accelerator: {{ if gt (int .Values.cluster.gpusPerNode) 0 }}cuda{{ else }}cpu{{ end }}
 {{- end }}
+{{- if not (hasKey $r.trainer "start_timeout") }}
+  start_timeout: 1800
+{{- end }}
 {{- if $w.batchSize }}
   batch_size_per_device: {{ int $w.batchSize }}
 {{- end }}
