@@ -39,7 +39,7 @@ rows() { python3 -c 'import json, struct, sys
 for line in open(sys.argv[1] + "/metrics.jsonl"):
     row = json.loads(line)
     for tag in row:
-        if tag not in ("step", "tokens_per_s", "epoch", "time", "memory_bytes"): print(row["step"], tag, "%.6g" % struct.unpack("<f", struct.pack("<f", row[tag])))' "$1"; }
+        if tag not in ("step", "tokens_per_s", "epoch", "time", "memory_bytes", "goodput", "restarts", "restart_seconds"): print(row["step"], tag, "%.6g" % struct.unpack("<f", struct.pack("<f", row[tag])))' "$1"; }
 same() { diff <(rows "$1") <(events "$1") || fail "the events of $1 are not its rows"; }
 
 code 0 train run

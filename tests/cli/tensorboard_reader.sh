@@ -1,4 +1,4 @@
-# TensorBoard's own reader returns every row of metrics.jsonl, except clocks, also for a run resumed from a checkpoint.
+# TensorBoard's own reader returns every row of metrics.jsonl, except clocks and counts of restarts, also for a run resumed from a checkpoint.
 # It is searched for where python3 finds packages, and in parts/tensorboard of the source folder, where tools/setup.sh
 # --dev installs it.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
@@ -14,7 +14,7 @@ read.Reload()
 rows = {}
 for row in map(json.loads, open(sys.argv[1] + "/metrics.jsonl")):
     for tag, value in row.items():
-        if tag not in ("step", "epoch", "time", "memory_bytes"): rows.setdefault(tag, []).append((row["step"], struct.unpack("<f", struct.pack("<f", value))[0]))
+        if tag not in ("step", "epoch", "time", "memory_bytes", "goodput", "restarts", "restart_seconds"): rows.setdefault(tag, []).append((row["step"], struct.unpack("<f", struct.pack("<f", value))[0]))
 assert sorted(read.Tags()["scalars"]) == sorted(rows), (read.Tags(), sorted(rows))
 for tag, wanted in rows.items():
     got = [(e.step, e.value) for e in read.Scalars(tag)]
