@@ -300,9 +300,9 @@ install_packages() {
         for n in $(apt_names "${missing[@]}"); do # some names exist in some releases only
             apt-cache show "$n" >/dev/null 2>&1 && names+=("$n")
         done
-        DEBIAN_FRONTEND=noninteractive ${root[@]+"${root[@]}"} apt-get -q -y install --no-install-recommends \
-            "${names[@]}"
-        local got=$?
+        local got=0 # another installation may be going on: it is waited for
+        [ ${#names[@]} = 0 ] || DEBIAN_FRONTEND=noninteractive ${root[@]+"${root[@]}"} apt-get -q -y -o DPkg::Lock::Timeout=600 \
+            install --no-install-recommends "${names[@]}" || got=$?
         [ -z "$silence" ] || ${root[@]+"${root[@]}"} rm -f $silence
         [ $got = 0 ] || fail "apt-get could not install ${names[*]}"
     elif have dnf; then
