@@ -4,8 +4,8 @@
  *
  * It reads status.json as the attempt before has left it, where it holds the last step that was finished: steps after
  * the checkpoint from which the run is resumed are computed again. The numbers are in status.json (for levin watch) and
- * are the scalars goodput, restarts and restart_seconds of metrics.csv, metrics.jsonl and the report. Without that file, as
- * when a run in a store is resumed on another machine, the steps and seconds that were lost are not known. */
+ * are the scalars goodput, restarts and restart_seconds of metrics.csv, metrics.jsonl and the report. Without that
+ * file, as when a run in a store is resumed on another machine, the steps and seconds that were lost are not known. */
 #include "base/clock.h"
 #include "base/files.h"
 #include "formats/json.h"
