@@ -3,7 +3,7 @@
 #define LVN_EMBEDDED_H
 
 struct lvn_embedded_file {
-    const char *name; /* without its folder; NULL: the end of a table */
+    const char *name; /* as embed_files.cmake says; NULL: the end of a table */
     const char *text;
 };
 

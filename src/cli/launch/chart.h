@@ -4,15 +4,12 @@
 #define LVN_CHART_H
 
 #include "cli/cli.h"
+#include "formats/embedded.h"
 #include "formats/template/template.h"
 #include "formats/variant.h"
 
-/* Made by the build (tools/embed_chart.cmake): values.yaml, Chart.yaml and templates/NAME; ended by a NULL name. */
-struct lvn_chart_file {
-    const char *name;
-    const char *text;
-};
-extern const struct lvn_chart_file lvn_chart_files[];
+/* Chart.yaml, values.yaml and templates/NAME; ended by a NULL name. */
+extern const struct lvn_embedded_file lvn_chart_files[];
 /* NULL: there is no such file. */
 const char *lvn_chart_file(const char *name);
 

@@ -26,7 +26,7 @@ const struct lvn_chart_value lvn_chart_values[] = {
 
 const char *lvn_chart_file(const char *name)
 {
-    for (const struct lvn_chart_file *f = lvn_chart_files; f->name; f++)
+    for (const struct lvn_embedded_file *f = lvn_chart_files; f->name; f++)
         if (!strcmp(f->name, name)) return f->text;
     return NULL;
 }

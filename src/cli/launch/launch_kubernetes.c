@@ -125,7 +125,7 @@ static enum lvn_status find_name(struct kubernetes *k)
 static enum lvn_status parse_templates(struct kubernetes *k)
 {
     k->templates.arena = k->arena;
-    for (const struct lvn_chart_file *f = lvn_chart_files; f->name; f++)
+    for (const struct lvn_embedded_file *f = lvn_chart_files; f->name; f++)
         if (!strncmp(f->name, "templates/", 10)) LVN_TRY(lvn_template_parse(&k->templates, f->name, f->text));
     return LVN_OK;
 }
