@@ -2,9 +2,7 @@
  *
  * It only reads files: status.json, which the run replaces about once a second, the end of metrics.jsonl, and the
  * limits in settings.yaml. On a terminal it refreshes in place; in a pipe it prints a block after a new step, at most
- * once in
- * --every seconds. It ends when the run does. */
-#include <errno.h>
+ * once in --every seconds. It ends when the run does. */
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
@@ -24,9 +22,9 @@
 #include "cli/humanize.h"
 #include "formats/json.h"
 #include "train/run_dir.h"
+#include "train/run_status.h"
 
 enum { TAIL = 1 << 16 };
-static const double STALE_SECONDS = 15; /* status.json is written every second; a busy file system may delay it */
 
 struct watch {
     struct lvn_cli *c;
@@ -49,7 +47,6 @@ struct watch {
     double steps_per_epoch; /* from the last row that has an epoch */
     double losses[5];       /* the last ones, newest last */
     int n_losses;
-    bool gone; /* the process of rank 0, on this host, does not exist any more */
 };
 
 /* Refuse a folder without the files that a run writes first, unless it is empty: an empty one may become a run. */
@@ -182,12 +179,10 @@ static double number_of(const json_t *object, const char *key)
 /* LVN_OK also if the file is not there yet. */
 static enum lvn_status read_status(struct watch *w)
 {
-    char host[256] = "";
     json_t *fresh = NULL;
     if (lvn_path_is_file(w->status_path)) LVN_TRY(lvn_json_read(w->status_path, &fresh));
     if (!fresh) return LVN_OK;
-    json_t *ranks = json_object_get(fresh, "ranks"), *first = json_array_get(ranks, 0);
-    if (!json_is_object(fresh) || !json_is_array(ranks) || !*text_of(fresh, "state")) {
+    if (!json_is_object(fresh) || !json_is_array(json_object_get(fresh, "ranks")) || !*text_of(fresh, "state")) {
         json_decref(fresh);
         LVN_FAIL(FORMAT, "%s is no status of a run: it lacks 'state' or 'ranks'", w->status_path);
     }
@@ -197,9 +192,6 @@ static enum lvn_status read_status(struct watch *w)
     w->written = number_of(fresh, "time");
     w->step = (int64_t)number_of(fresh, "step");
     w->age = lvn_wall_seconds() - w->written;
-    pid_t pid = (pid_t)number_of(first, "pid");
-    gethostname(host, sizeof host - 1);
-    w->gone = !strcmp(host, text_of(first, "host")) && pid > 0 && kill(pid, 0) && errno == ESRCH;
     return LVN_OK;
 }
 
@@ -208,16 +200,26 @@ static bool running(const struct watch *w)
     return w->status && !strcmp(text_of(w->status, "state"), "running");
 }
 
+/* Clocks of other hosts may be wrong: who looks more than once measures how long the status has not changed. */
+static double silent(const struct watch *w, bool once)
+{
+    return once ? w->age : lvn_seconds() - w->changed;
+}
+
 /* Why the status is out of date; "": it is not. */
 static const char *stale(const struct watch *w, bool once, char text[160])
 {
-    double still = once ? w->age : lvn_seconds() - w->changed; /* clocks of other hosts may be wrong */
     text[0] = '\0';
-    if (!running(w)) return text;
-    if (w->gone) {
+    switch (lvn_run_staleness(w->status, silent(w, once))) {
+    case LVN_STALE_NOT:
+        break;
+    case LVN_STALE_KILLED:
         snprintf(text, 160, "the process of rank 0 is gone: the run was killed");
-    } else if (still > STALE_SECONDS) {
-        snprintf(text, 160, "no news for %.0f s: the run hangs, was killed, or its file system is slow", still);
+        break;
+    case LVN_STALE_SILENT:
+        snprintf(text, 160, "no news for %.0f s: the run hangs, was killed, or its file system is slow",
+                 silent(w, once));
+        break;
     }
     return text;
 }
@@ -378,7 +380,8 @@ static enum lvn_status follow(struct watch *w, bool once)
         table(w, live ? terminal_rows() - 6 : 1 << 20, &t);
         const char *block = lvn_text_string(&t);
         if (!block) return LVN_MEMORY;
-        bool end = once || (w->status && (!running(w) || w->gone)), news = w->step != step || strcmp(old, before) != 0;
+        bool killed = lvn_run_staleness(w->status, 0) == LVN_STALE_KILLED;
+        bool end = once || (w->status && !running(w)) || killed, news = w->step != step || strcmp(old, before) != 0;
         if (live) {
             redraw(block, &lines);
         } else if (end || !printed || (news && lvn_seconds() - printed_at >= every)) {

@@ -1,20 +1,17 @@
 /* report_run.c - what a report knows of one run: struct lvn_report_run of report.h, from the files of its folder. */
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/files.h"
 #include "formats/json.h"
 #include "train/report/report.h"
 #include "train/report/report_events.h"
+#include "train/run_status.h"
 
 enum { PATH_TEXT = 1100, LONGEST_SETTINGS = 1 << 20, LONGEST_STATUS = 1 << 26 };
-static const double STALE_SECONDS = 15; /* status.json is written every second; a busy file system may delay it */
 
 static const char *const files[] = {"metrics.jsonl", "metrics.csv", "events.jsonl", "settings.yaml", "status.json"};
 
@@ -157,16 +154,6 @@ static const json_t *last_of(const json_t *events, const char *list)
     return json_array_get(all, json_array_size(all) - 1);
 }
 
-/* Is the process of rank 0, on this host, gone? */
-static bool is_gone(const json_t *status)
-{
-    char host[256] = "";
-    const json_t *first = json_array_get(json_object_get(status, "ranks"), 0);
-    const pid_t pid = (pid_t)json_number_value(json_object_get(first, "pid"));
-    gethostname(host, sizeof host - 1);
-    return !strcmp(host, text_of(first, "host")) && pid > 0 && kill(pid, 0) && errno == ESRCH;
-}
-
 static void find_state(struct lvn_report_run *r)
 {
     char path[PATH_TEXT];
@@ -181,7 +168,7 @@ static void find_state(struct lvn_report_run *r)
     }
     if (ended > 0 && ended >= started && (!*state || !strcmp(state, "running")))
         state = strncmp(text_of(end, "text"), "stopped on request", 18) ? "done" : "stopped";
-    if (!strcmp(state, "running") && (is_gone(r->status) || lvn_wall_seconds() - r->written > STALE_SECONDS))
+    else if (lvn_run_staleness(r->status, lvn_wall_seconds() - r->written))
         state = "stale";
     snprintf(r->state, sizeof r->state, "%s", *state ? state : "unknown");
 }
