@@ -4,8 +4,8 @@
  * computes nothing; levin derives the gradients, plans the memory and runs the training loop with everything that the
  * command line offers: data, optimizer, schedule, validation, checkpoints. examples/own-model.c is a complete program.
  *
- * The library never prints and never exits. Functions that can fail return 0 or a positive number; lvn_error_text()
- * then explains the failure. Operations return NULL after a failure and accept NULL operands, so a model needs no
+ * The library never prints and never exits. Functions that can fail return 0 or a positive number (lvn_outcome());
+ * lvn_error_text() then explains the failure. Operations return NULL after a failure and accept NULL operands, so a model needs no
  * checks. (B: samples, T: tokens of a sample, C: channels, V: vocabulary.) */
 #ifndef LEVIN_H
 #define LEVIN_H
@@ -21,11 +21,48 @@ struct lvn_graph;
 struct lvn_tensor;
 struct lvn_settings;
 
+/* --- the interface between library and program ---
+ *
+ * Within an ABI version, functions and fields are added and none is changed; a struct that grows begins with its size,
+ * and the library reads no further. A binding that was made for another version refuses the library. */
+enum { LVN_ABI_VERSION = 1 };
+int lvn_abi_version(void); /* LVN_ABI_VERSION of the library that is loaded */
+const char *lvn_version(void); /* of the program: "0.1.0" */
+/* What the positive number of a failed function means: the exit code of the command line. */
+enum lvn_outcome {
+    LVN_OUTCOME_DONE = 0,
+    LVN_OUTCOME_FAULT = 1,    /* files, memory, numbers that are not finite */
+    LVN_OUTCOME_INPUT = 2,    /* a wrong argument, key or value */
+    LVN_OUTCOME_STOPPED = 75, /* stopped on request, and saved */
+    LVN_OUTCOME_LOST = 76,    /* another rank was lost: resume from the last checkpoint */
+};
+enum lvn_outcome lvn_outcome(int status);
+void lvn_text_free(char *text); /* of a text that the program is to free; NULL: nothing */
+
 /* --- settings: the keys of recipes (`levin help options`) --- */
 struct lvn_settings *lvn_settings_new(void); /* NULL: no memory */
 void lvn_settings_free(struct lvn_settings *s);
 int lvn_settings_put(struct lvn_settings *s, const char *key, const char *value); /* ("optimizer.lr", "1e-3") */
 int lvn_settings_recipe(struct lvn_settings *s, const char *path);                /* all keys of a YAML file */
+int lvn_settings_variables(struct lvn_settings *s); /* all keys whose variables are set: LEVIN_OPTIMIZER_LR */
+/* Derive values from others, and refuse contradictions, as opening a run does. Further keys may be put afterwards. */
+int lvn_settings_check(struct lvn_settings *s);
+/* The value of a key as a recipe would have it, and where it came from ("default", "program", "FILE:7"). NULL: no such
+ * key. Valid until the next call of this thread. */
+const char *lvn_settings_get(const struct lvn_settings *s, const char *key);
+const char *lvn_settings_source(const struct lvn_settings *s, const char *key);
+/* All keys, from 0 to lvn_settings_count() - 1. */
+struct lvn_setting {
+    const char *key;
+    const char *type;           /* int, float, pair, bool, choice, str, path, list, time or amount */
+    const char *default_value;  /* as a recipe would have it; "": not given */
+    const char *help;           /* valid until the next call of this thread */
+    const char *const *choices; /* ended by NULL; NULL: any value of the type */
+    double min, max;            /* of numbers */
+    int64_t fixed;              /* 1: a run that continues must have the same value */
+};
+int64_t lvn_settings_count(void);
+int lvn_settings_describe(int64_t i, struct lvn_setting *out);
 
 /* --- parameters: created on first use; the name is the one in checkpoints --- */
 struct lvn_tensor *lvn_weight(struct lvn_graph *g, const char *name, int64_t in, int64_t out,
@@ -74,14 +111,88 @@ int lvn_train_model(struct lvn_settings *s, const struct lvn_own_model *m,
 
 /* --- a run under your control: what lvn_train_model() does in one call, step by step ---
  *
- * All ranks make the same calls in the same order. A process has one run at a time; its calls may come from any thread,
- * but not from two at once. Numbers are read and written with a decimal point, whatever the program's locale. A call
+ * All ranks make the same calls in the same order. A process has one run at a time, and one after the other as many as
+ * it likes; the calls may come from any thread, but not from two at once, and not from a process that was forked after
+ * the run was opened. Numbers are read and written with a decimal point, whatever the program's locale. A call
  * that fails during computation invalidates the run: close it, and resume from its last checkpoint. To evaluate or to
  * generate with a trained model of your own, open its run with LVN_OPEN_RESUME and make no step. */
 struct lvn_run;
 enum lvn_open { LVN_OPEN_NEW, LVN_OPEN_RESUME, LVN_OPEN_OVERWRITE }; /* as levin train, --resume and --overwrite */
 /* m: NULL means model.kind of the settings. The run owns `s` until it is closed. *r is NULL after a failure. */
 int lvn_run_open(struct lvn_run **r, struct lvn_settings *s, const struct lvn_own_model *m, enum lvn_open mode);
+
+/* What happens in a run: START in lvn_run_open_with(), END in lvn_run_close(), the others in between. */
+enum lvn_on {
+    LVN_ON_START,      /* planned and loaded, before the first step; text: the checkpoint that it continues, or NULL */
+    LVN_ON_STEP,       /* a step has ended */
+    LVN_ON_VALIDATION, /* a validation has ended; step 0: before the first step */
+    LVN_ON_CHECKPOINT, /* the checkpoint of `step` was saved; text: its folder */
+    LVN_ON_SAMPLE,     /* text: prompt and continuation (rank 0) */
+    LVN_ON_EPOCH,      /* an epoch has ended: epoch_s */
+    LVN_ON_NOTE,       /* text: something that the user should know; the run continues (rank 0) */
+    LVN_ON_END,        /* text: the reason */
+};
+struct lvn_run_scalar {
+    const char *name; /* loss, lr, grad_norm, val_accuracy ... */
+    double value;     /* the last one; NaN: none yet */
+    int64_t is_new;   /* 1: of this event */
+};
+/* Pointers are valid during the call. Numbers that are not known are NaN, counts 0. */
+struct lvn_run_event {
+    int64_t size;      /* of this struct */
+    int64_t kind;      /* enum lvn_on */
+    int64_t step;      /* finished steps */
+    int64_t max_steps; /* at which the run ends; 0: not known */
+    int64_t epoch;     /* finished epochs */
+    const char *text;  /* by kind; NULL: none */
+    int64_t n_scalars;
+    const struct lvn_run_scalar *scalar; /* [n_scalars] */
+    int64_t is_best;                     /* 1: at its last check checkpoint.monitor was better than ever before */
+    double elapsed_s;                    /* since the loop began in this process */
+    double eta_s;                        /* until the end */
+    double epoch_s;                      /* EPOCH: its duration */
+    double best_val_loss;
+    double start_val_loss; /* before the first step */
+    int64_t memory_bytes;  /* resident, mean over ranks */
+    int64_t peak_bytes;    /* highest so far, mean over ranks */
+    /* the run */
+    const char *name;
+    const char *run_dir; /* NULL: a trainer.fast_dev_run has none */
+    const char *unit;    /* of rates: "tokens", "samples" */
+    const char *isa;     /* of the processor: "avx512" */
+    int64_t parameters;  /* values in the model */
+    int64_t trained;     /* those that are not frozen */
+    int64_t batch_size;  /* samples of a step */
+    int64_t micro_batch_size;
+    int64_t accumulation; /* micro-batches of a step, on all ranks */
+    int64_t block_size;   /* tokens of a sample, where rates count tokens; else 1 */
+    int64_t steps_per_epoch;
+    int64_t train_tokens;
+    int64_t val_tokens;
+    int64_t train_samples;
+    int64_t val_samples;
+    int64_t rank;
+    int64_t ranks;
+    int64_t hosts;
+    int64_t threads;
+};
+/* What on_event returns: 0, or these or-ed. One rank's request is carried out by all: after a validation or an epoch at
+ * once, otherwise with the next step. On the events SAMPLE and NOTE it is ignored. */
+enum lvn_run_request { LVN_REQUEST_STOP = 1, LVN_REQUEST_SAVE = 2, LVN_REQUEST_VALIDATE = 4 };
+
+struct lvn_run_options {
+    int64_t size; /* sizeof(struct lvn_run_options) */
+    int64_t mode; /* enum lvn_open */
+    const struct lvn_own_model *model; /* NULL: model.kind of the settings */
+    /* Called on all ranks between the steps, by the thread that makes them; it must make no call with the run but
+     * lvn_run_stop(), lvn_run_steps() and lvn_run_value(). NULL: nothing is called. */
+    int (*on_event)(void *context, const struct lvn_run_event *event);
+    void *context;
+};
+int lvn_run_open_with(struct lvn_run **r, struct lvn_settings *s, const struct lvn_run_options *options);
+/* The run ends after the step that is being made, or before its first one; lvn_run_close() saves it. For a signal
+ * handler and for any thread. *r may still be opened by another call. NULL: nothing. */
+void lvn_run_stop(struct lvn_run *r);
 /* One step, and what is due after it (validation, checkpoint, logs). *over: the settings' limits are reached, or a stop
  * was requested; no step may follow. */
 int lvn_run_step(struct lvn_run *r, bool *over);
@@ -95,7 +206,8 @@ int lvn_run_evaluate(struct lvn_run *r, const char *part);
 /* Rank 0: the prompt (NULL: sample.prompt) and its continuation, generated as the keys of `sample` say; free() it. */
 int lvn_run_generate(struct lvn_run *r, const char *prompt, char **text);
 int lvn_run_save(struct lvn_run *r); /* writes a checkpoint; it is on the disk when the call returns */
-/* Saves unsaved steps and releases the run. NULL: nothing. Returns the failure that invalidated the run, if any. */
+/* Saves unsaved steps and releases the run. NULL: nothing. Returns the failure that invalidated the run, if any; of a
+ * run that lvn_run_stop() stopped LVN_OUTCOME_STOPPED, with the sentence that says what was saved. */
 int lvn_run_close(struct lvn_run *r);
 
 /* The last failure in this thread: a sentence, and "while ..." lines. */

@@ -16,7 +16,7 @@ void lvn_team_run(int n_threads, void (*task)(void *argument, int thread, int n_
 void lvn_team_barrier(void);
 
 /* Start a background thread, as pthread_create(): 0, or an errno. It has all signals blocked, so that the thread that
- * trains receives them, and its creator's locale: "C" inside the library (train/c_api.c). */
+ * trains receives them, and its creator's locale: "C" inside the library (api/api.h). */
 int lvn_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
 /* Run the function in a thread of its own and wait at most `seconds`, so that calls that may hang (file system,
