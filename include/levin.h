@@ -5,8 +5,8 @@
  * command line offers: data, optimizer, schedule, validation, checkpoints. examples/own-model.c is a complete program.
  *
  * The library never prints and never exits. Functions that can fail return 0 or a positive number (lvn_outcome());
- * lvn_error_text() then explains the failure. Operations return NULL after a failure and accept NULL operands, so a model needs no
- * checks. (B: samples, T: tokens of a sample, C: channels, V: vocabulary.) */
+ * lvn_error_text() then explains the failure. Operations return NULL after a failure and accept NULL operands, so a
+ * model needs no checks. (B: samples, T: tokens of a sample, C: channels, V: vocabulary.) */
 #ifndef LEVIN_H
 #define LEVIN_H
 
@@ -26,7 +26,7 @@ struct lvn_settings;
  * Within an ABI version, functions and fields are added and none is changed; a struct that grows begins with its size,
  * and the library reads no further. A binding that was made for another version refuses the library. */
 enum { LVN_ABI_VERSION = 1 };
-int lvn_abi_version(void); /* LVN_ABI_VERSION of the library that is loaded */
+int lvn_abi_version(void);     /* LVN_ABI_VERSION of the library that is loaded */
 const char *lvn_version(void); /* of the program: "0.1.0" */
 /* What the positive number of a failed function means: the exit code of the command line. */
 enum lvn_outcome {
@@ -181,8 +181,8 @@ struct lvn_run_event {
 enum lvn_run_request { LVN_REQUEST_STOP = 1, LVN_REQUEST_SAVE = 2, LVN_REQUEST_VALIDATE = 4 };
 
 struct lvn_run_options {
-    int64_t size; /* sizeof(struct lvn_run_options) */
-    int64_t mode; /* enum lvn_open */
+    int64_t size;                      /* sizeof(struct lvn_run_options) */
+    int64_t mode;                      /* enum lvn_open */
     const struct lvn_own_model *model; /* NULL: model.kind of the settings */
     /* Called on all ranks between the steps, by the thread that makes them; it must make no call with the run but
      * lvn_run_stop(), lvn_run_steps() and lvn_run_value(). NULL: nothing is called. */
@@ -203,11 +203,17 @@ int lvn_run_validate(struct lvn_run *r); /* updates val_loss and the validation 
 /* Loss and metrics over a whole split, "train", "val" or "test": lvn_run_value(r, "test_loss"), valid until the next
  * step. */
 int lvn_run_evaluate(struct lvn_run *r, const char *part);
+/* The results of the last lvn_run_evaluate(): test_loss, test_accuracy ... Returns how many there are; writes at most
+ * `capacity`. The names live as long as the run. */
+int64_t lvn_run_results(const struct lvn_run *r, struct lvn_run_scalar *out, int64_t capacity);
 /* Rank 0: the prompt (NULL: sample.prompt) and its continuation, generated as the keys of `sample` say; free() it. */
 int lvn_run_generate(struct lvn_run *r, const char *prompt, char **text);
 int lvn_run_save(struct lvn_run *r); /* writes a checkpoint; it is on the disk when the call returns */
-/* Saves unsaved steps and releases the run. NULL: nothing. Returns the failure that invalidated the run, if any; of a
- * run that lvn_run_stop() stopped LVN_OUTCOME_STOPPED, with the sentence that says what was saved. */
+/* The end of the run: its last checkpoint, and END. It may be evaluated and may generate until it is closed; no step
+ * may follow. Of a run that lvn_run_stop() stopped LVN_OUTCOME_STOPPED, with the sentence that says what was saved. */
+int lvn_run_end(struct lvn_run *r);
+/* lvn_run_end(), if that was not called, and releases the run. NULL: nothing. Returns the failure that invalidated the
+ * run, if any. */
 int lvn_run_close(struct lvn_run *r);
 
 /* The last failure in this thread: a sentence, and "while ..." lines. */

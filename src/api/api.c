@@ -3,12 +3,12 @@
 
 #include <stdlib.h>
 
-locale_t lvn_api_enter(void)
+locale_t lvn_api_begin(void)
 {
     return uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0)); /* "C" always exists, and takes no memory */
 }
 
-int lvn_api_leave(locale_t before, enum lvn_status status)
+int lvn_api_return(locale_t before, enum lvn_status status)
 {
     uselocale(before);
     return (int)status;

@@ -7,8 +7,8 @@
  *   api_events.c     the callback that hands events of a run to its program
  *
  * Programs and bindings (python/) call them. Each function that may read or write numbers runs in the locale "C", which
- * the threads that it starts inherit (lvn_thread_start()): in a program with a German locale, metrics still have decimal
- * points. */
+ * the threads that it starts inherit (lvn_thread_start()): in a program with a German locale, metrics still have
+ * decimal points. */
 #ifndef LVN_API_H
 #define LVN_API_H
 
@@ -21,10 +21,10 @@
 #include "inference/sampler.h"
 #include "train/trainer_private.h"
 
-/* Enter the locale "C"; the result is for lvn_api_leave(). */
-locale_t lvn_api_enter(void);
+/* Set the locale "C"; the result is for lvn_api_return(). */
+locale_t lvn_api_begin(void);
 /* Restore the locale. Returns `status`. */
-int lvn_api_leave(locale_t before, enum lvn_status status);
+int lvn_api_return(locale_t before, enum lvn_status status);
 
 /* --- api_own_model.c --- */
 
@@ -51,6 +51,9 @@ struct lvn_run {
     char part[16];              /* split of the last evaluation, "test"; "": none. Its results: */
     const struct lvn_task_graph *task;
     double loss, value[LVN_TASK_METRICS];
+    char result_name[1 + LVN_TASK_METRICS][48]; /* "test_loss", and those of the metrics */
+    bool ended;                                 /* its last checkpoint and END are made */
+    bool stopped;                               /* ended because of lvn_run_stop() */
 };
 /* The run of this process; NULL: none is open. */
 struct lvn_run *lvn_api_open_run(void);

@@ -4,7 +4,8 @@
  * It is the last callback of every run that a program opens: loggers have written when the program is called. */
 #include "api/api.h"
 
-#define SAME(name) _Static_assert((int)LVN_ON_##name == (int)LVN_EVENT_##name, "the kinds of levin.h are those of events.h")
+#define SAME(name)                                                                                                     \
+    _Static_assert((int)LVN_ON_##name == (int)LVN_EVENT_##name, "the kinds of levin.h are those of events.h")
 SAME(START);
 SAME(STEP);
 SAME(VALIDATION);

@@ -55,7 +55,7 @@ static void handle(void *context, const struct lvn_event *e)
 int lvn_train_model(struct lvn_settings *s, const struct lvn_own_model *m,
                     void (*on_step)(void *context, int64_t step, double loss, double val_loss), void *context)
 {
-    locale_t before = lvn_api_enter();
+    locale_t before = lvn_api_begin();
     struct lvn_api_model own;
     struct listener steps = {on_step, context};
     struct lvn_listener listener = {.handle = handle, .context = &steps};
@@ -64,5 +64,5 @@ int lvn_train_model(struct lvn_settings *s, const struct lvn_own_model *m,
     enum lvn_status status = lvn_api_ranks(&o.ranks, s);
     if (status == LVN_OK) status = lvn_train(s, &o, NULL);
     lvn_ranks_close(o.ranks);
-    return lvn_api_leave(before, status);
+    return lvn_api_return(before, status);
 }

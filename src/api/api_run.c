@@ -34,25 +34,26 @@ static enum lvn_status check_can_open(const struct lvn_run_options *o)
 {
     LVN_CHECK(o->size >= (int64_t)offsetof(struct lvn_run_options, on_event) &&
                   o->size <= (int64_t)sizeof(struct lvn_run_options),
-              ARG, "lvn_run_options.size is %lld, and this library (ABI %d) knows %lld bytes: set it to the struct's size",
+              ARG,
+              "lvn_run_options.size is %lld, and this library (ABI %d) knows %lld bytes: set it to the struct's size",
               (long long)o->size, LVN_ABI_VERSION, (long long)sizeof(struct lvn_run_options));
     LVN_CHECK(o->mode >= LVN_OPEN_NEW && o->mode <= LVN_OPEN_OVERWRITE, ARG,
               "lvn_run_options.mode is %lld: give one of enum lvn_open", (long long)o->mode);
     if (first_process) LVN_TRY(check_process(first_process));
     LVN_CHECK(!open_run, ARG, "the run '%s' is open in this process, which has one run at a time: close it first",
               open_run->trainer.settings && open_run->trainer.settings->run_dir ? open_run->trainer.settings->run_dir
-                                                                                 : "(being opened)");
+                                                                                : "(being opened)");
     return LVN_OK;
 }
 
 int lvn_run_open_with(struct lvn_run **out, struct lvn_settings *s, const struct lvn_run_options *o)
 {
-    locale_t before = lvn_api_enter();
+    locale_t before = lvn_api_begin();
     *out = NULL;
     enum lvn_status status = check_can_open(o);
-    if (status != LVN_OK) return lvn_api_leave(before, status);
+    if (status != LVN_OK) return lvn_api_return(before, status);
     struct lvn_run *r = lvn_calloc(1, sizeof *r);
-    if (!r) return lvn_api_leave(before, LVN_MEMORY);
+    if (!r) return lvn_api_return(before, LVN_MEMORY);
     memcpy(&r->asked, o, (size_t)o->size);
     r->process = first_process = getpid();
     r->trainer.settings = s;
@@ -68,12 +69,12 @@ int lvn_run_open_with(struct lvn_run **out, struct lvn_settings *s, const struct
         if (r->status != LVN_OK) r->status = lvn_trainer_close(&r->trainer, r->status, NULL);
     }
     if (r->status == LVN_OK && r->trainer.running.done) r->end_reason = "all of its steps were done before";
-    if (r->status == LVN_OK) return lvn_api_leave(before, LVN_OK);
+    if (r->status == LVN_OK) return lvn_api_return(before, LVN_OK);
     status = r->status;
     lvn_ranks_close(r->options.ranks);
     open_run = *out = NULL;
     free(r);
-    return lvn_api_leave(before, status);
+    return lvn_api_return(before, status);
 }
 
 int lvn_run_open(struct lvn_run **out, struct lvn_settings *s, const struct lvn_own_model *m, enum lvn_open mode)
@@ -101,21 +102,21 @@ static enum lvn_status check_whole(const struct lvn_run *r)
 static int finish_call(struct lvn_run *r, locale_t before, enum lvn_status status)
 {
     if (r->status == LVN_OK) r->status = status;
-    return lvn_api_leave(before, status);
+    return lvn_api_return(before, status);
 }
 
 int lvn_run_step(struct lvn_run *r, bool *over)
 {
-    locale_t before = lvn_api_enter();
+    locale_t before = lvn_api_begin();
     enum lvn_status status = check_whole(r);
     *over = true;
     if (status == LVN_OK && r->end_reason) status = lvn_fail(LVN_ARG, "the run is over: %s", r->end_reason);
-    if (status != LVN_OK) return lvn_api_leave(before, status);
-    *r->part = '\0'; /* the last evaluation is of older weights */
+    if (status != LVN_OK) return lvn_api_return(before, status);
+    *r->part = '\0';                              /* the last evaluation is of older weights */
     if (r->stop && r->options.ranks->size == 1) { /* several ranks agree on it with a step */
         r->trainer.requested.stop = true;
         r->end_reason = "stopped on request";
-        return lvn_api_leave(before, LVN_OK);
+        return lvn_api_return(before, LVN_OK);
     }
     status = lvn_trainer_step(&r->trainer, &r->end_reason);
     *over = r->end_reason != NULL;
@@ -132,10 +133,10 @@ static enum lvn_status validate(struct lvn_run *r)
 
 int lvn_run_validate(struct lvn_run *r)
 {
-    locale_t before = lvn_api_enter();
+    locale_t before = lvn_api_begin();
     enum lvn_status status = check_whole(r);
     if (status == LVN_OK) *r->part = '\0'; /* val_loss is now that of this validation */
-    return lvn_api_leave(before, status == LVN_OK ? validate(r) : status);
+    return lvn_api_return(before, status == LVN_OK ? validate(r) : status);
 }
 
 static enum lvn_status score(struct lvn_run *r, struct lvn_model_setup *setup, struct lvn_validation *v, int part)
@@ -150,6 +151,9 @@ static enum lvn_status score(struct lvn_run *r, struct lvn_model_setup *setup, s
     r->task = &t->planned.programs.eval_session->outputs;
     memcpy(r->value, v->value, sizeof r->value);
     snprintf(r->part, sizeof r->part, "%s", lvn_split_names[part]);
+    for (int i = 0; i <= r->task->n_metrics; i++)
+        snprintf(r->result_name[i], sizeof r->result_name[i], "%s_%s", r->part,
+                 i ? r->task->metrics[i - 1]->name : "loss");
     return LVN_OK;
 }
 
@@ -171,9 +175,9 @@ static enum lvn_status evaluate(struct lvn_run *r, const char *part)
 
 int lvn_run_evaluate(struct lvn_run *r, const char *part)
 {
-    locale_t before = lvn_api_enter();
+    locale_t before = lvn_api_begin();
     enum lvn_status status = check_whole(r);
-    return lvn_api_leave(before, status == LVN_OK ? evaluate(r, part) : status);
+    return lvn_api_return(before, status == LVN_OK ? evaluate(r, part) : status);
 }
 
 static enum lvn_status generate(struct lvn_run *r, const char *prompt, char **text)
@@ -196,20 +200,20 @@ static enum lvn_status generate(struct lvn_run *r, const char *prompt, char **te
 
 int lvn_run_generate(struct lvn_run *r, const char *prompt, char **text)
 {
-    locale_t before = lvn_api_enter();
+    locale_t before = lvn_api_begin();
     enum lvn_status status = check_whole(r);
-    return lvn_api_leave(before, status == LVN_OK ? generate(r, prompt, text) : status);
+    return lvn_api_return(before, status == LVN_OK ? generate(r, prompt, text) : status);
 }
 
 int lvn_run_save(struct lvn_run *r)
 {
-    locale_t before = lvn_api_enter();
+    locale_t before = lvn_api_begin();
     bool saved = true;
     enum lvn_status status = check_whole(r);
-    if (status != LVN_OK) return lvn_api_leave(before, status);
+    if (status != LVN_OK) return lvn_api_return(before, status);
     status = lvn_trainer_save(&r->trainer, &saved);
     if (status == LVN_OK && !saved)
-        return lvn_api_leave(before, lvn_fail(LVN_IO,
+        return lvn_api_return(before, lvn_fail(LVN_IO,
                                                "step %lld could not be saved in '%s'; the "
                                                "checkpoints before it are whole",
                                                (long long)r->trainer.running.step, r->trainer.settings->run_dir));
@@ -223,26 +227,53 @@ int64_t lvn_run_steps(const struct lvn_run *r)
 
 double lvn_run_value(const struct lvn_run *r, const char *name)
 {
-    size_t n = strlen(r->part);
-    if (!n || strncmp(name, r->part, n) != 0 || name[n] != '_') return lvn_event_value(&r->trainer.context.event, name);
-    if (!strcmp(name + n + 1, "loss")) return r->loss;
-    for (int i = 0; i < r->task->n_metrics; i++)
-        if (!strcmp(name + n + 1, r->task->metrics[i]->name)) return r->value[i];
+    for (int i = 0; *r->part && i <= r->task->n_metrics; i++)
+        if (!strcmp(name, r->result_name[i])) return i ? r->value[i - 1] : r->loss;
     return lvn_event_value(&r->trainer.context.event, name);
+}
+
+int64_t lvn_run_results(const struct lvn_run *r, struct lvn_run_scalar *out, int64_t capacity)
+{
+    const int64_t n = *r->part ? 1 + r->task->n_metrics : 0;
+    for (int64_t i = 0; i < n && i < capacity; i++)
+        out[i] =
+            (struct lvn_run_scalar){.name = r->result_name[i], .value = i ? r->value[i - 1] : r->loss, .is_new = 1};
+    return n;
+}
+
+/* The end of the loop: its last checkpoint and END. */
+static enum lvn_status end(struct lvn_run *r, const char *reason)
+{
+    enum lvn_status status = LVN_OK;
+    if (!r->end_reason) r->end_reason = reason;
+    if (!r->trainer.running.done) status = lvn_trainer_end(&r->trainer, r->end_reason);
+    r->ended = true;
+    r->stopped = status == LVN_STOPPED;
+    return status;
+}
+
+int lvn_run_end(struct lvn_run *r)
+{
+    locale_t before = lvn_api_begin();
+    enum lvn_status status = check_whole(r);
+    if (status != LVN_OK || r->ended) return lvn_api_return(before, status);
+    status = end(r, "ended by its program");
+    return r->stopped ? lvn_api_return(before, status) : finish_call(r, before, status);
 }
 
 int lvn_run_close(struct lvn_run *r)
 {
     if (!r) return 0;
-    locale_t before = lvn_api_enter();
+    locale_t before = lvn_api_begin();
     enum lvn_status status = check_process(r->process);
-    if (status != LVN_OK) return lvn_api_leave(before, status); /* its files and threads are the other process's */
+    if (status != LVN_OK) return lvn_api_return(before, status); /* its files and threads are the other process's */
     status = r->status;
-    if (status == LVN_OK && !r->trainer.running.done)
-        status = lvn_trainer_end(&r->trainer, r->end_reason ? r->end_reason : "closed by its program");
+    const bool reported = r->ended && r->stopped; /* by lvn_run_end() */
+    if (status == LVN_OK && !r->ended) status = end(r, "closed by its program");
+    if (status == LVN_OK && reported) status = LVN_STOPPED;
     status = lvn_trainer_close(&r->trainer, status, NULL);
     lvn_ranks_close(r->options.ranks);
     open_run = NULL;
     free(r);
-    return lvn_api_leave(before, status);
+    return lvn_api_return(before, reported && status == LVN_STOPPED ? LVN_OK : status);
 }

@@ -1,9 +1,9 @@
 /* trainer_private.h - struct trainer: the training loop in parts, by phase of life.
  *
- * lvn_train() (trainer.c) goes through all of them in one call; a program that makes its steps itself (api/api_run.c) calls
- * them one by one. trainer_setup.c is everything before the first step, trainer_load_balance.c changes load weights,
- * trainer.c is the rest. All ranks call alike. The memory of the model is lvn_model_state, a program bound to it
- * lvn_session, the programs that the loop runs lvn_train_programs. */
+ * lvn_train() (trainer.c) goes through all of them in one call; a program that makes its steps itself (api/api_run.c)
+ * calls them one by one. trainer_setup.c is everything before the first step, trainer_load_balance.c changes load
+ * weights, trainer.c is the rest. All ranks call alike. The memory of the model is lvn_model_state, a program bound to
+ * it lvn_session, the programs that the loop runs lvn_train_programs. */
 #ifndef LVN_TRAINER_PRIVATE_H
 #define LVN_TRAINER_PRIVATE_H
 

@@ -1,4 +1,5 @@
-/* test_api.c - covers: src/api/api.c src/api/api_run.c src/api/api_settings.c src/api/api_own_model.c src/api/api_events.c include/levin.h
+/* test_api.c - covers: src/api/api.c src/api/api_run.c src/api/api_settings.c src/api/api_own_model.c
+ * src/api/api_events.c include/levin.h
  *
  * The public functions of levin.h: a run in the program's hands is the run of lvn_train_model(). */
 #include "io_test.h"

@@ -1,0 +1,132 @@
+"""Settings: the keys of recipes, from Python values, and what each key means."""
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from . import _door
+from ._door import lib
+from .errors import InputError
+
+
+class SettingInfo(NamedTuple):
+    """What `levin help options` says of one key."""
+
+    key: str
+    type: str  # int, float, pair, bool, choice, str, path, list, time or amount
+    default: str  # as a recipe would have it; "": not given
+    help: str
+    choices: tuple[str, ...]  # (): any value of the type
+    min: float
+    max: float
+    fixed: bool  # a run that continues must have the same value
+
+
+def describe() -> dict[str, SettingInfo]:
+    """All keys, in the order of `levin help options`."""
+    out, row = {}, _door.Setting()
+    for i in range(lib.lvn_settings_count()):
+        _door.check(lib.lvn_settings_describe(i, _door.byref(row)))
+        choices: list[str] = []
+        while row.choices and row.choices[len(choices)] is not None:
+            choices.append(row.choices[len(choices)].decode())
+        key = row.key.decode()
+        out[key] = SettingInfo(key, row.type.decode(), row.default_value.decode(), row.help.decode(), tuple(choices),
+                               row.min, row.max, bool(row.fixed))
+    return out
+
+
+def write_value(key: str, value: Any) -> str:
+    """A Python value as a recipe would have it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, os.PathLike)):
+        return os.fspath(value)
+    if isinstance(value, (int, float)) or hasattr(value, "__index__") or hasattr(value, "__float__"):
+        return repr(value.item() if hasattr(value, "item") else value)
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(write_value(key, v) for v in value) + "]"
+    raise InputError(f"{key} wants a number, a text, a bool or a list of such, and got {type(value).__name__}")
+
+
+def flatten(keys: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """{"optimizer": {"lr": 1e-3}, "trainer__max_steps": 10} as ("optimizer.lr", "0.001"), ... None: not given."""
+    for name, value in keys.items():
+        if not isinstance(name, str):
+            raise InputError(f"keys are texts as 'optimizer.lr', and got {name!r}")
+        key = prefix + name.replace("__", ".")
+        if isinstance(value, Mapping):
+            yield from flatten(value, key + ".")
+        elif value is not None:
+            yield key, write_value(key, value)
+
+
+class Settings(Mapping):
+    """The settings of a run by key: `settings["optimizer.lr"]` is the text that a recipe would have.
+
+    `source(key)` says where a value came from: "default", "program", "recipes/x.yaml:7", "LEVIN_OPTIMIZER_LR".
+    """
+
+    def __init__(self) -> None:
+        self._p = lib.lvn_settings_new()
+        if not self._p:
+            raise MemoryError("levin's settings")
+        self._keys = tuple(describe())
+
+    def __del__(self, _free=lib.lvn_settings_free) -> None:
+        if getattr(self, "_p", None):
+            _free(self._p)
+            self._p = None
+
+    def recipe(self, path: str | os.PathLike[str]) -> None:
+        """Set all keys of a YAML file."""
+        _door.check(lib.lvn_settings_recipe(self._p, _door.encode(path, "recipe")))
+
+    def environment(self) -> None:
+        """Set the keys whose variables are set, as LEVIN_OPTIMIZER_LR."""
+        _door.check(lib.lvn_settings_variables(self._p))
+
+    def put(self, keys: Mapping[str, Any]) -> None:
+        """Set keys; all that is wrong is said at once."""
+        wrong = []
+        for key, value in flatten(keys):
+            if lib.lvn_settings_put(self._p, _door.encode(key, "a key"), _door.encode(value, key)):
+                wrong.append(_door.text(lib.lvn_error_text()) or "")
+        if wrong:
+            raise InputError("\n".join(wrong))
+
+    def check(self) -> None:
+        """Derive values from others, and refuse contradictions."""
+        _door.check(lib.lvn_settings_check(self._p))
+
+    def __getitem__(self, key: str) -> str:
+        value = lib.lvn_settings_get(self._p, _door.encode(key, "a key"))
+        if value is None:
+            raise KeyError(_door.text(lib.lvn_error_text()))
+        return value.decode()
+
+    def source(self, key: str) -> str:
+        value = lib.lvn_settings_source(self._p, _door.encode(key, "a key"))
+        if value is None:
+            raise KeyError(_door.text(lib.lvn_error_text()))
+        return value.decode()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __repr__(self) -> str:
+        given = (f"{k}: {self[k]}" for k in self if self.source(k) not in ("default", ""))
+        return "<levin settings\n  " + "\n  ".join(given) + ">"
+
+
+def find_run(name: str | os.PathLike[str]) -> Path | None:
+    """The folder of a run by its path, or by its name below runs/; None: there is none."""
+    for path in (Path(name), Path("runs") / name):
+        if (path / "settings.yaml").is_file():
+            return path
+    return None

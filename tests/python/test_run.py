@@ -1,0 +1,231 @@
+# test_run.py - covers python/levin/run.py: runs have the bits of the command line, also by hand, stopped and resumed.
+# label: user
+import os
+import signal
+import subprocess
+import sys
+import threading
+import unittest
+from pathlib import Path
+
+import levin
+import scenes
+from scenes import losses, run, weights
+
+
+class Counts(levin.Callback):
+    def __init__(self):
+        self.kinds = []
+
+    def on_start(self, run, event):
+        self.kinds.append(event)
+
+    on_step = on_validation = on_checkpoint = on_sample = on_epoch = on_note = on_end = on_start
+
+
+class Bits(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        scenes.train_by_program("cli")
+
+    def same(self, name):
+        self.assertEqual(weights(name), weights("cli"))
+        self.assertEqual(losses(name), losses("cli"))
+
+    def test_fit(self):
+        history = run("fit").fit()
+        self.same("fit")
+        self.assertEqual(history["step"], list(range(1, 21)))
+        self.assertEqual(history["val_step"], [10, 20])
+        self.assertEqual(len(history["loss"]), 20)
+        self.assertEqual([f"{x:.9g}" for x in history["loss"]], [r[1] for r in losses("cli")[1:] if r[1]])
+
+    def test_by_hand_and_with_callbacks(self):
+        seen = Counts()
+        with run("hand", callbacks=seen) as r:
+            for event in r.steps():
+                self.assertEqual(r.step, event.step)
+                if event.step == 5:
+                    r.validate()
+                    self.assertIn("the owl", r.generate("the owl"))
+                if event.step == 7:
+                    break  # and go on
+            self.assertEqual([e.step for e in r.steps()], list(range(8, 21)))
+        self.same("hand")
+        kinds = [e.kind for e in seen.kinds]
+        self.assertEqual((kinds[0], kinds[-1], kinds.count("step"), kinds.count("validation")), ("start", "end", 20, 2))
+        self.assertIn("checkpoint", kinds)
+        self.assertEqual(seen.kinds[-1].text, "all steps are done")
+        self.assertEqual(seen.kinds[0].facts["run_dir"], "runs/hand")
+        self.assertGreater(seen.kinds[0].facts["parameters"], 0)
+
+    def test_stopped_and_resumed(self):
+        class Stops(levin.Callback):
+            def on_step(self, run, event):
+                if event.step == 6:
+                    run.stop()
+
+        first = run("cut", callbacks=Stops())
+        self.assertEqual(first.fit()["step"][-1], 6)
+        self.assertEqual(first.end_reason, "stopped on request after step 6, which is saved")
+        history = levin.Run("cut", resume=True, progress=False).fit()
+        self.assertEqual(history["step"], list(range(7, 21)))
+        self.same("cut")
+
+    def test_requests(self):
+        class Asks(levin.Callback):
+            def on_step(self, run, event):
+                return {3: ("save", "validate"), 8: "stop"}.get(event.step)
+
+        r = run("asks", callbacks=Asks())
+        history = r.fit()
+        self.assertEqual(history["val_step"], [4])  # carried out with the next step
+        self.assertEqual(history["step"][-1], 9)
+        self.assertTrue(Path("runs/asks/checkpoints/step-4").is_dir())
+        self.assertEqual(r.end_reason, "a callback of the program asked to stop")
+
+
+class Failures(unittest.TestCase):
+    def fails(self, kind, text, call):
+        with self.assertRaises(kind) as caught:
+            call()
+        self.assertIn(text, str(caught.exception))
+        self.assertNotIn("\n", str(caught.exception))
+
+    def test_wrong_keys(self):
+        self.fails(levin.InputError, "did you mean 'optimizer.lr'?", lambda: run("x", optimizer__lrr=1))
+        self.fails(ValueError, "optimizer.lr", lambda: run("x", optimizer__lr="ten"))
+        self.fails(levin.InputError, "optimizer.lr wants a number, a text, a bool or a list of such, and got object",
+                   lambda: run("x", optimizer__lr=object()))
+        self.fails(levin.InputError, "there is no recipe 'none.yaml'", lambda: levin.Run("none.yaml"))
+        self.fails(levin.InputError, "give one of them", lambda: run("x", resume=True, overwrite=True))
+        self.fails(levin.InputError, "callbacks wants objects of levin.Callback, and got int",
+                   lambda: run("x", callbacks=[1]))
+        with self.assertRaises(levin.InputError) as both:
+            run("x", optimizer__lr="ten", trainer__max_steps="many")
+        self.assertEqual(len(str(both.exception).splitlines()), 2)
+        self.fails(levin.FaultError, "cannot open 'none.txt'", run("x", data__path="none.txt").fit)
+
+    def test_one_run_at_a_time(self):
+        with run("first") as first:
+            first.open()
+            self.fails(levin.InputError, "the run 'runs/first' is open in this process", run("second").open)
+            self.assertEqual(next(first.steps()).step, 1)
+        ended = run("ended")
+        ended.fit()
+        self.assertIn("val_loss", ended.validate())
+        run("after").fit()  # a run that has ended is closed for the next one
+        self.fails(levin.InputError, "the run is closed", ended.validate)
+        self.fails(levin.InputError, "holds a run already", run("ended").fit)
+        run("ended", overwrite=True).fit()
+
+    def test_fork(self):
+        script = ("import os, scenes, levin\n"
+                  "r = scenes.run('forked').open()\n"
+                  "pid = os.fork()\n"
+                  "if pid == 0:\n"
+                  "    for call in (lambda: next(r.steps()), r.save, scenes.run('child').open):\n"
+                  "        try: call()\n"
+                  "        except levin.InputError as e: assert 'was forked from process' in str(e), e\n"
+                  "        else: os._exit(1)\n"
+                  "    os._exit(0)\n"
+                  "assert os.waitpid(pid, 0)[1] == 0\n"
+                  "assert len(list(r.steps())) == 20\n")
+        self.python(script)
+
+    def python(self, script, **more):
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=120,
+                              env={**os.environ, "PYTHONPATH": os.environ["PYTHONPATH"] + ":" + str(Path(__file__).parent),
+                                   **more})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done
+
+    def test_run_of_another_process(self):
+        script = ("import scenes, sys\n"
+                  "r = scenes.run('busy').open()\n"
+                  "print('open', flush=True); sys.stdin.readline(); r.close()\n")
+        path = os.environ["PYTHONPATH"] + ":" + str(Path(__file__).parent)
+        with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                              env={**os.environ, "PYTHONPATH": path}) as other:
+            self.assertEqual(other.stdout.readline(), "open\n")
+            with self.assertRaises(levin.Error) as busy:
+                run("busy", resume=True).open()
+            self.assertIn("runs/busy", str(busy.exception))
+            self.assertIn(str(other.pid), str(busy.exception))
+            other.communicate("\n")
+
+    def test_callback_that_raises(self):
+        class Raises(levin.Callback):
+            def on_step(self, run, event):
+                if event.step == 7:
+                    raise ZeroDivisionError("seven")
+
+        with self.assertRaisesRegex(ZeroDivisionError, "seven"):
+            run("raises", callbacks=Raises()).fit()
+        self.assertTrue(Path("runs/raises/checkpoints/step-7").is_dir())
+
+    def test_callback_that_returns_nonsense(self):
+        class Nonsense(levin.Callback):
+            def on_step(self, run, event):
+                return 17
+
+        self.fails(levin.InputError, "Nonsense.on_step() returned 17: a callback returns None",
+                   run("nonsense", callbacks=Nonsense()).fit)
+
+    def test_interrupt(self):
+        class Interrupts(levin.Callback):
+            def on_step(self, run, event):
+                if event.step == 4:
+                    os.kill(os.getpid(), signal.SIGINT)
+
+        with self.assertRaises(levin.StoppedError) as stopped:
+            run("interrupted", callbacks=Interrupts()).fit()
+        self.assertEqual(str(stopped.exception), "stopped on request after step 4, which is saved")
+        self.assertTrue(Path("runs/interrupted/checkpoints/step-4").is_dir())
+        self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
+
+    def test_other_threads_run(self):
+        turns, over = [0], threading.Event()
+
+        def count():
+            while not over.is_set():
+                turns[0] += 1
+                over.wait(0.001)
+
+        thread = threading.Thread(target=count)
+        thread.start()
+        with run("threads", trainer__max_steps=200) as r:
+            before = turns[0]
+            for _ in r.steps():
+                pass
+        over.set()
+        thread.join()
+        self.assertGreater(turns[0], before)
+
+
+class Settings(unittest.TestCase):
+    def test_describe(self):
+        rows = levin.describe()
+        self.assertEqual(rows["optimizer.lr"].type, "float")
+        self.assertEqual(rows["optimizer.lr"].default, "3e-4")
+        self.assertIn("cosine", rows["schedule.kind"].choices)
+        self.assertTrue(rows["data.kind"].fixed)
+        self.assertTrue(all(r.help and r.type for r in rows.values()))
+
+    def test_sources(self):
+        Path("recipe.yaml").write_text("optimizer: {lr: 0.5, eps: 1e-7}\ndata: {path: verse.txt}\n")
+        os.environ["LEVIN_OPTIMIZER_EPS"] = "1e-6"
+        try:
+            s = levin.Run("recipe.yaml", optimizer={"lr": 0.25}, **{"trainer.seed": 7}).settings
+        finally:
+            del os.environ["LEVIN_OPTIMIZER_EPS"]
+        self.assertEqual((s["optimizer.lr"], s["optimizer.eps"], s["trainer.seed"]), ("0.25", "1e-06", "7"))
+        self.assertEqual(s.source("optimizer.eps"), "LEVIN_OPTIMIZER_EPS")
+        self.assertEqual(s.source("data.path"), "recipe.yaml:2")
+        self.assertEqual(s["name"], "recipe")
+        self.assertIn("optimizer.lr: 0.25", repr(s))
+        with self.assertRaisesRegex(KeyError, "did you mean 'optimizer.lr'"):
+            s["optimizer.lrr"]
+
+
+scenes.main()
