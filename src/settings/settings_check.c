@@ -358,7 +358,7 @@ static enum lvn_status finish_run(struct lvn_settings *s)
 {
     if (!*s->name) {
         s->name = "run";
-        derived(s, LVN_OPT_name, "nothing else");
+        derived(s, LVN_OPT_name, "no name being given");
     }
     LVN_CHECK(!strchr(s->name, '/') && *s->name != '.' && strlen(s->name) < 200, ARG,
               "name '%.60s' becomes a folder in runs/: it must have no slash, must not start with a dot, and must be "
