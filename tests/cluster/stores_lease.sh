@@ -52,7 +52,7 @@ stop() { # stop NAME: as a scheduler does
     check [ $got = 75 ]
 }
 away() { # away RUN: a job is stopped for longer than its lease; the next one has trained when it goes on
-    begin one "$1" --trainer.rank_timeout=1.5 $never
+    begin one "$1" --trainer.rank_timeout=1.5 $never --trainer.log_every_n_steps=300
     soon has "step  " one.err
     signal one STOP
     begin two "$1" $alive
