@@ -12,15 +12,19 @@
 #include "host/machine.h"
 #include "model_io/model_setup.h"
 #include "models/keys.h"
-#include "train/schedule.h"
+#include "schedules/schedule.h"
+#include "settings/choices.h"
 
 /* seconds: of n steps, sorted. parts (NULL: none): after each step another one runs whose parts are timed, so that both
  * see the same load of the machine. */
 static enum lvn_status time_steps(struct lvn_cli *c, struct lvn_train_programs *t, int64_t n, int64_t labels,
                                   double *seconds, struct lvn_parts *parts)
 {
+    const struct lvn_schedule_options options = lvn_schedule_options_of(&c->settings);
+    struct lvn_schedule schedule;
+    lvn_schedule_init(&schedule, &options, n + 1);
     for (int64_t i = -1; i < n; i++) { /* the first is not counted: it touches the memory for the first time */
-        double lr = lvn_schedule_lr(&c->settings, i + 1, n + 1), begin = lvn_seconds();
+        double lr = lvn_schedule_lr(&schedule, i + 1), begin = lvn_seconds();
         LVN_TRY(lvn_train_programs_step(t, i + 1, lr, labels));
         double loss = lvn_tree_sum(t->step_session->micro_losses, t->accumulation);
         LVN_CHECK(isfinite(loss), NONFINITE, "step %lld: the loss is not finite; try a smaller optimizer.lr",

@@ -50,6 +50,19 @@ enum lvn_optimizer_id lvn_optimizer_of(enum lvn_optimizer_kind word)
     return LVN_ADAMW;
 }
 
+struct lvn_schedule_options lvn_schedule_options_of(const struct lvn_settings *s)
+{
+    return (struct lvn_schedule_options){
+        .lr = s->optimizer.lr,
+#define LVN_INT(part, field, ...) .field = s->part.field,
+#define LVN_REAL(part, field, ...) .field = s->part.field,
+#define LVN_BOOL(part, field, ...) .field = s->part.field,
+#define LVN_WORD(part, field, ...) .field = s->part.field,
+#define LVN_CHOICE(part, field, ...) .field = (unsigned)s->part.field,
+#include "schedules/schedules_each.h"
+    };
+}
+
 enum lvn_sampling lvn_sampling_of(enum lvn_data_sampling word)
 {
     switch (word) {

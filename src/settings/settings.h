@@ -40,11 +40,6 @@
     X(OPTIMIZER_DECAY_MATRICES, "matrices")                                                                            \
     X(OPTIMIZER_DECAY_ALL, "all")
 #define LVN_CHOICES_optimizer_state(X) X(OPTIMIZER_STATE_FP32, "fp32") X(OPTIMIZER_STATE_BF16, "bf16")
-#define LVN_CHOICES_schedule_kind(X)                                                                                   \
-    X(SCHEDULE_KIND_CONSTANT, "constant")                                                                              \
-    X(SCHEDULE_KIND_LINEAR, "linear")                                                                                  \
-    X(SCHEDULE_KIND_COSINE, "cosine")                                                                                  \
-    X(SCHEDULE_KIND_EXPONENTIAL, "exponential")
 #define LVN_CHOICES_trainer_gradient_clip_algorithm(X)                                                                 \
     X(TRAINER_CLIP_NORM, "norm")                                                                                       \
     X(TRAINER_CLIP_VALUE, "value")

@@ -12,7 +12,9 @@
 #include "data/dataset.h"
 #include "graph/graph.h"
 #include "models/adapter_files.h"
+#include "schedules/schedule.h"
 #include "settings/callbacks_check.h"
+#include "settings/choices.h"
 #include "settings/device_list.h"
 #include "settings/settings_model.h"
 #include "tasks/task.h"
@@ -117,6 +119,20 @@ static enum lvn_status check_tokenizer(const struct lvn_settings *s)
     return LVN_OK;
 }
 
+/* ARG for keys of another kind of a part, unless they have their default, as in the settings.yaml of a run. */
+static enum lvn_status check_owners_of(const struct lvn_settings *s, const char *part, const char *kind)
+{
+    char text[LVN_VALUE_TEXT];
+    for (int id = 0; id < LVN_OPT_COUNT; id++) {
+        const struct lvn_option *o = lvn_option_by_id((enum lvn_option_id)id);
+        if (strcmp(o->part, part) != 0 || !o->for_kind || !strcmp(o->for_kind, kind)) continue;
+        LVN_CHECK(open(s, o->id) || !lvn_settings_differs(s, o->id), ARG,
+                  "%s (%.60s) is a key of %s.kind=%s, and %s.kind is %s: leave it out", o->key,
+                  lvn_settings_value(s, o->id, text), part, o->for_kind, part, kind);
+    }
+    return LVN_OK;
+}
+
 /* ARG for keys of another kind of data. */
 static enum lvn_status check_owners(const struct lvn_settings *s)
 {
@@ -164,33 +180,17 @@ static enum lvn_status check_optimizer(const struct lvn_settings *s)
     return LVN_OK;
 }
 
-/* Checks of decaying schedules: their end, and both rates. */
-static enum lvn_status finish_fall(struct lvn_settings *s, bool steps_known)
+/* Derive the step at which a schedule that falls ends, and check all of it. */
+static enum lvn_status finish_schedule(struct lvn_settings *s)
 {
-    char word[LVN_VALUE_TEXT];
-    const char *kind = lvn_settings_value(s, LVN_OPT_schedule_kind, word);
-    if (!s->schedule.decay_steps || s->origin[LVN_OPT_schedule_decay_steps].source == LVN_SOURCE_DERIVED) {
-        int64_t last =
-            s->trainer.max_steps > s->schedule.warmup_steps ? s->trainer.max_steps : s->schedule.warmup_steps;
-        s->schedule.decay_steps = s->trainer.max_steps > 0 ? last : 0;
+    const bool falls = lvn_schedule_find(s->schedule.kind)->falls;
+    if (falls && (!s->schedule.decay_steps || s->origin[LVN_OPT_schedule_decay_steps].source == LVN_SOURCE_DERIVED)) {
+        const int64_t max = s->trainer.max_steps, warmup = (int64_t)s->schedule.warmup_steps;
+        s->schedule.decay_steps = max <= 0 ? 0 : max > warmup ? max : warmup;
         if (s->schedule.decay_steps) derived(s, LVN_OPT_schedule_decay_steps, "trainer.max_steps");
     }
-    LVN_CHECK(s->schedule.decay_steps || steps_known, ARG,
-              "schedule.kind: %s needs a step at which it ends; give schedule.decay_steps, trainer.max_steps or "
-              "trainer.max_epochs",
-              kind);
-    LVN_CHECK(!s->schedule.decay_steps || s->schedule.warmup_steps <= s->schedule.decay_steps, ARG,
-              "schedule.warmup_steps (%" PRId64 ") ends after schedule.decay_steps (%" PRId64
-              "); take fewer, or decay for longer",
-              s->schedule.warmup_steps, s->schedule.decay_steps);
-    LVN_CHECK(s->schedule.min_lr <= s->optimizer.lr, ARG,
-              "schedule.min_lr (%g) is above optimizer.lr (%g), but the rate falls from optimizer.lr to "
-              "schedule.min_lr; exchange them or take schedule.kind: constant",
-              s->schedule.min_lr, s->optimizer.lr);
-    LVN_CHECK(s->schedule.kind != LVN_SCHEDULE_KIND_EXPONENTIAL || s->schedule.min_lr > 0, ARG,
-              "schedule.kind: exponential falls to schedule.min_lr, which must be above 0; give for example a tenth of "
-              "optimizer.lr");
-    return LVN_OK;
+    const struct lvn_schedule_options o = lvn_schedule_options_of(s);
+    return lvn_schedule_check(&o, s->trainer.max_steps, s->trainer.max_epochs > 0);
 }
 
 static enum lvn_status check_device(const struct lvn_settings *s)
@@ -397,7 +397,7 @@ enum lvn_status lvn_settings_finish(struct lvn_settings *s, unsigned parts)
     if (parts & LVN_USES_DATA) LVN_TRY(finish_data(s));
     if (parts & LVN_USES_OPTIMIZER) LVN_TRY(check_owners(s));
     if (parts & LVN_USES_OPTIMIZER) LVN_TRY(check_optimizer(s));
-    if (parts & LVN_USES_SCHEDULE && s->schedule.kind != LVN_SCHEDULE_KIND_CONSTANT)
-        LVN_TRY(finish_fall(s, s->trainer.max_epochs > 0));
+    if (parts & LVN_USES_SCHEDULE) LVN_TRY(check_owners_of(s, "schedule", s->schedule.kind));
+    if (parts & LVN_USES_SCHEDULE) LVN_TRY(finish_schedule(s));
     return parts & LVN_USES_CALLBACKS ? lvn_callbacks_check(s) : LVN_OK;
 }

@@ -15,7 +15,6 @@
 #include "base/work.h"
 #include "host/library.h"
 #include "host/machine.h"
-#include "train/schedule.h"
 #include "train/trainer_private.h"
 
 /* --- what ranks exchange --- */
@@ -186,7 +185,7 @@ static enum lvn_status one_step(struct trainer *t)
     struct lvn_train_programs *g = &t->planned.programs;
     struct trainer_running *r = &t->running;
     double begin = lvn_seconds();
-    lvn_train_programs_launch(g, r->step, lvn_schedule_lr(t->settings, r->step, t->opened.schedule_steps), r->labels);
+    lvn_train_programs_launch(g, r->step, lvn_schedule_lr(&t->opened.schedule, r->step), r->labels);
     LVN_TRY(g->step_session->status);
 
     /* Load the next batch while a device computes. All ranks learn the status with the statistics. */

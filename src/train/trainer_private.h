@@ -12,6 +12,7 @@
 #include "engine/train_programs.h"
 #include "model_io/adapters.h"
 #include "model_io/model_setup.h"
+#include "schedules/schedule.h"
 #include "train/callback.h"
 #include "train/saver.h"
 #include "train/snapshot.h"
@@ -40,7 +41,7 @@ struct trainer_opened {
     struct lvn_validation validation; /* its buffers are allocated with the plan */
     uint64_t fingerprint;             /* of the data */
     int64_t last_step;                /* at which the run ends; INT64_MAX: only time ends it */
-    int64_t schedule_steps;           /* max_steps of the learning rate's schedule */
+    struct lvn_schedule schedule;     /* of the learning rate */
     struct lvn_run_dir run_dir;       /* rank 0's */
     struct lvn_checkpoint checkpoint; /* rank 0's, if resuming */
     bool run_dir_open;                /* on rank 0 */

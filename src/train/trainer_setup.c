@@ -16,17 +16,19 @@
 #include "engine/memory_advice.h"
 #include "host/isa.h"
 #include "model_io/model_find.h"
+#include "settings/choices.h"
 #include "train/limits.h"
 #include "train/trainer_private.h"
 
 static enum lvn_status open_data(struct trainer *t)
 {
     const struct lvn_settings *s = t->settings;
+    const struct lvn_schedule_options schedule = lvn_schedule_options_of(s);
     LVN_TRY(lvn_model_setup_open(&t->opened.setup, s, t->options->model));
     LVN_TRY(lvn_limits_loader(&t->opened.train_loader, t->opened.setup.data, s));
     LVN_TRY(lvn_validation_open(&t->opened.validation, s, &t->opened.train_loader, t->opened.setup.data));
     LVN_TRY(lvn_dataset_fingerprint(t->opened.setup.data, &t->opened.fingerprint));
-    t->opened.schedule_steps = lvn_limits_steps(s, t->opened.train_loader.steps_per_epoch);
+    lvn_schedule_init(&t->opened.schedule, &schedule, lvn_limits_steps(s, t->opened.train_loader.steps_per_epoch));
     t->opened.last_step = lvn_limits_last(s, t->opened.train_loader.steps_per_epoch);
     LVN_CHECK(t->opened.validation.on || !s->trainer.num_sanity_val_steps, ARG,
               "trainer.num_sanity_val_steps is %" PRId64 ", but this run does not validate: leave it out, or give "

@@ -13,7 +13,7 @@
 
 #include "data/dataset.h"
 #include "engine/ranks.h"
-#include "train/schedule.h"
+#include "schedules/schedule.h"
 #include "train/trainer.h"
 
 static FILE *samples;
@@ -30,11 +30,11 @@ enum lvn_status __wrap_lvn_dataset_sample(const struct lvn_dataset *d, enum lvn_
     return __real_lvn_dataset_sample(d, split, at, how, out);
 }
 
-double __real_lvn_schedule_lr(const struct lvn_settings *s, int64_t step, int64_t last_step);
-double __wrap_lvn_schedule_lr(const struct lvn_settings *s, int64_t step, int64_t last_step);
-double __wrap_lvn_schedule_lr(const struct lvn_settings *s, int64_t step, int64_t last_step)
+double __real_lvn_schedule_lr(const struct lvn_schedule *s, int64_t step);
+double __wrap_lvn_schedule_lr(const struct lvn_schedule *s, int64_t step);
+double __wrap_lvn_schedule_lr(const struct lvn_schedule *s, int64_t step)
 {
-    double lr = __real_lvn_schedule_lr(s, step, last_step);
+    double lr = __real_lvn_schedule_lr(s, step);
     return rank == odd_rank && step >= odd_step ? lr * 1.5 : lr;
 }
 

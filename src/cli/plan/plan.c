@@ -18,9 +18,9 @@
 #include "model_io/model_find.h"
 #include "model_io/model_setup.h"
 #include "models/keys.h"
+#include "settings/choices.h"
 #include "train/callback.h"
 #include "train/limits.h"
-#include "train/schedule.h"
 
 struct plan {
     struct lvn_cli *c;
@@ -231,8 +231,11 @@ static enum lvn_status show_schedule(struct plan *p)
     LVN_CHECK(
         p->steps > 0, ARG,
         "the number of steps is not known: give trainer.max_steps, or trainer.max_epochs with data that are there");
+    const struct lvn_schedule_options options = lvn_schedule_options_of(p->s);
+    struct lvn_schedule schedule;
+    lvn_schedule_init(&schedule, &options, p->steps);
     for (int64_t i = 0; i < p->steps; i++) {
-        double lr = lvn_schedule_lr(p->s, i, p->steps);
+        double lr = lvn_schedule_lr(&schedule, i);
         lvn_cli_print(p->c, "%" PRId64 " %.17g\n", i, lr);
         if (list) json_array_append_new(list, json_real(lr));
     }
