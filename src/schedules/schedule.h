@@ -49,8 +49,8 @@ const struct lvn_schedule_kind *lvn_schedule_find(const char *name);
 int64_t lvn_schedule_steps(double steps, int64_t all);
 /* ARG if `steps` is neither a whole number nor a share below 1. */
 enum lvn_status lvn_schedule_check_steps(const char *key, double steps) LVN_CHECKED;
-/* ARG, if options contradict each other or the end is not known. max_steps: trainer.max_steps; 0: no such limit. epochs:
- * trainer.max_epochs limits the run, so the number of steps is known once its data are open. */
+/* ARG, if options contradict each other or the end is not known. max_steps: trainer.max_steps; 0: no such limit.
+ * epochs: trainer.max_epochs limits the run, so the number of steps is known once its data are open. */
 enum lvn_status lvn_schedule_check(const struct lvn_schedule_options *o, int64_t max_steps, bool epochs) LVN_CHECKED;
 
 /* The schedule of a run. */
@@ -60,10 +60,11 @@ struct lvn_schedule {
     int64_t warmup; /* steps */
     int64_t end;    /* step at which the rate is min_lr */
 };
-/* max_steps: of the run; where schedule.decay_steps is 0 it is the end. The options have passed lvn_schedule_check(). */
+/* max_steps: of the run; where schedule.decay_steps is 0 it is the end. The options have passed lvn_schedule_check().
+ */
 void lvn_schedule_init(struct lvn_schedule *out, const struct lvn_schedule_options *o, int64_t max_steps);
-/* The learning rate of a step, counted from 0: in the warm-up lr (step + 1) / (warmup + 1), then the schedule's, from its
- * end on min_lr. */
+/* The learning rate of a step, counted from 0: in the warm-up lr (step + 1) / (warmup + 1), then the schedule's, from
+ * its end on min_lr. */
 double lvn_schedule_lr(const struct lvn_schedule *s, int64_t step);
 
 #endif

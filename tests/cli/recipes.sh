@@ -122,5 +122,31 @@ rates() { # rates KIND FORMULA: of 8 steps, 2 of them warm-up, by the formula in
 }
 rates linear "1e-2 - r * 9.9e-3"
 rates exponential "1e-2 * 0.01 ** r"
+# Hugging Face's warmup_stable_decay (optimization.py), behind levin's warm-up, whose first rate is not 0: 20 steps, 3
+# (0.15 of them) of warm-up, then as many as are left before the decay.
+wsd() { # wsd TYPE FACTOR [key=value...]: a decay of 6 steps by the factor in r
+    local type=$1 factor=$2
+    shift 2
+    code 0 "$LEVIN" plan "$LEVIN_SOURCE/recipes/shakespeare-char-cpu.yaml" --schedule --json --schedule.kind=wsd --schedule.warmup_steps=0.15 \
+        --trainer.max_steps=20 --schedule.decay_steps=19 --optimizer.lr=1e-2 --schedule.min_lr=1e-3 --schedule.wsd_decay_type="$type" "$@"
+    python3 - "$factor" <<'END'
+import json, math, sys
+warmup, stable, decay, lr, ratio = 3, 10, 6, 1e-2, 0.1
+def rate(step):
+    if step < warmup:
+        return lr * (step + 1) / (warmup + 1)
+    if step < warmup + stable:
+        return lr
+    if step < warmup + stable + decay:
+        r = (step - warmup - stable) / decay
+        return lr * (eval(sys.argv[1]) * (1 - ratio) + ratio)
+    return lr * ratio
+got = json.load(open("out"))["lr"]
+assert len(got) == 20 and all(abs(x / rate(i) - 1) < 1e-12 for i, x in enumerate(got)), got
+END
+}
+wsd cosine "0.5 * (1 + math.cos(math.pi * r))" --schedule.wsd_decay_steps=6
+wsd linear "1 - r" --schedule.wsd_decay_steps=0.3
+wsd 1-sqrt "1 - math.sqrt(r)" --schedule.wsd_decay_steps=0.3
 code 2 "$LEVIN" plan --schedule --trainer.max_epochs=2
 says "the number of steps is not known" err
