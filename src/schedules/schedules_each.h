@@ -6,6 +6,6 @@
 #define LVN_SCHEDULE(...)
 #endif
 #define LVN_ROWS "schedules/schedules.def"
-#include "base/rows_each.h"
+#include "base/options/rows_each.h"
 
 #undef LVN_SCHEDULE

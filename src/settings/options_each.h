@@ -12,7 +12,7 @@
 #define LVN_SCHEDULE(...)
 #endif
 #define LVN_ROWS "settings/options.def"
-#include "base/rows_each.h"
+#include "base/options/rows_each.h"
 
 #undef LVN_CALLBACK
 #undef LVN_LOGGER
