@@ -3,7 +3,7 @@
 #
 #   tools/setup.sh                packages for building and testing, from the system (as root, or through sudo)
 #   tools/setup.sh --dev          also tools for development: ccache, clang, clang-format, clang-tidy, a cross compiler, two MPIs,
-#                                 Slurm and sshd (no service is started), servers of object stores, TensorBoard,
+#                                 Slurm and sshd (no service is started), servers of object stores, TensorBoard, Jupyter,
 #                                 and published tokenizers and models that tests read (230 MB of downloads)
 #   tools/setup.sh kubernetes     also a Kubernetes without nodes, and Helm, which tests/kubernetes runs on: compiled from Go modules
 #                                 (Go 1.26) in some twelve minutes of two cores, so nothing else installs them
@@ -128,6 +128,7 @@ if [ $dev = 1 ]; then
     needs ocloc have ocloc
     needs devices bash -c "ls '$root_folder'/parts/devices/lib/libintelocl.so '$root_folder'/parts/devices/lib/python3*/site-packages/nvidia/cu13/lib"
     needs tensorboard env PYTHONPATH="$root_folder/parts/tensorboard" python3 -c 'import tensorboard'
+    needs jupyter test -x "$root_folder/parts/jupyter/bin/jupyter-server"
     needs real real_parts_are_here
     needs arm bash -c 'echo "#include <stdint.h>" | aarch64-linux-gnu-gcc -xc -c - -o /dev/null'
 fi
@@ -170,7 +171,7 @@ dnf_names() {
         clang) echo clang compiler-rt libomp-devel ;; clang-format | clang-tidy) echo clang-tools-extra ;;
         arm) echo gcc-aarch64-linux-gnu ;; slurm) echo slurm-slurmctld slurm-slurmd slurm munge ;;
         sshd) echo openssh-server openssh-clients ;; ip) echo iproute ;;
-        intel-mpi | stores | tensorboard | devices | real | kubernetes) ;; # from no distribution: see below
+        intel-mpi | stores | tensorboard | jupyter | devices | real | kubernetes) ;; # from no distribution: see below
         *) echo "$part" ;;
         esac
     done
@@ -240,6 +241,13 @@ install_tensorboard() {
     local into=$root_folder/parts/tensorboard
     python3 -m pip install -q --no-warn-conflicts --target "$into" tensorboard==2.21.0 >"$folder/pip.log" 2>&1 ||
         { rm -rf "$into" && echo "setup: no tensorboard: the test that needs it is left out"; }
+}
+
+# Jupyter without its page, which deploy/slurm/jupyter.sbatch starts (55 MB). Only a test wants it.
+install_jupyter() {
+    local into=$root_folder/parts/jupyter
+    python3 -m pip install -q --no-warn-conflicts --target "$into" jupyter_server==2.21.1 >"$folder/pip.log" 2>&1 ||
+        { rm -rf "$into" && echo "setup: no Jupyter: the test that needs it is left out"; }
 }
 
 # Intel's OpenCL for processors, on which the doubles of CUDA compute, and NVIDIA's compiler of kernels. Only tests want them.
@@ -397,6 +405,7 @@ END
 case " ${missing[*]} " in *" intel-mpi "*) install_intel_mpi ;; esac
 case " ${missing[*]} " in *" stores "*) install_stores ;; esac
 case " ${missing[*]} " in *" tensorboard "*) install_tensorboard ;; esac
+case " ${missing[*]} " in *" jupyter "*) install_jupyter ;; esac
 case " ${missing[*]} " in *" devices "*) install_devices ;; esac
 case " ${missing[*]} " in *" real "*) install_real ;; esac
 case " ${missing[*]} " in *" kubernetes "*) install_kubernetes ;; esac
@@ -419,7 +428,7 @@ write_env
 for part in ${gone[@]+"${gone[@]}"}; do
     case $part in
     archive) echo "setup: no libarchive: levin prepare reads .txt and .jsonl, and no archives" ;;
-    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | pmix | sshd | ip | stores | tensorboard | opencl | oclgrind | ocloc | devices | real | openssl | kubernetes) echo "setup: no $part: the tests that need it are left out" ;;
+    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | pmix | sshd | ip | stores | tensorboard | jupyter | opencl | oclgrind | ocloc | devices | real | openssl | kubernetes) echo "setup: no $part: the tests that need it are left out" ;;
     *) fail "$part could not be had; a site may offer it: module avail $part" ;;
     esac
 done
