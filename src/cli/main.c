@@ -1,5 +1,5 @@
 /* main.c - main(): finds the command, runs it, prints its error and turns its status into an exit code. Arguments are
- * parsed in args.c. */
+ * parsed in args.c; how levin is process 1 of a container: process_as_init.c. */
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/help.h"
+#include "cli/process.h"
 #include "cluster/rendezvous/member.h"
 #include "formats/json.h"
 #include "settings/synonyms.h"
@@ -151,6 +152,8 @@ enum { MIN_STACK = 256 << 10 };
 
 int main(int argc, char **argv)
 {
+    int code;
+    if (lvn_process_as_init(&code)) return code;
     setlocale(LC_CTYPE, "");               /* for the widths of letters; the format of numbers does not change */
     setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* whole lines in one write: launchers prefix each write */
     if (getenv("LEVIN_LAUNCH")) setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
@@ -169,7 +172,7 @@ int main(int argc, char **argv)
         return flush_stdout(LVN_EXIT_DONE);
     }
     if (!strcmp(first, "--help") || !strcmp(first, "-h")) first = "help";
-    int code = run(first, argc > 2 ? argc - 2 : 0, argv + (argc > 2 ? 2 : argc));
+    code = run(first, argc > 2 ? argc - 2 : 0, argv + (argc > 2 ? 2 : argc));
     if (argc > 1) return code;
     fprintf(stderr, "error: no command is given; `levin help COMMAND` explains each of those above\n");
     return LVN_EXIT_USAGE;

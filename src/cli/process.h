@@ -1,5 +1,5 @@
 /* process.h - other programs: command lines, finding a program, running it to its end for its output. For launch and
- * requeue.c; processes that run beside this one are launch_attempt.c's and ranks.c's. */
+ * requeue.c; processes that run beside this one are launch_attempt.c's and ranks.c's. And this one as process 1. */
 #ifndef LVN_PROCESS_H
 #define LVN_PROCESS_H
 
@@ -29,5 +29,11 @@ char *lvn_process_find(struct lvn_arena *a, const char *name);
  * (NULL: dropped). Returns the exit code; 128 + the number of the signal that ended it; -1: it did not start; -2: it
  * took too long. */
 int lvn_process_run(char *const *words, double seconds, struct lvn_text *output);
+
+/* For main(), before all else. In a process that is not number 1 (of its process namespace, as a container is one):
+ * false. In process 1: start a child that goes on as this program, for which false is returned; pass signals on to it,
+ * reap orphans, and return true when it has ended, with its exit code in *code (128 + the number of the signal that
+ * ended it; 1 if it cannot be started; both with a sentence on stderr). In process_as_init.c. */
+bool lvn_process_as_init(int *code);
 
 #endif
