@@ -4,7 +4,7 @@ SETTINGS ?=
 
 BUILD = cmake --build --preset release -j $(JOBS)
 
-.PHONY: all configure everything benchmarks cli-programs help demo test quick soak asan bench bench-peers format format-check tidy style docs sizes golden coverage install clean
+.PHONY: all configure everything benchmarks cli-programs help demo test quick soak asan bench bench-peers format format-check tidy style docs sizes golden coverage install image clean
 
 all: configure ## build build/levin and the library
 	@$(BUILD)
@@ -75,6 +75,9 @@ coverage: ## print which lines the quick tests run
 
 install: all ## install into PREFIX (default: /usr/local)
 	@cmake --install build --prefix $(or $(PREFIX),/usr/local)
+
+image: ## build a container image with buildah, podman or docker (CUDA=1, IMAGE=NAME, BASE=IMAGE)
+	@tools/make_image
 
 clean: ## remove what was built
 	rm -rf build build-*
