@@ -72,7 +72,7 @@ code 0 contained levin --version
 says "levin " out
 contained sh -c 'id -u; grep -E "^(CapEff|CapBnd|NoNewPrivs)" /proc/self/status; touch /usr/x' >out 2>err && fail "the root can be written"
 says 65532 out
-says "CapEff:	0000000000000000" out
+says $'CapEff:\t0000000000000000' out
 says "Read-only file system" err
 code 0 contained levin doctor
 says "libcurl/" out
