@@ -61,9 +61,14 @@ IN
 root=$(buildah mount "$(buildah from levin-test:1)")
 chown 65532:65532 data
 site=
-contained() { # WORD...: in place of the entry point
-    env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/var/lib/levin LEVIN_CACHE=/var/lib/levin/cache OMP_NUM_THREADS=1 ${more_env[@]+"${more_env[@]}"} \
-        unshare -m -n -u -i -p -f --kill-child --propagation private bash -eu inside.sh "$root" "$PWD/data" "$site" "$@"
+words() { # WORD...: `whole` runs it in place of the entry point
+    whole=(env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/var/lib/levin LEVIN_CACHE=/var/lib/levin/cache
+        OMP_NUM_THREADS=1 ${more_env[@]+"${more_env[@]}"} unshare -m -n -u -i -p -f --kill-child --propagation private
+        bash -eu inside.sh "$root" "$PWD/data" "$site" "$@")
+}
+contained() {
+    words "$@"
+    "${whole[@]}"
 }
 more_env=()
 make_text
@@ -92,7 +97,8 @@ endless=(--trainer.max_steps=1000000000 --checkpoint.every_n_steps=1000000 --tra
 for how in alone launched; do
     arguments $how "${endless[@]}"
     [ $how = alone ] || all=(launch -n 1 -- "${all[@]}")
-    contained levin "${all[@]}" >out 2>err &
+    words levin "${all[@]}"
+    "${whole[@]}" >out 2>err &
     pid=$!
     wait_rows data/$how 3
     first=$(pgrep -P $pid -x levin)
@@ -104,7 +110,6 @@ for how in alone launched; do
     says "stopped on request after step" err
     check [ -s data/$how/checkpoints/last/model.safetensors ]
 done
-contained levin "${all[@]:3}" --resume --trainer.max_steps=1 >out 2>err && fail "it has fewer steps than it had"
 clean
 
 # --- for GPUs: NVRTC and cuBLASLt are the base's, here doubles; driver and NCCL are the site's, found at run time ---
