@@ -25,6 +25,8 @@ says 'max_steps: 600000' workload.out
 says 'batch_size_per_device: 125' workload.out
 says 'start_timeout: 1800' workload.out
 says 'value: GPUDirectTCPX_v7' workload.out
+for name in workload tcpxo rdma; do says 'nccl_library: libnccl.so.2' $name.out; done
+silent_about nccl_library small.out
 says 'restartPolicy: Always' workload.out
 says 'value: "j-1732470000-0.j-1732470000"' workload.out
 says 'value: "j-second-try-node-0-0.j-second-try"' jobset.out

@@ -59,6 +59,9 @@ trainer:
 {{- if not (hasKey $r.trainer "start_timeout") }}
   start_timeout: 1800
 {{- end }}
+{{- if and (not (eq (include "levin.profile" .) "none")) (not (hasKey $r.trainer "nccl_library")) }}
+  nccl_library: libnccl.so.2
+{{- end }}
 {{- if $w.batchSize }}
   batch_size_per_device: {{ int $w.batchSize }}
 {{- end }}
