@@ -37,7 +37,7 @@ enum lvn_outcome {
     LVN_OUTCOME_LOST = 76,    /* another rank was lost: resume from the last checkpoint */
 };
 enum lvn_outcome lvn_outcome(int status);
-void lvn_text_free(char *text); /* of a text that the program is to free; NULL: nothing */
+void lvn_free(void *p); /* what the program is to free; NULL: nothing */
 
 /* --- settings: the keys of recipes (`levin help options`) --- */
 struct lvn_settings *lvn_settings_new(void); /* NULL: no memory */
@@ -180,6 +180,28 @@ struct lvn_run_event {
  * once, otherwise with the next step. On the events SAMPLE and NOTE it is ignored. */
 enum lvn_run_request { LVN_REQUEST_STOP = 1, LVN_REQUEST_SAVE = 2, LVN_REQUEST_VALIDATE = 4 };
 
+/* Samples that the program gives, instead of the data of the settings: a list, which is shuffled, divided over ranks and
+ * resumed as any other, or a stream, whose samples are taken once, in their order (data.sampling sequential). */
+struct lvn_run_field {
+    const char *name; /* as the model and its task read it: ids, labels; text: ids, length, label; image, label */
+    int64_t dtype;    /* 0: int32, 1: float32 */
+    int64_t rank;     /* of one sample: at most 3 */
+    int64_t dim[3];
+    int64_t below; /* integers lie in [0, below); a label may be -1: none. 0: not known */
+};
+struct lvn_run_data {
+    int64_t size;                      /* sizeof(struct lvn_run_data) */
+    int64_t n_fields;                  /* at most 4 */
+    const struct lvn_run_field *field; /* [n_fields] */
+    int64_t samples[3];                /* of train, val and test; 0: there are none */
+    int64_t vocab_size;                /* of ids; 0: there are none */
+    int64_t is_stream;                 /* 1: a stream */
+    /* Write sample i of split 0 (train), 1 or 2, field by field; called by any thread. 0, or another number with a
+     * sentence in `error`: the run then ends with the step that is finished, saved. */
+    int (*sample)(void *context, int64_t split, int64_t i, void *const *out, char error[400]);
+    void *context;
+};
+
 struct lvn_run_options {
     int64_t size;                      /* sizeof(struct lvn_run_options) */
     int64_t mode;                      /* enum lvn_open */
@@ -188,6 +210,7 @@ struct lvn_run_options {
      * lvn_run_stop(), lvn_run_steps() and lvn_run_value(). NULL: nothing is called. */
     int (*on_event)(void *context, const struct lvn_run_event *event);
     void *context;
+    const struct lvn_run_data *data; /* valid until the run is closed; NULL: those of the settings */
 };
 int lvn_run_open_with(struct lvn_run **r, struct lvn_settings *s, const struct lvn_run_options *options);
 /* The run ends after the step that is being made, or before its first one; lvn_run_close() saves it. For a signal
@@ -206,7 +229,7 @@ int lvn_run_evaluate(struct lvn_run *r, const char *part);
 /* The results of the last lvn_run_evaluate(): test_loss, test_accuracy ... Returns how many there are; writes at most
  * `capacity`. The names live as long as the run. */
 int64_t lvn_run_results(const struct lvn_run *r, struct lvn_run_scalar *out, int64_t capacity);
-/* Rank 0: the prompt (NULL: sample.prompt) and its continuation, generated as the keys of `sample` say; free() it. */
+/* Rank 0: the prompt (NULL: sample.prompt) and its continuation, generated as the keys of `sample` say; lvn_free() it. */
 int lvn_run_generate(struct lvn_run *r, const char *prompt, char **text);
 int lvn_run_save(struct lvn_run *r); /* writes a checkpoint; it is on the disk when the call returns */
 /* The end of the run: its last checkpoint, and END. It may be evaluated and may generate until it is closed; no step
@@ -215,6 +238,84 @@ int lvn_run_end(struct lvn_run *r);
 /* lvn_run_end(), if that was not called, and releases the run. NULL: nothing. Returns the failure that invalidated the
  * run, if any. */
 int lvn_run_close(struct lvn_run *r);
+
+/* --- models: loaded, and used as often as one likes --- */
+
+/* Set model.init to a MODEL (a run, a checkpoint, a folder of Hugging Face, a published name) and all keys of the run
+ * that it comes from; call it first, and put further keys afterwards. */
+int lvn_settings_model(struct lvn_settings *s, const char *model);
+struct lvn_inference;
+/* Open model.init; the weights are loaded when they are first needed. s must outlive it. *m is NULL after a failure. */
+int lvn_inference_open(struct lvn_inference **m, struct lvn_settings *s);
+void lvn_inference_close(struct lvn_inference *m); /* NULL: nothing */
+/* The size of the vocabulary, and the longest window in tokens. */
+int64_t lvn_inference_vocab_size(const struct lvn_inference *m);
+int64_t lvn_inference_block_size(const struct lvn_inference *m);
+/* Text to ids, with the tokens that the tokenizer adds, and back; lvn_free() the results. */
+int lvn_inference_encode(const struct lvn_inference *m, const char *text, int64_t bytes, int32_t **ids, int64_t *n);
+int lvn_inference_decode(const struct lvn_inference *m, const int32_t *ids, int64_t n, char **text);
+/* Continue a prompt, as `levin generate` does: the same bits. */
+struct lvn_generation {
+    int64_t size;          /* sizeof(struct lvn_generation) */
+    const int32_t *prompt; /* [n_prompt] ids, at least 1 */
+    int64_t n_prompt;
+    int64_t max_new_tokens;
+    double temperature;   /* 0: greedy */
+    int64_t top_k;        /* 0: off */
+    double top_p;         /* 0 or 1: off */
+    int64_t seed;
+    int64_t number;       /* of the sample: each has its own random numbers */
+    int64_t ignore_eos;   /* 1: an end token ends nothing */
+    /* Called with each new token and the text that is complete with it (valid during the call; "" within a character);
+     * 0: the sample ends. NULL: nothing is called. */
+    int (*on_token)(void *context, int32_t id, const char *text);
+    void *context;
+    int32_t *ids; /* [n_ids] set by the call: the new tokens; lvn_free() them */
+    int64_t n_ids;
+    char *text; /* set by the call: the continuation without the prompt; lvn_free() it */
+};
+int lvn_inference_generate(struct lvn_inference *m, struct lvn_generation *g);
+/* The prediction for token ids (B,T), in fp32, valid until the next call: of language models (B,T,V), of classifiers
+ * (B,classes). shape: [4], *rank of which are set. */
+int lvn_inference_logits(struct lvn_inference *m, const int32_t *ids, int64_t B, int64_t T, const float **logits,
+                         int64_t shape[4], int64_t *rank);
+/* A parameter by its Hugging Face name. data: the model's own memory, in the layout of the file; valid until the model
+ * is closed. NULL: it lies there in another layout, or not in host memory: lvn_inference_copy() gives its values. */
+struct lvn_parameter {
+    const char *name;
+    int64_t dtype; /* 0: fp32, 1: bf16 */
+    int64_t rank;
+    int64_t shape[4];
+    void *data; /* row-major */
+};
+int lvn_inference_parameters(struct lvn_inference *m, int64_t *n);
+int lvn_inference_parameter(struct lvn_inference *m, int64_t i, struct lvn_parameter *out);
+int lvn_inference_copy(struct lvn_inference *m, int64_t i, void *to, int64_t bytes);
+
+/* The probabilities of classes for new texts, with settings' model.init, as `levin predict`: the same bits. */
+struct lvn_classified {
+    int64_t size; /* sizeof(struct lvn_classified) */
+    int64_t n, classes;
+    double *probability; /* (n, classes); lvn_free() it */
+    char *names;         /* of the classes, each ended by a newline; lvn_free() it */
+};
+/* pairs: the second text of each, or NULL. */
+int lvn_classify(struct lvn_settings *s, const char *const *texts, const char *const *pairs, int64_t n,
+                 struct lvn_classified *out);
+/* Loss and metrics of settings' model.init on data.split, as `levin evaluate`: the same bits. */
+struct lvn_evaluated_model {
+    int64_t size; /* sizeof(struct lvn_evaluated_model) */
+    double loss;  /* mean over labels */
+    int64_t labels, samples, skipped;
+    const char *split;
+    int64_t n_metrics;
+    struct lvn_run_scalar metric[16];
+    int64_t classes;   /* of the confusion matrix; 0: there is none */
+    double *confusion; /* (true class, predicted class): counts; lvn_free() it */
+};
+/* limit: so many batches, evenly spaced; 0: all. gradients: a file for the gradient of the mean loss (safetensors, by
+ * Hugging Face name); NULL: none. */
+int lvn_evaluate_model(struct lvn_settings *s, int64_t limit, const char *gradients, struct lvn_evaluated_model *out);
 
 /* The last failure in this thread: a sentence, and "while ..." lines. */
 const char *lvn_error_text(void);

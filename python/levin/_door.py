@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import (CFUNCTYPE, POINTER, Structure, byref, c_bool, c_char_p, c_double, c_int, c_int64, c_void_p)
+from ctypes import (CFUNCTYPE, POINTER, Structure, byref, c_bool, c_char_p, c_double, c_int, c_int32, c_int64, c_void_p)
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +43,44 @@ class RunEvent(Structure):
 ON_EVENT = CFUNCTYPE(c_int, c_void_p, POINTER(RunEvent))
 
 
+ON_SAMPLE = CFUNCTYPE(c_int, c_void_p, c_int64, c_int64, POINTER(c_void_p), c_void_p)
+ON_TOKEN = CFUNCTYPE(c_int, c_void_p, c_int32, c_char_p)
+
+
+class RunField(Structure):
+    _fields_ = [("name", c_char_p), ("dtype", c_int64), ("rank", c_int64), ("dim", c_int64 * 3), ("below", c_int64)]
+
+
+class RunData(Structure):
+    _fields_ = [("size", c_int64), ("n_fields", c_int64), ("field", POINTER(RunField)), ("samples", c_int64 * 3),
+                ("vocab_size", c_int64), ("is_stream", c_int64), ("sample", ON_SAMPLE), ("context", c_void_p)]
+
+
 class RunOptions(Structure):
     _fields_ = [("size", c_int64), ("mode", c_int64), ("model", c_void_p), ("on_event", ON_EVENT),
-                ("context", c_void_p)]
+                ("context", c_void_p), ("data", POINTER(RunData))]
+
+
+class Generation(Structure):
+    _fields_ = [("size", c_int64), ("prompt", c_void_p), ("n_prompt", c_int64), ("max_new_tokens", c_int64),
+                ("temperature", c_double), ("top_k", c_int64), ("top_p", c_double), ("seed", c_int64),
+                ("number", c_int64), ("ignore_eos", c_int64), ("on_token", ON_TOKEN), ("context", c_void_p),
+                ("ids", c_void_p), ("n_ids", c_int64), ("text", c_void_p)]
+
+
+class Parameter(Structure):
+    _fields_ = [("name", c_char_p), ("dtype", c_int64), ("rank", c_int64), ("shape", c_int64 * 4), ("data", c_void_p)]
+
+
+class Classified(Structure):
+    _fields_ = [("size", c_int64), ("n", c_int64), ("classes", c_int64), ("probability", c_void_p),
+                ("names", c_void_p)]
+
+
+class EvaluatedModel(Structure):
+    _fields_ = [("size", c_int64), ("loss", c_double), ("labels", c_int64), ("samples", c_int64),
+                ("skipped", c_int64), ("split", c_char_p), ("n_metrics", c_int64), ("metric", Scalar * 16),
+                ("classes", c_int64), ("confusion", c_void_p)]
 
 
 # name: (what it returns, its arguments)
@@ -55,7 +90,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "lvn_outcome": (c_int, [c_int]),
     "lvn_error_text": (c_char_p, []),
     "lvn_error_trace": (c_char_p, []),
-    "lvn_text_free": (None, [c_void_p]),
+    "lvn_free": (None, [c_void_p]),
     "lvn_settings_new": (c_void_p, []),
     "lvn_settings_free": (None, [c_void_p]),
     "lvn_settings_put": (c_int, [c_void_p, c_char_p, c_char_p]),
@@ -78,6 +113,21 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "lvn_run_stop": (None, [c_void_p]),
     "lvn_run_end": (c_int, [c_void_p]),
     "lvn_run_close": (c_int, [c_void_p]),
+    "lvn_settings_model": (c_int, [c_void_p, c_char_p]),
+    "lvn_inference_open": (c_int, [POINTER(c_void_p), c_void_p]),
+    "lvn_inference_close": (None, [c_void_p]),
+    "lvn_inference_vocab_size": (c_int64, [c_void_p]),
+    "lvn_inference_block_size": (c_int64, [c_void_p]),
+    "lvn_inference_encode": (c_int, [c_void_p, c_char_p, c_int64, POINTER(c_void_p), POINTER(c_int64)]),
+    "lvn_inference_decode": (c_int, [c_void_p, c_void_p, c_int64, POINTER(c_void_p)]),
+    "lvn_inference_generate": (c_int, [c_void_p, POINTER(Generation)]),
+    "lvn_inference_logits": (c_int, [c_void_p, c_void_p, c_int64, c_int64, POINTER(c_void_p), POINTER(c_int64),
+                                     POINTER(c_int64)]),
+    "lvn_inference_parameters": (c_int, [c_void_p, POINTER(c_int64)]),
+    "lvn_inference_parameter": (c_int, [c_void_p, c_int64, POINTER(Parameter)]),
+    "lvn_inference_copy": (c_int, [c_void_p, c_int64, c_void_p, c_int64]),
+    "lvn_classify": (c_int, [c_void_p, POINTER(c_char_p), POINTER(c_char_p), c_int64, POINTER(Classified)]),
+    "lvn_evaluate_model": (c_int, [c_void_p, c_int64, c_char_p, POINTER(EvaluatedModel)]),
 }
 
 
@@ -162,8 +212,5 @@ def take_text(pointer: c_void_p) -> str:
     try:
         return ctypes.string_at(pointer).decode("utf-8", "replace") if pointer else ""
     finally:
-        lib.lvn_text_free(pointer)
+        lib.lvn_free(pointer)
 
-
-__all__ = ["ABI", "ON_EVENT", "RunEvent", "RunOptions", "Scalar", "Setting", "byref", "check", "encode", "error",
-           "find_library", "find_program", "lib", "take_text", "text"]

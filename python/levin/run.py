@@ -15,6 +15,7 @@ from typing import Any
 from . import _door
 from ._door import byref, lib
 from .callback import KINDS, Callback, Event
+from .data import Data
 from .errors import Error, InputError, StoppedError
 from .live import display
 from .settings import Settings, find_run, write_value
@@ -46,6 +47,8 @@ class Run:
 
     recipe: path of a YAML recipe, or a dict of its parts; with `resume`, also a run's folder or its name below runs/.
     resume: continue the run from its newest checkpoint; overwrite: replace the run that the folder holds.
+    data: samples in place of the settings' data: a sequence of dicts of arrays, {"train": ..., "val": ..., "test": ...} of
+    such, or an iterable, which wants `fields` ({name: levin.Field(shape, dtype, below)}) and trainer.max_steps.
     callbacks: a `levin.Callback` or several. progress: draw a curve in a notebook and a live line in a terminal.
     keys: settings, as `optimizer__lr=1e-3`, `optimizer={"lr": 1e-3}` or `**{"optimizer.lr": 1e-3}`; they override the
     recipe and the environment (LEVIN_OPTIMIZER_LR). None: not given.
@@ -59,7 +62,7 @@ class Run:
 
     def __init__(self, recipe: str | os.PathLike[str] | Mapping[str, Any] | None = None, *, resume: bool = False,
                  overwrite: bool = False, callbacks: Callback | Iterable[Callback] = (), progress: bool = True,
-                 **keys: Any) -> None:
+                 data: Any = None, fields: Mapping[str, Any] | None = None, **keys: Any) -> None:
         if resume and overwrite:
             raise InputError("resume continues a run and overwrite replaces it; give one of them")
         self._mode = _RESUME if resume else _OVERWRITE if overwrite else _NEW
@@ -70,8 +73,14 @@ class Run:
         self.progress = progress
         self.settings = Settings()
         self._read(recipe, resume)
+        if isinstance(data, Mapping) and not set(data) & {"train", "val", "test"}:  # the part `data` of the settings
+            keys["data"], data = data, None
+        self._data = None if data is None else Data(data, fields)
+        if fields is not None and data is None:
+            raise InputError("fields describes the samples of data, and there are no data")
         self.settings.put(keys)
-        self.settings.check()
+        if self._data is None:
+            self.settings.check()
         self.history = History()
         self.end_reason: str | None = None  # why the run ended; None: it has not
         self._pointer = ctypes.c_void_p()
@@ -111,7 +120,11 @@ class Run:
         if other is not None and other._ended:
             other.close()
         options = _door.RunOptions(size=ctypes.sizeof(_door.RunOptions), mode=self._mode, on_event=self._on_event)
-        _door.check(lib.lvn_run_open_with(byref(self._pointer), self.settings._p, byref(options)))
+        if self._data:
+            options.data = ctypes.pointer(self._data.c)
+        status = lib.lvn_run_open_with(byref(self._pointer), self.settings._p, byref(options))
+        if status:
+            self._raise_data(status)
         _open = weakref.ref(self)
         if self._exception:
             self._raise_callback()
@@ -157,7 +170,8 @@ class Run:
             self._over = bool(status) or over.value
             if self._exception:
                 self._raise_callback()
-            _door.check(status)
+            if status:
+                self._raise_data(status)
             if event is not None:
                 yield event
         self.end()
@@ -197,6 +211,14 @@ class Run:
         e, self._exception = self._exception, None
         assert e is not None
         return e
+
+    def _raise_data(self, status: int) -> None:
+        """A call failed: raise the data set's own exception if that was the cause."""
+        failure = _door.error(status)
+        if self._data and self._data.exception:
+            e, self._data.exception = self._data.exception, None
+            raise e from failure
+        raise failure
 
     def _raise_callback(self) -> None:
         """A callback raised: save the step, then let its exception out."""

@@ -40,7 +40,7 @@ enum lvn_outcome lvn_outcome(int status)
     }
 }
 
-void lvn_text_free(char *text)
+void lvn_free(void *p)
 {
-    free(text);
+    free(p);
 }

@@ -4,6 +4,9 @@
  *   api_settings.c   settings by key
  *   api_own_model.c  a program's own model as a family, and its training in one call
  *   api_run.c        a run whose steps the program makes
+ *   api_data.c       samples that the program gives
+ *   api_inference.c  a loaded model: generation, logits, parameters
+ *   api_evaluation.c a model on data, and the classes of new texts
  *   api_events.c     the callback that hands events of a run to its program
  *
  * Programs and bindings (python/) call them. Each function that may read or write numbers runs in the locale "C", which
@@ -17,6 +20,7 @@
 
 #include "levin.h"
 
+#include "data/program/program_data.h"
 #include "engine/ranks.h"
 #include "inference/sampler.h"
 #include "train/trainer_private.h"
@@ -44,6 +48,7 @@ struct lvn_run {
     struct lvn_run_options asked; /* the program's, completed */
     struct lvn_train_options options;
     struct lvn_api_model own;
+    struct lvn_program_data data; /* if the program gives samples */
     volatile sig_atomic_t stop; /* enum lvn_stop */
     pid_t process;              /* that opened it */
     const char *end_reason;     /* reason of the end; NULL: it has not ended */
@@ -57,6 +62,12 @@ struct lvn_run {
 };
 /* The run of this process; NULL: none is open. */
 struct lvn_run *lvn_api_open_run(void);
+
+/* --- api_data.c --- */
+
+/* The program's samples as a kind of data, which is set in the settings. ARG if they are described wrongly. */
+enum lvn_status lvn_api_data(struct lvn_program_data *out, const struct lvn_run_data *d,
+                             struct lvn_settings *s) LVN_CHECKED;
 
 /* --- api_events.c --- */
 

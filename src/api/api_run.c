@@ -63,7 +63,9 @@ int lvn_run_open_with(struct lvn_run **out, struct lvn_settings *s, const struct
                                             .mode = (enum lvn_run_mode)r->asked.mode,
                                             .callback = &lvn_api_callback,
                                             .stop = &r->stop};
-    r->status = lvn_api_ranks(&r->options.ranks, s);
+    if (r->asked.data) r->status = lvn_api_data(&r->data, r->asked.data, s);
+    if (r->asked.data && r->status == LVN_OK) lvn_program_data_set(&r->data);
+    if (r->status == LVN_OK) r->status = lvn_api_ranks(&r->options.ranks, s);
     if (r->status == LVN_OK) {
         r->status = lvn_trainer_open(&r->trainer, s, &r->options);
         if (r->status != LVN_OK) r->status = lvn_trainer_close(&r->trainer, r->status, NULL);
@@ -72,6 +74,7 @@ int lvn_run_open_with(struct lvn_run **out, struct lvn_settings *s, const struct
     if (r->status == LVN_OK) return lvn_api_return(before, LVN_OK);
     status = r->status;
     lvn_ranks_close(r->options.ranks);
+    lvn_program_data_set(NULL);
     open_run = *out = NULL;
     free(r);
     return lvn_api_return(before, status);
@@ -273,6 +276,7 @@ int lvn_run_close(struct lvn_run *r)
     if (status == LVN_OK && reported) status = LVN_STOPPED;
     status = lvn_trainer_close(&r->trainer, status, NULL);
     lvn_ranks_close(r->options.ranks);
+    lvn_program_data_set(NULL);
     open_run = NULL;
     free(r);
     return lvn_api_return(before, reported && status == LVN_STOPPED ? LVN_OK : status);

@@ -1,7 +1,6 @@
 /* predict.c - levin predict MODEL: classifies new texts from the command line, a file or a pipe.
  *
- * Texts are evaluated as rows of data without labels (data/labelled.c), cleaned and truncated as in training. */
-#include <math.h>
+ * It reads the texts and shows the results of lvn_predict(). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +13,7 @@
 #include "cli/humanize.h"
 #include "cli/model_arg.h"
 #include "data/table.h"
-#include "inference/evaluation.h"
+#include "inference/prediction.h"
 #include "model_io/model_config.h"
 
 /* A row of the input. Each has a line in the output. */
@@ -33,14 +32,6 @@ struct texts {
     int64_t n_rows;
     int64_t row_capacity;
     struct lvn_arena arena; /* of the texts */
-};
-
-struct predictions {
-    double *probability; /* (n, classes), in the order of the texts */
-    int64_t n;
-    int64_t classes;
-    struct lvn_model_config config;
-    bool out_of_memory;
 };
 
 /* --- reading --- */
@@ -140,24 +131,7 @@ static enum lvn_status read_texts(struct texts *x, const struct lvn_cli *c)
     return status;
 }
 
-/* --- predictions --- */
-
-static void collect(void *context, const struct lvn_evaluated *e)
-{
-    struct predictions *f = context;
-    const int64_t K = e->shape->dim[e->shape->rank - 1];
-    if (!f->probability) f->probability = lvn_calloc((size_t)(f->n * K), sizeof *f->probability);
-    f->out_of_memory = !f->probability;
-    f->classes = K;
-    f->config = *e->config;
-    for (int64_t i = 0; i < e->samples && !f->out_of_memory; i++) {
-        const float *x = e->prediction + i * K;
-        double *p = f->probability + e->number[i] * K, top = -INFINITY, sum = 0.0;
-        for (int64_t k = 0; k < K; k++) top = fmax(top, (double)x[k]);
-        for (int64_t k = 0; k < K; k++) sum += p[k] = exp((double)x[k] - top);
-        for (int64_t k = 0; k < K; k++) p[k] /= sum;
-    }
-}
+/* --- showing --- */
 
 /* A cell of a table may hold newlines; in the output a row is one line. */
 static void print_one_line(const char *text)
@@ -170,7 +144,7 @@ static void print_one_line(const char *text)
     putchar('\n');
 }
 
-static json_t *show_text(const struct lvn_cli *c, const struct predictions *f, const char *text, const double *p)
+static json_t *show_text(const struct lvn_cli *c, const struct lvn_prediction *f, const char *text, const double *p)
 {
     json_t *all = json_array();
     char name[LVN_CLASS_NAMES];
@@ -197,7 +171,7 @@ static json_t *show_bad(const struct lvn_cli *c, const char *bad)
     return json_pack("{s:n,s:n,s:n,s:s}", "label", "name", "probabilities", "error", bad);
 }
 
-static void show(struct lvn_cli *c, const struct texts *x, const struct predictions *f)
+static void show(struct lvn_cli *c, const struct texts *x, const struct lvn_prediction *f)
 {
     json_t *list = json_array();
     const char *first = NULL;
@@ -228,21 +202,11 @@ static enum lvn_status predict(struct lvn_cli *c, struct texts *x)
                 "the model learnt from pairs (data.pair_column is '%s'), and these are single texts: give a table with "
                 "both columns",
                 c->settings.data.pair_column);
-    struct predictions predictions = {.n = x->n};
+    struct lvn_prediction prediction;
     const struct lvn_new_texts texts = {.text = x->text, .pair = x->pair, .n = x->n};
-    struct lvn_settings *s = &c->settings;
-    s->data.kind = "labelled";
-    s->task.kind = "classify";
-    s->data.path = s->data.val_path = s->data.test_path = s->data.url = "";
-    s->data.split = LVN_DATA_SPLIT_ALL;
-    struct lvn_evaluate_options o = {
-        .ranks = c->ranks, .prediction = true, .batch = collect, .context = &predictions, .texts = &texts};
-    struct lvn_evaluate_result r;
-    enum lvn_status status = lvn_evaluate(s, &o, &r);
-    if (status == LVN_OK && predictions.out_of_memory) status = LVN_MEMORY;
-    if (status == LVN_OK) show(c, x, &predictions);
-    lvn_evaluate_result_release(&r);
-    free(predictions.probability);
+    enum lvn_status status = lvn_predict(&c->settings, c->ranks, &texts, &prediction);
+    if (status == LVN_OK) show(c, x, &prediction);
+    lvn_prediction_release(&prediction);
     return status;
 }
 

@@ -2,10 +2,12 @@
 #include "inference/generation.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/files.h"
 #include "engine/devices.h"
 #include "formats/json.h"
+#include "models/keys.h"
 
 static enum lvn_status read_ends(struct lvn_generator *g, const char *path)
 {
@@ -32,24 +34,42 @@ static enum lvn_status find_ends(struct lvn_generator *g, const char *model)
     return status;
 }
 
-enum lvn_status lvn_generator_open(struct lvn_generator *g, const struct lvn_settings *s, bool with_ends)
+static enum lvn_status open_model(struct lvn_generator *g, const struct lvn_settings *s)
 {
     *g = (struct lvn_generator){.settings = s};
     LVN_CHECK(*s->model.init, ARG, "generating needs a model: give a run, a checkpoint or a model directory");
-    enum lvn_status status = lvn_model_setup_loaded(&g->setup, s);
+    return lvn_model_setup_loaded(&g->setup, s);
+}
+
+enum lvn_status lvn_generator_open(struct lvn_generator *g, const struct lvn_settings *s, bool with_ends)
+{
+    enum lvn_status status = open_model(g, s);
     if (status == LVN_OK) status = lvn_sampling_possible(&g->setup.config);
     if (status == LVN_OK && with_ends) status = find_ends(g, g->setup.pretrained.path);
     if (status != LVN_OK) lvn_generator_close(g);
     return status;
 }
 
-/* Make the model for these samples: one row for each, and caches for the longest. */
-static enum lvn_status load(struct lvn_generator *g, const struct lvn_sample *samples, int64_t n)
+enum lvn_status lvn_generator_open_any(struct lvn_generator *g, const struct lvn_settings *s)
 {
-    struct lvn_model_setup *m = &g->setup;
+    enum lvn_status status = open_model(g, s);
+    if (status == LVN_OK) status = find_ends(g, g->setup.pretrained.path);
+    if (status != LVN_OK) lvn_generator_close(g);
+    return status;
+}
+
+/* A model state without sessions: new, or that of the last call, whose parameters stay. */
+static enum lvn_status begin(struct lvn_generator *g)
+{
     const struct lvn_settings *s = g->settings;
     const bool bf16 = s->trainer.precision == LVN_TRAINER_PRECISION_BF16_TRUE;
     int device;
+    lvn_sampler_free(g->sampler);
+    g->sampler = NULL;
+    if (g->model_state) {
+        lvn_model_state_drop_sessions(g->model_state);
+        return LVN_OK;
+    }
     LVN_TRY(lvn_ranks_device(NULL, s, &device));
     struct lvn_model_state_options options = {.backend = lvn_backend_find(s->trainer.accelerator),
                                               .tf32 = s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
@@ -57,16 +77,44 @@ static enum lvn_status load(struct lvn_generator *g, const struct lvn_sample *sa
                                               .real = LVN_F32,
                                               .precision = bf16 ? LVN_PRECISION_BF16_TRUE : LVN_PRECISION_TRUE,
                                               .threads = (int)s->trainer.threads};
+    return lvn_model_state_new(&g->model_state, &g->setup.config, &options);
+}
+
+/* Allocate what the sessions need, and load the weights if that was not done. */
+static enum lvn_status allocate(struct lvn_generator *g)
+{
+    struct lvn_model_state *n = g->model_state;
+    const bool loaded = n->memory[LVN_BUFFER_PARAM] != NULL;
+    LVN_TRY(lvn_model_state_allocate(n));
+    if (loaded) return LVN_OK;
+    enum lvn_status status =
+        lvn_pretrained_load(&g->setup.pretrained, n->params, n->memory[LVN_BUFFER_PARAM], n->weights);
+    if (status != LVN_OK) { /* the next call begins anew */
+        lvn_model_state_free(n);
+        g->model_state = NULL;
+    }
+    return status;
+}
+
+enum lvn_status lvn_generator_load(struct lvn_generator *g)
+{
+    LVN_TRY(begin(g));
+    return allocate(g);
+}
+
+/* Make the model for these samples: one row for each, and caches for the longest. */
+static enum lvn_status load(struct lvn_generator *g, const struct lvn_sample *samples, int64_t n)
+{
+    struct lvn_model_setup *m = &g->setup;
     int64_t longest = 1;
+    LVN_TRY(lvn_sampling_possible(&m->config));
     for (int64_t i = 0; i < n; i++) {
         LVN_TRY(lvn_sampling_check(m->config.model, m->block_size, &samples[i]));
         if (samples[i].n + samples[i].max - 1 > longest) longest = samples[i].n + samples[i].max - 1;
     }
-    LVN_TRY(lvn_model_state_new(&g->model_state, &m->config, &options));
+    LVN_TRY(begin(g));
     LVN_TRY(lvn_sampler_new(&g->sampler, g->model_state, m->block_size, n, longest));
-    LVN_TRY(lvn_model_state_allocate(g->model_state));
-    return lvn_pretrained_load(&m->pretrained, g->model_state->params, g->model_state->memory[LVN_BUFFER_PARAM],
-                               g->model_state->weights);
+    return allocate(g);
 }
 
 enum lvn_status lvn_generator_run(struct lvn_generator *g, struct lvn_sample *samples, int64_t n,
@@ -76,6 +124,72 @@ enum lvn_status lvn_generator_run(struct lvn_generator *g, struct lvn_sample *sa
     o->n_ends = g->n_ends;
     LVN_TRY(load(g, samples, n));
     return lvn_sampler_run(g->sampler, samples, n, o);
+}
+
+/* The model's inputs for B rows of T tokens. */
+static enum lvn_status fields_of(const struct lvn_generator *g, int64_t T, struct lvn_fields *out)
+{
+    const struct lvn_model_config *c = &g->setup.config;
+    const int64_t V = lvn_model_value(c, LVN_ROLE_VOCABULARY);
+    bool ids = false;
+    *out = (struct lvn_fields){0};
+    for (const struct lvn_field *f = lvn_model_inputs(c); f->name; f++) {
+        const bool is_ids = !strcmp(f->name, "ids"), is_length = !strcmp(f->name, "length");
+        LVN_CHECK(is_ids || is_length || !strcmp(f->name, "types"), UNSUPPORTED,
+                  "a %s reads '%s', and logits are given for token ids alone", c->model->name, f->name);
+        struct lvn_field *to = &out->field[out->n++];
+        *to = *f;
+        to->below = is_ids ? V : is_length ? T + 1 : 2;
+        if (to->rank) to->dim[0] = T;
+        to->tokens = is_ids;
+        ids |= is_ids;
+    }
+    LVN_CHECK(ids, UNSUPPORTED, "a %s reads no token ids", c->model->name);
+    return LVN_OK;
+}
+
+static enum lvn_status check_ids(const struct lvn_generator *g, const int32_t *ids, int64_t B, int64_t T)
+{
+    const int64_t V = lvn_model_value(&g->setup.config, LVN_ROLE_VOCABULARY);
+    LVN_CHECK(B >= 1 && T >= 1 && T <= g->setup.block_size, ARG,
+              "ids are (%lld, %lld): give at least one row, of 1 to %lld tokens, which is model.block_size",
+              (long long)B, (long long)T, (long long)g->setup.block_size);
+    for (int64_t i = 0; i < B * T; i++)
+        LVN_CHECK(ids[i] >= 0 && ids[i] < V, ARG,
+                  "ids: token %lld of row %lld is %d, and the vocabulary has the ids 0 to %lld", (long long)(i % T),
+                  (long long)(i / T), (int)ids[i], (long long)V - 1);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_generator_logits(struct lvn_generator *g, const int32_t *ids, int64_t B, int64_t T,
+                                     const float **prediction, struct lvn_desc *shape)
+{
+    struct lvn_fields fields;
+    struct lvn_session *t;
+    struct lvn_samples batch;
+    LVN_TRY(fields_of(g, T, &fields));
+    LVN_TRY(check_ids(g, ids, B, T));
+    LVN_TRY(begin(g));
+    const struct lvn_session_options options = {.fields = &fields, .B = B, .n_micro = 1, .prediction = true};
+    LVN_TRY(lvn_session_new(&t, g->model_state, &options));
+    LVN_TRY(allocate(g));
+    LVN_TRY(lvn_samples_init(&batch, &fields, B));
+    batch.n_valid = B;
+    for (int k = 0; k < fields.n; k++) {
+        int32_t *to = batch.p[k];
+        const bool is_ids = !strcmp(fields.field[k].name, "ids");
+        for (int64_t i = 0; i < B * lvn_field_count(&fields.field[k]); i++)
+            to[i] = is_ids ? ids[i] : fields.field[k].rank ? 0 : (int32_t)T;
+    }
+    enum lvn_status status = lvn_session_feed(t, 0, &batch);
+    lvn_samples_release(&batch);
+    LVN_TRY(status);
+    t->step_args = (struct lvn_step){.grad_scale = 1.0, .end_row = B};
+    lvn_session_run(t, 1);
+    LVN_TRY(t->status);
+    *prediction = lvn_session_prediction(t);
+    *shape = t->outputs.prediction->desc;
+    return LVN_OK;
 }
 
 int64_t lvn_generator_capacity(const struct lvn_generator *g, int64_t n)

@@ -50,8 +50,10 @@ static enum lvn_status agree_on_requests(struct trainer *t)
     return LVN_OK;
 }
 
-/* The end of a step on all ranks: losses, requests, and status and labels of loading the next batch. */
-static enum lvn_status exchange(struct trainer *t, double seconds, enum lvn_status next_status, int64_t next_labels)
+/* The end of a step on all ranks: losses, requests, status and labels of loading the next batch (read: of reading it
+ * alone, whose failure lets the step end). */
+static enum lvn_status exchange(struct trainer *t, double seconds, enum lvn_status next_status, enum lvn_status read,
+                                int64_t next_labels)
 {
     struct lvn_step_statistics *y = &t->planned.statistics;
     const struct lvn_train_programs *g = &t->planned.programs;
@@ -72,7 +74,8 @@ static enum lvn_status exchange(struct trainer *t, double seconds, enum lvn_stat
     double *count = lvn_step_statistics_count(y, 0);
     count_requests(t, count);
     count[LVN_STATISTIC_SAVED] = rank ? 0.0 : (double)lvn_saver_poll(&t->running.saver);
-    count[LVN_STATISTIC_FAILED] = next_status != LVN_OK;
+    count[LVN_STATISTIC_FAILED] = next_status != LVN_OK && read == LVN_OK;
+    count[LVN_STATISTIC_NOT_READ] = read != LVN_OK;
     count[LVN_STATISTIC_LABELS] = (double)next_labels;
     LVN_TRY(lvn_step_statistics_exchange(y));
     if (count[LVN_STATISTIC_FAILED] > 0) return lvn_ranks_agree(t->ranks, next_status);
@@ -180,6 +183,19 @@ static enum lvn_status check_owner(struct trainer *t)
     return status;
 }
 
+/* The batch of the next step could not be read: save this one, and fail with the reader's sentence, which was saved. */
+static enum lvn_status end_unread(struct trainer *t, enum lvn_status read)
+{
+    bool saved = false;
+    LVN_TRY(lvn_trainer_save(t, &saved));
+    if (read != LVN_OK) {
+        lvn_error_restore();
+        (void)lvn_while_at(read, "reading the batch of step %lld; step %lld %s", (long long)t->running.step + 1,
+                           (long long)t->running.step, saved && has_folder(t) ? "is saved" : "is not saved");
+    }
+    return lvn_ranks_agree(t->ranks, read);
+}
+
 static enum lvn_status one_step(struct trainer *t)
 {
     struct lvn_train_programs *g = &t->planned.programs;
@@ -194,14 +210,16 @@ static enum lvn_status one_step(struct trainer *t)
     enum lvn_status next_status = LVN_OK;
     int64_t next_labels = 0;
     if (r->step + 1 < t->opened.last_step) next_status = lvn_trainer_load_batch(t, r->step + 1, &next_labels);
+    const enum lvn_status read = next_status;
     if (next_status == LVN_OK && t->opened.run_dir_open) next_status = check_owner(t);
+    if (read != LVN_OK) lvn_error_save();
     lvn_work_end(before);
     loading = lvn_seconds() - loading;
 
     LVN_TRY(lvn_train_programs_finish(g));
     double computed = lvn_seconds() - begin - loading - g->reduction.waited;
     t->context.labels = r->labels;
-    LVN_TRY(exchange(t, computed, next_status, next_labels));
+    LVN_TRY(exchange(t, computed, next_status, read, next_labels));
     t->context.loss_sum = lvn_tree_sum(lvn_step_statistics_loss(&t->planned.statistics, 0), g->n_micro);
     const struct lvn_result *result = &g->step_session->result;
     const double loss = t->context.loss_sum * g->step_session->step_args.grad_scale;
@@ -221,7 +239,9 @@ static enum lvn_status one_step(struct trainer *t)
                         computed);
     LVN_TRY(announce_step(t, loss, lvn_seconds() - begin));
     double saved = *lvn_step_statistics_count(&t->planned.statistics, LVN_STATISTIC_SAVED);
-    return lvn_saver_announce(&r->saver, (enum lvn_saved)saved);
+    LVN_TRY(lvn_saver_announce(&r->saver, (enum lvn_saved)saved));
+    if (*lvn_step_statistics_count(&t->planned.statistics, LVN_STATISTIC_NOT_READ) > 0) return end_unread(t, read);
+    return LVN_OK;
 }
 
 /* Duration and memory are means over ranks. */

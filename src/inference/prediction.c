@@ -1,0 +1,54 @@
+/* prediction.c - see prediction.h. */
+#include "inference/prediction.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "inference/evaluation.h"
+
+struct collector {
+    struct lvn_prediction *out;
+    bool out_of_memory;
+};
+
+/* The softmax of each sample's logits. */
+static void collect(void *context, const struct lvn_evaluated *e)
+{
+    struct collector *c = context;
+    struct lvn_prediction *f = c->out;
+    const int64_t K = e->shape->dim[e->shape->rank - 1];
+    if (!f->probability) f->probability = lvn_calloc((size_t)(f->n * K), sizeof *f->probability);
+    c->out_of_memory = !f->probability;
+    f->classes = K;
+    f->config = *e->config;
+    for (int64_t i = 0; i < e->samples && !c->out_of_memory; i++) {
+        const float *x = e->prediction + i * K;
+        double *p = f->probability + e->number[i] * K, top = -INFINITY, sum = 0.0;
+        for (int64_t k = 0; k < K; k++) top = fmax(top, (double)x[k]);
+        for (int64_t k = 0; k < K; k++) sum += p[k] = exp((double)x[k] - top);
+        for (int64_t k = 0; k < K; k++) p[k] /= sum;
+    }
+}
+
+enum lvn_status lvn_predict(struct lvn_settings *s, struct lvn_ranks *ranks, const struct lvn_new_texts *texts,
+                            struct lvn_prediction *out)
+{
+    *out = (struct lvn_prediction){.n = texts->n};
+    struct collector c = {.out = out};
+    s->data.kind = "labelled";
+    s->task.kind = "classify";
+    s->data.path = s->data.val_path = s->data.test_path = s->data.url = "";
+    s->data.split = LVN_DATA_SPLIT_ALL;
+    struct lvn_evaluate_options o = {
+        .ranks = ranks, .prediction = true, .batch = collect, .context = &c, .texts = texts};
+    struct lvn_evaluate_result r;
+    enum lvn_status status = lvn_evaluate(s, &o, &r);
+    lvn_evaluate_result_release(&r);
+    return status == LVN_OK && c.out_of_memory ? LVN_MEMORY : status;
+}
+
+void lvn_prediction_release(struct lvn_prediction *p)
+{
+    free(p->probability);
+    *p = (struct lvn_prediction){0};
+}
