@@ -131,6 +131,7 @@ enum lvn_on {
     LVN_ON_EPOCH,      /* an epoch has ended: epoch_s */
     LVN_ON_NOTE,       /* text: something that the user should know; the run continues (rank 0) */
     LVN_ON_END,        /* text: the reason */
+    LVN_ON_LOG,        /* lvn_run_log() was called */
 };
 struct lvn_run_scalar {
     const char *name; /* loss, lr, grad_norm, val_accuracy ... */
@@ -183,8 +184,8 @@ enum lvn_run_request { LVN_REQUEST_STOP = 1, LVN_REQUEST_SAVE = 2, LVN_REQUEST_V
 /* Samples that the program gives, instead of the data of the settings: a list, which is shuffled, divided over ranks and
  * resumed as any other, or a stream, whose samples are taken once, in their order (data.sampling sequential). */
 struct lvn_run_field {
-    const char *name; /* as the model and its task read it: ids, labels; text: ids, length, label; image, label */
-    int64_t dtype;    /* 0: int32, 1: float32 */
+    const char *name; /* as model and task read it: ids, labels; ids, length, label; pixels, label */
+    int64_t dtype;    /* 0: int32, 1: float32, 2: uint8 */
     int64_t rank;     /* of one sample: at most 3 */
     int64_t dim[3];
     int64_t below; /* integers lie in [0, below); a label may be -1: none. 0: not known */
@@ -207,7 +208,7 @@ struct lvn_run_options {
     int64_t mode;                      /* enum lvn_open */
     const struct lvn_own_model *model; /* NULL: model.kind of the settings */
     /* Called on all ranks between the steps, by the thread that makes them; it must make no call with the run but
-     * lvn_run_stop(), lvn_run_steps() and lvn_run_value(). NULL: nothing is called. */
+     * lvn_run_stop(), lvn_run_log(), lvn_run_steps() and lvn_run_value(). NULL: nothing is called. */
     int (*on_event)(void *context, const struct lvn_run_event *event);
     void *context;
     const struct lvn_run_data *data; /* valid until the run is closed; NULL: those of the settings */
@@ -231,6 +232,10 @@ int lvn_run_evaluate(struct lvn_run *r, const char *part);
 int64_t lvn_run_results(const struct lvn_run *r, struct lvn_run_scalar *out, int64_t capacity);
 /* Rank 0: the prompt (NULL: sample.prompt) and its continuation, generated as the keys of `sample` say; lvn_free() it. */
 int lvn_run_generate(struct lvn_run *r, const char *prompt, char **text);
+/* Log scalars of the program's own, which loggers write in a row of their own with the number of the last finished step.
+ * Also within on_event. All ranks call it alike. ARG for a name that is taken or has other characters than A-Z a-z 0-9
+ * _ . / - */
+int lvn_run_log(struct lvn_run *r, int64_t n, const char *const *names, const double *values);
 int lvn_run_save(struct lvn_run *r); /* writes a checkpoint; it is on the disk when the call returns */
 /* The end of the run: its last checkpoint, and END. It may be evaluated and may generate until it is closed; no step
  * may follow. Of a run that lvn_run_stop() stopped LVN_OUTCOME_STOPPED, with the sentence that says what was saved. */

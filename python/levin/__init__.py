@@ -5,16 +5,18 @@
 
 The package calls the library liblevin.so through ctypes and needs numpy alone. docs/python.md describes it.
 """
-from . import _door
+from . import _door, loggers
 from .callback import Callback, Event
 from .arrays import BFloat16Array
 from .data import Field
 from .errors import Error, FaultError, InputError, StoppedError
 from .model import Evaluation, Model, Prediction, load
-from .run import History, Run
+from .remote import Attached, Job, attach, launch, read_metrics
+from .run import History, Run, Summary
 from .settings import SettingInfo, Settings, describe
 
 __version__ = (_door.lib.lvn_version() or b"").decode()
 
-__all__ = ["BFloat16Array", "Callback", "Error", "Evaluation", "Event", "FaultError", "Field", "History", "InputError",
-           "Model", "Prediction", "Run", "SettingInfo", "Settings", "StoppedError", "describe", "load"]
+__all__ = ["Attached", "BFloat16Array", "Callback", "Error", "Evaluation", "Event", "FaultError", "Field", "History",
+           "InputError", "Job", "Model", "Prediction", "Run", "SettingInfo", "Settings", "StoppedError", "Summary", "attach",
+           "describe", "launch", "load", "loggers", "read_metrics"]

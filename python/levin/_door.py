@@ -109,6 +109,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "lvn_run_evaluate": (c_int, [c_void_p, c_char_p]),
     "lvn_run_results": (c_int64, [c_void_p, POINTER(Scalar), c_int64]),
     "lvn_run_generate": (c_int, [c_void_p, c_char_p, POINTER(c_void_p)]),
+    "lvn_run_log": (c_int, [c_void_p, c_int64, POINTER(c_char_p), POINTER(c_double)]),
     "lvn_run_save": (c_int, [c_void_p]),
     "lvn_run_stop": (None, [c_void_p]),
     "lvn_run_end": (c_int, [c_void_p]),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .run import Run
 
-KINDS = ("start", "step", "validation", "checkpoint", "sample", "epoch", "note", "end")
+KINDS = ("start", "step", "validation", "checkpoint", "sample", "epoch", "note", "end", "log")
 _FACTS = ("name", "run_dir", "unit", "isa", "parameters", "trained", "batch_size", "micro_batch_size", "accumulation",
           "block_size", "steps_per_epoch", "train_tokens", "val_tokens", "train_samples", "val_samples", "rank", "ranks",
           "hosts", "threads")
@@ -90,6 +90,9 @@ class Callback:
 
     def on_note(self, run: Run, event: Event) -> Any:
         """Something that the user should know: `event.text` (rank 0)."""
+
+    def on_log(self, run: Run, event: Event) -> Any:
+        """`run.log()` was called: `event.scalars`."""
 
     def on_end(self, run: Run, event: Event) -> Any:
         """The run has ended; `event.text` says why."""

@@ -13,17 +13,22 @@ from .errors import InputError
 
 _SPLITS = ("train", "val", "test")
 _KINDS = {"i": np.int32, "u": np.int32, "b": np.int32, "f": np.float32}
+_WORDS = ("ids", "labels", "label", "length", "types")  # int32, whatever the array has
+_CODES = {"int32": 0, "float32": 1, "uint8": 2}
 _STREAM = 1 << 40  # samples of an iterable: trainer.max_steps ends the run
 
 
 class Field:
-    """A named array of every sample: shape of one sample, int32 or float32; integers lie in [0, below), 0: not known."""
+    """A named array of every sample: shape of one sample; int32, float32 or uint8; integers lie in [0, below), 0: not
+    known."""
 
     def __init__(self, shape: Sequence[int] = (), dtype: Any = np.int32, below: int = 0) -> None:
         kind = _KINDS.get(np.dtype(dtype).kind)
         if kind is None or len(tuple(shape)) > 3:
             raise InputError(f"a field wants at most 3 dimensions of whole numbers or floats, and got {dtype} of {shape}")
         self.shape, self.dtype, self.below = tuple(int(n) for n in shape), np.dtype(kind), int(below)
+        if np.dtype(dtype) == np.uint8:
+            self.dtype = np.dtype(np.uint8)
 
     def __repr__(self) -> str:
         return f"Field({self.shape}, {self.dtype}, below={self.below})"
@@ -33,7 +38,7 @@ def _field_of(name: str, value: Any, below: int) -> Field:
     array = np.asarray(value)
     if array.dtype.kind not in _KINDS:
         raise InputError(f"the field '{name}' of a sample wants numbers, and got {array.dtype}")
-    return Field(array.shape, array.dtype, below)
+    return Field(array.shape, np.int32 if name in _WORDS and array.dtype.kind in "iub" else array.dtype, below)
 
 
 class Data:
@@ -79,7 +84,7 @@ class Data:
         out = {}
         for name, value in rows[0].items():
             below = 0
-            if np.asarray(value).dtype.kind in "iub":  # the largest number of all samples
+            if np.asarray(value).dtype.kind in "iub" and (name in _WORDS or np.asarray(value).dtype != np.uint8):  # the largest number of all samples
                 below = 1 + max((int(np.max(r[name])) for s in self.splits if s is not None for r in s), default=0)
             out[name] = _field_of(name, value, below)
         return out
@@ -89,7 +94,7 @@ class Data:
             raise InputError(f"a sample has at most 4 fields, and these have {len(self.fields)}: {', '.join(self.fields)}")
         rows = (_door.RunField * len(self.fields))()
         for row, (name, f) in zip(rows, self.fields.items()):
-            row.name, row.dtype, row.rank, row.below = name.encode(), f.dtype == np.float32, len(f.shape), f.below
+            row.name, row.dtype, row.rank, row.below = name.encode(), _CODES[f.dtype.name], len(f.shape), f.below
             for k, n in enumerate(f.shape):
                 row.dim[k] = n
         ids = self.fields.get("ids")
@@ -124,7 +129,8 @@ class Data:
         array = np.asarray(sample[name])
         if array.shape != f.shape:
             raise InputError(f"{where}: the field '{name}' wants the shape {f.shape}, and has {array.shape}")
-        if _KINDS.get(array.dtype.kind) is None or (f.dtype == np.int32 and array.dtype.kind == "f"):
+        if _KINDS.get(array.dtype.kind) is None or (
+                array.dtype != f.dtype if f.dtype == np.uint8 else f.dtype == np.int32 and array.dtype.kind == "f"):
             raise InputError(f"{where}: the field '{name}' wants {f.dtype}, and is {array.dtype}")
         n = int(np.prod(f.shape, dtype=np.int64))
         target = np.frombuffer((ctypes.c_char * (n * f.dtype.itemsize)).from_address(to), f.dtype)

@@ -3,9 +3,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import math
 import os
 import signal
+import subprocess
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,11 +16,11 @@ from typing import Any
 
 from . import _door
 from ._door import byref, lib
-from .callback import KINDS, Callback, Event
+from .callback import Callback, Event
 from .data import Data
-from .errors import Error, InputError, StoppedError
+from .errors import Error, FaultError, InputError, StoppedError
 from .live import display
-from .settings import Settings, find_run, write_value
+from .settings import Settings, find_run
 
 _NEW, _RESUME, _OVERWRITE = 0, 1, 2
 _REQUESTS = {"stop": 1, "save": 2, "validate": 4}
@@ -28,11 +30,16 @@ _open: weakref.ref[Run] | None = None  # the run that this process has open
 class History(dict):
     """The scalars of a run's steps, validations and epochs as lists: history["loss"] has a number for each entry of
     history["step"], history["val_loss"] one for each of history["val_step"], an epoch's scalars one for each of
-    history["epoch_step"]. It covers the steps that this process made; `levin.read_metrics()` reads all of a run."""
+    history["epoch_step"]; what `run.log("x", ...)` logs is history["x"], at the steps of history["x_step"]. It covers the steps that this process made; `levin.read_metrics()` reads all of a run."""
 
     _STEPS = {"step": "step", "validation": "val_step", "epoch": "epoch_step"}
 
     def add(self, event: Event) -> None:
+        if event.kind == "log":
+            for name, value in event.scalars.items():
+                self.setdefault(name + "_step", []).append(event.step)
+                self.setdefault(name, []).append(value)
+            return
         column = self._STEPS[event.kind]
         n = len(self.setdefault(column, []))
         self[column].append(event.step)
@@ -40,6 +47,16 @@ class History(dict):
             values = self.setdefault(name, [])
             values.extend([math.nan] * (n - len(values)))
             values.append(value)
+
+
+class Summary(dict):
+    """The plan of a run: "parameters", "n_layer", "memory" (bytes by kind), "flops_per_step", "steps" ..."""
+
+    def __str__(self) -> str:
+        sizes = {k: v for k, v in self.items() if isinstance(v, (int, str)) and not isinstance(v, bool)}
+        rows = [f"{k:20} {v:,}" if isinstance(v, int) else f"{k:20} {v}" for k, v in sizes.items()]
+        rows += [f"{'memory.' + k:20} {v:,} bytes" for k, v in self["memory"].items()]
+        return "\n".join(rows)
 
 
 class Run:
@@ -114,16 +131,20 @@ class Run:
     def open(self) -> Run:
         """Plan the run and load it, and create or continue its folder. Does nothing if it is open."""
         global _open
-        if self._pointer or self._ended:
+        if self._pointer:
             return self
+        if self._ended:
+            self._need()
         other = _open() if _open else None
         if other is not None and other._ended:
-            other.close()
+            with contextlib.suppress(Error):  # it has said why it failed
+                other.close()
         options = _door.RunOptions(size=ctypes.sizeof(_door.RunOptions), mode=self._mode, on_event=self._on_event)
         if self._data:
             options.data = ctypes.pointer(self._data.c)
         status = lib.lvn_run_open_with(byref(self._pointer), self.settings._p, byref(options))
         if status:
+            self._pointer = ctypes.c_void_p()
             self._raise_data(status)
         _open = weakref.ref(self)
         if self._exception:
@@ -162,7 +183,8 @@ class Run:
 
         Breaking out of the loop leaves the run open: a further `steps()` goes on.
         """
-        self.open()
+        if not self._ended:
+            self.open()
         over = ctypes.c_bool()
         while not self._over:
             status = lib.lvn_run_step(self._need(), byref(over))
@@ -215,6 +237,7 @@ class Run:
     def _raise_data(self, status: int) -> None:
         """A call failed: raise the data set's own exception if that was the cause."""
         failure = _door.error(status)
+        self._over = self._ended = True  # the next run closes it
         if self._data and self._data.exception:
             e, self._data.exception = self._data.exception, None
             raise e from failure
@@ -269,7 +292,7 @@ class Run:
     def _dispatch(self, event: Event) -> int:
         if event.kind == "step":
             self._event = event
-        if event.kind in History._STEPS:
+        if event.kind in History._STEPS or event.kind == "log":
             self.history.add(event)
         if event.kind == "end":
             self.end_reason = event.text
@@ -298,6 +321,22 @@ class Run:
     def stop(self) -> None:
         """The run ends after its step, and is saved. For callbacks, other threads and signal handlers."""
         lib.lvn_run_stop(self._pointer)
+
+    def log(self, name: str | Mapping[str, float], value: float | None = None) -> None:
+        """Log a scalar of one's own, or several as a dict, at the step that is finished: metrics.csv and the other loggers
+        get a row with it. All ranks do so alike."""
+        values = {name: value} if isinstance(name, str) else dict(name)
+        for key, v in values.items():
+            if not hasattr(v, "__float__"):
+                raise InputError(f"log wants a number for '{key}', and got {type(v).__name__}")
+        names = (ctypes.c_char_p * len(values))(*(_door.encode(k, "a name") for k in values))
+        numbers = (ctypes.c_double * len(values))(*(float(v) for v in values.values()))  # type: ignore[arg-type]
+        before, self._in_callback = self._in_callback, True
+        try:
+            status = lib.lvn_run_log(self._need() if before else self.open()._need(), len(values), names, numbers)
+        finally:
+            self._in_callback = before
+        _door.check(status)
 
     def save(self) -> None:
         """Write a checkpoint; it is on the disk when the call returns. Within a callback: after the next step."""
@@ -334,6 +373,19 @@ class Run:
         _door.check(lib.lvn_run_generate(self.open()._need(), text, byref(out)))
         return _door.take_text(out)
 
+    def summary(self) -> Summary:
+        """What the run would take, before anything is trained: parameters, sizes, FLOPs, exact memory (`levin plan`)."""
+        if self._data:
+            raise InputError("summary plans from files, and this run has its data in Python")
+        keys = [f"--{k}={v}" for k, v in self.settings.items()
+                if self.settings.source(k) not in ("default", "") and not self.settings.source(k).startswith("from ")]
+        done = subprocess.run([str(_door.find_program()), "plan", "--json", *keys], capture_output=True, text=True,
+                              env={k: v for k, v in os.environ.items() if not k.startswith("LEVIN_")})
+        if done.returncode:
+            kind = InputError if done.returncode == 2 else FaultError
+            raise kind(done.stderr.strip().removeprefix("error: "))
+        return Summary(json.loads(done.stdout))
+
     @property
     def step(self) -> int:
         """Finished steps, those before a resumption included."""
@@ -349,4 +401,4 @@ class Run:
         return f"<levin.Run {self.settings['run_dir']}, {state}, step {self.step}>"
 
 
-__all__ = ["KINDS", "History", "Run", "write_value"]
+__all__ = ["History", "Run", "Summary"]

@@ -57,6 +57,8 @@ struct lvn_run {
     const struct lvn_task_graph *task;
     double loss, value[LVN_TASK_METRICS];
     char result_name[1 + LVN_TASK_METRICS][48]; /* "test_loss", and those of the metrics */
+    char *logged[LVN_SCALARS];                  /* [n_logged] names of the program's scalars */
+    int n_logged;
     bool ended;                                 /* its last checkpoint and END are made */
     bool stopped;                               /* ended because of lvn_run_stop() */
 };
@@ -76,5 +78,7 @@ struct lvn_api_callback {
     struct lvn_sampler *sampler; /* rank 0's, planned with the training; NULL: the model does not generate */
 };
 extern const struct lvn_callback lvn_api_callback;
+/* Log scalars of the program: the event LOG, on all ranks. */
+enum lvn_status lvn_api_log(struct lvn_run *r, int64_t n, const char *const *names, const double *values) LVN_CHECKED;
 
 #endif

@@ -12,13 +12,14 @@ static bool read_sample(void *context, enum lvn_split_id split, int64_t i, void 
 
 static enum lvn_status convert_field(const struct lvn_run_field *f, struct lvn_field *out)
 {
-    LVN_CHECK(f->name && *f->name && (f->dtype == 0 || f->dtype == 1) && f->rank >= 0 && f->rank <= LVN_FIELD_RANK, ARG,
-              "the field '%s' of the program's data has dtype %lld and rank %lld: dtype is 0 (int32) or 1 (float32), rank "
-              "at most %d",
+    LVN_CHECK(f->name && *f->name && f->dtype >= 0 && f->dtype <= 2 && f->rank >= 0 && f->rank <= LVN_FIELD_RANK, ARG,
+              "the field '%s' of the program's data has dtype %lld and rank %lld: dtype is 0 (int32), 1 (float32) or 2 "
+              "(uint8), rank at most %d",
               f->name ? f->name : "", (long long)f->dtype, (long long)f->rank, LVN_FIELD_RANK);
     const bool is_label = !strcmp(f->name, "label") || !strcmp(f->name, "labels");
+    static const enum lvn_dtype types[] = {LVN_I32, LVN_F32, LVN_U8};
     *out = (struct lvn_field){.name = f->name,
-                              .dtype = f->dtype ? LVN_F32 : LVN_I32,
+                              .dtype = types[f->dtype],
                               .rank = (int)f->rank,
                               .below = f->below,
                               .label = is_label,

@@ -4,6 +4,8 @@
  * It is the last callback of every run that a program opens: loggers have written when the program is called. */
 #include "api/api.h"
 
+#include <string.h>
+
 #define SAME(name)                                                                                                     \
     _Static_assert((int)LVN_ON_##name == (int)LVN_EVENT_##name, "the kinds of levin.h are those of events.h")
 SAME(START);
@@ -14,6 +16,7 @@ SAME(SAMPLE);
 SAME(EPOCH);
 SAME(NOTE);
 SAME(END);
+SAME(LOG);
 _Static_assert((int)LVN_REQUEST_STOP == (int)LVN_CONTROL_SHOULD_TRAINING_STOP &&
                    (int)LVN_REQUEST_SAVE == (int)LVN_CONTROL_SHOULD_SAVE &&
                    (int)LVN_REQUEST_VALIDATE == (int)LVN_CONTROL_SHOULD_EVALUATE,
@@ -89,6 +92,59 @@ static void note(void *state, struct lvn_callback_context *m)
 {
     (void)state;
     (void)notify(m);
+}
+
+/* --- scalars of the program --- */
+
+static enum lvn_status check_name(const char *name)
+{
+    const size_t n = strlen(name);
+    const bool fits = n >= 1 && n < 48 &&
+                      strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-") == n;
+    LVN_CHECK(fits, ARG,
+              "'%.60s' is no name of a scalar: give 1 to 47 letters of English, digits and the characters _ . / -", name);
+    return LVN_OK;
+}
+
+/* The program's scalar of this name, which is declared if it is new. */
+static enum lvn_status find_scalar(struct lvn_run *r, const char *name, int *out)
+{
+    struct lvn_event *e = &r->trainer.context.event;
+    *out = lvn_event_find(e, name);
+    LVN_CHECK(*out < 0 || e->scalar[*out].kind == LVN_EVENT_LOG, ARG,
+              "'%s' is a scalar of every run: give yours another name", name);
+    if (*out >= 0) return LVN_OK;
+    LVN_TRY(check_name(name));
+    LVN_CHECK(e->n_scalars < LVN_SCALARS, ARG, "'%s' is one scalar too many: a run has at most %d, its own included",
+              name, LVN_SCALARS);
+    char *copy = lvn_strdup(name);
+    if (!copy) return LVN_MEMORY;
+    r->logged[r->n_logged++] = copy;
+    *out = e->n_scalars;
+    e->scalar[e->n_scalars++] = (struct lvn_scalar){
+        .name = copy, .kind = LVN_EVENT_LOG, .better = LVN_BETTER_UNKNOWN, .computed = true, .value = NAN};
+    return LVN_OK;
+}
+
+enum lvn_status lvn_api_log(struct lvn_run *r, int64_t n, const char *const *names, const double *values)
+{
+    struct lvn_callback_context *m = &r->trainer.context;
+    struct lvn_event *e = &m->event;
+    const enum lvn_event_kind kind = e->kind;
+    const char *text = e->text;
+    int scalar;
+    for (int64_t i = 0; i < n; i++) LVN_TRY(find_scalar(r, names[i], &scalar));
+    for (int i = 0; i < e->n_scalars; i++)
+        if (e->scalar[i].kind == LVN_EVENT_LOG) e->scalar[i].implied = true; /* not of this call */
+    for (int64_t i = 0; i < n; i++) {
+        LVN_TRY(find_scalar(r, names[i], &scalar));
+        e->scalar[scalar].value = values[i];
+        e->scalar[scalar].implied = false;
+    }
+    enum lvn_status status = lvn_callbacks_call(&r->trainer.callbacks, m, LVN_EVENT_LOG, NULL);
+    e->kind = kind; /* of the event in which the program was called */
+    e->text = text;
+    return status;
 }
 
 static enum lvn_status plan(void *state, struct lvn_model_state *n, int64_t block_size, int rank)

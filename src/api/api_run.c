@@ -223,6 +223,15 @@ int lvn_run_save(struct lvn_run *r)
     return finish_call(r, before, status);
 }
 
+int lvn_run_log(struct lvn_run *r, int64_t n, const char *const *names, const double *values)
+{
+    locale_t before = lvn_api_begin();
+    enum lvn_status status = check_whole(r);
+    if (status == LVN_OK && r->ended)
+        status = lvn_fail(LVN_ARG, "the run has ended: scalars are logged between its steps");
+    return lvn_api_return(before, status == LVN_OK ? lvn_api_log(r, n, names, values) : status);
+}
+
 int64_t lvn_run_steps(const struct lvn_run *r)
 {
     return r->trainer.running.step;
@@ -277,6 +286,7 @@ int lvn_run_close(struct lvn_run *r)
     status = lvn_trainer_close(&r->trainer, status, NULL);
     lvn_ranks_close(r->options.ranks);
     lvn_program_data_set(NULL);
+    for (int i = 0; i < r->n_logged; i++) free(r->logged[i]);
     open_run = NULL;
     free(r);
     return lvn_api_return(before, reported && status == LVN_STOPPED ? LVN_OK : status);

@@ -265,6 +265,8 @@ static void handle(struct lvn_progress *p, const struct lvn_event *e)
     case LVN_EVENT_EPOCH:
         at_epoch(p, e);
         break;
+    case LVN_EVENT_LOG:
+        return;
     case LVN_EVENT_END:
         lvn_progress_clear(p);
         print_line(p, "%s; ended at step %" PRId64 " after %s", e->text, e->step, lvn_seconds_text(e->elapsed_s, text));

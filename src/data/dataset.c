@@ -114,6 +114,10 @@ enum lvn_status lvn_dataset_fields(const struct lvn_data_options *o, struct lvn_
     *out = (struct lvn_fields){0};
     if (!kind) return LVN_ARG;
     kind->fields(o, out);
+    LVN_CHECK(out->n, ARG,
+              "data.kind=%s is for programs that use the library and give samples themselves (Python: "
+              "levin.Run(data=...)); name files with data.path instead",
+              kind->name);
     if (o->masks) mask_fields(out);
     return LVN_OK;
 }

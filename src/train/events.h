@@ -5,7 +5,8 @@
  * be quick, because the next step waits; pointers in an event are valid during the call only.
  *
  * A scalar is a number with a name; an event has new values of the scalars of its own kind. The trainer declares all
- * scalars before the first step, so that loggers and monitors need to know no names. */
+ * scalars before the first step, so that loggers and monitors need to know no names; those of LOG follow when they are
+ * first logged. */
 #ifndef LVN_EVENTS_H
 #define LVN_EVENTS_H
 
@@ -23,19 +24,20 @@ enum lvn_event_kind {
     LVN_EVENT_EPOCH,      /* an epoch has ended: epoch_s, peak_bytes */
     LVN_EVENT_NOTE,       /* text: something that the user should know; the run continues */
     LVN_EVENT_END,        /* the loop has ended; text: the reason ("all steps are done", "stopped on request") */
+    LVN_EVENT_LOG,        /* the program that drives the run logs scalars of its own (api/api_events.c) */
 };
 
 enum lvn_better { LVN_BETTER_UNKNOWN, LVN_BETTER_LOWER, LVN_BETTER_HIGHER };
 
 struct lvn_scalar {
     const char *name;
-    enum lvn_event_kind kind; /* STEP, VALIDATION or EPOCH: the events with a new value */
+    enum lvn_event_kind kind; /* STEP, VALIDATION, EPOCH or LOG: the events with a new value */
     enum lvn_better better;   /* which direction is progress */
     bool computed;            /* by this run, and worth monitoring; without validation val_loss is declared only */
     bool implied;             /* by another scalar: may be monitored, but is not logged */
     double value;             /* the last one, equal on all ranks except for rates; NaN: none yet */
 };
-enum { LVN_SCALARS = 32 };
+enum { LVN_SCALARS = 48 };
 
 /* Fields that do not belong to the kind keep their last value, so that a listener can print a complete line at any
  * event; numbers without a value yet are NaN. */

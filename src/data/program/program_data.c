@@ -19,9 +19,6 @@ static void fields(const struct lvn_data_options *o, struct lvn_fields *out)
 static enum lvn_status open_given(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
     static const char path[] = "the program's data";
-    LVN_CHECK(given, ARG,
-              "data.kind=program is for programs that use the library and give samples themselves (Python: "
-              "levin.Run(data=...)); name files with data.path instead");
     LVN_CHECK(!o->path || !*o->path, ARG, "the program gives its own data, and data.path ('%s') names others: leave it out",
               o->path);
     d->vocab_size = given->vocab_size;

@@ -15,7 +15,10 @@ enum { COLUMNS = 4 * LVN_SCALARS };
 
 struct state {
     struct lvn_rows rows;
-    int column[COLUMNS], n; /* scalars of the columns after the step; -1: no longer computed */
+    int column[COLUMNS];    /* [n] scalars of the columns after the step; -1: no longer computed */
+    int n;
+    int n_scalars;          /* that have columns */
+    struct lvn_text header; /* without its line end */
 };
 
 /* Read the columns of an existing file; false: there is none. */
@@ -46,23 +49,45 @@ static bool has_column(const struct state *o, int scalar)
     return false;
 }
 
+/* Columns for the scalars that have none. Returns the header as a line; NULL: no memory. */
+static const char *add_columns(struct state *o, const struct lvn_callback_context *m, struct lvn_text *line)
+{
+    for (int i = 0; i < m->event.n_scalars; i++) {
+        if (has_column(o, i) || (m->event.scalar[i].implied && m->event.scalar[i].kind != LVN_EVENT_LOG)) continue;
+        if (o->n == COLUMNS) break;
+        o->column[o->n++] = i;
+        lvn_text_printf(&o->header, ",%s", m->event.scalar[i].name);
+    }
+    o->n_scalars = m->event.n_scalars;
+    lvn_text_add(line, lvn_text_string(&o->header) ? o->header.p : "");
+    lvn_text_add(line, "\n");
+    return lvn_text_string(line);
+}
+
 static enum lvn_status start(struct state *o, const struct lvn_callback_context *m)
 {
     LVN_LOCAL_TEXT(header);
-    if (!read_columns(o, m, &header)) lvn_text_add(&header, "step");
-    for (int i = 0; i < m->event.n_scalars; i++) {
-        if (has_column(o, i) || m->event.scalar[i].implied) continue;
-        o->column[o->n++] = i;
-        lvn_text_printf(&header, ",%s", m->event.scalar[i].name);
-    }
-    lvn_text_add(&header, "\n");
-    const char *line = lvn_text_string(&header);
+    if (!read_columns(o, m, &o->header)) lvn_text_add(&o->header, "step");
+    const char *line = add_columns(o, m, &header);
     return line ? lvn_rows_open(&o->rows, m, name, line) : LVN_MEMORY;
+}
+
+/* The program logs a scalar for the first time. If its name has a column, of an earlier part of the run, it is that. */
+static void extend(struct state *o, struct lvn_callback_context *m)
+{
+    LVN_LOCAL_TEXT(header);
+    char *names = lvn_text_string(&o->header) ? strdup(o->header.p) : NULL, *rest = names, *word;
+    for (int k = -1; names && (word = strsep(&rest, ",")) && k < o->n; k++)
+        if (k >= 0 && o->column[k] < 0) o->column[k] = lvn_event_find(&m->event, word);
+    free(names);
+    const char *line = add_columns(o, m, &header);
+    if (line) lvn_rows_set_header(&o->rows, m, line);
 }
 
 static void put(struct state *o, struct lvn_callback_context *m)
 {
     const struct lvn_event *e = &m->event;
+    if (e->n_scalars > o->n_scalars) extend(o, m);
     struct lvn_text *row = lvn_rows_begin(&o->rows);
     lvn_text_printf(row, "%" PRId64, e->step);
     for (int k = 0; k < o->n; k++) {
@@ -81,9 +106,15 @@ static enum lvn_status call(void *state, struct lvn_callback_context *m)
     return LVN_OK;
 }
 
+static void close_it(void *state)
+{
+    lvn_text_release(&((struct state *)state)->header);
+    lvn_rows_close(state);
+}
+
 const struct lvn_callback lvn_callback_csv = {.name = "csv",
                                               .bytes = sizeof(struct state),
                                               .output = name,
                                               .call = call,
                                               .flush = lvn_rows_flush,
-                                              .close = lvn_rows_close};
+                                              .close = close_it};

@@ -44,16 +44,21 @@ static enum lvn_status cut(const char *path, int64_t last_step, const char *head
     return status;
 }
 
+static enum lvn_status open_file(struct lvn_rows *r, const char *path)
+{
+    int fd;
+    LVN_TRY(lvn_file_open_nofollow(path, O_WRONLY | O_APPEND | O_CREAT, &fd));
+    lvn_append_file_open(&r->file, fd);
+    return LVN_OK;
+}
+
 enum lvn_status lvn_rows_open(struct lvn_rows *r, const struct lvn_callback_context *m, const char *name,
                               const char *header)
 {
     char path[LVN_CALLBACK_PATH_TEXT];
     *r = (struct lvn_rows){.name = name};
     LVN_TRY(cut(lvn_callback_path(m, name, path), m->resumed_step, header));
-    int fd;
-    LVN_TRY(lvn_file_open_nofollow(path, O_WRONLY | O_APPEND | O_CREAT, &fd));
-    lvn_append_file_open(&r->file, fd);
-    return LVN_OK;
+    return open_file(r, path);
 }
 
 void lvn_rows_close(void *rows)
@@ -76,6 +81,16 @@ static void report(struct lvn_rows *r, struct lvn_callback_context *m, enum lvn_
         lvn_callback_warn(m, text);
 }
 
+void lvn_rows_set_header(struct lvn_rows *r, struct lvn_callback_context *m, const char *header)
+{
+    char path[LVN_CALLBACK_PATH_TEXT];
+    if (!r->file.is_open) return;
+    enum lvn_status status = lvn_append_file_close(&r->file); /* writes the rows that wait */
+    if (status == LVN_OK) status = cut(lvn_callback_path(m, r->name, path), INT64_MAX, header);
+    report(r, m, status);
+    if (!r->file.is_open) report(r, m, open_file(r, lvn_callback_path(m, r->name, path)));
+}
+
 struct lvn_text *lvn_rows_begin(struct lvn_rows *r)
 {
     lvn_text_clear(&r->row);
@@ -89,7 +104,7 @@ void lvn_rows_end(struct lvn_rows *r, struct lvn_callback_context *m)
     lvn_text_add(&r->row, "\n");
     enum lvn_status status = lvn_text_status(&r->row); /* a failed write leaves no partial row */
     report(r, m, status == LVN_OK ? lvn_append_file_write(&r->file, r->row.p, r->row.n) : status);
-    if (m->event.kind != LVN_EVENT_STEP) lvn_rows_flush(r, m);
+    if (m->event.kind != LVN_EVENT_STEP && m->event.kind != LVN_EVENT_LOG) lvn_rows_flush(r, m);
 }
 
 void lvn_rows_flush(void *rows, struct lvn_callback_context *m)

@@ -22,6 +22,8 @@ struct lvn_rows {
  * starts with an empty file. A row's first number is its step. */
 enum lvn_status lvn_rows_open(struct lvn_rows *r, const struct lvn_callback_context *m, const char *name,
                               const char *header) LVN_CHECKED;
+/* Replace the header of an open file; its rows stay. A failure is reported. */
+void lvn_rows_set_header(struct lvn_rows *r, struct lvn_callback_context *m, const char *header);
 /* Write the rows that are not in the file yet: at events other than steps, and before a checkpoint. `rows` is a struct
  * lvn_rows; a callback's flush and close. */
 void lvn_rows_flush(void *rows, struct lvn_callback_context *m);

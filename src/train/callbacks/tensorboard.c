@@ -43,7 +43,7 @@ static void put(struct state *o, struct lvn_callback_context *m)
             lvn_tensorboard_scalar(&o->file, e->scalar[i].name, e->scalar[i].value);
     }
     report(o, m, lvn_tensorboard_event(&o->file, lvn_wall_seconds(), e->step));
-    if (e->kind != LVN_EVENT_STEP) flush(o, m);
+    if (e->kind != LVN_EVENT_STEP && e->kind != LVN_EVENT_LOG) flush(o, m);
 }
 
 static enum lvn_status call(void *state, struct lvn_callback_context *m)

@@ -1,0 +1,192 @@
+"""Runs that go on elsewhere: their metrics as arrays, a run that is followed, a job that is started from a cell."""
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import _door
+from .errors import FaultError, InputError
+from .settings import find_run, flatten
+
+_ENDED = ("done", "stopped", "failed")
+
+
+def _folder(run: str | os.PathLike[str]) -> Path:
+    """The folder of a run by its path or its name; one that has not begun yet may be missing."""
+    return find_run(run) or (Path(run) if Path(run).is_dir() else Path("runs") / run)
+
+
+def read_metrics(run: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """metrics.csv of a run (a folder, or a name below runs/) as columns: "step" int64, all others float64.
+
+    There is a row for each step and each validation; where a row has no such number it is NaN. A row that is being
+    written is left out.
+    """
+    path = _folder(run) / "metrics.csv"
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        raise FaultError(f"there are no metrics '{path}': give a run's folder, or its name below runs/") from None
+    lines = text[:text.rfind("\n") + 1].splitlines()
+    if not lines or not lines[0].startswith("step"):
+        raise FaultError(f"'{path}' does not begin with a row of names (step,loss,...): it is not levin's")
+    names = lines[0].split(",")
+    table = np.full((len(lines) - 1, len(names)), np.nan)
+    for i, line in enumerate(lines[1:]):
+        for k, cell in enumerate(line.split(",")[:len(names)]):
+            if cell:
+                try:
+                    table[i, k] = float(cell)
+                except ValueError:
+                    raise FaultError(f"'{path}', line {i + 2}: '{cell[:40]}' is no number ({names[k]})") from None
+    return {n: table[:, k].astype(np.int64) if n == "step" else table[:, k] for k, n in enumerate(names)}
+
+
+class Attached:
+    """A run that goes on elsewhere: another kernel, a Slurm job, another host with the same folder. It only reads."""
+
+    def __init__(self, run: str | os.PathLike[str]) -> None:
+        self.path = _folder(run)
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """status.json, which the run replaces about once a second: step, state, time, ranks; {}: it has not begun."""
+        try:
+            return json.loads((self.path / "status.json").read_text())
+        except (FileNotFoundError, ValueError):
+            return {}
+
+    @property
+    def state(self) -> str:
+        """"waiting" (not begun), "running", "done", "stopped", "failed", or "silent": it says "running" and has written
+        nothing for a minute."""
+        status = self.status
+        state = status.get("state", "waiting")
+        return "silent" if state == "running" and time.time() - status.get("time", 0) > 60 else state
+
+    def metrics(self) -> dict[str, np.ndarray]:
+        return read_metrics(self.path)
+
+    def rows(self, interval: float = 0.5, timeout: float | None = None) -> Iterator[dict[str, float]]:
+        """Follow the run: yields every row of metrics.jsonl, those that are there first, until the run ends.
+
+        interval: seconds between two looks. timeout: of silence, in seconds, after which TimeoutError is raised.
+        """
+        position, last = 0, time.monotonic()
+        while True:
+            ended = self.status.get("state") in _ENDED  # before the last look at the rows
+            path = self.path / "metrics.jsonl"
+            if path.exists():
+                with open(path, "rb") as f:
+                    if os.fstat(f.fileno()).st_size < position:  # the run has begun anew
+                        position = 0
+                    f.seek(position)
+                    new = f.read()
+                whole = new[:new.rfind(b"\n") + 1]
+                position += len(whole)
+                for line in whole.splitlines():
+                    last = time.monotonic()
+                    yield json.loads(line)
+            if ended:
+                return
+            if timeout is not None and time.monotonic() - last > timeout:
+                raise TimeoutError(f"the run '{self.path}' has written nothing for {timeout} s; its state: {self.state}")
+            time.sleep(interval)
+
+    def wait(self, interval: float = 0.5, timeout: float | None = None) -> str:
+        """Wait for the run's end; returns its state."""
+        for _ in self.rows(interval, timeout):
+            pass
+        return self.state
+
+    def __repr__(self) -> str:
+        return f"<levin.Attached {self.path}, {self.state}, step {self.status.get('step', 0)}>"
+
+
+def attach(run: str | os.PathLike[str]) -> Attached:
+    """Follow a run, by its folder or its name below runs/, that another process makes."""
+    return Attached(run)
+
+
+class Job:
+    """A job that `launch()` started. `attach()` follows its run."""
+
+    def __init__(self, command: list[str], run: Path, process: subprocess.Popen[bytes] | None, number: str | None,
+                 log: Path) -> None:
+        self.command, self.path, self.process, self.number, self.log = command, run, process, number, log
+
+    def attach(self) -> Attached:
+        return Attached(self.path)
+
+    def stop(self) -> None:
+        """Ask the run to finish its step, save and end."""
+        if self.number:
+            subprocess.run(["scancel", "--signal=TERM", "--full", self.number], check=True)
+        elif self.process:
+            self.process.terminate()
+
+    def wait(self, timeout: float | None = None) -> str:
+        """Wait for the end; returns the run's state, "done", "stopped" or "failed"."""
+        if self.process:
+            code = self.process.wait(timeout)
+            return {0: "done", 75: "stopped"}.get(code, "failed")
+        return self.attach().wait(timeout=timeout)
+
+    def __repr__(self) -> str:
+        return f"<levin.Job {self.number or (self.process and self.process.pid)}, run {self.path}, log {self.log}>"
+
+
+def launch(recipe: str | os.PathLike[str] | Mapping[str, Any], nodes: int = 1, nproc_per_node: int = 1, *,
+           slurm: bool = False, sbatch: Mapping[str, Any] | None = None, resume: bool = False, overwrite: bool = False,
+           **keys: Any) -> Job:
+    """Start a training of several ranks and return at once: `levin launch` here, or with slurm=True a Slurm job of
+    so many nodes (sbatch: further options of `levin launch --slurm`, as {"time": "02:00:00", "partition": "gpu"})."""
+    if nodes < 1 or nproc_per_node < 1:
+        raise InputError(f"launch wants at least 1 node and 1 rank on each, and got {nodes} and {nproc_per_node}")
+    if nodes > 1 and not slurm:
+        raise InputError(f"launch wants slurm=True for {nodes} nodes: without it all ranks are on this machine")
+    if sbatch and not slurm:
+        raise InputError("sbatch holds options of a Slurm job: give slurm=True too")
+    given = dict(flatten(keys))
+    name = given.get("name", Path(recipe).stem if not isinstance(recipe, Mapping) else dict(flatten(recipe)).get("name", "run"))
+    run = Path(given.get("run_dir", Path("runs") / name))
+    words = [f"--{k}={v}" for k, v in given.items()]
+    if isinstance(recipe, Mapping):
+        words = [f"--{k}={v}" for k, v in flatten(recipe) if k not in given] + words
+        operand: list[str] = []
+    else:
+        operand = [os.fspath(recipe)]
+    train = ["train", *operand, *(["--resume"] if resume else []), *(["--overwrite"] if overwrite else []), *words]
+    program = str(_door.find_program())
+    folder = Path(tempfile.mkdtemp(prefix="levin-launch."))
+    log = folder / "launch.log"
+    if not slurm:
+        command = [program, "launch", f"-n{nproc_per_node}", "--", program, *train]
+        with open(log, "wb") as out:
+            process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                       start_new_session=True)  # a cell that is interrupted leaves it alone
+        return Job(command, run, process, None, log)
+    if not shutil.which("sbatch"):
+        raise FaultError("sbatch was not found: slurm=True wants a machine of a Slurm cluster that submits jobs")
+    script = folder / "job.sbatch"
+    options = [f"--{k.replace('_', '-')}={v}" for k, v in (sbatch or {}).items()]
+    written = subprocess.run([program, "launch", "--slurm", f"--nodes={nodes}", f"--nproc-per-node={nproc_per_node}",
+                              f"--out={script}", *options, "--", program, *train], capture_output=True, text=True)
+    if written.returncode:
+        raise InputError(written.stderr.strip().removeprefix("error: "))
+    command = ["sbatch", str(script)]
+    submitted = subprocess.run(command, capture_output=True, text=True)
+    number = re.search(r"\d+", submitted.stdout)
+    if submitted.returncode or not number:
+        raise FaultError(f"sbatch refused the job: {submitted.stderr.strip() or submitted.stdout.strip()}")
+    return Job(command, run, None, number.group(), log)

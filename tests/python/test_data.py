@@ -1,0 +1,142 @@
+# test_data.py - covers python/levin/data.py: samples from Python, shuffled, resumed, and what is wrong with them.
+import unittest
+from pathlib import Path
+
+import levin
+import numpy as np
+import scenes
+from scenes import losses, weights
+
+KEYS = {"model.n_layer": 1, "model.n_head": 2, "model.n_embd": 16, "model.block_size": 8, "trainer.batch_size": 4,
+        "trainer.max_steps": 12, "trainer.val_check_interval": 6, "logger.report": False}
+
+
+def rows(n=40, seed=0):
+    out = []
+    for x in np.random.default_rng(seed).integers(0, 10, (n, 9)):
+        out.append({"ids": x[:-1], "labels": x[1:]})
+    return out
+
+
+FIELDS = {"ids": levin.Field((8,), np.int32, 10), "labels": levin.Field((8,), np.int32, 10)}
+
+
+def run(name, data, fields=None, callbacks=(), resume=False, **more):
+    return levin.Run(None, name=name, data=data, fields=fields, callbacks=callbacks, resume=resume, progress=False,
+                     **{**KEYS, **{k.replace("__", "."): v for k, v in more.items()}})
+
+
+class Stops(levin.Callback):
+    def on_step(self, run, event):
+        if event.step == 5:
+            run.stop()
+
+
+class Sequences(unittest.TestCase):
+    def test_the_bits_of_a_file(self):
+        """The windows of a token file, given as a list: the same samples in the same order, so the same weights."""
+        tokens = np.random.default_rng(1).integers(0, 10, 8 * 40 + 1).astype(np.uint16)
+        Path("tokens").mkdir()
+        tokens.tofile("tokens/train.bin")
+        tokens[:65].tofile("tokens/val.bin")
+        levin.Run(None, name="file", data={"kind": "tokens", "path": "tokens", "sampling": "sequential"}, progress=False,
+                  **{**KEYS, "model.vocab_size": 10}).fit()
+        windows = [{"ids": tokens[i:i + 8], "labels": tokens[i + 1:i + 9]} for i in range(0, 8 * 40, 8)]
+        run("list", {"train": windows, "val": windows[:8]}, data__sampling="sequential", model__vocab_size=10).fit()
+        self.assertEqual(weights("list"), weights("file"))
+        self.assertEqual(losses("list"), losses("file"))
+
+    def test_shuffled_and_resumed(self):
+        data = {"train": rows(), "val": rows(8, 1)}
+        history = run("whole", data).fit()
+        self.assertEqual((len(history["loss"]), history["val_step"]), (12, [6, 12]))
+        run("sequential", data, data__sampling="sequential").fit()
+        self.assertNotEqual(weights("sequential"), weights("whole"))
+        run("cut", data, callbacks=Stops()).fit()
+        self.assertEqual(run("cut", data, resume=True).fit()["step"][0], 6)
+        self.assertEqual(weights("cut"), weights("whole"))
+        with self.assertRaisesRegex(levin.InputError, "was trained on other data"):
+            run("cut", {"train": rows(seed=7), "val": rows(8, 1)}, resume=True).open()
+
+    def test_objects_that_are_sequences(self):
+        class Set:  # as Hugging Face's datasets
+            def __len__(self):
+                return 40
+
+            def __getitem__(self, i):
+                return rows()[i]
+
+        run("set", Set()).fit()
+        run("rows", rows()).fit()
+        self.assertEqual(weights("set"), weights("rows"))
+
+    def test_images(self):
+        rng = np.random.default_rng(0)
+        samples = [{"pixels": rng.integers(0, 256, (1, 28, 28), np.uint8), "label": i % 10} for i in range(40)]
+        r = levin.Run(None, name="images", data={"train": samples, "val": samples[:10]}, progress=False,
+                      **{"model.kind": "mnist-mlp", "trainer.max_steps": 4, "trainer.batch_size": 8})
+        self.assertEqual(len(r.fit()["loss"]), 4)
+        self.assertIn("val_accuracy", r.validate())
+
+
+class Iterables(unittest.TestCase):
+    def test_in_order_and_resumed_by_skipping(self):
+        data = rows(48)
+        run("list48", data, data__sampling="sequential").fit()
+        run("iter", iter(data), FIELDS).fit()
+        self.assertEqual(weights("iter"), weights("list48"))
+        run("iter_cut", iter(data), FIELDS, callbacks=Stops()).fit()
+        run("iter_cut", iter(data), FIELDS, resume=True).fit()
+        self.assertEqual(weights("iter_cut"), weights("iter"))
+
+
+class Wrong(unittest.TestCase):
+    def fails(self, text, call, kind=levin.InputError):
+        with self.assertRaises(kind) as caught:
+            call()
+        self.assertIn(text, str(caught.exception))
+        self.assertNotIn("\n", str(caught.exception))
+
+    def test_samples(self):
+        def changed(**more):
+            out = rows()
+            out[7] = {**out[7], **more}
+            return out
+
+        self.fails("sample 7 of train: the field 'ids' wants the shape (8,), and has (5,)",
+                   lambda: run("w1", changed(ids=np.zeros(5, int))).fit())
+        self.fails("sample 7 of train: the field 'ids' wants int32, and is float64",
+                   lambda: run("w2", iter(changed(ids=np.zeros(8))), FIELDS).fit())
+        self.fails("sample 7 of train: 'ids' holds 10, and it may hold 0 to 9",
+                   lambda: run("w3", iter(changed(ids=np.full(8, 10))), FIELDS).fit())
+        self.fails("sample 7 of train has no field 'labels'; it has ids",
+                   lambda: run("w4", [{"ids": r["ids"]} if i == 7 else r for i, r in enumerate(rows())], FIELDS).fit())
+        self.fails("a sample wants to be a dict of arrays, and data[0] is a int", lambda: run("w5", [1, 2]))
+        self.fails("the field 'ids' of a sample wants numbers, and got", lambda: run("w6", [{"ids": ["a"]}]))
+        self.fails("data['train'] is empty", lambda: run("w7", []))
+        self.fails("data wants a sequence of dicts or an iterable of them, and got int", lambda: run("w8", 3))
+        self.fails("data that are an iterable want fields=", lambda: run("w9", iter(rows())))
+        self.fails("data.kind=program is for programs",
+                   lambda: levin.Run(None, data={"kind": "program"}, name="w10", progress=False).fit())
+
+    def test_ends_early(self):
+        self.fails("the iterable ended after 10 samples", lambda: run("early", iter(rows(10)), FIELDS).fit())
+        self.assertTrue(Path("runs/early/checkpoints/step-2").is_dir())
+
+    def test_raises(self):
+        def data():
+            for i, row in enumerate(rows(48)):
+                if i == 30:
+                    raise KeyError("thirty")
+                yield row
+
+        with self.assertRaises(KeyError) as caught:
+            run("raises", data(), FIELDS).fit()
+        self.assertIn("reading the batch of step 8; step 7 is saved", caught.exception.__cause__.trace)
+        self.assertTrue(Path("runs/raises/checkpoints/step-7").is_dir())
+        run("raises", iter(rows(48)), FIELDS, resume=True).fit()
+        run("unbroken", iter(rows(48)), FIELDS).fit()
+        self.assertEqual(weights("raises"), weights("unbroken"))
+
+
+scenes.main()

@@ -1,0 +1,111 @@
+# test_model.py - covers python/levin/model.py: a loaded model has the results of the commands, as often as one likes.
+import json
+import unittest
+from pathlib import Path
+
+import levin
+import numpy as np
+import scenes
+from scenes import program, run
+
+
+class Language(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        run("gpt", model__block_size=32, trainer__max_steps=30).fit()
+        cls.m = levin.load("runs/gpt")
+
+    def test_generate(self):
+        options = dict(max_new_tokens=40, temperature=0.8, top_k=5, seed=3)
+        said = program("generate", "runs/gpt", "--prompt=the owl", "--max-new-tokens=40", "--temperature=0.8", "--top-k=5",
+                       "--seed=3")
+        for _ in range(3):
+            text = self.m.generate("the owl", **options)
+            self.assertEqual("the owl" + text + "\n", said)
+            self.assertEqual("".join(self.m.generate("the owl", stream=True, **options)), text)
+        self.assertEqual(self.m.generate(self.m.encode("the owl"), **options), text)
+        self.assertNotEqual(self.m.generate("the owl", number=1, **options), text)
+        pieces = self.m.generate("the owl", stream=True, **options)
+        self.assertTrue(text.startswith(next(pieces)))
+        pieces.close()  # ends it
+        self.assertEqual(self.m.generate("the owl", **options), text)
+
+    def test_encode(self):
+        ids = self.m.encode("the owl")
+        self.assertEqual((ids.dtype, ids.shape), (np.int32, (7,)))
+        self.assertEqual(self.m.decode(ids), "the owl")
+        self.assertEqual(self.m.vocab_size, len(set(scenes.VERSE)))
+
+    def test_logits(self):
+        ids = self.m.encode("the owl and the")
+        one = self.m.logits(ids)
+        self.assertEqual((one.dtype, one.shape), (np.float32, (15, self.m.vocab_size)))
+        np.testing.assert_allclose(self.m.logits(np.stack([ids, ids]))[1], one, rtol=1e-5, atol=1e-6)
+        greedy = self.m.generate(ids, 1, temperature=0)
+        self.assertEqual(self.m.decode([one[-1].argmax()]), greedy)
+
+    def test_evaluate(self):
+        said = json.loads(program("evaluate", "runs/gpt", "--json"))
+        result = self.m.evaluate()
+        self.assertEqual(result.loss, said["loss"])
+        self.assertEqual(result.split, "val")
+        self.assertEqual(result.metrics["perplexity"], np.exp(result.loss))
+        self.assertLess(self.m.evaluate(limit=1).labels, result.labels)
+
+    def test_parameters(self):
+        p = self.m.parameters()
+        with open("runs/gpt/checkpoints/last/model.safetensors", "rb") as f:
+            header = json.loads(f.read(int.from_bytes(f.read(8), "little")))
+        for name, array in p.items():
+            self.assertEqual(list(array.shape), header[name]["shape"])
+        wte = p["transformer.wte.weight"]
+        before = self.m.logits([0, 1])
+        wte[0, 0] += 1  # it shares the memory
+        self.assertGreater(np.abs(self.m.logits([0, 1]) - before).max(), 0)
+        self.assertEqual(self.m.parameters()["transformer.wte.weight"][0, 0], wte[0, 0])
+        wte[0, 0] -= 1
+
+    def test_gradients(self):
+        g, p = self.m.gradients(), self.m.parameters()
+        self.assertEqual({k: v.shape for k, v in g.items()}, {k: v.shape for k, v in p.items()})
+        bias = p["transformer.ln_f.weight"]
+        with levin.load("runs/gpt") as other:  # against a finite difference
+            array = other.parameters()["transformer.ln_f.weight"]
+            self.assertIsNot(array, bias)
+        self.assertGreater(np.abs(g["transformer.ln_f.weight"]).max(), 0)
+
+    def test_wrong(self):
+        for text, call in (("ids wants whole numbers, and got float64", lambda: self.m.logits([[1.5]])),
+                           ("the vocabulary has the ids 0 to", lambda: self.m.logits([999])),
+                           ("of 1 to 32 tokens", lambda: self.m.logits([0] * 33)),
+                           ("ids wants 2 dimensions, and got the shape (1, 1, 1)", lambda: self.m.logits([[[0]]])),
+                           ("text wants a text, and got int", lambda: self.m.encode(3)),
+                           ("'Z'", lambda: self.m.generate("Z")),
+                           ("a prompt has at least one token", lambda: self.m.generate("")),
+                           ("no classes to predict", lambda: self.m.predict(["a"])),
+                           ("did you mean 'trainer.accelerator'", lambda: levin.load("runs/gpt", trainer__acelerator=1))):
+            with self.assertRaises(levin.InputError) as caught:
+                call()
+            self.assertIn(text, str(caught.exception))
+        with self.assertRaisesRegex(levin.FaultError, "there is no model 'nope'"):
+            levin.load("nope")
+        closed = levin.load("runs/gpt")
+        closed.close()
+        with self.assertRaisesRegex(levin.InputError, "is closed"):
+            closed.logits([0])
+
+
+class Half(unittest.TestCase):
+    def test_bf16(self):
+        run("bf16", trainer__precision="bf16-true").fit()
+        with levin.load("runs/bf16") as m:
+            a = m.parameters()["transformer.wte.weight"]
+            self.assertIsInstance(a, levin.BFloat16Array)
+            self.assertEqual(a.float32().dtype, np.float32)
+            self.assertEqual(np.asarray(a).shape, a.shape)
+            capsule = a.__dlpack__()
+            self.assertIn("dltensor", repr(capsule))
+            self.assertEqual(a.__dlpack_device__(), (1, 0))
+
+
+scenes.main()
