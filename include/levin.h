@@ -181,8 +181,8 @@ struct lvn_run_event {
  * once, otherwise with the next step. On the events SAMPLE and NOTE it is ignored. */
 enum lvn_run_request { LVN_REQUEST_STOP = 1, LVN_REQUEST_SAVE = 2, LVN_REQUEST_VALIDATE = 4 };
 
-/* Samples that the program gives, instead of the data of the settings: a list, which is shuffled, divided over ranks and
- * resumed as any other, or a stream, whose samples are taken once, in their order (data.sampling sequential). */
+/* Samples that the program gives, instead of the data of the settings: a list, which is shuffled, divided over ranks
+ * and resumed as any other, or a stream, whose samples are taken once, in their order (data.sampling sequential). */
 struct lvn_run_field {
     const char *name; /* as model and task read it: ids, labels; ids, length, label; pixels, label */
     int64_t dtype;    /* 0: int32, 1: float32, 2: uint8 */
@@ -230,11 +230,12 @@ int lvn_run_evaluate(struct lvn_run *r, const char *part);
 /* The results of the last lvn_run_evaluate(): test_loss, test_accuracy ... Returns how many there are; writes at most
  * `capacity`. The names live as long as the run. */
 int64_t lvn_run_results(const struct lvn_run *r, struct lvn_run_scalar *out, int64_t capacity);
-/* Rank 0: the prompt (NULL: sample.prompt) and its continuation, generated as the keys of `sample` say; lvn_free() it. */
+/* Rank 0: the prompt (NULL: sample.prompt) and its continuation, generated as the keys of `sample` say; lvn_free() it.
+ */
 int lvn_run_generate(struct lvn_run *r, const char *prompt, char **text);
-/* Log scalars of the program's own, which loggers write in a row of their own with the number of the last finished step.
- * Also within on_event. All ranks call it alike. ARG for a name that is taken or has other characters than A-Z a-z 0-9
- * _ . / - */
+/* Log scalars of the program's own, which loggers write in a row of their own with the number of the last finished
+ * step. Also within on_event. All ranks call it alike. ARG for a name that is taken or has other characters than A-Z
+ * a-z 0-9 _ . / - */
 int lvn_run_log(struct lvn_run *r, int64_t n, const char *const *names, const double *values);
 int lvn_run_save(struct lvn_run *r); /* writes a checkpoint; it is on the disk when the call returns */
 /* The end of the run: its last checkpoint, and END. It may be evaluated and may generate until it is closed; no step
@@ -265,12 +266,12 @@ struct lvn_generation {
     const int32_t *prompt; /* [n_prompt] ids, at least 1 */
     int64_t n_prompt;
     int64_t max_new_tokens;
-    double temperature;   /* 0: greedy */
-    int64_t top_k;        /* 0: off */
-    double top_p;         /* 0 or 1: off */
+    double temperature; /* 0: greedy */
+    int64_t top_k;      /* 0: off */
+    double top_p;       /* 0 or 1: off */
     int64_t seed;
-    int64_t number;       /* of the sample: each has its own random numbers */
-    int64_t ignore_eos;   /* 1: an end token ends nothing */
+    int64_t number;     /* of the sample: each has its own random numbers */
+    int64_t ignore_eos; /* 1: an end token ends nothing */
     /* Called with each new token and the text that is complete with it (valid during the call; "" within a character);
      * 0: the sample ends. NULL: nothing is called. */
     int (*on_token)(void *context, int32_t id, const char *text);

@@ -23,7 +23,8 @@ _ENDED = ("done", "stopped", "failed")
 
 def _folder(run: str | os.PathLike[str]) -> Path:
     """The folder of a run by its path or its name; one that has not begun yet may be missing."""
-    return find_run(run) or (Path(run) if Path(run).is_dir() else Path("runs") / run)
+    path = Path(run)
+    return find_run(run) or (path if path.is_dir() or len(path.parts) > 1 else Path("runs") / path)
 
 
 def read_metrics(run: str | os.PathLike[str]) -> dict[str, np.ndarray]:
@@ -55,8 +56,9 @@ def read_metrics(run: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 class Attached:
     """A run that goes on elsewhere: another kernel, a Slurm job, another host with the same folder. It only reads."""
 
-    def __init__(self, run: str | os.PathLike[str]) -> None:
+    def __init__(self, run: str | os.PathLike[str], process: subprocess.Popen[bytes] | None = None) -> None:
         self.path = _folder(run)
+        self._process = process  # of the launch, if it is ours
 
     @property
     def status(self) -> dict[str, Any]:
@@ -84,7 +86,8 @@ class Attached:
         """
         position, last = 0, time.monotonic()
         while True:
-            ended = self.status.get("state") in _ENDED  # before the last look at the rows
+            # before the last look at the rows; a launch that has failed may not have begun a run
+            ended = self.status.get("state") in _ENDED or self._process is not None and self._process.poll() is not None
             path = self.path / "metrics.jsonl"
             if path.exists():
                 with open(path, "rb") as f:
@@ -126,7 +129,7 @@ class Job:
         self.command, self.path, self.process, self.number, self.log = command, run, process, number, log
 
     def attach(self) -> Attached:
-        return Attached(self.path)
+        return Attached(self.path, self.process)
 
     def stop(self) -> None:
         """Ask the run to finish its step, save and end."""
@@ -171,7 +174,7 @@ def launch(recipe: str | os.PathLike[str] | Mapping[str, Any], nodes: int = 1, n
     folder = Path(tempfile.mkdtemp(prefix="levin-launch."))
     log = folder / "launch.log"
     if not slurm:
-        command = [program, "launch", f"-n{nproc_per_node}", "--", program, *train]
+        command = [program, "launch", "-n", str(nproc_per_node), "--", *train]
         with open(log, "wb") as out:
             process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                                        start_new_session=True)  # a cell that is interrupted leaves it alone
@@ -181,7 +184,7 @@ def launch(recipe: str | os.PathLike[str] | Mapping[str, Any], nodes: int = 1, n
     script = folder / "job.sbatch"
     options = [f"--{k.replace('_', '-')}={v}" for k, v in (sbatch or {}).items()]
     written = subprocess.run([program, "launch", "--slurm", f"--nodes={nodes}", f"--nproc-per-node={nproc_per_node}",
-                              f"--out={script}", *options, "--", program, *train], capture_output=True, text=True)
+                              f"--out={script}", *options, "--", *train], capture_output=True, text=True)
     if written.returncode:
         raise InputError(written.stderr.strip().removeprefix("error: "))
     command = ["sbatch", str(script)]

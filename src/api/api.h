@@ -49,18 +49,18 @@ struct lvn_run {
     struct lvn_train_options options;
     struct lvn_api_model own;
     struct lvn_program_data data; /* if the program gives samples */
-    volatile sig_atomic_t stop; /* enum lvn_stop */
-    pid_t process;              /* that opened it */
-    const char *end_reason;     /* reason of the end; NULL: it has not ended */
-    enum lvn_status status;     /* of the call that failed */
-    char part[16];              /* split of the last evaluation, "test"; "": none. Its results: */
+    volatile sig_atomic_t stop;   /* enum lvn_stop */
+    pid_t process;                /* that opened it */
+    const char *end_reason;       /* reason of the end; NULL: it has not ended */
+    enum lvn_status status;       /* of the call that failed */
+    char part[16];                /* split of the last evaluation, "test"; "": none. Its results: */
     const struct lvn_task_graph *task;
     double loss, value[LVN_TASK_METRICS];
     char result_name[1 + LVN_TASK_METRICS][48]; /* "test_loss", and those of the metrics */
     char *logged[LVN_SCALARS];                  /* [n_logged] names of the program's scalars */
     int n_logged;
-    bool ended;                                 /* its last checkpoint and END are made */
-    bool stopped;                               /* ended because of lvn_run_stop() */
+    bool ended;   /* its last checkpoint and END are made */
+    bool stopped; /* ended because of lvn_run_stop() */
 };
 /* The run of this process; NULL: none is open. */
 struct lvn_run *lvn_api_open_run(void);

@@ -54,8 +54,8 @@ int lvn_evaluate_model(struct lvn_settings *s, int64_t limit, const char *gradie
     struct lvn_ranks *ranks = NULL;
     struct lvn_evaluate_result r = {0};
     *out = (struct lvn_evaluated_model){.size = (int64_t)sizeof *out};
-    enum lvn_status status = open_ranks(
-        &ranks, s, LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_TRAINER | LVN_USES_SPLIT | LVN_USES_DEVICE);
+    enum lvn_status status =
+        open_ranks(&ranks, s, LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_TRAINER | LVN_USES_SPLIT | LVN_USES_DEVICE);
     const struct lvn_evaluate_options o = {.ranks = ranks, .limit = limit, .gradients = gradients};
     if (status == LVN_OK) status = lvn_evaluate(s, &o, &r);
     if (status == LVN_OK) {

@@ -99,10 +99,11 @@ static void note(void *state, struct lvn_callback_context *m)
 static enum lvn_status check_name(const char *name)
 {
     const size_t n = strlen(name);
-    const bool fits = n >= 1 && n < 48 &&
-                      strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-") == n;
+    const bool fits =
+        n >= 1 && n < 48 && strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-") == n;
     LVN_CHECK(fits, ARG,
-              "'%.60s' is no name of a scalar: give 1 to 47 letters of English, digits and the characters _ . / -", name);
+              "'%.60s' is no name of a scalar: give 1 to 47 letters of English, digits and the characters _ . / -",
+              name);
     return LVN_OK;
 }
 

@@ -127,8 +127,8 @@ static enum lvn_status generate(struct lvn_inference *m, struct lvn_generation *
                                 .max = g->max_new_tokens,
                                 .on_token = on_token,
                                 .context = &s};
-    struct lvn_sampling_options o = {
-        .choice = {.temperature = g->temperature, .top_k = g->top_k, .top_p = g->top_p}, .seed = (uint64_t)g->seed};
+    struct lvn_sampling_options o = {.choice = {.temperature = g->temperature, .top_k = g->top_k, .top_p = g->top_p},
+                                     .seed = (uint64_t)g->seed};
     const int n_ends = m->generator.n_ends;
     lvn_continuation_prompt(&s.text, g->prompt, g->n_prompt);
     s.displayed = s.text.prompt_bytes;

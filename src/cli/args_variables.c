@@ -52,6 +52,7 @@ static const char *const variables[] = {
     "LEVIN_CUDA_GRAPHS",
     "LEVIN_CUDA_WAIT",
     "LEVIN_FETCH_MAX_SIZE",
+    "LEVIN_LIBRARY",
 };
 enum { N_VARIABLES = sizeof variables / sizeof *variables };
 
@@ -71,8 +72,9 @@ static bool is_reporter(void)
 {
     struct lvn_identity identity;
     if (getenv("LEVIN_LAUNCH")) return false;
+    lvn_error_save(); /* of the command line, which is reported after the warnings */
     bool first = lvn_identity_find(&identity) != LVN_OK || identity.rank == 0;
-    lvn_error_clear();
+    lvn_error_restore();
     return first;
 }
 

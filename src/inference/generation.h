@@ -29,9 +29,9 @@ enum lvn_status lvn_generator_run(struct lvn_generator *g, struct lvn_sample *sa
                                   struct lvn_sampling_options *o) LVN_CHECKED;
 /* Open a model of any family for lvn_generator_logits() alone, or for both if it can generate. */
 enum lvn_status lvn_generator_open_any(struct lvn_generator *g, const struct lvn_settings *s) LVN_CHECKED;
-/* The prediction for token ids (B,T), without dropout: *shape, for language models (B,T,V), for classifiers (B,classes).
- * *prediction: fp32, valid until the next call with g. ARG for ids beyond the vocabulary or too many, UNSUPPORTED for a
- * model that reads no token ids. */
+/* The prediction for token ids (B,T), without dropout: *shape, for language models (B,T,V), for classifiers
+ * (B,classes). *prediction: fp32, valid until the next call with g. ARG for ids beyond the vocabulary or too many,
+ * UNSUPPORTED for a model that reads no token ids. */
 enum lvn_status lvn_generator_logits(struct lvn_generator *g, const int32_t *ids, int64_t B, int64_t T,
                                      const float **prediction, struct lvn_desc *shape) LVN_CHECKED;
 /* The model with its weights, for readers of parameters; what was bound to it before is dropped. */

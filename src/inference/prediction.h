@@ -10,9 +10,9 @@
 struct lvn_ranks;
 
 struct lvn_prediction {
-    int64_t n;           /* texts */
-    int64_t classes;     /* of the model */
-    double *probability; /* (n, classes), in the order of the texts */
+    int64_t n;                      /* texts */
+    int64_t classes;                /* of the model */
+    double *probability;            /* (n, classes), in the order of the texts */
     struct lvn_model_config config; /* for names of classes: lvn_class_name() */
 };
 

@@ -11,6 +11,8 @@ LEVIN_WHATEVER=1 code 0 "$LEVIN" plan --model.n_layer=1 --model.n_head=1 --model
 says "LEVIN_WHATEVER is set, but levin has no such variable: \`levin help options\` lists the keys" err
 LEVIN_OPTIMIZER_LR=1e-3 code 0 "$LEVIN" plan --model.n_layer=1 --model.n_head=1 --model.n_embd=8
 silent_about "means nothing" err
+LEVIN_WHATEVER=1 code 2 "$LEVIN" plan -n1
+says "error: unknown option '-n1'" err # the warning does not hide the error
 # all variables that the sources read
 read_by_levin=$(grep -rhoE '(getenv|lvn_variable|lvn_cuda_switch)\("LEVIN_[A-Z_]+"|= \{"LEVIN_[A-Z_]+"' "$LEVIN_SOURCE/src" | grep -oE 'LEVIN_[A-Z_]+' | sort -u)
 check [ "$(wc -l <<<"$read_by_levin")" -gt 8 ]

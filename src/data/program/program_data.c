@@ -19,8 +19,8 @@ static void fields(const struct lvn_data_options *o, struct lvn_fields *out)
 static enum lvn_status open_given(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
     static const char path[] = "the program's data";
-    LVN_CHECK(!o->path || !*o->path, ARG, "the program gives its own data, and data.path ('%s') names others: leave it out",
-              o->path);
+    LVN_CHECK(!o->path || !*o->path, ARG,
+              "the program gives its own data, and data.path ('%s') names others: leave it out", o->path);
     d->vocab_size = given->vocab_size;
     for (int k = 0; k < d->fields.n; k++)
         if (d->fields.field[k].tokens && d->fields.field[k].rank == 1) d->block_size = d->fields.field[k].dim[0];

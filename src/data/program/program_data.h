@@ -12,8 +12,8 @@ struct lvn_program_data {
     int64_t samples[LVN_SPLIT_ALL]; /* of train, val and test */
     int64_t vocab_size;             /* of the fields with tokens; 0: they have none */
     bool is_stream;                 /* samples come once, in their order, and are not read in advance to compare them */
-    /* Write sample i of a split, field by field. Called by any thread, by several at once. A failure has its sentence in
-     * `error` (ended by 0). */
+    /* Write sample i of a split, field by field. Called by any thread, by several at once. A failure has its sentence
+     * in `error` (ended by 0). */
     bool (*sample)(void *context, enum lvn_split_id split, int64_t i, void *const *out, char error[400]);
     void *context;
 };

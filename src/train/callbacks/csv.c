@@ -15,7 +15,7 @@ enum { COLUMNS = 4 * LVN_SCALARS };
 
 struct state {
     struct lvn_rows rows;
-    int column[COLUMNS];    /* [n] scalars of the columns after the step; -1: no longer computed */
+    int column[COLUMNS]; /* [n] scalars of the columns after the step; -1: no longer computed */
     int n;
     int n_scalars;          /* that have columns */
     struct lvn_text header; /* without its line end */

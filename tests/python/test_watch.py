@@ -1,0 +1,167 @@
+# test_watch.py - covers python/levin/remote.py and live.py: scalars of one's own, metrics, runs elsewhere, what is drawn.
+# label: user
+import io
+import unittest
+import xml.dom.minidom
+from pathlib import Path
+
+import levin
+import numpy as np
+import scenes
+from levin import live
+from scenes import keys, losses, run, weights
+
+
+class Logs(levin.Callback):
+    def __init__(self):
+        self.seen = []
+
+    def on_step(self, run, event):
+        if event.step % 5 == 0:
+            run.log({"own/x": event.step / 10, "own/y": 1})
+        if event.step == 7:
+            run.log("late", np.float32(3.5))
+
+    def on_log(self, run, event):
+        self.seen.append((event.step, dict(event.scalars)))
+
+
+class OwnScalars(unittest.TestCase):
+    def test_log(self):
+        logs = Logs()
+        history = run("logged", callbacks=logs, logger__tensorboard=True).fit()
+        run("plain").fit()
+        self.assertEqual(weights("logged"), weights("plain"))
+        own = [r for r in losses("logged") if r[1] or r[2]]  # without the rows of the own scalars
+        self.assertEqual(own, losses("plain"))
+        self.assertEqual((history["own/x_step"], history["own/x"]), ([5, 10, 15, 20], [0.5, 1, 1.5, 2]))
+        self.assertEqual(logs.seen[1], (7, {"late": 3.5}))
+        m = levin.read_metrics("logged")
+        self.assertEqual(m["step"].dtype, np.int64)
+        rows = ~np.isnan(m["own/x"])
+        self.assertEqual(m["own/x"][rows].tolist(), [0.5, 1, 1.5, 2])
+        self.assertEqual(m["step"][rows].tolist(), [5, 10, 15, 20])
+        self.assertEqual(m["step"][~np.isnan(m["late"])].tolist(), [7])
+        self.assertEqual(np.count_nonzero(~np.isnan(m["loss"])), 20)
+        self.assertIn('{"step": 5, "own/x": 0.5, "own/y": 1}', Path("runs/logged/metrics.jsonl").read_text())
+
+    def test_resumed(self):
+        class Cut(Logs):
+            def on_step(self, run, event):
+                super().on_step(run, event)
+                if event.step == 12:
+                    run.stop()
+
+        run("log_cut", callbacks=Cut()).fit()
+        levin.Run("log_cut", resume=True, callbacks=Logs(), progress=False).fit()
+        m = levin.read_metrics("runs/log_cut")
+        self.assertEqual(m["step"][~np.isnan(m["own/x"])].tolist(), [5, 10, 15, 20])
+
+    def test_wrong(self):
+        with run("names") as r:
+            next(r.steps())
+            for name, text in (("loss", "'loss' is a scalar of every run"), ("a b", "is no name of a scalar"),
+                               ("", "is no name of a scalar"), ("x" * 48, "is no name of a scalar")):
+                with self.assertRaises(levin.InputError) as caught:
+                    r.log(name, 1)
+                self.assertIn(text, str(caught.exception))
+            with self.assertRaisesRegex(levin.InputError, "log wants a number for 'x', and got str"):
+                r.log("x", "y")
+            with self.assertRaisesRegex(levin.InputError, "is one scalar too many"):
+                for i in range(100):
+                    r.log(f"n{i}", i)
+
+
+class Elsewhere(unittest.TestCase):
+    def test_attach(self):
+        job = levin.launch(keys(), nproc_per_node=2, name="launched", trainer__threads=1)
+        self.assertEqual(job.wait(120), "done", job.log.read_text())
+        attached = job.attach()
+        self.assertEqual([r["step"] for r in attached.rows() if "loss" in r], list(range(1, 21)))
+        self.assertEqual((attached.state, attached.wait()), ("done", "done"))
+        self.assertEqual(attached.status["step"], 20)
+        self.assertEqual(len(attached.status["ranks"]), 2)
+        self.assertEqual(levin.attach("nothing").state, "waiting")
+        with self.assertRaises(TimeoutError):
+            levin.attach("nothing").wait(0.01, 0.05)
+
+    def test_stop(self):
+        job = levin.launch(keys(), name="endless", trainer__max_steps=10**6, trainer__threads=1)
+        for row in job.attach().rows(0.05, 120):
+            if row["step"] >= 3:
+                break
+        job.stop()
+        self.assertEqual(job.wait(120), "stopped", job.log.read_text())
+        self.assertEqual(job.attach().state, "stopped")
+
+    def test_failed(self):
+        job = levin.launch(keys(optimizer__lr="ten"), name="wrong")
+        self.assertEqual(job.wait(60), "failed")
+        self.assertIn("optimizer.lr", job.log.read_text())
+        self.assertEqual(list(job.attach().rows(timeout=60)), [])
+
+    def test_wrong(self):
+        for text, call in (("wants slurm=True for 2 nodes", lambda: levin.launch(keys(), nodes=2)),
+                           ("at least 1 node", lambda: levin.launch(keys(), nodes=0)),
+                           ("give slurm=True too", lambda: levin.launch(keys(), sbatch={"time": "1"}))):
+            with self.assertRaisesRegex(levin.InputError, text):
+                call()
+        with self.assertRaisesRegex(levin.FaultError, "there are no metrics"):
+            levin.read_metrics("nothing")
+        Path("odd").mkdir()
+        Path("odd/metrics.csv").write_text("step,loss\n1,2.5\n2,abc\n3,")
+        with self.assertRaisesRegex(levin.FaultError, "line 3: 'abc' is no number"):
+            levin.read_metrics("odd")
+        Path("odd/metrics.csv").write_text("step,loss\n1,2.5\n2,1")  # the last one is being written
+        self.assertEqual(levin.read_metrics("odd")["loss"].tolist(), [2.5])
+
+
+class Shown(unittest.TestCase):
+    def test_summary(self):
+        s = run("sum").summary()
+        r = run("sum")
+        facts = {}
+
+        class Start(levin.Callback):
+            def on_start(self, run, event):
+                facts.update(event.facts)
+
+        r.callbacks.append(Start())
+        r.fit()
+        self.assertEqual(s["parameters"], facts["parameters"])
+        self.assertGreater(s["memory"]["total"], 0)
+        self.assertIn("memory.parameters", str(s))
+
+    def test_terminal(self):
+        class Tty(io.StringIO):
+            def isatty(self):
+                return True
+
+        for out in (Tty(), io.StringIO()):
+            shown = live.Terminal(out)
+            r = run("shown", overwrite=Path("runs/shown").exists())
+            r._display = shown
+            list(r.steps())
+            r.close()
+            text = out.getvalue()
+            self.assertIn("step 20: val_loss", text)
+            self.assertIn("all steps are done; ended at step 20", text)
+            self.assertEqual("\r" in text, out.isatty())
+
+    def test_notebook_page(self):
+        last = None
+        train, val = [], []
+        with run("page") as r:
+            for last in r.steps():
+                train.append((last.step, last.loss))
+            val.append((10, last.last["val_loss"]))
+        html = live.page(last, train, val, ["a <note>"], "all steps are done")
+        tree = xml.dom.minidom.parseString(html.replace("&nbsp;", " "))  # whole, and escaped
+        self.assertEqual(len(tree.getElementsByTagName("svg")), 1)
+        self.assertIn("step 20/20", html)
+        self.assertNotIn("<note>", html)
+        flat = live.page(last, [(1, 2.0), (2, 2.0)], [], [], None)
+        xml.dom.minidom.parseString(flat)
+
+
+scenes.main()
