@@ -1,6 +1,7 @@
 """A run: a training that Python opens, steps through, watches and ends."""
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import json
@@ -25,6 +26,15 @@ from .settings import Settings, find_run
 _NEW, _RESUME, _OVERWRITE = 0, 1, 2
 _REQUESTS = {"stop": 1, "save": 2, "validate": 4}
 _open: weakref.ref[Run] | None = None  # the run that this process has open
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    """A run that is open when the interpreter ends is saved, while Python can still run callbacks."""
+    run = _open() if _open else None
+    if run is not None:
+        with contextlib.suppress(Error):
+            run.close()
 
 
 class History(dict):

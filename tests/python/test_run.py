@@ -140,6 +140,10 @@ class Failures(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done
 
+    def test_interpreter_ends_with_an_open_run(self):
+        self.python("import scenes\nr = scenes.run('left').open()\nfor e in r.steps():\n    if e.step == 3: break\n")
+        self.assertTrue(Path("runs/left/checkpoints/step-3").is_dir())
+
     def test_run_of_another_process(self):
         script = ("import scenes, sys\n"
                   "r = scenes.run('busy').open()\n"
