@@ -1,4 +1,5 @@
-# The README's commands, in order, in a folder like a fresh clone: each must end with 0, and read the output of the previous one.
+# The commands of README.md, then of docs/c-library.md, in order, in a folder like a fresh clone: each must end with 0, and read
+# the output of the previous one.
 # label: user
 #
 # Downloads and the user's files are replaced by small local ones; training runs get fewer steps. Commands that install
@@ -39,23 +40,24 @@ levin() {
     *) command levin "$@" ;;
     esac
 }
+pip() { check [ "$1" = install ] && export PATH=$PWD/build:$PATH; } # what the wheel holds is here already
 make() { check [ "$1" = install ] && cmake --install build --prefix "${2#PREFIX=}"; }
 
 # The commands among the lines of indented blocks, without the recipe that is shown and those that the table below leaves out.
-python3 - "$LEVIN_SOURCE/README.md" >commands <<'PY'
+python3 - "$LEVIN_SOURCE/README.md" "$LEVIN_SOURCE/docs/c-library.md" >commands <<'PY'
 import re, sys
 left_out = re.compile(r"make(?! install)|tools/setup.sh |\. \$HOME/levin-parts/")
-for line in open(sys.argv[1], encoding="utf-8"):
+for line in [line for page in sys.argv[1:] for line in open(page, encoding="utf-8")]:
     if line.startswith("    ") and not re.match(r"    [a-z]+: ", line) and not left_out.match(line[4:]):
         print(line[4:].rstrip())
 PY
-for word in export "levin train" "levin generate" "levin config" "levin predict" "make install" "cc "; do says "$word" commands; done
+for word in "pip install" export "levin train" "levin generate" "levin config" "levin predict" "make install" "cc "; do says "$word" commands; done
 steps=0
 while read -r command <&3; do
     case $command in
     "make install"*) command -v pkg-config >/dev/null && [ -z "${LVN_SANITIZE:-}" ] || break ;; # a sanitized library does not load
     esac
-    eval "$command" >out 2>err || { echo "README.md: $command"; cat out err; exit 1; }
+    eval "$command" >out 2>err || { echo "README.md or docs/c-library.md: $command"; cat out err; exit 1; }
 done 3<commands
 
 says "init: gpt2" runs/mine/settings.yaml
