@@ -40,7 +40,6 @@ levin() {
     *) command levin "$@" ;;
     esac
 }
-pip() { check [ "$1" = install ] && export PATH=$PWD/build:$PATH; } # what the wheel holds is here already
 make() { check [ "$1" = install ] && cmake --install build --prefix "${2#PREFIX=}"; }
 
 # The commands among the lines of indented blocks, without the recipe that is shown and those that the table below leaves out.
@@ -51,7 +50,7 @@ for line in [line for page in sys.argv[1:] for line in open(page, encoding="utf-
     if line.startswith("    ") and not re.match(r"    [a-z]+: ", line) and not left_out.match(line[4:]):
         print(line[4:].rstrip())
 PY
-for word in "pip install" export "levin train" "levin generate" "levin config" "levin predict" "make install" "cc "; do says "$word" commands; done
+for word in export "levin train" "levin generate" "levin config" "levin predict" "make install" "cc "; do says "$word" commands; done
 steps=0
 while read -r command <&3; do
     case $command in
