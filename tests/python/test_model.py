@@ -95,6 +95,36 @@ class Language(unittest.TestCase):
             closed.logits([0])
 
 
+class Classes(unittest.TestCase):
+    def test_predict(self):
+        Path("tokenizer").mkdir()
+        Path("tokenizer/vocab.txt").write_text("\n".join("[PAD] [UNK] [CLS] [SEP] [MASK] good bad film dull".split()) + "\n")
+        Path("reviews.tsv").write_text("document\tlabel\n" + "good film\t1\nbad dull film\t0\n" * 20)
+        levin.Run(None, name="reviews", progress=False, data={"kind": "labelled", "path": "reviews.tsv",
+                                                              "tokenizer": "tokenizer"},
+                  model={"kind": "bert", "n_layer": 1, "n_head": 2, "n_embd": 16, "block_size": 8},
+                  trainer={"max_steps": 10, "batch_size": 4}, task__kind="classify", logger__report=False).fit()
+        texts = ["good film", "bad film", "dull", "good good good"]
+        said = json.loads(program("predict", "runs/reviews", "--json", *(f"--text={t}" for t in texts)))["predictions"]
+        with levin.load("runs/reviews") as m:
+            for _ in range(2):
+                got = m.predict(texts)
+                self.assertEqual(got.probabilities.tolist(), [row["probabilities"] for row in said])
+                self.assertEqual(got.label.tolist(), [row["label"] for row in said])
+                self.assertEqual(got.name, [row["name"] for row in said])
+            self.assertEqual(m.logits(m.encode("good film")).shape, (2,))
+            result = m.evaluate()
+            self.assertEqual(result.confusion.shape, (2, 2))
+            self.assertEqual(result.confusion.sum(), result.samples)
+            self.assertIn("accuracy", result.metrics)
+            with self.assertRaisesRegex(levin.InputError, "predict wants at least one text"):
+                m.predict([])
+            with self.assertRaisesRegex(levin.InputError, "a second text for each, and got 1 for 2 texts"):
+                m.predict(["a", "b"], ["c"])
+            with self.assertRaisesRegex(levin.FaultError, "a bert does not generate text"):
+                m.generate([1, 2])
+
+
 class Half(unittest.TestCase):
     def test_bf16(self):
         run("bf16", trainer__precision="bf16-true").fit()
