@@ -1,19 +1,21 @@
 # stores.bash - shared by the tests of stores: servers on this machine, files to move, and none of the user's credentials.
 #
-# Servers are searched in PATH and in parts/stores of the source folder, where tools/setup.sh --dev puts them.
+# Servers are searched in PATH and in parts/stores of the source folder, where tools/setup.sh --dev puts them. That of Google's
+# protocol listens at STORES_HOST (127.0.0.1).
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 PATH=$LEVIN_SOURCE/parts/stores/bin:$PATH
 unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY ${!AWS_@} ${!HF_@} ${!GOOGLE_@}
 export HOME=$PWD LEVIN_CACHE=$PWD/cache AWS_EC2_METADATA_DISABLED=true LEVIN_STORE_TRIES=4
 [ -n "$(ldconfig -p 2>/dev/null | grep libcurl)" ] || command -v curl >/dev/null || { echo "skipped: no libcurl here" && exit 77; }
 
+STORES_HOST=${STORES_HOST:-127.0.0.1}
 servers=() # each below a `timeout`, which forwards TERM but not KILL
 trap 'for server in "${servers[@]}"; do kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; done' EXIT
-free_port() { python3 -c 'import socket; s=socket.socket(); s.bind(("127.0.0.1",0)); print(s.getsockname()[1])'; }
-answers() { # answers PORT: waits until the last server listens there; status 1: it has ended, for example because the port was in use
+free_port() { python3 -c 'import socket; s=socket.socket(); s.bind(("",0)); print(s.getsockname()[1])'; }
+answers() { # answers PORT [ADDRESS]: waits until the last server listens there; status 1: it has ended, for example because the port was in use
     for _ in $(seq 600); do
         kill -0 "${servers[-1]}" 2>/dev/null || return 1
-        (: </dev/tcp/127.0.0.1/"$1") 2>/dev/null && return
+        (: </dev/tcp/"${2:-127.0.0.1}"/"$1") 2>/dev/null && return
         sleep 0.1
     done
     fail "nobody answers at port $1"
@@ -49,13 +51,13 @@ gs_server() { # gs_server fake-gcs-server|gcp-storage-emulator: one with the buc
     for try in 1 2 3 4 5; do
         port=$(free_port)
         case $1 in
-        fake-gcs-server) timeout -k 3 600 "$1" -scheme http -host 127.0.0.1 -port "$port" -backend memory -public-host "127.0.0.1:$port" >gs.log 2>&1 & ;;
-        gcp-storage-emulator) timeout -k 3 600 "$1" start --host=127.0.0.1 --port="$port" --in-memory >gs.log 2>&1 & ;;
+        fake-gcs-server) timeout -k 3 "${HOSTS_LIMIT:-600}" "$1" -scheme http -host "$STORES_HOST" -port "$port" -backend memory -public-host "$STORES_HOST:$port" >gs.log 2>&1 & ;;
+        gcp-storage-emulator) timeout -k 3 "${HOSTS_LIMIT:-600}" "$1" start --host="$STORES_HOST" --port="$port" --in-memory >gs.log 2>&1 & ;;
         esac
         servers+=($!)
-        answers "$port" && break || [ $try != 5 ] || fail "$1 does not start: $(cat gs.log)"
+        answers "$port" "$STORES_HOST" && break || [ $try != 5 ] || fail "$1 does not start: $(cat gs.log)"
     done
-    export STORAGE_EMULATOR_HOST=http://127.0.0.1:$port NO_GCE_CHECK=true
+    export STORAGE_EMULATOR_HOST=http://$STORES_HOST:$port NO_GCE_CHECK=true
     python3 -c 'import sys,urllib.request as u
 u.urlopen(u.Request(sys.argv[1]+"/storage/v1/b?project=p", b"{\"name\":\"bucket\"}", {"Content-Type":"application/json"}))' "$STORAGE_EMULATOR_HOST"
 }
