@@ -308,45 +308,6 @@ enum lvn_status lvn_run_dir_begin(struct lvn_run_dir *d)
     return stage ? lvn_sender_start(&d->sender, d->path, d->url, &owner) : LVN_OK;
 }
 
-/* --- attempts of one launch --- */
-
-static const char launch_comment[] = "begun by levin launch ";
-
-enum lvn_status lvn_run_dir_write_settings(const struct lvn_run_dir *d, const struct lvn_settings *s)
-{
-    char comment[100];
-    LVN_CHECK(!d->launch || lvn_fit(comment, sizeof comment, "%s%s", launch_comment, d->launch), ARG,
-              "LEVIN_LAUNCH_ID has %zu bytes, and levin launch gives fewer: unset it", strlen(d->launch));
-    return lvn_settings_write(s, d->settings, d->launch ? comment : NULL);
-}
-
-/* *begun: the settings in this folder, on this machine or in a store, name the launch. */
-static enum lvn_status names_launch(struct lvn_arena *a, const char *folder, const char *launch, bool *named)
-{
-    enum lvn_store_kind kind;
-    int64_t bytes;
-    char *text;
-    const char *path = lvn_store_join(a, folder, "settings.yaml");
-    const char *comment = lvn_arena_printf(a, "\n# %s%s\n", launch_comment, launch);
-    if (!path || !comment) return LVN_MEMORY;
-    LVN_TRY(lvn_store_stat(path, &kind, &bytes));
-    if (kind != LVN_STORE_FILE) return LVN_OK;
-    LVN_TRY(lvn_store_read(path, MAX_SETTINGS, &text, &bytes));
-    *named = strstr(text, comment) != NULL;
-    free(text);
-    return LVN_OK;
-}
-
-enum lvn_status lvn_run_dir_begun(const char *path, const char *launch, bool store, bool *begun)
-{
-    LVN_LOCAL_ARENA(a);
-    const char *folder;
-    *begun = false;
-    LVN_TRY(lvn_upload_staging_open(&a, path, &folder));
-    LVN_TRY(names_launch(&a, folder, launch, begun));
-    return *begun || !store || !lvn_store_is_remote(path) ? LVN_OK : names_launch(&a, path, launch, begun);
-}
-
 void lvn_run_dir_push(struct lvn_run_dir *d, char text[1024])
 {
     lvn_sender_push(&d->sender, text);

@@ -17,7 +17,8 @@
  * this machine out, a lease (stores/lease/lease.h) those of others, if they can reach the folder.
  *
  * The attempts of one levin launch are one run. Its settings.yaml ends with a comment that names the launch, written
- * together with the settings: an attempt that finds its own launch there continues, whatever the command requests. */
+ * together with the settings: an attempt that finds its own launch there continues, whatever the command requests. A
+ * second comment says that the launch has ended the run: a launcher that comes back later has nothing to do. */
 #ifndef LVN_RUN_DIR_H
 #define LVN_RUN_DIR_H
 
@@ -69,17 +70,24 @@ enum lvn_status lvn_run_dir_check(struct lvn_run_dir *d) LVN_CHECKED;
 /* Call it after all checks: OVERWRITE now removes the former run's files, and no others. Removes half-written files of
  * a killed process, too. */
 enum lvn_status lvn_run_dir_begin(struct lvn_run_dir *d) LVN_CHECKED;
-/* Write or replace settings.yaml: with it the run has begun. */
-enum lvn_status lvn_run_dir_write_settings(const struct lvn_run_dir *d, const struct lvn_settings *s) LVN_CHECKED;
-/* *begun: has this launch begun the run of this path? Reads the folder, and the store if the folder is in one; `store`
- * false: only what is on this machine. */
-enum lvn_status lvn_run_dir_begun(const char *path, const char *launch, bool store, bool *begun) LVN_CHECKED;
 /* Send new files in the background. `text`: the failure of an earlier sending; "": none. */
 void lvn_run_dir_push(struct lvn_run_dir *d, char text[1024]);
 /* Wait until everything is sent. */
 enum lvn_status lvn_run_dir_end(struct lvn_run_dir *d) LVN_CHECKED;
 /* Close it, and remove the folder if open created it and the run never began. */
 void lvn_run_dir_close(struct lvn_run_dir *d);
+
+/* --- run_dir_launch.c --- */
+
+/* Write or replace settings.yaml: with it the run has begun, and not ended. */
+enum lvn_status lvn_run_dir_write_settings(const struct lvn_run_dir *d, const struct lvn_settings *s) LVN_CHECKED;
+/* *begun: has this launch begun the run of this path? Reads the folder, and the store if the folder is in one; `store`
+ * false: only what is on this machine. */
+enum lvn_status lvn_run_dir_begun(const char *path, const char *launch, bool store, bool *begun) LVN_CHECKED;
+/* *ended: has this launch, with these `keys` (a digest of what it was to do), ended the run of this path? */
+enum lvn_status lvn_run_dir_ended(const char *path, const char *launch, const char *keys, bool *ended) LVN_CHECKED;
+/* Write that it has, after all ranks have ended; nothing if the run is another launch's by now. */
+enum lvn_status lvn_run_dir_write_end(const char *path, const char *launch, const char *keys) LVN_CHECKED;
 
 /* --- run_dir_lock.c: for run_dir.c --- */
 

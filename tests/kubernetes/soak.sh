@@ -34,7 +34,7 @@ env: {STORAGE_EMULATOR_HOST: "$STORAGE_EMULATOR_HOST", NO_GCE_CHECK: "true", OMP
 recipe:
   model: {n_embd: 64, intermediate_size: 256, vocab_size: 512, block_size: 32}
   trainer: {max_steps: $steps, batch_size: 16, micro_batch_size: 1, precision: 32-true, deterministic: true, threads: 1,
-    val_check_interval: 0, rank_timeout: 5}
+    val_check_interval: 0${SOAK_KEYS:-}}
   checkpoint: {every_n_steps: 10}
 END
     code 0 "$LEVIN" launch --kubernetes --values=values.yaml --job-name="$1" --out=job.yaml

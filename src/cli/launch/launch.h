@@ -209,6 +209,10 @@ struct lvn_run_saved {
     int64_t step; /* of the newest checkpoint there; -1: none */
 };
 struct lvn_run_saved lvn_launch_run_saved(const struct lvn_launch *l);
+/* In a job with a name and several nodes: has another launcher of the job ended the run? Reads the store. */
+bool lvn_launch_run_ended(const struct lvn_launch *l);
+/* Write into the run that it has ended, before other nodes are told so: a node that starts again later reads it. */
+void lvn_launch_run_write_end(const struct lvn_launch *l);
 /* Does the next attempt resume: because the run has begun, the command says so, or Slurm has requeued the job? */
 bool lvn_launch_resumes(const struct lvn_launch *l);
 

@@ -199,6 +199,10 @@ static enum lvn_status run_attempts(struct restarts *r, struct lvn_launch_result
 {
     struct lvn_launch *l = r->l;
     LVN_TRY(lvn_launch_logs_new(&l->history.logs, l));
+    if (lvn_launch_run_ended(l)) {
+        fprintf(stderr, "this job has ended its run already: nothing to do\n");
+        return LVN_OK;
+    }
     find_begun_run(l, &r->saved);
     if (l->place.on && l->place.nodes > 1) LVN_TRY(lvn_launch_nodes_start(l));
     if (!gather_nodes(l, &last->code)) return LVN_OK;
@@ -210,6 +214,7 @@ static enum lvn_status run_attempts(struct restarts *r, struct lvn_launch_result
     }
     if (l->nodes && last->code == LVN_EXIT_FAULT && !last->stopped && lvn_launch_stop_requested())
         last->code = LVN_EXIT_STOPPED;
+    if (l->nodes && last->code == LVN_EXIT_DONE) lvn_launch_run_write_end(l);
     return LVN_OK;
 }
 

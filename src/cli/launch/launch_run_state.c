@@ -1,5 +1,5 @@
-/* launch_run_state.c - has a launch begun its run, and from which step would a restart resume? Called before a restart
- * and during an attempt.
+/* launch_run_state.c - has a launch begun or ended its run, and from which step would a restart resume? Called before a
+ * restart, during an attempt and at the end.
  *
  * Rank 0 reports to the server when the run has begun, but it may be killed before it reports, or the server may be
  * stopped meanwhile. So the run's folder, or its store, is read as well. Ranks check again when they are restarted
@@ -9,6 +9,7 @@
 #include "checkpoints/model_fetch.h"
 #include "cli/launch/launch.h"
 #include "cli/requeue.h"
+#include "formats/sha256.h"
 #include "train/run_dir.h"
 
 bool lvn_launch_run_begun(const struct lvn_launch *l, bool store)
@@ -41,4 +42,44 @@ struct lvn_run_saved lvn_launch_run_saved(const struct lvn_launch *l)
 bool lvn_launch_resumes(const struct lvn_launch *l)
 {
     return l->history.run_begun || l->request.resume || lvn_requeue_count();
+}
+
+/* A digest of what the nodes must have alike: the launch was to do that. */
+static enum lvn_status digest_keys(const struct lvn_launch *l, char digest[LVN_SHA256_TEXT])
+{
+    LVN_LOCAL_TEXT(t);
+    for (int i = 0; i < l->request.keys.n; i++) lvn_text_printf(&t, "%s\n", l->request.keys.word[i]);
+    LVN_TRY(lvn_text_status(&t));
+    lvn_sha256_text(t.p ? t.p : "", (size_t)t.n, digest);
+    return LVN_OK;
+}
+
+/* Can another launcher of this job ask for its end? */
+static bool end_is_shared(const struct lvn_launch *l)
+{
+    return l->history.job && *l->request.run && l->place.on && l->place.nodes > 1;
+}
+
+bool lvn_launch_run_ended(const struct lvn_launch *l)
+{
+    char digest[LVN_SHA256_TEXT];
+    bool ended = false;
+    if (!end_is_shared(l)) return false;
+    enum lvn_status status = digest_keys(l, digest);
+    if (!status) status = lvn_run_dir_ended(l->request.run, l->history.id, digest, &ended);
+    if (status) lvn_error_clear(); /* ranks will report it, or it is asked for again */
+    return ended && !status;
+}
+
+void lvn_launch_run_write_end(const struct lvn_launch *l)
+{
+    char digest[LVN_SHA256_TEXT];
+    if (!end_is_shared(l)) return;
+    enum lvn_status status = digest_keys(l, digest);
+    if (!status) status = lvn_run_dir_write_end(l->request.run, l->history.id, digest);
+    if (status)
+        lvn_log(LVN_LOG_WARN,
+                "the run has ended, and '%s' does not say so, which a node that starts again would read: %s",
+                l->request.run, lvn_error_text());
+    if (status) lvn_error_clear();
 }

@@ -3,8 +3,9 @@
  * launch.c calls it.
  *
  * It waits for node 0 for trainer.start_timeout, at the start and whenever node 0 is gone without having told the end:
- * names are resolved anew each time, for node 0 may come back with another address. It runs its own command, never one
- * that it is told. */
+ * names are resolved anew each time, for node 0 may come back with another address. Node 0 does not come back where it
+ * has ended the run, which the run's folder says. A node that is asked to stop joins once more, to be told the code. It
+ * runs its own command, never one that it is told. */
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 
 static const double FIRST_NEWS_SECONDS = 5, NEWS_SECONDS = 60; /* between lines about who is waited for */
 static const double TRY_SECONDS = 5, PAUSE_SECONDS = 0.2, ANSWER_SECONDS = 10;
+static const double TELL_SECONDS = 5; /* for node 0 to tell a node that has stopped the launch's code */
 
 enum outcome {
     AGAIN,    /* no connection, or it was lost: try again */
@@ -30,6 +32,12 @@ static void close_connection(struct lvn_node_agent *a)
     a->wire = (struct lvn_wire){.fd = -1};
 }
 
+/* Is it asked to stop, and is no answer of node 0 to be awaited? */
+static bool must_end(const struct lvn_node_agent *a)
+{
+    return lvn_launch_stop_requested() && (lvn_seconds() >= a->told_until || lvn_launch_signals_seen.interrupts > 1);
+}
+
 /* One connection to node 0; false: `reason` says why there is none. */
 static bool connect_once(struct lvn_node_agent *a, char reason[300])
 {
@@ -41,7 +49,7 @@ static bool connect_once(struct lvn_node_agent *a, char reason[300])
     while ((state = lvn_connect_step(&w, ready, lvn_seconds())) == LVN_CONNECT_PENDING && w.fd >= 0) {
         struct pollfd p = {.fd = w.fd, .events = POLLOUT};
         ready = lvn_launch_poll(&p, 1, w.until - lvn_seconds()) > 0;
-        if (lvn_launch_stop_requested()) break;
+        if (must_end(a)) break;
     }
     if (state == LVN_CONNECT_DONE) {
         a->wire.fd = w.fd;
@@ -66,7 +74,7 @@ static bool receive(struct lvn_node_agent *a, double seconds, struct lvn_message
             *ended = true;
             return false;
         }
-        if (lvn_launch_stop_requested() || lvn_seconds() >= end) return false;
+        if (must_end(a) || lvn_seconds() >= end) return false;
         struct pollfd p = {.fd = a->wire.fd, .events = (short)(POLLIN | (a->wire.out.n ? POLLOUT : 0))};
         if (lvn_launch_poll(&p, 1, end - lvn_seconds()) <= 0) continue;
         lvn_wire_flush(&a->wire);
@@ -108,8 +116,8 @@ static enum outcome await_start(struct lvn_node_agent *a, int *code, char reason
     struct lvn_message m;
     bool ended = false;
     snprintf(reason, 300, "%s", "it closed the connection");
-    while (!ended && !lvn_launch_stop_requested()) {
-        if (!receive(a, NEWS_SECONDS, &m, &ended)) continue;
+    while (!ended && !must_end(a)) {
+        if (!receive(a, a->stopping ? PAUSE_SECONDS : NEWS_SECONDS, &m, &ended)) continue;
         switch (m.kind) {
         case LVN_MESSAGE_PING:
             lvn_message_add(&a->wire.out, LVN_MESSAGE_PONG);
@@ -143,7 +151,7 @@ static enum outcome meet(struct lvn_node_agent *a, double *since, double *news, 
         *since = lvn_seconds();
         *news = *since + FIRST_NEWS_SECONDS;
     }
-    if (outcome != AGAIN || lvn_launch_stop_requested()) return outcome;
+    if (outcome != AGAIN || must_end(a)) return outcome;
     close_connection(a);
     const double now = lvn_seconds();
     if (now - *since > a->l->request.start_timeout) {
@@ -155,10 +163,15 @@ static enum outcome meet(struct lvn_node_agent *a, double *since, double *news, 
         return FINISHED;
     }
     if (now >= *news) {
+        if (lvn_launch_run_ended(a->l)) {
+            fprintf(stderr, "this job has ended its run already: nothing to do\n");
+            *code = LVN_EXIT_DONE;
+            return FINISHED;
+        }
         fprintf(stderr, "waiting for %s at %s (%s)\n", a->name_0, a->address, reason);
         *news = now + NEWS_SECONDS;
     }
-    (void)lvn_launch_pause(PAUSE_SECONDS);
+    (void)lvn_launch_poll(NULL, 0, PAUSE_SECONDS);
     return AGAIN;
 }
 
@@ -174,7 +187,8 @@ static enum lvn_status run(struct lvn_node_agent *a, int *code)
             LVN_TRY(status);
             since = lvn_seconds();
             news = since + FIRST_NEWS_SECONDS;
-        } else if (lvn_launch_stop_requested()) {
+            a->told_until = a->stopping ? since + TELL_SECONDS : 0;
+        } else if (must_end(a)) {
             fprintf(stderr, "stopped on request while this node waited for %s\n", a->name_0);
             *code = LVN_EXIT_STOPPED;
             return LVN_OK;

@@ -67,11 +67,14 @@ static void accept_clients(struct lvn_nodes *s)
     }
 }
 
+/* A node that comes when the launch is stopping or has failed waits for the next node 0: it is perhaps the replacement
+ * of one that was told the end. */
 static void send_finish(struct lvn_nodes *s, struct lvn_node_client *c)
 {
-    lvn_message_add(&c->wire.out, LVN_MESSAGE_FINISH, (int64_t)s->code);
     c->closing = true;
     c->since = lvn_seconds();
+    if (c->late && s->code) return;
+    lvn_message_add(&c->wire.out, LVN_MESSAGE_FINISH, (int64_t)s->code);
     s->notified[c->node] = true;
 }
 
@@ -259,7 +262,8 @@ void lvn_nodes_finish(struct lvn_nodes *s, int code, double seconds)
     while (left) {
         left = false;
         for (int i = 1; i < s->o.nodes; i++) left |= s->took_part[i] && !s->notified[i];
-        for (int k = 0; k < s->n_clients; k++) left |= s->client[k]->joined; /* until it has read that */
+        for (int k = 0; k < s->n_clients; k++)
+            left |= s->client[k]->joined && !s->client[k]->late; /* until it has read that */
         left = left && lvn_seconds() < end;
         pthread_mutex_unlock(&s->lock);
         wake(s);

@@ -42,8 +42,8 @@ void lvn_nodes_refusal(struct lvn_nodes *s, char text[600]);
 bool lvn_nodes_take(struct lvn_nodes *s, bool all, int *connection);
 /* The attempt has ended: nodes that were taken are awaited again. */
 void lvn_nodes_release(struct lvn_nodes *s);
-/* Send FINISH to all that have joined, and to all that join within `seconds`, which is how long to wait for those that
- * were taken last. */
+/* Send FINISH to all that have joined, and to those that were taken last, for which it waits `seconds` at most. Others
+ * that join meanwhile are told code 0 alone. */
 void lvn_nodes_finish(struct lvn_nodes *s, int code, double seconds);
 void lvn_nodes_stop(struct lvn_nodes *s);
 

@@ -117,6 +117,7 @@ static bool handle_ready(struct lvn_nodes *s, struct lvn_node_client *c)
     struct lvn_node_client *first = lvn_nodes_joined(s, c->node);
     c->waits = first || s->taken[c->node];
     c->joined = !c->waits;
+    c->late = s->finishing && !(s->took_part[c->node] && !s->notified[c->node]);
     c->since = lvn_seconds();
     if (first && !first->pinged_at) {
         lvn_message_add(&first->wire.out, LVN_MESSAGE_PING);

@@ -16,6 +16,7 @@ struct lvn_node_client {
     int node;                      /* its number; -1: no JOIN yet */
     bool joined;                   /* READY, and nothing was wrong */
     bool waits;                    /* it is a second launcher of its node, and the first may be gone */
+    bool late;                     /* it joined when the launch was ending, and nobody awaited it */
     bool closing;                  /* closed when everything is sent */
     double since;                  /* lvn_seconds() of the connection; once it `waits`, of that */
     double pinged_at;              /* lvn_seconds() of a PING that has no answer yet; 0: there is none */
