@@ -35,7 +35,7 @@ hosts_up() {
     for i in $(seq "$1"); do echo "10.77.0.$i h$i" >>"$net/hosts"; done
     mount --bind "$net/hosts" /etc/hosts
     ip link set lo up
-    ip link add br0 type bridge
+    ip link add br0 address 02:00:00:00:00:fe type bridge
     ip link set br0 up
     ip addr add 10.77.0.254/24 dev br0
     for i in $(seq "$1"); do one_host "$i"; done

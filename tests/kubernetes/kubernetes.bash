@@ -46,7 +46,7 @@ control_plane_up() {
     mount -t tmpfs tmpfs "$kube"
     mkdir -p "$kube/certificates" "$kube/etcd" # certificates: those that the server makes for itself
     ip link set lo up
-    ip link add br0 type bridge
+    ip link add br0 address 02:00:00:00:00:fe type bridge # a fixed one: else it changes with the pods, and they lose their way
     ip addr add 10.77.0.254/16 dev br0
     ip link set br0 up
     openssl genrsa -out "$kube/accounts.key" 2048 2>/dev/null

@@ -1,9 +1,10 @@
 # label: soak
 # Faults of six kinds in turn under a Kubernetes: four pods of two ranks, as the chart starts them, train the shape of pythia-70m made
 # tiny, from tokens in a bucket, with results and checkpoints there. A rank is killed, a pod, the coordinator (pod 0), a pod is
-# drained, a node vanishes, all pods are preempted. Each job ends by itself with the bits of an undisturbed run.
-# SOAK_FAULTS is their number (6), SOAK_SEED repeats a sequence, SOAK_ONLY=kind makes one kind of them. Prints a line for every
-# fault, and at the end a table: seconds from the fault to the next finished step. SOAK_LOGS=FOLDER keeps what pods wrote.
+# drained, a node vanishes, all pods are preempted; of four rounds one at the start and one at the end of a run. Each job ends by
+# itself with the bits of an undisturbed run. SOAK_FAULTS is their number (6), SOAK_SEED repeats a sequence, SOAK_ONLY="kind
+# moment" makes such faults alone. Prints a line for every fault, and at the end a table: seconds from a fault in the middle of a
+# run to the next finished step. SOAK_LOGS=FOLDER keeps what pods wrote.
 HOSTS_LIMIT=14000
 . "$LEVIN_SOURCE/tests/kubernetes/kubernetes.bash"
 control_plane_up
@@ -11,9 +12,11 @@ gs_server fake-gcs-server || skip "no fake-gcs-server (tools/setup.sh --dev fetc
 nodes_up 5 # one to spare
 RANDOM=${SOAK_SEED:=$SRANDOM}
 echo "SOAK_SEED=$SOAK_SEED"
-kinds=(rank pod coordinator drained node all)
-[ -z "${SOAK_ONLY:-}" ] || kinds=("$SOAK_ONLY")
-steps=250
+kinds=(rank pod coordinator drained node all) moments=(middle middle start end)
+read -r only_kind only_moment <<<"${SOAK_ONLY:-}" || true
+[ -z "$only_kind" ] || kinds=("$only_kind")
+[ -z "$only_moment" ] || moments=("$only_moment")
+steps=150
 
 python3 - <<'END'
 import os, random, struct
@@ -34,7 +37,7 @@ env: {STORAGE_EMULATOR_HOST: "$STORAGE_EMULATOR_HOST", NO_GCE_CHECK: "true", OMP
 recipe:
   model: {n_embd: 64, intermediate_size: 256, vocab_size: 512, block_size: 32}
   trainer: {max_steps: $steps, batch_size: 16, micro_batch_size: 1, precision: 32-true, deterministic: true, threads: 1,
-    val_check_interval: 0${SOAK_KEYS:-}}
+    val_check_interval: 0, rank_timeout: 10}
   checkpoint: {every_n_steps: 10}
 END
     code 0 "$LEVIN" launch --kubernetes --values=values.yaml --job-name="$1" --out=job.yaml
@@ -49,6 +52,15 @@ result() { # result RUN: checksums of its last weights and optimizer state
 }
 output_of() { cat "$kube/nodes/logs/$1-0-"*/levin 2>/dev/null; } # RUN: what its coordinators wrote, each line behind its time
 at_step() { output_of "$1" | grep -qE "step +$2/"; } # a line a step
+wait_moment() { # RUN MOMENT, with a random part; sets $step
+    local p
+    case $2 in
+    start) step=0 && soon pod_of "$1" 0 ;;
+    middle) step=$((20 + RANDOM % 90)) && soon at_step "$1" $step ;;
+    end) step=$((steps - RANDOM % 3)) && soon at_step "$1" $step ;;
+    esac
+    [ "$2" = middle ] || sleep "$((RANDOM % (1 + 2 * (step == 0)))).$((RANDOM % 10))"
+}
 processes() { # POD: the ranks in it
     local p
     for p in $(pgrep --ns "$(node_do process "$1" levin)" --nslist pid -x levin); do
@@ -59,44 +71,47 @@ evict() { # POD, which gets TERM and its grace period
     printf '{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "%s"}}' "$1" >"eviction.$1"
     k create --raw "/api/v1/namespaces/default/pods/$1/eviction" -f "eviction.$1" >/dev/null
 }
-strike() { # strike RUN KIND: sets $index, of the pod that it meets
+strike() { # strike RUN KIND: sets $at, the time, and $index, of the pod that it meets
+    local pod victims i
     index=$((RANDOM % 4))
+    [ "$2" != pod ] || index=$((1 + RANDOM % 3))
+    [ "$2" != coordinator ] || index=0
+    pod=$(pod_of "$1" $index) || return 0 # the run was over before
+    at=$(date +%s.%N)
     case $2 in
-    rank) kill -KILL "$(processes "$(pod_of "$1" $index)" | shuf -n 1)" ;;
-    pod) index=$((1 + RANDOM % 3)) && kill -KILL "$(node_do process "$(pod_of "$1" $index)" levin)" ;;
-    coordinator) index=0 && kill -KILL "$(node_do process "$(pod_of "$1" 0)" levin)" ;;
-    drained) evict "$(pod_of "$1" $index)" ;;
+    rank) victims=$(processes "$pod" | shuf -n 1) ;;
+    pod | coordinator) victims=$(node_do process "$pod" levin) ;;
+    drained) evict "$pod" ;;
     node)
-        node=$(k get pod "$(pod_of "$1" $index)" -o 'jsonpath={.spec.nodeName}')
+        node=$(k get pod "$pod" -o 'jsonpath={.spec.nodeName}')
+        at=$(date +%s.%N)
         node_do vanish "$node" >/dev/null
         k taint node "$node" node.kubernetes.io/out-of-service=nodeshutdown:NoExecute >/dev/null # as who sees that it is off
         ;;
-    all)
-        local i
-        for i in 0 1 2 3; do evict "$(pod_of "$1" $i)" & done
-        wait -f $(jobs -p | tail -n 4)
-        ;;
+    all) for i in 0 1 2 3; do pod=$(pod_of "$1" $i) && evict "$pod"; done ;;
     esac
+    [ -n "${victims:-}" ] || return 0
+    at=$(date +%s.%N)
+    kill -KILL $victims
 }
 wrong() { echo "    wrong: $*" && bad=1; }
-one() { # one RUN KIND
-    local run=$1 kind=$2 bad=0 step=$((20 + RANDOM % 150)) at seconds restarts pods index node=
+one() { # one RUN KIND MOMENT
+    local run=$1 kind=$2 moment=$3 bad=0 step at=0 seconds= restarts pods index node=
     begin "$run"
-    soon at_step "$run" $step
-    at=$(date +%s.%N)
+    wait_moment "$run" "$moment"
     strike "$run" "$kind"
     job_ended "$run" 300
     [ $got = complete ] || wrong "the job has failed"
     [ "$(result "$run" 2>&1)" = "$alone" ] || wrong "other bits"
-    # the first step that a coordinator finishes after it has started ranks again
-    seconds=$(output_of "$run" | sort -s -n -k 1,1 | awk -v at="$at" '$1 < at { next }
-        / restart [0-9]+ of | has begun its run already/ { again = 1 }
+    # the first step of ranks that were started after the fault
+    [ "$moment" != middle ] || seconds=$(output_of "$run" | sort -s -n -k 1,1 | awk -v at="$at" '$1 < at { next }
+        / parameters, / { again = 1 }
         again && / step +[0-9]+\// { printf "%.1f", $1 - at; exit }')
-    [ -n "$seconds" ] || wrong "no step behind the fault"
+    [ "$moment" != middle ] || [ -n "$seconds" ] || wrong "no step behind the fault"
     restarts=$(output_of "$run" | grep -c ' restart [0-9]* of ' || true)
     pods=$(find "$kube/nodes/logs" -maxdepth 1 -name "$run-[0-3]-*" | wc -l)
-    echo "$kind ${seconds:-0} $restarts $((pods - 4))" >>faults
-    echo "$run: $kind, pod $index, step $step: ${seconds:-?} s, $restarts restarts in place, $((pods - 4)) pods replaced$([ $bad = 0 ] || echo ', WRONG')"
+    echo "$kind ${seconds:--} $restarts $((pods - 4))" >>faults
+    echo "$run: $kind, $moment, pod $index, step $step: ${seconds:--} s, $restarts restarts in place, $((pods - 4)) pods replaced$([ $bad = 0 ] || echo ', WRONG')"
     [ -z "${SOAK_LOGS:-}" ] || cp -r "$kube/nodes/logs/$run-"* "$SOAK_LOGS"
     if [ $bad = 1 ]; then tail -n 30 "$kube/nodes/logs/$run-"*/levin | cut -c 1-300; fi
     k delete job "$run" --wait=true >/dev/null
@@ -112,14 +127,14 @@ echo "$alone"
 right=0
 : >faults
 for ((n = 0; n < ${SOAK_FAULTS:-6}; n++)); do
-    ! one "soak-$n" "${kinds[n % ${#kinds[@]}]}" || right=$((right + 1))
+    ! one "soak-$n" "${kinds[n % ${#kinds[@]}]}" "${moments[n / ${#kinds[@]} % ${#moments[@]}]}" || right=$((right + 1))
 done
 echo
 echo "| fault | times | seconds, median | at most | restarts in place | pods replaced |"
 echo "|---|---|---|---|---|---|"
 for kind in "${kinds[@]}"; do
-    grep "^$kind " faults | sort -n -k 2 | awk -v kind="$kind" '{ s[NR] = $2; r += $3; p += $4 }
-        END { if (NR) printf "| %s | %d | %.1f | %.1f | %.2g | %.2g |\n", kind, NR, s[int((NR + 1) / 2)], s[NR], r / NR, p / NR }'
+    grep "^$kind " faults | sort -n -k 2 | awk -v kind="$kind" '$2 != "-" { s[++n] = $2 } { r += $3; p += $4 }
+        END { if (NR) printf "| %s | %d | %s | %s | %.2g | %.2g |\n", kind, NR, n ? s[int((n + 1) / 2)] : "-", n ? s[n] : "-", r / NR, p / NR }'
 done
 echo "$right of $n jobs ended with the bits of an undisturbed one"
 check [ $right = "$n" ] && check [ "$n" -gt 0 ]
