@@ -80,6 +80,34 @@ pair 76 76 differs "${short[@]}"
 says "error: node 0 could not be reached at 127.0.0.1:29521 for 4 s (a levin launch with another LEVIN_TOKEN or LEVIN_JOB_ID answers there)" out.1
 check [ ! -e differs ]
 
+# another levin, and a clock that is an hour ahead
+sed 's/0\.1\.0/0.1.9/g' "$LEVIN" >other
+chmod +x other
+places
+one[0]=$PWD/other
+pair 76 2 differs "${short[@]}"
+says "has levin 0.1.9, and node 0 has 0.1.0: install the same on all nodes (one image)" out.1
+if command -v cc >/dev/null && ! grep -q __asan_init "$LEVIN"; then
+    cat >ahead.c <<'END'
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+    int bad = (int)syscall(SYS_clock_gettime, id, t);
+    if (id == CLOCK_REALTIME) t->tv_sec += 3600;
+    return bad;
+}
+END
+    cc -shared -fPIC -O1 -o ahead.so ahead.c
+    places
+    one=("LD_PRELOAD=$PWD/ahead.so" "${one[@]}")
+    pair 0 0 clock "${keys[@]}"
+    same_run alone clock
+    [ "$(grep -cE "warning: the clock of node 1 \(.*\) is 3[56][0-9][0-9] s ahead of that of this node" out.0)" = 1 ] || { cat out.0 && fail "no word about the clock"; }
+fi
+
 # two launchers of node 1, before node 2 is there: the second is rejected
 arguments twice "${short[@]}"
 launch3() { timeout -k 3 60 "$LEVIN" launch --node-rank "$1" --nodes 3 --nproc-per-node 1 -- "${all[@]}" >"out.$1$2" 2>&1; }

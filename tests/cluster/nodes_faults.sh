@@ -1,5 +1,5 @@
 # Two nodes with a levin launch each: a rank, a node's launcher, node 0's launcher are killed, a node is cut off and comes back
-# with another address, a node is asked to stop. Each job ends with the bits of an undisturbed run, and each node with its code.
+# with another address, a node is asked to stop, and nodes that come back after the end have nothing to do. Each job ends with the bits of an undisturbed run, and each node with its code.
 HOSTS=3 RANK_TIMEOUT=3
 . "$LEVIN_SOURCE/tests/cluster/nodes.bash"
 first_is 1
@@ -52,6 +52,15 @@ node 3 0 --max-restarts=1 -- "${all[@]}" >out 2>err &
 both_end 0
 says "this job has begun its run already: continuing from its last checkpoint" err
 same_run alone leader
+# who comes back when the run has ended finds that in it; with another recipe it has not
+ended_says="this job has ended its run already: nothing to do"
+rm -f code.?
+node 2 1 --max-restarts=1 -- "${all[@]}" >out.1 2>&1 &
+code 0 node 3 0 --max-restarts=1 -- "${all[@]}"
+says "$ended_says" err
+both_end 0
+says "$ended_says" out.1
+code 76 node 3 0 -- "${all[@]}" --trainer.batch_size=8 --trainer.start_timeout=1
 unset LEVIN_JOB_ID
 first_is 1
 

@@ -2,9 +2,9 @@
 # Faults of six kinds in turn under a Kubernetes: four pods of two ranks, as the chart starts them, train the shape of pythia-70m made
 # tiny, from tokens in a bucket, with results and checkpoints there. A rank is killed, a pod, the coordinator (pod 0), a pod is
 # drained, a node vanishes, all pods are preempted; of four rounds one at the start and one at the end of a run. Each job ends by
-# itself with the bits of an undisturbed run. SOAK_FAULTS is their number (6), SOAK_SEED repeats a sequence, SOAK_ONLY="kind
-# moment" makes such faults alone. Prints a line for every fault, and at the end a table: seconds from a fault in the middle of a
-# run to the next finished step. SOAK_LOGS=FOLDER keeps what pods wrote.
+# itself with the bits of an undisturbed run. SOAK_FAULTS is their number (6), SOAK_SEED repeats a sequence, SOAK_KINDS and
+# SOAK_MOMENTS name other lists. Prints a line for every fault, and at the end a table: seconds from a fault in the middle of a run
+# to the next finished step. SOAK_LOGS=FOLDER keeps what pods wrote.
 HOSTS_LIMIT=14000
 . "$LEVIN_SOURCE/tests/kubernetes/kubernetes.bash"
 control_plane_up
@@ -12,10 +12,8 @@ gs_server fake-gcs-server || skip "no fake-gcs-server (tools/setup.sh --dev fetc
 nodes_up 5 # one to spare
 RANDOM=${SOAK_SEED:=$SRANDOM}
 echo "SOAK_SEED=$SOAK_SEED"
-kinds=(rank pod coordinator drained node all) moments=(middle middle start end)
-read -r only_kind only_moment <<<"${SOAK_ONLY:-}" || true
-[ -z "$only_kind" ] || kinds=("$only_kind")
-[ -z "$only_moment" ] || moments=("$only_moment")
+read -ra kinds <<<"${SOAK_KINDS:-rank pod coordinator drained node all}"
+read -ra moments <<<"${SOAK_MOMENTS:-middle middle start end}"
 steps=150
 
 python3 - <<'END'
@@ -53,12 +51,16 @@ result() { # result RUN: checksums of its last weights and optimizer state
 output_of() { cat "$kube/nodes/logs/$1-0-"*/levin 2>/dev/null; } # RUN: what its coordinators wrote, each line behind its time
 at_step() { output_of "$1" | grep -qE "step +$2/"; } # a line a step
 wait_moment() { # RUN MOMENT, with a random part; sets $step
-    local p
+    local n
     case $2 in
     start) step=0 && soon pod_of "$1" 0 ;;
-    middle) step=$((20 + RANDOM % 90)) && soon at_step "$1" $step ;;
-    end) step=$((steps - RANDOM % 3)) && soon at_step "$1" $step ;;
+    middle) step=$((20 + RANDOM % 90)) ;;
+    end) step=$((steps - RANDOM % 3)) ;;
     esac
+    for ((n = 0; n < 3000 && step; n++)); do
+        ! at_step "$1" $step || break
+        sleep 0.1
+    done
     [ "$2" = middle ] || sleep "$((RANDOM % (1 + 2 * (step == 0)))).$((RANDOM % 10))"
 }
 processes() { # POD: the ranks in it

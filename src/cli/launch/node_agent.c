@@ -19,7 +19,7 @@
 
 static const double FIRST_NEWS_SECONDS = 5, NEWS_SECONDS = 60; /* between lines about who is waited for */
 static const double TRY_SECONDS = 5, PAUSE_SECONDS = 0.2, ANSWER_SECONDS = 10;
-static const double TELL_SECONDS = 5; /* for node 0 to tell a node that has stopped the launch's code */
+static const double FINISH_SECONDS = 5; /* for node 0 to send a node that has stopped FINISH */
 
 enum outcome {
     AGAIN,    /* no connection, or it was lost: try again */
@@ -36,7 +36,7 @@ static void close_connection(struct lvn_node_agent *a)
 /* Is it asked to stop, and is no answer of node 0 to be awaited? */
 static bool must_end(const struct lvn_node_agent *a)
 {
-    return lvn_launch_stop_requested() && (lvn_seconds() >= a->told_until || lvn_launch_signals_seen.interrupts > 1);
+    return lvn_launch_stop_requested() && (lvn_seconds() >= a->finish_until || lvn_launch_signals_seen.interrupts > 1);
 }
 
 /* One connection to node 0; false: `reason` says why there is none. */
@@ -199,7 +199,7 @@ static enum lvn_status run(struct lvn_node_agent *a, int *code)
             LVN_TRY(status);
             since = lvn_seconds();
             news = since + FIRST_NEWS_SECONDS;
-            a->told_until = a->stopping ? since + TELL_SECONDS : 0;
+            a->finish_until = a->stopping ? since + FINISH_SECONDS : 0;
         } else if (must_end(a)) {
             fprintf(stderr, "stopped on request while this node waited for %s\n", a->name_0);
             *code = LVN_EXIT_STOPPED;

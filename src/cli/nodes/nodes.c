@@ -135,8 +135,8 @@ static void wake(struct lvn_nodes *s)
 
 static enum lvn_status begin(struct lvn_nodes *s)
 {
-    LVN_CHECK(s->client && s->polled && s->taken && s->took_part && s->notified, MEMORY, "no memory for %d nodes",
-              s->o.nodes);
+    LVN_CHECK(s->client && s->polled && s->taken && s->took_part && s->notified && s->clock_off, MEMORY,
+              "no memory for %d nodes", s->o.nodes);
     LVN_TRY(lvn_allow_files(s->o.nodes, 2 * s->o.nodes + LVN_NODE_STRANGERS));
     LVN_TRY_WHILE(lvn_listen(s->o.listen, s->o.port, &s->listening), "making a place for the launchers of %d nodes",
                   s->o.nodes);
@@ -161,6 +161,7 @@ enum lvn_status lvn_nodes_start(struct lvn_nodes **out, const struct lvn_nodes_o
     s->taken = calloc(n, sizeof *s->taken);
     s->took_part = calloc(n, sizeof *s->took_part);
     s->notified = calloc(n, sizeof *s->notified);
+    s->clock_off = calloc(n, sizeof *s->clock_off);
     enum lvn_status status = begin(s);
     if (status)
         lvn_nodes_stop(s);
@@ -188,6 +189,7 @@ void lvn_nodes_stop(struct lvn_nodes *s)
     free(s->taken);
     free(s->took_part);
     free(s->notified);
+    free(s->clock_off);
     free(s);
 }
 

@@ -46,14 +46,15 @@ static bool handle_node(struct lvn_nodes *s, struct lvn_node_client *c, const st
     return true;
 }
 
-static void check_clock(const struct lvn_node_client *c, const char *name, double clock)
+static void check_clock(struct lvn_nodes *s, const struct lvn_node_client *c, double clock)
 {
     const double offset = clock - lvn_wall_seconds();
-    if (fabs(offset) > CLOCK_SECONDS)
-        lvn_log(LVN_LOG_WARN,
-                "the clock of %s (%s) is %.0f s %s that of this node: times in logs and file dates will not fit; start "
-                "its NTP service",
-                name, c->host, fabs(offset), offset > 0 ? "ahead of" : "behind");
+    if (fabs(offset) <= CLOCK_SECONDS || s->clock_off[c->node]) return;
+    s->clock_off[c->node] = true;
+    lvn_log(LVN_LOG_WARN,
+            "the clock of %s (%s) is %.0f s %s that of this node: times in logs and file dates will not fit; start its "
+            "NTP service",
+            s->o.name[c->node], c->host, fabs(offset), offset > 0 ? "ahead of" : "behind");
 }
 
 static bool handle_join(struct lvn_nodes *s, struct lvn_node_client *c, const struct lvn_message *m)
@@ -84,7 +85,7 @@ static bool handle_join(struct lvn_nodes *s, struct lvn_node_client *c, const st
                  "its own",
                  c->host);
     c->node = node < s->o.nodes ? (int)node : 0;
-    if (!*c->wrong) check_clock(c, s->o.name[c->node], m->d[0]);
+    if (!*c->wrong) check_clock(s, c, m->d[0]);
     return true;
 }
 

@@ -39,6 +39,7 @@ struct lvn_nodes {
     bool *taken;     /* [nodes] its connection is with levin ranks */
     bool *took_part; /* [nodes] in the last attempt */
     bool *notified;  /* [nodes] FINISH was sent */
+    bool *clock_off; /* [nodes] a warning about its clock was logged */
     bool finishing;
     int code;             /* of FINISH */
     bool stranger_logged; /* a warning about a stranger was logged */
