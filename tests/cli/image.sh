@@ -33,6 +33,10 @@ code 0 env BUILDER=docker IMAGE=registry/levin:1 SOURCE_DATE_EPOCH=7 "$make_imag
 says "buildx build --provenance=false --build-arg SOURCE_DATE_EPOCH=7 --file deploy/Dockerfile --tag registry/levin:1 --output type=docker,dest=" out
 says "rewrite-timestamp=true ." out
 says "docker at 7: load --input" out
+printf '#!/bin/sh\n[ "$2" != inspect ] || echo "Driver:   docker"\necho "$@"\n' >here/docker
+code 0 env BUILDER=docker "$make_image"
+says "so another build has another digest, until docker has containerd's image store" err
+says "--tag levin:$version --load ." out
 printf '#!/bin/sh\nexit 1\n' >here/docker
 code 1 env BUILDER=docker "$make_image"
 one_error
