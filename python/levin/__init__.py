@@ -8,6 +8,7 @@ The package calls the library liblevin.so through ctypes and needs numpy alone. 
 from . import _door, loggers
 from .callback import Callback, Event
 from .arrays import BFloat16Array
+from .confusion import ConfusionMatrix
 from .data import Field
 from .errors import Error, FaultError, InputError, StoppedError
 from .model import Evaluation, Model, Prediction, load
@@ -17,6 +18,6 @@ from .settings import SettingInfo, Settings, describe
 
 __version__ = (_door.lib.lvn_version() or b"").decode()
 
-__all__ = ["Attached", "BFloat16Array", "Callback", "Error", "Evaluation", "Event", "FaultError", "Field", "History",
-           "InputError", "Job", "Model", "Prediction", "Run", "SettingInfo", "Settings", "StoppedError", "Summary", "attach",
-           "describe", "launch", "load", "loggers", "read_metrics"]
+__all__ = ["Attached", "BFloat16Array", "Callback", "ConfusionMatrix", "Error", "Evaluation", "Event", "FaultError",
+           "Field", "History", "InputError", "Job", "Model", "Prediction", "Run", "SettingInfo", "Settings", "StoppedError",
+           "Summary", "attach", "describe", "launch", "load", "loggers", "read_metrics"]

@@ -1,4 +1,4 @@
-# test_watch.py - covers python/levin/remote.py and live.py: scalars of one's own, metrics, runs elsewhere, what is drawn.
+# test_watch.py - covers python/levin/remote.py, live.py, notebook.py: scalars of one's own, metrics, runs elsewhere, what is drawn.
 # label: user
 import io
 import unittest
@@ -8,7 +8,7 @@ from pathlib import Path
 import levin
 import numpy as np
 import scenes
-from levin import live
+from levin import curve, live, notebook
 from scenes import keys, losses, run, weights
 
 
@@ -148,20 +148,48 @@ class Shown(unittest.TestCase):
             self.assertIn("all steps are done; ended at step 20", text)
             self.assertEqual("\r" in text, out.isatty())
 
-    def test_notebook_page(self):
-        last = None
-        train, val = [], []
-        with run("page") as r:
-            for last in r.steps():
-                train.append((last.step, last.loss))
-            val.append((10, last.last["val_loss"]))
-        html = live.page(last, train, val, ["a <note>"], "all steps are done")
-        tree = xml.dom.minidom.parseString(html.replace("&nbsp;", " "))  # whole, and escaped
+    def test_notebook(self):
+        shown = notebook.Notebook()
+        shown.draw = lambda: None  # no kernel is here
+        r = run("page")
+        r._display = shown
+        list(r.steps())
+        shown.notes, shown.sample = ["a <note>"], "<sample> & more"
+        html = shown.html()
+        tree = xml.dom.minidom.parseString(html)  # whole, and escaped
         self.assertEqual(len(tree.getElementsByTagName("svg")), 1)
-        self.assertIn("step 20/20", html)
+        self.assertIn("all steps are done; ended at step 20", html)
+        self.assertIn(f"<small>val_loss</small><b>{r.history['val_loss'][-1]:.4f}</b>", html)
+        self.assertIn("loss from", html)
         self.assertNotIn("<note>", html)
-        flat = live.page(last, [(1, 2.0), (2, 2.0)], [], [], None)
-        xml.dom.minidom.parseString(flat)
+        self.assertNotIn("//", html)  # nothing is fetched
+        r.close()
+
+    def test_curve(self):
+        c = curve.Curve("loss")
+        values = [2 + (i * 7919 % 1000) / 1000 for i in range(100000)]
+        for i, v in enumerate(values):
+            c.add(i + 1, float("nan") if i == 50 else v)
+        self.assertLessEqual(len(c.buckets), 2 * curve.KEPT)
+        self.assertEqual((min(b.low for b in c.buckets), max(b.high for b in c.buckets)), (min(values), max(values)))
+        self.assertEqual((c.buckets[0].first, c.buckets[-1].last, sum(b.n for b in c.buckets)), (1, 100000, 99999))
+        self.assertEqual(curve.draw([curve.Curve("loss")]), "")
+        flat = curve.Curve("loss")
+        for step in (1, 2):
+            flat.add(step, 2.0)
+        xml.dom.minidom.parseString(curve.draw([flat, c]))
+        self.assertEqual([text for _, text in curve.ticks(0.69, 0.694)], ["0.690", "0.692", "0.694"])
+        self.assertEqual([text for _, text in curve.ticks(1, 2.4e6, 1)], ["1M", "2M"])
+
+    def test_confusion_matrix(self):
+        m = levin.ConfusionMatrix(np.array([[3, 1], [0, 4]]), ["<no>", "yes"])
+        self.assertEqual((m.total, m.accuracy), (8, 0.875))
+        self.assertEqual(repr(m).splitlines()[1:], ["      <no>  yes", "<no>     3    1", " yes     0    4"])
+        xml.dom.minidom.parseString(m._repr_html_())
+        self.assertEqual(np.asarray(m).tolist(), [[3, 1], [0, 4]])
+        for counts, names, text in (([[1, 2]], None, "is square"), ([[1]], ["a", "b"], "wants 1 names, and got 2")):
+            with self.assertRaisesRegex(levin.InputError, text):
+                levin.ConfusionMatrix(counts, names)
 
 
 scenes.main()
