@@ -59,20 +59,16 @@ class Curve:
             self.width *= 2
 
 
-def ticks(low: float, high: float, wanted: int = 4) -> list[float]:
-    """Round numbers within [low, high]: about as many as wanted."""
-    if not high > low:
-        return [low]
-    size = 10 ** math.floor(math.log10((high - low) / wanted))
-    size *= next((m for m in (1, 2, 5) if (high - low) / (m * size) <= wanted), 10)
-    first = math.ceil(low / size - 1e-9)
-    return [i * size for i in range(first, math.floor(high / size + 1e-9) + 1)]
-
-
-def _label(value: float, whole: bool = False) -> str:
-    if whole and abs(value) >= 10000:
-        return f"{value / 1e6:g}M" if abs(value) >= 1e6 else f"{value / 1e3:g}k"
-    return f"{value:.6g}"
+def ticks(low: float, high: float, smallest: float = 0.0, wanted: int = 4) -> list[tuple[float, str]]:
+    """Round numbers within [low, high], at least `smallest` apart, about as many as wanted; and how they are written."""
+    size = 10.0 ** math.floor(math.log10((high - low) / wanted))
+    size = max(smallest, size * next((m for m in (1, 2, 5) if (high - low) / (m * size) <= wanted), 10))
+    decimals = max(0, -math.floor(math.log10(size)))
+    numbers = [i * size for i in range(math.ceil(low / size - 1e-9), math.floor(high / size + 1e-9) + 1)]
+    for unit, letter in ((1e6, "M"), (1e3, "k")):
+        if size >= unit / 2:
+            return [(v, f"{v / unit:g}{letter}" if v else "0") for v in numbers]
+    return [(v, f"{v:.{decimals}f}") for v in numbers]
 
 
 class _Frame:
@@ -114,12 +110,12 @@ def draw(curves: list[Curve]) -> str:
     if not curves:
         return ""
     frame = _Frame(curves)
-    values, steps = ticks(frame.low, frame.high), [t for t in ticks(frame.left, frame.right) if t == int(t)]
-    grid = "".join(f"M0 {frame.y(v):.4g}h1000" for v in values)
+    values, steps = ticks(frame.low, frame.high), ticks(frame.left, frame.right, smallest=1)
+    grid = "".join(f"M0 {frame.y(v):.4g}h1000" for v, _ in values)
     said = "; ".join(f"{c.name} from {c.buckets[0].mean:.4g} to {c.buckets[-1].mean:.4g}" for c in curves)
     return (f'<div class="plot" role="img" aria-label="{escape(said)}, steps {frame.left} to {frame.right}">'
             '<svg viewBox="0 0 1000 1000" preserveAspectRatio="none" aria-hidden="true">'
             f'<path class="grid" d="{grid}"/>{"".join(_line(c, frame) for c in curves)}</svg>'
-            + "".join(f'<span class="y" style="top:{frame.y(v) / 10:.3g}%">{_label(v)}</span>' for v in values)
-            + "".join(f'<span class="x" style="left:{frame.x(s) / 10:.3g}%">{_label(s, True)}</span>' for s in steps)
+            + "".join(f'<span class="y" style="top:{frame.y(v) / 10:.3g}%">{text}</span>' for v, text in values)
+            + "".join(f'<span class="x" style="left:{frame.x(s) / 10:.3g}%">{text}</span>' for s, text in steps)
             + "</div>")
