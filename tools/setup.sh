@@ -129,6 +129,7 @@ if [ $dev = 1 ]; then
     needs devices bash -c "ls '$root_folder'/parts/devices/lib/libintelocl.so '$root_folder'/parts/devices/lib/python3*/site-packages/nvidia/cu13/lib"
     needs tensorboard env PYTHONPATH="$root_folder/parts/tensorboard" python3 -c 'import tensorboard'
     needs jupyter test -x "$root_folder/parts/jupyter/bin/jupyter-server"
+    needs notebooks test -d "$root_folder/parts/notebooks/ipykernel" -a -d "$root_folder/parts/notebooks/nbclient"
     needs real real_parts_are_here
     needs arm bash -c 'echo "#include <stdint.h>" | aarch64-linux-gnu-gcc -xc -c - -o /dev/null'
 fi
@@ -171,7 +172,7 @@ dnf_names() {
         clang) echo clang compiler-rt libomp-devel ;; clang-format | clang-tidy) echo clang-tools-extra ;;
         arm) echo gcc-aarch64-linux-gnu ;; slurm) echo slurm-slurmctld slurm-slurmd slurm munge ;;
         sshd) echo openssh-server openssh-clients ;; ip) echo iproute ;;
-        intel-mpi | stores | tensorboard | jupyter | devices | real | kubernetes) ;; # from no distribution: see below
+        intel-mpi | stores | tensorboard | jupyter | notebooks | devices | real | kubernetes) ;; # from no distribution: see below
         *) echo "$part" ;;
         esac
     done
@@ -248,6 +249,13 @@ install_jupyter() {
     local into=$root_folder/parts/jupyter
     python3 -m pip install -q --no-warn-conflicts --target "$into" jupyter_server==2.21.1 >"$folder/pip.log" 2>&1 ||
         { rm -rf "$into" && echo "setup: no Jupyter: the test that needs it is left out"; }
+}
+
+# Jupyter's kernel, and what executes notebooks in it (106 MB). Only a test wants them.
+install_notebooks() {
+    local into=$root_folder/parts/notebooks
+    python3 -m pip install -q --no-warn-conflicts --target "$into" ipykernel==7.4.0 nbclient==0.11.0 >"$folder/pip.log" 2>&1 ||
+        { rm -rf "$into" && echo "setup: no Jupyter kernel: the test of notebooks is left out"; }
 }
 
 # Intel's OpenCL for processors, on which the doubles of CUDA compute, and NVIDIA's compiler of kernels. Only tests want them.
@@ -406,6 +414,7 @@ case " ${missing[*]} " in *" intel-mpi "*) install_intel_mpi ;; esac
 case " ${missing[*]} " in *" stores "*) install_stores ;; esac
 case " ${missing[*]} " in *" tensorboard "*) install_tensorboard ;; esac
 case " ${missing[*]} " in *" jupyter "*) install_jupyter ;; esac
+case " ${missing[*]} " in *" notebooks "*) install_notebooks ;; esac
 case " ${missing[*]} " in *" devices "*) install_devices ;; esac
 case " ${missing[*]} " in *" real "*) install_real ;; esac
 case " ${missing[*]} " in *" kubernetes "*) install_kubernetes ;; esac
@@ -428,7 +437,7 @@ write_env
 for part in ${gone[@]+"${gone[@]}"}; do
     case $part in
     archive) echo "setup: no libarchive: levin prepare reads .txt and .jsonl, and no archives" ;;
-    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | pmix | sshd | ip | stores | tensorboard | jupyter | opencl | oclgrind | ocloc | devices | real | openssl | kubernetes) echo "setup: no $part: the tests that need it are left out" ;;
+    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | pmix | sshd | ip | stores | tensorboard | jupyter | notebooks | opencl | oclgrind | ocloc | devices | real | openssl | kubernetes) echo "setup: no $part: the tests that need it are left out" ;;
     *) fail "$part could not be had; a site may offer it: module avail $part" ;;
     esac
 done

@@ -83,7 +83,7 @@ class Notebooks(unittest.TestCase):
         self.assertRegex(text_of(cells[-2]), r"^KING RICHARD:\n(.|\n){100}")
 
     def test_nsmc_bert(self):
-        cells = self.executes("nsmc-bert", {"data/nsmc-train.tsv": TEXTS / "nsmc-train.tsv"}, 80, limit_val_batches=8)
+        cells = self.executes("nsmc-bert", {"data/nsmc-train.tsv": TEXTS / "nsmc-train.tsv"}, 120, limit_val_batches=8)
         self.assertIn("8,000 tokens", text_of(cells[0]))
         self.assertRegex(text_of(cells[-3]), r"^2,000 samples, accuracy 0\.[5-9]")
         self.assertRegex(text_of(cells[-2]), r"^0\.\d+ positive .*\n0\.\d+ positive .*\n$")
