@@ -92,9 +92,9 @@ strike() { # strike RUN KIND: sets $at, the time, and $index, of the pod that it
         ;;
     all) for i in 0 1 2 3; do pod=$(pod_of "$1" $i) && evict "$pod"; done ;;
     esac
-    [ -n "${victims:-}" ] || return 0
+    case $2 in rank | pod | coordinator) ;; *) return 0 ;; esac
     at=$(date +%s.%N)
-    kill -KILL $victims
+    kill -KILL $victims 2>/dev/null || at=0 # the run was over before
 }
 wrong() { echo "    wrong: $*" && bad=1; }
 one() { # one RUN KIND MOMENT
@@ -112,8 +112,8 @@ one() { # one RUN KIND MOMENT
     [ "$moment" != middle ] || [ -n "$seconds" ] || wrong "no step behind the fault"
     restarts=$(output_of "$run" | grep -c ' restart [0-9]* of ' || true)
     pods=$(find "$kube/nodes/logs" -maxdepth 1 -name "$run-[0-3]-*" | wc -l)
-    echo "$kind ${seconds:--} $restarts $((pods - 4))" >>faults
-    echo "$run: $kind, $moment, pod $index, step $step: ${seconds:--} s, $restarts restarts in place, $((pods - 4)) pods replaced$([ $bad = 0 ] || echo ', WRONG')"
+    [ "$at" = 0 ] || echo "$kind ${seconds:--} $restarts $((pods - 4))" >>faults
+    echo "$run: $kind, $moment, pod $index, step $step: ${seconds:--} s, $restarts restarts in place, $((pods - 4)) pods replaced$([ "$at" != 0 ] || echo ', over before')$([ $bad = 0 ] || echo ', WRONG')"
     [ -z "${SOAK_LOGS:-}" ] || cp -r "$kube/nodes/logs/$run-"* "$SOAK_LOGS"
     if [ $bad = 1 ]; then tail -n 30 "$kube/nodes/logs/$run-"*/levin | cut -c 1-300; fi
     k delete job "$run" --wait=true >/dev/null
