@@ -15,7 +15,7 @@ struct lvn_node_agent {
     struct lvn_wire wire; /* the connection */
     char wrong_peer[300]; /* why one that answered is not node 0 of this job; "": none was wrong */
     bool stopping;        /* node 0 was told that this node is asked to stop */
-    double finish_until;    /* lvn_seconds() up to which this node then waits for FINISH */
+    double finish_until;  /* lvn_seconds() up to which this node then waits for FINISH */
 };
 
 /* Start ranks as node 0 says, until it has sent the launch's exit code: *code. */
