@@ -12,6 +12,7 @@
 
 #include "inference/sampler.h"
 #include "models/keys.h"
+#include "engine/parameters.h"
 
 static const struct workload {
     const char *size;
@@ -67,7 +68,7 @@ static enum lvn_status run(const struct workload *w, int threads, int64_t tokens
         &n, &c, &(struct lvn_model_state_options){.real = LVN_F32, .precision = precision, .threads = threads}));
     LVN_TRY(lvn_sampler_new(&s, n, lvn_model_value(&c, LVN_ROLE_POSITIONS), rows, tokens + 3));
     LVN_TRY(lvn_model_state_allocate(n));
-    LVN_TRY(lvn_model_state_init_values(n, 1, false));
+    LVN_TRY(lvn_parameters_init_values(n, 1, false));
     LVN_TRY(lvn_device_rate(n->device, LVN_RATE_READING, &rate));
     for (int64_t i = 0; i < rows; i++) samples[i] = (struct lvn_sample){.prompt = prompt, .n = 3, .max = tokens};
     samples[0].on_token = timed;

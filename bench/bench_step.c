@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "data/dataset.h"
+#include "engine/parameters.h"
 #include "engine/session.h"
 #include "models/keys.h"
 
@@ -181,7 +182,7 @@ static enum lvn_status run(const struct workload *w, int threads, int steps, enu
     struct lvn_session *t;
     LVN_TRY(lvn_session_new(&t, n, &o));
     LVN_TRY(lvn_model_state_allocate(n));
-    LVN_TRY(lvn_model_state_init_values(n, 1, false));
+    LVN_TRY(lvn_parameters_init_values(n, 1, false));
     LVN_TRY(feed(t, &fields, w->B));
     int64_t tokens = w->B * (w->block ? w->block : 1);
     t->step_args = (struct lvn_step){.seed = 1, .lr = 1e-4, .grad_scale = 1.0 / (double)tokens, .training = 1};

@@ -178,8 +178,7 @@ static enum lvn_status list_parameters(struct lvn_inference *m)
     struct lvn_generator *g = &m->generator;
     if (m->has_files) return LVN_OK;
     if (!g->model_state) LVN_TRY(lvn_generator_load(g));
-    LVN_TRY(lvn_model_files_make(&m->files, g->setup.pretrained.variant, &g->setup.config, g->model_state->params,
-                                 g->model_state->memory[LVN_BUFFER_PARAM], g->model_state->weights, true));
+    LVN_TRY(lvn_model_files_make(&m->files, g->setup.pretrained.variant, g->model_state, LVN_PARAMETER_VALUES, true));
     m->has_files = true;
     return LVN_OK;
 }

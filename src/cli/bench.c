@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "engine/devices.h"
 #include "engine/memory_advice.h"
+#include "engine/parameters.h"
 #include "engine/synthetic_step.h"
 #include "host/machine.h"
 #include "model_io/model_setup.h"
@@ -99,7 +100,7 @@ static enum lvn_status bench(struct lvn_cli *c, struct lvn_train_programs *t, co
     LVN_TRY(lvn_train_programs_plan(t, &c->settings, &m->config, &plan));
     LVN_TRY(lvn_ranks_agree(c->ranks, lvn_train_programs_allocate(t)));
     LVN_TRY(lvn_ranks_agree(c->ranks,
-                            lvn_model_state_init_values(t->model_state, (uint64_t)c->settings.trainer.seed, false)));
+                            lvn_parameters_init_values(t->model_state, (uint64_t)c->settings.trainer.seed, false)));
     LVN_TRY(lvn_ranks_agree(c->ranks,
                             lvn_synthetic_step_fill(t, lvn_model_value(&m->config, LVN_ROLE_VOCABULARY), &labels)));
     lvn_parts_clear(&parts);

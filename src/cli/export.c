@@ -97,29 +97,31 @@ static enum lvn_status open_out(struct lvn_arena *a, const char *out, const char
 struct training {
     struct lvn_settings settings;    /* of the run */
     struct lvn_safetensors file;     /* state/optimizer.safetensors */
-    struct lvn_memory *values[2];    /* first and second moments, flat, laid out as the parameters */
-    struct lvn_model_files files[2]; /* the same as tensors of the other format */
+    struct lvn_model_state *moment[2]; /* first and second moments, as the values of a model's parameters */
+    struct lvn_model_files files[2];   /* the same as tensors of the other format */
     struct lvn_torch_training torch; /* as it is written */
     bool known;                      /* all of these are there */
 };
 
-static enum lvn_status read_moment(struct training *t, const char *path, const char *prefix, struct lvn_model_state *n,
-                                   struct lvn_memory *to)
+static enum lvn_status read_moment(struct training *t, const char *path, const char *prefix,
+                                   const struct lvn_model_state *to)
 {
-    for (int i = 0; i < n->params->n; i++) {
-        const struct lvn_param *p = n->params->list[i];
+    struct lvn_parameters i = {to, LVN_PARAMETER_VALUES, 0};
+    struct lvn_parameter_window w;
+    while (lvn_parameters_next(&i, &w)) {
         const struct lvn_safetensor *stored;
-        LVN_TRY(lvn_stored_find(&t->file, path, prefix, p, &stored));
-        float *values = lvn_malloc(sizeof *values * (size_t)p->count);
-        if (!values) return LVN_MEMORY;
-        lvn_tensor_to_f32(stored->desc.dtype, stored->data, values, p->count);
-        enum lvn_status status =
-            lvn_memory_write(to, p->offset * (int64_t)sizeof *values, values, p->count * (int64_t)sizeof *values);
-        free(values);
+        struct lvn_window values;
+        LVN_TRY(lvn_stored_find(&t->file, path, prefix, w.param, &stored));
+        enum lvn_status status = lvn_parameter_open(&w, &values, false);
+        if (status == LVN_OK) lvn_tensor_to_f32(stored->desc.dtype, stored->data, values.p, w.count);
+        enum lvn_status closed = lvn_window_close(&values, status == LVN_OK);
         LVN_TRY(status);
+        LVN_TRY(closed);
     }
     return LVN_OK;
 }
+
+static const struct lvn_model_state_options in_fp32 = {.real = LVN_F32, .threads = 1};
 
 static enum lvn_status read_state(struct training *t, struct lvn_arena *a, const char *path)
 {
@@ -162,9 +164,10 @@ static enum lvn_status read_training(struct training *t, struct lvn_arena *a, co
     if (!all) return LVN_OK;
     LVN_TRY(read_state(t, a, state));
     for (int k = 0; k < 2; k++) {
-        LVN_TRY(lvn_memory_new(&t->values[k], n->device, n->bytes[LVN_BUFFER_PARAM]));
-        LVN_TRY(read_moment(t, path, prefixes[k], n, t->values[k]));
-        LVN_TRY(lvn_model_files_make(&t->files[k], variant, &p->config, n->params, t->values[k], LVN_F32, true));
+        LVN_TRY(lvn_model_state_new(&t->moment[k], &p->config, &in_fp32));
+        LVN_TRY(lvn_model_state_allocate(t->moment[k]));
+        LVN_TRY(read_moment(t, path, prefixes[k], t->moment[k]));
+        LVN_TRY(lvn_model_files_make(&t->files[k], variant, t->moment[k], LVN_PARAMETER_VALUES, true));
         t->torch.moment[k] = &t->files[k].source;
     }
     t->known = true;
@@ -174,8 +177,8 @@ static enum lvn_status read_training(struct training *t, struct lvn_arena *a, co
 static void release_training(struct training *t)
 {
     for (int k = 0; k < 2; k++) {
-        if (t->values[k]) lvn_model_files_release(&t->files[k]);
-        lvn_memory_free(t->values[k]);
+        if (t->moment[k]) lvn_model_files_release(&t->files[k]);
+        lvn_model_state_free(t->moment[k]);
     }
     lvn_safetensors_close(&t->file);
     lvn_settings_release(&t->settings);
@@ -222,9 +225,8 @@ static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretraine
     LVN_LOCAL_ARENA(a);
     struct lvn_model_files files;
     LVN_TRY(lvn_model_state_allocate(n));
-    LVN_TRY(lvn_pretrained_load(p, n->params, n->memory[LVN_BUFFER_PARAM], n->weights));
-    LVN_TRY(
-        lvn_model_files_make(&files, variant, &p->config, n->params, n->memory[LVN_BUFFER_PARAM], n->weights, false));
+    LVN_TRY(lvn_pretrained_load(p, n));
+    LVN_TRY(lvn_model_files_make(&files, variant, n, LVN_PARAMETER_VALUES, false));
     const char *folder;
     enum lvn_status status;
     if (lvn_ends_with(c->operand[1], ".pt")) {
@@ -323,12 +325,11 @@ static enum lvn_status export_adapters(struct lvn_cli *c, const struct lvn_pretr
 static enum lvn_status export_model(struct lvn_cli *c, struct lvn_pretrained *p, struct lvn_model_state **n)
 {
     const struct lvn_model *variant;
-    struct lvn_model_state_options options = {.real = LVN_F32, .threads = 1};
     char count[LVN_NUMBER_TEXT];
     LVN_TRY(refuse_file(c->operand[1], p->config.model));
     LVN_TRY(find_variant(c, p->config.model, &variant));
     LVN_TRY(resize(c, p));
-    LVN_TRY(lvn_model_state_new(n, &p->config, &options));
+    LVN_TRY(lvn_model_state_new(n, &p->config, &in_fp32));
     LVN_TRY(write_model(c, p, *n, variant));
     int64_t total = lvn_params_total((*n)->params);
     lvn_cli_print(c, "%s: %s parameters as %s\n", c->operand[1], lvn_count_text(total, count),

@@ -3,6 +3,7 @@
 
 #include "data/prefetch.h"
 #include "engine/optimizer_shards.h"
+#include "engine/parameters.h"
 #include "models/lora.h"
 #include "settings/settings.h"
 
@@ -55,14 +56,14 @@ int64_t lvn_train_programs_memory(const struct lvn_train_programs *t, int64_t pa
     const struct lvn_sharding *s = &t->reduction.sharding;
     int64_t sum = 0;
     struct lvn_session_bytes session_bytes = lvn_model_state_session_bytes(n);
-    part[LVN_MEMORY_PARAMETERS] = n->bytes[LVN_BUFFER_PARAM];
-    part[LVN_MEMORY_GRADIENTS] = n->bytes[LVN_BUFFER_GRAD];
-    part[LVN_MEMORY_OPTIMIZER] = n->bytes[LVN_BUFFER_STATE0] + n->bytes[LVN_BUFFER_STATE1];
+    part[LVN_MEMORY_PARAMETERS] = lvn_parameters_bytes(n, LVN_PARAMETER_VALUES);
+    part[LVN_MEMORY_GRADIENTS] = lvn_parameters_bytes(n, LVN_PARAMETER_GRADIENTS);
+    part[LVN_MEMORY_OPTIMIZER] = lvn_parameters_bytes(n, LVN_PARAMETER_MOMENTS);
     part[LVN_MEMORY_ARENA] = n->bytes[LVN_BUFFER_ARENA];
     part[LVN_MEMORY_BATCHES] = session_bytes.batches + sample_bytes(t);
     part[LVN_MEMORY_CACHES] = session_bytes.caches;
     part[LVN_MEMORY_RANKS] = lvn_reduction_bytes(s, t->step_session->program, t->leaf);
-    part[LVN_MEMORY_CHECKPOINTS] = lvn_optimizer_shards_bytes(n, s) + adapter_bytes(t) + copied_bytes(n);
+    part[LVN_MEMORY_CHECKPOINTS] = lvn_optimizer_shards_bytes(n) + adapter_bytes(t) + copied_bytes(n);
     part[LVN_MEMORY_PROGRAMS] = session_bytes.programs;
     for (int i = 0; i < LVN_MEMORY_PART_COUNT; i++) sum += part[i];
     return sum;

@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "base/threads.h"
-#include "formats/safetensors.h"
 #include "graph/names.h"
 #include "host/machine.h"
 #include "models/keys.h"
@@ -225,39 +224,6 @@ enum lvn_status lvn_model_state_allocate(struct lvn_model_state *n)
     }
     for (int i = 0; i < n->n_sessions; i++) LVN_TRY(allocate_session(n->sessions[i]));
     return LVN_OK;
-}
-
-enum lvn_status lvn_model_state_read(const struct lvn_model_state *n, const struct lvn_param *p, void *to)
-{
-    const int64_t each = lvn_dtype_bytes(n->weights);
-    return lvn_memory_read(n->memory[LVN_BUFFER_PARAM], p->offset * each, to, p->count * each);
-}
-
-enum lvn_status lvn_model_state_write(const struct lvn_model_state *n, const struct lvn_param *p, const void *from)
-{
-    const int64_t each = lvn_dtype_bytes(n->weights);
-    return lvn_memory_write(n->memory[LVN_BUFFER_PARAM], p->offset * each, from, p->count * each);
-}
-
-enum lvn_status lvn_model_state_init_values(const struct lvn_model_state *n, uint64_t seed, bool adapters_only)
-{
-    bool direct = n->weights == LVN_F32;
-    struct lvn_window w;
-    float *capacity = lvn_malloc(sizeof *capacity * (size_t)(direct ? 1 : lvn_params_largest(n->params, false) + 1));
-    if (!capacity) return LVN_MEMORY;
-    enum lvn_status status =
-        lvn_window_open(&w, n->memory[LVN_BUFFER_PARAM], 0, n->bytes[LVN_BUFFER_PARAM], adapters_only);
-    if (!adapters_only && status == LVN_OK) memset(w.p, 0, (size_t)w.bytes);
-    for (int i = 0; i < n->params->n && status == LVN_OK; i++) {
-        const struct lvn_param *p = n->params->list[i];
-        void *to = (char *)w.p + p->offset * lvn_dtype_bytes(n->weights);
-        if (adapters_only && !p->adapter) continue;
-        lvn_param_init(p, seed, direct ? to : capacity);
-        if (!direct) lvn_tensor_from_f32(n->weights, capacity, to, p->count);
-    }
-    enum lvn_status closed = lvn_window_close(&w, status == LVN_OK);
-    free(capacity);
-    return status == LVN_OK ? closed : status;
 }
 
 enum lvn_status lvn_model_state_scaling(const struct lvn_model_state *n, struct lvn_scaling *to)

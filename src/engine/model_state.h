@@ -6,7 +6,7 @@
  *
  * Everything is planned before anything is allocated: make the model state, make its sessions, compare their sizes with
  * the memory, then call lvn_model_state_allocate(). All sessions share the buffers; the arena is as large as the
- * largest session needs. One thread calls; the thread team works inside lvn_session_run(). */
+ * largest session needs. What is in them by name: parameters.h. One thread calls; the thread team works inside lvn_session_run(). */
 #ifndef LVN_MODEL_STATE_H
 #define LVN_MODEL_STATE_H
 
@@ -30,6 +30,7 @@ struct lvn_model_state {
     int64_t bytes[LVN_BUFFER_COUNT];             /* planned: PARAM, GRAD (all buffers), STATE0, STATE1, SCALE, ARENA */
     struct lvn_memory *memory[LVN_BUFFER_COUNT]; /* NULL: not allocated yet, or 0 bytes */
     int moments;                                 /* of the optimizer, on this rank or on others: 0, 1 or 2 */
+    struct lvn_sharding sharding;                /* as the last session of several ranks was planned; size 0: none */
     struct lvn_session **sessions;               /* [n_sessions], owned */
     int n_sessions;
 };
@@ -76,17 +77,10 @@ enum lvn_status lvn_model_state_rate(const struct lvn_model_state *n, double *fl
 /* Allocate what the sessions need and is not allocated yet; call it after the last session was made. MEMORY, before
  * anything is allocated, when this machine's memory is too small. */
 enum lvn_status lvn_model_state_allocate(struct lvn_model_state *n) LVN_CHECKED;
-/* Copy one parameter's values, of type n->weights, from the device and to it. */
-enum lvn_status lvn_model_state_read(const struct lvn_model_state *n, const struct lvn_param *p, void *to) LVN_CHECKED;
-enum lvn_status lvn_model_state_write(const struct lvn_model_state *n, const struct lvn_param *p,
-                                      const void *from) LVN_CHECKED;
 /* The state of loss scaling, after allocation; all zero if the loss is not scaled. Setting a scale of 0 does nothing.
  */
 enum lvn_status lvn_model_state_scaling(const struct lvn_model_state *n, struct lvn_scaling *to) LVN_CHECKED;
 enum lvn_status lvn_model_state_set_scaling(const struct lvn_model_state *n,
                                             const struct lvn_scaling *from) LVN_CHECKED;
-/* Initial values of all parameters, or of adapters alone: a function of (seed, name), rounded to n->weights. */
-enum lvn_status lvn_model_state_init_values(const struct lvn_model_state *n, uint64_t seed,
-                                            bool adapters_only) LVN_CHECKED;
 
 #endif

@@ -5,62 +5,35 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
-#include "passes/shard.h"
+#include "engine/parameters.h"
 
-/* Buffers of the moments, and their names in files. */
-static const struct {
-    enum lvn_buffer buffer;
-    const char *prefix;
-} moments[] = {{LVN_BUFFER_STATE0, "exp_avg."}, {LVN_BUFFER_STATE1, "exp_avg_sq."}};
+/* The moments' names in files. */
+static const char *const moments[] = {"exp_avg.", "exp_avg_sq."};
 enum { N_MOMENTS = sizeof moments / sizeof moments[0], TAG = 1 };
 
-/* A part of a parameter's state, on one rank. */
-struct part {
-    int64_t first_element, count; /* in elements of the flat parameters */
-};
-
-void lvn_optimizer_shards_init(struct lvn_optimizer_shards *m, const struct lvn_model_state *n,
-                               const struct lvn_sharding *s, struct lvn_ranks *ranks)
+void lvn_optimizer_shards_init(struct lvn_optimizer_shards *m, const struct lvn_model_state *n, struct lvn_ranks *ranks)
 {
-    *m = (struct lvn_optimizer_shards){.model_state = n, .sharding = s, .ranks = ranks};
+    *m = (struct lvn_optimizer_shards){.model_state = n, .ranks = ranks};
+}
+
+static enum lvn_parameters_of of_moment(int k)
+{
+    return (enum lvn_parameters_of)(LVN_PARAMETER_MOMENTS + k);
+}
+
+static struct lvn_parameter_window window_on(const struct lvn_optimizer_shards *m, const struct lvn_param *p, int k)
+{
+    return lvn_parameters_at(m->model_state, of_moment(k), p);
 }
 
 static bool in_shards(const struct lvn_optimizer_shards *m)
 {
-    return m->sharding->zero1 && m->sharding->size > 1;
-}
-
-static struct part part_of(const struct lvn_optimizer_shards *m, const struct lvn_param *p, int rank)
-{
-    const struct lvn_params *params = m->model_state->params;
-    int64_t first = lvn_shard_first(params, m->sharding->size, rank), first_element = p->offset,
-            to = p->offset + p->count;
-    int64_t end = lvn_shard_first(params, m->sharding->size, rank + 1);
-    if (first_element < first) first_element = first;
-    if (to > end) to = end;
-    return (struct part){first_element, to > first_element ? to - first_element : 0};
+    return lvn_parameters_sharded(m->model_state, LVN_PARAMETER_MOMENTS);
 }
 
 static int64_t bytes_of(const struct lvn_optimizer_shards *m, int64_t count)
 {
     return count * lvn_dtype_bytes(m->model_state->state);
-}
-
-static const void *element(const struct lvn_optimizer_shards *m, const void *p, int64_t i)
-{
-    return (const char *)p + bytes_of(m, i);
-}
-
-static struct lvn_memory *memory_of(const struct lvn_optimizer_shards *m, int k)
-{
-    return m->model_state->memory[moments[k].buffer];
-}
-
-/* Offset of this rank's own part in its memory. */
-static int64_t place_of(const struct lvn_optimizer_shards *m, const struct part *part)
-{
-    int64_t first = lvn_shard_first(m->model_state->params, m->sharding->size, m->sharding->rank);
-    return bytes_of(m, part->first_element - (in_shards(m) ? first : 0));
 }
 
 static enum lvn_status move(struct lvn_optimizer_shards *m, void *x, int64_t count, int with, bool send)
@@ -90,29 +63,27 @@ static const struct lvn_param *item_of(const struct lvn_model_state *n, int64_t 
 static enum lvn_status fetch(void *context, int i, const void **data)
 {
     struct lvn_optimizer_shards *m = context;
-    int64_t wanted = i;
+    int64_t wanted = i, first;
     int k;
     const struct lvn_param *p = item_of(m->model_state, i, &k);
+    const struct lvn_parameter_window w = window_on(m, p, k);
     *data = m->buffer;
     LVN_TRY(m->status);
-    if (!in_shards(m))
-        return m->status = lvn_memory_read(memory_of(m, k), bytes_of(m, p->offset), m->buffer, bytes_of(m, p->count));
+    if (!in_shards(m)) return m->status = lvn_parameter_read(&w, m->buffer);
     m->status = lvn_ranks_broadcast(m->ranks, &wanted, (int64_t)sizeof wanted);
-    for (int r = 0; r < m->sharding->size && m->status == LVN_OK; r++) {
-        struct part part = part_of(m, p, r);
-        void *to = (char *)m->buffer + bytes_of(m, part.first_element - p->offset);
-        if (r && part.count) m->status = move(m, to, part.count, r, false);
-        if (!r && part.count)
-            m->status = lvn_memory_read(memory_of(m, k), place_of(m, &part), to, bytes_of(m, part.count));
+    for (int r = w.first_owner; r < w.end_owner && m->status == LVN_OK; r++) {
+        const int64_t count = lvn_parameters_part(m->model_state, of_moment(k), p, r, &first);
+        void *to = (char *)m->buffer + bytes_of(m, first);
+        m->status = r ? move(m, to, count, r, false) : lvn_parameter_read(&w, to);
     }
     return m->status;
 }
 
-/* Send rank r's part of moment k to rank 0, or from it. */
-static enum lvn_status exchange(struct lvn_optimizer_shards *m, int k, const struct part *part, bool send)
+/* Send this rank's part to rank 0, or receive it from there. */
+static enum lvn_status exchange(struct lvn_optimizer_shards *m, const struct lvn_parameter_window *part, bool send)
 {
     struct lvn_window w;
-    enum lvn_status status = lvn_window_open(&w, memory_of(m, k), place_of(m, part), bytes_of(m, part->count), send);
+    enum lvn_status status = lvn_parameter_open(part, &w, send);
     if (status == LVN_OK) status = move(m, w.p, part->count, 0, send);
     enum lvn_status closed = lvn_window_close(&w, status == LVN_OK && !send);
     return status == LVN_OK ? closed : status;
@@ -126,8 +97,8 @@ static enum lvn_status serve(struct lvn_optimizer_shards *m)
         LVN_TRY(lvn_ranks_broadcast(m->ranks, &wanted, (int64_t)sizeof wanted));
         if (wanted < 0) return LVN_OK;
         const struct lvn_param *p = item_of(m->model_state, wanted, &k);
-        struct part part = part_of(m, p, m->sharding->rank);
-        if (part.count) LVN_TRY(exchange(m, k, &part, true));
+        const struct lvn_parameter_window part = window_on(m, p, k);
+        if (part.count) LVN_TRY(exchange(m, &part, true));
     }
 }
 
@@ -141,13 +112,12 @@ enum lvn_status lvn_optimizer_shards_source(struct lvn_optimizer_shards *m, stru
     if (!items) return LVN_MEMORY;
     *source = (struct lvn_safetensors_source){.item = items};
     while ((p = item_of(n, source->n, &k))) {
-        const char *name = lvn_arena_printf(a, "%s%s", moments[k].prefix, p->name);
+        const char *name = lvn_arena_printf(a, "%s%s", moments[k], p->name);
         if (!name) return LVN_MEMORY;
         struct lvn_safetensors_item *item = &items[source->n++];
         *item = (struct lvn_safetensors_item){.name = name, .desc = p->desc};
         item->desc.dtype = n->state;
-        const void *host = memory_of(m, k)->host;
-        if (host && !in_shards(m)) item->data = element(m, host, p->offset);
+        if (!in_shards(m)) item->data = window_on(m, p, k).host;
     }
     source->fetch = fetch;
     source->context = m;
@@ -155,10 +125,10 @@ enum lvn_status lvn_optimizer_shards_source(struct lvn_optimizer_shards *m, stru
     return m->buffer ? LVN_OK : LVN_MEMORY;
 }
 
-int64_t lvn_optimizer_shards_bytes(const struct lvn_model_state *n, const struct lvn_sharding *s)
+int64_t lvn_optimizer_shards_bytes(const struct lvn_model_state *n)
 {
-    return s->zero1 && s->size > 1 && s->rank == 0 ? lvn_params_largest(n->params, true) * lvn_dtype_bytes(n->state)
-                                                   : 0;
+    const bool collects = lvn_parameters_sharded(n, LVN_PARAMETER_MOMENTS) && n->sharding.rank == 0;
+    return collects ? lvn_params_largest(n->params, true) * lvn_dtype_bytes(n->state) : 0;
 }
 
 enum lvn_status lvn_optimizer_shards_finish(struct lvn_optimizer_shards *m)
@@ -167,7 +137,7 @@ enum lvn_status lvn_optimizer_shards_finish(struct lvn_optimizer_shards *m)
     free(m->buffer);
     m->buffer = NULL;
     if (!in_shards(m)) return LVN_OK;
-    if (m->sharding->rank) return serve(m);
+    if (m->ranks->rank) return serve(m);
     LVN_TRY(m->status);
     return lvn_ranks_broadcast(m->ranks, &end, (int64_t)sizeof end);
 }
@@ -209,7 +179,7 @@ static enum lvn_status open_file(const struct lvn_optimizer_shards *m, const cha
     LVN_TRY(lvn_safetensors_open(file, path));
     enum lvn_status status = LVN_OK;
     for (int64_t i = 0; status == LVN_OK && (p = item_of(m->model_state, i, &k)); i++)
-        status = stored_values(file, path, moments[k].prefix, p, m->model_state->state, &values);
+        status = stored_values(file, path, moments[k], p, m->model_state->state, &values);
     if (status != LVN_OK) lvn_safetensors_close(file);
     return status;
 }
@@ -219,25 +189,22 @@ static enum lvn_status place(struct lvn_optimizer_shards *m, const char *path, c
                              int64_t i)
 {
     const void *values = NULL;
-    int k, rank = m->sharding->rank, last = in_shards(m) ? m->sharding->size : 1;
+    int k, rank = m->ranks->rank;
+    int64_t first;
     const struct lvn_param *p = item_of(m->model_state, i, &k);
-    if (rank == 0) LVN_TRY(stored_values(file, path, moments[k].prefix, p, m->model_state->state, &values));
+    const struct lvn_parameter_window w = window_on(m, p, k);
+    if (rank == 0) LVN_TRY(stored_values(file, path, moments[k], p, m->model_state->state, &values));
     if (!in_shards(m)) {
-        int64_t at = bytes_of(m, p->offset), bytes = bytes_of(m, p->count);
-        if (rank == 0) LVN_TRY(lvn_memory_write(memory_of(m, k), at, values, bytes));
-        return lvn_ranks_broadcast_memory(m->ranks, memory_of(m, k), at, bytes);
+        if (rank == 0) LVN_TRY(lvn_parameter_write(&w, values));
+        return lvn_ranks_broadcast_memory(m->ranks, w.memory, w.at, w.bytes);
     }
-    for (int r = 0; r < last; r++) {
-        struct part part = part_of(m, p, r);
-        if (part.count == 0) continue;
-        if (rank == 0 && r == 0)
-            LVN_TRY(lvn_memory_write(memory_of(m, k), place_of(m, &part),
-                                     element(m, values, part.first_element - p->offset), bytes_of(m, part.count)));
-        else if (rank == 0)
-            LVN_TRY(
-                move(m, (void *)(uintptr_t)element(m, values, part.first_element - p->offset), part.count, r, true));
+    for (int r = w.first_owner; r < w.end_owner; r++) {
+        const int64_t count = lvn_parameters_part(m->model_state, of_moment(k), p, r, &first);
+        const char *from = rank ? NULL : (const char *)values + bytes_of(m, first);
+        if (rank == 0)
+            LVN_TRY(r ? move(m, (void *)(uintptr_t)from, count, r, true) : lvn_parameter_write(&w, from));
         else if (rank == r)
-            LVN_TRY(exchange(m, k, &part, false));
+            LVN_TRY(exchange(m, &w, false));
     }
     return LVN_OK;
 }

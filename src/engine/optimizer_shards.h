@@ -12,16 +12,14 @@
 
 struct lvn_optimizer_shards {
     const struct lvn_model_state *model_state;
-    const struct lvn_sharding *sharding;
     struct lvn_ranks *ranks;
     void *buffer;           /* rank 0, if the state is sharded: one tensor */
     enum lvn_status status; /* of communication */
 };
 
-void lvn_optimizer_shards_init(struct lvn_optimizer_shards *m, const struct lvn_model_state *n,
-                               const struct lvn_sharding *s, struct lvn_ranks *ranks);
+void lvn_optimizer_shards_init(struct lvn_optimizer_shards *m, const struct lvn_model_state *n, struct lvn_ranks *ranks);
 /* Bytes that saving allocates in addition. */
-int64_t lvn_optimizer_shards_bytes(const struct lvn_model_state *n, const struct lvn_sharding *s);
+int64_t lvn_optimizer_shards_bytes(const struct lvn_model_state *n);
 /* Rank 0: the state of all trainable parameters as tensors exp_avg.NAME and exp_avg_sq.NAME, for a writer. */
 enum lvn_status lvn_optimizer_shards_source(struct lvn_optimizer_shards *m, struct lvn_arena *a,
                                             struct lvn_safetensors_source *source) LVN_CHECKED;

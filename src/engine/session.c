@@ -37,7 +37,7 @@ static int64_t state_bytes(const struct lvn_session *t)
     const struct lvn_sharding *s = t->options.sharding;
     const struct lvn_params *p = t->model_state->params;
     int64_t count = p->trainable_count;
-    if (s && s->zero1) count = lvn_shard_first(p, s->size, s->rank + 1) - lvn_shard_first(p, s->size, s->rank);
+    if (s && s->sharded & LVN_SHARDS_STATE) count = lvn_shard_total(p, s->size, s->rank);
     if (count == 0)
         count = LVN_PARAM_ALIGN; /* allocate even if empty: a NULL buffer means that the optimizer has no such moment */
     return count * lvn_dtype_bytes(t->model_state->state);
@@ -86,6 +86,7 @@ static enum lvn_status plan_session(struct lvn_session *t)
                                     .device = n->device};
     LVN_TRY(lvn_program_new(&t->program, t->graph, outputs, n_outputs, &plan));
     at_min(&n->bytes[LVN_BUFFER_ARENA], t->program->arena_bytes);
+    if (o->sharding) n->sharding = *o->sharding;
     if (o->train) n->gradients = t->program->gradients;
     if (o->train) at_min(&n->bytes[LVN_BUFFER_GRAD], t->program->grad_buffer_bytes * t->program->n_grad_buffers);
     if (o->optimizer && o->optimizer->bf16_state) n->state = LVN_BF16;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "engine/parameters.h"
 #include "engine/session.h"
 
 struct search {
@@ -13,12 +14,21 @@ struct search {
     char found[192];
 };
 
-static bool finite_values(const struct search *s, const struct lvn_operand *o)
+/* A value's bytes: in place, or copied. NULL: they cannot be read. */
+static const void *bytes_of(const struct search *s, const struct lvn_value *v)
 {
     const struct lvn_session *t = s->session;
-    const struct lvn_value *v = &t->program->values[o->value];
+    if (v->buffer != LVN_BUFFER_PARAM || !v->param)
+        return lvn_memory_view(t->binding.buffer[v->buffer], v->offset, v->bytes, s->capacity);
+    const struct lvn_parameter_window w = lvn_parameters_at(t->model_state, LVN_PARAMETER_VALUES, v->param);
+    return lvn_parameter_view(&w, s->capacity);
+}
+
+static bool finite_values(const struct search *s, const struct lvn_operand *o)
+{
+    const struct lvn_value *v = &s->session->program->values[o->value];
     if (v->buffer >= LVN_BUFFER_INPUT) return true;
-    const void *p = lvn_memory_view(t->binding.buffer[v->buffer], v->offset, v->bytes, s->capacity);
+    const void *p = bytes_of(s, v);
     if (!p) return true;
     for (int64_t i = 0; o->desc.dtype == LVN_F32 && i < v->bytes / 4; i++)
         if (!isfinite(((const float *)p)[i])) return false;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "data/dataset.h"
+#include "engine/parameters.h"
 #include "formats/checksum.h"
 #include "models/keys.h"
 #include "settings/settings.h"
@@ -158,6 +159,25 @@ static enum lvn_status tiny_settings(struct lvn_settings *s, const struct lvn_ra
     return lvn_settings_finish(s, LVN_USES_TRAINER);
 }
 
+/* A checksum of all parameters. */
+static enum lvn_status sum_weights(uint64_t *sum, const struct lvn_model_state *n)
+{
+    struct lvn_parameters i = {n, LVN_PARAMETER_VALUES, 0};
+    struct lvn_parameter_window w;
+    struct lvn_checksum c;
+    enum lvn_status status = LVN_OK;
+    lvn_checksum_init(&c);
+    while (status == LVN_OK && lvn_parameters_next(&i, &w)) {
+        struct lvn_window values;
+        status = lvn_parameter_open(&w, &values, true);
+        if (status == LVN_OK) lvn_checksum_add(&c, values.p, values.bytes);
+        enum lvn_status closed = lvn_window_close(&values, false);
+        if (status == LVN_OK) status = closed;
+    }
+    *sum = lvn_checksum_value(&c);
+    return status;
+}
+
 static enum lvn_status tiny_steps(struct lvn_synthetic_step *out, struct lvn_train_programs *t, struct lvn_ranks *r,
                                   int64_t labels)
 {
@@ -171,12 +191,7 @@ static enum lvn_status tiny_steps(struct lvn_synthetic_step *out, struct lvn_tra
         out->loss[i] = lvn_tree_sum(losses, t->n_micro) / (double)labels;
     }
     free(losses);
-    struct lvn_window w;
-    enum lvn_status opened =
-        lvn_window_open(&w, t->model_state->memory[LVN_BUFFER_PARAM], 0, t->model_state->bytes[LVN_BUFFER_PARAM], true);
-    if (opened == LVN_OK) out->weights = lvn_checksum(w.p, w.bytes);
-    enum lvn_status closed = lvn_window_close(&w, false);
-    return status != LVN_OK ? status : opened != LVN_OK ? opened : closed;
+    return status == LVN_OK ? sum_weights(&out->weights, t->model_state) : status;
 }
 
 enum lvn_status lvn_synthetic_step_run(struct lvn_synthetic_step *out, struct lvn_ranks *r, int threads,
@@ -195,7 +210,7 @@ enum lvn_status lvn_synthetic_step_run(struct lvn_synthetic_step *out, struct lv
     if (status == LVN_OK) status = tiny_settings(&s, r, threads, fixed_order);
     if (status == LVN_OK) status = lvn_train_programs_plan(&t, &s, &c, &o);
     if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_model_state_allocate(t.model_state));
-    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_model_state_init_values(t.model_state, 1, false));
+    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_parameters_init_values(t.model_state, 1, false));
     if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_synthetic_step_fill(&t, 0, &labels));
     if (status == LVN_OK) status = tiny_steps(out, &t, r, labels);
     lvn_train_programs_release(&t);

@@ -243,7 +243,7 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const stru
                                     .size = r             ? r->size
                                             : o->size > 1 ? o->size
                                                           : 1,
-                                    .zero1 = s->trainer.strategy == LVN_TRAINER_STRATEGY_ZERO1,
+                                    .sharded = s->trainer.strategy == LVN_TRAINER_STRATEGY_ZERO1 ? LVN_SHARDS_STATE : 0,
                                     .tree = s->trainer.deterministic,
                                     .bf16 = s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_BF16};
     *t = (struct lvn_train_programs){.settings = s,

@@ -71,6 +71,14 @@ static int by_layout(const void *a, const void *b)
     return x->number - y->number;
 }
 
+/* Add a trainable parameter that takes `count` elements to its block. */
+static void add_to_block(struct lvn_params *p, const struct lvn_param *q, int64_t count)
+{
+    struct lvn_param_block *b = &p->blocks[q->block + 1];
+    if (!b->count) b->offset = q->offset;
+    b->count += count;
+}
+
 /* Append parameter q to the last group, or start a new group with it. */
 static void add_to_group(struct lvn_params *p, const struct lvn_param *q, int64_t count)
 {
@@ -87,8 +95,12 @@ enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule)
     size_t n = (size_t)(p->n ? p->n : 1);
     p->groups = lvn_arena_alloc(&p->arena, sizeof *p->groups * n);
     p->flat = lvn_arena_alloc(&p->arena, sizeof(struct lvn_param *) * n);
+    p->n_blocks = 1;
+    for (int i = 0; i < p->n; i++)
+        if (p->list[i]->block + 2 > p->n_blocks) p->n_blocks = p->list[i]->block + 2;
+    p->blocks = lvn_arena_alloc(&p->arena, sizeof *p->blocks * (size_t)p->n_blocks);
     int64_t *start = lvn_arena_alloc(&p->arena, sizeof *start * (n + 1));
-    if (!p->groups || !p->flat || !start) return LVN_MEMORY;
+    if (!p->groups || !p->flat || !p->blocks || !start) return LVN_MEMORY;
     p->n_groups = 0;
     p->trainable = (struct lvn_extents){0, start};
     p->flat_count = p->trainable_count = 0;
@@ -106,6 +118,7 @@ enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule)
         p->trainable_count = p->flat_count;
         start[p->trainable.n++] = q->offset;
         add_to_group(p, q, count);
+        add_to_block(p, q, count);
     }
     start[p->trainable.n] = p->trainable_count;
     return LVN_OK;

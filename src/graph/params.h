@@ -59,6 +59,12 @@ struct lvn_param_group {
 };
 enum { LVN_PARAM_ALIGN = 64 }; /* elements; every parameter starts at a multiple, gaps hold zeros */
 
+/* The range of the flat buffers that holds the trainable parameters of one block of the model. */
+struct lvn_param_block {
+    int64_t offset; /* elements */
+    int64_t count;  /* elements; 0: it has none */
+};
+
 struct lvn_params {
     struct lvn_arena arena;
     struct lvn_param **list; /* [n] in order of declaration */
@@ -69,6 +75,8 @@ struct lvn_params {
     struct lvn_param **flat;        /* [n] in order of the flat buffers */
     struct lvn_param_group *groups; /* [n_groups] of the trainable parameters */
     int n_groups;
+    struct lvn_param_block *blocks; /* [n_blocks]; number 0: parameters outside of all blocks, 1: of block 0, ... */
+    int n_blocks;
     struct lvn_extents trainable; /* layout of the trainable parameters */
     int64_t flat_count;           /* elements of a flat buffer of all parameters */
     int64_t trainable_count;      /* elements of its leading part, which holds the trainable parameters */

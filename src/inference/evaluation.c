@@ -88,8 +88,7 @@ static enum lvn_status plan(struct evaluation *e)
     e->number = lvn_malloc(sizeof *e->number * (size_t)e->B);
     if (!e->number) return LVN_MEMORY;
     LVN_TRY(lvn_samples_init(&e->batch, &e->setup.fields, e->B));
-    return lvn_pretrained_load(&e->setup.pretrained, e->model_state->params, e->model_state->memory[LVN_BUFFER_PARAM],
-                               e->model_state->weights);
+    return lvn_pretrained_load(&e->setup.pretrained, e->model_state);
 }
 
 /* auto: all of a file that is named on the command line, else the validation split of training. */
@@ -212,8 +211,7 @@ static enum lvn_status write_gradients(struct evaluation *e)
 {
     struct lvn_model_files files;
     const struct lvn_pretrained *p = &e->setup.pretrained;
-    LVN_TRY(lvn_model_files_make(&files, p->variant, &e->setup.config, e->model_state->params,
-                                 e->model_state->memory[LVN_BUFFER_GRAD], e->model_state->gradients, true));
+    LVN_TRY(lvn_model_files_make(&files, p->variant, e->model_state, LVN_PARAMETER_GRADIENTS, true));
     struct lvn_safetensors_item *items = lvn_arena_alloc(&files.arena, sizeof *items * (size_t)files.source.n);
     enum lvn_status status = items ? LVN_OK : LVN_MEMORY;
     for (int i = 0; status == LVN_OK && i < files.source.n; i++) {

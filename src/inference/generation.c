@@ -84,11 +84,10 @@ static enum lvn_status begin(struct lvn_generator *g)
 static enum lvn_status allocate(struct lvn_generator *g)
 {
     struct lvn_model_state *n = g->model_state;
-    const bool loaded = n->memory[LVN_BUFFER_PARAM] != NULL;
+    const bool loaded = lvn_parameters_allocated(n);
     LVN_TRY(lvn_model_state_allocate(n));
     if (loaded) return LVN_OK;
-    enum lvn_status status =
-        lvn_pretrained_load(&g->setup.pretrained, n->params, n->memory[LVN_BUFFER_PARAM], n->weights);
+    enum lvn_status status = lvn_pretrained_load(&g->setup.pretrained, n);
     if (status != LVN_OK) { /* the next call begins anew */
         lvn_model_state_free(n);
         g->model_state = NULL;

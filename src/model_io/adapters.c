@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/parameters.h"
 #include "formats/checksum.h"
 #include "formats/json.h"
 #include "graph/names.h"
@@ -72,7 +73,8 @@ static enum lvn_status put(const struct lvn_model_state *n, struct lvn_arena *a,
          *moved = lvn_arena_alloc(a, (size_t)(p->count * each));
     if (!l || !values || !moved) return LVN_MEMORY;
     *l = *layout;
-    LVN_TRY(lvn_model_state_read(n, p, values));
+    const struct lvn_parameter_window w = lvn_parameters_at(n, LVN_PARAMETER_VALUES, p);
+    LVN_TRY(lvn_parameter_read(&w, values));
     lvn_layout_to_file(l, each, values, moved);
     l->desc.dtype = n->weights;
     item[source->n++] = (struct lvn_safetensors_item){.name = l->name, .desc = l->desc, .data = moved};
@@ -138,7 +140,8 @@ static enum lvn_status read_values(const struct lvn_safetensor *t, const struct 
     if (status == LVN_OK) status = lvn_adapter_read(t, l, values, file_order);
     if (status == LVN_OK) {
         lvn_tensor_from_f32(n->weights, values, file_order, p->count);
-        status = lvn_model_state_write(n, p, file_order);
+        const struct lvn_parameter_window w = lvn_parameters_at(n, LVN_PARAMETER_VALUES, p);
+        status = lvn_parameter_write(&w, file_order);
     }
     free(file_order);
     free(values);

@@ -5,8 +5,8 @@
 #ifndef LVN_MODEL_FILES_H
 #define LVN_MODEL_FILES_H
 
-#include "backend/backend.h"
 #include "base/text.h"
+#include "engine/parameters.h"
 #include "formats/safetensors.h"
 #include "models/model.h"
 
@@ -16,12 +16,12 @@ struct lvn_model_files {
     struct lvn_text config;               /* config.json */
     struct lvn_safetensors_source source; /* of model.safetensors */
 };
-/* By the tables of `variant`, a model of c's family (that of lvn_model_file_variant() loads back exactly). `values`:
- * flat, of `type`, which the file's tensors have, too; must stay valid and unchanged until the source was written.
- * `gradients`: `values` are gradients, so no tensor is duplicated and none is filled with zeros. */
+/* By the tables of `variant`, a model of n's family (that of lvn_model_file_variant() loads back exactly): the values, or
+ * the gradients, of n's parameters, in their type. They must stay unchanged until the source was written. parameters_only:
+ * no tensor is duplicated and none is filled with zeros. */
 enum lvn_status lvn_model_files_make(struct lvn_model_files *f, const struct lvn_model *variant,
-                                     const struct lvn_model_config *c, const struct lvn_params *params,
-                                     const struct lvn_memory *values, enum lvn_dtype type, bool gradients) LVN_CHECKED;
+                                     const struct lvn_model_state *n, enum lvn_parameters_of of,
+                                     bool parameters_only) LVN_CHECKED;
 void lvn_model_files_release(struct lvn_model_files *f);
 
 #endif

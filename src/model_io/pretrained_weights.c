@@ -277,27 +277,27 @@ enum lvn_status lvn_pretrained_values(const struct lvn_pretrained *p, const stru
     return load_one(p, q, &l, to, capacity);
 }
 
-enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct lvn_params *params,
-                                    struct lvn_memory *values, enum lvn_dtype type)
+enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct lvn_model_state *n)
 {
+    const enum lvn_dtype type = n->weights;
     int64_t moved = 1, rounded = 1;
     struct lvn_layout l;
-    for (int i = 0; i < params->n; i++) {
-        const struct lvn_param *q = params->list[i];
+    for (int i = 0; i < n->params->n; i++) {
+        const struct lvn_param *q = n->params->list[i];
         LVN_TRY(lvn_file_layout(p->variant, &p->config, q, &l));
         if (q->count > moved && (p->base || lvn_layout_moves(&l))) moved = q->count;
         if (q->count > rounded && type != LVN_F32) rounded = q->count;
     }
     float *capacity = lvn_malloc(sizeof *capacity * (size_t)moved), *wide = lvn_malloc(sizeof *wide * (size_t)rounded);
     enum lvn_status status = capacity && wide ? LVN_OK : LVN_MEMORY;
-    for (int i = 0; i < params->n && status == LVN_OK; i++) {
-        const struct lvn_param *q = params->list[i];
-        const int64_t each = lvn_dtype_bytes(type);
+    struct lvn_parameters i = {n, LVN_PARAMETER_VALUES, 0};
+    struct lvn_parameter_window w;
+    while (status == LVN_OK && lvn_parameters_next(&i, &w)) {
         struct lvn_window to;
-        if (q->adapter) continue;
-        status = lvn_window_open(&to, values, q->offset * each, q->count * each, false);
-        if (status == LVN_OK) status = lvn_pretrained_values(p, q, type == LVN_F32 ? to.p : wide, capacity);
-        if (status == LVN_OK && type != LVN_F32) lvn_tensor_from_f32(type, wide, to.p, q->count);
+        if (w.param->adapter) continue;
+        status = lvn_parameter_open(&w, &to, false);
+        if (status == LVN_OK) status = lvn_pretrained_values(p, w.param, type == LVN_F32 ? to.p : wide, capacity);
+        if (status == LVN_OK && type != LVN_F32) lvn_tensor_from_f32(type, wide, to.p, w.count);
         enum lvn_status closed = lvn_window_close(&to, status == LVN_OK);
         if (status == LVN_OK) status = closed;
     }

@@ -85,11 +85,18 @@ struct lvn_instr {
     const void *kernel;              /* the backend's kernel, set in memory_planning by lvn_device_choose() */
 };
 
-/* Data parallelism: each rank has the whole model and a part of the batch. */
+/* What a rank keeps its shard of only (passes/shard.h), instead of the whole. */
+enum lvn_shards {
+    LVN_SHARDS_STATE = 1,     /* optimizer state: it updates its shard, and receives the other parameters */
+    LVN_SHARDS_GRADIENTS = 2, /* no pass does that yet */
+    LVN_SHARDS_PARAMETERS = 4 /* no pass does that yet */
+};
+
+/* Data parallelism: each rank has a part of the batch, and of the model what is not sharded. */
 struct lvn_sharding {
     int rank;
     int size;
-    bool zero1; /* a rank has the optimizer state of its shard only, updates that, and receives the other parameters */
+    unsigned sharded; /* set of enum lvn_shards; 0: each rank has the whole model (ddp); STATE: zero1 */
     bool tree;  /* after backward, sum gradients in the order of the tree over micro-batches; else in buckets */
     bool bf16;  /* send buckets of fp32 in bf16 */
 };

@@ -61,6 +61,31 @@ int64_t lvn_shard_first(const struct lvn_params *params, int size, int rank)
     return first < count ? first : count;
 }
 
+struct lvn_shard lvn_shard_at(const struct lvn_params *params, int block, int size, int rank)
+{
+    const struct lvn_param_block *b = &params->blocks[block + 1];
+    int64_t first = lvn_shard_first(params, size, rank), end = lvn_shard_first(params, size, rank + 1);
+    if (first < b->offset) first = b->offset;
+    if (end > b->offset + b->count) end = b->offset + b->count;
+    return (struct lvn_shard){first, end > first ? end - first : 0};
+}
+
+int64_t lvn_shard_total(const struct lvn_params *params, int size, int rank)
+{
+    return lvn_shard_first(params, size, rank + 1) - lvn_shard_first(params, size, rank);
+}
+
+int64_t lvn_shard_place(const struct lvn_params *params, int size, int rank, int block, int64_t element)
+{
+    (void)block; /* its shards follow those of the block before without a gap */
+    return element - lvn_shard_first(params, size, rank);
+}
+
+static bool is_sharded(const struct sharder *x)
+{
+    return x->s->sharded & LVN_SHARDS_STATE;
+}
+
 /* --- the list --- */
 
 /* Written instead of a new instruction when memory is out, so that callers need no check: x->failed tells. */
@@ -199,9 +224,9 @@ static void append_start(struct sharder *x, struct bucket *b)
         cast->in[0] = b->gradient;
         cast->out[0] = wire;
     }
-    b->collective = append_collective(x, x->s->zero1 ? LVN_OP_reduce_scatter : LVN_OP_all_reduce, LVN_LAST_MICRO_BATCH,
+    b->collective = append_collective(x, is_sharded(x) ? LVN_OP_reduce_scatter : LVN_OP_all_reduce, LVN_LAST_MICRO_BATCH,
                                       wire, wire, name);
-    if (!x->s->zero1) return;
+    if (!is_sharded(x)) return;
     latest(x)->attr.reduce_scatter.first = b->offset;
     latest(x)->attr.reduce_scatter.unit = 1;
 }
@@ -225,7 +250,7 @@ static void append_tree(struct sharder *x)
     struct lvn_operand slots = range(x, "gradients", LVN_BUFFER_GRAD, p->gradients, 0, p->n_grad_buffers * count);
     struct lvn_operand sum = range(x, "gradients", LVN_BUFFER_GRAD, p->gradients, 0, count);
     struct collective s = append_collective(x, LVN_OP_tree_reduce, LVN_AFTER_BACKWARD, slots, sum, name);
-    latest(x)->attr.tree_reduce.scatter = x->s->zero1;
+    latest(x)->attr.tree_reduce.scatter = is_sharded(x);
     append_wait(x, &s, name);
 }
 
@@ -294,9 +319,9 @@ static void append_params(struct sharder *x)
 static void append_one(struct sharder *x, const struct lvn_instr *i)
 {
     bool update = i->when == LVN_AFTER_BACKWARD;
-    if (update && x->s->zero1 && i->id == LVN_OP_grad_norm)
+    if (update && is_sharded(x) && i->id == LVN_OP_grad_norm)
         append_norm(x, i);
-    else if (update && x->s->zero1)
+    else if (update && is_sharded(x))
         append_update(x, *i);
     else
         *append(x, i->id, i->when, i->name) = *i;
@@ -324,6 +349,6 @@ enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding 
         }
         if (i < n) append_one(&x, &old[i]);
     }
-    if (s->zero1) append_params(&x);
+    if (is_sharded(&x)) append_params(&x);
     return x.failed ? LVN_MEMORY : LVN_OK;
 }

@@ -6,6 +6,7 @@
 #include "base/threads.h"
 #include "base/work.h"
 #include "engine/consistency.h"
+#include "engine/parameters.h"
 
 static const char operation[] = "a save";
 
@@ -34,7 +35,7 @@ static void set_done(struct lvn_saver *s, enum lvn_status status)
 static void write_snapshot(struct lvn_saver *s)
 {
     const struct lvn_saver_target *a = &s->target;
-    set_done(s, lvn_snapshot_save(&a->snapshot, &s->snapshot, a->model_state, a->sharding, a->ranks));
+    set_done(s, lvn_snapshot_save(&a->snapshot, &s->snapshot, a->model_state, a->ranks));
 }
 
 static void *run_thread(void *saver)
@@ -80,7 +81,8 @@ void lvn_saver_release(struct lvn_saver *s)
 enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *snapshot)
 {
     const struct lvn_saver_target *a = &s->target;
-    const bool collective = a->sharding->zero1 && a->sharding->size > 1; /* the other ranks send their shards */
+    const bool collective = /* the other ranks send their shards */
+        lvn_parameters_sharded(a->model_state, LVN_PARAMETER_MOMENTS);
     LVN_TRY(lvn_saver_finish(s));
     if (s->step == snapshot->step) return LVN_OK;
     /* Replicas that differ must not be saved. */

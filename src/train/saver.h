@@ -34,7 +34,6 @@ enum lvn_saved { LVN_SAVED_UNKNOWN, LVN_SAVED, LVN_SAVED_NOT };
 struct lvn_saver_target {
     struct lvn_snapshot_target snapshot;
     const struct lvn_model_state *model_state;
-    const struct lvn_sharding *sharding;
     struct lvn_ranks *ranks;
     struct lvn_callbacks *callbacks;
     struct lvn_callback_context *context;

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "data/codec.h"
 #include "engine/optimizer_shards.h"
+#include "engine/parameters.h"
 #include "formats/json.h"
 #include "model_io/model_files.h"
 #include "model_io/pretrained.h"
@@ -113,11 +114,10 @@ static enum lvn_status save(const struct lvn_snapshot_target *to, const struct l
 }
 
 enum lvn_status lvn_snapshot_save(const struct lvn_snapshot_target *to, const struct lvn_snapshot *s,
-                                  const struct lvn_model_state *n, const struct lvn_sharding *sharding,
-                                  struct lvn_ranks *ranks)
+                                  const struct lvn_model_state *n, struct lvn_ranks *ranks)
 {
     struct lvn_optimizer_shards m;
-    lvn_optimizer_shards_init(&m, n, sharding, ranks);
+    lvn_optimizer_shards_init(&m, n, ranks);
     enum lvn_status status = ranks->rank ? LVN_OK : save(to, s, &m), finished = lvn_optimizer_shards_finish(&m);
     return status == LVN_OK ? finished : status;
 }
@@ -184,16 +184,15 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
 }
 
 static enum lvn_status load(struct lvn_arena *a, const char *dir, struct lvn_model_state *n,
-                            const struct lvn_snapshot_source *source, const struct lvn_sharding *sharding,
-                            struct lvn_ranks *ranks)
+                            const struct lvn_snapshot_source *source, struct lvn_ranks *ranks)
 {
     struct lvn_optimizer_shards m;
     const char *optimizer = lvn_path_join(a, dir, "state/optimizer.safetensors");
-    lvn_optimizer_shards_init(&m, n, sharding, ranks);
+    lvn_optimizer_shards_init(&m, n, ranks);
     LVN_TRY(lvn_ranks_agree(ranks, !optimizer    ? LVN_MEMORY
                                    : ranks->rank ? LVN_OK
                                                  : lvn_snapshot_load_weights(a, dir, n, source)));
-    LVN_TRY(lvn_ranks_broadcast_memory(ranks, n->memory[LVN_BUFFER_PARAM], 0, n->bytes[LVN_BUFFER_PARAM]));
+    LVN_TRY(lvn_parameters_broadcast(n, ranks));
     return lvn_optimizer_shards_load(&m, optimizer);
 }
 
@@ -205,12 +204,11 @@ enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_sna
 }
 
 enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_model_state *n,
-                                  const struct lvn_snapshot_source *source, const struct lvn_sharding *sharding,
-                                  struct lvn_ranks *ranks)
+                                  const struct lvn_snapshot_source *source, struct lvn_ranks *ranks)
 {
     LVN_LOCAL_ARENA(a);
     const char *path = c->path ? c->path : "the checkpoint of rank 0";
-    enum lvn_status status = load(&a, path, n, source, sharding, ranks);
+    enum lvn_status status = load(&a, path, n, source, ranks);
     return status == LVN_OK ? LVN_OK : lvn_while_at(status, "continuing from '%s'", path);
 }
 

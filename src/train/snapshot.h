@@ -62,8 +62,7 @@ struct lvn_snapshot_target {
 /* All ranks call it; rank 0 writes target->dir/step-N, and its status counts. After a failure (a full disk) nothing is
  * left behind and former checkpoints are untouched. */
 enum lvn_status lvn_snapshot_save(const struct lvn_snapshot_target *target, const struct lvn_snapshot *s,
-                                  const struct lvn_model_state *n, const struct lvn_sharding *sharding,
-                                  struct lvn_ranks *ranks) LVN_CHECKED;
+                                  const struct lvn_model_state *n, struct lvn_ranks *ranks) LVN_CHECKED;
 /* The progress of a checkpoint's run, without weights. */
 enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_snapshot *s) LVN_CHECKED;
 /* Models and adapters that the weights of a checkpoint may need. */
@@ -74,8 +73,7 @@ struct lvn_snapshot_source {
 /* All ranks call it: load weights and optimizer state of rank 0's checkpoint into an allocated model state. c on other
  * ranks: empty. FORMAT if the base's weights are not those with which the adapters were trained. */
 enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_model_state *n,
-                                  const struct lvn_snapshot_source *source, const struct lvn_sharding *sharding,
-                                  struct lvn_ranks *ranks) LVN_CHECKED;
+                                  const struct lvn_snapshot_source *source, struct lvn_ranks *ranks) LVN_CHECKED;
 /* ARG, by name, for settings that would change the model or the data order of the checkpoint's run. Limits, logging,
  * checkpoints, learning rates and threads may change. */
 enum lvn_status lvn_snapshot_check(const struct lvn_checkpoint *c, const struct lvn_settings *now,

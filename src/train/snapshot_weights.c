@@ -35,31 +35,28 @@ static enum lvn_status fetch_adapter(void *context, int i, const void **data)
 {
     const struct adapters *x = context;
     *data = x->capacity;
-    return lvn_model_state_read(x->model_state, x->p[i], x->capacity);
+    const struct lvn_parameter_window w = lvn_parameters_at(x->model_state, LVN_PARAMETER_VALUES, x->p[i]);
+    return lvn_parameter_read(&w, x->capacity);
 }
 
 static enum lvn_status add_adapters(struct lvn_checkpoint_writer *w, struct lvn_arena *a,
                                     const struct lvn_model_state *n)
 {
-    const int64_t each = lvn_dtype_bytes(n->weights);
-    const char *host = n->memory[LVN_BUFFER_PARAM]->host;
+    struct lvn_parameters each = {n, LVN_PARAMETER_VALUES, 0};
+    struct lvn_parameter_window v;
     struct adapters x = {n, lvn_arena_alloc(a, sizeof *x.p * (size_t)(n->params->n + 1)), NULL};
     struct lvn_safetensors_item *items = lvn_arena_alloc(a, sizeof *items * (size_t)(n->params->n + 1));
     struct lvn_safetensors_source source = {.item = items, .fetch = fetch_adapter, .context = &x};
-    int64_t max = 1;
+    int64_t max = 1; /* bytes of the largest that is not in host memory */
     if (!items || !x.p) return LVN_MEMORY;
-    for (int i = 0; i < n->params->n; i++) {
-        const struct lvn_param *p = n->params->list[i];
-        if (!is_adapted(n->params, p)) continue;
-        struct lvn_safetensors_item *item = &items[source.n];
-        *item = (struct lvn_safetensors_item){.name = p->name, .desc = p->desc};
-        item->data = host ? host + p->offset * each : NULL;
-        item->desc.dtype = n->weights;
-        x.p[source.n++] = p;
-        if (p->count > max) max = p->count;
+    while (lvn_parameters_next(&each, &v)) {
+        if (!is_adapted(n->params, v.param)) continue;
+        items[source.n] = (struct lvn_safetensors_item){.name = v.param->name, .desc = v.desc, .data = v.host};
+        x.p[source.n++] = v.param;
+        if (!v.host && v.bytes > max) max = v.bytes;
     }
-    if (!host && source.n) x.capacity = lvn_arena_alloc(a, (size_t)(max * each));
-    if (!host && source.n && !x.capacity) return LVN_MEMORY;
+    x.capacity = lvn_arena_alloc(a, (size_t)max);
+    if (!x.capacity) return LVN_MEMORY;
     if (source.n) lvn_checkpoint_add_tensors(w, adapters_file, &source);
     return LVN_OK;
 }
@@ -97,8 +94,7 @@ enum lvn_status lvn_snapshot_add_weights(struct lvn_checkpoint_writer *w, struct
                                          const struct lvn_model_state *n)
 {
     const bool adapters = n->config.lora.rank > 0, whole = !adapters || to->settings->lora.merge_checkpoints;
-    LVN_TRY(whole ? lvn_model_files_make(f, lvn_model_file_variant(n->config.model), &n->config, n->params,
-                                         n->memory[LVN_BUFFER_PARAM], n->weights, false)
+    LVN_TRY(whole ? lvn_model_files_make(f, lvn_model_file_variant(n->config.model), n, LVN_PARAMETER_VALUES, false)
                   : make_config(f, n));
     if (whole) lvn_checkpoint_add_tensors(w, "model.safetensors", &f->source);
     if (whole) LVN_TRY(add_adapters(w, a, n));
@@ -112,13 +108,14 @@ enum lvn_status lvn_snapshot_add_weights(struct lvn_checkpoint_writer *w, struct
 static enum lvn_status load_values(const struct lvn_model_state *n, const struct lvn_param *p, enum lvn_dtype type,
                                    const void *values)
 {
-    if (type == n->weights) return lvn_model_state_write(n, p, values);
+    const struct lvn_parameter_window w = lvn_parameters_at(n, LVN_PARAMETER_VALUES, p);
+    if (type == n->weights) return lvn_parameter_write(&w, values);
     float *wide = lvn_malloc(sizeof *wide * (size_t)p->count), *to = lvn_malloc(sizeof *to * (size_t)p->count);
     enum lvn_status status = wide && to ? LVN_OK : LVN_MEMORY;
     if (status == LVN_OK) {
         lvn_tensor_to_f32(type, values, wide, p->count);
         lvn_tensor_from_f32(n->weights, wide, to, p->count);
-        status = lvn_model_state_write(n, p, to);
+        status = lvn_parameter_write(&w, to);
     }
     free(wide);
     free(to);
@@ -183,7 +180,7 @@ static enum lvn_status load_adapters(const char *dir, const char *folder, const 
     struct lvn_adapter_files f;
     LVN_TRY(lvn_adapter_files_open(&f, folder));
     enum lvn_status status = check_base(dir, &f, base);
-    if (status == LVN_OK) status = lvn_pretrained_load(base, n->params, n->memory[LVN_BUFFER_PARAM], n->weights);
+    if (status == LVN_OK) status = lvn_pretrained_load(base, n);
     if (status == LVN_OK) status = lvn_adapters_load(&f, n, base->fresh_head);
     lvn_adapter_files_close(&f);
     return status;
@@ -196,8 +193,9 @@ static enum lvn_status is_of_base(const struct lvn_model_state *n, const struct 
     const size_t bytes = (size_t)(p->count * lvn_dtype_bytes(n->weights)), floats = sizeof(float) * (size_t)p->count;
     float *values = lvn_malloc(floats), *capacity = lvn_malloc(floats);
     void *loaded = lvn_malloc(bytes);
+    const struct lvn_parameter_window w = lvn_parameters_at(n, LVN_PARAMETER_VALUES, p);
     enum lvn_status status = values && capacity && loaded ? LVN_OK : LVN_MEMORY;
-    if (status == LVN_OK) status = lvn_model_state_read(n, p, loaded);
+    if (status == LVN_OK) status = lvn_parameter_read(&w, loaded);
     if (status == LVN_OK) status = lvn_pretrained_values(base, p, values, capacity);
     if (status == LVN_OK) {
         lvn_tensor_from_f32(n->weights, values, capacity, p->count);

@@ -14,6 +14,7 @@
 #include "engine/consistency.h"
 #include "engine/devices.h"
 #include "engine/memory_advice.h"
+#include "engine/parameters.h"
 #include "host/isa.h"
 #include "model_io/model_find.h"
 #include "settings/choices.h"
@@ -185,19 +186,19 @@ static enum lvn_status load_weights(struct trainer *t)
     if (t->opened.resuming) {
         LVN_TRY(lvn_ranks_agree(t->ranks, lvn_model_state_set_scaling(n, &t->opened.snapshot.scaling)));
         LVN_TRY(lvn_ranks_agree(t->ranks, find_base(t)));
-        return lvn_snapshot_load(&t->opened.checkpoint, n, &source, &t->planned.programs.reduction.sharding, t->ranks);
+        return lvn_snapshot_load(&t->opened.checkpoint, n, &source, t->ranks);
     }
     const bool pretrained = t->opened.setup.has_pretrained;
-    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_model_state_init_values(n, (uint64_t)s->trainer.seed, pretrained)));
+    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_parameters_init_values(n, (uint64_t)s->trainer.seed, pretrained)));
     if (!pretrained) return LVN_OK;
     enum lvn_status status = LVN_OK;
     if (t->ranks->rank == 0) {
         status = find_base(t);
-        if (status == LVN_OK) status = lvn_pretrained_load(p, n->params, n->memory[LVN_BUFFER_PARAM], n->weights);
+        if (status == LVN_OK) status = lvn_pretrained_load(p, n);
         if (status == LVN_OK && *s->lora.init) status = lvn_adapters_read(s->lora.init, n);
     }
     LVN_TRY(lvn_ranks_agree(t->ranks, status));
-    return lvn_ranks_broadcast_memory(t->ranks, n->memory[LVN_BUFFER_PARAM], 0, n->bytes[LVN_BUFFER_PARAM]);
+    return lvn_parameters_broadcast(n, t->ranks);
 }
 
 /* --- the event and its scalars --- */
@@ -417,7 +418,6 @@ enum lvn_status lvn_trainer_set_up(struct trainer *t)
                                                          .codec = &t->context.codec,
                                                          .base = &t->opened.adapter_base},
                                             .model_state = g->model_state,
-                                            .sharding = &g->reduction.sharding,
                                             .ranks = t->ranks,
                                             .callbacks = &t->callbacks,
                                             .context = &t->context,

@@ -13,6 +13,7 @@
 #include "cli/plan/plan.h"
 #include "host/machine.h"
 #include "models/keys.h"
+#include "engine/parameters.h"
 
 enum { TRIES = 3 };
 
@@ -60,7 +61,7 @@ static enum lvn_status run_steps(struct measurement *m, struct lvn_train_program
 {
     int64_t labels;
     LVN_TRY(lvn_model_state_allocate(t->model_state));
-    LVN_TRY(lvn_model_state_init_values(t->model_state, 1, false));
+    LVN_TRY(lvn_parameters_init_values(t->model_state, 1, false));
     LVN_TRY(lvn_synthetic_step_fill(t, lvn_model_value(m->model, LVN_ROLE_VOCABULARY), &labels));
     lvn_parts_clear(parts);
     const double begin = lvn_seconds();
@@ -82,7 +83,7 @@ static enum lvn_status time_layers(struct measurement *m, int64_t layers, struct
     if (status == LVN_OK) status = run_steps(m, &t, parts);
     parts->forward /= (double)t.accumulation;
     parts->backward /= (double)t.accumulation;
-    if (m->local && m->t->reduction.sharding.zero1) parts->update *= (double)m->processes / m->ranks;
+    if (m->local && m->t->reduction.sharding.sharded & LVN_SHARDS_STATE) parts->update *= (double)m->processes / m->ranks;
     lvn_train_programs_release(&t);
     return status;
 }

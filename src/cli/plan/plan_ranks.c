@@ -18,6 +18,7 @@
 #include "cli/plan/plan.h"
 #include "comm/sum_algorithm.h"
 #include "comm/tree.h"
+#include "engine/parameters.h"
 #include "formats/checksum.h"
 #include "host/machine.h"
 
@@ -142,7 +143,7 @@ static double add_sum(struct forecast *f, double bytes, int steps, int partials)
 /* Seconds to move and add a byte within a host: measured by the processes here, or assumed. */
 static double seconds_per_byte(const struct forecast *f, double bytes)
 {
-    double sent = bytes * (f->t->reduction.sharding.zero1 ? 1 : 2) * (f->compute.processes - 1) / f->compute.processes;
+    double sent = bytes * (f->t->reduction.sharding.sharded & LVN_SHARDS_STATE ? 1 : 2) * (f->compute.processes - 1) / f->compute.processes;
     return f->compute.processes > 1 && bytes > 0 ? f->compute.parts.reduce / sent : 1 / ASSUMED_MOVING;
 }
 
@@ -151,7 +152,7 @@ static void communicate(struct forecast *f)
     const struct lvn_program *p = f->t->step_session->program;
     const struct lvn_sharding *s = &f->t->reduction.sharding;
     const double count = (double)p->graph->params->trainable_count;
-    const int steps = s->zero1 ? REDUCE : REDUCE | GATHER; /* without zero1 all ranks get the sums */
+    const int steps = s->sharded & LVN_SHARDS_STATE ? REDUCE : REDUCE | GATHER; /* with ddp all ranks get the sums */
     double all = count * (double)lvn_dtype_bytes(p->gradients), last_bytes = all;
     if (s->tree) f->reduce = add_sum(f, all, steps, max_subtrees(f->t, f->ranks));
     for (int n = 0; n < p->n_instrs; n++) {
@@ -169,7 +170,7 @@ static void communicate(struct forecast *f)
             within * (1 - last_bytes / all) + (double)f->traffic.between.bytes * f->each / f->cores / ASSUMED_SENDING;
     f->reduce += within;
     if (!s->tree) f->last += within * last_bytes / all;
-    if (!s->zero1) return;
+    if (!(s->sharded & LVN_SHARDS_STATE)) return;
     int64_t before = f->traffic.within.bytes;
     f->share = add_sum(f, count * (double)lvn_dtype_bytes(p->weights), GATHER, 0);
     f->share += (double)(f->traffic.within.bytes - before) * each_byte;
@@ -206,11 +207,11 @@ static void save(struct forecast *f, double computing)
 {
     const struct lvn_model_state *n = f->t->model_state;
     int64_t every = f->c->settings.checkpoint.every_n_steps;
-    double rate = every ? write_rate(f->c->settings.run_dir) : 0, state = 0;
-    for (int b = LVN_BUFFER_STATE0; b <= LVN_BUFFER_STATE1; b++) state += (double)n->bytes[b];
-    if (f->t->reduction.sharding.zero1) state *= f->ranks;
+    double rate = every ? write_rate(f->c->settings.run_dir) : 0;
+    double state = (double)lvn_parameters_bytes(n, LVN_PARAMETER_MOMENTS);
+    if (f->t->reduction.sharding.sharded & LVN_SHARDS_STATE) state *= f->ranks;
     if (rate <= 0) return;
-    double seconds = ((double)n->bytes[LVN_BUFFER_PARAM] + state) / rate, hidden = computing;
+    double seconds = ((double)lvn_parameters_bytes(n, LVN_PARAMETER_VALUES) + state) / rate, hidden = computing;
     if (f->each * f->threads >= f->cores) hidden = 0; /* no core is free */
     f->saving = (seconds > hidden ? seconds - hidden : 0) / f->threads / (double)every;
 }
@@ -331,7 +332,7 @@ enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_train_program
     communicate(&f);
     save(&f, computing(&f));
     struct forecast one = {.t = t, .rows = c->settings.trainer.batch_size, .compute = f.compute, .slowdown = 1};
-    if (t->reduction.sharding.zero1) one.compute.parts.update *= f.ranks;
+    if (t->reduction.sharding.sharded & LVN_SHARDS_STATE) one.compute.parts.update *= f.ranks;
     print(&f, computing(&one));
     return LVN_OK;
 }

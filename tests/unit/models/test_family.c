@@ -78,7 +78,16 @@ struct model {
     struct lvn_graph *graph;
     float *values;
     struct lvn_memory memory; /* the values, in host memory */
+    struct lvn_model_state state;
 };
+
+/* A model state of these parameters in host memory, without device or sessions. */
+static struct lvn_model_state state_of(const struct lvn_model_config *c, struct lvn_params *params,
+                                       struct lvn_memory *memory)
+{
+    return (struct lvn_model_state){
+        .config = *c, .params = params, .weights = LVN_F32, .memory = {[LVN_BUFFER_PARAM] = memory}};
+}
 
 static void model_open(struct model *m, const struct lvn_model_config *c)
 {
@@ -90,6 +99,7 @@ static void model_open(struct model *m, const struct lvn_model_config *c)
     ASSERT_OK(lvn_params_layout(m->params, LVN_DECAY_ALL));
     m->values = calloc((size_t)m->params->flat_count, sizeof *m->values);
     m->memory = (struct lvn_memory){.host = m->values};
+    m->state = state_of(c, m->params, &m->memory);
     for (int i = 0; i < m->params->n; i++)
         for (int64_t k = 0; k < m->params->list[i]->count; k++)
             m->values[m->params->list[i]->offset + k] = (float)(1000 * (i + 1) + k);
@@ -147,7 +157,7 @@ static void every_rule_when_writing(void **state)
     struct model m;
     struct lvn_model_files f;
     open_made_up(&m);
-    ASSERT_OK(lvn_model_files_make(&f, &made_up, &m.config, m.params, &m.memory, LVN_F32, false));
+    ASSERT_OK(lvn_model_files_make(&f, &made_up, &m.state, LVN_PARAMETER_VALUES, false));
     assert_int_equal(f.source.n, m.params->n + 2);
     const float *qkv = written(&f, "net.blocks.3.attention.qkv.weight", "(24, 8)");
     for (int out = 0; out < 3 * C; out++)
@@ -165,7 +175,7 @@ static void every_rule_when_writing(void **state)
     assert_memory_equal(written(&f, "conv.weight", "(3, 1, 2, 2)"), value(&m, "conv.weight"), 48);
     lvn_model_files_release(&f);
     /* gradients: no zeros, no duplicates */
-    ASSERT_OK(lvn_model_files_make(&f, &made_up, &m.config, m.params, &m.memory, LVN_F32, true));
+    ASSERT_OK(lvn_model_files_make(&f, &made_up, &m.state, LVN_PARAMETER_VALUES, true));
     assert_int_equal(f.source.n, m.params->n);
     lvn_model_files_release(&f);
     model_close(&m);
@@ -193,7 +203,8 @@ static void adapters_are_merged_first(void **state)
     values[a->param->offset + 2] = 3;
     values[b->param->offset + 5] = 7;
     struct lvn_memory memory = {.host = values};
-    ASSERT_OK(lvn_model_files_make(&f, &made_up, &c, params, &memory, LVN_F32, false));
+    const struct lvn_model_state state = state_of(&c, params, &memory);
+    ASSERT_OK(lvn_model_files_make(&f, &made_up, &state, LVN_PARAMETER_VALUES, false));
     assert_int_equal(f.source.n, 1);
     const float *out = written(&f, "net.blocks.0.attention.out.weight", "(8, 8)");
     for (int i = 0; i < C * C; i++) assert_true(out[i] == (i == 5 * C + 2 ? 21 : 0));
@@ -214,8 +225,7 @@ static void put_file(const struct model *m, const char *without, const char *als
     struct lvn_model_files f;
     struct lvn_safetensors_item item[MAX];
     static const float one = 1;
-    ASSERT_OK(lvn_model_files_make(&f, lvn_model_file_variant(m->config.model), &m->config, m->params, &m->memory,
-                                   LVN_F32, false));
+    ASSERT_OK(lvn_model_files_make(&f, lvn_model_file_variant(m->config.model), &m->state, LVN_PARAMETER_VALUES, false));
     struct lvn_safetensors_source s = {.item = item};
     for (int i = 0; i < f.source.n; i++) {
         const void *data = f.source.item[i].data;
@@ -240,9 +250,10 @@ static enum lvn_status read_file(const struct model *m, float *values)
 {
     struct lvn_pretrained p = {.path = test_dir, .variant = &made_up, .config = m->config};
     struct lvn_memory memory = {.host = values};
+    const struct lvn_model_state state = state_of(&m->config, m->params, &memory);
     ASSERT_OK(lvn_weights_open(&p.weights, test_dir));
     enum lvn_status status = lvn_pretrained_check(&p);
-    if (status == LVN_OK) status = lvn_pretrained_load(&p, m->params, &memory, LVN_F32);
+    if (status == LVN_OK) status = lvn_pretrained_load(&p, &state);
     lvn_weights_close(&p.weights);
     return status;
 }
@@ -289,7 +300,7 @@ static void rows_are_cut_and_made(void **state)
         struct lvn_model_config c = m.config;
         ASSERT_OK(lvn_model_put(&c, "rows", rows));
         model_open(&other, &c);
-        ASSERT_OK(lvn_pretrained_load(&p, other.params, &other.memory, LVN_F32));
+        ASSERT_OK(lvn_pretrained_load(&p, &other.state));
         for (int i = 0; i < rows * C; i++) {
             float mean = 0;
             for (int r = 0; r < ROWS; r++) mean += value(&m, "table")[r * C + i % C] / ROWS;
@@ -380,7 +391,7 @@ static void round_trip(const struct lvn_model *const *f, const struct lvn_head *
         if (lvn_model_file_variant(*variant) != lvn_model_file_variant(*f) ||
             lvn_model_check_variant(*variant, &c) != LVN_OK)
             continue;
-        ASSERT_OK(lvn_model_files_make(&made, *variant, &c, m.params, &m.memory, LVN_F32, false));
+        ASSERT_OK(lvn_model_files_make(&made, *variant, &m.state, LVN_PARAMETER_VALUES, false));
         ASSERT_OK(lvn_safetensors_write(test_path("model.safetensors"), &made.source, &made.arena, NULL));
         test_put("config.json", made.config.p, made.config.n);
         ASSERT_OK(lvn_pretrained_open(&p, test_dir, "best"));
@@ -391,7 +402,8 @@ static void round_trip(const struct lvn_model *const *f, const struct lvn_head *
         if (lvn_model_is_for(&c, "classify")) assert_int_equal(p.config.classes, 3);
         float *read = calloc((size_t)m.params->flat_count, sizeof *read);
         struct lvn_memory memory = {.host = read};
-        ASSERT_OK(lvn_pretrained_load(&p, m.params, &memory, LVN_F32));
+        const struct lvn_model_state state = state_of(&c, m.params, &memory);
+        ASSERT_OK(lvn_pretrained_load(&p, &state));
         assert_memory_equal(read, m.values, sizeof *read * (size_t)m.params->flat_count);
         free(read);
         lvn_pretrained_close(&p);

@@ -113,7 +113,9 @@ static void load_weights(const struct golden *g, const struct setup *w, struct r
 {
     float *values = calloc((size_t)r->params->flat_count, sizeof *values);
     struct lvn_memory memory = {.host = values};
-    check(lvn_pretrained_load(&g->model, r->params, &memory, LVN_F32));
+    const struct lvn_model_state state = {
+        .config = g->model.config, .params = r->params, .weights = LVN_F32, .memory = {[LVN_BUFFER_PARAM] = &memory}};
+    check(lvn_pretrained_load(&g->model, &state));
     for (int64_t i = 0; i < r->params->flat_count; i++) {
         if (w->real == LVN_F64)
             ((double *)r->b.params)[i] = (double)values[i];

@@ -77,11 +77,14 @@ static void load(const struct lvn_pretrained *p, struct lvn_model_state *n)
     float *flat = calloc((size_t)n->params->flat_count, sizeof *flat);
     double *wide = calloc((size_t)n->params->flat_count, sizeof *wide);
     struct lvn_memory memory = {.host = flat};
-    must(lvn_pretrained_load(p, n->params, &memory, LVN_F32));
+    const struct lvn_model_state state = {
+        .config = n->config, .params = n->params, .weights = LVN_F32, .memory = {[LVN_BUFFER_PARAM] = &memory}};
+    must(lvn_pretrained_load(p, &state));
     for (int i = 0; i < n->params->n; i++) {
         const struct lvn_param *q = n->params->list[i];
         for (int64_t k = 0; k < q->count; k++) wide[k] = (double)flat[q->offset + k];
-        must(lvn_model_state_write(n, q, n->real == LVN_F64 ? (const void *)wide : flat + q->offset));
+        const struct lvn_parameter_window w = lvn_parameters_at(n, LVN_PARAMETER_VALUES, q);
+        must(lvn_parameter_write(&w, n->real == LVN_F64 ? (const void *)wide : flat + q->offset));
     }
     free(flat);
     free(wide);

@@ -206,7 +206,7 @@ static void shard_zero1(void **state)
     (void)state;
     struct model m = two_buckets();
     expect(&m, TWO_BUCKETS);
-    must(lvn_pass_shard(m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .zero1 = true}));
+    must(lvn_pass_shard(m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE}));
     expect(&m, " 0 forward  linear               x, w1 -> %2 (1, 256)\n"
                " 1 backward linear_cross_entropy %2, w2, labels:int32"
                " -> %9 (1, 256), gradient of w2 (256, 256), %6:fp64 (1), %7 (1)\n"

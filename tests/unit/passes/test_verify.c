@@ -66,7 +66,7 @@ static struct lvn_optimizer optimizer_of(int kind, bool bf16_state)
 static void types_of_moments(void **state)
 {
     (void)state;
-    const struct lvn_sharding zero1 = {.rank = 2, .size = 3, .zero1 = true};
+    const struct lvn_sharding zero1 = {.rank = 2, .size = 3, .sharded = LVN_SHARDS_STATE};
     for (int k = 0; k < 3 * 2 * 4 * 2; k++) {
         int kind = k % 3, mode = k / 6 % 4;
         bool half = k / 3 % 2;

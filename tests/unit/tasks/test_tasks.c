@@ -17,6 +17,7 @@
 #include "comm_threads.h"
 #include "models/keys.h"
 #include "train/validation.h"
+#include "engine/parameters.h"
 
 /* --- the data: three kinds of points in six dimensions --- */
 
@@ -211,7 +212,7 @@ static enum lvn_status run(struct actor *a, struct lvn_ranks *r, struct lvn_sett
     LVN_TRY(lvn_validation_open(v, s, &loader, &d));
     LVN_TRY(lvn_train_programs_plan(t, s, &c, &o));
     LVN_TRY(lvn_model_state_allocate(t->model_state));
-    LVN_TRY(lvn_model_state_init_values(t->model_state, 3, false));
+    LVN_TRY(lvn_parameters_init_values(t->model_state, 3, false));
     LVN_TRY(lvn_validation_allocate(v, t));
     LVN_TRY(train(t, r, &loader, &a->outcome));
     LVN_TRY(lvn_validation_run(v, t, &a->outcome.loss));
@@ -305,7 +306,7 @@ static void counts_of_predictions(void **state)
                      LVN_OK);
     assert_int_equal(lvn_session_new(&t, n, &o), LVN_OK);
     assert_int_equal(lvn_model_state_allocate(n), LVN_OK);
-    assert_int_equal(lvn_model_state_init_values(n, 1, false), LVN_OK);
+    assert_int_equal(lvn_parameters_init_values(n, 1, false), LVN_OK);
     assert_int_equal(lvn_samples_init(&b, &d.fields, B), LVN_OK);
     assert_int_equal(lvn_loader_init(&l, &d, LVN_SPLIT_VAL, LVN_SAMPLING_SEQUENTIAL, B, 1), LVN_OK);
     assert_int_equal(lvn_loader_eval_batch(&l, 0, 3, 0, &b, &number), LVN_OK);
@@ -368,7 +369,7 @@ static void reconstruction(void **state)
                      LVN_OK);
     assert_int_equal(lvn_session_new(&t, n, &o), LVN_OK);
     assert_int_equal(lvn_model_state_allocate(n), LVN_OK);
-    assert_int_equal(lvn_model_state_init_values(n, 1, false), LVN_OK);
+    assert_int_equal(lvn_parameters_init_values(n, 1, false), LVN_OK);
     assert_int_equal(lvn_samples_init(&b, &d.fields, B), LVN_OK);
     for (int64_t i = 0; i < B; i++) /* what fills up is not even zero here */
         assert_int_equal(spot(&d, LVN_SPLIT_TRAIN, i, (struct lvn_draw){0},

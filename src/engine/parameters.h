@@ -1,0 +1,78 @@
+/* parameters.h - the parameters of a model state by name: for each tensor a window on the elements that this rank
+ * holds.
+ *
+ * All code outside of engine, passes and backends reads and changes parameters through it: loading, broadcast,
+ * snapshots, the comparison of replicas, export, adapters. A window says which elements these are, which ranks hold the
+ * others, and where the processor sees them, or that it does not. Two windows need not lie in one memory, nor side by
+ * side. Left out: how buffers are laid out and allocated (graph/params.h, model_state.h), and who owns what when the
+ * ranks share the work (passes/shard.h). */
+#ifndef LVN_PARAMETERS_H
+#define LVN_PARAMETERS_H
+
+#include "engine/model_state.h"
+
+struct lvn_ranks;
+
+/* What there is of a parameter. */
+enum lvn_parameters_of {
+    LVN_PARAMETER_VALUES,
+    LVN_PARAMETER_GRADIENTS, /* of trainable parameters: the sum that the last run left */
+    LVN_PARAMETER_MOMENTS    /* of trainable parameters: moment 0 of the optimizer; moment k is MOMENTS + k */
+};
+
+struct lvn_parameter_window {
+    const struct lvn_param *param; /* its name is that in Hugging Face's files, its block the first that declares it */
+    struct lvn_desc desc;          /* the shape of the whole tensor, and the type of its elements here */
+    int64_t first;                 /* of the tensor's elements in row-major order: the first one that this rank holds */
+    int64_t count;                 /* elements that this rank holds; 0: none */
+    int64_t bytes;                 /* of these elements */
+    /* Ranks [first_owner, end_owner) hold a part each, in their order; without shards: [0, size), and each holds all */
+    int first_owner, end_owner;
+    void *host; /* the elements; NULL: they are not in host memory: use the functions below */
+    /* For these functions: */
+    struct lvn_memory *memory;
+    int64_t at; /* bytes from its start */
+};
+
+/* An iterator over all parameters, in the order of their declaration; of gradients and moments, over those that are
+ * trained. Set the first two fields; the model state must be allocated. */
+struct lvn_parameters {
+    const struct lvn_model_state *model_state;
+    enum lvn_parameters_of of;
+    int next; /* number of the parameter that the next call looks at */
+};
+/* False: there are no more. */
+bool lvn_parameters_next(struct lvn_parameters *i, struct lvn_parameter_window *w);
+/* The window on one parameter. */
+struct lvn_parameter_window lvn_parameters_at(const struct lvn_model_state *n, enum lvn_parameters_of of,
+                                              const struct lvn_param *p);
+/* Elements [*first, *first + count) of a parameter that `rank` holds; returns count. */
+int64_t lvn_parameters_part(const struct lvn_model_state *n, enum lvn_parameters_of of, const struct lvn_param *p,
+                            int rank, int64_t *first);
+/* Whether each rank holds a part of every tensor only. */
+bool lvn_parameters_sharded(const struct lvn_model_state *n, enum lvn_parameters_of of);
+/* Planned bytes on this rank, with the gaps of the layout; MOMENTS: of all moments; GRADIENTS: of all buffers. */
+int64_t lvn_parameters_bytes(const struct lvn_model_state *n, enum lvn_parameters_of of);
+/* Whether lvn_model_state_allocate() has given the parameters memory. */
+bool lvn_parameters_allocated(const struct lvn_model_state *n);
+
+/* --- the elements of a window --- */
+
+/* Copy all of them from the device and to it. */
+enum lvn_status lvn_parameter_read(const struct lvn_parameter_window *w, void *to) LVN_CHECKED;
+enum lvn_status lvn_parameter_write(const struct lvn_parameter_window *w, const void *from) LVN_CHECKED;
+/* A view for reading: in place, or copied into `buffer` [bytes]. NULL: the copy failed, and the error is recorded. */
+const void *lvn_parameter_view(const struct lvn_parameter_window *w, void *buffer);
+/* For reading and writing in place or in a copy, which is read first if `fill` is set; close with lvn_window_close(),
+ * even if opening failed. */
+enum lvn_status lvn_parameter_open(const struct lvn_parameter_window *w, struct lvn_window *out, bool fill) LVN_CHECKED;
+
+/* --- values --- */
+
+/* All ranks: rank 0's values to all. */
+enum lvn_status lvn_parameters_broadcast(const struct lvn_model_state *n, struct lvn_ranks *ranks) LVN_CHECKED;
+/* Initial values of all parameters, or of adapters alone: a function of (seed, name), rounded to n->weights. */
+enum lvn_status lvn_parameters_init_values(const struct lvn_model_state *n, uint64_t seed,
+                                           bool adapters_only) LVN_CHECKED;
+
+#endif
