@@ -10,9 +10,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/parameters.h"
 #include "inference/sampler.h"
 #include "models/keys.h"
-#include "engine/parameters.h"
 
 static const struct workload {
     const char *size;

@@ -95,12 +95,12 @@ static enum lvn_status open_out(struct lvn_arena *a, const char *out, const char
 
 /* State of the training, from a checkpoint of levin. */
 struct training {
-    struct lvn_settings settings;    /* of the run */
-    struct lvn_safetensors file;     /* state/optimizer.safetensors */
+    struct lvn_settings settings;      /* of the run */
+    struct lvn_safetensors file;       /* state/optimizer.safetensors */
     struct lvn_model_state *moment[2]; /* first and second moments, as the values of a model's parameters */
     struct lvn_model_files files[2];   /* the same as tensors of the other format */
-    struct lvn_torch_training torch; /* as it is written */
-    bool known;                      /* all of these are there */
+    struct lvn_torch_training torch;   /* as it is written */
+    bool known;                        /* all of these are there */
 };
 
 static enum lvn_status read_moment(struct training *t, const char *path, const char *prefix,

@@ -6,7 +6,8 @@
  *
  * Everything is planned before anything is allocated: make the model state, make its sessions, compare their sizes with
  * the memory, then call lvn_model_state_allocate(). All sessions share the buffers; the arena is as large as the
- * largest session needs. What is in them by name: parameters.h. One thread calls; the thread team works inside lvn_session_run(). */
+ * largest session needs. What is in them by name: parameters.h. One thread calls; the thread team works inside
+ * lvn_session_run(). */
 #ifndef LVN_MODEL_STATE_H
 #define LVN_MODEL_STATE_H
 

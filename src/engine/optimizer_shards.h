@@ -17,7 +17,8 @@ struct lvn_optimizer_shards {
     enum lvn_status status; /* of communication */
 };
 
-void lvn_optimizer_shards_init(struct lvn_optimizer_shards *m, const struct lvn_model_state *n, struct lvn_ranks *ranks);
+void lvn_optimizer_shards_init(struct lvn_optimizer_shards *m, const struct lvn_model_state *n,
+                               struct lvn_ranks *ranks);
 /* Bytes that saving allocates in addition. */
 int64_t lvn_optimizer_shards_bytes(const struct lvn_model_state *n);
 /* Rank 0: the state of all trainable parameters as tensors exp_avg.NAME and exp_avg_sq.NAME, for a writer. */

@@ -69,8 +69,8 @@ struct lvn_parameter_window lvn_parameters_at(const struct lvn_model_state *n, e
         for (int r = w.first_owner; r < size; r++)
             if (lvn_parameters_part(n, of, p, r, &other)) w.end_owner = r + 1;
     }
-    w.at = each * (sharded ? lvn_shard_place(n->params, size, rank, p->block, p->offset + w.first)
-                           : p->offset + w.first);
+    w.at =
+        each * (sharded ? lvn_shard_place(n->params, size, rank, p->block, p->offset + w.first) : p->offset + w.first);
     if (w.memory && w.memory->host && w.count) w.host = (char *)w.memory->host + w.at;
     return w;
 }

@@ -125,8 +125,8 @@ static enum lvn_status add_all(struct builder *b, bool parameters_only)
     return LVN_OK;
 }
 
-/* Upper bounds: the number of items, and the largest tensor that is made, is zeros, is an adapter, is a parameter that is
- * not in host memory. */
+/* Upper bounds: the number of items, and the largest tensor that is made, is zeros, is an adapter, is a parameter that
+ * is not in host memory. */
 struct extent {
     int items;
     int64_t made, zeros, adapter, hidden;

@@ -16,9 +16,9 @@ struct lvn_model_files {
     struct lvn_text config;               /* config.json */
     struct lvn_safetensors_source source; /* of model.safetensors */
 };
-/* By the tables of `variant`, a model of n's family (that of lvn_model_file_variant() loads back exactly): the values, or
- * the gradients, of n's parameters, in their type. They must stay unchanged until the source was written. parameters_only:
- * no tensor is duplicated and none is filled with zeros. */
+/* By the tables of `variant`, a model of n's family (that of lvn_model_file_variant() loads back exactly): the values,
+ * or the gradients, of n's parameters, in their type. They must stay unchanged until the source was written.
+ * parameters_only: no tensor is duplicated and none is filled with zeros. */
 enum lvn_status lvn_model_files_make(struct lvn_model_files *f, const struct lvn_model *variant,
                                      const struct lvn_model_state *n, enum lvn_parameters_of of,
                                      bool parameters_only) LVN_CHECKED;

@@ -44,10 +44,10 @@ enum lvn_status lvn_pretrained_set_vocab(struct lvn_pretrained *p, int64_t vocab
  * lacks any other tensor. */
 enum lvn_status lvn_pretrained_set_head(struct lvn_pretrained *p, const struct lvn_head *head, int64_t classes,
                                         uint64_t seed) LVN_CHECKED;
-/* Copy the weights, with adapters merged, to the parameters of n, in their type (F32, or BF16: rounded to nearest). n is
- * an allocated model of p->config with perhaps fewer positions (the first rows are taken) and more or fewer tokens (rows
- * are dropped or added: see pretrained_weights.c). The adapters of n are not touched. NONFINITE with the name of a tensor
- * that holds NaN or infinity. */
+/* Copy the weights, with adapters merged, to the parameters of n, in their type (F32, or BF16: rounded to nearest). n
+ * is an allocated model of p->config with perhaps fewer positions (the first rows are taken) and more or fewer tokens
+ * (rows are dropped or added: see pretrained_weights.c). The adapters of n are not touched. NONFINITE with the name of
+ * a tensor that holds NaN or infinity. */
 enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct lvn_model_state *n) LVN_CHECKED;
 
 /* The same for one parameter: `to` and `scratch` are [q->count], in the order of memory. */

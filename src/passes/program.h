@@ -97,8 +97,8 @@ struct lvn_sharding {
     int rank;
     int size;
     unsigned sharded; /* set of enum lvn_shards; 0: each rank has the whole model (ddp); STATE: zero1 */
-    bool tree;  /* after backward, sum gradients in the order of the tree over micro-batches; else in buckets */
-    bool bf16;  /* send buckets of fp32 in bf16 */
+    bool tree;        /* after backward, sum gradients in the order of the tree over micro-batches; else in buckets */
+    bool bf16;        /* send buckets of fp32 in bf16 */
 };
 
 /* The micro-batches of a run as leaves of the tree of sums: [first, first + n) of `total` in the global batch. */

@@ -224,8 +224,8 @@ static void append_start(struct sharder *x, struct bucket *b)
         cast->in[0] = b->gradient;
         cast->out[0] = wire;
     }
-    b->collective = append_collective(x, is_sharded(x) ? LVN_OP_reduce_scatter : LVN_OP_all_reduce, LVN_LAST_MICRO_BATCH,
-                                      wire, wire, name);
+    b->collective = append_collective(x, is_sharded(x) ? LVN_OP_reduce_scatter : LVN_OP_all_reduce,
+                                      LVN_LAST_MICRO_BATCH, wire, wire, name);
     if (!is_sharded(x)) return;
     latest(x)->attr.reduce_scatter.first = b->offset;
     latest(x)->attr.reduce_scatter.unit = 1;

@@ -1,10 +1,10 @@
 /* shard.h - which elements of which block of the model a rank owns, where something is sharded (enum lvn_shards). The
- * pass shard cuts the flat buffers so; the engine allocates, saves and exchanges shards by it. Left out: the pass itself
- * (pass.h).
+ * pass shard cuts the flat buffers so; the engine allocates, saves and exchanges shards by it. Left out: the pass
+ * itself (pass.h).
  *
- * Shards are cut between blocks of LVN_NORM_BLOCK elements of the flat trainable parameters, so that the gradient's norm
- * has the same sums on any number of ranks. A rank's shards of all blocks lie side by side in its memory, in the order
- * of the layout. */
+ * Shards are cut between blocks of LVN_NORM_BLOCK elements of the flat trainable parameters, so that the gradient's
+ * norm has the same sums on any number of ranks. A rank's shards of all blocks lie side by side in its memory, in the
+ * order of the layout. */
 #ifndef LVN_SHARD_H
 #define LVN_SHARD_H
 

@@ -12,9 +12,6 @@ enum lvn_precision lvn_precision_of(enum lvn_trainer_precision word)
         LVN_MAP(TRAINER_PRECISION_BF16_MIXED, PRECISION_BF16_MIXED)
         LVN_MAP(TRAINER_PRECISION_BF16_TRUE, PRECISION_BF16_TRUE)
         LVN_MAP(TRAINER_PRECISION_16_MIXED, PRECISION_16_MIXED)
-    case LVN_TRAINER_PRECISION_16_TRUE:
-    case LVN_TRAINER_PRECISION_64_TRUE:
-        break;
     }
     return LVN_PRECISION_TRUE;
 }

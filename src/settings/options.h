@@ -59,8 +59,9 @@ struct lvn_option {
     int64_t automatic;          /* INT with default "auto": the value of that word */
     const char *const *choices; /* CHOICE, WORD: ended by NULL */
     const char *aliases;        /* other programs' words for choices, "off=constant none=constant"; NULL: none */
-    bool fixed;           /* decides on the model or the order of the data: must not change when a run continues */
-    bool per_rank;        /* may differ between ranks */
+    const char *refused; /* words for what levin does not do, and why: "zero2 fsdp: this version has ..."; NULL: none */
+    bool fixed;          /* decides on the model or the order of the data: must not change when a run continues */
+    bool per_rank;       /* may differ between ranks */
     const char *for_kind; /* the only value of the part's `kind` that uses it, "labelled"; NULL: all do */
     const char *help;
     size_t offset; /* of the field */

@@ -141,6 +141,17 @@ static const char *choice_of(const struct lvn_option *o, const char *word, size_
     return word;
 }
 
+/* ARG for a word that the option refuses by name. */
+static enum lvn_status check_refused(const struct lvn_option *o, const char *word)
+{
+    const char *why = o->refused ? strchr(o->refused, ':') : NULL;
+    size_t n = strlen(word);
+    for (const char *p = o->refused; why && p < why; p += strcspn(p, " :") + 1)
+        LVN_CHECK(strcspn(p, " :") != n || strncasecmp(p, word, n), ARG, "%s %.*s is not supported%s", o->key, (int)n,
+                  p, why);
+    return LVN_OK;
+}
+
 static enum lvn_status parse_choice(const struct lvn_option *o, const char *text, void *out)
 {
     size_t n;
@@ -157,6 +168,7 @@ static enum lvn_status parse_choice(const struct lvn_option *o, const char *text
         }
         lvn_print_append(list, sizeof list, "%s%s", !i ? "" : o->choices[i + 1] ? ", " : " or ", o->choices[i]);
     }
+    LVN_TRY(check_refused(o, text));
     LVN_FAIL(ARG, "%s must be %s, got '%.60s'", o->key, list, text);
 }
 

@@ -50,9 +50,7 @@
     X(TRAINER_PRECISION_32_TRUE, "32-true")                                                                            \
     X(TRAINER_PRECISION_BF16_MIXED, "bf16-mixed")                                                                      \
     X(TRAINER_PRECISION_BF16_TRUE, "bf16-true")                                                                        \
-    X(TRAINER_PRECISION_16_MIXED, "16-mixed")                                                                          \
-    X(TRAINER_PRECISION_16_TRUE, "16-true")                                                                            \
-    X(TRAINER_PRECISION_64_TRUE, "64-true")
+    X(TRAINER_PRECISION_16_MIXED, "16-mixed")
 #define LVN_CHOICES_trainer_float32_matmul_precision(X)                                                                \
     X(TRAINER_FLOAT32_HIGHEST, "highest")                                                                              \
     X(TRAINER_FLOAT32_HIGH, "high")
@@ -60,9 +58,7 @@
     X(TRAINER_STRATEGY_AUTO, "auto")                                                                                   \
     X(TRAINER_STRATEGY_SINGLE_DEVICE, "single_device")                                                                 \
     X(TRAINER_STRATEGY_DDP, "ddp")                                                                                     \
-    X(TRAINER_STRATEGY_ZERO1, "zero1")                                                                                 \
-    X(TRAINER_STRATEGY_ZERO2, "zero2")                                                                                 \
-    X(TRAINER_STRATEGY_FSDP, "fsdp")
+    X(TRAINER_STRATEGY_ZERO1, "zero1")
 #define LVN_CHOICES_trainer_transport(X)                                                                               \
     X(TRAINER_TRANSPORT_AUTO, "auto") X(TRAINER_TRANSPORT_MPI, "mpi") X(TRAINER_TRANSPORT_TCP, "tcp")
 #define LVN_CHOICES_trainer_share(X) X(TRAINER_SHARE_EQUAL, "equal") X(TRAINER_SHARE_MEASURED, "measured")

@@ -195,15 +195,6 @@ static enum lvn_status finish_schedule(struct lvn_settings *s)
 
 static enum lvn_status check_device(const struct lvn_settings *s)
 {
-    char word[LVN_VALUE_TEXT];
-    LVN_CHECK(s->trainer.precision <= LVN_TRAINER_PRECISION_16_MIXED, ARG,
-              "trainer.precision %s is not supported: this version computes in 32-true, bf16-mixed, bf16-true and, on "
-              "GPUs, 16-mixed; set one of them",
-              lvn_settings_value(s, LVN_OPT_trainer_precision, word));
-    LVN_CHECK(
-        s->trainer.strategy <= LVN_TRAINER_STRATEGY_ZERO1, ARG,
-        "trainer.strategy %s is not supported: this version has single_device, ddp and zero1; set one of them or auto",
-        lvn_settings_value(s, LVN_OPT_trainer_strategy, word));
     LVN_CHECK(s->trainer.strategy != LVN_TRAINER_STRATEGY_SINGLE_DEVICE || s->ranks <= 1, ARG,
               "trainer.strategy single_device is for one rank, and %" PRId64
               " were started; set ddp or zero1, or start "

@@ -11,9 +11,9 @@
 
 #include "base/clock.h"
 #include "cli/plan/plan.h"
+#include "engine/parameters.h"
 #include "host/machine.h"
 #include "models/keys.h"
-#include "engine/parameters.h"
 
 enum { TRIES = 3 };
 
@@ -83,7 +83,8 @@ static enum lvn_status time_layers(struct measurement *m, int64_t layers, struct
     if (status == LVN_OK) status = run_steps(m, &t, parts);
     parts->forward /= (double)t.accumulation;
     parts->backward /= (double)t.accumulation;
-    if (m->local && m->t->reduction.sharding.sharded & LVN_SHARDS_STATE) parts->update *= (double)m->processes / m->ranks;
+    if (m->local && m->t->reduction.sharding.sharded & LVN_SHARDS_STATE)
+        parts->update *= (double)m->processes / m->ranks;
     lvn_train_programs_release(&t);
     return status;
 }

@@ -143,7 +143,8 @@ static double add_sum(struct forecast *f, double bytes, int steps, int partials)
 /* Seconds to move and add a byte within a host: measured by the processes here, or assumed. */
 static double seconds_per_byte(const struct forecast *f, double bytes)
 {
-    double sent = bytes * (f->t->reduction.sharding.sharded & LVN_SHARDS_STATE ? 1 : 2) * (f->compute.processes - 1) / f->compute.processes;
+    double sent = bytes * (f->t->reduction.sharding.sharded & LVN_SHARDS_STATE ? 1 : 2) * (f->compute.processes - 1) /
+                  f->compute.processes;
     return f->compute.processes > 1 && bytes > 0 ? f->compute.parts.reduce / sent : 1 / ASSUMED_MOVING;
 }
 

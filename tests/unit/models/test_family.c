@@ -203,8 +203,8 @@ static void adapters_are_merged_first(void **state)
     values[a->param->offset + 2] = 3;
     values[b->param->offset + 5] = 7;
     struct lvn_memory memory = {.host = values};
-    const struct lvn_model_state state = state_of(&c, params, &memory);
-    ASSERT_OK(lvn_model_files_make(&f, &made_up, &state, LVN_PARAMETER_VALUES, false));
+    const struct lvn_model_state adapted = state_of(&c, params, &memory);
+    ASSERT_OK(lvn_model_files_make(&f, &made_up, &adapted, LVN_PARAMETER_VALUES, false));
     assert_int_equal(f.source.n, 1);
     const float *out = written(&f, "net.blocks.0.attention.out.weight", "(8, 8)");
     for (int i = 0; i < C * C; i++) assert_true(out[i] == (i == 5 * C + 2 ? 21 : 0));
@@ -225,7 +225,8 @@ static void put_file(const struct model *m, const char *without, const char *als
     struct lvn_model_files f;
     struct lvn_safetensors_item item[MAX];
     static const float one = 1;
-    ASSERT_OK(lvn_model_files_make(&f, lvn_model_file_variant(m->config.model), &m->state, LVN_PARAMETER_VALUES, false));
+    ASSERT_OK(
+        lvn_model_files_make(&f, lvn_model_file_variant(m->config.model), &m->state, LVN_PARAMETER_VALUES, false));
     struct lvn_safetensors_source s = {.item = item};
     for (int i = 0; i < f.source.n; i++) {
         const void *data = f.source.item[i].data;

@@ -15,9 +15,9 @@
 
 #include "base/random.h"
 #include "comm_threads.h"
+#include "engine/parameters.h"
 #include "models/keys.h"
 #include "train/validation.h"
-#include "engine/parameters.h"
 
 /* --- the data: three kinds of points in six dimensions --- */
 
