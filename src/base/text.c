@@ -4,6 +4,7 @@
  * rows of the usual table. */
 #include "base/text.h"
 
+#include <ctype.h>
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -227,6 +228,23 @@ char *lvn_bytes_text(int64_t bytes, char text[LVN_NUMBER_TEXT])
     for (; fabs(x) >= 999.5 && unit < 5; unit++) x /= 1024;
     snprintf(text, LVN_NUMBER_TEXT, unit && x < 9.95 ? "%.1f %s" : "%.0f %s", x, units[unit]);
     return text;
+}
+
+int64_t lvn_bytes_of_text(const char *text)
+{
+    static const char letters[] = "KMGT";
+    char *end;
+    if (*text < '0' || *text > '9') return -1; /* no sign, no space, no word */
+    double x = strtod(text, &end);
+    while (*end == ' ') end++;
+    const char *power = *end ? strchr(letters, toupper((unsigned char)*end)) : NULL;
+    if (power) {
+        const bool binary = toupper((unsigned char)end[1]) == 'I';
+        x *= pow(binary ? 1024 : 1000, (double)(power - letters) + 1);
+        end += binary ? 2 : 1;
+    }
+    if (*end == 'B' || *end == 'b') end++;
+    return *end || !(x < 0x1p62) || strpbrk(text, "xXpP") ? -1 : (int64_t)x;
 }
 
 char *lvn_count_text(int64_t n, char text[LVN_NUMBER_TEXT])

@@ -72,6 +72,8 @@ const char *lvn_nearest(const char *word, const char *const *words, int n);
 enum { LVN_NUMBER_TEXT = 40 };
 char *lvn_count_text(int64_t n, char text[LVN_NUMBER_TEXT]);
 char *lvn_bytes_text(int64_t bytes, char text[LVN_NUMBER_TEXT]);
+/* The bytes of "5GB", "1.5 GiB" or "4096": powers of 1,000 or, with an i, of 1,024; -1: it is no such text. */
+int64_t lvn_bytes_of_text(const char *text);
 /* The plural ending of a counted noun: "1 rank", "2 ranks". */
 static inline const char *lvn_plural(int64_t n)
 {

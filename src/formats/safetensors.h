@@ -57,6 +57,9 @@ struct lvn_safetensors_item {
     struct lvn_desc desc; /* shape and dtype; strides are ignored: files are row-major */
     const void *data;     /* row-major bytes; NULL: `fetch` provides them */
 };
+/* The order of two items in a file, as for qsort(): larger element types first, so that everything is aligned; then by
+ * name. */
+int lvn_safetensors_order(const struct lvn_safetensors_item *a, const struct lvn_safetensors_item *b);
 /* Points *data to the row-major bytes of item i, valid until the next call. So a model needs no second copy. */
 typedef enum lvn_status lvn_safetensors_fetch(void *context, int i, const void **data);
 
@@ -84,5 +87,20 @@ struct lvn_safetensors_sums {
  * tensor is aligned. After a failure no file is left. sums may be NULL. */
 LVN_CHECKED enum lvn_status lvn_safetensors_write(const char *path, const struct lvn_safetensors_source *source,
                                                   struct lvn_arena *a, struct lvn_safetensors_sums *sums);
+
+/* --- several files for one model --- */
+
+/* A source that is cut into files; all of it lies in the caller's arena. */
+struct lvn_safetensors_shards {
+    struct lvn_safetensors_source *part; /* [n] */
+    const char **name;                   /* [n] "model-00001-of-00003.safetensors"; "model.safetensors" if n is 1 */
+    int n;
+    const char *index; /* the text of model.safetensors.index.json; NULL if n is 1 */
+};
+/* Cuts a source into files whose tensors have at most max_bytes, in the order that they have in one file; a larger
+ * tensor is alone in its file. stem: "model". The parts read from `source`, which must outlive them. */
+LVN_CHECKED enum lvn_status lvn_safetensors_split(struct lvn_safetensors_shards *out, struct lvn_arena *a,
+                                                  const struct lvn_safetensors_source *source, const char *stem,
+                                                  int64_t max_bytes);
 
 #endif

@@ -17,14 +17,17 @@ struct slot {
     int64_t bytes;
 };
 
-/* The order of the reference implementation: larger element types first, so that everything is aligned; then by
- * name. */
-static int by_size_and_name(const void *a, const void *b)
+/* That of the reference implementation. */
+int lvn_safetensors_order(const struct lvn_safetensors_item *a, const struct lvn_safetensors_item *b)
 {
-    const struct slot *x = a, *y = b;
-    int64_t difference = lvn_dtype_bytes(y->item->desc.dtype) - lvn_dtype_bytes(x->item->desc.dtype);
+    const int64_t difference = lvn_dtype_bytes(b->desc.dtype) - lvn_dtype_bytes(a->desc.dtype);
     if (difference) return difference < 0 ? -1 : 1;
-    return strcmp(x->item->name, y->item->name);
+    return strcmp(a->name, b->name);
+}
+
+static int by_order(const void *a, const void *b)
+{
+    return lvn_safetensors_order(((const struct slot *)a)->item, ((const struct slot *)b)->item);
 }
 
 static enum lvn_status sort_items(const char *path, const struct lvn_safetensors_source *source, struct slot *slot)
@@ -41,7 +44,7 @@ static enum lvn_status sort_items(const char *path, const struct lvn_safetensors
                       lvn_utf8_check(item->name, (int64_t)strlen(item->name)) < 0,
                   ARG, "'%s': '%s' cannot be the name of a tensor", path, item->name);
     }
-    if (source->n) qsort(slot, (size_t)source->n, sizeof *slot, by_size_and_name);
+    if (source->n) qsort(slot, (size_t)source->n, sizeof *slot, by_order);
     return LVN_OK;
 }
 

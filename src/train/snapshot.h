@@ -4,7 +4,8 @@
  * how its files become durable checkpoints/checkpoint.h's.
  *
  *     step-N/config.json                  sizes and kind of the model, with Hugging Face's names
- *     step-N/model.safetensors            the weights; absent if adapters are trained (lora.rank)
+ *     step-N/model.safetensors            the weights, in several files with an index if they have more bytes than
+ *                                         checkpoint.max_shard_size; absent if adapters are trained (lora.rank)
  *     step-N/adapter/                     the adapters as a folder of PEFT, with base.json (adapter_files.h)
  *     step-N/vocab.json, merges.txt       or tokenizer.json: if the data are tokens of a known tokenizer
  *     step-N/state/optimizer.safetensors  exp_avg.NAME and exp_avg_sq.NAME for each trainable parameter

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "engine/optimizer_shards.h"
+#include "base/text.h"
+#include "engine/parameters.h"
+#include "formats/weights.h"
 #include "model_io/adapters.h"
 #include "model_io/model_config.h"
 #include "model_io/model_files.h"
@@ -81,6 +83,18 @@ static enum lvn_status add_peft(struct lvn_checkpoint_writer *w, struct lvn_aren
     return status;
 }
 
+/* The whole model: one file, or several with an index. */
+static enum lvn_status add_model(struct lvn_checkpoint_writer *w, struct lvn_arena *a, const struct lvn_model_files *f,
+                                 const struct lvn_settings *s)
+{
+    struct lvn_safetensors_shards shards;
+    LVN_TRY(lvn_safetensors_split(&shards, a, &f->source, "model", lvn_bytes_of_text(s->checkpoint.max_shard_size)));
+    for (int i = 0; i < shards.n; i++) lvn_checkpoint_add_tensors(w, shards.name[i], &shards.part[i]);
+    if (shards.index)
+        lvn_checkpoint_add_text(w, "model.safetensors.index.json", shards.index, (int64_t)strlen(shards.index));
+    return LVN_OK;
+}
+
 /* Adapters alone: config.json describes the model that they and their base make. */
 static enum lvn_status make_config(struct lvn_model_files *f, const struct lvn_model_state *n)
 {
@@ -96,7 +110,7 @@ enum lvn_status lvn_snapshot_add_weights(struct lvn_checkpoint_writer *w, struct
     const bool adapters = n->config.lora.rank > 0, whole = !adapters || to->settings->lora.merge_checkpoints;
     LVN_TRY(whole ? lvn_model_files_make(f, lvn_model_file_variant(n->config.model), n, LVN_PARAMETER_VALUES, false)
                   : make_config(f, n));
-    if (whole) lvn_checkpoint_add_tensors(w, "model.safetensors", &f->source);
+    if (whole) LVN_TRY(add_model(w, a, f, to->settings));
     if (whole) LVN_TRY(add_adapters(w, a, n));
     return adapters ? add_peft(w, a, n, to->base) : LVN_OK;
 }
@@ -122,15 +136,14 @@ static enum lvn_status load_values(const struct lvn_model_state *n, const struct
     return status;
 }
 
-/* Load from the file at `path`, in which the parameter has layout `l`. */
+/* Load from the file or the files at `path`, in which the parameter has layout `l`. */
 static enum lvn_status load_param(const struct lvn_model_state *n, const struct lvn_param *p,
-                                  const struct lvn_layout *l, const struct lvn_safetensors *file, const char *path)
+                                  const struct lvn_layout *l, const struct lvn_weights *files, const char *path)
 {
-    struct lvn_param there = *p;
-    const struct lvn_safetensor *t;
-    there.name = l->name;
-    there.desc = l->desc;
-    LVN_TRY(lvn_stored_find(file, path, "", &there, &t));
+    const struct lvn_weight *t = lvn_weights_find(files, l->name);
+    LVN_CHECK(t, FORMAT, "'%s' lacks '%s': it is the state of another model", path, l->name);
+    LVN_CHECK(lvn_desc_same_shape(&t->desc, &l->desc), FORMAT, "'%s': '%s' has another shape than the parameter",
+              t->file, l->name);
     if (!lvn_layout_moves(l)) return load_values(n, p, t->desc.dtype, t->data);
     const int64_t each = lvn_dtype_bytes(t->desc.dtype);
     void *moved = lvn_malloc((size_t)(each * p->count));
@@ -141,11 +154,12 @@ static enum lvn_status load_param(const struct lvn_model_state *n, const struct 
     return status;
 }
 
-/* Load from a file the adapted parameters, which are stored in the order of memory, or all others. */
+/* Load from a file, or a folder with a model's files, the adapted parameters, which are stored in the order of memory,
+ * or all others. */
 static enum lvn_status load_file(const char *path, const struct lvn_model_state *n, bool adapted)
 {
-    struct lvn_safetensors file;
-    LVN_TRY(lvn_safetensors_open(&file, path));
+    struct lvn_weights files;
+    LVN_TRY(lvn_weights_open(&files, path));
     enum lvn_status status = LVN_OK;
     for (int i = 0; i < n->params->n && status == LVN_OK; i++) {
         const struct lvn_param *p = n->params->list[i];
@@ -153,9 +167,9 @@ static enum lvn_status load_file(const char *path, const struct lvn_model_state 
         if (is_adapted(n->params, p) != adapted) continue;
         status = lvn_file_layout(lvn_model_file_variant(n->config.model), &n->config, p, &l);
         if (adapted) l.flags = 0, l.desc = p->desc;
-        if (status == LVN_OK) status = load_param(n, p, &l, &file, path);
+        if (status == LVN_OK) status = load_param(n, p, &l, &files, path);
     }
-    lvn_safetensors_close(&file);
+    lvn_weights_close(&files);
     return status;
 }
 
@@ -228,11 +242,11 @@ static enum lvn_status check_copy(const char *dir, const struct lvn_model_state 
 enum lvn_status lvn_snapshot_load_weights(struct lvn_arena *a, const char *dir, const struct lvn_model_state *n,
                                           const struct lvn_snapshot_source *source)
 {
-    const char *model = lvn_path_join(a, dir, "model.safetensors"), *adapters = lvn_path_join(a, dir, adapters_file);
+    const char *adapters = lvn_path_join(a, dir, adapters_file);
     const char *folder = lvn_path_join(a, dir, LVN_ADAPTERS_FOLDER);
-    if (!model || !adapters || !folder) return LVN_MEMORY;
+    if (!adapters || !folder) return LVN_MEMORY;
     if (n->config.lora.rank && !lvn_path_exists(adapters)) return load_adapters(dir, folder, n, source->base);
-    LVN_TRY(load_file(model, n, false));
+    LVN_TRY(load_file(dir, n, false));
     if (!n->config.lora.rank) return LVN_OK;
     LVN_TRY(load_file(adapters, n, true));
     return source->allows_copies ? LVN_OK : check_copy(dir, n, source->base);

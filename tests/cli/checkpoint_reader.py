@@ -108,6 +108,17 @@ def main():
         weights, adapters, moments = {}, {}, {}
         if "model.safetensors" in named:
             weights = tensors("model.safetensors", read(folder, "model.safetensors"))[0]
+        if "model.safetensors.index.json" in named:
+            index, bytes_of = json.loads(read(folder, "model.safetensors.index.json")), {}
+            for name, path in index["weight_map"].items():
+                if path not in bytes_of:
+                    bytes_of[path] = tensors(path, read(folder, path))[0]
+                want(name in bytes_of[path], f"{folder}: '{name}' is not in {path}, where the index has it")
+                weights[name] = bytes_of[path][name]
+            n = len(bytes_of)
+            want(sorted(bytes_of) == [f"model-{i + 1:05}-of-{n:05}.safetensors" for i in range(n)], f"{folder}: files' names")
+            want(sorted(weights) == sorted(t for f in bytes_of.values() for t in f), f"{folder}: a tensor is not in the index")
+            want(index["metadata"]["total_size"] == sum(len(t[2]) for t in weights.values()), f"{folder}: total_size")
         if "adapter/adapter_model.safetensors" in named:
             base = json.loads(read(folder, "adapter/base.json"))
             config = json.loads(read(folder, "adapter/adapter_config.json"))
@@ -121,7 +132,8 @@ def main():
             of = name.removeprefix("exp_avg_sq.").removeprefix("exp_avg.")
             theirs = adapters.get(of) or weights.get(of)
             want(theirs and sorted(theirs[1]) == sorted(shape), f"{folder}: moments of '{of}', which is not trained")
-        print(json.dumps({"step": m["step"], "weights": len(weights), "adapters": len(adapters), "moments": len(moments)}))
+        files = sum(f.startswith("model-") for f in named)
+        print(json.dumps({"step": m["step"], "files": files, "weights": len(weights), "adapters": len(adapters), "moments": len(moments)}))
 
 
 if __name__ == "__main__":

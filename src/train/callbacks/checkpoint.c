@@ -5,11 +5,20 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "train/callbacks/monitor.h"
 
 struct state {
     struct lvn_monitor monitor;
 };
+
+static enum lvn_status check(const struct lvn_settings *s)
+{
+    LVN_CHECK(lvn_bytes_of_text(s->checkpoint.max_shard_size) > 0, ARG,
+              "checkpoint.max_shard_size must be a size like 5GB, 500MB or 2GiB, got '%.60s'",
+              s->checkpoint.max_shard_size);
+    return LVN_OK;
+}
 
 static enum lvn_status open_it(void *state, struct lvn_callback_context *m)
 {
@@ -56,4 +65,11 @@ static enum lvn_status load(void *state, struct lvn_callback_context *m, const j
 }
 
 const struct lvn_callback lvn_callback_checkpoint = {
-    .name = "checkpoint", .bytes = sizeof(struct state), .open = open_it, .call = call, .save = save, .load = load};
+    .name = "checkpoint",
+    .bytes = sizeof(struct state),
+    .check = check,
+    .open = open_it,
+    .call = call,
+    .save = save,
+    .load = load,
+};

@@ -369,6 +369,27 @@ static void test_numbers_are_printed_as_printf_does(void **state)
 
 /* --- redaction --- */
 
+static void test_sizes_of_texts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t bytes;
+    } cases[] = {{"5GB", 5000000000}, {"1.5 GiB", 3LL << 29},
+                 {"4096", 4096},      {"2kb", 2000},
+                 {"3MiB", 3 << 20},   {"1T", 1000000000000},
+                 {"7 B", 7},          {"", -1},
+                 {"-1", -1},          {"GB", -1},
+                 {"0x10", -1},        {"1e30", -1},
+                 {"5GBs", -1},        {"five", -1},
+                 {"1 2", -1},         {" 5GB", -1},
+                 {"5Gi", 5LL << 30},  {"nan", -1},
+                 {"1e3", 1000}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (lvn_bytes_of_text(cases[i].text) != cases[i].bytes)
+            fail_msg("'%s' is %lld", cases[i].text, (long long)lvn_bytes_of_text(cases[i].text));
+}
+
 static void test_secrets_of_addresses_are_hidden(void **state)
 {
     (void)state;
@@ -433,6 +454,7 @@ int main(void)
         cmocka_unit_test(test_dtypes),
         cmocka_unit_test(test_texts_fit_whole_or_not_at_all),
         cmocka_unit_test(test_numbers_are_printed_as_printf_does),
+        cmocka_unit_test(test_sizes_of_texts),
         cmocka_unit_test(test_secrets_of_addresses_are_hidden),
         cmocka_unit_test(test_control_characters_are_escaped),
     };

@@ -1,5 +1,5 @@
 /* test_safetensors.c - covers: src/formats/safetensors.c src/formats/safetensors_convert.c
- * src/formats/safetensors_write.c src/formats/weights.c src/formats/checksum.c
+ * src/formats/safetensors_write.c src/formats/safetensors_split.c src/formats/weights.c src/formats/checksum.c
  *
  * Lying headers, round trips, shards, element types, stable bytes, failing disks. */
 #include "io_test.h"
@@ -243,6 +243,49 @@ static void shards(void **state)
     ASSERT_FAILS(FORMAT, "no 'weight_map'", lvn_weights_open(&s, test_path("model.safetensors.index.json")));
 }
 
+/* Twelve tensors of 4,000 bytes, fetched when they are written, in files of at most 10,000 bytes; and back. */
+static void split(void **state)
+{
+    (void)state;
+    struct lvn_safetensors_item item[12];
+    char name[12][8], path[64];
+    int missing = -1;
+    for (int i = 0; i < 12; i++) {
+        snprintf(name[i], sizeof name[i], "t%02d", 11 - i);
+        item[i] = (struct lvn_safetensors_item){name[i], LVN_DESC(LVN_F32, 10, 100), NULL};
+    }
+    struct lvn_safetensors_source source = {.item = item, .n = 12, .fetch = fetch, .context = &missing};
+    struct lvn_safetensors_shards s;
+    struct lvn_weights w;
+    LVN_LOCAL_ARENA(a);
+    ASSERT_OK(lvn_safetensors_split(&s, &a, &source, "model", 48000));
+    assert_int_equal(s.n, 1);
+    assert_string_equal(s.name[0], "model.safetensors");
+    assert_null(s.index);
+    ASSERT_OK(lvn_safetensors_split(&s, &a, &source, "model", 1)); /* each is too large */
+    assert_int_equal(s.n, 12);
+    ASSERT_OK(lvn_safetensors_split(&s, &a, &source, "model", 10000));
+    assert_int_equal(s.n, 6);
+    for (int k = 0; k < s.n; k++) {
+        snprintf(path, sizeof path, "model-%05d-of-00006.safetensors", k + 1);
+        assert_string_equal(s.name[k], path);
+        ASSERT_OK(lvn_safetensors_write(test_path(s.name[k]), &s.part[k], NULL, NULL));
+    }
+    put_index(s.index);
+    ASSERT_OK(lvn_weights_open(&w, test_dir));
+    assert_int_equal(w.n, 12);
+    for (int i = 0; i < 12; i++) {
+        float value;
+        const struct lvn_weight *t = lvn_weights_find(&w, name[i]);
+        memcpy(&value, (const char *)t->data + 4 * 7, 4);
+        assert_true(value == (float)(1000 * i + 7));
+        snprintf(path, sizeof path, "model-%05d-of", (11 - i) / 2 + 1);
+        assert_non_null(strstr(t->file, path));
+    }
+    lvn_weights_close(&w);
+    for (int k = 0; k < s.n; k++) unlink(test_path(s.name[k]));
+}
+
 /* Every fp16 and bf16 converts to float and back; floats next to the midpoint of two neighbours round to the nearer,
  * exact middles to the even one. */
 static void small_floats(void **state)
@@ -345,9 +388,9 @@ static void memory_runs_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lying_headers), cmocka_unit_test(round_trip),      cmocka_unit_test(fetched_items),
-        cmocka_unit_test(disk_fills),    cmocka_unit_test(shards),          cmocka_unit_test(small_floats),
-        cmocka_unit_test(other_types),   cmocka_unit_test(memory_runs_out),
+        cmocka_unit_test(lying_headers), cmocka_unit_test(round_trip),  cmocka_unit_test(fetched_items),
+        cmocka_unit_test(disk_fills),    cmocka_unit_test(shards),      cmocka_unit_test(small_floats),
+        cmocka_unit_test(split),         cmocka_unit_test(other_types), cmocka_unit_test(memory_runs_out),
     };
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
 }
