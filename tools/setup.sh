@@ -93,8 +93,8 @@ needs() { # name, test...
     shift
     "$@" >/dev/null 2>&1 || missing+=("$name")
 }
-[ -n "$cc" ] && echo '#include <omp.h>
-int main(void) { return omp_get_max_threads() < 1; }' | "$cc" -fopenmp -xc - -o "$folder/a.out" 2>/dev/null || missing+=(compiler)
+[ -n "$cc" ] && echo '#include <pthread.h>
+int main(void) { return pthread_self() == 0; }' | "$cc" -pthread -xc - -o "$folder/a.out" 2>/dev/null || missing+=(compiler)
 needs make have make
 needs cmake cmake_new_enough
 needs ninja have ninja
@@ -109,7 +109,7 @@ needs archive shared libarchive.so.13
 if [ $dev = 1 ]; then
     needs c++ have c++
     needs python have python3
-    needs clang bash -c 'echo "int main(void){return 0;}" | clang -xc - -o /dev/null -fopenmp -fsanitize=address,undefined'
+    needs clang bash -c 'echo "int main(void){return 0;}" | clang -xc - -o /dev/null -fsanitize=address,undefined'
     needs ccache have ccache
     needs clang-format have clang-format
     needs clang-tidy have clang-tidy
@@ -151,10 +151,10 @@ echo "setup: missing: ${missing[*]}"
 apt_names() {
     for part in "$@"; do
         case $part in
-        compiler) echo gcc libc6-dev libgomp1 ;; make) echo make ;; cmake) echo cmake ;; ninja) echo ninja-build ;;
+        compiler) echo gcc libc6-dev ;; make) echo make ;; cmake) echo cmake ;; ninja) echo ninja-build ;;
         jansson) echo libjansson-dev ;; yaml) echo libyaml-dev ;; cmocka) echo libcmocka-dev ;;
         archive) apt-cache show libarchive13t64 >/dev/null 2>&1 && echo libarchive13t64 || echo libarchive13 ;;
-        c++) echo g++ ;; python) echo python3 ;; clang) echo clang libomp-dev libclang-rt-14-dev ;;
+        c++) echo g++ ;; python) echo python3 ;; clang) echo clang libclang-rt-14-dev ;;
         ccache) echo ccache ;; clang-format) echo clang-format-14 clang-format ;; clang-tidy) echo clang-tidy ;;
         arm) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;;
         openmpi) echo openmpi-bin ;; mpich) echo mpich ;; slurm) echo slurmctld slurmd slurm-client munge ;;
@@ -169,7 +169,7 @@ dnf_names() {
         case $part in
         compiler) echo gcc ;; ninja) echo ninja-build ;; yaml) echo libyaml-devel ;;
         jansson) echo jansson-devel ;; cmocka) echo libcmocka-devel ;; archive) echo libarchive ;; c++) echo gcc-c++ ;; python) echo python3 ;;
-        clang) echo clang compiler-rt libomp-devel ;; clang-format | clang-tidy) echo clang-tools-extra ;;
+        clang) echo clang compiler-rt ;; clang-format | clang-tidy) echo clang-tools-extra ;;
         arm) echo gcc-aarch64-linux-gnu ;; slurm) echo slurm-slurmctld slurm-slurmd slurm munge ;;
         sshd) echo openssh-server openssh-clients ;; ip) echo iproute ;;
         intel-mpi | stores | tensorboard | jupyter | notebooks | devices | real | kubernetes) ;; # from no distribution: see below
@@ -423,7 +423,7 @@ if [ -z "$prefix" ]; then
     exit 0
 fi
 case " ${missing[*]} " in
-*" compiler "*) fail "a C17 compiler with OpenMP must be there: module load gcc (module avail shows the name), then again" ;;
+*" compiler "*) fail "a C17 compiler must be there: module load gcc (module avail shows the name), then again" ;;
 *" make "*) fail "make must be there: module load make, or ask for it; or build with cmake --preset release" ;;
 esac
 mkdir -p "$prefix/bin" "$prefix/lib" "$prefix/include"

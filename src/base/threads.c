@@ -1,107 +1,13 @@
-/* threads.c - see threads.h: the thread team on OpenMP, with a barrier of its own.
- *
- * A kernel of a small model takes a few microseconds, so threads must synchronize without a system call; but if other
- * processes compete for the cores, a spinning thread takes time from the thread that it waits for. So a waiting thread
- * spins briefly, then sleeps in the kernel (futex). Without futexes it yields. */
+/* threads.c - see threads.h: single threads. The team is in threads_team.c. */
 #include "base/threads.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <locale.h>
-#include <omp.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <stddef.h>
 #include <stdlib.h>
-#include <unistd.h>
-#if defined(__linux__)
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#endif
 
 #include "base/arena.h"
 #include "base/clock.h"
-
-enum { SPINS = 2000 }; /* some tens of microseconds */
-
-struct team {
-    _Alignas(64) atomic_int arrived;
-    _Alignas(64) atomic_int generation; /* number of completed barriers */
-    atomic_int sleepers;
-    void (*task)(void *argument, int thread, int n_threads);
-    void *argument;
-};
-
-static _Thread_local struct team *my_team; /* NULL outside of a team, and in a team of one */
-static _Thread_local int my_team_size;
-
-static void pause_briefly(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
-static void sleep_until_changed(atomic_int *word, int seen)
-{
-#if defined(__linux__)
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
-#else
-    (void)word, (void)seen;
-    sched_yield();
-#endif
-}
-
-static void wake_all(atomic_int *word)
-{
-#if defined(__linux__)
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-#else
-    (void)word;
-#endif
-}
-
-void lvn_team_barrier(void)
-{
-    struct team *t = my_team;
-    if (!t) return;
-    int generation = atomic_load_explicit(&t->generation, memory_order_relaxed);
-    if (atomic_fetch_add_explicit(&t->arrived, 1, memory_order_acq_rel) + 1 == my_team_size) {
-        atomic_store_explicit(&t->arrived, 0, memory_order_relaxed);
-        atomic_store(&t->generation, generation + 1);
-        if (atomic_load(&t->sleepers)) wake_all(&t->generation);
-        return;
-    }
-    for (int i = 0; i < SPINS; i++) {
-        if (atomic_load_explicit(&t->generation, memory_order_acquire) != generation) return;
-        pause_briefly();
-    }
-    atomic_fetch_add(&t->sleepers, 1);
-    while (atomic_load(&t->generation) == generation) sleep_until_changed(&t->generation, generation);
-    atomic_fetch_sub(&t->sleepers, 1);
-}
-
-static void run_member(struct team *t, int thread, int n_threads)
-{
-    my_team = t;
-    my_team_size = n_threads;
-    t->task(t->argument, thread, n_threads);
-    my_team = NULL;
-}
-
-void lvn_team_run(int n_threads, void (*task)(void *argument, int thread, int n_threads), void *argument)
-{
-    struct team team = {.task = task, .argument = argument};
-    if (n_threads <= 1) {
-        task(argument, 0, 1);
-        return;
-    }
-#pragma omp parallel num_threads(n_threads)
-    run_member(&team, omp_get_thread_num(), omp_get_num_threads()); /* which may be fewer than requested */
-}
 
 struct start {
     void *(*run)(void *);

@@ -1,6 +1,6 @@
-/* threads.h - a thread team that executes one program, as in OpenMP; and single background threads.
+/* threads.h - a thread team that executes one program, as OpenMP's teams do; and single background threads.
  *
- * levin forks its team once per step, not once per kernel: every kernel is called by all threads of the team with
+ * levin runs its team once per step, not once per kernel: every kernel is called by all threads of the team with
  * (thread, n_threads), computes its partition, and meets the others at a barrier. Results must not depend on the number
  * of threads: sums are split into chunks that the shape fixes. */
 #ifndef LVN_THREADS_H
@@ -10,7 +10,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Run task(argument, thread, n_threads) on threads 0..n_threads-1 and wait for all. The caller is thread 0. */
+/* Run task(argument, thread, n_threads) on threads 0..n_threads-1 and wait for all. The caller is thread 0. The task is
+ * told how many threads there are: fewer than requested if the system starts no more, and one if the caller is a thread
+ * of a team itself. Threads of any number of callers may do this at the same time; after fork() the child may, too.
+ * OMP_WAIT_POLICY (passive, active) says how threads wait between two runs: a millisecond of spinning if it is unset.
+ */
 void lvn_team_run(int n_threads, void (*task)(void *argument, int thread, int n_threads), void *argument);
 /* Barrier of all threads of the team. Outside of a team: nothing. */
 void lvn_team_barrier(void);

@@ -7,7 +7,6 @@
 #include "host/machine.h"
 #include "base/text.h"
 
-#include <omp.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -269,29 +268,12 @@ void lvn_machine_read_at(struct lvn_machine *m, const char *root, const char *al
     choose_threads(m, omp_threads, omp_limit);
 }
 
-/* The CPUs of OpenMP's places: once OpenMP has bound its threads, this thread's own mask is only one place. */
-static bool places_mask(char mask[CPUS + 1])
-{
-    int n = omp_get_num_places();
-    if (n <= 0) return false;
-    memset(mask, '0', CPUS);
-    for (int place = 0; place < n; place++) {
-        int ids[CPUS], count = omp_get_place_num_procs(place);
-        if (count > CPUS) continue;
-        omp_get_place_proc_ids(place, ids);
-        for (int i = 0; i < count; i++) {
-            if (ids[i] >= 0 && ids[i] < CPUS) mask[ids[i]] = '1';
-        }
-    }
-    return true;
-}
-
 void lvn_machine_read(struct lvn_machine *m)
 {
     char mask[CPUS + 1] = "1";
     cpu_set_t *set = CPU_ALLOC(CPUS);
     size_t bytes = CPU_ALLOC_SIZE(CPUS);
-    if (!places_mask(mask) && set && !sched_getaffinity(0, bytes, set)) {
+    if (set && !sched_getaffinity(0, bytes, set)) {
         for (int i = 0; i < CPUS; i++) mask[i] = CPU_ISSET_S((size_t)i, bytes, set) ? '1' : '0';
     }
     if (set) CPU_FREE(set);

@@ -19,6 +19,5 @@ ${CC:-cc} "$LEVIN_SOURCE/examples/own-model.c" -o shared $(pkg-config --cflags -
 (unset LD_LIBRARY_PATH && ./shared text 5) # without it: the flags tell the loader where the library is
 rm -r runs
 mkdir static && cp "$(dirname "$at")/liblevin.a" static
-# by the compiler that built the library: each brings an OpenMP of its own
-$(sed -n 's/^CMAKE_C_COMPILER:[^=]*=//p' "$build/CMakeCache.txt") "$LEVIN_SOURCE/examples/own-model.c" -o alone $(pkg-config --cflags levin) -Lstatic $(pkg-config --static --libs-only-l --libs-only-other levin)
+${CC:-cc} "$LEVIN_SOURCE/examples/own-model.c" -o alone $(pkg-config --cflags levin) -Lstatic $(pkg-config --static --libs-only-l --libs-only-other levin)
 ./alone text 5

@@ -5,9 +5,9 @@
  *   FAILING_MALLOC_TRACE=1    a line on standard error names the caller of the allocation that failed
  *
  * Counted are malloc, calloc, realloc, aligned_alloc, posix_memalign and anonymous mmap, wherever they are called: in
- * levin, jansson, libyaml and the C library. Not counted are the calls of the loader and of the runtimes of OpenMP and
- * of sanitizers: these end the process by themselves, so there is nothing to test. In a build with a sanitizer the
- * memory comes from the sanitizer. */
+ * levin, jansson, libyaml and the C library. Not counted are the calls of the loader and of the runtimes of
+ * sanitizers: these end the process by themselves, so there is nothing to test. In a build with a sanitizer the memory
+ * comes from the sanitizer. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
@@ -41,7 +41,7 @@ static const char *count_file;
 
 /* --- whose calls are not counted --- */
 
-static const char *const sparing[] = {"ld-linux", "libgomp", "libomp", "libasan", "libtsan", "libubsan"};
+static const char *const sparing[] = {"ld-linux", "libasan", "libtsan", "libubsan"};
 enum { N_SPARING = sizeof sparing / sizeof *sparing };
 static struct {
     uintptr_t begin, end;

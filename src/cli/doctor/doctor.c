@@ -1,6 +1,5 @@
 /* doctor.c - levin doctor: reports the machine as levin sees it, and each problem with its cure. Ranks of a launch are
  * doctor_ranks.c's. */
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,8 +133,6 @@ static void report_libraries(struct lvn_doctor *r)
 {
     char text[64];
     int major, minor, patch;
-    snprintf(text, sizeof text, "OpenMP %d", _OPENMP);
-    report_library(r, "OpenMP", text, lvn_library_path((const void *)(uintptr_t)omp_get_max_threads));
     report_library(r, "jansson", JANSSON_VERSION, lvn_library_path((const void *)(uintptr_t)json_object));
     yaml_get_version(&major, &minor, &patch);
     snprintf(text, sizeof text, "%d.%d.%d", major, minor, patch);
