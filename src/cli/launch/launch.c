@@ -2,13 +2,12 @@
  *
  * Checks everything that can be refused (the command, the recipe, the hosts, the launcher) before anything starts;
  * launch_restart.c then runs it. --slurm is not handled here: launch_slurm.c writes the script. */
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
+#include "base/entropy.h"
 #include "base/files.h"
 #include "base/getenv.h"
 #include "cli/args.h"
@@ -46,8 +45,7 @@ static enum lvn_status make_id(struct lvn_launch *l)
 {
     unsigned char bytes[(sizeof l->history.id - 1) / 2];
     const char *job = lvn_getenv("LEVIN_JOB_ID");
-    LVN_CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes, IO, "no random bytes for the launch's name: %s",
-              strerror(errno));
+    LVN_TRY(lvn_entropy_read(bytes, sizeof bytes, "the launch's name"));
     lvn_hex_text(bytes, sizeof bytes, l->history.id);
     if (!job) return LVN_OK;
     char digest[LVN_SHA256_TEXT];

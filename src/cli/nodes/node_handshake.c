@@ -1,14 +1,13 @@
 /* node_handshake.c - see node_handshake.h. */
 #include "cli/nodes/node_handshake.h"
 
-#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
+#include "base/entropy.h"
 #include "base/getenv.h"
 #include "base/text.h"
 #include "formats/sha256.h"
@@ -29,8 +28,7 @@ enum lvn_status lvn_node_token(const char **token)
 enum lvn_status lvn_node_nonce(char nonce[LVN_NODE_NONCE])
 {
     unsigned char bytes[(LVN_NODE_NONCE - 1) / 2];
-    LVN_CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes, IO, "no random bytes for a handshake: %s",
-              strerror(errno));
+    LVN_TRY(lvn_entropy_read(bytes, sizeof bytes, "a handshake"));
     lvn_hex_text(bytes, sizeof bytes, nonce);
     return LVN_OK;
 }

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/entropy.h"
 #include "base/text.h"
 #include "base/work.h"
 #include "cluster/rendezvous/server_private.h"
@@ -128,7 +128,7 @@ enum lvn_status lvn_mesh_listen(struct lvn_mesh *m, int rank, int size, bool one
     lvn_endpoint_name(m->listening, m->endpoint, sizeof m->endpoint);
     m->fact[m->n_facts++] = (struct lvn_fact){"tcp", m->endpoint};
     if (rank) return LVN_OK;
-    LVN_CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes, IO, "no random bytes for a key: %s", strerror(errno));
+    LVN_TRY(lvn_entropy_read(bytes, sizeof bytes, "a key"));
     lvn_hex_text(bytes, sizeof bytes, m->key);
     m->fact[m->n_facts++] = (struct lvn_fact){"tcp_key", m->key};
     return LVN_OK;

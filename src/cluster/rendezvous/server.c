@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/entropy.h"
 #include "base/text.h"
 #include "base/threads.h"
 #include "cluster/rendezvous/endpoints.h"
@@ -242,8 +242,7 @@ static enum lvn_status make_token(struct lvn_server *s)
         snprintf(s->token, sizeof s->token, "%s", s->o.token);
         return LVN_OK;
     }
-    LVN_CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes, IO, "no random bytes for a token: %s",
-              strerror(errno));
+    LVN_TRY(lvn_entropy_read(bytes, sizeof bytes, "a token"));
     lvn_hex_text(bytes, sizeof bytes, s->token);
     return LVN_OK;
 }

@@ -1,15 +1,14 @@
 /* lease_owner.c - see lease_owner.h. */
 #include "stores/lease/lease_owner.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/entropy.h"
 #include "base/files.h"
 #include "base/getenv.h"
 #include "formats/json.h"
@@ -46,8 +45,7 @@ enum lvn_status lvn_lease_owner_init(struct lvn_lease_owner *o, const struct lvn
     struct tm day;
     time_t now = time(NULL);
     *o = (struct lvn_lease_owner){.pid = getpid(), .seconds = options->seconds};
-    LVN_CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes, IO, "no random bytes for a lease: %s",
-              strerror(errno));
+    LVN_TRY(lvn_entropy_read(bytes, sizeof bytes, "a lease"));
     lvn_hex_text(bytes, sizeof bytes, o->instance);
     LVN_TRY(lvn_copy_bytes(o->job, sizeof o->job, "the job's name", options->job ? options->job : "",
                            options->job ? strlen(options->job) : 0));
