@@ -4,7 +4,7 @@ SETTINGS ?=
 
 BUILD = cmake --build --preset release -j $(JOBS)
 
-.PHONY: all configure everything benchmarks cli-programs help demo test quick soak asan bench bench-peers format format-check tidy style docs sizes golden coverage install image clean
+.PHONY: all configure everything benchmarks cli-programs help demo test quick soak asan bench bench-peers format format-check tidy style docs sizes golden coverage wheel install image clean
 
 all: configure ## build build/levin and the library
 	@$(BUILD)
@@ -73,6 +73,9 @@ golden: ## write the reference files again, with PyTorch
 coverage: ## print which lines the quick tests run
 	@tools/coverage
 
+wheel: ## make wheels for any Linux of 2014 or later in dist/ (WHEELS="x86_64 aarch64")
+	@bash tools/make_wheel $(WHEELS)
+
 install: all ## install into PREFIX (default: /usr/local)
 	@cmake --install build --prefix $(or $(PREFIX),/usr/local)
 
@@ -80,4 +83,4 @@ image: ## build a container image with buildah, podman or docker (CUDA=1, IMAGE=
 	@tools/make_image
 
 clean: ## remove what was built
-	rm -rf build build-*
+	rm -rf build build-* dist

@@ -3,7 +3,7 @@
 #
 #   tools/setup.sh                packages for building and testing, from the system (as root, or through sudo)
 #   tools/setup.sh --dev          also tools for development: ccache, clang, clang-format, clang-tidy, a cross compiler, two MPIs,
-#                                 Slurm and sshd (no service is started), servers of object stores, TensorBoard, Jupyter,
+#                                 Slurm and sshd (no service is started), servers of object stores, TensorBoard, Jupyter, zig,
 #                                 and published tokenizers and models that tests read (230 MB of downloads)
 #   tools/setup.sh kubernetes     also a Kubernetes without nodes, and Helm, which tests/kubernetes runs on: compiled from Go modules
 #                                 (Go 1.26) in some twelve minutes of two cores, so nothing else installs them
@@ -131,6 +131,7 @@ if [ $dev = 1 ]; then
     needs jupyter test -x "$root_folder/parts/jupyter/bin/jupyter-server"
     needs notebooks test -d "$root_folder/parts/notebooks/ipykernel" -a -d "$root_folder/parts/notebooks/nbclient"
     needs real real_parts_are_here
+    needs zig bash -c "test -x '$root_folder/parts/zig/ziglang/zig' || python3 -c 'import ziglang'"
     needs arm bash -c 'echo "#include <stdint.h>" | aarch64-linux-gnu-gcc -xc -c - -o /dev/null'
 fi
 if [ $kubernetes = 1 ]; then
@@ -172,7 +173,7 @@ dnf_names() {
         clang) echo clang compiler-rt ;; clang-format | clang-tidy) echo clang-tools-extra ;;
         arm) echo gcc-aarch64-linux-gnu ;; slurm) echo slurm-slurmctld slurm-slurmd slurm munge ;;
         sshd) echo openssh-server openssh-clients ;; ip) echo iproute ;;
-        intel-mpi | stores | tensorboard | jupyter | notebooks | devices | real | kubernetes) ;; # from no distribution: see below
+        intel-mpi | stores | tensorboard | jupyter | notebooks | devices | real | zig | kubernetes) ;; # from no distribution: see below
         *) echo "$part" ;;
         esac
     done
@@ -256,6 +257,13 @@ install_notebooks() {
     local into=$root_folder/parts/notebooks
     python3 -m pip install -q --no-warn-conflicts --target "$into" ipykernel==7.4.0 nbclient==0.11.0 >"$folder/pip.log" 2>&1 ||
         { rm -rf "$into" && echo "setup: no Jupyter kernel: the test of notebooks is left out"; }
+}
+
+# The compiler of wheels (tools/make_wheel): Clang with the headers of every glibc.
+install_zig() {
+    local into=$root_folder/parts/zig
+    python3 -m pip install -q --no-warn-conflicts --target "$into" ziglang==0.15.2 >"$folder/pip.log" 2>&1 ||
+        { rm -rf "$into" && echo "setup: no ziglang: make wheel and its test need it"; }
 }
 
 # Intel's OpenCL for processors, on which the doubles of CUDA compute, and NVIDIA's compiler of kernels. Only tests want them.
@@ -371,7 +379,15 @@ source_jansson() {
     (PATH=$prefix/bin:$PATH && cd "$folder/source" && cmake -S . -B b -DCMAKE_INSTALL_PREFIX="$prefix" -DCMAKE_C_COMPILER="$cc" \
         -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_BUILD_TYPE=Release -DJANSSON_BUILD_DOCS=OFF \
         -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_EXAMPLES=OFF -DCMAKE_POLICY_VERSION_MINIMUM=3.5 >/dev/null 2>&1 &&
-        cmake --build b --target install >/dev/null)
+        cmake --build b --target install >/dev/null) && keep_license jansson
+}
+# The licence beside the libraries: who passes these on, as a wheel does, passes it on too.
+keep_license() { # library
+    local file
+    for file in "$folder/source"/{LICENSE,License,LICENSE.txt}; do
+        [ ! -f "$file" ] || { mkdir -p "$prefix/licenses" && cp "$file" "$prefix/licenses/$1.LICENSE" && return; }
+    done
+    echo "setup: the sources of $1 have no licence" && return 1
 }
 # The sources of libyaml also lie, unchanged, in a Python package: where pip reaches more than curl does.
 source_yaml() {
@@ -389,7 +405,7 @@ source_yaml() {
         "$cc" -O2 -fPIC -I. -DYAML_VERSION_MAJOR=0 -DYAML_VERSION_MINOR=2 -DYAML_VERSION_PATCH=5 \
             '-DYAML_VERSION_STRING="0.2.5"' -c $f.c -o $f.o 2>/dev/null || exit 1
     done
-    ar rcs libyaml.a ./*.o && cp libyaml.a "$prefix/lib" && cp yaml.h "$prefix/include")
+    ar rcs libyaml.a ./*.o && cp libyaml.a "$prefix/lib" && cp yaml.h "$prefix/include") && keep_license libyaml
 }
 fetch() {
     case $1 in
@@ -415,6 +431,7 @@ case " ${missing[*]} " in *" stores "*) install_stores ;; esac
 case " ${missing[*]} " in *" tensorboard "*) install_tensorboard ;; esac
 case " ${missing[*]} " in *" jupyter "*) install_jupyter ;; esac
 case " ${missing[*]} " in *" notebooks "*) install_notebooks ;; esac
+case " ${missing[*]} " in *" zig "*) install_zig ;; esac
 case " ${missing[*]} " in *" devices "*) install_devices ;; esac
 case " ${missing[*]} " in *" real "*) install_real ;; esac
 case " ${missing[*]} " in *" kubernetes "*) install_kubernetes ;; esac
@@ -437,7 +454,7 @@ write_env
 for part in ${gone[@]+"${gone[@]}"}; do
     case $part in
     archive) echo "setup: no libarchive: levin prepare reads .txt and .jsonl, and no archives" ;;
-    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | pmix | sshd | ip | stores | tensorboard | jupyter | notebooks | opencl | oclgrind | ocloc | devices | real | openssl | kubernetes) echo "setup: no $part: the tests that need it are left out" ;;
+    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | pmix | sshd | ip | stores | tensorboard | jupyter | notebooks | opencl | oclgrind | ocloc | devices | real | zig | openssl | kubernetes) echo "setup: no $part: the tests that need it are left out" ;;
     *) fail "$part could not be had; a site may offer it: module avail $part" ;;
     esac
 done

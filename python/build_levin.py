@@ -1,0 +1,173 @@
+"""build_levin.py - makes distributions of levin: a wheel with the program, the library and the package levin, and a source
+distribution with the C sources.
+
+pip calls it (pyproject.toml names it; the functions are those of PEP 517), and then levin is built by the C compiler of this
+machine. tools/make_wheel calls it as a program to pack what it has built for other machines. Two wheels of the same files
+have the same bytes. Left out: editable installs; a checkout's package finds the library in its build folder.
+"""
+import argparse
+import base64
+import hashlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+NAME = "levin-train"
+FILE_NAME = NAME.replace("-", "_")  # as file names have it
+# What the build reads. A source distribution has these beside python/.
+SOURCES = ["CMakeLists.txt", "LICENSE", "include", "src", "third_party", "deploy/helm", "tools"]
+
+
+def source_folder():
+    """The folder with CMakeLists.txt: the checkout's, or `source` in an unpacked source distribution."""
+    for folder in (HERE.parent, HERE / "source"):
+        if (folder / "CMakeLists.txt").is_file() and (folder / "include/levin.h").is_file():
+            return folder
+    raise SystemExit(f"error: the C sources of levin are neither in {HERE.parent} nor in {HERE / 'source'}: build from a "
+                     "checkout or from a whole source distribution")
+
+
+def version():
+    text = (source_folder() / "CMakeLists.txt").read_text()
+    return re.search(r"project\(levin VERSION ([0-9.]+)", text)[1]
+
+
+def metadata():
+    description = HERE / "README.md"
+    return (f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {version()}\n"
+            "Summary: Trains and fine-tunes transformers with one native program\n"
+            "License: MIT\nLicense-File: LICENSE\nRequires-Python: >=3.9\nRequires-Dist: numpy\n"
+            "Classifier: Operating System :: POSIX :: Linux\n"
+            "Description-Content-Type: text/markdown\n\n" +
+            (description.read_text() if description.is_file() else ""))
+
+
+def moment():
+    """Seconds since 1970 that files in archives have: SOURCE_DATE_EPOCH, else 1980, the first year that zip files know."""
+    return max(int(os.environ.get("SOURCE_DATE_EPOCH", "315532800")), 315532800)
+
+
+def package_files():
+    """Pairs (name in the wheel, path) of the Python package."""
+    folder = HERE / "levin"
+    files = [f for f in sorted(folder.rglob("*")) if f.is_file() and "__pycache__" not in f.parts]
+    return [("levin/" + f.relative_to(folder).as_posix(), f) for f in files if f.parent.name not in ("lib", "bin")]
+
+
+def license_files(parts):
+    """Pairs (name, path): of levin, of what is in its page, and those that tools/setup.sh left in `parts`."""
+    source = source_folder()
+    files = [("LICENSE", source / "LICENSE"), ("uplot.LICENSE", source / "third_party/uplot/LICENSE")]
+    files += [(f.name, f) for f in sorted((parts / "licenses").glob("*"))] if parts else []
+    return files
+
+
+def pack(folder, tag, program, library, parts=None):
+    """Write the wheel into `folder` and return its file name. `tag` is its platform, as manylinux2014_x86_64."""
+    base = f"{FILE_NAME}-{version()}"
+    info = f"{base}.dist-info"
+    entries = [(name, path.read_bytes(), 0o644) for name, path in package_files()]
+    entries.append(("levin/lib/liblevin.so", library.read_bytes(), 0o755))
+    entries.append((f"{base}.data/scripts/levin", program.read_bytes(), 0o755))
+    entries += [(f"{info}/licenses/{name}", path.read_bytes(), 0o644) for name, path in license_files(parts)]
+    entries.append((f"{info}/METADATA", metadata().encode(), 0o644))
+    entries.append((f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: build_levin\nRoot-Is-Purelib: false\n"
+                                     f"Tag: py3-none-{tag}\n".encode(), 0o644))
+    record = "".join(f"{name},sha256={digest(data)},{len(data)}\n" for name, data, _ in entries)
+    entries.append((f"{info}/RECORD", f"{record}{info}/RECORD,,\n".encode(), 0o644))
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    wheel = Path(folder) / f"{base}-py3-none-{tag}.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as out:
+        for name, data, mode in entries:
+            entry = zipfile.ZipInfo(name, time.gmtime(moment())[:6])
+            entry.external_attr = (0o100000 | mode) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            out.writestr(entry, data)
+    return wheel.name
+
+
+def digest(data):
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+def build_here(folder):
+    """Build program and library with this machine's compiler; returns both and the folder of parts."""
+    source, build, parts = source_folder(), Path(folder) / "build", Path(folder) / "parts"
+    # It installs nothing but into `parts`, and nothing at all if jansson and libyaml are here.
+    run(["bash", source / "tools/setup.sh", "--prefix", parts], LEVIN_NO_APT="1")
+    activate = f'. "{parts}/env.sh" && exec "$@"'
+    run(["bash", "-c", activate, "x", "cmake", "-S", source, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+         "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON", f"-DCMAKE_C_FLAGS=-ffile-prefix-map={source}/="])
+    run(["bash", "-c", activate, "x", "cmake", "--build", build, "--target", "levin", "levin_shared"])
+    return build / "levin", build / "liblevin.so", parts
+
+
+def run(command, **variables):
+    # The standard output is pip's, which reads it.
+    got = subprocess.run([str(c) for c in command], env=dict(os.environ, **variables), stdout=sys.stderr, check=False)
+    if got.returncode:
+        raise SystemExit(f"error: building levin failed at {Path(str(command[0])).name}: the lines above say why")
+
+
+# --- PEP 517 ---
+def get_requires_for_build_wheel(config_settings=None):
+    return [program for program in ("cmake", "ninja") if not shutil.which(program)]
+
+
+def get_requires_for_build_sdist(config_settings=None):
+    return []
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    platform = re.sub(r"[^a-z0-9]+", "_", sysconfig.get_platform().lower())
+    with tempfile.TemporaryDirectory() as folder:
+        return pack(wheel_directory, platform, *build_here(folder))
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    base, source = f"{FILE_NAME}-{version()}", source_folder()
+    files = package_files() + [(f.name, f) for f in (HERE / "pyproject.toml", HERE / "README.md", Path(__file__).resolve())
+                               if f.is_file()]
+    for top in SOURCES:
+        found = sorted((source / top).rglob("*")) if (source / top).is_dir() else [source / top]
+        files += [(f"source/{f.relative_to(source).as_posix()}", f) for f in found
+                  if f.is_file() and "__pycache__" not in f.parts]
+    Path(sdist_directory).mkdir(parents=True, exist_ok=True)
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, path in [("PKG-INFO", None), *files]:
+            data = path.read_bytes() if path else metadata().encode()
+            entry = tarfile.TarInfo(f"{base}/{name}")
+            entry.size, entry.mtime = len(data), moment()
+            entry.mode = 0o755 if path and os.access(path, os.X_OK) else 0o644
+            tar.addfile(entry, io.BytesIO(data))
+    with open(Path(sdist_directory) / f"{base}.tar.gz", "wb") as out:
+        import gzip
+        with gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=moment()) as packed:
+            packed.write(buffer.getvalue())
+    return f"{base}.tar.gz"
+
+
+def main():
+    p = argparse.ArgumentParser(description="Pack a wheel of a levin that was built, or a source distribution.")
+    p.add_argument("--tag", help="the wheel's platform, as manylinux2014_x86_64; without it: a source distribution")
+    p.add_argument("--build", type=Path, help="the folder with levin and liblevin.so")
+    p.add_argument("--parts", type=Path, help="the folder with licenses/, of the libraries that are linked in")
+    p.add_argument("--out", default="dist")
+    o = p.parse_args()
+    print(Path(o.out) / (pack(o.out, o.tag, o.build / "levin", o.build / "liblevin.so", o.parts) if o.tag
+                         else build_sdist(o.out)))
+
+
+if __name__ == "__main__":
+    main()
