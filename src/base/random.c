@@ -1,7 +1,13 @@
-/* random.c - see random.h: normal and uniform numbers, permutations and ranges from the counter-based generator. */
+/* random.c - see random.h: normal and uniform numbers, permutations and ranges from the counter-based generator, and
+ * the system's random bytes. */
 #include "base/random.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* Words 4 i to 4 i + 3 of the stream for initial values. */
 static struct lvn_philox init_words(uint64_t seed, uint64_t name_hash, int64_t i)
@@ -55,4 +61,34 @@ int64_t lvn_random_below(uint64_t seed, uint64_t a, uint64_t b, int64_t n)
                                      (uint32_t)b, (uint32_t)(b >> 32));
     uint64_t bits = (uint64_t)r.v[0] << 32 | r.v[1];
     return (int64_t)(uint64_t)(((unsigned __int128)bits * (uint64_t)n) >> 64);
+}
+
+/* The system call itself: the C library has a function for it since glibc 2.25, and the program runs with older ones.
+ * Kernels before 3.17 lack the call and have /dev/urandom. */
+static ssize_t from_kernel(void *bytes, size_t n)
+{
+    ssize_t got;
+    do {
+        got = syscall(SYS_getrandom, bytes, n, 0);
+    } while (got < 0 && errno == EINTR);
+    return got;
+}
+
+static ssize_t from_device(void *bytes, size_t n)
+{
+    int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return -1;
+    ssize_t got = read(fd, bytes, n);
+    int cause = errno;
+    close(fd);
+    errno = cause;
+    return got;
+}
+
+enum lvn_status lvn_random_secret(void *bytes, size_t n, const char *purpose)
+{
+    ssize_t got = from_kernel(bytes, n);
+    if (got < 0 && errno == ENOSYS) got = from_device(bytes, n);
+    LVN_CHECK(got == (ssize_t)n, IO, "no random bytes for %s: %s", purpose, got < 0 ? strerror(errno) : "too few");
+    return LVN_OK;
 }

@@ -8,7 +8,10 @@
 #ifndef LVN_RANDOM_H
 #define LVN_RANDOM_H
 
+#include <stddef.h>
 #include <stdint.h>
+
+#include "base/status.h"
 
 struct lvn_philox {
     uint32_t v[4];
@@ -85,5 +88,9 @@ static inline uint32_t lvn_dropout_bits(const struct lvn_dropout_key *k, uint64_
     uint32_t word = r.v[column % 8 / 2];
     return column % 2 ? word >> 16 : word & 0xffffu;
 }
+
+/* Fill `bytes` with n random bytes of the operating system, at most 256: for keys and names that nobody may guess. IO:
+ * the system has none; `purpose` ("a token") is in the message. */
+enum lvn_status lvn_random_secret(void *bytes, size_t n, const char *purpose);
 
 #endif

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/entropy.h"
 #include "base/files.h"
 #include "base/getenv.h"
+#include "base/random.h"
 #include "cli/args.h"
 #include "cli/launch/chart.h"
 #include "cli/launch/launch.h"
@@ -45,7 +45,7 @@ static enum lvn_status make_id(struct lvn_launch *l)
 {
     unsigned char bytes[(sizeof l->history.id - 1) / 2];
     const char *job = lvn_getenv("LEVIN_JOB_ID");
-    LVN_TRY(lvn_entropy_read(bytes, sizeof bytes, "the launch's name"));
+    LVN_TRY(lvn_random_secret(bytes, sizeof bytes, "the launch's name"));
     lvn_hex_text(bytes, sizeof bytes, l->history.id);
     if (!job) return LVN_OK;
     char digest[LVN_SHA256_TEXT];

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/entropy.h"
 #include "base/getenv.h"
+#include "base/random.h"
 #include "base/text.h"
 #include "formats/sha256.h"
 
@@ -28,7 +28,7 @@ enum lvn_status lvn_node_token(const char **token)
 enum lvn_status lvn_node_nonce(char nonce[LVN_NODE_NONCE])
 {
     unsigned char bytes[(LVN_NODE_NONCE - 1) / 2];
-    LVN_TRY(lvn_entropy_read(bytes, sizeof bytes, "a handshake"));
+    LVN_TRY(lvn_random_secret(bytes, sizeof bytes, "a handshake"));
     lvn_hex_text(bytes, sizeof bytes, nonce);
     return LVN_OK;
 }

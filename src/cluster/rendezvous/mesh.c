@@ -13,7 +13,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/entropy.h"
+#include "base/random.h"
 #include "base/text.h"
 #include "base/work.h"
 #include "cluster/rendezvous/server_private.h"
@@ -128,7 +128,7 @@ enum lvn_status lvn_mesh_listen(struct lvn_mesh *m, int rank, int size, bool one
     lvn_endpoint_name(m->listening, m->endpoint, sizeof m->endpoint);
     m->fact[m->n_facts++] = (struct lvn_fact){"tcp", m->endpoint};
     if (rank) return LVN_OK;
-    LVN_TRY(lvn_entropy_read(bytes, sizeof bytes, "a key"));
+    LVN_TRY(lvn_random_secret(bytes, sizeof bytes, "a key"));
     lvn_hex_text(bytes, sizeof bytes, m->key);
     m->fact[m->n_facts++] = (struct lvn_fact){"tcp_key", m->key};
     return LVN_OK;

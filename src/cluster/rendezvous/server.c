@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/entropy.h"
+#include "base/random.h"
 #include "base/text.h"
 #include "base/threads.h"
 #include "cluster/rendezvous/endpoints.h"
@@ -242,7 +242,7 @@ static enum lvn_status make_token(struct lvn_server *s)
         snprintf(s->token, sizeof s->token, "%s", s->o.token);
         return LVN_OK;
     }
-    LVN_TRY(lvn_entropy_read(bytes, sizeof bytes, "a token"));
+    LVN_TRY(lvn_random_secret(bytes, sizeof bytes, "a token"));
     lvn_hex_text(bytes, sizeof bytes, s->token);
     return LVN_OK;
 }

@@ -8,9 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/entropy.h"
 #include "base/files.h"
 #include "base/getenv.h"
+#include "base/random.h"
 #include "formats/json.h"
 
 void lvn_lease_lock(int fd, char text[LVN_LEASE_LOCK_TEXT])
@@ -45,7 +45,7 @@ enum lvn_status lvn_lease_owner_init(struct lvn_lease_owner *o, const struct lvn
     struct tm day;
     time_t now = time(NULL);
     *o = (struct lvn_lease_owner){.pid = getpid(), .seconds = options->seconds};
-    LVN_TRY(lvn_entropy_read(bytes, sizeof bytes, "a lease"));
+    LVN_TRY(lvn_random_secret(bytes, sizeof bytes, "a lease"));
     lvn_hex_text(bytes, sizeof bytes, o->instance);
     LVN_TRY(lvn_copy_bytes(o->job, sizeof o->job, "the job's name", options->job ? options->job : "",
                            options->job ? strlen(options->job) : 0));

@@ -1,6 +1,6 @@
 /* test_base.c - covers: src/base/status.c src/base/tensor.c src/base/arena.c src/base/work.c src/base/threads.c
  *
- * The error record, the arena, failing allocations, the team of threads, descriptions of tensors. */
+ * The error record, the arena, failing allocations, partitions of threads, descriptions of tensors. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -195,30 +195,6 @@ static void test_shares_cover_everything_once(void **state)
                 }
                 assert_true(next == counts[c]);
             }
-}
-
-struct visit {
-    int seen[8], after[8];
-};
-
-static void visit(void *argument, int thread, int n_threads)
-{
-    struct visit *v = argument;
-    v->seen[thread] = n_threads;
-    lvn_team_barrier();
-    for (int t = 0; t < n_threads; t++) v->after[thread] += v->seen[t] == n_threads;
-}
-
-static void test_team_runs_every_thread_and_meets(void **state)
-{
-    (void)state;
-    for (int n = 1; n <= 8; n++) {
-        struct visit v = {0};
-        lvn_team_run(n, visit, &v);
-        for (int t = 0; t < n; t++) assert_true(v.seen[t] == n && v.after[t] == n);
-    }
-    lvn_team_barrier(); /* alone: nothing */
-    assert_true(lvn_threads_default() >= 1);
 }
 
 /* --- tensors --- */
@@ -446,7 +422,6 @@ int main(void)
         cmocka_unit_test(test_arena_gives_zeroed_aligned_memory),
         cmocka_unit_test(test_allocations_fail_on_request),
         cmocka_unit_test(test_shares_cover_everything_once),
-        cmocka_unit_test(test_team_runs_every_thread_and_meets),
         cmocka_unit_test(test_waits_within),
         cmocka_unit_test(test_work_counts),
         cmocka_unit_test(test_tensor_descriptions),

@@ -183,9 +183,19 @@ static void test_dropout_bits(void **state)
     assert_int_equal(lvn_dropout_threshold(1), 65536);
 }
 
+static void test_secrets_differ(void **state)
+{
+    unsigned char a[32] = {0}, b[32] = {0};
+    (void)state;
+    assert_int_equal(lvn_random_secret(a, sizeof a, "a test"), LVN_OK);
+    assert_int_equal(lvn_random_secret(b, sizeof b, "a test"), LVN_OK);
+    assert_memory_not_equal(a, b, sizeof a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_secrets_differ),
         cmocka_unit_test(test_philox_known_answers),
         cmocka_unit_test(test_name_hash_is_fnv1a),
         cmocka_unit_test(test_uniform_stays_below_one),
