@@ -57,7 +57,8 @@ static uint64_t by_table(const uint64_t table[16][256], uint64_t x, const unsign
 }
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2,crc32"))) static uint64_t by_instruction(uint64_t x, const unsigned char *p, int64_t bytes)
+__attribute__((target("sse4.2,crc32"))) static uint64_t by_instruction(uint64_t x, const unsigned char *p,
+                                                                       int64_t bytes)
 {
     for (; bytes >= 8; bytes -= 8, p += 8) {
         uint64_t eight;
