@@ -128,8 +128,7 @@ if [ $dev = 1 ]; then
     needs ocloc have ocloc
     needs devices bash -c "ls '$root_folder'/parts/devices/lib/libintelocl.so '$root_folder'/parts/devices/lib/python3*/site-packages/nvidia/cu13/lib"
     needs tensorboard env PYTHONPATH="$root_folder/parts/tensorboard" python3 -c 'import tensorboard'
-    needs jupyter test -x "$root_folder/parts/jupyter/bin/jupyter-server"
-    needs notebooks test -d "$root_folder/parts/notebooks/ipykernel" -a -d "$root_folder/parts/notebooks/nbclient"
+    needs jupyter test -x "$root_folder/parts/jupyter/bin/jupyter-server" -a -d "$root_folder/parts/jupyter/nbclient" -a -d "$root_folder/parts/jupyter/ipykernel"
     needs real real_parts_are_here
     needs zig bash -c "test -x '$root_folder/parts/zig/ziglang/zig' || python3 -c 'import ziglang'"
     needs arm bash -c 'echo "#include <stdint.h>" | aarch64-linux-gnu-gcc -xc -c - -o /dev/null'
@@ -173,7 +172,7 @@ dnf_names() {
         clang) echo clang compiler-rt ;; clang-format | clang-tidy) echo clang-tools-extra ;;
         arm) echo gcc-aarch64-linux-gnu ;; slurm) echo slurm-slurmctld slurm-slurmd slurm munge ;;
         sshd) echo openssh-server openssh-clients ;; ip) echo iproute ;;
-        intel-mpi | stores | tensorboard | jupyter | notebooks | devices | real | zig | kubernetes) ;; # from no distribution: see below
+        intel-mpi | stores | tensorboard | jupyter | devices | real | zig | kubernetes) ;; # from no distribution: see below
         *) echo "$part" ;;
         esac
     done
@@ -238,32 +237,14 @@ kubernetes_module() { # VERSION FOLDER: the module that names all the others
     go mod tidy
 }
 
-# The reader that event files are for, into a folder of its own. Only a test wants it.
-install_tensorboard() {
-    local into=$root_folder/parts/tensorboard
-    python3 -m pip install -q --no-warn-conflicts --target "$into" tensorboard==2.21.0 >"$folder/pip.log" 2>&1 ||
-        { rm -rf "$into" && echo "setup: no tensorboard: the test that needs it is left out"; }
-}
 
-# Jupyter without its page, which deploy/slurm/jupyter.sbatch starts (55 MB). Only a test wants it.
-install_jupyter() {
-    local into=$root_folder/parts/jupyter
-    python3 -m pip install -q --no-warn-conflicts --target "$into" jupyter_server==2.21.1 >"$folder/pip.log" 2>&1 ||
-        { rm -rf "$into" && echo "setup: no Jupyter: the test that needs it is left out"; }
-}
-
-# Jupyter's kernel, and what executes notebooks in it (106 MB). Only a test wants them.
-install_notebooks() {
-    local into=$root_folder/parts/notebooks
-    python3 -m pip install -q --no-warn-conflicts --target "$into" ipykernel==7.4.0 nbclient==0.11.0 >"$folder/pip.log" 2>&1 ||
-        { rm -rf "$into" && echo "setup: no Jupyter kernel: the test of notebooks is left out"; }
-}
-
-# The compiler of wheels (tools/make_wheel): Clang with the headers of every glibc.
-install_zig() {
-    local into=$root_folder/parts/zig
-    python3 -m pip install -q --no-warn-conflicts --target "$into" ziglang==0.15.2 >"$folder/pip.log" 2>&1 ||
-        { rm -rf "$into" && echo "setup: no ziglang: make wheel and its test need it"; }
+# Packages of PyPI in a folder of their own, parts/NAME, that only tests and tools want: TensorBoard's reader, which reads what
+# logger.tensorboard writes; Jupyter without its page, and what executes notebooks (110 MB); zig, the compiler of wheels.
+install_wheels() { # install_wheels NAME PACKAGE...
+    local into=$root_folder/parts/$1 log=$folder/$1.log
+    shift
+    python3 -m pip install -q --no-warn-conflicts --target "$into" "$@" >"$log" 2>&1 ||
+        { rm -rf "$into" && echo "setup: no $*: the tests that need it are left out"; }
 }
 
 # Intel's OpenCL for processors, on which the doubles of CUDA compute, and NVIDIA's compiler of kernels. Only tests want them.
@@ -428,10 +409,9 @@ END
 }
 case " ${missing[*]} " in *" intel-mpi "*) install_intel_mpi ;; esac
 case " ${missing[*]} " in *" stores "*) install_stores ;; esac
-case " ${missing[*]} " in *" tensorboard "*) install_tensorboard ;; esac
-case " ${missing[*]} " in *" jupyter "*) install_jupyter ;; esac
-case " ${missing[*]} " in *" notebooks "*) install_notebooks ;; esac
-case " ${missing[*]} " in *" zig "*) install_zig ;; esac
+case " ${missing[*]} " in *" tensorboard "*) install_wheels tensorboard tensorboard==2.21.0 ;; esac
+case " ${missing[*]} " in *" jupyter "*) install_wheels jupyter jupyter_server==2.21.1 ipykernel==7.4.0 nbclient==0.11.0 ;; esac
+case " ${missing[*]} " in *" zig "*) install_wheels zig ziglang==0.15.2 ;; esac
 case " ${missing[*]} " in *" devices "*) install_devices ;; esac
 case " ${missing[*]} " in *" real "*) install_real ;; esac
 case " ${missing[*]} " in *" kubernetes "*) install_kubernetes ;; esac
@@ -454,7 +434,7 @@ write_env
 for part in ${gone[@]+"${gone[@]}"}; do
     case $part in
     archive) echo "setup: no libarchive: levin prepare reads .txt and .jsonl, and no archives" ;;
-    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | pmix | sshd | ip | stores | tensorboard | jupyter | notebooks | opencl | oclgrind | ocloc | devices | real | zig | openssl | kubernetes) echo "setup: no $part: the tests that need it are left out" ;;
+    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | pmix | sshd | ip | stores | tensorboard | jupyter | opencl | oclgrind | ocloc | devices | real | zig | openssl | kubernetes) echo "setup: no $part: the tests that need it are left out" ;;
     *) fail "$part could not be had; a site may offer it: module avail $part" ;;
     esac
 done

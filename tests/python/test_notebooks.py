@@ -12,9 +12,9 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(os.environ["LEVIN_SOURCE"])
-PARTS = ROOT / "parts/notebooks"
+PARTS = ROOT / "parts/jupyter"
 if not (PARTS / "ipykernel").is_dir() or not (PARTS / "nbclient").is_dir():
-    print("skipped: no parts/notebooks (tools/setup.sh --dev installs it)")
+    print("skipped: no parts/jupyter (tools/setup.sh --dev installs it)")
     sys.exit(77)
 os.environ["PYTHONPATH"] += f":{PARTS}"  # of the kernels
 os.environ["PATH"] = f"{Path(os.environ['LEVIN']).parent}:{os.environ['PATH']}"
