@@ -5,7 +5,7 @@
 
 The package calls the library liblevin.so through ctypes and needs numpy alone. docs/python.md describes it.
 """
-from . import _door, loggers
+from . import _library, loggers
 from .callback import Callback, Event
 from .arrays import BFloat16Array
 from .confusion import ConfusionMatrix
@@ -16,7 +16,7 @@ from .remote import Attached, Job, attach, launch, read_metrics
 from .run import History, Run, Summary
 from .settings import SettingInfo, Settings, describe
 
-__version__ = (_door.lib.lvn_version() or b"").decode()
+__version__ = (_library.lib.lvn_version() or b"").decode()
 
 __all__ = ["Attached", "BFloat16Array", "Callback", "ConfusionMatrix", "Error", "Evaluation", "Event", "FaultError",
            "Field", "History", "InputError", "Job", "Model", "Prediction", "Run", "SettingInfo", "Settings", "StoppedError",

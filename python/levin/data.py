@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _door
+from . import _library
 from .errors import InputError
 
 _SPLITS = ("train", "val", "test")
@@ -92,14 +92,14 @@ class Data:
     def _build(self) -> None:
         if len(self.fields) > 4:
             raise InputError(f"a sample has at most 4 fields, and these have {len(self.fields)}: {', '.join(self.fields)}")
-        rows = (_door.RunField * len(self.fields))()
+        rows = (_library.RunField * len(self.fields))()
         for row, (name, f) in zip(rows, self.fields.items()):
             row.name, row.dtype, row.rank, row.below = name.encode(), _CODES[f.dtype.name], len(f.shape), f.below
             for k, n in enumerate(f.shape):
                 row.dim[k] = n
         ids = self.fields.get("ids")
-        self._sample = _door.ON_SAMPLE(self._read)
-        self.c = _door.RunData(size=ctypes.sizeof(_door.RunData), n_fields=len(rows), field=rows,
+        self._sample = _library.ON_SAMPLE(self._read)
+        self.c = _library.RunData(size=ctypes.sizeof(_library.RunData), n_fields=len(rows), field=rows,
                                vocab_size=ids.below if ids else 0, is_stream=self.is_stream, sample=self._sample)
         for i, split in enumerate(self.splits):
             self.c.samples[i] = _STREAM if self.is_stream and i == 0 else len(split) if split is not None else 0

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _door
-from ._door import byref, lib
+from . import _library
+from ._library import byref, lib
 from .arrays import bfloat16, from_memory
 from .errors import InputError
 from .settings import Settings
@@ -52,12 +52,12 @@ class Model:
         self._pointer = c_void_p()
         self.name, self._keys = os.fspath(model), dict(keys)
         self.settings = self._settings({})
-        _door.check(lib.lvn_inference_open(byref(self._pointer), self.settings._p))
+        _library.check(lib.lvn_inference_open(byref(self._pointer), self.settings._p))
         self._lock = threading.Lock()  # one call at a time
 
     def _settings(self, keys: Mapping[str, Any]) -> Settings:
         s = Settings()
-        _door.check(lib.lvn_settings_model(s._p, _door.encode(self.name, "model")))
+        _library.check(lib.lvn_settings_model(s._p, _library.encode(self.name, "model")))
         s.put(self._keys)
         s.put(keys)
         return s
@@ -95,8 +95,8 @@ class Model:
 
     def encode(self, text: str) -> np.ndarray:
         """Ids (n) int32 of a text, with the tokens that the tokenizer adds."""
-        raw, out, n = _door.encode(text, "text"), c_void_p(), c_int64()
-        _door.check(lib.lvn_inference_encode(self._need(), raw, len(raw), byref(out), byref(n)))
+        raw, out, n = _library.encode(text, "text"), c_void_p(), c_int64()
+        _library.check(lib.lvn_inference_encode(self._need(), raw, len(raw), byref(out), byref(n)))
         try:
             return np.array(from_memory(out.value, (n.value,), np.int32)) if n.value else np.zeros(0, np.int32)
         finally:
@@ -105,8 +105,8 @@ class Model:
     def decode(self, ids: Any) -> str:
         """The text of ids (n)."""
         row, out = self._ids(ids, 1), c_void_p()
-        _door.check(lib.lvn_inference_decode(self._need(), row.ctypes.data, row.size, byref(out)))
-        return _door.take_text(out)
+        _library.check(lib.lvn_inference_decode(self._need(), row.ctypes.data, row.size, byref(out)))
+        return _library.take_text(out)
 
     @staticmethod
     def _ids(ids: Any, rank: int) -> np.ndarray:
@@ -130,7 +130,7 @@ class Model:
         ids = self.encode(prompt) if isinstance(prompt, str) else self._ids(prompt, 1)
         if not ids.size:
             raise InputError("a prompt has at least one token, and this one is empty")
-        options = _door.Generation(size=ctypes.sizeof(_door.Generation), prompt=ids.ctypes.data, n_prompt=ids.size,
+        options = _library.Generation(size=ctypes.sizeof(_library.Generation), prompt=ids.ctypes.data, n_prompt=ids.size,
                                    max_new_tokens=max_new_tokens, temperature=temperature, top_k=top_k, top_p=top_p,
                                    seed=seed, number=number)
         return self._stream(options, ids) if stream else self._generate(options, ids)
@@ -138,9 +138,9 @@ class Model:
     def _generate(self, options: Any, ids: np.ndarray) -> str:
         with self._lock:
             status = lib.lvn_inference_generate(self._need(), byref(options))
-            failure = _door.error(status) if status else None
+            failure = _library.error(status) if status else None
         lib.lvn_free(options.ids)
-        text = _door.take_text(c_void_p(options.text))
+        text = _library.take_text(c_void_p(options.text))
         if failure:
             raise failure
         return text
@@ -149,7 +149,7 @@ class Model:
         pieces: queue.Queue[Any] = queue.Queue()
         over = threading.Event()
 
-        @_door.ON_TOKEN
+        @_library.ON_TOKEN
         def on_token(context: Any, token: int, text: bytes) -> int:
             if text:
                 pieces.put(text.decode("utf-8", "replace"))
@@ -184,7 +184,7 @@ class Model:
         B, T = rows.shape if rows.ndim == 2 else (1, rows.size)
         out, shape, rank = c_void_p(), (c_int64 * 4)(), c_int64()
         with self._lock:
-            _door.check(lib.lvn_inference_logits(self._need(), rows.ctypes.data, B, T, byref(out), shape, byref(rank)))
+            _library.check(lib.lvn_inference_logits(self._need(), rows.ctypes.data, B, T, byref(out), shape, byref(rank)))
             result = np.array(from_memory(out.value, tuple(shape[:rank.value]), np.float32))
         return result if rows.ndim == 2 else result[0]
 
@@ -195,17 +195,17 @@ class Model:
         Those that lie so in host memory share it: what is written there is what the next call computes with. The others
         (another layout, a device's memory) are copies, and cannot be written (`flags.writeable`).
         """
-        n, row, out = c_int64(), _door.Parameter(), {}
+        n, row, out = c_int64(), _library.Parameter(), {}
         with self._lock:
-            _door.check(lib.lvn_inference_parameters(self._need(), byref(n)))
+            _library.check(lib.lvn_inference_parameters(self._need(), byref(n)))
             for i in range(n.value):
-                _door.check(lib.lvn_inference_parameter(self._pointer, i, byref(row)))
+                _library.check(lib.lvn_inference_parameter(self._pointer, i, byref(row)))
                 shape, kind = tuple(row.shape[:row.rank]), np.uint16 if row.dtype else np.float32
                 if row.data:
                     array = from_memory(row.data, shape, kind, owner=self)
                 else:
                     array = np.empty(shape, kind)
-                    _door.check(lib.lvn_inference_copy(self._pointer, i, array.ctypes.data, array.nbytes))
+                    _library.check(lib.lvn_inference_copy(self._pointer, i, array.ctypes.data, array.nbytes))
                     array.flags.writeable = False
                 out[row.name.decode()] = bfloat16(array) if row.dtype else array
         return out
@@ -225,8 +225,8 @@ class Model:
         return self._evaluate(keys, limit, None)
 
     def _evaluate(self, keys: Mapping[str, Any], limit: int, gradients: str | None) -> Evaluation:
-        s, out = self._settings(keys), _door.EvaluatedModel()
-        _door.check(lib.lvn_evaluate_model(s._p, limit, gradients.encode() if gradients else None, byref(out)))
+        s, out = self._settings(keys), _library.EvaluatedModel()
+        _library.check(lib.lvn_evaluate_model(s._p, limit, gradients.encode() if gradients else None, byref(out)))
         confusion = None
         if out.classes:
             shape = (out.classes, out.classes)
@@ -243,13 +243,13 @@ class Model:
             raise InputError("predict wants at least one text, and got none")
         if pairs is not None and len(pairs) != len(rows):
             raise InputError(f"predict wants a second text for each, and got {len(pairs)} for {len(rows)} texts")
-        first = (c_char_p * len(rows))(*(_door.encode(t, f"text {i}") for i, t in enumerate(rows)))
-        second = pairs and (c_char_p * len(rows))(*(_door.encode(t, f"pair {i}") for i, t in enumerate(pairs)))
-        s, out = self._settings(keys), _door.Classified()
-        _door.check(lib.lvn_classify(s._p, first, second, len(rows), byref(out)))
+        first = (c_char_p * len(rows))(*(_library.encode(t, f"text {i}") for i, t in enumerate(rows)))
+        second = pairs and (c_char_p * len(rows))(*(_library.encode(t, f"pair {i}") for i, t in enumerate(pairs)))
+        s, out = self._settings(keys), _library.Classified()
+        _library.check(lib.lvn_classify(s._p, first, second, len(rows), byref(out)))
         p = np.array(from_memory(out.probability, (out.n, out.classes), np.float64))
         lib.lvn_free(out.probability)
-        names = _door.take_text(c_void_p(out.names)).split("\n")
+        names = _library.take_text(c_void_p(out.names)).split("\n")
         label = p.argmax(axis=1)
         return Prediction(label, [names[i] for i in label], p)
 

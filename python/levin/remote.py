@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _door
+from . import _library
 from .errors import FaultError, InputError
 from .settings import find_run, flatten
 
@@ -170,7 +170,7 @@ def launch(recipe: str | os.PathLike[str] | Mapping[str, Any], nodes: int = 1, n
     else:
         operand = [os.fspath(recipe)]
     train = ["train", *operand, *(["--resume"] if resume else []), *(["--overwrite"] if overwrite else []), *words]
-    program = str(_door.find_program())
+    program = str(_library.find_program())
     folder = Path(tempfile.mkdtemp(prefix="levin-launch."))
     log = folder / "launch.log"
     if not slurm:

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from . import _door
-from ._door import byref, lib
+from . import _library
+from ._library import byref, lib
 from .callback import Callback, Event
 from .data import Data
 from .errors import Error, FaultError, InputError, StoppedError
@@ -117,7 +117,7 @@ class Run:
         self._over = self._ended = self._in_callback = self._interrupted = False
         self._requests = 0
         self._display: Any = None
-        self._on_event = _door.ON_EVENT(self._handle)  # the library keeps it as long as the run is open
+        self._on_event = _library.ON_EVENT(self._handle)  # the library keeps it as long as the run is open
 
     def _read(self, recipe: Any, resume: bool) -> None:
         if recipe is None or isinstance(recipe, Mapping):
@@ -149,7 +149,7 @@ class Run:
         if other is not None and other._ended:
             with contextlib.suppress(Error):  # it has said why it failed
                 other.close()
-        options = _door.RunOptions(size=ctypes.sizeof(_door.RunOptions), mode=self._mode, on_event=self._on_event)
+        options = _library.RunOptions(size=ctypes.sizeof(_library.RunOptions), mode=self._mode, on_event=self._on_event)
         if self._data:
             options.data = ctypes.pointer(self._data.c)
         status = lib.lvn_run_open_with(byref(self._pointer), self.settings._p, byref(options))
@@ -168,7 +168,7 @@ class Run:
         pointer, self._pointer = self._pointer, ctypes.c_void_p()
         status = lib.lvn_run_close(pointer)
         self._over = self._ended = True
-        if status and not isinstance(e := _door.error(status), StoppedError):
+        if status and not isinstance(e := _library.error(status), StoppedError):
             raise e
 
     def __enter__(self) -> Run:
@@ -225,7 +225,7 @@ class Run:
         self._over = self._ended = True
         status = lib.lvn_run_end(self._need())
         if status:
-            e = _door.error(status)
+            e = _library.error(status)
             if not isinstance(e, StoppedError):
                 raise e
             self.end_reason = str(e)
@@ -246,7 +246,7 @@ class Run:
 
     def _raise_data(self, status: int) -> None:
         """A call failed: raise the data set's own exception if that was the cause."""
-        failure = _door.error(status)
+        failure = _library.error(status)
         self._over = self._ended = True  # the next run closes it
         if self._data and self._data.exception:
             e, self._data.exception = self._data.exception, None
@@ -339,21 +339,21 @@ class Run:
         for key, v in values.items():
             if not hasattr(v, "__float__"):
                 raise InputError(f"log wants a number for '{key}', and got {type(v).__name__}")
-        names = (ctypes.c_char_p * len(values))(*(_door.encode(k, "a name") for k in values))
+        names = (ctypes.c_char_p * len(values))(*(_library.encode(k, "a name") for k in values))
         numbers = (ctypes.c_double * len(values))(*(float(v) for v in values.values()))  # type: ignore[arg-type]
         before, self._in_callback = self._in_callback, True
         try:
             status = lib.lvn_run_log(self._need() if before else self.open()._need(), len(values), names, numbers)
         finally:
             self._in_callback = before
-        _door.check(status)
+        _library.check(status)
 
     def save(self) -> None:
         """Write a checkpoint; it is on the disk when the call returns. Within a callback: after the next step."""
         if self._in_callback:
             self._requests |= _REQUESTS["save"]
         else:
-            _door.check(lib.lvn_run_save(self.open()._need()))
+            _library.check(lib.lvn_run_save(self.open()._need()))
 
     def validate(self) -> dict[str, float]:
         """Loss and metrics of the validation data: {"val_loss": ..., "val_accuracy": ...}. Within a callback: after the
@@ -371,17 +371,17 @@ class Run:
         if self._in_callback:
             raise InputError("a run cannot be tested within a callback: do it between steps, or after fit()")
         self.open()
-        rows = (_door.Scalar * 64)()
-        _door.check(lib.lvn_run_evaluate(self._need(), split.encode()))
+        rows = (_library.Scalar * 64)()
+        _library.check(lib.lvn_run_evaluate(self._need(), split.encode()))
         n = lib.lvn_run_results(self._pointer, rows, len(rows))
         return {rows[i].name.decode(): rows[i].value for i in range(n)}
 
     def generate(self, prompt: str | None = None) -> str:
         """Continue a prompt with the weights as they are now, as the keys of `sample` say; returns both."""
         out = ctypes.c_void_p()
-        text = None if prompt is None else _door.encode(prompt, "prompt")
-        _door.check(lib.lvn_run_generate(self.open()._need(), text, byref(out)))
-        return _door.take_text(out)
+        text = None if prompt is None else _library.encode(prompt, "prompt")
+        _library.check(lib.lvn_run_generate(self.open()._need(), text, byref(out)))
+        return _library.take_text(out)
 
     def summary(self) -> Summary:
         """What the run would take, before anything is trained: parameters, sizes, FLOPs, exact memory (`levin plan`)."""
@@ -389,7 +389,7 @@ class Run:
             raise InputError("summary plans from files, and this run has its data in Python")
         keys = [f"--{k}={v}" for k, v in self.settings.items()
                 if self.settings.source(k) not in ("default", "") and not self.settings.source(k).startswith("from ")]
-        done = subprocess.run([str(_door.find_program()), "plan", "--json", *keys], capture_output=True, text=True,
+        done = subprocess.run([str(_library.find_program()), "plan", "--json", *keys], capture_output=True, text=True,
                               env={k: v for k, v in os.environ.items() if not k.startswith("LEVIN_")})
         if done.returncode:
             kind = InputError if done.returncode == 2 else FaultError

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import _door
-from ._door import lib
+from . import _library
+from ._library import lib
 from .errors import InputError
 
 
@@ -26,9 +26,9 @@ class SettingInfo(NamedTuple):
 
 def describe() -> dict[str, SettingInfo]:
     """All keys, in the order of `levin help options`."""
-    out, row = {}, _door.Setting()
+    out, row = {}, _library.Setting()
     for i in range(lib.lvn_settings_count()):
-        _door.check(lib.lvn_settings_describe(i, _door.byref(row)))
+        _library.check(lib.lvn_settings_describe(i, _library.byref(row)))
         choices: list[str] = []
         while row.choices and row.choices[len(choices)] is not None:
             choices.append(row.choices[len(choices)].decode())
@@ -82,35 +82,35 @@ class Settings(Mapping):
 
     def recipe(self, path: str | os.PathLike[str]) -> None:
         """Set all keys of a YAML file."""
-        _door.check(lib.lvn_settings_recipe(self._p, _door.encode(path, "recipe")))
+        _library.check(lib.lvn_settings_recipe(self._p, _library.encode(path, "recipe")))
 
     def environment(self) -> None:
         """Set the keys whose variables are set, as LEVIN_OPTIMIZER_LR."""
-        _door.check(lib.lvn_settings_variables(self._p))
+        _library.check(lib.lvn_settings_variables(self._p))
 
     def put(self, keys: Mapping[str, Any]) -> None:
         """Set keys; all that is wrong is said at once."""
         wrong = []
         for key, value in flatten(keys):
-            if lib.lvn_settings_put(self._p, _door.encode(key, "a key"), _door.encode(value, key)):
-                wrong.append(_door.text(lib.lvn_error_text()) or "")
+            if lib.lvn_settings_put(self._p, _library.encode(key, "a key"), _library.encode(value, key)):
+                wrong.append(_library.text(lib.lvn_error_text()) or "")
         if wrong:
             raise InputError("\n".join(wrong))
 
     def check(self) -> None:
         """Derive values from others, and refuse contradictions."""
-        _door.check(lib.lvn_settings_check(self._p))
+        _library.check(lib.lvn_settings_check(self._p))
 
     def __getitem__(self, key: str) -> str:
-        value = lib.lvn_settings_get(self._p, _door.encode(key, "a key"))
+        value = lib.lvn_settings_get(self._p, _library.encode(key, "a key"))
         if value is None:
-            raise KeyError(_door.text(lib.lvn_error_text()))
+            raise KeyError(_library.text(lib.lvn_error_text()))
         return value.decode()
 
     def source(self, key: str) -> str:
-        value = lib.lvn_settings_source(self._p, _door.encode(key, "a key"))
+        value = lib.lvn_settings_source(self._p, _library.encode(key, "a key"))
         if value is None:
-            raise KeyError(_door.text(lib.lvn_error_text()))
+            raise KeyError(_library.text(lib.lvn_error_text()))
         return value.decode()
 
     def __iter__(self) -> Iterator[str]:

@@ -6,8 +6,10 @@
 
 #include <endian.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <nmmintrin.h>
 #endif
 
@@ -35,8 +37,21 @@ static uint64_t power(int n)
     return x;
 }
 
+#if defined(__x86_64__)
+static bool has_instruction;
+
+static bool find_instruction(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_2);
+}
+#endif
+
 static void fill(void)
 {
+#if defined(__x86_64__)
+    has_instruction = find_instruction();
+#endif
     fill_table(POLYNOMIAL32, table32);
     fill_table(POLYNOMIAL32C, table32c);
     fill_table(POLYNOMIAL64, table64);
@@ -81,7 +96,7 @@ uint32_t lvn_crc32c(uint32_t sum, const void *data, int64_t bytes)
     uint64_t x = (uint32_t)~sum;
     pthread_once(&once, fill);
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("sse4.2")) return (uint32_t)~by_instruction(x, data, bytes);
+    if (has_instruction) return (uint32_t)~by_instruction(x, data, bytes);
 #endif
     return (uint32_t)~by_table(table32c, x, data, bytes);
 }

@@ -33,29 +33,64 @@ static bool request_amx(void)
     return d >> 22 & 1 && d >> 24 & 1 && syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
 }
 
+/* What lvn_isa_processor() asks for, as bits of CPUID (Intel SDM, volume 2A; AMD APM, volume 3, appendix E). The compiler
+ * has __builtin_cpu_supports() for it, but zig's library lacks what that calls. */
+struct features {
+    bool avx2;   /* and FMA, and the system saves 256-bit registers */
+    bool avx512; /* F, BW, DQ and VL, and the system saves 512-bit registers and masks */
+    bool bf16;   /* AVX512_BF16 */
+    bool fast_dots;
+};
+
+/* The registers that the system saves for a process: XCR0. */
+static unsigned saved_registers(void)
+{
+    unsigned low, high;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+static bool all(unsigned bits, unsigned wanted)
+{
+    return (bits & wanted) == wanted;
+}
+
 /* Are dot products of bf16 faster than fp32? Those of AMD (from Zen 4) and of Intel's Cooper Lake (family 6, model 85)
  * are issued as often as multiply-adds and do twice the work. On Intel's processors with AMX they take four times as
  * long as a multiply-add, which is half its speed; so if AMX is denied there, AVX-512 is the better choice. */
-static bool has_fast_dots(void)
+static bool has_fast_dots(unsigned signature)
 {
     unsigned a, b, c, d;
-    if (!__builtin_cpu_supports("avx512bf16")) return false;
-    if (!__builtin_cpu_is("intel")) return true;
-    return __get_cpuid(1, &a, &b, &c, &d) && (a >> 12 & 0xf0) + (a >> 4 & 0xf) == 85;
+    const bool is_intel = __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx;
+    return !is_intel || (signature >> 12 & 0xf0) + (signature >> 4 & 0xf) == 85;
 }
+
+static struct features read_features(void)
+{
+    const unsigned fma = 1u << 12, saves = 1u << 27, avx = 1u << 28;         /* leaf 1, ECX */
+    const unsigned avx2 = 1u << 5, avx512 = 1u << 16 | 1u << 17 | 3u << 30; /* leaf 7, EBX: F, DQ, BW and VL */
+    const unsigned bits_256 = 1u << 1 | 1u << 2, bits_512 = 7u << 5;         /* XCR0 */
+    struct features f = {0};
+    unsigned signature, a, b, c, d;
+    if (!__get_cpuid(1, &signature, &b, &c, &d) || !all(c, fma | saves | avx)) return f;
+    const unsigned saved = saved_registers();
+    if (!all(saved, bits_256) || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return f;
+    f.avx2 = all(b, avx2);
+    f.avx512 = f.avx2 && all(b, avx512) && all(saved, bits_512);
+    f.bf16 = f.avx512 && a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && all(a, 1u << 5);
+    f.fast_dots = f.bf16 && has_fast_dots(signature);
+    return f;
+}
+
+static struct features features;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool amx;
 
-static void find_amx(void)
+static void find_features(void)
 {
-    amx = request_amx();
-}
-
-static bool has_amx(void)
-{
-    pthread_once(&once, find_amx);
-    return amx;
+    features = read_features();
+    amx = features.bf16 && request_amx();
 }
 #endif
 
@@ -67,13 +102,11 @@ const char *lvn_isa_name(enum lvn_isa isa)
 enum lvn_isa lvn_isa_processor(void)
 {
 #if defined(LVN_X86)
-    __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return LVN_ISA_GENERIC;
-    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
-        !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
-        return LVN_ISA_AVX2;
-    if (__builtin_cpu_supports("avx512bf16") && has_amx()) return LVN_ISA_AMX;
-    return has_fast_dots() ? LVN_ISA_AVX512_BF16 : LVN_ISA_AVX512;
+    pthread_once(&once, find_features);
+    if (!features.avx2) return LVN_ISA_GENERIC;
+    if (!features.avx512) return LVN_ISA_AVX2;
+    if (amx) return LVN_ISA_AMX;
+    return features.fast_dots ? LVN_ISA_AVX512_BF16 : LVN_ISA_AVX512;
 #else
     return LVN_ISA_GENERIC;
 #endif

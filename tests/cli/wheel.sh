@@ -1,5 +1,5 @@
-# python/build_levin.py: it packs a built levin as a wheel, the same bytes twice, which works in fresh environments of every
-# Python that is here; a source distribution has all that the build reads.
+# python/build_levin.py: it packs a built levin as a wheel, the same bytes twice, which works in fresh environments of
+# two Pythons; a source distribution has all that the build reads.
 . "$LEVIN_SOURCE/tests/cli/wheel.bash"
 [ -z "${LVN_SANITIZE:-}" ] || { echo "skipped: a library with a sanitizer needs it in the program" && exit 77; }
 mkdir built
@@ -11,7 +11,8 @@ pack dist
 wheel=$(echo dist/*-py3-none-linux_*.whl)
 pack again
 cmp "$wheel" again/*.whl
-install_wheel "$wheel"
+mapfile -t here < <(pythons)
+install_wheel "$wheel" "${here[@]::1}" "${here[@]:1:1}" # each costs seconds; wheel_manylinux.sh tries all
 
 python3 "$LEVIN_SOURCE/python/build_levin.py" --out sources >/dev/null
 tar xzf sources/*.tar.gz

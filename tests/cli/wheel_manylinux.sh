@@ -28,4 +28,5 @@ SOURCE_DATE_EPOCH=$(git -C "$LEVIN_SOURCE" log -1 --format=%ct 2>/dev/null || ec
     --tag manylinux2014_x86_64 --build "$built/build" --parts "$built/parts" --out again >/dev/null
 cmp "$wheel" again/*.whl
 
-install_wheel "$wheel"
+mapfile -t here < <(pythons)
+install_wheel "$wheel" ${here[@]+"${here[@]}"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sysconfig
 from ctypes import (CFUNCTYPE, POINTER, Structure, byref, c_bool, c_char_p, c_double, c_int, c_int32, c_int64, c_void_p)
 from pathlib import Path
 from typing import Any
@@ -155,10 +156,14 @@ def find_library() -> Path:
 def find_program() -> Path:
     """The path of the program `levin`, which belongs to the library."""
     library = find_library()
-    for path in (library.with_name("levin"), library.parent.parent / "bin/levin", PACKAGE / "bin/levin"):
+    places = [library.with_name("levin"), library.parent.parent / "bin/levin"]
+    if library.parent == PACKAGE / "lib":  # a wheel: pip puts the program where it puts all scripts
+        schemes = ("posix_prefix", "posix_user", "venv", "posix_local")
+        places += [Path(sysconfig.get_path("scripts", s)) / "levin" for s in schemes if s in sysconfig.get_scheme_names()]
+    for path in places:
         if path.is_file() and os.access(path, os.X_OK):
             return path
-    raise FaultError(f"the program levin was not found beside '{library}'")
+    raise FaultError(f"the program levin was not found: neither {' nor '.join(map(str, places))} is one")
 
 
 def _load() -> ctypes.CDLL:
