@@ -33,8 +33,8 @@ static bool request_amx(void)
     return d >> 22 & 1 && d >> 24 & 1 && syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
 }
 
-/* What lvn_isa_processor() asks for, as bits of CPUID (Intel SDM, volume 2A; AMD APM, volume 3, appendix E). The compiler
- * has __builtin_cpu_supports() for it, but zig's library lacks what that calls. */
+/* What lvn_isa_processor() asks for, as bits of CPUID (Intel SDM, volume 2A; AMD APM, volume 3, appendix E). The
+ * compiler's __builtin_cpu_supports() would do, but zig's library lacks what it calls. */
 struct features {
     bool avx2;   /* and FMA, and the system saves 256-bit registers */
     bool avx512; /* F, BW, DQ and VL, and the system saves 512-bit registers and masks */
@@ -67,9 +67,9 @@ static bool has_fast_dots(unsigned signature)
 
 static struct features read_features(void)
 {
-    const unsigned fma = 1u << 12, saves = 1u << 27, avx = 1u << 28;         /* leaf 1, ECX */
+    const unsigned fma = 1u << 12, saves = 1u << 27, avx = 1u << 28;        /* leaf 1, ECX */
     const unsigned avx2 = 1u << 5, avx512 = 1u << 16 | 1u << 17 | 3u << 30; /* leaf 7, EBX: F, DQ, BW and VL */
-    const unsigned bits_256 = 1u << 1 | 1u << 2, bits_512 = 7u << 5;         /* XCR0 */
+    const unsigned bits_256 = 1u << 1 | 1u << 2, bits_512 = 7u << 5;        /* XCR0 */
     struct features f = {0};
     unsigned signature, a, b, c, d;
     if (!__get_cpuid(1, &signature, &b, &c, &d) || !all(c, fma | saves | avx)) return f;

@@ -82,7 +82,6 @@ says "Read-only file system" err
 code 0 contained levin doctor
 says "libcurl/" out
 says "OpenSSL " out
-says "libgomp.so.1" out
 arguments tiny
 code 0 contained levin "${all[@]}"
 check [ "$(stat -c %u data/tiny/checkpoints/last/model.safetensors)" = 65532 ]
