@@ -12,6 +12,7 @@
 #include "base/redact.h"
 #include "base/text.h"
 #include "formats/yaml.h"
+#include "settings/retired.h"
 #include "settings/synonyms.h"
 
 extern char **environ;
@@ -111,6 +112,14 @@ static enum lvn_status unknown_key(const char *key)
     LVN_FAIL(ARG, "unknown key '%.60s'; `levin help options` lists all keys", key);
 }
 
+/* A key that an older version had, and recorded with all others: the value that changes nothing passes. */
+static enum lvn_status check_retired(const struct lvn_retired *r, const char *value)
+{
+    LVN_CHECK(!strcmp(r->value, value), ARG, "%s (%.60s) is an option of older versions, and only %s is accepted; %s",
+              r->key, value, r->value, r->sentence);
+    return LVN_OK;
+}
+
 /* Twice in one file is a mistake, since nobody sees both lines at once; on the command line the later one wins. */
 static enum lvn_status check_twice(const struct lvn_origin *old, const struct lvn_origin *new, const char *key)
 {
@@ -144,6 +153,8 @@ static enum lvn_status set_checked(struct lvn_settings *s, const char *key, cons
                                    const struct lvn_origin *origin)
 {
     const struct lvn_option *o = lvn_option_find(key);
+    const struct lvn_retired *retired = o ? NULL : lvn_retired_find(key);
+    if (retired) return check_retired(retired, value);
     if (!o) return unknown_key(key);
     struct lvn_origin *at = &s->origin[o->id];
     LVN_TRY(check_twice(at, origin, key));
@@ -226,7 +237,7 @@ static enum lvn_status read_one(struct lvn_settings *s, const struct lvn_yaml *y
         return read_map(s, y, key, path, wrong);
     }
     if (y->kind == LVN_YAML_LIST) return read_list(s, y, key, origin);
-    if (is_null(y) && (o || lvn_part_help(key))) return LVN_OK; /* "url:" without a value says nothing */
+    if (is_null(y) && (o || lvn_part_help(key) || lvn_retired_find(key))) return LVN_OK; /* "url:" without a value says nothing */
     return lvn_settings_set_at(s, key, y->text, origin);
 }
 

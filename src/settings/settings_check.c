@@ -19,10 +19,6 @@
 #include "settings/settings_model.h"
 #include "tasks/task.h"
 
-_Static_assert((int)LVN_OPTIMIZER_DECAY_LINEAR == (int)LVN_DECAY_LINEAR, "one order for the rules of decay");
-_Static_assert((int)LVN_OPTIMIZER_DECAY_MATRICES == (int)LVN_DECAY_MATRICES, "one order for the rules of decay");
-_Static_assert((int)LVN_OPTIMIZER_DECAY_ALL == (int)LVN_DECAY_ALL, "one order for the rules of decay");
-
 /* Mark a value as derived; lvn_settings_finish() may run again and derive it again. */
 static bool open(const struct lvn_settings *s, enum lvn_option_id id)
 {
