@@ -237,7 +237,8 @@ static enum lvn_status read_one(struct lvn_settings *s, const struct lvn_yaml *y
         return read_map(s, y, key, path, wrong);
     }
     if (y->kind == LVN_YAML_LIST) return read_list(s, y, key, origin);
-    if (is_null(y) && (o || lvn_part_help(key) || lvn_retired_find(key))) return LVN_OK; /* "url:" without a value says nothing */
+    if (is_null(y) && (o || lvn_part_help(key) || lvn_retired_find(key)))
+        return LVN_OK; /* "url:" without a value says nothing */
     return lvn_settings_set_at(s, key, y->text, origin);
 }
 

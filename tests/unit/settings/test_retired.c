@@ -1,5 +1,6 @@
-/* Covers settings/retired.c, and how settings/settings.c reads keys of older versions. The table is the test's own: what
- * follows takes the place of the library's retired.o. */
+/* test_retired.c - covers: src/settings/retired.c src/settings/settings.c
+ *
+ * Keys of older versions. The table is the test's own: retired.c, included here, takes the place of the library's. */
 #define LVN_RETIRED_TABLE "unit/settings/retired_rows.def"
 #include "settings/retired.c" /* NOLINT(bugprone-suspicious-include) */
 
