@@ -128,6 +128,15 @@ def get_requires_for_build_sdist(config_settings=None):
     return []
 
 
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """Name, version and requirements without a build: what pip cannot satisfy fails before minutes of compiling."""
+    name = f"{FILE_NAME}-{version()}.dist-info"
+    folder = Path(metadata_directory) / name
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text(metadata())
+    return name
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     platform = re.sub(r"[^a-z0-9]+", "_", sysconfig.get_platform().lower())
     with tempfile.TemporaryDirectory() as folder:

@@ -45,7 +45,7 @@ make() { check [ "$1" = install ] && cmake --install build --prefix "${2#PREFIX=
 # The commands among the lines of indented blocks, without the recipe that is shown and those that the table below leaves out.
 python3 - "$LEVIN_SOURCE/README.md" "$LEVIN_SOURCE/docs/c-library.md" >commands <<'PY'
 import re, sys
-left_out = re.compile(r"make(?! install)|tools/setup.sh |\. \$HOME/levin-parts/")
+left_out = re.compile(r"make(?! install)|pip install|tools/setup.sh |\. \$HOME/levin-parts/")
 for line in [line for page in sys.argv[1:] for line in open(page, encoding="utf-8")]:
     if line.startswith("    ") and not re.match(r"    [a-z]+: ", line) and not left_out.match(line[4:]):
         print(line[4:].rstrip())
