@@ -298,8 +298,7 @@ enum lvn_status lvn_run_dir_begin(struct lvn_run_dir *d)
     bool stage = lvn_store_is_remote(d->url);
     const struct lvn_upload_owner owner = {.confirm = confirm, .holds = holds, .context = d->lease};
     LVN_TRY(lvn_lease_confirm(d->lease));
-    lvn_run_dir_write_owner(d, true);
-    d->owner_written = true;
+    d->owner_written = lvn_run_dir_write_owner(d);
     if (d->replaces) LVN_TRY_WHILE(clear(d), "removing the former run in '%s'", d->path);
     LVN_TRY(clear_halves(d));
     if (stage && d->overwrites)
@@ -335,7 +334,7 @@ void lvn_run_dir_close(struct lvn_run_dir *d)
     d->lease = NULL;
     if (d->created) remove_empty(d);
     d->created = false;
-    if (d->owner_written) lvn_run_dir_write_owner(d, false);
+    if (d->owner_written) lvn_run_dir_clear_owner(d);
     d->owner_written = false;
     if (d->lock >= 0) close(d->lock);
     d->lock = -1;

@@ -94,7 +94,10 @@ enum lvn_status lvn_run_dir_write_end(const char *path, const char *launch, cons
 /* Take lock and lease. `path`: of the folder, or of the run in a store. IO, with the owner's name, if another process
  * or job has them. */
 enum lvn_status lvn_run_dir_claim(struct lvn_run_dir *d, const char *path) LVN_CHECKED;
-/* Write who trains here into the lock file, as the run begins; at its end the file is empty again. */
-void lvn_run_dir_write_owner(const struct lvn_run_dir *d, bool begins);
+/* Write who trains here into the lock file, as the run begins; false: the file has the text of another program and
+ * stays. */
+bool lvn_run_dir_write_owner(const struct lvn_run_dir *d);
+/* Empty the lock file at the run's end, if it was written. */
+void lvn_run_dir_clear_owner(const struct lvn_run_dir *d);
 
 #endif

@@ -24,16 +24,22 @@ static void read_owner(const struct lvn_run_dir *d, char text[LVN_LEASE_TEXT])
     if (lvn_lease_owner_describe(content, name)) snprintf(text, LVN_LEASE_TEXT, " (%.1000s)", name);
 }
 
-void lvn_run_dir_write_owner(const struct lvn_run_dir *d, bool begins)
+bool lvn_run_dir_write_owner(const struct lvn_run_dir *d)
 {
     const struct lvn_lease_options options = {.job = d->job, .lock = "", .seconds = d->lease_seconds};
     char content[LVN_LEASE_TEXT], owner[LVN_LEASE_TEXT];
     ssize_t n = pread(d->lock, content, sizeof content - 1, 0);
     content[n > 0 ? n : 0] = '\0';
-    if (n < 0 || (n > 0 && !lvn_lease_owner_describe(content, owner))) return; /* of another program */
-    owner[0] = '\0';
-    if (begins) lvn_lease_owner_text(&options, owner);
-    if (ftruncate(d->lock, 0) == 0 && *owner) (void)!pwrite(d->lock, owner, strlen(owner), 0);
+    if (n < 0 || (n > 0 && !lvn_lease_owner_describe(content, owner))) return false; /* of another program */
+    lvn_lease_owner_text(&options, owner);
+    if (ftruncate(d->lock, 0) == 0) (void)!pwrite(d->lock, owner, strlen(owner), 0);
+    return true;
+}
+
+/* Without an allocation, so that no lack of memory leaves the name of a process that has ended. */
+void lvn_run_dir_clear_owner(const struct lvn_run_dir *d)
+{
+    (void)!ftruncate(d->lock, 0);
 }
 
 /* Is the open file still the one of that name? Who removes an empty folder removes its lock file, too. */

@@ -11,6 +11,7 @@ export HOME=$PWD/home HF_HOME=$PWD/cache HF_HUB_OFFLINE=1
 mkdir home data my-texts
 ln -s "$build" build
 cp -r "$LEVIN_SOURCE/recipes" "$LEVIN_SOURCE/examples" .
+PATH=$PWD/build:$PATH # as pip installs it
 
 # Stand-ins for a user's files and downloads: a text, a folder of texts, Shakespeare, reviews, GPT-2 in the hub's cache.
 text=$LEVIN_SOURCE/docs/design.md
