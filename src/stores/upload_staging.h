@@ -41,12 +41,15 @@ struct lvn_sender {
     bool running;       /* the thread was started */
     bool pending;       /* there are changes to send */
     bool stopping;      /* the thread must end */
+    bool sent;          /* everything was sent once */
     char failure[1024]; /* of the last upload; "": success */
 };
 LVN_CHECKED enum lvn_status lvn_sender_start(struct lvn_sender *s, const char *folder, const char *path,
                                              const struct lvn_upload_owner *owner);
 /* Reports a change. Copies the error of an earlier upload to `text`, once; "": none. */
 void lvn_sender_push(struct lvn_sender *s, char text[1024]);
+/* Was everything sent at least once? Any thread may call. */
+bool lvn_sender_has_sent(struct lvn_sender *s);
 /* Sends the remaining changes, waits, and returns the result. Does nothing if the thread was not started. */
 LVN_CHECKED enum lvn_status lvn_sender_end(struct lvn_sender *s);
 

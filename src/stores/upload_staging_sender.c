@@ -16,6 +16,7 @@ static void *run(void *argument)
         pthread_mutex_unlock(&s->lock);
         enum lvn_status status = lvn_upload_staging_send_run(s->folder, s->path, &s->owner);
         pthread_mutex_lock(&s->lock);
+        s->sent |= status == LVN_OK;
         snprintf(s->failure, sizeof s->failure, "%s", status == LVN_OK ? "" : lvn_error_text());
     }
     pthread_mutex_unlock(&s->lock);
@@ -43,6 +44,14 @@ void lvn_sender_push(struct lvn_sender *s, char text[1024])
     s->pending = true;
     pthread_cond_signal(&s->changed);
     pthread_mutex_unlock(&s->lock);
+}
+
+bool lvn_sender_has_sent(struct lvn_sender *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool sent = s->sent;
+    pthread_mutex_unlock(&s->lock);
+    return sent;
 }
 
 enum lvn_status lvn_sender_end(struct lvn_sender *s)

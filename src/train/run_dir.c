@@ -17,7 +17,7 @@
 #include "settings/settings.h"
 #include "train/callback.h"
 
-static const char *const own_entries[] = {"checkpoints", "status.json", "logs", "settings.yaml"};
+static const char *const own_entries[] = {"checkpoints", LVN_RUN_DIR_STATUS, "logs", "settings.yaml"};
 static const char *const logs_pattern = "rank-*.log"; /* levin launch writes them */
 enum { N_ENTRIES = sizeof own_entries / sizeof own_entries[0], CHECKPOINTS = 0, LOGS = 2, SETTINGS = 3 };
 enum { TO_FETCH = SETTINGS, MAX_SETTINGS = 1 << 20 }; /* from TO_FETCH on: files that a resumed run needs */
@@ -195,6 +195,7 @@ static enum lvn_status follow_store(struct lvn_run_dir *d, enum lvn_run_mode mod
     /* Files that could not be sent yet exist only here. */
     if (kind == LVN_STORE_NOTHING) return lvn_upload_staging_was_sent(d->path) ? empty(d) : LVN_OK;
     LVN_TRY(judge(d, d->url, mode, &holds_run));
+    d->continued = holds_run && mode == LVN_RUN_RESUME;
     return mode == LVN_RUN_RESUME
                ? lvn_checkpoints_fetch_run(d->path, d->url, d->entries + TO_FETCH, d->n_entries - TO_FETCH)
                : LVN_OK;
@@ -304,7 +305,10 @@ enum lvn_status lvn_run_dir_begin(struct lvn_run_dir *d)
     if (stage && d->overwrites)
         LVN_TRY_WHILE(lvn_upload_staging_clear(d->url, d->entries, d->n_entries), "removing the former run in '%s'",
                       d->url);
-    return stage ? lvn_sender_start(&d->sender, d->path, d->url, &owner) : LVN_OK;
+    if (!stage) return LVN_OK;
+    LVN_TRY(lvn_sender_start(&d->sender, d->path, d->url, &owner));
+    lvn_run_dir_status_start(d);
+    return LVN_OK;
 }
 
 void lvn_run_dir_push(struct lvn_run_dir *d, char text[1024])
@@ -314,6 +318,7 @@ void lvn_run_dir_push(struct lvn_run_dir *d, char text[1024])
 
 enum lvn_status lvn_run_dir_end(struct lvn_run_dir *d)
 {
+    lvn_run_dir_status_stop(d);
     return lvn_sender_end(&d->sender);
 }
 

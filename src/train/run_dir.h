@@ -9,7 +9,7 @@
  *     metrics.csv, ...         outputs of callbacks (callback.h)
  *
  * The folder may be in a store (s3://...): then it is made in the local cache, and sent in the background after each
- * checkpoint and at the end. Such a run can be continued on any machine.
+ * checkpoint and at the end, status.json more often. Such a run can be continued on any machine.
  *
  * A folder that holds a run is refused, unless the run is to be continued or replaced. It holds a run if levin's own
  * settings or a checkpoint's manifest are there: files of another program under these names are refused and not
@@ -22,6 +22,7 @@
 #ifndef LVN_RUN_DIR_H
 #define LVN_RUN_DIR_H
 
+#include <pthread.h>
 #include <stdbool.h>
 
 #include "base/arena.h"
@@ -31,8 +32,17 @@
 struct lvn_settings;
 
 #define LVN_RUN_DIR_LOCK ".lock" /* in the folder */
+#define LVN_RUN_DIR_STATUS "status.json"
 
 enum lvn_run_mode { LVN_RUN_NEW, LVN_RUN_RESUME, LVN_RUN_OVERWRITE };
+
+struct lvn_run_dir_status { /* run_dir_status.c's thread */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool running; /* the thread was started */
+    bool stop;    /* atomic: the thread ends, and so does its request */
+};
 
 struct lvn_run_dir {
     struct lvn_arena arena;
@@ -47,11 +57,13 @@ struct lvn_run_dir {
     bool created;            /* the folder is new and no run has begun in it */
     bool replaces;           /* a former run is removed when this one begins */
     bool overwrites;         /* mode OVERWRITE */
+    bool continued;          /* it is in a store, and holds a run that is continued */
     bool owner_written;      /* the lock file names this process */
     const char *launch;      /* id of the levin launch that started this process; NULL: none */
     const char *job;         /* names the owner of lock and lease; NULL: none */
     double lease_seconds;    /* after which an owner that does not renew its lease has lost it */
     struct lvn_sender sender;
+    struct lvn_run_dir_status status;
 };
 
 /* The folder of a run by its path, or by its name below runs/, in the arena; NULL: there is no such folder. */
@@ -88,6 +100,13 @@ enum lvn_status lvn_run_dir_begun(const char *path, const char *launch, bool sto
 enum lvn_status lvn_run_dir_ended(const char *path, const char *launch, const char *keys, bool *ended) LVN_CHECKED;
 /* Write that it has, after all ranks have ended; nothing if the run is another launch's by now. */
 enum lvn_status lvn_run_dir_write_end(const char *path, const char *launch, const char *keys) LVN_CHECKED;
+
+/* --- run_dir_status.c: for run_dir.c --- */
+
+/* Send status.json every ten seconds from now on, in the background; if that cannot be, it is sent at checkpoints. */
+void lvn_run_dir_status_start(struct lvn_run_dir *d);
+/* Nothing is sent any more. Nothing, if it was not started. */
+void lvn_run_dir_status_stop(struct lvn_run_dir *d);
 
 /* --- run_dir_lock.c: for run_dir.c --- */
 

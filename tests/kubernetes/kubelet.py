@@ -15,7 +15,7 @@ cable of a pod), `address POD`, `process POD CONTAINER` (its process 1), `asked 
 and something). Logs: DIR/logs/POD/CONTAINER, each line with the time.
 
 Leaves out: resources, affinity, probes, hooks, container restarts other than of sidecars, and every volume not named above."""
-import argparse, os, socket, socketserver, subprocess, sys, threading, time
+import argparse, http.client, os, socket, socketserver, subprocess, sys, threading, time
 from api import MERGE, Api, Watch
 from names import Names
 from pod import BRIDGE, Pod, stamp
@@ -44,8 +44,8 @@ class Cluster:
         self.slices = Watch(self.api, "/apis/discovery.k8s.io/v1/endpointslices", lambda event, item: None)
         self.names = Names(BRIDGE, lambda: list(self.slices.objects.values()), self.count)
         self.pods = Watch(self.api, PODS, self.changed)
-        for repeated in (self.schedule, self.beat):
-            threading.Thread(target=repeated, daemon=True).start()
+        for every, work in ((0.1, self.schedule), (1, self.beat)):
+            threading.Thread(target=self.again, args=(every, work), daemon=True).start()
 
     def count(self, name, found):
         counts = self.dns.setdefault(name, [0, 0])
@@ -57,12 +57,25 @@ class Cluster:
             self.addresses += 1
             return f"10.77.{1 + self.addresses // 250}.{1 + self.addresses % 250}", f"p{self.addresses}"
 
+    def again(self, every, work):
+        """Calls work() again and again; a request that fails does not end this thread, as it ends no kubelet."""
+        while True:
+            try:
+                work()
+            except (OSError, RuntimeError, ValueError, http.client.HTTPException) as error:
+                print(f"{work.__name__}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            time.sleep(every)
+
     # --- nodes ---
-    def join(self, name):
+    def ready(self):
         conditions = [{"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": stamp(), "lastTransitionTime": stamp()}]
         resources = {"cpu": "64", "memory": "1Ti", "pods": "110", "ephemeral-storage": "1Ti", "nvidia.com/gpu": "8"}
         status = {"conditions": conditions, "addresses": [{"type": "InternalIP", "address": BRIDGE}], "capacity": resources,
                   "allocatable": resources}
+        return status
+
+    def join(self, name):
+        status = self.ready()
         labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
         self.api.call("DELETE", f"{NODES}/{name}")
         self.api.must("POST", NODES, {"metadata": {"name": name, "labels": labels}, "status": status})
@@ -77,28 +90,27 @@ class Cluster:
             self.api.call("POST", LEASES, {"metadata": {"name": name}, "spec": spec})
 
     def beat(self):
-        while True:
-            for name in list(self.living):
-                try:
-                    self.renew(name)
-                except OSError as error:
-                    print(f"lease of {name}: {error}", file=sys.stderr, flush=True)
-            time.sleep(1)
+        """Leases alone do not cure a node that was declared lost: who lives says so in its status, as a kubelet does."""
+        for name in list(self.living):
+            self.renew(name)
+            node = self.nodes.objects.get("/" + name, {"status": {}})
+            found = {c["type"]: c["status"] for c in node["status"].get("conditions", [])}
+            if found.get("Ready") in ("Unknown", "False"):
+                print(f"{name} was late and is ready again", file=sys.stderr, flush=True)
+                self.api.must("PATCH", f"{NODES}/{name}/status", {"status": self.ready()}, MERGE)
 
     # --- pods ---
     def schedule(self):
-        while True:
-            for item in list(self.pods.objects.values()):
-                spec, meta = item["spec"], item["metadata"]
-                if "nodeName" in spec or "deletionTimestamp" in meta or spec.get("schedulingGates"):
-                    continue
-                node = self.choose(spec)
-                if node:
-                    self.api.call("POST", f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/binding",
-                                  {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": meta["name"], "uid": meta["uid"]},
-                                   "target": {"kind": "Node", "name": node}})
-                    spec["nodeName"] = node  # until the watch says so: the next pod must see this one
-            time.sleep(0.1)
+        for item in list(self.pods.objects.values()):
+            spec, meta = item["spec"], item["metadata"]
+            if "nodeName" in spec or "deletionTimestamp" in meta or spec.get("schedulingGates"):
+                continue
+            node = self.choose(spec)
+            if node:
+                self.api.call("POST", f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/binding",
+                              {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": meta["name"], "uid": meta["uid"]},
+                               "target": {"kind": "Node", "name": node}})
+                spec["nodeName"] = node  # until the watch says so: the next pod must see this one
 
     def choose(self, spec):
         """The node with the fewest pods of those that the pod may be on, or None."""

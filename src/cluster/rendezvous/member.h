@@ -73,7 +73,8 @@ const char *lvn_member_fact(const struct lvn_member *h, int rank, const char *ke
 void lvn_member_publish(struct lvn_member *h, const char *path);
 /* The attempts of the run, for status.json; every rank calls it, after lvn_member_publish(). */
 void lvn_member_set_attempts(struct lvn_member *h, const struct lvn_attempts *attempts);
-/* The run's state in status.json, if this rank writes it: "running" (at the start), "done", "stopped", "failed". */
+/* The run's state in status.json, if this rank writes it: "running" (at the start), "done", "stopped", "failed". Rank 0
+ * has written it when this returns. */
 void lvn_member_state(struct lvn_member *h, const char *state);
 /* Is a rank slower than the others, and has that not been reported lately? Then `text` is a message. Call it once
  * per step. */

@@ -46,7 +46,9 @@ void lvn_member_state(struct lvn_member *h, const char *state)
     if (!h) return;
     pthread_mutex_lock(&h->lock);
     if (!h->faulty) snprintf(h->state, sizeof h->state, "%s", state);
+    const bool writes = h->has_publisher && !h->faulty;
     pthread_mutex_unlock(&h->lock);
+    if (writes) lvn_member_write_final_status(h); /* the run may be sent to a store next */
 }
 
 bool lvn_member_write_status(struct lvn_member *h)

@@ -4,12 +4,18 @@
  *
  * It reads status.json as the attempt before has left it, where it holds the last step that was finished: steps after
  * the checkpoint from which the run is resumed are computed again. The numbers are in status.json (for levin watch) and
- * are the scalars goodput, restarts and restart_seconds of metrics.csv, metrics.jsonl and the report. Without that
- * file, as when a run in a store is resumed on another machine, the steps and seconds that were lost are not known. */
+ * are the scalars goodput, restarts and restart_seconds of metrics.csv, metrics.jsonl and the report. A run in a store
+ * may be resumed on another machine, where that file is missing, or old: the store's is read as well
+ * (run_dir_status.c). It may be ten seconds older than the end of that attempt: so many steps may not be counted, and
+ * restart_seconds may be so much too long. */
+#include <stdlib.h>
+
 #include "base/clock.h"
-#include "base/files.h"
 #include "formats/json.h"
+#include "stores/store.h"
 #include "train/callback.h"
+
+enum { MAX_BYTES = 64 << 20 };
 
 struct state {
     struct lvn_attempts attempts;
@@ -17,35 +23,56 @@ struct state {
     int goodput;      /* index of that scalar, which restarts and restart_seconds follow; -1: the run is new */
 };
 
-/* Read what the attempt before has written; a file that is damaged counts as none. */
-static enum lvn_status read_status(struct state *o, const char *path, double known[3])
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* Read what an attempt before has written, here or in a store. A file that is damaged counts as none. */
+static enum lvn_status read_status(const char *path, double known[3])
 {
     json_t *json = NULL;
-    int64_t computed = 0, restarts = 0;
-    if (!lvn_path_is_file(path)) return LVN_OK;
-    LVN_TRY(lvn_json_read(path, &json));
+    char *text;
+    int64_t bytes, computed = 0, restarts = 0;
+    double last_sign = 0;
+    enum lvn_store_kind kind;
+    LVN_TRY(lvn_store_stat(path, &kind, &bytes));
+    if (kind != LVN_STORE_FILE) return LVN_OK;
+    LVN_TRY(lvn_store_read(path, MAX_BYTES, &text, &bytes));
+    enum lvn_status status = lvn_json_parse(path, text, bytes, &json);
+    free(text);
+    LVN_TRY(status);
     const json_t *goodput = json_object_get(json, "goodput");
-    enum lvn_status status = lvn_json_real(path, json, "time", false, &o->last_sign);
+    status = lvn_json_real(path, json, "time", false, &last_sign);
     if (!status && json_is_object(goodput))
         status = lvn_json_int(path, goodput, "steps_computed", false, 0, INT64_MAX, &computed);
     if (!status && json_is_object(goodput))
         status = lvn_json_int(path, goodput, "restarts", false, 0, INT64_MAX, &restarts);
     json_decref(json);
-    known[0] = (double)computed;
-    known[1] = (double)restarts;
-    known[2] = o->last_sign;
+    /* All of them only grow, so the larger number is that of the later attempt. */
+    known[0] = larger(known[0], (double)computed);
+    known[1] = larger(known[1], (double)restarts);
+    known[2] = larger(known[2], last_sign);
     return status;
+}
+
+static enum lvn_status read_both(const struct lvn_callback_context *m, double known[3])
+{
+    char path[LVN_CALLBACK_PATH_TEXT];
+    enum lvn_status status = read_status(lvn_callback_path(m, LVN_RUN_DIR_STATUS, path), known);
+    if (status != LVN_OK || !lvn_store_is_remote(m->dir->url)) return status;
+    LVN_LOCAL_ARENA(a);
+    const char *url = lvn_store_join(&a, m->dir->url, LVN_RUN_DIR_STATUS);
+    return url ? read_status(url, known) : LVN_MEMORY;
 }
 
 static enum lvn_status open_it(void *state, struct lvn_callback_context *m)
 {
     struct state *o = state;
-    char path[LVN_CALLBACK_PATH_TEXT];
     double known[3] = {0}; /* steps computed, restarts, last sign of life: rank 0 tells the others */
     o->goodput = lvn_event_find(&m->event, "goodput");
     if (o->goodput < 0) return LVN_OK;
-    if (m->dir && read_status(o, lvn_callback_path(m, "status.json", path), known))
-        lvn_callback_warn(m, "steps that the attempt before has lost are not counted");
+    if (m->dir && read_both(m, known)) lvn_callback_warn(m, "steps that the attempt before has lost are not counted");
     LVN_TRY(lvn_ranks_sum(m->ranks, known, 3));
     o->attempts.first_step = m->resumed_step;
     o->attempts.computed = known[0] > (double)m->resumed_step ? (int64_t)known[0] : m->resumed_step;

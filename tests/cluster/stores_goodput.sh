@@ -1,0 +1,49 @@
+# What attempts have cost outlives the machine: a run in a store whose machine is lost, disk and all, and which is continued on
+# another one, has counted its restarts, the steps that were lost and the seconds until the next step.
+. "$LEVIN_SOURCE/tests/cluster/stores.bash"
+s3_server
+make_text
+there=s3root/bucket/run
+begin() { # begin MACHINE [keys]: a job there, in the background; the run in the store is saved every 100000 steps
+    local machine=$1
+    shift
+    arguments s3://bucket/run --trainer.max_steps=100000000 --trainer.val_check_interval=0 --logger.curve=false --trainer.threads=1 \
+        --trainer.log_every_n_steps=1000 "$@"
+    LEVIN_JOB_ID=job LEVIN_CACHE=$PWD/$machine "$LEVIN" "${all[@]}" --resume >out 2>err &
+    pid=$!
+}
+status() { # status EXPRESSION: of d, which is status.json in the store, and of at, its time when the machine was lost
+    python3 -c 'import json,sys; d = json.load(open(sys.argv[1])); g, at = d["goodput"], float(sys.argv[3]); assert eval(sys.argv[2]), (sys.argv[2], d)' \
+        $there/status.json "$1" "${at:-0}"
+}
+lost() { # lost MACHINE: with its disk
+    kill -KILL $pid
+    ended
+    at=$(python3 -c 'import json; print(json.load(open("'$there'/status.json"))["time"])')
+    steps=$(python3 -c 'import json; print(json.load(open("'$there'/status.json"))["step"])')
+    rm -rf "$1"
+}
+begin one --checkpoint.every_n_steps=500
+soon test -s $there/checkpoints/last
+# between checkpoints status.json is there, too: ten seconds after the last one
+first=$(grep -o '[0-9]*$' $there/checkpoints/last)
+later() { status "d['state'] == 'running' and d['step'] > $first and g['restarts'] == 0"; }
+soon later
+lost one
+kept=$(grep -o '[0-9]*$' $there/checkpoints/last)
+# the second machine makes no checkpoint, and is lost as well
+begin two --checkpoint.every_n_steps=1000000000
+restarted() { status "g['restarts'] == 1 and g['restart_seconds'] is not None and d['step'] > $kept"; }
+soon restarted
+status "g['restart_seconds'] < 60 and g['steps_computed'] == max($kept, $steps) + d['step'] - $kept"
+lost two
+begin three --checkpoint.every_n_steps=1000000000
+again() { status "g['restarts'] == 2 and g['restart_seconds'] is not None and d['step'] > $kept"; }
+soon again
+status "g['steps_computed'] > g['steps_kept'] and abs(g['ratio'] - g['steps_kept'] / g['steps_computed']) < 1e-5"
+status "g['steps_computed'] - g['steps_kept'] >= $steps - $kept" # what the second one computed is lost
+kill -TERM $pid
+ended
+check [ $got = 75 ]
+status "d['state'] == 'stopped' and g['restarts'] == 2"
+tail -n 1 $there/metrics.jsonl | grep -q '"restarts": 2,' || { tail -n 1 $there/metrics.jsonl && fail "the metrics do not count the restarts"; }
