@@ -229,6 +229,7 @@ enum lvn_status lvn_store_remove(const char *path)
 struct small {
     struct lvn_text text;
     int64_t limit;
+    bool tail; /* the last `limit` bytes; else the file may not have more */
 };
 
 static bool on_small(void *context, const void *data, int64_t bytes)
@@ -244,18 +245,19 @@ static enum lvn_status read_small(struct lvn_location *p, struct lvn_http *h, st
     struct lvn_object o;
     LVN_TRY(p->store->stat(p, h, &o));
     LVN_CHECK(o.kind == LVN_STORE_FILE, IO, "there is no file '%s'", p->url);
-    enum lvn_status status = p->store->read(p, h, &o, 0, o.bytes, on_small, s);
+    const int64_t first = s->tail && o.bytes > s->limit ? o.bytes - s->limit : 0;
+    enum lvn_status status = p->store->read(p, h, &o, first, o.bytes - first, on_small, s);
     LVN_TRY(lvn_text_status(&s->text));
     LVN_CHECK(status != LVN_STOPPED, FORMAT, "'%s' has more than %lld bytes, too many for what it should be", p->url,
               (long long)s->limit);
     return status;
 }
 
-enum lvn_status lvn_store_read(const char *path, int64_t limit, char **text, int64_t *bytes)
+static enum lvn_status read_file(const char *path, int64_t limit, bool tail, char **text, int64_t *bytes)
 {
     struct lvn_location p;
     struct lvn_http *h;
-    struct small s = {.limit = limit};
+    struct small s = {.limit = limit, .tail = tail};
     LVN_TRY(open_both(&p, &h, path));
     enum lvn_status status = read_small(&p, h, &s);
     if (status == LVN_OK && !s.text.p) lvn_text_add(&s.text, "");
@@ -268,4 +270,14 @@ enum lvn_status lvn_store_read(const char *path, int64_t limit, char **text, int
     *text = s.text.p;
     *bytes = s.text.n;
     return LVN_OK;
+}
+
+enum lvn_status lvn_store_read(const char *path, int64_t limit, char **text, int64_t *bytes)
+{
+    return read_file(path, limit, false, text, bytes);
+}
+
+enum lvn_status lvn_store_read_tail(const char *path, int64_t limit, char **text, int64_t *bytes)
+{
+    return read_file(path, limit, true, text, bytes);
 }

@@ -68,6 +68,8 @@ LVN_CHECKED enum lvn_status lvn_store_copy(const char *from, const char *to, lvn
 /* Reads a small file into memory (free() it), with a NUL after the last byte; LVN_FORMAT if it has more than `limit`
  * bytes. */
 LVN_CHECKED enum lvn_status lvn_store_read(const char *path, int64_t limit, char **text, int64_t *bytes);
+/* The same of the last `limit` bytes, if the file has more. */
+LVN_CHECKED enum lvn_status lvn_store_read_tail(const char *path, int64_t limit, char **text, int64_t *bytes);
 
 /* Removes a file; a missing one is no error. LVN_UNSUPPORTED if the store is read-only. */
 LVN_CHECKED enum lvn_status lvn_store_remove(const char *path);

@@ -1,5 +1,5 @@
 # What attempts have cost outlives the machine: a run in a store whose machine is lost, disk and all, and which is continued on
-# another one, has counted its restarts, the steps that were lost and the seconds until the next step.
+# another one, has counted its restarts, the steps that were lost and the seconds until the next step. levin watch shows it.
 . "$LEVIN_SOURCE/tests/cluster/stores.bash"
 s3_server
 make_text
@@ -23,12 +23,18 @@ lost() { # lost MACHINE: with its disk
     steps=$(python3 -c 'import json; print(json.load(open("'$there'/status.json"))["step"])')
     rm -rf "$1"
 }
+code 1 "$LEVIN" watch s3://bucket/run --once
+says "s3://bucket/run/status.json does not exist: the run has not begun" err
+code 1 "$LEVIN" watch s3://nobucket/run --once
+one_error
 begin one --checkpoint.every_n_steps=500
 soon test -s $there/checkpoints/last
 # between checkpoints status.json is there, too: ten seconds after the last one
 first=$(grep -o '[0-9]*$' $there/checkpoints/last)
 later() { status "d['state'] == 'running' and d['step'] > $first and g['restarts'] == 0"; }
 soon later
+code 0 "$LEVIN" watch s3://bucket/run --once
+says "s3://bucket/run: running, step " out
 lost one
 kept=$(grep -o '[0-9]*$' $there/checkpoints/last)
 # the second machine makes no checkpoint, and is lost as well
@@ -47,3 +53,9 @@ ended
 check [ $got = 75 ]
 status "d['state'] == 'stopped' and g['restarts'] == 2"
 tail -n 1 $there/metrics.jsonl | grep -q '"restarts": 2,' || { tail -n 1 $there/metrics.jsonl && fail "the metrics do not count the restarts"; }
+code 0 timeout 20 "$LEVIN" watch s3://bucket/run
+says "s3://bucket/run: stopped, step " out
+says "losses " out
+grep -qE "^goodput [0-9.]+ % \([0-9]+ of [0-9]+ steps kept\), 2 restarts, the last took " out || { cat out && fail "watch"; }
+code 0 "$LEVIN" watch s3://bucket/run --json
+json 'd["state"] == "stopped" and d["goodput"]["restarts"] == 2 and not d["stale"] and d["max_steps"] == 100000000'

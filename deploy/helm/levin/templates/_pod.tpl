@@ -252,7 +252,7 @@ ephemeral-storage: {{ $r.ephemeralStorage | quote }}
 - name: LEVIN_JOB_ID
   valueFrom:
     fieldRef:
-      fieldPath: metadata.labels['{{ if eq .Values.cluster.kind "jobset" }}jobset.sigs.k8s.io/jobset-uid{{ else }}batch.kubernetes.io/controller-uid{{ end }}']
+      fieldPath: metadata.labels['batch.kubernetes.io/controller-uid']
 - name: LEVIN_CACHE
   value: /var/lib/levin/cache
 - name: HOME
