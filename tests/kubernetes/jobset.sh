@@ -1,0 +1,55 @@
+# A job of the chart with cluster.kind: jobset trains, in a real cluster's names and addresses. JobSet's controller is not here: this
+# test makes of the JobSet what the pages of that controller say that it makes, a Job JOBSET-node-0 and a headless Service.
+. "$LEVIN_SOURCE/tests/kubernetes/kubernetes.bash"
+python3 -c 'import yaml' 2>/dev/null || skip "python3 has no yaml module"
+control_plane_up
+gs_server fake-gcs-server || skip "no fake-gcs-server (tools/setup.sh --dev fetches it)"
+nodes_up 2
+make_text
+code 0 cp_ text.txt gs://bucket/text.txt
+cat >values.yaml <<END
+cluster: {kind: jobset, nNodes: 2, gpusPerNode: 0, ranksPerNode: 2}
+workload: {image: "levin:0.1.0"}
+resources: {cpu: 1, memory: 1Gi, shm: 64Mi, ephemeralStorage: 1Gi}
+env: {STORAGE_EMULATOR_HOST: "$STORAGE_EMULATOR_HOST", NO_GCE_CHECK: "true", OMP_WAIT_POLICY: passive}
+recipe:
+  run_dir: gs://bucket/run
+  model: {n_layer: 1, n_head: 2, n_embd: 16, block_size: 16}
+  data: {path: gs://bucket/text.txt}
+  trainer: {max_steps: 100, batch_size: 4, micro_batch_size: 1, deterministic: true, threads: 1, val_check_interval: 0}
+END
+code 0 "$LEVIN" launch --kubernetes --values=values.yaml --job-name=few --out=jobset.yaml
+python3 - <<'END' >job.yaml
+import yaml
+name = "jobset.sigs.k8s.io/"
+for d in yaml.safe_load_all(open("jobset.yaml")):
+    if d["kind"] == "JobSet":
+        spec = d["spec"]
+        one, = spec["replicatedJobs"]
+        assert one["replicas"] == 1 and spec["failurePolicy"] == {"maxRestarts": 0} and spec["network"]["enableDNSHostnames"]
+        set_name, job_name = d["metadata"]["name"], f"{d['metadata']['name']}-{one['name']}-0"
+        labels = {name + "jobset-name": set_name, name + "replicatedjob-name": one["name"], name + "job-index": "0"}
+        job = one["template"]
+        pod = job["spec"]["template"]
+        pod["metadata"]["labels"] |= labels
+        pod["spec"]["subdomain"] = spec["network"]["subdomain"]
+        print(yaml.safe_dump_all([
+            {"apiVersion": "v1", "kind": "Service", "metadata": {"name": spec["network"]["subdomain"]},
+             "spec": {"clusterIP": "None", "publishNotReadyAddresses": spec["network"]["publishNotReadyAddresses"],
+                      "selector": {name + "jobset-name": set_name}}},
+            {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": job_name, "labels": labels}, "spec": job["spec"]}]))
+    else:
+        print("---\n" + yaml.safe_dump(d) + "---")
+END
+code 0 k apply -f job.yaml
+trains() { grep -qE 'step +[0-9]+/100 ' "$kube/nodes/logs/few-node-0-0-"*/levin; }
+soon trains
+# the job's name, by which a replaced coordinator finds that the run is its own
+one=$(node_do process "$(pod_of few-node-0 0)" levin)
+check grep -zqx "LEVIN_JOB_ID=$(k get job few-node-0 -o 'jsonpath={.metadata.uid}')" "/proc/$one/environ"
+kill -KILL "$one"
+job_ended few-node-0
+[ $got = complete ] || { cat "$kube/nodes/logs/few-node-0-"*/levin && fail "the job is $got"; }
+check [ "$(find "$kube/nodes/logs" -maxdepth 1 -name 'few-node-0-0-*' | wc -l)" = 2 ]
+code 0 "$LEVIN" watch gs://bucket/run --once
+says "gs://bucket/run: done, step 100 of 100" out
