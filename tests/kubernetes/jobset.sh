@@ -16,7 +16,8 @@ recipe:
   run_dir: gs://bucket/run
   model: {n_layer: 1, n_head: 2, n_embd: 16, block_size: 16}
   data: {path: gs://bucket/text.txt}
-  trainer: {max_steps: 100, batch_size: 4, micro_batch_size: 1, deterministic: true, threads: 1, val_check_interval: 0}
+  trainer: {max_steps: 1000000, batch_size: 4, micro_batch_size: 1, deterministic: true, threads: 1, val_check_interval: 0}
+  checkpoint: {every_n_steps: 50}
 END
 code 0 "$LEVIN" launch --kubernetes --values=values.yaml --job-name=few --out=jobset.yaml
 python3 - <<'END' >job.yaml
@@ -42,14 +43,21 @@ for d in yaml.safe_load_all(open("jobset.yaml")):
         print("---\n" + yaml.safe_dump(d) + "---")
 END
 code 0 k apply -f job.yaml
-trains() { grep -qE 'step +[0-9]+/100 ' "$kube/nodes/logs/few-node-0-0-"*/levin; }
-soon trains
+is_said() { grep -qE "$1" "$kube/nodes/logs/few-node-0-0-"*/levin; } # by a pod that has had index 0
+soon is_said ': saved '
 # the job's name, by which a replaced coordinator finds that the run is its own
-one=$(node_do process "$(pod_of few-node-0 0)" levin)
+first=$(pod_of few-node-0 0)
+one=$(node_do process "$first" levin)
 check grep -zqx "LEVIN_JOB_ID=$(k get job few-node-0 -o 'jsonpath={.metadata.uid}')" "/proc/$one/environ"
 kill -KILL "$one"
-job_ended few-node-0
-[ $got = complete ] || { cat "$kube/nodes/logs/few-node-0-"*/levin && fail "the job is $got"; }
-check [ "$(find "$kube/nodes/logs" -maxdepth 1 -name 'few-node-0-0-*' | wc -l)" = 2 ]
-code 0 "$LEVIN" watch gs://bucket/run --once
-says "gs://bucket/run: done, step 100 of 100" out
+again=
+replaced() { again=$(pod_of few-node-0 0) && [ -s "$(log_of "$again")" ] && [ "$again" != "$first" ] && grep -q ': saved ' "$(log_of "$again")"; }
+soon replaced
+check grep -qF "this job has begun its run already: continuing from its last checkpoint" "$(log_of "$again")"
+! grep -qE 'step +1/' "$(log_of "$again")" || fail "the run began anew"
+# as `kubectl delete jobset` does it: the job ends with a checkpoint
+k delete job few-node-0 --cascade=foreground --wait=true
+watched() { "$LEVIN" watch gs://bucket/run --once >out 2>err; }
+code 0 watched
+says "gs://bucket/run: stopped, step " out
+says "1 restart" out
