@@ -121,8 +121,8 @@ class Run:
 
     def _read(self, recipe: Any, resume: bool) -> None:
         if recipe is None or isinstance(recipe, Mapping):
-            self.settings.environment()
             self.settings.put(recipe or {})
+            self.settings.environment()
             return
         folder = find_run(recipe) if resume and not os.path.isfile(recipe) else None
         if folder:
