@@ -12,6 +12,7 @@ from . import _library
 from .errors import InputError
 
 _SPLITS = ("train", "val", "test")
+_NAMES = {"validation": "val"}  # as in a datasets.DatasetDict
 _KINDS = {"i": np.int32, "u": np.int32, "b": np.int32, "f": np.float32}
 _WORDS = ("ids", "labels", "label", "length", "types")  # int32, whatever the array has
 _CODES = {"int32": 0, "float32": 1, "uint8": 2}
@@ -46,7 +47,10 @@ class Data:
     iterable (with `fields`), whose samples come once."""
 
     def __init__(self, data: Any, fields: Mapping[str, Any] | None = None) -> None:
-        given = data if isinstance(data, Mapping) and set(data) <= set(_SPLITS) and "train" in data else {"train": data}
+        given = {_NAMES.get(k, k): v for k, v in data.items()} if isinstance(data, Mapping) else {"train": data}
+        if "train" not in given or not set(given) <= set(_SPLITS):
+            raise InputError(f"data that are a dict have 'train', and perhaps 'val' (or 'validation') and 'test'; these have "
+                             f"{', '.join(map(repr, data))}")
         self.splits = [given.get(s) for s in _SPLITS]
         train = self.splits[0]
         self.is_stream = not (hasattr(train, "__getitem__") and hasattr(train, "__len__"))
@@ -85,7 +89,7 @@ class Data:
         for name, value in rows[0].items():
             below = 0
             if np.asarray(value).dtype.kind in "iub" and (name in _WORDS or np.asarray(value).dtype != np.uint8):  # the largest number of all samples
-                below = 1 + max((int(np.max(r[name])) for s in self.splits if s is not None for r in s), default=0)
+                below = 1 + max((int(np.asarray(r[name]).max()) for s in self.splits if s is not None for r in s), default=0)
             out[name] = _field_of(name, value, below)
         return out
 
@@ -132,6 +136,8 @@ class Data:
         if _KINDS.get(array.dtype.kind) is None or (
                 array.dtype != f.dtype if f.dtype == np.uint8 else f.dtype == np.int32 and array.dtype.kind == "f"):
             raise InputError(f"{where}: the field '{name}' wants {f.dtype}, and is {array.dtype}")
+        if f.dtype == np.int32 and array.size and not (-2**31 <= array.min() and array.max() < 2**31):
+            raise InputError(f"{where}: the field '{name}' wants int32, and has {array.min()} to {array.max()}")
         n = int(np.prod(f.shape, dtype=np.int64))
         target = np.frombuffer((ctypes.c_char * (n * f.dtype.itemsize)).from_address(to), f.dtype)
         target[:] = np.ascontiguousarray(array).reshape(-1)

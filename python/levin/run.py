@@ -77,8 +77,8 @@ class Run:
     data: samples in place of the settings' data: a sequence of dicts of arrays, {"train": ..., "val": ..., "test": ...} of
     such, or an iterable, which wants `fields` ({name: levin.Field(shape, dtype, below)}) and trainer.max_steps.
     callbacks: a `levin.Callback` or several. progress: draw a curve in a notebook and a live line in a terminal.
-    keys: settings, as `optimizer__lr=1e-3`, `optimizer={"lr": 1e-3}` or `**{"optimizer.lr": 1e-3}`; they override the
-    recipe and the environment (LEVIN_OPTIMIZER_LR). None: not given.
+    keys: settings, as `optimizer__lr=1e-3`, `optimizer={"lr": 1e-3}` or `**{"optimizer.lr": 1e-3}`; what the
+    program writes, these and a dict, overrides the environment (LEVIN_OPTIMIZER_LR), which overrides a file. None: not given.
 
     Raises InputError for a key or a value that is wrong. The run's folder is touched only by what needs it: `open()`,
     `steps()`, `fit()`, `validate()`. One run is open in a process at a time; `with` closes it, `fit()` of the next run
@@ -121,8 +121,8 @@ class Run:
 
     def _read(self, recipe: Any, resume: bool) -> None:
         if recipe is None or isinstance(recipe, Mapping):
-            self.settings.put(recipe or {})
             self.settings.environment()
+            self.settings.put(recipe or {})
             return
         folder = find_run(recipe) if resume and not os.path.isfile(recipe) else None
         if folder:

@@ -69,6 +69,9 @@ class Sequences(unittest.TestCase):
         run("set", Set()).fit()
         run("rows", rows()).fit()
         self.assertEqual(weights("set"), weights("rows"))
+        run("names", {"train": rows(), "validation": rows(8, 1)}).fit()  # as datasets.DatasetDict names them
+        run("ours", {"train": rows(), "val": rows(8, 1)}).fit()
+        self.assertEqual(losses("names"), losses("ours"))
 
     def test_images(self):
         rng = np.random.default_rng(0)
@@ -111,6 +114,10 @@ class Wrong(unittest.TestCase):
                    lambda: run("w3", iter(changed(ids=np.full(8, 10))), FIELDS).fit())
         self.fails("sample 7 of train has no field 'labels'; it has ids",
                    lambda: run("w4", [{"ids": r["ids"]} if i == 7 else r for i, r in enumerate(rows())], FIELDS).fit())
+        self.fails("sample 7 of train: the field 'ids' wants int32, and has 4294967297 to 4294967297",
+                   lambda: run("w11", iter(changed(ids=np.full(8, 2**32 + 1))), FIELDS).fit())
+        self.fails("and perhaps 'val' (or 'validation') and 'test'; these have 'train', 'dev'",
+                   lambda: run("w12", {"train": rows(), "dev": rows()}))
         self.fails("a sample wants to be a dict of arrays, and data[0] is a int", lambda: run("w5", [1, 2]))
         self.fails("the field 'ids' of a sample wants numbers, and got", lambda: run("w6", [{"ids": ["a"]}]))
         self.fails("data['train'] is empty", lambda: run("w7", []))

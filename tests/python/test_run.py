@@ -221,10 +221,12 @@ class Settings(unittest.TestCase):
         os.environ["LEVIN_OPTIMIZER_EPS"] = "1e-6"
         try:
             s = levin.Run("recipe.yaml", optimizer={"lr": 0.25}, **{"trainer.seed": 7}).settings
+            d = levin.Run({"optimizer": {"lr": 0.5, "eps": 1e-7}, "data": {"path": "verse.txt"}}).settings
         finally:
             del os.environ["LEVIN_OPTIMIZER_EPS"]
         self.assertEqual((s["optimizer.lr"], s["optimizer.eps"], s["trainer.seed"]), ("0.25", "1e-06", "7"))
         self.assertEqual(s.source("optimizer.eps"), "LEVIN_OPTIMIZER_EPS")
+        self.assertEqual((d["optimizer.lr"], d["optimizer.eps"]), ("0.5", "1e-07"))
         self.assertEqual(s.source("data.path"), "recipe.yaml:2")
         self.assertEqual(s["name"], "recipe")
         self.assertIn("optimizer.lr: 0.25", repr(s))
