@@ -16,13 +16,15 @@ import numpy as np
 
 from . import _library
 from .errors import FaultError, InputError
-from .settings import find_run, flatten
+from .settings import Settings, find_run, flatten
 
 _ENDED = ("done", "stopped", "failed")
 
 
 def _folder(run: str | os.PathLike[str]) -> Path:
     """The folder of a run by its path or its name; one that has not begun yet may be missing."""
+    if "://" in os.fspath(run):
+        raise InputError(f"the run '{os.fspath(run)}' is in a store, and a folder is wanted here: `levin watch` follows it")
     path = Path(run)
     return find_run(run) or (path if path.is_dir() or len(path.parts) > 1 else Path("runs") / path)
 
@@ -122,9 +124,10 @@ def attach(run: str | os.PathLike[str]) -> Attached:
 
 
 class Job:
-    """A job that `launch()` started. `attach()` follows its run."""
+    """A job that `launch()` started. `attach()` follows its run, whose folder (or URL in a store) is `path`.
+    What the ranks print is in the file `log`."""
 
-    def __init__(self, command: list[str], run: Path, process: subprocess.Popen[bytes] | None, number: str | None,
+    def __init__(self, command: list[str], run: str, process: subprocess.Popen[bytes] | None, number: str | None,
                  log: Path) -> None:
         self.command, self.path, self.process, self.number, self.log = command, run, process, number, log
 
@@ -153,16 +156,20 @@ def launch(recipe: str | os.PathLike[str] | Mapping[str, Any], nodes: int = 1, n
            slurm: bool = False, sbatch: Mapping[str, Any] | None = None, resume: bool = False, overwrite: bool = False,
            **keys: Any) -> Job:
     """Start a training of several ranks and return at once: `levin launch` here, or with slurm=True a Slurm job of
-    so many nodes (sbatch: further options of `levin launch --slurm`, as {"time": "02:00:00", "partition": "gpu"})."""
+    so many nodes (sbatch: further options of `levin launch --slurm`, as {"time": "02:00:00", "partition": "gpu"}).
+
+    Keys that are wrong raise InputError before anything is started."""
     if nodes < 1 or nproc_per_node < 1:
         raise InputError(f"launch wants at least 1 node and 1 rank on each, and got {nodes} and {nproc_per_node}")
     if nodes > 1 and not slurm:
         raise InputError(f"launch wants slurm=True for {nodes} nodes: without it all ranks are on this machine")
     if sbatch and not slurm:
         raise InputError("sbatch holds options of a Slurm job: give slurm=True too")
+    settings = Settings()
+    settings.read(recipe, resume)
+    settings.put(keys)
+    settings.check()
     given = dict(flatten(keys))
-    name = given.get("name", Path(recipe).stem if not isinstance(recipe, Mapping) else dict(flatten(recipe)).get("name", "run"))
-    run = Path(given.get("run_dir", Path("runs") / name))
     words = [f"--{k}={v}" for k, v in given.items()]
     if isinstance(recipe, Mapping):
         words = [f"--{k}={v}" for k, v in flatten(recipe) if k not in given] + words
@@ -170,10 +177,12 @@ def launch(recipe: str | os.PathLike[str] | Mapping[str, Any], nodes: int = 1, n
     else:
         operand = [os.fspath(recipe)]
     train = ["train", *operand, *(["--resume"] if resume else []), *(["--overwrite"] if overwrite else []), *words]
+    run = settings["run_dir"]
+    run = run if "://" in run else os.path.abspath(run)
     program = str(_library.find_program())
     folder = Path(tempfile.mkdtemp(prefix="levin-launch."))
-    log = folder / "launch.log"
     if not slurm:
+        log = folder / "launch.log"
         command = [program, "launch", "-n", str(nproc_per_node), "--", *train]
         with open(log, "wb") as out:
             process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
@@ -192,4 +201,6 @@ def launch(recipe: str | os.PathLike[str] | Mapping[str, Any], nodes: int = 1, n
     number = re.search(r"\d+", submitted.stdout)
     if submitted.returncode or not number:
         raise FaultError(f"sbatch refused the job: {submitted.stderr.strip() or submitted.stdout.strip()}")
+    given = dict(re.findall(r"^#SBATCH --(job-name|output)=(.*)$", script.read_text(), re.M))
+    log = Path(given["output"].replace("%x", given["job-name"]).replace("%j", number.group())).absolute()
     return Job(command, run, None, number.group(), log)

@@ -21,7 +21,7 @@ from .callback import Callback, Event
 from .data import Data
 from .errors import Error, FaultError, InputError, StoppedError
 from .live import display
-from .settings import Settings, find_run
+from .settings import Settings
 
 _NEW, _RESUME, _OVERWRITE = 0, 1, 2
 _REQUESTS = {"stop": 1, "save": 2, "validate": 4}
@@ -99,7 +99,7 @@ class Run:
                 raise InputError(f"callbacks wants objects of levin.Callback, and got {type(c).__name__}")
         self.progress = progress
         self.settings = Settings()
-        self._read(recipe, resume)
+        self.settings.read(recipe, resume)
         if isinstance(data, Mapping) and not set(data) & {"train", "val", "test"}:  # the part `data` of the settings
             keys["data"], data = data, None
         self._data = None if data is None else Data(data, fields)
@@ -118,23 +118,6 @@ class Run:
         self._requests = 0
         self._display: Any = None
         self._on_event = _library.ON_EVENT(self._handle)  # the library keeps it as long as the run is open
-
-    def _read(self, recipe: Any, resume: bool) -> None:
-        if recipe is None or isinstance(recipe, Mapping):
-            self.settings.environment()
-            self.settings.put(recipe or {})
-            return
-        folder = find_run(recipe) if resume and not os.path.isfile(recipe) else None
-        if folder:
-            self.settings.recipe(folder / "settings.yaml")
-            self.settings.put({"run_dir": str(folder)})
-            return
-        if not os.path.exists(recipe):
-            raise InputError(f"there is no recipe '{os.fspath(recipe)}'")
-        if os.path.isdir(recipe):
-            raise InputError(f"'{os.fspath(recipe)}' is a folder, not a recipe; resume=True continues a run's folder")
-        self.settings.recipe(recipe)
-        self.settings.environment()
 
     # --- life ---
 

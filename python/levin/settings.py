@@ -80,6 +80,24 @@ class Settings(Mapping):
             _free(self._p)
             self._p = None
 
+    def read(self, recipe: str | os.PathLike[str] | Mapping[str, Any] | None, resume: bool = False) -> None:
+        """Set what `levin.Run(recipe, resume=...)` begins with: a recipe or, to be continued, a run's own settings."""
+        if recipe is None or isinstance(recipe, Mapping):
+            self.environment()
+            self.put(recipe or {})
+            return
+        folder = find_run(recipe) if resume and not os.path.isfile(recipe) else None
+        if folder:
+            self.recipe(folder / "settings.yaml")
+            self.put({"run_dir": str(folder)})
+            return
+        if not os.path.exists(recipe):
+            raise InputError(f"there is no recipe '{os.fspath(recipe)}'")
+        if os.path.isdir(recipe):
+            raise InputError(f"'{os.fspath(recipe)}' is a folder, not a recipe; resume=True continues a run's folder")
+        self.recipe(recipe)
+        self.environment()
+
     def recipe(self, path: str | os.PathLike[str]) -> None:
         """Set all keys of a YAML file."""
         _library.check(lib.lvn_settings_recipe(self._p, _library.encode(path, "recipe")))

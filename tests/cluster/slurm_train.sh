@@ -62,6 +62,25 @@ one_error
 says "srun started these ranks without MPI: use srun --mpi=pmix" err
 check [ ! -e mpi/checkpoints ]
 
+# --- from Python: a job of two nodes, followed until its end ---
+python=(env PYTHONPATH="$LEVIN_SOURCE/python:$LEVIN_SOURCE/parts/tensorboard" python3)
+if "${python[@]}" -c 'import numpy' 2>/dev/null; then
+    arguments cell "${exact[@]}"
+    code 0 on 1 "${python[@]}" - "${all[@]:1}" <<'PY'
+import levin, sys
+keys = dict(word[2:].split("=", 1) for word in sys.argv[1:])
+job = levin.launch(keys, nodes=2, nproc_per_node=2, slurm=True, sbatch={"time": "10", "job_name": "cell"})
+steps = [row["step"] for row in job.attach().rows(timeout=120) if "loss" in row]
+print(job, steps[-1], job.wait())
+print(job.log.read_text())
+PY
+    says "run $PWD/cell, log $PWD/cell-" out
+    says "4 ranks on 2 hosts" out
+    same_run alone cell
+else
+    echo "without Python: numpy is not here"
+fi
+
 # --- jobs ---
 cat >job.yaml <<END
 name: job

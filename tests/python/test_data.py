@@ -1,4 +1,9 @@
 # test_data.py - covers python/levin/data.py: samples from Python, shuffled, resumed, and what is wrong with them.
+import json
+import os
+import socket
+import subprocess
+import sys
 import unittest
 from pathlib import Path
 
@@ -82,6 +87,25 @@ class Sequences(unittest.TestCase):
         self.assertIn("val_accuracy", r.validate())
 
 
+class Ranks(unittest.TestCase):
+    def test_two_ranks_have_the_bits_of_one(self):
+        """Two processes of Python are two ranks, as a launcher's variables tell them."""
+        more = {"trainer.deterministic": True, "trainer.micro_batch_size": 1, "trainer.threads": 1}
+        run("one", {"train": rows(), "val": rows(8, 1)}, **more).fit()
+        script = f"""import test_data
+test_data.run("two", {{"train": test_data.rows(), "val": test_data.rows(8, 1)}}, **{more!r}).fit()"""
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = str(s.getsockname()[1])
+        path = os.environ["PYTHONPATH"] + ":" + str(Path(__file__).parent)
+        ranks = [subprocess.Popen([sys.executable, "-c", script], env={
+            **os.environ, "PYTHONPATH": path, "RANK": str(r), "WORLD_SIZE": "2", "LOCAL_RANK": str(r), "LOCAL_WORLD_SIZE": "2",
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}) for r in range(2)]
+        self.assertEqual([p.wait() for p in ranks], [0, 0])
+        self.assertEqual(weights("two"), weights("one"))
+        self.assertEqual(len(json.loads(Path("runs/two/status.json").read_text())["ranks"]), 2)
+
+
 class Iterables(unittest.TestCase):
     def test_in_order_and_resumed_by_skipping(self):
         data = rows(48)
@@ -146,4 +170,5 @@ class Wrong(unittest.TestCase):
         self.assertEqual(weights("raises"), weights("unbroken"))
 
 
-scenes.main()
+if __name__ == "__main__":  # the ranks of a test import this file
+    scenes.main()

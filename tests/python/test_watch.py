@@ -95,14 +95,16 @@ class Elsewhere(unittest.TestCase):
         self.assertEqual(job.attach().state, "stopped")
 
     def test_failed(self):
-        job = levin.launch(keys(optimizer__lr="ten"), name="wrong")
+        job = levin.launch(keys(data__path="nothing.txt"), name="wrong")
         self.assertEqual(job.wait(60), "failed")
-        self.assertIn("optimizer.lr", job.log.read_text())
+        self.assertIn("nothing.txt", job.log.read_text())
         self.assertEqual(list(job.attach().rows(timeout=60)), [])
 
     def test_wrong(self):
         for text, call in (("wants slurm=True for 2 nodes", lambda: levin.launch(keys(), nodes=2)),
                            ("at least 1 node", lambda: levin.launch(keys(), nodes=0)),
+                           ("optimizer.lr must be a number, got 'ten'", lambda: levin.launch(keys(optimizer__lr="ten"))),
+                           ("is in a store", lambda: levin.attach("s3://bucket/run")),
                            ("give slurm=True too", lambda: levin.launch(keys(), sbatch={"time": "1"}))):
             with self.assertRaisesRegex(levin.InputError, text):
                 call()
