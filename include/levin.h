@@ -70,27 +70,62 @@ struct lvn_tensor *lvn_weight(struct lvn_graph *g, const char *name, int64_t in,
 struct lvn_tensor *lvn_table(struct lvn_graph *g, const char *name, int64_t rows, int64_t C, double std); /* (rows,C) */
 struct lvn_tensor *lvn_vector(struct lvn_graph *g, const char *name, int64_t n, double value);            /* (n) */
 
-/* --- operations --- */
-/* ids (B,T) -> (B,T,C): rows of the table (V,C), plus rows 0..T-1 of positions (P,C) or NULL */
+/* Names declared from here on begin with this scope ("layers.%d"); "" ends it. */
+void lvn_scope(struct lvn_graph *g, const char *format, ...);
+/* What is declared from here on, until the next call or lvn_block_end(), is one of the model's equal layers, which
+ * trainer.recompute computes anew for the backward pass. */
+void lvn_block(struct lvn_graph *g);
+void lvn_block_end(struct lvn_graph *g);
+
+/* --- views of the same elements. They may overlap; elements of x that no view covers get a zero gradient --- */
+/* The heads in a (B,T,...) projection: n_head x head_size channels starting at first_channel, as
+ * (B,T,n_head,head_size) */
+struct lvn_tensor *lvn_heads(struct lvn_graph *g, struct lvn_tensor *x, int64_t first_channel, int64_t n_head,
+                             int64_t head_size);
+/* Elements first to first + count - 1 along dimension dim */
+struct lvn_tensor *lvn_slice(struct lvn_graph *g, struct lvn_tensor *x, int dim, int64_t first, int64_t count);
+
+/* Cosines and sines for lvn_rotary(): position t turns pair i of channels by t theta^(-2 i / dims), i < dims / 2
+ * (RoFormer; Llama: theta 1e4). ids (B,T): the shape alone is used. dims: even, at most the channels of a head. */
+struct lvn_tensor *lvn_rotary_angles(struct lvn_graph *g, struct lvn_tensor *ids, int64_t dims, double theta);
+
+/* --- operations: written by `make docs` from src/ops/ops.def --- */
+/* ids (...,T) int32 -> (...,T,C): rows of the table (V,C), plus rows 0 to T-1 of positions (P,C) or NULL */
 struct lvn_tensor *lvn_embedding(struct lvn_graph *g, struct lvn_tensor *ids, struct lvn_tensor *table,
                                  struct lvn_tensor *positions);
 /* x (...,K) -> (...,N): w is (K,N) where in_out, else (N,K); b (N) or NULL */
 struct lvn_tensor *lvn_linear(struct lvn_graph *g, struct lvn_tensor *x, struct lvn_tensor *w, struct lvn_tensor *b,
                               bool in_out);
-/* over the last dimension; gamma (C), beta (C) or NULL */
+/* over the last dimension C; gamma (C), beta (C) or NULL */
 struct lvn_tensor *lvn_layernorm(struct lvn_graph *g, struct lvn_tensor *x, struct lvn_tensor *gamma,
                                  struct lvn_tensor *beta, double eps);
-struct lvn_tensor *lvn_gelu(struct lvn_graph *g, struct lvn_tensor *x);      /* exact, with erf */
-struct lvn_tensor *lvn_gelu_tanh(struct lvn_graph *g, struct lvn_tensor *x); /* tanh approximation, as in GPT-2 */
+/* x * Phi(x), exact, with erf; any shape */
+struct lvn_tensor *lvn_gelu(struct lvn_graph *g, struct lvn_tensor *x);
+/* the approximation by tanh, as in GPT-2; any shape */
+struct lvn_tensor *lvn_gelu_tanh(struct lvn_graph *g, struct lvn_tensor *x);
+/* in training, each element is zero with probability p, and the others are divided by 1 - p */
 struct lvn_tensor *lvn_dropout(struct lvn_graph *g, struct lvn_tensor *x, double p);
-struct lvn_tensor *lvn_add(struct lvn_graph *g, struct lvn_tensor *a, struct lvn_tensor *b); /* or b: a's last dims */
-/* the heads in a (B,T,...) projection: n_head x head_size channels starting at first_channel, as
- * (B,T,n_head,head_size) */
-struct lvn_tensor *lvn_heads(struct lvn_graph *g, struct lvn_tensor *x, int64_t first_channel, int64_t n_head,
-                             int64_t head_size);
-/* q (B,T,H,S), k and v (B,T,Hkv,S) -> (B,T,H*S); lengths (B) or NULL; p: dropout of the probabilities */
+/* x * factor; any shape */
+struct lvn_tensor *lvn_scale(struct lvn_graph *g, struct lvn_tensor *x, double factor);
+/* a + b; of one shape, or b of a's last dimensions */
+struct lvn_tensor *lvn_add(struct lvn_graph *g, struct lvn_tensor *a, struct lvn_tensor *b);
+/* q (B,T,H,S), k and v (B,T,Hkv,S) -> (B,T,H*S): softmax(scale q k^T) v, with dropout p; lengths (B) int32 or NULL */
 struct lvn_tensor *lvn_attention(struct lvn_graph *g, struct lvn_tensor *q, struct lvn_tensor *k, struct lvn_tensor *v,
                                  struct lvn_tensor *lengths, bool causal, double scale, double p);
+/* k or v of an attention: kept under a name of its own for the next tokens of a generated text; x itself in training */
+struct lvn_tensor *lvn_kv_cache(struct lvn_graph *g, const char *name, struct lvn_tensor *x);
+/* max(x, 0); any shape */
+struct lvn_tensor *lvn_relu(struct lvn_graph *g, struct lvn_tensor *x);
+/* the elements of a view, contiguous: most operations want that */
+struct lvn_tensor *lvn_pack(struct lvn_graph *g, struct lvn_tensor *x);
+/* x / sqrt(mean(x^2) + eps) * gamma, over the last dimension C; gamma (C) */
+struct lvn_tensor *lvn_rmsnorm(struct lvn_graph *g, struct lvn_tensor *x, struct lvn_tensor *gamma, double eps);
+/* x (B,T,H,S), turned by the angles of its positions; table: lvn_rotary_angles() */
+struct lvn_tensor *lvn_rotary(struct lvn_graph *g, struct lvn_tensor *x, struct lvn_tensor *table);
+/* gate * sigmoid(gate) * up, of one shape */
+struct lvn_tensor *lvn_swiglu(struct lvn_graph *g, struct lvn_tensor *gate, struct lvn_tensor *up);
+/* any shape */
+struct lvn_tensor *lvn_tanh(struct lvn_graph *g, struct lvn_tensor *x);
 
 /* --- training --- */
 /* The sizes, resolved from settings and data. */

@@ -2,6 +2,7 @@
  *
  * api_run.c uses the same model where the program makes the steps itself. */
 #include "api/api.h"
+#include "graph/rotary.h"
 
 /* The keys of a program's model: its sizes. */
 #define SIZE(field) LVN_KEY_INT_OF(struct lvn_sizes, field), .recipe = #field, .json = #field, .min = 1, .max = 1 << 30
@@ -30,6 +31,13 @@ void lvn_api_own_model(struct lvn_api_model *out, const struct lvn_own_model *so
                                             .generates = true,
                                             .build = build},
                                   .source = source};
+}
+
+struct lvn_tensor *lvn_rotary_angles(struct lvn_graph *g, struct lvn_tensor *ids, int64_t dims, double theta)
+{
+    return lvn_rotary_table(
+        g, ids,
+        &(union lvn_attr){.rotary_table = {.dims = dims, .theta = theta, .scaling = LVN_ROTARY_PLAIN, .magnitude = 1}});
 }
 
 enum lvn_status lvn_api_ranks(struct lvn_ranks **ranks, struct lvn_settings *s)

@@ -4,6 +4,7 @@ diff -u "$LEVIN_SOURCE/docs/options.md" options.md || {
     echo "docs/options.md is not what the tables say: make docs"
     exit 1
 }
+"$LEVIN_SOURCE/tools/make_levin_h" --check
 "$LEVIN" help --completion bash >complete.bash
 bash -n complete.bash
 offers() { # offers WORD COMMAND...: does the completion offer WORD for the last word?
