@@ -180,7 +180,7 @@ enum lvn_status lvn_command_cp(struct lvn_cli *c)
     struct sums sums = {0};
     double began = lvn_seconds();
     LVN_TRY(lvn_store_stat(from, &kind, &bytes));
-    LVN_CHECK(kind != LVN_STORE_NOTHING, IO, "there is nothing at '%s'", from);
+    LVN_CHECK(kind != LVN_STORE_NOTHING, IO, "there is nothing at '%s': check the address", from);
     const char *target = kind == LVN_STORE_FILE ? target_path(c, from, to) : to;
     if (!target) return LVN_MEMORY;
     if (kind == LVN_STORE_FILE) LVN_TRY(lvn_cli_check_output(c, target));

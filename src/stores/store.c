@@ -195,7 +195,7 @@ static enum lvn_status list(struct lvn_location *p, struct lvn_http *h, bool dee
     size_t n = strlen(p->key);
     if (n && (p->key[n - 1] != '/' || !p->store->network)) LVN_TRY(p->store->stat(p, h, &o));
     if (o.kind == LVN_STORE_FOLDER) return LVN_OK;
-    LVN_CHECK(o.kind == LVN_STORE_FILE, IO, "there is nothing at '%s'", p->url);
+    LVN_CHECK(o.kind == LVN_STORE_FILE, IO, "there is nothing at '%s': check the address", p->url);
     const char *name = lvn_path_name(p->key);
     return lvn_entries_add(a, out, &capacity, name, (int64_t)strlen(name), o.kind, o.bytes);
 }

@@ -142,7 +142,7 @@ static enum lvn_status download(struct lvn_location *p, struct lvn_http *h, enum
     enum lvn_store_kind kind;
     int64_t bytes;
     LVN_TRY(lvn_store_stat(p->url, &kind, &bytes));
-    LVN_CHECK(kind != LVN_STORE_NOTHING, IO, "there is nothing at '%s'", p->url);
+    LVN_CHECK(kind != LVN_STORE_NOTHING, IO, "there is nothing at '%s': check the address", p->url);
     lvn_log(LVN_LOG_DEBUG, "downloading '%s' into the cache", p->url);
     return kind == LVN_STORE_FILE ? download_file(p->url, h, a, local) : download_folder(p, h, want, a, local);
 }

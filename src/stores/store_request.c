@@ -82,7 +82,8 @@ enum lvn_status lvn_store_request_failed(const struct lvn_location *p, const str
 {
     LVN_LOCAL_TEXT(t);
     if (a->outcome != LVN_HTTP_COMPLETE)
-        lvn_text_add(&t, a->reason);
+        lvn_text_printf(&t, "%s%s", a->reason,
+                        a->outcome == LVN_HTTP_NO_HOST ? "; check the address, and this machine's network" : "");
     else
         lvn_text_printf(&t, "the server answered %d (%s)", a->code, code_text(a->code));
     char to[512];

@@ -71,6 +71,22 @@ says "and node 0 has" out.1
 says "error: 1 of 2 nodes: node 1 has not joined within 4 s" out.0
 says "; the last one rejected: node 1 on " out.0
 more=()
+pair 2 2 differs "${keys[@]}" --trainer.devices=3
+says "error: trainer.devices is 3, but 4 ranks run on " out.0 # here the two nodes are one machine
+check [ "$(cat out.1)" = "node 0 has ended the job with exit code 2: its output says why" ]
+one=("$LEVIN" launch --node-rank 0 --nodes 2 --nproc-per-node 2)
+two_zeros() { # of one machine, either of which may be the first to listen
+    arguments differs "${short[@]}"
+    for i in 0 1; do timeout -k 3 60 "${one[@]}" -- "${all[@]}" >out.$i 2>&1 & done
+    got=0 && wait -n $(jobs -p) || got=$?
+    [ $got = 1 ] || { cat out.0 out.1 && fail "exit $got of the second node 0"; }
+    check grep -qF "error: cannot listen on port 29521: Address already in use; end the other program, or take another MASTER_PORT" out.0 out.1
+    wait
+}
+two_zeros
+arguments differs "${short[@]}"
+code 76 env MASTER_ADDR=192.0.2.1 "${one[@]}" -- "${all[@]}" # of another machine
+says "MASTER_ADDR, 192.0.2.1, does not lead to this machine: if another one is node 0, give this one its own --node-rank (NODE_RANK)" err
 one=("$LEVIN" launch --node-rank 1 --nodes 3 --nproc-per-node 2)
 pair 76 2 differs "${short[@]}"
 says "was started as one of 3 nodes with 2 ranks each, and node 0 as one of 2 with 2: give all the same --nodes" out.1

@@ -136,6 +136,23 @@ no_bucket local "NoSuchBucket" --data.path=s3://nobucket/text.txt
 denied local "SignatureDoesNotMatch" --data.path=s3://bucket/text.txt
 check [ ! -e local ] && check [ ! -e $there/a ]
 
+# --- an address where nobody answers, and keys of Google that cannot be used ---
+web_server
+AWS_ENDPOINT_URL=http://127.0.0.1:9 no_bucket s3://bucket/runs/a "check the address, and this machine's network"
+key() { NO_GCE_CHECK=true GOOGLE_APPLICATION_CREDENTIALS=key.json no_bucket local "$1" --data.path=gs://bucket/text.txt; }
+key "GOOGLE_APPLICATION_CREDENTIALS is 'key.json', and there is no such file: give the file of a key, or unset it"
+echo '{"type": "service_account"' >key.json
+key "key.json:2: invalid JSON"
+echo '{"type": "service_account", "client_email": "a@b"}' >key.json
+key "key.json: 'private_key' is missing"
+if command -v openssl >/dev/null; then # of an account that was removed
+    : >web/token
+    openssl genrsa 2048 2>/dev/null | python3 -c 'import json, sys
+print(json.dumps({"type": "service_account", "client_email": "a@b", "private_key": sys.stdin.read(), "token_uri": sys.argv[1]}))' \
+        "$web/always/400/token" >key.json
+    key "if the key was removed, make a new one, and if this machine's clock is off, set it"
+fi
+
 # --- Google's protocol: with conditions, and a server that ignores them ---
 for server in fake-gcs-server gcp-storage-emulator; do
     gs_server $server || { echo "without $server, which is not here"; continue; }
@@ -159,7 +176,6 @@ for server in fake-gcs-server gcp-storage-emulator; do
 done
 
 # --- servers of S3's protocol that ignore conditions, or refuse them; and one that is down for a while ---
-web_server
 export AWS_ENDPOINT_URL=$web/s3 AWS_ACCESS_KEY_ID=new AWS_SECRET_ACCESS_KEY=s
 for how in off 501; do
     ask control/conditions/$how >/dev/null

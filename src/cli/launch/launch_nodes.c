@@ -9,6 +9,7 @@
 #include "cli/launch/launch.h"
 #include "cli/nodes/node_handshake.h"
 #include "cli/nodes/nodes.h"
+#include "cluster/rendezvous/endpoints.h"
 
 static const double FIRST_NEWS_SECONDS = 5, NEWS_SECONDS = 60; /* between lines about who is waited for */
 static const double TICK_SECONDS = 0.02;
@@ -51,17 +52,35 @@ static void say_missing(const struct lvn_launch *l, const bool *missing, int n)
     fprintf(stderr, "waiting for %s\n", t.p ? t.p : "nodes");
 }
 
+/* Does the address of node 0 that all are given lead elsewhere, perhaps because this is not node 0? */
+static bool leads_elsewhere(const struct lvn_launch_place *p)
+{
+    int fd;
+    if (!*p->master) return false;
+    if (lvn_listen(p->master, 0, &fd) == LVN_OK) {
+        close(fd);
+        return false;
+    }
+    lvn_error_clear();
+    return true;
+}
+
 /* In time they were not. */
 static void report_missing(const struct lvn_launch *l, const bool *missing, int n)
 {
     char refusal[600];
+    const bool elsewhere = leads_elsewhere(&l->place);
     LVN_LOCAL_TEXT(t);
     add_missing(l, missing, n, &t);
     lvn_nodes_refusal(l->nodes, refusal);
     fprintf(stderr,
             "error: %s %s not joined within %.6g s: check that they could start and reach port %d of this one, or set "
-            "trainer.start_timeout higher%s%s\n",
+            "trainer.start_timeout higher%s%s%s%s%s\n",
             t.p ? t.p : "nodes", n == 1 ? "has" : "have", l->request.start_timeout, l->place.port,
+            elsewhere ? "; MASTER_ADDR, " : "", elsewhere ? l->place.master : "",
+            elsewhere ? ", does not lead to this machine: if another one is node 0, give this one its own --node-rank "
+                        "(NODE_RANK)"
+                      : "",
             *refusal ? "; the last one rejected: " : "", refusal);
 }
 

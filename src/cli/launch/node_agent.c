@@ -128,6 +128,8 @@ static enum outcome await_start(struct lvn_node_agent *a, int *code, char reason
             return STARTED;
         case LVN_MESSAGE_FINISH:
             *code = (int)m.i[0];
+            if (*code != LVN_EXIT_DONE && *code != LVN_EXIT_STOPPED)
+                fprintf(stderr, "%s has ended the job with exit code %d: its output says why\n", a->name_0, *code);
             return FINISHED;
         case LVN_MESSAGE_REFUSE:
             fprintf(stderr, "error: %s rejects this node: %s\n", a->name_0, m.t[0]);

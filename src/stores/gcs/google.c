@@ -123,7 +123,7 @@ static enum lvn_status key_token(struct lvn_google_token *t, const char *path)
     const char *uri = "https://oauth2.googleapis.com/token";
     LVN_LOCAL_TEXT(body);
     struct lvn_http_response a = {0};
-    LVN_TRY_WHILE(lvn_json_read(path, &root), "reading Google's credentials");
+    LVN_TRY(lvn_json_read(path, &root));
     enum lvn_status status = token_request(path, root, &uri, &body);
     if (status == LVN_OK) {
         struct lvn_http_request r = {.method = "POST",
@@ -135,8 +135,11 @@ static enum lvn_status key_token(struct lvn_google_token *t, const char *path)
         status = send_request(&r, &a);
     }
     if (status == LVN_OK && (a.outcome != LVN_HTTP_COMPLETE || a.code != 200))
-        status = lvn_fail(LVN_IO, "no token for the key '%s': '%s' %s %d: %.200s", path, uri,
-                          a.outcome == LVN_HTTP_COMPLETE ? "answered" : a.reason, a.code, a.body.p ? a.body.p : "");
+        status = lvn_fail(
+            LVN_IO,
+            "no token for the key '%s': '%s' %s %d: %.200s; if the key was removed, make a new one, and if "
+            "this machine's clock is off, set it",
+            path, uri, a.outcome == LVN_HTTP_COMPLETE ? "answered" : a.reason, a.code, a.body.p ? a.body.p : "");
     if (status == LVN_OK) status = take_token(t, &a, path);
     lvn_http_response_release(&a);
     json_decref(root);
@@ -181,10 +184,19 @@ enum lvn_status lvn_google_find_token(struct lvn_google_token *t)
         snprintf(t->source, sizeof t->source, "%s", names[i]);
         return LVN_OK;
     }
-    if (key) return key_token(t, key);
+    if (key) {
+        LVN_CHECK(
+            lvn_path_is_file(key), IO,
+            "GOOGLE_APPLICATION_CREDENTIALS is '%s', and there is no such file: give the file of a key, or unset it",
+            key);
+        LVN_TRY_WHILE(key_token(t, key), "using the key of GOOGLE_APPLICATION_CREDENTIALS, a file as Google makes it");
+        return LVN_OK;
+    }
     const char *where = folder ? folder : home ? home : "";
     LVN_CHECK(
         lvn_fit(path, sizeof path, "%s%s/application_default_credentials.json", where, folder ? "" : "/.config/gcloud"),
         ARG, "%s has %zu bytes; too many for a path", folder ? "CLOUDSDK_CONFIG" : "HOME", strlen(where));
-    return lvn_path_is_file(path) ? key_token(t, path) : metadata_token(t);
+    if (!lvn_path_is_file(path)) return metadata_token(t);
+    LVN_TRY_WHILE(key_token(t, path), "using the credentials that gcloud keeps");
+    return LVN_OK;
 }

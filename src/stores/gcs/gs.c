@@ -123,7 +123,10 @@ static void explain(const struct lvn_location *p, const struct lvn_http_response
     if (a->code == 404) lvn_text_printf(t, "; check the bucket's name, '%s'", p->bucket);
     if (a->code == 401 || a->code == 403) {
         if (s->token.text[0])
-            lvn_text_printf(t, " (credentials: %s)", s->token.source);
+            lvn_text_printf(t, "; %s (credentials: %s)",
+                            a->code == 401 ? "get new credentials"
+                                           : "this account may not do that: let it read and write the bucket",
+                            s->token.source);
         else
             lvn_text_add(t, " (no credentials were found: set GOOGLE_APPLICATION_CREDENTIALS to the file of a key)");
     }

@@ -197,6 +197,7 @@ static void explain(const struct lvn_location *p, const struct lvn_http_response
         {"PermanentRedirect", "check AWS_REGION"},
         {"RequestTimeTooSkewed", "set this machine's clock"},
         {"ExpiredToken", "get new credentials"},
+        {"AccessDenied", "let these credentials read and write the bucket"},
     };
     const struct s3 *s = p->private_data;
     LVN_LOCAL_TEXT(code);
@@ -204,7 +205,7 @@ static void explain(const struct lvn_location *p, const struct lvn_http_response
     if (code.n) lvn_text_printf(t, ", %s: ", code.p);
     error_text(a, "Message", t);
     while (t->n > 0 && !t->failed && t->p[t->n - 1] == '.') t->p[--t->n] = '\0'; /* the sentence continues */
-    for (size_t i = 0; i < sizeof known / sizeof *known && code.n; i++)
+    for (size_t i = 0; i < sizeof known / sizeof *known && code.n && s->credentials.id[0]; i++)
         if (strcmp(known[i].code, code.p) == 0) lvn_text_printf(t, "; %s", known[i].advice);
     if (a->code == 401 || a->code == 403) {
         if (s->credentials.id[0])
