@@ -333,11 +333,12 @@ int lvn_inference_parameters(struct lvn_inference *m, int64_t *n);
 int lvn_inference_parameter(struct lvn_inference *m, int64_t i, struct lvn_parameter *out);
 int lvn_inference_copy(struct lvn_inference *m, int64_t i, void *to, int64_t bytes);
 
-/* The probabilities of classes for new texts, with settings' model.init, as `levin predict`: the same bits. */
+/* The probabilities of classes for new texts, with settings' model.init, as `levin predict`: the same bits. A model
+ * that was trained on numbers (task.kind=regress) gives a number for each text: classes is 1, and names is "". */
 struct lvn_classified {
     int64_t size; /* sizeof(struct lvn_classified) */
     int64_t n, classes;
-    double *probability; /* (n, classes); lvn_free() it */
+    double *probability; /* (n, classes), or (n, 1) numbers; lvn_free() it */
     char *names;         /* of the classes, each ended by a newline; lvn_free() it */
 };
 /* pairs: the second text of each, or NULL. */

@@ -8,6 +8,7 @@ in five AdamW steps on the batch (update.NAME) and their losses (steps.loss); an
 from all these (bf16.off: losses, prediction, the worst gradient and the worst update, relative to their norms).
 
   classify, classify3   BertForSequenceClassification, of two classes and of three (wider MLP, no cached pooler)
+  regress               BertForSequenceClassification with problem_type "regression"; labels are numbers
   mlm                   BertForMaskedLM
   gpt2                  GPT2ForSequenceClassification: the last token of each text
 """
@@ -32,7 +33,7 @@ def batch(seed, classes):
     there = torch.arange(T)[None, :] < length[:, None]
     ids = torch.randint(1, V, (B, T), generator=g) * there
     types = (torch.arange(T)[None, :] >= (length[:, None] + 1) // 2).long() * there
-    label = torch.randint(0, classes, (B,), generator=g)
+    label = torch.randint(0, classes, (B,), generator=g) if classes > 1 else torch.randn(B, generator=g)
     labels = torch.where((torch.rand(B, T, generator=g) < 0.4) & there, torch.randint(0, V, (B, T), generator=g), -1)
     return ids, types, length, there, label, labels
 
@@ -96,12 +97,15 @@ def make(out, name, model, seed, call, classes=2):
 
     def loss_of(m):
         prediction = call(m, ids, types, there)
+        if classes == 1:  # the loss that transformers computes
+            return m(input_ids=ids, token_type_ids=types, attention_mask=there.long(),
+                     labels=label.to(prediction.dtype)).loss, prediction
         if prediction.dim() == 2:
             return F.cross_entropy(prediction, label), prediction
         return F.cross_entropy(prediction.reshape(-1, V), labels.reshape(-1), ignore_index=-1), prediction * shown
 
     loss, prediction = loss_of(model)
-    target = {"label": label.int()} if prediction.dim() == 2 else {"labels": labels.int()}
+    target = {"label": label.int() if classes > 1 else label} if prediction.dim() == 2 else {"labels": labels.int()}
     loss.backward()
     held = {"ids": ids.int(), "types": types.int(), "length": length.int(), "prediction": prediction.detach(),
             "loss": loss.detach().reshape(1), **target}
@@ -132,6 +136,8 @@ def main():
     make(out, "classify3", transformers.BertForSequenceClassification(
         config(intermediate_size=40, id2label={0: "sad", 1: "so so", 2: "glad"},
                label2id={"sad": 0, "so so": 1, "glad": 2})), 2, bert, 3)
+    make(out, "regress", transformers.BertForSequenceClassification(
+        config(num_labels=1, problem_type="regression")), 5, bert, 1)
     make(out, "mlm", transformers.BertForMaskedLM(config(hidden_act="gelu_new")), 3, bert)
     gpt2 = transformers.GPT2Config(vocab_size=V, n_positions=13, n_embd=C, n_layer=2, n_head=2, bos_token_id=0,
                                    eos_token_id=0, pad_token_id=0, num_labels=3, attn_implementation="eager")

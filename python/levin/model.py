@@ -34,9 +34,10 @@ class Evaluation(NamedTuple):
 class Prediction(NamedTuple):
     """What `Model.predict()` returns, a row for each text."""
 
-    label: np.ndarray  # (n) int64
-    name: list[str]  # (n) of these classes
-    probabilities: np.ndarray  # (n, classes) float64
+    label: np.ndarray | None  # (n) int64; None: the model predicts numbers
+    name: list[str] | None  # (n) of these classes
+    probabilities: np.ndarray | None  # (n, classes) float64
+    number: np.ndarray | None = None  # (n) float64; None: the model predicts classes
 
 
 def load(model: str | os.PathLike[str], **keys: Any) -> Model:
@@ -236,7 +237,7 @@ class Model:
         return Evaluation(out.loss, metrics, out.split.decode(), out.samples, out.labels, out.skipped, confusion)
 
     def predict(self, texts: str | Sequence[str], pairs: Sequence[str] | None = None, **keys: Any) -> Prediction:
-        """The class of each text, as `levin predict`. pairs: the second text of each, for a model that learnt from
+        """The class, or the number, of each text, as `levin predict`. pairs: the second text of each, for a model that learnt from
         pairs."""
         rows = [texts] if isinstance(texts, str) else list(texts)
         if not rows:
@@ -250,6 +251,8 @@ class Model:
         p = np.array(from_memory(out.probability, (out.n, out.classes), np.float64))
         lib.lvn_free(out.probability)
         names = _library.take_text(c_void_p(out.names)).split("\n")
+        if names == [""]:
+            return Prediction(None, None, None, p[:, 0])
         label = p.argmax(axis=1)
         return Prediction(label, [names[i] for i in label], p)
 

@@ -10,6 +10,14 @@ static bool read_sample(void *context, enum lvn_split_id split, int64_t i, void 
     return d->sample(d->context, (int64_t)split, i, out, error) == 0;
 }
 
+/* Of a field whose name says that it is a label. */
+static enum lvn_label_kind label_kind(const struct lvn_run_field *f)
+{
+    const bool reals = f->dtype == 1;
+    if (f->rank == 0) return reals ? LVN_LABEL_NUMBER : LVN_LABEL_CLASS;
+    return reals ? LVN_LABEL_VECTOR : LVN_LABEL_TOKEN;
+}
+
 static enum lvn_status convert_field(const struct lvn_run_field *f, struct lvn_field *out)
 {
     LVN_CHECK(f->name && *f->name && f->dtype >= 0 && f->dtype <= 2 && f->rank >= 0 && f->rank <= LVN_FIELD_RANK, ARG,
@@ -22,8 +30,8 @@ static enum lvn_status convert_field(const struct lvn_run_field *f, struct lvn_f
                               .dtype = types[f->dtype],
                               .rank = (int)f->rank,
                               .below = f->below,
-                              .label = is_label,
-                              .tokens = !strcmp(f->name, "ids") || (is_label && f->rank == 1)};
+                              .label = is_label ? label_kind(f) : LVN_LABEL_NONE,
+                              .tokens = !strcmp(f->name, "ids") || (is_label && f->rank == 1 && !f->dtype)};
     for (int k = 0; k < out->rank; k++) {
         LVN_CHECK(f->dim[k] > 0, ARG, "the field '%s' of the program's data has the size %lld in dimension %d", f->name,
                   (long long)f->dim[k], k);

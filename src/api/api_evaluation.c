@@ -1,4 +1,5 @@
-/* api_evaluation.c - a model on data: loss and metrics, gradients, and the classes of new texts, for programs.
+/* api_evaluation.c - a model on data: loss and metrics, gradients, and the classes or numbers of new texts, for
+ * programs.
  *
  * Each call opens the model that the settings name, as the commands `levin evaluate` and `levin predict` do. */
 #include <stdlib.h>
@@ -37,11 +38,12 @@ int lvn_classify(struct lvn_settings *s, const char *const *texts, const char *c
     *out = (struct lvn_classified){.size = (int64_t)sizeof *out, .n = n};
     enum lvn_status status = open_ranks(&ranks, s, LVN_USES_MODEL | LVN_USES_TRAINER | LVN_USES_DEVICE);
     if (status == LVN_OK) status = lvn_predict(s, ranks, &given, &prediction);
-    if (status == LVN_OK) status = names_of(&prediction.config, prediction.classes, &out->names);
+    const int64_t classes = prediction.is_number ? 0 : prediction.columns;
+    if (status == LVN_OK) status = names_of(&prediction.config, classes, &out->names);
     if (status == LVN_OK) {
-        out->classes = prediction.classes;
-        out->probability = prediction.probability;
-        prediction.probability = NULL;
+        out->classes = prediction.columns;
+        out->probability = prediction.value;
+        prediction.value = NULL;
     }
     lvn_prediction_release(&prediction);
     lvn_ranks_close(ranks);

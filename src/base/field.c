@@ -8,6 +8,11 @@
 #include "base/arena.h"
 #include "base/text.h"
 
+bool lvn_label_is_integer(enum lvn_label_kind kind)
+{
+    return kind == LVN_LABEL_TOKEN || kind == LVN_LABEL_CLASS || kind == LVN_LABEL_TOKEN_CLASS;
+}
+
 int64_t lvn_field_count(const struct lvn_field *f)
 {
     int64_t n = 1;
@@ -146,6 +151,6 @@ void lvn_samples_pad(struct lvn_samples *b, int64_t row)
 {
     for (int k = 0; k < b->fields.n; k++) {
         const struct lvn_field *f = &b->fields.field[k];
-        memset(lvn_samples_at(b, k, row), f->label ? 0xff : 0, (size_t)lvn_field_bytes(f));
+        memset(lvn_samples_at(b, k, row), lvn_label_is_integer(f->label) ? 0xff : 0, (size_t)lvn_field_bytes(f));
     }
 }

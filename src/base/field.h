@@ -11,15 +11,26 @@
 
 enum { LVN_FIELD_RANK = LVN_MAX_RANK - 1, LVN_MAX_FIELDS = 4 };
 
+/* What a label is. Integers: -1 is no label, as in rows that pad a batch. */
+enum lvn_label_kind {
+    LVN_LABEL_NONE,        /* no label: an input */
+    LVN_LABEL_TOKEN,       /* int32 (T): a token for each position */
+    LVN_LABEL_CLASS,       /* int32: a class of the sample */
+    LVN_LABEL_TOKEN_CLASS, /* int32 (T): a class for each token */
+    LVN_LABEL_NUMBER,      /* fp32: a number of the sample; none is missing */
+    LVN_LABEL_VECTOR,      /* fp32 (N): numbers of the sample; none is missing */
+};
+
 struct lvn_field {
     const char *name; /* "pixels" */
     enum lvn_dtype dtype;
     int rank;                    /* 0: a scalar */
     int64_t dim[LVN_FIELD_RANK]; /* of one sample. Where a model or a task declares a field, 0 accepts any size. */
     int64_t below;               /* integers lie in [0, below); 0: unknown */
-    bool label;                  /* int32 class; -1: no label, as in rows that pad a batch */
-    bool tokens;                 /* token ids; `below` is the size of the vocabulary */
-    bool ragged;                 /* samples vary in dim[0], the maximum; a batch uses one planned length */
+    enum lvn_label_kind label;
+    bool label_is_text; /* the label is text in a file: the task says whether it is a class or a number */
+    bool tokens;        /* token ids; `below` is the size of the vocabulary */
+    bool ragged;        /* samples vary in dim[0], the maximum; a batch uses one planned length */
 };
 
 struct lvn_fields {
@@ -27,6 +38,8 @@ struct lvn_fields {
     int n;
 };
 
+/* Are labels of this kind integers, which may be -1? */
+bool lvn_label_is_integer(enum lvn_label_kind kind);
 /* Elements and bytes of the field in one sample. */
 int64_t lvn_field_count(const struct lvn_field *f);
 int64_t lvn_field_bytes(const struct lvn_field *f);
@@ -63,7 +76,7 @@ enum lvn_status lvn_samples_init(struct lvn_samples *b, const struct lvn_fields 
 void lvn_samples_release(struct lvn_samples *b); /* does nothing to a zeroed struct */
 /* Address of field k of a row. */
 void *lvn_samples_at(const struct lvn_samples *b, int k, int64_t row);
-/* Fill a row with padding: labels -1, zeros elsewhere. */
+/* Fill a row with padding: integer labels -1, zeros elsewhere. */
 void lvn_samples_pad(struct lvn_samples *b, int64_t row);
 
 #endif

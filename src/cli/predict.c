@@ -1,4 +1,4 @@
-/* predict.c - levin predict MODEL: classifies new texts from the command line, a file or a pipe.
+/* predict.c - levin predict MODEL: the classes or numbers of new texts from the command line, a file or a pipe.
  *
  * It reads the texts and shows the results of lvn_predict(). */
 #include <stdlib.h>
@@ -144,12 +144,21 @@ static void print_one_line(const char *text)
     putchar('\n');
 }
 
-static json_t *show_text(const struct lvn_cli *c, const struct lvn_prediction *f, const char *text, const double *p)
+static json_t *show_number(const struct lvn_cli *c, const char *text, double x)
+{
+    if (!c->json) {
+        printf("%.6g\t", x);
+        print_one_line(text);
+    }
+    return json_pack("{s:o}", "number", lvn_cli_number(x));
+}
+
+static json_t *show_class(const struct lvn_cli *c, const struct lvn_prediction *f, const char *text, const double *p)
 {
     json_t *all = json_array();
     char name[LVN_CLASS_NAMES];
     int64_t best = 0;
-    for (int64_t k = 0; k < f->classes; k++) {
+    for (int64_t k = 0; k < f->columns; k++) {
         if (p[k] > p[best]) best = k;
         json_array_append_new(all, lvn_cli_number(p[k]));
     }
@@ -162,12 +171,13 @@ static json_t *show_text(const struct lvn_cli *c, const struct lvn_prediction *f
 }
 
 /* A row without a prediction has a line, too. */
-static json_t *show_bad(const struct lvn_cli *c, const char *bad)
+static json_t *show_bad(const struct lvn_cli *c, const struct lvn_prediction *f, const char *bad)
 {
     if (!c->json) {
-        fputs("-\t-\t", stdout);
+        fputs(f->is_number ? "-\t" : "-\t-\t", stdout);
         print_one_line(bad);
     }
+    if (f->is_number) return json_pack("{s:n,s:s}", "number", "error", bad);
     return json_pack("{s:n,s:n,s:n,s:s}", "label", "name", "probabilities", "error", bad);
 }
 
@@ -177,8 +187,10 @@ static void show(struct lvn_cli *c, const struct texts *x, const struct lvn_pred
     const char *first = NULL;
     for (int64_t i = 0; i < x->n_rows; i++) {
         const struct row *r = &x->row[i];
-        json_t *one =
-            r->bad ? show_bad(c, r->bad) : show_text(c, f, x->text[r->text], f->probability + r->text * f->classes);
+        const double *p = r->bad ? NULL : f->value + r->text * f->columns;
+        json_t *one = r->bad         ? show_bad(c, f, r->bad)
+                      : f->is_number ? show_number(c, x->text[r->text], *p)
+                                     : show_class(c, f, x->text[r->text], p);
         if (r->line) json_object_set_new(one, "line", json_integer(r->line));
         json_array_append_new(list, one);
         if (r->bad && !first) first = r->bad;

@@ -89,7 +89,7 @@ static void mask_fields(struct lvn_fields *f)
     types.tokens = false;
     types.below = 2;
     labels.name = "labels";
-    labels.label = true;
+    labels.label = LVN_LABEL_TOKEN;
     *f = (struct lvn_fields){
         .field = {ids, types, {.name = "length", .dtype = LVN_I32, .below = ids.dim[0] + 1}, labels}, .n = 4};
 }
@@ -292,7 +292,7 @@ struct lvn_fields lvn_stream_fields(int64_t T, int64_t below)
                    .rank = 1,
                    .dim = {T},
                    .below = below,
-                   .label = true,
+                   .label = LVN_LABEL_TOKEN,
                    .tokens = true}},
         .n = 2};
 }

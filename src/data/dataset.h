@@ -26,11 +26,12 @@ struct lvn_data_options {
     const char *url;      /* source of missing files, for kinds that download their files themselves */
     const char *sha256;   /* checksums of these: 64 hexadecimal digits each, separated by commas */
     uint64_t seed;        /* of the run */
-    bool stream;          /* tokens: train during the download of a large file from a store */
-    bool for_evaluation;  /* nothing is trained: splits may be short, and splits unused in training are opened */
-    int64_t digits;       /* adder: digits of each number; 0: two */
-    int64_t block_size;   /* tokens of a window; 0: unknown, lengths are not checked */
-    int64_t vocab_size;   /* of an existing model or a requested one; 0: set from the data */
+    enum lvn_label_kind label; /* that the task learns from; NONE: not known yet, or the task has no label field */
+    bool stream;               /* tokens: train during the download of a large file from a store */
+    bool for_evaluation;       /* nothing is trained: splits may be short, and splits unused in training are opened */
+    int64_t digits;            /* adder: digits of each number; 0: two */
+    int64_t block_size;        /* tokens of a window; 0: unknown, lengths are not checked */
+    int64_t vocab_size;        /* of an existing model or a requested one; 0: set from the data */
     const struct lvn_vocab *vocabulary; /* chars: of an existing model; NULL: made from the text */
     /* labelled */
     const char *test_path;
@@ -42,7 +43,7 @@ struct lvn_data_options {
     const char *tokenizer_error;           /* why that tokenizer could not be read; NULL: no error; borrowed */
     bool clean;                            /* clean texts as data/clean.h describes */
     bool skip_bad_rows;                    /* skip and count rows that cannot be used; else they are refused */
-    bool unlabelled;                       /* texts alone: labels are -1 */
+    bool unlabelled;                       /* texts alone: labels are -1, or 0 if they are numbers */
     int64_t max_length;                    /* tokens; 0: block_size */
     int64_t classes;                       /* of an existing model; 0: as many as the data have */
     double val_fraction;                   /* of the rows, without val_path */

@@ -1,13 +1,15 @@
-/* labelled.c - data.kind=labelled: texts, or pairs of texts, with a class: rows of a .tsv, .csv or .jsonl file
- * (data/table.h).
+/* labelled.c - data.kind=labelled: texts, or pairs of texts, with a class or a number: rows of a .tsv, .csv or .jsonl
+ * file (data/table.h).
  *
  * Opening the file cleans and tokenizes all texts and stores the ids, with the tokens that the tokenizer's
  * post-processor adds to a text or a pair ([CLS] text [SEP], or none). Texts are truncated to data.max_length; of a
  * pair the longer text first. Without data.val_path a fraction of the rows, chosen by the seed, is for validation.
  *
- * A row that cannot be used (malformed; a label that is no class number; no text) is refused, or skipped and counted. A
- * text that is empty after cleaning is used. Texts without classes have the label -1. */
+ * The label is a class number, or any finite number if the task learns from numbers. A row that cannot be used
+ * (malformed; another label; no text) is refused, or skipped and counted. A text that is empty after cleaning is used.
+ * Texts without classes have the label -1, without numbers 0. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,13 +24,14 @@
 #include "stores/store.h"
 #include "tokenizers/post_processor.h"
 
-enum { MAX_CLASSES = 1 << 16, DEFAULT_LENGTH = 512 };
+enum { MAX_CLASSES = 1 << 16, DEFAULT_LENGTH = 512, NUMBER_BYTES = 64 };
 
 struct text {
     int64_t first;  /* index of its first id */
     int32_t n;      /* ids */
     int32_t second; /* number of ids before those of the pair's second text; INT32_MAX: no pair */
-    int32_t label;
+    int32_t label;  /* its class; -1: none */
+    float number;   /* in place of the class, if the task learns from numbers */
 };
 
 /* The rows of one file. */
@@ -104,29 +107,56 @@ static int64_t parse_class(const char *p, int64_t n)
     return x < MAX_CLASSES ? x : -1;
 }
 
+/* The number in a cell, as "-1.5" or "2e3"; false: it has none that is finite in fp32. */
+static bool parse_number(const char *p, int64_t n, float *out)
+{
+    char text[NUMBER_BYTES], *end;
+    while (n && *p == ' ') p++, n--;
+    while (n && p[n - 1] == ' ') n--;
+    if (!n || n >= NUMBER_BYTES) return false;
+    memcpy(text, p, (size_t)n);
+    text[n] = '\0';
+    if (text[strspn(text, "0123456789+-.eE")]) return false; /* strtod() takes nan, inf and hexadecimal ones, too */
+    *out = (float)strtod(text, &end);
+    return !*end && isfinite(*out);
+}
+
 enum { TEXT, PAIR, LABEL };
 
-/* Returns the class of a row, -1 without one. If the row cannot be used, writes the reason into row->bad. */
-static int64_t check_row(const struct lvn_data_options *o, const struct lvn_table *t, struct lvn_table_row *row)
+static void check_class(const struct lvn_data_options *o, const struct lvn_table *t, struct lvn_table_row *row,
+                        struct text *out)
 {
-    int64_t label = -1;
     const char *p = row->cell[LABEL].p;
-    if (*row->bad) return -1;
-    if (!row->cell[TEXT].n && !o->unlabelled)
-        snprintf(row->bad, sizeof row->bad, "%s:%" PRId64 ": the text is empty", t->path, row->line);
-    if (o->unlabelled || o->masks) return -1;
-    if (p) label = parse_class(p, row->cell[LABEL].n);
+    const int64_t label = p ? parse_class(p, row->cell[LABEL].n) : -1;
+    out->label = (int32_t)label;
     if (label < 0)
         snprintf(row->bad, sizeof row->bad, "%s:%" PRId64 ": the label is '%.40s'; a whole number from 0 on is wanted",
                  t->path, row->line, p ? p : "");
     else if (o->classes && label >= o->classes)
         snprintf(row->bad, sizeof row->bad, "%s:%" PRId64 ": the label is %" PRId64 "; the model knows 0 to %" PRId64,
                  t->path, row->line, label, o->classes - 1);
-    return label;
+}
+
+/* Sets the label of a row. If the row cannot be used, writes the reason into row->bad. */
+static void check_row(const struct lvn_data_options *o, const struct lvn_table *t, struct lvn_table_row *row,
+                      struct text *out)
+{
+    const char *p = row->cell[LABEL].p;
+    *out = (struct text){.label = -1};
+    if (*row->bad) return;
+    if (!row->cell[TEXT].n && !o->unlabelled)
+        snprintf(row->bad, sizeof row->bad, "%s:%" PRId64 ": the text is empty", t->path, row->line);
+    if (o->unlabelled || o->masks) return;
+    if (o->label != LVN_LABEL_NUMBER)
+        check_class(o, t, row, out);
+    else if (!p || !parse_number(p, row->cell[LABEL].n, &out->number))
+        snprintf(row->bad, sizeof row->bad,
+                 "%s:%" PRId64 ": the label is '%.40s'; a finite number is wanted, as 0.5 or -2e3", t->path, row->line,
+                 p ? p : "");
 }
 
 static enum lvn_status add_row(struct labelled *l, const struct lvn_data_options *o, struct file *f,
-                               const struct lvn_table_row *row, int64_t label)
+                               const struct lvn_table_row *row, struct text t)
 {
     if (f->n == f->capacity) {
         int64_t capacity = f->capacity ? 2 * f->capacity : 1024;
@@ -135,8 +165,8 @@ static enum lvn_status add_row(struct labelled *l, const struct lvn_data_options
         f->row = more;
         f->capacity = capacity;
     }
-    struct text t = {.first = l->ids.n, .label = (int32_t)label};
     const bool pair = row->cell[PAIR].p != NULL;
+    t.first = l->ids.n;
     LVN_TRY(encode(l, o, row->cell[TEXT].p, row->cell[TEXT].n, &l->first_text));
     if (pair) LVN_TRY(encode(l, o, row->cell[PAIR].p, row->cell[PAIR].n, &l->pair_text));
     LVN_TRY(finish_row(l, &t, pair));
@@ -161,6 +191,7 @@ static enum lvn_status read_rows(struct lvn_dataset *d, const struct lvn_data_op
     LVN_TRY(lvn_table_column(t, text, true));
     LVN_TRY(lvn_table_column(t, pair ? o->pair_column : "", pair));
     LVN_TRY(lvn_table_column(t, label, !o->unlabelled && !o->masks));
+    t->reals[LABEL] = o->label == LVN_LABEL_NUMBER;
     for (int k = TEXT; k <= LABEL; k++) /* else the label could be part of the input */
         LVN_CHECK(
             !*t->name[k] || strcmp(t->name[k], t->name[(k + 1) % 3]) != 0, ARG,
@@ -170,9 +201,10 @@ static enum lvn_status read_rows(struct lvn_dataset *d, const struct lvn_data_op
     for (bool more = true;;) {
         LVN_TRY(lvn_table_next(t, &row, &more));
         if (!more) break;
-        int64_t class_number = check_row(o, t, &row);
+        struct text labelled;
+        check_row(o, t, &row, &labelled);
         if (!*row.bad) {
-            LVN_TRY(add_row(l, o, f, &row, class_number));
+            LVN_TRY(add_row(l, o, f, &row, labelled));
             continue;
         }
         LVN_CHECK(o->skip_bad_rows, FORMAT, "%s; correct it, or skip such rows with data.skip_bad_rows=true", row.bad);
@@ -211,7 +243,7 @@ static enum lvn_status read_texts(struct lvn_dataset *d, const struct lvn_data_o
         LVN_CHECK(wrong < 0, FORMAT, "text %" PRId64 ": byte %" PRId64 " is not UTF-8", i + 1, wrong + 1);
         const char *pair = o->pairs ? o->pairs[i] : NULL;
         if (pair) row.cell[PAIR].p = pair, row.cell[PAIR].n = (int64_t)strlen(pair);
-        LVN_TRY(add_row(l, o, &l->file[LVN_SPLIT_TRAIN], &row, -1));
+        LVN_TRY(add_row(l, o, &l->file[LVN_SPLIT_TRAIN], &row, (struct text){.label = -1}));
     }
     d->split[LVN_SPLIT_ALL].n_samples = l->file[LVN_SPLIT_TRAIN].n;
     return LVN_OK;
@@ -265,6 +297,7 @@ static void warn_gaps(const struct lvn_data_options *o, const struct file *f, in
 static enum lvn_status count_classes(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
     struct labelled *l = d->state;
+    if (o->label == LVN_LABEL_NUMBER) return LVN_OK;
     bool *seen = lvn_calloc(MAX_CLASSES, sizeof *seen);
     int64_t classes = 2;
     if (!seen) return LVN_MEMORY;
@@ -333,6 +366,7 @@ static void fields(const struct lvn_data_options *o, struct lvn_fields *out)
 {
     int64_t T = o->block_size ? o->block_size : DEFAULT_LENGTH;
     if (o->max_length && o->max_length < T) T = o->max_length;
+    const bool numbers = o->label == LVN_LABEL_NUMBER;
     *out = (struct lvn_fields){
         .field = {{.name = "ids",
                    .dtype = LVN_I32,
@@ -343,7 +377,10 @@ static void fields(const struct lvn_data_options *o, struct lvn_fields *out)
                    .below = o->vocab_size},
                   {.name = "types", .dtype = LVN_I32, .rank = 1, .dim = {T}, .ragged = true, .below = 2},
                   {.name = "length", .dtype = LVN_I32, .below = T + 1},
-                  {.name = "label", .dtype = LVN_I32, .label = true}},
+                  {.name = "label",
+                   .dtype = numbers ? LVN_F32 : LVN_I32,
+                   .label = numbers ? LVN_LABEL_NUMBER : LVN_LABEL_CLASS,
+                   .label_is_text = true}},
         .n = 4};
 }
 
@@ -371,7 +408,10 @@ static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id spl
     memset(ids + t->n, 0, (size_t)(draw.length - t->n) * sizeof *ids);
     for (int64_t k = 0; k < draw.length; k++) types[k] = k >= t->second && k < t->n;
     *(int32_t *)out[2] = t->n;
-    *(int32_t *)out[3] = t->label;
+    if (d->fields.field[3].label == LVN_LABEL_NUMBER)
+        *(float *)out[3] = t->number;
+    else
+        *(int32_t *)out[3] = t->label;
     return LVN_OK;
 }
 
@@ -392,7 +432,7 @@ static bool matches(const char *path)
 extern const struct lvn_dataset_kind lvn_dataset_labelled;
 const struct lvn_dataset_kind lvn_dataset_labelled = {
     .name = "labelled",
-    .help = "texts with a class each: rows of a .tsv, .csv or .jsonl file",
+    .help = "texts with a class or a number each: rows of a .tsv, .csv or .jsonl file",
     .typical_vocab = 30000,
     .matches = matches,
     .fields = fields,

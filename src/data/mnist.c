@@ -106,7 +106,7 @@ static void fields(const struct lvn_data_options *o, struct lvn_fields *out)
     (void)o;
     *out = (struct lvn_fields){
         .field = {{.name = "pixels", .dtype = LVN_U8, .rank = 3, .dim = {1, SIDE, SIDE}, .below = 256},
-                  {.name = "label", .dtype = LVN_I32, .below = CLASSES, .label = true}},
+                  {.name = "label", .dtype = LVN_I32, .below = CLASSES, .label = LVN_LABEL_CLASS}},
         .n = 2};
 }
 

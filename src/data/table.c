@@ -309,8 +309,13 @@ static enum lvn_status members_of(struct lvn_table *t, struct lvn_table_row *row
             row->cell[k].n = snprintf(t->number[k], sizeof t->number[k], "%lld", (long long)json_integer_value(v));
             row->cell[k].p = t->number[k];
         }
+        if (t->reals[k] && json_is_real(v)) {
+            row->cell[k].n = snprintf(t->number[k], sizeof t->number[k], "%.17g", json_real_value(v));
+            row->cell[k].p = t->number[k];
+        }
         if (v && !row->cell[k].p)
-            BAD(row, "%s:%lld: '%s' is neither text nor a whole number", t->path, (long long)row->line, t->name[k]);
+            BAD(row, "%s:%lld: '%s' is neither text nor a %snumber", t->path, (long long)row->line, t->name[k],
+                t->reals[k] ? "" : "whole ");
         if (!v && t->required[k]) BAD(row, "%s:%lld: there is no '%s'", t->path, (long long)row->line, t->name[k]);
     }
     return LVN_OK;

@@ -48,6 +48,7 @@ struct lvn_table {
     int column[LVN_TABLE_COLUMNS];    /* index of the cell in a row; -1: none */
     char name[LVN_TABLE_COLUMNS][64]; /* the name that was found */
     bool required[LVN_TABLE_COLUMNS];
+    bool reals[LVN_TABLE_COLUMNS];      /* cells may be JSON numbers that are not whole; set by the caller */
     json_t *object;                     /* of the row */
     char number[LVN_TABLE_COLUMNS][32]; /* cells that are JSON numbers, as text */
 };

@@ -204,7 +204,7 @@ enum lvn_status lvn_synthetic_step_run(struct lvn_synthetic_step *out, struct lv
     LVN_TRY(lvn_model_put_all(&c, c.model->tiny));
     struct lvn_fields fields =
         lvn_stream_fields(lvn_model_value(&c, LVN_ROLE_POSITIONS), lvn_model_value(&c, LVN_ROLE_VOCABULARY));
-    struct lvn_train_programs_options o = {.ranks = r, .fields = &fields, .task = lvn_task_find("lm")};
+    struct lvn_train_programs_options o = {.ranks = r, .fields = &fields, .task = lvn_task_of(LVN_LABEL_TOKEN)};
     int64_t labels;
     enum lvn_status status = lvn_settings_init(&s);
     if (status == LVN_OK) status = tiny_settings(&s, r, threads, fixed_order);

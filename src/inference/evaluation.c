@@ -156,7 +156,7 @@ static void report(const struct evaluation *e)
                                   .losses = lvn_session_losses(e->session),
                                   .shape = &t->prediction->desc};
     if (!e->o->batch) return;
-    if (t->label >= 0 && t->task->label.label) batch.labels = e->batch.p[t->label];
+    if (t->label >= 0 && lvn_label_is_integer(t->task->label.label)) batch.labels = e->batch.p[t->label];
     if (e->o->prediction) batch.prediction = lvn_session_prediction(e->session);
     e->o->batch(e->o->context, &batch);
 }

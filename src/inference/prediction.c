@@ -11,22 +11,31 @@ struct collector {
     bool out_of_memory;
 };
 
-/* The softmax of each sample's logits. */
+static void softmax(const float *x, int64_t K, double *p)
+{
+    double top = -INFINITY, sum = 0.0;
+    for (int64_t k = 0; k < K; k++) top = fmax(top, (double)x[k]);
+    for (int64_t k = 0; k < K; k++) sum += p[k] = exp((double)x[k] - top);
+    for (int64_t k = 0; k < K; k++) p[k] /= sum;
+}
+
 static void collect(void *context, const struct lvn_evaluated *e)
 {
     struct collector *c = context;
     struct lvn_prediction *f = c->out;
     const int64_t K = e->shape->dim[e->shape->rank - 1];
-    if (!f->probability) f->probability = lvn_calloc((size_t)(f->n * K), sizeof *f->probability);
-    c->out_of_memory = !f->probability;
-    f->classes = K;
     f->config = *e->config;
+    f->is_number = lvn_model_predicts(e->config, LVN_LABEL_NUMBER);
+    f->columns = K;
+    if (!f->value) f->value = lvn_calloc((size_t)(f->n * K), sizeof *f->value);
+    c->out_of_memory = !f->value;
     for (int64_t i = 0; i < e->samples && !c->out_of_memory; i++) {
         const float *x = e->prediction + i * K;
-        double *p = f->probability + e->number[i] * K, top = -INFINITY, sum = 0.0;
-        for (int64_t k = 0; k < K; k++) top = fmax(top, (double)x[k]);
-        for (int64_t k = 0; k < K; k++) sum += p[k] = exp((double)x[k] - top);
-        for (int64_t k = 0; k < K; k++) p[k] /= sum;
+        double *out = f->value + e->number[i] * K;
+        if (f->is_number)
+            *out = (double)*x;
+        else
+            softmax(x, K, out);
     }
 }
 
@@ -36,7 +45,7 @@ enum lvn_status lvn_predict(struct lvn_settings *s, struct lvn_ranks *ranks, con
     *out = (struct lvn_prediction){.n = texts->n};
     struct collector c = {.out = out};
     s->data.kind = "labelled";
-    s->task.kind = "classify";
+    s->task.kind = "auto"; /* the one of the model's head */
     s->data.path = s->data.val_path = s->data.test_path = s->data.url = "";
     s->data.split = LVN_DATA_SPLIT_ALL;
     struct lvn_evaluate_options o = {
@@ -49,6 +58,6 @@ enum lvn_status lvn_predict(struct lvn_settings *s, struct lvn_ranks *ranks, con
 
 void lvn_prediction_release(struct lvn_prediction *p)
 {
-    free(p->probability);
+    free(p->value);
     *p = (struct lvn_prediction){0};
 }

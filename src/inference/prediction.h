@@ -1,4 +1,4 @@
-/* prediction.h - the classes of new texts: probabilities by a model that was trained to classify.
+/* prediction.h - the classes of new texts, as probabilities, or their numbers, by a model that was trained for them.
  *
  * `levin predict` and the C API call it. Texts are evaluated as rows of data without labels (data/labelled.c), cleaned
  * and truncated as in training. Left out: where the texts come from, and how results are shown. */
@@ -11,13 +11,14 @@ struct lvn_ranks;
 
 struct lvn_prediction {
     int64_t n;                      /* texts */
-    int64_t classes;                /* of the model */
-    double *probability;            /* (n, classes), in the order of the texts */
+    bool is_number;                 /* the model predicts a number for each text, not a class */
+    int64_t columns;                /* the model's classes; 1 if is_number */
+    double *value;                  /* (n, columns), in the order of the texts: probabilities, or numbers */
     struct lvn_model_config config; /* for names of classes: lvn_class_name() */
 };
 
-/* Classify texts with settings' model.init, on one rank. Sets the keys of data and task, which are not used. Release
- * the result always. */
+/* Predict the texts' classes or numbers with settings' model.init, on one rank. Sets the keys of data and task, which
+ * are not used. Release the result always. */
 enum lvn_status lvn_predict(struct lvn_settings *s, struct lvn_ranks *ranks, const struct lvn_new_texts *texts,
                             struct lvn_prediction *out) LVN_CHECKED;
 void lvn_prediction_release(struct lvn_prediction *p);

@@ -72,8 +72,11 @@ enum lvn_status lvn_sampling_possible(const struct lvn_model_config *c)
     const struct lvn_model *m = c->model;
     LVN_CHECK(m->generates, UNSUPPORTED, "a %s does not generate text; leave out sample.*, or give a language model",
               m->name);
-    LVN_CHECK(!lvn_model_is_for(c, "classify"), UNSUPPORTED,
+    LVN_CHECK(!lvn_model_predicts(c, LVN_LABEL_CLASS), UNSUPPORTED,
               "this %s classifies and does not generate text; `levin predict` gives the classes of a text", m->name);
+    LVN_CHECK(!lvn_model_predicts(c, LVN_LABEL_NUMBER), UNSUPPORTED,
+              "this %s gives a number for each text and does not generate text; `levin predict` gives the numbers",
+              m->name);
     return LVN_OK;
 }
 

@@ -17,7 +17,7 @@ static double value(const struct lvn_metric_sums *s)
 extern const struct lvn_metric lvn_metric_accuracy;
 const struct lvn_metric lvn_metric_accuracy = {
     .name = "accuracy",
-    .tasks = (const char *const[]){"classify", NULL},
+    .labels = LVN_LABELS_OF(CLASS),
     .higher_is_better = true,
     .counts = lvn_confusion,
     .value = value,

@@ -14,7 +14,7 @@ static double value(const struct lvn_metric_sums *s)
 extern const struct lvn_metric lvn_metric_answers;
 const struct lvn_metric lvn_metric_answers = {
     .name = "accuracy",
-    .tasks = (const char *const[]){"lm", NULL},
+    .labels = LVN_LABELS_OF(TOKEN),
     .higher_is_better = true,
     .needs_answers = true,
     .counts = lvn_answers,

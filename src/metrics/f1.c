@@ -15,7 +15,7 @@ static double value(const struct lvn_metric_sums *s)
 extern const struct lvn_metric lvn_metric_f1;
 const struct lvn_metric lvn_metric_f1 = {
     .name = "f1",
-    .tasks = (const char *const[]){"classify", NULL},
+    .labels = LVN_LABELS_OF(CLASS),
     .higher_is_better = true,
     .counts = lvn_confusion,
     .value = value,

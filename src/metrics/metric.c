@@ -2,7 +2,6 @@
 #include "metrics/metric.h"
 
 #include <math.h>
-#include <string.h>
 
 #define LVN_METRIC(name) extern const struct lvn_metric lvn_metric_##name;
 #include "metrics/metrics.def"
@@ -17,11 +16,9 @@ const struct lvn_metric *const *lvn_metrics(void)
     return metrics;
 }
 
-bool lvn_metric_is_for(const struct lvn_metric *m, const char *task)
+bool lvn_metric_is_for(const struct lvn_metric *m, enum lvn_label_kind label)
 {
-    for (int i = 0; m->tasks[i]; i++)
-        if (strcmp(m->tasks[i], task) == 0) return true;
-    return false;
+    return m->labels >> label & 1;
 }
 
 double lvn_metric_of_classes(const struct lvn_metric_sums *s,

@@ -1,13 +1,15 @@
 /* metric.h - the quality of predictions, measured by more than the loss.
  *
- * A metric is one file that ends in a `struct lvn_metric`, and a line in metrics.def; it names its tasks. Its value is
- * a function of the loss, or of counts: whole numbers that an operation computes for each micro-batch. Sums of whole
- * numbers in F64 are exact (below 2^53), in any order, so a metric does not depend on the number of ranks, threads and
- * micro-batches. Sums of other numbers belong into the loss, whose order of summation is fixed. Called by tasks/task.h.
+ * A metric is one file that ends in a `struct lvn_metric`, and a line in metrics.def; it names the kinds of labels that
+ * it is for. Its value is a function of the loss, or of counts: whole numbers that an operation computes for each
+ * micro-batch. Sums of whole numbers in F64 are exact (below 2^53), in any order, so a metric does not depend on the
+ * number of ranks, threads and micro-batches. Sums of other numbers belong into the loss, whose order of summation is
+ * fixed, or are counted digit by digit (graph/regression_sums.h). Called by tasks/task.h.
  */
 #ifndef LVN_METRIC_H
 #define LVN_METRIC_H
 
+#include "base/field.h"
 #include "graph/graph.h"
 
 /* Sums over a batch or over a whole split of the data. */
@@ -18,9 +20,11 @@ struct lvn_metric_sums {
     const struct lvn_desc *shape; /* of `counts` */
 };
 
+#define LVN_LABELS_OF(kind) (1U << LVN_LABEL_##kind)
+
 struct lvn_metric {
-    const char *name;         /* accuracy; val_accuracy and train_accuracy in logs */
-    const char *const *tasks; /* names of tasks; ends with NULL */
+    const char *name; /* accuracy; val_accuracy and train_accuracy in logs */
+    unsigned labels;  /* the kinds of labels that it is for: LVN_LABELS_OF(CLASS), or-ed */
     bool higher_is_better;
     bool needs_answers; /* only for data whose samples have right answers, and never in training: it reads the whole
                            prediction, which training of language models does not store */
@@ -38,6 +42,6 @@ double lvn_metric_of_classes(const struct lvn_metric_sums *s,
 
 /* All of them; ends with NULL. */
 const struct lvn_metric *const *lvn_metrics(void);
-bool lvn_metric_is_for(const struct lvn_metric *m, const char *task);
+bool lvn_metric_is_for(const struct lvn_metric *m, enum lvn_label_kind label);
 
 #endif

@@ -1,4 +1,4 @@
-/* mse.c - the mean squared error: the loss of a reconstruction. */
+/* mse.c - the mean squared error: the loss of regression and reconstruction. */
 #include <math.h>
 
 #include "metrics/metric.h"
@@ -11,6 +11,6 @@ static double value(const struct lvn_metric_sums *s)
 extern const struct lvn_metric lvn_metric_mse;
 const struct lvn_metric lvn_metric_mse = {
     .name = "mse",
-    .tasks = (const char *const[]){"reconstruct", NULL},
+    .labels = LVN_LABELS_OF(NUMBER) | LVN_LABELS_OF(VECTOR),
     .value = value,
 };

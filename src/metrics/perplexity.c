@@ -11,6 +11,6 @@ static double value(const struct lvn_metric_sums *s)
 extern const struct lvn_metric lvn_metric_perplexity;
 const struct lvn_metric lvn_metric_perplexity = {
     .name = "perplexity",
-    .tasks = (const char *const[]){"lm", "mlm", NULL},
+    .labels = LVN_LABELS_OF(TOKEN),
     .value = value,
 };

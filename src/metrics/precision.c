@@ -16,7 +16,7 @@ static double value(const struct lvn_metric_sums *s)
 extern const struct lvn_metric lvn_metric_precision;
 const struct lvn_metric lvn_metric_precision = {
     .name = "precision",
-    .tasks = (const char *const[]){"classify", NULL},
+    .labels = LVN_LABELS_OF(CLASS),
     .higher_is_better = true,
     .counts = lvn_confusion,
     .value = value,

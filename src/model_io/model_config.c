@@ -216,6 +216,9 @@ static enum lvn_status read_problem(struct lvn_model_config *c, const char *name
     LVN_CHECK(i < N_PROBLEMS, UNSUPPORTED, "%s: problem_type is '%.40s'; this version knows %s, %s and %s", name, json,
               problems[0], problems[1], problems[2]);
     c->problem = !json && c->classes == 1 ? LVN_REGRESSION : (enum lvn_problem)i;
+    const struct lvn_head *numbers = lvn_model_head_of(c->model, LVN_LABEL_NUMBER);
+    if (lvn_model_predicts(c, LVN_LABEL_CLASS) && c->problem == LVN_REGRESSION && c->classes == 1 && numbers)
+        c->head = numbers;
     return LVN_OK;
 }
 
@@ -229,7 +232,7 @@ static enum lvn_status read_head(struct lvn_model_config *c, const char *name, c
     if (!h) return LVN_OK;
     for (; first && h->architecture && strcmp(h->architecture, first) != 0; h++)
         lvn_print_append(known, sizeof known, "%s%s", *known ? ", " : "", h->architecture);
-    if (!h->architecture && strcmp(c->model->heads->task, "lm") == 0 && !strstr(first, "Classification"))
+    if (!h->architecture && c->model->heads->label == LVN_LABEL_TOKEN && !strstr(first, "Classification"))
         h = c->model->heads;
     LVN_CHECK(h->architecture, UNSUPPORTED, "%s: architectures is '%.60s'; this version has %s", name, first, known);
     c->head = *h->task ? lvn_model_head(c->model, h->task) : h;
@@ -349,7 +352,7 @@ enum lvn_status lvn_config_write(struct lvn_text *t, const struct lvn_model *var
         bool null = k->null && lvn_key_get(k, &c) == k->default_value;
         json_object_set_new(object_of(root, part, &c), key, null ? json_null() : value_of(k, &c, type));
     }
-    if (lvn_model_is_for(&c, "classify")) write_classes(root, &c);
+    if (lvn_model_predicts_samples(&c)) write_classes(root, &c);
     lvn_json_add(t, begun, root, 2);
     lvn_text_add(t, "\n");
     json_decref(root);

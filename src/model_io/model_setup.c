@@ -96,8 +96,8 @@ static enum lvn_status open_sizes(struct lvn_model_setup *m, const struct lvn_se
 /* The number of classes that labels may have; 0: the data decide. */
 static int64_t known_classes(const struct lvn_model_setup *m, const struct lvn_settings *s)
 {
-    bool has =
-        m->has_pretrained && m->task && lvn_model_is_for(&m->config, "classify") && !strcmp(m->task->name, "classify");
+    bool has = m->has_pretrained && m->task && lvn_model_predicts(&m->config, LVN_LABEL_CLASS) &&
+               m->task->label.label == LVN_LABEL_CLASS;
     return has && !s->task.fresh_head ? m->config.classes : 0;
 }
 
@@ -112,6 +112,7 @@ static struct lvn_data_options data_options(const struct lvn_model_setup *m, con
                                      .url = s->data.url,
                                      .sha256 = s->data.sha256,
                                      .seed = (uint64_t)s->trainer.seed,
+                                     .label = m->task ? m->task->label.label : LVN_LABEL_NONE,
                                      .for_evaluation = evaluates,
                                      .digits = s->data.digits,
                                      .stream = s->data.stream,
@@ -139,16 +140,22 @@ static struct lvn_data_options data_options(const struct lvn_model_setup *m, con
                                      .mask_fraction = s->task.mask_fraction};
 }
 
-/* A loaded head that is not replaced must be one of the task. */
+/* A loaded head that is not replaced must be one of the task; one for classes is replaced by one for numbers, or the
+ * reverse, only where settings say so: both have the same parameters. */
 static enum lvn_status check_problem(const struct lvn_model_setup *m, const struct lvn_settings *s, bool evaluates)
 {
     const struct lvn_model_config *c = &m->config;
-    if (!m->has_pretrained || !lvn_model_is_for(c, m->task->name) || (s->task.fresh_head && !evaluates)) return LVN_OK;
-    LVN_CHECK(c->problem == LVN_SINGLE_LABEL || strcmp(m->task->name, "classify") != 0, UNSUPPORTED,
-              "the head of the model '%s' %s, and task.kind=classify is the choice of one class%s", m->pretrained.path,
-              c->problem == LVN_REGRESSION
-                  ? "gives numbers (regression: problem_type, or a single class, in config.json)"
-                  : "says yes or no to each class (problem_type in config.json)",
+    const enum lvn_label_kind label = m->task->label.label;
+    const bool numbers = label == LVN_LABEL_NUMBER;
+    if (!m->has_pretrained || !lvn_model_predicts_samples(c) || (!numbers && label != LVN_LABEL_CLASS) ||
+        (s->task.fresh_head && !evaluates))
+        return LVN_OK;
+    LVN_CHECK(lvn_model_predicts(c, label) && c->problem == (numbers ? LVN_REGRESSION : LVN_SINGLE_LABEL), UNSUPPORTED,
+              "the head of the model '%s' %s, and task.kind=%s is %s%s", m->pretrained.path,
+              c->problem == LVN_REGRESSION ? "gives numbers (regression: problem_type, or one class, in config.json)"
+              : c->problem == LVN_SINGLE_LABEL ? "chooses one of its classes"
+                                               : "says yes or no to each class (problem_type in config.json)",
+              m->task->name, numbers ? "one number for each sample" : "the choice of one class",
               evaluates ? "" : "; set task.fresh_head=true to start with a new head");
     return LVN_OK;
 }
@@ -172,11 +179,11 @@ static enum lvn_status choose_task(struct lvn_model_setup *m, const struct lvn_s
     return lvn_task_check(m->task, m->config.model, &m->fields, has);
 }
 
-/* To classify new texts, the model must have been trained to classify. */
+/* To predict classes or numbers of new texts, the model must have been trained for that. */
 static enum lvn_status check_predicts(const struct lvn_model_setup *m)
 {
     const struct lvn_head *head = m->config.head;
-    LVN_CHECK(!head || lvn_model_is_for(&m->config, "classify"), ARG,
+    LVN_CHECK(!head || lvn_model_predicts_samples(&m->config), ARG,
               "the model '%s' has no classes to predict: it is a %s; train it on labelled texts first (levin train "
               "TABLE.tsv --model.init=%s)",
               m->pretrained.path, head->architecture, m->pretrained.path);
@@ -189,13 +196,12 @@ static enum lvn_status choose_head(struct lvn_model_setup *m, const struct lvn_s
 {
     struct lvn_model_config *c = &m->config;
     const struct lvn_head *head = lvn_model_head(c->model, m->task->name);
-    int k = m->task->label.rank == 0 && m->task->label.name ? lvn_fields_find(&m->fields, m->task->label.name) : -1;
+    int k = m->task->label.label == LVN_LABEL_CLASS ? lvn_fields_find(&m->fields, m->task->label.name) : -1;
     int64_t classes = k >= 0 && m->fields.field[k].below ? m->fields.field[k].below : c->classes;
     if (k >= 0 && !m->fields.field[k].below) m->fields.field[k].below = classes; /* the data do not exist yet */
     if (!head) return LVN_OK;
     if (!m->has_pretrained) {
-        c->head = head;
-        c->classes = classes;
+        lvn_model_set_head(c, head, classes);
         return LVN_OK;
     }
     bool other = c->head != head, fewer = !other && k >= 0 && classes > c->classes;
@@ -207,13 +213,10 @@ static enum lvn_status choose_head(struct lvn_model_setup *m, const struct lvn_s
               m->task->label.name, m->pretrained.path, (long long)c->classes,
               evaluates ? ": take another model or other data" : "; set task.fresh_head=true to start with a new head");
     if (!other && !(s->task.fresh_head && !evaluates)) return LVN_OK;
-    c->problem = LVN_SINGLE_LABEL;
     lvn_log(LVN_LOG_INFO, "the head of '%s' (%s) is replaced by a new one, %s", m->pretrained.path,
             c->head->architecture, head->architecture);
     LVN_TRY(lvn_pretrained_set_head(&m->pretrained, head, classes, (uint64_t)s->trainer.seed));
-    c->head = head;
-    c->classes = classes;
-    c->class_names[0] = '\0';
+    lvn_model_set_head(c, head, classes);
     return LVN_OK;
 }
 

@@ -70,13 +70,11 @@ static const struct lvn_safetensor *output_of(const struct lvn_pretrained *p, co
 /* Adapters without config.json have the head that is stored whole with them. */
 static enum lvn_status find_head(struct lvn_pretrained *p)
 {
-    const struct lvn_head *h = lvn_model_head(p->config.model, "classify");
+    const struct lvn_head *h = lvn_model_head_of(p->config.model, LVN_LABEL_CLASS);
     const struct lvn_safetensor *t = h ? output_of(p, h) : NULL;
     if (!t || (p->config.head == h && p->config.classes == t->desc.dim[0])) return LVN_OK;
-    p->config.head = h;
-    p->config.classes = t->desc.dim[0];
-    p->config.class_names[0] = '\0';
-    p->config.problem = p->config.classes == 1 ? LVN_REGRESSION : LVN_SINGLE_LABEL;
+    if (t->desc.dim[0] == 1) h = lvn_model_head_of(p->config.model, LVN_LABEL_NUMBER);
+    lvn_model_set_head(&p->config, h, t->desc.dim[0]);
     return LVN_OK;
 }
 
@@ -142,7 +140,7 @@ static enum lvn_status check_shape(const struct lvn_safetensor *t, const struct 
 /* The first tensor of the adapters for which the base has no parameter; those of a replaced head are skipped. */
 static const char *find_stray(const struct lvn_pretrained *p, const struct lvn_params *params)
 {
-    const struct lvn_head *classify = lvn_model_head(p->config.model, "classify");
+    const struct lvn_head *classify = lvn_model_head_of(p->config.model, LVN_LABEL_CLASS);
     for (int i = 0; i < p->adapters.file.n; i++) {
         const char *name = p->adapters.file.tensor[i].name;
         bool known = p->fresh_head && classify && lvn_names_match(classify->params, name);

@@ -197,10 +197,7 @@ enum lvn_status lvn_pretrained_set_vocab(struct lvn_pretrained *p, int64_t vocab
 enum lvn_status lvn_pretrained_set_head(struct lvn_pretrained *p, const struct lvn_head *head, int64_t classes,
                                         uint64_t seed)
 {
-    p->config.head = head;
-    p->config.classes = classes;
-    p->config.class_names[0] = '\0';
-    p->config.problem = LVN_SINGLE_LABEL;
+    lvn_model_set_head(&p->config, head, classes);
     p->fresh_head = true;
     p->seed = seed;
     return lvn_pretrained_check(p);

@@ -1,6 +1,7 @@
-/* bert.c - BERT: a bidirectional encoder, with a head for each of two tasks.
+/* bert.c - BERT: a bidirectional encoder, with a head for each of three tasks.
  *
  *   classify   the first token through a linear map and tanh (the pooler), then a linear map to the classes
+ *   regress    the same with one class, whose logit is the number
  *   mlm        each token through a linear map, GELU and layer norm, then the embedding's weights and a bias
  *
  * Post-norm transformer: x = norm(x + attention(x)); x = norm(x + mlp(x)). Queries attend to the text's tokens, not to
@@ -110,9 +111,9 @@ static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_conf
         x = mlp(g, c, attention(g, c, x, inputs[2]));
     }
     lvn_block_end(g);
-    if (lvn_model_is_for(config, "mlm")) return predictions(g, c, x, words);
+    if (lvn_model_predicts(config, LVN_LABEL_TOKEN)) return predictions(g, c, x, words);
     x = pooler(g, c, x);
-    if (!lvn_model_is_for(config, "classify")) return x;
+    if (!lvn_model_predicts_samples(config)) return x;
     lvn_scope(g, "%s", "");
     return LINEAR(g, "classifier", lvn_dropout(g, x, c->dropout_head < 0 ? c->dropout : c->dropout_head),
                   config->classes);
@@ -208,14 +209,15 @@ static const struct lvn_field inputs[] = {{.name = "ids", .dtype = LVN_I32, .ran
                                           {.name = "length", .dtype = LVN_I32},
                                           {.name = NULL}};
 static const struct lvn_head heads[] = {
-    {"classify", "BertForSequenceClassification", inputs, "bert.pooler, classifier"},
-    {"mlm", "BertForMaskedLM", inputs, "cls.predictions"},
-    {"mlm", "BertForPreTraining", inputs,
+    {"classify", LVN_LABEL_CLASS, "BertForSequenceClassification", inputs, "bert.pooler, classifier"},
+    {"regress", LVN_LABEL_NUMBER, "BertForSequenceClassification", inputs, "bert.pooler, classifier"},
+    {"mlm", LVN_LABEL_TOKEN, "BertForMaskedLM", inputs, "cls.predictions"},
+    {"mlm", LVN_LABEL_TOKEN, "BertForPreTraining", inputs,
      "cls.seq_relationship"}, /* its parameters are ignored; lvn_model_head() finds the row above */
-    {"", "BertModel", inputs, NULL},
-    {NULL, NULL, NULL, NULL},
+    {"", LVN_LABEL_NONE, "BertModel", inputs, NULL},
+    {.task = NULL},
 };
-static const char *const tasks[] = {"classify", "mlm", NULL};
+static const char *const tasks[] = {"classify", "mlm", "regress", NULL};
 
 extern const struct lvn_model lvn_model_bert;
 const struct lvn_model lvn_model_bert = {

@@ -227,9 +227,10 @@ static const struct lvn_key_value tiny[] = {{"n_layer", 2},     {"n_head", 2},  
 /* --- the models --- */
 
 static const struct lvn_head heads[] = {
-    {"lm", "GPT2LMHeadModel", NULL, "lm_head"},
-    {"classify", "GPT2ForSequenceClassification", lvn_text_inputs, "score"},
-    {NULL, NULL, NULL, NULL},
+    {"lm", LVN_LABEL_TOKEN, "GPT2LMHeadModel", NULL, "lm_head"},
+    {"classify", LVN_LABEL_CLASS, "GPT2ForSequenceClassification", lvn_text_inputs, "score"},
+    {"regress", LVN_LABEL_NUMBER, "GPT2ForSequenceClassification", lvn_text_inputs, "score"},
+    {.task = NULL},
 };
 
 extern const struct lvn_model lvn_model_gpt2, lvn_model_nanogpt, lvn_model_mingpt;

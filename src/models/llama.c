@@ -272,9 +272,10 @@ static const struct lvn_key_value tiny[] = {{"n_layer", 2},     {"n_head", 4},  
 
 // clang-format off
 #define HEADS(name)                                                                                                    \
-    {{"lm", name "ForCausalLM", NULL, "lm_head"},                                                                      \
-     {"classify", name "ForSequenceClassification", lvn_text_inputs, "score"},                                         \
-     {NULL, NULL, NULL, NULL}}
+    {{"lm", LVN_LABEL_TOKEN, name "ForCausalLM", NULL, "lm_head"},                                                     \
+     {"classify", LVN_LABEL_CLASS, name "ForSequenceClassification", lvn_text_inputs, "score"},                        \
+     {"regress", LVN_LABEL_NUMBER, name "ForSequenceClassification", lvn_text_inputs, "score"},                        \
+     {.task = NULL}}
 static const struct lvn_head llama_heads[] = HEADS("Llama"), mistral_heads[] = HEADS("Mistral"),
                              qwen2_heads[] = HEADS("Qwen2"), qwen3_heads[] = HEADS("Qwen3");
 // clang-format on

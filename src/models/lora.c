@@ -102,7 +102,7 @@ enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_model_con
                  no_hint ? "" : near, no_hint ? "" : "'?");
     }
     /* The base model seldom comes with a trained classification head, so the head is trained with the adapters. */
-    const char *head = lvn_model_is_for(c, "classify") ? c->head->params : NULL;
+    const char *head = lvn_model_predicts_samples(c) ? c->head->params : NULL;
     for (int i = 0; i < p->n; i++)
         p->list[i]->trainable = p->list[i]->adapter || (head && lvn_names_match(head, p->list[i]->name));
     return LVN_OK;

@@ -79,7 +79,7 @@ const struct lvn_size *lvn_published_find(const char *name, const struct lvn_mod
 
 const struct lvn_field lvn_language_inputs[] = {{.name = "ids", .dtype = LVN_I32, .rank = 1}, {.name = NULL}};
 const char *const lvn_language_tasks[] = {"lm", NULL};
-const char *const lvn_decoder_tasks[] = {"lm", "classify", NULL};
+const char *const lvn_decoder_tasks[] = {"lm", "classify", "regress", NULL};
 const struct lvn_field lvn_text_inputs[] = {
     {.name = "ids", .dtype = LVN_I32, .rank = 1}, {.name = "length", .dtype = LVN_I32}, {.name = NULL}};
 
@@ -90,9 +90,29 @@ const struct lvn_head *lvn_model_head(const struct lvn_model *m, const char *tas
     return NULL;
 }
 
-bool lvn_model_is_for(const struct lvn_model_config *c, const char *task)
+const struct lvn_head *lvn_model_head_of(const struct lvn_model *m, enum lvn_label_kind label)
 {
-    return c->head && strcmp(c->head->task, task) == 0;
+    for (const struct lvn_head *h = m->heads; h && h->architecture; h++)
+        if (h->label == label) return h;
+    return NULL;
+}
+
+bool lvn_model_predicts(const struct lvn_model_config *c, enum lvn_label_kind label)
+{
+    return c->head && c->head->label == label;
+}
+
+bool lvn_model_predicts_samples(const struct lvn_model_config *c)
+{
+    return lvn_model_predicts(c, LVN_LABEL_CLASS) || lvn_model_predicts(c, LVN_LABEL_NUMBER);
+}
+
+void lvn_model_set_head(struct lvn_model_config *c, const struct lvn_head *head, int64_t classes)
+{
+    c->head = head;
+    c->problem = lvn_model_predicts(c, LVN_LABEL_NUMBER) ? LVN_REGRESSION : LVN_SINGLE_LABEL;
+    c->classes = c->problem == LVN_REGRESSION ? 1 : classes;
+    c->class_names[0] = '\0';
 }
 
 const struct lvn_field *lvn_model_inputs(const struct lvn_model_config *c)

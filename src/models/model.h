@@ -26,6 +26,7 @@ struct lvn_lora {
 /* A model's head for a task. If a file has another head, the parameters of this one are initialised anew. */
 struct lvn_head {
     const char *task;               /* a name of tasks.def; "": no task */
+    enum lvn_label_kind label;      /* what it predicts */
     const char *architecture;       /* `architectures` of config.json; NULL ends a list */
     const struct lvn_field *inputs; /* fields that the model reads with this head; NULL: the model's */
     const char *params; /* patterns over names of the head's parameters (graph/names.h); NULL: it has none */
@@ -41,7 +42,7 @@ struct lvn_model_config {
     struct lvn_lora lora;
     const struct lvn_head *head;          /* one of the model's heads; NULL: the model has no list of them */
     int64_t classes;                      /* of a classification head */
-    enum lvn_problem problem;             /* of a classification head; levin can use LVN_SINGLE_LABEL alone */
+    enum lvn_problem problem;             /* of a classification head; of a head for numbers LVN_REGRESSION */
     char class_names[LVN_CLASS_NAMES];    /* from config.json, each ended by a newline; "": none */
     int64_t end_id;                       /* id of the end-of-text token; -1: none */
     bool end_known;                       /* config.json or the user named end_id; otherwise a tokenizer may */
@@ -197,8 +198,14 @@ extern const struct lvn_field lvn_text_inputs[];
 
 /* The head for a task; NULL: the model has no heads, or none for the task. */
 const struct lvn_head *lvn_model_head(const struct lvn_model *m, const char *task);
-/* Is the configuration's head one for this task? */
-bool lvn_model_is_for(const struct lvn_model_config *c, const char *task);
+/* The head that predicts labels of this kind; NULL: the model has no heads, or none of this kind. */
+const struct lvn_head *lvn_model_head_of(const struct lvn_model *m, enum lvn_label_kind label);
+/* Does the configuration's head predict labels of this kind? */
+bool lvn_model_predicts(const struct lvn_model_config *c, enum lvn_label_kind label);
+/* Is its prediction one for each sample, a class or a number? */
+bool lvn_model_predicts_samples(const struct lvn_model_config *c);
+/* Give the configuration a head with so many classes, without names; one that predicts numbers has a single class. */
+void lvn_model_set_head(struct lvn_model_config *c, const struct lvn_head *head, int64_t classes);
 /* The fields that the model reads with its head. */
 const struct lvn_field *lvn_model_inputs(const struct lvn_model_config *c);
 /* By name; NULL if there is none. */

@@ -203,9 +203,10 @@ static const struct lvn_key_value tiny[] = {{"n_layer", 2},      {"n_head", 2}, 
 /* --- the model --- */
 
 static const struct lvn_head heads[] = {
-    {"lm", "GPTNeoXForCausalLM", NULL, "embed_out"},
-    {"classify", "GPTNeoXForSequenceClassification", lvn_text_inputs, "score"},
-    {NULL, NULL, NULL, NULL},
+    {"lm", LVN_LABEL_TOKEN, "GPTNeoXForCausalLM", NULL, "embed_out"},
+    {"classify", LVN_LABEL_CLASS, "GPTNeoXForSequenceClassification", lvn_text_inputs, "score"},
+    {"regress", LVN_LABEL_NUMBER, "GPTNeoXForSequenceClassification", lvn_text_inputs, "score"},
+    {.task = NULL},
 };
 
 extern const struct lvn_model lvn_model_neox;

@@ -44,7 +44,7 @@ struct lvn_tensor *lvn_decoder_head(struct lvn_graph *g, const struct lvn_model_
                                     struct lvn_tensor *const *inputs, struct lvn_tensor *x, struct lvn_tensor *tied,
                                     const char *lm, int64_t V)
 {
-    const bool classes = lvn_model_is_for(c, "classify");
+    const bool classes = lvn_model_predicts_samples(c);
     const int64_t N = classes ? c->classes : V;
     lvn_scope(g, "%s", classes ? "score" : lm);
     struct lvn_tensor *w = tied;

@@ -5,7 +5,7 @@ extern const struct lvn_task lvn_task_lm;
 const struct lvn_task lvn_task_lm = {
     .name = "lm",
     .help = "language modelling: a label for each token",
-    .label = {.name = "labels", .dtype = LVN_I32, .rank = 1, .label = true},
+    .label = {.name = "labels", .dtype = LVN_I32, .rank = 1, .label = LVN_LABEL_TOKEN},
     .loss = lvn_cross_entropy,
     .counted = "tokens",
     .peft = "CAUSAL_LM",

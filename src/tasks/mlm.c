@@ -5,7 +5,7 @@ extern const struct lvn_task lvn_task_mlm;
 const struct lvn_task lvn_task_mlm = {
     .name = "mlm",
     .help = "masked language modelling: tokens that were hidden",
-    .label = {.name = "labels", .dtype = LVN_I32, .rank = 1, .label = true},
+    .label = {.name = "labels", .dtype = LVN_I32, .rank = 1, .label = LVN_LABEL_TOKEN},
     .loss = lvn_cross_entropy,
     .counted = "tokens",
     .masks = true,

@@ -25,6 +25,13 @@ const struct lvn_task *lvn_task_find(const char *name)
     return NULL;
 }
 
+const struct lvn_task *lvn_task_of(enum lvn_label_kind label)
+{
+    for (int i = 0; tasks[i]; i++)
+        if (tasks[i]->label.label == label && !tasks[i]->masks) return tasks[i];
+    return NULL;
+}
+
 /* --- does it fit? --- */
 
 static enum lvn_status check_model(const struct lvn_task *t, const struct lvn_model *m)
@@ -41,7 +48,10 @@ static enum lvn_status check_model(const struct lvn_task *t, const struct lvn_mo
 /* Do the data have the labels of the task? A task without a label field needs none. */
 static bool has_labels(const struct lvn_task *t, const struct lvn_fields *data)
 {
-    return !t->label.name || lvn_fields_find(data, t->label.name) >= 0;
+    const int k = t->label.name ? lvn_fields_find(data, t->label.name) : -1;
+    if (k < 0) return !t->label.name;
+    const struct lvn_field *f = &data->field[k];
+    return f->label == t->label.label || (f->label_is_text && !t->label.rank);
 }
 
 /* `preferred`, or else the first of the model's tasks whose labels the data have; NULL: none. Tasks that mask tokens
@@ -76,8 +86,12 @@ enum lvn_status lvn_task_check(const struct lvn_task *t, const struct lvn_model 
     snprintf(wants, sizeof wants, "the model '%.60s' reads", m->name);
     for (int i = 0; inputs[i].name; i++) LVN_TRY(lvn_fields_check(data, has, &inputs[i], wants));
     const struct lvn_task *other = has_labels(t, data) ? NULL : learnable(t->name, m, data);
-    LVN_CHECK(!other, ARG, "task.kind=%s learns from '%s', and %s none: give --task.kind=%s, or other data", t->name,
-              t->label.name, has, other->name);
+    const int k = t->label.name ? lvn_fields_find(data, t->label.name) : -1;
+    LVN_CHECK(!other || k >= 0, ARG, "task.kind=%s learns from '%s', and %s none: give --task.kind=%s, or other data",
+              t->name, t->label.name, has, other->name);
+    LVN_CHECK(!other, ARG, "task.kind=%s learns from '%s' of %s, and %s %s there: give --task.kind=%s, or other data",
+              t->name, t->label.name, lvn_dtype_name(t->label.dtype), has, lvn_dtype_name(data->field[k].dtype),
+              other->name);
     snprintf(wants, sizeof wants, "task.kind=%s learns from", t->name);
     return t->label.name ? lvn_fields_check(data, has, &t->label, wants) : LVN_OK;
 }
@@ -97,7 +111,7 @@ static struct lvn_tensor *input(struct lvn_graph *g, const struct lvn_fields *fi
 static void add_metrics(struct lvn_task_graph *t, struct lvn_graph *g, struct lvn_tensor *label, bool answers)
 {
     for (const struct lvn_metric *const *m = lvn_metrics(); *m; m++) {
-        if (!lvn_metric_is_for(*m, t->task->name) || ((*m)->needs_answers && !answers)) continue;
+        if (!lvn_metric_is_for(*m, t->task->label.label) || ((*m)->needs_answers && !answers)) continue;
         if (t->n_metrics == LVN_TASK_METRICS) return;
         int index = -1;
         for (int i = 0; (*m)->counts && i < t->n_metrics; i++)
@@ -115,7 +129,7 @@ static enum lvn_status check_classes(const struct lvn_task_graph *t, const struc
                                      const struct lvn_fields *fields)
 {
     const struct lvn_desc *d = &t->prediction->desc;
-    if (t->label < 0 || !t->task->label.label) return LVN_OK;
+    if (t->label < 0 || !lvn_label_is_integer(t->task->label.label)) return LVN_OK;
     const struct lvn_field *f = &fields->field[t->label];
     LVN_CHECK(f->below <= d->dim[d->rank - 1], ARG,
               "the data have %lld classes in '%s', and the model '%s' knows %lld: take another model or other data",
@@ -149,7 +163,7 @@ enum lvn_status lvn_task_build(struct lvn_task_graph *out, struct lvn_graph *g, 
 
 int64_t lvn_task_count(const struct lvn_task_graph *t, const struct lvn_samples *b)
 {
-    if (t->label < 0 || !t->task->label.label) return b->n_valid * t->numbers;
+    if (t->label < 0 || !lvn_label_is_integer(t->task->label.label)) return b->n_valid * t->numbers;
     const int32_t *labels = b->p[t->label];
     int64_t valid = 0, n = b->rows * t->numbers;
     for (int64_t i = 0; i < n; i++) valid += labels[i] >= 0;

@@ -13,7 +13,8 @@
 struct lvn_task {
     const char *name; /* task.kind */
     const char *help; /* one line */
-    /* The label field of the data; without a name: the target is the model's (lvn_model.target). */
+    /* The label field of the data, whose kind of label chooses the metrics; without a name: the target is the model's
+     * (lvn_model.target). */
     struct lvn_field label;
     /* The sum (1) F64 over all valid labels; the second output of its node is the loss of each label or sample. */
     struct lvn_tensor *(*loss)(struct lvn_graph *g, struct lvn_tensor *prediction, struct lvn_tensor *target);
@@ -26,6 +27,8 @@ struct lvn_task {
 
 /* By name; NULL with an error recorded if there is none. */
 const struct lvn_task *lvn_task_find(const char *name);
+/* The first one that learns from labels of this kind, which the data have; NULL: there is none. */
+const struct lvn_task *lvn_task_of(enum lvn_label_kind label);
 /* The task by name. "auto": the task of the model's head, or else the model's first; if the data lack its labels, the
  * first of the model's tasks whose labels they have. ARG if the model cannot learn the task. */
 enum lvn_status lvn_task_choose(const struct lvn_task **out, const char *name, const struct lvn_model_config *c,

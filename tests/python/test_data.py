@@ -170,5 +170,49 @@ class Wrong(unittest.TestCase):
         self.assertEqual(weights("raises"), weights("unbroken"))
 
 
+
+class Numbers(unittest.TestCase):
+    """task.kind=regress: a label that is a number."""
+
+    KEYS = {"model.kind": "gpt2", "trainer.batch_size": 8, "trainer.max_steps": 40, "optimizer.lr": 3e-3}
+
+    @staticmethod
+    def rows(n=32):
+        return [{"ids": x, "length": 8, "label": float(x[0]) / 2} for x in np.random.default_rng(1).integers(0, 10, (n, 8))]
+
+    def test_trains_and_scores(self):
+        rows = self.rows()
+        with run("numbers", {"train": rows, "val": rows[:8]}, **self.KEYS) as r:  # the task follows from the label
+            history = r.fit()
+        self.assertLess(history["loss"][-1], history["loss"][0])
+        self.assertEqual(history["val_loss"], history["val_mse"])
+        self.assertIn("val_pearson", history)
+        with levin.load("runs/numbers") as m:
+            self.assertEqual(m.logits(rows[0]["ids"]).shape, (1,))
+
+    def test_wrong_labels(self):
+        rows = self.rows()
+        rows[3]["label"] = float("nan")
+        with self.assertRaisesRegex(levin.InputError, "sample 3 of train: 'label' holds -?nan; a finite number is wanted"):
+            run("nan", rows, **self.KEYS).fit()
+        whole = [{**r, "label": 1} for r in self.rows()]
+        with self.assertRaisesRegex(levin.InputError, "learns from 'label' of fp32, and data.kind=program has int32 there: "
+                                                      "give --task.kind=classify"):
+            run("whole", whole, task__kind="regress", **self.KEYS).fit()
+        with self.assertRaisesRegex(levin.InputError, "has fp32 there: give --task.kind=regress"):
+            run("real", self.rows(), task__kind="classify", **self.KEYS).fit()
+
+    def test_predictions(self):
+        Path("numbers.tsv").write_text("text\tlabel\n" + "good film\t1.5\nbad film\t-1.5\n" * 8, encoding="utf-8")
+        vocabulary = str(Path(os.environ["LEVIN_SOURCE"]) / "tests/golden/tokenizers/tiny-bert")
+        levin.Run(run_dir="runs/texts", progress=False, data={"path": "numbers.tsv", "tokenizer": vocabulary},
+                  model={"kind": "bert", "n_layer": 1, "n_head": 2, "n_embd": 16, "block_size": 16},
+                  trainer={"max_steps": 4, "batch_size": 4}, task__kind="regress").fit()
+        with levin.load("runs/texts") as m:
+            p = m.predict(["good film", "bad film"])
+            self.assertEqual((p.label, p.name, p.probabilities, p.number.shape), (None, None, None, (2,)))
+            self.assertEqual(set(m.evaluate(data__split="all").metrics), {"mse", "mae", "r2", "pearson"})
+
+
 if __name__ == "__main__":  # the ranks of a test import this file
     scenes.main()

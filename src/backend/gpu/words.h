@@ -239,6 +239,19 @@ LVN_FUNCTION void lvn_put_wide(LVN_GLOBAL char *p, lvn_long i, lvn_wide x)
 #endif
 }
 
+/* The same for a whole number below 2^53, exactly. */
+LVN_FUNCTION void lvn_put_whole(LVN_GLOBAL char *p, lvn_long i, lvn_long x)
+{
+#ifdef LVN_DOUBLE
+    ((LVN_GLOBAL double *)p)[i] = (double)x;
+#else
+    lvn_ulong left = (lvn_ulong)(x < 0 ? -x : x), exponent = 1023 + 52;
+    if (left)
+        for (; !(left >> 52); left <<= 1) exponent--;
+    ((LVN_GLOBAL lvn_ulong *)p)[i] = left ? (left & 0xfffffffffffffUL) | exponent << 52 | (lvn_ulong)(x < 0) << 63 : 0;
+#endif
+}
+
 LVN_FUNCTION lvn_wide lvn_get_wide(LVN_GLOBAL const char *p, lvn_long i)
 {
 #ifdef LVN_DOUBLE

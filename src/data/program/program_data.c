@@ -1,6 +1,7 @@
 /* program_data.c - see program_data.h. */
 #include "data/program/program_data.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct lvn_program_data *given;
@@ -40,11 +41,15 @@ static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id spl
     for (int k = 0; k < d->fields.n; k++) {
         const struct lvn_field *f = &d->fields.field[k];
         const int32_t *p = out[k];
+        const float *x = out[k];
+        for (int64_t j = 0; f->dtype == LVN_F32 && f->label && j < lvn_field_count(f); j++)
+            LVN_CHECK(isfinite(x[j]), ARG, "sample %lld of %s: '%s' holds %g; a finite number is wanted", (long long)i,
+                      lvn_split_names[split], f->name, (double)x[j]);
         for (int64_t j = 0; f->dtype == LVN_I32 && f->below && j < lvn_field_count(f); j++)
-            LVN_CHECK(p[j] < f->below && p[j] >= (f->label ? -1 : 0), ARG,
+            LVN_CHECK(p[j] < f->below && p[j] >= (lvn_label_is_integer(f->label) ? -1 : 0), ARG,
                       "sample %lld of %s: '%s' holds %d, and it may hold 0 to %lld%s", (long long)i,
                       lvn_split_names[split], f->name, (int)p[j], (long long)f->below - 1,
-                      f->label ? ", or -1 for no label" : "");
+                      lvn_label_is_integer(f->label) ? ", or -1 for no label" : "");
     }
     return LVN_OK;
 }

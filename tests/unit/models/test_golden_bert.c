@@ -45,7 +45,7 @@ struct setup {
     double gradients;
 };
 
-static const char *const folders[] = {"classify", "classify3", "mlm", "gpt2"};
+static const char *const folders[] = {"classify", "classify3", "regress", "mlm", "gpt2"};
 
 static double get(enum lvn_dtype dtype, const void *p, int64_t i)
 {
@@ -195,14 +195,23 @@ static void compare_folder(struct setup setup, const char *folder)
     const struct lvn_task *task = lvn_task_find(p.config.head->task);
     const struct lvn_desc *d = &find(&f, "ids")->desc;
     const int64_t B = d->dim[0], T = d->dim[1];
-    struct lvn_fields fields = {
-        .field = {{.name = "ids", .dtype = LVN_I32, .rank = 1, .dim = {T}},
-                  {.name = "types", .dtype = LVN_I32, .rank = 1, .dim = {T}},
-                  {.name = "length", .dtype = LVN_I32},
-                  {.name = task->label.name, .dtype = LVN_I32, .rank = task->label.rank, .dim = {T}, .label = true}},
-        .n = 4};
+    struct lvn_fields fields = {.field = {{.name = "ids", .dtype = LVN_I32, .rank = 1, .dim = {T}},
+                                          {.name = "types", .dtype = LVN_I32, .rank = 1, .dim = {T}},
+                                          {.name = "length", .dtype = LVN_I32},
+                                          task->label},
+                                .n = 4};
+    const struct lvn_safetensor *label = find(&f, task->label.name);
+    double numbers[16];
+    fields.field[3].dim[0] = T;
     struct lvn_samples b = {.fields = fields, .rows = B, .n_valid = B};
     for (int k = 0; k < fields.n; k++) b.p[k] = (void *)(uintptr_t)find(&f, fields.field[k].name)->data;
+    if (label->desc.dtype == LVN_F32 && w->real == LVN_F64) { /* a graph in double takes numbers in double */
+        assert_true(B <= 16);
+        for (int64_t i = 0; i < B; i++) numbers[i] = (double)((const float *)label->data)[i];
+        fields.field[3].dtype = LVN_F64;
+        b.fields = fields;
+        b.p[3] = numbers;
+    }
     lvn_isa_limit(w->isa);
     must(lvn_model_state_new(&n, &p.config,
                              &(struct lvn_model_state_options){.backend = lvn_backend_find(w->backend),

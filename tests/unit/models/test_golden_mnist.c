@@ -166,7 +166,7 @@ static void net_open(struct net *n, const char *name, const struct setup *w, int
 {
     static const struct lvn_fields fields = {
         .field = {{.name = "pixels", .dtype = LVN_U8, .rank = 3, .dim = {1, 28, 28}, .below = 256},
-                  {.name = "label", .dtype = LVN_I32, .below = 10, .label = true}},
+                  {.name = "label", .dtype = LVN_I32, .below = 10, .label = LVN_LABEL_CLASS}},
         .n = 2};
     struct lvn_model_config config;
     *n = (struct net){.params = lvn_params_new(), .B = B};

@@ -136,7 +136,7 @@ static void open_net(struct net *n, const char *model, const char *backend, int6
     const bool pictures = strcmp(model, "mnist-autoencoder") == 0;
     struct lvn_fields fields = {
         .field = {{.name = "pixels", .dtype = LVN_U8, .rank = 3, .dim = {1, 28, 28}, .below = 256},
-                  {.name = "label", .dtype = LVN_I32, .below = 10, .label = true}},
+                  {.name = "label", .dtype = LVN_I32, .below = 10, .label = LVN_LABEL_CLASS}},
         .n = 2};
     if (!pictures) fields = lvn_stream_fields(1, 9);
     struct lvn_model_config config;

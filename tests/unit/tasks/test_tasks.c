@@ -26,9 +26,10 @@ enum { FEATURES = 6, CLASSES = 3, N_TRAIN = 64, N_VAL = 37 };
 static void spot_fields(const struct lvn_data_options *o, struct lvn_fields *out)
 {
     (void)o;
-    *out = (struct lvn_fields){.field = {{.name = "features", .dtype = LVN_F32, .rank = 1, .dim = {FEATURES}},
-                                         {.name = "label", .dtype = LVN_I32, .below = CLASSES, .label = true}},
-                               .n = 2};
+    *out =
+        (struct lvn_fields){.field = {{.name = "features", .dtype = LVN_F32, .rank = 1, .dim = {FEATURES}},
+                                      {.name = "label", .dtype = LVN_I32, .below = CLASSES, .label = LVN_LABEL_CLASS}},
+                            .n = 2};
 }
 
 static enum lvn_status spot(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw draw,
@@ -102,7 +103,7 @@ static void fits_by_name(void **state)
     assert_refused(
         "lm", &tiny, &f,
         "task.kind is 'lm', and the model 'tiny' learns classify: leave task.kind out or take another model");
-    assert_refused("guess", &tiny, &f, "task.kind is 'guess'; levin knows lm, classify, mlm, reconstruct");
+    assert_refused("guess", &tiny, &f, "task.kind is 'guess'; levin knows lm, classify, mlm, reconstruct, regress");
     assert_refused("auto", lvn_model_find("mingpt"), &f,
                    "the model 'mingpt' reads the field 'ids' (any) of int32, and data.kind=spots has no such field but "
                    "'features' (6) of fp32, 'label' of int32: take another model or other data");
