@@ -1,6 +1,6 @@
 /* prepare.c - levin prepare: writes a text as token files, each character a token. With a tokenizer prepare_text.c does
  * it. */
-#include "data/prepare.h"
+#include "data/prepare/prepare.h"
 #include "base/files.h"
 #include "cli/args.h"
 #include "cli/cli.h"

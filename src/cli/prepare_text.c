@@ -1,5 +1,5 @@
-/* prepare_text.c - levin prepare with a tokenizer: options, download, progress line, summary. data/text_prepare.h does
- * the work.
+/* prepare_text.c - levin prepare with a tokenizer: options, download, progress line, summary.
+ * data/prepare/text_prepare.h does the work.
  *
  * A signal of stop.h saves the state and exits with 75; the same command continues. */
 #include "cli/prepare_text.h"
@@ -18,9 +18,9 @@
 #include "cli/model_arg.h"
 #include "cli/stop.h"
 #include "cli/transfer.h"
-#include "data/prepare.h"
-#include "data/text_prepare.h"
-#include "data/text_write.h"
+#include "data/prepare/prepare.h"
+#include "data/prepare/text_prepare.h"
+#include "data/prepare/text_write.h"
 #include "host/machine.h"
 #include "stores/fetch.h"
 #include "stores/upload_staging.h"

@@ -14,11 +14,11 @@
 #include "stores/streaming_file.h"
 
 #define LVN_DATASET(name) extern const struct lvn_dataset_kind lvn_dataset_##name;
-#include "data/datasets.def"
+#include "data/datasets_each.h"
 
 static const struct lvn_dataset_kind *const kinds[] = {
 #define LVN_DATASET(name) &lvn_dataset_##name,
-#include "data/datasets.def"
+#include "data/datasets_each.h"
     NULL};
 
 const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name)

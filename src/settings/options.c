@@ -19,7 +19,7 @@
 static const char *words_model_kind[LVN_FAMILY_KEYS]; /* names of families: see gather() */
 static const char *const words_data_kind[] = {
 #define LVN_DATASET(name) #name,
-#include "data/datasets.def"
+#include "data/datasets_each.h"
     NULL};
 static const char *const words_trainer_accelerator[] = {"auto", "gpu", "xpu",
 #define LVN_BACKEND(name) #name,
@@ -31,7 +31,7 @@ static const char *const words_schedule_kind[] = {
     NULL};
 static const char *const words_task_kind[] = {"auto",
 #define LVN_TASK(name) #name,
-#include "tasks/tasks.def"
+#include "tasks/tasks_each.h"
                                               NULL};
 
 /* A field of another type than its row's fails to compile here. */

@@ -11,9 +11,17 @@
 #ifndef LVN_SCHEDULE
 #define LVN_SCHEDULE(...)
 #endif
+#ifndef LVN_DATASET
+#define LVN_DATASET(...)
+#endif
+#ifndef LVN_TASK
+#define LVN_TASK(...)
+#endif
 #define LVN_ROWS "settings/options.def"
 #include "base/options/rows_each.h"
 
 #undef LVN_CALLBACK
 #undef LVN_LOGGER
 #undef LVN_SCHEDULE
+#undef LVN_DATASET
+#undef LVN_TASK

@@ -18,9 +18,6 @@
 
 /* --- words that options choose from: X(name in C, word) --- */
 
-#define LVN_CHOICES_data_clean(X)                                                                                      \
-    X(DATA_CLEAN_NONE, "none")                                                                                         \
-    X(DATA_CLEAN_NSMC, "nsmc")
 #define LVN_CHOICES_data_sampling(X)                                                                                   \
     X(DATA_SAMPLING_PERMUTATION, "permutation")                                                                        \
     X(DATA_SAMPLING_RANDOM, "random")                                                                                  \

@@ -7,11 +7,11 @@
 #include "base/text.h"
 
 #define LVN_TASK(name) extern const struct lvn_task lvn_task_##name;
-#include "tasks/tasks.def"
+#include "tasks/tasks_each.h"
 
 static const struct lvn_task *const tasks[] = {
 #define LVN_TASK(name) &lvn_task_##name,
-#include "tasks/tasks.def"
+#include "tasks/tasks_each.h"
     NULL};
 
 const struct lvn_task *lvn_task_find(const char *name)

@@ -1,8 +1,8 @@
 /* rows_each.h - includes a table of options, LVN_ROWS, with the macros that the includer has defined, and undefines
  * them all.
  *
- * settings/options_each.h includes it, and rooms whose options are rows of a table of their own
- * (schedules/schedules_each.h). settings/options.def says what each row is. Rows whose macro is not defined are
+ * settings/options_each.h includes it, and rooms whose options are rows of a table of their own (as
+ * schedules/schedules_each.h). settings/options.def says what each row is. Rows whose macro is not defined are
  * skipped. It is included once for each thing that is made from a table, so it has no include guard. */
 #ifndef LVN_TOP
 #define LVN_TOP(...)

@@ -1,4 +1,4 @@
-/* test_data.c - covers: src/data/dataset.c src/data/vocab.c src/data/prepare.c src/data/dataset_fingerprint.c
+/* test_data.c - covers: src/data/dataset.c src/data/vocab.c src/data/prepare/prepare.c src/data/dataset_fingerprint.c
  * src/data/loader.c
  *
  * Data sets: splits, vocabularies, and a message for each bad file. */
@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/arena.h"
-#include "data/prepare.h"
+#include "data/prepare/prepare.h"
 
 /* --- characters ------------------------------------------------------------------------------------------------ */
 

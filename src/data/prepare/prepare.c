@@ -1,5 +1,5 @@
 /* prepare.c - see prepare.h. Each file is replaced atomically, the description before the ids. */
-#include "data/prepare.h"
+#include "data/prepare/prepare.h"
 
 #include <stdlib.h>
 #include <string.h>

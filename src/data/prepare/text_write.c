@@ -1,5 +1,5 @@
 /* text_write.c - see text_write.h: state, then documents, then the final files. */
-#include "data/text_write.h"
+#include "data/prepare/text_write.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* text_prepare.c - see text_prepare.h: the pipeline from files to token files. One thread reads and writes, the others
  * encode. Batches are in a ring buffer: the reading thread fills the next free slot, writes the oldest batch as soon as
  * it is encoded, and waits for that batch if the ring is full. This bounds memory and preserves order. */
-#include "data/text_prepare.h"
+#include "data/prepare/text_prepare.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "base/target.h"
 #include "base/threads.h"
 #include "data/file_type.h"
-#include "data/text_write.h"
+#include "data/prepare/text_write.h"
 #include "tokenizers/parallel.h"
 #include "tokenizers/post_processor.h"
 

@@ -4,8 +4,8 @@
 #define LVN_TEXT_WRITE_H
 
 #include "base/hash_set.h"
+#include "data/prepare/text_prepare.h"
 #include "data/resumable_file.h"
-#include "data/text_prepare.h"
 
 /* Where the document goes whose first part was written and whose last was not. */
 enum lvn_document_open { LVN_DOCUMENT_NONE, LVN_DOCUMENT_TRAIN, LVN_DOCUMENT_VAL, LVN_DOCUMENT_DROPPED };
