@@ -10,7 +10,7 @@ from .errors import InputError
 _STYLE = """
 .levin-confusion { border-collapse: collapse; font: 14px/1.4 system-ui, -apple-system, "Segoe UI", "Liberation Sans",
   sans-serif; color: inherit; font-variant-numeric: tabular-nums; }
-.levin-confusion caption { text-align: left; padding: 0 0 6px; white-space: nowrap; color: inherit; }
+.levin-confusion caption { text-align: left; padding: 0 0 6px; width: max-content; max-width: 90vw; color: inherit; }
 .levin-confusion th, .levin-confusion td { padding: 5px 11px; text-align: right; border: 1px solid #8886; color: inherit; }
 .levin-confusion th { font-weight: 600; }
 .levin-confusion small { opacity: .75; padding-left: 6px; }

@@ -194,7 +194,8 @@ class Run:
     def fit(self) -> History:
         """Train until the settings' limits; returns the history.
 
-        Ctrl-C (SIGINT) and SIGTERM end the run after its step, save it and raise StoppedError; once more ends at once.
+        Ctrl-C (SIGINT) and SIGTERM end the run after its step, save it and raise StoppedError. A second one raises
+        KeyboardInterrupt as soon as the step returns; steps that are not saved are when the run is closed.
         """
         with self._watched():
             for _ in self.steps():
