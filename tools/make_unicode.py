@@ -6,7 +6,7 @@ follow its version of Unicode, not Python's; BERT's, and the categories that reg
 Hugging Face's tokenizers in the same way. Compositions (NFC, NFKC) are Python's, classes of grapheme clusters those of the
 module regex.
 
-    make_unicode.py [classes | words | categories | graphemes | compatible] ...     these tables; without arguments all of them
+    make_unicode.py [properties | lower | compose | compatible] ...     these tables; without arguments all of them
 
 Needs tiktoken, tokenizers and regex. Run it when the reference changes to another version of Unicode.
 """
@@ -27,16 +27,6 @@ def members(pattern):
     return {c for c in POINTS if encoding.encode_ordinary(chr(c))}
 
 
-def ranges(points):
-    out = []
-    for c in sorted(points):
-        if out and out[-1][1] == c - 1:
-            out[-1][1] = c
-        else:
-            out.append([c, c])
-    return out
-
-
 def write(name, description, rows):
     lines = [*textwrap.wrap(f"/* {name} - {description}", 118, subsequent_indent=" * ",
                             break_on_hyphens=False), " *",
@@ -51,8 +41,9 @@ def write(name, description, rows):
 
 
 def main():
-    for table in sys.argv[1:] or ["classes", "words", "categories", "graphemes"]:
-        {"classes": classes, "words": words, "categories": categories, "graphemes": graphemes, "compatible": compatible}[table]()
+    tables = {"properties": properties, "lower": lower, "compose": compose, "compatible": compatible}
+    for table in sys.argv[1:] or tables:
+        tables[table]()
     return 0
 
 
@@ -67,65 +58,99 @@ def matched(expression):
 
 def categories():
     """General categories, characters inside of words for the pre-tokenizer Whitespace, and accents."""
-    from tokenizers import __version__ as version
     from tokenizers import normalizers, pre_tokenizers
 
     names = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co".split()
-    rows = []
-    for name in names:
-        rows += [f"G({a:#x},{b:#x},{name})" for a, b in ranges(matched(rf"\p{{{name}}}+"))]
-    white = pre_tokenizers.Whitespace()
-    inside = [c for c in POINTS if len(white.pre_tokenize_str("a" + chr(c) + "a")) == 1]
-    rows += [f"W({a:#x},{b:#x})" for a, b in ranges(inside)]
-    off = normalizers.StripAccents()
-    rows += [f"A({a:#x},{b:#x})" for a, b in ranges([c for c in POINTS if not off.normalize_str(chr(c))])]
-    write("unicode_categories.def", "G(first, last, category): general category; W(first, last): characters that the "
-          "pre-tokenizer Whitespace keeps inside a word; A(first, last): accents that StripAccents removes. Source: "
-          f"Hugging Face's tokenizers {version}.", rows)
+    category = {c: name for name in names for c in matched(rf"\p{{{name}}}+")}
+    white, off = pre_tokenizers.Whitespace(), normalizers.StripAccents()
+    inside = {c for c in POINTS if len(white.pre_tokenize_str("a" + chr(c) + "a")) == 1}
+    return category, inside, {c for c in POINTS if not off.normalize_str(chr(c))}
 
 
 def graphemes():
+    """What decides on the borders of grapheme clusters; a Hangul syllable is LV or LVT by rule."""
     import regex
 
-    text, rows = "".join(map(chr, POINTS)), []
+    text = "".join(map(chr, POINTS))
     kinds = {"CONTROL": "Grapheme_Cluster_Break=Control", "EXTEND": "Grapheme_Cluster_Break=Extend",
              "PREPEND": "Grapheme_Cluster_Break=Prepend", "SPACING": "Grapheme_Cluster_Break=SpacingMark",
-             "PICTURE": "Extended_Pictographic"}
-    for kind, name in kinds.items():
-        points = [ord(c) for c in regex.findall(rf"\p{{{name}}}", text)]
-        rows += [f"B({a:#x},{b:#x},{kind})" for a, b in ranges(points)]
-    write("unicode_graphemes.def", "B(first, last, class): the properties Grapheme_Cluster_Break and "
-          f"Extended_Pictographic, by which texts are divided into grapheme clusters. Source: regex {regex.__version__}.", rows)
+             "PICTURE": "Extended_Pictographic", "JOINER": "Grapheme_Cluster_Break=ZWJ",
+             "HANGUL_L": "Grapheme_Cluster_Break=L", "HANGUL_V": "Grapheme_Cluster_Break=V",
+             "HANGUL_T": "Grapheme_Cluster_Break=T", "HANGUL_S": "Grapheme_Cluster_Break=LV}\\p{Grapheme_Cluster_Break=LVT"}
+    return {ord(c): kind for kind, name in kinds.items() for c in regex.findall(rf"[\p{{{name}}}]", text)}
 
 
-def classes():
-    import tiktoken
-
-    classes = {"LETTER": members(r"\p{L}"), "NUMBER": members(r"\p{N}"), "SPACE": members(r"\s")}
-    rows = [f"{name[0]}({a:#x},{b:#x})" for name, points in classes.items() for a, b in ranges(points)]
-    write("unicode_classes.def", "L(first, last): letters; N: numbers; S: white space. Source: tiktoken "
-          f"{tiktoken.__version__}.", rows)
-    # Hangul syllables are composed by rule, not by table.
-    ccc = {c: unicodedata.combining(chr(c)) for c in POINTS if unicodedata.combining(chr(c))}
-    rows, run = [], None
-    for c in sorted(ccc):
-        if run and run[1] == c - 1 and run[2] == ccc[c]:
-            run[1] = c
-        else:
-            run and rows.append(f"C({run[0]:#x},{run[1]:#x},{run[2]})")
-            run = [c, c, ccc[c]]
-    rows.append(f"C({run[0]:#x},{run[1]:#x},{run[2]})")
+def decompositions():
+    """code point: (its two parts, the second 0 if there is none; does composition reverse it?)"""
+    out = {}
     for c in POINTS:
         d = unicodedata.decomposition(chr(c))
-        if not d or d[0] == "<":
-            continue
-        parts = [int(x, 16) for x in d.split()] + [0]
-        both = len(parts) == 3 and unicodedata.normalize("NFC", chr(parts[0]) + chr(parts[1])) == chr(c)
-        rows.append(f"{'D' if both else 'E'}({c:#x},{parts[0]:#x},{parts[1]:#x})")
-    write("unicode_compose.def", "C(first, last, combining class); D(code, first, second): canonical decomposition, "
-          "which composition reverses; E(code, first, second): one that it does not reverse. Source: Unicode "
-          f"{unicodedata.unidata_version}.", rows)
-    compatible()
+        if d and d[0] != "<":
+            parts = [int(x, 16) for x in d.split()] + [0]
+            both = len(parts) == 3 and unicodedata.normalize("NFC", chr(parts[0]) + chr(parts[1])) == chr(c)
+            out[c] = (*parts[:2], both)
+    return out
+
+
+def changed_by_nfc():
+    """What NFC may change, or compose with the character before it: marks, parts and whatever is not composed again. Hangul
+    is composed by rule."""
+    out = {c for c in POINTS if unicodedata.combining(chr(c))} | {*range(0x1161, 0x1161 + 21), *range(0x11A7, 0x11A7 + 28)}
+    for c, (_, second, both) in decompositions().items():
+        out.add(second if both else c)
+    return out
+
+
+def word_classes():
+    """Character classes that decide on BERT's words, queried from Hugging Face's tokenizers."""
+    from tokenizers import normalizers, pre_tokenizers
+
+    cleaned, stripped = bert_normalizer(clean_text=True), bert_normalizer(strip_accents=True)
+    cut, out = pre_tokenizers.BertPreTokenizer(), {}
+    for c in POINTS:
+        text = chr(c)
+        if cleaned.normalize_str(text) == "":
+            out[c] = "CONTROL"
+        elif cleaned.normalize_str(text) == " " or not cut.pre_tokenize_str(text):
+            out[c] = "SPACE"
+        elif len(cut.pre_tokenize_str("a" + text + "a")) == 3:
+            out[c] = "PUNCTUATION"
+        elif stripped.normalize_str(text) == "":
+            out[c] = "ACCENT"
+    return out
+
+
+def properties():
+    import regex
+    import tiktoken
+    import tokenizers
+
+    classes = {c: name for name, p in {"LETTER": r"\p{L}", "NUMBER": r"\p{N}", "SPACE": r"\s"}.items() for c in members(p)}
+    words, clusters, changed = word_classes(), graphemes(), changed_by_nfc()
+    category, inside, accents = categories()
+    kinds, runs = {}, []
+    for c in range(0x110000):
+        kind = (classes.get(c, "OTHER"), words.get(c, "LETTER"), category.get(c, "OTHER"), clusters.get(c, "OTHER"),
+                unicodedata.combining(chr(c)), int(c in inside), int(c in accents), int(c in changed))
+        number = kinds.setdefault(kind, len(kinds))
+        if runs and runs[-1][1] == number:
+            runs[-1][0] += 1
+        else:
+            runs.append([1, number])
+    all_kinds = [kind for n, kind in runs for _ in range(n)]
+    mixed = sum(len(set(all_kinds[c:c + 128])) > 1 for c in range(0, 0x110000, 128))
+    rows = ["P(" + ",".join(map(str, kind)) + ")" for kind in kinds] + [f"R({n},{kind})" for n, kind in runs] + [f"M({mixed})"]
+    write("unicode_properties.def", "P(class, class in BERT's words, general category, class in grapheme clusters, combining "
+          "class, is kept inside a word by the pre-tokenizer Whitespace, StripAccents removes it, NFC may change it or compose it "
+          "with the character before it): the properties that characters have; R(n, k): the next n code points have the k-th "
+          f"of them; M(n): n blocks of 128 code points are not all alike. Sources: tiktoken {tiktoken.__version__}, Hugging Face's tokenizers {tokenizers.__version__}, regex "
+          f"{regex.__version__}, Unicode {unicodedata.unidata_version}.", rows)
+
+
+def compose():
+    rows = [f"{'D' if both else 'E'}({c:#x},{first:#x},{second:#x})" for c, (first, second, both) in decompositions().items()]
+    write("unicode_compose.def", "D(code, first, second): canonical decomposition, which composition reverses; E(code, "
+          f"first, second): one that it does not reverse. Source: Unicode {unicodedata.unidata_version}.", rows)
 
 
 def compatible():
@@ -156,34 +181,23 @@ def lower_case_rows(small):
     return [f"L({a:#x},{b:#x},{step or 1},{add},{second:#x})" for a, b, step, add, second in runs]
 
 
-def words():
-    """Character classes that decide on BERT's words, queried from Hugging Face's tokenizers."""
-    from tokenizers import __version__ as version
-    from tokenizers import normalizers, pre_tokenizers
+def bert_normalizer(**on):
+    from tokenizers import normalizers
 
     off = dict(clean_text=False, handle_chinese_chars=False, strip_accents=False, lowercase=False)
-    cleaned = normalizers.BertNormalizer(**{**off, "clean_text": True})
-    stripped = normalizers.BertNormalizer(**{**off, "strip_accents": True})
-    lower = normalizers.BertNormalizer(**{**off, "lowercase": True})
-    cut = pre_tokenizers.BertPreTokenizer()
-    kinds, small = {"P": [], "X": [], "Z": [], "M": []}, {}
+    return normalizers.BertNormalizer(**{**off, **on})
+
+
+def lower():
+    from tokenizers import __version__ as version
+
+    small, normalizer = {}, bert_normalizer(lowercase=True)
     for c in POINTS:
-        text = chr(c)
-        if cleaned.normalize_str(text) == "":
-            kinds["X"].append(c)
-        elif cleaned.normalize_str(text) == " " or not cut.pre_tokenize_str(text):
-            kinds["Z"].append(c)
-        elif len(cut.pre_tokenize_str("a" + text + "a")) == 3:
-            kinds["P"].append(c)
-        elif stripped.normalize_str(text) == "":
-            kinds["M"].append(c)
-        low = [ord(x) for x in lower.normalize_str(text)]
+        low = [ord(x) for x in normalizer.normalize_str(chr(c))]
         if low != [c]:
             small[c] = low
-    rows = [f"{kind}({a:#x},{b:#x})" for kind, points in kinds.items() for a, b in ranges(points)] + lower_case_rows(small)
-    write("unicode_words.def", "P(first, last): punctuation; X: control characters; Z: white space; M: marks; L(first, "
-          "last, step, to add, second letter): lower case, for every step-th letter. Source: "
-          f"Hugging Face's tokenizers {version}.", rows)
+    write("unicode_lower.def", "L(first, last, step, to add, second letter): lower case, for every step-th letter. Source: "
+          f"Hugging Face's tokenizers {version}.", lower_case_rows(small))
 
 
 sys.exit(main())

@@ -131,7 +131,7 @@ static bool is_word(const uint8_t *p, const uint8_t *end)
 {
     int bytes;
     int32_t code = lvn_utf8_decode(p, end - p, &bytes);
-    return code >= 0 && lvn_is_word_char((uint32_t)code);
+    return code >= 0 && lvn_char((uint32_t)code)->is_word_char;
 }
 
 static int64_t previous_character(const uint8_t *p, int64_t at)
@@ -214,7 +214,7 @@ bool lvn_tokenizer_can_cut(const struct lvn_tokenizer *t)
     for (int i = 0; i < t->n_added; i++) {
         const struct lvn_added_token *a = &t->added[i];
         if (a->lstrip || a->rstrip || lvn_split_safe((const uint8_t *)a->text, a->bytes, 1) < a->bytes) return false;
-        bool space = lvn_char_classes[(uint8_t)a->text[0]] == LVN_CHAR_SPACE;
+        bool space = lvn_char((uint8_t)a->text[0])->class == LVN_CHAR_SPACE;
         if (a->single_word && space) return false;
     }
     return lvn_normalizer_is_local(&t->normalizer) && splits_at_space(&t->pre_tokenizer);

@@ -107,7 +107,7 @@ static enum lvn_status run_lower(const struct lvn_normalizer_step *s, struct wor
 static void put_base(const struct lvn_normalizer_step *s, struct buffer *r, uint32_t code)
 {
     (void)s;
-    if (!lvn_is_accent(code)) put_char(r, code);
+    if (!lvn_char(code)->is_accent) put_char(r, code);
 }
 
 static enum lvn_status run_base(const struct lvn_normalizer_step *s, struct work *w)
@@ -162,7 +162,7 @@ static void put_case(const struct lvn_normalizer_step *s, struct buffer *r, uint
 
 static void put_bert(const struct lvn_normalizer_step *s, struct buffer *r, uint32_t c)
 {
-    enum lvn_word_class class = lvn_word_class(c);
+    const uint8_t class = lvn_char(c)->word_class;
     uint32_t parts[LVN_NFD_MAX];
     if (s->clean && (class == LVN_WORD_CONTROL || c == 0xfffd)) return;
     if (s->clean && class == LVN_WORD_SPACE) c = ' ';
@@ -171,7 +171,7 @@ static void put_bert(const struct lvn_normalizer_step *s, struct buffer *r, uint
     int n = s->accents ? lvn_unicode_nfd(c, parts) : 0;
     if (!s->accents) put_case(s, r, c);
     for (int i = 0; i < n; i++)
-        if (lvn_word_class(parts[i]) != LVN_WORD_ACCENT) put_case(s, r, parts[i]);
+        if (lvn_char(parts[i])->word_class != LVN_WORD_ACCENT) put_case(s, r, parts[i]);
     if (isolates) put_char(r, ' ');
 }
 
@@ -181,8 +181,8 @@ static enum lvn_status run_bert(const struct lvn_normalizer_step *s, struct work
     struct buffer r = {.out = w->out};
     signed char ascii[128];
     for (int c = 0; c < 128; c++) {
-        bool removed = s->clean && lvn_word_class((uint32_t)c) == LVN_WORD_CONTROL;
-        bool space = s->clean && lvn_word_class((uint32_t)c) == LVN_WORD_SPACE;
+        bool removed = s->clean && lvn_char((uint32_t)c)->word_class == LVN_WORD_CONTROL;
+        bool space = s->clean && lvn_char((uint32_t)c)->word_class == LVN_WORD_SPACE;
         ascii[c] = (signed char)(removed ? -1 : space ? ' ' : s->lower && c >= 'A' && c <= 'Z' ? c | 32 : c);
     }
     for (const uint8_t *p = w->p, *end = p + w->n; p < end;) {

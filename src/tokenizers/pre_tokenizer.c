@@ -196,13 +196,13 @@ enum lvn_status lvn_pre_tokenizer_read(struct lvn_pre_tokenizer *out, struct lvn
 static bool is_punctuation(const uint8_t *p, const uint8_t *end, int *bytes)
 {
     int32_t code = lvn_utf8_decode(p, end - p, bytes);
-    return code >= 0 && lvn_word_class((uint32_t)code) == LVN_WORD_PUNCTUATION;
+    return code >= 0 && lvn_char((uint32_t)code)->word_class == LVN_WORD_PUNCTUATION;
 }
 
 static bool is_word_char(const uint8_t *p, const uint8_t *end, int *bytes)
 {
     int32_t code = lvn_utf8_decode(p, end - p, bytes);
-    return code >= 0 && lvn_is_word_char((uint32_t)code);
+    return code >= 0 && lvn_char((uint32_t)code)->is_word_char;
 }
 
 const uint8_t *lvn_pre_tokenizer_bert_word(const uint8_t *p, const uint8_t *end, int64_t *bytes)

@@ -33,7 +33,7 @@ void lvn_regex_scratch_release(struct lvn_regex_scratch *s)
 static bool is_word_char(uint32_t c, bool outside_class)
 {
     bool number = c == 0xb2 || c == 0xb3 || c == 0xb9 || (c >= 0xbc && c <= 0xbe);
-    return (number && outside_class) || (lvn_is_word_char(c) && c != 0x200c && c != 0x200d);
+    return (number && outside_class) || (lvn_char(c)->is_word_char && c != 0x200c && c != 0x200d);
 }
 
 static bool item_has(const struct set *sets, const struct item *items, const struct item *i, int32_t code)
@@ -43,8 +43,8 @@ static bool item_has(const struct set *sets, const struct item *items, const str
     if (i->kind == ITEM_SET) return lvn_set_has(sets, items, &sets[i->first], code);
     if (code < 0) return i->negated;
     if (i->kind == ITEM_RANGE) in = c >= i->first && c <= i->last;
-    if (i->kind == ITEM_CATEGORIES) in = i->first >> lvn_category(c) & 1;
-    if (i->kind == ITEM_SPACE) in = lvn_char_classes[c] == LVN_CHAR_SPACE;
+    if (i->kind == ITEM_CATEGORIES) in = i->first >> lvn_char(c)->category & 1;
+    if (i->kind == ITEM_SPACE) in = lvn_char(c)->class == LVN_CHAR_SPACE;
     if (i->kind == ITEM_WORD || i->kind == ITEM_WORD_OUTSIDE_CLASS)
         in = is_word_char(c, i->kind == ITEM_WORD_OUTSIDE_CLASS);
     return in != i->negated;

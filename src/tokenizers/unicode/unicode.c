@@ -1,4 +1,4 @@
-/* unicode.c - see unicode.h: character classes, lower case, and normalization forms by Unicode Standard Annex 15, with
+/* unicode.c - see unicode.h: lower case, and normalization forms by Unicode Standard Annex 15, with
  * Hangul by rule (chapter 3.12 of the standard). */
 #include "tokenizers/unicode/unicode.h"
 
@@ -19,78 +19,24 @@ enum {
     FIRST_MARK = 0x300, /* all code points below are in NFC */
 };
 
-uint8_t lvn_char_classes[0x110000];
-
-static const struct {
-    uint32_t first, last;
-    uint8_t value;
-} class_rows[] =
-    {
-#define L(first, last) {first, last, LVN_CHAR_LETTER},
-#define N(first, last) {first, last, LVN_CHAR_NUMBER},
-#define S(first, last) {first, last, LVN_CHAR_SPACE},
-#include "tokenizers/unicode/unicode_classes.def"
-#undef L
-#undef N
-#undef S
-},
-  combining_rows[] = {
-#define C(first, last, value) {first, last, value},
-#define D(...)
-#define E(...)
-#include "tokenizers/unicode/unicode_compose.def"
-#undef C
-#undef D
-#undef E
-};
-
-static const struct {
-    uint32_t first, last;
-    uint8_t value;
-} word_rows[] = {
-#define P(first, last) {first, last, LVN_WORD_PUNCTUATION},
-#define X(first, last) {first, last, LVN_WORD_CONTROL},
-#define Z(first, last) {first, last, LVN_WORD_SPACE},
-#define M(first, last) {first, last, LVN_WORD_ACCENT},
-#define L(...)
-#include "tokenizers/unicode/unicode_words.def"
-#undef P
-#undef X
-#undef Z
-#undef M
-#undef L
-};
-
 /* The lower case of first, first + step, ... last is `add` further; some have a second code point. */
 static const struct lower {
     uint32_t first, last, step;
     int32_t add;
     uint32_t second;
 } lower_rows[] = {
-#define P(...)
-#define X(...)
-#define Z(...)
-#define M(...)
 #define L(...) {__VA_ARGS__},
-#include "tokenizers/unicode/unicode_words.def"
-#undef P
-#undef X
-#undef Z
-#undef M
+#include "tokenizers/unicode/unicode_lower.def"
 #undef L
 };
-
-static uint8_t word_classes[0x110000];
 
 static const struct pair {
     uint32_t point, first, second; /* second 0: there is none */
     bool composes;
 } pairs[] = {
-#define C(...)
 #define D(point, first, second) {point, first, second, true},
 #define E(point, first, second) {point, first, second, false},
 #include "tokenizers/unicode/unicode_compose.def"
-#undef C
 #undef D
 #undef E
 };
@@ -105,8 +51,6 @@ static const uint32_t compatible[] = {
 enum { N_COMPATIBLE = sizeof compatible / sizeof compatible[0] };
 static uint16_t compatible_at[0x20000]; /* index of a code point in `compatible`; 0: none */
 
-static uint8_t combining[0x110000];
-static uint8_t not_nfc[0x110000]; /* 1: NFC may change it or compose it with the previous character */
 static const struct pair *by_parts[N_PAIRS];
 static int n_composed;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -118,41 +62,18 @@ static int by_parts_order(const void *a, const void *b)
     return (x->second > y->second) - (x->second < y->second);
 }
 
-static void fill_tables(void)
+static void fill(void)
 {
-    for (size_t i = 0; i < sizeof class_rows / sizeof class_rows[0]; i++)
-        for (uint32_t c = class_rows[i].first; c <= class_rows[i].last; c++) lvn_char_classes[c] = class_rows[i].value;
-    for (size_t i = 0; i < sizeof combining_rows / sizeof combining_rows[0]; i++)
-        for (uint32_t c = combining_rows[i].first; c <= combining_rows[i].last; c++) {
-            combining[c] = combining_rows[i].value;
-            not_nfc[c] = 1;
-        }
-    for (size_t i = 0; i < sizeof word_rows / sizeof word_rows[0]; i++)
-        for (uint32_t c = word_rows[i].first; c <= word_rows[i].last; c++) word_classes[c] = word_rows[i].value;
-    for (const char *p = "$+<=>^`|~"; *p; p++) word_classes[(unsigned char)*p] = LVN_WORD_PUNCTUATION;
-    for (const char *p = "\t\n\r"; *p; p++) word_classes[(unsigned char)*p] = LVN_WORD_SPACE;
-    for (int i = 0; i < N_PAIRS; i++) {
-        if (pairs[i].composes) {
-            by_parts[n_composed++] = &pairs[i];
-            not_nfc[pairs[i].second] = 1;
-        } else {
-            not_nfc[pairs[i].point] = 1;
-        }
-    }
+    for (int i = 0; i < N_PAIRS; i++)
+        if (pairs[i].composes) by_parts[n_composed++] = &pairs[i];
     for (int i = 0; i < N_COMPATIBLE; i += 2 + (int)compatible[i])
         if (compatible[i + 1] < 0x20000) compatible_at[compatible[i + 1]] = (uint16_t)(i + 1);
-    for (int i = 0; i < V_COUNT; i++) not_nfc[V_BASE + i] = 1;
-    for (int i = 0; i < T_COUNT; i++) not_nfc[T_BASE + i] = 1;
     qsort(by_parts, (size_t)n_composed, sizeof *by_parts, by_parts_order);
-}
-
-void lvn_unicode_init(void)
-{
-    pthread_once(&once, fill_tables);
 }
 
 bool lvn_unicode_is_normalized(enum lvn_unicode_form form, const uint8_t *p, int64_t n)
 {
+    lvn_unicode_init();
     for (const uint8_t *end = p + n; p < end;) {
         int bytes;
         if (*p < 0x80) {
@@ -161,7 +82,7 @@ bool lvn_unicode_is_normalized(enum lvn_unicode_form form, const uint8_t *p, int
         }
         int32_t code = lvn_utf8_decode(p, end - p, &bytes);
         if (form != LVN_NFC && code >= 0) return false;
-        if (code >= FIRST_MARK && not_nfc[code]) return false;
+        if (code >= FIRST_MARK && lvn_char((uint32_t)code)->changes) return false;
         p += bytes;
     }
     return true;
@@ -179,11 +100,6 @@ static const struct pair *decomposition(uint32_t c)
             hi = mid - 1;
     }
     return NULL;
-}
-
-enum lvn_word_class lvn_word_class(uint32_t code)
-{
-    return (enum lvn_word_class)word_classes[code];
 }
 
 static int by_run(const void *code, const void *run)
@@ -281,7 +197,7 @@ static void order(struct sequence *s)
 {
     for (int64_t i = 0; i < s->n;) {
         int64_t end = i;
-        while (end < s->n && combining[s->point[end]]) end++;
+        while (end < s->n && lvn_char(s->point[end])->combining) end++;
         if (end - i > 64) { /* many marks: sort (class, place, point) */
             uint64_t *key = lvn_malloc((size_t)(end - i) * 2 * sizeof *key);
             if (!key) {
@@ -289,7 +205,7 @@ static void order(struct sequence *s)
                 return;
             }
             for (int64_t k = i; k < end; k++) {
-                key[2 * (k - i)] = (uint64_t)combining[s->point[k]] << 40 | (uint64_t)(k - i);
+                key[2 * (k - i)] = (uint64_t)lvn_char(s->point[k])->combining << 40 | (uint64_t)(k - i);
                 key[2 * (k - i) + 1] = s->point[k];
             }
             qsort(key, (size_t)(end - i), 2 * sizeof *key, by_class);
@@ -297,7 +213,8 @@ static void order(struct sequence *s)
             free(key);
         } else {
             for (int64_t k = i + 1; k < end; k++)
-                for (int64_t m = k; m > i && combining[s->point[m - 1]] > combining[s->point[m]]; m--) {
+                for (int64_t m = k; m > i && lvn_char(s->point[m - 1])->combining > lvn_char(s->point[m])->combining;
+                     m--) {
                     uint32_t swap = s->point[m];
                     s->point[m] = s->point[m - 1];
                     s->point[m - 1] = swap;
@@ -313,7 +230,7 @@ static void compose(struct sequence *s)
     int last = -1; /* class of the last code point retained after the starter; -1: none */
     for (int64_t i = 0; i < s->n; i++) {
         uint32_t c = s->point[i], joined = 0;
-        int class = combining[c];
+        int class = lvn_char(c)->combining;
         if (starter >= 0 && (last < class || last == -1)) joined = composition(s->point[starter], c);
         if (joined) {
             s->point[starter] = joined;
@@ -342,6 +259,7 @@ static void flush(struct sequence *s, enum lvn_unicode_form form, struct lvn_tex
 void lvn_unicode_normalize(enum lvn_unicode_form form, const uint8_t *p, int64_t n, struct lvn_text *out)
 {
     struct sequence s = {0};
+    pthread_once(&once, fill);
     for (const uint8_t *end = p + n; p < end;) {
         int bytes;
         int32_t code = lvn_utf8_decode(p, end - p, &bytes);
