@@ -162,13 +162,6 @@ enum lvn_status lvn_memory_double_buffer(struct lvn_memory *m)
     return m && m->device->backend->double_buffer ? m->device->backend->double_buffer(m) : LVN_OK;
 }
 
-static _Thread_local bool reads_snapshot;
-
-void lvn_read_from_snapshot(bool from_snapshot)
-{
-    reads_snapshot = from_snapshot;
-}
-
 enum lvn_status lvn_device_snapshot(struct lvn_device *d)
 {
     return d->backend->snapshot ? d->backend->snapshot(d) : LVN_OK;
@@ -178,9 +171,15 @@ enum lvn_status lvn_memory_read(const struct lvn_memory *from, int64_t offset, v
 {
     const struct lvn_backend *b = from->device->backend;
     if (bytes <= 0) return LVN_OK;
-    if (reads_snapshot && b->read_snapshot) return b->read_snapshot(from, offset, to, bytes);
     LVN_TRY(b->read(from, offset, to, bytes));
     return b->wait(from->device);
+}
+
+enum lvn_status lvn_memory_read_snapshot(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes)
+{
+    const struct lvn_backend *b = from->device->backend;
+    if (!b->read_snapshot) return lvn_memory_read(from, offset, to, bytes);
+    return bytes > 0 ? b->read_snapshot(from, offset, to, bytes) : LVN_OK;
 }
 
 const void *lvn_memory_view(const struct lvn_memory *m, int64_t offset, int64_t bytes, void *buffer)

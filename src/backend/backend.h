@@ -176,12 +176,12 @@ enum lvn_status lvn_memory_write(struct lvn_memory *to, int64_t offset, const vo
 enum lvn_status lvn_memory_double_buffer(struct lvn_memory *m) LVN_CHECKED;
 /* Synchronous: `to` holds the bytes when it returns. */
 enum lvn_status lvn_memory_read(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes) LVN_CHECKED;
-/* Device snapshot: from this call on one other thread (lvn_read_from_snapshot()) may read memory as it is at the time
- * of the call, concurrently with whatever the main thread launches later. Memory that is still to be read must not be
- * changed until it has been read; the caller sees to that. */
+/* Device snapshot: from this call on one other thread may read memory as it is at the time of the call, by
+ * lvn_memory_read_snapshot(), concurrently with whatever the main thread launches later. Memory that is still to be
+ * read must not be changed until it has been read; the caller sees to that. */
 enum lvn_status lvn_device_snapshot(struct lvn_device *d) LVN_CHECKED;
-/* Whether lvn_memory_read() of the calling thread reads the snapshot (thread-local; false at first). */
-void lvn_read_from_snapshot(bool from_snapshot);
+enum lvn_status lvn_memory_read_snapshot(const struct lvn_memory *from, int64_t offset, void *to,
+                                         int64_t bytes) LVN_CHECKED;
 /* A view for reading: the bytes in place, or copied into `buffer` where the processor does not see the memory. NULL:
  * the copy failed, and the error is recorded. */
 const void *lvn_memory_view(const struct lvn_memory *m, int64_t offset, int64_t bytes, void *buffer);

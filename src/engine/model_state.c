@@ -226,11 +226,19 @@ enum lvn_status lvn_model_state_allocate(struct lvn_model_state *n)
     return LVN_OK;
 }
 
+struct lvn_model_state lvn_model_state_of_snapshot(const struct lvn_model_state *n)
+{
+    struct lvn_model_state view = *n;
+    view.of_snapshot = true;
+    return view;
+}
+
 enum lvn_status lvn_model_state_scaling(const struct lvn_model_state *n, struct lvn_scaling *to)
 {
     const struct lvn_memory *m = n->memory[LVN_BUFFER_SCALE];
     *to = (struct lvn_scaling){0};
-    return m ? lvn_memory_read(m, 0, to, sizeof *to) : LVN_OK;
+    if (!m) return LVN_OK;
+    return n->of_snapshot ? lvn_memory_read_snapshot(m, 0, to, sizeof *to) : lvn_memory_read(m, 0, to, sizeof *to);
 }
 
 enum lvn_status lvn_model_state_set_scaling(const struct lvn_model_state *n, const struct lvn_scaling *from)

@@ -34,6 +34,7 @@ struct lvn_model_state {
     struct lvn_sharding sharding;                /* as the last session of several ranks was planned; size 0: none */
     struct lvn_session **sessions;               /* [n_sessions], owned */
     int n_sessions;
+    bool of_snapshot; /* what is read is the device's snapshot: lvn_model_state_of_snapshot() */
 };
 
 struct lvn_model_state_options {
@@ -78,6 +79,9 @@ enum lvn_status lvn_model_state_rate(const struct lvn_model_state *n, double *fl
 /* Allocate what the sessions need and is not allocated yet; call it after the last session was made. MEMORY, before
  * anything is allocated, when this machine's memory is too small. */
 enum lvn_status lvn_model_state_allocate(struct lvn_model_state *n) LVN_CHECKED;
+/* The same model for reading alone, as it is in the device's snapshot (lvn_device_snapshot()): for one other thread, as
+ * long as n lives. Nothing to free. */
+struct lvn_model_state lvn_model_state_of_snapshot(const struct lvn_model_state *n);
 /* The state of loss scaling, after allocation; all zero if the loss is not scaled. Setting a scale of 0 does nothing.
  */
 enum lvn_status lvn_model_state_scaling(const struct lvn_model_state *n, struct lvn_scaling *to) LVN_CHECKED;

@@ -57,7 +57,7 @@ struct lvn_parameter_window lvn_parameters_at(const struct lvn_model_state *n, e
 {
     const bool sharded = lvn_parameters_sharded(n, of);
     const int size = n->sharding.size > 0 ? n->sharding.size : 1, rank = n->sharding.rank;
-    struct lvn_parameter_window w = {.param = p, .desc = p->desc, .end_owner = size};
+    struct lvn_parameter_window w = {.param = p, .desc = p->desc, .end_owner = size, .of_snapshot = n->of_snapshot};
     w.desc.dtype = dtype_of(n, of);
     w.memory = n->memory[buffer_of(of)];
     const int64_t each = lvn_dtype_bytes(w.desc.dtype);
@@ -99,7 +99,8 @@ bool lvn_parameters_allocated(const struct lvn_model_state *n)
 
 enum lvn_status lvn_parameter_read(const struct lvn_parameter_window *w, void *to)
 {
-    return lvn_memory_read(w->memory, w->at, to, w->bytes);
+    return w->of_snapshot ? lvn_memory_read_snapshot(w->memory, w->at, to, w->bytes)
+                          : lvn_memory_read(w->memory, w->at, to, w->bytes);
 }
 
 enum lvn_status lvn_parameter_write(const struct lvn_parameter_window *w, const void *from)
@@ -109,7 +110,8 @@ enum lvn_status lvn_parameter_write(const struct lvn_parameter_window *w, const 
 
 const void *lvn_parameter_view(const struct lvn_parameter_window *w, void *buffer)
 {
-    return lvn_memory_view(w->memory, w->at, w->bytes, buffer);
+    if (w->memory->host) return (const char *)w->memory->host + w->at;
+    return lvn_parameter_read(w, buffer) == LVN_OK ? buffer : NULL;
 }
 
 enum lvn_status lvn_parameter_open(const struct lvn_parameter_window *w, struct lvn_window *out, bool fill)

@@ -31,7 +31,8 @@ struct lvn_parameter_window {
     void *host; /* the elements; NULL: they are not in host memory: use the functions below */
     /* For these functions: */
     struct lvn_memory *memory;
-    int64_t at; /* bytes from its start */
+    int64_t at;       /* bytes from its start */
+    bool of_snapshot; /* reads are of the device's snapshot */
 };
 
 /* An iterator over all parameters, in the order of their declaration; of gradients and moments, over those that are

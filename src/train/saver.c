@@ -32,16 +32,17 @@ static void set_done(struct lvn_saver *s, enum lvn_status status)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void write_snapshot(struct lvn_saver *s)
+static void write_snapshot(struct lvn_saver *s, const struct lvn_model_state *n)
 {
     const struct lvn_saver_target *a = &s->target;
-    set_done(s, lvn_snapshot_save(&a->snapshot, &s->snapshot, a->model_state, a->ranks));
+    set_done(s, lvn_snapshot_save(&a->snapshot, &s->snapshot, n, a->ranks));
 }
 
 static void *run_thread(void *saver)
 {
-    lvn_read_from_snapshot(true);
-    write_snapshot(saver);
+    struct lvn_saver *s = saver;
+    const struct lvn_model_state n = lvn_model_state_of_snapshot(s->target.model_state);
+    write_snapshot(s, &n);
     return NULL;
 }
 
@@ -102,7 +103,7 @@ enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *
     if (!collective) s->running = lvn_thread_start(&s->thread, run_thread, s) == 0;
     if (s->running) return LVN_OK;
     const char *before = lvn_work_begin(operation);
-    write_snapshot(s);
+    write_snapshot(s, a->model_state);
     lvn_work_end(before);
     return LVN_OK;
 }

@@ -240,9 +240,7 @@ static void read_snapshot(void *context)
 {
     struct snapshot_reads *b = context;
     const struct lvn_memory *m = b->f->network->memory[LVN_BUFFER_PARAM];
-    lvn_read_from_snapshot(true);
-    must(lvn_memory_read(m, 0, (char *)b->kept + b->step * m->bytes, m->bytes));
-    lvn_read_from_snapshot(false);
+    must(lvn_memory_read_snapshot(m, 0, (char *)b->kept + b->step * m->bytes, m->bytes));
 }
 
 /* Without waiting for a step: the next batch is written while it runs, and the state at its start is read then. */

@@ -103,10 +103,7 @@ static enum lvn_status live(struct life *l)
         LVN_TRY(b->wait(l->device));
     }
     LVN_TRY(lvn_device_snapshot(l->device));
-    lvn_read_from_snapshot(true);
-    enum lvn_status status = lvn_memory_read(l->memory[LVN_BUFFER_ARENA], 0, l->arena, l->run.arena);
-    lvn_read_from_snapshot(false);
-    LVN_TRY(status);
+    LVN_TRY(lvn_memory_read_snapshot(l->memory[LVN_BUFFER_ARENA], 0, l->arena, l->run.arena));
     return lvn_memory_read(l->memory[LVN_BUFFER_ARENA], 0, l->arena, l->run.arena);
 }
 
@@ -287,14 +284,12 @@ static void a_snapshot_is_read_during_work(void **state)
     device_must(lvn_device_snapshot(d));
     const bool late = !order || strcmp(order, "early") != 0;
     if (late) device_must(lvn_memory_write(m, 0, piece, sizeof piece)); /* what comes later is not waited for */
-    lvn_read_from_snapshot(true);
-    device_must(lvn_memory_read(m, 0, found, BYTES));
+    device_must(lvn_memory_read_snapshot(m, 0, found, BYTES));
     assert_memory_equal(found, want, BYTES);
     char failing[60];
     snprintf(failing, sizeof failing, "cuMemcpyDtoHAsync_v2:%ld", cuda.calls("cuMemcpyDtoHAsync_v2") + 2);
     setenv("LEVIN_DOUBLE_FAIL", failing, 1);
-    assert_int_not_equal(lvn_memory_read(m, 0, found, BYTES), LVN_OK);
-    lvn_read_from_snapshot(false);
+    assert_int_not_equal(lvn_memory_read_snapshot(m, 0, found, BYTES), LVN_OK);
     if (!strstr(lvn_error_text(), "copying from the device for a checkpoint on device 0"))
         fail_msg("%s", lvn_error_text());
     lvn_error_clear();
