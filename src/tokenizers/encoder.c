@@ -214,7 +214,7 @@ bool lvn_tokenizer_can_cut(const struct lvn_tokenizer *t)
     for (int i = 0; i < t->n_added; i++) {
         const struct lvn_added_token *a = &t->added[i];
         if (a->lstrip || a->rstrip || lvn_split_safe((const uint8_t *)a->text, a->bytes, 1) < a->bytes) return false;
-        bool space = lvn_char((uint8_t)a->text[0])->class == LVN_CHAR_SPACE;
+        bool space = lvn_char((uint8_t)a->text[0])->char_class == LVN_CHAR_SPACE;
         if (a->single_word && space) return false;
     }
     return lvn_normalizer_is_local(&t->normalizer) && splits_at_space(&t->pre_tokenizer);

@@ -34,7 +34,7 @@ static inline const uint8_t *run(const uint8_t *p, const uint8_t *end, enum lvn_
 {
     for (;;) {
         int bytes;
-        while (p < end && *p < 0x80 && lvn_char(*p)->class == class) p++;
+        while (p < end && *p < 0x80 && lvn_char(*p)->char_class == class) p++;
         if (p == end || *p < 0x80 || lvn_char_class(p, end, &bytes) != class) return p;
         p += bytes;
     }

@@ -44,7 +44,7 @@ static bool item_has(const struct set *sets, const struct item *items, const str
     if (code < 0) return i->negated;
     if (i->kind == ITEM_RANGE) in = c >= i->first && c <= i->last;
     if (i->kind == ITEM_CATEGORIES) in = i->first >> lvn_char(c)->category & 1;
-    if (i->kind == ITEM_SPACE) in = lvn_char(c)->class == LVN_CHAR_SPACE;
+    if (i->kind == ITEM_SPACE) in = lvn_char(c)->char_class == LVN_CHAR_SPACE;
     if (i->kind == ITEM_WORD || i->kind == ITEM_WORD_OUTSIDE_CLASS)
         in = is_word_char(c, i->kind == ITEM_WORD_OUTSIDE_CLASS);
     return in != i->negated;

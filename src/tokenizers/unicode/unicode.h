@@ -81,7 +81,7 @@ enum lvn_cluster_class {
 
 /* The properties of a character. */
 struct lvn_char {
-    uint8_t class;         /* enum lvn_char_class */
+    uint8_t char_class;    /* enum lvn_char_class */
     uint8_t word_class;    /* enum lvn_word_class */
     uint8_t category;      /* enum lvn_category */
     uint8_t cluster_class; /* enum lvn_cluster_class */
@@ -113,22 +113,22 @@ int64_t lvn_grapheme(const uint8_t *p, int64_t n);
 static inline enum lvn_char_class lvn_char_class(const uint8_t *p, const uint8_t *end, int *bytes)
 {
     *bytes = 1;
-    if (*p < 0x80) return (enum lvn_char_class)lvn_char(*p)->class;
+    if (*p < 0x80) return (enum lvn_char_class)lvn_char(*p)->char_class;
     if (end - p > 2) { /* fast path: well-formed characters of two or three bytes */
         uint32_t two = (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu),
                  three = (p[0] & 0xfu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
         bool tail = (p[1] & 0xc0) == 0x80;
         if ((p[0] & 0xe0) == 0xc0 && tail && two >= 0x80) {
             *bytes = 2;
-            return (enum lvn_char_class)lvn_char(two)->class;
+            return (enum lvn_char_class)lvn_char(two)->char_class;
         }
         if ((p[0] & 0xf0) == 0xe0 && tail && (p[2] & 0xc0) == 0x80 && three >= 0x800 && three >> 11 != 0x1b) {
             *bytes = 3;
-            return (enum lvn_char_class)lvn_char(three)->class;
+            return (enum lvn_char_class)lvn_char(three)->char_class;
         }
     }
     int32_t code = lvn_utf8_decode(p, end - p, bytes);
-    return code < 0 ? LVN_CHAR_OTHER : (enum lvn_char_class)lvn_char((uint32_t)code)->class;
+    return code < 0 ? LVN_CHAR_OTHER : (enum lvn_char_class)lvn_char((uint32_t)code)->char_class;
 }
 
 /* Unicode's normalization forms, as bits. */

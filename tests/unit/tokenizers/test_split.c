@@ -76,7 +76,7 @@ static uint8_t *agreed(void)
         for (int k = 0; k < 3; k++)
             if (pcre2.match(code[k], (const uint8_t *)text, bytes, 0, NO_UTF_CHECK, data[k], NULL) > 0)
                 class = k == 0 ? LVN_CHAR_LETTER : k == 1 ? LVN_CHAR_NUMBER : LVN_CHAR_SPACE;
-        same[c] = class == (enum lvn_char_class)lvn_char((uint32_t)c)->class;
+        same[c] = class == (enum lvn_char_class)lvn_char((uint32_t)c)->char_class;
         n += same[c];
     }
     assert_true(n > 1090000); /* all except those of newer versions of Unicode */
