@@ -5,18 +5,18 @@ tools=$LEVIN_SOURCE/tests/cli
 python3 "$tools/drawn_digits.py" "$(mkdir digits && echo digits)" 24 10
 
 # Of runs on pictures only the settings were kept: those take the place of the settings of new runs.
-for run in autoencoder mlp; do
+for run in autoencoder mlp cnn; do
     mv $run/settings.yaml $run.yaml
     rm -r $run
     "$LEVIN" train $run.yaml --run_dir=$run --trainer.max_steps=2 --quiet
     cp $run.yaml $run/settings.yaml
 done
 # Adapters first: they need their base as it was.
-for run in lora gpt2 nanogpt mingpt neox llama bert mlm autoencoder mlp; do
+for run in lora gpt2 nanogpt mingpt neox llama mistral qwen2 qwen3 bert mlm autoencoder mlp cnn; do
     code 0 "$LEVIN" train --resume $run --trainer.max_steps=4
     silent_about "warning:" err
 done
-python3 "$tools/run_digest.py" autoencoder bert gpt2 llama lora mingpt mlm mlp nanogpt neox >found.txt
+python3 "$tools/run_digest.py" autoencoder bert cnn gpt2 llama lora mingpt mistral mlm mlp nanogpt neox qwen2 qwen3 >found.txt
 cut -d' ' -f1,3- expected.txt >losses.expected
 cut -d' ' -f1,3- found.txt >losses.found
 # The runs used exp, log and tanh of glibc 2.36, whose last bits may be others elsewhere.
@@ -30,7 +30,7 @@ for a, b in zip(open("losses.expected"), open("losses.found"), strict=True):
     assert all(abs(float(x) - float(y)) < 1e-4 for x, y in zip(a[1:], b[1:])), (a, b)
 PY
 fi
-check [ "$(wc -l <found.txt)" = 10 ]
+check [ "$(wc -l <found.txt)" = 14 ]
 
 # A key of another kind at its default passes, as every old run has some; at another value it is refused by name.
 check grep -q '^  digits: 2$' gpt2/settings.yaml
