@@ -13,7 +13,7 @@
 #include "base/arena.h"
 #include "base/files.h"
 #include "base/random.h"
-#include "base/threads.h"
+#include "engine/parameter_sums.h"
 #include "formats/checksum.h"
 
 /* --- numbers over ranks --- */
@@ -139,36 +139,6 @@ enum lvn_status lvn_consistency_data(struct lvn_ranks *r, uint64_t fingerprint)
 
 /* --- parameters --- */
 
-enum { BLOCK = 1 << 16 }; /* elements of one checksum: fixed, so that the result does not depend on threads */
-
-struct sums {
-    const struct lvn_model_state *n;
-    const char *values;
-    int64_t blocks;
-    uint64_t *block; /* contiguous over all parameters */
-};
-
-static int64_t blocks_of(const struct lvn_param *p)
-{
-    return (p->count + BLOCK - 1) / BLOCK;
-}
-
-static void sum_blocks(void *argument, int thread, int n_threads)
-{
-    const struct sums *s = argument;
-    const int64_t bytes = lvn_dtype_bytes(s->n->weights);
-    int64_t number = 0;
-    for (int i = 0; i < s->n->params->n; i++) {
-        const struct lvn_param *p = s->n->params->list[i];
-        const char *values = s->values + p->offset * bytes;
-        for (int64_t b = 0; b < blocks_of(p); b++, number++) {
-            if (number % n_threads != thread) continue;
-            int64_t rest = p->count - b * BLOCK;
-            s->block[number] = lvn_checksum(values + b * BLOCK * bytes, (rest < BLOCK ? rest : BLOCK) * bytes);
-        }
-    }
-}
-
 static enum lvn_status compare(struct lvn_ranks *r, const struct lvn_model_state *n, int64_t step, int64_t *x)
 {
     int64_t which;
@@ -189,26 +159,10 @@ static enum lvn_status compare(struct lvn_ranks *r, const struct lvn_model_state
 
 enum lvn_status lvn_consistency_replicas(struct lvn_ranks *r, const struct lvn_model_state *n, int64_t step)
 {
-    struct sums s = {.n = n};
     if (r->size == 1) return LVN_OK;
-    for (int i = 0; i < n->params->n; i++) s.blocks += blocks_of(n->params->list[i]);
-    s.block = lvn_calloc((size_t)s.blocks + 1, sizeof *s.block);
     int64_t *x = lvn_calloc((size_t)n->params->n * 3 + 1, sizeof *x);
-    enum lvn_status status = s.block && x ? LVN_OK : LVN_MEMORY;
-    struct lvn_window w = {0};
-    if (status == LVN_OK)
-        status = lvn_window_open(&w, n->memory[LVN_BUFFER_PARAM], 0, n->bytes[LVN_BUFFER_PARAM], true);
-    s.values = w.p;
-    if (status == LVN_OK) lvn_team_run(n->threads, sum_blocks, &s);
-    enum lvn_status closed = lvn_window_close(&w, false);
-    if (status == LVN_OK) status = closed;
-    for (int64_t i = 0, number = 0; status == LVN_OK && i < n->params->n; i++) {
-        int64_t count = blocks_of(n->params->list[i]);
-        x[i] = (int64_t)lvn_checksum(s.block + number, count * (int64_t)sizeof *s.block);
-        number += count;
-    }
+    enum lvn_status status = x ? lvn_parameter_sums_run(n, (uint64_t *)x) : LVN_MEMORY;
     if (status == LVN_OK) status = compare(r, n, step, x);
-    free(s.block);
     free(x);
     return status;
 }

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "base/threads.h"
+#include "engine/parameter_sums.h"
 #include "graph/names.h"
 #include "host/machine.h"
 #include "models/keys.h"
@@ -63,6 +64,8 @@ void lvn_model_state_drop_sessions(struct lvn_model_state *n)
     static const enum lvn_buffer theirs[] = {LVN_BUFFER_ARENA, LVN_BUFFER_GRAD};
     for (int i = 0; i < n->n_sessions; i++) lvn_session_free(n->sessions[i]);
     n->n_sessions = 0;
+    lvn_parameter_sums_free(n->sums);
+    n->sums = NULL;
     for (int i = 0; i < 2; i++) {
         lvn_memory_free(n->memory[theirs[i]]);
         n->memory[theirs[i]] = NULL;
@@ -145,6 +148,7 @@ struct lvn_session_bytes lvn_model_state_session_bytes(const struct lvn_model_st
         b.caches += cache_bytes(n->sessions[i]);
         b.programs += (int64_t)n->sessions[i]->graph->arena.used + lvn_program_bytes(n->sessions[i]->program);
     }
+    if (n->sums) b.programs += lvn_parameter_sums_bytes(n->sums);
     return b;
 }
 
@@ -223,7 +227,7 @@ enum lvn_status lvn_model_state_allocate(struct lvn_model_state *n)
             LVN_TRY(lvn_model_state_set_scaling(n, &(struct lvn_scaling){.scale = LVN_SCALING_START}));
     }
     for (int i = 0; i < n->n_sessions; i++) LVN_TRY(allocate_session(n->sessions[i]));
-    return LVN_OK;
+    return n->sums ? lvn_parameter_sums_bind(n) : LVN_OK;
 }
 
 struct lvn_model_state lvn_model_state_of_snapshot(const struct lvn_model_state *n)

@@ -16,6 +16,7 @@
 #include "tasks/task.h"
 
 struct lvn_session;
+struct lvn_parameter_sums;
 
 struct lvn_model_state {
     struct lvn_model_config config;
@@ -32,6 +33,7 @@ struct lvn_model_state {
     struct lvn_memory *memory[LVN_BUFFER_COUNT]; /* NULL: not allocated yet, or 0 bytes */
     int moments;                                 /* of the optimizer, on this rank or on others: 0, 1 or 2 */
     struct lvn_sharding sharding;                /* as the last session of several ranks was planned; size 0: none */
+    struct lvn_parameter_sums *sums;             /* of several ranks: to compare replicas, owned; NULL: none */
     struct lvn_session **sessions;               /* [n_sessions], owned */
     int n_sessions;
     bool of_snapshot; /* what is read is the device's snapshot: lvn_model_state_of_snapshot() */

@@ -10,6 +10,7 @@
 #include "engine/devices.h"
 #include "engine/layers_check.h"
 #include "engine/load_balance.h"
+#include "engine/parameter_sums.h"
 #include "engine/memory.h"
 #include "host/machine.h"
 #include "models/lora.h"
@@ -168,6 +169,7 @@ static enum lvn_status plan_once(struct lvn_train_programs *t, const struct lvn_
     o.n_leaves = t->n_micro;
     set_max(t, &o);
     LVN_TRY(new_sessions(t, t->step_sessions, &o));
+    if (t->reduction.sharding.size > 1) LVN_TRY(lvn_parameter_sums_new(t->model_state));
     t->next_session = t->step_session = t->step_sessions[last_length(t)];
     t->eval_session = t->eval_sessions[last_length(t)];
     return t->planner.plan

@@ -1,0 +1,40 @@
+/* program_checksum.c - lvn_program_new_checksums(): a program that computes a checksum of each parameter where it lies, so
+ * that ranks can compare their replicas (engine/parameter_sums.h) without copying a device's memory. No pass but the last
+ * two runs over it. */
+#include "passes/pass.h"
+
+static enum lvn_status append_all(struct lvn_program *p, struct lvn_operand *sums)
+{
+    const struct lvn_params *params = p->graph->params;
+    *sums = lvn_program_add_range(p, "checksums", LVN_BUFFER_ARENA, LVN_I32, 0, 4 * (int64_t)params->n);
+    if (sums->value < 0) return LVN_MEMORY;
+    p->values[sums->value].keep = true;
+    for (int n = 0; n < params->n; n++) {
+        const struct lvn_param *q = params->list[n];
+        struct lvn_instr *i = lvn_program_add_instr(p, LVN_OP_checksum, LVN_FORWARD);
+        if (!i) return LVN_MEMORY;
+        i->name = q->name;
+        i->out[0] = (struct lvn_operand){.value = sums->value, .desc = LVN_DESC(LVN_I32, 4)};
+        i->out[0].desc.offset = 4 * (int64_t)n;
+        i->in[0] = lvn_program_add_range(p, q->name, LVN_BUFFER_PARAM, p->weights, q->offset, q->count);
+        if (i->in[0].value < 0) return LVN_MEMORY;
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_program_new_checksums(struct lvn_program **out, struct lvn_graph *g, enum lvn_dtype weights,
+                                          struct lvn_device *device, struct lvn_operand *sums)
+{
+    struct lvn_program *p;
+    *out = NULL;
+    LVN_TRY(lvn_program_build(&p, g, NULL, 0));
+    p->weights = weights;
+    enum lvn_status status = append_all(p, sums);
+    if (status == LVN_OK) status = lvn_pass_verify(p);
+    if (status == LVN_OK) status = lvn_pass_memory_planning(p, 0, device);
+    if (status == LVN_OK)
+        *out = p;
+    else
+        lvn_program_free(p);
+    return status;
+}
