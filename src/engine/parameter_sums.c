@@ -38,7 +38,7 @@ void lvn_parameter_sums_free(struct lvn_parameter_sums *s)
 
 int64_t lvn_parameter_sums_bytes(const struct lvn_parameter_sums *s)
 {
-    return (int64_t)s->graph->arena.used + lvn_program_bytes(s->program);
+    return (int64_t)s->graph->arena.used + lvn_program_bytes(s->program) + lvn_program_sums_at(s->program, 1);
 }
 
 enum lvn_status lvn_parameter_sums_bind(struct lvn_model_state *n)

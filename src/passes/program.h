@@ -203,8 +203,9 @@ struct lvn_plan_options {
 /* Run all passes in their order. The graph must outlive the program. Errors: those of the passes. */
 enum lvn_status lvn_program_new(struct lvn_program **out, struct lvn_graph *g, struct lvn_tensor *const *outputs,
                                 int n_outputs, const struct lvn_plan_options *o) LVN_CHECKED;
-/* A program for device `device` that computes a checksum (ops/checksum.c) of each parameter of g, an empty graph over
- * them; weights: the parameters' type. *sums: I32 (params->n, 4) in the arena, kept, in the order of declaration. */
+/* A program for device `device` that computes a checksum (ops/parameter_checksum.c) of each parameter of g, an empty
+ * graph over them; weights: the parameters' type. *sums: I32 (params->n, 4) in the arena, kept, in the order of
+ * declaration. */
 enum lvn_status lvn_program_new_checksums(struct lvn_program **out, struct lvn_graph *g, enum lvn_dtype weights,
                                           struct lvn_device *device, struct lvn_operand *sums) LVN_CHECKED;
 void lvn_program_free(struct lvn_program *p);

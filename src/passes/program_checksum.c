@@ -1,6 +1,6 @@
-/* program_checksum.c - lvn_program_new_checksums(): a program that computes a checksum of each parameter where it lies, so
- * that ranks can compare their replicas (engine/parameter_sums.h) without copying a device's memory. No pass but the last
- * two runs over it. */
+/* program_checksum.c - lvn_program_new_checksums(): a program that computes a checksum of each parameter where it lies,
+ * so that ranks can compare their replicas (engine/parameter_sums.h) without copying a device's memory. No pass but the
+ * last two runs over it. */
 #include "passes/pass.h"
 
 static enum lvn_status append_all(struct lvn_program *p, struct lvn_operand *sums)
@@ -11,7 +11,7 @@ static enum lvn_status append_all(struct lvn_program *p, struct lvn_operand *sum
     p->values[sums->value].keep = true;
     for (int n = 0; n < params->n; n++) {
         const struct lvn_param *q = params->list[n];
-        struct lvn_instr *i = lvn_program_add_instr(p, LVN_OP_checksum, LVN_FORWARD);
+        struct lvn_instr *i = lvn_program_add_instr(p, LVN_OP_parameter_checksum, LVN_FORWARD);
         if (!i) return LVN_MEMORY;
         i->name = q->name;
         i->out[0] = (struct lvn_operand){.value = sums->value, .desc = LVN_DESC(LVN_I32, 4)};

@@ -332,10 +332,10 @@ static const struct op_case op_cases[] = {
     {LVN_OP_grad_squares, .count = 1},
     {LVN_OP_grad_squares, .count = 4096},
     {LVN_OP_grad_squares, .count = 7 * 4096 + 33},
-    {LVN_OP_checksum, .count = 1},
-    {LVN_OP_checksum, .count = 4097},
-    {LVN_OP_checksum, .count = 600 * 4096 + 33, .large = true}, /* more than one part for each group */
-    {LVN_OP_checksum, .count = 7 * 4096 + 33},
+    {LVN_OP_parameter_checksum, .count = 1},
+    {LVN_OP_parameter_checksum, .count = 4097},
+    {LVN_OP_parameter_checksum, .count = 40 * 4096 + 33}, /* more than one part for each group */
+    {LVN_OP_parameter_checksum, .count = 7 * 4096 + 33},
 
     {LVN_OP_adamw, .attr.adamw = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .lr_scale = 1}, .count = 1},
     {LVN_OP_adamw, .attr.adamw = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,

@@ -46,7 +46,7 @@ static const struct tolerance {
     [LVN_OP_grad_norm] = {0, 0, "the order of operations is part of the definition"},
     [LVN_OP_accumulate] = {0, 0, "one addition"},
     [LVN_OP_grad_squares] = {0, 0, "the order of operations is part of the definition"},
-    [LVN_OP_checksum] = {0, 0, "whole numbers are added"},
+    [LVN_OP_parameter_checksum] = {0, 0, "whole numbers are added"},
     [LVN_OP_grad_clip] = {0, 0, "the order of operations is part of the definition"},
     [LVN_OP_unscale] = {0, 0, "the order of operations is part of the definition"},
     [LVN_OP_adamw] = {0, 0, "the order of operations is part of the definition"},

@@ -1,5 +1,5 @@
 /* test_passes_memory.c - covers: src/passes/verify.c src/passes/memory_planning.c src/passes/program_print.c
- * src/passes/program_facts.c
+ * src/passes/program_facts.c src/passes/program_checksum.c
  *
  * The passes of a finished program alone: verify, which must refuse wrong programs, and memory_planning, by the listing
  * before it and after it. Then the columns that levin plan --program shows. */
@@ -152,12 +152,36 @@ static void cost_columns(void **state)
     model_free(&m);
 }
 
+/* One instruction for each parameter, in the order of declaration; their sums lie side by side, and stay after the run.
+ */
+static void checksums(void **state)
+{
+    (void)state;
+    struct model m = classifier_new();
+    struct lvn_device *reference = open_device("reference", LVN_F32, 1, LVN_ISA_COUNT - 1);
+    struct lvn_graph *empty = lvn_graph_new(m.params, LVN_F32);
+    struct lvn_program *classifier = m.program;
+    struct lvn_operand sums;
+    must(lvn_program_new_checksums(&m.program, empty, LVN_F32, reference, &sums));
+    assert_true(m.program->values[sums.value].keep);
+    expect(&m, " 0 forward  parameter_checksum   b[128:136] -> %0@0:int32 (4)\n"
+               " 1 forward  parameter_checksum   w1[0:32] -> %0@0+4:int32 (4)\n"
+               " 2 forward  parameter_checksum   w2[64:88] -> %0@0+8:int32 (4)\n"
+               "arena: 64 bytes, unplanned 64\n");
+    lvn_program_free(m.program);
+    lvn_graph_free(empty);
+    m.program = classifier;
+    reference->backend->close(reference);
+    model_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(verify),
         cmocka_unit_test(place),
         cmocka_unit_test(cost_columns),
+        cmocka_unit_test(checksums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

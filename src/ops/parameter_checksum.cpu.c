@@ -1,5 +1,6 @@
-/* checksum.cpu.c - checksum.c on CPUs: threads divide the range, thread 0 adds their sums, which are whole numbers. */
-#include "ops/checksum.h"
+/* parameter_checksum.cpu.c - parameter_checksum.c on CPUs: threads divide the range, thread 0 adds their sums, which
+ * are whole numbers. */
+#include "ops/parameter_checksum.h"
 
 #include "backend/cpu/cpu_kernels.h"
 #include "base/threads.h"
@@ -30,8 +31,8 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     struct lvn_checksum_sums *part = call->scratch, all = {0}; /* [n_threads] */
     int64_t begin, end;
     lvn_thread_range(lvn_desc_count(call->in[0].desc), 64, thread, n_threads, &begin, &end);
-    part[thread] = call->in[0].desc->dtype == LVN_BF16 ? sum_bf16(call->in[0].p, begin, end)
-                                                       : sum_f32(call->in[0].p, begin, end);
+    part[thread] =
+        call->in[0].desc->dtype == LVN_BF16 ? sum_bf16(call->in[0].p, begin, end) : sum_f32(call->in[0].p, begin, end);
     lvn_team_barrier();
     for (int i = 0; i < n_threads; i++) {
         all.plain += part[i].plain;
@@ -46,4 +47,4 @@ static int64_t scratch(const struct lvn_call *call, int n_threads)
     return n_threads * (int64_t)sizeof(struct lvn_checksum_sums);
 }
 
-LVN_CPU_OPERATION(checksum, .forward = forward, .scratch = scratch);
+LVN_CPU_OPERATION(parameter_checksum, .forward = forward, .scratch = scratch);

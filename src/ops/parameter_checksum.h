@@ -1,6 +1,6 @@
-/* checksum.h - the two sums of checksum.c, for its kernels on processors. */
-#ifndef LVN_CHECKSUM_OP_H
-#define LVN_CHECKSUM_OP_H
+/* parameter_checksum.h - the two sums of parameter_checksum.c, for its kernels on processors. */
+#ifndef LVN_PARAMETER_CHECKSUM_H
+#define LVN_PARAMETER_CHECKSUM_H
 
 #include <stdint.h>
 #include <string.h>

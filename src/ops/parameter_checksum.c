@@ -1,13 +1,13 @@
-/* checksum.c - a checksum of a range of parameters, by which ranks compare their replicas.
+/* parameter_checksum.c - a checksum of a range of parameters, by which ranks compare their replicas.
  *
  * in[0]: parameters (n). out[0]: I32 (4), the two sums as pairs of low and high half:
  *
  *     plain = sum of bits(i)        weighted = sum of bits(i) * (i * 0x9e3779b9 mod 2^32)        mod 2^64
  *
  * bits(i) are those of element i in fp32 (fp64: in fp64). If one element changes, the plain sum does; if two do, one of
- * the sums does, within 2^32 elements; of more changes about one in 2^64 goes unnoticed. Whole numbers are added, so every
- * order of the sum gives the same bits. */
-#include "ops/checksum.h"
+ * the sums does, within 2^32 elements; of more changes about one in 2^64 goes unnoticed. Whole numbers are added, so
+ * every order of the sum gives the same bits. */
+#include "ops/parameter_checksum.h"
 
 #include "ops/real.h"
 #include "ops/shape.h"
@@ -33,5 +33,5 @@ static void forward(const struct lvn_call *call)
     lvn_checksum_put(&s, call->out[0].p);
 }
 
-LVN_OPERATION(checksum, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 1,
+LVN_OPERATION(parameter_checksum, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 1,
               .low_precision_ok = LVN_READS_IN(0));
