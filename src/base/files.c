@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/getenv.h"
@@ -133,6 +134,43 @@ enum lvn_status lvn_input_read(const char *path, int64_t limit, char **text, int
     return read_input(path, LVN_INPUT_STREAM, limit, text, bytes);
 }
 
+/* File systems of one machine: ext2 to ext4, XFS, Btrfs, F2FS, ZFS, bcachefs, tmpfs, ramfs, overlayfs (statfs(2)). */
+static const unsigned long local_file_systems[] = {0xef53,     0x58465342, 0x9123683e, 0xf2f52010, 0x2fc12fc1,
+                                                   0xca451a4e, 0x01021994, 0x858458f6, 0x794c7630};
+
+bool lvn_path_is_local(const char *path)
+{
+    struct statfs s;
+    if (statfs(path, &s) != 0) return false;
+    for (size_t i = 0; i < sizeof local_file_systems / sizeof *local_file_systems; i++)
+        if ((unsigned long)s.f_type == local_file_systems[i]) return true;
+    return false;
+}
+
+enum lvn_status lvn_fd_read_at(int fd, const char *path, void *to, int64_t offset, int64_t bytes)
+{
+    for (int64_t n = 0; n < bytes;) {
+        const ssize_t got = pread(fd, (char *)to + n, (size_t)(bytes - n), (off_t)(offset + n));
+        if (got < 0 && errno == EINTR) continue;
+        LVN_CHECK(got >= 0, IO, "cannot read '%s' at byte %lld: %s", path, (long long)(offset + n), strerror(errno));
+        LVN_CHECK(got > 0, IO, "'%s' ends after %lld bytes and had more before: it was cut off while it was read", path,
+                  (long long)(offset + n));
+        n += got;
+    }
+    return LVN_OK;
+}
+
+/* The bytes of the file in memory of their own, which is unmapped like a map of the file. */
+static enum lvn_status map_copy(struct lvn_mapping *m, int fd, const char *path, int64_t bytes)
+{
+    void *p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return LVN_MEMORY;
+    *m = (struct lvn_mapping){.data = p, .bytes = bytes};
+    enum lvn_status status = lvn_fd_read_at(fd, path, p, 0, bytes);
+    if (status != LVN_OK) lvn_file_unmap(m);
+    return status;
+}
+
 enum lvn_status lvn_file_map(struct lvn_mapping *m, const char *path)
 {
     *m = (struct lvn_mapping){0};
@@ -141,6 +179,11 @@ enum lvn_status lvn_file_map(struct lvn_mapping *m, const char *path)
     LVN_TRY(lvn_input_open(path, LVN_INPUT_REGULAR, &fd));
     int error = fstat(fd, &s) != 0 ? errno : S_ISDIR(s.st_mode) ? EISDIR : !S_ISREG(s.st_mode) ? EINVAL : 0;
     void *p = NULL;
+    if (!error && s.st_size > 0 && s.st_size <= LVN_FILE_COPY_BYTES && !lvn_path_is_local(path)) {
+        enum lvn_status status = map_copy(m, fd, path, s.st_size);
+        close(fd);
+        return status;
+    }
     if (!error && s.st_size > 0) {
         p = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (p == MAP_FAILED) error = errno;

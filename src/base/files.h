@@ -18,13 +18,24 @@ LVN_CHECKED enum lvn_status lvn_file_read(const char *path, int64_t limit, char 
 /* As lvn_file_read(), but also accepts named pipes. */
 LVN_CHECKED enum lvn_status lvn_input_read(const char *path, int64_t limit, char **text, int64_t *bytes);
 
-/* A read-only memory map of a file. An empty file has data == NULL and bytes == 0. */
+/* A read-only memory map of a file. An empty file has data == NULL and bytes == 0.
+ *
+ * Behind a map, a file that is cut off, or a server that fails, is a signal (SIGBUS) and no error. So a file of up to
+ * LVN_FILE_COPY_BYTES that is not on a file system of this machine is read into memory instead. Larger ones are mapped;
+ * what reads them for long reads windows (stores/streaming_file.h). */
 struct lvn_mapping {
     const unsigned char *data;
     int64_t bytes;
 };
+enum { LVN_FILE_COPY_BYTES = 64 << 20 };
 LVN_CHECKED enum lvn_status lvn_file_map(struct lvn_mapping *m, const char *path);
 void lvn_file_unmap(struct lvn_mapping *m);
+
+/* Is `path` on a file system of this machine alone, as ext4 or XFS, and not on NFS, Lustre or one that levin does not
+ * know? False too if it cannot be found out. */
+bool lvn_path_is_local(const char *path);
+/* pread(2) of exactly `bytes` bytes, over signals. LVN_IO names `path`; also if the file ends before. */
+LVN_CHECKED enum lvn_status lvn_fd_read_at(int fd, const char *path, void *to, int64_t offset, int64_t bytes);
 
 /* Replaces or creates `path` atomically: hidden temporary file in the same directory, fsync, rename, fsync of the
  * directory. After a failure or a kill at any point the file has its old content or the new one. */

@@ -6,12 +6,14 @@
  * "tokenizer" if it used a tokenizer, whose files are then in the same folder. No other JSON file is read. data.path is
  * one .bin, or a folder with train.bin, val.bin and optionally test.bin, which only evaluation opens.
  *
- * Files are mapped, not copied. Files up to 256 MiB are scanned at once for ids beyond the vocabulary; in larger ones
- * each window is checked when it is read. The size of the vocabulary is the model's; for a new model the sidecar's; if
- * that has none, 50304, or, if an id is beyond that, the largest id + 1. Left out: big-endian machines. */
+ * Files are mapped, not copied; on a network file system windows of them are read (small ones as a whole). Files up to
+ * 256 MiB are scanned at once for ids beyond the vocabulary; in larger ones each window is checked when it is read. The
+ * size of the vocabulary is the model's; for a new model the sidecar's; if that has none, 50304, or, if an id is beyond
+ * that, the largest id + 1. Left out: big-endian machines. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -121,6 +123,10 @@ static enum lvn_status open_split(struct lvn_dataset *d, enum lvn_split_id id, c
     struct tokens *t = d->state;
     char *json = lvn_arena_printf(&t->arena, "%s.json", path);
     if (!json) return LVN_MEMORY;
+    struct stat is;
+    const bool windows = !d->split[id].streaming && stat(path, &is) == 0 && S_ISREG(is.st_mode) &&
+                         is.st_size > LVN_FILE_COPY_BYTES && !lvn_path_is_local(path);
+    if (windows) LVN_TRY(lvn_streaming_file_open_path(&d->split[id].streaming, path));
     struct lvn_streaming_file *streaming = d->split[id].streaming;
     if (!streaming) LVN_TRY(lvn_file_map(&t->map[id], path));
     int64_t bytes = streaming ? lvn_streaming_file_bytes(streaming) : t->map[id].bytes;

@@ -1,15 +1,24 @@
 /* streaming_file.c - see streaming_file.h. */
 #include "stores/streaming_file.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/files.h"
+#include "base/input.h"
 #include "base/log.h"
 #include "base/threads.h"
 #include "stores/cache.h"
 #include "stores/store_private.h"
+
+enum { PATH_TRIES = 4 };
+static const struct timespec PATH_PAUSE = {.tv_sec = 1};
 
 struct lvn_streaming_file {
     struct lvn_location location;
@@ -21,6 +30,8 @@ struct lvn_streaming_file {
     int stopping; /* atomic: the thread must stop */
     int done;     /* atomic: `map` is the complete file */
     struct lvn_mapping map;
+    char *path; /* of a file without a store, of which only this, `fd` and `object.bytes` count; else NULL */
+    int fd;
 };
 
 static int on_progress(void *context, int64_t done, int64_t total)
@@ -74,6 +85,37 @@ static enum lvn_status open_remote(struct lvn_streaming_file *s)
     return LVN_OK;
 }
 
+static void close_path(struct lvn_streaming_file *s)
+{
+    if (s->fd >= 0) close(s->fd);
+    free(s->path);
+    free(s);
+}
+
+/* A server that was away may have forgotten the open file: open it anew, under the same number, for other threads read
+ * from it. */
+static enum lvn_status reopen_path(struct lvn_streaming_file *s)
+{
+    int fd;
+    LVN_TRY(lvn_input_open(s->path, LVN_INPUT_REGULAR, &fd));
+    const int replaced = dup3(fd, s->fd, O_CLOEXEC), error = errno;
+    close(fd);
+    LVN_CHECK(replaced >= 0, IO, "cannot open '%s': %s", s->path, strerror(error));
+    return LVN_OK;
+}
+
+static enum lvn_status read_path(struct lvn_streaming_file *s, int64_t offset, int64_t bytes, void *to)
+{
+    enum lvn_status status = lvn_fd_read_at(s->fd, s->path, to, offset, bytes);
+    for (int tries = 1; status != LVN_OK && tries < PATH_TRIES; tries++) {
+        lvn_log(LVN_LOG_WARN, "%s; trying again", lvn_error_text());
+        (void)nanosleep(&PATH_PAUSE, NULL);
+        status = reopen_path(s);
+        if (status == LVN_OK) status = lvn_fd_read_at(s->fd, s->path, to, offset, bytes);
+    }
+    return status;
+}
+
 enum lvn_status lvn_streaming_file_open(struct lvn_streaming_file **out, const char *path)
 {
     *out = NULL;
@@ -93,9 +135,32 @@ enum lvn_status lvn_streaming_file_open(struct lvn_streaming_file **out, const c
     return status;
 }
 
+enum lvn_status lvn_streaming_file_open_path(struct lvn_streaming_file **out, const char *path)
+{
+    struct stat is;
+    *out = NULL;
+    struct lvn_streaming_file *s = lvn_calloc(1, sizeof *s);
+    if (!s) return LVN_MEMORY;
+    s->fd = -1;
+    s->path = lvn_strdup(path);
+    enum lvn_status status = s->path ? lvn_input_open(path, LVN_INPUT_REGULAR, &s->fd) : LVN_MEMORY;
+    if (status == LVN_OK && fstat(s->fd, &is)) status = lvn_fail(LVN_IO, "cannot read '%s': %s", path, strerror(errno));
+    if (status == LVN_OK) {
+        s->object.bytes = is.st_size;
+        *out = s;
+        return LVN_OK;
+    }
+    close_path(s);
+    return status;
+}
+
 void lvn_streaming_file_close(struct lvn_streaming_file *s)
 {
     if (!s) return;
+    if (s->path) {
+        close_path(s);
+        return;
+    }
     __atomic_store_n(&s->stopping, 1, __ATOMIC_RELAXED);
     if (s->running) pthread_join(s->thread, NULL);
     lvn_file_unmap(&s->map);
@@ -127,7 +192,8 @@ enum lvn_status lvn_streaming_file_read(struct lvn_streaming_file *s, int64_t of
 {
     LVN_CHECK(offset >= 0 && bytes >= 0 && offset <= s->object.bytes - bytes, INTERNAL,
               "bytes %lld to %lld of '%s', which has %lld", (long long)offset, (long long)(offset + bytes),
-              s->location.url, (long long)s->object.bytes);
+              s->path ? s->path : s->location.url, (long long)s->object.bytes);
+    if (s->path) return read_path(s, offset, bytes, to);
     if (is_here(s)) {
         if (bytes) memcpy(to, s->map.data + offset, (size_t)bytes);
         return LVN_OK;

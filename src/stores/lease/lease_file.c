@@ -13,24 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/files.h"
 #include "stores/lease/lease_place.h"
 
-/* File systems of one machine, whose locks hold among all processes that reach them: ext2 to ext4, XFS, Btrfs, F2FS,
- * ZFS, bcachefs, tmpfs, ramfs, overlayfs (statfs(2)). On any other, locks may hold on each machine alone. */
-static const unsigned long local_file_systems[] = {0xef53,     0x58465342, 0x9123683e, 0xf2f52010, 0x2fc12fc1,
-                                                   0xca451a4e, 0x01021994, 0x858458f6, 0x794c7630};
-
+/* On a file system of one machine, locks hold among all processes that reach it; on any other, perhaps on each machine
+ * alone. */
 bool lvn_lease_is_needed(const char *folder)
 {
-    struct statfs s;
-    if (statfs(folder, &s) != 0) return true;
-    for (size_t i = 0; i < sizeof local_file_systems / sizeof *local_file_systems; i++)
-        if ((unsigned long)s.f_type == local_file_systems[i]) return false;
-    return true;
+    return !lvn_path_is_local(folder);
 }
 
 static enum lvn_status open_file(struct lvn_lease_place *p)
