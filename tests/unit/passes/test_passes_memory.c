@@ -164,8 +164,8 @@ static void checksums(void **state)
     struct lvn_operand sums;
     must(lvn_program_new_checksums(&m.program, empty, LVN_F32, reference, &sums));
     assert_true(m.program->values[sums.value].keep);
-    expect(&m, " 0 forward  parameter_checksum   b[128:136] -> %0@0:int32 (4)\n"
-               " 1 forward  parameter_checksum   w1[0:32] -> %0@0+4:int32 (4)\n"
+    expect(&m, " 0 forward  parameter_checksum   w1[0:32] -> %0@0:int32 (4)\n"
+               " 1 forward  parameter_checksum   b[128:136] -> %0@0+4:int32 (4)\n"
                " 2 forward  parameter_checksum   w2[64:88] -> %0@0+8:int32 (4)\n"
                "arena: 64 bytes, unplanned 64\n");
     lvn_program_free(m.program);
