@@ -166,13 +166,11 @@ static enum lvn_status run(const struct workload *w, int threads, int steps, enu
         &n, &c,
         &(struct lvn_model_state_options){
             .real = LVN_F32, .precision = precision, .threads = threads, .decay = LVN_DECAY_MATRICES}));
-    const struct lvn_optimizer text = {.kind = LVN_ADAMW,
-                                       .beta1 = 0.9,
-                                       .beta2 = 0.95,
-                                       .eps = 1e-8,
-                                       .weight_decay = 0.1,
+    const struct lvn_optimizer text = {.op = LVN_OP_adamw,
+                                       .attr.adamw = {{.weight_decay = 0.1}, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8},
                                        .clip_norm = 1},
-                               digits = {.kind = LVN_ADAM, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+                               digits = {.op = LVN_OP_adamw,
+                                         .attr.adamw = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .coupled = true}};
     const struct lvn_fields fields = fields_of(w);
     const struct lvn_session_options o = {.fields = &fields,
                                           .B = w->B,

@@ -76,7 +76,8 @@ static enum lvn_status plan(struct one *s)
     struct lvn_tensor *loss = model(s->graph, ids, lvn_input(s->graph, "labels", LVN_DESC(LVN_I32, B, T)));
     LVN_TRY(lvn_graph_status(s->graph)); /* the first expression that failed, if one did */
     LVN_TRY(lvn_params_layout(s->params, LVN_DECAY_MATRICES));
-    struct lvn_optimizer adamw = {LVN_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
+    struct lvn_optimizer adamw = {.op = LVN_OP_adamw,
+                                  .attr.adamw = {.update.weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8}};
     return lvn_program_new(
         &s->program, s->graph, &loss, 1,
         &(struct lvn_plan_options){.n_sums = 1, .train = true, .fuse = true, .optimizer = &adamw, .device = s->device});

@@ -125,11 +125,6 @@ const struct lvn_backend *lvn_backend_find(const char *name)
     return NULL;
 }
 
-bool lvn_device_has_outers(const struct lvn_device *d)
-{
-    return d->backend->outers;
-}
-
 enum lvn_status lvn_device_choose(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch)
 {
     return d->backend->choose(d, i, scratch);

@@ -108,7 +108,6 @@ struct lvn_backend {
     const char *name;            /* value of trainer.accelerator */
     const char *description;     /* a noun phrase, for messages */
     bool fp16;                   /* has kernels for values in fp16 */
-    bool outers;                 /* has kernels for gradients that are not written (ops/outer.h) */
     bool computes;               /* false: it only plans. It has no memory, and a run only reports its launches */
     struct lvn_library *library; /* library that finds its devices; NULL: none */
     int64_t reserve;             /* bytes; see lvn_backend_reserve() */

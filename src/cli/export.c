@@ -16,6 +16,7 @@
 #include "model_io/model_files.h"
 #include "model_io/pretrained.h"
 #include "models/keys.h"
+#include "optimizers/optimizer.h"
 #include "stores/upload_staging.h"
 
 /* Write the model's tokenizer or vocabulary. */
@@ -143,7 +144,7 @@ static enum lvn_status read_state(struct training *t, struct lvn_arena *a, const
 }
 
 /* Leaves t->known false for a model of another program, one that was resized or trained in parts, and for optimizers
- * other than AdamW. */
+ * other than LVN_TORCH_OPTIMIZER. */
 static enum lvn_status read_training(struct training *t, struct lvn_arena *a, const struct lvn_pretrained *p,
                                      struct lvn_model_state *n, const struct lvn_model *variant)
 {
@@ -155,7 +156,8 @@ static enum lvn_status read_training(struct training *t, struct lvn_arena *a, co
     if (!lvn_path_is_file(path) || !lvn_path_is_file(state) || !lvn_path_is_file(settings)) return LVN_OK;
     LVN_TRY(lvn_settings_of_run(&t->settings, settings, 1));
     LVN_TRY(lvn_safetensors_open(&t->file, path));
-    bool all = t->settings.optimizer.kind == LVN_OPTIMIZER_KIND_ADAMW;
+    const char *torch = lvn_optimizer_find(t->settings.optimizer.kind)->torch;
+    bool all = torch && !strcmp(torch, LVN_TORCH_OPTIMIZER);
     for (int i = 0; i < n->params->n && all; i++) {
         const struct lvn_safetensor *stored;
         all = lvn_stored_find(&t->file, path, prefixes[0], n->params->list[i], &stored) == LVN_OK;
@@ -210,8 +212,8 @@ static void print_torch(const struct lvn_cli *c, const struct lvn_pretrained *p,
         lvn_cli_print(c, "%s continues from step %lld if the file is in out_dir as ckpt.pt (--init_from=resume)\n",
                       variant->program, (long long)t->torch.step);
     else
-        lvn_cli_print(c, "%s can sample from it, but not continue training: not all parameters have a state of AdamW\n",
-                      variant->program);
+        lvn_cli_print(c, "%s can sample from it, but not continue training: not all parameters have a state of %s\n",
+                      variant->program, LVN_TORCH_OPTIMIZER);
     if (lvn_codec_load(&codec, p->dir) != LVN_OK) lvn_error_clear();
     if (codec.vocabulary)
         lvn_cli_print(c, "its characters are read from data/%s/meta.pkl, which its prepare.py writes\n",

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "graph/names.h"
+#include "optimizers/optimizer.h"
 #include "settings/settings.h"
 
 enum { MAX_RANKS = 1024, ADAPTER_COLUMNS = 8 };
@@ -62,7 +63,8 @@ static bool take_single_rows(struct variant *v)
 
 static bool round_state(struct variant *v)
 {
-    if (v->s.optimizer.kind == LVN_OPTIMIZER_KIND_SGD || v->s.optimizer.state == LVN_OPTIMIZER_STATE_BF16) return false;
+    if (v->s.optimizer.state == LVN_OPTIMIZER_STATE_BF16) return false;
+    if (!lvn_optimizer_in_bf16(lvn_optimizer_find(v->s.optimizer.kind))) return false;
     v->s.optimizer.state = LVN_OPTIMIZER_STATE_BF16;
     name_change(v, "optimizer.state=bf16");
     return true;

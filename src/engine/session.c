@@ -93,9 +93,8 @@ static enum lvn_status plan_session(struct lvn_session *t)
     int64_t state = state_bytes(t);
     if (!o->optimizer) return LVN_OK;
     if (n->precision == LVN_PRECISION_16_MIXED) n->bytes[LVN_BUFFER_SCALE] = sizeof(struct lvn_scaling);
-    n->moments = o->optimizer->kind == LVN_SGD ? 1 : 2;
-    at_min(&n->bytes[LVN_BUFFER_STATE0], state);
-    if (n->moments > 1) at_min(&n->bytes[LVN_BUFFER_STATE1], state);
+    n->moments = lvn_optimizer_moments(o->optimizer);
+    for (int k = 0; k < n->moments; k++) at_min(&n->bytes[LVN_BUFFER_STATE0 + k], state);
     return LVN_OK;
 }
 

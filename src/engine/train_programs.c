@@ -17,21 +17,6 @@
 #include "settings/choices.h"
 #include "settings/settings.h"
 
-static struct lvn_optimizer optimizer_of(const struct lvn_settings *s)
-{
-    bool by_norm = s->trainer.gradient_clip_algorithm == LVN_TRAINER_CLIP_NORM;
-    struct lvn_optimizer o = {.beta1 = s->optimizer.betas[0],
-                              .beta2 = s->optimizer.betas[1],
-                              .momentum = s->optimizer.betas[0],
-                              .eps = s->optimizer.eps,
-                              .weight_decay = s->optimizer.weight_decay,
-                              .clip_norm = by_norm ? s->trainer.gradient_clip_val : 0.0,
-                              .clip_value = by_norm ? 0.0 : s->trainer.gradient_clip_val};
-    o.kind = lvn_optimizer_of(s->optimizer.kind);
-    o.bf16_state = s->optimizer.state == LVN_OPTIMIZER_STATE_BF16;
-    return o;
-}
-
 /* --- the division of the batch --- */
 
 /* The least number of equal micro-batches of `rows`, at least min_micro. */
@@ -248,11 +233,10 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const stru
                                     .sharded = s->trainer.strategy == LVN_TRAINER_STRATEGY_ZERO1 ? LVN_SHARDS_STATE : 0,
                                     .tree = s->trainer.deterministic,
                                     .bf16 = s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_BF16};
-    *t = (struct lvn_train_programs){.settings = s,
-                                     .fields = *o->fields,
-                                     .block_size = lvn_task_length(o->task, o->fields),
-                                     .optimizer = optimizer_of(s),
-                                     .ranks = r};
+    *t = (struct lvn_train_programs){
+        .settings = s, .fields = *o->fields, .block_size = lvn_task_length(o->task, o->fields), .ranks = r};
+    const struct lvn_optimizer_options optimizer = lvn_optimizer_options_of(s);
+    lvn_optimizer_init(&t->optimizer, &optimizer);
     t->min_micro = o->min_micro;
     t->recompute = lvn_recompute_of(s->trainer.recompute);
     t->planner = o->planner;

@@ -18,6 +18,8 @@ struct lvn_torch_arg {
     double real;
 };
 
+#define LVN_TORCH_OPTIMIZER "AdamW" /* the class of torch.optim that "optimizer" is the state of */
+
 /* The state of training. moment[0] has exp_avg and moment[1] exp_avg_sq of the same items, each parameter once and in
  * the order of its module. */
 struct lvn_torch_training {

@@ -21,15 +21,13 @@ struct lvn_extents {
     const int64_t *start; /* [n + 1] elements; start[n]: end of the last parameter */
 };
 
-/* Weights whose gradients are outer products and are never written to the flat buffer (ops/outer.h). Weight k begins at
- * element first[k]; its gradient is in[1 + 2k] (rows) times in[2 + 2k] (columns). */
-enum {
-    LVN_MAX_OUTERS = 2,
-    LVN_OUTER_VECTOR = 16 /* elements; the length of a row is a multiple of it */
-};
-struct lvn_outers {
-    int n;
-    int64_t first[LVN_MAX_OUTERS]; /* elements */
+/* What the updates of all optimizers share: the first constant of their operations. */
+struct lvn_update {
+    double weight_decay;                  /* 0: off */
+    double lr_scale;                      /* factor of the step's learning rate */
+    double clip_value;                    /* maximum absolute value of a gradient's elements; 0: off */
+    int64_t first;                        /* element of the flat buffers at which the range begins */
+    const struct lvn_extents *parameters; /* layout of the trainable parameters; NULL: the range is one parameter */
 };
 
 /* LVN_OP_embedding, LVN_OP_linear, ... */
@@ -43,6 +41,7 @@ enum lvn_op_id {
 union lvn_attr {
 #define LVN_OP(name, attr, args) struct attr name;
 #include "ops/ops.def"
+    struct lvn_update update; /* those of any optimizer's operation, which begin with it */
 };
 
 enum { LVN_MAX_IN = 6, LVN_MAX_OUT = 4 };

@@ -1,8 +1,7 @@
 /* adamw.c - one step of AdamW, or of Adam with L2 regularisation (attr.coupled), over a flat range of parameters.
  *
- * in[0] the gradient, except those in attr.outers (ops/outer.h); out[0] the parameters, out[1] the first moment m,
- * out[2] the second moment v: all (n), updated in place. Nothing changes if result->clip_scale is 0: the gradient is
- * not finite.
+ * in[0] the gradient; out[0] the parameters, out[1] the first moment m, out[2] the second moment v: all (n), updated in
+ * place. Nothing changes if result->clip_scale is 0: the gradient is not finite.
  *
  * Loshchilov, Hutter: "Decoupled weight decay regularization" (2019), arranged as torch.optim.AdamW. The order of
  * operations is part of the definition: every kernel must give these bits. Each operation of a line
@@ -22,7 +21,8 @@
  * decay to subnormal numbers, with which processors divide and multiply many times slower. */
 #include "ops/adamw.h"
 
-#include "ops/outer_plain.h"
+#include "ops/real.h"
+#include "ops/shape.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
@@ -30,7 +30,6 @@ static enum lvn_status shape(struct lvn_shapes *s)
     LVN_TRY(lvn_shape_reals(s, "gradient", 0, 1));
     LVN_CHECK(beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1, ARG,
               "adamw: betas are %g and %g; both must be at least 0 and below 1", beta1, beta2);
-    LVN_TRY(outers_check(s, &s->attr->adamw.outers, s->attr->adamw.first));
     s->out[0] = s->out[1] = s->out[2] = LVN_DESC(s->real, lvn_desc_count(&s->in[0]));
     return LVN_OK;
 }
@@ -41,14 +40,13 @@ static void forward(const struct lvn_call *call)
     const real *grad = call->in[0].p;
     real *param = call->out[0].p, *first = call->out[1].p, *second = call->out[2].p;
     int64_t n = lvn_desc_count(call->in[0].desc);
-    const struct outers outers = outers_of(call, &call->attr->adamw.outers, call->attr->adamw.first);
     struct lvn_adamw_constants k = lvn_adamw_constants_make(call);
     const real scale = (real)k.scale, clip = (real)k.clip_value, l2 = (real)k.l2, keep = (real)k.keep;
     const real one_minus_beta1 = (real)k.one_minus_beta1, beta2 = (real)k.beta2;
     const real one_minus_beta2 = (real)k.one_minus_beta2;
     const real root = (real)k.root, eps = (real)k.eps, step_size = (real)k.step_size;
     for (int64_t i = 0; i < n; i++) {
-        real p = param[i], m = first[i], v = second[i], g = lvn_gradient(&outers, grad, i) * scale;
+        real p = param[i], m = first[i], v = second[i], g = grad[i] * scale;
         if (clip != 0) g = g > clip ? clip : g < -clip ? -clip : g;
         if (l2 != 0) g = fma(l2, p, g);
         p = p * keep;
@@ -63,5 +61,5 @@ static void forward(const struct lvn_call *call)
     }
 }
 
-LVN_OPERATION(adamw, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1 + 2 * LVN_MAX_OUTERS, .n_in_min = 1, .n_out = 3,
+LVN_OPERATION(adamw, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 3,
               .low_precision_ok = LVN_READS_IN(0) | LVN_READS_OUT(0) | LVN_READS_OUT(1) | LVN_READS_OUT(2));

@@ -34,13 +34,14 @@ struct lvn_adamw_constants {
 static inline struct lvn_adamw_constants lvn_adamw_constants_make(const struct lvn_call *call)
 {
     const struct lvn_step *step = call->step;
-    double beta1 = call->attr->adamw.beta1, beta2 = call->attr->adamw.beta2, decay = call->attr->adamw.weight_decay;
-    double lr = step->lr * call->attr->adamw.lr_scale;
+    const struct lvn_update *u = &call->attr->update;
+    double beta1 = call->attr->adamw.beta1, beta2 = call->attr->adamw.beta2, decay = u->weight_decay;
+    double lr = step->lr * u->lr_scale;
     bool coupled = call->attr->adamw.coupled;
     int64_t t = step->step + 1 - (int64_t)call->result->scaling.skipped;
     return (struct lvn_adamw_constants){
         .scale = call->result->clip_scale,
-        .clip_value = call->attr->adamw.clip_value,
+        .clip_value = u->clip_value,
         .l2 = coupled ? decay : 0,
         .keep = coupled ? 1 : 1 - lr * decay,
         .one_minus_beta1 = 1 - beta1,

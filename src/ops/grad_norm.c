@@ -1,7 +1,6 @@
 /* grad_norm.c - the 2-norm of the whole gradient, and the factor that clips it.
  *
- * in[0]: the flat gradient of all trainable parameters (n), except those in attr.outers (ops/outer.h). Writes
- * result->grad_norm and
+ * in[0]: the flat gradient of all trainable parameters (n). Writes result->grad_norm and
  *
  *     result->clip_scale = min(1, clip_norm / (grad_norm + 1e-6))     as in torch.nn.utils.clip_grad_norm_
  *
@@ -14,22 +13,22 @@
  * summed as a binary tree that is split at the largest power of two below their number. */
 #include "ops/grad_norm.h"
 
-#include "ops/outer_plain.h"
+#include "ops/real.h"
+#include "ops/shape.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
     LVN_TRY(lvn_shape_reals(s, "gradient", 0, 1));
     LVN_CHECK(s->attr->grad_norm.clip_norm >= 0, ARG, "grad_norm: the norm to clip at is %g; it must be at least 0",
               s->attr->grad_norm.clip_norm);
-    return outers_check(s, &s->attr->grad_norm.outers, 0);
+    return LVN_OK;
 }
 
-/* The sum of squares of elements [first, first + n). */
-static double block_sum(const struct outers *outers, const real *grad, int64_t first, int64_t n)
+static double block_sum(const real *grad, int64_t n)
 {
     double lane[LVN_NORM_LANES] = {0};
     for (int64_t i = 0; i < n; i++) {
-        const double g = lvn_gradient(outers, grad, first + i);
+        const double g = grad[i];
         lane[i % LVN_NORM_LANES] += g * g;
     }
     return lvn_norm_fold(lane);
@@ -40,9 +39,7 @@ static void forward(const struct lvn_call *call)
     const real *g = call->in[0].p;
     double *sums = call->scratch; /* (blocks) */
     int64_t n = lvn_desc_count(call->in[0].desc), blocks = lvn_norm_blocks(n);
-    const struct outers outers = outers_of(call, &call->attr->grad_norm.outers, 0);
-    for (int64_t b = 0; b < blocks; b++)
-        sums[b] = block_sum(&outers, g, b * LVN_NORM_BLOCK, lvn_norm_block_length(n, b));
+    for (int64_t b = 0; b < blocks; b++) sums[b] = block_sum(g + b * LVN_NORM_BLOCK, lvn_norm_block_length(n, b));
     lvn_norm_finish(sums, blocks, call->attr->grad_norm.clip_norm, call->result);
 }
 
@@ -51,5 +48,5 @@ static int64_t scratch(const struct lvn_call *call)
     return lvn_norm_blocks(lvn_desc_count(call->in[0].desc)) * (int64_t)sizeof(double);
 }
 
-LVN_OPERATION(grad_norm, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1 + 2 * LVN_MAX_OUTERS, .n_in_min = 1,
-              .spec.scratch = scratch, .low_precision_ok = LVN_READS_IN(0));
+LVN_OPERATION(grad_norm, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .spec.scratch = scratch,
+              .low_precision_ok = LVN_READS_IN(0));

@@ -9,13 +9,12 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
     double *sums = call->scratch; /* (blocks) */
     int64_t n = lvn_desc_count(call->in[0].desc);
-    const struct outers outers = outers_of(call, &call->attr->grad_norm.outers, 0);
     const struct lvn_extents *parameters = call->attr->grad_norm.parameters;
     for (int i = 0; i < extents_count(parameters); i++) { /* the blocks that begin in this thread's part */
         const struct extent x = extent_of(parameters, i, 0, n, thread, n_threads);
         const int64_t b = (x.begin + LVN_NORM_BLOCK - 1) / LVN_NORM_BLOCK,
                       end = (x.end + LVN_NORM_BLOCK - 1) / LVN_NORM_BLOCK;
-        norm_blocks(&call->in[0], &outers, n, sums, b, end);
+        norm_blocks(&call->in[0], n, sums, b, end);
     }
     lvn_team_barrier();
     if (thread == 0) lvn_norm_finish(sums, lvn_norm_blocks(n), call->attr->grad_norm.clip_norm, call->result);

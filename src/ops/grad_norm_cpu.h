@@ -6,7 +6,6 @@
 #include "backend/cpu/simd_bf16.h"
 #include "base/threads.h"
 #include "ops/grad_norm.h"
-#include "ops/outer.h"
 
 /* The sixteen partial sums of a block, in vectors that stay in registers (see struct vacc in simd.h). */
 #if defined(__AVX512F__)
@@ -68,22 +67,6 @@ LVN_INLINE struct sums add_range(struct sums s, const void *gradient, const bool
     return s;
 }
 
-/* Add the squares of elements [i, end), which belong to the outer-product gradient o. */
-LVN_INLINE struct sums add_outer(struct sums s, const struct outer *o, int64_t i, int64_t end)
-{
-    const float *down = o->down, *across = o->across;
-    int64_t row = (i - o->begin) / o->columns, column = (i - o->begin) % o->columns;
-    for (; i < end; row++, column = 0) {
-        const vf x = vset(down[row]);
-        for (; column < o->columns && i < end; column += LVN_LANES, i += LVN_LANES) {
-            float g[LVN_LANES];
-            vstore(g, x * vload(across + column) + vset(0));
-            s = add_squares(s, g);
-        }
-    }
-    return s;
-}
-
 LVN_INLINE double sums_fold(struct sums s)
 {
     double lane[LVN_LANES];
@@ -91,27 +74,15 @@ LVN_INLINE double sums_fold(struct sums s)
     return lvn_norm_fold(lane);
 }
 
-/* The sum of squares of elements [i, end) of a gradient in fp32, some of which are outer products. */
-static inline double norm_block(const struct outers *outers, const float *g, int64_t i, int64_t end)
-{
-    struct sums s = {0};
-    for (int64_t next; i < end; i = next) {
-        next = end;
-        const struct outer *o = outer_at(outers, i, &next);
-        s = o ? add_outer(s, o, i, next) : add_range(s, g + i, false, next - i);
-    }
-    return sums_fold(s);
-}
-
-/* The sums of squares of blocks [b, end) of n elements, fp32 or bf16. If there are outer products, all is fp32. */
-static inline void norm_blocks(const struct lvn_arg *g, const struct outers *outers, int64_t n, double *sums, int64_t b,
-                               int64_t end)
+/* The sums of squares of blocks [b, end) of n elements, fp32 or bf16. */
+static inline void norm_blocks(const struct lvn_arg *g, int64_t n, double *sums, int64_t b, int64_t end)
 {
     const bool bf16 = g->desc->dtype == LVN_BF16;
     for (; b < end; b++) {
-        const int64_t first = b * LVN_NORM_BLOCK, length = lvn_norm_block_length(n, b);
-        sums[b] = bf16 ? sums_fold(add_range((struct sums){0}, vat(g->p, first, true), true, length))
-                       : norm_block(outers, g->p, first, first + length);
+        const void *block = vat(g->p, b * LVN_NORM_BLOCK, bf16);
+        const int64_t length = lvn_norm_block_length(n, b);
+        sums[b] = sums_fold(bf16 ? add_range((struct sums){0}, block, true, length)
+                                 : add_range((struct sums){0}, block, false, length));
     }
 }
 

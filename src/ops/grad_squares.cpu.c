@@ -8,7 +8,7 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     const int64_t n = lvn_desc_count(call->in[0].desc);
     int64_t b, end;
     lvn_thread_range(lvn_norm_blocks(n), 8, thread, n_threads, &b, &end);
-    norm_blocks(&call->in[0], &(struct outers){0}, n, call->out[0].p, b, end);
+    norm_blocks(&call->in[0], n, call->out[0].p, b, end);
 }
 
 LVN_CPU_OPERATION(grad_squares, .forward = forward);

@@ -30,9 +30,9 @@ static void forward(const struct lvn_call *call)
     const real *grad = call->in[0].p;
     real *param = call->out[0].p, *buffer = call->out[1].p;
     int64_t n = lvn_desc_count(call->in[0].desc);
-    const real scale = (real)call->result->clip_scale, clip = (real)call->attr->sgd.clip_value;
-    const real decay = (real)call->attr->sgd.weight_decay, momentum = (real)call->attr->sgd.momentum;
-    const real lr = (real)(call->step->lr * call->attr->sgd.lr_scale);
+    const real scale = (real)call->result->clip_scale, clip = (real)call->attr->update.clip_value;
+    const real decay = (real)call->attr->update.weight_decay, momentum = (real)call->attr->sgd.momentum;
+    const real lr = (real)(call->step->lr * call->attr->update.lr_scale);
     for (int64_t i = 0; i < n; i++) {
         real g = grad[i] * scale;
         if (clip != 0) g = g > clip ? clip : g < -clip ? -clip : g;

@@ -20,7 +20,6 @@ enum lvn_status lvn_pass_blocks(struct lvn_program *p) LVN_CHECKED;
 /* tree: NULL: all micro-batches add to one gradient. */
 enum lvn_status lvn_pass_accumulate(struct lvn_program *p, const struct lvn_tree_leaves *tree) LVN_CHECKED;
 enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
-enum lvn_status lvn_pass_outer(struct lvn_program *p, const struct lvn_device *device) LVN_CHECKED;
 enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding *s) LVN_CHECKED;
 enum lvn_status lvn_pass_scale(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
 /* SHAPE, UNSUPPORTED, INTERNAL: an instruction does not fit its operation. */

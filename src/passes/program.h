@@ -4,7 +4,7 @@
  * (pass.h) is one function in one file; it rewrites the program. They run in this order:
  *
  *     build -> prune -> fuse -> precision -> differentiate -> recompute | blocks
- *           -> accumulate -> update -> outer | shard -> scale -> verify -> memory_planning
+ *           -> accumulate -> update -> shard -> scale -> verify -> memory_planning
  *
  * A program starts as the forward instructions of a graph. Fuse replaces groups of instructions by fused operations,
  * differentiate appends backward instructions, recompute and blocks free activations and compute them once more for
@@ -171,19 +171,18 @@ enum lvn_precision {
     LVN_PRECISION_16_MIXED   /* as BF16_MIXED, in fp16, with a scale of the loss (loss_scaling.c) */
 };
 
-enum lvn_optimizer_id { LVN_ADAMW, LVN_ADAM, LVN_SGD };
-
+/* An optimizer, as a program runs it; lvn_optimizer_init() makes it from a run's options (optimizers/optimizer.h). */
 struct lvn_optimizer {
-    enum lvn_optimizer_id kind;
-    double beta1;
-    double beta2;
-    double eps;
-    double weight_decay;
-    double momentum;
-    double clip_norm;  /* maximum 2-norm of the gradient; 0: off */
-    double clip_value; /* maximum absolute value of its elements; 0: off */
-    bool bf16_state;   /* moments in bf16; not with SGD */
+    enum lvn_op_id op;   /* in[0]: the gradient; out[0]: the parameters, then the moments, updated in place */
+    union lvn_attr attr; /* of op; of attr.update: weight_decay, for the groups that decay, and clip_value */
+    double clip_norm;    /* maximum 2-norm of the gradient; 0: off */
+    bool bf16_state;     /* moments in bf16, if op accepts that */
 };
+/* Numbers that it keeps for each parameter. */
+static inline int lvn_optimizer_moments(const struct lvn_optimizer *o)
+{
+    return lvn_op(o->op, LVN_F32)->n_out - 1;
+}
 
 struct lvn_plan_options {
     int n_sums; /* the first n_sums outputs are sums (of losses, of metrics): a run returns those of every micro-batch

@@ -279,8 +279,7 @@ static void append_update(struct sharder *x, struct lvn_instr i)
     cut(p, &i.in[0], begin, end - begin);
     cut(p, &i.out[0], begin, end - begin);
     for (int k = 1; k < LVN_MAX_OUT; k++) cut(p, &i.out[k], begin - x->first, end - begin);
-    if (i.id == LVN_OP_adamw) i.attr.adamw.first = begin;
-    if (i.id == LVN_OP_sgd) i.attr.sgd.first = begin;
+    i.attr.update.first = begin;
     *append(x, i.id, i.when, i.name) = i;
 }
 

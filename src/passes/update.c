@@ -14,55 +14,45 @@ static struct lvn_instr *after_backward(struct lvn_program *p, enum lvn_op_id id
     return i;
 }
 
-static void set_attributes(struct lvn_instr *i, const struct lvn_optimizer *o, const struct lvn_params *params,
-                           const struct lvn_param_group *g)
+static enum lvn_status append_norm(struct lvn_program *p, double clip_norm)
 {
-    double decay = g->decay ? o->weight_decay : 0.0;
-    if (o->kind == LVN_SGD) {
-        i->attr.sgd.momentum = o->momentum;
-        i->attr.sgd.weight_decay = decay;
-        i->attr.sgd.lr_scale = g->lr_scale;
-        i->attr.sgd.clip_value = o->clip_value;
-        i->attr.sgd.first = g->offset;
-        i->attr.sgd.parameters = &params->trainable;
-        return;
+    const struct lvn_params *params = p->graph->params;
+    struct lvn_instr *norm = after_backward(p, LVN_OP_grad_norm, "gradient norm");
+    if (!norm) return LVN_MEMORY;
+    norm->attr.grad_norm.clip_norm = clip_norm;
+    norm->attr.grad_norm.parameters = &params->trainable;
+    norm->in[0] = lvn_program_add_range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, 0, params->trainable_count);
+    return norm->in[0].value < 0 ? LVN_MEMORY : LVN_OK;
+}
+
+static enum lvn_status append_update(struct lvn_program *p, const struct lvn_optimizer *o,
+                                     const struct lvn_param_group *g)
+{
+    static const char *const moments[] = {"first moment", "second moment"};
+    const enum lvn_dtype state = o->bf16_state ? LVN_BF16 : p->real;
+    struct lvn_instr *i =
+        after_backward(p, o->op, g->decay ? "update, decayed parameters" : "update, other parameters");
+    if (!i) return LVN_MEMORY;
+    i->attr = o->attr;
+    i->attr.update.weight_decay = g->decay ? o->attr.update.weight_decay : 0;
+    i->attr.update.lr_scale = g->lr_scale;
+    i->attr.update.first = g->offset;
+    i->attr.update.parameters = &p->graph->params->trainable;
+    i->in[0] = lvn_program_add_range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, g->offset, g->count);
+    i->out[0] = lvn_program_add_range(p, "parameters", LVN_BUFFER_PARAM, p->weights, g->offset, g->count);
+    bool ok = i->in[0].value >= 0 && i->out[0].value >= 0;
+    for (int k = 0; ok && k < lvn_optimizer_moments(o); k++) {
+        const enum lvn_buffer buffer = (enum lvn_buffer)(LVN_BUFFER_STATE0 + k);
+        i->out[1 + k] = lvn_program_add_range(p, moments[k], buffer, state, g->offset, g->count);
+        ok = i->out[1 + k].value >= 0;
     }
-    i->attr.adamw.beta1 = o->beta1;
-    i->attr.adamw.beta2 = o->beta2;
-    i->attr.adamw.eps = o->eps;
-    i->attr.adamw.weight_decay = decay;
-    i->attr.adamw.lr_scale = g->lr_scale;
-    i->attr.adamw.clip_value = o->clip_value;
-    i->attr.adamw.coupled = o->kind == LVN_ADAM;
-    i->attr.adamw.first = g->offset;
-    i->attr.adamw.parameters = &params->trainable;
+    return ok ? LVN_OK : LVN_MEMORY;
 }
 
 enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o)
 {
     const struct lvn_params *params = p->graph->params;
-    enum lvn_dtype state = o->bf16_state ? LVN_BF16 : p->real;
-    struct lvn_instr *norm = after_backward(p, LVN_OP_grad_norm, "gradient norm");
-    if (!norm) return LVN_MEMORY;
-    norm->attr.grad_norm.clip_norm = o->clip_norm;
-    norm->attr.grad_norm.parameters = &params->trainable;
-    struct lvn_operand all =
-        lvn_program_add_range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, 0, params->trainable_count);
-    if (all.value < 0) return LVN_MEMORY;
-    norm->in[0] = all;
-    for (int n = 0; n < params->n_groups; n++) {
-        const struct lvn_param_group *g = &params->groups[n];
-        const char *name = g->decay ? "update, decayed parameters" : "update, other parameters";
-        struct lvn_instr *i = after_backward(p, o->kind == LVN_SGD ? LVN_OP_sgd : LVN_OP_adamw, name);
-        if (!i) return LVN_MEMORY;
-        set_attributes(i, o, params, g);
-        i->in[0] = lvn_program_add_range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, g->offset, g->count);
-        i->out[0] = lvn_program_add_range(p, "parameters", LVN_BUFFER_PARAM, p->weights, g->offset, g->count);
-        i->out[1] = lvn_program_add_range(p, "first moment", LVN_BUFFER_STATE0, state, g->offset, g->count);
-        if (i->in[0].value < 0 || i->out[0].value < 0 || i->out[1].value < 0) return LVN_MEMORY;
-        if (o->kind == LVN_SGD) continue;
-        i->out[2] = lvn_program_add_range(p, "second moment", LVN_BUFFER_STATE1, state, g->offset, g->count);
-        if (i->out[2].value < 0) return LVN_MEMORY;
-    }
+    LVN_TRY(append_norm(p, o->clip_norm));
+    for (int n = 0; n < params->n_groups; n++) LVN_TRY(append_update(p, o, &params->groups[n]));
     return LVN_OK;
 }

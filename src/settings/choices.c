@@ -37,14 +37,20 @@ enum lvn_decay lvn_decay_of(enum lvn_optimizer_decay word)
     return LVN_DECAY_LINEAR;
 }
 
-enum lvn_optimizer_id lvn_optimizer_of(enum lvn_optimizer_kind word)
+struct lvn_optimizer_options lvn_optimizer_options_of(const struct lvn_settings *s)
 {
-    switch (word) {
-        LVN_MAP(OPTIMIZER_KIND_ADAMW, ADAMW)
-        LVN_MAP(OPTIMIZER_KIND_ADAM, ADAM)
-        LVN_MAP(OPTIMIZER_KIND_SGD, SGD)
-    }
-    return LVN_ADAMW;
+    const bool by_norm = s->trainer.gradient_clip_algorithm == LVN_TRAINER_CLIP_NORM;
+    return (struct lvn_optimizer_options){
+        .clip_norm = by_norm ? s->trainer.gradient_clip_val : 0,
+        .clip_value = by_norm ? 0 : s->trainer.gradient_clip_val,
+#define LVN_INT(part, field, ...) .field = s->part.field,
+#define LVN_REAL(part, field, ...) .field = s->part.field,
+#define LVN_PAIR(part, field, ...) .field = {s->part.field[0], s->part.field[1]},
+#define LVN_BOOL(part, field, ...) .field = s->part.field,
+#define LVN_WORD(part, field, ...) .field = s->part.field,
+#define LVN_CHOICE(part, field, ...) .field = (unsigned)s->part.field,
+#include "optimizers/optimizers_each.h"
+    };
 }
 
 struct lvn_schedule_options lvn_schedule_options_of(const struct lvn_settings *s)

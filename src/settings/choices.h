@@ -8,6 +8,7 @@
 
 #include "data/dataset.h"
 #include "data/loader.h"
+#include "optimizers/optimizer.h"
 #include "passes/program.h"
 #include "schedules/schedule.h"
 #include "settings/settings.h"
@@ -15,7 +16,8 @@
 enum lvn_precision lvn_precision_of(enum lvn_trainer_precision word);
 enum lvn_recompute lvn_recompute_of(enum lvn_trainer_recompute word);
 enum lvn_decay lvn_decay_of(enum lvn_optimizer_decay word);
-enum lvn_optimizer_id lvn_optimizer_of(enum lvn_optimizer_kind word);
+/* The options of the part `optimizer`, with those of clipping. Texts are those of s. */
+struct lvn_optimizer_options lvn_optimizer_options_of(const struct lvn_settings *s);
 /* The options of the part `schedule`, with optimizer.lr. Texts are those of s. */
 struct lvn_schedule_options lvn_schedule_options_of(const struct lvn_settings *s);
 enum lvn_sampling lvn_sampling_of(enum lvn_data_sampling word);

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "models/keys.h"
+#include "optimizers/optimizer.h"
 #include "schedules/schedule.h"
 #include "settings/settings.h"
 
@@ -25,6 +26,10 @@ static const char *const words_trainer_accelerator[] = {"auto", "gpu", "xpu",
 #define LVN_BACKEND(name) #name,
 #include "backend/backends.def"
                                                         NULL};
+static const char *const words_optimizer_kind[] = {
+#define LVN_OPTIMIZER(name) #name,
+#include "optimizers/optimizers_each.h"
+    NULL};
 static const char *const words_schedule_kind[] = {
 #define LVN_SCHEDULE(name) #name,
 #include "schedules/schedules_each.h"
@@ -92,7 +97,7 @@ static int n_listed, n_family;
 static struct {
     char key[48], help[320], default_note[160];
 } texts[LVN_FAMILY_KEYS];
-static char kinds[1600], schedule_kinds[600];
+static char kinds[1600], optimizer_kinds[600], schedule_kinds[600];
 
 /* Append text and more to a list. */
 static void add(char *list, size_t capacity, const char *between, const char *text, const char *more)
@@ -173,15 +178,27 @@ static void gather_keys(const struct lvn_model *m)
     }
 }
 
-/* Append the names of all schedules, each with its help in parentheses, to the help of schedule.kind. */
+/* Append the names of a table, each with its help in parentheses, to the help of the option that chooses from it. */
+static void append_list(enum lvn_option_id id, const char *list, char *help, size_t capacity)
+{
+    snprintf(help, capacity, "%.200s: %s", options[id].help, list);
+    options[id].help = help;
+}
+
+static void gather_optimizers(void)
+{
+    char list[sizeof optimizer_kinds / 2] = "";
+    for (const struct lvn_optimizer_kind *const *k = lvn_optimizers(); *k; k++)
+        add_of(list, sizeof list, (*k)->name, (*k)->help, false);
+    append_list(LVN_OPT_optimizer_kind, list, optimizer_kinds, sizeof optimizer_kinds);
+}
+
 static void gather_schedules(void)
 {
-    struct lvn_option *o = &options[LVN_OPT_schedule_kind];
     char list[sizeof schedule_kinds / 2] = "";
     for (const struct lvn_schedule_kind *const *k = lvn_schedules(); *k; k++)
         add_of(list, sizeof list, (*k)->name, (*k)->help, !(*k)->help);
-    snprintf(schedule_kinds, sizeof schedule_kinds, "%.200s: %s", o->help, list);
-    o->help = schedule_kinds;
+    append_list(LVN_OPT_schedule_kind, list, schedule_kinds, sizeof schedule_kinds);
 }
 
 /* Called once, by the first access. The help of model.kind lists the families. */
@@ -197,6 +214,7 @@ static void gather(void)
     snprintf(kinds, sizeof kinds, "family: %s", list);
     options[LVN_OPT_model_kind].default_text = m[0]->name;
     options[LVN_OPT_model_kind].help = kinds;
+    gather_optimizers();
     gather_schedules();
     for (int id = 0; id < LVN_OPT_COUNT; id++) {
         bool ends = id + 1 == LVN_OPT_COUNT || strcmp(options[id].part, options[id + 1].part) != 0;

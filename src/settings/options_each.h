@@ -8,6 +8,9 @@
 #ifndef LVN_LOGGER /* the switch of a logger is an option */
 #define LVN_LOGGER(name, default_, help) LVN_BOOL(logger, name, default_, help)
 #endif
+#ifndef LVN_OPTIMIZER
+#define LVN_OPTIMIZER(...)
+#endif
 #ifndef LVN_SCHEDULE
 #define LVN_SCHEDULE(...)
 #endif
@@ -22,6 +25,7 @@
 
 #undef LVN_CALLBACK
 #undef LVN_LOGGER
+#undef LVN_OPTIMIZER
 #undef LVN_SCHEDULE
 #undef LVN_DATASET
 #undef LVN_TASK

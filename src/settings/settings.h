@@ -28,15 +28,6 @@
     X(DATA_SPLIT_VAL, "val")                                                                                           \
     X(DATA_SPLIT_TEST, "test")                                                                                         \
     X(DATA_SPLIT_ALL, "all")
-#define LVN_CHOICES_optimizer_kind(X)                                                                                  \
-    X(OPTIMIZER_KIND_ADAMW, "adamw")                                                                                   \
-    X(OPTIMIZER_KIND_ADAM, "adam")                                                                                     \
-    X(OPTIMIZER_KIND_SGD, "sgd")
-#define LVN_CHOICES_optimizer_decay(X)                                                                                 \
-    X(OPTIMIZER_DECAY_LINEAR, "linear")                                                                                \
-    X(OPTIMIZER_DECAY_MATRICES, "matrices")                                                                            \
-    X(OPTIMIZER_DECAY_ALL, "all")
-#define LVN_CHOICES_optimizer_state(X) X(OPTIMIZER_STATE_FP32, "fp32") X(OPTIMIZER_STATE_BF16, "bf16")
 #define LVN_CHOICES_trainer_gradient_clip_algorithm(X)                                                                 \
     X(TRAINER_CLIP_NORM, "norm")                                                                                       \
     X(TRAINER_CLIP_VALUE, "value")

@@ -171,9 +171,8 @@ static enum lvn_status finish_data(const struct lvn_settings *s)
 
 static enum lvn_status check_optimizer(const struct lvn_settings *s)
 {
-    LVN_CHECK(s->optimizer.state == LVN_OPTIMIZER_STATE_FP32 || s->optimizer.kind != LVN_OPTIMIZER_KIND_SGD, ARG,
-              "optimizer.state: bf16 is for adamw and adam, and optimizer.kind is sgd; leave it out");
-    return LVN_OK;
+    const struct lvn_optimizer_options o = lvn_optimizer_options_of(s);
+    return lvn_optimizer_check(&o, strtod(lvn_option_by_id(LVN_OPT_optimizer_eps)->default_text, NULL));
 }
 
 /* Derive the step at which a schedule that falls ends, and check all of it. */

@@ -21,7 +21,8 @@ code 0 train three "${cosine[@]}" "${dropout[@]}" --trainer.max_steps=16 --train
     --checkpoint.every_n_steps=5 --trainer.log_every_n_steps=1
 same_run one three
 # random sampling, plain Adam, SGD with momentum
-for keys in "--data.sampling=random --optimizer.kind=adam" "--data.sampling=sequential --optimizer.kind=sgd"; do
+for keys in "--data.sampling=random --optimizer.kind=adam" "--data.sampling=sequential --optimizer.kind=sgd" \
+    "--optimizer.kind=lion --optimizer.state=bf16"; do
     rm -rf one two
     # shellcheck disable=SC2086
     { code 0 train one $keys --trainer.max_steps=8

@@ -337,17 +337,22 @@ static const struct op_case op_cases[] = {
     {LVN_OP_parameter_checksum, .count = 40 * 4096 + 33}, /* more than one part for each group */
     {LVN_OP_parameter_checksum, .count = 7 * 4096 + 33},
 
-    {LVN_OP_adamw, .attr.adamw = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .lr_scale = 1}, .count = 1},
-    {LVN_OP_adamw, .attr.adamw = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,
-        .lr_scale = 1}, .count = 65},
-    {LVN_OP_adamw, .attr.adamw = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,
-        .lr_scale = 0.5, .clip_value = 0.1}, .count = 1031},
-    {LVN_OP_adamw, .attr.adamw = {.beta1 = 0.8, .beta2 = 0.999, .eps = 1e-6, .weight_decay = 0.1,
-        .lr_scale = 1, .coupled = true}, .count = 4096},
+    {LVN_OP_adamw, .attr.adamw = {{.lr_scale = 1}, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8}, .count = 1},
+    {LVN_OP_adamw, .attr.adamw = {{.weight_decay = 0.1, .lr_scale = 1}, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8},
+        .count = 65},
+    {LVN_OP_adamw, .attr.adamw = {{.weight_decay = 0.1, .lr_scale = 0.5, .clip_value = 0.1}, .beta1 = 0.9,
+        .beta2 = 0.95, .eps = 1e-8}, .count = 1031},
+    {LVN_OP_adamw, .attr.adamw = {{.weight_decay = 0.1, .lr_scale = 1}, .beta1 = 0.8, .beta2 = 0.999, .eps = 1e-6,
+        .coupled = true}, .count = 4096},
 
-    {LVN_OP_sgd, .attr.sgd = {.lr_scale = 1}, .count = 1},
-    {LVN_OP_sgd, .attr.sgd = {.momentum = 0.9, .lr_scale = 2}, .count = 65},
-    {LVN_OP_sgd, .attr.sgd = {.momentum = 0.9, .weight_decay = 0.1, .lr_scale = 1, .clip_value = 0.1}, .count = 1031},
+    {LVN_OP_sgd, .attr.sgd = {{.lr_scale = 1}, 0}, .count = 1},
+    {LVN_OP_sgd, .attr.sgd = {{.lr_scale = 2}, .momentum = 0.9}, .count = 65},
+    {LVN_OP_sgd, .attr.sgd = {{.weight_decay = 0.1, .lr_scale = 1, .clip_value = 0.1}, .momentum = 0.9}, .count = 1031},
+
+    {LVN_OP_lion, .attr.lion = {{.lr_scale = 1}, .beta1 = 0.9, .beta2 = 0.99}, .count = 1},
+    {LVN_OP_lion, .attr.lion = {{.weight_decay = 0.1, .lr_scale = 2}, .beta1 = 0.9, .beta2 = 0.99}, .count = 65},
+    {LVN_OP_lion, .attr.lion = {{.weight_decay = 0.3, .lr_scale = 1, .clip_value = 0.1}, .beta1 = 0.95, .beta2 = 0.98},
+        .count = 1031},
 };
 /* clang-format on */
 enum { N_OP_CASES = sizeof op_cases / sizeof op_cases[0] };

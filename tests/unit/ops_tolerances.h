@@ -51,6 +51,7 @@ static const struct tolerance {
     [LVN_OP_unscale] = {0, 0, "the order of operations is part of the definition"},
     [LVN_OP_adamw] = {0, 0, "the order of operations is part of the definition"},
     [LVN_OP_sgd] = {0, 0, "the order of operations is part of the definition"},
+    [LVN_OP_lion] = {0, 0, "the order of operations is part of the definition"},
 };
 
 #endif

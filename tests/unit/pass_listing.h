@@ -45,7 +45,8 @@ static inline struct lvn_tensor *classifier_loss(struct lvn_graph *g)
 {
     struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
     struct lvn_tensor *labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, 2));
-    struct lvn_tensor *w1 = lvn_weight(g, "w1", 4, 8, 1); /* C does not say which argument of a call is evaluated first */
+    struct lvn_tensor *w1 =
+        lvn_weight(g, "w1", 4, 8, 1); /* C does not say which argument of a call is evaluated first */
     struct lvn_tensor *b = lvn_vector(g, "b", 8, 0);
     struct lvn_tensor *h = lvn_gelu(g, lvn_linear(g, x, w1, b, true));
     return lvn_cross_entropy(g, lvn_linear(g, h, lvn_weight(g, "w2", 8, 3, 1), NULL, true), labels);

@@ -213,6 +213,8 @@ static inline int64_t lvn_gpu_groups(int64_t n)
 #define LVN_LONG(n) {.kind = LVN_GPU_VALUE_LONG, .number = (n)}
 #define LVN_INT(n) {.kind = LVN_GPU_VALUE_INT, .number = (n)}
 #define LVN_FLOAT(x) {.kind = LVN_GPU_VALUE_FLOAT, .real = (float)(x)}
+/* The difference of a double and the nearest float. */
+#define LVN_REST(x) LVN_FLOAT((x) - (double)(float)(x))
 /* clang-format on */
 
 /* At the end of an operation's NAME.k. A phase that is left out has no kernel. */

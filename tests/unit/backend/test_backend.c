@@ -44,7 +44,7 @@ static enum lvn_status set_up(struct fixture *f, const char *backend, enum lvn_p
 {
     static const struct lvn_key_value sizes[] = {{"n_layer", 2},    {"n_head", 2},    {"n_embd", 12}, {"block_size", T},
                                                  {"vocab_size", V}, {"dropout", 0.1}, {NULL, 0}};
-    static const struct lvn_optimizer optimizer = {.kind = LVN_SGD, .momentum = 0.9, .clip_norm = 1};
+    static const struct lvn_optimizer optimizer = {.op = LVN_OP_sgd, .attr.sgd.momentum = 0.9, .clip_norm = 1};
     static struct lvn_fields fields;
     struct lvn_model_config c;
     fields = lvn_stream_fields(T, V);

@@ -135,7 +135,8 @@ static enum lvn_status set_up(struct fixture *f, enum lvn_dtype real, const char
     lvn_model_config_init(&c, lvn_model_find(tied ? "gpt2" : "mingpt"));
     LVN_TRY(lvn_model_put_all(&c, sizes));
     c.lora = lora;
-    static const struct lvn_optimizer optimizer = {.kind = LVN_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8};
+    static const struct lvn_optimizer optimizer = {.op = LVN_OP_adamw,
+                                                   .attr.adamw = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8}};
     struct lvn_model_state_options o = {.backend = lvn_backend_find(real == LVN_F64 ? "reference" : "cpu"),
                                         .real = real,
                                         .threads = 1,

@@ -230,11 +230,11 @@ static void compare_gradients(const struct golden *g, const struct setup *w)
 static void compare_updates(const struct golden *g, const struct setup *w)
 {
     const json_t *betas = json_object_get(g->meta, "betas");
-    struct lvn_optimizer o = {.kind = LVN_ADAMW,
-                              .beta1 = json_number_value(json_array_get(betas, 0)),
-                              .beta2 = json_number_value(json_array_get(betas, 1)),
-                              .eps = number(g->meta, "eps"),
-                              .weight_decay = number(g->meta, "weight_decay"),
+    struct lvn_optimizer o = {.op = LVN_OP_adamw,
+                              .attr.adamw = {.update.weight_decay = number(g->meta, "weight_decay"),
+                                             .beta1 = json_number_value(json_array_get(betas, 0)),
+                                             .beta2 = json_number_value(json_array_get(betas, 1)),
+                                             .eps = number(g->meta, "eps")},
                               .clip_norm = number(g->meta, "gradient_clip_val")};
     struct rig r;
     rig_open(&r, g, w, g->batch, false, &o);

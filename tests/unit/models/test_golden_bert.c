@@ -186,7 +186,9 @@ static void compare_folder(struct setup setup, const char *folder)
     struct lvn_model_state *n;
     struct lvn_session *t, *train, *steps;
     const struct lvn_optimizer adamw = {
-        .kind = LVN_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip_norm = 1};
+        .op = LVN_OP_adamw,
+        .attr.adamw = {.update.weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8},
+        .clip_norm = 1};
     snprintf(path, sizeof path, "tests/golden/bert/%s", folder);
     must(lvn_pretrained_open(&p, path, "best"));
     snprintf(path, sizeof path, "tests/golden/bert/%s/reference.safetensors", folder);

@@ -247,10 +247,11 @@ static void compare_updates(const char *name, const struct setup *w, const struc
     const json_t *betas = json_object_get(meta, "betas"), *losses = json_object_get(meta, "step_losses");
     const json_t *norms = json_object_get(meta, "step_grad_norms");
     int64_t B = json_integer_value(json_object_get(meta, "batch_size"));
-    struct lvn_optimizer adam = {.kind = LVN_ADAM,
-                                 .beta1 = json_number_value(json_array_get(betas, 0)),
-                                 .beta2 = json_number_value(json_array_get(betas, 1)),
-                                 .eps = json_number_value(json_object_get(meta, "eps"))};
+    struct lvn_optimizer adam = {.op = LVN_OP_adamw,
+                                 .attr.adamw = {.beta1 = json_number_value(json_array_get(betas, 0)),
+                                                .beta2 = json_number_value(json_array_get(betas, 1)),
+                                                .eps = json_number_value(json_object_get(meta, "eps")),
+                                                .coupled = true}};
     struct setup loose = *w;
     struct net *n = malloc(sizeof *n);
     net_open(n, name, w, B, false, &adam);

@@ -221,8 +221,10 @@ static void test_norm_of_bf16(void **state)
 static void weights_step(enum lvn_isa isa, enum lvn_op_id id, bool half, bool half_gradients, int64_t first, int64_t n,
                          void *p)
 {
-    union lvn_attr adamw = {.adamw = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .lr_scale = 1, .first = first}};
-    union lvn_attr sgd = {.sgd = {.momentum = 0.9, .lr_scale = 1, .first = first}};
+    union lvn_attr attr = {.lion = {{.lr_scale = 1, .first = first}, .beta1 = 0.9, .beta2 = 0.99}};
+    if (id == LVN_OP_adamw) attr.adamw.beta1 = 0.9, attr.adamw.beta2 = 0.999, attr.adamw.eps = 1e-8;
+    if (id == LVN_OP_adamw) attr.adamw.coupled = false;
+    if (id == LVN_OP_sgd) attr.sgd.momentum = 0.9;
     struct lvn_step step = {.seed = 5, .step = 7, .lr = 1e-3};
     struct lvn_result result = {.clip_scale = 1};
     struct lvn_desc real = LVN_DESC(LVN_F32, n), type = LVN_DESC(half ? LVN_BF16 : LVN_F32, n),
@@ -239,7 +241,7 @@ static void weights_step(enum lvn_isa isa, enum lvn_op_id id, bool half, bool ha
             ((float *)p)[i] = 1;
     }
     struct team_task t = {.kernels = &lvn_cpu_ops(isa)[id],
-                          .call = {.attr = id == LVN_OP_adamw ? &adamw : &sgd,
+                          .call = {.attr = &attr,
                                    .in = {{half_gradients ? (void *)g : wide, &gradients}},
                                    .out = {{p, &type}, {m, &real}, {v, &real}},
                                    .step = &step,
@@ -256,8 +258,9 @@ static void test_parameters_are_rounded_at_random(void **state)
     enum { N = 100003, FIRST = 640 };
     static uint16_t all[N], part[N];
     const double step = ldexp(1, -8); /* of bf16 below 1 */
-    for (int k = 0; k < 2; k++) {
-        enum lvn_op_id id = k ? LVN_OP_sgd : LVN_OP_adamw;
+    static const enum lvn_op_id ops[] = {LVN_OP_adamw, LVN_OP_sgd, LVN_OP_lion};
+    for (int k = 0; k < 3; k++) {
+        enum lvn_op_id id = ops[k];
         float want;
         double sum = 0;
         weights_step(LVN_ISA_GENERIC, id, false, false, 0, 1, &want);

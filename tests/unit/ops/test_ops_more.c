@@ -171,12 +171,17 @@ static void test_fused_dropout_draws_the_same_mask(void **state)
 
 /* --- optimizers --- */
 
+static bool is_optimizer(enum lvn_op_id id)
+{
+    return id == LVN_OP_adamw || id == LVN_OP_sgd || id == LVN_OP_lion;
+}
+
 /* Adam as the paper writes it, for one element, t = 1, 2, ... */
 static void textbook_adamw(const struct op_case *c, int64_t t, double lr, double g, double *p, double *m, double *v)
 {
-    double b1 = c->attr.adamw.beta1, b2 = c->attr.adamw.beta2, decay = c->attr.adamw.weight_decay;
-    double clip = c->attr.adamw.clip_value;
-    lr *= c->attr.adamw.lr_scale;
+    double b1 = c->attr.adamw.beta1, b2 = c->attr.adamw.beta2, decay = c->attr.update.weight_decay;
+    double clip = c->attr.update.clip_value;
+    lr *= c->attr.update.lr_scale;
     if (clip > 0) g = fmin(fmax(g, -clip), clip);
     if (c->attr.adamw.coupled)
         g += decay * *p;
@@ -190,10 +195,21 @@ static void textbook_adamw(const struct op_case *c, int64_t t, double lr, double
 
 static void textbook_sgd(const struct op_case *c, double lr, double g, double *p, double *m)
 {
-    double clip = c->attr.sgd.clip_value;
+    double clip = c->attr.update.clip_value;
     if (clip > 0) g = fmin(fmax(g, -clip), clip);
-    *m = c->attr.sgd.momentum * *m + g + c->attr.sgd.weight_decay * *p;
-    *p -= lr * c->attr.sgd.lr_scale * *m;
+    *m = c->attr.sgd.momentum * *m + g + c->attr.update.weight_decay * *p;
+    *p -= lr * c->attr.update.lr_scale * *m;
+}
+
+/* Algorithm 2 of the paper. */
+static void textbook_lion(const struct op_case *c, double lr, double g, double *p, double *m)
+{
+    const double clip = c->attr.update.clip_value, b1 = c->attr.lion.beta1, b2 = c->attr.lion.beta2;
+    lr *= c->attr.update.lr_scale;
+    if (clip > 0) g = fmin(fmax(g, -clip), clip);
+    const double u = b1 * *m + (1 - b1) * g;
+    *p -= lr * ((u > 0) - (u < 0) + c->attr.update.weight_decay * *p);
+    *m = b2 * *m + (1 - b2) * g;
 }
 
 /* Five steps from zero state with a new gradient each, against the formulas above. */
@@ -215,6 +231,8 @@ static void check_updates(const struct op_case *c, enum lvn_dtype real, const st
             double g = buffer_get(&r.in[0], i) * r.result.clip_scale;
             if (c->op == LVN_OP_adamw)
                 textbook_adamw(c, t, r.step.lr, g, &p[i], &m[i], &v[i]);
+            else if (c->op == LVN_OP_lion)
+                textbook_lion(c, r.step.lr, g, &p[i], &m[i]);
             else
                 textbook_sgd(c, r.step.lr, g, &p[i], &m[i]);
         }
@@ -233,7 +251,7 @@ static void test_optimizers_follow_their_formulas(void **state)
     (void)state;
     for (int n = 0; n < N_OP_CASES; n++) {
         const struct op_case *c = &op_cases[n];
-        if (c->op != LVN_OP_adamw && c->op != LVN_OP_sgd) continue;
+        if (!is_optimizer(c->op)) continue;
         check_updates(c, LVN_F64, &lvn_cpu_plain_ops(LVN_F64)[c->op]);
         for (int set = 0; set < N_SETS; set++)
             if (set_runs(set)) check_updates(c, LVN_F32, kernels_of(set, c->op));
@@ -245,7 +263,7 @@ static void check_decayed(const struct op_case *c, const struct lvn_cpu_op *kern
 {
     struct run r;
     struct op_case still = *c;
-    still.attr.adamw.weight_decay = 0;
+    still.attr.update.weight_decay = 0;
     run_init(&r, &still, LVN_F32, kernels);
     r.result.clip_scale = 1;
     for (int64_t i = 0; i < c->count; i++) {
@@ -292,7 +310,7 @@ static float wide(uint16_t half)
 
 static void half_step_run(struct half_step *h, int64_t n)
 {
-    union lvn_attr attr = {.adamw = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .lr_scale = 1, .first = h->first}};
+    union lvn_attr attr = {.adamw = {{.lr_scale = 1, .first = h->first}, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}};
     struct lvn_step step = {.seed = 5, .step = 7, .lr = 0.1};
     struct lvn_result result = {.clip_scale = 1};
     struct lvn_desc real = LVN_DESC(LVN_F32, n), half = LVN_DESC(LVN_BF16, n);
@@ -354,7 +372,7 @@ static void test_optimizers_change_nothing_on_request(void **state)
     for (int n = 0; n < N_OP_CASES; n++)
         for (int set = 0; set < N_SETS; set++) {
             const struct op_case *c = &op_cases[n];
-            if ((c->op != LVN_OP_adamw && c->op != LVN_OP_sgd) || !set_runs(set)) continue;
+            if (!is_optimizer(c->op) || !set_runs(set)) continue;
             struct run before, after;
             run_init(&before, c, LVN_F32, kernels_of(set, c->op));
             run_init(&after, c, LVN_F32, kernels_of(set, c->op));

@@ -12,8 +12,9 @@
 #include "pass_listing.h"
 #include "passes/pass.h"
 
-static const struct lvn_optimizer adamw = {.kind = LVN_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
-static const struct lvn_optimizer sgd = {.kind = LVN_SGD, .momentum = 0.9};
+static const struct lvn_optimizer adamw = {.op = LVN_OP_adamw,
+                                           .attr.adamw = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8}};
+static const struct lvn_optimizer sgd = {.op = LVN_OP_sgd, .attr.sgd.momentum = 0.9};
 
 /* --- verify: one fault in a good program, whose instruction 0 is linear_gelu, and 4 is adamw --- */
 

@@ -55,33 +55,37 @@ static void release(struct planned *t)
     lvn_params_free(t->params);
 }
 
-static struct lvn_optimizer optimizer_of(int kind, bool bf16_state)
+static struct lvn_optimizer optimizer_of(enum lvn_op_id op, bool bf16_state)
 {
-    struct lvn_optimizer o = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .momentum = 0.9, .bf16_state = bf16_state};
-    memcpy(&o.kind, &kind, sizeof o.kind);
+    struct lvn_optimizer o = {.op = op, .bf16_state = bf16_state};
+    if (op == LVN_OP_adamw) o.attr.adamw.beta1 = 0.9, o.attr.adamw.beta2 = 0.99, o.attr.adamw.eps = 1e-8;
+    if (op == LVN_OP_sgd) o.attr.sgd.momentum = 0.9;
+    if (op == LVN_OP_lion) o.attr.lion.beta1 = 0.9, o.attr.lion.beta2 = 0.99;
     return o;
 }
 
-/* Moments in bf16 are for adamw and adam, and for kernels that compute in fp32. */
+/* Moments in bf16 are not for SGD, and for kernels that compute in fp32. */
 static void types_of_moments(void **state)
 {
     (void)state;
+    static const enum lvn_op_id ops[] = {LVN_OP_adamw, LVN_OP_lion, LVN_OP_sgd};
     const struct lvn_sharding zero1 = {.rank = 2, .size = 3, .sharded = LVN_SHARDS_STATE};
     for (int k = 0; k < 3 * 2 * 4 * 2; k++) {
-        int kind = k % 3, mode = k / 6 % 4;
+        enum lvn_op_id op = ops[k % 3];
+        int mode = k / 6 % 4;
         bool half = k / 3 % 2;
         enum lvn_dtype real = mode == 3 ? LVN_F64 : LVN_F32;
-        struct lvn_optimizer o = optimizer_of(kind, half);
+        struct lvn_optimizer o = optimizer_of(op, half);
         struct planned t;
         enum lvn_status status =
             plan(&t, real, mode == 3 ? LVN_PRECISION_TRUE : (enum lvn_precision)mode, &o, k / 24 ? &zero1 : NULL);
-        bool good = !half || (kind != LVN_SGD && real == LVN_F32);
+        bool good = !half || (op != LVN_OP_sgd && real == LVN_F32);
         if (status != (good ? LVN_OK : LVN_UNSUPPORTED))
-            fail_msg("optimizer %d, bf16 moments %d, mode %d: status %d, %s", kind, half, mode, status,
+            fail_msg("%s, bf16 moments %d, mode %d: status %d, %s", lvn_op(op, LVN_F32)->name, half, mode, status,
                      lvn_error_text());
         release(&t);
     }
-    struct lvn_optimizer o = optimizer_of(LVN_SGD, true);
+    struct lvn_optimizer o = optimizer_of(LVN_OP_sgd, true);
     struct planned t;
     assert_int_equal(plan(&t, LVN_F32, LVN_PRECISION_TRUE, &o, NULL), LVN_UNSUPPORTED);
     assert_non_null(strstr(lvn_error_text(), "sgd writes 'first moment' as fp32, and it is bf16 here"));
@@ -139,7 +143,7 @@ static void one_wrong_thing(void **state)
         read_as_another_type, not_a_probability,         activation_of_another_type,
     };
     for (size_t i = 0; i < sizeof damage / sizeof *damage; i++) {
-        struct lvn_optimizer o = optimizer_of(LVN_ADAMW, false);
+        struct lvn_optimizer o = optimizer_of(LVN_OP_adamw, false);
         struct planned t;
         assert_int_equal(plan(&t, LVN_F32, LVN_PRECISION_TRUE, &o, NULL), LVN_OK);
         assert_int_equal(lvn_pass_verify(t.program), LVN_OK);

@@ -1,0 +1,19 @@
+/* adam.c - Adam with L2 regularisation: weight decay is added to the gradient. */
+#include "optimizers/optimizer.h"
+
+static void constants(const struct lvn_optimizer_options *o, union lvn_attr *attr)
+{
+    attr->adamw.beta1 = o->betas[0];
+    attr->adamw.beta2 = o->betas[1];
+    attr->adamw.eps = o->eps;
+    attr->adamw.coupled = true;
+}
+
+const struct lvn_optimizer_kind lvn_optimizer_adam = {
+    .name = "adam",
+    .help = "weight decay added to the gradient",
+    .op = LVN_OP_adamw,
+    .torch = "Adam",
+    .reads_eps = true,
+    .constants = constants,
+};

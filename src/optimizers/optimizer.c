@@ -1,0 +1,80 @@
+/* optimizer.c - see optimizer.h: the table of optimizers, and what all of them have in common. */
+#include "optimizers/optimizer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+
+#define LVN_OPTIMIZER(name) extern const struct lvn_optimizer_kind lvn_optimizer_##name;
+#include "optimizers/optimizers_each.h"
+
+static const struct lvn_optimizer_kind *const optimizers[] = {
+#define LVN_OPTIMIZER(name) &lvn_optimizer_##name,
+#include "optimizers/optimizers_each.h"
+    NULL};
+
+#define LVN_X(name, word) name,
+enum state { LVN_CHOICES_optimizer_state(LVN_X) };
+#undef LVN_X
+
+const struct lvn_optimizer_kind *const *lvn_optimizers(void)
+{
+    return optimizers;
+}
+
+const struct lvn_optimizer_kind *lvn_optimizer_find(const char *name)
+{
+    for (int i = 0; optimizers[i]; i++)
+        if (!strcmp(optimizers[i]->name, name)) return optimizers[i];
+    return NULL;
+}
+
+bool lvn_optimizer_in_bf16(const struct lvn_optimizer_kind *k)
+{
+    return lvn_op(k->op, LVN_F32)->low_precision_ok & LVN_READS_OUT(1);
+}
+
+static bool reads_eps(const struct lvn_optimizer_kind *k)
+{
+    return k->reads_eps;
+}
+
+/* "adamw, adam and lion": those of which it is true. */
+static void list(bool (*is)(const struct lvn_optimizer_kind *k), char *text, size_t capacity)
+{
+    int n = 0, at = 0;
+    text[0] = '\0';
+    for (int i = 0; optimizers[i]; i++) n += is(optimizers[i]);
+    for (int i = 0; optimizers[i]; i++) {
+        if (!is(optimizers[i])) continue;
+        const char *before = at == 0 ? "" : at + 1 == n ? " and " : ", ";
+        lvn_print_append(text, capacity, "%s%s", before, optimizers[i]->name);
+        at++;
+    }
+}
+
+enum lvn_status lvn_optimizer_check(const struct lvn_optimizer_options *o, double default_eps)
+{
+    const struct lvn_optimizer_kind *k = lvn_optimizer_find(o->kind);
+    char kinds[160];
+    list(lvn_optimizer_in_bf16, kinds, sizeof kinds);
+    LVN_CHECK((enum state)o->state == OPTIMIZER_STATE_FP32 || lvn_optimizer_in_bf16(k), ARG,
+              "optimizer.state: bf16 is for %s, and optimizer.kind is %s; leave it out", kinds, k->name);
+    list(reads_eps, kinds, sizeof kinds);
+    LVN_CHECK(o->eps == default_eps || k->reads_eps, ARG,
+              "optimizer.eps (%g) is for %s, and optimizer.kind is %s; leave it out", o->eps, kinds, k->name);
+    return LVN_OK;
+}
+
+void lvn_optimizer_init(struct lvn_optimizer *out, const struct lvn_optimizer_options *o)
+{
+    const struct lvn_optimizer_kind *k = lvn_optimizer_find(o->kind);
+    memset(out, 0, sizeof *out);
+    out->op = k->op;
+    out->clip_norm = o->clip_norm;
+    out->bf16_state = (enum state)o->state == OPTIMIZER_STATE_BF16;
+    if (k->constants) k->constants(o, &out->attr);
+    out->attr.update.weight_decay = o->weight_decay;
+    out->attr.update.clip_value = o->clip_value;
+}

@@ -1,0 +1,50 @@
+/* optimizer.h - the table of optimizers: from the options of a run to the operation that updates parameters.
+ *
+ * An optimizer is one file that ends in a `struct lvn_optimizer_kind`, a line in optimizers.def, and its operation in
+ * src/ops, whose outputs say how many moments it keeps and whether they may be bf16. Settings check the options
+ * (settings/choices.h makes them); the engine makes a struct lvn_optimizer of them, which the passes read. */
+#ifndef LVN_OPTIMIZER_H
+#define LVN_OPTIMIZER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "passes/program.h"
+
+/* The options of the part `optimizer`, one field for each row of optimizers.def, and those of clipping. */
+struct lvn_optimizer_options {
+    double clip_norm;  /* maximum 2-norm of the gradient; 0: off */
+    double clip_value; /* maximum absolute value of its elements; 0: off */
+#define LVN_INT(part, field, ...) int64_t field;
+#define LVN_REAL(part, field, ...) double field;
+#define LVN_PAIR(part, field, ...) double field[2];
+#define LVN_BOOL(part, field, ...) bool field;
+#define LVN_WORD(part, field, ...) const char *field;
+#define LVN_CHOICE(part, field, ...) unsigned field; /* index into LVN_CHOICES_PART_FIELD */
+#include "optimizers/optimizers_each.h"
+};
+
+struct lvn_optimizer_kind {
+    const char *name;  /* optimizer.kind */
+    const char *help;  /* what distinguishes it, for help */
+    enum lvn_op_id op; /* its operation, see struct lvn_optimizer */
+    const char *torch; /* the class of torch.optim whose state its moments are; NULL: none */
+    bool reads_eps;    /* optimizer.eps means something for it */
+    /* Set the operation's own constants; those of attr->update are set by others. NULL: it has none. */
+    void (*constants)(const struct lvn_optimizer_options *o, union lvn_attr *attr);
+};
+
+/* All optimizers; ends with NULL. */
+const struct lvn_optimizer_kind *const *lvn_optimizers(void);
+/* By name; NULL: there is none. */
+const struct lvn_optimizer_kind *lvn_optimizer_find(const char *name);
+/* May its moments be bf16? */
+bool lvn_optimizer_in_bf16(const struct lvn_optimizer_kind *k);
+
+/* ARG: options that the optimizer does not have, by name. default_eps: that of optimizer.eps. */
+enum lvn_status lvn_optimizer_check(const struct lvn_optimizer_options *o, double default_eps) LVN_CHECKED;
+/* The optimizer of a run, whose options have passed lvn_optimizer_check(). */
+void lvn_optimizer_init(struct lvn_optimizer *out, const struct lvn_optimizer_options *o);
+
+#endif
