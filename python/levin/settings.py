@@ -1,6 +1,7 @@
 """Settings: the keys of recipes, from Python values, and what each key means."""
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -38,6 +39,10 @@ def describe() -> dict[str, SettingInfo]:
     return out
 
 
+def _quoted(key: str, value: Any) -> str:
+    return json.dumps(value) if isinstance(value, str) else write_value(key, value)
+
+
 def write_value(key: str, value: Any) -> str:
     """A Python value as a recipe would have it."""
     if isinstance(value, bool):
@@ -48,6 +53,8 @@ def write_value(key: str, value: Any) -> str:
         return repr(value.item() if hasattr(value, "item") else value)
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(write_value(key, v) for v in value) + "]"
+    if isinstance(value, Mapping):  # in a list, as optimizer.groups
+        return "{" + ", ".join(f"{name}: {_quoted(key, v)}" for name, v in value.items()) + "}"
     raise InputError(f"{key} wants a number, a text, a bool or a list of such, and got {type(value).__name__}")
 
 

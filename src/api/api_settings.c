@@ -64,6 +64,7 @@ int lvn_settings_describe(int64_t i, struct lvn_setting *out)
         [LVN_KIND_BOOL] = "bool", [LVN_KIND_CHOICE] = "choice", [LVN_KIND_WORD] = "choice",
         [LVN_KIND_TEXT] = "str",  [LVN_KIND_PATH] = "path",     [LVN_KIND_LIST] = "list",
         [LVN_KIND_TIME] = "time", [LVN_KIND_AMOUNT] = "amount", [LVN_KIND_TEXTS] = "list",
+        [LVN_KIND_MAPS] = "maps",
     };
     static _Thread_local char help[LVN_HELP_TEXT];
     LVN_CHECK(i >= 0 && i < lvn_option_count(), ARG, "there is no setting number %lld: there are %d, counted from 0",

@@ -57,6 +57,8 @@ static const char *value_word(const struct lvn_option *o)
         return "N|X.X";
     case LVN_KIND_LIST:
         return "A,B,...";
+    case LVN_KIND_MAPS:
+        return "[{...},...]";
     case LVN_KIND_CHOICE:
     case LVN_KIND_WORD:
         return "WORD";

@@ -26,6 +26,7 @@ static void values(struct lvn_text *t, const struct lvn_option *o)
         [LVN_KIND_TEXT] = "text",
         [LVN_KIND_PATH] = "text",
         [LVN_KIND_LIST] = "list of names",
+        [LVN_KIND_MAPS] = "list of maps",
         [LVN_KIND_TIME] = "time",
         [LVN_KIND_AMOUNT] = "count or fraction",
         [LVN_KIND_TEXTS] = "text, may be given again",

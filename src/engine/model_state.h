@@ -48,6 +48,8 @@ struct lvn_model_state_options {
     int threads;          /* 0: lvn_threads_default() */
     enum lvn_decay decay; /* which parameters decay */
     const char *freeze;   /* patterns of names of parameters that are not trained; NULL or "": none */
+    const char *groups;   /* optimizer.groups; NULL or "": none */
+    double lr;            /* optimizer.lr, for groups */
     int processes;        /* that share this machine's memory equally; 0: one */
 };
 

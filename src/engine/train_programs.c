@@ -134,6 +134,8 @@ static enum lvn_status plan_once(struct lvn_train_programs *t, const struct lvn_
                                             .threads = threads,
                                             .decay = lvn_decay_of(s->optimizer.decay),
                                             .freeze = s->model.freeze,
+                                            .groups = s->optimizer.groups,
+                                            .lr = s->optimizer.lr,
                                             .processes = processes};
     struct lvn_model_config model = *c;
     model.lora = (struct lvn_lora){

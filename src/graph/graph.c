@@ -152,6 +152,7 @@ static enum lvn_status declare(struct lvn_params *p, const char *name, enum lvn_
                             .trainable = true,
                             .block = block,
                             .lr_scale = 1.0,
+                            .weight_decay = -1.0,
                             .count = lvn_desc_count(desc)};
     *out = p->list[p->n++] = q;
     return LVN_OK;

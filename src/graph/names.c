@@ -72,9 +72,16 @@ void lvn_pattern_nearest(const struct lvn_pattern *p, const struct lvn_params *p
         }
 }
 
-enum lvn_status lvn_params_freeze(struct lvn_params *p, const char *key, const char *list)
+enum lvn_status lvn_pattern_refuse(const struct lvn_pattern *one, const struct lvn_params *p, const char *key)
 {
     char near[LVN_WORD_TEXT];
+    lvn_pattern_nearest(one, p, near);
+    LVN_FAIL(ARG, "%s: '%.*s' matches no parameter; parameters have names such as %s%s%s%s", key, one->n, one->text,
+             p->n ? p->list[0]->name : "", *near ? "; did you mean '" : "", near, *near ? "'?" : "");
+}
+
+enum lvn_status lvn_params_freeze(struct lvn_params *p, const char *key, const char *list)
+{
     const char *rest = list;
     struct lvn_pattern one;
     while (lvn_pattern_next(&rest, &one)) {
@@ -84,10 +91,7 @@ enum lvn_status lvn_params_freeze(struct lvn_params *p, const char *key, const c
             p->list[i]->trainable = false;
             found++;
         }
-        if (found) continue;
-        lvn_pattern_nearest(&one, p, near);
-        LVN_FAIL(ARG, "%s: '%.*s' matches no parameter; parameters have names such as %s%s%s%s", key, one.n, one.text,
-                 p->n ? p->list[0]->name : "", *near ? "; did you mean '" : "", near, *near ? "'?" : "");
+        if (!found) return lvn_pattern_refuse(&one, p, key);
     }
     for (int i = 0; i < p->n; i++)
         if (p->list[i]->trainable) return LVN_OK;

@@ -21,6 +21,9 @@ enum { LVN_WORD_TEXT = 64 };
 /* For "did you mean": the part of a parameter's name with the smallest edit distance to the pattern, at most 2, into
  * `word`; "" if there is none. */
 void lvn_pattern_nearest(const struct lvn_pattern *p, const struct lvn_params *params, char word[LVN_WORD_TEXT]);
+/* Always ARG: the pattern matches no parameter. `key`: the recipe key that holds it. */
+enum lvn_status lvn_pattern_refuse(const struct lvn_pattern *p, const struct lvn_params *params,
+                                   const char *key) LVN_CHECKED;
 /* Does any pattern of the list match the name? */
 bool lvn_names_match(const char *list, const char *name);
 /* Freeze the parameters that the list matches; call it before lvn_params_layout(). `key`: the recipe key, for messages.

@@ -68,6 +68,7 @@ static int by_layout(const void *a, const void *b)
     if (x->block != y->block) return x->block < y->block ? -1 : 1;
     if (x->decay != y->decay) return x->decay ? -1 : 1;
     if (x->lr_scale != y->lr_scale) return x->lr_scale < y->lr_scale ? -1 : 1;
+    if (x->weight_decay != y->weight_decay) return x->weight_decay < y->weight_decay ? -1 : 1;
     return x->number - y->number;
 }
 
@@ -79,13 +80,19 @@ static void add_to_block(struct lvn_params *p, const struct lvn_param *q, int64_
     b->count += count;
 }
 
+static bool belongs(const struct lvn_param_group *g, const struct lvn_param *q)
+{
+    return g->decay == q->decay && g->lr_scale == q->lr_scale && g->weight_decay == q->weight_decay;
+}
+
 /* Append parameter q to the last group, or start a new group with it. */
 static void add_to_group(struct lvn_params *p, const struct lvn_param *q, int64_t count)
 {
     struct lvn_param_group *g = p->n_groups ? &p->groups[p->n_groups - 1] : NULL;
-    if (!g || g->decay != q->decay || g->lr_scale != q->lr_scale) {
+    if (!g || !belongs(g, q)) {
         g = &p->groups[p->n_groups++];
-        *g = (struct lvn_param_group){.offset = q->offset, .decay = q->decay, .lr_scale = q->lr_scale};
+        *g = (struct lvn_param_group){
+            .offset = q->offset, .decay = q->decay, .lr_scale = q->lr_scale, .weight_decay = q->weight_decay};
     }
     g->count += count;
 }
@@ -106,7 +113,7 @@ enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule)
     p->flat_count = p->trainable_count = 0;
     for (int i = 0; i < p->n; i++) {
         p->flat[i] = p->list[i];
-        p->flat[i]->decay = decays(p->list[i], rule);
+        p->flat[i]->decay = p->list[i]->weight_decay < 0 ? decays(p->list[i], rule) : p->list[i]->weight_decay > 0;
     }
     qsort(p->flat, (size_t)p->n, sizeof(struct lvn_param *), by_layout);
     for (int i = 0; i < p->n; i++) {

@@ -35,12 +35,13 @@ struct lvn_param {
     enum lvn_param_kind kind;
     struct lvn_init init;
     bool trainable;
-    bool adapter;    /* added to the model by LoRA, absent from the model's own files */
-    int block;       /* the model's block that declares it first; -1: none */
-    bool decay;      /* has weight decay; set by lvn_params_layout() */
-    double lr_scale; /* factor of the learning rate */
-    int64_t offset;  /* elements, in the flat buffers of values, gradients and optimizer state; set by the layout */
-    int64_t count;   /* elements */
+    bool adapter;        /* added to the model by LoRA, absent from the model's own files */
+    int block;           /* the model's block that declares it first; -1: none */
+    bool decay;          /* has weight decay; set by lvn_params_layout() */
+    double lr_scale;     /* factor of the learning rate */
+    double weight_decay; /* of its own; below 0: that of the optimizer, for those that decay */
+    int64_t offset;      /* elements, in the flat buffers of values, gradients and optimizer state; set by the layout */
+    int64_t count;       /* elements */
 };
 
 /* Parameters that have weight decay. */
@@ -56,6 +57,7 @@ struct lvn_param_group {
     int64_t count;  /* elements, a multiple of LVN_PARAM_ALIGN */
     bool decay;
     double lr_scale;
+    double weight_decay; /* of their own; below 0: that of the optimizer, if they decay */
 };
 enum { LVN_PARAM_ALIGN = 64 }; /* elements; every parameter starts at a multiple, gaps hold zeros */
 

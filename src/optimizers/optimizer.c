@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/text.h"
+#include "optimizers/groups.h"
 
 #define LVN_OPTIMIZER(name) extern const struct lvn_optimizer_kind lvn_optimizer_##name;
 #include "optimizers/optimizers_each.h"
@@ -61,6 +63,9 @@ enum lvn_status lvn_optimizer_check(const struct lvn_optimizer_options *o, doubl
     list(lvn_optimizer_in_bf16, kinds, sizeof kinds);
     LVN_CHECK((enum state)o->state == OPTIMIZER_STATE_FP32 || lvn_optimizer_in_bf16(k), ARG,
               "optimizer.state: bf16 is for %s, and optimizer.kind is %s; leave it out", kinds, k->name);
+    LVN_LOCAL_ARENA(a);
+    struct lvn_optimizer_groups groups;
+    LVN_TRY(lvn_optimizer_groups_read(&groups, &a, o->groups));
     list(reads_eps, kinds, sizeof kinds);
     LVN_CHECK(o->eps == default_eps || k->reads_eps, ARG,
               "optimizer.eps (%g) is for %s, and optimizer.kind is %s; leave it out", o->eps, kinds, k->name);

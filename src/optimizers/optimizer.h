@@ -21,6 +21,7 @@ struct lvn_optimizer_options {
 #define LVN_PAIR(part, field, ...) double field[2];
 #define LVN_BOOL(part, field, ...) bool field;
 #define LVN_WORD(part, field, ...) const char *field;
+#define LVN_TEXT(part, field, ...) const char *field;
 #define LVN_CHOICE(part, field, ...) unsigned field; /* index into LVN_CHOICES_PART_FIELD */
 #include "optimizers/optimizers_each.h"
 };

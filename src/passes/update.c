@@ -34,7 +34,7 @@ static enum lvn_status append_update(struct lvn_program *p, const struct lvn_opt
         after_backward(p, o->op, g->decay ? "update, decayed parameters" : "update, other parameters");
     if (!i) return LVN_MEMORY;
     i->attr = o->attr;
-    i->attr.update.weight_decay = g->decay ? o->attr.update.weight_decay : 0;
+    i->attr.update.weight_decay = !g->decay ? 0 : g->weight_decay < 0 ? o->attr.update.weight_decay : g->weight_decay;
     i->attr.update.lr_scale = g->lr_scale;
     i->attr.update.first = g->offset;
     i->attr.update.parameters = &p->graph->params->trainable;

@@ -48,6 +48,7 @@ struct lvn_optimizer_options lvn_optimizer_options_of(const struct lvn_settings 
 #define LVN_PAIR(part, field, ...) .field = {s->part.field[0], s->part.field[1]},
 #define LVN_BOOL(part, field, ...) .field = s->part.field,
 #define LVN_WORD(part, field, ...) .field = s->part.field,
+#define LVN_TEXT(part, field, ...) .field = s->part.field,
 #define LVN_CHOICE(part, field, ...) .field = (unsigned)s->part.field,
 #include "optimizers/optimizers_each.h"
     };

@@ -68,6 +68,7 @@ static struct lvn_option options[LVN_OPT_ALL] = {
 #define LVN_TEXT(part, field, default_, help, ...) ROW(part, field, TEXT, const char *, default_, help, __VA_ARGS__)
 #define LVN_PATH(part, field, default_, help, ...) ROW(part, field, PATH, const char *, default_, help, __VA_ARGS__)
 #define LVN_LIST(part, field, default_, help, ...) ROW(part, field, LIST, const char *, default_, help, __VA_ARGS__)
+#define LVN_MAPS(part, field, default_, help, ...) ROW(part, field, MAPS, const char *, default_, help, __VA_ARGS__)
 #define LVN_TIME(part, field, default_, help, ...) ROW(part, field, TIME, double, default_, help, __VA_ARGS__)
 #define LVN_AMOUNT(part, field, default_, help, ...)                                                                   \
     ROW(part, field, AMOUNT, struct lvn_amount, default_, help, __VA_ARGS__)

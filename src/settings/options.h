@@ -41,6 +41,7 @@ enum lvn_option_kind {
     LVN_KIND_TEXT,
     LVN_KIND_PATH, /* TEXT in which ~/ is the home folder */
     LVN_KIND_LIST,
+    LVN_KIND_MAPS, /* a text in YAML */
     LVN_KIND_TIME,
     LVN_KIND_AMOUNT,
     LVN_KIND_TEXTS, /* only of commands' flags */

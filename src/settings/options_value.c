@@ -14,6 +14,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "formats/yaml.h"
+#include "settings/option_maps.h"
 #include "settings/settings.h"
 
 /* The words for zero. */
@@ -228,6 +229,14 @@ static enum lvn_status parse_list(const struct lvn_option *o, const char *text, 
     return LVN_OK;
 }
 
+static enum lvn_status parse_maps(const struct lvn_option *o, const char *text, struct lvn_arena *a, const char **out)
+{
+    LVN_LOCAL_TEXT(maps);
+    LVN_TRY(lvn_maps_parse(text, o->key, &maps));
+    *out = lvn_arena_strdup(a, maps.p ? maps.p : "");
+    return *out ? LVN_OK : LVN_MEMORY;
+}
+
 static enum lvn_status parse_texts(const struct lvn_option *o, const char *text, struct lvn_arena *a,
                                    struct lvn_texts *out)
 {
@@ -330,6 +339,8 @@ enum lvn_status lvn_option_parse(const struct lvn_option *o, const char *text, v
         return parse_path(text, a, field);
     case LVN_KIND_LIST:
         return parse_list(o, text, a, field);
+    case LVN_KIND_MAPS:
+        return parse_maps(o, text, a, field);
     case LVN_KIND_TIME:
         return parse_time(o, text, field);
     case LVN_KIND_AMOUNT:
@@ -381,6 +392,7 @@ const char *lvn_option_text(const struct lvn_option *o, const void *field, char 
     case LVN_KIND_TEXT:
     case LVN_KIND_PATH:
     case LVN_KIND_LIST:
+    case LVN_KIND_MAPS:
         return *(const char *const *)field;
     case LVN_KIND_AMOUNT:
         if (amount->fraction > 0) {
@@ -412,6 +424,8 @@ void lvn_option_yaml(struct lvn_text *t, const struct lvn_option *o, const char 
         lvn_text_add(t, "]");
         t->failed |= one.failed;
         lvn_text_release(&one);
+    } else if (o->kind == LVN_KIND_MAPS && !*value) {
+        lvn_text_add(t, "[]");
     } else {
         lvn_text_add(t, value);
     }

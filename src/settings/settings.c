@@ -12,6 +12,7 @@
 #include "base/redact.h"
 #include "base/text.h"
 #include "formats/yaml.h"
+#include "settings/option_maps.h"
 #include "settings/retired.h"
 #include "settings/synonyms.h"
 
@@ -22,12 +23,17 @@ static void *field_of(const struct lvn_settings *s, const struct lvn_option *o)
     return (char *)(uintptr_t)s + o->offset;
 }
 
+/* Is the value a text, "" if it is not given? */
+static bool is_text(const struct lvn_option *o)
+{
+    return o->kind == LVN_KIND_TEXT || o->kind == LVN_KIND_PATH || o->kind == LVN_KIND_LIST || o->kind == LVN_KIND_MAPS;
+}
+
 static enum lvn_status set_default(struct lvn_settings *s, enum lvn_option_id id)
 {
     const struct lvn_option *o = lvn_option_by_id(id);
     s->origin[id] = (struct lvn_origin){.source = LVN_SOURCE_DEFAULT};
-    if (!*o->default_text && o->kind != LVN_KIND_TEXT && o->kind != LVN_KIND_PATH && o->kind != LVN_KIND_LIST)
-        return LVN_OK; /* zero until it is derived */
+    if (!*o->default_text && !is_text(o)) return LVN_OK; /* zero until it is derived */
     return lvn_option_parse(o, o->default_text, field_of(s, o), &s->arena);
 }
 
@@ -142,7 +148,7 @@ static enum lvn_status drop_download(struct lvn_settings *s, enum lvn_source sou
 /* Store the value without its secret, for messages and files. */
 static enum lvn_status note_secret(struct lvn_settings *s, const struct lvn_option *o, struct lvn_origin *at)
 {
-    if (o->kind != LVN_KIND_TEXT && o->kind != LVN_KIND_PATH && o->kind != LVN_KIND_LIST) return LVN_OK;
+    if (!is_text(o)) return LVN_OK;
     char *copy = lvn_arena_strdup(&s->arena, *(const char *const *)field_of(s, o));
     if (!copy) return LVN_MEMORY;
     if (lvn_secrets_hide(copy)) at->redacted = copy;
@@ -213,9 +219,11 @@ static enum lvn_status read_list(struct lvn_settings *s, const struct lvn_yaml *
 {
     const struct lvn_option *o = lvn_option_find(key);
     LVN_LOCAL_TEXT(text);
-    LVN_CHECK(!o || o->kind == LVN_KIND_PAIR || o->kind == LVN_KIND_LIST, ARG,
+    const bool maps = o && o->kind == LVN_KIND_MAPS;
+    LVN_CHECK(!o || maps || o->kind == LVN_KIND_PAIR || o->kind == LVN_KIND_LIST, ARG,
               "%s:%d: %s must be one value, got a list", origin.where, y->line, key);
-    enum lvn_status status = list_text(y, origin.where, key, &text);
+    enum lvn_status status = maps ? lvn_maps_text(y, key, &text) : list_text(y, origin.where, key, &text);
+    if (maps && status == LVN_ARG) LVN_FAIL(ARG, "%s:%d: %s", origin.where, y->line, lvn_error_text());
     if (status == LVN_OK) status = lvn_settings_set_at(s, key, text.p ? text.p : "", origin);
     return status;
 }

@@ -40,6 +40,9 @@
 #ifndef LVN_LIST
 #define LVN_LIST LVN_TEXT /* a text, for those who do not parse the list */
 #endif
+#ifndef LVN_MAPS
+#define LVN_MAPS LVN_TEXT /* the same */
+#endif
 #ifndef LVN_TIME
 #define LVN_TIME(...)
 #endif
@@ -60,6 +63,7 @@
 #undef LVN_TEXT
 #undef LVN_PATH
 #undef LVN_LIST
+#undef LVN_MAPS
 #undef LVN_TIME
 #undef LVN_AMOUNT
 #undef LVN_ROWS

@@ -160,6 +160,10 @@ static json_t *of_option(const struct lvn_option *o)
         t = any_of(json_pack("{s:s,s:{s:s}}", "type", "array", "items", "type", "string"),
                    json_pack("{s:s}", "type", "string"));
         break;
+    case LVN_KIND_MAPS:
+        t = any_of(json_pack("{s:s,s:{s:s}}", "type", "array", "items", "type", "object"),
+                   json_pack("{s:s}", "type", "string"));
+        break;
     case LVN_KIND_TIME:
         t = any_of(json_pack("{s:s,s:i}", "type", "number", "minimum", 0),
                    text_like("^[0-9][0-9.:]*[smhd]?$|^(off|none)$"));

@@ -75,6 +75,17 @@ static const struct {
      "model.kind must be nanogpt, gpt2, mingpt, bert, mnist-cnn, mnist-mlp, mnist-autoencoder, neox, llama, mistral, "
      "qwen2 "
      "or qwen3, got 'vgg'"},
+    {NULL, {"optimizer.groups=wte"}, "optimizer.groups must be a list of maps, as [{match: wte, lr: 1e-4}]"},
+    {NULL, {"optimizer.groups=[{match: wte}]"}, "optimizer.groups, entry 1 (wte): give lr, weight_decay or both"},
+    {NULL,
+     {"optimizer.groups=[{match: wte, lr: 1}, {lr: 1}]"},
+     "optimizer.groups, entry 2: match is missing; give patterns of names, as {match: 'wte, h.0', lr: 1e-4}"},
+    {NULL,
+     {"optimizer.groups=[{match: wte, lr: nan}]"},
+     "optimizer.groups, entry 1: lr must be a number of at least 0, got 'nan'"},
+    {NULL,
+     {"optimizer.groups=[{match: wte, rate: 1}]"},
+     "optimizer.groups, entry 1: unknown key 'rate'; there are match, lr and weight_decay"},
     {NULL, {"optimizer.kind=tiger"}, "optimizer.kind must be adamw, adam, sgd or lion, got 'tiger'"},
     {NULL,
      {"optimizer.kind=lion", "optimizer.eps=1e-6"},
