@@ -7,6 +7,7 @@
 #include "cli/model_arg.h"
 #include "cli/prepare_text.h"
 #include "data/file_type.h"
+#include "settings/choices.h"
 #include "stores/fetch.h"
 #include "stores/upload_staging.h"
 
@@ -57,8 +58,7 @@ enum lvn_status lvn_command_prepare(struct lvn_cli *c)
     const char *kind, *description;
     LVN_TRY(detect_kind(s, &kind, &description));
     LVN_TRY(fetch(s));
-    struct lvn_data_options o = {
-        .kind = s->data.kind, .path = s->data.path, .val_path = s->data.val_path, .digits = s->data.digits};
+    const struct lvn_data_options o = lvn_data_options_of(s);
     const char *out = output_folder(c), *folder;
     struct lvn_prepared made;
     if (!out) return LVN_MEMORY;

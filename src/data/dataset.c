@@ -96,7 +96,7 @@ static void mask_fields(struct lvn_fields *f)
 
 static enum lvn_status open_mask(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
-    const struct lvn_tokenizer *t = d->tokenizer ? d->tokenizer : o->tokenizer;
+    const struct lvn_tokenizer *t = d->tokenizer ? d->tokenizer : o->model_tokenizer;
     if (!t)
         LVN_TRY(lvn_tokenizer_require(d->tokenizer_error ? d->tokenizer_error : o->tokenizer_error, "task.kind=mlm"));
     LVN_CHECK(t, ARG,

@@ -18,37 +18,29 @@
 
 struct lvn_dataset;
 
-/* The keys of `data` in a recipe, and values of the model. Absent texts are NULL or "". */
+/* The keys of `data` in a recipe, one field for each row of datasets.def and of the kinds' own tables; then what is
+ * known of the run and its model. Absent texts are NULL or "". */
 struct lvn_data_options {
-    const char *kind;     /* a name of datasets.def */
-    const char *path;     /* chars: a text; tokens: a .bin or a folder with train.bin and val.bin; adder: not used */
-    const char *val_path; /* a separate file for validation */
-    const char *url;      /* source of missing files, for kinds that download their files themselves */
-    const char *sha256;   /* checksums of these: 64 hexadecimal digits each, separated by commas */
-    uint64_t seed;        /* of the run */
+#define LVN_INT(part, field, ...) int64_t field;
+#define LVN_REAL(part, field, ...) double field;
+#define LVN_BOOL(part, field, ...) bool field;
+#define LVN_WORD(part, field, ...) const char *field;
+#define LVN_TEXT(part, field, ...) const char *field;
+#define LVN_CHOICE(part, field, ...) unsigned field; /* index into LVN_CHOICES_PART_FIELD */
+#include "data/datasets_each.h"
+    uint64_t seed;             /* of the run */
     enum lvn_label_kind label; /* that the task learns from; NONE: not known yet, or the task has no label field */
-    bool stream;               /* tokens: train during the download of a large file from a store */
     bool for_evaluation;       /* nothing is trained: splits may be short, and splits unused in training are opened */
-    int64_t digits;            /* adder: digits of each number; 0: two */
     int64_t block_size;        /* tokens of a window; 0: unknown, lengths are not checked */
     int64_t vocab_size;        /* of an existing model or a requested one; 0: set from the data */
-    const struct lvn_vocab *vocabulary; /* chars: of an existing model; NULL: made from the text */
-    /* labelled */
-    const char *test_path;
-    const char *text_column;
-    const char *pair_column;
-    const char *label_column;
-    const char *tokenizer_path;            /* a file or a folder; "": `tokenizer` */
-    const struct lvn_tokenizer *tokenizer; /* of an existing model; borrowed */
-    const char *tokenizer_error;           /* why that tokenizer could not be read; NULL: no error; borrowed */
-    bool clean;                            /* clean texts as data/clean.h describes */
-    bool skip_bad_rows;                    /* skip and count rows that cannot be used; else they are refused */
-    bool unlabelled;                       /* texts alone: labels are -1, or 0 if they are numbers */
-    int64_t max_length;                    /* tokens; 0: block_size */
-    int64_t classes;                       /* of an existing model; 0: as many as the data have */
-    double val_fraction;                   /* of the rows, without val_path */
-    const char *const *texts;              /* in place of files, with `unlabelled`; NULL: none */
-    const char *const *pairs;              /* second text of each, or NULL; NULL: no pairs */
+    int64_t classes;           /* of an existing model; 0: as many as the data have */
+    const struct lvn_vocab *vocabulary;          /* chars: of an existing model; NULL: made from the text */
+    const struct lvn_tokenizer *model_tokenizer; /* of an existing model, used without data.tokenizer; borrowed */
+    const char *tokenizer_error;                 /* why that tokenizer could not be read; NULL: no error; borrowed */
+    /* labelled: texts in place of files */
+    bool unlabelled;          /* texts alone: labels are -1, or 0 if they are numbers */
+    const char *const *texts; /* with `unlabelled`; NULL: none */
+    const char *const *pairs; /* second text of each, or NULL; NULL: no pairs */
     int64_t n_texts;
     /* all kinds with tokens: masked language modelling (data/mask.h) */
     bool masks;

@@ -254,8 +254,8 @@ static enum lvn_status read_texts(struct lvn_dataset *d, const struct lvn_data_o
 static enum lvn_status open_tokenizer(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
     struct labelled *l = d->state;
-    if (o->tokenizer_path && *o->tokenizer_path) LVN_TRY(lvn_tokenizer_open(&d->tokenizer, o->tokenizer_path));
-    const struct lvn_tokenizer *t = l->tokenizer = d->tokenizer ? d->tokenizer : o->tokenizer;
+    if (o->tokenizer && *o->tokenizer) LVN_TRY(lvn_tokenizer_open(&d->tokenizer, o->tokenizer));
+    const struct lvn_tokenizer *t = l->tokenizer = d->tokenizer ? d->tokenizer : o->model_tokenizer;
     if (!t) LVN_TRY(lvn_tokenizer_require(o->tokenizer_error, "data.kind=labelled, which cuts texts into tokens,"));
     LVN_CHECK(
         t, ARG,

@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "model_io/model_find.h"
+#include "settings/choices.h"
 #include "settings/settings_model.h"
 #include "stores/fetch.h"
 #include "stores/store.h"
@@ -106,38 +107,25 @@ static struct lvn_data_options data_options(const struct lvn_model_setup *m, con
 {
     /* A recipe's validation data belong to its own data, not to data that are given instead. */
     bool others = evaluates && s->origin[LVN_OPT_data_val_path].source < s->origin[LVN_OPT_data_path].source;
-    return (struct lvn_data_options){.kind = s->data.kind,
-                                     .path = s->data.path,
-                                     .val_path = others ? "" : s->data.val_path,
-                                     .url = s->data.url,
-                                     .sha256 = s->data.sha256,
-                                     .seed = (uint64_t)s->trainer.seed,
-                                     .label = m->task ? m->task->label.label : LVN_LABEL_NONE,
-                                     .for_evaluation = evaluates,
-                                     .digits = s->data.digits,
-                                     .stream = s->data.stream,
-                                     .block_size = m->block_size,
-                                     .vocab_size = lvn_model_value(&m->config, LVN_ROLE_VOCABULARY),
-                                     .vocabulary = m->codec.vocabulary,
-                                     .test_path = s->data.test_path,
-                                     .text_column = s->data.text_column,
-                                     .pair_column = s->data.pair_column,
-                                     .label_column = s->data.label_column,
-                                     .tokenizer_path = s->data.tokenizer,
-                                     .tokenizer = m->codec.tokenizer,
-                                     .tokenizer_error = m->codec.tokenizer_error,
-                                     .clean = s->data.clean == LVN_DATA_CLEAN_NSMC,
-                                     .skip_bad_rows = s->data.skip_bad_rows,
-                                     .unlabelled = m->new_texts.n > 0,
-                                     .max_length = s->data.max_length,
-                                     .classes = known_classes(m, s),
-                                     .val_fraction = s->data.val_fraction,
-                                     .texts = m->new_texts.text,
-                                     .pairs = m->new_texts.pair,
-                                     .n_texts = m->new_texts.n,
-                                     .masks = m->task && m->task->masks,
-                                     .whole_words = s->task.whole_words,
-                                     .mask_fraction = s->task.mask_fraction};
+    struct lvn_data_options o = lvn_data_options_of(s);
+    if (others) o.val_path = "";
+    o.seed = (uint64_t)s->trainer.seed;
+    o.label = m->task ? m->task->label.label : LVN_LABEL_NONE;
+    o.for_evaluation = evaluates;
+    o.block_size = m->block_size;
+    o.vocab_size = lvn_model_value(&m->config, LVN_ROLE_VOCABULARY);
+    o.classes = known_classes(m, s);
+    o.vocabulary = m->codec.vocabulary;
+    o.model_tokenizer = m->codec.tokenizer;
+    o.tokenizer_error = m->codec.tokenizer_error;
+    o.unlabelled = m->new_texts.n > 0;
+    o.texts = m->new_texts.text;
+    o.pairs = m->new_texts.pair;
+    o.n_texts = m->new_texts.n;
+    o.masks = m->task && m->task->masks;
+    o.whole_words = s->task.whole_words;
+    o.mask_fraction = s->task.mask_fraction;
+    return o;
 }
 
 /* A loaded head that is not replaced must be one of the task; one for classes is replaced by one for numbers, or the

@@ -67,6 +67,19 @@ struct lvn_schedule_options lvn_schedule_options_of(const struct lvn_settings *s
     };
 }
 
+struct lvn_data_options lvn_data_options_of(const struct lvn_settings *s)
+{
+    return (struct lvn_data_options){
+#define LVN_INT(part, field, ...) .field = s->part.field,
+#define LVN_REAL(part, field, ...) .field = s->part.field,
+#define LVN_BOOL(part, field, ...) .field = s->part.field,
+#define LVN_WORD(part, field, ...) .field = s->part.field,
+#define LVN_TEXT(part, field, ...) .field = s->part.field,
+#define LVN_CHOICE(part, field, ...) .field = (unsigned)s->part.field,
+#include "data/datasets_each.h"
+    };
+}
+
 enum lvn_sampling lvn_sampling_of(enum lvn_data_sampling word)
 {
     switch (word) {

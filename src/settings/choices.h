@@ -20,6 +20,8 @@ enum lvn_decay lvn_decay_of(enum lvn_optimizer_decay word);
 struct lvn_optimizer_options lvn_optimizer_options_of(const struct lvn_settings *s);
 /* The options of the part `schedule`, with optimizer.lr. Texts are those of s. */
 struct lvn_schedule_options lvn_schedule_options_of(const struct lvn_settings *s);
+/* The options of the part `data`; what is known of the run and its model is set by others. Texts are those of s. */
+struct lvn_data_options lvn_data_options_of(const struct lvn_settings *s);
 enum lvn_sampling lvn_sampling_of(enum lvn_data_sampling word);
 /* Not for `auto`, on which evaluation decides. */
 enum lvn_split_id lvn_split_of(enum lvn_data_split word);

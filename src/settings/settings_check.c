@@ -83,7 +83,7 @@ static enum lvn_status find_kind(struct lvn_settings *s)
 /* Derive model.kind: a family that reads the fields of the data; the default one, if it does. */
 static enum lvn_status find_model(struct lvn_settings *s)
 {
-    struct lvn_data_options data = {.kind = s->data.kind, .digits = s->data.digits};
+    const struct lvn_data_options data = lvn_data_options_of(s);
     struct lvn_fields fields;
     if (!open(s, LVN_OPT_model_kind)) return LVN_OK;
     LVN_TRY(lvn_dataset_fields(&data, &fields));
@@ -134,9 +134,9 @@ static enum lvn_status check_owners(const struct lvn_settings *s)
 {
     char text[LVN_VALUE_TEXT];
     if (!open(s, LVN_OPT_data_tokenizer)) LVN_TRY(check_tokenizer(s));
-    for (int id = LVN_OPT_data_kind; id <= LVN_OPT_data_split; id++) {
+    for (int id = 0; id < LVN_OPT_COUNT; id++) {
         const struct lvn_option *o = lvn_option_by_id((enum lvn_option_id)id);
-        if (!o->for_kind || !strcmp(o->for_kind, s->data.kind)) continue;
+        if (strcmp(o->part, "data") != 0 || !o->for_kind || !strcmp(o->for_kind, s->data.kind)) continue;
         LVN_CHECK(open(s, o->id) || !lvn_settings_differs(s, o->id), ARG,
                   "%s (%.60s) is a key of data.kind=%s, and the data are of the kind %s: leave it out", o->key,
                   lvn_settings_value(s, o->id, text), o->for_kind, s->data.kind);

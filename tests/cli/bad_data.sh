@@ -44,6 +44,7 @@ rm ids.bin.json
 refuses 1 "cannot open 'novals/train.bin'" "${tokens[@]}" --data.path="$(mkdir novals && echo novals)"
 refuses 2 "data.digits" --data.kind=adder --data.digits=10
 refuses 2 "block_size" --data.kind=adder --model.block_size=5
+refuses 2 "data.digits (3) is a key of data.kind=adder" --data.kind=chars --data.digits=3
 
 # the same for a model that exists, and for its prompt
 make_text

@@ -150,7 +150,7 @@ static struct lvn_data_options options(const char *name, const char *file)
     snprintf(path, sizeof path, "%s", put(name, file));
     snprintf(dir, sizeof dir, "%s", test_path("vocab.txt"));
     return (struct lvn_data_options){
-        .kind = "labelled", .path = path, .tokenizer_path = dir, .block_size = 8, .for_evaluation = true};
+        .kind = "labelled", .path = path, .tokenizer = dir, .block_size = 8, .for_evaluation = true};
 }
 
 /* Sample i of the split `all`. */
@@ -209,7 +209,7 @@ static void bad_rows(void **state)
     o = options("b.tsv", "text\tlabel\na\t7\n");
     o.classes = 2;
     ASSERT_FAILS(FORMAT, "b.tsv:2: the label is 7; the model knows 0 to 1", lvn_dataset_open(&d, &o));
-    o.tokenizer_path = "";
+    o.tokenizer = "";
     ASSERT_FAILS(ARG, "there is no tokenizer: give data.tokenizer", lvn_dataset_open(&d, &o));
     o = options("c.txt", "a\n");
     ASSERT_FAILS(FORMAT, "is no table", lvn_dataset_open(&d, &o));

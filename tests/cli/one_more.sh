@@ -1,0 +1,68 @@
+# What one more optimizer, schedule, task and data kind with a key of its own cost: a file and a line each; an optimizer an
+# operation besides, and a task a row in the heads of each family that can learn it. A copy of the sources gets them, is
+# built, and trains with them. label: long
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+for program in cmake ninja; do command -v $program >/dev/null || { echo "skipped: no $program"; exit 77; }; done
+[ -z "${LVN_SANITIZE:-}" ] || { echo "skipped: the build of the copy has no sanitizer"; exit 77; }
+mkdir copy
+tar -C "$LEVIN_SOURCE" --exclude='./build*' --exclude=./.git --exclude=./parts --exclude=./runs --exclude=./dist -cf - . | tar xf - -C copy
+cp -r "$LEVIN_SOURCE"/tests/one_more/* copy/src/
+line() { # line FILE LINE BEFORE: LINE goes in front of the first line that has the text BEFORE
+    python3 - "$@" <<'P'
+import sys
+path, new, before = sys.argv[1:]
+lines = open(path).read().split("\n")
+at = next(i for i, l in enumerate(lines) if before in l)
+open(path, "w").write("\n".join(lines[:at] + [new] + lines[at:]))
+P
+}
+line copy/src/ops/ops.def 'LVN_OP_UPDATE(signum, { struct lvn_update update; double beta; })' 'LVN_OP_UPDATE(sgd,'
+line copy/src/optimizers/optimizers.def 'LVN_OPTIMIZER(signum)' 'LVN_OPTIMIZER(sgd)'
+line copy/src/schedules/schedules.def 'LVN_SCHEDULE(rsqrt)' 'LVN_SCHEDULE(linear)'
+line copy/src/tasks/tasks.def 'LVN_TASK(half)' 'LVN_TASK(reconstruct)'
+line copy/src/data/datasets.def '#include "data/cycle.def"' 'LVN_DATASET(mnist)'
+line copy/src/models/bert.c '    {"half", LVN_LABEL_NUMBER, "BertForSequenceClassification", inputs, "bert.pooler, classifier"},' '{"regress", LVN_LABEL_NUMBER'
+sed -i 's/"classify", "mlm", "regress", NULL/"classify", "mlm", "regress", "half", NULL/' copy/src/models/bert.c
+(cd copy && export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 && cmake -G Ninja -B build -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O1 -DLVN_ISAS=generic &&
+    ninja -C build -j2 levin) >log 2>&1 || { grep -A9 -E 'error|FAILED' log || cat log; exit 1; }
+LEVIN=$PWD/copy/build/levin
+
+# help and completion know them
+code 0 "$LEVIN" help optimizer.kind
+says "signum (by the sign of the momentum)" out
+code 0 "$LEVIN" help data.period
+says "cycle: numbers after which the sequence begins again" out
+code 2 "$LEVIN" train --data.kind=cycle --run_dir=no --data.period=11
+says "data.period must be at most 10, got 11" err
+code 2 "$LEVIN" train --data.kind=adder --run_dir=no --data.period=3
+says "data.period (3) is a key of data.kind=cycle" err
+
+# they train, on one rank and on two, with the same bits
+small=(--data.kind=cycle --data.period=5 --model.kind=nanogpt --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=8
+    --trainer.max_steps=60 --trainer.batch_size=4 --trainer.micro_batch_size=2 --trainer.deterministic=true --optimizer.kind=signum
+    --optimizer.lr=1e-2 --schedule.kind=rsqrt --quiet)
+code 0 "$LEVIN" train "${small[@]}" --run_dir=one
+code 0 "$LEVIN" launch -n 2 -- train "${small[@]}" --trainer.strategy=zero1 --run_dir=two
+same_file one/checkpoints/last/model.safetensors two/checkpoints/last/model.safetensors
+code 0 "$LEVIN" train "${small[@]}" --run_dir=parts --trainer.max_steps=20
+code 0 "$LEVIN" train "${small[@]}" --run_dir=parts --resume
+same_file one/checkpoints/last/model.safetensors parts/checkpoints/last/model.safetensors
+code 0 "$LEVIN" generate one --prompt=0123401 --max-new-tokens=6 --temperature=0 --json
+says '"text":"234012"' out
+python3 - <<'P'
+import json, math
+rows = [d for d in map(json.loads, open("one/metrics.jsonl")) if "lr" in d]
+assert all(math.isclose(d["lr"], 1e-2 / math.sqrt(d["step"]), rel_tol=1e-6) for d in rows), rows
+P
+
+# the task: what regress learns, under its name
+vocab=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert
+python3 - <<'P'
+rows = [(("good " * a + "bad " * b).strip(), a - b) for a in range(1, 9) for b in range(1, 9)]
+open("train.tsv", "w").write("text\tlabel\n" + "".join(f"{t}\t{n}\n" for t, n in rows))
+P
+bert=(--model.kind=bert --data.path=train.tsv --data.tokenizer="$vocab" --model.n_layer=1 --model.n_head=2 --model.n_embd=16
+    --model.block_size=20 --trainer.max_steps=20 --trainer.batch_size=16 --quiet)
+code 0 "$LEVIN" train "${bert[@]}" --task.kind=half --run_dir=half
+code 0 "$LEVIN" train "${bert[@]}" --task.kind=regress --run_dir=regress
+same_file half/checkpoints/last/model.safetensors regress/checkpoints/last/model.safetensors

@@ -1,0 +1,46 @@
+/* cycle.c - sequences 0, 1, ..., data.period - 1, 0, ..., from each beginning: made on the spot. */
+#include "data/dataset.h"
+
+static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw draw,
+                              void *const *out)
+{
+    (void)split, (void)draw;
+    int32_t *ids = out[0], *labels = out[1];
+    const int64_t period = d->split[LVN_SPLIT_TRAIN].n_samples;
+    for (int64_t t = 0; t < d->fields.field[0].dim[0]; t++) {
+        ids[t] = (int32_t)((i + t) % period);
+        labels[t] = (int32_t)((i + t + 1) % period);
+    }
+    return LVN_OK;
+}
+
+static int64_t tokens_of(int64_t digits)
+{
+    (void)digits;
+    return 2;
+}
+
+static void fields(const struct lvn_data_options *o, struct lvn_fields *out)
+{
+    *out = lvn_stream_fields(o->block_size ? o->block_size : tokens_of(0), 10);
+}
+
+static enum lvn_status open_cycle(struct lvn_dataset *d, const struct lvn_data_options *o)
+{
+    LVN_TRY(lvn_vocab_from_text(&d->vocabulary, "the cycle", "0123456789", 10));
+    d->vocab_size = 10;
+    d->block_size = o->block_size;
+    for (int s = 0; s < LVN_SPLIT_COUNT; s++) d->split[s].n_samples = s == LVN_SPLIT_TEST ? 0 : o->period;
+    return LVN_OK;
+}
+
+extern const struct lvn_dataset_kind lvn_dataset_cycle;
+const struct lvn_dataset_kind lvn_dataset_cycle = {
+    .name = "cycle",
+    .help = "numbers that come again after data.period, made on the spot",
+    .typical_vocab = 10,
+    .generated_tokens = tokens_of,
+    .fields = fields,
+    .open = open_cycle,
+    .sample = sample,
+};
