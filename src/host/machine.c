@@ -314,3 +314,31 @@ int lvn_threads_default(void)
     lvn_machine_read(&m);
     return m.threads;
 }
+
+/* proc(5): user, nice, system, idle, iowait, irq, softirq and steal of all CPUs, in clock ticks; user includes guests.
+ */
+struct lvn_machine_load lvn_machine_load_read(void)
+{
+    enum { IDLE = 3, WAIT = 4, STEAL = 7 };
+    char text[256];
+    struct timespec now, own;
+    double busy = 0;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
+    if (!read_text("", "/proc/stat", text, sizeof text) || strncmp(text, "cpu ", 4) != 0) text[0] = '\0';
+    char *rest = text[0] ? text + 4 : text;
+    for (int i = 0; *rest && i <= STEAL; i++) {
+        const double ticks = strtod(rest, &rest);
+        if (i != IDLE && i != WAIT) busy += ticks;
+    }
+    busy /= (double)sysconf(_SC_CLK_TCK);
+    const double mine = (double)own.tv_sec + 1e-9 * (double)own.tv_nsec;
+    return (struct lvn_machine_load){.wall = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec, .others = busy - mine};
+}
+
+double lvn_machine_share_of_others(const struct lvn_machine_load *from, const struct lvn_machine_load *to)
+{
+    const double seconds = (to->wall - from->wall) * (double)sysconf(_SC_NPROCESSORS_ONLN);
+    const double share = seconds > 0 ? (to->others - from->others) / seconds : 0;
+    return share < 0 ? 0 : share > 1 ? 1 : share;
+}

@@ -34,6 +34,15 @@ void lvn_machine_read(struct lvn_machine *m);
 void lvn_machine_read_at(struct lvn_machine *m, const char *root, const char *allowed, const char *omp_threads,
                          const char *omp_limit);
 
+/* How busy other programs keep the CPUs between two points in time. */
+struct lvn_machine_load {
+    double wall;   /* seconds */
+    double others; /* CPU seconds of all other programs so far, and of other virtual machines where those are counted */
+};
+struct lvn_machine_load lvn_machine_load_read(void);
+/* The share of all CPUs, 0 to 1; 0 if the system does not tell. */
+double lvn_machine_share_of_others(const struct lvn_machine_load *from, const struct lvn_machine_load *to);
+
 /* Bytes of this process: resident, the maximum so far, and the resident part that does not belong to files. */
 int64_t lvn_memory_resident(void);
 int64_t lvn_memory_peak(void);

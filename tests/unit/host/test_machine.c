@@ -169,6 +169,19 @@ static void log_lines(void **state)
     lvn_log_set(NULL, NULL, LVN_LOG_INFO);
 }
 
+/* Half of the CPUs for two seconds; a clock that counts nothing. */
+static void share_of_others(void **state)
+{
+    (void)state;
+    const double cpus = (double)sysconf(_SC_NPROCESSORS_ONLN);
+    const struct lvn_machine_load from = {.wall = 1, .others = 5}, to = {.wall = 3, .others = 5 + cpus}, none = {0};
+    assert_true(lvn_machine_share_of_others(&from, &to) == 0.5);
+    assert_true(lvn_machine_share_of_others(&to, &to) == 0);
+    assert_true(lvn_machine_share_of_others(&none, &none) == 0);
+    const struct lvn_machine_load a = lvn_machine_load_read(), b = lvn_machine_load_read();
+    assert_true(b.wall >= a.wall && a.wall > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +192,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(quota_of_version_1, fresh, cleared),
         cmocka_unit_test(nothing_to_read),
         cmocka_unit_test(log_lines),
+        cmocka_unit_test(share_of_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
