@@ -16,7 +16,7 @@ class SettingInfo(NamedTuple):
     """What `levin help options` says of one key."""
 
     key: str
-    type: str  # int, float, pair, bool, choice, str, path, list, time or amount
+    type: str  # int, float, pair, bool, choice, str, path, list, maps, time or amount
     default: str  # as a recipe would have it; "": not given
     help: str
     choices: tuple[str, ...]  # (): any value of the type
