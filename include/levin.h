@@ -54,7 +54,7 @@ const char *lvn_settings_source(const struct lvn_settings *s, const char *key);
 /* All keys, from 0 to lvn_settings_count() - 1. */
 struct lvn_setting {
     const char *key;
-    const char *type;           /* int, float, pair, bool, choice, str, path, list, time or amount */
+    const char *type;           /* int, float, pair, bool, choice, str, path, list, maps, time or amount */
     const char *default_value;  /* as a recipe would have it; "": not given */
     const char *help;           /* valid until the next call of this thread */
     const char *const *choices; /* ended by NULL; NULL: any value of the type */

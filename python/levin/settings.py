@@ -39,7 +39,10 @@ def describe() -> dict[str, SettingInfo]:
     return out
 
 
-def _quoted(key: str, value: Any) -> str:
+def _in_map(key: str, value: Any) -> str:
+    """A value within a map, in YAML: texts in quotes, since patterns as *.bias mean something else there."""
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_in_map(key, v) for v in value) + "]"
     return json.dumps(value) if isinstance(value, str) else write_value(key, value)
 
 
@@ -54,7 +57,7 @@ def write_value(key: str, value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(write_value(key, v) for v in value) + "]"
     if isinstance(value, Mapping):  # in a list, as optimizer.groups
-        return "{" + ", ".join(f"{name}: {_quoted(key, v)}" for name, v in value.items()) + "}"
+        return "{" + ", ".join(f"{name}: {_in_map(key, v)}" for name, v in value.items()) + "}"
     raise InputError(f"{key} wants a number, a text, a bool or a list of such, and got {type(value).__name__}")
 
 

@@ -144,7 +144,7 @@ static enum lvn_status read_state(struct training *t, struct lvn_arena *a, const
 }
 
 /* Leaves t->known false for a model of another program, one that was resized or trained in parts, and for optimizers
- * other than LVN_TORCH_OPTIMIZER. */
+ * other than LVN_TORCH_OPTIMIZER, or with groups, of which the file has two, by dimensions alone. */
 static enum lvn_status read_training(struct training *t, struct lvn_arena *a, const struct lvn_pretrained *p,
                                      struct lvn_model_state *n, const struct lvn_model *variant)
 {
@@ -157,7 +157,7 @@ static enum lvn_status read_training(struct training *t, struct lvn_arena *a, co
     LVN_TRY(lvn_settings_of_run(&t->settings, settings, 1));
     LVN_TRY(lvn_safetensors_open(&t->file, path));
     const char *torch = lvn_optimizer_find(t->settings.optimizer.kind)->torch;
-    bool all = torch && !strcmp(torch, LVN_TORCH_OPTIMIZER);
+    bool all = torch && !strcmp(torch, LVN_TORCH_OPTIMIZER) && !*t->settings.optimizer.groups;
     for (int i = 0; i < n->params->n && all; i++) {
         const struct lvn_safetensor *stored;
         all = lvn_stored_find(&t->file, path, prefixes[0], n->params->list[i], &stored) == LVN_OK;
@@ -208,12 +208,13 @@ static void print_torch(const struct lvn_cli *c, const struct lvn_pretrained *p,
                         const struct lvn_model *variant)
 {
     struct lvn_codec codec;
+    const bool grouped = t->settings.optimizer.groups && *t->settings.optimizer.groups;
     if (t->known)
         lvn_cli_print(c, "%s continues from step %lld if the file is in out_dir as ckpt.pt (--init_from=resume)\n",
                       variant->program, (long long)t->torch.step);
     else
-        lvn_cli_print(c, "%s can sample from it, but not continue training: not all parameters have a state of %s\n",
-                      variant->program, LVN_TORCH_OPTIMIZER);
+        lvn_cli_print(c, "%s can sample from it, but not continue training: not all parameters have a state of %s%s\n",
+                      variant->program, LVN_TORCH_OPTIMIZER, grouped ? " alike: the run has optimizer.groups" : "");
     if (lvn_codec_load(&codec, p->dir) != LVN_OK) lvn_error_clear();
     if (codec.vocabulary)
         lvn_cli_print(c, "its characters are read from data/%s/meta.pkl, which its prepare.py writes\n",

@@ -21,12 +21,7 @@ struct lvn_dataset;
 /* The keys of `data` in a recipe, one field for each row of datasets.def and of the kinds' own tables; then what is
  * known of the run and its model. Absent texts are NULL or "". */
 struct lvn_data_options {
-#define LVN_INT(part, field, ...) int64_t field;
-#define LVN_REAL(part, field, ...) double field;
-#define LVN_BOOL(part, field, ...) bool field;
-#define LVN_WORD(part, field, ...) const char *field;
-#define LVN_TEXT(part, field, ...) const char *field;
-#define LVN_CHOICE(part, field, ...) unsigned field; /* index into LVN_CHOICES_PART_FIELD */
+#define LVN_ROWS_AS_MEMBERS
 #include "data/datasets_each.h"
     uint64_t seed;             /* of the run */
     enum lvn_label_kind label; /* that the task learns from; NONE: not known yet, or the task has no label field */

@@ -21,7 +21,7 @@ struct lvn_extents {
     const int64_t *start; /* [n + 1] elements; start[n]: end of the last parameter */
 };
 
-/* What the updates of all optimizers share: the first constant of their operations. */
+/* Constants of every optimizer's operation; a member `update` begins the struct of its constants in ops.def. */
 struct lvn_update {
     double weight_decay;                  /* 0: off */
     double lr_scale;                      /* factor of the step's learning rate */

@@ -21,17 +21,12 @@
  * decay to subnormal numbers, with which processors divide and multiply many times slower. */
 #include "ops/adamw.h"
 
-#include "ops/real.h"
-#include "ops/shape.h"
+#include "ops/update.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    double beta1 = s->attr->adamw.beta1, beta2 = s->attr->adamw.beta2;
-    LVN_TRY(lvn_shape_reals(s, "gradient", 0, 1));
-    LVN_CHECK(beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1, ARG,
-              "adamw: betas are %g and %g; both must be at least 0 and below 1", beta1, beta2);
-    s->out[0] = s->out[1] = s->out[2] = LVN_DESC(s->real, lvn_desc_count(&s->in[0]));
-    return LVN_OK;
+    LVN_TRY(update_shape(s, 2));
+    return update_betas(s, s->attr->adamw.beta1, s->attr->adamw.beta2);
 }
 
 static void forward(const struct lvn_call *call)
@@ -46,8 +41,7 @@ static void forward(const struct lvn_call *call)
     const real one_minus_beta2 = (real)k.one_minus_beta2;
     const real root = (real)k.root, eps = (real)k.eps, step_size = (real)k.step_size;
     for (int64_t i = 0; i < n; i++) {
-        real p = param[i], m = first[i], v = second[i], g = grad[i] * scale;
-        if (clip != 0) g = g > clip ? clip : g < -clip ? -clip : g;
+        real p = param[i], m = first[i], v = second[i], g = update_gradient(grad[i], scale, clip);
         if (l2 != 0) g = fma(l2, p, g);
         p = p * keep;
         m = fma(one_minus_beta1, g - m, m);

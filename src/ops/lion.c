@@ -15,17 +15,12 @@
  *     m = 0 if |m| is subnormal
  *
  * keep = 1 - lr * weight_decay, computed in double and rounded once. */
-#include "ops/real.h"
-#include "ops/shape.h"
+#include "ops/update.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    double beta1 = s->attr->lion.beta1, beta2 = s->attr->lion.beta2;
-    LVN_TRY(lvn_shape_reals(s, "gradient", 0, 1));
-    LVN_CHECK(beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1, ARG,
-              "lion: betas are %g and %g; both must be at least 0 and below 1", beta1, beta2);
-    s->out[0] = s->out[1] = LVN_DESC(s->real, lvn_desc_count(&s->in[0]));
-    return LVN_OK;
+    LVN_TRY(update_shape(s, 1));
+    return update_betas(s, s->attr->lion.beta1, s->attr->lion.beta2);
 }
 
 static void forward(const struct lvn_call *call)
@@ -41,8 +36,7 @@ static void forward(const struct lvn_call *call)
     const real one_minus_beta1 = (real)(1 - call->attr->lion.beta1),
                one_minus_beta2 = (real)(1 - call->attr->lion.beta2);
     for (int64_t i = 0; i < n; i++) {
-        real m = momentum[i], g = grad[i] * scale;
-        if (clip != 0) g = g > clip ? clip : g < -clip ? -clip : g;
+        real m = momentum[i], g = update_gradient(grad[i], scale, clip);
         const real c = fma(one_minus_beta1, g - m, m);
         param[i] = param[i] * keep - (c > 0 ? lr : c < 0 ? -lr : 0);
         m = fma(one_minus_beta2, g - m, m);

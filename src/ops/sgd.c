@@ -12,15 +12,13 @@
  *     p = fma(-lr, b, p)
  *
  * The first step's momentum starts from zeros, which gives b = g. */
-#include "ops/real.h"
-#include "ops/shape.h"
+#include "ops/update.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    LVN_TRY(lvn_shape_reals(s, "gradient", 0, 1));
+    LVN_TRY(update_shape(s, 1));
     LVN_CHECK(s->attr->sgd.momentum >= 0 && s->attr->sgd.momentum < 1, ARG,
               "sgd: momentum is %g; it must be at least 0 and below 1", s->attr->sgd.momentum);
-    s->out[0] = s->out[1] = LVN_DESC(s->real, lvn_desc_count(&s->in[0]));
     return LVN_OK;
 }
 
@@ -34,8 +32,7 @@ static void forward(const struct lvn_call *call)
     const real decay = (real)call->attr->update.weight_decay, momentum = (real)call->attr->sgd.momentum;
     const real lr = (real)(call->step->lr * call->attr->update.lr_scale);
     for (int64_t i = 0; i < n; i++) {
-        real g = grad[i] * scale;
-        if (clip != 0) g = g > clip ? clip : g < -clip ? -clip : g;
+        real g = update_gradient(grad[i], scale, clip);
         if (decay != 0) g = fma(decay, param[i], g);
         if (momentum != 0) buffer[i] = g = fma(momentum, buffer[i], g);
         param[i] = fma(-lr, g, param[i]);

@@ -31,7 +31,7 @@ struct update_arrays {
     void *moment[LVN_MAX_MOMENTS];
 };
 
-/* The gradient as all optimizers begin with it: times the norm's clip factor, then clipped to [-clip, clip]; 0: off. */
+/* As in update.h. */
 LVN_INLINE vf update_gradient(vf g, float scale, float clip)
 {
     g = g * scale;

@@ -14,6 +14,5 @@ const struct lvn_optimizer_kind lvn_optimizer_adam = {
     .help = "weight decay added to the gradient",
     .op = LVN_OP_adamw,
     .torch = "Adam",
-    .reads_eps = true,
     .constants = constants,
 };

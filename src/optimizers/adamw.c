@@ -13,6 +13,5 @@ const struct lvn_optimizer_kind lvn_optimizer_adamw = {
     .help = "weight decay apart from the gradient",
     .op = LVN_OP_adamw,
     .torch = "AdamW",
-    .reads_eps = true,
     .constants = constants,
 };

@@ -1,7 +1,6 @@
 /* groups.c - see groups.h. */
 #include "optimizers/groups.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,13 +8,14 @@
 #include "graph/names.h"
 
 static const char key[] = "optimizer.groups";
+static const double max = 1e6; /* as of optimizer.lr and optimizer.weight_decay */
 
 static enum lvn_status read_number(const struct lvn_yaml *y, int n, double *out)
 {
     char *end;
     *out = strtod(y->text, &end);
-    LVN_CHECK(y->kind == LVN_YAML_SCALAR && end != y->text && !*end && isfinite(*out) && *out >= 0, ARG,
-              "%s, entry %d: %s must be a number of at least 0, got '%.60s'", key, n, y->key, y->text ? y->text : "");
+    LVN_CHECK(end != y->text && !*end && *out >= 0 && *out <= max, ARG,
+              "%s, entry %d: %s must be a number between 0 and %.0f, got '%.60s'", key, n, y->key, max, y->text);
     return LVN_OK;
 }
 

@@ -16,7 +16,8 @@ struct lvn_optimizer_groups {
 };
 
 /* Read the key's text: "" or a list of maps in YAML. Texts lie in the arena. ARG: an entry lacks `match`, or says
- * nothing besides, or has an unknown key or another value than a number of at least 0. */
+ * nothing besides, or has an unknown key or another value than a number between 0 and
+ * 1,000,000. */
 enum lvn_status lvn_optimizer_groups_read(struct lvn_optimizer_groups *out, struct lvn_arena *a,
                                           const char *text) LVN_CHECKED;
 /* Set rates and decays of the parameters; call it after parameters were frozen, before lvn_params_layout(). lr:

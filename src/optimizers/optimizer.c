@@ -37,39 +37,30 @@ bool lvn_optimizer_in_bf16(const struct lvn_optimizer_kind *k)
     return lvn_op(k->op, LVN_F32)->low_precision_ok & LVN_READS_OUT(1);
 }
 
-static bool reads_eps(const struct lvn_optimizer_kind *k)
-{
-    return k->reads_eps;
-}
-
-/* "adamw, adam and lion": those of which it is true. */
-static void list(bool (*is)(const struct lvn_optimizer_kind *k), char *text, size_t capacity)
+/* "adamw, adam and lion": those whose moments may be bf16. */
+static void list_in_bf16(char *text, size_t capacity)
 {
     int n = 0, at = 0;
     text[0] = '\0';
-    for (int i = 0; optimizers[i]; i++) n += is(optimizers[i]);
+    for (int i = 0; optimizers[i]; i++) n += lvn_optimizer_in_bf16(optimizers[i]);
     for (int i = 0; optimizers[i]; i++) {
-        if (!is(optimizers[i])) continue;
+        if (!lvn_optimizer_in_bf16(optimizers[i])) continue;
         const char *before = at == 0 ? "" : at + 1 == n ? " and " : ", ";
         lvn_print_append(text, capacity, "%s%s", before, optimizers[i]->name);
         at++;
     }
 }
 
-enum lvn_status lvn_optimizer_check(const struct lvn_optimizer_options *o, double default_eps)
+enum lvn_status lvn_optimizer_check(const struct lvn_optimizer_options *o)
 {
-    const struct lvn_optimizer_kind *k = lvn_optimizer_find(o->kind);
-    char kinds[160];
-    list(lvn_optimizer_in_bf16, kinds, sizeof kinds);
-    LVN_CHECK((enum state)o->state == OPTIMIZER_STATE_FP32 || lvn_optimizer_in_bf16(k), ARG,
-              "optimizer.state: bf16 is for %s, and optimizer.kind is %s; leave it out", kinds, k->name);
     LVN_LOCAL_ARENA(a);
     struct lvn_optimizer_groups groups;
-    LVN_TRY(lvn_optimizer_groups_read(&groups, &a, o->groups));
-    list(reads_eps, kinds, sizeof kinds);
-    LVN_CHECK(o->eps == default_eps || k->reads_eps, ARG,
-              "optimizer.eps (%g) is for %s, and optimizer.kind is %s; leave it out", o->eps, kinds, k->name);
-    return LVN_OK;
+    const struct lvn_optimizer_kind *k = lvn_optimizer_find(o->kind);
+    char kinds[160];
+    list_in_bf16(kinds, sizeof kinds);
+    LVN_CHECK((enum state)o->state == OPTIMIZER_STATE_FP32 || lvn_optimizer_in_bf16(k), ARG,
+              "optimizer.state: bf16 is for %s, and optimizer.kind is %s; leave it out", kinds, k->name);
+    return lvn_optimizer_groups_read(&groups, &a, o->groups);
 }
 
 void lvn_optimizer_init(struct lvn_optimizer *out, const struct lvn_optimizer_options *o)

@@ -16,13 +16,7 @@
 struct lvn_optimizer_options {
     double clip_norm;  /* maximum 2-norm of the gradient; 0: off */
     double clip_value; /* maximum absolute value of its elements; 0: off */
-#define LVN_INT(part, field, ...) int64_t field;
-#define LVN_REAL(part, field, ...) double field;
-#define LVN_PAIR(part, field, ...) double field[2];
-#define LVN_BOOL(part, field, ...) bool field;
-#define LVN_WORD(part, field, ...) const char *field;
-#define LVN_TEXT(part, field, ...) const char *field;
-#define LVN_CHOICE(part, field, ...) unsigned field; /* index into LVN_CHOICES_PART_FIELD */
+#define LVN_ROWS_AS_MEMBERS
 #include "optimizers/optimizers_each.h"
 };
 
@@ -31,7 +25,6 @@ struct lvn_optimizer_kind {
     const char *help;  /* what distinguishes it, for help */
     enum lvn_op_id op; /* its operation, see struct lvn_optimizer */
     const char *torch; /* the class of torch.optim whose state its moments are; NULL: none */
-    bool reads_eps;    /* optimizer.eps means something for it */
     /* Set the operation's own constants; those of attr->update are set by others. NULL: it has none. */
     void (*constants)(const struct lvn_optimizer_options *o, union lvn_attr *attr);
 };
@@ -43,8 +36,8 @@ const struct lvn_optimizer_kind *lvn_optimizer_find(const char *name);
 /* May its moments be bf16? */
 bool lvn_optimizer_in_bf16(const struct lvn_optimizer_kind *k);
 
-/* ARG: options that the optimizer does not have, by name. default_eps: that of optimizer.eps. */
-enum lvn_status lvn_optimizer_check(const struct lvn_optimizer_options *o, double default_eps) LVN_CHECKED;
+/* ARG: options that contradict each other, by name. */
+enum lvn_status lvn_optimizer_check(const struct lvn_optimizer_options *o) LVN_CHECKED;
 /* The optimizer of a run, whose options have passed lvn_optimizer_check(). */
 void lvn_optimizer_init(struct lvn_optimizer *out, const struct lvn_optimizer_options *o);
 

@@ -14,11 +14,7 @@
 /* The options of the part `schedule`, one field for each row of schedules.def, and the peak rate. */
 struct lvn_schedule_options {
     double lr; /* optimizer.lr */
-#define LVN_INT(part, field, ...) int64_t field;
-#define LVN_REAL(part, field, ...) double field;
-#define LVN_BOOL(part, field, ...) bool field;
-#define LVN_WORD(part, field, ...) const char *field;
-#define LVN_CHOICE(part, field, ...) unsigned field; /* index into LVN_CHOICES_PART_FIELD */
+#define LVN_ROWS_AS_MEMBERS
 #include "schedules/schedules_each.h"
 };
 

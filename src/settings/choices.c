@@ -43,13 +43,7 @@ struct lvn_optimizer_options lvn_optimizer_options_of(const struct lvn_settings 
     return (struct lvn_optimizer_options){
         .clip_norm = by_norm ? s->trainer.gradient_clip_val : 0,
         .clip_value = by_norm ? 0 : s->trainer.gradient_clip_val,
-#define LVN_INT(part, field, ...) .field = s->part.field,
-#define LVN_REAL(part, field, ...) .field = s->part.field,
-#define LVN_PAIR(part, field, ...) .field = {s->part.field[0], s->part.field[1]},
-#define LVN_BOOL(part, field, ...) .field = s->part.field,
-#define LVN_WORD(part, field, ...) .field = s->part.field,
-#define LVN_TEXT(part, field, ...) .field = s->part.field,
-#define LVN_CHOICE(part, field, ...) .field = (unsigned)s->part.field,
+#define LVN_ROWS_AS_VALUES s
 #include "optimizers/optimizers_each.h"
     };
 }
@@ -58,11 +52,7 @@ struct lvn_schedule_options lvn_schedule_options_of(const struct lvn_settings *s
 {
     return (struct lvn_schedule_options){
         .lr = s->optimizer.lr,
-#define LVN_INT(part, field, ...) .field = s->part.field,
-#define LVN_REAL(part, field, ...) .field = s->part.field,
-#define LVN_BOOL(part, field, ...) .field = s->part.field,
-#define LVN_WORD(part, field, ...) .field = s->part.field,
-#define LVN_CHOICE(part, field, ...) .field = (unsigned)s->part.field,
+#define LVN_ROWS_AS_VALUES s
 #include "schedules/schedules_each.h"
     };
 }
@@ -70,12 +60,7 @@ struct lvn_schedule_options lvn_schedule_options_of(const struct lvn_settings *s
 struct lvn_data_options lvn_data_options_of(const struct lvn_settings *s)
 {
     return (struct lvn_data_options){
-#define LVN_INT(part, field, ...) .field = s->part.field,
-#define LVN_REAL(part, field, ...) .field = s->part.field,
-#define LVN_BOOL(part, field, ...) .field = s->part.field,
-#define LVN_WORD(part, field, ...) .field = s->part.field,
-#define LVN_TEXT(part, field, ...) .field = s->part.field,
-#define LVN_CHOICE(part, field, ...) .field = (unsigned)s->part.field,
+#define LVN_ROWS_AS_VALUES s
 #include "data/datasets_each.h"
     };
 }

@@ -55,7 +55,9 @@ enum lvn_status lvn_maps_parse(const char *value, const char *key, struct lvn_te
     if (!*value || !strcmp(value, "none") || !strcmp(value, "off")) return LVN_OK;
     lvn_text_printf(&yaml, "value: %s", value);
     LVN_TRY(lvn_text_status(&yaml));
-    LVN_TRY(lvn_yaml_parse(&a, key, yaml.p, yaml.n, &top));
+    const enum lvn_status status = lvn_yaml_parse(&a, key, yaml.p, yaml.n, &top);
+    if (status == LVN_ARG && strchr(value, '*')) LVN_FAIL(ARG, "%s; put patterns with * in quotes", lvn_error_text());
+    LVN_TRY(status);
     LVN_CHECK(top->n == 1, ARG, "%s must be a list of maps, got '%.60s'", key, value);
     return lvn_maps_text(top->child, key, text);
 }

@@ -254,6 +254,14 @@ const struct lvn_option *lvn_option_family_key(int i)
     return lvn_option_by_id((enum lvn_option_id)(LVN_OPT_COUNT + i));
 }
 
+bool lvn_option_is_for(const struct lvn_option *o, const char *kind)
+{
+    const size_t n = strlen(kind);
+    for (const char *one = o->for_kind; one && *one; one += strcspn(one, ","), one += strspn(one, ", "))
+        if (strcspn(one, ",") == n && !strncmp(one, kind, n)) return true;
+    return !o->for_kind;
+}
+
 const char *lvn_option_help(const struct lvn_option *o, char text[LVN_HELP_TEXT])
 {
     if (!o->for_kind) return o->help;

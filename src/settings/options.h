@@ -63,7 +63,7 @@ struct lvn_option {
     const char *refused; /* words for what levin does not do, and why: "zero2 fsdp: this version has ..."; NULL: none */
     bool fixed;          /* decides on the model or the order of the data: must not change when a run continues */
     bool per_rank;       /* may differ between ranks */
-    const char *for_kind; /* the only value of the part's `kind` that uses it, "labelled"; NULL: all do */
+    const char *for_kind; /* the values of the part's `kind` that use it, "labelled" or "adamw, adam"; NULL: all do */
     const char *help;
     size_t offset; /* of the field */
     enum lvn_option_id id;
@@ -78,6 +78,8 @@ const struct lvn_option *lvn_option_family_key(int i);
 const struct lvn_option *lvn_option_by_id(enum lvn_option_id id);
 /* The option with this key; NULL: none. */
 const struct lvn_option *lvn_option_find(const char *key);
+/* Does this value of the part's `kind` use it? */
+bool lvn_option_is_for(const struct lvn_option *o, const char *kind);
 /* Its help: "labelled: column of the text". Returns `text`, or the row's own text. */
 enum { LVN_HELP_TEXT = 400 };
 const char *lvn_option_help(const struct lvn_option *o, char text[LVN_HELP_TEXT]);

@@ -100,8 +100,15 @@ const char *lvn_settings_value(const struct lvn_settings *s, enum lvn_option_id 
 
 bool lvn_settings_differs(const struct lvn_settings *s, enum lvn_option_id id)
 {
-    char text[LVN_VALUE_TEXT];
-    return strcmp(lvn_settings_value(s, id, text), lvn_option_by_id(id)->default_text) != 0;
+    LVN_LOCAL_ARENA(a);
+    union lvn_option_value initial;
+    const struct lvn_option *o = lvn_option_by_id(id);
+    char text[LVN_VALUE_TEXT], initial_text[LVN_VALUE_TEXT];
+    const char *value = lvn_settings_value(s, id, text);
+    if (!strcmp(value, o->default_text)) return false;
+    /* the table may write a number in another way than lvn_option_text(): 1e-8 */
+    if (!*o->default_text || lvn_option_parse(o, o->default_text, &initial, &a) != LVN_OK) return true;
+    return strcmp(value, lvn_option_text(o, &initial, initial_text)) != 0;
 }
 
 static enum lvn_status unknown_key(const char *key)
@@ -239,7 +246,8 @@ static enum lvn_status read_one(struct lvn_settings *s, const struct lvn_yaml *y
     const struct lvn_option *o = lvn_option_find(key);
     struct lvn_origin origin = {.source = LVN_SOURCE_RECIPE, .where = path, .line = y->line};
     if (y->kind == LVN_YAML_MAP) {
-        LVN_CHECK(!o, ARG, "%s:%d: %s must be one value, got a map", path, y->line, key);
+        LVN_CHECK(!o, ARG, "%s:%d: %s must be %s, got a map", path, y->line, key,
+                  o->kind == LVN_KIND_MAPS ? "a list of maps, as [{...}, {...}]" : "one value");
         LVN_CHECK(!*prefix, ARG, "%s:%d: unknown key '%s'; keys have one part and one name, as optimizer.lr", path,
                   y->line, key);
         return read_map(s, y, key, path, wrong);

@@ -121,7 +121,7 @@ static enum lvn_status check_owners_of(const struct lvn_settings *s, const char 
     char text[LVN_VALUE_TEXT];
     for (int id = 0; id < LVN_OPT_COUNT; id++) {
         const struct lvn_option *o = lvn_option_by_id((enum lvn_option_id)id);
-        if (strcmp(o->part, part) != 0 || !o->for_kind || !strcmp(o->for_kind, kind)) continue;
+        if (strcmp(o->part, part) != 0 || lvn_option_is_for(o, kind)) continue;
         LVN_CHECK(open(s, o->id) || !lvn_settings_differs(s, o->id), ARG,
                   "%s (%.60s) is a key of %s.kind=%s, and %s.kind is %s: leave it out", o->key,
                   lvn_settings_value(s, o->id, text), part, o->for_kind, part, kind);
@@ -136,7 +136,7 @@ static enum lvn_status check_owners(const struct lvn_settings *s)
     if (!open(s, LVN_OPT_data_tokenizer)) LVN_TRY(check_tokenizer(s));
     for (int id = 0; id < LVN_OPT_COUNT; id++) {
         const struct lvn_option *o = lvn_option_by_id((enum lvn_option_id)id);
-        if (strcmp(o->part, "data") != 0 || !o->for_kind || !strcmp(o->for_kind, s->data.kind)) continue;
+        if (strcmp(o->part, "data") != 0 || lvn_option_is_for(o, s->data.kind)) continue;
         LVN_CHECK(open(s, o->id) || !lvn_settings_differs(s, o->id), ARG,
                   "%s (%.60s) is a key of data.kind=%s, and the data are of the kind %s: leave it out", o->key,
                   lvn_settings_value(s, o->id, text), o->for_kind, s->data.kind);
@@ -172,7 +172,8 @@ static enum lvn_status finish_data(const struct lvn_settings *s)
 static enum lvn_status check_optimizer(const struct lvn_settings *s)
 {
     const struct lvn_optimizer_options o = lvn_optimizer_options_of(s);
-    return lvn_optimizer_check(&o, strtod(lvn_option_by_id(LVN_OPT_optimizer_eps)->default_text, NULL));
+    LVN_TRY(check_owners_of(s, "optimizer", s->optimizer.kind));
+    return lvn_optimizer_check(&o);
 }
 
 /* Derive the step at which a schedule that falls ends, and check all of it. */

@@ -89,7 +89,8 @@ PY
 cp -rL bert/checkpoints/last model
 rm -rf model/state
 score model test.tsv --data.tokenizer="$vocab"
-score bert/checkpoints/last test.tsv
+same=(--trainer.batch_size=16 --trainer.threads=1) # products round by their number of rows
+score bert/checkpoints/last test.tsv "${same[@]}"
 cp out last.json
 problem() { # problem MODEL [TYPE]: the problem_type of its config.json, or none
     python3 - "$@" <<'PY'
@@ -102,11 +103,8 @@ json.dump(c, open(path, "w"))
 PY
 }
 problem model
-score model test.tsv --data.tokenizer="$vocab"
-# the model's batches are others than the run's, and products round by their number of rows
-python3 -c 'import json
-a, b = (json.load(open(x))["outputs"] for x in ("out", "last.json"))
-assert len(a) == len(b) and all(abs(x[0] - y[0]) < 1e-5 for x, y in zip(a, b)), (a, b)'
+score model test.tsv --data.tokenizer="$vocab" "${same[@]}"
+python3 -c 'import json; a, b = (json.load(open(x)) for x in ("out", "last.json")); assert a["outputs"] == b["outputs"]'
 for type in single_label_classification multi_label_classification; do
     cp -r model other
     problem other $type

@@ -4,6 +4,26 @@
  * settings/options_each.h includes it, and rooms whose options are rows of a table of their own (as
  * schedules/schedules_each.h). settings/options.def says what each row is. Rows whose macro is not defined are
  * skipped. It is included once for each thing that is made from a table, so it has no include guard. */
+/* With LVN_ROWS_AS_MEMBERS defined, each row is a member of a struct of options, whose room knows nothing of settings;
+ * with LVN_ROWS_AS_VALUES, the name of a struct lvn_settings *, it is the initializer of that member. */
+#ifdef LVN_ROWS_AS_MEMBERS
+#define LVN_INT(part, field, ...) int64_t field;
+#define LVN_REAL(part, field, ...) double field;
+#define LVN_PAIR(part, field, ...) double field[2];
+#define LVN_BOOL(part, field, ...) bool field;
+#define LVN_WORD(part, field, ...) const char *field;
+#define LVN_TEXT(part, field, ...) const char *field;
+#define LVN_CHOICE(part, field, ...) unsigned field; /* index into LVN_CHOICES_PART_FIELD */
+#endif
+#ifdef LVN_ROWS_AS_VALUES
+#define LVN_INT(part, field, ...) .field = LVN_ROWS_AS_VALUES->part.field,
+#define LVN_REAL LVN_INT
+#define LVN_PAIR(part, field, ...) .field = {LVN_ROWS_AS_VALUES->part.field[0], LVN_ROWS_AS_VALUES->part.field[1]},
+#define LVN_BOOL LVN_INT
+#define LVN_WORD LVN_INT
+#define LVN_TEXT LVN_INT
+#define LVN_CHOICE(part, field, ...) .field = (unsigned)LVN_ROWS_AS_VALUES->part.field,
+#endif
 #ifndef LVN_TOP
 #define LVN_TOP(...)
 #endif
@@ -67,3 +87,5 @@
 #undef LVN_TIME
 #undef LVN_AMOUNT
 #undef LVN_ROWS
+#undef LVN_ROWS_AS_MEMBERS
+#undef LVN_ROWS_AS_VALUES

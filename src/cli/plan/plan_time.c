@@ -67,7 +67,7 @@ static enum lvn_status write_cached(const char *path, const char *key, const str
     return status;
 }
 
-/* Share of the CPUs above which a measurement of `rates` is not one of an idle machine. */
+/* Share of the CPUs that others may take in a measurement that counts as one of an idle machine. */
 static const double busy_share = 0.1;
 
 /* Measure; a rate is at least what `before` has. */
@@ -94,12 +94,13 @@ static enum lvn_status find_rates(struct lvn_device *d, bool anew, struct lvn_ra
         path = lvn_arena_printf(&a, "%s/%016llx.json", folder, (unsigned long long)lvn_name_hash(key));
     lvn_error_clear(); /* without a cache rates are measured each time */
     struct lvn_rates before = {0};
-    if (!anew && path && read_cached(path, key, &before) && before.others <= busy_share) {
+    const bool found = !anew && path && read_cached(path, key, &before);
+    if (found && before.others <= busy_share) {
         *r = before;
         r->cached = true;
         return LVN_OK;
     }
-    LVN_TRY(measure(d, &before, r));
+    LVN_TRY(measure(d, found ? &before : &(struct lvn_rates){0}, r));
     if (path && write_cached(path, key, r) != LVN_OK) {
         lvn_log(LVN_LOG_WARN, "the measured rates are not saved: %s", lvn_error_text());
         lvn_error_clear();

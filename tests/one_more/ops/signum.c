@@ -2,14 +2,11 @@
  *
  * in[0] the gradient; out[0] the parameters, out[1] the momentum m: all (n), updated in place. Bernstein et al.:
  * "signSGD: compressed optimisation for non-convex problems" (2018). */
-#include "ops/real.h"
-#include "ops/shape.h"
+#include "ops/update.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    LVN_TRY(lvn_shape_reals(s, "gradient", 0, 1));
-    s->out[0] = s->out[1] = LVN_DESC(s->real, lvn_desc_count(&s->in[0]));
-    return LVN_OK;
+    return update_shape(s, 1);
 }
 
 static void forward(const struct lvn_call *call)
@@ -21,7 +18,8 @@ static void forward(const struct lvn_call *call)
     const real lr = (real)(call->step->lr * u->lr_scale), scale = (real)call->result->clip_scale;
     const real one_minus_beta = (real)(1 - call->attr->signum.beta);
     for (int64_t i = 0; i < lvn_desc_count(call->in[0].desc); i++) {
-        momentum[i] = fma(one_minus_beta, grad[i] * scale - momentum[i], momentum[i]);
+        momentum[i] =
+            fma(one_minus_beta, update_gradient(grad[i], scale, (real)u->clip_value) - momentum[i], momentum[i]);
         param[i] -= momentum[i] > 0 ? lr : momentum[i] < 0 ? -lr : 0;
     }
 }

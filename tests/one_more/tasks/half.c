@@ -1,4 +1,4 @@
-/* half.c - regression as tasks/regress.c, on a target that is scaled by the data: a task with another name. */
+/* half.c - what tasks/regress.c learns, as a task of another name. */
 #include "tasks/task.h"
 
 /* prediction (B,1), target (B) */
@@ -11,7 +11,7 @@ static struct lvn_tensor *loss(struct lvn_graph *g, struct lvn_tensor *predictio
 extern const struct lvn_task lvn_task_half;
 const struct lvn_task lvn_task_half = {
     .name = "half",
-    .help = "half of regression",
+    .help = "regression by another name",
     .label = {.name = "label", .dtype = LVN_F32, .label = LVN_LABEL_NUMBER},
     .loss = loss,
     .output_name = "outputs",

@@ -1,0 +1,27 @@
+/* update_gpu.h - what the optimizers' kernels share on devices, with the order of operations of update.h. */
+#ifndef LVN_UPDATE_GPU_H
+#define LVN_UPDATE_GPU_H
+
+#include "ops/rounding_gpu.h"
+#ifdef LVN_DEVICE
+
+/* The step's learning rate times scale + rest, a double in two floats. */
+LVN_FUNCTION lvn_wide update_rate(LVN_GLOBAL const struct lvn_now *now, float scale, float rest)
+{
+    return ((lvn_wide)now->lr + now->lr_rest) * ((lvn_wide)scale + rest);
+}
+
+LVN_FUNCTION float update_gradient(float g, float scale, float clip)
+{
+    g = g * scale;
+    return clip == 0 ? g : g > clip ? clip : g < -clip ? -clip : g;
+}
+
+/* A moment; 0 in place of a subnormal number. */
+LVN_FUNCTION float update_normal(float moment)
+{
+    return lvn_abs(moment) < 1.17549435e-38f ? 0 : moment;
+}
+
+#endif
+#endif
