@@ -111,3 +111,10 @@ ended() { # the exit code of $pid, in $got
     got=0
     { wait $pid || got=$?; } 2>/dev/null
 }
+# The rates in the cache of this test count as those of an idle machine, whatever runs beside it: plans do not measure again.
+idle_rates() {
+    python3 -c 'import glob, json
+for path in glob.glob("cache/rates/*"):
+    d = json.load(open(path))
+    json.dump(d | {"others": 0}, open(path, "w"))'
+}

@@ -17,7 +17,7 @@ check [ "$(wc -l <out)" -lt 30 ]
 check [ "$(ls cache/rates | wc -l)" = 1 ]
 kept=$(ls cache/rates/*)
 edit() { python3 -c 'import json,sys; p,e=sys.argv[1:]; d=json.load(open(p)); exec(e); json.dump(d, open(p,"w"))' "$kept" "$1"; }
-edit 'd.update(others=0)' # as on an idle machine
+idle_rates
 code 0 "$LEVIN" plan "${small[@]}" --program
 says "program of one micro-batch" out
 says "linear_cross_entropy" out

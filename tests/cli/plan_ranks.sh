@@ -50,6 +50,8 @@ sys.exit(code)' "$1" "$LEVIN" plan "${@:2}"
 }
 most=500
 ! grep -q __asan_init "$LEVIN" || most=4000
+code 0 "$LEVIN" plan "${keys[@]:0:6}" # measures the rates of the threads that a run here has
+idle_rates
 code 0 large $most "$LEVIN_SOURCE/recipes/pythia-12b.yaml" --ranks=64 --json
 json 'd["predicted"]["computed"] == "rates" and d["predicted"]["forward_s"] > 1 and d["memory"]["total"] > 100e9'
 for shape in "80 8192 64 32" "96 12288 96 1024"; do # 64 and 175 billion parameters
