@@ -111,10 +111,13 @@ ended() { # the exit code of $pid, in $got
     got=0
     { wait $pid || got=$?; } 2>/dev/null
 }
-# The rates in the cache of this test count as those of an idle machine, whatever runs beside it: plans do not measure again.
+# The rates in the cache of this test, LEVIN_CACHE, count as those of an idle machine, whatever runs beside it: plans do not
+# measure again.
 idle_rates() {
-    python3 -c 'import glob, json
-for path in glob.glob("cache/rates/*"):
+    python3 -c 'import glob, json, os
+found = glob.glob(os.environ["LEVIN_CACHE"] + "/rates/*")
+assert found
+for path in found:
     d = json.load(open(path))
     json.dump(d | {"others": 0}, open(path, "w"))'
 }

@@ -1,6 +1,7 @@
 # levin plan --ranks: the time of a step on many ranks follows from measurements and from the given latency and
 # bandwidth of the network.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
+export LEVIN_CACHE=$PWD/cache
 keys=(--model.n_layer=3 --model.n_head=2 --model.n_embd=32 --model.block_size=32 --model.vocab_size=65 --trainer.batch_size=24
     --trainer.threads=1)
 predict() { code 0 "$LEVIN" plan "${keys[@]}" --json "$@"; }
@@ -46,17 +47,17 @@ large() { # large MOST-MiB ARGUMENTS: levin plan with at most so much memory, it
     python3 -c 'import resource, subprocess, sys
 code = subprocess.run(sys.argv[2:]).returncode
 assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < int(sys.argv[1]) << 10
-sys.exit(code)' "$1" "$LEVIN" plan "${@:2}"
+sys.exit(code)' "$1" "$LEVIN" "${@:2}"
 }
 most=500
 ! grep -q __asan_init "$LEVIN" || most=4000
-code 0 "$LEVIN" plan "${keys[@]:0:6}" # measures the rates of the threads that a run here has
+code 0 large $most plan "${keys[@]:0:6}" # measures the rates of the threads that a run here has
 idle_rates
-code 0 large $most "$LEVIN_SOURCE/recipes/pythia-12b.yaml" --ranks=64 --json
+code 0 large $most plan "$LEVIN_SOURCE/recipes/pythia-12b.yaml" --ranks=64 --json
 json 'd["predicted"]["computed"] == "rates" and d["predicted"]["forward_s"] > 1 and d["memory"]["total"] > 100e9'
 for shape in "80 8192 64 32" "96 12288 96 1024"; do # 64 and 175 billion parameters
     read -r layers width heads ranks <<<"$shape"
-    code 0 large $most "$LEVIN_SOURCE/recipes/pythia-12b.yaml" --model.n_layer=$layers --model.n_embd=$width --model.n_head=$heads \
+    code 0 large $most plan "$LEVIN_SOURCE/recipes/pythia-12b.yaml" --model.n_layer=$layers --model.n_embd=$width --model.n_head=$heads \
         --ranks=$ranks --nproc-per-node=8
     check [ "$(grep -n "memory in bytes" out | cut -d: -f1)" -lt "$(grep -n "$ranks ranks, 8 on each host" out | cut -d: -f1)" ]
     says "nothing of the model ran" out

@@ -66,7 +66,7 @@ for mpi in "${mpis[@]}"; do
         kill -$signal "$(rank 1)"
         ended
         check [ "$got" = 76 ]
-        grep -qE "error: ranks? .*(1.* on|and [0-9]+ other).* sent no heartbeat since" err || { cat err && fail "$mpi: nobody says which rank"; }
+        grep -qE "error: ranks? .*(1.* on|and (then )?[0-9]+ other).* sent no heartbeat since" err || { cat err && fail "$mpi: nobody says which rank"; }
         [ $signal = KILL ] || check [ "$(grep -c "error: rank 1 on " err)" = 1 ]
         nobody_left 10
     done

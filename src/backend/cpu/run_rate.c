@@ -13,6 +13,7 @@
 
 /* Repeated runs by one team of threads, since starting a team takes longer than a product. */
 struct measurement {
+    void (*prepare)(void *argument, int thread, int n_threads); /* before each run, not timed; or NULL */
     void (*run)(void *argument, int thread, int n_threads);
     void *argument;
     double seconds; /* to spend */
@@ -25,6 +26,8 @@ static void repeat(void *argument, int thread, int n_threads)
     struct measurement *t = argument;
     double end = lvn_seconds() + t->seconds;
     for (int i = 0; t->unfinished; i++) {
+        if (t->prepare) t->prepare(t->argument, thread, n_threads);
+        lvn_team_barrier();
         double start = lvn_seconds();
         t->run(t->argument, thread, n_threads);
         lvn_team_barrier();
@@ -37,10 +40,9 @@ static void repeat(void *argument, int thread, int n_threads)
     }
 }
 
-static double best_of(void (*run)(void *argument, int thread, int n_threads), void *argument, int threads,
-                      double seconds)
+static double best_of(struct measurement t, int threads)
 {
-    struct measurement t = {.run = run, .argument = argument, .seconds = seconds, .unfinished = true};
+    t.unfinished = true;
     lvn_team_run(threads, repeat, &t);
     return t.best;
 }
@@ -76,7 +78,8 @@ static enum lvn_status measure_products(int threads, bool bf16, double *flops_pe
         p.gemm.a = all;
         p.gemm.b = all + (int64_t)M * K;
         p.gemm.c = all + (int64_t)M * K + (int64_t)K * N;
-        *flops_per_s = 2.0 * M * N * K / best_of(multiply, &p, threads, 0.25);
+        *flops_per_s =
+            2.0 * M * N * K / best_of((struct measurement){.run = multiply, .argument = &p, .seconds = 0.25}, threads);
     }
     lvn_pages_free(all, bytes);
     lvn_pages_free(p.scratch, extra);
@@ -101,28 +104,49 @@ static void read_all(void *argument, int thread, int n_threads)
     for (int k = 0; k < 8; k++) r->sum[thread % 64][k] = s[k];
 }
 
-/* Four times the last-level cache, so that most reads come from memory; 128 MiB where its size is unknown. At most a
- * quarter of the free memory. */
+#ifdef __x86_64__
+#include <emmintrin.h>
+
+/* The processor's caches forget the thread's words, so that reads come from memory however large the caches are. */
+static void evict_all(void *argument, int thread, int n_threads)
+{
+    struct reading *r = argument;
+    int64_t begin, end;
+    lvn_thread_range(r->n, 512, thread, n_threads, &begin, &end);
+    for (int64_t i = begin; i < end; i += 8) _mm_clflush(r->words + i);
+    _mm_mfence();
+}
+
+static int64_t reading_bytes(void)
+{
+    return (int64_t)128 << 20;
+}
+#else
+static void (*const evict_all)(void *argument, int thread, int n_threads) = NULL;
+
+/* Four times the last-level cache, so that most reads come from memory; 128 MiB where its size is unknown. */
 static int64_t reading_bytes(void)
 {
     struct lvn_machine m;
     lvn_machine_read(&m);
-    int64_t bytes = (int64_t)128 << 20, max = lvn_memory_available() / 4;
-    if (bytes < 4 * m.cache[2]) bytes = 4 * m.cache[2];
-    if (max > 0 && bytes > max) bytes = max;
-    return bytes / 4096 * 4096;
+    return m.cache[2] > (int64_t)32 << 20 ? 4 * m.cache[2] : (int64_t)128 << 20;
 }
+#endif
 
 static enum lvn_status measure_reading(int threads, double *bytes_per_s)
 {
-    int64_t bytes = reading_bytes();
+    int64_t bytes = reading_bytes(), max = lvn_memory_available() / 4;
+    if (max > 0 && bytes > max) bytes = max;
+    bytes = bytes / 4096 * 4096;
     struct reading r = {.n = bytes / (int64_t)sizeof *r.words};
     uint64_t *words = lvn_pages_alloc(bytes);
     *bytes_per_s = 0;
     if (!words) return LVN_MEMORY;
     for (int64_t i = 0; i < r.n; i++) words[i] = (uint64_t)i;
     r.words = words;
-    *bytes_per_s = (double)bytes / best_of(read_all, &r, threads, 0.2);
+    *bytes_per_s =
+        (double)bytes /
+        best_of((struct measurement){.prepare = evict_all, .run = read_all, .argument = &r, .seconds = 0.2}, threads);
     lvn_pages_free(words, bytes);
     return LVN_OK;
 }

@@ -109,13 +109,11 @@ bool lvn_wire_read(struct lvn_wire *w)
         w->taken = 0;
     }
     while (w->used < LVN_WIRE_LINE) {
-        const int capacity = LVN_WIRE_LINE - w->used;
-        ssize_t n = recv(w->fd, w->in + w->used, (size_t)capacity, MSG_DONTWAIT);
+        ssize_t n = recv(w->fd, w->in + w->used, (size_t)(LVN_WIRE_LINE - w->used), MSG_DONTWAIT);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
         if (n == 0) return false;
-        w->used += (int)n;
-        if (n < capacity) break; /* nothing more is available */
+        w->used += (int)n; /* an end behind it is noticed now: by the order of ends the first lost rank is named */
     }
     return true;
 }
