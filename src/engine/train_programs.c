@@ -73,6 +73,12 @@ static enum lvn_status divide(struct lvn_train_programs *t, const int64_t *load_
     LVN_TRY(t->settings->trainer.micro_batch_size ? divide_micro_batches(t, size, rank) : divide_rows(t, size, rank));
     t->accumulation = t->leaf[rank + 1] - t->leaf[rank];
     t->n_micro = t->leaf[size];
+    for (int i = 0; i < size && t->reduction.sharding.sharded & LVN_SHARDS_GRADIENTS; i++)
+        LVN_CHECK(t->leaf[i + 1] - t->leaf[i] == t->accumulation, ARG,
+                  "trainer.strategy zero2 sums gradients behind every micro-batch, so all ranks must have as many, and "
+                  "rank %d has %" PRId64 " and rank %d %" PRId64 " of the %" PRId64 " of a step: take a "
+                  "trainer.batch_size that the ranks can share equally, or zero1",
+                  i, t->leaf[i + 1] - t->leaf[i], rank, t->accumulation, t->n_micro);
     return LVN_OK;
 }
 
@@ -224,6 +230,14 @@ static enum lvn_status plan_collectively(struct lvn_train_programs *t, const str
     return lvn_ranks_agree(r, lvn_reduction_prepare(&t->reduction, t->step_session->program, t->leaf));
 }
 
+/* A set of enum lvn_shards. */
+static unsigned shards_of(const struct lvn_settings *s)
+{
+    if (s->trainer.strategy == LVN_TRAINER_STRATEGY_ZERO1) return LVN_SHARDS_STATE;
+    if (s->trainer.strategy != LVN_TRAINER_STRATEGY_ZERO2) return 0;
+    return s->trainer.deterministic ? LVN_SHARDS_STATE : LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS;
+}
+
 enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const struct lvn_settings *s,
                                         const struct lvn_model_config *c, const struct lvn_train_programs_options *o)
 {
@@ -232,7 +246,7 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const stru
                                     .size = r             ? r->size
                                             : o->size > 1 ? o->size
                                                           : 1,
-                                    .sharded = s->trainer.strategy == LVN_TRAINER_STRATEGY_ZERO1 ? LVN_SHARDS_STATE : 0,
+                                    .sharded = shards_of(s),
                                     .tree = s->trainer.deterministic,
                                     .bf16 = s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_BF16};
     *t = (struct lvn_train_programs){

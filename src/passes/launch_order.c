@@ -14,7 +14,9 @@ static bool next_of_micro_batch(struct lvn_launch_order *order)
     bool last = order->micro_batch + 1 == order->n_micro_batches;
     while (order->next < p->first_sum) {
         order->instr = &p->instrs[order->next++];
-        if (order->instr->when == LVN_EVERY_MICRO_BATCH || last) return true;
+        const enum lvn_when when = order->instr->when;
+        if (when == LVN_EVERY_MICRO_BATCH || (when == LVN_FIRST_MICRO_BATCH ? order->micro_batch == 0 : last))
+            return true;
     }
     if (order->next_sum == p->first_update || p->instrs[order->next_sum].micro_batch != order->micro_batch)
         return false;

@@ -57,6 +57,7 @@ struct lvn_operand {
 
 enum lvn_when {
     LVN_EVERY_MICRO_BATCH,
+    LVN_FIRST_MICRO_BATCH, /* zeros in place of the last step's sums */
     LVN_LAST_MICRO_BATCH,  /* starts of reductions: once a step, when gradients are complete */
     LVN_AFTER_MICRO_BATCH, /* sums of gradients: after micro-batch instr->micro_batch */
     LVN_AFTER_BACKWARD,    /* norm, clipping, optimizer: once a step */
@@ -88,7 +89,7 @@ struct lvn_instr {
 /* What a rank keeps its shard of only (passes/shard.h), instead of the whole. */
 enum lvn_shards {
     LVN_SHARDS_STATE = 1,     /* optimizer state: it updates its shard, and receives the other parameters */
-    LVN_SHARDS_GRADIENTS = 2, /* no pass does that yet */
+    LVN_SHARDS_GRADIENTS = 2, /* with STATE: sums of gradients; those of a micro-batch are whole, a block at a time */
     LVN_SHARDS_PARAMETERS = 4 /* no pass does that yet */
 };
 
@@ -96,7 +97,8 @@ enum lvn_shards {
 struct lvn_sharding {
     int rank;
     int size;
-    unsigned sharded; /* set of enum lvn_shards; 0: each rank has the whole model (ddp); STATE: zero1 */
+    unsigned sharded; /* set of enum lvn_shards; 0: each rank has the whole model (ddp); STATE: zero1; STATE |
+                         GRADIENTS: zero2 */
     bool tree;        /* after backward, sum gradients in the order of the tree over micro-batches; else in buckets */
     bool bf16;        /* send buckets of fp32 in bf16 */
 };
@@ -249,7 +251,7 @@ void lvn_instr_operands(struct lvn_instr *i, void (*visit)(struct lvn_operand *o
  *   +%7                this gradient is added to the earlier contributions
  *   %7:bf16            the element type, where it is not the program's real type
  *   %7 (2, 4)          the shape, of operands that are written
- *   [last]             runs in the last micro-batch alone
+ *   [first], [last]    runs in the first, or in the last micro-batch alone
  *   [after 3]          runs after micro-batch 3
  * Below the instructions, after accumulate: number and bytes of the gradient buffers, the buffer that each micro-batch
  * writes, and the buffers that hold sums at the end (of micro-batches [first:end]). After memory_planning: bytes of the

@@ -193,9 +193,11 @@ static enum lvn_status check_device(const struct lvn_settings *s)
 {
     LVN_CHECK(s->trainer.strategy != LVN_TRAINER_STRATEGY_SINGLE_DEVICE || s->ranks <= 1, ARG,
               "trainer.strategy single_device is for one rank, and %" PRId64
-              " were started; set ddp or zero1, or start "
-              "one",
+              " were started; set ddp, zero1 or zero2, or start one",
               s->ranks);
+    LVN_CHECK(s->trainer.strategy != LVN_TRAINER_STRATEGY_ZERO2 || s->trainer.share != LVN_TRAINER_SHARE_MEASURED, ARG,
+              "trainer.strategy zero2 wants as many micro-batches on every rank, and trainer.share measured gives fast "
+              "ranks more; set trainer.share=equal or trainer.strategy=zero1");
     return LVN_OK;
 }
 

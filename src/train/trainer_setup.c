@@ -363,6 +363,15 @@ static void explain_recompute(struct trainer *t)
     lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->text);
 }
 
+static void explain_strategy(struct trainer *t)
+{
+    if (t->settings->trainer.strategy != LVN_TRAINER_STRATEGY_ZERO2 || !t->settings->trainer.deterministic) return;
+    lvn_callback_notify(
+        &t->context, LVN_EVENT_NOTE,
+        "trainer.strategy zero2 takes the memory of zero1 here: trainer.deterministic adds gradients in "
+        "an order for which every rank keeps whole ones");
+}
+
 /* Run one part of the set-up that may take long; the heartbeat reports it as the current operation. */
 static enum lvn_status run_part(const char *operation, enum lvn_status (*part)(struct trainer *t), struct trainer *t)
 {
@@ -395,6 +404,7 @@ enum lvn_status lvn_trainer_set_up(struct trainer *t)
     LVN_TRY(lvn_consistency_data(t->ranks, t->opened.fingerprint));
     LVN_TRY(run_part("opening the run's folder", share_run, t));
     explain_accumulation(t);
+    explain_strategy(t);
 
     /* The plan, its memory, and weights in it. */
     LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_load_weights_init(t)));

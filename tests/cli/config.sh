@@ -191,8 +191,17 @@ printf 'distributed_type: FSDP\nfsdp_config: {fsdp_activation_checkpointing: tru
 code 0 "$LEVIN" config fsdp.yaml --from-accelerate fsdp.acc --json
 json '"levin launch -n 2" in d["launch"] and "new_key" in {n["key"] for n in d["notes"]}'
 settings fsdp.yaml
-is trainer.strategy zero1
+is trainer.strategy zero2
 is trainer.recompute blocks
+for words in "DEEPSPEED\ndeepspeed_config: {zero_stage: 1}=zero1" "DEEPSPEED\ndeepspeed_config: {zero_stage: 2}=zero2" \
+    "DEEPSPEED\ndeepspeed_config: {zero_stage: 3}=zero2" "FSDP\nfsdp_config: {fsdp_sharding_strategy: NO_SHARD}=ddp"; do
+    printf "distributed_type: ${words%=*}\nnum_processes: 2\n" >shards.acc
+    code 0 "$LEVIN" config shards.yaml --from-accelerate shards.acc --json
+    json "any('weights are whole' in n['note'] for n in d['notes']) == $([[ $words == *3}* ]] && echo True || echo False)"
+    settings shards.yaml
+    is trainer.strategy "${words#*=}"
+    rm shards.yaml
+done
 printf 'num_machines: 2\nnum_processes: 3\n' >odd.acc
 code 2 "$LEVIN" config odd.yaml --from-accelerate odd.acc
 says "not a multiple of num_machines (2)" err

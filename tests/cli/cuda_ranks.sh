@@ -56,6 +56,9 @@ LEVIN_DOUBLE_REPORT=$PWD/report code 0 ranks 2 --run_dir=zero1 --trainer.strateg
 close_to one zero1 1e-5
 check [ "$(calls ncclReduce)" -ge 2 ]
 check [ "$(calls ncclBroadcast)" -ge 2 ]
+code 0 ranks 2 --run_dir=zero2 --trainer.strategy=zero2
+says "$by_nccl" err
+close_to one zero2 1e-5
 code 0 ranks 2 --run_dir=half --trainer.reduce_dtype=bf16
 says "$by_nccl" err
 close_to one half 1e-2

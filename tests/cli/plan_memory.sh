@@ -35,3 +35,4 @@ compare order 1 --trainer.deterministic=true
 # joining the other ranks briefly takes more memory than a tiny run, and less than a small one
 small=(--model.n_layer=2 --model.n_head=4 --model.n_embd=256 --model.block_size=256)
 ! mpi_here openmpi || compare zero1 2 --trainer.strategy=zero1
+! mpi_here openmpi || compare zero2 2 --trainer.strategy=zero2

@@ -130,18 +130,45 @@ static enum lvn_status read_devices(struct lvn_config *cf, const struct lvn_yaml
     return list ? lvn_config_set(cf, "trainer.devices", list, y->line) : LVN_MEMORY;
 }
 
+/* words: a value of fsdp_sharding_strategy, or a stage of ZeRO. */
+static enum lvn_status set_sharding(struct lvn_config *cf, const struct lvn_yaml *y, const char *words)
+{
+    static const struct {
+        const char *words, *strategy;
+        bool whole; /* unlike there, weights are whole on each rank */
+    } all[] = {
+        {"0", "ddp", false},
+        {"1", "zero1", false},
+        {"2", "zero2", false},
+        {"3", "zero2", true},
+        {"SHARD_GRAD_OP", "zero2", false},
+        {"NO_SHARD", "ddp", false},
+    };
+    const char *strategy = "zero2"; /* FULL_SHARD, HYBRID_SHARD and what is not known */
+    bool whole = true;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!strcasecmp(all[i].words, words)) strategy = all[i].strategy, whole = all[i].whole;
+    LVN_TRY(lvn_config_set(cf, "trainer.strategy", strategy, y->line));
+    if (!whole) return LVN_OK;
+    return lvn_config_note(
+        cf, "distributed_type",
+        "'%s' (%.40s) becomes trainer.strategy: zero2, which shards the optimizer's state and the sums "
+        "of gradients; weights are whole on each rank",
+        y->text, words);
+}
+
 static enum lvn_status read_distributed(struct lvn_config *cf, const struct lvn_yaml *top)
 {
     const struct lvn_yaml *y = lvn_yaml_get(top, "distributed_type");
     const char *type = get_text(top, "distributed_type");
     if (!type || find_accelerator(type)) return LVN_OK;
-    if (!strcmp(type, "FSDP") || !strcmp(type, "DEEPSPEED")) {
-        LVN_TRY(lvn_config_set(cf, "trainer.strategy", "zero1", y->line));
-        return lvn_config_note(
-            cf, "distributed_type",
-            "'%s' becomes trainer.strategy: zero1, which shards the optimizer's state; gradients and "
-            "weights are whole on each rank",
-            type);
+    if (!strcmp(type, "FSDP")) {
+        const char *words = get_text(lvn_yaml_get(top, "fsdp_config"), "fsdp_sharding_strategy");
+        return set_sharding(cf, y, words ? words : "FULL_SHARD");
+    }
+    if (!strcmp(type, "DEEPSPEED")) {
+        const char *stage = get_text(lvn_yaml_get(top, "deepspeed_config"), "zero_stage");
+        return set_sharding(cf, y, stage ? stage : "2"); /* accelerate's default */
     }
     return lvn_config_note(
         cf, "distributed_type",

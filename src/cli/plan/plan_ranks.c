@@ -163,6 +163,9 @@ static void communicate(struct forecast *f)
         const struct lvn_instr *i = &p->instrs[n];
         if (i->id == LVN_OP_tree_reduce) {
             f->reduce += add_sum(f, sum_bytes(i), steps, max_subtrees(f->t, f->ranks));
+        } else if (i->id == LVN_OP_reduce_scatter && i->when == LVN_EVERY_MICRO_BATCH) { /* zero2 */
+            for (int64_t k = 0; k < f->t->accumulation; k++) f->reduce += f->last = add_sum(f, sum_bytes(i), steps, 0);
+            last_bytes = sum_bytes(i);
         } else if (i->op->collective && i->when == LVN_LAST_MICRO_BATCH) {
             last_bytes = sum_bytes(i);
             f->last = add_sum(f, last_bytes, steps, 0);

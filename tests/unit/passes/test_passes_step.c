@@ -1,4 +1,5 @@
 /* test_passes_step.c - covers: src/passes/gradient_accumulation.c src/passes/update.c src/passes/shard.c
+ * src/passes/sharder.c src/passes/sharder_sums.c src/passes/sharder_gradients.c src/passes/sharder_update.c
  * src/passes/loss_scaling.c
  *
  * Each pass that turns a micro-batch into a step, alone: the listing of a small program before it and after it. Passes
@@ -262,24 +263,31 @@ static void shard_zero1(void **state)
     "28 ranks    wait                 %49:int32 -> parameters[8192:14336]\n"                                           \
     "gradients: 2 x 57344 bytes; micro-batches write 0, 1; sums left: [0:2] in 0\n"
 
-/* Every block is divided: no collective reaches over two of them. The three maps take one piece of 4096, two blocks of
- * one and of two; rank 1 of 2 owns the second and the fourth as they are dealt, and of the last block the latter piece.
+/* A map outside of blocks, and one in each of two blocks, of one, one and two pieces of 4096; with backward. */
+static struct model two_blocks(void)
+{
+    struct model m = model_new();
+    struct lvn_graph *g = m.graph;
+    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1, 64));
+    x = lvn_linear(g, x, lvn_weight(g, "w", 64, 64, 1), NULL, true);
+    lvn_block(g);
+    x = lvn_linear(g, x, lvn_weight(g, "v", 64, 32, 1), NULL, true);
+    lvn_block(g);
+    x = lvn_linear(g, x, lvn_weight(g, "u", 32, 192, 1), NULL, true);
+    lvn_block_end(g);
+    model_build(&m, lvn_cross_entropy(g, x, lvn_input(g, "labels", LVN_DESC(LVN_I32, 1))));
+    must(lvn_pass_differentiate(m.program));
+    return m;
+}
+
+/* Every block is divided: no collective reaches over two of them. Rank 1 of 2 owns the second and the fourth as they
+ * are dealt, and of the last block the latter piece.
  */
 static void shard_blocks(void **state)
 {
     (void)state;
     for (int tree = 0; tree < 2; tree++) {
-        struct model m = model_new();
-        struct lvn_graph *g = m.graph;
-        struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1, 64));
-        x = lvn_linear(g, x, lvn_weight(g, "w", 64, 64, 1), NULL, true);
-        lvn_block(g);
-        x = lvn_linear(g, x, lvn_weight(g, "v", 64, 32, 1), NULL, true);
-        lvn_block(g);
-        x = lvn_linear(g, x, lvn_weight(g, "u", 32, 192, 1), NULL, true);
-        lvn_block_end(g);
-        model_build(&m, lvn_cross_entropy(g, x, lvn_input(g, "labels", LVN_DESC(LVN_I32, 1))));
-        must(lvn_pass_differentiate(m.program));
+        struct model m = two_blocks();
         must(lvn_pass_accumulate(m.program, tree ? &(struct lvn_tree_leaves){.n = 2, .total = 4} : NULL));
         must(lvn_pass_update(m.program, &sgd));
         must(lvn_pass_shard(m.program,
@@ -287,6 +295,52 @@ static void shard_blocks(void **state)
         expect(&m, tree ? BLOCKS_DEALT_TREE : BLOCKS_DEALT);
         model_free(&m);
     }
+}
+
+/* zero2: the gradients of a micro-batch are a value of the arena for each block, of which rank 1 of 2 adds its shard to
+ * its part of the sums, while backward is at the block before. */
+static void shard_gradients(void **state)
+{
+    (void)state;
+    struct model m = two_blocks();
+    must(lvn_pass_accumulate(m.program, NULL));
+    must(lvn_pass_update(m.program, &sgd));
+    must(lvn_pass_shard(
+        m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS}));
+    expect(&m, " 0 forward  zeros                -> gradients[0:6144] [first]\n"
+               " 1 forward  linear               x, w -> %2 (1, 64)\n"
+               " 2 forward  linear               %2, v -> %4 (1, 32)\n"
+               " 3 forward  linear               %4, u -> %6 (1, 192)\n"
+               " 4 forward  cross_entropy        %6, labels:int32 -> %8:fp64 (1), %9 (1), %10 (1)\n"
+               " 5 backward cross_entropy        %6, labels:int32, %10 -> %11 (1, 192)\n"
+               " 6 backward linear               %4, u, %11 -> %12 (1, 32), %29 (32, 192)\n"
+               " 7 ranks    reduce_scatter       %29 -> %29 (6144), %31:int32 (1)\n"
+               " 8 backward linear               %2, v, %12 -> %14 (1, 64), %28 (64, 32)\n"
+               " 9 ranks    wait                 %31:int32 -> %29 (6144)\n"
+               "10 forward  accumulate           %29+4096 -> gradients[4096:6144]\n"
+               "11 ranks    reduce_scatter       %28 -> %28 (2048), %33:int32 (1)\n"
+               "12 backward linear               x, w, %14 -> %27 (64, 64)\n"
+               "13 ranks    wait                 %33:int32 -> %28 (2048)\n"
+               "14 forward  accumulate           %28 -> gradients[0:2048]\n"
+               "15 ranks    reduce_scatter       %27 -> %27 (4096), %35:int32 (1)\n"
+               "16 ranks    wait                 %35:int32 -> %27 (4096)\n"
+               "17 update   grad_squares         -> %36:fp64 (1)\n"
+               "18 update   grad_squares         gradients[0:2048] -> %36+1:fp64 (1)\n"
+               "19 update   grad_squares         gradients[4096:6144] -> %36+2:fp64 (2)\n"
+               "20 ranks    all_reduce           %36:fp64 -> %36:fp64 (4), %39:int32 (1)\n"
+               "21 ranks    wait                 %39:int32 -> %36:fp64 (4)\n"
+               "22 update   grad_clip            %36:fp64\n"
+               "23 update   sgd                  gradients[0:2048] -> parameters[4096:6144], first moment[0:2048]\n"
+               "24 update   sgd                  gradients[4096:6144]"
+               " -> parameters[12288:14336], first moment[4096:6144]\n"
+               "25 ranks    all_gather           -> parameters[0:4096], %41:int32 (1)\n"
+               "26 ranks    all_gather           parameters[4096:6144] -> parameters[4096:6144], %44:int32 (1)\n"
+               "27 ranks    all_gather           parameters[12288:14336] -> parameters[8192:14336], %47:int32 (1)\n"
+               "28 ranks    wait                 %41:int32 -> parameters[0:4096]\n"
+               "29 ranks    wait                 %44:int32 -> parameters[4096:6144]\n"
+               "30 ranks    wait                 %47:int32 -> parameters[8192:14336]\n"
+               "gradients: 1 x 24576 bytes\n");
+    model_free(&m);
 }
 
 /* With a tree one collective adds the sums that the ranks hold, after backward. */
@@ -352,11 +406,12 @@ static void scale(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accumulate),   cmocka_unit_test(accumulate_as_a_tree),
-        cmocka_unit_test(update_adamw), cmocka_unit_test(update_sgd),
-        cmocka_unit_test(shard_ddp),    cmocka_unit_test(shard_ddp_in_bf16),
-        cmocka_unit_test(shard_zero1),  cmocka_unit_test(shard_blocks),
-        cmocka_unit_test(shard_tree),   cmocka_unit_test(scale),
+        cmocka_unit_test(accumulate),      cmocka_unit_test(accumulate_as_a_tree),
+        cmocka_unit_test(update_adamw),    cmocka_unit_test(update_sgd),
+        cmocka_unit_test(shard_ddp),       cmocka_unit_test(shard_ddp_in_bf16),
+        cmocka_unit_test(shard_zero1),     cmocka_unit_test(shard_blocks),
+        cmocka_unit_test(shard_gradients), cmocka_unit_test(shard_tree),
+        cmocka_unit_test(scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -191,7 +191,8 @@ static const struct {
      "this machine lacks); set cpu or auto to run"},
     {NULL,
      {"trainer.strategy=fsdp"},
-     "trainer.strategy fsdp is not supported: this version has single_device, ddp and zero1; set one of them or auto"},
+     "trainer.strategy fsdp is not supported: this version has single_device, ddp, zero1 and zero2; set one of them or "
+     "auto"},
     {NULL,
      {"trainer.limit_val_batches=1.5"},
      "trainer.limit_val_batches (1.5) is a share of the validation set: at most 1.0; write a whole number for a number "

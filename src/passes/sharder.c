@@ -1,0 +1,167 @@
+/* sharder.c - the pass shard: it inserts the collectives of data parallelism into a training program.
+ *
+ * Every rank runs the same program on its part of the batch. Gradients are cut into buckets: ranges of the flat buffer,
+ * in the order in which backward completes them. In the last micro-batch the reduction of a bucket starts behind the
+ * instruction that writes its last gradient, and overlaps with the rest of backward; a wait for each bucket stands
+ * before the norm. With trainer.reduce_dtype bf16 a rounded copy of the bucket is reduced, and then cast back into the
+ * gradient. With trainer.deterministic there are no buckets: after the last micro-batch the pending nodes of all ranks
+ * are summed in the order of the tree over all micro-batches.
+ *
+ * zero1 (Rajbhandari et al.: "ZeRO: memory optimizations toward training trillion parameter models", 2020, stage 1):
+ * every block of the model is divided among the ranks (shard.h), so no collective reaches over two blocks. A rank
+ * receives the sums of its shards' gradients only, has the optimizer state of its shards only, updates those, and
+ * receives the other parameters from their owners. For the norm, the sums of squares of all shards are added to zeros,
+ * so every rank adds the same numbers in the order of the plain norm.
+ *
+ * zero2 (stage 2): the flat gradients are shards too. The gradients of a block are a value of the arena, which lives
+ * from the block's backward until they have been reduced, behind the last of them and in every micro-batch, and the
+ * rank's shard has been added to its sum. Sums in the order of the tree need the whole gradients of all micro-batches,
+ * so with those nothing changes to zero1.
+ *
+ * Collectives are instructions with operands like any others: the buffer of a running collective is a value that lives
+ * until its wait, so memory_planning lays it out. The pass writes the list anew.
+ *
+ * Left out: parameters in shards (ZeRO's stage 3). */
+#include "passes/sharder.h"
+
+#include <string.h>
+
+bool lvn_shards_state(const struct sharder *x)
+{
+    return x->s->sharded & LVN_SHARDS_STATE;
+}
+
+static bool has_sharded_gradients(const struct sharder *x)
+{
+    return x->s->sharded & LVN_SHARDS_GRADIENTS && !x->s->tree;
+}
+
+/* --- the list --- */
+
+/* Written instead of a new instruction when memory is out, so that callers need no check: x->failed tells. */
+static _Thread_local struct lvn_instr spare;
+
+/* Append an instruction; the pointer is valid until the next one. */
+struct lvn_instr *lvn_sharder_append(struct sharder *x, enum lvn_op_id id, enum lvn_when when, const char *name)
+{
+    struct lvn_instr *i = lvn_program_add_instr(x->p, id, LVN_FORWARD);
+    if (!i) {
+        x->failed = true;
+        i = &spare;
+    }
+    i->when = when;
+    i->name = name;
+    return i;
+}
+
+struct lvn_operand lvn_sharder_range(struct sharder *x, const char *name, enum lvn_buffer buffer, enum lvn_dtype dtype,
+                                     int64_t offset, int64_t count)
+{
+    struct lvn_operand o = lvn_program_add_range(x->p, name, buffer, dtype, offset, count);
+    if (o.value < 0) x->failed = true;
+    return o;
+}
+
+struct collective lvn_sharder_start(struct sharder *x, enum lvn_op_id id, enum lvn_when when, struct lvn_operand in,
+                                    struct lvn_operand result, const char *name)
+{
+    struct collective s = {.handle = x->p->n_handles++, .result = result};
+    s.token = lvn_sharder_range(x, "token", LVN_BUFFER_ARENA, LVN_I32, 0, 1);
+    struct lvn_instr *i = lvn_sharder_append(x, id, when, name);
+    i->handle = s.handle;
+    i->in[0] = in;
+    i->out[0] = result;
+    i->out[1] = s.token;
+    return s;
+}
+
+void lvn_sharder_wait(struct sharder *x, const struct collective *s, enum lvn_when when, const char *name)
+{
+    struct lvn_instr *i = lvn_sharder_append(x, LVN_OP_wait, when, name);
+    i->handle = s->handle;
+    i->in[0] = s->token;
+    i->out[0] = s->result;
+}
+
+/* The instruction that was appended last. */
+struct lvn_instr *lvn_sharder_latest(const struct sharder *x)
+{
+    return x->failed ? &spare : &x->p->instrs[x->p->n_instrs - 1];
+}
+
+/* Memory for a collective of each block. */
+struct collective *lvn_sharder_collectives(struct sharder *x)
+{
+    struct collective *s = lvn_arena_alloc(&x->p->arena, sizeof *s * (size_t)(x->p->graph->params->n_blocks + 1));
+    if (!s) x->failed = true;
+    return s;
+}
+
+/* --- blocks --- */
+
+/* Number of the next block after `block` that has trainable parameters, as in lvn_param.block; begin with -2. False:
+ * there is none. */
+bool lvn_sharder_next_block(const struct sharder *x, int *block)
+{
+    const struct lvn_params *params = x->p->graph->params;
+    for (++*block; *block + 1 < params->n_blocks; ++*block)
+        if (params->blocks[*block + 1].count) return true;
+    return false;
+}
+
+const struct lvn_param_block *lvn_sharder_block(const struct sharder *x, int block)
+{
+    return &x->p->graph->params->blocks[block + 1];
+}
+
+struct lvn_shard lvn_sharder_shard(const struct sharder *x, int block)
+{
+    return lvn_shard_at(x->p->graph->params, block, x->s->size, x->s->rank);
+}
+
+/* Where element `element` of the flat parameters, which this rank owns, lies in its shards. */
+int64_t lvn_sharder_place(const struct sharder *x, int block, int64_t element)
+{
+    return lvn_shard_place(x->p->graph->params, x->s->size, x->s->rank, block, element);
+}
+
+/* The same in the flat gradients, which are shards with zero2. */
+int64_t lvn_sharder_gradient_place(const struct sharder *x, int block, int64_t element)
+{
+    return has_sharded_gradients(x) ? lvn_sharder_place(x, block, element) : element;
+}
+
+/* Parameter's number -> the last instruction that writes its gradient; -1: none. NULL: memory. */
+int *lvn_sharder_last_writers(struct lvn_arena *a, const struct lvn_program *p)
+{
+    int *last = lvn_arena_alloc(a, sizeof *last * (size_t)(p->graph->params->n + 1));
+    for (int i = 0; last && i < p->graph->params->n; i++) last[i] = -1;
+    for (int n = 0; last && n < p->n_instrs; n++)
+        for (int k = 0; k < LVN_MAX_IN; k++) {
+            int v = p->instrs[n].din[k].value;
+            if (v >= 0 && p->values[v].buffer == LVN_BUFFER_GRAD && p->values[v].param)
+                last[p->values[v].param->number] = n;
+        }
+    return last;
+}
+
+/* --- the pass --- */
+
+enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding *s)
+{
+    const int n = p->n_instrs;
+    if (s->size == 1) return LVN_OK;
+    struct sharder x = {.p = p, .s = s};
+    struct lvn_instr *old = lvn_arena_alloc(&p->arena, sizeof *old * (size_t)(n + 1));
+    if (!old) return LVN_MEMORY;
+    memcpy(old, p->instrs, sizeof *old * (size_t)n);
+    if (has_sharded_gradients(&x)) {
+        LVN_TRY(lvn_sharder_append_gradients(&x, old, n));
+    } else {
+        if (!s->tree) LVN_TRY(lvn_sharder_find_buckets(&x));
+        p->n_instrs = 0;
+        lvn_sharder_append_sums(&x, old, n);
+    }
+    if (lvn_shards_state(&x)) lvn_sharder_append_gathers(&x);
+    return x.failed ? LVN_MEMORY : LVN_OK;
+}

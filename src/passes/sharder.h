@@ -1,0 +1,75 @@
+/* sharder.h - what the parts of the pass shard share (sharder.c, sharder_sums.c, sharder_gradients.c,
+ * sharder_update.c): the program that is written anew, and functions that append to it. Memory that is out is told by
+ * sharder.failed. */
+#ifndef LVN_SHARDER_H
+#define LVN_SHARDER_H
+
+#include "passes/pass.h"
+#include "passes/shard.h"
+
+/* A collective that was started. */
+struct collective {
+    int handle;
+    struct lvn_operand token;  /* makes the wait depend on the start; without contents */
+    struct lvn_operand result; /* the buffer of the collective, in use until the wait */
+};
+
+struct bucket;
+struct whole;
+
+struct sharder {
+    struct lvn_program *p;
+    const struct lvn_sharding *s;
+    struct bucket *bucket;
+    int n_buckets;
+    int n_updates;         /* instructions of the optimizer so far: one for each parameter group */
+    struct whole *whole;   /* zero2: [n_blocks] */
+    struct whole *started; /* zero2: the block whose gradients are being reduced; NULL: none */
+    bool failed;           /* out of memory */
+};
+
+/* Is the optimizer's state in shards? */
+bool lvn_shards_state(const struct sharder *x);
+
+/* Append an instruction; the pointer is valid until the next one. */
+struct lvn_instr *lvn_sharder_append(struct sharder *x, enum lvn_op_id id, enum lvn_when when, const char *name);
+/* A value: elements [offset, offset + count) of a buffer. */
+struct lvn_operand lvn_sharder_range(struct sharder *x, const char *name, enum lvn_buffer buffer, enum lvn_dtype dtype,
+                                     int64_t offset, int64_t count);
+/* Append the start of a collective on `result`, in place; and its wait. */
+struct collective lvn_sharder_start(struct sharder *x, enum lvn_op_id id, enum lvn_when when, struct lvn_operand in,
+                                    struct lvn_operand result, const char *name);
+void lvn_sharder_wait(struct sharder *x, const struct collective *s, enum lvn_when when, const char *name);
+/* The instruction that was appended last. */
+struct lvn_instr *lvn_sharder_latest(const struct sharder *x);
+/* Number of the next block after `block` that has trainable parameters, as in lvn_param.block; begin with -2. False:
+ * there is none. */
+bool lvn_sharder_next_block(const struct sharder *x, int *block);
+/* What a block has in the flat buffers, and what this rank owns of it. */
+const struct lvn_param_block *lvn_sharder_block(const struct sharder *x, int block);
+struct lvn_shard lvn_sharder_shard(const struct sharder *x, int block);
+/* Where element `element` of the flat parameters, which this rank owns, lies in its shards. */
+int64_t lvn_sharder_place(const struct sharder *x, int block, int64_t element);
+/* The same in the flat gradients, which are shards with zero2. */
+int64_t lvn_sharder_gradient_place(const struct sharder *x, int block, int64_t element);
+/* Parameter's number -> the last instruction that writes its gradient; -1: none. NULL: memory. */
+int *lvn_sharder_last_writers(struct lvn_arena *a, const struct lvn_program *p);
+/* Memory for a collective of each block. */
+struct collective *lvn_sharder_collectives(struct sharder *x);
+
+/* sharder_sums.c: whole gradients (ddp, zero1) */
+/* Cut the gradients into buckets, unless the order of the tree is wanted. */
+enum lvn_status lvn_sharder_find_buckets(struct sharder *x) LVN_CHECKED;
+/* Append the n instructions of `old`, with sums in buckets, or in the order of the tree, behind backward. */
+void lvn_sharder_append_sums(struct sharder *x, const struct lvn_instr *old, int n);
+
+/* sharder_gradients.c: the same with gradients in shards (zero2). */
+enum lvn_status lvn_sharder_append_gradients(struct sharder *x, struct lvn_instr *old, int n) LVN_CHECKED;
+
+/* sharder_update.c */
+/* Append an instruction of `old`: those of the update for what the rank owns. */
+void lvn_sharder_append_one(struct sharder *x, const struct lvn_instr *i);
+/* Append the gathers of the updated parameters. */
+void lvn_sharder_append_gathers(struct sharder *x);
+
+#endif

@@ -1,0 +1,148 @@
+/* sharder_sums.c - sums of whole gradients over ranks, for ddp and zero1: in buckets that overlap with backward, or in
+ * the order of the tree; see sharder.c. */
+#include "passes/sharder.h"
+
+enum {
+    MIN_BYTES = 1 << 18,  /* of a bucket: smaller messages cost their latency */
+    MAX_BYTES = 16 << 20, /* of a bucket: larger ones only start later */
+    PER_PROGRAM = 16,     /* number of buckets, between those limits */
+};
+
+/* A range of the flat gradients that one collective reduces. */
+struct bucket {
+    int64_t offset; /* elements */
+    int64_t count;  /* elements */
+    int block;      /* lvn_param.block of its first gradient; of all, where something is sharded */
+    int ready;      /* the instruction behind which the reduction starts; -1: at the start of the program */
+    struct lvn_operand gradient;
+    struct collective collective; /* on the gradient, or on a copy in bf16 */
+};
+
+/* --- buckets --- */
+
+/* Cut the gradients into buckets of about `bytes`, between parameters, from the end of the flat buffer on: backward
+ * completes the last block first. by_block: also between blocks. Returns their number. */
+static int cut_buckets(const struct lvn_program *p, const int *last_writer, int64_t bytes, bool by_block,
+                       struct bucket *out)
+{
+    const struct lvn_params *params = p->graph->params;
+    struct bucket b = {.offset = params->trainable_count, .ready = -1};
+    int n = 0;
+    for (int i = params->n - 1; i >= 0; i--) {
+        const struct lvn_param *q = params->flat[i];
+        if (!q->trainable) continue;
+        const struct lvn_param_block *block = &params->blocks[q->block + 1];
+        int writer = last_writer[q->number];
+        const int64_t end = block->offset + block->count;
+        if (by_block && b.offset > end) b.offset = end; /* without the gap behind it */
+        b.count += b.offset - q->offset;
+        b.offset = q->offset;
+        b.block = q->block;
+        if (writer > b.ready) b.ready = writer;
+        const bool last = q->offset == 0 || (by_block && q->offset == block->offset);
+        if (b.count * lvn_dtype_bytes(p->gradients) < bytes && !last) continue;
+        out[n++] = b;
+        b = (struct bucket){.offset = q->offset, .ready = -1};
+    }
+    return n;
+}
+
+static int64_t bucket_bytes(const struct lvn_program *p)
+{
+    int64_t bytes = p->graph->params->trainable_count * lvn_dtype_bytes(p->gradients) / PER_PROGRAM;
+    return bytes < MIN_BYTES ? MIN_BYTES : bytes > MAX_BYTES ? MAX_BYTES : bytes;
+}
+
+/* Sort by `ready`; stable. */
+static void sort_buckets(struct bucket *list, int n)
+{
+    for (int i = 1; i < n; i++) {
+        struct bucket b = list[i];
+        int k = i;
+        for (; k > 0 && list[k - 1].ready > b.ready; k--) list[k] = list[k - 1];
+        list[k] = b;
+    }
+}
+
+enum lvn_status lvn_sharder_find_buckets(struct sharder *x)
+{
+    x->bucket = lvn_arena_alloc(&x->p->arena, sizeof *x->bucket * (size_t)(x->p->graph->params->n + 1));
+    LVN_LOCAL_ARENA(a);
+    const int *last_writer = lvn_sharder_last_writers(&a, x->p);
+    if (!x->bucket || !last_writer) return LVN_MEMORY;
+    x->n_buckets = cut_buckets(x->p, last_writer, bucket_bytes(x->p), lvn_shards_state(x), x->bucket);
+    sort_buckets(x->bucket, x->n_buckets);
+    return LVN_OK;
+}
+
+static void append_start(struct sharder *x, struct bucket *b)
+{
+    static const char name[] = "sum of a bucket";
+    struct lvn_operand wire = b->gradient =
+        lvn_sharder_range(x, "gradients", LVN_BUFFER_GRAD, x->p->gradients, b->offset, b->count);
+    if (x->s->bf16 && x->p->gradients == LVN_F32) {
+        wire = lvn_sharder_range(x, "gradients on their way", LVN_BUFFER_ARENA, LVN_BF16, 0, b->count);
+        struct lvn_instr *cast = lvn_sharder_append(x, LVN_OP_narrow, LVN_LAST_MICRO_BATCH, name);
+        cast->in[0] = b->gradient;
+        cast->out[0] = wire;
+    }
+    b->collective = lvn_sharder_start(x, lvn_shards_state(x) ? LVN_OP_reduce_scatter : LVN_OP_all_reduce,
+                                      LVN_LAST_MICRO_BATCH, wire, wire, name);
+    if (!lvn_shards_state(x)) return;
+    lvn_sharder_latest(x)->attr.reduce_scatter.block = b->block;
+    lvn_sharder_latest(x)->attr.reduce_scatter.first = b->offset;
+}
+
+static void append_end(struct sharder *x, const struct bucket *b)
+{
+    lvn_sharder_wait(x, &b->collective, LVN_AFTER_BACKWARD, "sum of a bucket");
+    if (b->collective.result.value == b->gradient.value) return;
+    struct lvn_instr *cast = lvn_sharder_append(x, LVN_OP_widen, LVN_AFTER_BACKWARD, "sum of a bucket");
+    cast->in[0] = b->collective.result;
+    cast->out[0] = b->gradient;
+}
+
+/* --- sums in the order of the tree --- */
+
+static const char tree_name[] = "sum of the gradients";
+
+/* Start the sum of elements [offset, offset + count) of the gradients. */
+static struct collective start_tree(struct sharder *x, int block, int64_t offset, int64_t count)
+{
+    struct lvn_program *p = x->p;
+    const int64_t all = p->graph->params->trainable_count, dim[] = {p->n_grad_buffers, count};
+    struct lvn_operand sum = lvn_sharder_range(x, "gradients", LVN_BUFFER_GRAD, p->gradients, offset, count);
+    struct lvn_operand slots =
+        lvn_sharder_range(x, "gradients", LVN_BUFFER_GRAD, p->gradients, offset, (p->n_grad_buffers - 1) * all + count);
+    slots.desc = lvn_desc_make(p->gradients, 2, dim);
+    slots.desc.stride[0] = all;
+    struct collective s = lvn_sharder_start(x, LVN_OP_tree_reduce, LVN_AFTER_BACKWARD, slots, sum, tree_name);
+    lvn_sharder_latest(x)->attr.tree_reduce.scatter = lvn_shards_state(x);
+    lvn_sharder_latest(x)->attr.tree_reduce.block = block;
+    return s;
+}
+
+static void append_tree(struct sharder *x)
+{
+    struct collective *s = lvn_sharder_collectives(x);
+    int n = 0;
+    if (!s) return;
+    if (!lvn_shards_state(x)) s[n++] = start_tree(x, -1, 0, x->p->graph->params->trainable_count);
+    for (int k = -2; lvn_shards_state(x) && lvn_sharder_next_block(x, &k); n++)
+        s[n] = start_tree(x, k, lvn_sharder_block(x, k)->offset, lvn_sharder_block(x, k)->count);
+    for (int k = 0; k < n; k++) lvn_sharder_wait(x, &s[k], LVN_AFTER_BACKWARD, tree_name);
+}
+
+/* Write the list anew with sums in buckets, or in the order of the tree, behind backward. */
+void lvn_sharder_append_sums(struct sharder *x, const struct lvn_instr *old, int n)
+{
+    for (int i = 0, next = 0, summed = 0; i <= n && !x->failed; i++) {
+        bool behind = i == n || old[i].when == LVN_AFTER_BACKWARD;
+        for (; next < x->n_buckets && (x->bucket[next].ready < i || behind); next++) append_start(x, &x->bucket[next]);
+        if (behind && !summed++) {
+            for (int b = 0; b < x->n_buckets; b++) append_end(x, &x->bucket[b]);
+            if (x->s->tree) append_tree(x);
+        }
+        if (i < n) lvn_sharder_append_one(x, &old[i]);
+    }
+}

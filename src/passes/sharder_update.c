@@ -1,0 +1,101 @@
+/* sharder_update.c - norm and update of what a rank owns, and the gathers of the updated parameters, for zero1 and
+ * zero2; see sharder.c. */
+#include "passes/sharder.h"
+
+/* Restrict an operand to elements [offset, offset + count) of its buffer. */
+static void cut(struct lvn_program *p, struct lvn_operand *o, int64_t offset, int64_t count)
+{
+    if (o->value < 0) return;
+    struct lvn_value *v = &p->values[o->value];
+    v->offset = offset * lvn_dtype_bytes(v->dtype);
+    v->bytes = count * lvn_dtype_bytes(v->dtype);
+    o->desc = lvn_desc_make(v->dtype, 1, &count);
+}
+
+/* Append the part of an update instruction that lies in this rank's shard of its block, if any. The optimizer state's
+ * buffers hold the rank's shards only. */
+static void append_update(struct sharder *x, struct lvn_instr i)
+{
+    struct lvn_program *p = x->p;
+    const struct lvn_param_group *g = &p->graph->params->groups[x->n_updates++];
+    const struct lvn_shard mine = lvn_sharder_shard(x, g->block);
+    int64_t begin = g->offset, end = g->offset + g->count;
+    if (begin < mine.first) begin = mine.first;
+    if (end > mine.first + mine.count) end = mine.first + mine.count;
+    if (end <= begin) return;
+    const int64_t place = lvn_sharder_place(x, g->block, begin);
+    cut(p, &i.in[0], lvn_sharder_gradient_place(x, g->block, begin), end - begin);
+    cut(p, &i.out[0], begin, end - begin);
+    for (int k = 1; k < LVN_MAX_OUT; k++) cut(p, &i.out[k], place, end - begin);
+    i.attr.update.first = begin;
+    i.attr.update.number += begin - g->offset;
+    *lvn_sharder_append(x, i.id, i.when, i.name) = i;
+}
+
+/* The sums of squares of a block: those of this rank's shard, and zeros. */
+static void append_squares(struct sharder *x, int block, struct lvn_operand all)
+{
+    const struct lvn_param_block *b = lvn_sharder_block(x, block);
+    const struct lvn_shard mine = lvn_sharder_shard(x, block);
+    const int64_t from = b->offset / LVN_NORM_BLOCK;
+    int64_t sums = all.desc.dim[0] - from; /* up to the next block, or to the end: gaps have sums too */
+    for (int next = block; lvn_sharder_next_block(x, &next);) {
+        sums = lvn_sharder_block(x, next)->offset / LVN_NORM_BLOCK - from;
+        break;
+    }
+    struct lvn_instr *i = lvn_sharder_append(x, LVN_OP_grad_squares, LVN_AFTER_BACKWARD, "squares of the shards");
+    i->attr.grad_squares.first = (mine.first - b->offset) / LVN_NORM_BLOCK;
+    i->attr.grad_squares.sums = sums;
+    i->out[0] = all;
+    i->out[0].desc = lvn_desc_make(LVN_F64, 1, &sums);
+    i->out[0].desc.offset = from;
+    if (mine.count > 0)
+        i->in[0] = lvn_sharder_range(x, "gradients", LVN_BUFFER_GRAD, x->p->gradients,
+                                     lvn_sharder_gradient_place(x, block, mine.first), mine.count);
+}
+
+/* Append the norm of all gradients: sums of squares of this rank's shards, those of all ranks, and the total. */
+static void append_norm(struct sharder *x, const struct lvn_instr *norm)
+{
+    static const char name[] = "squares of all shards";
+    const int64_t blocks = lvn_norm_blocks(x->p->graph->params->trainable_count);
+    const struct lvn_operand all = lvn_sharder_range(x, "sums of squares", LVN_BUFFER_ARENA, LVN_F64, 0, blocks);
+    for (int block = -2; lvn_sharder_next_block(x, &block);) append_squares(x, block, all);
+    const struct collective s = lvn_sharder_start(x, LVN_OP_all_reduce, LVN_AFTER_BACKWARD, all, all, name);
+    lvn_sharder_wait(x, &s, LVN_AFTER_BACKWARD, name);
+    struct lvn_instr *clip = lvn_sharder_append(x, LVN_OP_grad_clip, LVN_AFTER_BACKWARD, norm->name);
+    clip->attr.grad_clip.clip_norm = norm->attr.grad_norm.clip_norm;
+    clip->in[0] = all;
+}
+
+void lvn_sharder_append_one(struct sharder *x, const struct lvn_instr *i)
+{
+    bool update = i->when == LVN_AFTER_BACKWARD;
+    if (update && lvn_shards_state(x) && i->id == LVN_OP_grad_norm)
+        append_norm(x, i);
+    else if (update && lvn_shards_state(x))
+        append_update(x, *i);
+    else
+        *lvn_sharder_append(x, i->id, i->when, i->name) = *i;
+}
+
+/* Append the gathers of the updated parameters. */
+void lvn_sharder_append_gathers(struct sharder *x)
+{
+    static const char name[] = "parameters of all shards";
+    struct lvn_program *p = x->p;
+    struct collective *s = lvn_sharder_collectives(x);
+    int n = 0;
+    for (int block = -2; s && lvn_sharder_next_block(x, &block); n++) {
+        const struct lvn_param_block *b = lvn_sharder_block(x, block);
+        const struct lvn_shard shard = lvn_sharder_shard(x, block);
+        struct lvn_operand mine = LVN_NO_OPERAND;
+        if (shard.count > 0)
+            mine = lvn_sharder_range(x, "parameters", LVN_BUFFER_PARAM, p->weights, shard.first, shard.count);
+        const struct lvn_operand all =
+            lvn_sharder_range(x, "parameters", LVN_BUFFER_PARAM, p->weights, b->offset, b->count);
+        s[n] = lvn_sharder_start(x, LVN_OP_all_gather, LVN_AFTER_BACKWARD, mine, all, name);
+        lvn_sharder_latest(x)->attr.all_gather.block = block;
+    }
+    for (int k = 0; k < n; k++) lvn_sharder_wait(x, &s[k], LVN_AFTER_BACKWARD, name);
+}
