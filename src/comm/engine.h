@@ -71,7 +71,6 @@ struct lvn_engine {
 /* Open an engine over `transport`; o->size is above 1. argument: for its join(). */
 enum lvn_status lvn_engine_open(struct lvn_comm **out, const struct lvn_comm_options *o,
                                 const struct lvn_transport *transport, void *argument) LVN_CHECKED;
-extern const struct lvn_transport lvn_transport_mpi, lvn_transport_tcp;
 /* The thread of a struct lvn_engine. */
 void *lvn_engine_run(void *engine);
 void lvn_queue_push(struct lvn_queue *q, struct lvn_request *r);

@@ -109,7 +109,7 @@ static bool done_soon(const struct lvn_request *r)
 }
 
 /* Wait, while the engine's thread polls without sleeping. */
-static void await(struct lvn_comm *comm, const struct lvn_request *r, const struct timespec *until)
+static void await(struct lvn_comm *comm, struct lvn_request *r, const struct timespec *until)
 {
     struct lvn_engine *c = (struct lvn_engine *)comm;
     bool in_time = true;

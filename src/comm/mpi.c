@@ -16,6 +16,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "comm/comm_kind.h"
 #include "comm/engine.h"
 #include "comm/mpi_find.h"
 #include "comm/mpi_start.h"
@@ -308,16 +309,21 @@ static void barrier(void *state)
     if (m->linger && m->finalize) sleep_us(300000);
 }
 
-const struct lvn_transport lvn_transport_mpi = {.join = join,
-                                                .barrier = barrier,
-                                                .release = release,
-                                                .clear = clear,
-                                                .send = send_bytes,
-                                                .receive = receive_bytes,
-                                                .all_reduce = all_reduce,
-                                                .all_reduce_blocking = all_reduce_blocking,
-                                                .broadcast = broadcast,
-                                                .test = test,
-                                                .poke = poke,
-                                                .error = error,
-                                                .abort = abort_all};
+static const struct lvn_transport transport = {.join = join,
+                                               .barrier = barrier,
+                                               .release = release,
+                                               .clear = clear,
+                                               .send = send_bytes,
+                                               .receive = receive_bytes,
+                                               .all_reduce = all_reduce,
+                                               .all_reduce_blocking = all_reduce_blocking,
+                                               .broadcast = broadcast,
+                                               .test = test,
+                                               .poke = poke,
+                                               .error = error,
+                                               .abort = abort_all};
+
+const struct lvn_comm_kind lvn_comm_kind_mpi = {.name = "mpi",
+                                                .description = "the MPI of the ranks' launcher",
+                                                .meeting = LVN_MEETS_LAUNCHER,
+                                                .transport = &transport};

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "comm/comm_kind.h"
 #include "comm/engine.h"
 #include "comm/tcp_connections.h"
 
@@ -280,15 +281,20 @@ static void barrier(void *state)
     (void)all_reduce_blocking(state, &one, 1, LVN_I32, LVN_SUM);
 }
 
-const struct lvn_transport lvn_transport_tcp = {.join = join,
-                                                .barrier = barrier,
-                                                .release = release,
-                                                .clear = clear,
-                                                .send = send_message,
-                                                .receive = receive_message,
-                                                .all_reduce = all_reduce,
-                                                .all_reduce_blocking = all_reduce_blocking,
-                                                .broadcast = broadcast,
-                                                .test = test,
-                                                .poke = poke,
-                                                .error = error};
+static const struct lvn_transport transport = {.join = join,
+                                               .barrier = barrier,
+                                               .release = release,
+                                               .clear = clear,
+                                               .send = send_message,
+                                               .receive = receive_message,
+                                               .all_reduce = all_reduce,
+                                               .all_reduce_blocking = all_reduce_blocking,
+                                               .broadcast = broadcast,
+                                               .test = test,
+                                               .poke = poke,
+                                               .error = error};
+
+const struct lvn_comm_kind lvn_comm_kind_tcp = {.name = "tcp",
+                                                .description = "TCP connections of levin's own",
+                                                .meeting = LVN_MEETS_SOCKETS,
+                                                .transport = &transport};

@@ -54,7 +54,7 @@ struct lvn_launch {
     struct {
         bool training;           /* the launched command is train */
         bool collective;         /* ranks run the command together; else it runs once, on this machine */
-        bool tcp;                /* trainer.transport is tcp */
+        bool tcp;                /* trainer.transport is tcp, or another kind that needs no launcher's MPI */
         bool mpi;                /* trainer.transport is mpi */
         bool resume;             /* the launched command has --resume */
         const char *mpi_library; /* trainer.mpi_library; "": none given */
