@@ -10,6 +10,7 @@
 void lvn_comm_init(struct lvn_comm *c, const struct lvn_comm_ops *ops, int rank, int size)
 {
     *c = (struct lvn_comm){.ops = ops, .rank = rank, .size = size, .hosts = 1};
+    c->whole = c;
     memcpy(c->describe, "one rank", sizeof "one rank");
 }
 
@@ -47,6 +48,13 @@ enum lvn_status lvn_comm_open(struct lvn_comm **out, const struct lvn_comm_optio
 void lvn_comm_close(struct lvn_comm *c)
 {
     if (c) c->ops->close(c);
+}
+
+enum lvn_status lvn_comm_split(struct lvn_comm *c, struct lvn_comm **out, int colour, int key)
+{
+    *out = NULL;
+    LVN_CHECK(c->ops->split, UNSUPPORTED, "%s has no groups of ranks", c->describe);
+    return c->ops->split(c, out, colour, key);
 }
 
 void lvn_comm_cancel(struct lvn_comm *c)
@@ -182,7 +190,7 @@ enum lvn_status lvn_comm_wait(struct lvn_comm *c, struct lvn_request *r)
 {
     if (!lvn_request_done(r)) c->ops->wait(c, r, NULL);
     if (r->status == LVN_OK) return LVN_OK;
-    return lvn_fail(r->status, "%s", c->text);
+    return lvn_fail(r->status, "%s", c->whole->text);
 }
 
 void lvn_comm_abort(struct lvn_comm *c, int code, double seconds)

@@ -62,6 +62,15 @@ void lvn_comm_abort(struct lvn_comm *c, int code, double seconds);
 /* This process is about to end: make what is in progress between devices end at once, and fail with COMM. Any thread
  * may call; takes long at times. Does nothing where the processors' memory is carried. */
 void lvn_comm_cancel(struct lvn_comm *c);
+/* Divide the ranks into groups, as MPI_Comm_split() does: those that pass the same colour, 0 or above, become a
+ * communicator *out of their own, in which they are numbered by key, and by their rank in c where keys are equal. A
+ * colour below 0: this rank is in no group, and *out is NULL. All ranks of c call it, while nothing is in progress on
+ * c. The result has the bits of a communicator that was opened with so many ranks on one host (see
+ * lvn_comm_set_hosts()).
+ *
+ * Requests of several groups, and of c, may be in progress at once; ranks which share two of them start collectives of
+ * both in any order. Close a group before c. UNSUPPORTED, on all ranks, if the kind of communicator has no groups. */
+enum lvn_status lvn_comm_split(struct lvn_comm *c, struct lvn_comm **out, int colour, int key) LVN_CHECKED;
 int lvn_comm_rank(const struct lvn_comm *c);
 int lvn_comm_size(const struct lvn_comm *c);
 /* Tell the communicator that the ranks are on `hosts` hosts, as many on each, with consecutive numbers; sums make
@@ -79,6 +88,7 @@ struct lvn_request {
     int64_t number;           /* number of collectives started before it, the same on every rank; -1: a message */
     enum lvn_status status;   /* valid once done */
     struct lvn_request *next; /* next in its queue */
+    struct lvn_engine_group *group;
     int kind, type, op, peer, tag, busy;
     bool gather;
     void *x;

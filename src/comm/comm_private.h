@@ -25,7 +25,9 @@ struct lvn_comm_ops {
     void (*wait)(struct lvn_comm *c, struct lvn_request *r, const struct timespec *until);
     enum lvn_status (*set_hosts)(struct lvn_comm *c); /* see lvn_comm_set_hosts(); NULL: hosts make no difference */
     void (*abort)(struct lvn_comm *c, int code, double seconds); /* see lvn_comm_abort(); NULL: not possible */
-    void (*cancel)(struct lvn_comm *c);                          /* see lvn_comm_cancel(); NULL: not needed */
+    /* See lvn_comm_split(); NULL: not possible. */
+    enum lvn_status (*split)(struct lvn_comm *c, struct lvn_comm **out, int colour, int key);
+    void (*cancel)(struct lvn_comm *c); /* see lvn_comm_cancel(); NULL: not needed */
     /* Collective; frees c. */
     void (*close)(struct lvn_comm *c);
 };
@@ -34,6 +36,8 @@ struct lvn_comm {
     const struct lvn_comm_ops *ops;
     const struct lvn_device *device; /* whose memory requests name; NULL: the host's */
     int rank, size, hosts;
+    const struct lvn_comm
+        *whole;          /* the communicator of all ranks, whose error message is that of its groups; or this one */
     int64_t number;      /* number of the next collective */
     char describe[1024]; /* for people */
     char text[600];      /* the error message, once it has failed */

@@ -22,6 +22,8 @@
 #include "comm/comm_private.h"
 #include "host/library.h"
 
+extern const struct lvn_comm_kind lvn_comm_kind_nccl;
+
 struct nccl_handle;
 struct nccl_id { /* passed by value */
     char bytes[LVN_COMM_ID];
@@ -80,8 +82,11 @@ struct nccl_comm {
     struct lvn_device *device;
     const struct lvn_queue_ops *queues;
     struct lvn_device_queue *queue;
+    struct lvn_comm *over;      /* between the processors of the same ranks */
+    struct lvn_comm *owned;     /* the same, of a group; NULL: the caller's */
     struct nccl_handle *handle; /* NULL: aborted, or not joined yet */
     pthread_mutex_t lock;       /* guards handle: another thread may abort it */
+    const char *host;           /* of this rank */
     char where[160];            /* "rank 1 on node2" */
 };
 
@@ -256,6 +261,7 @@ static void close_comm(struct lvn_comm *base)
     lvn_error_restore();
     if (c->handle) (void)nccl.destroy(c->handle);
     if (c->queue) c->queues->close(c->queue);
+    lvn_comm_close(c->owned);
     pthread_mutex_destroy(&c->lock);
     free(c);
 }
@@ -288,15 +294,20 @@ static enum lvn_status join(struct nccl_comm *c, const struct lvn_comm_options *
     return status;
 }
 
+static enum lvn_status split(struct lvn_comm *base, struct lvn_comm **out, int colour, int key);
+
 static enum lvn_status open_comm(struct lvn_comm **out, const struct lvn_comm_options *o)
 {
-    static const struct lvn_comm_ops ops = {.submit = submit, .wait = wait, .cancel = cancel, .close = close_comm};
+    static const struct lvn_comm_ops ops = {
+        .submit = submit, .wait = wait, .split = split, .cancel = cancel, .close = close_comm};
     struct nccl_comm *c = lvn_calloc(1, sizeof *c);
     *out = NULL;
     if (!c) return LVN_MEMORY;
     lvn_comm_init(&c->base, &ops, o->rank, o->size);
     c->base.device = c->device = o->device;
     c->queues = o->device->backend->queues;
+    c->over = o->over;
+    c->host = o->host;
     pthread_mutex_init(&c->lock, NULL);
     snprintf(c->base.describe, sizeof c->base.describe, "%s", version());
     snprintf(c->where, sizeof c->where, "rank %d on %s", o->rank, o->host);
@@ -306,6 +317,33 @@ static enum lvn_status open_comm(struct lvn_comm **out, const struct lvn_comm_op
     else
         close_comm(&c->base);
     return status;
+}
+
+/* A group is a communicator with an id of its own, which goes over a group of the processors. All groups are made, or
+ * none: a rank in none takes part in the agreement. */
+static enum lvn_status split(struct lvn_comm *base, struct lvn_comm **out, int colour, int key)
+{
+    struct nccl_comm *c = (struct nccl_comm *)base;
+    struct lvn_comm *over;
+    enum lvn_status status = lvn_comm_split(c->over, &over, colour, key);
+    if (status != LVN_OK) return status;
+    const struct lvn_comm_options o = {.rank = over ? lvn_comm_rank(over) : 0,
+                                       .size = over ? lvn_comm_size(over) : 1,
+                                       .kind = &lvn_comm_kind_nccl,
+                                       .device = c->device,
+                                       .over = over,
+                                       .host = c->host};
+    if (over) status = lvn_comm_open(out, &o);
+    if (*out) ((struct nccl_comm *)*out)->owned = over;
+    int32_t made = status == LVN_OK;
+    enum lvn_status agreed = lvn_comm_all_reduce_now(c->over, &made, 1, LVN_I32, LVN_MIN);
+    if (agreed == LVN_OK && made) return LVN_OK;
+    lvn_error_save();
+    lvn_comm_close(*out ? *out : over);
+    lvn_error_restore();
+    *out = NULL;
+    if (status != LVN_OK || agreed != LVN_OK) return status != LVN_OK ? status : agreed;
+    LVN_FAIL(COMM, "%s: another rank could not make its group of devices", c->where);
 }
 
 const struct lvn_comm_kind lvn_comm_kind_nccl = {.name = "nccl",
