@@ -22,7 +22,7 @@ enum lvn_meeting {
 
 struct lvn_comm_kind {
     const char *name;        /* value of trainer.transport, if it connects processors */
-    const char *description; /* a noun phrase, for people */
+    const char *description; /* a noun phrase, for the help of trainer.transport and for people */
     enum lvn_meeting meeting;
     const char *memory;          /* the backend whose devices' memory it carries; NULL: host memory */
     struct lvn_library *library; /* which `levin doctor` lists; NULL: none, or another one for each launcher */

@@ -360,7 +360,5 @@ static const struct lvn_transport transport = {.join = join,
                                                .split = split,
                                                .release_group = release_group};
 
-const struct lvn_comm_kind lvn_comm_kind_mpi = {.name = "mpi",
-                                                .description = "the MPI of the ranks' launcher",
-                                                .meeting = LVN_MEETS_LAUNCHER,
-                                                .transport = &transport};
+const struct lvn_comm_kind lvn_comm_kind_mpi = {
+    .name = "mpi", .description = "the MPI of their launcher", .meeting = LVN_MEETS_LAUNCHER, .transport = &transport};

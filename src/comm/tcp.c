@@ -342,7 +342,9 @@ static const struct lvn_transport transport = {.join = join,
                                                .split = split,
                                                .release_group = release_group};
 
-const struct lvn_comm_kind lvn_comm_kind_tcp = {.name = "tcp",
-                                                .description = "TCP connections of levin's own",
-                                                .meeting = LVN_MEETS_SOCKETS,
-                                                .transport = &transport};
+const struct lvn_comm_kind lvn_comm_kind_tcp = {
+    .name = "tcp",
+    .description = "levin's own connections, which need a rendezvous: levin launch, or MASTER_ADDR and "
+                   "MASTER_PORT",
+    .meeting = LVN_MEETS_SOCKETS,
+    .transport = &transport};

@@ -104,7 +104,7 @@ static int n_listed, n_family;
 static struct {
     char key[48], help[320], default_note[160];
 } texts[LVN_FAMILY_KEYS];
-static char kinds[1600], optimizer_kinds[600], schedule_kinds[600];
+static char kinds[1600], optimizer_kinds[600], schedule_kinds[600], transport_kinds[800];
 
 /* Append text and more to a list. */
 static void add(char *list, size_t capacity, const char *between, const char *text, const char *more)
@@ -210,10 +210,16 @@ static void gather_schedules(void)
 
 static void gather_transports(void)
 {
+    char list[sizeof transport_kinds / 2] = "";
+    const struct lvn_comm_kind *k;
     int n = 0;
     words_trainer_transport[n++] = "auto";
-    for (int i = 0; lvn_comm_kind_at(i); i++)
-        if (lvn_comm_kind_connects(lvn_comm_kind_at(i))) words_trainer_transport[n++] = lvn_comm_kind_at(i)->name;
+    for (int i = 0; (k = lvn_comm_kind_at(i)); i++) {
+        if (!lvn_comm_kind_connects(k)) continue;
+        words_trainer_transport[n++] = k->name;
+        add_of(list, sizeof list, k->name, k->description, false);
+    }
+    append_list(LVN_OPT_trainer_transport, list, transport_kinds, sizeof transport_kinds);
 }
 
 /* Called once, by the first access. The help of model.kind lists the families. */

@@ -112,8 +112,9 @@ static enum lvn_status check_transport(struct lvn_launch *l, struct lvn_cli *lau
         lvn_log(LVN_LOG_WARN, "trainer.mpi_library is not used, because trainer.transport is %s", kind->name);
     LVN_CHECK(
         !l->place.on || !l->request.mpi, ARG,
-        "trainer.transport is mpi, and where each node starts its own levin launch no MPI connects the ranks: leave "
-        "it at auto");
+        "trainer.transport is %s, and where each node starts its own levin launch no MPI connects the ranks: leave "
+        "it at auto",
+        s->trainer.transport);
     return l->place.on ? collect_keys(l, s) : LVN_OK;
 }
 
