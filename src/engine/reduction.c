@@ -11,7 +11,7 @@
 
 static bool is_bucket(const struct lvn_instr *i)
 {
-    return i->id == LVN_OP_all_reduce || i->id == LVN_OP_reduce_scatter;
+    return i->op->collective && i->when == LVN_LAST_MICRO_BATCH;
 }
 
 static void begin(struct lvn_reduction *d, struct lvn_collective_work *w)
@@ -34,8 +34,8 @@ static void begin(struct lvn_reduction *d, struct lvn_collective_work *w)
         break;
     default:
         for (int k = 0; k < p->n_pending; k++)
-            d->partial[k] = (char *)in->p + p->pending[k].buffer * p->grad_buffer_bytes;
-        lvn_comm_tree_reduce(c, &w->request, d->tree, d->partial, out->p, w->first, type,
+            w->partial[k] = (char *)in->p + p->pending[k].buffer * in->desc->stride[0] * lvn_dtype_bytes(type);
+        lvn_comm_tree_reduce(c, &w->request, d->tree, w->partial, out->p, w->first, type,
                              !w->instr->attr.tree_reduce.scatter);
     }
 }
@@ -110,29 +110,34 @@ void lvn_reduction_init(struct lvn_reduction *d, struct lvn_ranks *ranks, const 
     d->calls = (struct lvn_collectives){.context = d, .carries = carries, .start = start, .wait = wait};
 }
 
-/* out[size + 1]: boundaries of the ranks' parts of `count` elements; element k is element first + k * unit of the flat
- * parameters. */
-static void cut(const struct lvn_reduction *d, int64_t first, int64_t unit, int64_t count, int64_t *out)
+/* out[size + 1]: boundaries of the ranks' parts of `count` elements of a block; the first is element `first` of the
+ * flat parameters. */
+static void cut(const struct lvn_reduction *d, int block, int64_t first, int64_t count, int64_t *out)
 {
-    for (int i = 0; i <= d->sharding.size; i++) {
-        int64_t at = lvn_shard_first(d->program->graph->params, d->sharding.size, i) - first;
-        at = at < 0 ? 0 : (at + unit - 1) / unit;
-        out[i] = at > count ? count : at;
+    const int size = d->sharding.size;
+    for (int i = 0; i < size; i++) {
+        const int64_t at = lvn_shard_at(d->program->graph->params, block, size, i).first - first;
+        out[i] = at < 0 ? 0 : at > count ? count : at;
     }
+    out[size] = count;
 }
 
 static void cut_parts(struct lvn_reduction *d, const struct lvn_instr *i, int64_t *first)
 {
-    int64_t count = lvn_desc_count(&i->out[0].desc);
-    struct lvn_collective_work *w = &d->work[i->handle];
+    const struct lvn_param_block *blocks = d->program->graph->params->blocks;
+    const int64_t count = lvn_desc_count(&i->out[0].desc);
+    const bool whole = i->id == LVN_OP_tree_reduce && !i->attr.tree_reduce.scatter;
     if (i->id == LVN_OP_all_reduce) return;
-    w->first = first;
+    d->work[i->handle].first = first;
     if (i->id == LVN_OP_reduce_scatter)
-        cut(d, i->attr.reduce_scatter.first, i->attr.reduce_scatter.unit, count, first);
+        cut(d, i->attr.reduce_scatter.block, i->attr.reduce_scatter.first, count, first);
     else if (i->id == LVN_OP_all_gather)
-        cut(d, i->attr.all_gather.first, i->attr.all_gather.unit, count, first);
-    else
-        cut(d, 0, 1, count, first);
+        cut(d, i->attr.all_gather.block, blocks[i->attr.all_gather.block + 1].offset, count, first);
+    else if (!whole)
+        cut(d, i->attr.tree_reduce.block, blocks[i->attr.tree_reduce.block + 1].offset, count, first);
+    for (int k = 0; whole && k <= d->sharding.size; k++) /* every rank adds a part of all gradients */
+        first[k] = lvn_norm_blocks(count) * k / d->sharding.size * LVN_NORM_BLOCK;
+    first[d->sharding.size] = count;
 }
 
 /* Within a host, processors copy and add the data. If all of them compute, overlapping with backward slows it down:
@@ -149,12 +154,15 @@ enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_
     const size_t n = (size_t)p->n_handles, parts = (size_t)d->sharding.size + 1;
     d->program = p;
     d->overlapped = d->ranks->hosts > 1 || has_spare_cpu(d->ranks, p->device->threads);
+    const size_t pending = d->sharding.tree ? (size_t)p->n_pending : 0;
     d->work = lvn_calloc(n + 1, sizeof *d->work);
     d->first = lvn_calloc((n + 1) * parts, sizeof *d->first);
-    if (!d->work || !d->first) return LVN_MEMORY;
+    d->partial = lvn_calloc(n * pending + 1, sizeof *d->partial);
+    if (!d->work || !d->first || !d->partial) return LVN_MEMORY;
     for (int i = 0; i < p->n_instrs; i++) {
         const struct lvn_instr *instr = &p->instrs[i];
         if (!instr->op->collective || instr->id == LVN_OP_wait) continue;
+        d->work[instr->handle].partial = d->partial + (size_t)instr->handle * pending;
         cut_parts(d, instr, d->first + (size_t)instr->handle * parts);
     }
     return d->sharding.tree ? lvn_tree_new(&d->tree, d->ranks->comm, leaf) : LVN_OK;
@@ -163,7 +171,9 @@ enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_
 int64_t lvn_reduction_bytes(const struct lvn_sharding *s, const struct lvn_program *p, const int64_t *leaf)
 {
     const int64_t parts = s->size + 1;
-    int64_t bytes = ((int64_t)sizeof(struct lvn_collective_work) + parts * (int64_t)sizeof(int64_t)) * p->n_handles;
+    const int64_t partials = s->tree ? p->n_pending * (int64_t)sizeof(void *) : 0;
+    int64_t bytes =
+        ((int64_t)sizeof(struct lvn_collective_work) + parts * (int64_t)sizeof(int64_t) + partials) * p->n_handles;
     if (s->size == 1) return 0;
     if (s->tree) bytes += lvn_tree_bytes(s->size, s->rank, leaf);
     return bytes + lvn_tree_bytes(s->size, s->rank, NULL);
@@ -174,5 +184,6 @@ void lvn_reduction_release(struct lvn_reduction *d)
     lvn_tree_free(d->tree);
     free(d->work);
     free(d->first);
+    free(d->partial);
     *d = (struct lvn_reduction){0};
 }

@@ -14,6 +14,7 @@ struct lvn_collective_work {
     const struct lvn_call *call; /* of the last launch */
     int64_t *first;              /* [size + 1] elements of out[0] at which the ranks' parts begin; NULL: not divided */
     struct lvn_comm *comm;       /* which carries the memory of that call */
+    void **partial;              /* [program->n_pending] of a sum over the tree */
     struct lvn_request request;
     bool due;    /* launched by the program, held back until backward has ended */
     bool active; /* started, and not completed */
@@ -28,7 +29,7 @@ struct lvn_reduction {
     int64_t *first;                   /* memory of work[].first */
     bool overlapped;                  /* buckets are summed while backward runs; else all start after it */
     struct lvn_tree *tree;
-    void *partial[LVN_MAX_PENDING];
+    void **partial;         /* memory of work[].partial */
     double waited;          /* seconds of the last step spent in waiting for collectives */
     double summed;          /* of these, seconds for sums of gradients */
     enum lvn_status status; /* of the first collective that failed */

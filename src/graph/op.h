@@ -27,6 +27,7 @@ struct lvn_update {
     double lr_scale;                      /* factor of the step's learning rate */
     double clip_value;                    /* maximum absolute value of a gradient's elements; 0: off */
     int64_t first;                        /* element of the flat buffers at which the range begins */
+    int64_t number;                       /* of that element, for stochastic rounding: lvn_param_group.number */
     const struct lvn_extents *parameters; /* layout of the trainable parameters; NULL: the range is one parameter */
 };
 

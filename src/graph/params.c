@@ -82,19 +82,29 @@ static void add_to_block(struct lvn_params *p, const struct lvn_param *q, int64_
 
 static bool belongs(const struct lvn_param_group *g, const struct lvn_param *q)
 {
-    return g->decay == q->decay && g->lr_scale == q->lr_scale && g->weight_decay == q->weight_decay;
+    return g->block == q->block && g->decay == q->decay && g->lr_scale == q->lr_scale &&
+           g->weight_decay == q->weight_decay;
 }
 
-/* Append parameter q to the last group, or start a new group with it. */
-static void add_to_group(struct lvn_params *p, const struct lvn_param *q, int64_t count)
+/* Append parameter q to the last group, or start a new group with it. number: as in lvn_param_group. */
+static void add_to_group(struct lvn_params *p, const struct lvn_param *q, int64_t count, int64_t number)
 {
     struct lvn_param_group *g = p->n_groups ? &p->groups[p->n_groups - 1] : NULL;
     if (!g || !belongs(g, q)) {
         g = &p->groups[p->n_groups++];
-        *g = (struct lvn_param_group){
-            .offset = q->offset, .decay = q->decay, .lr_scale = q->lr_scale, .weight_decay = q->weight_decay};
+        *g = (struct lvn_param_group){.offset = q->offset,
+                                      .number = number,
+                                      .block = q->block,
+                                      .decay = q->decay,
+                                      .lr_scale = q->lr_scale,
+                                      .weight_decay = q->weight_decay};
     }
     g->count += count;
+}
+
+static bool begins_block(const struct lvn_param *q, const struct lvn_param *before)
+{
+    return !before || q->block != before->block || q->trainable != before->trainable;
 }
 
 enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule)
@@ -111,6 +121,7 @@ enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule)
     p->n_groups = 0;
     p->trainable = (struct lvn_extents){0, start};
     p->flat_count = p->trainable_count = 0;
+    int64_t number = 0;
     for (int i = 0; i < p->n; i++) {
         p->flat[i] = p->list[i];
         p->flat[i]->decay = p->list[i]->weight_decay < 0 ? decays(p->list[i], rule) : p->list[i]->weight_decay > 0;
@@ -119,13 +130,15 @@ enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule)
     for (int i = 0; i < p->n; i++) {
         struct lvn_param *q = p->flat[i];
         int64_t count = (q->count + LVN_PARAM_ALIGN - 1) / LVN_PARAM_ALIGN * LVN_PARAM_ALIGN;
+        if (begins_block(q, i ? p->flat[i - 1] : NULL)) p->flat_count = lvn_norm_blocks(p->flat_count) * LVN_NORM_BLOCK;
         q->offset = p->flat_count;
         p->flat_count += count;
         if (!q->trainable) continue;
         p->trainable_count = p->flat_count;
         start[p->trainable.n++] = q->offset;
-        add_to_group(p, q, count);
+        add_to_group(p, q, count, number);
         add_to_block(p, q, count);
+        number += count;
     }
     start[p->trainable.n] = p->trainable_count;
     return LVN_OK;

@@ -51,20 +51,23 @@ enum lvn_decay {
     LVN_DECAY_ALL,
 };
 
-/* A range of the flat buffers whose parameters the optimizer treats alike. */
+/* A range of the flat buffers, within one block, whose parameters the optimizer treats alike. */
 struct lvn_param_group {
     int64_t offset; /* elements, a multiple of LVN_PARAM_ALIGN */
     int64_t count;  /* elements, a multiple of LVN_PARAM_ALIGN */
+    int64_t number; /* what its offset would be if there were no gaps between blocks */
+    int block;      /* lvn_param.block */
     bool decay;
     double lr_scale;
     double weight_decay; /* of their own; below 0: that of the optimizer, if they decay */
 };
 enum { LVN_PARAM_ALIGN = 64 }; /* elements; every parameter starts at a multiple, gaps hold zeros */
 
-/* The range of the flat buffers that holds the trainable parameters of one block of the model. */
+/* The range of the flat buffers that holds the trainable parameters of one block of the model. It begins at a multiple
+ * of LVN_NORM_BLOCK, so that shards of a block are cut between the summands of the gradient's norm. */
 struct lvn_param_block {
     int64_t offset; /* elements */
-    int64_t count;  /* elements; 0: it has none */
+    int64_t count;  /* elements, a multiple of LVN_PARAM_ALIGN; 0: it has none */
 };
 
 struct lvn_params {
@@ -92,7 +95,8 @@ int64_t lvn_params_total(const struct lvn_params *p);
 /* Elements of the largest parameter; trainable_only: of the largest trainable one. */
 int64_t lvn_params_largest(const struct lvn_params *p, bool trainable_only);
 /* Set decay, offsets and groups. Order of the flat buffers: trainable before frozen; then by block, parameters outside
- * of all blocks first; within a block those with weight decay first. MEMORY. */
+ * of all blocks first; within a block those with weight decay first. A block begins at a multiple of LVN_NORM_BLOCK;
+ * gaps hold zeros. MEMORY. */
 enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule) LVN_CHECKED;
 /* Initial values of a parameter, (count): a function of seed and name alone. */
 void lvn_param_init(const struct lvn_param *q, uint64_t seed, float *values);

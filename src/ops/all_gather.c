@@ -1,15 +1,13 @@
-/* all_gather.c - every rank receives the parts of all ranks.
+/* all_gather.c - every rank receives the shards of all ranks.
  *
- * in[0]: this rank's part, which lies at its position in out[0]; absent: it has none. out[0] (n), any type. Element k
- * of out[0] stands for element first + k * unit of the flat parameters, which lvn_shard_first() cuts into the ranks'
- * parts.
- */
+ * in[0]: this rank's shard, which lies at its position in out[0]; absent: it has none. out[0] (n), any type: the
+ * parameters of attr.block, which lvn_shard_at() cuts. */
 #include "ops/collective.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
     int64_t all = lvn_desc_count(&s->out[0]), part = s->has[0] ? lvn_desc_count(&s->in[0]) : 0;
-    LVN_CHECK(part <= all, SHAPE, "all_gather: a part of %lld elements of %lld", (long long)part, (long long)all);
+    LVN_CHECK(part <= all, SHAPE, "all_gather: a shard of %lld elements of %lld", (long long)part, (long long)all);
     s->out[1] = lvn_handle_desc();
     return LVN_OK;
 }

@@ -5,12 +5,13 @@
 #include "backend/gpu/words.h"
 #ifndef LVN_DEVICE
 
-/* sums (blocks), fp64: the sums of squares of the blocks of in[0]. */
-static inline void grad_squares_launch(struct lvn_gpu *g, struct lvn_gpu_arg sums)
+/* sums (blocks), fp64: the sums of squares of the blocks of in[0], from number `first` on, and zeros. */
+static inline void grad_squares_launch(struct lvn_gpu *g, struct lvn_gpu_arg sums, int64_t first, int64_t blocks)
 {
-    const int64_t n = lvn_desc_count(g->call->in[0].desc);
+    const int64_t n = g->call->in[0].desc ? lvn_desc_count(g->call->in[0].desc) : 0;
     g->source = "grad_norm";
-    LVN_LAUNCH(g, "grad_squares", (lvn_norm_blocks(n) + 15) / 16, 1, 1, LVN_IN(0, x), sums, LVN_LONG(n));
+    LVN_LAUNCH(g, "grad_squares", (blocks + 15) / 16, 1, 1, LVN_IN(0, x), sums, LVN_LONG(n), LVN_LONG(first),
+               LVN_LONG(blocks));
 }
 
 /* Set norm and clip factor of the result from the sums of the blocks, which are overwritten. */

@@ -5,10 +5,14 @@
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
-    const int64_t n = lvn_desc_count(call->in[0].desc);
+    const int64_t n = call->in[0].p ? lvn_desc_count(call->in[0].desc) : 0, all = call->attr->grad_squares.sums;
+    const int64_t first = call->attr->grad_squares.first, behind = first + lvn_norm_blocks(n);
+    double *sums = call->out[0].p;
     int64_t b, end;
-    lvn_thread_range(lvn_norm_blocks(n), 8, thread, n_threads, &b, &end);
-    norm_blocks(&call->in[0], n, call->out[0].p, b, end);
+    for (int64_t i = 0; thread == 0 && i < all; i++)
+        if (i < first || i >= behind) sums[i] = 0;
+    lvn_thread_range(behind - first, 8, thread, n_threads, &b, &end);
+    if (n > 0) norm_blocks(&call->in[0], n, sums + first, b, end);
 }
 
 LVN_CPU_OPERATION(grad_squares, .forward = forward);

@@ -1,9 +1,7 @@
 /* reduce_scatter.c - the sum over ranks, of which each rank receives its shard.
  *
- * in[0] (n), real numbers or bf16; out[0]: the same memory, of which only this rank's shard is defined afterwards.
- * Element k of both stands for element first + k * unit of the flat parameters, which lvn_shard_first() cuts into
- * shards.
- */
+ * in[0] (n), real numbers or bf16: elements attr.first to attr.first + n - 1 of the flat gradients, all in attr.block,
+ * which lvn_shard_at() cuts. out[0]: the same memory, of which only this rank's shard is defined afterwards. */
 #include "ops/collective.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)

@@ -110,7 +110,7 @@ LVN_INLINE void update_part(update_vector update, const void *constants, const i
         update_fp32(update, constants, moments, &x, end - begin);
         return;
     }
-    const struct rounding r = rounding_make(call->step, call->attr->update.first + begin);
+    const struct rounding r = rounding_make(call->step, call->attr->update.number + begin);
 #define RANGE(g, w, s)                                                                                                 \
     if (grads == (g) && weights == (w) && state == (s))                                                                \
     update_bf16(update, constants, moments, &r, g, w, s, &x, end - begin)

@@ -2,9 +2,11 @@
  * pass shard cuts the flat buffers so; the engine allocates, saves and exchanges shards by it. Left out: the pass
  * itself (pass.h).
  *
- * Shards are cut between blocks of LVN_NORM_BLOCK elements of the flat trainable parameters, so that the gradient's
- * norm has the same sums on any number of ranks. A rank's shards of all blocks lie side by side in its memory, in the
- * order of the layout. */
+ * Every block is divided among all ranks, at multiples of LVN_NORM_BLOCK elements, so that the gradient's norm has the
+ * same summands on any number of ranks. How many of a block's pieces of that size a rank owns is as if all pieces of
+ * the model were dealt to the ranks in turn: so ranks differ by one piece at most, in a block and in the model, and
+ * no table is needed. The pieces that a rank owns of a block are neighbours, in the order of the ranks. In a rank's
+ * memory, its shards follow each other in the order of the layout. */
 #ifndef LVN_SHARD_H
 #define LVN_SHARD_H
 
@@ -12,17 +14,14 @@
 
 /* Elements [first, first + count) of the flat buffers. */
 struct lvn_shard {
-    int64_t first;
-    int64_t count;
+    int64_t first; /* a multiple of LVN_NORM_BLOCK */
+    int64_t count; /* a multiple of LVN_PARAM_ALIGN; 0: nothing */
 };
 /* What a rank owns of the trainable parameters of `block` (lvn_param.block). */
 struct lvn_shard lvn_shard_at(const struct lvn_params *params, int block, int size, int rank);
-/* Elements that a rank owns of all blocks. */
+/* Elements of the memory for a rank's shards of all blocks. */
 int64_t lvn_shard_total(const struct lvn_params *params, int size, int rank);
 /* Where an element that the rank owns lies in its memory of shards, in elements. */
 int64_t lvn_shard_place(const struct lvn_params *params, int size, int rank, int block, int64_t element);
-/* Boundaries between the ranks' parts of the flat buffers: first element of a rank's part; rank = size: the end of the
- * last one. A multiple of LVN_NORM_BLOCK, or the end. For the collectives of the pass, which take one range a rank. */
-int64_t lvn_shard_first(const struct lvn_params *params, int size, int rank);
 
 #endif

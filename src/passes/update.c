@@ -37,6 +37,7 @@ static enum lvn_status append_update(struct lvn_program *p, const struct lvn_opt
     i->attr.update.weight_decay = !g->decay ? 0 : g->weight_decay < 0 ? o->attr.update.weight_decay : g->weight_decay;
     i->attr.update.lr_scale = g->lr_scale;
     i->attr.update.first = g->offset;
+    i->attr.update.number = g->number;
     i->attr.update.parameters = &p->graph->params->trainable;
     i->in[0] = lvn_program_add_range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, g->offset, g->count);
     i->out[0] = lvn_program_add_range(p, "parameters", LVN_BUFFER_PARAM, p->weights, g->offset, g->count);

@@ -9,7 +9,7 @@ says "batch of 12 sequences of 16 tokens" out
 says " s a step at best, " out
 case $(python3 -c 'import glob,json; print(json.load(open(glob.glob("cache/rates/*")[0]))["others"] > 0.1)') in # are other programs running?
 False) says "measured now and saved" out ;;
-True) says "measured now, and again by the next plan: other programs are running" out ;;
+True) says "measured now, and again in ten minutes: other programs are running" out ;;
 esac
 says "whole process, about" out
 silent_about "program of one micro-batch" out
@@ -34,8 +34,11 @@ code 0 "$LEVIN" plan "${small[@]}" --json --trainer.threads=1 # other threads, o
 json 'd["time"]["flops_per_s"] != 1e9' 2>/dev/null || check [ "$("$LEVIN" doctor --json --measure=false | python3 -c 'import json,sys; print(json.load(sys.stdin)["threads"])')" = 1 ]
 code 0 "$LEVIN" plan "${small[@]}" --json --measure
 json 'not d["time"]["kept"] and d["time"]["flops_per_s"] != 1e9'
-# taken beside other programs: they are measured again, and the higher ones are kept
+# taken beside other programs: ten minutes later they are measured again, and the higher ones are kept
 edit 'd.update(flops_per_s=1e9, bytes_per_s=1e30, others=0.5)'
+code 0 "$LEVIN" plan "${small[@]}" --json
+json 'd["time"]["kept"]'
+edit 'd.update(at=d["at"] - 700)'
 code 0 "$LEVIN" plan "${small[@]}" --json
 json 'not d["time"]["kept"] and d["time"]["flops_per_s"] > 1e9 and d["time"]["bytes_per_s"] == 1e30'
 edit 'd.update(machine="another", flops_per_s=1e9)'

@@ -329,9 +329,9 @@ static const struct op_case op_cases[] = {
 
     {LVN_OP_accumulate, .count = 1},
     {LVN_OP_accumulate, .count = 1031},
-    {LVN_OP_grad_squares, .count = 1},
-    {LVN_OP_grad_squares, .count = 4096},
-    {LVN_OP_grad_squares, .count = 7 * 4096 + 33},
+    {LVN_OP_grad_squares, .attr.grad_squares = {.first = 0, .sums = 1}, .count = 1},
+    {LVN_OP_grad_squares, .attr.grad_squares = {.first = 2, .sums = 5}, .count = 4096},
+    {LVN_OP_grad_squares, .attr.grad_squares = {.first = 17, .sums = 25}, .count = 7 * 4096 + 33},
     {LVN_OP_parameter_checksum, .count = 1},
     {LVN_OP_parameter_checksum, .count = 4097},
     {LVN_OP_parameter_checksum, .count = 40 * 4096 + 33}, /* more than one part for each group */

@@ -2,8 +2,8 @@
  * and CUDA's scripts call it. Where devices cannot communicate directly the operand is read into host memory when its
  * collective starts, and written back after its wait.
  *
- * tree_reduce, the sum over the tree of micro-batches, reads all gradient buffers, so all of them are copied; its
- * result is one range. */
+ * tree_reduce, the sum over the tree of micro-batches, reads a range of all gradient buffers, so all of them are
+ * copied; its result is one range. */
 #include <stdlib.h>
 
 #include "backend/gpu/gpu_program.h"
@@ -11,18 +11,18 @@
 struct lvn_gpu_staging {
     struct lvn_call call; /* its pointers are into the copies */
     struct lvn_memory *memory;
-    int64_t offset;         /* of the result in `memory` */
-    int64_t bytes;          /* of the result */
-    char *out;              /* copy of the result, and of the operand where that is the same range */
-    char *in;               /* copy of all gradient buffers; NULL: the operand is the result's range */
+    int64_t offset; /* of the result in `memory` */
+    int64_t bytes;  /* of the result */
+    char *out;      /* copy of the result, and of the operand where that is the same range */
+    char *in;       /* copies of a range of all gradient buffers; NULL: the operand is the result's range */
+    struct lvn_desc in_desc;
     struct lvn_call direct; /* its pointers are addresses of the device */
     bool staged;            /* the last start was */
 };
 
 static enum lvn_status prepare(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_staging *s)
 {
-    const struct lvn_operand *out = &i->out[0], *in = &i->in[0];
-    int64_t from;
+    const struct lvn_operand *out = &i->out[0];
     lvn_instr_describe(i, &s->call);
     s->memory = lvn_gpu_operand_memory(p, out, &s->offset);
     s->bytes = lvn_desc_count(&out->desc) * lvn_dtype_bytes(out->desc.dtype);
@@ -30,12 +30,11 @@ static enum lvn_status prepare(struct lvn_gpu_program *p, const struct lvn_instr
     if (!s->out) return LVN_MEMORY;
     s->call.out[0].p = s->call.in[0].p = s->out;
     if (i->id != LVN_OP_tree_reduce) return LVN_OK;
-    int64_t all = p->program->grad_buffer_bytes * p->program->n_grad_buffers;
-    s->in = lvn_malloc((size_t)all + 1);
+    s->in_desc = lvn_desc_make(i->in[0].desc.dtype, 2, i->in[0].desc.dim);
+    s->in = lvn_malloc((size_t)(s->in_desc.dim[0] * s->bytes) + 1);
     if (!s->in) return LVN_MEMORY;
-    const struct lvn_memory *grad_buffers = lvn_gpu_operand_memory(p, in, &from);
-    s->call.in[0].p = s->in + from;
-    if (s->memory == grad_buffers) s->call.out[0].p = s->in + s->offset;
+    s->call.in[0] = (struct lvn_arg){s->in, &s->in_desc};
+    s->call.out[0].p = s->in; /* the result takes the place of the first */
     return LVN_OK;
 }
 
@@ -43,11 +42,10 @@ static enum lvn_status start(struct lvn_gpu_program *p, const struct lvn_instr *
                              const struct lvn_collectives *collectives)
 {
     if (!s->out) LVN_TRY(prepare(p, i, s));
-    if (s->in) {
-        int64_t from;
-        const struct lvn_memory *grads = lvn_gpu_operand_memory(p, &i->in[0], &from);
-        LVN_TRY(lvn_memory_read(grads, 0, s->in, p->program->grad_buffer_bytes * p->program->n_grad_buffers));
-    }
+    int64_t from;
+    const struct lvn_memory *grads = s->in ? lvn_gpu_operand_memory(p, &i->in[0], &from) : NULL;
+    for (int64_t k = 0; s->in && k < s->in_desc.dim[0]; k++)
+        LVN_TRY(lvn_memory_read(grads, from + k * p->program->grad_buffer_bytes, s->in + k * s->bytes, s->bytes));
     if (s->call.out[0].p == s->out) LVN_TRY(lvn_memory_read(s->memory, s->offset, s->out, s->bytes));
     collectives->start(collectives->context, i, &s->call, NULL);
     return LVN_OK;

@@ -31,6 +31,7 @@ struct lvn_rates {
     double per_s[LVN_N_RATES]; /* by enum lvn_rate */
     bool cached;               /* measured by an earlier command */
     double others;             /* share of the CPUs that other programs took meanwhile */
+    int64_t at;                /* when they were measured: seconds since 1970 */
 };
 enum lvn_status lvn_plan_rates(struct lvn_cli *c, struct lvn_device *d, struct lvn_rates *r) LVN_CHECKED;
 /* Seconds at these rates, a lower bound, without communication: forward and backward of one micro-batch, and the

@@ -148,20 +148,26 @@ static double seconds_per_byte(const struct forecast *f, double bytes)
     return f->compute.processes > 1 && bytes > 0 ? f->compute.parts.reduce / sent : 1 / ASSUMED_MOVING;
 }
 
+static double sum_bytes(const struct lvn_instr *i)
+{
+    return (double)(lvn_desc_count(&i->out[0].desc) * lvn_dtype_bytes(i->out[0].desc.dtype));
+}
+
 static void communicate(struct forecast *f)
 {
     const struct lvn_program *p = f->t->step_session->program;
     const struct lvn_sharding *s = &f->t->reduction.sharding;
-    const double count = (double)p->graph->params->trainable_count;
     const int steps = s->sharded & LVN_SHARDS_STATE ? REDUCE : REDUCE | GATHER; /* with ddp all ranks get the sums */
-    double all = count * (double)lvn_dtype_bytes(p->gradients), last_bytes = all;
-    if (s->tree) f->reduce = add_sum(f, all, steps, max_subtrees(f->t, f->ranks));
+    double all = (double)p->graph->params->trainable_count * (double)lvn_dtype_bytes(p->gradients), last_bytes = all;
     for (int n = 0; n < p->n_instrs; n++) {
         const struct lvn_instr *i = &p->instrs[n];
-        if (i->id != LVN_OP_all_reduce && i->id != LVN_OP_reduce_scatter) continue;
-        last_bytes = (double)p->values[i->out[0].value].bytes;
-        f->last = add_sum(f, last_bytes, steps, 0);
-        f->reduce += f->last;
+        if (i->id == LVN_OP_tree_reduce) {
+            f->reduce += add_sum(f, sum_bytes(i), steps, max_subtrees(f->t, f->ranks));
+        } else if (i->op->collective && i->when == LVN_LAST_MICRO_BATCH) {
+            last_bytes = sum_bytes(i);
+            f->last = add_sum(f, last_bytes, steps, 0);
+            f->reduce += f->last;
+        }
     }
     const double each_byte = seconds_per_byte(f, all);
     double within = (double)f->traffic.within.bytes * each_byte;
@@ -173,7 +179,8 @@ static void communicate(struct forecast *f)
     if (!s->tree) f->last += within * last_bytes / all;
     if (!(s->sharded & LVN_SHARDS_STATE)) return;
     int64_t before = f->traffic.within.bytes;
-    f->share = add_sum(f, count * (double)lvn_dtype_bytes(p->weights), GATHER, 0);
+    for (int n = 0; n < p->n_instrs; n++)
+        if (p->instrs[n].id == LVN_OP_all_gather) f->share += add_sum(f, sum_bytes(&p->instrs[n]), GATHER, 0);
     f->share += (double)(f->traffic.within.bytes - before) * each_byte;
 }
 

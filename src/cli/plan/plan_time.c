@@ -3,12 +3,13 @@
  *
  * The time of an instruction is its arithmetic at the rate of matrix products plus its operands at the rate of reading
  * memory; where one of the two is large, the other is small. The rates are measured once for each processor,
- * instruction set and number of threads, in a second, and cached; --measure measures them again, and so does the next
- * plan if other programs took much of the CPUs meanwhile, of which the higher rates are then kept. The estimate is a
- * lower bound, close if matrix products are large; with small ones, as of models with a few hundred columns, steps take
- * up to twice as long. */
+ * instruction set and number of threads, in a second, and cached; --measure measures them again. If other programs took
+ * much of the CPUs meanwhile, a plan ten minutes later measures again too, and the higher rates are kept. The estimate
+ * is a lower bound, close if matrix products are large; with small ones, as of models with a few hundred columns, steps
+ * take up to twice as long. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/files.h"
 #include "base/random.h"
@@ -48,6 +49,7 @@ static bool read_cached(const char *path, const char *key, struct lvn_rates *r)
         good = r->per_s[i] > 0;
     }
     r->others = json_number_value(json_object_get(root, "others"));
+    r->at = (int64_t)json_number_value(json_object_get(root, "at"));
     lvn_error_clear(); /* a damaged file counts as missing */
     json_decref(root);
     free(text);
@@ -57,7 +59,7 @@ static bool read_cached(const char *path, const char *key, struct lvn_rates *r)
 static enum lvn_status write_cached(const char *path, const char *key, const struct lvn_rates *r)
 {
     long begun = lvn_json_begin();
-    json_t *root = json_pack("{s:s, s:f}", "machine", key, "others", r->others);
+    json_t *root = json_pack("{s:s, s:f, s:I}", "machine", key, "others", r->others, "at", (json_int_t)r->at);
     for (int i = 0; i < LVN_N_RATES; i++) json_object_set_new(root, names[i], json_real(r->per_s[i]));
     char *text;
     enum lvn_status status = lvn_json_dump(begun, root, JSON_INDENT(2), &text);
@@ -69,6 +71,13 @@ static enum lvn_status write_cached(const char *path, const char *key, const str
 
 /* Share of the CPUs that others may take in a measurement that counts as one of an idle machine. */
 static const double busy_share = 0.1;
+static const int64_t BUSY_SECONDS = 600; /* for which other measurements are kept */
+
+static bool is_stale(const struct lvn_rates *r)
+{
+    const int64_t age = (int64_t)time(NULL) - r->at;
+    return r->others > busy_share && (age < 0 || age > BUSY_SECONDS);
+}
 
 /* Measure; a rate is at least what `before` has. */
 static enum lvn_status measure(struct lvn_device *d, const struct lvn_rates *before, struct lvn_rates *r)
@@ -81,6 +90,7 @@ static enum lvn_status measure(struct lvn_device *d, const struct lvn_rates *bef
     }
     const struct lvn_machine_load to = lvn_machine_load_read();
     r->others = lvn_machine_share_of_others(&from, &to);
+    r->at = (int64_t)time(NULL);
     return LVN_OK;
 }
 
@@ -95,7 +105,7 @@ static enum lvn_status find_rates(struct lvn_device *d, bool anew, struct lvn_ra
     lvn_error_clear(); /* without a cache rates are measured each time */
     struct lvn_rates before = {0};
     const bool found = !anew && path && read_cached(path, key, &before);
-    if (found && before.others <= busy_share) {
+    if (found && !is_stale(&before)) {
         *r = before;
         r->cached = true;
         return LVN_OK;
@@ -173,7 +183,7 @@ enum lvn_status lvn_plan_time(struct lvn_cli *c, const struct lvn_train_programs
                   r.per_s[LVN_RATE_READING] * 1e-9,
                   r.cached                 ? "measured before (--measure takes them anew)"
                   : r.others <= busy_share ? "measured now and saved"
-                                           : "measured now, and again by the next plan: other programs are running");
+                                           : "measured now, and again in ten minutes: other programs are running");
     json_t *o = json_pack("{s:f, s:f, s:b}", "step_s", step, "tokens_per_s", units / step, "kept", r.cached);
     for (int i = 0; i < LVN_N_RATES; i++) json_object_set_new(o, names[i], json_real(r.per_s[i]));
     lvn_cli_add(c, "time", o);

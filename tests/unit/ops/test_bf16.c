@@ -221,7 +221,7 @@ static void test_norm_of_bf16(void **state)
 static void weights_step(enum lvn_isa isa, enum lvn_op_id id, bool half, bool half_gradients, int64_t first, int64_t n,
                          void *p)
 {
-    union lvn_attr attr = {.lion = {{.lr_scale = 1, .first = first}, .beta1 = 0.9, .beta2 = 0.99}};
+    union lvn_attr attr = {.lion = {{.lr_scale = 1, .number = first}, .beta1 = 0.9, .beta2 = 0.99}};
     if (id == LVN_OP_adamw) attr.adamw.beta1 = 0.9, attr.adamw.beta2 = 0.999, attr.adamw.eps = 1e-8;
     if (id == LVN_OP_adamw) attr.adamw.coupled = false;
     if (id == LVN_OP_sgd) attr.sgd.momentum = 0.9;

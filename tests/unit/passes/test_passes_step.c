@@ -165,9 +165,8 @@ static void shard_ddp_in_bf16(void **state)
     model_free(&m);
 }
 
-/* Rank 1 of 2 gets the sums of its half and updates that half; then all ranks gather the parameters. The norm is
- * gathered from sums of squares of 4096 gradients each. Offsets of optimizer state are relative to the shard's
- * start. */
+/* Rank 1 of 2 gets the sums of its half and updates that half; then all ranks gather the parameters. The norm is added
+ * up from sums of squares of 4096 gradients each. Offsets of optimizer state are relative to the shard's start. */
 static void shard_zero1(void **state)
 {
     (void)state;
@@ -183,16 +182,111 @@ static void shard_zero1(void **state)
                " 4 ranks    reduce_scatter       gradients[0:65536] -> gradients[0:65536], %19:int32 (1) [last]\n"
                " 5 ranks    wait                 %17:int32 -> gradients[65536:131072]\n"
                " 6 ranks    wait                 %19:int32 -> gradients[0:65536]\n"
-               " 7 update   grad_squares         gradients[65536:131072] -> %20+16:fp64 (16)\n"
-               " 8 ranks    all_gather           %20+16:fp64 -> %20:fp64 (32), %21:int32 (1)\n"
-               " 9 ranks    wait                 %21:int32 -> %20:fp64 (32)\n"
+               " 7 update   grad_squares         gradients[65536:131072] -> %20:fp64 (32)\n"
+               " 8 ranks    all_reduce           %20:fp64 -> %20:fp64 (32), %22:int32 (1)\n"
+               " 9 ranks    wait                 %22:int32 -> %20:fp64 (32)\n"
                "10 update   grad_clip            %20:fp64\n"
                "11 update   sgd                  gradients[65536:131072]"
                " -> parameters[65536:131072], first moment[0:65536]\n"
-               "12 ranks    all_gather           parameters[65536:131072] -> parameters[0:131072], %24:int32 (1)\n"
-               "13 ranks    wait                 %24:int32 -> parameters[0:131072]\n"
+               "12 ranks    all_gather           parameters[65536:131072] -> parameters[0:131072], %25:int32 (1)\n"
+               "13 ranks    wait                 %25:int32 -> parameters[0:131072]\n"
                "gradients: 1 x 524288 bytes\n");
     model_free(&m);
+}
+
+#define BLOCKS_DEALT                                                                                                   \
+    " 0 forward  linear               x, w -> %2 (1, 64)\n"                                                            \
+    " 1 forward  linear               %2, v -> %4 (1, 32)\n"                                                           \
+    " 2 forward  linear               %4, u -> %6 (1, 192)\n"                                                          \
+    " 3 forward  cross_entropy        %6, labels:int32 -> %8:fp64 (1), %9 (1), %10 (1)\n"                              \
+    " 4 backward cross_entropy        %6, labels:int32, %10 -> %11 (1, 192)\n"                                         \
+    " 5 backward linear               %4, u, %11 -> %12 (1, 32), gradient of u (32, 192)\n"                            \
+    " 6 ranks    reduce_scatter       gradients[8192:14336]"                                                           \
+    " -> gradients[8192:14336], %28:int32 (1) [last]\n"                                                                \
+    " 7 backward linear               %2, v, %12 -> %14 (1, 64), gradient of v (64, 32)\n"                             \
+    " 8 ranks    reduce_scatter       gradients[4096:6144] -> gradients[4096:6144], %30:int32 (1) [last]\n"            \
+    " 9 backward linear               x, w, %14 -> gradient of w (64, 64)\n"                                           \
+    "10 ranks    reduce_scatter       gradients[0:4096] -> gradients[0:4096], %32:int32 (1) [last]\n"                  \
+    "11 ranks    wait                 %28:int32 -> gradients[8192:14336]\n"                                            \
+    "12 ranks    wait                 %30:int32 -> gradients[4096:6144]\n"                                             \
+    "13 ranks    wait                 %32:int32 -> gradients[0:4096]\n"                                                \
+    "14 update   grad_squares         -> %33:fp64 (1)\n"                                                               \
+    "15 update   grad_squares         gradients[4096:6144] -> %33+1:fp64 (1)\n"                                        \
+    "16 update   grad_squares         gradients[12288:14336] -> %33+2:fp64 (2)\n"                                      \
+    "17 ranks    all_reduce           %33:fp64 -> %33:fp64 (4), %36:int32 (1)\n"                                       \
+    "18 ranks    wait                 %36:int32 -> %33:fp64 (4)\n"                                                     \
+    "19 update   grad_clip            %33:fp64\n"                                                                      \
+    "20 update   sgd                  gradients[4096:6144]"                                                            \
+    " -> parameters[4096:6144], first moment[0:2048]\n"                                                                \
+    "21 update   sgd                  gradients[12288:14336]"                                                          \
+    " -> parameters[12288:14336], first moment[4096:6144]\n"                                                           \
+    "22 ranks    all_gather           -> parameters[0:4096], %38:int32 (1)\n"                                          \
+    "23 ranks    all_gather           parameters[4096:6144] -> parameters[4096:6144], %41:int32 (1)\n"                 \
+    "24 ranks    all_gather           parameters[12288:14336] -> parameters[8192:14336], %44:int32 (1)\n"              \
+    "25 ranks    wait                 %38:int32 -> parameters[0:4096]\n"                                               \
+    "26 ranks    wait                 %41:int32 -> parameters[4096:6144]\n"                                            \
+    "27 ranks    wait                 %44:int32 -> parameters[8192:14336]\n"                                           \
+    "gradients: 1 x 57344 bytes\n"
+
+#define BLOCKS_DEALT_TREE                                                                                              \
+    " 0 forward  linear               x, w -> %2 (1, 64)\n"                                                            \
+    " 1 forward  linear               %2, v -> %4 (1, 32)\n"                                                           \
+    " 2 forward  linear               %4, u -> %6 (1, 192)\n"                                                          \
+    " 3 forward  cross_entropy        %6, labels:int32 -> %8:fp64 (1), %9 (1), %10 (1)\n"                              \
+    " 4 backward cross_entropy        %6, labels:int32, %10 -> %11 (1, 192)\n"                                         \
+    " 5 backward linear               %4, u, %11 -> %12 (1, 32), gradient of u (32, 192)\n"                            \
+    " 6 backward linear               %2, v, %12 -> %14 (1, 64), gradient of v (64, 32)\n"                             \
+    " 7 backward linear               x, w, %14 -> gradient of w (64, 64)\n"                                           \
+    " 8 sum      accumulate           gradients[14336:28672] -> gradients[0:14336] [after 1]\n"                        \
+    " 9 ranks    tree_reduce          gradients[0:18432] -> gradients[0:4096], %31:int32 (1)\n"                        \
+    "10 ranks    tree_reduce          gradients[4096:20480] -> gradients[4096:6144], %34:int32 (1)\n"                  \
+    "11 ranks    tree_reduce          gradients[8192:28672] -> gradients[8192:14336], %37:int32 (1)\n"                 \
+    "12 ranks    wait                 %31:int32 -> gradients[0:4096]\n"                                                \
+    "13 ranks    wait                 %34:int32 -> gradients[4096:6144]\n"                                             \
+    "14 ranks    wait                 %37:int32 -> gradients[8192:14336]\n"                                            \
+    "15 update   grad_squares         -> %38:fp64 (1)\n"                                                               \
+    "16 update   grad_squares         gradients[4096:6144] -> %38+1:fp64 (1)\n"                                        \
+    "17 update   grad_squares         gradients[12288:14336] -> %38+2:fp64 (2)\n"                                      \
+    "18 ranks    all_reduce           %38:fp64 -> %38:fp64 (4), %41:int32 (1)\n"                                       \
+    "19 ranks    wait                 %41:int32 -> %38:fp64 (4)\n"                                                     \
+    "20 update   grad_clip            %38:fp64\n"                                                                      \
+    "21 update   sgd                  gradients[4096:6144]"                                                            \
+    " -> parameters[4096:6144], first moment[0:2048]\n"                                                                \
+    "22 update   sgd                  gradients[12288:14336]"                                                          \
+    " -> parameters[12288:14336], first moment[4096:6144]\n"                                                           \
+    "23 ranks    all_gather           -> parameters[0:4096], %43:int32 (1)\n"                                          \
+    "24 ranks    all_gather           parameters[4096:6144] -> parameters[4096:6144], %46:int32 (1)\n"                 \
+    "25 ranks    all_gather           parameters[12288:14336] -> parameters[8192:14336], %49:int32 (1)\n"              \
+    "26 ranks    wait                 %43:int32 -> parameters[0:4096]\n"                                               \
+    "27 ranks    wait                 %46:int32 -> parameters[4096:6144]\n"                                            \
+    "28 ranks    wait                 %49:int32 -> parameters[8192:14336]\n"                                           \
+    "gradients: 2 x 57344 bytes; micro-batches write 0, 1; sums left: [0:2] in 0\n"
+
+/* Every block is divided: no collective reaches over two of them. The three maps take one piece of 4096, two blocks of
+ * one and of two; rank 1 of 2 owns the second and the fourth as they are dealt, and of the last block the latter piece.
+ */
+static void shard_blocks(void **state)
+{
+    (void)state;
+    for (int tree = 0; tree < 2; tree++) {
+        struct model m = model_new();
+        struct lvn_graph *g = m.graph;
+        struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1, 64));
+        x = lvn_linear(g, x, lvn_weight(g, "w", 64, 64, 1), NULL, true);
+        lvn_block(g);
+        x = lvn_linear(g, x, lvn_weight(g, "v", 64, 32, 1), NULL, true);
+        lvn_block(g);
+        x = lvn_linear(g, x, lvn_weight(g, "u", 32, 192, 1), NULL, true);
+        lvn_block_end(g);
+        model_build(&m, lvn_cross_entropy(g, x, lvn_input(g, "labels", LVN_DESC(LVN_I32, 1))));
+        must(lvn_pass_differentiate(m.program));
+        must(lvn_pass_accumulate(m.program, tree ? &(struct lvn_tree_leaves){.n = 2, .total = 4} : NULL));
+        must(lvn_pass_update(m.program, &sgd));
+        must(lvn_pass_shard(m.program,
+                            &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE, .tree = tree}));
+        expect(&m, tree ? BLOCKS_DEALT_TREE : BLOCKS_DEALT);
+        model_free(&m);
+    }
 }
 
 /* With a tree one collective adds the sums that the ranks hold, after backward. */
@@ -261,8 +355,8 @@ int main(void)
         cmocka_unit_test(accumulate),   cmocka_unit_test(accumulate_as_a_tree),
         cmocka_unit_test(update_adamw), cmocka_unit_test(update_sgd),
         cmocka_unit_test(shard_ddp),    cmocka_unit_test(shard_ddp_in_bf16),
-        cmocka_unit_test(shard_zero1),  cmocka_unit_test(shard_tree),
-        cmocka_unit_test(scale),
+        cmocka_unit_test(shard_zero1),  cmocka_unit_test(shard_blocks),
+        cmocka_unit_test(shard_tree),   cmocka_unit_test(scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,7 +69,7 @@ static void types_of_moments(void **state)
 {
     (void)state;
     static const enum lvn_op_id ops[] = {LVN_OP_adamw, LVN_OP_lion, LVN_OP_sgd};
-    const struct lvn_sharding zero1 = {.rank = 2, .size = 3, .sharded = LVN_SHARDS_STATE};
+    const struct lvn_sharding zero1 = {.rank = 1, .size = 3, .sharded = LVN_SHARDS_STATE};
     for (int k = 0; k < 3 * 2 * 4 * 2; k++) {
         enum lvn_op_id op = ops[k % 3];
         int mode = k / 6 % 4;
