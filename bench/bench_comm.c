@@ -16,6 +16,7 @@
 #include "base/sort.h"
 #include "cluster/identity/identity.h"
 #include "cluster/rendezvous/mesh.h"
+#include "comm/comm_kind.h"
 #include "comm/engine.h"
 #include "comm/tree.h"
 
@@ -27,7 +28,7 @@ static float *x[4];
 static int64_t count;
 static struct lvn_tree *tree[2];
 static int64_t *first;
-static const struct lvn_transport *transport = &lvn_transport_mpi;
+static const struct lvn_transport *transport;
 
 static void blocking(void *state, void *unused)
 {
@@ -157,7 +158,7 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "--per-host") && i + 1 < argc)
             o.per_host = (int)strtol(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--tcp"))
-            transport = &lvn_transport_tcp;
+            o.kind = lvn_comm_kind_meeting(LVN_MEETS_SOCKETS);
         else if (given < 16)
             sizes[given++] = strtod(argv[i], NULL), n = given;
     }
@@ -168,7 +169,9 @@ int main(int argc, char **argv)
     if (o.size < 2) return fprintf(stderr, "bench_comm: start it by mpirun -n 2 or more\n"), 2;
     const struct lvn_member_options h = {.id = &me, .timeout = 30};
     struct lvn_member *member = NULL;
-    const bool tcp = transport == &lvn_transport_tcp;
+    if (!o.kind) o.kind = lvn_comm_kind_meeting(LVN_MEETS_LAUNCHER);
+    transport = o.kind->transport;
+    const bool tcp = o.kind->meeting == LVN_MEETS_SOCKETS;
     if ((tcp ? lvn_mesh_open(&comm, &member, o, h, 30) : lvn_comm_open(&comm, &o)) != LVN_OK)
         return fprintf(stderr, "%s\n", lvn_error_text()), 2;
     for (int i = 0; i < n; i++) max = sizes[i] > max ? sizes[i] : max;

@@ -23,6 +23,7 @@ struct lvn_device {
     int64_t memory_bytes; /* usable by a run: free when the device was opened, less the reserve; 0: host memory */
     bool tf32;            /* products of fp32 round their operands to TF32 */
     char note[320];       /* logged when a run starts; "": nothing */
+    char title[128];      /* "device 0 (NVIDIA H100)", for messages; "": the backend has no queues */
 };
 /* Memory of a device. */
 struct lvn_memory {
@@ -83,25 +84,26 @@ enum lvn_rate {
     LVN_RATE_READING,       /* bytes/s read from memory */
 };
 
-/* Collectives from device to device, by a library such as NCCL, on a queue of their own that runs concurrently with the
- * computation. After join() the collectives of programs use it, except in runs with a `launched` hook (struct
- * lvn_execution), which execute one instruction at a time. It does not offer sums in a fixed order. */
-enum { LVN_GROUP_ID = 128 };
-struct lvn_group_options {
-    int rank;
-    int size;
-    const char *host;      /* of this rank, for messages */
-    char id[LVN_GROUP_ID]; /* made by rank 0 with make_id() */
+/* A queue of a device that runs concurrently with programs. Communication libraries that carry this backend's memory
+ * (comm/comm_kinds.def) put their work into it; it is all that they need of a device. */
+struct lvn_device_queue {
+    struct lvn_device *device;
+    void *native; /* what the device's own libraries call it: for CUDA a stream */
 };
-struct lvn_group_ops {
-    const char *name;
-    /* Open the library: a path, or "" or NULL for the loader's search. describe: name and version, for people. */
-    enum lvn_status (*open)(const char *library, char describe[400]);
-    enum lvn_status (*make_id)(char id[LVN_GROUP_ID]);
-    /* Called by all ranks, each with a device of its own. Closing the device leaves the group. */
-    enum lvn_status (*join)(struct lvn_device *d, const struct lvn_group_options *o);
-    /* End pending collectives: run() or wait() fails with COMM. Callable from any thread; may take long. */
-    void (*abort)(struct lvn_device *d);
+struct lvn_queue_ops {
+    /* check: polled while the processor waits for the device; where it fails the wait ends with its status. */
+    enum lvn_status (*open)(struct lvn_device_queue **out, struct lvn_device *d,
+                            enum lvn_status (*check)(void *context), void *context);
+    void (*close)(struct lvn_device_queue *q); /* what it contains must be done; before the device is closed */
+    /* Make the device the one that this thread's calls of libraries are for. */
+    enum lvn_status (*use)(const struct lvn_device *d);
+    /* What is put into the queue from now on waits for what programs have launched so far. */
+    enum lvn_status (*begin)(struct lvn_device_queue *q);
+    /* What programs launch from now on waits for what the queue contains. */
+    enum lvn_status (*end)(struct lvn_device_queue *q);
+    /* The processor waits for it. */
+    enum lvn_status (*finish)(struct lvn_device_queue *q);
+    void *(*address)(const struct lvn_memory *m, int64_t offset); /* as libraries take it */
 };
 
 struct lvn_backend {
@@ -145,7 +147,8 @@ struct lvn_backend {
     enum lvn_status (*wait)(struct lvn_device *d);
 
     enum lvn_status (*rate)(struct lvn_device *d, enum lvn_rate rate, double *per_s); /* NULL: not measured */
-    const struct lvn_group_ops *group; /* NULL: collectives are staged through host memory */
+    const struct lvn_queue_ops
+        *queues; /* NULL: no library reaches its memory, and collectives are staged in the host's */
 };
 
 /* The backend of this name; NULL: none. gpu: the first that finds a GPU; xpu: the first that finds an Intel GPU; where

@@ -44,7 +44,7 @@ static inline bool lvn_calls_communicate(const struct lvn_calls *c, const struct
                                          const struct lvn_collectives *collectives)
 {
     if (i->id == LVN_OP_wait) return collectives->wait(collectives->context, i);
-    collectives->start(collectives->context, i, lvn_calls_of(c, i));
+    collectives->start(collectives->context, i, lvn_calls_of(c, i), NULL);
     return true;
 }
 

@@ -4,12 +4,34 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "comm/comm_kind.h"
 #include "comm/engine.h"
 
 void lvn_comm_init(struct lvn_comm *c, const struct lvn_comm_ops *ops, int rank, int size)
 {
     *c = (struct lvn_comm){.ops = ops, .rank = rank, .size = size, .hosts = 1};
+    c->whole = c;
     memcpy(c->describe, "one rank", sizeof "one rank");
+}
+
+/* The kind of a communicator in host memory, where the caller has not chosen one. */
+static const struct lvn_comm_kind *kind_for(const struct lvn_comm_options *o)
+{
+    return lvn_comm_kind_meeting(o->size == 1 ? LVN_MEETS_NOBODY : o->sockets ? LVN_MEETS_SOCKETS : LVN_MEETS_LAUNCHER);
+}
+
+/* Rank 0 makes the id of the group, and sends it to the others, also where that failed, so that nobody waits. */
+static enum lvn_status share_id(const struct lvn_comm_kind *kind, struct lvn_comm_options *o)
+{
+    struct message {
+        int32_t status;
+        char id[LVN_COMM_ID];
+    } first = {0};
+    if (o->rank == 0) first.status = (int32_t)kind->make_id(first.id);
+    LVN_TRY(lvn_comm_broadcast_now(o->over, &first, sizeof first, 0));
+    memcpy(o->id, first.id, sizeof o->id);
+    if (first.status == LVN_OK || o->rank == 0) return (enum lvn_status)first.status;
+    LVN_FAIL(COMM, "rank 0 could not make an id for the group of ranks");
 }
 
 enum lvn_status lvn_comm_open(struct lvn_comm **out, const struct lvn_comm_options *o)
@@ -17,13 +39,32 @@ enum lvn_status lvn_comm_open(struct lvn_comm **out, const struct lvn_comm_optio
     *out = NULL;
     LVN_CHECK(o->size >= 1 && o->rank >= 0 && o->rank < o->size, ARG, "rank %d of %d ranks: there is no such rank",
               o->rank, o->size);
-    if (o->size == 1) return lvn_self_open(out);
-    return lvn_engine_open(out, o, o->sockets ? &lvn_transport_tcp : &lvn_transport_mpi, NULL);
+    const struct lvn_comm_kind *kind = o->kind ? o->kind : kind_for(o);
+    struct lvn_comm_options options = *o;
+    if (kind->make_id) LVN_TRY(share_id(kind, &options));
+    return kind->transport ? lvn_engine_open(out, &options, kind->transport, NULL) : kind->open(out, &options);
 }
 
 void lvn_comm_close(struct lvn_comm *c)
 {
     if (c) c->ops->close(c);
+}
+
+enum lvn_status lvn_comm_split(struct lvn_comm *c, struct lvn_comm **out, int colour, int key)
+{
+    *out = NULL;
+    LVN_CHECK(c->ops->split, UNSUPPORTED, "%s has no groups of ranks", c->describe);
+    return c->ops->split(c, out, colour, key);
+}
+
+void lvn_comm_cancel(struct lvn_comm *c)
+{
+    if (c->ops->cancel) c->ops->cancel(c);
+}
+
+const struct lvn_device *lvn_comm_device(const struct lvn_comm *c)
+{
+    return c->device;
 }
 
 int lvn_comm_rank(const struct lvn_comm *c)
@@ -149,7 +190,7 @@ enum lvn_status lvn_comm_wait(struct lvn_comm *c, struct lvn_request *r)
 {
     if (!lvn_request_done(r)) c->ops->wait(c, r, NULL);
     if (r->status == LVN_OK) return LVN_OK;
-    LVN_FAIL(COMM, "%s", c->text);
+    return lvn_fail(r->status, "%s", c->whole->text);
 }
 
 void lvn_comm_abort(struct lvn_comm *c, int code, double seconds)

@@ -1,11 +1,18 @@
 /* comm.h - the communicator: collectives and messages between the ranks of a run. The engine's reductions
  * (src/engine/reduction.c), agreement between ranks and start-up call it.
  *
- * Every call starts an operation and returns at once; lvn_comm_wait() waits. All calls of the transport (MPI or TCP)
- * are made by one thread of the communicator, which opened it, so any thread level of an MPI will do. That thread
- * takes requests from a queue, polls those in progress, and sleeps longer and longer between polls while nobody
+ * There is one interface, and a table of kinds that implement it (comm_kind.h). A request names memory by its address:
+ * the host's, or that of the device which the communicator was opened with (lvn_comm_device()).
+ *
+ * Every call starts an operation and returns at once; lvn_comm_wait() waits. In host memory all calls of the transport
+ * (MPI or TCP) are made by one thread of the communicator, which opened it, so any thread level of an MPI will do. That
+ * thread takes requests from a queue, polls those in progress, and sleeps longer and longer between polls while nobody
  * waits. It never blocks in a call, so a dead peer blocks nobody; the heartbeat (cluster/rendezvous/member.h)
  * detects lost ranks and ends the process.
+ *
+ * In a device's memory a request is put into a queue of the device, behind what programs have launched so far; after
+ * lvn_comm_wait() programs that are launched later find its result, and the processor has waited for nothing. So both
+ * may be captured within a program. One thread makes these calls.
  *
  * Collectives must be started in the same order on every rank. `self` is a full communicator: one rank is not a
  * special case.
@@ -22,17 +29,26 @@
 #include "base/tensor.h"
 
 struct lvn_comm;
+struct lvn_comm_kind;
+struct lvn_device;
 
+enum { LVN_COMM_ID = 128 };
 struct lvn_comm_options {
-    int rank, size;      /* from the launcher; 0 of 1: the communicator is `self` */
-    const char *library; /* trainer.mpi_library; "" or NULL: the library of the launcher */
+    int rank, size;                   /* from the launcher; 0 of 1: the communicator is `self` */
+    const struct lvn_comm_kind *kind; /* NULL: the first of its table that meets by what is given here */
+    const char *library;              /* trainer.mpi_library; "" or NULL: the library of the launcher */
     const char
         *launcher;  /* the launcher, a name of cluster/identity/launcher_envs.def: decides which MPI libraries fit */
     double timeout; /* seconds that joining the other ranks may take; 0: no limit */
     int cpu;        /* 1 + the CPU that the communicator's thread is bound to; 0: not bound */
     int per_host;   /* ranks per host; 0: all are on one host, until lvn_comm_set_hosts() */
-    const int *sockets; /* [size] connected sockets to the other ranks, which the TCP transport then owns; NULL: MPI */
+    const int *sockets; /* [size] connected sockets to the other ranks, which the communicator then owns; NULL: none */
     int64_t cut;        /* bytes of the longest single message; 0: the default (other values are for tests) */
+    /* For kinds that carry the memory of devices: */
+    struct lvn_device *device; /* of this rank */
+    struct lvn_comm *over;     /* a communicator between the processors of the same ranks, which outlives this one */
+    const char *host;          /* of this rank, for messages */
+    char id[LVN_COMM_ID];      /* of the group of ranks; lvn_comm_open() sets it */
 };
 
 /* Open a communicator. Refuses, with the remedy, an MPI library that does not belong to the launcher: one in which
@@ -43,11 +59,25 @@ void lvn_comm_close(
 /* Have the launcher end all processes of the run with this code, also those that no longer answer (MPI_Abort). Any
  * thread may call. Returns where that is impossible, or has not happened within `seconds`. */
 void lvn_comm_abort(struct lvn_comm *c, int code, double seconds);
+/* This process is about to end: make what is in progress between devices end at once, and fail with COMM. Any thread
+ * may call; takes long at times. Does nothing where the processors' memory is carried. */
+void lvn_comm_cancel(struct lvn_comm *c);
+/* Divide the ranks into groups, as MPI_Comm_split() does: those that pass the same colour, 0 or above, become a
+ * communicator *out of their own, in which they are numbered by key, and by their rank in c where keys are equal. A
+ * colour below 0: this rank is in no group, and *out is NULL. All ranks of c call it, while nothing is in progress on
+ * c. The result has the bits of a communicator that was opened with so many ranks on one host (see
+ * lvn_comm_set_hosts()).
+ *
+ * Requests of several groups, and of c, may be in progress at once; ranks which share two of them start collectives of
+ * both in any order. Close a group before c. UNSUPPORTED, on all ranks, if the kind of communicator has no groups. */
+enum lvn_status lvn_comm_split(struct lvn_comm *c, struct lvn_comm **out, int colour, int key) LVN_CHECKED;
 int lvn_comm_rank(const struct lvn_comm *c);
 int lvn_comm_size(const struct lvn_comm *c);
 /* Tell the communicator that the ranks are on `hosts` hosts, as many on each, with consecutive numbers; sums make
  * use of that. All ranks call it with the same number, while no operation is in progress and no tree exists. */
 enum lvn_status lvn_comm_set_hosts(struct lvn_comm *c, int hosts) LVN_CHECKED;
+/* The device whose memory requests name; NULL: host memory. */
+const struct lvn_device *lvn_comm_device(const struct lvn_comm *c);
 /* "Open MPI 4.1.4 (/usr/lib/.../libmpi.so.40), as mpirun is Open MPI's", for people. */
 const char *lvn_comm_describe(const struct lvn_comm *c);
 
@@ -58,6 +88,7 @@ struct lvn_request {
     int64_t number;           /* number of collectives started before it, the same on every rank; -1: a message */
     enum lvn_status status;   /* valid once done */
     struct lvn_request *next; /* next in its queue */
+    struct lvn_engine_group *group;
     int kind, type, op, peer, tag, busy;
     bool gather;
     void *x;
@@ -72,7 +103,8 @@ struct lvn_request {
 enum lvn_reduce { LVN_SUM, LVN_MIN, LVN_MAX };
 
 /* Element types: F32, F64, I32, I64 and, for LVN_SUM, BF16 (summed in fp32, rounded once within a host, and once
- * between hosts, or groups of many ranks). Buffers are host memory. Counts may exceed 2^31. All are in place. The
+ * between hosts, or groups of many ranks; a device's library has rules of its own). Counts may exceed 2^31. All are in
+ * place. The
  * result has the same bits on all ranks, and in every repetition on the same ranks. */
 void lvn_comm_all_reduce(struct lvn_comm *c, struct lvn_request *r, void *x, int64_t count, enum lvn_dtype type,
                          enum lvn_reduce op);

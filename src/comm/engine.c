@@ -4,6 +4,7 @@
  * It has three queues. Collectives are issued to the transport one after the other, a long one in parts, so that
  * every rank issues the same ones in the same order. Messages are issued as they come: they may wait for each other
  * across ranks. Exchanges (exchange.c) begin in order, the next one when all chunks of the last one are in progress.
+ * Groups of ranks (lvn_comm_split()) share the queues; the order holds among the requests of each.
  *
  * How it waits. While a caller waits for a request, the thread polls without sleeping. After a hundred fruitless
  * polls, some 15 us, it yields the processor after every poll (ranks may share processors); after about a
@@ -64,19 +65,25 @@ static void finish(struct lvn_engine *c, struct lvn_request *r, enum lvn_status 
 static const char *const kinds[] = {"reduction", "reduction",  "reduction",    "reduction",
                                     "broadcast", "message to", "message from", "call"};
 
+/* A rank of the request's communicator, among all ranks. */
+static int rank_among_all(const struct lvn_request *r, int rank)
+{
+    return r->group->member && rank >= 0 ? r->group->member[rank] : rank;
+}
+
 static void record_error(struct lvn_engine *c, const struct lvn_request *r, int code)
 {
     char reason[256] = "";
-    c->transport->error(c->state, code, reason, sizeof reason);
+    c->transport->error(r->group->state, code, reason, sizeof reason);
     pthread_mutex_lock(&c->lock);
     if (c->error == LVN_OK) {
         c->error = LVN_COMM;
         if (r->number >= 0)
-            snprintf(c->comm.text, sizeof c->comm.text, "%s %lld of rank %d failed: %s", kinds[r->kind],
-                     (long long)r->number, c->comm.rank, reason);
+            snprintf(c->whole.comm.text, sizeof c->whole.comm.text, "%s %lld of rank %d failed: %s", kinds[r->kind],
+                     (long long)r->number, c->whole.comm.rank, reason);
         else
-            snprintf(c->comm.text, sizeof c->comm.text, "a %s rank %d failed on rank %d: %s", kinds[r->kind], r->peer,
-                     c->comm.rank, reason);
+            snprintf(c->whole.comm.text, sizeof c->whole.comm.text, "a %s rank %d failed on rank %d: %s",
+                     kinds[r->kind], rank_among_all(r, r->peer), c->whole.comm.rank, reason);
     }
     pthread_mutex_unlock(&c->lock);
 }
@@ -92,9 +99,9 @@ static int issue(struct lvn_engine *c, struct lvn_request *r, bool *moved)
         int64_t bytes = lvn_dtype_bytes((enum lvn_dtype)r->type), max = c->options.cut / bytes;
         int64_t n = r->count - r->at < max ? r->count - r->at : max;
         char *x = (char *)r->x + r->at * bytes;
-        int code = r->kind == LVN_REQUEST_BROADCAST
-                       ? t->broadcast(c->state, x, n, r->peer, &r->handle[h])
-                       : t->all_reduce(c->state, x, n, (enum lvn_dtype)r->type, (enum lvn_reduce)r->op, &r->handle[h]);
+        int code = r->kind == LVN_REQUEST_BROADCAST ? t->broadcast(r->group->state, x, n, r->peer, &r->handle[h])
+                                                    : t->all_reduce(r->group->state, x, n, (enum lvn_dtype)r->type,
+                                                                    (enum lvn_reduce)r->op, &r->handle[h]);
         if (code) return code;
         r->busy |= 1 << h;
         r->at += n;
@@ -111,8 +118,8 @@ static int issue_message(struct lvn_engine *c, struct lvn_request *r)
         int64_t n = h ? rest : whole;
         if (!n && (h == 0 || whole)) continue; /* an empty message is sent, too */
         char *x = (char *)r->x + (h ? whole : 0);
-        int code = r->kind == LVN_REQUEST_SEND ? t->send(c->state, x, n, r->peer, r->tag, &r->handle[h])
-                                               : t->receive(c->state, x, n, r->peer, r->tag, &r->handle[h]);
+        int code = r->kind == LVN_REQUEST_SEND ? t->send(r->group->state, x, n, r->peer, r->tag, &r->handle[h])
+                                               : t->receive(r->group->state, x, n, r->peer, r->tag, &r->handle[h]);
         if (code) return code;
         r->busy |= 1 << h;
     }
@@ -124,7 +131,7 @@ static int poll_handles(struct lvn_engine *c, struct lvn_request *r, bool *moved
     for (int h = 0; h < 2; h++) {
         int n = 0, index;
         if (!(r->busy & 1 << h)) continue;
-        int code = c->transport->test(c->state, &r->handle[h], 1, &n, &index);
+        int code = c->transport->test(r->group->state, &r->handle[h], 1, &n, &index);
         if (code) return code;
         if (n) r->busy &= ~(1 << h);
         *moved |= n > 0;
@@ -132,11 +139,28 @@ static int poll_handles(struct lvn_engine *c, struct lvn_request *r, bool *moved
     return 0;
 }
 
+/* Later requests of the same communicator wait in this pass, so that all its ranks issue them in the same order; those
+ * of others go on. */
+static void hold(const struct lvn_engine *c, struct lvn_request *r)
+{
+    r->group->held = c->pass;
+}
+
+static bool is_held(const struct lvn_engine *c, const struct lvn_request *r)
+{
+    return r->group->held == c->pass;
+}
+
 static int poll_collectives(struct lvn_engine *c, bool *moved)
 {
     struct lvn_request *before = NULL, *r = c->collectives.first, *next;
+    c->pass++;
     for (; r; r = next) {
         next = r->next;
+        if (is_held(c, r)) {
+            before = r;
+            continue;
+        }
         int code = poll_handles(c, r, moved);
         if (!code) code = issue(c, r, moved);
         if (code) {
@@ -151,7 +175,7 @@ static int poll_collectives(struct lvn_engine *c, bool *moved)
         } else {
             before = r;
         }
-        if (!issued) break; /* later ones are issued after all parts of this one */
+        if (!issued) hold(c, r); /* later ones are issued after all parts of this one */
     }
     return 0;
 }
@@ -180,9 +204,14 @@ static int poll_messages(struct lvn_engine *c, bool *moved)
 static int poll_exchanges(struct lvn_engine *c, bool *moved)
 {
     struct lvn_request *before = NULL, *r = c->exchanges.first, *next;
+    c->pass++;
     for (; r; r = next) {
         bool issued, finished;
         next = r->next;
+        if (is_held(c, r)) {
+            before = r;
+            continue;
+        }
         int code = lvn_exchange_step(c, r, moved, &issued, &finished);
         if (code) {
             record_error(c, r, code);
@@ -195,16 +224,16 @@ static int poll_exchanges(struct lvn_engine *c, bool *moved)
         } else {
             before = r;
         }
-        if (!issued) break;
+        if (!issued) hold(c, r);
     }
     return 0;
 }
 
 /* Turn a gather into a sum of numbers of which all but one are 0, which is exact. */
-static void gather_by_sum(const struct lvn_engine *c, struct lvn_request *r)
+static void gather_by_sum(struct lvn_request *r)
 {
-    const int64_t bytes = lvn_dtype_bytes((enum lvn_dtype)r->type), from = r->first[c->comm.rank] * bytes,
-                  to = r->first[c->comm.rank + 1] * bytes, all = r->count * bytes;
+    const int64_t bytes = lvn_dtype_bytes((enum lvn_dtype)r->type), from = r->first[r->group->comm.rank] * bytes,
+                  to = r->first[r->group->comm.rank + 1] * bytes, all = r->count * bytes;
     memset(r->x, 0, (size_t)from);
     memset((char *)r->x + to, 0, (size_t)(all - to));
     r->type = LVN_I32;
@@ -213,7 +242,7 @@ static void gather_by_sum(const struct lvn_engine *c, struct lvn_request *r)
 
 /* Does the transport's own collective perform it? That is faster for short data; a sum also serves where only a part
  * of it is needed. */
-static bool is_library(const struct lvn_engine *c, struct lvn_request *r)
+static bool is_library(struct lvn_request *r)
 {
     const enum lvn_dtype type = (enum lvn_dtype)r->type;
     const int64_t bytes = r->count * lvn_dtype_bytes(type);
@@ -221,10 +250,10 @@ static bool is_library(const struct lvn_engine *c, struct lvn_request *r)
     if (r->kind == LVN_REQUEST_BROADCAST || r->op != LVN_SUM) return true;
     if (r->kind == LVN_REQUEST_TREE_REDUCE || type == LVN_BF16) return false;
     if (r->kind == LVN_REQUEST_ALL_REDUCE && !real) return true;
-    if (lvn_sum_algorithm(c->comm.size, c->comm.hosts, bytes) != LVN_ALGORITHM_LIBRARY) return false;
+    if (lvn_sum_algorithm(r->group->comm.size, r->group->comm.hosts, bytes) != LVN_ALGORITHM_LIBRARY) return false;
     if (r->kind != LVN_REQUEST_ALL_GATHER) return true;
     if (bytes % (int64_t)sizeof(int32_t)) return false;
-    gather_by_sum(c, r);
+    gather_by_sum(r);
     return true;
 }
 
@@ -236,11 +265,11 @@ static int take(struct lvn_engine *c, struct lvn_request *r)
         lvn_queue_push(&c->messages, r);
         return issue_message(c, r);
     case LVN_REQUEST_CALL:
-        r->call(c->state, r->x);
+        r->call(r->group->state, r->x);
         finish(c, r, LVN_OK);
         return 0;
     default:
-        lvn_queue_push(is_library(c, r) ? &c->collectives : &c->exchanges, r);
+        lvn_queue_push(is_library(r) ? &c->collectives : &c->exchanges, r);
         return 0;
     }
 }
@@ -300,7 +329,7 @@ static void back_off(struct lvn_engine *c, int64_t idle)
         sched_yield();
     } else if (!pending(c)) {
         sleep_at_max(c, sleep_time(idle - BRISK, REST_FIRST, REST_MAX), awaited);
-        c->transport->poke(c->state);
+        c->transport->poke(c->whole.state);
     } else if (!awaited) {
         sleep_at_max(c, sleep_time(idle, BUSY_FIRST, BUSY_MAX), awaited);
     } else if (idle > PATIENCE) {
@@ -318,7 +347,8 @@ static void report_progress(struct lvn_engine *c, bool moved, int64_t idle)
     if (moved) lvn_work_done(1);
     if (moved && c->wait_reported) lvn_work_set_blocking_rank(-1);
     if (moved) c->wait_reported = false;
-    if (r && idle == FRUITLESS_POLLS) lvn_work_set_blocking_rank(lvn_exchange_waits_for(c, r)), c->wait_reported = true;
+    if (r && idle == FRUITLESS_POLLS)
+        lvn_work_set_blocking_rank(rank_among_all(r, lvn_exchange_waits_for(c, r))), c->wait_reported = true;
 }
 
 /* Take the submitted requests; does not lock if there are none. */
@@ -373,20 +403,20 @@ void *lvn_engine_run(void *argument)
 {
     struct lvn_engine *c = argument;
     configure_thread(c);
-    enum lvn_status status =
-        c->transport->join(&c->state, &c->handle_bytes, &c->options, c->comm.describe, (int)sizeof c->comm.describe);
+    enum lvn_status status = c->transport->join(&c->whole.state, &c->handle_bytes, &c->options, c->whole.comm.describe,
+                                                (int)sizeof c->whole.comm.describe);
     pthread_mutex_lock(&c->lock);
     c->opened = status == LVN_OK ? 1 : -1;
     if (status != LVN_OK) {
         c->error = status;
-        snprintf(c->comm.text, sizeof c->comm.text, "%s", lvn_error_text());
+        snprintf(c->whole.comm.text, sizeof c->whole.comm.text, "%s", lvn_error_text());
     }
     pthread_cond_broadcast(&c->request_done);
     pthread_mutex_unlock(&c->lock);
     if (status == LVN_OK) {
         work(c);
-        if (c->error == LVN_OK) c->transport->barrier(c->state);
-        c->transport->release(c->state);
+        if (c->error == LVN_OK) c->transport->barrier(c->whole.state);
+        c->transport->release(c->whole.state);
     }
     pthread_mutex_lock(&c->lock);
     c->ended = true;

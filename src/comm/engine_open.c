@@ -32,8 +32,8 @@ static enum lvn_status start(struct lvn_engine *c)
     pthread_mutex_init(&c->lock, NULL);
     lvn_condition_init(&c->work_available);
     lvn_condition_init(&c->request_done);
-    if (c->options.per_host > 0) c->comm.hosts = c->comm.size / c->options.per_host;
-    LVN_TRY(lvn_tree_make(&c->flat, c->comm.size, c->comm.rank, c->comm.hosts, NULL));
+    if (c->options.per_host > 0) c->whole.comm.hosts = c->whole.comm.size / c->options.per_host;
+    LVN_TRY(lvn_tree_make(&c->whole.flat, c->whole.comm.size, c->whole.comm.rank, c->whole.comm.hosts, NULL));
     int code = lvn_thread_start(&c->thread, lvn_engine_run, c);
     if (code) c->opened = -1;
     LVN_CHECK(!code, MEMORY, "no thread for communication: %s", strerror(code));
@@ -43,9 +43,9 @@ static enum lvn_status start(struct lvn_engine *c)
         LVN_FAIL(COMM,
                  "rank %d of %d: the other ranks did not join within %g s; check that all were started, and that these "
                  "hosts reach each other",
-                 c->comm.rank, c->comm.size, c->options.timeout);
+                 c->whole.comm.rank, c->whole.comm.size, c->options.timeout);
     }
-    if (c->opened < 0) return lvn_fail(c->error, "%s", c->comm.text);
+    if (c->opened < 0) return lvn_fail(c->error, "%s", c->whole.comm.text);
     return LVN_OK;
 }
 
@@ -91,11 +91,16 @@ static void stop(struct lvn_engine *c)
 
 /* --- the callers' side --- */
 
+static struct lvn_engine_group *group_of(struct lvn_comm *comm)
+{
+    return (struct lvn_engine_group *)comm;
+}
+
 static void submit(struct lvn_comm *comm, struct lvn_request *r)
 {
-    struct lvn_engine *c = (struct lvn_engine *)comm;
-    if (!r->tree) r->tree = c->flat;
-    notify(c, r, false);
+    r->group = group_of(comm);
+    if (!r->tree) r->tree = r->group->flat;
+    notify(r->group->engine, r, false);
 }
 
 /* Poll for a moment, yielding to the engine's thread each time: short waits then need no sleep and no wake-up. */
@@ -109,9 +114,9 @@ static bool done_soon(const struct lvn_request *r)
 }
 
 /* Wait, while the engine's thread polls without sleeping. */
-static void await(struct lvn_comm *comm, const struct lvn_request *r, const struct timespec *until)
+static void await(struct lvn_comm *comm, struct lvn_request *r, const struct timespec *until)
 {
-    struct lvn_engine *c = (struct lvn_engine *)comm;
+    struct lvn_engine *c = group_of(comm)->engine;
     bool in_time = true;
     __atomic_add_fetch(&c->waiting, 1, __ATOMIC_SEQ_CST);
     notify(c, NULL, false);
@@ -130,52 +135,62 @@ static void await(struct lvn_comm *comm, const struct lvn_request *r, const stru
 
 static void abort_all(struct lvn_comm *comm, int code, double seconds)
 {
-    const struct lvn_transport *t = ((struct lvn_engine *)comm)->transport;
+    struct lvn_comm *whole = &group_of(comm)->engine->whole.comm;
+    const struct lvn_transport *t = group_of(comm)->engine->transport;
     struct last { /* never freed: the process is about to end */
         struct lvn_request request;
         int code;
     } *last = t->abort ? lvn_malloc(sizeof *last) : NULL;
     if (!last) return;
     last->code = code;
-    lvn_engine_call(comm, &last->request, t->abort, &last->code);
-    (void)lvn_comm_wait_for(comm, &last->request, seconds);
+    lvn_engine_call(whole, &last->request, t->abort, &last->code);
+    (void)lvn_comm_wait_for(whole, &last->request, seconds);
 }
 
 static enum lvn_status set_hosts(struct lvn_comm *comm)
 {
-    struct lvn_engine *c = (struct lvn_engine *)comm;
+    struct lvn_engine_group *g = group_of(comm);
     struct lvn_tree *flat;
     LVN_TRY(lvn_tree_make(&flat, comm->size, comm->rank, comm->hosts, NULL));
-    lvn_tree_free(c->flat);
-    c->flat = flat;
+    lvn_tree_free(g->flat);
+    g->flat = flat;
     return LVN_OK;
 }
 
 static void close_engine(struct lvn_comm *comm)
 {
-    struct lvn_engine *c = (struct lvn_engine *)comm;
+    struct lvn_engine *c = group_of(comm)->engine;
+    if (group_of(comm) != &c->whole) {
+        lvn_engine_group_close(group_of(comm));
+        return;
+    }
     stop(c);
     if (c->abandoned) return; /* the thread may still be inside a call, and use it */
-    lvn_tree_free(c->flat);
+    lvn_tree_free(c->whole.flat);
     free(c);
 }
 
 enum lvn_status lvn_engine_open(struct lvn_comm **out, const struct lvn_comm_options *o,
                                 const struct lvn_transport *transport, void *argument)
 {
-    static const struct lvn_comm_ops ops = {
-        .submit = submit, .wait = await, .set_hosts = set_hosts, .abort = abort_all, .close = close_engine};
+    static const struct lvn_comm_ops ops = {.submit = submit,
+                                            .wait = await,
+                                            .set_hosts = set_hosts,
+                                            .abort = abort_all,
+                                            .split = lvn_engine_split,
+                                            .close = close_engine};
     struct lvn_engine *c = lvn_calloc(1, sizeof *c);
     *out = NULL;
     if (!c) return LVN_MEMORY;
-    lvn_comm_init(&c->comm, &ops, o->rank, o->size);
+    lvn_comm_init(&c->whole.comm, &ops, o->rank, o->size);
+    c->whole.engine = c;
     c->options = *o;
     c->transport = transport;
-    c->state = argument;
+    c->whole.state = argument;
     enum lvn_status status = start(c);
     if (status == LVN_OK)
-        *out = &c->comm;
+        *out = &c->whole.comm;
     else
-        close_engine(&c->comm);
+        close_engine(&c->whole.comm);
     return status;
 }

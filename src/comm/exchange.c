@@ -190,8 +190,8 @@ static int post(const struct view *v, enum lvn_transfer_kind transfer, int membe
     q->n++;
     q->busy++;
     return transfer % 2
-               ? v->c->transport->receive(v->c->state, x, n * v->bytes, rank, tag(v, transfer), handle(v, index))
-               : v->c->transport->send(v->c->state, x, n * v->bytes, rank, tag(v, transfer), handle(v, index));
+               ? v->c->transport->receive(v->r->group->state, x, n * v->bytes, rank, tag(v, transfer), handle(v, index))
+               : v->c->transport->send(v->r->group->state, x, n * v->bytes, rank, tag(v, transfer), handle(v, index));
 }
 
 /* Send my partial sums of the partitions of the other ranks of this host. */
@@ -364,7 +364,8 @@ static struct lvn_slot *start_chunk(struct lvn_engine *c, struct lvn_request *r)
     for (int transfer = 0; transfer < LVN_TRANSFERS; transfer++)
         slot->transfer[transfer] =
             (struct lvn_exchange_transfer){.started = !sum && transfer < LVN_GATHER_BETWEEN_SEND};
-    for (int h = 0; h < t->n_handles; h++) c->transport->clear(c->state, slot->handles + (int64_t)h * c->handle_bytes);
+    for (int h = 0; h < t->n_handles; h++)
+        c->transport->clear(r->group->state, slot->handles + (int64_t)h * c->handle_bytes);
     r->busy++;
     return slot;
 }
@@ -392,7 +393,7 @@ static int poll_slot(const struct view *v, bool *moved)
     for (int transfer = 0; transfer < LVN_TRANSFERS; transfer++)
         if (s->transfer[transfer].busy) first = transfer < first ? transfer : first, end = transfer + 1;
     if (!end) return 0;
-    int code = v->c->transport->test(v->c->state, handle(v, at[first]), at[end] - at[first], &n, v->t->done);
+    int code = v->c->transport->test(v->r->group->state, handle(v, at[first]), at[end] - at[first], &n, v->t->done);
     for (int k = 0; k < n && !code; k++) {
         int transfer = first;
         while (v->t->done[k] + at[first] >= at[transfer + 1]) transfer++;
@@ -432,7 +433,7 @@ int lvn_exchange_waits_for(const struct lvn_engine *c, const struct lvn_request 
         LVN_REDUCE_WITHIN_SEND,    LVN_REDUCE_BETWEEN_SEND,    LVN_GATHER_BETWEEN_SEND,    LVN_GATHER_WITHIN_SEND};
     struct lvn_tree *t = r->tree;
     char none[8];
-    c->transport->clear(c->state, none);
+    c->transport->clear(r->group->state, none);
     for (int k = 0; k < LVN_SLOTS; k++) {
         const struct lvn_slot *s = chunk_in_order(t, r, k);
         for (int o = 0; o < LVN_TRANSFERS && s; o++)

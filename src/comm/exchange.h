@@ -89,7 +89,7 @@ struct lvn_tree {
 /* Make progress. Returns 0 or the transport's error. *moved: something happened; *issued: all of it is in progress
  * or done; *finished: all is done. */
 int lvn_exchange_step(struct lvn_engine *c, struct lvn_request *r, bool *moved, bool *issued, bool *finished);
-/* The rank whose message the exchange waits for (receives before sends); -1: none. */
+/* The rank, of the request's communicator, whose message the exchange waits for (receives before sends); -1: none. */
 int lvn_exchange_waits_for(const struct lvn_engine *c, const struct lvn_request *r);
 
 /* --- exchange_sum.c --- */

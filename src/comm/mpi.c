@@ -16,6 +16,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "comm/comm_kind.h"
 #include "comm/engine.h"
 #include "comm/mpi_find.h"
 #include "comm/mpi_start.h"
@@ -180,6 +181,41 @@ static void abort_all(void *state, void *code)
     m->Abort(m->world, *(int *)code);
 }
 
+/* --- groups --- */
+
+/* The colour is the group's first rank; ranks of no group are a group of their own, which is freed at once, because the
+ * constant for them is another one in every interface. Blocks, but only for ranks that are about to make the same call.
+ */
+static enum lvn_status split(void *state, const struct lvn_group_split *s, void **group)
+{
+    struct mpi *all = state, *m = lvn_malloc(sizeof *m);
+    int size = 0;
+    lvn_mpi comm = NULL;
+    (void)all->Comm_size(all->world, &size);
+    int code = all->Comm_split(all->world, s->n ? s->member[0] : size, s->rank, &comm);
+    if (m) *m = *all, m->world = comm, m->rank = s->rank;
+    if (!code && m) code = m->Comm_set_errhandler(comm, m->errors_return);
+    if (!code && m && s->n) {
+        *group = m;
+        return LVN_OK;
+    }
+    if (!code) (void)all->Comm_free(&comm);
+    char reason[256] = "";
+    if (code) error(all, code, reason, sizeof reason);
+    const bool no_memory = !m;
+    free(m);
+    if (no_memory) return LVN_MEMORY;
+    LVN_CHECK(!code, COMM, "%s", reason);
+    return LVN_OK;
+}
+
+static void release_group(void *group)
+{
+    struct mpi *m = group;
+    (void)m->Comm_free(&m->world);
+    free(m);
+}
+
 /* --- start and end --- */
 
 static void sleep_us(int microseconds)
@@ -308,16 +344,21 @@ static void barrier(void *state)
     if (m->linger && m->finalize) sleep_us(300000);
 }
 
-const struct lvn_transport lvn_transport_mpi = {.join = join,
-                                                .barrier = barrier,
-                                                .release = release,
-                                                .clear = clear,
-                                                .send = send_bytes,
-                                                .receive = receive_bytes,
-                                                .all_reduce = all_reduce,
-                                                .all_reduce_blocking = all_reduce_blocking,
-                                                .broadcast = broadcast,
-                                                .test = test,
-                                                .poke = poke,
-                                                .error = error,
-                                                .abort = abort_all};
+static const struct lvn_transport transport = {.join = join,
+                                               .barrier = barrier,
+                                               .release = release,
+                                               .clear = clear,
+                                               .send = send_bytes,
+                                               .receive = receive_bytes,
+                                               .all_reduce = all_reduce,
+                                               .all_reduce_blocking = all_reduce_blocking,
+                                               .broadcast = broadcast,
+                                               .test = test,
+                                               .poke = poke,
+                                               .error = error,
+                                               .abort = abort_all,
+                                               .split = split,
+                                               .release_group = release_group};
+
+const struct lvn_comm_kind lvn_comm_kind_mpi = {
+    .name = "mpi", .description = "the MPI of their launcher", .meeting = LVN_MEETS_LAUNCHER, .transport = &transport};

@@ -138,27 +138,45 @@ enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_settings *
     return status;
 }
 
-/* --- the group of devices --- */
+/* --- the communicator between devices --- */
+
+/* Row i of the kinds of communicators that carry the memory of this backend's devices; NULL: there are no more. */
+static const struct lvn_comm_kind *kind_at(const struct lvn_backend *b, int i)
+{
+    const struct lvn_comm_kind *k;
+    for (int row = 0; (k = lvn_comm_kind_at(row)); row++)
+        if (k->memory && !strcmp(k->memory, b->name) && !i--) return k;
+    return NULL;
+}
 
 /* The reason why the sums of a step do not go from device to device; NULL: none. */
 static const char *staging_reason(const struct lvn_ranks *r, const struct lvn_settings *s)
 {
     if (!r->exclusive_devices) return "several ranks compute on one device";
-    if (s->trainer.transport != LVN_TRAINER_TRANSPORT_AUTO) return "trainer.transport says so";
+    if (strcmp(s->trainer.transport, "auto") != 0) return "trainer.transport says so";
     if (s->trainer.deterministic) return "trainer.deterministic wants sums in a fixed order";
     if (s->trainer.share == LVN_TRAINER_SHARE_MEASURED) return "trainer.share measured needs the time that ranks wait";
     return NULL;
 }
 
+/* The file that settings name for the library of this kind, by trainer.NAME_library; "": none, or no such option. */
+static const char *library_of(const struct lvn_comm_kind *k, const struct lvn_settings *s)
+{
+    char key[64];
+    snprintf(key, sizeof key, "trainer.%s_library", k->name);
+    const struct lvn_option *o = lvn_option_find(key);
+    return o ? *(const char *const *)((const char *)s + o->offset) : "";
+}
+
 /* *all: every rank has the library. If not, gradients go through host memory; but a library that settings name must
  * exist. */
-static enum lvn_status open_library(struct lvn_ranks *r, const struct lvn_group_ops *g, const struct lvn_settings *s,
-                                    char describe[400], bool *all)
+static enum lvn_status load(struct lvn_ranks *r, const struct lvn_comm_kind *k, const struct lvn_settings *s,
+                            char describe[400], bool *all)
 {
-    const char *named = s->trainer.nccl_library;
+    const char *named = library_of(k, s);
     int32_t here = 0;
     char reason[400];
-    enum lvn_status status = g->open(named, describe);
+    enum lvn_status status = k->load(named, describe);
     snprintf(reason, sizeof reason, "%s", status == LVN_OK ? "" : lvn_error_text());
     if (named && *named) LVN_TRY(lvn_ranks_agree(r, status));
     here = status == LVN_OK;
@@ -169,16 +187,16 @@ static enum lvn_status open_library(struct lvn_ranks *r, const struct lvn_group_
     return LVN_OK;
 }
 
-static enum lvn_status join(struct lvn_ranks *r, struct lvn_device *d, const struct lvn_group_ops *g)
+static enum lvn_status join(struct lvn_ranks *r, struct lvn_device *d, const struct lvn_comm_kind *k)
 {
-    struct lvn_group_options o = {.rank = r->rank, .size = r->size, .host = r->host[r->rank]};
-    LVN_TRY(lvn_ranks_agree(r, r->rank ? LVN_OK : g->make_id(o.id)));
-    LVN_TRY(lvn_ranks_broadcast(r, o.id, sizeof o.id));
+    struct lvn_comm *comm = NULL;
+    const struct lvn_comm_options o = {
+        .rank = r->rank, .size = r->size, .kind = k, .device = d, .over = r->comm, .host = r->host[r->rank]};
     lvn_member_set_operation(r->member, "joining the devices");
-    enum lvn_status status = g->join(d, &o);
+    enum lvn_status status = lvn_comm_open(&comm, &o);
     lvn_member_set_operation(r->member, NULL);
     pthread_mutex_lock(&r->close_lock);
-    if (status == LVN_OK) r->device_group = d;
+    r->device_comm = comm;
     pthread_mutex_unlock(&r->close_lock);
     return lvn_ranks_agree(r, status);
 }
@@ -186,36 +204,44 @@ static enum lvn_status join(struct lvn_ranks *r, struct lvn_device *d, const str
 enum lvn_status lvn_ranks_group(struct lvn_ranks *r, struct lvn_device *d, const struct lvn_settings *s)
 {
     const struct lvn_backend *b = d->backend;
+    const struct lvn_comm_kind *k = NULL;
     char describe[400];
     bool all = true;
-    if (!r || r->size == 1 || !b->describe || r->device_group == d) return LVN_OK;
-    const char *reason = b->group ? staging_reason(r, s) : "this backend has no transfers from device to device";
-    if (!reason) LVN_TRY(open_library(r, b->group, s, describe, &all));
+    if (!r || r->size == 1 || !b->describe || (r->device_comm && lvn_comm_device(r->device_comm) == d)) return LVN_OK;
+    const char *reason = kind_at(b, 0) ? staging_reason(r, s) : "this backend has no transfers from device to device";
+    for (int i = 0; !reason && (i == 0 || !all) && kind_at(b, i); i++) {
+        k = kind_at(b, i);
+        LVN_TRY(load(r, k, s, describe, &all));
+    }
     if (!reason && !all) reason = describe;
     if (reason && !r->rank)
         lvn_log(all ? LVN_LOG_INFO : LVN_LOG_WARN, "gradients go from rank to rank through host memory: %s", reason);
     if (!reason && !r->rank) lvn_log(LVN_LOG_INFO, "gradients go from device to device by %s", describe);
-    return reason ? LVN_OK : join(r, d, b->group);
+    if (reason) return LVN_OK;
+    lvn_ranks_ungroup(r);
+    return join(r, d, k);
 }
 
 void lvn_ranks_ungroup(struct lvn_ranks *r)
 {
     if (!r) return;
     pthread_mutex_lock(&r->close_lock);
-    r->device_group = NULL;
+    struct lvn_comm *comm = r->device_comm;
+    r->device_comm = NULL;
     pthread_mutex_unlock(&r->close_lock);
+    lvn_comm_close(comm);
 }
 
 static void give_up(void *ranks)
 {
     struct lvn_ranks *r = ranks;
     pthread_mutex_lock(&r->close_lock);
-    if (r->device_group) r->device_group->backend->group->abort(r->device_group);
+    if (r->device_comm) lvn_comm_cancel(r->device_comm);
     pthread_mutex_unlock(&r->close_lock);
 }
 
 void lvn_ranks_give_up(struct lvn_ranks *r)
 {
     const double patience = 2;
-    if (r && r->device_group) (void)lvn_thread_with_timeout(patience, give_up, r);
+    if (r && r->device_comm) (void)lvn_thread_with_timeout(patience, give_up, r);
 }

@@ -3,8 +3,9 @@
  * `levin train` and `bench` call it once ranks have joined. Ranks of a host take its devices (those of trainer.devices
  * if it lists some) in turn, by their local ranks. Two ranks on one device are refused unless trainer.share_devices
  * allows it; a device is recognised by its id, not its index, since launchers may show each rank another device as
- * index 0. If each rank has a device of its own, and the backend a library for it (NCCL), the sums of a step go from
- * device to device; all other collectives are small and go through the processors. */
+ * index 0. If each rank has a device of its own, and there is a library for its memory (for cuda NCCL; a row of
+ * comm/comm_kinds.def), the sums of a step go from device to device; all other collectives are small and go through the
+ * processors. */
 #ifndef LVN_DEVICES_H
 #define LVN_DEVICES_H
 

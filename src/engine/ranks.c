@@ -116,16 +116,18 @@ static enum lvn_status broadcast(void *context, void *x, int64_t bytes)
     return status;
 }
 
-enum lvn_status lvn_ranks_transport(const struct lvn_identity *identity, const struct lvn_settings *s, bool *tcp)
+enum lvn_status lvn_ranks_transport(const struct lvn_identity *identity, const struct lvn_settings *s,
+                                    const struct lvn_comm_kind **kind)
 {
-    const int64_t wanted = s->trainer.transport;
-    const char *library = s->trainer.mpi_library; /* NULL: settings were not read */
+    const char *library = s->trainer.mpi_library; /* NULL: settings were not read, nor is the next one */
+    const struct lvn_comm_kind *wanted = s->trainer.transport ? lvn_comm_kind_find(s->trainer.transport) : NULL;
     const bool no_mpi = identity->without_mpi && !(library && *library);
-    *tcp =
-        identity->size > 1 && (wanted == LVN_TRAINER_TRANSPORT_TCP || (wanted == LVN_TRAINER_TRANSPORT_AUTO && no_mpi));
-    LVN_CHECK(identity->size == 1 || wanted != LVN_TRAINER_TRANSPORT_MPI || !no_mpi, ARG,
-              "trainer.transport is mpi, and this is rank %d of %d of %s (%s, %s): %s", identity->rank, identity->size,
-              identity->title, identity->rank_from, identity->size_from, identity->without_mpi);
+    *kind = lvn_comm_kind_meeting(LVN_MEETS_NOBODY);
+    if (identity->size == 1) return LVN_OK;
+    *kind = wanted ? wanted : lvn_comm_kind_meeting(no_mpi ? LVN_MEETS_SOCKETS : LVN_MEETS_LAUNCHER);
+    LVN_CHECK(!wanted || wanted->meeting != LVN_MEETS_LAUNCHER || !no_mpi, ARG,
+              "trainer.transport is %s, and this is rank %d of %d of %s (%s, %s): %s", wanted->name, identity->rank,
+              identity->size, identity->title, identity->rank_from, identity->size_from, identity->without_mpi);
     return LVN_OK;
 }
 
@@ -134,13 +136,15 @@ enum lvn_status lvn_ranks_transport(const struct lvn_identity *identity, const s
  * its time. Otherwise MPI comes first, and broadcasts the address of the rendezvous. */
 static enum lvn_status connect(struct lvn_ranks *r, const struct lvn_settings *s, lvn_fault_callback *fault)
 {
-    bool tcp;
-    LVN_TRY(lvn_ranks_transport(&r->identity, s, &tcp));
-    const bool heartbeat_first = !tcp && lvn_getenv("LEVIN_RENDEZVOUS") && r->size > 1;
+    const struct lvn_comm_kind *kind;
+    LVN_TRY(lvn_ranks_transport(&r->identity, s, &kind));
+    const bool by_sockets = kind->meeting == LVN_MEETS_SOCKETS;
+    const bool heartbeat_first = !by_sockets && lvn_getenv("LEVIN_RENDEZVOUS") && r->size > 1;
     r->join_timeout = s->trainer.rank_timeout;
     if (heartbeat_first) r->join_timeout = s->trainer.start_timeout;
     const struct lvn_comm_options comm = {.rank = r->rank,
                                           .size = r->size,
+                                          .kind = kind,
                                           .library = s->trainer.mpi_library,
                                           .launcher = r->identity.launcher,
                                           .timeout = r->join_timeout};
@@ -150,7 +154,7 @@ static enum lvn_status connect(struct lvn_ranks *r, const struct lvn_settings *s
                                         .stall_timeout = s->trainer.stall_timeout,
                                         .fault = fault,
                                         .fault_context = r};
-    if (tcp) return lvn_mesh_open(&r->comm, &r->member, comm, member, short_timeout(r));
+    if (by_sockets) return lvn_mesh_open(&r->comm, &r->member, comm, member, short_timeout(r));
     member.broadcast = broadcast;
     member.broadcast_context = r;
     if (heartbeat_first) {

@@ -14,7 +14,7 @@
 #include "backend/backend.h"
 #include "cluster/rendezvous/local_ranks.h"
 #include "cluster/rendezvous/member.h"
-#include "comm/comm.h"
+#include "comm/comm_kind.h"
 #include "settings/settings.h"
 
 enum { LVN_HOST_TEXT = 65 }; /* longest host name that Linux allows, with its final 0 */
@@ -28,16 +28,16 @@ struct lvn_ranks {
     int cpu_sharers;              /* ranks of this host that may use the same CPUs as this one, itself included */
     struct lvn_identity identity; /* as the launcher's environment says */
     struct lvn_comm *comm;
-    pthread_mutex_t close_lock;      /* over `comm` and `device_group`, while they are closed or aborted */
-    struct lvn_member *member;       /* heartbeats; NULL: none, or not joined yet */
-    char (*host)[LVN_HOST_TEXT];     /* [size] names */
-    double join_timeout;             /* seconds that the other ranks may take to join */
-    struct lvn_stopped stopped;      /* after a failed start: the ranks of this host that are stopped (SIGSTOP) */
-    bool lost;                       /* this process exits while other ranks may not know it */
-    bool external;                   /* comm and member belong to the caller, who closes them */
-    bool exclusive_devices;          /* each rank has a device of its own */
-    struct lvn_device *device_group; /* the device, if it exchanges with other ranks' devices by itself; NULL: none */
-    bool agreed;                     /* the error record is the same on all ranks: rank 0 prints for all */
+    pthread_mutex_t close_lock;   /* over `comm` and `device_comm`, while they are closed or aborted */
+    struct lvn_member *member;    /* heartbeats; NULL: none, or not joined yet */
+    char (*host)[LVN_HOST_TEXT];  /* [size] names */
+    double join_timeout;          /* seconds that the other ranks may take to join */
+    struct lvn_stopped stopped;   /* after a failed start: the ranks of this host that are stopped (SIGSTOP) */
+    bool lost;                    /* this process exits while other ranks may not know it */
+    bool external;                /* comm and member belong to the caller, who closes them */
+    bool exclusive_devices;       /* each rank has a device of its own */
+    struct lvn_comm *device_comm; /* between the ranks' devices; NULL: their memory goes through the host's */
+    bool agreed;                  /* the error record is the same on all ranks: rank 0 prints for all */
 };
 
 /* Find out which rank this process is, and join the others with the library that s names. All ranks then compute with
@@ -47,10 +47,10 @@ struct lvn_ranks {
 enum lvn_status lvn_ranks_open(struct lvn_ranks **out, const struct lvn_settings *s, lvn_fault_callback *fault,
                                enum lvn_status so_far) LVN_CHECKED;
 void lvn_ranks_close(struct lvn_ranks *r); /* NULL: nothing */
-/* *tcp: whether such ranks use levin's own connections, by trainer.transport. ARG if it wants an MPI and the launcher
- * has none. */
+/* The kind of communicator that connects such ranks, by trainer.transport. ARG if it wants an MPI and the launcher has
+ * none. */
 enum lvn_status lvn_ranks_transport(const struct lvn_identity *identity, const struct lvn_settings *s,
-                                    bool *tcp) LVN_CHECKED;
+                                    const struct lvn_comm_kind **kind) LVN_CHECKED;
 /* Ranks over the caller's communicator and heartbeat (NULL: none), which stay the caller's. */
 enum lvn_status lvn_ranks_over(struct lvn_ranks **out, const struct lvn_identity *identity, struct lvn_comm *comm,
                                struct lvn_member *member) LVN_CHECKED;

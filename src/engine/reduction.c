@@ -19,22 +19,23 @@ static void begin(struct lvn_reduction *d, struct lvn_collective_work *w)
     const struct lvn_arg *in = &w->call->in[0], *out = &w->call->out[0];
     const struct lvn_program *p = d->program;
     enum lvn_dtype type = out->desc->dtype;
+    struct lvn_comm *c = w->comm;
     w->due = false;
     w->active = true;
     switch ((int)w->instr->id) {
     case LVN_OP_all_reduce:
-        lvn_comm_all_reduce(d->ranks->comm, &w->request, out->p, lvn_desc_count(out->desc), type, LVN_SUM);
+        lvn_comm_all_reduce(c, &w->request, out->p, lvn_desc_count(out->desc), type, LVN_SUM);
         break;
     case LVN_OP_reduce_scatter:
-        lvn_comm_reduce_scatter(d->ranks->comm, &w->request, out->p, w->first, type);
+        lvn_comm_reduce_scatter(c, &w->request, out->p, w->first, type);
         break;
     case LVN_OP_all_gather:
-        lvn_comm_all_gather(d->ranks->comm, &w->request, out->p, w->first, type);
+        lvn_comm_all_gather(c, &w->request, out->p, w->first, type);
         break;
     default:
         for (int k = 0; k < p->n_pending; k++)
             w->partial[k] = (char *)in->p + p->pending[k].buffer * in->desc->stride[0] * lvn_dtype_bytes(type);
-        lvn_comm_tree_reduce(d->ranks->comm, &w->request, d->tree, w->partial, out->p, w->first, type,
+        lvn_comm_tree_reduce(c, &w->request, d->tree, w->partial, out->p, w->first, type,
                              !w->instr->attr.tree_reduce.scatter);
     }
 }
@@ -44,7 +45,7 @@ static enum lvn_status end(struct lvn_reduction *d, struct lvn_collective_work *
 {
     double start = lvn_seconds();
     lvn_member_set_collective(d->ranks->member, (int)(w - d->work) + 1, d->program->n_handles);
-    enum lvn_status status = lvn_comm_wait(d->ranks->comm, &w->request);
+    enum lvn_status status = lvn_comm_wait(w->comm, &w->request);
     lvn_member_set_collective(d->ranks->member, 0, 0);
     w->active = false;
     double seconds = lvn_seconds() - start;
@@ -54,13 +55,21 @@ static enum lvn_status end(struct lvn_reduction *d, struct lvn_collective_work *
     return status;
 }
 
-static void start(void *context, const struct lvn_instr *i, const struct lvn_call *call)
+static bool carries(void *context, const struct lvn_device *device)
+{
+    const struct lvn_reduction *d = context;
+    return d->ranks->device_comm && lvn_comm_device(d->ranks->device_comm) == device;
+}
+
+static void start(void *context, const struct lvn_instr *i, const struct lvn_call *call,
+                  const struct lvn_device *device)
 {
     struct lvn_reduction *d = context;
     struct lvn_collective_work *w = &d->work[i->handle];
     w->instr = i;
     w->call = call;
-    w->due = is_bucket(i) && !d->overlapped;
+    w->comm = device ? d->ranks->device_comm : d->ranks->comm;
+    w->due = is_bucket(i) && !d->overlapped && !device;
     if (!w->due) begin(d, w);
 }
 
@@ -74,12 +83,6 @@ static bool wait(void *context, const struct lvn_instr *i)
     for (int k = 0; k < n; k++) /* no collective may be active in memory that the caller frees */
         if (d->work[k].active) end(d, &d->work[k]);
     return false;
-}
-
-static const int64_t *parts(void *context, const struct lvn_instr *i)
-{
-    const struct lvn_reduction *d = context;
-    return d->work[i->handle].first;
 }
 
 enum lvn_status lvn_reduction_repeat(struct lvn_reduction *d, int first)
@@ -104,7 +107,7 @@ int lvn_reduction_buckets(const struct lvn_program *p)
 void lvn_reduction_init(struct lvn_reduction *d, struct lvn_ranks *ranks, const struct lvn_sharding *sharding)
 {
     *d = (struct lvn_reduction){.ranks = ranks, .sharding = *sharding};
-    d->calls = (struct lvn_collectives){.context = d, .start = start, .wait = wait, .parts = parts};
+    d->calls = (struct lvn_collectives){.context = d, .carries = carries, .start = start, .wait = wait};
 }
 
 /* out[size + 1]: boundaries of the ranks' parts of `count` elements of a block; the first is element `first` of the

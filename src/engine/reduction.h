@@ -13,6 +13,7 @@ struct lvn_collective_work {
     const struct lvn_instr *instr;
     const struct lvn_call *call; /* of the last launch */
     int64_t *first;              /* [size + 1] elements of out[0] at which the ranks' parts begin; NULL: not divided */
+    struct lvn_comm *comm;       /* which carries the memory of that call */
     void **partial;              /* [program->n_pending] of a sum over the tree */
     struct lvn_request request;
     bool due;    /* launched by the program, held back until backward has ended */

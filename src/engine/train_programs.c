@@ -317,7 +317,7 @@ void lvn_train_programs_prepare(struct lvn_train_programs *t, int64_t step, doub
 /* The current operation for the heartbeat, if sums go from device to device, in which waiting is not visible here. */
 static void set_operation(const struct lvn_train_programs *t, const char *operation)
 {
-    if (t->ranks && t->ranks->device_group) lvn_member_set_operation(t->ranks->member, operation);
+    if (t->ranks && t->ranks->device_comm) lvn_member_set_operation(t->ranks->member, operation);
 }
 
 static const char on_devices[] = "a step with sums on the devices";

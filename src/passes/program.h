@@ -290,14 +290,16 @@ double lvn_program_flops(const struct lvn_program *p);
  * implements it (engine/reduction.c). One thread makes all calls, in the order of the program. */
 struct lvn_collectives {
     void *context;
-    /* Start the collective on the operands of the call, and return at once. `call` stays valid until the wait. */
-    void (*start)(void *context, const struct lvn_instr *i, const struct lvn_call *call);
+    /* Does it work on the memory of this device? A backend copies the operands of others into host memory. NULL: of
+     * none */
+    bool (*carries)(void *context, const struct lvn_device *d);
+    /* Start the collective on the operands of the call, and return at once. `call` stays valid until the wait. Its
+     * pointers are addresses of the host, or of a device that it carries; then the collective runs in the order of what
+     * is launched there, and may be captured. */
+    void (*start)(void *context, const struct lvn_instr *i, const struct lvn_call *call, const struct lvn_device *d);
     /* Wait for the collective of the instruction's handle. False: it failed, and recorded the error; the run ends
      * without an update. */
     bool (*wait)(void *context, const struct lvn_instr *i);
-    /* For devices with collectives of their own: the elements of out[0] at which the ranks' parts begin, [ranks + 1];
-     * NULL: every rank has all of out[0]. */
-    const int64_t *(*parts)(void *context, const struct lvn_instr *i);
 };
 
 #endif

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/text.h"
+#include "comm/comm_kind.h"
 #include "models/keys.h"
 #include "optimizers/optimizer.h"
 #include "schedules/schedule.h"
@@ -26,6 +27,11 @@ static const char *const words_trainer_accelerator[] = {"auto", "gpu", "xpu",
 #define LVN_BACKEND(name) #name,
 #include "backend/backends.def"
                                                         NULL};
+/* auto, and the kinds that connect processors: see gather(). */
+static const char *words_trainer_transport[] = {
+#define LVN_COMM_KIND(name) NULL,
+#include "comm/comm_kinds_each.h"
+    NULL, NULL};
 static const char *const words_optimizer_kind[] = {
 #define LVN_OPTIMIZER(name) #name,
 #include "optimizers/optimizers_each.h"
@@ -98,7 +104,7 @@ static int n_listed, n_family;
 static struct {
     char key[48], help[320], default_note[160];
 } texts[LVN_FAMILY_KEYS];
-static char kinds[1600], optimizer_kinds[600], schedule_kinds[600];
+static char kinds[1600], optimizer_kinds[600], schedule_kinds[600], transport_kinds[800];
 
 /* Append text and more to a list. */
 static void add(char *list, size_t capacity, const char *between, const char *text, const char *more)
@@ -202,6 +208,20 @@ static void gather_schedules(void)
     append_list(LVN_OPT_schedule_kind, list, schedule_kinds, sizeof schedule_kinds);
 }
 
+static void gather_transports(void)
+{
+    char list[sizeof transport_kinds / 2] = "";
+    const struct lvn_comm_kind *k;
+    int n = 0;
+    words_trainer_transport[n++] = "auto";
+    for (int i = 0; (k = lvn_comm_kind_at(i)); i++) {
+        if (!lvn_comm_kind_connects(k)) continue;
+        words_trainer_transport[n++] = k->name;
+        add_of(list, sizeof list, k->name, k->description, false);
+    }
+    append_list(LVN_OPT_trainer_transport, list, transport_kinds, sizeof transport_kinds);
+}
+
 /* Called once, by the first access. The help of model.kind lists the families. */
 static void gather(void)
 {
@@ -217,6 +237,7 @@ static void gather(void)
     options[LVN_OPT_model_kind].help = kinds;
     gather_optimizers();
     gather_schedules();
+    gather_transports();
     for (int id = 0; id < LVN_OPT_COUNT; id++) {
         bool ends = id + 1 == LVN_OPT_COUNT || strcmp(options[id].part, options[id + 1].part) != 0;
         listed[n_listed++] = &options[id];

@@ -11,6 +11,9 @@
 #ifndef LVN_OPTIMIZER
 #define LVN_OPTIMIZER(...)
 #endif
+#ifndef LVN_COMM_KIND
+#define LVN_COMM_KIND(...)
+#endif
 #ifndef LVN_SCHEDULE
 #define LVN_SCHEDULE(...)
 #endif
@@ -26,6 +29,7 @@
 #undef LVN_CALLBACK
 #undef LVN_LOGGER
 #undef LVN_OPTIMIZER
+#undef LVN_COMM_KIND
 #undef LVN_SCHEDULE
 #undef LVN_DATASET
 #undef LVN_TASK

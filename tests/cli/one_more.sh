@@ -1,6 +1,6 @@
-# What one more optimizer, schedule, task and data kind with a key of its own cost: a file and a line each; an optimizer an
-# operation besides, and a task a row in the heads of each family that can learn it. A copy of the sources gets them, is
-# built, and trains with them. label: long
+# What one more optimizer, schedule, task, data kind with a key of its own and transport between ranks cost: a file and a line
+# each; an optimizer an operation besides, and a task a row in the heads of each family that can learn it. A copy of the
+# sources gets them, is built, and trains with them. label: long
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 for program in cmake ninja; do command -v $program >/dev/null || { echo "skipped: no $program"; exit 77; }; done
 [ -z "${LVN_SANITIZE:-}" ] || { echo "skipped: the build of the copy has no sanitizer"; exit 77; }
@@ -21,6 +21,7 @@ line copy/src/optimizers/optimizers.def 'LVN_OPTIMIZER(signum)' 'LVN_OPTIMIZER(s
 line copy/src/schedules/schedules.def 'LVN_SCHEDULE(rsqrt)' 'LVN_SCHEDULE(linear)'
 line copy/src/tasks/tasks.def 'LVN_TASK(half)' 'LVN_TASK(reconstruct)'
 line copy/src/data/datasets.def '#include "data/cycle.def"' 'LVN_DATASET(mnist)'
+line copy/src/comm/comm_kinds.def 'LVN_COMM_KIND(files)' 'LVN_COMM_KIND(nccl)'
 line copy/src/models/bert.c '    {"half", LVN_LABEL_NUMBER, "BertForSequenceClassification", inputs, "bert.pooler, classifier"},' '{"regress", LVN_LABEL_NUMBER'
 sed -i 's/"classify", "mlm", "regress", NULL/"classify", "mlm", "regress", "half", NULL/' copy/src/models/bert.c
 (cd copy && export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 && cmake -G Ninja -B build -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O1 -DLVN_ISAS=generic -DLVN_WERROR=OFF &&
@@ -32,6 +33,8 @@ code 0 "$LEVIN" help optimizer.kind
 says "signum (by the sign of the momentum)" out
 code 0 "$LEVIN" help data.period
 says "cycle: numbers after which the sequence begins again" out
+code 0 "$LEVIN" help trainer.transport
+says "files (files of a folder)" out
 code 2 "$LEVIN" train --data.kind=cycle --run_dir=no --data.period=11
 says "data.period must be at most 10, got 11" err
 code 2 "$LEVIN" train --data.kind=adder --run_dir=no --data.period=3
@@ -44,6 +47,19 @@ small=(--data.kind=cycle --data.period=5 --model.kind=nanogpt --model.n_layer=1 
 code 0 "$LEVIN" train "${small[@]}" --run_dir=one
 code 0 "$LEVIN" launch -n 2 -- train "${small[@]}" --trainer.strategy=zero1 --run_dir=two
 same_file one/checkpoints/last/model.safetensors two/checkpoints/last/model.safetensors
+
+# two ranks exchange gradients, parts of the optimizer and all small things through files, as they do over TCP
+mkdir messages
+export FILES_FOLDER=$PWD/messages
+code 0 "$LEVIN" launch -n 2 -- train "${small[@]}" --trainer.strategy=zero1 --trainer.transport=files --run_dir=files
+same_file one/checkpoints/last/model.safetensors files/checkpoints/last/model.safetensors
+check [ "$(find messages -name 'sum.*' | wc -l)" -gt 10 ]
+check [ "$(find messages -name '0.1.*' | wc -l)" -gt 10 ]
+code 2 "$LEVIN" train "${small[@]}" --trainer.transport=nccl --run_dir=no
+says "trainer.transport must be auto, mpi, tcp or files" err
+(unset FILES_FOLDER && code 2 "$LEVIN" launch -n 2 -- train "${small[@]}" --trainer.transport=files --run_dir=no)
+says "FILES_FOLDER names no folder" err
+
 code 0 "$LEVIN" train "${small[@]}" --run_dir=parts --trainer.max_steps=20
 code 0 "$LEVIN" train "${small[@]}" --run_dir=parts --resume
 same_file one/checkpoints/last/model.safetensors parts/checkpoints/last/model.safetensors

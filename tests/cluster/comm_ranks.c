@@ -311,6 +311,37 @@ static void test_huge(void)
     free(x);
 }
 
+static void test_all(void)
+{
+    test_all_reduce();
+    test_shards();
+    test_broadcast();
+    if (size > 1) test_messages();
+    if (size > 1) test_order();
+    test_trees();
+}
+
+/* The same in groups, of which two work at the same time, with their ranks counted backwards; the last of three ranks
+ * or more is in none. */
+static void test_groups(void)
+{
+    struct lvn_comm *whole = comm, *group;
+    const int mine = rank, ranks = size;
+    expect(lvn_comm_split(whole, &group, size > 2 && rank == size - 1 ? -1 : rank % 2, -rank), "split");
+    if (group) {
+        comm = group;
+        rank = lvn_comm_rank(group);
+        size = lvn_comm_size(group);
+        check(size == (ranks > 2 ? (ranks - mine % 2) / 2 : 1), "size of a group", size, mine);
+        check(rank == size - 1 - mine / 2, "number in a group", rank, mine);
+        test_all();
+        lvn_comm_close(group);
+    }
+    comm = whole;
+    rank = mine;
+    size = ranks;
+}
+
 int main(int argc, char **argv)
 {
     struct lvn_member *member = NULL;
@@ -336,12 +367,9 @@ int main(int argc, char **argv)
     if (huge) {
         test_huge();
     } else {
-        test_all_reduce();
-        test_shards();
+        test_all();
+        test_groups();
         test_broadcast();
-        if (size > 1) test_messages();
-        if (size > 1) test_order();
-        test_trees();
     }
     int32_t all = failures;
     expect(lvn_comm_all_reduce_now(comm, &all, 1, LVN_I32, LVN_SUM), "the last count");

@@ -24,7 +24,7 @@
 #include "double.h"
 
 enum { SYSTEM_ERROR = 2, INTERNAL_ERROR = 3, INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
-enum { INT32 = 2, INT64 = 4, FLOAT32 = 7, FLOAT64 = 8, BFLOAT16 = 9 };
+enum { UINT8 = 1, INT32 = 2, INT64 = 4, FLOAT32 = 7, FLOAT64 = 8, BFLOAT16 = 9 };
 enum { ALL_REDUCE, REDUCE, BROADCAST };
 enum { MAX_RANKS = 8, PIECE = 1 << 16 /* bytes */ };
 #define EXPORT __attribute__((visibility("default"), noinline))
@@ -97,7 +97,7 @@ static bool meet(struct comm *c)
 
 static size_t bytes_of(int type)
 {
-    return type == BFLOAT16 ? 2 : type == INT32 || type == FLOAT32 ? 4 : 8;
+    return type == UINT8 ? 1 : type == BFLOAT16 ? 2 : type == INT32 || type == FLOAT32 ? 4 : 8;
 }
 
 static float from_bf16(uint16_t x)
@@ -179,7 +179,8 @@ static void run(void *data)
 
 static int ask(struct comm *c, struct task t, const void *from, void *to, int op, void *stream)
 {
-    bool known = t.type == INT32 || t.type == INT64 || (t.type >= FLOAT32 && t.type <= BFLOAT16);
+    bool known = (t.type == UINT8 && t.kind == BROADCAST) || t.type == INT32 || t.type == INT64 ||
+                 (t.type >= FLOAT32 && t.type <= BFLOAT16);
     if (!c || !known || op != 0 || from != to || t.root >= c->size) return INVALID_ARGUMENT;
     struct work *w = calloc(1, sizeof *w);
     *w = (struct work){.comm = c, .task = t, .x = to, .next = c->works};

@@ -2,7 +2,8 @@
  * memory.
  *
  * Sends and receives are kept in a list; test() sometimes answers "not yet" for a handle that is done, so that
- * completions occur in every order. Reductions and broadcasts wait until all ranks have called. */
+ * completions occur in every order. Reductions and broadcasts wait until all ranks have called; sums are in the order
+ * of ranks. A group is a world of its own, which its ranks share by the number of the call and their first rank. */
 #ifndef LVN_COMM_THREADS_H
 #define LVN_COMM_THREADS_H
 
@@ -30,6 +31,9 @@ struct mail {
 struct threads_world {
     pthread_mutex_t lock;
     int size;
+    int number, first;            /* of a group */
+    struct threads_world *groups; /* with ranks of this world */
+    struct threads_world *next;
     bool broken;        /* every call fails */
     struct mail *mails; /* oldest first */
     struct threads_rank {
@@ -83,10 +87,15 @@ static inline void mails_meet(struct threads_world *w)
                     a->done = b->done = true;
                 }
         if (a->kind != LVN_REQUEST_ALL_REDUCE && a->kind != LVN_REQUEST_BROADCAST) continue;
-        struct mail *all[THREADS_MAX], *root = a;
+        struct mail *all[THREADS_MAX], *root;
         int n = 0;
-        for (struct mail *b = w->mails; b; b = b->next)
-            if (b->kind == a->kind && b->number == a->number && !b->done) all[n++] = b;
+        for (struct mail *b = w->mails; b; b = b->next) {
+            if (b->kind != a->kind || b->number != a->number || b->done) continue;
+            int at = n++;
+            for (; at > 0 && all[at - 1]->from > b->from; at--) all[at] = all[at - 1];
+            all[at] = b;
+        }
+        root = all[0];
         if (n < w->size) continue;
         for (int i = 0; i < n; i++)
             if (a->kind == LVN_REQUEST_BROADCAST && all[i]->from == a->root) root = all[i];
@@ -189,18 +198,6 @@ static inline void threads_error(void *state, int code, char *text, int bytes)
     snprintf(text, (size_t)bytes, "threads say: error %d", code);
 }
 
-static const struct lvn_transport threads_transport = {.join = threads_join,
-                                                       .barrier = threads_nothing,
-                                                       .release = threads_nothing,
-                                                       .clear = threads_clear,
-                                                       .send = threads_send,
-                                                       .receive = threads_receive,
-                                                       .all_reduce = threads_all_reduce,
-                                                       .broadcast = threads_broadcast,
-                                                       .test = threads_test,
-                                                       .poke = threads_nothing,
-                                                       .error = threads_error};
-
 static inline void world_init(struct threads_world *w, int size)
 {
     *w = (struct threads_world){.size = size};
@@ -211,11 +208,49 @@ static inline void world_init(struct threads_world *w, int size)
 
 static inline void world_release(struct threads_world *w)
 {
+    for (struct threads_world *g = w->groups, *next; g; g = next) {
+        next = g->next;
+        world_release(g);
+        free(g);
+    }
     for (struct mail *m = w->mails, *next; m; m = next) {
         next = m->next;
         free(m);
     }
     pthread_mutex_destroy(&w->lock);
 }
+
+static inline enum lvn_status threads_split(void *state, const struct lvn_group_split *s, void **group)
+{
+    struct threads_world *w = ((struct threads_rank *)state)->world, *g;
+    if (!s->n) return LVN_OK;
+    pthread_mutex_lock(&w->lock);
+    for (g = w->groups; g && (g->number != s->number || g->first != s->member[0]);) g = g->next;
+    if (!g && (g = malloc(sizeof *g))) {
+        world_init(g, s->n);
+        g->number = s->number;
+        g->first = s->member[0];
+        g->next = w->groups;
+        w->groups = g;
+    }
+    pthread_mutex_unlock(&w->lock);
+    if (!g) return LVN_MEMORY;
+    *group = &g->ranks[s->rank];
+    return LVN_OK;
+}
+
+static const struct lvn_transport threads_transport = {.join = threads_join,
+                                                       .barrier = threads_nothing,
+                                                       .release = threads_nothing,
+                                                       .clear = threads_clear,
+                                                       .send = threads_send,
+                                                       .receive = threads_receive,
+                                                       .all_reduce = threads_all_reduce,
+                                                       .broadcast = threads_broadcast,
+                                                       .test = threads_test,
+                                                       .poke = threads_nothing,
+                                                       .error = threads_error,
+                                                       .split = threads_split,
+                                                       .release_group = threads_nothing};
 
 #endif

@@ -3,14 +3,14 @@
  * Launches are those of backend/gpu. A run is captured once for each number of micro-batches, as graphs that are
  * interrupted where the processor has something to do (a collective, the hook before the update), and replayed from
  * then on (script.c). docs/gpu.md lists what has not run on a real GPU. Not here: memory and streams
- * (cuda_device.c), compiling (modules.c, nvrtc.c), cuBLASLt (products.c), NCCL (nccl.c). */
+ * (cuda_device.c), compiling (modules.c, nvrtc.c), cuBLASLt (products.c), queues beside programs (queue.c). */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "backend/cuda/modules.h"
-#include "backend/cuda/nccl.h"
 #include "backend/cuda/nvrtc.h"
 #include "backend/cuda/products.h"
+#include "backend/cuda/queue.h"
 #include "backend/cuda/script.h"
 #include "base/arena.h"
 #include "base/text.h"
@@ -183,13 +183,6 @@ static enum lvn_status launch(struct lvn_gpu_program *p, struct lvn_gpu_launch *
     return d->synchronous ? wait_for(d, l->kernel) : LVN_OK;
 }
 
-static enum lvn_status communicate(struct lvn_gpu_program *p, const struct lvn_instr *i,
-                                   const struct lvn_collectives *collectives)
-{
-    return lvn_cuda_of(p->base.device)->group ? lvn_cuda_group_launch(p, i, collectives)
-                                              : lvn_gpu_communicate(p, i, collectives);
-}
-
 static void release(struct lvn_gpu_program *p)
 {
     (void)lvn_cuda.context_use(lvn_cuda_of(p->base.device)->context);
@@ -197,7 +190,7 @@ static void release(struct lvn_gpu_program *p)
 }
 
 static const struct lvn_gpu_driver driver = {
-    .prepare = prepare, .release = release, .launch = launch, .communicate = communicate, .changed = changed};
+    .prepare = prepare, .release = release, .launch = launch, .changed = changed};
 
 /* --- programs --- */
 
@@ -213,7 +206,7 @@ static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *exec
     struct lvn_gpu_program *p = (struct lvn_gpu_program *)b;
     if (!execution->launched && lvn_cuda_script_fits(p, execution)) return lvn_cuda_script_run(p, execution);
     LVN_TRY(lvn_gpu_run(b, execution));
-    return lvn_cuda_group_stream_wait(lvn_cuda_of(b->device));
+    return lvn_cuda_queues_end(lvn_cuda_of(b->device));
 }
 
 const struct lvn_backend lvn_backend_cuda = {.name = "cuda",
@@ -238,4 +231,4 @@ const struct lvn_backend lvn_backend_cuda = {.name = "cuda",
                                              .unbind = lvn_gpu_unbind,
                                              .run = run,
                                              .wait = lvn_cuda_wait,
-                                             .group = &lvn_cuda_group_ops};
+                                             .queues = &lvn_cuda_queue_ops};

@@ -1,10 +1,11 @@
 /* cuda_device.c - see cuda_device.h. */
 #include "backend/cuda/cuda_device.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cuda/nccl.h"
+#include "backend/cuda/queue.h"
 #include "base/arena.h"
 #include "base/getenv.h"
 #include "base/log.h"
@@ -60,6 +61,7 @@ enum lvn_status lvn_cuda_open(struct lvn_cuda_device *d, int number)
     LVN_TRY(lvn_cuda_devices(&n));
     LVN_CHECK(number < n, ARG, "device %d was requested, but CUDA sees %d on this machine, numbered from 0", number, n);
     LVN_TRY(lvn_cuda_device_facts(&d->facts, number));
+    snprintf(d->base.title, sizeof d->base.title, "device %d (%s)", number, d->facts.name);
     LVN_CUDA_DO(d, lvn_cuda.device_attribute(&pools, LVN_CUDA_MEMORY_POOLS, d->facts.handle), "querying memory pools");
     LVN_CHECK(pools, UNSUPPORTED, "device %d (%s) has no memory pools: a driver of CUDA 11.2 or later is needed",
               number, d->facts.name);
@@ -98,7 +100,6 @@ void lvn_cuda_close(struct lvn_cuda_device *d)
 {
     if (d->context) {
         ignore(lvn_cuda.context_use(d->context));
-        lvn_cuda_group_free(d);
         if (d->work) ignore(lvn_cuda.stream_finish(d->work));
         free_reader(&d->snapshot_reader);
         free_reader(&d->reader);
@@ -345,7 +346,7 @@ enum lvn_status lvn_cuda_wait(struct lvn_device *base)
 {
     struct lvn_cuda_device *d = lvn_cuda_of(base);
     LVN_TRY(lvn_cuda_use(d));
-    if (d->group) return lvn_cuda_group_wait(d);
+    if (d->queues) return lvn_cuda_queues_wait(d);
     LVN_CUDA_DO(d, lvn_cuda.stream_finish(d->work), "computing");
     return LVN_OK;
 }

@@ -23,7 +23,7 @@ enum {
 
 struct lvn_cuda_loaded_module; /* modules.h */
 struct lvn_cuda_products;      /* products.h */
-struct lvn_cuda_group;         /* nccl.h */
+struct lvn_cuda_queue;         /* queue.h */
 
 /* A pinned buffer of LVN_CUDA_CHUNK bytes. */
 struct lvn_cuda_chunk {
@@ -60,7 +60,7 @@ struct lvn_cuda_device {
     struct lvn_cuda_memory *double_buffered; /* list of all double-buffered memory */
     struct lvn_cuda_loaded_module *modules;
     struct lvn_cuda_products *products; /* cuBLASLt; NULL: kernels make products */
-    struct lvn_cuda_group *group;       /* NCCL's communicator over the ranks; NULL: none */
+    struct lvn_cuda_queue *queues;      /* list of the queues of communication libraries */
     bool graphs;                        /* runs are captured as graphs (LEVIN_CUDA_GRAPHS) */
     bool synchronous;                   /* each launch is waited for, so that errors name it (LEVIN_CUDA_WAIT) */
     pthread_mutex_t lock;               /* guards chunks and `reader` */

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "backend/cuda/nccl.h"
+#include "backend/cuda/queue.h"
 #include "base/arena.h"
 #include "base/work.h"
 
@@ -90,7 +90,7 @@ static enum lvn_status end_graph(struct lvn_gpu_program *p, struct script *s)
     struct lvn_cuda_device *d = device_of(p);
     struct lvn_cuda_graph *g = NULL;
     if (!s->recording) return LVN_OK;
-    LVN_TRY(lvn_cuda_group_stream_wait(d));
+    LVN_TRY(lvn_cuda_queues_end(d));
     s->recording = false;
     LVN_CUDA_DO(d, lvn_cuda.capture_end(d->work, &g), "capturing a step");
     struct action *a = action_new(s, GRAPH);
@@ -125,9 +125,9 @@ static enum lvn_status interrupt(struct lvn_gpu_program *p, struct script *s, in
 static enum lvn_status record_collective(struct lvn_gpu_program *p, struct script *s, const struct lvn_instr *i,
                                          const struct lvn_collectives *collectives)
 {
-    if (!device_of(p)->group) return interrupt(p, s, COMMUNICATE, i);
+    if (!lvn_gpu_carries(p, collectives)) return interrupt(p, s, COMMUNICATE, i);
     LVN_TRY(begin_graph(p, s));
-    return lvn_cuda_group_launch(p, i, collectives);
+    return lvn_gpu_communicate(p, i, collectives, false);
 }
 
 static enum lvn_status record_all(struct lvn_gpu_program *p, struct script *s,
@@ -190,7 +190,7 @@ static enum lvn_status script_for(struct lvn_gpu_program *p, const struct lvn_ex
 static enum lvn_status perform(struct lvn_gpu_program *p, const struct action *a, const struct lvn_execution *execution)
 {
     struct lvn_cuda_device *d = device_of(p);
-    if (a->kind == COMMUNICATE) return lvn_gpu_communicate(p, a->instr, execution->collectives);
+    if (a->kind == COMMUNICATE) return lvn_gpu_communicate(p, a->instr, execution->collectives, true);
     if (a->kind == BEFORE_UPDATE)
         execution->before_update(execution->context);
     else

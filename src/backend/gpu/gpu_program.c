@@ -320,11 +320,11 @@ static enum lvn_status launch(struct lvn_gpu_program *p, const struct lvn_launch
                               const struct lvn_execution *execution)
 {
     struct lvn_device *d = p->base.device;
-    const bool staged = execution->launched || !p->driver->communicate;
     if (!w->instr->op->collective)
         LVN_TRY(lvn_gpu_launch_all(p, w->instr));
     else if (execution->collectives)
-        LVN_TRY((staged ? lvn_gpu_communicate : p->driver->communicate)(p, w->instr, execution->collectives));
+        LVN_TRY(lvn_gpu_communicate(p, w->instr, execution->collectives,
+                                    execution->launched || !lvn_gpu_carries(p, execution->collectives)));
     if (!execution->launched) return LVN_OK;
     LVN_TRY(d->backend->wait(d));
     execution->launched(execution->context, w);

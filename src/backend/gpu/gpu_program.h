@@ -4,8 +4,8 @@
  * lvn_gpu_bind() asks again, resolves memory and offset of every operand, and collects the modules to compile: one
  * for each operation and set of definitions. The backend (struct lvn_gpu_driver) then compiles them and prepares
  * each launch. Arguments that change with the micro-batch are a short list. struct lvn_step is one small struct on
- * the device, written before each micro-batch. Collectives go through host memory (gpu_program_staging.c), unless the
- * backend has its own. */
+ * the device, written before each micro-batch. Collectives go through host memory (gpu_program_staging.c), unless they
+ * carry the device's. */
 #ifndef LVN_GPU_PROGRAM_H
 #define LVN_GPU_PROGRAM_H
 
@@ -43,10 +43,6 @@ struct lvn_gpu_driver {
     /* The faster variant of a launch (lvn_gpu_two_variants()), if it has been measured. UNKNOWN: prepare() measures
      * both, and calls lvn_gpu_tune() before it returns. NULL: always the first. */
     enum lvn_gpu_variant (*faster)(const struct lvn_gpu_program *p, const struct lvn_gpu_launch *l);
-    /* Perform a collective of a run that launches one instruction after the other. NULL, or a run with the hook
-     * `launched`: through host memory. */
-    enum lvn_status (*communicate)(struct lvn_gpu_program *p, const struct lvn_instr *i,
-                                   const struct lvn_collectives *collectives);
     /* Argument `arg` of a launch has changed. */
     void (*changed)(struct lvn_gpu_program *p, struct lvn_gpu_launch *l, int arg);
 };
@@ -99,9 +95,11 @@ struct lvn_memory *lvn_gpu_operand_memory(const struct lvn_gpu_program *p, const
 void lvn_gpu_tune(struct lvn_gpu_launch *l, enum lvn_gpu_variant variant);
 
 /* --- gpu_program_staging.c --- */
-/* Start or finish a collective through host memory. */
+/* Do the collectives carry the memory of the program's device? */
+bool lvn_gpu_carries(const struct lvn_gpu_program *p, const struct lvn_collectives *collectives);
+/* Start or finish a collective, on the device's memory, or `staged`: through the host's. */
 enum lvn_status lvn_gpu_communicate(struct lvn_gpu_program *p, const struct lvn_instr *i,
-                                    const struct lvn_collectives *collectives) LVN_CHECKED;
+                                    const struct lvn_collectives *collectives, bool staged) LVN_CHECKED;
 enum lvn_status lvn_gpu_staging_new(struct lvn_gpu_program *p) LVN_CHECKED;
 void lvn_gpu_staging_free(struct lvn_gpu_program *p);
 

@@ -1,6 +1,6 @@
-/* gpu_program_staging.c - collectives of a device's program through copies in host memory. lvn_gpu_run() and CUDA's
- * scripts call it where devices cannot communicate directly: the operand is read into host memory when its collective
- * starts, and written back after its wait.
+/* gpu_program_staging.c - collectives of a device's program, through copies in host memory or without. lvn_gpu_run()
+ * and CUDA's scripts call it. Where devices cannot communicate directly the operand is read into host memory when its
+ * collective starts, and written back after its wait.
  *
  * tree_reduce, the sum over the tree of micro-batches, reads a range of all gradient buffers, so all of them are
  * copied; its result is one range. */
@@ -16,6 +16,8 @@ struct lvn_gpu_staging {
     char *out;      /* copy of the result, and of the operand where that is the same range */
     char *in;       /* copies of a range of all gradient buffers; NULL: the operand is the result's range */
     struct lvn_desc in_desc;
+    struct lvn_call direct; /* its pointers are addresses of the device */
+    bool staged;            /* the last start was */
 };
 
 static enum lvn_status prepare(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_staging *s)
@@ -45,16 +47,39 @@ static enum lvn_status start(struct lvn_gpu_program *p, const struct lvn_instr *
     for (int64_t k = 0; s->in && k < s->in_desc.dim[0]; k++)
         LVN_TRY(lvn_memory_read(grads, from + k * p->program->grad_buffer_bytes, s->in + k * s->bytes, s->bytes));
     if (s->call.out[0].p == s->out) LVN_TRY(lvn_memory_read(s->memory, s->offset, s->out, s->bytes));
-    collectives->start(collectives->context, i, &s->call);
+    collectives->start(collectives->context, i, &s->call, NULL);
     return LVN_OK;
 }
 
+/* The operand is the result's range: sums in a fixed order, which read more, are always staged. */
+static void start_directly(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_staging *s,
+                           const struct lvn_collectives *collectives)
+{
+    struct lvn_device *d = p->base.device;
+    int64_t offset;
+    const struct lvn_memory *m = lvn_gpu_operand_memory(p, &i->out[0], &offset);
+    lvn_instr_describe(i, &s->direct);
+    s->direct.out[0].p = s->direct.in[0].p = d->backend->queues->address(m, offset);
+    collectives->start(collectives->context, i, &s->direct, d);
+}
+
+bool lvn_gpu_carries(const struct lvn_gpu_program *p, const struct lvn_collectives *collectives)
+{
+    return collectives->carries && collectives->carries(collectives->context, p->base.device);
+}
+
 enum lvn_status lvn_gpu_communicate(struct lvn_gpu_program *p, const struct lvn_instr *i,
-                                    const struct lvn_collectives *collectives)
+                                    const struct lvn_collectives *collectives, bool staged)
 {
     struct lvn_gpu_staging *s = &p->staging[i->handle];
-    if (i->id != LVN_OP_wait) return start(p, i, s, collectives);
+    if (i->id != LVN_OP_wait) {
+        s->staged = staged;
+        if (staged) return start(p, i, s, collectives);
+        start_directly(p, i, s, collectives);
+        return LVN_OK;
+    }
     if (!collectives->wait(collectives->context, i)) return LVN_COMM;
+    if (!s->staged) return LVN_OK;
     return lvn_memory_write(s->memory, s->offset, s->call.out[0].p, s->bytes);
 }
 

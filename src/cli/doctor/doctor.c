@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cli/args.h"
 #include "cli/doctor/doctor.h"
+#include "comm/comm_kind.h"
 #include "host/library.h"
 
 void lvn_doctor_line(const struct lvn_doctor *r, const char *name, const char *format, ...)
@@ -129,6 +130,19 @@ static void report_library(struct lvn_doctor *r, const char *name, const char *v
     json_object_set_new(r->libraries, name, one);
 }
 
+/* Report a library that is opened at run time. */
+static void try_library(struct lvn_doctor *r, struct lvn_library *l)
+{
+    char reason[300];
+    if (lvn_library_open(l) == LVN_OK) {
+        report_library(r, l->name, l->version(), lvn_library_path(*(void **)l->functions));
+        return;
+    }
+    snprintf(reason, sizeof reason, "not found; for %s: %s", l->use, l->hint);
+    report_library(r, l->name, "left out", reason);
+    lvn_error_clear();
+}
+
 static void report_libraries(struct lvn_doctor *r)
 {
     char text[64];
@@ -138,16 +152,10 @@ static void report_libraries(struct lvn_doctor *r)
     snprintf(text, sizeof text, "%d.%d.%d", major, minor, patch);
     report_library(r, "libyaml", text, lvn_library_path((const void *)(uintptr_t)yaml_get_version));
     struct lvn_library *l;
-    for (int i = 0; (l = lvn_library_at(i)); i++) { /* opened at run time */
-        if (lvn_library_open(l) == LVN_OK) {
-            report_library(r, l->name, l->version(), lvn_library_path(*(void **)l->functions));
-        } else {
-            char reason[300];
-            snprintf(reason, sizeof reason, "not found; for %s: %s", l->use, l->hint);
-            report_library(r, l->name, "left out", reason);
-            lvn_error_clear();
-        }
-    }
+    const struct lvn_comm_kind *k;
+    for (int i = 0; (l = lvn_library_at(i)); i++) try_library(r, l);
+    for (int i = 0; (k = lvn_comm_kind_at(i)); i++)
+        if (k->library) try_library(r, k->library);
 }
 
 /* The devices that trainer.accelerator finds, other than the CPU. */

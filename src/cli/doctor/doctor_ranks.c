@@ -347,7 +347,7 @@ static enum lvn_status train(struct lvn_doctor *r, const struct lvn_identity *id
 
 /* How ranks are connected, and the facts that they exchange. */
 struct connection {
-    bool tcp; /* by levin's own connections; else by MPI */
+    bool tcp; /* by sockets that the rendezvous makes; else by MPI */
     struct lvn_mesh mesh;
     struct lvn_comm_options comm;
     struct lvn_fact facts[FACTS + LVN_MESH_FACTS];
@@ -395,7 +395,8 @@ enum lvn_status lvn_doctor_ranks(struct lvn_doctor *r, const struct lvn_identity
                                     .library = r->library,
                                     .launcher = identity->launcher,
                                     .timeout = TIMEOUT}};
-    LVN_TRY(lvn_ranks_transport(identity, &r->c->settings, &m.tcp));
+    LVN_TRY(lvn_ranks_transport(identity, &r->c->settings, &m.comm.kind));
+    m.tcp = m.comm.kind->meeting == LVN_MEETS_SOCKETS;
     enum lvn_status status = join(r, identity, &m, &comm, &h);
     lvn_mesh_release(&m.mesh);
     if (status && !h) {

@@ -15,6 +15,7 @@
 #include "cli/launch/launch.h"
 #include "cli/launch/node_agent.h"
 #include "cluster/identity/identity.h"
+#include "comm/comm_kind.h"
 #include "formats/sha256.h"
 #include "host/machine.h"
 #include "settings/device_list.h"
@@ -103,15 +104,17 @@ static enum lvn_status check_transport(struct lvn_launch *l, struct lvn_cli *lau
     l->request.stall_timeout = s->trainer.stall_timeout;
     l->request.start_timeout = s->trainer.start_timeout;
     l->request.mpi_library = lvn_arena_strdup(l->arena, s->trainer.mpi_library);
-    l->request.tcp = s->trainer.transport == LVN_TRAINER_TRANSPORT_TCP;
-    l->request.mpi = s->trainer.transport == LVN_TRAINER_TRANSPORT_MPI;
+    const struct lvn_comm_kind *kind = lvn_comm_kind_find(s->trainer.transport); /* NULL: auto */
+    l->request.tcp = kind && kind->meeting == LVN_MEETS_SOCKETS;
+    l->request.mpi = kind && kind->meeting == LVN_MEETS_LAUNCHER;
     if (!l->request.mpi_library) return LVN_MEMORY;
     if (l->request.tcp && *l->request.mpi_library)
-        lvn_log(LVN_LOG_WARN, "trainer.mpi_library is not used, because trainer.transport is tcp");
+        lvn_log(LVN_LOG_WARN, "trainer.mpi_library is not used, because trainer.transport is %s", kind->name);
     LVN_CHECK(
         !l->place.on || !l->request.mpi, ARG,
-        "trainer.transport is mpi, and where each node starts its own levin launch no MPI connects the ranks: leave "
-        "it at auto");
+        "trainer.transport is %s, and where each node starts its own levin launch no MPI connects the ranks: leave "
+        "it at auto",
+        s->trainer.transport);
     return l->place.on ? collect_keys(l, s) : LVN_OK;
 }
 

@@ -54,8 +54,8 @@ struct lvn_launch {
     struct {
         bool training;           /* the launched command is train */
         bool collective;         /* ranks run the command together; else it runs once, on this machine */
-        bool tcp;                /* trainer.transport is tcp */
-        bool mpi;                /* trainer.transport is mpi */
+        bool tcp;                /* trainer.transport is one that levin itself connects, as tcp */
+        bool mpi;                /* trainer.transport is one that the launcher connects, as mpi */
         bool resume;             /* the launched command has --resume */
         const char *mpi_library; /* trainer.mpi_library; "": none given */
         const char *run;         /* run_dir of a training that saves: a folder or an address in a store; "": none */

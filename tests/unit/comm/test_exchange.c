@@ -113,10 +113,10 @@ static struct world *world_new(int size, int hosts)
     w->per_host = size / hosts;
     for (int i = 0; i < size; i++) {
         w->me[i] = (struct me){w, i};
-        w->engine[i] = (struct lvn_engine){.comm = {.rank = i, .size = size, .hosts = hosts},
-                                           .transport = &letters,
-                                           .state = &w->me[i],
-                                           .handle_bytes = (int)sizeof(struct letter *)};
+        w->engine[i] =
+            (struct lvn_engine){.whole = {.comm = {.rank = i, .size = size, .hosts = hosts}, .state = &w->me[i]},
+                                .transport = &letters,
+                                .handle_bytes = (int)sizeof(struct letter *)};
     }
     return w;
 }
@@ -136,6 +136,7 @@ static int push_on(struct world *w, struct lvn_request *r, int n)
                 bool issued, finished;
                 struct lvn_request *q = &r[i * n + k];
                 if (q->done) continue;
+                q->group = &w->engine[i].whole;
                 assert_int_equal(lvn_exchange_step(&w->engine[i], q, &moved, &issued, &finished), 0);
                 at_once += q->busy > 0;
                 q->done = finished;
