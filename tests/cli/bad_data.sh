@@ -42,9 +42,11 @@ echo 'uint32' >ids.bin.json
 refuses 1 "ids.bin.json' is not JSON" "${tokens[@]}" --data.path=ids.bin
 rm ids.bin.json
 refuses 1 "cannot open 'novals/train.bin'" "${tokens[@]}" --data.path="$(mkdir novals && echo novals)"
-refuses 2 "data.digits" --data.kind=adder --data.digits=10
-refuses 2 "block_size" --data.kind=adder --model.block_size=5
-refuses 2 "data.digits (3) is a key of data.kind=adder" --data.kind=chars --data.digits=3
+refuses 2 "data.max_length must lie between 0 and 16777216, got -1" --data.kind=labelled --data.max_length=-1
+refuses 2 "data.max_length (3) is a key of data.kind=labelled" --data.kind=chars --data.max_length=3
+# what older versions had
+refuses 2 "data.kind adder is not supported: examples/adder.c makes sums, as data of a program" --data.kind=adder
+refuses 2 "data.digits (3) is an option of older versions, and only 2 is accepted; examples/adder.c makes sums" --data.digits=3
 
 # the same for a model that exists, and for its prompt
 make_text

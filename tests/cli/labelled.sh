@@ -174,7 +174,7 @@ code 0 "$LEVIN" evaluate tsv --data.path=test.tsv --data.skip_bad_rows=true --js
 json 'd["samples"] == 40 and d["skipped"] == 2'
 code 2 "$LEVIN" train --data.path=train.tsv --run_dir=no --quiet
 says "there is no tokenizer: give data.tokenizer" err
-code 2 "$LEVIN" train --model.kind=bert --data.kind=adder --run_dir=no --quiet
+code 2 "$LEVIN" train --model.kind=bert --data.kind=mnist --run_dir=no --quiet
 says "take another model or other data" err
 # refusals: no space for text, more tokens than positions, the label as text, keys of other data kinds
 refused() { code 2 "$LEVIN" train "${bert[@]}" --data.path=train.tsv --run_dir=no "${@:2}"; one_error; says "$1" err; }

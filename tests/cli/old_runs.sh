@@ -32,6 +32,10 @@ PY
 fi
 check [ "$(wc -l <found.txt)" = 14 ]
 
+# The data of a run that is no data kind any more.
+code 2 "$LEVIN" train --resume adder --trainer.max_steps=5
+says "adder/settings.yaml:16: data.kind adder is not supported: examples/adder.c makes sums, as data of a program" err
+
 # A key of another kind at its default passes, as every old run has some; at another value it is refused by name.
 check grep -q '^  digits: 2$' gpt2/settings.yaml
 sed -i 's/^  clean: none$/  clean: nsmc/' gpt2/settings.yaml
