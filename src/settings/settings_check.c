@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "data/dataset.h"
+#include "data/replace.h"
 #include "graph/graph.h"
 #include "models/adapter_files.h"
 #include "schedules/schedule.h"
@@ -157,6 +158,9 @@ static enum lvn_status finish_data(const struct lvn_settings *s)
         LVN_CHECK(n == 64 && strspn(sum, "0123456789abcdefABCDEF") == 64, ARG,
                   "data.sha256 must be 64 hexadecimal digits, got %zu characters ('%.20s...')", n, sum);
     }
+    struct lvn_replace *replace;
+    LVN_TRY(lvn_replace_new(&replace, s->data.replace));
+    lvn_replace_free(replace);
     LVN_CHECK(!*s->data.url || *s->data.path, ARG, "data.url needs data.path too: the file to keep the download in");
     return LVN_OK;
 }

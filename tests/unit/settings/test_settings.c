@@ -512,6 +512,8 @@ static void written_settings_load_back(void **state)
          NULL},
         {"model.kind=gpt2", "model.size=gpt-nano", "data.kind=tokens", "trainer.seed=9223372036854775807", NULL},
         {"model.freeze=[wte, '*.mlp', h.0:, true]", "lora.targets=none", NULL},
+        {"data.kind=labelled",
+         "data.replace=[{pattern: '[\\x00-\xf0\x9f\x98\x80\"'']+', with: \"\\t\"}, {pattern: '-', with: -}]", NULL},
         {"model.init=runs/x", "schedule.kind=cosine", "trainer.max_steps=9", "trainer.limit_val_batches=0.25", NULL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
