@@ -14,8 +14,8 @@ struct lvn_replace;
 enum lvn_status lvn_replace_new(struct lvn_replace **out, const char *text) LVN_CHECKED;
 void lvn_replace_free(struct lvn_replace *r); /* NULL: nothing */
 
-/* All replacements, one after the other, each of every match in what the one before has left; `out` is cleared first,
- * and is not empty memory for an empty text. FORMAT, with the number of the entry, if an expression takes too long. */
+/* All replacements, one after the other, each of every match in what the one before has left. `out` is cleared first;
+ * an empty text has memory, too. FORMAT, with the number of the entry, if an expression takes too long. */
 enum lvn_status lvn_replace_run(struct lvn_replace *r, const char *text, int64_t bytes,
                                 struct lvn_text *out) LVN_CHECKED;
 
