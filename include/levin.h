@@ -2,7 +2,8 @@
  *
  * A model is a function from token ids to logits, written with the operations below. Calling them records a graph and
  * computes nothing; levin derives the gradients, plans the memory and runs the training loop with everything that the
- * command line offers: data, optimizer, schedule, validation, checkpoints. examples/own-model.c is a complete program.
+ * command line offers: data, optimizer, schedule, validation, checkpoints. examples/own-model.c is a complete program,
+ * examples/adder.c one with data of its own.
  *
  * The library never prints and never exits. Functions that can fail return 0 or a positive number (lvn_outcome());
  * lvn_error_text() then explains the failure. Operations return NULL after a failure and accept NULL operands, so a

@@ -43,7 +43,7 @@ def _in_map(key: str, value: Any) -> str:
     """A value within a map, in YAML: texts in quotes, since patterns as *.bias mean something else there."""
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_in_map(key, v) for v in value) + "]"
-    return json.dumps(value) if isinstance(value, str) else write_value(key, value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else write_value(key, value)
 
 
 def write_value(key: str, value: Any) -> str:

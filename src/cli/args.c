@@ -154,7 +154,8 @@ static enum lvn_status parse_option(struct lvn_cli *c, int argc, char **argv, in
         snprintf(given, sizeof given, "--%s", key);
         return unknown_flag(c->command, given, word);
     }
-    if (!o) return lvn_settings_set(&c->settings, key, "", LVN_SOURCE_COMMAND); /* fails and names the nearest key */
+    if (!o) /* a key of older versions, or a failure that names the nearest key */
+        return lvn_settings_set(&c->settings, key, equals ? equals + 1 : "", LVN_SOURCE_COMMAND);
     LVN_TRY(option_value(o, equals ? equals + 1 : NULL, argc, argv, at, &value));
     c->keys[c->n_keys].key = o->key;
     c->keys[c->n_keys++].value = value;

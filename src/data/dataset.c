@@ -52,13 +52,6 @@ enum lvn_status lvn_dataset_guess(const char *path, const struct lvn_dataset_kin
              folder ? " (there is no train.bin in it, nor the files of MNIST)" : "", path);
 }
 
-int64_t lvn_dataset_generated_tokens(const char *kind, int64_t digits)
-{
-    for (int i = 0; kinds[i]; i++)
-        if (strcmp(kinds[i]->name, kind) == 0 && kinds[i]->generated_tokens) return kinds[i]->generated_tokens(digits);
-    return 0;
-}
-
 const char *const lvn_split_names[LVN_SPLIT_COUNT] = {"train", "val", "test", "all"};
 
 /* --- opening --------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* dataset.h - a data set: samples of some fields, in splits for training, validation and testing.
  *
- * A data set is of one of two shapes. A list holds separate samples (the adder's sums). A stream is one long sequence
+ * A data set is of one of two shapes. A list holds separate samples (texts with classes). A stream is one long sequence
  * of tokens; a sample is a window of block_size tokens at any position, with the fields `ids` and `labels`: the label
  * of a token is the next token. A kind of data is one file that ends in a `struct lvn_dataset_kind`, and a line in
  * datasets.def. The loader (data/loader.h) chooses the samples of a batch and reads them here.
@@ -80,8 +80,6 @@ struct lvn_dataset_kind {
     int64_t typical_vocab;             /* tokens of typical data, for plans without data; 0: it has no tokens */
     bool fetches;                      /* downloads its files, one by one, from data.url */
     bool (*matches)(const char *path); /* does the path, by its contents or name, look like such data? NULL: never */
-    /* For kinds that generate samples instead of reading files: tokens of each. */
-    int64_t (*generated_tokens)(int64_t digits);
     /* The fields of its samples, as far as they are known before it is opened. */
     void (*fields)(const struct lvn_data_options *o, struct lvn_fields *out);
     enum lvn_status (*open)(struct lvn_dataset *d, const struct lvn_data_options *o);
@@ -108,7 +106,6 @@ struct lvn_dataset {
     const char *skipped_rows; /* "FILE:LINE: reason\n" of each for an evaluation, else of the first; NULL: none */
     struct lvn_mask mask;     /* if masks */
     bool masks;               /* o->masks */
-    bool answers;             /* a sample is right if all of its labels are (the adder) */
     struct lvn_split split[LVN_SPLIT_COUNT];
     bool for_evaluation; /* as in the options */
     char *path;          /* data.path, or the kind's name; for messages */
@@ -141,9 +138,6 @@ const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name);
 /* The first kind that matches a path (by its contents, or, if nothing exists there, by its name). *out is NULL if no
  * kind matches and nothing exists there. FORMAT, with a command that converts it, if something else does. */
 enum lvn_status lvn_dataset_guess(const char *path, const struct lvn_dataset_kind **out) LVN_CHECKED;
-
-/* Tokens of a sample of a kind that generates them, by data.digits; 0: the kind reads files. */
-int64_t lvn_dataset_generated_tokens(const char *kind, int64_t digits);
 
 /* The fields of a data set with these options, before it is opened. LVN_ARG for an unknown kind. */
 enum lvn_status lvn_dataset_fields(const struct lvn_data_options *o, struct lvn_fields *out) LVN_CHECKED;

@@ -1,12 +1,13 @@
 /* labelled.c - data.kind=labelled: texts, or pairs of texts, with a class or a number: rows of a .tsv, .csv or .jsonl
  * file (data/table.h).
  *
- * Opening the file cleans and tokenizes all texts and stores the ids, with the tokens that the tokenizer's
- * post-processor adds to a text or a pair ([CLS] text [SEP], or none). Texts are truncated to data.max_length; of a
- * pair the longer text first. Without data.val_path a fraction of the rows, chosen by the seed, is for validation.
+ * Opening the file replaces what data.replace says (data/replace.h) in all texts, tokenizes them and stores the ids,
+ * with the tokens that the tokenizer's post-processor adds to a text or a pair ([CLS] text [SEP], or none). Texts are
+ * truncated to data.max_length; of a pair the longer text first. Without data.val_path a fraction of the rows, chosen
+ * by the seed, is for validation.
  *
  * The label is a class number, or any finite number if the task learns from numbers. A row that cannot be used
- * (malformed; another label; no text) is refused, or skipped and counted. A text that is empty after cleaning is used.
+ * (malformed; another label; no text) is refused, or skipped and counted. A text of which nothing is left is used.
  * Texts without classes have the label -1, without numbers 0. */
 #include <inttypes.h>
 #include <math.h>
@@ -17,8 +18,8 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "data/clean.h"
 #include "data/dataset.h"
+#include "data/replace.h"
 #include "data/table.h"
 #include "formats/json.h"
 #include "stores/store.h"
@@ -51,21 +52,20 @@ struct labelled {
     struct lvn_ids pair_text;  /* ids of its second text */
     struct lvn_ids types;      /* token types of the row that is read */
     int64_t max_length;
-    struct lvn_text clean;    /* the text after cleaning */
+    struct lvn_replace *replace; /* NULL: nothing is replaced */
+    struct lvn_text replaced;
     struct lvn_text bad_rows; /* lvn_dataset.skipped_rows */
 };
 
 /* --- rows --- */
 
-static enum lvn_status encode(struct labelled *l, const struct lvn_data_options *o, const char *p, int64_t n,
-                              struct lvn_ids *out)
+static enum lvn_status encode(struct labelled *l, const char *p, int64_t n, struct lvn_ids *out)
 {
     out->n = 0;
-    if (o->clean) {
-        lvn_clean_nsmc(p, n, &l->clean);
-        LVN_TRY(lvn_text_status(&l->clean));
-        p = l->clean.p;
-        n = l->clean.n;
+    if (l->replace) {
+        LVN_TRY(lvn_replace_run(l->replace, p, n, &l->replaced));
+        p = l->replaced.p;
+        n = l->replaced.n;
     }
     return lvn_encode(l->encoder, p, n, LVN_ENCODE_ORDINARY, out);
 }
@@ -155,8 +155,7 @@ static void check_row(const struct lvn_data_options *o, const struct lvn_table *
                  p ? p : "");
 }
 
-static enum lvn_status add_row(struct labelled *l, const struct lvn_data_options *o, struct file *f,
-                               const struct lvn_table_row *row, struct text t)
+static enum lvn_status add_row(struct labelled *l, struct file *f, const struct lvn_table_row *row, struct text t)
 {
     if (f->n == f->capacity) {
         int64_t capacity = f->capacity ? 2 * f->capacity : 1024;
@@ -167,8 +166,8 @@ static enum lvn_status add_row(struct labelled *l, const struct lvn_data_options
     }
     const bool pair = row->cell[PAIR].p != NULL;
     t.first = l->ids.n;
-    LVN_TRY(encode(l, o, row->cell[TEXT].p, row->cell[TEXT].n, &l->first_text));
-    if (pair) LVN_TRY(encode(l, o, row->cell[PAIR].p, row->cell[PAIR].n, &l->pair_text));
+    LVN_TRY(encode(l, row->cell[TEXT].p, row->cell[TEXT].n, &l->first_text));
+    if (pair) LVN_TRY(encode(l, row->cell[PAIR].p, row->cell[PAIR].n, &l->pair_text));
     LVN_TRY(finish_row(l, &t, pair));
     f->row[f->n++] = t;
     return LVN_OK;
@@ -204,7 +203,7 @@ static enum lvn_status read_rows(struct lvn_dataset *d, const struct lvn_data_op
         struct text labelled;
         check_row(o, t, &row, &labelled);
         if (!*row.bad) {
-            LVN_TRY(add_row(l, o, f, &row, labelled));
+            LVN_TRY(add_row(l, f, &row, labelled));
             continue;
         }
         LVN_CHECK(o->skip_bad_rows, FORMAT, "%s; correct it, or skip such rows with data.skip_bad_rows=true", row.bad);
@@ -243,7 +242,7 @@ static enum lvn_status read_texts(struct lvn_dataset *d, const struct lvn_data_o
         LVN_CHECK(wrong < 0, FORMAT, "text %" PRId64 ": byte %" PRId64 " is not UTF-8", i + 1, wrong + 1);
         const char *pair = o->pairs ? o->pairs[i] : NULL;
         if (pair) row.cell[PAIR].p = pair, row.cell[PAIR].n = (int64_t)strlen(pair);
-        LVN_TRY(add_row(l, o, &l->file[LVN_SPLIT_TRAIN], &row, (struct text){.label = -1}));
+        LVN_TRY(add_row(l, &l->file[LVN_SPLIT_TRAIN], &row, (struct text){.label = -1}));
     }
     d->split[LVN_SPLIT_ALL].n_samples = l->file[LVN_SPLIT_TRAIN].n;
     return LVN_OK;
@@ -326,6 +325,7 @@ static enum lvn_status open_labelled(struct lvn_dataset *d, const struct lvn_dat
               o->max_length, o->block_size);
     l->seed = o->seed ^ lvn_name_hash("data.labelled");
     l->max_length = d->fields.field[0].dim[0];
+    LVN_TRY(lvn_replace_new(&l->replace, o->replace));
     LVN_TRY(open_tokenizer(d, o));
     if (o->texts) {
         LVN_TRY(read_texts(d, o));
@@ -357,7 +357,8 @@ static void close_labelled(struct lvn_dataset *d)
     lvn_ids_release(&l->pair_text);
     lvn_ids_release(&l->types);
     lvn_encoder_free(l->encoder);
-    lvn_text_release(&l->clean);
+    lvn_replace_free(l->replace);
+    lvn_text_release(&l->replaced);
     lvn_text_release(&l->bad_rows);
     free(l);
 }

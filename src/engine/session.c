@@ -63,7 +63,7 @@ static enum lvn_status plan_session(struct lvn_session *t)
     t->graph = lvn_graph_new(n->params, n->real);
     if (!t->graph) return LVN_MEMORY;
     t->graph->cache_length = o->cache_length;
-    LVN_TRY(lvn_task_build(&t->outputs, t->graph, &n->config, o->task, o->fields, o->B, o->answers));
+    LVN_TRY(lvn_task_build(&t->outputs, t->graph, &n->config, o->task, o->fields, o->B));
     for (int k = 0; k < t->graph->n_inputs; k++) t->field[k] = lvn_fields_find(o->fields, t->graph->inputs[k]->name);
     struct lvn_tensor *outputs[3 + LVN_TASK_COUNTS];
     int n_outputs = 0;

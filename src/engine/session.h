@@ -14,7 +14,6 @@ struct lvn_session_options {
     int64_t n_micro;                 /* most micro-batches of one run; 0: 1 */
     const struct lvn_task *task;     /* NULL: the prediction alone */
     bool prediction;                 /* the prediction is an output; without a task it always is */
-    bool answers;                    /* with the metrics of data whose samples have right answers */
     bool train;
     bool deterministic; /* sum micro-batches as a tree */
     enum lvn_recompute recompute;

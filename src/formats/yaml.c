@@ -198,6 +198,18 @@ enum lvn_status lvn_yaml_parse(struct lvn_arena *a, const char *name, const char
     return status;
 }
 
+enum lvn_status lvn_yaml_value(struct lvn_arena *a, const char *name, const char *text, const struct lvn_yaml **out)
+{
+    LVN_LOCAL_TEXT(yaml);
+    const struct lvn_yaml *top;
+    lvn_text_printf(&yaml, "value: %s", text);
+    LVN_TRY(lvn_text_status(&yaml));
+    LVN_TRY(lvn_yaml_parse(a, name, yaml.p, yaml.n, &top));
+    LVN_CHECK(top->n == 1, ARG, "%s must be one value, got '%.60s'", name, text);
+    *out = top->child;
+    return LVN_OK;
+}
+
 enum lvn_status lvn_yaml_read(struct lvn_arena *a, const char *path, const struct lvn_yaml **out)
 {
     char *text;

@@ -33,6 +33,9 @@ struct lvn_yaml {
 LVN_CHECKED enum lvn_status lvn_yaml_parse(struct lvn_arena *a, const char *name, const char *text, int64_t bytes,
                                            const struct lvn_yaml **out);
 LVN_CHECKED enum lvn_status lvn_yaml_read(struct lvn_arena *a, const char *path, const struct lvn_yaml **out);
+/* The same of one value in flow style, as [{a: b}, {a: c}]. */
+LVN_CHECKED enum lvn_status lvn_yaml_value(struct lvn_arena *a, const char *name, const char *text,
+                                           const struct lvn_yaml **out);
 /* The value of `key` in a map; NULL if it is missing or `map` is not a map. */
 const struct lvn_yaml *lvn_yaml_get(const struct lvn_yaml *map, const char *key);
 

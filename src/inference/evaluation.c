@@ -56,7 +56,6 @@ static enum lvn_status new_sessions(struct evaluation *e)
                                               .n_micro = train ? e->batches : 1,
                                               .task = e->setup.task,
                                               .prediction = e->o->prediction,
-                                              .answers = d->answers,
                                               .train = train,
                                               .longer = e->n_sessions ? e->sessions[0] : NULL};
         LVN_TRY(lvn_session_new(&e->sessions[e->n_sessions++], e->model_state, &session));

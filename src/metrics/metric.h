@@ -26,8 +26,6 @@ struct lvn_metric {
     const char *name; /* accuracy; val_accuracy and train_accuracy in logs */
     unsigned labels;  /* the kinds of labels that it is for: LVN_LABELS_OF(CLASS), or-ed */
     bool higher_is_better;
-    bool needs_answers; /* only for data whose samples have right answers, and never in training: it reads the whole
-                           prediction, which training of language models does not store */
     /* Adds the operation that counts, from prediction and label; metrics with the same function share its output. NULL:
      * the loss is enough. */
     struct lvn_tensor *(*counts)(struct lvn_graph *g, struct lvn_tensor *prediction, struct lvn_tensor *label);

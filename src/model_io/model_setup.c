@@ -228,8 +228,7 @@ static enum lvn_status open_data(struct lvn_model_setup *m, const struct lvn_set
 
 bool lvn_model_setup_data_is_there(const struct lvn_settings *s)
 {
-    return lvn_dataset_generated_tokens(s->data.kind, s->data.digits) ||
-           (*s->data.path && lvn_path_exists(s->data.path));
+    return *s->data.path && lvn_path_exists(s->data.path);
 }
 
 enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lvn_settings *s,

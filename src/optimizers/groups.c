@@ -41,16 +41,13 @@ static enum lvn_status read_group(const struct lvn_yaml *map, int n, struct lvn_
 
 enum lvn_status lvn_optimizer_groups_read(struct lvn_optimizer_groups *out, struct lvn_arena *a, const char *text)
 {
-    LVN_LOCAL_TEXT(yaml);
-    const struct lvn_yaml *top;
+    const struct lvn_yaml *list;
     *out = (struct lvn_optimizer_groups){0};
     if (!*text) return LVN_OK;
-    lvn_text_printf(&yaml, "groups: %s", text);
-    LVN_TRY(lvn_text_status(&yaml));
-    LVN_TRY(lvn_yaml_parse(a, key, yaml.p, yaml.n, &top));
-    out->list = lvn_arena_alloc(a, sizeof *out->list * (size_t)(top->child->n + 1));
+    LVN_TRY(lvn_yaml_value(a, key, text, &list));
+    out->list = lvn_arena_alloc(a, sizeof *out->list * (size_t)(list->n + 1));
     if (!out->list) return LVN_MEMORY;
-    for (const struct lvn_yaml *y = top->child->child; y; y = y->next) {
+    for (const struct lvn_yaml *y = list->child; y; y = y->next) {
         out->n++;
         LVN_TRY(read_group(y, out->n, &out->list[out->n - 1]));
     }

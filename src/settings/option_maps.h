@@ -5,11 +5,13 @@
 #define LVN_OPTION_MAPS_H
 
 #include "formats/yaml.h"
+#include "settings/options.h"
 
-/* Append a list of maps whose values are scalars or lists of scalars (which become "a, b"). ARG: it is another value.
- */
-enum lvn_status lvn_maps_text(const struct lvn_yaml *list, const char *key, struct lvn_text *text) LVN_CHECKED;
+/* Append a list of maps whose values are scalars or, where the option takes them, lists of scalars (which become "a,
+ * b"). ARG: it is another value. */
+enum lvn_status lvn_maps_text(const struct lvn_option *o, const struct lvn_yaml *list,
+                              struct lvn_text *text) LVN_CHECKED;
 /* The same of a value in YAML, as it stands on the command line; words for nothing and "" give "". */
-enum lvn_status lvn_maps_parse(const char *value, const char *key, struct lvn_text *text) LVN_CHECKED;
+enum lvn_status lvn_maps_parse(const struct lvn_option *o, const char *value, struct lvn_text *text) LVN_CHECKED;
 
 #endif

@@ -61,6 +61,8 @@ struct lvn_option {
     const char *const *choices; /* CHOICE, WORD: ended by NULL */
     const char *aliases;        /* other programs' words for choices, "off=constant none=constant"; NULL: none */
     const char *refused; /* words for what levin does not do, and why: "zero2 fsdp: this version has ..."; NULL: none */
+    const char *example; /* MAPS: for messages */
+    bool lists;          /* MAPS: values may be lists */
     bool fixed;          /* decides on the model or the order of the data: must not change when a run continues */
     bool per_rank;       /* may differ between ranks */
     const char *for_kind; /* the values of the part's `kind` that use it, "labelled" or "adamw, adam"; NULL: all do */

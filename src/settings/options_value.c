@@ -232,7 +232,7 @@ static enum lvn_status parse_list(const struct lvn_option *o, const char *text, 
 static enum lvn_status parse_maps(const struct lvn_option *o, const char *text, struct lvn_arena *a, const char **out)
 {
     LVN_LOCAL_TEXT(maps);
-    LVN_TRY(lvn_maps_parse(text, o->key, &maps));
+    LVN_TRY(lvn_maps_parse(o, text, &maps));
     *out = lvn_arena_strdup(a, maps.p ? maps.p : "");
     return *out ? LVN_OK : LVN_MEMORY;
 }

@@ -229,7 +229,7 @@ static enum lvn_status read_list(struct lvn_settings *s, const struct lvn_yaml *
     const bool maps = o && o->kind == LVN_KIND_MAPS;
     LVN_CHECK(!o || maps || o->kind == LVN_KIND_PAIR || o->kind == LVN_KIND_LIST, ARG,
               "%s:%d: %s must be one value, got a list", origin.where, y->line, key);
-    enum lvn_status status = maps ? lvn_maps_text(y, key, &text) : list_text(y, origin.where, key, &text);
+    enum lvn_status status = maps ? lvn_maps_text(o, y, &text) : list_text(y, origin.where, key, &text);
     if (maps && status == LVN_ARG) LVN_FAIL(ARG, "%s:%d: %s", origin.where, y->line, lvn_error_text());
     if (status == LVN_OK) status = lvn_settings_set_at(s, key, text.p ? text.p : "", origin);
     return status;

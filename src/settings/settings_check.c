@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "data/dataset.h"
+#include "data/replace.h"
 #include "graph/graph.h"
 #include "models/adapter_files.h"
 #include "schedules/schedule.h"
@@ -152,20 +153,15 @@ static enum lvn_status check_owners(const struct lvn_settings *s)
 
 static enum lvn_status finish_data(const struct lvn_settings *s)
 {
-    int64_t made = lvn_dataset_generated_tokens(s->data.kind, s->data.digits);
     for (const char *sum = s->data.sha256; *sum; sum += strcspn(sum, ",") + (strchr(sum, ',') != NULL)) {
         size_t n = strcspn(sum, ",");
         LVN_CHECK(n == 64 && strspn(sum, "0123456789abcdefABCDEF") == 64, ARG,
                   "data.sha256 must be 64 hexadecimal digits, got %zu characters ('%.20s...')", n, sum);
     }
-    LVN_CHECK(!*s->data.url || *s->data.path || made, ARG,
-              "data.url needs data.path too: the file to keep the download in");
-    const struct lvn_model *m = lvn_model_find(s->model.kind);
-    int64_t block = m ? lvn_settings_role(s, m, LVN_ROLE_POSITIONS) : 0;
-    LVN_CHECK(!block || block >= made, ARG,
-              "model.block_size (%" PRId64 ") is too short for data.kind=%s with data.digits %" PRId64
-              ", whose samples take %" PRId64 " tokens; leave it out or take at least %" PRId64,
-              block, s->data.kind, s->data.digits, made, made);
+    struct lvn_replace *replace;
+    LVN_TRY(lvn_replace_new(&replace, s->data.replace));
+    lvn_replace_free(replace);
+    LVN_CHECK(!*s->data.url || *s->data.path, ARG, "data.url needs data.path too: the file to keep the download in");
     return LVN_OK;
 }
 

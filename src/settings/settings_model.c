@@ -6,7 +6,6 @@
 #include <strings.h>
 
 #include "base/text.h"
-#include "data/dataset.h"
 
 /* The key of m for an option of families; NULL: m has no such key. */
 static const struct lvn_key *key_of(const struct lvn_model *m, const struct lvn_option *o)
@@ -111,14 +110,13 @@ static void fill(struct lvn_settings *s, const struct lvn_model *m, const struct
 {
     const struct lvn_key *k = key_of(m, o);
     double value = k ? k->default_value : 0.0;
-    int64_t made = k && k->role == LVN_ROLE_POSITIONS ? lvn_dataset_generated_tokens(s->data.kind, s->data.digits) : 0;
     if (!k) {
         set_value(s, o, 0.0);
         s->origin[o->id] = (struct lvn_origin){.source = LVN_SOURCE_DEFAULT};
     } else if (size_has(m, size, k->recipe, &value)) {
         derive(s, o, value, "model.size");
     } else {
-        derive(s, o, made ? (double)made : value, made ? "data.digits" : "model.kind");
+        derive(s, o, value, "model.kind");
     }
 }
 

@@ -108,10 +108,10 @@ static struct lvn_tensor *input(struct lvn_graph *g, const struct lvn_fields *fi
 }
 
 /* Adds the task's metrics and their counts; metrics with the same counting operation share its output. */
-static void add_metrics(struct lvn_task_graph *t, struct lvn_graph *g, struct lvn_tensor *label, bool answers)
+static void add_metrics(struct lvn_task_graph *t, struct lvn_graph *g, struct lvn_tensor *label)
 {
     for (const struct lvn_metric *const *m = lvn_metrics(); *m; m++) {
-        if (!lvn_metric_is_for(*m, t->task->label.label) || ((*m)->needs_answers && !answers)) continue;
+        if (!lvn_metric_is_for(*m, t->task->label.label)) continue;
         if (t->n_metrics == LVN_TASK_METRICS) return;
         int index = -1;
         for (int i = 0; (*m)->counts && i < t->n_metrics; i++)
@@ -138,7 +138,7 @@ static enum lvn_status check_classes(const struct lvn_task_graph *t, const struc
 }
 
 enum lvn_status lvn_task_build(struct lvn_task_graph *out, struct lvn_graph *g, const struct lvn_model_config *c,
-                               const struct lvn_task *task, const struct lvn_fields *fields, int64_t B, bool answers)
+                               const struct lvn_task *task, const struct lvn_fields *fields, int64_t B)
 {
     struct lvn_tensor *in[LVN_MODEL_INPUTS], *target = NULL;
     *out = (struct lvn_task_graph){.task = task, .label = -1};
@@ -151,7 +151,7 @@ enum lvn_status lvn_task_build(struct lvn_task_graph *out, struct lvn_graph *g, 
     out->prediction = lvn_model_build(g, c, in);
     if (task && !task->label.name && c->model->target) target = c->model->target(g, c, in);
     if (task) out->loss = task->loss(g, out->prediction, target);
-    if (task) add_metrics(out, g, target, answers);
+    if (task) add_metrics(out, g, target);
     LVN_TRY(lvn_graph_status(g));
     if (!task) return LVN_OK;
     out->losses = out->loss->node->out[1];

@@ -54,12 +54,10 @@ struct lvn_task_graph {
     int label;       /* index of the field with the labels; -1: none */
 };
 
-/* Builds the graph for B samples of these fields. task NULL: the prediction alone. answers: the data have right
- * answers, so metrics that need them are included. Returns the graph's error, or ARG if the data have more classes than
- * the model predicts. */
+/* Builds the graph for B samples of these fields. task NULL: the prediction alone. Returns the graph's error, or ARG if
+ * the data have more classes than the model predicts. */
 enum lvn_status lvn_task_build(struct lvn_task_graph *out, struct lvn_graph *g, const struct lvn_model_config *c,
-                               const struct lvn_task *task, const struct lvn_fields *fields, int64_t B,
-                               bool answers) LVN_CHECKED;
+                               const struct lvn_task *task, const struct lvn_fields *fields, int64_t B) LVN_CHECKED;
 /* Number of labels of a batch (without labels: of numbers) that the loss counts: its divisor. */
 int64_t lvn_task_count(const struct lvn_task_graph *t, const struct lvn_samples *b);
 /* Units per sample, for rates: its tokens if the task counts tokens, else 1. */

@@ -42,9 +42,26 @@ echo 'uint32' >ids.bin.json
 refuses 1 "ids.bin.json' is not JSON" "${tokens[@]}" --data.path=ids.bin
 rm ids.bin.json
 refuses 1 "cannot open 'novals/train.bin'" "${tokens[@]}" --data.path="$(mkdir novals && echo novals)"
-refuses 2 "data.digits" --data.kind=adder --data.digits=10
-refuses 2 "block_size" --data.kind=adder --model.block_size=5
-refuses 2 "data.digits (3) is a key of data.kind=adder" --data.kind=chars --data.digits=3
+refuses 2 "data.max_length must lie between 0 and 16777216, got -1" --data.kind=labelled --data.max_length=-1
+refuses 2 "data.max_length (3) is a key of data.kind=labelled" --data.kind=chars --data.max_length=3
+labelled=(--data.kind=labelled --data.path=none.tsv)
+refuses 2 "data.replace must be a list of maps, as [{pattern: '[0-9]+', with: '#'}]" "${labelled[@]}" --data.replace=a
+refuses 2 "data.replace: 'pattern' must be one value, got a list; put texts in quotes" "${labelled[@]}" \
+    --data.replace="[{pattern: [a-z], with: b}]"
+refuses 2 "data.replace: 'with' must be one value, got a map; put texts in quotes" "${labelled[@]}" \
+    --data.replace="[{pattern: a, with: {b: c}}]"
+refuses 2 "'data.replace, entry 2': the expression '(a' has a group without an end" "${labelled[@]}" \
+    --data.replace="[{pattern: a, with: b}, {pattern: '(a', with: b}]"
+refuses 2 "data.replace, entry 1: unknown key 'by'; there are pattern and with" "${labelled[@]}" --data.replace="[{pattern: a, by: b}]"
+refuses 2 "data.replace, entry 1: pattern is empty" "${labelled[@]}" --data.replace="[{pattern: '', with: b}]"
+for kind in chars tokens; do
+    refuses 2 "data.replace ([{pattern: a, with: b}]) is a key of data.kind=labelled, and the data are of the kind $kind: leave it out" \
+        --data.kind=$kind --data.replace="[{pattern: a, with: b}]"
+done
+# what older versions had
+refuses 2 "data.kind adder is not supported: examples/adder.c makes sums, as data of a program" --data.kind=adder
+refuses 2 "data.clean (nsmc) is an option of older versions, and only none is accepted; data.replace with the list of recipes/nsmc-small.yaml does what nsmc did" --data.clean=nsmc
+refuses 2 "data.digits (3) is an option of older versions, and only 2 is accepted; examples/adder.c makes sums" --data.digits=3
 
 # the same for a model that exists, and for its prompt
 make_text

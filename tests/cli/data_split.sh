@@ -113,15 +113,21 @@ code 0 "$LEVIN" train --run_dir=onefile --data.path=alone/train.bin "${tokens[@]
 code 2 "$LEVIN" evaluate onefile
 says "'alone/train.bin' has no validation part" err
 
-# --- the adder ---
-code 0 "$LEVIN" train --run_dir=sums --data.kind=adder --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --trainer.max_steps=2
-evaluate sums
-json 'd["split"] == "val" and d["tokens"] == 500 * 3'
-evaluate sums --data.split=train
-json 'd["split"] == "train" and d["tokens"] == 9500 * 3'
-evaluate sums --data.split=all
-json 'd["split"] == "all" and d["tokens"] == 10000 * 3'
-code 2 "$LEVIN" evaluate sums --data.split=test
+# --- separate samples ---
+python3 - <<'PY'
+with open("rows.tsv", "w") as f:
+    print("text", "label", sep="\t", file=f)
+    for i in range(200): print(f"row {i}", i % 2, sep="\t", file=f)
+PY
+code 0 "$LEVIN" train --run_dir=rows --model.kind=bert --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=16 \
+    --data.path=rows.tsv --data.val_fraction=0.2 --data.tokenizer="$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert" --trainer.max_steps=2
+evaluate rows
+json 'd["split"] == "val" and d["samples"] == 40'
+evaluate rows --data.split=train
+json 'd["split"] == "train" and d["samples"] == 160'
+evaluate rows --data.split=all
+json 'd["split"] == "all" and d["samples"] == 200'
+code 2 "$LEVIN" evaluate rows --data.split=test
 says "no test part" err
 
 # --- other commands refuse data.split ---

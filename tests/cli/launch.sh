@@ -176,17 +176,17 @@ for script in deploy/slurm/*.sbatch; do
     bash -n "$script"
     diff -u "$LEVIN_SOURCE/$script" "$script" || fail "$script is not what its command writes: make docs"
 done
-slurm=(--slurm recipes/adder.yaml)
+slurm=(--slurm recipes/demo.yaml)
 code 0 "$LEVIN" launch "${slurm[@]}" --nodes 2 --ntasks-per-node 2 --trainer.max_steps=7 --requeue=no --mem 4G
 for text in "#SBATCH --nodes=2" "#SBATCH --ntasks-per-node=2" "#SBATCH --no-requeue" "#SBATCH --mem=4G" \
-    "#SBATCH --signal=B:USR1@90" "launch --nproc-per-node 2 --max-restarts=3 -- train recipes/adder.yaml --trainer.max_steps=7"; do
+    "#SBATCH --signal=B:USR1@90" "launch --nproc-per-node 2 --max-restarts=3 -- train recipes/demo.yaml --trainer.max_steps=7"; do
     says "$text" out
 done
 silent_about "--no-kill" out
 code 0 "$LEVIN" launch "${slurm[@]}" --nodes 2 --ntasks-per-node 2 --min-ranks=2 --max-restarts=5 --log-dir="a b"
 for text in "#SBATCH --no-kill" "--max-restarts=5 --min-ranks=2 '--log-dir=a b' -- train"; do says "$text" out; done
-code 0 "$LEVIN" launch --slurm --launcher=openmpi -n 3 -- train recipes/adder.yaml --trainer.max_steps=7
-for text in "#SBATCH --ntasks=3" "#SBATCH --signal=B:USR1@90" "launch --launcher=openmpi -n 3 --max-restarts=3 -- train recipes/adder.yaml" \
+code 0 "$LEVIN" launch --slurm --launcher=openmpi -n 3 -- train recipes/demo.yaml --trainer.max_steps=7
+for text in "#SBATCH --ntasks=3" "#SBATCH --signal=B:USR1@90" "launch --launcher=openmpi -n 3 --max-restarts=3 -- train recipes/demo.yaml" \
     "trap 'kill -USR1 \$launch' USR1"; do
     says "$text" out
 done

@@ -92,7 +92,7 @@ code 1 "$LEVIN" train $data --data.path=nowhere --model.kind=mnist-mlp --run_dir
 says 'data.url' err
 code 2 "$LEVIN" train $data --model.kind=nanogpt --run_dir=no
 says 'pixels' err
-code 2 "$LEVIN" train --data.kind=adder --model.kind=mnist-mlp --run_dir=no
+code 2 "$LEVIN" train --data.kind=tokens --model.kind=mnist-mlp --run_dir=no
 says 'pixels' err
 code 2 "$LEVIN" train $data --model.kind=mnist-mlp --task.kind=lm --run_dir=no
 says 'classify' err

@@ -11,6 +11,9 @@ for run in autoencoder mlp cnn; do
     "$LEVIN" train $run.yaml --run_dir=$run --trainer.max_steps=2 --quiet
     cp $run.yaml $run/settings.yaml
 done
+# All of them have keys that levin has no more, at values that change nothing.
+check grep -q '^  digits: 2$' gpt2/settings.yaml
+check grep -q '^  clean: none$' bert/settings.yaml
 # Adapters first: they need their base as it was.
 for run in lora gpt2 nanogpt mingpt neox llama mistral qwen2 qwen3 bert mlm autoencoder mlp cnn; do
     code 0 "$LEVIN" train --resume $run --trainer.max_steps=4
@@ -32,11 +35,26 @@ PY
 fi
 check [ "$(wc -l <found.txt)" = 14 ]
 
+# The data of a run that is no data kind any more.
+code 2 "$LEVIN" train --resume adder --trainer.max_steps=5
+says "adder/settings.yaml:16: data.kind adder is not supported: examples/adder.c makes sums, as data of a program" err
+
 # A key of another kind at its default passes, as every old run has some; at another value it is refused by name.
-check grep -q '^  digits: 2$' gpt2/settings.yaml
-sed -i 's/^  clean: none$/  clean: nsmc/' gpt2/settings.yaml
+sed -i 's/^  max_length: 0$/  max_length: 3/' gpt2/settings.yaml
 code 2 "$LEVIN" train --resume gpt2 --trainer.max_steps=5
-says "data.clean (nsmc) is a key of data.kind=labelled, and the data are of the kind chars: leave it out" err
-sed -i 's/^  clean: nsmc$/  cleaned: nsmc/' gpt2/settings.yaml
+says "data.max_length (3) is a key of data.kind=labelled, and the data are of the kind chars: leave it out" err
+sed -i 's/^  max_length: 3$/  cleaned: nsmc/' gpt2/settings.yaml
 code 2 "$LEVIN" train --resume gpt2 --trainer.max_steps=5
 says "unknown key 'data.cleaned'" err
+# A key that levin has no more, at a value that changed something: what to do is said, and it works.
+bert=$(readlink -f bert/checkpoints/last)
+sed -i 's/^  max_length: 0$/  clean: nsmc\n  max_length: 0/' bert/settings.yaml
+code 2 "$LEVIN" train --resume bert --trainer.max_steps=5
+says "data.clean (nsmc) is an option of older versions, and only none is accepted; data.replace with the list of recipes/nsmc-small.yaml does what nsmc did" err
+says "from a copy of its checkpoint without the folder state/, as model.init" err
+cp -r "$bert" copy
+rm -r copy/state
+"$LEVIN" train "$LEVIN_SOURCE/recipes/nsmc-small.yaml" --show-settings --json >nsmc.json
+replace=$(python3 -c 'import json; print(json.load(open("nsmc.json"))["settings"]["data.replace"]["value"])')
+code 0 "$LEVIN" train --model.init=copy --data.path=rows.tsv --data.replace="$replace" --trainer.max_steps=1 --run_dir=further --quiet
+grep -qF 'with: "\\1\\1"}' further/checkpoints/last/state/settings.yaml || fail "data.replace was not recorded"

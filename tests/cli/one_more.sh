@@ -37,7 +37,7 @@ code 0 "$LEVIN" help trainer.transport
 says "files (files of a folder)" out
 code 2 "$LEVIN" train --data.kind=cycle --run_dir=no --data.period=11
 says "data.period must be at most 10, got 11" err
-code 2 "$LEVIN" train --data.kind=adder --run_dir=no --data.period=3
+code 2 "$LEVIN" train --data.kind=chars --run_dir=no --data.period=3
 says "data.period (3) is a key of data.kind=cycle" err
 
 # they train, on one rank and on two, with the same bits

@@ -36,8 +36,8 @@ printf 'abc\xff' >bad.txt
 code 1 "$LEVIN" prepare bad.txt
 says "byte 0xff at offset 3" err
 [ ! -e bad ]
-code 2 "$LEVIN" prepare --data.kind=adder
-says "nothing to prepare" err
+code 2 "$LEVIN" prepare --data.kind=mnist
+says "data.kind=mnist is read as it is: there is nothing to prepare" err
 code 2 "$LEVIN" prepare
 says "data.path" err
 code 1 "$LEVIN" prepare snow.txt --out=snow.txt

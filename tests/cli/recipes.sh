@@ -104,7 +104,7 @@ parameters 109483778 --model.init=bert-base "${texts[@]}"
 parameters 335143938 --model.init=bert-large "${texts[@]}"
 parameters 108920066 --model.init=kcbert-base "${texts[@]}"
 parameters 334392322 --model.init=kcbert-large "${texts[@]}"
-is nsmc-kcbert-large model.init=kcbert-large data.clean=nsmc data.max_length=150 data.skip_bad_rows=True \
+is nsmc-kcbert-large model.init=kcbert-large data.max_length=150 data.skip_bad_rows=True \
     optimizer.lr=5e-06 trainer.seed=42 trainer.batch_size=64
 
 code 0 "$LEVIN" bench "$LEVIN_SOURCE/recipes/shakespeare-char-cpu.yaml" --steps=2 --trainer.batch_size=2 --json

@@ -205,12 +205,17 @@ class Numbers(unittest.TestCase):
     def test_predictions(self):
         Path("numbers.tsv").write_text("text\tlabel\n" + "good film\t1.5\nbad film\t-1.5\n" * 8, encoding="utf-8")
         vocabulary = str(Path(os.environ["LEVIN_SOURCE"]) / "tests/golden/tokenizers/tiny-bert")
-        levin.Run(run_dir="runs/texts", progress=False, data={"path": "numbers.tsv", "tokenizer": vocabulary},
+        replace = [{"pattern": "[\U0001f600-\U0001f64f\\\\\"']+", "with": ""}, {"pattern": r"(o)\1", "with": r"\1\1"},
+                   {"pattern": "^(good|bad)!", "with": "\\1"}]
+        levin.Run(run_dir="runs/texts", progress=False,
+                  data={"path": "numbers.tsv", "tokenizer": vocabulary, "replace": replace},
                   model={"kind": "bert", "n_layer": 1, "n_head": 2, "n_embd": 16, "block_size": 16},
                   trainer={"max_steps": 4, "batch_size": 4}, task__kind="regress").fit()
         with levin.load("runs/texts") as m:
             p = m.predict(["good film", "bad film"])
             self.assertEqual((p.label, p.name, p.probabilities, p.number.shape), (None, None, None, (2,)))
+            same = m.predict(["good! \U0001f600film\\", "\"bad\U0001f64f film'"])
+            self.assertEqual(p.number.tolist(), same.number.tolist())
             self.assertEqual(set(m.evaluate(data__split="all").metrics), {"mse", "mae", "r2", "pearson"})
 
 

@@ -69,7 +69,7 @@ class Notebooks(unittest.TestCase):
         self.assertIn("all steps are done", output.data["text/plain"])
 
     def same_bits(self, name, recipe, printed):
-        Path("recipe.yaml").write_text(json.dumps(recipe))
+        Path("recipe.yaml").write_text(json.dumps(recipe, ensure_ascii=False), encoding="utf-8")
         scenes.program("train", "--quiet", "recipe.yaml", f"--name=cli-{name}")
         self.assertEqual(printed, scenes.weights(f"cli-{name}"))
 

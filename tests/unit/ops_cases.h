@@ -222,9 +222,6 @@ static const struct op_case op_cases[] = {
     {LVN_OP_regression_sums, .in = {REAL(67, 1), REAL(67)}},
     {LVN_OP_regression_sums, .in = {AROUND(1e5, 1e4, 31, 1), AROUND(1e-5, 1e-6, 31)}},
 
-    {LVN_OP_answers, .in = {REAL(1, 1), LABEL(1, 1)}},
-    {LVN_OP_answers, .in = {REAL(67, 3, 2), LABEL(2, 67, 3)}},
-    {LVN_OP_answers, .in = {REAL(5, 10), LABEL(0, 5)}},
 
     {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-5}, .in = {REAL(3, 1), GAMMA(1)}},
     {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-5}, .in = {REAL(2, 5, 15), GAMMA(15)}},

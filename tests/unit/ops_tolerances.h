@@ -35,7 +35,6 @@ static const struct tolerance {
     [LVN_OP_cross_entropy] = {1e-6, 1e-6, "a sum of exponentials; its log is exact to a few units"},
     [LVN_OP_confusion] = {1e-12, 0, "whole numbers"},
     [LVN_OP_regression_sums] = {1e-12, 0, "whole numbers"},
-    [LVN_OP_answers] = {1e-12, 0, "whole numbers"},
     [LVN_OP_rmsnorm] = {3e-6, 3e-6, "as layernorm"},
     [LVN_OP_rotary_table] = {1e-7, 0, "computed in double, rounded once"},
     [LVN_OP_rotary] = {3e-7, 3e-7, "two products and their sum; then an addition"},

@@ -89,7 +89,7 @@ enum lvn_status lvn_prepare(const struct lvn_data_options *o, const char *out, s
 {
     const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(o->kind);
     if (!kind) return LVN_ARG;
-    LVN_CHECK(!kind->sample, ARG, "data.kind=%s is made on the spot: there is nothing to prepare", kind->name);
+    LVN_CHECK(!kind->sample, ARG, "data.kind=%s is read as it is: there is nothing to prepare", kind->name);
     struct lvn_dataset *d;
     LVN_TRY(lvn_dataset_open(&d, o));
     enum lvn_status status = lvn_dir_make(out);

@@ -66,6 +66,7 @@ static enum lvn_status end_set(struct parser *r, const struct class_items *g, bo
     return LVN_OK;
 }
 
+/* The number of so many hexadecimal digits. Returns how many there were: `digits`, or 0. */
 static int hex_of(const char *p, int digits, uint32_t *code)
 {
     *code = 0;
@@ -76,6 +77,14 @@ static int hex_of(const char *p, int digits, uint32_t *code)
         *code = *code * 16 + (uint32_t)(at - all);
     }
     return digits;
+}
+
+/* The bytes of a character written as \x41, \u0041 or \x{1F600}; 0: it is none. */
+static int number_of(const char *at, uint32_t *code)
+{
+    const int braced = at[1] == 'x' && at[2] == '{' ? (int)strcspn(at + 3, "}") : 0;
+    if (!braced) return at[1] == 'x' && hex_of(at + 2, 2, code) ? 4 : at[1] == 'u' && hex_of(at + 2, 4, code) ? 6 : 0;
+    return braced <= 6 && hex_of(at + 3, braced, code) && *code < 0x110000 ? braced + 4 : 0;
 }
 
 /* Parses an escape, inside or outside of a class. *single: it is one character. */
@@ -104,11 +113,11 @@ static enum lvn_status escape(struct parser *r, struct item *item, bool *single)
     } else if (at || (c > 0 && !(((c | 32) >= 'a' && (c | 32) <= 'z') || (c >= '0' && c <= '9')))) {
         item->first = item->last = (unsigned char)(at ? values[at - named] : c);
         r->at += 2;
-    } else if ((c == 'x' && hex_of(r->at + 2, 2, &item->first)) || (c == 'u' && hex_of(r->at + 2, 4, &item->first))) {
-        item->last = item->first;
-        r->at += c == 'x' ? 4 : 6;
     } else {
-        REFUSE(r, "an escape");
+        const int bytes = number_of(r->at, &item->first);
+        if (!bytes) REFUSE(r, "an escape");
+        item->last = item->first;
+        r->at += bytes;
     }
     return LVN_OK;
 }
@@ -185,6 +194,8 @@ static enum lvn_status group(struct parser *r, int *number)
     if (++r->depth > MAX_DEPTH) REFUSE(r, "too many groups");
     r->at++;
     bool known = *r->at != '?';
+    const int place = known && r->n_groups < LVN_REGEX_GROUPS ? ++r->n_groups : 0;
+    if (place) enclosing = (struct node){.kind = NODE_GROUP, .set = place};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && !known; i++) {
         known = !strncmp(r->at, kinds[i].text, strlen(kinds[i].text));
         if (!known) continue;
@@ -198,7 +209,20 @@ static enum lvn_status group(struct parser *r, int *number)
     r->at++;
     r->depth--;
     r->ignore_case = before;
-    return add_node(r, enclosing, number);
+    LVN_TRY(add_node(r, enclosing, number));
+    if (place) r->group[place] = *number;
+    return LVN_OK;
+}
+
+/* \1 to \9 */
+static enum lvn_status reference(struct parser *r, int *number)
+{
+    const int place = r->at[1] - '0';
+    if (r->at[2] >= '0' && r->at[2] <= '9') REFUSE(r, "a reference of two digits");
+    if (place > LVN_REGEX_GROUPS || !r->group[place]) REFUSE(r, "a reference to a group that has not ended before it");
+    if (r->ignore_case) REFUSE(r, "a reference in (?i:..)");
+    r->at += 2;
+    return add_node(r, (struct node){.kind = NODE_REFERENCE, .set = place}, number);
 }
 
 static enum lvn_status add_set(struct parser *r, const struct class_items *g, bool negated, int *number)
@@ -229,6 +253,7 @@ static enum lvn_status atom(struct parser *r, int *number)
         LVN_TRY(add_range(r, &g, '\n', '\n'));
         return add_set(r, &g, true, number);
     case '\\':
+        if (r->at[1] >= '1' && r->at[1] <= '9') return reference(r, number);
         LVN_TRY(escape(r, &item, &single));
         if (item.kind == ITEM_WORD) item.kind = ITEM_WORD_OUTSIDE_CLASS;
         LVN_TRY(single ? add_range(r, &g, item.first, item.last) : add_item(r, &g, item));
@@ -327,9 +352,15 @@ enum lvn_status lvn_regex_new(struct lvn_regex **out, struct lvn_arena *a, const
         e->step = copy(a, r->step, (size_t)r->n_steps * sizeof *r->step);
         e->set = copy(a, r->set, (size_t)r->n_sets * sizeof *r->set);
         e->item = copy(a, r->item, (size_t)r->n_items * sizeof *r->item);
+        e->n_groups = r->n_groups;
         *out = e;
     }
     free(r);
     if (status == LVN_OK && (!e || !e->step || !e->set || !e->item)) status = LVN_MEMORY;
     return status;
+}
+
+int lvn_regex_groups(const struct lvn_regex *e)
+{
+    return e->n_groups;
 }

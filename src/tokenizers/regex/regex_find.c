@@ -1,6 +1,7 @@
 /* regex_find.c - see regex.h: matching by backtracking. Alternatives not tried yet are on a stack; a loop over one set
- * is one entry, which gives back a character at a time. */
+ * is one entry, which gives back a character at a time; a group's place is one, which gives back what it was before. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/text.h"
 #include "tokenizers/regex/regex_private.h"
@@ -9,7 +10,7 @@
 enum { MAX_STACK = 1 << 24, MAX_BACKTRACKS = 20000000 };
 
 struct lvn_regex_state {
-    int step;    /* at which to continue */
+    int step;    /* at which to continue; -1 - i: place i of a group was `at` before */
     int64_t at;  /* position in the text */
     int64_t min; /* >= 0: a loop, which can give back characters down to this position */
 };
@@ -85,11 +86,10 @@ static bool push(struct match *m, int step, int64_t at, int64_t min)
         struct lvn_regex_state *more =
             capacity <= MAX_STACK ? lvn_realloc(s->stack, (size_t)capacity * sizeof *more) : NULL;
         if (!more) {
-            m->status =
-                capacity <= MAX_STACK
-                    ? LVN_MEMORY
-                    : lvn_fail(LVN_FORMAT, "an expression of the tokenizer has more than %d states to try in one text",
-                               MAX_STACK);
+            m->status = capacity <= MAX_STACK
+                            ? LVN_MEMORY
+                            : lvn_fail(LVN_FORMAT, "a regular expression has more than %d states to try in one text",
+                                       MAX_STACK);
             return false;
         }
         s->stack = more;
@@ -119,10 +119,12 @@ static bool loop(struct match *m, int step, int64_t *at)
 static bool backtrack(struct match *m, int64_t base, int *step, int64_t *at)
 {
     struct lvn_regex_scratch *s = m->s;
+    for (; s->n > base && s->stack[s->n - 1].step < 0; s->n--)
+        s->place[-1 - s->stack[s->n - 1].step] = s->stack[s->n - 1].at;
     if (s->n == base) return false;
     if (++m->backtracks > MAX_BACKTRACKS) {
-        m->status = lvn_fail(LVN_FORMAT, "an expression of the tokenizer takes more than %d tries to match one text",
-                             MAX_BACKTRACKS);
+        m->status =
+            lvn_fail(LVN_FORMAT, "a regular expression takes more than %d tries to match one text", MAX_BACKTRACKS);
         return false;
     }
     struct lvn_regex_state *top = &s->stack[s->n - 1];
@@ -135,6 +137,22 @@ static bool backtrack(struct match *m, int64_t base, int *step, int64_t *at)
     *at = top->at = one_back(m, top->at);
     if (top->at <= top->min) s->n--;
     return true;
+}
+
+/* Drops the alternatives above `base`; what places were before stays, for the alternatives below. */
+static void commit(struct lvn_regex_scratch *s, int64_t base, bool has_groups)
+{
+    int64_t kept = base;
+    for (int64_t i = base; has_groups && i < s->n; i++)
+        if (s->stack[i].step < 0) s->stack[kept++] = s->stack[i];
+    s->n = kept;
+}
+
+/* Bytes of what a group has matched, if they stand at `at` too; -1: they do not, or it has matched nothing. */
+static int64_t again(const struct match *m, int group, int64_t at)
+{
+    const int64_t *place = m->s->place + 2 * group - 2, bytes = place[1] - place[0];
+    return place[1] >= 0 && bytes <= m->n - at && !memcmp(m->p + place[0], m->p + at, (size_t)bytes) ? bytes : -1;
 }
 
 /* Runs the program from a step to its DONE. False: no match. */
@@ -179,8 +197,19 @@ static bool run(struct match *m, int step, int64_t *at)
             good = position == m->n || m->p[position] == '\n';
             step++;
             break;
+        case STEP_PLACE:
+            good = push(m, -1 - s->a, m->s->place[s->a], -1);
+            m->s->place[s->a] = position;
+            step++;
+            break;
+        case STEP_REFERENCE:
+            inner = again(m, s->a, position);
+            good = inner >= 0;
+            position += inner;
+            step++;
+            break;
         case STEP_DONE:
-            m->s->n = base;
+            commit(m->s, base, m->e->n_groups > 0);
             *at = position;
             return true;
         }
@@ -196,6 +225,7 @@ enum lvn_status lvn_regex_find(const struct lvn_regex *e, struct lvn_regex_scrat
     for (int64_t at = from < 0 ? 0 : from; at <= n && m.status == LVN_OK && !*found;) {
         int bytes = 1;
         s->n = 0;
+        for (int k = 0; k < 2 * e->n_groups; k++) s->place[k] = -1;
         *begin = *end = at;
         *found = run(&m, 0, end) && (*end > at || at != from);
         if (at < n) (void)lvn_utf8_decode(p + at, n - at, &bytes);

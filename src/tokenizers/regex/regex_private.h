@@ -33,6 +33,8 @@ enum step_kind {
     STEP_ATOMIC,    /* the steps up to a match without backtracking into them; continue at a, after the match */
     STEP_BEGIN,     /* of a line */
     STEP_END,       /* of a line */
+    STEP_PLACE,     /* note the position as place a of a group */
+    STEP_REFERENCE, /* what group a has matched, once more */
     STEP_DONE,
 };
 enum greed { GREEDY, LAZY, POSSESSIVE };
@@ -52,6 +54,7 @@ struct lvn_regex {
     struct step *step;
     struct set *set;
     struct item *item;
+    int n_groups;
 };
 
 /* --- the parser --- */
@@ -64,6 +67,8 @@ enum node_kind {
     NODE_REPEAT,
     NODE_LOOKAHEAD,
     NODE_ATOMIC,
+    NODE_GROUP,
+    NODE_REFERENCE,
     NODE_BEGIN,
     NODE_END
 };
@@ -71,7 +76,7 @@ struct node {
     enum node_kind kind;
     enum greed greed;
     bool negated;
-    int set; /* number of a set */
+    int set; /* number of a set; of a group, from 1 */
     int min;
     int max;
     int child; /* number of the first child; 0: none */
@@ -90,8 +95,10 @@ struct parser {
     int n_nodes;
     int n_sets;
     int n_items;
-    int depth;        /* of groups and brackets */
-    bool ignore_case; /* within (?i:..) */
+    int n_groups;
+    int group[1 + LVN_REGEX_GROUPS]; /* number of its node; 0: it has no end yet */
+    int depth;                       /* of groups and brackets */
+    bool ignore_case;                /* within (?i:..) */
 };
 
 /* LVN_UNSUPPORTED with a message that names the syntax. */

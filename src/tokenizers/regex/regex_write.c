@@ -43,6 +43,8 @@ static bool may_be_empty(const struct parser *r, int number)
         return all || !n->min;
     case NODE_LOOKAHEAD:
         return true;
+    case NODE_REFERENCE:
+        return may_be_empty(r, r->group[n->set]);
     default:
         return all;
     }
@@ -103,6 +105,12 @@ static enum lvn_status write_node(struct parser *r, int number)
     case NODE_SEQUENCE:
         for (int child = n->child; child; child = r->node[child].next) LVN_TRY(write_node(r, child));
         return LVN_OK;
+    case NODE_GROUP:
+        LVN_TRY(add_step(r, (struct step){.kind = STEP_PLACE, .a = 2 * n->set - 2}, NULL));
+        LVN_TRY(write_node(r, n->child));
+        return add_step(r, (struct step){.kind = STEP_PLACE, .a = 2 * n->set - 1}, NULL);
+    case NODE_REFERENCE:
+        return add_step(r, (struct step){.kind = STEP_REFERENCE, .a = n->set}, NULL);
     case NODE_LOOKAHEAD:
         return write_enclosed(r, (struct step){.kind = STEP_LOOKAHEAD, .negated = n->negated}, write_node, n->child);
     case NODE_ATOMIC:

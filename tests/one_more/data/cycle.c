@@ -14,15 +14,9 @@ static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id spl
     return LVN_OK;
 }
 
-static int64_t tokens_of(int64_t digits)
-{
-    (void)digits;
-    return 2;
-}
-
 static void fields(const struct lvn_data_options *o, struct lvn_fields *out)
 {
-    *out = lvn_stream_fields(o->block_size ? o->block_size : tokens_of(0), 10);
+    *out = lvn_stream_fields(o->block_size ? o->block_size : 2, 10);
 }
 
 static enum lvn_status open_cycle(struct lvn_dataset *d, const struct lvn_data_options *o)
@@ -39,7 +33,6 @@ const struct lvn_dataset_kind lvn_dataset_cycle = {
     .name = "cycle",
     .help = "numbers that come again after data.period, made on the spot",
     .typical_vocab = 10,
-    .generated_tokens = tokens_of,
     .fields = fields,
     .open = open_cycle,
     .sample = sample,

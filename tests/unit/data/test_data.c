@@ -1,5 +1,5 @@
 /* test_data.c - covers: src/data/dataset.c src/data/vocab.c src/data/prepare/prepare.c src/data/dataset_fingerprint.c
- * src/data/loader.c
+ * src/data/loader.c src/data/program/program_data.c
  *
  * Data sets: splits, vocabularies, and a message for each bad file. */
 #include "data_files.h"
@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "data/prepare/prepare.h"
+#include "data/program/program_data.h"
 
 /* --- characters ------------------------------------------------------------------------------------------------ */
 
@@ -120,7 +121,7 @@ static void bad_texts(void **state)
                    .kind = "chars", .path = write_text("t.txt", "abcdefghij"), .block_size = 9);
     assert_refused(LVN_ARG, "10 different tokens, but model.vocab_size is 9", .kind = "chars", .vocab_size = 9,
                    .path = write_text("t.txt", "abcdefghij"));
-    assert_refused(LVN_ARG, "levin knows labelled, chars, tokens, adder", .kind = "words");
+    assert_refused(LVN_ARG, "levin knows labelled, chars, tokens, mnist", .kind = "words");
 }
 
 static void validation_text(void **state)
@@ -231,41 +232,51 @@ static void late_check(void **state)
     lvn_dataset_close(d);
 }
 
-/* --- the adder ------------------------------------------------------------------------------------------------- */
+/* --- samples of a program -------------------------------------------------------------------------------------- */
 
-static void adder(void **state)
+static bool write_number(void *context, enum lvn_split_id split, int64_t i, void *const *out, char error[400])
+{
+    int32_t *ids = out[0], *labels = out[1];
+    for (int k = 0; k < 6; k++) {
+        ids[k] = (int32_t)i + *(int32_t *)context;
+        labels[k] = k < 3 ? -1 : (int32_t)split;
+    }
+    snprintf(error, 400, "there is no sample %d", (int)i);
+    return i < 9;
+}
+
+static void of_a_program(void **state)
 {
     (void)state;
-    for (int64_t digits = 1; digits <= 3; digits++) {
-        int64_t range = digits == 1 ? 10 : digits == 2 ? 100 : 1000, Td = 3 * digits + 2;
-        struct lvn_dataset *d =
-            open_data((struct lvn_data_options){.kind = "adder", .digits = digits, .block_size = Td});
-        assert_int_equal(d->vocab_size, 10);
-        assert_int_equal(d->block_size, 3 * digits);
-        int64_t n_val = d->split[LVN_SPLIT_VAL].n_samples, n_train = d->split[LVN_SPLIT_TRAIN].n_samples;
-        assert_int_equal(n_train + n_val, range * range);
-        assert_int_equal(n_val, digits == 1 ? 20 : 500);
-        char *seen = test_calloc(1, (size_t)(range * range));
-        for (int64_t i = 0; i < n_train + n_val; i++) {
-            enum lvn_split_id split = i < n_val ? LVN_SPLIT_VAL : LVN_SPLIT_TRAIN;
-            int64_t k = i < n_val ? i : i - n_val;
-            int32_t ids[16], labels[16];
-            assert_int_equal(read_sample(d, split, k, Td, ids, labels), LVN_OK);
-            int64_t a = 0, b = 0, c = 0;
-            for (int64_t j = 0; j < digits; j++) a = a * 10 + ids[j], b = b * 10 + ids[digits + j];
-            for (int64_t j = digits; j >= 0; j--) c = c * 10 + labels[2 * digits - 1 + j];
-            if (a + b != c) fail_msg("%d + %d is not %d", (int)a, (int)b, (int)c);
-            assert_int_equal(seen[a * range + b]++, 0);
-            assert_memory_equal(labels + 2 * digits - 1, ids + 2 * digits, (size_t)digits * 4);
-            assert_int_equal(count_labels(labels, Td), digits + 1);
-            for (int64_t t = 0; t < 2 * digits - 1; t++) assert_int_equal(labels[t], -1);
-        }
-        test_free(seen);
-        lvn_dataset_close(d);
+    int32_t shift = 0, ids[6], labels[6];
+    const struct lvn_program_data p = {.fields = lvn_stream_fields(6, 10),
+                                       .samples = {20, 5},
+                                       .vocab_size = 10,
+                                       .sample = write_number,
+                                       .context = &shift};
+    assert_refused(LVN_ARG, "name files with data.path instead", .kind = "program");
+    lvn_program_data_set(&p);
+    assert_refused(LVN_ARG, "a sample of 'program' has 6 tokens", .kind = "program", .block_size = 5);
+    assert_refused(LVN_ARG, "data.path ('x') names others", .kind = "program", .path = "x");
+    struct lvn_dataset *d = open_data((struct lvn_data_options){.kind = "program"});
+    assert_int_equal(d->vocab_size, 10);
+    assert_int_equal(d->block_size, 6);
+    assert_int_equal(lvn_dataset_samples(d, LVN_SPLIT_TRAIN), 20);
+    assert_int_equal(lvn_dataset_samples(d, LVN_SPLIT_VAL), 5);
+    assert_false(lvn_dataset_has(d, LVN_SPLIT_TEST));
+    for (int32_t i = 0; i < 9; i++) {
+        ASSERT_OK(read_sample(d, LVN_SPLIT_TRAIN, i, 6, ids, labels));
+        assert_true(ids[0] == i && ids[5] == i && labels[2] == -1 && labels[3] == 0);
+        assert_int_equal(count_labels(labels, 6), 3);
     }
-    assert_refused(LVN_ARG, "a sample of 'adder' has 6 tokens", .kind = "adder", .block_size = 5);
-    assert_refused(LVN_ARG, "data.digits is 10", .kind = "adder", .digits = 10);
-    assert_refused(LVN_ARG, "data.path", .kind = "adder", .path = "x");
+    ASSERT_OK(read_sample(d, LVN_SPLIT_VAL, 4, 6, ids, labels));
+    assert_true(ids[0] == 4 && labels[5] == 1);
+    ASSERT_FAILS(ARG, "there is no sample 9", read_sample(d, LVN_SPLIT_TRAIN, 9, 6, ids, labels));
+    shift = 8;
+    ASSERT_FAILS(ARG, "sample 2 of train: 'ids' holds 10, and it may hold 0 to 9",
+                 read_sample(d, LVN_SPLIT_TRAIN, 2, 6, ids, labels));
+    lvn_dataset_close(d);
+    lvn_program_data_set(NULL);
 }
 
 /* --- all kinds ------------------------------------------------------------------------------------------------- */
@@ -314,7 +325,7 @@ static void prepared_text(void **state)
     }
     lvn_dataset_close(text);
     lvn_dataset_close(d);
-    o.kind = "adder";
+    o.kind = "mnist";
     o.path = NULL;
     assert_int_equal(lvn_prepare(&o, out, &result), LVN_ARG);
     o = (struct lvn_data_options){.kind = "chars", .path = test_path("p.txt")};
@@ -346,7 +357,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tinyshakespeare), cmocka_unit_test(unicode),         cmocka_unit_test(vocabulary_files),
         cmocka_unit_test(bad_texts),       cmocka_unit_test(validation_text), cmocka_unit_test(token_files),
-        cmocka_unit_test(bad_token_files), cmocka_unit_test(late_check),      cmocka_unit_test(adder),
+        cmocka_unit_test(bad_token_files), cmocka_unit_test(late_check),      cmocka_unit_test(of_a_program),
         cmocka_unit_test(fingerprints),    cmocka_unit_test(prepared_text),   cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);

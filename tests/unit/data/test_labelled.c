@@ -1,13 +1,12 @@
-/* test_labelled.c - covers: src/data/table.c src/data/dataset.c src/data/mask.c src/data/clean.c
+/* test_labelled.c - covers: src/data/table.c src/data/dataset.c src/data/mask.c
  *
- * Tables, cleaning, labelled texts and masks. */
+ * Tables, labelled texts and masks. */
 #include "io_test.h"
 
 #include <math.h>
 
 #include "base/arena.h"
 #include "base/random.h"
-#include "data/clean.h"
 #include "data/dataset.h"
 #include "data/table.h"
 
@@ -107,35 +106,6 @@ static void tables(void **state)
     lvn_table_close(&t);
     ASSERT_FAILS(UNSUPPORTED, "to_csv", lvn_table_open(&t, put("f.parquet", "PAR1")));
     lvn_table_close(&t);
-}
-
-/* --- cleaning: results of the two regular expressions and the shortening of repeats in Python --- */
-
-static void cleaning(void **state)
-{
-    static const char *const rows[][2] = {
-        {"  plain  text\n", "plain text"},
-        {"\xec\x95\x84\xec\x95\x84\xec\x95\x84\xec\x95\x84 good!!!!", "\xec\x95\x84\xec\x95\x84 good!!!!"},
-        {"\xe3\x85\x8b\xe3\x85\x8b\xe3\x85\x8b\xe3\x85\x8b", "\xe3\x85\x8b\xe3\x85\x8b"},
-        {"a\xc3\xa9\xc3\xa8z", "a z"}, /* a run of what is not kept is one blank */
-        {"\xc3\xa9", ""},              /* nothing is left */
-        {"\xf0\x9f\x98\x80\xf0\x9f\x98\x80\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80\xf0\x9f\x98\x80\xf0\x9f\x98\x80"},
-        {"see http://www.example.com/a?b=c now", "see now"},
-        {"x https://example.com.", "x"},
-        {"http://localhost stays", "http://localhost stays"},         /* no dot */
-        {"https://a.museums b", "https://a.museums b"},               /* an ending of seven letters */
-        {"https://a.b.museums b", "b"},                               /* the last dot that will do, and a path */
-        {"https://a.kr\xea\xb0\x80 b", "https://a.kr\xea\xb0\x80 b"}, /* the word goes on */
-        {"__ ___ 1000", "__ __ 100"},
-        {"\xef\xbc\x85 \xef\xbd\x9e \xc2\xb7 \xe2\x88\xbc", "\xef\xbc\x85 \xc2\xb7 \xe2\x88\xbc"},
-    };
-    struct lvn_text out = {0};
-    (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        lvn_clean_nsmc(rows[i][0], (int64_t)strlen(rows[i][0]), &out);
-        assert_string_equal(lvn_text_string(&out), rows[i][1]);
-    }
-    lvn_text_release(&out);
 }
 
 /* --- the data set --- */
@@ -349,13 +319,8 @@ static void memory_that_runs_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables),
-        cmocka_unit_test(cleaning),
-        cmocka_unit_test(samples),
-        cmocka_unit_test(bad_rows),
-        cmocka_unit_test(parts),
-        cmocka_unit_test(masks),
-        cmocka_unit_test(memory_that_runs_out),
+        cmocka_unit_test(tables), cmocka_unit_test(samples), cmocka_unit_test(bad_rows),
+        cmocka_unit_test(parts),  cmocka_unit_test(masks),   cmocka_unit_test(memory_that_runs_out),
     };
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
 }

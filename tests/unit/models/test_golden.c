@@ -142,7 +142,7 @@ static void rig_open(struct rig *r, const struct golden *g, const struct setup *
     *r = (struct rig){.params = lvn_params_new()};
     r->graph = lvn_graph_new(r->params, w->real);
     struct lvn_fields fields = g->data->fields;
-    check(lvn_task_build(&r->model, r->graph, &g->config, lvn_task_find("lm"), &fields, B, false));
+    check(lvn_task_build(&r->model, r->graph, &g->config, lvn_task_find("lm"), &fields, B));
     check(lvn_params_layout(r->params, decay_rule(g)));
     struct lvn_device *device = open_device(w->backend, w->real, w->threads, w->isa);
     struct lvn_plan_options plan = {.n_sums = 1,

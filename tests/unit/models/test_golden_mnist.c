@@ -174,7 +174,7 @@ static void net_open(struct net *n, const char *name, const struct setup *w, int
     if (strcmp(name, "mnist-autoencoder") != 0) must(lvn_model_put(&config, "dropout", 0));
     if (strcmp(name, "mnist-cnn") == 0) must(lvn_model_put(&config, "conv_dropout", 0));
     n->graph = lvn_graph_new(n->params, w->real);
-    must(lvn_task_build(&n->model, n->graph, &config, lvn_task_find(config.model->tasks[0]), &fields, B, false));
+    must(lvn_task_build(&n->model, n->graph, &config, lvn_task_find(config.model->tasks[0]), &fields, B));
     must(lvn_params_layout(n->params, LVN_DECAY_ALL));
     struct lvn_device *device = open_device(w->backend, w->real, w->threads, w->isa);
     struct lvn_plan_options plan = {.n_sums = 1, .train = !all, .fuse = true, .optimizer = optimizer, .device = device};

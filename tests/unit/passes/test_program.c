@@ -102,7 +102,7 @@ static struct rig *rig_new(const struct rig_options *o)
     r->params = lvn_params_new();
     r->graph = lvn_graph_new(r->params, o->real);
     struct lvn_fields fields = lvn_stream_fields(T, V);
-    if (lvn_task_build(&r->model, r->graph, &c, lvn_task_find("lm"), &fields, o->micro, false) != LVN_OK)
+    if (lvn_task_build(&r->model, r->graph, &c, lvn_task_find("lm"), &fields, o->micro) != LVN_OK)
         fail_msg("%s", lvn_error_text());
     assert_int_equal(lvn_params_layout(r->params, LVN_DECAY_MATRICES), LVN_OK);
     int64_t n = o->B / o->micro;

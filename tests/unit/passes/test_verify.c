@@ -33,7 +33,7 @@ static enum lvn_status plan(struct planned *t, enum lvn_dtype real, enum lvn_pre
     assert_int_equal(lvn_model_put_all(&c, sizes), LVN_OK);
     *t = (struct planned){.params = lvn_params_new()};
     t->graph = lvn_graph_new(t->params, real);
-    assert_int_equal(lvn_task_build(&model, t->graph, &c, lvn_task_find("lm"), &fields, 1, false), LVN_OK);
+    assert_int_equal(lvn_task_build(&model, t->graph, &c, lvn_task_find("lm"), &fields, 1), LVN_OK);
     assert_int_equal(lvn_params_layout(t->params, LVN_DECAY_MATRICES), LVN_OK);
     t->device = open_device(real == LVN_F64 ? "reference" : "cpu", real, 1, LVN_ISA_COUNT - 1);
     struct lvn_plan_options o = {.n_sums = 1,

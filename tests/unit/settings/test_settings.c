@@ -104,7 +104,7 @@ static const struct {
     {NULL, {"model.dropout=1.5"}, "model.dropout must lie between 0 and 0.999, got 1.5"},
     {NULL, {"optimizer.betas=0.9,1"}, "optimizer.betas must lie between 0 and 0.9999999, got 1"},
     {NULL, {"optimizer.lr=-1"}, "optimizer.lr must lie between 0 and 1000000, got -1"},
-    {NULL, {"data.digits=0"}, "data.digits must lie between 1 and 9, got 0"},
+    {NULL, {"data.max_length=-1"}, "data.max_length must lie between 0 and 16777216, got -1"},
     /* contradictions */
     {NULL,
      {"model.n_embd=130", "model.n_head=4"},
@@ -132,10 +132,9 @@ static const struct {
     {NULL, {"data.sha256=abc"}, "data.sha256 must be 64 hexadecimal digits, got 3 characters ('abc...')"},
     {NULL, {"data.url=http://x/y"}, "data.url needs data.path too: the file to keep the download in"},
     {NULL,
-     {"data.kind=adder", "model.block_size=5"},
-     "model.block_size (5) is too short for data.kind=adder with data.digits 2, whose samples take 6 tokens; leave it "
-     "out or "
-     "take at least 6"},
+     {"data.kind=adder"},
+     "data.kind adder is not supported: examples/adder.c makes sums, as data of a program (levin.h), and trains on "
+     "them"},
     {NULL,
      {"schedule.kind=cosine", "trainer.max_time=1h"},
      "schedule.kind: cosine needs a step at which it ends; give schedule.decay_steps, trainer.max_steps or "
@@ -512,8 +511,10 @@ static void written_settings_load_back(void **state)
         {"trainer.batch_size_per_device=4", "trainer.deterministic=true", "trainer.val_check_interval=1.0", NULL},
         {"sample.prompt=true: 'x' \"y\" #\n\t- \\ \xc3\xa9", "data.path= leading: colon ", "trainer.max_time=61.5",
          NULL},
-        {"model.kind=gpt2", "model.size=gpt-nano", "data.kind=adder", "trainer.seed=9223372036854775807", NULL},
+        {"model.kind=gpt2", "model.size=gpt-nano", "data.kind=tokens", "trainer.seed=9223372036854775807", NULL},
         {"model.freeze=[wte, '*.mlp', h.0:, true]", "lora.targets=none", NULL},
+        {"data.kind=labelled",
+         "data.replace=[{pattern: '[\\x00-\xf0\x9f\x98\x80\"'']+', with: \"\\t\"}, {pattern: '-', with: -}]", NULL},
         {"model.init=runs/x", "schedule.kind=cosine", "trainer.max_steps=9", "trainer.limit_val_batches=0.25", NULL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -134,7 +134,7 @@ static void too_many_classes(void **state)
     struct lvn_task_graph t;
     spot_fields(NULL, &f);
     f.field[1].below = 4;
-    assert_int_equal(lvn_task_build(&t, g, &c, lvn_task_find("classify"), &f, 2, false), LVN_ARG);
+    assert_int_equal(lvn_task_build(&t, g, &c, lvn_task_find("classify"), &f, 2), LVN_ARG);
     assert_string_equal(
         lvn_error_text(),
         "the data have 4 classes in 'label', and the model 'tiny' knows 3: take another model or other data");
