@@ -73,6 +73,9 @@ void lvn_model_state_drop_sessions(struct lvn_model_state *n)
         n->memory[theirs[i]] = NULL;
         n->bytes[theirs[i]] = 0;
     }
+    /* Optimizer state stays, once there is some; until then the next plan may need another part of it. */
+    for (int b = LVN_BUFFER_STATE0; b <= LVN_BUFFER_STATE1; b++)
+        if (!n->memory[b]) n->bytes[b] = 0;
 }
 
 void lvn_model_state_free(struct lvn_model_state *n)

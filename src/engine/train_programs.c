@@ -73,12 +73,16 @@ static enum lvn_status divide(struct lvn_train_programs *t, const int64_t *load_
     LVN_TRY(t->settings->trainer.micro_batch_size ? divide_micro_batches(t, size, rank) : divide_rows(t, size, rank));
     t->accumulation = t->leaf[rank + 1] - t->leaf[rank];
     t->n_micro = t->leaf[size];
-    for (int i = 0; i < size && t->reduction.sharding.sharded & LVN_SHARDS_GRADIENTS; i++)
-        LVN_CHECK(t->leaf[i + 1] - t->leaf[i] == t->accumulation, ARG,
+    t->reduction.sharding.sharded = t->shards;
+    for (int i = 0; i < size && t->reduction.sharding.sharded & LVN_SHARDS_GRADIENTS; i++) {
+        if (t->leaf[i + 1] - t->leaf[i] == t->accumulation) continue;
+        LVN_CHECK(t->settings->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO, ARG,
                   "trainer.strategy zero2 sums gradients behind every micro-batch, so all ranks must have as many, and "
                   "rank %d has %" PRId64 " and rank %d %" PRId64 " of the %" PRId64 " of a step: take a "
                   "trainer.batch_size that the ranks can share equally, or zero1",
                   i, t->leaf[i + 1] - t->leaf[i], rank, t->accumulation, t->n_micro);
+        t->reduction.sharding.sharded = LVN_SHARDS_STATE;
+    }
     return LVN_OK;
 }
 
@@ -179,7 +183,34 @@ static void drop_plan(struct lvn_train_programs *t)
     memset(t->eval_sessions, 0, sizeof t->eval_sessions);
 }
 
-/* Plan with more and more micro-batches, then with recomputed blocks, until memory is sufficient or neither helps. */
+/* A set of enum lvn_shards. */
+static unsigned shards_of(const struct lvn_settings *s)
+{
+    if (s->trainer.strategy == LVN_TRAINER_STRATEGY_ZERO1) return LVN_SHARDS_STATE;
+    if (s->trainer.strategy != LVN_TRAINER_STRATEGY_ZERO2) return 0;
+    return s->trainer.deterministic ? LVN_SHARDS_STATE : LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS;
+}
+
+const char *lvn_strategy_name(const struct lvn_train_programs *t)
+{
+    const unsigned sharded = t->reduction.sharding.sharded;
+    return sharded & LVN_SHARDS_GRADIENTS ? "zero2" : sharded ? "zero1" : "ddp";
+}
+
+/* With trainer.strategy auto: put more of the model in shards. False: that is not possible. */
+static bool shard_more(struct lvn_train_programs *t)
+{
+    const struct lvn_settings *s = t->settings;
+    const bool gradients = !s->trainer.deterministic && s->trainer.share != LVN_TRAINER_SHARE_MEASURED;
+    if (s->trainer.strategy != LVN_TRAINER_STRATEGY_AUTO || t->reduction.sharding.size == 1) return false;
+    if (t->shards & LVN_SHARDS_GRADIENTS || (t->shards && !gradients)) return false;
+    if (!t->shards) t->whole_bytes = t->needed_bytes;
+    t->shards = t->shards ? LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS : LVN_SHARDS_STATE;
+    return true;
+}
+
+/* Plan with more and more micro-batches, then with more in shards, then with recomputed blocks, until memory is
+ * sufficient or none of these helps. */
 static enum lvn_status plan_for_memory(struct lvn_train_programs *t, const struct lvn_model_config *c,
                                        const struct lvn_train_programs_options *options)
 {
@@ -202,7 +233,13 @@ static enum lvn_status plan_for_memory(struct lvn_train_programs *t, const struc
         t->needed_bytes = needed;
         t->free_bytes = available;
         t->exceeds_memory = !fits && model <= available;
-        if (fits || hopeless) return LVN_OK;
+        if (fits) return LVN_OK;
+        if ((hopeless || smallest) && shard_more(t)) {
+            if (!fixed) t->min_micro = 1;
+            drop_plan(t);
+            continue;
+        }
+        if (hopeless) return LVN_OK;
         if (smallest && (t->recompute != LVN_RECOMPUTE_AUTO || t->step_session->graph->n_blocks < 2)) return LVN_OK;
         if (smallest)
             t->recompute = LVN_RECOMPUTE_BLOCKS;
@@ -212,30 +249,24 @@ static enum lvn_status plan_for_memory(struct lvn_train_programs *t, const struc
     }
 }
 
-/* Plan on all ranks, with the most micro-batches that a rank needs, and with recomputed blocks if one needs them: ranks
- * with different programs would wait for each other. */
+/* Plan on all ranks, with the most micro-batches that a rank needs, and with shards and recomputed blocks if one needs
+ * them: ranks with different programs would wait for each other. */
 static enum lvn_status plan_collectively(struct lvn_train_programs *t, const struct lvn_model_config *c,
                                          const struct lvn_train_programs_options *o)
 {
     struct lvn_ranks *r = t->ranks;
     LVN_TRY(lvn_ranks_agree(r, plan_for_memory(t, c, o)));
-    const int64_t mine[2] = {t->min_micro, t->recompute == LVN_RECOMPUTE_BLOCKS};
-    int64_t max[2] = {mine[0], mine[1]};
-    if (r->size > 1) LVN_TRY(lvn_comm_all_reduce_now(r->comm, max, 2, LVN_I64, LVN_MAX));
-    const bool replan = max[0] > mine[0] || max[1] > mine[1];
+    const int64_t mine[4] = {t->min_micro, t->recompute == LVN_RECOMPUTE_BLOCKS, t->shards, t->whole_bytes};
+    int64_t max[4] = {mine[0], mine[1], mine[2], mine[3]};
+    if (r->size > 1) LVN_TRY(lvn_comm_all_reduce_now(r->comm, max, 4, LVN_I64, LVN_MAX));
+    const bool replan = max[0] > mine[0] || max[1] > mine[1] || max[2] > mine[2];
     t->min_micro = max[0];
+    t->shards = (unsigned)max[2]; /* STATE < STATE | GRADIENTS */
+    t->whole_bytes = max[3];
     if (max[1]) t->recompute = LVN_RECOMPUTE_BLOCKS;
     if (replan) drop_plan(t);
     LVN_TRY(lvn_ranks_agree(r, replan ? plan_once(t, c, o) : LVN_OK));
     return lvn_ranks_agree(r, lvn_reduction_prepare(&t->reduction, t->step_session->program, t->leaf));
-}
-
-/* A set of enum lvn_shards. */
-static unsigned shards_of(const struct lvn_settings *s)
-{
-    if (s->trainer.strategy == LVN_TRAINER_STRATEGY_ZERO1) return LVN_SHARDS_STATE;
-    if (s->trainer.strategy != LVN_TRAINER_STRATEGY_ZERO2) return 0;
-    return s->trainer.deterministic ? LVN_SHARDS_STATE : LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS;
 }
 
 enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const struct lvn_settings *s,
@@ -246,7 +277,7 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const stru
                                     .size = r             ? r->size
                                             : o->size > 1 ? o->size
                                                           : 1,
-                                    .sharded = shards_of(s),
+                                    .sharded = shards_of(s), /* or more, see divide() */
                                     .tree = s->trainer.deterministic,
                                     .bf16 = s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_BF16};
     *t = (struct lvn_train_programs){
@@ -254,6 +285,7 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const stru
     const struct lvn_optimizer_options optimizer = lvn_optimizer_options_of(s);
     lvn_optimizer_init(&t->optimizer, &optimizer);
     t->min_micro = o->min_micro;
+    t->shards = sharding.sharded;
     t->recompute = lvn_recompute_of(s->trainer.recompute);
     t->planner = o->planner;
     t->n_lengths = lvn_fields_lengths(&t->fields, t->length);

@@ -42,6 +42,8 @@ struct lvn_train_programs {
     int64_t free_bytes;           /* 0: not known */
     bool exceeds_memory;          /* the model fits into memory, the activations of this rank's rows do not */
     enum lvn_recompute recompute; /* AUTO became BLOCKS if memory requires that */
+    unsigned shards;              /* set of enum lvn_shards: of the strategy, or with auto what memory requires */
+    int64_t whole_bytes;          /* with auto, if something is sharded: by this rank without that; 0: less than free */
     struct lvn_reduction reduction;
     struct lvn_optimizer optimizer;
     struct lvn_model_state *model_state;
@@ -69,9 +71,10 @@ struct lvn_train_programs_options {
 };
 
 /* Plan each rank's rows as one micro-batch; or, if this machine's memory is too small for that and the micro-batch is
- * not given, as the largest micro-batches that fit; if that does not help either and trainer.recompute is auto, with
- * recomputed blocks. Ranks agree on both. Allocates no buffers: lvn_train_programs_allocate() (memory_advice.h) does.
- * Release it always. */
+ * not given, as the largest micro-batches that fit; if that does not help and trainer.strategy is auto, with the
+ * optimizer's state in shards, then with gradients too; and if that does not help either and trainer.recompute is auto,
+ * with recomputed blocks. Ranks agree on all of these. Allocates no buffers: lvn_train_programs_allocate()
+ * (memory_advice.h) does. Release it always. */
 enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const struct lvn_settings *s,
                                         const struct lvn_model_config *c,
                                         const struct lvn_train_programs_options *o) LVN_CHECKED;
@@ -80,6 +83,8 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const stru
 enum lvn_status lvn_train_programs_replan(struct lvn_train_programs *t,
                                           const struct lvn_train_programs_options *o) LVN_CHECKED;
 void lvn_train_programs_release(struct lvn_train_programs *t);
+/* What is in shards, as a value of trainer.strategy: "ddp", "zero1", "zero2". */
+const char *lvn_strategy_name(const struct lvn_train_programs *t);
 /* The session of `sessions` (t->step_sessions or t->eval_sessions) for samples of this length. */
 struct lvn_session *lvn_train_programs_session(const struct lvn_train_programs *t, struct lvn_session *const *sessions,
                                                const struct lvn_samples *b);

@@ -365,6 +365,14 @@ static void explain_recompute(struct trainer *t)
 
 static void explain_strategy(struct trainer *t)
 {
+    const struct lvn_train_programs *n = &t->planned.programs;
+    char whole[LVN_NUMBER_TEXT], available[LVN_NUMBER_TEXT];
+    if (t->settings->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO && n->shards) {
+        snprintf(t->text, sizeof t->text,
+                 "trainer.strategy auto is %s: with ddp a rank needs %s, and %s are free for it", lvn_strategy_name(n),
+                 lvn_bytes_text(n->whole_bytes, whole), lvn_bytes_text(n->free_bytes, available));
+        lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->text);
+    }
     if (t->settings->trainer.strategy != LVN_TRAINER_STRATEGY_ZERO2 || !t->settings->trainer.deterministic) return;
     lvn_callback_notify(
         &t->context, LVN_EVENT_NOTE,
@@ -404,11 +412,11 @@ enum lvn_status lvn_trainer_set_up(struct trainer *t)
     LVN_TRY(lvn_consistency_data(t->ranks, t->opened.fingerprint));
     LVN_TRY(run_part("opening the run's folder", share_run, t));
     explain_accumulation(t);
-    explain_strategy(t);
 
     /* The plan, its memory, and weights in it. */
     LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_load_weights_init(t)));
     LVN_TRY(lvn_trainer_plan(t));
+    explain_strategy(t);
     explain_recompute(t);
     LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_allocate(t)));
     LVN_TRY(run_part("loading the weights", load_weights, t));

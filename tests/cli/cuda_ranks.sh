@@ -59,6 +59,9 @@ check [ "$(calls ncclBroadcast)" -ge 2 ]
 code 0 ranks 2 --run_dir=zero2 --trainer.strategy=zero2
 says "$by_nccl" err
 close_to one zero2 1e-5
+LEVIN_DOUBLE_MEMORY=4000000 code 0 ranks 2 --run_dir=chosen # bytes of a device
+says "trainer.strategy auto is zero1: with ddp a rank needs 4.0 MiB, and 3.6 MiB are free for it" err
+close_to one chosen 1e-5
 code 0 ranks 2 --run_dir=half --trainer.reduce_dtype=bf16
 says "$by_nccl" err
 close_to one half 1e-2

@@ -150,6 +150,13 @@ static void show_memory(struct plan *p)
         lvn_cli_print(c, "%d copies of the gradients are kept, for the tree over micro-batches.\n",
                       step->n_grad_buffers);
     }
+    const struct lvn_sharding *sharding = &p->training.reduction.sharding;
+    if (sharding->size > 1) {
+        const char *name = lvn_strategy_name(&p->training);
+        if (p->s->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO && sharding->sharded)
+            lvn_cli_print(c, "To save memory, trainer.strategy auto is %s.\n", name);
+        lvn_cli_add(c, "strategy", json_string(name));
+    }
     lvn_cli_print(c, "%s.\n", recomputed[step->recompute][1]);
     if (n->gradients != n->weights)
         lvn_cli_print(c, "Gradients are summed in fp32: a step has more than %d pieces, too many for sums in bf16.\n",
