@@ -115,17 +115,18 @@ static const struct {
 };
 enum { CHANGES = sizeof changes / sizeof *changes };
 
-/* Divide the optimizer's state over so many ranks. If the recipe gives the batch per device, the batch grows with them.
- */
+/* Divide the optimizer's state over so many ranks, and gradients if that is possible. If the recipe gives the batch per
+ * device, the batch grows with them. */
 static bool divide_state(struct variant *v, int ranks)
 {
     int64_t batch = v->s.trainer.batch_size;
     if (v->s.trainer.batch_size_per_device) batch = batch / v->ranks * ranks;
     if (batch < ranks || v->s.trainer.micro_batch_size * ranks > batch) return false;
     v->s.trainer.batch_size = batch;
-    v->s.trainer.strategy = LVN_TRAINER_STRATEGY_ZERO1;
+    const bool state_only = v->s.trainer.deterministic || v->s.trainer.share == LVN_TRAINER_SHARE_MEASURED;
+    v->s.trainer.strategy = state_only ? LVN_TRAINER_STRATEGY_ZERO1 : LVN_TRAINER_STRATEGY_ZERO2;
     v->ranks = ranks;
-    name_change(v, "trainer.strategy=zero1 on %d ranks", ranks);
+    name_change(v, "trainer.strategy=%s on %d ranks", state_only ? "zero1" : "zero2", ranks);
     return true;
 }
 
