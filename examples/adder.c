@@ -1,8 +1,7 @@
 /* adder.c - data of one's own with levin.h: a small GPT learns to add numbers of two digits, as minGPT's adder does.
  *
  *     cc adder.c -o adder $(pkg-config --cflags --libs levin)
- *     adder [STEPS]      trains, 3000 steps if not told otherwise, into runs/adder; then adds 500 pairs that it never
- * saw
+ *     adder [STEPS]      trains into runs/adder, 3000 steps by default; then adds 500 pairs that it never saw
  *
  * 85 + 50 = 135 is the sequence 8 5 5 0 5 3 1: the digits of both numbers, then those of the sum from the last one to
  * the first, so that a carry is known before it is needed. Only the digits of the sum are to be learnt. */
