@@ -71,6 +71,8 @@ static void start(void *context, const struct lvn_instr *i, const struct lvn_cal
     w->comm = device ? d->ranks->device_comm : d->ranks->comm;
     w->due = is_bucket(i) && !d->overlapped && !device;
     if (!w->due) begin(d, w);
+    /* Within a micro-batch memory forbids to begin later: then it ends at once where no processor is free. */
+    if (i->when == LVN_EVERY_MICRO_BATCH && !d->overlapped && !device) (void)end(d, w);
 }
 
 static bool wait(void *context, const struct lvn_instr *i)
@@ -79,7 +81,8 @@ static bool wait(void *context, const struct lvn_instr *i)
     const int n = d->program->n_handles;
     for (int k = 0; k < n; k++)
         if (d->work[k].due) begin(d, &d->work[k]);
-    if (end(d, &d->work[i->handle]) == LVN_OK) return true;
+    struct lvn_collective_work *w = &d->work[i->handle];
+    if ((w->active ? end(d, w) : d->status) == LVN_OK) return true;
     for (int k = 0; k < n; k++) /* no collective may be active in memory that the caller frees */
         if (d->work[k].active) end(d, &d->work[k]);
     return false;

@@ -1,8 +1,11 @@
-/* accumulate.c - adds the gradients of one node of the tree over micro-batches to those of another; see
- * passes/gradient_accumulation.c.
+/* accumulate.c - adds gradients to others: those of one node of the tree over micro-batches to those of another
+ * (passes/gradient_accumulation.c), or those of a micro-batch to their sum in shards (passes/sharder_gradients.c).
  *
- * in[0] (n), out[0] (n), updated in place: out[0] += in[0]. Both are real, or both are bf16: then the sum is one
- * addition in fp32, rounded to nearest. Every node of the tree is rounded so, whichever rank computes it. */
+ * in[0] (n), out[0] (n), updated in place: out[0] += in[0]; with attr.copy out[0] = in[0]. Both are real, or both are
+ * bf16: then the sum is one addition in fp32, rounded to nearest. Every node of the tree is rounded so, whichever rank
+ * computes it. */
+#include <string.h>
+
 #include "base/bf16.h"
 #include "ops/real.h"
 #include "ops/shape.h"
@@ -17,7 +20,9 @@ static enum lvn_status shape(struct lvn_shapes *s)
 static void forward(const struct lvn_call *call)
 {
     int64_t n = lvn_desc_count(call->in[0].desc);
-    if (call->in[0].desc->dtype == LVN_BF16) {
+    if (call->attr->accumulate.copy) {
+        memcpy(call->out[0].p, call->in[0].p, (size_t)(n * lvn_dtype_bytes(call->in[0].desc->dtype)));
+    } else if (call->in[0].desc->dtype == LVN_BF16) {
         const uint16_t *source = call->in[0].p;
         uint16_t *target = call->out[0].p;
         for (int64_t i = 0; i < n; i++) target[i] = lvn_bf16_make(lvn_bf16_get(target[i]) + lvn_bf16_get(source[i]));

@@ -2,6 +2,8 @@
  *
  * The compiler vectorises the plain loops. The bf16 instructions of some processors are not used: they treat subnormal
  * numbers as zero. */
+#include <string.h>
+
 #include "backend/cpu/cpu_kernels.h"
 #include "base/bf16.h"
 #include "base/threads.h"
@@ -11,7 +13,11 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     enum { GRAIN = 64 }; /* elements: threads share no cache line */
     int64_t begin, end;
     lvn_thread_range(lvn_desc_count(call->in[0].desc), GRAIN, thread, n_threads, &begin, &end);
-    if (call->in[0].desc->dtype == LVN_BF16) {
+    if (call->attr->accumulate.copy) {
+        const int64_t each = lvn_dtype_bytes(call->in[0].desc->dtype);
+        memcpy((char *)call->out[0].p + begin * each, (const char *)call->in[0].p + begin * each,
+               (size_t)((end - begin) * each));
+    } else if (call->in[0].desc->dtype == LVN_BF16) {
         const uint16_t *source = call->in[0].p;
         uint16_t *target = call->out[0].p;
         for (int64_t i = begin; i < end; i++)

@@ -15,8 +15,8 @@ static bool next_of_micro_batch(struct lvn_launch_order *order)
     while (order->next < p->first_sum) {
         order->instr = &p->instrs[order->next++];
         const enum lvn_when when = order->instr->when;
-        if (when == LVN_EVERY_MICRO_BATCH || (when == LVN_FIRST_MICRO_BATCH ? order->micro_batch == 0 : last))
-            return true;
+        if (when == LVN_EVERY_MICRO_BATCH || (when == LVN_LAST_MICRO_BATCH && last)) return true;
+        if (when == (order->micro_batch ? LVN_LATER_MICRO_BATCHES : LVN_FIRST_MICRO_BATCH)) return true;
     }
     if (order->next_sum == p->first_update || p->instrs[order->next_sum].micro_batch != order->micro_batch)
         return false;

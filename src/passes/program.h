@@ -57,7 +57,8 @@ struct lvn_operand {
 
 enum lvn_when {
     LVN_EVERY_MICRO_BATCH,
-    LVN_FIRST_MICRO_BATCH, /* zeros in place of the last step's sums */
+    LVN_FIRST_MICRO_BATCH, /* of sums over micro-batches: the first summand in place of the last step's sum */
+    LVN_LATER_MICRO_BATCHES,
     LVN_LAST_MICRO_BATCH,  /* starts of reductions: once a step, when gradients are complete */
     LVN_AFTER_MICRO_BATCH, /* sums of gradients: after micro-batch instr->micro_batch */
     LVN_AFTER_BACKWARD,    /* norm, clipping, optimizer: once a step */
@@ -252,6 +253,7 @@ void lvn_instr_operands(struct lvn_instr *i, void (*visit)(struct lvn_operand *o
  *   %7:bf16            the element type, where it is not the program's real type
  *   %7 (2, 4)          the shape, of operands that are written
  *   [first], [last]    runs in the first, or in the last micro-batch alone
+ *   [later]            runs in all micro-batches but the first
  *   [after 3]          runs after micro-batch 3
  * Below the instructions, after accumulate: number and bytes of the gradient buffers, the buffer that each micro-batch
  * writes, and the buffers that hold sums at the end (of micro-batches [first:end]). After memory_planning: bytes of the

@@ -135,6 +135,7 @@ static void print_instr(struct lvn_text *out, const struct lvn_program *p, int n
     all.next = " -> ";
     lvn_instr_operands(&i, print_operand, &all);
     if (i.when == LVN_FIRST_MICRO_BATCH) lvn_text_add(out, " [first]");
+    if (i.when == LVN_LATER_MICRO_BATCHES) lvn_text_add(out, " [later]");
     if (i.when == LVN_LAST_MICRO_BATCH) lvn_text_add(out, " [last]");
     if (i.when == LVN_AFTER_MICRO_BATCH) lvn_text_printf(out, " [after %" PRId64 "]", i.micro_batch);
     lvn_text_add(out, "\n");

@@ -109,9 +109,13 @@ static void end_whole(struct sharder *x)
     }
     const struct lvn_operand sum = lvn_sharder_range(x, "gradients", LVN_BUFFER_GRAD, x->p->gradients,
                                                      lvn_sharder_place(x, w->block, mine.first), mine.count);
-    struct lvn_instr *add = lvn_sharder_append(x, LVN_OP_accumulate, LVN_EVERY_MICRO_BATCH, name);
-    add->in[0] = shard;
-    add->out[0] = sum;
+    for (int first = 1; first >= 0; first--) {
+        struct lvn_instr *add =
+            lvn_sharder_append(x, LVN_OP_accumulate, first ? LVN_FIRST_MICRO_BATCH : LVN_LATER_MICRO_BATCHES, name);
+        add->attr.accumulate.copy = first;
+        add->in[0] = shard;
+        add->out[0] = sum;
+    }
 }
 
 /* The same with gradients in shards: the reduction of a block overlaps with backward up to the next block's. */
@@ -124,9 +128,6 @@ enum lvn_status lvn_sharder_append_gradients(struct sharder *x, struct lvn_instr
     x->p->n_instrs = 0;
     const int64_t mine = lvn_shard_total(x->p->graph->params, x->s->size, x->s->rank);
     x->p->grad_buffer_bytes = (mine ? mine : LVN_PARAM_ALIGN) * lvn_dtype_bytes(x->p->gradients);
-    if (mine)
-        lvn_sharder_append(x, LVN_OP_zeros, LVN_FIRST_MICRO_BATCH, "sums of gradients")->out[0] =
-            lvn_sharder_range(x, "gradients", LVN_BUFFER_GRAD, x->p->gradients, 0, mine);
     for (int i = 0; i < n && !x->failed; i++) {
         if (old[i].when == LVN_AFTER_BACKWARD) end_whole(x);
         lvn_instr_operands(&old[i], use_whole, x);

@@ -326,6 +326,7 @@ static const struct op_case op_cases[] = {
 
     {LVN_OP_accumulate, .count = 1},
     {LVN_OP_accumulate, .count = 1031},
+    {LVN_OP_accumulate, .attr.accumulate.copy = true, .count = 1031},
     {LVN_OP_grad_squares, .attr.grad_squares = {.first = 0, .sums = 1}, .count = 1},
     {LVN_OP_grad_squares, .attr.grad_squares = {.first = 2, .sums = 5}, .count = 4096},
     {LVN_OP_grad_squares, .attr.grad_squares = {.first = 17, .sums = 25}, .count = 7 * 4096 + 33},
