@@ -97,9 +97,9 @@ struct lvn_queue_ops {
     void (*close)(struct lvn_device_queue *q); /* what it contains must be done; before the device is closed */
     /* Make the device the one that this thread's calls of libraries are for. */
     enum lvn_status (*use)(const struct lvn_device *d);
-    /* What is put into the queue from now on waits for what programs have launched so far. */
+    /* Work that enters the queue after this call waits for everything that programs launched before it. */
     enum lvn_status (*begin)(struct lvn_device_queue *q);
-    /* What programs launch from now on waits for what the queue contains. */
+    /* Programs that are launched after this call wait for the work in the queue. */
     enum lvn_status (*end)(struct lvn_device_queue *q);
     /* The processor waits for it. */
     enum lvn_status (*finish)(struct lvn_device_queue *q);
@@ -147,8 +147,7 @@ struct lvn_backend {
     enum lvn_status (*wait)(struct lvn_device *d);
 
     enum lvn_status (*rate)(struct lvn_device *d, enum lvn_rate rate, double *per_s); /* NULL: not measured */
-    const struct lvn_queue_ops
-        *queues; /* NULL: no library reaches its memory, and collectives are staged in the host's */
+    const struct lvn_queue_ops *queues; /* NULL: collectives are staged through host memory */
 };
 
 /* The backend of this name; NULL: none. gpu: the first that finds a GPU; xpu: the first that finds an Intel GPU; where

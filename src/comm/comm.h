@@ -104,8 +104,7 @@ enum lvn_reduce { LVN_SUM, LVN_MIN, LVN_MAX };
 
 /* Element types: F32, F64, I32, I64 and, for LVN_SUM, BF16 (summed in fp32, rounded once within a host, and once
  * between hosts, or groups of many ranks; a device's library has rules of its own). Counts may exceed 2^31. All are in
- * place. The
- * result has the same bits on all ranks, and in every repetition on the same ranks. */
+ * place. The result has the same bits on all ranks, and in every repetition on the same ranks. */
 void lvn_comm_all_reduce(struct lvn_comm *c, struct lvn_request *r, void *x, int64_t count, enum lvn_dtype type,
                          enum lvn_reduce op);
 /* Rank i receives the sum of elements [first[i], first[i + 1]), in their place; the rest of x is undefined

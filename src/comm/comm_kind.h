@@ -12,7 +12,7 @@
 struct lvn_library;
 struct lvn_transport;
 
-/* What its ranks need to find each other. */
+/* How the ranks of a communicator find each other. */
 enum lvn_meeting {
     LVN_MEETS_NOBODY,   /* there is one rank */
     LVN_MEETS_LAUNCHER, /* the launcher of the ranks connects them, if it can (struct lvn_launcher_env, without_mpi) */

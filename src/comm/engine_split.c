@@ -21,7 +21,7 @@ struct division {
     char text[300]; /* its error, of the engine's thread */
 };
 
-/* What a rank passes. */
+/* The arguments of one rank. */
 struct choice {
     int64_t colour, key;
     int64_t number; /* that it would give the groups */

@@ -123,10 +123,10 @@ static bool divide_state(struct variant *v, int ranks)
     if (v->s.trainer.batch_size_per_device) batch = batch / v->ranks * ranks;
     if (batch < ranks || v->s.trainer.micro_batch_size * ranks > batch) return false;
     v->s.trainer.batch_size = batch;
-    const bool state_only = v->s.trainer.deterministic || v->s.trainer.share == LVN_TRAINER_SHARE_MEASURED;
-    v->s.trainer.strategy = state_only ? LVN_TRAINER_STRATEGY_ZERO1 : LVN_TRAINER_STRATEGY_ZERO2;
+    const bool gradients = lvn_can_shard_gradients(&v->s);
+    v->s.trainer.strategy = gradients ? LVN_TRAINER_STRATEGY_ZERO2 : LVN_TRAINER_STRATEGY_ZERO1;
     v->ranks = ranks;
-    name_change(v, "trainer.strategy=%s on %d ranks", state_only ? "zero1" : "zero2", ranks);
+    name_change(v, "trainer.strategy=%s on %d ranks", gradients ? "zero2" : "zero1", ranks);
     return true;
 }
 

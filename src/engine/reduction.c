@@ -125,22 +125,29 @@ static void cut(const struct lvn_reduction *d, int block, int64_t first, int64_t
     out[size] = count;
 }
 
+/* Every rank adds an equal part of all gradients. */
+static void cut_evenly(const struct lvn_reduction *d, int64_t count, int64_t *out)
+{
+    const int size = d->sharding.size;
+    for (int i = 0; i < size; i++) out[i] = lvn_norm_blocks(count) * i / size * LVN_NORM_BLOCK;
+    out[size] = count;
+}
+
 static void cut_parts(struct lvn_reduction *d, const struct lvn_instr *i, int64_t *first)
 {
-    const struct lvn_param_block *blocks = d->program->graph->params->blocks;
+    const struct lvn_param_block *blocks = d->program->graph->params->blocks; /* number 0: outside of all */
+    const union lvn_attr *a = &i->attr;
     const int64_t count = lvn_desc_count(&i->out[0].desc);
-    const bool whole = i->id == LVN_OP_tree_reduce && !i->attr.tree_reduce.scatter;
     if (i->id == LVN_OP_all_reduce) return;
     d->work[i->handle].first = first;
     if (i->id == LVN_OP_reduce_scatter)
-        cut(d, i->attr.reduce_scatter.block, i->attr.reduce_scatter.first, count, first);
+        cut(d, a->reduce_scatter.block, a->reduce_scatter.first, count, first);
     else if (i->id == LVN_OP_all_gather)
-        cut(d, i->attr.all_gather.block, blocks[i->attr.all_gather.block + 1].offset, count, first);
-    else if (!whole)
-        cut(d, i->attr.tree_reduce.block, blocks[i->attr.tree_reduce.block + 1].offset, count, first);
-    for (int k = 0; whole && k <= d->sharding.size; k++) /* every rank adds a part of all gradients */
-        first[k] = lvn_norm_blocks(count) * k / d->sharding.size * LVN_NORM_BLOCK;
-    first[d->sharding.size] = count;
+        cut(d, a->all_gather.block, blocks[a->all_gather.block + 1].offset, count, first);
+    else if (a->tree_reduce.scatter)
+        cut(d, a->tree_reduce.block, blocks[a->tree_reduce.block + 1].offset, count, first);
+    else
+        cut_evenly(d, count, first);
 }
 
 /* Within a host, processors copy and add the data. If all of them compute, overlapping with backward slows it down:

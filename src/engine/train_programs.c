@@ -183,30 +183,56 @@ static void drop_plan(struct lvn_train_programs *t)
     memset(t->eval_sessions, 0, sizeof t->eval_sessions);
 }
 
-/* A set of enum lvn_shards. */
+/* The strategies, in the order in which auto tries them. */
+static const struct {
+    enum lvn_trainer_strategy strategy;
+    const char *name;
+    unsigned shards; /* set of enum lvn_shards; each has all of those before it */
+} strategies[] = {
+    {LVN_TRAINER_STRATEGY_DDP, "ddp", 0},
+    {LVN_TRAINER_STRATEGY_ZERO1, "zero1", LVN_SHARDS_STATE},
+    {LVN_TRAINER_STRATEGY_ZERO2, "zero2", LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS},
+};
+enum { STRATEGIES = sizeof strategies / sizeof *strategies };
+
+bool lvn_can_shard_gradients(const struct lvn_settings *s)
+{
+    return !s->trainer.deterministic && s->trainer.share != LVN_TRAINER_SHARE_MEASURED;
+}
+
+/* What may be in shards. */
+static unsigned possible_shards(const struct lvn_settings *s)
+{
+    return lvn_can_shard_gradients(s) ? ~0u : ~(unsigned)LVN_SHARDS_GRADIENTS;
+}
+
+/* With auto: those that are tried first. */
 static unsigned shards_of(const struct lvn_settings *s)
 {
-    if (s->trainer.strategy == LVN_TRAINER_STRATEGY_ZERO1) return LVN_SHARDS_STATE;
-    if (s->trainer.strategy != LVN_TRAINER_STRATEGY_ZERO2) return 0;
-    return s->trainer.deterministic ? LVN_SHARDS_STATE : LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS;
+    for (int i = 0; i < STRATEGIES; i++)
+        if (strategies[i].strategy == s->trainer.strategy) return strategies[i].shards & possible_shards(s);
+    return 0;
 }
 
 const char *lvn_strategy_name(const struct lvn_train_programs *t)
 {
-    const unsigned sharded = t->reduction.sharding.sharded;
-    return sharded & LVN_SHARDS_GRADIENTS ? "zero2" : sharded ? "zero1" : "ddp";
+    int i = STRATEGIES - 1;
+    while (i > 0 && strategies[i].shards != t->reduction.sharding.sharded) i--;
+    return strategies[i].name;
 }
 
 /* With trainer.strategy auto: put more of the model in shards. False: that is not possible. */
 static bool shard_more(struct lvn_train_programs *t)
 {
-    const struct lvn_settings *s = t->settings;
-    const bool gradients = !s->trainer.deterministic && s->trainer.share != LVN_TRAINER_SHARE_MEASURED;
-    if (s->trainer.strategy != LVN_TRAINER_STRATEGY_AUTO || t->reduction.sharding.size == 1) return false;
-    if (t->shards & LVN_SHARDS_GRADIENTS || (t->shards && !gradients)) return false;
-    if (!t->shards) t->whole_bytes = t->needed_bytes;
-    t->shards = t->shards ? LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS : LVN_SHARDS_STATE;
-    return true;
+    if (t->settings->trainer.strategy != LVN_TRAINER_STRATEGY_AUTO || t->reduction.sharding.size == 1) return false;
+    for (int i = 0; i < STRATEGIES; i++) {
+        const unsigned shards = strategies[i].shards & possible_shards(t->settings);
+        if (shards <= t->shards) continue;
+        if (!t->shards) t->whole_bytes = t->needed_bytes;
+        t->shards = shards;
+        return true;
+    }
+    return false;
 }
 
 /* Plan with more and more micro-batches, then with more in shards, then with recomputed blocks, until memory is

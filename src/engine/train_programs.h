@@ -83,7 +83,10 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const stru
 enum lvn_status lvn_train_programs_replan(struct lvn_train_programs *t,
                                           const struct lvn_train_programs_options *o) LVN_CHECKED;
 void lvn_train_programs_release(struct lvn_train_programs *t);
-/* What is in shards, as a value of trainer.strategy: "ddp", "zero1", "zero2". */
+/* May gradients be in shards? Not if sums have the order of one rank's, or if ranks have unlike numbers of
+ * micro-batches. */
+bool lvn_can_shard_gradients(const struct lvn_settings *s);
+/* The strategy that was planned, as a value of trainer.strategy: "ddp", "zero1", "zero2". */
 const char *lvn_strategy_name(const struct lvn_train_programs *t);
 /* The session of `sessions` (t->step_sessions or t->eval_sessions) for samples of this length. */
 struct lvn_session *lvn_train_programs_session(const struct lvn_train_programs *t, struct lvn_session *const *sessions,

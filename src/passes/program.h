@@ -89,8 +89,9 @@ struct lvn_instr {
 
 /* What a rank keeps its shard of only (passes/shard.h), instead of the whole. */
 enum lvn_shards {
-    LVN_SHARDS_STATE = 1,     /* optimizer state: it updates its shard, and receives the other parameters */
-    LVN_SHARDS_GRADIENTS = 2, /* with STATE: sums of gradients; those of a micro-batch are whole, a block at a time */
+    LVN_SHARDS_STATE = 1, /* optimizer state: it updates its shard, and receives the other parameters */
+    /* With STATE, without `tree`: the sums of gradients; those of a micro-batch are whole, a block at a time. */
+    LVN_SHARDS_GRADIENTS = 2,
     LVN_SHARDS_PARAMETERS = 4 /* no pass does that yet */
 };
 

@@ -16,7 +16,7 @@
  * zero2 (stage 2): the flat gradients are shards too. The gradients of a block are a value of the arena, which lives
  * from the block's backward until they have been reduced, behind the last of them and in every micro-batch, and the
  * rank's shard has been added to its sum. Sums in the order of the tree need the whole gradients of all micro-batches,
- * so with those nothing changes to zero1.
+ * so they are for ddp and zero1.
  *
  * Collectives are instructions with operands like any others: the buffer of a running collective is a value that lives
  * until its wait, so memory_planning lays it out. The pass writes the list anew.
@@ -33,7 +33,7 @@ bool lvn_shards_state(const struct sharder *x)
 
 static bool has_sharded_gradients(const struct sharder *x)
 {
-    return x->s->sharded & LVN_SHARDS_GRADIENTS && !x->s->tree;
+    return x->s->sharded & LVN_SHARDS_GRADIENTS;
 }
 
 /* --- the list --- */
@@ -151,6 +151,8 @@ enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding 
 {
     const int n = p->n_instrs;
     if (s->size == 1) return LVN_OK;
+    LVN_CHECK(!(s->tree && s->sharded & LVN_SHARDS_GRADIENTS), INTERNAL,
+              "sums in the order of the tree need whole gradients");
     struct sharder x = {.p = p, .s = s};
     struct lvn_instr *old = lvn_arena_alloc(&p->arena, sizeof *old * (size_t)(n + 1));
     if (!old) return LVN_MEMORY;

@@ -1,6 +1,6 @@
-/* sharder.h - what the parts of the pass shard share (sharder.c, sharder_sums.c, sharder_gradients.c,
- * sharder_update.c): the program that is written anew, and functions that append to it. Memory that is out is told by
- * sharder.failed. */
+/* sharder.h - state and functions that the parts of the pass shard share (sharder.c, sharder_sums.c,
+ * sharder_gradients.c, sharder_update.c): the program that is written anew, and functions that append to it. Memory
+ * that is out is told by sharder.failed. */
 #ifndef LVN_SHARDER_H
 #define LVN_SHARDER_H
 
@@ -15,17 +15,17 @@ struct collective {
 };
 
 struct bucket;
-struct whole;
+struct block_gradients;
 
 struct sharder {
     struct lvn_program *p;
     const struct lvn_sharding *s;
     struct bucket *bucket;
     int n_buckets;
-    int n_updates;         /* instructions of the optimizer so far: one for each parameter group */
-    struct whole *whole;   /* zero2: [n_blocks] */
-    struct whole *started; /* zero2: the block whose gradients are being reduced; NULL: none */
-    bool failed;           /* out of memory */
+    int n_updates;                    /* instructions of the optimizer so far: one for each parameter group */
+    struct block_gradients *blocks;   /* zero2: [n_blocks] */
+    struct block_gradients *reducing; /* zero2: those whose reduction has been started and not ended; NULL: none */
+    bool failed;                      /* out of memory */
 };
 
 /* Is the optimizer's state in shards? */
@@ -45,7 +45,7 @@ struct lvn_instr *lvn_sharder_latest(const struct sharder *x);
 /* Number of the next block after `block` that has trainable parameters, as in lvn_param.block; begin with -2. False:
  * there is none. */
 bool lvn_sharder_next_block(const struct sharder *x, int *block);
-/* What a block has in the flat buffers, and what this rank owns of it. */
+/* The range of a block in the flat buffers, and the part of it that this rank owns. */
 const struct lvn_param_block *lvn_sharder_block(const struct sharder *x, int block);
 struct lvn_shard lvn_sharder_shard(const struct sharder *x, int block);
 /* Where element `element` of the flat parameters, which this rank owns, lies in its shards. */

@@ -2,10 +2,12 @@
  * shards; see sharder.c. */
 #include "passes/sharder.h"
 
-/* zero2: the gradients of a block in one micro-batch. */
-struct whole {
+/* The gradients of a block in one micro-batch. */
+struct block_gradients {
     int block; /* lvn_param.block */
+    int first; /* index of its first trainable parameter in lvn_params.flat */
     int last;  /* the instruction that writes the last of them; -1: none does */
+    int next;  /* index of another block that the same instruction completes; -1: none */
     struct lvn_operand gradients;
     struct collective collective;
 };
@@ -19,96 +21,114 @@ static struct lvn_operand view_of(const struct sharder *x, int block, struct lvn
     return all;
 }
 
-/* A value for the gradients of each block, and which instruction completes them. */
-static enum lvn_status find_whole(struct sharder *x)
+/* Learn which instruction completes each block. completes[instruction]: index of the block; -1: none. */
+static void find_ends(struct sharder *x, const int *last_writer, int *completes)
 {
-    const struct lvn_program *p = x->p;
-    const struct lvn_params *params = p->graph->params;
-    LVN_LOCAL_ARENA(a);
-    const int *last_writer = lvn_sharder_last_writers(&a, p);
-    x->whole = lvn_arena_alloc(&x->p->arena, sizeof *x->whole * (size_t)params->n_blocks);
-    if (!last_writer || !x->whole) return LVN_MEMORY;
-    for (int k = 0; k < params->n_blocks; k++) x->whole[k] = (struct whole){.block = k - 1, .last = -1};
-    for (int i = 0; i < params->n; i++) {
-        const struct lvn_param *q = params->list[i];
-        struct whole *w = &x->whole[q->block + 1];
-        if (q->trainable && last_writer[q->number] > w->last) w->last = last_writer[q->number];
+    const struct lvn_params *params = x->p->graph->params;
+    for (int k = 0; k < params->n_blocks; k++) x->blocks[k] = (struct block_gradients){.block = k - 1, .last = -1};
+    for (int i = params->n - 1; i >= 0; i--) {
+        const struct lvn_param *q = params->flat[i];
+        struct block_gradients *b = &x->blocks[q->block + 1];
+        if (!q->trainable) continue;
+        b->first = i;
+        if (last_writer[q->number] > b->last) b->last = last_writer[q->number];
     }
-    for (int k = 0; k < params->n_blocks && !x->failed; k++) {
-        if (x->whole[k].last < 0) continue;
+    for (int k = params->n_blocks - 1; k >= 0; k--) {
+        struct block_gradients *b = &x->blocks[k];
+        if (b->last < 0) continue;
+        b->next = completes[b->last];
+        completes[b->last] = k;
+    }
+}
+
+/* Add a value for the gradients of each block that has some. */
+static enum lvn_status add_values(struct sharder *x)
+{
+    struct lvn_program *p = x->p;
+    for (int k = 0; k < p->graph->params->n_blocks && !x->failed; k++) {
+        struct block_gradients *b = &x->blocks[k];
+        if (b->last < 0) continue;
         const char *name =
-            k ? lvn_arena_printf(&x->p->arena, "gradients of block %d", k - 1) : "gradients outside of blocks";
+            k ? lvn_arena_printf(&p->arena, "gradients of block %d", k - 1) : "gradients outside of blocks";
         if (!name) return LVN_MEMORY;
-        x->whole[k].gradients = lvn_sharder_range(x, name, LVN_BUFFER_ARENA, p->gradients, 0, params->blocks[k].count);
+        const int64_t count = lvn_sharder_block(x, b->block)->count;
+        b->gradients = lvn_sharder_range(x, name, LVN_BUFFER_ARENA, p->gradients, 0, count);
     }
     return x->failed ? LVN_MEMORY : LVN_OK;
 }
 
 /* An operand that is a parameter's gradient becomes a view of those of its block. */
-static void use_whole(struct lvn_operand *o, bool written, void *argument)
+static void take_view(struct lvn_operand *o, bool written, void *argument)
 {
     const struct sharder *x = argument;
     const struct lvn_value *v = &x->p->values[o->value];
     (void)written;
     if (v->buffer != LVN_BUFFER_GRAD || !v->param) return;
-    o->value = x->whole[v->param->block + 1].gradients.value;
+    o->value = x->blocks[v->param->block + 1].gradients.value;
     o->desc.offset += v->param->offset - lvn_sharder_block(x, v->param->block)->offset;
 }
 
-/* What no instruction writes: gaps between parameters, and parameters that the loss does not depend on. */
-static void append_zeros(struct sharder *x, const struct whole *w, const int *writes)
+/* Fill the elements [first, end) of the flat parameters, which no instruction writes. */
+static void append_zeros(struct sharder *x, const struct block_gradients *b, int64_t first, int64_t end)
 {
-    const struct lvn_param_block *b = lvn_sharder_block(x, w->block);
-    int64_t end = b->offset; /* of what is written */
-    for (int i = 0; i <= x->p->graph->params->n; i++) {
-        const bool behind = i == x->p->graph->params->n;
-        const struct lvn_param *q = behind ? NULL : x->p->graph->params->flat[i];
-        if (q && (!q->trainable || q->block != w->block || writes[q->number] < 0)) continue;
-        const int64_t next = behind ? b->offset + b->count : q->offset;
-        if (next > end)
-            lvn_sharder_append(x, LVN_OP_zeros, LVN_EVERY_MICRO_BATCH, "gaps between gradients")->out[0] =
-                view_of(x, w->block, w->gradients, end, next - end);
-        if (q) end = q->offset + q->count;
+    if (first >= end) return;
+    struct lvn_instr *i = lvn_sharder_append(x, LVN_OP_zeros, LVN_EVERY_MICRO_BATCH, "gaps between gradients");
+    i->out[0] = view_of(x, b->block, b->gradients, first, end - first);
+}
+
+/* Fill the gaps between parameters, and the gradients of parameters on which the loss does not depend. */
+static void fill_gaps(struct sharder *x, const struct block_gradients *b, const int *last_writer)
+{
+    const struct lvn_params *params = x->p->graph->params;
+    const struct lvn_param_block *all = lvn_sharder_block(x, b->block);
+    int64_t written = all->offset; /* up to this element there are no gaps any more */
+    for (int i = b->first; i < params->n; i++) {
+        const struct lvn_param *q = params->flat[i];
+        if (!q->trainable || q->block != b->block) break;
+        if (last_writer[q->number] < 0) continue;
+        append_zeros(x, b, written, q->offset);
+        written = q->offset + q->count;
     }
+    append_zeros(x, b, written, all->offset + all->count);
 }
 
 /* Start to reduce the gradients of a block that are complete. */
-static void start_whole(struct sharder *x, struct whole *w, const int *writes)
+static void start_block(struct sharder *x, struct block_gradients *b, const int *last_writer)
 {
     static const char name[] = "sum of a block's gradients";
-    struct lvn_operand wire = w->gradients;
-    append_zeros(x, w, writes);
+    struct lvn_operand wire = b->gradients;
+    fill_gaps(x, b, last_writer);
     if (x->s->bf16 && x->p->gradients == LVN_F32) {
         wire = lvn_sharder_range(x, "gradients on their way", LVN_BUFFER_ARENA, LVN_BF16, 0,
-                                 lvn_sharder_block(x, w->block)->count);
+                                 lvn_sharder_block(x, b->block)->count);
         struct lvn_instr *cast = lvn_sharder_append(x, LVN_OP_narrow, LVN_EVERY_MICRO_BATCH, name);
-        cast->in[0] = w->gradients;
+        cast->in[0] = b->gradients;
         cast->out[0] = wire;
     }
-    w->collective = lvn_sharder_start(x, LVN_OP_reduce_scatter, LVN_EVERY_MICRO_BATCH, wire, wire, name);
-    lvn_sharder_latest(x)->attr.reduce_scatter.block = w->block;
-    lvn_sharder_latest(x)->attr.reduce_scatter.first = lvn_sharder_block(x, w->block)->offset;
-    x->started = w;
+    b->collective = lvn_sharder_start(x, LVN_OP_reduce_scatter, LVN_EVERY_MICRO_BATCH, wire, wire, name);
+    lvn_sharder_latest(x)->attr.reduce_scatter.block = b->block;
+    lvn_sharder_latest(x)->attr.reduce_scatter.first = lvn_sharder_block(x, b->block)->offset;
+    x->reducing = b;
 }
 
 /* Wait for the block that was started last, and add this rank's shard to its sum over micro-batches. */
-static void end_whole(struct sharder *x)
+static void end_block(struct sharder *x)
 {
     static const char name[] = "sum over micro-batches";
-    struct whole *w = x->started;
-    if (!w) return;
-    x->started = NULL;
-    lvn_sharder_wait(x, &w->collective, LVN_EVERY_MICRO_BATCH, name);
-    const struct lvn_shard mine = lvn_sharder_shard(x, w->block);
+    struct block_gradients *b = x->reducing;
+    if (!b) return;
+    x->reducing = NULL;
+    lvn_sharder_wait(x, &b->collective, LVN_EVERY_MICRO_BATCH, name);
+    const struct lvn_shard mine = lvn_sharder_shard(x, b->block);
     if (!mine.count) return;
-    const struct lvn_operand shard = view_of(x, w->block, w->gradients, mine.first, mine.count);
-    if (w->collective.result.value != w->gradients.value) {
+    const struct lvn_operand shard = view_of(x, b->block, b->gradients, mine.first, mine.count);
+    if (b->collective.result.value != b->gradients.value) {
         struct lvn_instr *cast = lvn_sharder_append(x, LVN_OP_widen, LVN_EVERY_MICRO_BATCH, name);
-        cast->in[0] = view_of(x, w->block, w->collective.result, mine.first, mine.count);
+        cast->in[0] = view_of(x, b->block, b->collective.result, mine.first, mine.count);
         cast->out[0] = shard;
     }
     const struct lvn_operand sum = lvn_sharder_range(x, "gradients", LVN_BUFFER_GRAD, x->p->gradients,
-                                                     lvn_sharder_place(x, w->block, mine.first), mine.count);
+                                                     lvn_sharder_place(x, b->block, mine.first), mine.count);
     for (int first = 1; first >= 0; first--) {
         struct lvn_instr *add =
             lvn_sharder_append(x, LVN_OP_accumulate, first ? LVN_FIRST_MICRO_BATCH : LVN_LATER_MICRO_BATCHES, name);
@@ -122,23 +142,27 @@ static void end_whole(struct sharder *x)
 enum lvn_status lvn_sharder_append_gradients(struct sharder *x, struct lvn_instr *old, int n)
 {
     LVN_LOCAL_ARENA(a);
-    const int *writes = lvn_sharder_last_writers(&a, x->p);
-    if (!writes) return LVN_MEMORY;
-    LVN_TRY(find_whole(x));
+    const struct lvn_params *params = x->p->graph->params;
+    const int *last_writer = lvn_sharder_last_writers(&a, x->p);
+    int *completes = lvn_arena_alloc(&a, sizeof *completes * (size_t)(n + 1));
+    x->blocks = lvn_arena_alloc(&x->p->arena, sizeof *x->blocks * (size_t)params->n_blocks);
+    if (!last_writer || !completes || !x->blocks) return LVN_MEMORY;
+    for (int i = 0; i < n; i++) completes[i] = -1;
+    find_ends(x, last_writer, completes);
+    LVN_TRY(add_values(x));
     x->p->n_instrs = 0;
-    const int64_t mine = lvn_shard_total(x->p->graph->params, x->s->size, x->s->rank);
+    const int64_t mine = lvn_shard_total(params, x->s->size, x->s->rank);
     x->p->grad_buffer_bytes = (mine ? mine : LVN_PARAM_ALIGN) * lvn_dtype_bytes(x->p->gradients);
     for (int i = 0; i < n && !x->failed; i++) {
-        if (old[i].when == LVN_AFTER_BACKWARD) end_whole(x);
-        lvn_instr_operands(&old[i], use_whole, x);
+        if (old[i].when == LVN_AFTER_BACKWARD) end_block(x);
+        lvn_instr_operands(&old[i], take_view, x);
         for (int k = 0; k < LVN_MAX_IN; k++) old[i].param_gradient[k] = false; /* values begin anew */
         lvn_sharder_append_one(x, &old[i]);
-        for (int k = 0; k < x->p->graph->params->n_blocks; k++) {
-            if (x->whole[k].last != i) continue;
-            end_whole(x);
-            start_whole(x, &x->whole[k], writes);
+        for (int k = completes[i]; k >= 0; k = x->blocks[k].next) {
+            end_block(x);
+            start_block(x, &x->blocks[k], last_writer);
         }
     }
-    end_whole(x); /* of a program without an update */
+    end_block(x); /* of a program without an update */
     return LVN_OK;
 }

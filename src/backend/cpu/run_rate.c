@@ -2,6 +2,9 @@
  * several runs counts. */
 #include <stdbool.h>
 #include <stdint.h>
+#ifdef __x86_64__
+#include <emmintrin.h>
+#endif
 
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/gemm.h"
@@ -105,9 +108,7 @@ static void read_all(void *argument, int thread, int n_threads)
 }
 
 #ifdef __x86_64__
-#include <emmintrin.h>
-
-/* The processor's caches forget the thread's words, so that reads come from memory however large the caches are. */
+/* Evict the thread's words from the processor's caches, so that reads come from memory however large these are. */
 static void evict_all(void *argument, int thread, int n_threads)
 {
     struct reading *r = argument;

@@ -1,8 +1,8 @@
 /* queue.h - queues of a CUDA device on which communication libraries work: streams beside `work`. cuda.c offers them as
  * struct lvn_queue_ops; nothing here knows which library it is.
  *
- * What a library puts into a queue waits there for what was computed before it; the next end makes `work` wait for all
- * that was put in so far. Both are events, which a captured graph keeps, so a step needs no processor. While the
+ * A library's work waits in the queue until `work` has computed everything that was launched before; the next end makes
+ * `work` wait for the queue. Both are events, which a captured graph keeps, so a step needs no processor. While the
  * processor waits for the device it polls the checks of all queues: a library's errors are asynchronous. */
 #ifndef LVN_CUDA_QUEUE_H
 #define LVN_CUDA_QUEUE_H

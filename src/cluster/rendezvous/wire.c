@@ -113,7 +113,7 @@ bool lvn_wire_read(struct lvn_wire *w)
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
         if (n == 0) return false;
-        w->used += (int)n; /* an end behind it is noticed now: by the order of ends the first lost rank is named */
+        w->used += (int)n; /* read on: if the connection has ended, that must be noticed in this poll (lvn_lost_text) */
     }
     return true;
 }
