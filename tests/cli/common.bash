@@ -97,6 +97,7 @@ train() { # train RUN [keys]
     arguments "$@"
     "$LEVIN" "${all[@]}"
 }
+newest() { ls "$1/checkpoints" | sed -n 's/^step-//p' | sort -n | tail -1; } # newest RUN: the step it resumes from; `last` may be one behind after a kill
 rows() { if [ -e "$1/metrics.jsonl" ]; then wc -l <"$1/metrics.jsonl"; else echo 0; fi; } # rows RUN
 start() { # start RUN [keys]: in the background, as $pid; returns when it has made a step
     arguments "$@"

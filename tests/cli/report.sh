@@ -55,8 +55,7 @@ start killed --trainer.max_steps=1000000 --checkpoint.every_n_steps=40 --trainer
 while kill -0 $pid 2>/dev/null && [ "$(grep -c checkpoint killed/events.jsonl)" -lt 3 ]; do sleep 0.01; done
 kill -KILL $pid
 ended
-at=$(readlink killed/checkpoints/last)
-at=${at#step-}
+at=$(newest killed)
 printf '{"step": 999999, "event": "note", "time": 5, "text": "later"}\n{"step": 1, "event": "no' >>killed/events.jsonl
 code 0 train killed --resume --trainer.max_steps=$((at + 3)) --checkpoint.every_n_steps=40 --trainer.val_check_interval=10
 events killed 'not of("note") and len(of("start")) == 1 and of("resume")[0]["step"] == '"$at"' and of("end")[-1]["step"] == '$((at + 3))

@@ -84,8 +84,7 @@ lost_is_named() {
 can_go_on() {
     local last
     [ -e "$run/checkpoints/last" ] || return 0
-    last=$(readlink "$run/checkpoints/last")
-    last=${last#step-}
+    last=$(newest "$run")
     arguments "$run" "${keys[@]}" --trainer.max_steps=$((last + 1)) --checkpoint.every_n_steps=3 --trainer.val_check_interval=0
     code 0 "$LEVIN" "${all[@]}" --resume
     silent_about "damaged" err

@@ -35,18 +35,21 @@ told() { # PATTERN: the error matches it, and so does the warning
 
 for mpi in "${mpis[@]}"; do
     use "$mpi"
-    # vectors of more than 64 KiB go from every rank to every other one
-    arguments "link-$mpi" "${keys[@]}"
-    on 1 "${launch[@]}" "${all[@]}" >out 2>err &
-    pid=$!
-    wait_rows "link-$mpi" 20
-    apart 2 3
-    ended
-    # ranks that wait for each other, unless the cut hits a short sum: that is the MPI's own, which does not report peers
-    told ', since step [0-9]+: .*; (rank 1 on h2 and rank 2 on h3 wait for each other: check the link between them|rank [12] on h[23] is in .*)'
-    grep -q '"fault": "no rank has made progress' "link-$mpi/status.json" || fail "status.json does not tell"
-    together 2 3
-    nobody_left
+    # vectors of more than 64 KiB go from every rank to every other one; the cut may hit a short sum, which is the MPI's own and
+    # does not report peers: then once more
+    for try in 1 2 3; do
+        arguments "link-$mpi-$try" "${keys[@]}"
+        on 1 "${launch[@]}" "${all[@]}" >out 2>err &
+        pid=$!
+        wait_rows "link-$mpi-$try" 20
+        apart 2 3
+        ended
+        grep -q '"fault": "no rank has made progress' "link-$mpi-$try/status.json" || fail "status.json does not tell"
+        together 2 3
+        nobody_left
+        grep -q "^error: no rank has made progress .*; rank [12] on h[23] is in \|and none is behind: check that all of them reach each other" err || break
+    done
+    told ', since step [0-9]+: .*; rank 1 on h2 and rank 2 on h3 wait for each other: check the link between them'
 done
 
 # long packets to and from a host get lost: packets are not joined into larger ones, which the switch would let pass
