@@ -142,6 +142,7 @@ static int64_t variant_bytes(const struct variant *v)
     struct lvn_train_programs plan = {0};
     struct lvn_train_programs_options o = {.size = v->ranks,
                                            .local_size = t->ranks ? t->ranks->local_size : t->model_state->processes,
+                                           .machine_bytes = t->model_state->machine_bytes,
                                            .fields = &t->fields,
                                            .task = t->step_session->options.task,
                                            .min_micro = d->backend->describe ? t->min_micro : 0};

@@ -48,6 +48,7 @@ enum lvn_status lvn_model_state_new(struct lvn_model_state **out, const struct l
     n->state = o->real;
     n->threads = o->threads > 0 ? o->threads : lvn_threads_default();
     n->processes = o->processes > 1 ? o->processes : 1;
+    n->machine_bytes = o->machine_bytes;
     struct lvn_device_options device = {.real = o->real, .threads = n->threads, .number = o->device, .tf32 = o->tf32};
     enum lvn_status status = backend->open(&n->device, &device);
     n->params = lvn_params_new();
@@ -193,7 +194,8 @@ enum lvn_status lvn_model_state_rate(const struct lvn_model_state *n, double *fl
 
 int64_t lvn_model_state_available(const struct lvn_model_state *n)
 {
-    return n->device->memory_bytes ? n->device->memory_bytes : lvn_memory_available() / n->processes;
+    if (n->device->memory_bytes) return n->device->memory_bytes;
+    return (n->machine_bytes ? n->machine_bytes : lvn_memory_available()) / n->processes;
 }
 
 bool lvn_model_state_fits(const struct lvn_model_state *n)

@@ -28,7 +28,8 @@ struct lvn_model_state {
     enum lvn_dtype gradients;                    /* of gradients; set by the first session that trains */
     enum lvn_dtype state;                        /* of the optimizer's moments */
     int threads;                                 /* of the team */
-    int processes;                               /* that share this machine's memory equally */
+    int processes;                               /* that share the machine's memory equally */
+    int64_t machine_bytes;                       /* of its memory; 0: as much as is free here */
     int64_t bytes[LVN_BUFFER_COUNT];             /* planned: PARAM, GRAD (all buffers), STATE0, STATE1, SCALE, ARENA */
     struct lvn_memory *memory[LVN_BUFFER_COUNT]; /* NULL: not allocated yet, or 0 bytes */
     int moments;                                 /* of the optimizer, on this rank or on others: 0, 1 or 2 */
@@ -45,12 +46,13 @@ struct lvn_model_state_options {
     bool tf32;                         /* products of fp32 may be in TF32, if the device has it */
     enum lvn_dtype real;               /* F32; F64 if the backend has it */
     enum lvn_precision precision;
-    int threads;          /* 0: lvn_threads_default() */
-    enum lvn_decay decay; /* which parameters decay */
-    const char *freeze;   /* patterns of names of parameters that are not trained; NULL or "": none */
-    const char *groups;   /* optimizer.groups; NULL or "": none */
-    double lr;            /* optimizer.lr, for groups */
-    int processes;        /* that share this machine's memory equally; 0: one */
+    int threads;           /* 0: lvn_threads_default() */
+    enum lvn_decay decay;  /* which parameters decay */
+    const char *freeze;    /* patterns of names of parameters that are not trained; NULL or "": none */
+    const char *groups;    /* optimizer.groups; NULL or "": none */
+    double lr;             /* optimizer.lr, for groups */
+    int processes;         /* that share the machine's memory equally; 0: one */
+    int64_t machine_bytes; /* of memory for them, where it is planned for another machine; 0: what is free here */
 };
 
 enum lvn_status lvn_model_state_new(struct lvn_model_state **out, const struct lvn_model_config *c,

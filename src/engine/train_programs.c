@@ -146,7 +146,8 @@ static enum lvn_status plan_once(struct lvn_train_programs *t, const struct lvn_
                                             .freeze = s->model.freeze,
                                             .groups = s->optimizer.groups,
                                             .lr = s->optimizer.lr,
-                                            .processes = processes};
+                                            .processes = processes,
+                                            .machine_bytes = options->machine_bytes};
     struct lvn_model_config model = *c;
     model.lora = (struct lvn_lora){
         .rank = s->lora.rank, .alpha = s->lora.alpha, .targets = lvn_lora_targets(c->model, s->lora.targets)};
@@ -219,6 +220,11 @@ const char *lvn_strategy_name(const struct lvn_train_programs *t)
     int i = STRATEGIES - 1;
     while (i > 0 && strategies[i].shards != t->reduction.sharding.sharded) i--;
     return strategies[i].name;
+}
+
+const char *lvn_strategy_at(int i)
+{
+    return i < STRATEGIES ? strategies[i].name : NULL;
 }
 
 /* With trainer.strategy auto: put more of the model in shards. False: that is not possible. */

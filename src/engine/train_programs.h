@@ -61,7 +61,8 @@ struct lvn_train_programs {
 struct lvn_train_programs_options {
     struct lvn_ranks *ranks;         /* NULL: plan rank 0 of `size`, for display */
     int size;                        /* if ranks is NULL; 0: 1 */
-    int local_size;                  /* if ranks is NULL: how many of them share this machine; 0: 1 */
+    int local_size;                  /* if ranks is NULL: how many of them share a machine; 0: 1 */
+    int64_t machine_bytes;           /* of that machine's memory; 0: what is free on this one */
     const struct lvn_fields *fields; /* of the data */
     const struct lvn_task *task;
     bool validate;
@@ -88,6 +89,9 @@ void lvn_train_programs_release(struct lvn_train_programs *t);
 bool lvn_can_shard_gradients(const struct lvn_settings *s);
 /* The strategy that was planned, as a value of trainer.strategy: "ddp", "zero1", "zero2". */
 const char *lvn_strategy_name(const struct lvn_train_programs *t);
+/* The i-th value of trainer.strategy for several ranks; each shards more than those before it. NULL: there are no more.
+ */
+const char *lvn_strategy_at(int i);
 /* The session of `sessions` (t->step_sessions or t->eval_sessions) for samples of this length. */
 struct lvn_session *lvn_train_programs_session(const struct lvn_train_programs *t, struct lvn_session *const *sessions,
                                                const struct lvn_samples *b);

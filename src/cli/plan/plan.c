@@ -102,11 +102,13 @@ static enum lvn_status show_program(struct lvn_cli *c, const struct lvn_program 
 
 /* --- memory --- */
 
-/* Anonymous memory of the training process: see the top of this file. */
-static int64_t process_bytes(const struct lvn_model_state *n, int64_t allocates)
+int64_t lvn_plan_process_bytes(const struct lvn_train_programs *t)
 {
     const int64_t huge = (int64_t)2 << 20, stack = (int64_t)1 << 17;
-    int64_t bytes = lvn_memory_anonymous() + allocates + n->threads * stack;
+    const struct lvn_model_state *n = t->model_state;
+    int64_t part[LVN_MEMORY_PART_COUNT],
+        allocates = lvn_train_programs_memory(t, part) - part[LVN_MEMORY_PROGRAMS], /* these are allocated */
+        bytes = lvn_memory_anonymous() + allocates + n->threads * stack;
     for (int b = 0; b < LVN_BUFFER_COUNT; b++) {
         if (n->bytes[b] >= huge) bytes += huge / 2; /* the last huge page, half of it on average */
     }
@@ -130,8 +132,10 @@ static void show_memory(struct plan *p)
     struct lvn_cli *c = p->c;
     const struct lvn_model_state *n = p->training.model_state;
     int64_t part[LVN_MEMORY_PART_COUNT], total = lvn_train_programs_memory(&p->training, part), rest = total;
-    int64_t process = process_bytes(n, total - part[LVN_MEMORY_PROGRAMS]), capacity = lvn_memory_available();
-    bool here = n->device->backend->computes; /* the device is in this machine */
+    const bool here = n->device->backend->computes; /* the device is in this machine */
+    const bool shared = n->device->memory_bytes;    /* by no other rank: a device's own memory is counted elsewhere */
+    int64_t process = lvn_plan_process_bytes(&p->training),
+            capacity = shared ? lvn_memory_available() : lvn_model_state_available(n);
     const struct lvn_program *step = p->training.step_session->program;
     int first = lvn_program_first_backward(step);
     json_t *m = c->json ? json_object() : NULL;
@@ -144,7 +148,11 @@ static void show_memory(struct plan *p)
     if (m) json_object_set_new(m, "rest", json_integer(rest));
     memory_row(c, m, "total", "all of these, exact", total);
     memory_row(c, m, "process", "whole process, about", process);
-    memory_row(c, m, "available", "free on this machine", capacity);
+    memory_row(c, m, "available",
+               n->machine_bytes    ? "memory of a rank (--memory)"
+               : n->processes == 1 ? "free on this machine"
+                                   : "free on this machine, for a rank",
+               capacity);
     memory_row(c, m, "unplanned", "(arena without planning)", step->unplaced_bytes);
     if (step->n_grad_buffers > 1) {
         lvn_cli_print(c, "%d copies of the gradients are kept, for the tree over micro-batches.\n",
@@ -260,6 +268,7 @@ static bool needs_gpu(const struct lvn_settings *s, const struct lvn_backend *b)
 
 static enum lvn_status show(struct plan *p)
 {
+    if (lvn_cli_on(p->c, LVN_FLAG_plan_fit)) LVN_TRY(lvn_plan_fit_check(p->c));
     if (lvn_cli_on(p->c, LVN_FLAG_plan_schedule)) {
         if (p->s->trainer.max_epochs > 0 || !p->s->trainer.max_steps) LVN_TRY(open_data(p));
         if (!p->steps) p->steps = p->s->trainer.max_steps;
@@ -281,7 +290,8 @@ static enum lvn_status show(struct plan *p)
         LVN_TRY(lvn_settings_set(&p->c->settings, "trainer.accelerator", "trace", LVN_SOURCE_PROGRAM));
     if (ranks) {
         lvn_plan_threads(p->c);
-        LVN_TRY(lvn_oversubscription_begin(&p->group, lvn_plan_processes(p->c)));
+        const bool measures = !lvn_cli_on(p->c, LVN_FLAG_plan_fit);
+        LVN_TRY(lvn_oversubscription_begin(&p->group, measures ? lvn_plan_processes(p->c) : 1));
     }
     LVN_TRY(open_data(p));
     LVN_TRY(lvn_callbacks_init(&p->callbacks, p->s, NULL));
@@ -289,7 +299,10 @@ static enum lvn_status show(struct plan *p)
                                               .task = p->setup.task,
                                               .validate = p->validates,
                                               .size = ranks,
+                                              .local_size = ranks ? lvn_plan_per_host(p->c) : 1,
+                                              .machine_bytes = (int64_t)p->c->flag[LVN_FLAG_plan_memory].r,
                                               .planner = lvn_callbacks_planner(&p->callbacks)};
+    if (lvn_cli_on(p->c, LVN_FLAG_plan_fit)) LVN_TRY(lvn_plan_fit(p->c, &p->setup.config, &plan));
     LVN_TRY(lvn_train_programs_plan(&p->training, p->s, &p->setup.config, &plan));
     if (p->group.rank) return lvn_plan_ranks(p->c, &p->training, &p->setup.config, &p->group);
     show_model(p);

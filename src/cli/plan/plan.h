@@ -70,6 +70,20 @@ int lvn_plan_threads_here(const struct lvn_cli *c);
 enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_train_programs *t, const struct lvn_model_config *m,
                                struct lvn_oversubscription *group) LVN_CHECKED;
 
+/* Ranks on each host. */
+int lvn_plan_per_host(const struct lvn_cli *c);
+/* Seconds of a step at these rates, but for saving; prints and measures nothing. */
+double lvn_plan_ranks_seconds(struct lvn_cli *c, const struct lvn_train_programs *t, const struct lvn_rates *r);
+
+/* plan_fit.c: --fit. ARG: another option contradicts it. */
+enum lvn_status lvn_plan_fit_check(const struct lvn_cli *c) LVN_CHECKED;
+/* Search the settings of a run that is planned with o for the model m, print them, and set them in c->settings.
+ * MEMORY: none fits. */
+enum lvn_status lvn_plan_fit(struct lvn_cli *c, const struct lvn_model_config *m,
+                             const struct lvn_train_programs_options *o) LVN_CHECKED;
+/* plan.c: bytes of the whole process that trains t, about. */
+int64_t lvn_plan_process_bytes(const struct lvn_train_programs *t);
+
 /* plan_launches.c: print what a step launches, on a backend that computes nothing. */
 enum lvn_status lvn_plan_launches(struct lvn_cli *c, const struct lvn_train_programs *t) LVN_CHECKED;
 /* plan_device.c: print settings that would reduce the memory of a rank that needs `needed` bytes where `available` are.
@@ -78,5 +92,8 @@ json_t *lvn_plan_advice(const struct lvn_cli *c, const struct lvn_train_programs
 /* With --device: print whether the run fits into the device's memory and whether there are kernels for it. ARG: no such
  * device in devices.def. */
 enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_train_programs *t) LVN_CHECKED;
+/* With --device: bytes that t takes there, and those that it may take. ARG: as above. */
+enum lvn_status lvn_plan_device_memory(const struct lvn_cli *c, const struct lvn_train_programs *t, int64_t *takes,
+                                       int64_t *available) LVN_CHECKED;
 
 #endif

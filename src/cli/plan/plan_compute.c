@@ -44,6 +44,8 @@ static enum lvn_status plan_layers(const struct measurement *m, int64_t layers, 
     struct lvn_model_config model = *m->model;
     struct lvn_train_programs_options o = {.ranks = m->local,
                                            .size = m->ranks,
+                                           .local_size = m->t->model_state->processes,
+                                           .machine_bytes = m->t->model_state->machine_bytes,
                                            .fields = &m->t->fields,
                                            .task = m->t->step_session->options.task,
                                            .min_micro = m->t->min_micro};
@@ -164,7 +166,7 @@ enum lvn_status lvn_plan_compute(struct lvn_compute *out, struct lvn_cli *c, con
     *out = (struct lvn_compute){.method = (enum lvn_computed)group->order, .processes = group->n};
     if (!group->rank) {
         LVN_TRY(lvn_plan_rates(c, t->model_state->device, &out->rates));
-        LVN_TRY(choose(&m, &out->rates, &out->method));
+        if (!lvn_cli_on(c, LVN_FLAG_plan_fit)) LVN_TRY(choose(&m, &out->rates, &out->method)); /* as it compares */
     }
     if (out->method == LVN_COMPUTED_BY_RATES) {
         out->processes = 1;

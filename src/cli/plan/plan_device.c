@@ -20,6 +20,8 @@ static const struct device {
 #include "cli/plan/devices.def"
 };
 
+static const double DRIVER_LEAVES = 0.97; /* of a device's memory */
+
 /* *max: the scratch of the instruction that needs most, bytes. False, with an error recorded: one has no kernel. */
 static bool max_scratch(const struct lvn_backend *b, const struct lvn_program *p, int64_t *max)
 {
@@ -50,26 +52,53 @@ json_t *lvn_plan_advice(const struct lvn_cli *c, const struct lvn_train_programs
     return list;
 }
 
+/* The device of --device. */
+static enum lvn_status find_device(const struct lvn_cli *c, const struct device **out)
+{
+    const char *wanted = c->flag[LVN_FLAG_plan_device].t;
+    *out = NULL;
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
+        if (!strcmp(devices[i].name, wanted)) *out = &devices[i];
+    LVN_CHECK(*out, ARG, "--device '%.60s' is not in the table: `levin help plan` has the names that are", wanted);
+    return LVN_OK;
+}
+
+/* Bytes that t takes there, with so much scratch of its kernels. */
+static int64_t device_bytes(const struct device *k, const struct lvn_train_programs *t, int64_t scratch)
+{
+    const struct lvn_backend *backend = lvn_backend_find(k->backend);
+    int64_t bytes = lvn_model_state_bytes(t->model_state) + lvn_backend_reserve(backend, (int64_t)k->bytes);
+    if (backend != t->model_state->device->backend)
+        bytes += scratch + lvn_model_state_async_bytes(t->model_state, backend);
+    return bytes;
+}
+
+enum lvn_status lvn_plan_device_memory(const struct lvn_cli *c, const struct lvn_train_programs *t, int64_t *takes,
+                                       int64_t *available)
+{
+    const struct device *k;
+    int64_t scratch;
+    LVN_TRY(find_device(c, &k));
+    if (!max_scratch(lvn_backend_find(k->backend), t->step_session->program, &scratch)) lvn_error_clear();
+    *takes = device_bytes(k, t, scratch);
+    *available = (int64_t)(DRIVER_LEAVES * k->bytes);
+    return LVN_OK;
+}
+
 enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_train_programs *t)
 {
-    const double share = 0.97; /* of the memory that a driver leaves */
-    const char *wanted = c->flag[LVN_FLAG_plan_device].t;
-    const struct device *k = NULL;
+    const struct device *k;
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
-    if (!*wanted) return LVN_OK;
-    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
-        if (!strcmp(devices[i].name, wanted)) k = &devices[i];
-    LVN_CHECK(k, ARG, "--device '%.60s' is not in the table: `levin help plan` has the names that are", wanted);
+    if (!*c->flag[LVN_FLAG_plan_device].t) return LVN_OK;
+    LVN_TRY(find_device(c, &k));
     const struct lvn_backend *backend = lvn_backend_find(k->backend);
     int64_t scratch;
     bool kernels = max_scratch(backend, t->step_session->program, &scratch);
-    int64_t takes = lvn_model_state_bytes(t->model_state) + lvn_backend_reserve(backend, (int64_t)k->bytes);
-    if (backend != t->model_state->device->backend)
-        takes += scratch + lvn_model_state_async_bytes(t->model_state, backend);
-    bool fits = (double)takes <= share * k->bytes;
+    int64_t takes = device_bytes(k, t, scratch);
+    bool fits = (double)takes <= DRIVER_LEAVES * k->bytes;
     lvn_cli_print(c, "%s: %s of %s are taken: %s\n", k->title, lvn_bytes_text(takes, a),
                   lvn_bytes_text((int64_t)k->bytes, b), fits ? "it fits." : "it does NOT fit.");
-    json_t *advice = fits ? NULL : lvn_plan_advice(c, t, takes, (int64_t)(share * k->bytes));
+    json_t *advice = fits ? NULL : lvn_plan_advice(c, t, takes, (int64_t)(DRIVER_LEAVES * k->bytes));
     if (!kernels) lvn_cli_print(c, "It cannot run there: %s.\n", lvn_error_text());
     lvn_error_clear();
     json_t *one = c->json ? json_object() : NULL;

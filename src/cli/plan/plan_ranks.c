@@ -48,7 +48,7 @@ struct forecast {
     bool overlapped;            /* sums overlap the last backward pass */
 };
 
-static int per_host(const struct lvn_cli *c)
+int lvn_plan_per_host(const struct lvn_cli *c)
 {
     int64_t ranks = c->flag[LVN_FLAG_plan_ranks].i, each = c->flag[LVN_FLAG_plan_nproc_per_node].i;
     return (int)(each < 1 ? 1 : each < ranks ? each : ranks);
@@ -73,8 +73,8 @@ void lvn_plan_threads(struct lvn_cli *c)
     int64_t cores = c->flag[LVN_FLAG_plan_cores].i;
     lvn_machine_read(&m);
     if (!cores) cores = m.threads;
-    if (c->settings.trainer.threads || (per_host(c) == 1 && !c->flag[LVN_FLAG_plan_cores].i)) return;
-    c->settings.trainer.threads = cores > per_host(c) ? cores / per_host(c) : 1;
+    if (c->settings.trainer.threads || (lvn_plan_per_host(c) == 1 && !c->flag[LVN_FLAG_plan_cores].i)) return;
+    c->settings.trainer.threads = cores > lvn_plan_per_host(c) ? cores / lvn_plan_per_host(c) : 1;
 }
 
 int lvn_plan_threads_here(const struct lvn_cli *c)
@@ -88,8 +88,8 @@ int lvn_plan_threads_here(const struct lvn_cli *c)
  */
 int lvn_plan_processes(const struct lvn_cli *c)
 {
-    int each = per_host(c), cores = local_cores(), planned_cores = host_cores(c), threads = lvn_plan_threads_here(c),
-        capacity = cores / threads;
+    int each = lvn_plan_per_host(c), cores = local_cores(), planned_cores = host_cores(c),
+        threads = lvn_plan_threads_here(c), capacity = cores / threads;
     int64_t threads_of_rank = c->settings.trainer.threads ? c->settings.trainer.threads : planned_cores;
     bool full = each * threads_of_rank >= planned_cores;
     bool same = each <= LVN_OVERSUBSCRIPTION && cores == planned_cores && each <= 4 * capacity;
@@ -321,16 +321,16 @@ static void print(const struct forecast *f, double alone)
     lvn_cli_add(c, "predicted", p);
 }
 
-enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_train_programs *t, const struct lvn_model_config *m,
-                               struct lvn_oversubscription *group)
+/* All but saving, of ranks that compute as long as `compute` says. */
+static struct forecast forecast(struct lvn_cli *c, const struct lvn_train_programs *t,
+                                const struct lvn_compute *compute)
 {
     struct forecast f = {.c = c,
                          .t = t,
-                         .each = per_host(c),
+                         .each = lvn_plan_per_host(c),
                          .threads = t->model_state->threads,
-                         .ranks = (int)c->flag[LVN_FLAG_plan_ranks].i};
-    LVN_TRY_WHILE(lvn_plan_compute(&f.compute, c, t, m, f.ranks, group), "measuring a micro-batch");
-    if (group->rank) return LVN_OK;
+                         .ranks = t->reduction.sharding.size,
+                         .compute = *compute};
     f.hosts = (f.ranks + f.each - 1) / f.each;
     f.cores_here = local_cores();
     f.cores = host_cores(c);
@@ -341,6 +341,25 @@ enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_train_program
     f.slowdown *= (double)used / f.threads;
     f.overlapped = !t->reduction.sharding.tree && (f.hosts > 1 || f.each * f.threads < f.cores);
     communicate(&f);
+    return f;
+}
+
+double lvn_plan_ranks_seconds(struct lvn_cli *c, const struct lvn_train_programs *t, const struct lvn_rates *r)
+{
+    struct lvn_compute by_rates = {.method = LVN_COMPUTED_BY_RATES, .processes = 1, .rates = *r};
+    lvn_plan_parts(t, r, &by_rates.parts);
+    const struct forecast f = forecast(c, t, &by_rates);
+    return computing(&f) + exposed(&f);
+}
+
+enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_train_programs *t, const struct lvn_model_config *m,
+                               struct lvn_oversubscription *group)
+{
+    struct lvn_compute compute;
+    LVN_TRY_WHILE(lvn_plan_compute(&compute, c, t, m, (int)c->flag[LVN_FLAG_plan_ranks].i, group),
+                  "measuring a micro-batch");
+    if (group->rank) return LVN_OK;
+    struct forecast f = forecast(c, t, &compute);
     save(&f, computing(&f));
     struct forecast one = {.t = t, .rows = c->settings.trainer.batch_size, .compute = f.compute, .slowdown = 1};
     if (t->reduction.sharding.sharded & LVN_SHARDS_STATE) one.compute.parts.update *= f.ranks;
