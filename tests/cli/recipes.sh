@@ -12,7 +12,7 @@ for recipe in "$LEVIN_SOURCE"/recipes/*.yaml; do
     code 0 "$LEVIN" plan "$recipe" --json --trainer.batch_size_per_device=0 --trainer.micro_batch_size=0 \
         --device=h100-80g $short # independent of this machine's free memory
     json 'd["parameters"] > 1000 and d["memory"]["total"] > d["arena_bytes"] > 0 and d["time"]["step_s"] > 0'
-    case $name in pythia-*b) ;; *) json 'd["fits"]' ;; esac # larger ones need larger machines, or several
+    case $name in pythia-*b | transformer-*) ;; *) json 'd["fits"]' ;; esac # larger ones need larger machines, or several
 done
 check [ ! -e runs ]
 
@@ -30,8 +30,8 @@ is gpt2-finetune model.init=gpt2 trainer.batch_size=64 trainer.val_check_interva
 is gpt2-from-scratch model.kind=nanogpt model.n_layer=12 model.n_embd=768 model.block_size=1024 model.vocab_size=50304 \
     model.bias=False trainer.batch_size=480 trainer.max_steps=600000 optimizer.lr=0.0006 schedule.warmup_steps=2000 \
     schedule.decay_steps=600000 schedule.min_lr=6e-05 optimizer.weight_decay=0.1 trainer.precision=bf16-mixed
-for size in 70m 160m 410m 1b 1.4b 2.8b 6.9b 12b; do
-    is pythia-$size model.kind=neox model.size=pythia-$size model.block_size=2048 trainer.batch_size_per_device=125 \
+for size in pythia-{70m,160m,410m,1b,1.4b,2.8b,6.9b,12b} transformer-{100b,175b}; do
+    is $size model.kind=neox model.size=$size model.block_size=2048 trainer.batch_size_per_device=125 \
         trainer.micro_batch_size=5 trainer.max_steps=600000 optimizer.lr=0.0006 optimizer.weight_decay=0.1 \
         optimizer.betas='[0.9, 0.95]' schedule.warmup_steps=2000 schedule.decay_steps=600000 schedule.min_lr=6e-05 \
         trainer.val_check_interval=1000 trainer.limit_val_batches=100 checkpoint.every_n_steps=1000

@@ -1,0 +1,120 @@
+# levin plan --fit: of the settings with which a rank fits its memory it finds the fastest, as plans of all of them show; what
+# is given is kept; where nothing fits it says what would.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+export LEVIN_CACHE=$PWD/cache
+# too large to be run by a plan, so that all times are by the rates
+keys=(--model.n_layer=12 --model.n_head=8 --model.n_embd=512 --model.block_size=256 --model.vocab_size=65 --trainer.threads=1)
+fit() { # fit CODE ARGUMENTS
+    code "$1" "$LEVIN" plan "${keys[@]}" --fit --json "${@:2}"
+}
+
+# every combination is planned by itself
+code 0 "$LEVIN" plan "${keys[@]}" --trainer.batch_size=32 --ranks=4
+idle_rates
+all() { # all MEMORY: in the file all, a line of each combination on 4 ranks: its keys, bytes, seconds
+    local strategy recompute micro
+    for strategy in ddp zero1 zero2; do
+        for recompute in none cheap blocks; do
+            for micro in 1 2 4 8; do
+                code 0 "$LEVIN" plan "${keys[@]}" --trainer.batch_size=32 --ranks=4 --json --trainer.strategy=$strategy \
+                    --trainer.recompute=$recompute --trainer.micro_batch_size=$micro
+                python3 -c 'import json, sys
+d = json.load(open("out"))
+print(*sys.argv[1:], d["memory"]["process"], d["predicted"]["step_s"], d["predicted"]["saving_s"])' $strategy $recompute $micro
+            done
+        done
+    done
+}
+all >all
+for bytes in $(python3 -c 'n = sorted(int(l.split()[3]) for l in open("all"))
+print(n[0] + 4000000, n[8] + 4000000, n[20] + 4000000, n[-1] + 100000000)'); do
+    fit 0 --trainer.batch_size=32 --ranks=4 --memory="$bytes"
+    json 'd["fits"] and d["fit"]["available_bytes"] == d["memory"]["available"]'
+    python3 - "$bytes" <<'P'
+import json, sys
+most, d = int(sys.argv[1]), json.load(open("out"))
+fit, chosen, near = d["fit"], d["fit"]["chosen"], 2 << 20
+keys = lambda k: (k["trainer.strategy"], k["trainer.recompute"], k["trainer.micro_batch_size"])
+plans = {}
+for line in open("all"):
+    strategy, recompute, micro, needed, step, saving = line.split()
+    plans[strategy, recompute, int(micro)] = int(needed), float(step) - float(saving)
+for k in fit["candidates"]:
+    needed, step = plans[keys(k)]
+    assert abs(k["needed_bytes"] - needed) < near and k["fits"] == (k["needed_bytes"] <= most), k
+    assert not k["fits"] or abs(k["step_s"] / step - 1) < 1e-3, (k, step)
+seconds = plans[keys(chosen)][1]
+assert plans[keys(chosen)][0] < most + near and chosen["fits"]
+assert all(seconds < 1.0101 * step for needed, step in plans.values() if needed < most - near), (chosen, plans)
+assert d["micro_batch_size"] == keys(chosen)[2] and d["strategy"] == keys(chosen)[0] and d["recompute"] == keys(chosen)[1]
+assert fit["keys"] == "--trainer.strategy=%s --trainer.micro_batch_size=%d --trainer.recompute=%s" % (
+    chosen["trainer.strategy"], chosen["trainer.micro_batch_size"], chosen["trainer.recompute"])
+P
+done
+
+# the line can be pasted: with it, the same plan
+code 0 "$LEVIN" plan "${keys[@]}" --trainer.batch_size=32 --ranks=4 --fit --memory=500e6
+says "chosen" out
+says "memory of a rank (--memory)" out
+line=$(grep '^--trainer.strategy=' out)
+predicted=$(grep -E "whole process|micro-batches of" out | cut -c1-50)
+# shellcheck disable=SC2086
+code 0 "$LEVIN" plan "${keys[@]}" --trainer.batch_size=32 --ranks=4 --memory=500e6 $line
+says "It fits." out
+says "$(head -1 <<<"$predicted")" out
+
+# what is given is kept; one rank has no strategy; ranks of a host share its memory
+fit 0 --trainer.batch_size=32 --ranks=4 --trainer.strategy=zero1 --trainer.micro_batch_size=2
+json '{k["trainer.strategy"] for k in d["fit"]["candidates"]} == {"zero1"} and d["micro_batch_size"] == 2'
+json '"trainer.strategy=zero1 (command line)" in d["fit"]["kept"] and "trainer.micro_batch_size=2" in d["fit"]["kept"]'
+printf 'trainer: {recompute: blocks, accumulate_grad_batches: 4}\n' >some.yaml
+fit 0 some.yaml --trainer.batch_size=32
+json 'd["fit"]["keys"] == "--trainer.micro_batch_size=8 --trainer.recompute=blocks" and d["fit"]["chosen"]["trainer.strategy"] is None'
+json '"some.yaml:1" in d["fit"]["kept"] and len(d["fit"]["candidates"]) == 1'
+fit 0 --trainer.batch_size=32 --ranks=4 --nproc-per-node=2 --memory=4e9
+json 'd["fit"]["available_bytes"] == 2000000000'
+fit 0 --trainer.batch_size=32 --ranks=4 --trainer.deterministic=true
+json 'd["fit"]["kept"] is None and d["micro_batch_size"] == 8'
+# not with every number of ranks
+fit 0 --trainer.batch_size=12 --ranks=5
+json '[k["refused"][:23] for k in d["fit"]["candidates"] if "refused" in k] == ["trainer.strategy zero2 s"[:23]]'
+fit 0 --trainer.batch_size=4 --device=h100-80g
+json 'd["device"]["fits"] and 70e9 < d["fit"]["available_bytes"] < 80e9 and d["micro_batch_size"] == 4'
+
+# nothing fits: what would
+code 1 "$LEVIN" plan "${keys[@]}" --trainer.batch_size=32 --ranks=2 --fit --memory=250e6
+one_error
+says "a rank may take 238 MiB of memory, and no settings fit; --trainer.strategy=zero2 --trainer.micro_batch_size=1" err
+says "does not fit" out
+ranks=$(sed -n 's/.*: start \([0-9]*\) ranks, each of which needs.*/\1/p' err)
+code 0 "$LEVIN" plan "${keys[@]}" --trainer.batch_size=32 --ranks="$ranks" --fit --memory=250e6
+fit 1 --trainer.batch_size=32 --ranks=2 --memory=1e6 --trainer.strategy=ddp
+json '"more ranks alone do not help" in d["error"] and "kept as given: trainer.strategy=ddp (command line)" in d["error"]'
+json 'd["fit"]["chosen"] is None and all(k["needed_bytes"] > 1e6 for k in d["fit"]["candidates"])'
+fit 1 --memory=1e6
+json '"plan several ranks (--ranks)" in d["error"]'
+
+# what contradicts it
+refused() { # refused SENTENCE ARGUMENTS
+    code 2 "$LEVIN" plan "${keys[@]}" --fit "${@:2}"
+    one_error
+    says "$1" err
+}
+refused "--schedule prints learning rates and plans no memory" --schedule --trainer.max_steps=2
+refused "--measure runs one of them" --measure
+refused "--device and --memory both say how much memory" --device=h200 --memory=1e9
+refused "trainer.accelerator trace has none" --trainer.accelerator=trace
+refused "--device 'nothing' is not in the table" --device=nothing
+refused "25 ranks cannot share the 24" --ranks=25 --trainer.batch_size=24
+
+# large ones, searched in seconds and little memory
+most=500
+! grep -q __asan_init "$LEVIN" || most=4000
+for size in 100b 175b; do
+    code 0 python3 -c 'import resource, subprocess, sys
+code = subprocess.run(sys.argv[2:], timeout=60).returncode
+assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < int(sys.argv[1]) << 10
+sys.exit(code)' $most "$LEVIN" plan "$LEVIN_SOURCE/recipes/transformer-$size.yaml" --ranks=1024 --fit --memory=1e12 --json \
+        --trainer.micro_batch_size=0
+    json 'd["strategy"] in ("zero1", "zero2") and d["recompute"] == "blocks" and d["fits"] and d["memory"]["process"] > 4e11'
+done
