@@ -11,21 +11,14 @@ fit() { # fit CODE ARGUMENTS
 # every combination is planned by itself
 code 0 "$LEVIN" plan "${keys[@]}" --trainer.batch_size=32 --ranks=4
 idle_rates
-all() { # all MEMORY: in the file all, a line of each combination on 4 ranks: its keys, bytes, seconds
-    local strategy recompute micro
-    for strategy in ddp zero1 zero2; do
-        for recompute in none cheap blocks; do
-            for micro in 1 2 4 8; do
-                code 0 "$LEVIN" plan "${keys[@]}" --trainer.batch_size=32 --ranks=4 --json --trainer.strategy=$strategy \
-                    --trainer.recompute=$recompute --trainer.micro_batch_size=$micro
-                python3 -c 'import json, sys
-d = json.load(open("out"))
-print(*sys.argv[1:], d["memory"]["process"], d["predicted"]["step_s"], d["predicted"]["saving_s"])' $strategy $recompute $micro
-            done
-        done
-    done
-}
-all >all
+python3 - "$LEVIN" "${keys[@]}" >all <<'P' # a line of each: its keys, bytes, seconds without saving
+import itertools, json, subprocess, sys
+for strategy, recompute, micro in itertools.product(("ddp", "zero1", "zero2"), ("none", "cheap", "blocks"), "1248"):
+    d = json.loads(subprocess.check_output([sys.argv[1], "plan", *sys.argv[2:], "--trainer.batch_size=32", "--ranks=4", "--json",
+        "--trainer.strategy=" + strategy, "--trainer.recompute=" + recompute, "--trainer.micro_batch_size=" + micro]))
+    step = d["predicted"]
+    print(strategy, recompute, micro, d["memory"]["process"], step["step_s"] - step["saving_s"])
+P
 for bytes in $(python3 -c 'n = sorted(int(l.split()[3]) for l in open("all"))
 print(n[0] + 4000000, n[8] + 4000000, n[20] + 4000000, n[-1] + 100000000)'); do
     fit 0 --trainer.batch_size=32 --ranks=4 --memory="$bytes"
@@ -37,8 +30,8 @@ fit, chosen, near = d["fit"], d["fit"]["chosen"], 2 << 20
 keys = lambda k: (k["trainer.strategy"], k["trainer.recompute"], k["trainer.micro_batch_size"])
 plans = {}
 for line in open("all"):
-    strategy, recompute, micro, needed, step, saving = line.split()
-    plans[strategy, recompute, int(micro)] = int(needed), float(step) - float(saving)
+    strategy, recompute, micro, needed, step = line.split()
+    plans[strategy, recompute, int(micro)] = int(needed), float(step)
 for k in fit["candidates"]:
     needed, step = plans[keys(k)]
     assert abs(k["needed_bytes"] - needed) < near and k["fits"] == (k["needed_bytes"] <= most), k

@@ -197,14 +197,14 @@ static void list_micro_batches(struct search *s)
 {
     const int64_t batch = s->c->settings.trainer.batch_size, ranks = s->options->size > 1 ? s->options->size : 1;
     const bool equal = batch % ranks == 0;
-    const int64_t of = equal ? batch / ranks : batch, most = equal ? of : batch / ranks;
+    const int64_t of = equal ? batch / ranks : batch, max = equal ? of : batch / ranks;
     int64_t d = 1;
     s->micro[s->n_micro++] = s->keeps_micro ? s->c->settings.trainer.micro_batch_size : 1;
     if (s->keeps_micro) return;
-    for (d = 2; d * d <= of && d <= most; d++)
+    for (d = 2; d * d <= of && d <= max; d++)
         if (of % d == 0) s->micro[s->n_micro++] = d;
     for (d--; d > 0; d--)
-        if (of % d == 0 && of / d <= most && of / d > s->micro[s->n_micro - 1]) s->micro[s->n_micro++] = of / d;
+        if (of % d == 0 && of / d <= max && of / d > s->micro[s->n_micro - 1]) s->micro[s->n_micro++] = of / d;
 }
 
 static void keep(struct search *s, enum lvn_option_id id)
@@ -218,7 +218,7 @@ static void keep(struct search *s, enum lvn_option_id id)
 
 /* Which of the keys are given. `auto` and 0 leave the choice open, and so does deterministic mode, where a micro-batch
  * is derived from the batch alone. */
-static void find_kept(struct search *s)
+static enum lvn_status find_kept(struct search *s)
 {
     const struct lvn_settings *from = &s->c->settings;
     const bool derived = from->origin[LVN_OPT_trainer_micro_batch_size].source == LVN_SOURCE_DERIVED;
@@ -228,6 +228,7 @@ static void find_kept(struct search *s)
     if (s->keeps_strategy) keep(s, LVN_OPT_trainer_strategy);
     if (s->keeps_micro) keep(s, LVN_OPT_trainer_micro_batch_size);
     if (s->keeps_recompute) keep(s, LVN_OPT_trainer_recompute);
+    return s->kept || !(s->keeps_strategy || s->keeps_micro || s->keeps_recompute) ? LVN_OK : LVN_MEMORY;
 }
 
 /* The fastest that fits; NULL: none does. */
@@ -309,15 +310,15 @@ static enum lvn_status find_ranks(struct search *s, struct candidate *k, int *ra
 /* Nothing fits: the candidate that needs least, and what would do. */
 static enum lvn_status refuse(struct search *s)
 {
-    const struct candidate *least = NULL;
+    const struct candidate *nearest = NULL;
     char needed[LVN_NUMBER_TEXT], available[LVN_NUMBER_TEXT], there[LVN_NUMBER_TEXT];
     LVN_LOCAL_TEXT(remedy);
     int ranks;
     for (int i = 0; i < s->n; i++)
-        if (!s->list[i].refused && (!least || s->list[i].bytes < least->bytes)) least = &s->list[i];
-    LVN_CHECK(least, ARG, "%s", s->list[0].refused);
-    struct candidate more = *least;
-    const char *keys = keys_text(s, least);
+        if (!s->list[i].refused && (!nearest || s->list[i].bytes < nearest->bytes)) nearest = &s->list[i];
+    LVN_CHECK(nearest, ARG, "%s", s->list[0].refused);
+    struct candidate more = *nearest;
+    const char *keys = keys_text(s, nearest);
     LVN_TRY(find_ranks(s, &more, &ranks));
     if (ranks)
         lvn_text_printf(&remedy, "start %d ranks, each of which needs %s, or give each of %d that much", ranks,
@@ -329,14 +330,14 @@ static enum lvn_status refuse(struct search *s)
     const char *words = lvn_text_string(&remedy);
     if (!keys || !words) return LVN_MEMORY;
     LVN_FAIL(MEMORY, "a rank may take %s of memory, and no settings fit; %s need least, %s: %s",
-             lvn_bytes_text(s->available, available), keys, lvn_bytes_text(least->bytes, needed), words);
+             lvn_bytes_text(s->available, available), keys, lvn_bytes_text(nearest->bytes, needed), words);
 }
 
 enum lvn_status lvn_plan_fit(struct lvn_cli *c, const struct lvn_model_config *m,
                              const struct lvn_train_programs_options *o)
 {
     struct search s = {.c = c, .model = m, .options = o};
-    find_kept(&s);
+    LVN_TRY(find_kept(&s));
     list_micro_batches(&s);
     LVN_TRY(search_all(&s));
     const struct candidate *chosen = choose(&s);
