@@ -44,7 +44,7 @@ struct search {
     const struct lvn_model_config *model;
     const struct lvn_train_programs_options *options;
     bool keeps_strategy, keeps_micro, keeps_recompute; /* as given */
-    const char *kept;                                  /* these, as text; "": none */
+    const char *kept;                                  /* these, as text; NULL: none */
     int64_t available;                                 /* bytes for a rank; 0: not known yet */
     bool timed;                                        /* this machine has rates */
     struct lvn_rates rates;
