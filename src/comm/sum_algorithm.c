@@ -54,11 +54,12 @@ void lvn_sum_traffic(const struct lvn_sum_question *q, struct lvn_traffic *t)
     if (!q->partials && lvn_sum_algorithm(q->ranks, q->hosts, q->bytes) == LVN_ALGORITHM_LIBRARY)
         return count_library(q, t);
     const int64_t groups = lvn_sum_groups(q->ranks, q->hosts), each = q->ranks / groups,
-                  shard = divide(q->bytes, q->ranks), segments = divide(shard, lvn_segment_bytes(q->ranks * partials)),
+                  parts = q->reduce && q->gather ? 1 : groups, /* else a partition is no single range */
+        shard = divide(q->bytes, q->ranks), segments = divide(shard, lvn_segment_bytes(q->ranks * partials)),
                   passes = (q->reduce ? partials : 0) + q->gather, steps = q->reduce + q->gather;
     struct lvn_traffic_part *far = q->hosts > 1 ? &t->between : &t->within;
     if (each > 1)
-        t->within = (struct lvn_traffic_part){.messages = passes * segments * (each - 1),
+        t->within = (struct lvn_traffic_part){.messages = passes * segments * parts * (each - 1),
                                               .bytes = passes * shard * groups * (each - 1),
                                               .steps = (int)steps};
     if (groups == 1) return;

@@ -3,7 +3,7 @@
  *
  * Computing: plan_compute.c. If a host, or this machine, has more threads than cores, the time grows in proportion.
  *
- * Communication between hosts is a formula: the bytes and rounds that lvn_sum_traffic() counts, with latency and
+ * Communication between hosts is a formula: the bytes and rounds that engine/traffic.h counts, with latency and
  * bandwidth. Sums overlap the last backward pass, except for the last bucket. If no core is free, moving the data of
  * all ranks of a host takes time from computing: within the host as measured, between hosts by the byte. Saving takes
  * as long as a file of the same size on this machine. Slower hosts and other users of the network are not considered.
@@ -16,9 +16,8 @@
 
 #include "base/clock.h"
 #include "cli/plan/plan.h"
-#include "comm/sum_algorithm.h"
-#include "comm/tree.h"
 #include "engine/parameters.h"
+#include "engine/traffic.h"
 #include "formats/checksum.h"
 #include "host/machine.h"
 
@@ -41,7 +40,7 @@ struct forecast {
     double slowdown;            /* of computing: threads for each core, beyond what was measured */
     double reduce;              /* seconds of a step: sums of gradients */
     double last;                /* of these, the last bucket's, which nothing overlaps */
-    double share;               /* sending updated parameters to all ranks (zero1) */
+    double share;               /* the norm, and sending updated parameters to all ranks (zero1, zero2) */
     double steal;               /* time that moving data takes from computing */
     double saving;              /* checkpoints, on average */
     struct lvn_traffic traffic; /* of a step */
@@ -101,16 +100,12 @@ int lvn_plan_processes(const struct lvn_cli *c)
 
 /* --- communication --- */
 
-/* The largest number of subtrees of the tree over all micro-batches that a rank holds. */
-static int max_subtrees(const struct lvn_train_programs *t, int ranks)
+/* Seconds of the network. */
+static double seconds_between(const struct forecast *f, const struct lvn_traffic *t)
 {
-    struct lvn_subtree some[LVN_MAX_SUBTREES];
-    int max = 1;
-    for (int i = 0; i < ranks; i++) {
-        int n = lvn_subtrees(t->leaf[ranks], t->leaf[i], t->leaf[i + 1], some);
-        if (n > max) max = n;
-    }
-    return max;
+    if (f->hosts == 1) return 0;
+    return t->between.steps * f->c->flag[LVN_FLAG_plan_latency].r +
+           (double)t->between.bytes * f->each / f->c->flag[LVN_FLAG_plan_bandwidth].r;
 }
 
 static void add(struct lvn_traffic_part *sum, const struct lvn_traffic_part *p)
@@ -120,24 +115,12 @@ static void add(struct lvn_traffic_part *sum, const struct lvn_traffic_part *p)
     sum->steps += p->steps;
 }
 
-enum { REDUCE = 1, GATHER = 2 };
-
-/* Add one sum of so many bytes to f->traffic; returns its seconds between hosts. steps: REDUCE, GATHER or both. */
-static double add_sum(struct forecast *f, double bytes, int steps, int partials)
+/* Seconds between hosts, which are counted in f->traffic too. */
+static double add_traffic(struct forecast *f, const struct lvn_traffic *t)
 {
-    struct lvn_sum_question q = {.ranks = f->ranks,
-                                 .hosts = f->ranks % f->hosts ? f->ranks : f->hosts,
-                                 .bytes = (int64_t)bytes,
-                                 .partials = partials,
-                                 .reduce = steps & REDUCE,
-                                 .gather = steps & GATHER};
-    struct lvn_traffic t;
-    lvn_sum_traffic(&q, &t);
-    add(&f->traffic.within, &t.within);
-    add(&f->traffic.between, &t.between);
-    if (f->hosts == 1) return 0;
-    return t.between.steps * f->c->flag[LVN_FLAG_plan_latency].r +
-           (double)t.between.bytes * f->each / f->c->flag[LVN_FLAG_plan_bandwidth].r;
+    add(&f->traffic.within, &t->within);
+    add(&f->traffic.between, &t->between);
+    return seconds_between(f, t);
 }
 
 /* Seconds to move and add a byte within a host: measured by the processes here, or assumed. */
@@ -148,43 +131,25 @@ static double seconds_per_byte(const struct forecast *f, double bytes)
     return f->compute.processes > 1 && bytes > 0 ? f->compute.parts.reduce / sent : 1 / ASSUMED_MOVING;
 }
 
-static double sum_bytes(const struct lvn_instr *i)
-{
-    return (double)(lvn_desc_count(&i->out[0].desc) * lvn_dtype_bytes(i->out[0].desc.dtype));
-}
-
 static void communicate(struct forecast *f)
 {
     const struct lvn_program *p = f->t->step_session->program;
     const struct lvn_sharding *s = &f->t->reduction.sharding;
-    const int steps = s->sharded & LVN_SHARDS_STATE ? REDUCE : REDUCE | GATHER; /* with ddp all ranks get the sums */
-    double all = (double)p->graph->params->trainable_count * (double)lvn_dtype_bytes(p->gradients), last_bytes = all;
-    for (int n = 0; n < p->n_instrs; n++) {
-        const struct lvn_instr *i = &p->instrs[n];
-        if (i->id == LVN_OP_tree_reduce) {
-            f->reduce += add_sum(f, sum_bytes(i), steps, max_subtrees(f->t, f->ranks));
-        } else if (i->id == LVN_OP_reduce_scatter && i->when == LVN_EVERY_MICRO_BATCH) { /* zero2 */
-            for (int64_t k = 0; k < f->t->accumulation; k++) f->reduce += f->last = add_sum(f, sum_bytes(i), steps, 0);
-            last_bytes = sum_bytes(i);
-        } else if (i->op->collective && i->when == LVN_LAST_MICRO_BATCH) {
-            last_bytes = sum_bytes(i);
-            f->last = add_sum(f, last_bytes, steps, 0);
-            f->reduce += f->last;
-        }
-    }
+    const double all = (double)p->graph->params->trainable_count * (double)lvn_dtype_bytes(p->gradients);
+    struct lvn_step_traffic step;
+    lvn_train_programs_traffic(f->t, f->ranks % f->hosts ? f->ranks : f->hosts, &step);
+    const double last_share = (double)step.last_bytes / all;
+    f->reduce = add_traffic(f, &step.gradients);
+    f->last = seconds_between(f, &step.last);
     const double each_byte = seconds_per_byte(f, all);
     double within = (double)f->traffic.within.bytes * each_byte;
     if (f->compute.processes == f->each && f->hosts == 1) within = f->each > 1 ? f->compute.parts.reduce : 0;
     if (f->each * f->threads >= f->cores) /* no core is free: moving data takes time from computing */
-        f->steal =
-            within * (1 - last_bytes / all) + (double)f->traffic.between.bytes * f->each / f->cores / ASSUMED_SENDING;
+        f->steal = within * (1 - last_share) + (double)f->traffic.between.bytes * f->each / f->cores / ASSUMED_SENDING;
     f->reduce += within;
-    if (!s->tree) f->last += within * last_bytes / all;
-    if (!(s->sharded & LVN_SHARDS_STATE)) return;
-    int64_t before = f->traffic.within.bytes;
-    for (int n = 0; n < p->n_instrs; n++)
-        if (p->instrs[n].id == LVN_OP_all_gather) f->share += add_sum(f, sum_bytes(&p->instrs[n]), GATHER, 0);
-    f->share += (double)(f->traffic.within.bytes - before) * each_byte;
+    if (!s->tree) f->last += within * last_share;
+    f->share = add_traffic(f, &step.norm) + add_traffic(f, &step.parameters) +
+               (double)(step.norm.within.bytes + step.parameters.within.bytes) * each_byte;
 }
 
 /* --- saving --- */

@@ -1,7 +1,8 @@
 /* test_exchange.c - covers: src/comm/exchange.c src/comm/tree_plan.c src/comm/sum_algorithm.c
  *
  * Sums of up to 64 ranks on several hosts, all in one thread: they are right, and the traffic within and between
- * hosts is as lvn_sum_traffic() predicts. The transport is lists of messages that are counted. */
+ * hosts is as lvn_sum_traffic() predicts. The transport is lists of messages that are counted. Of a thousand ranks only
+ * the messages are there: each is played alone, and gets nothing from the others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -394,10 +395,123 @@ static void test_bf16(void **state)
     }
 }
 
+/* --- a thousand ranks, one after the other --- */
+
+enum { MANY = 1000 };
+
+struct lone {
+    int rank, per_host;
+    struct lvn_traffic sent;
+    int32_t (*messages)[MANY]; /* [MANY] from one rank to another: sent and not received */
+};
+
+static int lone_send(void *state, const void *x, int64_t bytes, int to, int tag, void *handle)
+{
+    struct lone *m = state;
+    struct lvn_traffic_part *p = m->rank / m->per_host == to / m->per_host ? &m->sent.within : &m->sent.between;
+    (void)x, (void)tag;
+    *(char *)handle = 1;
+    p->messages++;
+    p->bytes += bytes;
+    m->messages[m->rank][to]++;
+    return 0;
+}
+
+static int lone_receive(void *state, void *x, int64_t bytes, int from, int tag, void *handle)
+{
+    struct lone *m = state;
+    (void)tag;
+    *(char *)handle = 1;
+    memset(x, 0, (size_t)bytes);
+    m->messages[from][m->rank]--;
+    return 0;
+}
+
+static int lone_test(void *state, void *handles, int n, int *n_done, int *done)
+{
+    (void)state;
+    *n_done = 0;
+    for (int i = 0; i < n; i++) {
+        char *handle = (char *)handles + i;
+        if (*handle) done[(*n_done)++] = i;
+        *handle = 0;
+    }
+    return 0;
+}
+
+static void lone_clear(void *state, void *handle)
+{
+    (void)state;
+    *(char *)handle = 0;
+}
+
+static const struct lvn_transport alone = {
+    .clear = lone_clear, .send = lone_send, .receive = lone_receive, .test = lone_test};
+
+/* All ranks, one after the other: an all-reduce, or a reduce-scatter. What is sent is received, it is what is
+ * predicted, and grows with the ranks of a host and the number of hosts. */
+static void many_ranks(int hosts, bool gather)
+{
+    enum { COUNT = MANY * LVN_LINE };
+    const struct lvn_sum_question q = {
+        .ranks = MANY, .hosts = hosts, .bytes = COUNT * 4, .partials = 1, .reduce = true, .gather = gather};
+    struct lvn_traffic predicted;
+    lvn_sum_traffic(&q, &predicted);
+    struct lone m = {.per_host = MANY / hosts, .messages = calloc(MANY, sizeof *m.messages)};
+    float *x = calloc(COUNT, sizeof *x);
+    int64_t first[MANY + 1];
+    assert_true(m.messages && x);
+    for (int i = 0; i <= MANY; i++) first[i] = (int64_t)i * LVN_LINE;
+    for (m.rank = 0; m.rank < MANY; m.rank++) {
+        struct lvn_engine e = {.whole = {.comm = {.rank = m.rank, .size = MANY, .hosts = hosts}, .state = &m},
+                               .transport = &alone,
+                               .handle_bytes = 1};
+        struct lvn_tree *tree;
+        assert_int_equal(lvn_tree_make(&tree, MANY, m.rank, hosts, NULL), LVN_OK);
+        struct lvn_request r = {.kind = gather ? LVN_REQUEST_ALL_REDUCE : LVN_REQUEST_REDUCE_SCATTER,
+                                .x = x,
+                                .count = COUNT,
+                                .first = first,
+                                .type = LVN_F32,
+                                .gather = gather,
+                                .tree = tree,
+                                .group = &e.whole};
+        bool moved, issued, finished = false;
+        for (int turn = 0; turn < 20 && !finished; turn++)
+            assert_int_equal(lvn_exchange_step(&e, &r, &moved, &issued, &finished), 0);
+        assert_true(finished);
+        lvn_tree_free(tree);
+        assert_memory_equal(&m.sent.within.messages, &predicted.within.messages, 2 * sizeof(int64_t));
+        assert_memory_equal(&m.sent.between.messages, &predicted.between.messages, 2 * sizeof(int64_t));
+        m.sent = (struct lvn_traffic){0};
+    }
+    for (int i = 0; i < MANY; i++)
+        for (int k = 0; k < MANY; k++) assert_int_equal(m.messages[i][k], 0);
+    assert_true(predicted.between.messages <= 2 * (hosts - 1));
+    free(x);
+    free(m.messages);
+}
+
+static void test_many_ranks(void **state)
+{
+    (void)state;
+    many_ranks(125, true);
+    many_ranks(125, false);
+    many_ranks(10, true);
+    many_ranks(1000, false);
+    many_ranks(1, true);
+    /* short sums, which a library makes: twice the logarithm */
+    struct lvn_traffic t;
+    const struct lvn_sum_question q = {.ranks = MANY, .hosts = 125, .bytes = 4096, .reduce = true, .gather = true};
+    lvn_sum_traffic(&q, &t);
+    assert_true(t.within.messages + t.between.messages <= 2 * 10);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_traffic), cmocka_unit_test(test_per_host),
-                                       cmocka_unit_test(test_ways),    cmocka_unit_test(test_order),
-                                       cmocka_unit_test(test_overlap), cmocka_unit_test(test_bf16)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_traffic),   cmocka_unit_test(test_per_host),
+                                       cmocka_unit_test(test_ways),      cmocka_unit_test(test_order),
+                                       cmocka_unit_test(test_overlap),   cmocka_unit_test(test_bf16),
+                                       cmocka_unit_test(test_many_ranks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

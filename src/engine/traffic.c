@@ -1,0 +1,60 @@
+/* traffic.c - see traffic.h. */
+#include "engine/traffic.h"
+
+#include "comm/tree.h"
+
+/* The largest number of subtrees of the tree over all micro-batches that a rank holds. */
+static int max_subtrees(const struct lvn_train_programs *t)
+{
+    struct lvn_subtree some[LVN_MAX_SUBTREES];
+    const int ranks = t->reduction.sharding.size;
+    int max = 1;
+    for (int i = 0; i < ranks; i++) {
+        int n = lvn_subtrees(t->leaf[ranks], t->leaf[i], t->leaf[i + 1], some);
+        if (n > max) max = n;
+    }
+    return max;
+}
+
+static void add_part(struct lvn_traffic_part *sum, const struct lvn_traffic_part *p, int64_t times)
+{
+    sum->messages += times * p->messages;
+    sum->bytes += times * p->bytes;
+    sum->steps += (int)times * p->steps;
+}
+
+static void add(struct lvn_traffic *sum, const struct lvn_traffic *t, int64_t times)
+{
+    add_part(&sum->within, &t->within, times);
+    add_part(&sum->between, &t->between, times);
+}
+
+void lvn_train_programs_traffic(const struct lvn_train_programs *t, int hosts, struct lvn_step_traffic *out)
+{
+    const struct lvn_program *p = t->step_session->program;
+    const struct lvn_sharding *s = &t->reduction.sharding;
+    const bool sharded = s->sharded & LVN_SHARDS_STATE;
+    const int subtrees = s->tree ? max_subtrees(t) : 0;
+    *out = (struct lvn_step_traffic){.last_bytes = p->graph->params->trainable_count * lvn_dtype_bytes(p->gradients)};
+    for (int n = 0; n < p->n_instrs; n++) {
+        const struct lvn_instr *i = &p->instrs[n];
+        if (!i->op->collective || i->id == LVN_OP_wait) continue;
+        const bool gather = i->id == LVN_OP_all_gather, norm = i->id == LVN_OP_all_reduce && sharded;
+        const struct lvn_sum_question q = {.ranks = s->size,
+                                           .hosts = hosts,
+                                           .bytes =
+                                               lvn_desc_count(&i->out[0].desc) * lvn_dtype_bytes(i->out[0].desc.dtype),
+                                           .partials = i->id == LVN_OP_tree_reduce ? subtrees : 0,
+                                           .reduce = !gather,
+                                           .gather = gather || norm || !sharded}; /* with ddp all ranks get the sums */
+        struct lvn_traffic one;
+        lvn_sum_traffic(&q, &one);
+        add(gather ? &out->parameters
+            : norm ? &out->norm
+                   : &out->gradients,
+            &one, i->when == LVN_EVERY_MICRO_BATCH ? t->accumulation : 1);
+        if (gather || norm || i->id == LVN_OP_tree_reduce) continue;
+        out->last = one;
+        out->last_bytes = q.bytes;
+    }
+}
