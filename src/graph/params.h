@@ -98,6 +98,11 @@ int64_t lvn_params_largest(const struct lvn_params *p, bool trainable_only);
  * of all blocks first; within a block those with weight decay first. A block begins at a multiple of LVN_NORM_BLOCK;
  * gaps hold zeros. MEMORY. */
 enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule) LVN_CHECKED;
+/* Is it the matrix, (inputs,outputs), of a linear map in a block of the model? */
+static inline bool lvn_param_is_block_matrix(const struct lvn_param *q)
+{
+    return q->block >= 0 && q->kind == LVN_WEIGHT && q->desc.rank == 2;
+}
 /* Initial values of a parameter, (count): a function of seed and name alone. */
 void lvn_param_init(const struct lvn_param *q, uint64_t seed, float *values);
 

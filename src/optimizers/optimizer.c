@@ -67,10 +67,16 @@ void lvn_optimizer_init(struct lvn_optimizer *out, const struct lvn_optimizer_op
 {
     const struct lvn_optimizer_kind *k = lvn_optimizer_find(o->kind);
     memset(out, 0, sizeof *out);
+    out->name = k->name;
     out->op = k->op;
     out->clip_norm = o->clip_norm;
     out->bf16_state = (enum state)o->state == OPTIMIZER_STATE_BF16;
     if (k->constants) k->constants(o, &out->attr);
     out->attr.update.weight_decay = o->weight_decay;
     out->attr.update.clip_value = o->clip_value;
+    if (!k->matrix_constants) return;
+    out->has_matrix_op = true;
+    out->matrix_op = k->matrix_op;
+    k->matrix_constants(o, &out->matrix_attr);
+    out->matrix_attr.update.clip_value = o->clip_value;
 }

@@ -27,6 +27,10 @@ struct lvn_optimizer_kind {
     const char *torch; /* the class of torch.optim whose state its moments are; NULL: none */
     /* Set the operation's own constants; those of attr->update are set by others. NULL: it has none. */
     void (*constants)(const struct lvn_optimizer_options *o, union lvn_attr *attr);
+    /* An optimizer on whole matrices: its operation for those of the model's blocks, and the constants of that; `op` is
+     * then for all other parameters. NULL: it has none. */
+    enum lvn_op_id matrix_op;
+    void (*matrix_constants)(const struct lvn_optimizer_options *o, union lvn_attr *attr);
 };
 
 /* All optimizers; ends with NULL. */

@@ -177,10 +177,16 @@ enum lvn_precision {
 
 /* An optimizer, as a program runs it; lvn_optimizer_init() makes it from a run's options (optimizers/optimizer.h). */
 struct lvn_optimizer {
+    const char *name;    /* optimizer.kind, for messages */
     enum lvn_op_id op;   /* in[0]: the gradient; out[0]: the parameters, then the moments, updated in place */
     union lvn_attr attr; /* of op; of attr.update: weight_decay, for the groups that decay, and clip_value */
-    double clip_norm;    /* maximum 2-norm of the gradient; 0: off */
-    bool bf16_state;     /* moments in bf16, if op accepts that */
+    /* The same for each matrix of the model's blocks (lvn_param_is_block_matrix()), one at a time, with at most as many
+     * moments; then op is for the other parameters. */
+    bool has_matrix_op;
+    enum lvn_op_id matrix_op;
+    union lvn_attr matrix_attr;
+    double clip_norm; /* maximum 2-norm of the gradient; 0: off */
+    bool bf16_state;  /* moments in bf16, if op accepts that */
 };
 /* Numbers that it keeps for each parameter. */
 static inline int lvn_optimizer_moments(const struct lvn_optimizer *o)

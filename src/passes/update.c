@@ -1,6 +1,7 @@
 /* update.c - the pass that appends the instructions of a step after backward: the gradient's norm, then the optimizer.
  *
- * Gradients lie in one flat buffer, so the norm is one instruction and the optimizer one for each parameter group.
+ * Gradients lie in one flat buffer, so the norm is one instruction and the optimizer one for each parameter group. An
+ * optimizer on matrices has one for each matrix of a block, and one for each run of other parameters between them.
  * Clipping needs no instruction: the norm's kernel writes a factor to lvn_result.clip_scale, by which the optimizer
  * multiplies gradients. It is 0 if the norm is not finite: then the optimizer updates nothing. */
 #include "passes/pass.h"
@@ -25,35 +26,72 @@ static enum lvn_status append_norm(struct lvn_program *p, double clip_norm)
     return norm->in[0].value < 0 ? LVN_MEMORY : LVN_OK;
 }
 
+/* Append the update of elements [offset, offset + count), which lie in group g; matrix: they are this one, or NULL. */
 static enum lvn_status append_update(struct lvn_program *p, const struct lvn_optimizer *o,
-                                     const struct lvn_param_group *g)
+                                     const struct lvn_param_group *g, int64_t offset, int64_t count,
+                                     const struct lvn_param *matrix)
 {
     static const char *const moments[] = {"first moment", "second moment"};
     const enum lvn_dtype state = o->bf16_state ? LVN_BF16 : p->real;
     struct lvn_instr *i =
-        after_backward(p, o->op, g->decay ? "update, decayed parameters" : "update, other parameters");
+        after_backward(p, matrix ? o->matrix_op : o->op,
+                       matrix     ? matrix->name
+                       : g->decay ? "update, decayed parameters"
+                                  : "update, other parameters");
     if (!i) return LVN_MEMORY;
-    i->attr = o->attr;
+    i->attr = matrix ? o->matrix_attr : o->attr;
     i->attr.update.weight_decay = !g->decay ? 0 : g->weight_decay < 0 ? o->attr.update.weight_decay : g->weight_decay;
     i->attr.update.lr_scale = g->lr_scale;
-    i->attr.update.first = g->offset;
-    i->attr.update.number = g->number;
-    i->attr.update.parameters = &p->graph->params->trainable;
-    i->in[0] = lvn_program_add_range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, g->offset, g->count);
-    i->out[0] = lvn_program_add_range(p, "parameters", LVN_BUFFER_PARAM, p->weights, g->offset, g->count);
+    i->attr.update.first = offset;
+    i->attr.update.number = g->number + offset - g->offset;
+    i->attr.update.parameters = matrix ? NULL : &p->graph->params->trainable;
+    i->in[0] = lvn_program_add_range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, offset, count);
+    if (matrix) i->in[0].desc = lvn_desc_make(p->gradients, matrix->desc.rank, matrix->desc.dim);
+    i->out[0] = lvn_program_add_range(p, "parameters", LVN_BUFFER_PARAM, p->weights, offset, count);
     bool ok = i->in[0].value >= 0 && i->out[0].value >= 0;
-    for (int k = 0; ok && k < lvn_optimizer_moments(o); k++) {
+    for (int k = 0; ok && k < i->op->n_out - 1; k++) {
         const enum lvn_buffer buffer = (enum lvn_buffer)(LVN_BUFFER_STATE0 + k);
-        i->out[1 + k] = lvn_program_add_range(p, moments[k], buffer, state, g->offset, g->count);
+        i->out[1 + k] = lvn_program_add_range(p, moments[k], buffer, state, offset, count);
         ok = i->out[1 + k].value >= 0;
     }
     return ok ? LVN_OK : LVN_MEMORY;
 }
 
+/* Append the updates of a group: of each matrix, and of what lies between them. *at: number of the group's first
+ * parameter in params->flat; set to that of the next group's. */
+static enum lvn_status append_group(struct lvn_program *p, const struct lvn_optimizer *o,
+                                    const struct lvn_param_group *g, int *at)
+{
+    const struct lvn_params *params = p->graph->params;
+    int64_t begin = g->offset, end = g->offset + g->count;
+    for (; *at < params->n && params->flat[*at]->offset < end; ++*at) {
+        const struct lvn_param *q = params->flat[*at];
+        if (!o->has_matrix_op || !lvn_param_is_block_matrix(q)) continue;
+        if (begin < q->offset) LVN_TRY(append_update(p, o, g, begin, q->offset - begin, NULL));
+        LVN_TRY(append_update(p, o, g, q->offset, q->count, q));
+        begin = q->offset + (q->count + LVN_PARAM_ALIGN - 1) / LVN_PARAM_ALIGN * LVN_PARAM_ALIGN;
+    }
+    return begin < end ? append_update(p, o, g, begin, end - begin, NULL) : LVN_OK;
+}
+
+/* ARG: an optimizer on matrices has none. */
+static enum lvn_status check_matrices(const struct lvn_params *params, const struct lvn_optimizer *o)
+{
+    bool has = !o->has_matrix_op;
+    for (int i = 0; i < params->n; i++) has |= params->list[i]->trainable && lvn_param_is_block_matrix(params->list[i]);
+    LVN_CHECK(has, ARG,
+              "optimizer.kind %s is for the weight matrices of a model's blocks (its layers), and none of this model is "
+              "trained: take another optimizer.kind",
+              o->name);
+    return LVN_OK;
+}
+
 enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o)
 {
     const struct lvn_params *params = p->graph->params;
+    int at = 0;
+    LVN_TRY(check_matrices(params, o));
     LVN_TRY(append_norm(p, o->clip_norm));
-    for (int n = 0; n < params->n_groups; n++) LVN_TRY(append_update(p, o, &params->groups[n]));
+    for (int n = 0; n < params->n_groups; n++) LVN_TRY(append_group(p, o, &params->groups[n], &at));
     return LVN_OK;
 }

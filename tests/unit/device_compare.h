@@ -107,7 +107,7 @@ static void take_inputs(struct run *to, const struct run *from)
 /* False: the device has no kernel for it. */
 static bool compare_case(struct lvn_device *d, const struct op_case *c)
 {
-    enum lvn_dtype exact = op_is_update(c->op) ? LVN_F32 : LVN_F64;
+    enum lvn_dtype exact = op_is_exact(c->op) ? LVN_F32 : LVN_F64;
     const struct lvn_cpu_op *plain = &lvn_cpu_plain_ops(exact)[c->op];
     struct run found, wanted;
     run_init(&wanted, c, exact, plain);

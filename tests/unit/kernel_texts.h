@@ -51,7 +51,7 @@ static inline void describe(const struct op_case *c, enum lvn_dtype half, struct
     *s = (struct lvn_shapes){.op = op->name, .attr = &c->attr, .real = LVN_F32};
     for (int i = 0; i < op->n_in; i++) {
         struct op_input in = c->in[i];
-        if (op_is_update(c->op)) in = (struct op_input){.filling = REALS, .rank = 1, .dim = {c->count}};
+        if (c->count) in = (struct op_input){.filling = REALS, .rank = 1, .dim = {c->count}};
         s->has[i] = in.filling != ABSENT;
         if (s->has[i]) s->in[i] = input_desc(&in, LVN_F32);
     }

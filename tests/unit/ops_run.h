@@ -40,7 +40,7 @@ struct op_case {
     enum lvn_op_id op;
     union lvn_attr attr;
     struct op_input in[LVN_MAX_IN];
-    int64_t count;    /* update operations: elements of the flat range */
+    int64_t count;    /* update operations: elements of the flat range; 0: in[0] is a matrix */
     int64_t position; /* step->position */
     bool evaluation;  /* step->training = 0 */
     unsigned no_dout; /* bit k: nothing depends on output k */
@@ -206,7 +206,7 @@ static inline void run_init(struct run *r, const struct op_case *c, enum lvn_dty
     struct lvn_shapes s = {.op = r->op->name, .attr = &c->attr, .real = real};
     for (int i = 0; i < r->op->n_in; i++) {
         struct op_input in = c->in[i];
-        if (op_is_update(c->op) && i == 0) in = (struct op_input){.filling = REALS, .rank = 1, .dim = {c->count}};
+        if (c->count && i == 0) in = (struct op_input){.filling = REALS, .rank = 1, .dim = {c->count}};
         s.has[i] = in.filling != ABSENT;
         if (!s.has[i]) continue;
         s.in[i] = input_desc(&in, real);
@@ -222,7 +222,7 @@ static inline void run_init(struct run *r, const struct op_case *c, enum lvn_dty
         buffer_poison(&r->out[k]);
         if (op_is_update(c->op)) {
             buffer_fill(&r->out[k], 1000 + (uint64_t)k, 0, 1);
-            for (int64_t i = 0; k == 2 && i < c->count; i++) buffer_set(&r->out[k], i, fabs(buffer_get(&r->out[k], i)));
+            for (int64_t i = 0; k == 2 && i < lvn_desc_count(&s.out[k]); i++) buffer_set(&r->out[k], i, fabs(buffer_get(&r->out[k], i)));
         } else if (k < r->op->n_out && !op_is_loss(r->op) && !(c->no_dout >> k & 1)) {
             buffer_init(&r->dout[k], &s.out[k]);
             buffer_poison(&r->dout[k]);

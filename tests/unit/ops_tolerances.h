@@ -51,6 +51,13 @@ static const struct tolerance {
     [LVN_OP_adamw] = {0, 0, "the order of operations is part of the definition"},
     [LVN_OP_sgd] = {0, 0, "the order of operations is part of the definition"},
     [LVN_OP_lion] = {0, 0, "the order of operations is part of the definition"},
+    [LVN_OP_muon] = {1e-6, 0, "five iterations of three products, each a sum; then times a small learning rate"},
 };
+
+/* Are the kernels' bits those of the plain kernel in float? */
+static inline bool op_is_exact(enum lvn_op_id id)
+{
+    return tolerances[id].forward == 0;
+}
 
 #endif
