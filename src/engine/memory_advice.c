@@ -122,6 +122,7 @@ static bool divide_state(struct variant *v, int ranks)
     int64_t batch = v->s.trainer.batch_size;
     if (v->s.trainer.batch_size_per_device) batch = batch / v->ranks * ranks;
     if (batch < ranks || v->s.trainer.micro_batch_size * ranks > batch) return false;
+    if (lvn_optimizer_on_matrices(lvn_optimizer_find(v->s.optimizer.kind))) return false;
     v->s.trainer.batch_size = batch;
     const bool gradients = lvn_can_shard_gradients(&v->s);
     v->s.trainer.strategy = gradients ? LVN_TRAINER_STRATEGY_ZERO2 : LVN_TRAINER_STRATEGY_ZERO1;

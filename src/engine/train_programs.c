@@ -204,6 +204,7 @@ bool lvn_can_shard_gradients(const struct lvn_settings *s)
 /* What may be in shards. */
 static unsigned possible_shards(const struct lvn_settings *s)
 {
+    if (lvn_optimizer_on_matrices(lvn_optimizer_find(s->optimizer.kind))) return 0;
     return lvn_can_shard_gradients(s) ? ~0u : ~(unsigned)LVN_SHARDS_GRADIENTS;
 }
 

@@ -40,6 +40,12 @@ const struct lvn_optimizer_kind *lvn_optimizer_find(const char *name);
 /* May its moments be bf16? */
 bool lvn_optimizer_in_bf16(const struct lvn_optimizer_kind *k);
 
+/* Does it need whole matrices, which shards would cut? */
+static inline bool lvn_optimizer_on_matrices(const struct lvn_optimizer_kind *k)
+{
+    return k->matrix_constants;
+}
+
 /* ARG: options that contradict each other, by name. */
 enum lvn_status lvn_optimizer_check(const struct lvn_optimizer_options *o) LVN_CHECKED;
 /* The optimizer of a run, whose options have passed lvn_optimizer_check(). */

@@ -93,6 +93,47 @@ static void update_sgd(void **state)
     model_free(&m);
 }
 
+#define MATRICES                                                                                                       \
+    " 0 forward  linear               x, w1, b -> %3 (2, 6)\n"                                                         \
+    " 1 forward  linear               %3, w2 -> %5 (2, 32)\n"                                                          \
+    " 2 forward  linear               %5, head -> %7 (2, 3)\n"                                                         \
+    " 3 forward  cross_entropy        %7, labels:int32 -> %9:fp64 (1), %10 (2), %11 (2)\n"
+
+/* An optimizer on matrices: each matrix of a block by itself, also between others; all else by the other operation, the
+ * head outside of blocks too. A model without such matrices is refused. */
+static void update_matrices(void **state)
+{
+    (void)state;
+    const struct lvn_optimizer o = {.name = "muon",
+                                    .op = LVN_OP_sgd,
+                                    .has_matrix_op = true,
+                                    .matrix_op = LVN_OP_muon,
+                                    .matrix_attr.muon = {.momentum = 0.9, .steps = 5}};
+    struct model m = model_new();
+    struct lvn_graph *g = m.graph;
+    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
+    struct lvn_tensor *labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, 2));
+    lvn_block(g);
+    x = lvn_linear(g, x, lvn_weight(g, "w1", 4, 6, 1), lvn_vector(g, "b", 6, 0), true);
+    x = lvn_linear(g, x, lvn_weight(g, "w2", 6, 32, 1), NULL, true);
+    lvn_block_end(g);
+    model_build(&m, lvn_cross_entropy(g, lvn_linear(g, x, lvn_weight(g, "head", 32, 3, 1), NULL, true), labels));
+    expect(&m, MATRICES);
+    must(lvn_pass_update(m.program, &o));
+    expect(&m, MATRICES
+           " 4 update   grad_norm            gradients[0:4416]\n"
+           " 5 update   sgd                  gradients[0:128] -> parameters[0:128], first moment[0:128]\n"
+           " 6 update   muon                 gradients[4096:4120] -> parameters[4096:4120], first moment[4096:4120]\n"
+           " 7 update   muon                 gradients[4160:4352] -> parameters[4160:4352], first moment[4160:4352]\n"
+           " 8 update   sgd                  gradients[4352:4416] -> parameters[4352:4416], first moment[4352:4416]\n");
+    assert_int_equal(m.program->instrs[6].in[0].desc.dim[1], 6);
+    model_free(&m);
+    m = differentiated();
+    assert_int_equal(lvn_pass_update(m.program, &o), LVN_ARG);
+    assert_non_null(strstr(lvn_error_text(), "optimizer.kind muon is for the weight matrices of a model's blocks"));
+    model_free(&m);
+}
+
 /* The listing of two_buckets(). */
 #define TWO_BUCKETS                                                                                                    \
     " 0 forward  linear               x, w1 -> %2 (1, 256)\n"                                                          \
@@ -409,6 +450,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(accumulate),      cmocka_unit_test(accumulate_as_a_tree),
         cmocka_unit_test(update_adamw),    cmocka_unit_test(update_sgd),
+        cmocka_unit_test(update_matrices),
         cmocka_unit_test(shard_ddp),       cmocka_unit_test(shard_ddp_in_bf16),
         cmocka_unit_test(shard_zero1),     cmocka_unit_test(shard_blocks),
         cmocka_unit_test(shard_gradients), cmocka_unit_test(shard_tree),
