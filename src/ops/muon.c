@@ -1,7 +1,8 @@
 /* muon.c - one step of Muon for one matrix: its parameters move by the learning rate, along the momentum whose singular
  * values have all been taken near 1.
  *
- * in[0] the gradient, (inputs,outputs); out[0] the parameters, out[1] the momentum m: as many, updated in place. Nothing changes if result->clip_scale is 0: the gradient is not finite.
+ * in[0] the gradient, (inputs,outputs); out[0] the parameters, out[1] the momentum m: as many, updated in place.
+ * Nothing changes if result->clip_scale is 0: the gradient is not finite.
  *
  *     g = g * scale
  *     g = min(max(g, -clip_value), clip_value)      if clip_value is not 0
@@ -16,12 +17,12 @@
  *     p = p * keep - lr * ratio * X
  *
  * keep = 1 - lr * weight_decay. ratio: 0.2 sqrt(max(outputs, inputs)), with which steps are as large as those of AdamW,
- * so that one learning rate is for both; with attr.muon.original sqrt(max(1, outputs / inputs)). Both Gram matrices give
- * the same X, so its transpose may be stored as well.
+ * so that one learning rate is for both; with attr.muon.original sqrt(max(1, outputs / inputs)). Both Gram matrices
+ * give the same X, so its transpose may be stored as well.
  *
- * Jordan et al.: "Muon: an optimizer for hidden layers in neural networks" (2024), https://kellerjordan.github.io/posts/muon;
- * Liu et al.: "Muon is scalable for LLM training" (2025), for the ratio. As torch.optim.Muon, which computes the products
- * in bf16. */
+ * Jordan et al.: "Muon: an optimizer for hidden layers in neural networks" (2024),
+ * https://kellerjordan.github.io/posts/muon; Liu et al.: "Muon is scalable for LLM training" (2025), for the ratio. As
+ * torch.optim.Muon, which computes the products in bf16. */
 #include "ops/muon.h"
 
 #include "ops/update.h"

@@ -23,8 +23,7 @@ static int64_t aligned(int64_t floats)
 /* X X^T, or X^T X. */
 static struct lvn_gemm gram_of(const struct muon *z, const float *x, float *gram)
 {
-    struct lvn_gemm g = {
-        .m = z->side, .n = z->side, .k = z->n / z->side, .a = x, .b = x, .c = gram, .c_row = z->side};
+    struct lvn_gemm g = {.m = z->side, .n = z->side, .k = z->n / z->side, .a = x, .b = x, .c = gram, .c_row = z->side};
     g.a_row = g.b_col = z->tall ? 1 : z->columns;
     g.a_col = g.b_row = z->tall ? z->columns : 1;
     return g;
@@ -150,8 +149,7 @@ static void set_momentum(const struct lvn_call *call, float *to, int64_t begin, 
     const struct momentum k = {(float)call->result->clip_scale, (float)call->attr->update.clip_value, (float)mu,
                                (float)(1 - mu)};
     const bool grads = call->in[0].desc->dtype == LVN_BF16, state = call->out[1].desc->dtype == LVN_BF16;
-    const struct update_arrays x = {vat(call->in[0].p, begin, grads), to + begin,
-                                    {vat(call->out[1].p, begin, state)}};
+    const struct update_arrays x = {vat(call->in[0].p, begin, grads), to + begin, {vat(call->out[1].p, begin, state)}};
     const struct rounding r = rounding_make(call->step, call->attr->update.number + begin);
     if (grads && state)
         update_bf16(momentum, &k, 1, &r, true, false, true, &x, end - begin);

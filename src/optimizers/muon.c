@@ -1,6 +1,6 @@
 /* muon.c - Muon: for each weight matrix of a model's blocks, momentum whose singular values have all been taken near 1;
- * AdamW for all other parameters: embeddings, heads, biases and gains. A matrix is a parameter as the model declares it:
- * the weights of query, key and value are one where they are stored as one (GPT-2), as in torch.optim.Muon. */
+ * AdamW for all other parameters: embeddings, heads, biases and gains. A matrix is a parameter as the model declares
+ * it: the weights of query, key and value are one where they are stored as one (GPT-2), as in torch.optim.Muon. */
 #include "optimizers/optimizer.h"
 
 #define LVN_X(name, word) name,

@@ -33,11 +33,10 @@ static enum lvn_status append_update(struct lvn_program *p, const struct lvn_opt
 {
     static const char *const moments[] = {"first moment", "second moment"};
     const enum lvn_dtype state = o->bf16_state ? LVN_BF16 : p->real;
-    struct lvn_instr *i =
-        after_backward(p, matrix ? o->matrix_op : o->op,
-                       matrix     ? matrix->name
-                       : g->decay ? "update, decayed parameters"
-                                  : "update, other parameters");
+    struct lvn_instr *i = after_backward(p, matrix ? o->matrix_op : o->op,
+                                         matrix     ? matrix->name
+                                         : g->decay ? "update, decayed parameters"
+                                                    : "update, other parameters");
     if (!i) return LVN_MEMORY;
     i->attr = matrix ? o->matrix_attr : o->attr;
     i->attr.update.weight_decay = !g->decay ? 0 : g->weight_decay < 0 ? o->attr.update.weight_decay : g->weight_decay;
@@ -79,10 +78,11 @@ static enum lvn_status check_matrices(const struct lvn_params *params, const str
 {
     bool has = !o->has_matrix_op;
     for (int i = 0; i < params->n; i++) has |= params->list[i]->trainable && lvn_param_is_block_matrix(params->list[i]);
-    LVN_CHECK(has, ARG,
-              "optimizer.kind %s is for the weight matrices of a model's blocks (its layers), and none of this model is "
-              "trained: take another optimizer.kind",
-              o->name);
+    LVN_CHECK(
+        has, ARG,
+        "optimizer.kind %s is for the weight matrices of a model's blocks (its layers), and none of this model is "
+        "trained: take another optimizer.kind",
+        o->name);
     return LVN_OK;
 }
 

@@ -222,7 +222,8 @@ static inline void run_init(struct run *r, const struct op_case *c, enum lvn_dty
         buffer_poison(&r->out[k]);
         if (op_is_update(c->op)) {
             buffer_fill(&r->out[k], 1000 + (uint64_t)k, 0, 1);
-            for (int64_t i = 0; k == 2 && i < lvn_desc_count(&s.out[k]); i++) buffer_set(&r->out[k], i, fabs(buffer_get(&r->out[k], i)));
+            for (int64_t i = 0; k == 2 && i < lvn_desc_count(&s.out[k]); i++)
+                buffer_set(&r->out[k], i, fabs(buffer_get(&r->out[k], i)));
         } else if (k < r->op->n_out && !op_is_loss(r->op) && !(c->no_dout >> k & 1)) {
             buffer_init(&r->dout[k], &s.out[k]);
             buffer_poison(&r->dout[k]);

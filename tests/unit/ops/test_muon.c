@@ -110,8 +110,8 @@ static void follows_its_formula(void **state)
     }
 }
 
-static const struct op_case square = {
-    LVN_OP_muon, .attr.muon = {{.lr_scale = 1}, .momentum = 0.95, .steps = 5}, .in = {REAL(64, 64)}};
+static const struct op_case square = {LVN_OP_muon, .attr.muon = {{.lr_scale = 1}, .momentum = 0.95, .steps = 5},
+                                      .in = {REAL(64, 64)}};
 
 /* All singular values of a step are near 1: the sum of their squares is near the number of rows. */
 static void steps_are_orthogonal(void **state)
@@ -143,8 +143,7 @@ static void may_change_nothing(void **state)
             r.result.clip_scale = zero;
             run_forward(&r, 2);
             for (int k = 0; k < 2; k++)
-                for (int64_t i = 0; i < 64 * 64; i++)
-                    assert_true(buffer_get(&r.out[k], i) == (zero && k ? 0 : 0.25));
+                for (int64_t i = 0; i < 64 * 64; i++) assert_true(buffer_get(&r.out[k], i) == (zero && k ? 0 : 0.25));
             run_release(&r);
         }
 }

@@ -448,13 +448,10 @@ static void scale(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accumulate),      cmocka_unit_test(accumulate_as_a_tree),
-        cmocka_unit_test(update_adamw),    cmocka_unit_test(update_sgd),
-        cmocka_unit_test(update_matrices),
-        cmocka_unit_test(shard_ddp),       cmocka_unit_test(shard_ddp_in_bf16),
-        cmocka_unit_test(shard_zero1),     cmocka_unit_test(shard_blocks),
-        cmocka_unit_test(shard_gradients), cmocka_unit_test(shard_tree),
-        cmocka_unit_test(scale),
+        cmocka_unit_test(accumulate),        cmocka_unit_test(accumulate_as_a_tree), cmocka_unit_test(update_adamw),
+        cmocka_unit_test(update_sgd),        cmocka_unit_test(update_matrices),      cmocka_unit_test(shard_ddp),
+        cmocka_unit_test(shard_ddp_in_bf16), cmocka_unit_test(shard_zero1),          cmocka_unit_test(shard_blocks),
+        cmocka_unit_test(shard_gradients),   cmocka_unit_test(shard_tree),           cmocka_unit_test(scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

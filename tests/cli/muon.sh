@@ -1,0 +1,60 @@
+# optimizer.kind: muon. The matrices of blocks move otherwise than with adamw, all else as with adamw; bits on threads,
+# ranks and after resuming; every precision; adapters; what is refused.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+make_text
+muon=(--optimizer.kind=muon --optimizer.lr=3e-3)
+
+# after one step, what differs from adamw is the matrices of blocks
+for kind in adamw muon; do code 0 train $kind --optimizer.kind=$kind --trainer.max_steps=1 --model.n_layer=2; done
+python3 - >names <<'P'
+import json, struct
+def read(run):
+    data = open(f"{run}/checkpoints/last/model.safetensors", "rb").read()
+    n = 8 + struct.unpack("<Q", data[:8])[0]
+    head = json.loads(data[8:n])
+    return {k: data[n + v["data_offsets"][0]:n + v["data_offsets"][1]] for k, v in head.items() if k != "__metadata__"}
+a, b = read("adamw"), read("muon")
+maps = ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj")
+assert sum(k.endswith(".weight") and "c_" in k for k in a) == 8
+for k in a:
+    assert (a[k] != b[k]) == (k.endswith(".weight") and any(m in k for m in maps)), k
+P
+
+# it learns, in every precision; each resumes with the bits of a run that was not stopped
+for keys in --trainer.precision=32-true "--trainer.precision=bf16-mixed --optimizer.state=bf16" --trainer.precision=bf16-true; do
+    rm -rf one two
+    # shellcheck disable=SC2086
+    { code 0 train one "${muon[@]}" $keys --trainer.max_steps=40 --json
+      json 'd["val_loss"] < 3.4'
+      code 0 train two "${muon[@]}" $keys --trainer.max_steps=16 --trainer.threads=1
+      code 0 train two "${muon[@]}" $keys --trainer.max_steps=40 --trainer.threads=2 --resume; }
+    same_run one two
+done
+
+# ranks have the bits of one
+same=("${muon[@]}" --trainer.deterministic=true --trainer.micro_batch_size=1 --optimizer.adjust_lr_fn=original)
+code 0 train alone "${same[@]}"
+arguments ranks "${same[@]}"
+ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS:-} code 0 "$LEVIN" launch -n 3 -- "${all[@]}"
+same_weights alone ranks
+
+# adapters are matrices of blocks
+code 0 train adapters "${muon[@]}" --lora.rank=2 --model.init=alone
+# a rate of its own for what is no matrix
+code 0 train groups "${muon[@]}" --optimizer.groups="[{match: 'wte, wpe', lr: 1e-4}]"
+
+# refused
+refuse() { # SENTENCE OPTION...
+    code 2 train no "${@:2}"
+    says "$1" err
+    one_error
+    check test ! -e no
+}
+refuse "none of this model is trained: take another optimizer.kind" "${muon[@]}" --model.freeze='h.*'
+for strategy in zero1 zero2; do
+    refuse "trainer.strategy $strategy cuts matrices between ranks, and optimizer.kind muon updates whole ones: set trainer.strategy=ddp" \
+        "${muon[@]}" --trainer.strategy=$strategy
+done
+refuse "optimizer.momentum must lie between 0 and 0.9999999, got 1" "${muon[@]}" --optimizer.momentum=1
+refuse "optimizer.adjust_lr_fn must be match_rms_adamw or original, got 'spectral'" "${muon[@]}" --optimizer.adjust_lr_fn=spectral
+refuse "optimizer.ns_steps (3) is a key of optimizer.kind=muon, and optimizer.kind is adamw" --optimizer.ns_steps=3
