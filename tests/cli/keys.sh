@@ -62,7 +62,7 @@ code 2 "$LEVIN" train tiny.yaml --trainer.batch_size_per_device=2
 says "set the same thing" err
 for command in train plan bench; do # all commands that train
     code 2 "$LEVIN" $command tiny.yaml --name=moments --optimizer.kind=sgd --optimizer.state=bf16
-    says "optimizer.state: bf16 is for adamw, adam and lion, and optimizer.kind is sgd" err
+    says "optimizer.state: bf16 is for adamw, adam, lion and muon, and optimizer.kind is sgd" err
 done
 code 2 "$LEVIN" train tiny.yaml --data.path=
 code 2 "$LEVIN" train nowhere.yaml
