@@ -99,7 +99,7 @@ static enum lvn_status fill(struct one *s)
     for (int k = 0; k < LVN_BUFFER_COUNT; k++) LVN_TRY(lvn_memory_new(&s->binding.buffer[k], s->device, bytes[k]));
     for (int i = 0; i < s->params->n; i++) {
         const struct lvn_param *q = s->params->list[i];
-        lvn_param_init(q, 1337, values);
+        lvn_param_init(q, 1337, 0, q->count, values);
         LVN_TRY(lvn_memory_write(s->binding.buffer[LVN_BUFFER_PARAM], q->offset * real, values, q->count * real));
     }
     for (int i = 0; i < B * T; i++) {

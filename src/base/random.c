@@ -16,10 +16,10 @@ static struct lvn_philox init_words(uint64_t seed, uint64_t name_hash, int64_t i
                       (uint32_t)name_hash, (uint32_t)(name_hash >> 32));
 }
 
-void lvn_random_normal(uint64_t seed, uint64_t name_hash, float std, int64_t n, float *out)
+void lvn_random_normal(uint64_t seed, uint64_t name_hash, float std, int64_t first, int64_t n, float *out)
 {
     for (int64_t i = 0; i < n; i += 4) {
-        struct lvn_philox r = init_words(seed, name_hash, i / 4);
+        struct lvn_philox r = init_words(seed, name_hash, (first + i) / 4);
         for (int j = 0; j < 4 && i + j < n; j++) {
             double u = (r.v[j & ~1] + 0.5) * 0x1p-32, angle = 6.283185307179586 * (r.v[j | 1] * 0x1p-32);
             out[i + j] = (float)(std * (sqrt(-2.0 * log(u)) * (j & 1 ? sin(angle) : cos(angle))));
@@ -27,10 +27,10 @@ void lvn_random_normal(uint64_t seed, uint64_t name_hash, float std, int64_t n, 
     }
 }
 
-void lvn_random_uniform(uint64_t seed, uint64_t name_hash, float bound, int64_t n, float *out)
+void lvn_random_uniform(uint64_t seed, uint64_t name_hash, float bound, int64_t first, int64_t n, float *out)
 {
     for (int64_t i = 0; i < n; i += 4) {
-        struct lvn_philox r = init_words(seed, name_hash, i / 4);
+        struct lvn_philox r = init_words(seed, name_hash, (first + i) / 4);
         for (int j = 0; j < 4 && i + j < n; j++) out[i + j] = (2 * lvn_uniform(r.v[j]) - 1) * bound;
     }
 }

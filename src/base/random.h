@@ -57,10 +57,11 @@ static inline float lvn_uniform(uint32_t bits)
     return (float)(bits >> 8) * 0x1p-24f;
 }
 
-/* out[i] = N(0, std) for i in [0, n), a function of (seed, name hash, i) alone. Box-Muller in double. */
-void lvn_random_normal(uint64_t seed, uint64_t name_hash, float std, int64_t n, float *out);
+/* out[i] = N(0, std) for i in [0, n), a function of (seed, name hash, first + i) alone. first: a multiple of 4.
+ * Box-Muller in double. */
+void lvn_random_normal(uint64_t seed, uint64_t name_hash, float std, int64_t first, int64_t n, float *out);
 /* The same for numbers uniform in [-bound, bound). */
-void lvn_random_uniform(uint64_t seed, uint64_t name_hash, float bound, int64_t n, float *out);
+void lvn_random_uniform(uint64_t seed, uint64_t name_hash, float bound, int64_t first, int64_t n, float *out);
 /* A bijection of [0, n) onto itself, a function of (seed, epoch): element i of a random permutation without storing it
  * (a Feistel network on the next power of four; values outside of [0, n) are mapped again). */
 int64_t lvn_random_permute(uint64_t seed, uint64_t epoch, int64_t n, int64_t i);

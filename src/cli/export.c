@@ -115,7 +115,7 @@ static enum lvn_status read_moment(struct training *t, const char *path, const c
         LVN_TRY(lvn_stored_find(&t->file, path, prefix, w.param, &stored));
         enum lvn_status status = lvn_parameter_open(&w, &values, false);
         if (status == LVN_OK) lvn_tensor_to_f32(stored->desc.dtype, stored->data, values.p, w.count);
-        enum lvn_status closed = lvn_window_close(&values, status == LVN_OK);
+        enum lvn_status closed = lvn_parameter_close(&w, &values, status == LVN_OK);
         LVN_TRY(status);
         LVN_TRY(closed);
     }

@@ -159,7 +159,7 @@ static enum lvn_status compare(struct lvn_ranks *r, const struct lvn_model_state
 
 enum lvn_status lvn_consistency_replicas(struct lvn_ranks *r, const struct lvn_model_state *n, int64_t step)
 {
-    if (r->size == 1) return LVN_OK;
+    if (r->size == 1 || !n->sums) return LVN_OK; /* parameters in shards have no replicas */
     int64_t *x = lvn_calloc((size_t)n->params->n * 3 + 1, sizeof *x);
     enum lvn_status status = x ? lvn_parameter_sums_run(n, (uint64_t *)x) : LVN_MEMORY;
     if (status == LVN_OK) status = compare(r, n, step, x);

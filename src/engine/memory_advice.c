@@ -115,19 +115,16 @@ static const struct {
 };
 enum { CHANGES = sizeof changes / sizeof *changes };
 
-/* Divide the optimizer's state over so many ranks, and gradients if that is possible. If the recipe gives the batch per
- * device, the batch grows with them. */
-static bool divide_state(struct variant *v, int ranks)
+/* Divide the model over so many ranks. If the recipe gives the batch per device, the batch grows with them. */
+static bool divide_model(struct variant *v, int ranks)
 {
     int64_t batch = v->s.trainer.batch_size;
     if (v->s.trainer.batch_size_per_device) batch = batch / v->ranks * ranks;
     if (batch < ranks || v->s.trainer.micro_batch_size * ranks > batch) return false;
     if (lvn_optimizer_on_matrices(lvn_optimizer_find(v->s.optimizer.kind))) return false;
     v->s.trainer.batch_size = batch;
-    const bool gradients = lvn_can_shard_gradients(&v->s);
-    v->s.trainer.strategy = gradients ? LVN_TRAINER_STRATEGY_ZERO2 : LVN_TRAINER_STRATEGY_ZERO1;
     v->ranks = ranks;
-    name_change(v, "trainer.strategy=%s on %d ranks", gradients ? "zero2" : "zero1", ranks);
+    name_change(v, "trainer.strategy=%s on %d ranks", lvn_strategy_smallest(&v->s, &v->s.trainer.strategy), ranks);
     return true;
 }
 
@@ -180,7 +177,7 @@ static void try_ranks(struct finding *f, const struct lvn_train_programs *t)
         struct variant v;
         begin(&v, t);
         if (ranks <= v.ranks) continue;
-        if (!divide_state(&v, ranks) || !try_variant(f, &v)) break;
+        if (!divide_model(&v, ranks) || !try_variant(f, &v)) break;
         struct lvn_advice *one = &f->out->list[f->out->n - 1];
         bool helps = (double)(so_far - one->bytes) >= MIN_GAIN * (double)f->takes;
         so_far = one->bytes;

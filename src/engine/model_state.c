@@ -7,11 +7,13 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "engine/parameter_sums.h"
+#include "engine/parameters.h"
 #include "graph/names.h"
 #include "host/machine.h"
 #include "models/keys.h"
 #include "models/lora.h"
 #include "optimizers/groups.h"
+#include "passes/shard.h"
 
 /* The parameters are those that a graph declares; its number of samples does not matter. */
 static enum lvn_status declare_params(struct lvn_model_state *n, const struct lvn_model_state_options *o)
@@ -51,8 +53,9 @@ enum lvn_status lvn_model_state_new(struct lvn_model_state **out, const struct l
     n->machine_bytes = o->machine_bytes;
     struct lvn_device_options device = {.real = o->real, .threads = n->threads, .number = o->device, .tf32 = o->tf32};
     enum lvn_status status = backend->open(&n->device, &device);
+    n->exchange = lvn_calloc(1, sizeof *n->exchange);
     n->params = lvn_params_new();
-    if (status == LVN_OK) status = n->params ? declare_params(n, o) : LVN_MEMORY;
+    if (status == LVN_OK) status = n->params && n->exchange ? declare_params(n, o) : LVN_MEMORY;
     if (status != LVN_OK) {
         lvn_model_state_free(n);
         return status;
@@ -60,6 +63,16 @@ enum lvn_status lvn_model_state_new(struct lvn_model_state **out, const struct l
     n->bytes[LVN_BUFFER_PARAM] = n->params->flat_count * lvn_dtype_bytes(n->weights);
     *out = n;
     return LVN_OK;
+}
+
+void lvn_model_state_share(struct lvn_model_state *n, const struct lvn_sharding *s, struct lvn_ranks *ranks)
+{
+    int64_t count = n->params->flat_count;
+    n->sharding = *s;
+    n->ranks = ranks;
+    if (lvn_parameters_sharded(n, LVN_PARAMETER_VALUES)) count = lvn_shard_total(n->params, s->size, s->rank, false);
+    if (!count) count = LVN_PARAM_ALIGN; /* a NULL buffer means that there are no parameters yet */
+    if (!n->memory[LVN_BUFFER_PARAM]) n->bytes[LVN_BUFFER_PARAM] = count * lvn_dtype_bytes(n->weights);
 }
 
 void lvn_model_state_drop_sessions(struct lvn_model_state *n)
@@ -87,6 +100,7 @@ void lvn_model_state_free(struct lvn_model_state *n)
     for (int b = 0; b < LVN_BUFFER_COUNT; b++) lvn_memory_free(n->memory[b]);
     if (n->device) n->device->backend->close(n->device);
     lvn_params_free(n->params);
+    free(n->exchange);
     free(n);
 }
 
@@ -183,6 +197,7 @@ static enum lvn_status allocate_session(struct lvn_session *t)
     t->binding.cache_batch = t->options.cache_batch;
     t->binding.step = &t->step_args;
     t->binding.micro_batch_rows = t->options.B;
+    LVN_TRY(lvn_session_prepare_gathers(t));
     return n->device->backend->bind(&t->bound, t->program, &t->binding);
 }
 

@@ -17,6 +17,8 @@
 
 struct lvn_session;
 struct lvn_parameter_sums;
+struct lvn_parameter_exchange;
+struct lvn_ranks;
 
 struct lvn_model_state {
     struct lvn_model_config config;
@@ -33,7 +35,9 @@ struct lvn_model_state {
     int64_t bytes[LVN_BUFFER_COUNT];             /* planned: PARAM, GRAD (all buffers), STATE0, STATE1, SCALE, ARENA */
     struct lvn_memory *memory[LVN_BUFFER_COUNT]; /* NULL: not allocated yet, or 0 bytes */
     int moments;                                 /* of the optimizer, on this rank or on others: 0, 1 or 2 */
-    struct lvn_sharding sharding;                /* as the last session of several ranks was planned; size 0: none */
+    struct lvn_sharding sharding;                /* lvn_model_state_share(); size 0: one rank */
+    struct lvn_ranks *ranks;                     /* that share the model; NULL: one, or planned only */
+    struct lvn_parameter_exchange *exchange;     /* of parameters.c, owned */
     struct lvn_parameter_sums *sums;             /* of several ranks: to compare replicas, owned; NULL: none */
     struct lvn_session **sessions;               /* [n_sessions], owned */
     int n_sessions;
@@ -57,6 +61,8 @@ struct lvn_model_state_options {
 
 enum lvn_status lvn_model_state_new(struct lvn_model_state **out, const struct lvn_model_config *c,
                                     const struct lvn_model_state_options *o) LVN_CHECKED;
+/* Before sessions are made: several ranks share the model so. ranks: NULL: for a plan alone. */
+void lvn_model_state_share(struct lvn_model_state *n, const struct lvn_sharding *sharding, struct lvn_ranks *ranks);
 void lvn_model_state_free(struct lvn_model_state *n); /* frees the sessions too; NULL: nothing */
 /* Free the sessions, so that others can be planned and allocated. Parameters and optimizer state stay. */
 void lvn_model_state_drop_sessions(struct lvn_model_state *n);

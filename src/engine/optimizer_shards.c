@@ -9,7 +9,7 @@
 
 /* The moments' names in files. */
 static const char *const moments[] = {"exp_avg.", "exp_avg_sq."};
-enum { N_MOMENTS = sizeof moments / sizeof moments[0], TAG = 1 };
+enum { N_MOMENTS = sizeof moments / sizeof moments[0] };
 
 void lvn_optimizer_shards_init(struct lvn_optimizer_shards *m, const struct lvn_model_state *n, struct lvn_ranks *ranks)
 {
@@ -26,28 +26,6 @@ static struct lvn_parameter_window window_on(const struct lvn_optimizer_shards *
     return lvn_parameters_at(m->model_state, of_moment(k), p);
 }
 
-static bool in_shards(const struct lvn_optimizer_shards *m)
-{
-    return lvn_parameters_sharded(m->model_state, LVN_PARAMETER_MOMENTS);
-}
-
-static int64_t bytes_of(const struct lvn_optimizer_shards *m, int64_t count)
-{
-    return count * lvn_dtype_bytes(m->model_state->state);
-}
-
-static enum lvn_status move(struct lvn_optimizer_shards *m, void *x, int64_t count, int with, bool send)
-{
-    struct lvn_request r = {0};
-    int64_t bytes = bytes_of(m, count);
-    if (count == 0) return LVN_OK;
-    if (send)
-        lvn_comm_send(m->ranks->comm, &r, x, bytes, with, TAG);
-    else
-        lvn_comm_receive(m->ranks->comm, &r, x, bytes, with, TAG);
-    return lvn_comm_wait(m->ranks->comm, &r);
-}
-
 /* --- saving --- */
 
 /* The i-th trainable parameter, counted over both moments; *k: the moment. NULL: there are fewer. */
@@ -59,47 +37,14 @@ static const struct lvn_param *item_of(const struct lvn_model_state *n, int64_t 
     return NULL;
 }
 
-/* Rank 0: collect tensor i from its owners. */
 static enum lvn_status fetch(void *context, int i, const void **data)
 {
     struct lvn_optimizer_shards *m = context;
-    int64_t wanted = i, first;
     int k;
     const struct lvn_param *p = item_of(m->model_state, i, &k);
     const struct lvn_parameter_window w = window_on(m, p, k);
     *data = m->buffer;
-    LVN_TRY(m->status);
-    if (!in_shards(m)) return m->status = lvn_parameter_read(&w, m->buffer);
-    m->status = lvn_ranks_broadcast(m->ranks, &wanted, (int64_t)sizeof wanted);
-    for (int r = w.first_owner; r < w.end_owner && m->status == LVN_OK; r++) {
-        const int64_t count = lvn_parameters_part(m->model_state, of_moment(k), p, r, &first);
-        void *to = (char *)m->buffer + bytes_of(m, first);
-        m->status = r ? move(m, to, count, r, false) : lvn_parameter_read(&w, to);
-    }
-    return m->status;
-}
-
-/* Send this rank's part to rank 0, or receive it from there. */
-static enum lvn_status exchange(struct lvn_optimizer_shards *m, const struct lvn_parameter_window *part, bool send)
-{
-    struct lvn_window w;
-    enum lvn_status status = lvn_parameter_open(part, &w, send);
-    if (status == LVN_OK) status = move(m, w.p, part->count, 0, send);
-    enum lvn_status closed = lvn_window_close(&w, status == LVN_OK && !send);
-    return status == LVN_OK ? closed : status;
-}
-
-static enum lvn_status serve(struct lvn_optimizer_shards *m)
-{
-    for (;;) {
-        int64_t wanted;
-        int k;
-        LVN_TRY(lvn_ranks_broadcast(m->ranks, &wanted, (int64_t)sizeof wanted));
-        if (wanted < 0) return LVN_OK;
-        const struct lvn_param *p = item_of(m->model_state, wanted, &k);
-        const struct lvn_parameter_window part = window_on(m, p, k);
-        if (part.count) LVN_TRY(exchange(m, &part, true));
-    }
+    return lvn_parameter_read(&w, m->buffer);
 }
 
 enum lvn_status lvn_optimizer_shards_source(struct lvn_optimizer_shards *m, struct lvn_arena *a,
@@ -117,7 +62,7 @@ enum lvn_status lvn_optimizer_shards_source(struct lvn_optimizer_shards *m, stru
         struct lvn_safetensors_item *item = &items[source->n++];
         *item = (struct lvn_safetensors_item){.name = name, .desc = p->desc};
         item->desc.dtype = n->state;
-        if (!in_shards(m)) item->data = window_on(m, p, k).host;
+        item->data = window_on(m, p, k).host;
     }
     source->fetch = fetch;
     source->context = m;
@@ -131,15 +76,10 @@ int64_t lvn_optimizer_shards_bytes(const struct lvn_model_state *n)
     return collects ? lvn_params_largest(n->params, true) * lvn_dtype_bytes(n->state) : 0;
 }
 
-enum lvn_status lvn_optimizer_shards_finish(struct lvn_optimizer_shards *m)
+void lvn_optimizer_shards_release(struct lvn_optimizer_shards *m)
 {
-    int64_t end = -1;
     free(m->buffer);
     m->buffer = NULL;
-    if (!in_shards(m)) return LVN_OK;
-    if (m->ranks->rank) return serve(m);
-    LVN_TRY(m->status);
-    return lvn_ranks_broadcast(m->ranks, &end, (int64_t)sizeof end);
 }
 
 /* --- loading --- */
@@ -184,27 +124,29 @@ static enum lvn_status open_file(const struct lvn_optimizer_shards *m, const cha
     return status;
 }
 
-/* Send tensor i of rank 0's file to the ranks that own its parts. */
-static enum lvn_status place(struct lvn_optimizer_shards *m, const char *path, const struct lvn_safetensors *file,
-                             int64_t i)
+/* Rank 0: write the moments of its file to the ranks that own them. */
+static enum lvn_status write_all(struct lvn_optimizer_shards *m, const char *path, const struct lvn_safetensors *file)
 {
-    const void *values = NULL;
-    int k, rank = m->ranks->rank;
-    int64_t first;
-    const struct lvn_param *p = item_of(m->model_state, i, &k);
-    const struct lvn_parameter_window w = window_on(m, p, k);
-    if (rank == 0) LVN_TRY(stored_values(file, path, moments[k], p, m->model_state->state, &values));
-    if (!in_shards(m)) {
-        if (rank == 0) LVN_TRY(lvn_parameter_write(&w, values));
-        return lvn_ranks_broadcast_memory(m->ranks, w.memory, w.at, w.bytes);
+    const struct lvn_param *p;
+    const void *values;
+    int k;
+    for (int64_t i = 0; (p = item_of(m->model_state, i, &k)); i++) {
+        const struct lvn_parameter_window w = window_on(m, p, k);
+        LVN_TRY(stored_values(file, path, moments[k], p, m->model_state->state, &values));
+        LVN_TRY(lvn_parameter_write(&w, values));
     }
-    for (int r = w.first_owner; r < w.end_owner; r++) {
-        const int64_t count = lvn_parameters_part(m->model_state, of_moment(k), p, r, &first);
-        const char *from = rank ? NULL : (const char *)values + bytes_of(m, first);
-        if (rank == 0)
-            LVN_TRY(r ? move(m, (void *)(uintptr_t)from, count, r, true) : lvn_parameter_write(&w, from));
-        else if (rank == r)
-            LVN_TRY(exchange(m, &w, false));
+    return LVN_OK;
+}
+
+/* Without shards every rank gets all of them. */
+static enum lvn_status share_all(struct lvn_optimizer_shards *m)
+{
+    const struct lvn_param *p;
+    int k;
+    if (lvn_parameters_sharded(m->model_state, LVN_PARAMETER_MOMENTS)) return LVN_OK;
+    for (int64_t i = 0; (p = item_of(m->model_state, i, &k)); i++) {
+        const struct lvn_parameter_window w = window_on(m, p, k);
+        LVN_TRY(lvn_ranks_broadcast_memory(m->ranks, w.memory, w.at, w.bytes));
     }
     return LVN_OK;
 }
@@ -212,10 +154,13 @@ static enum lvn_status place(struct lvn_optimizer_shards *m, const char *path, c
 enum lvn_status lvn_optimizer_shards_load(struct lvn_optimizer_shards *m, const char *path)
 {
     struct lvn_safetensors file;
-    enum lvn_status status = LVN_OK;
-    int k;
+    const bool first = m->ranks->rank == 0;
     LVN_TRY(lvn_ranks_agree(m->ranks, open_file(m, path, &file)));
-    for (int64_t i = 0; status == LVN_OK && item_of(m->model_state, i, &k); i++) status = place(m, path, &file, i);
-    if (m->ranks->rank == 0) lvn_safetensors_close(&file);
+    lvn_parameters_begin_collecting(m->model_state);
+    enum lvn_status status = first ? write_all(m, path, &file) : LVN_OK;
+    enum lvn_status ended = lvn_parameters_end_collecting(m->model_state);
+    if (status == LVN_OK) status = ended;
+    if (status == LVN_OK) status = share_all(m);
+    if (first) lvn_safetensors_close(&file);
     return status;
 }

@@ -1,8 +1,7 @@
 /* optimizer_shards.h - the optimizer's state in checkpoints: whole on every rank, or (zero1) a shard on each.
  *
- * snapshot.c saves and loads with it. Files hold whole tensors for any number of ranks. When saving, rank 0 requests
- * one tensor after the other and their owners send their parts; when loading it sends them. So no rank needs memory
- * for more than its own shard and one tensor. */
+ * snapshot.c saves and loads with it. Files hold whole tensors for any number of ranks; rank 0 reads and writes them
+ * (parameters.h, lvn_parameters_begin_collecting()). */
 #ifndef LVN_OPTIMIZER_SHARDS_H
 #define LVN_OPTIMIZER_SHARDS_H
 
@@ -13,20 +12,18 @@
 struct lvn_optimizer_shards {
     const struct lvn_model_state *model_state;
     struct lvn_ranks *ranks;
-    void *buffer;           /* rank 0, if the state is sharded: one tensor */
-    enum lvn_status status; /* of communication */
+    void *buffer; /* one tensor that is not in host memory */
 };
 
 void lvn_optimizer_shards_init(struct lvn_optimizer_shards *m, const struct lvn_model_state *n,
                                struct lvn_ranks *ranks);
 /* Bytes that saving allocates in addition. */
 int64_t lvn_optimizer_shards_bytes(const struct lvn_model_state *n);
-/* Rank 0: the state of all trainable parameters as tensors exp_avg.NAME and exp_avg_sq.NAME, for a writer. */
+/* Rank 0, collecting: the state of all trainable parameters as tensors exp_avg.NAME and exp_avg_sq.NAME, for a writer.
+ * Release it always. */
 enum lvn_status lvn_optimizer_shards_source(struct lvn_optimizer_shards *m, struct lvn_arena *a,
                                             struct lvn_safetensors_source *source) LVN_CHECKED;
-/* All ranks, after rank 0 made a source, or failed to: rank 0 calls it when it has written everything or given up; the
- * others answer its requests until then. */
-enum lvn_status lvn_optimizer_shards_finish(struct lvn_optimizer_shards *m) LVN_CHECKED;
+void lvn_optimizer_shards_release(struct lvn_optimizer_shards *m);
 /* All ranks: load the state from rank 0's file; only rank 0 reads `path`. */
 enum lvn_status lvn_optimizer_shards_load(struct lvn_optimizer_shards *m, const char *path) LVN_CHECKED;
 

@@ -35,15 +35,15 @@ bool lvn_parameters_sharded(const struct lvn_model_state *n, enum lvn_parameters
     return s->size > 1 && (s->sharded & what);
 }
 
-int64_t lvn_parameters_part(const struct lvn_model_state *n, enum lvn_parameters_of of, const struct lvn_param *p,
-                            int rank, int64_t *first)
+/* Elements [*first, *first + count) of a parameter that `rank` holds; returns count. */
+static int64_t part_of(const struct lvn_model_state *n, enum lvn_parameters_of of, const struct lvn_param *p, int rank,
+                       int64_t *first)
 {
     const struct lvn_sharding *s = &n->sharding;
-    struct lvn_shard shard;
     *first = 0;
     if (!has(of, p)) return 0;
     if (!lvn_parameters_sharded(n, of)) return p->count;
-    shard = lvn_shard_at(n->params, p->block, s->size, rank);
+    const struct lvn_shard shard = lvn_shard_at(lvn_params_block_of(n->params, p), s->size, rank);
     int64_t begin = shard.first - p->offset, end = begin + shard.count;
     if (begin < 0) begin = 0;
     if (end > p->count) end = p->count;
@@ -52,8 +52,9 @@ int64_t lvn_parameters_part(const struct lvn_model_state *n, enum lvn_parameters
     return end - begin;
 }
 
-struct lvn_parameter_window lvn_parameters_at(const struct lvn_model_state *n, enum lvn_parameters_of of,
-                                              const struct lvn_param *p)
+/* The window on what this rank holds. */
+static struct lvn_parameter_window window_at(const struct lvn_model_state *n, enum lvn_parameters_of of,
+                                             const struct lvn_param *p)
 {
     const bool sharded = lvn_parameters_sharded(n, of);
     const int size = n->sharding.size > 0 ? n->sharding.size : 1, rank = n->sharding.rank;
@@ -62,16 +63,30 @@ struct lvn_parameter_window lvn_parameters_at(const struct lvn_model_state *n, e
     w.memory = n->memory[buffer_of(of)];
     const int64_t each = lvn_dtype_bytes(w.desc.dtype);
     int64_t other;
-    w.count = lvn_parameters_part(n, of, p, rank, &w.first);
+    w.count = part_of(n, of, p, rank, &w.first);
     w.bytes = w.count * each;
     if (sharded) {
-        while (w.first_owner < size && !lvn_parameters_part(n, of, p, w.first_owner, &other)) w.first_owner++;
+        while (w.first_owner < size && !part_of(n, of, p, w.first_owner, &other)) w.first_owner++;
         for (int r = w.first_owner; r < size; r++)
-            if (lvn_parameters_part(n, of, p, r, &other)) w.end_owner = r + 1;
+            if (part_of(n, of, p, r, &other)) w.end_owner = r + 1;
     }
-    w.at =
-        each * (sharded ? lvn_shard_place(n->params, size, rank, p->block, p->offset + w.first) : p->offset + w.first);
+    const struct lvn_param_block *block = lvn_params_block_of(n->params, p);
+    w.at = each * (sharded ? lvn_shard_place(block, size, rank, p->offset + w.first) : p->offset + w.first);
     if (w.memory && w.memory->host && w.count) w.host = (char *)w.memory->host + w.at;
+    return w;
+}
+
+struct lvn_parameter_window lvn_parameters_at(const struct lvn_model_state *n, enum lvn_parameters_of of,
+                                              const struct lvn_param *p)
+{
+    struct lvn_parameter_window w = window_at(n, of, p);
+    if (!n->exchange->collecting || n->sharding.rank || !lvn_parameters_sharded(n, of) || !has(of, p)) return w;
+    w.first = 0;
+    w.count = p->count;
+    w.bytes = p->count * lvn_dtype_bytes(w.desc.dtype);
+    w.host = NULL;
+    w.collected = n;
+    w.of = of;
     return w;
 }
 
@@ -95,28 +110,128 @@ bool lvn_parameters_allocated(const struct lvn_model_state *n)
     return n->memory[LVN_BUFFER_PARAM] != NULL;
 }
 
+bool lvn_parameters_any_sharded(const struct lvn_model_state *n)
+{
+    return lvn_parameters_sharded(n, LVN_PARAMETER_VALUES) || lvn_parameters_sharded(n, LVN_PARAMETER_MOMENTS);
+}
+
+/* --- whole tensors, where they are in shards --- */
+
+enum { TAG = 1 };
+enum action { COLLECT, SEND, END };
+
+/* What rank 0 asks of all ranks. */
+struct request {
+    int64_t action;
+    int64_t of;
+    int64_t number; /* of the parameter */
+};
+
+/* Send or receive elements of a tensor, and wait. */
+static enum lvn_status move(const struct lvn_model_state *n, void *x, int64_t bytes, int with, bool send)
+{
+    struct lvn_request r = {0};
+    struct lvn_comm *c = n->ranks->comm;
+    if (bytes == 0) return LVN_OK;
+    if (send)
+        lvn_comm_send(c, &r, x, bytes, with, TAG);
+    else
+        lvn_comm_receive(c, &r, x, bytes, with, TAG);
+    return lvn_comm_wait(c, &r);
+}
+
+/* Rank 0: exchange the whole tensor with its owners; `x` [bytes] is written if it is collected. */
+static enum lvn_status exchange(const struct lvn_parameter_window *w, enum action action, void *x)
+{
+    const struct lvn_model_state *n = w->collected;
+    struct request r = {action, w->of, w->param->number};
+    enum lvn_status *status = &n->exchange->status;
+    if (*status != LVN_OK) return *status;
+    *status = lvn_ranks_broadcast(n->ranks, &r, (int64_t)sizeof r);
+    for (int rank = w->first_owner; rank < w->end_owner && *status == LVN_OK; rank++) {
+        int64_t first, each = lvn_dtype_bytes(w->desc.dtype);
+        const int64_t count = part_of(n, w->of, w->param, rank, &first);
+        char *part = (char *)x + first * each;
+        if (rank) {
+            *status = move(n, part, count * each, rank, action == SEND);
+            continue;
+        }
+        const struct lvn_parameter_window mine = window_at(n, w->of, w->param);
+        if (!mine.count) continue;
+        *status = action == SEND ? lvn_memory_write(mine.memory, mine.at, part, mine.bytes)
+                                 : lvn_memory_read(mine.memory, mine.at, part, mine.bytes);
+    }
+    return *status;
+}
+
+/* Answer rank 0's request: send this rank's part, or receive it. */
+static enum lvn_status answer(const struct lvn_model_state *n, const struct request *r)
+{
+    struct lvn_window w;
+    const struct lvn_parameter_window part = window_at(n, (enum lvn_parameters_of)r->of, n->params->list[r->number]);
+    if (!part.count) return LVN_OK;
+    enum lvn_status status = lvn_window_open(&w, part.memory, part.at, part.bytes, r->action == COLLECT);
+    if (status == LVN_OK) status = move(n, w.p, part.bytes, 0, r->action == COLLECT);
+    enum lvn_status closed = lvn_window_close(&w, status == LVN_OK && r->action == SEND);
+    return status == LVN_OK ? closed : status;
+}
+
+void lvn_parameters_begin_collecting(const struct lvn_model_state *n)
+{
+    if (n->ranks && lvn_parameters_any_sharded(n)) *n->exchange = (struct lvn_parameter_exchange){.collecting = true};
+}
+
+enum lvn_status lvn_parameters_end_collecting(const struct lvn_model_state *n)
+{
+    struct lvn_parameter_exchange *e = n->exchange;
+    struct request r = {.action = END};
+    if (!e->collecting) return LVN_OK;
+    e->collecting = false;
+    if (n->ranks->rank == 0)
+        return e->status == LVN_OK ? lvn_ranks_broadcast(n->ranks, &r, (int64_t)sizeof r) : e->status;
+    for (;;) {
+        LVN_TRY(lvn_ranks_broadcast(n->ranks, &r, (int64_t)sizeof r));
+        if (r.action == END) return LVN_OK;
+        LVN_TRY(answer(n, &r));
+    }
+}
+
 /* --- the elements of a window --- */
 
 enum lvn_status lvn_parameter_read(const struct lvn_parameter_window *w, void *to)
 {
+    if (w->collected) return exchange(w, COLLECT, to);
     return w->of_snapshot ? lvn_memory_read_snapshot(w->memory, w->at, to, w->bytes)
                           : lvn_memory_read(w->memory, w->at, to, w->bytes);
 }
 
 enum lvn_status lvn_parameter_write(const struct lvn_parameter_window *w, const void *from)
 {
+    if (w->collected) return exchange(w, SEND, (void *)(uintptr_t)from);
     return lvn_memory_write(w->memory, w->at, from, w->bytes);
 }
 
 const void *lvn_parameter_view(const struct lvn_parameter_window *w, void *buffer)
 {
-    if (w->memory->host) return (const char *)w->memory->host + w->at;
+    if (!w->collected && w->memory->host) return (const char *)w->memory->host + w->at;
     return lvn_parameter_read(w, buffer) == LVN_OK ? buffer : NULL;
 }
 
 enum lvn_status lvn_parameter_open(const struct lvn_parameter_window *w, struct lvn_window *out, bool fill)
 {
-    return lvn_window_open(out, w->memory, w->at, w->bytes, fill);
+    if (!w->collected) return lvn_window_open(out, w->memory, w->at, w->bytes, fill);
+    *out = (struct lvn_window){.bytes = w->bytes, .p = lvn_malloc((size_t)w->bytes + 1)};
+    if (!out->p) return LVN_MEMORY;
+    return fill ? lvn_parameter_read(w, out->p) : LVN_OK;
+}
+
+enum lvn_status lvn_parameter_close(const struct lvn_parameter_window *w, struct lvn_window *opened, bool write_back)
+{
+    if (!w->collected) return lvn_window_close(opened, write_back);
+    enum lvn_status status = write_back && opened->p ? lvn_parameter_write(w, opened->p) : LVN_OK;
+    free(opened->p);
+    opened->p = NULL;
+    return status;
 }
 
 /* --- values --- */
@@ -127,6 +242,7 @@ enum lvn_status lvn_parameters_broadcast(const struct lvn_model_state *n, struct
     enum { GAP = 1 << 16 }; /* bytes between two windows that are sent with them: the layout's gaps are smaller */
     struct lvn_memory *memory = NULL;
     int64_t at = 0, end = 0;
+    if (lvn_parameters_sharded(n, LVN_PARAMETER_VALUES)) return LVN_OK;
     for (int i = 0; i <= n->params->n; i++) {
         struct lvn_parameter_window w = {0};
         if (i < n->params->n) w = lvn_parameters_at(n, LVN_PARAMETER_VALUES, n->params->flat[i]);
@@ -150,11 +266,11 @@ enum lvn_status lvn_parameters_init_values(const struct lvn_model_state *n, uint
     enum lvn_status status = wide ? LVN_OK : LVN_MEMORY;
     while (status == LVN_OK && lvn_parameters_next(&i, &w)) {
         struct lvn_window to;
-        if (adapters_only && !w.param->adapter) continue;
+        if ((adapters_only && !w.param->adapter) || !w.count) continue;
         status = lvn_parameter_open(&w, &to, false);
-        if (status == LVN_OK) lvn_param_init(w.param, seed, direct ? to.p : wide);
+        if (status == LVN_OK) lvn_param_init(w.param, seed, w.first, w.count, direct ? to.p : wide);
         if (status == LVN_OK && !direct) lvn_tensor_from_f32(n->weights, wide, to.p, w.count);
-        enum lvn_status closed = lvn_window_close(&to, status == LVN_OK);
+        enum lvn_status closed = lvn_parameter_close(&w, &to, status == LVN_OK);
         if (status == LVN_OK) status = closed;
     }
     free(wide);

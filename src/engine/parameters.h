@@ -30,6 +30,8 @@ struct lvn_parameter_window {
     int first_owner, end_owner;
     void *host; /* the elements; NULL: they are not in host memory: use the functions below */
     /* For these functions: */
+    const struct lvn_model_state *collected; /* the whole tensor is on its owners; NULL: the elements are here */
+    enum lvn_parameters_of of;
     struct lvn_memory *memory;
     int64_t at;       /* bytes from its start */
     bool of_snapshot; /* reads are of the device's snapshot */
@@ -47,9 +49,6 @@ bool lvn_parameters_next(struct lvn_parameters *i, struct lvn_parameter_window *
 /* The window on one parameter. */
 struct lvn_parameter_window lvn_parameters_at(const struct lvn_model_state *n, enum lvn_parameters_of of,
                                               const struct lvn_param *p);
-/* Elements [*first, *first + count) of a parameter that `rank` holds; returns count. */
-int64_t lvn_parameters_part(const struct lvn_model_state *n, enum lvn_parameters_of of, const struct lvn_param *p,
-                            int rank, int64_t *first);
 /* Whether each rank holds a part of every tensor only. */
 bool lvn_parameters_sharded(const struct lvn_model_state *n, enum lvn_parameters_of of);
 /* Planned bytes on this rank, with the gaps of the layout; MOMENTS: of all moments; GRADIENTS: of all buffers. */
@@ -64,13 +63,32 @@ enum lvn_status lvn_parameter_read(const struct lvn_parameter_window *w, void *t
 enum lvn_status lvn_parameter_write(const struct lvn_parameter_window *w, const void *from) LVN_CHECKED;
 /* A view for reading: in place, or copied into `buffer` [bytes]. NULL: the copy failed, and the error is recorded. */
 const void *lvn_parameter_view(const struct lvn_parameter_window *w, void *buffer);
-/* For reading and writing in place or in a copy, which is read first if `fill` is set; close with lvn_window_close(),
- * even if opening failed. */
+/* For reading and writing in place or in a copy, which is read first if `fill` is set, and written if it is closed with
+ * `write_back`. Close it even if opening failed. */
 enum lvn_status lvn_parameter_open(const struct lvn_parameter_window *w, struct lvn_window *out, bool fill) LVN_CHECKED;
+enum lvn_status lvn_parameter_close(const struct lvn_parameter_window *w, struct lvn_window *opened,
+                                    bool write_back) LVN_CHECKED;
+
+/* --- whole tensors, where they are in shards --- */
+
+/* All ranks: from here to lvn_parameters_end_collecting() rank 0 alone works. Its windows are on whole tensors, of all
+ * that is in shards: reading collects a tensor from its owners, writing sends it to them. So no rank needs memory for
+ * more than its shards and one tensor. The other ranks call lvn_parameters_end_collecting() at once, in which they
+ * answer rank 0 until it calls it too. */
+void lvn_parameters_begin_collecting(const struct lvn_model_state *n);
+/* The error of communication, if any. Without shards nothing is sent. */
+enum lvn_status lvn_parameters_end_collecting(const struct lvn_model_state *n) LVN_CHECKED;
+/* Whether anything is in shards. */
+bool lvn_parameters_any_sharded(const struct lvn_model_state *n);
+/* For model_state.c. */
+struct lvn_parameter_exchange {
+    bool collecting;
+    enum lvn_status status; /* the first error of communication */
+};
 
 /* --- values --- */
 
-/* All ranks: rank 0's values to all. */
+/* All ranks: rank 0's values to all, unless each has its shards: rank 0 collecting has sent those. */
 enum lvn_status lvn_parameters_broadcast(const struct lvn_model_state *n, struct lvn_ranks *ranks) LVN_CHECKED;
 /* Initial values of all parameters, or of adapters alone: a function of (seed, name), rounded to n->weights. */
 enum lvn_status lvn_parameters_init_values(const struct lvn_model_state *n, uint64_t seed,

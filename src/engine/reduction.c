@@ -115,11 +115,12 @@ void lvn_reduction_init(struct lvn_reduction *d, struct lvn_ranks *ranks, const 
 
 /* out[size + 1]: boundaries of the ranks' parts of `count` elements of a block; the first is element `first` of the
  * flat parameters. */
-static void cut(const struct lvn_reduction *d, int block, int64_t first, int64_t count, int64_t *out)
+static void cut(const struct lvn_reduction *d, const struct lvn_param_block *block, int64_t first, int64_t count,
+                int64_t *out)
 {
     const int size = d->sharding.size;
     for (int i = 0; i < size; i++) {
-        const int64_t at = lvn_shard_at(d->program->graph->params, block, size, i).first - first;
+        const int64_t at = lvn_shard_at(block, size, i).first - first;
         out[i] = at < 0 ? 0 : at > count ? count : at;
     }
     out[size] = count;
@@ -135,19 +136,21 @@ static void cut_evenly(const struct lvn_reduction *d, int64_t count, int64_t *ou
 
 static void cut_parts(struct lvn_reduction *d, const struct lvn_instr *i, int64_t *first)
 {
-    const struct lvn_param_block *blocks = d->program->graph->params->blocks; /* number 0: outside of all */
+    const struct lvn_params *params = d->program->graph->params;
     const union lvn_attr *a = &i->attr;
     const int64_t count = lvn_desc_count(&i->out[0].desc);
     if (i->id == LVN_OP_all_reduce) return;
     d->work[i->handle].first = first;
-    if (i->id == LVN_OP_reduce_scatter)
-        cut(d, a->reduce_scatter.block, a->reduce_scatter.first, count, first);
-    else if (i->id == LVN_OP_all_gather)
-        cut(d, a->all_gather.block, blocks[a->all_gather.block + 1].offset, count, first);
-    else if (a->tree_reduce.scatter)
-        cut(d, a->tree_reduce.block, blocks[a->tree_reduce.block + 1].offset, count, first);
-    else
+    if (i->id == LVN_OP_tree_reduce && !a->tree_reduce.scatter) {
         cut_evenly(d, count, first);
+        return;
+    }
+    const bool frozen = i->id == LVN_OP_all_gather && a->all_gather.frozen;
+    const int block = i->id == LVN_OP_reduce_scatter ? a->reduce_scatter.block
+                      : i->id == LVN_OP_all_gather   ? a->all_gather.block
+                                                     : a->tree_reduce.block;
+    const struct lvn_param_block *b = &(frozen ? params->frozen : params->blocks)[block + 1];
+    cut(d, b, i->id == LVN_OP_reduce_scatter ? a->reduce_scatter.first : b->offset, count, first);
 }
 
 /* Within a host, processors copy and add the data. If all of them compute, overlapping with backward slows it down:

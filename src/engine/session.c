@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "engine/parameters.h"
+#include "engine/reduction.h"
 #include "graph/loss_chunk.h"
 #include "passes/shard.h"
 
@@ -17,6 +19,8 @@ void lvn_session_free(struct lvn_session *t)
     for (int k = 0; t->caches && k < t->graph->n_caches; k++) lvn_memory_free(t->caches[k]);
     for (int k = 0; k < LVN_MAX_FIELDS && !t->options.longer; k++) lvn_memory_free(t->inputs[k]);
     lvn_memory_free(t->binding.buffer[LVN_BUFFER_RESULT]);
+    if (t->gathers) lvn_reduction_release(t->gathers);
+    free(t->gathers);
     for (int k = 0; k < LVN_STAGING_COUNT; k++) free(t->staging[k]);
     free(t->caches);
     free(t->micro_losses);
@@ -34,10 +38,10 @@ static void at_min(int64_t *bytes, int64_t want)
 /* Bytes of one moment: the whole, or this rank's shard. */
 static int64_t state_bytes(const struct lvn_session *t)
 {
-    const struct lvn_sharding *s = t->options.sharding;
+    const struct lvn_sharding *s = &t->model_state->sharding;
     const struct lvn_params *p = t->model_state->params;
     int64_t count = p->trainable_count;
-    if (s && s->sharded & LVN_SHARDS_STATE) count = lvn_shard_total(p, s->size, s->rank);
+    if (s->size > 1 && s->sharded & LVN_SHARDS_STATE) count = lvn_shard_total(p, s->size, s->rank, true);
     if (count == 0)
         count = LVN_PARAM_ALIGN; /* allocate even if empty: a NULL buffer means that the optimizer has no such moment */
     return count * lvn_dtype_bytes(t->model_state->state);
@@ -54,6 +58,13 @@ static int64_t partial_sums_of(const struct lvn_session *t, int64_t n_leaves)
     int64_t n = o->deterministic ? n_leaves : o->max_micro ? o->max_micro : o->n_micro;
     if (o->max_B && !o->deterministic) labels = labels / o->B * o->max_B;
     return n * ((labels + LVN_LOSS_CHUNK - 1) / LVN_LOSS_CHUNK);
+}
+
+/* Has its program collectives? */
+static bool is_shared(const struct lvn_session *t)
+{
+    const struct lvn_model_state *n = t->model_state;
+    return n->sharding.size > 1 && (t->options.train || lvn_parameters_sharded(n, LVN_PARAMETER_VALUES));
 }
 
 static enum lvn_status plan_session(struct lvn_session *t)
@@ -82,11 +93,10 @@ static enum lvn_status plan_session(struct lvn_session *t)
                                     .tree = o->deterministic ? &tree : NULL,
                                     .n_partial_sums = t->n_partial_sums,
                                     .optimizer = o->optimizer,
-                                    .sharding = o->sharding,
+                                    .sharding = is_shared(t) ? &n->sharding : NULL,
                                     .device = n->device};
     LVN_TRY(lvn_program_new(&t->program, t->graph, outputs, n_outputs, &plan));
     at_min(&n->bytes[LVN_BUFFER_ARENA], t->program->arena_bytes);
-    if (o->sharding) n->sharding = *o->sharding;
     if (o->train) n->gradients = t->program->gradients;
     if (o->train) at_min(&n->bytes[LVN_BUFFER_GRAD], t->program->grad_buffer_bytes * t->program->n_grad_buffers);
     if (o->optimizer && o->optimizer->bf16_state) n->state = LVN_BF16;
@@ -120,6 +130,23 @@ enum lvn_status lvn_session_new(struct lvn_session **out, struct lvn_model_state
 }
 
 /* --- running --- */
+
+enum lvn_status lvn_session_prepare_gathers(struct lvn_session *t)
+{
+    const struct lvn_model_state *n = t->model_state;
+    if (t->options.train || !t->program->n_handles || !n->ranks) return LVN_OK;
+    struct lvn_sharding sharding = n->sharding;
+    sharding.tree = false; /* there are no sums */
+    t->gathers = lvn_calloc(1, sizeof *t->gathers);
+    if (!t->gathers) return LVN_MEMORY;
+    lvn_reduction_init(t->gathers, n->ranks, &sharding);
+    return lvn_reduction_prepare(t->gathers, t->program, NULL);
+}
+
+const struct lvn_collectives *lvn_session_collectives(const struct lvn_session *t)
+{
+    return t->gathers ? &t->gathers->calls : t->options.collectives;
+}
 
 double lvn_tree_sum(const double *x, int64_t n)
 {
@@ -167,7 +194,7 @@ enum lvn_status lvn_session_run_as(struct lvn_session *t, const struct lvn_execu
 void lvn_session_launch(struct lvn_session *t, int64_t n_micro)
 {
     const struct lvn_execution execution = {.n_micro_batches = n_micro,
-                                            .collectives = t->options.collectives,
+                                            .collectives = lvn_session_collectives(t),
                                             .context = t->context,
                                             .before_update = t->before_update};
     t->status = t->model_state->device->backend->run(t->bound, &execution);

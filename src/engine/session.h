@@ -8,6 +8,8 @@
 
 #include "engine/model_state.h"
 
+struct lvn_reduction;
+
 struct lvn_session_options {
     const struct lvn_fields *fields; /* of the samples */
     int64_t B;                       /* samples of a micro-batch */
@@ -17,16 +19,15 @@ struct lvn_session_options {
     bool train;
     bool deterministic; /* sum micro-batches as a tree */
     enum lvn_recompute recompute;
-    const struct lvn_optimizer *optimizer; /* NULL with train: gradients only */
-    const struct lvn_sharding *sharding;   /* NULL: one rank; must outlive the session */
-    const struct lvn_collectives *collectives;
-    int64_t first_leaf;               /* index of micro-batch 0 in the global batch */
-    int64_t n_leaves;                 /* micro-batches of the global batch; 0: those of this session are all */
-    int64_t max_B;                    /* B of the rank that has most samples; 0: this rank's */
-    int64_t max_micro;                /* its n_micro; 0: this rank's */
-    int64_t cache_length;             /* > 0: decode with a key/value cache of so many positions */
-    const struct lvn_session *caches; /* an earlier session whose caches this one uses; NULL: its own */
-    int64_t cache_batch;              /* with caches: which rows of them, in batches of B */
+    const struct lvn_optimizer *optimizer;     /* NULL with train: gradients only */
+    const struct lvn_collectives *collectives; /* of a session that trains; NULL: it has none, or none are done */
+    int64_t first_leaf;                        /* index of micro-batch 0 in the global batch */
+    int64_t n_leaves;                          /* micro-batches of the global batch; 0: those of this session are all */
+    int64_t max_B;                             /* B of the rank that has most samples; 0: this rank's */
+    int64_t max_micro;                         /* its n_micro; 0: this rank's */
+    int64_t cache_length;                      /* > 0: decode with a key/value cache of so many positions */
+    const struct lvn_session *caches;          /* an earlier session whose caches this one uses; NULL: its own */
+    int64_t cache_batch;                       /* with caches: which rows of them, in batches of B */
     const struct lvn_session *longer; /* an earlier session for longer samples, otherwise equal: this one uses its
                                          inputs and its types of gradients; NULL: none */
 };
@@ -37,6 +38,7 @@ enum { LVN_STAGING_RESULT, LVN_STAGING_PREDICTION, LVN_STAGING_LOSSES, LVN_STAGI
 struct lvn_session {
     struct lvn_model_state *model_state;
     struct lvn_session_options options;
+    struct lvn_reduction *gathers; /* collectives of a session that does not train, where parameters are in shards */
     struct lvn_graph *graph;
     struct lvn_task_graph outputs;
     struct lvn_program *program;
@@ -61,6 +63,10 @@ enum lvn_status lvn_session_new(struct lvn_session **out, struct lvn_model_state
                                 const struct lvn_session_options *o) LVN_CHECKED;
 /* For model_state.c, which owns all sessions. */
 void lvn_session_free(struct lvn_session *t);
+/* Before it is bound: its own collectives, if it needs any. Then all ranks run it together. */
+enum lvn_status lvn_session_prepare_gathers(struct lvn_session *t) LVN_CHECKED;
+/* What runs the collectives of its program; NULL: nothing does. */
+const struct lvn_collectives *lvn_session_collectives(const struct lvn_session *t);
 /* Write rows [row, row + b->rows) of the inputs of the next run. The batch has the fields of the options. */
 enum lvn_status lvn_session_feed(struct lvn_session *t, int64_t row, const struct lvn_samples *b) LVN_CHECKED;
 /* Run micro-batches 0..n-1 and the update, if the session has one. Returns the sum of the losses of all labels that are

@@ -64,8 +64,25 @@ static void check_instruction(void *argument, const struct lvn_launch_order *ord
         }
 }
 
+/* Gathers alone: a sum over ranks would show the numbers of others. */
+static void start_gather(void *context, const struct lvn_instr *i, const struct lvn_call *call,
+                         const struct lvn_device *d)
+{
+    const struct lvn_collectives *all = context;
+    if (i->id == LVN_OP_all_gather) all->start(all->context, i, call, d);
+}
+
+static bool wait_for_gather(void *context, const struct lvn_instr *i)
+{
+    const struct lvn_collectives *all = context;
+    return all->wait(all->context, i);
+}
+
 const char *lvn_session_find_nonfinite(struct lvn_session *t, int64_t n_micro)
 {
+    const struct lvn_collectives *all = lvn_session_collectives(t);
+    const struct lvn_collectives gathers = {
+        .context = (void *)(uintptr_t)all, .start = start_gather, .wait = wait_for_gather};
     static _Thread_local struct search s;
     int64_t max = 1;
     for (int v = 0; v < t->program->n_values; v++)
@@ -73,6 +90,7 @@ const char *lvn_session_find_nonfinite(struct lvn_session *t, int64_t n_micro)
     s = (struct search){.session = t, .capacity = lvn_malloc((size_t)max)};
     struct lvn_execution execution = {
         .n_micro_batches = n_micro, .without_update = true, .context = &s, .launched = check_instruction};
+    if (all && lvn_parameters_sharded(t->model_state, LVN_PARAMETER_VALUES)) execution.collectives = &gathers;
     if (!s.capacity || lvn_session_run_as(t, &execution) != LVN_OK)
         lvn_error_clear(); /* then the origin stays unknown */
     free(s.capacity);

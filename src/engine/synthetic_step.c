@@ -171,7 +171,7 @@ static enum lvn_status sum_weights(uint64_t *sum, const struct lvn_model_state *
         struct lvn_window values;
         status = lvn_parameter_open(&w, &values, true);
         if (status == LVN_OK) lvn_checksum_add(&c, values.p, values.bytes);
-        enum lvn_status closed = lvn_window_close(&values, false);
+        enum lvn_status closed = lvn_parameter_close(&w, &values, false);
         if (status == LVN_OK) status = closed;
     }
     *sum = lvn_checksum_value(&c);

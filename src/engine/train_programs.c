@@ -12,6 +12,7 @@
 #include "engine/load_balance.h"
 #include "engine/memory.h"
 #include "engine/parameter_sums.h"
+#include "engine/parameters.h"
 #include "host/machine.h"
 #include "models/lora.h"
 #include "settings/choices.h"
@@ -65,6 +66,7 @@ static enum lvn_status divide_rows(struct lvn_train_programs *t, int size, int r
 
 static enum lvn_status divide(struct lvn_train_programs *t, const int64_t *load_weights)
 {
+    const unsigned in_step = LVN_SHARDS_GRADIENTS | LVN_SHARDS_PARAMETERS; /* ranks exchange these in lockstep */
     const int64_t units = lvn_load_weights_units(t->settings);
     const int size = t->reduction.sharding.size, rank = t->reduction.sharding.rank;
     t->first_unit[0] = 0;
@@ -74,13 +76,13 @@ static enum lvn_status divide(struct lvn_train_programs *t, const int64_t *load_
     t->accumulation = t->leaf[rank + 1] - t->leaf[rank];
     t->n_micro = t->leaf[size];
     t->reduction.sharding.sharded = t->shards;
-    for (int i = 0; i < size && t->reduction.sharding.sharded & LVN_SHARDS_GRADIENTS; i++) {
+    for (int i = 0; i < size && t->reduction.sharding.sharded & in_step; i++) {
         if (t->leaf[i + 1] - t->leaf[i] == t->accumulation) continue;
         LVN_CHECK(t->settings->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO, ARG,
-                  "trainer.strategy zero2 sums gradients behind every micro-batch, so all ranks must have as many, and "
-                  "rank %d has %" PRId64 " and rank %d %" PRId64 " of the %" PRId64 " of a step: take a "
+                  "trainer.strategy %s exchanges gradients or parameters in every micro-batch, so all ranks must have "
+                  "as many, and rank %d has %" PRId64 " and rank %d %" PRId64 " of the %" PRId64 " of a step: take a "
                   "trainer.batch_size that the ranks can share equally, or zero1",
-                  i, t->leaf[i + 1] - t->leaf[i], rank, t->accumulation, t->n_micro);
+                  lvn_strategy_name(t), i, t->leaf[i + 1] - t->leaf[i], rank, t->accumulation, t->n_micro);
         t->reduction.sharding.sharded = LVN_SHARDS_STATE;
     }
     return LVN_OK;
@@ -155,19 +157,20 @@ static enum lvn_status plan_once(struct lvn_train_programs *t, const struct lvn_
     int64_t weight_bytes = lvn_dtype_bytes(state.precision == LVN_PRECISION_BF16_TRUE ? LVN_BF16 : LVN_F32);
     if (!t->model_state) LVN_TRY(lvn_layers_check(&model, weight_bytes, t->ranks && state.backend->computes));
     if (!t->model_state) LVN_TRY(lvn_model_state_new(&t->model_state, &model, &state));
+    lvn_model_state_share(t->model_state, &t->reduction.sharding, t->ranks);
     struct lvn_session_options o = {.B = t->micro_batch, .n_micro = t->accumulation, .task = options->task};
     if (options->validate) LVN_TRY(new_sessions(t, t->eval_sessions, &o));
     o.train = true;
     o.deterministic = s->trainer.deterministic;
     o.recompute = t->recompute;
     o.optimizer = &t->optimizer;
-    o.sharding = &t->reduction.sharding;
     o.collectives = &t->reduction.calls;
     o.first_leaf = t->leaf[t->reduction.sharding.rank];
     o.n_leaves = t->n_micro;
     set_max(t, &o);
     LVN_TRY(new_sessions(t, t->step_sessions, &o));
-    if (t->reduction.sharding.size > 1) LVN_TRY(lvn_parameter_sums_new(t->model_state));
+    if (t->reduction.sharding.size > 1 && !lvn_parameters_sharded(t->model_state, LVN_PARAMETER_VALUES))
+        LVN_TRY(lvn_parameter_sums_new(t->model_state));
     t->next_session = t->step_session = t->step_sessions[last_length(t)];
     t->eval_session = t->eval_sessions[last_length(t)];
     return t->planner.plan
@@ -193,19 +196,24 @@ static const struct {
     {LVN_TRAINER_STRATEGY_DDP, "ddp", 0},
     {LVN_TRAINER_STRATEGY_ZERO1, "zero1", LVN_SHARDS_STATE},
     {LVN_TRAINER_STRATEGY_ZERO2, "zero2", LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS},
+    {LVN_TRAINER_STRATEGY_FSDP, "fsdp", LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS | LVN_SHARDS_PARAMETERS},
 };
 enum { STRATEGIES = sizeof strategies / sizeof *strategies };
-
-bool lvn_can_shard_gradients(const struct lvn_settings *s)
-{
-    return !s->trainer.deterministic && s->trainer.share != LVN_TRAINER_SHARE_MEASURED;
-}
 
 /* What may be in shards. */
 static unsigned possible_shards(const struct lvn_settings *s)
 {
     if (lvn_optimizer_on_matrices(lvn_optimizer_find(s->optimizer.kind))) return 0;
-    return lvn_can_shard_gradients(s) ? ~0u : ~(unsigned)LVN_SHARDS_GRADIENTS;
+    if (s->trainer.share == LVN_TRAINER_SHARE_MEASURED) return LVN_SHARDS_STATE;
+    return s->trainer.deterministic ? LVN_SHARDS_STATE | LVN_SHARDS_PARAMETERS : ~0u;
+}
+
+const char *lvn_strategy_smallest(const struct lvn_settings *s, enum lvn_trainer_strategy *strategy)
+{
+    int i = STRATEGIES - 1;
+    while (i > 0 && (strategies[i].shards & possible_shards(s)) == (strategies[i - 1].shards & possible_shards(s))) i--;
+    *strategy = strategies[i].strategy;
+    return strategies[i].name;
 }
 
 /* With auto: those that are tried first. */
@@ -218,8 +226,9 @@ static unsigned shards_of(const struct lvn_settings *s)
 
 const char *lvn_strategy_name(const struct lvn_train_programs *t)
 {
-    int i = STRATEGIES - 1;
-    while (i > 0 && strategies[i].shards != t->reduction.sharding.sharded) i--;
+    const unsigned sharded = t->reduction.sharding.sharded, possible = possible_shards(t->settings);
+    int i = 0;
+    while (i < STRATEGIES - 1 && (strategies[i].shards & possible) != sharded) i++;
     return strategies[i].name;
 }
 
@@ -312,7 +321,8 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const stru
                                                           : 1,
                                     .sharded = shards_of(s), /* or more, see divide() */
                                     .tree = s->trainer.deterministic,
-                                    .bf16 = s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_BF16};
+                                    .bf16 = s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_BF16,
+                                    .keep = !s->trainer.fsdp_reshard};
     *t = (struct lvn_train_programs){
         .settings = s, .fields = *o->fields, .block_size = lvn_task_length(o->task, o->fields), .ranks = r};
     const struct lvn_optimizer_options optimizer = lvn_optimizer_options_of(s);

@@ -73,9 +73,9 @@ struct lvn_train_programs_options {
 
 /* Plan each rank's rows as one micro-batch; or, if this machine's memory is too small for that and the micro-batch is
  * not given, as the largest micro-batches that fit; if that does not help and trainer.strategy is auto, with the
- * optimizer's state in shards, then with gradients too; and if that does not help either and trainer.recompute is auto,
- * with recomputed blocks. Ranks agree on all of these. Allocates no buffers: lvn_train_programs_allocate()
- * (memory_advice.h) does. Release it always. */
+ * optimizer's state in shards, then with gradients and parameters too; and if that does not help either and
+ * trainer.recompute is auto, with recomputed blocks. Ranks agree on all of these. Allocates no buffers:
+ * lvn_train_programs_allocate() (memory_advice.h) does. Release it always. */
 enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const struct lvn_settings *s,
                                         const struct lvn_model_config *c,
                                         const struct lvn_train_programs_options *o) LVN_CHECKED;
@@ -84,10 +84,9 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const stru
 enum lvn_status lvn_train_programs_replan(struct lvn_train_programs *t,
                                           const struct lvn_train_programs_options *o) LVN_CHECKED;
 void lvn_train_programs_release(struct lvn_train_programs *t);
-/* May gradients be in shards? Not if sums have the order of one rank's, or if ranks have unlike numbers of
- * micro-batches. */
-bool lvn_can_shard_gradients(const struct lvn_settings *s);
-/* The strategy that was planned, as a value of trainer.strategy: "ddp", "zero1", "zero2". */
+/* The strategy with the most in shards that is possible beside the other settings, and its name. */
+const char *lvn_strategy_smallest(const struct lvn_settings *s, enum lvn_trainer_strategy *strategy);
+/* The strategy that was planned, as a value of trainer.strategy: "ddp", "zero1", "zero2", "fsdp". */
 const char *lvn_strategy_name(const struct lvn_train_programs *t);
 /* The i-th value of trainer.strategy for several ranks; each shards more than those before it. NULL: there are no more.
  */

@@ -72,10 +72,20 @@ static int by_layout(const void *a, const void *b)
     return x->number - y->number;
 }
 
-/* Add a trainable parameter that takes `count` elements to its block. */
+static struct lvn_param_block *block_of(const struct lvn_params *p, const struct lvn_param *q)
+{
+    return &(q->trainable ? p->blocks : p->frozen)[q->block + 1];
+}
+
+const struct lvn_param_block *lvn_params_block_of(const struct lvn_params *p, const struct lvn_param *q)
+{
+    return block_of(p, q);
+}
+
+/* Add a parameter that takes `count` elements to its block. */
 static void add_to_block(struct lvn_params *p, const struct lvn_param *q, int64_t count)
 {
-    struct lvn_param_block *b = &p->blocks[q->block + 1];
+    struct lvn_param_block *b = block_of(p, q);
     if (!b->count) b->offset = q->offset;
     b->count += count;
 }
@@ -116,8 +126,9 @@ enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule)
     for (int i = 0; i < p->n; i++)
         if (p->list[i]->block + 2 > p->n_blocks) p->n_blocks = p->list[i]->block + 2;
     p->blocks = lvn_arena_alloc(&p->arena, sizeof *p->blocks * (size_t)p->n_blocks);
+    p->frozen = lvn_arena_alloc(&p->arena, sizeof *p->frozen * (size_t)p->n_blocks);
     int64_t *start = lvn_arena_alloc(&p->arena, sizeof *start * (n + 1));
-    if (!p->groups || !p->flat || !p->blocks || !start) return LVN_MEMORY;
+    if (!p->groups || !p->flat || !p->blocks || !p->frozen || !start) return LVN_MEMORY;
     p->n_groups = 0;
     p->trainable = (struct lvn_extents){0, start};
     p->flat_count = p->trainable_count = 0;
@@ -133,23 +144,23 @@ enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule)
         if (begins_block(q, i ? p->flat[i - 1] : NULL)) p->flat_count = lvn_norm_blocks(p->flat_count) * LVN_NORM_BLOCK;
         q->offset = p->flat_count;
         p->flat_count += count;
+        add_to_block(p, q, count);
         if (!q->trainable) continue;
         p->trainable_count = p->flat_count;
         start[p->trainable.n++] = q->offset;
         add_to_group(p, q, count, number);
-        add_to_block(p, q, count);
         number += count;
     }
     start[p->trainable.n] = p->trainable_count;
     return LVN_OK;
 }
 
-void lvn_param_init(const struct lvn_param *q, uint64_t seed, float *values)
+void lvn_param_init(const struct lvn_param *q, uint64_t seed, int64_t first, int64_t count, float *values)
 {
     if (q->init.kind == LVN_INIT_NORMAL)
-        lvn_random_normal(seed, q->hash, (float)q->init.value, q->count, values);
+        lvn_random_normal(seed, q->hash, (float)q->init.value, first, count, values);
     else if (q->init.kind == LVN_INIT_UNIFORM)
-        lvn_random_uniform(seed, q->hash, (float)q->init.value, q->count, values);
+        lvn_random_uniform(seed, q->hash, (float)q->init.value, first, count, values);
     else
-        for (int64_t j = 0; j < q->count; j++) values[j] = (float)q->init.value;
+        for (int64_t j = 0; j < count; j++) values[j] = (float)q->init.value;
 }

@@ -63,8 +63,9 @@ struct lvn_param_group {
 };
 enum { LVN_PARAM_ALIGN = 64 }; /* elements; every parameter starts at a multiple, gaps hold zeros */
 
-/* The range of the flat buffers that holds the trainable parameters of one block of the model. It begins at a multiple
- * of LVN_NORM_BLOCK, so that shards of a block are cut between the summands of the gradient's norm. */
+/* The range of the flat buffers that holds the trainable parameters of one block of the model, or its frozen ones. It
+ * begins at a multiple of LVN_NORM_BLOCK, so that shards of a block are cut between the summands of the gradient's
+ * norm. */
 struct lvn_param_block {
     int64_t offset; /* elements */
     int64_t count;  /* elements, a multiple of LVN_PARAM_ALIGN; 0: it has none */
@@ -81,6 +82,7 @@ struct lvn_params {
     struct lvn_param_group *groups; /* [n_groups] of the trainable parameters */
     int n_groups;
     struct lvn_param_block *blocks; /* [n_blocks]; number 0: parameters outside of all blocks, 1: of block 0, ... */
+    struct lvn_param_block *frozen; /* [n_blocks] the same of frozen parameters */
     int n_blocks;
     struct lvn_extents trainable; /* layout of the trainable parameters */
     int64_t flat_count;           /* elements of a flat buffer of all parameters */
@@ -98,12 +100,15 @@ int64_t lvn_params_largest(const struct lvn_params *p, bool trainable_only);
  * of all blocks first; within a block those with weight decay first. A block begins at a multiple of LVN_NORM_BLOCK;
  * gaps hold zeros. MEMORY. */
 enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule) LVN_CHECKED;
+/* The range in which a parameter lies. */
+const struct lvn_param_block *lvn_params_block_of(const struct lvn_params *p, const struct lvn_param *q);
+/* Initial values of a parameter's elements [first, first + count): a function of seed and name alone. first: a multiple
+ * of LVN_PARAM_ALIGN. */
+void lvn_param_init(const struct lvn_param *q, uint64_t seed, int64_t first, int64_t count, float *values);
 /* Is it the matrix, (inputs,outputs), of a linear map in a block of the model? */
 static inline bool lvn_param_is_block_matrix(const struct lvn_param *q)
 {
     return q->block >= 0 && q->kind == LVN_WEIGHT && q->desc.rank == 2;
 }
-/* Initial values of a parameter, (count): a function of seed and name alone. */
-void lvn_param_init(const struct lvn_param *q, uint64_t seed, float *values);
 
 #endif

@@ -122,7 +122,7 @@ void lvn_sampler_free(struct lvn_sampler *s)
 
 static enum lvn_status run(struct lvn_session *t, const struct lvn_samples *b, const float **logits)
 {
-    struct lvn_execution execution = {.n_micro_batches = 1};
+    struct lvn_execution execution = {.n_micro_batches = 1, .collectives = lvn_session_collectives(t)};
     LVN_TRY(lvn_session_feed(t, 0, b));
     LVN_TRY(lvn_session_run_as(t, &execution));
     *logits = lvn_session_prediction(t);

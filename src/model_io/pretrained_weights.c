@@ -266,7 +266,7 @@ enum lvn_status lvn_pretrained_values(const struct lvn_pretrained *p, const stru
 {
     struct lvn_layout l;
     if (is_fresh(p, q->name)) {
-        lvn_param_init(q, p->seed, to);
+        lvn_param_init(q, p->seed, 0, q->count, to);
         return LVN_OK;
     }
     if (p->base) return lvn_pretrained_adapted(p, q, to, capacity);
@@ -295,7 +295,7 @@ enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct
         status = lvn_parameter_open(&w, &to, false);
         if (status == LVN_OK) status = lvn_pretrained_values(p, w.param, type == LVN_F32 ? to.p : wide, capacity);
         if (status == LVN_OK && type != LVN_F32) lvn_tensor_from_f32(type, wide, to.p, w.count);
-        enum lvn_status closed = lvn_window_close(&to, status == LVN_OK);
+        enum lvn_status closed = lvn_parameter_close(&w, &to, status == LVN_OK);
         if (status == LVN_OK) status = closed;
     }
     free(capacity);

@@ -1,5 +1,6 @@
 /* accumulate.c - adds gradients to others: those of one node of the tree over micro-batches to those of another
- * (passes/gradient_accumulation.c), or those of a micro-batch to their sum in shards (passes/sharder_gradients.c).
+ * (passes/gradient_accumulation.c), or those of a micro-batch to their sum in shards (passes/sharder_gradients.c). With
+ * attr.copy it copies, shards of parameters too (passes/sharder_parameters.c).
  *
  * in[0] (n), out[0] (n), updated in place: out[0] += in[0]; with attr.copy out[0] = in[0]. Both are real, or both are
  * bf16: then the sum is one addition in fp32, rounded to nearest. Every node of the tree is rounded so, whichever rank

@@ -92,7 +92,7 @@ enum lvn_shards {
     LVN_SHARDS_STATE = 1, /* optimizer state: it updates its shard, and receives the other parameters */
     /* With STATE, without `tree`: the sums of gradients; those of a micro-batch are whole, a block at a time. */
     LVN_SHARDS_GRADIENTS = 2,
-    LVN_SHARDS_PARAMETERS = 4 /* no pass does that yet */
+    LVN_SHARDS_PARAMETERS = 4 /* with STATE: parameters; those of a block are gathered before their use */
 };
 
 /* Data parallelism: each rank has a part of the batch, and of the model what is not sharded. */
@@ -100,9 +100,10 @@ struct lvn_sharding {
     int rank;
     int size;
     unsigned sharded; /* set of enum lvn_shards; 0: each rank has the whole model (ddp); STATE: zero1; STATE |
-                         GRADIENTS: zero2 */
+                         GRADIENTS: zero2; all three: fsdp */
     bool tree;        /* after backward, sum gradients in the order of the tree over micro-batches; else in buckets */
     bool bf16;        /* send buckets of fp32 in bf16 */
+    bool keep;        /* PARAMETERS: what was gathered for forward stays until backward */
 };
 
 /* The micro-batches of a run as leaves of the tree of sums: [first, first + n) of `total` in the global batch. */

@@ -13,9 +13,8 @@ static int64_t dealt_to(int64_t n, int size, int rank)
     return dealt_below(n, size, rank + 1) - dealt_below(n, size, rank);
 }
 
-struct lvn_shard lvn_shard_at(const struct lvn_params *params, int block, int size, int rank)
+struct lvn_shard lvn_shard_at(const struct lvn_param_block *b, int size, int rank)
 {
-    const struct lvn_param_block *b = &params->blocks[block + 1];
     const int64_t before = b->offset / LVN_NORM_BLOCK, behind = before + lvn_norm_blocks(b->count);
     const int64_t end = b->offset + b->count;
     int64_t first = before + dealt_below(behind, size, rank) - dealt_below(before, size, rank);
@@ -26,16 +25,24 @@ struct lvn_shard lvn_shard_at(const struct lvn_params *params, int block, int si
     return (struct lvn_shard){first, count};
 }
 
-int64_t lvn_shard_place(const struct lvn_params *params, int size, int rank, int block, int64_t element)
+int64_t lvn_shard_place(const struct lvn_param_block *b, int size, int rank, int64_t element)
 {
-    const int64_t before = params->blocks[block + 1].offset / LVN_NORM_BLOCK;
-    return dealt_to(before, size, rank) * LVN_NORM_BLOCK + element - lvn_shard_at(params, block, size, rank).first;
+    const int64_t before = b->offset / LVN_NORM_BLOCK;
+    return dealt_to(before, size, rank) * LVN_NORM_BLOCK + element - lvn_shard_at(b, size, rank).first;
 }
 
-int64_t lvn_shard_total(const struct lvn_params *params, int size, int rank)
+/* The last of some blocks that has parameters; NULL: none has. */
+static const struct lvn_param_block *last_of(const struct lvn_param_block *blocks, int n)
 {
-    int last = params->n_blocks - 2; /* lvn_param.block of the last block with trainable parameters */
-    while (last > -1 && !params->blocks[last + 1].count) last--;
-    const struct lvn_shard s = lvn_shard_at(params, last, size, rank);
-    return lvn_shard_place(params, size, rank, last, s.first + s.count);
+    while (n > 0 && !blocks[n - 1].count) n--;
+    return n ? &blocks[n - 1] : NULL;
+}
+
+int64_t lvn_shard_total(const struct lvn_params *params, int size, int rank, bool trainable_only)
+{
+    const struct lvn_param_block *last = trainable_only ? NULL : last_of(params->frozen, params->n_blocks);
+    if (!last) last = last_of(params->blocks, params->n_blocks);
+    if (!last) return 0;
+    const struct lvn_shard s = lvn_shard_at(last, size, rank);
+    return lvn_shard_place(last, size, rank, s.first + s.count);
 }

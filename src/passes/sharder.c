@@ -18,22 +18,20 @@
  * rank's shard has been added to its sum. Sums in the order of the tree need the whole gradients of all micro-batches,
  * so they are for ddp and zero1.
  *
- * Collectives are instructions with operands like any others: the buffer of a running collective is a value that lives
- * until its wait, so memory_planning lays it out. The pass writes the list anew.
+ * fsdp (stage 3, and Zhao et al.: "PyTorch FSDP: experiences on scaling fully sharded data parallel", 2023): the
+ * parameters are shards too. Those of a block are a value of the arena, which is gathered one block ahead of its use,
+ * once for forward and once for backward, and forgotten behind its last use. Those outside of all blocks stay for the
+ * micro-batch: embedding and head are used at both of its ends. Programs that only compute forward gather them as well.
  *
- * Left out: parameters in shards (ZeRO's stage 3). */
+ * Collectives are instructions with operands like any others: the buffer of a running collective is a value that lives
+ * until its wait, so memory_planning lays it out. The pass writes the list anew. */
 #include "passes/sharder.h"
 
 #include <string.h>
 
-bool lvn_shards_state(const struct sharder *x)
+bool lvn_sharder_has(const struct sharder *x, enum lvn_shards what)
 {
-    return x->s->sharded & LVN_SHARDS_STATE;
-}
-
-static bool has_sharded_gradients(const struct sharder *x)
-{
-    return x->s->sharded & LVN_SHARDS_GRADIENTS;
+    return x->s->sharded & what;
 }
 
 /* --- the list --- */
@@ -116,19 +114,21 @@ const struct lvn_param_block *lvn_sharder_block(const struct sharder *x, int blo
 
 struct lvn_shard lvn_sharder_shard(const struct sharder *x, int block)
 {
-    return lvn_shard_at(x->p->graph->params, block, x->s->size, x->s->rank);
+    return lvn_shard_at(lvn_sharder_block(x, block), x->s->size, x->s->rank);
 }
 
-/* Where element `element` of the flat parameters, which this rank owns, lies in its shards. */
-int64_t lvn_sharder_place(const struct sharder *x, int block, int64_t element)
+int64_t lvn_sharder_place(const struct sharder *x, enum lvn_shards what, int block, int64_t element)
 {
-    return lvn_shard_place(x->p->graph->params, x->s->size, x->s->rank, block, element);
+    if (!lvn_sharder_has(x, what)) return element;
+    return lvn_shard_place(lvn_sharder_block(x, block), x->s->size, x->s->rank, element);
 }
 
-/* The same in the flat gradients, which are shards with zero2. */
-int64_t lvn_sharder_gradient_place(const struct sharder *x, int block, int64_t element)
+struct lvn_operand lvn_sharder_view(const struct lvn_param_block *block, struct lvn_operand all, int64_t first,
+                                    int64_t count)
 {
-    return has_sharded_gradients(x) ? lvn_sharder_place(x, block, element) : element;
+    all.desc = lvn_desc_make(all.desc.dtype, 1, &count);
+    all.desc.offset = first - block->offset;
+    return all;
 }
 
 /* Parameter's number -> the last instruction that writes its gradient; -1: none. NULL: memory. */
@@ -147,23 +147,32 @@ int *lvn_sharder_last_writers(struct lvn_arena *a, const struct lvn_program *p)
 
 /* --- the pass --- */
 
-enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding *s)
+/* What a step adds over ranks, and who updates what. */
+static enum lvn_status share_training(struct sharder *x)
 {
+    struct lvn_program *p = x->p;
     const int n = p->n_instrs;
-    if (s->size == 1) return LVN_OK;
-    LVN_CHECK(!(s->tree && s->sharded & LVN_SHARDS_GRADIENTS), INTERNAL,
-              "sums in the order of the tree need whole gradients");
-    struct sharder x = {.p = p, .s = s};
     struct lvn_instr *old = lvn_arena_alloc(&p->arena, sizeof *old * (size_t)(n + 1));
     if (!old) return LVN_MEMORY;
     memcpy(old, p->instrs, sizeof *old * (size_t)n);
-    if (has_sharded_gradients(&x)) {
-        LVN_TRY(lvn_sharder_append_gradients(&x, old, n));
+    if (lvn_sharder_has(x, LVN_SHARDS_GRADIENTS)) {
+        LVN_TRY(lvn_sharder_append_gradients(x, old, n));
     } else {
-        if (!s->tree) LVN_TRY(lvn_sharder_find_buckets(&x));
+        if (!x->s->tree) LVN_TRY(lvn_sharder_find_buckets(x));
         p->n_instrs = 0;
-        lvn_sharder_append_sums(&x, old, n);
+        lvn_sharder_append_sums(x, old, n);
     }
-    if (lvn_shards_state(&x)) lvn_sharder_append_gathers(&x);
-    return x.failed ? LVN_MEMORY : LVN_OK;
+    if (lvn_sharder_has(x, LVN_SHARDS_STATE) && !lvn_sharder_has(x, LVN_SHARDS_PARAMETERS))
+        lvn_sharder_append_gathers(x);
+    return x->failed ? LVN_MEMORY : LVN_OK;
+}
+
+enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding *s)
+{
+    if (s->size <= 1) return LVN_OK;
+    LVN_CHECK(!(s->tree && s->sharded & LVN_SHARDS_GRADIENTS), INTERNAL,
+              "sums in the order of the tree need whole gradients");
+    struct sharder x = {.p = p, .s = s};
+    if (lvn_sharder_has(&x, LVN_SHARDS_PARAMETERS)) LVN_TRY(lvn_sharder_gather_parameters(&x));
+    return p->training ? share_training(&x) : LVN_OK;
 }

@@ -1,6 +1,6 @@
 /* sharder.h - state and functions that the parts of the pass shard share (sharder.c, sharder_sums.c,
- * sharder_gradients.c, sharder_update.c): the program that is written anew, and functions that append to it. Memory
- * that is out is told by sharder.failed. */
+ * sharder_gradients.c, sharder_parameters.c, sharder_update.c): the program that is written anew, and functions that
+ * append to it. Memory that is out is told by sharder.failed. */
 #ifndef LVN_SHARDER_H
 #define LVN_SHARDER_H
 
@@ -28,8 +28,8 @@ struct sharder {
     bool failed;                      /* out of memory */
 };
 
-/* Is the optimizer's state in shards? */
-bool lvn_shards_state(const struct sharder *x);
+/* Is this in shards? */
+bool lvn_sharder_has(const struct sharder *x, enum lvn_shards what);
 
 /* Append an instruction; the pointer is valid until the next one. */
 struct lvn_instr *lvn_sharder_append(struct sharder *x, enum lvn_op_id id, enum lvn_when when, const char *name);
@@ -45,13 +45,15 @@ struct lvn_instr *lvn_sharder_latest(const struct sharder *x);
 /* Number of the next block after `block` that has trainable parameters, as in lvn_param.block; begin with -2. False:
  * there is none. */
 bool lvn_sharder_next_block(const struct sharder *x, int *block);
-/* The range of a block in the flat buffers, and the part of it that this rank owns. */
+/* The range of a block's trainable parameters in the flat buffers, and the part of it that this rank owns. */
 const struct lvn_param_block *lvn_sharder_block(const struct sharder *x, int block);
 struct lvn_shard lvn_sharder_shard(const struct sharder *x, int block);
-/* Where element `element` of the flat parameters, which this rank owns, lies in its shards. */
-int64_t lvn_sharder_place(const struct sharder *x, int block, int64_t element);
-/* The same in the flat gradients, which are shards with zero2. */
-int64_t lvn_sharder_gradient_place(const struct sharder *x, int block, int64_t element);
+/* Where element `element` of the flat parameters, which this rank owns, lies in a buffer whose contents are in shards,
+ * if `what` (enum lvn_shards) is, or else whole. */
+int64_t lvn_sharder_place(const struct sharder *x, enum lvn_shards what, int block, int64_t element);
+/* Elements [first, first + count) of the flat buffers, as a view of the value `all` of their block. */
+struct lvn_operand lvn_sharder_view(const struct lvn_param_block *block, struct lvn_operand all, int64_t first,
+                                    int64_t count);
 /* Parameter's number -> the last instruction that writes its gradient; -1: none. NULL: memory. */
 int *lvn_sharder_last_writers(struct lvn_arena *a, const struct lvn_program *p);
 /* Memory for a collective of each block. */
@@ -65,6 +67,9 @@ void lvn_sharder_append_sums(struct sharder *x, const struct lvn_instr *old, int
 
 /* sharder_gradients.c: the same with gradients in shards (zero2). */
 enum lvn_status lvn_sharder_append_gradients(struct sharder *x, struct lvn_instr *old, int n) LVN_CHECKED;
+
+/* sharder_parameters.c: fsdp. Write the program anew: parameters of a block are gathered before their use. */
+enum lvn_status lvn_sharder_gather_parameters(struct sharder *x) LVN_CHECKED;
 
 /* sharder_update.c */
 /* Append an instruction of `old`: those of the update for what the rank owns. */

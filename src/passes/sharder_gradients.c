@@ -12,15 +12,6 @@ struct block_gradients {
     struct collective collective;
 };
 
-/* Elements [first, first + count) of the flat parameters, as a view of the block's gradients `all`. */
-static struct lvn_operand view_of(const struct sharder *x, int block, struct lvn_operand all, int64_t first,
-                                  int64_t count)
-{
-    all.desc = lvn_desc_make(all.desc.dtype, 1, &count);
-    all.desc.offset = first - lvn_sharder_block(x, block)->offset;
-    return all;
-}
-
 /* Learn which instruction completes each block. completes[instruction]: index of the block; -1: none. */
 static void find_ends(struct sharder *x, const int *last_writer, int *completes)
 {
@@ -73,7 +64,7 @@ static void append_zeros(struct sharder *x, const struct block_gradients *b, int
 {
     if (first >= end) return;
     struct lvn_instr *i = lvn_sharder_append(x, LVN_OP_zeros, LVN_EVERY_MICRO_BATCH, "gaps between gradients");
-    i->out[0] = view_of(x, b->block, b->gradients, first, end - first);
+    i->out[0] = lvn_sharder_view(lvn_sharder_block(x, b->block), b->gradients, first, end - first);
 }
 
 /* Fill the gaps between parameters, and the gradients of parameters on which the loss does not depend. */
@@ -121,14 +112,16 @@ static void end_block(struct sharder *x)
     lvn_sharder_wait(x, &b->collective, LVN_EVERY_MICRO_BATCH, name);
     const struct lvn_shard mine = lvn_sharder_shard(x, b->block);
     if (!mine.count) return;
-    const struct lvn_operand shard = view_of(x, b->block, b->gradients, mine.first, mine.count);
+    const struct lvn_operand shard =
+        lvn_sharder_view(lvn_sharder_block(x, b->block), b->gradients, mine.first, mine.count);
     if (b->collective.result.value != b->gradients.value) {
         struct lvn_instr *cast = lvn_sharder_append(x, LVN_OP_widen, LVN_EVERY_MICRO_BATCH, name);
-        cast->in[0] = view_of(x, b->block, b->collective.result, mine.first, mine.count);
+        cast->in[0] = lvn_sharder_view(lvn_sharder_block(x, b->block), b->collective.result, mine.first, mine.count);
         cast->out[0] = shard;
     }
-    const struct lvn_operand sum = lvn_sharder_range(x, "gradients", LVN_BUFFER_GRAD, x->p->gradients,
-                                                     lvn_sharder_place(x, b->block, mine.first), mine.count);
+    const struct lvn_operand sum =
+        lvn_sharder_range(x, "gradients", LVN_BUFFER_GRAD, x->p->gradients,
+                          lvn_sharder_place(x, LVN_SHARDS_GRADIENTS, b->block, mine.first), mine.count);
     for (int first = 1; first >= 0; first--) {
         struct lvn_instr *add =
             lvn_sharder_append(x, LVN_OP_accumulate, first ? LVN_FIRST_MICRO_BATCH : LVN_LATER_MICRO_BATCHES, name);
@@ -151,7 +144,7 @@ enum lvn_status lvn_sharder_append_gradients(struct sharder *x, struct lvn_instr
     find_ends(x, last_writer, completes);
     LVN_TRY(add_values(x));
     x->p->n_instrs = 0;
-    const int64_t mine = lvn_shard_total(params, x->s->size, x->s->rank);
+    const int64_t mine = lvn_shard_total(params, x->s->size, x->s->rank, true);
     x->p->grad_buffer_bytes = (mine ? mine : LVN_PARAM_ALIGN) * lvn_dtype_bytes(x->p->gradients);
     for (int i = 0; i < n && !x->failed; i++) {
         if (old[i].when == LVN_AFTER_BACKWARD) end_block(x);

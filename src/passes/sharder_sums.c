@@ -70,7 +70,7 @@ enum lvn_status lvn_sharder_find_buckets(struct sharder *x)
     LVN_LOCAL_ARENA(a);
     const int *last_writer = lvn_sharder_last_writers(&a, x->p);
     if (!x->bucket || !last_writer) return LVN_MEMORY;
-    x->n_buckets = cut_buckets(x->p, last_writer, bucket_bytes(x->p), lvn_shards_state(x), x->bucket);
+    x->n_buckets = cut_buckets(x->p, last_writer, bucket_bytes(x->p), lvn_sharder_has(x, LVN_SHARDS_STATE), x->bucket);
     sort_buckets(x->bucket, x->n_buckets);
     return LVN_OK;
 }
@@ -86,9 +86,10 @@ static void append_start(struct sharder *x, struct bucket *b)
         cast->in[0] = b->gradient;
         cast->out[0] = wire;
     }
-    b->collective = lvn_sharder_start(x, lvn_shards_state(x) ? LVN_OP_reduce_scatter : LVN_OP_all_reduce,
-                                      LVN_LAST_MICRO_BATCH, wire, wire, name);
-    if (!lvn_shards_state(x)) return;
+    b->collective =
+        lvn_sharder_start(x, lvn_sharder_has(x, LVN_SHARDS_STATE) ? LVN_OP_reduce_scatter : LVN_OP_all_reduce,
+                          LVN_LAST_MICRO_BATCH, wire, wire, name);
+    if (!lvn_sharder_has(x, LVN_SHARDS_STATE)) return;
     lvn_sharder_latest(x)->attr.reduce_scatter.block = b->block;
     lvn_sharder_latest(x)->attr.reduce_scatter.first = b->offset;
 }
@@ -117,7 +118,7 @@ static struct collective start_tree(struct sharder *x, int block, int64_t offset
     slots.desc = lvn_desc_make(p->gradients, 2, dim);
     slots.desc.stride[0] = all;
     struct collective s = lvn_sharder_start(x, LVN_OP_tree_reduce, LVN_AFTER_BACKWARD, slots, sum, tree_name);
-    lvn_sharder_latest(x)->attr.tree_reduce.scatter = lvn_shards_state(x);
+    lvn_sharder_latest(x)->attr.tree_reduce.scatter = lvn_sharder_has(x, LVN_SHARDS_STATE);
     lvn_sharder_latest(x)->attr.tree_reduce.block = block;
     return s;
 }
@@ -127,8 +128,8 @@ static void append_tree(struct sharder *x)
     struct collective *s = lvn_sharder_collectives(x);
     int n = 0;
     if (!s) return;
-    if (!lvn_shards_state(x)) s[n++] = start_tree(x, -1, 0, x->p->graph->params->trainable_count);
-    for (int k = -2; lvn_shards_state(x) && lvn_sharder_next_block(x, &k); n++)
+    if (!lvn_sharder_has(x, LVN_SHARDS_STATE)) s[n++] = start_tree(x, -1, 0, x->p->graph->params->trainable_count);
+    for (int k = -2; lvn_sharder_has(x, LVN_SHARDS_STATE) && lvn_sharder_next_block(x, &k); n++)
         s[n] = start_tree(x, k, lvn_sharder_block(x, k)->offset, lvn_sharder_block(x, k)->count);
     for (int k = 0; k < n; k++) lvn_sharder_wait(x, &s[k], LVN_AFTER_BACKWARD, tree_name);
 }

@@ -1,5 +1,5 @@
-/* sharder_update.c - norm and update of what a rank owns, and the gathers of the updated parameters, for zero1 and
- * zero2; see sharder.c. */
+/* sharder_update.c - norm and update of what a rank owns, and, for zero1 and zero2, the gathers of the updated
+ * parameters; see sharder.c. */
 #include "passes/sharder.h"
 
 /* Restrict an operand to elements [offset, offset + count) of its buffer. */
@@ -23,10 +23,10 @@ static void append_update(struct sharder *x, struct lvn_instr i)
     if (begin < mine.first) begin = mine.first;
     if (end > mine.first + mine.count) end = mine.first + mine.count;
     if (end <= begin) return;
-    const int64_t place = lvn_sharder_place(x, g->block, begin);
-    cut(p, &i.in[0], lvn_sharder_gradient_place(x, g->block, begin), end - begin);
-    cut(p, &i.out[0], begin, end - begin);
-    for (int k = 1; k < LVN_MAX_OUT; k++) cut(p, &i.out[k], place, end - begin);
+    cut(p, &i.in[0], lvn_sharder_place(x, LVN_SHARDS_GRADIENTS, g->block, begin), end - begin);
+    cut(p, &i.out[0], lvn_sharder_place(x, LVN_SHARDS_PARAMETERS, g->block, begin), end - begin);
+    for (int k = 1; k < LVN_MAX_OUT; k++)
+        cut(p, &i.out[k], lvn_sharder_place(x, LVN_SHARDS_STATE, g->block, begin), end - begin);
     i.attr.update.first = begin;
     i.attr.update.number += begin - g->offset;
     *lvn_sharder_append(x, i.id, i.when, i.name) = i;
@@ -51,7 +51,7 @@ static void append_squares(struct sharder *x, int block, struct lvn_operand all)
     i->out[0].desc.offset = from;
     if (mine.count > 0)
         i->in[0] = lvn_sharder_range(x, "gradients", LVN_BUFFER_GRAD, x->p->gradients,
-                                     lvn_sharder_gradient_place(x, block, mine.first), mine.count);
+                                     lvn_sharder_place(x, LVN_SHARDS_GRADIENTS, block, mine.first), mine.count);
 }
 
 /* Append the norm of all gradients: sums of squares of this rank's shards, those of all ranks, and the total. */
@@ -71,9 +71,9 @@ static void append_norm(struct sharder *x, const struct lvn_instr *norm)
 void lvn_sharder_append_one(struct sharder *x, const struct lvn_instr *i)
 {
     bool update = i->when == LVN_AFTER_BACKWARD;
-    if (update && lvn_shards_state(x) && i->id == LVN_OP_grad_norm)
+    if (update && lvn_sharder_has(x, LVN_SHARDS_STATE) && i->id == LVN_OP_grad_norm)
         append_norm(x, i);
-    else if (update && lvn_shards_state(x))
+    else if (update && lvn_sharder_has(x, LVN_SHARDS_STATE))
         append_update(x, *i);
     else
         *lvn_sharder_append(x, i->id, i->when, i->name) = *i;

@@ -195,13 +195,20 @@ static enum lvn_status finish_schedule(struct lvn_settings *s)
 
 static enum lvn_status check_device(const struct lvn_settings *s)
 {
+    char word[LVN_VALUE_TEXT];
     LVN_CHECK(s->trainer.strategy != LVN_TRAINER_STRATEGY_SINGLE_DEVICE || s->ranks <= 1, ARG,
               "trainer.strategy single_device is for one rank, and %" PRId64
-              " were started; set ddp, zero1 or zero2, or start one",
+              " were started; set ddp, zero1, zero2 or fsdp, or start one",
               s->ranks);
-    LVN_CHECK(s->trainer.strategy != LVN_TRAINER_STRATEGY_ZERO2 || s->trainer.share != LVN_TRAINER_SHARE_MEASURED, ARG,
-              "trainer.strategy zero2 wants as many micro-batches on every rank, and trainer.share measured gives fast "
-              "ranks more; set trainer.share=equal or trainer.strategy=zero1");
+    LVN_CHECK(s->trainer.fsdp_reshard || s->trainer.strategy == LVN_TRAINER_STRATEGY_FSDP ||
+                  s->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO,
+              ARG, "trainer.fsdp_reshard is for trainer.strategy fsdp; set that, or leave it out");
+    const bool in_step = /* ranks exchange gradients or parameters in every micro-batch */
+        s->trainer.strategy == LVN_TRAINER_STRATEGY_ZERO2 || s->trainer.strategy == LVN_TRAINER_STRATEGY_FSDP;
+    LVN_CHECK(!in_step || s->trainer.share != LVN_TRAINER_SHARE_MEASURED, ARG,
+              "trainer.strategy %s wants as many micro-batches on every rank, and trainer.share measured gives fast "
+              "ranks more; set trainer.share=equal or trainer.strategy=zero1",
+              lvn_settings_value(s, LVN_OPT_trainer_strategy, word));
     return LVN_OK;
 }
 

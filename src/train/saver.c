@@ -83,7 +83,7 @@ enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *
 {
     const struct lvn_saver_target *a = &s->target;
     const bool collective = /* the other ranks send their shards */
-        lvn_parameters_sharded(a->model_state, LVN_PARAMETER_MOMENTS);
+        lvn_parameters_any_sharded(a->model_state);
     LVN_TRY(lvn_saver_finish(s));
     if (s->step == snapshot->step) return LVN_OK;
     /* Replicas that differ must not be saved. */

@@ -17,7 +17,7 @@
  * memory is copied through a small staging buffer, on a queue that is asynchronous to the step's (backend.h,
  * lvn_device_snapshot()).
  *
- * Left out: sharded state (zero1), which needs the other ranks while it is read. It is saved between steps, with no
+ * Left out: what is in shards, which needs the other ranks while it is read. It is saved between steps, with no
  * thread. */
 #ifndef LVN_SAVER_H
 #define LVN_SAVER_H

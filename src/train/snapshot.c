@@ -118,8 +118,10 @@ enum lvn_status lvn_snapshot_save(const struct lvn_snapshot_target *to, const st
 {
     struct lvn_optimizer_shards m;
     lvn_optimizer_shards_init(&m, n, ranks);
-    enum lvn_status status = ranks->rank ? LVN_OK : save(to, s, &m), finished = lvn_optimizer_shards_finish(&m);
-    return status == LVN_OK ? finished : status;
+    lvn_parameters_begin_collecting(n);
+    enum lvn_status status = ranks->rank ? LVN_OK : save(to, s, &m), ended = lvn_parameters_end_collecting(n);
+    lvn_optimizer_shards_release(&m);
+    return status == LVN_OK ? ended : status;
 }
 
 /* --- loading --- */
@@ -189,9 +191,12 @@ static enum lvn_status load(struct lvn_arena *a, const char *dir, struct lvn_mod
     struct lvn_optimizer_shards m;
     const char *optimizer = lvn_path_join(a, dir, "state/optimizer.safetensors");
     lvn_optimizer_shards_init(&m, n, ranks);
-    LVN_TRY(lvn_ranks_agree(ranks, !optimizer    ? LVN_MEMORY
-                                   : ranks->rank ? LVN_OK
-                                                 : lvn_snapshot_load_weights(a, dir, n, source)));
+    lvn_parameters_begin_collecting(n);
+    enum lvn_status status = !optimizer    ? LVN_MEMORY
+                             : ranks->rank ? LVN_OK
+                                           : lvn_snapshot_load_weights(a, dir, n, source);
+    enum lvn_status ended = lvn_parameters_end_collecting(n);
+    LVN_TRY(lvn_ranks_agree(ranks, status == LVN_OK ? ended : status));
     LVN_TRY(lvn_parameters_broadcast(n, ranks));
     return lvn_optimizer_shards_load(&m, optimizer);
 }

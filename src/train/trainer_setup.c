@@ -192,12 +192,14 @@ static enum lvn_status load_weights(struct trainer *t)
     LVN_TRY(lvn_ranks_agree(t->ranks, lvn_parameters_init_values(n, (uint64_t)s->trainer.seed, pretrained)));
     if (!pretrained) return LVN_OK;
     enum lvn_status status = LVN_OK;
+    lvn_parameters_begin_collecting(n);
     if (t->ranks->rank == 0) {
         status = find_base(t);
         if (status == LVN_OK) status = lvn_pretrained_load(p, n);
         if (status == LVN_OK && *s->lora.init) status = lvn_adapters_read(s->lora.init, n);
     }
-    LVN_TRY(lvn_ranks_agree(t->ranks, status));
+    enum lvn_status ended = lvn_parameters_end_collecting(n);
+    LVN_TRY(lvn_ranks_agree(t->ranks, status == LVN_OK ? ended : status));
     return lvn_parameters_broadcast(n, t->ranks);
 }
 
@@ -373,11 +375,13 @@ static void explain_strategy(struct trainer *t)
                  lvn_bytes_text(n->whole_bytes, whole), lvn_bytes_text(n->free_bytes, available));
         lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->text);
     }
-    if (t->settings->trainer.strategy != LVN_TRAINER_STRATEGY_ZERO2 || !t->settings->trainer.deterministic) return;
-    lvn_callback_notify(
-        &t->context, LVN_EVENT_NOTE,
-        "trainer.strategy zero2 takes the memory of zero1 here: trainer.deterministic adds gradients in "
-        "an order for which every rank keeps whole ones");
+    const enum lvn_trainer_strategy strategy = t->settings->trainer.strategy;
+    const bool fsdp = strategy == LVN_TRAINER_STRATEGY_FSDP;
+    if (!t->settings->trainer.deterministic || (strategy != LVN_TRAINER_STRATEGY_ZERO2 && !fsdp)) return;
+    snprintf(t->text, sizeof t->text,
+             "trainer.strategy %s keeps whole gradients on every rank here: trainer.deterministic adds them in order",
+             fsdp ? "fsdp" : "zero2");
+    lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->text);
 }
 
 /* Run one part of the set-up that may take long; the heartbeat reports it as the current operation. */

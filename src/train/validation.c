@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/work.h"
+#include "engine/parameters.h"
 #include "train/limits.h"
 
 /* Set the steps between validations, and the batches of each. */
@@ -62,24 +63,31 @@ void lvn_validation_release(struct lvn_validation *v)
     v->counts = NULL;
 }
 
-/* Compute this rank's rows of each batch; add losses and counts to the sums. */
+/* Compute this rank's rows of each batch; add losses and counts to the sums. Where the ranks gather parameters
+ * collectively, a rank that fails goes on without results, or the others would wait for it. */
 static enum lvn_status compute(struct lvn_validation *v, struct lvn_train_programs *g, double *count)
 {
     int64_t n = batches_of(v), n_counts = lvn_task_counts(&g->eval_session->outputs), number;
+    const bool collective = lvn_parameters_sharded(g->model_state, LVN_PARAMETER_VALUES);
+    enum lvn_status status = LVN_OK;
     for (int64_t i = 0; i < n; i++) {
         double *losses = v->sums + i * g->n_micro + g->leaf[g->ranks->rank];
-        LVN_TRY(lvn_loader_eval_batch(&v->loader, v->batches, i, g->first_row, &v->samples, &number));
-        struct lvn_session *eval = lvn_train_programs_session(g, g->eval_sessions, &v->samples);
-        LVN_TRY(lvn_session_feed(eval, 0, &v->samples));
+        struct lvn_session *eval = g->eval_session;
+        if (status == LVN_OK)
+            status = lvn_loader_eval_batch(&v->loader, v->batches, i, g->first_row, &v->samples, &number);
+        if (status == LVN_OK) eval = lvn_train_programs_session(g, g->eval_sessions, &v->samples);
+        if (status == LVN_OK) status = lvn_session_feed(eval, 0, &v->samples);
+        if (status != LVN_OK && !collective) return status;
         eval->step_args = (struct lvn_step){
             .grad_scale = 1.0, .first_row = g->first_row, .end_row = g->first_row + v->samples.n_valid};
         lvn_session_run(eval, g->accumulation);
         LVN_TRY(eval->status);
+        if (status != LVN_OK) continue;
         memcpy(losses, eval->micro_losses, sizeof *losses * (size_t)g->accumulation);
         count[LABELS] += (double)lvn_task_count(&eval->outputs, &v->samples);
         for (int64_t k = 0; k < n_counts; k++) count[COUNTS + k] += eval->counts[k];
     }
-    return LVN_OK;
+    return status;
 }
 
 enum lvn_status lvn_validation_run(struct lvn_validation *v, struct lvn_train_programs *g, double *loss)

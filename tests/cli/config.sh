@@ -187,17 +187,18 @@ json '[n["key"] for n in d["notes"]] == ["mixed_precision"]'
 settings cpu.yaml
 is trainer.precision bf16-mixed
 is trainer.accelerator cpu
-printf 'distributed_type: FSDP\nfsdp_config: {fsdp_activation_checkpointing: true}\nnum_processes: 2\nnew_key: 1\n' >fsdp.acc
+printf 'distributed_type: FSDP\nfsdp_config: {fsdp_activation_checkpointing: true, fsdp_reshard_after_forward: false}\nnum_processes: 2\nnew_key: 1\n' >fsdp.acc
 code 0 "$LEVIN" config fsdp.yaml --from-accelerate fsdp.acc --json
 json '"levin launch -n 2" in d["launch"] and "new_key" in {n["key"] for n in d["notes"]}'
 settings fsdp.yaml
-is trainer.strategy zero2
+is trainer.strategy fsdp
+is trainer.fsdp_reshard False
 is trainer.recompute blocks
 for words in "DEEPSPEED\ndeepspeed_config: {zero_stage: 1}=zero1" "DEEPSPEED\ndeepspeed_config: {zero_stage: 2}=zero2" \
-    "DEEPSPEED\ndeepspeed_config: {zero_stage: 3}=zero2" "FSDP\nfsdp_config: {fsdp_sharding_strategy: NO_SHARD}=ddp"; do
+    "DEEPSPEED\ndeepspeed_config: {zero_stage: 3}=fsdp" "FSDP\nfsdp_config: {fsdp_sharding_strategy: HYBRID_SHARD}=fsdp" "FSDP\nfsdp_config: {fsdp_sharding_strategy: NO_SHARD}=ddp"; do
     printf "distributed_type: ${words%=*}\nnum_processes: 2\n" >shards.acc
     code 0 "$LEVIN" config shards.yaml --from-accelerate shards.acc --json
-    json "any('weights are whole' in n['note'] for n in d['notes']) == $([[ $words == *3}* ]] && echo True || echo False)"
+    json "any('over all ranks' in n['note'] for n in d['notes']) == $([[ $words == *HYBRID* ]] && echo True || echo False)"
     settings shards.yaml
     is trainer.strategy "${words#*=}"
     rm shards.yaml

@@ -59,6 +59,12 @@ check [ "$(calls ncclBroadcast)" -ge 2 ]
 code 0 ranks 2 --run_dir=zero2 --trainer.strategy=zero2
 says "$by_nccl" err
 close_to one zero2 1e-5
+for order in late early; do # gathers of parameters in every micro-batch, and in validations
+    LEVIN_DOUBLE_ORDER=$order code 0 ranks 2 --run_dir=fsdp-$order --trainer.strategy=fsdp --sample.every_n_steps=2 --sample.max_new_tokens=3
+    says "$by_nccl" err
+    same_weights zero2 fsdp-$order
+    same_metrics zero2 fsdp-$order
+done
 LEVIN_DOUBLE_MEMORY=4000000 code 0 ranks 2 --run_dir=chosen # bytes of a device
 says "trainer.strategy auto is zero1: with ddp a rank needs 4.0 MiB, and 3.6 MiB are free for it" err
 close_to one chosen 1e-5

@@ -55,11 +55,12 @@ same_file half-two/checkpoints/step-4/model.safetensors half/checkpoints/step-4/
 code 0 "$LEVIN" launch --nproc-per-node 2 -- train "${half[@]}" --trainer.max_steps=4 --trainer.share_devices=true \
     --trainer.strategy=zero1 --run_dir=half-zero
 same_file half-zero/checkpoints/step-4/model.safetensors half/checkpoints/step-4/model.safetensors
-for strategy in zero1 zero2; do # sums in buckets; gradients in shards
+for strategy in zero1 zero2 fsdp; do # sums in buckets; gradients in shards; parameters too
     code 0 "$LEVIN" launch --nproc-per-node 2 -- train "${half[@]}" --trainer.deterministic=false --trainer.max_steps=4 \
         --trainer.share_devices=true --trainer.strategy=$strategy --run_dir=half-$strategy
 done
 same_weights half-zero1 half-zero2
+same_weights half-zero1 half-fsdp
 python3 - <<'P'
 import json
 a, b = ([json.loads(line) for line in open(run + "/metrics.jsonl")] for run in ("opencl", "half"))

@@ -99,7 +99,7 @@ P
 check_advice optimizer.state=bf16 --optimizer.state=bf16
 check_advice trainer.precision=bf16-true --trainer.precision=bf16-true
 check_advice model.freeze=h --model.freeze=h
-check_advice "trainer.strategy=zero2 on 4 ranks" --trainer.strategy=zero2 --trainer.accelerator=cpu --ranks=4
+check_advice "trainer.strategy=fsdp on 4 ranks" --trainer.strategy=fsdp --trainer.accelerator=cpu --ranks=4
 code 2 "$LEVIN" plan "${small[@]}" --trainer.precision=16-mixed
 says "trainer.precision 16-mixed is for GPUs" err
 code 2 "$LEVIN" plan "${small[@]}" --device=abacus

@@ -14,7 +14,7 @@ code 0 "$LEVIN" plan "${keys[@]}" --trainer.batch_size=16 --ranks=4
 idle_rates
 python3 - "$LEVIN" "${keys[@]}" >all <<'P' # a line of each: its keys, bytes, seconds
 import itertools, json, subprocess, sys
-for strategy, recompute, micro in itertools.product(("ddp", "zero1", "zero2"), ("none", "cheap", "blocks"), "124"):
+for strategy, recompute, micro in itertools.product(("ddp", "zero1", "zero2", "fsdp"), ("none", "cheap", "blocks"), "124"):
     d = json.loads(subprocess.check_output([sys.argv[1], "plan", *sys.argv[2:], "--trainer.batch_size=16", "--ranks=4", "--json",
         "--trainer.strategy=" + strategy, "--trainer.recompute=" + recompute, "--trainer.micro_batch_size=" + micro]))
     print(strategy, recompute, micro, d["memory"]["process"], d["predicted"]["step_s"])
@@ -70,14 +70,14 @@ fit 0 --trainer.batch_size=32 --ranks=4 --trainer.deterministic=true
 json 'd["fit"]["kept"] is None and d["micro_batch_size"] == 8'
 # not with every number of ranks
 fit 0 --trainer.batch_size=12 --ranks=5
-json '[k["refused"][:23] for k in d["fit"]["candidates"] if "refused" in k] == ["trainer.strategy zero2 s"[:23]]'
+json '[k["refused"][:23] for k in d["fit"]["candidates"] if "refused" in k] == ["trainer.strategy zero2 ", "trainer.strategy fsdp e"]'
 fit 0 --trainer.batch_size=4 --device=h100-80g
 json 'd["device"]["fits"] and 70e9 < d["fit"]["available_bytes"] < 80e9 and d["micro_batch_size"] == 4'
 
 # nothing fits: what would
 code 1 "$LEVIN" plan "${keys[@]}" --trainer.batch_size=32 --ranks=2 --fit --memory=250e6
 one_error
-says "a rank may take 238 MiB of memory, and no settings fit; --trainer.strategy=zero2 --trainer.micro_batch_size=1" err
+says "a rank may take 238 MiB of memory, and no settings fit; --trainer.strategy=fsdp --trainer.micro_batch_size=1" err
 says "does not fit" out
 ranks=$(sed -n 's/.*: start \([0-9]*\) ranks, each of which needs.*/\1/p' err)
 code 0 "$LEVIN" plan "${keys[@]}" --trainer.batch_size=32 --ranks="$ranks" --fit --memory=250e6

@@ -63,7 +63,8 @@ for shape in "80 8192 64 32" "96 12288 96 1024"; do # 64 and 175 billion paramet
     check [ "$(grep -n "memory in bytes" out | cut -d: -f1)" -lt "$(grep -n "$ranks ranks, 8 on each host" out | cut -d: -f1)" ]
     says "nothing of the model ran" out
 done
-# auto shards as much as this machine's memory requires: of 16 bytes a parameter ddp needs all, zero1 on 8 ranks 9, zero2 5.5
+# auto shards as much as this machine's memory requires: of 16 bytes a parameter ddp needs all, zero1 on 8 ranks 9, zero2 5.5,
+# fsdp 2
 fitting() { # fitting BYTES STRATEGY [keys]: with so many bytes a parameter the model takes all of the memory
     local layers
     layers=$(python3 -c "import json; print(max(1, json.load(open('out'))['memory']['available'] // $1 // (12 * 1024**2)))")
@@ -74,6 +75,7 @@ predict --ranks=8
 fitting 30 ddp
 fitting 12 zero1
 fitting 7 zero2
+fitting 4 fsdp
 fitting 12 zero1 --trainer.deterministic=true --trainer.micro_batch_size=1
 # with --measure, single layers run if the whole takes too long; sanitizers are too slow even for those
 predict --ranks=2 --measure --model.n_layer=200 --model.n_embd=256 --model.block_size=256

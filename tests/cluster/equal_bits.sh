@@ -29,10 +29,16 @@ near plain one
 if cmp -s one/checkpoints/last/model.safetensors three/checkpoints/last/model.safetensors; then fail "this test sees nothing"; fi
 
 all_of() {
-    local mpi=$1
+    local mpi=$1 n strategy
     for n in 2 3 4 8; do
         over "$mpi" $n "$mpi-$n" "${sizes[@]}" "${mode[@]}"
         same_run one "$mpi-$n"
+    done
+    for n in 2 3 4 6; do # as many micro-batches on every rank
+        over "$mpi" $n "$mpi-fsdp-$n" "${sizes[@]}" "${mode[@]}" --trainer.strategy=fsdp
+        same_run one "$mpi-fsdp-$n"
+    done
+    for n in 3 8; do
         over "$mpi" $n "$mpi-zero1-$n" "${sizes[@]}" "${mode[@]}" --trainer.strategy=zero1
         same_run one "$mpi-zero1-$n"
     done
@@ -42,28 +48,29 @@ all_of() {
     same_run three "$mpi-three"
     over "$mpi" 3 "$mpi-half" "${sizes[@]}" "${mode[@]}" "${half[@]}"
     same_run half "$mpi-half"
-    over "$mpi" 4 "$mpi-half-zero1" "${sizes[@]}" "${mode[@]}" "${half[@]}" --trainer.strategy=zero1
-    same_run half "$mpi-half-zero1"
+    over "$mpi" 4 "$mpi-half-fsdp" "${sizes[@]}" "${mode[@]}" "${half[@]}" --trainer.strategy=fsdp
+    same_run half "$mpi-half-fsdp"
     # weights and gradients in bf16: every node of the tree is rounded, on whichever rank
     for n in 2 3 4; do
         over "$mpi" $n "$mpi-true-$n" "${sizes[@]}" "${mode[@]}" "${true[@]}"
         same_run true "$mpi-true-$n"
-        over "$mpi" $n "$mpi-true-zero1-$n" "${sizes[@]}" "${mode[@]}" "${true[@]}" --trainer.strategy=zero1
-        same_run true "$mpi-true-zero1-$n"
+        if [ $n = 3 ]; then strategy=fsdp; else strategy=zero1; fi
+        over "$mpi" $n "$mpi-true-$strategy-$n" "${sizes[@]}" "${mode[@]}" "${true[@]}" --trainer.strategy=$strategy
+        same_run true "$mpi-true-$strategy-$n"
     done
     over "$mpi" 3 "$mpi-true-plain" "${sizes[@]}" "${true[@]}"
     near true "$mpi-true-plain" $in_bf16
     over "$mpi" 3 "$mpi-true-plain-zero1" "${sizes[@]}" "${true[@]}" --trainer.strategy=zero1
     near true "$mpi-true-plain-zero1" $in_bf16
     # not deterministic: sums in buckets agree to rounding, and every run has the same bits
-    for strategy in ddp zero1; do
+    for strategy in ddp zero1 fsdp; do
         over "$mpi" 3 "$mpi-plain-$strategy" "${sizes[@]}" --trainer.strategy=$strategy
         near plain "$mpi-plain-$strategy"
         over "$mpi" 3 "$mpi-again-$strategy" "${sizes[@]}" --trainer.strategy=$strategy
         same_run "$mpi-plain-$strategy" "$mpi-again-$strategy"
     done
     # gradients sent in bf16: the sum differs slightly, and is the same on all ranks
-    for strategy in ddp zero1; do
+    for strategy in ddp fsdp; do
         over "$mpi" 3 "$mpi-bf16-$strategy" "${sizes[@]}" --trainer.strategy=$strategy --trainer.reduce_dtype=bf16
         near plain "$mpi-bf16-$strategy" $in_bf16
         ! cmp -s "$mpi-plain-$strategy/checkpoints/last/model.safetensors" "$mpi-bf16-$strategy/checkpoints/last/model.safetensors"
@@ -92,7 +99,7 @@ parts_of_a_model() {
         keys=("${sizes[@]/n_layer=2/n_layer=2}" "${mode[@]}")
         if [ $part = frozen ]; then keys+=(--model.freeze="wte,h.0"); else keys=(--model.init=one "${keys[@]:5}" --lora.rank=2); fi
         [ -e $part ] || code 0 train $part "${keys[@]}"
-        for strategy in ddp zero1; do
+        for strategy in zero1 fsdp; do
             over "$mpi" 3 "$mpi-$part-$strategy" "${keys[@]}" --trainer.strategy=$strategy
             same_run $part "$mpi-$part-$strategy"
         done
@@ -104,13 +111,13 @@ each_mpi parts_of_a_model
 # --- resuming with another number of ranks, with and without shards ---
 resumed() {
     local mpi=$1 step=3 n strategy first=1
-    for part in "2 zero1" "3 ddp" "4 zero1" "1 ddp"; do
+    for part in "2 zero1" "3 fsdp" "4 ddp" "2 fsdp" "1 ddp"; do
         read -r n strategy <<<"$part"
         over "$mpi" "$n" "$mpi-parts" "${sizes[@]/max_steps=5/max_steps=$step}" "${mode[@]}" --trainer.strategy="$strategy" \
             --trainer.limit_val_batches=0 $([ $first = 1 ] || echo --resume)
         step=$((step + 2)) first=0
     done
-    code 0 train "$mpi-whole" "${sizes[@]/max_steps=5/max_steps=9}" "${mode[@]}" --trainer.limit_val_batches=0
+    code 0 train "$mpi-whole" "${sizes[@]/max_steps=5/max_steps=11}" "${mode[@]}" --trainer.limit_val_batches=0
     same_run "$mpi-whole" "$mpi-parts"
     rm -rf "$mpi-whole" "$mpi-parts"
 }

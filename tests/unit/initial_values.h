@@ -10,7 +10,7 @@
 static inline void initial_values(const struct lvn_params *p, uint64_t seed, float *flat)
 {
     memset(flat, 0, sizeof *flat * (size_t)p->flat_count);
-    for (int i = 0; i < p->n; i++) lvn_param_init(p->list[i], seed, flat + p->list[i]->offset);
+    for (int i = 0; i < p->n; i++) lvn_param_init(p->list[i], seed, 0, p->list[i]->count, flat + p->list[i]->offset);
 }
 
 #endif

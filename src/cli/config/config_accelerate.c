@@ -135,26 +135,16 @@ static enum lvn_status set_sharding(struct lvn_config *cf, const struct lvn_yaml
 {
     static const struct {
         const char *words, *strategy;
-        bool whole; /* unlike there, weights are whole on each rank */
-    } all[] = {
-        {"0", "ddp", false},
-        {"1", "zero1", false},
-        {"2", "zero2", false},
-        {"3", "zero2", true},
-        {"SHARD_GRAD_OP", "zero2", false},
-        {"NO_SHARD", "ddp", false},
-    };
-    const char *strategy = "zero2"; /* FULL_SHARD, HYBRID_SHARD and what is not known */
-    bool whole = true;
+    } all[] = {{"0", "ddp"},       {"1", "zero1"}, {"2", "zero2"}, {"3", "fsdp"}, {"SHARD_GRAD_OP", "zero2"},
+               {"NO_SHARD", "ddp"}};
+    const char *strategy = "fsdp"; /* FULL_SHARD, HYBRID_SHARD and what is not known */
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (!strcasecmp(all[i].words, words)) strategy = all[i].strategy, whole = all[i].whole;
+        if (!strcasecmp(all[i].words, words)) strategy = all[i].strategy;
     LVN_TRY(lvn_config_set(cf, "trainer.strategy", strategy, y->line));
-    if (!whole) return LVN_OK;
-    return lvn_config_note(
-        cf, "distributed_type",
-        "'%s' (%.40s) becomes trainer.strategy: zero2, which shards the optimizer's state and the sums "
-        "of gradients; weights are whole on each rank",
-        y->text, words);
+    if (strncasecmp(words, "HYBRID", 6) != 0) return LVN_OK;
+    return lvn_config_note(cf, "distributed_type",
+                           "'%s' (%.40s) becomes trainer.strategy: fsdp, whose shards are over all ranks", y->text,
+                           words);
 }
 
 static enum lvn_status read_distributed(struct lvn_config *cf, const struct lvn_yaml *top)
@@ -196,6 +186,8 @@ static enum lvn_status read_deepspeed(struct lvn_config *cf, const struct lvn_ya
 static enum lvn_status read_fsdp(struct lvn_config *cf, const struct lvn_yaml *map)
 {
     const struct lvn_yaml *recompute = lvn_yaml_get(map, "fsdp_activation_checkpointing");
+    const struct lvn_yaml *reshard = lvn_yaml_get(map, "fsdp_reshard_after_forward"); /* of FSDP 2: true or false */
+    if (reshard && is_off(reshard)) LVN_TRY(lvn_config_set(cf, "trainer.fsdp_reshard", "false", reshard->line));
     if (!recompute || is_off(recompute)) return LVN_OK;
     return lvn_config_set(cf, "trainer.recompute", "blocks", recompute->line);
 }

@@ -10,13 +10,15 @@
 #include "base/files.h"
 #include "base/target.h"
 #include "base/work.h"
+#include "engine/parameters.h"
 #include "inference/sampler.h"
 #include "train/callback.h"
 
 static const char name[] = "samples.txt";
 
 struct state {
-    struct lvn_sampler *sampler; /* rank 0's */
+    struct lvn_sampler
+        *sampler; /* rank 0's; where parameters are in shards, of all ranks, which gather them together */
 };
 
 static bool enabled(const struct lvn_settings *s)
@@ -27,7 +29,9 @@ static bool enabled(const struct lvn_settings *s)
 static enum lvn_status plan(void *state, struct lvn_model_state *n, int64_t block_size, int rank)
 {
     struct state *o = state;
-    return rank ? LVN_OK : lvn_sampler_new(&o->sampler, n, block_size, 1, block_size);
+    return rank && !lvn_parameters_sharded(n, LVN_PARAMETER_VALUES)
+               ? LVN_OK
+               : lvn_sampler_new(&o->sampler, n, block_size, 1, block_size);
 }
 
 static void forget(void *state)
@@ -86,7 +90,7 @@ static void sample(struct state *o, struct lvn_callback_context *m)
     int64_t step = m->event.step;
     const char *before = lvn_work_begin("a sample");
     enum lvn_status status = lvn_sampler_text(o->sampler, m->settings, &m->codec, NULL, step, &text);
-    if (status == LVN_OK) {
+    if (status == LVN_OK && m->ranks->rank == 0) {
         lvn_callback_notify(m, LVN_EVENT_SAMPLE, text.p);
         if (m->dir) status = append(lvn_callback_path(m, name, path), step, text.p);
     }

@@ -115,7 +115,7 @@ static void test_uniform_numbers(void **state)
     enum { N = 120001 };
     float *x = malloc(N * sizeof *x), *tail = malloc(N * sizeof *tail);
     assert_true(x && tail);
-    lvn_random_uniform(1337, lvn_name_hash("fc1.weight"), 0.25f, N, x);
+    lvn_random_uniform(1337, lvn_name_hash("fc1.weight"), 0.25f, 0, N, x);
     double mean = 0, square = 0, neighbours = 0;
     for (int i = 0; i < N; i++) {
         assert_true(x[i] >= -0.25f && x[i] < 0.25f);
@@ -125,9 +125,9 @@ static void test_uniform_numbers(void **state)
     }
     /* Of these estimates the standard deviations are sqrt(1/3, 4/45, 1/9 / N). */
     assert_true(fabs(mean) < 0.0067 && fabs(square - 1.0 / 3) < 0.0035 && fabs(neighbours) < 0.0039);
-    lvn_random_uniform(1337, lvn_name_hash("fc1.weight"), 0.25f, 1001, tail);
+    lvn_random_uniform(1337, lvn_name_hash("fc1.weight"), 0.25f, 0, 1001, tail);
     assert_memory_equal(x, tail, 1001 * sizeof *x);
-    lvn_random_uniform(1337, lvn_name_hash("fc1.bias"), 0.25f, 1001, tail);
+    lvn_random_uniform(1337, lvn_name_hash("fc1.bias"), 0.25f, 0, 1001, tail);
     assert_true(memcmp(x, tail, 1001 * sizeof *x) != 0);
     free(x);
     free(tail);
@@ -139,7 +139,7 @@ static void test_normal_numbers(void **state)
     enum { N = 200003 };
     float *x = malloc(N * sizeof *x), *tail = malloc(N * sizeof *tail);
     assert_true(x && tail);
-    lvn_random_normal(1337, lvn_name_hash("wte.weight"), 0.02f, N, x);
+    lvn_random_normal(1337, lvn_name_hash("wte.weight"), 0.02f, 0, N, x);
     double moment[5] = {0}, neighbours = 0;
     int within = 0;
     for (int i = 0; i < N; i++) {
@@ -156,9 +156,9 @@ static void test_normal_numbers(void **state)
     assert_true(fabs((double)within / N - 0.682689) < 0.0042);
 
     /* A value depends only on its index and the name. */
-    lvn_random_normal(1337, lvn_name_hash("wte.weight"), 0.02f, 1001, tail);
+    lvn_random_normal(1337, lvn_name_hash("wte.weight"), 0.02f, 0, 1001, tail);
     assert_memory_equal(x, tail, 1001 * sizeof *x);
-    lvn_random_normal(1337, lvn_name_hash("wpe.weight"), 0.02f, 1001, tail);
+    lvn_random_normal(1337, lvn_name_hash("wpe.weight"), 0.02f, 0, 1001, tail);
     int same = 0;
     for (int i = 0; i < 1001; i++) same += x[i] == tail[i];
     assert_true(same < 5);

@@ -30,7 +30,8 @@ static void must(enum lvn_status status)
     if (status != LVN_OK) fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
 }
 
-static void set_up(struct world *w, enum lvn_precision precision, const struct lvn_session_options *how)
+static void set_up(struct world *w, enum lvn_precision precision, const struct lvn_session_options *how,
+                   const struct lvn_sharding *sharding)
 {
     static const struct lvn_key_value sizes[] = {{"n_layer", 1},    {"n_head", 2},     {"n_embd", 8},
                                                  {"block_size", T}, {"vocab_size", V}, {NULL, 0}};
@@ -45,6 +46,7 @@ static void set_up(struct world *w, enum lvn_precision precision, const struct l
     runner.task = lvn_task_find("lm");
     runner.train = true;
     must(lvn_model_state_new(&w->network, &c, &o));
+    if (sharding) lvn_model_state_share(w->network, sharding, NULL);
     must(lvn_session_new(&w->runner, w->network, &runner));
 }
 
@@ -53,7 +55,7 @@ static double *gradient(enum lvn_precision precision, int64_t n_micro, bool dete
 {
     struct world w;
     struct lvn_session_options how = {.B = ROWS / n_micro, .n_micro = n_micro, .deterministic = deterministic};
-    set_up(&w, precision, &how);
+    set_up(&w, precision, &how, NULL);
     must(lvn_model_state_allocate(w.network));
     const struct lvn_params *p = w.network->params;
     float *values = calloc((size_t)p->flat_count, sizeof *values);
@@ -115,13 +117,9 @@ static void expect(enum lvn_dtype want, int size, int rank, int64_t each, int64_
 {
     struct world w;
     const struct lvn_sharding sharding = {.rank = rank, .size = size, .tree = deterministic};
-    struct lvn_session_options how = {.B = B,
-                                      .n_micro = each,
-                                      .deterministic = deterministic,
-                                      .sharding = &sharding,
-                                      .first_leaf = rank * each,
-                                      .n_leaves = size * each};
-    set_up(&w, LVN_PRECISION_BF16_TRUE, &how);
+    struct lvn_session_options how = {
+        .B = B, .n_micro = each, .deterministic = deterministic, .first_leaf = rank * each, .n_leaves = size * each};
+    set_up(&w, LVN_PRECISION_BF16_TRUE, &how, &sharding);
     assert_int_equal(w.network->gradients, want);
     const struct lvn_program *p = w.runner->program;
     assert_int_equal(w.network->bytes[LVN_BUFFER_GRAD],

@@ -1,8 +1,8 @@
 /* test_traffic.c - covers: src/engine/traffic.c src/comm/sum_algorithm.c
  *
- * The bytes and messages of a step that are predicted, beside those that the ranks send: ddp, zero1, zero2 and sums in
- * order, on 2 to 8 ranks of one host and of several. Ranks are threads with the transport of comm_threads.h, whose
- * sends are counted. */
+ * The bytes and messages of a step that are predicted, beside those that the ranks send: ddp, zero1, zero2, fsdp and
+ * sums in order, on 2 to 8 ranks of one host and of several. Ranks are threads with the transport of comm_threads.h,
+ * whose sends are counted. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -179,8 +179,8 @@ static void play(int size, int hosts, const char *strategy, const char *determin
 static void test_strategies(void **state)
 {
     (void)state;
-    static const char *const strategies[] = {"ddp", "zero1", "zero2"};
-    for (int i = 0; i < 3; i++)
+    static const char *const strategies[] = {"ddp", "zero1", "zero2", "fsdp"};
+    for (int i = 0; i < 4; i++)
         for (int k = 0; k < 2; k++) { /* one micro-batch a rank, and four */
             const char *micro = k ? "1" : "4";
             play(2, 1, strategies[i], "false", micro);

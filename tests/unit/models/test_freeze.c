@@ -387,7 +387,7 @@ static void buckets(void **state)
     struct fixture f;
     check(set_up(&f, LVN_F32, "", none, true));
     struct lvn_session_options o = f.runner->options;
-    o.sharding = &two;
+    lvn_model_state_share(f.network, &two, NULL);
     check(lvn_session_new(&f.runner, f.network, &o));
     const struct lvn_program *p = f.runner->program;
     int64_t covered = 0;

@@ -72,7 +72,7 @@ static void fill_params(struct rig *r)
     float *values = calloc((size_t)r->params->flat_count, sizeof *values);
     initial_values(r->params, 42, values);
     for (int i = 0; i < r->params->n; i++) /* constants would hide errors; weights large enough to matter */
-        lvn_random_normal(9, r->params->list[i]->hash, 0.3f, r->params->list[i]->count,
+        lvn_random_normal(9, r->params->list[i]->hash, 0.3f, 0, r->params->list[i]->count,
                           values + r->params->list[i]->offset);
     for (int64_t i = 0; i < r->params->flat_count; i++) {
         uint16_t half = lvn_bf16_make(values[i]); /* all types hold these numbers */

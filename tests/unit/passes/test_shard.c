@@ -38,7 +38,7 @@ static void check_shards(const struct lvn_params *params, int size)
         int64_t place = 0, whole = 0;
         for (int block = -1; block + 1 < params->n_blocks; block++) {
             const struct lvn_param_block *b = &params->blocks[block + 1];
-            const struct lvn_shard s = lvn_shard_at(params, block, size, rank);
+            const struct lvn_shard s = lvn_shard_at(b, size, rank);
             const int64_t n = lvn_norm_blocks(b->count), mine = lvn_norm_blocks(s.count);
             if (!b->count) {
                 assert_int_equal(s.count, 0);
@@ -46,7 +46,7 @@ static void check_shards(const struct lvn_params *params, int size)
             }
             int64_t end = b->offset; /* of the shards of the ranks before this one */
             if (rank > 0) {
-                const struct lvn_shard before = lvn_shard_at(params, block, size, rank - 1);
+                const struct lvn_shard before = lvn_shard_at(b, size, rank - 1);
                 end = before.first + lvn_norm_blocks(before.count) * PIECE;
             }
             assert_int_equal(s.first, end);
@@ -54,14 +54,14 @@ static void check_shards(const struct lvn_params *params, int size)
             assert_true(mine == n / size || mine == n / size + 1);
             if (rank == size - 1) assert_int_equal(s.first + mine * PIECE, b->offset + n * PIECE);
             assert_true(s.count == 0 || s.first + s.count <= b->offset + b->count);
-            if (s.count) assert_int_equal(lvn_shard_place(params, size, rank, block, s.first), place);
+            if (s.count) assert_int_equal(lvn_shard_place(b, size, rank, s.first), place);
             place += mine * PIECE;
             whole += mine;
         }
         assert_true(whole == pieces / size || whole == pieces / size + 1);
-        assert_true(lvn_shard_total(params, size, rank) <= place);
-        assert_true(lvn_shard_total(params, size, rank) > place - PIECE || whole == 0);
-        memory += lvn_shard_total(params, size, rank);
+        assert_true(lvn_shard_total(params, size, rank, true) <= place);
+        assert_true(lvn_shard_total(params, size, rank, true) > place - PIECE || whole == 0);
+        memory += lvn_shard_total(params, size, rank, true);
     }
     assert_int_equal(memory, params->trainable_count);
 }

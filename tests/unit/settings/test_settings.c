@@ -189,9 +189,10 @@ static const struct {
      "trainer.accelerator trace computes nothing (for levin plan: shows what would be launched on a device that "
      "this machine lacks); set cpu or auto to run"},
     {NULL,
-     {"trainer.strategy=fsdp"},
-     "trainer.strategy fsdp is not supported: this version has single_device, ddp, zero1 and zero2; set one of them or "
-     "auto"},
+     {"trainer.strategy=fsdp", "trainer.share=measured"},
+     "trainer.strategy fsdp wants as many micro-batches on every rank, and trainer.share measured gives fast ranks "
+     "more; "
+     "set trainer.share=equal or trainer.strategy=zero1"},
     {NULL,
      {"trainer.limit_val_batches=1.5"},
      "trainer.limit_val_batches (1.5) is a share of the validation set: at most 1.0; write a whole number for a number "

@@ -1,0 +1,89 @@
+# trainer.strategy zero2 and fsdp: gradients, and parameters, in shards train what zero1 trains, in every number format, in less
+# memory; what they cannot do is refused.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+make_text
+keys=(--data.path=text.txt --model.n_layer=2 --model.n_head=2 --model.n_embd=80 --model.block_size=16 --trainer.batch_size=12
+    --trainer.threads=1 --checkpoint.every_n_steps=4)
+short=(--trainer.max_steps=8 --trainer.val_check_interval=0)
+ranks() { # CODE N RUN [keys]
+    local wanted=$1 n=$2 run=$3
+    shift 3
+    rm -rf "$run"
+    code "$wanted" "$LEVIN" launch --launcher=levin -n "$n" -- train "${keys[@]}" "${short[@]}" --run_dir="$run" "$@"
+}
+close() { # RUN RUN TOLERANCE: losses and norms of all steps
+    python3 - "$@" <<'P' || fail "$1 and $2 differ by more than $3"
+import json, sys
+a, b = ([json.loads(l) for l in open(r + "/metrics.jsonl")] for r in sys.argv[1:3])
+assert len(a) == len(b) > 1
+for x, y in zip(a, b):
+    assert all(abs(x[k] / y[k] - 1) < float(sys.argv[3]) for k in ("loss", "grad_norm")), (x, y)
+P
+}
+
+# --- one micro-batch: the bits of zero1; several: its losses, up to the order of sums ---
+while read -r n tolerance more; do
+    read -ra more <<<"$more"
+    for strategy in zero1 zero2; do
+        ranks 0 $n $strategy "${more[@]}" --trainer.strategy=$strategy --trainer.micro_batch_size=$((12 / n))
+        ranks 0 $n $strategy-many "${more[@]}" --trainer.strategy=$strategy --trainer.micro_batch_size=2
+    done
+    same_weights zero1 zero2
+    close zero1-many zero2-many $tolerance
+    ranks 0 $n fsdp-many "${more[@]}" --trainer.strategy=fsdp --trainer.micro_batch_size=2
+    same_weights zero2-many fsdp-many
+    same_metrics zero2-many fsdp-many
+done <<'E2'
+2 1e-5 --model.kind=nanogpt
+3 1e-2 --model.kind=llama --trainer.precision=bf16-mixed --trainer.reduce_dtype=bf16
+2 1e-2 --model.kind=neox --trainer.precision=bf16-true --optimizer.state=bf16
+3 1e-5 --model.kind=gpt2 --trainer.recompute=blocks --optimizer.kind=lion --optimizer.lr=1e-4
+3 1e-5 --model.kind=nanogpt --model.freeze=h.0 --optimizer.kind=sgd --optimizer.lr=0.05
+2 1e-5 --model.kind=nanogpt --trainer.accelerator=reference
+E2
+
+# --- validations and samples; on with another strategy and another number of ranks ---
+keys+=(--model.kind=nanogpt)
+keys+=(--sample.every_n_steps=4 --sample.max_new_tokens=20)
+mode=(--trainer.val_check_interval=2 --trainer.limit_val_batches=3 --trainer.deterministic=true --trainer.micro_batch_size=2)
+code 0 "$LEVIN" train "${keys[@]}" "${mode[@]}" --trainer.max_steps=8 --run_dir=one
+moved() { # N STRATEGY STEPS [--resume]
+    code 0 "$LEVIN" launch --launcher=levin -n "$1" -- train "${keys[@]}" "${mode[@]}" --run_dir=moved --trainer.strategy="$2" \
+        --trainer.max_steps="$3" "${@:4}"
+}
+moved 2 fsdp 2
+moved 3 zero1 4 --resume
+moved 3 fsdp 6 --resume
+says "fsdp keeps whole gradients on every rank here" err
+moved 2 zero2 8 --resume
+says "zero2 keeps whole gradients on every rank here" err
+same_run one moved
+same_file one/samples.txt moved/samples.txt
+
+# --- memory ---
+for strategy in zero1 zero2 fsdp; do
+    code 0 "$LEVIN" plan "${keys[@]}" "${short[@]}" --json --ranks=4 --trainer.strategy=$strategy
+    cp out $strategy.json
+done
+python3 - <<'P' || fail "gradients or parameters are not divided by the number of ranks"
+import json
+one, two, all = (json.load(open(s + ".json"))["memory"] for s in ("zero1", "zero2", "fsdp"))
+assert one["optimizer"] == two["optimizer"] == all["optimizer"] and one["parameters"] == two["parameters"]
+assert 0.2 < two["gradients"] / one["gradients"] < 0.3 and 0.2 < all["parameters"] / one["parameters"] < 0.3
+P
+
+# --- a number that is not finite is found, and no rank waits for another ---
+for strategy in zero2 fsdp; do
+    ranks 1 2 burst --trainer.strategy=$strategy --optimizer.lr=1e6 --optimizer.kind=sgd --trainer.gradient_clip_val=0
+    check [ "$(grep -c 'error: ' err)" = 1 ]
+    says "the first number that is not finite lies in '" err
+done
+
+# --- refused ---
+for strategy in zero2 fsdp; do
+    ranks 2 2 odd --trainer.strategy=$strategy --trainer.micro_batch_size=4
+    check [ "$(grep -c 'error: ' err)" = 1 ]
+    says "all ranks must have as many" err
+    ranks 2 2 measured --trainer.strategy=$strategy --trainer.share=measured
+    says "trainer.share measured gives fast ranks more" err
+done

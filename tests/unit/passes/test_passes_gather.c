@@ -1,0 +1,112 @@
+/* test_passes_gather.c - covers: src/passes/sharder_parameters.c
+ *
+ * fsdp, by the listing of a small program: every parameter is gathered before its first use, one block ahead, and once
+ * more for backward; the last block and what is outside of blocks once; the update is of this rank's shards. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "pass_listing.h"
+#include "passes/pass.h"
+
+static const struct lvn_optimizer sgd = {.op = LVN_OP_sgd, .attr.sgd.momentum = 0.9};
+static const struct lvn_sharding fsdp = {
+    .rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS | LVN_SHARDS_PARAMETERS};
+
+/* An embedding outside of blocks that is the head too, and two blocks, of which rank 1 of 2 owns one piece each. */
+static struct model tied_blocks(void)
+{
+    struct model m = model_new();
+    struct lvn_graph *g = m.graph;
+    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1, 64)), *w = lvn_weight(g, "w", 64, 64, 1);
+    x = lvn_linear(g, x, w, NULL, true);
+    lvn_block(g);
+    x = lvn_linear(g, x, lvn_weight(g, "u", 64, 128, 1), NULL, true);
+    lvn_block(g);
+    x = lvn_linear(g, x, lvn_weight(g, "v", 128, 64, 1), NULL, true);
+    lvn_block_end(g);
+    x = lvn_linear(g, x, w, NULL, true);
+    model_build(&m, lvn_cross_entropy(g, x, lvn_input(g, "labels", LVN_DESC(LVN_I32, 1))));
+    return m;
+}
+
+static void gather_forward(void **state)
+{
+    (void)state;
+    struct model m = tied_blocks();
+    must(lvn_pass_shard(m.program, &fsdp));
+    expect(&m, " 0 ranks    all_gather           -> %12 (4096), %13:int32 (1)\n"
+               " 1 forward  accumulate           parameters[0:4096] -> %14+4096 (4096)\n"
+               " 2 ranks    all_gather           %14+4096 -> %14 (8192), %16:int32 (1)\n"
+               " 3 ranks    wait                 %13:int32 -> %12 (4096)\n"
+               " 4 forward  linear               x, %12 -> %2 (1, 64)\n"
+               " 5 forward  accumulate           parameters[4096:8192] -> %17+4096 (4096)\n"
+               " 6 ranks    all_gather           %17+4096 -> %17 (8192), %19:int32 (1)\n"
+               " 7 ranks    wait                 %16:int32 -> %14 (8192)\n"
+               " 8 forward  linear               %2, %14 -> %4 (1, 128)\n"
+               " 9 ranks    wait                 %19:int32 -> %17 (8192)\n"
+               "10 forward  linear               %4, %17 -> %6 (1, 64)\n"
+               "11 forward  linear               %6, %12 -> %7 (1, 64)\n"
+               "12 forward  cross_entropy        %7, labels:int32 -> %9:fp64 (1), %10 (1), %11 (1)\n");
+    model_free(&m);
+}
+
+static void gather_step(void **state)
+{
+    (void)state;
+    struct model m = tied_blocks();
+    must(lvn_pass_differentiate(m.program));
+    must(lvn_pass_accumulate(m.program, NULL));
+    must(lvn_pass_update(m.program, &sgd));
+    must(lvn_pass_shard(m.program, &fsdp));
+    expect(&m,
+           " 0 ranks    all_gather           -> %29 (4096), %30:int32 (1)\n"
+           " 1 forward  accumulate           parameters[0:4096] -> %31+4096 (4096)\n"
+           " 2 ranks    all_gather           %31+4096 -> %31 (8192), %33:int32 (1)\n"
+           " 3 ranks    wait                 %30:int32 -> %29 (4096)\n"
+           " 4 forward  linear               x, %29 -> %2 (1, 64)\n"
+           " 5 forward  accumulate           parameters[4096:8192] -> %34+4096 (4096)\n"
+           " 6 ranks    all_gather           %34+4096 -> %34 (8192), %36:int32 (1)\n"
+           " 7 ranks    wait                 %33:int32 -> %31 (8192)\n"
+           " 8 forward  linear               %2, %31 -> %4 (1, 128)\n"
+           " 9 ranks    wait                 %36:int32 -> %34 (8192)\n"
+           "10 forward  linear               %4, %34 -> %6 (1, 64)\n"
+           "11 forward  linear               %6, %29 -> %7 (1, 64)\n"
+           "12 forward  cross_entropy        %7, labels:int32 -> %9:fp64 (1), %10 (1), %11 (1)\n"
+           "13 backward cross_entropy        %7, labels:int32, %11 -> %12 (1, 64)\n"
+           "14 backward linear               %6, %29, %12 -> %13 (1, 64), %40 (64, 64)\n"
+           "15 forward  accumulate           parameters[0:4096] -> %37+4096 (4096)\n"
+           "16 ranks    all_gather           %37+4096 -> %37 (8192), %39:int32 (1)\n"
+           "17 backward linear               %4, %34, %13 -> %15 (1, 128), %42 (128, 64)\n"
+           "18 ranks    reduce_scatter       %42 -> %42 (8192), %43:int32 (1)\n"
+           "19 ranks    wait                 %39:int32 -> %37 (8192)\n"
+           "20 backward linear               %2, %37, %15 -> %17 (1, 64), %41 (64, 128)\n"
+           "21 ranks    wait                 %43:int32 -> %42 (8192)\n"
+           "22 forward  accumulate           %42+4096 -> gradients[4096:8192] [first]\n"
+           "23 forward  accumulate           %42+4096 -> gradients[4096:8192] [later]\n"
+           "24 ranks    reduce_scatter       %41 -> %41 (8192), %45:int32 (1)\n"
+           "25 backward linear               x, %29, %17 -> +%40 (64, 64)\n"
+           "26 ranks    wait                 %45:int32 -> %41 (8192)\n"
+           "27 forward  accumulate           %41+4096 -> gradients[0:4096] [first]\n"
+           "28 forward  accumulate           %41+4096 -> gradients[0:4096] [later]\n"
+           "29 ranks    reduce_scatter       %40 -> %40 (4096), %47:int32 (1)\n"
+           "30 ranks    wait                 %47:int32 -> %40 (4096)\n"
+           "31 update   grad_squares         -> %48:fp64 (1)\n"
+           "32 update   grad_squares         gradients[0:4096] -> %48+1:fp64 (2)\n"
+           "33 update   grad_squares         gradients[4096:8192] -> %48+3:fp64 (2)\n"
+           "34 ranks    all_reduce           %48:fp64 -> %48:fp64 (5), %51:int32 (1)\n"
+           "35 ranks    wait                 %51:int32 -> %48:fp64 (5)\n"
+           "36 update   grad_clip            %48:fp64\n"
+           "37 update   sgd                  gradients[0:4096] -> parameters[0:4096], first moment[0:4096]\n"
+           "38 update   sgd                  gradients[4096:8192] -> parameters[4096:8192], first moment[4096:8192]\n"
+           "gradients: 1 x 32768 bytes\n");
+    model_free(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gather_forward), cmocka_unit_test(gather_step)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
