@@ -216,12 +216,12 @@ const char *lvn_strategy_smallest(const struct lvn_settings *s, enum lvn_trainer
     return strategies[i].name;
 }
 
-/* With auto: those that are tried first. */
-static unsigned shards_of(const struct lvn_settings *s)
+/* The strategy that is given; with auto: that which is tried first. */
+static int given(const struct lvn_settings *s)
 {
-    for (int i = 0; i < STRATEGIES; i++)
-        if (strategies[i].strategy == s->trainer.strategy) return strategies[i].shards & possible_shards(s);
-    return 0;
+    int i = STRATEGIES - 1;
+    while (i > 0 && strategies[i].strategy != s->trainer.strategy) i--;
+    return i;
 }
 
 const char *lvn_strategy_name(const struct lvn_train_programs *t)
@@ -319,12 +319,13 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const stru
                                     .size = r             ? r->size
                                             : o->size > 1 ? o->size
                                                           : 1,
-                                    .sharded = shards_of(s), /* or more, see divide() */
+                                    .sharded = strategies[given(s)].shards & possible_shards(s),
                                     .tree = s->trainer.deterministic,
                                     .bf16 = s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_BF16,
                                     .keep = !s->trainer.fsdp_reshard};
     *t = (struct lvn_train_programs){
         .settings = s, .fields = *o->fields, .block_size = lvn_task_length(o->task, o->fields), .ranks = r};
+    if (given(s)) LVN_TRY(lvn_optimizer_check_strategy(s->optimizer.kind, strategies[given(s)].name));
     const struct lvn_optimizer_options optimizer = lvn_optimizer_options_of(s);
     lvn_optimizer_init(&t->optimizer, &optimizer);
     t->min_micro = o->min_micro;

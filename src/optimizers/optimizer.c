@@ -63,6 +63,15 @@ enum lvn_status lvn_optimizer_check(const struct lvn_optimizer_options *o)
     return lvn_optimizer_groups_read(&groups, &a, o->groups);
 }
 
+enum lvn_status lvn_optimizer_check_strategy(const char *kind, const char *strategy)
+{
+    LVN_CHECK(!lvn_optimizer_on_matrices(lvn_optimizer_find(kind)), ARG,
+              "trainer.strategy %s cuts matrices between ranks, and optimizer.kind %s updates whole ones: set "
+              "trainer.strategy=ddp, or take another optimizer.kind",
+              strategy, kind);
+    return LVN_OK;
+}
+
 void lvn_optimizer_init(struct lvn_optimizer *out, const struct lvn_optimizer_options *o)
 {
     const struct lvn_optimizer_kind *k = lvn_optimizer_find(o->kind);

@@ -46,6 +46,8 @@ static inline bool lvn_optimizer_on_matrices(const struct lvn_optimizer_kind *k)
     return k->matrix_constants;
 }
 
+/* ARG: it does, and this strategy has shards. */
+enum lvn_status lvn_optimizer_check_strategy(const char *kind, const char *strategy) LVN_CHECKED;
 /* ARG: options that contradict each other, by name. */
 enum lvn_status lvn_optimizer_check(const struct lvn_optimizer_options *o) LVN_CHECKED;
 /* The optimizer of a run, whose options have passed lvn_optimizer_check(). */

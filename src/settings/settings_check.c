@@ -168,15 +168,7 @@ static enum lvn_status finish_data(const struct lvn_settings *s)
 static enum lvn_status check_optimizer(const struct lvn_settings *s)
 {
     const struct lvn_optimizer_options o = lvn_optimizer_options_of(s);
-    const bool shards = s->trainer.strategy != LVN_TRAINER_STRATEGY_AUTO &&
-                        s->trainer.strategy != LVN_TRAINER_STRATEGY_SINGLE_DEVICE &&
-                        s->trainer.strategy != LVN_TRAINER_STRATEGY_DDP;
-    char word[LVN_VALUE_TEXT];
     LVN_TRY(check_owners_of(s, "optimizer", s->optimizer.kind));
-    LVN_CHECK(!shards || !lvn_optimizer_on_matrices(lvn_optimizer_find(s->optimizer.kind)), ARG,
-              "trainer.strategy %s cuts matrices between ranks, and optimizer.kind %s updates whole ones: set "
-              "trainer.strategy=ddp, or take another optimizer.kind",
-              lvn_settings_value(s, LVN_OPT_trainer_strategy, word), s->optimizer.kind);
     return lvn_optimizer_check(&o);
 }
 
