@@ -14,18 +14,19 @@
 #include "base/files.h"
 #include "base/random.h"
 #include "engine/parameter_sums.h"
+#include "engine/rank_groups.h"
 #include "formats/checksum.h"
 
 /* --- numbers over ranks --- */
 
 /* The index of the first of n numbers that differs between ranks; -1: none. x: [2 n], of which this sets the second
  * half. */
-static enum lvn_status first_difference(struct lvn_ranks *r, int64_t *x, int64_t n, int64_t *which)
+static enum lvn_status first_difference(struct lvn_comm *c, int64_t *x, int64_t n, int64_t *which)
 {
     *which = -1;
-    if (r->size == 1) return LVN_OK;
+    if (lvn_comm_size(c) == 1) return LVN_OK;
     for (int64_t i = 0; i < n; i++) x[n + i] = ~x[i];
-    LVN_TRY(lvn_comm_all_reduce_now(r->comm, x, 2 * n, LVN_I64, LVN_MIN));
+    LVN_TRY(lvn_comm_all_reduce_now(c, x, 2 * n, LVN_I64, LVN_MIN));
     for (int64_t i = 0; i < n && *which < 0; i++)
         if (x[i] != ~x[n + i]) *which = i;
     return LVN_OK;
@@ -33,20 +34,21 @@ static enum lvn_status first_difference(struct lvn_ranks *r, int64_t *x, int64_t
 
 /* The lowest rank whose number differs from that of the majority (without a majority: from rank 0's), and one rank of
  * the majority. */
-static enum lvn_status odd_one(struct lvn_ranks *r, int64_t mine, int *odd, int *other)
+static enum lvn_status odd_one(struct lvn_comm *c, int64_t mine, int *odd, int *other)
 {
-    int64_t *all = lvn_calloc((size_t)r->size, sizeof *all);
+    const int size = lvn_comm_size(c);
+    int64_t *all = lvn_calloc((size_t)size, sizeof *all);
     if (!all) return LVN_MEMORY;
-    all[r->rank] = mine;
-    enum lvn_status status = lvn_comm_all_reduce_now(r->comm, all, r->size, LVN_I64, LVN_SUM);
+    all[lvn_comm_rank(c)] = mine;
+    enum lvn_status status = lvn_comm_all_reduce_now(c, all, size, LVN_I64, LVN_SUM);
     int max = 0;
     *other = 0;
-    for (int i = 0; i < r->size; i++) {
+    for (int i = 0; i < size; i++) {
         int equal = 0;
-        for (int j = 0; j < r->size; j++) equal += all[i] == all[j];
+        for (int j = 0; j < size; j++) equal += all[i] == all[j];
         if (equal > max) max = equal, *other = i;
     }
-    for (*odd = 0; *odd < r->size - 1 && all[*odd] == all[*other]; ++*odd) continue;
+    for (*odd = 0; *odd < size - 1 && all[*odd] == all[*other]; ++*odd) continue;
     free(all);
     return status;
 }
@@ -86,7 +88,7 @@ static enum lvn_status report_difference(struct lvn_ranks *r, const struct lvn_s
     char capacity[LVN_VALUE_TEXT], odds[TEXT], others[TEXT], a[LVN_RANK_TEXT], b[LVN_RANK_TEXT];
     const char *name, *mine = thing(id, s, &name, capacity);
     int odd, other;
-    LVN_TRY(odd_one(r, (int64_t)lvn_name_hash(mine), &odd, &other));
+    LVN_TRY(odd_one(r->comm, (int64_t)lvn_name_hash(mine), &odd, &other));
     snprintf(odds, TEXT, "%s", mine);
     memcpy(others, odds, TEXT);
     LVN_TRY(lvn_comm_broadcast_now(r->comm, odds, TEXT, odd));
@@ -118,9 +120,9 @@ enum lvn_status lvn_consistency_start(struct lvn_ranks *r, const struct lvn_sett
     }
     int64_t soft[2] = {x[BUILD]};
     x[BUILD] = 0; /* the last property is no failure: it only leaves a note */
-    LVN_TRY(first_difference(r, x, N_THINGS, &which));
+    LVN_TRY(first_difference(r->comm, x, N_THINGS, &which));
     if (which >= 0) return report_difference(r, s, (int)which, note, capacity);
-    LVN_TRY(first_difference(r, soft, 1, &which));
+    LVN_TRY(first_difference(r->comm, soft, 1, &which));
     return which < 0 ? LVN_OK : report_difference(r, s, BUILD, note, capacity);
 }
 
@@ -129,9 +131,9 @@ enum lvn_status lvn_consistency_data(struct lvn_ranks *r, uint64_t fingerprint)
     int64_t x[2] = {(int64_t)fingerprint}, which;
     int odd, other;
     char a[LVN_RANK_TEXT], b[LVN_RANK_TEXT];
-    LVN_TRY(first_difference(r, x, 1, &which));
+    LVN_TRY(first_difference(r->comm, x, 1, &which));
     if (which < 0) return LVN_OK;
-    LVN_TRY(odd_one(r, (int64_t)fingerprint, &odd, &other));
+    LVN_TRY(odd_one(r->comm, (int64_t)fingerprint, &odd, &other));
     r->agreed = true;
     LVN_FAIL(ARG, "%s sees other data than %s: give all hosts the same files (data.path, data.val_path)",
              lvn_ranks_name(r, odd, a), lvn_ranks_name(r, other, b));
@@ -139,30 +141,40 @@ enum lvn_status lvn_consistency_data(struct lvn_ranks *r, uint64_t fingerprint)
 
 /* --- parameters --- */
 
-static enum lvn_status compare(struct lvn_ranks *r, const struct lvn_model_state *n, int64_t step, int64_t *x)
+/* c: the ranks that have replicas of the same parameters, or parts of them: numbers first, first + step, ... */
+static enum lvn_status compare(struct lvn_ranks *r, struct lvn_comm *c, int first, int step_of_ranks,
+                               const struct lvn_model_state *n, int64_t step, int64_t *x)
 {
     int64_t which;
     int odd, other;
     char a[LVN_RANK_TEXT], b[LVN_RANK_TEXT];
     int64_t *mine = x + 2 * n->params->n;
     memcpy(mine, x, sizeof *x * (size_t)n->params->n);
-    LVN_TRY(first_difference(r, x, n->params->n, &which));
+    LVN_TRY(first_difference(c, x, n->params->n, &which));
     if (which < 0) return LVN_OK;
-    LVN_TRY(odd_one(r, mine[which], &odd, &other));
-    r->agreed = true;
+    LVN_TRY(odd_one(c, mine[which], &odd, &other));
     LVN_FAIL(
         COMM,
         "after step %lld the parameters of %s differ from those of %s, first in '%s': its memory, its processor or "
         "its build is at fault; start again without that host, from a checkpoint before",
-        (long long)step, lvn_ranks_name(r, odd, a), lvn_ranks_name(r, other, b), n->params->list[which]->name);
+        (long long)step, lvn_ranks_name(r, first + odd * step_of_ranks, a),
+        lvn_ranks_name(r, first + other * step_of_ranks, b), n->params->list[which]->name);
 }
 
 enum lvn_status lvn_consistency_replicas(struct lvn_ranks *r, const struct lvn_model_state *n, int64_t step)
 {
-    if (r->size == 1 || !n->sums) return LVN_OK; /* parameters in shards have no replicas */
+    const int group = n->sharding.group;
+    if (r->size == 1 || !n->sums) return LVN_OK; /* where one group divides the parameters there are no replicas */
     int64_t *x = lvn_calloc((size_t)n->params->n * 3 + 1, sizeof *x);
     enum lvn_status status = x ? lvn_parameter_sums_run(n, (uint64_t *)x) : LVN_MEMORY;
-    if (status == LVN_OK) status = compare(r, n, step, x);
+    if (status == LVN_OK && !group) {
+        status = compare(r, r->comm, 0, 1, n, step, x);
+        r->agreed |= status != LVN_OK;
+    } else if (group) {
+        struct lvn_comm *c = lvn_ranks_comm(r, LVN_SCOPE_REPLICAS, false);
+        if (status == LVN_OK) status = compare(r, c, r->rank % group, group, n, step, x);
+        status = lvn_ranks_agree(r, status);
+    }
     free(x);
     return status;
 }

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/threads.h"
+#include "engine/rank_groups.h"
 #include "settings/device_list.h"
 
 /* --- which device --- */
@@ -225,6 +226,7 @@ enum lvn_status lvn_ranks_group(struct lvn_ranks *r, struct lvn_device *d, const
 void lvn_ranks_ungroup(struct lvn_ranks *r)
 {
     if (!r) return;
+    lvn_ranks_undivide(r);
     pthread_mutex_lock(&r->close_lock);
     struct lvn_comm *comm = r->device_comm;
     r->device_comm = NULL;
@@ -237,6 +239,7 @@ static void give_up(void *ranks)
     struct lvn_ranks *r = ranks;
     pthread_mutex_lock(&r->close_lock);
     if (r->device_comm) lvn_comm_cancel(r->device_comm);
+    if (r->groups) lvn_rank_groups_cancel(r->groups);
     pthread_mutex_unlock(&r->close_lock);
 }
 

@@ -4,6 +4,7 @@
  * hardware (more ranks) are only listed alone; the others are also combined, those that do not change numerics first.
  */
 #include "engine/memory_advice.h"
+#include "engine/strategy.h"
 
 #include <inttypes.h>
 #include <stdio.h>

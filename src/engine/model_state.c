@@ -70,7 +70,8 @@ void lvn_model_state_share(struct lvn_model_state *n, const struct lvn_sharding 
     int64_t count = n->params->flat_count;
     n->sharding = *s;
     n->ranks = ranks;
-    if (lvn_parameters_sharded(n, LVN_PARAMETER_VALUES)) count = lvn_shard_total(n->params, s->size, s->rank, false);
+    if (lvn_parameters_sharded(n, LVN_PARAMETER_VALUES))
+        count = lvn_shard_total(n->params, lvn_sharding_owners(s), lvn_sharding_owner(s, s->rank), false);
     if (!count) count = LVN_PARAM_ALIGN; /* a NULL buffer means that there are no parameters yet */
     if (!n->memory[LVN_BUFFER_PARAM]) n->bytes[LVN_BUFFER_PARAM] = count * lvn_dtype_bytes(n->weights);
 }

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "engine/parameters.h"
 #include "formats/checksum.h"
 
 struct lvn_parameter_sums {
@@ -21,7 +22,8 @@ enum lvn_status lvn_parameter_sums_new(struct lvn_model_state *n)
     if (!s) return LVN_MEMORY;
     s->graph = lvn_graph_new(n->params, n->real);
     if (!s->graph) return LVN_MEMORY;
-    LVN_TRY(lvn_program_new_checksums(&s->program, s->graph, n->weights, n->device, &s->sums));
+    const struct lvn_sharding *sharding = lvn_parameters_sharded(n, LVN_PARAMETER_VALUES) ? &n->sharding : NULL;
+    LVN_TRY(lvn_program_new_checksums(&s->program, s->graph, n->weights, sharding, n->device, &s->sums));
     if (n->bytes[LVN_BUFFER_ARENA] < s->program->arena_bytes) n->bytes[LVN_BUFFER_ARENA] = s->program->arena_bytes;
     return LVN_OK;
 }
@@ -63,7 +65,10 @@ enum lvn_status lvn_parameter_sums_run(const struct lvn_model_state *n, uint64_t
     if (status == LVN_OK)
         status = lvn_memory_read(n->memory[LVN_BUFFER_ARENA], s->program->values[s->sums.value].offset, sums,
                                  (int64_t)n->params->n * EACH);
-    for (int i = 0; status == LVN_OK && i < n->params->n; i++) sum[i] = lvn_checksum(sums + (size_t)i * EACH, EACH);
+    for (int i = 0; status == LVN_OK && i < n->params->n; i++) {
+        const bool here = lvn_parameters_at(n, LVN_PARAMETER_VALUES, n->params->list[i]).count > 0;
+        sum[i] = here ? lvn_checksum(sums + (size_t)i * EACH, EACH) : 0;
+    }
     free(sums);
     return status;
 }

@@ -43,7 +43,8 @@ static int64_t part_of(const struct lvn_model_state *n, enum lvn_parameters_of o
     *first = 0;
     if (!has(of, p)) return 0;
     if (!lvn_parameters_sharded(n, of)) return p->count;
-    const struct lvn_shard shard = lvn_shard_at(lvn_params_block_of(n->params, p), s->size, rank);
+    const struct lvn_shard shard =
+        lvn_shard_at(lvn_params_block_of(n->params, p), lvn_sharding_owners(s), lvn_sharding_owner(s, rank));
     int64_t begin = shard.first - p->offset, end = begin + shard.count;
     if (begin < 0) begin = 0;
     if (end > p->count) end = p->count;
@@ -58,6 +59,7 @@ static struct lvn_parameter_window window_at(const struct lvn_model_state *n, en
 {
     const bool sharded = lvn_parameters_sharded(n, of);
     const int size = n->sharding.size > 0 ? n->sharding.size : 1, rank = n->sharding.rank;
+    const int owners = sharded ? lvn_sharding_owners(&n->sharding) : size;
     struct lvn_parameter_window w = {.param = p, .desc = p->desc, .end_owner = size, .of_snapshot = n->of_snapshot};
     w.desc.dtype = dtype_of(n, of);
     w.memory = n->memory[buffer_of(of)];
@@ -66,12 +68,13 @@ static struct lvn_parameter_window window_at(const struct lvn_model_state *n, en
     w.count = part_of(n, of, p, rank, &w.first);
     w.bytes = w.count * each;
     if (sharded) {
-        while (w.first_owner < size && !part_of(n, of, p, w.first_owner, &other)) w.first_owner++;
-        for (int r = w.first_owner; r < size; r++)
+        while (w.first_owner < owners && !part_of(n, of, p, w.first_owner, &other)) w.first_owner++;
+        for (int r = w.first_owner; r < owners; r++)
             if (part_of(n, of, p, r, &other)) w.end_owner = r + 1;
     }
     const struct lvn_param_block *block = lvn_params_block_of(n->params, p);
-    w.at = each * (sharded ? lvn_shard_place(block, size, rank, p->offset + w.first) : p->offset + w.first);
+    w.at = each * (sharded ? lvn_shard_place(block, owners, lvn_sharding_owner(&n->sharding, rank), p->offset + w.first)
+                           : p->offset + w.first);
     if (w.memory && w.memory->host && w.count) w.host = (char *)w.memory->host + w.at;
     return w;
 }
@@ -132,7 +135,6 @@ static enum lvn_status move(const struct lvn_model_state *n, void *x, int64_t by
 {
     struct lvn_request r = {0};
     struct lvn_comm *c = n->ranks->comm;
-    if (bytes == 0) return LVN_OK;
     if (send)
         lvn_comm_send(c, &r, x, bytes, with, TAG);
     else
@@ -140,7 +142,8 @@ static enum lvn_status move(const struct lvn_model_state *n, void *x, int64_t by
     return lvn_comm_wait(c, &r);
 }
 
-/* Rank 0: exchange the whole tensor with its owners; `x` [bytes] is written if it is collected. */
+/* Rank 0: exchange the whole tensor with its owners; `x` [bytes] is written if it is collected, from the first group.
+ */
 static enum lvn_status exchange(const struct lvn_parameter_window *w, enum action action, void *x)
 {
     const struct lvn_model_state *n = w->collected;
@@ -148,9 +151,11 @@ static enum lvn_status exchange(const struct lvn_parameter_window *w, enum actio
     enum lvn_status *status = &n->exchange->status;
     if (*status != LVN_OK) return *status;
     *status = lvn_ranks_broadcast(n->ranks, &r, (int64_t)sizeof r);
-    for (int rank = w->first_owner; rank < w->end_owner && *status == LVN_OK; rank++) {
+    const int owners = lvn_sharding_owners(&n->sharding), end = action == SEND ? n->sharding.size : owners;
+    for (int rank = 0; rank < end && *status == LVN_OK; rank++) {
         int64_t first, each = lvn_dtype_bytes(w->desc.dtype);
         const int64_t count = part_of(n, w->of, w->param, rank, &first);
+        if (!count) continue;
         char *part = (char *)x + first * each;
         if (rank) {
             *status = move(n, part, count * each, rank, action == SEND);
@@ -169,7 +174,8 @@ static enum lvn_status answer(const struct lvn_model_state *n, const struct requ
 {
     struct lvn_window w;
     const struct lvn_parameter_window part = window_at(n, (enum lvn_parameters_of)r->of, n->params->list[r->number]);
-    if (!part.count) return LVN_OK;
+    const bool asked = r->action == SEND || n->sharding.rank < lvn_sharding_owners(&n->sharding);
+    if (!part.count || !asked) return LVN_OK;
     enum lvn_status status = lvn_window_open(&w, part.memory, part.at, part.bytes, r->action == COLLECT);
     if (status == LVN_OK) status = move(n, w.p, part.bytes, 0, r->action == COLLECT);
     enum lvn_status closed = lvn_window_close(&w, status == LVN_OK && r->action == SEND);

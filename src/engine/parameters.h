@@ -26,7 +26,8 @@ struct lvn_parameter_window {
     int64_t first;                 /* of the tensor's elements in row-major order: the first one that this rank holds */
     int64_t count;                 /* elements that this rank holds; 0: none */
     int64_t bytes;                 /* of these elements */
-    /* Ranks [first_owner, end_owner) hold a part each, in their order; without shards: [0, size), and each holds all */
+    /* Ranks [first_owner, end_owner) hold a part each, in their order, and with trainer.fsdp_size those of every other
+     * group as well; without shards: [0, size), and each holds all */
     int first_owner, end_owner;
     void *host; /* the elements; NULL: they are not in host memory: use the functions below */
     /* For these functions: */

@@ -28,16 +28,17 @@ struct lvn_ranks {
     int cpu_sharers;              /* ranks of this host that may use the same CPUs as this one, itself included */
     struct lvn_identity identity; /* as the launcher's environment says */
     struct lvn_comm *comm;
-    pthread_mutex_t close_lock;   /* over `comm` and `device_comm`, while they are closed or aborted */
-    struct lvn_member *member;    /* heartbeats; NULL: none, or not joined yet */
-    char (*host)[LVN_HOST_TEXT];  /* [size] names */
-    double join_timeout;          /* seconds that the other ranks may take to join */
-    struct lvn_stopped stopped;   /* after a failed start: the ranks of this host that are stopped (SIGSTOP) */
-    bool lost;                    /* this process exits while other ranks may not know it */
-    bool external;                /* comm and member belong to the caller, who closes them */
-    bool exclusive_devices;       /* each rank has a device of its own */
-    struct lvn_comm *device_comm; /* between the ranks' devices; NULL: their memory goes through the host's */
-    bool agreed;                  /* the error record is the same on all ranks: rank 0 prints for all */
+    pthread_mutex_t close_lock;     /* over `comm` and `device_comm`, while they are closed or aborted */
+    struct lvn_member *member;      /* heartbeats; NULL: none, or not joined yet */
+    char (*host)[LVN_HOST_TEXT];    /* [size] names */
+    double join_timeout;            /* seconds that the other ranks may take to join */
+    struct lvn_stopped stopped;     /* after a failed start: the ranks of this host that are stopped (SIGSTOP) */
+    bool lost;                      /* this process exits while other ranks may not know it */
+    bool external;                  /* comm and member belong to the caller, who closes them */
+    bool exclusive_devices;         /* each rank has a device of its own */
+    struct lvn_comm *device_comm;   /* between the ranks' devices; NULL: their memory goes through the host's */
+    struct lvn_rank_groups *groups; /* where the model is divided within groups of ranks; NULL: all are one */
+    bool agreed;                    /* the error record is the same on all ranks: rank 0 prints for all */
 };
 
 /* Find out which rank this process is, and join the others with the library that s names. All ranks then compute with

@@ -6,12 +6,13 @@
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "comm/tree.h"
+#include "engine/rank_groups.h"
 #include "host/machine.h"
 #include "passes/shard.h"
 
 static bool is_bucket(const struct lvn_instr *i)
 {
-    return i->op->collective && i->when == LVN_LAST_MICRO_BATCH;
+    return i->op->collective && i->when == LVN_LAST_MICRO_BATCH && i->scope != LVN_SCOPE_REPLICAS;
 }
 
 static void begin(struct lvn_reduction *d, struct lvn_collective_work *w)
@@ -68,8 +69,8 @@ static void start(void *context, const struct lvn_instr *i, const struct lvn_cal
     struct lvn_collective_work *w = &d->work[i->handle];
     w->instr = i;
     w->call = call;
-    w->comm = device ? d->ranks->device_comm : d->ranks->comm;
-    w->due = is_bucket(i) && !d->overlapped && !device;
+    w->comm = lvn_ranks_comm(d->ranks, i->scope, device != NULL);
+    w->due = i->when == LVN_LAST_MICRO_BATCH && !d->overlapped && !device;
     if (!w->due) begin(d, w);
     /* Within a micro-batch memory forbids to begin later: then it ends at once where no processor is free. */
     if (i->when == LVN_EVERY_MICRO_BATCH && !d->overlapped && !device) (void)end(d, w);
@@ -113,17 +114,17 @@ void lvn_reduction_init(struct lvn_reduction *d, struct lvn_ranks *ranks, const 
     d->calls = (struct lvn_collectives){.context = d, .carries = carries, .start = start, .wait = wait};
 }
 
-/* out[size + 1]: boundaries of the ranks' parts of `count` elements of a block; the first is element `first` of the
+/* out[owners + 1]: boundaries of the ranks' parts of `count` elements of a block; the first is element `first` of the
  * flat parameters. */
 static void cut(const struct lvn_reduction *d, const struct lvn_param_block *block, int64_t first, int64_t count,
                 int64_t *out)
 {
-    const int size = d->sharding.size;
-    for (int i = 0; i < size; i++) {
-        const int64_t at = lvn_shard_at(block, size, i).first - first;
+    const int owners = lvn_sharding_owners(&d->sharding);
+    for (int i = 0; i < owners; i++) {
+        const int64_t at = lvn_shard_at(block, owners, i).first - first;
         out[i] = at < 0 ? 0 : at > count ? count : at;
     }
-    out[size] = count;
+    out[owners] = count;
 }
 
 /* Every rank adds an equal part of all gradients. */

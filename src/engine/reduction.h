@@ -46,7 +46,7 @@ int64_t lvn_reduction_bytes(const struct lvn_sharding *s, const struct lvn_progr
 /* For measurements: sum the last step's buckets from number `first` on again, with nothing else running; their contents
  * are added up once more. */
 enum lvn_status lvn_reduction_repeat(struct lvn_reduction *d, int first) LVN_CHECKED;
-/* Buckets of the program; 0 with the tree. */
+/* Buckets of the program; 0 with the tree, and where sums are in every micro-batch. */
 int lvn_reduction_buckets(const struct lvn_program *p);
 void lvn_reduction_release(struct lvn_reduction *d);
 

@@ -41,7 +41,8 @@ static int64_t state_bytes(const struct lvn_session *t)
     const struct lvn_sharding *s = &t->model_state->sharding;
     const struct lvn_params *p = t->model_state->params;
     int64_t count = p->trainable_count;
-    if (s->size > 1 && s->sharded & LVN_SHARDS_STATE) count = lvn_shard_total(p, s->size, s->rank, true);
+    if (s->size > 1 && s->sharded & LVN_SHARDS_STATE)
+        count = lvn_shard_total(p, lvn_sharding_owners(s), lvn_sharding_owner(s, s->rank), true);
     if (count == 0)
         count = LVN_PARAM_ALIGN; /* allocate even if empty: a NULL buffer means that the optimizer has no such moment */
     return count * lvn_dtype_bytes(t->model_state->state);

@@ -104,7 +104,7 @@ enum lvn_status lvn_parts_try(struct lvn_train_programs *t, int64_t step, double
                               struct lvn_parts *best)
 {
     struct lvn_reduction *d = &t->reduction;
-    bool distributed = t->ranks && t->ranks->size > 1, tree = d->sharding.tree;
+    const bool distributed = t->ranks && t->ranks->size > 1;
     int64_t n = t->ranks ? t->accumulation : 1;
     struct watch w = {.reduction = d};
     struct lvn_execution execution = {.n_micro_batches = n, .context = &w, .launched = launched};
@@ -122,7 +122,7 @@ enum lvn_status lvn_parts_try(struct lvn_train_programs *t, int64_t step, double
     keep_best(&best->update, w.parts.update);
     keep_best(&best->share, d->waited - d->summed);
     best->accumulation = t->accumulation;
-    if (distributed && !tree) return reduce_alone(t, best);
+    if (distributed && lvn_reduction_buckets(t->step_session->program)) return reduce_alone(t, best);
     keep_best(&best->reduce, d->summed);
     best->last = 0.0;
     return LVN_OK;

@@ -29,6 +29,19 @@ static void add(struct lvn_traffic *sum, const struct lvn_traffic *t, int64_t ti
     add_part(&sum->between, &t->between, times);
 }
 
+/* The ranks of a collective. *hosts: over which all ranks are divided; set to those of these ranks. */
+static int ranks_of(const struct lvn_sharding *s, enum lvn_scope scope, int *hosts)
+{
+    const int owners = lvn_sharding_owners(s), groups = s->size / owners, on_host = s->size / *hosts;
+    if (scope == LVN_SCOPE_REPLICAS) {
+        if (*hosts > groups) *hosts = groups;
+        return groups;
+    }
+    if (scope == LVN_SCOPE_ALL || groups == 1) return s->size;
+    *hosts = owners % on_host == 0 ? owners / on_host : 1;
+    return owners;
+}
+
 void lvn_train_programs_traffic(const struct lvn_train_programs *t, int hosts, struct lvn_step_traffic *out)
 {
     const struct lvn_program *p = t->step_session->program;
@@ -39,14 +52,16 @@ void lvn_train_programs_traffic(const struct lvn_train_programs *t, int hosts, s
     for (int n = 0; n < p->n_instrs; n++) {
         const struct lvn_instr *i = &p->instrs[n];
         if (!i->op->collective || i->id == LVN_OP_wait) continue;
-        const bool gather = i->id == LVN_OP_all_gather, norm = i->id == LVN_OP_all_reduce && sharded;
-        const struct lvn_sum_question q = {.ranks = s->size,
-                                           .hosts = hosts,
-                                           .bytes =
-                                               lvn_desc_count(&i->out[0].desc) * lvn_dtype_bytes(i->out[0].desc.dtype),
-                                           .partials = i->id == LVN_OP_tree_reduce ? subtrees : 0,
-                                           .reduce = !gather,
-                                           .gather = gather || norm || !sharded}; /* with ddp all ranks get the sums */
+        const bool gather = i->id == LVN_OP_all_gather, replicas = i->scope == LVN_SCOPE_REPLICAS;
+        const bool norm = i->id == LVN_OP_all_reduce && sharded && !replicas;
+        int within = hosts, ranks = ranks_of(s, i->scope, &within);
+        const struct lvn_sum_question q = {
+            .ranks = ranks,
+            .hosts = within,
+            .bytes = lvn_desc_count(&i->out[0].desc) * lvn_dtype_bytes(i->out[0].desc.dtype),
+            .partials = i->id == LVN_OP_tree_reduce ? subtrees : 0,
+            .reduce = !gather,
+            .gather = gather || norm || replicas || !sharded}; /* all ranks get the sums */
         struct lvn_traffic one;
         lvn_sum_traffic(&q, &one);
         add(gather ? &out->parameters

@@ -13,6 +13,8 @@
 #include "engine/memory.h"
 #include "engine/parameter_sums.h"
 #include "engine/parameters.h"
+#include "engine/rank_groups.h"
+#include "engine/strategy.h"
 #include "host/machine.h"
 #include "models/lora.h"
 #include "settings/choices.h"
@@ -76,13 +78,17 @@ static enum lvn_status divide(struct lvn_train_programs *t, const int64_t *load_
     t->accumulation = t->leaf[rank + 1] - t->leaf[rank];
     t->n_micro = t->leaf[size];
     t->reduction.sharding.sharded = t->shards;
+    t->reduction.sharding.group = 0;
+    if (t->shards & LVN_SHARDS_PARAMETERS && t->settings->trainer.fsdp_size < size)
+        t->reduction.sharding.group = (int)t->settings->trainer.fsdp_size;
     for (int i = 0; i < size && t->reduction.sharding.sharded & in_step; i++) {
         if (t->leaf[i + 1] - t->leaf[i] == t->accumulation) continue;
         LVN_CHECK(t->settings->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO, ARG,
                   "trainer.strategy %s exchanges gradients or parameters in every micro-batch, so all ranks must have "
                   "as many, and rank %d has %" PRId64 " and rank %d %" PRId64 " of the %" PRId64 " of a step: take a "
                   "trainer.batch_size that the ranks can share equally, or zero1",
-                  lvn_strategy_name(t), i, t->leaf[i + 1] - t->leaf[i], rank, t->accumulation, t->n_micro);
+                  lvn_strategy_name(t->settings, t->reduction.sharding.sharded), i, t->leaf[i + 1] - t->leaf[i], rank,
+                  t->accumulation, t->n_micro);
         t->reduction.sharding.sharded = LVN_SHARDS_STATE;
     }
     return LVN_OK;
@@ -169,8 +175,10 @@ static enum lvn_status plan_once(struct lvn_train_programs *t, const struct lvn_
     o.n_leaves = t->n_micro;
     set_max(t, &o);
     LVN_TRY(new_sessions(t, t->step_sessions, &o));
-    if (t->reduction.sharding.size > 1 && !lvn_parameters_sharded(t->model_state, LVN_PARAMETER_VALUES))
-        LVN_TRY(lvn_parameter_sums_new(t->model_state));
+    const bool replicas =
+        t->reduction.sharding.size > 1 &&
+        (t->reduction.sharding.group || !lvn_parameters_sharded(t->model_state, LVN_PARAMETER_VALUES));
+    if (replicas) LVN_TRY(lvn_parameter_sums_new(t->model_state));
     t->next_session = t->step_session = t->step_sessions[last_length(t)];
     t->eval_session = t->eval_sessions[last_length(t)];
     return t->planner.plan
@@ -187,68 +195,15 @@ static void drop_plan(struct lvn_train_programs *t)
     memset(t->eval_sessions, 0, sizeof t->eval_sessions);
 }
 
-/* The strategies, in the order in which auto tries them. */
-static const struct {
-    enum lvn_trainer_strategy strategy;
-    const char *name;
-    unsigned shards; /* set of enum lvn_shards; each has all of those before it */
-} strategies[] = {
-    {LVN_TRAINER_STRATEGY_DDP, "ddp", 0},
-    {LVN_TRAINER_STRATEGY_ZERO1, "zero1", LVN_SHARDS_STATE},
-    {LVN_TRAINER_STRATEGY_ZERO2, "zero2", LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS},
-    {LVN_TRAINER_STRATEGY_FSDP, "fsdp", LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS | LVN_SHARDS_PARAMETERS},
-};
-enum { STRATEGIES = sizeof strategies / sizeof *strategies };
-
-/* What may be in shards. */
-static unsigned possible_shards(const struct lvn_settings *s)
-{
-    if (lvn_optimizer_on_matrices(lvn_optimizer_find(s->optimizer.kind))) return 0;
-    if (s->trainer.share == LVN_TRAINER_SHARE_MEASURED) return LVN_SHARDS_STATE;
-    return s->trainer.deterministic ? LVN_SHARDS_STATE | LVN_SHARDS_PARAMETERS : ~0u;
-}
-
-const char *lvn_strategy_smallest(const struct lvn_settings *s, enum lvn_trainer_strategy *strategy)
-{
-    int i = STRATEGIES - 1;
-    while (i > 0 && (strategies[i].shards & possible_shards(s)) == (strategies[i - 1].shards & possible_shards(s))) i--;
-    *strategy = strategies[i].strategy;
-    return strategies[i].name;
-}
-
-/* The strategy that is given; with auto: that which is tried first. */
-static int given(const struct lvn_settings *s)
-{
-    int i = STRATEGIES - 1;
-    while (i > 0 && strategies[i].strategy != s->trainer.strategy) i--;
-    return i;
-}
-
-const char *lvn_strategy_name(const struct lvn_train_programs *t)
-{
-    const unsigned sharded = t->reduction.sharding.sharded, possible = possible_shards(t->settings);
-    int i = 0;
-    while (i < STRATEGIES - 1 && (strategies[i].shards & possible) != sharded) i++;
-    return strategies[i].name;
-}
-
-const char *lvn_strategy_at(int i)
-{
-    return i < STRATEGIES ? strategies[i].name : NULL;
-}
-
 /* With trainer.strategy auto: put more of the model in shards. False: that is not possible. */
 static bool shard_more(struct lvn_train_programs *t)
 {
     if (t->settings->trainer.strategy != LVN_TRAINER_STRATEGY_AUTO || t->reduction.sharding.size == 1) return false;
-    for (int i = 0; i < STRATEGIES; i++) {
-        const unsigned shards = strategies[i].shards & possible_shards(t->settings);
-        if (shards <= t->shards) continue;
-        if (!t->shards) t->whole_bytes = t->needed_bytes;
-        t->shards = shards;
-        return true;
-    }
-    return false;
+    const unsigned shards = lvn_strategy_more(t->settings, t->shards);
+    if (!shards) return false;
+    if (!t->shards) t->whole_bytes = t->needed_bytes;
+    t->shards = shards;
+    return true;
 }
 
 /* Plan with more and more micro-batches, then with more in shards, then with recomputed blocks, until memory is
@@ -315,17 +270,23 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const stru
                                         const struct lvn_model_config *c, const struct lvn_train_programs_options *o)
 {
     struct lvn_ranks *r = o->ranks;
+    const int64_t group = s->trainer.fsdp_size, all = r ? r->size : o->size > 1 ? o->size : 1;
+    LVN_CHECK(!group || all == 1 || (group > 1 && all % group == 0), ARG,
+              "trainer.fsdp_size %" PRId64 " does not divide %" PRId64
+              " ranks into groups of several: take a divisor of "
+              "them, or 0 for one group",
+              group, all);
     struct lvn_sharding sharding = {.rank = r ? r->rank : 0,
                                     .size = r             ? r->size
                                             : o->size > 1 ? o->size
                                                           : 1,
-                                    .sharded = strategies[given(s)].shards & possible_shards(s),
+                                    .sharded = lvn_strategy_shards(s), /* or more, see divide() */
                                     .tree = s->trainer.deterministic,
                                     .bf16 = s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_BF16,
                                     .keep = !s->trainer.fsdp_reshard};
     *t = (struct lvn_train_programs){
         .settings = s, .fields = *o->fields, .block_size = lvn_task_length(o->task, o->fields), .ranks = r};
-    if (given(s)) LVN_TRY(lvn_optimizer_check_strategy(s->optimizer.kind, strategies[given(s)].name));
+    LVN_TRY(lvn_strategy_check(s));
     const struct lvn_optimizer_options optimizer = lvn_optimizer_options_of(s);
     lvn_optimizer_init(&t->optimizer, &optimizer);
     t->min_micro = o->min_micro;
@@ -339,7 +300,8 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const stru
     lvn_reduction_init(&t->reduction, r, &sharding);
     if (!r) return plan_for_memory(t, c, o);
     LVN_TRY(plan_collectively(t, c, o));
-    return lvn_ranks_group(r, t->model_state->device, s);
+    LVN_TRY(lvn_ranks_group(r, t->model_state->device, s));
+    return lvn_ranks_divide(r, t->reduction.sharding.group);
 }
 
 enum lvn_status lvn_train_programs_replan(struct lvn_train_programs *t, const struct lvn_train_programs_options *o)

@@ -84,13 +84,6 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const stru
 enum lvn_status lvn_train_programs_replan(struct lvn_train_programs *t,
                                           const struct lvn_train_programs_options *o) LVN_CHECKED;
 void lvn_train_programs_release(struct lvn_train_programs *t);
-/* The strategy with the most in shards that is possible beside the other settings, and its name. */
-const char *lvn_strategy_smallest(const struct lvn_settings *s, enum lvn_trainer_strategy *strategy);
-/* The strategy that was planned, as a value of trainer.strategy: "ddp", "zero1", "zero2", "fsdp". */
-const char *lvn_strategy_name(const struct lvn_train_programs *t);
-/* The i-th value of trainer.strategy for several ranks; each shards more than those before it. NULL: there are no more.
- */
-const char *lvn_strategy_at(int i);
 /* The session of `sessions` (t->step_sessions or t->eval_sessions) for samples of this length. */
 struct lvn_session *lvn_train_programs_session(const struct lvn_train_programs *t, struct lvn_session *const *sessions,
                                                const struct lvn_samples *b);

@@ -64,6 +64,13 @@ enum lvn_when {
     LVN_AFTER_BACKWARD,    /* norm, clipping, optimizer: once a step */
 };
 
+/* The ranks of a collective. */
+enum lvn_scope {
+    LVN_SCOPE_ALL,
+    LVN_SCOPE_GROUP,   /* those that divide the model with this one */
+    LVN_SCOPE_REPLICAS /* those of all groups that own the same shards as this one */
+};
+
 struct lvn_instr {
     enum lvn_phase phase;
     enum lvn_when when;
@@ -77,6 +84,7 @@ struct lvn_instr {
     bool recomputed;              /* runs for backward once more in the same micro-batch */
     enum lvn_dtype product_dtype; /* see struct lvn_call; set by precision */
     int handle;                   /* collective and its wait: collective handle, below program->n_handles */
+    enum lvn_scope scope;         /* of a collective */
     struct lvn_operand in[LVN_MAX_IN];
     struct lvn_operand out[LVN_MAX_OUT];
     struct lvn_operand dout[LVN_MAX_OUT];
@@ -104,7 +112,17 @@ struct lvn_sharding {
     bool tree;        /* after backward, sum gradients in the order of the tree over micro-batches; else in buckets */
     bool bf16;        /* send buckets of fp32 in bf16 */
     bool keep;        /* PARAMETERS: what was gathered for forward stays until backward */
+    int group; /* PARAMETERS: consecutive ranks that divide the model; their number divides `size`; 0: all of them */
 };
+/* Ranks that divide the model, and the number of one among those. */
+static inline int lvn_sharding_owners(const struct lvn_sharding *s)
+{
+    return s->group ? s->group : s->size;
+}
+static inline int lvn_sharding_owner(const struct lvn_sharding *s, int rank)
+{
+    return rank % lvn_sharding_owners(s);
+}
 
 /* The micro-batches of a run as leaves of the tree of sums: [first, first + n) of `total` in the global batch. */
 struct lvn_tree_leaves {
@@ -214,10 +232,11 @@ struct lvn_plan_options {
 enum lvn_status lvn_program_new(struct lvn_program **out, struct lvn_graph *g, struct lvn_tensor *const *outputs,
                                 int n_outputs, const struct lvn_plan_options *o) LVN_CHECKED;
 /* A program for device `device` that computes a checksum (ops/parameter_checksum.c) of each parameter of g, an empty
- * graph over them; weights: the parameters' type. *sums: I32 (params->n, 4) in the arena, kept, in the order of
- * declaration. */
+ * graph over them, or, with `sharding`, of this rank's part of it, if it has one; weights: the parameters' type. *sums:
+ * I32 (params->n, 4) in the arena, kept, in the order of declaration. */
 enum lvn_status lvn_program_new_checksums(struct lvn_program **out, struct lvn_graph *g, enum lvn_dtype weights,
-                                          struct lvn_device *device, struct lvn_operand *sums) LVN_CHECKED;
+                                          const struct lvn_sharding *sharding, struct lvn_device *device,
+                                          struct lvn_operand *sums) LVN_CHECKED;
 void lvn_program_free(struct lvn_program *p);
 /* An output's operand, as the last micro-batch leaves it; value < 0: `t` is no output. */
 struct lvn_operand lvn_program_output(const struct lvn_program *p, const struct lvn_tensor *t);

@@ -23,11 +23,19 @@
  * once for forward and once for backward, and forgotten behind its last use. Those outside of all blocks stay for the
  * micro-batch: embedding and head are used at both of its ends. Programs that only compute forward gather them as well.
  *
+ * With trainer.fsdp_size the ranks of a group divide the model among them, and each group has a whole one: the sums of
+ * a rank's shards are added to those of its replicas in the other groups once, in the last micro-batch.
+ *
  * Collectives are instructions with operands like any others: the buffer of a running collective is a value that lives
  * until its wait, so memory_planning lays it out. The pass writes the list anew. */
 #include "passes/sharder.h"
 
 #include <string.h>
+
+bool lvn_sharder_has_groups(const struct sharder *x)
+{
+    return lvn_sharding_owners(x->s) < x->s->size;
+}
 
 bool lvn_sharder_has(const struct sharder *x, enum lvn_shards what)
 {
@@ -67,6 +75,7 @@ struct collective lvn_sharder_start(struct sharder *x, enum lvn_op_id id, enum l
     s.token = lvn_sharder_range(x, "token", LVN_BUFFER_ARENA, LVN_I32, 0, 1);
     struct lvn_instr *i = lvn_sharder_append(x, id, when, name);
     i->handle = s.handle;
+    i->scope = LVN_SCOPE_GROUP;
     i->in[0] = in;
     i->out[0] = result;
     i->out[1] = s.token;
@@ -114,13 +123,23 @@ const struct lvn_param_block *lvn_sharder_block(const struct sharder *x, int blo
 
 struct lvn_shard lvn_sharder_shard(const struct sharder *x, int block)
 {
-    return lvn_shard_at(lvn_sharder_block(x, block), x->s->size, x->s->rank);
+    return lvn_sharder_part(x, lvn_sharder_block(x, block));
+}
+
+struct lvn_shard lvn_sharder_part(const struct sharder *x, const struct lvn_param_block *range)
+{
+    return lvn_shard_at(range, lvn_sharding_owners(x->s), lvn_sharding_owner(x->s, x->s->rank));
+}
+
+int64_t lvn_sharder_part_place(const struct sharder *x, const struct lvn_param_block *range, int64_t element)
+{
+    return lvn_shard_place(range, lvn_sharding_owners(x->s), lvn_sharding_owner(x->s, x->s->rank), element);
 }
 
 int64_t lvn_sharder_place(const struct sharder *x, enum lvn_shards what, int block, int64_t element)
 {
     if (!lvn_sharder_has(x, what)) return element;
-    return lvn_shard_place(lvn_sharder_block(x, block), x->s->size, x->s->rank, element);
+    return lvn_sharder_part_place(x, lvn_sharder_block(x, block), element);
 }
 
 struct lvn_operand lvn_sharder_view(const struct lvn_param_block *block, struct lvn_operand all, int64_t first,

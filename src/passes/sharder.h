@@ -28,6 +28,8 @@ struct sharder {
     bool failed;                      /* out of memory */
 };
 
+/* Are there several groups of ranks, each of which has the whole model? */
+bool lvn_sharder_has_groups(const struct sharder *x);
 /* Is this in shards? */
 bool lvn_sharder_has(const struct sharder *x, enum lvn_shards what);
 
@@ -36,7 +38,7 @@ struct lvn_instr *lvn_sharder_append(struct sharder *x, enum lvn_op_id id, enum 
 /* A value: elements [offset, offset + count) of a buffer. */
 struct lvn_operand lvn_sharder_range(struct sharder *x, const char *name, enum lvn_buffer buffer, enum lvn_dtype dtype,
                                      int64_t offset, int64_t count);
-/* Append the start of a collective on `result`, in place; and its wait. */
+/* Append the start of a collective of the ranks that divide the model on `result`, in place; and its wait. */
 struct collective lvn_sharder_start(struct sharder *x, enum lvn_op_id id, enum lvn_when when, struct lvn_operand in,
                                     struct lvn_operand result, const char *name);
 void lvn_sharder_wait(struct sharder *x, const struct collective *s, enum lvn_when when, const char *name);
@@ -48,6 +50,9 @@ bool lvn_sharder_next_block(const struct sharder *x, int *block);
 /* The range of a block's trainable parameters in the flat buffers, and the part of it that this rank owns. */
 const struct lvn_param_block *lvn_sharder_block(const struct sharder *x, int block);
 struct lvn_shard lvn_sharder_shard(const struct sharder *x, int block);
+/* The part that this rank owns of any range; where it lies in a buffer of shards. */
+struct lvn_shard lvn_sharder_part(const struct sharder *x, const struct lvn_param_block *range);
+int64_t lvn_sharder_part_place(const struct sharder *x, const struct lvn_param_block *range, int64_t element);
 /* Where element `element` of the flat parameters, which this rank owns, lies in a buffer whose contents are in shards,
  * if `what` (enum lvn_shards) is, or else whole. */
 int64_t lvn_sharder_place(const struct sharder *x, enum lvn_shards what, int block, int64_t element);

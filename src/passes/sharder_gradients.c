@@ -10,13 +10,16 @@ struct block_gradients {
     int next;  /* index of another block that the same instruction completes; -1: none */
     struct lvn_operand gradients;
     struct collective collective;
+    struct lvn_operand sum;      /* over micro-batches, of this rank's shard; value < 0: it has none */
+    struct collective of_groups; /* the sum over groups, on it or on a copy in bf16 */
 };
 
 /* Learn which instruction completes each block. completes[instruction]: index of the block; -1: none. */
 static void find_ends(struct sharder *x, const int *last_writer, int *completes)
 {
     const struct lvn_params *params = x->p->graph->params;
-    for (int k = 0; k < params->n_blocks; k++) x->blocks[k] = (struct block_gradients){.block = k - 1, .last = -1};
+    for (int k = 0; k < params->n_blocks; k++)
+        x->blocks[k] = (struct block_gradients){.block = k - 1, .last = -1, .sum = LVN_NO_OPERAND};
     for (int i = params->n - 1; i >= 0; i--) {
         const struct lvn_param *q = params->flat[i];
         struct block_gradients *b = &x->blocks[q->block + 1];
@@ -102,6 +105,37 @@ static void start_block(struct sharder *x, struct block_gradients *b, const int 
     x->reducing = b;
 }
 
+/* In the last micro-batch: start to add the sums of the other groups' replicas of this shard. */
+static void start_groups(struct sharder *x, struct block_gradients *b)
+{
+    static const char name[] = "sum over groups";
+    struct lvn_operand wire = b->sum;
+    if (x->s->bf16 && x->p->gradients == LVN_F32) {
+        wire =
+            lvn_sharder_range(x, "gradients on their way", LVN_BUFFER_ARENA, LVN_BF16, 0, lvn_desc_count(&b->sum.desc));
+        struct lvn_instr *cast = lvn_sharder_append(x, LVN_OP_narrow, LVN_LAST_MICRO_BATCH, name);
+        cast->in[0] = b->sum;
+        cast->out[0] = wire;
+    }
+    b->of_groups = lvn_sharder_start(x, LVN_OP_all_reduce, LVN_LAST_MICRO_BATCH, wire, wire, name);
+    lvn_sharder_latest(x)->scope = LVN_SCOPE_REPLICAS;
+}
+
+/* Wait for the sums over groups. */
+static void end_groups(struct sharder *x)
+{
+    static const char name[] = "sum over groups";
+    for (int k = x->p->graph->params->n_blocks - 1; k >= 0 && lvn_sharder_has_groups(x); k--) {
+        const struct block_gradients *b = &x->blocks[k];
+        if (b->sum.value < 0) continue;
+        lvn_sharder_wait(x, &b->of_groups, LVN_AFTER_BACKWARD, name);
+        if (b->of_groups.result.value == b->sum.value) continue;
+        struct lvn_instr *cast = lvn_sharder_append(x, LVN_OP_widen, LVN_AFTER_BACKWARD, name);
+        cast->in[0] = b->of_groups.result;
+        cast->out[0] = b->sum;
+    }
+}
+
 /* Wait for the block that was started last, and add this rank's shard to its sum over micro-batches. */
 static void end_block(struct sharder *x)
 {
@@ -119,16 +153,16 @@ static void end_block(struct sharder *x)
         cast->in[0] = lvn_sharder_view(lvn_sharder_block(x, b->block), b->collective.result, mine.first, mine.count);
         cast->out[0] = shard;
     }
-    const struct lvn_operand sum =
-        lvn_sharder_range(x, "gradients", LVN_BUFFER_GRAD, x->p->gradients,
-                          lvn_sharder_place(x, LVN_SHARDS_GRADIENTS, b->block, mine.first), mine.count);
+    b->sum = lvn_sharder_range(x, "gradients", LVN_BUFFER_GRAD, x->p->gradients,
+                               lvn_sharder_place(x, LVN_SHARDS_GRADIENTS, b->block, mine.first), mine.count);
     for (int first = 1; first >= 0; first--) {
         struct lvn_instr *add =
             lvn_sharder_append(x, LVN_OP_accumulate, first ? LVN_FIRST_MICRO_BATCH : LVN_LATER_MICRO_BATCHES, name);
         add->attr.accumulate.copy = first;
         add->in[0] = shard;
-        add->out[0] = sum;
+        add->out[0] = b->sum;
     }
+    if (lvn_sharder_has_groups(x)) start_groups(x, b);
 }
 
 /* The same with gradients in shards: the reduction of a block overlaps with backward up to the next block's. */
@@ -144,10 +178,15 @@ enum lvn_status lvn_sharder_append_gradients(struct sharder *x, struct lvn_instr
     find_ends(x, last_writer, completes);
     LVN_TRY(add_values(x));
     x->p->n_instrs = 0;
-    const int64_t mine = lvn_shard_total(params, x->s->size, x->s->rank, true);
+    const int64_t mine = lvn_shard_total(params, lvn_sharding_owners(x->s), lvn_sharding_owner(x->s, x->s->rank), true);
     x->p->grad_buffer_bytes = (mine ? mine : LVN_PARAM_ALIGN) * lvn_dtype_bytes(x->p->gradients);
+    bool ended = false;
     for (int i = 0; i < n && !x->failed; i++) {
-        if (old[i].when == LVN_AFTER_BACKWARD) end_block(x);
+        if (old[i].when == LVN_AFTER_BACKWARD) {
+            end_block(x);
+            if (!ended) end_groups(x);
+            ended = true;
+        }
         lvn_instr_operands(&old[i], take_view, x);
         for (int k = 0; k < LVN_MAX_IN; k++) old[i].param_gradient[k] = false; /* values begin anew */
         lvn_sharder_append_one(x, &old[i]);
@@ -157,5 +196,6 @@ enum lvn_status lvn_sharder_append_gradients(struct sharder *x, struct lvn_instr
         }
     }
     end_block(x); /* of a program without an update */
+    if (!ended) end_groups(x);
     return LVN_OK;
 }

@@ -114,14 +114,14 @@ static void start(struct gathers *g, struct gathered *u)
     struct sharder *x = g->x;
     struct lvn_program *p = x->p;
     const struct lvn_param_block *range = range_of(g, u);
-    const struct lvn_shard mine = lvn_shard_at(range, x->s->size, x->s->rank);
+    const struct lvn_shard mine = lvn_sharder_part(x, range);
     const char *value =
         u->block < 0 ? "parameters outside of blocks" : lvn_arena_printf(&p->arena, "parameters of block %d", u->block);
     struct lvn_operand shard = LVN_NO_OPERAND;
     if (!value) x->failed = true;
     u->parameters = lvn_sharder_range(x, value, LVN_BUFFER_ARENA, p->weights, 0, range->count);
     if (mine.count) {
-        const int64_t place = lvn_shard_place(range, x->s->size, x->s->rank, mine.first);
+        const int64_t place = lvn_sharder_part_place(x, range, mine.first);
         shard = lvn_sharder_view(range, u->parameters, mine.first, mine.count);
         const struct lvn_operand from =
             lvn_sharder_range(x, "parameters", LVN_BUFFER_PARAM, p->weights, place, mine.count);

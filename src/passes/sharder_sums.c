@@ -107,6 +107,12 @@ static void append_end(struct sharder *x, const struct bucket *b)
 
 static const char tree_name[] = "sum of the gradients";
 
+/* Does every rank get the sums of its shards alone? The tree is over all ranks, of which each must then own a part. */
+static bool scatters(const struct sharder *x)
+{
+    return lvn_sharder_has(x, LVN_SHARDS_STATE) && !lvn_sharder_has_groups(x);
+}
+
 /* Start the sum of elements [offset, offset + count) of the gradients. */
 static struct collective start_tree(struct sharder *x, int block, int64_t offset, int64_t count)
 {
@@ -118,7 +124,8 @@ static struct collective start_tree(struct sharder *x, int block, int64_t offset
     slots.desc = lvn_desc_make(p->gradients, 2, dim);
     slots.desc.stride[0] = all;
     struct collective s = lvn_sharder_start(x, LVN_OP_tree_reduce, LVN_AFTER_BACKWARD, slots, sum, tree_name);
-    lvn_sharder_latest(x)->attr.tree_reduce.scatter = lvn_sharder_has(x, LVN_SHARDS_STATE);
+    lvn_sharder_latest(x)->scope = LVN_SCOPE_ALL;
+    lvn_sharder_latest(x)->attr.tree_reduce.scatter = scatters(x);
     lvn_sharder_latest(x)->attr.tree_reduce.block = block;
     return s;
 }
@@ -128,8 +135,9 @@ static void append_tree(struct sharder *x)
     struct collective *s = lvn_sharder_collectives(x);
     int n = 0;
     if (!s) return;
-    if (!lvn_sharder_has(x, LVN_SHARDS_STATE)) s[n++] = start_tree(x, -1, 0, x->p->graph->params->trainable_count);
-    for (int k = -2; lvn_sharder_has(x, LVN_SHARDS_STATE) && lvn_sharder_next_block(x, &k); n++)
+    const bool by_block = scatters(x);
+    if (!by_block) s[n++] = start_tree(x, -1, 0, x->p->graph->params->trainable_count);
+    for (int k = -2; by_block && lvn_sharder_next_block(x, &k); n++)
         s[n] = start_tree(x, k, lvn_sharder_block(x, k)->offset, lvn_sharder_block(x, k)->count);
     for (int k = 0; k < n; k++) lvn_sharder_wait(x, &s[k], LVN_AFTER_BACKWARD, tree_name);
 }

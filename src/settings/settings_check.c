@@ -192,9 +192,12 @@ static enum lvn_status check_device(const struct lvn_settings *s)
               "trainer.strategy single_device is for one rank, and %" PRId64
               " were started; set ddp, zero1, zero2 or fsdp, or start one",
               s->ranks);
-    LVN_CHECK(s->trainer.fsdp_reshard || s->trainer.strategy == LVN_TRAINER_STRATEGY_FSDP ||
-                  s->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO,
-              ARG, "trainer.fsdp_reshard is for trainer.strategy fsdp; set that, or leave it out");
+    const bool fsdp =
+        s->trainer.strategy == LVN_TRAINER_STRATEGY_FSDP || s->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO;
+    LVN_CHECK(s->trainer.fsdp_reshard || fsdp, ARG,
+              "trainer.fsdp_reshard is for trainer.strategy fsdp; set that, or leave it out");
+    LVN_CHECK(!s->trainer.fsdp_size || fsdp, ARG,
+              "trainer.fsdp_size is for trainer.strategy fsdp; set that, or leave it out");
     const bool in_step = /* ranks exchange gradients or parameters in every micro-batch */
         s->trainer.strategy == LVN_TRAINER_STRATEGY_ZERO2 || s->trainer.strategy == LVN_TRAINER_STRATEGY_FSDP;
     LVN_CHECK(!in_step || s->trainer.share != LVN_TRAINER_SHARE_MEASURED, ARG,

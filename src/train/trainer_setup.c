@@ -15,6 +15,7 @@
 #include "engine/devices.h"
 #include "engine/memory_advice.h"
 #include "engine/parameters.h"
+#include "engine/strategy.h"
 #include "host/isa.h"
 #include "model_io/model_find.h"
 #include "settings/choices.h"
@@ -371,17 +372,13 @@ static void explain_strategy(struct trainer *t)
     char whole[LVN_NUMBER_TEXT], available[LVN_NUMBER_TEXT];
     if (t->settings->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO && n->shards) {
         snprintf(t->text, sizeof t->text,
-                 "trainer.strategy auto is %s: with ddp a rank needs %s, and %s are free for it", lvn_strategy_name(n),
-                 lvn_bytes_text(n->whole_bytes, whole), lvn_bytes_text(n->free_bytes, available));
+                 "trainer.strategy auto is %s: with ddp a rank needs %s, and %s are free for it",
+                 lvn_strategy_name(t->settings, n->reduction.sharding.sharded), lvn_bytes_text(n->whole_bytes, whole),
+                 lvn_bytes_text(n->free_bytes, available));
         lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->text);
     }
-    const enum lvn_trainer_strategy strategy = t->settings->trainer.strategy;
-    const bool fsdp = strategy == LVN_TRAINER_STRATEGY_FSDP;
-    if (!t->settings->trainer.deterministic || (strategy != LVN_TRAINER_STRATEGY_ZERO2 && !fsdp)) return;
-    snprintf(t->text, sizeof t->text,
-             "trainer.strategy %s keeps whole gradients on every rank here: trainer.deterministic adds them in order",
-             fsdp ? "fsdp" : "zero2");
-    lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->text);
+    if (lvn_strategy_note(t->settings))
+        lvn_callback_notify(&t->context, LVN_EVENT_NOTE, lvn_strategy_note(t->settings));
 }
 
 /* Run one part of the set-up that may take long; the heartbeat reports it as the current operation. */

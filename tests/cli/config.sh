@@ -198,7 +198,7 @@ for words in "DEEPSPEED\ndeepspeed_config: {zero_stage: 1}=zero1" "DEEPSPEED\nde
     "DEEPSPEED\ndeepspeed_config: {zero_stage: 3}=fsdp" "FSDP\nfsdp_config: {fsdp_sharding_strategy: HYBRID_SHARD}=fsdp" "FSDP\nfsdp_config: {fsdp_sharding_strategy: NO_SHARD}=ddp"; do
     printf "distributed_type: ${words%=*}\nnum_processes: 2\n" >shards.acc
     code 0 "$LEVIN" config shards.yaml --from-accelerate shards.acc --json
-    json "any('over all ranks' in n['note'] for n in d['notes']) == $([[ $words == *HYBRID* ]] && echo True || echo False)"
+    json "any('set trainer.fsdp_size' in n['note'] for n in d['notes']) == $([[ $words == *HYBRID* ]] && echo True || echo False)"
     settings shards.yaml
     is trainer.strategy "${words#*=}"
     rm shards.yaml

@@ -22,3 +22,17 @@ drift() {
     export ODD_RANK=1
 }
 each_mpi drift
+# fsdp in groups: of three replicas of the same shards, rank 2's differ
+in_groups() {
+    export ODD_RANK=2
+    rm -rf run samples && mkdir samples
+    arguments run --trainer.max_steps=20 --trainer.check_replicas_every_n_steps=3 --trainer.threads=1 --trainer.strategy=fsdp \
+        --trainer.fsdp_size=2 --trainer.batch_size=6
+    local keys=()
+    for key in "${all[@]:1}"; do keys+=("${key#--}"); done
+    code 1 ranks "$1" 6 "$program" samples "${keys[@]}"
+    says "after step 6 the parameters of rank 2 on" err
+    says "differ from those of rank 0 on" err
+    one_error
+}
+! mpi_here openmpi || in_groups openmpi

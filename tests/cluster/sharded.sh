@@ -60,6 +60,27 @@ says "zero2 keeps whole gradients on every rank here" err
 same_run one moved
 same_file one/samples.txt moved/samples.txt
 
+# --- groups of ranks that divide the model: one rank's bits, and the same sums up to their order ---
+mode=("${mode[@]/micro_batch_size=2/micro_batch_size=1}")
+code 0 "$LEVIN" train "${keys[@]}" "${mode[@]}" --trainer.max_steps=4 --run_dir=single
+code 0 "$LEVIN" launch --launcher=levin -n 6 -- train "${keys[@]}" "${mode[@]}" --trainer.max_steps=2 --run_dir=grouped \
+    --trainer.strategy=fsdp --trainer.fsdp_size=3
+code 0 "$LEVIN" launch --launcher=levin -n 6 -- train "${keys[@]}" "${mode[@]}" --trainer.max_steps=4 --run_dir=grouped \
+    --trainer.strategy=fsdp --trainer.fsdp_size=2 --resume
+same_run single grouped
+same_file single/samples.txt grouped/samples.txt
+ranks 0 4 whole --trainer.strategy=ddp --trainer.micro_batch_size=1
+ranks 0 4 pairs --trainer.strategy=fsdp --trainer.micro_batch_size=1 --trainer.fsdp_size=2
+close whole pairs 1e-5
+ranks 0 4 half --trainer.strategy=fsdp --trainer.micro_batch_size=1 --trainer.fsdp_size=2 --trainer.reduce_dtype=bf16 \
+    --trainer.precision=bf16-mixed --trainer.fsdp_reshard=false
+close whole half 1e-2
+
+# --- parts of a step are timed ---
+for strategy in zero2 fsdp; do
+    code 0 "$LEVIN" launch --launcher=levin -n 2 -- bench "${keys[@]:1}" --model.vocab_size=65 --trainer.strategy=$strategy --parts --steps=2
+done
+
 # --- memory ---
 for strategy in zero1 zero2 fsdp; do
     code 0 "$LEVIN" plan "${keys[@]}" "${short[@]}" --json --ranks=4 --trainer.strategy=$strategy
@@ -87,3 +108,10 @@ for strategy in zero2 fsdp; do
     ranks 2 2 measured --trainer.strategy=$strategy --trainer.share=measured
     says "trainer.share measured gives fast ranks more" err
 done
+ranks 2 4 thirds --trainer.strategy=fsdp --trainer.fsdp_size=3
+says "trainer.fsdp_size 3 does not divide 4 ranks into groups of several" err
+ranks 2 2 alone --trainer.strategy=fsdp --trainer.fsdp_size=1
+ranks 2 2 other --trainer.strategy=zero1 --trainer.fsdp_size=2
+says "trainer.fsdp_size is for trainer.strategy fsdp" err
+ranks 2 2 other --trainer.strategy=zero1 --trainer.fsdp_reshard=false
+says "trainer.fsdp_reshard is for trainer.strategy fsdp" err

@@ -39,6 +39,7 @@ struct threads_world {
     struct threads_rank {
         struct threads_world *world;
         int rank;
+        int in_world; /* of a group: its rank among all */
         int64_t collectives;
         uint64_t luck;
     } ranks[THREADS_MAX];
@@ -203,7 +204,7 @@ static inline void world_init(struct threads_world *w, int size)
     *w = (struct threads_world){.size = size};
     pthread_mutex_init(&w->lock, NULL);
     for (int i = 0; i < size; i++)
-        w->ranks[i] = (struct threads_rank){.world = w, .rank = i, .luck = (uint64_t)i * 77777 + 1};
+        w->ranks[i] = (struct threads_rank){.world = w, .rank = i, .in_world = i, .luck = (uint64_t)i * 77777 + 1};
 }
 
 static inline void world_release(struct threads_world *w)
@@ -228,6 +229,7 @@ static inline enum lvn_status threads_split(void *state, const struct lvn_group_
     for (g = w->groups; g && (g->number != s->number || g->first != s->member[0]);) g = g->next;
     if (!g && (g = malloc(sizeof *g))) {
         world_init(g, s->n);
+        for (int i = 0; i < s->n; i++) g->ranks[i].in_world = s->member[i];
         g->number = s->number;
         g->first = s->member[0];
         g->next = w->groups;

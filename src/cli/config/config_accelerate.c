@@ -143,8 +143,9 @@ static enum lvn_status set_sharding(struct lvn_config *cf, const struct lvn_yaml
     LVN_TRY(lvn_config_set(cf, "trainer.strategy", strategy, y->line));
     if (strncasecmp(words, "HYBRID", 6) != 0) return LVN_OK;
     return lvn_config_note(cf, "distributed_type",
-                           "'%s' (%.40s) becomes trainer.strategy: fsdp, whose shards are over all ranks", y->text,
-                           words);
+                           "'%s' (%.40s) becomes trainer.strategy: fsdp over all ranks; set trainer.fsdp_size to the "
+                           "ranks of a node to shard within each",
+                           y->text, words);
 }
 
 static enum lvn_status read_distributed(struct lvn_config *cf, const struct lvn_yaml *top)

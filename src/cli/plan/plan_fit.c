@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cli/humanize.h"
 #include "cli/plan/plan.h"
+#include "engine/strategy.h"
 
 enum {
     CANDIDATES = 32, /* strategies times kinds of recomputation, at most */

@@ -28,9 +28,10 @@ static int per_host;
 
 static int send_counted(void *state, const void *x, int64_t bytes, int to, int tag, void *handle)
 {
-    const int rank = ((struct threads_rank *)state)->rank;
-    struct lvn_traffic *t = &counted[rank].sent;
-    struct lvn_traffic_part *p = rank / per_host == to / per_host ? &t->within : &t->between;
+    const struct threads_rank *r = state;
+    struct lvn_traffic *t = &counted[r->in_world].sent;
+    const int host = r->in_world / per_host, other = r->world->ranks[to].in_world / per_host;
+    struct lvn_traffic_part *p = host == other ? &t->within : &t->between;
     p->messages++;
     p->bytes += bytes;
     return threads_send(state, x, bytes, to, tag, handle);
@@ -38,14 +39,14 @@ static int send_counted(void *state, const void *x, int64_t bytes, int to, int t
 
 static int sum_counted(void *state, void *x, int64_t count, enum lvn_dtype type, enum lvn_reduce op, void *handle)
 {
-    counted[((struct threads_rank *)state)->rank].sums++;
+    counted[((struct threads_rank *)state)->in_world].sums++;
     return threads_all_reduce(state, x, count, type, op, handle);
 }
 
 struct scene {
     struct threads_world world;
     struct lvn_transport transport;
-    const char *strategy, *deterministic, *micro; /* values of keys */
+    const char *strategy, *deterministic, *micro, *group; /* values of keys */
     int hosts;
 };
 
@@ -74,6 +75,7 @@ static enum lvn_status make_settings(struct lvn_settings *s, const struct scene 
                                    {"trainer.micro_batch_size", scene->micro},
                                    {"trainer.strategy", scene->strategy},
                                    {"trainer.deterministic", scene->deterministic},
+                                   {"trainer.fsdp_size", scene->group},
                                    {"trainer.threads", "1"}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         LVN_TRY(lvn_settings_set(s, keys[i][0], keys[i][1], LVN_SOURCE_PROGRAM));
@@ -131,23 +133,25 @@ static void add(struct lvn_traffic_part *sum, const struct lvn_traffic_part *p)
     sum->bytes += p->bytes;
 }
 
-/* All ranks together send `ranks` times what is predicted of one. A prediction rounds shards up to whole bytes. */
-static void compare(const struct lvn_traffic_part *sent, const struct lvn_traffic_part *one, int ranks, int64_t sums)
+/* All ranks send what is predicted of each. A prediction rounds shards up to whole bytes. */
+static void compare(const struct lvn_traffic_part *sent, const struct lvn_traffic_part *predicted, uintmax_t most)
 {
-    assert_int_equal(sent->messages, ranks * one->messages);
-    assert_in_range(ranks * one->bytes - sent->bytes, 0, (uintmax_t)(sums * ranks * ranks));
+    assert_int_equal(sent->messages, predicted->messages);
+    assert_in_range(predicted->bytes - sent->bytes, 0, most);
 }
 
-static void play(int size, int hosts, const char *strategy, const char *deterministic, const char *micro)
+static void play(int size, int hosts, const char *strategy, const char *deterministic, const char *micro,
+                 const char *group)
 {
     struct scene s = {.transport = threads_transport,
                       .strategy = strategy,
                       .deterministic = deterministic,
                       .micro = micro,
+                      .group = group,
                       .hosts = hosts};
     struct actor actors[THREADS_MAX] = {0};
     pthread_t threads[THREADS_MAX];
-    struct lvn_traffic sent = {0}, one = {0};
+    struct lvn_traffic sent = {0}, predicted = {0};
     per_host = size / hosts;
     s.transport.send = send_counted;
     s.transport.all_reduce = sum_counted;
@@ -158,13 +162,13 @@ static void play(int size, int hosts, const char *strategy, const char *determin
     }
     for (int i = 0; i < size; i++) pthread_join(threads[i], NULL);
     world_release(&s.world);
-    const struct lvn_step_traffic *p = &actors[0].predicted;
-    const struct lvn_traffic *const parts[] = {&p->gradients, &p->parameters};
-    for (int i = 0; i < 2; i++) {
-        add(&one.within, &parts[i]->within);
-        add(&one.between, &parts[i]->between);
-    }
     for (int i = 0; i < size; i++) {
+        const struct lvn_step_traffic *p = &actors[i].predicted;
+        const struct lvn_traffic *const parts[] = {&p->gradients, &p->parameters};
+        for (int k = 0; k < 2; k++) {
+            add(&predicted.within, &parts[k]->within);
+            add(&predicted.between, &parts[k]->between);
+        }
         if (actors[i].status) fail_msg("rank %d: %s", i, actors[i].error);
         add(&sent.within, &actors[i].step.sent.within);
         add(&sent.between, &actors[i].step.sent.between);
@@ -172,8 +176,9 @@ static void play(int size, int hosts, const char *strategy, const char *determin
         assert_int_equal(actors[i].step.sums, p->norm.within.messages + p->norm.between.messages > 0);
     }
     assert_true(sent.within.bytes + sent.between.bytes > 0);
-    compare(&sent.within, &one.within, size, 4 * actors[0].sums);
-    compare(&sent.between, &one.between, size, 4 * actors[0].sums);
+    const uintmax_t most = (uintmax_t)(4 * actors[0].sums * size * size);
+    compare(&sent.within, &predicted.within, most);
+    compare(&sent.between, &predicted.between, most);
 }
 
 static void test_strategies(void **state)
@@ -183,11 +188,11 @@ static void test_strategies(void **state)
     for (int i = 0; i < 4; i++)
         for (int k = 0; k < 2; k++) { /* one micro-batch a rank, and four */
             const char *micro = k ? "1" : "4";
-            play(2, 1, strategies[i], "false", micro);
-            play(3, 1, strategies[i], "false", micro);
-            play(4, 2, strategies[i], "false", micro);
-            play(4, 4, strategies[i], "false", micro);
-            play(8, 2, strategies[i], "false", micro);
+            play(2, 1, strategies[i], "false", micro, "0");
+            play(3, 1, strategies[i], "false", micro, "0");
+            play(4, 2, strategies[i], "false", micro, "0");
+            play(4, 4, strategies[i], "false", micro, "0");
+            play(8, 2, strategies[i], "false", micro, "0");
         }
 }
 
@@ -195,13 +200,28 @@ static void test_strategies(void **state)
 static void test_in_order(void **state)
 {
     (void)state;
-    play(2, 1, "ddp", "true", "4");
-    play(4, 1, "ddp", "true", "1");
-    play(8, 2, "ddp", "true", "1");
+    play(2, 1, "ddp", "true", "4", "0");
+    play(4, 1, "ddp", "true", "1", "0");
+    play(8, 2, "ddp", "true", "1", "0");
+}
+
+/* The model is divided within groups of two or four ranks: on a host, or over hosts. */
+static void test_in_groups(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        const char *micro = k ? "1" : "4";
+        play(4, 1, "fsdp", "false", micro, "2");
+        play(4, 2, "fsdp", "false", micro, "2");
+        play(4, 4, "fsdp", "false", micro, "2");
+        play(8, 4, "fsdp", "false", micro, "4");
+        play(8, 2, "fsdp", "false", micro, "2");
+    }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_strategies), cmocka_unit_test(test_in_order)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_strategies), cmocka_unit_test(test_in_order),
+                                       cmocka_unit_test(test_in_groups)};
     return cmocka_run_group_tests_name("traffic", tests, NULL, NULL);
 }

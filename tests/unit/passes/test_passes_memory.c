@@ -163,7 +163,7 @@ static void checksums(void **state)
     struct lvn_graph *empty = lvn_graph_new(m.params, LVN_F32);
     struct lvn_program *classifier = m.program;
     struct lvn_operand sums;
-    must(lvn_program_new_checksums(&m.program, empty, LVN_F32, reference, &sums));
+    must(lvn_program_new_checksums(&m.program, empty, LVN_F32, NULL, reference, &sums));
     assert_true(m.program->values[sums.value].keep);
     expect(&m, " 0 forward  parameter_checksum   w1[0:32] -> %0@0:int32 (4)\n"
                " 1 forward  parameter_checksum   b[128:136] -> %0@0+4:int32 (4)\n"

@@ -1,0 +1,88 @@
+/* strategy.c - see strategy.h. */
+#include "engine/strategy.h"
+
+#include "optimizers/optimizer.h"
+
+/* In the order in which auto tries them. */
+static const struct {
+    enum lvn_trainer_strategy strategy;
+    const char *name;
+    unsigned shards; /* set of enum lvn_shards; each has all of those before it */
+} strategies[] = {
+    {LVN_TRAINER_STRATEGY_DDP, "ddp", 0},
+    {LVN_TRAINER_STRATEGY_ZERO1, "zero1", LVN_SHARDS_STATE},
+    {LVN_TRAINER_STRATEGY_ZERO2, "zero2", LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS},
+    {LVN_TRAINER_STRATEGY_FSDP, "fsdp", LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS | LVN_SHARDS_PARAMETERS},
+};
+enum { STRATEGIES = sizeof strategies / sizeof *strategies };
+
+/* What may be in shards. */
+static unsigned possible_shards(const struct lvn_settings *s)
+{
+    if (lvn_optimizer_on_matrices(lvn_optimizer_find(s->optimizer.kind))) return 0;
+    if (s->trainer.share == LVN_TRAINER_SHARE_MEASURED) return LVN_SHARDS_STATE;
+    return s->trainer.deterministic ? LVN_SHARDS_STATE | LVN_SHARDS_PARAMETERS : ~0u;
+}
+
+static unsigned shards_at(const struct lvn_settings *s, int i)
+{
+    return strategies[i].shards & possible_shards(s);
+}
+
+const char *lvn_strategy_at(int i)
+{
+    return i < STRATEGIES ? strategies[i].name : NULL;
+}
+
+/* The strategy that is given; with auto: that which is tried first. */
+static int given(const struct lvn_settings *s)
+{
+    int i = STRATEGIES - 1;
+    while (i > 0 && strategies[i].strategy != s->trainer.strategy) i--;
+    return i;
+}
+
+unsigned lvn_strategy_shards(const struct lvn_settings *s)
+{
+    return shards_at(s, given(s));
+}
+
+enum lvn_status lvn_strategy_check(const struct lvn_settings *s)
+{
+    const int i = given(s);
+    return strategies[i].shards ? lvn_optimizer_check_strategy(s->optimizer.kind, strategies[i].name) : LVN_OK;
+}
+
+unsigned lvn_strategy_more(const struct lvn_settings *s, unsigned shards)
+{
+    for (int i = 0; i < STRATEGIES; i++)
+        if (shards_at(s, i) > shards) return shards_at(s, i);
+    return 0;
+}
+
+const char *lvn_strategy_name(const struct lvn_settings *s, unsigned shards)
+{
+    int i = 0;
+    while (i < STRATEGIES - 1 && shards_at(s, i) != shards) i++;
+    return strategies[i].name;
+}
+
+const char *lvn_strategy_note(const struct lvn_settings *s)
+{
+#define LVN_NOTE(name)                                                                                                 \
+    "trainer.strategy " name " keeps whole gradients on every rank here: trainer.deterministic adds them in an order " \
+    "that needs them"
+    if (!s->trainer.deterministic) return NULL;
+    return s->trainer.strategy == LVN_TRAINER_STRATEGY_ZERO2  ? LVN_NOTE("zero2")
+           : s->trainer.strategy == LVN_TRAINER_STRATEGY_FSDP ? LVN_NOTE("fsdp")
+                                                              : NULL;
+#undef LVN_NOTE
+}
+
+const char *lvn_strategy_smallest(const struct lvn_settings *s, enum lvn_trainer_strategy *strategy)
+{
+    int i = STRATEGIES - 1;
+    while (i > 0 && shards_at(s, i) == shards_at(s, i - 1)) i--;
+    *strategy = strategies[i].strategy;
+    return strategies[i].name;
+}

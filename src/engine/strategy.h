@@ -1,0 +1,25 @@
+/* strategy.h - the values of trainer.strategy for several ranks: what each of them keeps in shards.
+ *
+ * train_programs.c plans by it, and auto goes through the list; memory advice and `levin plan --fit` choose from it. */
+#ifndef LVN_STRATEGY_H
+#define LVN_STRATEGY_H
+
+#include "passes/program.h"
+#include "settings/settings.h"
+
+/* The name of the i-th; each has more in shards than those before it. NULL: there are no more. */
+const char *lvn_strategy_at(int i);
+/* Set of enum lvn_shards that trainer.strategy and the other settings make; with auto what is tried first. */
+unsigned lvn_strategy_shards(const struct lvn_settings *s);
+/* The next set after `shards` that is possible beside the other settings; 0: there is none. */
+unsigned lvn_strategy_more(const struct lvn_settings *s, unsigned shards);
+/* The name of the strategy that has this set in shards. */
+const char *lvn_strategy_name(const struct lvn_settings *s, unsigned shards);
+/* ARG: the optimizer cannot do with it. */
+enum lvn_status lvn_strategy_check(const struct lvn_settings *s) LVN_CHECKED;
+/* A sentence: what trainer.strategy keeps whole because of the other settings; NULL: nothing. */
+const char *lvn_strategy_note(const struct lvn_settings *s);
+/* The strategy with the most in shards that is possible beside the other settings, and its name. */
+const char *lvn_strategy_smallest(const struct lvn_settings *s, enum lvn_trainer_strategy *strategy);
+
+#endif
