@@ -137,6 +137,23 @@ static double value_in(const char *root, const char *folder, const char *name)
     return read_text(root, path, text, sizeof text) ? strtod(text, NULL) : 0; /* "max" yields 0 */
 }
 
+/* Bytes of files that the group has in the page cache, which the system gives up for a process that needs memory: a
+ * group that has written checkpoints is not full. In memory.stat of version 1, the names that begin with total_ include
+ * the groups below. */
+static double cached_in(const char *root, const char *folder, const char *prefix)
+{
+    static const char *const names[] = {"inactive_file", "active_file"};
+    char path[PATH + 64], text[8192], key[64], value[32];
+    double bytes = 0;
+    snprintf(path, sizeof path, "%s/memory.stat", folder);
+    if (!read_text(root, path, text, sizeof text)) return 0;
+    for (int i = 0; i < 2; i++) {
+        snprintf(key, sizeof key, "%s%s", prefix, names[i]);
+        if (line_of(text, key, value, sizeof value)) bytes += strtod(value, NULL);
+    }
+    return bytes;
+}
+
 static void read_v2(struct lvn_machine *m, const char *root, const char *folder)
 {
     char path[PATH + 64], text[64], *end;
@@ -145,7 +162,8 @@ static void read_v2(struct lvn_machine *m, const char *root, const char *folder)
         double quota = strtod(text, &end), period = strtod(end, NULL);
         if (end != text && period > 0) limit_cpus(m, quota / period);
     }
-    limit_memory(m, value_in(root, folder, "memory.max"), value_in(root, folder, "memory.current"));
+    limit_memory(m, value_in(root, folder, "memory.max"),
+                 value_in(root, folder, "memory.current") - cached_in(root, folder, ""));
 }
 
 static void read_cpu_v1(struct lvn_machine *m, const char *root, const char *folder)
@@ -156,7 +174,8 @@ static void read_cpu_v1(struct lvn_machine *m, const char *root, const char *fol
 
 static void read_memory_v1(struct lvn_machine *m, const char *root, const char *folder)
 {
-    limit_memory(m, value_in(root, folder, "memory.limit_in_bytes"), value_in(root, folder, "memory.usage_in_bytes"));
+    limit_memory(m, value_in(root, folder, "memory.limit_in_bytes"),
+                 value_in(root, folder, "memory.usage_in_bytes") - cached_in(root, folder, "total_"));
 }
 
 static void read_groups(struct lvn_machine *m, const char *root)

@@ -14,8 +14,7 @@
 
 enum { HUGE_PAGE = 2 << 20 };
 
-/* The bytes that lvn_pages_alloc(bytes) maps: whole pages, at least one. */
-static int64_t rounded(int64_t bytes)
+int64_t lvn_pages_bytes(int64_t bytes)
 {
     int64_t page = bytes >= HUGE_PAGE ? HUGE_PAGE : sysconf(_SC_PAGESIZE);
     return (bytes + page - 1) / page * page + (bytes == 0) * page;
@@ -29,7 +28,7 @@ static char *map(int64_t bytes)
 
 void *lvn_pages_alloc(int64_t bytes)
 {
-    int64_t size = bytes < 0 || bytes > INT64_MAX / 2 ? -1 : rounded(bytes);
+    int64_t size = bytes < 0 || bytes > INT64_MAX / 2 ? -1 : lvn_pages_bytes(bytes);
     int64_t slack = size >= HUGE_PAGE ? HUGE_PAGE : 0;
     char *p = size < 0 ? NULL : map(size + slack);
     if (!p) {
@@ -51,5 +50,5 @@ void *lvn_pages_alloc(int64_t bytes)
 
 void lvn_pages_free(void *p, int64_t bytes)
 {
-    if (p) munmap(p, (size_t)rounded(bytes));
+    if (p) munmap(p, (size_t)lvn_pages_bytes(bytes));
 }

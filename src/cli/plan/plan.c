@@ -16,6 +16,7 @@
 #include "engine/memory.h"
 #include "engine/strategy.h"
 #include "host/machine.h"
+#include "host/pages.h"
 #include "model_io/model_find.h"
 #include "model_io/model_setup.h"
 #include "models/keys.h"
@@ -105,14 +106,13 @@ static enum lvn_status show_program(struct lvn_cli *c, const struct lvn_program 
 
 int64_t lvn_plan_process_bytes(const struct lvn_train_programs *t)
 {
-    const int64_t huge = (int64_t)2 << 20, stack = (int64_t)1 << 17;
+    const int64_t stack = (int64_t)1 << 17;
     const struct lvn_model_state *n = t->model_state;
     int64_t part[LVN_MEMORY_PART_COUNT],
         allocates = lvn_train_programs_memory(t, part) - part[LVN_MEMORY_PROGRAMS], /* these are allocated */
         bytes = lvn_memory_anonymous() + allocates + n->threads * stack;
-    for (int b = 0; b < LVN_BUFFER_COUNT; b++) {
-        if (n->bytes[b] >= huge) bytes += huge / 2; /* the last huge page, half of it on average */
-    }
+    for (int b = 0; b < LVN_BUFFER_COUNT; b++)
+        if (n->bytes[b]) bytes += lvn_pages_bytes(n->bytes[b]) - n->bytes[b];
     return bytes;
 }
 

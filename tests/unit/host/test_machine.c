@@ -111,7 +111,9 @@ static void quota_of_version_2(void **state)
     put("/sys/fs/cgroup/a/cpu.max", "250000 100000\n"); /* above the process's own group */
     put("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
     put("/sys/fs/cgroup/a/b/memory.max", "4194304\n");
-    put("/sys/fs/cgroup/a/b/memory.current", "1048576\n");
+    put("/sys/fs/cgroup/a/b/memory.current", "2097152\n");
+    put("/sys/fs/cgroup/a/b/memory.stat",
+        "anon 7\ninactive_file 1048000\nactive_file 576\n"); /* given up when needed */
     put("/sys/fs/cgroup/a/memory.max", "max\n");
     lvn_machine_read_at(&m, root, "11111111", NULL, NULL);
     assert_true(m.quota == 2.5);
@@ -135,6 +137,12 @@ static void quota_of_version_1(void **state)
     assert_true(m.quota == 3);
     assert_int_equal(m.threads, 3);
     assert_true(m.memory_limit == 0);
+    put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "3000000\n");
+    put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "2000000\n");
+    put("/sys/fs/cgroup/memory/memory.stat",
+        "inactive_file 5\nactive_file 5\ntotal_inactive_file 500000\ntotal_active_file 1000000\n");
+    lvn_machine_read_at(&m, root, "11111111", NULL, NULL);
+    assert_true(m.memory_limit == 3000000 && m.memory_available == 2500000);
     put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
     lvn_machine_read_at(&m, root, "11111111", NULL, NULL);
     assert_int_equal(m.threads, 4);
