@@ -36,6 +36,14 @@ LVN_CHECKED enum lvn_status lvn_checkpoint_begin(struct lvn_checkpoint_writer **
 void lvn_checkpoint_add_text(struct lvn_checkpoint_writer *w, const char *name, const void *data, int64_t bytes);
 void lvn_checkpoint_add_tensors(struct lvn_checkpoint_writer *w, const char *name,
                                 const struct lvn_safetensors_source *source);
+/* Add a file whose tensors others write, to its path in the hidden directory: it is created with its header, at its
+ * full size. Their checksums must be in `places` before commit. */
+void lvn_checkpoint_add_places(struct lvn_checkpoint_writer *w, const char *name,
+                               const struct lvn_safetensors_places *places);
+/* The first failure of adding files. */
+LVN_CHECKED enum lvn_status lvn_checkpoint_status(const struct lvn_checkpoint_writer *w);
+/* The hidden directory, absolute, in the arena; NULL: out of memory. */
+const char *lvn_checkpoint_hidden(const struct lvn_checkpoint_writer *w, struct lvn_arena *a);
 /* Publishes it as step-N (an existing step-N is replaced) and updates `last`, and `best` if its score is the best so
  * far. val_loss: NAN if unknown. score: NULL, or without a name: val_loss, lower is better. Always frees the writer.
  * After a failure (LVN_IO: disk full, no permission, ...) no partial checkpoint is left and the existing ones are

@@ -13,6 +13,7 @@
 #include "base/output.h"
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/checkpoint_private.h"
+#include "checkpoints/common_file.h"
 #include "checkpoints/manifest.h"
 
 struct lvn_checkpoint_writer {
@@ -21,6 +22,14 @@ struct lvn_checkpoint_writer {
     enum lvn_status status;
     struct lvn_manifest manifest;
     int capacity; /* allocated entries of manifest.file */
+    struct written_by_others *others;
+};
+
+/* A file whose tensors others write. */
+struct written_by_others {
+    struct written_by_others *next;
+    int file; /* its number in the manifest */
+    const struct lvn_safetensors_places *places;
 };
 
 static enum lvn_status prepare(struct lvn_checkpoint_writer *w, const char *dir, int64_t step)
@@ -107,6 +116,21 @@ void lvn_checkpoint_add_text(struct lvn_checkpoint_writer *w, const char *name, 
     if (w->status == LVN_OK) w->status = add_text(w, name, data, bytes);
 }
 
+static enum lvn_status set_sums(struct lvn_checkpoint_writer *w, struct lvn_manifest_file *file,
+                                const struct lvn_safetensors_sums *sums)
+{
+    file->tensors = true;
+    file->bytes = sums->bytes;
+    file->start = sums->data_start;
+    file->sum = sums->header;
+    file->n = sums->n;
+    file->tensor = lvn_arena_alloc(&w->arena, (size_t)sums->n * sizeof *file->tensor);
+    if (!file->tensor) return LVN_MEMORY;
+    for (int i = 0; i < sums->n; i++)
+        file->tensor[i] = (struct lvn_manifest_tensor){sums->name[i], sums->tensor_bytes[i], sums->tensor[i]};
+    return LVN_OK;
+}
+
 static enum lvn_status add_tensors(struct lvn_checkpoint_writer *w, const char *name,
                                    const struct lvn_safetensors_source *source)
 {
@@ -117,22 +141,45 @@ static enum lvn_status add_tensors(struct lvn_checkpoint_writer *w, const char *
     struct lvn_safetensors_source unsynced = *source; /* no fsync here: commit does that for all files */
     unsynced.no_sync = true;
     LVN_TRY(lvn_safetensors_write(path, &unsynced, &w->arena, &sums));
-    file->tensors = true;
-    file->bytes = sums.bytes;
-    file->start = sums.data_start;
-    file->sum = sums.header;
-    file->n = sums.n;
-    file->tensor = lvn_arena_alloc(&w->arena, (size_t)sums.n * sizeof *file->tensor);
-    if (!file->tensor) return LVN_MEMORY;
-    for (int i = 0; i < sums.n; i++)
-        file->tensor[i] = (struct lvn_manifest_tensor){sums.name[i], sums.tensor_bytes[i], sums.tensor[i]};
-    return LVN_OK;
+    return set_sums(w, file, &sums);
 }
 
 void lvn_checkpoint_add_tensors(struct lvn_checkpoint_writer *w, const char *name,
                                 const struct lvn_safetensors_source *source)
 {
     if (w->status == LVN_OK) w->status = add_tensors(w, name, source);
+}
+
+static enum lvn_status add_places(struct lvn_checkpoint_writer *w, const char *name,
+                                  const struct lvn_safetensors_places *places)
+{
+    struct lvn_manifest_file *file = NULL;
+    const char *path = NULL;
+    struct written_by_others *o = lvn_arena_alloc(&w->arena, sizeof *o);
+    if (!o) return LVN_MEMORY;
+    LVN_TRY(new_file(w, name, &file, &path));
+    *o = (struct written_by_others){w->others, w->manifest.n - 1, places};
+    w->others = o;
+    return lvn_common_file_create(path, places->header, places->sums.data_start, places->sums.bytes);
+}
+
+void lvn_checkpoint_add_places(struct lvn_checkpoint_writer *w, const char *name,
+                               const struct lvn_safetensors_places *places)
+{
+    if (w->status == LVN_OK) w->status = add_places(w, name, places);
+}
+
+enum lvn_status lvn_checkpoint_status(const struct lvn_checkpoint_writer *w)
+{
+    return w->status;
+}
+
+const char *lvn_checkpoint_hidden(const struct lvn_checkpoint_writer *w, struct lvn_arena *a)
+{
+    char *path = realpath(w->temporary, NULL);
+    const char *copy = path ? lvn_arena_strdup(a, path) : NULL;
+    free(path);
+    return copy;
 }
 
 /* Exchanges two directories atomically; false if the system cannot. */
@@ -185,6 +232,8 @@ static enum lvn_status commit(struct lvn_checkpoint_writer *w, double val_loss,
                               const struct lvn_checkpoint_score *score)
 {
     LVN_TRY(w->status);
+    for (const struct written_by_others *o = w->others; o; o = o->next)
+        LVN_TRY(set_sums(w, &w->manifest.file[o->file], &o->places->sums));
     w->manifest.val_loss = val_loss;
     w->manifest.score =
         score && *score->name ? *score : (struct lvn_checkpoint_score){.name = "val_loss", .value = val_loss};

@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "engine/parameters.h"
+#include "engine/shard_files.h"
 
 /* The moments' names in files. */
 static const char *const moments[] = {"exp_avg.", "exp_avg_sq."};
@@ -63,6 +64,10 @@ enum lvn_status lvn_optimizer_shards_source(struct lvn_optimizer_shards *m, stru
         *item = (struct lvn_safetensors_item){.name = name, .desc = p->desc};
         item->desc.dtype = n->state;
         item->data = window_on(m, p, k).host;
+        struct lvn_shard_origin *o = lvn_arena_alloc(a, sizeof *o);
+        if (!o) return LVN_MEMORY;
+        *o = (struct lvn_shard_origin){of_moment(k), {p}, 1, true};
+        item->origin = o;
     }
     source->fetch = fetch;
     source->context = m;

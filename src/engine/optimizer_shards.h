@@ -1,7 +1,7 @@
 /* optimizer_shards.h - the optimizer's state in checkpoints: whole on every rank, or (zero1) a shard on each.
  *
- * snapshot.c saves and loads with it. Files hold whole tensors for any number of ranks; rank 0 reads and writes them
- * (parameters.h, lvn_parameters_begin_collecting()). */
+ * snapshot.c saves and loads with it. Files hold whole tensors for any number of ranks; rank 0 reads them, and
+ * writes them or all ranks do (shard_files.h). */
 #ifndef LVN_OPTIMIZER_SHARDS_H
 #define LVN_OPTIMIZER_SHARDS_H
 
@@ -19,8 +19,8 @@ void lvn_optimizer_shards_init(struct lvn_optimizer_shards *m, const struct lvn_
                                struct lvn_ranks *ranks);
 /* Bytes that saving allocates in addition. */
 int64_t lvn_optimizer_shards_bytes(const struct lvn_model_state *n);
-/* Rank 0, collecting: the state of all trainable parameters as tensors exp_avg.NAME and exp_avg_sq.NAME, for a writer.
- * Release it always. */
+/* Collecting or gathering: the state of all trainable parameters as tensors exp_avg.NAME and exp_avg_sq.NAME, for a
+ * writer. Release it always. */
 enum lvn_status lvn_optimizer_shards_source(struct lvn_optimizer_shards *m, struct lvn_arena *a,
                                             struct lvn_safetensors_source *source) LVN_CHECKED;
 void lvn_optimizer_shards_release(struct lvn_optimizer_shards *m);

@@ -2,6 +2,7 @@
 #include "engine/parameters.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/ranks.h"
 #include "formats/safetensors.h"
@@ -53,9 +54,14 @@ static int64_t part_of(const struct lvn_model_state *n, enum lvn_parameters_of o
     return end - begin;
 }
 
-/* The window on what this rank holds. */
-static struct lvn_parameter_window window_at(const struct lvn_model_state *n, enum lvn_parameters_of of,
-                                             const struct lvn_param *p)
+int64_t lvn_parameters_held_by(const struct lvn_model_state *n, enum lvn_parameters_of of, const struct lvn_param *p,
+                               int rank, int64_t *first)
+{
+    return part_of(n, of, p, rank, first);
+}
+
+struct lvn_parameter_window lvn_parameters_held(const struct lvn_model_state *n, enum lvn_parameters_of of,
+                                                const struct lvn_param *p)
 {
     const bool sharded = lvn_parameters_sharded(n, of);
     const int size = n->sharding.size > 0 ? n->sharding.size : 1, rank = n->sharding.rank;
@@ -82,8 +88,9 @@ static struct lvn_parameter_window window_at(const struct lvn_model_state *n, en
 struct lvn_parameter_window lvn_parameters_at(const struct lvn_model_state *n, enum lvn_parameters_of of,
                                               const struct lvn_param *p)
 {
-    struct lvn_parameter_window w = window_at(n, of, p);
-    if (!n->exchange->collecting || n->sharding.rank || !lvn_parameters_sharded(n, of) || !has(of, p)) return w;
+    struct lvn_parameter_window w = lvn_parameters_held(n, of, p);
+    if (!lvn_parameters_sharded(n, of) || !has(of, p)) return w;
+    if (!n->exchange->gathering && !(n->exchange->collecting && n->sharding.rank == 0)) return w;
     w.first = 0;
     w.count = p->count;
     w.bytes = p->count * lvn_dtype_bytes(w.desc.dtype);
@@ -161,7 +168,7 @@ static enum lvn_status exchange(const struct lvn_parameter_window *w, enum actio
             *status = move(n, part, count * each, rank, action == SEND);
             continue;
         }
-        const struct lvn_parameter_window mine = window_at(n, w->of, w->param);
+        const struct lvn_parameter_window mine = lvn_parameters_held(n, w->of, w->param);
         if (!mine.count) continue;
         *status = action == SEND ? lvn_memory_write(mine.memory, mine.at, part, mine.bytes)
                                  : lvn_memory_read(mine.memory, mine.at, part, mine.bytes);
@@ -173,7 +180,8 @@ static enum lvn_status exchange(const struct lvn_parameter_window *w, enum actio
 static enum lvn_status answer(const struct lvn_model_state *n, const struct request *r)
 {
     struct lvn_window w;
-    const struct lvn_parameter_window part = window_at(n, (enum lvn_parameters_of)r->of, n->params->list[r->number]);
+    const struct lvn_parameter_window part =
+        lvn_parameters_held(n, (enum lvn_parameters_of)r->of, n->params->list[r->number]);
     const bool asked = r->action == SEND || n->sharding.rank < lvn_sharding_owners(&n->sharding);
     if (!part.count || !asked) return LVN_OK;
     enum lvn_status status = lvn_window_open(&w, part.memory, part.at, part.bytes, r->action == COLLECT);
@@ -202,10 +210,42 @@ enum lvn_status lvn_parameters_end_collecting(const struct lvn_model_state *n)
     }
 }
 
+void lvn_parameters_begin_gathering(const struct lvn_model_state *n)
+{
+    *n->exchange = (struct lvn_parameter_exchange){.gathering = true};
+}
+
+void lvn_parameters_set_gathered(const struct lvn_model_state *n, const struct lvn_parameter_gathered *list, int count)
+{
+    n->exchange->gathered = list;
+    n->exchange->n_gathered = count;
+}
+
+void lvn_parameters_end_gathering(const struct lvn_model_state *n)
+{
+    *n->exchange = (struct lvn_parameter_exchange){0};
+}
+
+/* The whole tensor, in the caller's memory; NULL: it is not gathered. */
+static const void *gathered(const struct lvn_parameter_window *w)
+{
+    const struct lvn_parameter_exchange *e = w->collected->exchange;
+    for (int i = 0; i < e->n_gathered; i++)
+        if (e->gathered[i].of == w->of && e->gathered[i].param == w->param) return e->gathered[i].values;
+    (void)lvn_fail(LVN_INTERNAL, "'%s' was not gathered", w->param->name);
+    return NULL;
+}
+
 /* --- the elements of a window --- */
 
 enum lvn_status lvn_parameter_read(const struct lvn_parameter_window *w, void *to)
 {
+    if (w->collected && w->collected->exchange->gathering) {
+        const void *values = gathered(w);
+        if (!values) return LVN_INTERNAL;
+        memcpy(to, values, (size_t)w->bytes);
+        return LVN_OK;
+    }
     if (w->collected) return exchange(w, COLLECT, to);
     return w->of_snapshot ? lvn_memory_read_snapshot(w->memory, w->at, to, w->bytes)
                           : lvn_memory_read(w->memory, w->at, to, w->bytes);
@@ -220,6 +260,7 @@ enum lvn_status lvn_parameter_write(const struct lvn_parameter_window *w, const 
 const void *lvn_parameter_view(const struct lvn_parameter_window *w, void *buffer)
 {
     if (!w->collected && w->memory->host) return (const char *)w->memory->host + w->at;
+    if (w->collected && w->collected->exchange->gathering) return gathered(w);
     return lvn_parameter_read(w, buffer) == LVN_OK ? buffer : NULL;
 }
 

@@ -31,7 +31,7 @@ struct lvn_parameter_window {
     int first_owner, end_owner;
     void *host; /* the elements; NULL: they are not in host memory: use the functions below */
     /* For these functions: */
-    const struct lvn_model_state *collected; /* the whole tensor is on its owners; NULL: the elements are here */
+    const struct lvn_model_state *collected; /* the tensor is on its owners, or gathered; NULL: it is in `memory` */
     enum lvn_parameters_of of;
     struct lvn_memory *memory;
     int64_t at;       /* bytes from its start */
@@ -81,10 +81,30 @@ void lvn_parameters_begin_collecting(const struct lvn_model_state *n);
 enum lvn_status lvn_parameters_end_collecting(const struct lvn_model_state *n) LVN_CHECKED;
 /* Whether anything is in shards. */
 bool lvn_parameters_any_sharded(const struct lvn_model_state *n);
+
+/* The elements of a parameter that a rank holds, from *first on; returns how many. */
+int64_t lvn_parameters_held_by(const struct lvn_model_state *n, enum lvn_parameters_of of, const struct lvn_param *p,
+                               int rank, int64_t *first);
+/* The window on what this rank holds, also while tensors are collected or gathered. */
+struct lvn_parameter_window lvn_parameters_held(const struct lvn_model_state *n, enum lvn_parameters_of of,
+                                                const struct lvn_param *p);
+/* For shard_files.h. From here to the end windows are on whole tensors, on any rank, of all that is in shards. Only
+ * those of the list, which the caller has gathered, can be read. */
+struct lvn_parameter_gathered {
+    enum lvn_parameters_of of;
+    const struct lvn_param *param;
+    const void *values;
+};
+void lvn_parameters_begin_gathering(const struct lvn_model_state *n);
+void lvn_parameters_set_gathered(const struct lvn_model_state *n, const struct lvn_parameter_gathered *list, int count);
+void lvn_parameters_end_gathering(const struct lvn_model_state *n);
+
 /* For model_state.c. */
 struct lvn_parameter_exchange {
-    bool collecting;
+    bool collecting, gathering;
     enum lvn_status status; /* the first error of communication */
+    const struct lvn_parameter_gathered *gathered;
+    int n_gathered;
 };
 
 /* --- values --- */

@@ -56,6 +56,7 @@ struct lvn_safetensors_item {
     const char *name;
     struct lvn_desc desc; /* shape and dtype; strides are ignored: files are row-major */
     const void *data;     /* row-major bytes; NULL: `fetch` provides them */
+    const void *origin;   /* the caller's, for its own use; may be NULL */
 };
 /* The order of two items in a file, as for qsort(): larger element types first, so that everything is aligned; then by
  * name. */
@@ -87,6 +88,16 @@ struct lvn_safetensors_sums {
  * tensor is aligned. After a failure no file is left. sums may be NULL. */
 LVN_CHECKED enum lvn_status lvn_safetensors_write(const char *path, const struct lvn_safetensors_source *source,
                                                   struct lvn_arena *a, struct lvn_safetensors_sums *sums);
+/* The same file for several processes that write it together: where everything lies. */
+struct lvn_safetensors_places {
+    const char *header;               /* the first bytes of the file, sums.data_start */
+    const int *item;                  /* [sums.n] number in the source of each tensor, in the order of the file */
+    const int64_t *at;                /* [sums.n] where it begins */
+    struct lvn_safetensors_sums sums; /* without those of the tensors, which are 0 */
+};
+/* `path` is its name in messages; all of *out lies in the arena. */
+LVN_CHECKED enum lvn_status lvn_safetensors_place(struct lvn_safetensors_places *out, const char *path,
+                                                  const struct lvn_safetensors_source *source, struct lvn_arena *a);
 
 /* --- several files for one model --- */
 

@@ -1,4 +1,5 @@
-/* safetensors_write.c - writes safetensors (safetensors.h) in one pass over the tensors, with checksums. */
+/* safetensors_write.c - writes safetensors (safetensors.h) in one pass over the tensors, with checksums; or says where
+ * the tensors belong. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,15 +127,10 @@ static enum lvn_status write_tensors(struct lvn_output *o, const struct lvn_safe
 }
 
 static enum lvn_status write_data(struct lvn_output *o, const struct lvn_safetensors_source *source,
-                                  const struct slot *slot, struct lvn_arena *a, struct lvn_safetensors_sums *sums)
+                                  const struct slot *slot, struct lvn_safetensors_sums *sums)
 {
     pthread_t thread;
     if (!sums) return write_tensors(o, source, slot, NULL);
-    for (int i = 0; i < source->n; i++) {
-        sums->tensor_bytes[i] = slot[i].bytes;
-        sums->name[i] = lvn_arena_strdup(a, slot[i].item->name);
-        if (!sums->name[i]) return LVN_MEMORY;
-    }
     struct checksum_job s = {.slot = slot, .n = source->n, .sum = sums->tensor};
     bool in_thread = lvn_thread_start(&thread, checksum_tensors, &s) == 0;
     enum lvn_status status = write_tensors(o, source, slot, sums);
@@ -145,28 +141,53 @@ static enum lvn_status write_data(struct lvn_output *o, const struct lvn_safeten
     return status;
 }
 
+/* The sums of a file whose tensors are not written yet. */
+static enum lvn_status make_sums(struct lvn_safetensors_sums *sums, const struct lvn_text *header, int n,
+                                 const struct slot *slot, struct lvn_arena *a)
+{
+    const size_t capacity = (size_t)n + 1;
+    *sums = (struct lvn_safetensors_sums){.bytes = header->n, .data_start = header->n, .n = n};
+    sums->header = lvn_checksum(header->p, header->n);
+    sums->name = lvn_arena_alloc(a, capacity * sizeof *sums->name);
+    sums->tensor = lvn_arena_alloc(a, capacity * sizeof *sums->tensor);
+    sums->tensor_bytes = lvn_arena_alloc(a, capacity * sizeof *sums->tensor_bytes);
+    if (!sums->name || !sums->tensor || !sums->tensor_bytes) return LVN_MEMORY;
+    for (int i = 0; i < n; i++) {
+        sums->tensor[i] = 0;
+        sums->tensor_bytes[i] = slot[i].bytes;
+        sums->bytes += slot[i].bytes;
+        sums->name[i] = lvn_arena_strdup(a, slot[i].item->name);
+        if (!sums->name[i]) return LVN_MEMORY;
+    }
+    return LVN_OK;
+}
+
 static enum lvn_status write_file(const char *path, const struct lvn_text *header,
                                   const struct lvn_safetensors_source *source, const struct slot *slot,
                                   struct lvn_arena *a, struct lvn_safetensors_sums *sums)
 {
-    if (sums) {
-        *sums = (struct lvn_safetensors_sums){.data_start = header->n, .n = source->n};
-        sums->header = lvn_checksum(header->p, header->n);
-        sums->name = lvn_arena_alloc(a, (size_t)source->n * sizeof *sums->name);
-        sums->tensor = lvn_arena_alloc(a, (size_t)source->n * sizeof *sums->tensor);
-        sums->tensor_bytes = lvn_arena_alloc(a, (size_t)source->n * sizeof *sums->tensor_bytes);
-        if (!sums->name || !sums->tensor || !sums->tensor_bytes) return LVN_MEMORY;
-    }
+    if (sums) LVN_TRY(make_sums(sums, header, source->n, slot, a));
     struct lvn_output o;
     LVN_TRY(lvn_output_open(&o, path));
     o.no_sync = source->no_sync;
     if (source->no_sync) lvn_output_bypass_cache(&o);
     enum lvn_status status = lvn_output_write(&o, header->p, header->n);
-    if (status == LVN_OK) status = write_data(&o, source, slot, a, sums);
-    if (sums) sums->bytes = o.bytes;
+    if (status == LVN_OK) status = write_data(&o, source, slot, sums);
     if (status != LVN_OK && o.status == LVN_OK) o.status = status; /* skip the fsync */
     status = lvn_output_close(&o);
     if (status != LVN_OK) unlink(path);
+    return status;
+}
+
+/* Sorts the items into `slot` [n], and makes the header. */
+static enum lvn_status begin_file(const char *path, const struct lvn_safetensors_source *source, struct slot *slot,
+                                  struct lvn_text *header)
+{
+    long begun = lvn_json_begin();
+    json_t *object = json_object();
+    enum lvn_status status = sort_items(path, source, slot);
+    if (status == LVN_OK) status = make_header(path, source, slot, begun, object, header);
+    json_decref(object);
     return status;
 }
 
@@ -176,12 +197,37 @@ enum lvn_status lvn_safetensors_write(const char *path, const struct lvn_safeten
     struct slot *slot = lvn_calloc((size_t)source->n, sizeof *slot);
     if (!slot) return LVN_MEMORY;
     LVN_LOCAL_TEXT(header);
-    long begun = lvn_json_begin();
-    json_t *object = json_object();
-    enum lvn_status status = sort_items(path, source, slot);
-    if (status == LVN_OK) status = make_header(path, source, slot, begun, object, &header);
+    enum lvn_status status = begin_file(path, source, slot, &header);
     if (status == LVN_OK) status = write_file(path, &header, source, slot, a, sums);
-    json_decref(object);
+    free(slot);
+    return status;
+}
+
+static enum lvn_status make_places(struct lvn_safetensors_places *out, const struct lvn_text *header, int n,
+                                   const struct slot *slot, struct lvn_arena *a)
+{
+    char *copy = lvn_arena_alloc(a, (size_t)header->n);
+    int *item = lvn_arena_alloc(a, sizeof *item * ((size_t)n + 1));
+    int64_t *at = lvn_arena_alloc(a, sizeof *at * ((size_t)n + 1)), next = header->n;
+    if (!copy || !item || !at) return LVN_MEMORY;
+    memcpy(copy, header->p, (size_t)header->n);
+    for (int i = 0; i < n; i++) {
+        item[i] = slot[i].index;
+        at[i] = next;
+        next += slot[i].bytes;
+    }
+    *out = (struct lvn_safetensors_places){.header = copy, .item = item, .at = at};
+    return make_sums(&out->sums, header, n, slot, a);
+}
+
+enum lvn_status lvn_safetensors_place(struct lvn_safetensors_places *out, const char *path,
+                                      const struct lvn_safetensors_source *source, struct lvn_arena *a)
+{
+    struct slot *slot = lvn_calloc((size_t)source->n, sizeof *slot);
+    if (!slot) return LVN_MEMORY;
+    LVN_LOCAL_TEXT(header);
+    enum lvn_status status = begin_file(path, source, slot, &header);
+    if (status == LVN_OK) status = make_places(out, &header, source->n, slot, a);
     free(slot);
     return status;
 }

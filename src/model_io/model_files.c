@@ -4,6 +4,7 @@
  * writer requests them, in one buffer of the size of the largest: the model is never copied whole. Adapters are merged
  * into the weights that they adapt. */
 #include "model_io/model_files.h"
+#include "engine/shard_files.h"
 #include "model_io/model_config.h"
 #include "model_io/pretrained.h"
 #include "models/lora.h"
@@ -94,8 +95,13 @@ static enum lvn_status add(struct builder *b, const char *name, const struct lvn
     s.merged = lvn_lora_find(b->model_state->params, p, &s.adapter);
     b->c->sources[i] = s;
     bool made = lvn_layout_moves(l) || s.merged;
-    b->items[i] = (struct lvn_safetensors_item){
-        .name = copy, .desc = l->desc, .data = made ? NULL : lvn_parameters_at(b->model_state, b->of, p).host};
+    struct lvn_shard_origin *o = lvn_arena_alloc(&b->f->arena, sizeof *o);
+    if (!o) return LVN_MEMORY;
+    *o = (struct lvn_shard_origin){b->of, {p, s.adapter.a, s.adapter.b}, s.merged ? 3 : 1, !made};
+    b->items[i] = (struct lvn_safetensors_item){.name = copy,
+                                                .desc = l->desc,
+                                                .origin = o,
+                                                .data = made ? NULL : lvn_parameters_at(b->model_state, b->of, p).host};
     b->items[i].desc.dtype = b->c->type;
     return LVN_OK;
 }

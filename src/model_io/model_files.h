@@ -10,7 +10,7 @@
 #include "formats/safetensors.h"
 #include "models/model.h"
 
-/* Owns everything that the source points to. */
+/* Owns everything that the source points to; the origin of an item is a struct lvn_shard_origin (shard_files.h). */
 struct lvn_model_files {
     struct lvn_arena arena;
     struct lvn_text config;               /* config.json */

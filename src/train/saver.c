@@ -104,6 +104,7 @@ enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *
     if (s->running) return LVN_OK;
     const char *before = lvn_work_begin(operation);
     write_snapshot(s, a->model_state);
+    a->ranks->agreed = false; /* on its failure, after which the run goes on */
     lvn_work_end(before);
     return LVN_OK;
 }

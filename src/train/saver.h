@@ -17,8 +17,14 @@
  * memory is copied through a small staging buffer, on a queue that is asynchronous to the step's (backend.h,
  * lvn_device_snapshot()).
  *
- * Left out: what is in shards, which needs the other ranks while it is read. It is saved between steps, with no
- * thread. */
+ * What is in shards is saved between two steps, by all ranks, with no thread:
+ *
+ *   begin       snapshot_files.c              rank 0 makes the hidden folder; do all ranks see it?
+ *   files       checkpoints/checkpoint.h      rank 0 creates them, with headers, at their sizes, and writes the texts
+ *   tensors     engine/shard_files.c          each rank writes its own and syncs them; all agree
+ *   commit      checkpoints/checkpoint.h      rank 0: manifest with checksums, rename, links
+ *
+ * Where the ranks do not share the folder, they send their shards to rank 0, which writes. */
 #ifndef LVN_SAVER_H
 #define LVN_SAVER_H
 

@@ -16,6 +16,7 @@
 #include "model_io/pretrained.h"
 #include "models/lora.h"
 #include "settings/settings.h"
+#include "train/snapshot_files.h"
 #include "train/snapshot_weights.h"
 
 /* --- saving --- */
@@ -54,29 +55,29 @@ static enum lvn_status state_text(const struct lvn_snapshot *s, struct lvn_text 
     return LVN_OK;
 }
 
-static enum lvn_status add_state(struct lvn_checkpoint_writer *w, const struct lvn_snapshot *s,
+static enum lvn_status add_state(struct lvn_snapshot_files *w, const struct lvn_snapshot *s,
                                  const struct lvn_settings *settings, const struct lvn_codec *codec)
 {
     LVN_LOCAL_TEXT(state);
     enum lvn_status status = state_text(s, &state);
-    if (status == LVN_OK) lvn_checkpoint_add_text(w, "state/state.json", state.p, state.n);
+    if (status == LVN_OK) lvn_snapshot_files_add_text(w, "state/state.json", state.p, state.n);
     LVN_TRY(status);
     char *yaml = lvn_settings_yaml(settings);
     if (!yaml) LVN_FAIL(MEMORY, "not enough memory for the settings");
-    lvn_checkpoint_add_text(w, "state/settings.yaml", yaml, (int64_t)strlen(yaml));
+    lvn_snapshot_files_add_text(w, "state/settings.yaml", yaml, (int64_t)strlen(yaml));
     free(yaml);
     const struct lvn_tokenizer *t = codec->tokenizer;
     for (int i = 0; t && i < t->n_files; i++)
-        lvn_checkpoint_add_text(w, t->file[i].name, t->file[i].text, t->file[i].bytes);
+        lvn_snapshot_files_add_text(w, t->file[i].name, t->file[i].text, t->file[i].bytes);
     if (codec->vocabulary) {
         char *json = NULL;
         LVN_TRY(lvn_vocab_to_json(codec->vocabulary, &json));
-        lvn_checkpoint_add_text(w, "state/vocabulary.json", json, (int64_t)strlen(json));
+        lvn_snapshot_files_add_text(w, "state/vocabulary.json", json, (int64_t)strlen(json));
         free(json);
         LVN_TRY(lvn_vocab_to_tokenizer(codec->vocabulary, &json));
-        lvn_checkpoint_add_text(w, "tokenizer.json", json, (int64_t)strlen(json));
-        lvn_checkpoint_add_text(w, "tokenizer_config.json", lvn_vocab_tokenizer_config,
-                                (int64_t)strlen(lvn_vocab_tokenizer_config));
+        lvn_snapshot_files_add_text(w, "tokenizer.json", json, (int64_t)strlen(json));
+        lvn_snapshot_files_add_text(w, "tokenizer_config.json", lvn_vocab_tokenizer_config,
+                                    (int64_t)strlen(lvn_vocab_tokenizer_config));
         free(json);
     }
     return LVN_OK;
@@ -84,44 +85,33 @@ static enum lvn_status add_state(struct lvn_checkpoint_writer *w, const struct l
 
 /* --- the whole --- */
 
-static enum lvn_status add_all(struct lvn_checkpoint_writer *w, struct lvn_arena *a, struct lvn_model_files *f,
+static enum lvn_status add_all(struct lvn_snapshot_files *w, struct lvn_model_files *f,
                                const struct lvn_snapshot_target *to, const struct lvn_snapshot *s,
                                struct lvn_optimizer_shards *m)
 {
     struct lvn_safetensors_source optimizer;
-    LVN_TRY(lvn_snapshot_add_weights(w, a, f, to, m->model_state));
-    LVN_TRY(lvn_optimizer_shards_source(m, a, &optimizer));
-    lvn_checkpoint_add_tensors(w, "state/optimizer.safetensors", &optimizer);
+    LVN_TRY(lvn_snapshot_add_weights(w, f, to, m->model_state));
+    LVN_TRY(lvn_optimizer_shards_source(m, w->arena, &optimizer));
+    LVN_TRY(lvn_snapshot_files_add_tensors(w, "state/optimizer.safetensors", &optimizer));
     if (to->all_read) to->all_read(to->context);
-    lvn_checkpoint_add_text(w, "config.json", f->config.p, f->config.n);
-    return add_state(w, s, to->settings, to->codec);
-}
-
-static enum lvn_status save(const struct lvn_snapshot_target *to, const struct lvn_snapshot *s,
-                            struct lvn_optimizer_shards *m)
-{
-    struct lvn_checkpoint_writer *w;
-    struct lvn_model_files files = {0};
-    LVN_LOCAL_ARENA(a);
-    LVN_TRY(lvn_checkpoint_begin(&w, to->dir, s->step));
-    enum lvn_status status = add_all(w, &a, &files, to, s, m);
-    if (status == LVN_OK)
-        status = lvn_checkpoint_commit(w, s->val_loss, &s->score);
-    else
-        lvn_checkpoint_cancel(w);
-    lvn_model_files_release(&files);
-    return status;
+    lvn_snapshot_files_add_text(w, "config.json", f->config.p, f->config.n);
+    return w->w ? add_state(w, s, to->settings, to->codec) : LVN_OK;
 }
 
 enum lvn_status lvn_snapshot_save(const struct lvn_snapshot_target *to, const struct lvn_snapshot *s,
                                   const struct lvn_model_state *n, struct lvn_ranks *ranks)
 {
     struct lvn_optimizer_shards m;
+    struct lvn_snapshot_files w;
+    struct lvn_model_files files = {0};
+    LVN_LOCAL_ARENA(a);
+    LVN_TRY(lvn_snapshot_files_begin(&w, &a, to->dir, s->step, n, ranks));
     lvn_optimizer_shards_init(&m, n, ranks);
-    lvn_parameters_begin_collecting(n);
-    enum lvn_status status = ranks->rank ? LVN_OK : save(to, s, &m), ended = lvn_parameters_end_collecting(n);
+    enum lvn_status status = lvn_snapshot_files_mine(&w) ? add_all(&w, &files, to, s, &m) : LVN_OK;
+    status = lvn_snapshot_files_end(&w, status, s->val_loss, &s->score);
     lvn_optimizer_shards_release(&m);
-    return status == LVN_OK ? ended : status;
+    lvn_model_files_release(&files);
+    return status;
 }
 
 /* --- loading --- */

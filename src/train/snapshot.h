@@ -60,7 +60,8 @@ struct lvn_snapshot_target {
     void *context;                       /* of all_read */
 };
 
-/* All ranks call it; rank 0 writes target->dir/step-N, and its status counts. After a failure (a full disk) nothing is
+/* Rank 0 writes target->dir/step-N; where something is in shards all ranks call it, and write (snapshot_files.h). Rank
+ * 0's status counts. After a failure (a full disk) nothing is
  * left behind and former checkpoints are untouched. */
 enum lvn_status lvn_snapshot_save(const struct lvn_snapshot_target *target, const struct lvn_snapshot *s,
                                   const struct lvn_model_state *n, struct lvn_ranks *ranks) LVN_CHECKED;

@@ -15,6 +15,7 @@
 #include "models/lora.h"
 #include "models/weight_files.h"
 #include "settings/settings.h"
+#include "train/snapshot_files.h"
 
 /* --- adapters.safetensors: what a model.safetensors with merged adapters does not contain --- */
 
@@ -84,14 +85,15 @@ static enum lvn_status add_peft(struct lvn_checkpoint_writer *w, struct lvn_aren
 }
 
 /* The whole model: one file, or several with an index. */
-static enum lvn_status add_model(struct lvn_checkpoint_writer *w, struct lvn_arena *a, const struct lvn_model_files *f,
+static enum lvn_status add_model(struct lvn_snapshot_files *w, const struct lvn_model_files *f,
                                  const struct lvn_settings *s)
 {
     struct lvn_safetensors_shards shards;
-    LVN_TRY(lvn_safetensors_split(&shards, a, &f->source, "model", lvn_bytes_of_text(s->checkpoint.max_shard_size)));
-    for (int i = 0; i < shards.n; i++) lvn_checkpoint_add_tensors(w, shards.name[i], &shards.part[i]);
+    LVN_TRY(
+        lvn_safetensors_split(&shards, w->arena, &f->source, "model", lvn_bytes_of_text(s->checkpoint.max_shard_size)));
+    for (int i = 0; i < shards.n; i++) LVN_TRY(lvn_snapshot_files_add_tensors(w, shards.name[i], &shards.part[i]));
     if (shards.index)
-        lvn_checkpoint_add_text(w, "model.safetensors.index.json", shards.index, (int64_t)strlen(shards.index));
+        lvn_snapshot_files_add_text(w, "model.safetensors.index.json", shards.index, (int64_t)strlen(shards.index));
     return LVN_OK;
 }
 
@@ -103,16 +105,20 @@ static enum lvn_status make_config(struct lvn_model_files *f, const struct lvn_m
     return lvn_config_write(&f->config, lvn_model_file_variant(n->config.model), &n->config, n->weights);
 }
 
-enum lvn_status lvn_snapshot_add_weights(struct lvn_checkpoint_writer *w, struct lvn_arena *a,
-                                         struct lvn_model_files *f, const struct lvn_snapshot_target *to,
-                                         const struct lvn_model_state *n)
+enum lvn_status lvn_snapshot_add_weights(struct lvn_snapshot_files *w, struct lvn_model_files *f,
+                                         const struct lvn_snapshot_target *to, const struct lvn_model_state *n)
 {
     const bool adapters = n->config.lora.rank > 0, whole = !adapters || to->settings->lora.merge_checkpoints;
-    LVN_TRY(whole ? lvn_model_files_make(f, lvn_model_file_variant(n->config.model), n, LVN_PARAMETER_VALUES, false)
-                  : make_config(f, n));
-    if (whole) LVN_TRY(add_model(w, a, f, to->settings));
-    if (whole) LVN_TRY(add_adapters(w, a, n));
-    return adapters ? add_peft(w, a, n, to->base) : LVN_OK;
+    enum lvn_status status =
+        whole ? lvn_model_files_make(f, lvn_model_file_variant(n->config.model), n, LVN_PARAMETER_VALUES, false)
+              : make_config(f, n);
+    if (whole && status == LVN_OK) status = add_model(w, f, to->settings);
+    if (!adapters) return status;
+    lvn_snapshot_files_begin_alone(w); /* after a failure, too: the other ranks are there */
+    if (w->w && whole && status == LVN_OK) status = add_adapters(w->w, w->arena, n);
+    if (w->w && status == LVN_OK) status = add_peft(w->w, w->arena, n, to->base);
+    const enum lvn_status ended = lvn_snapshot_files_end_alone(w);
+    return status == LVN_OK ? ended : status;
 }
 
 /* --- loading --- */

@@ -7,10 +7,12 @@
 #include "train/snapshot.h"
 
 struct lvn_model_files;
+struct lvn_snapshot_files;
 
-/* On rank 0. Fills *f, to be released; the caller still has to add its config.json. */
-enum lvn_status lvn_snapshot_add_weights(struct lvn_checkpoint_writer *w, struct lvn_arena *a,
-                                         struct lvn_model_files *f, const struct lvn_snapshot_target *target,
+/* On the ranks that add files. Fills *f, to be released after they are written; the caller still has to add its
+ * config.json. */
+enum lvn_status lvn_snapshot_add_weights(struct lvn_snapshot_files *w, struct lvn_model_files *f,
+                                         const struct lvn_snapshot_target *target,
                                          const struct lvn_model_state *n) LVN_CHECKED;
 /* On rank 0: the values of all parameters, from the checkpoint `dir`. */
 enum lvn_status lvn_snapshot_load_weights(struct lvn_arena *a, const char *dir, const struct lvn_model_state *n,

@@ -14,8 +14,8 @@ static float values[ELEMENTS];
 static inline enum lvn_status save(const char *dir, int64_t step, double val_loss)
 {
     for (int i = 0; i < ELEMENTS; i++) values[i] = (float)(step * 3 + i);
-    const struct lvn_safetensors_item item[2] = {{"a", LVN_DESC(LVN_F32, 50, 100), values},
-                                                 {"b", LVN_DESC(LVN_F32, 10), values}};
+    const struct lvn_safetensors_item item[2] = {{.name = "a", .desc = LVN_DESC(LVN_F32, 50, 100), .data = values},
+                                                 {.name = "b", .desc = LVN_DESC(LVN_F32, 10), .data = values}};
     const struct lvn_safetensors_source source = {.item = item, .n = 2};
     struct lvn_checkpoint_writer *w;
     enum lvn_status status = lvn_checkpoint_begin(&w, dir, step);

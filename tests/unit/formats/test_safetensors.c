@@ -88,9 +88,9 @@ static uint8_t flags[3] = {1, 0, 1};
 
 static struct lvn_safetensors_source three_items(struct lvn_safetensors_item item[3])
 {
-    item[0] = (struct lvn_safetensors_item){"z.flags", LVN_DESC(LVN_U8, 3), flags};
-    item[1] = (struct lvn_safetensors_item){"h.0.weight", LVN_DESC(LVN_F32, 2, 3), weights};
-    item[2] = (struct lvn_safetensors_item){"counts", LVN_DESC(LVN_I64, 2), counts};
+    item[0] = (struct lvn_safetensors_item){.name = "z.flags", .desc = LVN_DESC(LVN_U8, 3), .data = flags};
+    item[1] = (struct lvn_safetensors_item){.name = "h.0.weight", .desc = LVN_DESC(LVN_F32, 2, 3), .data = weights};
+    item[2] = (struct lvn_safetensors_item){.name = "counts", .desc = LVN_DESC(LVN_I64, 2), .data = counts};
     return (struct lvn_safetensors_source){.item = item, .n = 3};
 }
 
@@ -156,7 +156,7 @@ static void fetched_items(void **state)
     char name[12][8];
     for (int i = 0; i < 12; i++) {
         snprintf(name[i], sizeof name[i], "t%d", i);
-        item[i] = (struct lvn_safetensors_item){name[i], LVN_DESC(LVN_F32, 10, 100), NULL};
+        item[i] = (struct lvn_safetensors_item){.name = name[i], .desc = LVN_DESC(LVN_F32, 10, 100), .data = NULL};
     }
     int missing = -1;
     struct lvn_safetensors_source source = {.item = item, .n = 12, .fetch = fetch, .context = &missing};
@@ -252,7 +252,7 @@ static void split(void **state)
     int missing = -1;
     for (int i = 0; i < 12; i++) {
         snprintf(name[i], sizeof name[i], "t%02d", 11 - i);
-        item[i] = (struct lvn_safetensors_item){name[i], LVN_DESC(LVN_F32, 10, 100), NULL};
+        item[i] = (struct lvn_safetensors_item){.name = name[i], .desc = LVN_DESC(LVN_F32, 10, 100), .data = NULL};
     }
     struct lvn_safetensors_source source = {.item = item, .n = 12, .fetch = fetch, .context = &missing};
     struct lvn_safetensors_shards s;

@@ -242,7 +242,7 @@ static void put_file(const struct model *m, const char *without, const char *als
         if (cut && strncmp(item[s.n].name, "net.", 4) == 0) item[s.n].name += 4;
         s.n++;
     }
-    if (also) item[s.n++] = (struct lvn_safetensors_item){also, LVN_DESC(LVN_F32, 1), &one};
+    if (also) item[s.n++] = (struct lvn_safetensors_item){.name = also, .desc = LVN_DESC(LVN_F32, 1), .data = &one};
     ASSERT_OK(lvn_safetensors_write(test_path("model.safetensors"), &s, &f.arena, NULL));
     lvn_model_files_release(&f);
 }

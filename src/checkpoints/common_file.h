@@ -1,0 +1,31 @@
+/* common_file.h - a file that several processes write at once, each its own bytes, where the file system keeps all of
+ * them. Checkpoints of which every rank writes its shards are written so.
+ *
+ * One process creates the file, at its full size; then all open it. Errors as in files.h. Left out: who writes what. */
+#ifndef LVN_COMMON_FILE_H
+#define LVN_COMMON_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* Does the file system of `path` keep what processes write at once, to any bytes of one file, also from several hosts:
+ * one of this machine alone, or Lustre, GPFS, BeeGFS, CephFS? Clients of NFS and SMB write whole pages, in which others
+ * may have written. False too if levin does not know it. */
+bool lvn_path_has_common_writes(const char *path);
+
+struct lvn_common_file {
+    int fd;
+    const char *path; /* the caller's */
+};
+/* A new file of `bytes`, which begins with data [n]; the rest is zeros. Not synced: closing it after a write is. */
+LVN_CHECKED enum lvn_status lvn_common_file_create(const char *path, const void *data, int64_t n, int64_t bytes);
+LVN_CHECKED enum lvn_status lvn_common_file_open(struct lvn_common_file *f, const char *path);
+/* The system begins at once to write the bytes to the disk. */
+LVN_CHECKED enum lvn_status lvn_common_file_write(const struct lvn_common_file *f, const void *data, int64_t offset,
+                                                  int64_t bytes);
+/* Closes; `so_far` is the status of writing: if it is OK, what this process has written is on the disk. */
+LVN_CHECKED enum lvn_status lvn_common_file_close(struct lvn_common_file *f, enum lvn_status so_far);
+
+#endif

@@ -1,0 +1,52 @@
+/* shard_files.h - files of tensors that all ranks write at once, where the model is in shards.
+ *
+ * snapshot.c saves with it. Each rank writes the elements that it holds, in their place, if they have the same order in
+ * memory and in the file. A tensor in another order, or that is made of several (merged adapters), is gathered on one
+ * rank, which writes it; a tensor that all ranks hold is written by one of them; with trainer.fsdp_size one group
+ * writes the parts of a tensor. These tensors are dealt to the ranks by their bytes, so that all have about as much to
+ * write. No rank needs memory for more than its shards and one tensor, in both orders. The bytes are those of
+ * lvn_safetensors_write().
+ *
+ * The checksum of a tensor is that of its bytes from first to last, and its ranks hold them in their order: each adds
+ * its own to what the rank before has sent it, and passes that on.
+ *
+ * Left out: which tensors there are, who creates the files, and when they count as written (checkpoints/checkpoint.h).
+ */
+#ifndef LVN_SHARD_FILES_H
+#define LVN_SHARD_FILES_H
+
+#include "engine/parameters.h"
+#include "formats/safetensors.h"
+
+/* The parameters that an item is made of: its `origin`. NULL: of none that is in shards. */
+enum { LVN_SHARD_PARAMS = 3 };
+struct lvn_shard_origin {
+    enum lvn_parameters_of of;
+    const struct lvn_param *param[LVN_SHARD_PARAMS];
+    int n;
+    bool plain; /* it is the first one, in the order of memory */
+};
+
+struct lvn_shard_file {
+    const char *path;
+    struct lvn_safetensors_source source;
+    struct lvn_safetensors_places places;
+    struct lvn_shard_file *next;
+};
+/* What is written together; all ranks have the same. */
+struct lvn_shard_files {
+    const struct lvn_model_state *model_state;
+    struct lvn_arena *arena;
+    struct lvn_shard_file *first, *last;
+};
+
+/* Add a file; *places lives as long as the arena, and gets the checksums of the tensors when they are written. */
+enum lvn_status lvn_shard_files_add(struct lvn_shard_files *s, const char *path,
+                                    const struct lvn_safetensors_source *source,
+                                    const struct lvn_safetensors_places **places) LVN_CHECKED;
+/* All ranks, while windows are gathered (lvn_parameters_begin_gathering()), with the status of what came before on this
+ * rank: write all tensors into the files, which exist with their headers and sizes, and sync them. OK, on all ranks, if
+ * all have written theirs. */
+enum lvn_status lvn_shard_files_write(const struct lvn_shard_files *s, enum lvn_status so_far) LVN_CHECKED;
+
+#endif

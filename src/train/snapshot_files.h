@@ -1,0 +1,40 @@
+/* snapshot_files.h - who writes the files of a checkpoint: rank 0, or all ranks, where something is in shards.
+ *
+ * Private to snapshot.c. All ranks write if they see the hidden directory that rank 0 has made, on a file system that
+ * keeps what they write to one file at once (checkpoints/common_file.h): then rank 0 creates the files, each rank
+ * writes its tensors or parts of them (engine/shard_files.h), and rank 0 commits when all have synced theirs. Otherwise
+ * rank 0 collects the tensors and writes alone. The files have the same bytes either way.
+ */
+#ifndef LVN_SNAPSHOT_FILES_H
+#define LVN_SNAPSHOT_FILES_H
+
+#include "checkpoints/checkpoint.h"
+#include "engine/ranks.h"
+#include "engine/shard_files.h"
+
+struct lvn_snapshot_files {
+    struct lvn_checkpoint_writer *w; /* of rank 0; NULL on other ranks */
+    const struct lvn_model_state *model_state;
+    bool collective;  /* all ranks write */
+    const char *path; /* of the hidden directory, if they do */
+    struct lvn_arena *arena;
+    struct lvn_shard_files shards;
+};
+
+/* All ranks, where something is in shards; else rank 0 alone. After a failure there is nothing to end. */
+enum lvn_status lvn_snapshot_files_begin(struct lvn_snapshot_files *f, struct lvn_arena *a, const char *dir,
+                                         int64_t step, const struct lvn_model_state *n,
+                                         struct lvn_ranks *ranks) LVN_CHECKED;
+/* Does this rank add files? All that do add the same, in the same order; texts are rank 0's. */
+bool lvn_snapshot_files_mine(const struct lvn_snapshot_files *f);
+enum lvn_status lvn_snapshot_files_add_tensors(struct lvn_snapshot_files *f, const char *name,
+                                               const struct lvn_safetensors_source *source) LVN_CHECKED;
+void lvn_snapshot_files_add_text(struct lvn_snapshot_files *f, const char *name, const void *data, int64_t bytes);
+/* All that add files: between them rank 0 may add files by itself, of tensors that it collects. */
+void lvn_snapshot_files_begin_alone(struct lvn_snapshot_files *f);
+enum lvn_status lvn_snapshot_files_end_alone(struct lvn_snapshot_files *f) LVN_CHECKED;
+/* All that began: commit, if `so_far`, the status of adding, is OK on all ranks. */
+enum lvn_status lvn_snapshot_files_end(struct lvn_snapshot_files *f, enum lvn_status so_far, double val_loss,
+                                       const struct lvn_checkpoint_score *score) LVN_CHECKED;
+
+#endif
