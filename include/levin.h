@@ -267,7 +267,7 @@ int lvn_run_evaluate(struct lvn_run *r, const char *part);
  * `capacity`. The names live as long as the run. */
 int64_t lvn_run_results(const struct lvn_run *r, struct lvn_run_scalar *out, int64_t capacity);
 /* Rank 0: the prompt (NULL: sample.prompt) and its continuation, generated as the keys of `sample` say; lvn_free() it.
- */
+ * Fails with trainer.strategy fsdp, where no rank has all parameters. */
 int lvn_run_generate(struct lvn_run *r, const char *prompt, char **text);
 /* Log scalars of the program's own, which loggers write in a row of their own with the number of the last finished
  * step. Also within on_event. All ranks call it alike. ARG for a name that is taken or has other characters than A-Z

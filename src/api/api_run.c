@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "engine/parameters.h"
 
 static struct lvn_run *open_run; /* NULL: none */
 static pid_t first_process;      /* that opened a run with this library; 0: none has */
@@ -191,6 +192,9 @@ static enum lvn_status generate(struct lvn_run *r, const char *prompt, char **te
     *text = NULL;
     LVN_CHECK(r->options.ranks->rank == 0, ARG, "text is generated on rank 0 alone, and this is rank %d",
               r->options.ranks->rank);
+    LVN_CHECK(!lvn_parameters_sharded(r->trainer.planned.programs.model_state, LVN_PARAMETER_VALUES), UNSUPPORTED,
+              "with trainer.strategy fsdp no rank has the parameters to generate text alone: set sample.every_n_steps, "
+              "for which all ranks gather them, or take another strategy");
     LVN_CHECK(state->sampler, UNSUPPORTED,
               "a %s does not generate text: give a language model whose attention is cached",
               r->trainer.opened.setup.config.model->name);
