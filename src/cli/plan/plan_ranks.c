@@ -40,11 +40,12 @@ struct forecast {
     double slowdown;            /* of computing: threads for each core, beyond what was measured */
     double reduce;              /* seconds of a step: sums of gradients */
     double last;                /* of these, the last bucket's, which nothing overlaps */
-    double share;               /* the norm, and sending updated parameters to all ranks (zero1, zero2) */
+    double share;               /* the norm, and parameters to all ranks */
+    double gathers;             /* of that, gathers of parameters before their use (fsdp) */
     double steal;               /* time that moving data takes from computing */
     double saving;              /* checkpoints, on average */
     struct lvn_traffic traffic; /* of a step */
-    bool overlapped;            /* sums overlap the last backward pass */
+    bool overlapped;            /* communication overlaps computing */
 };
 
 int lvn_plan_per_host(const struct lvn_cli *c)
@@ -148,8 +149,9 @@ static void communicate(struct forecast *f)
         f->steal = within * (1 - last_share) + (double)f->traffic.between.bytes * f->each / f->cores / ASSUMED_SENDING;
     f->reduce += within;
     if (!s->tree) f->last += within * last_share;
-    f->share = add_traffic(f, &step.norm) + add_traffic(f, &step.parameters) +
-               (double)(step.norm.within.bytes + step.parameters.within.bytes) * each_byte;
+    const double parameters = add_traffic(f, &step.parameters) + (double)step.parameters.within.bytes * each_byte;
+    f->share = add_traffic(f, &step.norm) + (double)step.norm.within.bytes * each_byte + parameters;
+    f->gathers = s->sharded & LVN_SHARDS_PARAMETERS ? parameters : 0;
 }
 
 /* --- saving --- */
@@ -210,12 +212,16 @@ static double computing(const struct forecast *f)
     return ((f->compute.parts.forward + f->compute.parts.backward) * micro + f->compute.parts.update) * f->slowdown;
 }
 
-/* Seconds that communication adds to computing. */
+/* Seconds that communication adds to computing. Sums overlap the last backward or, with gradients in shards, that of
+ * every micro-batch; gathers of parameters, forward too. */
 static double exposed(const struct forecast *f)
 {
-    double last = f->compute.parts.backward * f->slowdown, hidden = f->reduce - f->last;
+    const struct lvn_parts *p = &f->compute.parts;
+    const double times = f->t->reduction.sharding.sharded & LVN_SHARDS_GRADIENTS ? (double)f->t->accumulation : 1;
+    const double behind = ((f->gathers > 0 ? p->forward : 0) + p->backward) * times * f->slowdown;
+    const double hidden = f->reduce - f->last + f->gathers;
     if (!f->overlapped) return f->reduce + f->share;
-    return (hidden > last + f->steal ? hidden - last : f->steal) + f->last + f->share;
+    return (hidden > behind + f->steal ? hidden - behind : f->steal) + f->last + f->share - f->gathers;
 }
 
 /* The seconds of computing, and how they were found. */
@@ -259,7 +265,7 @@ static void print(const struct forecast *f, double alone)
         lvn_cli_print(c, "  computing takes %.3g times that there: threads for each core\n", f->slowdown);
     lvn_cli_print(c, "  sums of gradients %.4g s, %s", f->reduce,
                   f->t->reduction.sharding.tree ? "in order, behind backward"
-                  : f->overlapped               ? "overlapped with the last backward"
+                  : f->overlapped               ? "overlapped with backward"
                                                 : "after backward, because all cores compute");
     if (f->share > 0) lvn_cli_print(c, "; parameters to all %.4g s", f->share);
     lvn_cli_print(c, "; a rank sends %lld messages to its host and %lld to others\n",
