@@ -3,15 +3,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/files.h"
 #include "base/target.h"
 #include "base/work.h"
 
-enum { LARGEST_WRITE = 8 << 20 };
+/* Direct I/O: alignment of addresses, offsets and sizes (4096 satisfies every disk), and bytes of a write. */
+enum { LARGEST_WRITE = 8 << 20, DIRECT_UNIT = 4096, DIRECT_BYTES = 4 << 20 };
 
 bool lvn_path_has_common_writes(const char *path)
 {
@@ -26,7 +29,7 @@ bool lvn_path_has_common_writes(const char *path)
 
 enum lvn_status lvn_common_file_create(const char *path, const void *data, int64_t n, int64_t bytes)
 {
-    struct lvn_common_file f = {.path = path};
+    struct lvn_common_file f = {.direct = -1, .path = path};
     LVN_TRY(lvn_file_open_nofollow(path, O_WRONLY | O_CREAT | O_TRUNC, &f.fd));
     enum lvn_status status = LVN_OK;
     if (lvn_files_refuse() || ftruncate(f.fd, (off_t)bytes) != 0)
@@ -38,8 +41,16 @@ enum lvn_status lvn_common_file_create(const char *path, const void *data, int64
 
 enum lvn_status lvn_common_file_open(struct lvn_common_file *f, const char *path)
 {
-    *f = (struct lvn_common_file){.fd = -1, .path = path};
-    return lvn_file_open_nofollow(path, O_WRONLY, &f->fd);
+    *f = (struct lvn_common_file){.fd = -1, .direct = -1, .path = path};
+    LVN_TRY(lvn_file_open_nofollow(path, O_WRONLY, &f->fd));
+#ifdef O_DIRECT
+    f->block = lvn_malloc_aligned(DIRECT_UNIT, DIRECT_BYTES);
+    if (f->block)
+        f->direct = open(path, O_WRONLY | O_DIRECT | O_NOFOLLOW | O_CLOEXEC);
+    else
+        lvn_error_clear();
+#endif
+    return LVN_OK;
 }
 
 static void begin_sync(int fd, int64_t offset, int64_t bytes)
@@ -51,12 +62,11 @@ static void begin_sync(int fd, int64_t offset, int64_t bytes)
 #endif
 }
 
-enum lvn_status lvn_common_file_write(const struct lvn_common_file *f, const void *data, int64_t offset, int64_t bytes)
+static enum lvn_status write_cached(const struct lvn_common_file *f, const char *data, int64_t offset, int64_t bytes)
 {
     for (int64_t n = 0; n < bytes;) {
         const int64_t part = bytes - n < LARGEST_WRITE ? bytes - n : LARGEST_WRITE;
-        const ssize_t done =
-            lvn_files_refuse() ? -1 : pwrite(f->fd, (const char *)data + n, (size_t)part, (off_t)(offset + n));
+        const ssize_t done = lvn_files_refuse() ? -1 : pwrite(f->fd, data + n, (size_t)part, (off_t)(offset + n));
         if (done < 0 && errno == EINTR) continue;
         if (done == 0) errno = ENOSPC;
         LVN_CHECK(done > 0, IO, "cannot write '%s': %s", f->path, strerror(errno));
@@ -67,12 +77,39 @@ enum lvn_status lvn_common_file_write(const struct lvn_common_file *f, const voi
     return LVN_OK;
 }
 
+/* Whole blocks; returns how many bytes were written: fewer where the file system cannot, or the disk is full. */
+static int64_t write_direct(const struct lvn_common_file *f, const char *data, int64_t offset, int64_t bytes)
+{
+    int64_t n = 0;
+    while (n < bytes && !lvn_files_refuse()) {
+        const int64_t part = bytes - n < DIRECT_BYTES ? bytes - n : DIRECT_BYTES;
+        memcpy(f->block, data + n, (size_t)part);
+        if (pwrite(f->direct, f->block, (size_t)part, (off_t)(offset + n)) != part) break;
+        lvn_work_done(part);
+        n += part;
+    }
+    return n;
+}
+
+enum lvn_status lvn_common_file_write(const struct lvn_common_file *f, const void *data, int64_t offset, int64_t bytes)
+{
+    const char *from = data;
+    int64_t head = (DIRECT_UNIT - offset % DIRECT_UNIT) % DIRECT_UNIT;
+    if (f->direct < 0 || bytes < head + DIRECT_UNIT) return write_cached(f, from, offset, bytes);
+    LVN_TRY(write_cached(f, from, offset, head));
+    const int64_t body = (bytes - head) / DIRECT_UNIT * DIRECT_UNIT;
+    head += write_direct(f, from + head, offset + head, body);
+    return write_cached(f, from + head, offset + head, bytes - head);
+}
+
 enum lvn_status lvn_common_file_close(struct lvn_common_file *f, enum lvn_status so_far)
 {
     if (f->fd < 0) return so_far;
     if (so_far == LVN_OK) so_far = lvn_file_sync(f->path);
+    if (f->direct >= 0) close(f->direct);
+    free(f->block);
     if (close(f->fd) != 0 && so_far == LVN_OK)
         so_far = lvn_fail(LVN_IO, "cannot write '%s': %s", f->path, strerror(errno));
-    f->fd = -1;
+    *f = (struct lvn_common_file){.fd = -1, .direct = -1, .path = f->path};
     return so_far;
 }

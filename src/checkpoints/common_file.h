@@ -17,12 +17,15 @@ bool lvn_path_has_common_writes(const char *path);
 
 struct lvn_common_file {
     int fd;
+    int direct;       /* the same file without the page cache (O_DIRECT), for whole blocks; -1: not supported */
+    char *block;      /* of its writes; NULL: none */
     const char *path; /* the caller's */
 };
 /* A new file of `bytes`, which begins with data [n]; the rest is zeros. Not synced: closing it after a write is. */
 LVN_CHECKED enum lvn_status lvn_common_file_create(const char *path, const void *data, int64_t n, int64_t bytes);
 LVN_CHECKED enum lvn_status lvn_common_file_open(struct lvn_common_file *f, const char *path);
-/* The system begins at once to write the bytes to the disk. */
+/* Whole blocks bypass the page cache, where the file system supports it; the system begins at once to write the rest to
+ * the disk. */
 LVN_CHECKED enum lvn_status lvn_common_file_write(const struct lvn_common_file *f, const void *data, int64_t offset,
                                                   int64_t bytes);
 /* Closes; `so_far` is the status of writing: if it is OK, what this process has written is on the disk. */

@@ -114,13 +114,12 @@ static enum lvn_status stored_values(const struct lvn_safetensors *file, const c
     return LVN_OK;
 }
 
-/* Rank 0: FORMAT unless the file has all tensors. */
+/* FORMAT unless the file has all tensors. */
 static enum lvn_status open_file(const struct lvn_optimizer_shards *m, const char *path, struct lvn_safetensors *file)
 {
     const struct lvn_param *p;
     const void *values;
     int k;
-    if (m->ranks->rank) return LVN_OK;
     LVN_TRY(lvn_safetensors_open(file, path));
     enum lvn_status status = LVN_OK;
     for (int64_t i = 0; status == LVN_OK && (p = item_of(m->model_state, i, &k)); i++)
@@ -129,7 +128,7 @@ static enum lvn_status open_file(const struct lvn_optimizer_shards *m, const cha
     return status;
 }
 
-/* Rank 0: write the moments of its file to the ranks that own them. */
+/* Write the moments of the file to the windows of this rank: on its shards, or, of rank 0 collecting, on all. */
 static enum lvn_status write_all(struct lvn_optimizer_shards *m, const char *path, const struct lvn_safetensors *file)
 {
     const struct lvn_param *p;
@@ -138,9 +137,19 @@ static enum lvn_status write_all(struct lvn_optimizer_shards *m, const char *pat
     for (int64_t i = 0; (p = item_of(m->model_state, i, &k)); i++) {
         const struct lvn_parameter_window w = window_on(m, p, k);
         LVN_TRY(stored_values(file, path, moments[k], p, m->model_state->state, &values));
-        LVN_TRY(lvn_parameter_write(&w, values));
+        values = (const char *)values + w.first * lvn_dtype_bytes(w.desc.dtype);
+        if (w.count) LVN_TRY(lvn_parameter_write(&w, values));
     }
     return LVN_OK;
+}
+
+/* Rank 0 writes all of them, in the memory of the ranks that own them. */
+static enum lvn_status send_all(struct lvn_optimizer_shards *m, const char *path, const struct lvn_safetensors *file)
+{
+    lvn_parameters_begin_collecting(m->model_state);
+    enum lvn_status status = m->ranks->rank ? LVN_OK : write_all(m, path, file);
+    enum lvn_status ended = lvn_parameters_end_collecting(m->model_state);
+    return status == LVN_OK ? ended : status;
 }
 
 /* Without shards every rank gets all of them. */
@@ -156,16 +165,16 @@ static enum lvn_status share_all(struct lvn_optimizer_shards *m)
     return LVN_OK;
 }
 
-enum lvn_status lvn_optimizer_shards_load(struct lvn_optimizer_shards *m, const char *path)
+enum lvn_status lvn_optimizer_shards_load(struct lvn_optimizer_shards *m, const char *path, bool shared)
 {
     struct lvn_safetensors file;
-    const bool first = m->ranks->rank == 0;
-    LVN_TRY(lvn_ranks_agree(m->ranks, open_file(m, path, &file)));
-    lvn_parameters_begin_collecting(m->model_state);
-    enum lvn_status status = first ? write_all(m, path, &file) : LVN_OK;
-    enum lvn_status ended = lvn_parameters_end_collecting(m->model_state);
-    if (status == LVN_OK) status = ended;
+    const bool by_shard = shared && lvn_parameters_sharded(m->model_state, LVN_PARAMETER_MOMENTS);
+    const bool reads = by_shard || m->ranks->rank == 0;
+    const enum lvn_status opened = reads ? open_file(m, path, &file) : LVN_OK;
+    enum lvn_status status = lvn_ranks_agree(m->ranks, opened);
+    if (status == LVN_OK)
+        status = by_shard ? lvn_ranks_agree(m->ranks, write_all(m, path, &file)) : send_all(m, path, &file);
     if (status == LVN_OK) status = share_all(m);
-    if (first) lvn_safetensors_close(&file);
+    if (reads && opened == LVN_OK) lvn_safetensors_close(&file);
     return status;
 }

@@ -1,7 +1,7 @@
 /* optimizer_shards.h - the optimizer's state in checkpoints: whole on every rank, or (zero1) a shard on each.
  *
- * snapshot.c saves and loads with it. Files hold whole tensors for any number of ranks; rank 0 reads them, and
- * writes them or all ranks do (shard_files.h). */
+ * snapshot.c saves and loads with it. Files hold whole tensors for any number of ranks; rank 0 reads and
+ * writes them, or all ranks do (shared_files.h, shard_files.h). */
 #ifndef LVN_OPTIMIZER_SHARDS_H
 #define LVN_OPTIMIZER_SHARDS_H
 
@@ -24,8 +24,9 @@ int64_t lvn_optimizer_shards_bytes(const struct lvn_model_state *n);
 enum lvn_status lvn_optimizer_shards_source(struct lvn_optimizer_shards *m, struct lvn_arena *a,
                                             struct lvn_safetensors_source *source) LVN_CHECKED;
 void lvn_optimizer_shards_release(struct lvn_optimizer_shards *m);
-/* All ranks: load the state from rank 0's file; only rank 0 reads `path`. */
-enum lvn_status lvn_optimizer_shards_load(struct lvn_optimizer_shards *m, const char *path) LVN_CHECKED;
+/* All ranks: load the state from rank 0's file. Only rank 0 reads `path`; shared: where the state is in shards, each
+ * rank reads its own, from the same file. */
+enum lvn_status lvn_optimizer_shards_load(struct lvn_optimizer_shards *m, const char *path, bool shared) LVN_CHECKED;
 
 /* The tensor `prefix` + the parameter's name, which must have its shape. */
 enum lvn_status lvn_stored_find(const struct lvn_safetensors *file, const char *path, const char *prefix,

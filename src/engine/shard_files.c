@@ -132,7 +132,7 @@ static enum lvn_status prepare(struct writing *w, const struct lvn_shard_files *
     }
     struct lvn_common_file *file = w->files;
     for (const struct lvn_shard_file *f = s->first; f; f = f->next) {
-        *file = (struct lvn_common_file){.fd = -1, .path = f->path};
+        *file = (struct lvn_common_file){.fd = -1, .direct = -1, .path = f->path};
         add_tasks(w, f, file++);
     }
     deal(w, bytes);

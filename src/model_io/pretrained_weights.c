@@ -215,7 +215,8 @@ static void fill_rows(float *rows, int64_t have, int64_t want, int64_t C)
     }
 }
 
-static enum lvn_status check_finite(const struct lvn_weight *t, const float *x, int64_t n)
+/* x: elements [first, first + n) of the tensor */
+static enum lvn_status check_finite(const struct lvn_weight *t, const float *x, int64_t first, int64_t n)
 {
     const uint32_t exponent = 0x7f800000u; /* all ones: infinity or NaN */
     uint32_t any = 0;
@@ -226,7 +227,7 @@ static enum lvn_status check_finite(const struct lvn_weight *t, const float *x, 
     }
     for (int64_t i = 0; any && i < n; i++)
         LVN_CHECK(isfinite(x[i]), NONFINITE, "'%s': '%.120s' holds a number that is not finite, at %lld", t->file,
-                  t->name, (long long)i);
+                  t->name, (long long)(first + i));
     return LVN_OK;
 }
 
@@ -255,7 +256,7 @@ static enum lvn_status load_one(const struct lvn_pretrained *p, const struct lvn
     }
     if ((l->flags & LVN_FILE_ROWS) && t->desc.dim[0] < rows) count = t->desc.dim[0] * columns;
     lvn_weight_read(t, 0, count, moves ? capacity : to);
-    LVN_TRY(check_finite(t, moves ? capacity : to, count));
+    LVN_TRY(check_finite(t, moves ? capacity : to, 0, count));
     if (moves) lvn_layout_to_memory(l, sizeof *to, capacity, to);
     if (count < q->count) fill_rows(to, count / columns, rows, columns);
     return LVN_OK;
@@ -274,7 +275,30 @@ enum lvn_status lvn_pretrained_values(const struct lvn_pretrained *p, const stru
     return load_one(p, q, &l, to, capacity);
 }
 
+/* The tensor whose elements are the parameter's, in its order; NULL: there is none. */
+static const struct lvn_weight *plain_tensor(const struct lvn_pretrained *p, const struct lvn_param *q,
+                                             const struct lvn_layout *l)
+{
+    const struct lvn_weight *t = p->base || is_fresh(p, q->name) || lvn_layout_moves(l) ? NULL : find(p, l->name);
+    return t && t->desc.dim[0] >= q->desc.dim[0] ? t : NULL;
+}
+
+/* Load the elements of the window to `to`, in fp32. */
+static enum lvn_status load_window(const struct lvn_pretrained *p, const struct lvn_parameter_window *w,
+                                   const struct lvn_weight *plain, float *to, float *capacity)
+{
+    if (!plain) return lvn_pretrained_values(p, w->param, to, capacity);
+    lvn_weight_read(plain, w->first, w->count, to);
+    return check_finite(plain, to, w->first, w->count);
+}
+
 enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct lvn_model_state *n)
+{
+    return lvn_pretrained_load_part(p, n, LVN_PRETRAINED_ALL);
+}
+
+enum lvn_status lvn_pretrained_load_part(const struct lvn_pretrained *p, const struct lvn_model_state *n,
+                                         enum lvn_pretrained_part part)
 {
     const enum lvn_dtype type = n->weights;
     int64_t moved = 1, rounded = 1;
@@ -292,8 +316,13 @@ enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct
     while (status == LVN_OK && lvn_parameters_next(&i, &w)) {
         struct lvn_window to;
         if (w.param->adapter) continue;
+        status = lvn_file_layout(p->variant, &p->config, w.param, &l);
+        const struct lvn_weight *plain = part == LVN_PRETRAINED_ALL ? NULL : plain_tensor(p, w.param, &l);
+        if (status != LVN_OK || !w.count || (part == LVN_PRETRAINED_SHARDS && !plain) ||
+            (part == LVN_PRETRAINED_OTHERS && plain))
+            continue;
         status = lvn_parameter_open(&w, &to, false);
-        if (status == LVN_OK) status = lvn_pretrained_values(p, w.param, type == LVN_F32 ? to.p : wide, capacity);
+        if (status == LVN_OK) status = load_window(p, &w, plain, type == LVN_F32 ? to.p : wide, capacity);
         if (status == LVN_OK && type != LVN_F32) lvn_tensor_from_f32(type, wide, to.p, w.count);
         enum lvn_status closed = lvn_parameter_close(&w, &to, status == LVN_OK);
         if (status == LVN_OK) status = closed;

@@ -16,6 +16,7 @@
 #include "model_io/pretrained.h"
 #include "models/lora.h"
 #include "settings/settings.h"
+#include "train/shared_files.h"
 #include "train/snapshot_files.h"
 #include "train/snapshot_weights.h"
 
@@ -179,16 +180,21 @@ static enum lvn_status load(struct lvn_arena *a, const char *dir, struct lvn_mod
                             const struct lvn_snapshot_source *source, struct lvn_ranks *ranks)
 {
     struct lvn_optimizer_shards m;
+    const char *shared = NULL; /* the path for all ranks, if each can read its shards */
+    if (lvn_parameters_any_sharded(n) && n->ranks)
+        LVN_TRY(lvn_ranks_share_files(ranks, a, ranks->rank ? NULL : dir, &shared));
+    if (shared) dir = shared;
     const char *optimizer = lvn_path_join(a, dir, "state/optimizer.safetensors");
-    lvn_optimizer_shards_init(&m, n, ranks);
+    enum lvn_status status = optimizer ? LVN_OK : LVN_MEMORY;
+    const bool by_shard = shared && lvn_parameters_sharded(n, LVN_PARAMETER_VALUES) && !n->config.lora.rank;
+    if (by_shard && status == LVN_OK) status = lvn_snapshot_load_shards(dir, n);
     lvn_parameters_begin_collecting(n);
-    enum lvn_status status = !optimizer    ? LVN_MEMORY
-                             : ranks->rank ? LVN_OK
-                                           : lvn_snapshot_load_weights(a, dir, n, source);
+    if (!ranks->rank && status == LVN_OK) status = lvn_snapshot_load_weights(a, dir, n, source, by_shard);
     enum lvn_status ended = lvn_parameters_end_collecting(n);
     LVN_TRY(lvn_ranks_agree(ranks, status == LVN_OK ? ended : status));
     LVN_TRY(lvn_parameters_broadcast(n, ranks));
-    return lvn_optimizer_shards_load(&m, optimizer);
+    lvn_optimizer_shards_init(&m, n, ranks);
+    return lvn_optimizer_shards_load(&m, optimizer, shared != NULL);
 }
 
 enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_snapshot *s)

@@ -123,18 +123,20 @@ enum lvn_status lvn_snapshot_add_weights(struct lvn_snapshot_files *w, struct lv
 
 /* --- loading --- */
 
-/* Copy stored values, in the order of memory, to their parameter; its type may differ if trainer.precision was changed.
- */
+/* Copy stored values, in the order of memory, to the window on their parameter; its type may differ if
+ * trainer.precision was changed. */
 static enum lvn_status load_values(const struct lvn_model_state *n, const struct lvn_param *p, enum lvn_dtype type,
-                                   const void *values)
+                                   const void *stored)
 {
     const struct lvn_parameter_window w = lvn_parameters_at(n, LVN_PARAMETER_VALUES, p);
+    const void *values = (const char *)stored + w.first * lvn_dtype_bytes(type);
+    if (!w.count) return LVN_OK;
     if (type == n->weights) return lvn_parameter_write(&w, values);
-    float *wide = lvn_malloc(sizeof *wide * (size_t)p->count), *to = lvn_malloc(sizeof *to * (size_t)p->count);
+    float *wide = lvn_malloc(sizeof *wide * (size_t)w.count), *to = lvn_malloc(sizeof *to * (size_t)w.count);
     enum lvn_status status = wide && to ? LVN_OK : LVN_MEMORY;
     if (status == LVN_OK) {
-        lvn_tensor_to_f32(type, values, wide, p->count);
-        lvn_tensor_from_f32(n->weights, wide, to, p->count);
+        lvn_tensor_to_f32(type, values, wide, w.count);
+        lvn_tensor_from_f32(n->weights, wide, to, w.count);
         status = lvn_parameter_write(&w, to);
     }
     free(wide);
@@ -160,9 +162,16 @@ static enum lvn_status load_param(const struct lvn_model_state *n, const struct 
     return status;
 }
 
-/* Load from a file, or a folder with a model's files, the adapted parameters, which are stored in the order of memory,
- * or all others. */
-static enum lvn_status load_file(const char *path, const struct lvn_model_state *n, bool adapted)
+/* The parameters that are loaded. */
+enum which {
+    ADAPTED, /* which are stored in the order of memory */
+    OTHERS,  /* all but these */
+    PLAIN,   /* all that have the same order in the file as in memory, where there are no adapters */
+    MOVED,   /* all that have not */
+};
+
+/* Load from a file, or a folder with a model's files. */
+static enum lvn_status load_file(const char *path, const struct lvn_model_state *n, enum which which)
 {
     struct lvn_weights files;
     LVN_TRY(lvn_weights_open(&files, path));
@@ -170,9 +179,10 @@ static enum lvn_status load_file(const char *path, const struct lvn_model_state 
     for (int i = 0; i < n->params->n && status == LVN_OK; i++) {
         const struct lvn_param *p = n->params->list[i];
         struct lvn_layout l;
-        if (is_adapted(n->params, p) != adapted) continue;
+        if (is_adapted(n->params, p) != (which == ADAPTED)) continue;
         status = lvn_file_layout(lvn_model_file_variant(n->config.model), &n->config, p, &l);
-        if (adapted) l.flags = 0, l.desc = p->desc;
+        if (which == ADAPTED) l.flags = 0, l.desc = p->desc;
+        if ((which == PLAIN || which == MOVED) && lvn_layout_moves(&l) != (which == MOVED)) continue;
         if (status == LVN_OK) status = load_param(n, p, &l, &files, path);
     }
     lvn_weights_close(&files);
@@ -246,14 +256,20 @@ static enum lvn_status check_copy(const char *dir, const struct lvn_model_state 
 }
 
 enum lvn_status lvn_snapshot_load_weights(struct lvn_arena *a, const char *dir, const struct lvn_model_state *n,
-                                          const struct lvn_snapshot_source *source)
+                                          const struct lvn_snapshot_source *source, bool left)
 {
+    if (left) return load_file(dir, n, MOVED);
     const char *adapters = lvn_path_join(a, dir, adapters_file);
     const char *folder = lvn_path_join(a, dir, LVN_ADAPTERS_FOLDER);
     if (!adapters || !folder) return LVN_MEMORY;
     if (n->config.lora.rank && !lvn_path_exists(adapters)) return load_adapters(dir, folder, n, source->base);
-    LVN_TRY(load_file(dir, n, false));
+    LVN_TRY(load_file(dir, n, OTHERS));
     if (!n->config.lora.rank) return LVN_OK;
-    LVN_TRY(load_file(adapters, n, true));
+    LVN_TRY(load_file(adapters, n, ADAPTED));
     return source->allows_copies ? LVN_OK : check_copy(dir, n, source->base);
+}
+
+enum lvn_status lvn_snapshot_load_shards(const char *dir, const struct lvn_model_state *n)
+{
+    return load_file(dir, n, PLAIN);
 }

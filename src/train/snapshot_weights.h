@@ -14,8 +14,12 @@ struct lvn_snapshot_files;
 enum lvn_status lvn_snapshot_add_weights(struct lvn_snapshot_files *w, struct lvn_model_files *f,
                                          const struct lvn_snapshot_target *target,
                                          const struct lvn_model_state *n) LVN_CHECKED;
-/* On rank 0: the values of all parameters, from the checkpoint `dir`. */
+/* On rank 0: the values of all parameters, from the checkpoint `dir`, or those that lvn_snapshot_load_shards() has
+ * left. */
 enum lvn_status lvn_snapshot_load_weights(struct lvn_arena *a, const char *dir, const struct lvn_model_state *n,
-                                          const struct lvn_snapshot_source *source) LVN_CHECKED;
+                                          const struct lvn_snapshot_source *source, bool left) LVN_CHECKED;
+/* On each rank that holds a shard, without adapters: its values of the parameters that have the same order in the file
+ * as in memory. */
+enum lvn_status lvn_snapshot_load_shards(const char *dir, const struct lvn_model_state *n) LVN_CHECKED;
 
 #endif

@@ -113,6 +113,11 @@ void lvn_trainer_release_rows(struct trainer *t);
 /* Feed this rank's rows of step `step`; *labels: how many of them count. */
 enum lvn_status lvn_trainer_load_batch(struct trainer *t, int64_t step, int64_t *labels) LVN_CHECKED;
 
+/* --- trainer_parameters.c --- */
+
+/* Load weights from the checkpoint, or from model.init and lora.init; or make initial ones. */
+enum lvn_status lvn_trainer_load_parameters(struct trainer *t) LVN_CHECKED;
+
 /* --- trainer_load_balance.c --- */
 
 /* Set the load weights with which the run begins, if they are given or stored. */

@@ -1,8 +1,8 @@
 /* trainer_setup.c - everything before the first step: lvn_trainer_set_up() at the end of this file has the order.
  *
  * lvn_trainer_open() calls it. Load weights are trainer_load_balance.c's. Each part that can fail on one rank ends with
- * an agreement. Rank 0 alone opens the run's folder and reads checkpoints and pretrained weights, and sends them to the
- * others, so ranks need no common file system. */
+ * an agreement. Rank 0 alone opens the run's folder, so ranks need no common file system. Values of parameters are
+ * trainer_parameters.c's. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +17,6 @@
 #include "engine/parameters.h"
 #include "engine/strategy.h"
 #include "host/isa.h"
-#include "model_io/model_find.h"
 #include "settings/choices.h"
 #include "train/limits.h"
 #include "train/trainer_private.h"
@@ -156,52 +155,6 @@ static enum lvn_status share_run(struct trainer *t)
     t->context.resumed_step = o->snapshot.step;
     if (!isnan(o->snapshot.val_loss)) t->running.validated_step = o->snapshot.step;
     return LVN_OK;
-}
-
-/* --- weights --- */
-
-/* Rank 0: name and checksum of the adapters' base model, for checkpoints. */
-static enum lvn_status find_base(struct trainer *t)
-{
-    const struct lvn_pretrained *p = &t->opened.setup.pretrained;
-    struct lvn_adapter_base *base = &t->opened.adapter_base;
-    if (!t->settings->lora.rank || t->ranks->rank) return LVN_OK;
-    base->fresh_head = p->fresh_head;
-    LVN_TRY(lvn_model_find_name(&t->settings->arena, t->settings->model.init, p->path, &base->name));
-    LVN_TRY(lvn_pretrained_checksum(p, &base->checksum));
-    if (lvn_store_is_url(t->settings->run_dir) && !t->settings->lora.merge_checkpoints)
-        lvn_log(LVN_LOG_INFO,
-                "checkpoints go to %s without the base model of their adapters: programs that load them need it as "
-                "'%s', or a path to it (lora.merge_checkpoints=true sends it with each)",
-                t->settings->run_dir, base->name);
-    return LVN_OK;
-}
-
-/* Load weights from the checkpoint, or from model.init and lora.init; or make initial ones. */
-static enum lvn_status load_weights(struct trainer *t)
-{
-    const struct lvn_settings *s = t->settings;
-    const struct lvn_pretrained *p = &t->opened.setup.pretrained;
-    const struct lvn_snapshot_source source = {p, s->lora.merge_checkpoints};
-    struct lvn_model_state *n = t->planned.programs.model_state;
-    if (t->opened.resuming) {
-        LVN_TRY(lvn_ranks_agree(t->ranks, lvn_model_state_set_scaling(n, &t->opened.snapshot.scaling)));
-        LVN_TRY(lvn_ranks_agree(t->ranks, find_base(t)));
-        return lvn_snapshot_load(&t->opened.checkpoint, n, &source, t->ranks);
-    }
-    const bool pretrained = t->opened.setup.has_pretrained;
-    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_parameters_init_values(n, (uint64_t)s->trainer.seed, pretrained)));
-    if (!pretrained) return LVN_OK;
-    enum lvn_status status = LVN_OK;
-    lvn_parameters_begin_collecting(n);
-    if (t->ranks->rank == 0) {
-        status = find_base(t);
-        if (status == LVN_OK) status = lvn_pretrained_load(p, n);
-        if (status == LVN_OK && *s->lora.init) status = lvn_adapters_read(s->lora.init, n);
-    }
-    enum lvn_status ended = lvn_parameters_end_collecting(n);
-    LVN_TRY(lvn_ranks_agree(t->ranks, status == LVN_OK ? ended : status));
-    return lvn_parameters_broadcast(n, t->ranks);
 }
 
 /* --- the event and its scalars --- */
@@ -420,7 +373,7 @@ enum lvn_status lvn_trainer_set_up(struct trainer *t)
     explain_strategy(t);
     explain_recompute(t);
     LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_allocate(t)));
-    LVN_TRY(run_part("loading the weights", load_weights, t));
+    LVN_TRY(run_part("loading the weights", lvn_trainer_load_parameters, t));
     LVN_TRY(lvn_consistency_replicas(t->ranks, g->model_state, t->running.step));
     LVN_TRY(run_part("reading data", load_first, t));
     LVN_TRY(run_part("measuring shares", lvn_trainer_load_weights_measure, t));

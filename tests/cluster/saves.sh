@@ -41,6 +41,17 @@ bf16 --model.kind=neox --trainer.precision=bf16-true --optimizer.state=bf16
 E2
 check [ "$(ls many/checkpoints/last | grep -c '^model-.*safetensors$')" = 0 ]
 check [ "$(ls plain/checkpoints/last | grep -c '^model-.*safetensors$')" -gt 5 ]
+# each rank reads its shards of a pretrained model, with more rows than the file has, too
+for from in plain llama; do
+    for more in "" --model.vocab_size=200; do
+        rm -rf tuned many
+        own=(--data.path=text.txt "${short[@]}" --model.init=$from/checkpoints/last --model.block_size=16 --trainer.batch_size=12
+            --trainer.threads=1 --trainer.micro_batch_size=1 --trainer.deterministic=true --trainer.val_check_interval=0 $more)
+        code 0 "$LEVIN" train "${own[@]}" --run_dir=tuned
+        code 0 "$LEVIN" launch --launcher=levin -n 3 -- train "${own[@]}" --trainer.strategy=fsdp --run_dir=many
+        same_sums tuned many
+    done
+done
 # adapters, alone and merged
 keys+=(--lora.rank=4 --model.init=llama/checkpoints/last)
 for i in "${!keys[@]}"; do [[ ${keys[i]} != --model.n_* ]] || unset "keys[i]"; done

@@ -59,7 +59,8 @@ static const char *add_columns(struct state *o, const struct lvn_callback_contex
         lvn_text_printf(&o->header, ",%s", m->event.scalar[i].name);
     }
     o->n_scalars = m->event.n_scalars;
-    lvn_text_add(line, lvn_text_string(&o->header) ? o->header.p : "");
+    if (!lvn_text_string(&o->header)) return NULL;
+    lvn_text_add(line, o->header.p);
     lvn_text_add(line, "\n");
     return lvn_text_string(line);
 }
