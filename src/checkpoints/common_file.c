@@ -3,18 +3,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "base/arena.h"
 #include "base/files.h"
 #include "base/target.h"
 #include "base/work.h"
 
-/* Direct I/O: alignment of addresses, offsets and sizes (4096 satisfies every disk), and bytes of a write. */
-enum { LARGEST_WRITE = 8 << 20, DIRECT_UNIT = 4096, DIRECT_BYTES = 4 << 20 };
+enum { LARGEST_WRITE = 8 << 20 };
 
 bool lvn_path_has_common_writes(const char *path)
 {
@@ -39,16 +36,12 @@ enum lvn_status lvn_common_file_create(const char *path, const void *data, int64
     return status;
 }
 
-enum lvn_status lvn_common_file_open(struct lvn_common_file *f, const char *path)
+enum lvn_status lvn_common_file_open(struct lvn_common_file *f, const char *path, char *block)
 {
-    *f = (struct lvn_common_file){.fd = -1, .direct = -1, .path = path};
+    *f = (struct lvn_common_file){.fd = -1, .direct = -1, .block = block, .path = path};
     LVN_TRY(lvn_file_open_nofollow(path, O_WRONLY, &f->fd));
 #ifdef O_DIRECT
-    f->block = lvn_malloc_aligned(DIRECT_UNIT, DIRECT_BYTES);
-    if (f->block)
-        f->direct = open(path, O_WRONLY | O_DIRECT | O_NOFOLLOW | O_CLOEXEC);
-    else
-        lvn_error_clear();
+    if (block) f->direct = open(path, O_WRONLY | O_DIRECT | O_NOFOLLOW | O_CLOEXEC);
 #endif
     return LVN_OK;
 }
@@ -82,7 +75,7 @@ static int64_t write_direct(const struct lvn_common_file *f, const char *data, i
 {
     int64_t n = 0;
     while (n < bytes && !lvn_files_refuse()) {
-        const int64_t part = bytes - n < DIRECT_BYTES ? bytes - n : DIRECT_BYTES;
+        const int64_t part = bytes - n < LVN_DIRECT_BYTES ? bytes - n : LVN_DIRECT_BYTES;
         memcpy(f->block, data + n, (size_t)part);
         if (pwrite(f->direct, f->block, (size_t)part, (off_t)(offset + n)) != part) break;
         lvn_work_done(part);
@@ -94,10 +87,10 @@ static int64_t write_direct(const struct lvn_common_file *f, const char *data, i
 enum lvn_status lvn_common_file_write(const struct lvn_common_file *f, const void *data, int64_t offset, int64_t bytes)
 {
     const char *from = data;
-    int64_t head = (DIRECT_UNIT - offset % DIRECT_UNIT) % DIRECT_UNIT;
-    if (f->direct < 0 || bytes < head + DIRECT_UNIT) return write_cached(f, from, offset, bytes);
+    int64_t head = (LVN_DIRECT_UNIT - offset % LVN_DIRECT_UNIT) % LVN_DIRECT_UNIT;
+    if (f->direct < 0 || bytes < head + LVN_DIRECT_UNIT) return write_cached(f, from, offset, bytes);
     LVN_TRY(write_cached(f, from, offset, head));
-    const int64_t body = (bytes - head) / DIRECT_UNIT * DIRECT_UNIT;
+    const int64_t body = (bytes - head) / LVN_DIRECT_UNIT * LVN_DIRECT_UNIT;
     head += write_direct(f, from + head, offset + head, body);
     return write_cached(f, from + head, offset + head, bytes - head);
 }
@@ -107,7 +100,6 @@ enum lvn_status lvn_common_file_close(struct lvn_common_file *f, enum lvn_status
     if (f->fd < 0) return so_far;
     if (so_far == LVN_OK) so_far = lvn_file_sync(f->path);
     if (f->direct >= 0) close(f->direct);
-    free(f->block);
     if (close(f->fd) != 0 && so_far == LVN_OK)
         so_far = lvn_fail(LVN_IO, "cannot write '%s': %s", f->path, strerror(errno));
     *f = (struct lvn_common_file){.fd = -1, .direct = -1, .path = f->path};

@@ -15,15 +15,20 @@
  * may have written. False too if levin does not know it. */
 bool lvn_path_has_common_writes(const char *path);
 
+/* Memory through which blocks pass that bypass the page cache: its bytes, and its alignment (which satisfies every
+ * disk). */
+enum { LVN_DIRECT_BYTES = 4 << 20, LVN_DIRECT_UNIT = 4096 };
+
 struct lvn_common_file {
     int fd;
     int direct;       /* the same file without the page cache (O_DIRECT), for whole blocks; -1: not supported */
-    char *block;      /* of its writes; NULL: none */
+    char *block;      /* the caller's; NULL: none */
     const char *path; /* the caller's */
 };
 /* A new file of `bytes`, which begins with data [n]; the rest is zeros. Not synced: closing it after a write is. */
 LVN_CHECKED enum lvn_status lvn_common_file_create(const char *path, const void *data, int64_t n, int64_t bytes);
-LVN_CHECKED enum lvn_status lvn_common_file_open(struct lvn_common_file *f, const char *path);
+/* block: [LVN_DIRECT_BYTES], for all files that are open one after the other; NULL: everything is cached. */
+LVN_CHECKED enum lvn_status lvn_common_file_open(struct lvn_common_file *f, const char *path, char *block);
 /* Whole blocks bypass the page cache, where the file system supports it; the system begins at once to write the rest to
  * the disk. */
 LVN_CHECKED enum lvn_status lvn_common_file_write(const struct lvn_common_file *f, const void *data, int64_t offset,

@@ -4,6 +4,7 @@
 #include "data/prefetch.h"
 #include "engine/optimizer_shards.h"
 #include "engine/parameters.h"
+#include "engine/shard_files.h"
 #include "models/lora.h"
 #include "settings/settings.h"
 
@@ -63,7 +64,8 @@ int64_t lvn_train_programs_memory(const struct lvn_train_programs *t, int64_t pa
     part[LVN_MEMORY_BATCHES] = session_bytes.batches + sample_bytes(t);
     part[LVN_MEMORY_CACHES] = session_bytes.caches;
     part[LVN_MEMORY_RANKS] = lvn_reduction_bytes(s, t->step_session->program, t->leaf);
-    part[LVN_MEMORY_CHECKPOINTS] = lvn_optimizer_shards_bytes(n) + adapter_bytes(t) + copied_bytes(n);
+    part[LVN_MEMORY_CHECKPOINTS] =
+        lvn_optimizer_shards_bytes(n) + lvn_shard_files_bytes(n) + adapter_bytes(t) + copied_bytes(n);
     part[LVN_MEMORY_PROGRAMS] = session_bytes.programs;
     for (int i = 0; i < LVN_MEMORY_PART_COUNT; i++) sum += part[i];
     return sum;

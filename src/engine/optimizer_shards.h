@@ -1,7 +1,7 @@
 /* optimizer_shards.h - the optimizer's state in checkpoints: whole on every rank, or (zero1) a shard on each.
  *
- * snapshot.c saves and loads with it. Files hold whole tensors for any number of ranks; rank 0 reads and
- * writes them, or all ranks do (shared_files.h, shard_files.h). */
+ * snapshot.c saves and loads with it. Files hold whole tensors for any number of ranks; rank 0 reads and writes them,
+ * or all ranks do (shared_files.h, shard_files.h). */
 #ifndef LVN_OPTIMIZER_SHARDS_H
 #define LVN_OPTIMIZER_SHARDS_H
 

@@ -36,28 +36,17 @@ bool lvn_parameters_sharded(const struct lvn_model_state *n, enum lvn_parameters
     return s->size > 1 && (s->sharded & what);
 }
 
-/* Elements [*first, *first + count) of a parameter that `rank` holds; returns count. */
-static int64_t part_of(const struct lvn_model_state *n, enum lvn_parameters_of of, const struct lvn_param *p, int rank,
-                       int64_t *first)
+int64_t lvn_parameters_held_by(const struct lvn_model_state *n, enum lvn_parameters_of of, const struct lvn_param *p,
+                               int rank, int64_t *first)
 {
     const struct lvn_sharding *s = &n->sharding;
     *first = 0;
     if (!has(of, p)) return 0;
     if (!lvn_parameters_sharded(n, of)) return p->count;
-    const struct lvn_shard shard =
-        lvn_shard_at(lvn_params_block_of(n->params, p), lvn_sharding_owners(s), lvn_sharding_owner(s, rank));
-    int64_t begin = shard.first - p->offset, end = begin + shard.count;
-    if (begin < 0) begin = 0;
-    if (end > p->count) end = p->count;
-    if (begin >= end) return 0;
-    *first = begin;
-    return end - begin;
-}
-
-int64_t lvn_parameters_held_by(const struct lvn_model_state *n, enum lvn_parameters_of of, const struct lvn_param *p,
-                               int rank, int64_t *first)
-{
-    return part_of(n, of, p, rank, first);
+    const struct lvn_shard part = lvn_shard_within(lvn_params_block_of(n->params, p), lvn_sharding_owners(s),
+                                                   lvn_sharding_owner(s, rank), p->offset, p->count);
+    if (part.count) *first = part.first - p->offset;
+    return part.count;
 }
 
 struct lvn_parameter_window lvn_parameters_held(const struct lvn_model_state *n, enum lvn_parameters_of of,
@@ -71,12 +60,12 @@ struct lvn_parameter_window lvn_parameters_held(const struct lvn_model_state *n,
     w.memory = n->memory[buffer_of(of)];
     const int64_t each = lvn_dtype_bytes(w.desc.dtype);
     int64_t other;
-    w.count = part_of(n, of, p, rank, &w.first);
+    w.count = lvn_parameters_held_by(n, of, p, rank, &w.first);
     w.bytes = w.count * each;
     if (sharded) {
-        while (w.first_owner < owners && !part_of(n, of, p, w.first_owner, &other)) w.first_owner++;
+        while (w.first_owner < owners && !lvn_parameters_held_by(n, of, p, w.first_owner, &other)) w.first_owner++;
         for (int r = w.first_owner; r < owners; r++)
-            if (part_of(n, of, p, r, &other)) w.end_owner = r + 1;
+            if (lvn_parameters_held_by(n, of, p, r, &other)) w.end_owner = r + 1;
     }
     const struct lvn_param_block *block = lvn_params_block_of(n->params, p);
     w.at = each * (sharded ? lvn_shard_place(block, owners, lvn_sharding_owner(&n->sharding, rank), p->offset + w.first)
@@ -130,7 +119,7 @@ bool lvn_parameters_any_sharded(const struct lvn_model_state *n)
 enum { TAG = 1 };
 enum action { COLLECT, SEND, END };
 
-/* What rank 0 asks of all ranks. */
+/* A request of rank 0 to all ranks. */
 struct request {
     int64_t action;
     int64_t of;
@@ -161,7 +150,7 @@ static enum lvn_status exchange(const struct lvn_parameter_window *w, enum actio
     const int owners = lvn_sharding_owners(&n->sharding), end = action == SEND ? n->sharding.size : owners;
     for (int rank = 0; rank < end && *status == LVN_OK; rank++) {
         int64_t first, each = lvn_dtype_bytes(w->desc.dtype);
-        const int64_t count = part_of(n, w->of, w->param, rank, &first);
+        const int64_t count = lvn_parameters_held_by(n, w->of, w->param, rank, &first);
         if (!count) continue;
         char *part = (char *)x + first * each;
         if (rank) {

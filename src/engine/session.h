@@ -65,7 +65,7 @@ enum lvn_status lvn_session_new(struct lvn_session **out, struct lvn_model_state
 void lvn_session_free(struct lvn_session *t);
 /* Before it is bound: its own collectives, if it needs any. Then all ranks run it together. */
 enum lvn_status lvn_session_prepare_gathers(struct lvn_session *t) LVN_CHECKED;
-/* What runs the collectives of its program; NULL: nothing does. */
+/* The functions that run the collectives of its program; NULL: they are not run. */
 const struct lvn_collectives *lvn_session_collectives(const struct lvn_session *t);
 /* Write rows [row, row + b->rows) of the inputs of the next run. The batch has the fields of the options. */
 enum lvn_status lvn_session_feed(struct lvn_session *t, int64_t row, const struct lvn_samples *b) LVN_CHECKED;

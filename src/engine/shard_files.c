@@ -14,7 +14,7 @@ enum { TAG_SUM = 2, TAG_TENSOR = 3, STAGING_BYTES = 8 << 20 };
 
 /* One tensor. */
 struct task {
-    struct lvn_common_file *file;
+    const char *path; /* of its file */
     const struct lvn_safetensors_source *source;
     const struct lvn_shard_origin *origin; /* NULL: nothing of it is in shards */
     int item;                              /* its number in the source */
@@ -25,8 +25,8 @@ struct task {
 
 struct writing {
     const struct lvn_model_state *n;
-    struct lvn_common_file *files;
-    int n_files;
+    struct lvn_common_file file; /* the one that is open: the others are synced, or not begun */
+    char *block;                 /* of its writes; NULL: everything is cached */
     struct task *tasks;
     int n_tasks;
     int64_t *sums;                 /* [n_tasks] this rank's, else 0 */
@@ -66,11 +66,11 @@ static const struct lvn_shard_origin *sharded_origin(const struct lvn_model_stat
     return o && lvn_parameters_sharded(n, o->of) ? o : NULL;
 }
 
-static void add_tasks(struct writing *w, const struct lvn_shard_file *f, struct lvn_common_file *file)
+static void add_tasks(struct writing *w, const struct lvn_shard_file *f)
 {
     for (int i = 0; i < f->places.sums.n; i++) {
         struct task t = {
-            file, &f->source, NULL, f->places.item[i], -1, 0, f->places.at[i], f->places.sums.tensor_bytes[i]};
+            f->path, &f->source, NULL, f->places.item[i], -1, 0, f->places.at[i], f->places.sums.tensor_bytes[i]};
         t.origin = sharded_origin(w->n, &f->source.item[t.item]);
         w->tasks[w->n_tasks++] = t;
     }
@@ -113,28 +113,33 @@ static int64_t gathered_bytes(const struct writing *w, const struct task *t)
     return sum;
 }
 
+int64_t lvn_shard_files_bytes(const struct lvn_model_state *n)
+{
+    const bool gathers = lvn_parameters_sharded(n, LVN_PARAMETER_VALUES);
+    if (!lvn_parameters_any_sharded(n)) return 0;
+    return LVN_DIRECT_BYTES + (n->device->backend->snapshot ? STAGING_BYTES : 0) +
+           (gathers ? 2 * lvn_params_largest(n->params, false) * lvn_dtype_bytes(n->weights) : 0);
+}
+
 static enum lvn_status prepare(struct writing *w, const struct lvn_shard_files *s)
 {
     const size_t size = (size_t)w->n->ranks->size;
     int tasks = 0, rank = w->n->ranks->rank;
-    for (const struct lvn_shard_file *f = s->first; f; f = f->next, w->n_files++) tasks += f->places.sums.n;
-    w->files = lvn_calloc((size_t)w->n_files + 1, sizeof *w->files);
+    for (const struct lvn_shard_file *f = s->first; f; f = f->next) tasks += f->places.sums.n;
     w->tasks = lvn_calloc((size_t)tasks + 1, sizeof *w->tasks);
     w->sums = lvn_calloc((size_t)tasks + 1, sizeof *w->sums);
     w->busy = lvn_calloc(size, sizeof *w->busy);
     w->requests = lvn_calloc(2 * LVN_SHARD_PARAMS * size, sizeof *w->requests);
     w->windows = lvn_calloc(2 * LVN_SHARD_PARAMS * size, sizeof *w->windows);
-    w->staging = lvn_malloc(STAGING_BYTES);
+    w->staging = lvn_malloc(STAGING_BYTES); /* where all memory is the host's it is never touched */
+    w->block = lvn_malloc_aligned(LVN_DIRECT_UNIT, LVN_DIRECT_BYTES);
+    if (!w->block) lvn_error_clear();
     int64_t *bytes = lvn_calloc(size, sizeof *bytes), max = 1;
-    if (!w->files || !w->tasks || !w->sums || !w->busy || !w->requests || !w->windows || !w->staging || !bytes) {
+    if (!w->tasks || !w->sums || !w->busy || !w->requests || !w->windows || !w->staging || !bytes) {
         free(bytes);
         return LVN_MEMORY;
     }
-    struct lvn_common_file *file = w->files;
-    for (const struct lvn_shard_file *f = s->first; f; f = f->next) {
-        *file = (struct lvn_common_file){.fd = -1, .direct = -1, .path = f->path};
-        add_tasks(w, f, file++);
-    }
+    for (const struct lvn_shard_file *f = s->first; f; f = f->next) add_tasks(w, f);
     deal(w, bytes);
     free(bytes);
     for (int i = 0; i < w->n_tasks; i++)
@@ -145,7 +150,7 @@ static enum lvn_status prepare(struct writing *w, const struct lvn_shard_files *
 
 static void release(struct writing *w)
 {
-    free(w->files);
+    free(w->block);
     free(w->tasks);
     free(w->sums);
     free(w->busy);
@@ -162,10 +167,17 @@ static void failed(struct writing *w, enum lvn_status status)
     if (w->status == LVN_OK) w->status = status;
 }
 
+static void close_file(struct writing *w)
+{
+    w->status = lvn_common_file_close(&w->file, w->status);
+}
+
+/* Tensors come in the order of their files, of which there may be more than a process can open. */
 static void write_bytes(struct writing *w, const struct task *t, const void *data, int64_t offset, int64_t bytes)
 {
-    if (w->status == LVN_OK && t->file->fd < 0) failed(w, lvn_common_file_open(t->file, t->file->path));
-    if (w->status == LVN_OK) failed(w, lvn_common_file_write(t->file, data, t->at + offset, bytes));
+    if (w->file.fd >= 0 && w->file.path != t->path) close_file(w);
+    if (w->status == LVN_OK && w->file.fd < 0) failed(w, lvn_common_file_open(&w->file, t->path, w->block));
+    if (w->status == LVN_OK) failed(w, lvn_common_file_write(&w->file, data, t->at + offset, bytes));
 }
 
 static void write_whole(struct writing *w, int i)
@@ -347,14 +359,14 @@ static enum lvn_status share_sums(struct writing *w, const struct lvn_shard_file
 
 enum lvn_status lvn_shard_files_write(const struct lvn_shard_files *s, enum lvn_status so_far)
 {
-    struct writing w = {.n = s->model_state};
+    struct writing w = {.n = s->model_state, .file = {.fd = -1, .direct = -1}};
     struct lvn_ranks *ranks = s->model_state->ranks;
     enum lvn_status status = lvn_ranks_agree(ranks, so_far == LVN_OK ? prepare(&w, s) : so_far);
     if (status == LVN_OK) {
         write_parts(&w);
         add_parts(&w); /* the disk is busy meanwhile */
         write_dealt(&w);
-        for (int i = 0; i < w.n_files; i++) w.status = lvn_common_file_close(&w.files[i], w.status);
+        close_file(&w);
         status = w.communication;
     }
     if (status == LVN_OK) status = lvn_ranks_agree(ranks, w.status);

@@ -33,7 +33,7 @@ struct lvn_shard_file {
     struct lvn_safetensors_places places;
     struct lvn_shard_file *next;
 };
-/* What is written together; all ranks have the same. */
+/* The files of one save; all ranks have the same list. */
 struct lvn_shard_files {
     const struct lvn_model_state *model_state;
     struct lvn_arena *arena;
@@ -44,6 +44,9 @@ struct lvn_shard_files {
 enum lvn_status lvn_shard_files_add(struct lvn_shard_files *s, const char *path,
                                     const struct lvn_safetensors_source *source,
                                     const struct lvn_safetensors_places **places) LVN_CHECKED;
+/* Bytes that a rank allocates to save n so: a block on its way to the disk, and, where parameters are in shards, the
+ * largest tensor in two orders. */
+int64_t lvn_shard_files_bytes(const struct lvn_model_state *n);
 /* All ranks, while windows are gathered (lvn_parameters_begin_gathering()), with the status of what came before on this
  * rank: write all tensors into the files, which exist with their headers and sizes, and sync them. OK, on all ranks, if
  * all have written theirs. */

@@ -1,22 +1,23 @@
 /* strategy.c - see strategy.h. */
 #include "engine/strategy.h"
 
+#include <stdio.h>
+
 #include "optimizers/optimizer.h"
 
 /* In the order in which auto tries them. */
 static const struct {
     enum lvn_trainer_strategy strategy;
-    const char *name;
     unsigned shards; /* set of enum lvn_shards; each has all of those before it */
 } strategies[] = {
-    {LVN_TRAINER_STRATEGY_DDP, "ddp", 0},
-    {LVN_TRAINER_STRATEGY_ZERO1, "zero1", LVN_SHARDS_STATE},
-    {LVN_TRAINER_STRATEGY_ZERO2, "zero2", LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS},
-    {LVN_TRAINER_STRATEGY_FSDP, "fsdp", LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS | LVN_SHARDS_PARAMETERS},
+    {LVN_TRAINER_STRATEGY_DDP, 0},
+    {LVN_TRAINER_STRATEGY_ZERO1, LVN_SHARDS_STATE},
+    {LVN_TRAINER_STRATEGY_ZERO2, LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS},
+    {LVN_TRAINER_STRATEGY_FSDP, LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS | LVN_SHARDS_PARAMETERS},
 };
 enum { STRATEGIES = sizeof strategies / sizeof *strategies };
 
-/* What may be in shards. */
+/* The set of enum lvn_shards that the other settings allow. */
 static unsigned possible_shards(const struct lvn_settings *s)
 {
     if (lvn_optimizer_on_matrices(lvn_optimizer_find(s->optimizer.kind))) return 0;
@@ -31,7 +32,8 @@ static unsigned shards_at(const struct lvn_settings *s, int i)
 
 const char *lvn_strategy_at(int i)
 {
-    return i < STRATEGIES ? strategies[i].name : NULL;
+    if (i >= STRATEGIES) return NULL;
+    return lvn_option_by_id(LVN_OPT_trainer_strategy)->choices[strategies[i].strategy];
 }
 
 /* The strategy that is given; with auto: that which is tried first. */
@@ -50,7 +52,8 @@ unsigned lvn_strategy_shards(const struct lvn_settings *s)
 enum lvn_status lvn_strategy_check(const struct lvn_settings *s)
 {
     const int i = given(s);
-    return strategies[i].shards ? lvn_optimizer_check_strategy(s->optimizer.kind, strategies[i].name) : LVN_OK;
+    LVN_TRY(lvn_settings_check_strategy(s));
+    return strategies[i].shards ? lvn_optimizer_check_strategy(s->optimizer.kind, lvn_strategy_at(i)) : LVN_OK;
 }
 
 unsigned lvn_strategy_more(const struct lvn_settings *s, unsigned shards)
@@ -64,19 +67,19 @@ const char *lvn_strategy_name(const struct lvn_settings *s, unsigned shards)
 {
     int i = 0;
     while (i < STRATEGIES - 1 && shards_at(s, i) != shards) i++;
-    return strategies[i].name;
+    return lvn_strategy_at(i);
 }
 
-const char *lvn_strategy_note(const struct lvn_settings *s)
+bool lvn_strategy_note(const struct lvn_settings *s, char *text, size_t capacity)
 {
-#define LVN_NOTE(name)                                                                                                 \
-    "trainer.strategy " name " keeps whole gradients on every rank here: trainer.deterministic adds them in an order " \
-    "that needs them"
-    if (!s->trainer.deterministic) return NULL;
-    return s->trainer.strategy == LVN_TRAINER_STRATEGY_ZERO2  ? LVN_NOTE("zero2")
-           : s->trainer.strategy == LVN_TRAINER_STRATEGY_FSDP ? LVN_NOTE("fsdp")
-                                                              : NULL;
-#undef LVN_NOTE
+    const int i = given(s);
+    if (!(strategies[i].shards & LVN_SHARDS_GRADIENTS) || possible_shards(s) & LVN_SHARDS_GRADIENTS) return false;
+    snprintf(
+        text, capacity,
+        "trainer.strategy %s keeps whole gradients on every rank here: trainer.deterministic adds them in an order "
+        "that needs them",
+        lvn_strategy_at(i));
+    return true;
 }
 
 const char *lvn_strategy_smallest(const struct lvn_settings *s, enum lvn_trainer_strategy *strategy)
@@ -84,5 +87,5 @@ const char *lvn_strategy_smallest(const struct lvn_settings *s, enum lvn_trainer
     int i = STRATEGIES - 1;
     while (i > 0 && shards_at(s, i) == shards_at(s, i - 1)) i--;
     *strategy = strategies[i].strategy;
-    return strategies[i].name;
+    return lvn_strategy_at(i);
 }

@@ -15,10 +15,10 @@ unsigned lvn_strategy_shards(const struct lvn_settings *s);
 unsigned lvn_strategy_more(const struct lvn_settings *s, unsigned shards);
 /* The name of the strategy that has this set in shards. */
 const char *lvn_strategy_name(const struct lvn_settings *s, unsigned shards);
-/* ARG: the optimizer cannot do with it. */
+/* ARG: trainer.strategy contradicts another setting, or the optimizer cannot do with it. */
 enum lvn_status lvn_strategy_check(const struct lvn_settings *s) LVN_CHECKED;
-/* A sentence: what trainer.strategy keeps whole because of the other settings; NULL: nothing. */
-const char *lvn_strategy_note(const struct lvn_settings *s);
+/* If trainer.strategy keeps something whole because of the other settings: write a sentence on it, and return true. */
+bool lvn_strategy_note(const struct lvn_settings *s, char *text, size_t capacity);
 /* The strategy with the most in shards that is possible beside the other settings, and its name. */
 const char *lvn_strategy_smallest(const struct lvn_settings *s, enum lvn_trainer_strategy *strategy);
 

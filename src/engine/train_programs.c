@@ -270,12 +270,7 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const stru
                                         const struct lvn_model_config *c, const struct lvn_train_programs_options *o)
 {
     struct lvn_ranks *r = o->ranks;
-    const int64_t group = s->trainer.fsdp_size, all = r ? r->size : o->size > 1 ? o->size : 1;
-    LVN_CHECK(!group || all == 1 || (group > 1 && all % group == 0), ARG,
-              "trainer.fsdp_size %" PRId64 " does not divide %" PRId64
-              " ranks into groups of several: take a divisor of "
-              "them, or 0 for one group",
-              group, all);
+    const int64_t group = s->trainer.fsdp_size;
     struct lvn_sharding sharding = {.rank = r ? r->rank : 0,
                                     .size = r             ? r->size
                                             : o->size > 1 ? o->size
@@ -287,6 +282,11 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const stru
     *t = (struct lvn_train_programs){
         .settings = s, .fields = *o->fields, .block_size = lvn_task_length(o->task, o->fields), .ranks = r};
     LVN_TRY(lvn_strategy_check(s));
+    LVN_CHECK(!group || sharding.size == 1 || (group > 1 && sharding.size % group == 0), ARG,
+              "trainer.fsdp_size %" PRId64
+              " does not divide %d ranks into groups of several: take a divisor of them, or "
+              "0 for one group",
+              group, sharding.size);
     const struct lvn_optimizer_options optimizer = lvn_optimizer_options_of(s);
     lvn_optimizer_init(&t->optimizer, &optimizer);
     t->min_micro = o->min_micro;

@@ -8,7 +8,7 @@
 
 /* NULL, with an error recorded, if the system refuses. */
 void *lvn_pages_alloc(int64_t bytes);
-/* What it maps: whole pages, of the huge size if there are enough bytes; at least one. */
+/* The bytes that lvn_pages_alloc(bytes) maps: whole pages, at least one; huge pages if `bytes` fill one. */
 int64_t lvn_pages_bytes(int64_t bytes);
 void lvn_pages_free(void *p, int64_t bytes); /* bytes: as passed to lvn_pages_alloc() */
 

@@ -73,7 +73,7 @@ static struct parts parts_of(const struct muon *z, float *scratch)
 
 /* --- products --- */
 
-/* What is added to a product: c = product_factor c + factor from. */
+/* A matrix that is added to a product: c = product_factor c + factor from. */
 struct sum {
     const float *from; /* of the shape of c */
     float factor, product_factor;

@@ -3,9 +3,7 @@
 
 static void constants(const struct lvn_optimizer_options *o, union lvn_attr *attr)
 {
-    attr->adamw.beta1 = o->betas[0];
-    attr->adamw.beta2 = o->betas[1];
-    attr->adamw.eps = o->eps;
+    lvn_adamw_constants(o, attr);
     attr->adamw.coupled = true;
 }
 

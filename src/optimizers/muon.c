@@ -7,13 +7,6 @@
 enum adjust_lr_fn { LVN_CHOICES_optimizer_adjust_lr_fn(LVN_X) };
 #undef LVN_X
 
-static void constants(const struct lvn_optimizer_options *o, union lvn_attr *attr)
-{
-    attr->adamw.beta1 = o->betas[0];
-    attr->adamw.beta2 = o->betas[1];
-    attr->adamw.eps = o->eps;
-}
-
 static void matrix_constants(const struct lvn_optimizer_options *o, union lvn_attr *attr)
 {
     attr->muon.momentum = o->momentum;
@@ -26,7 +19,7 @@ const struct lvn_optimizer_kind lvn_optimizer_muon = {
     .help = "orthogonal steps for the matrices of a model's layers, adamw for all else; for one rank or "
             "trainer.strategy=ddp",
     .op = LVN_OP_adamw,
-    .constants = constants,
+    .constants = lvn_adamw_constants,
     .matrix_op = LVN_OP_muon,
     .matrix_constants = matrix_constants,
 };

@@ -53,4 +53,12 @@ enum lvn_status lvn_optimizer_check(const struct lvn_optimizer_options *o) LVN_C
 /* The optimizer of a run, whose options have passed lvn_optimizer_check(). */
 void lvn_optimizer_init(struct lvn_optimizer *out, const struct lvn_optimizer_options *o);
 
+/* The constants of LVN_OP_adamw, for the kinds that run it. */
+static inline void lvn_adamw_constants(const struct lvn_optimizer_options *o, union lvn_attr *attr)
+{
+    attr->adamw.beta1 = o->betas[0];
+    attr->adamw.beta2 = o->betas[1];
+    attr->adamw.eps = o->eps;
+}
+
 #endif

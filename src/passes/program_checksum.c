@@ -12,12 +12,9 @@ static int64_t part_of(const struct lvn_params *params, const struct lvn_param *
     if (!s) return q->count;
     const struct lvn_param_block *b = lvn_params_block_of(params, q);
     const int owners = lvn_sharding_owners(s), owner = lvn_sharding_owner(s, s->rank);
-    const struct lvn_shard mine = lvn_shard_at(b, owners, owner);
-    int64_t begin = q->offset, end = q->offset + q->count;
-    if (begin < mine.first) begin = mine.first;
-    if (end > mine.first + mine.count) end = mine.first + mine.count;
-    *at = lvn_shard_place(b, owners, owner, begin);
-    return end > begin ? end - begin : 0;
+    const struct lvn_shard part = lvn_shard_within(b, owners, owner, q->offset, q->count);
+    *at = lvn_shard_place(b, owners, owner, part.first);
+    return part.count;
 }
 
 static enum lvn_status append_all(struct lvn_program *p, const struct lvn_sharding *sharding, struct lvn_operand *sums)

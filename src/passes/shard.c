@@ -25,6 +25,15 @@ struct lvn_shard lvn_shard_at(const struct lvn_param_block *b, int size, int ran
     return (struct lvn_shard){first, count};
 }
 
+struct lvn_shard lvn_shard_within(const struct lvn_param_block *b, int size, int rank, int64_t first, int64_t count)
+{
+    const struct lvn_shard mine = lvn_shard_at(b, size, rank);
+    const int64_t begin = first > mine.first ? first : mine.first;
+    int64_t end = first + count;
+    if (end > mine.first + mine.count) end = mine.first + mine.count;
+    return (struct lvn_shard){begin, end > begin ? end - begin : 0};
+}
+
 int64_t lvn_shard_place(const struct lvn_param_block *b, int size, int rank, int64_t element)
 {
     const int64_t before = b->offset / LVN_NORM_BLOCK;

@@ -17,8 +17,11 @@ struct lvn_shard {
     int64_t first; /* a multiple of LVN_NORM_BLOCK */
     int64_t count; /* a multiple of LVN_PARAM_ALIGN; 0: nothing */
 };
-/* What a rank owns of a block. */
+/* The part of a block that a rank owns. */
 struct lvn_shard lvn_shard_at(const struct lvn_param_block *block, int size, int rank);
+/* The part that it owns of elements [first, first + count), which lie in the block. */
+struct lvn_shard lvn_shard_within(const struct lvn_param_block *block, int size, int rank, int64_t first,
+                                  int64_t count);
 /* Elements of the memory for a rank's shards of all blocks; trainable_only: without those of frozen parameters. */
 int64_t lvn_shard_total(const struct lvn_params *params, int size, int rank, bool trainable_only);
 /* Where an element of the block, which the rank owns, lies in its memory of shards, in elements. */

@@ -90,6 +90,27 @@ void lvn_sharder_wait(struct sharder *x, const struct collective *s, enum lvn_wh
     i->out[0] = s->result;
 }
 
+struct lvn_operand lvn_sharder_to_wire(struct sharder *x, struct lvn_operand gradients, enum lvn_when when,
+                                       const char *name)
+{
+    if (!x->s->bf16 || x->p->gradients != LVN_F32) return gradients;
+    const struct lvn_operand wire =
+        lvn_sharder_range(x, "gradients on their way", LVN_BUFFER_ARENA, LVN_BF16, 0, lvn_desc_count(&gradients.desc));
+    struct lvn_instr *cast = lvn_sharder_append(x, LVN_OP_narrow, when, name);
+    cast->in[0] = gradients;
+    cast->out[0] = wire;
+    return wire;
+}
+
+void lvn_sharder_from_wire(struct sharder *x, struct lvn_operand wire, struct lvn_operand gradients, enum lvn_when when,
+                           const char *name)
+{
+    if (wire.value == gradients.value) return;
+    struct lvn_instr *cast = lvn_sharder_append(x, LVN_OP_widen, when, name);
+    cast->in[0] = wire;
+    cast->out[0] = gradients;
+}
+
 /* The instruction that was appended last. */
 struct lvn_instr *lvn_sharder_latest(const struct sharder *x)
 {

@@ -42,6 +42,12 @@ struct lvn_operand lvn_sharder_range(struct sharder *x, const char *name, enum l
 struct collective lvn_sharder_start(struct sharder *x, enum lvn_op_id id, enum lvn_when when, struct lvn_operand in,
                                     struct lvn_operand result, const char *name);
 void lvn_sharder_wait(struct sharder *x, const struct collective *s, enum lvn_when when, const char *name);
+/* Gradients on their way: append their copy in bf16 if they travel so, and return it, or `gradients` themselves; and
+ * append its way back, into `gradients`, of the same elements. */
+struct lvn_operand lvn_sharder_to_wire(struct sharder *x, struct lvn_operand gradients, enum lvn_when when,
+                                       const char *name);
+void lvn_sharder_from_wire(struct sharder *x, struct lvn_operand wire, struct lvn_operand gradients, enum lvn_when when,
+                           const char *name);
 /* The instruction that was appended last. */
 struct lvn_instr *lvn_sharder_latest(const struct sharder *x);
 /* Number of the next block after `block` that has trainable parameters, as in lvn_param.block; begin with -2. False:

@@ -90,15 +90,8 @@ static void fill_gaps(struct sharder *x, const struct block_gradients *b, const 
 static void start_block(struct sharder *x, struct block_gradients *b, const int *last_writer)
 {
     static const char name[] = "sum of a block's gradients";
-    struct lvn_operand wire = b->gradients;
     fill_gaps(x, b, last_writer);
-    if (x->s->bf16 && x->p->gradients == LVN_F32) {
-        wire = lvn_sharder_range(x, "gradients on their way", LVN_BUFFER_ARENA, LVN_BF16, 0,
-                                 lvn_sharder_block(x, b->block)->count);
-        struct lvn_instr *cast = lvn_sharder_append(x, LVN_OP_narrow, LVN_EVERY_MICRO_BATCH, name);
-        cast->in[0] = b->gradients;
-        cast->out[0] = wire;
-    }
+    const struct lvn_operand wire = lvn_sharder_to_wire(x, b->gradients, LVN_EVERY_MICRO_BATCH, name);
     b->collective = lvn_sharder_start(x, LVN_OP_reduce_scatter, LVN_EVERY_MICRO_BATCH, wire, wire, name);
     lvn_sharder_latest(x)->attr.reduce_scatter.block = b->block;
     lvn_sharder_latest(x)->attr.reduce_scatter.first = lvn_sharder_block(x, b->block)->offset;
@@ -109,14 +102,7 @@ static void start_block(struct sharder *x, struct block_gradients *b, const int 
 static void start_groups(struct sharder *x, struct block_gradients *b)
 {
     static const char name[] = "sum over groups";
-    struct lvn_operand wire = b->sum;
-    if (x->s->bf16 && x->p->gradients == LVN_F32) {
-        wire =
-            lvn_sharder_range(x, "gradients on their way", LVN_BUFFER_ARENA, LVN_BF16, 0, lvn_desc_count(&b->sum.desc));
-        struct lvn_instr *cast = lvn_sharder_append(x, LVN_OP_narrow, LVN_LAST_MICRO_BATCH, name);
-        cast->in[0] = b->sum;
-        cast->out[0] = wire;
-    }
+    const struct lvn_operand wire = lvn_sharder_to_wire(x, b->sum, LVN_LAST_MICRO_BATCH, name);
     b->of_groups = lvn_sharder_start(x, LVN_OP_all_reduce, LVN_LAST_MICRO_BATCH, wire, wire, name);
     lvn_sharder_latest(x)->scope = LVN_SCOPE_REPLICAS;
 }
@@ -129,10 +115,7 @@ static void end_groups(struct sharder *x)
         const struct block_gradients *b = &x->blocks[k];
         if (b->sum.value < 0) continue;
         lvn_sharder_wait(x, &b->of_groups, LVN_AFTER_BACKWARD, name);
-        if (b->of_groups.result.value == b->sum.value) continue;
-        struct lvn_instr *cast = lvn_sharder_append(x, LVN_OP_widen, LVN_AFTER_BACKWARD, name);
-        cast->in[0] = b->of_groups.result;
-        cast->out[0] = b->sum;
+        lvn_sharder_from_wire(x, b->of_groups.result, b->sum, LVN_AFTER_BACKWARD, name);
     }
 }
 
@@ -146,13 +129,10 @@ static void end_block(struct sharder *x)
     lvn_sharder_wait(x, &b->collective, LVN_EVERY_MICRO_BATCH, name);
     const struct lvn_shard mine = lvn_sharder_shard(x, b->block);
     if (!mine.count) return;
-    const struct lvn_operand shard =
-        lvn_sharder_view(lvn_sharder_block(x, b->block), b->gradients, mine.first, mine.count);
-    if (b->collective.result.value != b->gradients.value) {
-        struct lvn_instr *cast = lvn_sharder_append(x, LVN_OP_widen, LVN_EVERY_MICRO_BATCH, name);
-        cast->in[0] = lvn_sharder_view(lvn_sharder_block(x, b->block), b->collective.result, mine.first, mine.count);
-        cast->out[0] = shard;
-    }
+    const struct lvn_param_block *block = lvn_sharder_block(x, b->block);
+    const struct lvn_operand shard = lvn_sharder_view(block, b->gradients, mine.first, mine.count);
+    lvn_sharder_from_wire(x, lvn_sharder_view(block, b->collective.result, mine.first, mine.count), shard,
+                          LVN_EVERY_MICRO_BATCH, name);
     b->sum = lvn_sharder_range(x, "gradients", LVN_BUFFER_GRAD, x->p->gradients,
                                lvn_sharder_place(x, LVN_SHARDS_GRADIENTS, b->block, mine.first), mine.count);
     for (int first = 1; first >= 0; first--) {

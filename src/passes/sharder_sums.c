@@ -78,14 +78,8 @@ enum lvn_status lvn_sharder_find_buckets(struct sharder *x)
 static void append_start(struct sharder *x, struct bucket *b)
 {
     static const char name[] = "sum of a bucket";
-    struct lvn_operand wire = b->gradient =
-        lvn_sharder_range(x, "gradients", LVN_BUFFER_GRAD, x->p->gradients, b->offset, b->count);
-    if (x->s->bf16 && x->p->gradients == LVN_F32) {
-        wire = lvn_sharder_range(x, "gradients on their way", LVN_BUFFER_ARENA, LVN_BF16, 0, b->count);
-        struct lvn_instr *cast = lvn_sharder_append(x, LVN_OP_narrow, LVN_LAST_MICRO_BATCH, name);
-        cast->in[0] = b->gradient;
-        cast->out[0] = wire;
-    }
+    b->gradient = lvn_sharder_range(x, "gradients", LVN_BUFFER_GRAD, x->p->gradients, b->offset, b->count);
+    const struct lvn_operand wire = lvn_sharder_to_wire(x, b->gradient, LVN_LAST_MICRO_BATCH, name);
     b->collective =
         lvn_sharder_start(x, lvn_sharder_has(x, LVN_SHARDS_STATE) ? LVN_OP_reduce_scatter : LVN_OP_all_reduce,
                           LVN_LAST_MICRO_BATCH, wire, wire, name);
@@ -96,11 +90,9 @@ static void append_start(struct sharder *x, struct bucket *b)
 
 static void append_end(struct sharder *x, const struct bucket *b)
 {
-    lvn_sharder_wait(x, &b->collective, LVN_AFTER_BACKWARD, "sum of a bucket");
-    if (b->collective.result.value == b->gradient.value) return;
-    struct lvn_instr *cast = lvn_sharder_append(x, LVN_OP_widen, LVN_AFTER_BACKWARD, "sum of a bucket");
-    cast->in[0] = b->collective.result;
-    cast->out[0] = b->gradient;
+    static const char name[] = "sum of a bucket";
+    lvn_sharder_wait(x, &b->collective, LVN_AFTER_BACKWARD, name);
+    lvn_sharder_from_wire(x, b->collective.result, b->gradient, LVN_AFTER_BACKWARD, name);
 }
 
 /* --- sums in the order of the tree --- */

@@ -18,17 +18,15 @@ static void append_update(struct sharder *x, struct lvn_instr i)
 {
     struct lvn_program *p = x->p;
     const struct lvn_param_group *g = &p->graph->params->groups[x->n_updates++];
-    const struct lvn_shard mine = lvn_sharder_shard(x, g->block);
-    int64_t begin = g->offset, end = g->offset + g->count;
-    if (begin < mine.first) begin = mine.first;
-    if (end > mine.first + mine.count) end = mine.first + mine.count;
-    if (end <= begin) return;
-    cut(p, &i.in[0], lvn_sharder_place(x, LVN_SHARDS_GRADIENTS, g->block, begin), end - begin);
-    cut(p, &i.out[0], lvn_sharder_place(x, LVN_SHARDS_PARAMETERS, g->block, begin), end - begin);
+    const struct lvn_shard part = lvn_shard_within(lvn_sharder_block(x, g->block), lvn_sharding_owners(x->s),
+                                                   lvn_sharding_owner(x->s, x->s->rank), g->offset, g->count);
+    if (!part.count) return;
+    cut(p, &i.in[0], lvn_sharder_place(x, LVN_SHARDS_GRADIENTS, g->block, part.first), part.count);
+    cut(p, &i.out[0], lvn_sharder_place(x, LVN_SHARDS_PARAMETERS, g->block, part.first), part.count);
     for (int k = 1; k < LVN_MAX_OUT; k++)
-        cut(p, &i.out[k], lvn_sharder_place(x, LVN_SHARDS_STATE, g->block, begin), end - begin);
-    i.attr.update.first = begin;
-    i.attr.update.number += begin - g->offset;
+        cut(p, &i.out[k], lvn_sharder_place(x, LVN_SHARDS_STATE, g->block, part.first), part.count);
+    i.attr.update.first = part.first;
+    i.attr.update.number += part.first - g->offset;
     *lvn_sharder_append(x, i.id, i.when, i.name) = i;
 }
 

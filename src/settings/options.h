@@ -60,7 +60,7 @@ struct lvn_option {
     int64_t automatic;          /* INT with default "auto": the value of that word */
     const char *const *choices; /* CHOICE, WORD: ended by NULL */
     const char *aliases;        /* other programs' words for choices, "off=constant none=constant"; NULL: none */
-    const char *refused; /* words for what levin does not do, and why: "zero2 fsdp: this version has ..."; NULL: none */
+    const char *refused; /* words for what levin does not do, and why: "16-true 64: this version has ..."; NULL: none */
     const char *example; /* MAPS: for messages */
     bool lists;          /* MAPS: values may be lists */
     bool fixed;          /* decides on the model or the order of the data: must not change when a run continues */

@@ -159,6 +159,8 @@ enum lvn_status lvn_settings_environment(struct lvn_settings *s) LVN_CHECKED;
 /* Derive values from others, and refuse contradictions and what this version cannot do, within these parts
  * (LVN_USES_... or-ed); values of other parts are not touched. May be called again after further values were set. */
 enum lvn_status lvn_settings_finish(struct lvn_settings *s, unsigned parts) LVN_CHECKED;
+/* ARG: trainer.strategy contradicts another setting; lvn_settings_finish() looks, and whoever sets another strategy. */
+enum lvn_status lvn_settings_check_strategy(const struct lvn_settings *s) LVN_CHECKED;
 /* The settings as a recipe, which lvn_settings_load() reads back to equal values: malloc'd, to be freed; NULL: no
  * memory. */
 char *lvn_settings_yaml(const struct lvn_settings *s);

@@ -185,7 +185,7 @@ static enum lvn_status finish_schedule(struct lvn_settings *s)
     return lvn_schedule_check(&o, s->trainer.max_steps, s->trainer.max_epochs > 0);
 }
 
-static enum lvn_status check_device(const struct lvn_settings *s)
+enum lvn_status lvn_settings_check_strategy(const struct lvn_settings *s)
 {
     char word[LVN_VALUE_TEXT];
     LVN_CHECK(s->trainer.strategy != LVN_TRAINER_STRATEGY_SINGLE_DEVICE || s->ranks <= 1, ARG,
@@ -333,7 +333,7 @@ static enum lvn_status finish_trainer(struct lvn_settings *s)
 {
     struct lvn_devices devices;
     LVN_TRY(lvn_devices_read(&devices, s));
-    LVN_TRY(check_device(s));
+    LVN_TRY(lvn_settings_check_strategy(s));
     LVN_CHECK(
         !s->trainer.deterministic || s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_FP32, ARG,
         "trainer.reduce_dtype bf16 rounds between ranks, and trainer.deterministic wants the same bits on any number "

@@ -330,8 +330,8 @@ static void explain_strategy(struct trainer *t)
                  lvn_bytes_text(n->free_bytes, available));
         lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->text);
     }
-    if (lvn_strategy_note(t->settings))
-        lvn_callback_notify(&t->context, LVN_EVENT_NOTE, lvn_strategy_note(t->settings));
+    if (lvn_strategy_note(t->settings, t->text, sizeof t->text))
+        lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->text);
 }
 
 /* Run one part of the set-up that may take long; the heartbeat reports it as the current operation. */

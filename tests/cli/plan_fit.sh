@@ -74,6 +74,10 @@ json '[k["refused"][:23] for k in d["fit"]["candidates"] if "refused" in k] == [
 fit 0 --trainer.batch_size=4 --device=h100-80g
 json 'd["device"]["fits"] and 70e9 < d["fit"]["available_bytes"] < 80e9 and d["micro_batch_size"] == 4'
 
+# what a strategy contradicts is refused, and not in the line that is pasted
+fit 0 --trainer.batch_size=32 --ranks=4 --trainer.fsdp_size=2
+json '[k["trainer.strategy"] for k in d["fit"]["candidates"] if "refused" not in k][0] == "fsdp" == d["strategy"]'
+
 # nothing fits: what would
 code 1 "$LEVIN" plan "${keys[@]}" --trainer.batch_size=32 --ranks=2 --fit --memory=250e6
 one_error

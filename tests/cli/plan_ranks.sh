@@ -15,6 +15,9 @@ json 'abs(d["predicted"]["reduce_s"] / d["memory"]["gradients"] - 1) < 0.01' # b
 predict --ranks=2 --bandwidth=1 --trainer.strategy=zero1
 json 'abs(d["predicted"]["reduce_s"] / (2 * d["parameters"]) - 1) < 0.01'
 json 'abs(d["predicted"]["share_s"] / (2 * d["parameters"]) - 1) < 0.01'
+# groups of more ranks than run here
+predict --ranks=8 --nproc-per-node=2 --trainer.strategy=fsdp --trainer.fsdp_size=4 --trainer.batch_size=16
+json 'd["strategy"] == "fsdp" and d["predicted"]["messages_between"] > 0'
 predict --ranks=2 --latency=10
 json 'd["predicted"]["step_s"] > 10'
 # more ranks on one host than it has cores

@@ -161,7 +161,7 @@ static void show_memory(struct plan *p)
     }
     const struct lvn_sharding *sharding = &p->training.reduction.sharding;
     if (sharding->size > 1) {
-        const char *name = lvn_strategy_name(p->s, p->training.reduction.sharding.sharded);
+        const char *name = lvn_strategy_name(p->s, sharding->sharded);
         if (p->s->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO && sharding->sharded)
             lvn_cli_print(c, "To save memory, trainer.strategy auto is %s.\n", name);
         lvn_cli_add(c, "strategy", json_string(name));

@@ -53,6 +53,7 @@ static enum lvn_status plan_layers(const struct measurement *m, int64_t layers, 
     s->trainer.threads = lvn_plan_threads_here(m->c);
     if (m->local) {
         s->trainer.batch_size = m->t->micro_batch * m->processes;
+        s->trainer.fsdp_size = 0; /* these processes are one group */
         o.min_micro = 1;
     }
     lvn_model_set(&model, LVN_ROLE_LAYERS, layers);
@@ -86,7 +87,7 @@ static enum lvn_status time_layers(struct measurement *m, int64_t layers, struct
     parts->forward /= (double)t.accumulation;
     parts->backward /= (double)t.accumulation;
     if (m->local && m->t->reduction.sharding.sharded & LVN_SHARDS_STATE)
-        parts->update *= (double)m->processes / m->ranks;
+        parts->update *= (double)m->processes / lvn_sharding_owners(&m->t->reduction.sharding);
     lvn_train_programs_release(&t);
     return status;
 }

@@ -217,8 +217,8 @@ static void keep(struct search *s, enum lvn_option_id id)
                                lvn_settings_value(from, id, value), lvn_settings_origin(from, id, origin));
 }
 
-/* Which of the keys are given. `auto` and 0 leave the choice open, and so does deterministic mode, where a micro-batch
- * is derived from the batch alone. */
+/* Learn for each key whether it is given. `auto` and 0 leave the choice open, and so does deterministic mode, where a
+ * micro-batch is derived from the batch alone. */
 static enum lvn_status find_kept(struct search *s)
 {
     const struct lvn_settings *from = &s->c->settings;

@@ -180,17 +180,24 @@ static double write_rate(const char *run_dir)
     return written && seconds > 0 ? BYTES / seconds : 0;
 }
 
-/* Seconds of a step, on average, that checkpoints add: rank 0 writes them while it computes. */
+/* Bytes of the whole model: of all ranks that divide it. */
+static double whole_bytes(const struct lvn_model_state *n, enum lvn_parameters_of of)
+{
+    return (double)lvn_parameters_bytes(n, of) *
+           (lvn_parameters_sharded(n, of) ? lvn_sharding_owners(&n->sharding) : 1);
+}
+
+/* Seconds of a step, on average, that checkpoints add: rank 0 writes them while it computes, or, where something is in
+ * shards, all ranks between two steps. */
 static void save(struct forecast *f, double computing)
 {
     const struct lvn_model_state *n = f->t->model_state;
     int64_t every = f->c->settings.checkpoint.every_n_steps;
     double rate = every ? write_rate(f->c->settings.run_dir) : 0;
-    double state = (double)lvn_parameters_bytes(n, LVN_PARAMETER_MOMENTS);
-    if (f->t->reduction.sharding.sharded & LVN_SHARDS_STATE) state *= f->ranks;
     if (rate <= 0) return;
-    double seconds = ((double)lvn_parameters_bytes(n, LVN_PARAMETER_VALUES) + state) / rate, hidden = computing;
-    if (f->each * f->threads >= f->cores) hidden = 0; /* no core is free */
+    double seconds = (whole_bytes(n, LVN_PARAMETER_VALUES) + whole_bytes(n, LVN_PARAMETER_MOMENTS)) / rate;
+    double hidden = computing;
+    if (f->each * f->threads >= f->cores || lvn_parameters_any_sharded(n)) hidden = 0;
     f->saving = (seconds > hidden ? seconds - hidden : 0) / f->threads / (double)every;
 }
 
@@ -333,7 +340,8 @@ enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_train_program
     struct forecast f = forecast(c, t, &compute);
     save(&f, computing(&f));
     struct forecast one = {.t = t, .rows = c->settings.trainer.batch_size, .compute = f.compute, .slowdown = 1};
-    if (t->reduction.sharding.sharded & LVN_SHARDS_STATE) one.compute.parts.update *= f.ranks;
+    if (t->reduction.sharding.sharded & LVN_SHARDS_STATE)
+        one.compute.parts.update *= lvn_sharding_owners(&t->reduction.sharding);
     print(&f, computing(&one));
     return LVN_OK;
 }
