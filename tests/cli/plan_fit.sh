@@ -9,6 +9,9 @@ fit() { # fit CODE ARGUMENTS
     code "$1" "$LEVIN" plan "${keys[@]}" --fit --json "${@:2}"
 }
 
+near=2 # MiB between two plans of the same; a sanitizer's allocator needs more
+! grep -q __asan_init "$LEVIN" || near=16
+
 # every combination is planned by itself
 code 0 "$LEVIN" plan "${keys[@]}" --trainer.batch_size=16 --ranks=4
 idle_rates
@@ -20,13 +23,13 @@ for strategy, recompute, micro in itertools.product(("ddp", "zero1", "zero2", "f
     print(strategy, recompute, micro, d["memory"]["process"], d["predicted"]["step_s"])
 P
 for bytes in $(python3 -c 'n = sorted(int(l.split()[3]) for l in open("all"))
-print(n[0] + 4000000, n[10] + 4000000, n[-1] + 100000000)'); do
+print(n[0] + 16000000, n[10] + 4000000, n[-1] + 100000000)'); do
     fit 0 --trainer.batch_size=16 --ranks=4 --memory="$bytes"
     json 'd["fits"] and d["fit"]["available_bytes"] == d["memory"]["available"]'
-    python3 - "$bytes" <<'P'
+    python3 - "$bytes" "$near" <<'P'
 import json, sys
 most, d = int(sys.argv[1]), json.load(open("out"))
-fit, chosen, near = d["fit"], d["fit"]["chosen"], 2 << 20
+fit, chosen, near = d["fit"], d["fit"]["chosen"], int(sys.argv[2]) << 20
 keys = lambda k: (k["trainer.strategy"], k["trainer.recompute"], k["trainer.micro_batch_size"])
 plans = {}
 for line in open("all"):
@@ -106,12 +109,12 @@ refused "25 ranks cannot share the 24" --ranks=25 --trainer.batch_size=24
 
 # large ones, searched in seconds and little memory
 most=500
-! grep -q __asan_init "$LEVIN" || most=4000
+[ "$near" = 2 ] || most=4000
 for size in 100b 175b; do
     code 0 python3 -c 'import resource, subprocess, sys
 code = subprocess.run(sys.argv[2:], timeout=60).returncode
 assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < int(sys.argv[1]) << 10
 sys.exit(code)' $most "$LEVIN" plan "$LEVIN_SOURCE/recipes/transformer-$size.yaml" --ranks=1024 --fit --memory=1e12 --json \
         --trainer.micro_batch_size=0
-    json 'd["strategy"] in ("zero1", "zero2") and d["recompute"] == "blocks" and d["fits"] and d["memory"]["process"] > 4e11'
+    json 'd["strategy"] != "ddp" and d["recompute"] == "blocks" and d["fits"] and d["memory"]["process"] > 4e11'
 done

@@ -32,6 +32,7 @@ struct plan {
     struct lvn_train_programs training;
     int64_t steps;           /* of the run; 0: not known */
     int64_t steps_per_epoch; /* 0: not known */
+    int64_t base;            /* lvn_plan_base_bytes of the first plan; 0: none yet */
     bool validates;
     struct lvn_oversubscription group; /* --ranks */
     int64_t *live;                     /* bytes of the arena that are in use at each instruction of a step */
@@ -104,13 +105,18 @@ static enum lvn_status show_program(struct lvn_cli *c, const struct lvn_program 
 
 /* --- memory --- */
 
-int64_t lvn_plan_process_bytes(const struct lvn_train_programs *t)
+int64_t lvn_plan_base_bytes(const struct lvn_train_programs *t)
+{
+    int64_t part[LVN_MEMORY_PART_COUNT];
+    lvn_train_programs_memory(t, part);
+    return lvn_memory_anonymous() - part[LVN_MEMORY_PROGRAMS]; /* a plan allocates its programs, and nothing else */
+}
+
+int64_t lvn_plan_process_bytes(const struct lvn_train_programs *t, int64_t base)
 {
     const int64_t stack = (int64_t)1 << 17;
     const struct lvn_model_state *n = t->model_state;
-    int64_t part[LVN_MEMORY_PART_COUNT],
-        allocates = lvn_train_programs_memory(t, part) - part[LVN_MEMORY_PROGRAMS], /* these are allocated */
-        bytes = lvn_memory_anonymous() + allocates + n->threads * stack;
+    int64_t part[LVN_MEMORY_PART_COUNT], bytes = base + lvn_train_programs_memory(t, part) + n->threads * stack;
     for (int b = 0; b < LVN_BUFFER_COUNT; b++)
         if (n->bytes[b]) bytes += lvn_pages_bytes(n->bytes[b]) - n->bytes[b];
     return bytes;
@@ -135,7 +141,7 @@ static void show_memory(struct plan *p)
     int64_t part[LVN_MEMORY_PART_COUNT], total = lvn_train_programs_memory(&p->training, part), rest = total;
     const bool here = n->device->backend->computes; /* the device is in this machine */
     const bool shared = n->device->memory_bytes;    /* by no other rank: a device's own memory is counted elsewhere */
-    int64_t process = lvn_plan_process_bytes(&p->training),
+    int64_t process = lvn_plan_process_bytes(&p->training, p->base),
             capacity = shared ? lvn_memory_available() : lvn_model_state_available(n);
     const struct lvn_program *step = p->training.step_session->program;
     int first = lvn_program_first_backward(step);
@@ -303,8 +309,9 @@ static enum lvn_status show(struct plan *p)
                                               .local_size = ranks ? lvn_plan_per_host(p->c) : 1,
                                               .machine_bytes = (int64_t)p->c->flag[LVN_FLAG_plan_memory].r,
                                               .planner = lvn_callbacks_planner(&p->callbacks)};
-    if (lvn_cli_on(p->c, LVN_FLAG_plan_fit)) LVN_TRY(lvn_plan_fit(p->c, &p->setup.config, &plan));
+    if (lvn_cli_on(p->c, LVN_FLAG_plan_fit)) LVN_TRY(lvn_plan_fit(p->c, &p->setup.config, &plan, &p->base));
     LVN_TRY(lvn_train_programs_plan(&p->training, p->s, &p->setup.config, &plan));
+    if (!p->base) p->base = lvn_plan_base_bytes(&p->training);
     if (p->group.rank) return lvn_plan_ranks(p->c, &p->training, &p->setup.config, &p->group);
     show_model(p);
     const struct lvn_program *step = p->training.step_session->program;

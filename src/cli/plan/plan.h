@@ -78,11 +78,14 @@ double lvn_plan_ranks_seconds(struct lvn_cli *c, const struct lvn_train_programs
 /* plan_fit.c: --fit. ARG: another option contradicts it. */
 enum lvn_status lvn_plan_fit_check(const struct lvn_cli *c) LVN_CHECKED;
 /* Search the settings of a run that is planned with o for the model m, print them, and set them in c->settings.
- * MEMORY: none fits. */
+ * *base: lvn_plan_base_bytes of the first plan; 0: the memory of a device was searched. MEMORY: none fits. */
 enum lvn_status lvn_plan_fit(struct lvn_cli *c, const struct lvn_model_config *m,
-                             const struct lvn_train_programs_options *o) LVN_CHECKED;
-/* plan.c: bytes of the whole process that trains t, about. */
-int64_t lvn_plan_process_bytes(const struct lvn_train_programs *t);
+                             const struct lvn_train_programs_options *o, int64_t *base) LVN_CHECKED;
+/* plan.c: bytes of this process, in which t was planned, but for what t takes: the tokenizer, the data, libraries. */
+int64_t lvn_plan_base_bytes(const struct lvn_train_programs *t);
+/* Bytes of the whole process that trains t, about; base: those bytes, of the first plan in this process, since what
+ * later ones free does not always return to the system. */
+int64_t lvn_plan_process_bytes(const struct lvn_train_programs *t, int64_t base);
 
 /* plan_launches.c: print what a step launches, on a backend that computes nothing. */
 enum lvn_status lvn_plan_launches(struct lvn_cli *c, const struct lvn_train_programs *t) LVN_CHECKED;

@@ -47,6 +47,7 @@ struct search {
     bool keeps_strategy, keeps_micro, keeps_recompute; /* as given */
     const char *kept;                                  /* these, as text; NULL: none */
     int64_t available;                                 /* bytes for a rank; 0: not known yet */
+    int64_t base;                                      /* bytes of this process beside the first plan; 0: not known */
     bool timed;                                        /* this machine has rates */
     struct lvn_rates rates;
     int64_t micro[SIZES]; /* [n_micro] micro-batches that can be, from the smallest */
@@ -103,7 +104,8 @@ static enum lvn_status compare_memory(struct search *s, const struct lvn_train_p
     if (*s->c->flag[LVN_FLAG_plan_device].t) {
         LVN_TRY(lvn_plan_device_memory(s->c, t, &k->bytes, &available));
     } else {
-        k->bytes = n->device->memory_bytes ? lvn_model_state_bytes(n) : lvn_plan_process_bytes(t);
+        if (!s->base) s->base = lvn_plan_base_bytes(t);
+        k->bytes = n->device->memory_bytes ? lvn_model_state_bytes(n) : lvn_plan_process_bytes(t, s->base);
         available = lvn_model_state_available(n);
     }
     if (!s->available) s->available = available; /* the same for all, though other programs take and free memory */
@@ -335,12 +337,13 @@ static enum lvn_status refuse(struct search *s)
 }
 
 enum lvn_status lvn_plan_fit(struct lvn_cli *c, const struct lvn_model_config *m,
-                             const struct lvn_train_programs_options *o)
+                             const struct lvn_train_programs_options *o, int64_t *base)
 {
     struct search s = {.c = c, .model = m, .options = o};
     LVN_TRY(find_kept(&s));
     list_micro_batches(&s);
     LVN_TRY(search_all(&s));
+    *base = s.base;
     const struct candidate *chosen = choose(&s);
     const char *keys = chosen ? keys_text(&s, chosen) : NULL;
     if (chosen && !keys) return LVN_MEMORY;
