@@ -315,17 +315,19 @@ static void *run_timed(void *argument)
 
 bool lvn_thread_with_timeout(double seconds, void (*run)(void *argument), void *argument)
 {
-    struct timed_task *w = lvn_calloc(1, sizeof *w);
+    struct timed_task *w = calloc(1, sizeof *w);
     struct timespec deadline = lvn_deadline(seconds);
     pthread_t thread;
     bool in_time = true;
-    if (!w) return false;
-    *w = (struct timed_task){.run = run, .argument = argument};
-    pthread_mutex_init(&w->lock, NULL);
-    lvn_condition_init(&w->change);
-    if (lvn_thread_start(&thread, run_timed, w) != 0) {
+    if (w) {
+        *w = (struct timed_task){.run = run, .argument = argument};
+        pthread_mutex_init(&w->lock, NULL);
+        lvn_condition_init(&w->change);
+    }
+    if (!w || lvn_thread_start(&thread, run_timed, w)) {
         free(w);
-        return false;
+        run(argument);
+        return true;
     }
     pthread_mutex_lock(&w->lock);
     while (!w->finished && in_time) in_time = lvn_condition_wait(&w->change, &w->lock, &deadline);

@@ -24,8 +24,8 @@ void lvn_team_barrier(void);
 int lvn_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
 /* Run the function in a thread of its own and wait at most `seconds`, so that calls that may hang (file system,
- * terminal) do not block the caller. False: it has not finished; it continues in the background, so its argument must
- * stay valid. */
+ * terminal) do not block the caller; in this one if none can be started. False: it has not finished; it continues in
+ * the background, so its argument must stay valid. */
 bool lvn_thread_with_timeout(double seconds, void (*run)(void *argument), void *argument);
 
 /* The half-open range [*begin, *end) of `count` items that belongs to `thread`; bounds are multiples of `grain`, so

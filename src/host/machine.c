@@ -7,6 +7,7 @@
 #include "host/machine.h"
 #include "base/text.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -23,11 +24,12 @@ static bool read_text(const char *root, const char *path, char *text, size_t cap
     text[0] = '\0';
     int n = snprintf(full, sizeof full, "%s%s", root, path);
     if (n < 0 || (size_t)n >= sizeof full) return false;
-    FILE *f = fopen(full, "re");
-    if (!f) return false;
-    size_t used = fread(text, 1, capacity - 1, f);
+    int fd = open(full, O_RDONLY | O_CLOEXEC); /* no FILE, whose memory may be missing: that is not the machine's */
+    if (fd < 0) return false;
+    size_t used = 0;
+    for (ssize_t got; (got = read(fd, text + used, capacity - 1 - used)) > 0;) used += (size_t)got;
     text[used] = '\0';
-    fclose(f);
+    close(fd);
     while (used > 0 && (text[used - 1] == '\n' || text[used - 1] == ' ')) text[--used] = '\0';
     return used > 0;
 }
@@ -290,12 +292,10 @@ void lvn_machine_read_at(struct lvn_machine *m, const char *root, const char *al
 void lvn_machine_read(struct lvn_machine *m)
 {
     char mask[CPUS + 1] = "1";
-    cpu_set_t *set = CPU_ALLOC(CPUS);
-    size_t bytes = CPU_ALLOC_SIZE(CPUS);
-    if (set && !sched_getaffinity(0, bytes, set)) {
-        for (int i = 0; i < CPUS; i++) mask[i] = CPU_ISSET_S((size_t)i, bytes, set) ? '1' : '0';
+    cpu_set_t set[CPUS / CPU_SETSIZE];
+    if (!sched_getaffinity(0, sizeof set, set)) {
+        for (int i = 0; i < CPUS; i++) mask[i] = CPU_ISSET_S((size_t)i, sizeof set, set) ? '1' : '0';
     }
-    if (set) CPU_FREE(set);
     lvn_machine_read_at(m, "", mask, getenv("OMP_NUM_THREADS"), getenv("OMP_THREAD_LIMIT"));
 }
 

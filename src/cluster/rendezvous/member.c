@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/getenv.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "base/threads.h"
 #include "cluster/rendezvous/endpoints.h"
@@ -329,7 +330,8 @@ void lvn_member_close(struct lvn_member *h)
     if (h->leaked) return; /* never freed: the process is about to end */
     if (h->has_publisher) {
         pthread_join(h->publisher, NULL);
-        if (!lvn_member_write_status(h)) (void)lvn_member_write_status(h); /* try once more: no later write follows */
+        if (!lvn_member_write_status(h) && !lvn_member_write_status(h)) /* once more: no later write follows */
+            lvn_log(LVN_LOG_WARN, "%s could not be written: the run is %s, and it does not say so", h->path, h->state);
     }
     release(h);
 }

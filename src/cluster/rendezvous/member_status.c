@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/threads.h"
 #include "cluster/rendezvous/member_private.h"
 
@@ -29,7 +30,13 @@ void lvn_member_publish(struct lvn_member *h, const char *path)
     snprintf(h->path, sizeof h->path, "%s", path);
     send_publish(h);
     pthread_mutex_unlock(&h->lock);
-    if (first && h->rank == 0) h->has_publisher = !lvn_thread_start(&h->publisher, lvn_member_status_thread, h);
+    if (!first || h->rank) return;
+    int error = lvn_thread_start(&h->publisher, lvn_member_status_thread, h);
+    h->has_publisher = !error;
+    if (error)
+        lvn_log(LVN_LOG_WARN,
+                "status.json could not be written: no thread can be started for it: %s; the run continues",
+                strerror(error));
 }
 
 void lvn_member_set_attempts(struct lvn_member *h, const struct lvn_attempts *attempts)
