@@ -17,25 +17,37 @@ esac
 exec "$LEVIN" "$@"
 E2
 chmod +x rank
-one() { # one BY:HOW:RANK, into $mpi-$1.{out,err,got}
-    local by=${1%%:*} got=0
-    ODD=${1##*:} HOW=${1#*:} HOW=${HOW%:*}
+one() { # one MPI:BY:HOW:RANK, into $1.{out,err,got}
+    local mpi by got=0 path=$PATH
+    IFS=: read -r mpi by HOW ODD <<<"$1"
     export ODD HOW
+    [ "$mpi" != intel ] || path=$intel/bin:$PATH
     arguments "$mpi-$by-$HOW-$ODD" --trainer.rank_timeout=5
     if [ "$by" = launch ]; then
         PATH=$path timeout -k 3 200 "$LEVIN" launch --launcher="$PWD/$mpi-launcher" -n 2 -- "${all[@]}" || got=$?
     else
         ranks "$mpi" 2 ./rank "${all[@]}" || got=$?
-    fi >"$mpi-$1.out" 2>"$mpi-$1.err"
-    echo $got >"$mpi-$1.got"
+    fi >"$1.out" 2>"$1.err"
+    echo $got >"$1.got"
 }
-look() { # look BY:HOW:RANK: it failed with one sentence
-    local got n err=$mpi-$1.err
-    got=$(cat "$mpi-$1.got")
-    n=$(grep -cE '^(\[[01]\] )?error: ' "$err") || true
-    [ "$n" != 0 ] || ! grep -qE '^(\[[01]\] )?stopped on request' "$err" || n=1 # stopping on request is no error
-    echo "$mpi, $1: $got, $n sentences"
-    [ "$got" != 0 ] && [ "$got" != 124 ] && [ "$n" = 1 ] || { cat "$mpi-$1.out" "$err" && fail "$got, $n sentences"; }
+look() { # look MPI:BY:HOW:RANK: it failed with one sentence
+    local got n
+    got=$(cat "$1.got")
+    n=$(grep -cE '^(\[[01]\] )?error: ' "$1.err") || true
+    [ "$n" != 0 ] || ! grep -qE '^(\[[01]\] )?stopped on request' "$1.err" || n=1 # stopping on request is no error
+    echo "$1: $got, $n sentences"
+    [ "$got" != 0 ] && [ "$got" != 124 ] && [ "$n" = 1 ] || { cat "$1.out" "$1.err" && fail "$got, $n sentences"; }
+}
+all_of() { # all_of WAY...: with each MPI and each rank, all at once
+    local way mpi odd each cases=()
+    for way; do
+        for mpi in "${mpis[@]}"; do
+            for odd in 0 1; do cases+=("$mpi:$way:$odd"); done
+        done
+    done
+    for each in "${cases[@]}"; do one "$each" & done
+    wait
+    for each in "${cases[@]}"; do look "$each"; done
 }
 for mpi in "${mpis[@]}"; do
     # the command that levin launch starts, with the script above in place of levin
@@ -46,16 +58,9 @@ for word in "\$@"; do [ "\$word" != "$(realpath "$LEVIN")" ] || word=$PWD/rank; 
 exec "$(mpi_program $mpi)" "\${words[@]}"
 E2
     chmod +x $mpi-launcher
-    path=$PATH
-    [ $mpi != intel ] || path=$intel/bin:$PATH
-    # four at once, since most of the time is spent waiting until a rank is missed
-    cases=()
-    for way in launch:option launch:data launch:kill launch:exit1 launch:exit75 bare:option bare:data; do
-        for odd in 0 1; do cases+=("$way:$odd"); done
-    done
-    for ((first = 0; first < ${#cases[@]}; first += 4)); do
-        for each in "${cases[@]:first:4}"; do one "$each" & done
-        wait
-        for each in "${cases[@]:first:4}"; do look "$each"; done
-    done
 done
+all_of launch:kill launch:exit1 launch:exit75 # most of the time is spent waiting until a rank is missed
+all_of launch:option
+all_of launch:data
+all_of bare:option
+all_of bare:data
