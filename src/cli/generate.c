@@ -1,7 +1,9 @@
 /* generate.c - levin generate MODEL: continues a prompt. inference/generation.h does the work.
  *
  * One sample is streamed to stdout as it is generated. Of several, each is written whole, after a line with its number
- * and its length in bytes: a sample may contain any line, so only the length tells a program where the sample ends. */
+ * and its length in bytes: a sample may contain any line, so only the length tells a program where the sample ends.
+ *
+ * Of several ranks, rank 0 reads the prompts, chooses the tokens and writes; the others compute with it. */
 #include "cli/args.h"
 #include "inference/generation.h"
 
@@ -57,12 +59,13 @@ static void begin_text(struct job *j, int64_t i)
     s->begun = true;
 }
 
-/* Write the part of the current sample that is ready; of several samples, nothing before the sample has ended. */
+/* Write the part of the current sample that is ready; of several samples, nothing before the sample has ended, nor on
+ * several ranks, where launchers put a prefix before each write. */
 static bool flush(struct job *j)
 {
     struct stream *s = &j->streams[j->current];
     const struct lvn_continuation *t = &s->text;
-    if (j->n > 1 && !j->samples[j->current].done) return true;
+    if ((j->n > 1 || j->c->ranks->size > 1) && !j->samples[j->current].done) return true;
     if (!j->c->json && t->ready > s->displayed)
         fwrite(t->text.p + s->displayed, 1, (size_t)(t->ready - s->displayed), stdout);
     s->displayed = t->ready;
@@ -222,6 +225,21 @@ static enum lvn_status check_stops(const struct lvn_cli *c, const struct lvn_cod
     return LVN_OK;
 }
 
+/* Rank 0's prompts to all. */
+static enum lvn_status share_prompts(struct prompts *p, struct lvn_ranks *r)
+{
+    LVN_TRY(lvn_ranks_broadcast(r, &p->n, (int64_t)sizeof p->n));
+    LVN_TRY(lvn_ranks_agree(r, r->rank ? allocate_prompts(p, p->n) : LVN_OK));
+    LVN_TRY(lvn_ranks_broadcast(r, p->length, p->n * (int64_t)sizeof *p->length));
+    for (int64_t i = 0; i < p->n; i++) {
+        char *ids = (char *)p->ids[i];
+        int64_t bytes = p->length[i] * (int64_t)sizeof *p->ids[i];
+        LVN_TRY(lvn_ranks_broadcast_text(r, &ids, &bytes));
+        p->ids[i] = (int32_t *)ids;
+    }
+    return LVN_OK;
+}
+
 static enum lvn_status begin(struct job *j, const struct lvn_generator *g, const struct prompts *p)
 {
     const struct lvn_cli *c = j->c;
@@ -239,7 +257,7 @@ static enum lvn_status begin(struct job *j, const struct lvn_generator *g, const
                                             .n = p->length[i],
                                             .number = k,
                                             .max = fit ? capacity : wanted,
-                                            .on_token = on_token,
+                                            .on_token = c->ranks->rank ? NULL : on_token,
                                             .context = s};
     }
     return LVN_OK;
@@ -263,17 +281,19 @@ static enum lvn_status all_samples(struct lvn_cli *c, struct lvn_generator *g, j
                                      .seed = (uint64_t)c->flag[LVN_FLAG_generate_seed].i};
     struct job j = {.c = c, .json = samples, .each = c->flag[LVN_FLAG_generate_num_samples].i};
     struct prompts prompts = {0};
-    LVN_TRY(check_stops(c, &g->setup.codec));
-    enum lvn_status status = read_prompts(c, g, &prompts);
+    struct lvn_ranks *ranks = c->ranks;
+    LVN_TRY(lvn_ranks_agree(ranks, check_stops(c, &g->setup.codec)));
+    enum lvn_status status = lvn_ranks_agree(ranks, ranks->rank ? LVN_OK : read_prompts(c, g, &prompts));
+    if (status == LVN_OK) status = share_prompts(&prompts, ranks);
     j.listed = prompts.listed;
     j.n = prompts.n * j.each;
-    if (status == LVN_OK) status = begin(&j, g, &prompts);
+    if (status == LVN_OK) status = lvn_ranks_agree(ranks, begin(&j, g, &prompts));
     if (status == LVN_OK && j.n) {
-        begin_text(&j, 0);
-        flush(&j);
+        if (!ranks->rank) begin_text(&j, 0);
+        if (!ranks->rank) flush(&j);
         status = lvn_generator_run(g, j.samples, j.n, &o);
     }
-    if (status == LVN_OK) status = write_ready(&j);
+    if (status == LVN_OK && !ranks->rank) status = write_ready(&j);
     end(&j);
     release_prompts(&prompts);
     return status;
@@ -282,11 +302,12 @@ static enum lvn_status all_samples(struct lvn_cli *c, struct lvn_generator *g, j
 enum lvn_status lvn_command_generate(struct lvn_cli *c)
 {
     struct lvn_generator g;
-    LVN_TRY(lvn_cli_model_settings(c, c->operand[0], LVN_USES_MODEL | LVN_USES_DEVICE));
+    LVN_TRY(lvn_cli_join_ranks(c, lvn_cli_model_settings(c, c->operand[0], LVN_USES_MODEL | LVN_USES_DEVICE)));
     if (lvn_cli_shows_settings(c)) return LVN_OK;
-    LVN_TRY(lvn_generator_open(&g, &c->settings, !lvn_cli_on(c, LVN_FLAG_generate_ignore_eos)));
+    const bool with_ends = !lvn_cli_on(c, LVN_FLAG_generate_ignore_eos);
+    enum lvn_status status = lvn_ranks_agree(c->ranks, lvn_generator_open(&g, &c->settings, c->ranks, with_ends));
     json_t *samples = json_array();
-    enum lvn_status status = all_samples(c, &g, samples);
+    if (status == LVN_OK) status = all_samples(c, &g, samples);
     if (status == LVN_OK)
         lvn_cli_add(c, "samples", samples);
     else

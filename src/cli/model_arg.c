@@ -48,7 +48,24 @@ static enum lvn_status recipe_settings(struct lvn_cli *c, const char *recipe, un
     return lvn_model_find_files(&a, c->settings.model.init, "best", &dir);
 }
 
-enum lvn_status lvn_cli_model_settings(struct lvn_cli *c, const char *model, unsigned parts)
+/* The strategy of a run or a recipe is that of its training. Where a model is only read, another one may be given: auto
+ * divides the parameters over ranks if a rank's memory is too small for all of them. */
+static enum lvn_status set_strategy(struct lvn_cli *c)
+{
+    struct lvn_settings *s = &c->settings;
+    char word[LVN_VALUE_TEXT];
+    if (s->origin[LVN_OPT_trainer_strategy].source <= LVN_SOURCE_RECIPE)
+        s->trainer.strategy = LVN_TRAINER_STRATEGY_AUTO;
+    if (s->origin[LVN_OPT_trainer_fsdp_size].source <= LVN_SOURCE_RECIPE) s->trainer.fsdp_size = 0;
+    LVN_CHECK(s->trainer.strategy != LVN_TRAINER_STRATEGY_ZERO1 && s->trainer.strategy != LVN_TRAINER_STRATEGY_ZERO2,
+              ARG,
+              "trainer.strategy %s divides what training keeps beside the parameters, and `levin %s` only reads a "
+              "model: take fsdp, which divides the parameters, ddp, which does not, or auto",
+              lvn_settings_value(s, LVN_OPT_trainer_strategy, word), c->command->name);
+    return LVN_OK;
+}
+
+static enum lvn_status read_settings(struct lvn_cli *c, const char *model, unsigned parts)
 {
     LVN_LOCAL_ARENA(a);
     const char *dir, *recipe = NULL;
@@ -66,4 +83,10 @@ enum lvn_status lvn_cli_model_settings(struct lvn_cli *c, const char *model, uns
         if (c->settings.origin[LVN_OPT_lora_base].source <= LVN_SOURCE_RECIPE) c->settings.lora.base = "";
     }
     return status;
+}
+
+enum lvn_status lvn_cli_model_settings(struct lvn_cli *c, const char *model, unsigned parts)
+{
+    LVN_TRY(read_settings(c, model, parts));
+    return set_strategy(c);
 }

@@ -1,6 +1,6 @@
 /* predict.c - levin predict MODEL: the classes or numbers of new texts from the command line, a file or a pipe.
  *
- * It reads the texts and shows the results of lvn_predict(). */
+ * Rank 0 reads the texts, all ranks call lvn_predict() with them, and rank 0 shows the results. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,9 +121,15 @@ static enum lvn_status read_texts(struct texts *x, const struct lvn_cli *c)
               "say which texts: either --text=\"...\", or --input=FILE (- is standard input)");
     if (!*input) return read_given(x, &c->settings, given);
     char *text = NULL;
-    int64_t bytes;
+    int64_t bytes = 0;
+    LVN_CHECK(
+        strcmp(input, "-") || c->ranks->size == 1, ARG,
+        "--input=- is standard input, which not every launcher passes on, and %d ranks were started: give a file, "
+        "which rank 0 reads",
+        c->ranks->size);
     if (!strcmp(input, "-")) input = "/dev/stdin";
-    LVN_TRY(lvn_input_read(input, 0, &text, &bytes));
+    LVN_TRY(lvn_ranks_agree(c->ranks, c->ranks->rank ? LVN_OK : lvn_input_read(input, 0, &text, &bytes)));
+    LVN_TRY(lvn_ranks_broadcast_text(c->ranks, &text, &bytes));
     enum lvn_status status = lvn_table_open_text(&t, input, text, bytes);
     if (status == LVN_OK) status = read_table(x, &c->settings, &t);
     lvn_table_close(&t);
@@ -204,12 +210,12 @@ static void show(struct lvn_cli *c, const struct texts *x, const struct lvn_pred
 
 static enum lvn_status predict(struct lvn_cli *c, struct texts *x)
 {
-    LVN_TRY(read_texts(x, c));
+    LVN_TRY(lvn_ranks_agree(c->ranks, read_texts(x, c)));
     const char *input = c->flag[LVN_FLAG_predict_input].t;
     LVN_CHECK(x->n || !x->n_rows, FORMAT, "'%s' has no row that can be used; the first one: %s",
               *input ? input : "--text", x->row[0].bad);
     LVN_CHECK(x->n, FORMAT, "'%s' holds no text", input);
-    if (*c->settings.data.pair_column && !x->pair[0])
+    if (*c->settings.data.pair_column && !x->pair[0] && !c->ranks->rank)
         lvn_log(LVN_LOG_WARN,
                 "the model learnt from pairs (data.pair_column is '%s'), and these are single texts: give a table with "
                 "both columns",
@@ -217,7 +223,7 @@ static enum lvn_status predict(struct lvn_cli *c, struct texts *x)
     struct lvn_prediction prediction;
     const struct lvn_new_texts texts = {.text = x->text, .pair = x->pair, .n = x->n};
     enum lvn_status status = lvn_predict(&c->settings, c->ranks, &texts, &prediction);
-    if (status == LVN_OK) show(c, x, &prediction);
+    if (status == LVN_OK && !c->ranks->rank) show(c, x, &prediction);
     lvn_prediction_release(&prediction);
     return status;
 }

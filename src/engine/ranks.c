@@ -336,7 +336,7 @@ enum lvn_status lvn_ranks_open(struct lvn_ranks **out, const struct lvn_settings
 
 enum lvn_status lvn_ranks_agree(struct lvn_ranks *r, enum lvn_status mine)
 {
-    if (r->size == 1) return mine;
+    if (!r || r->size == 1) return mine;
     int32_t lowest = mine == LVN_OK ? r->size : r->rank, highest = mine == LVN_OK;
     int32_t found[2] = {lowest, -highest}; /* minima: the lowest rank that failed, and whether any did not */
     struct record m = {0};
@@ -356,7 +356,7 @@ enum lvn_status lvn_ranks_agree(struct lvn_ranks *r, enum lvn_status mine)
 
 enum lvn_status lvn_ranks_sum(struct lvn_ranks *r, double *x, int64_t n)
 {
-    if (r->size == 1) return LVN_OK;
+    if (!r || r->size == 1) return LVN_OK;
     lvn_member_set_operation(r->member, "a sum over ranks");
     LVN_TRY(lvn_comm_all_reduce_now(r->comm, x, n, LVN_F64, LVN_SUM));
     lvn_member_set_operation(r->member, NULL);
@@ -370,6 +370,15 @@ enum lvn_status lvn_ranks_broadcast(struct lvn_ranks *r, void *x, int64_t bytes)
     LVN_TRY(lvn_comm_broadcast_now(r->comm, x, bytes, 0));
     lvn_member_set_operation(r->member, NULL);
     return LVN_OK;
+}
+
+enum lvn_status lvn_ranks_broadcast_text(struct lvn_ranks *r, char **text, int64_t *bytes)
+{
+    LVN_TRY(lvn_ranks_broadcast(r, bytes, (int64_t)sizeof *bytes));
+    if (r->rank) *text = lvn_malloc((size_t)*bytes + 1);
+    LVN_TRY(lvn_ranks_agree(r, *text ? LVN_OK : LVN_MEMORY));
+    if (r->rank) (*text)[*bytes] = '\0';
+    return *bytes ? lvn_ranks_broadcast(r, *text, *bytes) : LVN_OK;
 }
 
 enum lvn_status lvn_ranks_broadcast_memory(struct lvn_ranks *r, struct lvn_memory *m, int64_t offset, int64_t bytes)

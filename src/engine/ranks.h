@@ -71,14 +71,16 @@ int lvn_ranks_threads(const struct lvn_ranks *r, int64_t given);
 
 /* --- collectives: all ranks call them in the same order --- */
 
-/* Each rank passes its own status; all get the same one back: OK, or that of the lowest rank that failed, with its
- * sentence (and, if not all failed, its name) in every rank's error record. */
+/* Of these two, NULL: one rank, alone. Each rank passes its own status; all get the same one back: OK, or that of the
+ * lowest rank that failed, with its sentence (and, if not all failed, its name) in every rank's error record. */
 enum lvn_status lvn_ranks_agree(struct lvn_ranks *r, enum lvn_status mine) LVN_CHECKED;
 /* Sums of x[0..n-1] over ranks, in place. If all ranks but one hold 0 the sum is exact. */
 enum lvn_status lvn_ranks_sum(struct lvn_ranks *r, double *x, int64_t n) LVN_CHECKED;
 /* Rank 0's bytes to all. */
 enum lvn_status lvn_ranks_broadcast(struct lvn_ranks *r, void *x, int64_t bytes) LVN_CHECKED;
-/* The same from a device's memory to devices' memory. */
+/* Rank 0's text of *bytes, which other ranks get in memory of their own (malloc'd, with a final 0). */
+enum lvn_status lvn_ranks_broadcast_text(struct lvn_ranks *r, char **text, int64_t *bytes) LVN_CHECKED;
+/* Bytes from a device's memory to devices' memory. */
 enum lvn_status lvn_ranks_broadcast_memory(struct lvn_ranks *r, struct lvn_memory *m, int64_t offset,
                                            int64_t bytes) LVN_CHECKED;
 

@@ -1,6 +1,7 @@
 /* strategy.c - see strategy.h. */
 #include "engine/strategy.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "optimizers/optimizer.h"
@@ -54,6 +55,18 @@ enum lvn_status lvn_strategy_check(const struct lvn_settings *s)
     const int i = given(s);
     LVN_TRY(lvn_settings_check_strategy(s));
     return strategies[i].shards ? lvn_optimizer_check_strategy(s->optimizer.kind, lvn_strategy_at(i)) : LVN_OK;
+}
+
+enum lvn_status lvn_strategy_group(const struct lvn_settings *s, int size, int *group)
+{
+    const int64_t wanted = s->trainer.fsdp_size;
+    LVN_CHECK(!wanted || size == 1 || (wanted > 1 && size % wanted == 0), ARG,
+              "trainer.fsdp_size %" PRId64
+              " does not divide %d ranks into groups of several: take a divisor of them, or "
+              "0 for one group",
+              wanted, size);
+    *group = wanted < size ? (int)wanted : 0;
+    return LVN_OK;
 }
 
 unsigned lvn_strategy_more(const struct lvn_settings *s, unsigned shards)

@@ -17,6 +17,9 @@ unsigned lvn_strategy_more(const struct lvn_settings *s, unsigned shards);
 const char *lvn_strategy_name(const struct lvn_settings *s, unsigned shards);
 /* ARG: trainer.strategy contradicts another setting, or the optimizer cannot do with it. */
 enum lvn_status lvn_strategy_check(const struct lvn_settings *s) LVN_CHECKED;
+/* *group: how many ranks divide the parameters among them, by trainer.fsdp_size; 0: all of them. ARG: it does not
+ * divide their number. */
+enum lvn_status lvn_strategy_group(const struct lvn_settings *s, int size, int *group) LVN_CHECKED;
 /* If trainer.strategy keeps something whole because of the other settings: write a sentence on it, and return true. */
 bool lvn_strategy_note(const struct lvn_settings *s, char *text, size_t capacity);
 /* The strategy with the most in shards that is possible beside the other settings, and its name. */

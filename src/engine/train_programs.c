@@ -78,9 +78,8 @@ static enum lvn_status divide(struct lvn_train_programs *t, const int64_t *load_
     t->accumulation = t->leaf[rank + 1] - t->leaf[rank];
     t->n_micro = t->leaf[size];
     t->reduction.sharding.sharded = t->shards;
-    t->reduction.sharding.group = 0;
-    if (t->shards & LVN_SHARDS_PARAMETERS && t->settings->trainer.fsdp_size < size)
-        t->reduction.sharding.group = (int)t->settings->trainer.fsdp_size;
+    LVN_TRY(lvn_strategy_group(t->settings, size, &t->reduction.sharding.group));
+    if (!(t->shards & LVN_SHARDS_PARAMETERS)) t->reduction.sharding.group = 0;
     for (int i = 0; i < size && t->reduction.sharding.sharded & in_step; i++) {
         if (t->leaf[i + 1] - t->leaf[i] == t->accumulation) continue;
         LVN_CHECK(t->settings->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO, ARG,
@@ -270,7 +269,6 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const stru
                                         const struct lvn_model_config *c, const struct lvn_train_programs_options *o)
 {
     struct lvn_ranks *r = o->ranks;
-    const int64_t group = s->trainer.fsdp_size;
     struct lvn_sharding sharding = {.rank = r ? r->rank : 0,
                                     .size = r             ? r->size
                                             : o->size > 1 ? o->size
@@ -282,11 +280,6 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const stru
     *t = (struct lvn_train_programs){
         .settings = s, .fields = *o->fields, .block_size = lvn_task_length(o->task, o->fields), .ranks = r};
     LVN_TRY(lvn_strategy_check(s));
-    LVN_CHECK(!group || sharding.size == 1 || (group > 1 && sharding.size % group == 0), ARG,
-              "trainer.fsdp_size %" PRId64
-              " does not divide %d ranks into groups of several: take a divisor of them, or "
-              "0 for one group",
-              group, sharding.size);
     const struct lvn_optimizer_options optimizer = lvn_optimizer_options_of(s);
     lvn_optimizer_init(&t->optimizer, &optimizer);
     t->min_micro = o->min_micro;

@@ -13,6 +13,7 @@
 #include "engine/ranks.h"
 #include "engine/session.h"
 #include "formats/safetensors.h"
+#include "inference/model_shards.h"
 #include "model_io/model_files.h"
 #include "model_io/model_setup.h"
 #include "settings/choices.h"
@@ -43,10 +44,12 @@ struct evaluation {
 };
 
 /* For gradients: all batches are micro-batches of one run, of one length. Else a run for each batch. */
-static enum lvn_status new_sessions(struct evaluation *e)
+static enum lvn_status new_sessions(void *context)
 {
+    struct evaluation *e = context;
     const struct lvn_dataset *d = e->setup.data;
     bool train = e->o->gradients != NULL;
+    e->n_sessions = 0;
     for (int k = train || !d->n_lengths ? 0 : d->n_lengths - 1; k >= 0; k--) {
         struct lvn_fields *fields = &e->fields[e->n_sessions];
         *fields = e->setup.fields;
@@ -58,13 +61,15 @@ static enum lvn_status new_sessions(struct evaluation *e)
                                               .prediction = e->o->prediction,
                                               .train = train,
                                               .longer = e->n_sessions ? e->sessions[0] : NULL};
-        LVN_TRY(lvn_session_new(&e->sessions[e->n_sessions++], e->model_state, &session));
+        LVN_TRY(lvn_session_new(&e->sessions[e->n_sessions], e->model_state, &session));
+        LVN_CHECK(e->sessions[e->n_sessions++]->program->n_handles == e->sessions[0]->program->n_handles, INTERNAL,
+                  "samples of different lengths gather parameters differently");
     }
     e->session = e->sessions[0];
     return LVN_OK;
 }
 
-static enum lvn_status plan(struct evaluation *e)
+static enum lvn_status new_model_state(struct evaluation *e)
 {
     /* Models trained in fp16 are evaluated in fp32, which every device has, and in which no gradient underflows. */
     const bool fp16 = e->s->trainer.precision == LVN_TRAINER_PRECISION_16_MIXED;
@@ -78,16 +83,17 @@ static enum lvn_status plan(struct evaluation *e)
         .precision = fp16 ? LVN_PRECISION_TRUE : lvn_precision_of(e->s->trainer.precision),
         .threads = lvn_ranks_threads(e->o->ranks, e->s->trainer.threads),
         .processes = e->o->ranks->local_size};
-    LVN_TRY(lvn_model_state_new(&e->model_state, &e->setup.config, &options));
-    LVN_TRY(new_sessions(e));
-    LVN_TRY(lvn_model_state_allocate(e->model_state));
+    return lvn_model_state_new(&e->model_state, &e->setup.config, &options);
+}
+
+static enum lvn_status allocate(struct evaluation *e)
+{
     e->n_counts = lvn_task_counts(&e->session->outputs);
     e->sums = lvn_calloc((size_t)(e->batches + 1 + e->n_counts), sizeof *e->sums);
     if (!e->sums) return LVN_MEMORY;
     e->number = lvn_malloc(sizeof *e->number * (size_t)e->B);
     if (!e->number) return LVN_MEMORY;
-    LVN_TRY(lvn_samples_init(&e->batch, &e->setup.fields, e->B));
-    return lvn_pretrained_load(&e->setup.pretrained, e->model_state);
+    return lvn_samples_init(&e->batch, &e->setup.fields, e->B);
 }
 
 /* auto: all of a file that is named on the command line, else the validation split of training. */
@@ -127,7 +133,7 @@ static enum lvn_status open_parts(struct evaluation *e, const struct lvn_split_l
 
 static enum lvn_status set_up(struct evaluation *e)
 {
-    LVN_CHECK(e->o->ranks->size == 1 || (!e->o->batch && !e->o->gradients), ARG,
+    LVN_CHECK(e->o->ranks->size == 1 || ((!e->o->batch || e->o->each_rank) && !e->o->gradients), ARG,
               "logits, token losses and gradients come from one rank, and %d were started: start one",
               e->o->ranks->size);
     LVN_TRY(lvn_model_setup_evaluation(&e->setup, e->s, NULL, e->o->texts));
@@ -141,7 +147,17 @@ static enum lvn_status set_up(struct evaluation *e)
         e->B = max; /* a smaller batch instead of padding */
         LVN_TRY(open_parts(e, &parts, &max));
     }
-    return plan(e);
+    return new_model_state(e);
+}
+
+/* The model with its sessions and weights, on all ranks. */
+static enum lvn_status open_model(struct evaluation *e)
+{
+    struct lvn_ranks *ranks = e->o->ranks;
+    LVN_TRY(lvn_ranks_agree(ranks, set_up(e)));
+    LVN_TRY(lvn_model_shards_plan(e->model_state, ranks, e->s, new_sessions, e));
+    LVN_TRY(lvn_ranks_agree(ranks, allocate(e)));
+    return lvn_model_shards_load(e->model_state, ranks, e->s, &e->setup.pretrained);
 }
 
 static void report(const struct evaluation *e)
@@ -176,24 +192,41 @@ static enum lvn_status feed(struct evaluation *e, int64_t i, int64_t at)
     return LVN_OK;
 }
 
+static enum lvn_status feed_padding(struct evaluation *e)
+{
+    e->batch.n_valid = 0;
+    for (int64_t r = 0; r < e->batch.rows; r++) lvn_samples_pad(&e->batch, r);
+    return lvn_session_feed(e->session, 0, &e->batch);
+}
+
 static void add_counts(struct evaluation *e)
 {
     for (int64_t k = 0; k < e->n_counts; k++) e->sums[e->batches + 1 + k] += e->session->counts[k];
 }
 
-/* Batches are distributed over ranks round-robin. */
+/* Batches are distributed over ranks round-robin. Where ranks gather parameters, each runs as often as the
+ * others: one without a batch, or whose batch failed, runs ignored rows. */
 static enum lvn_status pass(struct evaluation *e)
 {
-    for (int64_t i = e->o->ranks->rank; i < e->batches; i += e->o->ranks->size) {
-        LVN_TRY(feed(e, i, 0));
+    const struct lvn_ranks *ranks = e->o->ranks;
+    const bool collective = lvn_parameters_sharded(e->model_state, LVN_PARAMETER_VALUES);
+    const int64_t rounds = (e->batches + ranks->size - 1) / ranks->size;
+    enum lvn_status status = LVN_OK;
+    for (int64_t i = ranks->rank; i < (collective ? rounds * ranks->size : e->batches); i += ranks->size) {
+        if (i < e->batches && status == LVN_OK) status = feed(e, i, 0);
+        if (status != LVN_OK && !collective) return status;
+        const bool counts = i < e->batches && status == LVN_OK;
         struct lvn_session *t = e->session;
+        if (!counts) LVN_TRY(feed_padding(e));
         t->step_args = (struct lvn_step){.grad_scale = 1.0, .end_row = e->batch.n_valid};
-        e->sums[i] = lvn_session_run(t, 1);
+        const double loss = lvn_session_run(t, 1);
         LVN_TRY(t->status);
+        if (!counts) continue;
+        e->sums[i] = loss;
         add_counts(e);
         report(e);
     }
-    return LVN_OK;
+    return status;
 }
 
 static enum lvn_status replace_file(const char *path, struct lvn_model_files *files)
@@ -252,6 +285,8 @@ static enum lvn_status conclude(const struct evaluation *e, struct lvn_evaluate_
     int64_t labels = (int64_t)e->sums[e->batches];
     *r = (struct lvn_evaluate_result){
         .task = t->task, .loss = loss / (double)labels, .labels = labels, .split = e->split, .n_metrics = t->n_metrics};
+    r->config = e->setup.config;
+    r->columns = t->prediction->desc.dim[t->prediction->desc.rank - 1];
     r->skipped = e->setup.data->skipped;
     if (r->skipped && !(r->skipped_rows = lvn_strdup(e->setup.data->skipped_rows))) return LVN_MEMORY;
     for (int i = 0; i < e->n_parts; i++) r->samples += lvn_loader_eval_count(&e->part[i].loader, e->part[i].limit);
@@ -285,14 +320,14 @@ enum lvn_status lvn_evaluate(const struct lvn_settings *s, const struct lvn_eval
 {
     struct evaluation e = {.s = s, .o = o};
     *r = (struct lvn_evaluate_result){0};
-    enum lvn_status status = lvn_ranks_agree(o->ranks, set_up(&e));
+    enum lvn_status status = open_model(&e);
     if (status == LVN_OK) status = lvn_ranks_agree(o->ranks, o->gradients ? pass_with_gradients(&e) : pass(&e));
     if (status == LVN_OK) status = lvn_ranks_sum(o->ranks, e.sums, e.batches + 1 + e.n_counts);
     if (status == LVN_OK) status = conclude(&e, r);
     free(e.sums);
     free(e.number);
     lvn_samples_release(&e.batch);
-    lvn_model_state_free(e.model_state);
+    lvn_model_shards_free(e.model_state, o->ranks);
     lvn_model_setup_close(&e.setup);
     return status;
 }

@@ -33,13 +33,16 @@ struct lvn_evaluate_options {
         *gradients; /* file for the gradient of the mean loss, in names and layout of the loaded file; NULL: none */
     const struct lvn_new_texts *texts;                           /* without labels, instead of the data; NULL: none */
     void (*batch)(void *context, const struct lvn_evaluated *e); /* called after each batch; NULL: nothing */
+    bool each_rank; /* `batch` is called on every rank, with the batches that it computed; else it wants one rank */
     void *context;
 };
 
 struct lvn_evaluate_result {
     const struct lvn_task *task;
-    double loss;    /* mean over labels */
-    int64_t labels; /* how many count */
+    struct lvn_model_config config;
+    int64_t columns; /* last dimension of the prediction */
+    double loss;     /* mean over labels */
+    int64_t labels;  /* how many count */
     int64_t samples;
     int64_t skipped;         /* rows of the data that cannot be used */
     char *skipped_rows;      /* "FILE:LINE: reason\n" of each; NULL: none */

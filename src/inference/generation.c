@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "engine/devices.h"
 #include "formats/json.h"
+#include "inference/model_shards.h"
 #include "models/keys.h"
 
 static enum lvn_status read_ends(struct lvn_generator *g, const char *path)
@@ -41,9 +42,11 @@ static enum lvn_status open_model(struct lvn_generator *g, const struct lvn_sett
     return lvn_model_setup_loaded(&g->setup, s);
 }
 
-enum lvn_status lvn_generator_open(struct lvn_generator *g, const struct lvn_settings *s, bool with_ends)
+enum lvn_status lvn_generator_open(struct lvn_generator *g, const struct lvn_settings *s, struct lvn_ranks *ranks,
+                                   bool with_ends)
 {
     enum lvn_status status = open_model(g, s);
+    g->ranks = ranks;
     if (status == LVN_OK) status = lvn_sampling_possible(&g->setup.config);
     if (status == LVN_OK && with_ends) status = find_ends(g, g->setup.pretrained.path);
     if (status != LVN_OK) lvn_generator_close(g);
@@ -70,26 +73,24 @@ static enum lvn_status begin(struct lvn_generator *g)
         lvn_model_state_drop_sessions(g->model_state);
         return LVN_OK;
     }
-    LVN_TRY(lvn_ranks_device(NULL, s, &device));
+    LVN_TRY(lvn_ranks_device(g->ranks, s, &device));
     struct lvn_model_state_options options = {.backend = lvn_backend_find(s->trainer.accelerator),
                                               .tf32 = s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
                                               .device = device,
                                               .real = LVN_F32,
                                               .precision = bf16 ? LVN_PRECISION_BF16_TRUE : LVN_PRECISION_TRUE,
-                                              .threads = (int)s->trainer.threads};
+                                              .threads = lvn_ranks_threads(g->ranks, s->trainer.threads),
+                                              .processes = g->ranks ? g->ranks->local_size : 1};
     return lvn_model_state_new(&g->model_state, &g->setup.config, &options);
 }
 
 /* Allocate what the sessions need, and load the weights if that was not done. */
 static enum lvn_status allocate(struct lvn_generator *g)
 {
-    struct lvn_model_state *n = g->model_state;
-    const bool loaded = lvn_parameters_allocated(n);
-    LVN_TRY(lvn_model_state_allocate(n));
-    if (loaded) return LVN_OK;
-    enum lvn_status status = lvn_pretrained_load(&g->setup.pretrained, n);
-    if (status != LVN_OK) { /* the next call begins anew */
-        lvn_model_state_free(n);
+    const bool loaded = lvn_parameters_allocated(g->model_state);
+    enum lvn_status status = lvn_model_shards_load(g->model_state, g->ranks, g->settings, &g->setup.pretrained);
+    if (status != LVN_OK && !loaded) { /* the next call begins anew */
+        lvn_model_shards_free(g->model_state, g->ranks);
         g->model_state = NULL;
     }
     return status;
@@ -101,27 +102,54 @@ enum lvn_status lvn_generator_load(struct lvn_generator *g)
     return allocate(g);
 }
 
-/* Make the model for these samples: one row for each, and caches for the longest. */
-static enum lvn_status load(struct lvn_generator *g, const struct lvn_sample *samples, int64_t n)
+/* What is generated: one row for each sample, and caches for the longest. */
+struct plan {
+    struct lvn_generator *g;
+    int64_t rows, length;
+};
+
+static enum lvn_status make_sampler(void *context)
+{
+    const struct plan *p = context;
+    struct lvn_generator *g = p->g;
+    lvn_sampler_free(g->sampler);
+    g->sampler = NULL;
+    return lvn_sampler_new(&g->sampler, g->model_state, g->setup.block_size, p->rows, p->length);
+}
+
+static enum lvn_status check_samples(struct lvn_generator *g, const struct lvn_sample *samples, struct plan *p)
 {
     struct lvn_model_setup *m = &g->setup;
-    int64_t longest = 1;
     LVN_TRY(lvn_sampling_possible(&m->config));
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < p->rows; i++) {
         LVN_TRY(lvn_sampling_check(m->config.model, m->block_size, &samples[i]));
-        if (samples[i].n + samples[i].max - 1 > longest) longest = samples[i].n + samples[i].max - 1;
+        if (samples[i].n + samples[i].max - 1 > p->length) p->length = samples[i].n + samples[i].max - 1;
     }
-    LVN_TRY(begin(g));
-    LVN_TRY(lvn_sampler_new(&g->sampler, g->model_state, m->block_size, n, longest));
-    return allocate(g);
+    return begin(g);
+}
+
+/* The same on all ranks. */
+static enum lvn_status check_strategy(const struct lvn_generator *g)
+{
+    char word[LVN_VALUE_TEXT];
+    LVN_CHECK(!g->ranks || g->ranks->size == 1 || lvn_parameters_sharded(g->model_state, LVN_PARAMETER_VALUES), ARG,
+              "with trainer.strategy %s each of %d ranks has the whole model here, and all would generate the same: "
+              "start one, or take fsdp, which divides the parameters",
+              lvn_settings_value(g->settings, LVN_OPT_trainer_strategy, word), g->ranks->size);
+    return LVN_OK;
 }
 
 enum lvn_status lvn_generator_run(struct lvn_generator *g, struct lvn_sample *samples, int64_t n,
                                   struct lvn_sampling_options *o)
 {
+    struct plan p = {g, n, 1};
     o->ends = g->ends;
     o->n_ends = g->n_ends;
-    LVN_TRY(load(g, samples, n));
+    o->ranks = g->ranks;
+    LVN_TRY(lvn_ranks_agree(g->ranks, check_samples(g, samples, &p)));
+    LVN_TRY(lvn_model_shards_plan(g->model_state, g->ranks, g->settings, make_sampler, &p));
+    LVN_TRY(check_strategy(g));
+    LVN_TRY(allocate(g));
     return lvn_sampler_run(g->sampler, samples, n, o);
 }
 
@@ -199,7 +227,7 @@ int64_t lvn_generator_capacity(const struct lvn_generator *g, int64_t n)
 void lvn_generator_close(struct lvn_generator *g)
 {
     lvn_sampler_free(g->sampler);
-    lvn_model_state_free(g->model_state);
+    lvn_model_shards_free(g->model_state, g->ranks);
     lvn_model_setup_close(&g->setup);
     free(g->ends);
     *g = (struct lvn_generator){0};

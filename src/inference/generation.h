@@ -11,6 +11,7 @@
 /* A model and its sampler. */
 struct lvn_generator {
     const struct lvn_settings *settings;
+    struct lvn_ranks *ranks;      /* that generate together; NULL: one, alone */
     struct lvn_model_setup setup; /* with an empty codec there are only ids */
     struct lvn_model_state *model_state;
     struct lvn_sampler *sampler;
@@ -19,12 +20,14 @@ struct lvn_generator {
 };
 
 /* Open settings' model.init. model.block_size, if given, is the length of the window. with_ends: read the model's end
- * tokens; otherwise there are none. s must outlive the generator. */
-enum lvn_status lvn_generator_open(struct lvn_generator *g, const struct lvn_settings *s, bool with_ends) LVN_CHECKED;
+ * tokens; otherwise there are none. s must outlive the generator. Several ranks open it with the same settings. */
+enum lvn_status lvn_generator_open(struct lvn_generator *g, const struct lvn_settings *s, struct lvn_ranks *ranks,
+                                   bool with_ends) LVN_CHECKED;
 /* Most tokens that can follow a prompt of n. */
 int64_t lvn_generator_capacity(const struct lvn_generator *g, int64_t n);
 /* Continue the samples, as often as one likes: the first call loads the weights, in bf16 if trainer.precision is
- * bf16-true. Sets o->ends. */
+ * bf16-true. Sets o->ends and o->ranks. Several ranks call it with the same samples, and their parameters are in
+ * shards; ARG if trainer.strategy keeps the whole model on each, because one rank does the same work then. */
 enum lvn_status lvn_generator_run(struct lvn_generator *g, struct lvn_sample *samples, int64_t n,
                                   struct lvn_sampling_options *o) LVN_CHECKED;
 /* Open a model of any family for lvn_generator_logits() alone, or for both if it can generate. */

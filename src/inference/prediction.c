@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "engine/ranks.h"
 #include "inference/evaluation.h"
 
 struct collector {
@@ -24,19 +25,26 @@ static void collect(void *context, const struct lvn_evaluated *e)
     struct collector *c = context;
     struct lvn_prediction *f = c->out;
     const int64_t K = e->shape->dim[e->shape->rank - 1];
-    f->config = *e->config;
-    f->is_number = lvn_model_predicts(e->config, LVN_LABEL_NUMBER);
-    f->columns = K;
+    const bool is_number = lvn_model_predicts(e->config, LVN_LABEL_NUMBER);
     if (!f->value) f->value = lvn_calloc((size_t)(f->n * K), sizeof *f->value);
     c->out_of_memory = !f->value;
     for (int64_t i = 0; i < e->samples && !c->out_of_memory; i++) {
         const float *x = e->prediction + i * K;
         double *out = f->value + e->number[i] * K;
-        if (f->is_number)
+        if (is_number)
             *out = (double)*x;
         else
             softmax(x, K, out);
     }
+}
+
+/* All ranks get the values of all. Those that a rank has not computed are 0, so the sum of their bits is exact. */
+static enum lvn_status share_values(struct lvn_prediction *f, struct lvn_ranks *ranks)
+{
+    if (!f->value) f->value = lvn_calloc((size_t)(f->n * f->columns), sizeof *f->value);
+    LVN_TRY(lvn_ranks_agree(ranks, f->value ? LVN_OK : LVN_MEMORY));
+    if (ranks->size == 1) return LVN_OK;
+    return lvn_comm_all_reduce_now(ranks->comm, f->value, f->n * f->columns, LVN_I64, LVN_SUM);
 }
 
 enum lvn_status lvn_predict(struct lvn_settings *s, struct lvn_ranks *ranks, const struct lvn_new_texts *texts,
@@ -49,11 +57,15 @@ enum lvn_status lvn_predict(struct lvn_settings *s, struct lvn_ranks *ranks, con
     s->data.path = s->data.val_path = s->data.test_path = s->data.url = "";
     s->data.split = LVN_DATA_SPLIT_ALL;
     struct lvn_evaluate_options o = {
-        .ranks = ranks, .prediction = true, .batch = collect, .context = &c, .texts = texts};
+        .ranks = ranks, .prediction = true, .batch = collect, .each_rank = true, .context = &c, .texts = texts};
     struct lvn_evaluate_result r;
     enum lvn_status status = lvn_evaluate(s, &o, &r);
+    out->config = r.config;
+    out->is_number = status == LVN_OK && lvn_model_predicts(&r.config, LVN_LABEL_NUMBER);
+    out->columns = r.columns;
     lvn_evaluate_result_release(&r);
-    return status == LVN_OK && c.out_of_memory ? LVN_MEMORY : status;
+    if (status == LVN_OK) status = lvn_ranks_agree(ranks, c.out_of_memory ? LVN_MEMORY : LVN_OK);
+    return status == LVN_OK ? share_values(out, ranks) : status;
 }
 
 void lvn_prediction_release(struct lvn_prediction *p)

@@ -17,8 +17,8 @@ struct lvn_prediction {
     struct lvn_model_config config; /* for names of classes: lvn_class_name() */
 };
 
-/* Predict the texts' classes or numbers with settings' model.init, on one rank. Sets the keys of data and task, which
- * are not used. Release the result always. */
+/* Predict the texts' classes or numbers with settings' model.init. All ranks give the same texts, and get the whole
+ * result. Sets the keys of data and task, which are not used. Release the result always. */
 enum lvn_status lvn_predict(struct lvn_settings *s, struct lvn_ranks *ranks, const struct lvn_new_texts *texts,
                             struct lvn_prediction *out) LVN_CHECKED;
 void lvn_prediction_release(struct lvn_prediction *p);

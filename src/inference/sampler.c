@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/random.h"
 #include "data/codec.h"
+#include "engine/ranks.h"
 #include "models/keys.h"
 #include "settings/settings.h"
 
@@ -215,16 +216,47 @@ static void begin(const struct lvn_sampler *s, struct row *row, struct lvn_sampl
     memcpy(row->window, sample->prompt + sample->n - n, sizeof *row->window * (size_t)n);
 }
 
-static enum lvn_status append(struct lvn_sample *x, int32_t id)
+/* Memory for one more token. */
+static enum lvn_status reserve(struct lvn_sample *x)
 {
-    if (x->n_generated == x->capacity) {
-        const int64_t capacity = x->capacity ? 2 * x->capacity : 64;
-        int32_t *made = lvn_realloc(x->generated, sizeof *made * (size_t)capacity);
-        if (!made) return LVN_MEMORY;
-        x->generated = made;
-        x->capacity = capacity;
-    }
+    if (x->n_generated < x->capacity) return LVN_OK;
+    const int64_t capacity = x->capacity ? 2 * x->capacity : 64;
+    int32_t *made = lvn_realloc(x->generated, sizeof *made * (size_t)capacity);
+    if (!made) return LVN_MEMORY;
+    x->generated = made;
+    x->capacity = capacity;
+    return LVN_OK;
+}
+
+/* Choose one more token. */
+static enum lvn_status extend(struct lvn_sampler *s, struct lvn_sample *x, const float *logits,
+                              const struct lvn_sampling_options *o)
+{
+    for (int64_t v = 0; v < s->vocab_size; v++)
+        LVN_CHECK(isfinite(logits[v]), NONFINITE, "the model's output for token %lld of the sample is not finite",
+                  (long long)x->n_generated);
+    LVN_TRY(reserve(x));
+    const int32_t id = lvn_candidates_choose(&s->candidates, logits, &o->choice, chance(o, x->number, x->n_generated));
     x->generated[x->n_generated++] = id;
+    x->done = ends(o, id) || (x->on_token && !x->on_token(x->context, id)) || x->n_generated == x->max;
+    return LVN_OK;
+}
+
+/* The same on ranks that run the sample together: they need the same tokens, even where their logits are rounded
+ * differently. */
+static enum lvn_status extend_on_ranks(struct lvn_sampler *s, struct lvn_sample *x, const float *logits,
+                                       const struct lvn_sampling_options *o)
+{
+    struct {
+        int32_t id, done;
+    } next = {0, 0};
+    if (!o->ranks || o->ranks->size == 1) return extend(s, x, logits, o);
+    LVN_TRY(lvn_ranks_agree(o->ranks, o->ranks->rank ? reserve(x) : extend(s, x, logits, o)));
+    if (!o->ranks->rank) next.id = x->generated[x->n_generated - 1], next.done = x->done;
+    LVN_TRY(lvn_ranks_broadcast(o->ranks, &next, (int64_t)sizeof next));
+    if (!o->ranks->rank) return LVN_OK;
+    x->generated[x->n_generated++] = next.id;
+    x->done = next.done;
     return LVN_OK;
 }
 
@@ -234,12 +266,7 @@ static enum lvn_status advance(struct lvn_sampler *s, struct row *row, const flo
                                const struct lvn_sampling_options *o)
 {
     struct lvn_sample *x = row->sample;
-    for (int64_t v = 0; v < s->vocab_size; v++)
-        LVN_CHECK(isfinite(logits[v]), NONFINITE, "the model's output for token %lld of the sample is not finite",
-                  (long long)x->n_generated);
-    const int32_t id = lvn_candidates_choose(&s->candidates, logits, &o->choice, chance(o, x->number, x->n_generated));
-    LVN_TRY(append(x, id));
-    x->done = ends(o, id) || (x->on_token && !x->on_token(x->context, id)) || x->n_generated == x->max;
+    LVN_TRY(extend_on_ranks(s, x, logits, o));
     if (x->done) {
         row->sample = NULL;
         return LVN_OK;
@@ -248,7 +275,7 @@ static enum lvn_status advance(struct lvn_sampler *s, struct row *row, const flo
         memmove(row->window, row->window + 1, sizeof *row->window * (size_t)--row->n);
         row->position = 0;
     }
-    row->window[row->n++] = id;
+    row->window[row->n++] = x->generated[x->n_generated - 1];
     return LVN_OK;
 }
 

@@ -15,6 +15,7 @@
 
 struct lvn_settings;
 struct lvn_codec;
+struct lvn_ranks;
 struct lvn_sampler;
 
 struct lvn_sampling_options {
@@ -22,6 +23,7 @@ struct lvn_sampling_options {
     uint64_t seed;
     const int64_t *ends; /* [n_ends] tokens that end a sample */
     int n_ends;
+    struct lvn_ranks *ranks; /* which run the same samples together: rank 0 chooses the tokens. NULL: one, alone */
 };
 
 /* A prompt and its continuation. */
@@ -30,7 +32,7 @@ struct lvn_sample {
     int64_t n;
     int64_t number; /* selects the stream of random numbers */
     int64_t max;    /* new tokens */
-    /* Called with each new token, except an end token; false ends the sample. NULL: nothing is called. */
+    /* Called with each new token, except an end token, on rank 0; false ends the sample. NULL: nothing is called. */
     bool (*on_token)(void *context, int32_t id);
     void *context;
     /* Set by the sampler; all zero at first. */

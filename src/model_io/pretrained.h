@@ -49,12 +49,12 @@ enum lvn_status lvn_pretrained_set_head(struct lvn_pretrained *p, const struct l
  * (rows are dropped or added: see pretrained_weights.c). The adapters of n are not touched. NONFINITE with the name of
  * a tensor that holds NaN or infinity. */
 enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct lvn_model_state *n) LVN_CHECKED;
-/* The same in two parts, where parameters are in shards and all ranks have opened the same files: first each rank
- * loads its own elements of the parameters that the file has as they are in memory; then rank 0, collecting, the
- * others. */
-enum lvn_pretrained_part { LVN_PRETRAINED_SHARDS, LVN_PRETRAINED_OTHERS, LVN_PRETRAINED_ALL };
-enum lvn_status lvn_pretrained_load_part(const struct lvn_pretrained *p, const struct lvn_model_state *n,
-                                         enum lvn_pretrained_part part) LVN_CHECKED;
+/* The same on all ranks, each with its shards of n. If all see the same files, each rank reads its own elements of the
+ * parameters that the file has as they are in memory, then rank 0 the others, which it sends to their owners; else rank
+ * 0 reads everything. No rank needs memory for more than its shards and one tensor. Without shards rank 0 alone has the
+ * values afterwards. */
+enum lvn_status lvn_pretrained_load_on_ranks(const struct lvn_pretrained *p, const struct lvn_model_state *n,
+                                             struct lvn_ranks *ranks) LVN_CHECKED;
 
 /* The same for one parameter: `to` and `scratch` are [q->count], in the order of memory. */
 enum lvn_status lvn_pretrained_values(const struct lvn_pretrained *p, const struct lvn_param *q, float *to,

@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "engine/ranks.h"
 #include "graph/names.h"
 #include "model_io/pretrained_private.h"
+#include "model_io/shared_files.h"
 #include "models/keys.h"
 #include "models/weight_files.h"
 
@@ -292,13 +294,11 @@ static enum lvn_status load_window(const struct lvn_pretrained *p, const struct 
     return check_finite(plain, to, w->first, w->count);
 }
 
-enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct lvn_model_state *n)
-{
-    return lvn_pretrained_load_part(p, n, LVN_PRETRAINED_ALL);
-}
+/* What is loaded: the elements that each rank holds of parameters that the file has as they are in memory; all others,
+ * for rank 0, collecting; or everything. */
+enum part { PART_SHARDS, PART_OTHERS, PART_ALL };
 
-enum lvn_status lvn_pretrained_load_part(const struct lvn_pretrained *p, const struct lvn_model_state *n,
-                                         enum lvn_pretrained_part part)
+static enum lvn_status load_part(const struct lvn_pretrained *p, const struct lvn_model_state *n, enum part part)
 {
     const enum lvn_dtype type = n->weights;
     int64_t moved = 1, rounded = 1;
@@ -317,10 +317,8 @@ enum lvn_status lvn_pretrained_load_part(const struct lvn_pretrained *p, const s
         struct lvn_window to;
         if (w.param->adapter) continue;
         status = lvn_file_layout(p->variant, &p->config, w.param, &l);
-        const struct lvn_weight *plain = part == LVN_PRETRAINED_ALL ? NULL : plain_tensor(p, w.param, &l);
-        if (status != LVN_OK || !w.count || (part == LVN_PRETRAINED_SHARDS && !plain) ||
-            (part == LVN_PRETRAINED_OTHERS && plain))
-            continue;
+        const struct lvn_weight *plain = part == PART_ALL ? NULL : plain_tensor(p, w.param, &l);
+        if (status != LVN_OK || !w.count || (part == PART_SHARDS && !plain) || (part == PART_OTHERS && plain)) continue;
         status = lvn_parameter_open(&w, &to, false);
         if (status == LVN_OK) status = load_window(p, &w, plain, type == LVN_F32 ? to.p : wide, capacity);
         if (status == LVN_OK && type != LVN_F32) lvn_tensor_from_f32(type, wide, to.p, w.count);
@@ -330,4 +328,25 @@ enum lvn_status lvn_pretrained_load_part(const struct lvn_pretrained *p, const s
     free(capacity);
     free(wide);
     return status;
+}
+
+enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct lvn_model_state *n)
+{
+    return load_part(p, n, PART_ALL);
+}
+
+enum lvn_status lvn_pretrained_load_on_ranks(const struct lvn_pretrained *p, const struct lvn_model_state *n,
+                                             struct lvn_ranks *ranks)
+{
+    LVN_LOCAL_ARENA(a);
+    const bool is_folder = strcmp(p->path, p->dir) == 0; /* or a file of torch.save() */
+    const char *shared = NULL;
+    enum lvn_status status = LVN_OK;
+    if (lvn_parameters_sharded(n, LVN_PARAMETER_VALUES))
+        LVN_TRY(lvn_ranks_share_files(ranks, &a, is_folder ? p->dir : "", &shared));
+    if (shared) status = load_part(p, n, PART_SHARDS);
+    lvn_parameters_begin_collecting(n);
+    if (ranks->rank == 0 && status == LVN_OK) status = load_part(p, n, shared ? PART_OTHERS : PART_ALL);
+    const enum lvn_status ended = lvn_parameters_end_collecting(n);
+    return lvn_ranks_agree(ranks, status == LVN_OK ? ended : status);
 }

@@ -14,9 +14,9 @@
 #include "formats/json.h"
 #include "model_io/model_files.h"
 #include "model_io/pretrained.h"
+#include "model_io/shared_files.h"
 #include "models/lora.h"
 #include "settings/settings.h"
-#include "train/shared_files.h"
 #include "train/snapshot_files.h"
 #include "train/snapshot_weights.h"
 

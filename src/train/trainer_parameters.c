@@ -2,7 +2,7 @@
  * lora.init, or initial ones.
  *
  * Rank 0 reads files, and sends the values to the others. Where parameters are in shards, and all ranks see the same
- * files (shared_files.h), each rank reads its own elements of what has the same order there as in memory. */
+ * files, each rank reads its own elements of what has the same order there as in memory. */
 #include <string.h>
 
 #include "base/log.h"
@@ -10,7 +10,6 @@
 #include "model_io/adapters.h"
 #include "model_io/model_find.h"
 #include "stores/store.h"
-#include "train/shared_files.h"
 #include "train/trainer_private.h"
 
 /* Rank 0: name and checksum of the adapters' base model, for checkpoints. */
@@ -30,16 +29,14 @@ static enum lvn_status find_base(struct trainer *t)
     return LVN_OK;
 }
 
-/* Can each rank read its shards of model.init? */
-static enum lvn_status share_pretrained(struct trainer *t, bool *shared)
+/* Rank 0: the values of lora.init. */
+static enum lvn_status load_adapters(struct trainer *t, struct lvn_model_state *n)
 {
-    LVN_LOCAL_ARENA(a);
-    const struct lvn_pretrained *p = &t->opened.setup.pretrained;
-    const bool is_folder = strcmp(p->path, p->dir) == 0; /* or a file of torch.save() */
-    const char *path;
-    LVN_TRY(lvn_ranks_share_files(t->ranks, &a, is_folder ? p->dir : "", &path));
-    *shared = path != NULL;
-    return LVN_OK;
+    if (!*t->settings->lora.init) return LVN_OK;
+    lvn_parameters_begin_collecting(n);
+    const enum lvn_status status = t->ranks->rank ? LVN_OK : lvn_adapters_read(t->settings->lora.init, n);
+    const enum lvn_status ended = lvn_parameters_end_collecting(n);
+    return lvn_ranks_agree(t->ranks, status == LVN_OK ? ended : status);
 }
 
 enum lvn_status lvn_trainer_load_parameters(struct trainer *t)
@@ -56,18 +53,8 @@ enum lvn_status lvn_trainer_load_parameters(struct trainer *t)
     const bool pretrained = t->opened.setup.has_pretrained;
     LVN_TRY(lvn_ranks_agree(t->ranks, lvn_parameters_init_values(n, (uint64_t)s->trainer.seed, pretrained)));
     if (!pretrained) return LVN_OK;
-    enum lvn_status status = LVN_OK;
-    bool by_shard = false;
-    if (lvn_parameters_sharded(n, LVN_PARAMETER_VALUES)) LVN_TRY(share_pretrained(t, &by_shard));
-    if (by_shard) status = lvn_pretrained_load_part(p, n, LVN_PRETRAINED_SHARDS);
-    lvn_parameters_begin_collecting(n);
-    if (t->ranks->rank == 0) {
-        if (status == LVN_OK) status = find_base(t);
-        if (status == LVN_OK)
-            status = lvn_pretrained_load_part(p, n, by_shard ? LVN_PRETRAINED_OTHERS : LVN_PRETRAINED_ALL);
-        if (status == LVN_OK && *s->lora.init) status = lvn_adapters_read(s->lora.init, n);
-    }
-    enum lvn_status ended = lvn_parameters_end_collecting(n);
-    LVN_TRY(lvn_ranks_agree(t->ranks, status == LVN_OK ? ended : status));
+    LVN_TRY(lvn_pretrained_load_on_ranks(p, n, t->ranks));
+    LVN_TRY(lvn_ranks_agree(t->ranks, find_base(t)));
+    LVN_TRY(load_adapters(t, n));
     return lvn_parameters_broadcast(n, t->ranks);
 }

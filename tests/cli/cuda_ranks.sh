@@ -146,3 +146,16 @@ if command -v mpirun >/dev/null; then
     code 0 double mpirun "${root[@]}" --oversubscribe -n 2 "$PWD/one_each" "$LEVIN" train "${sizes[@]}" --run_dir=each
     says "$by_nccl" err
 fi
+
+# --- models that are only read, their parameters in shards ---
+for command in "evaluate one --json" "generate one --max-new-tokens=12"; do
+    read -ra command <<<"$command"
+    command+=(--trainer.accelerator=cuda --trainer.threads=1)
+    code 0 double "$LEVIN" "${command[@]}"
+    cp out one.out
+    rm -f report
+    LEVIN_DOUBLE_REPORT=$PWD/report code 0 double "$LEVIN" launch --prefix=false -n 3 -- "${command[@]}" --trainer.strategy=fsdp
+    says "$by_nccl" err
+    same_file out one.out
+    check [ "$(grep -c '^left .* 0$' report)" = "$(grep -c '^left' report)" ]
+done

@@ -99,7 +99,7 @@ static enum lvn_status collect_keys(struct lvn_launch *l, const struct lvn_setti
 static enum lvn_status check_transport(struct lvn_launch *l, struct lvn_cli *launched)
 {
     const struct lvn_settings *s = &launched->settings;
-    if (!l->request.training) LVN_TRY(lvn_cli_settings(launched, NULL, 0));
+    if (!l->request.training) LVN_TRY(lvn_cli_settings(launched, NULL, LVN_USES_SPLIT)); /* ranks check the rest */
     l->request.rank_timeout = s->trainer.rank_timeout;
     l->request.stall_timeout = s->trainer.stall_timeout;
     l->request.start_timeout = s->trainer.start_timeout;

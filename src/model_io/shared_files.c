@@ -1,5 +1,5 @@
 /* shared_files.c - see shared_files.h. */
-#include "train/shared_files.h"
+#include "model_io/shared_files.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* shared_files.h - whether all ranks see the same files, so that each can read its part of them.
  *
- * snapshot.c and trainer_setup.c ask before they load. Hosts may have different files at one path, or copies of which
- * one is damaged: so it is compared what the system says about each file (name, inode, size, time of the last change),
- * not what is in it. */
+ * snapshot.c and pretrained_weights.c ask before they load. Hosts may have different files at one path, or copies of
+ * which one is damaged: so it is compared what the system says about each file (name, inode, size, time of the last
+ * change), not what is in it. */
 #ifndef LVN_SHARED_FILES_H
 #define LVN_SHARED_FILES_H
 

@@ -1,0 +1,25 @@
+/* model_shards.h - a model that is only read, over ranks: whole on each of them, or with its parameters in shards, of
+ * which a block's are gathered ahead of its use, as in training.
+ *
+ * evaluation.c and generation.c plan, allocate and load through it. trainer.strategy decides: fsdp divides the
+ * parameters, auto only if a rank's memory is too small for the whole model, and the others concern training alone. */
+#ifndef LVN_MODEL_SHARDS_H
+#define LVN_MODEL_SHARDS_H
+
+#include "engine/model_state.h"
+#include "model_io/pretrained.h"
+#include "settings/settings.h"
+
+struct lvn_ranks;
+
+/* All ranks (NULL: one, alone). `make` makes the sessions of n; it is called again, after those were dropped, if the
+ * parameters must be divided. MEMORY if that does not help. Then lvn_parameters_sharded() knows. */
+enum lvn_status lvn_model_shards_plan(struct lvn_model_state *n, struct lvn_ranks *ranks, const struct lvn_settings *s,
+                                      enum lvn_status (*make)(void *context), void *context) LVN_CHECKED;
+/* All ranks: allocate n, and load the weights unless that was done. Each rank reads what it keeps. */
+enum lvn_status lvn_model_shards_load(struct lvn_model_state *n, struct lvn_ranks *ranks, const struct lvn_settings *s,
+                                      const struct lvn_pretrained *p) LVN_CHECKED;
+/* Free n (NULL: nothing), and what its ranks share. */
+void lvn_model_shards_free(struct lvn_model_state *n, struct lvn_ranks *ranks);
+
+#endif
