@@ -122,7 +122,6 @@ static bool divide_model(struct variant *v, int ranks)
     int64_t batch = v->s.trainer.batch_size;
     if (v->s.trainer.batch_size_per_device) batch = batch / v->ranks * ranks;
     if (batch < ranks || v->s.trainer.micro_batch_size * ranks > batch) return false;
-    if (lvn_optimizer_on_matrices(lvn_optimizer_find(v->s.optimizer.kind))) return false;
     v->s.trainer.batch_size = batch;
     v->ranks = ranks;
     name_change(v, "trainer.strategy=%s on %d ranks", lvn_strategy_smallest(&v->s, &v->s.trainer.strategy), ranks);

@@ -15,6 +15,12 @@ static bool is_bucket(const struct lvn_instr *i)
     return i->op->collective && i->when == LVN_LAST_MICRO_BATCH && i->scope != LVN_SCOPE_REPLICAS;
 }
 
+/* Does it exchange parameters, or steps of whole matrices, and no gradients? */
+static bool is_of_update(const struct lvn_instr *i)
+{
+    return i->id == LVN_OP_all_gather || (i->id == LVN_OP_reduce_scatter && i->when == LVN_AFTER_BACKWARD);
+}
+
 static void begin(struct lvn_reduction *d, struct lvn_collective_work *w)
 {
     const struct lvn_arg *in = &w->call->in[0], *out = &w->call->out[0];
@@ -51,7 +57,7 @@ static enum lvn_status end(struct lvn_reduction *d, struct lvn_collective_work *
     w->active = false;
     double seconds = lvn_seconds() - start;
     d->waited += seconds;
-    if (w->instr->id != LVN_OP_all_gather) d->summed += seconds;
+    if (!is_of_update(w->instr)) d->summed += seconds;
     if (d->status == LVN_OK) d->status = status;
     return status;
 }

@@ -4,8 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "optimizers/optimizer.h"
-
 /* In the order in which auto tries them. */
 static const struct {
     enum lvn_trainer_strategy strategy;
@@ -21,7 +19,6 @@ enum { STRATEGIES = sizeof strategies / sizeof *strategies };
 /* The set of enum lvn_shards that the other settings allow. */
 static unsigned possible_shards(const struct lvn_settings *s)
 {
-    if (lvn_optimizer_on_matrices(lvn_optimizer_find(s->optimizer.kind))) return 0;
     if (s->trainer.share == LVN_TRAINER_SHARE_MEASURED) return LVN_SHARDS_STATE;
     return s->trainer.deterministic ? LVN_SHARDS_STATE | LVN_SHARDS_PARAMETERS : ~0u;
 }
@@ -48,13 +45,6 @@ static int given(const struct lvn_settings *s)
 unsigned lvn_strategy_shards(const struct lvn_settings *s)
 {
     return shards_at(s, given(s));
-}
-
-enum lvn_status lvn_strategy_check(const struct lvn_settings *s)
-{
-    const int i = given(s);
-    LVN_TRY(lvn_settings_check_strategy(s));
-    return strategies[i].shards ? lvn_optimizer_check_strategy(s->optimizer.kind, lvn_strategy_at(i)) : LVN_OK;
 }
 
 enum lvn_status lvn_strategy_group(const struct lvn_settings *s, int size, int *group)

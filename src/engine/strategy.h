@@ -15,8 +15,6 @@ unsigned lvn_strategy_shards(const struct lvn_settings *s);
 unsigned lvn_strategy_more(const struct lvn_settings *s, unsigned shards);
 /* The name of the strategy that has this set in shards. */
 const char *lvn_strategy_name(const struct lvn_settings *s, unsigned shards);
-/* ARG: trainer.strategy contradicts another setting, or the optimizer cannot do with it. */
-enum lvn_status lvn_strategy_check(const struct lvn_settings *s) LVN_CHECKED;
 /* *group: how many ranks divide the parameters among them, by trainer.fsdp_size; 0: all of them. ARG: it does not
  * divide their number. */
 enum lvn_status lvn_strategy_group(const struct lvn_settings *s, int size, int *group) LVN_CHECKED;

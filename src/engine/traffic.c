@@ -54,6 +54,7 @@ void lvn_train_programs_traffic(const struct lvn_train_programs *t, int hosts, s
         if (!i->op->collective || i->id == LVN_OP_wait) continue;
         const bool gather = i->id == LVN_OP_all_gather, replicas = i->scope == LVN_SCOPE_REPLICAS;
         const bool norm = i->id == LVN_OP_all_reduce && sharded && !replicas;
+        const bool matrices = i->when == LVN_AFTER_BACKWARD && p->values[i->out[0].value].buffer == LVN_BUFFER_ARENA;
         int within = hosts, ranks = ranks_of(s, i->scope, &within);
         const struct lvn_sum_question q = {
             .ranks = ranks,
@@ -64,11 +65,12 @@ void lvn_train_programs_traffic(const struct lvn_train_programs *t, int hosts, s
             .gather = gather || norm || replicas || !sharded}; /* all ranks get the sums */
         struct lvn_traffic one;
         lvn_sum_traffic(&q, &one);
-        add(gather ? &out->parameters
-            : norm ? &out->norm
-                   : &out->gradients,
+        add(norm       ? &out->norm
+            : matrices ? &out->matrices
+            : gather   ? &out->parameters
+                       : &out->gradients,
             &one, i->when == LVN_EVERY_MICRO_BATCH ? t->accumulation : 1);
-        if (gather || norm || i->id == LVN_OP_tree_reduce) continue;
+        if (gather || norm || matrices || i->id == LVN_OP_tree_reduce) continue;
         out->last = one;
         out->last_bytes = q.bytes;
     }

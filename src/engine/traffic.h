@@ -12,6 +12,7 @@ struct lvn_step_traffic {
     struct lvn_traffic last;       /* of these, the last one, behind which nothing is computed */
     struct lvn_traffic norm;       /* the sum of the shards' squares */
     struct lvn_traffic parameters; /* gathered from their owners */
+    struct lvn_traffic matrices;   /* directions and steps of an optimizer on whole matrices */
     int64_t last_bytes;            /* length of the last sum; with the tree, of all gradients */
 };
 

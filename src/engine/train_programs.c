@@ -279,7 +279,7 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const stru
                                     .keep = !s->trainer.fsdp_reshard};
     *t = (struct lvn_train_programs){
         .settings = s, .fields = *o->fields, .block_size = lvn_task_length(o->task, o->fields), .ranks = r};
-    LVN_TRY(lvn_strategy_check(s));
+    LVN_TRY(lvn_settings_check_strategy(s));
     const struct lvn_optimizer_options optimizer = lvn_optimizer_options_of(s);
     lvn_optimizer_init(&t->optimizer, &optimizer);
     t->min_micro = o->min_micro;

@@ -63,15 +63,6 @@ enum lvn_status lvn_optimizer_check(const struct lvn_optimizer_options *o)
     return lvn_optimizer_groups_read(&groups, &a, o->groups);
 }
 
-enum lvn_status lvn_optimizer_check_strategy(const char *kind, const char *strategy)
-{
-    LVN_CHECK(!lvn_optimizer_on_matrices(lvn_optimizer_find(kind)), ARG,
-              "trainer.strategy %s cuts matrices between ranks, and optimizer.kind %s updates whole ones: set "
-              "trainer.strategy=ddp, or take another optimizer.kind",
-              strategy, kind);
-    return LVN_OK;
-}
-
 void lvn_optimizer_init(struct lvn_optimizer *out, const struct lvn_optimizer_options *o)
 {
     const struct lvn_optimizer_kind *k = lvn_optimizer_find(o->kind);
@@ -83,9 +74,8 @@ void lvn_optimizer_init(struct lvn_optimizer *out, const struct lvn_optimizer_op
     if (k->constants) k->constants(o, &out->attr);
     out->attr.update.weight_decay = o->weight_decay;
     out->attr.update.clip_value = o->clip_value;
-    if (!k->matrix_constants) return;
-    out->has_matrix_op = true;
-    out->matrix_op = k->matrix_op;
-    k->matrix_constants(o, &out->matrix_attr);
-    out->matrix_attr.update.clip_value = o->clip_value;
+    if (!k->matrices) return;
+    out->matrices.used = true;
+    k->matrices(o, &out->matrices);
+    out->matrices.direction_attr.update.clip_value = o->clip_value;
 }

@@ -27,10 +27,9 @@ struct lvn_optimizer_kind {
     const char *torch; /* the class of torch.optim whose state its moments are; NULL: none */
     /* Set the operation's own constants; those of attr->update are set by others. NULL: it has none. */
     void (*constants)(const struct lvn_optimizer_options *o, union lvn_attr *attr);
-    /* An optimizer on whole matrices: its operation for those of the model's blocks, and the constants of that; `op` is
-     * then for all other parameters. NULL: it has none. */
-    enum lvn_op_id matrix_op;
-    void (*matrix_constants)(const struct lvn_optimizer_options *o, union lvn_attr *attr);
+    /* Set the operations on the matrices of the model's blocks, and their own constants; `op` is then for all other
+     * parameters. NULL: it has none. */
+    void (*matrices)(const struct lvn_optimizer_options *o, struct lvn_matrix_steps *m);
 };
 
 /* All optimizers; ends with NULL. */
@@ -40,14 +39,6 @@ const struct lvn_optimizer_kind *lvn_optimizer_find(const char *name);
 /* May its moments be bf16? */
 bool lvn_optimizer_in_bf16(const struct lvn_optimizer_kind *k);
 
-/* Does it need whole matrices, which shards would cut? */
-static inline bool lvn_optimizer_on_matrices(const struct lvn_optimizer_kind *k)
-{
-    return k->matrix_constants;
-}
-
-/* ARG: it does, and this strategy has shards. */
-enum lvn_status lvn_optimizer_check_strategy(const char *kind, const char *strategy) LVN_CHECKED;
 /* ARG: options that contradict each other, by name. */
 enum lvn_status lvn_optimizer_check(const struct lvn_optimizer_options *o) LVN_CHECKED;
 /* The optimizer of a run, whose options have passed lvn_optimizer_check(). */

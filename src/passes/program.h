@@ -194,16 +194,25 @@ enum lvn_precision {
     LVN_PRECISION_16_MIXED   /* as BF16_MIXED, in fp16, with a scale of the loss (loss_scaling.c) */
 };
 
+/* How an optimizer moves whole matrices: three operations, of which the second alone needs the whole matrix. */
+struct lvn_matrix_steps {
+    bool used;
+    enum lvn_op_id direction; /* in[0]: the gradient; out[0]: a direction, then at most as many moments as the other
+                                 parameters have, updated in place; element by element */
+    enum lvn_op_id whole;     /* in[0], out[0]: directions of a matrix, (inputs,outputs), in place */
+    enum lvn_op_id step; /* in[0]: what came of them; out[0]: the parameters, updated in place; element by element */
+    union lvn_attr direction_attr, whole_attr, step_attr; /* attr.update: clip_value */
+    /* Set what in step_attr depends on the shape of the matrix. NULL: nothing does. */
+    void (*fit)(const struct lvn_desc *matrix, union lvn_attr *step_attr);
+};
+
 /* An optimizer, as a program runs it; lvn_optimizer_init() makes it from a run's options (optimizers/optimizer.h). */
 struct lvn_optimizer {
     const char *name;    /* optimizer.kind, for messages */
     enum lvn_op_id op;   /* in[0]: the gradient; out[0]: the parameters, then the moments, updated in place */
     union lvn_attr attr; /* of op; of attr.update: weight_decay, for the groups that decay, and clip_value */
-    /* The same for each matrix of the model's blocks (lvn_param_is_block_matrix()), one at a time, with at most as many
-     * moments; then op is for the other parameters. */
-    bool has_matrix_op;
-    enum lvn_op_id matrix_op;
-    union lvn_attr matrix_attr;
+    /* For the matrices of the model's blocks (lvn_param_is_block_matrix()); then op is for the other parameters. */
+    struct lvn_matrix_steps matrices;
     double clip_norm; /* maximum 2-norm of the gradient; 0: off */
     bool bf16_state;  /* moments in bf16, if op accepts that */
 };

@@ -23,6 +23,8 @@
  * once for forward and once for backward, and forgotten behind its last use. Those outside of all blocks stay for the
  * micro-batch: embedding and head are used at both of its ends. Programs that only compute forward gather them as well.
  *
+ * Optimizers on whole matrices, which shards cut: sharder_matrices.c.
+ *
  * With trainer.fsdp_size the ranks of a group divide the model among them, and each group has a whole one: the sums of
  * a rank's shards are added to those of its replicas in the other groups once, in the last micro-batch.
  *
@@ -137,6 +139,13 @@ bool lvn_sharder_next_block(const struct sharder *x, int *block)
     return false;
 }
 
+int lvn_sharder_block_of(struct sharder *x, int64_t element)
+{
+    const struct lvn_param_block *b = x->p->graph->params->blocks;
+    while (element >= b[x->asked].offset + b[x->asked].count) x->asked++;
+    return x->asked - 1;
+}
+
 const struct lvn_param_block *lvn_sharder_block(const struct sharder *x, int block)
 {
     return &x->p->graph->params->blocks[block + 1];
@@ -195,6 +204,9 @@ static enum lvn_status share_training(struct sharder *x)
     struct lvn_instr *old = lvn_arena_alloc(&p->arena, sizeof *old * (size_t)(n + 1));
     if (!old) return LVN_MEMORY;
     memcpy(old, p->instrs, sizeof *old * (size_t)n);
+    x->work = lvn_arena_alloc(&p->arena, sizeof *x->work * (size_t)x->s->size);
+    if (!x->work) return LVN_MEMORY;
+    for (int k = 0; k < x->s->size; k++) x->work[k] = 0;
     if (lvn_sharder_has(x, LVN_SHARDS_GRADIENTS)) {
         LVN_TRY(lvn_sharder_append_gradients(x, old, n));
     } else {
@@ -202,6 +214,7 @@ static enum lvn_status share_training(struct sharder *x)
         p->n_instrs = 0;
         lvn_sharder_append_sums(x, old, n);
     }
+    lvn_sharder_end_matrices(x);
     if (lvn_sharder_has(x, LVN_SHARDS_STATE) && !lvn_sharder_has(x, LVN_SHARDS_PARAMETERS))
         lvn_sharder_append_gathers(x);
     return x->failed ? LVN_MEMORY : LVN_OK;

@@ -1,6 +1,6 @@
 /* sharder.h - state and functions that the parts of the pass shard share (sharder.c, sharder_sums.c,
- * sharder_gradients.c, sharder_parameters.c, sharder_update.c): the program that is written anew, and functions that
- * append to it. Memory that is out is told by sharder.failed. */
+ * sharder_gradients.c, sharder_parameters.c, sharder_update.c, sharder_matrices.c): the program that is written anew,
+ * and functions that append to it. Memory that is out is told by sharder.failed. */
 #ifndef LVN_SHARDER_H
 #define LVN_SHARDER_H
 
@@ -17,12 +17,23 @@ struct collective {
 struct bucket;
 struct block_gradients;
 
+/* The matrices of a block, on the way from their gradients to their steps (sharder_matrices.c). */
+struct matrix_block {
+    int block;                            /* lvn_param.block */
+    const struct lvn_instr *first, *last; /* those that set the directions of its matrices; first NULL: no block */
+    struct lvn_operand directions;        /* of the whole block; then the steps */
+    struct collective collective;
+};
+enum { LVN_MATRIX_STAGES = 3 }; /* directions are set; gathered; matrices are computed, and steps on their way */
+
 struct sharder {
     struct lvn_program *p;
     const struct lvn_sharding *s;
     struct bucket *bucket;
     int n_buckets;
-    int n_updates;                    /* instructions of the optimizer so far: one for each parameter group */
+    int asked; /* index in lvn_params.blocks of the block that was asked for last */
+    struct matrix_block matrices[LVN_MATRIX_STAGES];
+    double *work;                     /* [owners] what each rank has computed for matrices so far */
     struct block_gradients *blocks;   /* zero2: [n_blocks] */
     struct block_gradients *reducing; /* zero2: those whose reduction has been started and not ended; NULL: none */
     bool failed;                      /* out of memory */
@@ -53,6 +64,8 @@ struct lvn_instr *lvn_sharder_latest(const struct sharder *x);
 /* Number of the next block after `block` that has trainable parameters, as in lvn_param.block; begin with -2. False:
  * there is none. */
 bool lvn_sharder_next_block(const struct sharder *x, int *block);
+/* Number of the block in which a trainable element lies; elements that are asked for ascend. */
+int lvn_sharder_block_of(struct sharder *x, int64_t element);
 /* The range of a block's trainable parameters in the flat buffers, and the part of it that this rank owns. */
 const struct lvn_param_block *lvn_sharder_block(const struct sharder *x, int block);
 struct lvn_shard lvn_sharder_shard(const struct sharder *x, int block);
@@ -85,7 +98,16 @@ enum lvn_status lvn_sharder_gather_parameters(struct sharder *x) LVN_CHECKED;
 /* sharder_update.c */
 /* Append an instruction of `old`: those of the update for what the rank owns. */
 void lvn_sharder_append_one(struct sharder *x, const struct lvn_instr *i);
+/* Append this rank's part of an update, if it has any; its operand in the arena becomes a view of `directions`. */
+void lvn_sharder_append_part(struct sharder *x, struct lvn_instr i, int block, struct lvn_operand directions);
 /* Append the gathers of the updated parameters. */
 void lvn_sharder_append_gathers(struct sharder *x);
+
+/* sharder_matrices.c */
+/* Append what an instruction of the update does for the matrices of a block; the rest of it follows later. False: it is
+ * for no matrix. */
+bool lvn_sharder_append_matrix(struct sharder *x, const struct lvn_instr *i);
+/* Append what is left to do for matrices, behind the last update. */
+void lvn_sharder_end_matrices(struct sharder *x);
 
 #endif

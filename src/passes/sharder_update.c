@@ -2,31 +2,36 @@
  * parameters; see sharder.c. */
 #include "passes/sharder.h"
 
-/* Restrict an operand to elements [offset, offset + count) of its buffer. */
-static void cut(struct lvn_program *p, struct lvn_operand *o, int64_t offset, int64_t count)
+/* Restrict an operand of an update, a range of a flat buffer or of the arena, to this rank's part of it. */
+static void cut(struct sharder *x, struct lvn_operand *o, int block, const struct lvn_operand *directions,
+                const struct lvn_shard *part)
 {
     if (o->value < 0) return;
-    struct lvn_value *v = &p->values[o->value];
-    v->offset = offset * lvn_dtype_bytes(v->dtype);
-    v->bytes = count * lvn_dtype_bytes(v->dtype);
-    o->desc = lvn_desc_make(v->dtype, 1, &count);
+    struct lvn_value *v = &x->p->values[o->value];
+    if (v->buffer == LVN_BUFFER_ARENA) {
+        *o = lvn_sharder_view(lvn_sharder_block(x, block), *directions, part->first, part->count);
+        return;
+    }
+    const enum lvn_shards what = v->buffer == LVN_BUFFER_GRAD    ? LVN_SHARDS_GRADIENTS
+                                 : v->buffer == LVN_BUFFER_PARAM ? LVN_SHARDS_PARAMETERS
+                                                                 : LVN_SHARDS_STATE;
+    v->offset = lvn_sharder_place(x, what, block, part->first) * lvn_dtype_bytes(v->dtype);
+    v->bytes = part->count * lvn_dtype_bytes(v->dtype);
+    o->desc = lvn_desc_make(v->dtype, 1, &part->count);
 }
 
-/* Append the part of an update instruction that lies in this rank's shard of its block, if any. The optimizer state's
- * buffers hold the rank's shards only. */
-static void append_update(struct sharder *x, struct lvn_instr i)
+/* The optimizer state's buffers hold the rank's shards only. */
+void lvn_sharder_append_part(struct sharder *x, struct lvn_instr i, int block, struct lvn_operand directions)
 {
-    struct lvn_program *p = x->p;
-    const struct lvn_param_group *g = &p->graph->params->groups[x->n_updates++];
-    const struct lvn_shard part = lvn_shard_within(lvn_sharder_block(x, g->block), lvn_sharding_owners(x->s),
-                                                   lvn_sharding_owner(x->s, x->s->rank), g->offset, g->count);
+    const int64_t first = i.attr.update.first;
+    const struct lvn_shard part =
+        lvn_shard_within(lvn_sharder_block(x, block), lvn_sharding_owners(x->s), lvn_sharding_owner(x->s, x->s->rank),
+                         first, lvn_desc_count(&i.in[0].desc));
     if (!part.count) return;
-    cut(p, &i.in[0], lvn_sharder_place(x, LVN_SHARDS_GRADIENTS, g->block, part.first), part.count);
-    cut(p, &i.out[0], lvn_sharder_place(x, LVN_SHARDS_PARAMETERS, g->block, part.first), part.count);
-    for (int k = 1; k < LVN_MAX_OUT; k++)
-        cut(p, &i.out[k], lvn_sharder_place(x, LVN_SHARDS_STATE, g->block, part.first), part.count);
+    cut(x, &i.in[0], block, &directions, &part);
+    for (int k = 0; k < LVN_MAX_OUT; k++) cut(x, &i.out[k], block, &directions, &part);
     i.attr.update.first = part.first;
-    i.attr.update.number += part.first - g->offset;
+    i.attr.update.number += part.first - first;
     *lvn_sharder_append(x, i.id, i.when, i.name) = i;
 }
 
@@ -68,13 +73,12 @@ static void append_norm(struct sharder *x, const struct lvn_instr *norm)
 
 void lvn_sharder_append_one(struct sharder *x, const struct lvn_instr *i)
 {
-    bool update = i->when == LVN_AFTER_BACKWARD;
-    if (update && lvn_sharder_has(x, LVN_SHARDS_STATE) && i->id == LVN_OP_grad_norm)
-        append_norm(x, i);
-    else if (update && lvn_sharder_has(x, LVN_SHARDS_STATE))
-        append_update(x, *i);
-    else
+    if (i->when != LVN_AFTER_BACKWARD || !lvn_sharder_has(x, LVN_SHARDS_STATE))
         *lvn_sharder_append(x, i->id, i->when, i->name) = *i;
+    else if (i->id == LVN_OP_grad_norm)
+        append_norm(x, i);
+    else if (!lvn_sharder_append_matrix(x, i))
+        lvn_sharder_append_part(x, *i, lvn_sharder_block_of(x, i->attr.update.first), LVN_NO_OPERAND);
 }
 
 /* Append the gathers of the updated parameters. */

@@ -1,7 +1,7 @@
 /* update.c - the pass that appends the instructions of a step after backward: the gradient's norm, then the optimizer.
  *
  * Gradients lie in one flat buffer, so the norm is one instruction and the optimizer one for each parameter group. An
- * optimizer on matrices has one for each matrix of a block, and one for each run of other parameters between them.
+ * optimizer on matrices has three for each matrix of a block, and one for each run of other parameters between them.
  * Clipping needs no instruction: the norm's kernel writes a factor to lvn_result.clip_scale, by which the optimizer
  * multiplies gradients. It is 0 if the norm is not finite: then the optimizer updates nothing. */
 #include "passes/pass.h"
@@ -26,34 +26,72 @@ static enum lvn_status append_norm(struct lvn_program *p, double clip_norm)
     return norm->in[0].value < 0 ? LVN_MEMORY : LVN_OK;
 }
 
-/* Append the update of elements [offset, offset + count), which lie in group g; matrix: they are this one, or NULL. */
-static enum lvn_status append_update(struct lvn_program *p, const struct lvn_optimizer *o,
-                                     const struct lvn_param_group *g, int64_t offset, int64_t count,
-                                     const struct lvn_param *matrix)
+/* Set what the updates of elements from `offset` on, which lie in group g, have in common. */
+static void set_update(struct lvn_update *u, const struct lvn_optimizer *o, const struct lvn_param_group *g,
+                       int64_t offset)
+{
+    u->weight_decay = !g->decay ? 0 : g->weight_decay < 0 ? o->attr.update.weight_decay : g->weight_decay;
+    u->lr_scale = g->lr_scale;
+    u->first = offset;
+    u->number = g->number + offset - g->offset;
+}
+
+/* Add the operands out[1 + k]: the moments of elements [offset, offset + count). */
+static bool add_moments(struct lvn_program *p, const struct lvn_optimizer *o, struct lvn_instr *i, int64_t offset,
+                        int64_t count)
 {
     static const char *const moments[] = {"first moment", "second moment"};
-    const enum lvn_dtype state = o->bf16_state ? LVN_BF16 : p->real;
-    struct lvn_instr *i = after_backward(p, matrix ? o->matrix_op : o->op,
-                                         matrix     ? matrix->name
-                                         : g->decay ? "update, decayed parameters"
-                                                    : "update, other parameters");
-    if (!i) return LVN_MEMORY;
-    i->attr = matrix ? o->matrix_attr : o->attr;
-    i->attr.update.weight_decay = !g->decay ? 0 : g->weight_decay < 0 ? o->attr.update.weight_decay : g->weight_decay;
-    i->attr.update.lr_scale = g->lr_scale;
-    i->attr.update.first = offset;
-    i->attr.update.number = g->number + offset - g->offset;
-    i->attr.update.parameters = matrix ? NULL : &p->graph->params->trainable;
-    i->in[0] = lvn_program_add_range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, offset, count);
-    if (matrix) i->in[0].desc = lvn_desc_make(p->gradients, matrix->desc.rank, matrix->desc.dim);
-    i->out[0] = lvn_program_add_range(p, "parameters", LVN_BUFFER_PARAM, p->weights, offset, count);
-    bool ok = i->in[0].value >= 0 && i->out[0].value >= 0;
-    for (int k = 0; ok && k < i->op->n_out - 1; k++) {
+    for (int k = 0; k < i->op->n_out - 1; k++) {
         const enum lvn_buffer buffer = (enum lvn_buffer)(LVN_BUFFER_STATE0 + k);
-        i->out[1 + k] = lvn_program_add_range(p, moments[k], buffer, state, offset, count);
-        ok = i->out[1 + k].value >= 0;
+        i->out[1 + k] = lvn_program_add_range(p, moments[k], buffer, o->bf16_state ? LVN_BF16 : p->real, offset, count);
+        if (i->out[1 + k].value < 0) return false;
     }
-    return ok ? LVN_OK : LVN_MEMORY;
+    return true;
+}
+
+/* Append the update of elements [offset, offset + count), which lie in group g. */
+static enum lvn_status append_update(struct lvn_program *p, const struct lvn_optimizer *o,
+                                     const struct lvn_param_group *g, int64_t offset, int64_t count)
+{
+    struct lvn_instr *i =
+        after_backward(p, o->op, g->decay ? "update, decayed parameters" : "update, other parameters");
+    if (!i) return LVN_MEMORY;
+    i->attr = o->attr;
+    set_update(&i->attr.update, o, g, offset);
+    i->attr.update.parameters = &p->graph->params->trainable;
+    i->in[0] = lvn_program_add_range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, offset, count);
+    i->out[0] = lvn_program_add_range(p, "parameters", LVN_BUFFER_PARAM, p->weights, offset, count);
+    const bool ok = i->in[0].value >= 0 && i->out[0].value >= 0;
+    return ok && add_moments(p, o, i, offset, count) ? LVN_OK : LVN_MEMORY;
+}
+
+/* Append the update of a matrix, which lies in group g. */
+static enum lvn_status append_matrix(struct lvn_program *p, const struct lvn_optimizer *o,
+                                     const struct lvn_param_group *g, const struct lvn_param *matrix)
+{
+    const struct lvn_matrix_steps *m = &o->matrices;
+    const int64_t offset = matrix->offset, count = matrix->count;
+    const struct lvn_operand direction = lvn_program_add_range(p, "direction", LVN_BUFFER_ARENA, p->real, 0, count);
+    struct lvn_instr *i = after_backward(p, m->direction, matrix->name);
+    if (!i || direction.value < 0) return LVN_MEMORY;
+    i->attr = m->direction_attr;
+    set_update(&i->attr.update, o, g, offset);
+    i->in[0] = lvn_program_add_range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, offset, count);
+    i->out[0] = direction;
+    if (i->in[0].value < 0 || !add_moments(p, o, i, offset, count)) return LVN_MEMORY;
+    i = after_backward(p, m->whole, matrix->name);
+    if (!i) return LVN_MEMORY;
+    i->attr = m->whole_attr;
+    i->in[0] = i->out[0] = direction;
+    i->in[0].desc = i->out[0].desc = lvn_desc_make(p->real, matrix->desc.rank, matrix->desc.dim);
+    i = after_backward(p, m->step, matrix->name);
+    if (!i) return LVN_MEMORY;
+    i->attr = m->step_attr;
+    set_update(&i->attr.update, o, g, offset);
+    if (m->fit) m->fit(&matrix->desc, &i->attr);
+    i->in[0] = direction;
+    i->out[0] = lvn_program_add_range(p, "parameters", LVN_BUFFER_PARAM, p->weights, offset, count);
+    return i->out[0].value >= 0 ? LVN_OK : LVN_MEMORY;
 }
 
 /* Append the updates of a group: of each matrix, and of what lies between them. *at: number of the group's first
@@ -65,18 +103,18 @@ static enum lvn_status append_group(struct lvn_program *p, const struct lvn_opti
     int64_t begin = g->offset, end = g->offset + g->count;
     for (; *at < params->n && params->flat[*at]->offset < end; ++*at) {
         const struct lvn_param *q = params->flat[*at];
-        if (!o->has_matrix_op || !lvn_param_is_block_matrix(q)) continue;
-        if (begin < q->offset) LVN_TRY(append_update(p, o, g, begin, q->offset - begin, NULL));
-        LVN_TRY(append_update(p, o, g, q->offset, q->count, q));
+        if (!o->matrices.used || !lvn_param_is_block_matrix(q)) continue;
+        if (begin < q->offset) LVN_TRY(append_update(p, o, g, begin, q->offset - begin));
+        LVN_TRY(append_matrix(p, o, g, q));
         begin = q->offset + (q->count + LVN_PARAM_ALIGN - 1) / LVN_PARAM_ALIGN * LVN_PARAM_ALIGN;
     }
-    return begin < end ? append_update(p, o, g, begin, end - begin, NULL) : LVN_OK;
+    return begin < end ? append_update(p, o, g, begin, end - begin) : LVN_OK;
 }
 
 /* ARG: an optimizer on matrices has none. */
 static enum lvn_status check_matrices(const struct lvn_params *params, const struct lvn_optimizer *o)
 {
-    bool has = !o->has_matrix_op;
+    bool has = !o->matrices.used;
     for (int i = 0; i < params->n; i++) has |= params->list[i]->trainable && lvn_param_is_block_matrix(params->list[i]);
     LVN_CHECK(
         has, ARG,

@@ -65,6 +65,12 @@ for order in late early; do # gathers of parameters in every micro-batch, and in
     same_weights zero2 fsdp-$order
     same_metrics zero2 fsdp-$order
 done
+for strategy in zero2 fsdp; do # matrices are dealt to the devices
+    code 0 ranks 2 --run_dir=muon-$strategy --optimizer.kind=muon --trainer.strategy=$strategy
+done
+code 0 double "$LEVIN" train "${sizes[@]}" --run_dir=muon --optimizer.kind=muon
+close_to muon muon-zero2 1e-5
+same_weights muon-zero2 muon-fsdp
 LEVIN_DOUBLE_MEMORY=4000000 code 0 ranks 2 --run_dir=chosen # bytes of a device
 says "trainer.strategy auto is zero1: with ddp a rank needs 4.0 MiB, and 3.6 MiB are free for it" err
 close_to one chosen 1e-5

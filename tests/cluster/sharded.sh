@@ -40,6 +40,7 @@ done <<'E2'
 3 1e-5 --model.kind=gpt2 --trainer.recompute=blocks --optimizer.kind=lion --optimizer.lr=1e-4
 3 1e-5 --model.kind=nanogpt --model.freeze=h.0 --optimizer.kind=sgd --optimizer.lr=0.05
 2 1e-5 --model.kind=nanogpt --trainer.accelerator=reference
+3 1e-2 --model.kind=llama --optimizer.kind=muon --optimizer.lr=1e-3 --trainer.precision=bf16-true --optimizer.state=bf16
 E2
 
 # --- validations and samples; on with another strategy and another number of ranks ---
@@ -75,6 +76,25 @@ close whole pairs 1e-5
 ranks 0 4 half --trainer.strategy=fsdp --trainer.micro_batch_size=1 --trainer.fsdp_size=2 --trainer.reduce_dtype=bf16 \
     --trainer.precision=bf16-mixed --trainer.fsdp_reshard=false
 close whole half 1e-2
+
+# --- an optimizer on whole matrices: one rank's bits by every strategy, after moving from any to any, and in groups ---
+mode+=(--optimizer.kind=muon --optimizer.ns_steps=4)
+code 0 "$LEVIN" train "${keys[@]}" "${mode[@]}" --trainer.max_steps=6 --run_dir=matrices
+for strategy in ddp zero1 zero2 fsdp; do
+    for n in 2 3; do
+        ranks 0 $n each "${mode[@]}" --trainer.strategy=$strategy --trainer.max_steps=6
+        same_run matrices each
+    done
+done
+rm -rf moved
+moved 2 fsdp 2
+moved 3 zero1 4 --resume
+moved 4 fsdp 6 --resume --trainer.fsdp_size=2
+same_run matrices moved
+for strategy in ddp zero2; do
+    ranks 0 2 $strategy-matrices --optimizer.kind=muon --trainer.strategy=$strategy --trainer.micro_batch_size=3
+done
+close ddp-matrices zero2-matrices 1e-4
 
 # --- parts of a step are timed ---
 for strategy in zero2 fsdp; do

@@ -352,15 +352,19 @@ static const struct op_case op_cases[] = {
     {LVN_OP_lion, .attr.lion = {{.weight_decay = 0.3, .lr_scale = 1, .clip_value = 0.1}, .beta1 = 0.95, .beta2 = 0.98},
         .count = 1031},
 
-    {LVN_OP_muon, .attr.muon = {{.lr_scale = 1}, .momentum = 0.95, .steps = 5}, .in = {REAL(1, 1)}},
-    {LVN_OP_muon, .attr.muon = {{.weight_decay = 0.1, .lr_scale = 2}, .momentum = 0.95, .steps = 5},
-        .in = {REAL(17, 33)}},
-    {LVN_OP_muon, .attr.muon = {{.lr_scale = 1}, .momentum = 0.9, .steps = 3, .original = true},
-        .in = {REAL(33, 67)}},
-    {LVN_OP_muon, .attr.muon = {{.lr_scale = 1, .clip_value = 0.1}, .momentum = 0, .steps = 5, .original = true},
-        .in = {REAL(67, 33)}},
-    {LVN_OP_muon, .attr.muon = {{.weight_decay = 0.1, .lr_scale = 1}, .momentum = 0.95, .steps = 5},
-        .in = {AROUND(0, 1e-9, 130, 97)}},
+    {LVN_OP_muon_direction, .attr.muon_direction = {{.lr_scale = 1}, .momentum = 0.95}, .count = 1},
+    {LVN_OP_muon_direction, .attr.muon_direction = {{.lr_scale = 1}, .momentum = 0.9}, .count = 65},
+    {LVN_OP_muon_direction, .attr.muon_direction = {{.clip_value = 0.1}, .momentum = 0}, .count = 1031},
+
+    {LVN_OP_orthogonalize, .attr.orthogonalize = {5}, .in = {REAL(1, 1)}},
+    {LVN_OP_orthogonalize, .attr.orthogonalize = {5}, .in = {REAL(17, 33)}},
+    {LVN_OP_orthogonalize, .attr.orthogonalize = {2}, .in = {REAL(33, 67)}},
+    {LVN_OP_orthogonalize, .attr.orthogonalize = {1}, .in = {REAL(67, 33)}},
+    {LVN_OP_orthogonalize, .attr.orthogonalize = {5}, .in = {AROUND(0, 1e-9, 130, 97)}},
+
+    {LVN_OP_muon_step, .attr.muon_step = {{.lr_scale = 1}, .ratio = 1}, .count = 1},
+    {LVN_OP_muon_step, .attr.muon_step = {{.weight_decay = 0.1, .lr_scale = 2}, .ratio = 0.7}, .count = 65},
+    {LVN_OP_muon_step, .attr.muon_step = {{.weight_decay = 0.3, .lr_scale = 1}, .ratio = 3}, .count = 1031},
 };
 /* clang-format on */
 enum { N_OP_CASES = sizeof op_cases / sizeof op_cases[0] };

@@ -51,7 +51,9 @@ static const struct tolerance {
     [LVN_OP_adamw] = {0, 0, "the order of operations is part of the definition"},
     [LVN_OP_sgd] = {0, 0, "the order of operations is part of the definition"},
     [LVN_OP_lion] = {0, 0, "the order of operations is part of the definition"},
-    [LVN_OP_muon] = {1e-6, 0, "five iterations of three products, each a sum; then times a small learning rate"},
+    [LVN_OP_muon_direction] = {0, 0, "the order of operations is part of the definition"},
+    [LVN_OP_orthogonalize] = {1e-5, 0, "five iterations of three products, each a sum"},
+    [LVN_OP_muon_step] = {0, 0, "the order of operations is part of the definition"},
 };
 
 /* Are the kernels' bits those of the plain kernel in float? */

@@ -40,7 +40,7 @@ struct forecast {
     double slowdown;            /* of computing: threads for each core, beyond what was measured */
     double reduce;              /* seconds of a step: sums of gradients */
     double last;                /* of these, the last bucket's, which nothing overlaps */
-    double share;               /* the norm, and parameters to all ranks */
+    double share;               /* the norm, parameters to all ranks, whole matrices */
     double gathers;             /* of that, gathers of parameters before their use (fsdp) */
     double steal;               /* time that moving data takes from computing */
     double saving;              /* checkpoints, on average */
@@ -150,7 +150,8 @@ static void communicate(struct forecast *f)
     f->reduce += within;
     if (!s->tree) f->last += within * last_share;
     const double parameters = add_traffic(f, &step.parameters) + (double)step.parameters.within.bytes * each_byte;
-    f->share = add_traffic(f, &step.norm) + (double)step.norm.within.bytes * each_byte + parameters;
+    const double matrices = add_traffic(f, &step.matrices) + (double)step.matrices.within.bytes * each_byte;
+    f->share = add_traffic(f, &step.norm) + (double)step.norm.within.bytes * each_byte + parameters + matrices;
     f->gathers = s->sharded & LVN_SHARDS_PARAMETERS ? parameters : 0;
 }
 

@@ -25,6 +25,7 @@ static struct counted {
     int64_t sums;            /* that the transport was asked for */
 } counted[THREADS_MAX];      /* by each rank's communication thread */
 static int per_host;
+static const char *optimizer = "adamw"; /* optimizer.kind */
 
 static int send_counted(void *state, const void *x, int64_t bytes, int to, int tag, void *handle)
 {
@@ -76,6 +77,7 @@ static enum lvn_status make_settings(struct lvn_settings *s, const struct scene 
                                    {"trainer.strategy", scene->strategy},
                                    {"trainer.deterministic", scene->deterministic},
                                    {"trainer.fsdp_size", scene->group},
+                                   {"optimizer.kind", optimizer},
                                    {"trainer.threads", "1"}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         LVN_TRY(lvn_settings_set(s, keys[i][0], keys[i][1], LVN_SOURCE_PROGRAM));
@@ -164,8 +166,8 @@ static void play(int size, int hosts, const char *strategy, const char *determin
     world_release(&s.world);
     for (int i = 0; i < size; i++) {
         const struct lvn_step_traffic *p = &actors[i].predicted;
-        const struct lvn_traffic *const parts[] = {&p->gradients, &p->parameters};
-        for (int k = 0; k < 2; k++) {
+        const struct lvn_traffic *const parts[] = {&p->gradients, &p->parameters, &p->matrices};
+        for (int k = 0; k < 3; k++) {
             add(&predicted.within, &parts[k]->within);
             add(&predicted.between, &parts[k]->between);
         }
@@ -219,9 +221,18 @@ static void test_in_groups(void **state)
     }
 }
 
+/* An optimizer on whole matrices exchanges directions and steps besides. */
+static void test_matrices(void **state)
+{
+    optimizer = "muon";
+    test_strategies(state);
+    play(4, 2, "fsdp", "false", "4", "2");
+    optimizer = "adamw";
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_strategies), cmocka_unit_test(test_in_order),
-                                       cmocka_unit_test(test_in_groups)};
+                                       cmocka_unit_test(test_in_groups), cmocka_unit_test(test_matrices)};
     return cmocka_run_group_tests_name("traffic", tests, NULL, NULL);
 }

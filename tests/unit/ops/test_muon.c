@@ -1,9 +1,67 @@
-/* test_muon.c - covers: src/ops/muon.c src/ops/muon.cpu.c
+/* test_muon.c - covers: src/ops/muon_direction.c src/ops/orthogonalize.c src/ops/muon_step.c src/optimizers/muon.c
  *
- * Muon against its formula in double, written as torch.optim.Muon writes it: the matrix is transposed if it has more
- * rows than columns. What all operations promise (bits on any number of threads, memory) is in test_ops.c. */
+ * A step of Muon, which is three operations, against its formula in double, written as torch.optim.Muon writes it: the
+ * matrix is transposed if it has more rows than columns. What all operations promise (bits on any number of threads,
+ * memory) is in test_ops.c. */
 #include "base/bf16.h"
 #include "ops_cases.h"
+#include "optimizers/optimizer.h"
+
+/* A matrix, and how it is updated. */
+struct matrix_case {
+    int64_t inputs, outputs;
+    double width; /* of gradients */
+    double weight_decay, lr_scale;
+    struct lvn_optimizer_options o;
+};
+enum { MATCH_RMS_ADAMW, ORIGINAL }; /* optimizer.adjust_lr_fn, in the order of its choices */
+
+static const struct matrix_case cases[] = {
+    {1, 1, 1, 0, 1, {.kind = "muon", .momentum = 0.95, .ns_steps = 5}},
+    {17, 33, 1, 0.1, 2, {.kind = "muon", .momentum = 0.95, .ns_steps = 5}},
+    {33, 67, 1, 0, 1, {.kind = "muon", .momentum = 0.9, .ns_steps = 4, .adjust_lr_fn = ORIGINAL}},
+    {67, 33, 1, 0, 1, {.kind = "muon", .momentum = 0, .ns_steps = 5, .adjust_lr_fn = ORIGINAL, .clip_value = 0.1}},
+    {130, 97, 1e-9, 0.1, 1, {.kind = "muon", .momentum = 0.95, .ns_steps = 5}},
+};
+
+/* The operations of a step, and their operands. */
+enum { DIRECTION, WHOLE, STEP, OPERATIONS };
+struct matrix_step {
+    struct op_case c[OPERATIONS];
+    struct run r[OPERATIONS];
+};
+
+static void step_init(struct matrix_step *s, const struct matrix_case *m, enum lvn_dtype real, int isa)
+{
+    const struct op_input matrix = REAL(m->inputs, m->outputs);
+    const struct lvn_desc desc = LVN_DESC(real, m->inputs, m->outputs);
+    struct lvn_optimizer o;
+    lvn_optimizer_init(&o, &m->o);
+    s->c[DIRECTION] = (struct op_case){o.matrices.direction, .attr = o.matrices.direction_attr, .in = {matrix}};
+    s->c[WHOLE] = (struct op_case){o.matrices.whole, .attr = o.matrices.whole_attr, .in = {matrix}};
+    s->c[STEP] = (struct op_case){o.matrices.step, .attr = o.matrices.step_attr, .in = {matrix}};
+    s->c[STEP].attr.update.weight_decay = m->weight_decay;
+    s->c[STEP].attr.update.lr_scale = m->lr_scale;
+    o.matrices.fit(&desc, &s->c[STEP].attr);
+    for (int k = 0; k < OPERATIONS; k++) {
+        const struct lvn_cpu_op *kernels = isa < 0 ? lvn_cpu_plain_ops(real) : lvn_cpu_ops((enum lvn_isa)isa);
+        run_init(&s->r[k], &s->c[k], real, &kernels[s->c[k].op]);
+    }
+}
+
+static void step_forward(struct matrix_step *s)
+{
+    run_forward(&s->r[DIRECTION], 2);
+    buffer_copy(&s->r[WHOLE].in[0], &s->r[DIRECTION].out[0]);
+    run_forward(&s->r[WHOLE], 2);
+    buffer_copy(&s->r[STEP].in[0], &s->r[WHOLE].out[0]);
+    run_forward(&s->r[STEP], 2);
+}
+
+static void step_release(struct matrix_step *s)
+{
+    for (int k = 0; k < OPERATIONS; k++) run_release(&s->r[k]);
+}
 
 static double *new_matrix(int64_t n)
 {
@@ -48,84 +106,92 @@ static void orthogonalize(int64_t rows, int64_t columns, int64_t steps, double *
 }
 
 /* One step of p and the momentum m, both (inputs,outputs), with the gradient g. */
-static void textbook_muon(const union lvn_attr *attr, int64_t inputs, int64_t outputs, double lr, const double *g,
-                          double *p, double *m)
+static void textbook_muon(const struct matrix_case *c, double lr, const double *g, double *p, double *m)
 {
-    const int64_t n = inputs * outputs;
-    const double clip = attr->update.clip_value, mu = attr->muon.momentum;
+    const int64_t inputs = c->inputs, outputs = c->outputs, n = inputs * outputs;
+    const double clip = c->o.clip_value, mu = c->o.momentum;
     double *x = new_matrix(n), *turned = new_matrix(n);
-    lr *= attr->update.lr_scale;
+    lr *= c->lr_scale;
     for (int64_t i = 0; i < n; i++) {
         const double one = clip > 0 ? fmin(fmax(g[i], -clip), clip) : g[i];
         m[i] = mu * m[i] + (1 - mu) * one;
         x[i] = (1 - mu) * one + mu * m[i];
     }
     if (inputs <= outputs) {
-        orthogonalize(inputs, outputs, attr->muon.steps, x);
+        orthogonalize(inputs, outputs, c->o.ns_steps, x);
     } else {
         transpose(inputs, outputs, x, turned);
-        orthogonalize(outputs, inputs, attr->muon.steps, turned);
+        orthogonalize(outputs, inputs, c->o.ns_steps, turned);
         transpose(outputs, inputs, turned, x);
     }
-    const double ratio = attr->muon.original ? sqrt(fmax(1, (double)outputs / (double)inputs))
-                                             : 0.2 * sqrt(fmax((double)outputs, (double)inputs));
-    for (int64_t i = 0; i < n; i++) p[i] = p[i] * (1 - lr * attr->update.weight_decay) - lr * ratio * x[i];
+    const double ratio = c->o.adjust_lr_fn == ORIGINAL ? sqrt(fmax(1, (double)outputs / (double)inputs))
+                                                       : 0.2 * sqrt(fmax((double)outputs, (double)inputs));
+    for (int64_t i = 0; i < n; i++) p[i] = p[i] * (1 - lr * c->weight_decay) - lr * ratio * x[i];
     free(x), free(turned);
 }
 
-/* Five steps from no momentum, with a new gradient each. */
-static void check_steps(const struct op_case *c, enum lvn_dtype real, const struct lvn_cpu_op *kernels)
+/* Five steps from no momentum, with a new gradient each. isa < 0: the plain kernels. */
+static void check_steps(const struct matrix_case *c, enum lvn_dtype real, int isa)
 {
-    struct run r;
+    struct matrix_step s;
     const double tolerance = real == LVN_F64 ? 1e-12 : 2e-6;
-    run_init(&r, c, real, kernels);
-    const struct lvn_desc *d = &r.in[0].desc;
-    const int64_t n = lvn_desc_count(d);
+    const int64_t n = c->inputs * c->outputs;
+    step_init(&s, c, real, isa);
     double *p = new_matrix(n), *m = new_matrix(n), *g = new_matrix(n);
-    for (int64_t i = 0; i < n; i++) buffer_set(&r.out[1], i, 0), p[i] = buffer_get(&r.out[0], i);
+    struct buffer *grad = &s.r[DIRECTION].in[0], *moment = &s.r[DIRECTION].out[1], *param = &s.r[STEP].out[0];
+    for (int64_t i = 0; i < n; i++) buffer_set(moment, i, 0), p[i] = buffer_get(param, i);
     for (int64_t t = 0; t < 5; t++) {
-        r.result.clip_scale = t == 3 ? 0.25 : 1;
-        buffer_fill(&r.in[0], 700 + (uint64_t)t, 0, c->in[0].scale > 0 ? c->in[0].scale : 1);
-        for (int64_t i = 0; i < n; i++) g[i] = buffer_get(&r.in[0], i) * r.result.clip_scale;
-        textbook_muon(&c->attr, d->dim[0], d->dim[1], r.step.lr, g, p, m);
-        run_forward(&r, 2);
+        s.r[DIRECTION].result.clip_scale = t == 3 ? 0.25 : 1;
+        buffer_fill(grad, 700 + (uint64_t)t, 0, c->width);
+        for (int64_t i = 0; i < n; i++) g[i] = buffer_get(grad, i) * s.r[DIRECTION].result.clip_scale;
+        textbook_muon(c, s.r[STEP].step.lr, g, p, m);
+        step_forward(&s);
         for (int64_t i = 0; i < n; i++)
-            if (!(fabs(buffer_get(&r.out[0], i) - p[i]) <= tolerance))
-                fail_msg("%s, step %d, element %d: %.17g, by the formula %.17g", case_text(c), (int)t, (int)i,
-                         buffer_get(&r.out[0], i), p[i]);
+            if (!(fabs(buffer_get(param, i) - p[i]) <= tolerance))
+                fail_msg("%d x %d, step %d, element %d: %.17g, by the formula %.17g", (int)c->inputs, (int)c->outputs,
+                         (int)t, (int)i, buffer_get(param, i), p[i]);
     }
     free(p), free(m), free(g);
-    run_release(&r);
+    step_release(&s);
 }
 
 static void follows_its_formula(void **state)
 {
     (void)state;
-    for (int n = 0; n < N_OP_CASES; n++) {
-        const struct op_case *c = &op_cases[n];
-        if (c->op != LVN_OP_muon) continue;
-        check_steps(c, LVN_F64, &lvn_cpu_plain_ops(LVN_F64)[c->op]);
-        for (enum lvn_isa isa = LVN_ISA_GENERIC; isa <= lvn_isa_best(); isa++)
-            check_steps(c, LVN_F32, &lvn_cpu_ops(isa)[c->op]);
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        check_steps(&cases[n], LVN_F64, -1);
+        for (int isa = LVN_ISA_GENERIC; isa <= (int)lvn_isa_best(); isa++) check_steps(&cases[n], LVN_F32, isa);
     }
 }
 
-static const struct op_case square = {LVN_OP_muon, .attr.muon = {{.lr_scale = 1}, .momentum = 0.95, .steps = 5},
-                                      .in = {REAL(64, 64)}};
+static const struct matrix_case square = {64, 64, 1, 0, 1, {.kind = "muon", .momentum = 0.95, .ns_steps = 5}};
 
-/* All singular values of a step are near 1: the sum of their squares is near the number of rows. */
+/* All singular values are near 1: the sum of their squares is near the number of rows. In place, too, after an even and
+ * an odd number of iterations. */
 static void steps_are_orthogonal(void **state)
 {
     (void)state;
-    struct run r;
-    double squares = 0;
-    run_init(&r, &square, LVN_F32, &lvn_cpu_ops(lvn_isa_best())[LVN_OP_muon]);
-    r.step.lr = 1 / (0.2 * 8);
-    for (int64_t i = 0; i < 64 * 64; i++) buffer_set(&r.out[0], i, 0);
-    run_forward(&r, 2);
-    for (int64_t i = 0; i < 64 * 64; i++) squares += buffer_get(&r.out[0], i) * buffer_get(&r.out[0], i);
-    assert_true(squares > 0.6 * 64 && squares < 1.3 * 64);
-    run_release(&r);
+    for (int isa = -1; isa <= (int)lvn_isa_best(); isa++)
+        for (int steps = 5; steps < 7; steps++) {
+            struct matrix_step s;
+            double squares = 0;
+            step_init(&s, &square, LVN_F32, isa);
+            struct run *r = &s.r[WHOLE];
+            s.c[WHOLE].attr.orthogonalize.steps = steps;
+            run_forward(r, 2);
+            for (int64_t i = 0; i < 64 * 64; i++) squares += buffer_get(&r->out[0], i) * buffer_get(&r->out[0], i);
+            assert_true(squares > 0.6 * 64 && squares < 1.3 * 64);
+            buffer_copy(&s.r[STEP].in[0], &r->out[0]);
+            buffer_copy(&r->out[0], &r->in[0]);
+            struct lvn_arg apart = r->in[0].arg;
+            r->in[0].arg = r->out[0].arg;
+            r->aliased = true;
+            run_forward(r, 2);
+            r->in[0].arg = apart;
+            for (int64_t i = 0; i < 64 * 64; i++)
+                assert_true(buffer_get(&r->out[0], i) == buffer_get(&s.r[STEP].in[0], i));
+            step_release(&s);
+        }
 }
 
 /* A gradient that is not finite changes nothing; a gradient of zeros moves nothing. */
@@ -133,48 +199,55 @@ static void may_change_nothing(void **state)
 {
     (void)state;
     for (int zero = 0; zero < 2; zero++)
-        for (int fast = 0; fast < 2; fast++) {
-            struct run r;
-            run_init(&r, &square, LVN_F32,
-                     fast ? &lvn_cpu_ops(lvn_isa_best())[LVN_OP_muon] : &lvn_cpu_plain_ops(LVN_F32)[LVN_OP_muon]);
-            for (int64_t i = 0; i < 64 * 64; i++) buffer_set(&r.in[0], i, zero ? 0 : NAN);
-            for (int k = 0; k < 2; k++)
-                for (int64_t i = 0; i < 64 * 64; i++) buffer_set(&r.out[k], i, zero && k ? 0 : 0.25);
-            r.result.clip_scale = zero;
-            run_forward(&r, 2);
-            for (int k = 0; k < 2; k++)
-                for (int64_t i = 0; i < 64 * 64; i++) assert_true(buffer_get(&r.out[k], i) == (zero && k ? 0 : 0.25));
-            run_release(&r);
+        for (int isa = -1; isa <= (int)lvn_isa_best(); isa++) {
+            struct matrix_step s;
+            step_init(&s, &square, LVN_F32, isa);
+            struct buffer *moment = &s.r[DIRECTION].out[1], *param = &s.r[STEP].out[0];
+            for (int64_t i = 0; i < 64 * 64; i++) {
+                buffer_set(&s.r[DIRECTION].in[0], i, zero ? 0 : NAN);
+                buffer_set(moment, i, zero ? 0 : 0.25);
+                buffer_set(param, i, 0.25);
+            }
+            for (int k = 0; k < OPERATIONS; k++) s.r[k].result.clip_scale = zero;
+            step_forward(&s);
+            for (int64_t i = 0; i < 64 * 64; i++)
+                assert_true(buffer_get(moment, i) == (zero ? 0 : 0.25) && buffer_get(param, i) == 0.25);
+            step_release(&s);
         }
 }
 
-/* With all operands in bf16, from the same numbers: each result is one of the two bf16 numbers beside that of fp32, and
- * their mean is the same. */
+/* With operands in bf16, from the same numbers: each that is updated is one of the two bf16 numbers beside that of
+ * fp32, and their mean is the same; the direction is that of fp32. */
 static void rounds_at_random(void **state)
 {
     (void)state;
-    for (enum lvn_isa isa = LVN_ISA_GENERIC; isa <= lvn_isa_best(); isa++) {
-        struct run half, wide;
-        run_init(&half, &square, LVN_F32, &lvn_cpu_ops(isa)[LVN_OP_muon]);
-        run_init(&wide, &square, LVN_F32, &lvn_cpu_ops(isa)[LVN_OP_muon]);
-        run_round_to_16_bits(&half, LVN_BF16);
-        half.half = LVN_F32;
-        buffer_copy(&wide.in[0], &half.in[0]);
-        for (int k = 0; k < 2; k++) buffer_copy(&wide.out[k], &half.out[k]);
-        run_forward(&half, 2);
-        run_forward(&wide, 2);
-        for (int k = 0; k < 2; k++) {
-            double sum = 0;
-            for (int64_t i = 0; i < 64 * 64; i++) {
-                const double x = buffer_get(&half.out[k], i), y = buffer_get(&wide.out[k], i);
-                const double one = ldexp(1, ilogb(y) - 7); /* the distance of bf16 numbers around y */
-                if (!(fabs(x - y) < one)) fail_msg("output %d, element %d: %g, wanted %g", k, (int)i, x, y);
-                sum += (x - y) / one;
+    for (int isa = LVN_ISA_GENERIC; isa <= (int)lvn_isa_best(); isa++) {
+        struct matrix_step halves, wides;
+        step_init(&halves, &square, LVN_F32, isa);
+        step_init(&wides, &square, LVN_F32, isa);
+        for (int n = DIRECTION; n <= STEP; n += STEP - DIRECTION) {
+            struct run *half = &halves.r[n], *wide = &wides.r[n];
+            run_round_to_16_bits(half, LVN_BF16);
+            half->half = LVN_F32;
+            buffer_copy(&wide->in[0], &half->in[0]);
+            for (int k = 0; k < half->op->n_out; k++) buffer_copy(&wide->out[k], &half->out[k]);
+            run_forward(half, 2);
+            run_forward(wide, 2);
+            for (int k = 0; k < half->op->n_out; k++) {
+                const bool rounded = half->op->low_precision_ok & LVN_READS_OUT(k);
+                double sum = 0;
+                for (int64_t i = 0; i < 64 * 64; i++) {
+                    const double x = buffer_get(&half->out[k], i), y = buffer_get(&wide->out[k], i);
+                    const double one = rounded ? ldexp(1, ilogb(y) - 7) : 0; /* the distance of bf16 numbers around y */
+                    if (!(fabs(x - y) < one || x == y))
+                        fail_msg("%s, output %d, element %d: %g, wanted %g", half->op->name, k, (int)i, x, y);
+                    if (rounded) sum += (x - y) / one;
+                }
+                assert_true(fabs(sum / (64 * 64)) < 5 * 0.5 / 64); /* five standard deviations at most */
             }
-            assert_true(fabs(sum / (64 * 64)) < 5 * 0.5 / 64); /* five standard deviations at most */
         }
-        run_release(&half);
-        run_release(&wide);
+        step_release(&halves);
+        step_release(&wides);
     }
 }
 

@@ -1,6 +1,6 @@
 /* test_passes_step.c - covers: src/passes/gradient_accumulation.c src/passes/update.c src/passes/shard.c
  * src/passes/sharder.c src/passes/sharder_sums.c src/passes/sharder_gradients.c src/passes/sharder_update.c
- * src/passes/loss_scaling.c
+ * src/passes/sharder_matrices.c src/passes/loss_scaling.c
  *
  * Each pass that turns a micro-batch into a step, alone: the listing of a small program before it and after it. Passes
  * of a micro-batch are in test_passes.c, those of a finished program in test_passes_memory.c. */
@@ -99,16 +99,21 @@ static void update_sgd(void **state)
     " 2 forward  linear               %5, head -> %7 (2, 3)\n"                                                         \
     " 3 forward  cross_entropy        %7, labels:int32 -> %9:fp64 (1), %10 (2), %11 (2)\n"
 
+static const struct lvn_optimizer on_matrices = {.name = "muon",
+                                                 .op = LVN_OP_sgd,
+                                                 .matrices = {.used = true,
+                                                              .direction = LVN_OP_muon_direction,
+                                                              .direction_attr.muon_direction = {.momentum = 0.9},
+                                                              .whole = LVN_OP_orthogonalize,
+                                                              .whole_attr.orthogonalize = {.steps = 5},
+                                                              .step = LVN_OP_muon_step,
+                                                              .step_attr.muon_step = {.ratio = 1}}};
+
 /* An optimizer on matrices: each matrix of a block by itself, also between others; all else by the other operation, the
  * head outside of blocks too. A model without such matrices is refused. */
 static void update_matrices(void **state)
 {
     (void)state;
-    const struct lvn_optimizer o = {.name = "muon",
-                                    .op = LVN_OP_sgd,
-                                    .has_matrix_op = true,
-                                    .matrix_op = LVN_OP_muon,
-                                    .matrix_attr.muon = {.momentum = 0.9, .steps = 5}};
     struct model m = model_new();
     struct lvn_graph *g = m.graph;
     struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
@@ -119,17 +124,20 @@ static void update_matrices(void **state)
     lvn_block_end(g);
     model_build(&m, lvn_cross_entropy(g, lvn_linear(g, x, lvn_weight(g, "head", 32, 3, 1), NULL, true), labels));
     expect(&m, MATRICES);
-    must(lvn_pass_update(m.program, &o));
+    must(lvn_pass_update(m.program, &on_matrices));
     expect(&m, MATRICES
            " 4 update   grad_norm            gradients[0:4416]\n"
            " 5 update   sgd                  gradients[0:128] -> parameters[0:128], first moment[0:128]\n"
-           " 6 update   muon                 gradients[4096:4120] -> parameters[4096:4120], first moment[4096:4120]\n"
-           " 7 update   muon                 gradients[4160:4352] -> parameters[4160:4352], first moment[4160:4352]\n"
-           " 8 update   sgd                  gradients[4352:4416] -> parameters[4352:4416], first moment[4352:4416]\n");
-    assert_int_equal(m.program->instrs[6].in[0].desc.dim[1], 6);
+           " 6 update   muon_direction       gradients[4096:4120] -> %16 (24), first moment[4096:4120]\n"
+           " 7 update   orthogonalize        %16 -> %16 (4, 6)\n"
+           " 8 update   muon_step            %16 -> parameters[4096:4120]\n"
+           " 9 update   muon_direction       gradients[4160:4352] -> %20 (192), first moment[4160:4352]\n"
+           "10 update   orthogonalize        %20 -> %20 (6, 32)\n"
+           "11 update   muon_step            %20 -> parameters[4160:4352]\n"
+           "12 update   sgd                  gradients[4352:4416] -> parameters[4352:4416], first moment[4352:4416]\n");
     model_free(&m);
     m = differentiated();
-    assert_int_equal(lvn_pass_update(m.program, &o), LVN_ARG);
+    assert_int_equal(lvn_pass_update(m.program, &on_matrices), LVN_ARG);
     assert_non_null(strstr(lvn_error_text(), "optimizer.kind muon is for the weight matrices of a model's blocks"));
     model_free(&m);
 }
@@ -338,6 +346,42 @@ static void shard_blocks(void **state)
     }
 }
 
+/* Matrices in shards: rank 1 of 2 sets the directions of its part of each block; rank 0 computes the first block's
+ * matrix, and rank 1 that of the second, while the steps of the first are on their way back. */
+static void shard_matrices(void **state)
+{
+    (void)state;
+    struct model m = two_blocks();
+    must(lvn_pass_accumulate(m.program, NULL));
+    must(lvn_pass_update(m.program, &on_matrices));
+    must(lvn_pass_shard(
+        m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS}));
+    m.program->instrs += 24, m.program->n_instrs -= 24; /* up to there as below */
+    expect(&m, " 0 update   muon_direction       gradients[0:2048] -> %41 (2048), first moment[0:2048]\n"
+               " 1 ranks    all_gather           %41 -> %41 (2048), %42:int32 (1)\n"
+               " 2 update   muon_direction       gradients[4096:6144] -> %43+4096 (2048), first moment[4096:6144]\n"
+               " 3 ranks    all_gather           %43+4096 -> %43 (6144), %44:int32 (1)\n"
+               " 4 ranks    wait                 %42:int32 -> %41 (2048)\n"
+               " 5 update   zeros                -> %41 (2048)\n"
+               " 6 ranks    reduce_scatter       %41 -> %41 (2048), %45:int32 (1)\n"
+               " 7 ranks    wait                 %44:int32 -> %43 (6144)\n"
+               " 8 update   orthogonalize        %43 -> %43 (32, 192)\n"
+               " 9 ranks    reduce_scatter       %43 -> %43 (6144), %46:int32 (1)\n"
+               "10 ranks    wait                 %45:int32 -> %41 (2048)\n"
+               "11 update   muon_step            %41 -> parameters[4096:6144]\n"
+               "12 ranks    wait                 %46:int32 -> %43 (6144)\n"
+               "13 update   muon_step            %43+4096 -> parameters[12288:14336]\n"
+               "14 ranks    all_gather           -> parameters[0:4096], %48:int32 (1)\n"
+               "15 ranks    all_gather           parameters[4096:6144] -> parameters[4096:6144], %51:int32 (1)\n"
+               "16 ranks    all_gather           parameters[12288:14336] -> parameters[8192:14336], %54:int32 (1)\n"
+               "17 ranks    wait                 %48:int32 -> parameters[0:4096]\n"
+               "18 ranks    wait                 %51:int32 -> parameters[4096:6144]\n"
+               "19 ranks    wait                 %54:int32 -> parameters[8192:14336]\n"
+               "gradients: 1 x 24576 bytes\n");
+    m.program->instrs -= 24, m.program->n_instrs += 24;
+    model_free(&m);
+}
+
 /* zero2: the gradients of a micro-batch are a value of the arena for each block, of which rank 1 of 2 adds its shard to
  * its part of the sums, while backward is at the block before. */
 static void shard_gradients(void **state)
@@ -448,10 +492,19 @@ static void scale(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accumulate),        cmocka_unit_test(accumulate_as_a_tree), cmocka_unit_test(update_adamw),
-        cmocka_unit_test(update_sgd),        cmocka_unit_test(update_matrices),      cmocka_unit_test(shard_ddp),
-        cmocka_unit_test(shard_ddp_in_bf16), cmocka_unit_test(shard_zero1),          cmocka_unit_test(shard_blocks),
-        cmocka_unit_test(shard_gradients),   cmocka_unit_test(shard_tree),           cmocka_unit_test(scale),
+        cmocka_unit_test(accumulate),
+        cmocka_unit_test(accumulate_as_a_tree),
+        cmocka_unit_test(update_adamw),
+        cmocka_unit_test(update_sgd),
+        cmocka_unit_test(update_matrices),
+        cmocka_unit_test(shard_ddp),
+        cmocka_unit_test(shard_ddp_in_bf16),
+        cmocka_unit_test(shard_zero1),
+        cmocka_unit_test(shard_blocks),
+        cmocka_unit_test(shard_gradients),
+        cmocka_unit_test(shard_matrices),
+        cmocka_unit_test(shard_tree),
+        cmocka_unit_test(scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
