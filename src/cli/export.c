@@ -1,5 +1,5 @@
 /* export.c - levin export MODEL OUT: writes a model directory in another format, a checkpoint as torch.save() writes it
- * (OUT ends in .pt), or adapters alone. */
+ * (OUT ends in .pt), or adapters alone. Tensors are read, converted and written one at a time. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +7,7 @@
 #include "base/target.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cluster/identity/identity.h"
 #include "data/codec.h"
 #include "data/file_type.h"
 #include "engine/model_state.h"
@@ -94,31 +95,29 @@ static enum lvn_status open_out(struct lvn_arena *a, const char *out, const char
 
 /* --- a checkpoint of torch.save() --- */
 
-/* State of the training, from a checkpoint of levin. */
-struct training {
-    struct lvn_settings settings;      /* of the run */
-    struct lvn_safetensors file;       /* state/optimizer.safetensors */
-    struct lvn_model_state *moment[2]; /* first and second moments, as the values of a model's parameters */
-    struct lvn_model_files files[2];   /* the same as tensors of the other format */
-    struct lvn_torch_training torch;   /* as it is written */
-    bool known;                        /* all of these are there */
+/* A moment of the optimizer, as the values of a model's parameters. */
+struct moment {
+    const struct lvn_safetensors *file;
+    const char *path;             /* of the file */
+    const char *prefix;           /* of its tensors */
+    struct lvn_model_files files; /* the same as tensors of the other format */
 };
 
-static enum lvn_status read_moment(struct training *t, const char *path, const char *prefix,
-                                   const struct lvn_model_state *to)
+/* State of the training, from a checkpoint of levin. */
+struct training {
+    struct lvn_settings settings;    /* of the run */
+    struct lvn_safetensors file;     /* state/optimizer.safetensors */
+    struct moment moment[2];         /* first and second */
+    struct lvn_torch_training torch; /* as it is written */
+    bool known;                      /* all of these are there */
+};
+
+static enum lvn_status read_moment(void *context, const struct lvn_param *p, float *to)
 {
-    struct lvn_parameters i = {to, LVN_PARAMETER_VALUES, 0};
-    struct lvn_parameter_window w;
-    while (lvn_parameters_next(&i, &w)) {
-        const struct lvn_safetensor *stored;
-        struct lvn_window values;
-        LVN_TRY(lvn_stored_find(&t->file, path, prefix, w.param, &stored));
-        enum lvn_status status = lvn_parameter_open(&w, &values, false);
-        if (status == LVN_OK) lvn_tensor_to_f32(stored->desc.dtype, stored->data, values.p, w.count);
-        enum lvn_status closed = lvn_parameter_close(&w, &values, status == LVN_OK);
-        LVN_TRY(status);
-        LVN_TRY(closed);
-    }
+    const struct moment *m = context;
+    const struct lvn_safetensor *stored;
+    LVN_TRY(lvn_stored_find(m->file, m->path, m->prefix, p, &stored));
+    lvn_tensor_to_f32(stored->desc.dtype, stored->data, to, p->count);
     return LVN_OK;
 }
 
@@ -166,11 +165,11 @@ static enum lvn_status read_training(struct training *t, struct lvn_arena *a, co
     if (!all) return LVN_OK;
     LVN_TRY(read_state(t, a, state));
     for (int k = 0; k < 2; k++) {
-        LVN_TRY(lvn_model_state_new(&t->moment[k], &p->config, &in_fp32));
-        LVN_TRY(lvn_model_state_allocate(t->moment[k]));
-        LVN_TRY(read_moment(t, path, prefixes[k], t->moment[k]));
-        LVN_TRY(lvn_model_files_make(&t->files[k], variant, t->moment[k], LVN_PARAMETER_VALUES, true));
-        t->torch.moment[k] = &t->files[k].source;
+        struct moment *m = &t->moment[k];
+        *m = (struct moment){.file = &t->file, .path = path, .prefix = prefixes[k]};
+        const struct lvn_model_values values = {read_moment, m};
+        LVN_TRY(lvn_model_files_stream(&m->files, variant, n, &values, true));
+        t->torch.moment[k] = &m->files.source;
     }
     t->known = true;
     return LVN_OK;
@@ -178,10 +177,8 @@ static enum lvn_status read_training(struct training *t, struct lvn_arena *a, co
 
 static void release_training(struct training *t)
 {
-    for (int k = 0; k < 2; k++) {
-        if (t->moment[k]) lvn_model_files_release(&t->files[k]);
-        lvn_model_state_free(t->moment[k]);
-    }
+    for (int k = 0; k < 2; k++)
+        if (t->torch.moment[k]) lvn_model_files_release(&t->moment[k].files);
     lvn_safetensors_close(&t->file);
     lvn_settings_release(&t->settings);
 }
@@ -222,29 +219,53 @@ static void print_torch(const struct lvn_cli *c, const struct lvn_pretrained *p,
     lvn_codec_release(&codec);
 }
 
+/* The weights of the model that is exported. */
+struct weights {
+    const struct lvn_pretrained *pretrained;
+    float *capacity; /* for the largest parameter */
+};
+
+static enum lvn_status read_weights(void *context, const struct lvn_param *p, float *to)
+{
+    const struct weights *w = context;
+    return lvn_pretrained_values(w->pretrained, p, to, w->capacity);
+}
+
+static enum lvn_status write_files_of(struct lvn_cli *c, struct lvn_arena *a, const struct lvn_pretrained *p,
+                                      struct lvn_model_state *n, const struct lvn_model *variant,
+                                      struct lvn_model_files *files)
+{
+    const char *folder, *out = c->operand[1];
+    if (lvn_ends_with(out, ".pt")) {
+        struct training training = {0};
+        enum lvn_status status = read_training(&training, a, p, n, variant);
+        if (status == LVN_OK) status = write_torch(a, files, variant, &p->config, &training, out);
+        if (status == LVN_OK) print_torch(c, p, &training, variant);
+        release_training(&training);
+        return status;
+    }
+    LVN_TRY(open_out(a, out, &folder));
+    LVN_TRY(write_files(a, files, folder));
+    LVN_TRY(write_codec(a, p->dir, folder));
+    return lvn_upload_staging_send(folder, out);
+}
+
+/* A tensor at a time: the model is never in memory. */
 static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretrained *p, struct lvn_model_state *n,
                                    const struct lvn_model *variant)
 {
     LVN_LOCAL_ARENA(a);
     struct lvn_model_files files;
-    LVN_TRY(lvn_model_state_allocate(n));
-    LVN_TRY(lvn_pretrained_load(p, n));
-    LVN_TRY(lvn_model_files_make(&files, variant, n, LVN_PARAMETER_VALUES, false));
-    const char *folder;
-    enum lvn_status status;
-    if (lvn_ends_with(c->operand[1], ".pt")) {
-        struct training training = {0};
-        status = read_training(&training, &a, p, n, variant);
-        if (status == LVN_OK) status = write_torch(&a, &files, variant, &p->config, &training, c->operand[1]);
-        if (status == LVN_OK) print_torch(c, p, &training, variant);
-        release_training(&training);
-    } else {
-        status = open_out(&a, c->operand[1], &folder);
-        if (status == LVN_OK) status = write_files(&a, &files, folder);
-        if (status == LVN_OK) status = write_codec(&a, p->dir, folder);
-        if (status == LVN_OK) status = lvn_upload_staging_send(folder, c->operand[1]);
+    struct weights weights = {.pretrained = p};
+    const struct lvn_model_values values = {read_weights, &weights};
+    weights.capacity = lvn_malloc(sizeof *weights.capacity * (size_t)lvn_params_largest(n->params, false));
+    if (!weights.capacity) return LVN_MEMORY;
+    enum lvn_status status = lvn_model_files_stream(&files, variant, n, &values, false);
+    if (status == LVN_OK) {
+        status = write_files_of(c, &a, p, n, variant, &files);
+        lvn_model_files_release(&files);
     }
-    lvn_model_files_release(&files);
+    free(weights.capacity);
     return status;
 }
 
@@ -342,10 +363,23 @@ static enum lvn_status export_model(struct lvn_cli *c, struct lvn_pretrained *p,
     return LVN_OK;
 }
 
+/* Ranks that a launcher started would all write the same files. */
+static enum lvn_status refuse_ranks(void)
+{
+    struct lvn_identity identity;
+    const bool known = lvn_identity_find(&identity) == LVN_OK;
+    if (!known) lvn_error_clear();
+    LVN_CHECK(!known || identity.size == 1, ARG,
+              "`levin export` is the work of one process, and %d ranks were started (%s): start one", identity.size,
+              identity.title);
+    return LVN_OK;
+}
+
 enum lvn_status lvn_command_export(struct lvn_cli *c)
 {
     struct lvn_pretrained p;
     struct lvn_model_state *n = NULL;
+    LVN_TRY(refuse_ranks());
     LVN_TRY(lvn_pretrained_open_on(&p, c->operand[0], "best", c->flag[LVN_FLAG_export_base].t));
     bool adapters = strcmp(c->flag[LVN_FLAG_export_format].t, peft) == 0;
     enum lvn_status status = adapters ? export_adapters(c, &p) : export_model(c, &p, &n);

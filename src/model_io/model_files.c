@@ -22,7 +22,8 @@ struct context {
     struct source *sources;
     const struct lvn_model_state *model_state;
     enum lvn_parameters_of of;
-    enum lvn_dtype type; /* of the values, and of the tensors made from them */
+    struct lvn_model_values values; /* read NULL: those of the model state */
+    enum lvn_dtype type;            /* of the values, and of the tensors made from them */
     /* In the arena: a tensor in the layout of the file; a merged one in the order of memory; zeros; for merging, a
      * weight and its adapter in fp32. */
     void *made, *merged, *zeros;
@@ -33,6 +34,7 @@ struct context {
 /* A parameter's values, valid until the next call; NULL: they cannot be read. */
 static const void *value_of(const struct context *c, const struct lvn_param *p)
 {
+    if (c->values.read) return c->values.read(c->values.context, p, c->capacity) == LVN_OK ? c->capacity : NULL;
     const struct lvn_parameter_window w = lvn_parameters_at(c->model_state, c->of, p);
     return lvn_parameter_view(&w, c->capacity);
 }
@@ -186,18 +188,34 @@ static enum lvn_status make_source(struct builder *b, enum lvn_dtype type, bool 
     return add_all(b, parameters_only);
 }
 
+static enum lvn_status make(struct builder *b, const struct lvn_model_values *values, bool parameters_only)
+{
+    const struct lvn_model_state *n = b->model_state;
+    const enum lvn_dtype type = b->of == LVN_PARAMETER_GRADIENTS ? n->gradients : n->weights;
+    struct lvn_model_files *f = b->f;
+    *f = (struct lvn_model_files){0};
+    lvn_arena_init(&f->arena);
+    enum lvn_status status = lvn_model_check_variant(b->variant, &n->config);
+    if (status == LVN_OK) status = lvn_config_write(&f->config, b->variant, &n->config, type);
+    if (status == LVN_OK) status = make_source(b, type, parameters_only);
+    if (status == LVN_OK && values) b->c->values = *values;
+    if (status != LVN_OK) lvn_model_files_release(f);
+    return status;
+}
+
 enum lvn_status lvn_model_files_make(struct lvn_model_files *f, const struct lvn_model *variant,
                                      const struct lvn_model_state *n, enum lvn_parameters_of of, bool parameters_only)
 {
     struct builder b = {.f = f, .variant = variant, .model_state = n, .of = of};
-    const enum lvn_dtype type = of == LVN_PARAMETER_GRADIENTS ? n->gradients : n->weights;
-    *f = (struct lvn_model_files){0};
-    lvn_arena_init(&f->arena);
-    enum lvn_status status = lvn_model_check_variant(variant, &n->config);
-    if (status == LVN_OK) status = lvn_config_write(&f->config, variant, &n->config, type);
-    if (status == LVN_OK) status = make_source(&b, type, parameters_only);
-    if (status != LVN_OK) lvn_model_files_release(f);
-    return status;
+    return make(&b, NULL, parameters_only);
+}
+
+enum lvn_status lvn_model_files_stream(struct lvn_model_files *f, const struct lvn_model *variant,
+                                       const struct lvn_model_state *n, const struct lvn_model_values *values,
+                                       bool parameters_only)
+{
+    struct builder b = {.f = f, .variant = variant, .model_state = n, .of = LVN_PARAMETER_VALUES};
+    return make(&b, values, parameters_only);
 }
 
 void lvn_model_files_release(struct lvn_model_files *f)

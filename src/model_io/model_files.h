@@ -1,4 +1,4 @@
-/* model_files.h - a model in memory as files: config.json and model.safetensors, as Hugging Face's library reads them.
+/* model_files.h - a model as files: config.json and model.safetensors, as Hugging Face's library reads them.
  *
  * Checkpoints, `levin export` and evaluation (gradients) call it. It makes texts and tensors; the caller writes them.
  * The other direction is pretrained.h. */
@@ -22,6 +22,15 @@ struct lvn_model_files {
 enum lvn_status lvn_model_files_make(struct lvn_model_files *f, const struct lvn_model *variant,
                                      const struct lvn_model_state *n, enum lvn_parameters_of of,
                                      bool parameters_only) LVN_CHECKED;
+/* The same with values that are read when a tensor is written, so that the model is never in memory: n, which need not
+ * be allocated, says which parameters there are. read: fills `to` [p->count], fp32, in the order of memory. */
+struct lvn_model_values {
+    enum lvn_status (*read)(void *context, const struct lvn_param *p, float *to);
+    void *context;
+};
+enum lvn_status lvn_model_files_stream(struct lvn_model_files *f, const struct lvn_model *variant,
+                                       const struct lvn_model_state *n, const struct lvn_model_values *values,
+                                       bool parameters_only) LVN_CHECKED;
 void lvn_model_files_release(struct lvn_model_files *f);
 
 #endif

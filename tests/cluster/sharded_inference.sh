@@ -63,6 +63,8 @@ if [ -z "${LVN_SANITIZE:-}" ]; then
     limited 0 "${launch[@]}" -n 3 -- "${large[@]}" $fsdp
     same_file out one.out
     limited 0 "${launch[@]}" -n 3 -- generate large $fsdp --max-new-tokens=3
+    limited 0 "$LEVIN" export large written # a tensor at a time
+    same_file written/model.safetensors large/checkpoints/last/model.safetensors
     group=/sys/fs/cgroup/memory/levin-$$-$RANDOM # auto divides what does not fit
     if mkdir "$group" 2>/dev/null && echo 200000000 >"$group/memory.limit_in_bytes"; then
         trap 'rmdir "$group" || true' EXIT
@@ -100,3 +102,8 @@ refused "the prompt has the character 'é'" generate gpt2 $fsdp --prompt=é
 code 1 "${launch[@]}" -n 2 -- generate gpt2 $fsdp --prompts=none.txt
 one_error
 says "cannot open 'none.txt'" err
+code 2 env RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 "$LEVIN" export gpt2 written
+one_error
+says "\`levin export\` is the work of one process, and 2 ranks were started" err
+code 0 "${launch[@]}" -n 2 -- export gpt2 written-once
+says "runs once, on this machine" err
