@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/output.h"
 #include "stores/lease/lease_place.h"
 
 /* On a file system of one machine, locks hold among all processes that reach it; on any other, perhaps on each machine
@@ -119,7 +120,19 @@ static enum lvn_status renew(struct lvn_lease_place *p, const char *text, enum l
     return lvn_lease_place_set(p, text);
 }
 
-/* Create a file with this content unless the name exists; *exists: it does. */
+/* The name is this process's alone, so nobody reads the file before it is whole. */
+static enum lvn_status write_whole(const char *path, const char *text)
+{
+    struct lvn_output o;
+    LVN_TRY(lvn_output_open(&o, path));
+    (void)!lvn_output_write(&o, text, (int64_t)strlen(text)); /* closing reports it */
+    const enum lvn_status status = lvn_output_close(&o);
+    if (status != LVN_OK) unlink(path);
+    return status;
+}
+
+/* Create a file with this content unless the name exists; *exists: it does, or the new owner has removed what others
+ * prepared (train/run_dir.c). */
 static enum lvn_status create(const char *name, const char *text, bool *exists)
 {
     char new[PATH_MAX];
@@ -127,7 +140,7 @@ static enum lvn_status create(const char *name, const char *text, bool *exists)
     *exists = false;
     LVN_CHECK(lvn_fit(new, sizeof new, "%s.new-%ld", name, (long)getpid()), IO, "the path '%.60s...' is too long",
               name);
-    LVN_TRY(lvn_file_write(new, text, (int64_t)strlen(text)));
+    LVN_TRY(write_whole(new, text));
     bool linked = link(new, name) == 0;
     int reason = errno;
     if (!linked && stat(new, &s) == 0 && s.st_nlink == 2) linked = true; /* NFS: the answer was lost */
