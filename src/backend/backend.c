@@ -127,6 +127,7 @@ const struct lvn_backend *lvn_backend_find(const char *name)
 
 enum lvn_status lvn_device_choose(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch)
 {
+    i->rounds = 0;
     return d->backend->choose(d, i, scratch);
 }
 

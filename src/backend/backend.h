@@ -134,9 +134,9 @@ struct lvn_backend {
     enum lvn_status (*read_snapshot)(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes);
     int64_t staging; /* bytes of host memory that the first snapshot allocates */
 
-    /* Choose the kernel of a planned instruction: sets i->kernel, and *scratch to the bytes that it needs. UNSUPPORTED
-     * with a message where the backend has none. Backends of GPUs accept d NULL, to plan for a device that is not
-     * here. */
+    /* Choose the kernel of a planned instruction: sets i->kernel, *scratch to the bytes that it needs, and
+     * i->rounds, which is 0 before. UNSUPPORTED with a message where the backend has none. Backends of GPUs accept d
+     * NULL, to plan for a device that is not here. */
     enum lvn_status (*choose)(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch);
     /* The program and the memory must outlive the bound program. */
     enum lvn_status (*bind)(struct lvn_bound **out, const struct lvn_program *p, const struct lvn_binding *b);

@@ -121,13 +121,14 @@ void lvn_reduction_init(struct lvn_reduction *d, struct lvn_ranks *ranks, const 
 }
 
 /* out[owners + 1]: boundaries of the ranks' parts of `count` elements of a block; the first is element `first` of the
- * flat parameters. */
-static void cut(const struct lvn_reduction *d, const struct lvn_param_block *block, int64_t first, int64_t count,
-                int64_t *out)
+ * flat parameters. ranges: of all of the block, in bytes. */
+static void cut(const struct lvn_reduction *d, const struct lvn_param_block *block, const struct lvn_extents *ranges,
+                int64_t first, int64_t count, int64_t *out)
 {
     const int owners = lvn_sharding_owners(&d->sharding);
     for (int i = 0; i < owners; i++) {
-        const int64_t at = lvn_shard_at(block, owners, i).first - first;
+        const int64_t element = lvn_shard_at(block, owners, i).first;
+        const int64_t at = ranges ? lvn_shard_travels(ranges, element) : element - first;
         out[i] = at < 0 ? 0 : at > count ? count : at;
     }
     out[owners] = count;
@@ -157,7 +158,8 @@ static void cut_parts(struct lvn_reduction *d, const struct lvn_instr *i, int64_
                       : i->id == LVN_OP_all_gather   ? a->all_gather.block
                                                      : a->tree_reduce.block;
     const struct lvn_param_block *b = &(frozen ? params->frozen : params->blocks)[block + 1];
-    cut(d, b, i->id == LVN_OP_reduce_scatter ? a->reduce_scatter.first : b->offset, count, first);
+    cut(d, b, i->id == LVN_OP_all_gather ? a->all_gather.ranges : NULL,
+        i->id == LVN_OP_reduce_scatter ? a->reduce_scatter.first : b->offset, count, first);
 }
 
 /* Within a host, processors copy and add the data. If all of them compute, overlapping with backward slows it down:

@@ -30,11 +30,15 @@ static bool finite_values(const struct search *s, const struct lvn_operand *o)
     if (v->buffer >= LVN_BUFFER_INPUT) return true;
     const void *p = bytes_of(s, v);
     if (!p) return true;
-    for (int64_t i = 0; o->desc.dtype == LVN_F32 && i < v->bytes / 4; i++)
+    /* Beside a part of a value may be what other ranks have not sent yet, or numbers of another type. */
+    const bool is_range = lvn_desc_contiguous(&o->desc);
+    const int64_t from = is_range ? o->desc.offset : 0;
+    const int64_t end = is_range ? from + lvn_desc_count(&o->desc) : v->bytes / lvn_dtype_bytes(o->desc.dtype);
+    for (int64_t i = from; o->desc.dtype == LVN_F32 && i < end; i++)
         if (!isfinite(((const float *)p)[i])) return false;
     const bool is_16_bit = o->desc.dtype == LVN_BF16 || o->desc.dtype == LVN_F16;
     const uint16_t exponent = o->desc.dtype == LVN_F16 ? 0x7c00 : 0x7f80; /* exponent all ones: infinity or NaN */
-    for (int64_t i = 0; is_16_bit && i < v->bytes / 2; i++)
+    for (int64_t i = from; is_16_bit && i < end; i++)
         if ((((const uint16_t *)p)[i] & exponent) == exponent) return false;
     return true;
 }

@@ -134,6 +134,35 @@ static void set_max(const struct lvn_train_programs *t, struct lvn_session_optio
     }
 }
 
+static void drop_plan(struct lvn_train_programs *t)
+{
+    if (t->planner.forget) t->planner.forget(t->planner.context);
+    if (t->model_state) lvn_model_state_drop_sessions(t->model_state);
+    t->step_session = t->eval_session = t->next_session = NULL;
+    memset(t->step_sessions, 0, sizeof t->step_sessions);
+    memset(t->eval_sessions, 0, sizeof t->eval_sessions);
+}
+
+/* Bytes of the gathers of a session's micro-batch. */
+static int64_t gathered_bytes(const struct lvn_session *t)
+{
+    int64_t bytes = 0;
+    for (int n = 0; n < t->program->n_instrs; n++) {
+        const struct lvn_instr *i = &t->program->instrs[n];
+        if (i->id == LVN_OP_all_gather)
+            bytes += lvn_desc_count(&i->out[0].desc) * lvn_dtype_bytes(i->out[0].desc.dtype);
+    }
+    return bytes;
+}
+
+/* Do samples of all lengths gather parameters in the same types? Products of a few rows round less. */
+static bool lengths_agree(const struct lvn_train_programs *t)
+{
+    for (int i = 0; i < last_length(t); i++)
+        if (gathered_bytes(t->step_sessions[i]) != gathered_bytes(t->step_sessions[last_length(t)])) return false;
+    return true;
+}
+
 /* Plan with t->min_micro and t->recompute. */
 static enum lvn_status plan_once(struct lvn_train_programs *t, const struct lvn_model_config *c,
                                  const struct lvn_train_programs_options *options)
@@ -174,6 +203,11 @@ static enum lvn_status plan_once(struct lvn_train_programs *t, const struct lvn_
     o.n_leaves = t->n_micro;
     set_max(t, &o);
     LVN_TRY(new_sessions(t, t->step_sessions, &o));
+    if (t->reduction.sharding.round && !lengths_agree(t)) {
+        drop_plan(t);
+        t->reduction.sharding.round = false;
+        return plan_once(t, c, options);
+    }
     const bool replicas =
         t->reduction.sharding.size > 1 &&
         (t->reduction.sharding.group || !lvn_parameters_sharded(t->model_state, LVN_PARAMETER_VALUES));
@@ -183,15 +217,6 @@ static enum lvn_status plan_once(struct lvn_train_programs *t, const struct lvn_
     return t->planner.plan
                ? t->planner.plan(t->planner.context, t->model_state, t->block_size, t->reduction.sharding.rank)
                : LVN_OK;
-}
-
-static void drop_plan(struct lvn_train_programs *t)
-{
-    if (t->planner.forget) t->planner.forget(t->planner.context);
-    if (t->model_state) lvn_model_state_drop_sessions(t->model_state);
-    t->step_session = t->eval_session = t->next_session = NULL;
-    memset(t->step_sessions, 0, sizeof t->step_sessions);
-    memset(t->eval_sessions, 0, sizeof t->eval_sessions);
 }
 
 /* With trainer.strategy auto: put more of the model in shards. False: that is not possible. */
@@ -245,6 +270,21 @@ static enum lvn_status plan_for_memory(struct lvn_train_programs *t, const struc
     }
 }
 
+/* Gather parameters as they are if ranks, which may have other devices or numbers of rows, would round different ones.
+ */
+static enum lvn_status round_alike(struct lvn_train_programs *t, const struct lvn_model_config *c,
+                                   const struct lvn_train_programs_options *o)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < t->model_state->n_sessions; i++) bytes += gathered_bytes(t->model_state->sessions[i]);
+    int64_t max[2] = {bytes, -bytes};
+    if (t->ranks->size > 1) LVN_TRY(lvn_comm_all_reduce_now(t->ranks->comm, max, 2, LVN_I64, LVN_MAX));
+    if (max[0] == -max[1]) return LVN_OK;
+    drop_plan(t);
+    t->reduction.sharding.round = false;
+    return plan_once(t, c, o);
+}
+
 /* Plan on all ranks, with the most micro-batches that a rank needs, and with shards and recomputed blocks if one needs
  * them: ranks with different programs would wait for each other. */
 static enum lvn_status plan_collectively(struct lvn_train_programs *t, const struct lvn_model_config *c,
@@ -262,6 +302,7 @@ static enum lvn_status plan_collectively(struct lvn_train_programs *t, const str
     if (max[1]) t->recompute = LVN_RECOMPUTE_BLOCKS;
     if (replan) drop_plan(t);
     LVN_TRY(lvn_ranks_agree(r, replan ? plan_once(t, c, o) : LVN_OK));
+    LVN_TRY(lvn_ranks_agree(r, round_alike(t, c, o)));
     return lvn_ranks_agree(r, lvn_reduction_prepare(&t->reduction, t->step_session->program, t->leaf));
 }
 
@@ -276,7 +317,8 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const stru
                                     .sharded = lvn_strategy_shards(s), /* or more, see divide() */
                                     .tree = s->trainer.deterministic,
                                     .bf16 = s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_BF16,
-                                    .keep = !s->trainer.fsdp_reshard};
+                                    .keep = !s->trainer.fsdp_reshard,
+                                    .round = true};
     *t = (struct lvn_train_programs){
         .settings = s, .fields = *o->fields, .block_size = lvn_task_length(o->task, o->fields), .ranks = r};
     LVN_TRY(lvn_settings_check_strategy(s));

@@ -2,9 +2,9 @@
  * (passes/gradient_accumulation.c), or those of a micro-batch to their sum in shards (passes/sharder_gradients.c). With
  * attr.copy it copies, shards of parameters too (passes/sharder_parameters.c).
  *
- * in[0] (n), out[0] (n), updated in place: out[0] += in[0]; with attr.copy out[0] = in[0]. Both are real, or both are
- * bf16: then the sum is one addition in fp32, rounded to nearest. Every node of the tree is rounded so, whichever rank
- * computes it. */
+ * in[0] (n), out[0] (n), updated in place: out[0] += in[0]; with attr.copy out[0] = in[0], and out[0] may be bf16 where
+ * in[0] is real: numbers are rounded as products of bf16 round them. Else both are real, or both bf16: then the sum is
+ * one addition in fp32, rounded to nearest. Every node of the tree is rounded so, whichever rank computes it. */
 #include <string.h>
 
 #include "base/bf16.h"
@@ -21,7 +21,11 @@ static enum lvn_status shape(struct lvn_shapes *s)
 static void forward(const struct lvn_call *call)
 {
     int64_t n = lvn_desc_count(call->in[0].desc);
-    if (call->attr->accumulate.copy) {
+    const bool narrows = call->in[0].desc->dtype != LVN_BF16 && call->out[0].desc->dtype == LVN_BF16;
+    if (call->attr->accumulate.copy && narrows) {
+        for (int64_t i = 0; i < n; i++)
+            ((uint16_t *)call->out[0].p)[i] = lvn_bf16_make((float)((const real *)call->in[0].p)[i]);
+    } else if (call->attr->accumulate.copy) {
         memcpy(call->out[0].p, call->in[0].p, (size_t)(n * lvn_dtype_bytes(call->in[0].desc->dtype)));
     } else if (call->in[0].desc->dtype == LVN_BF16) {
         const uint16_t *source = call->in[0].p;

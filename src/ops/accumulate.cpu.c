@@ -2,18 +2,31 @@
  *
  * The compiler vectorises the plain loops. The bf16 instructions of some processors are not used: they treat subnormal
  * numbers as zero. */
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "backend/cpu/cpu_kernels.h"
 #include "base/bf16.h"
 #include "base/threads.h"
 
+/* In bf16, as products of bf16 round numbers: to them subnormal ones are 0. */
+static inline uint16_t rounded(float x)
+{
+    return lvn_bf16_make(fabsf(x) < FLT_MIN ? copysignf(0, x) : x);
+}
+
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
     enum { GRAIN = 64 }; /* elements: threads share no cache line */
     int64_t begin, end;
     lvn_thread_range(lvn_desc_count(call->in[0].desc), GRAIN, thread, n_threads, &begin, &end);
-    if (call->attr->accumulate.copy) {
+    const bool narrows = call->in[0].desc->dtype != LVN_BF16 && call->out[0].desc->dtype == LVN_BF16;
+    if (call->attr->accumulate.copy && narrows) {
+        const float *source = call->in[0].p;
+        uint16_t *target = call->out[0].p;
+        for (int64_t i = begin; i < end; i++) target[i] = rounded(source[i]);
+    } else if (call->attr->accumulate.copy) {
         const int64_t each = lvn_dtype_bytes(call->in[0].desc->dtype);
         memcpy((char *)call->out[0].p + begin * each, (const char *)call->in[0].p + begin * each,
                (size_t)((end - begin) * each));

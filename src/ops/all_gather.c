@@ -1,7 +1,8 @@
 /* all_gather.c - every rank receives the shards of all ranks.
  *
  * in[0]: this rank's shard, which lies at its position in out[0]; absent: it has none. out[0] (n), any type: the
- * trainable or, with attr.frozen, the frozen parameters of attr.block, which lvn_shard_at() cuts. */
+ * trainable or, with attr.frozen, the frozen parameters of attr.block, which lvn_shard_at() cuts; bytes, with
+ * attr.ranges, of which lvn_shard_travels() knows where each parameter lies. */
 #include "ops/collective.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)

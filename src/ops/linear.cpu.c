@@ -36,4 +36,10 @@ static int64_t scratch(const struct lvn_call *call, int n_threads)
     return linear_scratch(&l, call->phase, n_threads);
 }
 
-LVN_CPU_OPERATION(linear, .forward = forward, .backward = backward, .scratch = scratch);
+static uint32_t rounds(const struct lvn_call *call)
+{
+    struct linear l = make(call);
+    return linear_rounds(&l, call, call->phase == LVN_FORWARD, l.size.R);
+}
+
+LVN_CPU_OPERATION(linear, .forward = forward, .backward = backward, .scratch = scratch, .rounds = rounds);

@@ -207,6 +207,20 @@ static inline int64_t linear_scratch(const struct linear *l, enum lvn_phase phas
     return wide * (int64_t)sizeof(float) + thread_scratch(l) * n_threads;
 }
 
+/* Which inputs (LVN_READS_IN) do all products of a phase round that read them, of chunks of rows as well? forward: y is
+ * one of the products; chunk: rows that are computed at a time. */
+static inline uint32_t linear_rounds(const struct linear *l, const struct lvn_call *call, bool forward, int64_t chunk)
+{
+    struct linear shortest = *l; /* chunk: longer ones round if it does */
+    if (l->size.R % chunk) shortest.size.R = l->size.R % chunk;
+    const struct lvn_gemm y = product_y(&shortest, NULL, NULL, NULL, NULL),
+                          dx = product_dx(&shortest, NULL, NULL, NULL, false);
+    const bool backward = call->phase == LVN_BACKWARD && call->din[0].desc;
+    const bool all =
+        (!forward || LVN_ISA_NAME(lvn_gemm).rounds(&y)) && (!backward || LVN_ISA_NAME(lvn_gemm).rounds(&dx));
+    return all ? LVN_READS_IN(1) : 0;
+}
+
 /* --- running --- */
 
 /* Run a product; threads: start of the threads' scratch. */

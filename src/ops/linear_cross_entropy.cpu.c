@@ -97,4 +97,10 @@ static int64_t scratch(const struct lvn_call *call, int n_threads)
     return (l.size.R * l.size.N + 15) / 16 * 16 * (int64_t)sizeof(float) + linear_scratch(&l, call->phase, n_threads);
 }
 
-LVN_CPU_OPERATION(linear_cross_entropy, .forward = forward, .backward = backward, .scratch = scratch);
+static uint32_t rounds(const struct lvn_call *call)
+{
+    struct linear l = head(call, lvn_desc_rows(call->in[0].desc));
+    return linear_rounds(&l, call, true, chunk_rows(&l.size));
+}
+
+LVN_CPU_OPERATION(linear_cross_entropy, .forward = forward, .backward = backward, .scratch = scratch, .rounds = rounds);

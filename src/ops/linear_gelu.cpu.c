@@ -164,4 +164,12 @@ static int64_t scratch(const struct lvn_call *call, int n_threads)
     return slopes * (int64_t)sizeof(float) + linear_scratch(&l, call->phase, n_threads);
 }
 
-LVN_CPU_OPERATION(linear_gelu, .forward = forward, .backward = backward, .restore = restore, .scratch = scratch);
+static uint32_t rounds(const struct lvn_call *call)
+{
+    if (call->phase == LVN_RESTORE) return 0; /* without the weight */
+    struct linear l = make(call);
+    return linear_rounds(&l, call, call->phase == LVN_FORWARD, call->phase == LVN_FORWARD ? l.size.R : CHUNK);
+}
+
+LVN_CPU_OPERATION(linear_gelu, .forward = forward, .backward = backward, .restore = restore, .scratch = scratch,
+                  .rounds = rounds);

@@ -38,7 +38,7 @@ struct lvn_value {
     const char *name;
     enum lvn_buffer buffer;
     int slot;             /* INPUT, CACHE: number of the input or cache */
-    enum lvn_dtype dtype; /* of its elements */
+    enum lvn_dtype dtype; /* of its elements; U8: bytes, which operands view as elements of any type */
     int64_t bytes;
     int64_t offset;          /* bytes from the start of the buffer; ARENA: set by memory_planning */
     int first;               /* ARENA: first instruction of its lifetime; set by memory_planning */
@@ -93,6 +93,8 @@ struct lvn_instr {
     bool param_gradient[LVN_MAX_IN]; /* din[i] is a parameter's gradient: from the second micro-batch on, add to it */
     struct lvn_operand scratch;      /* value < 0: none */
     const void *kernel;              /* the backend's kernel, set in memory_planning by lvn_device_choose() */
+    uint32_t rounds; /* mask (LVN_READS_IN) of the inputs in fp32 that the kernel only uses rounded to bf16, so that
+                        it gives the same bits where they are bf16; set by lvn_device_choose() */
 };
 
 /* What a rank keeps its shard of only (passes/shard.h), instead of the whole. */
@@ -112,6 +114,7 @@ struct lvn_sharding {
     bool tree;        /* after backward, sum gradients in the order of the tree over micro-batches; else in buckets */
     bool bf16;        /* send buckets of fp32 in bf16 */
     bool keep;        /* PARAMETERS: what was gathered for forward stays until backward */
+    bool round;       /* PARAMETERS: those that all their readers round to bf16 are rounded before they are gathered */
     int group; /* PARAMETERS: consecutive ranks that divide the model; their number divides `size`; 0: all of them */
 };
 /* Ranks that divide the model, and the number of one among those. */

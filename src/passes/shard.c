@@ -55,3 +55,13 @@ int64_t lvn_shard_total(const struct lvn_params *params, int size, int rank, boo
     const struct lvn_shard s = lvn_shard_at(last, size, rank);
     return lvn_shard_place(last, size, rank, s.first + s.count);
 }
+
+int64_t lvn_shard_travels(const struct lvn_extents *ranges, int64_t element)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < ranges->n && ranges->start[k] < element; k++) {
+        const int64_t end = ranges->start[k + 1] < element ? ranges->start[k + 1] : element;
+        bytes += (end - ranges->start[k]) * lvn_dtype_bytes(lvn_shard_travel_type(k));
+    }
+    return bytes;
+}

@@ -27,4 +27,13 @@ int64_t lvn_shard_total(const struct lvn_params *params, int size, int rank, boo
 /* Where an element of the block, which the rank owns, lies in its memory of shards, in elements. */
 int64_t lvn_shard_place(const struct lvn_param_block *block, int size, int rank, int64_t element);
 
+/* Parameters of a block on their way to other ranks, some of them rounded: elements [start[k], start[k + 1]) of the
+ * flat buffers are fp32 if k is even, and bf16 if it is odd. */
+static inline enum lvn_dtype lvn_shard_travel_type(int k)
+{
+    return k % 2 ? LVN_BF16 : LVN_F32;
+}
+/* The byte at which an element lies then. */
+int64_t lvn_shard_travels(const struct lvn_extents *ranges, int64_t element);
+
 #endif

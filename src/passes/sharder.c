@@ -21,7 +21,8 @@
  * fsdp (stage 3, and Zhao et al.: "PyTorch FSDP: experiences on scaling fully sharded data parallel", 2023): the
  * parameters are shards too. Those of a block are a value of the arena, which is gathered one block ahead of its use,
  * once for forward and once for backward, and forgotten behind its last use. Those outside of all blocks stay for the
- * micro-batch: embedding and head are used at both of its ends. Programs that only compute forward gather them as well.
+ * micro-batch: embedding and head are used at both of its ends. Parameters that are only read rounded to bf16 are
+ * rounded before they are gathered. Programs that only compute forward gather them as well.
  *
  * Optimizers on whole matrices, which shards cut: sharder_matrices.c.
  *
@@ -220,12 +221,12 @@ static enum lvn_status share_training(struct sharder *x)
     return x->failed ? LVN_MEMORY : LVN_OK;
 }
 
-enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding *s)
+enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding *s, const struct lvn_device *device)
 {
     if (s->size <= 1) return LVN_OK;
     LVN_CHECK(!(s->tree && s->sharded & LVN_SHARDS_GRADIENTS), INTERNAL,
               "sums in the order of the tree need whole gradients");
     struct sharder x = {.p = p, .s = s};
-    if (lvn_sharder_has(&x, LVN_SHARDS_PARAMETERS)) LVN_TRY(lvn_sharder_gather_parameters(&x));
+    if (lvn_sharder_has(&x, LVN_SHARDS_PARAMETERS)) LVN_TRY(lvn_sharder_gather_parameters(&x, device));
     return p->training ? share_training(&x) : LVN_OK;
 }

@@ -93,7 +93,7 @@ void lvn_sharder_append_sums(struct sharder *x, const struct lvn_instr *old, int
 enum lvn_status lvn_sharder_append_gradients(struct sharder *x, struct lvn_instr *old, int n) LVN_CHECKED;
 
 /* sharder_parameters.c: fsdp. Write the program anew: parameters of a block are gathered before their use. */
-enum lvn_status lvn_sharder_gather_parameters(struct sharder *x) LVN_CHECKED;
+enum lvn_status lvn_sharder_gather_parameters(struct sharder *x, const struct lvn_device *device) LVN_CHECKED;
 
 /* sharder_update.c */
 /* Append an instruction of `old`: those of the update for what the rank owns. */

@@ -1,16 +1,25 @@
 /* sharder_parameters.c - fsdp: parameters in shards, of which those of a block are gathered before their use; see
- * sharder.c. */
+ * sharder.c.
+ *
+ * In mixed precision a parameter that all its readers round to bf16 is rounded before it is gathered: the same numbers
+ * in half the bytes. Gathered parameters lie in the order of their block, those that a reader takes as they are in
+ * fp32. Which products round depends on the device, and on the number of rows; the engine sees to it that all programs
+ * that gather together agree (lvn_sharding.round). */
 #include <stdlib.h>
 #include <string.h>
 
+#include "passes/device_query.h"
 #include "passes/sharder.h"
+
+static const char name[] = "parameters of a block"; /* of the instructions */
 
 /* The parameters of a block, all trained or all frozen, from a gather to the last instruction that reads them. */
 struct gathered {
     int block; /* lvn_param.block */
     bool frozen;
-    int first, last; /* instructions that read them; first < 0: none does */
-    struct lvn_operand parameters;
+    int first, last;                  /* instructions that read them; first < 0: none does */
+    struct lvn_operand parameters;    /* all of them; bytes, where some are rounded */
+    const struct lvn_extents *ranges; /* for lvn_shard_travels(); NULL: none is rounded */
     struct collective collective;
 };
 
@@ -19,6 +28,7 @@ struct gathers {
     int n_blocks;           /* lvn_params.n_blocks */
     int backward;           /* the first instruction of backward */
     int current;            /* the instruction that is being visited */
+    bool *rounded;          /* parameter's number -> all its readers round it to bf16 */
     struct gathered *uses;  /* [2 phases][2 kinds][n_blocks] */
     struct gathered **list; /* in the order of their first use */
     int n;
@@ -107,32 +117,116 @@ static enum lvn_status find_uses(struct gathers *g, struct lvn_instr *old, int n
     return LVN_OK;
 }
 
-/* Copy this rank's shard to its place among the block's parameters, and start to gather the others'. */
+/* Learn which parameters all their readers round to bf16. */
+static enum lvn_status find_rounded(struct gathers *g, const struct lvn_device *device, const struct lvn_instr *old,
+                                    int n)
+{
+    const struct lvn_program *p = g->x->p;
+    const int n_params = p->graph->params->n;
+    g->rounded = lvn_arena_alloc(&g->x->p->arena, sizeof *g->rounded * (size_t)(n_params + 1));
+    if (!g->rounded) return LVN_MEMORY;
+    const bool possible = g->x->s->round && p->weights == LVN_F32;
+    for (int k = 0; k < n_params; k++) g->rounded[k] = possible;
+    for (int m = 0; possible && m < n; m++) {
+        struct lvn_instr i = old[m];
+        bool is_reader = false;
+        int64_t scratch;
+        for (int k = 0; k < LVN_MAX_IN; k++) is_reader |= i.in[k].value >= 0 && parameter(g, &i.in[k]);
+        if (is_reader) LVN_TRY(lvn_device_choose(device, &i, &scratch));
+        for (int k = 0; is_reader && k < LVN_MAX_IN; k++) {
+            const struct lvn_param *q = i.in[k].value >= 0 ? parameter(g, &i.in[k]) : NULL;
+            if (q && !(i.rounds & LVN_READS_IN(k))) g->rounded[q->number] = false;
+        }
+    }
+    return LVN_OK;
+}
+
+/* Divide the parameters of each block that has rounded ones into ranges for lvn_shard_travels(). */
+static enum lvn_status find_ranges(struct gathers *g)
+{
+    const struct lvn_params *params = g->x->p->graph->params;
+    const size_t n = (size_t)params->n, n_blocks = 2 * (size_t)g->n_blocks;
+    struct lvn_extents *ranges = lvn_arena_alloc(&g->x->p->arena, sizeof *ranges * n_blocks);
+    int64_t *start = lvn_arena_alloc(&g->x->p->arena, sizeof *start * (n + 2 * n_blocks));
+    if (!ranges || !start) return LVN_MEMORY;
+    for (size_t k = 0; k < n_blocks; k++) ranges[k] = (struct lvn_extents){0};
+    for (int i = 0; i < params->n; i++) {
+        const struct lvn_param *q = params->flat[i];
+        const struct lvn_param_block *block = lvn_params_block_of(params, q);
+        struct lvn_extents *r = &ranges[2 * (q->block + 1) + !q->trainable];
+        if (!r->n) {
+            *r = (struct lvn_extents){1, start};
+            *start++ = block->offset;
+            *start++ = block->offset + block->count;
+        }
+        if (g->rounded[q->number] == (r->n % 2 == 0)) continue; /* as the parameter before it */
+        start[-1] = q->offset;
+        *start++ = block->offset + block->count;
+        r->n++;
+    }
+    for (int k = 0; k < g->n; k++) {
+        const struct lvn_extents *r = &ranges[2 * (g->list[k]->block + 1) + g->list[k]->frozen];
+        if (r->n > 1) g->list[k]->ranges = r;
+    }
+    return LVN_OK;
+}
+
+/* Elements [first, first + count) of the flat parameters, all of one type, among those that are gathered. */
+static struct lvn_operand view(const struct gathers *g, const struct gathered *u, int64_t first, int64_t count,
+                               enum lvn_dtype type)
+{
+    if (!u->ranges) return lvn_sharder_view(range_of(g, u), u->parameters, first, count);
+    struct lvn_operand o = {.value = u->parameters.value, .desc = lvn_desc_make(type, 1, &count)};
+    o.desc.offset = lvn_shard_travels(u->ranges, first) / lvn_dtype_bytes(type);
+    return o;
+}
+
+/* Copy a part of this rank's shard to its place among the block's parameters. */
+static struct lvn_operand copy_part(struct gathers *g, struct gathered *u, int64_t first, int64_t count,
+                                    enum lvn_dtype type)
+{
+    struct sharder *x = g->x;
+    const int64_t place = lvn_sharder_part_place(x, range_of(g, u), first);
+    const struct lvn_operand from = lvn_sharder_range(x, "parameters", LVN_BUFFER_PARAM, x->p->weights, place, count);
+    struct lvn_instr *copy = lvn_sharder_append(x, LVN_OP_accumulate, LVN_EVERY_MICRO_BATCH, name);
+    copy->attr.accumulate.copy = true;
+    copy->in[0] = from;
+    return copy->out[0] = view(g, u, first, count, type);
+}
+
+/* Copy this rank's shard, and return it as an operand of the gather. */
+static struct lvn_operand copy_shard(struct gathers *g, struct gathered *u)
+{
+    const struct lvn_shard mine = lvn_sharder_part(g->x, range_of(g, u));
+    const struct lvn_extents *r = u->ranges;
+    const int64_t end = mine.first + mine.count;
+    if (!mine.count) return LVN_NO_OPERAND;
+    if (!r) return copy_part(g, u, mine.first, mine.count, g->x->p->weights);
+    for (int k = 0; k < r->n; k++) {
+        const int64_t from = r->start[k] > mine.first ? r->start[k] : mine.first;
+        const int64_t to = r->start[k + 1] < end ? r->start[k + 1] : end;
+        if (from < to) copy_part(g, u, from, to - from, lvn_shard_travel_type(k));
+    }
+    return view(g, u, mine.first, lvn_shard_travels(r, end) - lvn_shard_travels(r, mine.first), LVN_U8);
+}
+
+/* Copy this rank's shard, and start to gather the others'. */
 static void start(struct gathers *g, struct gathered *u)
 {
-    static const char name[] = "parameters of a block";
     struct sharder *x = g->x;
     struct lvn_program *p = x->p;
     const struct lvn_param_block *range = range_of(g, u);
-    const struct lvn_shard mine = lvn_sharder_part(x, range);
     const char *value =
         u->block < 0 ? "parameters outside of blocks" : lvn_arena_printf(&p->arena, "parameters of block %d", u->block);
-    struct lvn_operand shard = LVN_NO_OPERAND;
     if (!value) x->failed = true;
-    u->parameters = lvn_sharder_range(x, value, LVN_BUFFER_ARENA, p->weights, 0, range->count);
-    if (mine.count) {
-        const int64_t place = lvn_sharder_part_place(x, range, mine.first);
-        shard = lvn_sharder_view(range, u->parameters, mine.first, mine.count);
-        const struct lvn_operand from =
-            lvn_sharder_range(x, "parameters", LVN_BUFFER_PARAM, p->weights, place, mine.count);
-        struct lvn_instr *copy = lvn_sharder_append(x, LVN_OP_accumulate, LVN_EVERY_MICRO_BATCH, name);
-        copy->attr.accumulate.copy = true;
-        copy->in[0] = from;
-        copy->out[0] = shard;
-    }
+    const int64_t count = u->ranges ? lvn_shard_travels(u->ranges, range->offset + range->count) : range->count;
+    u->parameters = lvn_sharder_range(x, value, LVN_BUFFER_ARENA, u->ranges ? LVN_U8 : p->weights, 0, count);
+    const struct lvn_operand shard = copy_shard(g, u);
     u->collective = lvn_sharder_start(x, LVN_OP_all_gather, LVN_EVERY_MICRO_BATCH, shard, u->parameters, name);
-    lvn_sharder_latest(x)->attr.all_gather.block = u->block;
-    lvn_sharder_latest(x)->attr.all_gather.frozen = u->frozen;
+    union lvn_attr *attr = &lvn_sharder_latest(x)->attr;
+    attr->all_gather.block = u->block;
+    attr->all_gather.frozen = u->frozen;
+    attr->all_gather.ranges = u->ranges;
 }
 
 /* Start those that are needed now, or next. */
@@ -154,11 +248,14 @@ static void take_view(struct lvn_operand *o, bool written, void *argument)
     (void)written;
     if (!q) return;
     const struct gathered *u = use_of(g, q);
-    o->value = u->parameters.value;
-    o->desc.offset += q->offset - range_of(g, u)->offset;
+    const enum lvn_dtype type = g->rounded[q->number] ? LVN_BF16 : o->desc.dtype;
+    const struct lvn_operand all = view(g, u, q->offset, q->count, type);
+    o->value = all.value;
+    o->desc.dtype = type;
+    o->desc.offset += all.desc.offset;
 }
 
-enum lvn_status lvn_sharder_gather_parameters(struct sharder *x)
+enum lvn_status lvn_sharder_gather_parameters(struct sharder *x, const struct lvn_device *device)
 {
     struct lvn_program *p = x->p;
     const struct lvn_params *params = p->graph->params;
@@ -171,13 +268,15 @@ enum lvn_status lvn_sharder_gather_parameters(struct sharder *x)
     if (!old) return LVN_MEMORY;
     memcpy(old, p->instrs, sizeof *old * (size_t)n);
     LVN_TRY(find_uses(&g, old, n));
+    LVN_TRY(find_rounded(&g, device, old, n));
+    LVN_TRY(find_ranges(&g));
     p->n_instrs = 0;
     int next = 0; /* index of the first gather that has not been waited for */
     for (g.current = 0; g.current < n && !x->failed; g.current++) {
         for (; next < g.n && g.list[next]->first == g.current; next++) {
             g.current_gather = next;
             start_due(&g);
-            lvn_sharder_wait(x, &g.list[next]->collective, LVN_EVERY_MICRO_BATCH, "parameters of a block");
+            lvn_sharder_wait(x, &g.list[next]->collective, LVN_EVERY_MICRO_BATCH, name);
         }
         if (g.current == g.turn) start_due(&g);
         lvn_instr_operands(&old[g.current], take_view, &g);

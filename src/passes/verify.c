@@ -18,12 +18,12 @@ static bool type_is_accepted(const struct lvn_program *p, const struct lvn_instr
     return have == want || cast;
 }
 
-/* Does the description lie within its value, and have the value's type? */
+/* Does the description lie within its value, and have the value's type? Bytes have any. */
 static bool within(const struct lvn_value *v, const struct lvn_desc *d)
 {
     int64_t last = d->offset;
     for (int k = 0; k < d->rank; k++) last += (d->dim[k] - 1) * d->stride[k];
-    return d->dtype == v->dtype && (last + 1) * lvn_dtype_bytes(d->dtype) <= v->bytes;
+    return (d->dtype == v->dtype || v->dtype == LVN_U8) && (last + 1) * lvn_dtype_bytes(d->dtype) <= v->bytes;
 }
 
 struct operands {

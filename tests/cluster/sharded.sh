@@ -37,11 +37,19 @@ done <<'E2'
 2 1e-5 --model.kind=nanogpt
 3 1e-2 --model.kind=llama --trainer.precision=bf16-mixed --trainer.reduce_dtype=bf16
 2 1e-2 --model.kind=neox --trainer.precision=bf16-true --optimizer.state=bf16
+2 1e-2 --model.kind=gpt2 --trainer.precision=bf16-mixed --trainer.recompute=blocks --model.freeze=h.0
 3 1e-5 --model.kind=gpt2 --trainer.recompute=blocks --optimizer.kind=lion --optimizer.lr=1e-4
 3 1e-5 --model.kind=nanogpt --model.freeze=h.0 --optimizer.kind=sgd --optimizer.lr=0.05
 2 1e-5 --model.kind=nanogpt --trainer.accelerator=reference
 3 1e-2 --model.kind=llama --optimizer.kind=muon --optimizer.lr=1e-3 --trainer.precision=bf16-true --optimizer.state=bf16
 E2
+
+# --- few rows, which are not rounded, on one rank of two ---
+for strategy in zero2 fsdp; do
+    ranks 0 2 few-$strategy --model.kind=nanogpt --trainer.strategy=$strategy --trainer.precision=bf16-mixed \
+        --trainer.batch_size=3 --model.block_size=8
+done
+same_weights few-zero2 few-fsdp
 
 # --- validations and samples; on with another strategy and another number of ranks ---
 keys+=(--model.kind=nanogpt)
@@ -114,10 +122,14 @@ assert 0.2 < two["gradients"] / one["gradients"] < 0.3 and 0.2 < all["parameters
 P
 
 # --- a number that is not finite is found, and no rank waits for another ---
-for strategy in zero2 fsdp; do
-    ranks 1 2 burst --trainer.strategy=$strategy --optimizer.lr=1e6 --optimizer.kind=sgd --trainer.gradient_clip_val=0
-    check [ "$(grep -c 'error: ' err)" = 1 ]
-    says "the first number that is not finite lies in '" err
+for precision in 32-true bf16-mixed; do
+    for strategy in zero2 fsdp; do
+        ranks 1 2 burst --trainer.strategy=$strategy --optimizer.lr=1e6 --optimizer.kind=sgd --trainer.gradient_clip_val=0 \
+            --trainer.precision=$precision
+        check [ "$(grep -c 'error: ' err)" = 1 ]
+        grep -o "the first number that is not finite lies in '[^']*'" err >$strategy.found
+    done
+    same_file zero2.found fsdp.found
 done
 
 # --- refused ---

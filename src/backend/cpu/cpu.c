@@ -72,6 +72,7 @@ static enum lvn_status choose(const struct lvn_device *d, struct lvn_instr *i, i
               i->op->name);
     lvn_instr_describe(i, &call);
     i->kernel = op;
+    i->rounds = lvn_cpu_rounds(op, &call);
     *scratch = lvn_cpu_scratch(op, &call, d->threads);
     return LVN_OK;
 }

@@ -67,6 +67,7 @@ static void fill(void)
             o->fast[LVN_BACKWARD] = f->backward;
             o->fast[LVN_RESTORE] = f->restore;
             o->fast_scratch = f->scratch;
+            o->fast_rounds = f->rounds;
         }
     }
 }
@@ -87,6 +88,11 @@ int64_t lvn_cpu_scratch(const struct lvn_cpu_op *op, const struct lvn_call *call
 {
     if (op->fast[call->phase]) return op->fast_scratch ? op->fast_scratch(call, n_threads) : 0;
     return op->plain_scratch ? op->plain_scratch(call) : 0;
+}
+
+uint32_t lvn_cpu_rounds(const struct lvn_cpu_op *op, const struct lvn_call *call)
+{
+    return op->fast[call->phase] && op->fast_rounds ? op->fast_rounds(call) : 0;
 }
 
 const struct lvn_gemm_kernel *lvn_gemm_kernel(enum lvn_isa isa)

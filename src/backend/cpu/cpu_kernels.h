@@ -17,6 +17,8 @@ struct lvn_kernels {
     lvn_kernel *forward, *backward, *restore; /* NULL: the plain kernel */
     /* Bytes of scratch for call->phase; NULL: none. `call` has shapes and attributes, no pointers. */
     int64_t (*scratch)(const struct lvn_call *call, int n_threads);
+    /* lvn_instr.rounds; NULL: none. `call` likewise. */
+    uint32_t (*rounds)(const struct lvn_call *call);
 };
 
 /* At the end of a NAME.cpu.c: LVN_CPU_OPERATION(gelu, .forward = forward, .backward = backward); */
@@ -29,6 +31,7 @@ struct lvn_cpu_op {
     lvn_kernel *fast[LVN_PHASE_COUNT];
     lvn_plain_kernel *plain[LVN_PHASE_COUNT];
     int64_t (*fast_scratch)(const struct lvn_call *call, int n_threads);
+    uint32_t (*fast_rounds)(const struct lvn_call *call);
     int64_t (*plain_scratch)(const struct lvn_call *call);
 };
 
@@ -43,6 +46,8 @@ const struct lvn_gemm_kernel *lvn_gemm_kernel(enum lvn_isa isa);
 
 /* Bytes of scratch that call->phase needs. */
 int64_t lvn_cpu_scratch(const struct lvn_cpu_op *op, const struct lvn_call *call, int n_threads);
+/* The inputs that call->phase only uses rounded: lvn_instr.rounds. */
+uint32_t lvn_cpu_rounds(const struct lvn_cpu_op *op, const struct lvn_call *call);
 /* Run call->phase; called by all threads of the team, and a barrier must follow. */
 static inline void lvn_cpu_call(const struct lvn_cpu_op *op, const struct lvn_call *call, int thread, int n_threads)
 {

@@ -270,6 +270,16 @@ static int64_t scratch_bytes(const struct lvn_gemm *g)
     return bytes;
 }
 
+static bool rounds(const struct lvn_gemm *g)
+{
+#if defined(__AVX512BF16__)
+    return g->bf16 && bf16_fits(g);
+#else
+    (void)g;
+    return false;
+#endif
+}
+
 static void run(const struct lvn_gemm *g, void *scratch, int thread, int n_threads)
 {
 #if defined(__AVX512BF16__)
@@ -302,4 +312,4 @@ static void run(const struct lvn_gemm *g, void *scratch, int thread, int n_threa
     }
 }
 
-const struct lvn_gemm_kernel LVN_ISA_NAME(lvn_gemm) = {.scratch = scratch_bytes, .run = run};
+const struct lvn_gemm_kernel LVN_ISA_NAME(lvn_gemm) = {.scratch = scratch_bytes, .rounds = rounds, .run = run};

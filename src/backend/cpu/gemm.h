@@ -43,6 +43,9 @@ struct lvn_gemm_kernel {
     /* Bytes of scratch per thread, a multiple of 64: enough for products that are smaller in any dimension, too.
      * Pointers in `g` need not be set. */
     int64_t (*scratch)(const struct lvn_gemm *g);
+    /* Are operands in fp32 rounded to bf16? Then those that were rounded before give the same bits. Pointers in `g`
+     * need not be set. */
+    bool (*rounds)(const struct lvn_gemm *g);
     /* `scratch` is the calling thread's, 64-byte aligned. */
     void (*run)(const struct lvn_gemm *g, void *scratch, int thread, int n_threads);
 };

@@ -40,8 +40,11 @@ enum lvn_status lvn_gpu_choose(const char *backend, struct lvn_instr *i, int64_t
     struct lvn_call call;
     struct lvn_gpu g;
     enum lvn_status status = describe(&g, i, &call, &arena, backend, library, matrix_units);
-    if (status == LVN_OK) *scratch = g.scratch_bytes;
-    return status;
+    if (status != LVN_OK) return status;
+    *scratch = g.scratch_bytes;
+    /* Products of the library round them; own kernels do so on matrix units alone, and are not asked. */
+    if (i->product_dtype == LVN_BF16) i->rounds = i->op->low_precision_ok & (LVN_READS_OUT(0) - 1) & ~g.read;
+    return LVN_OK;
 }
 
 /* --- operands --- */

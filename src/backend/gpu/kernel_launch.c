@@ -68,7 +68,8 @@ void lvn_gpu_launch(struct lvn_gpu *g, const char *kernel, int64_t x, int64_t y,
     const struct lvn_gpu_launch l = {.source = g->source, .kernel = kernel, .grid = {x, y, z}};
     int n = 0;
     if (g->status != LVN_OK || x <= 0 || y <= 0 || z <= 0) return;
-    while (args[n].kind != LVN_GPU_END) n++;
+    for (; args[n].kind != LVN_GPU_END; n++)
+        if (args[n].kind == LVN_GPU_OPERAND_IN) g->read |= LVN_READS_IN(args[n].index);
     lvn_gpu_products_invalidate(g);
     (void)lvn_gpu_append(g, &l, args, n);
 }

@@ -145,6 +145,7 @@ struct lvn_gpu {
     const struct lvn_gpu_library *library; /* NULL: there is none */
     bool matrix_units;                     /* the device has matrix units (tensor cores) whose items hold whole rows */
     struct lvn_gpu_rounded *rounded;       /* operands that kernel_launch_product.c rounded */
+    uint32_t read;                         /* mask (LVN_READS_IN) of the inputs that kernels of levin's own read */
 };
 
 /* Append a launch of (x, y, z) work-groups; none if one of these is 0. args end with LVN_GPU_END. */

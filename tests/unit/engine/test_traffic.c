@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/gemm.h"
 #include "engine/parameters.h"
 #include "engine/synthetic_step.h"
 #include "engine/traffic.h"
@@ -25,7 +27,9 @@ static struct counted {
     int64_t sums;            /* that the transport was asked for */
 } counted[THREADS_MAX];      /* by each rank's communication thread */
 static int per_host;
-static const char *optimizer = "adamw"; /* optimizer.kind */
+static const char *optimizer = "adamw";   /* optimizer.kind */
+static const char *precision = "32-true"; /* value of a key */
+static int64_t gathered;                  /* bytes of parameters that the ranks of the last scene should send */
 
 static int send_counted(void *state, const void *x, int64_t bytes, int to, int tag, void *handle)
 {
@@ -78,6 +82,7 @@ static enum lvn_status make_settings(struct lvn_settings *s, const struct scene 
                                    {"trainer.deterministic", scene->deterministic},
                                    {"trainer.fsdp_size", scene->group},
                                    {"optimizer.kind", optimizer},
+                                   {"trainer.precision", precision},
                                    {"trainer.threads", "1"}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         LVN_TRY(lvn_settings_set(s, keys[i][0], keys[i][1], LVN_SOURCE_PROGRAM));
@@ -164,6 +169,7 @@ static void play(int size, int hosts, const char *strategy, const char *determin
     }
     for (int i = 0; i < size; i++) pthread_join(threads[i], NULL);
     world_release(&s.world);
+    gathered = 0;
     for (int i = 0; i < size; i++) {
         const struct lvn_step_traffic *p = &actors[i].predicted;
         const struct lvn_traffic *const parts[] = {&p->gradients, &p->parameters, &p->matrices};
@@ -171,6 +177,7 @@ static void play(int size, int hosts, const char *strategy, const char *determin
             add(&predicted.within, &parts[k]->within);
             add(&predicted.between, &parts[k]->between);
         }
+        gathered += p->parameters.within.bytes + p->parameters.between.bytes;
         if (actors[i].status) fail_msg("rank %d: %s", i, actors[i].error);
         add(&sent.within, &actors[i].step.sent.within);
         add(&sent.between, &actors[i].step.sent.between);
@@ -230,9 +237,26 @@ static void test_matrices(void **state)
     optimizer = "adamw";
 }
 
+/* Matrices of blocks travel in bf16 where products round them, not the table of tokens, which is looked up. */
+static void test_rounded(void **state)
+{
+    (void)state;
+    const struct lvn_gemm any = {.m = 64, .n = 64, .k = 64, .a_col = 1, .b_col = 1, .bf16 = true};
+    const bool rounds = lvn_gemm_kernel(lvn_isa_best())->rounds(&any);
+    for (int hosts = 1; hosts <= 2; hosts++) {
+        play(4, hosts, "fsdp", "false", "1", "0");
+        const int64_t exact = gathered;
+        precision = "bf16-mixed";
+        play(4, hosts, "fsdp", "false", "1", "0");
+        precision = "32-true";
+        assert_true(rounds ? gathered < 4 * exact / 5 : gathered == exact);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_strategies), cmocka_unit_test(test_in_order),
-                                       cmocka_unit_test(test_in_groups), cmocka_unit_test(test_matrices)};
+                                       cmocka_unit_test(test_in_groups), cmocka_unit_test(test_matrices),
+                                       cmocka_unit_test(test_rounded)};
     return cmocka_run_group_tests_name("traffic", tests, NULL, NULL);
 }

@@ -1,13 +1,15 @@
 /* test_passes_gather.c - covers: src/passes/sharder_parameters.c
  *
  * fsdp, by the listing of a small program: every parameter is gathered before its first use, one block ahead, and once
- * more for backward; the last block and what is outside of blocks once; the update is of this rank's shards. */
+ * more for backward; the last block and what is outside of blocks once; the update is of this rank's shards. In mixed
+ * precision those that all readers round are gathered in bf16, between others in fp32. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include <cmocka.h>
 
+#include "backend/backend.h"
 #include "pass_listing.h"
 #include "passes/pass.h"
 
@@ -36,7 +38,7 @@ static void gather_forward(void **state)
 {
     (void)state;
     struct model m = tied_blocks();
-    must(lvn_pass_shard(m.program, &fsdp));
+    must(lvn_pass_shard(m.program, &fsdp, NULL));
     expect(&m, " 0 ranks    all_gather           -> %12 (4096), %13:int32 (1)\n"
                " 1 forward  accumulate           parameters[0:4096] -> %14+4096 (4096)\n"
                " 2 ranks    all_gather           %14+4096 -> %14 (8192), %16:int32 (1)\n"
@@ -60,7 +62,7 @@ static void gather_step(void **state)
     must(lvn_pass_differentiate(m.program));
     must(lvn_pass_accumulate(m.program, NULL));
     must(lvn_pass_update(m.program, &sgd));
-    must(lvn_pass_shard(m.program, &fsdp));
+    must(lvn_pass_shard(m.program, &fsdp, NULL));
     expect(&m,
            " 0 ranks    all_gather           -> %29 (4096), %30:int32 (1)\n"
            " 1 forward  accumulate           parameters[0:4096] -> %31+4096 (4096)\n"
@@ -105,8 +107,59 @@ static void gather_step(void **state)
     model_free(&m);
 }
 
+/* A device whose products round their weight, unless that is transposed. */
+static enum lvn_status choose(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch)
+{
+    (void)d;
+    *scratch = 0;
+    i->rounds = i->id == LVN_OP_linear && i->attr.linear.in_out ? LVN_READS_IN(1) : 0;
+    return LVN_OK;
+}
+
+/* The weight outside of blocks has a reader that takes it as it is; rank 1 owns half of the first block's matrix, and
+ * its bias. */
+static void gather_rounded(void **state)
+{
+    (void)state;
+    static const struct lvn_backend backend = {.choose = choose};
+    struct lvn_device device = {.backend = &backend};
+    struct lvn_sharding s = fsdp;
+    struct model m = model_new();
+    struct lvn_graph *g = m.graph;
+    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1, 64)), *w = lvn_weight(g, "w", 64, 64, 1);
+    x = lvn_linear(g, x, w, NULL, true);
+    lvn_block(g);
+    struct lvn_tensor *u = lvn_weight(g, "u", 64, 128, 1);
+    x = lvn_linear(g, x, u, lvn_vector(g, "b", 128, 0), true);
+    lvn_block(g);
+    x = lvn_linear(g, x, lvn_weight(g, "v", 128, 64, 1), NULL, true);
+    lvn_block_end(g);
+    x = lvn_linear(g, x, w, NULL, false);
+    model_build(&m, lvn_cross_entropy(g, x, lvn_input(g, "labels", LVN_DESC(LVN_I32, 1))));
+    m.program->weights = LVN_F32;
+    s.round = true;
+    must(lvn_pass_shard(m.program, &s, &device));
+    must(lvn_pass_verify(m.program));
+    expect(&m, " 0 ranks    all_gather           -> %13 (4096), %14:int32 (1)\n"
+               " 1 forward  accumulate           parameters[0:4096] -> %15+4096:bf16 (4096)\n"
+               " 2 forward  accumulate           parameters[4096:4224] -> %15+4096 (128)\n"
+               " 3 ranks    all_gather           %15+8192:uint8 -> %15:uint8 (16896), %18:int32 (1)\n"
+               " 4 ranks    wait                 %14:int32 -> %13 (4096)\n"
+               " 5 forward  linear               x, %13 -> %2 (1, 64)\n"
+               " 6 forward  accumulate           parameters[8192:12288] -> %19+4096:bf16 (4096)\n"
+               " 7 ranks    all_gather           %19+8192:uint8 -> %19:uint8 (16384), %21:int32 (1)\n"
+               " 8 ranks    wait                 %18:int32 -> %15:uint8 (16896)\n"
+               " 9 forward  linear               %2, %15:bf16, %15+4096 -> %5 (1, 128)\n"
+               "10 ranks    wait                 %21:int32 -> %19:uint8 (16384)\n"
+               "11 forward  linear               %5, %19:bf16 -> %7 (1, 64)\n"
+               "12 forward  linear               %7, %13 -> %8 (1, 64)\n"
+               "13 forward  cross_entropy        %8, labels:int32 -> %10:fp64 (1), %11 (1), %12 (1)\n");
+    model_free(&m);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gather_forward), cmocka_unit_test(gather_step)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gather_forward), cmocka_unit_test(gather_step),
+                                       cmocka_unit_test(gather_rounded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

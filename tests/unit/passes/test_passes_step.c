@@ -174,7 +174,7 @@ static void shard_ddp(void **state)
     (void)state;
     struct model m = two_buckets();
     expect(&m, TWO_BUCKETS);
-    must(lvn_pass_shard(m.program, &(struct lvn_sharding){.rank = 1, .size = 2}));
+    must(lvn_pass_shard(m.program, &(struct lvn_sharding){.rank = 1, .size = 2}, NULL));
     expect(&m, " 0 forward  linear               x, w1 -> %2 (1, 256)\n"
                " 1 backward linear_cross_entropy %2, w2, labels:int32"
                " -> %9 (1, 256), gradient of w2 (256, 256), %6:fp64 (1), %7 (1)\n"
@@ -196,7 +196,7 @@ static void shard_ddp_in_bf16(void **state)
     (void)state;
     struct model m = two_buckets();
     expect(&m, TWO_BUCKETS);
-    must(lvn_pass_shard(m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .bf16 = true}));
+    must(lvn_pass_shard(m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .bf16 = true}, NULL));
     expect(&m, " 0 forward  linear               x, w1 -> %2 (1, 256)\n"
                " 1 backward linear_cross_entropy %2, w2, labels:int32"
                " -> %9 (1, 256), gradient of w2 (256, 256), %6:fp64 (1), %7 (1)\n"
@@ -222,7 +222,7 @@ static void shard_zero1(void **state)
     (void)state;
     struct model m = two_buckets();
     expect(&m, TWO_BUCKETS);
-    must(lvn_pass_shard(m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE}));
+    must(lvn_pass_shard(m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE}, NULL));
     expect(&m, " 0 forward  linear               x, w1 -> %2 (1, 256)\n"
                " 1 backward linear_cross_entropy %2, w2, labels:int32"
                " -> %9 (1, 256), gradient of w2 (256, 256), %6:fp64 (1), %7 (1)\n"
@@ -339,8 +339,8 @@ static void shard_blocks(void **state)
         struct model m = two_blocks();
         must(lvn_pass_accumulate(m.program, tree ? &(struct lvn_tree_leaves){.n = 2, .total = 4} : NULL));
         must(lvn_pass_update(m.program, &sgd));
-        must(lvn_pass_shard(m.program,
-                            &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE, .tree = tree}));
+        must(lvn_pass_shard(
+            m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE, .tree = tree}, NULL));
         expect(&m, tree ? BLOCKS_DEALT_TREE : BLOCKS_DEALT);
         model_free(&m);
     }
@@ -355,7 +355,8 @@ static void shard_matrices(void **state)
     must(lvn_pass_accumulate(m.program, NULL));
     must(lvn_pass_update(m.program, &on_matrices));
     must(lvn_pass_shard(
-        m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS}));
+        m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS},
+        NULL));
     m.program->instrs += 24, m.program->n_instrs -= 24; /* up to there as below */
     expect(&m, " 0 update   muon_direction       gradients[0:2048] -> %41 (2048), first moment[0:2048]\n"
                " 1 ranks    all_gather           %41 -> %41 (2048), %42:int32 (1)\n"
@@ -391,7 +392,8 @@ static void shard_gradients(void **state)
     must(lvn_pass_accumulate(m.program, NULL));
     must(lvn_pass_update(m.program, &sgd));
     must(lvn_pass_shard(
-        m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS}));
+        m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS},
+        NULL));
     expect(&m, " 0 forward  linear               x, w -> %2 (1, 64)\n"
                " 1 forward  linear               %2, v -> %4 (1, 32)\n"
                " 2 forward  linear               %4, u -> %6 (1, 192)\n"
@@ -442,7 +444,7 @@ static void shard_tree(void **state)
            " 5 update   sgd                  gradients[0:128] -> parameters[0:128], first moment[0:128]\n"
            " 6 update   sgd                  gradients[128:192] -> parameters[128:192], first moment[128:192]\n"
            "gradients: 2 x 768 bytes; micro-batches write 0, 1; sums left: [0:2] in 0\n");
-    must(lvn_pass_shard(m.program, &(struct lvn_sharding){.rank = 0, .size = 2, .tree = true}));
+    must(lvn_pass_shard(m.program, &(struct lvn_sharding){.rank = 0, .size = 2, .tree = true}, NULL));
     expect(&m, CLASSIFIER
            " 3 sum      accumulate           gradients[192:384] -> gradients[0:192] [after 1]\n"
            " 4 ranks    tree_reduce          gradients[0:384] -> gradients[0:192], %26:int32 (1)\n"
