@@ -2,6 +2,7 @@
  * (OUT ends in .pt), or adapters alone. Tensors are read, converted and written one at a time. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/files.h"
 #include "base/target.h"
@@ -57,7 +58,9 @@ static enum lvn_status write_files(struct lvn_arena *a, struct lvn_model_files *
     LVN_TRY(lvn_target_file(a, weights, &weights));
     const char *part = lvn_arena_printf(a, "%s.part", weights);
     if (!part) return LVN_MEMORY;
-    LVN_TRY(lvn_safetensors_write(part, &f->source, a, NULL));
+    const enum lvn_status status = lvn_safetensors_write(part, &f->source, a, NULL);
+    if (status != LVN_OK) (void)rmdir(out); /* which stays if it holds other files */
+    LVN_TRY(status);
     LVN_TRY(lvn_file_rename(part, weights));
     return lvn_target_write(config, f->config.p, f->config.n);
 }

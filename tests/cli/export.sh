@@ -60,6 +60,18 @@ code 2 "$LEVIN" export hf new --format=onnx
 one_error
 says "onnx" err
 check [ ! -e new ]
+# a number that is not finite is found while files are written: nothing is left
+cp -r hf broken
+python3 - <<'P'
+import struct
+with open("broken/model.safetensors", "r+b") as f:
+    f.seek(8 + struct.unpack("<Q", f.read(8))[0])
+    f.write(struct.pack("<f", float("nan")))
+P
+code 1 "$LEVIN" export broken new
+one_error
+says "holds a number that is not finite" err
+check [ ! -e new ]
 
 if ! python3 -c 'import transformers, torch' 2>/dev/null; then
     echo "transformers is not installed: its reading of exported models is left out"
