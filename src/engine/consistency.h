@@ -16,7 +16,8 @@ enum lvn_status lvn_consistency_start(struct lvn_ranks *r, const struct lvn_sett
                                       size_t capacity) LVN_CHECKED;
 /* The same for fingerprints of the data. */
 enum lvn_status lvn_consistency_data(struct lvn_ranks *r, uint64_t fingerprint) LVN_CHECKED;
-/* Compare checksums of all parameters after step `step`. COMM names a rank and a tensor that differ. */
+/* Compare checksums of all parameters after step `step`, and those of shards with what their updates wrote. COMM names
+ * a rank, and a tensor or a block that differs. */
 enum lvn_status lvn_consistency_replicas(struct lvn_ranks *r, const struct lvn_model_state *n,
                                          int64_t step) LVN_CHECKED;
 

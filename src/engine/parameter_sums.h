@@ -1,21 +1,37 @@
-/* parameter_sums.h - checksums of a model state's parameters, computed where they lie, by a program of its own.
+/* parameter_sums.h - sums of a model state's parameters and moments, computed where they lie, by programs of their own:
+ * checksums of replicas, which ranks compare, and sums of shards, which are compared with the running sums that the
+ * updates keep (passes/shard_sums.c).
  *
- * consistency.h compares them between ranks. Trainings of several ranks plan one with their sessions, so its part of
- * the arena is counted; the model state owns it. */
+ * consistency.h makes the comparisons. Trainings of several ranks plan the programs with their sessions, so their part
+ * of the arena is counted; the model state owns them. All functions that run one use the arena. */
 #ifndef LVN_PARAMETER_SUMS_H
 #define LVN_PARAMETER_SUMS_H
 
 #include "engine/model_state.h"
 
-/* Plan the program of n->sums; lvn_model_state_allocate() binds it. */
-enum lvn_status lvn_parameter_sums_new(struct lvn_model_state *n) LVN_CHECKED;
+/* Plan the programs of n->sums; lvn_model_state_allocate() binds them. training: the program of a step. */
+enum lvn_status lvn_parameter_sums_new(struct lvn_model_state *n, const struct lvn_program *training,
+                                       bool replicas) LVN_CHECKED;
 void lvn_parameter_sums_free(struct lvn_parameter_sums *s); /* NULL: nothing */
-/* Bytes of the program, with the calls to which it is bound, and of its results. */
+/* Bytes of the programs, with the calls to which they are bound, and of their results. */
 int64_t lvn_parameter_sums_bytes(const struct lvn_parameter_sums *s);
 /* For lvn_model_state_allocate(). */
 enum lvn_status lvn_parameter_sums_bind(struct lvn_model_state *n) LVN_CHECKED;
+
+/* Have ranks replicas of parameters? */
+bool lvn_parameter_sums_of_replicas(const struct lvn_model_state *n);
 /* sum[params->n]: a checksum of each parameter, in the order of declaration. Another bit in a tensor gives another
- * checksum (ops/parameter_checksum.c says how surely). Uses the arena. */
+ * checksum (ops/parameter_checksum.c says how surely). */
 enum lvn_status lvn_parameter_sums_run(const struct lvn_model_state *n, uint64_t *sum) LVN_CHECKED;
+
+/* Has this rank shards? */
+bool lvn_parameter_sums_of_shards(const struct lvn_model_state *n);
+/* Begin: set the running sums of shards to those of what lies in memory, after it was set from outside. */
+enum lvn_status lvn_parameter_sums_start(const struct lvn_model_state *n) LVN_CHECKED;
+/* *changed: NULL, or the instruction that sums the first range of this rank's shards whose bits are not those of the
+ * updates; its name is that of a parameter. gathered [2 params->n_blocks]: running sums, for each block that of its
+ * gathered copies, then for each that of this rank's part of them. */
+enum lvn_status lvn_parameter_sums_compare(const struct lvn_model_state *n, const struct lvn_instr **changed,
+                                           uint32_t *gathered) LVN_CHECKED;
 
 #endif

@@ -9,6 +9,7 @@
 #include "engine/reduction.h"
 #include "graph/loss_chunk.h"
 #include "passes/shard.h"
+#include "passes/shard_sums.h"
 
 /* --- planning --- */
 
@@ -104,6 +105,8 @@ static enum lvn_status plan_session(struct lvn_session *t)
     int64_t state = state_bytes(t);
     if (!o->optimizer) return LVN_OK;
     if (n->precision == LVN_PRECISION_16_MIXED) n->bytes[LVN_BUFFER_SCALE] = sizeof(struct lvn_scaling);
+    if (lvn_parameters_any_sharded(n))
+        n->bytes[LVN_BUFFER_SUMS] = lvn_program_sums_count(t->program) * (int64_t)sizeof(int32_t);
     n->moments = lvn_optimizer_moments(o->optimizer);
     for (int k = 0; k < n->moments; k++) at_min(&n->bytes[LVN_BUFFER_STATE0 + k], state);
     return LVN_OK;

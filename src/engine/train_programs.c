@@ -208,11 +208,10 @@ static enum lvn_status plan_once(struct lvn_train_programs *t, const struct lvn_
         t->reduction.sharding.round = false;
         return plan_once(t, c, options);
     }
-    const bool replicas =
-        t->reduction.sharding.size > 1 &&
-        (t->reduction.sharding.group || !lvn_parameters_sharded(t->model_state, LVN_PARAMETER_VALUES));
-    if (replicas) LVN_TRY(lvn_parameter_sums_new(t->model_state));
     t->next_session = t->step_session = t->step_sessions[last_length(t)];
+    const bool replicas = t->reduction.sharding.group || !lvn_parameters_sharded(t->model_state, LVN_PARAMETER_VALUES);
+    if (t->reduction.sharding.size > 1)
+        LVN_TRY(lvn_parameter_sums_new(t->model_state, t->step_session->program, replicas));
     t->eval_session = t->eval_sessions[last_length(t)];
     return t->planner.plan
                ? t->planner.plan(t->planner.context, t->model_state, t->block_size, t->reduction.sharding.rank)
@@ -317,6 +316,7 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const stru
                                     .sharded = lvn_strategy_shards(s), /* or more, see divide() */
                                     .tree = s->trainer.deterministic,
                                     .bf16 = s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_BF16,
+                                    .sums_every = s->trainer.check_replicas_every_n_steps,
                                     .keep = !s->trainer.fsdp_reshard,
                                     .round = true};
     *t = (struct lvn_train_programs){

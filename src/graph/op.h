@@ -29,6 +29,7 @@ struct lvn_update {
     int64_t first;                        /* element of the flat buffers at which the range begins */
     int64_t number;                       /* of that element, for stochastic rounding: lvn_param_group.number */
     const struct lvn_extents *parameters; /* layout of the trainable parameters; NULL: the range is one parameter */
+    unsigned summed; /* mask of the outputs of which a running sum is kept (ops/update.h), in the last output */
 };
 
 /* LVN_OP_embedding, LVN_OP_linear, ... */

@@ -32,6 +32,7 @@ static enum lvn_status shape(struct lvn_shapes *s)
 static void forward(const struct lvn_call *call)
 {
     if (call->result->clip_scale == 0) return;
+    update_sum(call, false);
     const real *grad = call->in[0].p;
     real *param = call->out[0].p, *first = call->out[1].p, *second = call->out[2].p;
     int64_t n = lvn_desc_count(call->in[0].desc);
@@ -53,7 +54,8 @@ static void forward(const struct lvn_call *call)
         first[i] = m;
         second[i] = v;
     }
+    update_sum(call, true);
 }
 
-LVN_OPERATION(adamw, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 3,
+LVN_OPERATION(adamw, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 3, .n_saved = 1,
               .low_precision_ok = LVN_READS_IN(0) | LVN_READS_OUT(0) | LVN_READS_OUT(1) | LVN_READS_OUT(2));

@@ -26,6 +26,7 @@ static enum lvn_status shape(struct lvn_shapes *s)
 static void forward(const struct lvn_call *call)
 {
     if (call->result->clip_scale == 0) return;
+    update_sum(call, false);
     const struct lvn_update *u = &call->attr->update;
     const real *grad = call->in[0].p;
     real *param = call->out[0].p, *momentum = call->out[1].p;
@@ -42,7 +43,8 @@ static void forward(const struct lvn_call *call)
         m = fma(one_minus_beta2, g - m, m);
         momentum[i] = fabs(m) < LVN_REAL_MIN ? 0 : m;
     }
+    update_sum(call, true);
 }
 
-LVN_OPERATION(lion, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 2,
+LVN_OPERATION(lion, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 2, .n_saved = 1,
               .low_precision_ok = LVN_READS_IN(0) | LVN_READS_OUT(0) | LVN_READS_OUT(1));

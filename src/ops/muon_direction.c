@@ -29,6 +29,7 @@ static void forward(const struct lvn_call *call)
     const real scale = (real)call->result->clip_scale, clip = (real)u->clip_value;
     const double mu = call->attr->muon_direction.momentum;
     if (scale == 0) return;
+    update_sum(call, false);
     for (int64_t i = 0, n = lvn_desc_count(call->in[0].desc); i < n; i++) {
         const real g = update_gradient(grad[i], scale, clip);
         real m = fma((real)(1 - mu), g - momentum[i], momentum[i]);
@@ -36,7 +37,8 @@ static void forward(const struct lvn_call *call)
         momentum[i] = m;
         x[i] = fma((real)mu, m - g, g);
     }
+    update_sum(call, true);
 }
 
 LVN_OPERATION(muon_direction, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 2,
-              .low_precision_ok = LVN_READS_IN(0) | LVN_READS_OUT(1));
+              .n_saved = 1, .low_precision_ok = LVN_READS_IN(0) | LVN_READS_OUT(1));

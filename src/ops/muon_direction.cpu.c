@@ -26,8 +26,9 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     lvn_thread_range(lvn_desc_count(call->in[0].desc), 64, thread, n_threads, &begin, &end);
     if (k.scale == 0 || begin >= end) return;
     const struct update_arrays x = {
-        vat(call->in[0].p, begin, grads), vat(call->out[0].p, begin, false), {vat(call->out[1].p, begin, state)}};
+        vat(call->in[0].p, begin, grads), vat(call->out[0].p, begin, false), {vat(call->out[1].p, begin, state)}, call};
     const struct rounding r = rounding_make(call->step, call->attr->update.number + begin);
+    if (grads || state) LVN_ISA_NAME(lvn_bits_sum_update)(call, begin, end, false);
     if (grads && state)
         update_bf16(direction, &k, 1, &r, true, false, true, &x, end - begin);
     else if (grads)
@@ -36,6 +37,7 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
         update_bf16(direction, &k, 1, &r, false, false, true, &x, end - begin);
     else
         update_fp32(direction, &k, 1, &x, end - begin);
+    if (grads || state) LVN_ISA_NAME(lvn_bits_sum_update)(call, begin, end, true);
 }
 
 LVN_CPU_OPERATION(muon_direction, .forward = forward);

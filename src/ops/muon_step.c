@@ -21,8 +21,10 @@ static void forward(const struct lvn_call *call)
     const double step_size = call->step->lr * u->lr_scale;
     const real keep = (real)(1 - step_size * u->weight_decay), lr = (real)(step_size * call->attr->muon_step.ratio);
     if (call->result->clip_scale == 0) return;
+    update_sum(call, false);
     for (int64_t i = 0, n = lvn_desc_count(call->in[0].desc); i < n; i++) p[i] = p[i] * keep - lr * x[i];
+    update_sum(call, true);
 }
 
-LVN_OPERATION(muon_step, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 1,
+LVN_OPERATION(muon_step, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 1, .n_saved = 1,
               .low_precision_ok = LVN_READS_OUT(0));

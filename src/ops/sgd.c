@@ -25,6 +25,7 @@ static enum lvn_status shape(struct lvn_shapes *s)
 static void forward(const struct lvn_call *call)
 {
     if (call->result->clip_scale == 0) return;
+    update_sum(call, false);
     const real *grad = call->in[0].p;
     real *param = call->out[0].p, *buffer = call->out[1].p;
     int64_t n = lvn_desc_count(call->in[0].desc);
@@ -37,7 +38,8 @@ static void forward(const struct lvn_call *call)
         if (momentum != 0) buffer[i] = g = fma(momentum, buffer[i], g);
         param[i] = fma(-lr, g, param[i]);
     }
+    update_sum(call, true);
 }
 
-LVN_OPERATION(sgd, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 2,
+LVN_OPERATION(sgd, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 2, .n_saved = 1,
               .low_precision_ok = LVN_READS_IN(0) | LVN_READS_OUT(0));

@@ -4,12 +4,16 @@
  * Parameters and moments in bf16 are computed in fp32 and rounded stochastically: with a beta of 0.999 a moment changes
  * by less than half a step of bf16 at a time, which rounding to nearest would lose. Random bits: rounding_cpu.h.
  *
+ * The running sum of update.h is computed on the way, from what is in registers, or with bf16 from what is in the
+ * cache.
+ *
  * Stores are ordinary ones: the cache lines that are written have just been read, and streaming stores measured slower.
  */
 #ifndef LVN_UPDATE_CPU_H
 #define LVN_UPDATE_CPU_H
 
 #include "backend/cpu/cpu_kernels.h"
+#include "ops/bits_sum.h"
 #include "ops/extents_cpu.h"
 #include "ops/rounding_cpu.h"
 
@@ -18,7 +22,8 @@ enum {
     /* Prefetch distance in elements. With four streams and so much arithmetic the hardware's prefetching comes too
      * late. Prefetching saves a fifth of the time or more, and prefetching for writing saves as much again if products
      * of other threads have read the parameters. */
-    PREFETCH = 384
+    PREFETCH = 384,
+    SUMMED = 4096 /* elements with bf16 that are summed, updated and summed */
 };
 
 /* Update a vector of parameters and its moments; constants: the optimizer's own. */
@@ -29,7 +34,34 @@ struct update_arrays {
     const void *grad;
     void *param;
     void *moment[LVN_MAX_MOMENTS];
+    const struct lvn_call *call; /* keep its running sum; NULL: of none */
 };
+
+/* bits_sum.cpu.c: subtract elements [begin, end) from the running sum of an update, or add them after it. */
+void LVN_ISA_NAME(lvn_bits_sum_update)(const struct lvn_call *call, int64_t begin, int64_t end, bool after);
+
+/* How much the bits of vectors have changed: of parameters, and of moments. */
+struct update_bits {
+    vu param, moments;
+};
+
+LVN_INLINE void update_bits_add(struct update_bits *b, vf old_param, vf param, const vf *old, const vf *moment,
+                                const int moments)
+{
+    b->param += (vu)param - (vu)old_param;
+    for (int k = 0; k < moments; k++) b->moments += (vu)moment[k] - (vu)old[k];
+}
+
+static inline void update_bits_end(const struct lvn_call *call, const struct update_bits *b)
+{
+    uint32_t sum = 0;
+    if (!call || !call->attr->update.summed) return;
+    for (int k = 0; k < LVN_LANES; k++) {
+        if (call->attr->update.summed & 1) sum += b->param[k];
+        if (call->attr->update.summed > 1) sum += b->moments[k];
+    }
+    lvn_update_add(call, sum);
+}
 
 /* As in update.h. */
 LVN_INLINE vf update_gradient(vf g, float scale, float clip)
@@ -44,26 +76,32 @@ LVN_INLINE void update_fp32(update_vector update, const void *constants, const i
 {
     const float *grad = x->grad;
     float *param = x->param;
+    struct update_bits bits = {0};
     int64_t i = 0;
     for (; i + LVN_LANES <= n; i += LVN_LANES) {
-        vf p = vload(param + i), m[LVN_MAX_MOMENTS];
+        vf p = vload(param + i), m[LVN_MAX_MOMENTS], old_p = p, old[LVN_MAX_MOMENTS];
         __builtin_prefetch(grad + i + PREFETCH);
         __builtin_prefetch(param + i + PREFETCH, 1);
         for (int k = 0; k < moments; k++) {
             __builtin_prefetch((float *)x->moment[k] + i + PREFETCH, 1);
-            m[k] = vload((float *)x->moment[k] + i);
+            old[k] = m[k] = vload((float *)x->moment[k] + i);
         }
         update(constants, vload(grad + i), &p, m);
         vstore(param + i, p);
         for (int k = 0; k < moments; k++) vstore((float *)x->moment[k] + i, m[k]);
+        update_bits_add(&bits, old_p, p, old, m, moments);
     }
     if (i < n) {
-        vf p = vload_n(param + i, n - i), m[LVN_MAX_MOMENTS];
-        for (int k = 0; k < moments; k++) m[k] = vload_n((float *)x->moment[k] + i, n - i);
+        vf p = vload_n(param + i, n - i), m[LVN_MAX_MOMENTS], old_p = p, old[LVN_MAX_MOMENTS];
+        for (int k = 0; k < moments; k++) old[k] = m[k] = vload_n((float *)x->moment[k] + i, n - i);
         update(constants, vload_n(grad + i, n - i), &p, m);
         vstore_n(param + i, p, n - i);
         for (int k = 0; k < moments; k++) vstore_n((float *)x->moment[k] + i, m[k], n - i);
+        p = vload_n(param + i, n - i); /* without the lanes behind the end */
+        for (int k = 0; k < moments; k++) m[k] = vload_n((float *)x->moment[k] + i, n - i);
+        update_bits_add(&bits, old_p, p, old, m, moments);
     }
+    update_bits_end(x->call, &bits);
 }
 
 /* n elements with parameters, or moments, or both in bf16. grads, weights, state: which of them are bf16. */
@@ -98,22 +136,17 @@ LVN_INLINE void update_bf16(update_vector update, const void *constants, const i
     }
 }
 
-/* Elements [begin, end) of the range. */
-LVN_INLINE void update_part(update_vector update, const void *constants, const int moments, const bool bf16_moments,
-                            const struct lvn_call *call, int64_t begin, int64_t end)
+/* Elements [begin, end) of the range, of which some operand is bf16. */
+LVN_INLINE void update_part_bf16(update_vector update, const void *constants, const int moments,
+                                 const bool bf16_moments, const struct lvn_call *call, const struct update_arrays *x,
+                                 int64_t begin, int64_t end)
 {
     const bool grads = call->in[0].desc->dtype == LVN_BF16, weights = call->out[0].desc->dtype == LVN_BF16;
     const bool state = bf16_moments && call->out[1].desc->dtype == LVN_BF16;
-    struct update_arrays x = {.grad = vat(call->in[0].p, begin, grads), .param = vat(call->out[0].p, begin, weights)};
-    for (int k = 0; k < moments; k++) x.moment[k] = vat(call->out[1 + k].p, begin, state);
-    if (!weights && !state) {
-        update_fp32(update, constants, moments, &x, end - begin);
-        return;
-    }
     const struct rounding r = rounding_make(call->step, call->attr->update.number + begin);
 #define RANGE(g, w, s)                                                                                                 \
     if (grads == (g) && weights == (w) && state == (s))                                                                \
-    update_bf16(update, constants, moments, &r, g, w, s, &x, end - begin)
+    update_bf16(update, constants, moments, &r, g, w, s, x, end - begin)
     RANGE(true, true, false);
     RANGE(false, true, false);
     if (!bf16_moments) return;
@@ -121,6 +154,27 @@ LVN_INLINE void update_part(update_vector update, const void *constants, const i
     RANGE(false, true, true);
     RANGE(false, false, true);
 #undef RANGE
+}
+
+/* Elements [begin, end) of the range. */
+LVN_INLINE void update_part(update_vector update, const void *constants, const int moments, const bool bf16_moments,
+                            const struct lvn_call *call, int64_t begin, int64_t end)
+{
+    const bool grads = call->in[0].desc->dtype == LVN_BF16, weights = call->out[0].desc->dtype == LVN_BF16;
+    const bool state = bf16_moments && call->out[1].desc->dtype == LVN_BF16, fp32 = !weights && !state;
+    for (int64_t at = begin, next; at < end; at = next) {
+        next = !fp32 && end - at > SUMMED ? at + SUMMED : end;
+        struct update_arrays x = {
+            .grad = vat(call->in[0].p, at, grads), .param = vat(call->out[0].p, at, weights), .call = call};
+        for (int k = 0; k < moments; k++) x.moment[k] = vat(call->out[1 + k].p, at, state);
+        if (fp32) {
+            update_fp32(update, constants, moments, &x, next - at);
+            continue;
+        }
+        LVN_ISA_NAME(lvn_bits_sum_update)(call, at, next, false);
+        update_part_bf16(update, constants, moments, bf16_moments, call, &x, at, next);
+        LVN_ISA_NAME(lvn_bits_sum_update)(call, at, next, true);
+    }
 }
 
 /* A thread's part of an update. bf16_moments: the operation accepts moments in bf16. Changes nothing if the gradient is

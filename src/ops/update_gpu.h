@@ -2,6 +2,7 @@
 #ifndef LVN_UPDATE_GPU_H
 #define LVN_UPDATE_GPU_H
 
+#include "ops/bits_sum_gpu.h"
 #include "ops/rounding_gpu.h"
 #ifdef LVN_DEVICE
 
@@ -21,6 +22,14 @@ LVN_FUNCTION float update_gradient(float g, float scale, float clip)
 LVN_FUNCTION float update_normal(float moment)
 {
     return lvn_abs(moment) < 1.17549435e-38f ? 0 : moment;
+}
+
+#else /* the host's half */
+
+/* Launch the sums of bits before the update and after it: the running sum of update.h. */
+static inline void update_sum(struct lvn_gpu *g, bool after)
+{
+    if (g->call->attr->update.summed) lvn_gpu_bits_sum_update(g, after);
 }
 
 #endif

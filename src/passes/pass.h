@@ -24,6 +24,7 @@ enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimize
 /* device: which parameters it rounds, if s->round is set. UNSUPPORTED: it has no kernel for an instruction. */
 enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding *s,
                                const struct lvn_device *device) LVN_CHECKED;
+enum lvn_status lvn_pass_shard_sums(struct lvn_program *p, const struct lvn_sharding *s) LVN_CHECKED;
 enum lvn_status lvn_pass_scale(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
 /* SHAPE, UNSUPPORTED, INTERNAL: an instruction does not fit its operation. */
 enum lvn_status lvn_pass_verify(struct lvn_program *p) LVN_CHECKED;

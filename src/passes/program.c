@@ -19,6 +19,7 @@ enum lvn_status lvn_program_new(struct lvn_program **out, struct lvn_graph *g, s
     if (s == LVN_OK && o->train) s = lvn_pass_accumulate(p, o->tree);
     if (s == LVN_OK && o->train && o->optimizer) s = lvn_pass_update(p, o->optimizer);
     if (s == LVN_OK && o->sharding) s = lvn_pass_shard(p, o->sharding, o->device);
+    if (s == LVN_OK && o->sharding && o->train && o->optimizer) s = lvn_pass_shard_sums(p, o->sharding);
     if (s == LVN_OK && o->train && o->optimizer && o->precision == LVN_PRECISION_16_MIXED)
         s = lvn_pass_scale(p, o->optimizer);
     if (s == LVN_OK) s = lvn_pass_verify(p);

@@ -4,7 +4,7 @@
  * (pass.h) is one function in one file; it rewrites the program. They run in this order:
  *
  *     build -> prune -> fuse -> precision -> differentiate -> recompute | blocks
- *           -> accumulate -> update -> shard -> scale -> verify -> memory_planning
+ *           -> accumulate -> update -> shard -> shard_sums -> scale -> verify -> memory_planning
  *
  * A program starts as the forward instructions of a graph. Fuse replaces groups of instructions by fused operations,
  * differentiate appends backward instructions, recompute and blocks free activations and compute them once more for
@@ -28,6 +28,7 @@ enum lvn_buffer {
     LVN_BUFFER_STATE0, /* flat optimizer state: first moment */
     LVN_BUFFER_STATE1, /* flat optimizer state: second moment */
     LVN_BUFFER_SCALE,  /* struct lvn_scaling, if the loss is scaled */
+    LVN_BUFFER_SUMS,   /* running sums of shards and of what is gathered (shard_sums.c) */
     LVN_BUFFER_INPUT,  /* bound by the caller for each micro-batch; slot: number of the input */
     LVN_BUFFER_CACHE,  /* key/value cache: lives between runs; slot: number of the cache */
     LVN_BUFFER_RESULT, /* results of a run: struct lvn_result, then the sums of each micro-batch */
@@ -116,6 +117,8 @@ struct lvn_sharding {
     bool keep;        /* PARAMETERS: what was gathered for forward stays until backward */
     bool round;       /* PARAMETERS: those that all their readers round to bf16 are rounded before they are gathered */
     int group; /* PARAMETERS: consecutive ranks that divide the model; their number divides `size`; 0: all of them */
+    /* PARAMETERS: in so many steps what is gathered of a block is summed once (shard_sums.c); 0: never */
+    int64_t sums_every;
 };
 /* Ranks that divide the model, and the number of one among those. */
 static inline int lvn_sharding_owners(const struct lvn_sharding *s)
@@ -170,6 +173,7 @@ struct lvn_program {
     struct lvn_tensor **outputs;
     int n_outputs;
     int n_handles;                /* collectives; set by shard */
+    int n_shard_sums;             /* running sums of this rank's shards; set by shard_sums */
     bool training;                /* has backward instructions */
     enum lvn_recompute recompute; /* what was done: never AUTO */
     /* Set by accumulate: */

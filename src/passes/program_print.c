@@ -60,8 +60,9 @@ static enum lvn_status print_costs(struct lvn_text *out, const struct lvn_progra
 /* Is the value a range of a flat buffer, rather than one parameter or its gradient? */
 static bool is_range(const struct lvn_value *v)
 {
-    return !v->param && (v->buffer == LVN_BUFFER_PARAM || v->buffer == LVN_BUFFER_GRAD ||
-                         v->buffer == LVN_BUFFER_STATE0 || v->buffer == LVN_BUFFER_STATE1);
+    return !v->param &&
+           (v->buffer == LVN_BUFFER_PARAM || v->buffer == LVN_BUFFER_GRAD || v->buffer == LVN_BUFFER_STATE0 ||
+            v->buffer == LVN_BUFFER_STATE1 || v->buffer == LVN_BUFFER_SUMS);
 }
 
 static void print_value(struct lvn_text *out, const struct lvn_program *p, int number)

@@ -14,6 +14,7 @@
 #include "engine/consistency.h"
 #include "engine/devices.h"
 #include "engine/memory_advice.h"
+#include "engine/parameter_sums.h"
 #include "engine/parameters.h"
 #include "engine/strategy.h"
 #include "host/isa.h"
@@ -374,6 +375,7 @@ enum lvn_status lvn_trainer_set_up(struct trainer *t)
     explain_recompute(t);
     LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_allocate(t)));
     LVN_TRY(run_part("loading the weights", lvn_trainer_load_parameters, t));
+    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_parameter_sums_start(g->model_state)));
     LVN_TRY(lvn_consistency_replicas(t->ranks, g->model_state, t->running.step));
     LVN_TRY(run_part("reading data", load_first, t));
     LVN_TRY(run_part("measuring shares", lvn_trainer_load_weights_measure, t));

@@ -10,6 +10,7 @@
 
 #include "backend/backend.h"
 #include "host/isa.h"
+#include "passes/shard_sums.h"
 
 struct bound_program {
     struct lvn_device *device;
@@ -53,6 +54,7 @@ static inline void bound_program_open(struct bound_program *b, struct lvn_device
                                              [LVN_BUFFER_GRAD] = p->grad_buffer_bytes * p->n_grad_buffers,
                                              [LVN_BUFFER_STATE0] = p->graph->params->flat_count * wide,
                                              [LVN_BUFFER_STATE1] = p->graph->params->flat_count * wide,
+                                             [LVN_BUFFER_SUMS] = lvn_program_sums_count(p) * 4,
                                              [LVN_BUFFER_RESULT] = b->result_bytes};
     for (int k = 0; k < LVN_BUFFER_COUNT; k++) must(lvn_memory_new(&b->binding.buffer[k], d, bytes[k]));
     for (int k = 0; k < 2; k++) must(lvn_memory_new(&b->memory[k], d, input_bytes));

@@ -334,6 +334,11 @@ static const struct op_case op_cases[] = {
     {LVN_OP_parameter_checksum, .count = 4097},
     {LVN_OP_parameter_checksum, .count = 40 * 4096 + 33}, /* more than one part for each group */
     {LVN_OP_parameter_checksum, .count = 7 * 4096 + 33},
+    {LVN_OP_bits_sum, .count = 1},
+    {LVN_OP_bits_sum, .count = 40 * 4096 + 33},
+    {LVN_OP_bits_sum, .attr.bits_sum = {.number = 3, .period = 2}, .count = 4097}, /* drawn in one of two steps */
+    {LVN_OP_bits_sum, .attr.bits_sum = {.number = 4, .period = 2}, .count = 4097},
+    {LVN_OP_bits_sum, .attr.bits_sum = {.number = 5, .period = 2}, .count = 4097},
 
     {LVN_OP_adamw, .attr.adamw = {{.lr_scale = 1}, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8}, .count = 1},
     {LVN_OP_adamw, .attr.adamw = {{.weight_decay = 0.1, .lr_scale = 1}, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8},
@@ -342,18 +347,23 @@ static const struct op_case op_cases[] = {
         .beta2 = 0.95, .eps = 1e-8}, .count = 1031},
     {LVN_OP_adamw, .attr.adamw = {{.weight_decay = 0.1, .lr_scale = 1}, .beta1 = 0.8, .beta2 = 0.999, .eps = 1e-6,
         .coupled = true}, .count = 4096},
+    {LVN_OP_adamw, .attr.adamw = {{.lr_scale = 1, .summed = 7}, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8},
+        .count = 9999},
 
     {LVN_OP_sgd, .attr.sgd = {{.lr_scale = 1}, 0}, .count = 1},
     {LVN_OP_sgd, .attr.sgd = {{.lr_scale = 2}, .momentum = 0.9}, .count = 65},
     {LVN_OP_sgd, .attr.sgd = {{.weight_decay = 0.1, .lr_scale = 1, .clip_value = 0.1}, .momentum = 0.9}, .count = 1031},
 
+    {LVN_OP_sgd, .attr.sgd = {{.lr_scale = 1, .summed = 3}, .momentum = 0.9}, .count = 1031},
+
     {LVN_OP_lion, .attr.lion = {{.lr_scale = 1}, .beta1 = 0.9, .beta2 = 0.99}, .count = 1},
+    {LVN_OP_lion, .attr.lion = {{.lr_scale = 1, .summed = 3}, .beta1 = 0.9, .beta2 = 0.99}, .count = 1031},
     {LVN_OP_lion, .attr.lion = {{.weight_decay = 0.1, .lr_scale = 2}, .beta1 = 0.9, .beta2 = 0.99}, .count = 65},
     {LVN_OP_lion, .attr.lion = {{.weight_decay = 0.3, .lr_scale = 1, .clip_value = 0.1}, .beta1 = 0.95, .beta2 = 0.98},
         .count = 1031},
 
     {LVN_OP_muon_direction, .attr.muon_direction = {{.lr_scale = 1}, .momentum = 0.95}, .count = 1},
-    {LVN_OP_muon_direction, .attr.muon_direction = {{.lr_scale = 1}, .momentum = 0.9}, .count = 65},
+    {LVN_OP_muon_direction, .attr.muon_direction = {{.lr_scale = 1, .summed = 2}, .momentum = 0.9}, .count = 65},
     {LVN_OP_muon_direction, .attr.muon_direction = {{.clip_value = 0.1}, .momentum = 0}, .count = 1031},
 
     {LVN_OP_orthogonalize, .attr.orthogonalize = {5}, .in = {REAL(1, 1)}},
@@ -363,7 +373,7 @@ static const struct op_case op_cases[] = {
     {LVN_OP_orthogonalize, .attr.orthogonalize = {5}, .in = {AROUND(0, 1e-9, 130, 97)}},
 
     {LVN_OP_muon_step, .attr.muon_step = {{.lr_scale = 1}, .ratio = 1}, .count = 1},
-    {LVN_OP_muon_step, .attr.muon_step = {{.weight_decay = 0.1, .lr_scale = 2}, .ratio = 0.7}, .count = 65},
+    {LVN_OP_muon_step, .attr.muon_step = {{.weight_decay = 0.1, .lr_scale = 2, .summed = 1}, .ratio = 2}, .count = 65},
     {LVN_OP_muon_step, .attr.muon_step = {{.weight_decay = 0.3, .lr_scale = 1}, .ratio = 3}, .count = 1031},
 };
 /* clang-format on */

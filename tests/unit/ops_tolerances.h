@@ -46,6 +46,7 @@ static const struct tolerance {
     [LVN_OP_accumulate] = {0, 0, "one addition"},
     [LVN_OP_grad_squares] = {0, 0, "the order of operations is part of the definition"},
     [LVN_OP_parameter_checksum] = {0, 0, "whole numbers are added"},
+    [LVN_OP_bits_sum] = {0, 0, "whole numbers are added"},
     [LVN_OP_grad_clip] = {0, 0, "the order of operations is part of the definition"},
     [LVN_OP_unscale] = {0, 0, "the order of operations is part of the definition"},
     [LVN_OP_adamw] = {0, 0, "the order of operations is part of the definition"},

@@ -20,7 +20,7 @@ struct listing {
 static void add_operand(struct lvn_operand *o, bool written, void *argument)
 {
     static const char *const buffers[LVN_BUFFER_COUNT] = {"arena", "parameters", "gradients", "moment 1", "moment 2",
-                                                          "scale", "input",      "cache",     "result"};
+                                                          "scale", "sums",       "input",     "cache",    "result"};
     struct listing *l = argument;
     struct lvn_text *text = written ? &l->writes : &l->reads;
     const struct lvn_value *v = &l->program->values[o->value];
