@@ -102,7 +102,7 @@ enum lvn_status lvn_generator_load(struct lvn_generator *g)
     return allocate(g);
 }
 
-/* What is generated: one row for each sample, and caches for the longest. */
+/* The sizes of a generation. rows: one for each sample; length: positions that the caches hold. */
 struct plan {
     struct lvn_generator *g;
     int64_t rows, length;

@@ -207,8 +207,8 @@ static inline int64_t linear_scratch(const struct linear *l, enum lvn_phase phas
     return wide * (int64_t)sizeof(float) + thread_scratch(l) * n_threads;
 }
 
-/* Which inputs (LVN_READS_IN) do all products of a phase round that read them, of chunks of rows as well? forward: y is
- * one of the products; chunk: rows that are computed at a time. */
+/* Mask (LVN_READS_IN) of the inputs that each product of this phase rounds if it reads them. forward: y is one of the
+ * products; chunk: rows that are computed at a time, of which the last chunk may have few. */
 static inline uint32_t linear_rounds(const struct linear *l, const struct lvn_call *call, bool forward, int64_t chunk)
 {
     struct linear shortest = *l; /* chunk: longer ones round if it does */

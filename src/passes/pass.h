@@ -30,5 +30,9 @@ enum lvn_status lvn_pass_scale(struct lvn_program *p, const struct lvn_optimizer
 enum lvn_status lvn_pass_verify(struct lvn_program *p) LVN_CHECKED;
 /* The first n_sums outputs go to RESULT. UNSUPPORTED: the device has no kernel for an instruction. */
 enum lvn_status lvn_pass_memory_planning(struct lvn_program *p, int n_sums, struct lvn_device *device) LVN_CHECKED;
+/* The last two passes for a program whose instructions are complete: *out = p. If so_far is a failure, or one of them
+ * fails: free p. */
+enum lvn_status lvn_program_finish(struct lvn_program **out, struct lvn_program *p, int n_sums,
+                                   struct lvn_device *device, enum lvn_status so_far) LVN_CHECKED;
 
 #endif

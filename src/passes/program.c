@@ -22,13 +22,19 @@ enum lvn_status lvn_program_new(struct lvn_program **out, struct lvn_graph *g, s
     if (s == LVN_OK && o->sharding && o->train && o->optimizer) s = lvn_pass_shard_sums(p, o->sharding);
     if (s == LVN_OK && o->train && o->optimizer && o->precision == LVN_PRECISION_16_MIXED)
         s = lvn_pass_scale(p, o->optimizer);
-    if (s == LVN_OK) s = lvn_pass_verify(p);
-    if (s == LVN_OK) s = lvn_pass_memory_planning(p, o->n_sums, o->device);
-    if (s == LVN_OK)
+    return lvn_program_finish(out, p, o->n_sums, o->device, s);
+}
+
+enum lvn_status lvn_program_finish(struct lvn_program **out, struct lvn_program *p, int n_sums,
+                                   struct lvn_device *device, enum lvn_status so_far)
+{
+    if (so_far == LVN_OK) so_far = lvn_pass_verify(p);
+    if (so_far == LVN_OK) so_far = lvn_pass_memory_planning(p, n_sums, device);
+    if (so_far == LVN_OK)
         *out = p;
     else
         lvn_program_free(p);
-    return s;
+    return so_far;
 }
 
 struct lvn_operand lvn_program_output(const struct lvn_program *p, const struct lvn_tensor *t)

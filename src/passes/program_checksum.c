@@ -46,12 +46,5 @@ enum lvn_status lvn_program_new_checksums(struct lvn_program **out, struct lvn_g
     *out = NULL;
     LVN_TRY(lvn_program_build(&p, g, NULL, 0));
     p->weights = weights;
-    enum lvn_status status = append_all(p, sharding, sums);
-    if (status == LVN_OK) status = lvn_pass_verify(p);
-    if (status == LVN_OK) status = lvn_pass_memory_planning(p, 0, device);
-    if (status == LVN_OK)
-        *out = p;
-    else
-        lvn_program_free(p);
-    return status;
+    return lvn_program_finish(out, p, 0, device, append_all(p, sharding, sums));
 }

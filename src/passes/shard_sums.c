@@ -35,8 +35,9 @@ static unsigned updated(const struct lvn_program *p, const struct lvn_instr *i)
     return mask;
 }
 
-static bool is_frozen_shard(const struct lvn_program *p, const struct lvn_sharding *s, int block,
-                            struct lvn_shard *part)
+/* This rank's part of the frozen parameters of a block; false: they are not in shards, or it has none. */
+static bool find_frozen_shard(const struct lvn_program *p, const struct lvn_sharding *s, int block,
+                              struct lvn_shard *part)
 {
     const struct lvn_param_block *b = &p->graph->params->frozen[block];
     if (!(s->sharded & LVN_SHARDS_PARAMETERS) || !b->count) return false;
@@ -112,7 +113,7 @@ enum lvn_status lvn_pass_shard_sums(struct lvn_program *p, const struct lvn_shar
     struct lvn_shard part;
     if (s->size <= 1 || !(s->sharded & LVN_SHARDS_STATE)) return LVN_OK;
     LVN_TRY(sum_updates(p));
-    for (int b = 0; b < p->graph->params->n_blocks; b++) p->n_shard_sums += is_frozen_shard(p, s, b, &part);
+    for (int b = 0; b < p->graph->params->n_blocks; b++) p->n_shard_sums += find_frozen_shard(p, s, b, &part);
     for (int k = 0; k < n; k++) more += is_gather(s, &p->instrs[k]) ? 2 : 0;
     int *block_of = lvn_arena_alloc(&p->arena, sizeof *block_of * (size_t)(p->n_handles + 1));
     struct lvn_instr *old = p->instrs, *instrs = more ? lvn_malloc(sizeof *old * (size_t)(n + more)) : NULL;
@@ -174,7 +175,7 @@ static enum lvn_status append_ranges(struct lvn_program *p, const struct lvn_pro
         n++;
     }
     for (int b = 0; b < p->graph->params->n_blocks; b++) {
-        if (!is_frozen_shard(p, s, b, &part)) continue;
+        if (!find_frozen_shard(p, s, b, &part)) continue;
         const int64_t at = lvn_shard_place(&p->graph->params->frozen[b], lvn_sharding_owners(s),
                                            lvn_sharding_owner(s, s->rank), part.first);
         const struct lvn_operand range =
@@ -192,12 +193,5 @@ enum lvn_status lvn_program_new_shard_sums(struct lvn_program **out, struct lvn_
     *out = NULL;
     LVN_TRY(lvn_program_build(&p, graph, NULL, 0));
     p->weights = training->weights;
-    enum lvn_status status = append_ranges(p, training, sharding, sums);
-    if (status == LVN_OK) status = lvn_pass_verify(p);
-    if (status == LVN_OK) status = lvn_pass_memory_planning(p, 0, device);
-    if (status == LVN_OK)
-        *out = p;
-    else
-        lvn_program_free(p);
-    return status;
+    return lvn_program_finish(out, p, 0, device, append_ranges(p, training, sharding, sums));
 }

@@ -23,7 +23,7 @@ for strategy, recompute, micro in itertools.product(("ddp", "zero1", "zero2", "f
     print(strategy, recompute, micro, d["memory"]["process"], d["predicted"]["step_s"])
 P
 for bytes in $(python3 -c 'n = sorted(int(l.split()[3]) for l in open("all"))
-print(n[0] + 16000000, n[10] + 4000000, n[-1] + 100000000)'); do
+print(n[0] + (int(sys.argv[1]) << 21), n[10] + 4000000, n[-1] + 100000000)' "$near"); do
     fit 0 --trainer.batch_size=16 --ranks=4 --memory="$bytes"
     json 'd["fits"] and d["fit"]["available_bytes"] == d["memory"]["available"]'
     python3 - "$bytes" "$near" <<'P'
@@ -116,5 +116,6 @@ code = subprocess.run(sys.argv[2:], timeout=60).returncode
 assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < int(sys.argv[1]) << 10
 sys.exit(code)' $most "$LEVIN" plan "$LEVIN_SOURCE/recipes/transformer-$size.yaml" --ranks=1024 --fit --memory=1e12 --json \
         --trainer.micro_batch_size=0
+    json 'd["fit"]["chosen"]["step_s"] <= 1.01 * min(k["step_s"] for k in d["fit"]["candidates"] if k["fits"])'
     json 'd["strategy"] != "ddp" and d["recompute"] == "blocks" and d["fits"] and d["memory"]["process"] > 4e11'
 done

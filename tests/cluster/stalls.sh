@@ -56,20 +56,22 @@ done
 # long packets to and from a host get lost: packets are not joined into larger ones, which the switch would let pass
 mpi=${mpis[0]}
 use "$mpi"
-arguments long "${keys[@]}"
-on 1 "${launch[@]}" "${all[@]}" >out 2>err &
-pid=$!
-wait_rows long 20
-if for i in 1 2 3; do on $i ip link set dev eth0 gso_max_segs 1 || exit 1; done && ip link set v3 mtu 1000; then
+for i in 1 2 3; do on $i ip link set dev eth0 gso_max_segs 1 || lossless=1; done
+for try in 1 2 3; do # a long packet of the MPI's own sum, which does not report peers, may be lost: then once more
+    [ -z "${lossless:-}" ] || { echo "without lost long packets, which ip cannot make here" && break; }
+    arguments "long-$try" "${keys[@]}"
+    on 1 "${launch[@]}" "${all[@]}" >out 2>err &
+    pid=$!
+    wait_rows "long-$try" 20
+    ip link set v3 mtu 1000
     ended
-    # rank 2 waits as well, or it could send all its messages before the others missed it, and has more progress
-    told ', since step [0-9]+: .*(; (rank [01] on h[12] and rank 2 on h3 wait for each other: check the link between them|rank [0-2] on h[1-3] is in .*|ranks 0,1 are in .*messages of rank 2 on h3 do not reach rank [01] on h[12]: check the link between them)|, and none is behind: check that all of them reach each other)'
     ip link set v3 mtu 1500
-else
-    echo "without lost long packets, which ip cannot make here"
-    kill -KILL $pid && ended
-fi
-nobody_left
+    nobody_left
+    grep -q "^error: .*, and none is behind" err || break
+done
+# rank 2 waits as well, or it could send all its messages before the others missed it, and has more progress
+[ -n "${lossless:-}" ] ||
+    told ', since step [0-9]+: .*; (rank [01] on h[12] and rank 2 on h3 wait for each other: check the link between them|rank [0-2] on h[1-3] is in .*|ranks 0,1 are in .*messages of rank 2 on h3 do not reach rank [01] on h[12]: check the link between them)'
 
 # a file of the rank that reports, and that has the server; no levin launch
 arguments sample "${keys[@]}" --sample.every_n_steps=10 --sample.max_new_tokens=4
