@@ -386,10 +386,15 @@ enum lvn_status lvn_cli_join_ranks(struct lvn_cli *c, enum lvn_status status)
     return lvn_ranks_open(&c->ranks, &c->settings, end_at_fault, status);
 }
 
-enum lvn_status lvn_cli_join(struct lvn_cli *c, const char *recipe, unsigned parts)
+void lvn_cli_count_ranks(struct lvn_cli *c)
 {
     struct lvn_identity identity;
     if (lvn_identity_find(&identity) == LVN_OK) c->settings.ranks = identity.size;
+}
+
+enum lvn_status lvn_cli_join(struct lvn_cli *c, const char *recipe, unsigned parts)
+{
+    lvn_cli_count_ranks(c);
     return lvn_cli_join_ranks(c, lvn_cli_settings(c, recipe, parts));
 }
 

@@ -29,6 +29,8 @@ enum lvn_status lvn_cli_settings(struct lvn_cli *c, const char *recipe, unsigned
 /* Warn of environment variables that are ignored because a run resumes with its own settings. */
 void lvn_cli_warn_ignored_variables(const struct lvn_cli *c);
 
+/* Set c->settings.ranks to the number of ranks that were started, as far as the environment tells. */
+void lvn_cli_count_ranks(struct lvn_cli *c);
 /* For collective commands: lvn_cli_settings(), then join the other ranks (c->ranks). If reading fails on any rank, all
  * ranks get the status of the lowest one that failed, and rank 0 alone prints. */
 enum lvn_status lvn_cli_join(struct lvn_cli *c, const char *recipe, unsigned parts) LVN_CHECKED;

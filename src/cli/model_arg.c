@@ -62,7 +62,8 @@ static enum lvn_status set_strategy(struct lvn_cli *c)
               "trainer.strategy %s divides what training keeps beside the parameters, and `levin %s` only reads a "
               "model: take fsdp, which divides the parameters, ddp, which does not, or auto",
               lvn_settings_value(s, LVN_OPT_trainer_strategy, word), c->command->name);
-    return LVN_OK;
+    lvn_cli_count_ranks(c);
+    return lvn_settings_check_strategy(s);
 }
 
 static enum lvn_status read_settings(struct lvn_cli *c, const char *model, unsigned parts)

@@ -94,6 +94,7 @@ refused "each of 2 ranks has the whole model here" generate gpt2 --max-new-token
 for command in evaluate predict generate; do
     refused "trainer.strategy zero2 divides what training keeps beside the parameters, and \`levin $command\` only reads a model" \
         $command gpt2 --trainer.strategy=zero2
+    refused "trainer.strategy single_device is for one rank, and 2 were started" $command gpt2 --trainer.strategy=single_device
 done
 refused "logits, token losses and gradients come from one rank" evaluate gpt2 $fsdp --logits --json
 refused "trainer.fsdp_size 3 does not divide 2 ranks" evaluate gpt2 $fsdp --trainer.fsdp_size=3
