@@ -35,8 +35,6 @@ static double tolerance(const struct op_case *c, bool backward, const struct buf
     if (found->desc.dtype == LVN_BF16)
         max += ldexp(1, -7); /* rounded, and so is the value added to; updates: at random */
     if (found->desc.dtype == LVN_F16) max += ldexp(1, -10);
-    if (numbers == HALF && c->op == LVN_OP_orthogonalize)
-        max += ldexp(1, -4); /* a library for products rounds the operands of fifteen, one after the other */
     return units ? max + (half == LVN_F16 ? ldexp(1, -9) : ldexp(1, -6)) : max;
 }
 

@@ -43,7 +43,8 @@ static inline void device_describe(struct device_run *d, struct run *r, enum lvn
                                        .attr = r->c->attr,
                                        .name = op->name,
                                        .hash = 12345,
-                                       .product_dtype = r->half,
+                                       /* of an update, which comes behind the pass precision: in fp32 */
+                                       .product_dtype = r->c->op == LVN_OP_orthogonalize ? LVN_F32 : r->half,
                                        .scratch = LVN_NO_OPERAND}};
     for (int k = 0; k < LVN_MAX_IN; k++) {
         i->in[k] = device_operand(d, &r->in[k], k < op->n_in && reads & LVN_READS_IN(k));

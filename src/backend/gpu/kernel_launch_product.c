@@ -151,7 +151,7 @@ static void append(struct lvn_gpu *g, const struct lvn_gpu_product *p, const str
         .source = "linear", .kernel = "a product", .product = copy, .product_scratch = scratch};
     if (p->c.kind == LVN_GPU_OPERAND_SCRATCH) lvn_gpu_products_invalidate(g);
     for (struct lvn_gpu_rounded *r = g->rounded; r; r = r->next)
-        if (same_arg(&r->source, &p->c)) r->is_valid = false; /* an iteration writes what it has read */
+        if (same_arg(&r->source, &p->c)) r->is_valid = false; /* it is a copy of what was there before */
     (void)lvn_gpu_append(g, &l, args, LVN_GPU_PRODUCT_ARGS);
 }
 
