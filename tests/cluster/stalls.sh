@@ -56,18 +56,18 @@ done
 # long packets to and from a host get lost: packets are not joined into larger ones, which the switch would let pass
 mpi=${mpis[0]}
 use "$mpi"
-for i in 1 2 3; do on $i ip link set dev eth0 gso_max_segs 1 || lossless=1; done
 for try in 1 2 3; do # a long packet of the MPI's own sum, which does not report peers, may be lost: then once more
-    [ -z "${lossless:-}" ] || { echo "without lost long packets, which ip cannot make here" && break; }
     arguments "long-$try" "${keys[@]}"
     on 1 "${launch[@]}" "${all[@]}" >out 2>err &
     pid=$!
     wait_rows "long-$try" 20
+    for i in 1 2 3; do on $i ip link set dev eth0 gso_max_segs 1 || lossless=1; done
+    [ -z "${lossless:-}" ] || { echo "without lost long packets, which ip cannot make here" && kill -KILL $pid && ended && nobody_left && break; }
     ip link set v3 mtu 1000
     ended
     ip link set v3 mtu 1500
     nobody_left
-    grep -q "^error: .*, and none is behind" err || break
+    grep -qE "^error: .*(, and none is behind|are in their own computation)" err || break
 done
 # rank 2 waits as well, or it could send all its messages before the others missed it, and has more progress
 [ -n "${lossless:-}" ] ||

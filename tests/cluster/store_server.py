@@ -20,6 +20,8 @@ An S3 at /s3/BUCKET/KEY that checks nothing but which access key signs: "old" is
 GET /control/conditions/501 it answers 501 to conditional requests, which it ignores otherwise, with /control/down/1 it
 answers 503 to everything. The bucket "moved" is said to be on another host, and "rude" answers with control characters.
 Credentials at /credentials (container) and /latest/... (instance, with a token): "old" at first, then "new".
+Resumable uploads to a Google Cloud Storage at /upload, whose objects are at /storage: with /control/gs/1 it reports one
+byte more than it has, with /control/gs/2 it loses what it has confirmed, with /control/gs/3 it takes nothing.
 A security token service at /sts. A Hugging Face hub at /hub: repositories are folders hub/ORG/NAME of FOLDER; large
 files (more than 1000 bytes) are passed on to /cdn; org "gated" wants the token "hf_secret".
 GET /log gives all requests since it was asked for last."""
@@ -27,7 +29,7 @@ import hashlib, http.server, json, os, random, re, socketserver, sys, threading,
 
 root, lock = sys.argv[1], threading.Lock()
 seen, log, objects, uploads, files = {}, [], {}, {}, {}
-state = {"slow": None, "expire": None, "chaos": None, "given": 0, "parts": 0, "conditions": None, "down": None}
+state = {"slow": None, "expire": None, "chaos": None, "given": 0, "parts": 0, "conditions": None, "down": None, "gs": None}
 
 
 class Cut(Exception):
@@ -208,6 +210,32 @@ class Handler(http.server.BaseHTTPRequestHandler):
         data = objects[key]
         self.file(data, '"' + hashlib.md5(data).hexdigest() + '"', cut=cut)
 
+    # --- Google Cloud Storage ---
+
+    def gs(self, rest, query):
+        name, body = query.get("name", [""])[0], self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.command == "POST":
+            uploads[name] = b""
+            return self.answer(200, Location=f"http://{self.headers['Host']}/upload?name={urllib.parse.quote(name)}")
+        if self.command == "GET":
+            data = uploads[rest.rsplit("/", 1)[1]]
+            if query.get("alt") == ["media"]:
+                return self.file(data, '"1"')
+            return self.answer(200, json.dumps({"name": "f", "size": str(len(data))}).encode())
+        had, odd = len(uploads[name]), state["gs"]
+        start, total = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(\d+)", self.headers["Content-Range"]).groups()
+        if start and odd != 3:
+            if int(start) > had:
+                return self.error(400, "InvalidRange")
+            uploads[name] = uploads[name][:int(start)] + body
+        if odd == 2 and had:
+            uploads[name] = b""
+        has = len(uploads[name])
+        if has == int(total):
+            return self.answer(200, json.dumps({"name": "f", "size": total}).encode())
+        has += odd == 1
+        self.answer(308, **({"Range": f"bytes=0-{has - 1}"} if has else {}))
+
     def keys(self):
         with lock:
             state["given"] += 1
@@ -261,6 +289,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(200, str(state.get("parts")).encode())
         elif kind == "s3":
             self.s3(rest, query)
+        elif kind in ("upload", "storage"):
+            self.gs(rest, query)
         elif kind == "credentials":
             if self.headers.get("Authorization") != "pass":
                 return self.error(401)

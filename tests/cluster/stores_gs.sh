@@ -52,4 +52,19 @@ for server in fake-gcs-server gcp-storage-emulator; do
     code 2 "$LEVIN" ls gs://
     says "names no bucket" err
 done
+# a server that reports too much, forgets, takes nothing: the same bytes, or one sentence
+web_server
+export STORAGE_EMULATOR_HOST=$web NO_GCE_CHECK=true LEVIN_STORE_TRIES=2
+ask control/gs/1 >/dev/null
+code 0 cp_ f.50000000 gs://bucket/f
+code 0 cp_ gs://bucket/f back/odd
+same_file f.50000000 back/odd
+odd() { # odd HOW TEXT
+    ask control/gs/$1 >/dev/null
+    code 1 cp_ f.50000000 gs://bucket/f
+    one_error
+    says "$2" err
+}
+odd 2 "the server has 0 bytes and had confirmed 16777216; send the file again"
+odd 3 "the server takes no byte after 0 of 50000000"
 [ $ran = 1 ] || { echo "skipped: neither fake-gcs-server nor gcp-storage-emulator here (tools/setup.sh --dev fetches them)" && exit 77; }

@@ -1,7 +1,10 @@
 /* gs_upload.c - uploads to Google Cloud Storage: one request for a small file, a resumable upload for a large one.
  *
  * The parts of a resumable upload are sent in order to a URL of their own. After each the service reports how many
- * bytes it has, which may be fewer than were sent; after a failure it is asked, and the missing bytes are sent. */
+ * bytes it has, which may be fewer than were sent; after a failure it is asked, and the missing bytes are sent. Until
+ * an upload is complete the service keeps multiples of 256 KiB and ignores bytes that it has already
+ * (cloud.google.com/storage/docs/performing-resumable-uploads), so the rest is sent from such a multiple: a server that
+ * reports some bytes more than it has, as gcp-storage-emulator does where it has none, gets them too. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,9 +75,10 @@ static enum lvn_status take_position(struct lvn_upload *u, const struct lvn_stor
     *alive = true;
     if (a->code == RESUME_INCOMPLETE) {
         const char *dash = lvn_http_header(a, "Range", range, sizeof range) ? strchr(range, '-') : NULL;
-        u->sent = dash ? strtoll(dash + 1, NULL, 10) + 1 : 0;
-        LVN_CHECK(u->sent >= 0 && u->sent <= u->bytes, IO, "cannot write '%s': the server has %lld bytes of %lld",
-                  u->location->url, (long long)u->sent, (long long)u->bytes);
+        int64_t has = dash ? strtoll(dash + 1, NULL, 10) : -1; /* -1, from which one is added: none */
+        LVN_CHECK(has >= -1 && has < u->bytes, IO, "cannot write '%s': the server says that it has byte %lld of %lld",
+                  u->location->url, (long long)has, (long long)u->bytes);
+        u->sent = (has + 1) / PART * PART;
         return LVN_OK;
     }
     if (a->code == 404 || a->code == 410) {
@@ -117,35 +121,49 @@ static enum lvn_status resume(struct lvn_upload *u, struct lvn_http *h, bool *al
     return LVN_OK;
 }
 
-static enum lvn_status part(struct lvn_upload *u, struct lvn_http *h, int number, const void *data, int64_t bytes)
+/* Sends the bytes from u->sent to `end`, of which `data` holds those from `start`. The service may take fewer. */
+static enum lvn_status send_rest(struct lvn_upload *u, struct lvn_http *h, const char *data, int64_t start, int64_t end,
+                                 int tries, bool *alive)
 {
-    int64_t start = (number - 1) * u->part_bytes, end = start + bytes;
-    enum lvn_status status = LVN_OK;
     struct lvn_http_response a = {0};
     char headers[128];
-    bool alive = true;
-    for (int tries = 0; status == LVN_OK && u->sent < end && alive;) {
-        int64_t before = u->sent;
-        snprintf(headers, sizeof headers, "Content-Range: bytes %lld-%lld/%lld\n", (long long)u->sent,
-                 (long long)(end - 1), (long long)u->bytes);
-        struct lvn_store_request request = {.method = "PUT",
-                                            .key = u->id,
-                                            .headers = headers,
-                                            .body = (const char *)data + (u->sent - start),
-                                            .bytes = end - u->sent,
-                                            .action = "write",
-                                            .no_retry = true,
-                                            .accept = {RESUME_INCOMPLETE, 404, 410}};
-        status = lvn_store_request(u->location, h, &request, &a);
-        bool transient = status == LVN_OK && lvn_store_request_is_transient(&a);
-        if (transient && !lvn_store_request_pause(h, ++tries, &a))
-            status = lvn_store_request_failed(u->location, &request, &a);
-        if (status == LVN_OK)
-            status = transient ? query_position(u, h, &alive) : take_position(u, &request, &a, &alive);
-        if (u->sent > before) tries = 0;
-    }
+    const int64_t before = u->sent;
+    snprintf(headers, sizeof headers, "Content-Range: bytes %lld-%lld/%lld\n", (long long)before, (long long)(end - 1),
+             (long long)u->bytes);
+    struct lvn_store_request request = {.method = "PUT",
+                                        .key = u->id,
+                                        .headers = headers,
+                                        .body = data + (before - start),
+                                        .bytes = end - before,
+                                        .action = "write",
+                                        .no_retry = true,
+                                        .accept = {RESUME_INCOMPLETE, 404, 410}};
+    enum lvn_status status = lvn_store_request(u->location, h, &request, &a);
+    bool transient = status == LVN_OK && lvn_store_request_is_transient(&a);
+    if (status == LVN_OK && !transient) status = take_position(u, &request, &a, alive);
+    if (status == LVN_OK && *alive && u->sent <= before && !lvn_store_request_pause(h, tries, &a))
+        status = transient ? lvn_store_request_failed(u->location, &request, &a)
+                           : lvn_fail(LVN_IO, "cannot write '%s': the server takes no byte after %lld of %lld",
+                                      u->location->url, (long long)before, (long long)u->bytes);
+    if (status == LVN_OK && transient) status = query_position(u, h, alive);
     lvn_http_response_release(&a);
-    LVN_TRY(status);
+    return status;
+}
+
+static enum lvn_status part(struct lvn_upload *u, struct lvn_http *h, int number, const void *data, int64_t bytes)
+{
+    int64_t start = (number - 1) * u->part_bytes, end = start + bytes, max_sent = start;
+    bool alive = true;
+    for (int tries = 1; u->sent < end && alive; tries++) {
+        LVN_CHECK(u->sent >= start, IO,
+                  "cannot write '%s': the server has %lld bytes and had confirmed %lld; send the file again",
+                  u->location->url, (long long)u->sent, (long long)start);
+        if (u->sent > max_sent) {
+            max_sent = u->sent;
+            tries = 1;
+        }
+        LVN_TRY(send_rest(u, h, data, start, end, tries, &alive));
+    }
     LVN_CHECK(alive, IO, "cannot write '%s': the server has forgotten the upload; send the file again",
               u->location->url);
     snprintf(u->etags[number - 1], sizeof *u->etags, "there");
