@@ -17,24 +17,28 @@ code 0 "$LEVIN" plan "${keys[@]}" --trainer.batch_size=16 --ranks=4
 idle_rates
 python3 - "$LEVIN" "${keys[@]}" >all <<'P' # a line of each: its keys, bytes, seconds
 import itertools, json, subprocess, sys
-for strategy, recompute, micro in itertools.product(("ddp", "zero1", "zero2", "fsdp"), ("none", "cheap", "blocks"), "124"):
+divided = ("ddp", "0"), ("zero1", "0"), ("zero2", "0"), ("fsdp", "0"), ("fsdp", "2") # and trainer.fsdp_size
+for (strategy, group), recompute, micro in itertools.product(divided, ("none", "cheap", "blocks"), "124"):
     d = json.loads(subprocess.check_output([sys.argv[1], "plan", *sys.argv[2:], "--trainer.batch_size=16", "--ranks=4", "--json",
-        "--trainer.strategy=" + strategy, "--trainer.recompute=" + recompute, "--trainer.micro_batch_size=" + micro]))
-    print(strategy, recompute, micro, d["memory"]["process"], d["predicted"]["step_s"])
+        "--trainer.strategy=" + strategy, "--trainer.fsdp_size=" + group, "--trainer.recompute=" + recompute,
+        "--trainer.micro_batch_size=" + micro]))
+    print(strategy, group, recompute, micro, d["memory"]["process"], d["predicted"]["step_s"])
 P
-for bytes in $(python3 -c 'n = sorted(int(l.split()[3]) for l in open("all"))
-print(n[0] + (int(sys.argv[1]) << 21), n[10] + 4000000, n[-1] + 100000000)' "$near"); do
+memories=$(python3 -c 'import sys
+n = sorted(int(l.split()[4]) for l in open("all"))
+print(n[0] + (int(sys.argv[1]) << 21), n[10] + 4000000, n[-1] + 100000000)' "$near")
+for bytes in $memories; do
     fit 0 --trainer.batch_size=16 --ranks=4 --memory="$bytes"
     json 'd["fits"] and d["fit"]["available_bytes"] == d["memory"]["available"]'
     python3 - "$bytes" "$near" <<'P'
 import json, sys
 most, d = int(sys.argv[1]), json.load(open("out"))
 fit, chosen, near = d["fit"], d["fit"]["chosen"], int(sys.argv[2]) << 20
-keys = lambda k: (k["trainer.strategy"], k["trainer.recompute"], k["trainer.micro_batch_size"])
+keys = lambda k: (k["trainer.strategy"], k["trainer.fsdp_size"], k["trainer.recompute"], k["trainer.micro_batch_size"])
 plans = {}
 for line in open("all"):
-    strategy, recompute, micro, needed, step = line.split()
-    plans[strategy, recompute, int(micro)] = int(needed), float(step)
+    strategy, group, recompute, micro, needed, step = line.split()
+    plans[strategy, int(group), recompute, int(micro)] = int(needed), float(step)
 for k in fit["candidates"]:
     needed, step = plans[keys(k)]
     assert abs(k["needed_bytes"] - needed) < near and k["fits"] == (k["needed_bytes"] <= most), k
@@ -42,9 +46,10 @@ for k in fit["candidates"]:
 seconds = plans[keys(chosen)][1]
 assert plans[keys(chosen)][0] < most + near and chosen["fits"]
 assert all(seconds < 1.0101 * step for needed, step in plans.values() if needed < most - near), (chosen, plans)
-assert d["micro_batch_size"] == keys(chosen)[2] and d["strategy"] == keys(chosen)[0] and d["recompute"] == keys(chosen)[1]
-assert fit["keys"] == "--trainer.strategy=%s --trainer.micro_batch_size=%d --trainer.recompute=%s" % (
-    chosen["trainer.strategy"], chosen["trainer.micro_batch_size"], chosen["trainer.recompute"])
+assert (d["strategy"], chosen["trainer.fsdp_size"], d["recompute"], d["micro_batch_size"]) == keys(chosen)
+group = "--trainer.fsdp_size=%d " % chosen["trainer.fsdp_size"] if chosen["trainer.fsdp_size"] else ""
+assert fit["keys"] == "--trainer.strategy=%s %s--trainer.micro_batch_size=%d --trainer.recompute=%s" % (
+    chosen["trainer.strategy"], group, chosen["trainer.micro_batch_size"], chosen["trainer.recompute"])
 P
 done
 
@@ -77,9 +82,25 @@ json '[k["refused"][:23] for k in d["fit"]["candidates"] if "refused" in k] == [
 fit 0 --trainer.batch_size=4 --device=h100-80g
 json 'd["device"]["fits"] and 70e9 < d["fit"]["available_bytes"] < 80e9 and d["micro_batch_size"] == 4'
 
+# over a slow network the model is divided within the hosts, or within as few as fit
+hosts=(--trainer.batch_size=32 --ranks=8 --nproc-per-node=2 --bandwidth=1e8 --trainer.strategy=fsdp --trainer.recompute=none)
+fit 0 "${hosts[@]}" --memory=8e9
+json 'd["fit"]["keys"] == "--trainer.strategy=fsdp --trainer.fsdp_size=2 --trainer.micro_batch_size=4 --trainer.recompute=none"'
+json '[k["trainer.fsdp_size"] for k in d["fit"]["candidates"]] == [0, 2]' # 4 ranks send more
+# shellcheck disable=SC2046
+code 0 "$LEVIN" plan "${keys[@]}" "${hosts[@]}" --json $(python3 -c 'import json; print(json.load(open("out"))["fit"]["keys"])')
+json 'abs(d["predicted"]["bytes_between"] / (2 * 3 / 4 * 4 * d["parameters"] / 2) - 1) < 0.01' # the sum of a shard over 4 groups
+grouped=$(python3 -c 'import json; print(json.load(open("out"))["memory"]["process"])')
+fit 0 "${hosts[@]}" --memory=$((2 * (grouped - (8 << 20)))) --trainer.micro_batch_size=4
+json '[k["trainer.fsdp_size"] for k in d["fit"]["candidates"] if k["fits"]] == [0, 4] and "fsdp_size=4 " in d["fit"]["keys"]'
+least=$(python3 -c 'import json; print(json.load(open("out"))["fit"]["candidates"][0]["needed_bytes"])')
+fit 0 "${hosts[@]}" --memory=$((2 * (least + (near << 20)))) --trainer.micro_batch_size=4
+json 'len(d["fit"]["candidates"]) == 1 and d["fit"]["chosen"]["trainer.fsdp_size"] == 0 and "fsdp_size" not in d["fit"]["keys"]'
+
 # what a strategy contradicts is refused, and not in the line that is pasted
 fit 0 --trainer.batch_size=32 --ranks=4 --trainer.fsdp_size=2
 json '[k["trainer.strategy"] for k in d["fit"]["candidates"] if "refused" not in k][0] == "fsdp" == d["strategy"]'
+json 'd["fit"]["kept"] == "trainer.fsdp_size=2 (command line)" and "--trainer.fsdp_size=2 " in d["fit"]["keys"]'
 
 # nothing fits: what would
 code 1 "$LEVIN" plan "${keys[@]}" --trainer.batch_size=32 --ranks=2 --fit --memory=250e6

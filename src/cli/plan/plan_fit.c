@@ -1,11 +1,12 @@
 /* plan_fit.c - levin plan --fit: the settings with which a run fits the memory of a rank. Called by plan.c, which then
  * plans with them.
  *
- * Strategy, recomputation and micro-batch are searched, unless they are given. Memory grows with the micro-batch and
- * time does not: so of each strategy with each kind of recomputation the largest micro-batch that fits is a candidate,
- * and stronger recomputation is tried only if the whole rows of a rank do not fit at once. Each candidate is planned as
- * training would plan it, so its memory is exact. Its time comes from the rates of this machine; nothing runs, hence
- * differences of a hundredth mean nothing, and of such candidates the one with fewest features is chosen. */
+ * Strategy, size of fsdp's groups, recomputation and micro-batch are searched, unless they are given. Memory grows with
+ * the micro-batch and time does not: so of each strategy with each kind of recomputation the largest micro-batch that
+ * fits is a candidate, and stronger recomputation is tried only if the whole rows of a rank do not fit at once. Each
+ * candidate is planned as training would plan it, so its memory is exact. Its time comes from the rates of this
+ * machine; nothing runs, hence differences of a hundredth mean nothing, and of such candidates the one with fewest
+ * features is chosen. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 #include "engine/strategy.h"
 
 enum {
-    CANDIDATES = 32, /* strategies times kinds of recomputation, at most */
+    CANDIDATES = 64, /* strategies and groups of MAX_RANKS, times kinds of recomputation, at most */
     SIZES = 1344,    /* no whole number up to 1e9 has more divisors */
     MAX_RANKS = 1 << 16
 };
@@ -32,6 +33,7 @@ enum { RECOMPUTES = sizeof recomputes / sizeof *recomputes }; /* the first is au
 
 struct candidate {
     const char *strategy; /* NULL: there is one rank */
+    int group;            /* trainer.fsdp_size */
     const char *recompute;
     int64_t micro; /* batch */
     int64_t bytes; /* that a rank needs */
@@ -45,6 +47,7 @@ struct search {
     const struct lvn_model_config *model;
     const struct lvn_train_programs_options *options;
     bool keeps_strategy, keeps_micro, keeps_recompute; /* as given */
+    int group;                                         /* trainer.fsdp_size as given; 0: it is searched */
     const char *kept;                                  /* these, as text; NULL: none */
     int64_t available;                                 /* bytes for a rank; 0: not known yet */
     int64_t base;                                      /* bytes of this process beside the first plan; 0: not known */
@@ -81,20 +84,24 @@ enum lvn_status lvn_plan_fit_check(const struct lvn_cli *c)
 static enum lvn_status set_keys(struct search *s, const struct candidate *k)
 {
     struct lvn_settings *to = &s->c->settings;
-    char number[LVN_NUMBER_TEXT];
+    char number[LVN_NUMBER_TEXT], group[LVN_NUMBER_TEXT];
     snprintf(number, sizeof number, "%" PRId64, k->micro);
+    snprintf(group, sizeof group, "%d", k->group);
     if (k->strategy) LVN_TRY(lvn_settings_set(to, "trainer.strategy", k->strategy, LVN_SOURCE_PROGRAM));
+    if (k->strategy && !s->group) LVN_TRY(lvn_settings_set(to, "trainer.fsdp_size", group, LVN_SOURCE_PROGRAM));
     LVN_TRY(lvn_settings_set(to, "trainer.recompute", k->recompute, LVN_SOURCE_PROGRAM));
     return lvn_settings_set(to, "trainer.micro_batch_size", number, LVN_SOURCE_PROGRAM);
 }
 
-/* "--trainer.strategy=zero2 --trainer.micro_batch_size=4 --trainer.recompute=blocks" */
+/* "--trainer.strategy=fsdp --trainer.fsdp_size=8 --trainer.micro_batch_size=4 --trainer.recompute=blocks" */
 static const char *keys_text(struct search *s, const struct candidate *k)
 {
+    char group[64] = "";
+    if (k->group) snprintf(group, sizeof group, "--trainer.fsdp_size=%d ", k->group);
     return lvn_arena_printf(&s->c->settings.arena,
-                            "%s%s%s--trainer.micro_batch_size=%" PRId64 " --trainer.recompute=%s",
+                            "%s%s%s%s--trainer.micro_batch_size=%" PRId64 " --trainer.recompute=%s",
                             k->strategy ? "--trainer.strategy=" : "", k->strategy ? k->strategy : "",
-                            k->strategy ? " " : "", k->micro, k->recompute);
+                            k->strategy ? " " : "", group, k->micro, k->recompute);
 }
 
 static enum lvn_status compare_memory(struct search *s, const struct lvn_train_programs *t, struct candidate *k)
@@ -150,12 +157,13 @@ static enum lvn_status plan(struct search *s, struct candidate *k, int ranks)
 
 /* --- the search --- */
 
-/* Add to the list: the strategy and recomputation with the largest micro-batch that fits, or the smallest of all.
- * *last: nothing is gained by stronger recomputation, since a rank's rows fit at once, or the strategy is refused. */
-static enum lvn_status add_candidate(struct search *s, const char *strategy, const char *recompute, bool *last)
+/* Add to the list: the candidate k with the largest micro-batch that fits, or the smallest of all. *last: nothing is
+ * gained by stronger recomputation, since a rank's rows fit at once, or the strategy is refused. */
+static enum lvn_status add_candidate(struct search *s, struct candidate k, bool *last)
 {
     LVN_CHECK(s->n < CANDIDATES, INTERNAL, "--fit has room for %d candidates", CANDIDATES);
-    struct candidate *best = &s->list[s->n++], k = {.strategy = strategy, .recompute = recompute, .micro = s->micro[0]};
+    struct candidate *best = &s->list[s->n++];
+    k.micro = s->micro[0];
     LVN_TRY(plan(s, &k, s->options->size));
     *best = k;
     int low = 0, high = s->n_micro; /* the first fits, the second does not */
@@ -174,14 +182,46 @@ static enum lvn_status add_candidate(struct search *s, const char *strategy, con
     return LVN_OK;
 }
 
+/* The same candidate within groups of a host's ranks, of twice, four times, ... as many, up to those in which its
+ * micro-batch fits. Groups of fewer ranks send no less to other hosts, since the sums of all groups go there; larger
+ * ones send more, and gain nothing but memory. */
+static enum lvn_status search_groups(struct search *s, struct candidate k)
+{
+    const int ranks = s->options->size, each = s->options->local_size;
+    const int64_t max_micro = k.micro;
+    int64_t micro = 0;
+    bool last;
+    for (int min = each > 1 ? each : 2; min < ranks && micro < max_micro; min = 2 * k.group) {
+        k.group = min;
+        while (k.group % each || ranks % k.group) k.group++;
+        if (k.group == ranks) break;
+        LVN_TRY(add_candidate(s, k, &last));
+        const struct candidate *added = &s->list[s->n - 1];
+        if (added->fits && added->micro > micro)
+            micro = added->micro;
+        else
+            s->n--;
+    }
+    return LVN_OK;
+}
+
 static enum lvn_status search_strategy(struct search *s, const char *strategy)
 {
     char text[LVN_VALUE_TEXT];
     const char *given = lvn_settings_value(&s->c->settings, LVN_OPT_trainer_recompute, text);
+    const char *fsdp = lvn_option_by_id(LVN_OPT_trainer_strategy)->choices[LVN_TRAINER_STRATEGY_FSDP];
+    const bool divides = strategy && !strcmp(strategy, fsdp);
+    struct candidate k = {.strategy = strategy, .group = divides ? s->group : 0};
+    const int first = s->n;
     bool last = false;
-    for (int i = 1; i < RECOMPUTES && !last; i++)
-        if (!s->keeps_recompute || !strcmp(given, recomputes[i]))
-            LVN_TRY(add_candidate(s, strategy, recomputes[i], &last));
+    for (int i = 1; i < RECOMPUTES && !last; i++) {
+        if (s->keeps_recompute && strcmp(given, recomputes[i])) continue;
+        k.recompute = recomputes[i];
+        LVN_TRY(add_candidate(s, k, &last));
+    }
+    if (!divides || s->group || s->options->size % s->options->local_size) return LVN_OK;
+    for (int i = first, end = s->n; i < end; i++)
+        if (s->list[i].fits) LVN_TRY(search_groups(s, s->list[i]));
     return LVN_OK;
 }
 
@@ -226,12 +266,14 @@ static enum lvn_status find_kept(struct search *s)
     const struct lvn_settings *from = &s->c->settings;
     const bool derived = from->origin[LVN_OPT_trainer_micro_batch_size].source == LVN_SOURCE_DERIVED;
     s->keeps_strategy = from->trainer.strategy != LVN_TRAINER_STRATEGY_AUTO && s->options->size > 1;
+    s->group = s->options->size > 1 ? (int)from->trainer.fsdp_size : 0;
     s->keeps_micro = from->trainer.micro_batch_size && (!derived || from->trainer.accumulate_grad_batches > 1);
     s->keeps_recompute = from->trainer.recompute != LVN_TRAINER_RECOMPUTE_AUTO;
     if (s->keeps_strategy) keep(s, LVN_OPT_trainer_strategy);
+    if (s->group) keep(s, LVN_OPT_trainer_fsdp_size);
     if (s->keeps_micro) keep(s, LVN_OPT_trainer_micro_batch_size);
     if (s->keeps_recompute) keep(s, LVN_OPT_trainer_recompute);
-    return s->kept || !(s->keeps_strategy || s->keeps_micro || s->keeps_recompute) ? LVN_OK : LVN_MEMORY;
+    return s->kept || !(s->keeps_strategy || s->group || s->keeps_micro || s->keeps_recompute) ? LVN_OK : LVN_MEMORY;
 }
 
 /* The fastest that fits; NULL: none does. */
@@ -249,14 +291,17 @@ static const struct candidate *choose(const struct search *s)
 
 static void print_candidates(const struct search *s, const struct candidate *chosen)
 {
-    char bytes[LVN_NUMBER_TEXT];
+    char bytes[LVN_NUMBER_TEXT], group[LVN_NUMBER_TEXT];
     struct lvn_cli *c = s->c;
     if (!s->available) return; /* all are refused */
-    lvn_cli_print(c, "fit: %s of memory%s\n  %-9s %-9s %11s %10s\n", lvn_bytes_text(s->available, bytes),
-                  s->options->size > 1 ? " for each rank" : "", "strategy", "recompute", "micro-batch", "needs");
+    lvn_cli_print(c, "fit: %s of memory%s\n  %-9s %9s %-9s %11s %10s\n", lvn_bytes_text(s->available, bytes),
+                  s->options->size > 1 ? " for each rank" : "", "strategy", "fsdp_size", "recompute", "micro-batch",
+                  "needs");
     for (int i = 0; i < s->n; i++) {
         const struct candidate *k = &s->list[i];
-        lvn_cli_print(c, "  %-9s %-9s %11" PRId64, k->strategy ? k->strategy : "-", k->recompute, k->micro);
+        snprintf(group, sizeof group, "%d", k->group);
+        lvn_cli_print(c, "  %-9s %9s %-9s %11" PRId64, k->strategy ? k->strategy : "-", k->group ? group : "-",
+                      k->recompute, k->micro);
         if (k->refused)
             lvn_cli_print(c, "  refused: %s\n", k->refused);
         else if (!k->fits)
@@ -273,8 +318,9 @@ static void print_candidates(const struct search *s, const struct candidate *cho
 
 static json_t *candidate_json(const struct search *s, const struct candidate *k)
 {
-    json_t *one = json_pack("{s:s?,s:s,s:I,s:b}", "trainer.strategy", k->strategy, "trainer.recompute", k->recompute,
-                            "trainer.micro_batch_size", (json_int_t)k->micro, "fits", k->fits);
+    json_t *one =
+        json_pack("{s:s?,s:i,s:s,s:I,s:b}", "trainer.strategy", k->strategy, "trainer.fsdp_size", k->group,
+                  "trainer.recompute", k->recompute, "trainer.micro_batch_size", (json_int_t)k->micro, "fits", k->fits);
     json_object_set_new(one, "needed_bytes", k->refused ? json_null() : json_integer(k->bytes));
     json_object_set_new(one, "step_s", k->fits && s->timed ? json_real(k->seconds) : json_null());
     if (k->refused) json_object_set_new(one, "refused", json_string(k->refused));
