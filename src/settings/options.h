@@ -65,7 +65,7 @@ struct lvn_option {
     bool lists;          /* MAPS: values may be lists */
     bool fixed;          /* decides on the model or the order of the data: must not change when a run continues */
     bool per_rank;       /* may differ between ranks */
-    const char *for_kind; /* the values of the part's `kind` that use it, "mlm" or "mlm, lm"; NULL: all do */
+    const char *for_kind; /* the values of the part's `kind` that use it, separated by ", "; NULL: all do */
     const char *help;
     size_t offset; /* of the field */
     enum lvn_option_id id;
