@@ -32,6 +32,37 @@ static void load_values(struct work *w, const struct lvn_call *c, int64_t b, int
     pack_rows(&c->in[2], b, 0, h, n, w->width, 1.0f, w->v);
 }
 
+/* total (rows,width) = factor total + part; part = total, rounded. No factor: 1. */
+static void total_add(double *total, const float *factor, float *part, int64_t rows, int64_t width)
+{
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t x = i * width; x < (i + 1) * width; x++) {
+            total[x] = (factor ? total[x] * (double)factor[i] : total[x]) + (double)part[x];
+            part[x] = (float)total[x];
+        }
+}
+
+static void forward_begin(struct work *w, int64_t n_keys)
+{
+    softmax_begin(w);
+    if (!n_keys) memset(w->o, 0, (size_t)(TILE_BLOCK * w->width) * sizeof *w->o);
+    if (n_keys <= SUM_PART) return;
+    memset(w->total, 0, (size_t)(TILE_BLOCK * w->width) * sizeof *w->total);
+    memset(w->total_sum, 0, TILE_BLOCK * sizeof *w->total_sum);
+    for (int64_t i = 0; i < TILE_BLOCK; i++) w->total_top[i] = -INFINITY;
+}
+
+/* A part of the keys has ended: o and sum become those of all keys so far. */
+static void forward_part_end(struct work *w, int64_t rows)
+{
+    for (int64_t i = 0; i < TILE_BLOCK; i += LVN_LANES) {
+        vstore(w->shrink + i, vexp(vload(w->total_top + i) - finite_top(vload(w->top + i))));
+        vstore(w->total_top + i, vload(w->top + i));
+    }
+    total_add(w->total, w->shrink, w->o, rows, w->width);
+    total_add(w->total_sum, w->shrink, w->sum, TILE_BLOCK, 1);
+}
+
 static void forward_block(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t t0)
 {
     const struct attention_sizes *s = &w->sizes;
@@ -39,17 +70,22 @@ static void forward_block(struct work *w, const struct lvn_call *c, int64_t b, i
     const uint64_t dropout_row = attention_dropout_row(s, c->step, b, h, t0);
 
     pack_block(w, &c->in[0], b, t0, h, rows, (float)c->attr->attention.scale, w->qt);
-    softmax_begin(w);
-    if (!n_keys) memset(w->o, 0, (size_t)(rows * w->width) * sizeof(float));
+    forward_begin(w, n_keys);
     for (int64_t j0 = 0; j0 < n_keys; j0 += TILE_BLOCK) {
         const struct block k = block_make(s, b, t0, rows, j0, n_keys);
+        const bool add = j0 % SUM_PART > 0;
+        if (j0 && !add) {
+            forward_part_end(w, rows);
+            memset(w->sum, 0, TILE_BLOCK * sizeof *w->sum);
+        }
         scores(&k, s->D, w->kt + j0 * s->D, w->qt, w->s);
         softmax_block(w, &k, dropout_row);
-        for (int64_t i = 0; j0 && i < rows; i++)
+        for (int64_t i = 0; add && i < rows; i++)
             for (int64_t x = 0; x < w->width; x += LVN_LANES)
                 vstore(w->o + i * w->width + x, vload(w->o + i * w->width + x) * vset(w->shrink[i]));
-        sum_over_keys(&k, w->width, w->s, w->v + j0 * w->width, w->o, j0 > 0);
+        sum_over_keys(&k, w->width, w->s, w->v + j0 * w->width, w->o, add);
     }
+    if (n_keys > SUM_PART) forward_part_end(w, rows);
     forward_store(w, c, b, h, t0, rows);
 }
 
@@ -92,9 +128,12 @@ static void backward_block(struct work *w, const struct lvn_call *c, int64_t b, 
     if (n_keys <= first && !queries) return;
 
     load_queries(w, c, b, h, t0, rows);
-    if (queries) memset(w->dq, 0, (size_t)(rows * w->width) * sizeof(float));
+    if (queries) memset(w->dq, 0, (size_t)(rows * w->width) * sizeof *w->dq);
+    if (queries && n_keys > SUM_PART) memset(w->total, 0, (size_t)(rows * w->width) * sizeof *w->total);
     for (int64_t j0 = first; j0 < n_keys; j0 += TILE_BLOCK) {
         const struct block k = block_make(s, b, t0, rows, j0, seen);
+        const bool add = j0 % SUM_PART > 0;
+        if (queries && j0 && !add) total_add(w->total, NULL, w->dq, rows, w->width);
         scores(&k, s->D, w->kt + j0 * s->D, w->qt, w->s);
         scores(&k, s->D, w->vt + j0 * s->D, w->doutt, w->dp);
         gradient_block(w, &k, dropout_row);
@@ -102,8 +141,9 @@ static void backward_block(struct work *w, const struct lvn_call *c, int64_t b, 
             sum_over_queries(&k, w->width, w->s, w->dout, w->dv + j0 * w->width);
             sum_over_queries(&k, w->width, w->dp, w->q, w->dk + j0 * w->width);
         }
-        if (queries) sum_over_keys(&k, w->width, w->dp, w->k + j0 * w->width, w->dq, true);
+        if (queries) sum_over_keys(&k, w->width, w->dp, w->k + j0 * w->width, w->dq, add);
     }
+    if (queries && n_keys > SUM_PART) total_add(w->total, NULL, w->dq, rows, w->width);
     for (int64_t i = 0; queries && i < rows; i++)
         row_store(&c->din[0], head_offset(&c->din[0], b, t0 + i, h), w->dq + i * w->width, s->D,
                   (float)c->attr->attention.scale, c->add[0]);
@@ -176,39 +216,57 @@ static void forward(const struct lvn_call *c, int thread, int n_threads)
 
 /* --- backward ----------------------------------------------------------------------------------------------------- */
 
+/* Set dK and dV of keys [first, end) to zero, or store them (or, if `add`, add them to the gradients). */
 static void keys_begin(struct work *w, int64_t first, int64_t end)
 {
     memset(w->dk + first * w->width, 0, (size_t)((end - first) * w->width) * sizeof(float));
     memset(w->dv + first * w->width, 0, (size_t)((end - first) * w->width) * sizeof(float));
 }
 
-static void keys_store(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t first, int64_t end)
+static void keys_store(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t first, int64_t end,
+                       bool add)
 {
     for (int64_t j = first; j < end; j++) {
         if (c->din[1].p)
             row_store(&c->din[1], head_offset(&c->din[1], b, j, h), w->dk + j * w->width, w->sizes.D, w->dk_scale,
-                      c->add[1]);
+                      c->add[1] || add);
         if (c->din[2].p)
             row_store(&c->din[2], head_offset(&c->din[2], b, j, h), w->dv + j * w->width, w->sizes.D, w->dv_scale,
-                      c->add[2]);
+                      c->add[2] || add);
     }
+}
+
+/* All queries with keys [first, end) of key head hk, which are loaded: dK and dV, and, if `queries`, dQ. Parts of the
+ * queries are added in the gradients of keys and values, unless these are bf16, which would round each. */
+static void backward_keys(struct work *w, const struct lvn_call *c, int64_t b, int64_t hk, int64_t first, int64_t end,
+                          bool keys, bool queries)
+{
+    const struct attention_sizes *s = &w->sizes;
+    const bool parts = keys && !(c->din[1].p && is_bf16(&c->din[1])) && !(c->din[2].p && is_bf16(&c->din[2]));
+    bool add = false;
+    keys_begin(w, first, end);
+    for (int64_t h = hk * s->group; h < (hk + 1) * s->group; h++)
+        for (int64_t t0 = 0; t0 < s->Tq; t0 += TILE_BLOCK) {
+            if (parts && t0 && t0 % SUM_PART == 0) {
+                keys_store(w, c, b, hk, first, end, add);
+                keys_begin(w, first, end);
+                add = true;
+            }
+            w->method->backward_block(w, c, b, h, t0, first, end, keys, queries);
+        }
+    keys_store(w, c, b, hk, first, end, add);
 }
 
 /* Each key head of the batch by one thread. */
 static void backward_whole(struct work *w, const struct lvn_call *c, int thread, int n_threads)
 {
     const struct attention_sizes *s = &w->sizes;
-    const bool keys = c->din[1].p || c->din[2].p, queries = c->din[0].p;
     int64_t begin, end;
     lvn_thread_range(s->B * s->Hkv, 1, thread, n_threads, &begin, &end);
     for (int64_t pair = begin; pair < end; pair++) {
         const int64_t b = pair / s->Hkv, hk = pair % s->Hkv;
         w->method->load_keys(w, c, b, hk, 0, attention_visible(s, b, s->Tq - 1));
-        keys_begin(w, 0, s->Tk);
-        for (int64_t h = hk * s->group; h < (hk + 1) * s->group; h++)
-            for (int64_t t0 = 0; t0 < s->Tq; t0 += TILE_BLOCK)
-                w->method->backward_block(w, c, b, h, t0, 0, s->Tk, keys, queries);
-        keys_store(w, c, b, hk, 0, s->Tk);
+        backward_keys(w, c, b, hk, 0, s->Tk, c->din[1].p || c->din[2].p, c->din[0].p);
     }
 }
 
@@ -223,12 +281,8 @@ static void backward_split(struct work *w, const struct lvn_call *c, int thread,
         const int64_t b = task % pairs / s->Hkv, hk = task % s->Hkv, first = task / pairs * TILE_BLOCK;
         const int64_t end = first + TILE_BLOCK < s->Tk ? first + TILE_BLOCK : s->Tk;
         const int64_t seen = attention_visible(s, b, s->Tq - 1);
-        keys_begin(w, first, end);
         if (seen > first) w->method->load_keys(w, c, b, hk, first, seen < end ? seen : end);
-        for (int64_t h = hk * s->group; h < (hk + 1) * s->group; h++)
-            for (int64_t t0 = 0; t0 < s->Tq; t0 += TILE_BLOCK)
-                w->method->backward_block(w, c, b, h, t0, first, end, true, false);
-        keys_store(w, c, b, hk, first, end);
+        backward_keys(w, c, b, hk, first, end, true, false);
     }
     for (int64_t task = thread; c->din[0].p && task < s->B * s->Hq * query_blocks; task += n_threads) {
         const int64_t heads = s->B * s->Hq, b = task % heads / s->Hq, h = task % s->Hq;

@@ -12,6 +12,10 @@
 
 struct work;
 
+/* A sum over more terms (keys, or in backward queries) is made of parts of as many: a part is summed in fp32, block by
+ * block, and the parts are added in double, or to the gradients. So long sums lose no more than those of one part. */
+enum { SUM_PART = 64 * TILE_BLOCK };
+
 /* How blocks are computed: in fp32 (attention.cpu.c), or by products of bf16 (attention_bf16_cpu.h). */
 struct method {
     /* Forward: load the n keys and values of key head h. */
@@ -55,6 +59,10 @@ struct work {
     float *doutt; /* backward: dO (D,64) */
     float *q;     /* backward: queries (64,width) */
     float *dout;  /* backward: dO (64,width) */
+    /* fp32, of the earlier parts of more than SUM_PART keys */
+    double *total;     /* sums in o or dq (64,width) */
+    double *total_sum; /* forward: sum of each query */
+    float *total_top;  /* forward: the maximum to which both refer */
     /* bf16 (attention_bf16_cpu.h) */
     uint16_t *krows;      /* keys (blocks of 64, width) */
     uint16_t *vrows;      /* backward: values (blocks of 64, width) */
@@ -82,7 +90,7 @@ static int64_t work_layout(struct work *w, float *base, bool backward)
     const int64_t width = w->width, block = TILE_BLOCK * TILE_BLOCK, rows = TILE_BLOCK * width;
     const int64_t blocks = (s->Tk + TILE_BLOCK - 1) / TILE_BLOCK * TILE_BLOCK;
     const int64_t transposed = TILE_BLOCK * ((s->D + LVN_LANES - 1) / LVN_LANES * LVN_LANES);
-    const int64_t keys = w->bf16 ? blocks : s->Tk;
+    const int64_t keys = w->bf16 ? blocks : s->Tk, parts = s->Tk > SUM_PART;
     const int F = w->bf16 ? 0 : FORWARD, B = w->bf16 ? 0 : BACKWARD; /* fp32 */
     const int f = FORWARD - F, b = BACKWARD - B;                     /* bf16: two in the memory of a float */
     const struct {
@@ -108,6 +116,9 @@ static int64_t work_layout(struct work *w, float *base, bool backward)
         {&w->doutt, transposed, B},
         {&w->q, rows, B},
         {&w->dout, rows, B},
+        {&w->total, parts * rows * 2, F + B},
+        {&w->total_sum, parts * TILE_BLOCK * 2, F},
+        {&w->total_top, parts * TILE_BLOCK, F},
         {&w->krows, blocks * width / 2, f + b},
         {&w->vrows, blocks * width / 2, b},
         {&w->transposed, blocks * width / 2, f + b},

@@ -59,9 +59,8 @@ static float decode_scores(const float *q, const float *k, int64_t stride, int64
     return vmax_lane(top);
 }
 
-/* out = factor * sum over keys of p[j] v[j], for nv vectors of channels. */
-LVN_INLINE void decode_values(int nv, const float *p, const float *v, int64_t stride, int64_t n, float factor,
-                              float *out)
+/* out = factor * sum over keys of p[j] v[j], for nv vectors of channels and at most SUM_PART keys. */
+LVN_INLINE void decode_part(int nv, const float *p, const float *v, int64_t stride, int64_t n, float factor, float *out)
 {
     const int parts = nv * LVN_LANES / TILE_LANES;
     vt sum[2][4 * LVN_LANES / TILE_LANES];
@@ -79,6 +78,39 @@ LVN_INLINE void decode_values(int nv, const float *p, const float *v, int64_t st
     }
 }
 
+/* The same for any number of keys. */
+LVN_INLINE void decode_values(int nv, const float *p, const float *v, int64_t stride, int64_t n, float factor,
+                              float *out)
+{
+    struct vtotal total[4] = {0};
+    float part[4 * LVN_LANES];
+    if (n <= SUM_PART) {
+        decode_part(nv, p, v, stride, n, factor, out);
+        return;
+    }
+    for (int64_t j = 0; j < n; j += SUM_PART) {
+        decode_part(nv, p + j, v + j * stride, stride, n - j < SUM_PART ? n - j : SUM_PART, 1, part);
+        for (int i = 0; i < nv; i++) vtotal_add(&total[i], vload(part + i * LVN_LANES));
+    }
+    for (int i = 0; i < nv; i++) vstore(out + i * LVN_LANES, vtotal_get(&total[i]) * vset(factor));
+}
+
+/* Replace scores by exp(score - top); returns their sum. */
+static float decode_softmax(float *p, int64_t n, float top)
+{
+    struct vtotal total = {0};
+    for (int64_t j0 = 0; j0 < n; j0 += SUM_PART) {
+        vf sum = vset(0);
+        for (int64_t j = j0; j < n && j < j0 + SUM_PART; j += LVN_LANES) {
+            const vf y = vexp(vload(p + j) - vset(top));
+            sum += y;
+            vstore(p + j, y);
+        }
+        vtotal_add(&total, sum);
+    }
+    return vsum(vtotal_get(&total));
+}
+
 static void decode_query(const struct lvn_call *c, const struct attention_sizes *s, int64_t b, int64_t h, int64_t t,
                          float *p)
 {
@@ -94,21 +126,20 @@ static void decode_query(const struct lvn_call *c, const struct attention_sizes 
     const float *q = (const float *)c->in[0].p + head_offset(&c->in[0], b, t, h);
     const float *k = (const float *)c->in[1].p + head_offset(&c->in[1], b, 0, hk);
     const float top = decode_scores(q, k, c->in[1].desc->stride[1], s->D, n, (float)c->attr->attention.scale, p);
-    vf sum = vset(0);
-    for (int64_t j = 0; j < n; j += LVN_LANES) {
-        const vf y = vexp(vload(p + j) - vset(top));
-        sum += y;
-        vstore(p + j, y);
-    }
-    const float total = vsum(sum), *v = (const float *)c->in[2].p + head_offset(&c->in[2], b, 0, hk);
+    const float total = decode_softmax(p, n, top), *v = (const float *)c->in[2].p + head_offset(&c->in[2], b, 0, hk);
     int64_t x = 0;
     for (; x + 4 * LVN_LANES <= s->D; x += 4 * LVN_LANES) decode_values(4, p, v + x, stride, n, 1 / total, out + x);
     for (; x + 2 * LVN_LANES <= s->D; x += 2 * LVN_LANES) decode_values(2, p, v + x, stride, n, 1 / total, out + x);
     for (; x + LVN_LANES <= s->D; x += LVN_LANES) decode_values(1, p, v + x, stride, n, 1 / total, out + x);
     if (x < s->D) {
-        sum = vset(0);
-        for (int64_t j = 0; j < n; j++) sum = vfma(vset(p[j]), vload_n(v + j * stride + x, s->D - x), sum);
-        vstore_n(out + x, sum * vset(1 / total), s->D - x);
+        struct vtotal rest = {0};
+        for (int64_t j0 = 0; j0 < n; j0 += SUM_PART) {
+            vf sum = vset(0);
+            for (int64_t j = j0; j < n && j < j0 + SUM_PART; j++)
+                sum = vfma(vset(p[j]), vload_n(v + j * stride + x, s->D - x), sum);
+            vtotal_add(&rest, sum);
+        }
+        vstore_n(out + x, vtotal_get(&rest) * vset(1 / total), s->D - x);
     }
     *logsumexp = top + vlog(vset(total))[0];
 }

@@ -65,6 +65,12 @@ static void largest_scores(const struct work *w, const struct block *k, int64_t 
     vstore(top, vacc_get(vacc_max(vacc_set(vload(top)), vacc_get(a) * vset(w->scale))));
 }
 
+/* The largest logit of a query; for one that has seen no key yet any finite number, since its sums are zero. */
+LVN_INLINE vf finite_top(vf top)
+{
+    return vselect(vgreater(top, vset(-INFINITY)), top, vset(0));
+}
+
 /* Softmax of one block: replace the scores by probabilities, not divided by their sum yet, and update the running
  * maximum and sum. Sets w->shrink, the factor of the earlier sums for the new maximum. */
 static void softmax_block(struct work *w, const struct block *k, uint64_t dropout_row)
@@ -73,8 +79,7 @@ static void softmax_block(struct work *w, const struct block *k, uint64_t dropou
         float *top = w->top + v * LVN_LANES, *sum = w->sum + v * LVN_LANES;
         const vf old = vload(top);
         largest_scores(w, k, v, top);
-        /* a query that has seen no key yet: any finite number, since its sums are zero */
-        const vf m = vselect(vgreater(vload(top), vset(-INFINITY)), vload(top), vset(0));
+        const vf m = finite_top(vload(top));
         const vf shrink = vexp(old - m);
         vstore(sum, vfma(vload(sum), shrink, softmax_keys(w, k, v, m, dropout_row)));
         vstore(w->shrink + v * LVN_LANES, shrink);

@@ -206,6 +206,7 @@ static void test_kinds(void **state)
         {2, 20, 300, 4, 2, 64, .causal = true, .cached = true, .position = 77},
         {2, 64, 300, 2, 2, 32, .causal = true, .cached = true, .position = 0},
         {1, 9, 70, 2, 2, 32, .causal = true, .cached = true, .position = 60, .p = 0.1},
+        {1, 4200, 4150, 2, 1, 2, .causal = true, .add = true}, /* sums in parts of 4096 */
     };
     for (int i = 0; i < N_TRAINING_KINDS; i++) check_fast(training_kinds[i]);
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) check_fast(list[i]);

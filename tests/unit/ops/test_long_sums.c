@@ -1,10 +1,20 @@
-/* test_long_sums.c - covers: src/ops/linear.cpu.c src/ops/layernorm.cpu.c src/ops/conv2d.cpu.c
+/* test_long_sums.c - covers: src/ops/linear.cpu.c src/ops/layernorm.cpu.c src/ops/conv2d.cpu.c src/ops/attention.cpu.c
  *
- * Sums along a very long batch and a very long row lose no more than short ones: fp32 kernels of every instruction set
- * against the plain ones in double. */
+ * Sums along a very long batch, a very long row and very many keys lose no more than short ones: fp32 kernels of every
+ * instruction set against the plain ones in double. */
 #include "ops_cases.h"
 
-enum { ROWS = 1 << 17 };
+enum { ROWS = 1 << 17, KEYS = 1 << 16 };
+
+/* Nearly equal probabilities; the keys' mean is 0 and that of the values 1, so that sums grow. */
+#define MANY_KEYS(queries, D)                                                                                          \
+    {                                                                                                                  \
+        LVN_OP_attention, .attr.attention = {.scale = 0.25}, .in = {                                                   \
+            AROUND(0, 0.1, 1, queries, 1, D),                                                                          \
+            AROUND(0, 0.1, 1, KEYS, 1, D),                                                                             \
+            AROUND(1, 1, 1, KEYS, 1, D)                                                                                \
+        }                                                                                                              \
+    }
 
 static const struct {
     struct op_case c;
@@ -31,6 +41,14 @@ static const struct {
      2.5e-7},
     {{LVN_OP_add_rows, .in = {REAL(ROWS, 5), REAL(5)}}, 1 << 1, 0, 1e-7},
     {{LVN_OP_cross_entropy, .attr.cross_entropy = {-1}, .in = {REAL(2, ROWS), LABEL(ROWS, 2)}}, 0, 1 << 2, 1e-7},
+    /* each probability has the error of the rounded logsumexp, of up to 5e-7 */
+    {MANY_KEYS(16, 16), 1 << 0, 1 << 0 | 1 << 1, 8e-7},
+    {MANY_KEYS(4, 19), 0, 1 << 0, 8e-7}, /* as when text is generated */
+    {{LVN_OP_attention, .attr.attention = {.scale = 0.25},
+      .in = {REAL(1, KEYS, 1, 3), REAL(1, 8, 1, 3), REAL(1, 8, 1, 3)}},
+     1 << 1 | 1 << 2,
+     0,
+     4e-7}, /* many queries */
 };
 
 /* The largest error, relative to the largest element. */
