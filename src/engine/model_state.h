@@ -35,6 +35,7 @@ struct lvn_model_state {
     int64_t bytes[LVN_BUFFER_COUNT];             /* planned: PARAM, GRAD (all buffers), STATE0, STATE1, SCALE, ARENA */
     struct lvn_memory *memory[LVN_BUFFER_COUNT]; /* NULL: not allocated yet, or 0 bytes */
     int moments;                                 /* of the optimizer, on this rank or on others: 0, 1 or 2 */
+    int matrix_moments;                          /* of these, those of matrices (lvn_param_is_block_matrix()) */
     struct lvn_sharding sharding;                /* lvn_model_state_share(); size 0: one rank */
     struct lvn_ranks *ranks;                     /* that share the model; NULL: one, or planned only */
     struct lvn_parameter_exchange *exchange;     /* of parameters.c, owned */

@@ -29,12 +29,12 @@ static struct lvn_parameter_window window_on(const struct lvn_optimizer_shards *
 
 /* --- saving --- */
 
-/* The i-th trainable parameter, counted over both moments; *k: the moment. NULL: there are fewer. */
+/* The i-th parameter that has a moment, counted over both moments; *k: the moment. NULL: there are fewer. */
 static const struct lvn_param *item_of(const struct lvn_model_state *n, int64_t i, int *k)
 {
     for (*k = 0; *k < n->moments; ++*k)
         for (int j = 0; j < n->params->n; j++)
-            if (n->params->list[j]->trainable && i-- == 0) return n->params->list[j];
+            if (lvn_parameters_has(n, of_moment(*k), n->params->list[j]) && i-- == 0) return n->params->list[j];
     return NULL;
 }
 

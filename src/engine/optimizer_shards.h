@@ -19,8 +19,8 @@ void lvn_optimizer_shards_init(struct lvn_optimizer_shards *m, const struct lvn_
                                struct lvn_ranks *ranks);
 /* Bytes that saving allocates in addition. */
 int64_t lvn_optimizer_shards_bytes(const struct lvn_model_state *n);
-/* Collecting or gathering: the state of all trainable parameters as tensors exp_avg.NAME and exp_avg_sq.NAME, for a
- * writer. Release it always. */
+/* Collecting or gathering: the moments of all trainable parameters, as far as they have them, as tensors exp_avg.NAME
+ * and exp_avg_sq.NAME, for a writer. Release it always. */
 enum lvn_status lvn_optimizer_shards_source(struct lvn_optimizer_shards *m, struct lvn_arena *a,
                                             struct lvn_safetensors_source *source) LVN_CHECKED;
 void lvn_optimizer_shards_release(struct lvn_optimizer_shards *m);

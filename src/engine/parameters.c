@@ -22,9 +22,10 @@ static enum lvn_dtype dtype_of(const struct lvn_model_state *n, enum lvn_paramet
     return of == LVN_PARAMETER_VALUES ? n->weights : of == LVN_PARAMETER_GRADIENTS ? n->gradients : n->state;
 }
 
-static bool has(enum lvn_parameters_of of, const struct lvn_param *p)
+bool lvn_parameters_has(const struct lvn_model_state *n, enum lvn_parameters_of of, const struct lvn_param *p)
 {
-    return of == LVN_PARAMETER_VALUES || p->trainable;
+    const int moments = lvn_param_is_block_matrix(p) ? n->matrix_moments : n->moments;
+    return of == LVN_PARAMETER_VALUES || (p->trainable && (int)of < LVN_PARAMETER_MOMENTS + moments);
 }
 
 bool lvn_parameters_sharded(const struct lvn_model_state *n, enum lvn_parameters_of of)
@@ -41,7 +42,7 @@ int64_t lvn_parameters_held_by(const struct lvn_model_state *n, enum lvn_paramet
 {
     const struct lvn_sharding *s = &n->sharding;
     *first = 0;
-    if (!has(of, p)) return 0;
+    if (!lvn_parameters_has(n, of, p)) return 0;
     if (!lvn_parameters_sharded(n, of)) return p->count;
     const struct lvn_shard part = lvn_shard_within(lvn_params_block_of(n->params, p), lvn_sharding_owners(s),
                                                    lvn_sharding_owner(s, rank), p->offset, p->count);
@@ -78,7 +79,7 @@ struct lvn_parameter_window lvn_parameters_at(const struct lvn_model_state *n, e
                                               const struct lvn_param *p)
 {
     struct lvn_parameter_window w = lvn_parameters_held(n, of, p);
-    if (!lvn_parameters_sharded(n, of) || !has(of, p)) return w;
+    if (!lvn_parameters_sharded(n, of) || !lvn_parameters_has(n, of, p)) return w;
     if (!n->exchange->gathering && !(n->exchange->collecting && n->sharding.rank == 0)) return w;
     w.first = 0;
     w.count = p->count;
@@ -92,7 +93,7 @@ struct lvn_parameter_window lvn_parameters_at(const struct lvn_model_state *n, e
 bool lvn_parameters_next(struct lvn_parameters *i, struct lvn_parameter_window *w)
 {
     const struct lvn_params *params = i->model_state->params;
-    while (i->next < params->n && !has(i->of, params->list[i->next])) i->next++;
+    while (i->next < params->n && !lvn_parameters_has(i->model_state, i->of, params->list[i->next])) i->next++;
     if (i->next >= params->n) return false;
     *w = lvn_parameters_at(i->model_state, i->of, params->list[i->next++]);
     return true;

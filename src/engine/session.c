@@ -108,6 +108,7 @@ static enum lvn_status plan_session(struct lvn_session *t)
     if (lvn_parameters_any_sharded(n))
         n->bytes[LVN_BUFFER_SUMS] = lvn_program_sums_count(t->program) * (int64_t)sizeof(int32_t);
     n->moments = lvn_optimizer_moments(o->optimizer);
+    n->matrix_moments = lvn_optimizer_matrix_moments(o->optimizer);
     for (int k = 0; k < n->moments; k++) at_min(&n->bytes[LVN_BUFFER_STATE0 + k], state);
     return LVN_OK;
 }

@@ -228,6 +228,11 @@ static inline int lvn_optimizer_moments(const struct lvn_optimizer *o)
 {
     return lvn_op(o->op, LVN_F32)->n_out - 1;
 }
+/* Of these, those of a matrix of the model's blocks. */
+static inline int lvn_optimizer_matrix_moments(const struct lvn_optimizer *o)
+{
+    return o->matrices.used ? lvn_op(o->matrices.direction, LVN_F32)->n_out - 1 : lvn_optimizer_moments(o);
+}
 
 struct lvn_plan_options {
     int n_sums; /* the first n_sums outputs are sums (of losses, of metrics): a run returns those of every micro-batch

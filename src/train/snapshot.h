@@ -8,7 +8,7 @@
  *                                         checkpoint.max_shard_size; absent if adapters are trained (lora.rank)
  *     step-N/adapter/                     the adapters as a folder of PEFT, with base.json (adapter_files.h)
  *     step-N/vocab.json, merges.txt       or tokenizer.json: if the data are tokens of a known tokenizer
- *     step-N/state/optimizer.safetensors  exp_avg.NAME and exp_avg_sq.NAME for each trainable parameter
+ *     step-N/state/optimizer.safetensors  exp_avg.NAME and exp_avg_sq.NAME of trainable parameters
  *     step-N/state/state.json             step, best loss, fingerprint of the data, micro-batch, ranks
  *     step-N/state/settings.yaml          the resolved settings
  *     step-N/state/vocabulary.json        the characters, if the data are characters

@@ -1,5 +1,5 @@
 # optimizer.kind: muon. The matrices of blocks move otherwise than with adamw, all else as with adamw; bits on threads,
-# ranks and after resuming; every precision; adapters; what is refused.
+# ranks and after resuming; moments in checkpoints; every precision; adapters; what is refused.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 muon=(--optimizer.kind=muon --optimizer.lr=3e-3)
@@ -30,6 +30,40 @@ for keys in --trainer.precision=32-true "--trainer.precision=bf16-mixed --optimi
       code 0 train two "${muon[@]}" $keys --trainer.max_steps=40 --trainer.threads=2 --resume; }
     same_run one two
 done
+
+# matrices have one moment in checkpoints, all else two
+python3 - one/checkpoints/last/state/optimizer.safetensors <<'P'
+import json, struct, sys
+data = open(sys.argv[1], "rb").read()
+head = json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]])
+one = {k[8:] for k in head if k.startswith("exp_avg.")}
+two = {k[11:] for k in head if k.startswith("exp_avg_sq.")}
+assert two < one and all("c_" in k and k.endswith(".weight") for k in one - two) and len(one - two) == 4, one - two
+P
+# earlier versions wrote zeros for them as well: such a run goes on with the same bits
+for run in one old; do code 0 train $run-half "${muon[@]}" --trainer.max_steps=4; done
+PYTHONPATH=$LEVIN_SOURCE/tests/cli python3 - old-half/checkpoints/last <<'P'
+import json, struct, sys
+from checkpoint_reader import read, tensors, xxh64
+folder, path = sys.argv[1], "state/optimizer.safetensors"
+t, _ = tensors(path, read(folder, path))
+for name in [n for n in t if n.startswith("exp_avg.")]:
+    t.setdefault(name.replace("exp_avg.", "exp_avg_sq.", 1), (*t[name][:2], bytes(len(t[name][2]))))
+head, at = {}, 0
+for name in sorted(t):
+    head[name] = {"dtype": t[name][0], "shape": t[name][1], "data_offsets": [at, at := at + len(t[name][2])]}
+head = json.dumps(head).encode()
+head = struct.pack("<Q", len(head) + -len(head) % 8) + head + b" " * (-len(head) % 8)
+open(f"{folder}/{path}", "wb").write(head + b"".join(t[name][2] for name in sorted(t)))
+m = json.loads(read(folder, "state/manifest.json"))["manifest"]
+for f in m["files"]:
+    if f["path"] == path:
+        f.update(bytes=len(head) + at, header_bytes=len(head), sum=xxh64(head),
+                 tensors=[[name, len(t[name][2]), xxh64(t[name][2])] for name in sorted(t)])
+open(f"{folder}/state/manifest.json", "w").write(json.dumps({"manifest": m, "sum": xxh64(json.dumps(m).encode())}))
+P
+for run in one old; do code 0 train $run-half "${muon[@]}" --trainer.max_steps=8 --resume; done
+same_run one-half old-half
 
 # ranks have the bits of one
 same=("${muon[@]}" --trainer.deterministic=true --trainer.micro_batch_size=1 --optimizer.adjust_lr_fn=original)
