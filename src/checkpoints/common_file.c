@@ -105,3 +105,9 @@ enum lvn_status lvn_common_file_close(struct lvn_common_file *f, enum lvn_status
     *f = (struct lvn_common_file){.fd = -1, .direct = -1, .path = f->path};
     return so_far;
 }
+
+void lvn_common_file_close_unsynced(struct lvn_common_file *f)
+{
+    const enum lvn_status failed = lvn_common_file_close(f, LVN_IO);
+    (void)failed;
+}

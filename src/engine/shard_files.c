@@ -4,6 +4,7 @@
  * on at the end. */
 #include "engine/shard_files.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,10 +24,12 @@ struct task {
     int64_t at, bytes;
 };
 
-struct writing {
+struct lvn_shard_writing {
     const struct lvn_model_state *n;
-    struct lvn_common_file file; /* the one that is open: the others are synced, or not begun */
-    char *block;                 /* of its writes; NULL: everything is cached */
+    struct lvn_common_file file; /* the one that is open */
+    bool gathering;              /* files are closed for now; they are synced when the rest is written */
+    bool async;                  /* gathering delays a step: what it writes is left to the page cache */
+    char *block;                 /* of writes; NULL: everything is cached */
     struct task *tasks;
     int n_tasks;
     int64_t *sums;                 /* [n_tasks] this rank's, else 0 */
@@ -36,6 +39,7 @@ struct writing {
     char *gathered;                /* the largest tensor, with all that it is made of */
     char *staging;                 /* STAGING_BYTES of memory that is not the host's */
     enum lvn_status status;        /* the first failure to write */
+    char failure[1024];            /* its sentence, which may be another thread's */
     enum lvn_status communication; /* the first failure of messages, after which nothing is sent */
 };
 
@@ -66,7 +70,7 @@ static const struct lvn_shard_origin *sharded_origin(const struct lvn_model_stat
     return o && lvn_parameters_sharded(n, o->of) ? o : NULL;
 }
 
-static void add_tasks(struct writing *w, const struct lvn_shard_file *f)
+static void add_tasks(struct lvn_shard_writing *w, const struct lvn_shard_file *f)
 {
     for (int i = 0; i < f->places.sums.n; i++) {
         struct task t = {
@@ -77,7 +81,7 @@ static void add_tasks(struct writing *w, const struct lvn_shard_file *f)
 }
 
 /* Each tensor goes to the rank, or to the group of ranks that write parts of it, that has the fewest bytes so far. */
-static void deal(struct writing *w, int64_t *bytes)
+static void deal(struct lvn_shard_writing *w, int64_t *bytes)
 {
     const int owners = lvn_sharding_owners(&w->n->sharding), size = w->n->ranks->size;
     for (int i = 0; i < w->n_tasks; i++) {
@@ -93,20 +97,20 @@ static void deal(struct writing *w, int64_t *bytes)
 }
 
 /* Is this rank one of the group? */
-static bool is_of(const struct writing *w, const struct task *t)
+static bool is_of(const struct lvn_shard_writing *w, const struct task *t)
 {
     const int rank = w->n->ranks->rank;
     return rank >= t->group && rank < t->group + lvn_sharding_owners(&w->n->sharding);
 }
 
-static int64_t bytes_of(const struct writing *w, const struct task *t, int k)
+static int64_t bytes_of(const struct lvn_shard_writing *w, const struct task *t, int k)
 {
     return lvn_dtype_bytes(lvn_parameters_held(w->n, t->origin->of, t->origin->param[k]).desc.dtype) *
            t->origin->param[k]->count;
 }
 
 /* Bytes of all parameters that a tensor is made of; 0: it is not gathered. */
-static int64_t gathered_bytes(const struct writing *w, const struct task *t)
+static int64_t gathered_bytes(const struct lvn_shard_writing *w, const struct task *t)
 {
     int64_t sum = 0;
     for (int k = 0; t->writer >= 0 && t->origin && k < t->origin->n; k++) sum += bytes_of(w, t, k);
@@ -121,7 +125,7 @@ int64_t lvn_shard_files_bytes(const struct lvn_model_state *n)
            (gathers ? 2 * lvn_params_largest(n->params, false) * lvn_dtype_bytes(n->weights) : 0);
 }
 
-static enum lvn_status prepare(struct writing *w, const struct lvn_shard_files *s)
+static enum lvn_status prepare(struct lvn_shard_writing *w, const struct lvn_shard_files *s)
 {
     const size_t size = (size_t)w->n->ranks->size;
     int tasks = 0, rank = w->n->ranks->rank;
@@ -148,8 +152,9 @@ static enum lvn_status prepare(struct writing *w, const struct lvn_shard_files *
     return w->gathered ? LVN_OK : LVN_MEMORY;
 }
 
-static void release(struct writing *w)
+static void release(struct lvn_shard_writing *w)
 {
+    lvn_common_file_close_unsynced(&w->file);
     free(w->block);
     free(w->tasks);
     free(w->sums);
@@ -162,25 +167,37 @@ static void release(struct writing *w)
 
 /* --- writing --- */
 
-static void failed(struct writing *w, enum lvn_status status)
+static void failed(struct lvn_shard_writing *w, enum lvn_status status)
 {
-    if (w->status == LVN_OK) w->status = status;
+    if (status == LVN_OK || w->status != LVN_OK) return;
+    w->status = status;
+    snprintf(w->failure, sizeof w->failure, "%s", lvn_error_text());
 }
 
-static void close_file(struct writing *w)
+static void close_file(struct lvn_shard_writing *w)
 {
-    w->status = lvn_common_file_close(&w->file, w->status);
+    if (w->gathering)
+        lvn_common_file_close_unsynced(&w->file);
+    else
+        failed(w, lvn_common_file_close(&w->file, w->status));
 }
 
 /* Tensors come in the order of their files, of which there may be more than a process can open. */
-static void write_bytes(struct writing *w, const struct task *t, const void *data, int64_t offset, int64_t bytes)
+static void open_file(struct lvn_shard_writing *w, const struct task *t)
 {
+    char *block = w->gathering && w->async ? NULL : w->block;
     if (w->file.fd >= 0 && w->file.path != t->path) close_file(w);
-    if (w->status == LVN_OK && w->file.fd < 0) failed(w, lvn_common_file_open(&w->file, t->path, w->block));
+    if (w->status == LVN_OK && w->file.fd < 0) failed(w, lvn_common_file_open(&w->file, t->path, block));
+}
+
+static void write_bytes(struct lvn_shard_writing *w, const struct task *t, const void *data, int64_t offset,
+                        int64_t bytes)
+{
+    open_file(w, t);
     if (w->status == LVN_OK) failed(w, lvn_common_file_write(&w->file, data, t->at + offset, bytes));
 }
 
-static void write_whole(struct writing *w, int i)
+static void write_whole(struct lvn_shard_writing *w, int i)
 {
     const struct task *t = &w->tasks[i];
     const void *data = t->source->item[t->item].data;
@@ -191,7 +208,7 @@ static void write_whole(struct writing *w, int i)
 }
 
 /* The part that this rank holds, in pieces: written, or added to a checksum. */
-static void each_piece(struct writing *w, const struct task *t, struct lvn_checksum *sum)
+static void each_piece(struct lvn_shard_writing *w, const struct task *t, struct lvn_checksum *sum)
 {
     const struct lvn_parameter_window p = lvn_parameters_held(w->n, t->origin->of, t->origin->param[0]);
     const int64_t begin = p.first * lvn_dtype_bytes(p.desc.dtype), step = p.host ? p.bytes : STAGING_BYTES;
@@ -204,22 +221,16 @@ static void each_piece(struct writing *w, const struct task *t, struct lvn_check
     }
 }
 
-static void write_parts(struct writing *w)
-{
-    for (int i = 0; i < w->n_tasks; i++)
-        if (w->tasks[i].writer < 0 && is_of(w, &w->tasks[i])) each_piece(w, &w->tasks[i], NULL);
-}
-
 /* --- checksums of parts --- */
 
-static void wait_for(struct writing *w, struct lvn_request *r)
+static void wait_for(struct lvn_shard_writing *w, struct lvn_request *r)
 {
     const enum lvn_status status = lvn_comm_wait(w->n->ranks->comm, r);
     if (w->communication == LVN_OK) w->communication = status;
 }
 
 /* The next rank in this direction that holds a part; -1: none. */
-static int neighbour(const struct writing *w, const struct task *t, int direction)
+static int neighbour(const struct lvn_shard_writing *w, const struct task *t, int direction)
 {
     const struct lvn_parameter_window p = lvn_parameters_held(w->n, t->origin->of, t->origin->param[0]);
     const int begin = t->group + p.first_owner, end = t->group + p.end_owner;
@@ -230,7 +241,7 @@ static int neighbour(const struct writing *w, const struct task *t, int directio
     return rank >= begin && rank < end ? rank : -1;
 }
 
-static void add_part(struct writing *w, int i)
+static void add_part(struct lvn_shard_writing *w, int i)
 {
     const struct task *t = &w->tasks[i];
     struct lvn_comm *c = w->n->ranks->comm;
@@ -250,7 +261,7 @@ static void add_part(struct writing *w, int i)
     wait_for(w, &r);
 }
 
-static void add_parts(struct writing *w)
+static void add_parts(struct lvn_shard_writing *w)
 {
     for (int i = 0; i < w->n_tasks && w->communication == LVN_OK; i++)
         if (w->tasks[i].writer < 0 && is_of(w, &w->tasks[i])) add_part(w, i);
@@ -259,7 +270,7 @@ static void add_parts(struct writing *w)
 /* --- gathered tensors --- */
 
 /* Start to receive the parameters of a tensor to w->gathered; returns the number of requests. */
-static int receive_all(struct writing *w, const struct task *t, struct lvn_request *r,
+static int receive_all(struct lvn_shard_writing *w, const struct task *t, struct lvn_request *r,
                        struct lvn_parameter_gathered *list)
 {
     char *to = w->gathered;
@@ -280,7 +291,8 @@ static int receive_all(struct writing *w, const struct task *t, struct lvn_reque
 }
 
 /* Start to send the parts that this rank holds. */
-static int send_all(struct writing *w, const struct task *t, struct lvn_request *r, struct lvn_window *windows)
+static int send_all(struct lvn_shard_writing *w, const struct task *t, struct lvn_request *r,
+                    struct lvn_window *windows)
 {
     int n = 0;
     for (int k = 0; k < t->origin->n; k++) {
@@ -296,7 +308,7 @@ static int send_all(struct writing *w, const struct task *t, struct lvn_request 
 }
 
 /* Tensors [begin, end), of which each rank writes one at most: all exchange their parts, then all write. */
-static void gather_round(struct writing *w, int begin, int end)
+static void gather_round(struct lvn_shard_writing *w, int begin, int end)
 {
     struct lvn_parameter_gathered list[LVN_SHARD_PARAMS];
     int n = 0, sent, own = -1;
@@ -324,7 +336,7 @@ static void gather_round(struct writing *w, int begin, int end)
 }
 
 /* The end of the round that begins at task i: before a rank would write a second tensor. */
-static int end_of_round(struct writing *w, int i)
+static int end_of_round(struct lvn_shard_writing *w, int i)
 {
     memset(w->busy, 0, sizeof *w->busy * (size_t)w->n->ranks->size);
     for (; i < w->n_tasks; i++) {
@@ -335,10 +347,8 @@ static int end_of_round(struct writing *w, int i)
     return i;
 }
 
-static void write_dealt(struct writing *w)
+static void gather_all(struct lvn_shard_writing *w)
 {
-    for (int i = 0; i < w->n_tasks; i++)
-        if (w->tasks[i].writer == w->n->ranks->rank && !gathered_bytes(w, &w->tasks[i])) write_whole(w, i);
     for (int i = 0, end; i < w->n_tasks && w->communication == LVN_OK; i = end) {
         end = end_of_round(w, i);
         gather_round(w, i, end);
@@ -348,7 +358,7 @@ static void write_dealt(struct writing *w)
 /* --- the whole --- */
 
 /* Each sum is 0 on all ranks but one. */
-static enum lvn_status share_sums(struct writing *w, const struct lvn_shard_files *s)
+static enum lvn_status share_sums(const struct lvn_shard_writing *w, const struct lvn_shard_files *s)
 {
     const int64_t *sum = w->sums;
     LVN_TRY(lvn_comm_all_reduce_now(w->n->ranks->comm, w->sums, w->n_tasks, LVN_I64, LVN_SUM));
@@ -357,20 +367,53 @@ static enum lvn_status share_sums(struct writing *w, const struct lvn_shard_file
     return LVN_OK;
 }
 
-enum lvn_status lvn_shard_files_write(const struct lvn_shard_files *s, enum lvn_status so_far)
+enum lvn_status lvn_shard_files_begin(struct lvn_shard_files *s, bool async, enum lvn_status so_far)
 {
-    struct writing w = {.n = s->model_state, .file = {.fd = -1, .direct = -1}};
-    struct lvn_ranks *ranks = s->model_state->ranks;
-    enum lvn_status status = lvn_ranks_agree(ranks, so_far == LVN_OK ? prepare(&w, s) : so_far);
-    if (status == LVN_OK) {
-        write_parts(&w);
-        add_parts(&w); /* the disk is busy meanwhile */
-        write_dealt(&w);
-        close_file(&w);
-        status = w.communication;
+    struct lvn_shard_writing *w = s->writing = lvn_calloc(1, sizeof *w);
+    if (w) *w = (struct lvn_shard_writing){.n = s->model_state, .file = {.fd = -1, .direct = -1}};
+    if (so_far == LVN_OK) so_far = w ? prepare(w, s) : LVN_MEMORY;
+    so_far = lvn_ranks_agree(s->model_state->ranks, so_far);
+    if (so_far != LVN_OK) {
+        lvn_shard_files_release(s);
+        return so_far;
     }
-    if (status == LVN_OK) status = lvn_ranks_agree(ranks, w.status);
-    if (status == LVN_OK) status = share_sums(&w, s);
-    release(&w);
-    return status;
+    w->async = async;
+    w->gathering = true;
+    add_parts(w);
+    gather_all(w);
+    close_file(w);
+    w->gathering = false;
+    return LVN_OK;
+}
+
+void lvn_shard_files_write(struct lvn_shard_files *s)
+{
+    struct lvn_shard_writing *w = s->writing;
+    for (int i = 0; i < w->n_tasks; i++) {
+        const struct task *t = &w->tasks[i];
+        const bool mine = t->writer == w->n->ranks->rank;
+        if (t->writer < 0 && is_of(w, t)) each_piece(w, t, NULL);
+        if (mine && gathered_bytes(w, t)) open_file(w, t); /* it is written: closing syncs it */
+        if (mine && !gathered_bytes(w, t)) write_whole(w, i);
+    }
+}
+
+void lvn_shard_files_sync(struct lvn_shard_files *s)
+{
+    close_file(s->writing);
+}
+
+enum lvn_status lvn_shard_files_end(struct lvn_shard_files *s)
+{
+    const struct lvn_shard_writing *w = s->writing;
+    LVN_TRY(w->communication);
+    LVN_TRY(lvn_ranks_agree(w->n->ranks, w->status == LVN_OK ? LVN_OK : lvn_fail(w->status, "%s", w->failure)));
+    return share_sums(w, s);
+}
+
+void lvn_shard_files_release(struct lvn_shard_files *s)
+{
+    if (s->writing) release(s->writing);
+    free(s->writing);
+    s->writing = NULL;
 }

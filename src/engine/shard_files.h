@@ -10,6 +10,9 @@
  * The checksum of a tensor is that of its bytes from first to last, and its ranks hold them in their order: each adds
  * its own to what the rank before has sent it, and passes that on.
  *
+ * What needs messages is done first, so that a thread can write the rest, which is most of it, while the ranks compute:
+ * parameters and moments change in the update alone.
+ *
  * Left out: which tensors there are, who creates the files, and when they count as written (checkpoints/checkpoint.h).
  */
 #ifndef LVN_SHARD_FILES_H
@@ -38,6 +41,7 @@ struct lvn_shard_files {
     const struct lvn_model_state *model_state;
     struct lvn_arena *arena;
     struct lvn_shard_file *first, *last;
+    struct lvn_shard_writing *writing; /* from begin to release */
 };
 
 /* Add a file; *places lives as long as the arena, and gets the checksums of the tensors when they are written. */
@@ -48,8 +52,16 @@ enum lvn_status lvn_shard_files_add(struct lvn_shard_files *s, const char *path,
  * largest tensor in two orders. */
 int64_t lvn_shard_files_bytes(const struct lvn_model_state *n);
 /* All ranks, while windows are gathered (lvn_parameters_begin_gathering()), with the status of what came before on this
- * rank: write all tensors into the files, which exist with their headers and sizes, and sync them. OK, on all ranks, if
- * all have written theirs. */
-enum lvn_status lvn_shard_files_write(const struct lvn_shard_files *s, enum lvn_status so_far) LVN_CHECKED;
+ * rank: do all that needs messages, but for the end. Gathered tensors are written into the files, which exist with
+ * their headers and sizes; parts get their checksums. async: writing goes on beside something else, so the gathered
+ * ones are left to the page cache. If it fails, it does on all ranks; a rank that cannot write fails at the end. */
+enum lvn_status lvn_shard_files_begin(struct lvn_shard_files *s, bool async, enum lvn_status so_far) LVN_CHECKED;
+/* Any thread, without messages: write the rest, from the memory of the model, which must not change until then. */
+void lvn_shard_files_write(struct lvn_shard_files *s);
+void lvn_shard_files_sync(struct lvn_shard_files *s);
+/* All ranks, after the other three: OK, on all, if all have written and synced theirs; then all know all checksums. */
+enum lvn_status lvn_shard_files_end(struct lvn_shard_files *s) LVN_CHECKED;
+/* After the end or in place of it. */
+void lvn_shard_files_release(struct lvn_shard_files *s);
 
 #endif

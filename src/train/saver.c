@@ -32,10 +32,16 @@ static void set_done(struct lvn_saver *s, enum lvn_status status)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* All of it, or, after the part that needs messages, the rest. */
 static void write_snapshot(struct lvn_saver *s, const struct lvn_model_state *n)
 {
     const struct lvn_saver_target *a = &s->target;
-    set_done(s, lvn_snapshot_save(&a->snapshot, &s->snapshot, n, a->ranks));
+    enum lvn_status status = LVN_OK;
+    if (s->writing)
+        lvn_snapshot_write(s->writing);
+    else
+        status = lvn_snapshot_save(&a->snapshot, &s->snapshot, n, a->ranks);
+    set_done(s, status);
 }
 
 static void *run_thread(void *saver)
@@ -73,37 +79,58 @@ static void join(struct lvn_saver *s)
 void lvn_saver_release(struct lvn_saver *s)
 {
     join(s);
+    lvn_snapshot_cancel(s->writing);
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->changed);
 }
 
 /* --- all ranks --- */
 
+/* Where something is in shards, and all ranks have written theirs: commit. */
+static void end_shards(struct lvn_saver *s)
+{
+    if (!s->writing) return;
+    const enum lvn_status status = lvn_snapshot_end(s->writing);
+    s->writing = NULL;
+    s->target.ranks->agreed = false; /* as in lvn_saver_begin() */
+    set_done(s, status);
+}
+
+static void begin(struct lvn_saver *s)
+{
+    const struct lvn_saver_target *a = &s->target;
+    const bool shards = lvn_parameters_any_sharded(a->model_state);
+    const enum lvn_status status =
+        shards ? lvn_snapshot_begin(&s->writing, &a->snapshot, &s->snapshot, a->model_state, a->ranks)
+               : lvn_device_snapshot(a->model_state->device);
+    if (status != LVN_OK) {
+        set_done(s, status);
+        return;
+    }
+    const bool async = !shards || lvn_snapshot_is_async(s->writing);
+    s->running = async && lvn_thread_start(&s->thread, run_thread, s) == 0;
+    if (!s->running) write_snapshot(s, a->model_state);
+    if (!async) end_shards(s);
+}
+
 enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *snapshot)
 {
     const struct lvn_saver_target *a = &s->target;
-    const bool collective = /* the other ranks send their shards */
-        lvn_parameters_any_sharded(a->model_state);
     LVN_TRY(lvn_saver_finish(s));
     if (s->step == snapshot->step) return LVN_OK;
     /* Replicas that differ must not be saved. */
     LVN_TRY(lvn_consistency_replicas(a->ranks, a->model_state, snapshot->step));
     s->saving = true;
     s->step = snapshot->step;
-    if (!collective && a->ranks->rank) return LVN_OK;
     s->snapshot = *snapshot;
+    s->error[0] = '\0';
     s->reading = true;
     s->done = false;
-    s->error[0] = '\0';
-    enum lvn_status status = collective ? LVN_OK : lvn_device_snapshot(a->model_state->device);
-    if (status != LVN_OK) {
-        set_done(s, status);
-        return LVN_OK;
-    }
-    if (!collective) s->running = lvn_thread_start(&s->thread, run_thread, s) == 0;
-    if (s->running) return LVN_OK;
     const char *before = lvn_work_begin(operation);
-    write_snapshot(s, a->model_state);
+    if (a->ranks->rank && !lvn_parameters_any_sharded(a->model_state))
+        set_done(s, LVN_OK); /* rank 0 alone writes */
+    else
+        begin(s);
     a->ranks->agreed = false; /* on its failure, after which the run goes on */
     lvn_work_end(before);
     return LVN_OK;
@@ -119,15 +146,12 @@ void lvn_saver_wait_read(struct lvn_saver *s)
     lvn_work_end(before);
 }
 
-enum lvn_saved lvn_saver_poll(struct lvn_saver *s)
+bool lvn_saver_is_written(struct lvn_saver *s)
 {
-    if (!s->saving) return LVN_SAVED_UNKNOWN;
     pthread_mutex_lock(&s->lock);
-    bool done = s->done;
+    const bool written = s->saving && s->done;
     pthread_mutex_unlock(&s->lock);
-    if (!done) return LVN_SAVED_UNKNOWN;
-    join(s);
-    return s->status == LVN_OK ? LVN_SAVED : LVN_SAVED_NOT;
+    return written;
 }
 
 /* The event CHECKPOINT; then, if the run is in a store, it is sent there in the background. */
@@ -148,13 +172,12 @@ static enum lvn_status announce_saved(const struct lvn_saver_target *a, int64_t 
     return LVN_OK;
 }
 
-enum lvn_status lvn_saver_announce(struct lvn_saver *s, enum lvn_saved outcome)
+/* A failed save does not end the run, which keeps its former checkpoints. */
+static enum lvn_status announce(struct lvn_saver *s, bool saved)
 {
     char text[LVN_SAVER_TEXT + 100];
     int64_t step = s->step;
-    if (outcome == LVN_SAVED_UNKNOWN) return LVN_OK;
-    s->saving = false;
-    if (outcome == LVN_SAVED) return announce_saved(&s->target, step);
+    if (saved) return announce_saved(&s->target, step);
     s->step = -1;
     snprintf(text, sizeof text, "the checkpoint of step %lld could not be saved: %s; the run continues",
              (long long)step, s->error);
@@ -164,10 +187,13 @@ enum lvn_status lvn_saver_announce(struct lvn_saver *s, enum lvn_saved outcome)
 
 enum lvn_status lvn_saver_finish(struct lvn_saver *s)
 {
-    enum lvn_saved outcome = LVN_SAVED_UNKNOWN;
     if (!s->saving) return LVN_OK;
     join(s);
-    if (!s->target.ranks->rank) outcome = lvn_saver_poll(s);
-    LVN_TRY(lvn_ranks_broadcast(s->target.ranks, &outcome, (int64_t)sizeof outcome));
-    return lvn_saver_announce(s, outcome);
+    const char *before = lvn_work_begin(operation);
+    end_shards(s);
+    lvn_work_end(before);
+    bool saved = s->status == LVN_OK; /* rank 0's counts */
+    LVN_TRY(lvn_ranks_broadcast(s->target.ranks, &saved, (int64_t)sizeof saved));
+    s->saving = false;
+    return announce(s, saved);
 }

@@ -7,8 +7,8 @@
  *   next step   snapshot.c, lvn_snapshot_save()   thread: reads weights and optimizer state, writes step-N's files
  *   update      saver.c, lvn_saver_wait_read()    the step's update waits until the memory has been read
  *   written     checkpoints/checkpoint.h          thread: fsync, manifest with checksums, rename, links last and best
- *   step ends   saver.c, lvn_saver_poll()         rank 0 sees the end; all ranks learn it with the step's statistics
- *   announced   saver.c, lvn_saver_announce()     event CHECKPOINT; callbacks/checkpoint.c removes old checkpoints
+ *   step ends   saver.c, lvn_saver_is_written()   all ranks learn it with the step's statistics
+ *   announced   saver.c, lvn_saver_finish()       event CHECKPOINT; callbacks/checkpoint.c removes old checkpoints
  *   sent        run_dir.h, lvn_run_dir_push()     if the run is in a store: sent in the background
  *
  * Weights and optimizer state change only in the update, at the end of a step. Until then the thread reads them in
@@ -17,14 +17,18 @@
  * memory is copied through a small staging buffer, on a queue that is asynchronous to the step's (backend.h,
  * lvn_device_snapshot()).
  *
- * What is in shards is saved between two steps, by all ranks, with no thread:
+ * What is in shards is saved by all ranks, each with a thread for what needs no messages:
  *
  *   begin       snapshot_files.c              rank 0 makes the hidden folder; do all ranks see it?
  *   files       checkpoints/checkpoint.h      rank 0 creates them, with headers, at their sizes, and writes the texts
- *   tensors     engine/shard_files.c          each rank writes its own and syncs them; all agree
+ *   messages    engine/shard_files.c          checksums of tensors in parts; tensors in another order are gathered
+ *   next step   engine/shard_files.c          threads: each rank writes its own tensors and parts, and syncs them
+ *   step ends   snapshot.c, lvn_snapshot_end()   all have written: they agree, and exchange checksums
  *   commit      checkpoints/checkpoint.h      rank 0: manifest with checksums, rename, links
  *
- * Where the ranks do not share the folder, they send their shards to rank 0, which writes. */
+ * If a run fails before that, this save is dropped. Device memory in shards is written between two steps, with no
+ * thread. Where the ranks do not share the folder, they send their shards to rank 0, which writes, between two steps.
+ */
 #ifndef LVN_SAVER_H
 #define LVN_SAVER_H
 
@@ -34,7 +38,6 @@
 #include "train/callback.h"
 
 enum { LVN_SAVER_TEXT = 800 };
-enum lvn_saved { LVN_SAVED_UNKNOWN, LVN_SAVED, LVN_SAVED_NOT };
 
 /* What is saved, where, and which callbacks are told. All pointers but snapshot.codec must outlive the saver. */
 struct lvn_saver_target {
@@ -51,8 +54,8 @@ struct lvn_saver {
     bool saving;  /* begun, and not all ranks know the outcome */
     struct lvn_saver_target target;
     struct lvn_codec codec; /* copy of target.snapshot.codec */
-    /* of rank 0 alone */
     struct lvn_snapshot snapshot;
+    struct lvn_snapshot_writing *writing; /* of a model in shards, from its begin to its end; NULL: none */
     enum lvn_status status;
     char error[LVN_SAVER_TEXT]; /* the sentence of a failure */
     bool running;               /* a thread was started and not joined */
@@ -60,23 +63,21 @@ struct lvn_saver {
     pthread_mutex_t lock; /* over `reading` and `done` */
     pthread_cond_t changed;
     bool reading; /* the thread still reads the model state */
-    bool done;    /* the thread is about to exit */
+    bool done;    /* what this rank writes is written, or has failed; the thread is about to exit */
 };
 
 void lvn_saver_init(struct lvn_saver *s);
 void lvn_saver_target(struct lvn_saver *s, const struct lvn_saver_target *target);
-/* Waits for the thread, if there is one. */
+/* Waits for the thread, if there is one; drops shards, which only all ranks together can commit. */
 void lvn_saver_release(struct lvn_saver *s);
 /* All ranks: begin to save, after the save before has ended; does nothing if this step is saved already. */
 enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *snapshot) LVN_CHECKED;
 /* Before weights or state change: wait until they are read. */
 void lvn_saver_wait_read(struct lvn_saver *s);
-/* Rank 0: the outcome of the save that was begun; UNKNOWN while it is written. */
-enum lvn_saved lvn_saver_poll(struct lvn_saver *s);
-/* All ranks: announce the outcome to callbacks and listeners. A failed save does not end the run, which keeps its
- * former checkpoints. UNKNOWN: nothing happens. */
-enum lvn_status lvn_saver_announce(struct lvn_saver *s, enum lvn_saved outcome) LVN_CHECKED;
-/* All ranks: wait for the end of a save and announce it; s->step is then the step that is saved. */
+/* Has this rank written its part of a save that is not announced yet? When all have, they call lvn_saver_finish(). */
+bool lvn_saver_is_written(struct lvn_saver *s);
+/* All ranks: wait for the end of a save and announce it to callbacks and listeners; s->step is then the step that is
+ * saved. A failed save does not end the run, which keeps its former checkpoints. */
 enum lvn_status lvn_saver_finish(struct lvn_saver *s) LVN_CHECKED;
 
 #endif

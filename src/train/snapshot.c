@@ -94,25 +94,90 @@ static enum lvn_status add_all(struct lvn_snapshot_files *w, struct lvn_model_fi
     LVN_TRY(lvn_snapshot_add_weights(w, f, to, m->model_state));
     LVN_TRY(lvn_optimizer_shards_source(m, w->arena, &optimizer));
     LVN_TRY(lvn_snapshot_files_add_tensors(w, "state/optimizer.safetensors", &optimizer));
-    if (to->all_read) to->all_read(to->context);
     lvn_snapshot_files_add_text(w, "config.json", f->config.p, f->config.n);
     return w->w ? add_state(w, s, to->settings, to->codec) : LVN_OK;
+}
+
+struct lvn_snapshot_writing {
+    const struct lvn_snapshot_target *to;
+    double val_loss;
+    struct lvn_checkpoint_score score;
+    struct lvn_arena arena;
+    struct lvn_snapshot_files files;
+    struct lvn_model_files model;
+    struct lvn_optimizer_shards moments;
+};
+
+static void release(struct lvn_snapshot_writing *w)
+{
+    lvn_optimizer_shards_release(&w->moments);
+    lvn_model_files_release(&w->model);
+    lvn_arena_release(&w->arena);
+    free(w);
+}
+
+enum lvn_status lvn_snapshot_begin(struct lvn_snapshot_writing **out, const struct lvn_snapshot_target *to,
+                                   const struct lvn_snapshot *s, const struct lvn_model_state *n,
+                                   struct lvn_ranks *ranks)
+{
+    struct lvn_snapshot_writing *w = lvn_calloc(1, sizeof *w);
+    enum lvn_status status = w ? LVN_OK : LVN_MEMORY;
+    *out = NULL;
+    if (lvn_parameters_any_sharded(n)) status = lvn_ranks_agree(ranks, status);
+    if (status != LVN_OK) {
+        free(w);
+        return status;
+    }
+    *w = (struct lvn_snapshot_writing){.to = to, .val_loss = s->val_loss, .score = s->score};
+    lvn_arena_init(&w->arena);
+    lvn_optimizer_shards_init(&w->moments, n, ranks);
+    status = lvn_snapshot_files_begin(&w->files, &w->arena, to->dir, s->step, n, ranks);
+    if (status != LVN_OK) {
+        release(w);
+        return status;
+    }
+    if (lvn_snapshot_files_mine(&w->files)) status = add_all(&w->files, &w->model, to, s, &w->moments);
+    status = lvn_snapshot_files_prepare(&w->files, status);
+    if (status == LVN_OK)
+        *out = w;
+    else
+        lvn_snapshot_cancel(w);
+    return status;
+}
+
+bool lvn_snapshot_is_async(const struct lvn_snapshot_writing *w)
+{
+    return w->files.async;
+}
+
+void lvn_snapshot_write(struct lvn_snapshot_writing *w)
+{
+    lvn_snapshot_files_write(&w->files);
+    if (w->to->all_read) w->to->all_read(w->to->context);
+    lvn_snapshot_files_sync(&w->files);
+}
+
+enum lvn_status lvn_snapshot_end(struct lvn_snapshot_writing *w)
+{
+    const enum lvn_status status = lvn_snapshot_files_end(&w->files, w->val_loss, &w->score);
+    release(w);
+    return status;
+}
+
+void lvn_snapshot_cancel(struct lvn_snapshot_writing *w)
+{
+    if (!w) return;
+    lvn_snapshot_files_cancel(&w->files);
+    release(w);
 }
 
 enum lvn_status lvn_snapshot_save(const struct lvn_snapshot_target *to, const struct lvn_snapshot *s,
                                   const struct lvn_model_state *n, struct lvn_ranks *ranks)
 {
-    struct lvn_optimizer_shards m;
-    struct lvn_snapshot_files w;
-    struct lvn_model_files files = {0};
-    LVN_LOCAL_ARENA(a);
-    LVN_TRY(lvn_snapshot_files_begin(&w, &a, to->dir, s->step, n, ranks));
-    lvn_optimizer_shards_init(&m, n, ranks);
-    enum lvn_status status = lvn_snapshot_files_mine(&w) ? add_all(&w, &files, to, s, &m) : LVN_OK;
-    status = lvn_snapshot_files_end(&w, status, s->val_loss, &s->score);
-    lvn_optimizer_shards_release(&m);
-    lvn_model_files_release(&files);
-    return status;
+    struct lvn_snapshot_writing *w;
+    LVN_TRY(lvn_snapshot_begin(&w, to, s, n, ranks));
+    lvn_snapshot_write(w);
+    return lvn_snapshot_end(w);
 }
 
 /* --- loading --- */

@@ -39,12 +39,13 @@ static bool sees(const struct lvn_snapshot_files *f, const struct place *p)
 
 static enum lvn_status find_place(struct lvn_snapshot_files *f, struct lvn_ranks *ranks, struct place *p)
 {
-    double seen;
     LVN_TRY(lvn_ranks_agree(ranks, ranks->rank ? LVN_OK : make_place(f, p)));
     LVN_TRY(lvn_ranks_broadcast(ranks, p, (int64_t)sizeof *p));
-    seen = sees(f, p);
-    LVN_TRY(lvn_ranks_sum(ranks, &seen, 1));
-    f->collective = (int)seen == ranks->size;
+    double count[] = {sees(f, p),
+                      !f->model_state->device->backend->snapshot}; /* of ranks: all their memory is host's */
+    LVN_TRY(lvn_ranks_sum(ranks, count, 2));
+    f->collective = (int)count[0] == ranks->size;
+    f->async = f->collective && (int)count[1] == ranks->size;
     f->path = lvn_arena_strdup(f->arena, p->dir);
     const char *path = lvn_path_join(f->arena, p->dir, p->name);
     if (!ranks->rank && path && *p->dir) lvn_tree_drop(path);
@@ -111,20 +112,42 @@ enum lvn_status lvn_snapshot_files_end_alone(struct lvn_snapshot_files *f)
     return status;
 }
 
-enum lvn_status lvn_snapshot_files_end(struct lvn_snapshot_files *f, enum lvn_status so_far, double val_loss,
+enum lvn_status lvn_snapshot_files_prepare(struct lvn_snapshot_files *f, enum lvn_status so_far)
+{
+    if (!f->collective) {
+        const enum lvn_status ended = lvn_parameters_end_collecting(f->model_state);
+        return so_far == LVN_OK ? ended : so_far;
+    }
+    if (so_far == LVN_OK && f->w) so_far = lvn_checkpoint_status(f->w);
+    const enum lvn_status status = lvn_shard_files_begin(&f->shards, f->async, so_far);
+    lvn_parameters_end_gathering(f->model_state);
+    return status;
+}
+
+void lvn_snapshot_files_write(struct lvn_snapshot_files *f)
+{
+    if (f->collective) lvn_shard_files_write(&f->shards);
+}
+
+void lvn_snapshot_files_sync(struct lvn_snapshot_files *f)
+{
+    if (f->collective) lvn_shard_files_sync(&f->shards);
+}
+
+enum lvn_status lvn_snapshot_files_end(struct lvn_snapshot_files *f, double val_loss,
                                        const struct lvn_checkpoint_score *score)
 {
-    enum lvn_status status = so_far;
-    if (f->collective) {
-        if (status == LVN_OK && f->w) status = lvn_checkpoint_status(f->w);
-        status = lvn_shard_files_write(&f->shards, status);
-        lvn_parameters_end_gathering(f->model_state);
-    } else {
-        const enum lvn_status ended = lvn_parameters_end_collecting(f->model_state);
-        if (status == LVN_OK) status = ended;
+    enum lvn_status status = f->collective ? lvn_shard_files_end(&f->shards) : LVN_OK;
+    if (status == LVN_OK && f->w) {
+        status = lvn_checkpoint_commit(f->w, val_loss, score);
+        f->w = NULL;
     }
-    if (!f->w) return status;
-    if (status == LVN_OK) return lvn_checkpoint_commit(f->w, val_loss, score);
-    lvn_checkpoint_cancel(f->w);
+    lvn_snapshot_files_cancel(f);
     return status;
+}
+
+void lvn_snapshot_files_cancel(struct lvn_snapshot_files *f)
+{
+    lvn_shard_files_release(&f->shards);
+    lvn_checkpoint_cancel(f->w);
 }

@@ -2,8 +2,9 @@
  *
  * Private to snapshot.c. All ranks write if they see the hidden directory that rank 0 has made, on a file system that
  * keeps what they write to one file at once (checkpoints/common_file.h): then rank 0 creates the files, each rank
- * writes its tensors or parts of them (engine/shard_files.h), and rank 0 commits when all have synced theirs. Otherwise
- * rank 0 collects the tensors and writes alone. The files have the same bytes either way.
+ * writes its tensors or parts of them (engine/shard_files.h), most of it in a thread if the caller likes, and rank 0
+ * commits when all have synced theirs. Otherwise rank 0 collects the tensors and writes alone. The files have the same
+ * bytes either way.
  */
 #ifndef LVN_SNAPSHOT_FILES_H
 #define LVN_SNAPSHOT_FILES_H
@@ -16,6 +17,7 @@ struct lvn_snapshot_files {
     struct lvn_checkpoint_writer *w; /* of rank 0; NULL on other ranks */
     const struct lvn_model_state *model_state;
     bool collective;  /* all ranks write */
+    bool async;       /* and may do so while they compute: on all, the model is in the host's memory */
     const char *path; /* of the hidden directory, if they do */
     struct lvn_arena *arena;
     struct lvn_shard_files shards;
@@ -33,8 +35,15 @@ void lvn_snapshot_files_add_text(struct lvn_snapshot_files *f, const char *name,
 /* All that add files: between them rank 0 may add files by itself, of tensors that it collects. */
 void lvn_snapshot_files_begin_alone(struct lvn_snapshot_files *f);
 enum lvn_status lvn_snapshot_files_end_alone(struct lvn_snapshot_files *f) LVN_CHECKED;
-/* All that began: commit, if `so_far`, the status of adding, is OK on all ranks. */
-enum lvn_status lvn_snapshot_files_end(struct lvn_snapshot_files *f, enum lvn_status so_far, double val_loss,
+/* All that began, with the status of adding: what needs messages. All that all ranks write fails on all. */
+enum lvn_status lvn_snapshot_files_prepare(struct lvn_snapshot_files *f, enum lvn_status so_far) LVN_CHECKED;
+/* Then, in any thread: read the rest of the model, and sync it. A failure is the end's. */
+void lvn_snapshot_files_write(struct lvn_snapshot_files *f);
+void lvn_snapshot_files_sync(struct lvn_snapshot_files *f);
+/* All that began: commit, if all has been written. */
+enum lvn_status lvn_snapshot_files_end(struct lvn_snapshot_files *f, double val_loss,
                                        const struct lvn_checkpoint_score *score) LVN_CHECKED;
+/* In place of the end, each rank for itself: drop what was written. */
+void lvn_snapshot_files_cancel(struct lvn_snapshot_files *f);
 
 #endif

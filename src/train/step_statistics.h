@@ -16,7 +16,7 @@ enum lvn_step_statistics_count {
     LVN_STATISTIC_SHOULD_TRAINING_STOP, /* ranks with this control flag; in the order of enum lvn_control */
     LVN_STATISTIC_SHOULD_SAVE,          /* the same */
     LVN_STATISTIC_SHOULD_EVALUATE,      /* the same */
-    LVN_STATISTIC_SAVED,                /* enum lvn_saved, of rank 0 alone: the outcome of the save that was begun */
+    LVN_STATISTIC_WRITTEN,              /* ranks that have written their part of the save that was begun */
     LVN_STATISTIC_FAILED,               /* ranks with a failure of their own: lvn_ranks_agree() follows */
     LVN_STATISTIC_NOT_READ,             /* ranks that could not read the next batch: the step ends first */
     LVN_STATISTIC_LABELS,               /* that count in the next batch */

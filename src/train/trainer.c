@@ -73,7 +73,7 @@ static enum lvn_status exchange(struct trainer *t, double seconds, enum lvn_stat
     *lvn_step_statistics_of_rank(y, rank, LVN_STATISTIC_PEAK) = (double)t->running.peak_bytes;
     double *count = lvn_step_statistics_count(y, 0);
     count_requests(t, count);
-    count[LVN_STATISTIC_SAVED] = rank ? 0.0 : (double)lvn_saver_poll(&t->running.saver);
+    count[LVN_STATISTIC_WRITTEN] = lvn_saver_is_written(&t->running.saver);
     count[LVN_STATISTIC_FAILED] = next_status != LVN_OK && read == LVN_OK;
     count[LVN_STATISTIC_NOT_READ] = read != LVN_OK;
     count[LVN_STATISTIC_LABELS] = (double)next_labels;
@@ -238,8 +238,8 @@ static enum lvn_status one_step(struct trainer *t)
     lvn_member_set_step(t->ranks->member, r->step, (double)(g->rows * g->block_size) / (lvn_seconds() - begin),
                         computed);
     LVN_TRY(announce_step(t, loss, lvn_seconds() - begin));
-    double saved = *lvn_step_statistics_count(&t->planned.statistics, LVN_STATISTIC_SAVED);
-    LVN_TRY(lvn_saver_announce(&r->saver, (enum lvn_saved)saved));
+    if (*lvn_step_statistics_count(&t->planned.statistics, LVN_STATISTIC_WRITTEN) == t->ranks->size)
+        LVN_TRY(lvn_saver_finish(&r->saver));
     if (*lvn_step_statistics_count(&t->planned.statistics, LVN_STATISTIC_NOT_READ) > 0) return end_unread(t, read);
     return LVN_OK;
 }
@@ -407,7 +407,7 @@ enum lvn_status lvn_trainer_close(struct trainer *t, enum lvn_status status, str
 {
     const char *state = status == LVN_OK ? "done" : status == LVN_STOPPED ? "stopped" : "failed";
     if (t->running.started) lvn_member_state(t->ranks->member, state);
-    lvn_saver_release(&t->running.saver); /* waits: after a failure, too, a save that has begun is completed */
+    lvn_saver_release(&t->running.saver); /* waits: after a failure, too, rank 0 completes a save that has begun */
     if (result) summarize(t, result);
     lvn_callbacks_release(&t->callbacks);
     if (t->opened.run_dir_open && (status == LVN_OK || status == LVN_STOPPED)) {

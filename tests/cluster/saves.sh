@@ -12,12 +12,12 @@ launch() { # N RUN [keys]
     code 0 "$LEVIN" launch --launcher=levin -n "$n" -- train "${keys[@]}" --run_dir="$run" "$@"
 }
 # All files but those that name the number of ranks, and the manifest's checksums of files of tensors.
-sums() { # RUN
-    (cd "$1/checkpoints/last" && find . -type f ! -path './state/*.yaml' ! -path './state/*.json' -print0 | sort -z | xargs -0 sha256sum &&
+sums() { # RUN [step-N]
+    (cd "$1/checkpoints/${2:-last}" && find . -type f ! -path './state/*.yaml' ! -path './state/*.json' -print0 | sort -z | xargs -0 sha256sum &&
         python3 -c 'import json; print(*[f for f in json.load(open("state/manifest.json"))["manifest"]["files"] if "tensors" in f], sep="\n")')
 }
-same_sums() { # RUN RUN
-    diff <(sums "$1") <(sums "$2") || fail "the files of $1 and $2 differ"
+same_sums() { # RUN RUN [step-N]
+    diff <(sums "$1" "${3:-last}") <(sums "$2" "${3:-last}") || fail "the files of $1 and $2 differ"
 }
 no_leftovers() { # RUN
     [ "$(cd "$1" && find . -name '.?*' ! -name .lock)" = "" ] || fail "files of killed processes are left in $1"
@@ -41,6 +41,18 @@ bf16 --model.kind=neox --trainer.precision=bf16-true --optimizer.state=bf16
 E2
 check [ "$(ls many/checkpoints/last | grep -c '^model-.*safetensors$')" = 0 ]
 check [ "$(ls plain/checkpoints/last | grep -c '^model-.*safetensors$')" -gt 5 ]
+# threads write most of it while the ranks compute the next step, whose update waits for them: on a slow disk, too, the bytes of each
+# step are its own
+each=(--trainer.max_steps=4 --checkpoint.every_n_steps=1 --checkpoint.top_k=9 --optimizer.lr=0.01)
+for more in "gpt2 zero1" "gpt2 fsdp" "llama zero2" "llama fsdp"; do
+    read -r kind strategy <<<"$more"
+    rm -rf whole many writes.*
+    code 0 "$LEVIN" train "${keys[@]}" "${each[@]}" --model.kind="$kind" --run_dir=whole
+    LD_PRELOAD=$LEVIN_BUILD/tests/double/libwrites.so WRITES_TO=$PWD/writes launch 2 many "${each[@]}" --model.kind="$kind" \
+        --trainer.strategy="$strategy"
+    for step in 1 2 3 4; do same_sums whole many step-$step; done
+    check [ "$(cat writes.* | awk '{ n[$1] += $2 } END { print (n["thread"] > 1.5 * n["main"]) }')" = 1 ] # of llama fsdp gathers a third
+done
 # each rank reads its shards of a pretrained model, with more rows than the file has, too
 for from in plain llama; do
     for more in "" --model.vocab_size=200; do
@@ -74,10 +86,12 @@ L
 chmod +x limited
 launch 2 run --trainer.max_steps=2 --trainer.strategy=fsdp
 picture run/checkpoints >before
-place=./limited code 1 apart 2 "$LEVIN" train "${keys[@]}" --run_dir=run --resume --trainer.max_steps=6 --trainer.strategy=fsdp
-check [ "$(grep -c "the checkpoint of step [0-9]* could not be saved: rank 1 on .*: cannot write '.*/run/checkpoints/.*': File too large; the run continues" out)" -ge 2 ]
-check [ "$(grep -c 'error: training has finished, but its last checkpoint (step 6) could not be saved' out)" = 1 ]
-picture run/checkpoints | diff before - || fail "earlier checkpoints were changed"
+for strategy in fsdp zero1; do # the first fails before the thread begins, the other in it
+    place=./limited code 1 apart 2 "$LEVIN" train "${keys[@]}" --run_dir=run --resume --trainer.max_steps=6 --trainer.strategy=$strategy
+    check [ "$(grep -c "the checkpoint of step [0-9]* could not be saved: rank 1 on .*: cannot write '.*/run/checkpoints/.*': File too large; the run continues" out)" -ge 2 ]
+    check [ "$(grep -c 'error: training has finished, but its last checkpoint (step 6) could not be saved' out)" = 1 ]
+    picture run/checkpoints | diff before - || fail "earlier checkpoints were changed"
+done
 launch 3 run --resume --trainer.max_steps=6 --trainer.strategy=zero2
 code 0 "$LEVIN" train "${keys[@]}" --trainer.max_steps=6 --run_dir=one
 same_run one run

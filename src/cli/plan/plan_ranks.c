@@ -188,8 +188,8 @@ static double whole_bytes(const struct lvn_model_state *n, enum lvn_parameters_o
            (lvn_parameters_sharded(n, of) ? lvn_sharding_owners(&n->sharding) : 1);
 }
 
-/* Seconds of a step, on average, that checkpoints add: rank 0 writes them while it computes, or, where something is in
- * shards, all ranks between two steps. */
+/* Seconds of a step, on average, that checkpoints add: they are written beside the next step, but from a device's
+ * memory in shards, which is written between two steps. */
 static void save(struct forecast *f, double computing)
 {
     const struct lvn_model_state *n = f->t->model_state;
@@ -198,7 +198,8 @@ static void save(struct forecast *f, double computing)
     if (rate <= 0) return;
     double seconds = (whole_bytes(n, LVN_PARAMETER_VALUES) + whole_bytes(n, LVN_PARAMETER_MOMENTS)) / rate;
     double hidden = computing;
-    if (f->each * f->threads >= f->cores || lvn_parameters_any_sharded(n)) hidden = 0;
+    const bool between = lvn_parameters_any_sharded(n) && n->device->backend->snapshot;
+    if (f->each * f->threads >= f->cores || between) hidden = 0;
     f->saving = (seconds > hidden ? seconds - hidden : 0) / f->threads / (double)every;
 }
 
