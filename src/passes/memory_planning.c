@@ -88,15 +88,17 @@ static void assign_in_place(struct lifetimes *l)
 /* A value that gets an offset. */
 struct item {
     int64_t bytes;
+    int first; /* instruction */
     int value;
 };
 
-/* By decreasing size. */
+/* By decreasing size; those of one size as they come to life, with which no more of them lie beside each other than
+ * live at one time. */
 static int by_size(const void *a, const void *b)
 {
     const struct item *x = a, *y = b;
     if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
-    return x->value - y->value;
+    return x->first != y->first ? x->first - y->first : x->value - y->value;
 }
 
 static int64_t aligned(int64_t bytes)
@@ -264,7 +266,7 @@ static enum lvn_status assign_offsets(struct lifetimes *l)
     for (int v = 0; v < p->n_values; v++) {
         if (p->values[v].buffer != LVN_BUFFER_ARENA || p->values[v].first < 0) continue;
         p->unplaced_bytes += aligned(p->values[v].bytes);
-        if (l->root[v] == v) order[n++] = (struct item){p->values[v].bytes, v};
+        if (l->root[v] == v) order[n++] = (struct item){p->values[v].bytes, p->values[v].first, v};
     }
     qsort(order, (size_t)n, sizeof *order, by_size);
     for (int i = 0; i < n; i++) {

@@ -130,6 +130,32 @@ static void place(void **state)
     model_free(&m);
 }
 
+/* Values of one size, of which two live at one time, need memory of two, in whichever order they are numbered. */
+static void place_equals(void **state)
+{
+    (void)state;
+    static const int order[] = {0, 3, 2, 1}; /* the k-th copy reads value order[k - 1] and writes order[k] */
+    struct model m = classifier_new();
+    struct lvn_device *reference = open_device("reference", LVN_F32, 1, LVN_ISA_COUNT - 1);
+    struct lvn_operand values[4];
+    m.program->n_instrs = 0;
+    for (int k = 0; k < 4; k++) values[k] = lvn_program_add_range(m.program, "one", LVN_BUFFER_ARENA, LVN_F32, 0, 16);
+    for (int k = 0; k < 4; k++) {
+        struct lvn_instr *copy = lvn_program_add_instr(m.program, k ? LVN_OP_accumulate : LVN_OP_zeros, LVN_FORWARD);
+        if (k) copy->attr.accumulate.copy = true;
+        if (k) copy->in[0] = values[order[k - 1]];
+        copy->out[0] = values[order[k]];
+    }
+    must(lvn_pass_memory_planning(m.program, 0, reference));
+    expect(&m, " 0 forward  zeros                -> %11@0 (16)\n"
+               " 1 forward  accumulate           %11@0 -> %14@64 (16)\n"
+               " 2 forward  accumulate           %14@64 -> %13@0 (16)\n"
+               " 3 forward  accumulate           %13@0 -> %12@64 (16)\n"
+               "arena: 128 bytes, unplanned 256\n");
+    reference->backend->close(reference);
+    model_free(&m);
+}
+
 /* The other columns, as levin plan --program shows them: 2 x 1024 x 256 x 256 multiplications and additions, and the
  * output, 1024 x 256 numbers of 4 bytes, is 1 MiB. */
 static void cost_columns(void **state)
@@ -179,10 +205,8 @@ static void checksums(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(verify),
-        cmocka_unit_test(place),
-        cmocka_unit_test(cost_columns),
-        cmocka_unit_test(checksums),
+        cmocka_unit_test(verify),       cmocka_unit_test(place),     cmocka_unit_test(place_equals),
+        cmocka_unit_test(cost_columns), cmocka_unit_test(checksums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

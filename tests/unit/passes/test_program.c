@@ -434,11 +434,13 @@ static void memory_is_planned(void **state)
 
 static const struct lvn_value *sorted_values; /* of the comparison */
 
+/* The larger first, and of one size the earlier. */
 static int larger_first(const void *a, const void *b)
 {
     const int x = *(const int *)a, y = *(const int *)b;
-    const int64_t m = sorted_values[x].bytes, n = sorted_values[y].bytes;
-    return m != n ? (m > n ? -1 : 1) : x - y;
+    const struct lvn_value *m = &sorted_values[x], *n = &sorted_values[y];
+    if (m->bytes != n->bytes) return m->bytes > n->bytes ? -1 : 1;
+    return m->first != n->first ? m->first - n->first : x - y;
 }
 
 /* The lowest offset for list[n] given those before it that live at the same time: the definition, tried upwards. */
