@@ -76,6 +76,9 @@ static enum lvn_status unknown_flag(const struct lvn_command *command, const cha
     char nearest[LVN_FLAG_TEXT], text[LVN_SYNONYM_TEXT];
     int n = 0;
     const struct lvn_synonym *synonym = lvn_synonym_find(word, has_flag, command);
+    LVN_CHECK(!synonym || strcmp(synonym->target, "run_dir") != 0 || !strstr(command->operands, " OUT"), ARG,
+              "unknown option '%.60s'; levin %s takes it without an option: levin %s %s", arg, command->name,
+              command->name, command->operands);
     if (synonym) LVN_FAIL(ARG, "unknown option '%.60s'; %s", arg, lvn_synonym_text(synonym, true, text));
     for (int i = 0; i < LVN_FLAG_COUNT; i++) {
         if (lvn_flag_fits(&lvn_flags[i], command)) words[n++] = lvn_flags[i].option.key;
@@ -200,6 +203,9 @@ static enum lvn_status parse_all(struct lvn_cli *c, int argc, char **argv, struc
         } else if (!only_operands && (!strncmp(argv[i], "--", 2) || is_letter(c->command, argv[i]))) {
             LVN_TRY(lvn_collect_error(wrong, parse_option(c, argc, argv, &i)));
         } else {
+            const char letter[3] = {argv[i][0], argv[i][0] ? argv[i][1] : '\0', '\0'};
+            LVN_CHECK(only_operands || argv[i][0] != '-' || !is_letter(c->command, letter), ARG,
+                      "unknown option '%.60s'; did you mean '%s'?", argv[i], letter);
             LVN_CHECK(only_operands || argv[i][0] != '-' || !argv[i][1], ARG,
                       "unknown option '%.60s'; options start with two dashes", argv[i]);
             const char *operand = lvn_path_home(&c->settings.arena, argv[i]);

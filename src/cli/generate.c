@@ -59,16 +59,19 @@ static void begin_text(struct job *j, int64_t i)
     s->begun = true;
 }
 
-/* Write the part of the current sample that is ready; of several samples, nothing before the sample has ended, nor on
- * several ranks, where launchers put a prefix before each write. */
+/* Write the part of the current sample that is ready; of several samples, nothing before the sample has ended; on
+ * several ranks, where launchers put a prefix before each write, the lines that have ended. */
 static bool flush(struct job *j)
 {
     struct stream *s = &j->streams[j->current];
     const struct lvn_continuation *t = &s->text;
-    if ((j->n > 1 || j->c->ranks->size > 1) && !j->samples[j->current].done) return true;
-    if (!j->c->json && t->ready > s->displayed)
-        fwrite(t->text.p + s->displayed, 1, (size_t)(t->ready - s->displayed), stdout);
-    s->displayed = t->ready;
+    bool done = j->samples[j->current].done;
+    int64_t ready = t->ready;
+    if (j->n > 1 && !done) return true;
+    while (j->c->ranks->size > 1 && !done && ready > s->displayed && t->text.p[ready - 1] != '\n') ready--;
+    if (!j->c->json && ready > s->displayed)
+        fwrite(t->text.p + s->displayed, 1, (size_t)(ready - s->displayed), stdout);
+    s->displayed = ready;
     return j->c->json || fflush(stdout) == 0;
 }
 

@@ -57,6 +57,7 @@ static enum lvn_status set_strategy(struct lvn_cli *c)
     if (s->origin[LVN_OPT_trainer_strategy].source <= LVN_SOURCE_RECIPE)
         s->trainer.strategy = LVN_TRAINER_STRATEGY_AUTO;
     if (s->origin[LVN_OPT_trainer_fsdp_size].source <= LVN_SOURCE_RECIPE) s->trainer.fsdp_size = 0;
+    if (s->origin[LVN_OPT_trainer_fsdp_reshard].source <= LVN_SOURCE_RECIPE) s->trainer.fsdp_reshard = true;
     LVN_CHECK(s->trainer.strategy != LVN_TRAINER_STRATEGY_ZERO1 && s->trainer.strategy != LVN_TRAINER_STRATEGY_ZERO2,
               ARG,
               "trainer.strategy %s divides what training keeps beside the parameters, and `levin %s` only reads a "

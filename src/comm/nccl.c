@@ -68,7 +68,7 @@ static const char *version(void)
 
 static struct lvn_library library = {.name = "libnccl",
                                      .files = {"libnccl.so.2"},
-                                     .use = "exchanging gradients from GPU to GPU",
+                                     .use = "exchanging tensors from GPU to GPU",
                                      .hint =
                                          "install NCCL 2.13 or later and put its folder into LD_LIBRARY_PATH, or its "
                                          "file into trainer.nccl_library; without it they go through host memory",

@@ -169,7 +169,7 @@ static const char *library_of(const struct lvn_comm_kind *k, const struct lvn_se
     return o ? *(const char *const *)((const char *)s + o->offset) : "";
 }
 
-/* *all: every rank has the library. If not, gradients go through host memory; but a library that settings name must
+/* *all: every rank has the library. If not, collectives go through host memory; but a library that settings name must
  * exist. */
 static enum lvn_status load(struct lvn_ranks *r, const struct lvn_comm_kind *k, const struct lvn_settings *s,
                             char describe[400], bool *all)
@@ -216,8 +216,8 @@ enum lvn_status lvn_ranks_group(struct lvn_ranks *r, struct lvn_device *d, const
     }
     if (!reason && !all) reason = describe;
     if (reason && !r->rank)
-        lvn_log(all ? LVN_LOG_INFO : LVN_LOG_WARN, "gradients go from rank to rank through host memory: %s", reason);
-    if (!reason && !r->rank) lvn_log(LVN_LOG_INFO, "gradients go from device to device by %s", describe);
+        lvn_log(all ? LVN_LOG_INFO : LVN_LOG_WARN, "collectives go from rank to rank through host memory: %s", reason);
+    if (!reason && !r->rank) lvn_log(LVN_LOG_INFO, "collectives go from device to device by %s", describe);
     if (reason) return LVN_OK;
     lvn_ranks_ungroup(r);
     return join(r, d, k);

@@ -165,6 +165,29 @@ static enum lvn_status finish_data(const struct lvn_settings *s)
     return LVN_OK;
 }
 
+/* ARG for keys that have no effect because another one is not given. */
+static enum lvn_status check_needs(const struct lvn_settings *s)
+{
+    static const struct {
+        enum lvn_option_id key, owner;
+    } needs[] = {
+        {LVN_OPT_lora_alpha, LVN_OPT_lora_rank},
+        {LVN_OPT_lora_targets, LVN_OPT_lora_rank},
+        {LVN_OPT_lora_merge_checkpoints, LVN_OPT_lora_rank},
+        {LVN_OPT_schedule_decay_steps, LVN_OPT_schedule_kind},
+        {LVN_OPT_schedule_min_lr, LVN_OPT_schedule_kind},
+    };
+    char one[LVN_VALUE_TEXT], two[LVN_VALUE_TEXT];
+    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
+        const enum lvn_option_id key = needs[i].key, owner = needs[i].owner;
+        LVN_CHECK(open(s, key) || !lvn_settings_differs(s, key) || !open(s, owner) || lvn_settings_differs(s, owner),
+                  ARG, "%s (%.60s) has no effect while %s is %s: set that too, or leave it out",
+                  lvn_option_by_id(key)->key, lvn_settings_value(s, key, one), lvn_option_by_id(owner)->key,
+                  lvn_settings_value(s, owner, two));
+    }
+    return LVN_OK;
+}
+
 static enum lvn_status check_optimizer(const struct lvn_settings *s)
 {
     const struct lvn_optimizer_options o = lvn_optimizer_options_of(s);
@@ -185,6 +208,11 @@ static enum lvn_status finish_schedule(struct lvn_settings *s)
     return lvn_schedule_check(&o, s->trainer.max_steps, s->trainer.max_epochs > 0);
 }
 
+static bool is_fsdp_or_auto(const struct lvn_settings *s)
+{
+    return s->trainer.strategy == LVN_TRAINER_STRATEGY_FSDP || s->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO;
+}
+
 enum lvn_status lvn_settings_check_strategy(const struct lvn_settings *s)
 {
     char word[LVN_VALUE_TEXT];
@@ -192,8 +220,7 @@ enum lvn_status lvn_settings_check_strategy(const struct lvn_settings *s)
               "trainer.strategy single_device is for one rank, and %" PRId64
               " were started; set ddp, zero1, zero2 or fsdp, or start one",
               s->ranks);
-    const bool fsdp =
-        s->trainer.strategy == LVN_TRAINER_STRATEGY_FSDP || s->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO;
+    const bool fsdp = is_fsdp_or_auto(s);
     LVN_CHECK(s->trainer.fsdp_reshard || fsdp, ARG,
               "trainer.fsdp_reshard is for trainer.strategy fsdp; set that, or leave it out");
     LVN_CHECK(!s->trainer.fsdp_size || fsdp, ARG,
@@ -243,18 +270,33 @@ static enum lvn_status divide_batch(struct lvn_settings *s)
     return LVN_OK;
 }
 
-/* trainer.shares with trainer.share equal: dropped if trainer.share is of a later source (a resumed run that measured
- * them before), else ARG. */
+/* Is `owner`, without which `key` has no effect, of a later source (the command line, beside the settings of a run that
+ * continues)? Then the caller drops the key's value. */
+static bool overrules(struct lvn_settings *s, enum lvn_option_id owner, enum lvn_option_id key)
+{
+    if (s->origin[owner].source <= s->origin[key].source) return false;
+    derived(s, key, lvn_option_by_id(owner)->key);
+    return true;
+}
+
+static void drop_fsdp_keys(struct lvn_settings *s)
+{
+    const enum lvn_option_id strategy = LVN_OPT_trainer_strategy;
+    if (is_fsdp_or_auto(s)) return;
+    if (s->trainer.fsdp_size && overrules(s, strategy, LVN_OPT_trainer_fsdp_size)) s->trainer.fsdp_size = 0;
+    if (!s->trainer.fsdp_reshard && overrules(s, strategy, LVN_OPT_trainer_fsdp_reshard))
+        s->trainer.fsdp_reshard = true;
+}
+
+/* trainer.shares with trainer.share equal: dropped, or ARG. */
 static enum lvn_status check_shares(struct lvn_settings *s)
 {
-    const struct lvn_origin *share = &s->origin[LVN_OPT_trainer_share], *shares = &s->origin[LVN_OPT_trainer_shares];
     if (s->trainer.share == LVN_TRAINER_SHARE_MEASURED || !*s->trainer.shares) return LVN_OK;
-    LVN_CHECK(share->source > shares->source, ARG,
+    LVN_CHECK(overrules(s, LVN_OPT_trainer_share, LVN_OPT_trainer_shares), ARG,
               "trainer.shares (%.60s) is for trainer.share=measured, and trainer.share is equal: set it to measured, "
               "or leave trainer.shares out",
               s->trainer.shares);
     s->trainer.shares = "";
-    derived(s, LVN_OPT_trainer_shares, "trainer.share");
     return LVN_OK;
 }
 
@@ -333,6 +375,7 @@ static enum lvn_status finish_trainer(struct lvn_settings *s)
 {
     struct lvn_devices devices;
     LVN_TRY(lvn_devices_read(&devices, s));
+    drop_fsdp_keys(s);
     LVN_TRY(lvn_settings_check_strategy(s));
     LVN_CHECK(
         !s->trainer.deterministic || s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_FP32, ARG,
@@ -391,6 +434,7 @@ enum lvn_status lvn_settings_finish(struct lvn_settings *s, unsigned parts)
     if (parts & LVN_USES_MODEL) LVN_TRY(finish_model(s, parts & LVN_USES_OPTIMIZER));
     if (parts & LVN_USES_DATA) LVN_TRY(finish_data(s));
     if (parts & LVN_USES_OPTIMIZER) LVN_TRY(check_owners(s));
+    if (parts & LVN_USES_OPTIMIZER) LVN_TRY(check_needs(s));
     if (parts & LVN_USES_OPTIMIZER) LVN_TRY(check_optimizer(s));
     if (parts & LVN_USES_SCHEDULE) LVN_TRY(check_owners_of(s, "schedule", s->schedule.kind));
     if (parts & LVN_USES_SCHEDULE) LVN_TRY(finish_schedule(s));

@@ -30,12 +30,12 @@ assert worst < float(sys.argv[3]), worst
 P
 }
 calls() { sed -n "s/^calls $1 //p" report | sort -n | head -1; } # the smallest number of calls of a process
-by_nccl="gradients go from device to device by NCCL 2.27.3"
-staged="gradients go from rank to rank through host memory"
+by_nccl="collectives go from device to device by NCCL 2.27.3"
+staged="collectives go from rank to rank through host memory"
 
 # --- as one rank; captured, in either order ---
 code 0 double "$LEVIN" train "${sizes[@]}" --run_dir=one
-silent_about "gradients go" err
+silent_about "collectives go" err
 for order in late early; do
     rm -f report
     LEVIN_DOUBLE_ORDER=$order LEVIN_DOUBLE_REPORT=$PWD/report code 0 ranks 2 --run_dir=$order
@@ -96,7 +96,7 @@ says "$staged: trainer.deterministic" err
 mkdir without
 ln -s "$doubles"/libcuda* "$doubles"/libnvrtc* without
 (doubles=$PWD/without && code 0 ranks 2 --run_dir=without)
-says "$staged: exchanging gradients from GPU to GPU needs libnccl" err
+says "$staged: exchanging tensors from GPU to GPU needs libnccl" err
 says "trainer.nccl_library" err
 close_to one without 1e-5
 code 0 ranks 2 --run_dir=named --trainer.nccl_library="$doubles/libnccl.so.2"

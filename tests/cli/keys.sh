@@ -64,6 +64,13 @@ for command in train plan bench; do # all commands that train
     code 2 "$LEVIN" $command tiny.yaml --name=moments --optimizer.kind=sgd --optimizer.state=bf16
     says "optimizer.state: bf16 is for adamw, adam, lion and muon, and optimizer.kind is sgd" err
 done
+# a key without effect, unless the key on which it depends is given, too
+code 2 "$LEVIN" train tiny.yaml --name=useless --lora.targets=attn
+says "lora.targets (attn) has no effect while lora.rank is 0: set that too, or leave it out" err
+one_error
+code 2 "$LEVIN" train tiny.yaml --name=useless --schedule.min_lr=1e-5
+says "schedule.min_lr (1e-05) has no effect while schedule.kind is constant: set that too, or leave it out" err
+code 0 "$LEVIN" train tiny.yaml --name=useless --schedule.min_lr=1e-5 --schedule.kind=constant --lora.targets=attn --lora.rank=0
 code 2 "$LEVIN" train tiny.yaml --data.path=
 code 2 "$LEVIN" train nowhere.yaml
 says "there is no recipe 'nowhere.yaml'" err

@@ -21,6 +21,11 @@ asked "levin calls it --resume" --resume_from_checkpoint train
 asked "levin calls it --max-new-tokens; " --max_length=9 generate model
 asked "levin calls it -n" --num_processes=2 launch
 asked "\`levin launch -n RANKS -- train ...\` starts several ranks" --num_processes=2 train
+asked "levin calls it --nodes; with --node-rank" --nnodes=2 launch
+asked "levin calls it --trainer.num_nodes; it is only checked" --nnodes=2 train
+asked "levin export takes it without an option: levin export MODEL OUT" --out=x export model
+code 2 "$LEVIN" launch -np 2 -- train
+says "unknown option '-np'; did you mean '-n'?" err
 asked "levin reads the hub and does not write there" --push_to_hub train
 
 # Flags and commands that the table names exist (test_synonyms checks its keys).

@@ -91,7 +91,7 @@ check [ "$(grep -c "^runs/x" out)" = 3 ]
 # on a terminal: in place
 status running 9
 python3 - "$LEVIN" <<'END'
-import os, pty, subprocess, sys, time
+import fcntl, os, pty, struct, subprocess, sys, termios, time
 here, there = pty.openpty()
 p = subprocess.Popen([sys.argv[1], "watch", "x", "--every", "0.1"], stdout=there, stderr=there)
 os.close(there)
@@ -103,6 +103,8 @@ def until(text):
         seen += os.read(here, 4096)
     assert text in seen, seen
 until(b"step 9 ")
+until(b"\x1b[10A") # the table is wider than 80 columns
+fcntl.ioctl(here, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 200, 0, 0))
 until(b"\x1b[6A")
 t = open("runs/x/status.json").read()
 open("runs/x/status.json.new", "w").write(t.replace('"running", "time"', '"stopped", "time"'))

@@ -95,8 +95,9 @@ for strategy in ddp zero1 zero2 fsdp; do
     done
 done
 rm -rf moved
-moved 2 fsdp 2
-moved 3 zero1 4 --resume
+moved 2 fsdp 2 --trainer.fsdp_size=2 --trainer.fsdp_reshard=false
+moved 3 zero1 4 --resume # another strategy leaves out what the last one had
+says "trainer.fsdp_reshard: false -> true; trainer.fsdp_size: 2 -> 0" err
 moved 4 fsdp 6 --resume --trainer.fsdp_size=2
 same_run matrices moved
 for strategy in ddp zero2; do

@@ -29,6 +29,10 @@ same_on_ranks evaluate gpt2 --json --trainer.limit_test_batches=1 # one batch: o
 same_on_ranks generate gpt2 --max-new-tokens=60 --num-samples=3   # the window slides
 same_on_ranks generate gpt2 --prompts=prompts.txt --num-samples=5 --max-new-tokens=40 --stop=a --stop='of t' --top-k=9 --json
 same_on_ranks generate gpt2 --prompt-ids=1,2,3 --max-new-tokens=0
+{ # lines come as they are made; nothing computes on for a reader that has gone
+    "${launch[@]}" -n 2 -- generate gpt2 $fsdp --prompt=$'Some\nmore' --max-new-tokens=1000000 2>err || echo $? >closed
+} | head -n 1 >out
+check [ "$(cat out closed)" = $'Some\n141' ]
 code 0 "$LEVIN" evaluate gpt2 --json
 cp out one.out
 for more in $fsdp --trainer.strategy=ddp --trainer.fsdp_size=2; do

@@ -245,6 +245,8 @@ bool lvn_launch_output_started(const struct lvn_launch_output *o);
 bool lvn_launch_output_explained(const struct lvn_launch_output *o);
 /* Has the launcher of another node been asked to stop? */
 bool lvn_launch_output_stops(const struct lvn_launch_output *o);
+/* Has the reader of stdout or stderr closed it, as `| head` does? */
+bool lvn_launch_output_unread(const struct lvn_launch_output *o);
 /* The run's exit code by those that ranks reported: 1 if any failed, else 2, 76, 75; 0: no rank reported a failure. */
 int lvn_launch_output_exit_code(const struct lvn_launch_output *o);
 

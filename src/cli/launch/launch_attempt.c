@@ -178,6 +178,12 @@ static bool is_stopped(const struct attempt *r)
     return lvn_launch_stop_requested() || lvn_launch_output_stops(r->output);
 }
 
+/* Does nobody read any more what a command prints? It ends then as it would without a launcher; a training goes on. */
+static bool is_unread(const struct attempt *r)
+{
+    return !r->l->request.training && lvn_launch_output_unread(r->output);
+}
+
 /* Forward signals that have arrived since the last call; KILL when its time has come. */
 static void handle_signals(struct attempt *r)
 {
@@ -187,7 +193,7 @@ static void handle_signals(struct attempt *r)
     if (seen->interrupts > r->interrupts_seen && seen->interrupts == 1 && r->l->request.training)
         print_line(r, "stopping after this step; interrupt once more to end immediately");
     r->interrupts_seen = seen->interrupts;
-    if (seen->interrupts > 1 || (wanted && !r->l->request.training)) {
+    if (seen->interrupts > 1 || (wanted && !r->l->request.training) || is_unread(r)) {
         if (!r->immediate) terminate_launcher(r);
         r->immediate = true;
     } else if (wanted > r->forwarded && ranks_catch) {
@@ -334,6 +340,7 @@ static int exit_code(const struct attempt *r)
     int reported = lvn_launch_output_exit_code(r->output);
     if (r->immediate) {
         int by = lvn_launch_signals_seen.interrupts ? SIGINT : SIGTERM;
+        if (is_unread(r)) return 128 + SIGPIPE;
         fprintf(stderr, "ended immediately by %s\n", by == SIGINT ? "SIGINT" : "SIGTERM");
         return 128 + by;
     }

@@ -5,6 +5,7 @@
  * live line (progress.h): it is drawn over the last one, and rank 0 sends it again after other lines. Lines that begin
  * with LVN_EXIT_MARK are exit codes and are not printed. Launchers' banners about an exit code are dropped: they often
  * name the wrong rank, and levin prints what happened. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,7 @@ struct lvn_launch_output {
     bool fault;      /* with 76 */
     bool stopped;    /* with 75 */
     bool stops;      /* the launcher of another node is asked to stop */
+    bool unread;     /* whoever read the output has closed it */
 };
 
 enum lvn_status lvn_launch_output_new(struct lvn_launch_output **out, const struct lvn_launch *l)
@@ -81,6 +83,11 @@ int lvn_launch_output_exit_code(const struct lvn_launch_output *o)
 bool lvn_launch_output_stops(const struct lvn_launch_output *o)
 {
     return o->stops;
+}
+
+bool lvn_launch_output_unread(const struct lvn_launch_output *o)
+{
+    return o->unread;
 }
 
 bool lvn_launch_output_explained(const struct lvn_launch_output *o)
@@ -165,7 +172,7 @@ static void print_line(struct lvn_launch_output *o, int pipe, int rank, const ch
     /* in one write: other programs write to the same terminal */
     LVN_LOCAL_TEXT(t);
     lvn_text_printf(&t, "%s%s\n", prefix, text);
-    if (t.p) (void)lvn_fd_write(fd, t.p, t.n); /* a closed pipe does not end the run */
+    o->unread |= t.p && !lvn_fd_write(fd, t.p, t.n) && errno == EPIPE;
 }
 
 /* Collect a banner, which stands between two rules of dashes (Open MPI) or of = (Hydra), and print it at its end unless

@@ -158,25 +158,38 @@ static void table(const struct lvn_watch *w, int max, struct lvn_text *t)
     if (displayed < n) lvn_text_printf(t, "      and %d more\n", n - displayed);
 }
 
-static int terminal_rows(void)
+static struct winsize terminal_size(void)
 {
     struct winsize size;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_row) return 24;
-    return size.ws_row;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_row || !size.ws_col)
+        size = (struct winsize){.ws_row = 24, .ws_col = 80};
+    return size;
 }
 
-/* Draw over the last block: move `lines` up and clear each line to its end. *lines: of the new block. */
-static void redraw(const char *text, int *lines)
+/* Lines of ranks that fit below the head; each takes several rows of a narrow terminal. */
+static int ranks_that_fit(struct winsize size)
+{
+    const int line = 120, rows = 1 + (line - 1) / size.ws_col;
+    return rows == 1 ? size.ws_row - 6 : (size.ws_row - 9) / rows;
+}
+
+/* Draw over the last block: move `rows` up and clear each line to its end. *rows: of the new block, in which a line
+ * that is longer than the terminal is wide takes several. */
+static void redraw(const char *text, int *rows)
 {
     char one[LVN_REDACTED_ONE];
-    if (*lines) printf("\033[%dA", *lines);
-    *lines = 0;
+    const int columns = terminal_size().ws_col;
+    if (*rows) printf("\033[%dA", *rows);
+    *rows = 0;
     while (*text) {
-        int n = (int)strcspn(text, "\n");
-        for (const char *end = text + n; text < end;) fputs(lvn_redacted_next(&text, one), stdout);
-        printf("\033[K\n");
+        int n = (int)strcspn(text, "\n"), width = 0;
+        for (const char *end = text + n; text < end;) {
+            fputs(lvn_redacted_next(&text, one), stdout);
+            width += one[0] & 0x80 ? 1 : (int)strlen(one);
+        }
+        printf(width && width % columns == 0 ? "\n" : "\033[K\n"); /* at the edge \033[K clears a character */
         text += *text == '\n';
-        (*lines)++;
+        *rows += 1 + (width > 0 ? (width - 1) / columns : 0);
     }
     printf("\033[J");
     fflush(stdout);
@@ -204,7 +217,7 @@ static enum lvn_status follow(struct lvn_watch *w, bool once)
 {
     bool live = !once && isatty(STDOUT_FILENO), printed = false;
     double every = w->c->flag[LVN_FLAG_watch_every].r, printed_at = 0;
-    int lines = 0;
+    int rows = 0;
     int64_t step = -1;
     char text[160], before[160] = "";
     signal(SIGPIPE, SIG_DFL); /* `levin watch RUN | head` ends with head */
@@ -217,13 +230,13 @@ static enum lvn_status follow(struct lvn_watch *w, bool once)
         LVN_CHECK(w->status || !once, IO, "%s does not exist: the run has not begun, or an older levin made it",
                   w->status_path);
         head(w, old, &t);
-        table(w, live ? terminal_rows() - 6 : 1 << 20, &t);
+        table(w, live ? ranks_that_fit(terminal_size()) : 1 << 20, &t);
         const char *block = lvn_text_string(&t);
         if (!block) return LVN_MEMORY;
         bool killed = lvn_run_staleness(w->status, 0) == LVN_STALE_KILLED;
         bool end = once || (w->status && !running(w)) || killed, news = w->step != step || strcmp(old, before) != 0;
         if (live) {
-            redraw(block, &lines);
+            redraw(block, &rows);
         } else if (end || !printed || (news && lvn_seconds() - printed_at >= every)) {
             if (printed) printf("\n");
             lvn_cli_put(stdout, block);
