@@ -78,6 +78,11 @@ static enum lvn_status open_run(struct trainer *t)
         lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->opened.checkpoint.skipped[i]);
     t->opened.resuming = t->opened.checkpoint.path != NULL;
     if (!t->opened.resuming) {
+        int64_t damaged; /* of a checkpoint that was complete once: saves of a run from its beginning would remove it */
+        LVN_TRY(lvn_checkpoint_newest_step(t->opened.run_dir.checkpoints, &damaged));
+        LVN_CHECK(damaged < 0, FORMAT,
+                  "all checkpoints in '%s' are damaged: put one back from a copy, or begin again with --overwrite",
+                  t->opened.run_dir.url);
         lvn_log(LVN_LOG_WARN, "there is no checkpoint in '%s' to continue from: starting from the beginning",
                 t->opened.run_dir.url);
         return LVN_OK;

@@ -31,12 +31,17 @@ damage 'rm state/state.json'
 damage 'rm state/manifest.json'
 damage 'rm -r state'
 damage 'echo {} >state/manifest.json'
-# all of them damaged: they are named, and the run does not silently start anew
+# all of them damaged: they are named, and kept; a run from the beginning would remove them
 rm -rf two
 cp -a one two
 for file in two/checkpoints/step-*/model.safetensors; do truncate -s -1 "$file"; done
-code 0 train two --trainer.max_steps=12 --checkpoint.top_k=10 --resume
+code 1 train two --trainer.max_steps=12 --checkpoint.top_k=10 --resume
+one_error
+says "all checkpoints in 'two' are damaged: put one back from a copy, or begin again with --overwrite" err
 for step in 4 8 12; do says "step-$step" err; done
+same_file one/metrics.csv two/metrics.csv
+cp one/checkpoints/step-8/model.safetensors two/checkpoints/step-8
+code 0 train two --trainer.max_steps=12 --checkpoint.top_k=10 --resume
 same_run one two
 # evaluate and generate refuse a damaged one by name
 flip two/checkpoints/step-12/model.safetensors
