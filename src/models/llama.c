@@ -205,11 +205,13 @@ static const struct lvn_key_word activations[] = {{"silu", 0, "SiLU"}, {"swish",
 
 static const struct lvn_key llama_keys[] = {
     SHARED_KEYS("LlamaForCausalLM"),
+    {N(window), .json = "sliding_window", .default_value = 0, .min = 0, .max = INT32_MAX, .null = true,
+     .read_only = true},
     {IS(bias_in), .json = "attention_bias", BIAS},
     {IS(bias_out), .json = "attention_bias", BIAS},
     {IS(bias_mlp), .json = "mlp_bias", BIAS},
     ALWAYS(head_norms, false),
-    ALWAYS(windowed, false),
+    ALWAYS(windowed, true), /* of a Llama, too, transformers takes the window that a file names */
     {.kind = LVN_KEY_END},
 };
 static const struct lvn_key mistral_keys[] = {

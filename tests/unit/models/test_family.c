@@ -549,6 +549,9 @@ static void other_dialects(void **state)
                              "\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, "
                              "\"low_freq_factor\": 4, \"high_freq_factor\": 1}"));
     ASSERT_FAILS(FORMAT, "sliding_window is 63, shorter than the 64 positions",
+                 read_family(&one, "llama", "\"sliding_window\": 63"));
+    ASSERT_OK(read_family(&one, "llama", "\"sliding_window\": null, \"rope_theta\": 7"));
+    ASSERT_FAILS(FORMAT, "sliding_window is 63, shorter than the 64 positions",
                  read_family(&one, "mistral", "\"sliding_window\": 63"));
     ASSERT_FAILS(FORMAT, "sliding_window is 16, shorter than the 64 positions",
                  read_family(&one, "qwen3", "\"use_sliding_window\": true, \"sliding_window\": 16"));
