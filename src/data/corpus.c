@@ -8,8 +8,8 @@
 
 #include "base/files.h"
 #include "data/file_type.h"
+#include "data/json_line.h"
 #include "formats/checksum.h"
-#include "formats/json.h"
 #include "tokenizers/post_processor.h"
 
 enum { MAX_CHUNK = 1 << 30, MAX_WARNINGS = 10 };
@@ -199,16 +199,16 @@ static enum lvn_status add_document(struct work *w, const char *p, int64_t n, bo
 /* The text of a line's object; returns NULL, or why there is none. */
 static const char *text_member(const json_t *root, const char *field, const json_t **text)
 {
-    if (!json_is_object(root)) return "it is no JSON object";
     *text = json_object_get(root, field);
     if (!*text) return "the field is missing";
     return json_is_string(*text) ? NULL : "the field is no text";
 }
 
-static enum lvn_status bad_line(struct work *w, const struct lvn_chunk *p, int64_t line, const char *reason)
+static enum lvn_status bad_line(struct work *w, const struct lvn_chunk *p, int64_t line, const char *reason,
+                                bool refuse)
 {
-    LVN_CHECK(!w->o->refuse_bad, FORMAT, "%s:%lld: %s (expected an object with the text in \"%s\")", p->name,
-              (long long)line, reason, w->o->field);
+    LVN_CHECK(!refuse, FORMAT, "%s:%lld: %s (expected an object with the text in \"%s\")", p->name, (long long)line,
+              reason, w->o->field);
     if (w->b->bad++ < MAX_WARNINGS) lvn_text_printf(&w->b->warnings, "%s:%lld: %s\n", p->name, (long long)line, reason);
     return LVN_OK;
 }
@@ -227,9 +227,10 @@ static enum lvn_status one_line(struct work *w, const struct lvn_chunk *p, int64
     if (is_blank(line, n)) return LVN_OK;
     json_t *root;
     LVN_TRY(lvn_json_load(line, n, JSON_ALLOW_NUL, &root, &error));
-    const char *reason = root ? text_member(root, w->o->field, &text) : error.text;
+    const char *reason = lvn_json_line_fault(line, root, &error);
+    if (!reason) reason = text_member(root, w->o->field, &text);
     enum lvn_status status =
-        reason ? bad_line(w, p, number, reason)
+        reason ? bad_line(w, p, number, reason, w->o->refuse_bad || (number == 1 && lvn_json_line_begins_array(line)))
                : add_document(w, json_string_value(text), (int64_t)json_string_length(text), true, true);
     json_decref(root);
     return status;

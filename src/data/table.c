@@ -8,7 +8,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "formats/json.h"
+#include "data/json_line.h"
 
 static const char *ending(const char *path)
 {
@@ -296,9 +296,10 @@ static enum lvn_status members_of(struct lvn_table *t, struct lvn_table_row *row
     json_decref(t->object);
     t->object = NULL;
     LVN_TRY(lvn_json_load(t->cells.p, t->cells.n, JSON_REJECT_DUPLICATES, &t->object, &error));
-    if (!json_is_object(t->object)) {
-        BAD(row, "%s:%lld: no JSON object%s%.200s", t->path, (long long)row->line, t->object ? "" : ": ",
-            t->object ? "" : error.text);
+    const char *fault = lvn_json_line_fault(t->cells.p, t->object, &error);
+    if (fault) {
+        BAD(row, "%s:%lld: %s%.200s", t->path, (long long)row->line, fault == error.text ? "no JSON object: " : "",
+            fault);
         return LVN_OK;
     }
     for (int k = 0; k < t->n_columns; k++) {

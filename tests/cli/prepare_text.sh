@@ -134,6 +134,13 @@ json 'd["bad_lines"] == 0 and d["train_documents"] == 2'
 code 1 prepare jsonl --input=bad.jsonl --out=refused --bad-lines=refuse
 says "bad.jsonl:2: " err
 check [ ! -e refused/train.bin ]
+# an array is no file of lines, though its last line may be an object
+for text in '[{"text": "one"}, {"text": "two"}]' $'[\n {"text": "one"},\n {"text": "two"}\n]'; do
+    echo "$text" >array.jsonl
+    code 1 prepare jsonl --input=array.jsonl --out=array
+    says "array.jsonl:1: no JSON object, but an array: \`jq -c '.[]' FILE > FILE.jsonl\` makes lines of it" err
+    check [ ! -e array/train.bin ]
+done
 code 0 prepare jsonl --input=bad.jsonl --out=field --field=other --val-fraction=0 --json
 json 'd["train_documents"] == 1'
 code 0 prepare jsonl --input=bad.jsonl --out=plural --field=other --val-fraction=0

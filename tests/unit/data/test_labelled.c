@@ -54,9 +54,10 @@ static void tables(void **state)
                 "a \"b|0;|1;!5: 2 columns; the first line has 3;!6: 4 columns; the first line has 3;end|1;");
     assert_rows("b.csv", "\xef\xbb\xbflabel,text\n0,\"a, \"\"b\"\"\nnext\"\n1,plain\n2,\"open\n3,rest\n",
                 "a, \"b\"\nnext|0;plain|1;!5: a quotation mark is never closed;rest|3;");
-    assert_rows("c.jsonl",
-                "{\"text\": \"a\\tb\", \"label\": 1}\n{\"text\": \"a\"}\n[1]\n{\"text\": 1.5, \"label\": 0}\n",
-                "a\tb|1;!2: there is no 'label';!3: no JSON object;!4: 'text' is neither text nor a whole number;");
+    assert_rows(
+        "c.jsonl", "{\"text\": \"a\\tb\", \"label\": 1}\n{\"text\": \"a\"}\n[1]\n{\"text\": 1.5, \"label\": 0}\n",
+        "a\tb|1;!2: there is no 'label';!3: no JSON object, but an array: `jq -c '.[]' FILE > FILE.jsonl` makes "
+        "lines of it;!4: 'text' is neither text nor a whole number;");
     assert_rows("d.tsv", "text\tlabel\na\xff\t1\nb\t0\n", "!2: byte 2 is not UTF-8;b|0;");
     struct lvn_table t;
     ASSERT_OK(lvn_table_open(&t, put("e.tsv", "words\tclass\na\t1\n")));
