@@ -339,16 +339,19 @@ static void back_off(struct lvn_engine *c, int64_t idle)
     }
 }
 
-/* Report progress to the heartbeat (base/work.h), or, after some time without any, the rank that this one waits for. */
+/* Report progress to the heartbeat (base/work.h), or, after some time without any, the rank that this one waits for.
+ * The time is not counted in polls: between two of them a busy machine runs other programs. */
 static void report_progress(struct lvn_engine *c, bool moved, int64_t idle)
 {
-    enum { FRUITLESS_POLLS = 2000 };
+    const double seconds = 0.1;
     const struct lvn_request *r = c->exchanges.first;
     if (moved) lvn_work_done(1);
     if (moved && c->wait_reported) lvn_work_set_blocking_rank(-1);
     if (moved) c->wait_reported = false;
-    if (r && idle == FRUITLESS_POLLS)
-        lvn_work_set_blocking_rank(rank_among_all(r, lvn_exchange_waits_for(c, r))), c->wait_reported = true;
+    if (idle == 1) c->idle_since = lvn_seconds();
+    if (!r || !idle || c->wait_reported || lvn_seconds() - c->idle_since < seconds) return;
+    lvn_work_set_blocking_rank(rank_among_all(r, lvn_exchange_waits_for(c, r)));
+    c->wait_reported = true;
 }
 
 /* Take the submitted requests; does not lock if there are none. */

@@ -91,6 +91,7 @@ struct lvn_engine {
     struct lvn_queue collectives, messages, exchanges;
     int64_t pass;       /* number of passes over queues; see struct lvn_engine_group */
     bool wait_reported; /* lvn_work_set_blocking_rank() names the rank that it waits for */
+    double idle_since;  /* lvn_seconds() of the first fruitless poll after one that was not */
 };
 
 /* Open an engine over `transport`; o->size is above 1. argument: for its join(). */
