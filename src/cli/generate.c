@@ -60,19 +60,20 @@ static void begin_text(struct job *j, int64_t i)
 }
 
 /* Write the part of the current sample that is ready; of several samples, nothing before the sample has ended; on
- * several ranks, where launchers put a prefix before each write, the lines that have ended. */
+ * several ranks, where launchers put a prefix before each write, whole lines: the last one with what write_ready() adds
+ * to it. */
 static bool flush(struct job *j)
 {
     struct stream *s = &j->streams[j->current];
     const struct lvn_continuation *t = &s->text;
-    bool done = j->samples[j->current].done;
+    const bool done = j->samples[j->current].done, lines = j->c->ranks->size > 1;
     int64_t ready = t->ready;
     if (j->n > 1 && !done) return true;
-    while (j->c->ranks->size > 1 && !done && ready > s->displayed && t->text.p[ready - 1] != '\n') ready--;
+    while (lines && !done && ready > s->displayed && t->text.p[ready - 1] != '\n') ready--;
     if (!j->c->json && ready > s->displayed)
         fwrite(t->text.p + s->displayed, 1, (size_t)(ready - s->displayed), stdout);
     s->displayed = ready;
-    return j->c->json || fflush(stdout) == 0;
+    return j->c->json || (lines && done) || fflush(stdout) == 0;
 }
 
 /* "--- prompt 2, sample 1, 345 bytes ---", before each of several samples. */

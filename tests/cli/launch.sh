@@ -138,7 +138,7 @@ says "--mca oob_tcp_if_include lo" out
 says "OMP_NUM_THREADS=1" out
 fake mpirun "HYDRA build details: Version: 4.0.2"
 dry -n 2 -- doctor --measure=no
-says "bin/mpirun -n 2 -prepend-rank" out
+says "bin/mpirun -n 2 -prepend-pattern '[%r]<rank>:'" out
 says "-iface lo" out
 says "doctor --measure=no" out
 fake mpirun "Intel(R) MPI Library for Linux* OS, Version 2021.18.1"

@@ -230,7 +230,10 @@ void lvn_launch_logs_open(struct lvn_launch_logs *g, const struct lvn_peer *peer
 void lvn_launch_logs_close(struct lvn_launch_logs *g);
 void lvn_launch_logs_add(struct lvn_launch_logs *g, int rank, const char *line);
 
-/* launch_output.c: lines of ranks, from the launcher's two pipes to stdout and stderr. */
+/* launch_output.c: lines of ranks, from the launcher's two pipes to stdout and stderr. A line of more bytes (results
+ * with --json are one line) is divided. */
+enum { LVN_LAUNCH_MAX_LINE = 1 << 28 };
+#define LVN_HYDRA_PREFIX_END "<rank>:" /* behind "[RANK]" */
 struct lvn_launch_output;
 enum lvn_status lvn_launch_output_new(struct lvn_launch_output **out, const struct lvn_launch *l) LVN_CHECKED;
 void lvn_launch_output_free(struct lvn_launch_output *o);

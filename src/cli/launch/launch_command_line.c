@@ -131,7 +131,8 @@ static enum lvn_status build_hydra(struct lvn_launch *l)
     bool even = true, intel = l->launcher.kind == LVN_LAUNCHER_INTEL;
     lvn_words_add(&l->attempt.line, "-n");
     lvn_words_add(&l->attempt.line, "%d", l->attempt.ranks);
-    lvn_words_add(&l->attempt.line, "-prepend-rank");
+    lvn_words_add(&l->attempt.line, "-prepend-pattern"); /* -prepend-rank is "[%r] ", which texts may contain */
+    lvn_words_add(&l->attempt.line, "[%%r]" LVN_HYDRA_PREFIX_END);
     int slots = 0;
     for (int i = 0; i < l->resources.n_hosts; i++) {
         const struct lvn_host *h = &l->resources.hosts[i];

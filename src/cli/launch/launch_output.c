@@ -1,10 +1,10 @@
 /* launch_output.c - forwards what ranks print through a launcher, line by line; called by launch_attempt.c.
  *
- * Launchers prefix lines with the rank: Open MPI "[1,0]<stdout>:text", Hydra (MPICH, Intel MPI) and levin ranks
- * "[0] text", srun "0: text". Here each becomes "[0] text". A line of rank 0 that begins with a carriage return is its
- * live line (progress.h): it is drawn over the last one, and rank 0 sends it again after other lines. Lines that begin
- * with LVN_EXIT_MARK are exit codes and are not printed. Launchers' banners about an exit code are dropped: they often
- * name the wrong rank, and levin prints what happened. */
+ * Launchers prefix lines with the rank: Open MPI "[1,0]<stdout>:text", Hydra (MPICH, Intel MPI) "[0]<rank>:text",
+ * levin ranks "[0] text", srun "0: text". Here each becomes "[0] text". A line of rank 0 that begins with a carriage
+ * return is its live line (progress.h): it is drawn over the last one, and rank 0 sends it again after other lines.
+ * Lines that begin with LVN_EXIT_MARK are exit codes and are not printed. Launchers' banners about an exit code are
+ * dropped: they often name the wrong rank, and levin prints what happened. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,12 +16,11 @@
 #include "cli/launch/launch.h"
 #include "cli/launch/ranks_relay.h"
 
-enum { LINE = 1 << 16, BLOCK = 8192, ERRORS = 16 };
+enum { BLOCK = 8192, ERRORS = 16 };
 
 struct stream {
-    char line[LINE];
-    int64_t n;
-    char block[BLOCK]; /* the banner that is being read */
+    struct lvn_text line; /* so far */
+    char block[BLOCK];    /* the banner that is being read */
     int64_t n_block;
     bool in_block;
 };
@@ -63,6 +62,7 @@ enum lvn_status lvn_launch_output_new(struct lvn_launch_output **out, const stru
 
 void lvn_launch_output_free(struct lvn_launch_output *o)
 {
+    for (int i = 0; o && i < 2; i++) lvn_text_release(&o->stream[i].line);
     free(o);
 }
 
@@ -145,11 +145,25 @@ static int parse_rank(const struct lvn_launch_output *o, const char *line, const
         if (strncmp(end, "<std", 4) || !(end = strstr(end, ">:"))) return -1;
         end += 2;
         if (o->l->launcher.major >= 5 && *end == ' ') end++;
+    } else if (o->l->launcher.kind == LVN_LAUNCHER_MPICH || o->l->launcher.kind == LVN_LAUNCHER_INTEL) {
+        if (strncmp(end, LVN_HYDRA_PREFIX_END, sizeof LVN_HYDRA_PREFIX_END - 1)) return -1;
+        end += sizeof LVN_HYDRA_PREFIX_END - 1;
     } else if (*end == ' ') {
         end++;
     }
     *text = end;
     return (int)rank;
+}
+
+/* Open MPI and Hydra put their prefix before whatever they read at once of a rank, within lines too: remove what stands
+ * before the text from the rest of the line. */
+static void drop_prefixes(const struct lvn_launch_output *o, const char *line, char *text)
+{
+    const enum lvn_launcher kind = o->l->launcher.kind;
+    if (kind != LVN_LAUNCHER_OPENMPI && kind != LVN_LAUNCHER_MPICH && kind != LVN_LAUNCHER_INTEL) return;
+    const size_t n = (size_t)(text - line);
+    for (size_t left = strlen(text); n && (text = memmem(text, left, line, n)); left = strlen(text))
+        memmove(text, text + n, strlen(text + n) + 1);
 }
 
 static void draw_live(struct lvn_launch_output *o, const char *text)
@@ -232,21 +246,19 @@ static bool is_repeated(struct lvn_launch_output *o, int rank, const char *text)
     return false;
 }
 
-static void end_line(struct lvn_launch_output *o, int pipe)
+static void take_line(struct lvn_launch_output *o, int pipe, char *line)
 {
-    struct stream *s = &o->stream[pipe];
     const char *text;
-    s->line[s->n] = '\0';
-    s->n = 0;
-    int rank = parse_rank(o, s->line, &text);
+    int rank = parse_rank(o, line, &text);
+    drop_prefixes(o, line, line + (text - line));
     if (rank < 0 && pipe == 1 && !strcmp(text, LVN_RELAY_STOP)) {
         o->stops = true;
         return;
     }
     if (rank == 0) o->started = true;
     o->explained |= !strncmp(text, "error: ", 7);
-    if (rank < 0 && add_to_banner(o, s, pipe, s->line)) return;
-    if (rank < 0 && !o->verbose && is_noise(s->line)) return;
+    if (rank < 0 && add_to_banner(o, &o->stream[pipe], pipe, line)) return;
+    if (rank < 0 && !o->verbose && is_noise(line)) return;
     bool exit_line = rank >= 0 && pipe == 1 && text[0] == LVN_EXIT_MARK;
     if (rank >= 0 && !exit_line && text[0] != '\r') lvn_launch_logs_add(o->l->history.logs, rank, text);
     if (exit_line) {
@@ -258,15 +270,31 @@ static void end_line(struct lvn_launch_output *o, int pipe)
     }
 }
 
+static void end_line(struct lvn_launch_output *o, int pipe)
+{
+    struct lvn_text *line = &o->stream[pipe].line;
+    lvn_text_add(line, "");
+    if (lvn_text_status(line) == LVN_OK) {
+        take_line(o, pipe, line->p);
+        lvn_text_clear(line);
+    } else {
+        lvn_error_clear();
+        lvn_text_release(line);
+        print_line(o, 1, -1, "warning: a line of a rank is left out: not enough memory for it");
+    }
+}
+
 void lvn_launch_output_add(struct lvn_launch_output *o, int pipe, const char *text, int64_t n)
 {
     struct stream *s = &o->stream[pipe];
-    for (int64_t i = 0; i < n; i++) {
-        if (text[i] == '\n' || s->n == LINE - 1) end_line(o, pipe);
-        if (text[i] != '\n') s->line[s->n++] = text[i];
+    for (int64_t at = 0, bytes; at < n; at += bytes) {
+        const char *stop = memchr(text + at, '\n', (size_t)(n - at));
+        bytes = stop ? stop + 1 - (text + at) : n - at;
+        lvn_text_add_bytes(&s->line, text + at, bytes - (stop != NULL));
+        if (stop || s->line.n > LVN_LAUNCH_MAX_LINE) end_line(o, pipe);
     }
     if (n > 0) return;
-    if (s->n) end_line(o, pipe);
+    if (s->line.n) end_line(o, pipe);
     if (s->in_block && s->n_block) { /* a banner without its end */
         s->in_block = false;
         s->block[s->n_block - 1] = '\0';

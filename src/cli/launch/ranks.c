@@ -33,7 +33,7 @@ extern char **environ;
 static const double FAIL_SECONDS = 5; /* for the other ranks after the first has failed */
 static const double TERM_SECONDS = 2; /* between TERM and KILL */
 static const double LAST_SECONDS = 1; /* for output that is still in a pipe after the last rank has exited */
-enum { LINE = 1 << 16, PIPES = 3 /* of a child */ };
+enum { PIPES = 3 /* of a child */ };
 
 static volatile sig_atomic_t pending[NSIG]; /* signals that have arrived, by number */
 static sigset_t signals_open;               /* the mask with which ppoll() waits */
@@ -132,7 +132,7 @@ static void read_output(struct child *c, int pipe)
     for (char *at = text, *end; n > 0 && at < text + n; at = end + 1) {
         end = memchr(at, '\n', (size_t)(text + n - at));
         lvn_text_add_bytes(&c->line[pipe], at, (end ? end : text + n) - at);
-        if (end || c->line[pipe].n > LINE) print_line(c, pipe);
+        if (end || c->line[pipe].n > LVN_LAUNCH_MAX_LINE) print_line(c, pipe);
         if (!end) break;
     }
     if (n > 0) return;
