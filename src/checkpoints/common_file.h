@@ -35,7 +35,7 @@ LVN_CHECKED enum lvn_status lvn_common_file_write(const struct lvn_common_file *
                                                   int64_t bytes);
 /* Closes; `so_far` is the status of writing: if it is OK, what this process has written is on the disk. */
 LVN_CHECKED enum lvn_status lvn_common_file_close(struct lvn_common_file *f, enum lvn_status so_far);
-/* Closes without that: whoever closes the file after another open does it. */
+/* Closes and does not sync: the file is opened again, and lvn_common_file_close() syncs it then. */
 void lvn_common_file_close_unsynced(struct lvn_common_file *f);
 
 #endif

@@ -76,9 +76,13 @@ static enum lvn_status unknown_flag(const struct lvn_command *command, const cha
     char nearest[LVN_FLAG_TEXT], text[LVN_SYNONYM_TEXT];
     int n = 0;
     const struct lvn_synonym *synonym = lvn_synonym_find(word, has_flag, command);
-    LVN_CHECK(!synonym || strcmp(synonym->target, "run_dir") != 0 || !strstr(command->operands, " OUT"), ARG,
+    const bool names_output = synonym && !strcmp(synonym->target, "run_dir"); /* of a training, if it is one */
+    LVN_CHECK(!names_output || !strstr(command->operands, " OUT"), ARG,
               "unknown option '%.60s'; levin %s takes it without an option: levin %s %s", arg, command->name,
               command->name, command->operands);
+    LVN_CHECK(!names_output || !command->collective || !strcmp(command->name, "train"), ARG,
+              "unknown option '%.60s'; levin %s prints its results: `> FILE` behind the command keeps them", arg,
+              command->name);
     if (synonym) LVN_FAIL(ARG, "unknown option '%.60s'; %s", arg, lvn_synonym_text(synonym, true, text));
     for (int i = 0; i < LVN_FLAG_COUNT; i++) {
         if (lvn_flag_fits(&lvn_flags[i], command)) words[n++] = lvn_flags[i].option.key;

@@ -7,7 +7,8 @@
 
 #include "formats/json.h"
 
-/* Does an array begin here? A file that is one has no line that is an object, or only its last. Lines are not blank. */
+/* Does an array begin in this line, which is not blank? In a file that is one array, at most the last element stands on
+ * a line as an object. */
 bool lvn_json_line_begins_array(const char *line);
 /* Why the line is no object, after lvn_json_load(); NULL: it is one. */
 const char *lvn_json_line_fault(const char *line, const json_t *root, const json_error_t *error);

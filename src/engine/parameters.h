@@ -50,8 +50,8 @@ bool lvn_parameters_next(struct lvn_parameters *i, struct lvn_parameter_window *
 /* The window on one parameter. */
 struct lvn_parameter_window lvn_parameters_at(const struct lvn_model_state *n, enum lvn_parameters_of of,
                                               const struct lvn_param *p);
-/* Whether there are any: a frozen parameter has values alone, and some optimizers keep fewer moments of matrices. The
- * elements of a moment that are not there are never touched. */
+/* Has this parameter such values, gradients or moments? A frozen one has values alone, and some optimizers keep fewer
+ * moments of matrices; the elements of a moment that a parameter has not are never touched. */
 bool lvn_parameters_has(const struct lvn_model_state *n, enum lvn_parameters_of of, const struct lvn_param *p);
 /* Whether each rank holds a part of every tensor only. */
 bool lvn_parameters_sharded(const struct lvn_model_state *n, enum lvn_parameters_of of);

@@ -10,8 +10,8 @@
  * The checksum of a tensor is that of its bytes from first to last, and its ranks hold them in their order: each adds
  * its own to what the rank before has sent it, and passes that on.
  *
- * What needs messages is done first, so that a thread can write the rest, which is most of it, while the ranks compute:
- * parameters and moments change in the update alone.
+ * Ranks first do all work for which they send messages to each other. Then a thread of each rank writes its other
+ * tensors, which are most of the bytes, while the rank computes: parameters and moments change only in the update.
  *
  * Left out: which tensors there are, who creates the files, and when they count as written (checkpoints/checkpoint.h).
  */
@@ -51,12 +51,13 @@ enum lvn_status lvn_shard_files_add(struct lvn_shard_files *s, const char *path,
 /* Bytes that a rank allocates to save n so: a block on its way to the disk, and, where parameters are in shards, the
  * largest tensor in two orders. */
 int64_t lvn_shard_files_bytes(const struct lvn_model_state *n);
-/* All ranks, while windows are gathered (lvn_parameters_begin_gathering()), with the status of what came before on this
- * rank: do all that needs messages, but for the end. Gathered tensors are written into the files, which exist with
- * their headers and sizes; parts get their checksums. async: writing goes on beside something else, so the gathered
- * ones are left to the page cache. If it fails, it does on all ranks; a rank that cannot write fails at the end. */
+/* All ranks, while windows are gathered (lvn_parameters_begin_gathering()); so_far: the status of this rank's work
+ * before. Computes the checksums of parts, and writes gathered tensors into the files, which exist with their headers
+ * and sizes. async: the caller computes while a thread writes the rest, so gathered tensors are left to the page cache
+ * until then. A failure is one on all ranks; a rank that cannot write fails in lvn_shard_files_end(). */
 enum lvn_status lvn_shard_files_begin(struct lvn_shard_files *s, bool async, enum lvn_status so_far) LVN_CHECKED;
-/* Any thread, without messages: write the rest, from the memory of the model, which must not change until then. */
+/* Any thread; it sends no messages: write all other tensors, from the memory of the model, which must not change until
+ * this returns. */
 void lvn_shard_files_write(struct lvn_shard_files *s);
 void lvn_shard_files_sync(struct lvn_shard_files *s);
 /* All ranks, after the other three: OK, on all, if all have written and synced theirs; then all know all checksums. */

@@ -294,8 +294,8 @@ static enum lvn_status load_window(const struct lvn_pretrained *p, const struct 
     return check_finite(plain, to, w->first, w->count);
 }
 
-/* Which parameters are loaded. SHARDS: those whose elements have the same order in the file as in memory; each rank
- * reads the elements that it holds. OTHERS: all but those; rank 0 reads them for all ranks. ALL: every parameter. */
+/* Which parameters are loaded. SHARDS: parameters whose elements have one order in the file and in memory; each rank
+ * reads the elements that it holds. OTHERS: the remaining parameters; rank 0 reads them for all ranks. ALL: both. */
 enum part { PART_SHARDS, PART_OTHERS, PART_ALL };
 
 static enum lvn_status load_part(const struct lvn_pretrained *p, const struct lvn_model_state *n, enum part part)

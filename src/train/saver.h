@@ -17,7 +17,7 @@
  * memory is copied through a small staging buffer, on a queue that is asynchronous to the step's (backend.h,
  * lvn_device_snapshot()).
  *
- * What is in shards is saved by all ranks, each with a thread for what needs no messages:
+ * All ranks save a model in shards. A thread of each writes the tensors for which no messages are sent:
  *
  *   begin       snapshot_files.c              rank 0 makes the hidden folder; do all ranks see it?
  *   files       checkpoints/checkpoint.h      rank 0 creates them, with headers, at their sizes, and writes the texts

@@ -62,8 +62,8 @@ struct lvn_snapshot_target {
 
 /* Rank 0 writes target->dir/step-N; where something is in shards all ranks call these, and write (snapshot_files.h).
  * Rank 0's status counts. After a failure (a full disk) nothing is left behind and former checkpoints are untouched.
- * A save in three parts, of which the second sends nothing: a thread may do it if lvn_snapshot_is_async(), the same on
- * all ranks. */
+ * A save has three parts. lvn_snapshot_write(), the second, sends no messages, so a thread may call it where
+ * lvn_snapshot_is_async(), which is the same on all ranks. */
 struct lvn_snapshot_writing;
 /* After a failure *out is NULL; target and n must outlive it. */
 enum lvn_status lvn_snapshot_begin(struct lvn_snapshot_writing **out, const struct lvn_snapshot_target *target,
@@ -73,9 +73,9 @@ bool lvn_snapshot_is_async(const struct lvn_snapshot_writing *w);
 void lvn_snapshot_write(struct lvn_snapshot_writing *w);
 /* The step has become a checkpoint, or nothing is left. Frees w. */
 enum lvn_status lvn_snapshot_end(struct lvn_snapshot_writing *w) LVN_CHECKED;
-/* In place of the end, each rank for itself: nothing is left. NULL: nothing. */
+/* In place of the end, each rank for itself: removes what was written, and frees w, which may be NULL. */
 void lvn_snapshot_cancel(struct lvn_snapshot_writing *w);
-/* All of it. */
+/* All three parts. */
 enum lvn_status lvn_snapshot_save(const struct lvn_snapshot_target *target, const struct lvn_snapshot *s,
                                   const struct lvn_model_state *n, struct lvn_ranks *ranks) LVN_CHECKED;
 /* The progress of a checkpoint's run, without weights. */

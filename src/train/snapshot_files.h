@@ -35,9 +35,10 @@ void lvn_snapshot_files_add_text(struct lvn_snapshot_files *f, const char *name,
 /* All that add files: between them rank 0 may add files by itself, of tensors that it collects. */
 void lvn_snapshot_files_begin_alone(struct lvn_snapshot_files *f);
 enum lvn_status lvn_snapshot_files_end_alone(struct lvn_snapshot_files *f) LVN_CHECKED;
-/* All that began, with the status of adding: what needs messages. All that all ranks write fails on all. */
+/* Every rank that began; so_far: the status of adding. Does the work for which ranks send messages. Where all ranks
+ * write, a failure is one on all. */
 enum lvn_status lvn_snapshot_files_prepare(struct lvn_snapshot_files *f, enum lvn_status so_far) LVN_CHECKED;
-/* Then, in any thread: read the rest of the model, and sync it. A failure is the end's. */
+/* Then, in any thread: write all other tensors; sync them. lvn_snapshot_files_end() returns a failure of these. */
 void lvn_snapshot_files_write(struct lvn_snapshot_files *f);
 void lvn_snapshot_files_sync(struct lvn_snapshot_files *f);
 /* All that began: commit, if all has been written. */

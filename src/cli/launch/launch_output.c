@@ -162,8 +162,12 @@ static void drop_prefixes(const struct lvn_launch_output *o, const char *line, c
     const enum lvn_launcher kind = o->l->launcher.kind;
     if (kind != LVN_LAUNCHER_OPENMPI && kind != LVN_LAUNCHER_MPICH && kind != LVN_LAUNCHER_INTEL) return;
     const size_t n = (size_t)(text - line);
-    for (size_t left = strlen(text); n && (text = memmem(text, left, line, n)); left = strlen(text))
-        memmove(text, text + n, strlen(text + n) + 1);
+    const char *from = text, *end = text + strlen(text), *at;
+    for (char *to = text; n; to += at - from, from = at + n) {
+        at = memmem(from, (size_t)(end - from), line, n);
+        memmove(to, from, (size_t)((at ? at : end + 1) - from)); /* the last piece with its 0 */
+        if (!at) return;
+    }
 }
 
 static void draw_live(struct lvn_launch_output *o, const char *text)
