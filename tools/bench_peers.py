@@ -97,7 +97,7 @@ def build_model(torch, row):
                 self.wte.weight = self.lm_head.weight
 
         def forward(self, ids, labels):
-            x = self.drop(self.wte(ids) + self.wpe(torch.arange(ids.shape[1])))
+            x = self.drop(self.wte(ids) + self.wpe(torch.arange(ids.shape[1], device=ids.device)))
             for block in self.h:
                 x = block(x)
             logits = self.lm_head(self.ln_f(x))

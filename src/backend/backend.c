@@ -125,6 +125,11 @@ const struct lvn_backend *lvn_backend_find(const char *name)
     return NULL;
 }
 
+bool lvn_device_has_memory(const struct lvn_device *d)
+{
+    return d && d->memory_bytes > 0;
+}
+
 enum lvn_status lvn_device_choose(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch)
 {
     i->rounds = 0;

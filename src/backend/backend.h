@@ -138,7 +138,8 @@ struct lvn_backend {
      * i->rounds, which is 0 before. UNSUPPORTED with a message where the backend has none. Backends of GPUs accept d
      * NULL, to plan for a device that is not here. */
     enum lvn_status (*choose)(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch);
-    /* The program and the memory must outlive the bound program. */
+    /* The program and the memory must outlive the bound program. A device that measures which variant of a kernel is
+     * faster overwrites what the program writes. */
     enum lvn_status (*bind)(struct lvn_bound **out, const struct lvn_program *p, const struct lvn_binding *b);
     void (*unbind)(struct lvn_bound *b);
     /* COMM: a collective failed, and recorded why; nothing was updated. */

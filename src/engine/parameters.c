@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/threads.h"
 #include "engine/ranks.h"
 #include "formats/safetensors.h"
 #include "passes/shard.h"
@@ -294,6 +295,23 @@ enum lvn_status lvn_parameters_broadcast(const struct lvn_model_state *n, struct
     return LVN_OK;
 }
 
+/* A window's initial values, as fp32 numbers. */
+struct initial_values {
+    const struct lvn_parameter_window *w;
+    uint64_t seed;
+    float *to;
+};
+
+/* A value depends on the seed, the parameter's name and its place, so threads change none. */
+static void init_part(void *argument, int thread, int n_threads)
+{
+    enum { EACH = 1 << 14 }; /* values: a multiple of the four that one random number gives */
+    const struct initial_values *v = argument;
+    int64_t begin, end;
+    lvn_thread_range(v->w->count, EACH, thread, n_threads, &begin, &end);
+    lvn_param_init(v->w->param, v->seed, v->w->first + begin, end - begin, v->to + begin);
+}
+
 enum lvn_status lvn_parameters_init_values(const struct lvn_model_state *n, uint64_t seed, bool adapters_only)
 {
     const bool direct = n->weights == LVN_F32;
@@ -305,7 +323,8 @@ enum lvn_status lvn_parameters_init_values(const struct lvn_model_state *n, uint
         struct lvn_window to;
         if ((adapters_only && !w.param->adapter) || !w.count) continue;
         status = lvn_parameter_open(&w, &to, false);
-        if (status == LVN_OK) lvn_param_init(w.param, seed, w.first, w.count, direct ? to.p : wide);
+        if (status == LVN_OK)
+            lvn_team_run(n->device->threads, init_part, &(struct initial_values){&w, seed, direct ? to.p : wide});
         if (status == LVN_OK && !direct) lvn_tensor_from_f32(n->weights, wide, to.p, w.count);
         enum lvn_status closed = lvn_parameter_close(&w, &to, status == LVN_OK);
         if (status == LVN_OK) status = closed;

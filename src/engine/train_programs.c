@@ -226,11 +226,22 @@ static bool shard_more(struct lvn_train_programs *t)
     if (!shards) return false;
     if (!t->shards) t->whole_bytes = t->needed_bytes;
     t->shards = shards;
+    t->recompute = lvn_recompute_of(t->settings->trainer.recompute);
     return true;
 }
 
-/* Plan with more and more micro-batches, then with more in shards, then with recomputed blocks, until memory is
- * sufficient or none of these helps. */
+/* With trainer.recompute auto: recompute what is cheap, or whole blocks. False: that is not possible, or done. */
+static bool recompute_more(struct lvn_train_programs *t, bool blocks)
+{
+    const bool possible = t->settings->trainer.recompute == LVN_TRAINER_RECOMPUTE_AUTO &&
+                          (blocks ? t->step_session->graph->n_blocks >= 2 && t->recompute != LVN_RECOMPUTE_BLOCKS
+                                  : t->step_session->program->recompute == LVN_RECOMPUTE_NONE);
+    if (possible) t->recompute = blocks ? LVN_RECOMPUTE_BLOCKS : LVN_RECOMPUTE_CHEAP;
+    return possible;
+}
+
+/* Plan with what is cheap recomputed, with more and more micro-batches, then with more in shards, then with recomputed
+ * blocks, until memory is sufficient or none of these helps. */
 static enum lvn_status plan_for_memory(struct lvn_train_programs *t, const struct lvn_model_config *c,
                                        const struct lvn_train_programs_options *options)
 {
@@ -260,11 +271,12 @@ static enum lvn_status plan_for_memory(struct lvn_train_programs *t, const struc
             continue;
         }
         if (hopeless) return LVN_OK;
-        if (smallest && (t->recompute != LVN_RECOMPUTE_AUTO || t->step_session->graph->n_blocks < 2)) return LVN_OK;
-        if (smallest)
-            t->recompute = LVN_RECOMPUTE_BLOCKS;
-        else
-            t->min_micro = t->accumulation + 1;
+        if (!recompute_more(t, false)) {
+            if (!smallest)
+                t->min_micro = t->accumulation + 1;
+            else if (!recompute_more(t, true))
+                return LVN_OK;
+        }
         drop_plan(t);
     }
 }
@@ -291,14 +303,14 @@ static enum lvn_status plan_collectively(struct lvn_train_programs *t, const str
 {
     struct lvn_ranks *r = t->ranks;
     LVN_TRY(lvn_ranks_agree(r, plan_for_memory(t, c, o)));
-    const int64_t mine[4] = {t->min_micro, t->recompute == LVN_RECOMPUTE_BLOCKS, t->shards, t->whole_bytes};
+    const int64_t mine[4] = {t->min_micro, (int64_t)t->recompute, t->shards, t->whole_bytes};
     int64_t max[4] = {mine[0], mine[1], mine[2], mine[3]};
     if (r->size > 1) LVN_TRY(lvn_comm_all_reduce_now(r->comm, max, 4, LVN_I64, LVN_MAX));
     const bool replan = max[0] > mine[0] || max[1] > mine[1] || max[2] > mine[2];
     t->min_micro = max[0];
     t->shards = (unsigned)max[2]; /* STATE < STATE | GRADIENTS */
     t->whole_bytes = max[3];
-    if (max[1]) t->recompute = LVN_RECOMPUTE_BLOCKS;
+    t->recompute = (enum lvn_recompute)max[1]; /* in the order of what they save */
     if (replan) drop_plan(t);
     LVN_TRY(lvn_ranks_agree(r, replan ? plan_once(t, c, o) : LVN_OK));
     LVN_TRY(lvn_ranks_agree(r, round_alike(t, c, o)));

@@ -41,7 +41,7 @@ struct lvn_train_programs {
     int64_t needed_bytes;         /* by this rank's rows */
     int64_t free_bytes;           /* 0: not known */
     bool exceeds_memory;          /* the model fits into memory, the activations of this rank's rows do not */
-    enum lvn_recompute recompute; /* AUTO became BLOCKS if memory requires that */
+    enum lvn_recompute recompute; /* AUTO became CHEAP or BLOCKS if memory requires that */
     unsigned shards;              /* set of enum lvn_shards: of the strategy, or with auto what memory requires */
     int64_t whole_bytes;          /* with auto, if something is sharded: by this rank without that; 0: less than free */
     struct lvn_reduction reduction;

@@ -1,7 +1,7 @@
 /* device_query.h - what passes query of the device that a program is planned for.
  *
- * Called by memory_planning.c and sharder_parameters.c; implemented in backend/backend.c, so that passes include no
- * header of the backends. */
+ * Called by memory_planning.c, recompute.c and sharder_parameters.c; implemented in backend/backend.c, so that passes
+ * include no header of the backends. */
 #ifndef LVN_DEVICE_QUERY_H
 #define LVN_DEVICE_QUERY_H
 
@@ -10,5 +10,8 @@
 /* Choose the kernel of an instruction: set i->kernel, i->rounds, and *scratch to the bytes of scratch that it needs.
  * UNSUPPORTED: the device has no kernel for it. */
 enum lvn_status lvn_device_choose(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch) LVN_CHECKED;
+
+/* Does the device have memory of its own? NULL, and devices that compute in the host's memory, do not. */
+bool lvn_device_has_memory(const struct lvn_device *d);
 
 #endif

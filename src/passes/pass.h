@@ -14,8 +14,9 @@ enum lvn_status lvn_pass_fuse(struct lvn_program *p) LVN_CHECKED;
 enum lvn_status lvn_pass_precision(struct lvn_program *p, enum lvn_precision precision) LVN_CHECKED;
 /* UNSUPPORTED: an operation on the way to a trainable parameter has no gradient. */
 enum lvn_status lvn_pass_differentiate(struct lvn_program *p) LVN_CHECKED;
-/* For all modes but BLOCKS. */
-enum lvn_status lvn_pass_recompute(struct lvn_program *p, enum lvn_recompute mode) LVN_CHECKED;
+/* For all modes but BLOCKS. device: whose memory AUTO asks about; NULL: a host's. */
+enum lvn_status lvn_pass_recompute(struct lvn_program *p, enum lvn_recompute mode,
+                                   const struct lvn_device *device) LVN_CHECKED;
 enum lvn_status lvn_pass_blocks(struct lvn_program *p) LVN_CHECKED;
 /* tree: NULL: all micro-batches add to one gradient. */
 enum lvn_status lvn_pass_accumulate(struct lvn_program *p, const struct lvn_tree_leaves *tree) LVN_CHECKED;

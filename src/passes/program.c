@@ -15,7 +15,7 @@ enum lvn_status lvn_program_new(struct lvn_program **out, struct lvn_graph *g, s
     p->gradients = o->n_partial_sums > LVN_BF16_PARTIAL_SUMS_MAX ? p->real : p->weights;
     if (s == LVN_OK && o->train) s = lvn_pass_differentiate(p);
     if (s == LVN_OK && o->train)
-        s = o->recompute == LVN_RECOMPUTE_BLOCKS ? lvn_pass_blocks(p) : lvn_pass_recompute(p, o->recompute);
+        s = o->recompute == LVN_RECOMPUTE_BLOCKS ? lvn_pass_blocks(p) : lvn_pass_recompute(p, o->recompute, o->device);
     if (s == LVN_OK && o->train) s = lvn_pass_accumulate(p, o->tree);
     if (s == LVN_OK && o->train && o->optimizer) s = lvn_pass_update(p, o->optimizer);
     if (s == LVN_OK && o->sharding) s = lvn_pass_shard(p, o->sharding, o->device);

@@ -150,7 +150,7 @@ enum { LVN_BF16_PARTIAL_SUMS_MAX = 64 };
 
 /* Which activations are freed after forward and computed once more for backward. */
 enum lvn_recompute {
-    LVN_RECOMPUTE_AUTO, /* CHEAP if activations take much memory, else NONE */
+    LVN_RECOMPUTE_AUTO, /* CHEAP if activations take much of a host's memory, else NONE */
     LVN_RECOMPUTE_NONE,
     LVN_RECOMPUTE_CHEAP, /* outputs of operations with a restore kernel */
     LVN_RECOMPUTE_BLOCKS /* all but the inputs of the model's blocks */

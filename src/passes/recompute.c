@@ -9,6 +9,7 @@
  * Left out: recomputing whole blocks (blocks.c). */
 #include <string.h>
 
+#include "passes/device_query.h"
 #include "passes/pass.h"
 
 /* The restores of a program, and where they go. Lists are by value, by instruction, or by restore. */
@@ -141,17 +142,25 @@ static enum lvn_status restore_all(struct lvn_program *p)
     return insert(&r);
 }
 
-/* AUTO: below this much activation memory nothing is restored, for everything is in cache; above it, the memory is
- * worth more than the restores cost. */
+/* AUTO on processors: below this much activation memory nothing is restored, for everything is in cache; above it, the
+ * memory is worth more than the restores cost. */
 static const int64_t auto_bytes = (int64_t)512 << 20;
 
-enum lvn_status lvn_pass_recompute(struct lvn_program *p, enum lvn_recompute mode)
+/* Is nothing restored with AUTO? A device with memory of its own has it for this run alone, and restores would only
+ * take time there: a run whose memory does not suffice asks for CHEAP (train_programs.c). */
+static bool keeps_all(const struct lvn_program *p, const struct lvn_device *device)
 {
     int64_t bytes = 0;
-    p->recompute = LVN_RECOMPUTE_NONE;
+    if (lvn_device_has_memory(device)) return true;
     for (int v = 0; v < p->n_values; v++)
         if (p->values[v].buffer == LVN_BUFFER_ARENA) bytes += p->values[v].bytes;
-    if (mode == LVN_RECOMPUTE_NONE || (mode == LVN_RECOMPUTE_AUTO && bytes < auto_bytes)) return LVN_OK;
+    return bytes < auto_bytes;
+}
+
+enum lvn_status lvn_pass_recompute(struct lvn_program *p, enum lvn_recompute mode, const struct lvn_device *device)
+{
+    p->recompute = LVN_RECOMPUTE_NONE;
+    if (mode == LVN_RECOMPUTE_NONE || (mode == LVN_RECOMPUTE_AUTO && keeps_all(p, device))) return LVN_OK;
     p->recompute = LVN_RECOMPUTE_CHEAP;
     return restore_all(p);
 }

@@ -122,6 +122,14 @@ code 0 double "$LEVIN" train "${whole[@]}" --run_dir=roomy
 LEVIN_DOUBLE_MEMORY=1200000 code 0 double "$LEVIN" train "${whole[@]}" --run_dir=cut
 says "micro-batch" err
 compare cut 1e-5 roomy
+# Activations are recomputed only if they do not fit.
+planned() { # MEMORY RECOMPUTE MICRO_BATCH_SIZE
+    LEVIN_DOUBLE_MEMORY=$1 code 0 double "$LEVIN" plan "${whole[@]}" --json
+    check python3 -c 'import json, sys; d = json.load(open("out")); assert [d["recompute"], str(d["micro_batch_size"])] == sys.argv[1:], d' "$2" "$3"
+}
+planned 8000000 none 64
+planned 4000000 cheap 64
+planned 3000000 cheap 32
 
 # --- without matrix units (compute capability below 8.0) attention is compiled for plain cores ---
 for capability in 90 75; do

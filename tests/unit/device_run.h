@@ -96,9 +96,9 @@ static inline enum lvn_status device_phase(struct lvn_device *device, struct run
     struct lvn_memory **m = b.buffer;
     device_must(lvn_memory_new(&m[LVN_BUFFER_ARENA], device, d.arena));
     device_must(lvn_memory_new(&m[LVN_BUFFER_RESULT], device, sizeof r->result));
+    device_must(device->backend->bind(&bound, &d.program, &b)); /* a device that measures variants writes results */
     device_must(lvn_memory_write(m[LVN_BUFFER_ARENA], 0, arena, d.arena));
     device_must(lvn_memory_write(m[LVN_BUFFER_RESULT], 0, &r->result, sizeof r->result));
-    device_must(device->backend->bind(&bound, &d.program, &b));
     device_must(device->backend->run(bound, &(struct lvn_execution){.n_micro_batches = 1}));
     device_must(device->backend->wait(device));
     device_must(lvn_memory_read(m[LVN_BUFFER_ARENA], 0, arena, d.arena));

@@ -269,7 +269,7 @@ static void recompute(void **state)
                " 1 backward linear_cross_entropy %4, w2, labels:int32"
                " -> %11 (2, 8), gradient of w2 (8, 3), %8:fp64 (1), %9 (2)\n"
                " 2 backward linear_gelu          x, w1, %11, %3 -> gradient of w1 (4, 8), gradient of b (8)\n");
-    must(lvn_pass_recompute(m.program, LVN_RECOMPUTE_CHEAP));
+    must(lvn_pass_recompute(m.program, LVN_RECOMPUTE_CHEAP, NULL));
     expect(&m, " 0 forward  linear_gelu          x, w1, b -> %4 (2, 8), %3 (2, 8)\n"
                " 1 restore  linear_gelu          %3 -> %15 (2, 8)\n"
                " 2 backward linear_cross_entropy %15, w2, labels:int32"
