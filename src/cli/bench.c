@@ -67,6 +67,44 @@ static enum lvn_status report(struct lvn_cli *c, const struct lvn_train_programs
     return LVN_OK;
 }
 
+struct operation_line {
+    const struct lvn_operation_time *time;
+    const char *name, *phase;
+};
+
+static int by_seconds(const void *a, const void *b)
+{
+    const struct operation_line *x = a, *y = b;
+    return (x->time->seconds < y->time->seconds) - (x->time->seconds > y->time->seconds);
+}
+
+/* Where a step's time goes: a line for each operation and phase that takes a hundredth of it. */
+static void report_operations(struct lvn_cli *c, const struct lvn_parts *p)
+{
+    static const char *const phases[LVN_PHASE_COUNT] = {"forward", "backward", "restore"};
+    const double all = p->forward + p->backward + p->update;
+    struct operation_line line[LVN_OP_COUNT * LVN_PHASE_COUNT];
+    json_t *list = json_array();
+    int n = 0;
+    for (int o = 0; o < LVN_OP_COUNT * LVN_PHASE_COUNT; o++)
+        if (p->operation[o].calls)
+            line[n++] =
+                (struct operation_line){&p->operation[o], lvn_op((enum lvn_op_id)(o / LVN_PHASE_COUNT), LVN_F32)->name,
+                                        phases[o % LVN_PHASE_COUNT]};
+    qsort(line, (size_t)n, sizeof *line, by_seconds);
+    lvn_cli_print(c, "%-30s %6s %10s %6s %8s\n", "operation", "calls", "ms", "%", "GB/s");
+    for (const struct operation_line *l = line; l < line + n; l++) {
+        const struct lvn_operation_time *t = l->time;
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:I, s:f, s:I}", "operation", l->name, "phase", l->phase, "calls",
+                                        (json_int_t)t->calls, "seconds", t->seconds, "bytes", (json_int_t)t->bytes));
+        if (t->seconds >= 0.01 * all)
+            lvn_cli_print(c, "%-21s %-8s %6lld %10.3f %6.1f %8.1f\n", l->name, l->phase, (long long)t->calls,
+                          t->seconds * 1e3, 100.0 * t->seconds / all, (double)t->bytes / t->seconds * 1e-9);
+    }
+    lvn_cli_add(c, "operations", list);
+}
+
 static enum lvn_status report_parts(struct lvn_cli *c, const struct lvn_train_programs *t, struct lvn_parts *p,
                                     double best)
 {
@@ -86,6 +124,7 @@ static enum lvn_status report_parts(struct lvn_cli *c, const struct lvn_train_pr
     lvn_cli_add(c, "share_s", lvn_cli_number(p->share));
     lvn_cli_add(c, "bound_s", lvn_cli_number(bound));
     lvn_cli_add(c, "beside", json_boolean(t->reduction.overlapped));
+    report_operations(c, p);
     return LVN_OK;
 }
 

@@ -46,7 +46,8 @@ enum lvn_status lvn_synthetic_step_fill(struct lvn_train_programs *t, int64_t be
 
 void lvn_parts_clear(struct lvn_parts *p)
 {
-    *p = (struct lvn_parts){INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, 1};
+    *p = (struct lvn_parts){.accumulation = 1};
+    p->forward = p->backward = p->update = p->reduce = p->last = p->share = INFINITY;
 }
 
 /* A clock that is read after each instruction. */
@@ -56,10 +57,17 @@ struct watch {
     struct lvn_parts parts;
 };
 
+static void add_bytes(struct lvn_operand *o, bool written, void *argument)
+{
+    (void)written;
+    *(int64_t *)argument += lvn_desc_count(&o->desc) * lvn_dtype_bytes(o->desc.dtype);
+}
+
 static void launched(void *argument, const struct lvn_launch_order *at)
 {
     struct watch *w = argument;
-    const struct lvn_instr *i = at->instr;
+    struct lvn_instr *i = (struct lvn_instr *)(uintptr_t)at->instr; /* its operands are only read */
+    struct lvn_operation_time *time = &w->parts.operation[(int)i->id * LVN_PHASE_COUNT + (int)i->phase];
     if (i->op->collective) return; /* the time since then, without waiting, counts for the next instruction */
     double now = lvn_seconds(), waited = w->reduction->waited, seconds = now - w->last - (waited - w->waited);
     if (i->when == LVN_AFTER_BACKWARD)
@@ -68,6 +76,9 @@ static void launched(void *argument, const struct lvn_launch_order *at)
         w->parts.forward += seconds;
     else
         w->parts.backward += seconds;
+    time->seconds += seconds;
+    time->calls++;
+    lvn_instr_operands(i, add_bytes, &time->bytes);
     w->last = now;
     w->waited = waited;
 }
@@ -121,6 +132,9 @@ enum lvn_status lvn_parts_try(struct lvn_train_programs *t, int64_t step, double
     keep_best(&best->backward, w.parts.backward * (double)t->accumulation / (double)n);
     keep_best(&best->update, w.parts.update);
     keep_best(&best->share, d->waited - d->summed);
+    for (int o = 0; o < LVN_OP_COUNT * LVN_PHASE_COUNT; o++)
+        if (!best->operation[o].calls || w.parts.operation[o].seconds < best->operation[o].seconds)
+            best->operation[o] = w.parts.operation[o];
     best->accumulation = t->accumulation;
     if (distributed && lvn_reduction_buckets(t->step_session->program)) return reduce_alone(t, best);
     keep_best(&best->reduce, d->summed);
@@ -132,7 +146,7 @@ enum lvn_status lvn_parts_agree(struct lvn_ranks *r, struct lvn_parts *p)
 {
     double x[] = {p->forward, p->backward, p->update, p->reduce, p->last, p->share};
     LVN_TRY(lvn_comm_all_reduce_now(r->comm, x, sizeof x / sizeof *x, LVN_F64, LVN_MAX));
-    *p = (struct lvn_parts){x[0], x[1], x[2], x[3], x[4], x[5], p->accumulation};
+    p->forward = x[0], p->backward = x[1], p->update = x[2], p->reduce = x[3], p->last = x[4], p->share = x[5];
     return LVN_OK;
 }
 

@@ -11,6 +11,12 @@
  * fields do not give are below `below`. *labels: labels of the whole batch that the loss counts. */
 enum lvn_status lvn_synthetic_step_fill(struct lvn_train_programs *t, int64_t below, int64_t *labels) LVN_CHECKED;
 
+/* All instructions of one operation and phase in a step. */
+struct lvn_operation_time {
+    double seconds;
+    int64_t calls, bytes; /* bytes: of the operands, as if each were read or written once */
+};
+
 /* Seconds of the parts of one step, each measured alone: the best of several tries, on the slowest rank. */
 struct lvn_parts {
     double forward;       /* of all micro-batches of a rank */
@@ -20,6 +26,8 @@ struct lvn_parts {
     double last;          /* sum of the last bucket alone; 0 with the tree */
     double share;         /* zero1: sums of squares, and parameters from their owners */
     int64_t accumulation; /* micro-batches; collectives overlap the backward pass of the last one only */
+    struct lvn_operation_time
+        operation[LVN_OP_COUNT * LVN_PHASE_COUNT]; /* by operation and phase, of this rank; not of collectives */
 };
 /* Nothing measured yet. */
 void lvn_parts_clear(struct lvn_parts *p);

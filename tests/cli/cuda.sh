@@ -146,6 +146,13 @@ says "tokens/s (best)" out
 silent_about "inf" out
 code 0 double "$LEVIN" bench "${sizes[@]}" --trainer.accelerator=cuda --steps=1 --json
 json 'd["utilisation"] is None and d["matmul_gflops"] is None'
+# The time of a step is the sum of its operations'.
+for device in cpu cuda; do
+    code 0 double "$LEVIN" bench "${sizes[@]}" --trainer.accelerator=$device --steps=2 --parts --json
+    json 'all(o["calls"] > 0 and o["seconds"] > 0 and o["bytes"] > 0 for o in d["operations"])'
+    json '{("attention", "forward"), ("attention", "backward"), ("adamw", "forward")} <= {(o["operation"], o["phase"]) for o in d["operations"]}'
+    json '0.5 < sum(o["seconds"] for o in d["operations"]) / (d["forward_s"] + d["backward_s"] + d["update_s"]) < 2'
+done
 
 # --- ranks: each on its own device, or on one with trainer.share_devices ---
 code 2 double "$LEVIN" launch -n 2 -- train "${sizes[@]}" --trainer.accelerator=cuda --run_dir=no --trainer.threads=1
