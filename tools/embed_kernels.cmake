@@ -1,8 +1,14 @@
 # embed_kernels.cmake - cmake -DROOT=DIR -DOUT=FILE -P embed_kernels.cmake: writes src/backend/gpu/words.h and the device half
 # of all src/ops/*.k as C strings, lvn_gpu_text_NAME. Called by the build. The host's half of a file (from the line
 # "#else /* the host's half */" on) is left out, and the headers NAME_gpu.h that the file includes are inserted; words.h is a
-# text of its own, which the program puts before each.
+# text of its own, which the program puts before each. Comments and indentation are left out, but no line, so that a
+# compiler's messages name the lines of the file.
 function(embed name text)
+  string(REGEX REPLACE "\n \\* [^\n]*\\*/" "\n*/" text "${text}")
+  string(REGEX REPLACE "\n \\* [^\n]*" "\n" text "${text}")
+  string(REGEX REPLACE " */\\*[^\n*]*\\*/" "" text "${text}")
+  string(REGEX REPLACE "/\\*[^\n*]*\n" "/*\n" text "${text}")
+  string(REGEX REPLACE "\n +" "\n" text "${text}")
   string(REPLACE "\\" "\\\\" text "${text}")
   string(REPLACE "\"" "\\\"" text "${text}")
   string(REPLACE "\n" "\\n\"\n\"" text "${text}")
