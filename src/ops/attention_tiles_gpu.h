@@ -15,63 +15,118 @@
 #include "ops/matrix_gpu.h"
 #ifdef LVN_DEVICE
 
+/* Rows that come next are copied while the group computes: by copies that no item waits for, into a second pair of
+ * arrays, or else through registers. */
+#if defined(LVN_COPY_ASYNC) && D <= 128
+#define STAGES 2
+#define STEP (D > 64 ? 32 : 64)
+#else
+#define STAGES 1
 #define STEP (D > 128 ? 32 : 64)
+#endif
 #define WIDTH ((D + 16 * SPLIT - 1) / (16 * SPLIT) * (16 * SPLIT))
 #define DEEP (WIDTH / SPLIT / 16) /* tiles of a team's channels */
 #define PITCH (WIDTH + 8)
 #define TEAM_ROW (LVN_TILE_TEAM / SPLIT * 16)                            /* a team's first row among the group's */
 #define TEAM_CHANNEL (SPLIT > 1 ? LVN_TILE_TEAM % SPLIT * DEEP * 16 : 0) /* a team's first channel of a row */
 #define CAPACITY (SPLIT > 1 ? 8 * LVN_ITEMS : LVN_TILE_CAPACITY)         /* floats of local memory for exchanges */
+#define ALONE (SPLIT == 1 && LVN_TILE_CAPACITY == 1) /* a team waits for no other, except to load rows */
 #define LOG2E 1.44269504088896340736f
+#define LN2 0.69314718055994530942f
 #define MIN (-1e30f) /* below all scores; finite, since infinity - infinity is NaN */
 
-/* Local memory for ROWS rows, OTHER for as many of a second tensor, and two arrays of STEP rows. The arrays overlap the
- * rows if left operands are in registers. */
+/* Local memory for ROWS rows, OTHER for as many of a second tensor, and two arrays of STEP rows for each stage. The
+ * arrays overlap the rows if left operands are in registers. */
 #ifdef LVN_TILE_IN_REGISTERS
 #define DECLARE_TILES(rows_memory, first, second)                                                                      \
-    LVN_TILES(rows_memory, (ROWS > 2 * STEP ? ROWS : 2 * STEP) * PITCH);                                               \
-    LVN_LOCAL lvn_ushort *first = rows_memory, *second = rows_memory + STEP * PITCH
+    LVN_TILES(rows_memory, (ROWS > 2 * STAGES * STEP ? ROWS : 2 * STAGES * STEP) * PITCH);                             \
+    LVN_LOCAL lvn_ushort *first = rows_memory, *second = rows_memory + STEP * PITCH;                                   \
+    DECLARE_NEXT
 #define OTHER(rows_memory) rows_memory
 #else
 #define DECLARE_TILES(rows_memory, first, second)                                                                      \
     LVN_TILES(rows_memory, 2 * ROWS * PITCH);                                                                          \
     LVN_TILES(first, STEP *PITCH);                                                                                     \
-    LVN_TILES(second, STEP *PITCH)
+    LVN_TILES(second, STEP *PITCH);                                                                                    \
+    DECLARE_NEXT
 #define OTHER(rows_memory) (rows_memory + ROWS * PITCH)
 #endif
 
 /* Load this item's part of rows first .. first + rows - 1 of the T rows of x that begin at element `at`, into
- * registers: PARTS(rows) times eight elements; zeros behind the end, and behind D. It overlaps with the computation on
- * earlier rows. */
+ * registers: PARTS(rows) times eight elements; zeros behind the end, and behind D. */
 #define PARTS(rows) (((rows) * (WIDTH / 8) + LVN_ITEMS - 1) / LVN_ITEMS)
+#define PART_ROW(n) ((LVN_ITEM + (n)*LVN_ITEMS) / (WIDTH / 8))
+#define PART_CHANNEL(n) ((LVN_ITEM + (n)*LVN_ITEMS) % (WIDTH / 8) * 8)
 #define FETCH(part, x, at, step_of, first, rows, T)                                                                    \
     LVN_UNROLLED                                                                                                       \
     for (int n_ = 0; n_ < PARTS(rows); n_++) {                                                                         \
-        int e_ = LVN_ITEM + n_ * LVN_ITEMS, r_ = e_ / (WIDTH / 8), d_ = e_ % (WIDTH / 8) * 8;                          \
-        bool in_ = r_ < (rows) && (first) + r_ < (T) && d_ < D;                                                        \
+        int r_ = PART_ROW(n_), d_ = PART_CHANNEL(n_);                                                                  \
+        bool in_ = r_ < (rows) && (int)(first) + r_ < (int)(T) && d_ < D;                                              \
         LVN_UNROLLED                                                                                                   \
         for (int k_ = 0; k_ < 4; k_++) (part)[n_].v[k_] = 0;                                                           \
-        if (in_) (part)[n_] = lvn_get_eight(LVN_AT(const lvn_ushort, x), (at) + ((first) + r_) * (step_of) + d_);      \
+        if (in_) (part)[n_] = lvn_get_eight(LVN_AT(const lvn_ushort, x), ELEMENT(at, step_of, first, r_, d_));         \
     }
 #define STORE(to, part, rows)                                                                                          \
     LVN_UNROLLED                                                                                                       \
     for (int n_ = 0; n_ < PARTS(rows); n_++) {                                                                         \
-        int e_ = LVN_ITEM + n_ * LVN_ITEMS, r_ = e_ / (WIDTH / 8), d_ = e_ % (WIDTH / 8) * 8;                          \
+        int r_ = PART_ROW(n_), d_ = PART_CHANNEL(n_);                                                                  \
         LVN_UNROLLED                                                                                                   \
         for (int k_ = 0; k_ < 4; k_++)                                                                                 \
             if (r_ < (rows)) ((LVN_LOCAL lvn_uint *)((to) + r_ * PITCH + d_))[k_] = (part)[n_].v[k_];                  \
     }
+/* Element d of row r of those that begin with row `first`. */
+#define ELEMENT(at, step_of, first, r, d) ((at) + (first) * (step_of) + ((r) * (int)(step_of) + (d)))
+
+/* START begins to copy rows first .. first + STEP - 1 of x and y, of which there are T, into the arrays of `stage`;
+ * ARRIVE waits for them, and for all items that computed on rows before. */
+#if STAGES > 1
+#define DECLARE_NEXT int stage = 0
+#define OF_STAGE stage
+#define STAGE(stage) ((stage)*2 * STEP * PITCH)
+#define START(stage, X, x, x_at, x_step, Y, y, y_at, y_step, first, T)                                                 \
+    COPY(X + STAGE(stage), x, x_at, x_step, first, T);                                                                 \
+    COPY(Y + STAGE(stage), y, y_at, y_step, first, T)
+#define COPY(to, x, at, step_of, first, T)                                                                             \
+    LVN_UNROLLED                                                                                                       \
+    for (int n_ = 0; n_ < PARTS(STEP); n_++) {                                                                         \
+        int r_ = PART_ROW(n_), d_ = PART_CHANNEL(n_);                                                                  \
+        bool in_ = (int)(first) + r_ < (int)(T) && d_ < D;                                                             \
+        if (STEP * (WIDTH / 8) % LVN_ITEMS == 0 || r_ < STEP)                                                          \
+            LVN_COPY_ASYNC((to) + r_ * PITCH + d_, LVN_AT(const lvn_ushort, x) + ELEMENT(at, step_of, first, r_, d_),  \
+                           in_);                                                                                       \
+    }
+#define ARRIVE(X, Y, also)                                                                                             \
+    also;                                                                                                              \
+    LVN_COPY_WAIT();                                                                                                   \
+    LVN_BARRIER()
+#define NEXT_STAGE stage ^= 1
+#else
+#define DECLARE_NEXT struct lvn_eight next_x[PARTS(STEP)], next_y[PARTS(STEP)]
+#define OF_STAGE 0
+#define STAGE(stage) 0
+#define START(stage, X, x, x_at, x_step, Y, y, y_at, y_step, first, T)                                                 \
+    FETCH(next_x, x, x_at, x_step, first, STEP, T);                                                                    \
+    FETCH(next_y, y, y_at, y_step, first, STEP, T)
+#define ARRIVE(X, Y, also)                                                                                             \
+    LVN_BARRIER();                                                                                                     \
+    also;                                                                                                              \
+    STORE(X, next_x, STEP);                                                                                            \
+    STORE(Y, next_y, STEP);                                                                                            \
+    LVN_BARRIER()
+#define NEXT_STAGE (void)0
+#endif
+
 /* Load rows first .. first + ROWS - 1 of x; this team's part becomes its left operands. */
 #define LOAD_LEFT(tiles, rows_memory, x, at, step_of, T)                                                               \
     {                                                                                                                  \
         struct lvn_eight part_[PARTS(ROWS)];                                                                           \
         FETCH(part_, x, at, step_of, first, ROWS, T);                                                                  \
-        LVN_BARRIER();                                                                                                 \
         STORE(rows_memory, part_, ROWS);                                                                               \
         LVN_BARRIER();                                                                                                 \
         LVN_UNROLLED                                                                                                   \
         for (int d_ = 0; d_ < DEEP; d_++)                                                                              \
             (tiles)[d_] = lvn_tile_left((rows_memory) + TEAM_ROW * PITCH + TEAM_CHANNEL + d_ * 16, PITCH);             \
+        LVN_BARRIER();                                                                                                 \
     }
 
 /* sum (16,16) = this team's rows times the transpose of sixteen rows of `others`. */
@@ -106,11 +161,9 @@ LVN_FUNCTION void add_rows(float *sum, const float *x, LVN_LOCAL const lvn_ushor
         lvn_tile_mad(sum + 8 * d, left, lvn_tile_right_transposed(others + TEAM_CHANNEL + d * 16, PITCH));
 }
 
-/* Query t sees the keys below `end`, and, if causal, below t + before. */
+/* Query t sees the keys below `end`, and below t + before. */
 struct mask {
-    int end;
-    int before;
-    bool causal;
+    int end, before;
 };
 
 LVN_FUNCTION struct mask mask_make(const struct sizes *s, lvn_long max)
@@ -118,24 +171,55 @@ LVN_FUNCTION struct mask mask_make(const struct sizes *s, lvn_long max)
     struct mask r;
     lvn_long end = s->Tk < max ? s->Tk : max;
     if (s->cached && end > s->position + s->Tq) end = s->position + s->Tq;
-    r.end = (int)end, r.causal = s->causal != 0;
-    r.before = (int)(s->cached ? s->position : s->Tk - s->Tq) + 1;
+    r.end = (int)end;
+    r.before = s->causal ? (int)(s->cached ? s->position : s->Tk - s->Tq) + 1 : r.end;
     return r;
 }
 
-LVN_FUNCTION bool is_visible(struct mask s, int t, int key)
+LVN_FUNCTION int keys_seen(struct mask s, int t)
 {
-    return key < s.end && (!s.causal || key < t + s.before);
+    return t + s.before < s.end ? t + s.before : s.end;
 }
 
 #ifdef DROPOUT
+#define GROUPS 1
 #define DROPOUT_FACTOR(t, key) dropout_factor(LVN_NOW(now), &s, b, h, t, key, threshold, dropout_scale, op)
 #else
+#define GROUPS (D > 64 ? 1 : 2) /* on a multiprocessor, that registers are to suffice for */
 #define DROPOUT_FACTOR(t, key) 1
 #endif
 
+/* Tiles come in two loops, of which `part` says which: one with a mask, where a team also leaves out tiles of which it
+ * sees nothing, and one for the tiles that all rows see. */
+
 #if defined(ATTENTION_FORWARD)
-LVN_TILE_KERNEL(attention_forward) FORWARD
+#define COLUMN(i) ((i) / 8 * 16 + LVN_TILE_COLUMN((i) % 8)) /* of sum i of STEP / 16 tiles side by side */
+
+/* Scores x of STEP keys become exponentials relative to the maximum of each row so far. `scale` is that of the scores,
+ * in powers of two; `factor` is what earlier sums have to be multiplied with. */
+LVN_FUNCTION void softmax(float *x, float *top, float *sum, float *factor, float scale, LVN_LOCAL float *capacity)
+{
+    float high[LVN_TILE_ROWS];
+    LVN_UNROLLED
+    for (int r = 0; r < LVN_TILE_ROWS; r++) high[r] = top[r];
+    LVN_UNROLLED
+    for (int i = 0; i < STEP / 2; i++) high[LVN_TILE_ROW_OF(i % 8)] = lvn_max(high[LVN_TILE_ROW_OF(i % 8)], x[i]);
+    LVN_UNROLLED
+    for (int r = 0; r < LVN_TILE_ROWS; r++) {
+        high[r] = lvn_max(lvn_tile_row_max(high[r], capacity), MIN);
+        factor[r] = lvn_exp2_fast(scale * (top[r] - high[r]));
+        top[r] = high[r];
+        sum[r] *= factor[r];
+        high[r] *= -scale;
+    }
+    LVN_UNROLLED
+    for (int i = 0; i < STEP / 2; i++) {
+        x[i] = lvn_exp2_fast(lvn_fma(scale, x[i], high[LVN_TILE_ROW_OF(i % 8)]));
+        sum[LVN_TILE_ROW_OF(i % 8)] += x[i];
+    }
+}
+
+LVN_TILE_KERNEL_OF(attention_forward, GROUPS) FORWARD
 {
     DECLARE_TILES(Q, K, V);
     LVN_SHARED float capacity[CAPACITY];
@@ -144,8 +228,8 @@ LVN_TILE_KERNEL(attention_forward) FORWARD
     /* The last rows see the most keys: they come first. */
     lvn_long first = ((Tq + ROWS - 1) / ROWS - 1 - LVN_GROUP_X) * ROWS;
     struct mask mask = mask_make(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
-    lvn_long last = first + ROWS < Tq ? first + ROWS - 1 : Tq - 1, end = visible(&s, last, mask.end);
-    int t0 = (int)first + TEAM_ROW;
+    int t0 = (int)first + TEAM_ROW, key0 = 0, whole = keys_seen(mask, (int)first) / STEP * STEP;
+    int end = keys_seen(mask, (int)(first + ROWS < Tq ? first + ROWS : Tq) - 1);
     float top[LVN_TILE_ROWS], sum[LVN_TILE_ROWS], out[8 * DEEP];
     LVN_LEFT q_rows[DEEP];
     LVN_UNROLLED
@@ -153,62 +237,47 @@ LVN_TILE_KERNEL(attention_forward) FORWARD
     LVN_UNROLLED
     for (int i = 0; i < 8 * DEEP; i++) out[i] = 0;
     if (end < 1) end = 1;
+    scale *= LOG2E;
     LOAD_LEFT(q_rows, Q, q, b * q0 + h * q2, q1, Tq);
-    struct lvn_eight next_k[PARTS(STEP)], next_v[PARTS(STEP)];
-    FETCH(next_k, k, b * k0 + hk * k2, k1, 0, STEP, Tk);
-    FETCH(next_v, v, b * v0 + hk * v2, v1, 0, STEP, Tk);
-    for (lvn_long key0 = 0; key0 < end; key0 += STEP) {
-        float x[STEP / 2], high[LVN_TILE_ROWS], factor[LVN_TILE_ROWS];
-        LVN_BARRIER();
-        STORE(K, next_k, STEP);
-        STORE(V, next_v, STEP);
-        LVN_BARRIER();
-        FETCH(next_k, k, b * k0 + hk * k2, k1, key0 + STEP, STEP, Tk);
-        FETCH(next_v, v, b * v0 + hk * v2, v1, key0 + STEP, STEP, Tk);
-        LVN_UNROLLED
-        for (int j = 0; j < STEP / 16; j++) scores(x + 8 * j, q_rows, K + j * 16 * PITCH, capacity);
-        LVN_UNROLLED
-        for (int r = 0; r < LVN_TILE_ROWS; r++) high[r] = top[r];
-        LVN_UNROLLED
-        for (int i = 0; i < STEP / 2; i++) {
-            int t = t0 + LVN_TILE_ROW(i % 8), key = (int)key0 + i / 8 * 16 + LVN_TILE_COLUMN(i % 8),
-                r = LVN_TILE_ROW_OF(i % 8);
-            x[i] = is_visible(mask, t, key) ? scale * LOG2E * x[i] : -LVN_INFINITY;
-            high[r] = lvn_max(high[r], x[i]);
-        }
-        LVN_UNROLLED
-        for (int r = 0; r < LVN_TILE_ROWS; r++) {
-            high[r] = lvn_max(lvn_tile_row_max(high[r], capacity), MIN);
-            factor[r] = lvn_exp2(top[r] - high[r]);
-            top[r] = high[r];
-            sum[r] *= factor[r];
-        }
-        LVN_UNROLLED
-        for (int i = 0; i < STEP / 2; i++) {
-            int r = LVN_TILE_ROW_OF(i % 8);
-            x[i] = lvn_exp2(x[i] - top[r]);
-            sum[r] += x[i];
-            x[i] *= DROPOUT_FACTOR(t0 + LVN_TILE_ROW(i % 8), key0 + i / 8 * 16 + LVN_TILE_COLUMN(i % 8));
-        }
-        LVN_UNROLLED
-        for (int i = 0; i < 8 * DEEP; i++) out[i] *= factor[LVN_TILE_ROW_OF(i % 8)];
-        LVN_UNROLLED
-        for (int j = 0; j < STEP / 16; j++) add_rows(out, x + 8 * j, V + j * 16 * PITCH, capacity);
-    }
+    START(0, K, k, b * k0 + hk * k2, k1, V, v, b * v0 + hk * v2, v1, 0, end);
     LVN_UNROLLED
-    for (int r = 0; r < LVN_TILE_ROWS; r++) sum[r] = lvn_tile_row_sum(sum[r], capacity);
+    for (int part = 0; part < 2; part++)
+        for (; key0 < (part ? end : whole); key0 += STEP, NEXT_STAGE) {
+            float x[STEP / 2], factor[LVN_TILE_ROWS];
+            ARRIVE(K, V, (void)0);
+            START(stage ^ 1, K, k, b * k0 + hk * k2, k1, V, v, b * v0 + hk * v2, v1, key0 + STEP, end);
+            if (part && ALONE && key0 >= keys_seen(mask, t0 + 15)) continue;
+            LVN_UNROLLED
+            for (int j = 0; j < STEP / 16; j++) scores(x + 8 * j, q_rows, K + STAGE(stage) + j * 16 * PITCH, capacity);
+            LVN_UNROLLED
+            for (int i = 0; i < STEP / 2; i++)
+                if (part && key0 + COLUMN(i) >= keys_seen(mask, t0 + LVN_TILE_ROW(i % 8))) x[i] = -LVN_INFINITY;
+            softmax(x, top, sum, factor, scale, capacity);
+            LVN_UNROLLED
+            for (int i = 0; i < STEP / 2; i++) x[i] *= DROPOUT_FACTOR(t0 + LVN_TILE_ROW(i % 8), key0 + COLUMN(i));
+            LVN_UNROLLED
+            for (int i = 0; i < 8 * DEEP; i++) out[i] *= factor[LVN_TILE_ROW_OF(i % 8)];
+            LVN_UNROLLED
+            for (int j = 0; j < STEP / 16; j++) add_rows(out, x + 8 * j, V + STAGE(stage) + j * 16 * PITCH, capacity);
+        }
+    LVN_UNROLLED
+    for (int r = 0; r < LVN_TILE_ROWS; r++) {
+        sum[r] = lvn_tile_row_sum(sum[r], capacity);
+        top[r] = top[r] * scale * LN2 + lvn_log(sum[r]);
+        sum[r] = 1 / sum[r];
+    }
     LVN_UNROLLED
     for (int i = 0; i < 8 * DEEP; i++) {
         int t = t0 + LVN_TILE_ROW(i % 8), d = TEAM_CHANNEL + i / 8 * 16 + LVN_TILE_COLUMN(i % 8);
         int r = LVN_TILE_ROW_OF(i % 8);
-        bool none = !is_visible(mask, t, 0);
-        if (t < Tq && d < D) LVN_PUT(o, ((b * Tq + t) * Hq + h) * D + d, none ? 0 : out[i] / sum[r]);
-        if (t < Tq && d == 0) LVN_PUT(lse, (b * Hq + h) * Tq + t, none ? 0 : top[r] / LOG2E + lvn_log(sum[r]));
+        bool none = keys_seen(mask, t) <= 0;
+        if (t < Tq && d < D) LVN_PUT(o, ((b * Tq + t) * Hq + h) * D + d, none ? 0 : out[i] * sum[r]);
+        if (t < Tq && d == 0) LVN_PUT(lse, (b * Hq + h) * Tq + t, none ? 0 : top[r]);
     }
 }
 
 #elif defined(ATTENTION_DQ)
-LVN_TILE_KERNEL(attention_dq) BACKWARD_DQ
+LVN_TILE_KERNEL_OF(attention_dq, GROUPS) BACKWARD_DQ
 {
     DECLARE_TILES(rows_memory, K, V);
     LVN_SHARED float capacity[CAPACITY];
@@ -216,108 +285,110 @@ LVN_TILE_KERNEL(attention_dq) BACKWARD_DQ
     lvn_long b = LVN_GROUP_Z, h = LVN_GROUP_Y, hk = h / (Hq / Hkv);
     lvn_long first = ((Tq + ROWS - 1) / ROWS - 1 - LVN_GROUP_X) * ROWS;
     struct mask mask = mask_make(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
-    lvn_long last = first + ROWS < Tq ? first + ROWS - 1 : Tq - 1, end = visible(&s, last, mask.end);
-    int t0 = (int)first + TEAM_ROW;
+    int t0 = (int)first + TEAM_ROW, key0 = 0, whole = keys_seen(mask, (int)first) / STEP * STEP;
+    int end = keys_seen(mask, (int)(first + ROWS < Tq ? first + ROWS : Tq) - 1);
     float l[LVN_TILE_ROWS], rest[LVN_TILE_ROWS], sum[8 * DEEP];
     LVN_LEFT q_rows[DEEP], g_rows[DEEP];
     LVN_UNROLLED
     for (int e = 0; e < 8; e++) {
         int t = t0 + LVN_TILE_ROW(e), r = LVN_TILE_ROW_OF(e);
         lvn_long row = (b * Hq + h) * Tq + (t < Tq ? t : Tq - 1);
-        l[r] = LVN_GET(lse, row) * LOG2E, rest[r] = LVN_GET(delta, row);
+        l[r] = LVN_GET(lse, row) * -LOG2E, rest[r] = LVN_GET(delta, row);
     }
     LVN_UNROLLED
     for (int i = 0; i < 8 * DEEP; i++) sum[i] = 0;
     if (end < 1) end = 1;
     LOAD_LEFT(q_rows, rows_memory, q, b * q0 + h * q2, q1, Tq);
     LOAD_LEFT(g_rows, OTHER(rows_memory), dout, b * Tq * Hq * D + h * D, Hq * D, Tq);
-    struct lvn_eight next_k[PARTS(STEP)], next_v[PARTS(STEP)];
-    FETCH(next_k, k, b * k0 + hk * k2, k1, 0, STEP, Tk);
-    FETCH(next_v, v, b * v0 + hk * v2, v1, 0, STEP, Tk);
-    for (lvn_long key0 = 0; key0 < end; key0 += STEP) {
-        LVN_BARRIER();
-        STORE(K, next_k, STEP);
-        STORE(V, next_v, STEP);
-        LVN_BARRIER();
-        FETCH(next_k, k, b * k0 + hk * k2, k1, key0 + STEP, STEP, Tk);
-        FETCH(next_v, v, b * v0 + hk * v2, v1, key0 + STEP, STEP, Tk);
-        for (int j = 0; j < STEP; j += 16) {
-            float x[8], dp[8];
-            scores(x, q_rows, K + j * PITCH, capacity);
-            scores(dp, g_rows, V + j * PITCH, capacity);
+    START(0, K, k, b * k0 + hk * k2, k1, V, v, b * v0 + hk * v2, v1, 0, end);
+    LVN_UNROLLED
+    for (int part = 0; part < 2; part++)
+        for (; key0 < (part ? end : whole); key0 += STEP, NEXT_STAGE) {
+            ARRIVE(K, V, (void)0);
+            START(stage ^ 1, K, k, b * k0 + hk * k2, k1, V, v, b * v0 + hk * v2, v1, key0 + STEP, end);
             LVN_UNROLLED
-            for (int e = 0; e < 8; e++) {
-                int t = t0 + LVN_TILE_ROW(e), key = (int)key0 + j + LVN_TILE_COLUMN(e), r = LVN_TILE_ROW_OF(e);
-                float p = is_visible(mask, t, key) ? lvn_exp2(scale * LOG2E * x[e] - l[r]) : 0;
-                x[e] = scale * p * (DROPOUT_FACTOR(t, key) * dp[e] - rest[r]);
+            for (int j = 0; j < STEP; j += 16) {
+                float x[8], dp[8];
+                if (part && ALONE && key0 + j >= keys_seen(mask, t0 + 15)) continue;
+                scores(x, q_rows, K + STAGE(stage) + j * PITCH, capacity);
+                scores(dp, g_rows, V + STAGE(stage) + j * PITCH, capacity);
+                LVN_UNROLLED
+                for (int e = 0; e < 8; e++) {
+                    int t = t0 + LVN_TILE_ROW(e), key = key0 + j + LVN_TILE_COLUMN(e), r = LVN_TILE_ROW_OF(e);
+                    float p = lvn_exp2_fast(lvn_fma(scale * LOG2E, x[e], l[r]));
+                    if (part && key >= keys_seen(mask, t)) p = 0;
+                    x[e] = p * (DROPOUT_FACTOR(t, key) * dp[e] - rest[r]);
+                }
+                add_rows(sum, x, K + STAGE(stage) + j * PITCH, capacity);
             }
-            add_rows(sum, x, K + j * PITCH, capacity);
         }
-    }
     LVN_UNROLLED
     for (int i = 0; i < 8 * DEEP; i++) {
         int t = t0 + LVN_TILE_ROW(i % 8), d = TEAM_CHANNEL + i / 8 * 16 + LVN_TILE_COLUMN(i % 8);
-        if (t < Tq && d < D) LVN_GIVE(dq, b * d0 + t * d1 + h * d2 + d, add, sum[i]);
+        if (t < Tq && d < D) LVN_GIVE(dq, b * d0 + t * d1 + h * d2 + d, add, scale * sum[i]);
     }
 }
 
 #else
+/* Item i's number of the queries from t on: i < STEP: -LOG2E lse of query i; i < 2 STEP: delta. */
+#define NUMBER(t)                                                                                                      \
+    ((t) + LVN_ITEM % STEP < T && LVN_ITEM < 2 * STEP ? NUMBER_OF((b * Hq + h) * Tq + (t) + LVN_ITEM % STEP) : 0)
+#define NUMBER_OF(row) (LVN_ITEM < STEP ? -LOG2E * LVN_GET(lse, row) : LVN_GET(delta, row))
+
 /* Rows are keys, columns queries. */
-LVN_TILE_KERNEL(attention_dkv) BACKWARD_DKV
+LVN_TILE_KERNEL_OF(attention_dkv, GROUPS) BACKWARD_DKV
 {
     DECLARE_TILES(rows_memory, Q, G);
-    LVN_SHARED float capacity[CAPACITY], L[STEP], rest[STEP];
+    LVN_SHARED float capacity[CAPACITY], numbers[STAGES][2 * STEP];
     MAKE_SIZES;
     lvn_long b = LVN_GROUP_Z, hk = LVN_GROUP_Y, first = LVN_GROUP_X * ROWS, shared = Hq / Hkv;
     struct mask mask = mask_make(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
-    lvn_long begin = causal && first >= mask.before ? (first - mask.before + 1) / STEP * STEP : 0;
-    int first_key = (int)first + TEAM_ROW;
+    int first_key = (int)first + TEAM_ROW, last = (int)first + ROWS - 1, T = (int)Tq;
+    int begin = causal && first >= mask.before ? ((int)first - mask.before + 1) / STEP * STEP : 0, whole = T;
+    if (last < mask.end) whole = causal ? (last - mask.before + STEP) / STEP * STEP : 0;
     float a[8 * DEEP], c[8 * DEEP];
     LVN_LEFT k_rows[DEEP], v_rows[DEEP];
     LVN_UNROLLED
     for (int i = 0; i < 8 * DEEP; i++) a[i] = c[i] = 0;
-    if (begin >= Tq) begin = 0;
+    if (begin >= T) begin = 0;
     LOAD_LEFT(k_rows, rows_memory, k, b * k0 + hk * k2, k1, Tk);
     LOAD_LEFT(v_rows, OTHER(rows_memory), v, b * v0 + hk * v2, v1, Tk);
     for (lvn_long h = hk * shared; h < (hk + 1) * shared; h++) {
-        struct lvn_eight next_q[PARTS(STEP)], next_g[PARTS(STEP)];
-        FETCH(next_q, q, b * q0 + h * q2, q1, begin, STEP, Tq);
-        FETCH(next_g, dout, b * Tq * Hq * D + h * D, Hq * D, begin, STEP, Tq);
-        for (lvn_long t0 = begin; t0 < Tq; t0 += STEP) {
-            lvn_long row = (b * Hq + h) * Tq + t0;
-            LVN_BARRIER();
-            STORE(Q, next_q, STEP);
-            STORE(G, next_g, STEP);
-            for (int i = LVN_ITEM; i < STEP; i += LVN_ITEMS) {
-                bool valid = t0 + i < Tq;
-                L[i] = valid ? LVN_GET(lse, row + i) * LOG2E : 0;
-                rest[i] = valid ? LVN_GET(delta, row + i) : 0;
-            }
-            LVN_BARRIER();
-            FETCH(next_q, q, b * q0 + h * q2, q1, t0 + STEP, STEP, Tq);
-            FETCH(next_g, dout, b * Tq * Hq * D + h * D, Hq * D, t0 + STEP, STEP, Tq);
-            for (int j = 0; j < STEP; j += 16) {
-                float x[8], dp[8];
-                scores(x, k_rows, Q + j * PITCH, capacity);
-                scores(dp, v_rows, G + j * PITCH, capacity);
+        int t0 = begin;
+        float next = NUMBER(t0); /* lse and delta of the next queries */
+        START(stage, Q, q, b * q0 + h * q2, q1, G, dout, b * Tq * Hq * D + h * D, Hq * D, begin, T);
+        LVN_UNROLLED
+        for (int part = 0; part < 2; part++)
+            for (; t0 < T && (part || t0 < whole); t0 += STEP, NEXT_STAGE) {
+                LVN_LOCAL const float *L = numbers[OF_STAGE], *rest = L + STEP;
+                ARRIVE(Q, G, if (LVN_ITEM < 2 * STEP) numbers[OF_STAGE][LVN_ITEM] = next);
+                next = NUMBER(t0 + STEP);
+                START(stage ^ 1, Q, q, b * q0 + h * q2, q1, G, dout, b * Tq * Hq * D + h * D, Hq * D, t0 + STEP, T);
                 LVN_UNROLLED
-                for (int e = 0; e < 8; e++) {
-                    int i = j + LVN_TILE_COLUMN(e), t = (int)t0 + i, key = first_key + LVN_TILE_ROW(e);
-                    float p = t < Tq && is_visible(mask, t, key) ? lvn_exp2(scale * LOG2E * x[e] - L[i]) : 0;
-                    float z = DROPOUT_FACTOR(t, key);
-                    x[e] = scale * p * (z * dp[e] - rest[i]);
-                    dp[e] = p * z;
+                for (int j = 0; j < STEP; j += 16) {
+                    float x[8], dp[8];
+                    if (!part && ALONE && first_key >= keys_seen(mask, t0 + j + 15)) continue;
+                    scores(x, k_rows, Q + STAGE(stage) + j * PITCH, capacity);
+                    scores(dp, v_rows, G + STAGE(stage) + j * PITCH, capacity);
+                    LVN_UNROLLED
+                    for (int e = 0; e < 8; e++) {
+                        int i = j + LVN_TILE_COLUMN(e), t = t0 + i, key = first_key + LVN_TILE_ROW(e);
+                        float p = lvn_exp2_fast(lvn_fma(scale * LOG2E, x[e], L[i]));
+                        if (!part && key >= keys_seen(mask, t)) p = 0;
+                        float z = DROPOUT_FACTOR(t, key);
+                        x[e] = p * (z * dp[e] - rest[i]);
+                        dp[e] = p * z;
+                    }
+                    add_rows(a, x, Q + STAGE(stage) + j * PITCH, capacity);
+                    add_rows(c, dp, G + STAGE(stage) + j * PITCH, capacity);
                 }
-                add_rows(a, x, Q + j * PITCH, capacity);
-                add_rows(c, dp, G + j * PITCH, capacity);
             }
-        }
     }
     LVN_UNROLLED
     for (int i = 0; i < 8 * DEEP; i++) {
         lvn_long key = first_key + LVN_TILE_ROW(i % 8), d = TEAM_CHANNEL + i / 8 * 16 + LVN_TILE_COLUMN(i % 8);
         if (key >= Tk || d >= D) continue;
-        if (LVN_HAS(dk)) LVN_GIVE(dk, b * d0 + key * d1 + hk * d2 + d, add_k, a[i]);
+        if (LVN_HAS(dk)) LVN_GIVE(dk, b * d0 + key * d1 + hk * d2 + d, add_k, scale * a[i]);
         if (LVN_HAS(dv)) LVN_GIVE(dv, b * e0 + key * e1 + hk * e2 + d, add_v, c[i]);
     }
 }

@@ -40,6 +40,8 @@ struct matrix_double {
     "#define LVN_LDMATRIX(v, row) ldmatrix(v, row, 0)\n"                                                               \
     "#define LVN_LDMATRIX_TRANSPOSED(v, row) ldmatrix(v, row, 1)\n"                                                    \
     "#define LVN_SHUFFLE_XOR(x, mask) intel_sub_group_shuffle_xor(x, (uint)(mask))\n"                                  \
+    "#define LVN_COPY_ASYNC(to, from, there) vstore8(there ? vload8(0, from) : (ushort8)0, 0, to)\n"                   \
+    "#define LVN_COPY_WAIT() (void)0\n"                                                                                \
     "static inline void ldmatrix(uint *v, __local const ushort *row, int transposed)\n"                                \
     "{\n"                                                                                                              \
     "    int lane = (int)get_sub_group_local_id(), g = lane / 4, t = lane % 4;\n"                                      \
@@ -83,7 +85,7 @@ static const struct matrix_double matrix_doubles[] = {
     {"Intel's, of 8 items", "Intel",
      INTEL(bf16, "8", "int8", "intel_sub_group_shuffle(row[i], j)", "intel_sub_group_shuffle(row[i], j) >> 16"),
      LVN_BF16, 0, false},
-    {"NVIDIA's", "Intel", NVIDIA(bf16), LVN_BF16, 16, false},
+    {"NVIDIA's", "Intel", NVIDIA(bf16), LVN_BF16, 24, false},
     {"loops, in fp16", NULL, "#define LVN_MATRIX_PLAIN\n", LVN_F16, 24, false},
     {"Intel's, of 8 items, in fp16", "Intel",
      INTEL(f16, "8", "int8", "intel_sub_group_shuffle(row[i], j)", "intel_sub_group_shuffle(row[i], j) >> 16"), LVN_F16,

@@ -199,6 +199,8 @@ static const struct op_case op_cases[] = {
         .in = {HEADS(1, 20, 2, 40, 240, 0), REAL(1, 100, 1, 40), REAL(1, 100, 1, 40)}, .large = true},
     {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 1}, /* scores of 100, rounded, then exp */
         .in = {AROUND(0, 5, 1, 33, 1, 16), AROUND(0, 5, 1, 33, 1, 16), REAL(1, 33, 1, 16)}, .large = true, .slack = 30},
+    {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.25}, /* tiles with and without a mask */
+        .in = {REAL(1, 150, 2, 16), REAL(1, 150, 1, 16), REAL(1, 150, 1, 16)}, .large = true},
     {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.0625}, /* nearly as large as pythia-1b's 256 */
         .in = {REAL(1, 70, 2, 248), REAL(1, 70, 1, 248), REAL(1, 70, 1, 248)}, .large = true},
 

@@ -25,6 +25,11 @@ static const struct frame {
     {"conv2d_dw", "", 64},
     {"conv2d_dx", "", 64},
     {"attention_dkv", "D=64 q=f16", 16},
+    {"attention_forward", "D=64 ROWS=128", 40},
+    {"attention_dq", "D=64 ROWS=128", 40},
+    {"attention_dkv", "D=64 ROWS=128", 88},
+    {"attention_dq", "D=256 ROWS", 8},
+    {"attention_dkv", "D=256 ROWS", 104},
 };
 enum { N_FRAMES = sizeof frames / sizeof *frames };
 
