@@ -76,18 +76,10 @@
 #define LVN_MATRIX
 #endif
 
-/* 2^x; on NVIDIA's devices of two instructions, with a relative error of 2^-22. */
 #ifdef LVN_CUDA
-LVN_FUNCTION float lvn_exp2_fast(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
 /* A kernel of which so many groups at a time are to find room on a multiprocessor. */
 #define LVN_TILE_KERNEL_OF(name, groups) extern "C" __global__ void __launch_bounds__(LVN_ITEMS, groups) name
 #else
-#define lvn_exp2_fast lvn_exp2
 #define LVN_TILE_KERNEL_OF(name, groups) LVN_TILE_KERNEL(name)
 #endif
 

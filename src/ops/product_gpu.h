@@ -22,7 +22,7 @@ static inline void product_launch_tiles(struct lvn_gpu *g, const struct lvn_gpu_
     if (tile != PRODUCT_SMALL) lvn_gpu_define(g, "TILE", tile);
     LVN_LAUNCH(g, "product", (p->N + tile - 1) / tile, (p->M + tile - 1) / tile, 1, p->a, p->b, p->bias, p->c, p->y,
                p->add, LVN_LONG(p->M), LVN_LONG(p->N), LVN_LONG(p->K), LVN_LONG(p->a_row), LVN_LONG(p->a_col),
-               LVN_LONG(p->b_row), LVN_LONG(p->b_col), LVN_INT(p->tangent));
+               LVN_LONG(p->b_row), LVN_LONG(p->b_col), LVN_LONG(p->c_row ? p->c_row : p->N), LVN_INT(p->tangent));
     g->source = source, g->constants = constants;
 }
 
@@ -64,14 +64,14 @@ static inline void column_parts_launch(struct lvn_gpu *g, int64_t parts, struct 
     g->source = source;
 }
 
-/* sums (N) over the rows of x (R,N): arguments `x` and `sums`. */
+/* sums (N) over the rows of x (R,N), each x_row elements behind the one before: arguments `x` and `sums`. */
 static inline void column_sums_launch(struct lvn_gpu *g, int64_t parts, struct lvn_gpu_arg x, struct lvn_gpu_arg sums,
-                                      struct lvn_gpu_arg add, int64_t R, int64_t N)
+                                      struct lvn_gpu_arg add, int64_t R, int64_t N, int64_t x_row)
 {
     const char *source = g->source;
     g->source = "linear";
     LVN_LAUNCH(g, "column_sums", (N + 31) / 32, column_parts(R), 1, x, LVN_SCRATCH(parts, parts), LVN_LONG(COLUMN_ROWS),
-               LVN_LONG(R), LVN_LONG(N));
+               LVN_LONG(R), LVN_LONG(N), LVN_LONG(x_row));
     g->source = source;
     column_parts_launch(g, parts, sums, add, R, N);
 }
@@ -136,7 +136,7 @@ static inline void linear_backward(struct lvn_gpu *g, struct lvn_gpu_arg dy, boo
     }
     if (call->din[2].desc)
         column_sums_launch(g, column_scratch(g, R, N), x, (struct lvn_gpu_arg)LVN_DIN(2, sums),
-                           (struct lvn_gpu_arg)LVN_ADDS(2), R, N);
+                           (struct lvn_gpu_arg)LVN_ADDS(2), R, N, N);
 }
 
 #endif

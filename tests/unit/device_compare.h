@@ -28,13 +28,16 @@ static enum numbers {
 static enum lvn_dtype half; /* BF16 or F16 */
 static bool units; /* matrix units compute products: fp32 operands are rounded, too, and so are factors of sums */
 
-/* What an fp32 result may be off because devices keep numbers in 16 bits, times half a unit of these. The bias's
+/* What a result may be off because devices keep numbers in 16 bits, times half a unit of these. The bias's
  * gradient is a sum of gradients before GELU, each rounded: their errors are as random as the numbers, so it is off by
- * less than half a unit, as each of them. */
+ * less than half a unit, as each of them. Logits are off by half a unit, so a loss, the difference of two numbers as
+ * large as they, by two; a probability p changes by p (1 - p), at most a quarter, times that of its logit, which is up
+ * to 16 here. */
 static double of_16_bits_within(const struct op_case *c, bool backward, const struct buffer *found)
 {
-    if (numbers == FP32 || found->desc.dtype != LVN_F32) return 0;
-    if (c->op == LVN_OP_linear_gelu && numbers == HALF) return backward;
+    if (numbers == FP32) return 0;
+    if (c->op == LVN_OP_linear_cross_entropy) return backward ? 4 : 2;
+    if (c->op == LVN_OP_linear_gelu && numbers == HALF && found->desc.dtype == LVN_F32) return backward;
     return 0;
 }
 

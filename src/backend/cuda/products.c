@@ -191,11 +191,11 @@ static enum lvn_status describe(const struct lvn_cuda_products *l, struct chosen
     DO(d, blas.operation_set(c->o, EPILOGUE, &last, sizeof last), "describing a product");
     if (m->bias) DO(d, blas.operation_set(c->o, BIAS_POINTER, &like, sizeof like), "describing a product");
     if (m->gelu) DO(d, blas.operation_set(c->o, AUX_POINTER, &like, sizeof like), "describing a product");
-    if (m->gelu) DO(d, blas.operation_set(c->o, AUX_LD, &m->N, sizeof m->N), "describing a product");
+    if (m->gelu) DO(d, blas.operation_set(c->o, AUX_LD, &m->c_ld, sizeof m->c_ld), "describing a product");
     const uint64_t M = (uint64_t)m->M, N = (uint64_t)m->N, K = (uint64_t)m->K;
     DO(d, blas.layout_new(&c->a, in, ta ? M : K, ta ? K : M, m->a_ld), "describing a matrix");
     DO(d, blas.layout_new(&c->b, in, tb ? K : N, tb ? N : K, m->b_ld), "describing a matrix");
-    DO(d, blas.layout_new(&c->c, out, N, M, m->N), "describing a matrix");
+    DO(d, blas.layout_new(&c->c, out, N, M, m->c_ld), "describing a matrix");
     return LVN_OK;
 }
 
@@ -213,7 +213,7 @@ static enum lvn_status query_algorithm(const struct lvn_cuda_products *l, struct
 {
     struct answer a = {.status = NOT_SUPPORTED};
     int n = 0;
-    if (c->product.gelu && c->product.N % 8) return LVN_OK; /* the auxiliary output needs rows of a multiple of 8 */
+    if (c->product.gelu && c->product.c_ld % 8) return LVN_OK; /* the auxiliary output needs rows of a multiple of 8 */
     LVN_TRY(describe(l, c));
     LVN_TRY(prefer(l, &c->product));
     int answer = blas.choose(l->h, c->o, c->b, c->a, c->c, c->c, l->p, 1, &a, &n);

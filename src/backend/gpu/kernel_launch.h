@@ -72,13 +72,14 @@ struct lvn_gpu_arg {
  *
  *     c (M,N) = a (M,K) b (K,N) + bias (N); y (M,N) = gelu(c)
  *
- * a and b may have any two strides, which covers all four transposes; c and y are row-major. */
+ * a and b may have any two strides, which covers all four transposes; c and y are row-major, with rows of N elements,
+ * or c_row if that is not 0. */
 struct lvn_gpu_product {
     struct lvn_gpu_arg a, b, bias, c, y; /* with these names; bias and y may be absent */
     struct lvn_gpu_arg add;              /* an int: accumulate, c += */
     int64_t M, N, K;
-    int64_t a_row, a_col, b_row, b_col; /* strides in elements */
-    int tangent;                        /* GELU by tanh, not the exact one */
+    int64_t a_row, a_col, b_row, b_col, c_row; /* strides in elements */
+    int tangent;                               /* GELU by tanh, not the exact one */
 };
 
 /* A product as it is described to a library, before it has memory. The struct has no padding, so that it is compared
@@ -87,6 +88,7 @@ struct lvn_gpu_matmul {
     int64_t M, N, K;
     int64_t a_ld; /* leading dimension in elements of a as stored: (M,K) or, transposed, (K,M) */
     int64_t b_ld; /* of b: (K,N) or, transposed, (N,K) */
+    int64_t c_ld; /* of c and y */
     int64_t max;  /* bytes of scratch that it may use */
     int a_transposed, b_transposed;
     int in;   /* enum lvn_dtype of a and b */

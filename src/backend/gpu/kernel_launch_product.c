@@ -157,7 +157,8 @@ static void append(struct lvn_gpu *g, const struct lvn_gpu_product *p, const str
 
 bool lvn_gpu_product(struct lvn_gpu *g, const struct lvn_gpu_product *p)
 {
-    struct lvn_gpu_matmul m = {.M = p->M, .N = p->N, .K = p->K, .bias = !absent(g, &p->bias)};
+    struct lvn_gpu_matmul m = {
+        .M = p->M, .N = p->N, .K = p->K, .bias = !absent(g, &p->bias), .c_ld = p->c_row ? p->c_row : p->N};
     struct lvn_gpu_product plain = *p;
     const bool gelu = !absent(g, &p->y);
     int64_t scratch = 0;

@@ -121,6 +121,18 @@ typedef uchar lvn_uchar;
 #define LVN_UNROLLED /* Intel's compiler unrolls by itself: a pragma changes none of its spills */
 #endif
 
+/* 2^x; on NVIDIA's devices of two instructions, with a relative error of 2^-22. */
+#ifdef LVN_CUDA
+LVN_FUNCTION float lvn_exp2_fast(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+#else
+#define lvn_exp2_fast lvn_exp2
+#endif
+
 #define LVN_HAS(x) (x##_base != 0)
 /* Global index of this item in a grid of one dimension. */
 #define LVN_INDEX (LVN_GROUP_X * LVN_ITEMS + LVN_ITEM)
