@@ -88,6 +88,12 @@ code 0 double "$LEVIN" generate late --trainer.accelerator=cuda --prompt="the" -
 cp out cuda.text
 code 0 "$LEVIN" generate late --trainer.accelerator=cpu --prompt="the" --max-new-tokens=12 --temperature=0
 check cmp out cuda.text
+# The library computes all products of decoding, those of bf16 weights and fp32 activations too.
+for precision in 32-true bf16-true; do
+    found=$(double bash -c '"$LEVIN" generate late --trainer.accelerator=cuda --prompt=the --max-new-tokens=3 "$@" >&2 &&
+        cat "$LEVIN_CACHE"/kernels/* | grep -ac "^#define PRODUCT"' x --trainer.precision=$precision 2>err) || true
+    check [ "$found" = 0 ]
+done
 for precision in bf16-mixed bf16-true; do
     code 0 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.precision=$precision --trainer.max_steps=2 \
         --run_dir=$precision

@@ -62,14 +62,19 @@ static int64_t extent(int64_t rows, int64_t columns, int64_t ld, int transposed)
     return transposed ? (columns - 1) * ld + rows : (rows - 1) * ld + columns;
 }
 
-/* The type in which the operands are multiplied, and that of the result. False: the operands differ in type, and
- * neither may be rounded. */
+/* The type in which operands of types a and b are multiplied. fp32 activations of decoding are rounded to the type of
+ * 16-bit weights, as those of training are. */
+static enum lvn_dtype operands_type(const struct lvn_gpu *g, enum lvn_dtype a, enum lvn_dtype b)
+{
+    if (g->call->product_dtype != LVN_F32) return g->call->product_dtype;
+    return a == LVN_F32 ? b : a;
+}
+
+/* The type in which the operands are multiplied, and that of the result. False: both are of 16 bits, and differ. */
 static bool choose_type(const struct lvn_gpu *g, const struct lvn_gpu_product *p, struct lvn_gpu_matmul *m)
 {
     const enum lvn_dtype a = type_of(g, &p->a), b = type_of(g, &p->b);
-    const enum lvn_dtype operand_type = g->call->product_dtype != LVN_F32 ? g->call->product_dtype
-                                        : a == b                          ? a
-                                                                          : LVN_F32;
+    const enum lvn_dtype operand_type = operands_type(g, a, b);
     m->in = (int)operand_type;
     m->out = (int)type_of(g, &p->c);
     if (m->out != LVN_F32 && m->out != (int)operand_type) return false;
