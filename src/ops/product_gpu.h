@@ -42,7 +42,7 @@ static inline void product_launch(struct lvn_gpu *g, const struct lvn_gpu_produc
 }
 
 /* Rows of a partial sum: sums over R rows are computed in parts, so that there is work for a whole device. */
-enum { COLUMN_ROWS = 512 };
+enum { COLUMN_ROWS = 256 };
 static inline int64_t column_parts(int64_t R)
 {
     return (R + COLUMN_ROWS - 1) / COLUMN_ROWS;
@@ -54,13 +54,16 @@ static inline int64_t column_scratch(struct lvn_gpu *g, int64_t R, int64_t N)
     return lvn_gpu_scratch(g, column_parts(R) * N * (int64_t)sizeof(double));
 }
 
+enum { COLUMNS = 32 }; /* of a group of the kernels, or groups of LVN_WIDTH columns */
+
 /* Add the partial sums up. sums: the argument `sums`, (N). */
 static inline void column_parts_launch(struct lvn_gpu *g, int64_t parts, struct lvn_gpu_arg sums,
                                        struct lvn_gpu_arg add, int64_t R, int64_t N)
 {
     const char *source = g->source;
     g->source = "linear";
-    LVN_LAUNCH_EACH(g, "column_parts", N, LVN_SCRATCH(parts, parts), sums, add, LVN_LONG(column_parts(R)));
+    LVN_LAUNCH(g, "column_parts", (N + COLUMNS - 1) / COLUMNS, 1, 1, LVN_SCRATCH(parts, parts), sums, add,
+               LVN_LONG(column_parts(R)), LVN_LONG(N));
     g->source = source;
 }
 
@@ -68,11 +71,14 @@ static inline void column_parts_launch(struct lvn_gpu *g, int64_t parts, struct 
 static inline void column_sums_launch(struct lvn_gpu *g, int64_t parts, struct lvn_gpu_arg x, struct lvn_gpu_arg sums,
                                       struct lvn_gpu_arg add, int64_t R, int64_t N, int64_t x_row)
 {
-    const char *source = g->source;
+    const char *source = g->source, *constants = g->constants;
+    const int width = lvn_gpu_width(g, x_row, (const struct lvn_gpu_arg[]){x, {.kind = LVN_GPU_END}});
+    const int64_t columns = COLUMNS * width;
     g->source = "linear";
-    LVN_LAUNCH(g, "column_sums", (N + 31) / 32, column_parts(R), 1, x, LVN_SCRATCH(parts, parts), LVN_LONG(COLUMN_ROWS),
-               LVN_LONG(R), LVN_LONG(N), LVN_LONG(x_row));
-    g->source = source;
+    if (width > 1) lvn_gpu_define(g, "LVN_WIDTH", width);
+    LVN_LAUNCH(g, "column_sums", (N + columns - 1) / columns, column_parts(R), 1, x, LVN_SCRATCH(parts, parts),
+               LVN_LONG(COLUMN_ROWS), LVN_LONG(R), LVN_LONG(N), LVN_LONG(x_row));
+    g->source = source, g->constants = constants;
     column_parts_launch(g, parts, sums, add, R, N);
 }
 

@@ -49,6 +49,7 @@ static const struct op_case op_cases[] = {
     {LVN_OP_linear, .attr.linear = {true}, .in = {REAL(257, 130), REAL(130, 97), REAL(97)}, .large = true},
     {LVN_OP_linear, .attr.linear = {false}, .in = {REAL(257, 130), REAL(97, 130), REAL(97)}, .large = true},
     {LVN_OP_linear, .attr.linear = {true}, .in = {REAL(1030, 3), REAL(3, 37), REAL(37)}, .large = true},
+    {LVN_OP_linear, .attr.linear = {true}, .in = {REAL(600, 3), REAL(3, 280), REAL(280)}, .large = true},
 
     {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(3, 1), GAMMA(1), REAL(1)}},
     {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(2, 5, 15), GAMMA(15), REAL(15)}},

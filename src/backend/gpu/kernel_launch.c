@@ -25,6 +25,20 @@ const struct lvn_desc *lvn_gpu_desc(const struct lvn_call *c, const struct lvn_g
     }
 }
 
+enum lvn_dtype lvn_gpu_type(const struct lvn_gpu *g, const struct lvn_gpu_arg *a)
+{
+    const struct lvn_desc *d = lvn_gpu_desc(g->call, a);
+    return d ? d->dtype : a->type;
+}
+
+int lvn_gpu_alignment(const struct lvn_gpu *g, const struct lvn_gpu_arg *a)
+{
+    const struct lvn_desc *d = lvn_gpu_desc(g->call, a);
+    int64_t offset = a->number + (d ? d->offset * lvn_dtype_bytes(d->dtype) : 0), bytes = LVN_GPU_ALIGNED;
+    while (offset % bytes) bytes /= 2;
+    return (int)bytes;
+}
+
 /* Names of the types in kernels (words.h). */
 static const char *const word_of[LVN_DTYPE_COUNT] = {[LVN_F32] = "f32", [LVN_BF16] = "bf16", [LVN_F16] = "f16"};
 
@@ -33,8 +47,7 @@ static const char *types_of(struct lvn_gpu *g, const struct lvn_gpu_arg *args, i
 {
     const char *text = g->constants ? g->constants : "";
     for (const struct lvn_gpu_arg *a = args; text && a < args + n; a++) {
-        const struct lvn_desc *d = lvn_gpu_desc(g->call, a);
-        const enum lvn_dtype type = d ? d->dtype : a->type;
+        const enum lvn_dtype type = lvn_gpu_type(g, a);
         if (type != LVN_F32 && word_of[type])
             text = lvn_arena_printf(g->arena, "%s#define TYPE_%s %s\n", text, a->name, word_of[type]);
     }
@@ -72,6 +85,17 @@ void lvn_gpu_launch(struct lvn_gpu *g, const char *kernel, int64_t x, int64_t y,
         if (args[n].kind == LVN_GPU_OPERAND_IN) g->read |= LVN_READS_IN(args[n].index);
     lvn_gpu_products_invalidate(g);
     (void)lvn_gpu_append(g, &l, args, n);
+}
+
+int lvn_gpu_width(const struct lvn_gpu *g, int64_t row, const struct lvn_gpu_arg *args)
+{
+    enum { WIDTH = 8 };
+    if (row % WIDTH) return 1;
+    for (const struct lvn_gpu_arg *a = args; a->kind != LVN_GPU_END; a++) {
+        const bool operand = lvn_gpu_desc(g->call, a) || a->kind == LVN_GPU_OPERAND_SCRATCH;
+        if (operand && lvn_gpu_alignment(g, a) < LVN_GPU_ALIGNED) return 1;
+    }
+    return WIDTH;
 }
 
 void lvn_gpu_two_variants(struct lvn_gpu *g)

@@ -23,7 +23,8 @@
 struct lvn_memory;
 struct lvn_arena;
 
-enum { LVN_ITEMS = 256 }; /* items (threads) of a work-group; words.h has the same number */
+enum { LVN_ITEMS = 256 };      /* items (threads) of a work-group; words.h has the same number */
+enum { LVN_GPU_ALIGNED = 16 }; /* bytes: the alignment that the widest loads need */
 
 /* The part of struct lvn_step that kernels read, with the layout of struct lvn_now in words.h. */
 struct lvn_gpu_step {
@@ -167,6 +168,14 @@ struct lvn_gpu_launch *lvn_gpu_append(struct lvn_gpu *g, const struct lvn_gpu_la
 void lvn_gpu_two_variants(struct lvn_gpu *g);
 /* The shape of an operand of the call; NULL: it is no operand, or absent. */
 const struct lvn_desc *lvn_gpu_desc(const struct lvn_call *c, const struct lvn_gpu_arg *a);
+
+/* Type of an operand's numbers, scratch included. */
+enum lvn_dtype lvn_gpu_type(const struct lvn_gpu *g, const struct lvn_gpu_arg *a);
+/* Alignment in bytes of an operand's address, at most LVN_GPU_ALIGNED, as far as it is known at planning. */
+int lvn_gpu_alignment(const struct lvn_gpu *g, const struct lvn_gpu_arg *a);
+/* LVN_WIDTH (ops/numbers_gpu.h) of a launch with these arguments, the last of which is LVN_GPU_END: 8 where the
+ * elements of a row and the operands' alignment allow it, else 1. */
+int lvn_gpu_width(const struct lvn_gpu *g, int64_t row, const struct lvn_gpu_arg *args);
 
 /* Fail with UNSUPPORTED: the message says what has no kernel. */
 void lvn_gpu_refuse(struct lvn_gpu *g, const char *format, ...) LVN_PRINTF(2, 3);

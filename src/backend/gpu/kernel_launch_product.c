@@ -12,10 +12,6 @@
 #include "backend/gpu/kernel_launch.h"
 #include "base/arena.h"
 
-enum {
-    ALIGNED = 16
-}; /* bytes: the alignment that the library's fastest loads need, and the largest that is reported to it */
-
 /* An fp32 operand rounded into scratch. */
 struct lvn_gpu_rounded {
     struct lvn_gpu_arg source;
@@ -30,21 +26,6 @@ static bool absent(const struct lvn_gpu *g, const struct lvn_gpu_arg *a)
 {
     return a->kind == LVN_GPU_END || a->kind == LVN_GPU_OPERAND_NONE ||
            (a->kind != LVN_GPU_OPERAND_SCRATCH && !lvn_gpu_desc(g->call, a));
-}
-
-static enum lvn_dtype type_of(const struct lvn_gpu *g, const struct lvn_gpu_arg *a)
-{
-    const struct lvn_desc *d = lvn_gpu_desc(g->call, a);
-    return d ? d->dtype : a->type;
-}
-
-/* Alignment in bytes of an operand's address, as far as it is known at planning. */
-static int alignment(const struct lvn_gpu *g, const struct lvn_gpu_arg *a)
-{
-    const struct lvn_desc *d = lvn_gpu_desc(g->call, a);
-    int64_t offset = a->number + (d ? d->offset * lvn_dtype_bytes(d->dtype) : 0), bytes = ALIGNED;
-    while (offset % bytes) bytes /= 2;
-    return (int)bytes;
 }
 
 /* Is a matrix (rows, columns) row-major or transposed? Sets the leading dimension. False: neither, and no library
@@ -73,10 +54,10 @@ static enum lvn_dtype operands_type(const struct lvn_gpu *g, enum lvn_dtype a, e
 /* The type in which the operands are multiplied, and that of the result. False: both are of 16 bits, and differ. */
 static bool choose_type(const struct lvn_gpu *g, const struct lvn_gpu_product *p, struct lvn_gpu_matmul *m)
 {
-    const enum lvn_dtype a = type_of(g, &p->a), b = type_of(g, &p->b);
+    const enum lvn_dtype a = lvn_gpu_type(g, &p->a), b = lvn_gpu_type(g, &p->b);
     const enum lvn_dtype operand_type = operands_type(g, a, b);
     m->in = (int)operand_type;
-    m->out = (int)type_of(g, &p->c);
+    m->out = (int)lvn_gpu_type(g, &p->c);
     if (m->out != LVN_F32 && m->out != (int)operand_type) return false;
     return (a == LVN_F32 || a == operand_type) && (b == LVN_F32 || b == operand_type);
 }
@@ -111,7 +92,7 @@ static struct lvn_gpu_rounded *scratch_for(struct lvn_gpu *g, const struct lvn_g
  * launched if needed. */
 static struct lvn_gpu_arg rounded(struct lvn_gpu *g, const struct lvn_gpu_arg *a, int type, int64_t n)
 {
-    if ((int)type_of(g, a) == type) return *a;
+    if ((int)lvn_gpu_type(g, a) == type) return *a;
     struct lvn_gpu_rounded *r = scratch_for(g, a, type, n);
     if (!r) g->status = LVN_MEMORY;
     if (g->status != LVN_OK) return *a;
@@ -171,11 +152,11 @@ bool lvn_gpu_product(struct lvn_gpu *g, const struct lvn_gpu_product *p)
     if (!find_layout(m.M, m.K, p->a_row, p->a_col, &m.a_ld, &m.a_transposed)) return false;
     if (!find_layout(m.K, m.N, p->b_row, p->b_col, &m.b_ld, &m.b_transposed)) return false;
     m.max = g->library->max;
-    m.a_at = (int)type_of(g, &p->a) == m.in ? alignment(g, &p->a) : ALIGNED;
-    m.b_at = (int)type_of(g, &p->b) == m.in ? alignment(g, &p->b) : ALIGNED;
-    m.c_at = alignment(g, &p->c);
-    if (gelu && alignment(g, &p->y) < m.c_at) m.c_at = alignment(g, &p->y);
-    if (m.bias && alignment(g, &p->bias) < m.c_at) m.c_at = alignment(g, &p->bias);
+    m.a_at = (int)lvn_gpu_type(g, &p->a) == m.in ? lvn_gpu_alignment(g, &p->a) : LVN_GPU_ALIGNED;
+    m.b_at = (int)lvn_gpu_type(g, &p->b) == m.in ? lvn_gpu_alignment(g, &p->b) : LVN_GPU_ALIGNED;
+    m.c_at = lvn_gpu_alignment(g, &p->c);
+    if (gelu && lvn_gpu_alignment(g, &p->y) < m.c_at) m.c_at = lvn_gpu_alignment(g, &p->y);
+    if (m.bias && lvn_gpu_alignment(g, &p->bias) < m.c_at) m.c_at = lvn_gpu_alignment(g, &p->bias);
     m.gelu = gelu && p->tangent && m.out != LVN_F32;
     bool taken = query_library(g, &m, &scratch);
     if (!taken && m.gelu) {
