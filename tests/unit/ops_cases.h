@@ -204,6 +204,12 @@ static const struct op_case op_cases[] = {
         .in = {REAL(1, 150, 2, 16), REAL(1, 150, 1, 16), REAL(1, 150, 1, 16)}, .large = true},
     {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.0625}, /* nearly as large as pythia-1b's 256 */
         .in = {REAL(1, 70, 2, 248), REAL(1, 70, 1, 248), REAL(1, 70, 1, 248)}, .large = true},
+    {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.125, .cached = true}, .position = 129, /* chunks */
+        .in = {HEADS(2, 1, 6, 64, 640, 0), REAL(2, 201, 2, 64), REAL(2, 201, 2, 64)}, .evaluation = true},
+    {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.2, .p = 0.1}, /* the first queries see one chunk */
+        .in = {REAL(1, 9, 3, 17), REAL(1, 67, 1, 17), REAL(1, 67, 1, 17)}},
+    {LVN_OP_attention, .attr.attention = {.scale = 0.0625}, /* heads of 256; one length is 0 */
+        .in = {REAL(3, 2, 2, 256), REAL(3, 70, 2, 256), REAL(3, 70, 2, 256), IDS(71, 3)}, .large = true},
 
     {LVN_OP_kv_cache, .attr.kv_cache = {9}, .in = {HEADS(2, 1, 3, 5, 45, 15)}, .position = 4},
     {LVN_OP_kv_cache, .attr.kv_cache = {33}, .in = {REAL(1, 17, 2, 16)}, .position = 11},
