@@ -189,12 +189,39 @@ LVN_FUNCTION int keys_seen(struct mask s, int t)
 #define DROPOUT_FACTOR(t, key) 1
 #endif
 
+/* Scores of queries from t on that do not see a key, of those from `key` on, become those of probabilities of zero. */
+LVN_FUNCTION void hide(float *x, struct mask mask, int key, int t)
+{
+    if (key + 15 < keys_seen(mask, t)) return; /* the first of them sees them all */
+    LVN_UNROLLED
+    for (int e = 0; e < 8; e++)
+        if (key + LVN_TILE_COLUMN(e) >= keys_seen(mask, t + LVN_TILE_ROW(e))) x[e] = -LVN_INFINITY;
+}
+
+/* Put sums of rows first .. first + 15 of x, of which there are T, times `factor`; `add` means what LVN_GIVE() says. */
+#ifdef LVN_TILE_PAIRS
+#define PUT_SUMS(x, i, add, a, b) LVN_JOIN(lvn_give_two_, TYPE_##x)(LVN_POINTER(x), i, add, a, b)
+#define PER 2
+#else
+#define PUT_SUMS(x, i, add, a, b) LVN_GIVE(x, i, add, a)
+#define PER 1
+#endif
+#define PUT_ROWS(x, at, step_of, first, T, add, sum, factor)                                                           \
+    LVN_UNROLLED                                                                                                       \
+    for (int e_ = 0; e_ < 8; e_ += PER) {                                                                              \
+        int row_ = (first) + LVN_TILE_ROW(e_), d_ = TEAM_CHANNEL + LVN_TILE_COLUMN(e_);                                \
+        lvn_long at_ = (at) + row_ * (step_of) + d_;                                                                   \
+        if (row_ >= (T)) continue;                                                                                     \
+        LVN_UNROLLED                                                                                                   \
+        for (int i_ = e_; i_ < 8 * DEEP; i_ += 8)                                                                      \
+            if (D == WIDTH || d_ + i_ / 8 * 16 < D)                                                                    \
+                PUT_SUMS(x, at_ + i_ / 8 * 16, add, (factor) * (sum)[i_], (factor) * (sum)[i_ + PER - 1]);             \
+    }
+
 /* Tiles come in two loops, of which `part` says which: one with a mask, where a team also leaves out tiles of which it
  * sees nothing, and one for the tiles that all rows see. */
 
 #if defined(ATTENTION_FORWARD)
-#define COLUMN(i) ((i) / 8 * 16 + LVN_TILE_COLUMN((i) % 8)) /* of sum i of STEP / 16 tiles side by side */
-
 /* Scores x of STEP keys become exponentials relative to the maximum of each row so far. `scale` is that of the scores,
  * in powers of two; `factor` is what earlier sums have to be multiplied with. */
 LVN_FUNCTION void softmax(float *x, float *top, float *sum, float *factor, float scale, LVN_LOCAL float *capacity)
@@ -224,7 +251,7 @@ LVN_TILE_KERNEL_OF(attention_forward, GROUPS) FORWARD
     DECLARE_TILES(Q, K, V);
     LVN_SHARED float capacity[CAPACITY];
     MAKE_SIZES;
-    lvn_long b = LVN_GROUP_Z, h = LVN_GROUP_Y, hk = h / (Hq / Hkv);
+    lvn_long b = LVN_GROUP_Z, h = LVN_GROUP_Y, hk = (int)h / ((int)Hq / (int)Hkv);
     /* The last rows see the most keys: they come first. */
     lvn_long first = ((Tq + ROWS - 1) / ROWS - 1 - LVN_GROUP_X) * ROWS;
     struct mask mask = mask_make(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
@@ -248,31 +275,36 @@ LVN_TILE_KERNEL_OF(attention_forward, GROUPS) FORWARD
             START(stage ^ 1, K, k, b * k0 + hk * k2, k1, V, v, b * v0 + hk * v2, v1, key0 + STEP, end);
             if (part && ALONE && key0 >= keys_seen(mask, t0 + 15)) continue;
             LVN_UNROLLED
-            for (int j = 0; j < STEP / 16; j++) scores(x + 8 * j, q_rows, K + STAGE(stage) + j * 16 * PITCH, capacity);
+            for (int j = 0; j < STEP; j += 16) scores(x + j / 2, q_rows, K + STAGE(stage) + j * PITCH, capacity);
             LVN_UNROLLED
-            for (int i = 0; i < STEP / 2; i++)
-                if (part && key0 + COLUMN(i) >= keys_seen(mask, t0 + LVN_TILE_ROW(i % 8))) x[i] = -LVN_INFINITY;
+            for (int j = 0; part && j < STEP; j += 16) hide(x + j / 2, mask, key0 + j, t0);
             softmax(x, top, sum, factor, scale, capacity);
-            LVN_UNROLLED
-            for (int i = 0; i < STEP / 2; i++) x[i] *= DROPOUT_FACTOR(t0 + LVN_TILE_ROW(i % 8), key0 + COLUMN(i));
             LVN_UNROLLED
             for (int i = 0; i < 8 * DEEP; i++) out[i] *= factor[LVN_TILE_ROW_OF(i % 8)];
             LVN_UNROLLED
-            for (int j = 0; j < STEP / 16; j++) add_rows(out, x + 8 * j, V + STAGE(stage) + j * 16 * PITCH, capacity);
+            for (int j = 0; j < STEP; j += 16) {
+                float *y = x + j / 2;
+                LVN_UNROLLED
+                for (int e = 0; e < 8; e++) y[e] *= DROPOUT_FACTOR(t0 + LVN_TILE_ROW(e), key0 + j + LVN_TILE_COLUMN(e));
+                add_rows(out, y, V + STAGE(stage) + j * PITCH, capacity);
+            }
         }
     LVN_UNROLLED
     for (int r = 0; r < LVN_TILE_ROWS; r++) {
         sum[r] = lvn_tile_row_sum(sum[r], capacity);
+        bool none = sum[r] == 0; /* of the keys are visible */
         top[r] = top[r] * scale * LN2 + lvn_log(sum[r]);
         sum[r] = 1 / sum[r];
+        if (none) top[r] = sum[r] = 0;
     }
     LVN_UNROLLED
-    for (int i = 0; i < 8 * DEEP; i++) {
-        int t = t0 + LVN_TILE_ROW(i % 8), d = TEAM_CHANNEL + i / 8 * 16 + LVN_TILE_COLUMN(i % 8);
-        int r = LVN_TILE_ROW_OF(i % 8);
-        bool none = keys_seen(mask, t) <= 0;
-        if (t < Tq && d < D) LVN_PUT(o, ((b * Tq + t) * Hq + h) * D + d, none ? 0 : out[i] * sum[r]);
-        if (t < Tq && d == 0) LVN_PUT(lse, (b * Hq + h) * Tq + t, none ? 0 : top[r]);
+    for (int i = 0; i < 8 * DEEP; i++) out[i] *= sum[LVN_TILE_ROW_OF(i % 8)];
+    PUT_ROWS(o, (b * Tq * Hq + h) * D, Hq * D, t0, Tq, false, out, 1);
+    LVN_UNROLLED
+    for (int e = 0; e < 8; e++) {
+        int t = t0 + LVN_TILE_ROW(e);
+        bool mine = t < Tq && TEAM_CHANNEL + LVN_TILE_COLUMN(e) == 0;
+        if (mine) LVN_PUT(lse, (b * Hq + h) * Tq + t, top[LVN_TILE_ROW_OF(e)]);
     }
 }
 
@@ -282,7 +314,7 @@ LVN_TILE_KERNEL_OF(attention_dq, GROUPS) BACKWARD_DQ
     DECLARE_TILES(rows_memory, K, V);
     LVN_SHARED float capacity[CAPACITY];
     MAKE_SIZES;
-    lvn_long b = LVN_GROUP_Z, h = LVN_GROUP_Y, hk = h / (Hq / Hkv);
+    lvn_long b = LVN_GROUP_Z, h = LVN_GROUP_Y, hk = (int)h / ((int)Hq / (int)Hkv);
     lvn_long first = ((Tq + ROWS - 1) / ROWS - 1 - LVN_GROUP_X) * ROWS;
     struct mask mask = mask_make(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
     int t0 = (int)first + TEAM_ROW, key0 = 0, whole = keys_seen(mask, (int)first) / STEP * STEP;
@@ -312,21 +344,17 @@ LVN_TILE_KERNEL_OF(attention_dq, GROUPS) BACKWARD_DQ
                 if (part && ALONE && key0 + j >= keys_seen(mask, t0 + 15)) continue;
                 scores(x, q_rows, K + STAGE(stage) + j * PITCH, capacity);
                 scores(dp, g_rows, V + STAGE(stage) + j * PITCH, capacity);
+                if (part) hide(x, mask, key0 + j, t0);
                 LVN_UNROLLED
                 for (int e = 0; e < 8; e++) {
-                    int t = t0 + LVN_TILE_ROW(e), key = key0 + j + LVN_TILE_COLUMN(e), r = LVN_TILE_ROW_OF(e);
-                    float p = lvn_exp2_fast(lvn_fma(scale * LOG2E, x[e], l[r]));
-                    if (part && key >= keys_seen(mask, t)) p = 0;
-                    x[e] = p * (DROPOUT_FACTOR(t, key) * dp[e] - rest[r]);
+                    float p = lvn_exp2_fast(lvn_fma(scale * LOG2E, x[e], l[LVN_TILE_ROW_OF(e)]));
+                    float z = DROPOUT_FACTOR(t0 + LVN_TILE_ROW(e), key0 + j + LVN_TILE_COLUMN(e));
+                    x[e] = p * (z * dp[e] - rest[LVN_TILE_ROW_OF(e)]);
                 }
                 add_rows(sum, x, K + STAGE(stage) + j * PITCH, capacity);
             }
         }
-    LVN_UNROLLED
-    for (int i = 0; i < 8 * DEEP; i++) {
-        int t = t0 + LVN_TILE_ROW(i % 8), d = TEAM_CHANNEL + i / 8 * 16 + LVN_TILE_COLUMN(i % 8);
-        if (t < Tq && d < D) LVN_GIVE(dq, b * d0 + t * d1 + h * d2 + d, add, scale * sum[i]);
-    }
+    PUT_ROWS(dq, b * d0 + h * d2, d1, t0, Tq, add, sum, scale);
 }
 
 #else
@@ -341,7 +369,7 @@ LVN_TILE_KERNEL_OF(attention_dkv, GROUPS) BACKWARD_DKV
     DECLARE_TILES(rows_memory, Q, G);
     LVN_SHARED float capacity[CAPACITY], numbers[STAGES][2 * STEP];
     MAKE_SIZES;
-    lvn_long b = LVN_GROUP_Z, hk = LVN_GROUP_Y, first = LVN_GROUP_X * ROWS, shared = Hq / Hkv;
+    lvn_long b = LVN_GROUP_Z, hk = LVN_GROUP_Y, first = LVN_GROUP_X * ROWS, shared = (int)Hq / (int)Hkv;
     struct mask mask = mask_make(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
     int first_key = (int)first + TEAM_ROW, last = (int)first + ROWS - 1, T = (int)Tq;
     int begin = causal && first >= mask.before ? ((int)first - mask.before + 1) / STEP * STEP : 0, whole = T;
@@ -370,12 +398,17 @@ LVN_TILE_KERNEL_OF(attention_dkv, GROUPS) BACKWARD_DKV
                     if (!part && ALONE && first_key >= keys_seen(mask, t0 + j + 15)) continue;
                     scores(x, k_rows, Q + STAGE(stage) + j * PITCH, capacity);
                     scores(dp, v_rows, G + STAGE(stage) + j * PITCH, capacity);
+                    if (!part && first_key + 15 >= keys_seen(mask, t0 + j)) {
+                        LVN_UNROLLED
+                        for (int e = 0; e < 8; e++)
+                            if (first_key + LVN_TILE_ROW(e) >= keys_seen(mask, t0 + j + LVN_TILE_COLUMN(e)))
+                                x[e] = -LVN_INFINITY;
+                    }
                     LVN_UNROLLED
                     for (int e = 0; e < 8; e++) {
-                        int i = j + LVN_TILE_COLUMN(e), t = t0 + i, key = first_key + LVN_TILE_ROW(e);
+                        int i = j + LVN_TILE_COLUMN(e);
                         float p = lvn_exp2_fast(lvn_fma(scale * LOG2E, x[e], L[i]));
-                        if (!part && key >= keys_seen(mask, t)) p = 0;
-                        float z = DROPOUT_FACTOR(t, key);
+                        float z = DROPOUT_FACTOR(t0 + i, first_key + LVN_TILE_ROW(e));
                         x[e] = p * (z * dp[e] - rest[i]);
                         dp[e] = p * z;
                     }
@@ -384,13 +417,8 @@ LVN_TILE_KERNEL_OF(attention_dkv, GROUPS) BACKWARD_DKV
                 }
             }
     }
-    LVN_UNROLLED
-    for (int i = 0; i < 8 * DEEP; i++) {
-        lvn_long key = first_key + LVN_TILE_ROW(i % 8), d = TEAM_CHANNEL + i / 8 * 16 + LVN_TILE_COLUMN(i % 8);
-        if (key >= Tk || d >= D) continue;
-        if (LVN_HAS(dk)) LVN_GIVE(dk, b * d0 + key * d1 + hk * d2 + d, add_k, scale * a[i]);
-        if (LVN_HAS(dv)) LVN_GIVE(dv, b * e0 + key * e1 + hk * e2 + d, add_v, c[i]);
-    }
+    if (LVN_HAS(dk)) PUT_ROWS(dk, b * d0 + hk * d2, d1, first_key, Tk, add_k, a, scale);
+    if (LVN_HAS(dv)) PUT_ROWS(dv, b * e0 + hk * e2, e1, first_key, Tk, add_v, c, 1);
 }
 
 #endif

@@ -12,7 +12,8 @@
  * If LVN_TILE_ROWS is defined, the items of a team can combine their sums of a row: this item has sums of LVN_TILE_ROWS
  * rows, sum e belongs to row LVN_TILE_ROW_OF(e) of them, and lvn_tile_row_max() and lvn_tile_row_sum() reduce over all
  * items that have the row. lvn_tile_left_of() rounds sums to a left operand. These have barriers: all items of the
- * group call them, with LVN_TILE_CAPACITY floats of local memory.
+ * group call them, with LVN_TILE_CAPACITY floats of local memory. If LVN_TILE_PAIRS is defined, sums 2k and 2k + 1 are
+ * neighbours of a row, in columns 2m and 2m + 1, and lvn_give_two_TYPE() puts them into memory together.
  *
  * LVN_MATRIX is defined if there are units: NVIDIA's from compute capability 8.0 on (mma.m16n8k16 of PTX), or Intel's
  * (cl_intel_subgroup_matrix_multiply_accumulate; LVN_MATRIX_INTEL is the size of its sub-groups, 16 or 8). With
@@ -102,6 +103,21 @@ LVN_FUNCTION lvn_uint lvn_rounded_pair(float first, float second)
 #endif
 }
 
+/* As LVN_GIVE(), of numbers i and i + 1; i is even, and p aligned for two of them. */
+LVN_FUNCTION void lvn_give_two_f32(LVN_GLOBAL float *p, lvn_long i, bool add, float a, float b)
+{
+    p[i] = add ? p[i] + a : a;
+    p[i + 1] = add ? p[i + 1] + b : b;
+}
+
+LVN_FUNCTION void LVN_JOIN(lvn_give_two_, ROUNDED)(LVN_GLOBAL lvn_ushort *p, lvn_long i, bool add, float a, float b)
+{
+    LVN_GLOBAL lvn_uint *two = (LVN_GLOBAL lvn_uint *)(p + i);
+    lvn_uint before = add ? *two : 0;
+    if (add) a = LVN_UNROUND((lvn_ushort)before) + a, b = LVN_UNROUND((lvn_ushort)(before >> 16)) + b;
+    *two = lvn_rounded_pair(a, b);
+}
+
 #if defined(LVN_MATRIX_NVIDIA)
 /* Lane 4 g + t of a warp has these pairs of a left operand: (g, 2t), (g + 8, 2t), (g, 2t + 8), (g + 8, 2t + 8), which
  * are four matrices as ldmatrix distributes them; columns g and g + 8 of a right operand; two neighbouring sums in row
@@ -116,6 +132,7 @@ LVN_FUNCTION lvn_uint lvn_rounded_pair(float first, float second)
 #define LVN_TILE_ROW(e) (LVN_TILE_G + (e) % 4 / 2 * 8)
 #define LVN_TILE_COLUMN(e) ((e) / 4 * 8 + 2 * LVN_TILE_T + (e) % 2)
 #define LVN_TILE_IN_REGISTERS
+#define LVN_TILE_PAIRS
 #define LVN_TILE_ROWS 2
 #define LVN_TILE_ROW_OF(e) ((e) % 4 / 2)
 #define LVN_TILE_CAPACITY 1
