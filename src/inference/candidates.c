@@ -42,10 +42,26 @@ static float weight(const struct lvn_candidates *c, float logit)
     return (float)exp(((double)logit - c->max_logit) / c->temperature);
 }
 
-static void fill(struct lvn_candidates *c, const float *logits, double temperature)
+/* No logit of the k likeliest is below it: of each of k ranges of tokens it is at most the maximum. */
+static float lower_bound(const float *logits, int64_t n, int64_t k)
 {
-    for (int64_t i = 0; i < c->n; i++) c->list[i] = (struct lvn_candidate){logits[i], (int32_t)i};
-    for (int64_t i = c->n / 2; i-- > 0;) sink(c->list, c->n, i);
+    float bound = INFINITY;
+    for (int64_t range = 0; range < k; range++) {
+        float max = -INFINITY;
+        for (int64_t i = n * range / k; i < n * (range + 1) / k; i++) max = logits[i] > max ? logits[i] : max;
+        bound = max < bound ? max : bound;
+    }
+    return bound;
+}
+
+/* The heap of all candidates that may be among the k likeliest. */
+static void fill(struct lvn_candidates *c, const float *logits, int64_t k, double temperature)
+{
+    const float bound = k < c->n ? lower_bound(logits, c->n, k) : -INFINITY;
+    c->n_listed = 0;
+    for (int64_t i = 0; i < c->n; i++)
+        if (logits[i] >= bound) c->list[c->n_listed++] = (struct lvn_candidate){logits[i], (int32_t)i};
+    for (int64_t i = c->n_listed / 2; i-- > 0;) sink(c->list, c->n_listed, i);
     c->taken = 0;
     c->max_logit = c->list[0].value;
     c->temperature = temperature;
@@ -55,13 +71,13 @@ static void fill(struct lvn_candidates *c, const float *logits, double temperatu
 static const struct lvn_candidate *ranked(struct lvn_candidates *c, int64_t i)
 {
     while (c->taken <= i) {
-        int64_t last = c->n - 1 - c->taken++;
+        int64_t last = c->n_listed - 1 - c->taken++;
         struct lvn_candidate likeliest = c->list[0];
         c->list[0] = c->list[last];
         sink(c->list, last, 0);
         c->list[last] = (struct lvn_candidate){weight(c, likeliest.value), likeliest.id};
     }
-    return &c->list[c->n - 1 - i];
+    return &c->list[c->n_listed - 1 - i];
 }
 
 /* The sum of the weights of the k likeliest; none must have been taken yet. */
@@ -83,8 +99,8 @@ static int32_t likeliest(const float *logits, int64_t n)
 int32_t lvn_candidates_choose(struct lvn_candidates *c, const float *logits, const struct lvn_choice *s, double u)
 {
     if (s->temperature <= 0.0) return likeliest(logits, c->n);
-    fill(c, logits, s->temperature);
     int64_t left = s->top_k > 0 && s->top_k < c->n ? s->top_k : c->n;
+    fill(c, logits, left, s->temperature);
     double total = sum_of(c, left), sum = 0.0;
     if (s->top_p > 0.0 && s->top_p < 1.0) {
         double share = s->top_p * total;

@@ -1,9 +1,10 @@
 /* candidates.h - chooses one token by a model's logits: greedy, temperature, top_k, top_p.
  *
  * sampler.h calls it for every new token. Tokens are taken from a heap, the likeliest first, and no more than the
- * choice needs. top_k takes k. top_p needs the sum of all weights, which takes no order, and then as many tokens as
- * make up its fraction. Without either, tokens are taken until the random number is reached. So a token costs a pass
- * over the vocabulary and a few heap operations, and the vocabulary is never sorted. */
+ * choice needs. top_k takes k, and only logits that may be among these are in the heap. top_p needs the sum of all
+ * weights, which takes no order, and then as many tokens as make up its fraction. Without either, tokens are taken
+ * until the random number is reached. So a token costs a pass over the vocabulary and a few heap operations, and the
+ * vocabulary is never sorted. */
 #ifndef LVN_CANDIDATES_H
 #define LVN_CANDIDATES_H
 
@@ -23,7 +24,8 @@ struct lvn_candidate {
 };
 
 struct lvn_candidates {
-    struct lvn_candidate *list; /* [n] a heap by logit; after it the tokens that were taken, the likeliest last */
+    struct lvn_candidate *list; /* a heap by logit; after it the tokens that were taken, the likeliest last */
+    int64_t n_listed;           /* length of the list; with top_k few, since most logits are too small */
     int64_t n;                  /* size of the vocabulary */
     int64_t taken;
     float max_logit;
