@@ -78,8 +78,7 @@
 #endif
 
 #ifdef LVN_CUDA
-/* A kernel of which so many groups at a time are to find room on a multiprocessor. */
-#define LVN_TILE_KERNEL_OF(name, groups) extern "C" __global__ void __launch_bounds__(LVN_ITEMS, groups) name
+#define LVN_TILE_KERNEL_OF(name, groups) LVN_KERNEL_OF(name, groups)
 #else
 #define LVN_TILE_KERNEL_OF(name, groups) LVN_TILE_KERNEL(name)
 #endif

@@ -1,28 +1,181 @@
-/* norm_gpu.h - launches the kernels of layernorm.k for the gradients of gamma and beta, for layernorm and
- * residual_layernorm on devices. */
+/* norm_gpu.h - what normalisations share on devices: teams of items, and the launches of layernorm.k's kernels for
+ * layernorm, residual_layernorm and rmsnorm.
+ *
+ * A team of TEAM items takes a row of COLUMNS numbers and holds it in registers, PACKS times LVN_WIDTH for each item. A
+ * team is a warp, as long as a row is short enough for one: then a sum needs no barrier. */
 #ifndef LVN_NORM_GPU_H
 #define LVN_NORM_GPU_H
 
-#include "ops/product_gpu.h"
-#ifndef LVN_DEVICE
+#include "ops/numbers_gpu.h"
+#ifdef LVN_DEVICE
 
-/* x: the argument x, (R,C), of the values that were normalised. out: index of y among the outputs; mean and rstd follow
- * it. in: index of gamma among the inputs; beta follows it. */
-static inline void norm_vectors_launch(struct lvn_gpu *g, struct lvn_gpu_arg x, int out, int in, int64_t R, int64_t C)
+#define TEAMS (LVN_ITEMS / TEAM)
+#define PACKS ((COLUMNS + TEAM * LVN_WIDTH - 1) / (TEAM * LVN_WIDTH))
+/* The item's first column in pack p; and a loop over the packs in which it has any. */
+#define COLUMN(p) (((p)*TEAM + LVN_ITEM % TEAM) * LVN_WIDTH)
+#define EACH_PACK(p)                                                                                                   \
+    LVN_UNROLLED                                                                                                       \
+    for (int p = 0; p < PACKS; p++)                                                                                    \
+        if (COLUMN(p) < COLUMNS)
+
+/* The sum over a team: all items of the group call, all get their team's. */
+LVN_FUNCTION float team_sum(float x, LVN_LOCAL float *capacity)
 {
-    if (!g->call->din[in].desc && !g->call->din[in + 1].desc) return;
-    const int64_t gammas = column_scratch(g, R, C), betas = column_scratch(g, R, C);
-    const char *source = g->source;
+#ifdef LVN_CUDA
+    for (int far = 16; far > 0; far /= 2) x += __shfl_xor_sync(0xffffffffu, x, far);
+#if TEAM > 32
+    LVN_BARRIER();
+    if (LVN_ITEM % 32 == 0) capacity[LVN_ITEM / 32] = x;
+    LVN_BARRIER();
+    x = 0;
+    for (int warp = 0; warp < TEAM / 32; warp++) x += capacity[LVN_ITEM / TEAM * (TEAM / 32) + warp];
+#endif
+    return x;
+#else
+    LVN_BARRIER();
+    capacity[LVN_ITEM] = x;
+    LVN_BARRIER();
+    for (int width = TEAM / 2; width >= 1; width /= 2) {
+        if (LVN_ITEM % TEAM < width) capacity[LVN_ITEM] += capacity[LVN_ITEM + width];
+        LVN_BARRIER();
+    }
+    return capacity[LVN_ITEM / TEAM * TEAM];
+#endif
+}
+
+#else /* the host's half */
+
+struct norm {
+    bool residual; /* of s = x + dropout(b): inputs (x,b,...), outputs (s,y,...); else of x: (x,...), (y,...) */
+    bool centred;  /* layernorm, with beta and mean; else RMS normalisation */
+    double eps, p; /* p: of dropout */
+};
+
+static inline struct lvn_gpu_arg norm_arg(bool has, struct lvn_gpu_arg a)
+{
+    return has ? a : (struct lvn_gpu_arg){.kind = LVN_GPU_OPERAND_NONE, .name = a.name};
+}
+/* Is there an operand? If not, the argument is absent. */
+#define NORM_IF(has, argument) norm_arg(has, (struct lvn_gpu_arg)argument)
+
+/* What was normalised, in later phases. */
+static inline struct lvn_gpu_arg norm_x(const struct norm *n)
+{
+    return n->residual ? (struct lvn_gpu_arg)LVN_OUT(0, x) : (struct lvn_gpu_arg)LVN_IN(0, x);
+}
+
+/* Items of a team for rows of C numbers: a warp, or as many as keep the numbers of an item in registers. */
+static inline int64_t norm_team(int64_t C, int width)
+{
+    enum { WARP = 32, MAX_PACKS = 4 };
+    int64_t team = WARP;
+    while (team < LVN_ITEMS && C > team * width * MAX_PACKS) team *= 2;
+    return team;
+}
+
+/* Define what kernels of rows of C numbers need; returns the number of teams of a group. */
+static inline int64_t norm_define(struct lvn_gpu *g, int64_t C, const struct lvn_gpu_arg *args)
+{
+    const int width = lvn_gpu_width(g, C, args);
+    const int64_t team = norm_team(C, width);
     g->source = "layernorm";
-    LVN_LAUNCH(g, "norm_vectors", (C + 31) / 32, column_parts(R), 1, x, LVN_DOUT(out, dy), LVN_OUT(out + 1, mean),
-               LVN_OUT(out + 2, rstd), LVN_SCRATCH(gammas, gammas), LVN_SCRATCH(betas, betas), LVN_LONG(COLUMN_ROWS),
-               LVN_LONG(R), LVN_LONG(C));
-    g->source = source;
-    if (g->call->din[in].desc)
-        column_parts_launch(g, gammas, (struct lvn_gpu_arg)LVN_DIN(in, sums), (struct lvn_gpu_arg)LVN_ADDS(in), R, C);
-    if (g->call->din[in + 1].desc)
-        column_parts_launch(g, betas, (struct lvn_gpu_arg)LVN_DIN(in + 1, sums), (struct lvn_gpu_arg)LVN_ADDS(in + 1),
-                            R, C);
+    if (width > 1) lvn_gpu_define(g, "LVN_WIDTH", width);
+    lvn_gpu_define(g, "TEAM", team);
+    lvn_gpu_define(g, "COLUMNS", C);
+    return LVN_ITEMS / team;
+}
+
+static inline void norm_forward(struct lvn_gpu *g, const struct norm *n)
+{
+    const struct lvn_desc *x = g->call->in[0].desc;
+    const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->centred;
+    const int64_t R = lvn_desc_rows(x), C = x->dim[x->rank - 1];
+    const struct lvn_gpu_arg args[] = {LVN_IN(0, x),
+                                       NORM_IF(n->residual, LVN_IN(1, b)),
+                                       NORM_IF(n->residual, LVN_OUT(0, s)),
+                                       LVN_IN(gamma, gamma),
+                                       NORM_IF(n->centred, LVN_IN(gamma + 1, beta)),
+                                       LVN_OUT(y, y),
+                                       NORM_IF(n->centred, LVN_OUT(y + 1, mean)),
+                                       LVN_OUT(rstd, rstd),
+                                       LVN_STEP,
+                                       LVN_LONG(R),
+                                       LVN_FLOAT(n->eps),
+                                       LVN_DROPOUT(g, n->p, x),
+                                       {.kind = LVN_GPU_END}};
+    const int64_t teams = norm_define(g, C, args);
+    lvn_gpu_launch(g, "norm_forward", (R + teams - 1) / teams, 1, 1, args);
+}
+
+static inline void norm_restore(struct lvn_gpu *g, const struct norm *n)
+{
+    const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->centred;
+    const struct lvn_desc *d = g->call->out[y].desc;
+    const int64_t C = d->dim[d->rank - 1], count = lvn_desc_count(d);
+    const struct lvn_gpu_arg args[] = {norm_x(n),
+                                       LVN_IN(gamma, gamma),
+                                       NORM_IF(n->centred, LVN_IN(gamma + 1, beta)),
+                                       LVN_OUT(y, y),
+                                       NORM_IF(n->centred, LVN_OUT(y + 1, mean)),
+                                       LVN_OUT(rstd, rstd),
+                                       LVN_LONG(count),
+                                       {.kind = LVN_GPU_END}};
+    (void)norm_define(g, C, args);
+    lvn_gpu_launch(g, "norm_restore", lvn_gpu_groups(count / lvn_gpu_width(g, C, args)), 1, 1, args);
+}
+
+/* Rows of a group, `teams` at a time: between 256 and 511 groups, if there are rows enough. They sum gradients of gamma
+ * and beta over their rows first, so their number depends on shapes alone. */
+static inline int64_t norm_rows(int64_t R, int64_t teams)
+{
+    enum { GROUPS = 256 };
+    int64_t rows = teams;
+    while (R >= 2 * GROUPS * rows) rows *= 2;
+    return rows;
+}
+
+static inline void norm_backward(struct lvn_gpu *g, const struct norm *n)
+{
+    const struct lvn_call *c = g->call;
+    const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->centred;
+    const struct lvn_gpu_arg x = norm_x(n);
+    const struct lvn_desc *d = lvn_gpu_desc(c, &x);
+    const int64_t R = lvn_desc_rows(d), C = d->dim[d->rank - 1];
+    const bool has_gamma = c->din[gamma].desc, has_beta = n->centred && c->din[gamma + 1].desc;
+    if (!c->din[0].desc && !(n->residual && c->din[1].desc) && !has_gamma && !has_beta) return;
+    enum { GAMMAS = 8, BETAS, ROWS = 11 }; /* filled in below */
+    struct lvn_gpu_arg args[] = {x,
+                                 LVN_IN(gamma, gamma),
+                                 NORM_IF(n->centred, LVN_OUT(y + 1, mean)),
+                                 LVN_OUT(rstd, rstd),
+                                 NORM_IF(n->residual, LVN_DOUT(0, ds)),
+                                 LVN_DOUT(y, dy),
+                                 LVN_DIN(0, da),
+                                 NORM_IF(n->residual, LVN_DIN(1, db)),
+                                 [GAMMAS] = LVN_ABSENT(gammas),
+                                 [BETAS] = LVN_ABSENT(betas),
+                                 LVN_STEP,
+                                 [ROWS] = LVN_LONG(0),
+                                 LVN_LONG(R),
+                                 LVN_ADDS(0),
+                                 n->residual ? (struct lvn_gpu_arg)LVN_ADDS(1) : (struct lvn_gpu_arg)LVN_INT(0),
+                                 LVN_DROPOUT(g, n->p, d),
+                                 {.kind = LVN_GPU_END}};
+    const char *constants = g->constants;
+    const int64_t rows = norm_rows(R, norm_define(g, C, args)), groups = (R + rows - 1) / rows;
+    const int64_t bytes = groups * C * (int64_t)sizeof(double);
+    const int64_t gammas = has_gamma ? lvn_gpu_scratch(g, bytes) : 0, betas = has_beta ? lvn_gpu_scratch(g, bytes) : 0;
+    if (has_gamma) args[GAMMAS] = (struct lvn_gpu_arg)LVN_SCRATCH(gammas, gammas);
+    if (has_beta) args[BETAS] = (struct lvn_gpu_arg)LVN_SCRATCH(betas, betas);
+    args[ROWS].number = rows;
+    lvn_gpu_launch(g, "norm_backward", groups, 1, 1, args);
+    if (has_gamma)
+        LVN_LAUNCH(g, "norm_vector", (C + 31) / 32, 1, 1, LVN_SCRATCH(gammas, parts), LVN_DIN(gamma, sums),
+                   LVN_ADDS(gamma), LVN_LONG(groups));
+    if (has_beta)
+        LVN_LAUNCH(g, "norm_vector", (C + 31) / 32, 1, 1, LVN_SCRATCH(betas, parts), LVN_DIN(gamma + 1, sums),
+                   LVN_ADDS(gamma + 1), LVN_LONG(groups));
+    g->constants = constants;
 }
 
 #endif

@@ -129,5 +129,23 @@ LVN_FUNCTION struct lvn_numbers lvn_sums(struct lvn_numbers a, struct lvn_number
         LVN_PUTS(x, i, numbers);                                                                                       \
     } while (0)
 
+/* The factors of dropout for elements (row, column) and following: lvn_dropout_factor(), with one call of Philox for
+ * eight columns. */
+LVN_FUNCTION struct lvn_numbers lvn_dropout_factors(LVN_GLOBAL const struct lvn_now *now, lvn_long row, lvn_uint column,
+                                                    int threshold, float scale, int op, lvn_long rows_per_sample)
+{
+    struct lvn_numbers r;
+#if LVN_WIDTH == 8
+    LVN_EACH(k) r.v[k] = 1;
+    if (threshold == 0 || !now->training) return r;
+    lvn_ulong at = (lvn_ulong)(now->first_row * rows_per_sample + row);
+    struct lvn_four bits = lvn_dropout_words(now->seed, now->step, (lvn_uint)op, at, column);
+    LVN_EACH(k) r.v[k] = (bits.v[k / 2] >> k % 2 * 16 & 0xffffu) >= (lvn_uint)threshold ? scale : 0;
+#else
+    r.v[0] = lvn_dropout_factor(now, row, column, threshold, scale, op, rows_per_sample);
+#endif
+    return r;
+}
+
 #endif
 #endif

@@ -1,7 +1,7 @@
 /* ops_cases.h - the table of the cases of every operation; the tests of operations include it.
  *
  * A new operation adds its lines here; without any, test_ops fails. Sizes are around multiples of sixteen lanes: one,
- * primes, just below and just above.
+ * primes, just below and just above; and multiples of eight, where items of devices take eight numbers.
  *
  * Inputs: REAL(dims), GAMMA(dims) around one, AROUND(mean, width, dims), IDS(below, dims), LABEL(below, dims) with some
  * ignored, for below = 0 all, BYTES(dims) of 0 to 255, CONSTANT(dims) reals without a gradient, HEADS(B, T, H, D, row,
@@ -60,6 +60,8 @@ static const struct op_case op_cases[] = {
     {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(5, 65), GAMMA(65), REAL(65)}},
     {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(3, 150, 129), GAMMA(129), REAL(129)}, .large = true},
     {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(1030, 33), GAMMA(33), REAL(33)}, .large = true},
+    {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(5, 768), GAMMA(768), REAL(768)}},
+    {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(37, 1032), GAMMA(1032), REAL(1032)}, .large = true},
 
     /* a mean far from zero costs the digits of its rounding: 1000 * 6e-8 */
     {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {AROUND(1000, 1, 4, 67), GAMMA(67), REAL(67)}, .large = true,
@@ -70,6 +72,7 @@ static const struct op_case op_cases[] = {
     {LVN_OP_gelu, .in = {REAL(3, 5)}},
     {LVN_OP_gelu, .in = {REAL(2, 3, 17)}},
     {LVN_OP_gelu, .in = {REAL(31, 33)}},
+    {LVN_OP_gelu, .in = {AROUND(0, 3, 67, 40)}},
     {LVN_OP_gelu, .in = {REAL(67, 129)}, .large = true},
     {LVN_OP_gelu, .in = {AROUND(0, 9, 31, 33)}},
     {LVN_OP_gelu, .in = {AROUND(0, 1e6, 31, 33)}, .large = true},
@@ -78,6 +81,7 @@ static const struct op_case op_cases[] = {
     {LVN_OP_gelu_tanh, .in = {REAL(3, 5)}},
     {LVN_OP_gelu_tanh, .in = {REAL(2, 3, 17)}},
     {LVN_OP_gelu_tanh, .in = {REAL(31, 33)}},
+    {LVN_OP_gelu_tanh, .in = {AROUND(0, 3, 67, 40)}},
     {LVN_OP_gelu_tanh, .in = {REAL(67, 129)}, .large = true},
     {LVN_OP_gelu_tanh, .in = {AROUND(0, 9, 31, 33)}},
     {LVN_OP_gelu_tanh, .in = {AROUND(0, 1e6, 31, 33)}, .large = true},
@@ -90,13 +94,16 @@ static const struct op_case op_cases[] = {
     {LVN_OP_dropout, .attr.dropout = {0.1}, .in = {REAL(3, 65)}, .evaluation = true},
     {LVN_OP_dropout, .attr.dropout = {0}, .in = {REAL(3, 31)}},
     {LVN_OP_dropout, .attr.dropout = {0.1}, .in = {REAL(4, 67, 65)}, .large = true},
+    {LVN_OP_dropout, .attr.dropout = {0.3}, .in = {REAL(4, 19, 40)}},
 
     {LVN_OP_scale, .attr.scale = {2}, .in = {REAL(1)}},
     {LVN_OP_scale, .attr.scale = {-0.3}, .in = {REAL(2, 3, 17)}},
+    {LVN_OP_scale, .attr.scale = {-0.3}, .in = {REAL(71, 40)}},
 
     {LVN_OP_add, .in = {REAL(1), REAL(1)}},
     {LVN_OP_add, .in = {REAL(2, 3, 17), REAL(2, 3, 17)}},
     {LVN_OP_add, .in = {REAL(31, 65), REAL(31, 65)}},
+    {LVN_OP_add, .in = {REAL(71, 40), REAL(71, 40)}},
 
     {LVN_OP_relu, .in = {REAL(1)}},
     {LVN_OP_relu, .in = {REAL(2, 3, 17)}},
@@ -161,12 +168,14 @@ static const struct op_case op_cases[] = {
     {LVN_OP_add_rows, .in = {REAL(3, 1), REAL(1)}},
     {LVN_OP_add_rows, .in = {REAL(2, 3, 17), REAL(17)}},
     {LVN_OP_add_rows, .in = {REAL(5, 3, 7), REAL(3, 7)}},
+    {LVN_OP_add_rows, .in = {REAL(35, 3, 8), REAL(3, 8)}},
     {LVN_OP_pack, .in = {REAL(2, 3, 17)}},
     {LVN_OP_pack, .in = {HEADS(2, 7, 3, 5, 45, 15)}},
     {LVN_OP_zeros, .in = {REAL(2, 3, 17)}},
 
     {LVN_OP_widen, .in = {REAL(1)}},
     {LVN_OP_widen, .in = {REAL(3, 17)}},
+    {LVN_OP_widen, .in = {REAL(71, 40)}},
 
     {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 1},
         .in = {REAL(1, 1, 1, 1), REAL(1, 1, 1, 1), REAL(1, 1, 1, 1)}},
@@ -239,6 +248,8 @@ static const struct op_case op_cases[] = {
     {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-6}, .in = {REAL(3, 5, 4, 17), GAMMA(17)}},
     {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-5}, .in = {AROUND(100, 1, 3, 150, 129), GAMMA(129)}, .large = true},
     {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-5}, .in = {REAL(1030, 33), GAMMA(33)}, .large = true},
+    {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-5}, .in = {REAL(2, 9, 40), GAMMA(40)}},
+    {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-5}, .in = {REAL(3, 2100), GAMMA(2100)}, .large = true},
 
     {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 2, .theta = 10000, .magnitude = 1}, .in = {IDS(9, 1, 1)}},
     {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 18, .theta = 500, .magnitude = 1.5},
@@ -263,6 +274,7 @@ static const struct op_case op_cases[] = {
 
     {LVN_OP_swiglu, .in = {REAL(1), REAL(1)}},
     {LVN_OP_swiglu, .in = {REAL(3, 17), REAL(3, 17)}},
+    {LVN_OP_swiglu, .in = {REAL(71, 40), REAL(71, 40)}},
     {LVN_OP_swiglu, .in = {AROUND(0, 100, 5, 131), REAL(5, 131)}, .large = true},
     {LVN_OP_swiglu, .in = {AROUND(0, 5, 2, 31, 67), REAL(2, 31, 67)}, .large = true},
 
@@ -295,6 +307,8 @@ static const struct op_case op_cases[] = {
         .evaluation = true},
     {LVN_OP_residual_layernorm, .attr.residual_layernorm = {1e-5, 0.1},
         .in = {REAL(3, 50, 129), REAL(3, 50, 129), GAMMA(129), REAL(129)}, .large = true},
+    {LVN_OP_residual_layernorm, .attr.residual_layernorm = {1e-5, 0.1},
+        .in = {REAL(3, 11, 296), REAL(3, 11, 296), GAMMA(296), REAL(296)}},
 
     {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {-1, true},
         .in = {REAL(1, 1), REAL(1, 1), REAL(1), LABEL(1, 1)}},
@@ -335,7 +349,9 @@ static const struct op_case op_cases[] = {
 
     {LVN_OP_accumulate, .count = 1},
     {LVN_OP_accumulate, .count = 1031},
+    {LVN_OP_accumulate, .count = 2840},
     {LVN_OP_accumulate, .attr.accumulate.copy = true, .count = 1031},
+    {LVN_OP_accumulate, .attr.accumulate.copy = true, .count = 2840},
     {LVN_OP_grad_squares, .attr.grad_squares = {.first = 0, .sums = 1}, .count = 1},
     {LVN_OP_grad_squares, .attr.grad_squares = {.first = 2, .sums = 5}, .count = 4096},
     {LVN_OP_grad_squares, .attr.grad_squares = {.first = 17, .sums = 25}, .count = 7 * 4096 + 33},

@@ -98,6 +98,15 @@ int lvn_gpu_width(const struct lvn_gpu *g, int64_t row, const struct lvn_gpu_arg
     return WIDTH;
 }
 
+void lvn_gpu_launch_wide(struct lvn_gpu *g, const char *kernel, int64_t n, int64_t row, const struct lvn_gpu_arg *args)
+{
+    const char *constants = g->constants;
+    const int width = lvn_gpu_width(g, row, args);
+    if (width > 1) lvn_gpu_define(g, "LVN_WIDTH", width);
+    lvn_gpu_launch(g, kernel, lvn_gpu_groups(n / width), 1, 1, args);
+    g->constants = constants;
+}
+
 void lvn_gpu_two_variants(struct lvn_gpu *g)
 {
     if (g->status != LVN_OK) return;

@@ -9,7 +9,7 @@
  *     static void forward(struct lvn_gpu *g)
  *     {
  *         int64_t n = lvn_desc_count(g->call->out[0].desc);
- *         LVN_LAUNCH(g, "gelu_forward", lvn_gpu_groups(n), 1, 1, LVN_IN(0, x), LVN_OUT(0, y), LVN_LONG(n));
+ *         LVN_LAUNCH(g, "relu_forward", lvn_gpu_groups(n), 1, 1, LVN_IN(0, x), LVN_OUT(0, y), LVN_LONG(n));
  *     }
  *
  * Arguments stand in the order of the kernel's parameters. An absent operand is a null pointer. */
@@ -154,6 +154,9 @@ struct lvn_gpu {
 /* Append a launch of (x, y, z) work-groups; none if one of these is 0. args end with LVN_GPU_END. */
 void lvn_gpu_launch(struct lvn_gpu *g, const char *kernel, int64_t x, int64_t y, int64_t z,
                     const struct lvn_gpu_arg *args);
+/* The same with an item for each LVN_WIDTH of n elements (ops/numbers_gpu.h): 8 where the elements of a row and the
+ * operands' alignment allow it, else 1. n is an argument, too. */
+void lvn_gpu_launch_wide(struct lvn_gpu *g, const char *kernel, int64_t n, int64_t row, const struct lvn_gpu_arg *args);
 /* Add "#define name value" to all later launches of the instruction. */
 void lvn_gpu_define(struct lvn_gpu *g, const char *name, int64_t value);
 /* The same with the name of a type of real numbers as the value. */
@@ -211,6 +214,10 @@ static inline int64_t lvn_gpu_groups(int64_t n)
     lvn_gpu_launch(g, kernel, x, y, z, (const struct lvn_gpu_arg[]){__VA_ARGS__, {.kind = LVN_GPU_END}})
 /* One item for each of n elements; n is the kernel's last parameter. */
 #define LVN_LAUNCH_EACH(g, kernel, n, ...) LVN_LAUNCH(g, kernel, lvn_gpu_groups(n), 1, 1, __VA_ARGS__, LVN_LONG(n))
+/* The same for elements in rows of `row`, or n, of which an item takes several. */
+#define LVN_LAUNCH_WIDE(g, kernel, n, row, ...)                                                                        \
+    lvn_gpu_launch_wide(g, kernel, n, row,                                                                             \
+                        (const struct lvn_gpu_arg[]){__VA_ARGS__, LVN_LONG(n), {.kind = LVN_GPU_END}})
 /* clang-format off */
 #define LVN_IN(i, n) {.kind = LVN_GPU_OPERAND_IN, .index = (i), .name = #n}
 #define LVN_OUT(i, n) {.kind = LVN_GPU_OPERAND_OUT, .index = (i), .name = #n}

@@ -88,6 +88,18 @@ static struct lvn_gpu_rounded *scratch_for(struct lvn_gpu *g, const struct lvn_g
     return r;
 }
 
+/* Not by lvn_gpu_launch(): what reads the operand is the product, and no copy of another operand is overwritten. */
+static void launch_rounding(struct lvn_gpu *g, const struct lvn_gpu_arg *x, const struct lvn_gpu_arg *y, int64_t n)
+{
+    const struct lvn_gpu_arg args[] = {*x, *y, LVN_INT(0), LVN_LONG(n), {.kind = LVN_GPU_END}};
+    const char *constants = g->constants;
+    const int width = lvn_gpu_width(g, n, args);
+    const struct lvn_gpu_launch l = {.source = "widen", .kernel = "widen", .grid = {lvn_gpu_groups(n / width), 1, 1}};
+    if (width > 1) lvn_gpu_define(g, "LVN_WIDTH", width);
+    (void)lvn_gpu_append(g, &l, args, 4);
+    g->constants = constants;
+}
+
 /* An operand of n numbers in the product's type: itself, or its rounded copy, for which a rounding kernel is
  * launched if needed. */
 static struct lvn_gpu_arg rounded(struct lvn_gpu *g, const struct lvn_gpu_arg *a, int type, int64_t n)
@@ -100,10 +112,9 @@ static struct lvn_gpu_arg rounded(struct lvn_gpu *g, const struct lvn_gpu_arg *a
                                     .number = r->offset,
                                     .type = (enum lvn_dtype)type,
                                     .name = "y"};
+    x.name = "x";
     if (!r->is_valid || r->n < n) {
-        const struct lvn_gpu_launch l = {.source = "widen", .kernel = "widen", .grid = {lvn_gpu_groups(n), 1, 1}};
-        x.name = "x";
-        (void)lvn_gpu_append(g, &l, (const struct lvn_gpu_arg[]){x, y, LVN_INT(0), LVN_LONG(n)}, 4);
+        launch_rounding(g, &x, &y, n);
         r->n = n;
         r->is_valid = true;
     }
@@ -169,9 +180,10 @@ bool lvn_gpu_product(struct lvn_gpu *g, const struct lvn_gpu_product *p)
     if (!gelu || m.gelu) return true;
     struct lvn_gpu_arg x = p->c;
     const char *source = g->source;
+    const int64_t n = m.M * m.N;
     x.name = "x";
     g->source = "gelu";
-    LVN_LAUNCH(g, "gelu_forward", lvn_gpu_groups(m.M * m.N), 1, 1, x, p->y, LVN_LONG(m.M * m.N), LVN_INT(p->tangent));
+    LVN_LAUNCH_WIDE(g, "gelu_forward", n, n, x, p->y, LVN_INT(p->tangent));
     g->source = source;
     return true;
 }

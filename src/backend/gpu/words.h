@@ -40,6 +40,8 @@ typedef unsigned int lvn_uint;
 typedef unsigned short lvn_ushort;
 typedef unsigned char lvn_uchar;
 #define LVN_KERNEL(name) extern "C" __global__ void __launch_bounds__(LVN_ITEMS) name
+/* A kernel of which so many groups at a time are to find room on a multiprocessor. */
+#define LVN_KERNEL_OF(name, groups) extern "C" __global__ void __launch_bounds__(LVN_ITEMS, groups) name
 #define LVN_FUNCTION inline __device__
 #define LVN_GLOBAL
 #define LVN_LOCAL
@@ -65,6 +67,7 @@ typedef unsigned char lvn_uchar;
 #define lvn_fma fmaf
 #define lvn_sqrt sqrtf
 #define lvn_rsqrt(x) (1.0f / sqrtf(x))
+#define lvn_inverse(x) __fdividef(1.0f, x)
 #define lvn_max fmaxf
 #define lvn_abs fabsf
 #define lvn_rint rintf
@@ -83,6 +86,7 @@ typedef uint lvn_uint;
 typedef ushort lvn_ushort;
 typedef uchar lvn_uchar;
 #define LVN_KERNEL(name) __kernel __attribute__((reqd_work_group_size(LVN_ITEMS, 1, 1))) void name
+#define LVN_KERNEL_OF(name, groups) LVN_KERNEL(name)
 #define LVN_FUNCTION static inline
 #define LVN_GLOBAL __global
 #define LVN_LOCAL __local
@@ -113,6 +117,7 @@ typedef uchar lvn_uchar;
 #define lvn_fma fma
 #define lvn_sqrt sqrt
 #define lvn_rsqrt(x) (1.0f / sqrt(x))
+#define lvn_inverse(x) (1.0f / (x)) /* within a unit of the last place, and fast */
 #define lvn_max fmax
 #define lvn_abs fabs
 #define lvn_rint rint
@@ -360,11 +365,18 @@ LVN_FUNCTION lvn_long lvn_position(LVN_GLOBAL const struct lvn_now *now, lvn_lon
     return b < 8 ? now->position[b] : 0;
 }
 
+/* The random bits for dropout of eight elements, column / 8 * 8 and following: 16 for each. */
+LVN_FUNCTION struct lvn_four lvn_dropout_words(lvn_ulong seed, lvn_long step, lvn_uint op, lvn_ulong row,
+                                               lvn_uint column)
+{
+    return lvn_philox(seed, column / 8, (lvn_uint)row, op ^ (lvn_uint)(row >> 32) * 0x9E3779B9u,
+                      (lvn_uint)step); /* the stream of dropout is number 0 */
+}
+
 /* 16 random bits for dropout of element (row, column). */
 LVN_FUNCTION lvn_uint lvn_dropout_bits(lvn_ulong seed, lvn_long step, lvn_uint op, lvn_ulong row, lvn_uint column)
 {
-    struct lvn_four r = lvn_philox(seed, column / 8, (lvn_uint)row, op ^ (lvn_uint)(row >> 32) * 0x9E3779B9u,
-                                   (lvn_uint)step); /* the stream of dropout is number 0 */
+    struct lvn_four r = lvn_dropout_words(seed, step, op, row, column);
     lvn_uint low = column & 2 ? r.v[1] : r.v[0], high = column & 2 ? r.v[3] : r.v[2], word = column & 4 ? high : low;
     return column % 2 ? word >> 16 : word & 0xffffu;
 }
