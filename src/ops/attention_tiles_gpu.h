@@ -391,7 +391,9 @@ LVN_TILE_KERNEL_OF(attention_dkv, GROUPS) BACKWARD_DKV
                 LVN_LOCAL const float *L = numbers[OF_STAGE], *rest = L + STEP;
                 ARRIVE(Q, G, if (LVN_ITEM < 2 * STEP) numbers[OF_STAGE][LVN_ITEM] = next);
                 next = NUMBER(t0 + STEP);
-                START(stage ^ 1, Q, q, b * q0 + h * q2, q1, G, dout, b * Tq * Hq * D + h * D, Hq * D, t0 + STEP, T);
+                if (t0 + STEP < T) { /* what follows has these arrays for the next head */
+                    START(stage ^ 1, Q, q, b * q0 + h * q2, q1, G, dout, b * Tq * Hq * D + h * D, Hq * D, t0 + STEP, T);
+                }
                 LVN_UNROLLED
                 for (int j = 0; j < STEP; j += 16) {
                     float x[8], dp[8];

@@ -28,7 +28,7 @@ static const struct frame {
     {"attention_forward", "D=64 ROWS=128", 40},
     {"attention_dq", "D=64 ROWS=128", 40},
     {"attention_dkv", "D=64 ROWS=128", 128},
-    {"attention_dkv", "D=128 ROWS=128", 8},
+    {"attention_dkv", "D=128 ROWS=128", 32},
     {"attention_dq", "D=256 ROWS", 16},
     {"attention_dkv", "D=256 ROWS", 104},
 };
