@@ -1,12 +1,15 @@
 """Checks for a model of GPU that levin has not run on: bench/gpu --first.
 
 Each check is a function that returns a sentence, raises Skip with a reason, or raises anything else, which is a failure. It
-has a limit in seconds, and the next check follows in any case. The output of a check's commands is in a file of its own. The
-order: driver, kernels, training compared with the CPU's, equal bits, then time.
+has a limit in seconds, and the others follow in any case. The output of a check's commands is in a file of its own. The
+order: driver, kernels, training compared with the CPU's, equal bits, then time. What measures no time runs side by side, since
+compiling kernels takes most of it.
 
 A folder that --pack has made needs only the driver and Python: it holds levin, its tests, and the libraries of both, with
 NVRTC if this machine has it.
 """
+import concurrent.futures
+import copy
 import glob
 import hashlib
 import json
@@ -73,7 +76,7 @@ class Checks:
 
     def train(self, name, *keys, accelerator=None, **variables):
         """A run of the tiny model; its folder."""
-        folder = self.out / "runs" / name
+        folder = self.out / "runs" / pathlib.Path(self.log.name).stem / name
         self.run([LEVIN, "train", *TINY, f"--data.path={self.text()}", f"--run_dir={folder}", "--overwrite",
                   f"--trainer.accelerator={accelerator or self.accelerator}", *keys], **variables)
         return folder
@@ -82,8 +85,7 @@ class Checks:
         program = TESTS / name
         if not program.exists():
             raise Skip(f"{program} is not there")
-        vendors = os.environ.get("OCL_ICD_VENDORS", "/nowhere")  # CUDA alone
-        said = self.run([*prefix, program], OCL_ICD_VENDORS=vendors, **variables)
+        said = self.run([*prefix, program], LEVIN_DOUBLE_ORDER="early", **variables)  # the tests of CUDA alone
         if "[       OK ]" not in pathlib.Path(self.log.name).read_text(errors="replace") + said:
             raise Exception("the test sees no device")
 
@@ -230,29 +232,40 @@ CHECKS = [
 ]
 
 
+TIMED = ("bench", "parts", "memory", "counters")  # how the names of checks begin that run by themselves
+
+
+def look(c, k):
+    """The result of check k, as a row of the table."""
+    name, limit, check = CHECKS[k]
+    c, begin = copy.copy(c), time.monotonic()
+    c.until = begin + limit * c.scale
+    with open(c.out / f"{k:02}-{name}.log", "w+b") as c.log:
+        try:
+            result, said = "pass", check(c) or ""
+        except Skip as why:
+            result, said = "skip", str(why)
+        except Exception as why:  # whatever it is, the others are looked at
+            result, said = "FAIL", str(why)
+    print(f"{result}  {name}: {said}", flush=True)
+    return name, result, time.monotonic() - begin, said
+
+
 def first(out, only, accelerator, scale):
     """True: no check failed."""
     unknown = set(only or ()) - {name for name, _, _ in CHECKS}
     if unknown:
         print(f"bench/gpu: --only {','.join(sorted(unknown))} is no check; they are: {' '.join(n for n, _, _ in CHECKS)}")
         return False
-    c, table = Checks(out, accelerator, scale), []
+    c = Checks(out, accelerator, scale)
     c.out = c.out.resolve()
     c.out.mkdir(parents=True, exist_ok=True)
-    for k, (name, limit, check) in enumerate(CHECKS):
-        if only and name not in only:
-            continue
-        begin = time.monotonic()
-        c.until = begin + limit * scale
-        with open(c.out / f"{k:02}-{name}.log", "w+b") as c.log:
-            try:
-                result, said = "pass", check(c) or ""
-            except Skip as why:
-                result, said = "skip", str(why)
-            except Exception as why:  # whatever it is, the others are looked at
-                result, said = "FAIL", str(why)
-        table.append((name, result, time.monotonic() - begin, said))
-        print(f"{result}  {name}: {said}", flush=True)
+    c.text()
+    wanted = [k for k, (name, _, _) in enumerate(CHECKS) if not only or name in only]
+    timed = [k for k in wanted if CHECKS[k][0].startswith(TIMED)]
+    with concurrent.futures.ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2)) as pool:
+        table = list(pool.map(lambda k: look(c, k), [k for k in wanted if k not in timed]))
+    table += [look(c, k) for k in timed]
     print(f"\n{'check':20} {'result':6} {'s':>6}  what it said; all of it is in {c.out}")
     for name, result, seconds, said in table:
         print(f"{name:20} {result:6} {seconds:6.1f}  {said}")

@@ -2,7 +2,7 @@
  *
  * Launches are those of backend/gpu. A run is captured once for each number of micro-batches, as graphs that are
  * interrupted where the processor has something to do (a collective, the hook before the update), and replayed from
- * then on (script.c). docs/gpu.md lists what has not run on a real GPU. Not here: memory and streams
+ * then on (script.c). docs/gpu.md lists what has run on a real GPU, and what has not. Not here: memory and streams
  * (cuda_device.c), compiling (modules.c, nvrtc.c), cuBLASLt (products.c), queues beside programs (queue.c). */
 #include <stdio.h>
 #include <stdlib.h>
