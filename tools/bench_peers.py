@@ -53,7 +53,7 @@ NETS = {
 
 
 def build_model(torch, row):
-    """minGPT (untied head, tanh GELU) or nanoGPT (tied head, erf GELU) as one module."""
+    """minGPT (untied head, tanh GELU), nanoGPT (tied head, erf GELU) or GPT-2 (tied, tanh) as one module."""
     from torch import nn
     from torch.nn import functional as F
 
@@ -74,7 +74,7 @@ def build_model(torch, row):
             self.ln_1, self.ln_2 = Norm(), Norm()
             self.c_attn, self.c_proj = nn.Linear(C, 3 * C, bias=bias), nn.Linear(C, C, bias=bias)
             self.c_fc, self.c_down = nn.Linear(C, 4 * C, bias=bias), nn.Linear(4 * C, C, bias=bias)
-            self.gelu = nn.GELU(approximate="tanh" if dialect == "mingpt" else "none")
+            self.gelu = nn.GELU(approximate="none" if dialect == "nanogpt" else "tanh")
             self.drop = nn.Dropout(p)
 
         def forward(self, x):
@@ -93,7 +93,7 @@ def build_model(torch, row):
             for name, w in self.named_parameters():
                 if w.dim() >= 2:
                     nn.init.normal_(w, std=0.02)
-            if dialect == "nanogpt":
+            if dialect != "mingpt":
                 self.wte.weight = self.lm_head.weight
 
         def forward(self, ids, labels):
