@@ -35,11 +35,9 @@ LVN_FUNCTION float team_sum(float x, LVN_LOCAL float *capacity)
     LVN_BARRIER();
     capacity[LVN_ITEM] = x;
     LVN_BARRIER();
-    for (int width = TEAM / 2; width >= 1; width /= 2) {
-        if (LVN_ITEM % TEAM < width) capacity[LVN_ITEM] += capacity[LVN_ITEM + width];
-        LVN_BARRIER();
-    }
-    return capacity[LVN_ITEM / TEAM * TEAM];
+    x = 0; /* no tree: PoCL 3.1 computes kernels wrongly that have barriers in a loop within a loop */
+    for (int k = 0; k < TEAM; k++) x += capacity[LVN_ITEM / TEAM * TEAM + k];
+    return x;
 #endif
 }
 
@@ -124,14 +122,26 @@ static inline void norm_restore(struct lvn_gpu *g, const struct norm *n)
     lvn_gpu_launch(g, "norm_restore", lvn_gpu_groups(count / lvn_gpu_width(g, C, args)), 1, 1, args);
 }
 
-/* Rows of a group, `teams` at a time: between 256 and 511 groups, if there are rows enough. They sum gradients of gamma
- * and beta over their rows first, so their number depends on shapes alone. */
-static inline int64_t norm_rows(int64_t R, int64_t teams)
+enum { NORM_VECTOR_ROWS = 512 }; /* of a partial sum: their number depends on shapes alone */
+
+/* The gradients of gamma and beta. */
+static inline void norm_vectors(struct lvn_gpu *g, const struct norm *n, int gamma, int64_t R, int64_t C)
 {
-    enum { GROUPS = 256 };
-    int64_t rows = teams;
-    while (R >= 2 * GROUPS * rows) rows *= 2;
-    return rows;
+    const int y = n->residual, rstd = y + 1 + n->centred;
+    const bool has_gamma = g->call->din[gamma].desc, has_beta = n->centred && g->call->din[gamma + 1].desc;
+    const int64_t parts = (R + NORM_VECTOR_ROWS - 1) / NORM_VECTOR_ROWS, bytes = parts * C * (int64_t)sizeof(double);
+    if (!has_gamma && !has_beta) return;
+    const int64_t gammas = has_gamma ? lvn_gpu_scratch(g, bytes) : 0, betas = has_beta ? lvn_gpu_scratch(g, bytes) : 0;
+    LVN_LAUNCH(g, "norm_vectors", (C + 31) / 32, parts, 1, norm_x(n), LVN_DOUT(y, dy),
+               NORM_IF(n->centred, LVN_OUT(y + 1, mean)), LVN_OUT(rstd, rstd),
+               NORM_IF(has_gamma, LVN_SCRATCH(gammas, gammas)), NORM_IF(has_beta, LVN_SCRATCH(betas, betas)),
+               LVN_LONG(NORM_VECTOR_ROWS), LVN_LONG(R));
+    if (has_gamma)
+        LVN_LAUNCH(g, "norm_vector", (C + 31) / 32, 1, 1, LVN_SCRATCH(gammas, parts), LVN_DIN(gamma, sums),
+                   LVN_ADDS(gamma), LVN_LONG(parts));
+    if (has_beta)
+        LVN_LAUNCH(g, "norm_vector", (C + 31) / 32, 1, 1, LVN_SCRATCH(betas, parts), LVN_DIN(gamma + 1, sums),
+                   LVN_ADDS(gamma + 1), LVN_LONG(parts));
 }
 
 static inline void norm_backward(struct lvn_gpu *g, const struct norm *n)
@@ -141,40 +151,25 @@ static inline void norm_backward(struct lvn_gpu *g, const struct norm *n)
     const struct lvn_gpu_arg x = norm_x(n);
     const struct lvn_desc *d = lvn_gpu_desc(c, &x);
     const int64_t R = lvn_desc_rows(d), C = d->dim[d->rank - 1];
-    const bool has_gamma = c->din[gamma].desc, has_beta = n->centred && c->din[gamma + 1].desc;
-    if (!c->din[0].desc && !(n->residual && c->din[1].desc) && !has_gamma && !has_beta) return;
-    enum { GAMMAS = 8, BETAS, ROWS = 11 }; /* filled in below */
-    struct lvn_gpu_arg args[] = {x,
-                                 LVN_IN(gamma, gamma),
-                                 NORM_IF(n->centred, LVN_OUT(y + 1, mean)),
-                                 LVN_OUT(rstd, rstd),
-                                 NORM_IF(n->residual, LVN_DOUT(0, ds)),
-                                 LVN_DOUT(y, dy),
-                                 LVN_DIN(0, da),
-                                 NORM_IF(n->residual, LVN_DIN(1, db)),
-                                 [GAMMAS] = LVN_ABSENT(gammas),
-                                 [BETAS] = LVN_ABSENT(betas),
-                                 LVN_STEP,
-                                 [ROWS] = LVN_LONG(0),
-                                 LVN_LONG(R),
-                                 LVN_ADDS(0),
-                                 n->residual ? (struct lvn_gpu_arg)LVN_ADDS(1) : (struct lvn_gpu_arg)LVN_INT(0),
-                                 LVN_DROPOUT(g, n->p, d),
-                                 {.kind = LVN_GPU_END}};
+    const struct lvn_gpu_arg args[] = {x,
+                                       LVN_IN(gamma, gamma),
+                                       NORM_IF(n->centred, LVN_OUT(y + 1, mean)),
+                                       LVN_OUT(rstd, rstd),
+                                       NORM_IF(n->residual, LVN_DOUT(0, ds)),
+                                       LVN_DOUT(y, dy),
+                                       LVN_DIN(0, da),
+                                       NORM_IF(n->residual, LVN_DIN(1, db)),
+                                       LVN_STEP,
+                                       LVN_LONG(R),
+                                       LVN_ADDS(0),
+                                       n->residual ? (struct lvn_gpu_arg)LVN_ADDS(1) : (struct lvn_gpu_arg)LVN_INT(0),
+                                       LVN_DROPOUT(g, n->p, d),
+                                       {.kind = LVN_GPU_END}};
     const char *constants = g->constants;
-    const int64_t rows = norm_rows(R, norm_define(g, C, args)), groups = (R + rows - 1) / rows;
-    const int64_t bytes = groups * C * (int64_t)sizeof(double);
-    const int64_t gammas = has_gamma ? lvn_gpu_scratch(g, bytes) : 0, betas = has_beta ? lvn_gpu_scratch(g, bytes) : 0;
-    if (has_gamma) args[GAMMAS] = (struct lvn_gpu_arg)LVN_SCRATCH(gammas, gammas);
-    if (has_beta) args[BETAS] = (struct lvn_gpu_arg)LVN_SCRATCH(betas, betas);
-    args[ROWS].number = rows;
-    lvn_gpu_launch(g, "norm_backward", groups, 1, 1, args);
-    if (has_gamma)
-        LVN_LAUNCH(g, "norm_vector", (C + 31) / 32, 1, 1, LVN_SCRATCH(gammas, parts), LVN_DIN(gamma, sums),
-                   LVN_ADDS(gamma), LVN_LONG(groups));
-    if (has_beta)
-        LVN_LAUNCH(g, "norm_vector", (C + 31) / 32, 1, 1, LVN_SCRATCH(betas, parts), LVN_DIN(gamma + 1, sums),
-                   LVN_ADDS(gamma + 1), LVN_LONG(groups));
+    const int64_t teams = norm_define(g, C, args);
+    if (c->din[0].desc || (n->residual && c->din[1].desc))
+        lvn_gpu_launch(g, "norm_backward", (R + teams - 1) / teams, 1, 1, args);
+    norm_vectors(g, n, gamma, R, C);
     g->constants = constants;
 }
 
