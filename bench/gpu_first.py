@@ -202,42 +202,40 @@ def counters(c):
 
 
 MIXED, TRUE = "--trainer.precision=bf16-mixed", ("--trainer.precision=bf16-true", "--optimizer.state=bf16")
-# name, seconds, what is done
+BESIDE, ALONE = False, True  # does it measure time, so that nothing else may run?
+# name, seconds, whether it runs alone, what is done
 CHECKS = [
-    ("smi", 20, smi),
-    ("doctor", 60, doctor),
-    ("kernels-once", 60, lambda c: c.test("test_devices", LEVIN_DEVICE_TEST="once")),
-    ("kernels-bf16-once", 60, lambda c: c.test("test_devices_bf16", LEVIN_DEVICE_TEST="once")),
-    ("kernels", 150, lambda c: c.test("test_devices")),
-    ("kernels-bf16", 150, lambda c: c.test("test_devices_bf16")),
-    ("train-32", 60, beside("32-true", 1e-5)),
-    ("train-bf16", 60, beside("bf16-mixed", 2e-2)),
-    ("train-fp16", 60, beside("16-mixed", 2e-2)),
-    ("train-own-products", 60, beside("32-true", 1e-5, LEVIN_CUBLASLT="off")),
-    ("twice", 60, twice),
-    ("no-graphs", 60, graphs),
-    ("waits", 60, waits),
-    ("bench-124m-4", 60, lambda c: c.bench("124m", 4, MIXED, "--steps=10")),
-    ("bench-124m-32", 90, lambda c: c.bench("124m", 32, MIXED, "--steps=10")),
-    ("parts-124m-32", 90, lambda c: c.bench("124m", 32, MIXED, "--steps=5", "--parts")),
-    ("memcheck", 200, sanitizer("memcheck")),
-    ("racecheck", 200, sanitizer("racecheck")),
-    ("synccheck", 200, sanitizer("synccheck")),
-    ("counters", 300, counters),
-    ("bench-1558m-16", 120, lambda c: c.bench("1558m", 16, MIXED, "--steps=4")),
-    ("bench-1558m-16-true", 120, lambda c: c.bench("1558m", 16, *TRUE, "--steps=4")),
-    ("memory-1558m-26", 120, lambda c: c.bench("1558m", 26, MIXED, "--steps=2")),
-    ("checkpoints", 90, checkpoints),
-    ("resume", 120, resume),
+    ("smi", 20, BESIDE, smi),
+    ("doctor", 60, BESIDE, doctor),
+    ("kernels-once", 60, BESIDE, lambda c: c.test("test_devices", LEVIN_DEVICE_TEST="once")),
+    ("kernels-bf16-once", 60, BESIDE, lambda c: c.test("test_devices_bf16", LEVIN_DEVICE_TEST="once")),
+    ("kernels", 150, BESIDE, lambda c: c.test("test_devices")),
+    ("kernels-bf16", 150, BESIDE, lambda c: c.test("test_devices_bf16")),
+    ("train-32", 60, BESIDE, beside("32-true", 1e-5)),
+    ("train-bf16", 60, BESIDE, beside("bf16-mixed", 2e-2)),
+    ("train-fp16", 60, BESIDE, beside("16-mixed", 2e-2)),
+    ("train-own-products", 60, BESIDE, beside("32-true", 1e-5, LEVIN_CUBLASLT="off")),
+    ("twice", 60, BESIDE, twice),
+    ("no-graphs", 60, BESIDE, graphs),
+    ("waits", 60, BESIDE, waits),
+    ("bench-124m-4", 60, ALONE, lambda c: c.bench("124m", 4, MIXED, "--steps=10")),
+    ("bench-124m-32", 90, ALONE, lambda c: c.bench("124m", 32, MIXED, "--steps=10")),
+    ("parts-124m-32", 90, ALONE, lambda c: c.bench("124m", 32, MIXED, "--steps=5", "--parts")),
+    ("memcheck", 200, BESIDE, sanitizer("memcheck")),
+    ("racecheck", 200, BESIDE, sanitizer("racecheck")),
+    ("synccheck", 200, BESIDE, sanitizer("synccheck")),
+    ("counters", 300, ALONE, counters),
+    ("bench-1558m-16", 120, ALONE, lambda c: c.bench("1558m", 16, MIXED, "--steps=4")),
+    ("bench-1558m-16-true", 120, ALONE, lambda c: c.bench("1558m", 16, *TRUE, "--steps=4")),
+    ("memory-1558m-26", 120, ALONE, lambda c: c.bench("1558m", 26, MIXED, "--steps=2")),
+    ("checkpoints", 90, BESIDE, checkpoints),
+    ("resume", 120, BESIDE, resume),
 ]
 
 
-TIMED = ("bench", "parts", "memory", "counters")  # how the names of checks begin that run by themselves
-
-
-def look(c, k):
+def run_check(c, k):
     """The result of check k, as a row of the table."""
-    name, limit, check = CHECKS[k]
+    name, limit, _, check = CHECKS[k]
     c, begin = copy.copy(c), time.monotonic()
     c.until = begin + limit * c.scale
     with open(c.out / f"{k:02}-{name}.log", "w+b") as c.log:
@@ -253,19 +251,19 @@ def look(c, k):
 
 def first(out, only, accelerator, scale):
     """True: no check failed."""
-    unknown = set(only or ()) - {name for name, _, _ in CHECKS}
+    unknown = set(only or ()) - {name for name, *_ in CHECKS}
     if unknown:
-        print(f"bench/gpu: --only {','.join(sorted(unknown))} is no check; they are: {' '.join(n for n, _, _ in CHECKS)}")
+        print(f"bench/gpu: --only {','.join(sorted(unknown))} is no check; they are: {' '.join(n for n, *_ in CHECKS)}")
         return False
     c = Checks(out, accelerator, scale)
     c.out = c.out.resolve()
     c.out.mkdir(parents=True, exist_ok=True)
     c.text()
-    wanted = [k for k, (name, _, _) in enumerate(CHECKS) if not only or name in only]
-    timed = [k for k in wanted if CHECKS[k][0].startswith(TIMED)]
+    wanted = [k for k, (name, *_) in enumerate(CHECKS) if not only or name in only]
+    alone = [k for k in wanted if CHECKS[k][2] == ALONE]
     with concurrent.futures.ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2)) as pool:
-        table = list(pool.map(lambda k: look(c, k), [k for k in wanted if k not in timed]))
-    table += [look(c, k) for k in timed]
+        table = list(pool.map(lambda k: run_check(c, k), [k for k in wanted if k not in alone]))
+    table += [run_check(c, k) for k in alone]
     print(f"\n{'check':20} {'result':6} {'s':>6}  what it said; all of it is in {c.out}")
     for name, result, seconds, said in table:
         print(f"{name:20} {result:6} {seconds:6.1f}  {said}")

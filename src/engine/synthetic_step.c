@@ -66,7 +66,8 @@ static void add_bytes(struct lvn_operand *o, bool written, void *argument)
 static void launched(void *argument, const struct lvn_launch_order *at)
 {
     struct watch *w = argument;
-    struct lvn_instr *i = (struct lvn_instr *)(uintptr_t)at->instr; /* its operands are only read */
+    const struct lvn_instr *i = at->instr;
+    struct lvn_instr copy = *i; /* lvn_instr_operands() could change it */
     struct lvn_operation_time *time = &w->parts.operation[(int)i->id * LVN_PHASE_COUNT + (int)i->phase];
     if (i->op->collective) return; /* the time since then, without waiting, counts for the next instruction */
     double now = lvn_seconds(), waited = w->reduction->waited, seconds = now - w->last - (waited - w->waited);
@@ -78,7 +79,7 @@ static void launched(void *argument, const struct lvn_launch_order *at)
         w->parts.backward += seconds;
     time->seconds += seconds;
     time->calls++;
-    lvn_instr_operands(i, add_bytes, &time->bytes);
+    lvn_instr_operands(&copy, add_bytes, &time->bytes);
     w->last = now;
     w->waited = waited;
 }

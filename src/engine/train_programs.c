@@ -230,14 +230,14 @@ static bool shard_more(struct lvn_train_programs *t)
     return true;
 }
 
-/* With trainer.recompute auto: recompute what is cheap, or whole blocks. False: that is not possible, or done. */
-static bool recompute_more(struct lvn_train_programs *t, bool blocks)
+/* With trainer.recompute auto: recompute so, CHEAP or BLOCKS. False: the plan does already, or there are no blocks. */
+static bool recompute(struct lvn_train_programs *t, enum lvn_recompute mode)
 {
-    const bool possible = t->settings->trainer.recompute == LVN_TRAINER_RECOMPUTE_AUTO &&
-                          (blocks ? t->step_session->graph->n_blocks >= 2 && t->recompute != LVN_RECOMPUTE_BLOCKS
-                                  : t->step_session->program->recompute == LVN_RECOMPUTE_NONE);
-    if (possible) t->recompute = blocks ? LVN_RECOMPUTE_BLOCKS : LVN_RECOMPUTE_CHEAP;
-    return possible;
+    if (t->settings->trainer.recompute != LVN_TRAINER_RECOMPUTE_AUTO) return false;
+    if (t->step_session->program->recompute >= mode) return false;
+    if (mode == LVN_RECOMPUTE_BLOCKS && t->step_session->graph->n_blocks < 2) return false;
+    t->recompute = mode;
+    return true;
 }
 
 /* Plan with what is cheap recomputed, with more and more micro-batches, then with more in shards, then with recomputed
@@ -271,10 +271,10 @@ static enum lvn_status plan_for_memory(struct lvn_train_programs *t, const struc
             continue;
         }
         if (hopeless) return LVN_OK;
-        if (!recompute_more(t, false)) {
+        if (!recompute(t, LVN_RECOMPUTE_CHEAP)) {
             if (!smallest)
                 t->min_micro = t->accumulation + 1;
-            else if (!recompute_more(t, true))
+            else if (!recompute(t, LVN_RECOMPUTE_BLOCKS))
                 return LVN_OK;
         }
         drop_plan(t);
@@ -310,7 +310,7 @@ static enum lvn_status plan_collectively(struct lvn_train_programs *t, const str
     t->min_micro = max[0];
     t->shards = (unsigned)max[2]; /* STATE < STATE | GRADIENTS */
     t->whole_bytes = max[3];
-    t->recompute = (enum lvn_recompute)max[1]; /* in the order of what they save */
+    t->recompute = (enum lvn_recompute)max[1];
     if (replan) drop_plan(t);
     LVN_TRY(lvn_ranks_agree(r, replan ? plan_once(t, c, o) : LVN_OK));
     LVN_TRY(lvn_ranks_agree(r, round_alike(t, c, o)));

@@ -31,7 +31,6 @@
 #define TEAM_CHANNEL (SPLIT > 1 ? LVN_TILE_TEAM % SPLIT * DEEP * 16 : 0) /* a team's first channel of a row */
 #define CAPACITY (SPLIT > 1 ? 8 * LVN_ITEMS : LVN_TILE_CAPACITY)         /* floats of local memory for exchanges */
 #define ALONE (SPLIT == 1 && LVN_TILE_CAPACITY == 1) /* a team waits for no other, except to load rows */
-#define LOG2E 1.44269504088896340736f
 #define LN2 0.69314718055994530942f
 #define MIN (-1e30f) /* below all scores; finite, since infinity - infinity is NaN */
 
@@ -264,7 +263,7 @@ LVN_TILE_KERNEL_OF(attention_forward, GROUPS) FORWARD
     LVN_UNROLLED
     for (int i = 0; i < 8 * DEEP; i++) out[i] = 0;
     if (end < 1) end = 1;
-    scale *= LOG2E;
+    scale *= LVN_LOG2E;
     LOAD_LEFT(q_rows, Q, q, b * q0 + h * q2, q1, Tq);
     START(0, K, k, b * k0 + hk * k2, k1, V, v, b * v0 + hk * v2, v1, 0, end);
     LVN_UNROLLED
@@ -325,7 +324,7 @@ LVN_TILE_KERNEL_OF(attention_dq, GROUPS) BACKWARD_DQ
     for (int e = 0; e < 8; e++) {
         int t = t0 + LVN_TILE_ROW(e), r = LVN_TILE_ROW_OF(e);
         lvn_long row = (b * Hq + h) * Tq + (t < Tq ? t : Tq - 1);
-        l[r] = LVN_GET(lse, row) * -LOG2E, rest[r] = LVN_GET(delta, row);
+        l[r] = LVN_GET(lse, row) * -LVN_LOG2E, rest[r] = LVN_GET(delta, row);
     }
     LVN_UNROLLED
     for (int i = 0; i < 8 * DEEP; i++) sum[i] = 0;
@@ -347,7 +346,7 @@ LVN_TILE_KERNEL_OF(attention_dq, GROUPS) BACKWARD_DQ
                 if (part) hide(x, mask, key0 + j, t0);
                 LVN_UNROLLED
                 for (int e = 0; e < 8; e++) {
-                    float p = lvn_exp2_fast(lvn_fma(scale * LOG2E, x[e], l[LVN_TILE_ROW_OF(e)]));
+                    float p = lvn_exp2_fast(lvn_fma(scale * LVN_LOG2E, x[e], l[LVN_TILE_ROW_OF(e)]));
                     float z = DROPOUT_FACTOR(t0 + LVN_TILE_ROW(e), key0 + j + LVN_TILE_COLUMN(e));
                     x[e] = p * (z * dp[e] - rest[LVN_TILE_ROW_OF(e)]);
                 }
@@ -358,10 +357,10 @@ LVN_TILE_KERNEL_OF(attention_dq, GROUPS) BACKWARD_DQ
 }
 
 #else
-/* Item i's number of the queries from t on: i < STEP: -LOG2E lse of query i; i < 2 STEP: delta. */
+/* Item i's number of the queries from t on: i < STEP: -LVN_LOG2E lse of query i; i < 2 STEP: delta. */
 #define NUMBER(t)                                                                                                      \
     ((t) + LVN_ITEM % STEP < T && LVN_ITEM < 2 * STEP ? NUMBER_OF((b * Hq + h) * Tq + (t) + LVN_ITEM % STEP) : 0)
-#define NUMBER_OF(row) (LVN_ITEM < STEP ? -LOG2E * LVN_GET(lse, row) : LVN_GET(delta, row))
+#define NUMBER_OF(row) (LVN_ITEM < STEP ? -LVN_LOG2E * LVN_GET(lse, row) : LVN_GET(delta, row))
 
 /* Rows are keys, columns queries. */
 LVN_TILE_KERNEL_OF(attention_dkv, GROUPS) BACKWARD_DKV
@@ -409,7 +408,7 @@ LVN_TILE_KERNEL_OF(attention_dkv, GROUPS) BACKWARD_DKV
                     LVN_UNROLLED
                     for (int e = 0; e < 8; e++) {
                         int i = j + LVN_TILE_COLUMN(e);
-                        float p = lvn_exp2_fast(lvn_fma(scale * LOG2E, x[e], L[i]));
+                        float p = lvn_exp2_fast(lvn_fma(scale * LVN_LOG2E, x[e], L[i]));
                         float z = DROPOUT_FACTOR(t0 + i, first_key + LVN_TILE_ROW(e));
                         x[e] = p * (z * dp[e] - rest[i]);
                         dp[e] = p * z;

@@ -16,14 +16,14 @@ LVN_FUNCTION float gelu_inner(float x)
 LVN_FUNCTION float gelu_value(float x, int tangent)
 {
     if (!tangent) return 0.5f * x * (1 + lvn_erf(x * 0.70710678118654752440f));
-    return x * lvn_inverse(1 + lvn_exp2_fast(-gelu_inner(x) * (2 * 1.44269504088896340736f))); /* (1 + tanh(u)) / 2 */
+    return x * lvn_inverse(1 + lvn_exp_fast(-2 * gelu_inner(x))); /* (1 + tanh(u)) / 2 */
 }
 
 LVN_FUNCTION float gelu_slope(float x, int tangent)
 {
     if (!tangent)
         return 0.5f * (1 + lvn_erf(x * 0.70710678118654752440f)) + x * 0.39894228040143267794f * lvn_exp(-0.5f * x * x);
-    float u = gelu_inner(x), e = lvn_exp2_fast(-lvn_abs(u) * (2 * 1.44269504088896340736f)), s = lvn_inverse(1 + e);
+    float u = gelu_inner(x), e = lvn_exp_fast(-2 * lvn_abs(u)), s = lvn_inverse(1 + e);
     float rest = e * s * s; /* (1 - tanh^2) / 4 */
     float slope = rest == 0 ? 0 : 2 * x * rest * 0.79788456080286535588f * (1 + 3 * 0.044715f * x * x);
     return (u < 0 ? e * s : s) + slope;

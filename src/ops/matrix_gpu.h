@@ -45,10 +45,8 @@
 #define LVN_MATRIX_NVIDIA
 #if LVN_JOIN(LVN_IS_FP16_, ROUNDED)
 #define LVN_MMA_TYPES "f32.f16.f16.f32"
-#define LVN_PAIR_TYPE "f16x2"
 #else
 #define LVN_MMA_TYPES "f32.bf16.bf16.f32"
-#define LVN_PAIR_TYPE "bf16x2"
 #endif
 /* d (16,8) += a (16,16) b (16,8) */
 #define LVN_MMA(d, a, b0, b1)                                                                                          \
@@ -91,16 +89,7 @@ typedef LVN_LOCAL const lvn_ushort *lvn_tile_rows;
 #endif
 
 /* Two numbers, rounded; the first one is in the low 16 bits. */
-LVN_FUNCTION lvn_uint lvn_rounded_pair(float first, float second)
-{
-#if defined(LVN_CUDA) && __CUDA_ARCH__ >= 800
-    lvn_uint r;
-    asm("cvt.rn." LVN_PAIR_TYPE ".f32 %0, %1, %2;" : "=r"(r) : "f"(second), "f"(first));
-    return r;
-#else
-    return (lvn_uint)LVN_ROUND(first) | (lvn_uint)LVN_ROUND(second) << 16;
-#endif
-}
+#define lvn_rounded_pair LVN_JOIN(lvn_pair_of_, ROUNDED)
 
 /* As LVN_GIVE(), of numbers i and i + 1; i is even, and p aligned for two of them. */
 LVN_FUNCTION void lvn_give_two_f32(LVN_GLOBAL float *p, lvn_long i, bool add, float a, float b)

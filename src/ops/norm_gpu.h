@@ -7,6 +7,7 @@
 #define LVN_NORM_GPU_H
 
 #include "ops/numbers_gpu.h"
+#include "ops/product_gpu.h"
 #ifdef LVN_DEVICE
 
 #define TEAMS (LVN_ITEMS / TEAM)
@@ -35,7 +36,7 @@ LVN_FUNCTION float team_sum(float x, LVN_LOCAL float *capacity)
     LVN_BARRIER();
     capacity[LVN_ITEM] = x;
     LVN_BARRIER();
-    x = 0; /* no tree: PoCL 3.1 computes kernels wrongly that have barriers in a loop within a loop */
+    x = 0; /* not by a tree, which has a barrier for each of its levels */
     for (int k = 0; k < TEAM; k++) x += capacity[LVN_ITEM / TEAM * TEAM + k];
     return x;
 #endif
@@ -56,7 +57,7 @@ static inline struct lvn_gpu_arg norm_arg(bool has, struct lvn_gpu_arg a)
 /* Is there an operand? If not, the argument is absent. */
 #define NORM_IF(has, argument) norm_arg(has, (struct lvn_gpu_arg)argument)
 
-/* What was normalised, in later phases. */
+/* The values that were normalised, as backward and restore read them. */
 static inline struct lvn_gpu_arg norm_x(const struct norm *n)
 {
     return n->residual ? (struct lvn_gpu_arg)LVN_OUT(0, x) : (struct lvn_gpu_arg)LVN_IN(0, x);
@@ -122,26 +123,24 @@ static inline void norm_restore(struct lvn_gpu *g, const struct norm *n)
     lvn_gpu_launch(g, "norm_restore", lvn_gpu_groups(count / lvn_gpu_width(g, C, args)), 1, 1, args);
 }
 
-enum { NORM_VECTOR_ROWS = 512 }; /* of a partial sum: their number depends on shapes alone */
-
-/* The gradients of gamma and beta. */
-static inline void norm_vectors(struct lvn_gpu *g, const struct norm *n, int gamma, int64_t R, int64_t C)
+/* The gradients of gamma and beta. constants: those before norm_define(). */
+static inline void norm_vectors(struct lvn_gpu *g, const struct norm *n, const char *constants, int64_t R, int64_t C)
 {
-    const int y = n->residual, rstd = y + 1 + n->centred;
+    const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->centred;
     const bool has_gamma = g->call->din[gamma].desc, has_beta = n->centred && g->call->din[gamma + 1].desc;
-    const int64_t parts = (R + NORM_VECTOR_ROWS - 1) / NORM_VECTOR_ROWS, bytes = parts * C * (int64_t)sizeof(double);
     if (!has_gamma && !has_beta) return;
-    const int64_t gammas = has_gamma ? lvn_gpu_scratch(g, bytes) : 0, betas = has_beta ? lvn_gpu_scratch(g, bytes) : 0;
-    LVN_LAUNCH(g, "norm_vectors", (C + 31) / 32, parts, 1, norm_x(n), LVN_DOUT(y, dy),
+    const int64_t gammas = has_gamma ? column_scratch(g, R, C) : 0, betas = has_beta ? column_scratch(g, R, C) : 0;
+    LVN_LAUNCH(g, "norm_vectors", (C + 31) / 32, column_parts(R), 1, norm_x(n), LVN_DOUT(y, dy),
                NORM_IF(n->centred, LVN_OUT(y + 1, mean)), LVN_OUT(rstd, rstd),
                NORM_IF(has_gamma, LVN_SCRATCH(gammas, gammas)), NORM_IF(has_beta, LVN_SCRATCH(betas, betas)),
-               LVN_LONG(NORM_VECTOR_ROWS), LVN_LONG(R));
+               LVN_LONG(COLUMN_ROWS), LVN_LONG(R));
+    g->constants = constants;
     if (has_gamma)
-        LVN_LAUNCH(g, "norm_vector", (C + 31) / 32, 1, 1, LVN_SCRATCH(gammas, parts), LVN_DIN(gamma, sums),
-                   LVN_ADDS(gamma), LVN_LONG(parts));
+        column_parts_launch(g, gammas, (struct lvn_gpu_arg)LVN_DIN(gamma, sums), (struct lvn_gpu_arg)LVN_ADDS(gamma), R,
+                            C);
     if (has_beta)
-        LVN_LAUNCH(g, "norm_vector", (C + 31) / 32, 1, 1, LVN_SCRATCH(betas, parts), LVN_DIN(gamma + 1, sums),
-                   LVN_ADDS(gamma + 1), LVN_LONG(parts));
+        column_parts_launch(g, betas, (struct lvn_gpu_arg)LVN_DIN(gamma + 1, sums),
+                            (struct lvn_gpu_arg)LVN_ADDS(gamma + 1), R, C);
 }
 
 static inline void norm_backward(struct lvn_gpu *g, const struct norm *n)
@@ -169,7 +168,7 @@ static inline void norm_backward(struct lvn_gpu *g, const struct norm *n)
     const int64_t teams = norm_define(g, C, args);
     if (c->din[0].desc || (n->residual && c->din[1].desc))
         lvn_gpu_launch(g, "norm_backward", (R + teams - 1) / teams, 1, 1, args);
-    norm_vectors(g, n, gamma, R, C);
+    norm_vectors(g, n, constants, R, C);
     g->constants = constants;
 }
 

@@ -62,25 +62,7 @@ LVN_FUNCTION void put_eight(LVN_GLOBAL lvn_ushort *p, lvn_long i, struct lvn_eig
 #endif
 }
 
-/* Two numbers, the first in the lower half: one instruction from sm_80 on. */
-#if defined(LVN_CUDA) && __CUDA_ARCH__ >= 800
-#define PAIR_OF(type)                                                                                                  \
-    LVN_FUNCTION lvn_uint pair_of_##type(float first, float second)                                                    \
-    {                                                                                                                  \
-        lvn_uint y;                                                                                                    \
-        asm("cvt.rn." #type "x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));                                 \
-        return y;                                                                                                      \
-    }
-#else
-#define PAIR_OF(type)                                                                                                  \
-    LVN_FUNCTION lvn_uint pair_of_##type(float first, float second)                                                    \
-    {                                                                                                                  \
-        return lvn_##type##_of(first) | (lvn_uint)lvn_##type##_of(second) << 16;                                       \
-    }
-#endif
-
 #define NUMBERS_OF_16_BITS(type)                                                                                       \
-    PAIR_OF(type)                                                                                                      \
     LVN_FUNCTION struct lvn_numbers lvn_gets_##type(LVN_GLOBAL const lvn_ushort *p, lvn_long i)                        \
     {                                                                                                                  \
         struct lvn_eight pairs = lvn_get_eight(p, i);                                                                  \
@@ -92,7 +74,7 @@ LVN_FUNCTION void put_eight(LVN_GLOBAL lvn_ushort *p, lvn_long i, struct lvn_eig
     {                                                                                                                  \
         struct lvn_eight pairs;                                                                                        \
         LVN_UNROLLED                                                                                                   \
-        for (int k = 0; k < 4; k++) pairs.v[k] = pair_of_##type(x.v[2 * k], x.v[2 * k + 1]);                           \
+        for (int k = 0; k < 4; k++) pairs.v[k] = lvn_pair_of_##type(x.v[2 * k], x.v[2 * k + 1]);                       \
         put_eight(p, i, pairs);                                                                                        \
     }
 NUMBERS_OF_16_BITS(bf16)

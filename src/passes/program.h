@@ -148,7 +148,7 @@ enum { LVN_MAX_PENDING = 64 };
 /* Above this many partial sums gradients accumulate in fp32: in bf16 small terms vanish. */
 enum { LVN_BF16_PARTIAL_SUMS_MAX = 64 };
 
-/* Which activations are freed after forward and computed once more for backward. */
+/* Which activations are freed after forward and computed once more for backward: the later ones save more memory. */
 enum lvn_recompute {
     LVN_RECOMPUTE_AUTO, /* CHEAP if activations take much of a host's memory, else NONE */
     LVN_RECOMPUTE_NONE,

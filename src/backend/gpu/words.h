@@ -137,6 +137,8 @@ LVN_FUNCTION float lvn_exp2_fast(float x)
 #else
 #define lvn_exp2_fast lvn_exp2
 #endif
+#define LVN_LOG2E 1.44269504088896340736f
+#define lvn_exp_fast(x) lvn_exp2_fast((x)*LVN_LOG2E)
 
 #define LVN_HAS(x) (x##_base != 0)
 /* Global index of this item in a grid of one dimension. */
@@ -199,6 +201,25 @@ LVN_FUNCTION lvn_ushort lvn_f16_of(float x)
     return y;
 }
 #endif
+
+/* Two numbers, the first one in the lower half: one instruction from sm_80 on. */
+#if defined(LVN_CUDA) && __CUDA_ARCH__ >= 800
+#define LVN_PAIR_OF(type)                                                                                              \
+    LVN_FUNCTION lvn_uint lvn_pair_of_##type(float first, float second)                                                \
+    {                                                                                                                  \
+        lvn_uint y;                                                                                                    \
+        asm("cvt.rn." #type "x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));                                 \
+        return y;                                                                                                      \
+    }
+#else
+#define LVN_PAIR_OF(type)                                                                                              \
+    LVN_FUNCTION lvn_uint lvn_pair_of_##type(float first, float second)                                                \
+    {                                                                                                                  \
+        return (lvn_uint)lvn_##type##_of(first) | (lvn_uint)lvn_##type##_of(second) << 16;                             \
+    }
+#endif
+LVN_PAIR_OF(bf16)
+LVN_PAIR_OF(f16)
 
 #define LVN_TYPE_OF_16_BITS(type)                                                                                      \
     LVN_FUNCTION float lvn_get_##type(LVN_GLOBAL const lvn_ushort *p, lvn_long i)                                      \
