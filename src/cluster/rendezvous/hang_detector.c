@@ -171,8 +171,26 @@ static enum wait kind_of_wait(const struct lvn_peer *p, int n, const struct lvn_
     return progress(waiter) < progress(extreme(p, n, true)) ? FOR_ONE : NOBODY;
 }
 
-/* Add the cause why the ranks that are behind, or all, do not continue. */
-static void add_cause(const struct lvn_peer *p, int n, struct lvn_text *t)
+/* The ranks that are behind wait in what all others have left: each of these had contributed before anyone could leave,
+ * so the results are lost on their way. An MPI's own sums do not say which link is at fault. */
+static void add_unreached(const struct lvn_peer *p, int n, bool *flag, struct lvn_text *t)
+{
+    const struct lvn_peer *last = extreme(p, n, false);
+    int many = 0;
+    for (int i = 0; i < n; i++) {
+        flag[i] = is_running(&p[i]) && progress(&p[i]) == progress(last);
+        many += flag[i];
+    }
+    lvn_text_add(t, many == 1 ? "; messages do not reach rank " : "; messages do not reach all of ranks ");
+    lvn_ranks_text(flag, n, 0, t);
+    if (many == 1)
+        lvn_text_printf(t, " on %s: check its links", last->host);
+    else
+        lvn_text_add(t, ": check their links");
+}
+
+/* Add the cause why the ranks that are behind, or all, do not continue. flag (n): for this function's use. */
+static void add_cause(const struct lvn_peer *p, int n, bool *flag, struct lvn_text *t)
 {
     enum wait worst = NOBODY;
     const struct lvn_peer *waiter = NULL, *other;
@@ -190,7 +208,11 @@ static void add_cause(const struct lvn_peer *p, int n, struct lvn_text *t)
     else if (worst == FOR_ONE)
         lvn_text_printf(t, "; rank %d on %s waits for rank %d on %s", waiter->rank, waiter->host, other->rank,
                         other->host);
-    else if (lvn_hang_detector_behind(p, n) < 0 && n > 1 && waits(extreme(p, n, false)))
+    else if (!waits(extreme(p, n, false)))
+        return; /* it computes, reads or writes: add_groups() has said so */
+    else if (lvn_hang_detector_behind(p, n) >= 0)
+        add_unreached(p, n, flag, t);
+    else if (n > 1)
         lvn_text_add(t, ", and none is behind: check that all of them reach each other");
 }
 
@@ -225,7 +247,7 @@ void lvn_hang_detector_text(const struct lvn_peer *p, int n, double min, struct 
         if (last->step) lvn_text_printf(t, ", since step %lld", (long long)last->step);
         lvn_text_add(t, ": ");
         add_groups(p, n, flag, flag + n, t);
-        add_cause(p, n, t);
+        add_cause(p, n, flag, t);
         if (still < limit) {
             lvn_text_add(t, "; the run ends in ");
             add_seconds(limit - still, t);
