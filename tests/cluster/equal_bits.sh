@@ -96,7 +96,7 @@ each_mpi evaluated
 parts_of_a_model() {
     local mpi=$1 part strategy keys
     for part in frozen adapted; do
-        keys=("${sizes[@]/n_layer=2/n_layer=2}" "${mode[@]}")
+        keys=("${sizes[@]}" "${mode[@]}")
         if [ $part = frozen ]; then keys+=(--model.freeze="wte,h.0"); else keys=(--model.init=one "${keys[@]:5}" --lora.rank=2); fi
         [ -e $part ] || code 0 train $part "${keys[@]}"
         for strategy in zero1 fsdp; do
