@@ -74,7 +74,8 @@ struct lvn_tensor *lvn_vector(struct lvn_graph *g, const char *name, int64_t n, 
 /* Names declared from here on begin with this scope ("layers.%d"); "" ends it. */
 void lvn_scope(struct lvn_graph *g, const char *format, ...);
 /* What is declared from here on, until the next call or lvn_block_end(), is one of the model's equal layers, which
- * trainer.recompute computes anew for the backward pass. */
+ * trainer.recompute computes anew for the backward pass. What is declared after lvn_block_end() is the head: with fsdp
+ * it is gathered apart from what is declared before the blocks, unless it reads a parameter of that. */
 void lvn_block(struct lvn_graph *g);
 void lvn_block_end(struct lvn_graph *g);
 

@@ -161,23 +161,16 @@ static enum lvn_status compare(struct lvn_ranks *r, struct lvn_comm *c, int firs
         lvn_ranks_name(r, first + other * step_of_ranks, b), n->params->list[which]->name);
 }
 
-/* "block 3", of lvn_param.block. Returns text. */
-static const char *block_text(int block, char text[64])
-{
-    snprintf(text, 64, block < 0 ? "the part outside of blocks" : "block %d", block);
-    return text;
-}
-
 /* Fail if this rank gathered a block that differs from what its owners have. parts: their sums, added over them. */
 static enum lvn_status compare_gathered(const struct lvn_model_state *n, int64_t step, const uint32_t *copies,
                                         const int64_t *parts)
 {
-    char block[64];
+    char block[LVN_BLOCK_TEXT];
     for (int b = 0; b < n->params->n_blocks; b++)
         LVN_CHECK(copies[b] == (uint32_t)parts[b], COMM,
                   "by step %lld bits of the parameters of %s that were gathered here are not those of their owners: "
                   "this host's memory or a link to it is at fault; start again without it, from a checkpoint before",
-                  (long long)step, block_text(b - 1, block));
+                  (long long)step, lvn_block_text(b + LVN_BLOCK_OUTSIDE, block));
     return LVN_OK;
 }
 
@@ -187,7 +180,7 @@ static enum lvn_status check_shards(struct lvn_ranks *r, const struct lvn_model_
     if (!lvn_parameter_sums_of_shards(n)) return LVN_OK;
     const int blocks = n->params->n_blocks;
     const struct lvn_instr *changed = NULL;
-    char block[64];
+    char block[LVN_BLOCK_TEXT];
     uint32_t *gathered = lvn_calloc((size_t)blocks * 2, sizeof *gathered);
     int64_t *parts = lvn_calloc((size_t)blocks, sizeof *parts);
     enum lvn_status status = gathered && parts ? lvn_parameter_sums_compare(n, &changed, gathered) : LVN_MEMORY;
@@ -196,7 +189,7 @@ static enum lvn_status check_shards(struct lvn_ranks *r, const struct lvn_model_
                           "by step %lld bits of this rank's shard of %s (parameters or optimizer state, from '%s' on) "
                           "are not those that its updates wrote: this host's memory or processor is at fault; start "
                           "again without it, from a checkpoint before",
-                          (long long)step, block_text(changed->block, block), changed->name);
+                          (long long)step, lvn_block_text(changed->block, block), changed->name);
     status = lvn_ranks_agree(r, status);
     for (int b = 0; status == LVN_OK && b < blocks; b++) parts[b] = gathered[blocks + b];
     if (status == LVN_OK)

@@ -157,7 +157,7 @@ static void cut_parts(struct lvn_reduction *d, const struct lvn_instr *i, int64_
     const int block = i->id == LVN_OP_reduce_scatter ? a->reduce_scatter.block
                       : i->id == LVN_OP_all_gather   ? a->all_gather.block
                                                      : a->tree_reduce.block;
-    const struct lvn_param_block *b = &(frozen ? params->frozen : params->blocks)[block + 1];
+    const struct lvn_param_block *b = &(frozen ? params->frozen : params->blocks)[lvn_block_index(block)];
     cut(d, b, i->id == LVN_OP_all_gather ? a->all_gather.ranges : NULL,
         i->id == LVN_OP_reduce_scatter ? a->reduce_scatter.first : b->offset, count, first);
 }

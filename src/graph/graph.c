@@ -17,7 +17,7 @@ struct lvn_graph *lvn_graph_new(struct lvn_params *params, enum lvn_dtype real)
     lvn_arena_init(&g->arena);
     g->params = params;
     g->real = real;
-    g->block = -1;
+    g->block = LVN_BLOCK_OUTSIDE;
     return g;
 }
 
@@ -82,7 +82,7 @@ void lvn_block(struct lvn_graph *g)
 
 void lvn_block_end(struct lvn_graph *g)
 {
-    g->block = -1;
+    g->block = LVN_BLOCK_HEAD;
 }
 
 static char *scoped(struct lvn_graph *g, const char *name)
@@ -269,6 +269,13 @@ static const char *node_name(struct lvn_graph *g, const struct lvn_op *op)
     return n ? lvn_arena_printf(&g->arena, "%s:%d", prefix, (*n)++) : NULL;
 }
 
+/* Does the tensor, or the one of which it is a view, lie outside of the blocks? */
+static bool is_outside(const struct lvn_tensor *t)
+{
+    if (t && t->kind == LVN_TENSOR_VIEW) t = t->base;
+    return t && t->kind == LVN_TENSOR_PARAM && t->param->block == LVN_BLOCK_OUTSIDE;
+}
+
 struct lvn_tensor *lvn_node_append(struct lvn_graph *g, enum lvn_op_id id, const union lvn_attr *attr,
                                    struct lvn_tensor *const *in, int n_in)
 {
@@ -282,7 +289,10 @@ struct lvn_tensor *lvn_node_append(struct lvn_graph *g, enum lvn_op_id id, const
     struct lvn_node *node = lvn_arena_alloc(&g->arena, sizeof *node);
     if (!node || !grow(&g->nodes, &g->nodes_capacity, g->n_nodes, sizeof *g->nodes)) return failed(g, LVN_MEMORY);
     *node = (struct lvn_node){.op = id, .attr = *attr, .block = g->block, .cache = -1};
-    for (int i = 0; i < n_in; i++) node->in[i] = in[i];
+    for (int i = 0; i < n_in; i++) {
+        node->in[i] = in[i];
+        if (g->block == LVN_BLOCK_HEAD && is_outside(in[i])) g->params->tied = true;
+    }
     node->name = node_name(g, op);
     if (!node->name) return failed(g, LVN_MEMORY);
     uint64_t hash = lvn_name_hash(node->name);

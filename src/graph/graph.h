@@ -35,7 +35,7 @@ struct lvn_node {
     struct lvn_tensor *out[LVN_MAX_OUT]; /* outputs, then saved values */
     const char *name;                    /* with its scope, "h.0.linear:2" */
     uint32_t hash;                       /* of the name */
-    int block;                           /* of the model; -1: outside of all blocks */
+    int block;                           /* as lvn_param.block */
     int cache;                           /* kv_cache: index in graph->caches; other operations: -1 */
 };
 
@@ -69,7 +69,7 @@ struct lvn_graph {
                                   struct lvn_tensor *y);
     const void *adapter_context;
     char scope[128];        /* prefix of names; "": none */
-    int block;              /* block that is being declared; -1: outside of all */
+    int block;              /* that is being declared, as lvn_param.block */
     int n_blocks;           /* blocks declared so far */
     enum lvn_status status; /* of the first failed call */
     const char *error;      /* message of the first failed call */
@@ -85,8 +85,8 @@ enum lvn_status lvn_graph_status(const struct lvn_graph *g) LVN_CHECKED;
 /* Names declared from here on begin with this scope ("h.%d"); "" ends it. */
 void lvn_scope(struct lvn_graph *g, const char *format, ...) LVN_PRINTF(2, 3);
 /* Nodes and parameters from here on belong to the model's next block: one of its equal layers, the unit of
- * recomputation (passes/blocks.c). What is declared before the first lvn_block() or after lvn_block_end() belongs to no
- * block. */
+ * recomputation (passes/blocks.c). What is declared before the first lvn_block(), or after lvn_block_end(), which is
+ * the head, belongs to no block. */
 void lvn_block(struct lvn_graph *g);
 void lvn_block_end(struct lvn_graph *g);
 /* An input, which the caller binds for every micro-batch: token ids, labels. */

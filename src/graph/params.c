@@ -7,6 +7,7 @@
  * Left out: the memory itself (engine/model_state.h). */
 #include "graph/params.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/random.h"
@@ -61,20 +62,45 @@ static bool decays(const struct lvn_param *p, enum lvn_decay rule)
     return true;
 }
 
-static int by_layout(const void *a, const void *b)
+static int by_block(const struct lvn_param *x, int x_block, const struct lvn_param *y, int y_block)
 {
-    const struct lvn_param *x = *(struct lvn_param *const *)a, *y = *(struct lvn_param *const *)b;
     if (x->trainable != y->trainable) return x->trainable ? -1 : 1;
-    if (x->block != y->block) return x->block < y->block ? -1 : 1;
+    if (x_block != y_block) return x_block < y_block ? -1 : 1;
     if (x->decay != y->decay) return x->decay ? -1 : 1;
     if (x->lr_scale != y->lr_scale) return x->lr_scale < y->lr_scale ? -1 : 1;
     if (x->weight_decay != y->weight_decay) return x->weight_decay < y->weight_decay ? -1 : 1;
     return x->number - y->number;
 }
 
+static int by_layout(const void *a, const void *b)
+{
+    const struct lvn_param *x = *(struct lvn_param *const *)a, *y = *(struct lvn_param *const *)b;
+    return by_block(x, x->block, y, y->block);
+}
+
+static int block_of_numbers(const struct lvn_param *q)
+{
+    return q->block < 0 ? LVN_BLOCK_OUTSIDE : q->block;
+}
+
+static int by_numbers(const void *a, const void *b)
+{
+    const struct lvn_param *x = *(struct lvn_param *const *)a, *y = *(struct lvn_param *const *)b;
+    return by_block(x, block_of_numbers(x), y, block_of_numbers(y));
+}
+
 static struct lvn_param_block *block_of(const struct lvn_params *p, const struct lvn_param *q)
 {
-    return &(q->trainable ? p->blocks : p->frozen)[q->block + 1];
+    return &(q->trainable ? p->blocks : p->frozen)[lvn_block_index(q->block)];
+}
+
+const char *lvn_block_text(int block, char text[LVN_BLOCK_TEXT])
+{
+    if (block >= 0)
+        snprintf(text, LVN_BLOCK_TEXT, "block %d", block);
+    else
+        snprintf(text, LVN_BLOCK_TEXT, "%s", block == LVN_BLOCK_HEAD ? "the head" : "the part outside of blocks");
+    return text;
 }
 
 const struct lvn_param_block *lvn_params_block_of(const struct lvn_params *p, const struct lvn_param *q)
@@ -112,6 +138,19 @@ static void add_to_group(struct lvn_params *p, const struct lvn_param *q, int64_
     g->count += count;
 }
 
+static int64_t aligned(int64_t count)
+{
+    return (count + LVN_PARAM_ALIGN - 1) / LVN_PARAM_ALIGN * LVN_PARAM_ALIGN;
+}
+
+/* number[lvn_param.number]: the parameter's first element among those of lvn_param_group.number. */
+static void count_numbers(const struct lvn_params *p, int64_t *number)
+{
+    int64_t n = 0;
+    qsort(p->flat, (size_t)p->n, sizeof(struct lvn_param *), by_numbers);
+    for (int i = 0; i < p->n; n += aligned(p->flat[i]->count), i++) number[p->flat[i]->number] = n;
+}
+
 static bool begins_block(const struct lvn_param *q, const struct lvn_param *before)
 {
     return !before || q->block != before->block || q->trainable != before->trainable;
@@ -122,25 +161,27 @@ enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule)
     size_t n = (size_t)(p->n ? p->n : 1);
     p->groups = lvn_arena_alloc(&p->arena, sizeof *p->groups * n);
     p->flat = lvn_arena_alloc(&p->arena, sizeof(struct lvn_param *) * n);
+    if (!p->flat) return LVN_MEMORY;
     p->n_blocks = 1;
-    for (int i = 0; i < p->n; i++)
-        if (p->list[i]->block + 2 > p->n_blocks) p->n_blocks = p->list[i]->block + 2;
+    for (int i = 0; i < p->n; i++) {
+        struct lvn_param *q = p->flat[i] = p->list[i];
+        q->decay = q->weight_decay < 0 ? decays(q, rule) : q->weight_decay > 0;
+        if (p->tied && q->block == LVN_BLOCK_HEAD) q->block = LVN_BLOCK_OUTSIDE;
+        if (lvn_block_index(q->block) >= p->n_blocks) p->n_blocks = lvn_block_index(q->block) + 1;
+    }
     p->blocks = lvn_arena_alloc(&p->arena, sizeof *p->blocks * (size_t)p->n_blocks);
     p->frozen = lvn_arena_alloc(&p->arena, sizeof *p->frozen * (size_t)p->n_blocks);
     int64_t *start = lvn_arena_alloc(&p->arena, sizeof *start * (n + 1));
-    if (!p->groups || !p->flat || !p->blocks || !p->frozen || !start) return LVN_MEMORY;
+    int64_t *number = lvn_arena_alloc(&p->arena, sizeof *number * n);
+    if (!p->groups || !p->blocks || !p->frozen || !start || !number) return LVN_MEMORY;
     p->n_groups = 0;
     p->trainable = (struct lvn_extents){0, start};
     p->flat_count = p->trainable_count = 0;
-    int64_t number = 0;
-    for (int i = 0; i < p->n; i++) {
-        p->flat[i] = p->list[i];
-        p->flat[i]->decay = p->list[i]->weight_decay < 0 ? decays(p->list[i], rule) : p->list[i]->weight_decay > 0;
-    }
+    count_numbers(p, number);
     qsort(p->flat, (size_t)p->n, sizeof(struct lvn_param *), by_layout);
     for (int i = 0; i < p->n; i++) {
         struct lvn_param *q = p->flat[i];
-        int64_t count = (q->count + LVN_PARAM_ALIGN - 1) / LVN_PARAM_ALIGN * LVN_PARAM_ALIGN;
+        const int64_t count = aligned(q->count);
         if (begins_block(q, i ? p->flat[i - 1] : NULL)) p->flat_count = lvn_norm_blocks(p->flat_count) * LVN_NORM_BLOCK;
         q->offset = p->flat_count;
         p->flat_count += count;
@@ -148,8 +189,7 @@ enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule)
         if (!q->trainable) continue;
         p->trainable_count = p->flat_count;
         start[p->trainable.n++] = q->offset;
-        add_to_group(p, q, count, number);
-        number += count;
+        add_to_group(p, q, count, number[q->number]);
     }
     start[p->trainable.n] = p->trainable_count;
     return LVN_OK;

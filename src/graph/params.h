@@ -27,6 +27,20 @@ struct lvn_init {
 
 enum { LVN_NAME_TEXT = 256 }; /* maximum bytes of a parameter's name, with its NUL */
 
+/* What lies outside of the model's blocks counts as two more, which are divided and gathered like them. */
+enum {
+    LVN_BLOCK_OUTSIDE = -2, /* before the blocks (embeddings); all, if the head reads some of it */
+    LVN_BLOCK_HEAD = -1,    /* behind the blocks */
+};
+/* Index in lvn_params.blocks and lvn_params.frozen of lvn_param.block. */
+static inline int lvn_block_index(int block)
+{
+    return block - LVN_BLOCK_OUTSIDE;
+}
+enum { LVN_BLOCK_TEXT = 32 };
+/* "block 3", "the head" or "the part outside of blocks". Returns text. */
+const char *lvn_block_text(int block, char text[LVN_BLOCK_TEXT]);
+
 struct lvn_param {
     int number;       /* index in lvn_params.list: order of declaration */
     const char *name; /* as in Hugging Face's files: "h.0.attn.c_attn.weight" */
@@ -36,7 +50,7 @@ struct lvn_param {
     struct lvn_init init;
     bool trainable;
     bool adapter;        /* added to the model by LoRA, absent from the model's own files */
-    int block;           /* the model's block that declares it first; -1: none */
+    int block;           /* the model's block that declares it first; below 0: see LVN_BLOCK_... */
     bool decay;          /* has weight decay; set by lvn_params_layout() */
     double lr_scale;     /* factor of the learning rate */
     double weight_decay; /* of its own; below 0: that of the optimizer, for those that decay */
@@ -55,7 +69,7 @@ enum lvn_decay {
 struct lvn_param_group {
     int64_t offset; /* elements, a multiple of LVN_PARAM_ALIGN */
     int64_t count;  /* elements, a multiple of LVN_PARAM_ALIGN */
-    int64_t number; /* what its offset would be if there were no gaps between blocks */
+    int64_t number; /* what its offset would be without gaps between blocks, and with the head outside of them */
     int block;      /* lvn_param.block */
     bool decay;
     double lr_scale;
@@ -77,11 +91,12 @@ struct lvn_params {
     int n;
     int capacity;           /* of list */
     struct lvn_index names; /* name -> index in list */
+    bool tied;              /* a node behind the blocks reads a parameter of LVN_BLOCK_OUTSIDE */
     /* Set by lvn_params_layout(): */
     struct lvn_param **flat;        /* [n] in order of the flat buffers */
     struct lvn_param_group *groups; /* [n_groups] of the trainable parameters */
     int n_groups;
-    struct lvn_param_block *blocks; /* [n_blocks]; number 0: parameters outside of all blocks, 1: of block 0, ... */
+    struct lvn_param_block *blocks; /* [n_blocks] by lvn_block_index() */
     struct lvn_param_block *frozen; /* [n_blocks] the same of frozen parameters */
     int n_blocks;
     struct lvn_extents trainable; /* layout of the trainable parameters */
@@ -97,8 +112,8 @@ int64_t lvn_params_total(const struct lvn_params *p);
 /* Elements of the largest parameter; trainable_only: of the largest trainable one. */
 int64_t lvn_params_largest(const struct lvn_params *p, bool trainable_only);
 /* Set decay, offsets and groups. Order of the flat buffers: trainable before frozen; then by block, parameters outside
- * of all blocks first; within a block those with weight decay first. A block begins at a multiple of LVN_NORM_BLOCK;
- * gaps hold zeros. MEMORY. */
+ * of all blocks first, then the head's, which are outside too if the model is tied; within a block those with weight
+ * decay first. A block begins at a multiple of LVN_NORM_BLOCK; gaps hold zeros. MEMORY. */
 enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule) LVN_CHECKED;
 /* The range in which a parameter lies. */
 const struct lvn_param_block *lvn_params_block_of(const struct lvn_params *p, const struct lvn_param *q);

@@ -81,7 +81,7 @@ struct lvn_instr {
     union lvn_attr attr;
     const char *name;             /* of the graph's node */
     uint32_t hash;                /* of that name, for random numbers */
-    int block;                    /* of the model; -1: outside of all blocks */
+    int block;                    /* of the model; below 0: outside of all blocks */
     bool recomputed;              /* runs for backward once more in the same micro-batch */
     enum lvn_dtype product_dtype; /* see struct lvn_call; set by precision */
     int handle;                   /* collective and its wait: collective handle, below program->n_handles */

@@ -46,8 +46,8 @@ struct lvn_instr *lvn_program_add_instr(struct lvn_program *p, enum lvn_op_id id
     if (!instrs) return NULL;
     p->instrs = instrs;
     struct lvn_instr *i = &instrs[p->n_instrs++];
-    *i =
-        (struct lvn_instr){.phase = phase, .id = id, .op = lvn_op(id, p->real), .block = -1, .scratch = LVN_NO_OPERAND};
+    *i = (struct lvn_instr){
+        .phase = phase, .id = id, .op = lvn_op(id, p->real), .block = LVN_BLOCK_OUTSIDE, .scratch = LVN_NO_OPERAND};
     for (int k = 0; k < LVN_MAX_IN; k++) i->in[k] = i->din[k] = LVN_NO_OPERAND;
     for (int k = 0; k < LVN_MAX_OUT; k++) i->out[k] = i->dout[k] = LVN_NO_OPERAND;
     return i;

@@ -50,7 +50,7 @@ static struct lvn_operand running_sum(struct lvn_program *p, int64_t at)
     return lvn_program_add_range(p, "sums", LVN_BUFFER_SUMS, LVN_I32, at, 1);
 }
 
-/* Append the sum of what was gathered of a block (lvn_param.block + 1), or of this rank's part of it. */
+/* Append the sum of what was gathered of the block of this index, or of this rank's part of it. */
 static enum lvn_status append_sum(struct lvn_program *p, const struct lvn_sharding *s, struct lvn_operand of, int block,
                                   bool own)
 {
@@ -82,7 +82,7 @@ static enum lvn_status append_all(struct lvn_program *p, const struct lvn_shardi
     for (int k = 0; k < n; k++) {
         const struct lvn_instr *i = &old[k];
         const bool starts = is_gather(s, i), ends = i->id == LVN_OP_wait && block_of[i->handle] >= 0;
-        if (starts) block_of[i->handle] = i->attr.all_gather.block + 1;
+        if (starts) block_of[i->handle] = lvn_block_index(i->attr.all_gather.block);
         if (starts && i->in[0].value >= 0) LVN_TRY(append_sum(p, s, i->in[0], block_of[i->handle], true));
         struct lvn_instr *copy = lvn_program_add_instr(p, i->id, i->phase);
         if (!copy) return LVN_MEMORY;

@@ -20,9 +20,10 @@
  *
  * fsdp (stage 3, and Zhao et al.: "PyTorch FSDP: experiences on scaling fully sharded data parallel", 2023): the
  * parameters are shards too. Those of a block are a value of the arena, which is gathered one block ahead of its use,
- * once for forward and once for backward, and forgotten behind its last use. Those outside of all blocks stay for the
- * micro-batch: embedding and head are used at both of its ends. Parameters that are only read rounded to bf16 are
- * rounded before they are gathered. Programs that only compute forward gather them as well.
+ * once for forward and once for backward, and forgotten behind its last use. A head that is not tied is a block like
+ * any other, and so is what lies before the blocks; a tied head and its embedding stay for the micro-batch, since they
+ * are used at both of its ends. Parameters that are only read rounded to bf16 are rounded before they are gathered.
+ * Programs that only compute forward gather them as well.
  *
  * Optimizers on whole matrices, which shards cut: sharder_matrices.c.
  *
@@ -130,13 +131,11 @@ struct collective *lvn_sharder_collectives(struct sharder *x)
 
 /* --- blocks --- */
 
-/* Number of the next block after `block` that has trainable parameters, as in lvn_param.block; begin with -2. False:
- * there is none. */
 bool lvn_sharder_next_block(const struct sharder *x, int *block)
 {
     const struct lvn_params *params = x->p->graph->params;
-    for (++*block; *block + 1 < params->n_blocks; ++*block)
-        if (params->blocks[*block + 1].count) return true;
+    for (++*block; lvn_block_index(*block) < params->n_blocks; ++*block)
+        if (lvn_sharder_block(x, *block)->count) return true;
     return false;
 }
 
@@ -144,12 +143,12 @@ int lvn_sharder_block_of(struct sharder *x, int64_t element)
 {
     const struct lvn_param_block *b = x->p->graph->params->blocks;
     while (element >= b[x->asked].offset + b[x->asked].count) x->asked++;
-    return x->asked - 1;
+    return x->asked + LVN_BLOCK_OUTSIDE;
 }
 
 const struct lvn_param_block *lvn_sharder_block(const struct sharder *x, int block)
 {
-    return &x->p->graph->params->blocks[block + 1];
+    return &x->p->graph->params->blocks[lvn_block_index(block)];
 }
 
 struct lvn_shard lvn_sharder_shard(const struct sharder *x, int block)

@@ -31,7 +31,7 @@ struct sharder {
     const struct lvn_sharding *s;
     struct bucket *bucket;
     int n_buckets;
-    int asked; /* index in lvn_params.blocks of the block that was asked for last */
+    int asked; /* lvn_block_index() of the block that was asked for last */
     struct matrix_block matrices[LVN_MATRIX_STAGES];
     double *work;                     /* [owners] what each rank has computed for matrices so far */
     struct block_gradients *blocks;   /* zero2: [n_blocks] */
@@ -61,8 +61,9 @@ void lvn_sharder_from_wire(struct sharder *x, struct lvn_operand wire, struct lv
                            const char *name);
 /* The instruction that was appended last. */
 struct lvn_instr *lvn_sharder_latest(const struct sharder *x);
-/* Number of the next block after `block` that has trainable parameters, as in lvn_param.block; begin with -2. False:
- * there is none. */
+/* The next block after `block` that has trainable parameters, as in lvn_param.block; begin with LVN_SHARDER_NO_BLOCK.
+ * False: there is none. */
+enum { LVN_SHARDER_NO_BLOCK = LVN_BLOCK_OUTSIDE - 1 };
 bool lvn_sharder_next_block(const struct sharder *x, int *block);
 /* Number of the block in which a trainable element lies; elements that are asked for ascend. */
 int lvn_sharder_block_of(struct sharder *x, int64_t element);

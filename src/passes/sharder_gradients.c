@@ -14,15 +14,20 @@ struct block_gradients {
     struct collective of_groups; /* the sum over groups, on it or on a copy in bf16 */
 };
 
+static struct block_gradients *block_of(const struct sharder *x, const struct lvn_param *q)
+{
+    return &x->blocks[lvn_block_index(q->block)];
+}
+
 /* Learn which instruction completes each block. completes[instruction]: index of the block; -1: none. */
 static void find_ends(struct sharder *x, const int *last_writer, int *completes)
 {
     const struct lvn_params *params = x->p->graph->params;
     for (int k = 0; k < params->n_blocks; k++)
-        x->blocks[k] = (struct block_gradients){.block = k - 1, .last = -1, .sum = LVN_NO_OPERAND};
+        x->blocks[k] = (struct block_gradients){.block = k + LVN_BLOCK_OUTSIDE, .last = -1, .sum = LVN_NO_OPERAND};
     for (int i = params->n - 1; i >= 0; i--) {
         const struct lvn_param *q = params->flat[i];
-        struct block_gradients *b = &x->blocks[q->block + 1];
+        struct block_gradients *b = block_of(x, q);
         if (!q->trainable) continue;
         b->first = i;
         if (last_writer[q->number] > b->last) b->last = last_writer[q->number];
@@ -42,8 +47,8 @@ static enum lvn_status add_values(struct sharder *x)
     for (int k = 0; k < p->graph->params->n_blocks && !x->failed; k++) {
         struct block_gradients *b = &x->blocks[k];
         if (b->last < 0) continue;
-        const char *name =
-            k ? lvn_arena_printf(&p->arena, "gradients of block %d", k - 1) : "gradients outside of blocks";
+        char text[LVN_BLOCK_TEXT];
+        const char *name = lvn_arena_printf(&p->arena, "gradients of %s", lvn_block_text(b->block, text));
         if (!name) return LVN_MEMORY;
         const int64_t count = lvn_sharder_block(x, b->block)->count;
         b->gradients = lvn_sharder_range(x, name, LVN_BUFFER_ARENA, p->gradients, 0, count);
@@ -58,7 +63,7 @@ static void take_view(struct lvn_operand *o, bool written, void *argument)
     const struct lvn_value *v = &x->p->values[o->value];
     (void)written;
     if (v->buffer != LVN_BUFFER_GRAD || !v->param) return;
-    o->value = x->blocks[v->param->block + 1].gradients.value;
+    o->value = block_of(x, v->param)->gradients.value;
     o->desc.offset += v->param->offset - lvn_sharder_block(x, v->param->block)->offset;
 }
 

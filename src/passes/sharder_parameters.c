@@ -35,25 +35,25 @@ struct gathers {
     int lookahead;      /* so many gathers are started before they are needed */
     int current_gather; /* index in the list of the gather that was needed last */
     int started;        /* of the list, so many have been started */
-    int turn;           /* where backward of the last block begins: before, nothing is gathered for backward */
+    int turn;           /* where backward of the last block begins: before, none is gathered for what follows it */
 };
 
 static const struct lvn_param_block *range_of(const struct gathers *g, const struct gathered *u)
 {
     const struct lvn_params *params = g->x->p->graph->params;
-    return &(u->frozen ? params->frozen : params->blocks)[u->block + 1];
+    return &(u->frozen ? params->frozen : params->blocks)[lvn_block_index(u->block)];
 }
 
 static struct gathered *use_at(const struct gathers *g, bool backward, bool frozen, int block)
 {
-    return &g->uses[(2 * backward + frozen) * g->n_blocks + block + 1];
+    return &g->uses[(2 * backward + frozen) * g->n_blocks + lvn_block_index(block)];
 }
 
 /* The use in which the current instruction reads a parameter. */
 static struct gathered *use_of(const struct gathers *g, const struct lvn_param *q)
 {
     struct gathered *forward = use_at(g, false, !q->trainable, q->block);
-    if (g->current < g->backward || q->block < 0 || g->x->s->keep) return forward;
+    if (g->current < g->backward || g->x->s->keep) return forward;
     return g->current <= forward->last ? forward : use_at(g, true, !q->trainable, q->block);
 }
 
@@ -76,18 +76,19 @@ static void note_use(struct lvn_operand *o, bool written, void *argument)
     u->last = g->current;
 }
 
-/* Between the last block's forward and its backward no other block is used: it is gathered once for both. */
+/* The last block, and what is used behind it (the head; all that is outside of blocks, if the head reads some of it),
+ * is gathered once for forward and backward: between these nothing else is used. */
 static void join_last(struct gathers *g)
 {
-    int last = -1; /* lvn_param.block of the block whose forward begins last */
-    for (int block = 0, first = -1; block + 1 < g->n_blocks; block++)
-        for (int frozen = 0; frozen < 2; frozen++) {
-            const struct gathered *u = use_at(g, false, frozen, block);
-            if (u->first > first) first = u->first, last = block;
-        }
-    for (int frozen = 0; frozen < 2 && last >= 0; frozen++) {
-        struct gathered *forward = use_at(g, false, frozen, last), *backward = use_at(g, true, frozen, last);
-        if (forward->first < 0 || backward->first < 0) continue;
+    int last = -1; /* the instruction with which the forward of the last block begins */
+    for (int k = 2 * lvn_block_index(0); k < 2 * g->n_blocks; k++) {
+        const struct gathered *u = use_at(g, false, k % 2, k / 2 + LVN_BLOCK_OUTSIDE);
+        if (u->first > last) last = u->first;
+    }
+    for (int k = 0; k < 2 * g->n_blocks; k++) {
+        struct gathered *forward = use_at(g, false, k % 2, k / 2 + LVN_BLOCK_OUTSIDE);
+        struct gathered *backward = use_at(g, true, k % 2, k / 2 + LVN_BLOCK_OUTSIDE);
+        if (forward->first < 0 || backward->first < 0 || forward->last < last) continue;
         if (g->turn < backward->first) g->turn = backward->first;
         forward->last = backward->last;
         backward->first = -1;
@@ -153,7 +154,7 @@ static enum lvn_status find_ranges(struct gathers *g)
     for (int i = 0; i < params->n; i++) {
         const struct lvn_param *q = params->flat[i];
         const struct lvn_param_block *block = lvn_params_block_of(params, q);
-        struct lvn_extents *r = &ranges[2 * (q->block + 1) + !q->trainable];
+        struct lvn_extents *r = &ranges[2 * lvn_block_index(q->block) + !q->trainable];
         if (!r->n) {
             *r = (struct lvn_extents){1, start};
             *start++ = block->offset;
@@ -165,7 +166,7 @@ static enum lvn_status find_ranges(struct gathers *g)
         r->n++;
     }
     for (int k = 0; k < g->n; k++) {
-        const struct lvn_extents *r = &ranges[2 * (g->list[k]->block + 1) + g->list[k]->frozen];
+        const struct lvn_extents *r = &ranges[2 * lvn_block_index(g->list[k]->block) + g->list[k]->frozen];
         if (r->n > 1) g->list[k]->ranges = r;
     }
     return LVN_OK;
@@ -216,8 +217,8 @@ static void start(struct gathers *g, struct gathered *u)
     struct sharder *x = g->x;
     struct lvn_program *p = x->p;
     const struct lvn_param_block *range = range_of(g, u);
-    const char *value =
-        u->block < 0 ? "parameters outside of blocks" : lvn_arena_printf(&p->arena, "parameters of block %d", u->block);
+    char text[LVN_BLOCK_TEXT];
+    const char *value = lvn_arena_printf(&p->arena, "parameters of %s", lvn_block_text(u->block, text));
     if (!value) x->failed = true;
     const int64_t count = u->ranges ? lvn_shard_travels(u->ranges, range->offset + range->count) : range->count;
     u->parameters = lvn_sharder_range(x, value, LVN_BUFFER_ARENA, u->ranges ? LVN_U8 : p->weights, 0, count);
@@ -234,7 +235,7 @@ static void start_due(struct gathers *g)
 {
     for (; g->started < g->n && !g->x->failed; g->started++) {
         struct gathered *u = g->list[g->started];
-        const bool needed = g->started <= g->current_gather, early = u->first >= g->backward && g->current < g->turn;
+        const bool needed = g->started <= g->current_gather, early = u->first >= g->turn && g->current < g->turn;
         if (!needed && (early || g->started > g->current_gather + g->lookahead)) return;
         start(g, u);
     }

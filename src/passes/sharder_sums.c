@@ -31,7 +31,7 @@ static int cut_buckets(const struct lvn_program *p, const int *last_writer, int6
     for (int i = params->n - 1; i >= 0; i--) {
         const struct lvn_param *q = params->flat[i];
         if (!q->trainable) continue;
-        const struct lvn_param_block *block = &params->blocks[q->block + 1];
+        const struct lvn_param_block *block = lvn_params_block_of(params, q);
         int writer = last_writer[q->number];
         const int64_t end = block->offset + block->count;
         if (by_block && b.offset > end) b.offset = end; /* without the gap behind it */
@@ -129,7 +129,7 @@ static void append_tree(struct sharder *x)
     if (!s) return;
     const bool by_block = scatters(x);
     if (!by_block) s[n++] = start_tree(x, -1, 0, x->p->graph->params->trainable_count);
-    for (int k = -2; by_block && lvn_sharder_next_block(x, &k); n++)
+    for (int k = LVN_SHARDER_NO_BLOCK; by_block && lvn_sharder_next_block(x, &k); n++)
         s[n] = start_tree(x, k, lvn_sharder_block(x, k)->offset, lvn_sharder_block(x, k)->count);
     for (int k = 0; k < n; k++) lvn_sharder_wait(x, &s[k], LVN_AFTER_BACKWARD, tree_name);
 }

@@ -63,7 +63,7 @@ static void append_norm(struct sharder *x, const struct lvn_instr *norm)
     static const char name[] = "squares of all shards";
     const int64_t blocks = lvn_norm_blocks(x->p->graph->params->trainable_count);
     const struct lvn_operand all = lvn_sharder_range(x, "sums of squares", LVN_BUFFER_ARENA, LVN_F64, 0, blocks);
-    for (int block = -2; lvn_sharder_next_block(x, &block);) append_squares(x, block, all);
+    for (int block = LVN_SHARDER_NO_BLOCK; lvn_sharder_next_block(x, &block);) append_squares(x, block, all);
     const struct collective s = lvn_sharder_start(x, LVN_OP_all_reduce, LVN_AFTER_BACKWARD, all, all, name);
     lvn_sharder_wait(x, &s, LVN_AFTER_BACKWARD, name);
     struct lvn_instr *clip = lvn_sharder_append(x, LVN_OP_grad_clip, LVN_AFTER_BACKWARD, norm->name);
@@ -88,7 +88,7 @@ void lvn_sharder_append_gathers(struct sharder *x)
     struct lvn_program *p = x->p;
     struct collective *s = lvn_sharder_collectives(x);
     int n = 0;
-    for (int block = -2; s && lvn_sharder_next_block(x, &block); n++) {
+    for (int block = LVN_SHARDER_NO_BLOCK; s && lvn_sharder_next_block(x, &block); n++) {
         const struct lvn_param_block *b = lvn_sharder_block(x, block);
         const struct lvn_shard shard = lvn_sharder_shard(x, block);
         struct lvn_operand mine = LVN_NO_OPERAND;

@@ -69,6 +69,7 @@ in_shards() {
     flipped moment 0 3 "$shard" --trainer.strategy=zero2 --trainer.precision=bf16-true --optimizer.kind=lion
     flipped parameters 1 -8 "$shard block 1" --trainer.strategy=fsdp --model.freeze=h.1 --optimizer.kind=sgd \
         --optimizer.lr=0.05 # which no update reads
+    flipped parameters 1 -8 "$shard the head" --trainer.strategy=fsdp --model.kind=llama --model.freeze=lm_head
     flipped gathered 2 0 "the parameters of .* that were gathered here are not those" --trainer.strategy=fsdp
     flipped gathered 1 0 "the parameters of .* that were gathered here" --trainer.strategy=fsdp --trainer.precision=bf16-mixed
     flipped gathered 0 0 "the parameters of .* that were gathered here" --trainer.strategy=fsdp --trainer.fsdp_reshard=false \

@@ -122,6 +122,10 @@ assert one["optimizer"] == two["optimizer"] == all["optimizer"] and one["paramet
 assert 0.2 < two["gradients"] / one["gradients"] < 0.3 and 0.2 < all["parameters"] / one["parameters"] < 0.3
 P
 
+# embedding and head: each is gathered, and its gradient reduced, by itself
+code 0 "$LEVIN" plan "${keys[@]}" "${short[@]}" --json --ranks=4 --trainer.strategy=fsdp --model.kind=llama --model.vocab_size=65536
+json 'd["memory"]["arena"] < 3 * 4 * 65536 * 80'
+
 # --- a number that is not finite is found, and no rank waits for another ---
 for precision in 32-true bf16-mixed; do
     for strategy in zero2 fsdp; do

@@ -1,7 +1,7 @@
 /* test_passes_gather.c - covers: src/passes/sharder_parameters.c
  *
  * fsdp, by the listing of a small program: every parameter is gathered before its first use, one block ahead, and once
- * more for backward; the last block and what is outside of blocks once; the update is of this rank's shards. In mixed
+ * more for backward; the last block and the head, tied or not, once; the update is of this rank's shards. In mixed
  * precision those that all readers round are gathered in bf16, between others in fp32. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -107,6 +107,70 @@ static void gather_step(void **state)
     model_free(&m);
 }
 
+/* A head that is not tied is gathered, and its gradient reduced, apart from the embedding; and once, with the last
+ * block's. The first block is gathered twice. */
+static void gather_untied(void **state)
+{
+    (void)state;
+    struct model m = model_new();
+    struct lvn_graph *g = m.graph;
+    struct lvn_tensor *ids = lvn_input(g, "ids", LVN_DESC(LVN_I32, 1, 1));
+    struct lvn_tensor *x = lvn_embedding(g, ids, lvn_table(g, "w", 128, 64, 1), NULL);
+    lvn_block(g);
+    x = lvn_linear(g, x, lvn_weight(g, "u", 64, 128, 1), NULL, true);
+    lvn_block(g);
+    x = lvn_linear(g, x, lvn_weight(g, "v", 128, 64, 1), NULL, true);
+    lvn_block_end(g);
+    x = lvn_linear(g, x, lvn_weight(g, "h", 64, 128, 1), NULL, true);
+    model_build(&m, lvn_cross_entropy(g, x, lvn_input(g, "labels", LVN_DESC(LVN_I32, 1, 1))));
+    must(lvn_pass_differentiate(m.program));
+    must(lvn_pass_accumulate(m.program, NULL));
+    must(lvn_pass_shard(m.program, &fsdp, NULL));
+    expect(&m, " 0 forward  accumulate           parameters[0:4096] -> %21+4096 (4096)\n"
+               " 1 ranks    all_gather           %21+4096 -> %21 (8192), %23:int32 (1)\n"
+               " 2 forward  accumulate           parameters[8192:12288] -> %24+4096 (4096)\n"
+               " 3 ranks    all_gather           %24+4096 -> %24 (8192), %26:int32 (1)\n"
+               " 4 ranks    wait                 %23:int32 -> %21 (8192)\n"
+               " 5 forward  embedding            ids:int32, %21 -> %2 (1, 1, 64)\n"
+               " 6 forward  accumulate           parameters[12288:16384] -> %27+4096 (4096)\n"
+               " 7 ranks    all_gather           %27+4096 -> %27 (8192), %29:int32 (1)\n"
+               " 8 ranks    wait                 %26:int32 -> %24 (8192)\n"
+               " 9 forward  linear               %2, %24 -> %4 (1, 1, 128)\n"
+               "10 forward  accumulate           parameters[4096:8192] -> %30+4096 (4096)\n"
+               "11 ranks    all_gather           %30+4096 -> %30 (8192), %32:int32 (1)\n"
+               "12 ranks    wait                 %29:int32 -> %27 (8192)\n"
+               "13 forward  linear               %4, %27 -> %6 (1, 1, 64)\n"
+               "14 ranks    wait                 %32:int32 -> %30 (8192)\n"
+               "15 forward  linear               %6, %30 -> %8 (1, 1, 128)\n"
+               "16 forward  cross_entropy        %8, labels:int32 -> %10:fp64 (1), %11 (1), %12 (1)\n"
+               "17 backward cross_entropy        %8, labels:int32, %12 -> %13 (1, 1, 128)\n"
+               "18 backward linear               %6, %30, %13 -> %14 (1, 1, 64), %37 (64, 128)\n"
+               "19 ranks    reduce_scatter       %37 -> %37 (8192), %40:int32 (1)\n"
+               "20 forward  accumulate           parameters[8192:12288] -> %33+4096 (4096)\n"
+               "21 ranks    all_gather           %33+4096 -> %33 (8192), %35:int32 (1)\n"
+               "22 backward linear               %4, %27, %14 -> %16 (1, 1, 128), %39 (128, 64)\n"
+               "23 ranks    wait                 %40:int32 -> %37 (8192)\n"
+               "24 forward  accumulate           %37+4096 -> gradients[4096:8192] [first]\n"
+               "25 forward  accumulate           %37+4096 -> gradients[4096:8192] [later]\n"
+               "26 ranks    reduce_scatter       %39 -> %39 (8192), %42:int32 (1)\n"
+               "27 ranks    wait                 %35:int32 -> %33 (8192)\n"
+               "28 backward linear               %2, %33, %16 -> %18 (1, 1, 64), %38 (64, 128)\n"
+               "29 ranks    wait                 %42:int32 -> %39 (8192)\n"
+               "30 forward  accumulate           %39+4096 -> gradients[12288:16384] [first]\n"
+               "31 forward  accumulate           %39+4096 -> gradients[12288:16384] [later]\n"
+               "32 ranks    reduce_scatter       %38 -> %38 (8192), %44:int32 (1)\n"
+               "33 backward embedding            ids:int32, %18 -> %36 (128, 64)\n"
+               "34 ranks    wait                 %44:int32 -> %38 (8192)\n"
+               "35 forward  accumulate           %38+4096 -> gradients[8192:12288] [first]\n"
+               "36 forward  accumulate           %38+4096 -> gradients[8192:12288] [later]\n"
+               "37 ranks    reduce_scatter       %36 -> %36 (8192), %46:int32 (1)\n"
+               "38 ranks    wait                 %46:int32 -> %36 (8192)\n"
+               "39 forward  accumulate           %36+4096 -> gradients[0:4096] [first]\n"
+               "40 forward  accumulate           %36+4096 -> gradients[0:4096] [later]\n"
+               "gradients: 1 x 65536 bytes\n");
+    model_free(&m);
+}
+
 /* A device whose products round their weight, unless that is transposed. */
 static enum lvn_status choose(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch)
 {
@@ -160,6 +224,6 @@ static void gather_rounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(gather_forward), cmocka_unit_test(gather_step),
-                                       cmocka_unit_test(gather_rounded)};
+                                       cmocka_unit_test(gather_untied), cmocka_unit_test(gather_rounded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

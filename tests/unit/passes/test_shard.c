@@ -14,7 +14,8 @@
 
 enum { PIECE = LVN_NORM_BLOCK, MAX_BLOCKS = 8 };
 
-/* A parameter of so many elements outside of blocks, then one in each block; 0: the block has none. */
+/* A parameter of so many elements outside of blocks, then one in each block, the last of them in the head; 0: the block
+ * has none. */
 static struct lvn_params *layout(const int64_t *count, int n)
 {
     struct lvn_params *params = lvn_params_new();
@@ -23,7 +24,10 @@ static struct lvn_params *layout(const int64_t *count, int n)
         char name[16];
         snprintf(name, sizeof name, "p%d", i);
         if (count[i]) lvn_vector(g, name, count[i], 0);
-        lvn_block(g);
+        if (i < n - 2)
+            lvn_block(g);
+        else
+            lvn_block_end(g);
     }
     must(lvn_graph_status(g));
     must(lvn_params_layout(params, LVN_DECAY_MATRICES));
@@ -36,8 +40,8 @@ static void check_shards(const struct lvn_params *params, int size)
     int64_t pieces = lvn_norm_blocks(params->trainable_count), memory = 0;
     for (int rank = 0; rank < size; rank++) {
         int64_t place = 0, whole = 0;
-        for (int block = -1; block + 1 < params->n_blocks; block++) {
-            const struct lvn_param_block *b = &params->blocks[block + 1];
+        for (int block = 0; block < params->n_blocks; block++) {
+            const struct lvn_param_block *b = &params->blocks[block];
             const struct lvn_shard s = lvn_shard_at(b, size, rank);
             const int64_t n = lvn_norm_blocks(b->count), mine = lvn_norm_blocks(s.count);
             if (!b->count) {
