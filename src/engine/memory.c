@@ -2,10 +2,11 @@
 #include "engine/memory.h"
 
 #include "data/prefetch.h"
-#include "engine/optimizer_shards.h"
 #include "engine/parameters.h"
 #include "engine/shard_files.h"
 #include "models/lora.h"
+#include "models/model.h"
+#include "models/weight_files.h"
 #include "settings/settings.h"
 
 #define LVN_X(name, key, label) [LVN_MEMORY_##name] = (key),
@@ -41,6 +42,26 @@ static int64_t adapter_bytes(const struct lvn_train_programs *t)
     return adapter_copy_bytes(n) + max * (2 * lvn_dtype_bytes(n->weights) + lvn_dtype_bytes(LVN_F32));
 }
 
+/* A parameter that has another order in the files is made anew for them; if it is in shards, it is gathered before. */
+static int64_t moved_bytes(const struct lvn_train_programs *t)
+{
+    const struct lvn_model_state *n = t->model_state;
+    const bool merges = n->config.lora.rank > 0 && t->settings->lora.merge_checkpoints;
+    const bool gathers = lvn_parameters_sharded(n, LVN_PARAMETER_VALUES);
+    int64_t max = merges ? lvn_params_largest(n->params, false) : 0;
+    if (n->config.lora.rank > 0 && !merges) return 0; /* adapters alone are saved, as copies */
+    for (int i = 0; i < n->params->n; i++) {
+        const struct lvn_param *p = n->params->list[i];
+        struct lvn_layout l;
+        if (p->count <= max || p->adapter) continue;
+        if (lvn_file_layout(lvn_model_file_variant(n->config.model), &n->config, p, &l) != LVN_OK)
+            lvn_error_clear(); /* saving reports it */
+        else if (lvn_layout_moves(&l))
+            max = p->count;
+    }
+    return max * lvn_dtype_bytes(n->weights) * (gathers ? 2 : 1);
+}
+
 /* Memory that the processor cannot address is copied, parameter by parameter, through the backend's staging buffer. */
 static int64_t copied_bytes(const struct lvn_model_state *n)
 {
@@ -64,8 +85,7 @@ int64_t lvn_train_programs_memory(const struct lvn_train_programs *t, int64_t pa
     part[LVN_MEMORY_BATCHES] = session_bytes.batches + sample_bytes(t);
     part[LVN_MEMORY_CACHES] = session_bytes.caches;
     part[LVN_MEMORY_RANKS] = lvn_reduction_bytes(s, t->step_session->program, t->leaf);
-    part[LVN_MEMORY_CHECKPOINTS] =
-        lvn_optimizer_shards_bytes(n) + lvn_shard_files_bytes(n) + adapter_bytes(t) + copied_bytes(n);
+    part[LVN_MEMORY_CHECKPOINTS] = moved_bytes(t) + lvn_shard_files_bytes(n) + adapter_bytes(t) + copied_bytes(n);
     part[LVN_MEMORY_PROGRAMS] = session_bytes.programs;
     for (int i = 0; i < LVN_MEMORY_PART_COUNT; i++) sum += part[i];
     return sum;

@@ -41,9 +41,12 @@ static const struct lvn_param *item_of(const struct lvn_model_state *n, int64_t 
 static enum lvn_status fetch(void *context, int i, const void **data)
 {
     struct lvn_optimizer_shards *m = context;
+    const struct lvn_model_state *n = m->model_state;
     int k;
-    const struct lvn_param *p = item_of(m->model_state, i, &k);
+    const struct lvn_param *p = item_of(n, i, &k);
     const struct lvn_parameter_window w = window_on(m, p, k);
+    if (!m->buffer) m->buffer = lvn_malloc((size_t)(lvn_params_largest(n->params, true) * lvn_dtype_bytes(n->state)));
+    if (!m->buffer) return LVN_MEMORY;
     *data = m->buffer;
     return lvn_parameter_read(&w, m->buffer);
 }
@@ -71,14 +74,7 @@ enum lvn_status lvn_optimizer_shards_source(struct lvn_optimizer_shards *m, stru
     }
     source->fetch = fetch;
     source->context = m;
-    m->buffer = lvn_calloc((size_t)lvn_params_largest(n->params, true) + 1, (size_t)lvn_dtype_bytes(n->state));
-    return m->buffer ? LVN_OK : LVN_MEMORY;
-}
-
-int64_t lvn_optimizer_shards_bytes(const struct lvn_model_state *n)
-{
-    const bool collects = lvn_parameters_sharded(n, LVN_PARAMETER_MOMENTS) && n->sharding.rank == 0;
-    return collects ? lvn_params_largest(n->params, true) * lvn_dtype_bytes(n->state) : 0;
+    return LVN_OK;
 }
 
 void lvn_optimizer_shards_release(struct lvn_optimizer_shards *m)

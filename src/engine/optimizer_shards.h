@@ -12,13 +12,11 @@
 struct lvn_optimizer_shards {
     const struct lvn_model_state *model_state;
     struct lvn_ranks *ranks;
-    void *buffer; /* one tensor that is not in host memory */
+    void *buffer; /* one tensor that is not in host memory; NULL: none was asked for yet */
 };
 
 void lvn_optimizer_shards_init(struct lvn_optimizer_shards *m, const struct lvn_model_state *n,
                                struct lvn_ranks *ranks);
-/* Bytes that saving allocates in addition. */
-int64_t lvn_optimizer_shards_bytes(const struct lvn_model_state *n);
 /* Collecting or gathering: the moments of all trainable parameters, as far as they have them, as tensors exp_avg.NAME
  * and exp_avg_sq.NAME, for a writer. Release it always. */
 enum lvn_status lvn_optimizer_shards_source(struct lvn_optimizer_shards *m, struct lvn_arena *a,

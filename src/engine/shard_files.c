@@ -119,10 +119,8 @@ static int64_t gathered_bytes(const struct lvn_shard_writing *w, const struct ta
 
 int64_t lvn_shard_files_bytes(const struct lvn_model_state *n)
 {
-    const bool gathers = lvn_parameters_sharded(n, LVN_PARAMETER_VALUES);
     if (!lvn_parameters_any_sharded(n)) return 0;
-    return LVN_DIRECT_BYTES + (n->device->backend->snapshot ? STAGING_BYTES : 0) +
-           (gathers ? 2 * lvn_params_largest(n->params, false) * lvn_dtype_bytes(n->weights) : 0);
+    return LVN_DIRECT_BYTES + (n->device->backend->snapshot ? STAGING_BYTES : 0);
 }
 
 static enum lvn_status prepare(struct lvn_shard_writing *w, const struct lvn_shard_files *s)

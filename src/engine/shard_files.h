@@ -48,8 +48,7 @@ struct lvn_shard_files {
 enum lvn_status lvn_shard_files_add(struct lvn_shard_files *s, const char *path,
                                     const struct lvn_safetensors_source *source,
                                     const struct lvn_safetensors_places **places) LVN_CHECKED;
-/* Bytes that a rank allocates to save n so: a block on its way to the disk, and, where parameters are in shards, the
- * largest tensor in two orders. */
+/* Bytes that a rank allocates to save n so, apart from gathered tensors: a block on its way to the disk. */
 int64_t lvn_shard_files_bytes(const struct lvn_model_state *n);
 /* All ranks, while windows are gathered (lvn_parameters_begin_gathering()); so_far: the status of this rank's work
  * before. Computes the checksums of parts, and writes gathered tensors into the files, which exist with their headers
