@@ -51,7 +51,12 @@ static enum lvn_status write_codec(struct lvn_arena *a, const char *from, const 
 static enum lvn_status write_files(struct lvn_arena *a, struct lvn_model_files *f, const char *out)
 {
     const char *weights = lvn_path_join(a, out, "model.safetensors"), *config = lvn_path_join(a, out, "config.json");
-    if (!weights || !config) return LVN_MEMORY;
+    const char *run = lvn_path_join(a, out, "checkpoints");
+    if (!weights || !config || !run) return LVN_MEMORY;
+    LVN_CHECK(!lvn_path_exists(run), ARG,
+              "'%s' is the folder of a run, and a model in it would be taken for the run's last one: choose another "
+              "folder",
+              out);
     LVN_CHECK(!lvn_path_exists(weights) && !lvn_path_exists(config), ARG,
               "'%s' holds a model already; choose another folder or remove it", out);
     LVN_TRY_WHILE(lvn_dir_make(out), "making the folder for the model");

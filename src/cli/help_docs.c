@@ -85,7 +85,8 @@ void lvn_help_markdown(struct lvn_text *t)
                     "`src/settings/options.def` and `src/cli/commands.def`; edit those.\n\nA key can be set in a "
                     "recipe (`optimizer: {lr: 1e-3}`), in the environment (`LEVIN_OPTIMIZER_LR=1e-3`) and on the "
                     "command line\n(`--optimizer.lr=1e-3` or `--optimizer.lr 1e-3`). The command line wins over the "
-                    "environment, the environment over the recipe. `--show-settings`\nprints each value and where it "
+                    "environment, the environment over the recipe. A\n`kind` that wins drops the recipe's "
+                    "keys of other kinds. `--show-settings` prints each value and where it "
                     "came from. `off`, `none` and `0` are the same where 0 is allowed.\n\n## The run\n\n");
     table_head(t);
     const char *part = "";

@@ -151,6 +151,23 @@ static void log_derived(const struct lvn_cli *c)
             model ? "; for model.kind=" : "", model ? s->model.kind : "");
 }
 
+/* Warn of a key of `sample` that has no effect: no samples are made. It is not refused, because recipes from nanoGPT's
+ * settings have such keys. */
+static void warn_unused_sample(const struct lvn_settings *s)
+{
+    const bool off = s->origin[LVN_OPT_sample_every_n_steps].source <= LVN_SOURCE_DERIVED;
+    for (int i = 0; i < lvn_option_count() && off; i++) {
+        const struct lvn_option *o = lvn_option_at(i);
+        if (strcmp(o->part, "sample") != 0 || !lvn_settings_given(s, o->id) || !lvn_settings_differs(s, o->id))
+            continue;
+        lvn_log(LVN_LOG_WARN,
+                "%s has no effect, because no samples are made while training: set sample.every_n_steps too, or leave "
+                "it out",
+                o->key);
+        return;
+    }
+}
+
 /* Does this attempt of a levin launch resume a run that an earlier attempt has begun? levin launch may not know it, if
  * a rank was killed before it could report; so one rank of each host checks, since hosts may share no folder. */
 static enum lvn_status detect_begun(struct lvn_cli *c, const char *launch, bool *begun)
@@ -196,6 +213,7 @@ enum lvn_status lvn_command_train(struct lvn_cli *c)
     silent = c->ranks->rank != 0;
     if (!silent) lvn_cli_warn_ignored_variables(c);
     if (!silent) log_derived(c);
+    if (!silent) warn_unused_sample(&c->settings);
     LVN_TRY(lvn_member_watch_alone(c->ranks->member));
     const char *launch = getenv("LEVIN_LAUNCH") ? lvn_getenv("LEVIN_LAUNCH_ID") : NULL;
     bool begun;

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "data/data_fetch.h"
 #include "data/file_type.h"
+#include "data/table.h"
 #include "stores/streaming_file.h"
 
 #define LVN_DATASET(name) extern const struct lvn_dataset_kind lvn_dataset_##name;
@@ -39,7 +40,13 @@ enum lvn_status lvn_dataset_guess(const char *path, const struct lvn_dataset_kin
         if (kinds[i]->matches && kinds[i]->matches(path)) *out = kinds[i];
     if (*out || (!lvn_path_exists(path) && lvn_file_type(path, (int64_t)strlen(path)) == LVN_FILE_TYPE_UNKNOWN))
         return LVN_OK;
-    if (!lvn_path_is_dir(path)) LVN_TRY(lvn_file_refuse_name(path));
+    enum lvn_status status = lvn_path_is_dir(path) ? LVN_OK : lvn_file_refuse_name(path);
+    if (status == LVN_FORMAT && lvn_table_is_named(path))
+        LVN_FAIL(FORMAT,
+                 "%s; or, to learn labels of its texts: --data.kind=labelled --data.text_column=COLUMN "
+                 "--data.label_column=COLUMN",
+                 lvn_error_text());
+    LVN_TRY(status);
     bool lines = lvn_file_type(path, lvn_file_unpacked_name(path)) == LVN_FILE_TYPE_LINES,
          folder = lvn_path_is_dir(path);
     LVN_FAIL(FORMAT,

@@ -131,6 +131,10 @@ static enum lvn_status open_split(struct lvn_dataset *d, enum lvn_split_id id, c
     if (!streaming) LVN_TRY(lvn_file_map(&t->map[id], path));
     int64_t bytes = streaming ? lvn_streaming_file_bytes(streaming) : t->map[id].bytes;
     LVN_CHECK(bytes, FORMAT, "'%s' is empty: there are no tokens in it", path);
+    LVN_CHECK(streaming || bytes < 6 || memcmp(t->map[id].data, "\x93NUMPY", 6) != 0, FORMAT,
+              "'%s' is a file of numpy.save, and token files have no header: write it again with "
+              "numpy.load('%s').astype('uint16').tofile('%s.bin')",
+              path, path, path);
     struct sidecar s;
     enum lvn_status status = read_sidecar(&s, json);
     if (!d->vocabulary)

@@ -231,7 +231,8 @@ static enum lvn_status read_head(struct lvn_model_config *c, const char *name, c
     char known[256] = "";
     if (!h) return LVN_OK;
     for (; first && h->architecture && strcmp(h->architecture, first) != 0; h++)
-        lvn_print_append(known, sizeof known, "%s%s", *known ? ", " : "", h->architecture);
+        if (!strstr(known, h->architecture)) /* heads for classes and for numbers have one name */
+            lvn_print_append(known, sizeof known, "%s%s", *known ? ", " : "", h->architecture);
     if (!h->architecture && c->model->heads->label == LVN_LABEL_TOKEN && !strstr(first, "Classification"))
         h = c->model->heads;
     LVN_CHECK(h->architecture, UNSUPPORTED, "%s: architectures is '%.60s'; this version has %s", name, first, known);
@@ -242,9 +243,23 @@ static enum lvn_status read_head(struct lvn_model_config *c, const char *name, c
     return read_problem(c, name, root);
 }
 
+/* UNSUPPORTED for packed weights: their tensors may have the names and shapes of plain ones, as in fp8 with scales. */
+static enum lvn_status check_quantized(const char *name, const json_t *root)
+{
+    const json_t *packed = json_object_get(root, "quantization_config");
+    const char *method = json_string_value(json_object_get(packed, "quant_method"));
+    LVN_CHECK(
+        !packed || json_is_null(packed), UNSUPPORTED,
+        "%s: quantization_config (%.40s) says that the weights are quantized, and levin reads fp32, fp16, bf16 and "
+        "fp64 alone: save the model dequantized, or remove this entry if its tensors are plain numbers",
+        name, method ? method : "of no quant_method");
+    return LVN_OK;
+}
+
 enum lvn_status lvn_config_read_as(struct lvn_model_config *c, const struct lvn_model *variant, const char *name,
                                    const json_t *root)
 {
+    LVN_TRY(check_quantized(name, root));
     lvn_model_config_init(c, variant);
     LVN_TRY(read_kind(c, variant, name, root));
     LVN_TRY(read_head(c, name, root));

@@ -46,6 +46,9 @@ static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const stru
                            s->model.init);
     LVN_TRY(status);
     m->has_pretrained = true;
+    LVN_CHECK(!*s->lora.base || m->pretrained.base, ARG,
+              "lora.base ('%s') is the base model of loaded adapters, and '%s' has none: leave it out", s->lora.base,
+              m->pretrained.path);
     LVN_TRY(lvn_codec_load(&m->codec, m->pretrained.dir));
     int64_t vocab = lvn_settings_role(s, m->pretrained.config.model, LVN_ROLE_VOCABULARY);
     if (vocab) LVN_TRY(lvn_pretrained_set_vocab(&m->pretrained, vocab, lvn_codec_size(&m->codec)));

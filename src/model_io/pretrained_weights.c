@@ -124,6 +124,19 @@ static bool same_values(const struct lvn_weight *a, const struct lvn_weight *b)
     return true;
 }
 
+/* A tensor under two names, with and without a prefix: nothing says which one counts. */
+static enum lvn_status compare_twice(const struct lvn_pretrained *p, const struct lvn_param *q,
+                                     const struct lvn_weight *t, struct findings *f)
+{
+    struct lvn_layout l;
+    LVN_TRY(lvn_file_layout(p->variant, &p->config, q, &l));
+    const struct lvn_weight *taken = find(p, l.name);
+    if (!taken || taken == t || !is_real(t->desc.dtype) || !is_real(taken->desc.dtype)) return LVN_OK;
+    if (!lvn_desc_same_shape(&t->desc, &taken->desc) || !same_values(t, taken))
+        found(f, "'%.120s' is there under two names, with different values", t->name);
+    return LVN_OK;
+}
+
 /* A head that is tied to the embedding and stored as well: its values must be equal, else the model is another one. */
 static enum lvn_status compare_duplicate(const struct lvn_pretrained *p, const struct lvn_params *params,
                                          const struct lvn_weight *t, struct findings *f)
@@ -155,6 +168,7 @@ static enum lvn_status compare(struct lvn_pretrained *p, const struct lvn_params
         const char *name = p->weights.tensor[i].name;
         const enum lvn_file_role role = lvn_file_role(p->variant, params, bare_name(name), &q);
         if (is_of_other_head(p, bare_name(name))) continue;
+        if (role == LVN_FILE_PARAMETER) LVN_TRY(compare_twice(p, q, &p->weights.tensor[i], f));
         if (role == LVN_FILE_EXTRA) LVN_TRY(compare_duplicate(p, params, &p->weights.tensor[i], f));
         if (role == LVN_FILE_UNKNOWN) found(f, "'%.120s' is not wanted", name);
     }

@@ -192,6 +192,7 @@ static const struct lvn_key_word activations[] = {{"silu", 0, "SiLU"}, {"swish",
      .max = 1, .help = "added to the variance where rows are normalised"},                                             \
     LVN_ROPE_THETA(struct llama, "rope_theta"),                                                                        \
     LVN_ROPE_KEYS(struct llama),                                                                                       \
+    {LVN_KEY_MUST, .json = "is_causal", .default_value = true},                                                        \
     {LVN_KEY_MUST, .json = "partial_rotary_factor", .default_value = 1},                                               \
     {LVN_KEY_MUST, .json = "rope_scaling.partial_rotary_factor", .default_value = 1},                                  \
     {LVN_KEY_MUST, .json = "rope_parameters.partial_rotary_factor", .default_value = 1},                               \

@@ -29,7 +29,7 @@ static bool is_text(const struct lvn_option *o)
     return o->kind == LVN_KIND_TEXT || o->kind == LVN_KIND_PATH || o->kind == LVN_KIND_LIST || o->kind == LVN_KIND_MAPS;
 }
 
-static enum lvn_status set_default(struct lvn_settings *s, enum lvn_option_id id)
+enum lvn_status lvn_settings_default(struct lvn_settings *s, enum lvn_option_id id)
 {
     const struct lvn_option *o = lvn_option_by_id(id);
     s->origin[id] = (struct lvn_origin){.source = LVN_SOURCE_DEFAULT};
@@ -41,7 +41,7 @@ enum lvn_status lvn_settings_init(struct lvn_settings *s)
 {
     memset(s, 0, sizeof *s);
     lvn_arena_init(&s->arena);
-    for (int i = 0; i < lvn_option_count(); i++) LVN_TRY(set_default(s, lvn_option_at(i)->id));
+    for (int i = 0; i < lvn_option_count(); i++) LVN_TRY(lvn_settings_default(s, lvn_option_at(i)->id));
     return LVN_OK;
 }
 
@@ -147,7 +147,7 @@ static enum lvn_status drop_download(struct lvn_settings *s, enum lvn_source sou
     static const enum lvn_option_id ids[] = {LVN_OPT_data_url, LVN_OPT_data_sha256};
     for (int i = 0; i < 2; i++) {
         if (s->origin[ids[i]].source >= source || !strcmp(s->data.path, path)) continue;
-        LVN_TRY(set_default(s, ids[i]));
+        LVN_TRY(lvn_settings_default(s, ids[i]));
     }
     return LVN_OK;
 }

@@ -173,6 +173,8 @@ enum lvn_status lvn_settings_of_run(struct lvn_settings *s, const char *path, in
  * *explicit_only: all of these were given on the command line or by a program. */
 enum lvn_status lvn_settings_differences(const char *path, const struct lvn_settings *now, struct lvn_text *out,
                                          bool *explicit_only) LVN_CHECKED;
+/* Set a key to its default. */
+enum lvn_status lvn_settings_default(struct lvn_settings *s, enum lvn_option_id id) LVN_CHECKED;
 /* Was this key given, by a recipe, the environment, the command line or a program? */
 bool lvn_settings_given(const struct lvn_settings *s, enum lvn_option_id id);
 /* Does its value differ from its default? */

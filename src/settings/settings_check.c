@@ -66,6 +66,9 @@ static enum lvn_status finish_model(struct lvn_settings *s, bool trains)
               "lora.rank %" PRId64 " adapts a model that is trained already: say which, with model.init, or leave "
               "lora.rank out",
               s->lora.rank);
+    LVN_CHECK(*s->model.init || !*s->lora.base, ARG,
+              "lora.base ('%s') is the base model of loaded adapters, and model.init names none: leave it out",
+              s->lora.base);
     return *s->model.init ? LVN_OK : lvn_settings_finish_family(s); /* a loaded model determines it */
 }
 
@@ -116,32 +119,38 @@ static enum lvn_status check_tokenizer(const struct lvn_settings *s)
     return LVN_OK;
 }
 
-/* ARG for keys of another kind of a part, unless they have their default, as in the settings.yaml of a run. */
-static enum lvn_status check_owners_of(const struct lvn_settings *s, const char *part, const char *kind)
+/* Is `owner`, without which `key` has no effect, of a later source (the command line, beside a recipe or the settings
+ * of a run that continues)? Then the caller drops the key's value. */
+static bool overrules(struct lvn_settings *s, enum lvn_option_id owner, enum lvn_option_id key)
+{
+    if (s->origin[owner].source <= s->origin[key].source) return false;
+    derived(s, key, lvn_option_by_id(owner)->key);
+    return true;
+}
+
+/* Keys of another kind of a part, unless they have their default, as in the settings.yaml of a run: back to their
+ * default where a later source chose the kind, else ARG. `is`: for the sentence. */
+static enum lvn_status check_owners_of(struct lvn_settings *s, const char *part, enum lvn_option_id owner,
+                                       const char *kind, const char *is)
 {
     char text[LVN_VALUE_TEXT];
     for (int id = 0; id < LVN_OPT_COUNT; id++) {
         const struct lvn_option *o = lvn_option_by_id((enum lvn_option_id)id);
         if (strcmp(o->part, part) != 0 || lvn_option_is_for(o, kind)) continue;
-        LVN_CHECK(open(s, o->id) || !lvn_settings_differs(s, o->id), ARG,
-                  "%s (%.60s) is a key of %s.kind=%s, and %s.kind is %s: leave it out", o->key,
-                  lvn_settings_value(s, o->id, text), part, o->for_kind, part, kind);
+        if (open(s, o->id) || !lvn_settings_differs(s, o->id)) continue;
+        LVN_CHECK(overrules(s, owner, o->id), ARG, "%s (%.60s) is a key of %s.kind=%s, and %s %s: leave it out", o->key,
+                  lvn_settings_value(s, o->id, text), part, o->for_kind, is, kind);
+        LVN_TRY(lvn_settings_default(s, o->id));
     }
     return LVN_OK;
 }
 
-/* ARG for keys of another kind of data. */
-static enum lvn_status check_owners(const struct lvn_settings *s)
+/* The same for keys of another kind of data. */
+static enum lvn_status check_owners(struct lvn_settings *s)
 {
-    char text[LVN_VALUE_TEXT];
-    if (!open(s, LVN_OPT_data_tokenizer)) LVN_TRY(check_tokenizer(s));
-    for (int id = 0; id < LVN_OPT_COUNT; id++) {
-        const struct lvn_option *o = lvn_option_by_id((enum lvn_option_id)id);
-        if (strcmp(o->part, "data") != 0 || lvn_option_is_for(o, s->data.kind)) continue;
-        LVN_CHECK(open(s, o->id) || !lvn_settings_differs(s, o->id), ARG,
-                  "%s (%.60s) is a key of data.kind=%s, and the data are of the kind %s: leave it out", o->key,
-                  lvn_settings_value(s, o->id, text), o->for_kind, s->data.kind);
-    }
+    const enum lvn_option_id kind = LVN_OPT_data_kind, tokenizer = LVN_OPT_data_tokenizer;
+    if (!open(s, tokenizer) && s->origin[kind].source <= s->origin[tokenizer].source) LVN_TRY(check_tokenizer(s));
+    LVN_TRY(check_owners_of(s, "data", kind, s->data.kind, "the data are of the kind"));
     LVN_CHECK(
         !*s->data.val_path || open(s, LVN_OPT_data_val_fraction) || !lvn_settings_differs(s, LVN_OPT_data_val_fraction),
         ARG,
@@ -188,10 +197,10 @@ static enum lvn_status check_needs(const struct lvn_settings *s)
     return LVN_OK;
 }
 
-static enum lvn_status check_optimizer(const struct lvn_settings *s)
+static enum lvn_status check_optimizer(struct lvn_settings *s)
 {
+    LVN_TRY(check_owners_of(s, "optimizer", LVN_OPT_optimizer_kind, s->optimizer.kind, "optimizer.kind is"));
     const struct lvn_optimizer_options o = lvn_optimizer_options_of(s);
-    LVN_TRY(check_owners_of(s, "optimizer", s->optimizer.kind));
     return lvn_optimizer_check(&o);
 }
 
@@ -268,15 +277,6 @@ static enum lvn_status divide_batch(struct lvn_settings *s)
     s->trainer.micro_batch_size = batch / n;
     derived(s, LVN_OPT_trainer_micro_batch_size, "trainer.accumulate_grad_batches");
     return LVN_OK;
-}
-
-/* Is `owner`, without which `key` has no effect, of a later source (the command line, beside the settings of a run that
- * continues)? Then the caller drops the key's value. */
-static bool overrules(struct lvn_settings *s, enum lvn_option_id owner, enum lvn_option_id key)
-{
-    if (s->origin[owner].source <= s->origin[key].source) return false;
-    derived(s, key, lvn_option_by_id(owner)->key);
-    return true;
 }
 
 static void drop_fsdp_keys(struct lvn_settings *s)
@@ -436,7 +436,8 @@ enum lvn_status lvn_settings_finish(struct lvn_settings *s, unsigned parts)
     if (parts & LVN_USES_OPTIMIZER) LVN_TRY(check_owners(s));
     if (parts & LVN_USES_OPTIMIZER) LVN_TRY(check_needs(s));
     if (parts & LVN_USES_OPTIMIZER) LVN_TRY(check_optimizer(s));
-    if (parts & LVN_USES_SCHEDULE) LVN_TRY(check_owners_of(s, "schedule", s->schedule.kind));
+    if (parts & LVN_USES_SCHEDULE)
+        LVN_TRY(check_owners_of(s, "schedule", LVN_OPT_schedule_kind, s->schedule.kind, "schedule.kind is"));
     if (parts & LVN_USES_SCHEDULE) LVN_TRY(finish_schedule(s));
     return parts & LVN_USES_CALLBACKS ? lvn_callbacks_check(s) : LVN_OK;
 }

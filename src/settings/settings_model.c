@@ -149,14 +149,46 @@ enum lvn_status lvn_settings_config(const struct lvn_settings *s, const struct l
     return LVN_OK;
 }
 
+/* Was this key given for this command, and not by a recipe, whose sizes model.init on the command line replaces? */
+static bool given_now(const struct lvn_settings *s, enum lvn_option_id id)
+{
+    return s->origin[id].source > LVN_SOURCE_RECIPE;
+}
+
+/* ARG: a key of a new model, and the loaded one has another value. */
+static enum lvn_status check_same(const struct lvn_settings *s, const struct lvn_model_config *c,
+                                  const struct lvn_option *o, const struct lvn_key *k)
+{
+    const struct lvn_model_config resolved = lvn_model_resolved(c);
+    const double value = value_of(s, o), has = lvn_key_get(k, &resolved);
+    char one[LVN_KEY_TEXT], two[LVN_KEY_TEXT];
+    const bool changes = k->role == LVN_ROLE_POSITIONS || k->role == LVN_ROLE_VOCABULARY;
+    if (changes || !given_now(s, o->id) || value == has || value == lvn_key_get(k, c)) return LVN_OK;
+    LVN_FAIL(ARG, "%s is %s, but the loaded model has %s, and only a new one can have another value: leave it out",
+             o->key, lvn_key_text(k, value, one), lvn_key_text(k, has, two));
+}
+
+static enum lvn_status check_kind(const struct lvn_settings *s, const struct lvn_model_config *c)
+{
+    LVN_CHECK(!given_now(s, LVN_OPT_model_kind) || !strcmp(s->model.kind, c->model->name), ARG,
+              "model.kind is %s, but the loaded model is of the kind %s: leave it out", s->model.kind, c->model->name);
+    LVN_CHECK(!given_now(s, LVN_OPT_model_size) || !*s->model.size, ARG,
+              "model.size (%.60s) is for a new model, and one is loaded: leave it out", s->model.size);
+    return LVN_OK;
+}
+
 enum lvn_status lvn_settings_adjust(const struct lvn_settings *s, struct lvn_model_config *c)
 {
     const struct lvn_option *o;
+    LVN_TRY(check_kind(s, c));
     for (int i = 0; (o = lvn_option_family_key(i)); i++) {
         const struct lvn_key *k = key_of(c->model, o);
         if (!lvn_settings_given(s, o->id)) continue;
         if (!k) return refuse_key(c->model, o);
-        if (k->any_time) LVN_TRY(lvn_model_put(c, k->recipe, value_of(s, o)));
+        if (k->any_time)
+            LVN_TRY(lvn_model_put(c, k->recipe, value_of(s, o)));
+        else
+            LVN_TRY(check_same(s, c, o, k));
     }
     return LVN_OK;
 }

@@ -14,7 +14,7 @@ enum lvn_status lvn_settings_finish_family(struct lvn_settings *s) LVN_CHECKED;
 enum lvn_status lvn_settings_config(const struct lvn_settings *s, const struct lvn_model *m,
                                     struct lvn_model_config *c) LVN_CHECKED;
 /* Apply the keys that may be set for a loaded model to c; all others stay the model's. ARG: keys that its family does
- * not have. */
+ * not have; and, unless a recipe gives them, values other than the model's. */
 enum lvn_status lvn_settings_adjust(const struct lvn_settings *s, struct lvn_model_config *c) LVN_CHECKED;
 /* The integer value of the key with this role; 0: m has none, or it was not given. */
 int64_t lvn_settings_role(const struct lvn_settings *s, const struct lvn_model *m, enum lvn_role role);

@@ -288,6 +288,9 @@ static enum lvn_status read_root(struct lvn_tokenizer *t, const char *name, stru
     LVN_TRY(lvn_pre_tokenizer_read(&t->pre_tokenizer, &t->arena, name, json_object_get(root, "pre_tokenizer")));
     LVN_TRY(added_tokens(t, name, root));
     LVN_TRY(read_model(t, name, j));
+    for (int i = 0; i < t->pre_tokenizer.n; i++)
+        LVN_CHECK(t->model == LVN_MODEL_BYTES || !t->pre_tokenizer.step[i].bytes, UNSUPPORTED,
+                  "'%s': the pre-tokenizer ByteLevel is supported for BPE alone, and this model is another one", name);
     LVN_TRY(lvn_post_processor_read(t, name, json_object_get(root, "post_processor")));
     LVN_TRY(lvn_added_sets(t));
     return lvn_decoder_read(t, name, json_object_get(root, "decoder"));

@@ -32,6 +32,8 @@ tokens=(--data.kind=tokens --model.block_size=8)
 printf 'abc' >odd.bin
 refuses 1 "'odd.bin' has 3 bytes" "${tokens[@]}" --data.path=odd.bin
 refuses 1 "'empty' is empty" "${tokens[@]}" --data.path=empty
+printf '\x93NUMPY\x01\x00v\x00{}' >ids.npy
+refuses 1 "'ids.npy' is a file of numpy.save, and token files have no header" "${tokens[@]}" --data.path=ids.npy
 printf 'abababababababababababababab' >ids.bin # 14 ids 25185
 refuses 1 "'ids.bin' holds the token id 25185 at position 0, but the model's vocabulary has 100 tokens (0 to 99)" \
     "${tokens[@]}" --data.path=ids.bin --model.vocab_size=100
@@ -44,6 +46,8 @@ rm ids.bin.json
 refuses 1 "cannot open 'novals/train.bin'" "${tokens[@]}" --data.path="$(mkdir novals && echo novals)"
 refuses 2 "data.max_length must lie between 0 and 16777216, got -1" --data.kind=labelled --data.max_length=-1
 refuses 2 "data.max_length (3) is a key of data.kind=labelled" --data.kind=chars --data.max_length=3
+printf 'review\tgrade\nfine\t1\n' >grades.tsv
+refuses 1 "to learn labels of its texts: --data.kind=labelled --data.text_column=COLUMN" --data.path=grades.tsv
 labelled=(--data.kind=labelled --data.path=none.tsv)
 refuses 2 "data.replace must be a list of maps, as [{pattern: '[0-9]+', with: '#'}]" "${labelled[@]}" --data.replace=a
 refuses 2 "data.replace: 'pattern' must be one value, got a list; put texts in quotes" "${labelled[@]}" \
@@ -65,7 +69,10 @@ refuses 2 "data.digits (3) is an option of older versions, and only 2 is accepte
 
 # the same for a model that exists, and for its prompt
 make_text
-train run >/dev/null 2>&1
+code 0 train run --sample.prompt=the
+says "warning: sample.prompt has no effect, because no samples are made while training" err
+code 2 "$LEVIN" generate run --prompt=the --sample.max_new_tokens=3
+says "sample.max_new_tokens is for the samples that training makes" err
 code 2 "$LEVIN" generate run --prompt 'naïve' --max-new-tokens=1
 says "the character 'ï' (U+00EF) at byte 2" err
 one_error

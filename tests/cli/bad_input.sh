@@ -151,6 +151,16 @@ model m
 sed -i 's/"n_head": 2/"n_head": 0/' m/config.json
 spoilt 1 "n_head" m
 model m
+sed -i '1s/{/{"quantization_config": {"quant_method": "fp8"},/' m/config.json
+spoilt 1 "quantization_config (fp8) says that the weights are quantized" m
+model m
+sed -i '1s/{/{"is_causal": false,/' m/config.json
+spoilt 1 "is_causal is false; this version has true" m
+model m
+sed -i 's/GPT2LMHeadModel/GPT2ForTokenClassification/' m/config.json
+spoilt 1 "this version has GPT2LMHeadModel, GPT2ForSequenceClassification" m
+check [ "$(grep -o GPT2ForSequenceClassification err | wc -l)" = 1 ]
+model m
 rm m/model.safetensors
 spoilt 1 "m" m
 model m
@@ -162,6 +172,16 @@ with open("m/model.safetensors", "r+b") as f: f.write(struct.pack("<Q", 1 << 60)
 spoilt 1 "model.safetensors" m
 spoilt 1 "nowhere" nowhere
 refused 2 "model.block_size is 17, but the model in" --model.init=good --model.block_size=17
+# keys of new models, which a loaded one contradicts
+for key in n_layer=3 kind=gpt2 size=gpt2 bias=true; do
+    refused 2 "model.${key%%=*}" --model.init=good --model.$key
+    code 2 "$LEVIN" evaluate good --data.path=text.txt --model.$key
+    says "leave it out" err
+done
+refused 2 "lora.base ('good') is the base model of loaded adapters, and 'good/checkpoints" --model.init=good --lora.base=good
+code 0 "$LEVIN" evaluate good --data.path=text.txt --trainer.limit_test_batches=1 --model.n_layer=1 --model.kind=nanogpt
+echo 'model: {init: good, n_layer: 3}' >other.yaml # model.init on the command line may replace a recipe's sizes
+code 0 "$LEVIN" plan other.yaml --data.path=text.txt
 tiny=("${tiny_keys[@]}")
 
 # --- a loss that is not finite stops the run, names the tensor and leaves the last checkpoint whole ---

@@ -60,7 +60,7 @@ types many.safetensors F32
 code 0 "$LEVIN" evaluate half "${true[@]}" --trainer.micro_batch_size=16 --trainer.limit_test_batches=8 \
     --gradients=few.safetensors
 types few.safetensors BF16
-code 0 "$LEVIN" generate half --prompt="int " --sample.max_new_tokens=20
+code 0 "$LEVIN" generate half --prompt="int " --max-new-tokens=20
 code 0 "$LEVIN" export half exported
 code 0 "$LEVIN" evaluate exported --data.path=text.txt --json
 code 0 train from-half --model.init=half --trainer.max_steps=4
@@ -104,4 +104,4 @@ types adapted/checkpoints/last/adapter/adapter_model.safetensors BF16
 code 0 train adapted "${true[@]}" --model.init=half --lora.rank=2 --optimizer.lr=1e-2 --resume
 code 0 train whole "${true[@]}" --model.init=half --lora.rank=2 --optimizer.lr=1e-2
 same_weights adapted whole
-code 0 "$LEVIN" generate adapted --prompt="int " --sample.max_new_tokens=5
+code 0 "$LEVIN" generate adapted --prompt="int " --max-new-tokens=5

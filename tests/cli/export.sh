@@ -56,6 +56,9 @@ P
 code 2 "$LEVIN" export hf other
 one_error
 says "'other' holds a model already" err
+code 2 "$LEVIN" export hf run
+says "'run' is the folder of a run" err
+check [ ! -e run/config.json ]
 code 2 "$LEVIN" export hf new --format=onnx
 one_error
 says "onnx" err

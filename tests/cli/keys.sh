@@ -71,6 +71,15 @@ one_error
 code 2 "$LEVIN" train tiny.yaml --name=useless --schedule.min_lr=1e-5
 says "schedule.min_lr (1e-05) has no effect while schedule.kind is constant: set that too, or leave it out" err
 code 0 "$LEVIN" train tiny.yaml --name=useless --schedule.min_lr=1e-5 --schedule.kind=constant --lora.targets=attn --lora.rank=0
+# keys of another kind in the recipe, if the command line chooses the kind
+sed 's/lr: 1e-2/lr: 1e-2, eps: 1e-6/; s/kind: chars/kind: labelled, text_column: words, tokenizer: none/
+    $a schedule: {kind: wsd, wsd_decay_steps: 3}' tiny.yaml >kinds.yaml
+code 0 "$LEVIN" plan kinds.yaml --optimizer.kind=lion --data.kind=chars --schedule.kind=cosine --show-settings
+for line in "optimizer.eps  *1e-08  *default" "data.text_column  *default" "data.tokenizer  *default" "schedule.wsd_decay_steps  *0.1  *default"; do
+    grep -qx "$line" out || fail "no '$line' in $(cat out)"
+done
+code 2 "$LEVIN" plan kinds.yaml --optimizer.kind=lion --optimizer.eps=1e-6 --data.kind=chars --schedule.kind=cosine
+says "optimizer.eps (1e-06) is a key of optimizer.kind=" err
 code 2 "$LEVIN" train tiny.yaml --data.path=
 code 2 "$LEVIN" train nowhere.yaml
 says "there is no recipe 'nowhere.yaml'" err

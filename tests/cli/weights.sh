@@ -136,6 +136,7 @@ def turn(h):
     w["shape"] = w["shape"][::-1]
     return h
 other("turned", turn)
+other("twice", lambda h: {{"transformer.h.0.ln_1.bias": "h.0.ln_1.weight"}.get(k, k): v for k, v in h.items()})
 P
 spoilt "'evil.pt' calls the function 'posix.mkdir'; levin runs nothing" evil.pt
 spoilt "'sneaky.pt' calls the function 'posix.mkdir'" sneaky.pt
@@ -150,6 +151,7 @@ check [ "$(grep -o " is not wanted" err | wc -l)" = 2 ]
 says ", and 6 more" err # of 2 layers, 4 tensors each, under two names
 spoilt "'transformer.h.0.mlp.c_fc.weight' is (" turned
 spoilt "wanted (" turned
+spoilt "'h.0.ln_1.weight' is there under two names, with different values" twice
 
 # --- PyTorch and transformers themselves ---
 peers=${LEVIN_PEERS:+$LEVIN_PEERS/bin/}python3

@@ -97,7 +97,7 @@ parts_of_a_model() {
     local mpi=$1 part strategy keys
     for part in frozen adapted; do
         keys=("${sizes[@]}" "${mode[@]}")
-        if [ $part = frozen ]; then keys+=(--model.freeze="wte,h.0"); else keys=(--model.init=one "${keys[@]:5}" --lora.rank=2); fi
+        if [ $part = frozen ]; then keys+=(--model.freeze="wte,h.0"); else keys+=(--model.init=one --lora.rank=2); fi
         [ -e $part ] || code 0 train $part "${keys[@]}"
         for strategy in zero1 fsdp; do
             over "$mpi" 3 "$mpi-$part-$strategy" "${keys[@]}" --trainer.strategy=$strategy

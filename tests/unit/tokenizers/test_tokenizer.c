@@ -595,6 +595,9 @@ static void refuses_parts_by_name(void **state)
     refuses_changed(u, "\"Metaspace\"", "\"UnicodeScripts\"", "the pre-tokenizer 'UnicodeScripts' is not supported");
     refuses_changed(u, "\"prepend_scheme\": \"always\"", "\"prepend_scheme\": \"often\"",
                     "there are always, first and never");
+    refuses_changed(w, "\"type\": \"BertPreTokenizer\"",
+                    "\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true",
+                    "ByteLevel is supported for BPE alone");
     refuses_changed(w, "\"[UNK]\": 1", "\"[X]\": 1", "[UNK]");
     refuses_changed(w, "\"[UNK]\": 1", "\"[UNK]\": 2", "same id, 2");
     refuses_changed(w, "\"[UNK]\": 1", "\"[PAD]\": 1", "[PAD]");
