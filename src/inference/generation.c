@@ -128,7 +128,7 @@ static enum lvn_status check_samples(struct lvn_generator *g, const struct lvn_s
     return begin(g);
 }
 
-/* The same on all ranks. */
+/* The same on all ranks; agreed on like any other error, or each rank would wait to see whether another reports it. */
 static enum lvn_status check_strategy(const struct lvn_generator *g)
 {
     char word[LVN_VALUE_TEXT];
@@ -148,7 +148,7 @@ enum lvn_status lvn_generator_run(struct lvn_generator *g, struct lvn_sample *sa
     o->ranks = g->ranks;
     LVN_TRY(lvn_ranks_agree(g->ranks, check_samples(g, samples, &p)));
     LVN_TRY(lvn_model_shards_plan(g->model_state, g->ranks, g->settings, make_sampler, &p));
-    LVN_TRY(check_strategy(g));
+    LVN_TRY(lvn_ranks_agree(g->ranks, check_strategy(g)));
     LVN_TRY(allocate(g));
     return lvn_sampler_run(g->sampler, samples, n, o);
 }

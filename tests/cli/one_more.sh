@@ -25,7 +25,7 @@ line copy/src/comm/comm_kinds.def 'LVN_COMM_KIND(files)' 'LVN_COMM_KIND(nccl)'
 line copy/src/models/bert.c '    {"half", LVN_LABEL_NUMBER, "BertForSequenceClassification", inputs, "bert.pooler, classifier"},' '{"regress", LVN_LABEL_NUMBER'
 sed -i 's/"classify", "mlm", "regress", NULL/"classify", "mlm", "regress", "half", NULL/' copy/src/models/bert.c
 (cd copy && export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 && cmake -G Ninja -B build -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O1 -DLVN_ISAS=generic -DLVN_WERROR=OFF &&
-    ninja -C build -j2 levin) >log 2>&1 || { grep -A9 -E 'error|FAILED' log || cat log; exit 1; }
+    nice -n 19 ninja -C build -j2 levin) >log 2>&1 || { grep -A9 -E 'error|FAILED' log || cat log; exit 1; }
 LEVIN=$PWD/copy/build/levin
 
 # help and completion know them

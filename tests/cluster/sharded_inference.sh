@@ -29,9 +29,10 @@ same_on_ranks evaluate gpt2 --json --trainer.limit_test_batches=1 # one batch: o
 same_on_ranks generate gpt2 --max-new-tokens=60 --num-samples=3   # the window slides
 same_on_ranks generate gpt2 --prompts=prompts.txt --num-samples=5 --max-new-tokens=40 --stop=a --stop='of t' --top-k=9 --json
 same_on_ranks generate gpt2 --prompt-ids=1,2,3 --max-new-tokens=0
-# a line of more than 64 KiB; launchers put their prefix before each read, within lines too
+# a line of more than 64 KiB, of many samples of one token: each token of each sample is a round of messages; launchers put
+# their prefix before each read, within lines too
 . "$LEVIN_SOURCE/tests/cluster/mpis.bash"
-many=(generate gpt2 --num-samples=600 --max-new-tokens=40 --json)
+many=(generate gpt2 --num-samples=3000 --max-new-tokens=1 --json)
 same_on_ranks "${many[@]}"
 check [ "$(wc -lc <one.out | tr -s ' ')" = " 1 $(wc -c <one.out)" ] && check [ "$(wc -c <one.out)" -gt 65536 ]
 for mpi in openmpi mpich intel; do
