@@ -9,7 +9,7 @@ allocated() { # code, options of salloc, --, arguments of levin launch
     shift
     while [ "$1" != -- ]; do options+=("$1") && shift; done
     shift
-    code "$wanted" on 1 timeout -k 3 60 salloc -Q "${options[@]}" "$LEVIN" launch "$@"
+    srun_code "$wanted" on 1 timeout -k 3 60 salloc -Q "${options[@]}" "$LEVIN" launch "$@"
 }
 ranks() { says "[0] ranks              $1 on " out; } # all have joined
 allocated 0 -N2 --ntasks-per-node=2 -- -- doctor --measure=no

@@ -81,6 +81,18 @@ mpi_plugin() { # the value of --mpi for the installed MPI
     *libmpich.so.12* | *libmpi.so.12*) echo pmi2 ;;
     esac
 }
+# As code(), of srun, or of a levin launch that calls it: repeated if Open MPI crashed while it started
+# (src/comm/mpi_start.c), which happens on a busy host once in some hundreds.
+srun_code() { # WANTED COMMAND...
+    local got=0
+    (code "$@") >log || got=$?
+    if [ $got != 0 ] && grep -qF "crashed in MPI_Init" err; then
+        echo "once more: Open MPI crashed while it started"
+        (code "$@") >log || { cat log && exit 1; }
+    elif [ $got != 0 ]; then
+        cat log && exit 1
+    fi
+}
 job_field() { on 1 scontrol -o show job "$1" | tr ' ' '\n' | awk -v n="$2=" 'index($0, n) == 1 && !found++ { print substr($0, length(n) + 1) }'; }
 job_state() { job_field "$1" JobState; }
 job_wait() {

@@ -12,19 +12,6 @@ plugin=$(mpi_plugin)
 arguments alone "${exact[@]}"
 code 0 "$LEVIN" "${all[@]}"
 
-# As code(), of an srun: repeated if Open MPI crashed while it started (src/comm/mpi_start.c), which happens on a busy
-# host once in some hundreds.
-srun_code() { # WANTED COMMAND...
-    local got=0
-    (code "$@") >log || got=$?
-    if [ $got != 0 ] && grep -qF "crashed in MPI_Init" err; then
-        echo "once more: Open MPI crashed while it started"
-        (code "$@") >log || { cat log && exit 1; }
-    elif [ $got != 0 ]; then
-        cat log && exit 1
-    fi
-}
-
 # --- srun, with the number of tasks given in each way ---
 layout() { # name, options of srun
     local name=$1
@@ -37,7 +24,7 @@ layout two-by-two -N2 --ntasks-per-node=2
 layout three -n3
 layout one -n1
 arguments launched "${exact[@]}"
-code 0 on 1 timeout -k 3 90 salloc -Q -N2 --ntasks-per-node=2 "$LEVIN" launch -- "${all[@]}"
+srun_code 0 on 1 timeout -k 3 90 salloc -Q -N2 --ntasks-per-node=2 "$LEVIN" launch -- "${all[@]}"
 same_run alone launched
 
 # --- a task with other settings: one sentence, and all tasks end ---
