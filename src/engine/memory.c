@@ -42,14 +42,15 @@ static int64_t adapter_bytes(const struct lvn_train_programs *t)
     return adapter_copy_bytes(n) + max * (2 * lvn_dtype_bytes(n->weights) + lvn_dtype_bytes(LVN_F32));
 }
 
-/* A parameter that has another order in the files is made anew for them; if it is in shards, it is gathered before. */
+/* A parameter that has another order in the files is copied for them; if it is in shards, it is gathered first.
+ * Adapters and merged weights are copied as well: adapter_bytes() counts these copies. */
 static int64_t moved_bytes(const struct lvn_train_programs *t)
 {
     const struct lvn_model_state *n = t->model_state;
-    const bool merges = n->config.lora.rank > 0 && t->settings->lora.merge_checkpoints;
-    const bool gathers = lvn_parameters_sharded(n, LVN_PARAMETER_VALUES);
-    int64_t max = merges ? lvn_params_largest(n->params, false) : 0;
-    if (n->config.lora.rank > 0 && !merges) return 0; /* adapters alone are saved, as copies */
+    const bool adapts = n->config.lora.rank > 0, gathers = lvn_parameters_sharded(n, LVN_PARAMETER_VALUES);
+    const int copies = !adapts + gathers;
+    int64_t max = adapts ? lvn_params_largest(n->params, false) : 0;
+    if (adapts && !t->settings->lora.merge_checkpoints) return 0;
     for (int i = 0; i < n->params->n; i++) {
         const struct lvn_param *p = n->params->list[i];
         struct lvn_layout l;
@@ -59,7 +60,7 @@ static int64_t moved_bytes(const struct lvn_train_programs *t)
         else if (lvn_layout_moves(&l))
             max = p->count;
     }
-    return max * lvn_dtype_bytes(n->weights) * (gathers ? 2 : 1);
+    return copies * max * lvn_dtype_bytes(n->weights);
 }
 
 /* Memory that the processor cannot address is copied, parameter by parameter, through the backend's staging buffer. */

@@ -27,7 +27,7 @@ struct lvn_init {
 
 enum { LVN_NAME_TEXT = 256 }; /* maximum bytes of a parameter's name, with its NUL */
 
-/* What lies outside of the model's blocks counts as two more, which are divided and gathered like them. */
+/* Parameters outside of the model's blocks form two more blocks, which are sharded and gathered like the others. */
 enum {
     LVN_BLOCK_OUTSIDE = -2, /* before the blocks (embeddings); all, if the head reads some of it */
     LVN_BLOCK_HEAD = -1,    /* behind the blocks */
