@@ -4,7 +4,7 @@ SETTINGS ?=
 
 BUILD = cmake --build --preset release -j $(JOBS)
 
-.PHONY: all configure everything benchmarks cli-programs help demo test quick soak asan bench bench-peers format format-check tidy style docs sizes golden coverage wheel install image clean
+.PHONY: all configure everything benchmarks cli-programs help demo test test-all quick soak asan bench bench-peers format format-check tidy style docs sizes golden coverage wheel install image clean
 
 all: configure ## build build/levin and the library
 	@$(BUILD)
@@ -26,8 +26,11 @@ help: ## this list
 demo: ## install missing packages, build, train a small GPT for 45 seconds, sample from it
 	@bash tools/demo
 
-test: everything ## run all tests except the soak; ends with the ten slowest
-	@bash tools/run_tests -LE soak -j $(JOBS)
+test: everything ## run the main tests: less than ten minutes on two cores, with the build
+	@bash tools/run_tests -L '^core$$' -j $(JOBS)
+
+test-all: everything ## run all tests except the soak (without those that have the label DONE); ends with the ten slowest
+	@bash tools/run_tests -LE '^soak$$$(if $(DONE),|^$(DONE)$$)' -j $(JOBS)
 
 soak: everything ## faults at random moments, on hosts with real MPIs and Slurm, and on one machine: an hour (SOAK_ROUNDS=2000: two more)
 	@ctest --test-dir build -L soak --verbose
@@ -35,15 +38,16 @@ soak: everything ## faults at random moments, on hosts with real MPIs and Slurm,
 quick: everything ## run the tests that take seconds
 	@bash tools/run_tests -L quick -j $(JOBS)
 
-asan: ## run the quick tests under the address and undefined-behaviour sanitizers
+asan: ## run the quick tests under the address and undefined-behavior sanitizers
 	@bash tools/check_build asan
 
 bench: benchmarks ## measure speed and memory, as ratios within one run
 	@bench/run
+	@python3 tools/bench_packing.py
 	@bench/ranks
 	@bench/stores
 
-bench-peers: benchmarks ## the same compared with PyTorch, which is installed into a folder of its own
+bench-peers: benchmarks ## the same compared with PyTorch, which is installed into a separate folder
 	@bench/peers
 
 benchmarks: configure

@@ -162,7 +162,7 @@ int main(int argc, char **argv)
         else if (given < 16)
             sizes[given++] = strtod(argv[i], NULL), n = given;
     }
-    if (lvn_identity_find(&me) != LVN_OK) return fprintf(stderr, "%s\n", lvn_error_text()), 2;
+    if (lvn_identity_find(&me) != LVN_OK) return fprintf(stderr, "%s\n", levin_error_text()), 2;
     o.rank = me.rank;
     o.size = me.size;
     o.launcher = me.launcher;
@@ -173,7 +173,7 @@ int main(int argc, char **argv)
     transport = o.kind->transport;
     const bool tcp = o.kind->meeting == LVN_MEETS_SOCKETS;
     if ((tcp ? lvn_mesh_open(&comm, &member, o, h, 30) : lvn_comm_open(&comm, &o)) != LVN_OK)
-        return fprintf(stderr, "%s\n", lvn_error_text()), 2;
+        return fprintf(stderr, "%s\n", levin_error_text()), 2;
     for (int i = 0; i < n; i++) max = sizes[i] > max ? sizes[i] : max;
     const size_t bytes = ((size_t)(max * (1 << 20)) / 64 + 64) * 64;
     for (int i = 0; i < 3; i++) x[i] = lvn_malloc_aligned(64, bytes); /* aligned as gradients are */

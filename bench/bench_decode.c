@@ -104,7 +104,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++) {
         if (argc > 1 && strcmp(argv[1], workloads[i].size) != 0) continue;
         if (run_all(&workloads[i], threads, tokens < 2 * FIRST ? 2 * FIRST : tokens) == LVN_OK) continue;
-        fprintf(stderr, "bench_decode: %s\n%s", lvn_error_text(), lvn_error_trace());
+        fprintf(stderr, "bench_decode: %s\n%s", levin_error_text(), levin_error_trace());
         return 1;
     }
     return 0;

@@ -150,7 +150,7 @@ int main(int argc, char **argv)
     int64_t extra = (int64_t)n_threads * (1 << 20); /* operands of peak() */
     work.scratch = lvn_pages_alloc(work.scratch_bytes * n_threads + extra);
     if (!x || !w || !y || !work.scratch) {
-        fprintf(stderr, "bench_gemm: %s\n", lvn_error_text());
+        fprintf(stderr, "bench_gemm: %s\n", levin_error_text());
         return 1;
     }
     for (int64_t i = 0; i < floats; i++) x[i] = w[i] = y[i] = (float)(i * 7919 % 1000) * 1e-3f - 0.5f;

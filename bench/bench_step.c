@@ -212,7 +212,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; argc > 1 && i < sizeof workloads / sizeof *workloads; i++) {
         if (strcmp(argv[1], workloads[i].name) != 0) continue;
         if (run(&workloads[i], threads, steps < 2 ? 2 : steps, precision) == LVN_OK) return 0;
-        fprintf(stderr, "bench_step: %s\n%s", lvn_error_text(), lvn_error_trace());
+        fprintf(stderr, "bench_step: %s\n%s", levin_error_text(), levin_error_trace());
         return 1;
     }
     fprintf(stderr, "usage: bench_step WORKLOAD [threads [steps [bf16 | bf16-true]]]; a WORKLOAD is one of");

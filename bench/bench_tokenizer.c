@@ -105,7 +105,7 @@ int main(int argc, char **argv)
     if (status == LVN_OK)
         status = run(&b, argc > 3 ? strtod(argv[3], NULL) : 1,
                      argc > 4 ? (int)strtol(argv[4], NULL, 10) : lvn_threads_default());
-    if (status != LVN_OK) fprintf(stderr, "error: %s\n", lvn_error_text());
+    if (status != LVN_OK) fprintf(stderr, "error: %s\n", levin_error_text());
     lvn_encoders_close(&b.many);
     lvn_encoder_free(b.warm);
     lvn_ids_release(&b.ids);

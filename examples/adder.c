@@ -32,10 +32,10 @@ static int sample(void *context, int64_t split, int64_t i, void *const *out, cha
     return 0;
 }
 
-static int on_event(void *context, const struct lvn_run_event *e)
+static int on_event(void *context, const struct levin_run_event *e)
 {
     (void)context;
-    for (int64_t k = 0; e->kind == LVN_ON_VALIDATION && k < e->n_scalars; k++)
+    for (int64_t k = 0; e->kind == LEVIN_ON_VALIDATION && k < e->n_scalars; k++)
         if (!strcmp(e->scalar[k].name, "val_loss")) printf("step %d: %.4f\n", (int)e->step, e->scalar[k].value);
     return 0;
 }
@@ -50,51 +50,52 @@ static int train(const char *steps)
                              {"trainer.max_steps", steps},
                              {"trainer.val_check_interval", "500"},
                              {"trainer.seed", "3407"}};
-    const struct lvn_run_field fields[] = {{.name = "ids", .rank = 1, .dim = {LENGTH}, .below = 10},
-                                           {.name = "labels", .rank = 1, .dim = {LENGTH}, .below = 10}};
-    const struct lvn_run_data data = {.size = sizeof data,
-                                      .n_fields = 2,
-                                      .field = fields,
-                                      .samples = {PAIRS - HELD_OUT, HELD_OUT},
-                                      .vocab_size = 10,
-                                      .sample = sample};
-    const struct lvn_run_options options = {.size = sizeof options, .on_event = on_event, .data = &data};
-    struct lvn_settings *s = lvn_settings_new();
-    struct lvn_run *r = NULL;
+    const struct levin_run_field fields[] = {
+        {.size = sizeof *fields, .name = "ids", .rank = 1, .dim = {LENGTH}, .below = 10},
+        {.size = sizeof *fields, .name = "labels", .rank = 1, .dim = {LENGTH}, .below = 10}};
+    const struct levin_run_data data = {.size = sizeof data,
+                                        .n_fields = 2,
+                                        .field = fields,
+                                        .samples = {PAIRS - HELD_OUT, HELD_OUT},
+                                        .vocab_size = 10,
+                                        .sample = sample};
+    const struct levin_run_options options = {.size = sizeof options, .on_event = on_event, .data = &data};
+    struct levin_settings *s = levin_settings_new();
+    struct levin_run *r = NULL;
     int failed = s == NULL;
-    for (int i = 0; i < 8 && !failed; i++) failed = lvn_settings_put(s, keys[i][0], keys[i][1]);
-    if (!failed) failed = lvn_run_open_with(&r, s, &options);
-    for (bool over = false; !failed && !over;) failed = lvn_run_step(r, &over);
-    const int closed = lvn_run_close(r);
-    lvn_settings_free(s);
+    for (int i = 0; i < 8 && !failed; i++) failed = levin_settings_put(s, keys[i][0], keys[i][1]);
+    if (!failed) failed = levin_run_open_with(&r, s, &options);
+    for (bool over = false; !failed && !over;) failed = levin_run_step(r, &over);
+    const int closed = levin_run_close(r);
+    levin_settings_free(s);
     return failed ? failed : closed;
 }
 
 /* Ask the trained model for the sums of the pairs that were held out. */
 static int count(int *right)
 {
-    struct lvn_settings *s = lvn_settings_new();
-    struct lvn_inference *m = NULL;
-    int failed = !s || lvn_settings_model(s, "runs/adder") || lvn_inference_open(&m, s);
+    struct levin_settings *s = levin_settings_new();
+    struct levin_inference *m = NULL;
+    int failed = !s || levin_settings_model(s, "runs/adder") || levin_inference_open(&m, s);
     *right = 0;
     for (int64_t i = 0; i < HELD_OUT && !failed; i++) {
         int32_t text[ASKED + ANSWER];
         write_pair(i, text);
-        struct lvn_generation g = {.size = sizeof g, .prompt = text, .n_prompt = ASKED, .max_new_tokens = ANSWER};
-        failed = lvn_inference_generate(m, &g);
+        struct levin_generation g = {.size = sizeof g, .prompt = text, .n_prompt = ASKED, .max_new_tokens = ANSWER};
+        failed = levin_inference_generate(m, &g);
         *right += !failed && g.n_ids == ANSWER && !memcmp(g.ids, text + ASKED, sizeof(int32_t[ANSWER]));
-        lvn_free(g.ids);
-        lvn_free(g.text);
+        levin_free(g.ids);
+        levin_free(g.text);
     }
-    lvn_inference_close(m);
-    lvn_settings_free(s);
+    levin_inference_close(m);
+    levin_settings_free(s);
     return failed;
 }
 
 int main(int argc, char **argv)
 {
     int right, failed = train(argc > 1 ? argv[1] : "3000") || count(&right);
-    if (failed) fprintf(stderr, "error: %s\n", lvn_error_text());
+    if (failed) fprintf(stderr, "error: %s\n", levin_error_text());
     if (!failed) printf("%d of %d sums of pairs that were held out are right\n", right, HELD_OUT);
     return failed;
 }

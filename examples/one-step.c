@@ -13,55 +13,58 @@
 #include <stdio.h>
 
 #include "backend/backend.h"
+#include "levin.h"
 
 enum { B = 2, T = 8, V = 16, C = 32, HEADS = 4, LAYERS = 2 }; /* samples, tokens of each, vocabulary, channels */
 
 /* y (...,out) = x (...,in) W + b, named as the weight and the bias of one linear map */
-static struct lvn_tensor *linear(struct lvn_graph *g, const char *w, const char *b, struct lvn_tensor *x, int64_t in,
-                                 int64_t out)
+static struct levin_tensor *linear(struct levin_graph *g, const char *w, const char *b, struct levin_tensor *x,
+                                   int64_t in, int64_t out)
 {
-    return lvn_linear(g, x, lvn_weight(g, w, in, out, 0.1), lvn_vector(g, b, out, 0), true);
+    return levin_linear(g, x, levin_weight(g, w, in, out, 0.1), levin_vector(g, b, out, 0), true);
 }
 
-static struct lvn_tensor *norm(struct lvn_graph *g, const char *gain, const char *bias, struct lvn_tensor *x)
+static struct levin_tensor *norm(struct levin_graph *g, const char *gain, const char *bias, struct levin_tensor *x)
 {
-    return lvn_layernorm(g, x, lvn_vector(g, gain, C, 1), lvn_vector(g, bias, C, 0), 1e-5);
+    return levin_layernorm(g, x, levin_vector(g, gain, C, 1), levin_vector(g, bias, C, 0), 1e-5);
 }
 
 /* x (B,T,C) -> (B,T,C) */
-static struct lvn_tensor *attention(struct lvn_graph *g, struct lvn_tensor *x)
+static struct levin_tensor *attention(struct levin_graph *g, struct levin_tensor *x)
 {
-    struct lvn_tensor *qkv = linear(g, "attn.qkv.weight", "attn.qkv.bias", x, C, 3 * C); /* (B,T,3C) */
-    struct lvn_tensor *q = lvn_heads(g, qkv, 0, HEADS, C / HEADS);                       /* (B,T,H,C/H) each */
-    struct lvn_tensor *k = lvn_heads(g, qkv, C, HEADS, C / HEADS);
-    struct lvn_tensor *v = lvn_heads(g, qkv, 2 * C, HEADS, C / HEADS);
-    struct lvn_tensor *y = lvn_attention(g, q, k, v, NULL, true, 1 / sqrt((double)C / HEADS), 0);
+    struct levin_tensor *qkv = linear(g, "attn.qkv.weight", "attn.qkv.bias", x, C, 3 * C); /* (B,T,3C) */
+    struct levin_tensor *q = levin_heads(g, qkv, 0, HEADS, C / HEADS);                     /* (B,T,H,C/H) each */
+    struct levin_tensor *k = levin_heads(g, qkv, C, HEADS, C / HEADS);
+    struct levin_tensor *v = levin_heads(g, qkv, 2 * C, HEADS, C / HEADS);
+    const struct levin_attention_options how = {
+        .size = sizeof how, .causal = true, .scale = 1 / sqrt((double)C / HEADS)};
+    struct levin_tensor *y = levin_attention(g, q, k, v, &how);
     return linear(g, "attn.out.weight", "attn.out.bias", y, C, C);
 }
 
 /* ids (B,T), labels (B,T) -> the sum of the losses of all labels */
-static struct lvn_tensor *model(struct lvn_graph *g, struct lvn_tensor *ids, struct lvn_tensor *labels)
+static struct levin_tensor *model(struct levin_graph *g, struct levin_tensor *ids, struct levin_tensor *labels)
 {
-    struct lvn_tensor *table = lvn_table(g, "wte.weight", V, C, 0.1);
-    struct lvn_tensor *x = lvn_embedding(g, ids, table, lvn_table(g, "wpe.weight", T, C, 0.1)); /* (B,T,C) */
+    struct levin_tensor *table = levin_table(g, "wte.weight", V, C, 0.1);
+    struct levin_tensor *x = levin_embedding(g, ids, table, levin_table(g, "wpe.weight", T, C, 0.1)); /* (B,T,C) */
     for (int i = 0; i < LAYERS; i++) {
-        lvn_scope(g, "h.%d", i);
-        lvn_block(g);
-        x = lvn_add(g, x, attention(g, norm(g, "ln_1.weight", "ln_1.bias", x)));
-        struct lvn_tensor *h = norm(g, "ln_2.weight", "ln_2.bias", x);
-        h = lvn_gelu(g, linear(g, "mlp.up.weight", "mlp.up.bias", h, C, 4 * C)); /* (B,T,4C) */
-        x = lvn_add(g, x, linear(g, "mlp.down.weight", "mlp.down.bias", h, 4 * C, C));
+        levin_scope(g, "h.%d", i);
+        levin_block(g);
+        x = levin_add(g, x, attention(g, norm(g, "ln_1.weight", "ln_1.bias", x)));
+        struct levin_tensor *h = norm(g, "ln_2.weight", "ln_2.bias", x);
+        h = levin_gelu(g, linear(g, "mlp.up.weight", "mlp.up.bias", h, C, 4 * C)); /* (B,T,4C) */
+        x = levin_add(g, x, linear(g, "mlp.down.weight", "mlp.down.bias", h, 4 * C, C));
     }
-    lvn_block_end(g);
-    lvn_scope(g, "%s", "");
+    levin_block_end(g);
+    levin_scope(g, "%s", "");
     x = norm(g, "ln_f.weight", "ln_f.bias", x);
-    return lvn_cross_entropy(g, lvn_linear(g, x, table, NULL, false), labels); /* the head shares the table */
+    return levin_cross_entropy(g, levin_linear(g, x, table, NULL, false), labels); /* the head shares the table */
 }
 
 struct one {
     struct lvn_device *device;
     struct lvn_params *params;
-    struct lvn_graph *graph;
+    struct levin_graph *graph;
     struct lvn_program *program;
     struct lvn_memory *input[2]; /* ids, labels */
     struct lvn_binding binding;
@@ -72,8 +75,8 @@ struct one {
 static enum lvn_status plan(struct one *s)
 {
     if (!(s->params = lvn_params_new()) || !(s->graph = lvn_graph_new(s->params, LVN_F32))) return LVN_MEMORY;
-    struct lvn_tensor *ids = lvn_input(s->graph, "ids", LVN_DESC(LVN_I32, B, T));
-    struct lvn_tensor *loss = model(s->graph, ids, lvn_input(s->graph, "labels", LVN_DESC(LVN_I32, B, T)));
+    struct levin_tensor *ids = lvn_input(s->graph, "ids", LVN_DESC(LVN_I32, B, T));
+    struct levin_tensor *loss = model(s->graph, ids, lvn_input(s->graph, "labels", LVN_DESC(LVN_I32, B, T)));
     LVN_TRY(lvn_graph_status(s->graph)); /* the first expression that failed, if one did */
     LVN_TRY(lvn_params_layout(s->params, LVN_DECAY_MATRICES));
     struct lvn_optimizer adamw = {.op = LVN_OP_adamw,
@@ -138,7 +141,7 @@ int main(void)
 {
     struct one s = {0};
     enum lvn_status status = run(&s);
-    if (status != LVN_OK) fprintf(stderr, "error: %s\n", lvn_error_text());
+    if (status != LVN_OK) fprintf(stderr, "error: %s\n", levin_error_text());
     if (s.bound) s.device->backend->unbind(s.bound);
     for (int k = 0; k < LVN_BUFFER_COUNT; k++) lvn_memory_free(s.binding.buffer[k]);
     for (int k = 0; k < 2; k++) lvn_memory_free(s.input[k]);

@@ -1,12 +1,12 @@
-/* levin.h - the library's public header: write a model of your own and train it with levin.
+/* levin.h - the library's public header: define a custom model and train it with levin.
  *
  * A model is a function from token ids to logits, written with the operations below. Calling them records a graph and
  * computes nothing; levin derives the gradients, plans the memory and runs the training loop with everything that the
  * command line offers: data, optimizer, schedule, validation, checkpoints. examples/own-model.c is a complete program,
- * examples/adder.c one with data of its own.
+ * examples/adder.c provides its own data.
  *
- * The library never prints and never exits. Functions that can fail return 0 or a positive number (lvn_outcome());
- * lvn_error_text() then explains the failure. Operations return NULL after a failure and accept NULL operands, so a
+ * The library never prints and never exits. Functions that can fail return 0 or a positive number (levin_outcome());
+ * levin_error_text() then explains the failure. Operations return NULL after a failure and accept NULL operands, so a
  * model needs no checks. (B: samples, T: tokens of a sample, C: channels, V: vocabulary.) */
 #ifndef LEVIN_H
 #define LEVIN_H
@@ -18,192 +18,244 @@
 extern "C" {
 #endif
 
-struct lvn_graph;
-struct lvn_tensor;
-struct lvn_settings;
+struct levin_graph;
+struct levin_tensor;
+struct levin_settings;
 
 /* --- the interface between library and program ---
  *
- * Within an ABI version, functions and fields are added and none is changed; a struct that grows begins with its size,
- * and the library reads no further. A binding that was made for another version refuses the library. */
-enum { LVN_ABI_VERSION = 1 };
-int lvn_abi_version(void);     /* LVN_ABI_VERSION of the library that is loaded */
-const char *lvn_version(void); /* of the program: "0.1.0" */
-/* What the positive number of a failed function means: the exit code of the command line. */
-enum lvn_outcome {
-    LVN_OUTCOME_DONE = 0,
-    LVN_OUTCOME_FAULT = 1,    /* files, memory, numbers that are not finite */
-    LVN_OUTCOME_INPUT = 2,    /* a wrong argument, key or value */
-    LVN_OUTCOME_STOPPED = 75, /* stopped on request, and saved */
-    LVN_OUTCOME_LOST = 76,    /* another rank was lost: resume from the last checkpoint */
+ * Within an ABI version, functions and fields are added and none is changed. Every struct begins with `size`, its
+ * sizeof, so that it can grow: the program sets it, also in structs that the library fills, and the library reads and
+ * writes no further. The library refuses a size that it does not know. Elements of an array of structs are `size` bytes
+ * apart, the size of the first element. A binding made for another version refuses the library. */
+enum { LEVIN_ABI_VERSION = 2 };
+int levin_abi_version(void);     /* LEVIN_ABI_VERSION of the library that is loaded */
+const char *levin_version(void); /* version of the program: "0.1.0" */
+/* The meaning of a failed function's positive return value: the exit code of the command line. */
+enum levin_outcome {
+    LEVIN_OUTCOME_DONE = 0,
+    LEVIN_OUTCOME_FAULT = 1,    /* files, memory, values that are not finite */
+    LEVIN_OUTCOME_INPUT = 2,    /* a wrong argument, key or value */
+    LEVIN_OUTCOME_STOPPED = 75, /* stopped on request; a checkpoint was saved */
+    LEVIN_OUTCOME_LOST = 76,    /* another rank was lost; resume from the last checkpoint */
 };
-enum lvn_outcome lvn_outcome(int status);
-void lvn_free(void *p); /* what the program is to free; NULL: nothing */
+enum levin_outcome levin_outcome(int status);
+void levin_free(void *p); /* frees results that the program owns; does nothing if p is NULL */
+/* Concurrency. Any thread may make any call, but a run and a loaded model accept one call at a time. A second call,
+ * from another thread or from a callback (on_event, sample, on_token, logits), fails with LEVIN_OUTCOME_INPUT and
+ * changes nothing. Exceptions: levin_run_stop() is allowed at any time, also in signal handlers; levin_run_steps(),
+ * levin_run_value(), levin_run_results() and levin_inference_encode(), _decode(), _vocab_size() and _block_size() are
+ * allowed during any call but a close; levin_run_log() is allowed in on_event. Calls with a run or a model that was
+ * closed, or that was opened before this process was forked, fail too. */
+/* Set a function that this thread's long calls invoke between batches, tokens and files. If it returns a value other
+ * than 0, the call ends with LEVIN_OUTCOME_STOPPED; the run or model remains usable. levin_run_step() does not invoke
+ * it: see levin_run_stop(). With several ranks, interrupt all of them. NULL removes the function. */
+void levin_on_interrupt(int (*on_interrupt)(void *context), void *context);
 
 /* --- settings: the keys of recipes (`levin help options`) --- */
-struct lvn_settings *lvn_settings_new(void); /* NULL: no memory */
-void lvn_settings_free(struct lvn_settings *s);
-int lvn_settings_put(struct lvn_settings *s, const char *key, const char *value); /* ("optimizer.lr", "1e-3") */
-int lvn_settings_recipe(struct lvn_settings *s, const char *path);                /* all keys of a YAML file */
-int lvn_settings_variables(struct lvn_settings *s); /* all keys whose variables are set: LEVIN_OPTIMIZER_LR */
-/* Derive values from others, and refuse contradictions, as opening a run does. Further keys may be put afterwards. */
-int lvn_settings_check(struct lvn_settings *s);
-/* The value of a key as a recipe would have it, and where it came from ("default", "program", "FILE:7"). NULL: no such
- * key. Valid until the next call of this thread. */
-const char *lvn_settings_get(const struct lvn_settings *s, const char *key);
-const char *lvn_settings_source(const struct lvn_settings *s, const char *key);
-/* All keys, from 0 to lvn_settings_count() - 1. */
-struct lvn_setting {
+struct levin_settings *levin_settings_new(void); /* NULL: out of memory */
+void levin_settings_free(struct levin_settings *s);
+int levin_settings_put(struct levin_settings *s, const char *key, const char *value); /* ("optimizer.lr", "1e-3") */
+int levin_settings_recipe(struct levin_settings *s, const char *path);                /* set all keys of a YAML file */
+int levin_settings_variables(struct levin_settings *s); /* set keys from the environment: LEVIN_OPTIMIZER_LR */
+/* Derive values from others and refuse contradictions, as opening a run does. Keys may still be put afterwards. */
+int levin_settings_check(struct levin_settings *s);
+/* The value of a key, as written in a recipe, and its origin ("default", "program", "FILE:7"). NULL: unknown key. Valid
+ * until the next call of this thread. */
+const char *levin_settings_get(const struct levin_settings *s, const char *key);
+const char *levin_settings_source(const struct levin_settings *s, const char *key);
+/* All keys have the indices 0 to levin_settings_count() - 1. */
+struct levin_setting {
+    int64_t size; /* sizeof(struct levin_setting) */
     const char *key;
     const char *type;           /* int, float, pair, bool, choice, str, path, list, maps, time or amount */
-    const char *default_value;  /* as a recipe would have it; "": not given */
+    const char *default_value;  /* as written in a recipe; "": none */
     const char *help;           /* valid until the next call of this thread */
-    const char *const *choices; /* ended by NULL; NULL: any value of the type */
-    double min, max;            /* of numbers */
-    int64_t fixed;              /* 1: a run that continues must have the same value */
+    const char *const *choices; /* terminated by NULL; NULL: any value of the type */
+    double min, max;            /* range of int and float */
+    int64_t fixed;              /* 1: a resumed run must have the same value */
 };
-int64_t lvn_settings_count(void);
-int lvn_settings_describe(int64_t i, struct lvn_setting *out);
+int64_t levin_settings_count(void);
+int levin_settings_describe(int64_t i, struct levin_setting *out);
 
-/* --- parameters: created on first use; the name is the one in checkpoints --- */
-struct lvn_tensor *lvn_weight(struct lvn_graph *g, const char *name, int64_t in, int64_t out,
-                              double std);                                                                /* (in,out) */
-struct lvn_tensor *lvn_table(struct lvn_graph *g, const char *name, int64_t rows, int64_t C, double std); /* (rows,C) */
-struct lvn_tensor *lvn_vector(struct lvn_graph *g, const char *name, int64_t n, double value);            /* (n) */
+/* --- parameters: created on first use, under their names in checkpoints --- */
+struct levin_tensor *levin_weight(struct levin_graph *g, const char *name, int64_t in, int64_t out,
+                                  double std); /* (in,out) */
+struct levin_tensor *levin_table(struct levin_graph *g, const char *name, int64_t rows, int64_t C,
+                                 double std);                                                        /* (rows,C) */
+struct levin_tensor *levin_vector(struct levin_graph *g, const char *name, int64_t n, double value); /* (n) */
 
-/* Names declared from here on begin with this scope ("layers.%d"); "" ends it. */
-void lvn_scope(struct lvn_graph *g, const char *format, ...);
-/* What is declared from here on, until the next call or lvn_block_end(), is one of the model's equal layers, which
- * trainer.recompute computes anew for the backward pass. What is declared after lvn_block_end() is the head: with fsdp
- * it is gathered apart from what is declared before the blocks, unless it reads a parameter of that. */
-void lvn_block(struct lvn_graph *g);
-void lvn_block_end(struct lvn_graph *g);
+/* Names declared after this call begin with this scope ("layers.%d"); "" ends the scope. */
+void levin_scope(struct levin_graph *g, const char *format, ...);
+/* Everything declared until the next levin_block() or levin_block_end() is one of the model's equal layers, whose
+ * activations trainer.recompute can recompute for the backward pass. Everything declared after levin_block_end() is the
+ * head. fsdp gathers the head separately from the parameters declared before the blocks, unless it reads one of those.
+ */
+void levin_block(struct levin_graph *g);
+void levin_block_end(struct levin_graph *g);
 
-/* --- views of the same elements. They may overlap; elements of x that no view covers get a zero gradient --- */
-/* The heads in a (B,T,...) projection: n_head x head_size channels starting at first_channel, as
+/* --- views share the memory of x. They may overlap; elements of x that no view covers get a zero gradient --- */
+/* The heads of a (B,T,...) projection: n_head x head_size channels starting at first_channel, with shape
  * (B,T,n_head,head_size) */
-struct lvn_tensor *lvn_heads(struct lvn_graph *g, struct lvn_tensor *x, int64_t first_channel, int64_t n_head,
-                             int64_t head_size);
+struct levin_tensor *levin_heads(struct levin_graph *g, struct levin_tensor *x, int64_t first_channel, int64_t n_head,
+                                 int64_t head_size);
 /* Elements first to first + count - 1 along dimension dim */
-struct lvn_tensor *lvn_slice(struct lvn_graph *g, struct lvn_tensor *x, int dim, int64_t first, int64_t count);
+struct levin_tensor *levin_slice(struct levin_graph *g, struct levin_tensor *x, int dim, int64_t first, int64_t count);
+/* The same elements with another shape; x must be contiguous */
+struct levin_tensor *levin_reshape(struct levin_graph *g, struct levin_tensor *x, int rank, const int64_t *dim);
+/* Two dimensions exchanged */
+struct levin_tensor *levin_transpose(struct levin_graph *g, struct levin_tensor *x, int dim, int other);
 
-/* Cosines and sines for lvn_rotary(): position t turns pair i of channels by t theta^(-2 i / dims), i < dims / 2
- * (RoFormer; Llama: theta 1e4). ids (B,T): the shape alone is used. dims: even, at most the channels of a head. */
-struct lvn_tensor *lvn_rotary_angles(struct lvn_graph *g, struct lvn_tensor *ids, int64_t dims, double theta);
+/* Cosines and sines for levin_rotary(): position t rotates pair i of channels by t theta^(-2 i / dims), i < dims / 2
+ * (RoFormer; Llama: theta 1e4). Only the shape of ids (B,T) is used. dims: even, at most the channels of a head. */
+struct levin_tensor *levin_rotary_angles(struct levin_graph *g, struct levin_tensor *ids, int64_t dims, double theta);
 
-/* --- operations: written by `make docs` from src/ops/ops.def --- */
+/* The keys that a query of levin_attention() can attend to, and how its scores become probabilities. */
+struct levin_attention_options {
+    int64_t size;                  /* sizeof(struct levin_attention_options) */
+    double scale;                  /* factor of the scores q k^T, usually 1 / sqrt(channels of a head) */
+    double softcap;                /* a score s becomes softcap * tanh(s / softcap); 0: no soft cap */
+    double dropout;                /* in training, set each attention probability to zero with this probability */
+    bool causal;                   /* mask later keys */
+    int64_t window;                /* with causal: attend only to the last `window` keys, including its own; 0: all */
+    struct levin_tensor *lengths;  /* int32 (B): keys of sample b from lengths[b] on are padding; NULL: no padding */
+    struct levin_tensor *segments; /* int32 (B,T), with causal: the position at which the document of each token starts,
+                                      which never decreases; earlier keys are masked; NULL: one document, or, with
+                                      data.pack, those of the samples */
+};
+
+/* --- operations: written by `make docs` from src/core/ops/ops.def --- */
 /* ids (...,T) int32 -> (...,T,C): rows of the table (V,C), plus rows 0 to T-1 of positions (P,C) or NULL */
-struct lvn_tensor *lvn_embedding(struct lvn_graph *g, struct lvn_tensor *ids, struct lvn_tensor *table,
-                                 struct lvn_tensor *positions);
+struct levin_tensor *levin_embedding(struct levin_graph *g, struct levin_tensor *ids, struct levin_tensor *table,
+                                     struct levin_tensor *positions);
 /* x (...,K) -> (...,N): w is (K,N) where in_out, else (N,K); b (N) or NULL */
-struct lvn_tensor *lvn_linear(struct lvn_graph *g, struct lvn_tensor *x, struct lvn_tensor *w, struct lvn_tensor *b,
-                              bool in_out);
-/* over the last dimension C; gamma (C), beta (C) or NULL */
-struct lvn_tensor *lvn_layernorm(struct lvn_graph *g, struct lvn_tensor *x, struct lvn_tensor *gamma,
-                                 struct lvn_tensor *beta, double eps);
-/* x * Phi(x), exact, with erf; any shape */
-struct lvn_tensor *lvn_gelu(struct lvn_graph *g, struct lvn_tensor *x);
-/* the approximation by tanh, as in GPT-2; any shape */
-struct lvn_tensor *lvn_gelu_tanh(struct lvn_graph *g, struct lvn_tensor *x);
-/* in training, each element is zero with probability p, and the others are divided by 1 - p */
-struct lvn_tensor *lvn_dropout(struct lvn_graph *g, struct lvn_tensor *x, double p);
+struct levin_tensor *levin_linear(struct levin_graph *g, struct levin_tensor *x, struct levin_tensor *w,
+                                  struct levin_tensor *b, bool in_out);
+/* layer norm over the last dimension C; gamma (C), beta (C) or NULL */
+struct levin_tensor *levin_layernorm(struct levin_graph *g, struct levin_tensor *x, struct levin_tensor *gamma,
+                                     struct levin_tensor *beta, double eps);
+/* exact GELU: x * Phi(x), with erf; any shape */
+struct levin_tensor *levin_gelu(struct levin_graph *g, struct levin_tensor *x);
+/* tanh approximation, as in GPT-2; any shape */
+struct levin_tensor *levin_gelu_tanh(struct levin_graph *g, struct levin_tensor *x);
+/* in training, set each element to zero with probability p and divide the others by 1 - p */
+struct levin_tensor *levin_dropout(struct levin_graph *g, struct levin_tensor *x, double p);
 /* x * factor; any shape */
-struct lvn_tensor *lvn_scale(struct lvn_graph *g, struct lvn_tensor *x, double factor);
-/* a + b; of one shape, or b of a's last dimensions */
-struct lvn_tensor *lvn_add(struct lvn_graph *g, struct lvn_tensor *a, struct lvn_tensor *b);
-/* q (B,T,H,S), k and v (B,T,Hkv,S) -> (B,T,H*S): softmax(scale q k^T) v, with dropout p; lengths (B) int32 or NULL */
-struct lvn_tensor *lvn_attention(struct lvn_graph *g, struct lvn_tensor *q, struct lvn_tensor *k, struct lvn_tensor *v,
-                                 struct lvn_tensor *lengths, bool causal, double scale, double p);
-/* k or v of an attention: kept under a name of its own for the next tokens of a generated text; x itself in training */
-struct lvn_tensor *lvn_kv_cache(struct lvn_graph *g, const char *name, struct lvn_tensor *x);
+struct levin_tensor *levin_scale(struct levin_graph *g, struct levin_tensor *x, double factor);
+/* a + b; of equal shape, or b has the shape of a's last dimensions */
+struct levin_tensor *levin_add(struct levin_graph *g, struct levin_tensor *a, struct levin_tensor *b);
+/* q (B,T,H,S), k and v (B,T,Hkv,S) -> (B,T,H*S): softmax(scale q k^T) v over the keys that `options` select */
+struct levin_tensor *levin_attention(struct levin_graph *g, struct levin_tensor *q, struct levin_tensor *k,
+                                     struct levin_tensor *v, const struct levin_attention_options *options);
+/* k or v of an attention with this window, cached under a unique name while generating; in training returns x */
+struct levin_tensor *levin_kv_cache(struct levin_graph *g, const char *name, struct levin_tensor *x, int64_t window);
 /* max(x, 0); any shape */
-struct lvn_tensor *lvn_relu(struct lvn_graph *g, struct lvn_tensor *x);
-/* the elements of a view, contiguous: most operations want that */
-struct lvn_tensor *lvn_pack(struct lvn_graph *g, struct lvn_tensor *x);
-/* x / sqrt(mean(x^2) + eps) * gamma, over the last dimension C; gamma (C) */
-struct lvn_tensor *lvn_rmsnorm(struct lvn_graph *g, struct lvn_tensor *x, struct lvn_tensor *gamma, double eps);
-/* x (B,T,H,S), turned by the angles of its positions; table: lvn_rotary_angles() */
-struct lvn_tensor *lvn_rotary(struct lvn_graph *g, struct lvn_tensor *x, struct lvn_tensor *table);
-/* gate * sigmoid(gate) * up, of one shape */
-struct lvn_tensor *lvn_swiglu(struct lvn_graph *g, struct lvn_tensor *gate, struct lvn_tensor *up);
-/* any shape */
-struct lvn_tensor *lvn_tanh(struct lvn_graph *g, struct lvn_tensor *x);
+struct levin_tensor *levin_relu(struct levin_graph *g, struct levin_tensor *x);
+/* a contiguous copy of a view; most operations require contiguous inputs */
+struct levin_tensor *levin_pack(struct levin_graph *g, struct levin_tensor *x);
+/* x / sqrt(mean(x^2) + eps) * (gamma + offset), over the last dimension C; gamma (C); offset: 1 in Gemma, else 0 */
+struct levin_tensor *levin_rmsnorm(struct levin_graph *g, struct levin_tensor *x, struct levin_tensor *gamma,
+                                   double eps, double offset);
+/* rotary position embedding of x (B,T,H,S); table: levin_rotary_angles() */
+struct levin_tensor *levin_rotary(struct levin_graph *g, struct levin_tensor *x, struct levin_tensor *table);
+/* a * b; of equal shape, or b has the shape of a's last dimensions */
+struct levin_tensor *levin_mul(struct levin_graph *g, struct levin_tensor *a, struct levin_tensor *b);
+/* x * sigmoid(x); any shape. Chains such as mul(silu(gate), up), a gated MLP, are fused into one operation */
+struct levin_tensor *levin_silu(struct levin_graph *g, struct levin_tensor *x);
+/* max(x, 0)^2, the squared ReLU; any shape */
+struct levin_tensor *levin_relu2(struct levin_graph *g, struct levin_tensor *x);
+/* tanh(x); any shape */
+struct levin_tensor *levin_tanh(struct levin_graph *g, struct levin_tensor *x);
+/* exp(x) / sum(exp(x)) over the last dimension */
+struct levin_tensor *levin_softmax(struct levin_graph *g, struct levin_tensor *x);
+/* the elements of a, then those of b, along dimension `dim`, in which alone they may differ */
+struct levin_tensor *levin_concat(struct levin_graph *g, struct levin_tensor *a, struct levin_tensor *b, int dim);
+/* the mean over dimension `dim`, which the result does not have: (B,T,C) with 1 -> (B,C) */
+struct levin_tensor *levin_mean(struct levin_graph *g, struct levin_tensor *x, int dim);
 
 /* --- training --- */
-/* The sizes, resolved from settings and data. */
-struct lvn_sizes {
+/* The model's sizes, from settings and data. */
+struct levin_sizes {
+    int64_t size; /* of this struct */
     int64_t n_layer, n_head, n_embd, block_size, vocab_size;
     double dropout;
 };
-struct lvn_own_model {
+struct levin_own_model {
+    int64_t size;     /* sizeof(struct levin_own_model) */
     const char *name; /* model_type in config.json */
     /* logits (B,T,V) from ids (B,T); called for every plan, so it must build the same graph each time */
-    struct lvn_tensor *(*logits)(struct lvn_graph *g, const struct lvn_sizes *n, struct lvn_tensor *ids, void *context);
+    struct levin_tensor *(*logits)(struct levin_graph *g, const struct levin_sizes *n, struct levin_tensor *ids,
+                                   void *context);
     void *context;
 };
-/* Trains until the settings' limits. on_step (or NULL) is called after each step with the mean loss of its batch and,
- * after a validation, with val_loss (otherwise NaN). */
-int lvn_train_model(struct lvn_settings *s, const struct lvn_own_model *m,
-                    void (*on_step)(void *context, int64_t step, double loss, double val_loss), void *context);
+/* Train up to the limits in the settings. on_step (or NULL) is called after each step with the mean loss of its batch
+ * and, after a validation, with val_loss (otherwise NaN). */
+int levin_train_model(struct levin_settings *s, const struct levin_own_model *m,
+                      void (*on_step)(void *context, int64_t step, double loss, double val_loss), void *context);
 
-/* --- a run under your control: what lvn_train_model() does in one call, step by step ---
+/* --- a run under your control: what levin_train_model() does in one call, step by step ---
  *
- * All ranks make the same calls in the same order. A process has one run at a time, and one after the other as many as
- * it likes; the calls may come from any thread, but not from two at once, and not from a process that was forked after
- * the run was opened. Numbers are read and written with a decimal point, whatever the program's locale. A call
- * that fails during computation invalidates the run: close it, and resume from its last checkpoint. To evaluate or to
- * generate with a trained model of your own, open its run with LVN_OPEN_RESUME and make no step. */
-struct lvn_run;
-enum lvn_open { LVN_OPEN_NEW, LVN_OPEN_RESUME, LVN_OPEN_OVERWRITE }; /* as levin train, --resume and --overwrite */
-/* m: NULL means model.kind of the settings. The run owns `s` until it is closed. *r is NULL after a failure. */
-int lvn_run_open(struct lvn_run **r, struct lvn_settings *s, const struct lvn_own_model *m, enum lvn_open mode);
+ * All ranks make the same calls in the same order. A process has at most one run at a time, and may open another one
+ * after closing it. Numbers are read and written with a decimal point in every locale. A call that fails during
+ * computation invalidates the run: close it, and resume from its last checkpoint. To evaluate a trained custom model or
+ * generate with it, open its run with LEVIN_OPEN_RESUME and make no step. */
+struct levin_run;
+enum levin_open {
+    LEVIN_OPEN_NEW,
+    LEVIN_OPEN_RESUME,
+    LEVIN_OPEN_OVERWRITE
+}; /* as levin train, --resume and --overwrite */
+/* m: the model; NULL: model.kind of the settings. The run owns `s` until it is closed. *r is NULL after a failure. */
+int levin_run_open(struct levin_run **r, struct levin_settings *s, const struct levin_own_model *m,
+                   enum levin_open mode);
 
-/* What happens in a run: START in lvn_run_open_with(), END in lvn_run_close(), the others in between. */
-enum lvn_on {
-    LVN_ON_START,      /* planned and loaded, before the first step; text: the checkpoint that it continues, or NULL */
-    LVN_ON_STEP,       /* a step has ended */
-    LVN_ON_VALIDATION, /* a validation has ended; step 0: before the first step */
-    LVN_ON_CHECKPOINT, /* the checkpoint of `step` was saved; text: its folder */
-    LVN_ON_SAMPLE,     /* text: prompt and continuation (rank 0) */
-    LVN_ON_EPOCH,      /* an epoch has ended: epoch_s */
-    LVN_ON_NOTE,       /* text: something that the user should know; the run continues (rank 0) */
-    LVN_ON_END,        /* text: the reason */
-    LVN_ON_LOG,        /* lvn_run_log() was called */
+/* Events of a run: START in levin_run_open_with(), END in levin_run_close(), the others in between. */
+enum levin_on {
+    LEVIN_ON_START,      /* planned and loaded, before the first step; text: the checkpoint it resumes, or NULL */
+    LEVIN_ON_STEP,       /* a step has ended */
+    LEVIN_ON_VALIDATION, /* a validation has ended; step 0: before the first step */
+    LEVIN_ON_CHECKPOINT, /* the checkpoint of `step` was saved; text: its folder */
+    LEVIN_ON_SAMPLE,     /* text: prompt and continuation (rank 0) */
+    LEVIN_ON_EPOCH,      /* an epoch has ended: epoch_s */
+    LEVIN_ON_NOTE,       /* text: a warning for the user; the run continues (rank 0) */
+    LEVIN_ON_END,        /* text: the reason */
+    LEVIN_ON_LOG,        /* levin_run_log() was called */
 };
-struct lvn_run_scalar {
+struct levin_run_scalar {
+    int64_t size;     /* sizeof(struct levin_run_scalar) */
     const char *name; /* loss, lr, grad_norm, val_accuracy ... */
-    double value;     /* the last one; NaN: none yet */
-    int64_t is_new;   /* 1: of this event */
+    double value;     /* the latest one; NaN: none yet */
+    int64_t is_new;   /* 1: set by this event */
 };
-/* Pointers are valid during the call. Numbers that are not known are NaN, counts 0. */
-struct lvn_run_event {
-    int64_t size;      /* of this struct */
-    int64_t kind;      /* enum lvn_on */
+/* Pointers are valid during the call. Unknown values are NaN, unknown counts 0. */
+struct levin_run_event {
+    int64_t size;      /* sizeof(struct levin_run_event) in the library */
+    int64_t kind;      /* enum levin_on */
     int64_t step;      /* finished steps */
-    int64_t max_steps; /* at which the run ends; 0: not known */
+    int64_t max_steps; /* last step of the run; 0: unknown */
     int64_t epoch;     /* finished epochs */
-    const char *text;  /* by kind; NULL: none */
+    const char *text;  /* meaning depends on kind; NULL: none */
     int64_t n_scalars;
-    const struct lvn_run_scalar *scalar; /* [n_scalars] */
-    int64_t is_best;                     /* 1: at its last check checkpoint.monitor was better than ever before */
-    double elapsed_s;                    /* since the loop began in this process */
-    double eta_s;                        /* until the end */
-    double epoch_s;                      /* EPOCH: its duration */
+    const struct levin_run_scalar *scalar; /* [n_scalars] */
+    int64_t is_best;                       /* 1: checkpoint.monitor had its best value at the last check */
+    double elapsed_s;                      /* since the training loop started in this process */
+    double eta_s;                          /* estimated time to the end */
+    double epoch_s;                        /* EPOCH: its duration */
     double best_val_loss;
     double start_val_loss; /* before the first step */
-    int64_t memory_bytes;  /* resident, mean over ranks */
-    int64_t peak_bytes;    /* highest so far, mean over ranks */
+    int64_t memory_bytes;  /* resident memory, mean over ranks */
+    int64_t peak_bytes;    /* peak of resident memory, mean over ranks */
     /* the run */
     const char *name;
     const char *run_dir; /* NULL: a trainer.fast_dev_run has none */
-    const char *unit;    /* of rates: "tokens", "samples" */
-    const char *isa;     /* of the processor: "avx512" */
-    int64_t parameters;  /* values in the model */
-    int64_t trained;     /* those that are not frozen */
-    int64_t batch_size;  /* samples of a step */
+    const char *unit;    /* unit of rates: "tokens" or "samples" */
+    const char *isa;     /* instruction set: "avx512" */
+    int64_t parameters;  /* number of parameters in the model */
+    int64_t trained;     /* number of trainable parameters */
+    int64_t batch_size;  /* samples per step */
     int64_t micro_batch_size;
-    int64_t accumulation; /* micro-batches of a step, on all ranks */
-    int64_t block_size;   /* tokens of a sample, where rates count tokens; else 1 */
+    int64_t accumulation; /* micro-batches per step, on all ranks */
+    int64_t block_size;   /* tokens per sample, if rates count tokens; else 1 */
     int64_t steps_per_epoch;
     int64_t train_tokens;
     int64_t val_tokens;
@@ -214,156 +266,170 @@ struct lvn_run_event {
     int64_t hosts;
     int64_t threads;
 };
-/* What on_event returns: 0, or these or-ed. One rank's request is carried out by all: after a validation or an epoch at
- * once, otherwise with the next step. On the events SAMPLE and NOTE it is ignored. */
-enum lvn_run_request { LVN_REQUEST_STOP = 1, LVN_REQUEST_SAVE = 2, LVN_REQUEST_VALIDATE = 4 };
+/* on_event returns 0 or a bitwise OR of these. All ranks carry out a request of any rank: immediately after a
+ * validation or an epoch, otherwise with the next step. Requests on SAMPLE and NOTE are ignored. */
+enum levin_run_request { LEVIN_REQUEST_STOP = 1, LEVIN_REQUEST_SAVE = 2, LEVIN_REQUEST_VALIDATE = 4 };
 
-/* Samples that the program gives, instead of the data of the settings: a list, which is shuffled, divided over ranks
- * and resumed as any other, or a stream, whose samples are taken once, in their order (data.sampling sequential). */
-struct lvn_run_field {
-    const char *name; /* as model and task read it: ids, labels; ids, length, label; pixels, label */
+/* Samples provided by the program instead of the data of the settings: either a list, which is shuffled, divided among
+ * ranks and resumed like other data, or a stream, whose samples are each read once, in order (data.sampling
+ * sequential). */
+struct levin_run_field {
+    int64_t size;     /* sizeof(struct levin_run_field) */
+    const char *name; /* a field of the model and the task: ids, labels; ids, length, label; pixels, label */
     int64_t dtype;    /* 0: int32, 1: float32, 2: uint8 */
-    int64_t rank;     /* of one sample: at most 3 */
+    int64_t rank;     /* dimensions of one sample: at most 3 */
     int64_t dim[3];
-    int64_t below; /* integers lie in [0, below); a label may be -1: none. 0: not known */
+    int64_t below; /* integers are in [0, below); label -1: no label. 0: the range the model accepts */
 };
-struct lvn_run_data {
-    int64_t size;                      /* sizeof(struct lvn_run_data) */
-    int64_t n_fields;                  /* at most 4 */
-    const struct lvn_run_field *field; /* [n_fields] */
-    int64_t samples[3];                /* of train, val and test; 0: there are none */
-    int64_t vocab_size;                /* of ids; 0: there are none */
-    int64_t is_stream;                 /* 1: a stream */
-    /* Write sample i of split 0 (train), 1 or 2, field by field; called by any thread. 0, or another number with a
-     * sentence in `error`: the run then ends with the step that is finished, saved. */
+struct levin_run_data {
+    int64_t size;                        /* sizeof(struct levin_run_data) */
+    int64_t n_fields;                    /* at most 4 */
+    const struct levin_run_field *field; /* [n_fields], each with its size */
+    int64_t samples[3];                  /* number in train, val and test */
+    int64_t vocab_size;                  /* of ids; 0: no field has ids */
+    int64_t is_stream;                   /* 1: a stream */
+    /* Write sample i of split 0 (train), 1 or 2, field by field; called by any thread. Return 0; or another value and a
+     * message in `error`, which ends the run after the current step with a checkpoint. A value outside of the range
+     * that model and task accept ends the run in the same way. */
     int (*sample)(void *context, int64_t split, int64_t i, void *const *out, char error[400]);
     void *context;
+    int64_t n_classes;          /* of the field `label`; 0: `classes` is not given */
+    const char *const *classes; /* [n_classes] names */
 };
 
-struct lvn_run_options {
-    int64_t size;                      /* sizeof(struct lvn_run_options) */
-    int64_t mode;                      /* enum lvn_open */
-    const struct lvn_own_model *model; /* NULL: model.kind of the settings */
-    /* Called on all ranks between the steps, by the thread that makes them; it must make no call with the run but
-     * lvn_run_stop(), lvn_run_log(), lvn_run_steps() and lvn_run_value(). NULL: nothing is called. */
-    int (*on_event)(void *context, const struct lvn_run_event *event);
+struct levin_run_options {
+    int64_t size;                        /* sizeof(struct levin_run_options) */
+    int64_t mode;                        /* enum levin_open */
+    const struct levin_own_model *model; /* NULL: model.kind of the settings */
+    /* Called on all ranks between steps, by the thread that runs them; levin_run_stop(), levin_run_log(),
+     * levin_run_steps() and levin_run_value() are allowed there. NULL: nothing is called. */
+    int (*on_event)(void *context, const struct levin_run_event *event);
     void *context;
-    const struct lvn_run_data *data; /* valid until the run is closed; NULL: those of the settings */
+    const struct levin_run_data *data; /* valid until the run is closed; NULL: the data of the settings */
 };
-int lvn_run_open_with(struct lvn_run **r, struct lvn_settings *s, const struct lvn_run_options *options);
-/* The run ends after the step that is being made, or before its first one; lvn_run_close() saves it. For a signal
- * handler and for any thread. *r may still be opened by another call. NULL: nothing. */
-void lvn_run_stop(struct lvn_run *r);
-/* One step, and what is due after it (validation, checkpoint, logs). *over: the settings' limits are reached, or a stop
- * was requested; no step may follow. */
-int lvn_run_step(struct lvn_run *r, bool *over);
-int64_t lvn_run_steps(const struct lvn_run *r); /* completed steps, those before a resumption included */
-/* A scalar by its name: loss, lr, grad_norm, val_loss, val_accuracy ...; NaN: not available (yet). */
-double lvn_run_value(const struct lvn_run *r, const char *name);
-int lvn_run_validate(struct lvn_run *r); /* updates val_loss and the validation metrics */
-/* Loss and metrics over a whole split, "train", "val" or "test": lvn_run_value(r, "test_loss"), valid until the next
- * step. */
-int lvn_run_evaluate(struct lvn_run *r, const char *part);
-/* The results of the last lvn_run_evaluate(): test_loss, test_accuracy ... Returns how many there are; writes at most
- * `capacity`. The names live as long as the run. */
-int64_t lvn_run_results(const struct lvn_run *r, struct lvn_run_scalar *out, int64_t capacity);
-/* Rank 0: the prompt (NULL: sample.prompt) and its continuation, generated as the keys of `sample` say; lvn_free() it.
- * Fails with trainer.strategy fsdp, where no rank has all parameters. */
-int lvn_run_generate(struct lvn_run *r, const char *prompt, char **text);
-/* Log scalars of the program's own, which loggers write in a row of their own with the number of the last finished
- * step. Also within on_event. All ranks call it alike. ARG for a name that is taken or has other characters than A-Z
- * a-z 0-9 _ . / - */
-int lvn_run_log(struct lvn_run *r, int64_t n, const char *const *names, const double *values);
-int lvn_run_save(struct lvn_run *r); /* writes a checkpoint; it is on the disk when the call returns */
-/* The end of the run: its last checkpoint, and END. It may be evaluated and may generate until it is closed; no step
- * may follow. Of a run that lvn_run_stop() stopped LVN_OUTCOME_STOPPED, with the sentence that says what was saved. */
-int lvn_run_end(struct lvn_run *r);
-/* lvn_run_end(), if that was not called, and releases the run. NULL: nothing. Returns the failure that invalidated the
- * run, if any. */
-int lvn_run_close(struct lvn_run *r);
+int levin_run_open_with(struct levin_run **r, struct levin_settings *s, const struct levin_run_options *options);
+/* End the run after the current step, or before its first one; levin_run_close() saves it. Allowed in signal handlers
+ * and in any thread, also while another call still opens *r. Does nothing if r is NULL. */
+void levin_run_stop(struct levin_run *r);
+/* Run one step, and validation, checkpoint and logs if due. *over: the limits of the settings are reached, or a stop
+ * was requested; no further step is allowed. */
+int levin_run_step(struct levin_run *r, bool *over);
+/* completed steps, including those before a resume; -1: the run is closed */
+int64_t levin_run_steps(const struct levin_run *r);
+/* A scalar by name: loss, lr, grad_norm, val_loss, val_accuracy ...; NaN: not available (yet). */
+double levin_run_value(const struct levin_run *r, const char *name);
+int levin_run_validate(struct levin_run *r); /* updates val_loss and the validation metrics */
+/* Compute loss and metrics over a whole split, "train", "val" or "test". Read them with levin_run_value(r, "test_loss")
+ * before the next step. */
+int levin_run_evaluate(struct levin_run *r, const char *part);
+/* The results of the last levin_run_evaluate(): test_loss, test_accuracy ... Returns their number and writes at most
+ * `capacity`, into elements of out[0].size bytes (-1: that size is refused). The names are valid until the run is
+ * closed. */
+int64_t levin_run_results(const struct levin_run *r, struct levin_run_scalar *out, int64_t capacity);
+/* Rank 0: the prompt (NULL: sample.prompt) and its continuation, generated with the settings `sample.*`. Free it with
+ * levin_free(). Fails with trainer.strategy fsdp, where no rank has all parameters. */
+int levin_run_generate(struct levin_run *r, const char *prompt, char **text);
+/* Log custom scalars. Loggers write them in a separate row with the number of the last finished step. Allowed in
+ * on_event. All ranks must make the same call. LEVIN_OUTCOME_INPUT: a name is in use already, or has characters other
+ * than A-Z a-z 0-9 _ . / - */
+int levin_run_log(struct levin_run *r, int64_t n, const char *const *names, const double *values);
+int levin_run_save(struct levin_run *r); /* write a checkpoint; it is on disk when the call returns */
+/* End the run: write its last checkpoint and send the event END. It may still evaluate and generate until it is closed,
+ * but make no further step. Returns LEVIN_OUTCOME_STOPPED with a message about the saved checkpoint if levin_run_stop()
+ * stopped the run. */
+int levin_run_end(struct levin_run *r);
+/* Call levin_run_end() if it was not called, and free the run. Does nothing if r is NULL. Returns the failure that
+ * invalidated the run, if any. */
+int levin_run_close(struct levin_run *r);
 
-/* --- models: loaded, and used as often as one likes --- */
+/* --- models: load once, use any number of times --- */
 
-/* Set model.init to a MODEL (a run, a checkpoint, a folder of Hugging Face, a published name) and all keys of the run
- * that it comes from; call it first, and put further keys afterwards. */
-int lvn_settings_model(struct lvn_settings *s, const char *model);
-struct lvn_inference;
-/* Open model.init; the weights are loaded when they are first needed. s must outlive it. *m is NULL after a failure. */
-int lvn_inference_open(struct lvn_inference **m, struct lvn_settings *s);
-void lvn_inference_close(struct lvn_inference *m); /* NULL: nothing */
-/* The size of the vocabulary, and the longest window in tokens. */
-int64_t lvn_inference_vocab_size(const struct lvn_inference *m);
-int64_t lvn_inference_block_size(const struct lvn_inference *m);
-/* Text to ids, with the tokens that the tokenizer adds, and back; lvn_free() the results. */
-int lvn_inference_encode(const struct lvn_inference *m, const char *text, int64_t bytes, int32_t **ids, int64_t *n);
-int lvn_inference_decode(const struct lvn_inference *m, const int32_t *ids, int64_t n, char **text);
-/* Continue a prompt, as `levin generate` does: the same bits. */
-struct lvn_generation {
-    int64_t size;          /* sizeof(struct lvn_generation) */
+/* Set model.init to a MODEL (a run, a checkpoint, a Hugging Face folder, a published name), and all keys of the run
+ * that it comes from. Call this first, and put other keys afterwards. */
+int levin_settings_model(struct levin_settings *s, const char *model);
+struct levin_inference;
+/* Open model.init; weights are loaded on first use. s must outlive the model. *m is NULL after a failure. */
+int levin_inference_open(struct levin_inference **m, struct levin_settings *s);
+int levin_inference_close(struct levin_inference *m); /* does nothing if m is NULL; fails while a call uses the model */
+/* The vocabulary size, and the maximum context length in tokens. */
+int64_t levin_inference_vocab_size(const struct levin_inference *m);
+int64_t levin_inference_block_size(const struct levin_inference *m);
+/* The names of the classes, each terminated by a newline (a newline within a name becomes a space); free them with
+ * levin_free(). "": the model is no classifier. */
+int levin_inference_classes(const struct levin_inference *m, char **names);
+/* Text to ids, including special tokens, and back; free the results with levin_free(). */
+int levin_inference_encode(const struct levin_inference *m, const char *text, int64_t bytes, int32_t **ids, int64_t *n);
+int levin_inference_decode(const struct levin_inference *m, const int32_t *ids, int64_t n, char **text);
+/* Continue a prompt, with the same bits as `levin generate`. */
+struct levin_generation {
+    int64_t size;          /* sizeof(struct levin_generation) */
     const int32_t *prompt; /* [n_prompt] ids, at least 1 */
     int64_t n_prompt;
-    int64_t max_new_tokens;
-    double temperature; /* 0: greedy */
-    int64_t top_k;      /* 0: off */
-    double top_p;       /* 0 or 1: off */
+    int64_t max_new_tokens; /* 0 to 1e9 */
+    double temperature;     /* 0: greedy; at most 1e6 */
+    int64_t top_k;          /* 0: off; at most 2^30 */
+    double top_p;           /* 0 or 1: off */
     int64_t seed;
-    int64_t number;     /* of the sample: each has its own random numbers */
-    int64_t ignore_eos; /* 1: an end token ends nothing */
-    /* Called with each new token and the text that is complete with it (valid during the call; "" within a character);
-     * 0: the sample ends. NULL: nothing is called. */
+    int64_t number;     /* index of the sample, below 2^32; selects its random numbers */
+    int64_t ignore_eos; /* 1: do not stop at an end token */
+    /* Called with each new token and the text that it completes (valid during the call; "" within a character). Return
+     * 0 to end the sample. NULL: nothing is called. */
     int (*on_token)(void *context, int32_t id, const char *text);
     void *context;
-    int32_t *ids; /* [n_ids] set by the call: the new tokens; lvn_free() them */
+    int32_t *ids; /* [n_ids] result: the new tokens; free with levin_free() */
     int64_t n_ids;
-    char *text; /* set by the call: the continuation without the prompt; lvn_free() it */
+    char *text; /* result: the continuation without the prompt; free with levin_free() */
 };
-int lvn_inference_generate(struct lvn_inference *m, struct lvn_generation *g);
-/* The prediction for token ids (B,T), in fp32, valid until the next call: of language models (B,T,V), of classifiers
- * (B,classes). shape: [4], *rank of which are set. */
-int lvn_inference_logits(struct lvn_inference *m, const int32_t *ids, int64_t B, int64_t T, const float **logits,
-                         int64_t shape[4], int64_t *rank);
-/* A parameter by its Hugging Face name. data: the model's own memory, in the layout of the file; valid until the model
- * is closed. NULL: it lies there in another layout, or not in host memory: lvn_inference_copy() gives its values. */
-struct lvn_parameter {
+int levin_inference_generate(struct levin_inference *m, struct levin_generation *g);
+/* The prediction for token ids (B,T), in fp32, valid until the next call: (B,T,V) for language models, (B,classes) for
+ * classifiers. shape: [4], of which *rank are set. */
+int levin_inference_logits(struct levin_inference *m, const int32_t *ids, int64_t B, int64_t T, const float **logits,
+                           int64_t shape[4], int64_t *rank);
+/* A parameter by its Hugging Face name. data: the model's own memory, in the layout of the file, valid until the model
+ * is closed. NULL: it is in another layout or not in host memory; levin_inference_copy() copies its values. */
+struct levin_parameter {
+    int64_t size; /* sizeof(struct levin_parameter) */
     const char *name;
     int64_t dtype; /* 0: fp32, 1: bf16 */
     int64_t rank;
     int64_t shape[4];
     void *data; /* row-major */
 };
-int lvn_inference_parameters(struct lvn_inference *m, int64_t *n);
-int lvn_inference_parameter(struct lvn_inference *m, int64_t i, struct lvn_parameter *out);
-int lvn_inference_copy(struct lvn_inference *m, int64_t i, void *to, int64_t bytes);
+int levin_inference_parameters(struct levin_inference *m, int64_t *n);
+int levin_inference_parameter(struct levin_inference *m, int64_t i, struct levin_parameter *out);
+int levin_inference_copy(struct levin_inference *m, int64_t i, void *to, int64_t bytes);
 
-/* The probabilities of classes for new texts, with settings' model.init, as `levin predict`: the same bits. A model
- * that was trained on numbers (task.kind=regress) gives a number for each text: classes is 1, and names is "". */
-struct lvn_classified {
-    int64_t size; /* sizeof(struct lvn_classified) */
+/* Class probabilities for new texts, with model.init of the settings; same bits as `levin predict`. A regression model
+ * (task.kind=regress) returns one number per text: classes is 1, and names is "". */
+struct levin_classified {
+    int64_t size; /* sizeof(struct levin_classified) */
     int64_t n, classes;
-    double *probability; /* (n, classes), or (n, 1) numbers; lvn_free() it */
-    char *names;         /* of the classes, each ended by a newline; lvn_free() it */
+    double *probability; /* (n, classes), or (n, 1) numbers; free with levin_free() */
+    char *names; /* of the classes, each terminated by a newline (a newline within a name becomes a space); free with
+                    levin_free() */
 };
-/* pairs: the second text of each, or NULL. */
-int lvn_classify(struct lvn_settings *s, const char *const *texts, const char *const *pairs, int64_t n,
-                 struct lvn_classified *out);
-/* Loss and metrics of settings' model.init on data.split, as `levin evaluate`: the same bits. */
-struct lvn_evaluated_model {
-    int64_t size; /* sizeof(struct lvn_evaluated_model) */
+/* pairs: the second text of each pair, or NULL. */
+int levin_classify(struct levin_settings *s, const char *const *texts, const char *const *pairs, int64_t n,
+                   struct levin_classified *out);
+/* Loss and metrics of model.init on data.split; same bits as `levin evaluate`. */
+struct levin_evaluated_model {
+    int64_t size; /* sizeof(struct levin_evaluated_model) */
     double loss;  /* mean over labels */
     int64_t labels, samples, skipped;
     const char *split;
     int64_t n_metrics;
-    struct lvn_run_scalar metric[16];
-    int64_t classes;   /* of the confusion matrix; 0: there is none */
-    double *confusion; /* (true class, predicted class): counts; lvn_free() it */
+    struct levin_run_scalar *metric; /* [n_metrics]; free with levin_free() */
+    int64_t classes;                 /* of the confusion matrix; 0: none */
+    double *confusion;               /* (true class, predicted class): counts; free with levin_free() */
 };
-/* limit: so many batches, evenly spaced; 0: all. gradients: a file for the gradient of the mean loss (safetensors, by
- * Hugging Face name); NULL: none. */
-int lvn_evaluate_model(struct lvn_settings *s, int64_t limit, const char *gradients, struct lvn_evaluated_model *out);
+/* limit: number of batches, evenly spaced; 0: all. gradients: safetensors file for the gradient of the mean loss, by
+ * Hugging Face name; NULL: none. */
+int levin_evaluate_model(struct levin_settings *s, int64_t limit, const char *gradients,
+                         struct levin_evaluated_model *out);
 
-/* The last failure in this thread: a sentence, and "while ..." lines. */
-const char *lvn_error_text(void);
-const char *lvn_error_trace(void);
+/* The last failure in this thread: its message, and its "while ..." lines. */
+const char *levin_error_text(void);
+const char *levin_error_trace(void);
 
 #ifdef __cplusplus
 }

@@ -1,9 +1,9 @@
-"""build_levin.py - makes distributions of levin: a wheel with the program, the library and the package levin, and a source
+"""build_levin.py - builds distributions of levin: a wheel with the program, the library and the package levin, and a source
 distribution with the C sources.
 
-pip calls it (pyproject.toml names it; the functions are those of PEP 517), and then levin is built by the C compiler of this
-machine. tools/make_wheel calls it as a program to pack what it has built for other machines. Two wheels of the same files
-have the same bytes. Left out: editable installs; a checkout's package finds the library in its build folder.
+It is the PEP 517 build backend of pyproject.toml: pip calls it to build levin with the C compiler of this machine.
+tools/make_wheel runs it as a program to pack a build for other machines. Wheels of the same files are identical byte for
+byte. Editable installs are not supported; the package of a checkout finds the library in its build folder.
 """
 import argparse
 import base64
@@ -23,9 +23,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 NAME = "levin-train"
-FILE_NAME = NAME.replace("-", "_")  # as file names have it
-# What the build reads. A source distribution has these beside python/.
-SOURCES = ["CMakeLists.txt", "LICENSE", "include", "src", "third_party", "deploy/helm", "tools"]
+FILE_NAME = NAME.replace("-", "_")  # in file names
+# The inputs of the build. A source distribution contains them and python/.
+SOURCES = ["CMakeLists.txt", "LICENSE", "include", "recipes", "src", "tools"]
 
 
 def source_folder():
@@ -34,7 +34,7 @@ def source_folder():
         if (folder / "CMakeLists.txt").is_file() and (folder / "include/levin.h").is_file():
             return folder
     raise SystemExit(f"error: the C sources of levin are neither in {HERE.parent} nor in {HERE / 'source'}: build from a "
-                     "checkout or from a whole source distribution")
+                     "checkout or from a complete source distribution")
 
 
 def version():
@@ -53,7 +53,7 @@ def metadata():
 
 
 def moment():
-    """Seconds since 1970 that files in archives have: SOURCE_DATE_EPOCH, else 1980, the first year that zip files know."""
+    """The time of files in archives in seconds since 1970: SOURCE_DATE_EPOCH, else 1980, the first year of zip files."""
     return max(int(os.environ.get("SOURCE_DATE_EPOCH", "315532800")), 315532800)
 
 
@@ -65,20 +65,21 @@ def package_files():
 
 
 def license_files(parts):
-    """Pairs (name, path): of levin, of what is in its page, and those that tools/setup.sh left in `parts`."""
-    source = source_folder()
-    files = [("LICENSE", source / "LICENSE"), ("uplot.LICENSE", source / "third_party/uplot/LICENSE")]
+    """Pairs (name, path): the license of levin, and those written by tools/setup.sh to `parts`."""
+    files = [("LICENSE", source_folder() / "LICENSE")]
     files += [(f.name, f) for f in sorted((parts / "licenses").glob("*"))] if parts else []
     return files
 
 
 def pack(folder, tag, program, library, parts=None):
-    """Write the wheel into `folder` and return its file name. `tag` is its platform, as manylinux2014_x86_64."""
+    """Write the wheel into `folder` and return its file name. `tag` is its platform, for example manylinux2014_x86_64."""
     base = f"{FILE_NAME}-{version()}"
     info = f"{base}.dist-info"
     entries = [(name, path.read_bytes(), 0o644) for name, path in package_files()]
     entries.append(("levin/lib/liblevin.so", library.read_bytes(), 0o755))
     entries.append((f"{base}.data/scripts/levin", program.read_bytes(), 0o755))
+    entries += [(f"{base}.data/data/share/levin/recipes/{path.name}", path.read_bytes(), 0o644)
+                for path in sorted((source_folder() / "recipes").glob("*.yaml"))]
     entries += [(f"{info}/licenses/{name}", path.read_bytes(), 0o644) for name, path in license_files(parts)]
     entries.append((f"{info}/METADATA", metadata().encode(), 0o644))
     entries.append((f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: build_levin\nRoot-Is-Purelib: false\n"
@@ -103,7 +104,7 @@ def digest(data):
 def build_here(folder):
     """Build program and library with this machine's compiler; returns both and the folder of parts."""
     source, build, parts = source_folder(), Path(folder) / "build", Path(folder) / "parts"
-    # It installs nothing but into `parts`, and nothing at all if jansson and libyaml are here.
+    # Installs only into `parts`, and nothing if jansson and libyaml are available.
     run(["bash", source / "tools/setup.sh", "--prefix", parts], LEVIN_NO_APT="1")
     activate = f'. "{parts}/env.sh" && exec "$@"'
     run(["bash", "-c", activate, "x", "cmake", "-S", source, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
@@ -113,10 +114,10 @@ def build_here(folder):
 
 
 def run(command, **variables):
-    # The standard output is pip's, which reads it.
+    # pip reads the standard output.
     got = subprocess.run([str(c) for c in command], env=dict(os.environ, **variables), stdout=sys.stderr, check=False)
     if got.returncode:
-        raise SystemExit(f"error: building levin failed at {Path(str(command[0])).name}: the lines above say why")
+        raise SystemExit(f"error: building levin failed at {Path(str(command[0])).name}: see the lines above")
 
 
 # --- PEP 517 ---
@@ -129,7 +130,7 @@ def get_requires_for_build_sdist(config_settings=None):
 
 
 def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
-    """Name, version and requirements without a build: what pip cannot satisfy fails before minutes of compiling."""
+    """Name, version and requirements without a build, so that missing requirements fail before compiling."""
     name = f"{FILE_NAME}-{version()}.dist-info"
     folder = Path(metadata_directory) / name
     folder.mkdir(parents=True)
@@ -168,10 +169,10 @@ def build_sdist(sdist_directory, config_settings=None):
 
 
 def main():
-    p = argparse.ArgumentParser(description="Pack a wheel of a levin that was built, or a source distribution.")
-    p.add_argument("--tag", help="the wheel's platform, as manylinux2014_x86_64; without it: a source distribution")
+    p = argparse.ArgumentParser(description="Pack a wheel of a build, or a source distribution.")
+    p.add_argument("--tag", help="the wheel's platform, for example manylinux2014_x86_64; without it: a source distribution")
     p.add_argument("--build", type=Path, help="the folder with levin and liblevin.so")
-    p.add_argument("--parts", type=Path, help="the folder with licenses/, of the libraries that are linked in")
+    p.add_argument("--parts", type=Path, help="the folder with licenses/ of the linked libraries")
     p.add_argument("--out", default="dist")
     o = p.parse_args()
     print(Path(o.out) / (pack(o.out, o.tag, o.build / "levin", o.build / "liblevin.so", o.parts) if o.tag

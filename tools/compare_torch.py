@@ -32,7 +32,7 @@ NEAR, STRETCH = 1e-4, 50
 
 
 def rate(step, steps):
-    """As src/schedules/cosine.c has it."""
+    """As in src/nets/schedules/schedule.c."""
     if step < WARM_UP:
         return LR * (step + 1) / (WARM_UP + 1)
     return LEAST + 0.5 * (1 + math.cos(math.pi * (step - WARM_UP) / (steps - WARM_UP))) * (LR - LEAST)

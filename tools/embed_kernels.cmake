@@ -1,5 +1,5 @@
-# embed_kernels.cmake - cmake -DROOT=DIR -DOUT=FILE -P embed_kernels.cmake: writes src/backend/gpu/words.h and the device half
-# of all src/ops/*.k as C strings, lvn_gpu_text_NAME. Called by the build. The host's half of a file (from the line
+# embed_kernels.cmake - cmake -DROOT=DIR -DOUT=FILE -P embed_kernels.cmake: writes src/core/backend/gpu/words.h and the device half
+# of all src/core/ops/*.k as C strings, lvn_gpu_text_NAME. Called by the build. The host's half of a file (from the line
 # "#else /* the host's half */" on) is left out, and the headers NAME_gpu.h that the file includes are inserted, each once.
 # words.h is a text of its own, which the program puts before each, and numbers_gpu.h, which many kernels include, is part
 # of it. Comments and indentation are left out, but no line of a file itself, so that a compiler's messages name its lines.
@@ -18,7 +18,7 @@ endfunction()
 
 # The device half of a file of src; empty: it has none.
 function(read_device_half path result)
-  file(READ ${ROOT}/src/${path} text)
+  file(READ ${ROOT}/src/core/${path} text)
   string(REPLACE "#include \"backend/gpu/words.h\"\n" "" text "${text}")
   string(REPLACE "#include \"ops/numbers_gpu.h\"\n" "" text "${text}")
   string(FIND "${text}" "\n#else /* the host's half */" end)
@@ -35,12 +35,12 @@ function(read_device_half path result)
 endfunction()
 
 file(WRITE ${OUT}.new "extern const char lvn_gpu_text_words[];\n")
-file(GLOB kernels ${ROOT}/src/ops/*.k)
+file(GLOB kernels ${ROOT}/src/core/ops/*.k)
 foreach(kernel ${kernels})
   get_filename_component(name ${kernel} NAME_WE)
   file(APPEND ${OUT}.new "extern const char lvn_gpu_text_${name}[];\n")
 endforeach()
-file(READ ${ROOT}/src/backend/gpu/words.h words)
+file(READ ${ROOT}/src/core/backend/gpu/words.h words)
 read_device_half(ops/numbers_gpu.h numbers)
 embed(words "${words}${numbers}")
 foreach(kernel ${kernels})

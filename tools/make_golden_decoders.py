@@ -11,7 +11,11 @@ compute in fp32, so these are replaced here. Continuations end when all position
     llama            as Llama 3.2: grouped-query attention, tied, llama3 scaling; bfloat16 in two files with an index
     llama-yarn       biases, an untied head, a head size that is not n_embd / n_head, yarn scaling
     mistral          a window as long as the positions
+    mistral-window   a window in all layers
     qwen2, qwen3     biases of q, k and v; norms of q and k
+    qwen2-window     a window from the second layer on
+    gemma2           windows, soft caps of scores and logits
+    gemma3           windows, two bases of rotary positions, the global one with linear scaling
 """
 
 import json
@@ -65,19 +69,48 @@ def rotary(self, x, position_ids):
     return (angles.cos() * magnitude).to(x.dtype), (angles.sin() * magnitude).to(x.dtype)
 
 
+def gemma_norm(self, x):
+    wide = x if x.dtype == torch.float64 else x.float()
+    return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps) * (1 + self.weight)).to(x.dtype)
+
+
+def gemma3_rotary(self, x, position_ids, layer_type):
+    p = self.config.rope_parameters[layer_type]
+    f = p["rope_theta"] ** (-torch.arange(0, self.config.head_dim, 2, dtype=torch.float64) / self.config.head_dim)
+    if p["rope_type"] == "linear":
+        f = f / p["factor"]
+    assert torch.allclose(f, getattr(self, layer_type + "_inv_freq").double(), rtol=1e-5)
+    angles = position_ids[..., None].double() * f
+    angles = torch.cat((angles, angles), dim=-1)
+    return angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+
+
+def eager(module, query, key, value, mask, dropout=0.0, scaling=None, softcap=None, **rest):
+    """Attention with a soft cap, whose softmax is in the type of the scores."""
+    n = module.num_key_value_groups
+    key, value = key.repeat_interleave(n, dim=1), value.repeat_interleave(n, dim=1)
+    scores = query @ key.transpose(2, 3) * scaling
+    scores = torch.tanh(scores / softcap) * softcap + mask[..., : key.shape[-2]]
+    return (scores.softmax(-1) @ value).transpose(1, 2), None
+
+
 def mend(model):
     for module in model.modules():
         kind = type(module)
         if kind.__name__.endswith("RMSNorm"):
-            kind.forward = rms_norm
+            kind.forward = gemma_norm if kind.__name__.startswith("Gemma") else rms_norm
         if kind.__name__.endswith("RotaryEmbedding"):
-            kind.forward = torch.no_grad()(rotary)
+            kind.forward = torch.no_grad()(gemma3_rotary if kind.__name__.startswith("Gemma3") else rotary)
 
 
 # --- folders ---
 
 def make(out, seed, model_class, config, dtype=torch.float32, older=None, files=1):
+    gemma = config.model_type.startswith("gemma")
     config._attn_implementation = "sdpa"  # whose softmax is in double
+    if config.model_type == "gemma2":
+        config._attn_implementation = "eager"
+        transformers.models.gemma2.modeling_gemma2.eager_attention_forward = eager
     model = model_class(config).eval()
     mend(model)
     tied = config.tie_word_embeddings
@@ -85,7 +118,7 @@ def make(out, seed, model_class, config, dtype=torch.float32, older=None, files=
     names = {"lm_head.weight": "embed_out.weight"} if config.model_type == "gpt_neox" else {}  # in files
     weights = {}
     for name, p in model.named_parameters():
-        mean = 1.0 if "norm" in name and name.endswith("weight") else 0.0
+        mean = 1.0 if "norm" in name and name.endswith("weight") and not gemma else 0.0
         weights[names.get(name, name)] = (torch.randn(*p.shape, generator=random) * 0.15 + mean).to(dtype).float()
     model = model.double()
 
@@ -163,6 +196,18 @@ def main():
          older={"rope_theta": 20.0, "rope_scaling": {"type": "yarn", "factor": 4.0, "beta_fast": 0.5, "beta_slow": 0.1,
                                                      "original_max_position_embeddings": 4}})
     make(folder("mistral"), 9, t.MistralForCausalLM, t.MistralConfig(**llama, sliding_window=T))
+    window = dict(**llama, sliding_window=6)
+    make(folder("mistral-window"), 12, t.MistralForCausalLM, t.MistralConfig(**window))
+    make(folder("qwen2-window"), 13, t.Qwen2ForCausalLM,
+         t.Qwen2Config(**window, use_sliding_window=True, max_window_layers=1))
+    # torch gives the row of the padding token, by default 0, no gradient
+    gemma = dict(**window, pad_token_id=None, head_dim=6, query_pre_attn_scalar=9, layer_types=["sliding_attention", "full_attention"])
+    make(folder("gemma2"), 14, t.Gemma2ForCausalLM,
+         t.Gemma2Config(**gemma, attn_logit_softcapping=2.0, final_logit_softcapping=1.5))
+    make(folder("gemma3"), 15, t.Gemma3ForCausalLM,
+         t.Gemma3TextConfig(**gemma, rope_parameters={
+             "full_attention": {"rope_type": "linear", "factor": 4.0, "rope_theta": 200.0},
+             "sliding_attention": {"rope_type": "default", "rope_theta": 20.0}}))
     make(folder("qwen2"), 10, t.Qwen2ForCausalLM, t.Qwen2Config(**llama))
     make(folder("qwen3"), 11, t.Qwen3ForCausalLM, t.Qwen3Config(**llama, head_dim=6))
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """make_torch - writes tests/golden/torch and tests/fuzz/corpus/torch: the models in tests/golden as PyTorch itself saves them,
-for the reader that executes nothing (src/formats/torch.h).
+for the reader that executes nothing (src/files/formats/torch.h).
 
     ckpt.pt          as nanoGPT saves: a compiled model, optimizer, model_args, plain values, a tied head
     old.pt           the same of nanogpt-bias, in fp16, as PyTorch before 1.6 saved: a stream of pickles

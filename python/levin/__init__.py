@@ -3,7 +3,7 @@
     import levin
     history = levin.Run("recipe.yaml", trainer__max_steps=200).fit()
 
-The package calls the library liblevin.so through ctypes and needs numpy alone. docs/python.md describes it.
+The package calls the library liblevin.so through ctypes and requires only numpy. See docs/python.md.
 """
 from . import _library, loggers
 from .callback import Callback, Event
@@ -16,7 +16,7 @@ from .remote import Attached, Job, attach, launch, read_metrics
 from .run import History, Run, Summary
 from .settings import SettingInfo, Settings, describe
 
-__version__ = (_library.lib.lvn_version() or b"").decode()
+__version__ = (_library.lib.levin_version() or b"").decode()
 
 __all__ = ["Attached", "BFloat16Array", "Callback", "ConfusionMatrix", "Error", "Evaluation", "Event", "FaultError",
            "Field", "History", "InputError", "Job", "Model", "Prediction", "Run", "SettingInfo", "Settings", "StoppedError",

@@ -1,183 +1,73 @@
-"""The library as ctypes sees it: where it lies, its functions, its structs, and exceptions in place of its statuses.
+"""Finds and opens the library, declares its functions and structs (_abi.py) to ctypes, and turns its statuses into exceptions.
 
-Nothing else of the package calls the library but through this module. ctypes releases the interpreter's lock during a
-call and takes it again for a callback, so other Python threads run while levin computes. Left out: what the functions
-mean, which include/levin.h says.
+The rest of the package calls the library through this module only. ctypes releases the interpreter's lock during a call and
+acquires it again for a callback, so other Python threads run while levin computes. include/levin.h documents the functions.
 """
 from __future__ import annotations
 
 import ctypes
 import os
+import re
+import signal
 import sysconfig
-from ctypes import (CFUNCTYPE, POINTER, Structure, byref, c_bool, c_char_p, c_double, c_int, c_int32, c_int64, c_void_p)
+import threading
+from ctypes import Structure, byref, c_int, c_void_p  # noqa: F401 - byref is for the modules that call the library
 from pathlib import Path
 from typing import Any
 
+from ._abi import (ABI, FUNCTIONS, ON_EVENT, ON_INTERRUPT, ON_SAMPLE, ON_TOKEN, Classified, EvaluatedModel,  # noqa: F401
+                   Generation, Parameter, RunData, RunField, RunOptions, RunScalar, Setting)
 from .errors import Error, FaultError, InputError, StoppedError
 
-ABI = 1
 PACKAGE = Path(__file__).resolve().parent
 _OUTCOMES = {2: InputError, 75: StoppedError}
 
 
-class Setting(Structure):
-    _fields_ = [("key", c_char_p), ("type", c_char_p), ("default_value", c_char_p), ("help", c_char_p),
-                ("choices", POINTER(c_char_p)), ("min", c_double), ("max", c_double), ("fixed", c_int64)]
-
-
-class Scalar(Structure):
-    _fields_ = [("name", c_char_p), ("value", c_double), ("is_new", c_int64)]
-
-
-class RunEvent(Structure):
-    _fields_ = [
-        ("size", c_int64), ("kind", c_int64), ("step", c_int64), ("max_steps", c_int64), ("epoch", c_int64),
-        ("text", c_char_p), ("n_scalars", c_int64), ("scalar", POINTER(Scalar)), ("is_best", c_int64),
-        ("elapsed_s", c_double), ("eta_s", c_double), ("epoch_s", c_double), ("best_val_loss", c_double),
-        ("start_val_loss", c_double), ("memory_bytes", c_int64), ("peak_bytes", c_int64), ("name", c_char_p),
-        ("run_dir", c_char_p), ("unit", c_char_p), ("isa", c_char_p), ("parameters", c_int64), ("trained", c_int64),
-        ("batch_size", c_int64), ("micro_batch_size", c_int64), ("accumulation", c_int64), ("block_size", c_int64),
-        ("steps_per_epoch", c_int64), ("train_tokens", c_int64), ("val_tokens", c_int64), ("train_samples", c_int64),
-        ("val_samples", c_int64), ("rank", c_int64), ("ranks", c_int64), ("hosts", c_int64), ("threads", c_int64)]
-
-
-ON_EVENT = CFUNCTYPE(c_int, c_void_p, POINTER(RunEvent))
-
-
-ON_SAMPLE = CFUNCTYPE(c_int, c_void_p, c_int64, c_int64, POINTER(c_void_p), c_void_p)
-ON_TOKEN = CFUNCTYPE(c_int, c_void_p, c_int32, c_char_p)
-
-
-class RunField(Structure):
-    _fields_ = [("name", c_char_p), ("dtype", c_int64), ("rank", c_int64), ("dim", c_int64 * 3), ("below", c_int64)]
-
-
-class RunData(Structure):
-    _fields_ = [("size", c_int64), ("n_fields", c_int64), ("field", POINTER(RunField)), ("samples", c_int64 * 3),
-                ("vocab_size", c_int64), ("is_stream", c_int64), ("sample", ON_SAMPLE), ("context", c_void_p)]
-
-
-class RunOptions(Structure):
-    _fields_ = [("size", c_int64), ("mode", c_int64), ("model", c_void_p), ("on_event", ON_EVENT),
-                ("context", c_void_p), ("data", POINTER(RunData))]
-
-
-class Generation(Structure):
-    _fields_ = [("size", c_int64), ("prompt", c_void_p), ("n_prompt", c_int64), ("max_new_tokens", c_int64),
-                ("temperature", c_double), ("top_k", c_int64), ("top_p", c_double), ("seed", c_int64),
-                ("number", c_int64), ("ignore_eos", c_int64), ("on_token", ON_TOKEN), ("context", c_void_p),
-                ("ids", c_void_p), ("n_ids", c_int64), ("text", c_void_p)]
-
-
-class Parameter(Structure):
-    _fields_ = [("name", c_char_p), ("dtype", c_int64), ("rank", c_int64), ("shape", c_int64 * 4), ("data", c_void_p)]
-
-
-class Classified(Structure):
-    _fields_ = [("size", c_int64), ("n", c_int64), ("classes", c_int64), ("probability", c_void_p),
-                ("names", c_void_p)]
-
-
-class EvaluatedModel(Structure):
-    _fields_ = [("size", c_int64), ("loss", c_double), ("labels", c_int64), ("samples", c_int64),
-                ("skipped", c_int64), ("split", c_char_p), ("n_metrics", c_int64), ("metric", Scalar * 16),
-                ("classes", c_int64), ("confusion", c_void_p)]
-
-
-# name: (what it returns, its arguments)
-_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
-    "lvn_abi_version": (c_int, []),
-    "lvn_version": (c_char_p, []),
-    "lvn_outcome": (c_int, [c_int]),
-    "lvn_error_text": (c_char_p, []),
-    "lvn_error_trace": (c_char_p, []),
-    "lvn_free": (None, [c_void_p]),
-    "lvn_settings_new": (c_void_p, []),
-    "lvn_settings_free": (None, [c_void_p]),
-    "lvn_settings_put": (c_int, [c_void_p, c_char_p, c_char_p]),
-    "lvn_settings_recipe": (c_int, [c_void_p, c_char_p]),
-    "lvn_settings_variables": (c_int, [c_void_p]),
-    "lvn_settings_check": (c_int, [c_void_p]),
-    "lvn_settings_get": (c_char_p, [c_void_p, c_char_p]),
-    "lvn_settings_source": (c_char_p, [c_void_p, c_char_p]),
-    "lvn_settings_count": (c_int64, []),
-    "lvn_settings_describe": (c_int, [c_int64, POINTER(Setting)]),
-    "lvn_run_open_with": (c_int, [POINTER(c_void_p), c_void_p, POINTER(RunOptions)]),
-    "lvn_run_step": (c_int, [c_void_p, POINTER(c_bool)]),
-    "lvn_run_steps": (c_int64, [c_void_p]),
-    "lvn_run_value": (c_double, [c_void_p, c_char_p]),
-    "lvn_run_validate": (c_int, [c_void_p]),
-    "lvn_run_evaluate": (c_int, [c_void_p, c_char_p]),
-    "lvn_run_results": (c_int64, [c_void_p, POINTER(Scalar), c_int64]),
-    "lvn_run_generate": (c_int, [c_void_p, c_char_p, POINTER(c_void_p)]),
-    "lvn_run_log": (c_int, [c_void_p, c_int64, POINTER(c_char_p), POINTER(c_double)]),
-    "lvn_run_save": (c_int, [c_void_p]),
-    "lvn_run_stop": (None, [c_void_p]),
-    "lvn_run_end": (c_int, [c_void_p]),
-    "lvn_run_close": (c_int, [c_void_p]),
-    "lvn_settings_model": (c_int, [c_void_p, c_char_p]),
-    "lvn_inference_open": (c_int, [POINTER(c_void_p), c_void_p]),
-    "lvn_inference_close": (None, [c_void_p]),
-    "lvn_inference_vocab_size": (c_int64, [c_void_p]),
-    "lvn_inference_block_size": (c_int64, [c_void_p]),
-    "lvn_inference_encode": (c_int, [c_void_p, c_char_p, c_int64, POINTER(c_void_p), POINTER(c_int64)]),
-    "lvn_inference_decode": (c_int, [c_void_p, c_void_p, c_int64, POINTER(c_void_p)]),
-    "lvn_inference_generate": (c_int, [c_void_p, POINTER(Generation)]),
-    "lvn_inference_logits": (c_int, [c_void_p, c_void_p, c_int64, c_int64, POINTER(c_void_p), POINTER(c_int64),
-                                     POINTER(c_int64)]),
-    "lvn_inference_parameters": (c_int, [c_void_p, POINTER(c_int64)]),
-    "lvn_inference_parameter": (c_int, [c_void_p, c_int64, POINTER(Parameter)]),
-    "lvn_inference_copy": (c_int, [c_void_p, c_int64, c_void_p, c_int64]),
-    "lvn_classify": (c_int, [c_void_p, POINTER(c_char_p), POINTER(c_char_p), c_int64, POINTER(Classified)]),
-    "lvn_evaluate_model": (c_int, [c_void_p, c_int64, c_char_p, POINTER(EvaluatedModel)]),
-}
-
-
 def _candidates() -> list[Path]:
-    """Where the library may lie: in a wheel beside the package, or in the build folder of a checkout."""
+    """Possible paths of the library: next to the package in a wheel, or the build folder of a checkout."""
     return [PACKAGE / "lib/liblevin.so", PACKAGE / "bin/liblevin.so", PACKAGE / "liblevin.so",
             PACKAGE.parent.parent / "build/liblevin.so"]
 
 
 def find_library() -> Path:
-    """The path of liblevin.so: the variable LEVIN_LIBRARY, else beside the package, else a checkout's build folder."""
+    """The path of liblevin.so: LEVIN_LIBRARY, else next to the package, else in the build folder of a checkout."""
     given = os.environ.get("LEVIN_LIBRARY")
     if given:
         if not Path(given).is_file():
-            raise InputError(f"LEVIN_LIBRARY is '{given}', and there is no such file: give the path of liblevin.so")
+            raise InputError(f"LEVIN_LIBRARY is '{given}', but this file does not exist: set it to the path of liblevin.so")
         return Path(given)
     for path in _candidates():
         if path.is_file():
             return path
-    raise FaultError("liblevin.so was found neither beside the package nor in a checkout's build folder "
+    raise FaultError("liblevin.so was found neither next to the package nor in the build folder of a checkout "
                      f"({', '.join(map(str, _candidates()))}): build levin (make), or set LEVIN_LIBRARY to its path")
 
 
 def find_program() -> Path:
-    """The path of the program `levin`, which belongs to the library."""
+    """The path of the program `levin` of this library."""
     library = find_library()
     places = [library.with_name("levin"), library.parent.parent / "bin/levin"]
-    if library.parent == PACKAGE / "lib":  # a wheel: pip puts the program where it puts all scripts
+    if library.parent == PACKAGE / "lib":  # a wheel: pip installs the program with the other scripts
         schemes = ("posix_prefix", "posix_user", "venv", "posix_local")
         places += [Path(sysconfig.get_path("scripts", s)) / "levin" for s in schemes if s in sysconfig.get_scheme_names()]
     for path in places:
         if path.is_file() and os.access(path, os.X_OK):
             return path
-    raise FaultError(f"the program levin was not found: neither {' nor '.join(map(str, places))} is one")
+    raise FaultError(f"the program levin was not found: searched {', '.join(map(str, places))}")
 
 
 def _load() -> ctypes.CDLL:
     path = find_library()
     try:
         lib = ctypes.CDLL(str(path))
-        lib.lvn_abi_version.restype = c_int
-        found = lib.lvn_abi_version()
+        lib.levin_abi_version.restype = c_int
+        found = lib.levin_abi_version()
     except (OSError, AttributeError) as e:
         raise FaultError(f"'{path}' cannot be used as levin's library: {e}") from e
     if found != ABI:
-        raise FaultError(f"'{path}' has ABI version {found}, and this package wants {ABI}: use the library that "
-                         "belongs to the package")
-    for name, (result, arguments) in _FUNCTIONS.items():
+        raise FaultError(f"'{path}' has ABI version {found}, but this package requires {ABI}: use the library of "
+                         "this package")
+    for name, (result, arguments) in FUNCTIONS.items():
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments
     return lib
@@ -186,15 +76,45 @@ def _load() -> ctypes.CDLL:
 lib = _load()
 
 
+def sized(kind: type, count: int = 0, **fields: Any) -> Any:
+    """A struct of the library with its size set, or an array of `count` of them."""
+    if not count:
+        return kind(size=ctypes.sizeof(kind), **fields)
+    return (kind * count)(*((ctypes.sizeof(kind),) for _ in range(count)))
+
+
+def elements(first: Any, n: int) -> list[Any]:
+    """The elements of an array of structs, which are as far apart as the size in the first one says: the library may know more
+    fields than this package. first: a pointer."""
+    if not n:
+        return []
+    kind, start, size = first._type_, ctypes.addressof(first.contents), first.contents.size
+    return [kind.from_address(start + i * size) for i in range(n)]
+
+
 def text(value: bytes | None) -> str | None:
     """A text of the library."""
     return None if value is None else value.decode("utf-8", "replace")
 
 
+def _in_python(sentence: str) -> str:
+    """A message of the command line with its options as Python arguments (resume=True, task__kind='classify'); commands
+    in backquotes stay unchanged."""
+    def argument(option: str, value: str | None) -> str:
+        key = option.replace(".", "__")
+        if value is None:
+            return key if "." in option else f"{key}=True"
+        if value in ("true", "false"):
+            return f"{key}={value.title()}"
+        return f"{key}={value if re.fullmatch(r'-?[0-9.]+(e-?[0-9]+)?', value) else repr(value)}"
+    pattern = r"(`[^`]*`)|(?<![\w-])--(resume\b|overwrite\b|[a-z_]+\.[a-z_0-9]+)(?:=([^\s,;:)'`]+))?"
+    return re.sub(pattern, lambda m: m[0] if m[1] else argument(m[2], m[3]), sentence)
+
+
 def error(status: int) -> Error:
-    """The exception of a failed call, made by the thread that called."""
-    kind = _OUTCOMES.get(lib.lvn_outcome(status), FaultError)
-    return kind(text(lib.lvn_error_text()) or "", text(lib.lvn_error_trace()) or "")
+    """The exception for a failed call of this thread."""
+    kind = _OUTCOMES.get(lib.levin_outcome(status), FaultError)
+    return kind(_in_python(text(lib.levin_error_text()) or ""), _in_python(text(lib.levin_error_trace()) or ""))
 
 
 def check(status: int) -> None:
@@ -204,19 +124,119 @@ def check(status: int) -> None:
 
 
 def encode(value: Any, what: str) -> bytes:
-    """A text for the library, which ends it at its first zero byte."""
+    """A text for the library; zero bytes are refused because they end it."""
     if not isinstance(value, (str, os.PathLike)):
-        raise InputError(f"{what} wants a text, and got {type(value).__name__}")
-    out = os.fspath(value).encode("utf-8", "surrogateescape")
+        raise InputError(f"{what} must be a text, not {type(value).__name__}")
+    try:
+        out = os.fspath(value)
+        out = out if isinstance(out, bytes) else out.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as e:
+        raise InputError(f"{what} has the character {ascii(value[e.start])}, half of a surrogate pair, which is not a text") from None
     if b"\0" in out:
-        raise InputError(f"{what} has a zero byte, which no text of levin may have")
+        raise InputError(f"{what} contains a zero byte, which is not allowed")
     return out
 
 
-def take_text(pointer: c_void_p) -> str:
+def read_text(pointer: c_void_p) -> str:
     """A text that the caller owns, as a str; frees it."""
     try:
         return ctypes.string_at(pointer).decode("utf-8", "replace") if pointer else ""
     finally:
-        lib.lvn_free(pointer)
+        lib.levin_free(pointer)
 
+
+def integer(value: Any, what: str, least: int = -2**63, most: int = 2**63 - 1) -> int:
+    """A whole number for the library; ctypes would discard the bits that do not fit."""
+    try:
+        out = value.__index__()
+    except AttributeError:
+        raise InputError(f"{what} must be a whole number, not {value!r:.60}") from None
+    if not least <= out <= most:
+        raise InputError(f"{what} is {out}: give a whole number from {least} to {most}")
+    return out
+
+
+def real(value: Any, what: str) -> float:
+    """A number for the library, which checks its range."""
+    try:
+        return float(value) if not isinstance(value, str) else float(None)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise InputError(f"{what} must be a number, not {value!r:.60}") from None
+
+
+class NotCopied:
+    """An object that owns memory of the library; a copy would release it twice."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise InputError(f"a {type(self).__name__} cannot be copied or pickled because it owns memory of the library: "
+                         "create another one instead, also in another process")
+
+
+class Interrupts:
+    """Delays SIGINT and SIGTERM until a call of the library by the main thread has returned.
+
+    Python runs signal handlers between bytecodes, so during a call it runs them in the callbacks of the library, where an
+    exception (KeyboardInterrupt) would be lost. Handlers outside Python (SIG_DFL, SIG_IGN) stay unchanged, and so do
+    other threads, which receive no signals.
+
+    asks: the call ends early on a signal. noticed: called immediately. raises: returns true if a handler may raise now.
+    """
+
+    _asking: list[Interrupts] = []
+
+    def __init__(self, asks: bool = False, noticed: Any = None, raises: Any = None) -> None:
+        self._asks, self._noticed, self._raises = asks, noticed, raises
+        self._handlers: dict[int, Any] = {}
+        self.received: list[Any] = []  # signals whose handlers have not run yet
+        self.raised: BaseException | None = None  # by a handler
+
+    def _note(self, number: int, frame: Any) -> None:
+        if self._noticed:
+            self._noticed()
+        if self._raises and self._raises():
+            self._handlers[number](number, frame)
+        else:
+            self.received.append((number, frame))
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                handler = signal.getsignal(number)
+                if callable(handler):
+                    self._handlers[number] = handler
+                    signal.signal(number, self._note)
+            if self._asks and self._handlers:
+                self._asking.append(self)
+                lib.levin_on_interrupt(_ask, None)
+        return self
+
+    def deliver(self) -> bool:
+        """Run the handlers of the received signals; true: one has raised."""
+        while self.received and self.raised is None:
+            number, frame = self.received.pop(0)
+            try:
+                self._handlers[number](number, frame)
+            except BaseException as e:  # noqa: BLE001 - raised when the call has returned
+                self.raised = e
+        return self.raised is not None
+
+    def __exit__(self, *_: Any) -> None:
+        if self in self._asking:
+            self._asking.remove(self)
+            lib.levin_on_interrupt(_ask if self._asking else ON_INTERRUPT(), None)
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        if self.deliver():
+            e, self.raised = self.raised, None
+            raise e from None  # replaces the exception of the interrupted call
+
+    def acquire(self, lock: Any) -> None:
+        """Wait for a lock; a signal ends the wait."""
+        while not lock.acquire(timeout=0.1):
+            if self.deliver():
+                raise InputError("interrupted")  # __exit__() raises the handler's exception
+
+
+@ON_INTERRUPT
+def _ask(context: Any) -> int:
+    return any([i.deliver() for i in Interrupts._asking])

@@ -1,4 +1,4 @@
-"""Arrays over the library's memory, and bf16, which numpy has no type for."""
+"""Arrays over the library's memory, and bf16, for which numpy has no type."""
 from __future__ import annotations
 
 import ctypes
@@ -38,17 +38,17 @@ class _Managed(ctypes.Structure):
 
 _DELETER = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Managed))
 _Managed._fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _DELETER)]
-_living: dict[int, Any] = {}  # what consumers of DLPack have not given back yet
+_exported: dict[int, Any] = {}  # not yet released by consumers of DLPack
 
 
 @_DELETER
 def _delete(managed: Any) -> None:
-    _living.pop(ctypes.addressof(managed.contents), None)
+    _exported.pop(ctypes.addressof(managed.contents), None)
 
 
 class BFloat16Array:
-    """An array of bf16: `bits` has its upper 16 bits of each fp32 as uint16, `float32()` is a copy that numpy can compute
-    with, and `torch.from_dlpack(a)` shares its memory."""
+    """An array of bf16: `bits` has the upper 16 bits of each fp32 as uint16, `float32()` is a copy for computing with
+    numpy, and `torch.from_dlpack(a)` shares its memory."""
 
     def __init__(self, bits: np.ndarray) -> None:
         self.bits = bits
@@ -70,7 +70,7 @@ class BFloat16Array:
         shape = (ctypes.c_int64 * n)(*bits.shape)
         strides = (ctypes.c_int64 * n)(*(s // bits.itemsize for s in bits.strides))
         managed = _Managed(_Tensor(bits.ctypes.data, _Device(1, 0), n, _Type(4, 16, 1), shape, strides, 0), None, _delete)
-        _living[ctypes.addressof(managed)] = (managed, shape, strides, bits)
+        _exported[ctypes.addressof(managed)] = (managed, shape, strides, bits)
         new = ctypes.pythonapi.PyCapsule_New
         new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
         return new(ctypes.addressof(managed), b"dltensor", None)

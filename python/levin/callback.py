@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from . import _library
+
 if TYPE_CHECKING:
     from .run import Run
 
@@ -13,7 +15,7 @@ _FACTS = ("name", "run_dir", "unit", "isa", "parameters", "trained", "batch_size
 
 
 class Event:
-    """What happened: `kind`, `step`, and the numbers of this event by name.
+    """An event: `kind`, `step`, and its scalars by name.
 
     `event["loss"]`, or `event.loss`, is a scalar of this kind of event (a step: loss, lr, grad_norm, tokens_per_s ...; a
     validation: val_loss, val_accuracy ...); `scalars` has them all. `text` is the note, the sample, a checkpoint's folder
@@ -29,8 +31,7 @@ class Event:
         self.text = None if c.text is None else c.text.decode("utf-8", "replace")
         self.scalars: dict[str, float] = {}
         self.last: dict[str, float] = {}
-        for i in range(c.n_scalars):
-            s = c.scalar[i]
+        for s in _library.elements(c.scalar, c.n_scalars):
             name = s.name.decode()
             self.last[name] = s.value
             if s.is_new:
@@ -50,11 +51,13 @@ class Event:
         return self.scalars[name]
 
     def __getattr__(self, name: str) -> float:
+        if name in Event.__slots__ or name.startswith("__"):  # for example while it is copied
+            raise AttributeError(name)
         try:
             return self.scalars[name]
         except KeyError:
             known = ", ".join(self.scalars) or "none"
-            raise AttributeError(f"a {self.kind} has no '{name}'; its scalars: {known}") from None
+            raise AttributeError(f"a {self.kind} event has no '{name}'; its scalars: {known}") from None
 
     def __repr__(self) -> str:
         numbers = "".join(f", {k}={v:.6g}" for k, v in self.scalars.items())
@@ -66,8 +69,8 @@ class Callback:
     """Receives the events of a run, on every rank. Override what you need.
 
     A method may return None, "stop", "save" or "validate", or a tuple of these words: the run then ends, saves or
-    validates as soon as all ranks know of it (after a validation or an epoch at once, otherwise with the next step). If
-    a method raises, the run ends after the step, saves, and the exception comes out of `fit()`.
+    validates as soon as all ranks know it (immediately after a validation or an epoch, otherwise with the next step). If
+    a method raises, the run ends after the step, saves, and `fit()` raises the exception.
     """
 
     def on_start(self, run: Run, event: Event) -> Any:
@@ -89,10 +92,10 @@ class Callback:
         """An epoch has ended, after `event.epoch_s` seconds."""
 
     def on_note(self, run: Run, event: Event) -> Any:
-        """Something that the user should know: `event.text` (rank 0)."""
+        """A note for the user: `event.text` (rank 0)."""
 
     def on_log(self, run: Run, event: Event) -> Any:
         """`run.log()` was called: `event.scalars`."""
 
     def on_end(self, run: Run, event: Event) -> Any:
-        """The run has ended; `event.text` says why."""
+        """The run has ended; `event.text` is the reason."""

@@ -1,4 +1,4 @@
-"""levin.ConfusionMatrix: how often each class was taken for each, as a table for a terminal and for a notebook."""
+"""levin.ConfusionMatrix: counts of true and predicted classes, as a table for a terminal or a notebook."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -20,18 +20,18 @@ _STYLE = """
 class ConfusionMatrix:
     """Counts by class: `counts[i][j]` samples of class i (row) were predicted as class j (column).
 
-    names: of the classes, in their order; default: their numbers. `accuracy` is the share of the diagonal, `recall` of
-    class i its share of row i. A notebook shows each cell's share of its row as a shade.
+    names: of the classes, in their order; default: their numbers. `accuracy` is the share of the diagonal. A notebook shows
+    each cell's share of its row as a shade.
     """
 
     def __init__(self, counts: Sequence[Sequence[float]], names: Sequence[str] | None = None) -> None:
         self.counts = [[int(n) for n in row] for row in counts]
         n = len(self.counts)
         if any(len(row) != n for row in self.counts):
-            raise InputError(f"a confusion matrix is square, and got rows of {[len(row) for row in self.counts]} counts")
+            raise InputError(f"a confusion matrix must be square, but its rows have {[len(row) for row in self.counts]} counts")
         self.names = [str(k) for k in range(n)] if names is None else [str(k) for k in names]
         if len(self.names) != n:
-            raise InputError(f"a confusion matrix of {n} classes wants {n} names, and got {len(self.names)}")
+            raise InputError(f"a confusion matrix of {n} classes needs {n} names, not {len(self.names)}")
 
     @property
     def total(self) -> int:

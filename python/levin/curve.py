@@ -1,19 +1,18 @@
-"""A curve of one number over steps, thinned as it grows, and drawn as HTML around an SVG.
+"""A curve of one scalar over steps, thinned as it grows, drawn as HTML and SVG; used by notebook.py.
 
-notebook.py draws with it what `fit()` shows. The SVG has lines only, and is stretched to the width of its place; labels
-are HTML at percentages of it, so that they are readable at any width. Left out: smoothing, logarithmic axes, other x
-axes: the run's report has these.
+The SVG contains only lines and is stretched to the available width; labels are HTML at percentages of it, so that they are
+readable at any width. Smoothing, logarithmic axes and other x axes are in the run's report.
 """
 from __future__ import annotations
 
 import math
 from html import escape
 
-KEPT = 240  # a curve has at most twice so many buckets
+KEPT = 240  # a curve has at most twice this number of buckets
 
 
 class Bucket:
-    """Neighbouring values of a curve: the steps from `first` on, and the mean, minimum and maximum of their values."""
+    """Neighboring values of a curve: the steps from `first` on, and the mean, minimum and maximum of their values."""
 
     __slots__ = ("first", "last", "n", "total", "low", "high")
 
@@ -37,10 +36,10 @@ class Bucket:
 
 
 class Curve:
-    """The values of one scalar. Numbers that are not finite are left out."""
+    """The values of one scalar. Non-finite numbers are skipped."""
 
     def __init__(self, name: str, dots: bool = False) -> None:
-        self.name, self.dots = name, dots  # dots: each value is marked
+        self.name, self.dots = name, dots  # dots: mark each value
         self.width = 1  # of a bucket, in values
         self.buckets: list[Bucket] = []
 
@@ -59,10 +58,10 @@ class Curve:
             self.width *= 2
 
 
-def ticks(low: float, high: float, smallest: float = 0.0, wanted: int = 4) -> list[tuple[float, str]]:
-    """Round numbers within [low, high], at least `smallest` apart, about as many as wanted; and how they are written."""
-    size = 10.0 ** math.floor(math.log10((high - low) / wanted))
-    size = max(smallest, size * next((m for m in (1, 2, 5) if (high - low) / (m * size) <= wanted), 10))
+def ticks(low: float, high: float, smallest: float = 0.0, count: int = 4) -> list[tuple[float, str]]:
+    """Round numbers within [low, high], at least `smallest` apart, about `count` of them, with their labels."""
+    size = 10.0 ** math.floor(math.log10((high - low) / count))
+    size = max(smallest, size * next((m for m in (1, 2, 5) if (high - low) / (m * size) <= count), 10))
     decimals = max(0, -math.floor(math.log10(size)))
     numbers = [i * size for i in range(math.ceil(low / size - 1e-9), math.floor(high / size + 1e-9) + 1)]
     for unit, letter in ((1e6, "M"), (1e3, "k")):
@@ -72,7 +71,7 @@ def ticks(low: float, high: float, smallest: float = 0.0, wanted: int = 4) -> li
 
 
 class _Frame:
-    """From steps and values to the SVG's 1000 by 1000 units; y grows downwards there."""
+    """Maps steps and values to the SVG's 1000 by 1000 units; y points down."""
 
     def __init__(self, curves: list[Curve]) -> None:
         means = [b.mean for c in curves for b in c.buckets]
@@ -112,8 +111,8 @@ def draw(curves: list[Curve]) -> str:
     frame = _Frame(curves)
     values, steps = ticks(frame.low, frame.high), ticks(frame.left, frame.right, smallest=1)
     grid = "".join(f"M0 {frame.y(v):.4g}h1000" for v, _ in values)
-    said = "; ".join(f"{c.name} from {c.buckets[0].mean:.4g} to {c.buckets[-1].mean:.4g}" for c in curves)
-    return (f'<div class="plot" role="img" aria-label="{escape(said)}, steps {frame.left} to {frame.right}">'
+    label = "; ".join(f"{c.name} from {c.buckets[0].mean:.4g} to {c.buckets[-1].mean:.4g}" for c in curves)
+    return (f'<div class="plot" role="img" aria-label="{escape(label)}, steps {frame.left} to {frame.right}">'
             '<svg viewBox="0 0 1000 1000" preserveAspectRatio="none" aria-hidden="true">'
             f'<path class="grid" d="{grid}"/>{"".join(_line(c, frame) for c in curves)}</svg>'
             + "".join(f'<span class="y" style="top:{frame.y(v) / 10:.3g}%">{text}</span>' for v, text in values)

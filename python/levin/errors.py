@@ -1,16 +1,20 @@
-"""Exceptions: what a failed call of the library means, with the library's own sentence."""
+"""The exceptions for failed calls of the library, with its messages."""
 from __future__ import annotations
 
 
 class Error(Exception):
-    """A failure, in one sentence: which thing, what was found, what was wanted, what to do.
+    """A failure, in one sentence: where, what was found, what was expected, what to do.
 
-    `trace` holds the lines "while ..." that say what levin was doing.
+    `trace` contains the lines "while ..." with what levin was doing, and sometimes hints. A traceback also shows them.
     """
 
     def __init__(self, text: str, trace: str = "") -> None:
-        super().__init__(text)
+        notes = "; ".join(trace.split("\n")).strip("; ")
+        has_notes = hasattr(self, "add_note")  # Python 3.11: a traceback shows them below the sentence
+        super().__init__(f"{text} ({notes})" if notes and not has_notes else text)
         self.trace = trace
+        if notes and has_notes:
+            self.add_note(trace.rstrip("\n"))
 
 
 class InputError(Error, ValueError):
@@ -18,7 +22,7 @@ class InputError(Error, ValueError):
 
 
 class FaultError(Error, RuntimeError):
-    """Something failed: a file, memory, a number that is not finite, a lost rank (exit codes 1 and 76)."""
+    """A failure: a file, memory, a non-finite number, a lost rank (exit codes 1 and 76)."""
 
 
 class StoppedError(Error):

@@ -1,4 +1,4 @@
-"""What `fit()` shows while a run trains: a line in a terminal. notebook.py is what it shows in a notebook."""
+"""The display of `fit()` in a terminal: a line. notebook.py is the display in a notebook."""
 from __future__ import annotations
 
 import math
@@ -63,7 +63,7 @@ class Terminal:
                 self._print(line(event))
                 self.drawn = now
         elif event.kind == "validation":
-            numbers = ", ".join(f"{k} {v:.4g}" for k, v in event.scalars.items())
+            numbers = ", ".join(f"{k} -" if math.isnan(v) else f"{k} {v:.4g}" for k, v in event.scalars.items())
             self._print(f"step {event.step}: {numbers}{', the best so far' if event.is_best else ''}")
         elif event.kind == "note":
             self._print(f"warning: {event.text}")

@@ -1,10 +1,9 @@
-"""Callbacks that hand scalars to other programs' loggers, where the user has them. Rank 0 writes."""
+"""Callbacks that pass scalars to the loggers of other packages, if installed. Rank 0 writes."""
 from __future__ import annotations
 
 from typing import Any
 
 from .callback import Callback, Event
-
 
 
 class _Logger(Callback):
@@ -19,7 +18,7 @@ class _Logger(Callback):
 
 
 class WandbLogger(_Logger):
-    """`levin.Run(..., callbacks=levin.loggers.WandbLogger(project="mine"))`; options are those of wandb.init()."""
+    """`levin.Run(..., callbacks=levin.loggers.WandbLogger(project="mine"))`; options are passed to wandb.init()."""
 
     def __init__(self, **options: Any) -> None:
         self.options, self.run = options, None
@@ -38,7 +37,7 @@ class WandbLogger(_Logger):
 
 
 class MLflowLogger(_Logger):
-    """`levin.loggers.MLflowLogger(experiment="mine")`; the tracking server is mlflow's own setting."""
+    """`levin.loggers.MLflowLogger(experiment="mine")`; the tracking server is configured in mlflow."""
 
     def __init__(self, experiment: str | None = None) -> None:
         self.experiment = experiment

@@ -1,6 +1,7 @@
-"""A trained model: evaluated, asked for text or classes, its numbers as arrays."""
+"""A trained model: evaluation, generation, prediction, and its parameters as arrays."""
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import queue
@@ -13,26 +14,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _library
-from ._library import byref, lib
+from ._library import Interrupts, byref, lib
 from .arrays import bfloat16, from_memory
 from .errors import InputError
 from .settings import Settings
 
 
 class Evaluation(NamedTuple):
-    """What `Model.evaluate()` returns."""
+    """The result of `Model.evaluate()`."""
 
     loss: float  # mean over labels
-    metrics: dict[str, float]  # accuracy, f1, perplexity ...
-    split: str  # that was evaluated
+    metrics: dict[str, float]  # loss, accuracy, f1, perplexity ...
+    split: str  # the evaluated split
     samples: int
     labels: int
-    skipped: int  # rows of the data that cannot be used
+    skipped: int  # unusable rows of the data
     confusion: np.ndarray | None  # (classes, classes) int64: true class, predicted class
 
 
 class Prediction(NamedTuple):
-    """What `Model.predict()` returns, a row for each text."""
+    """The result of `Model.predict()`, a row for each text."""
 
     label: np.ndarray | None  # (n) int64; None: the model predicts numbers
     name: list[str] | None  # (n) of these classes
@@ -42,31 +43,60 @@ class Prediction(NamedTuple):
 
 def load(model: str | os.PathLike[str], **keys: Any) -> Model:
     """Open a MODEL: a run (its best checkpoint), a checkpoint, a folder of Hugging Face, a published name, a path of a
-    store. keys: settings, as `trainer__accelerator="cpu"`. Raises FaultError if it is not there or not whole."""
+    store. keys: settings, for example `trainer__accelerator="cpu"`. Raises InputError if it is missing, FaultError if it is damaged."""
     return Model(model, keys)
 
 
-class Model:
-    """A loaded model. Weights are read when they are first needed and stay; `close()`, or `with`, releases them."""
+class _Memory(_library.NotCopied):
+    """An open model of the library, released with the last reference: calls in progress and arrays of `parameters()`
+    outlive `Model.close()`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.pointer, self.settings = c_void_p(), settings  # the library reads the settings
+        self.lock = threading.Lock()  # one call at a time
+        _library.check(lib.levin_inference_open(byref(self.pointer), settings._p))
+
+    def __del__(self, _close: Any = lib.levin_inference_close) -> None:
+        if getattr(self, "pointer", None):
+            _close(self.pointer)
+
+    @contextlib.contextmanager
+    def call(self) -> Iterator[c_void_p]:
+        """Context of a call that computes."""
+        with Interrupts(asks=True) as interrupts:
+            interrupts.acquire(self.lock)
+            try:
+                yield self.pointer
+            finally:
+                self.lock.release()
+
+
+class Model(_library.NotCopied):
+    """A loaded model. Weights are read when first needed and kept; `close()` or `with` releases them.
+
+    Several threads may call its methods: one computes at a time. Ctrl-C ends a call with KeyboardInterrupt, and the model
+    can be used afterwards."""
 
     def __init__(self, model: str | os.PathLike[str], keys: Mapping[str, Any]) -> None:
-        self._pointer = c_void_p()
-        self.name, self._keys = os.fspath(model), dict(keys)
+        self._memory: _Memory | None = None
+        _library.encode(model, "model")
+        self.name, self._keys = os.fsdecode(model), dict(keys)
         self.settings = self._settings({})
-        _library.check(lib.lvn_inference_open(byref(self._pointer), self.settings._p))
-        self._lock = threading.Lock()  # one call at a time
+        with Interrupts(asks=True):
+            self._memory = _Memory(self.settings)
 
     def _settings(self, keys: Mapping[str, Any]) -> Settings:
         s = Settings()
-        _library.check(lib.lvn_settings_model(s._p, _library.encode(self.name, "model")))
+        with Interrupts(asks=True):
+            _library.check(lib.levin_settings_model(s._p, _library.encode(self.name, "model")))
         s.put(self._keys)
         s.put(keys)
         return s
 
     def close(self) -> None:
-        """Release the memory. Arrays of `parameters()` that share it must not be used afterwards."""
-        pointer, self._pointer = self._pointer, c_void_p()
-        lib.lvn_inference_close(pointer)
+        """Release the memory, as soon as no call (in another thread, or an open stream) and no array of `parameters()`
+        uses it."""
+        self._memory = None
 
     def __enter__(self) -> Model:
         return self
@@ -74,79 +104,90 @@ class Model:
     def __exit__(self, *_: Any) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        if getattr(self, "_pointer", None):
-            self.close()
-
-    def _need(self) -> c_void_p:
-        if not self._pointer:
+    def _need(self) -> _Memory:
+        memory = self._memory
+        if not memory:
             raise InputError(f"the model '{self.name}' is closed: levin.load() opens it again")
-        return self._pointer
+        return memory
 
     @property
     def vocab_size(self) -> int:
-        return lib.lvn_inference_vocab_size(self._need())
+        memory = self._need()
+        return lib.levin_inference_vocab_size(memory.pointer)
 
     @property
     def block_size(self) -> int:
         """The longest window in tokens."""
-        return lib.lvn_inference_block_size(self._need())
+        memory = self._need()
+        return lib.levin_inference_block_size(memory.pointer)
+
+    @property
+    def classes(self) -> list[str]:
+        """The names of the classes, in the order of `predict().probabilities` and of `evaluate().confusion`; []: the
+        model is not a classifier."""
+        memory, out = self._need(), c_void_p()
+        _library.check(lib.levin_inference_classes(memory.pointer, byref(out)))
+        return _library.read_text(out).split("\n")[:-1]
 
     # --- text ---
 
     def encode(self, text: str) -> np.ndarray:
         """Ids (n) int32 of a text, with the tokens that the tokenizer adds."""
-        raw, out, n = _library.encode(text, "text"), c_void_p(), c_int64()
-        _library.check(lib.lvn_inference_encode(self._need(), raw, len(raw), byref(out), byref(n)))
+        memory, raw, out, n = self._need(), _library.encode(text, "text"), c_void_p(), c_int64()
+        _library.check(lib.levin_inference_encode(memory.pointer, raw, len(raw), byref(out), byref(n)))
         try:
             return np.array(from_memory(out.value, (n.value,), np.int32)) if n.value else np.zeros(0, np.int32)
         finally:
-            lib.lvn_free(out)
+            lib.levin_free(out)
 
     def decode(self, ids: Any) -> str:
         """The text of ids (n)."""
-        row, out = self._ids(ids, 1), c_void_p()
-        _library.check(lib.lvn_inference_decode(self._need(), row.ctypes.data, row.size, byref(out)))
-        return _library.take_text(out)
+        memory, row, out = self._need(), self._ids(ids, 1), c_void_p()
+        _library.check(lib.levin_inference_decode(memory.pointer, row.ctypes.data, row.size, byref(out)))
+        return _library.read_text(out)
 
     @staticmethod
     def _ids(ids: Any, rank: int) -> np.ndarray:
         array = np.asarray(ids)
         if array.size and array.dtype.kind not in "iu":
-            raise InputError(f"ids wants whole numbers, and got {array.dtype}")
+            raise InputError(f"ids must be whole numbers, not {array.dtype}")
         if array.ndim != rank:
-            raise InputError(f"ids wants {rank} dimension{'s' if rank > 1 else ''}, and got the shape {array.shape}")
+            raise InputError(f"ids must have {rank} dimension{'s' if rank > 1 else ''}, not the shape {array.shape}")
         if array.size and not -2**31 <= int(array.min()) <= int(array.max()) < 2**31:
-            raise InputError("ids wants numbers of 32 bits")
+            raise InputError("ids must fit into 32 bits")
         return np.ascontiguousarray(array, np.int32)
 
     def generate(self, prompt: str | Sequence[int] | np.ndarray, max_new_tokens: int = 100, temperature: float = 1.0,
                  top_k: int = 0, top_p: float = 0.0, seed: int = 0, stream: bool = False,
                  number: int = 0) -> str | Iterator[str]:
-        """The continuation of a prompt (a text, or ids), without the prompt; the bits of `levin generate`.
+        """The continuation of a prompt (a text, or ids), without the prompt; the same as from `levin generate`.
 
-        temperature 0 takes the likeliest token. number: of the sample, each has its own random numbers. stream: yields
-        the text piece by piece, while it is made; closing the iterator ends it.
+        temperature 0 chooses the most likely token. number: selects the random numbers of this sample. stream: yields the
+        text piece by piece during generation; closing the iterator ends it.
         """
+        memory, integer, real = self._need(), _library.integer, _library.real
         ids = self.encode(prompt) if isinstance(prompt, str) else self._ids(prompt, 1)
         if not ids.size:
-            raise InputError("a prompt has at least one token, and this one is empty")
-        options = _library.Generation(size=ctypes.sizeof(_library.Generation), prompt=ids.ctypes.data, n_prompt=ids.size,
-                                   max_new_tokens=max_new_tokens, temperature=temperature, top_k=top_k, top_p=top_p,
-                                   seed=seed, number=number)
-        return self._stream(options, ids) if stream else self._generate(options, ids)
+            raise InputError("the prompt is empty: give at least one token")
+        options = _library.sized(_library.Generation, prompt=ids.ctypes.data, n_prompt=ids.size,
+                                      max_new_tokens=integer(max_new_tokens, "max_new_tokens"),
+                                      temperature=real(temperature, "temperature"), top_k=integer(top_k, "top_k"),
+                                      top_p=real(top_p, "top_p"), seed=integer(seed, "seed"),
+                                      number=integer(number, "number"))
+        return self._stream(memory, options, ids) if stream else self._generate(memory, options, ids)
 
-    def _generate(self, options: Any, ids: np.ndarray) -> str:
-        with self._lock:
-            status = lib.lvn_inference_generate(self._need(), byref(options))
+    @staticmethod
+    def _generate(memory: _Memory, options: Any, ids: np.ndarray) -> str:
+        with memory.call() as pointer:
+            status = lib.levin_inference_generate(pointer, byref(options))
             failure = _library.error(status) if status else None
-        lib.lvn_free(options.ids)
-        text = _library.take_text(c_void_p(options.text))
-        if failure:
-            raise failure
-        return text
+            lib.levin_free(options.ids)
+            text = _library.read_text(c_void_p(options.text))
+            if failure:
+                raise failure
+            return text
 
-    def _stream(self, options: Any, ids: np.ndarray) -> Iterator[str]:
+    def _stream(self, memory: _Memory, options: Any, ids: np.ndarray) -> Iterator[str]:
         pieces: queue.Queue[Any] = queue.Queue()
         over = threading.Event()
 
@@ -158,9 +199,9 @@ class Model:
 
         def work() -> None:
             try:
-                self._generate(options, ids)
+                self._generate(memory, options, ids)
                 pieces.put(None)
-            except BaseException as e:  # noqa: BLE001 - it comes out of the iterator
+            except BaseException as e:  # noqa: BLE001 - the iterator raises it
                 pieces.put(e)
 
         options.on_token = on_token
@@ -175,44 +216,45 @@ class Model:
             over.set()
             thread.join()
 
-    # --- numbers ---
+    # --- logits, parameters, gradients ---
 
     def logits(self, ids: Any) -> np.ndarray:
-        """The prediction for ids (T) or (B,T), without dropout, as float32: of language models (T,V) or (B,T,V), of
-        classifiers (classes) or (B,classes)."""
+        """The prediction for ids (T) or (B,T), without dropout, as float32: (T,V) or (B,T,V) for language models,
+        (classes) or (B,classes) for classifiers."""
         array = np.asarray(ids)
         rows = self._ids(array, array.ndim if array.ndim in (1, 2) else 2)
         B, T = rows.shape if rows.ndim == 2 else (1, rows.size)
         out, shape, rank = c_void_p(), (c_int64 * 4)(), c_int64()
-        with self._lock:
-            _library.check(lib.lvn_inference_logits(self._need(), rows.ctypes.data, B, T, byref(out), shape, byref(rank)))
+        memory = self._need()
+        with memory.call() as pointer:
+            _library.check(lib.levin_inference_logits(pointer, rows.ctypes.data, B, T, byref(out), shape, byref(rank)))
             result = np.array(from_memory(out.value, tuple(shape[:rank.value]), np.float32))
         return result if rows.ndim == 2 else result[0]
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters by their Hugging Face names, in the files' layout: numpy arrays, of bf16 `levin.BFloat16Array`,
-        which `torch.from_dlpack()` takes.
+        """The parameters by their Hugging Face names, in the files' layout: numpy arrays; `levin.BFloat16Array`
+        for bf16, which `torch.from_dlpack()` accepts.
 
-        Those that lie so in host memory share it: what is written there is what the next call computes with. The others
-        (another layout, a device's memory) are copies, and cannot be written (`flags.writeable`).
+        Parameters with this layout in host memory are shared, also after `close()`: the next call computes with the values
+        written there. The others (another layout, memory of a device) are read-only copies (`flags.writeable`).
         """
-        n, row, out = c_int64(), _library.Parameter(), {}
-        with self._lock:
-            _library.check(lib.lvn_inference_parameters(self._need(), byref(n)))
+        memory, n, row, out = self._need(), c_int64(), _library.sized(_library.Parameter), {}
+        with memory.call() as pointer:
+            _library.check(lib.levin_inference_parameters(pointer, byref(n)))
             for i in range(n.value):
-                _library.check(lib.lvn_inference_parameter(self._pointer, i, byref(row)))
+                _library.check(lib.levin_inference_parameter(pointer, i, byref(row)))
                 shape, kind = tuple(row.shape[:row.rank]), np.uint16 if row.dtype else np.float32
                 if row.data:
-                    array = from_memory(row.data, shape, kind, owner=self)
+                    array = from_memory(row.data, shape, kind, owner=memory)
                 else:
                     array = np.empty(shape, kind)
-                    _library.check(lib.lvn_inference_copy(self._pointer, i, array.ctypes.data, array.nbytes))
+                    _library.check(lib.levin_inference_copy(pointer, i, array.ctypes.data, array.nbytes))
                     array.flags.writeable = False
                 out[row.name.decode()] = bfloat16(array) if row.dtype else array
         return out
 
     def gradients(self, **keys: Any) -> dict[str, Any]:
-        """The gradient of the mean loss on data (keys: `data__path=...`, as of `evaluate()`), by Hugging Face name."""
+        """The gradient of the mean loss on data (keys: `data__path=...`, as in `evaluate()`), by Hugging Face name."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "gradients.safetensors")
             self._evaluate(keys, 0, path)
@@ -221,36 +263,40 @@ class Model:
     # --- data ---
 
     def evaluate(self, *, limit: int = 0, **keys: Any) -> Evaluation:
-        """Loss and metrics on data, as `levin evaluate`: by default the run's validation data; keys: `data__path=...`,
-        `data__split="test"`. limit: so many batches, evenly spaced; 0: all."""
+        """Loss and metrics on data, like `levin evaluate`: by default the run's validation data; keys: `data__path=...`,
+        `data__split="test"`. limit: number of batches, evenly spaced; 0: all."""
         return self._evaluate(keys, limit, None)
 
     def _evaluate(self, keys: Mapping[str, Any], limit: int, gradients: str | None) -> Evaluation:
-        s, out = self._settings(keys), _library.EvaluatedModel()
-        _library.check(lib.lvn_evaluate_model(s._p, limit, gradients.encode() if gradients else None, byref(out)))
-        confusion = None
-        if out.classes:
-            shape = (out.classes, out.classes)
-            confusion = np.array(from_memory(out.confusion, shape, np.float64)).astype(np.int64)
-            lib.lvn_free(out.confusion)
-        metrics = {out.metric[i].name.decode(): out.metric[i].value for i in range(out.n_metrics)}
+        limit = _library.integer(limit, "limit", 0)
+        s, out = self._settings(keys), _library.sized(_library.EvaluatedModel)
+        with Interrupts(asks=True):
+            _library.check(lib.levin_evaluate_model(s._p, limit, gradients.encode() if gradients else None, byref(out)))
+            confusion = None
+            if out.classes:
+                shape = (out.classes, out.classes)
+                confusion = np.array(from_memory(out.confusion, shape, np.float64)).astype(np.int64)
+                lib.levin_free(out.confusion)
+            metrics = {"loss": out.loss, **{m.name.decode(): m.value for m in _library.elements(out.metric, out.n_metrics)}}
+            lib.levin_free(out.metric)
         return Evaluation(out.loss, metrics, out.split.decode(), out.samples, out.labels, out.skipped, confusion)
 
     def predict(self, texts: str | Sequence[str], pairs: Sequence[str] | None = None, **keys: Any) -> Prediction:
-        """The class, or the number, of each text, as `levin predict`. pairs: the second text of each, for a model that learnt from
+        """The class or the number of each text, like `levin predict`. pairs: the second text of each, for a model trained on
         pairs."""
         rows = [texts] if isinstance(texts, str) else list(texts)
         if not rows:
-            raise InputError("predict wants at least one text, and got none")
+            raise InputError("predict() needs at least one text")
         if pairs is not None and len(pairs) != len(rows):
-            raise InputError(f"predict wants a second text for each, and got {len(pairs)} for {len(rows)} texts")
+            raise InputError(f"predict() needs a second text for each text, but got {len(pairs)} for {len(rows)} texts")
         first = (c_char_p * len(rows))(*(_library.encode(t, f"text {i}") for i, t in enumerate(rows)))
         second = pairs and (c_char_p * len(rows))(*(_library.encode(t, f"pair {i}") for i, t in enumerate(pairs)))
-        s, out = self._settings(keys), _library.Classified()
-        _library.check(lib.lvn_classify(s._p, first, second, len(rows), byref(out)))
-        p = np.array(from_memory(out.probability, (out.n, out.classes), np.float64))
-        lib.lvn_free(out.probability)
-        names = _library.take_text(c_void_p(out.names)).split("\n")
+        s, out = self._settings(keys), _library.sized(_library.Classified)
+        with Interrupts(asks=True):
+            _library.check(lib.levin_classify(s._p, first, second, len(rows), byref(out)))
+            p = np.array(from_memory(out.probability, (out.n, out.classes), np.float64))
+            lib.levin_free(out.probability)
+            names = _library.read_text(c_void_p(out.names)).split("\n")
         if names == [""]:
             return Prediction(None, None, None, p[:, 0])
         label = p.argmax(axis=1)
@@ -261,7 +307,7 @@ class Model:
 
 
 def read_safetensors(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The tensors of a file, as arrays of their own."""
+    """The tensors of a file as separate arrays."""
     import json
     kinds = {"F32": np.float32, "F64": np.float64, "F16": np.float16, "BF16": np.uint16, "I64": np.int64, "I32": np.int32}
     with open(path, "rb") as f:

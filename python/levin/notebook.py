@@ -1,8 +1,8 @@
-"""What `fit()` shows in a notebook: a bar, the newest numbers, a curve of the loss, and what the run said.
+"""The display of `fit()` in a notebook: a progress bar, the newest values, a curve of the loss, and the run's notes.
 
-live.py chooses it where an IPython kernel runs. It is one output, which is replaced while the run goes on, at most twice
-a second; its last state is what the notebook keeps. It needs nothing but the browser, and takes the colours of the text
-around it, so that it fits a light page and a dark one. Left out: what is drawn after the run, which is its report.
+live.py chooses it in an IPython kernel. It is one output, which is replaced during the run, at most twice a second; the
+notebook saves its last state. It needs only the browser and uses the colors of the surrounding text, so that it fits light
+and dark pages.
 """
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .callback import Event
 from .curve import Curve, draw
 from .live import clock, count, line
 
-INTERVAL = 0.5  # seconds between two drawings
-_NOTES = 12     # so many of the last notes are kept
+INTERVAL = 0.5  # seconds between updates
+_NOTES = 12     # number of notes shown
 
-# Both colours have a contrast of 3 and more on white and on black.
+# Both colors have a contrast of at least 3 on white and on black.
 _STYLE = """
 .levin-fit { max-width: 760px; font: 14px/1.45 system-ui, -apple-system, "Segoe UI", "Liberation Sans", sans-serif;
   color: inherit; --train: #2a86d1; --val: #d9660f; padding: 4px 2px; }
@@ -54,12 +54,12 @@ _STYLE = """
 
 
 def _key(name: str) -> str:
-    """The class of a number whose curve is drawn: it is shown with the curve's colour."""
+    """The CSS class of a value whose curve is drawn, for the curve's color."""
     return f' class="{name}"' if name in ("loss", "val_loss") else ""
 
 
 def in_notebook() -> bool:
-    """Whether an IPython kernel runs this code, whose outputs a notebook shows."""
+    """True in an IPython kernel, whose outputs a notebook shows."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     return getattr(shell, "kernel", None) is not None
@@ -109,7 +109,7 @@ class Notebook:
         self.drawn = time.monotonic()
 
     def html(self) -> str:
-        """All of it."""
+        """The complete display."""
         return (f'<div class="levin-fit"><style>{_STYLE}</style>{self._head()}{self._numbers()}'
                 f'{draw([self.loss, self.val_loss])}'
                 + "".join(f'<p class="faint">{escape(n)}</p>' for n in self.notes)

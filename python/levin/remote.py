@@ -1,4 +1,4 @@
-"""Runs that go on elsewhere: their metrics as arrays, a run that is followed, a job that is started from a cell."""
+"""Runs in other processes: their metrics as arrays, following a run, starting a job."""
 from __future__ import annotations
 
 import json
@@ -22,9 +22,9 @@ _ENDED = ("done", "stopped", "failed")
 
 
 def _folder(run: str | os.PathLike[str]) -> Path:
-    """The folder of a run by its path or its name; one that has not begun yet may be missing."""
+    """The folder of a run by its path or its name; it may not exist before the run starts."""
     if "://" in os.fspath(run):
-        raise InputError(f"the run '{os.fspath(run)}' is in a store, and a folder is wanted here: `levin watch` follows it")
+        raise InputError(f"the run '{os.fspath(run)}' is in a store, but this function needs a folder: `levin watch` follows it")
     path = Path(run)
     return find_run(run) or (path if path.is_dir() or len(path.parts) > 1 else Path("runs") / path)
 
@@ -32,17 +32,17 @@ def _folder(run: str | os.PathLike[str]) -> Path:
 def read_metrics(run: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """metrics.csv of a run (a folder, or a name below runs/) as columns: "step" int64, all others float64.
 
-    There is a row for each step and each validation; where a row has no such number it is NaN. A row that is being
-    written is left out.
+    There is a row for each step; step 0 is the validation before the first one. Values missing at a step
+    (val_loss between two validations) are NaN. An incomplete last row is skipped.
     """
     path = _folder(run) / "metrics.csv"
     try:
         text = path.read_text()
     except FileNotFoundError:
-        raise FaultError(f"there are no metrics '{path}': give a run's folder, or its name below runs/") from None
+        raise FaultError(f"'{path}' does not exist: give a run's folder, or its name below runs/") from None
     lines = text[:text.rfind("\n") + 1].splitlines()
     if not lines or not lines[0].startswith("step"):
-        raise FaultError(f"'{path}' does not begin with a row of names (step,loss,...): it is not levin's")
+        raise FaultError(f"'{path}' does not begin with a row of names (step,loss,...): it is not a file of levin")
     names = lines[0].split(",")
     table = np.full((len(lines) - 1, len(names)), np.nan)
     for i, line in enumerate(lines[1:]):
@@ -51,20 +51,25 @@ def read_metrics(run: str | os.PathLike[str]) -> dict[str, np.ndarray]:
                 try:
                     table[i, k] = float(cell)
                 except ValueError:
-                    raise FaultError(f"'{path}', line {i + 2}: '{cell[:40]}' is no number ({names[k]})") from None
-    return {n: table[:, k].astype(np.int64) if n == "step" else table[:, k] for k, n in enumerate(names)}
+                    raise FaultError(f"'{path}', line {i + 2}: '{cell[:40]}' is not a number ({names[k]})") from None
+    steps = table[:, 0].astype(np.int64)  # a validation or run.log() adds a line after that of its step
+    first = np.flatnonzero(np.diff(steps, prepend=-1))
+    for i in np.flatnonzero(~np.isin(np.arange(len(steps)), first)):
+        to = first[np.searchsorted(first, i) - 1]
+        table[to] = np.where(np.isnan(table[i]), table[to], table[i])
+    return {n: steps[first] if n == "step" else table[first, k] for k, n in enumerate(names)}
 
 
 class Attached:
-    """A run that goes on elsewhere: another kernel, a Slurm job, another host with the same folder. It only reads."""
+    """A run in another process: another kernel, a Slurm job, another host with the same folder. It is only read."""
 
     def __init__(self, run: str | os.PathLike[str], process: subprocess.Popen[bytes] | None = None) -> None:
         self.path = _folder(run)
-        self._process = process  # of the launch, if it is ours
+        self._process = process  # the launcher, if this process started it
 
     @property
     def status(self) -> dict[str, Any]:
-        """status.json, which the run replaces about once a second: step, state, time, ranks; {}: it has not begun."""
+        """status.json, which the run replaces about once a second: step, state, time, ranks; {}: not started."""
         try:
             return json.loads((self.path / "status.json").read_text())
         except (FileNotFoundError, ValueError):
@@ -72,8 +77,8 @@ class Attached:
 
     @property
     def state(self) -> str:
-        """"waiting" (not begun), "running", "done", "stopped", "failed", or "silent": it says "running" and has written
-        nothing for a minute."""
+        """"waiting" (not started), "running", "done", "stopped", "failed", or "silent": "running", but nothing was written
+        for a minute."""
         status = self.status
         state = status.get("state", "waiting")
         return "silent" if state == "running" and time.time() - status.get("time", 0) > 60 else state
@@ -82,18 +87,19 @@ class Attached:
         return read_metrics(self.path)
 
     def rows(self, interval: float = 0.5, timeout: float | None = None) -> Iterator[dict[str, float]]:
-        """Follow the run: yields every row of metrics.jsonl, those that are there first, until the run ends.
+        """Follow the run: yields each row of metrics.jsonl, including existing ones, until the run ends. A row has the
+        values of its event: a validation has val_loss but no loss.
 
-        interval: seconds between two looks. timeout: of silence, in seconds, after which TimeoutError is raised.
+        interval: seconds between two reads. timeout: seconds without a new row after which TimeoutError is raised.
         """
         position, last = 0, time.monotonic()
         while True:
-            # before the last look at the rows; a launch that has failed may not have begun a run
+            # before the last read of the rows; a failed launch may not have started a run
             ended = self.status.get("state") in _ENDED or self._process is not None and self._process.poll() is not None
             path = self.path / "metrics.jsonl"
             if path.exists():
                 with open(path, "rb") as f:
-                    if os.fstat(f.fileno()).st_size < position:  # the run has begun anew
+                    if os.fstat(f.fileno()).st_size < position:  # the run was started again
                         position = 0
                     f.seek(position)
                     new = f.read()
@@ -101,7 +107,7 @@ class Attached:
                 position += len(whole)
                 for line in whole.splitlines():
                     last = time.monotonic()
-                    yield json.loads(line)
+                    yield {k: v for k, v in json.loads(line).items() if v is not None}
             if ended:
                 return
             if timeout is not None and time.monotonic() - last > timeout:
@@ -119,13 +125,13 @@ class Attached:
 
 
 def attach(run: str | os.PathLike[str]) -> Attached:
-    """Follow a run, by its folder or its name below runs/, that another process makes."""
+    """Follow a run of another process, by its folder or its name below runs/."""
     return Attached(run)
 
 
 class Job:
     """A job that `launch()` started. `attach()` follows its run, whose folder (or URL in a store) is `path`.
-    What the ranks print is in the file `log`."""
+    The output of the ranks is in the file `log`."""
 
     def __init__(self, command: list[str], run: str, process: subprocess.Popen[bytes] | None, number: str | None,
                  log: Path) -> None:
@@ -155,16 +161,16 @@ class Job:
 def launch(recipe: str | os.PathLike[str] | Mapping[str, Any], nodes: int = 1, nproc_per_node: int = 1, *,
            slurm: bool = False, sbatch: Mapping[str, Any] | None = None, resume: bool = False, overwrite: bool = False,
            **keys: Any) -> Job:
-    """Start a training of several ranks and return at once: `levin launch` here, or with slurm=True a Slurm job of
-    so many nodes (sbatch: further options of `levin launch --slurm`, as {"time": "02:00:00", "partition": "gpu"}).
+    """Start a training with several ranks and return immediately: `levin launch` here, or with slurm=True a Slurm job with
+    `nodes` nodes (sbatch: further options of `levin launch --slurm`, such as {"time": "02:00:00", "partition": "gpu"}).
 
-    Keys that are wrong raise InputError before anything is started."""
+    Wrong keys raise InputError before anything is started."""
     if nodes < 1 or nproc_per_node < 1:
-        raise InputError(f"launch wants at least 1 node and 1 rank on each, and got {nodes} and {nproc_per_node}")
+        raise InputError(f"launch() needs at least 1 node and 1 rank on each, not {nodes} and {nproc_per_node}")
     if nodes > 1 and not slurm:
-        raise InputError(f"launch wants slurm=True for {nodes} nodes: without it all ranks are on this machine")
+        raise InputError(f"launch() needs slurm=True for {nodes} nodes: without it all ranks are on this machine")
     if sbatch and not slurm:
-        raise InputError("sbatch holds options of a Slurm job: give slurm=True too")
+        raise InputError("sbatch contains options of a Slurm job: also give slurm=True")
     settings = Settings()
     settings.read(recipe, resume)
     settings.put(keys)
@@ -186,10 +192,10 @@ def launch(recipe: str | os.PathLike[str] | Mapping[str, Any], nodes: int = 1, n
         command = [program, "launch", "-n", str(nproc_per_node), "--", *train]
         with open(log, "wb") as out:
             process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                                       start_new_session=True)  # a cell that is interrupted leaves it alone
+                                       start_new_session=True)  # an interrupted cell does not stop it
         return Job(command, run, process, None, log)
     if not shutil.which("sbatch"):
-        raise FaultError("sbatch was not found: slurm=True wants a machine of a Slurm cluster that submits jobs")
+        raise FaultError("sbatch was not found: slurm=True needs a machine that can submit Slurm jobs")
     script = folder / "job.sbatch"
     options = [f"--{k.replace('_', '-')}={v}" for k, v in (sbatch or {}).items()]
     written = subprocess.run([program, "launch", "--slurm", f"--nodes={nodes}", f"--nproc-per-node={nproc_per_node}",

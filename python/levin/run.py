@@ -1,4 +1,4 @@
-"""A run: a training that Python opens, steps through, watches and ends."""
+"""A training run: opened, stepped, observed and ended from Python."""
 from __future__ import annotations
 
 import atexit
@@ -10,13 +10,14 @@ import os
 import signal
 import subprocess
 import threading
+import time
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from . import _library
-from ._library import byref, lib
+from ._library import Interrupts, byref, lib
 from .callback import Callback, Event
 from .data import Data
 from .errors import Error, FaultError, InputError, StoppedError
@@ -25,22 +26,30 @@ from .settings import Settings
 
 _NEW, _RESUME, _OVERWRITE = 0, 1, 2
 _REQUESTS = {"stop": 1, "save": 2, "validate": 4}
-_open: weakref.ref[Run] | None = None  # the run that this process has open
+_open: weakref.ref[Run] | None = None  # the open run of this process
+_EXIT_S = 60  # maximum wait for the step of another thread at exit
 
 
 @atexit.register
 def _close_at_exit() -> None:
-    """A run that is open when the interpreter ends is saved, while Python can still run callbacks."""
+    """Saves an open run when the interpreter ends, while callbacks can still run. A daemon thread that trains it is
+    stopped first."""
     run = _open() if _open else None
-    if run is not None:
-        with contextlib.suppress(Error):
-            run.close()
+    if run is None or run._process != os.getpid():
+        return
+    run.stop()
+    until = time.monotonic() + _EXIT_S
+    while run._owner and run._owner[0] != threading.get_ident() and time.monotonic() < until:
+        time.sleep(0.01)
+    with contextlib.suppress(Error):
+        run.close()
 
 
 class History(dict):
     """The scalars of a run's steps, validations and epochs as lists: history["loss"] has a number for each entry of
     history["step"], history["val_loss"] one for each of history["val_step"], an epoch's scalars one for each of
-    history["epoch_step"]; what `run.log("x", ...)` logs is history["x"], at the steps of history["x_step"]. It covers the steps that this process made; `levin.read_metrics()` reads all of a run."""
+    history["epoch_step"]; `run.log("x", ...)` adds to history["x"] and history["x_step"]. It covers
+    the steps of this process; `levin.read_metrics()` reads those of the whole run."""
 
     _STEPS = {"step": "step", "validation": "val_step", "epoch": "epoch_step"}
 
@@ -63,63 +72,101 @@ class Summary(dict):
     """The plan of a run: "parameters", "n_layer", "memory" (bytes by kind), "flops_per_step", "steps" ..."""
 
     def __str__(self) -> str:
-        sizes = {k: v for k, v in self.items() if isinstance(v, (int, str)) and not isinstance(v, bool)}
-        rows = [f"{k:20} {v:,}" if isinstance(v, int) else f"{k:20} {v}" for k, v in sizes.items()]
+        sizes = {k: v for k, v in self.items() if isinstance(v, (int, str, float)) and not isinstance(v, bool)}
+        rows = [f"{k:20} {v}" if isinstance(v, str) else f"{k:20} {v:,.0f}" for k, v in sizes.items()]
         rows += [f"{'memory.' + k:20} {v:,} bytes" for k, v in self["memory"].items()]
         return "\n".join(rows)
 
 
-class Run:
-    """A training run: `levin train` in Python, with the same bits.
+class Run(_library.NotCopied):
+    """A training run: `levin train` in Python, with identical results.
 
     recipe: path of a YAML recipe, or a dict of its parts; with `resume`, also a run's folder or its name below runs/.
-    resume: continue the run from its newest checkpoint; overwrite: replace the run that the folder holds.
-    data: samples in place of the settings' data: a sequence of dicts of arrays, {"train": ..., "val": ..., "test": ...} of
-    such, or an iterable, which wants `fields` ({name: levin.Field(shape, dtype, below)}) and trainer.max_steps.
+    resume: continue the run from its newest checkpoint; overwrite: replace the run in the folder.
+    data: samples instead of the settings' data: a sequence of dicts of arrays, {"train": ..., "val": ..., "test": ...} of
+    these, or an iterable, which needs `fields` ({name: levin.Field(shape, dtype, below)}) and trainer.max_steps.
+    classes: names of the classes of the samples' `label`, which is then a name or its index; default: the distinct
+    names of the training samples, sorted by their bytes in UTF-8, if their labels are strings.
     callbacks: a `levin.Callback` or several. progress: draw a curve in a notebook and a live line in a terminal.
-    keys: settings, as `optimizer__lr=1e-3`, `optimizer={"lr": 1e-3}` or `**{"optimizer.lr": 1e-3}`; what the
-    program writes, these and a dict, overrides the environment (LEVIN_OPTIMIZER_LR), which overrides a file. None: not given.
+    keys: settings, for example `optimizer__lr=1e-3`, `optimizer={"lr": 1e-3}` or `**{"optimizer.lr": 1e-3}`; keys and a dict
+    override the environment (LEVIN_OPTIMIZER_LR), which overrides a file. None: not given.
 
-    Raises InputError for a key or a value that is wrong. The run's folder is touched only by what needs it: `open()`,
-    `steps()`, `fit()`, `validate()`. One run is open in a process at a time; `with` closes it, `fit()` of the next run
-    closes one that has ended.
+    Raises InputError for a wrong key or value. Only `open()`, `steps()`, `fit()`, `validate()` etc. access the run's folder.
+    A process can have one open run; `with` closes it, and `fit()` of the next run closes one that has ended. A run accepts
+    one call at a time: others, from another thread or within a callback, raise InputError, except `stop()` and, in a
+    callback, `log()`, `save()` and `validate()`.
 
         history = levin.Run("recipe.yaml", trainer__max_steps=200).fit()
     """
 
     def __init__(self, recipe: str | os.PathLike[str] | Mapping[str, Any] | None = None, *, resume: bool = False,
                  overwrite: bool = False, callbacks: Callback | Iterable[Callback] = (), progress: bool = True,
-                 data: Any = None, fields: Mapping[str, Any] | None = None, **keys: Any) -> None:
+                 data: Any = None, fields: Mapping[str, Any] | None = None, classes: Sequence[str] | None = None,
+                 **keys: Any) -> None:
         if resume and overwrite:
-            raise InputError("resume continues a run and overwrite replaces it; give one of them")
+            raise InputError("resume continues a run and overwrite replaces it; give only one of them")
         self._mode = _RESUME if resume else _OVERWRITE if overwrite else _NEW
         self.callbacks = [callbacks] if isinstance(callbacks, Callback) else list(callbacks)
         for c in self.callbacks:
             if not isinstance(c, Callback):
-                raise InputError(f"callbacks wants objects of levin.Callback, and got {type(c).__name__}")
+                raise InputError(f"callbacks must be objects of levin.Callback, not {type(c).__name__}")
         self.progress = progress
         self.settings = Settings()
         self.settings.read(recipe, resume)
         if isinstance(data, Mapping) and not set(data) & {"train", "val", "test"}:  # the part `data` of the settings
             keys["data"], data = data, None
-        self._data = None if data is None else Data(data, fields)
+        self._data = None if data is None else Data(data, fields, classes)
+        if classes is not None and data is None:
+            raise InputError("classes are the names of the classes of samples in data, but no data were given")
         if fields is not None and data is None:
-            raise InputError("fields describes the samples of data, and there are no data")
+            raise InputError("fields describes the samples of data, but no data were given")
         self.settings.put(keys)
         if self._data is None:
             self.settings.check()
         self.history = History()
-        self.end_reason: str | None = None  # why the run ended; None: it has not
+        self.end_reason: str | None = None  # why the run ended; None: it has not ended
         self._pointer = ctypes.c_void_p()
         self._event: Event | None = None  # the last STEP
         self._facts: dict[str, Any] | None = None
         self._exception: BaseException | None = None  # of a callback
-        self._over = self._ended = self._in_callback = self._interrupted = False
+        self._over = self._ended = self._in_callback = self._interrupted = self._stopping = self._opening = False
+        self._unfinished = ""  # why the run ended early
         self._requests = 0
+        self._lock = threading.Lock()  # protects _owner
+        self._owner: tuple[int, str] | None = None  # the thread in a call, and the call
+        self._process = 0  # that opened the run
         self._display: Any = None
-        self._on_event = _library.ON_EVENT(self._handle)  # the library keeps it as long as the run is open
+        self._on_event = _library.ON_EVENT(self._handle)  # must live as long as the run is open
 
-    # --- life ---
+    # --- open and close ---
+
+    @contextlib.contextmanager
+    def _calling(self, call: str, asks: bool = False, holds: bool = True) -> Iterator[None]:
+        """Context of a call of the library: refuses a second one; delays signals until it has returned."""
+        interrupts = Interrupts(asks, self._noticed, lambda: self._in_callback) if holds else contextlib.nullcontext()
+        me = threading.get_ident()
+        with interrupts:
+            with self._lock:
+                owner = self._owner
+                if owner and owner[0] != me:
+                    raise InputError(f"{call}() is not possible now: another thread is in {owner[1]}() of this run, which "
+                                     "accepts one call at a time; stop() is possible from any thread")
+                if owner and self._in_callback:
+                    raise InputError(f"{call}() is not possible within a callback of {owner[1]}(): a callback may call "
+                                     'stop(), log(), save() and validate(), or return "stop", "save" or "validate"')
+                self._owner = owner or (me, call)
+            try:
+                yield
+            finally:
+                self._owner = owner
+
+    def _noticed(self) -> None:
+        """On a signal fit() ends after the current step."""
+        if self._owner and self._owner[1] == "fit":
+            lib.levin_run_stop(self._pointer)
+
+    def _within_callback(self) -> bool:
+        return self._in_callback and self._owner is not None and self._owner[0] == threading.get_ident()
 
     def open(self) -> Run:
         """Plan the run and load it, and create or continue its folder. Does nothing if it is open."""
@@ -128,31 +175,44 @@ class Run:
             return self
         if self._ended:
             self._need()
-        other = _open() if _open else None
-        if other is not None and other._ended:
-            with contextlib.suppress(Error):  # it has said why it failed
-                other.close()
-        options = _library.RunOptions(size=ctypes.sizeof(_library.RunOptions), mode=self._mode, on_event=self._on_event)
-        if self._data:
-            options.data = ctypes.pointer(self._data.c)
-        status = lib.lvn_run_open_with(byref(self._pointer), self.settings._p, byref(options))
-        if status:
-            self._pointer = ctypes.c_void_p()
-            self._raise_data(status)
-        _open = weakref.ref(self)
-        if self._exception:
+        with self._calling("open", asks=True):
+            other = _open() if _open else None
+            if other is not None and other._ended:
+                with contextlib.suppress(Error):  # its failure was already reported
+                    other.close()
+            options = _library.sized(_library.RunOptions, mode=self._mode,
+                                          on_event=self._on_event)
+            if self._data:
+                options.data = ctypes.pointer(self._data.c)
+            self._opening, self._process = True, os.getpid()
+            try:
+                status = lib.levin_run_open_with(byref(self._pointer), self.settings._p, byref(options))
+            finally:
+                self._opening = False
+            if status:  # the run may be opened again
+                self._pointer = ctypes.c_void_p()
+                self._raise_data(status, ends=False)
+            _open = weakref.ref(self)
+            if self._stopping:
+                lib.levin_run_stop(self._pointer)
             self._raise_callback()
         return self
 
     def close(self) -> None:
-        """End the run, which saves steps that are not saved, and release it."""
+        """End the run, save unsaved steps, and release it."""
         if not self._pointer:
             return
-        pointer, self._pointer = self._pointer, ctypes.c_void_p()
-        status = lib.lvn_run_close(pointer)
-        self._over = self._ended = True
-        if status and not isinstance(e := _library.error(status), StoppedError):
-            raise e
+        with self._calling("close"):
+            status = lib.levin_run_close(self._pointer)
+            failure = _library.error(status) if status else None
+            if failure and lib.levin_run_steps(self._pointer) >= 0:  # the call was refused
+                raise failure
+            self._pointer = ctypes.c_void_p()
+            self._over = self._ended = True
+            if failure and not isinstance(failure, StoppedError):
+                raise failure
+            if self._exception:
+                raise self._take_exception()
 
     def __enter__(self) -> Run:
         return self
@@ -172,21 +232,23 @@ class Run:
     # --- steps ---
 
     def steps(self) -> Iterator[Event]:
-        """Make the steps that are left; yields the event of each, after the validation and the checkpoint that are due.
+        """Make the remaining steps; yields the event of each, after the validation and the checkpoint that are due.
 
-        Breaking out of the loop leaves the run open: a further `steps()` goes on.
+        Leaving the loop keeps the run open: another `steps()` continues.
         """
         if not self._ended:
             self.open()
+        elif self._unfinished:
+            raise InputError(f"the run has ended: {self._unfinished}; create a new levin.Run, with resume=True to continue it")
         over = ctypes.c_bool()
         while not self._over:
-            status = lib.lvn_run_step(self._need(), byref(over))
-            event, self._event = self._event, None
-            self._over = bool(status) or over.value
-            if self._exception:
+            with self._calling("steps"):
+                status = lib.levin_run_step(self._need(), byref(over))
+                event, self._event = self._event, None
+                self._over = bool(status) or over.value
                 self._raise_callback()
-            if status:
-                self._raise_data(status)
+                if status:
+                    self._raise_data(status)
             if event is not None:
                 yield event
         self.end()
@@ -194,33 +256,35 @@ class Run:
     def fit(self) -> History:
         """Train until the settings' limits; returns the history.
 
-        Ctrl-C (SIGINT) and SIGTERM end the run after its step, save it and raise StoppedError. A second one raises
-        KeyboardInterrupt as soon as the step returns; steps that are not saved are when the run is closed.
+        Ctrl-C (SIGINT) and SIGTERM end the run after its step, save it and raise StoppedError. A second signal raises
+        KeyboardInterrupt as soon as the step returns; unsaved steps are saved when the run is closed.
         """
-        with self._watched():
+        with self._calling("fit", holds=False), self._watched():
             for _ in self.steps():
                 pass
         return self.history
 
     def end(self) -> None:
-        """Make the last checkpoint. The run can still be evaluated and generate; no step may follow."""
+        """Save the last checkpoint. Evaluation and generation are still possible, but no further steps."""
         if self._ended:
             return
-        self._over = self._ended = True
-        status = lib.lvn_run_end(self._need())
-        if status:
-            e = _library.error(status)
-            if not isinstance(e, StoppedError):
-                raise e
-            self.end_reason = str(e)
-            if self._interrupted:
-                raise e
-        if self._exception:
-            raise self._take_exception()
+        with self._calling("end"):
+            status = lib.levin_run_end(self._need())
+            self._over = self._ended = True
+            if status:
+                e = _library.error(status)
+                self._unfinished = str(e)
+                if not isinstance(e, StoppedError):
+                    raise e
+                self.end_reason = str(e)
+                if self._interrupted:
+                    raise e
+            if self._exception:
+                raise self._take_exception()
 
     def _need(self) -> ctypes.c_void_p:
         if not self._pointer:
-            raise InputError("the run is closed: make a new levin.Run, with resume=True to continue it")
+            raise InputError("the run is closed: create a new levin.Run, with resume=True to continue it")
         return self._pointer
 
     def _take_exception(self) -> BaseException:
@@ -228,33 +292,41 @@ class Run:
         assert e is not None
         return e
 
-    def _raise_data(self, status: int) -> None:
-        """A call failed: raise the data set's own exception if that was the cause."""
+    def _raise_data(self, status: int, ends: bool = True) -> None:
+        """A call failed: raise the exception of the data if that was the cause."""
         failure = _library.error(status)
-        self._over = self._ended = True  # the next run closes it
+        if ends:  # closed by the next run
+            self._over = self._ended = True
+            self._unfinished = str(failure)
         if self._data and self._data.exception:
             e, self._data.exception = self._data.exception, None
             raise e from failure
         raise failure
 
     def _raise_callback(self) -> None:
-        """A callback raised: save the step, then let its exception out."""
+        """If a callback raised, save the step and raise its exception."""
+        if not self._exception:
+            return
         e = self._take_exception()
         if self._pointer and not self._ended:
             self._over = self._ended = True
-            lib.lvn_run_end(self._pointer)
+            self._unfinished = f"a callback raised {type(e).__name__}"
+            lib.levin_run_end(self._pointer)
         raise e
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:
         """The signals and the display of fit()."""
         before = {}
+        self._interrupted = False
 
         def stop(number: int, frame: Any) -> None:
             if self._interrupted:
                 raise KeyboardInterrupt
+            if self._opening:
+                raise StoppedError("stopped on request before the first step; there was nothing to save")
             self._interrupted = True
-            lib.lvn_run_stop(self._pointer)
+            lib.levin_run_stop(self._pointer)
 
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -272,15 +344,19 @@ class Run:
     # --- events ---
 
     def _handle(self, context: Any, pointer: Any) -> int:
-        """Called by the library, which knows no exceptions: they wait until its call returns."""
+        """Called by the library; exceptions are raised after its call has returned."""
         try:
             event = Event(pointer.contents, self._facts)
             self._facts = event.facts if event.kind == "start" else self._facts
-            return self._dispatch(event)
+            try:
+                return self._dispatch(event)
+            finally:
+                self._in_callback = False
         except BaseException as e:  # noqa: BLE001 - KeyboardInterrupt, too, must not unwind through C
+            self._in_callback = False
             if self._exception is None:
                 self._exception = e
-            lib.lvn_run_stop(self._pointer)
+            lib.levin_run_stop(self._pointer)
             return 0
 
     def _dispatch(self, event: Event) -> int:
@@ -299,7 +375,6 @@ class Run:
                 requests |= self._requested(c, event.kind, getattr(c, "on_" + event.kind)(self, event))
             return requests | self._requests
         finally:
-            self._in_callback = False
             self._requests = 0
 
     @staticmethod
@@ -313,64 +388,69 @@ class Run:
     # --- between steps ---
 
     def stop(self) -> None:
-        """The run ends after its step, and is saved. For callbacks, other threads and signal handlers."""
-        lib.lvn_run_stop(self._pointer)
+        """End the run after the current step and save it; before the run is opened: when it is opened. For callbacks, other
+        threads and signal handlers."""
+        self._stopping = True
+        lib.levin_run_stop(self._pointer)
 
     def log(self, name: str | Mapping[str, float], value: float | None = None) -> None:
-        """Log a scalar of one's own, or several as a dict, at the step that is finished: metrics.csv and the other loggers
-        get a row with it. All ranks do so alike."""
+        """Log a scalar, or several as a dict, at the finished step: metrics.csv and the other loggers get a row with it. All
+        ranks must call it."""
         values = {name: value} if isinstance(name, str) else dict(name)
         for key, v in values.items():
             if not hasattr(v, "__float__"):
-                raise InputError(f"log wants a number for '{key}', and got {type(v).__name__}")
+                raise InputError(f"log() needs a number for '{key}', not {type(v).__name__}")
         names = (ctypes.c_char_p * len(values))(*(_library.encode(k, "a name") for k in values))
         numbers = (ctypes.c_double * len(values))(*(float(v) for v in values.values()))  # type: ignore[arg-type]
-        before, self._in_callback = self._in_callback, True
-        try:
-            status = lib.lvn_run_log(self._need() if before else self.open()._need(), len(values), names, numbers)
-        finally:
-            self._in_callback = before
-        _library.check(status)
+        if self._within_callback():
+            status = lib.levin_run_log(self._need(), len(values), names, numbers)
+            self._in_callback = True  # levin_run_log() has called the callbacks, which reset it
+            _library.check(status)
+            return
+        with self._calling("log"):
+            _library.check(lib.levin_run_log(self.open()._need(), len(values), names, numbers))
+            self._raise_callback()
 
     def save(self) -> None:
-        """Write a checkpoint; it is on the disk when the call returns. Within a callback: after the next step."""
-        if self._in_callback:
+        """Write a checkpoint; it is on disk when the call returns. Within a callback: after the next step."""
+        if self._within_callback():
             self._requests |= _REQUESTS["save"]
-        else:
-            _library.check(lib.lvn_run_save(self.open()._need()))
+            return
+        with self._calling("save"):
+            _library.check(lib.levin_run_save(self.open()._need()))
+            self._raise_callback()
 
     def validate(self) -> dict[str, float]:
         """Loss and metrics of the validation data: {"val_loss": ..., "val_accuracy": ...}. Within a callback: after the
         next step, and the result is empty."""
-        if self._in_callback:
+        if self._within_callback():
             self._requests |= _REQUESTS["validate"]
             return {}
-        return self._evaluate("val")
+        return self._evaluate("val", "validate")
 
     def test(self) -> dict[str, float]:
         """Loss and metrics of the test data: {"test_loss": ..., "test_accuracy": ...}."""
-        return self._evaluate("test")
+        return self._evaluate("test", "test")
 
-    def _evaluate(self, split: str) -> dict[str, float]:
-        if self._in_callback:
-            raise InputError("a run cannot be tested within a callback: do it between steps, or after fit()")
-        self.open()
-        rows = (_library.Scalar * 64)()
-        _library.check(lib.lvn_run_evaluate(self._need(), split.encode()))
-        n = lib.lvn_run_results(self._pointer, rows, len(rows))
-        return {rows[i].name.decode(): rows[i].value for i in range(n)}
+    def _evaluate(self, split: str, call: str) -> dict[str, float]:
+        rows = _library.sized(_library.RunScalar, 64)
+        with self._calling(call, asks=True):
+            _library.check(lib.levin_run_evaluate(self.open()._need(), split.encode()))
+            n = lib.levin_run_results(self._pointer, rows, len(rows))
+            return {rows[i].name.decode(): rows[i].value for i in range(n)}
 
     def generate(self, prompt: str | None = None) -> str:
-        """Continue a prompt with the weights as they are now, as the keys of `sample` say; returns both."""
+        """Continue a prompt with the current weights and the keys of `sample`; returns prompt and continuation."""
         out = ctypes.c_void_p()
         text = None if prompt is None else _library.encode(prompt, "prompt")
-        _library.check(lib.lvn_run_generate(self.open()._need(), text, byref(out)))
-        return _library.take_text(out)
+        with self._calling("generate", asks=True):
+            _library.check(lib.levin_run_generate(self.open()._need(), text, byref(out)))
+            return _library.read_text(out)
 
     def summary(self) -> Summary:
-        """What the run would take, before anything is trained: parameters, sizes, FLOPs, exact memory (`levin plan`)."""
+        """The plan of the run before training: parameters, sizes, FLOPs, exact memory (`levin plan`)."""
         if self._data:
-            raise InputError("summary plans from files, and this run has its data in Python")
+            raise InputError("summary() needs data in files, but the data of this run are in Python")
         keys = [f"--{k}={v}" for k, v in self.settings.items()
                 if self.settings.source(k) not in ("default", "") and not self.settings.source(k).startswith("from ")]
         done = subprocess.run([str(_library.find_program()), "plan", "--json", *keys], capture_output=True, text=True,
@@ -382,8 +462,9 @@ class Run:
 
     @property
     def step(self) -> int:
-        """Finished steps, those before a resumption included."""
-        return lib.lvn_run_steps(self._pointer) if self._pointer else (self.history.get("step") or [0])[-1]
+        """Finished steps, including those before a resumption."""
+        steps = lib.levin_run_steps(self._pointer) if self._pointer else -1
+        return steps if steps >= 0 else (self.history.get("step") or [0])[-1]
 
     @property
     def path(self) -> Path:

@@ -1,6 +1,7 @@
-"""Settings: the keys of recipes, from Python values, and what each key means."""
+"""Settings: the keys of recipes from Python values, and their descriptions."""
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -9,27 +10,27 @@ from typing import Any, NamedTuple
 
 from . import _library
 from ._library import lib
-from .errors import InputError
+from .errors import FaultError, InputError
 
 
 class SettingInfo(NamedTuple):
-    """What `levin help options` says of one key."""
+    """The description of a key, as in `levin help options`."""
 
     key: str
     type: str  # int, float, pair, bool, choice, str, path, list, maps, time or amount
-    default: str  # as a recipe would have it; "": not given
+    default: str  # as in a recipe; "": not given
     help: str
     choices: tuple[str, ...]  # (): any value of the type
     min: float
     max: float
-    fixed: bool  # a run that continues must have the same value
+    fixed: bool  # must stay the same when a run continues
 
 
 def describe() -> dict[str, SettingInfo]:
     """All keys, in the order of `levin help options`."""
-    out, row = {}, _library.Setting()
-    for i in range(lib.lvn_settings_count()):
-        _library.check(lib.lvn_settings_describe(i, _library.byref(row)))
+    out, row = {}, _library.sized(_library.Setting)
+    for i in range(lib.levin_settings_count()):
+        _library.check(lib.levin_settings_describe(i, _library.byref(row)))
         choices: list[str] = []
         while row.choices and row.choices[len(choices)] is not None:
             choices.append(row.choices[len(choices)].decode())
@@ -40,14 +41,14 @@ def describe() -> dict[str, SettingInfo]:
 
 
 def _in_map(key: str, value: Any) -> str:
-    """A value within a map, in YAML: texts in quotes, since patterns as *.bias mean something else there."""
+    """A value within a map in YAML; texts are quoted because patterns like *.bias have another meaning there."""
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_in_map(key, v) for v in value) + "]"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else write_value(key, value)
 
 
 def write_value(key: str, value: Any) -> str:
-    """A Python value as a recipe would have it."""
+    """A Python value as written in a recipe."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, os.PathLike)):
@@ -56,16 +57,16 @@ def write_value(key: str, value: Any) -> str:
         return repr(value.item() if hasattr(value, "item") else value)
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(write_value(key, v) for v in value) + "]"
-    if isinstance(value, Mapping):  # in a list, as optimizer.groups
+    if isinstance(value, Mapping):  # in a list, for example optimizer.groups
         return "{" + ", ".join(f"{name}: {_in_map(key, v)}" for name, v in value.items()) + "}"
-    raise InputError(f"{key} wants a number, a text, a bool or a list of such, and got {type(value).__name__}")
+    raise InputError(f"{key} must be a number, a text, a bool or a list of these, not {type(value).__name__}")
 
 
 def flatten(keys: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """{"optimizer": {"lr": 1e-3}, "trainer__max_steps": 10} as ("optimizer.lr", "0.001"), ... None: not given."""
     for name, value in keys.items():
         if not isinstance(name, str):
-            raise InputError(f"keys are texts as 'optimizer.lr', and got {name!r}")
+            raise InputError(f"keys must be texts like 'optimizer.lr', not {name!r}")
         key = prefix + name.replace("__", ".")
         if isinstance(value, Mapping):
             yield from flatten(value, key + ".")
@@ -73,25 +74,25 @@ def flatten(keys: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, st
             yield key, write_value(key, value)
 
 
-class Settings(Mapping):
-    """The settings of a run by key: `settings["optimizer.lr"]` is the text that a recipe would have.
+class Settings(_library.NotCopied, Mapping):
+    """The settings of a run by key: `settings["optimizer.lr"]` is its text as in a recipe.
 
-    `source(key)` says where a value came from: "default", "program", "recipes/x.yaml:7", "LEVIN_OPTIMIZER_LR".
+    `source(key)` is the origin of a value: "default", "program", "recipes/x.yaml:7", "LEVIN_OPTIMIZER_LR".
     """
 
     def __init__(self) -> None:
-        self._p = lib.lvn_settings_new()
+        self._p = lib.levin_settings_new()
         if not self._p:
             raise MemoryError("levin's settings")
         self._keys = tuple(describe())
 
-    def __del__(self, _free=lib.lvn_settings_free) -> None:
+    def __del__(self, _free=lib.levin_settings_free) -> None:
         if getattr(self, "_p", None):
             _free(self._p)
             self._p = None
 
     def read(self, recipe: str | os.PathLike[str] | Mapping[str, Any] | None, resume: bool = False) -> None:
-        """Set what `levin.Run(recipe, resume=...)` begins with: a recipe or, to be continued, a run's own settings."""
+        """Set the keys of `levin.Run(recipe, resume=...)`: those of a recipe or, to continue a run, its own settings."""
         if recipe is None or isinstance(recipe, Mapping):
             self.environment()
             self.put(recipe or {})
@@ -101,6 +102,7 @@ class Settings(Mapping):
             self.recipe(folder / "settings.yaml")
             self.put({"run_dir": str(folder)})
             return
+        recipe = find_recipe(recipe)
         if not os.path.exists(recipe):
             raise InputError(f"there is no recipe '{os.fspath(recipe)}'")
         if os.path.isdir(recipe):
@@ -110,35 +112,35 @@ class Settings(Mapping):
 
     def recipe(self, path: str | os.PathLike[str]) -> None:
         """Set all keys of a YAML file."""
-        _library.check(lib.lvn_settings_recipe(self._p, _library.encode(path, "recipe")))
+        _library.check(lib.levin_settings_recipe(self._p, _library.encode(path, "recipe")))
 
     def environment(self) -> None:
-        """Set the keys whose variables are set, as LEVIN_OPTIMIZER_LR."""
-        _library.check(lib.lvn_settings_variables(self._p))
+        """Set keys from environment variables such as LEVIN_OPTIMIZER_LR."""
+        _library.check(lib.levin_settings_variables(self._p))
 
     def put(self, keys: Mapping[str, Any]) -> None:
-        """Set keys; all that is wrong is said at once."""
+        """Set keys; all errors are reported together."""
         wrong = []
         for key, value in flatten(keys):
-            if lib.lvn_settings_put(self._p, _library.encode(key, "a key"), _library.encode(value, key)):
-                wrong.append(_library.text(lib.lvn_error_text()) or "")
+            if lib.levin_settings_put(self._p, _library.encode(key, "a key"), _library.encode(value, key)):
+                wrong.append(_library.text(lib.levin_error_text()) or "")
         if wrong:
             raise InputError("\n".join(wrong))
 
     def check(self) -> None:
         """Derive values from others, and refuse contradictions."""
-        _library.check(lib.lvn_settings_check(self._p))
+        _library.check(lib.levin_settings_check(self._p))
 
     def __getitem__(self, key: str) -> str:
-        value = lib.lvn_settings_get(self._p, _library.encode(key, "a key"))
+        value = lib.levin_settings_get(self._p, _library.encode(key, "a key"))
         if value is None:
-            raise KeyError(_library.text(lib.lvn_error_text()))
+            raise KeyError(_library.text(lib.levin_error_text()))
         return value.decode()
 
     def source(self, key: str) -> str:
-        value = lib.lvn_settings_source(self._p, _library.encode(key, "a key"))
+        value = lib.levin_settings_source(self._p, _library.encode(key, "a key"))
         if value is None:
-            raise KeyError(_library.text(lib.lvn_error_text()))
+            raise KeyError(_library.text(lib.levin_error_text()))
         return value.decode()
 
     def __iter__(self) -> Iterator[str]:
@@ -152,8 +154,19 @@ class Settings(Mapping):
         return "<levin settings\n  " + "\n  ".join(given) + ">"
 
 
+def find_recipe(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """Finds recipes/NAME in the current folder, else among the recipes of levin; `Settings.source()` has its path."""
+    if Path(path).parts[:1] == ("recipes",) and not os.path.exists(path):
+        with contextlib.suppress(FaultError):  # the program is not installed
+            folder = _library.find_program().parent.parent
+            for place in (folder / "share/levin" / path, folder / path):
+                if place.is_file():
+                    return place
+    return path
+
+
 def find_run(name: str | os.PathLike[str]) -> Path | None:
-    """The folder of a run by its path, or by its name below runs/; None: there is none."""
+    """The folder of a run by its path, or by its name below runs/; None: not found."""
     for path in (Path(name), Path("runs") / name):
         if (path / "settings.yaml").is_file():
             return path

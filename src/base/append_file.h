@@ -1,10 +1,9 @@
 /* append_file.h - an append-only log file that others may read while it grows. The metrics logger and TensorBoard's
  * writer use it.
  *
- * Writes are batched: the buffer is flushed by the first write that comes 0.25 s or more after the last flush, and on
- * an explicit flush, so a step of 100 microseconds makes no system call. A failed flush leaves no partial row in the
- * file; its rows are lost, and the next flush starts anew. Left out: a timer. Rows stay in the buffer until the next
- * write or flush. */
+ * Writes are buffered: the first write that comes 0.25 s or more after the last flush flushes the buffer, so a step of
+ * 100 microseconds makes no system call. A failed flush leaves no partial row in the file; its rows are lost, and later
+ * rows are written normally. There is no timer: rows remain in the buffer until the next write or flush. */
 #ifndef LVN_APPEND_FILE_H
 #define LVN_APPEND_FILE_H
 
@@ -18,12 +17,12 @@ struct lvn_append_file {
 };
 
 /* Takes ownership of the descriptor. */
-void lvn_append_file_open(struct lvn_append_file *a, int fd);
-/* Adds n bytes to the buffer and flushes it if 0.25 s have passed. LVN_IO: the flush failed, and the buffered rows are
- * lost. */
-enum lvn_status lvn_append_file_write(struct lvn_append_file *a, const void *p, int64_t n) LVN_CHECKED;
-enum lvn_status lvn_append_file_flush(struct lvn_append_file *a) LVN_CHECKED;
+void lvn_append_file_open(struct lvn_append_file *file, int fd);
+/* Adds n bytes to the buffer and flushes it if 0.25 s have passed. LVN_IO if the flush failed; the buffered rows are
+ * then lost. */
+enum lvn_status lvn_append_file_write(struct lvn_append_file *file, const void *p, int64_t n) LVN_CHECKED;
+enum lvn_status lvn_append_file_flush(struct lvn_append_file *file) LVN_CHECKED;
 /* Flushes and closes the file. Does nothing to a zeroed struct. */
-enum lvn_status lvn_append_file_close(struct lvn_append_file *a);
+enum lvn_status lvn_append_file_close(struct lvn_append_file *file);
 
 #endif

@@ -1,12 +1,14 @@
-/* arena.c - see arena.h: a block allocator. Blocks are added as needed; large requests get a block of their own. */
+/* arena.c - see arena.h: a block allocator. Blocks are added as needed; large requests get a separate block. */
 #include "base/arena.h"
 
+#include <pthread.h>
 #include <stdalign.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/system.h"
 
 enum { BLOCK_BYTES = 64 * 1024 };
 
@@ -16,20 +18,6 @@ struct lvn_arena_block {
     alignas(max_align_t) char data[];
 };
 
-static _Atomic long fail_countdown; /* for tests */
-
-void lvn_alloc_fail_at(long k)
-{
-    fail_countdown = k;
-}
-
-static bool refuse(size_t bytes)
-{
-    bool refused = atomic_load(&fail_countdown) > 0 && atomic_fetch_sub(&fail_countdown, 1) == 1;
-    if (refused) (void)lvn_fail(LVN_MEMORY, "not enough memory for %zu bytes (injected)", bytes);
-    return refused;
-}
-
 static void *checked(void *p, size_t bytes)
 {
     if (!p) (void)lvn_fail(LVN_MEMORY, "not enough memory for %zu bytes", bytes);
@@ -38,22 +26,22 @@ static void *checked(void *p, size_t bytes)
 
 void *lvn_malloc(size_t bytes)
 {
-    return refuse(bytes) ? NULL : checked(malloc(bytes ? bytes : 1), bytes);
+    return checked(lvn_system.malloc(bytes ? bytes : 1), bytes);
 }
 
 void *lvn_calloc(size_t count, size_t bytes)
 {
-    return refuse(bytes) ? NULL : checked(calloc(count ? count : 1, bytes ? bytes : 1), bytes);
+    return checked(lvn_system.calloc(count ? count : 1, bytes ? bytes : 1), bytes);
 }
 
 void *lvn_malloc_aligned(size_t unit, size_t bytes)
 {
-    return refuse(bytes) ? NULL : checked(aligned_alloc(unit, bytes), bytes);
+    return checked(lvn_system.aligned_alloc(unit, bytes), bytes);
 }
 
 void *lvn_realloc(void *p, size_t bytes)
 {
-    return refuse(bytes) ? NULL : checked(realloc(p, bytes ? bytes : 1), bytes);
+    return checked(lvn_system.realloc(p, bytes ? bytes : 1), bytes);
 }
 
 char *lvn_strdup(const char *text)
@@ -63,6 +51,28 @@ char *lvn_strdup(const char *text)
     return copy ? memcpy(copy, text, n) : NULL;
 }
 
+struct interned {
+    struct interned *next;
+    size_t n;
+    alignas(max_align_t) char bytes[];
+};
+
+const void *lvn_intern(const void *bytes, size_t n)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct interned *all;
+    pthread_mutex_lock(&lock);
+    struct interned *i = all;
+    while (i && (i->n != n || memcmp(i->bytes, bytes, n) != 0)) i = i->next;
+    if (!i && (i = lvn_malloc(sizeof *i + n))) {
+        *i = (struct interned){.next = all, .n = n};
+        memcpy(i->bytes, bytes, n);
+        all = i;
+    }
+    pthread_mutex_unlock(&lock);
+    return i ? i->bytes : NULL;
+}
+
 void lvn_arena_init(struct lvn_arena *a)
 {
     *a = (struct lvn_arena){0};
@@ -70,10 +80,10 @@ void lvn_arena_init(struct lvn_arena *a)
 
 void lvn_arena_release(struct lvn_arena *a)
 {
-    for (struct lvn_arena_block *b = a->blocks; b;) {
-        struct lvn_arena_block *next = b->next;
-        free(b);
-        b = next;
+    for (struct lvn_arena_block *block = a->blocks; block;) {
+        struct lvn_arena_block *next = block->next;
+        free(block);
+        block = next;
     }
     lvn_arena_init(a);
 }
@@ -82,17 +92,17 @@ void *lvn_arena_alloc(struct lvn_arena *a, size_t bytes)
 {
     if (bytes > SIZE_MAX / 2) return checked(NULL, bytes);
     size_t need = (bytes + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);
-    struct lvn_arena_block *b = a->blocks;
-    if (!b || b->size - b->used < need) {
+    struct lvn_arena_block *block = a->blocks;
+    if (!block || block->size - block->used < need) {
         size_t size = need > BLOCK_BYTES ? need : BLOCK_BYTES;
-        b = lvn_calloc(1, sizeof *b + size);
-        if (!b) return NULL;
-        b->size = size;
-        b->next = a->blocks;
-        a->blocks = b;
+        block = lvn_calloc(1, sizeof *block + size);
+        if (!block) return NULL;
+        block->size = size;
+        block->next = a->blocks;
+        a->blocks = block;
     }
-    void *p = b->data + b->used;
-    b->used += need;
+    void *p = block->data + block->used;
+    block->used += need;
     a->used += need;
     return p;
 }

@@ -1,5 +1,5 @@
-/* bf16.h - conversion of one number between fp32 and bf16 (the upper 16 bits of fp32), rounded to nearest, ties to
- * even. NaN stays NaN. For scalar code; kernels convert sixteen numbers at a time with equal results
+/* bf16.h - conversion of one value between fp32 and bf16 (the upper 16 bits of fp32), rounded to nearest, ties to
+ * even. NaN remains NaN. For scalar code; kernels convert sixteen values at a time with equal results
  * (backend/cpu/simd_bf16.h). */
 #ifndef LVN_BF16_H
 #define LVN_BF16_H

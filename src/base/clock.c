@@ -57,9 +57,9 @@ double lvn_seconds_since_start(void)
     size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
     if (f) fclose(f);
     text[n] = '\0';
-    char *deadline = strrchr(text, ')');
-    for (int field = 2; deadline && field < 22; field++) deadline = strchr(deadline + 1, ' ');
-    if (!deadline || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0.0;
-    double started = strtod(deadline, NULL) / (double)sysconf(_SC_CLK_TCK);
+    char *field_text = strrchr(text, ')');
+    for (int field = 2; field_text && field < 22; field++) field_text = strchr(field_text + 1, ' ');
+    if (!field_text || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0.0;
+    double started = strtod(field_text, NULL) / (double)sysconf(_SC_CLK_TCK);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - started;
 }

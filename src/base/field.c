@@ -13,36 +13,36 @@ bool lvn_label_is_integer(enum lvn_label_kind kind)
     return kind == LVN_LABEL_TOKEN || kind == LVN_LABEL_CLASS || kind == LVN_LABEL_TOKEN_CLASS;
 }
 
-int64_t lvn_field_count(const struct lvn_field *f)
+int64_t lvn_field_count(const struct lvn_field *field)
 {
     int64_t n = 1;
-    for (int i = 0; i < f->rank; i++) n *= f->dim[i];
+    for (int i = 0; i < field->rank; i++) n *= field->dim[i];
     return n;
 }
 
-int64_t lvn_field_bytes(const struct lvn_field *f)
+int64_t lvn_field_bytes(const struct lvn_field *field)
 {
-    return lvn_field_count(f) * lvn_dtype_bytes(f->dtype);
+    return lvn_field_count(field) * lvn_dtype_bytes(field->dtype);
 }
 
-int64_t lvn_fields_bytes(const struct lvn_fields *f)
+int64_t lvn_fields_bytes(const struct lvn_fields *fields)
 {
     int64_t bytes = 0;
-    for (int k = 0; k < f->n; k++) bytes += lvn_field_bytes(&f->field[k]);
+    for (int k = 0; k < fields->n; k++) bytes += lvn_field_bytes(&fields->field[k]);
     return bytes;
 }
 
-int64_t lvn_fields_length(const struct lvn_fields *f)
+int64_t lvn_fields_length(const struct lvn_fields *fields)
 {
-    for (int k = 0; k < f->n; k++)
-        if (f->field[k].ragged) return f->field[k].dim[0];
+    for (int k = 0; k < fields->n; k++)
+        if (fields->field[k].ragged) return fields->field[k].dim[0];
     return 0;
 }
 
-int lvn_fields_lengths(const struct lvn_fields *f, int64_t length[LVN_LENGTHS])
+int lvn_fields_lengths(const struct lvn_fields *fields, int64_t length[LVN_LENGTHS])
 {
     enum { MIN = 8, EVEN = 64 };
-    const int64_t longest = lvn_fields_length(f);
+    const int64_t longest = lvn_fields_length(fields);
     int n = 0;
     for (int64_t T = MIN, step = MIN; T < longest && n < LVN_LENGTHS - 1; T += step) {
         length[n++] = T;
@@ -59,23 +59,23 @@ int lvn_length_find(const int64_t *length, int n, int64_t count)
     return i;
 }
 
-void lvn_fields_set_length(struct lvn_fields *f, int64_t length)
+void lvn_fields_set_length(struct lvn_fields *fields, int64_t length)
 {
-    for (int k = 0; k < f->n; k++)
-        if (f->field[k].ragged) f->field[k].dim[0] = length;
+    for (int k = 0; k < fields->n; k++)
+        if (fields->field[k].ragged) fields->field[k].dim[0] = length;
 }
 
-struct lvn_desc lvn_field_desc(const struct lvn_field *f, int64_t B)
+struct lvn_desc lvn_field_desc(const struct lvn_field *field, int64_t B)
 {
     int64_t dim[LVN_MAX_RANK] = {B};
-    for (int i = 0; i < f->rank; i++) dim[i + 1] = f->dim[i];
-    return lvn_desc_make(f->dtype, f->rank + 1, dim);
+    for (int i = 0; i < field->rank; i++) dim[i + 1] = field->dim[i];
+    return lvn_desc_make(field->dtype, field->rank + 1, dim);
 }
 
-int lvn_fields_find(const struct lvn_fields *f, const char *name)
+int lvn_fields_find(const struct lvn_fields *fields, const char *name)
 {
-    for (int i = 0; i < f->n; i++)
-        if (strcmp(f->field[i].name, name) == 0) return i;
+    for (int i = 0; i < fields->n; i++)
+        if (strcmp(fields->field[i].name, name) == 0) return i;
     return -1;
 }
 
@@ -83,74 +83,75 @@ int lvn_fields_find(const struct lvn_fields *f, const char *name)
 
 /* "'pixels' (784) of uint8", "'ids' (any) of int32", "'label' of int32" */
 enum { FIELD_TEXT = 128 };
-static const char *describe(const struct lvn_field *f, char text[FIELD_TEXT])
+static const char *describe(const struct lvn_field *field, char text[FIELD_TEXT])
 {
-    snprintf(text, FIELD_TEXT, "'%.40s'", f->name);
-    for (int i = 0; i < f->rank; i++) {
+    snprintf(text, FIELD_TEXT, "'%.40s'", field->name);
+    for (int i = 0; i < field->rank; i++) {
         const char *before = i ? ", " : " (";
-        if (f->dim[i])
-            lvn_print_append(text, FIELD_TEXT, "%s%lld", before, (long long)f->dim[i]);
+        if (field->dim[i])
+            lvn_print_append(text, FIELD_TEXT, "%s%lld", before, (long long)field->dim[i]);
         else
             lvn_print_append(text, FIELD_TEXT, "%sany", before);
     }
-    lvn_print_append(text, FIELD_TEXT, "%s of %s", f->rank ? ")" : "", lvn_dtype_name(f->dtype));
+    lvn_print_append(text, FIELD_TEXT, "%s of %s", field->rank ? ")" : "", lvn_dtype_name(field->dtype));
     return text;
 }
 
-static bool matches(const struct lvn_field *have, const struct lvn_field *want)
+static bool matches(const struct lvn_field *have, const struct lvn_field *required)
 {
-    if (have->dtype != want->dtype || have->rank != want->rank) return false;
+    if (have->dtype != required->dtype || have->rank != required->rank) return false;
     for (int i = 0; i < have->rank; i++)
-        if (want->dim[i] && want->dim[i] != have->dim[i]) return false;
+        if (required->dim[i] && required->dim[i] != have->dim[i]) return false;
     return true;
 }
 
-enum lvn_status lvn_fields_check(const struct lvn_fields *f, const char *has, const struct lvn_field *wanted,
-                                 const char *wants)
+enum lvn_status lvn_fields_check(const struct lvn_fields *fields, const char *has, const struct lvn_field *required,
+                                 const char *requires)
 {
     char want[FIELD_TEXT], have[FIELD_TEXT], list[LVN_MAX_FIELDS * FIELD_TEXT] = "";
-    int k = lvn_fields_find(f, wanted->name);
-    for (int i = 0; i < f->n; i++)
-        lvn_print_append(list, sizeof list, "%s%s", i ? ", " : "", describe(&f->field[i], have));
-    LVN_CHECK(k >= 0, ARG, "%s the field %s, and %s no such field but %s: take another model or other data", wants,
-              describe(wanted, want), has, list);
-    LVN_CHECK(matches(&f->field[k], wanted), ARG, "%s the field %s, and %s %s: take another model or other data", wants,
-              describe(wanted, want), has, describe(&f->field[k], have));
-    LVN_CHECK(!wanted->below || f->field[k].below <= wanted->below, ARG,
-              "%s the field %s with values below %lld, and %s values up to %lld there", wants, describe(wanted, want),
-              (long long)wanted->below, has, (long long)f->field[k].below - 1);
+    int k = lvn_fields_find(fields, required->name);
+    for (int i = 0; i < fields->n; i++)
+        lvn_print_append(list, sizeof list, "%s%s", i ? ", " : "", describe(&fields->field[i], have));
+    LVN_CHECK(k >= 0, ARG, "%s the field %s, but %s only %s: use another model or other data", requires,
+              describe(required, want), has, list);
+    LVN_CHECK(matches(&fields->field[k], required), ARG, "%s the field %s, but %s %s: use another model or other data",
+              requires, describe(required, want), has, describe(&fields->field[k], have));
+    LVN_CHECK(!required->below || fields->field[k].below <= required->below, ARG,
+              "%s the field %s with values below %lld, but %s values up to %lld", requires, describe(required, want),
+              (long long)required->below, has, (long long)fields->field[k].below - 1);
     return LVN_OK;
 }
 
 /* --- batches --- */
 
-enum lvn_status lvn_samples_init(struct lvn_samples *b, const struct lvn_fields *f, int64_t rows)
+enum lvn_status lvn_samples_init(struct lvn_samples *samples, const struct lvn_fields *fields, int64_t rows)
 {
-    *b = (struct lvn_samples){.fields = *f, .rows = rows, .n_valid = rows};
-    for (int k = 0; k < f->n; k++) {
-        b->p[k] = lvn_calloc((size_t)rows, (size_t)lvn_field_bytes(&f->field[k]));
-        if (b->p[k]) continue;
-        lvn_samples_release(b);
+    *samples = (struct lvn_samples){.fields = *fields, .rows = rows, .n_valid = rows};
+    for (int k = 0; k < fields->n; k++) {
+        samples->p[k] = lvn_calloc((size_t)rows, (size_t)lvn_field_bytes(&fields->field[k]));
+        if (samples->p[k]) continue;
+        lvn_samples_release(samples);
         return LVN_MEMORY;
     }
     return LVN_OK;
 }
 
-void lvn_samples_release(struct lvn_samples *b)
+void lvn_samples_release(struct lvn_samples *samples)
 {
-    for (int k = 0; k < b->fields.n; k++) free(b->p[k]);
-    *b = (struct lvn_samples){0};
+    for (int k = 0; k < samples->fields.n; k++) free(samples->p[k]);
+    *samples = (struct lvn_samples){0};
 }
 
-void *lvn_samples_at(const struct lvn_samples *b, int k, int64_t row)
+void *lvn_samples_at(const struct lvn_samples *samples, int k, int64_t row)
 {
-    return (char *)b->p[k] + row * lvn_field_bytes(&b->fields.field[k]);
+    return (char *)samples->p[k] + row * lvn_field_bytes(&samples->fields.field[k]);
 }
 
-void lvn_samples_pad(struct lvn_samples *b, int64_t row)
+void lvn_samples_pad(struct lvn_samples *samples, int64_t row)
 {
-    for (int k = 0; k < b->fields.n; k++) {
-        const struct lvn_field *f = &b->fields.field[k];
-        memset(lvn_samples_at(b, k, row), lvn_label_is_integer(f->label) ? 0xff : 0, (size_t)lvn_field_bytes(f));
+    for (int k = 0; k < samples->fields.n; k++) {
+        const struct lvn_field *field = &samples->fields.field[k];
+        memset(lvn_samples_at(samples, k, row), lvn_label_is_integer(field->label) ? 0xff : 0,
+               (size_t)lvn_field_bytes(field));
     }
 }

@@ -5,9 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,54 +18,16 @@
 #include "base/input.h"
 #include "base/output.h"
 #include "base/sort.h"
+#include "base/system.h"
+#include "base/text.h"
 #include "base/work.h"
 
 enum { READ_BYTES = 256 * 1024 };
 
-/* Failures injected by tests. Several threads write; `lock` is only taken while a failure is pending. */
-static struct {
-    _Atomic long calls, countdown;
-    bool sticky;
-    pthread_mutex_t lock;
-} fail = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-long lvn_files_fail_at(long k, bool sticky)
-{
-    pthread_mutex_lock(&fail.lock);
-    fail.countdown = k;
-    fail.sticky = sticky;
-    long calls = atomic_exchange(&fail.calls, 0);
-    pthread_mutex_unlock(&fail.lock);
-    return calls;
-}
-
-static bool count_down(void)
-{
-    if (fail.countdown < 0 && ++fail.countdown == 0) raise(SIGKILL);
-    if (fail.countdown <= 0) return false;
-    bool refused = fail.countdown == 1;
-    if (!refused)
-        fail.countdown--;
-    else if (!fail.sticky)
-        fail.countdown = 0;
-    return refused;
-}
-
-bool lvn_files_refuse(void)
-{
-    atomic_fetch_add(&fail.calls, 1);
-    if (atomic_load(&fail.countdown) == 0) return false;
-    pthread_mutex_lock(&fail.lock);
-    bool refused = count_down();
-    pthread_mutex_unlock(&fail.lock);
-    if (refused) errno = ENOSPC;
-    return refused;
-}
-
 bool lvn_fd_write(int fd, const void *data, int64_t bytes)
 {
     for (const char *p = data; bytes > 0;) {
-        ssize_t done = write(fd, p, (size_t)bytes);
+        ssize_t done = lvn_system.write(fd, p, (size_t)bytes);
         if (done < 0 && errno == EINTR) continue;
         if (done == 0) errno = ENOSPC;
         if (done <= 0) return false;
@@ -83,7 +43,7 @@ static enum lvn_status read_all(int fd, const char *path, int64_t limit, char **
 {
     struct stat s;
     int64_t capacity = fstat(fd, &s) == 0 && S_ISREG(s.st_mode) ? s.st_size + 1 : READ_BYTES, n = 0;
-    if (limit && capacity > limit + 2) capacity = limit + 2; /* one byte more than allowed reveals a longer file */
+    if (limit && capacity > limit + 2) capacity = limit + 2; /* one byte more than allowed detects a longer file */
     char *p = lvn_malloc((size_t)capacity);
     if (!p) return LVN_MEMORY;
     for (;;) {
@@ -97,7 +57,7 @@ static enum lvn_status read_all(int fd, const char *path, int64_t limit, char **
         n += got;
         if (limit && n > limit) {
             free(p);
-            LVN_FAIL(FORMAT, "'%s' has more than %lld bytes, the most for a file of this kind", path, (long long)limit);
+            LVN_FAIL(FORMAT, "'%s' has more than %lld bytes, the limit for files of this kind", path, (long long)limit);
         }
         if (n + 1 < capacity && got > 0) continue;
         if (n + 1 < capacity) break; /* end of file */
@@ -153,34 +113,34 @@ enum lvn_status lvn_fd_read_at(int fd, const char *path, void *to, int64_t offse
         const ssize_t got = pread(fd, (char *)to + n, (size_t)(bytes - n), (off_t)(offset + n));
         if (got < 0 && errno == EINTR) continue;
         LVN_CHECK(got >= 0, IO, "cannot read '%s' at byte %lld: %s", path, (long long)(offset + n), strerror(errno));
-        LVN_CHECK(got > 0, IO, "'%s' ends after %lld bytes and had more before: it was cut off while it was read", path,
+        LVN_CHECK(got > 0, IO, "'%s' ends after %lld bytes: it was truncated while it was read", path,
                   (long long)(offset + n));
         n += got;
     }
     return LVN_OK;
 }
 
-/* The bytes of the file in memory of their own, which is unmapped like a map of the file. */
-static enum lvn_status map_copy(struct lvn_mapping *m, int fd, const char *path, int64_t bytes)
+/* Reads the file into anonymous memory, which is unmapped like a map of the file. */
+static enum lvn_status map_copy(struct lvn_mapping *mapping, int fd, const char *path, int64_t bytes)
 {
     void *p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return LVN_MEMORY;
-    *m = (struct lvn_mapping){.data = p, .bytes = bytes};
+    *mapping = (struct lvn_mapping){.data = p, .bytes = bytes};
     enum lvn_status status = lvn_fd_read_at(fd, path, p, 0, bytes);
-    if (status != LVN_OK) lvn_file_unmap(m);
+    if (status != LVN_OK) lvn_file_unmap(mapping);
     return status;
 }
 
-enum lvn_status lvn_file_map(struct lvn_mapping *m, const char *path)
+enum lvn_status lvn_file_map(struct lvn_mapping *mapping, const char *path)
 {
-    *m = (struct lvn_mapping){0};
+    *mapping = (struct lvn_mapping){0};
     struct stat s;
     int fd;
     LVN_TRY(lvn_input_open(path, LVN_INPUT_REGULAR, &fd));
     int error = fstat(fd, &s) != 0 ? errno : S_ISDIR(s.st_mode) ? EISDIR : !S_ISREG(s.st_mode) ? EINVAL : 0;
     void *p = NULL;
     if (!error && s.st_size > 0 && s.st_size <= LVN_FILE_COPY_BYTES && !lvn_path_is_local(path)) {
-        enum lvn_status status = map_copy(m, fd, path, s.st_size);
+        enum lvn_status status = map_copy(mapping, fd, path, s.st_size);
         close(fd);
         return status;
     }
@@ -191,14 +151,14 @@ enum lvn_status lvn_file_map(struct lvn_mapping *m, const char *path)
     close(fd);
     LVN_CHECK(!error, IO, "cannot map '%s' into memory: %s", path,
               error == EINVAL ? "it is not a regular file" : strerror(error));
-    *m = (struct lvn_mapping){.data = p, .bytes = s.st_size};
+    *mapping = (struct lvn_mapping){.data = p, .bytes = s.st_size};
     return LVN_OK;
 }
 
-void lvn_file_unmap(struct lvn_mapping *m)
+void lvn_file_unmap(struct lvn_mapping *mapping)
 {
-    if (m->data) munmap((void *)m->data, (size_t)m->bytes);
-    *m = (struct lvn_mapping){0};
+    if (mapping->data) munmap((void *)mapping->data, (size_t)mapping->bytes);
+    *mapping = (struct lvn_mapping){0};
 }
 
 /* --- writing --- */
@@ -228,7 +188,7 @@ enum lvn_status lvn_file_sync(const char *path)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     LVN_CHECK(fd >= 0, IO, "cannot open '%s': %s", path, strerror(errno));
     int error = sync_pieces(fd);
-    if (!error && (lvn_files_refuse() || fsync(fd) != 0)) error = errno;
+    if (!error && lvn_system.fsync(fd) != 0) error = errno;
     close(fd);
     LVN_CHECK(!error, IO, "cannot write '%s': %s", path, strerror(error));
     return LVN_OK;
@@ -236,17 +196,16 @@ enum lvn_status lvn_file_sync(const char *path)
 
 enum lvn_status lvn_file_rename(const char *from, const char *to)
 {
-    if (lvn_files_refuse() || rename(from, to) != 0)
-        LVN_FAIL(IO, "cannot rename '%s' to '%s': %s", from, to, strerror(errno));
+    if (lvn_system.rename(from, to) != 0) LVN_FAIL(IO, "cannot rename '%s' to '%s': %s", from, to, strerror(errno));
     return LVN_OK;
 }
 
 static enum lvn_status write_and_rename(const char *temporary, const char *path, const void *data, int64_t bytes)
 {
-    struct lvn_output o;
-    LVN_TRY(lvn_output_open(&o, temporary));
-    (void)!lvn_output_write(&o, data, bytes);
-    LVN_TRY(lvn_output_close(&o));
+    struct lvn_output output;
+    LVN_TRY(lvn_output_open(&output, temporary));
+    (void)!lvn_output_write(&output, data, bytes);
+    LVN_TRY(lvn_output_close(&output));
     return lvn_file_rename(temporary, path);
 }
 
@@ -276,7 +235,7 @@ enum lvn_status lvn_dir_sync(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     LVN_CHECK(fd >= 0, IO, "cannot open the directory '%s': %s", path, strerror(errno));
-    int error = lvn_files_refuse() || fsync(fd) != 0 ? errno : 0;
+    int error = lvn_system.fsync(fd) != 0 ? errno : 0;
     close(fd);
     if (error == EINVAL || error == ENOTSUP || error == EBADF) error = 0; /* not supported by this file system */
     LVN_CHECK(!error, IO, "cannot write the directory '%s' to the disk: %s", path, strerror(error));
@@ -286,8 +245,8 @@ enum lvn_status lvn_dir_sync(const char *path)
 static enum lvn_status make_one(const char *path)
 {
     if (lvn_path_is_dir(path)) return LVN_OK;
-    if (lvn_files_refuse() || (mkdir(path, 0777) != 0 && errno != EEXIST))
-        LVN_FAIL(IO, "cannot make the directory '%s': %s", path, strerror(errno));
+    if (lvn_system.mkdir(path, 0777) != 0 && errno != EEXIST)
+        LVN_FAIL(IO, "cannot create the directory '%s': %s", path, strerror(errno));
     LVN_CHECK(lvn_path_is_dir(path), IO, "'%s' exists already, but it is not a directory", path);
     return LVN_OK;
 }
@@ -310,8 +269,7 @@ enum lvn_status lvn_dir_make(const char *path)
 static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *at)
 {
     (void)s, (void)kind, (void)at;
-    if (fail.countdown < 0) (void)lvn_files_refuse(); /* a full disk does not prevent removals; a kill does */
-    return remove(path) == 0 || errno == ENOENT ? 0 : errno;
+    return lvn_system.remove(path) == 0 || errno == ENOENT ? 0 : errno;
 }
 
 enum lvn_status lvn_tree_remove(const char *path)
@@ -401,6 +359,27 @@ const char *lvn_path_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
+}
+
+bool lvn_path_is_below(const char *path, const char *dir)
+{
+    char name[PATH_MAX], real[PATH_MAX], top[PATH_MAX];
+    struct stat link;
+    if (!realpath(dir, top) || !lvn_fit(name, sizeof name, "%s%s", *path == '/' ? "" : "./", path)) return false;
+    while (!realpath(name, real)) {
+        char *slash = strrchr(name, '/');
+        if (slash[1] == '.' || lstat(name, &link) == 0) return false;
+        *(slash > name ? slash : slash + 1) = '\0';
+    }
+    const size_t n = top[1] ? strlen(top) : 0; /* of "/": 0 */
+    return !strncmp(real, top, n) && (!real[n] || real[n] == '/') && !strstr(real + n, "/.");
+}
+
+bool lvn_path_is_inside(const char *dir, const char *path)
+{
+    LVN_LOCAL_ARENA(a);
+    const char *blobs = lvn_path_join(&a, dir, "../../blobs");
+    return lvn_path_is_below(path, dir) || (blobs && lvn_path_is_below(path, blobs));
 }
 
 char *lvn_path_plain(struct lvn_arena *a, const char *path)

@@ -1,4 +1,4 @@
-/* index.c - see index.h. Open addressing: a name is in the slot of its hash, or in the next one that was free. */
+/* index.c - see index.h. Open addressing: a name is in the slot of its hash, or in the next free one. */
 #include "base/index.h"
 
 #include <stdlib.h>
@@ -7,47 +7,47 @@
 #include "base/arena.h"
 #include "base/random.h"
 
-void lvn_index_release(struct lvn_index *x)
+void lvn_index_release(struct lvn_index *index)
 {
-    free(x->slot);
-    *x = (struct lvn_index){0};
+    free(index->slot);
+    *index = (struct lvn_index){0};
 }
 
-/* The slot of the name, or the free slot for it. */
-static struct lvn_index_slot *slot_of(const struct lvn_index *x, uint64_t hash, const char *name)
+/* The slot of the name, or a free slot for it. */
+static struct lvn_index_slot *slot_of(const struct lvn_index *index, uint64_t hash, const char *name)
 {
     for (uint64_t i = hash;; i++) {
-        struct lvn_index_slot *s = &x->slot[i & (uint64_t)(x->capacity - 1)];
-        if (!s->name || (s->hash == hash && strcmp(s->name, name) == 0)) return s;
+        struct lvn_index_slot *slot = &index->slot[i & (uint64_t)(index->capacity - 1)];
+        if (!slot->name || (slot->hash == hash && strcmp(slot->name, name) == 0)) return slot;
     }
 }
 
-static int grow(struct lvn_index *x)
+static int grow(struct lvn_index *index)
 {
-    struct lvn_index larger = {.n = x->n, .capacity = x->capacity ? 2 * x->capacity : 64};
+    struct lvn_index larger = {.n = index->n, .capacity = index->capacity ? 2 * index->capacity : 64};
     larger.slot = lvn_calloc((size_t)larger.capacity, sizeof *larger.slot);
     if (!larger.slot) return 0;
-    for (int i = 0; i < x->capacity; i++)
-        if (x->slot[i].name) *slot_of(&larger, x->slot[i].hash, x->slot[i].name) = x->slot[i];
-    free(x->slot);
-    *x = larger;
+    for (int i = 0; i < index->capacity; i++)
+        if (index->slot[i].name) *slot_of(&larger, index->slot[i].hash, index->slot[i].name) = index->slot[i];
+    free(index->slot);
+    *index = larger;
     return 1;
 }
 
-int *lvn_index_find(const struct lvn_index *x, const char *name)
+int *lvn_index_find(const struct lvn_index *index, const char *name)
 {
-    struct lvn_index_slot *s = x->n ? slot_of(x, lvn_name_hash(name), name) : NULL;
-    return s && s->name ? &s->number : NULL;
+    struct lvn_index_slot *slot = index->n ? slot_of(index, lvn_name_hash(name), name) : NULL;
+    return slot && slot->name ? &slot->number : NULL;
 }
 
-int *lvn_index_add(struct lvn_index *x, const char *name, int number)
+int *lvn_index_add(struct lvn_index *index, const char *name, int number)
 {
-    int *there = lvn_index_find(x, name);
-    if (there) return there;
-    if (2 * (x->n + 1) > x->capacity && !grow(x)) return NULL;
+    int *existing = lvn_index_find(index, name);
+    if (existing) return existing;
+    if (2 * (index->n + 1) > index->capacity && !grow(index)) return NULL;
     uint64_t hash = lvn_name_hash(name);
-    struct lvn_index_slot *s = slot_of(x, hash, name);
-    *s = (struct lvn_index_slot){hash, name, number};
-    x->n++;
-    return &s->number;
+    struct lvn_index_slot *slot = slot_of(index, hash, name);
+    *slot = (struct lvn_index_slot){hash, name, number};
+    index->n++;
+    return &slot->number;
 }

@@ -14,11 +14,11 @@ struct lvn_index {
     int n;        /* names */
     int capacity; /* slots: a power of two, at most half of them used */
 };
-void lvn_index_release(struct lvn_index *x);
-/* The number of a name; NULL: unknown. Valid until the next name is added. */
-int *lvn_index_find(const struct lvn_index *x, const char *name);
-/* The number of a name, which is added with `number` if it is unknown. The table keeps the pointer: the name must stay
- * valid. NULL: out of memory. */
-int *lvn_index_add(struct lvn_index *x, const char *name, int number);
+void lvn_index_release(struct lvn_index *index);
+/* The number of a name; NULL: not found. Valid until the next name is added. */
+int *lvn_index_find(const struct lvn_index *index, const char *name);
+/* The number of a name; if it is not found, it is added with `number`. The table stores the pointer, so the name must
+ * remain valid. NULL: out of memory. */
+int *lvn_index_add(struct lvn_index *index, const char *name, int number);
 
 #endif

@@ -1,7 +1,7 @@
-/* input.h - opens files for reading: regular files, and pipes where a stream is acceptable.
+/* input.h - opens files for reading: regular files, and pipes if a stream is acceptable.
  *
- * Opening a named pipe waits for a writer, and reading a device such as /dev/zero never ends. So each reader states
- * what it accepts; everything else is refused with a sentence before it is opened. Errors as in files.h. */
+ * Opening a named pipe waits for a writer, and reading a device such as /dev/zero never ends. So each reader specifies
+ * what it accepts; everything else is refused with a message before it is opened. Errors as in files.h. */
 #ifndef LVN_INPUT_H
 #define LVN_INPUT_H
 
@@ -11,8 +11,8 @@
 
 enum lvn_input {
     LVN_INPUT_REGULAR, /* only regular files: weights, token files, state */
-    LVN_INPUT_OPENED, /* also pipes that this process has open already (/dev/stdin, <(...) of a shell), and /dev/null */
-    LVN_INPUT_STREAM, /* also named pipes */
+    LVN_INPUT_OPENED,  /* also /dev/null, and pipes that this process has open (/dev/stdin, <(...) of a shell) */
+    LVN_INPUT_STREAM,  /* also named pipes */
 };
 LVN_CHECKED enum lvn_status lvn_input_open(const char *path, enum lvn_input accepts, int *fd);
 

@@ -1,13 +1,15 @@
-/* log.c - see log.h. One sink; lines are cut to a fixed length, so that logging needs no memory. */
+/* log.c - see log.h. One sink; lines are truncated to a fixed length, so that logging allocates no memory. */
 #include "base/log.h"
 
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "base/redact.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects all of the following, also while the sink runs */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following, also while the sink runs */
 static lvn_log_sink *log_sink;
 static void *log_context;
 static enum lvn_log_level log_level = LVN_LOG_INFO;
@@ -21,16 +23,38 @@ void lvn_log_set(lvn_log_sink *sink, void *context, enum lvn_log_level level)
     pthread_mutex_unlock(&lock);
 }
 
+/* The caller holds the lock. */
+static void log_line(enum lvn_log_level level, const char *format, va_list args, bool once)
+{
+    static uint64_t lines[64]; /* hashes of lines that were logged once */
+    static unsigned next;
+    char text[2048], redacted[2048];
+    if (!log_sink || level > log_level) return;
+    vsnprintf(text, sizeof text, format, args);
+    uint64_t hash = 0xcbf29ce484222325ULL; /* FNV-1a */
+    for (const char *p = text; *p && once; p++) hash = (hash ^ (uint8_t)*p) * 0x100000001b3ULL;
+    for (int i = 0; i < 64 && once; i++)
+        if (lines[i] == hash) return;
+    if (once) lines[next++ % 64] = hash;
+    log_sink(log_context, level, lvn_redacted(redacted, sizeof redacted, text));
+}
+
 void lvn_log(enum lvn_log_level level, const char *format, ...)
 {
-    char text[2048], redacted[2048];
+    va_list args;
+    va_start(args, format);
     pthread_mutex_lock(&lock);
-    if (log_sink && level <= log_level) {
-        va_list args;
-        va_start(args, format);
-        vsnprintf(text, sizeof text, format, args);
-        va_end(args);
-        log_sink(log_context, level, lvn_redacted(redacted, sizeof redacted, text));
-    }
+    log_line(level, format, args, false);
     pthread_mutex_unlock(&lock);
+    va_end(args);
+}
+
+void lvn_log_once(enum lvn_log_level level, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    pthread_mutex_lock(&lock);
+    log_line(level, format, args, true);
+    pthread_mutex_unlock(&lock);
+    va_end(args);
 }

@@ -1,4 +1,4 @@
-/* random.c - see random.h: normal and uniform numbers, permutations and ranges from the counter-based generator, and
+/* random.c - see random.h: normal and uniform values, permutations and ranges from the counter-based generator, and
  * the system's random bytes. */
 #include "base/random.h"
 
@@ -19,9 +19,9 @@ static struct lvn_philox init_words(uint64_t seed, uint64_t name_hash, int64_t i
 void lvn_random_normal(uint64_t seed, uint64_t name_hash, float std, int64_t first, int64_t n, float *out)
 {
     for (int64_t i = 0; i < n; i += 4) {
-        struct lvn_philox r = init_words(seed, name_hash, (first + i) / 4);
+        struct lvn_philox philox = init_words(seed, name_hash, (first + i) / 4);
         for (int j = 0; j < 4 && i + j < n; j++) {
-            double u = (r.v[j & ~1] + 0.5) * 0x1p-32, angle = 6.283185307179586 * (r.v[j | 1] * 0x1p-32);
+            double u = (philox.v[j & ~1] + 0.5) * 0x1p-32, angle = 6.283185307179586 * (philox.v[j | 1] * 0x1p-32);
             out[i + j] = (float)(std * (sqrt(-2.0 * log(u)) * (j & 1 ? sin(angle) : cos(angle))));
         }
     }
@@ -30,8 +30,8 @@ void lvn_random_normal(uint64_t seed, uint64_t name_hash, float std, int64_t fir
 void lvn_random_uniform(uint64_t seed, uint64_t name_hash, float bound, int64_t first, int64_t n, float *out)
 {
     for (int64_t i = 0; i < n; i += 4) {
-        struct lvn_philox r = init_words(seed, name_hash, (first + i) / 4);
-        for (int j = 0; j < 4 && i + j < n; j++) out[i + j] = (2 * lvn_uniform(r.v[j]) - 1) * bound;
+        struct lvn_philox philox = init_words(seed, name_hash, (first + i) / 4);
+        for (int j = 0; j < 4 && i + j < n; j++) out[i + j] = (2 * lvn_uniform(philox.v[j]) - 1) * bound;
     }
 }
 
@@ -44,9 +44,9 @@ int64_t lvn_random_permute(uint64_t seed, uint64_t epoch, int64_t n, int64_t i)
     do {
         uint32_t left = (uint32_t)(x >> n_bits) & mask, right = (uint32_t)x & mask;
         for (uint32_t round = 0; round < 6; round++) {
-            struct lvn_philox r = lvn_philox(seed ^ ((uint64_t)LVN_STREAM_DATA << 56), right, round, (uint32_t)epoch,
-                                             (uint32_t)(epoch >> 32));
-            uint32_t next = left ^ (r.v[0] & mask);
+            struct lvn_philox philox = lvn_philox(seed ^ ((uint64_t)LVN_STREAM_DATA << 56), right, round,
+                                                  (uint32_t)epoch, (uint32_t)(epoch >> 32));
+            uint32_t next = left ^ (philox.v[0] & mask);
             left = right;
             right = next;
         }
@@ -57,14 +57,14 @@ int64_t lvn_random_permute(uint64_t seed, uint64_t epoch, int64_t n, int64_t i)
 
 int64_t lvn_random_below(uint64_t seed, uint64_t a, uint64_t b, int64_t n)
 {
-    struct lvn_philox r = lvn_philox(seed ^ ((uint64_t)LVN_STREAM_SAMPLE << 56), (uint32_t)a, (uint32_t)(a >> 32),
-                                     (uint32_t)b, (uint32_t)(b >> 32));
-    uint64_t bits = (uint64_t)r.v[0] << 32 | r.v[1];
+    struct lvn_philox philox = lvn_philox(seed ^ ((uint64_t)LVN_STREAM_SAMPLE << 56), (uint32_t)a, (uint32_t)(a >> 32),
+                                          (uint32_t)b, (uint32_t)(b >> 32));
+    uint64_t bits = (uint64_t)philox.v[0] << 32 | philox.v[1];
     return (int64_t)(uint64_t)(((unsigned __int128)bits * (uint64_t)n) >> 64);
 }
 
-/* The system call itself: the C library has a function for it since glibc 2.25, and the program runs with older ones.
- * Kernels before 3.17 lack the call and have /dev/urandom. */
+/* The system call itself: glibc has a function for it since 2.25, but the program also runs with older versions.
+ * Kernels before 3.17 lack the call; they have /dev/urandom. */
 static ssize_t from_kernel(void *bytes, size_t n)
 {
     ssize_t got;
@@ -89,6 +89,7 @@ enum lvn_status lvn_random_secret(void *bytes, size_t n, const char *purpose)
 {
     ssize_t got = from_kernel(bytes, n);
     if (got < 0 && errno == ENOSYS) got = from_device(bytes, n);
-    LVN_CHECK(got == (ssize_t)n, IO, "no random bytes for %s: %s", purpose, got < 0 ? strerror(errno) : "too few");
+    LVN_CHECK(got == (ssize_t)n, IO, "cannot obtain random bytes for %s: %s", purpose,
+              got < 0 ? strerror(errno) : "too few bytes");
     return LVN_OK;
 }

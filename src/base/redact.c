@@ -1,6 +1,7 @@
 /* redact.c - see redact.h. */
 #include "base/redact.h"
 
+#include <ctype.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +24,7 @@ static bool is_secret(const char *name, size_t n)
     return false;
 }
 
-/* The next secret in `text`, *n: its length; NULL: there is none. */
+/* The next secret in `text`, *n: its length; NULL: none. */
 static const char *next_secret(const char *text, size_t *n)
 {
     for (const char *p = text; *p; p++) {
@@ -46,7 +47,7 @@ static const char *next_secret(const char *text, size_t *n)
 
 bool lvn_secrets_hide(char *text)
 {
-    bool some = false;
+    bool found = false;
     const char *at;
     for (size_t n; (at = next_secret(text, &n));) {
         size_t stars = n < 3 ? n : 3;
@@ -54,9 +55,9 @@ bool lvn_secrets_hide(char *text)
         memset(text, '*', stars);
         memmove(text + stars, text + n, strlen(text + n) + 1);
         text += stars;
-        some = true;
+        found = true;
     }
-    return some;
+    return found;
 }
 
 bool lvn_secrets_hidden(const char *text)
@@ -69,17 +70,59 @@ bool lvn_secrets_hidden(const char *text)
 
 /* --- control characters --- */
 
+static bool is_control(int32_t code)
+{
+    const bool direction = (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+    return (code >= 0 && code < ' ') || (code >= 0x7f && code < 0xa0) || direction;
+}
+
+const char *lvn_control_find(const char *text)
+{
+    for (int n; *text; text += n)
+        if (is_control(lvn_utf8_decode(text, (int64_t)strnlen(text, 4), &n))) return text;
+    return NULL;
+}
+
 const char *lvn_redacted_next(const char **text, char to[LVN_REDACTED_ONE])
 {
     int n;
     const char *from = *text;
     int32_t code = lvn_utf8_decode(from, (int64_t)strnlen(from, 4), &n);
-    if (code < 0 || code < ' ' || (code >= 0x7f && code < 0xa0))
-        snprintf(to, LVN_REDACTED_ONE, "\\x%02x", code < 0 ? (unsigned char)*from : (unsigned)code);
+    if (code < 0 || is_control(code))
+        snprintf(to, LVN_REDACTED_ONE, code > 0xff ? "\\u%04x" : "\\x%02x",
+                 code < 0 ? (unsigned char)*from : (unsigned)code);
     else
         snprintf(to, LVN_REDACTED_ONE, "%.*s", n, from);
     *text += n;
     return to;
+}
+
+/* The length of a header's name at `p` whose value is a secret; 0: no such header. */
+static size_t secret_header(const char *p)
+{
+    static const char *const names[] = {"authorization", "proxy-authorization", "cookie", "set-cookie"};
+    const size_t n = strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_");
+    if (n > 2 && !strncasecmp(p, "x-", 2) && is_secret(p, n)) return n;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == n && !strncasecmp(p, names[i], n)) return n;
+    return 0;
+}
+
+/* Replaces the values of secret headers, which some servers repeat in their responses (as lines, JSON or XML), with
+ * "***" up to the quote, the tag or the end. Values of settings may look the same, so lvn_secrets_hide() does not do
+ * this. */
+static void hide_headers(char *text)
+{
+    for (char *p = text; *p; p++) {
+        const size_t n = p == text || !(isalnum((unsigned char)p[-1]) || strchr("-_", p[-1])) ? secret_header(p) : 0;
+        char *value = p + n + strspn(p + n, "\"' ");
+        if (!n || !*value || !strchr(":=>", *value)) continue;
+        value += 1 + strspn(value + 1, "\"'[ ");
+        const size_t bytes = strcspn(value, "\"'<"), stars = bytes < 3 ? bytes : 3;
+        memset(value, '*', stars);
+        memmove(value + stars, value + bytes, strlen(value + bytes) + 1);
+        p = value + stars - 1;
+    }
 }
 
 char *lvn_redacted(char *to, size_t capacity, const char *from)
@@ -93,5 +136,6 @@ char *lvn_redacted(char *to, size_t capacity, const char *from)
         memcpy(to + used, next, n + 1);
     }
     (void)lvn_secrets_hide(to);
+    hide_headers(to);
     return to;
 }

@@ -1,6 +1,6 @@
 /* status.c - see status.h: the thread-local error record.
  *
- * Fixed buffers: recording an error must work when memory has run out. Longer texts are cut. */
+ * The buffers are fixed, because recording an error must work when memory is exhausted. Longer texts are truncated. */
 #include "base/status.h"
 
 #include <stdarg.h>
@@ -17,7 +17,7 @@ static _Thread_local struct {
 
 enum lvn_status lvn_fail_at(const char *file, int line, enum lvn_status status, const char *format, ...)
 {
-    /* The arguments may point into the old record ("...: %s", lvn_error_text()), so the new text is built
+    /* The arguments may point into the old record ("...: %s", levin_error_text()), so the new text is built
      * separately. */
     char text[sizeof record.text];
     va_list args;
@@ -44,12 +44,12 @@ enum lvn_status lvn_while_at(enum lvn_status status, const char *format, ...)
     return status;
 }
 
-const char *lvn_error_text(void)
+const char *levin_error_text(void)
 {
     return record.text;
 }
 
-const char *lvn_error_trace(void)
+const char *levin_error_trace(void)
 {
     return record.trace;
 }

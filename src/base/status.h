@@ -1,8 +1,8 @@
 /* status.h - status codes and the error record of a thread. Every function that can fail uses it.
  *
- * Such a function returns an enum lvn_status. The function that fails records a sentence (which thing, what was found,
- * what was wanted, what to do) in its thread's record; its callers add "while ..." lines. Nothing is printed here:
- * main() prints the record. The compiler warns about an ignored status. */
+ * Such a function returns an enum lvn_status. The function that fails records a message (what happened, where, what was
+ * expected, what to do) in its thread's record; its callers add "while ..." lines. Nothing is printed here: main()
+ * prints the record. The compiler warns about an ignored status. */
 #ifndef LVN_STATUS_H
 #define LVN_STATUS_H
 
@@ -30,7 +30,7 @@ enum lvn_status {
 #define LVN_CHECKED __attribute__((warn_unused_result))
 #define LVN_PRINTF(text, first) __attribute__((format(printf, text, first)))
 
-/* Start a new record with this sentence; returns `status`, so that `return lvn_fail(...)` works. */
+/* Start a new record with this message; returns `status`, so that `return lvn_fail(...)` works. */
 #define lvn_fail(status, ...) lvn_fail_at(__FILE__, __LINE__, status, __VA_ARGS__)
 enum lvn_status lvn_fail_at(const char *file, int line, enum lvn_status status, const char *format, ...)
     LVN_PRINTF(4, 5);
@@ -43,7 +43,7 @@ enum lvn_status lvn_while_at(enum lvn_status status, const char *format, ...) LV
         (void)lvn_fail(LVN_##status, __VA_ARGS__);                                                                     \
         return LVN_##status;                                                                                           \
     } while (0)
-/* Record the sentence and return `status` unless `condition` holds. */
+/* Record the message and return `status` if `condition` is false. */
 #define LVN_CHECK(condition, status, ...)                                                                              \
     do {                                                                                                               \
         if (!(condition)) LVN_FAIL(status, __VA_ARGS__);                                                               \
@@ -64,15 +64,15 @@ enum lvn_status lvn_while_at(enum lvn_status status, const char *format, ...) LV
         }                                                                                                              \
     } while (0)
 
-/* The sentence of this thread's record; "" if there is none. Valid until the next failure in this thread. */
-const char *lvn_error_text(void);
+/* The message of this thread's record; "" if there is none. Valid until the next failure in this thread. */
+const char *levin_error_text(void);
 /* The "while ..." lines, each ended by a newline; "" if there are none. */
-const char *lvn_error_trace(void);
-/* Where the failure was recorded, as "file.c:12"; for debug output. */
+const char *levin_error_trace(void);
+/* The location at which the failure was recorded, as "file.c:12"; for debug output. */
 const char *lvn_error_location(void);
 /* Clear the record: for callers that handle a failure (a damaged checkpoint that is skipped). */
 void lvn_error_clear(void);
-/* Save the record, and restore it: around clean-up after a failure, whose own failures are not reported. */
+/* Save and restore the record: around clean-up after a failure, whose own failures are not reported. */
 void lvn_error_save(void);
 void lvn_error_restore(void);
 /* The short text of the status. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/system.h"
 
 enum { MAX_LINKS = 40 }; /* as in Linux */
 
@@ -18,7 +19,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* /dev/stdout is a link into /proc/self/fd. Such a link names an open file, with its offset and mode, and not a
+/* /dev/stdout is a link into /proc/self/fd. Such a link refers to an open file, with its offset and mode, and not to a
  * path. */
 static bool is_descriptor_link(const struct stat *link)
 {
@@ -26,103 +27,105 @@ static bool is_descriptor_link(const struct stat *link)
     return stat("/proc/self", &proc) == 0 && link->st_dev == proc.st_dev;
 }
 
-/* The descriptor that a path in /proc/self/fd names, if this process has it open for that file; otherwise -1. */
-static int open_descriptor(const char *path, const struct stat *is)
+/* The descriptor of a path in /proc/self/fd, if this process has it open for that file; otherwise -1. */
+static int open_descriptor(const char *path, const struct stat *file)
 {
     struct stat open_file;
     const char *name = lvn_path_name(path);
     char *end;
     long n = strtol(name, &end, 10);
     bool number = *name >= '0' && *name <= '9' && !*end && n <= INT_MAX;
-    return number && fstat((int)n, &open_file) == 0 && same_file(is, &open_file) ? (int)n : -1;
+    return number && fstat((int)n, &open_file) == 0 && same_file(file, &open_file) ? (int)n : -1;
 }
 
-/* Follows one link. NULL: no memory. */
+/* Follows one link. NULL: out of memory. */
 static const char *follow(struct lvn_arena *a, const char *path)
 {
     char text[PATH_MAX];
     ssize_t n = readlink(path, text, sizeof text - 1);
-    if (n < 0) return path; /* it was removed meanwhile */
+    if (n < 0) return path; /* the link was removed meanwhile */
     text[n] = '\0';
     char *dir = lvn_path_dir(a, path);
     return dir ? lvn_path_join(a, dir, text) : NULL;
 }
 
-static enum lvn_status refuse_kind(const char *path, const struct stat *is)
+static enum lvn_status refuse_kind(const char *path, const struct stat *file)
 {
-    LVN_CHECK(!S_ISDIR(is->st_mode), IO, "cannot write '%s': it is a folder; name a file in it", path);
-    LVN_CHECK(!S_ISBLK(is->st_mode), IO, "cannot write '%s': it is a disk, and levin writes files; name a file", path);
-    LVN_CHECK(!S_ISSOCK(is->st_mode), IO, "cannot write '%s': it is a socket; name a file or a pipe", path);
+    LVN_CHECK(!S_ISDIR(file->st_mode), IO, "cannot write '%s': it is a folder; name a file in it", path);
+    LVN_CHECK(!S_ISBLK(file->st_mode), IO, "cannot write '%s': it is a disk; name a file", path);
+    LVN_CHECK(!S_ISSOCK(file->st_mode), IO, "cannot write '%s': it is a socket; name a file or a pipe", path);
     return LVN_OK;
 }
 
-static enum lvn_status find_stream(const char *given, const char *path, const struct stat *is, struct lvn_target *t)
+static enum lvn_status find_stream(const char *given, const char *path, const struct stat *file,
+                                   struct lvn_target *target)
 {
     struct stat out;
-    *t = (struct lvn_target){.path = given, .stream = true, .descriptor = open_descriptor(path, is)};
-    if (t->descriptor < 0) LVN_TRY(refuse_kind(given, is));
-    t->is_stdout = fstat(STDOUT_FILENO, &out) == 0 && same_file(is, &out);
+    *target = (struct lvn_target){.path = given, .stream = true, .descriptor = open_descriptor(path, file)};
+    if (target->descriptor < 0) LVN_TRY(refuse_kind(given, file));
+    target->is_stdout = fstat(STDOUT_FILENO, &out) == 0 && same_file(file, &out);
     return LVN_OK;
 }
 
-enum lvn_status lvn_target_find(struct lvn_arena *a, const char *path, struct lvn_target *t)
+enum lvn_status lvn_target_find(struct lvn_arena *a, const char *path, struct lvn_target *target)
 {
-    struct stat is, link;
+    struct stat file, link;
     const char *given = path;
-    bool there = stat(path, &is) == 0;
-    LVN_CHECK(there || errno == ENOENT, IO, "cannot write '%s': %s", path, strerror(errno));
+    bool exists = stat(path, &file) == 0;
+    LVN_CHECK(exists || errno == ENOENT, IO, "cannot write '%s': %s", path, strerror(errno));
     for (int i = 0; lstat(path, &link) == 0 && S_ISLNK(link.st_mode); i++) {
         LVN_CHECK(i < MAX_LINKS, IO, "cannot write '%s': %s", given, strerror(ELOOP));
-        if (there && is_descriptor_link(&link)) return find_stream(given, path, &is, t);
+        if (exists && is_descriptor_link(&link)) return find_stream(given, path, &file, target);
         path = follow(a, path);
         if (!path) return LVN_MEMORY;
     }
-    if (there && !S_ISREG(is.st_mode)) return find_stream(given, path, &is, t);
-    *t = (struct lvn_target){.path = path, .descriptor = -1};
+    if (exists && !S_ISREG(file.st_mode)) return find_stream(given, path, &file, target);
+    *target = (struct lvn_target){.path = path, .descriptor = -1};
     return LVN_OK;
 }
 
 enum lvn_status lvn_target_file(struct lvn_arena *a, const char *path, const char **file)
 {
-    struct lvn_target t;
-    LVN_TRY(lvn_target_find(a, path, &t));
-    LVN_CHECK(!t.stream, IO, "cannot write '%s': it is a device or a pipe, and this needs a regular file", path);
-    *file = t.path;
+    struct lvn_target target;
+    LVN_TRY(lvn_target_find(a, path, &target));
+    LVN_CHECK(!target.stream, IO, "cannot write '%s': it is a device or a pipe; expected a regular file", path);
+    *file = target.path;
     return LVN_OK;
 }
 
-enum lvn_status lvn_target_open(const struct lvn_target *t, int *fd)
+enum lvn_status lvn_target_open(const struct lvn_target *target, int *fd)
 {
     do {
-        *fd = t->descriptor >= 0 ? fcntl(t->descriptor, F_DUPFD_CLOEXEC, 0) : open(t->path, O_WRONLY | O_CLOEXEC);
+        *fd = target->descriptor >= 0 ? fcntl(target->descriptor, F_DUPFD_CLOEXEC, 0)
+                                      : open(target->path, O_WRONLY | O_CLOEXEC);
     } while (*fd < 0 && errno == EINTR);
-    LVN_CHECK(*fd >= 0, IO, "cannot write '%s': %s", t->path, strerror(errno));
+    LVN_CHECK(*fd >= 0, IO, "cannot write '%s': %s", target->path, strerror(errno));
     return LVN_OK;
 }
 
-static enum lvn_status write_stream(const struct lvn_target *t, const void *data, int64_t bytes)
+static enum lvn_status write_stream(const struct lvn_target *target, const void *data, int64_t bytes)
 {
     int fd;
-    LVN_TRY(lvn_target_open(t, &fd));
+    LVN_TRY(lvn_target_open(target, &fd));
     int error = lvn_fd_write(fd, data, bytes) ? 0 : errno;
     if (close(fd) != 0 && !error) error = errno;
-    LVN_CHECK(!error, IO, "cannot write '%s': %s", t->path, strerror(error));
+    LVN_CHECK(!error, IO, "cannot write '%s': %s", target->path, strerror(error));
     return LVN_OK;
 }
 
 enum lvn_status lvn_target_write(const char *path, const void *data, int64_t bytes)
 {
     LVN_LOCAL_ARENA(a);
-    struct lvn_target t;
-    LVN_TRY(lvn_target_find(&a, path, &t));
-    return t.stream ? write_stream(&t, data, bytes) : lvn_file_write(t.path, data, bytes);
+    struct lvn_target target;
+    LVN_TRY(lvn_target_find(&a, path, &target));
+    return target.stream ? write_stream(&target, data, bytes) : lvn_file_write(target.path, data, bytes);
 }
 
 enum lvn_status lvn_file_open_nofollow(const char *path, int flags, int *fd)
 {
     struct stat is;
-    *fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
-               0666); /* opening a pipe without a reader must not block */
+    /* opening a pipe without a reader must not block */
+    *fd = lvn_system.open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     if (*fd < 0) {
         int error = errno;
         bool link = lstat(path, &is) == 0 && S_ISLNK(is.st_mode), pipe = error == ENXIO;

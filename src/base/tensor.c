@@ -62,6 +62,13 @@ bool lvn_desc_contiguous(const struct lvn_desc *d)
     return true;
 }
 
+bool lvn_desc_is_row(const struct lvn_desc *a, const struct lvn_desc *b)
+{
+    bool fits = b->rank < a->rank;
+    for (int i = 1; fits && i <= b->rank; i++) fits = b->dim[b->rank - i] == a->dim[a->rank - i];
+    return fits;
+}
+
 bool lvn_desc_same_shape(const struct lvn_desc *a, const struct lvn_desc *b)
 {
     if (a->rank != b->rank) return false;

@@ -34,7 +34,7 @@ const char *lvn_dtype_name(enum lvn_dtype dtype);
 
 enum { LVN_MAX_RANK = 4 };
 
-/* Element (i0, i1, ...) lies `offset + i0*stride[0] + i1*stride[1] + ...` elements after the start of the buffer. */
+/* Element (i0, i1, ...) is `offset + i0*stride[0] + i1*stride[1] + ...` elements after the start of the buffer. */
 struct lvn_desc {
     enum lvn_dtype dtype;
     int rank;
@@ -54,7 +54,9 @@ int64_t lvn_desc_rows(const struct lvn_desc *d);
 /* Row-major without gaps (any offset). */
 bool lvn_desc_contiguous(const struct lvn_desc *d);
 bool lvn_desc_same_shape(const struct lvn_desc *a, const struct lvn_desc *b);
-/* "(12, 64, 128)" into `text`; returns text. */
+/* Are the dimensions of b the last dimensions of a, but not all of them? */
+bool lvn_desc_is_row(const struct lvn_desc *a, const struct lvn_desc *b);
+/* Writes "(12, 64, 128)" into `text`; returns text. */
 enum { LVN_SHAPE_TEXT = 96 };
 char *lvn_shape_text(const struct lvn_desc *d, char text[LVN_SHAPE_TEXT]);
 

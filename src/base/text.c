@@ -106,7 +106,7 @@ void lvn_print_append(char *text, size_t capacity, const char *format, ...)
 enum lvn_status lvn_copy_bytes(char *to, size_t capacity, const char *name, const char *from, size_t n)
 {
     to[0] = '\0';
-    LVN_CHECK(n < capacity, ARG, "%s has %zu bytes; at most %zu are taken", name, n, capacity - 1);
+    LVN_CHECK(n < capacity, ARG, "%s has %zu bytes; at most %zu are supported", name, n, capacity - 1);
     memcpy(to, from, n);
     to[n] = '\0';
     return LVN_OK;
@@ -115,7 +115,7 @@ enum lvn_status lvn_copy_bytes(char *to, size_t capacity, const char *name, cons
 enum lvn_status lvn_collect_error(struct lvn_text *all, enum lvn_status status)
 {
     if (status != LVN_ARG) return status;
-    lvn_text_printf(all, "%s%s", all->n ? "; and " : "", lvn_error_text());
+    lvn_text_printf(all, "%s%s", all->n ? "; and " : "", levin_error_text());
     lvn_error_clear();
     return lvn_text_status(all);
 }
@@ -170,14 +170,28 @@ int64_t lvn_utf8_check(const void *p, int64_t n)
 {
     const unsigned char *s = p;
     int used;
-    for (int64_t i = 0; i < n; i += used)
+    for (int64_t i = 0; i < n; i += used) {
+        uint64_t next;
+        if (n - i >= (used = sizeof next)) {
+            memcpy(&next, s + i, sizeof next);
+            if (!(next & 0x8080808080808080)) continue;
+        }
         if (lvn_utf8_decode(s + i, n - i, &used) < 0) return i;
+    }
     return -1;
 }
 
 int64_t lvn_utf8_bom(const void *p, int64_t n)
 {
     return n >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}
+
+int64_t lvn_count_crlf(const void *p, int64_t n)
+{
+    int64_t lines = 0;
+    for (const char *at = p, *end = at + n; n && (at = memchr(at, '\r', (size_t)(end - at)));)
+        lines += ++at < end && *at == '\n';
+    return lines;
 }
 
 enum { LONGEST = 64 };
@@ -265,17 +279,17 @@ void lvn_hex_text(const void *bytes, size_t n, char *text)
     for (size_t i = 0; i < n; i++) snprintf(text + 2 * i, 3, "%02x", ((const unsigned char *)bytes)[i]);
 }
 
-/* --- numbers, as printf's %g writes them, to the character ---
+/* --- numbers, with exactly the text of printf's %g ---
  *
- * A double times an exact power of ten fits a long double except for the last bit. So its digits are those of an
- * integer, unless it is so close to half a unit of the last digit that this bit decides: then printf is called. */
+ * A double times an exact power of ten is a long double except for its last bit. So its digits are those of an
+ * integer, unless it is so close to half a unit of the last digit that this bit decides; then printf is called. */
 enum { MAX_DIGITS = 15, MAX_POWER = 27 }; /* 5^27 is the largest power that fits 64 bits */
 
 static const long double ten[MAX_POWER + 1] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,  1e7L,  1e8L,  1e9L,
                                                1e10L, 1e11L, 1e12L, 1e13L, 1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L,
                                                1e20L, 1e21L, 1e22L, 1e23L, 1e24L, 1e25L, 1e26L, 1e27L};
 
-/* x * 10^power; NaN outside of the table. */
+/* x * 10^power; NaN outside the table. */
 static long double shifted(double x, int power)
 {
     if (power > MAX_POWER || power < -MAX_POWER) return NAN;
@@ -285,8 +299,7 @@ static long double shifted(double x, int power)
 /* magnitude = 0.dddd... * 10^*point, rounded to `digits` digits, the integer *number. False: printf must be called. */
 static bool decimal(double magnitude, int digits, uint64_t *number, int *point)
 {
-    *point = (ilogb(magnitude) * 1233 >> 12) +
-             1; /* 1233 / 4096 approximates log10(2): the result is right or one too small */
+    *point = (ilogb(magnitude) * 1233 >> 12) + 1; /* 1233 / 4096 is about log10(2): right, or one too small */
     long double x = shifted(magnitude, digits - *point);
     if (x >= ten[digits]) x = shifted(magnitude, digits - ++*point);
     if (isnan(x)) return false;

@@ -1,10 +1,10 @@
-/* threads.c - see threads.h: the thread team on POSIX threads, and single threads. Programs and libraries that bring an
- * OpenMP of their own (PyTorch) meet no second one.
+/* threads.c - see threads.h: the thread team on POSIX threads, and single threads. levin does not use OpenMP, because
+ * programs and libraries that contain one (PyTorch) would then have two.
  *
- * Threads start at the first run and wait for the next one when it ends. A kernel of a small model takes a few
- * microseconds, so threads must synchronize without a system call; but if other processes compete for the cores, a
- * spinning thread takes time from the thread that it waits for. So a waiting thread spins briefly, then sleeps in the
- * kernel (futex). Without futexes it yields. How long it spins between two runs, OMP_WAIT_POLICY says. */
+ * Threads start at the first run; after it they wait for the next one. A kernel of a small model needs a few
+ * microseconds, so threads must synchronize without a system call. But if other processes compete for the cores, a
+ * spinning thread delays the thread for which it waits. So a waiting thread spins briefly, then sleeps in the kernel
+ * (futex). Without futexes it yields. OMP_WAIT_POLICY determines how long it spins between two runs. */
 #include "base/threads.h"
 
 #include <errno.h>
@@ -30,9 +30,9 @@
 enum {
     SPINS = 2000,           /* at a barrier: some tens of microseconds */
     SPINS_BETWEEN = 50000,  /* until the next run: a millisecond or two, as between the steps of a training */
-    SPINS_SHARED = 100,     /* of a team with more threads than CPUs: who waits gives its CPU away */
+    SPINS_SHARED = 100,     /* in a team with more threads than CPUs: a waiting thread yields its CPU */
     SPINS_ACTIVE = INT_MAX, /* OMP_WAIT_POLICY=active: a minute */
-    KEPT = 4,               /* teams that wait for a run, so that callers at the same time need not start threads */
+    IDLE_TEAMS = 4,         /* maximum idle teams, so that concurrent callers need not start threads */
 };
 
 /* A word that threads wait to change. */
@@ -50,18 +50,18 @@ struct member {
 struct team {
     struct event started; /* number of runs that began */
     struct event barrier; /* number of completed barriers */
-    struct event ended;   /* number of members, without the caller, that have ended the run */
+    struct event ended;   /* number of members, without the caller, that have completed the run */
     _Alignas(64) atomic_int arrived;
-    _Alignas(64) void (*task)(void *argument, int thread, int n_threads); /* NULL: members end */
+    _Alignas(64) void (*task)(void *argument, int thread, int n_threads); /* NULL: members terminate */
     void *argument;
-    int n_threads; /* with the caller, thread 0 */
-    int requested; /* the caller wanted so many; the system may have given fewer */
+    int n_threads; /* including the caller, thread 0 */
+    int requested; /* number requested by the caller; the system may have started fewer */
     int spins, spins_between;
     struct member member[]; /* [requested - 1] */
 };
 
-static _Thread_local struct team *my_team; /* NULL outside of a team, and in a team of one */
-static struct team *_Atomic kept[KEPT];
+static _Thread_local struct team *my_team; /* NULL outside a team, and in a team of one */
+static struct team *_Atomic idle[IDLE_TEAMS];
 
 static void pause_briefly(void)
 {
@@ -91,7 +91,7 @@ static void wake_all(struct event *e)
 #endif
 }
 
-/* Wait until the word is no longer `seen`; returns what it is. */
+/* Wait until the word is no longer `seen`; returns its value. */
 static int await_change(struct event *e, int seen, int spins)
 {
     int now;
@@ -108,33 +108,33 @@ static int await_change(struct event *e, int seen, int spins)
 
 void lvn_team_barrier(void)
 {
-    struct team *t = my_team;
-    if (!t) return;
-    int completed = atomic_load_explicit(&t->barrier.word, memory_order_relaxed);
-    if (atomic_fetch_add_explicit(&t->arrived, 1, memory_order_acq_rel) + 1 < t->n_threads) {
-        await_change(&t->barrier, completed, t->spins);
+    struct team *team = my_team;
+    if (!team) return;
+    int completed = atomic_load_explicit(&team->barrier.word, memory_order_relaxed);
+    if (atomic_fetch_add_explicit(&team->arrived, 1, memory_order_acq_rel) + 1 < team->n_threads) {
+        await_change(&team->barrier, completed, team->spins);
         return;
     }
-    atomic_store_explicit(&t->arrived, 0, memory_order_relaxed);
-    atomic_store(&t->barrier.word, completed + 1);
-    wake_all(&t->barrier);
+    atomic_store_explicit(&team->arrived, 0, memory_order_relaxed);
+    atomic_store(&team->barrier.word, completed + 1);
+    wake_all(&team->barrier);
 }
 
 static void *run_member(void *argument)
 {
     struct member *m = argument;
-    struct team *t = m->team;
-    my_team = t;
+    struct team *team = m->team;
+    my_team = team;
     for (int runs = 0;;) {
-        runs = await_change(&t->started, runs, t->spins_between);
-        if (!t->task) return NULL;
-        t->task(t->argument, m->thread, t->n_threads);
-        atomic_fetch_add(&t->ended.word, 1);
-        wake_all(&t->ended);
+        runs = await_change(&team->started, runs, team->spins_between);
+        if (!team->task) return NULL;
+        team->task(team->argument, m->thread, team->n_threads);
+        atomic_fetch_add(&team->ended.word, 1);
+        wake_all(&team->ended);
     }
 }
 
-/* Which signals a thread of a team does not take: all that are not its own faults (a handler of those may be set). */
+/* A thread of a team blocks all signals except those that report its own faults (they may have a handler). */
 static void block_signals(sigset_t *before)
 {
     static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
@@ -147,26 +147,26 @@ static void block_signals(sigset_t *before)
 static int cpus(void)
 {
 #if defined(__linux__)
-    cpu_set_t set; /* machines with more CPUs than it has bits: unknown, and no team is larger */
+    cpu_set_t set; /* fails on machines with more CPUs than it has bits, which are larger than any team */
     if (!sched_getaffinity(0, sizeof set, &set)) return CPU_COUNT(&set);
 #endif
     return INT_MAX;
 }
 
-static void choose_spins(struct team *t)
+static void choose_spins(struct team *team)
 {
     const char *policy = lvn_getenv("OMP_WAIT_POLICY");
-    bool shared = t->n_threads > cpus();
-    t->spins = shared ? SPINS_SHARED : SPINS;
-    t->spins_between = shared ? SPINS_SHARED : SPINS_BETWEEN;
-    if (policy && !strcasecmp(policy, "passive")) t->spins_between = 0;
-    if (policy && !strcasecmp(policy, "active")) t->spins_between = SPINS_ACTIVE;
+    bool shared = team->n_threads > cpus();
+    team->spins = shared ? SPINS_SHARED : SPINS;
+    team->spins_between = shared ? SPINS_SHARED : SPINS_BETWEEN;
+    if (policy && !strcasecmp(policy, "passive")) team->spins_between = 0;
+    if (policy && !strcasecmp(policy, "active")) team->spins_between = SPINS_ACTIVE;
 }
 
-/* Only the thread that forks exists in the child: teams there start anew. */
+/* In the child of a fork only the forking thread exists, so the child must start new teams. */
 static void forget(void)
 {
-    for (int i = 0; i < KEPT; i++) atomic_store(&kept[i], NULL);
+    for (int i = 0; i < IDLE_TEAMS; i++) atomic_store(&idle[i], NULL);
 }
 
 static void forget_in_children(void)
@@ -179,65 +179,65 @@ static struct team *start(int n_threads)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     sigset_t before;
     size_t bytes = sizeof(struct team) + (size_t)(n_threads - 1) * sizeof(struct member);
-    struct team *t = lvn_malloc_aligned(_Alignof(struct team), (bytes + _Alignof(struct team) - 1) /
-                                                                   _Alignof(struct team) * _Alignof(struct team));
-    if (!t) {
-        lvn_error_clear(); /* no failure: the caller runs the task alone */
+    struct team *team = lvn_malloc_aligned(_Alignof(struct team), (bytes + _Alignof(struct team) - 1) /
+                                                                      _Alignof(struct team) * _Alignof(struct team));
+    if (!team) {
+        lvn_error_clear(); /* not a failure: the caller runs the task alone */
         return NULL;
     }
     pthread_once(&once, forget_in_children);
-    *t = (struct team){.n_threads = n_threads, .requested = n_threads};
-    choose_spins(t);
+    *team = (struct team){.n_threads = n_threads, .requested = n_threads};
+    choose_spins(team);
     block_signals(&before);
     for (int i = 0; i < n_threads - 1; i++) {
-        t->member[i] = (struct member){.team = t, .thread = i + 1};
-        if (!pthread_create(&t->member[i].id, NULL, run_member, &t->member[i])) continue;
-        t->n_threads = i + 1;
+        team->member[i] = (struct member){.team = team, .thread = i + 1};
+        if (!pthread_create(&team->member[i].id, NULL, run_member, &team->member[i])) continue;
+        team->n_threads = i + 1;
         break;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return t;
+    return team;
 }
 
-static void begin(struct team *t, void (*task)(void *argument, int thread, int n_threads), void *argument)
+static void begin(struct team *team, void (*task)(void *argument, int thread, int n_threads), void *argument)
 {
-    t->task = task;
-    t->argument = argument;
-    atomic_store_explicit(&t->ended.word, 0, memory_order_relaxed);
-    atomic_fetch_add(&t->started.word, 1);
-    wake_all(&t->started);
+    team->task = task;
+    team->argument = argument;
+    atomic_store_explicit(&team->ended.word, 0, memory_order_relaxed);
+    atomic_fetch_add(&team->started.word, 1);
+    wake_all(&team->started);
 }
 
-static void stop(struct team *t)
+static void stop(struct team *team)
 {
-    begin(t, NULL, NULL);
-    for (int i = 0; i < t->n_threads - 1; i++) pthread_join(t->member[i].id, NULL);
-    free(t);
+    begin(team, NULL, NULL);
+    for (int i = 0; i < team->n_threads - 1; i++) pthread_join(team->member[i].id, NULL);
+    free(team);
 }
 
-/* A team that waits, or a new one. One of another size is stopped in favour of the new one: its threads would wait in
- * vain. NULL: no memory. */
-static struct team *take(int n_threads)
+/* An idle team, or a new one. Idle teams of other sizes are stopped, because their threads may never be used again.
+ * NULL: out of memory. */
+static struct team *acquire(int n_threads)
 {
     struct team *other = NULL;
-    for (int i = 0; i < KEPT; i++) {
-        struct team *t = atomic_exchange(&kept[i], NULL);
-        if (!t) continue;
+    for (int i = 0; i < IDLE_TEAMS; i++) {
+        struct team *team = atomic_exchange(&idle[i], NULL);
+        if (!team) continue;
         if (other) stop(other);
-        if (t->requested == n_threads) return t;
-        other = t;
+        if (team->requested == n_threads) return team;
+        other = team;
     }
     if (other) stop(other);
     return start(n_threads);
 }
 
-static void keep(struct team *t)
+static void make_idle(struct team *team)
 {
-    for (int i = 0; i < KEPT; i++) {
+    for (int i = 0; i < IDLE_TEAMS; i++) {
         struct team *none = NULL;
-        if (atomic_compare_exchange_strong(&kept[i], &none, t)) return;
+        if (atomic_compare_exchange_strong(&idle[i], &none, team)) return;
     }
-    stop(t);
+    stop(team);
 }
 
 static void run_alone(void (*task)(void *argument, int thread, int n_threads), void *argument)
@@ -250,17 +250,18 @@ static void run_alone(void (*task)(void *argument, int thread, int n_threads), v
 
 void lvn_team_run(int n_threads, void (*task)(void *argument, int thread, int n_threads), void *argument)
 {
-    struct team *t = n_threads > 1 && !my_team ? take(n_threads) : NULL; /* a member of a team runs it alone */
-    if (!t) {
+    struct team *team = n_threads > 1 && !my_team ? acquire(n_threads) : NULL; /* a member of a team runs it alone */
+    if (!team) {
         run_alone(task, argument);
         return;
     }
-    begin(t, task, argument);
-    my_team = t;
-    task(argument, 0, t->n_threads);
+    begin(team, task, argument);
+    my_team = team;
+    task(argument, 0, team->n_threads);
     my_team = NULL;
-    for (int ended; (ended = atomic_load(&t->ended.word)) < t->n_threads - 1;) await_change(&t->ended, ended, t->spins);
-    keep(t);
+    for (int ended; (ended = atomic_load(&team->ended.word)) < team->n_threads - 1;)
+        await_change(&team->ended, ended, team->spins);
+    make_idle(team);
 }
 
 struct thread_start {
@@ -271,23 +272,23 @@ struct thread_start {
 
 static void *begin_thread(void *argument)
 {
-    struct thread_start s = *(struct thread_start *)argument;
+    struct thread_start start = *(struct thread_start *)argument;
     free(argument);
-    uselocale(s.locale);
-    return s.run(s.argument);
+    uselocale(start.locale);
+    return start.run(start.argument);
 }
 
 int lvn_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
 {
-    struct thread_start *s = lvn_malloc(sizeof *s);
+    struct thread_start *start = lvn_malloc(sizeof *start);
     sigset_t all, before;
-    if (!s) return ENOMEM;
-    *s = (struct thread_start){run, argument, uselocale((locale_t)0)};
+    if (!start) return ENOMEM;
+    *start = (struct thread_start){run, argument, uselocale((locale_t)0)};
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int bad = pthread_create(thread, NULL, begin_thread, s);
+    int bad = pthread_create(thread, NULL, begin_thread, start);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (bad) free(s);
+    if (bad) free(start);
     return bad;
 }
 
@@ -302,43 +303,43 @@ struct timed_task {
 
 static void *run_timed(void *argument)
 {
-    struct timed_task *w = argument;
-    w->run(w->argument);
-    pthread_mutex_lock(&w->lock);
-    w->finished = true;
-    bool abandoned = w->abandoned;
-    pthread_cond_broadcast(&w->change);
-    pthread_mutex_unlock(&w->lock);
-    if (abandoned) free(w);
+    struct timed_task *task = argument;
+    task->run(task->argument);
+    pthread_mutex_lock(&task->lock);
+    task->finished = true;
+    bool abandoned = task->abandoned;
+    pthread_cond_broadcast(&task->change);
+    pthread_mutex_unlock(&task->lock);
+    if (abandoned) free(task);
     return NULL;
 }
 
 bool lvn_thread_with_timeout(double seconds, void (*run)(void *argument), void *argument)
 {
-    struct timed_task *w = calloc(1, sizeof *w);
+    struct timed_task *task = calloc(1, sizeof *task);
     struct timespec deadline = lvn_deadline(seconds);
     pthread_t thread;
     bool in_time = true;
-    if (w) {
-        *w = (struct timed_task){.run = run, .argument = argument};
-        pthread_mutex_init(&w->lock, NULL);
-        lvn_condition_init(&w->change);
+    if (task) {
+        *task = (struct timed_task){.run = run, .argument = argument};
+        pthread_mutex_init(&task->lock, NULL);
+        lvn_condition_init(&task->change);
     }
-    if (!w || lvn_thread_start(&thread, run_timed, w)) {
-        free(w);
+    if (!task || lvn_thread_start(&thread, run_timed, task)) {
+        free(task);
         run(argument);
         return true;
     }
-    pthread_mutex_lock(&w->lock);
-    while (!w->finished && in_time) in_time = lvn_condition_wait(&w->change, &w->lock, &deadline);
-    bool finished = w->finished;
-    w->abandoned = !finished;
-    pthread_mutex_unlock(&w->lock);
+    pthread_mutex_lock(&task->lock);
+    while (!task->finished && in_time) in_time = lvn_condition_wait(&task->change, &task->lock, &deadline);
+    bool finished = task->finished;
+    task->abandoned = !finished;
+    pthread_mutex_unlock(&task->lock);
     if (!finished) {
         pthread_detach(thread);
         return false;
     }
     pthread_join(thread, NULL);
-    free(w);
+    free(task);
     return true;
 }

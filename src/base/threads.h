@@ -1,8 +1,8 @@
-/* threads.h - a thread team that executes one program, as OpenMP's teams do; and single background threads.
+/* threads.h - a thread team that executes one program, like a team of OpenMP; and single background threads.
  *
  * levin runs its team once per step, not once per kernel: every kernel is called by all threads of the team with
- * (thread, n_threads), computes its partition, and meets the others at a barrier. Results must not depend on the number
- * of threads: sums are split into chunks that the shape fixes. */
+ * (thread, n_threads), computes its partition, and the threads synchronize at a barrier. Results must not depend on the
+ * number of threads: sums are split into chunks that depend only on the shape. */
 #ifndef LVN_THREADS_H
 #define LVN_THREADS_H
 
@@ -10,22 +10,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Run task(argument, thread, n_threads) on threads 0..n_threads-1 and wait for all. The caller is thread 0. The task is
- * told how many threads there are: fewer than requested if the system starts no more, and one if the caller is a thread
- * of a team itself. Threads of any number of callers may do this at the same time; after fork() the child may, too.
- * OMP_WAIT_POLICY (passive, active) says how threads wait between two runs: a millisecond of spinning if it is unset.
- */
+/* Run task(argument, thread, n_threads) on threads 0..n_threads-1 and wait for all. The caller is thread 0. n_threads
+ * is less than requested if the system cannot start more threads, and 1 if the caller is a thread of a team. Any number
+ * of callers may do this concurrently; after fork() the child may, too. OMP_WAIT_POLICY (passive, active) determines
+ * how threads wait between two runs; default: they spin for a millisecond. */
 void lvn_team_run(int n_threads, void (*task)(void *argument, int thread, int n_threads), void *argument);
-/* Barrier of all threads of the team. Outside of a team: nothing. */
+/* Barrier of all threads of the team. Does nothing outside a team. */
 void lvn_team_barrier(void);
 
-/* Start a background thread, as pthread_create(): 0, or an errno. It has all signals blocked, so that the thread that
- * trains receives them, and its creator's locale: "C" inside the library (api/api.h). */
+/* Start a background thread like pthread_create(): 0, or an errno. It blocks all signals, so that the thread that
+ * trains receives them, and has its creator's locale: "C" inside the library (api/api.h). */
 int lvn_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
-/* Run the function in a thread of its own and wait at most `seconds`, so that calls that may hang (file system,
- * terminal) do not block the caller; in this one if none can be started. False: it has not finished; it continues in
- * the background, so its argument must stay valid. */
+/* Run the function in a separate thread and wait at most `seconds`, so that calls that may hang (file system, terminal)
+ * do not block the caller; it runs in this thread if none can be started. False: it has not finished and continues in
+ * the background, so its argument must remain valid. */
 bool lvn_thread_with_timeout(double seconds, void (*run)(void *argument), void *argument);
 
 /* The half-open range [*begin, *end) of `count` items that belongs to `thread`; bounds are multiples of `grain`, so

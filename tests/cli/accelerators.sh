@@ -49,7 +49,7 @@ says "trainer.accelerator must be auto, gpu, xpu, cpu, cuda, opencl, reference o
 # --- a GPU that this machine lacks ---
 code 2 "$LEVIN" train "${sizes[@]}" --trainer.devices=0,1 --run_dir=no
 one_error
-says "trainer.devices lists devices (0,1), and trainer.accelerator cpu is the processor" err
+says "trainer.devices lists devices (0,1), but trainer.accelerator cpu is the CPU" err
 code 2 "$LEVIN" train "${sizes[@]}" --trainer.devices=2 --run_dir=no
 one_error
 says "as \`levin launch -n 2 -- train ...\` does" err
@@ -59,8 +59,8 @@ says "trainer.accelerator cuda" err
 # no GPU of any kind: each backend says why
 code 1 env CUDA_VISIBLE_DEVICES= OCL_ICD_VENDORS=/nowhere "$LEVIN" train "${sizes[@]}" --trainer.accelerator=gpu --run_dir=no
 one_error
-says "trainer.accelerator gpu finds no GPU: set it to cpu or auto; cuda: " err
+says "trainer.accelerator gpu found no GPU; set it to cpu or auto; cuda: " err
 says "; opencl: " err
 code 1 env CUDA_VISIBLE_DEVICES= OCL_ICD_VENDORS=/nowhere "$LEVIN" train "${sizes[@]}" --trainer.accelerator=xpu --run_dir=no
 one_error
-says "trainer.accelerator xpu finds no Intel GPU: set it to cpu or auto; cuda: " err
+says "trainer.accelerator xpu found no Intel GPU; set it to cpu or auto; cuda: " err

@@ -81,7 +81,7 @@ code 0 train second --model.init=run --trainer.max_steps=8 --resume
 code 0 "$LEVIN" train --run_dir=full --model.init=second --data.path=text.txt --trainer.batch_size=4 --trainer.max_steps=1
 check [ -e full/checkpoints/last/model.safetensors ]
 
-# --- lora.init sets rank and alpha ---
+# --- lora.init sets rank, alpha and targets ---
 keep=("${tiny[@]}")
 tiny=("${tiny[@]/--lora.rank=4/--lora.init=foreign}")
 tiny=("${tiny[@]/--lora.alpha=8/--trainer.max_steps=1}")
@@ -93,6 +93,18 @@ code 2 train never --lora.rank=2
 says "its adapters have the rank 4, and lora.rank is 2; set lora.rank: 4, or leave it out" err
 code 2 train never --lora.alpha=16
 says "its lora_alpha is 8, and lora.alpha is 16; set lora.alpha: 8, or leave it out" err
+# other linear maps than the family's default
+tiny=("${keep[@]}")
+code 0 train mlps --trainer.max_steps=1 --lora.targets="mlp.c_fc, attn.c_proj"
+tiny=("${tiny[@]/--lora.rank=4/--lora.init=mlps/checkpoints/last/adapter}")
+tiny=("${tiny[@]/--lora.alpha=8/--trainer.max_steps=1}")
+code 0 train started-mlps --optimizer.kind=sgd --optimizer.lr=1e-30
+same_file {,started-}mlps/checkpoints/last/adapter/adapter_model.safetensors
+says "mlp.c_fc" started-mlps/settings.yaml
+code 0 train started-mlps --optimizer.kind=sgd --optimizer.lr=1e-30 --resume
+code 1 train never --lora.targets=attn.c_attn
+says "lora.targets must name the linear maps that it has adapters for" err
+rm -rf never
 code 2 train never --lora.init=plain
 one_error
 says "lora.init is 'plain', and there is no adapter_config.json in it" err
@@ -101,7 +113,7 @@ tiny=("${keep[@]}")
 
 # --- the base is elsewhere, gone, or another one ---
 mv plain elsewhere
-code 1 "$LEVIN" generate run --prompt="int "
+code 2 "$LEVIN" generate run --prompt="int "
 one_error
 says "there is no model '$PWD/plain'" err
 says "the base model of the adapters in '$at/adapter'; if it is elsewhere now, name it (--lora.base=PATH" err
@@ -110,7 +122,7 @@ same_file told now
 check [ "$(loss peft --lora.base=elsewhere)" = "$wanted" ]
 code 0 "$LEVIN" export run moved --base elsewhere
 same_file merged/model.safetensors moved/model.safetensors
-code 1 train parts --trainer.max_steps=12 --resume
+code 2 train parts --trainer.max_steps=12 --resume
 one_error
 says "model.init, 'plain', the base model of the adapters; if it is elsewhere now, name it: --model.init=PATH" err
 code 0 train parts --trainer.max_steps=12 --resume --model.init=elsewhere
@@ -124,7 +136,7 @@ one_error
 says "the base model '$PWD/plain' is not the one that the adapters in '$at/adapter' were trained with: its weights have the checksum" err
 code 1 train run --trainer.max_steps=12 --resume
 one_error
-says "the base model 'plain' (model.init) is not the one that the adapters of 'run/checkpoints/step-8' were trained with, '$PWD/plain'" err
+says "the base model 'plain' (model.init) is not the one with which the adapters of 'run/checkpoints/step-8' were trained, '$PWD/plain'" err
 code 1 train kept --trainer.max_steps=8 --resume # this run's checkpoints have a copy of the base, and the next one would not
 one_error
 says "continue with the copy (--lora.merge_checkpoints=true)" err
@@ -185,3 +197,97 @@ for freeze in none classifier; do
         same_file predicted out
     done
 done
+
+# --- folders of PEFT: adapters of a square head, an embedding or a head that is saved whole beside a tied base ---
+mkdir heads
+cd heads
+cp -r "$LEVIN_SOURCE/tests/golden/llama" tied
+chmod -R u+w tied
+cat >peft.py <<'P'
+import json, os, random, shutil, struct
+from array import array
+HEAD = "lm_head.weight"
+EMBEDDING = "model.embed_tokens.weight"
+def read(folder):
+    tensors = {}
+    data = open(folder + "/model.safetensors", "rb").read()
+    n, = struct.unpack("<Q", data[:8])
+    for name, t in json.loads(data[8:8 + n]).items():
+        if name != "__metadata__":
+            assert t["dtype"] == "F32"
+            tensors[name] = t["shape"], array("f", data[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"][1]])
+    return tensors
+def write(path, tensors):
+    head, at = {}, 0
+    for name, (shape, x) in tensors.items():
+        head[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + 4 * len(x)]}
+        at += 4 * len(x)
+    head = json.dumps(head).encode()
+    open(path, "wb").write(struct.pack("<Q", len(head)) + head + b"".join(x.tobytes() for _, x in tensors.values()))
+def normal(*shape):
+    n = 1
+    for d in shape: n *= d
+    return list(shape), array("f", [random.gauss(0, 1) for _ in range(n)])
+def adapters(folder, base, tensors, **config):
+    os.makedirs(folder)
+    json.dump(dict(peft_type="LORA", base_model_name_or_path=base, r=2, lora_alpha=6, target_modules=["q_proj"], **config),
+              open(folder + "/adapter_config.json", "w"))
+    write(folder + "/adapter_model.safetensors", {"base_model.model." + n: t for n, t in tensors.items()})
+P
+code 0 "$LEVIN" export tied base
+python3 - <<'P'
+from peft import *
+random.seed(1)
+base = read("base")
+assert HEAD not in base
+C, V = base[EMBEDDING][0][1], base[EMBEDDING][0][0]
+for n, vocab in ("square", C), ("wide", V):  # an untied base
+    shutil.copytree("base", n)
+    config = json.load(open("base/config.json"))
+    config.update(tie_word_embeddings=False, vocab_size=vocab, eos_token_id=None, bos_token_id=None)
+    json.dump(config, open(n + "/config.json", "w"))
+    t = {**base, EMBEDDING: ([vocab, C], base[EMBEDDING][1][:vocab * C]), HEAD: normal(vocab, C)}
+    write(n + "/model.safetensors", t)
+    adapters("peft-" + n, n, {"lm_head.lora_A.weight": normal(2, C), "lm_head.lora_B.weight": normal(vocab, 2)})
+q = {"model.layers.0.self_attn.q_proj.lora_A.weight": normal(2, C), "model.layers.0.self_attn.q_proj.lora_B.weight": normal(C, 2)}
+adapters("peft-embedding", "base", {**q, EMBEDDING: normal(V, C)}, modules_to_save=["embed_tokens"])
+adapters("peft-head", "base", {**q, HEAD: normal(V, C)}, modules_to_save=["lm_head"])
+adapters("peft-both", "base", {**q, HEAD: normal(V, C), EMBEDDING: normal(V, C)}, modules_to_save=["lm_head", "embed_tokens"])
+adapters("peft-together", "base", {**q, EMBEDDING: normal(V, C)}, modules_to_save=["embed_tokens"], ensure_weight_tying=True)
+P
+for kind in square wide embedding head both together; do code 0 "$LEVIN" export peft-$kind got-$kind; done
+python3 - <<'P'
+from peft import *
+def folder(name): # adapters as tensors without PEFT's prefix
+    os.makedirs("x", exist_ok=True)
+    shutil.copy(name + "/adapter_model.safetensors", "x/model.safetensors")
+    return {n.removeprefix("base_model.model."): t for n, t in read("x").items()}
+def near(a, b):
+    return a[0] == b[0] and max(abs(x - y) for x, y in zip(a[1], b[1])) < 1e-5
+for kind in "square", "wide":
+    base, ad, got = read(kind), folder("peft-" + kind), read("got-" + kind)
+    (V, C), w = base[HEAD]
+    A, B = ad["lm_head.lora_A.weight"][1], ad["lm_head.lora_B.weight"][1]
+    want = [w[i * C + j] + 3 * sum(B[i * 2 + k] * A[k * C + j] for k in range(2)) for i in range(V) for j in range(C)]
+    assert near(([V, C], want), got[HEAD]), kind
+base = read("base")
+for kind in "embedding", "head", "both", "together":
+    ad, got = folder("peft-" + kind), read("got-" + kind)
+    tied = json.load(open(f"got-{kind}/config.json"))["tie_word_embeddings"]
+    assert tied == (kind == "together") == (HEAD not in got), (kind, tied)
+    assert near(got[EMBEDDING], ad.get(EMBEDDING, base[EMBEDDING])), kind
+    assert tied or near(got[HEAD], ad.get(HEAD, base[EMBEDDING])), kind
+P
+# a folder of adapters and its export are the same model
+for kind in square embedding head both; do
+    code 0 "$LEVIN" generate peft-$kind --prompt-ids=1,2,3 --max-new-tokens=6 --temperature=0 --ignore-eos --json
+    cp out first
+    code 0 "$LEVIN" generate got-$kind --prompt-ids=1,2,3 --max-new-tokens=6 --temperature=0 --ignore-eos --json
+    python3 -c 'import json; a, b = (json.load(open(f))["samples"][0]["ids"] for f in ("first", "out")); assert a == b, (a, b)'
+done
+# the format of older versions
+cp -r peft-square old
+mv old/adapter_model.safetensors old/adapter_model.bin
+code 1 "$LEVIN" generate old --prompt-ids=1
+one_error
+says "adapter_model.bin' is in the format of torch.save(), which older versions of PEFT wrote" err

@@ -10,7 +10,7 @@ ends() { # ends WHERE: of the run in err
     one_error
     grep -qE "^warning: no rank has made progress for .*; the run ends in .* unless one makes progress \(trainer.stall_timeout\)" err ||
         fail "not warned at half of the time: $(cat err)"
-    grep -qE "^error: no rank has made progress for .*$1; check that its data and file systems answer" err ||
+    grep -qE "^error: no rank has made progress for .*$1; check that its data and file systems respond" err ||
         fail "not said where: $(cat err)"
 }
 # before the first step: the data

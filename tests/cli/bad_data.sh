@@ -44,10 +44,35 @@ echo 'uint32' >ids.bin.json
 refuses 1 "ids.bin.json' is not JSON" "${tokens[@]}" --data.path=ids.bin
 rm ids.bin.json
 refuses 1 "cannot open 'novals/train.bin'" "${tokens[@]}" --data.path="$(mkdir novals && echo novals)"
-refuses 2 "data.max_length must lie between 0 and 16777216, got -1" --data.kind=labelled --data.max_length=-1
+refuses 2 "data.max_length must be between 0 and 16777216, got -1" --data.kind=labelled --data.max_length=-1
 refuses 2 "data.max_length (3) is a key of data.kind=labelled" --data.kind=chars --data.max_length=3
 printf 'review\tgrade\nfine\t1\n' >grades.tsv
-refuses 1 "to learn labels of its texts: --data.kind=labelled --data.text_column=COLUMN" --data.path=grades.tsv
+refuses 1 "to learn labels of its texts: --data.text_column=COLUMN --data.label_column=COLUMN" --data.path=grades.tsv
+bert=--data.tokenizer=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert
+refuses 1 "'grades.tsv' has no column 'reviews'; its columns are review, grade" --data.path=grades.tsv --data.text_column=reviews $bert
+refuses 1 "name the right one with data.text_column=COLUMN" --data.path=grades.tsv --data.text_column=reviews # no tokenizer is given
+: >rows.csv
+refuses 1 "(another one: data.text_column)" --data.path=rows.csv --data.kind=labelled
+rm rows.csv
+refuses 1 "cannot open 'missing.tsv': No such file" --data.path=missing.tsv $bert
+: >empty.csv
+refuses 1 "'empty.csv' is empty" --data.path=empty.csv $bert
+printf 'text,label\n' >quotes.csv
+for i in $(seq 10); do echo "fine $i,0"; done >>quotes.csv
+printf '"he said,1\nmore,0\na "quote" inside,0\n' >>quotes.csv
+refuses 1 "quotes.csv:12: text after the closing quote" --data.path=quotes.csv $bert
+printf '"' >>quotes.csv
+sed -i 's/^"he/he/' quotes.csv
+refuses 1 "quotes.csv:15: a quotation mark is never closed" --data.path=quotes.csv $bert
+printf '{"text": "\\ud83d", "label": 0}\n' >half.jsonl
+refuses 1 "no line is a JSON object; each must be a row, as {\"text\": \"..\", \"label\": 0}; line 1: " --data.kind=labelled \
+    --data.path=half.jsonl $bert
+for name in array.json array.jsonl; do
+    echo '[{"text": "a", "label": 0}]' >$name
+    refuses 1 "'$name' is an array of JSON, and levin reads lines of JSON: \`jq -c '.[]' $name > array-lines.jsonl\`" --data.path=$name
+done
+cp quotes.csv quotes.csv.gz
+refuses 1 "'quotes.csv.gz' is a table that is compressed: unpack it first" --data.path=quotes.csv.gz
 labelled=(--data.kind=labelled --data.path=none.tsv)
 refuses 2 "data.replace must be a list of maps, as [{pattern: '[0-9]+', with: '#'}]" "${labelled[@]}" --data.replace=a
 refuses 2 "data.replace: 'pattern' must be one value, got a list; put texts in quotes" "${labelled[@]}" \

@@ -75,7 +75,7 @@ says "missing.yaml" err
 
 # --- a model that fits no machine: reported before anything is allocated, with sizes that would fit ---
 refused 1 "this run needs 75 TiB" --model.n_layer=400 --model.n_embd=32768 --model.n_head=64 --trainer.batch_size=1 --trainer.val_check_interval=0
-says "trainer.precision=bf16-true takes" err
+says "trainer.precision=bf16-true needs" err
 says "choose a smaller" err
 refused 2 "more than any machine holds" --model.n_layer=100000 --model.n_embd=1048576
 
@@ -170,7 +170,7 @@ model m
 python3 -c 'import struct
 with open("m/model.safetensors", "r+b") as f: f.write(struct.pack("<Q", 1 << 60))'
 spoilt 1 "model.safetensors" m
-spoilt 1 "nowhere" nowhere
+spoilt 2 "nowhere" nowhere
 refused 2 "model.block_size is 17, but the model in" --model.init=good --model.block_size=17
 # keys of new models, which a loaded one contradicts
 for key in n_layer=3 kind=gpt2 size=gpt2 bias=true; do
@@ -188,7 +188,7 @@ tiny=("${tiny_keys[@]}")
 code 1 train wild --optimizer.lr=1e6 --optimizer.kind=sgd --trainer.gradient_clip_val=0 --checkpoint.every_n_steps=1 --trainer.max_steps=200 \
     --trainer.val_check_interval=0
 one_error
-says "the first number that is not finite lies in '" err
+says "the first value that is not finite is in '" err
 check [ -e wild/checkpoints/last/state/manifest.json ]
 at=$(readlink wild/checkpoints/last)
 check [ "$(grep -c '"loss"' wild/metrics.jsonl)" = "${at#step-}" ]

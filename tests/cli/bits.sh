@@ -87,7 +87,7 @@ code 0 train auto8 "${sizes[@]}" --trainer.deterministic=true --trainer.threads=
 same_run auto1 auto8
 says "micro_batch_size: 1" auto1/settings.yaml
 code 2 train auto1 "${sizes[@]/max_steps=5/max_steps=6}" --trainer.deterministic=true --trainer.micro_batch_size=2 --resume
-says "trainer.micro_batch_size is 2 here and was 1" err
+says "trainer.micro_batch_size is 2 here but was 1" err
 
 # --- not deterministic: the same bits in every run and with recomputing; dropout masks do not depend on the split ---
 code 0 train m12 "${sizes[@]}" --trainer.micro_batch_size=12

@@ -1,6 +1,6 @@
 """browser.py - opens pages in a headless Chromium, through its remote debugging pipe; prints what a test asks of each.
 
-browser.py PAGE [--shot PREFIX] [--script EXPRESSION]... opens the file four times, 400 and 1280 pixels wide, in light and
+browser.py PAGE [--shot PREFIX] [--script EXPRESSION]... opens the file four times, 390 and 1280 pixels wide, in light and
 dark, and prints one JSON object: console (messages), requests (other than of the page), load_s (the slowest), errors,
 scrolls (widths at which the page can be scrolled sideways) and the values of the expressions. Ends with 77 where there is no Chromium.
 """
@@ -145,7 +145,7 @@ def main():
         try:
             path, _, place = options.page.partition("#")
             address = "file://" + os.path.abspath(path) + ("#" + place if place else "")
-            for width in 400, 1280:
+            for width in 390, 1280:
                 for scheme in "light", "dark":
                     look(browser, address, width, scheme, options, out)
         finally:

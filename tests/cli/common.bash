@@ -27,6 +27,20 @@ killed_after() { # killed_after SECONDS COMMAND...: its exit code, or 137; then 
     wait $!
 }
 has() { grep -qF -- "$1" "$2"; }
+serve() { # serve FOLDER: its files are at $url, from the process $server, until the script ends; its log is the file server
+    python3 -u -m http.server --bind 127.0.0.1 --directory "$1" 0 >server 2>&1 &
+    server=$!
+    trap 'kill $server 2>/dev/null || true' EXIT
+    soon has port server
+    url=http://127.0.0.1:$(sed -n 's/.*port \([0-9]*\).*/\1/p' server)
+}
+serve_digits() { # serve_digits TRAIN TEST: that many drawn digits, as the files of MNIST in the served folder www; sums: checksums
+    mkdir -p www
+    python3 "$LEVIN_SOURCE/tests/cli/drawn_digits.py" www "$1" "$2"
+    gzip -n www/*-ubyte
+    sums=$(cd www && sha256sum {train,t10k}-{images-idx3,labels-idx1}-ubyte.gz | cut -d' ' -f1 | paste -sd,)
+    serve www
+}
 # One sentence of an error, and no more than one.
 one_error() { [ "$(grep -c '^error: ' err)" = 1 ] || { echo "not one error:"; cat err; exit 1; }; }
 json() { # json EXPRESSION: out is one JSON object on one line, of which EXPRESSION (of d) holds

@@ -40,6 +40,34 @@ json 'd["micro_batch_size"] < 8 and d["rank_bytes"] < 4 * 2**30 and d["fits"]'
 code 0 "$LEVIN" config little.yaml --job=scratch --model.size=gpt2 --memory=100M --trainer.batch_size=8
 says "MORE than there is" out
 
+# a model that does not exist is refused, or asked for again; the time of a step, how often the data are read, classification
+code 2 "$LEVIN" config gpt3.yaml --job=finetune --model.init=gpt3
+says "there is no model 'gpt3'" err
+check [ ! -e gpt3.yaml ]
+code 0 "$LEVIN" config timed.yaml --job=chars --data.path=text.txt --trainer.batch_size=100000 --json
+json 'd["step_seconds"] > 0 and 100 < d["samples"] < 100000'
+says "a batch of 100000 repeats samples" err
+silent_about "step takes" timed.yaml # the same answers give the same file
+code 0 "$LEVIN" config timed.yaml --job=chars --data.path=text.txt --overwrite
+says "a step takes about" out
+says "all 2,000 steps" out
+says "which the run reads" out
+printf 'text,label\na,x\nb,y\nc,x\n' >table.csv
+printf '%s\n' classifier gpt3 bert-base none.csv table.csv '' '' '' '' '' | code 0 "$LEVIN" config classes.yaml --ask=always --json
+json 'd["job"] == "classifier" and d["samples"] == 2'
+says "there is no model 'gpt3'" err
+says "There is no 'none.csv'. Please answer with the path of a table" err
+says 'levin predict runs/classes --text="..."' classes.yaml
+settings classes.yaml
+is data.kind labelled
+is model.init bert-base
+# a size that does not exist is asked for again; no question is wider than 80 columns
+printf '%s\n' scratch gpt3 gpt-nano '' '' '' '' '' '' | code 0 "$LEVIN" config sizes.yaml --ask=always --json
+says "There is no size 'gpt3': \`levin help model\` lists them" err
+check [ "$(wc -L <err)" -le 100 ]
+settings sizes.yaml
+is model.size gpt-nano
+
 # nanoGPT: its finetune_shakespeare, and things that are no assignments
 cat >finetune.py <<'END'
 import time
@@ -103,7 +131,7 @@ code 2 "$LEVIN" config --from-nanogpt bad.py
 says "bad.py:1: batch_size must be a number" err
 printf 'x = """many\n' >bad.py
 code 1 "$LEVIN" config --from-nanogpt bad.py
-says "bad.py:1: a string that does not end" err
+says "bad.py:1: unterminated string" err
 check [ ! -e bad.yaml ]
 
 # accelerate: what its questionnaire writes for CPUs
@@ -243,9 +271,9 @@ printf '\n%.0s' {1..20} | (cd enter && code 2 "$LEVIN" config --ask=always && sa
 ! grep -q '  url: .*tiny' enter/mine.yaml || fail "tinyshakespeare would be fetched into other.txt"
 
 code 2 "$LEVIN" config x.yaml --job=sleep
-says "--job must be finetune, scratch or chars" err
+says "--job must be finetune, scratch, chars or classifier" err
 code 2 "$LEVIN" config x.yaml --memory=much
-says "--memory wants" err
+says "--memory expects" err
 code 2 "$LEVIN" config x.yaml --hosts=a,b --machines=3
 says "differ" err
 code 2 "$LEVIN" config x.yaml --hosts=a,b --where=slurm

@@ -33,7 +33,7 @@ LEVIN_DOUBLE_FAIL=cuInit:1:802 double "$LEVIN" doctor 2>&1 | grep -q 'does not s
 
 # auto chooses it; a driver without a device is reported, and the processor computes.
 double "$LEVIN" train "${sizes[@]}" --trainer.max_steps=1 --run_dir=auto >out 2>err
-says "Double 0: matrix products by" err
+says "Double 0: matrix multiplication by" err
 LEVIN_DOUBLE_DEVICES=0 double "$LEVIN" train "${sizes[@]}" --trainer.max_steps=1 --run_dir=none >out 2>err
 says "computing on the CPU, because cuda has no GPU: " err
 
@@ -53,20 +53,20 @@ code 0 "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cpu --trainer.max_step
 for order in late early; do
     LEVIN_DOUBLE_ORDER=$order LEVIN_DOUBLE_REPORT=$PWD/report code 0 double "$LEVIN" train "${sizes[@]}" \
         --trainer.accelerator=gpu --trainer.max_steps=4 --run_dir=$order
-    says "Double 0: matrix products by cuBLASLt 13.0.0" err
+    says "Double 0: matrix multiplication by cuBLASLt 13.0.0" err
     compare $order 1e-5
 done
 check grep -q '^calls cublasLtMatmul ' report
 LEVIN_CUBLASLT=off code 0 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=4 --run_dir=own
-says "matrix products by levin's own kernels; LEVIN_CUBLASLT is off" err
+says "matrix multiplication by levin's kernels; LEVIN_CUBLASLT is off" err
 compare own 1e-5
 code 0 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=4 --run_dir=high \
     --trainer.float32_matmul_precision=high
-says "of fp32 in TF32" err
+says ", fp32 in TF32" err
 compare high 1e-3
 check [ "$(metrics high)" != "$(metrics late)" ]
 code 0 "$LEVIN" train "${sizes[@]}" --trainer.max_steps=4 --run_dir=cpu-high --trainer.float32_matmul_precision=high
-says "trainer.float32_matmul_precision high changes nothing here: cpu has no products in TF32" err
+says "trainer.float32_matmul_precision high has no effect here, because cpu does not support TF32" err
 same_weights cpu cpu-high
 same_weights late early
 check [ "$(grep -c '^left .* 0$' report)" = "$(grep -c '^left' report)" ]
@@ -107,19 +107,19 @@ compare half 1e-2
 # --- lost devices, missing libraries ---
 LEVIN_DOUBLE_FAIL=kernel:300 code 76 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=4 \
     --run_dir=lost
-says "the device is lost" err
+says "the device was lost" err
 LEVIN_DOUBLE_FAIL=cublasLtMatmul:7 code 76 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --run_dir=lost-product
-says "the device is lost: cuBLASLt 13.0.0 returned execution failed (13)" err
+says "the device was lost: cuBLASLt 13.0.0 returned execution failed (13)" err
 LEVIN_DOUBLE_FAIL=nvrtcCompileProgram:4 code 1 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --run_dir=no
 one_error
 says "the kernel does not compile for sm_90a" err
 LEVIN_DOUBLE_DRIVER=12040 code 1 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --run_dir=no
 one_error
-says "for CUDA 12.4, and takes no kernels of NVRTC 13.0" err
+says "supports CUDA 12.4 and cannot load kernels of NVRTC 13.0" err
 LEVIN_DOUBLE_MEMORY=100000 code 1 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --run_dir=no
 one_error
-says "are free on the device: " err
-says "trainer.precision=bf16-true takes" err
+says "are free on the device; " err
+says "trainer.precision=bf16-true needs" err
 
 
 # --- the plan uses the memory of the device, not of the machine: a batch that does not fit is cut, and learns the same ---

@@ -30,8 +30,8 @@ assert worst < float(sys.argv[3]), worst
 P
 }
 calls() { sed -n "s/^calls $1 //p" report | sort -n | head -1; } # the smallest number of calls of a process
-by_nccl="collectives go from device to device by NCCL 2.27.3"
-staged="collectives go from rank to rank through host memory"
+by_nccl="collectives run between devices with NCCL 2.27.3"
+staged="collectives are staged through host memory"
 
 # --- as one rank; captured, in either order ---
 code 0 double "$LEVIN" train "${sizes[@]}" --run_dir=one
@@ -76,7 +76,7 @@ for strategy in zero2 fsdp; do # gathered in bf16
 done
 same_weights mixed-zero2 mixed-fsdp
 LEVIN_DOUBLE_MEMORY=4000000 code 0 ranks 2 --run_dir=chosen # bytes of a device
-says "trainer.strategy auto is zero1: with ddp a rank needs 4.0 MiB, and 3.6 MiB are free for it" err
+says "trainer.strategy auto chose zero1, because with ddp a rank needs 4.0 MiB, but 3.6 MiB are free" err
 close_to one chosen 1e-5
 code 0 ranks 2 --run_dir=half --trainer.reduce_dtype=bf16
 says "$by_nccl" err
@@ -96,7 +96,7 @@ says "$staged: trainer.deterministic" err
 mkdir without
 ln -s "$doubles"/libcuda* "$doubles"/libnvrtc* without
 (doubles=$PWD/without && code 0 ranks 2 --run_dir=without)
-says "$staged: exchanging tensors from GPU to GPU needs libnccl" err
+says "$staged: transferring tensors from GPU to GPU requires libnccl" err
 says "trainer.nccl_library" err
 close_to one without 1e-5
 code 0 ranks 2 --run_dir=named --trainer.nccl_library="$doubles/libnccl.so.2"
@@ -108,14 +108,14 @@ one_error
 says "/nowhere/libnccl.so.2" err
 LEVIN_DOUBLE_NCCL=30001 code 1 ranks 2 --run_dir=no --trainer.nccl_library="$doubles/libnccl.so.2"
 one_error
-says "is NCCL 3, and levin supports NCCL 2" err
+says "is NCCL 3; levin supports NCCL 2" err
 LEVIN_DOUBLE_FAIL=ncclCommInitRank:1 code 76 ranks 2 --run_dir=no1
 one_error
 says "joining the other ranks on device" err
 rm -f report
 LEVIN_DOUBLE_REPORT=$PWD/report LEVIN_DOUBLE_FAIL=ncclCommGetAsyncError:8 code 76 ranks 2 --run_dir=no2
 one_error
-says "exchanging numbers on device" err
+says "a collective on device" err
 says "(Double " err
 says "NCCL returned remote process exited or there was a network error (6): said by a double" err
 check grep -q "^aborted rank" report

@@ -37,7 +37,7 @@ cp -a one two
 for file in two/checkpoints/step-*/model.safetensors; do truncate -s -1 "$file"; done
 code 1 train two --trainer.max_steps=12 --checkpoint.top_k=10 --resume
 one_error
-says "all checkpoints in 'two' are damaged: put one back from a copy, or begin again with --overwrite" err
+says "all checkpoints in 'two' are damaged; restore one from a copy, or start again with --overwrite" err
 for step in 4 8 12; do says "step-$step" err; done
 same_file one/metrics.csv two/metrics.csv
 cp one/checkpoints/step-8/model.safetensors two/checkpoints/step-8

@@ -1,4 +1,5 @@
 # demo.sh - tools/demo with an existing program and three steps: a text, its tokens, a run, a sample and a picture.
+# label: computes
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 [ -f "$(dirname "$LEVIN")/cmake_install.cmake" ] || { echo "skipped: $LEVIN does not lie in its build folder"; exit 77; }
 mkdir -p tools build texts
@@ -12,7 +13,7 @@ demo() { bash tools/demo --trainer.max_steps=3 --trainer.limit_val_batches=1; }
 cp "$LEVIN_SOURCE/LICENSE" texts/one
 sed 's/^/   * /' "$LEVIN_SOURCE/CONTRIBUTING.md" >texts/two
 DEMO_TEXTS=texts code 0 demo
-says "letters of licence texts" out
+says "letters of license texts" out
 says "the loss curve: runs/demo/loss.svg" out
 says "You may" out
 check [ -s runs/demo/loss.svg ]

@@ -5,6 +5,7 @@ diff -u "$LEVIN_SOURCE/docs/options.md" options.md || {
     exit 1
 }
 "$LEVIN_SOURCE/tools/make_levin_h" --check
+"$LEVIN_SOURCE/tools/make_levin_abi" --check
 "$LEVIN" help --completion bash >complete.bash
 bash -n complete.bash
 offers() { # offers WORD COMMAND...: does the completion offer WORD for the last word?
@@ -20,17 +21,22 @@ offers --json levin doctor --js
 offers cosine levin doctor --schedule.kind=c
 touch recipe.yaml
 offers recipe.yaml levin doctor rec
+mkdir -p runs/mine && : >runs/mine/settings.yaml
+offers mine levin generate m
+offers --optimizer.lr= levin train --optimizer.l
+! grep -q 'complete -o filenames' complete.bash # it would escape the = of options
 "$LEVIN" help --completion zsh >complete.zsh
 grep -q bashcompinit complete.zsh
 "$LEVIN" help --completion fish >complete.fish
 grep -q "complete -c levin -l optimizer.lr" complete.fish
 if "$LEVIN" help --completion tcsh 2>err; then exit 1; fi
 grep -q "supports bash, zsh and fish" err
-# docs/design.md has each room and each pass once
+# docs/design.md has each folder and each pass once
 design=$LEVIN_SOURCE/docs/design.md
-for room in "$LEVIN_SOURCE"/src/*/; do
-    [ "$(grep -cE "^    src/$(basename "$room")/ " "$design")" = 1 ] || { echo "not once in docs/design.md: the room $room"; exit 1; }
+for folder in "$LEVIN_SOURCE"/src/*/ "$LEVIN_SOURCE"/src/[!b]*/*/; do
+    case ${folder#"$LEVIN_SOURCE/src/"} in */*/) line="        $(basename "$folder")/ " ;; *) line="    src/$(basename "$folder")/ " ;; esac
+    [ "$(grep -c "^$line" "$design")" = 1 ] || { echo "not once in docs/design.md: $folder"; exit 1; }
 done
-for pass in $(grep -oE 'lvn_pass_[a-z_]+' "$LEVIN_SOURCE/src/passes/pass.h" | sed s/lvn_pass_// | sort -u); do
+for pass in $(grep -oE 'lvn_pass_[a-z_]+' "$LEVIN_SOURCE/src/core/passes/pass.h" | sed s/lvn_pass_// | sort -u); do
     [ "$(grep -cE "^\| $pass \|" "$design")" = 1 ] || { echo "not once in docs/design.md: the pass $pass"; exit 1; }
 done

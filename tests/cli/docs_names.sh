@@ -5,8 +5,8 @@ check() { "$LEVIN_SOURCE/tools/check_style" --names "$@"; }
 # Names that exist: by base name, by the end of a path, folders, with a placeholder or a star; functions and types. Names
 # outside of comments are not checked.
 cat >good.c <<'EOF'
-/* See status.h, base/status.h, src/ops/NAME.cpu.c, tests/cluster/comm_*.sh, tests/golden, lvn_backend_NAME. */
-#include "no_header.h" /* lvn_graph_new() and struct lvn_graph are there. */
+/* See status.h, base/status.h, src/core/ops/NAME.cpu.c, tests/cluster/comm_*.sh, tests/golden, lvn_backend_NAME. */
+#include "no_header.h" /* lvn_graph_new() and struct levin_graph are there. */
 static const char s[] = "/* no_file.c */";
 EOF
 check good.c

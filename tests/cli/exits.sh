@@ -39,7 +39,8 @@ pages = subprocess.run([LEVIN, "help", "--options-markdown"], stdout=subprocess.
 keys, rest = pages.split("\n# Commands\n")
 parts = re.split(r"\n## levin ", rest)
 NONSENSE = {"whole": "x", "number": "x", "two": "1", "true": "perhaps", "count": "x", "time": "soon"}
-rows = lambda text: re.findall(r"^\| `(-?-?[^`]*)` \| ([^|]*?) \| ", text, re.M)
+flags_of = lambda text: re.findall(r"^- `(-[^`]*)` \(([^;)]*)", text, re.M)
+keys_of = lambda text: re.findall(r"^### (\S+)\n\n[^\n]*\n\nValues: ([^;\n]*?)[.;]?(?:;|\n)", text, re.M)
 MOST = {"train": ["a", "b"], "launch": ["a", "b"], "prepare": ["a", "b"], "tokenize": ["a"], "doctor": ["a"],
         "export": ["a", "b", "c"], "cp": ["a", "b", "c"]}
 for part in parts[1:]:
@@ -48,13 +49,14 @@ for part in parts[1:]:
     fails(name, "--trainer.no_such_key=1", want=2)
     fails(name, "-%", want=2)
     fails(name, *MOST.get(name, ["a", "b"]), want=2)
-    for flag, kind in rows(part) + rows(parts[0]):
+    for flag, kind in flags_of(part) + flags_of(parts[0]):
         word = kind.split()[0].rstrip(",")
         if word in NONSENSE:
             fails(name, flag + "=" + NONSENSE[word], want=2)
         if kind != "true or false":
             fails(name, flag, want=2)                   # and no value
-for key, kind in rows(keys):
+assert len(keys_of(keys)) == keys.count("\n### ") > 100
+for key, kind in keys_of(keys):
     word = kind.split()[0].rstrip(",")
     if word in NONSENSE or kind.startswith("`"):
         fails("train", "--%s=%s" % (key, NONSENSE.get(word, "no-such-choice")), want=2)
@@ -143,7 +145,7 @@ soon_started
 kill -INT $pid
 ended
 check [ "$got" = 130 ]
-says "ended immediately by SIGINT" err
+says "terminated immediately by SIGINT" err
 for how in alone launched; do
     arguments endless-$how --trainer.max_steps=1000000000 --checkpoint.every_n_steps=1000000 --trainer.val_check_interval=0
     [ $how = alone ] || all=(launch -n 1 -- "${all[@]}")
@@ -155,11 +157,11 @@ for how in alone launched; do
     ended
     case $got in
     75) says "stopped on request" err ;;
-    130) says "ended immediately by SIGINT" err ;;
+    130) says "terminated immediately by SIGINT" err ;;
     *) cat err && fail "$how: exit $got" ;;
     esac
 done
 
 # --- a stack that is too small ---
 (ulimit -s 64 && code 1 "$LEVIN" plan)
-says "error: the stack may take 64 KiB (ulimit -s), and levin wants at least 256" err
+says "error: the stack is limited to 64 KiB (ulimit -s), and levin needs at least 256" err

@@ -51,7 +51,7 @@ classes() { # classes KIND [keys]: a head for classes learns, is written and rea
     # AMX gives other bits for few rows than for many, so both predict with batches of one size
     code 0 "$LEVIN" predict classes --input=rows.tsv --trainer.batch_size=16 --json
     cp out told
-    python3 - <<'P' || fail "$kind: it has not learnt the classes"
+    python3 - <<'P' || fail "$kind: it has not learned the classes"
 import json
 label = [int(row.split("\t")[1]) for row in open("rows.tsv").read().splitlines()[1:]]
 found = [p["label"] for p in json.load(open("out"))["predictions"]]
@@ -156,9 +156,13 @@ walk() { # walk KIND ADAPTED FROZEN-PATTERNS [keys]: what default adapters chang
 walk gpt2 c_attn '[wte, h.0, "h.*.mlp"]'
 walk neox query_key_value '[embed_in, layers.0, "layers.*.mlp"]' --model.rotary_pct=0.5
 walk llama 'q_proj v_proj' '[embed_tokens, layers.0, "layers.*.mlp"]' --model.n_kv_head=2
-walk mistral 'q_proj v_proj' '[embed_tokens, layers.0, "layers.*.mlp"]' --model.n_kv_head=1
-walk qwen2 'q_proj v_proj' '[embed_tokens, layers.0, "layers.*.mlp"]' --model.n_kv_head=2
+walk mistral 'q_proj v_proj' '[embed_tokens, layers.0, "layers.*.mlp"]' --model.n_kv_head=1 --model.sliding_window=6
+walk qwen2 'q_proj v_proj' '[embed_tokens, layers.0, "layers.*.mlp"]' --model.n_kv_head=2 --model.sliding_window=6 \
+    --model.max_window_layers=1
 walk qwen3 'q_proj v_proj' '[embed_tokens, layers.0, "layers.*.mlp"]' --model.tied=true
+for kind in gemma2 gemma3; do
+    walk $kind 'q_proj v_proj' '[embed_tokens, layers.0, "layers.*.mlp"]' --model.n_kv_head=2 --model.sliding_window=6
+done
 # masked words, for a model that predicts them
 code 0 "$LEVIN" prepare text.txt --tokenizer=vocab --out=words
 walk bert 'query value' '[embeddings, layer.0, "layer.*.output"]'

@@ -36,13 +36,13 @@ export LEVIN_FETCH_MAX_SIZE=2M
 code 1 "$LEVIN" cp "$url/3000000" more
 says "more than the 2.0 MiB that LEVIN_FETCH_MAX_SIZE allows" err
 code 1 timeout 60 "$LEVIN" cp "$url/endless" more
-says "does not say its size and has brought more than 2.0 MiB" err
+says "has no Content-Length and exceeded the limit of 2.0 MiB" err
 one_error
 code 1 timeout 60 "$LEVIN" generate "$url/endless"
 code 1 timeout 60 "$LEVIN" train --data.kind=chars --data.path="$url/endless" --run_dir=no
 unset LEVIN_FETCH_MAX_SIZE
 code 1 "$LEVIN" cp "$url/1000000000000000" more
-says "on the disk of '.'" err
-says "are free for it: make room, or choose another folder" err
+says "but the disk of '.' has only" err
+says "available for it: free some space, or choose another folder" err
 [ "$(find . -name 'more*' | wc -l)" = 0 ] || fail "something stays: $(find . -name 'more*')"
 [ "$(du -sk cache | cut -f1)" -lt 1000 ] || fail "something stays in the cache: $(find cache -type f -size +100k)"

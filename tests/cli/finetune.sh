@@ -1,5 +1,6 @@
 # Training that starts from trained weights: validation before the first step, whose loss is reported with the best one,
 # and weights are kept when numbers are no longer finite.
+# label: computes
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 code 0 train base --trainer.max_steps=120 --optimizer.lr=1e-2 --trainer.val_check_interval=40 --trainer.limit_val_batches=20
@@ -50,7 +51,7 @@ tiny=(--model.init=base --data.path=text.txt --trainer.batch_size=4 --trainer.li
 code 1 train wild --optimizer.kind=sgd --optimizer.lr=1e5 --trainer.gradient_clip_val=0 --checkpoint.every_n_steps=0 \
     --trainer.limit_val_batches=0 --trainer.max_steps=500
 one_error
-says "the first number that is not finite lies in '" err
+says "the first value that is not finite is in '" err
 at=$(readlink wild/checkpoints/last)
 says "the weights of step ${at#step-} are saved" err
 check [ "$(grep -c '"loss"' wild/metrics.jsonl)" = "${at#step-}" ]
@@ -99,14 +100,14 @@ says exp_avg_sq.transformer.wpe.weight names
 code 0 train again --optimizer.lr=1e-2 --model.freeze="wte,h.*.mlp" --trainer.max_steps=4
 code 2 train again --optimizer.lr=1e-2 --model.freeze=wte --trainer.max_steps=8 --resume
 one_error
-says "model.freeze is wte here and was wte, h.*.mlp in the run" err
+says "model.freeze is wte here but was wte, h.*.mlp in the run" err
 code 0 train again --optimizer.lr=1e-2 --model.freeze="wte,h.*.mlp" --trainer.max_steps=8 --resume
 same_weights frozen again
 code 2 train nothing --model.freeze=wte,c_atn --trainer.max_steps=1
 one_error
 says "model.freeze: 'c_atn' matches no parameter; parameters have names such as transformer.wte.weight; did you mean 'c_attn'?" err
 code 2 train nothing --model.freeze="*" --trainer.max_steps=1
-says "nothing is left to train" err
+says "so none is left to train" err
 
 # --- adapters ---
 lora=(--lora.rank=4 --lora.targets=c_attn,c_fc --optimizer.lr=1e-2)
@@ -129,7 +130,7 @@ code 0 train parts "${lora[@]}" --trainer.max_steps=4 --trainer.limit_val_batche
 code 0 train parts "${lora[@]}" --trainer.max_steps=8 --trainer.limit_val_batches=1.0 --resume
 same_weights adapted parts
 code 2 train parts "${lora[@]/rank=4/rank=2}" --trainer.max_steps=9 --resume
-says "lora.rank is 2 here and was 4" err
+says "lora.rank is 2 here but was 4" err
 # and the result can be tuned further
 code 0 train further --model.init=adapted --trainer.max_steps=2
 # a list as in the documentation: each name counts, and must name something

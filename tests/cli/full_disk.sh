@@ -18,9 +18,17 @@ check [ "$(grep -c '"loss"' run/metrics.jsonl)" = 16 ]
 picture run/checkpoints | diff before - || fail "earlier checkpoints were changed"
 code 0 train run --trainer.max_steps=16 --resume
 same_run whole run
+# nothing was ever saved: the run ends at the first checkpoint that cannot be written, not after all steps
+rm -rf run
+arguments run --trainer.max_steps=16
+code 1 bash -c 'ulimit -f 32; exec "$@"' _ "$LEVIN" "${all[@]}"
+one_error
+says "could not be saved: cannot write" err
+says "the run ends, because it has no earlier checkpoint to resume from: free some space, and start it again" err
+check [ "$(grep -c '"loss"' run/metrics.jsonl)" -lt 16 ]
 # stopped on request while nothing can be saved: not 75, since nothing was saved
 rm -rf run
-arguments run --trainer.max_steps=1000000 --checkpoint.every_n_steps=0
+arguments run --trainer.max_steps=1000000 --checkpoint.every_n_steps=0 --trainer.val_check_interval=0
 (ulimit -f 32 && exec "$LEVIN" "${all[@]}") >out 2>err &
 pid=$!
 wait_rows run 3

@@ -160,7 +160,7 @@ wrong "--prompt-ids must be whole numbers" --prompt-ids=1,,2
 wrong "leave one out" --prompt=a --prompt-ids=1
 wrong "--temperature" --prompt=a --temperature=-1
 wrong "model.block_size is 49" --prompt=a --model.block_size=49
-code 1 "$LEVIN" generate nowhere --prompt=a
+code 2 "$LEVIN" generate nowhere --prompt=a
 one_error
 cp run/checkpoints/last/tokenizer*.json wild
 # --- rotary positions: the cache gives the results of whole windows, also for prompts in chunks; a text ends with the positions ---
@@ -246,6 +246,25 @@ wrong "line 2 of 'prompts.txt' is empty" --prompts=prompts.txt
 wrong "'prompts.txt' is empty" --prompts=prompts.txt
 wrong "nowhere.txt" --prompts=nowhere.txt
 wrong "leave one out" --prompts=prompts.txt --prompt=a
+# a byte order mark at the beginning of a file is no part of a prompt
+printf '\xef\xbb\xbfabca\nbad\n' >prompts.txt
+generate --prompts=prompts.txt --max-new-tokens=9 --temperature=0
+json '[s["prompt"] for s in d["samples"]] == [0, 1]'
+printf '\xef\xbb\xbfbad' >prompt.txt
+generate --prompt=FILE:prompt.txt --max-new-tokens=9 --temperature=0
+python3 -c 'import json; read = lambda n: json.load(open(n))["samples"]
+assert read("all.out")[2]["ids"] == read("out")[0]["ids"]'
+# The beginning of a prompt that is longer than the context is cut off, which is said; other models refuse such a prompt.
+generate --prompt=$(printf 'abcdef%.0s' $(seq 10)) --max-new-tokens=1 --temperature=0
+says "a prompt has 60 tokens, and the model's context has 48: its beginning is cut off" err
+# a prompt that begins with the token that the tokenizer puts before it
+golden=$LEVIN_SOURCE/tests/golden
+cp -r "$golden/llama" twice
+cp "$golden/tokenizers/tiny-llama2/tokenizer.json" twice
+code 2 "$LEVIN" generate twice --prompt='<s>a' --max-new-tokens=1 # the model has fewer rows than the tokenizer tokens
+says "the prompt begins with <s>, which the tokenizer adds, too" err
+code 2 "$LEVIN" generate twice --prompt='a' --max-new-tokens=1
+silent_about warning err
 # a reader that goes away ends it without a crash
 { "$LEVIN" generate run --prompt=a --max-new-tokens=100000 2>err || true; } | head -c 10 >/dev/null
 silent_about "Segmentation" err

@@ -92,7 +92,7 @@ wrong "--stop is not UTF-8" --stop "$(printf 'a\xff')"
 mv model/state model/tokenizer.json .
 code 2 "$LEVIN" generate model --stop=a
 one_error
-says "--stop wants a model that writes text" err
+says "--stop needs a model that writes text" err
 mv state model/
 
 # --- streaming: each token is written at once, a character never in parts, a stop text never ---

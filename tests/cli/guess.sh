@@ -13,14 +13,42 @@ says "'my.txt' is read as data.kind=chars" err
 says "for model.kind=nanogpt" err
 check test -d runs/my/checkpoints/last
 grep -A 9 '^data:' runs/my/settings.yaml | grep -q 'kind: chars' || fail "the run does not keep what was found"
+says "next:" out
+says "    levin generate runs/my --prompt" out
+says "    levin train runs/my --resume --trainer.max_steps=4" out
 code 0 "$LEVIN" train my.txt --resume "${short[@]}" --trainer.max_steps=3
 says "continuing after step 2" err
+code 0 "$LEVIN" train my.txt --run_dir=key "${short[@]}"
+says "key: " err # the name of the folder that is given, not of the text
+rm -r key
 code 0 "$LEVIN" train --run_dir=key --data.path=my.txt "${short[@]}"
 says "'my.txt' is read as data.kind=chars" err
 code 0 "$LEVIN" train --run_dir=said --data.kind=chars --data.path=my.txt "${short[@]}"
 silent_about "taken" err
 code 2 "$LEVIN" train my.txt --data.path=text.txt
 says "'my.txt' and --data.path both name the data to train on" err
+
+# what is not given follows from the size of the text: 20 times through it, 200 to 2,600 steps of 16 x 64 tokens
+shows() {
+    "$LEVIN" train "${@:3}" --show-settings >shown
+    grep -qE "^$1 +$2 +" shown || fail "$1 is not $2: train ${*:3}"
+}
+head -c 5000 my.txt >short.txt
+head -c 100000 my.txt >half.txt
+cat my.txt my.txt >long.txt
+shows trainer.max_steps 200 short.txt
+shows trainer.max_steps $((20 * $(stat -c %s half.txt) / 1024)) half.txt
+shows trainer.max_steps 2600 long.txt
+shows sample.every_n_steps 2600 long.txt
+shows model.n_embd 128 my.txt
+shows optimizer.lr 0.002 my.txt
+# a given key keeps its group as it is without a text
+shows optimizer.lr 0.0003 my.txt --schedule.kind=linear
+shows model.n_embd 192 my.txt --model.n_layer=2
+shows trainer.max_steps 0 my.txt --trainer.max_epochs=2
+shows sample.every_n_steps 0 my.txt --trainer.max_epochs=2
+echo 'data: {path: my.txt}' >my.yaml
+shows trainer.max_steps 0 my.yaml
 
 # token files: a folder, or one
 code 0 "$LEVIN" prepare my.txt --out=tokens
@@ -41,19 +69,26 @@ code 2 "$LEVIN" train digits --model.kind=nanogpt --run_dir=no
 says "the model 'nanogpt' reads" err
 
 # files that cannot be trained on: the message says how to prepare them
-echo '{"text": "one"}' >lines.jsonl
+echo '[{"text": "one"}]' >lines.jsonl
 code 1 "$LEVIN" train lines.jsonl
-says "'lines.jsonl' is lines of JSON, on which levin cannot train directly: \`levin prepare lines.jsonl --tokenizer=" err
-tar cf texts.tar my.txt
-code 1 "$LEVIN" train --data.path=texts.tar
-says "'texts.tar' is an archive, on which levin cannot train directly" err
-mkdir texts && cp my.txt texts
-code 1 "$LEVIN" train --data.path=texts
-says "'texts' is a folder, on which levin cannot train directly (there is no train.bin in it" err
-code 2 "$LEVIN" train texts
-says "'texts' is a folder, not a recipe, and no data to train on" err
+says "'lines.jsonl' is an array of JSON" err
+mkdir pictures && : >pictures/one.png
+code 1 "$LEVIN" train --data.path=pictures
+says "'pictures' is a folder, on which levin cannot train directly (there is no train.bin in it" err
+code 2 "$LEVIN" train pictures
+says "'pictures' is a folder, not a recipe, and no data to train on" err
+mkdir model && echo '{}' >model/config.json && cp my.txt model # a model's folder is no folder of texts
+code 2 "$LEVIN" train model
+says "'model' is a folder, not a recipe, and no data to train on" err
 : >table.parquet
 code 1 "$LEVIN" train table.parquet
 says "'table.parquet' is a table, no text" err
 code 2 "$LEVIN" train nothing.txt
-says "there is no recipe 'nothing.txt'" err
+says "there is no file 'nothing.txt' to train on" err
+code 2 "$LEVIN" train nothing
+says "there is no recipe 'nothing', and no such file or folder to train on" err
+
+# a recipe in JSON is a recipe, for it is YAML
+echo '{"data": {"path": "my.txt"}, "model": {"n_layer": 1, "n_head": 2, "n_embd": 16, "block_size": 8}, "trainer": {"max_steps": 1}}' >recipe.json
+code 0 "$LEVIN" train recipe.json --run_dir=json
+says "'my.txt' is read as data.kind=chars" err

@@ -20,7 +20,7 @@ says "BUILDER is kaniko, and there is no such program" err
 cp here/docker here/kaniko
 code 1 env PATH="$PWD/here:$PATH" BUILDER=kaniko "$make_image"
 one_error
-says "it wants to be buildah, podman or docker" err
+says "it must be buildah, podman or docker" err
 
 PATH=$PWD/here:$PATH
 code 0 env SOURCE_DATE_EPOCH=1700000000 "$make_image"

@@ -33,7 +33,7 @@ code 0 "$LEVIN" train runs/tiny/settings.yaml --run_dir=runs/again --quiet
 cmp runs/tiny/checkpoints/step-12/model.safetensors runs/again/checkpoints/step-12/model.safetensors
 
 code 2 "$LEVIN" train tiny.yaml
-says "holds a run already" err
+says "already contains a run" err
 code 2 "$LEVIN" train tiny.yaml --resume --overwrite
 says "--resume continues a run and --overwrite replaces it" err
 before=$(stat -c %Y-%s runs/tiny/metrics.jsonl)

@@ -1,64 +1,118 @@
-# kubernetes_helm.sh - Helm and levin render the same documents from the chart, and refuse the same values.
+# kubernetes_helm.sh - what Helm renders from the chart for each file of values, what the chart refuses, and the manifests of
+# deploy/kubernetes. levin accepts the recipes that pods get.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 helm=$(command -v helm || echo "$LEVIN_SOURCE/parts/kubernetes/bin/helm")
-[ -x "$helm" ] || { echo "skipped: helm is not here (tools/setup.sh kubernetes)"; exit 77; }
+[ -x "$helm" ] || { echo "skipped: no helm (tools/setup.sh kubernetes installs it)"; exit 77; }
 python3 -c 'import yaml' 2>/dev/null || { echo "skipped: python3 has no yaml module"; exit 77; }
 export HELM_CACHE_HOME=$PWD/cache HELM_CONFIG_HOME=$PWD/config HELM_DATA_HOME=$PWD/data
 chart=$LEVIN_SOURCE/deploy/helm/levin values=$LEVIN_SOURCE/tests/cli/kubernetes
+template() { "$helm" template --kube-version 1.31.0 "$@"; }
 
-cat >compare.py <<'END'
-"""compare.py HELM LEVIN: the same documents, of which recipes are texts of YAML whose numbers have several spellings."""
-import sys, yaml
+mkdir manifests
+"$LEVIN_SOURCE/deploy/kubernetes/render" manifests
+for file in manifests/*.yaml; do
+    diff -u "$LEVIN_SOURCE/deploy/kubernetes/${file#manifests/}" "$file" || fail "run deploy/kubernetes/render"
+done
 
-def plain(x):
-    if isinstance(x, dict): return {k: plain(v) for k, v in x.items()}
-    if isinstance(x, list): return [plain(v) for v in x]
-    if isinstance(x, bool): return x
-    try: return float(x)
-    except (TypeError, ValueError): return x
-
-def read(path):
-    docs = {}
-    for d in yaml.safe_load_all(open(path)):
-        if d is None: continue
-        assert d["kind"] not in docs, (path, d["kind"])
-        docs[d["kind"]] = d
-    config = docs["ConfigMap"]["data"]
-    config["recipe.yaml"] = plain(yaml.safe_load(config["recipe.yaml"]))
-    return docs
-
-helm, levin = map(read, sys.argv[1:])
-assert len(helm) >= 2 and helm == levin, (helm, levin)
-END
+# --- values ---
 n=0
 for file in "$values"/*.yaml; do
     name=$(basename "$file" .yaml)
     "$helm" lint --quiet "$chart" --values "$file" >lint 2>&1 || fail "$file: $(cat lint)"
-    # What levin has planned is given to Helm as values, as README.md of the chart says.
-    code 0 "$LEVIN" launch --kubernetes --values="$file" --job-name=j --json
-    python3 -c 'import json; d = json.load(open("out")); json.dump({"resources": d["resources"]}, open("resources.json", "w"))
-open("levin.yaml", "w").write(d["manifests"])'
-    "$helm" template --kube-version 1.31.0 j "$chart" --values "$file" --values resources.json >helm.yaml
-    python3 compare.py helm.yaml levin.yaml || fail "$file: helm and levin differ"
+    template j "$chart" --values "$file" >"$name.out"
+    says 'action: FailJob' "$name.out"
+    says 'maxFailedIndexes: 0' "$name.out"
+    says 'readOnlyRootFilesystem: true' "$name.out"
     n=$((n + 1))
 done
-[ "$n" -ge 10 ] || fail "$n files of values, and there should be ten"
+[ "$n" -ge 10 ] || fail "$n files of values, expected 10 or more"
+says 'name: "j-1732470000"' workload.out
+says 'run_dir: "gs://my-experiments/pythia-1b/1732470000"' workload.out
+says 'max_steps: 600000' workload.out
+says 'batch_size_per_device: 125' workload.out
+says 'start_timeout: 1800' workload.out
+says 'value: GPUDirectTCPX_v7' workload.out
+for name in workload tcpxo rdma; do says 'nccl_library: libnccl.so.2' $name.out; done
+silent_about nccl_library small.out
+says 'restartPolicy: Always' workload.out
+says 'value: "j-1732470000-0.j-1732470000"' workload.out
+says 'value: "j-second-try-node-0-0.j-second-try"' jobset.out
+says 'kueue.x-k8s.io/queue-name: "team-a"' jobset.out
+says 'suspend: true' jobset.out
+silent_about 'kind: Service' jobset.out
+says 'ephemeral-storage: "21Gi"' small.out
+silent_about nvidia.com processors.out
+says 'accelerator: cpu' processors.out
+says 'limit_val_batches: "1.0"' processors.out
+says 'weight_decay: 0' volumes.out
+silent_about 'weight_decay: 0.1' volumes.out
+says 'net.ipv4.tcp_mtu_probing' volumes.out
+
+# Documents as Kubernetes reads them.
+python3 - ./*.out <<'END'
+import sys, yaml
+for path in sys.argv[1:]:
+    docs = {d["kind"]: d for d in yaml.safe_load_all(open(path)) if d}
+    job = docs["Job"]["spec"] if "Job" in docs else docs["JobSet"]["spec"]["replicatedJobs"][0]["template"]["spec"]
+    recipe = yaml.safe_load(docs["ConfigMap"]["data"]["recipe.yaml"])
+    open(path[:-3] + "recipe", "w").write(docs["ConfigMap"]["data"]["recipe.yaml"])
+    pod = job["template"]["spec"]
+    levin = {c["name"]: c for c in pod["containers"]}["levin"]
+    env = {e["name"]: e.get("value") for e in levin["env"]}
+    assert len(env) == len(levin["env"]), path
+    assert job["completions"] == job["parallelism"] == recipe["trainer"]["num_nodes"] == int(env["NNODES"]), path
+    assert recipe["trainer"]["devices"] == env["GPUS_PER_NODE"], path
+    assert job["completionMode"] == "Indexed" and job["podReplacementPolicy"] == "Failed", path
+    rules = job["podFailurePolicy"]["rules"]
+    assert [r["action"] for r in rules] == ["Ignore", "Ignore", "FailJob"], path
+    assert rules[1]["onExitCodes"]["values"] == [75, 76] and rules[2]["onExitCodes"]["values"] == [1, 2], path
+    assert pod["restartPolicy"] == "Never" and pod["securityContext"]["runAsNonRoot"] is True, path
+    assert all(c["restartPolicy"] == "Always" for c in pod.get("initContainers", []) if c["name"] == "receive-daemon"), path
+    mounts = {m["name"] for c in pod["containers"] + pod.get("initContainers", []) for m in c["volumeMounts"]}
+    assert mounts == {v["name"] for v in pod["volumes"]}, (path, mounts)
+    secret = {e["name"] for e in levin["env"] if "secretKeyRef" in e.get("valueFrom", {})}
+    assert "secrets" not in path or secret == {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
+                                               "HF_TOKEN", "LEVIN_TOKEN"}, secret
+    assert "secrets" not in path or env["QUOTED"] == 'a "b" \\ {{ c }}\nd é 日', env["QUOTED"]
+END
+# levin reads the recipes.
+for recipe in *.recipe; do
+    code 0 "$LEVIN" plan "$recipe" --show-settings
+    says "trainer.num_nodes" out
+done
+validate=$(command -v kubernetes-validate || echo "$LEVIN_SOURCE/parts/kubernetes/bin/kubernetes-validate")
+if [ -x "$validate" ]; then
+    for file in ./*.out; do "$validate" --strict --quiet -k 1.31 "$file"; done
+else
+    echo "kubernetes-validate is not installed: no strict check of the documents"
+fi
 
 refused() { # refused SENTENCE, values on standard input
     cat >values.yaml
-    if "$helm" template --kube-version 1.31.0 j "$chart" --values values.yaml >out 2>err; then fail "helm takes $(cat values.yaml)"; fi
+    if template j "$chart" --values values.yaml >out 2>err; then fail "helm accepts $(cat values.yaml)"; fi
     says "$1" err
 }
 . "$values/refused.bash"
 # The schema
 refused "additional properties 'nNode' not allowed" <<<"{workload: {$W, $S}, cluster: {nNode: 2}}"
+refused "additional properties 'workloads' not allowed" <<<"{workload: {$W, $S}, workloads: {}}"
 refused "additional properties 'lrr' not allowed" <<<"{workload: {$W, $S}, recipe: {optimizer: {lrr: 3}}}"
+refused "additional properties 'optimiser' not allowed" <<<"{workload: {$W, $S}, recipe: {optimiser: {lr: 3}}}"
 refused 'val_check_interval' <<<"{workload: {$W, $S}, recipe: {trainer: {val_check_interval: 1.0}}}"
+refused 'recipe/schedule' <<<"{workload: {$W, $S}, recipe: {schedule: 3}}"
+refused 'trainer/precision' <<<"{workload: {$W, $S}, recipe: {trainer: {precision: fp8}}}"
 refused 'nNodes' <<<"{workload: {$W, $S}, cluster: {nNodes: two}}"
+refused 'nNodes' <<<"{workload: {$W, $S}, cluster: {nNodes: 0}}"
+refused 'cluster/kind' <<<"{workload: {$W, $S}, cluster: {kind: deployment}}"
+refused 'network/useTcpx' <<<"{workload: {$W, $S}, network: {useTcpx: maybe}}"
+refused 'workload/modelName' <<<'workload: {image: i, modelName: Llama-2-70b-hf}'
+refused 'workload/gcsBucket' <<<'workload: {image: i, gcsBucket: gs://x}'
+refused 'env/A' <<<"{workload: {$W, $S}, env: {A: 1}}"
+refused 'volumes' <<<"{workload: {$W, $S}, volumes: {a: b}}"
 # The notes say in which unit things are counted. helm template leaves them out: here they are a manifest.
 cp -r "$chart" chart
 { printf 'kind: Notes\nnotes: |\n'; sed 's/^/  /' chart/templates/NOTES.txt; } >chart/templates/notes.yaml
-"$helm" template --kube-version 1.31.0 j chart --values "$values/workload.yaml" --show-only templates/notes.yaml >notes
+template j chart --values "$values/workload.yaml" --show-only templates/notes.yaml >notes
 says 'warmupIters and stepsPerEpoch count optimizer steps, not micro-batches' notes
 says 'levin watch gs://my-experiments/pythia-1b/1732470000' notes
 says 'instance=j-1732470000,' notes

@@ -1,4 +1,4 @@
-# Texts with classes: trained on, scored, in three file formats; masked language modelling; new heads; refusals.
+# Texts with classes: trained on, scored, in three file formats; masked language modeling; new heads; refusals.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 vocab=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert
 # Texts of ten to sixty words, glad ones and sad ones, in columns of three forms.
@@ -201,10 +201,11 @@ one_error
 says "test.tsv:42: the text is empty; correct it, or skip such rows with data.skip_bad_rows=true" err
 code 0 "$LEVIN" evaluate tsv --data.path=test.tsv --data.skip_bad_rows=true --json
 json 'd["samples"] == 40 and d["skipped"] == 2'
-code 2 "$LEVIN" train --data.path=train.tsv --run_dir=no --quiet
-says "there is no tokenizer: give data.tokenizer" err
+code 2 "$LEVIN" train --data.path=train.tsv --model.init="$LEVIN_SOURCE/tests/golden/llama" --run_dir=no --quiet
+says "has no tokenizer: give data.tokenizer" err
+says "\`levin tokenizer train --kind=wordpiece --input=train.tsv --field=COLUMN --out=FOLDER\` makes one" err # a model that has learned tokens gets no new ones
 code 2 "$LEVIN" train --model.kind=bert --data.kind=mnist --run_dir=no --quiet
-says "take another model or other data" err
+says "use another model or other data" err
 # refusals: no space for text, more tokens than positions, the label as text, keys of other data kinds
 refused() { code 2 "$LEVIN" train "${bert[@]}" --data.path=train.tsv --run_dir=no "${@:2}"; one_error; says "$1" err; }
 refused "the tokenizer puts 2 of its own around a text: take at least 3" --data.max_length=1
@@ -223,22 +224,40 @@ says "three.tsv': no row has the label 1 of the classes 0 to 2" err
 awk -F'\t' -v OFS='\t' 'NR == 1 { $4 = "other" } NR > 1 { $4 = "you" } 1' train.tsv >pairs.tsv
 code 0 "$LEVIN" train "${bert[@]}" --data.path=pairs.tsv --data.pair_column=other --trainer.max_steps=1 --run_dir=pairs
 code 0 "$LEVIN" predict pairs --text="this was good"
-says "the model learnt from pairs (data.pair_column is 'other'), and these are single texts" err
+says "the model learned from pairs (data.pair_column is 'other'), and these are single texts" err
 code 0 "$LEVIN" predict pairs --input=pairs.tsv
-[ ! -s err ]
+silent_about warning err
+# Truncated texts and special tokens in texts are counted, in training and prediction.
+words=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-words
+awk -F'\t' -v OFS='\t' 'NR > 1 && NR % 4 == 0 { $2 = $2 " [SEP] the" } 1' train.tsv >special.tsv
+head -41 test.tsv >forty.tsv
+special=("${bert[@]}" --data.tokenizer="$words" --data.max_length=20 --data.path=special.tsv --data.val_path=forty.tsv
+    --trainer.max_steps=1 --quiet=false)
+code 0 "$LEVIN" train "${special[@]}" --run_dir=special
+says "special.tsv: 50 of 200 rows contain the text of special tokens, such as [SEP]" err
+grep -qE 'special.tsv: [0-9]+ of 200 rows are longer than 20 tokens and were truncated' err || fail "no count of truncated rows"
+grep -qE 'forty.tsv: [0-9]+ of 40 rows are longer than 20 tokens' err || fail "no count of truncated rows of the validation data"
+code 0 "$LEVIN" predict special --text="the [SEP] man" --text="$(seq -s ' ' 60)"
+says "1 of 2 rows contain the text of special tokens" err
+says "1 of 2 rows are longer than 20 tokens" err
+code 0 "$LEVIN" train "${special[@]}" --data.allow_special=true --run_dir=allowed
+silent_about "special tokens" err
+code 0 "$LEVIN" predict allowed --text="[CLS] the man"
+silent_about "special tokens" err
+says "1 of 1 rows begin with a token that the tokenizer adds, too" err
 # without task.kind a decoder learns the classes of a table, because a table has no other labels
 gpt=(--model.kind=gpt2 --model.n_layer=1 --model.n_head=2 --model.n_embd=32 --model.block_size=48 --quiet)
 head -41 test.tsv >fresh.tsv
 code 0 "$LEVIN" train train.tsv "${gpt[@]}" --data.tokenizer="$vocab" --data.test_path=fresh.tsv --trainer.max_steps=2 --run_dir=gpt
-grep -q '"architectures": *\["GPT2ForSequenceClassification"\]' gpt/checkpoints/last/config.json || fail "no classes were learnt"
+grep -q '"architectures": *\["GPT2ForSequenceClassification"\]' gpt/checkpoints/last/config.json || fail "no classes were learned"
 code 0 "$LEVIN" evaluate gpt --data.split=test
 says "over 40 samples, test of 'fresh.tsv'" out
 code 2 "$LEVIN" train train.tsv "${gpt[@]}" --data.tokenizer="$vocab" --task.kind=lm --run_dir=no
 says "task.kind=lm learns from 'labels', and data.kind=labelled has none: give --task.kind=classify, or other data" err
 # a tokenizer makes tokens of a text beforehand
 cp "$LEVIN_SOURCE/README.md" text.txt
-code 2 "$LEVIN" train "${bert[@]}" --data.path=text.txt --task.kind=mlm --run_dir=no
-says "make token files of the text first, with \`levin prepare text.txt --tokenizer=$vocab\`" err
+code 0 "$LEVIN" train "${bert[@]}" --data.path=text.txt --task.kind=mlm --trainer.max_steps=1 --run_dir=documents
+check grep -q 'kind: documents' documents/settings.yaml
 # a model of text has no classes
 code 0 "$LEVIN" train --trainer.fast_dev_run text.txt "${gpt[@]}"
 code 0 "$LEVIN" train text.txt "${gpt[@]}" --trainer.max_steps=1 --run_dir=chars

@@ -12,26 +12,26 @@ refused() { # refused TEXT ARGUMENTS...
     says "$text" err
     [ ! -s out ]
 }
-refused "say what to launch" -n 2
-refused "put -- before the command, as in: levin launch" -n 2 train
+refused "no command to launch" -n 2
+refused "write -- before the command, as in: levin launch" -n 2 train
 refused "keys of the recipe go after --" -n 2 --trainer.max_steps=3 -- train
-refused "no command 'trian' to launch" -n 2 -- trian
-refused "leave 'levin' out" -n 2 -- levin train
+refused "levin has no command 'trian'" -n 2 -- trian
+refused "omit 'levin'" -n 2 -- levin train
 refused "there is no recipe 'none.yaml'" -n 2 -- train none.yaml
 refused "unknown key 'trainer.max_step'" -n 2 -- train --trainer.max_step=3
 refused "put -- before the command that levin launch runs: levin launch -- train my.txt" -n 2 train my.txt
-refused "say how many ranks" -- doctor
-refused "--max-restarts is for \`train\`" -n 2 --max-restarts=1 -- doctor
+refused "the number of ranks is missing" -- doctor
+refused "--max-restarts requires \`train\`" -n 2 --max-restarts=1 -- doctor
 arguments run
-refused "--min-ranks needs restarts: give --max-restarts, too" -n 2 --min-ranks=1 -- "${all[@]}"
-refused "--min-ranks 3 is above the 2 ranks of this launch; give 2 at most" -n 2 --max-restarts=1 --min-ranks=3 -- "${all[@]}"
-refused "but trainer.num_nodes is for one number of ranks" -n 2 --max-restarts=1 --min-ranks=1 -- "${all[@]}" --trainer.num_nodes=1
-refused "but trainer.shares is for one number of ranks" -n 2 --max-restarts=1 --min-ranks=1 -- "${all[@]}" --trainer.share=measured --trainer.shares=2,2
+refused "--min-ranks requires restarts: give --max-restarts, too" -n 2 --min-ranks=1 -- "${all[@]}"
+refused "--min-ranks 3 exceeds the 2 ranks of this launch; give at most 2" -n 2 --max-restarts=1 --min-ranks=3 -- "${all[@]}"
+refused "but trainer.num_nodes requires a fixed number of ranks" -n 2 --max-restarts=1 --min-ranks=1 -- "${all[@]}" --trainer.num_nodes=1
+refused "but trainer.shares requires a fixed number of ranks" -n 2 --max-restarts=1 --min-ranks=1 -- "${all[@]}" --trainer.share=measured --trainer.shares=2,2
 code 0 "$LEVIN" launch --dry-run -n 1 --max-restarts=1 --min-ranks=1 -- "${all[@]}"
-says "warning: --min-ranks is not used: it matters when hosts are lost, and all ranks are on this one" err
+says "warning: --min-ranks is ignored: it applies when a host is lost, and all ranks are on this one" err
 code 1 bash -c 'ulimit -n 250; exec "$@"' x "$LEVIN" ranks --hosts=127.0.0.1:20 -- "${all[@]}"
 one_error
-says "250 open files are fewer than the 260 that 20 ranks need" err
+says "the limit of 250 open files is below the 260 that 20 ranks require" err
 code 1 "$LEVIN" launch -n 1 --log-dir=text.txt -- "${all[@]}"
 one_error
 [ ! -e run ]
@@ -39,43 +39,47 @@ refused "-n needs a value, as in -n VALUE" -n
 refused "-n must be a whole number" -n two -- doctor
 refused "do not fit on 1 host with --nproc-per-node 2" -n 2 -n 3 --nproc-per-node 2 -- doctor # the last -n counts
 refused "do not fit on 1 host with --nproc-per-node 2" -n 5 --nproc-per-node 2 -- doctor
-refused "srun needs an allocation" -n 2 --launcher=srun -- doctor
-refused "--launcher is auto, srun" -n 2 --launcher=nix -- doctor
+if command -v srun >/dev/null; then
+    refused "srun requires an allocation" -n 2 --launcher=srun -- doctor
+else
+    refused "there is no srun in PATH" -n 2 --launcher=srun -- doctor
+fi
+refused "--launcher must be auto, srun" -n 2 --launcher=nix -- doctor
 refused "is not an mpirun of Open MPI, MPICH or Intel MPI" -n 2 --launcher=/bin/true -- doctor
 
 # the hosts file
 hosts() { printf '%b' "$1" >hosts; }
-refused "there is no hosts file 'none'" -n 2 --hostfile none -- doctor
+refused "the hosts file 'none' does not exist" -n 2 --hostfile none -- doctor
 hosts '# nothing\n\n'
-refused "the hosts file 'hosts' names no host" -n 2 --hostfile hosts -- doctor
+refused "the hosts file 'hosts' contains no host" -n 2 --hostfile hosts -- doctor
 hosts 'localhost\nno-such-host.invalid # here\n'
-refused "hosts:2: the host 'no-such-host.invalid' is not known here" -n 2 --hostfile hosts -- doctor
+refused "hosts:2: the host 'no-such-host.invalid' cannot be resolved" -n 2 --hostfile hosts -- doctor
 hosts 'localhost:2\n\nlocalhost slots=2\n'
-refused "hosts:3: the host 'localhost' is on line 1 already" -n 2 --hostfile hosts -- doctor
+refused "hosts:3: the host 'localhost' is already on line 1" -n 2 --hostfile hosts -- doctor
 hosts 'localhost:2\n127.0.0.1\n'
 refused "hosts:2: '127.0.0.1' is the same machine as 'localhost' on line 1" -n 2 --hostfile hosts -- doctor
 hosts '\xef\xbb\xbflocalhost:none\n' # a byte order mark is not part of a name
-refused "hosts:1: the ranks of host 'localhost' are a whole number from 1, not 'none'" -n 2 --hostfile hosts -- doctor
+refused "hosts:1: the number of ranks of host 'localhost' must be an integer, at least 1, not 'none'" -n 2 --hostfile hosts -- doctor
 hosts 'localhost cores=2\n'
-refused "hosts:1: 'cores=2' is not understood" -n 2 --hostfile hosts -- doctor
+refused "hosts:1: unknown word 'cores=2'" -n 2 --hostfile hosts -- doctor
 hosts 'local;host\n'
-refused "hosts:1: 'local;host' is not the name of a host" -n 2 --hostfile hosts -- doctor
+refused "hosts:1: 'local;host' is not a valid host name" -n 2 --hostfile hosts -- doctor
 hosts 'localhost slots=2\n'
-refused "-n 3 ranks, and the hosts file has room for 2" -n 3 --hostfile hosts -- doctor
+refused "-n is 3 ranks, but the hosts file has 2 slots" -n 3 --hostfile hosts -- doctor
 
 # no MPI: if one is requested, the message names the package; else levin starts the ranks; one rank needs no launcher
 mkdir bin
 code 2 env PATH="$PWD/bin" "$LEVIN" launch -n 2 -- doctor --trainer.transport=mpi
 one_error
-says "2 ranks need an MPI, and there is no mpirun in PATH" err
+says "2 ranks require an MPI, but there is no mpirun in PATH" err
 code 0 env PATH="$PWD/bin" "$LEVIN" launch --dry-run -n 2 -- doctor
 says "ranks --hosts=127.0.0.1:2 -- doctor" out
 code 2 env PATH="$PWD/bin" "$LEVIN" launch -n 2 -- doctor --trainer.mpi_library=libmpi.so.40
 one_error
-says "2 ranks need an MPI" err
+says "2 ranks require an MPI" err
 code 2 "$LEVIN" launch --launcher=levin -n 2 -- doctor --trainer.mpi_library=libmpi.so.40
 one_error
-says "--launcher=levin joins ranks by TCP connections, and trainer.mpi_library asks for an MPI" err
+says "--launcher=levin connects ranks with TCP, but trainer.mpi_library requires an MPI" err
 code 0 "$LEVIN" launch --dry-run -n 2 -- doctor --trainer.mpi_library=libmpi.so.40 --trainer.transport=tcp
 says "trainer.mpi_library is not used, because trainer.transport is tcp" err
 for wrong in "" "--hosts=localhost" "--hosts=a:0" "--hosts=a:1,,b:1" "--hosts=a:1x"; do
@@ -86,15 +90,15 @@ code 2 "$LEVIN" ranks --part
 one_error
 printf '0 2 1 0 1 1\0/\0\0doctor\0' >part
 code 2 "$LEVIN" ranks --part <part
-says "which describes no part of a run" err
+says "which does not describe a part of a run" err
 printf '0 1 1 0 1 1\0/none\0\0doctor\0' >part
 code 2 "$LEVIN" ranks --part <part
-says "there is no folder '/none' on this host" err
+says "cannot change to the folder '/none' on this host" err
 
 # commands that do not work on ranks run once
 code 0 "$LEVIN" launch -n 2 -- help
-says "'help' is the work of one process: it runs once, on this machine" err
-check [ "$(grep -c "levin help COMMAND explains one" out)" = 1 ]
+says "'help' does not use several ranks: it runs once, on this machine" err
+check [ "$(grep -c "levin help COMMAND\` explains a command" out)" = 1 ]
 
 # hosts of a job: PBS and LSF name a host for each slot, Grid Engine says how many it has
 mkdir -p jobs
@@ -112,13 +116,13 @@ refused_in() { # VARIABLE CONTENT TEXT ARGUMENTS...
     one_error
     says "$text" err
 }
-refused_in PE_HOSTFILE 'localhost\n' "wrong:1: the number of slots is missing behind 'localhost'" -- doctor
-refused_in PE_HOSTFILE 'localhost two\n' "the ranks of host 'localhost' are a whole number from 1, not 'two'" -- doctor
-refused_in PBS_NODEFILE 'local;host\n' "wrong:1: 'local;host' is not the name of a host" -- doctor
-refused_in PBS_NODEFILE '\n' "names no host" -- doctor
-refused_in LSB_DJOB_HOSTFILE 'localhost\n' "-n 2 ranks, and $PWD/jobs/wrong has room for 1; ask the queue for more, or -n 1" -n 2 -- doctor
+refused_in PE_HOSTFILE 'localhost\n' "wrong:1: the number of slots is missing after 'localhost'" -- doctor
+refused_in PE_HOSTFILE 'localhost two\n' "the number of ranks of host 'localhost' must be an integer, at least 1, not 'two'" -- doctor
+refused_in PBS_NODEFILE 'local;host\n' "wrong:1: 'local;host' is not a valid host name" -- doctor
+refused_in PBS_NODEFILE '\n' "contains no host" -- doctor
+refused_in LSB_DJOB_HOSTFILE 'localhost\n' "-n is 2 ranks, but $PWD/jobs/wrong has 1 slots; request more from the queue, or use -n 1" -n 2 -- doctor
 code 0 env PATH="$PWD/bin" PBS_NODEFILE=/none "$LEVIN" launch --dry-run -n 2 -- doctor
-says "PBS_NODEFILE=/none is left over: there is no such file; it is not used" err
+says "PBS_NODEFILE=/none is ignored: the file does not exist" err
 arguments one
 code 0 "$LEVIN" launch -n 1 -- "${all[@]}"
 arguments two
@@ -157,7 +161,7 @@ json 'd["ranks"] == 1 and "doctor" in d["command"]'
 
 # codes of the launched command
 code 2 "$LEVIN" launch -n 1 -- doctor --nix
-code 1 "$LEVIN" launch -n 1 -- evaluate none
+code 2 "$LEVIN" launch -n 1 -- evaluate none
 one_error
 
 # batch scripts: those of deploy/ equal the output of the commands in their README, and are valid shell scripts
@@ -192,13 +196,78 @@ for text in "#SBATCH --ntasks=3" "#SBATCH --signal=B:USR1@90" "launch --launcher
 done
 code 0 "$LEVIN" launch "${slurm[@]}" --json
 json '"#SBATCH" in d["script"]'
-refused "say for which recipe" --slurm
+refused "the recipe is missing" --slurm
 refused "there is no recipe 'none.yaml'" --slurm none.yaml
-refused "--time is HH:MM:SS" "${slurm[@]}" --time soon
-refused "--signal is USR1@SECONDS" "${slurm[@]}" --signal TERM@30
-refused "--partition: 'a b' has a letter" "${slurm[@]}" --partition "a b"
-refused "--ntasks and -n mean the same and differ" "${slurm[@]}" --ntasks 2 -n 3
+refused "--time must be HH:MM:SS" "${slurm[@]}" --time soon
+refused "--signal must be USR1@SECONDS" "${slurm[@]}" --signal TERM@30
+refused "--partition: 'a b' has a character" "${slurm[@]}" --partition "a b"
+refused "--ntasks and -n have the same meaning but differ" "${slurm[@]}" --ntasks 2 -n 3
 refused "2 nodes with 2 ranks each are not 5 ranks" "${slurm[@]}" --nodes 2 --ntasks-per-node 2 --ntasks 5
-refused "--min-ranks 5 is above the 4 ranks of this job" "${slurm[@]}" --nodes 2 --ntasks-per-node 2 --min-ranks=5
-refused "--min-ranks needs restarts: give --max-restarts, too" "${slurm[@]}" --min-ranks=1 --max-restarts=0
+refused "--min-ranks 5 exceeds the 4 ranks of this job; give at most 4" "${slurm[@]}" --nodes 2 --ntasks-per-node 2 --min-ranks=5
+refused "--min-ranks requires restarts: give --max-restarts, too" "${slurm[@]}" --min-ranks=1 --max-restarts=0
 refused "a batch script is for \`train\`" --slurm -- doctor
+
+# Whatever a value holds, it reaches the ranks as one argument: through a batch script, through the command line of each
+# launcher, through a remote shell, and in the command that is printed.
+values=("it's" 'a "b" c' '$(touch hit)' '`touch hit`' 'a; touch hit #' $'line\ntouch hit\n#' $'line\n#SBATCH --uid=0\ntab\t' '&& touch hit |'
+    '한국어 ä' '-x' '*' '~x' '\' '%j' '!1' "'\$(touch hit)'")
+mkdir words
+printf '#!/bin/bash\nprintf "%%s\\0" "$@" >"%s/got"\n' "$PWD" >words/levin
+chmod +x words/levin
+given() { # given WORD: one of the arguments
+    local word
+    while IFS= read -r -d '' word; do [ "$word" != "$1" ] || return 0; done <got
+    fail "not an argument: $1; $(tr '\0' '|' <got)"
+}
+plain=(train recipes/demo.yaml)
+for launcher in "mpirun (Open MPI) 4.1.4" "mpirun (Open MPI) 5.0.3" "HYDRA build details: Version: 4.0.2" "Intel(R) MPI Library for Linux* OS, Version 2021.18.1" batch direct; do
+    printf '#!/bin/bash\n[ "$1" = --version ] && echo "%s" && exit\nprintf "%%s\\0" "$@" >"%s/got"\n' "$launcher" "$PWD" >bin/mpirun
+    for value in "${values[@]}"; do
+        rm -f got
+        case $launcher in
+        batch)
+            for array in "" --array=1-2; do
+                echo 'data: {kind: chars}' >"$value.yaml"
+                code 0 "$LEVIN" launch --slurm ${array:+"$array"} -- train "./$value.yaml" --run_dir="$value" --data.path="$value" --sample.prompt="$value"
+                # levin by its path in the script, in place of which a program writes down its arguments
+                sed "s|^$(readlink -f "$LEVIN") launch|$PWD/words/levin launch|" out >script
+                bash -n script
+                ! grep -q '^#SBATCH --uid' <(sed '/^set -e/q' script) || fail "an #SBATCH line out of a value"
+                SLURM_ARRAY_TASK_ID=2 bash script
+                given "./$value.yaml"
+                given "--run_dir=$value${array:+-2}"
+                given "--data.path=$value"
+                rm "./$value.yaml"
+            done ;;
+        direct) code 0 "$LEVIN" launch -n 1 --json --dry-run -- "${plain[@]}" --sample.prompt="$value" ;;
+        *) PATH=$PWD/bin:/usr/bin:/bin code 0 "$LEVIN" launch -n 2 --launcher="$PWD/bin/mpirun" -- "${plain[@]}" --sample.prompt="$value" --run_dir="$value" ;;
+        esac
+        [ "$launcher" != direct ] || { # the printed command is read by a shell
+            python3 -c 'import json; print(json.load(open("out"))["command"])' | sed "s|$(readlink -f "$LEVIN") |$PWD/words/levin |" >script
+            bash script
+        }
+        given "--sample.prompt=$value"
+        check [ ! -e hit ]
+    done
+done
+# a levin whose own path needs quotes, and a remote shell
+mkdir "it's \$(touch hit)"
+cp -L "$LEVIN" "it's \$(touch hit)/levin"
+printf '#!/bin/sh\nfor last; do :; done\nexec sh -c "$last"\n' >bin/remote
+chmod +x bin/remote
+code 0 "./it's \$(touch hit)/levin" ranks --hosts=192.0.2.1:1 --ssh="$PWD/bin/remote" -- help train
+says "levin train" out
+check [ ! -e hit ]
+# a name is also a job's name, and a file's; one with a control character is refused, wherever it comes from
+for value in $'x\nexec >F; id\n#' $'a\tb' $'a\x7f' $'a\u202eb'; do
+    code 2 "$LEVIN" launch --slurm recipes/demo.yaml --name="$value"
+    one_error
+    says "has a control character" err
+    code 2 "$LEVIN" train text.txt --name="$value"
+    says "has a control character" err
+done
+printf 'name: "x\\nexec >F; id\\n#"\n' >bad.yaml
+code 2 "$LEVIN" launch --slurm bad.yaml
+says "has a control character" err
+code 0 "$LEVIN" launch --slurm recipes/demo.yaml --name='a b$(id)"%j é'
+says '#SBATCH --job-name=a_b__id___j_é' out

@@ -3,7 +3,7 @@
 build=$(dirname "$LEVIN")
 library=$build/liblevin.so
 [ -n "${LVN_SANITIZE:-}" ] && exit 77 # a program without the sanitizer's runtime cannot open it
-grep -o 'lvn_[a-z0-9_]*(' "$LEVIN_SOURCE/include/levin.h" | tr -d '(' | sort -u > wanted
+grep -o 'levin_[a-z0-9_]*(' "$LEVIN_SOURCE/include/levin.h" | tr -d '(' | sort -u > wanted
 nm -D --defined-only "$library" | awk '{print $3}' | sort > shown
 diff wanted shown || { echo "the library does not show what levin.h declares"; exit 1; }
 

@@ -6,6 +6,20 @@ losses() { python3 -c 'import json, sys
 print(*[r["loss"] for r in map(json.loads, open(sys.argv[1] + "/metrics.jsonl")) if "loss" in r])' "$1"; }
 epochs() { grep -c '^epoch ' err || true; }
 
+# --- a batch larger than an epoch repeats rows, which is said ---
+printf 'text\tlabel\n%s' "$(for i in 1 2 3 4 5 6 7 8 9 10; do printf 'word %d\t%d\n' $i $((i % 2)); done)" >ten.tsv
+ten() { code 0 "$LEVIN" train --model.n_layer=1 --model.n_head=1 --model.n_embd=8 --model.block_size=8 --model.kind=bert \
+    --data.tokenizer="$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert" --data.path=ten.tsv --data.val_path=ten.tsv \
+    --trainer.fast_dev_run=true "$@"; }
+ten --trainer.batch_size=12
+says "warning: a batch of 12 repeats rows, because there are only 10; set trainer.batch_size to at most 10, or use more data" err
+for other in --trainer.batch_size=10 --data.sampling=random --trainer.overfit_batches=1; do
+    size=(--trainer.batch_size=12)
+    [ "${other%10}" = "$other" ] || size=()
+    ten "${size[@]}" "$other"
+    silent_about "repeats rows" err
+done
+
 # --- fast_dev_run: everything once, nothing saved ---
 code 0 train try --trainer.fast_dev_run=true --json
 json 'd["step"] == 1 and d["run_dir"] is None and math.isfinite(d["val_loss"])'
@@ -63,7 +77,7 @@ x = sys.argv[1].split()
 assert sorted(x[:4]) != sorted(x[4:]), x
 P
 code 2 train overfit --trainer.overfit_batches=3 --trainer.max_steps=9 --optimizer.lr=0 --resume
-says "trainer.overfit_batches is 3 here and was 4 in the run" err
+says "trainer.overfit_batches is 3 here but was 4 in the run" err
 
 # --- sanity validation: errors in it are found before the first step ---
 code 0 train sane --trainer.num_sanity_val_steps=2
@@ -87,7 +101,7 @@ says "trainer.num_sanity_val_steps is 2, but this run does not validate" err
 
 # --- micro-batches by their number ---
 code 0 train cut --trainer.accumulate_grad_batches=2 --trainer.batch_size=4
-says "trainer.accumulate_grad_batches 2 cuts the batch of 4 into micro-batches of 2; Lightning would make a step of 2 such batches: for that, set trainer.batch_size to 8" err
+says "trainer.accumulate_grad_batches 2 divides the batch of 4 into micro-batches of 2. Lightning would accumulate 2 such batches per step; for that, set trainer.batch_size to 8" err
 code 0 train same --trainer.micro_batch_size=2 --trainer.batch_size=4
 same_run cut same
 code 0 "$LEVIN" train cut/settings.yaml --run_dir=again
@@ -111,7 +125,7 @@ says "trainer.limit_train_batches 0 leaves nothing to train on" err
 code 2 train none --trainer.limit_train_batches=1.5
 says "trainer.limit_train_batches (1.5) is a share of the training set: at most 1.0" err
 code 2 train none --trainer.limit_train_batches=0.00001
-says "of an epoch is less than one: take more, or a whole number" err
+says "of an epoch is less than one; use a larger fraction or an integer" err
 code 2 train none --trainer.overfit_batches=2 --trainer.limit_train_batches=3
 says "trainer.overfit_batches (2) and trainer.limit_train_batches (3) both set the length of an epoch" err
 code 2 "$LEVIN" evaluate run --data.path=text.txt --trainer.limit_test_batches=0

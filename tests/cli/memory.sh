@@ -1,5 +1,5 @@
 # When an allocation fails, at any place, the command fails with a sentence about memory, or its output is complete. The
-# k-th allocation of the process fails, including those of jansson and the C library.
+# k-th allocation of the process fails, including those of jansson and the C library. label: slow
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 command -v cc >/dev/null || { echo "skipped: no cc here" && exit 77; }
 ! grep -q __asan_init "$LEVIN" || { echo "skipped: a sanitizer has an allocator of its own" && exit 77; }
@@ -38,7 +38,7 @@ LEVIN = os.environ["LEVIN"]
 # free memory of the machine and memory of the process differ each time
 # the rates of this machine are measured once and cached, or again if the cache cannot be read
 CHANGES = re.compile(rb'"(available|process|process_bytes)":[^,}]*|"time": *{[^}]*}|'
-                     rb'\n(  free on this machine|  whole process|time:|  at [0-9.]+ .FLOP/s)[^\n]*')
+                     rb'\n(  free on this machine|  whole process|time:|  at [0-9.]+ .FLOP/s|  measured )[^\n]*')
 
 def run(args, k, count="other"):
     p = subprocess.run([LEVIN, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

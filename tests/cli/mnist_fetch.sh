@@ -2,16 +2,7 @@
 # remain.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
-mkdir www
-python3 "$LEVIN_SOURCE/tests/cli/drawn_digits.py" www 1200 200
-gzip -n www/*-ubyte
-python3 -u -m http.server --bind 127.0.0.1 --directory www 0 >server 2>&1 &
-server=$!
-trap 'kill $server 2>/dev/null || true' EXIT
-soon has port server
-url=http://127.0.0.1:$(sed -n 's/.*port \([0-9]*\).*/\1/p' server)
-names="train-images-idx3-ubyte.gz train-labels-idx1-ubyte.gz t10k-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz"
-sums=$(cd www && sha256sum $names | cut -d' ' -f1 | paste -sd,)
+serve_digits 1200 200
 mlp() { "$LEVIN" train "$LEVIN_SOURCE/recipes/mnist-mlp.yaml" --data.url="$url" --trainer.max_epochs=1 "$@"; }
 
 # these are not the published files
@@ -26,7 +17,7 @@ says train-labels-idx1-ubyte err
 check [ "$(ls -A in)" = train-images-idx3-ubyte.gz ]
 code 2 mlp --data.path=in --run_dir=no --data.sha256="${sums:0:129}"
 one_error
-says "wants the checksums of four files" err
+says "needs the checksums of four files" err
 code 2 mlp --data.path=in --run_dir=no --data.sha256="${sums:0:100}"
 says "64 hexadecimal digits" err
 check [ ! -e no ]

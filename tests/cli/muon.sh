@@ -1,5 +1,6 @@
 # optimizer.kind: muon. The matrices of blocks move otherwise than with adamw, all else as with adamw; bits on threads,
 # ranks and after resuming; moments in checkpoints; every precision; adapters; what is refused.
+# label: computes
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 muon=(--optimizer.kind=muon --optimizer.lr=3e-3)
@@ -89,7 +90,7 @@ refuse() { # SENTENCE OPTION...
     one_error
     check test ! -e no
 }
-refuse "none of this model is trained: take another optimizer.kind" "${muon[@]}" --model.freeze='h.*'
-refuse "optimizer.momentum must lie between 0 and 0.9999999, got 1" "${muon[@]}" --optimizer.momentum=1
+refuse "no such matrix of this model is trainable; choose another optimizer.kind" "${muon[@]}" --model.freeze='h.*'
+refuse "optimizer.momentum must be between 0 and 0.9999999, got 1" "${muon[@]}" --optimizer.momentum=1
 refuse "optimizer.adjust_lr_fn must be match_rms_adamw or original, got 'spectral'" "${muon[@]}" --optimizer.adjust_lr_fn=spectral
 refuse "optimizer.ns_steps (3) is a key of optimizer.kind=muon, and optimizer.kind is adamw" --optimizer.ns_steps=3

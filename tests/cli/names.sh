@@ -32,6 +32,25 @@ check test -d home/run/checkpoints
 check test ! -e '~'
 HOME=$PWD/home code 0 "$LEVIN" generate '~/run' --max-new-tokens=2 --prompt='FILE:~/text.txt' --json
 
+# a name that is not UTF-8 is refused before the run begins: its settings.yaml could not record it
+cp text.txt $'text\xff.txt'
+for arguments in $'--data.path=text\xff.txt' $'text\xff.txt'; do
+    code 2 "$LEVIN" train "$arguments" --run_dir=latin
+    one_error
+    says "byte 5 of data.path (command line) is not UTF-8, so the run could not be resumed: its settings.yaml cannot record the value; rename the file or folder" err
+    check [ ! -e latin ]
+done
+LEVIN_DATA_PATH=$'text\xff.txt' code 2 "$LEVIN" train --run_dir=latin
+says "byte 5 of data.path (LEVIN_DATA_PATH) is not UTF-8" err
+mkdir $'home\xff' # the value is checked with the home folder in it
+cp text.txt $'home\xff'
+HOME=$PWD/$'home\xff' code 2 "$LEVIN" train --data.path='~/text.txt' --run_dir=latin
+says "of data.path (command line) is not UTF-8" err
+cp text.txt wörter.txt
+code 0 "$LEVIN" train "${tiny[@]/--data.path=text.txt/--data.path=wörter.txt}" --run_dir=$'run\xff' --trainer.max_steps=1 # the folder of a run is never read from there
+code 0 "$LEVIN" train $'run\xff' --resume --trainer.max_steps=2
+code 0 "$LEVIN" evaluate $'run\xff'
+
 # the hub's names, and its cache
 code 1 "$LEVIN" evaluate some-lab/some-model --data.path=text.txt
 one_error
@@ -41,13 +60,32 @@ mkdir -p $hub/refs $hub/snapshots
 printf 0123abc >$hub/refs/main
 cp -r here $hub/snapshots/0123abc
 check [ "$(loss some-lab/some-model)" = "$mine" ]
-for name in nowhere runs/nowhere; do # runs/ is a folder here: a path, and no name of the hub
-    code 1 "$LEVIN" evaluate $name --data.path=text.txt
-    one_error
-    says "there is no model '$name': no such path, no run 'runs/$name', and no published model of this name" err
+code 2 "$LEVIN" evaluate nowhere --data.path=text.txt
+one_error
+says "there is no model 'nowhere': no such path, no run 'runs/nowhere', and no published model of this name" err
+code 2 "$LEVIN" evaluate runs/nowhere --data.path=text.txt
+one_error
+says "there is no model 'runs/nowhere': no such run" err
+mkdir empty && cd empty # without a folder runs/, too, this is a path and no name of the hub
+code 2 "$LEVIN" evaluate runs/nowhere --data.path=../text.txt
+says "there is no model 'runs/nowhere': no such run" err
+cd ..
+
+# names that are almost right: published models, and runs of the current folder
+suggests() { # suggests NAME ARGS...
+    code 2 "$LEVIN" "${@:2}"
+    says "; did you mean '$1'?" err
+}
+for name in gtp2 GPT2 gpt-2; do suggests gpt2 generate $name; done
+suggests bert-base generate bert-base-uncased
+suggests gpt2 tokenize --tokenizer=GPT2 </dev/null
+mkdir -p runs/worded
+for command in "train wroded --resume" "train runs/wroded --resume" "watch wroded" "report wroded" "runs wroded" "generate wroded"; do
+    suggests worded $command
 done
+rmdir runs/worded
 for name in "$PWD/nowhere" ./nowhere ~/nowhere; do # a path and nothing else
-    code 1 "$LEVIN" evaluate "$name" --data.path=text.txt
+    code 2 "$LEVIN" evaluate "$name" --data.path=text.txt
     one_error
     says "there is no model '$name': no such file or folder" err
 done

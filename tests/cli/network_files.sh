@@ -48,4 +48,4 @@ for data in text.txt long.bin; do
     keys=(--data.path=long.bin --data.kind=tokens --data.val_path=short.bin --model.vocab_size=64)
 done
 one_error
-grep -Eq "^error: 'long.bin' ends after [0-9]+ bytes and had more before: it was cut off while it was read" err || fail "no sentence"
+grep -Eq "^error: 'long.bin' ends after [0-9]+ bytes: it was truncated while it was read" err || fail "no sentence"

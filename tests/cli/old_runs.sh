@@ -42,7 +42,7 @@ says "adder/settings.yaml:16: data.kind adder is not supported: examples/adder.c
 # A key of another kind at its default passes, as every old run has some; at another value it is refused by name.
 sed -i 's/^  max_length: 0$/  max_length: 3/' gpt2/settings.yaml
 code 2 "$LEVIN" train --resume gpt2 --trainer.max_steps=5
-says "data.max_length (3) is a key of data.kind=labelled, and the data are of the kind chars: leave it out" err
+says "data.max_length (3) is a key of data.kind=labelled or chat, and the data are of the kind chars: leave it out" err
 sed -i 's/^  max_length: 3$/  cleaned: nsmc/' gpt2/settings.yaml
 code 2 "$LEVIN" train --resume gpt2 --trainer.max_steps=5
 says "unknown key 'data.cleaned'" err

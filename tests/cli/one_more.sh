@@ -1,13 +1,13 @@
-# What one more optimizer, schedule, task, data kind with a key of its own and transport between ranks cost: a file and a line
-# each; an optimizer an operation besides, and a task a row in the heads of each family that can learn it. A copy of the
-# sources gets them, is built, and trains with them. label: long
+# Adds an optimizer, a schedule, a task, a data kind with its own key and a transport between ranks to a copy of the sources,
+# builds it and trains with them. Optimizers, schedules and tasks are a function and a row in one file (an optimizer also needs
+# its operation, a task a row in the heads of each family that can learn it); the others are a file and a line. label: long
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 for program in cmake ninja; do command -v $program >/dev/null || { echo "skipped: no $program"; exit 77; }; done
 [ -z "${LVN_SANITIZE:-}" ] || { echo "skipped: the build of the copy has no sanitizer"; exit 77; }
 mkdir copy
 tar -C "$LEVIN_SOURCE" --exclude='./build*' --exclude=./.git --exclude=./parts --exclude=./runs --exclude=./dist -cf - . | tar xf - -C copy
 cp -r "$LEVIN_SOURCE"/tests/one_more/* copy/src/
-line() { # line FILE LINE BEFORE: LINE goes in front of the first line that has the text BEFORE
+line() { # line FILE TEXT BEFORE: inserts TEXT before the first line that contains BEFORE
     python3 - "$@" <<'P'
 import sys
 path, new, before = sys.argv[1:]
@@ -16,25 +16,42 @@ at = next(i for i, l in enumerate(lines) if before in l)
 open(path, "w").write("\n".join(lines[:at] + [new] + lines[at:]))
 P
 }
-line copy/src/ops/ops.def 'LVN_OP_UPDATE(signum, { struct lvn_update update; double beta; })' 'LVN_OP_UPDATE(sgd,'
-line copy/src/optimizers/optimizers.def 'LVN_OPTIMIZER(signum)' 'LVN_OPTIMIZER(sgd)'
-line copy/src/schedules/schedules.def 'LVN_SCHEDULE(rsqrt)' 'LVN_SCHEDULE(linear)'
-line copy/src/tasks/tasks.def 'LVN_TASK(half)' 'LVN_TASK(reconstruct)'
-line copy/src/data/datasets.def '#include "data/cycle.def"' 'LVN_DATASET(mnist)'
-line copy/src/comm/comm_kinds.def 'LVN_COMM_KIND(files)' 'LVN_COMM_KIND(nccl)'
-line copy/src/models/bert.c '    {"half", LVN_LABEL_NUMBER, "BertForSequenceClassification", inputs, "bert.pooler, classifier"},' '{"regress", LVN_LABEL_NUMBER'
-sed -i 's/"classify", "mlm", "regress", NULL/"classify", "mlm", "regress", "half", NULL/' copy/src/models/bert.c
+line copy/src/core/ops/ops.def 'LVN_OP_UPDATE(signum, { struct lvn_update update; double beta; })' 'LVN_OP_UPDATE(sgd,'
+line copy/src/nets/optimizers/optimizer.c 'static void signum(const struct lvn_optimizer_options *o, union lvn_attr *attr)
+{
+    attr->signum.beta = o->betas[0];
+}
+' 'static void sgd('
+line copy/src/nets/optimizers/optimizer.c \
+    '    {.name = "signum", .help = "by the sign of the momentum", .op = LVN_OP_signum, .constants = signum},' '    {.name = "sgd"'
+line copy/src/nets/schedules/schedule.c '/* lr / sqrt(1 + steps after the warm-up) */
+static double rsqrt(const struct lvn_schedule_options *o, const struct lvn_schedule_point *at)
+{
+    return o->lr / sqrt(1.0 + (double)(at->step - at->warmup));
+}
+' 'static double linear('
+line copy/src/nets/schedules/schedule.c '    {.name = "rsqrt", .help = "with the root of the step", .lr = rsqrt},' '    {.name = "linear"'
+line copy/src/nets/tasks/task.c '    {.name = "half",
+     .help = "regression by another name",
+     .label = {.name = "label", .dtype = LVN_F32, .label = LVN_LABEL_NUMBER},
+     .loss = loss_of_numbers,
+     .output_name = "outputs"},' '    {.name = "reconstruct"'
+line copy/src/text/data/datasets.def 'LVN_DATASET(cycle)
+LVN_INT(data, period, "7", 2, 10, "numbers after which the sequence begins again", .fixed = true, .for_kind = "cycle")' 'LVN_DATASET(mnist)'
+line copy/src/ranks/comm/comm_kinds.def 'LVN_COMM_KIND(files)' 'LVN_COMM_KIND(nccl)'
+line copy/src/nets/models/bert.c '    {"half", LVN_LABEL_NUMBER, "BertForSequenceClassification", inputs, "bert.pooler, classifier"},' '{"regress", LVN_LABEL_NUMBER'
+sed -i 's/"classify", "mlm", "regress", NULL/"classify", "mlm", "regress", "half", NULL/' copy/src/nets/models/bert.c
 (cd copy && export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 && cmake -G Ninja -B build -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O1 -DLVN_ISAS=generic -DLVN_WERROR=OFF &&
     nice -n 19 ninja -C build -j2 levin) >log 2>&1 || { grep -A9 -E 'error|FAILED' log || cat log; exit 1; }
 LEVIN=$PWD/copy/build/levin
 
 # help and completion know them
 code 0 "$LEVIN" help optimizer.kind
-says "signum (by the sign of the momentum)" out
+says "signum: by the sign of the momentum" out
 code 0 "$LEVIN" help data.period
 says "cycle: numbers after which the sequence begins again" out
 code 0 "$LEVIN" help trainer.transport
-says "files (files of a folder)" out
+says "files: files of a folder" out
 code 2 "$LEVIN" train --data.kind=cycle --run_dir=no --data.period=11
 says "data.period must be at most 10, got 11" err
 code 2 "$LEVIN" train --data.kind=chars --run_dir=no --data.period=3

@@ -61,4 +61,4 @@ refuse "'h.7' matches no parameter" "[{match: h.7, lr: 0}]"
 refuse "did you mean 'wte'" "[{match: wtf, lr: 0}]"
 refuse "entries 1 and 2 both match" "[{match: h.0, lr: 0}, {match: 'h.*.mlp', lr: 1}]"
 refuse "matches only parameters that are not trained" "[{match: h.0, lr: 1}]" --model.freeze=h.0
-refuse "which follows the schedule in proportion to optimizer.lr, and that is 0" "[{match: h.0, lr: 1}]" --optimizer.lr=0
+refuse "which follows the schedule in proportion to optimizer.lr, but optimizer.lr is 0" "[{match: h.0, lr: 1}]" --optimizer.lr=0

@@ -53,7 +53,7 @@ sum=$(sha256sum text.txt | cut -d' ' -f1)
 "$LEVIN" cp text.txt /dev/stdout --sha256="$sum" | cmp - text.txt || fail "cp with a checksum"
 if "$LEVIN" cp text.txt /dev/stdout --sha256="${sum//[1-9a-f]/0}" >got.txt 2>err; then fail "a wrong checksum"; fi
 one_error
-says "received it all the same" err
+says "nevertheless" err
 nowhere "/dev/stdout" 2 "$LEVIN" cp text.txt /dev/stdout --json
 python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("socket")'
 nowhere "it is a socket" 1 "$LEVIN" cp text.txt socket
@@ -89,7 +89,7 @@ diff <(tail -n +5 got.sh) <(tail -n +5 real/job.sh) || fail "another script on s
 mkdir run
 echo '{"step": 1, "loss": 3}' >run/metrics.jsonl
 linked report.html
-code 0 "$LEVIN" report run --out links/report.html
+code 0 "$LEVIN" report run --overwrite --out links/report.html
 followed report.html
 "$LEVIN" report run --out /dev/stdout >got.html
 [ "$(head -c 9 got.html)" = "$(head -c 9 real/report.html)" ] || fail "another report on standard output"

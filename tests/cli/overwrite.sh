@@ -13,22 +13,22 @@ stays() { # stays RUN SENTENCE [keys]: refused with the sentence, and nothing in
 # --- folders of other programs ---
 mkdir -p lightning/checkpoints
 echo weights >"lightning/checkpoints/epoch=3.ckpt"
-sentence="'lightning' holds 'checkpoints' and is not a run of levin" stays lightning
+sentence="'lightning' contains 'checkpoints' but is not a run of levin" stays lightning
 code 2 train lightning
 says "choose another name or run_dir" err
 code 2 train lightning --resume
-says "and is not a run of levin" err
+says "but is not a run of levin" err
 for name in metrics.csv samples.txt loss.svg metrics.jsonl settings.yaml status.json; do
     mkdir "other-$name"
     echo "seed: 3" >"other-$name/$name"
-    sentence="'other-$name' holds '$name'" stays "other-$name"
+    sentence="'other-$name' contains '$name'" stays "other-$name"
     code 2 train "other-$name"
     code 2 train "other-$name" --resume
 done
 mkdir -p numbers/checkpoints/step-100/state # named as levin would
 echo weights >numbers/checkpoints/step-100/model.safetensors
 echo '{}' >numbers/checkpoints/step-100/state/manifest.json
-sentence="'numbers' holds 'checkpoints'" stays numbers
+sentence="'numbers' contains 'checkpoints'" stays numbers
 # an empty folder of that name may be used
 mkdir -p empty/checkpoints
 code 0 train empty --trainer.max_steps=4
@@ -55,7 +55,7 @@ rm run/checkpoints/notes.txt
 # without its settings the manifests identify a run; without both nothing does
 rm run/settings.yaml
 code 2 train run
-says "holds a run already" err
+says "already contains a run" err
 mkdir -p run/checkpoints/step-77 && echo mine >run/checkpoints/step-77/model.safetensors
 sentence="'run/checkpoints/step-77" stays run
 rm -r run/checkpoints/step-77

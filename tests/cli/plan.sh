@@ -21,7 +21,7 @@ idle_rates
 code 0 "$LEVIN" plan "${small[@]}" --program
 says "program of one micro-batch" out
 says "linear_cross_entropy" out
-says "measured before (--measure takes them anew)" out
+says "measured before (--measure measures them again)" out
 
 # cached: the rates in the file are used, only on the machine that they were measured on
 edit 'd.update(flops_per_s=1e9, bytes_per_s=1e30, others=0)'
@@ -101,7 +101,7 @@ check_advice trainer.precision=bf16-true --trainer.precision=bf16-true
 check_advice model.freeze=h --model.freeze=h
 check_advice "trainer.strategy=fsdp on 4 ranks" --trainer.strategy=fsdp --trainer.accelerator=cpu --ranks=4
 code 2 "$LEVIN" plan "${small[@]}" --trainer.precision=16-mixed
-says "trainer.precision 16-mixed is for GPUs" err
+says "trainer.precision 16-mixed requires a GPU" err
 code 2 "$LEVIN" plan "${small[@]}" --device=abacus
 one_error
 says "levin help plan" err

@@ -1,5 +1,6 @@
 # levin plan --fit: of the settings with which a rank fits its memory it finds the fastest, as plans of all of them show; what
 # is given is kept; where nothing fits it says what would.
+# label: computes
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 export LEVIN_CACHE=$PWD/cache
 # too large to be run by a plan, so that all times are by the rates

@@ -49,7 +49,7 @@ kill -TERM "$(first)"
 ended
 exec 3>&-
 [ "$got" = 143 ] || fail "exit $got"
-says "error: levin was ended by signal 15 (Terminated)" err
+says "error: levin was killed by signal 15 (Terminated)" err
 
 # --- from outside, as a kubelet sends it; below levin launch too; no orphan remains a zombie ---
 begin outside
@@ -70,7 +70,7 @@ begin killed
 kill -KILL "$(command_runs)"
 ended
 [ "$got" = 137 ] || fail "exit $got"
-says "error: levin was ended by signal 9 (Killed), as it is when the memory of a container runs out" err
+says "error: levin was killed by signal 9 (Killed), as it is when the memory of a container runs out" err
 
 # --- ^C at a terminal arrives once: a second SIGINT would kill ---
 command -v python3 >/dev/null || skip "the rest, at a terminal, needs python3"

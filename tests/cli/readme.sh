@@ -1,6 +1,7 @@
 # The commands of README.md, then of docs/c-library.md, in order, in a folder like a fresh clone: each must end with 0, and read
 # the output of the previous one.
 # label: user
+# label: computes
 #
 # Downloads and the user's files are replaced by small local ones; training runs get fewer steps. Commands that install
 # packages are left out.
@@ -20,9 +21,9 @@ cp "$text" my.txt
 cp "$text" my-texts/one.txt
 cp "$LEVIN_SOURCE/CONTRIBUTING.md" my-texts/two.txt
 {
-    printf 'id\tdocument\tlabel\n'
-    for i in $(seq 200); do printf '%d\t정말 재미있는 영화 %d\t1\n%d\t지루한 영화 %d\t0\n' "$i" "$i" "$i" "$i"; done
-} >reviews.tsv
+    echo 'text,label'
+    for i in $(seq 200); do printf 'as good as it gets %d,pos\nboring and too long %d,neg\n' "$i" "$i"; done
+} >reviews.csv
 hub=cache/hub/models--openai-community--gpt2
 mkdir -p $hub/refs $hub/snapshots
 printf 0123abc >$hub/refs/main
@@ -35,7 +36,6 @@ rm -r tiny tokens words
 
 levin() {
     case $1 in
-    cp) check [ "${2#https://}" != "$2" ] && cp reviews.tsv "$3" ;;
     train) command levin "$@" --trainer.max_steps=$((steps += 2)) --trainer.limit_val_batches=1 ;;
     generate) command levin "$@" --max-new-tokens=20 ;;
     *) command levin "$@" ;;
@@ -46,7 +46,7 @@ make() { check [ "$1" = install ] && cmake --install build --prefix "${2#PREFIX=
 # The commands among the lines of indented blocks, without the recipe that is shown and those that the table below leaves out.
 python3 - "$LEVIN_SOURCE/README.md" "$LEVIN_SOURCE/docs/c-library.md" >commands <<'PY'
 import re, sys
-left_out = re.compile(r"make(?! install)|pip install|tools/setup.sh |\. \$HOME/levin-parts/")
+left_out = re.compile(r"git clone|make(?! install)|pip install|tools/setup.sh |\. \$HOME/levin-parts/")
 for line in [line for page in sys.argv[1:] for line in open(page, encoding="utf-8")]:
     if line.startswith("    ") and not re.match(r"    [a-z]+: ", line) and not left_out.match(line[4:]):
         print(line[4:].rstrip())

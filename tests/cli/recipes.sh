@@ -1,4 +1,5 @@
 # Every recipe loads, can be planned and benchmarked without its data, and its settings load back.
+# label: computes
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 
 for recipe in "$LEVIN_SOURCE"/recipes/*.yaml; do

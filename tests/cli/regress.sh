@@ -63,6 +63,40 @@ agrees test.tsv
 sed -n 1,2p test.tsv >one.tsv
 score bert one.tsv
 json 'd["samples"] == 1 and d["r2"] is None and d["pearson"] is None and abs(d["mae"] ** 2 - d["mse"]) < 1e-5'
+# labels or predictions that are all equal have no r2 and no pearson, wherever metrics are shown or compared
+awk 'BEGIN { print "text\tlabel"; for (i = 0; i < 367; i++) print "the " i "\t0.1" }' >equal.tsv
+score bert equal.tsv
+json 'd["samples"] == 367 and d["r2"] is None and d["pearson"] is None and d["mse"] > 0'
+code 0 "$LEVIN" evaluate bert --data.kind=labelled --data.path=equal.tsv
+check [ "$(grep -cxE '(r2|pearson) -' out)" = 2 ]
+awk 'BEGIN { print "text\tlabel"; for (i = 0; i < 9; i++) print "the film\t" i }' >one_text.tsv
+score bert one_text.tsv --trainer.batch_size=1
+json 'd["r2"] is not None and d["pearson"] is None'
+code 0 "$LEVIN" train "${sizes[@]:0:${#sizes[@]}-1}" --model.kind=bert --data.path=train.tsv --data.val_path=equal.tsv --run_dir=equal \
+    --trainer.max_steps=6 --trainer.val_check_interval=2 --checkpoint.monitor=val_r2 --early_stopping.monitor=val_pearson --early_stopping.patience=2
+says "r2 -, pearson -" err
+silent_about "the best so far" err
+silent_about " nan" err
+says '"val_r2": null, "val_pearson": null' equal/metrics.jsonl
+silent_about nan equal/metrics.csv
+check [ ! -e equal/checkpoints/best ]
+says "early stopping: val_pearson had no value in 2 checks" err
+# a spread far below the mean is still measured
+python3 -c 'import random; r = random.Random(2); print("text\tlabel"); [print(f"good {i}\t{1000000 + r.randrange(-64, 65) / 16}") for i in range(300)]' >large.tsv
+score bert large.tsv
+python3 - <<'PY'
+import json, math
+from fractions import Fraction as F
+d = json.load(open("out"))
+t = [F(l.split("\t")[1]) for l in open("large.tsv").read().splitlines()[1:]]
+p = [F(x[0]) for x in d["outputs"]]
+n = len(t)
+mt, mp = sum(t) / n, sum(p) / n
+spread, of_p = sum((x - mt) ** 2 for x in t), sum((x - mp) ** 2 for x in p)
+r2 = 1 - sum((a - b) ** 2 for a, b in zip(p, t)) / spread
+pearson = float(sum((a - mp) * (b - mt) for a, b in zip(p, t))) / math.sqrt(spread * of_p)
+assert abs(d["r2"] / float(r2) - 1) < 2e-6 and abs(d["pearson"] - pearson) < 2e-6, (d["r2"], float(r2), d["pearson"], pearson)
+PY
 # numbers of new texts
 texts() { cut -f1 test.tsv | tail -n +2; }
 texts | code 0 "$LEVIN" predict bert --input=- --json
@@ -115,7 +149,7 @@ for type in single_label_classification multi_label_classification; do
 done
 
 # every family with the head
-for kind in gpt2 neox llama mistral qwen2 qwen3; do
+for kind in gpt2 neox llama mistral qwen2 qwen3 gemma2 gemma3; do
     train --model.kind=$kind --trainer.max_steps=4 --run_dir=$kind
     says '"val_pearson"' $kind/metrics.jsonl
     says '"problem_type": "regression"' $kind/checkpoints/last/config.json
@@ -154,7 +188,7 @@ while IFS='|' read -r label found; do
     printf 'text\tlabel\nthe film\t1.5\nthe end\t%s\n' "$label" >bad.tsv
     code 1 "$LEVIN" train "${sizes[@]}" --model.kind=bert --data.path=bad.tsv --run_dir=no
     one_error
-    says "bad.tsv:3: the label is '$found'; a finite number is wanted, as 0.5 or -2e3; correct it" err
+    says "bad.tsv:3: the label is '$found'; expected a finite number, as 0.5 or -2e3; correct it" err
 done <<'LABELS'
 nan|nan
 -inf|-inf

@@ -6,12 +6,19 @@ make_text
 data() { # data PAGE: the data in a page, as out; the page has one script besides it, and the data end where they should
     python3 - "$1" >out <<'END'
 import json, re, sys
+from xml.etree import ElementTree
 page = open(sys.argv[1], encoding="utf-8").read()
 assert len(page.encode()) <= 3000000
 assert not re.search(r'(src|href)="(?!data:)', page.split('<script type="application/json"')[0]), "a link"
 parts = re.findall(r'<script type="application/json" id="data">(.*?)</script>\n<script>', page, re.S)
 assert len(parts) == 1 and page.count("</script>") == 2 and "<" not in parts[0]
 d = json.loads(parts[0])
+# The script of uPlot, or a drawing of each run's loss.
+for run in d["runs"]:
+    assert ("curve" in run) == ("uPlot (v1." not in page)
+    drawing = run.get("curve", "")
+    assert not drawing or ElementTree.fromstring(drawing).tag == "{http://www.w3.org/2000/svg}svg"
+    assert bool(drawing) == ("curve" in run and "loss" in run["series"]), run["name"]
 print(json.dumps(d))
 END
 }
@@ -39,7 +46,8 @@ data run/report.html
 json '["name", "<img src=x onerror=alert(1)>"] in [s[:2] for s in d["runs"][0]["events"]["starts"][0]["settings"]] and d["runs"][0]["state"] == "done"'
 json 'd["runs"][0]["series"]["loss"]["x"] == [1, 2, 3, 4, 5, 6, 7, 8] and d["runs"][0]["series"]["val_loss"]["x"] == [4, 8]'
 json '{"lr", "grad_norm", "tokens_per_s", "memory_bytes", "val_perplexity"} <= set(d["runs"][0]["series"])'
-json 'd["runs"][0]["events"]["samples"][0]["text"].startswith("</script><b>") and not d["runs"][0]["problems"]'
+json 'd["runs"][0]["events"]["samples"][0]["prompt"] == "</script><b>" and not d["runs"][0]["problems"]'
+json 'd["runs"][0]["events"]["samples"][0]["text"] and "</script>" not in d["runs"][0]["events"]["samples"][0]["text"]'
 
 # --- it continues: steps and events of one run; what it cost ---
 code 0 train run --sample.every_n_steps=4 --sample.max_new_tokens=5 --trainer.max_steps=12 --resume
@@ -85,6 +93,48 @@ json '[r["name"] for r in d["runs"]] == ["<img src=x onerror=alert(1)>", "bare",
 code 0 "$LEVIN" report killed # a name below runs, and the default
 check [ -s report.html ]
 
+# a file that levin did not draw stays, unless --overwrite; a page of levin, and an empty file, are replaced
+printf 'my notes\n' >notes.txt
+code 2 "$LEVIN" report runs --out=notes.txt
+says "'notes.txt' exists, and is no report of levin: give another name with --out, or replace it with --overwrite" err
+check [ "$(cat notes.txt)" = 'my notes' ]
+code 0 "$LEVIN" report runs --out=all.html
+code 0 "$LEVIN" report runs --out=notes.txt --overwrite
+has '<meta name="generator" content="levin ' notes.txt
+: >notes.txt
+code 0 "$LEVIN" report runs --out=notes.txt
+printf '<html><head>\n<title>levin report</title>' >notes.txt # of earlier versions
+code 0 "$LEVIN" report runs --out=notes.txt
+# equal settings have equal texts: values given, defaults, and texts that another version wrote
+mkdir -p equal/one equal/two
+printf '%s\n' '{"step": 0, "event": "start", "settings": [["optimizer.eps", "1e-08", "1e-8", "x"], ["trainer.gradient_clip_val", "1", "1.0", "x"], ["optimizer.lr", "0.0003", "3e-4", "x"], ["trainer.max_steps", "9007199254740993", "0", "x"], ["name", "1.0", "", "x"], ["no.key", "1.0", "1", "x"]]}' >equal/one/events.jsonl
+printf '%s\n' '{"step": 0, "event": "start", "settings": [["optimizer.eps", "1e-8", "1e-8", "x"], ["trainer.max_steps", "9007199254740992", "0", "x"]]}' >equal/two/events.jsonl
+printf 'optimizer:\n  eps: 1e-8\n' >equal/two/settings.yaml
+code 0 "$LEVIN" report equal --out=equal.html
+data equal.html
+json '[s[:3] for s in d["runs"][0]["events"]["starts"][0]["settings"]] == [["optimizer.eps", "1e-08", "1e-08"], ["trainer.gradient_clip_val", "1", "1"], ["optimizer.lr", "0.0003", "0.0003"], ["trainer.max_steps", "9007199254740993", "0"], ["name", "1.0", ""], ["no.key", "1.0", "1"]]'
+json '[s[1:3] for s in d["runs"][1]["events"]["starts"][0]["settings"]] == [["1e-08", "1e-08"], ["9007199254740992", "0"]]'
+
+# --- long samples: the prompt and what the model wrote, with the beginning and the end of each ---
+mkdir samples
+python3 - >samples/events.jsonl <<'END'
+import json
+for row in ({"event": "start", "settings": [["sample.prompt", "P" * 9999 + "Q", "", "x"]]},
+            {"event": "sample", "text": "P" * 9999 + "Q" + "short"},
+            {"event": "sample", "text": "P" * 9999 + "Q" + "B" + "\u00e9" * 6000 + "E"},
+            {"event": "sample", "text": "other" + "o" * 9000 + "end"}):
+    print(json.dumps({"step": 1, "time": 1, **row}))
+END
+code 0 "$LEVIN" report samples --out=samples.html
+data samples.html
+json 'all(s["prompt"].startswith("PPP") and s["prompt"].endswith("PQ") and "9000 bytes are omitted" in s["prompt"] for s in d["runs"][0]["events"]["samples"][:2])'
+json 'd["runs"][0]["events"]["samples"][0]["text"] == "short"'
+json 'd["runs"][0]["events"]["samples"][1]["text"].startswith("B\u00e9") and d["runs"][0]["events"]["samples"][1]["text"].endswith("\u00e9E") and "\ufffd" not in d["runs"][0]["events"]["samples"][1]["text"]'
+json '"prompt" not in d["runs"][0]["events"]["samples"][2] and d["runs"][0]["events"]["samples"][2]["text"].endswith("oend")'
+
+code 2 "$LEVIN" report runs --out=s3://bucket/page.html
+says "--out 's3://bucket/page.html' is in a store, and levin report writes to this machine" err
+
 # --- broken and foreign metrics: what is readable is there, and the rest is named ---
 mkdir -p odd/csv odd/json odd/empty odd/none
 printf 'epoch,step,loss,val\r\n0,1,2.5,x\r\n0,2,2.25,\r\n0,,2,\r\n0,3,inf,7\r\n0,4,2.0' >odd/csv/metrics.csv
@@ -96,9 +146,9 @@ printf 'trainer: {' >odd/json/settings.yaml
 code 0 "$LEVIN" report odd --out=odd.html --json
 json '[r["path"] for r in d["runs"]] == ["odd/csv", "odd/empty", "odd/json"]'
 json 'any("metrics.csv: 1 rows have no step" in p for p in d["runs"][0]["problems"])'
-json 'any("metrics.jsonl: 5 lines are no objects of numbers" in p for p in d["runs"][2]["problems"])'
-json 'any("events.jsonl: 2 lines are no events" in p for p in d["runs"][2]["problems"])'
-json 'any("1 values belong to a step before" in p for p in d["runs"][2]["problems"])'
+json 'any("metrics.jsonl: 5 lines are not objects of numbers" in p for p in d["runs"][2]["problems"])'
+json 'any("events.jsonl: 2 lines are not events" in p for p in d["runs"][2]["problems"])'
+json 'any("1 values belong to an earlier step" in p for p in d["runs"][2]["problems"])'
 data odd.html
 json 'd["runs"][0]["series"] == {"epoch": {"n": 3, "x": [1, 2, 3], "y": [0, 0, 0]}, "loss": {"n": 2, "x": [1, 2], "y": [2.5, 2.25]}, "val": {"n": 1, "x": [3], "y": [7]}}'
 json 'd["runs"][2]["series"]["loss"] == {"n": 2, "x": [1, 4], "y": [2.5, 1.5]} and d["runs"][2]["series"]["a<b"]["y"] == [1000]'
@@ -118,6 +168,7 @@ code 0 "$LEVIN" report long --out=long.html
 check [ "$(stat -c %s long.html)" -lt 500000 ]
 data long.html
 json 'd["runs"][0]["series"]["loss"]["n"] == 100000 and len(d["runs"][0]["series"]["loss"]["x"]) <= 1024 and max(d["runs"][0]["series"]["loss"]["high"]) == 99'
+json 'd["runs"][0]["series"]["loss"]["last"] == 3 and d["runs"][0]["series"]["loss"]["y"][-1] > 3'
 json 'd["runs"][0]["series"]["loss"]["x"][-1] == 100000 and d["runs"][0]["series"]["time"]["y"][0] < 60'
 
 # --- live runs: drawn again until they end ---

@@ -61,3 +61,22 @@ end=$((($(rows two) / 4 + 1) * 4))
 code 0 train two --trainer.max_steps=$end --resume --checkpoint.every_n_steps=1
 code 0 train one --trainer.max_steps=$end
 same_run one two
+
+# programs that copy links as folders: an empty folder in place of a link is replaced, another one is named and stays
+train copied --trainer.max_steps=4 >/dev/null 2>&1
+more=(train copied --resume --trainer.max_steps=8 --quiet)
+for name in last best; do
+    rm copied/checkpoints/$name
+    cp -r copied/checkpoints/step-4 copied/checkpoints/$name
+    picture copied/checkpoints/$name >before
+    code 1 "$LEVIN" "${more[@]}"
+    one_error
+    says "'copied/checkpoints/$name' is a folder (Directory not empty), but levin needs its name for a link to a checkpoint" err
+    picture copied/checkpoints/$name >now
+    same_file before now
+    rm -r copied/checkpoints/$name
+    mkdir copied/checkpoints/$name
+done
+code 0 "$LEVIN" "${more[@]}"
+check [ "$(readlink copied/checkpoints/last)" = step-8 ]
+check [ -L copied/checkpoints/best ]

@@ -15,7 +15,7 @@ rate=(--optimizer.lr=3e-3 --model.dropout=0.1)
 code 0 "$LEVIN" train tiny.yaml "${rate[@]}" --run_dir=one --trainer.max_steps=16
 code 0 "$LEVIN" train tiny.yaml "${rate[@]}"
 code 0 "$LEVIN" train tiny --resume --trainer.max_steps=12 # by its name
-says "other settings than in the run so far: trainer.max_steps: 8 -> 12" err
+says "settings differ from the run so far: trainer.max_steps: 8 -> 12" err
 silent_about warning err
 silent_about optimizer.lr err
 mv runs/tiny moved
@@ -31,17 +31,81 @@ grep -qE '^run_dir +moved +command line$' out
 
 # --- differences are listed; a key that is missing now is listed with a warning ---
 code 0 "$LEVIN" train tiny.yaml --run_dir=moved --resume --model.dropout=0.1 --trainer.max_steps=20 --quiet
-says "warning: other settings than in the run so far: optimizer.lr: 0.003 -> 0.01; trainer.max_steps: 16 -> 20 (\`levin train moved --resume\` continues with the old ones)" err
+says "warning: settings differ from the run so far: optimizer.lr: 0.003 -> 0.01; trainer.max_steps: 16 -> 20 (\`levin train moved --resume\` continues with the old ones)" err
 check [ "$(wc -l <err)" = 1 ]
 code 0 "$LEVIN" train tiny.yaml --run_dir=moved --resume --model.dropout=0.1 --trainer.max_steps=20
-silent_about "other settings than in the run so far" err # from now on it is the run's setting
-# the end of a schedule moves with the steps, unless the run's own settings say where it is
-code 0 "$LEVIN" train tiny.yaml --name=cosine --schedule.kind=cosine
-cp -r runs/cosine runs/other
-code 0 "$LEVIN" train tiny.yaml --name=cosine --schedule.kind=cosine --resume --trainer.max_steps=12
-says "warning: other settings than in the run so far: schedule.decay_steps: 8 -> 12; trainer.max_steps: 8 -> 12" err
-code 0 "$LEVIN" train other --resume --trainer.max_steps=12
-silent_about schedule err
+silent_about "settings differ from the run so far" err # from now on it is the run's setting
+
+# --- the learning rate of a run that continues: that of a plan for all its steps, and said before and after ---
+grep -v max_steps tiny.yaml >plain.yaml
+echo "trainer:    {batch_size: 4, limit_train_batches: 4, val_check_interval: 0}" >>plain.yaml
+rate_of() { python3 -c 'import csv,sys; print(*(r["lr"] for r in csv.DictReader(open(sys.argv[1] + "/metrics.csv")) if r["step"] == sys.argv[2]))' "$1" "$2"; }
+rates() { # rates RUN PLAN-OPTION...: the rates of steps 8 and 9 are those of the run so far and of the plan
+    local run=$1 before after
+    shift
+    code 0 "$LEVIN" plan plain.yaml --schedule "$@"
+    before=$(rate_of begun 8) after=$(rate_of "$run" 9)
+    python3 -c 'import sys; plan, lr = sys.argv[1:]; assert abs(float(plan) - float(lr)) <= 1e-8 * float(plan), sys.argv' \
+        "$(awk '$1 == 8 { print $2 }' out)" "$after"
+    reported=$(python3 -c 'import sys; print("the learning rate was %.3g at step 8 and is %.3g at step 9" % (float(sys.argv[1]), float(sys.argv[2])))' "$before" "$after")
+}
+for kind in "constant" "linear" "cosine" "exponential --schedule.min_lr=1e-5" "wsd --schedule.wsd_decay_steps=0.5"; do
+    read -ra schedule <<<"--schedule.kind=$kind"
+    # the end follows trainer.max_steps, from the run's own settings and from a recipe
+    rm -rf begun epochs
+    code 0 "$LEVIN" train plain.yaml --run_dir=begun "${schedule[@]}" --trainer.max_steps=8 --quiet
+    silent_about warning err
+    silent_about "  decay_steps: 8" begun/settings.yaml # what follows from max_steps is not recorded
+    for from in own recipe; do
+        rm -rf next
+        cp -r begun next
+        operand=(next)
+        [ "$from" = own ] || operand=(plain.yaml --run_dir=next "${schedule[@]}")
+        code 0 "$LEVIN" train "${operand[@]}" --resume --trainer.max_steps=16 --quiet
+        mv err said
+        rates next "${schedule[@]}" --trainer.max_steps=16
+        if [ "$kind" = constant ]; then
+            silent_about "learning rate" said
+        else
+            says "warning: $reported, because the schedule has changed: it is ${kind%% *} to step 16 and was ${kind%% *} to step 8" said
+        fi
+    done
+    # it follows trainer.max_epochs in the same way
+    code 0 "$LEVIN" train plain.yaml --run_dir=epochs "${schedule[@]}" --trainer.max_epochs=2 --quiet
+    code 0 "$LEVIN" train epochs --resume --trainer.max_epochs=4 --quiet
+    mv err said
+    rates epochs "${schedule[@]}" --trainer.max_steps=16
+    [ "$kind" = constant ] || says "warning: $reported, because the schedule has changed" said
+    [ "$kind" != constant ] || continue
+    # an end that was given stays, and one that an older version recorded; if no step could change anything, refused
+    rm -rf recorded given
+    code 0 "$LEVIN" train plain.yaml --run_dir=recorded "${schedule[@]}" --trainer.max_steps=8 --schedule.decay_steps=8 --quiet
+    cp -r recorded given
+    if [[ $kind == exponential* ]]; then
+        code 0 "$LEVIN" train given --resume --trainer.max_steps=16 --quiet
+        mv err said
+        rates given "${schedule[@]}" --trainer.max_steps=16 --schedule.decay_steps=8
+        says "warning: $reported, where it stays (schedule.min_lr), because schedule.decay_steps is 8" said
+        continue
+    fi
+    code 2 "$LEVIN" train given --resume --trainer.max_steps=16
+    one_error
+    says "and is 0 at step 9 and in all later ones, because schedule.decay_steps is 8: further steps would change nothing" err
+    code 0 "$LEVIN" train given --resume --trainer.max_steps=16 --schedule.decay_steps=12 --quiet
+    says "warning: the learning rate is 0 from step 13 on, because schedule.decay_steps is 12" err
+    rm -r given
+    cp -r recorded given
+    code 0 "$LEVIN" train given --resume --trainer.max_steps=16 --schedule.decay_steps=0 --quiet
+    mv err said
+    rates given "${schedule[@]}" --trainer.max_steps=16
+    says "$reported" said
+done
+# a run that ended in its tail of rate 0 as planned resumes without a word
+code 0 "$LEVIN" train plain.yaml --run_dir=tail --schedule.kind=linear --schedule.decay_steps=4 --trainer.max_steps=12 --checkpoint.every_n_steps=8 --quiet
+says "warning: the learning rate is 0 from step 5 on, because schedule.decay_steps is 4" err
+rm -r tail/checkpoints/*12 tail/checkpoints/last
+code 0 "$LEVIN" train tail --resume --quiet
+silent_about "learning rate" err
 # the default limit of one epoch is not a limit of the run
 for _ in 1 2 3 4 5; do echo "the more it snows, tiddely pom, the more it goes on snowing"; done >pom.txt
 sed 's/, max_steps: 8//' tiny.yaml >endless.yaml
@@ -58,7 +122,7 @@ silent_about "lr: 7" runs/epoch/settings.yaml
 
 # --- nothing to resume from ---
 code 0 "$LEVIN" train tiny.yaml --name=new --resume
-check [ "$(grep -c "^warning: there is no checkpoint in 'runs/new' to continue from: starting from the beginning$" err)" = 1 ]
+check [ "$(grep -c "^warning: no checkpoint in 'runs/new' to resume from; starting from the beginning$" err)" = 1 ]
 code 0 "$LEVIN" train tiny.yaml --name=new --resume
 silent_about "starting from the beginning" err
 
@@ -71,11 +135,11 @@ refused() { # sentence, arguments of train
     says "$sentence" err
 }
 mkdir empty
-refused "there is no recipe 'nowhere', and no run 'nowhere' or 'runs/nowhere' to continue" nowhere --resume
+refused "there is no run 'nowhere', nor 'runs/nowhere'" nowhere --resume
 refused "'empty' is a folder, not a recipe, and holds no run to continue (settings.yaml is missing)" empty --resume
 refused "'runs/new' is a folder, not a recipe: \`levin train runs/new --resume\` continues the run in it" runs/new
 refused "'runs/new' is the run to continue, and --run_dir names another folder" new --resume --run_dir=x
-refused "model.n_embd is 32 here and was 16 in the run" new --resume --model.n_embd=32
+refused "model.n_embd is 32 here but was 16 in the run" new --resume --model.n_embd=32
 refused "did you mean 'optimizer.lr'" new --resume --optimizer.lrr=1
 check [ ! -e nowhere ]
 check [ ! -e x ]
@@ -84,4 +148,4 @@ check [ ! -e x ]
 code 0 "$LEVIN" train tiny.yaml --name=each --trainer.batch_size=0 --trainer.batch_size_per_device=4
 code 0 "$LEVIN" train each --resume --trainer.max_steps=12
 code 0 "$LEVIN" train tiny.yaml --name=each --trainer.batch_size=0 --trainer.batch_size_per_device=4 --resume --trainer.max_steps=16
-refused "trainer.batch_size is 8 here and was 4 in the run" each --resume --trainer.batch_size_per_device=8
+refused "trainer.batch_size is 8 here but was 4 in the run" each --resume --trainer.batch_size_per_device=8

@@ -65,10 +65,10 @@ refuse "are for --kind=wordpiece" --kind=bpe --lowercase
 refuse "holds a tokenizer already" --kind=bpe --out=bpe
 refuse_file "has no column 'words'; its columns are" rows.tsv --field=words
 says "name the right one with --field=COLUMN" err
-refuse "wants --out" --out=
-refuse "wants --input" --input=
+refuse "requires --out" --out=
+refuse "requires --input" --input=
 code 2 "$LEVIN" tokenizer learn --input="$text" --out=new
-says "levin tokenizer wants train" err
+says "levin tokenizer supports train" err
 : >empty.txt
 code 1 "$LEVIN" tokenizer train --input=empty.txt --out=new
 says "there is no text" err
@@ -87,3 +87,9 @@ says "the first: open.csv:2: a quotation mark is never closed" out
 printf 'PAR1' >rows.parquet
 refuse_file "is a Parquet file" rows.parquet
 check [ ! -e new ]
+
+# a text in another encoding is refused, as levin train and levin prepare do
+printf 'caf\xe9 na\xefve\n' >latin.txt
+code 1 "$LEVIN" tokenizer train --input=latin.txt --out=latin --vocab-size=300
+says "'latin.txt' is not UTF-8 text: byte 0xe9 at offset 3" err
+check test ! -e latin

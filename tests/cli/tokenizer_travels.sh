@@ -1,7 +1,7 @@
 # Checkpoints and exports contain the tokenizer of the data, so prompts are text there; another tokenizer is refused.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 golden=$LEVIN_SOURCE/tests/golden/tokenizers
-cat "$LEVIN_SOURCE"/src/data/*.c >text.txt
+cat "$LEVIN_SOURCE"/src/text/data/*.c >text.txt
 small=(--data.kind=tokens --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=16 --trainer.max_steps=4
     --trainer.batch_size=4 --trainer.limit_val_batches=4 --checkpoint.every_n_steps=0)
 
@@ -11,6 +11,7 @@ for kind in tiny-gpt2 tiny-llama3; do
     mkdir source-$kind
     cp "$golden/$kind"/* source-$kind
     for file in "${companions[@]}"; do [ -f source-$kind/$file ] || echo "{\"of\": \"$kind\"}" >source-$kind/$file; done
+    echo '{}' >source-$kind/added_tokens.json
     code 0 "$LEVIN" prepare text.txt --tokenizer=source-$kind --out=$kind
     code 0 "$LEVIN" train --run_dir=run-$kind "${small[@]}" --data.path=$kind --sample.every_n_steps=4 --sample.prompt='static int' \
         --sample.max_new_tokens=5
@@ -37,10 +38,10 @@ for model in sys.argv[2:]:
     assert c["eos_token_id"] == end, (model, end, c)
 P
 done
-# a token that the model's own config.json names is kept
+# tokens that the model's own config.json names are kept
 sed -i 's/"eos_token_id": [0-9]*/"eos_token_id": [7, 8]/' export-tiny-gpt2/config.json
 code 0 "$LEVIN" export export-tiny-gpt2 again
-says '"eos_token_id": 7' again/config.json
+says '"eos_token_id": [7, 8]' again/config.json
 same_file tiny-gpt2/vocab.json run-tiny-gpt2/checkpoints/last/vocab.json
 same_file tiny-gpt2/merges.txt export-tiny-gpt2/merges.txt
 same_file "$golden/tiny-llama3/tokenizer.json" export-tiny-llama3/tokenizer.json
@@ -50,6 +51,10 @@ code 2 "$LEVIN" train --run_dir=other "${small[@]}" --model.init=run-tiny-llama3
 says "different vocabularies" err
 code 0 "$LEVIN" train --run_dir=same --data.kind=tokens --model.init=run-tiny-gpt2 --data.path=tiny-gpt2 --trainer.max_steps=1 \
     --trainer.batch_size=4 --trainer.limit_val_batches=4
+code 0 "$LEVIN" train --run_dir=padded --data.kind=tokens --model.init=run-tiny-gpt2 --model.vocab_size=512 --data.path=tiny-gpt2 \
+    --trainer.max_steps=1 --trainer.batch_size=4 --trainer.limit_val_batches=4
+says "the tokenizer has 500 tokens, and the model 'run-tiny-gpt2" err
+says "512 rows: the other rows are never trained" err
 cp "$golden"/tiny-gpt2/* tiny-llama3
 rm tiny-llama3/tokenizer.json
 code 1 "$LEVIN" train --run_dir=mixed "${small[@]}" --data.path=tiny-llama3

@@ -1,7 +1,7 @@
 # A tokenizer that cannot be read is a warning where token files suffice, and an error where text is needed.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 golden=$LEVIN_SOURCE/tests/golden/tokenizers
-cat "$LEVIN_SOURCE"/src/data/*.c >text.txt
+cat "$LEVIN_SOURCE"/src/text/data/*.c >text.txt
 small=(--data.kind=tokens --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=16 --trainer.max_steps=4
     --trainer.batch_size=4 --trainer.limit_val_batches=4 --checkpoint.every_n_steps=0)
 code 0 "$LEVIN" prepare text.txt --tokenizer="$golden/tiny-llama3" --out=data

@@ -86,13 +86,13 @@ code 0 train hush --quiet
 picture runs/a >before
 code 2 train runs/a
 one_error
-says "'runs/a' holds a run already" err
+says "'runs/a' already contains a run" err
 says "--resume" err
 says "--overwrite" err
 code 2 train runs/a --resume --overwrite
 one_error
 code 2 train runs/a --json
-json '"holds a run already" in d["error"]'
+json '"already contains a run" in d["error"]'
 picture runs/a | diff before - || fail "a refused run changed the folder"
 # at its last step there is nothing to do
 code 0 train runs/a --resume --json
@@ -106,7 +106,7 @@ picture runs/a | diff before - || fail "a finished run was changed"
 code 1 train runs/a --overwrite --data.path=missing.txt
 picture runs/a | diff before - || fail "a run that could not begin harmed the one that it would replace"
 code 2 train runs/a --resume --model.n_embd=32
-says "model.n_embd is 32 here and was 16" err
+says "model.n_embd is 32 here but was 16" err
 code 2 train runs/a --resume --trainer.seed=2
 says "trainer.seed" err
 code 2 train runs/a --resume --trainer.batch_size=8

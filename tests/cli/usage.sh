@@ -8,6 +8,23 @@ code 0 "$LEVIN" --version --json
 json '"version" in d'
 code 2 "$LEVIN"
 says "usage: levin COMMAND" out
+[ "$(wc -l <out)" -le 25 ] || { echo "levin without a command prints more than 25 lines"; exit 1; }
+# Every command but the internal launcher is listed.
+commands=$(sed -n 's/^## levin \([a-z]*\).*/\1/p' "$LEVIN_SOURCE/docs/options.md")
+for word in $commands; do
+    [ "$word" = ranks ] || grep -q " $word  *[a-z]" out || { echo "levin does not list $word"; exit 1; }
+done
+code 0 "$LEVIN" help train
+check [ "$(wc -L <out)" -le 100 ] # no terminal: 100 columns
+python3 - "$LEVIN" <<'P'
+import fcntl, os, pty, struct, subprocess, sys, termios
+here, there = pty.openpty()
+fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+text = subprocess.run([sys.argv[1], "help", "train"], stdout=subprocess.PIPE, stderr=there, text=True).stdout  # as with | less
+assert max(map(len, text.splitlines())) < 80, text
+P
+code 0 "$LEVIN" help trainer.precision
+says "  page     docs/options.md#trainerprecision" out
 for word in help --help -h; do
     code 0 "$LEVIN" $word
     says "usage: levin COMMAND" out
@@ -54,6 +71,27 @@ code 0 "$LEVIN" doctor
 says "matrix products" out
 OMP_NUM_THREADS=3 code 0 "$LEVIN" doctor --json --measure=no
 json 'd["threads"] == 3 and d["threads_from"] == "OMP_NUM_THREADS"'
+OMP_NUM_THREADS=99999999999 code 0 "$LEVIN" doctor --json --measure=no
+json 'd["threads_from"] != "OMP_NUM_THREADS"'
+says "OMP_NUM_THREADS is not a whole number from 1 to 4096, and is ignored" out
+printf 'to be or not to be, that is the question\n%.0s' {1..40} >threads.txt
+threads() { # threads OMP_NUM_THREADS [keys]
+    OMP_NUM_THREADS=$1 code 0 "$LEVIN" train --model.n_layer=1 --model.n_head=1 --model.n_embd=8 --model.block_size=8 --data.path=threads.txt \
+        --trainer.fast_dev_run=true "${@:2}"
+}
+many=$((2 * $(nproc) + 1))
+threads $many
+says "warning: OMP_NUM_THREADS sets $many threads, but this process may use " err
+threads 1 --trainer.threads=$many
+says "warning: trainer.threads sets $many threads, but this process may use " err
+for nonsense in 99999999999 abc -1; do
+    threads $nonsense
+    says "warning: OMP_NUM_THREADS must be between 1 and 4096, got '$nonsense'; it is ignored, and trainer.threads is " err
+done
+for threads in 1 1,2 ""; do
+    threads "$threads"
+    silent_about OMP_NUM_THREADS err
+done
 LEVIN_ISA=generic code 0 "$LEVIN" doctor --json --measure=no
 json 'd["instructions"] == "generic"'
 
@@ -66,7 +104,7 @@ done
 # Help of each command ends with examples: of that command, with existing options only.
 code 0 "$LEVIN" help --completion bash
 cp out completion
-for command in $("$LEVIN" help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
+for command in $commands; do
     code 0 "$LEVIN" help "$command"
     grep -E "^    .*levin $command( |$)" out >examples || [ "$command" = doctor ] || fail "levin help $command shows no example"
     for option in $(grep -oE -- '--[a-z_.-]+' examples); do
@@ -79,17 +117,38 @@ code 2 "$LEVIN" help tokenizer untrain
 says "'untrain' is no part of 'tokenizer'" err
 code 2 "$LEVIN" help train optimizer.lr extra
 code 2 "$LEVIN" train
-says "levin train wants something to train: a recipe (levin train recipes/demo.yaml)" err
+says "nothing to train: give a recipe (levin train recipes/demo.yaml)" err
 code 0 "$LEVIN" train --show-settings
 printf 'name: a\nmodel:\n\tkind: gpt2\n' >tab.yaml
 code 2 "$LEVIN" train tab.yaml
-says "tab.yaml:3: a tab indents this line, and YAML takes spaces alone" err
+says "tab.yaml:3: this line is indented by a tab, but YAML only allows spaces" err
 code 0 "$LEVIN" doctor --help
 says "usage: levin doctor" out
 code 2 "$LEVIN" help optimizer.lrr
 says "did you mean 'optimizer.lr'?" err
 code 2 "$LEVIN" help learning_rate
 says "there is no help on 'learning_rate'; levin calls it optimizer.lr" err
+# a word that is no topic: the keys and options of that name, else those whose help mentions it
+code 0 "$LEVIN" help lr
+says "optimizer.lr" out
+code 0 "$LEVIN" help resume
+says "levin train --resume" out
+code 0 "$LEVIN" help loss
+says "checkpoint.monitor" out
+code 2 "$LEVIN" help nonsense
+says "there is no help on 'nonsense'" err
+
+# a key without dashes, a text in place of --prompt, other names of commands and services
+code 2 "$LEVIN" train trainer.max_steps=5
+says "'trainer.max_steps=5' needs two dashes: --trainer.max_steps=5" err
+code 2 "$LEVIN" generate RUN "a text"
+says "a text is given as --prompt=TEXT" err
+code 2 "$LEVIN" predict RUN "a text"
+says "a text is given as --text=TEXT" err
+code 2 "$LEVIN" list
+says "levin calls it \`levin runs\`" err
+code 2 "$LEVIN" train --wandb_project=mine
+says "levin sends nothing to a service" err
 if [ -w /dev/full ]; then
     got=0
     "$LEVIN" help options >/dev/full 2>err || got=$?

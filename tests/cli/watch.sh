@@ -22,6 +22,17 @@ END
 code 2 "$LEVIN" watch
 code 2 "$LEVIN" watch runs/none
 says "there is no run 'runs/none'" err
+
+# during a validation: its batches, in the status and in the line of the rank
+mkdir -p runs/validates
+cat >runs/validates/status.json <<END
+{"step": 3, "state": "running", "time": $(date +%s), "fault": null, "ranks": [{"rank": 0, "host": "here", "pid": $$, "step": 3,
+ "tokens_per_s": 5, "last_seen": $(date +%s), "compute_s": 0.1, "memory_bytes": 1000, "state": "running", "slow": false,
+ "place": "", "activity": "a validation, 40/145"}]}
+END
+code 0 "$LEVIN" watch runs/validates --once
+says "in a validation, 40/145" out
+rm -r runs/validates
 mkdir -p runs/x
 code 1 "$LEVIN" watch runs/x --once
 says "status.json does not exist: the run has not begun" err
@@ -33,10 +44,12 @@ printf '{"step": 411, "loss": 2.5, "lr": 0.001, "tokens_per_s": 2990}\n{"step": 
 status running 412
 code 0 "$LEVIN" watch runs/x --once
 says "runs/x: running, step 412 of 1,000 (41.2 %)" out
-says "losses 2.5000 2.4000, validation 2.2500 (best 2.2500), 3,000 tokens/s, lr 0.001" out
+says "losses 2.5000 2.4000, validation 2.2500 (best 2.2500)" out
+says "3,000 tokens/s, lr 0.001" out
+check [ "$(wc -L <out)" -lt 80 ]
 says "node2" out
 check [ "$(grep -c slow out)" = 1 ]
-check [ "$(wc -l <out)" = 6 ]
+check [ "$(wc -l <out)" = 7 ]
 code 0 "$LEVIN" watch x --json # the name alone, too
 json 'd["state"] == "running" and d["step"] == 412 and not d["stale"] and d["max_steps"] == 1000 and d["loss"] == 2.4'
 json '[r["rank"] for r in d["ranks"]] == [0, 1, 2] and d["ranks"][2]["slow"] and d["val_loss"] == 2.25'
@@ -45,10 +58,10 @@ printf 'trainer:\n  max_epochs: 2\n' >runs/x/settings.yaml
 printf '{"step": 312, "loss": 3, "epoch": 1.5, "time": 5000}\n{"step": 362, "val_loss": 2.25}\n{"step": 412, "loss": 2, "epoch": 1.98, "time": 5200}\n' >runs/y
 cat runs/y >runs/x/metrics.jsonl
 code 0 "$LEVIN" watch x --once
-says ", 8.3 s left" out
+says "8.3 s left" out
 printf 'trainer:\n  max_steps: 1000\n' >runs/x/settings.yaml
 code 0 "$LEVIN" watch x --once
-says ", 19 min 36 s left" out # 100 steps in 200 s, and 588 to make
+says "19 min 36 s left" out # 100 steps in 200 s, and 588 to make
 code 0 "$LEVIN" watch x --json
 json 'd["eta_s"] == 1176'
 status running 412 100
@@ -103,14 +116,26 @@ def until(text):
         seen += os.read(here, 4096)
     assert text in seen, seen
 until(b"step 9 ")
-until(b"\x1b[10A") # the table is wider than 80 columns
-fcntl.ioctl(here, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 200, 0, 0))
-until(b"\x1b[6A")
+until(b"\x1b[7A") # the table fits into 80 columns, and takes two rows for each line at 40
+fcntl.ioctl(here, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+until(b"\x1b[12A")
 t = open("runs/x/status.json").read()
 open("runs/x/status.json.new", "w").write(t.replace('"running", "time"', '"stopped", "time"'))
 os.rename("runs/x/status.json.new", "runs/x/status.json")
 until(b"stopped")
 assert p.wait(60) == 0
+# q ends it, and leaves the terminal as it was
+os.rename("runs/x/status.json", "runs/x/stopped.json")
+open("runs/x/status.json", "w").write(t)
+here, there = pty.openpty()
+before = termios.tcgetattr(there)
+p = subprocess.Popen([sys.argv[1], "watch", "x", "--every", "600"], stdin=there, stdout=there, stderr=there,
+                     preexec_fn=lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)))
+seen = b""
+until(b"step 9 ")
+os.write(here, b"xq")
+assert p.wait(60) == 0
+assert termios.tcgetattr(there) == before
 END
 
 for bad in '[]' '{}' '{"state": 1}' '{"state": "running", "ranks": 5}' '{' ''; do

@@ -86,7 +86,7 @@ says "its tokenizer knows $characters" err
 export HF_HOME=$PWD/cache
 HF_HUB_OFFLINE=1 code 1 "$LEVIN" evaluate gpt2 "${data[@]}"
 one_error
-says "is not in Hugging Face's cache on this machine ('$PWD/cache/hub'), and HF_HUB_OFFLINE forbids to fetch it" err
+says "is not in Hugging Face's cache on this machine ('$PWD/cache/hub'), and HF_HUB_OFFLINE disables fetching" err
 says "fetching the model 'gpt2'" err
 hub=cache/hub/models--openai-community--gpt2
 mkdir -p $hub/refs $hub/snapshots
@@ -138,19 +138,19 @@ def turn(h):
 other("turned", turn)
 other("twice", lambda h: {{"transformer.h.0.ln_1.bias": "h.0.ln_1.weight"}.get(k, k): v for k, v in h.items()})
 P
-spoilt "'evil.pt' calls the function 'posix.mkdir'; levin runs nothing" evil.pt
+spoilt "'evil.pt' calls the function 'posix.mkdir', but levin does not execute code" evil.pt
 spoilt "'sneaky.pt' calls the function 'posix.mkdir'" sneaky.pt
 check [ ! -e pwned ]
-spoilt "is compressed, as torch.save never does" packed.pt
-spoilt "it is cut off" cut.pt
+spoilt "is compressed, but torch.save() never compresses" packed.pt
+spoilt "it is truncated" cut.pt
 spoilt "no directory at its end" noise.pt
 spoilt "is no checkpoint of nanoGPT: it has no 'model_args'" "$golden/torch/views.pt"
 spoilt "'transformer.h.0.mlp.c_fc.weight' is missing, " renamed
 check [ "$(grep -o " is missing" err | wc -l)" = 8 ]
-check [ "$(grep -o " is not wanted" err | wc -l)" = 2 ]
+check [ "$(grep -o " is unexpected" err | wc -l)" = 2 ]
 says ", and 6 more" err # of 2 layers, 4 tensors each, under two names
-spoilt "'transformer.h.0.mlp.c_fc.weight' is (" turned
-spoilt "wanted (" turned
+spoilt "'transformer.h.0.mlp.c_fc.weight' has shape (" turned
+spoilt "expected (" turned
 spoilt "'h.0.ln_1.weight' is there under two names, with different values" twice
 
 # --- PyTorch and transformers themselves ---

@@ -26,9 +26,14 @@ install_wheel() {
         check [ "$("${on[@]}" levin --version)" = "$("$LEVIN" --version)" ]
         "${on[@]}" levin train text.txt --model.n_layer=1 --model.n_head=1 --model.n_embd=16 --model.block_size=16 \
             --trainer.max_steps=3 --run_dir="$folder/run" >out 2>err || fail "$python: $(cat err)"
+        "${on[@]}" levin plan recipes/llama-124m.yaml >out 2>err || fail "$python: $(cat err)" # one that comes with levin
+        says "'recipes/llama-124m.yaml' is not in the current folder: using the recipe that comes with levin" err
         "${on[@]}" python -c 'import numpy' 2>/dev/null || continue
         check [ "$("${on[@]}" python -c 'import levin; print("levin", levin.__version__)')" = "$("$LEVIN" --version)" ]
         "${on[@]}" python -c 'from levin import _library; print(_library.find_library(), _library.find_program())' >out
         check [ "$(grep -o "$PWD/$folder/" out | wc -l)" = 2 ]
+        check [ "$("${on[@]}" python -m levin --version)" = "$("$LEVIN" --version)" ]
+        "${on[@]}" python -c 'import levin; print(levin.Run("recipes/llama-124m.yaml").settings.source("model.n_layer"))' >out
+        says "$folder/share/levin/recipes/llama-124m.yaml:" out
     done
 }

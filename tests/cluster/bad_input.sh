@@ -29,12 +29,12 @@ each() {
     [ "$mpi" != openmpi ] || rank_variable=OMPI_COMM_WORLD_RANK size_variable=OMPI_COMM_WORLD_SIZE
     # input that only some ranks have, or that differs between ranks
     refused 2 "rank 1 on $here: there is no recipe 'recipe.yaml'" "$mpi" 3 '[ $rank = 0 ] || cd /; exec "$1" train recipe.yaml'
-    refused 2 "rank 2 on $here was started with trainer.seed 7, and rank 0 on $here with 1337: give all ranks the same recipe" \
+    refused 2 "rank 2 on $here was started with trainer.seed 7, but rank 0 on $here with 1337; give all ranks the same recipe" \
         "$mpi" 3 '[ $rank != 2 ] || set -- "$@" --trainer.seed=7; exec "$@"'
     refused 2 "rank 2 on $here was started with model.freeze h." "$mpi" 3 '[ $rank != 2 ] || set -- "$@" \
         --model.freeze="$(seq -s, -f h.%g 0 300),h.300"; [ $rank = 2 ] || set -- "$@" --model.freeze="$(seq -s, -f h.%g 0 300),h.301"; exec "$@"'
     refused 1 "rank 1 on $here: cannot open 'text.txt'" "$mpi" 3 '[ $rank != 1 ] || cd /; exec "$@"'
-    refused 2 "rank 2 on $here sees other data than rank 0 on $here: give all hosts the same files" \
+    refused 2 "rank 2 on $here reads other data than rank 0 on $here; give all hosts the same files" \
         "$mpi" 3 'mkdir -p $rank.d; cp $([ $rank = 2 ] && echo other.txt || echo text.txt) $rank.d/text.txt; cd $rank.d; exec "$@"'
     # numbers of ranks and batch sizes that cannot be combined
     refused 2 "13 ranks cannot share the 12 sequences of a step (trainer.batch_size): start at most 12" "$mpi" 13 'exec "$@"'
@@ -44,8 +44,8 @@ each() {
     # variables of the launcher
     refused 2 "$size_variable is set, but $rank_variable is not" "$mpi" 3 "unset $rank_variable; exec \"\$@\""
     refused 2 "$rank_variable is set, but $size_variable is not" "$mpi" 3 "unset $size_variable; exec \"\$@\""
-    refused 2 "$rank_variable is 'two', and a rank is a whole number" "$mpi" 3 "export $rank_variable=two; exec \"\$@\""
-    refused 2 "$size_variable is '-3', and a number of ranks is a whole number" "$mpi" 3 "export $size_variable=-3; exec \"\$@\""
+    refused 2 "$rank_variable is 'two'; a rank is an integer, at least 0" "$mpi" 3 "export $rank_variable=two; exec \"\$@\""
+    refused 2 "$size_variable is '-3'; a number of ranks is an integer, at least 1" "$mpi" 3 "export $size_variable=-3; exec \"\$@\""
     refused + "rank 0 of " "$mpi" 2 "export $rank_variable=0; exec \"\$@\"" --trainer.rank_timeout=3
     # another build is only a warning; a run folder that only rank 0 can write is sufficient
     rm -rf run folder && mkdir folder

@@ -51,7 +51,7 @@ named_at_start() { # FAULT
     local said
     said=$(grep -cE '^error: ' err) || true
     [ "$said" -ge 1 ] && [ "$said" -le 2 ] || { cat out err && fail "$said sentences from two hosts"; }
-    [ "$1" = cut ] || grep -qE '^error: .*(is stopped, and the others wait|sent no heartbeat since|has not joined)' err || { cat out err && fail "nobody says who is stopped"; }
+    [ "$1" = cut ] || grep -qE '^error: .*(is stopped, and the other ranks wait|sent no heartbeat since|has not joined)' err || { cat out err && fail "nobody says who is stopped"; }
 }
 idle() { [ "$(on 1 sinfo -h -o '%t %D')" = "idle 2" ]; }
 for launcher in "${mpis[@]}"; do

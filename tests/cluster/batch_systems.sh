@@ -68,7 +68,7 @@ chmod +x broken
 on 2 mount --bind broken "$LEVIN"
 code 2 "${launch[@]}" --launcher=levin -n 2 -- "${all[@]}"
 one_error
-says "hosts:2: '$LEVIN' does not run on the host 'h2' (levin: error while loading shared libraries: libm.so.6); install there" err
+says "hosts:2: '$LEVIN' does not run on the host 'h2' (levin: error while loading shared libraries: libm.so.6); install the same version there" err
 on 2 umount "$LEVIN"
 # launched from outside of the hosts, which reach each other, while one of them cannot reach the launching machine
 cat >reach <<END
@@ -106,7 +106,7 @@ for launcher in levin "${mpis[@]}"; do
     *)
         code 2 on 1 "${with[@]}" "${by_ssh[@]}" --hostfile hosts --launcher=$launcher -- "${all[@]}"
         one_error
-        says "needs IPv4 between hosts" err
+        says "requires IPv4 between hosts" err
         ;;
     esac
 done

@@ -1,4 +1,4 @@
-# comm.bash - shared by comm_openmpi.sh, comm_mpich.sh and comm_intel.sh: every call of src/comm under one MPI.
+# comm.bash - shared by comm_openmpi.sh, comm_mpich.sh and comm_intel.sh: every call of src/ranks/comm under one MPI.
 . "$LEVIN_SOURCE/tests/cluster/mpis.bash"
 program=$LEVIN_BUILD/tests/comm_ranks
 

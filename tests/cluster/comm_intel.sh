@@ -1,4 +1,4 @@
-# comm_intel.sh - every call of src/comm under Intel MPI, over shared memory and over TCP.
+# comm_intel.sh - every call of src/ranks/comm under Intel MPI, over shared memory and over TCP.
 . "$LEVIN_SOURCE/tests/cluster/comm.bash"
 every_call intel
 export I_MPI_FABRICS=ofi FI_PROVIDER=tcp FI_TCP_IFACE=lo

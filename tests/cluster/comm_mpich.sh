@@ -1,4 +1,4 @@
-# comm_mpich.sh - every call of src/comm under MPICH, over shared memory and over TCP.
+# comm_mpich.sh - every call of src/ranks/comm under MPICH, over shared memory and over TCP.
 . "$LEVIN_SOURCE/tests/cluster/comm.bash"
 every_call mpich
 export UCX_TLS=tcp,self UCX_NET_DEVICES=lo

@@ -1,4 +1,4 @@
-/* comm_ranks.c - every call of src/comm between real ranks; started by an MPI's launcher (comm_*.sh).
+/* comm_ranks.c - every call of src/ranks/comm between real ranks; started by an MPI's launcher (comm_*.sh).
  *
  *     comm_ranks [--library PATH] [--cut BYTES] [--per-host N] [--tcp] [--huge] [--quiet]
  *
@@ -29,7 +29,7 @@ static void check(bool good, const char *what, int64_t a, int64_t b)
 
 static void expect(enum lvn_status status, const char *what)
 {
-    if (status != LVN_OK) fprintf(stderr, "rank %d: %s\n", rank, lvn_error_text());
+    if (status != LVN_OK) fprintf(stderr, "rank %d: %s\n", rank, levin_error_text());
     check(status == LVN_OK, what, status, 0);
 }
 
@@ -356,13 +356,13 @@ int main(int argc, char **argv)
         if (!strcmp(argv[i], "--tcp")) tcp = true;
         if (!strcmp(argv[i], "--quiet")) quiet = true;
     }
-    if (lvn_identity_find(&me) != LVN_OK) return fprintf(stderr, "%s\n", lvn_error_text()), 2;
+    if (lvn_identity_find(&me) != LVN_OK) return fprintf(stderr, "%s\n", levin_error_text()), 2;
     o.rank = rank = me.rank;
     o.size = size = me.size;
     o.launcher = me.launcher;
     const struct lvn_member_options h = {.id = &me, .timeout = 30};
     if ((tcp ? lvn_mesh_open(&comm, &member, o, h, 30) : lvn_comm_open(&comm, &o)) != LVN_OK)
-        return fprintf(stderr, "rank %d: %s\n", rank, lvn_error_text()), 2;
+        return fprintf(stderr, "rank %d: %s\n", rank, levin_error_text()), 2;
     if (rank == 0 && !quiet) printf("%d ranks: %s\n", size, lvn_comm_describe(comm));
     if (huge) {
         test_huge();

@@ -1,4 +1,4 @@
-# comm_tcp.sh - every call of src/comm over levin's own TCP connections: on one host, with strangers, between hosts.
+# comm_tcp.sh - every call of src/ranks/comm over levin's own TCP connections: on one host, with strangers, between hosts.
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 hosts_begin
 . "$LEVIN_SOURCE/tests/cluster/comm.bash"

@@ -81,7 +81,7 @@ all_of() {
 }
 each_mpi all_of
 code 2 train refused "${sizes[@]}" "${mode[@]}" --trainer.reduce_dtype=bf16
-says "trainer.deterministic wants the same bits" err
+says "trainer.deterministic requires the same bits" err
 
 # --- evaluation: each window once, on any rank ---
 code 0 "$LEVIN" evaluate one --json --trainer.batch_size=5

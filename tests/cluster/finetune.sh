@@ -9,7 +9,7 @@ sshd_up 3
 gpt2=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-gpt2
 
 mkdir c prose
-cp "$LEVIN_SOURCE"/src/train/*.c "$LEVIN_SOURCE"/src/formats/*.c c
+cp "$LEVIN_SOURCE"/src/run/train/*.c "$LEVIN_SOURCE"/src/files/formats/*.c c
 cat "$LEVIN_SOURCE"/*.md "$LEVIN_SOURCE"/docs/*.md | split -l 20 -a 3 --additional-suffix=.txt - prose/ # many documents, so that some are held back
 for file in c/*.c; do mv "$file" "$file.txt"; done
 for what in c prose; do

@@ -41,7 +41,7 @@ each() {
         on 2 umount "$PWD/own"
         same_run alone "own/$mpi/$strategy"
     done
-    # the disk of rank 0's host is full: a warning, the run continues, and it ends with an error
+    # the disk of rank 0's host is full before anything is saved: the run ends with an error
     mkdir -p "small/$mpi"
     on 1 mount -t tmpfs -o size=96k tmpfs "$PWD/small/$mpi"
     arguments "$PWD/small/$mpi/run" "${keys[@]}"

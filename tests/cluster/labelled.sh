@@ -8,7 +8,7 @@ r = random.Random(2)
 with open("texts.tsv", "w") as f:
     f.write("text\tlabel\n")
     for i in range(150):
-        f.write(" ".join(r.choice("one two three many words of no sense".split()) for _ in range(r.randrange(1, 70))) + f"\t{i % 3}\n")
+        f.write(" ".join(r.choice("one two three many words of no sense".split()) for _ in range(r.randrange(1, 70))) + f"\t{('glad', 'sad', 'so so')[i % 3]}\n")
 PY
 run=(--model.kind=bert --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=64 --data.path=texts.tsv
     --data.tokenizer="$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert" --trainer.batch_size=16 --trainer.micro_batch_size=2
@@ -16,11 +16,13 @@ run=(--model.kind=bert --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --mo
 measured() { sed -E 's/, "(tokens_per_s|time|memory_bytes)": [^,}]*//g' "$1/metrics.jsonl"; }
 code 0 "$LEVIN" train "${run[@]}" --run_dir=one
 code 0 "$LEVIN" evaluate one --data.path=texts.tsv --json
+json 'd["classes"] == ["glad", "sad", "so so"]'
 cp out one.json
 for mpi in "${mpis[@]}"; do
     for n in 2 4; do
         code 0 ranks "$mpi" $n "$LEVIN" train "${run[@]}" --run_dir="$mpi-$n"
         same_weights one "$mpi-$n"
+        same_file one/checkpoints/last/config.json "$mpi-$n/checkpoints/last/config.json"
         diff <(measured one) <(measured "$mpi-$n") || fail "$n ranks measure something else than one"
     done
     code 0 ranks "$mpi" 2 "$LEVIN" evaluate one --data.path=texts.tsv --json

@@ -88,7 +88,7 @@ E2
         arguments $mpi-late "${exact[@]}" --trainer.rank_timeout=2
         use $mpi "$PWD/$mpi-held"
         code 76 "${launch[@]}" -n 2 -- "${all[@]}"
-        says "is ended by force: it was still running 10 s after all ranks had finished" err
+        says "was terminated: it was still running 10 s after all ranks had finished" err
         one_error
         nobody_left 10
         same_run alone $mpi-late

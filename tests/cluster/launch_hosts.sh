@@ -20,7 +20,7 @@ for mpi in openmpi mpich; do
     ranks 3 2
     launch 0 --launcher=$mpi --nproc-per-node 1 -- doctor --measure=no
     ranks 2 2
-    launch 1 --launcher=$mpi -- evaluate none
+    launch 2 --launcher=$mpi -- evaluate none
     check [ "$(grep -c 'error: ' err)" = 1 ]
 done
 echo h1 >hosts
@@ -28,7 +28,7 @@ launch 0 -n 1 -- doctor --measure=no
 printf 'h1\nh3\n' >hosts
 launch 2 -n 2 -- doctor
 one_error
-says "hosts:2: the host 'h3' cannot be reached by ssh without a password" err
+says "hosts:2: the host 'h3' cannot be reached with ssh without a password" err
 unplug 2
 printf 'h1\nh2\n' >hosts
 launch 2 -n 2 -- doctor

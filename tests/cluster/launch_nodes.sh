@@ -57,7 +57,7 @@ code 0 env "${zero[@]}" -- "${all[@]}"
 same_run alone one
 arguments one "${keys[@]}" --trainer.max_steps=12
 code 0 env "${zero[@]}" -- "${all[@]}" # the job finds its own run
-says "this job has begun its run already: continuing from its last checkpoint" err
+says "this job has already begun its run: continuing from its last checkpoint" err
 zero[3]=LEVIN_JOB_ID=another
 code 2 env "${zero[@]}" -- "${all[@]}" # another job does not
 
@@ -67,26 +67,26 @@ places
 more=(--optimizer.lr=1e-1)
 pair 76 2 differs "${keys[@]}" "${short[@]}"
 says "error: node 0 rejects this node: node 1 on " out.1
-says "and node 0 has" out.1
+says "but node 0 has" out.1
 says "error: 1 of 2 nodes: node 1 has not joined within 4 s" out.0
-says "; the last one rejected: node 1 on " out.0
+says "; the last rejected launcher: node 1 on " out.0
 more=()
 pair 2 2 differs "${keys[@]}" --trainer.devices=3
 says "error: trainer.devices is 3, but 4 ranks run on " out.0 # here the two nodes are one machine
-check [ "$(cat out.1)" = "node 0 has ended the job with exit code 2: its output says why" ]
+check [ "$(cat out.1)" = "node 0 has ended the job with exit code 2: see its output for the reason" ]
 one=("$LEVIN" launch --node-rank 0 --nodes 2 --nproc-per-node 2)
 two_zeros() { # of one machine, either of which may be the first to listen
     arguments differs "${short[@]}"
     for i in 0 1; do timeout -k 3 60 "${one[@]}" -- "${all[@]}" >out.$i 2>&1 & done
     got=0 && wait -n $(jobs -p) || got=$?
     [ $got = 1 ] || { cat out.0 out.1 && fail "exit $got of the second node 0"; }
-    check grep -qF "error: cannot listen on port 29521: Address already in use; end the other program, or take another MASTER_PORT" out.0 out.1
+    check grep -qF "error: cannot listen on port 29521: Address already in use; stop the other program, or set another MASTER_PORT" out.0 out.1
     wait
 }
 two_zeros
 arguments differs "${short[@]}"
 code 76 env MASTER_ADDR=192.0.2.1 "${one[@]}" -- "${all[@]}" # of another machine
-says "MASTER_ADDR, 192.0.2.1, does not lead to this machine: if another one is node 0, give this one its own --node-rank (NODE_RANK)" err
+says "MASTER_ADDR, 192.0.2.1, is not an address of this machine: if another one is node 0, give this one its own --node-rank (NODE_RANK)" err
 one=("$LEVIN" launch --node-rank 1 --nodes 3 --nproc-per-node 2)
 pair 76 2 differs "${short[@]}"
 says "was started as one of 3 nodes with 2 ranks each, and node 0 as one of 2 with 2: give all the same --nodes" out.1
@@ -102,7 +102,7 @@ chmod +x other
 places
 one[0]=$PWD/other
 pair 76 2 differs "${short[@]}"
-says "has levin 0.1.9, and node 0 has 0.1.0: install the same on all nodes (one image)" out.1
+says "has levin 0.1.9, but node 0 has 0.1.0: install the same on all nodes (one image)" out.1
 if command -v cc >/dev/null && ! grep -q __asan_init "$LEVIN"; then
     cat >ahead.c <<'END'
 #define _GNU_SOURCE
@@ -134,7 +134,7 @@ launch3 1 again &
 got=0
 wait -n $(jobs -p) || got=$?
 [ $got = 2 ] || { cat out.0 out.1 out.1again && fail "exit $got of the one that is rejected"; }
-check grep -q "two launchers claim to be node 1, on .* and on .*: give each node a --node-rank (NODE_RANK) of its own" out.1 out.1again
+check grep -q "two launchers claim to be node 1, on .* and on .*: give each node its own --node-rank (NODE_RANK)" out.1 out.1again
 wait
 
 # refused before anything starts
@@ -145,25 +145,25 @@ refused() { # refused SENTENCE VARIABLES AND OPTIONS...
     one_error
     says "$sentence" err
 }
-refused "--node-rank is 2, and of the 2 nodes of --nodes the last is 1" "$LEVIN" launch --node-rank 2 --nodes 2
-refused "NODE_RANK is 'x'; wanted the number of this node, from 0 on" NODE_RANK=x NNODES=2 "$LEVIN" launch
-refused "NODE_RANK is 3, and of the 2 nodes of NNODES the last is 1" NODE_RANK=3 NNODES=2 "$LEVIN" launch
-refused "which of the 2 nodes is this? Give --node-rank, from 0 to 1, or set NODE_RANK" "$LEVIN" launch --nodes 2
-refused "--node-rank 1 of how many nodes? Give --nodes, or set NNODES" "$LEVIN" launch --node-rank 1
-refused "PET_NNODES is '1:4', and levin launch starts one number of nodes" PET_NODE_RANK=0 PET_NNODES=1:4 "$LEVIN" launch
-refused "GPUS_PER_NODE is 'many'; wanted the ranks of a node: a whole number, auto or gpu" NODE_RANK=0 NNODES=2 GPUS_PER_NODE=many "$LEVIN" launch
-refused "this is node 1 of 2, and MASTER_ADDR is not set" MASTER_ADDR= "$LEVIN" launch --node-rank 1 --nodes 2
-refused "MASTER_PORT is '70000'; wanted a port, 1 to 65535" MASTER_PORT=70000 "$LEVIN" launch --node-rank 0 --nodes 2
-refused "-n is 3, and 2 nodes of 2 ranks make 4: leave -n out" "$LEVIN" launch -n 3 --node-rank 0 --nodes 2 --nproc-per-node 2
+refused "--node-rank is 2, but the last of the 2 nodes of --nodes is 1" "$LEVIN" launch --node-rank 2 --nodes 2
+refused "NODE_RANK is 'x'; expected the number of this node, from 0 on" NODE_RANK=x NNODES=2 "$LEVIN" launch
+refused "NODE_RANK is 3, but the last of the 2 nodes of NNODES is 1" NODE_RANK=3 NNODES=2 "$LEVIN" launch
+refused "the index of this node among 2 is missing: give --node-rank, 0 to 1, or set NODE_RANK" "$LEVIN" launch --nodes 2
+refused "--node-rank is 1, but the number of nodes is missing: give --nodes, or set NNODES" "$LEVIN" launch --node-rank 1
+refused "PET_NNODES is '1:4', but levin launch requires one number of nodes" PET_NODE_RANK=0 PET_NNODES=1:4 "$LEVIN" launch
+refused "GPUS_PER_NODE is 'many'; expected the ranks of a node: a whole number, auto or gpu" NODE_RANK=0 NNODES=2 GPUS_PER_NODE=many "$LEVIN" launch
+refused "this is node 1 of 2, but MASTER_ADDR is not set" MASTER_ADDR= "$LEVIN" launch --node-rank 1 --nodes 2
+refused "MASTER_PORT is '70000'; expected a port, 1 to 65535" MASTER_PORT=70000 "$LEVIN" launch --node-rank 0 --nodes 2
+refused "-n is 3, but 2 nodes of 2 ranks are 4: omit -n" "$LEVIN" launch -n 3 --node-rank 0 --nodes 2 --nproc-per-node 2
 refused "--launcher=openmpi starts ranks on all hosts" "$LEVIN" launch --launcher=openmpi --node-rank 0 --nodes 2
 refused "LEVIN_TOKEN has 5 characters, which can be guessed" LEVIN_TOKEN=short "$LEVIN" launch --node-rank 0 --nodes 2
 arguments mpi --trainer.transport=mpi
-refused "trainer.transport is mpi, and where each node starts its own levin launch no MPI connects the ranks" "$LEVIN" launch --node-rank 0 --nodes 2
+refused "trainer.transport is mpi, but if each node starts its own levin launch no MPI connects the ranks" "$LEVIN" launch --node-rank 0 --nodes 2
 # a pod that is to run several ranks, without levin launch
 arguments pod
 code 2 env JOB_COMPLETION_INDEX=0 NNODES=2 GPUS_PER_NODE=8 "$LEVIN" "${all[@]}"
 one_error
-says "each pod runs several ranks, and this process is not started by levin launch: start it by \`levin launch -- train ...\`" err
+says "each pod runs several ranks, but levin launch did not start this process: start it with \`levin launch -- train ...\`" err
 
 # a name that is not in DNS (yet) is tried again, and in the end named; a stranger gets nothing
 arguments never "${short[@]}"

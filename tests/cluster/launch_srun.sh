@@ -22,13 +22,13 @@ allocated 0 -n2 -- --launcher=openmpi -- doctor --measure=no
 ranks 2
 allocated 2 -n2 -- -- doctor --nix
 one_error
-allocated 1 -n2 -- -- evaluate none
+allocated 2 -n2 -- -- evaluate none
 check [ "$(grep -c 'error: ' err)" = 1 ]
 says "there is no model 'none'" err
 echo h1 >hosts
 allocated 2 -n2 -- --hostfile hosts -- doctor
-says "the hosts are Slurm's" err
+says "Slurm assigns the hosts" err
 # variables of a job that has ended are ignored
 SLURM_JOB_ID=999 SLURM_NTASKS=7 SLURM_PROCID=3 code 0 on 1 "$LEVIN" launch -n 2 -- doctor --measure=no
-says "SLURM_JOB_ID=999 is left over" err
+says "SLURM_JOB_ID=999 is ignored" err
 ranks 2

@@ -3,16 +3,8 @@
 . "$LEVIN_SOURCE/tests/cluster/mpis.bash"
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 mpis_here
-mkdir www
-python3 "$LEVIN_SOURCE/tests/cli/drawn_digits.py" www 330 20
-gzip -n www/*-ubyte
-python3 -u -m http.server --bind 127.0.0.1 --directory www 0 >server 2>&1 &
-server=$!
-trap 'kill $server 2>/dev/null || true' EXIT
-soon has port server
-names="train-images-idx3-ubyte.gz train-labels-idx1-ubyte.gz t10k-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz"
-fetch=(--data.url="http://127.0.0.1:$(sed -n 's/.*port \([0-9]*\).*/\1/p' server)"
-    --data.sha256="$(cd www && sha256sum $names | cut -d' ' -f1 | paste -sd,)")
+serve_digits 330 20
+fetch=(--data.url="$url" --data.sha256="$sums")
 one_line() { # one_line RANKS: of the times
     check [ "$(grep -c "trained for 1 epoch on $1 rank.* of 1 host: [0-9.]* s from start to finish, [0-9.]* s in the loop" err)" = 1 ]
 }

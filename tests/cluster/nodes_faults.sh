@@ -50,10 +50,10 @@ first_is 3
 rm -f code.0
 node 3 0 --max-restarts=1 -- "${all[@]}" >out 2>err &
 both_end 0
-says "this job has begun its run already: continuing from its last checkpoint" err
+says "this job has already begun its run: continuing from its last checkpoint" err
 same_run alone leader
 # who comes back when the run has ended finds that in it; with another recipe it has not
-ended_says="this job has ended its run already: nothing to do"
+ended_says="this job has already ended its run: nothing to do"
 rm -f code.?
 node 2 1 --max-restarts=1 -- "${all[@]}" >out.1 2>&1 &
 code 0 node 3 0 --max-restarts=1 -- "${all[@]}"
@@ -68,7 +68,7 @@ first_is 1
 begin asked
 kill -TERM "$(launcher 1)"
 both_end 75
-says "asked to stop: the whole job saves and stops" out.1
+says "stop requested: the whole job saves and stops" out.1
 says "stopped on request after step" err
 both -- "${all[@]}" --resume >out 2>err
 same_run alone asked

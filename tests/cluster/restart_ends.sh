@@ -18,7 +18,7 @@ arguments never
 code 76 "$LEVIN" launch --launcher="$PWD/fake" --max-restarts=2 -n 2 -- "${all[@]}"
 check [ "$(wc -l <attempts)" = 3 ]
 says "restart 2 of 2: from the beginning, because nothing is saved yet, with 2 ranks" err
-says "no restart: 2 in a row saved nothing new" err
+says "no restart: 2 in a row saved no new checkpoint" err
 check [ ! -e never ]
 rm attempts
 code 76 "$LEVIN" launch --launcher="$PWD/fake" -n 2 -- "${all[@]}"

@@ -10,14 +10,14 @@ for launcher in "${launchers[@]}"; do
     # without a spare host there are too few hosts, ...
     lose=cut_off lose_rank 1 few "${launch[@]}" --launcher="$launcher" --max-restarts=1 -n 2 --
     check [ $got = 76 ]
-    says "no restart: there is room for 1 of 2 ranks; left out: h2 (does not answer); --min-ranks would continue with fewer" err
+    says "no restart: there are slots for 1 of 2 ranks; excluded: h2 (does not respond); --min-ranks would continue with fewer" err
     plug 2
     nobody_left
 
     # ... or fewer ranks continue
     lose=cut_off lose_rank 1 fewer "${launch[@]}" --launcher="$launcher" --max-restarts=1 --min-ranks=1 -n 2 --
     check [ $got = 0 ]
-    grep -qE "^restart 1 of 1: continuing from step [0-9]+ with 1 rank on h1; left out: h2" err || { cat err && fail "not on h1 alone"; }
+    grep -qE "^restart 1 of 1: continuing from step [0-9]+ with 1 rank on h1; excluded: h2" err || { cat err && fail "not on h1 alone"; }
     same_run alone fewer
     plug 2
     nobody_left

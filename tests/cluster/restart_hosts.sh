@@ -16,7 +16,7 @@ plug 3
 # it replaces a host that is cut off
 lose=cut_off lose_rank 1 spare "${launch[@]}" --launcher="${mpis[0]}" --max-restarts=1 -n 2 --
 check [ $got = 0 ]
-grep -qE "^restart 1 of 1: continuing from step [0-9]+ with 2 ranks on h1, h3; left out: h2 \(does not answer\)$" err || { cat err && fail "no h3"; }
+grep -qE "^restart 1 of 1: continuing from step [0-9]+ with 2 ranks on h1, h3; excluded: h2 \(does not respond\)$" err || { cat err && fail "no h3"; }
 same_run alone spare
 grep -qE "^--- .* rank 1 of 2 on h3, pid" spare/logs/rank-1.log || fail "rank-1.log does not say where the rank is"
 plug 2

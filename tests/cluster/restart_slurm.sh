@@ -51,7 +51,7 @@ fi
 # a node is cut off: the job is requeued, and continues without it
 lose "unplug 2" queued
 check [ "$(restarts)" = 1 ]
-says "no restart: there is room for 1 of 2 ranks; left out: h2 (does not answer)" out
+says "no restart: there are slots for 1 of 2 ranks; excluded: h2 (does not respond)" out
 says "job $job is back in the queue, to run without h2" out
 check [ "$(job_field "$job" ExcNodeList)" = h2 ]
 check [ "$(job_field "$job" NodeList)" = "h[1,3]" ]
@@ -60,4 +60,4 @@ says "this job was requeued: continuing" out
 # or continues on the remaining node
 lose "unplug 2" fewer --min-ranks=1
 check [ "$(restarts)" = 0 ]
-grep -qE "^restart 1 of 3: continuing from step [0-9]+ with 1 rank on h1; left out: h2 \(does not answer\)$" out || { cat out && fail "not on h1"; }
+grep -qE "^restart 1 of 3: continuing from step [0-9]+ with 1 rank on h1; excluded: h2 \(does not respond\)$" out || { cat out && fail "not on h1"; }

@@ -43,7 +43,7 @@ launch() { # launch RUN: out, err
     says "restart 1 of 1: from the beginning, because nothing is saved yet, with 2 ranks" err
 }
 launch first
-grep -qE "^error: rank 1 on .* \(pid [0-9]+\) is stopped, and the others wait for it at the start$" err || { cat err && fail "not named"; }
+grep -qE "^error: rank 1 on .* \(pid [0-9]+\) is stopped, and the other ranks wait for it to join$" err || { cat err && fail "not named"; }
 export STOP_BEHIND_HELLO=1
 launch hello
-grep -qE "^error: rank 1 on .* has sent no heartbeat since the start \(its process does not answer\)" err || { cat err && fail "not named"; }
+grep -qE "^error: rank 1 on .* has sent no heartbeat since the start \(its process does not respond\)" err || { cat err && fail "not named"; }

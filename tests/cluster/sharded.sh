@@ -132,7 +132,7 @@ for precision in 32-true bf16-mixed; do
         ranks 1 2 burst --trainer.strategy=$strategy --optimizer.lr=1e6 --optimizer.kind=sgd --trainer.gradient_clip_val=0 \
             --trainer.precision=$precision
         check [ "$(grep -c 'error: ' err)" = 1 ]
-        grep -o "the first number that is not finite lies in '[^']*'" err >$strategy.found
+        grep -o "the first value that is not finite is in '[^']*'" err >$strategy.found
     done
     same_file zero2.found fsdp.found
 done
@@ -141,7 +141,7 @@ done
 for strategy in zero2 fsdp; do
     ranks 2 2 odd --trainer.strategy=$strategy --trainer.micro_batch_size=4
     check [ "$(grep -c 'error: ' err)" = 1 ]
-    says "all ranks must have as many" err
+    says "all ranks must have the same number" err
     ranks 2 2 measured --trainer.strategy=$strategy --trainer.share=measured
     says "trainer.share measured gives fast ranks more" err
 done

@@ -91,12 +91,12 @@ if [ -z "${LVN_SANITIZE:-}" ]; then
             cp out one.out
             code 0 bash -c 'echo 0 >"$0/cgroup.procs" && exec "$@"' "$group" "${launch[@]}" -n 3 -- "${large[@]}"
             same_file out one.out
-            says "its parameters are divided over the 3 ranks" err
+            says "its parameters are sharded over the 3 ranks" err
             check [ "$(sed -n 's/^oom_kill //p' "$group/memory.oom_control")" = 0 ]
         done
         code 1 bash -c 'echo 0 >"$0/cgroup.procs" && exec "$@"' "$group" "${launch[@]}" -n 3 -- "${large[@]}" --trainer.strategy=ddp
         one_error
-        says "divides the parameters over ranks" err
+        says "shards the parameters over ranks" err
     fi
 fi
 
@@ -113,7 +113,7 @@ for command in evaluate predict generate; do
         $command gpt2 --trainer.strategy=zero2
     refused "trainer.strategy single_device is for one rank, and 2 were started" $command gpt2 --trainer.strategy=single_device
 done
-refused "logits, token losses and gradients come from one rank" evaluate gpt2 $fsdp --logits --json
+refused "logits, token losses and gradients require a single rank" evaluate gpt2 $fsdp --logits --json
 refused "trainer.fsdp_size 3 does not divide 2 ranks" evaluate gpt2 $fsdp --trainer.fsdp_size=3
 refused "--input=- is standard input" predict classes $fsdp --input=-
 refused "the prompt has the character 'é'" generate gpt2 $fsdp --prompt=é

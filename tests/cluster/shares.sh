@@ -59,7 +59,7 @@ near plain rows-bf16 8e-3
 over "$mpi" 2 own "${sizes[@]}" "${mode[@]}" $measured
 same_run one own
 grep -qE '^  shares: "[0-9]+,[0-9]+"$' own/settings.yaml || fail "no shares in settings.yaml"
-has "shares as measured: ranks compute " err
+has "measured shares: ranks compute " err
 # one rank has nothing to divide
 code 0 train alone "${sizes[@]}" "${mode[@]}" $measured
 same_run one alone
@@ -113,10 +113,10 @@ same_weights steady moved
 going_on=("${one[@]/max_steps=${step#step-}/max_steps=$((${step#step-} + 3))}" $measured --resume)
 over "$mpi" 2 moved "${going_on[@]/val_check_interval=5/val_check_interval=0}"
 shares moved "$now"
-silent_about "other settings than in the run so far: trainer.shares" err
+silent_about "settings differ from the run so far: trainer.shares" err
 going_on=("${one[@]/max_steps=${step#step-}/max_steps=$((${step#step-} + 6))}" $measured --resume)
 over "$mpi" 3 moved "${going_on[@]/val_check_interval=5/val_check_interval=0}"
-has "shares of 2 ranks ($now) were given, and there are now 3: they are measured again" err
+has "shares of 2 ranks ($now) were given, but there are now 3; they are measured again" err
 grep -qE '"shares": "[0-9]+,[0-9]+,[0-9]+"' moved/checkpoints/last/state/state.json || fail "no shares of three ranks"
 code 0 train steady "${going_on[@]/val_check_interval=5/val_check_interval=0}"
 same_weights steady moved
@@ -131,9 +131,9 @@ refused() { # refused N WORDS KEYS: one sentence, before anything is trained
     [ "$(grep -c 'error: ' err)" = 1 ] || { cat err && fail "not one sentence"; }
     has "$words" err
 }
-refused 2 "trainer.shares is '3,3', 6 together, and a step has 12 to share out" $measured --trainer.shares=3,3
-refused 2 "trainer.shares is '4,4,4', for 3 ranks, and 2 are started" $measured --trainer.shares=4,4,4
-refused 2 "trainer.shares is '12,0': wanted whole numbers" $measured --trainer.shares=12,0
+refused 2 "trainer.shares is '3,3', 6 in total, but a step has 12 to share out" $measured --trainer.shares=3,3
+refused 2 "trainer.shares is '4,4,4', for 3 ranks, but 2 are started" $measured --trainer.shares=4,4,4
+refused 2 "trainer.shares is '12,0'; expected integers" $measured --trainer.shares=12,0
 refused 2 "set it to measured, or leave trainer.shares out" --trainer.shares=6,6
 refused 4 "4 ranks cannot share the 3 micro-batches of a step" $measured --trainer.accumulate_grad_batches=3
 sizes=("${sizes[@]/batch_size=12/batch_size=1000000000}")

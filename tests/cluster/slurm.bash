@@ -82,7 +82,7 @@ mpi_plugin() { # the value of --mpi for the installed MPI
     esac
 }
 # As code(), of srun, or of a levin launch that calls it: repeated if Open MPI crashed while it started
-# (src/comm/mpi_start.c), which happens on a busy host once in some hundreds.
+# (src/ranks/comm/mpi_start.c), which happens on a busy host once in some hundreds.
 srun_code() { # WANTED COMMAND...
     local got=0
     (code "$@") >log || got=$?

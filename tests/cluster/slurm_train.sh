@@ -33,7 +33,7 @@ for kill in "" -K1; do
     srun_code 2 on 1 timeout -k 3 90 srun --mpi=$plugin $kill -w h1,h2 --ntasks-per-node=2 \
         bash -c '[ $SLURM_PROCID != 2 ] || set -- "$@" --trainer.seed=7; exec "$@"' x "$LEVIN" "${all[@]}"
     one_error
-    says "rank 2 on h2 was started with trainer.seed 7, and rank 0 on h1 with 1337: give all ranks the same recipe" err
+    says "rank 2 on h2 was started with trainer.seed 7, but rank 0 on h1 with 1337; give all ranks the same recipe" err
     check [ ! -e differs/checkpoints ]
     nobody_left
 done
@@ -141,7 +141,7 @@ has_saved 60 once
 on 1 scancel --batch --signal=USR1 "$job"
 job_wait 60 "$job" FAILED
 check [ "$(job_field "$job" ExitCode)" = 75:0 ]
-says "is not put back into the queue" once-"$job".out
+says "is not requeued" once-"$job".out
 
 # a user's script without levin launch: rank 0 requeues the job
 longer

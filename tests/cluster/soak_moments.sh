@@ -86,7 +86,7 @@ round() ( # NUMBER: in a folder of its own
         [ $got = 0 ] || wrong "it cannot go on: $(tail -1 again)"
     fi
     [ $got = 0 ] || wrong "exit code $got"
-    ! grep -q "holds a run already" err || wrong "it meets its own run"
+    ! grep -q "already contains a run" err || wrong "it meets its own run"
     cmp -s ../alone/checkpoints/last/model.safetensors run/checkpoints/last/model.safetensors || wrong "other bits"
     cd ..
     rm -rf "round-$number"

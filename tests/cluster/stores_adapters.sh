@@ -18,7 +18,7 @@ text here >told
 # the run is in the store, its base on this machine
 arguments s3://bucket/runs/there --trainer.max_steps=4
 code 0 "$LEVIN" "${all[@]}" --verbose
-says "checkpoints go to s3://bucket/runs/there without the base model of their adapters" err
+says "checkpoints are sent to s3://bucket/runs/there without the base model of their adapters" err
 rm -rf cache
 code 0 "$LEVIN" train s3://bucket/runs/there --resume --trainer.max_steps=8 # on another machine
 for file in adapter/adapter_model.safetensors adapter/base.json state/optimizer.safetensors; do
@@ -36,9 +36,12 @@ same_file here/checkpoints/step-8/adapter/adapter_model.safetensors far/checkpoi
 says '"base_model_name_or_path": "s3://bucket/plain"' far/checkpoints/last/adapter/adapter_config.json
 mv plain moved # it must not be read
 rm -rf cache
-text far >now
+code 2 "$LEVIN" generate far --prompt="int " # an address in a file is not fetched unasked
+says "names the base model 's3://bucket/plain', and an address is fetched, with your credentials, only if you name it yourself" err
+check [ ! -e cache ]
+text far --lora.base=s3://bucket/plain >now
 same_file told now
-code 1 "$LEVIN" generate s3://bucket/runs/there --prompt="int "
+code 2 "$LEVIN" generate s3://bucket/runs/there --prompt="int "
 says "the base model of the adapters in '" err
 text s3://bucket/runs/there --lora.base=s3://bucket/plain >now
 same_file told now
@@ -47,11 +50,11 @@ same_file told now
 code 0 cp_ --recursive far s3://bucket/runs/far
 says "the base model of the adapters in it, 's3://bucket/plain', is not part of the copy" out
 rm -rf cache
-text s3://bucket/runs/far >now
+text s3://bucket/runs/far --lora.base=s3://bucket/plain >now
 same_file told now
-code 0 "$LEVIN" export far s3://bucket/peft --format=peft
+code 0 "$LEVIN" export far s3://bucket/peft --format=peft --base=s3://bucket/plain
 check [ -f $root/peft/adapter_config.json -a ! -e $root/peft/model.safetensors ]
-text s3://bucket/peft >now
+text s3://bucket/peft --lora.base=s3://bucket/plain >now
 same_file told now
 # a checkpoint with a copy of the whole model needs no base
 mv moved plain

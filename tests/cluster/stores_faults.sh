@@ -38,14 +38,14 @@ silent_about "trying" err
 refused always/404/f "there is nothing at"
 refused cut/0/small "trying 3 times"
 refused short/small "416 (no such range)"
-refused wrongrange/f "another part than was requested"
+refused wrongrange/f "did not send the requested range"
 refused changing/f "the file changed while it was read"
 refused none/f "there is nothing at"
 # wrong bytes are detected if a checksum is known
 sum=$(sha256sum <web/f | cut -d' ' -f1)
 for isa in generic ""; do LEVIN_ISA=$isa code 0 cp_ --sha256=$sum $web/plain/f got; done
 code 1 cp_ --sha256=$sum $web/wrong/f got2
-says "is not the file that was expected: its SHA-256 is" err
+says "is not the expected file: its SHA-256 is" err
 check [ ! -e got2 ] && check [ ! -e got2.part ]
 code 1 "$LEVIN" cp http://127.0.0.1:1/f got3
 says "127.0.0.1" err

@@ -50,7 +50,7 @@ for server in fake-gcs-server gcp-storage-emulator; do
     code 1 cp_ f.1 gs://nobucket/x
     one_error
     code 2 "$LEVIN" ls gs://
-    says "names no bucket" err
+    says "contains no bucket" err
 done
 # a server that reports too much, forgets, takes nothing: the same bytes, or one sentence
 web_server
@@ -65,6 +65,6 @@ odd() { # odd HOW TEXT
     one_error
     says "$2" err
 }
-odd 2 "the server has 0 bytes and had confirmed 16777216; send the file again"
-odd 3 "the server takes no byte after 0 of 50000000"
+odd 2 "the server has 0 bytes but had confirmed 16777216; send the file again"
+odd 3 "the server accepted no byte after 0 of 50000000"
 [ $ran = 1 ] || { echo "skipped: neither fake-gcs-server nor gcp-storage-emulator here (tools/setup.sh --dev fetches them)" && exit 77; }

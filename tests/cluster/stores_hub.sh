@@ -53,12 +53,12 @@ same_loss
 says "the hub cannot be reached" err
 HF_HUB_OFFLINE=1 code 1 "$LEVIN" evaluate hf://org/none --data.path=text.txt
 one_error
-says "HF_HUB_OFFLINE forbids to fetch it" err
+says "HF_HUB_OFFLINE disables fetching" err
 # tokens are sent to the hub only
 code 1 "$LEVIN" ls hf://gated/tiny
 says "set HF_TOKEN" err
 HF_TOKEN=wrong code 1 "$LEVIN" ls hf://gated/tiny
-says "the token that was sent" err
+says "the token (HF_TOKEN) has no access" err
 HF_TOKEN=hf_secret code 0 cp_ hf://gated/tiny/model.safetensors got2
 same_file got2 web/hub/org/tiny/model.safetensors
 printf 'hf_secret\n' >hf/token
@@ -66,11 +66,11 @@ code 0 cp_ --recursive hf://gated/tiny gated
 same_file gated/model.safetensors web/hub/org/tiny/model.safetensors
 code 1 "$LEVIN" ls hf://org/none
 one_error
-says "the token that was sent" err
+says "the token (HF_TOKEN) has no access" err
 code 1 cp_ got hf://org/tiny/new
 says "only reads there" err
 code 2 "$LEVIN" ls hf://org
-says "names no repository" err
+says "contains no repository" err
 # a published model by its name
 mkdir -p web/hub/openai-community
 cp -r web/hub/org/tiny web/hub/openai-community/gpt2

@@ -58,7 +58,7 @@ away() { # away RUN: a job is stopped for longer than its lease; the next one ha
     begin two "$1" $alive
     soon trains two
     says "waiting 3 s to see whether it is alive" two.err
-    says "the job is not alive: for 3 s it has not renewed its lease of '$1', which is taken over" two.err
+    says "the job did not renew its lease of '$1' for 3 s: this job takes the lease over" two.err
 }
 back() { # back RUN: the first one goes on; the second one has the lease
     signal one CONT
@@ -140,7 +140,7 @@ check [ ! -e local ] && check [ ! -e $there/a ]
 web_server
 AWS_ENDPOINT_URL=http://127.0.0.1:9 no_bucket s3://bucket/runs/a "check the address, and this machine's network"
 key() { NO_GCE_CHECK=true GOOGLE_APPLICATION_CREDENTIALS=key.json no_bucket local "$1" --data.path=gs://bucket/text.txt; }
-key "GOOGLE_APPLICATION_CREDENTIALS is 'key.json', and there is no such file: give the file of a key, or unset it"
+key "GOOGLE_APPLICATION_CREDENTIALS is 'key.json', but this file does not exist: set it to a key file, or unset it"
 echo '{"type": "service_account"' >key.json
 key "key.json:2: invalid JSON"
 echo '{"type": "service_account", "client_email": "a@b"}' >key.json
@@ -150,7 +150,7 @@ if command -v openssl >/dev/null; then # of an account that was removed
     openssl genrsa 2048 2>/dev/null | python3 -c 'import json, sys
 print(json.dumps({"type": "service_account", "client_email": "a@b", "private_key": sys.stdin.read(), "token_uri": sys.argv[1]}))' \
         "$web/always/400/token" >key.json
-    key "if the key was removed, make a new one, and if this machine's clock is off, set it"
+    key "if the key was removed, create a new one; if this machine's clock is wrong, set it"
 fi
 
 # --- Google's protocol: with conditions, and a server that ignores them ---
@@ -186,7 +186,7 @@ done
 LEVIN_STORE_TRIES=1 begin one s3://bucket/down $dying
 soon trains one
 ask control/down/1 >/dev/null
-soon has "the lease of 's3://bucket/down' could not be renewed for 3 s: the run goes on, and nothing is written there until it can" one.err
+soon has "the lease of 's3://bucket/down' could not be renewed for 3 s: the run continues, but writes nothing there until it can" one.err
 ask control/down/off >/dev/null
 ask log >/dev/null
 renewed() { ask log >>requests && grep -q 'PUT /s3/bucket/down/checkpoints' requests; }

@@ -17,12 +17,25 @@ check [ "$(cat $root/runs/there/checkpoints/last)" = step-8 ]
 check [ -f $root/runs/there/loss.svg ] && check [ -f $root/runs/there/settings.yaml ]
 says "saved s3://bucket/runs/there/checkpoints/step-8" err
 # it is a run like any other
+code 0 "$LEVIN" runs s3://bucket/runs --json
+json '[(r["name"], r["path"], r["step"], r["bytes"]) for r in d["runs"]] == [("there", "s3://bucket/runs/there", 8, None)]'
+code 0 "$LEVIN" runs s3://bucket/runs/there
+says "there  done" out
+for path in s3://bucket/runs/there s3://bucket/runs; do
+    code 0 "$LEVIN" report $path --out=there.html
+    has '"path": "s3://bucket/runs/there"' there.html || has '"path":"s3://bucket/runs/there"' there.html
+    rm there.html
+done
+code 2 "$LEVIN" report s3://bucket/runs/there --watch
+says "--watch draws runs of this machine, and 's3://bucket/runs/there' is in a store" err
+code 1 "$LEVIN" runs s3://bucket/none
+one_error
 code 0 "$LEVIN" evaluate s3://bucket/runs/there --json --data.path=text.txt
 code 0 "$LEVIN" generate s3://bucket/runs/there --max-new-tokens=5
 arguments s3://bucket/runs/there
 code 2 "$LEVIN" "${all[@]}"
 one_error
-says "'s3://bucket/runs/there' holds a run already" err
+says "'s3://bucket/runs/there' already contains a run" err
 # it resumes on another machine, with the bits of an undisturbed run
 train whole --trainer.max_steps=16
 rm -rf cache
@@ -65,7 +78,7 @@ train s3://bucket/runs/unsent 2>err
 rm -r $root/runs/unsent cache/stage/unsent-*/.sent
 arguments s3://bucket/runs/unsent
 code 2 "$LEVIN" "${all[@]}"
-says "holds a run already" err
+says "already contains a run" err
 code 0 train s3://bucket/runs/unsent --resume --trainer.max_steps=12
 says "continuing after step" err
 check [ "$(cat $root/runs/unsent/checkpoints/last)" = step-12 ]
@@ -85,7 +98,7 @@ fails() { # fails RUN COMMAND: COMMAND when the store refuses the keys of a run 
     $2
     ended
     check [ $got = 1 ]
-    says "all of it is here" err
+    says "the local folder is complete" err
 }
 stop() { kill -TERM $pid; }
 (

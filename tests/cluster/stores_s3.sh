@@ -58,7 +58,7 @@ refused 1 "NoSuchBucket" cp_ f.50000000 s3://nobucket/none
 refused 1 "check the secret key" env AWS_SECRET_ACCESS_KEY=other "$LEVIN" cp s3://bucket/sizes/f.1 x
 refused 1 "no credentials were found" env -u AWS_ACCESS_KEY_ID -u AWS_SECRET_ACCESS_KEY "$LEVIN" ls s3://bucket
 refused 2 "AWS_SECRET_ACCESS_KEY is not" env -u AWS_SECRET_ACCESS_KEY "$LEVIN" ls s3://bucket
-refused 2 "names no bucket" "$LEVIN" ls s3://
+refused 2 "contains no bucket" "$LEVIN" ls s3://
 check [ ! -e x ]
 # one byte of the server's copy is changed: its stored CRC-64 detects that, also for files sent in parts
 for n in 8388609 50000000; do

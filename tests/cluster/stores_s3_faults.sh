@@ -22,7 +22,7 @@ for way in "small s3://moved/f" "s3://moved/f got"; do
     ask log >/dev/null
     AWS_SESSION_TOKEN=secret code 1 cp_ $way
     one_error
-    says "signed requests are not sent on" err
+    says "signed requests do not follow redirections" err
     ask log >requests
     silent_about lured requests
 done

@@ -20,7 +20,7 @@ for folder in cache/*; do check [ "$(stat -c %a "$folder")" = 700 ]; done
 # resuming needs the secret again; another signature of the same file is the same run
 code 2 "$LEVIN" train run --resume --trainer.max_steps=12
 one_error
-says "was left out when the address was written down: give the whole address again" err
+says "was removed before the address was saved: give the complete address again" err
 code 0 "$LEVIN" train run --resume --trainer.max_steps=12 "--data.path=${secret/hunter4/hunter5}"
 silent_about data.path err
 kept run cache out err
@@ -39,7 +39,7 @@ kept err .
 chmod 777 cache
 code 1 "$LEVIN" evaluate run "--data.path=$secret"
 one_error
-says "other users may write into the cache folder" err
+says "other users can write into the cache folder" err
 chmod 700 cache
 chmod 755 cache/files # as an older levin made it
 code 0 "$LEVIN" evaluate run "--data.path=$secret"

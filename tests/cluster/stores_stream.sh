@@ -40,7 +40,7 @@ same_run small_here small
 arguments refused "${tokens[@]}" --data.path=$web/noranges/train.bin --data.stream=true
 code 1 "$LEVIN" "${all[@]}"
 one_error
-says "cannot be streamed" err
+says "cannot stream " err
 # the file changes during the download
 arguments changed "${tokens[@]}" --data.path=$web/changing/train.bin --data.stream=true
 code 1 "$LEVIN" "${all[@]}"

@@ -56,9 +56,9 @@ done
 check [ -z "$(find small/files -name r1)" ]
 check [ -n "$(find small/files -name r2)" ] && check [ -n "$(find small/files -name r3)" ]
 LEVIN_CACHE_SIZE=200k code 1 "$LEVIN" tokenize --tokenizer=s3://bucket/r1
-says "more than the cache may hold" err
+says "more than the limit of the cache" err
 # missing files
 code 1 "$LEVIN" train --run_dir=x --data.path=s3://bucket/none
-says "there is nothing at 's3://bucket/none'" err
-code 1 "$LEVIN" evaluate s3://bucket/none --data.path=text.txt
+says "'s3://bucket/none' does not exist" err
+code 2 "$LEVIN" evaluate s3://bucket/none --data.path=text.txt
 says "there is no model 's3://bucket/none'" err

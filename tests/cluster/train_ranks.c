@@ -86,7 +86,7 @@ enum lvn_status __wrap_lvn_comm_wait(struct lvn_comm *c, struct lvn_request *r)
     return status;
 }
 
-static enum lvn_status settings(struct lvn_settings *s, int argc, char **argv)
+static enum lvn_status settings(struct levin_settings *s, int argc, char **argv)
 {
     struct lvn_identity who;
     LVN_TRY(lvn_identity_find(&who));
@@ -101,7 +101,7 @@ static enum lvn_status settings(struct lvn_settings *s, int argc, char **argv)
     return lvn_settings_finish(s, LVN_USES_ALL);
 }
 
-static enum lvn_status train(const char *folder, struct lvn_settings *s, struct lvn_ranks *ranks)
+static enum lvn_status train(const char *folder, struct levin_settings *s, struct lvn_ranks *ranks)
 {
     char path[1024];
     struct lvn_train_options o = {.ranks = ranks};
@@ -120,13 +120,13 @@ static enum lvn_status train(const char *folder, struct lvn_settings *s, struct 
 
 int main(int argc, char **argv)
 {
-    struct lvn_settings s;
+    struct levin_settings s;
     struct lvn_ranks *ranks = NULL;
     if (argc < 2) return 2;
     enum lvn_status status = settings(&s, argc, argv);
     status = lvn_ranks_open(&ranks, &s, NULL, status);
     if (status == LVN_OK) status = train(argv[1], &s, ranks);
-    if (status != LVN_OK && lvn_ranks_is_reporter(ranks, status)) fprintf(stderr, "error: %s\n", lvn_error_text());
+    if (status != LVN_OK && lvn_ranks_is_reporter(ranks, status)) fprintf(stderr, "error: %s\n", levin_error_text());
     lvn_ranks_close(ranks);
     lvn_settings_release(&s);
     return status == LVN_OK ? 0 : 1;

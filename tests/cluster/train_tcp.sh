@@ -1,5 +1,5 @@
 # Training over levin's own connections, with ranks started as torchrun, Kubeflow and pods do: the bits of one rank, faults that
-# are named, bad input.
+# are named, bad input. label: core
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 hosts_begin
 . "$LEVIN_SOURCE/tests/cluster/train.bash"
@@ -108,17 +108,17 @@ done
 arguments alone "${sizes[@]}" --trainer.transport=mpi
 code 2 env TORCHELASTIC_RUN_ID=1 RANK=0 WORLD_SIZE=2 "$LEVIN" "${all[@]}"
 one_error
-says "trainer.transport is mpi, and this is rank 0 of 2 of torchrun (RANK, WORLD_SIZE): torchrun starts no MPI" err
+says "trainer.transport is mpi, and this is rank 0 of 2 of torchrun (RANK, WORLD_SIZE): torchrun starts ranks without MPI" err
 arguments alone "${sizes[@]}"
 code 2 env TORCHELASTIC_RUN_ID=1 RANK=0 WORLD_SIZE=2 "$LEVIN" "${all[@]}"
 one_error
-says "MASTER_ADDR is not set: set MASTER_ADDR to the host of rank 0 and MASTER_PORT to a free port there" err
+says "MASTER_ADDR is not set; set MASTER_ADDR to the host of rank 0 and MASTER_PORT to a free port there" err
 code 2 env WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29479 "$LEVIN" "${all[@]}"
 one_error
 says "WORLD_SIZE is set, but RANK is not" err
 check [ ! -e alone ]
 code 0 env RANK=0 WORLD_SIZE=2 MASTER_ADDR= "$LEVIN" "${all[@]}"
-says "warning: a run of one rank: RANK and WORLD_SIZE passed over: MASTER_ADDR is not set with them" err
+says "warning: a run of one rank: RANK and WORLD_SIZE ignored: MASTER_ADDR is not set" err
 # a rank that joins a second time, after the others have begun
 arguments late "${forever[@]}"
 port=29479 apart_limit=60 apart 2 "$LEVIN" "${all[@]}" >said 2>&1 &

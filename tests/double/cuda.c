@@ -386,7 +386,8 @@ EXPORT int cuEventSynchronize(struct event *e)
 
 /* --- kernels --- */
 
-static const char build_options[] = "-cl-std=CL3.0 -cl-kernel-arg-info";
+/* The runtime's optimizer takes most of the time of tests of small shapes. */
+static const char build_options[] = "-cl-std=CL3.0 -cl-kernel-arg-info -cl-opt-disable";
 
 /* Two letters for an argument: l in local memory, p another pointer, v a value; then its bytes, 0 for a type that
  * levin's kernels do not have. */

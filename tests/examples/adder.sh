@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # adder.sh PROGRAM SOURCE - a model must learn to add from the program's own samples: at least 99 % of the sums that were
 # held out come out right, and far fewer of them after a few steps.
+# label: computes
 set -eu
 program=$1
 dir=$(mktemp -d)
@@ -21,4 +22,4 @@ if "$program" 100 2>err; then
     echo "a second run into the same folder was not refused"
     exit 1
 fi
-grep -q "holds a run already" err
+grep -q "already contains a run" err

@@ -114,7 +114,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (status == LVN_OK) free(text);
         break;
     }
-    if (status != LVN_OK && !*lvn_error_text()) abort();
+    if (status != LVN_OK && !*levin_error_text()) abort();
     lvn_error_clear();
     lvn_arena_release(&arena);
     return 0;

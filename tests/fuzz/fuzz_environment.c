@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
     }
     if (lvn_identity_find_in(&id, &s) != LVN_OK) {
-        if (!*lvn_error_text()) abort();
+        if (!*levin_error_text()) abort();
     } else if (id.rank < 0 || id.rank >= id.size || !id.launcher ||
                (id.local_size > 0 && id.local_rank >= id.local_size)) {
         abort();

@@ -18,8 +18,8 @@ static int no_lookup(const char *name, const char *port, const struct addrinfo *
 }
 #define getaddrinfo no_lookup
 #define freeaddrinfo(found) (void)(found)
-#include "cli/launch/launch_hosts.c"
 #include "cli/process.c"
+#include "launch/launch_hosts.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct lvn_launch l = {.arena = &arena, .resources.batch_system = systems[k]};
         lvn_arena_init(&arena);
         if (lvn_launch_hosts(&l, path) != LVN_OK) {
-            if (!*lvn_error_text()) abort();
+            if (!*levin_error_text()) abort();
         } else {
             for (int i = 0; i < l.resources.n_hosts; i++) /* these become words of a command line */
                 if (l.resources.hosts[i].slots < (k > 0) || !*l.resources.hosts[i].name ||

@@ -10,8 +10,8 @@
 #include <jansson.h>
 
 #include "base/files.h"
-#include "train/report/metrics_file.h"
-#include "train/report/report_events.h"
+#include "report/metrics_file.h"
+#include "report/report_events.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

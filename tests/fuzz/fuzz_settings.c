@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* The settings of a recipe, resolved, as text; NULL if they are refused. */
 static char *resolved(const char *text, size_t size)
 {
-    struct lvn_settings s;
+    struct levin_settings s;
     char *yaml = NULL;
     if (lvn_settings_init(&s) == LVN_OK && lvn_settings_read(&s, text, size, "the input") == LVN_OK &&
         lvn_settings_finish(&s, LVN_USES_ALL) == LVN_OK) {

@@ -88,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!tar.failed &&
         lvn_archive_read_memory("input.tar", tar.p, tar.n, (struct lvn_archive_position){.growth = 1}, &visitor) !=
             LVN_OK &&
-        !*lvn_error_text())
+        !*levin_error_text())
         abort();
     lvn_text_release(&tar);
     return 0;

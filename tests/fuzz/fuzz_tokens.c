@@ -1,7 +1,7 @@
 /* fuzz_tokens.c - token files with their .json files, texts, and vocabularies, with arbitrary contents.
  *
- * First byte: which reader. Tokens: two more bytes give the length of the .json file, the rest is the .bin file. Data
- * that open are read through the loader, so accepted lengths and ids must be usable. */
+ * First byte: which reader. Tokens: two more bytes give the length of the .json file or of meta.pkl, the rest is the
+ * .bin file. Data that open are read through the loader, so accepted lengths and ids must be usable. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char folder[] = "/tmp/levin-fuzz-tokens-XXXXXX", bin[64], sidecar[64];
+static char folder[] = "/tmp/levin-fuzz-tokens-XXXXXX", bin[64], sidecar[64], meta[64];
 
 static void write_file(const char *path, const uint8_t *data, size_t size)
 {
@@ -53,15 +53,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (!mkdtemp(folder)) abort();
         snprintf(bin, sizeof bin, "%s/a.bin", folder);
         snprintf(sidecar, sizeof sidecar, "%s/a.bin.json", folder);
+        snprintf(meta, sizeof meta, "%s/meta.pkl", folder);
     }
     if (size < 3) return 0;
     size_t json = (size_t)data[1] | (size_t)data[2] << 8;
     if (data[0] % 3 == 0) {
         json = json < size - 3 ? json : size - 3;
-        if (json)
-            write_file(sidecar, data + 3, json);
-        else
-            unlink(sidecar);
+        unlink(sidecar);
+        unlink(meta);
+        if (json) write_file(data[0] % 2 ? meta : sidecar, data + 3, json);
         write_file(bin, data + 3 + json, size - 3 - json);
         read_all(&(struct lvn_data_options){.kind = "tokens", .path = bin, .vocab_size = data[0] & 1 ? 1000 : 0});
     } else if (data[0] % 3 == 1) {

@@ -42,11 +42,11 @@ static int import(const uint8_t *data, size_t size,
     if (fd < 0 || write(fd, data, size) != (ssize_t)size) abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     for (; *readers; readers++) {
-        struct lvn_settings s;
+        struct levin_settings s;
         if (lvn_settings_init(&s) != LVN_OK) abort();
         struct lvn_config cf = {.s = &s, .hosts = ""};
         if ((*readers)(&cf, path) != LVN_OK) {
-            if (!*lvn_error_text()) abort();
+            if (!*levin_error_text()) abort();
         } else {
             free(lvn_settings_yaml(&s));
         }

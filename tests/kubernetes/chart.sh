@@ -1,4 +1,5 @@
-# What a real API server says of the chart: the documents of every file of values, those of a recipe, and each field of them.
+# What a real API server says of the chart: the documents of every file of values, the manifests of
+# deploy/kubernetes, and each field of them.
 . "$LEVIN_SOURCE/tests/kubernetes/kubernetes.bash"
 python3 -c 'import yaml' 2>/dev/null || skip "python3 has no yaml module"
 control_plane_up
@@ -6,7 +7,7 @@ control_plane_up
 # taken for others.
 cat >jobs.py <<'END'
 import sys, yaml
-for d in yaml.safe_load_all(open(sys.argv[1])):
+for d in filter(None, yaml.safe_load_all(open(sys.argv[1]))):
     if d["kind"] == "JobSet":
         d = {"apiVersion": "batch/v1", "kind": "Job", "metadata": d["metadata"],
              "spec": d["spec"]["replicatedJobs"][0]["template"]["spec"]}
@@ -21,21 +22,18 @@ accepts() { # accepts FILE: strictly, with the fields that it names and no other
 }
 n=0
 for file in "$LEVIN_SOURCE"/tests/cli/kubernetes/*.yaml; do
-    code 0 "$LEVIN" launch --kubernetes --values="$file" --job-name=j --out=j.yaml
+    render j "$file" >j.yaml
     accepts j.yaml
     n=$((n + 1))
 done
 [ $n -ge 10 ] || fail "$n files of values"
-code 0 "$LEVIN" launch --kubernetes "$LEVIN_SOURCE/recipes/pythia-1b.yaml" --nodes=2 --image=levin:0.1.0 \
-    --run_dir=gs://mine/1b --data.path=gs://mine/owt --out=recipe.yaml
-accepts recipe.yaml
+for name in gpus processors; do accepts "$LEVIN_SOURCE/deploy/kubernetes/$name.yaml"; done
 # As kubectl apply does it, twice; then the ConfigMap cannot be changed.
-printf 'cluster: {suspend: "yes"}\n' >suspended.yaml
-code 0 "$LEVIN" launch --kubernetes "$LEVIN_SOURCE/recipes/pythia-1b.yaml" --nodes=2 --image=levin:0.1.0 \
-    --run_dir=gs://mine/1b --data.path=gs://mine/owt --values=suspended.yaml --out=recipe.yaml
+{ cat "$LEVIN_SOURCE/tests/cli/kubernetes/small.yaml" && printf 'cluster: {suspend: "yes"}\n'; } >suspended.yaml
+render pythia suspended.yaml >recipe.yaml
 code 0 k apply -f recipe.yaml
 code 0 k apply -f recipe.yaml
-says 'job.batch/pythia-1b unchanged' out
+says 'job.batch/pythia unchanged' out
 sed -i 's/max_steps: 600000/max_steps: 5/' recipe.yaml
 code 1 k apply -f recipe.yaml
 says 'field is immutable' err

@@ -19,11 +19,11 @@ recipe:
   trainer: {max_steps: 1000000, batch_size: 4, micro_batch_size: 1, deterministic: true, threads: 1, val_check_interval: 0}
   checkpoint: {every_n_steps: 50}
 END
-code 0 "$LEVIN" launch --kubernetes --values=values.yaml --job-name=few --out=jobset.yaml
+render few values.yaml >jobset.yaml
 python3 - <<'END' >job.yaml
 import yaml
 name = "jobset.sigs.k8s.io/"
-for d in yaml.safe_load_all(open("jobset.yaml")):
+for d in filter(None, yaml.safe_load_all(open("jobset.yaml"))):
     if d["kind"] == "JobSet":
         spec = d["spec"]
         one, = spec["replicatedJobs"]
@@ -44,16 +44,16 @@ for d in yaml.safe_load_all(open("jobset.yaml")):
 END
 code 0 k apply -f job.yaml
 is_said() { grep -qE "$1" "$kube/nodes/logs/few-node-0-0-"*/levin; } # by a pod that has had index 0
-soon is_said ': saved '
+soon is_said 'saved .*/checkpoints/step-'
 # the job's name, by which a replaced coordinator finds that the run is its own
 first=$(pod_of few-node-0 0)
 one=$(node_do process "$first" levin)
 check grep -zqx "LEVIN_JOB_ID=$(k get job few-node-0 -o 'jsonpath={.metadata.uid}')" "/proc/$one/environ"
 kill -KILL "$one"
 again=
-replaced() { again=$(pod_of few-node-0 0) && [ -s "$(log_of "$again")" ] && [ "$again" != "$first" ] && grep -q ': saved ' "$(log_of "$again")"; }
+replaced() { again=$(pod_of few-node-0 0) && [ -s "$(log_of "$again")" ] && [ "$again" != "$first" ] && grep -q 'saved .*/checkpoints/step-' "$(log_of "$again")"; }
 soon replaced
-check grep -qF "this job has begun its run already: continuing from its last checkpoint" "$(log_of "$again")"
+check grep -qF "this job has already begun its run: continuing from its last checkpoint" "$(log_of "$again")"
 ! grep -qE 'step +1/' "$(log_of "$again")" || fail "the run began anew"
 # as `kubectl delete jobset` does it: the job ends with a checkpoint
 k delete job few-node-0 --cascade=foreground --wait=true

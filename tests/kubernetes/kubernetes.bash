@@ -5,6 +5,7 @@
 #   control_plane_up            etcd, API server and controllers; `k` is kubectl with an administrator's rights
 #   nodes_up N                  nodes node-1..node-N
 #   k ARGUMENTS...              kubectl
+#   render NAME VALUES >FILE    the documents of the chart for a file of values, as the release NAME
 #   node_do WORD...             a command to kubelet.py: vanish NODE, join NODE, cut POD, mend POD, address POD, asked NAME
 #   pod_of JOB INDEX            the newest pod of an index of a Job that is not over
 #   log_of POD [CONTAINER]      the file with the output of a container (levin), a time at the start of each line
@@ -12,14 +13,14 @@
 #   job_ended JOB [SECONDS]     waits until it is complete or failed, and sets $got to complete or failed
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 PATH=$LEVIN_SOURCE/parts/kubernetes/bin:$PATH
-for part in etcd kube-apiserver kube-controller-manager kubectl python3; do
+for part in etcd kube-apiserver kube-controller-manager kubectl helm python3; do
     command -v $part >/dev/null || skip "no $part (tools/setup.sh kubernetes installs the parts of a cluster, in some minutes)"
 done
 [ "$(id -u)" = 0 ] || skip "pods are mounts and networks, which take root"
 hosts_begin
 STORES_HOST=10.77.0.254
 . "$LEVIN_SOURCE/tests/cluster/stores.bash"
-export PYTHONDONTWRITEBYTECODE=1 GOMAXPROCS=2
+export PYTHONDONTWRITEBYTECODE=1 GOMAXPROCS=2 HELM_CACHE_HOME=$PWD/helm HELM_CONFIG_HOME=$PWD/helm HELM_DATA_HOME=$PWD/helm
 kube=$PWD/kube token=an-administrator
 here=$LEVIN_SOURCE/tests/kubernetes
 
@@ -40,6 +41,7 @@ answers_at() { # answers_at NAME COMMAND...: COMMAND succeeds within a minute; N
     tail -n 20 "$kube/$name.log"
     fail "$name does not answer after a minute"
 }
+render() { helm template --kube-version 1.31.0 "$1" "$LEVIN_SOURCE/deploy/helm/levin" --values "$2"; }
 k() { kubectl --kubeconfig="$kube/admin" --cache-dir="$kube/cache" "$@"; }
 control_plane_up() {
     mkdir -p "$kube"

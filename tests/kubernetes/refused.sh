@@ -7,7 +7,7 @@ gs_server fake-gcs-server || skip "no fake-gcs-server (tools/setup.sh --dev fetc
 nodes_up 2
 make_text
 code 0 cp_ text.txt gs://bucket/text.txt
-render() { # render JOB RUN STEPS [VALUE...]: job.yaml, of two pods of a rank each
+job() { # job JOB RUN STEPS [VALUE...]: job.yaml, of two pods of a rank each
     cat >values.yaml <<END
 cluster: {nNodes: 2, gpusPerNode: 0, ranksPerNode: 1, terminationGracePeriodSeconds: 20}
 workload: {image: "levin:0.1.0"}
@@ -21,9 +21,9 @@ recipe:
   checkpoint: {every_n_steps: 50}
 $(printf '%s\n' "${@:4}")
 END
-    code 0 "$LEVIN" launch --kubernetes --values=values.yaml --job-name="$1" --out=job.yaml
+    render "$1" values.yaml >job.yaml
 }
-begin() { render "$@" && code 0 k apply -f job.yaml; }
+begin() { job "$@" && code 0 k apply -f job.yaml; }
 outputs() { cat "$kube/nodes/logs/$1-"*/levin; }
 is_said() { outputs "$1" | grep -qF -- "$2"; }
 failed_with() { # JOB SENTENCE: it has failed, with one error on node 0 at most
@@ -35,7 +35,7 @@ failed_with() { # JOB SENTENCE: it has failed, with one error on node 0 at most
 
 # the second job in one folder is refused, and the first one goes on
 begin first gs://bucket/run 1000000
-soon is_said first ": saved "
+soon is_said first "/checkpoints/step-"
 begin second gs://bucket/run 100
 failed_with second "another job is training in 'gs://bucket/run', which belongs to job $(k get job first -o 'jsonpath={.metadata.uid}') of user 65532 on host first-0 (pid "
 check k get pod "$(pod_of first 0)"
@@ -45,13 +45,13 @@ begin bucketless gs://nobucket/run 100
 failed_with bucketless "'gs://nobucket/run"
 
 # a pod whose ConfigMap has been changed since the others started
-render other gs://bucket/other 100
+job other gs://bucket/other 100
 sed -i 's/^immutable: true//; s/^  parallelism: 2/  parallelism: 1/' job.yaml
 code 0 k apply -f job.yaml
 soon is_said other "waiting for 1 of 2 nodes: other-1"
 k get configmap other -o json | sed 's/max_steps: 100/max_steps: 101/' | k apply -f - 2>/dev/null
 k patch job other -p '{"spec": {"parallelism": 2}}'
-failed_with other "error: other-0 rejects this node: other-1 on other-1 has trainer.max_steps 101, and node 0 has 100: give all nodes the same recipe"
+failed_with other "error: other-0 rejects this node: other-1 on other-1 has trainer.max_steps 101, but node 0 has 100: give all nodes the same recipe"
 
 # without its secret no pod starts, and all is well once it is there
 begin secretive gs://bucket/secretive 100 "secrets: {token: shared}"
@@ -64,11 +64,11 @@ job_ended secretive
 
 # a coordinator that is replaced when the run has ended: the other pod has succeeded and never returns
 mkdir -m 777 mark
-render ended gs://bucket/ended 100 "volumes: [{name: mark, hostPath: {path: $PWD/mark}}]" "volumeMounts: [{name: mark, mountPath: /mark}]"
+job ended gs://bucket/ended 100 "volumes: [{name: mark, hostPath: {path: $PWD/mark}}]" "volumeMounts: [{name: mark, mountPath: /mark}]"
 script='"$0" "$@"; code=$?; [ $JOB_COMPLETION_INDEX = 1 ] || [ -e /mark/seen ] || { touch /mark/seen; exit 137; }; exit $code'
 awk -v script="$script" -v quote="'" '$0 == "        - levin" { print "        - sh\n        - -c\n        - " quote script quote } { print }' job.yaml >wrapped.yaml
 code 0 k apply -f wrapped.yaml
 job_ended ended
 [ $got = complete ] || { outputs ended && fail "ended is $got"; }
 check test -e mark/seen
-is_said ended "this job has ended its run already: nothing to do" || { outputs ended && fail "the coordinator does not know that the run has ended"; }
+is_said ended "this job has already ended its run: nothing to do" || { outputs ended && fail "the coordinator does not know that the run has ended"; }

@@ -38,7 +38,7 @@ recipe:
     val_check_interval: 0, rank_timeout: 10}
   checkpoint: {every_n_steps: 10}
 END
-    code 0 "$LEVIN" launch --kubernetes --values=values.yaml --job-name="$1" --out=job.yaml
+    render "$1" values.yaml >job.yaml
     code 0 k apply -f job.yaml
 }
 result() { # result RUN: checksums of its last weights and optimizer state

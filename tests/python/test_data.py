@@ -51,6 +51,21 @@ class Sequences(unittest.TestCase):
         self.assertEqual(weights("list"), weights("file"))
         self.assertEqual(losses("list"), losses("file"))
 
+    def test_documents_in_rows(self):
+        """data.pack of a token file, and segments of samples: those of one document change nothing."""
+        tokens = np.random.default_rng(2).integers(1, 10, 900).astype(np.uint16)
+        tokens[4::7] = 0
+        tokens.tofile("packed.bin")
+        keys = {"pack": True, "end_token": 0, "overlong": "refuse"}
+        one = levin.Run(None, name="packed", data={"kind": "tokens", "path": "packed.bin", **keys}, progress=False,
+                        **{**KEYS, "model.vocab_size": 10}).fit()
+        self.assertEqual(len(one["loss"]), 12)
+        single = [{**r, "segments": np.zeros(8, int)} for r in rows()]
+        halves = [{**r, "segments": np.repeat([0, 4], 4)} for r in rows()]
+        plain, single, halves = (run(f"segments{i}", data).fit()["loss"] for i, data in enumerate((rows(), single, halves)))
+        np.testing.assert_allclose(single, plain, rtol=1e-5)
+        self.assertGreater(np.abs(np.array(halves) - plain).max(), 1e-4)
+
     def test_shuffled_and_resumed(self):
         data = {"train": rows(), "val": rows(8, 1)}
         history = run("whole", data).fit()
@@ -85,6 +100,53 @@ class Sequences(unittest.TestCase):
                       **{"model.kind": "mnist-mlp", "trainer.max_steps": 4, "trainer.batch_size": 8})
         self.assertEqual(len(r.fit()["loss"]), 4)
         self.assertIn("val_accuracy", r.validate())
+
+
+class Classes(unittest.TestCase):
+    """Labels that are names: their classes are sorted, or in the order of `classes`; the samples are those of numbers."""
+
+    KEYS = {"model.kind": "bert", "model.n_layer": 1, "model.n_head": 2, "model.n_embd": 16, "model.block_size": 8,
+            "model.vocab_size": 16, "trainer.batch_size": 4, "trainer.max_steps": 4, "task.kind": "classify",
+            "logger.report": False}
+
+    @staticmethod
+    def rows(names, n=24):
+        ids = np.random.default_rng(0).integers(2, 10, (n, 8))
+        return [{"ids": ids[i], "types": 0 * ids[i], "length": 8, "label": names[i % 2]} for i in range(n)]
+
+    def run_on(self, name, data, resume=False, classes=None, **more):
+        return levin.Run(None, name="classes-" + name, data=data, classes=classes, resume=resume, progress=False, **{**self.KEYS, **more})
+
+    def test_names(self):
+        self.run_on("numbers", self.rows((1, 0))).fit()
+        self.run_on("words", self.rows(("pos", "neg"))).fit()
+        self.run_on("order", self.rows(("pos", "neg")), classes=["neg", "pos"]).fit()
+        self.run_on("both", self.rows((1, "neg")), classes=["neg", "pos"]).fit()
+        for name in ("words", "order", "both"):
+            self.assertEqual(weights(f"classes-{name}"), weights("classes-numbers"))
+            config = json.loads(Path(f"runs/classes-{name}/checkpoints/last/config.json").read_text())
+            self.assertEqual(config["id2label"], {"0": "neg", "1": "pos"})
+            with levin.load(f"runs/classes-{name}") as m:
+                self.assertEqual(m.classes, ["neg", "pos"])
+        self.run_on("words", self.rows(("pos", "neg")), resume=True, **{"trainer.max_steps": 6}).fit()
+        with self.assertRaisesRegex(levin.InputError, "class 0 is 'bad' in the program's data and 'neg' in the model"):
+            self.run_on("words", self.rows(("good", "bad")), resume=True, **{"trainer.max_steps": 8}).fit()
+
+    def test_wrong(self):
+        good = self.rows(("pos", "neg"))
+        for text, data, classes in (
+                ("sample 1 of val has the label 'meh', which no sample of train has; their labels are 'neg', 'pos'",
+                 {"train": good, "val": self.rows(("pos", "meh"))}, None),
+                ("sample 24 of train has the label 3, but others have names", good + self.rows((3, 3), 1), None),
+                ("all samples of train have the label 'pos'", self.rows(("pos", "pos")), None),
+                ("the label is 'pos', but the classes are 'neg'", good, ["neg"]),
+                ("holds up to 2, and the program names 2 classes", self.rows((0, 2)), ["neg", "pos"]),
+                ("the class 'a' is empty, contains a line end or a control character, or is listed twice", good, ["a", "a"]),
+                ("classes must be a list of names", good, "ab"),
+                ("no data were given", None, ["neg", "pos"])):
+            with self.assertRaises(levin.InputError) as caught:
+                self.run_on("wrong", data, classes=classes).open()
+            self.assertIn(text, str(caught.exception))
 
 
 class Ranks(unittest.TestCase):
@@ -130,25 +192,100 @@ class Wrong(unittest.TestCase):
             out[7] = {**out[7], **more}
             return out
 
-        self.fails("sample 7 of train: the field 'ids' wants the shape (8,), and has (5,)",
+        self.fails("sample 7 of train: the field 'ids' has the shape (5,), expected (8,)",
                    lambda: run("w1", changed(ids=np.zeros(5, int))).fit())
-        self.fails("sample 7 of train: the field 'ids' wants int32, and is float64",
+        self.fails("sample 7 of train: the field 'ids' has the type float64, expected int32",
                    lambda: run("w2", iter(changed(ids=np.zeros(8))), FIELDS).fit())
         self.fails("sample 7 of train: 'ids' holds 10, and it may hold 0 to 9",
                    lambda: run("w3", iter(changed(ids=np.full(8, 10))), FIELDS).fit())
         self.fails("sample 7 of train has no field 'labels'; it has ids",
                    lambda: run("w4", [{"ids": r["ids"]} if i == 7 else r for i, r in enumerate(rows())], FIELDS).fit())
-        self.fails("sample 7 of train: the field 'ids' wants int32, and has 4294967297 to 4294967297",
+        self.fails("sample 7 of train: the field 'ids' has values from 4294967297 to 4294967297, expected int32",
                    lambda: run("w11", iter(changed(ids=np.full(8, 2**32 + 1))), FIELDS).fit())
-        self.fails("and perhaps 'val' (or 'validation') and 'test'; these have 'train', 'dev'",
+        self.fails("and may have 'val' (or 'validation') and 'test'; these have 'train', 'dev'",
                    lambda: run("w12", {"train": rows(), "dev": rows()}))
-        self.fails("a sample wants to be a dict of arrays, and data[0] is a int", lambda: run("w5", [1, 2]))
-        self.fails("the field 'ids' of a sample wants numbers, and got", lambda: run("w6", [{"ids": ["a"]}]))
+        for i, segments in enumerate(([1, 1, 1, 1, 4, 4, 4, 4], [0, 0, 2, 0, 4, 4, 4, 4], [0, 0, 0, 2, 4, 4, 4, 4])):
+            wrong = [{**r, "segments": segments if k == 7 else np.zeros(8, int)} for k, r in enumerate(rows())]
+            self.fails("sample 7 of train: 'segments' holds", lambda w=wrong, i=i: run(f"wrong-segments{i}", w).fit())
+        self.fails("a sample must be a dict of arrays, but data[0] is a int", lambda: run("w5", [1, 2]))
+        self.fails("the field 'ids' of a sample must have numbers, not", lambda: run("w6", [{"ids": ["a"]}]))
         self.fails("data['train'] is empty", lambda: run("w7", []))
-        self.fails("data wants a sequence of dicts or an iterable of them, and got int", lambda: run("w8", 3))
-        self.fails("data that are an iterable want fields=", lambda: run("w9", iter(rows())))
+        self.fails("data must be a sequence of dicts or an iterable of them, not int", lambda: run("w8", 3))
+        self.fails("data given as an iterable also need fields=", lambda: run("w9", iter(rows())))
         self.fails("data.kind=program is for programs",
                    lambda: levin.Run(None, data={"kind": "program"}, name="w10", progress=False).fit())
+
+    def test_ranges(self):
+        """Every integer of a sample is compared with what the model and the task accept, whether its field has a range or
+        not."""
+        def texts(**more):
+            rows = [{"ids": x, "types": np.zeros(8, int), "length": 8, "label": i % 2}
+                    for i, x in enumerate(np.random.default_rng(0).integers(0, 10, (40, 8)))]
+            rows[7].update(more)
+            return rows
+
+        def images(label):
+            rows = [{"pixels": np.zeros((1, 28, 28), np.uint8), "label": i % 10} for i in range(40)]
+            rows[7]["label"] = label
+            return rows
+
+        of_texts = {"ids": levin.Field((8,), np.int32, 10), "types": levin.Field((8,)), "length": levin.Field(),
+                    "label": levin.Field()}
+        of_images = {"pixels": levin.Field((1, 28, 28), np.uint8), "label": levin.Field()}
+        bert, mnist = {"model.kind": "bert"}, {"model.kind": "mnist-mlp"}
+        cases = [(texts(**{name: value}), of_texts, bert, f"'{name}' holds {number}, and it may hold {may}")
+                 for name, value, number, may in (
+                     ("types", np.full(8, 5), 5, "0 to 1"), ("types", np.full(8, -1), -1, "0 to 1"),
+                     ("types", np.full(8, 2 * 10**9), 2 * 10**9, "0 to 1"), ("length", 9, 9, "1 to 8"),
+                     ("length", 0, 0, "1 to 8"), ("ids", np.full(8, -1), -1, "0 to 9"),
+                     ("label", -2, -2, "0 to 1, or -1 for no label"), ("label", -100, -100, "0 to 1, or -1 for no label (Hugging"))]
+        cases += [(images(n), of_images, mnist, f"'label' holds {n}, and it may hold 0 to 9, or -1 for no label")
+                  for n in (10, 50, 10**6, -2)]
+        for i, (rows_, fields, keys, text) in enumerate(cases):
+            keys = {**{k: v for k, v in KEYS.items() if "model." not in k or keys is bert}, **keys}
+            for data, described in ((rows_, None), (iter(rows_), fields)):
+                r = levin.Run(None, overwrite=True, name=f"range{i}", data=data, fields=described, progress=False, **keys)
+                self.fails("sample 7 of train: " + text, lambda r=r: r.fit())
+        wide = iter(texts(label=10**6))
+        self.fails("sample 7 of train: 'label' holds 1000000, and it may hold 0 to 1",
+                   lambda: run("range-label", wide, of_texts, **bert).fit())
+        levin.Run(None, name="range", data=iter(images(-1)), fields=of_images, progress=False,
+                  **{"trainer.max_steps": 4, "trainer.batch_size": 8, **mnist}).fit()
+
+    def test_fields(self):
+        mask = [{**r, "attention_mask": np.ones(8, int)} for r in rows()]
+        self.fails("a field 'attention_mask', which neither the model 'nanogpt' nor task.kind=lm reads", lambda: run("f1", mask).fit())
+        self.fails("task.kind=mlm masks tokens of", lambda: run("f2", [{"ids": r["ids"]} for r in rows()], **{
+            "model.kind": "bert", "task.kind": "mlm"}).fit())
+        for shape in ((2**31,), (2**20, 2**20)):
+            self.fails("at most 2147483647 elements a sample",
+                       lambda: run("f3", iter([]), {"ids": levin.Field(shape), "labels": levin.Field(shape)}).fit())
+        self.fails("a vocabulary below 2147483648", lambda: run("f4", iter([]), {"ids": levin.Field((8,), np.int32, 2**40)}).fit())
+        self.fails("below is -1: give a whole number from 0", lambda: levin.Field((8,), np.int32, -1))
+        self.fails("a size of a field is 0: give a whole number from 1", lambda: levin.Field((0,)))
+        self.fails("the name of a field must be a text, not 3", lambda: run("f5", [{3: np.zeros(8, int)}]))
+
+    def test_labels_that_are_the_ids(self):
+        """Hugging Face's trainers shift labels; levin's labels are next tokens."""
+        same = [{"ids": r["ids"], "labels": r["ids"]} for r in rows()]
+        self.fails("shift them by one: ids = tokens[:-1], labels = tokens[1:]", lambda: run("same", same).fit())
+        partly = [{"ids": r["ids"], "labels": np.where(np.arange(8) < 5, -1, r["ids"])} for r in rows()]
+        self.fails("equal the ids at their own positions", lambda: run("partly", iter(partly), FIELDS).fit())
+        constant = [{"ids": np.full(8, 3), "labels": np.full(8, 3)}] * 40  # the next token, too
+        self.assertEqual(len(run("constant", constant).fit()["loss"]), 12)
+
+    def test_exceptions_without_a_text(self):
+        class Bad(Exception):
+            def __str__(self):
+                raise TypeError("no text")
+
+        def data(e):
+            yield from rows(8)
+            raise e
+
+        for e in (ValueError("\ud800"), Bad()):
+            with self.assertRaises(type(e)):
+                run(f"textless-{type(e).__name__}", data(e), FIELDS).fit()
 
     def test_ends_early(self):
         self.fails("the iterable ended after 10 samples", lambda: run("early", iter(rows(10)), FIELDS).fit())
@@ -169,6 +306,16 @@ class Wrong(unittest.TestCase):
         run("unbroken", iter(rows(48)), FIELDS).fit()
         self.assertEqual(weights("raises"), weights("unbroken"))
 
+    def test_no_labels(self):
+        none = [{**r, "labels": np.full(8, -1)} for r in rows(16)]
+        with run("none", {"train": none, "val": none, "test": none}) as r:
+            history = r.fit()
+            self.assertTrue(history["loss"] and np.isnan(history["loss"]).all())
+            self.assertTrue(history["val_loss"] and np.isnan(history["val_loss"]).all())
+            self.assertTrue(np.isnan(r.validate()["val_loss"]))
+            self.fails("no label of the part 'test' counts", r.test)
+        run("none-2", none, trainer__max_steps=2).fit()
+        self.assertEqual(weights("none"), weights("none-2"))
 
 
 class Numbers(unittest.TestCase):
@@ -193,13 +340,13 @@ class Numbers(unittest.TestCase):
     def test_wrong_labels(self):
         rows = self.rows()
         rows[3]["label"] = float("nan")
-        with self.assertRaisesRegex(levin.InputError, "sample 3 of train: 'label' holds -?nan; a finite number is wanted"):
+        with self.assertRaisesRegex(levin.InputError, "sample 3 of train: 'label' holds -?nan; a finite number is expected"):
             run("nan", rows, **self.KEYS).fit()
         whole = [{**r, "label": 1} for r in self.rows()]
         with self.assertRaisesRegex(levin.InputError, "learns from 'label' of fp32, and data.kind=program has int32 there: "
-                                                      "give --task.kind=classify"):
+                                                      "give task__kind='classify'"):
             run("whole", whole, task__kind="regress", **self.KEYS).fit()
-        with self.assertRaisesRegex(levin.InputError, "has fp32 there: give --task.kind=regress"):
+        with self.assertRaisesRegex(levin.InputError, "has fp32 there: give task__kind='regress'"):
             run("real", self.rows(), task__kind="classify", **self.KEYS).fit()
 
     def test_predictions(self):
@@ -216,7 +363,7 @@ class Numbers(unittest.TestCase):
             self.assertEqual((p.label, p.name, p.probabilities, p.number.shape), (None, None, None, (2,)))
             same = m.predict(["good! \U0001f600film\\", "\"bad\U0001f64f film'"])
             self.assertEqual(p.number.tolist(), same.number.tolist())
-            self.assertEqual(set(m.evaluate(data__split="all").metrics), {"mse", "mae", "r2", "pearson"})
+            self.assertEqual(set(m.evaluate(data__split="all").metrics), {"loss", "mse", "mae", "r2", "pearson"})
 
 
 if __name__ == "__main__":  # the ranks of a test import this file

@@ -75,19 +75,19 @@ class Language(unittest.TestCase):
         self.assertGreater(np.abs(g["transformer.ln_f.weight"]).max(), 0)
 
     def test_wrong(self):
-        for text, call in (("ids wants whole numbers, and got float64", lambda: self.m.logits([[1.5]])),
+        for text, call in (("ids must be whole numbers, not float64", lambda: self.m.logits([[1.5]])),
                            ("the vocabulary has the ids 0 to", lambda: self.m.logits([999])),
                            ("of 1 to 32 tokens", lambda: self.m.logits([0] * 33)),
-                           ("ids wants 2 dimensions, and got the shape (1, 1, 1)", lambda: self.m.logits([[[0]]])),
-                           ("text wants a text, and got int", lambda: self.m.encode(3)),
+                           ("ids must have 2 dimensions, not the shape (1, 1, 1)", lambda: self.m.logits([[[0]]])),
+                           ("text must be a text, not int", lambda: self.m.encode(3)),
                            ("'Z'", lambda: self.m.generate("Z")),
-                           ("a prompt has at least one token", lambda: self.m.generate("")),
+                           ("the prompt is empty", lambda: self.m.generate("")),
                            ("no classes to predict", lambda: self.m.predict(["a"])),
                            ("did you mean 'trainer.accelerator'", lambda: levin.load("runs/gpt", trainer__acelerator=1))):
             with self.assertRaises(levin.InputError) as caught:
                 call()
             self.assertIn(text, str(caught.exception))
-        with self.assertRaisesRegex(levin.FaultError, "there is no model 'nope'"):
+        with self.assertRaisesRegex(levin.InputError, "there is no model 'nope'"):
             levin.load("nope")
         closed = levin.load("runs/gpt")
         closed.close()
@@ -117,9 +117,9 @@ class Classes(unittest.TestCase):
             self.assertEqual(result.confusion.shape, (2, 2))
             self.assertEqual(result.confusion.sum(), result.samples)
             self.assertIn("accuracy", result.metrics)
-            with self.assertRaisesRegex(levin.InputError, "predict wants at least one text"):
+            with self.assertRaisesRegex(levin.InputError, "needs at least one text"):
                 m.predict([])
-            with self.assertRaisesRegex(levin.InputError, "a second text for each, and got 1 for 2 texts"):
+            with self.assertRaisesRegex(levin.InputError, "a second text for each text, but got 1 for 2 texts"):
                 m.predict(["a", "b"], ["c"])
             with self.assertRaisesRegex(levin.FaultError, "a bert does not generate text"):
                 m.generate([1, 2])

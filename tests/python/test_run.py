@@ -92,16 +92,26 @@ class Failures(unittest.TestCase):
         self.assertIn(text, str(caught.exception))
         self.assertNotIn("\n", str(caught.exception))
 
+    def test_sentences_of_python(self):
+        """Options of the command line are arguments here; what levin was doing, and what else helps, are notes."""
+        run("again", trainer__max_steps=1).fit()
+        self.fails(levin.InputError, "continue it with resume=True, replace it with overwrite=True", lambda: run("again").open())
+        with self.assertRaises(levin.FaultError) as caught:
+            run("fetched", data__path="absent.txt", data__url="http://127.0.0.1:9/absent.txt").open()
+        notes = caught.exception.__notes__ if hasattr(caught.exception, "add_note") else [str(caught.exception)]
+        self.assertIn("you can also copy the file to 'absent.txt' yourself", "".join(notes))
+        self.assertIn("fetching data__path", "".join(notes).replace("data.path", "data__path"))
+
     def test_wrong_keys(self):
         self.fails(levin.InputError, "did you mean 'optimizer.lr'?", lambda: run("x", optimizer__lrr=1))
         self.fails(ValueError, "optimizer.lr", lambda: run("x", optimizer__lr="ten"))
-        self.fails(levin.InputError, "optimizer.lr wants a number, a text, a bool or a list of such, and got object",
+        self.fails(levin.InputError, "optimizer.lr must be a number, a text, a bool or a list of these, not object",
                    lambda: run("x", optimizer__lr=object()))
         self.fails(levin.InputError, "optimizer.groups, entry 2 (ln_f): give lr, weight_decay or both",
                    lambda: run("x", optimizer={"groups": [{"match": ["wte", "wpe"], "lr": 0.0}, {"match": "ln_f"}]}))
         self.fails(levin.InputError, "there is no recipe 'none.yaml'", lambda: levin.Run("none.yaml"))
-        self.fails(levin.InputError, "give one of them", lambda: run("x", resume=True, overwrite=True))
-        self.fails(levin.InputError, "callbacks wants objects of levin.Callback, and got int",
+        self.fails(levin.InputError, "give only one of them", lambda: run("x", resume=True, overwrite=True))
+        self.fails(levin.InputError, "callbacks must be objects of levin.Callback, not int",
                    lambda: run("x", callbacks=[1]))
         with self.assertRaises(levin.InputError) as both:
             run("x", optimizer__lr="ten", trainer__max_steps="many")
@@ -118,7 +128,7 @@ class Failures(unittest.TestCase):
         self.assertIn("val_loss", ended.validate())
         run("after").fit()  # a run that has ended is closed for the next one
         self.fails(levin.InputError, "the run is closed", ended.validate)
-        self.fails(levin.InputError, "holds a run already", run("ended").fit)
+        self.fails(levin.InputError, "already contains a run", run("ended").fit)
         run("ended", overwrite=True).fit()
 
     def test_fork(self):

@@ -42,7 +42,12 @@ class OwnScalars(unittest.TestCase):
         self.assertEqual(m["own/x"][rows].tolist(), [0.5, 1, 1.5, 2])
         self.assertEqual(m["step"][rows].tolist(), [5, 10, 15, 20])
         self.assertEqual(m["step"][~np.isnan(m["late"])].tolist(), [7])
+        self.assertEqual(m["step"].tolist(), list(range(1, 21)))  # a row for each step, with all of its numbers
         self.assertEqual(np.count_nonzero(~np.isnan(m["loss"])), 20)
+        self.assertEqual(m["step"][~np.isnan(m["val_loss"])].tolist(), [10, 20])
+        for name in ("loss", "val_loss"):
+            self.assertAlmostEqual(m[name][-1], history[name][-1], 6)
+        self.assertNotIn(None, [v for row in levin.attach("logged").rows() for v in row.values()])
         self.assertIn('{"step": 5, "own/x": 0.5, "own/y": 1}', Path("runs/logged/metrics.jsonl").read_text())
 
     def test_resumed(self):
@@ -65,7 +70,7 @@ class OwnScalars(unittest.TestCase):
                 with self.assertRaises(levin.InputError) as caught:
                     r.log(name, 1)
                 self.assertIn(text, str(caught.exception))
-            with self.assertRaisesRegex(levin.InputError, "log wants a number for 'x', and got str"):
+            with self.assertRaisesRegex(levin.InputError, "needs a number for 'x', not str"):
                 r.log("x", "y")
             with self.assertRaisesRegex(levin.InputError, "is one scalar too many"):
                 for i in range(100):
@@ -101,18 +106,18 @@ class Elsewhere(unittest.TestCase):
         self.assertEqual(list(job.attach().rows(timeout=60)), [])
 
     def test_wrong(self):
-        for text, call in (("wants slurm=True for 2 nodes", lambda: levin.launch(keys(), nodes=2)),
+        for text, call in (("needs slurm=True for 2 nodes", lambda: levin.launch(keys(), nodes=2)),
                            ("at least 1 node", lambda: levin.launch(keys(), nodes=0)),
                            ("optimizer.lr must be a number, got 'ten'", lambda: levin.launch(keys(optimizer__lr="ten"))),
                            ("is in a store", lambda: levin.attach("s3://bucket/run")),
-                           ("give slurm=True too", lambda: levin.launch(keys(), sbatch={"time": "1"}))):
+                           ("also give slurm=True", lambda: levin.launch(keys(), sbatch={"time": "1"}))):
             with self.assertRaisesRegex(levin.InputError, text):
                 call()
-        with self.assertRaisesRegex(levin.FaultError, "there are no metrics"):
+        with self.assertRaisesRegex(levin.FaultError, "does not exist"):
             levin.read_metrics("nothing")
         Path("odd").mkdir()
         Path("odd/metrics.csv").write_text("step,loss\n1,2.5\n2,abc\n3,")
-        with self.assertRaisesRegex(levin.FaultError, "line 3: 'abc' is no number"):
+        with self.assertRaisesRegex(levin.FaultError, "line 3: 'abc' is not a number"):
             levin.read_metrics("odd")
         Path("odd/metrics.csv").write_text("step,loss\n1,2.5\n2,1")  # the last one is being written
         self.assertEqual(levin.read_metrics("odd")["loss"].tolist(), [2.5])
@@ -121,6 +126,8 @@ class Elsewhere(unittest.TestCase):
 class Shown(unittest.TestCase):
     def test_summary(self):
         s = run("sum").summary()
+        self.assertGreater(s["flops_per_step"], 0)
+        self.assertRegex(str(s), r"flops_per_step +[\d,]+\n")
         r = run("sum")
         facts = {}
 
@@ -189,7 +196,7 @@ class Shown(unittest.TestCase):
         self.assertEqual(repr(m).splitlines()[1:], ["      <no>  yes", "<no>     3    1", " yes     0    4"])
         xml.dom.minidom.parseString(m._repr_html_())
         self.assertEqual(np.asarray(m).tolist(), [[3, 1], [0, 4]])
-        for counts, names, text in (([[1, 2]], None, "is square"), ([[1]], ["a", "b"], "wants 1 names, and got 2")):
+        for counts, names, text in (([[1, 2]], None, "must be square"), ([[1]], ["a", "b"], "needs 1 names, not 2")):
             with self.assertRaisesRegex(levin.InputError, text):
                 levin.ConfusionMatrix(counts, names)
 

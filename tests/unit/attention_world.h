@@ -25,6 +25,9 @@ struct problem {
     int64_t position; /* see position_of() */
     double p;
     bool add;
+    int64_t window;
+    int64_t segments; /* mean length of a document; 0: no segments */
+    double softcap;
 };
 
 /* The position of the queries of sample b in the cache; it differs between samples. */
@@ -47,6 +50,14 @@ static const struct problem training_kinds[] = {
     {1, 100, 100, 2, 2, 128, .causal = true},
     {1, 100, 100, 1, 1, 100, .causal = true, .p = 0.5},
     {1, 70, 70, 2, 1, 256, .causal = true, .p = 0.1}, /* pythia-1b, Gemma */
+    {2, 35, 35, 2, 1, 8, .causal = true, .window = 5},
+    {2, 35, 35, 2, 1, 8, .causal = true, .segments = 6, .softcap = 0.5},
+    {2, 230, 230, 2, 2, 16, .causal = true, .window = 70},
+    {1, 300, 300, 4, 2, 32, .causal = true, .window = 64, .p = 0.2},
+    {1, 150, 230, 2, 1, 24, .causal = true, .window = 33, .lengths = true},
+    {2, 200, 200, 2, 1, 24, .causal = true, .segments = 30, .lengths = true},
+    {2, 330, 330, 2, 2, 40, .causal = true, .window = 100, .segments = 90, .softcap = 1.5, .p = 0.1, .add = true},
+    {2, 100, 130, 4, 2, 48, .lengths = true, .softcap = 2},
 };
 enum { N_TRAINING_KINDS = sizeof training_kinds / sizeof *training_kinds };
 
@@ -60,7 +71,8 @@ struct world {
     void *found[N_TENSORS];
     double *f64[N_TENSORS];
     int32_t lengths[16];
-    struct lvn_desc lengths_desc;
+    int32_t *segments; /* (B,Tq) */
+    struct lvn_desc lengths_desc, segments_desc;
     union lvn_attr attr;
     struct lvn_step step;
     bool bf16; /* products may round their operands */
@@ -148,6 +160,14 @@ static inline struct world *world_new(struct problem p, enum lvn_dtype dtype)
         w->f64[t] = malloc(w->count[t] * sizeof(double));
         if (t <= V || t == DOUT) fill(w, t);
     }
+    w->segments_desc = LVN_DESC(LVN_I32, p.B, p.Tq);
+    w->segments = malloc((size_t)(p.B * p.Tq) * sizeof *w->segments);
+    for (int64_t i = 0, start = 0; p.segments && i < p.B * p.Tq; i++) {
+        if (i % p.Tq == 0 || lvn_random_below(7, 99, (uint64_t)i, p.segments) == 0) start = i % p.Tq;
+        w->segments[i] = (int32_t)start;
+    }
+    w->attr.attention.window = p.window;
+    w->attr.attention.softcap = p.softcap;
     w->attr.attention.causal = p.causal;
     w->attr.attention.cached = p.cached;
     w->attr.attention.scale = 1.0 / sqrt((double)p.D);
@@ -163,6 +183,7 @@ static inline void world_free(struct world *w)
         free(w->found[t]);
         free(w->f64[t]);
     }
+    free(w->segments);
     free(w);
 }
 
@@ -178,6 +199,7 @@ static inline struct lvn_call make_call(struct world *w, enum lvn_phase phase, b
         a[t] = (struct lvn_arg){f64 ? w->f64[t] : w->found[t], f64 ? &w->desc64[t] : &w->desc[t]};
     c.in[0] = a[Q], c.in[1] = a[K], c.in[2] = a[V];
     if (w->p.lengths) c.in[3] = (struct lvn_arg){w->lengths, &w->lengths_desc};
+    if (w->p.segments) c.in[4] = (struct lvn_arg){w->segments, &w->segments_desc};
     c.out[0] = a[OUT], c.out[1] = a[LSE], c.dout[0] = a[DOUT];
     c.din[0] = a[DQ], c.din[1] = a[DK], c.din[2] = a[DV];
     c.add[0] = c.add[1] = c.add[2] = w->p.add;

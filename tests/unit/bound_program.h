@@ -17,8 +17,8 @@ struct bound_program {
     struct lvn_program *program;
     struct lvn_binding binding;
     struct lvn_bound *bound;
-    struct lvn_memory *memory[2]; /* of the inputs */
-    const void *input[2];
+    struct lvn_memory *memory[3]; /* of the inputs */
+    const void *input[3];         /* ids, labels; of packed rows set input[2], the segments, before a run */
     int64_t input_bytes, flat_bytes, result_bytes;
     void *params, *grads; /* flat; gradients of all slots */
     struct lvn_result *result;
@@ -30,14 +30,14 @@ static inline struct lvn_device *open_device(const char *backend, enum lvn_dtype
     struct lvn_device *d;
     lvn_isa_limit(isa);
     if (lvn_backend_find(backend)->open(&d, &(struct lvn_device_options){.real = real, .threads = threads}) != LVN_OK)
-        fail_msg("%s", lvn_error_text());
+        fail_msg("%s", levin_error_text());
     lvn_isa_limit(LVN_ISA_COUNT - 1);
     return d;
 }
 
 static inline void must(enum lvn_status status)
 {
-    if (status != LVN_OK) fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
+    if (status != LVN_OK) fail_msg("%s\n%s", levin_error_text(), levin_error_trace());
 }
 
 /* For up to n micro-batches of `rows` samples; ids and labels belong to the caller, input_bytes each. */
@@ -57,7 +57,7 @@ static inline void bound_program_open(struct bound_program *b, struct lvn_device
                                              [LVN_BUFFER_SUMS] = lvn_program_sums_count(p) * 4,
                                              [LVN_BUFFER_RESULT] = b->result_bytes};
     for (int k = 0; k < LVN_BUFFER_COUNT; k++) must(lvn_memory_new(&b->binding.buffer[k], d, bytes[k]));
-    for (int k = 0; k < 2; k++) must(lvn_memory_new(&b->memory[k], d, input_bytes));
+    for (int k = 0; k < p->graph->n_inputs; k++) must(lvn_memory_new(&b->memory[k], d, input_bytes));
     b->params = calloc(1, (size_t)b->flat_bytes);
     b->grads = calloc(1, (size_t)bytes[LVN_BUFFER_GRAD] + 1);
     b->result = calloc(1, (size_t)b->result_bytes);
@@ -75,7 +75,7 @@ static inline void bound_program_close(struct bound_program *b)
 {
     b->device->backend->unbind(b->bound);
     for (int k = 0; k < LVN_BUFFER_COUNT; k++) lvn_memory_free(b->binding.buffer[k]);
-    for (int k = 0; k < 2; k++) lvn_memory_free(b->memory[k]);
+    for (int k = 0; k < b->program->graph->n_inputs; k++) lvn_memory_free(b->memory[k]);
     b->device->backend->close(b->device);
     free(b->params);
     free(b->grads);
@@ -88,7 +88,7 @@ static inline void bound_program_run(struct bound_program *b, int64_t n, int64_t
     const struct lvn_execution how = {.n_micro_batches = n};
     struct lvn_memory *const *m = b->binding.buffer;
     must(lvn_memory_write(m[LVN_BUFFER_PARAM], 0, b->params, b->flat_bytes));
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < b->program->graph->n_inputs; k++)
         must(lvn_memory_write(b->memory[k], 0, (const char *)b->input[k] + from, b->input_bytes - from));
     must(b->device->backend->run(b->bound, &how));
     must(lvn_memory_read(m[LVN_BUFFER_PARAM], 0, b->params, b->flat_bytes));
@@ -103,7 +103,7 @@ static inline double bound_program_sum(const struct bound_program *b, int64_t m,
 }
 
 /* An output of the last micro-batch; the caller frees it. */
-static inline void *bound_program_output(const struct bound_program *b, const struct lvn_tensor *t)
+static inline void *bound_program_output(const struct bound_program *b, const struct levin_tensor *t)
 {
     struct lvn_operand o = lvn_program_output(b->program, t);
     int64_t size = lvn_dtype_bytes(o.desc.dtype), bytes = lvn_desc_count(&o.desc) * size;

@@ -87,7 +87,7 @@ static inline void on_fault(void *context, const struct lvn_fault *f)
 
 static inline void record(const struct plan *p)
 {
-    snprintf(shared->rank[p->index].text, sizeof shared->rank[0].text, "%s", lvn_error_text());
+    snprintf(shared->rank[p->index].text, sizeof shared->rank[0].text, "%s", levin_error_text());
     shared->rank[p->index].is_reporter_now = lvn_is_reporter();
 }
 

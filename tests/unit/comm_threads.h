@@ -1,4 +1,4 @@
-/* comm_threads.h - a transport between threads of one program, for tests of src/comm: messages are matched in
+/* comm_threads.h - a transport between threads of one program, for tests of src/ranks/comm: messages are matched in
  * memory.
  *
  * Sends and receives are kept in a list; test() sometimes answers "not yet" for a handle that is done, so that

@@ -29,7 +29,7 @@ static inline const char *write_counting(const char *name, int n)
 static inline struct lvn_dataset *open_data(struct lvn_data_options o)
 {
     struct lvn_dataset *d = NULL;
-    if (lvn_dataset_open(&d, &o) != LVN_OK) fail_msg("%s", lvn_error_text());
+    if (lvn_dataset_open(&d, &o) != LVN_OK) fail_msg("%s", levin_error_text());
     return d;
 }
 
@@ -79,7 +79,7 @@ static inline int64_t count_labels(const int32_t *labels, int64_t n)
         struct lvn_dataset *d_ = NULL;                                                                                 \
         assert_int_equal(lvn_dataset_open(&d_, &(struct lvn_data_options){__VA_ARGS__}), wanted);                      \
         assert_null(d_);                                                                                               \
-        if (!strstr(lvn_error_text(), text)) fail_msg("'%s' is not in: %s", text, lvn_error_text());                   \
+        if (!strstr(levin_error_text(), text)) fail_msg("'%s' is not in: %s", text, levin_error_text());               \
     } while (0)
 
 #endif

@@ -8,6 +8,7 @@
 #include "backend/cpu/cpu_kernels.h"
 #include "device_run.h"
 #include "device_skip.h"
+#include "device_variants.h"
 #include "ops_cases.h"
 #include "ops_tolerances.h"
 
@@ -19,6 +20,7 @@ static double tolerance_of(double of_processor)
 }
 
 static double worst[LVN_OP_COUNT][2];
+static bool one_by_one[LVN_OP_COUNT]; /* has a case of the operation had its gradients computed one by one? */
 
 static enum numbers {
     FP32,
@@ -95,7 +97,7 @@ static void compare_backward(struct lvn_device *d, const struct op_case *c, stru
 {
     run_backward(wanted, which, add, 1);
     poison_gradients(found, add);
-    if (device_phase(d, found, LVN_BACKWARD, which, add) != LVN_OK) fail_msg("%s", lvn_error_text());
+    if (device_phase(d, found, LVN_BACKWARD, which, add) != LVN_OK) fail_msg("%s", levin_error_text());
     for (int i = 0; i < found->op->n_in; i++)
         if (found->din[i].p && which >> i & 1)
             compare(c, true, add ? "added gradient" : "gradient", i, &found->din[i], &wanted->din[i]);
@@ -106,7 +108,7 @@ static void compare_restore(struct lvn_device *d, const struct op_case *c, struc
 {
     for (int k = 0; k < found->op->n_out; k++)
         if (!(found->op->restores & LVN_READS_OUT(k))) buffer_poison(&found->out[k]);
-    if (device_phase(d, found, LVN_RESTORE, 0, 0) != LVN_OK) fail_msg("%s", lvn_error_text());
+    if (device_phase(d, found, LVN_RESTORE, 0, 0) != LVN_OK) fail_msg("%s", levin_error_text());
     compare_outputs(c, false, found, wanted);
 }
 
@@ -120,6 +122,39 @@ static void take_inputs(struct run *to, const struct run *from)
     }
 }
 
+/* Is one small case of each operation enough? Runs with the double of CUDA's driver compare all cases on cuda, in the
+ * order `late`. Other backends are compared without the double, too. */
+static bool is_sample(const struct lvn_device *d)
+{
+    const char *order = getenv("LEVIN_DOUBLE_ORDER");
+    return order && (strcmp(order, "late") || strcmp(d->backend->name, "cuda"));
+}
+
+static bool sample;
+
+static bool is_mode(const char *text)
+{
+    const char *mode = getenv("LEVIN_DEVICE_TEST");
+    return mode && !strcmp(mode, text);
+}
+
+static void compare_gradients(struct lvn_device *d, const struct op_case *c, struct run *found, struct run *wanted)
+{
+    const unsigned all = (1u << wanted->op->n_in) - 1;
+    for (int k = 0; numbers != FP32 && k < wanted->op->n_out + wanted->op->n_saved; k++)
+        buffer_copy(&wanted->out[k], &found->out[k]); /* its backward reads rounded values */
+    const bool had = one_by_one[c->op];
+    for (int one = 0; one < wanted->op->n_in && !c->large && !sample; one++) {
+        if (!wanted->din[one].p || (had && variants_of(d, found, LVN_BACKWARD, 1u << one, false) != ALL_COMPILED))
+            continue;
+        compare_backward(d, c, found, wanted, 1u << one, one % 2 ? all : 0);
+        variants_of(d, found, LVN_BACKWARD, 1u << one, true);
+        one_by_one[c->op] = true;
+    }
+    compare_backward(d, c, found, wanted, all, 0);
+    compare_backward(d, c, found, wanted, all, 2);
+}
+
 /* False: the device has no kernel for it. */
 static bool compare_case(struct lvn_device *d, const struct op_case *c)
 {
@@ -130,19 +165,13 @@ static bool compare_case(struct lvn_device *d, const struct op_case *c)
     run_init(&found, c, LVN_F32, &lvn_cpu_plain_ops(LVN_F32)[c->op]);
     if (numbers == HALF) run_round_to_16_bits(&found, half);
     if (numbers != FP32) found.half = half, take_inputs(&wanted, &found);
-    bool has = device_phase(d, &found, LVN_FORWARD, 0, 0) == LVN_OK;
-    if (has) {
-        const unsigned all = (1u << wanted.op->n_in) - 1;
-        bool backward = wanted.op->spec.backward;
+    const bool backward = wanted.op->spec.backward, out = variants_leave_out(d, &found, backward, wanted.op->restores);
+    const bool has = out || device_phase(d, &found, LVN_FORWARD, 0, 0) == LVN_OK;
+    if (has && !out) {
         run_forward(&wanted, 1);
         compare_outputs(c, false, &found, &wanted);
         if (wanted.op->restores) compare_restore(d, c, &found, &wanted);
-        for (int k = 0; numbers != FP32 && backward && k < wanted.op->n_out + wanted.op->n_saved; k++)
-            buffer_copy(&wanted.out[k], &found.out[k]); /* its backward reads rounded values */
-        for (int one = 0; backward && one < wanted.op->n_in; one++)
-            if (wanted.din[one].p) compare_backward(d, c, &found, &wanted, 1u << one, one % 2 ? all : 0);
-        if (backward) compare_backward(d, c, &found, &wanted, all, 0);
-        if (backward) compare_backward(d, c, &found, &wanted, all, 2);
+        if (backward) compare_gradients(d, c, &found, &wanted);
     } else {
         lvn_error_clear();
     }
@@ -151,15 +180,29 @@ static bool compare_case(struct lvn_device *d, const struct op_case *c)
     return has;
 }
 
+static int64_t case_elements(const struct op_case *c)
+{
+    int64_t all = c->count;
+    for (int k = 0; k < LVN_MAX_IN; k++) {
+        int64_t n = c->in[k].rank > 0;
+        for (int i = 0; i < c->in[k].rank; i++) n *= c->in[k].dim[i];
+        all += n;
+    }
+    return all;
+}
+
+/* Of the small cases of an operation with a gradient, and of those without; in samples of few elements. */
 static bool is_last_small(const struct op_case *c)
 {
-    if (c->large) return false;
+    enum { MANY = 14000 };
+    if (c->large || (sample && case_elements(c) > MANY)) return false;
     for (const struct op_case *next = c + 1; next < op_cases + N_OP_CASES; next++)
-        if (next->op == c->op && !next->large) return false;
+        if (next->op == c->op && !next->large && next->in[0].constant == c->in[0].constant &&
+            !(sample && case_elements(next) > MANY))
+            return false;
     return true;
 }
 
-/* One case of each operation that accepts fp16, because compiling takes long. */
 static bool is_taken_in_fp16(const struct op_case *c)
 {
     return !op_is_update(c->op) && lvn_op(c->op, LVN_F32)->low_precision_ok && is_last_small(c);
@@ -169,23 +212,39 @@ static bool is_taken_in_fp16(const struct op_case *c)
  * only those of `only`, unless it is LVN_OP_COUNT. */
 static bool is_wanted(const struct op_case *c, enum lvn_op_id only)
 {
-    const char *wanted = getenv("LEVIN_DEVICE_TEST");
     if (numbers == HALF && half == LVN_F16 && !is_taken_in_fp16(c)) return false;
-    if (only != LVN_OP_COUNT && c->op != only) return false;
-    if (wanted && !strcmp(wanted, "small")) return !c->large;
-    if (wanted && !strcmp(wanted, "once")) return is_last_small(c);
-    return !wanted || !strcmp(wanted, lvn_op(c->op, LVN_F32)->name);
+    if (c->for_cpu || (only != LVN_OP_COUNT && c->op != only)) return false;
+    if (is_mode("small")) return !c->large;
+    if (sample) return is_last_small(c);
+    return !getenv("LEVIN_DEVICE_TEST") || is_mode(lvn_op(c->op, LVN_F32)->name);
 }
 
-/* as: BF16 or F16, where `in` is HALF. */
+/* The sizes for which kernels are compiled are rounded up to a multiple of `round` (device_variants.h). */
+static inline void compare_begin(int round)
+{
+    variants = (struct variants){.round = round};
+    sample = false;
+    memset(worst, 0, sizeof worst);
+    memset(one_by_one, 0, sizeof one_by_one);
+}
+
+/* as: BF16 or F16, where `in` is HALF: these kernels differ from those in fp32 by types, so a kernel for one size of a
+ * head or row is enough, and where another test has the backend without the double, none. */
 static inline void compare_all(struct lvn_device *d, enum numbers in, enum lvn_dtype as)
 {
+    enum { HEADS_IN_FP32 = 16, HEADS_IN_16_BITS = 256 };
     bool missing[LVN_OP_COUNT] = {false};
     int without = 0;
+    if (in == HALF && is_sample(d)) {
+        print_message("skipped: the run without doubles, or with LEVIN_DOUBLE_ORDER=late, has %s\n", d->backend->name);
+        d->backend->close(d);
+        skip();
+    }
     numbers = in;
     half = as;
-    memset(worst, 0, sizeof worst);
-    for (int n = 0; n < N_OP_CASES; n++)
+    compare_begin(in == HALF ? HEADS_IN_16_BITS : HEADS_IN_FP32);
+    sample = is_mode("once") || is_sample(d);
+    for (int n = N_OP_CASES - 1; n >= 0; n--)
         if (is_wanted(&op_cases[n], LVN_OP_COUNT) && !compare_case(d, &op_cases[n])) missing[op_cases[n].op] = true;
     for (int id = 0; id < LVN_OP_COUNT; id++) {
         const char *name = lvn_op((enum lvn_op_id)id, LVN_F32)->name;
@@ -194,6 +253,7 @@ static inline void compare_all(struct lvn_device *d, enum numbers in, enum lvn_d
         if (missing[id]) print_message("%-22s has no kernel\n", name), without++;
     }
     if (without) print_message("%d operations without a kernel\n", without);
+    print_message("%d kernels ran, %d cases were left out (device_variants.h)\n", variants.n, variants.left_out);
 }
 
 #endif

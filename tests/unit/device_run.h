@@ -74,7 +74,7 @@ static inline void device_scratch(struct device_run *d, int64_t bytes)
 
 static inline void device_must(enum lvn_status status)
 {
-    if (status != LVN_OK) fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
+    if (status != LVN_OK) fail_msg("%s\n%s", levin_error_text(), levin_error_trace());
 }
 
 /* UNSUPPORTED if the device has no kernel for it; any other failure fails the test. */

@@ -30,7 +30,7 @@ static inline struct lvn_device *device_or_skip(const struct lvn_backend *backen
         skip();
     }
     if (backend->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}) == LVN_OK) return d;
-    print_message("skipped: %s\n", lvn_error_text());
+    print_message("skipped: %s\n", levin_error_text());
     lvn_error_clear();
     skip();
     return NULL;

@@ -19,8 +19,9 @@
 #include "models/weight_files.h"
 #include "tasks/task.h"
 
-static const char *const dialects[] = {"mingpt", "nanogpt",    "nanogpt-bias", "gpt2",  "neox", "neox-sequential",
-                                       "llama",  "llama-yarn", "mistral",      "qwen2", "qwen3"};
+static const char *const dialects[] = {"mingpt",          "nanogpt",        "nanogpt-bias", "gpt2",    "neox",
+                                       "neox-sequential", "llama",          "llama-yarn",   "mistral", "qwen2",
+                                       "qwen3",           "mistral-window", "qwen2-window", "gemma2",  "gemma3"};
 enum { N_DIALECTS = sizeof dialects / sizeof *dialects };
 
 struct golden {
@@ -36,7 +37,7 @@ struct golden {
 
 static inline void check(enum lvn_status status)
 {
-    if (status != LVN_OK) fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
+    if (status != LVN_OK) fail_msg("%s\n%s", levin_error_text(), levin_error_trace());
 }
 
 static inline double number(const json_t *object, const char *key)
@@ -57,7 +58,7 @@ static inline void golden_open(struct golden *g, const char *name)
 {
     *g = (struct golden){.name = name};
     snprintf(g->path, sizeof g->path, "tests/golden/%s", name);
-    check(lvn_pretrained_open(&g->model, g->path, "last"));
+    check(lvn_pretrained_open_on(&g->model, g->path, "last", NULL));
     g->config = g->model.config;
     check(lvn_model_put(&g->config, "dropout", 0));
     check(lvn_safetensors_open(&g->reference, in_folder(g, "reference.safetensors")));

@@ -19,16 +19,16 @@
 #define ASSERT_OK(call)                                                                                                \
     do {                                                                                                               \
         enum lvn_status assert_status_ = (call);                                                                       \
-        if (assert_status_ != LVN_OK) fail_msg("%s: %s", #call, lvn_error_text());                                     \
+        if (assert_status_ != LVN_OK) fail_msg("%s: %s", #call, levin_error_text());                                   \
     } while (0)
 /* The call fails with this status and a sentence that contains `words`. */
 #define ASSERT_FAILS(expected, words, call)                                                                            \
     do {                                                                                                               \
         lvn_error_clear();                                                                                             \
         enum lvn_status assert_status_ = (call);                                                                       \
-        if (assert_status_ != LVN_##expected || !strstr(lvn_error_text(), words))                                      \
+        if (assert_status_ != LVN_##expected || !strstr(levin_error_text(), words))                                    \
             fail_msg("%s: status %s, sentence '%s', wanted '%s'", #call, lvn_status_text(assert_status_),              \
-                     lvn_error_text(), words);                                                                         \
+                     levin_error_text(), words);                                                                       \
     } while (0)
 
 static char test_dir[256];

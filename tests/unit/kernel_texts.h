@@ -29,7 +29,7 @@ static bool launches[LVN_OP_COUNT]; /* in some case */
 
 static inline void must(enum lvn_status status)
 {
-    if (status != LVN_OK) fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
+    if (status != LVN_OK) fail_msg("%s\n%s", levin_error_text(), levin_error_trace());
 }
 
 /* --- selection of texts --- */
@@ -205,23 +205,62 @@ static inline const char *variant(const struct lvn_gpu_module *m)
     return *text ? text : "fp32";
 }
 
-/* --- tables of compilers' figures --- */
+/* --- tables of compilers' figures ---
+ *
+ * The first line names the compiler. Each text has a line "text HASH TARGET SOURCE: VARIANT", followed by a line of
+ * figures for each of its kernels. The hash covers the text, the target and the compiler's options: a text whose line
+ * is in the table is not compiled again. Without the file, LEVIN_WRITE_TABLE=1 compiles all texts. */
+
+enum { HASH_END = sizeof "text 0123456789abcdef" - 1 };
+
+static char *table; /* all of the file; empty if it is of another compiler */
+static int n_not_in_table;
+
+static inline void table_read(const char *path, const char *compiler)
+{
+    const size_t n = strlen(compiler);
+    table = read_all(path);
+    if (table && (strncmp(table, compiler, n) != 0 || table[n] != '\n')) *table = '\0';
+}
+
+/* Writes the line of a text. True: its figures are in the table, and have been written, too. `always`: false. */
+static inline bool table_has(FILE *to, const struct lvn_gpu_module *m, const char *target, const char *options,
+                             const char *text, bool always)
+{
+    const char *all = lvn_arena_printf(&arena, "%s\n%s\n%s", target, options, text);
+    const char *line = lvn_arena_printf(&arena, "text %016llx %s %s: %s\n", (unsigned long long)lvn_name_hash(all),
+                                        target, m->source, variant(m));
+    const char *at = strstr(table, line);
+    fputs(line, to);
+    n_not_in_table += !at;
+    if (!at || always) return false;
+    at += strlen(line);
+    const char *end = strstr(at, "\ntext ");
+    fwrite(at, 1, !strncmp(at, "text ", 5) ? 0 : end ? (size_t)(end + 1 - at) : strlen(at), to);
+    return true;
+}
+
+/* Where the comparison of a line begins: a text may change while its figures do not. */
+static inline size_t compared_from(const char *line)
+{
+    return strncmp(line, "text ", 5) ? 0 : HASH_END;
+}
 
 /* Fails with the first line that differs. */
 static inline void compare_lines(const char *path, const char *now, const char *before)
 {
     while (*now || *before) {
-        size_t a = strcspn(now, "\n"), b = strcspn(before, "\n");
-        if (a != b || strncmp(now, before, a) != 0)
-            fail_msg("%s has\n%.*s\nand now it is\n%.*s\nis that better? LEVIN_WRITE_TABLE=1 writes the table anew",
-                     path, (int)b, before, (int)a, now);
+        size_t a = strcspn(now, "\n"), b = strcspn(before, "\n"), from = compared_from(now);
+        if (a != b || from != compared_from(before) || strncmp(now + from, before + from, a - from) != 0)
+            fail_msg("%s has\n%.*s\nand now it is\n%.*s\nis that better? LEVIN_WRITE_TABLE=1 updates the table", path,
+                     (int)b, before, (int)a, now);
         now += a + (now[a] == '\n');
         before += b + (before[b] == '\n');
     }
 }
 
-/* Compares with the table at `path`, whose first line names the compiler that it holds for. False: it holds for another
- * compiler. With LEVIN_WRITE_TABLE the table is written first. */
+/* Compares with the table at `path`. False: it is of another compiler. With LEVIN_WRITE_TABLE the table is written
+ * first. */
 static inline bool compare_table(const char *path, const char *compiler, const char *now)
 {
     if (getenv("LEVIN_WRITE_TABLE")) {
@@ -229,10 +268,12 @@ static inline bool compare_table(const char *path, const char *compiler, const c
         assert_non_null(f);
         fputs(now, f);
         fclose(f);
+        free(table);
+        table_read(path, compiler);
+    } else if (*table && n_not_in_table) {
+        print_message("%d changed texts were compiled; LEVIN_WRITE_TABLE=1 stores them in %s\n", n_not_in_table, path);
     }
-    char *table = read_all(path);
-    const size_t first = strcspn(table, "\n");
-    const bool same = first == strlen(compiler) && strncmp(table, compiler, first) == 0;
+    const bool same = *table;
     if (same) compare_lines(path, now, table);
     free(table);
     return same;

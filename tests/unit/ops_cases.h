@@ -4,24 +4,27 @@
  * primes, just below and just above; and multiples of eight, where items of devices take eight numbers.
  *
  * Inputs: REAL(dims), GAMMA(dims) around one, AROUND(mean, width, dims), IDS(below, dims), LABEL(below, dims) with some
- * ignored, for below = 0 all, BYTES(dims) of 0 to 255, CONSTANT(dims) reals without a gradient, HEADS(B, T, H, D, row,
- * channel) a view of heads into rows; {0} is absent. */
+ * ignored, for below = 0 all, SEGMENTS(n, B, T) of documents of about n tokens, BYTES(dims) of 0 to 255, CONSTANT(dims)
+ * reals without a gradient, HEADS(B, T, H, D, row, channel) a view of heads into rows; {0} is absent. */
 #ifndef LVN_OPS_CASES_H
 #define LVN_OPS_CASES_H
 
+#include "graph/chain.h"
 #include "graph/rotary.h"
 #include "ops_run.h"
 
 /* clang-format off */
 #define DIMS(...) .rank = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), .dim = {__VA_ARGS__}
 #define NONE {.filling = ABSENT}
+#define CHAIN(step) (int64_t)LVN_CHAIN_##step
 #define REAL(...) {.filling = REALS, DIMS(__VA_ARGS__)}
 #define CONSTANT(...) {.filling = REALS, .constant = true, DIMS(__VA_ARGS__)}
 #define BYTES(...) {.filling = SMALL_INTEGERS, .below = 256, DIMS(__VA_ARGS__)}
 #define GAMMA(...) AROUND(1, 1, __VA_ARGS__)
-#define AROUND(mean, width, ...) {.filling = REALS, .centre = (mean), .scale = (width), DIMS(__VA_ARGS__)}
+#define AROUND(mean, width, ...) {.filling = REALS, .center = (mean), .scale = (width), DIMS(__VA_ARGS__)}
 #define IDS(n, ...) {.filling = INTEGERS, .below = (n), DIMS(__VA_ARGS__)}
 #define LABEL(n, ...) {.filling = LABELS, .below = (n), DIMS(__VA_ARGS__)}
+#define SEGMENTS(n, B, T) {.filling = SEGMENTS_OF, .below = (n), DIMS(B, T)}
 #define HEADS(B, T, H, D, r, c) {.filling = REALS, DIMS(B, T, H, D), .row = (r), .channel = (c)}
 
 /* For kernels of devices, which use other tiles for it: not in the table, because it is large. */
@@ -34,6 +37,8 @@ static const struct op_case op_cases[] = {
     {LVN_OP_embedding, .in = {IDS(65, 2, 33), REAL(65, 31), NONE}},
     {LVN_OP_embedding, .in = {IDS(13, 4, 1), REAL(13, 64), REAL(9, 64)}, .position = 6},
     {LVN_OP_embedding, .in = {IDS(300, 9), REAL(300, 16), REAL(9, 16)}},
+    {LVN_OP_embedding, .in = {IDS(11, 3, 9), REAL(11, 17), REAL(9, 17), SEGMENTS(4, 3, 9)}},
+    {LVN_OP_embedding, .in = {IDS(20, 2, 130), REAL(20, 48), REAL(130, 48), SEGMENTS(30, 2, 130)}, .large = true},
     {LVN_OP_embedding, .in = {IDS(20, 5, 130), REAL(20, 300), REAL(130, 300)}, .large = true},
 
     {LVN_OP_linear, .attr.linear = {true}, .in = {REAL(1, 1), REAL(1, 1), REAL(1)}},
@@ -220,8 +225,44 @@ static const struct op_case op_cases[] = {
     {LVN_OP_attention, .attr.attention = {.scale = 0.0625}, /* heads of 256; one length is 0 */
         .in = {REAL(3, 2, 2, 256), REAL(3, 70, 2, 256), REAL(3, 70, 2, 256), IDS(71, 3)}, .large = true},
 
-    {LVN_OP_kv_cache, .attr.kv_cache = {9}, .in = {HEADS(2, 1, 3, 5, 45, 15)}, .position = 4},
-    {LVN_OP_kv_cache, .attr.kv_cache = {33}, .in = {REAL(1, 17, 2, 16)}, .position = 11},
+    /* key ranges and soft caps */
+    {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.5, .window = 1},
+        .in = {REAL(1, 4, 2, 3), REAL(1, 4, 2, 3), REAL(1, 4, 2, 3)}},
+    {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.5, .window = 3, .p = 0.2},
+        .in = {REAL(2, 9, 4, 5), REAL(2, 9, 2, 5), REAL(2, 9, 2, 5)}},
+    {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.5, .window = 3}, /* of more keys than queries */
+        .in = {REAL(2, 5, 2, 3), REAL(2, 9, 2, 3), REAL(2, 9, 2, 3), IDS(10, 2)}},
+    {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.4},
+        .in = {REAL(2, 11, 2, 5), REAL(2, 11, 1, 5), REAL(2, 11, 1, 5), NONE, SEGMENTS(4, 2, 11)}},
+    {LVN_OP_attention, .attr.attention = {.scale = 0.5, .softcap = 2},
+        .in = {REAL(2, 6, 2, 4), REAL(2, 7, 2, 4), REAL(2, 7, 2, 4), IDS(8, 2)}},
+    {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.25, .window = 70}, .large = true,
+        .in = {HEADS(2, 210, 2, 32, 192, 0), HEADS(2, 210, 2, 32, 192, 64), HEADS(2, 210, 2, 32, 192, 128)}},
+    {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.25, .window = 129, .softcap = 1.5, .p = 0.1},
+        .in = {REAL(1, 300, 2, 16), REAL(1, 300, 1, 16), REAL(1, 300, 1, 16), NONE, SEGMENTS(90, 1, 300)},
+        .large = true},
+    {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.0625}, /* heads of 256 */
+        .in = {REAL(2, 150, 2, 256), REAL(2, 150, 1, 256), REAL(2, 150, 1, 256), NONE, SEGMENTS(20, 2, 150)},
+        .large = true},
+    {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.25, .cached = true, .window = 5}, .position = 20,
+        .in = {REAL(2, 1, 4, 16), REAL(2, 40, 2, 16), REAL(2, 40, 2, 16)}, .evaluation = true},
+    {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.4, .window = 4, .softcap = 0.7},
+        .in = {REAL(3, 11, 2, 5), REAL(3, 11, 2, 5), REAL(3, 11, 2, 5), IDS(12, 3), SEGMENTS(6, 3, 11)}},
+    {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.25, .cached = true, .window = 100, .softcap = 1},
+        .in = {REAL(1, 20, 4, 16), REAL(1, 240, 2, 16), REAL(1, 240, 2, 16)}, .position = 190, .evaluation = true},
+    {LVN_OP_attention, /* a ring, which is full, and not full: without a gradient */
+        .attr.attention = {.causal = true, .scale = 0.25, .cached = true, .window = 70, .ring = true}, .position = 1000,
+        .in = {CONSTANT(2, 1, 4, 16), CONSTANT(2, 101, 2, 16), CONSTANT(2, 101, 2, 16)}, .evaluation = true},
+    {LVN_OP_attention,
+        .attr.attention = {.causal = true, .scale = 0.25, .cached = true, .window = 70, .ring = true}, .position = 30,
+        .in = {CONSTANT(2, 32, 4, 16), CONSTANT(2, 101, 2, 16), CONSTANT(2, 101, 2, 16)}, .evaluation = true},
+    {LVN_OP_attention,
+        .attr.attention = {.causal = true, .scale = 0.25, .cached = true, .window = 70, .ring = true}, .position = 320,
+        .in = {CONSTANT(1, 32, 4, 40), CONSTANT(1, 101, 2, 40), CONSTANT(1, 101, 2, 40)}, .evaluation = true},
+
+    {LVN_OP_kv_cache, .attr.kv_cache = {9, true}, .in = {HEADS(2, 4, 3, 5, 45, 15)}, .position = 16},
+    {LVN_OP_kv_cache, .attr.kv_cache = {.length = 9}, .in = {HEADS(2, 1, 3, 5, 45, 15)}, .position = 4},
+    {LVN_OP_kv_cache, .attr.kv_cache = {.length = 33}, .in = {REAL(1, 17, 2, 16)}, .position = 11},
 
     {LVN_OP_cross_entropy, .attr.cross_entropy = {-1}, .in = {REAL(1, 1), LABEL(1, 1)}},
     {LVN_OP_cross_entropy, .attr.cross_entropy = {-1}, .in = {REAL(2, 3, 17), LABEL(17, 2, 3)}},
@@ -241,21 +282,25 @@ static const struct op_case op_cases[] = {
     {LVN_OP_regression_sums, .in = {AROUND(1e5, 1e4, 31, 1), AROUND(1e-5, 1e-6, 31)}},
 
 
-    {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-5}, .in = {REAL(3, 1), GAMMA(1)}},
-    {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-5}, .in = {REAL(2, 5, 15), GAMMA(15)}},
-    {LVN_OP_rmsnorm, .attr.rmsnorm = {0.1}, .in = {REAL(16, 16), GAMMA(16)}},
-    {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-6}, .in = {REAL(67, 33), GAMMA(33)}},
-    {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-6}, .in = {REAL(3, 5, 4, 17), GAMMA(17)}},
-    {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-5}, .in = {AROUND(100, 1, 3, 150, 129), GAMMA(129)}, .large = true},
-    {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-5}, .in = {REAL(1030, 33), GAMMA(33)}, .large = true},
-    {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-5}, .in = {REAL(2, 9, 40), GAMMA(40)}},
-    {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-5}, .in = {REAL(3, 2100), GAMMA(2100)}, .large = true},
+    {LVN_OP_rmsnorm, .attr.rmsnorm = {.eps = 1e-5}, .in = {REAL(3, 1), GAMMA(1)}},
+    {LVN_OP_rmsnorm, .attr.rmsnorm = {.eps = 1e-5}, .in = {REAL(2, 5, 15), GAMMA(15)}},
+    {LVN_OP_rmsnorm, .attr.rmsnorm = {.eps = 0.1}, .in = {REAL(16, 16), GAMMA(16)}},
+    {LVN_OP_rmsnorm, .attr.rmsnorm = {.eps = 1e-6}, .in = {REAL(67, 33), GAMMA(33)}},
+    {LVN_OP_rmsnorm, .attr.rmsnorm = {.eps = 1e-6}, .in = {REAL(3, 5, 4, 17), GAMMA(17)}},
+    {LVN_OP_rmsnorm, .attr.rmsnorm = {.eps = 1e-5}, .in = {AROUND(100, 1, 3, 150, 129), GAMMA(129)}, .large = true},
+    {LVN_OP_rmsnorm, .attr.rmsnorm = {.eps = 1e-5}, .in = {REAL(1030, 33), GAMMA(33)}, .large = true},
+    {LVN_OP_rmsnorm, .attr.rmsnorm = {.eps = 1e-5}, .in = {REAL(2, 9, 40), GAMMA(40)}},
+    {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-5, 1}, .in = {REAL(2, 9, 40), REAL(40)}},
+    {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-6, 1}, .in = {REAL(3, 5, 4, 17), REAL(17)}},
+    {LVN_OP_rmsnorm, .attr.rmsnorm = {.eps = 1e-5}, .in = {REAL(3, 2100), GAMMA(2100)}, .large = true},
 
     {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 2, .theta = 10000, .magnitude = 1}, .in = {IDS(9, 1, 1)}},
     {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 18, .theta = 500, .magnitude = 1.5},
         .in = {IDS(9, 2, 7)}, .position = 100},
     {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 6, .theta = 500, .magnitude = 1.5, .by_row = true},
         .in = {IDS(9, 3, 4)}, .position = 30},
+    {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 6, .theta = 500, .magnitude = 1.5, .by_row = true},
+        .in = {IDS(9, 3, 11), SEGMENTS(5, 3, 11)}},
     {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 16, .theta = 1e4, .scaling = LVN_ROTARY_LINEAR, .factor = 4,
         .magnitude = 1},
         .in = {IDS(9, 2, 7)}, .position = 5},
@@ -272,11 +317,31 @@ static const struct op_case op_cases[] = {
     {LVN_OP_rotary, .in = {HEADS(2, 3, 2, 64, 384, 128), CONSTANT(3, 64)}},
     {LVN_OP_rotary, .in = {HEADS(3, 17, 2, 80, 480, 160), CONSTANT(17, 34)}, .large = true},
 
-    {LVN_OP_swiglu, .in = {REAL(1), REAL(1)}},
-    {LVN_OP_swiglu, .in = {REAL(3, 17), REAL(3, 17)}},
-    {LVN_OP_swiglu, .in = {REAL(71, 40), REAL(71, 40)}},
-    {LVN_OP_swiglu, .in = {AROUND(0, 100, 5, 131), REAL(5, 131)}, .large = true},
-    {LVN_OP_swiglu, .in = {AROUND(0, 5, 2, 31, 67), REAL(2, 31, 67)}, .large = true},
+    {LVN_OP_mul, .in = {REAL(1), REAL(1)}},
+    {LVN_OP_mul, .in = {REAL(2, 3, 17), REAL(2, 3, 17)}},
+    {LVN_OP_silu, .in = {REAL(3, 17)}},
+    {LVN_OP_silu, .in = {AROUND(0, 30, 5, 131)}},
+    {LVN_OP_relu2, .in = {REAL(3, 17)}},
+    {LVN_OP_relu2, .in = {AROUND(0, 30, 5, 131)}, .large = true},
+
+    {LVN_OP_chain, .attr.chain = {.steps = CHAIN(SILU) | CHAIN(MUL) << 4}, .in = {REAL(1), REAL(1)}},
+    {LVN_OP_chain, .attr.chain = {.steps = CHAIN(SILU) | CHAIN(MUL) << 4}, .in = {REAL(3, 17), REAL(3, 17)}},
+    {LVN_OP_chain, .attr.chain = {.steps = CHAIN(SILU) | CHAIN(MUL) << 4}, .in = {REAL(71, 40), REAL(71, 40)}},
+    {LVN_OP_chain, .attr.chain = {.steps = CHAIN(SILU) | CHAIN(MUL) << 4}, .in = {AROUND(0, 100, 5, 131), REAL(5, 131)},
+        .large = true},
+    {LVN_OP_chain, .attr.chain = {.steps = CHAIN(SILU) | CHAIN(MUL) << 4},
+        .in = {AROUND(0, 5, 2, 31, 67), REAL(2, 31, 67)}, .large = true},
+    {LVN_OP_chain, .attr.chain = {.steps = CHAIN(GELU_TANH) | CHAIN(MUL) << 4}, .in = {REAL(9, 40), REAL(9, 40)}},
+    {LVN_OP_chain, .attr.chain = {.steps = CHAIN(MUL)}, .in = {REAL(3, 17), REAL(3, 17)}},
+    {LVN_OP_chain, .attr.chain = {.steps = CHAIN(MUL)}, .in = {REAL(71, 40), REAL(71, 40)}},
+    {LVN_OP_chain, .attr.chain = {.steps = CHAIN(SILU)}, .in = {REAL(71, 40)}},
+    {LVN_OP_chain, .attr.chain = {.steps = CHAIN(RELU2)}, .in = {REAL(71, 41)}, .large = true},
+    {LVN_OP_chain, .attr.chain = {.steps = CHAIN(TANH) | CHAIN(MUL) << 4 | CHAIN(GELU) << 8 | CHAIN(MUL) << 12 |
+        CHAIN(SCALE) << 16 | CHAIN(MUL) << 20 | CHAIN(SILU) << 24, -0.3},
+        .in = {REAL(33, 17), REAL(33, 17), REAL(33, 17), REAL(33, 17)}},
+    {LVN_OP_chain, .attr.chain = {.steps = CHAIN(SCALE) | CHAIN(RELU) << 4 | CHAIN(MUL) << 8 | CHAIN(MUL) << 12 |
+        CHAIN(MUL) << 16 | CHAIN(MUL) << 20 | CHAIN(MUL) << 24, 1.5}, .large = true, /* a kink */
+        .in = {REAL(40, 8), REAL(40, 8), REAL(40, 8), REAL(40, 8), REAL(40, 8), REAL(40, 8)}},
 
     {LVN_OP_linear_gelu, .attr.linear_gelu = {true, false}, .in = {REAL(1, 1), REAL(1, 1), REAL(1)}},
     {LVN_OP_linear_gelu, .attr.linear_gelu = {true, true}, .in = {REAL(2, 3, 17), REAL(17, 33), REAL(33)}},
@@ -310,30 +375,55 @@ static const struct op_case op_cases[] = {
     {LVN_OP_residual_layernorm, .attr.residual_layernorm = {1e-5, 0.1},
         .in = {REAL(3, 11, 296), REAL(3, 11, 296), GAMMA(296), REAL(296)}},
 
-    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {-1, true},
+    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {.ignore = -1, .in_out = true},
         .in = {REAL(1, 1), REAL(1, 1), REAL(1), LABEL(1, 1)}},
-    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {-1, true},
+    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {.ignore = -1, .in_out = true},
         .in = {REAL(2, 5, 17), REAL(17, 33), REAL(33), LABEL(33, 2, 5)}},
-    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {-1, false},
+    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {.ignore = -1, .in_out = false},
         .in = {REAL(2, 5, 17), REAL(33, 17), NONE, LABEL(33, 2, 5)}},
-    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {3, false},
+    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {-1, true, .softcap = 0.8},
+        .in = {REAL(2, 5, 17), REAL(17, 33), REAL(33), LABEL(33, 2, 5)}},
+    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {-1, false, .softcap = 3},
+        .in = {REAL(31, 15), REAL(65, 15), NONE, LABEL(65, 31)}},
+    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {.ignore = 3, .in_out = false},
         .in = {REAL(31, 15), REAL(65, 15), REAL(65), LABEL(65, 31)}},
-    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {-1, true},
+    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {.ignore = -1, .in_out = true},
         .in = {REAL(16, 31), REAL(31, 64), NONE, LABEL(64, 16)}},
-    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {-1, false},
+    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {.ignore = -1, .in_out = false},
         .in = {REAL(3, 93, 33), REAL(515, 33), NONE, LABEL(515, 3, 93)},
         .large = true},
-    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {-1, false},
-        .in = {REAL(515, 3), REAL(4099, 3), REAL(4099), LABEL(4099, 515)},
-        .large = true},
+    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {.ignore = -1, .in_out = false},
+        .in = {REAL(515, 3), REAL(4099, 3), REAL(4099), LABEL(4099, 515)}, /* two chunks of rows */
+        .large = true, .for_cpu = true},
 
-    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {-1, false},
+    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {.ignore = -1, .in_out = false},
         .in = {REAL(3, 17), REAL(9, 17), REAL(9), LABEL(0, 3)}},
 
     {LVN_OP_tanh, .in = {REAL(1)}},
     {LVN_OP_tanh, .in = {REAL(3, 5)}},
     {LVN_OP_tanh, .in = {REAL(2, 3, 17)}},
     {LVN_OP_tanh, .in = {AROUND(0, 10, 1031)}, .large = true},
+
+    {LVN_OP_softmax, .in = {REAL(1)}},
+    {LVN_OP_softmax, .in = {REAL(3, 5)}},
+    {LVN_OP_softmax, .in = {AROUND(0, 9, 2, 3, 17)}},
+    {LVN_OP_softmax, .in = {AROUND(300, 9, 2, 3, 300)}},
+
+    {LVN_OP_concat, .attr.concat = {0}, .in = {REAL(1), REAL(1)}},
+    {LVN_OP_concat, .attr.concat = {0}, .in = {REAL(3, 5), REAL(2, 5)}},
+    {LVN_OP_concat, .attr.concat = {1}, .in = {REAL(2, 3, 17), REAL(2, 5, 17)}},
+    {LVN_OP_concat, .attr.concat = {2}, .in = {REAL(7, 3, 31), REAL(7, 3, 33)}},
+
+    {LVN_OP_mean, .attr.mean = {0}, .in = {REAL(1)}},
+    {LVN_OP_mean, .attr.mean = {0}, .in = {REAL(67)}},
+    {LVN_OP_mean, .attr.mean = {1}, .in = {REAL(2, 7, 17)}},
+    {LVN_OP_mean, .attr.mean = {2}, .in = {REAL(2, 3, 300)}},
+    {LVN_OP_mean, .attr.mean = {0}, .in = {REAL(5, 2, 3, 31)}},
+
+    {LVN_OP_mul_rows, .in = {REAL(3, 1), REAL(1)}},
+    {LVN_OP_mul_rows, .in = {REAL(2, 3, 17), REAL(17)}},
+    {LVN_OP_mul_rows, .in = {REAL(5, 3, 16), REAL(3, 16)}},
+    {LVN_OP_mul_rows, .in = {REAL(600, 40), REAL(40)}, .large = true},
 
     {LVN_OP_last_token, .in = {REAL(1, 1, 1), IDS(2, 1)}},
     {LVN_OP_last_token, .in = {REAL(5, 7, 17), IDS(8, 5)}},
@@ -395,7 +485,7 @@ static const struct op_case op_cases[] = {
     {LVN_OP_orthogonalize, .attr.orthogonalize = {5}, .in = {REAL(17, 33)}},
     {LVN_OP_orthogonalize, .attr.orthogonalize = {2}, .in = {REAL(33, 67)}},
     {LVN_OP_orthogonalize, .attr.orthogonalize = {1}, .in = {REAL(67, 33)}},
-    {LVN_OP_orthogonalize, .attr.orthogonalize = {5}, .in = {AROUND(0, 1e-9, 130, 97)}},
+    {LVN_OP_orthogonalize, .attr.orthogonalize = {5}, .in = {AROUND(0, 1e-9, 130, 97)}, .large = true},
 
     {LVN_OP_muon_step, .attr.muon_step = {{.lr_scale = 1}, .ratio = 1}, .count = 1},
     {LVN_OP_muon_step, .attr.muon_step = {{.weight_decay = 0.1, .lr_scale = 2, .summed = 1}, .ratio = 2}, .count = 65},

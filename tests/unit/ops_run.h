@@ -23,15 +23,16 @@
 #include "formats/safetensors.h"
 #include "graph/op.h"
 
-enum filling { ABSENT, REALS, INTEGERS, SMALL_INTEGERS, LABELS };
+enum filling { ABSENT, REALS, INTEGERS, SMALL_INTEGERS, LABELS, SEGMENTS_OF };
 
 struct op_input {
     enum filling filling;
     int rank;
     int64_t dim[LVN_MAX_RANK];
     double scale;         /* REALS: times this; 0 means 1 */
-    double centre;        /* REALS: plus this */
-    int64_t below;        /* INTEGERS, SMALL_INTEGERS (bytes): in [0, below); LABELS: the same, and some -1 */
+    double center;        /* REALS: plus this */
+    int64_t below;        /* INTEGERS, SMALL_INTEGERS (bytes): in [0, below); LABELS: the same, and some -1;
+                             SEGMENTS_OF: mean length of a document */
     bool constant;        /* REALS: has no gradient */
     int64_t row, channel; /* > 0: heads (B,T,H,D) that are a view from `channel` on of rows of so many channels */
 };
@@ -45,6 +46,7 @@ struct op_case {
     bool evaluation;  /* step->training = 0 */
     unsigned no_dout; /* bit k: nothing depends on output k */
     bool large;       /* too large, or too steep, for finite differences */
+    bool for_cpu;     /* reaches a limit of processors' kernels only; on devices other cases have the same borders */
     double slack;     /* factor of the operation's tolerance, if the case itself costs digits; 0 means 1 */
 };
 
@@ -161,10 +163,10 @@ static inline double made_up(uint64_t stream, int64_t i)
     return (double)(float)(x * 1.7);
 }
 
-static inline void buffer_fill(struct buffer *b, uint64_t stream, double centre, double scale)
+static inline void buffer_fill(struct buffer *b, uint64_t stream, double center, double scale)
 {
     int64_t n = lvn_desc_count(&b->desc);
-    for (int64_t i = 0; i < n; i++) buffer_set(b, i, (double)(float)(centre + scale * made_up(stream, i)));
+    for (int64_t i = 0; i < n; i++) buffer_set(b, i, (double)(float)(center + scale * made_up(stream, i)));
 }
 
 static inline void fill_input(struct buffer *b, const struct op_input *in, uint64_t stream)
@@ -172,10 +174,16 @@ static inline void fill_input(struct buffer *b, const struct op_input *in, uint6
     int64_t n = lvn_desc_count(&b->desc);
     buffer_poison(b);
     if (in->filling == REALS) {
-        buffer_fill(b, stream, in->centre, in->scale != 0 ? in->scale : 1);
+        buffer_fill(b, stream, in->center, in->scale != 0 ? in->scale : 1);
         return;
     }
-    for (int64_t i = 0; i < n; i++) {
+    int64_t start = 0; /* of the document */
+    for (int64_t i = 0; in->filling == SEGMENTS_OF && i < n; i++) {
+        const int64_t t = i % in->dim[1];
+        if (t == 0 || lvn_random_below(7, stream, (uint64_t)i, in->below) == 0) start = t;
+        buffer_set(b, i, (double)start);
+    }
+    for (int64_t i = 0; in->filling != SEGMENTS_OF && i < n; i++) {
         int64_t x =
             lvn_random_below(7, stream, (uint64_t)i, in->below + (in->filling == LABELS ? 1 + in->below / 4 : 0));
         buffer_set(b, i, x < in->below ? (double)x : -1);
@@ -216,7 +224,7 @@ static inline void run_init(struct run *r, const struct op_case *c, enum lvn_dty
         buffer_init(&r->din[i], &s.in[i]);
         buffer_poison(&r->din[i]);
     }
-    if (r->op->shape(&s) != LVN_OK) fail_msg("%s", lvn_error_text());
+    if (r->op->shape(&s) != LVN_OK) fail_msg("%s", levin_error_text());
     for (int k = 0; k < r->op->n_out + r->op->n_saved; k++) {
         buffer_init(&r->out[k], &s.out[k]);
         buffer_poison(&r->out[k]);

@@ -14,7 +14,7 @@
 /* A model, and its program so far. */
 struct model {
     struct lvn_params *params;
-    struct lvn_graph *graph;
+    struct levin_graph *graph;
     struct lvn_program *program;
 };
 
@@ -33,7 +33,7 @@ static inline void model_free(struct model *m)
 }
 
 /* The build pass, for a model whose expression ends in `output`. */
-static inline void model_build(struct model *m, struct lvn_tensor *output)
+static inline void model_build(struct model *m, struct levin_tensor *output)
 {
     must(lvn_graph_status(m->graph));
     must(lvn_params_layout(m->params, LVN_DECAY_MATRICES));
@@ -41,15 +41,15 @@ static inline void model_build(struct model *m, struct lvn_tensor *output)
 }
 
 /* A classifier of two samples of 4 features into 3 classes, by two linear maps: y = w2 (act(w1 x + b)); its loss. */
-static inline struct lvn_tensor *classifier_loss(struct lvn_graph *g)
+static inline struct levin_tensor *classifier_loss(struct levin_graph *g)
 {
-    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
-    struct lvn_tensor *labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, 2));
-    struct lvn_tensor *w1 =
-        lvn_weight(g, "w1", 4, 8, 1); /* C does not say which argument of a call is evaluated first */
-    struct lvn_tensor *b = lvn_vector(g, "b", 8, 0);
-    struct lvn_tensor *h = lvn_gelu(g, lvn_linear(g, x, w1, b, true));
-    return lvn_cross_entropy(g, lvn_linear(g, h, lvn_weight(g, "w2", 8, 3, 1), NULL, true), labels);
+    struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
+    struct levin_tensor *labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, 2));
+    struct levin_tensor *w1 =
+        levin_weight(g, "w1", 4, 8, 1); /* C does not say which argument of a call is evaluated first */
+    struct levin_tensor *b = levin_vector(g, "b", 8, 0);
+    struct levin_tensor *h = levin_gelu(g, levin_linear(g, x, w1, b, true));
+    return levin_cross_entropy(g, levin_linear(g, h, levin_weight(g, "w2", 8, 3, 1), NULL, true), labels);
 }
 
 static inline struct model classifier_new(void)

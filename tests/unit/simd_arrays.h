@@ -1,4 +1,4 @@
-/* simd_arrays.h - the functions of src/backend/cpu/simd*.h on arrays, for test_simd_math.c. */
+/* simd_arrays.h - the functions of src/core/backend/cpu/simd*.h on arrays, for test_simd_math.c. */
 #ifndef LVN_TEST_SIMD_ARRAYS_H
 #define LVN_TEST_SIMD_ARRAYS_H
 

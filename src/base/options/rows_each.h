@@ -1,11 +1,13 @@
-/* rows_each.h - includes a table of options, LVN_ROWS, with the macros that the includer has defined, and undefines
- * them all.
+/* rows_each.h - includes a table of options, LVN_ROWS, with the macros that the includer has defined, then undefines
+ * them.
  *
- * settings/options_each.h includes it, and rooms whose options are rows of a table of their own (as
- * schedules/schedules_each.h). settings/options.def says what each row is. Rows whose macro is not defined are
- * skipped. It is included once for each thing that is made from a table, so it has no include guard. */
-/* With LVN_ROWS_AS_MEMBERS defined, each row is a member of a struct of options, whose room knows nothing of settings;
- * with LVN_ROWS_AS_VALUES, the name of a struct lvn_settings *, it is the initializer of that member. */
+ * settings/options_each.h includes it, and folders with their own table of options, such as schedules/schedule.h.
+ * settings/options.def explains the rows. Rows whose macro is not defined are skipped. It is included once for each
+ * thing that is generated from a table, so it has no include guard.
+ *
+ * With LVN_ROWS_AS_MEMBERS, each row is a member of a struct of options, so that its folder does not depend on
+ * settings. With LVN_ROWS_AS_VALUES, the name of a struct levin_settings *, each row is the initializer of that member.
+ */
 #ifdef LVN_ROWS_AS_MEMBERS
 #define LVN_INT(part, field, ...) int64_t field;
 #define LVN_REAL(part, field, ...) double field;
@@ -58,7 +60,7 @@
 #define LVN_PATH LVN_TEXT
 #endif
 #ifndef LVN_LIST
-#define LVN_LIST LVN_TEXT /* a text, for those who do not parse the list */
+#define LVN_LIST LVN_TEXT /* a text, for code that does not parse the list */
 #endif
 #ifndef LVN_MAPS
 #define LVN_MAPS LVN_TEXT /* the same */

@@ -1,5 +1,5 @@
-# refused.bash - values that the chart refuses, by its templates: the same sentence from levin and from Helm. Read by
-# kubernetes.sh and kubernetes_helm.sh, which define `refused SENTENCE`, with the values on standard input.
+# refused.bash - values that the templates of the chart refuse. Read by kubernetes_helm.sh, which defines `refused SENTENCE`, with
+# the values on standard input.
 W='image: i, gcsBucket: bbb, experimentDir: e, dataDir: d, modelName: pythia-70m'
 S='numberOfEpochs: 1, stepsPerEpoch: 3000'
 refused 'workload.image is not given' <<<"workload: {gcsBucket: bbb, experimentDir: e, dataDir: d, modelName: pythia-70m, $S}"
@@ -30,6 +30,8 @@ refused 'gcsExperimentBucket is given and workload.experimentDir is not' <<<"wor
 refused "a pod's own disk ends with it" <<<"workload: {image: i, gcsDataBucket: bbb, dataDir: d, modelName: pythia-70m, $S}"
 refused 'recipe.run_dir is a folder of the pod' <<<"{workload: {image: i}, recipe: {run_dir: runs/x, model: {kind: nanogpt}, data: {path: 'gs://b/d'}}}"
 refused 'a path on this machine, which the pods do not have' <<<"{workload: {image: i}, recipe: {run_dir: 'gs://b/x', model: {kind: nanogpt}, data: {path: data/x}}}"
+refused 'holds a password or a signature' <<<"{workload: {image: i}, recipe: {run_dir: 'gs://b/x', model: {kind: nanogpt}, data: {path: here, url: 'https://me:secret@host/x'}}}"
+refused 'holds a password or a signature' <<<"{workload: {image: i}, recipe: {run_dir: 'gs://b/x', model: {kind: nanogpt}, data: {path: 'https://host/x?X-Amz-Signature=1'}}}"
 refused 'network.useTcpx: yes means network.profile: tcpx' <<<"{workload: {$W, $S}, network: {useTcpx: 'yes', profile: rdma, rxdmContainer: r}}"
 refused 'need the image of the receive daemon' <<<"{workload: {$W, $S}, network: {useTcpx: yes}}"
 refused 'network.profile is about GPUs' <<<"{workload: {$W, $S}, network: {profile: rdma}, cluster: {gpusPerNode: 0}}"

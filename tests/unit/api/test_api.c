@@ -1,11 +1,13 @@
-/* test_api.c - covers: src/api/api.c src/api/api_run.c src/api/api_settings.c src/api/api_own_model.c
- * src/api/api_events.c include/levin.h
+/* test_api.c - covers: src/app/api/api.c src/app/api/api_run.c src/app/api/api_settings.c src/app/api/api_own_model.c
+ * include/levin.h
  *
- * The public functions of levin.h: a run in the program's hands is the run of lvn_train_model(). */
+ * The public functions of levin.h: a run in the program's hands is the run of levin_train_model(). */
 #include "io_test.h"
 
 #include <locale.h>
 #include <math.h>
+#include <pthread.h>
+#include <unistd.h>
 
 #include "levin.h"
 
@@ -13,19 +15,21 @@ static const char verse[] = "the owl and the pussycat went to sea in a beautiful
                             "they took some honey and plenty of money wrapped up in a five-pound note\n";
 
 /* ids (B,T) -> logits (B,T,V): each token sees itself and its position only */
-static struct lvn_tensor *logits(struct lvn_graph *g, const struct lvn_sizes *n, struct lvn_tensor *ids, void *context)
+static struct levin_tensor *logits(struct levin_graph *g, const struct levin_sizes *n, struct levin_tensor *ids,
+                                   void *context)
 {
     (void)context;
-    struct lvn_tensor *table = lvn_table(g, "wte", n->vocab_size, n->n_embd, 0.1);
-    struct lvn_tensor *x = lvn_embedding(g, ids, table, lvn_table(g, "wpe", n->block_size, n->n_embd, 0.02));
-    x = lvn_dropout(g, x, 0.1);
-    return lvn_linear(g, lvn_layernorm(g, x, lvn_vector(g, "norm", n->n_embd, 1.0), NULL, 1e-5), table, NULL, false);
+    struct levin_tensor *table = levin_table(g, "wte", n->vocab_size, n->n_embd, 0.1);
+    struct levin_tensor *x = levin_embedding(g, ids, table, levin_table(g, "wpe", n->block_size, n->n_embd, 0.02));
+    x = levin_dropout(g, x, 0.1);
+    return levin_linear(g, levin_layernorm(g, x, levin_vector(g, "norm", n->n_embd, 1.0), NULL, 1e-5), table, NULL,
+                        false);
 }
 
-static const struct lvn_own_model own = {.name = "own", .logits = logits};
+static const struct levin_own_model own = {.size = sizeof own, .name = "own", .logits = logits};
 
 /* A run `name` of 20 steps on 40 copies of the verse, with further keys. */
-static struct lvn_settings *settings(const char *name, const char *const (*more)[2])
+static struct levin_settings *settings(const char *name, const char *const (*more)[2])
 {
     const char *keys[][2] = {{"name", name},
                              {"run_dir", test_path(name)},
@@ -40,12 +44,12 @@ static struct lvn_settings *settings(const char *name, const char *const (*more)
                              {"checkpoint.every_n_steps", "0"},
                              {"optimizer.lr", "1e-2"},
                              {"sample.max_new_tokens", "30"}};
-    struct lvn_settings *s = lvn_settings_new();
+    struct levin_settings *s = levin_settings_new();
     assert_non_null(s);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (lvn_settings_put(s, keys[i][0], keys[i][1])) fail_msg("%s", lvn_error_text());
+        if (levin_settings_put(s, keys[i][0], keys[i][1])) fail_msg("%s", levin_error_text());
     for (; more && (*more)[0]; more++)
-        if (lvn_settings_put(s, (*more)[0], (*more)[1])) fail_msg("%s", lvn_error_text());
+        if (levin_settings_put(s, (*more)[0], (*more)[1])) fail_msg("%s", levin_error_text());
     return s;
 }
 
@@ -77,19 +81,19 @@ static void same_weights(const char *a, const char *b)
     free(p[1]);
 }
 
-static struct lvn_run *run_of(struct lvn_settings *s, const struct lvn_own_model *m, enum lvn_open mode)
+static struct levin_run *run_of(struct levin_settings *s, const struct levin_own_model *m, enum levin_open mode)
 {
-    struct lvn_run *r;
-    if (lvn_run_open(&r, s, m, mode)) fail_msg("%s", lvn_error_text());
+    struct levin_run *r;
+    if (levin_run_open(&r, s, m, mode)) fail_msg("%s", levin_error_text());
     return r;
 }
 
-static void make_steps(struct lvn_run *r, int64_t steps)
+static void make_steps(struct levin_run *r, int64_t steps)
 {
     bool over = false;
-    while (!over && lvn_run_steps(r) < steps)
-        if (lvn_run_step(r, &over)) fail_msg("step %lld: %s", (long long)lvn_run_steps(r), lvn_error_text());
-    assert_int_equal(lvn_run_steps(r), steps);
+    while (!over && levin_run_steps(r) < steps)
+        if (levin_run_step(r, &over)) fail_msg("step %lld: %s", (long long)levin_run_steps(r), levin_error_text());
+    assert_int_equal(levin_run_steps(r), steps);
 }
 
 static double last_loss;
@@ -104,48 +108,48 @@ static void steps_are_the_run(void **state)
 {
     (void)state;
     bool over = false;
-    struct lvn_settings *a = settings("whole", NULL), *b = settings("steps", NULL);
-    if (lvn_train_model(a, &own, remember, NULL)) fail_msg("%s", lvn_error_text());
-    struct lvn_run *r = run_of(b, &own, LVN_OPEN_NEW);
-    assert_true(isnan(lvn_run_value(r, "val_loss")));
+    struct levin_settings *a = settings("whole", NULL), *b = settings("steps", NULL);
+    if (levin_train_model(a, &own, remember, NULL)) fail_msg("%s", levin_error_text());
+    struct levin_run *r = run_of(b, &own, LEVIN_OPEN_NEW);
+    assert_true(isnan(levin_run_value(r, "val_loss")));
     make_steps(r, 10);
-    double val = lvn_run_value(r, "val_loss");
+    double val = levin_run_value(r, "val_loss");
     assert_true(val > 0.0 && val < 4.0);
-    if (lvn_run_validate(r)) fail_msg("%s", lvn_error_text());
-    assert_float_equal(lvn_run_value(r, "val_loss"), val, 0);
+    if (levin_run_validate(r)) fail_msg("%s", levin_error_text());
+    assert_float_equal(levin_run_value(r, "val_loss"), val, 0);
     make_steps(r, 20);
-    assert_float_equal(lvn_run_value(r, "loss"), last_loss, 0);
-    ASSERT_FAILS(ARG, "the run is over: all steps are done", (enum lvn_status)lvn_run_step(r, &over));
+    assert_float_equal(levin_run_value(r, "loss"), last_loss, 0);
+    ASSERT_FAILS(ARG, "the run is over: all steps are done", (enum lvn_status)levin_run_step(r, &over));
     assert_true(over);
-    assert_int_equal(lvn_run_close(r), 0);
+    assert_int_equal(levin_run_close(r), 0);
     same_weights("whole", "steps");
-    lvn_settings_free(a);
-    lvn_settings_free(b);
+    levin_settings_free(a);
+    levin_settings_free(b);
 }
 
 static void resumes_from_its_checkpoint(void **state)
 {
     (void)state;
-    struct lvn_settings *a = settings("uncut", NULL), *b = settings("cut", NULL), *c = settings("cut", NULL);
-    struct lvn_run *r = run_of(a, NULL, LVN_OPEN_NEW), *none;
+    struct levin_settings *a = settings("uncut", NULL), *b = settings("cut", NULL), *c = settings("cut", NULL);
+    struct levin_run *r = run_of(a, NULL, LEVIN_OPEN_NEW), *none;
     make_steps(r, 20);
-    assert_int_equal(lvn_run_close(r), 0);
-    r = run_of(b, NULL, LVN_OPEN_NEW);
+    assert_int_equal(levin_run_close(r), 0);
+    r = run_of(b, NULL, LEVIN_OPEN_NEW);
     make_steps(r, 7);
-    assert_int_equal(lvn_run_save(r), 0);
+    assert_int_equal(levin_run_save(r), 0);
     free(read_all("cut", "checkpoints/step-7/model.safetensors", &(int64_t){0}));
     make_steps(r, 9);
-    assert_int_equal(lvn_run_close(r), 0); /* which saves step 9 */
-    ASSERT_FAILS(ARG, "holds a run already", (enum lvn_status)lvn_run_open(&none, c, NULL, LVN_OPEN_NEW));
+    assert_int_equal(levin_run_close(r), 0); /* which saves step 9 */
+    ASSERT_FAILS(ARG, "already contains a run", (enum lvn_status)levin_run_open(&none, c, NULL, LEVIN_OPEN_NEW));
     assert_null(none);
-    r = run_of(c, NULL, LVN_OPEN_RESUME);
-    assert_int_equal(lvn_run_steps(r), 9);
+    r = run_of(c, NULL, LEVIN_OPEN_RESUME);
+    assert_int_equal(levin_run_steps(r), 9);
     make_steps(r, 20);
-    assert_int_equal(lvn_run_close(r), 0);
+    assert_int_equal(levin_run_close(r), 0);
     same_weights("uncut", "cut");
-    lvn_settings_free(a);
-    lvn_settings_free(b);
-    lvn_settings_free(c);
+    levin_settings_free(a);
+    levin_settings_free(b);
+    levin_settings_free(c);
 }
 
 static void evaluates_and_generates(void **state)
@@ -153,44 +157,44 @@ static void evaluates_and_generates(void **state)
     (void)state;
     char *text;
     double val;
-    struct lvn_settings *s = settings("scored", NULL), *t = settings("own", NULL);
-    struct lvn_run *r = run_of(s, NULL, LVN_OPEN_NEW);
+    struct levin_settings *s = settings("scored", NULL), *t = settings("own", NULL);
+    struct levin_run *r = run_of(s, NULL, LEVIN_OPEN_NEW);
     make_steps(r, 10);
-    double loss = lvn_run_value(r, "loss");
-    if (lvn_run_evaluate(r, "train")) fail_msg("%s", lvn_error_text());
-    double train = lvn_run_value(r, "train_loss");
+    double loss = levin_run_value(r, "loss");
+    if (levin_run_evaluate(r, "train")) fail_msg("%s", levin_error_text());
+    double train = levin_run_value(r, "train_loss");
     assert_true(train > 0.0 && fabs(train - loss) < 0.5);
-    assert_float_equal(lvn_run_value(r, "train_perplexity"), exp(train), 1e-9);
-    if (lvn_run_evaluate(r, "val")) fail_msg("%s", lvn_error_text());
-    assert_true(fabs(lvn_run_value(r, "val_loss") - train) < 0.2);
-    ASSERT_FAILS(ARG, "the data have no part 'test'", (enum lvn_status)lvn_run_evaluate(r, "test"));
+    assert_float_equal(levin_run_value(r, "train_perplexity"), exp(train), 1e-9);
+    if (levin_run_evaluate(r, "val")) fail_msg("%s", levin_error_text());
+    assert_true(fabs(levin_run_value(r, "val_loss") - train) < 0.2);
+    ASSERT_FAILS(ARG, "the data has no split 'test'", (enum lvn_status)levin_run_evaluate(r, "test"));
     ASSERT_FAILS(ARG, "'best' is no part of data: train, val and test are",
-                 (enum lvn_status)lvn_run_evaluate(r, "best"));
-    if (lvn_run_generate(r, "the owl", &text)) fail_msg("%s", lvn_error_text());
+                 (enum lvn_status)levin_run_evaluate(r, "best"));
+    if (levin_run_generate(r, "the owl", &text)) fail_msg("%s", levin_error_text());
     assert_memory_equal(text, "the owl", 7);
     assert_int_equal(strlen(text), 37);
     free(text);
-    ASSERT_FAILS(ARG, "'Z'", (enum lvn_status)lvn_run_generate(r, "Z", &text)); /* no letter of the verse */
-    val = lvn_run_value(r, "val_loss");
+    ASSERT_FAILS(ARG, "'Z'", (enum lvn_status)levin_run_generate(r, "Z", &text)); /* no letter of the verse */
+    val = levin_run_value(r, "val_loss");
     make_steps(r, 20); /* nothing of that broke the run, and its own validation counts again */
-    assert_true(lvn_run_value(r, "val_loss") < val);
-    assert_int_equal(lvn_run_close(r), 0);
-    r = run_of(t, &own, LVN_OPEN_NEW);
+    assert_true(levin_run_value(r, "val_loss") < val);
+    assert_int_equal(levin_run_close(r), 0);
+    r = run_of(t, &own, LEVIN_OPEN_NEW);
     make_steps(r, 20);
-    if (lvn_run_evaluate(r, "val")) fail_msg("%s", lvn_error_text());
-    val = lvn_run_value(r, "val_loss");
-    assert_int_equal(lvn_run_close(r), 0);
-    r = run_of(t, &own, LVN_OPEN_RESUME); /* which has no step left to make */
-    if (lvn_run_generate(r, "the", &text)) fail_msg("%s", lvn_error_text());
+    if (levin_run_evaluate(r, "val")) fail_msg("%s", levin_error_text());
+    val = levin_run_value(r, "val_loss");
+    assert_int_equal(levin_run_close(r), 0);
+    r = run_of(t, &own, LEVIN_OPEN_RESUME); /* which has no step left to make */
+    if (levin_run_generate(r, "the", &text)) fail_msg("%s", levin_error_text());
     assert_memory_equal(text, "the", 3);
     free(text);
-    if (lvn_run_evaluate(r, "val")) fail_msg("%s", lvn_error_text());
-    assert_float_equal(lvn_run_value(r, "val_loss"), val, 0);
-    ASSERT_FAILS(ARG, "all of its steps were done before", (enum lvn_status)lvn_run_step(r, &(bool){false}));
-    assert_int_equal(lvn_run_close(r), 0);
-    lvn_settings_free(s);
-    lvn_settings_free(t);
-    assert_int_equal(lvn_run_close(NULL), 0);
+    if (levin_run_evaluate(r, "val")) fail_msg("%s", levin_error_text());
+    assert_float_equal(levin_run_value(r, "val_loss"), val, 0);
+    ASSERT_FAILS(ARG, "all of its steps were done before", (enum lvn_status)levin_run_step(r, &(bool){false}));
+    assert_int_equal(levin_run_close(r), 0);
+    levin_settings_free(s);
+    levin_settings_free(t);
+    assert_int_equal(levin_run_close(NULL), 0);
 }
 
 /* In line `line` of the text, from 0. */
@@ -216,10 +220,10 @@ static void numbers_have_points(void **state)
     snprintf(text, sizeof text, "%.1f", 0.5);
     assert_string_equal(text, "0,5");
     const char *const keys[][2] = {{"optimizer.lr", "0.0105"}, {"logger.jsonl", "true"}, {NULL, NULL}};
-    struct lvn_settings *s = settings("german", keys);
-    struct lvn_run *r = run_of(s, NULL, LVN_OPEN_NEW);
+    struct levin_settings *s = settings("german", keys);
+    struct levin_run *r = run_of(s, NULL, LEVIN_OPEN_NEW);
     make_steps(r, 20);
-    assert_int_equal(lvn_run_close(r), 0);
+    assert_int_equal(levin_run_close(r), 0);
     snprintf(text, sizeof text, "%.1f", 0.5); /* the program's own locale is back */
     assert_string_equal(text, "0,5");
     setlocale(LC_ALL, "C");
@@ -228,20 +232,261 @@ static void numbers_have_points(void **state)
     assert_non_null(strstr(kept, "lr: 0.0105"));
     free(rows);
     free(kept);
-    s = (lvn_settings_free(s), settings("german", keys));
-    r = run_of(s, NULL, LVN_OPEN_RESUME); /* what was written can be read */
-    assert_int_equal(lvn_run_steps(r), 20);
-    assert_int_equal(lvn_run_close(r), 0);
-    lvn_settings_free(s);
+    s = (levin_settings_free(s), settings("german", keys));
+    r = run_of(s, NULL, LEVIN_OPEN_RESUME); /* what was written can be read */
+    assert_int_equal(levin_run_steps(r), 20);
+    assert_int_equal(levin_run_close(r), 0);
+    levin_settings_free(s);
+}
+
+/* --- calls that are not possible now: levin.h says which are --- */
+
+static struct levin_run *guarded;
+static int refused; /* calls that were refused with the expected sentence */
+
+static void expect_refusal(int status, const char *sentence)
+{
+    if (levin_outcome(status) != LEVIN_OUTCOME_INPUT || !strstr(levin_error_text(), sentence))
+        fail_msg("status %d: %s", status, levin_error_text());
+    refused++;
+}
+
+static void refuse_all(const char *sentence)
+{
+    char *text;
+    struct levin_run *other;
+    struct levin_settings *s = settings("other", NULL);
+    expect_refusal(levin_run_step(guarded, &(bool){false}), sentence);
+    expect_refusal(levin_run_validate(guarded), sentence);
+    expect_refusal(levin_run_evaluate(guarded, "val"), sentence);
+    expect_refusal(levin_run_generate(guarded, "the", &text), sentence);
+    expect_refusal(levin_run_save(guarded), sentence);
+    expect_refusal(levin_run_end(guarded), sentence);
+    expect_refusal(levin_run_close(guarded), sentence);
+    expect_refusal(levin_run_open(&other, s, NULL, LEVIN_OPEN_NEW), "has one run at a time");
+    assert_null(other);
+    expect_refusal(levin_train_model(s, &own, NULL, NULL), "has one run at a time");
+    assert_int_equal(levin_run_steps(guarded), 3);
+    assert_false(isnan(levin_run_value(guarded, "loss")));
+    levin_settings_free(s);
+}
+
+static void *from_a_thread(void *unused)
+{
+    const char *const name = "mine";
+    refuse_all("another thread is in its call to step");
+    expect_refusal(levin_run_log(guarded, 1, &name, &(double){1}), "another thread is in its call to step");
+    return unused;
+}
+
+static int disturb(void *context, const struct levin_run_event *e)
+{
+    (void)context;
+    pthread_t thread;
+    const char *const name = "mine", *const more = "more";
+    if (e->kind == LEVIN_ON_LOG)
+        expect_refusal(levin_run_log(guarded, 1, &more, &(double){1}), "cannot log more of them on the event LOG");
+    if (e->kind != LEVIN_ON_STEP || e->step != 3) return 0;
+    refuse_all("within the program's function on_event()");
+    assert_int_equal(levin_run_log(guarded, 1, &name, &(double){1}), 0);
+    assert_int_equal(pthread_create(&thread, NULL, from_a_thread, NULL), 0);
+    pthread_join(thread, NULL);
+    return 0;
+}
+
+static void one_call_at_a_time(void **state)
+{
+    (void)state;
+    struct levin_settings *s = settings("disturbed", NULL), *t = settings("alone", NULL);
+    const struct levin_run_options o = {.size = sizeof o, .on_event = disturb};
+    if (levin_run_open_with(&guarded, s, &o)) fail_msg("%s", levin_error_text());
+    make_steps(guarded, 20);
+    assert_int_equal(refused, 9 + 10 + 1);
+    assert_int_equal(levin_run_close(guarded), 0);
+    struct levin_run *r = run_of(t, NULL, LEVIN_OPEN_NEW);
+    make_steps(r, 20);
+    assert_int_equal(levin_run_close(r), 0);
+    same_weights("disturbed", "alone"); /* nothing of that changed the run */
+    expect_refusal(levin_run_step(guarded, &(bool){false}), "the run is closed");
+    expect_refusal(levin_run_close(guarded), "the run is closed");
+    expect_refusal(levin_run_save(NULL), "the run is closed");
+    assert_int_equal(levin_run_steps(guarded), -1);
+    assert_true(isnan(levin_run_value(guarded, "loss")));
+    assert_int_equal(levin_run_results(guarded, NULL, 0), 0);
+    levin_run_stop(guarded);
+    levin_settings_free(s);
+    levin_settings_free(t);
+}
+
+static struct levin_inference *model;
+static int asked;
+
+static int on_token(void *context, int32_t id, const char *text)
+{
+    (void)context, (void)text;
+    char *decoded;
+    const float *logits;
+    int64_t shape[4], rank, n;
+    struct levin_generation g = {.size = sizeof g, .prompt = &id, .n_prompt = 1, .max_new_tokens = 1};
+    expect_refusal(levin_inference_generate(model, &g), "within the program's function on_token()");
+    expect_refusal(levin_inference_logits(model, &id, 1, 1, &logits, shape, &rank), "within");
+    expect_refusal(levin_inference_parameters(model, &n), "within");
+    expect_refusal(levin_inference_close(model), "within");
+    assert_int_equal(levin_inference_decode(model, &id, 1, &decoded), 0); /* reads alone */
+    levin_free(decoded);
+    return 1;
+}
+
+static int ask(void *context)
+{
+    (void)context;
+    return ++asked == 5;
+}
+
+static void generation_is_checked_and_interrupted(void **state)
+{
+    (void)state;
+    struct levin_settings *s = settings("generates", NULL), *t = levin_settings_new();
+    struct levin_run *r = run_of(s, NULL, LEVIN_OPEN_NEW);
+    char *text;
+    make_steps(r, 2);
+    assert_int_equal(levin_run_close(r), 0);
+    assert_int_equal(levin_settings_model(t, test_path("generates")), 0);
+    if (levin_inference_open(&model, t)) fail_msg("%s", levin_error_text());
+    const int32_t prompt = 1;
+    const struct levin_generation plain = {.size = sizeof plain, .prompt = &prompt, .n_prompt = 1, .max_new_tokens = 3},
+                                  wrong[] = {{.temperature = NAN},
+                                             {.temperature = -1},
+                                             {.temperature = HUGE_VAL},
+                                             {.top_k = -1},
+                                             {.top_p = 2},
+                                             {.max_new_tokens = -1},
+                                             {.number = -1},
+                                             {.max_new_tokens = INT64_MAX}};
+    const char *const says[] = {"temperature is nan", "temperature is -1",   "temperature is inf",
+                                "top_k is -1",        "top_p is 2",          "-1 new tokens are asked",
+                                "sample is -1",       "new tokens are asked"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct levin_generation g = wrong[i];
+        g.size = sizeof g, g.prompt = &prompt, g.n_prompt = 1;
+        if (!g.max_new_tokens) g.max_new_tokens = 3;
+        ASSERT_FAILS(ARG, says[i], (enum lvn_status)levin_inference_generate(model, &g));
+    }
+    struct levin_generation g = {.prompt = &prompt, .n_prompt = 1};
+    ASSERT_FAILS(ARG, "levin_generation.size is 0", (enum lvn_status)levin_inference_generate(model, &g));
+    g.size = sizeof g, g.n_prompt = 0;
+    ASSERT_FAILS(ARG, "the prompt is empty", (enum lvn_status)levin_inference_generate(model, &g));
+    struct levin_evaluated_model e = {.size = sizeof e};
+    struct levin_classified c = {.size = sizeof c};
+    ASSERT_FAILS(ARG, "limit is -1", (enum lvn_status)levin_evaluate_model(t, -1, NULL, &e));
+    ASSERT_FAILS(ARG, "there are no texts", (enum lvn_status)levin_classify(t, NULL, NULL, 0, &c));
+    g = plain;
+    refused = 0;
+    g.on_token = on_token;
+    if (levin_inference_generate(model, &g)) fail_msg("%s", levin_error_text());
+    assert_int_equal(refused, 4 * 3);
+    levin_free(g.ids);
+    levin_free(g.text);
+    g = plain;
+    g.max_new_tokens = 1000000;
+    levin_on_interrupt(ask, NULL);
+    ASSERT_FAILS(STOPPED, "interrupted", (enum lvn_status)levin_inference_generate(model, &g));
+    levin_on_interrupt(NULL, NULL);
+    g = plain;
+    assert_int_equal(levin_inference_generate(model, &g), 0); /* the model is whole */
+    assert_int_equal(g.n_ids, 3);
+    levin_free(g.ids);
+    levin_free(g.text);
+    ASSERT_FAILS(ARG, "is no token", (enum lvn_status)levin_inference_decode(model, &(int32_t){-1}, 1, &text));
+    assert_int_equal(levin_inference_close(model), 0);
+    expect_refusal(levin_inference_close(model), "the model is closed");
+    assert_int_equal(levin_inference_vocab_size(model), 0);
+    levin_settings_free(s);
+    levin_settings_free(t);
+}
+
+/* --- samples of a program --- */
+
+static int bad_sample(void *context, int64_t split, int64_t i, void *const *out, char error[400])
+{
+    (void)split, (void)error;
+    const int32_t value = *(const int32_t *)context;
+    for (int t = 0; t < 8; t++) ((int32_t *)out[0])[t] = (int32_t)(i + t) % 10, ((int32_t *)out[1])[t] = value;
+    return 0;
+}
+
+static void samples_are_checked(void **state)
+{
+    (void)state;
+    static const char *const keys[][2] = {{"data.path", ""}, {"model.block_size", "8"}, {NULL, NULL}};
+    enum { FIELD = sizeof(struct levin_run_field) };
+    struct levin_run_field fields[] = {{.size = FIELD, .name = "ids", .rank = 1, .dim = {8}},
+                                       {.size = FIELD, .name = "labels", .rank = 1, .dim = {8}}};
+    int32_t value = 10;
+    struct levin_run_data d = {.size = sizeof d,
+                               .n_fields = 2,
+                               .field = fields,
+                               .samples = {40},
+                               .vocab_size = 10,
+                               .sample = bad_sample,
+                               .context = &value};
+    const struct levin_run_options o = {.size = sizeof o, .data = &d};
+    struct levin_run *r;
+    struct levin_settings *s = settings("samples", keys);
+    guarded = NULL;
+    ASSERT_FAILS(ARG, "'labels' holds 10, and it may hold 0 to 9, or -1 for no label",
+                 (enum lvn_status)levin_run_open_with(&r, s, &o));
+    fields[1].below = (int64_t)1 << 40;
+    ASSERT_FAILS(ARG, "has integers below 1099511627776", (enum lvn_status)levin_run_open_with(&r, s, &o));
+    fields[1].below = 0;
+    fields[1].name = "ids";
+    ASSERT_FAILS(ARG, "have two fields 'ids'", (enum lvn_status)levin_run_open_with(&r, s, &o));
+    fields[1].name = "labels";
+    d.samples[1] = -1;
+    ASSERT_FAILS(ARG, "-1 samples of val", (enum lvn_status)levin_run_open_with(&r, s, &o));
+    d.samples[1] = 0;
+    d.sample = NULL;
+    ASSERT_FAILS(ARG, "lacks its function sample()", (enum lvn_status)levin_run_open_with(&r, s, &o));
+    d.sample = bad_sample;
+    fields[0].size = FIELD + 8;
+    ASSERT_FAILS(ARG, "levin_run_field.size is", (enum lvn_status)levin_run_open_with(&r, s, &o));
+    fields[0].size = FIELD;
+    d.size = 8;
+    ASSERT_FAILS(ARG, "levin_run_data.size is 8", (enum lvn_status)levin_run_open_with(&r, s, &o));
+    levin_settings_free(s);
+}
+
+/* A struct whose size the library does not know is neither read nor written. */
+static void sizes_are_checked(void **state)
+{
+    (void)state;
+    struct levin_settings *s = settings("sizes", NULL);
+    struct levin_setting row = {.min = -7};
+    struct levin_own_model mine = {.name = "own", .logits = logits};
+    struct levin_evaluated_model e = {.size = sizeof e + 8, .labels = -7};
+    struct levin_run_options o = {.size = sizeof o, .model = &mine};
+    struct levin_run *r;
+    ASSERT_FAILS(ARG, "levin_setting.size is 0", (enum lvn_status)levin_settings_describe(0, &row));
+    assert_true(row.min == -7.0);
+    ASSERT_FAILS(ARG, "levin_evaluated_model.size is", (enum lvn_status)levin_evaluate_model(s, 0, NULL, &e));
+    assert_int_equal(e.labels, -7);
+    ASSERT_FAILS(ARG, "levin_own_model.size is 0", (enum lvn_status)levin_run_open_with(&r, s, &o));
+    ASSERT_FAILS(ARG, "levin_own_model.size is 0", (enum lvn_status)levin_train_model(s, &mine, NULL, NULL));
+    mine.size = sizeof mine;
+    mine.logits = NULL;
+    ASSERT_FAILS(ARG, "lacks its function logits()", (enum lvn_status)levin_train_model(s, &mine, NULL, NULL));
+    o.size = 0;
+    ASSERT_FAILS(ARG, "levin_run_options.size is 0", (enum lvn_status)levin_run_open_with(&r, s, &o));
+    levin_settings_free(s);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_are_the_run),
-        cmocka_unit_test(resumes_from_its_checkpoint),
-        cmocka_unit_test(evaluates_and_generates),
-        cmocka_unit_test(numbers_have_points),
+        cmocka_unit_test(steps_are_the_run),       cmocka_unit_test(resumes_from_its_checkpoint),
+        cmocka_unit_test(evaluates_and_generates), cmocka_unit_test(numbers_have_points),
+        cmocka_unit_test(one_call_at_a_time),      cmocka_unit_test(generation_is_checked_and_interrupted),
+        cmocka_unit_test(samples_are_checked),     cmocka_unit_test(sizes_are_checked),
     };
     return cmocka_run_group_tests(tests, put_verse, test_dir_drop);
 }

@@ -1,5 +1,6 @@
-/* test_backend.c - covers: src/passes/launch_order.c src/backend/backend.c
+/* test_backend.c - covers: src/core/passes/launch_order.c src/core/backend/backend.c
  *
+ * label: slow
  * One small training program on every backend: those that compute agree with the reference, the trace backend
  * reports the launches that the others make, asynchronous copies during a step change nothing, and what a backend
  * lacks is refused when the program is planned. */
@@ -37,7 +38,7 @@ struct fixture {
 
 static void must(enum lvn_status status)
 {
-    if (status != LVN_OK) fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
+    if (status != LVN_OK) fail_msg("%s\n%s", levin_error_text(), levin_error_trace());
 }
 
 static enum lvn_status set_up(struct fixture *f, const char *backend, enum lvn_precision precision, bool deterministic)
@@ -156,7 +157,7 @@ static void all_agree_with_the_reference(void **state)
             if (!lvn_backend_at(i)->computes || !strcmp(name, "reference")) continue;
             if (device_is_for_late(lvn_backend_at(i))) continue;
             if (set_up(&one, name, LVN_PRECISION_TRUE, tree) == LVN_UNSUPPORTED) {
-                print_message("%s left out: %s\n", name, lvn_error_text());
+                print_message("%s left out: %s\n", name, levin_error_text());
                 lvn_error_clear();
                 lvn_model_state_free(one.network);
                 continue;
@@ -203,7 +204,7 @@ static void the_trace_reports_the_launches(void **state)
         assert_int_equal(t.launches[t.n - 1].op, LVN_OP_sgd);
         assert_true(t.launches[t.n - 1].update && !t.launches[0].update);
         assert_int_equal(lvn_model_state_allocate(t.network), LVN_UNSUPPORTED);
-        assert_non_null(strstr(lvn_error_text(), "trace computes nothing"));
+        assert_non_null(strstr(levin_error_text(), "trace computes nothing"));
         lvn_error_clear();
         lvn_model_state_free(t.network);
         lvn_model_state_free(f.network);
@@ -217,12 +218,12 @@ static void what_a_backend_lacks_is_said_by_the_plan(void **state)
     static struct fixture f;
     struct lvn_device *d;
     assert_int_equal(set_up(&f, "reference", LVN_PRECISION_BF16_MIXED, false), LVN_UNSUPPORTED);
-    if (!strstr(lvn_error_text(), "reference has no kernel for '") || !strstr(lvn_error_text(), "32-true"))
-        fail_msg("%s", lvn_error_text());
+    if (!strstr(levin_error_text(), "reference has no kernel for '") || !strstr(levin_error_text(), "32-true"))
+        fail_msg("%s", levin_error_text());
     lvn_model_state_free(f.network);
     assert_int_equal(lvn_backend_find("cpu")->open(&d, &(struct lvn_device_options){.real = LVN_F64, .threads = 1}),
                      LVN_UNSUPPORTED);
-    assert_non_null(strstr(lvn_error_text(), "fp64"));
+    assert_non_null(strstr(levin_error_text(), "fp64"));
     assert_null(lvn_backend_find("abacus"));
     lvn_error_clear();
 }
@@ -373,10 +374,10 @@ static void fp16_trains_with_a_scaled_loss(void **state)
         enum lvn_status status = set_up(&one, b->name, LVN_PRECISION_16_MIXED, i % 2);
         if (!b->fp16) {
             assert_int_equal(status, LVN_ARG);
-            assert_non_null(strstr(lvn_error_text(), "bf16-mixed"));
-            assert_non_null(strstr(lvn_error_text(), "32-true"));
+            assert_non_null(strstr(levin_error_text(), "bf16-mixed"));
+            assert_non_null(strstr(levin_error_text(), "32-true"));
         } else if (status != LVN_OK) {
-            print_message("%s left out: %s\n", b->name, lvn_error_text());
+            print_message("%s left out: %s\n", b->name, levin_error_text());
         }
         lvn_error_clear();
         if (status == LVN_OK) {

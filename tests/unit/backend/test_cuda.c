@@ -1,5 +1,5 @@
-/* test_cuda.c - covers: src/backend/cuda/cuda.c src/backend/cuda/cuda_device.c src/backend/cuda/script.c
- * src/backend/cuda/products.c src/backend/gpu/gpu_program.c
+/* test_cuda.c - covers: src/core/backend/cuda/cuda.c src/core/backend/cuda/cuda_device.c src/core/backend/cuda/script.c
+ * src/core/backend/cuda/products.c src/core/backend/gpu/gpu_program.c
  *
  * The backend cuda over the doubles of its driver, of NVRTC and of cuBLASLt: every call fails once, everything is
  * released, incompatible versions are refused, a captured run is replayed.
@@ -153,7 +153,7 @@ static void a_run_is_captured_once_and_replayed(void **state)
     (void)state;
     here_or_skip();
     begin("");
-    if (live_and_die() != LVN_OK) fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
+    if (live_and_die() != LVN_OK) fail_msg("%s\n%s", levin_error_text(), levin_error_trace());
     assert_int_equal(cuda.left(), 0);
     assert_int_equal(nvrtc.left(), 0);
     assert_int_equal(cuda.calls("cuStreamBeginCapture_v2"), 1);
@@ -201,7 +201,7 @@ static void variables_turn_capturing_off(void **state)
         end();
         begin("kernel:4"); /* of six, which an operation launches */
         assert_int_not_equal(live_and_die(), LVN_OK);
-        assert_int_equal(strstr(lvn_error_text(), "computing gelu_forward") != NULL, k);
+        assert_int_equal(strstr(levin_error_text(), "computing gelu_forward") != NULL, k);
         assert_int_equal(left(), 0);
         end();
         unsetenv(set[k][0]);
@@ -290,8 +290,8 @@ static void a_snapshot_is_read_during_work(void **state)
     snprintf(failing, sizeof failing, "cuMemcpyDtoHAsync_v2:%ld", cuda.calls("cuMemcpyDtoHAsync_v2") + 2);
     setenv("LEVIN_DOUBLE_FAIL", failing, 1);
     assert_int_not_equal(lvn_memory_read_snapshot(m, 0, found, BYTES), LVN_OK);
-    if (!strstr(lvn_error_text(), "copying from the device for a checkpoint on device 0"))
-        fail_msg("%s", lvn_error_text());
+    if (!strstr(levin_error_text(), "copying from the device for a checkpoint on device 0"))
+        fail_msg("%s", levin_error_text());
     lvn_error_clear();
     lvn_memory_free(m);
     d->backend->close(d);
@@ -324,8 +324,8 @@ static void fail_each(const struct library *l, const char *name)
         enum lvn_status status = live_and_die();
         bool may_pass = releases(name) || !strncmp(name, "cuGetError", 10) || k > must_be_reported;
         if (status == LVN_OK && !may_pass) fail_msg("%s failed, and nobody said so", fail);
-        if (status != LVN_OK && (!*lvn_error_text() || strlen(lvn_error_text()) < 20))
-            fail_msg("%s: '%s'", fail, lvn_error_text());
+        if (status != LVN_OK && (!*levin_error_text() || strlen(levin_error_text()) < 20))
+            fail_msg("%s: '%s'", fail, levin_error_text());
         lvn_error_clear();
         if (left() != before && !releases(name)) fail_msg("%s: %ld things are left", fail, left() - before);
         end();
@@ -352,9 +352,9 @@ static void every_call_of_the_compiler_may_fail(void **state)
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) fail_each(&nvrtc, names[k]);
     begin("nvrtcCompileProgram:1");
     assert_int_equal(live_and_die(), LVN_UNSUPPORTED);
-    assert_non_null(strstr(lvn_error_text(), "gelu: the kernel does not compile for sm_90a"));
-    assert_non_null(strstr(lvn_error_text(), "double.k(7): error: as the test wants it"));
-    assert_null(strchr(lvn_error_text(), '\n'));
+    assert_non_null(strstr(levin_error_text(), "gelu: the kernel does not compile for sm_90a"));
+    assert_non_null(strstr(levin_error_text(), "double.k(7): error: as the test wants it"));
+    assert_null(strchr(levin_error_text(), '\n'));
     lvn_error_clear();
     end();
 }
@@ -381,7 +381,7 @@ static void every_call_of_the_library_may_fail(void **state)
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) fail_each(&blas, names[k]);
     begin("cublasLtMatmul:1");
     assert_int_equal(live_and_die(), LVN_COMM);
-    assert_non_null(strstr(lvn_error_text(), "the device is lost: cuBLASLt 13.0.0 returned execution failed (13)"));
+    assert_non_null(strstr(levin_error_text(), "the device was lost: cuBLASLt 13.0.0 returned execution failed (13)"));
     lvn_error_clear();
     end();
     begin("cublasLtMatmulDescCreate:1"); /* 3: no memory */
@@ -400,11 +400,11 @@ static void products_fall_back_to_the_kernel(void **state)
     static const struct {
         const char *fail, *variable, *value, *note;
         long products;
-    } ways[] = {{"", "LEVIN_NONE", "", "Double 0: matrix products by cuBLASLt 13.0.0", 2},
+    } ways[] = {{"", "LEVIN_NONE", "", "Double 0: matrix multiplication by cuBLASLt 13.0.0", 2},
                 {"cublasLtMatmulAlgoGetHeuristic:1:15", "LEVIN_NONE", "",
-                 "by cuBLASLt 13.0.0, which has no algorithm for 6 x 33 x 17: levin's own", 0},
-                {"", "LEVIN_CUBLASLT", "off", "by levin's own kernels; LEVIN_CUBLASLT is off", 0},
-                {"", "LEVIN_DOUBLE_CUBLASLT", "14", "cuBLASLt 14.0.0 is not a version from 11 to 13", 0},
+                 "by cuBLASLt 13.0.0, which has no algorithm for 6 x 33 x 17; levin's kernels", 0},
+                {"", "LEVIN_CUBLASLT", "off", "by levin's kernels; LEVIN_CUBLASLT is off", 0},
+                {"", "LEVIN_DOUBLE_CUBLASLT", "14", "cuBLASLt 14.0.0 is not supported (versions 11 to 13 are)", 0},
                 {"", "LEVIN_DOUBLE_CUBLASLT", "12", "by cuBLASLt 12.0.0", 2}};
     lived = &product_case;
     for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
@@ -432,7 +432,7 @@ static void a_library_that_is_too_new_is_left_out(void **state)
     setenv("LEVIN_DOUBLE_DRIVER", "12080", 1);
     setenv("LEVIN_DOUBLE_NVRTC", "12", 1);
     device_must(lvn_backend_find("cuda")->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}));
-    if (!strstr(d->note, "cuBLASLt 13.0.0 needs a driver of CUDA 13, and this one is for 12.8"))
+    if (!strstr(d->note, "cuBLASLt 13.0.0 requires a driver of CUDA 13, and this one supports 12.8"))
         fail_msg("%s", d->note);
     d->backend->close(d);
     unsetenv("LEVIN_DOUBLE_DRIVER");
@@ -656,8 +656,9 @@ static void a_lost_device_is_as_a_lost_rank(void **state)
     here_or_skip();
     begin("kernel:3");
     assert_int_equal(live_and_die(), LVN_COMM);
-    if (!strstr(lvn_error_text(), "the device is lost") || !strstr(lvn_error_text(), "the last checkpoint is complete"))
-        fail_msg("%s", lvn_error_text());
+    if (!strstr(levin_error_text(), "the device was lost") ||
+        !strstr(levin_error_text(), "the last checkpoint is complete"))
+        fail_msg("%s", levin_error_text());
     lvn_error_clear();
     end();
     begin("cuLaunchKernel:1:214"); /* ECC */
@@ -672,8 +673,8 @@ static void refused(const char *variable, const char *value, enum lvn_status wan
     setenv(variable, value, 1);
     enum lvn_status status = live_and_die();
     unsetenv(variable);
-    if (status != wanted || !strstr(lvn_error_text(), says) || !strstr(lvn_error_text(), too))
-        fail_msg("%s=%s: %d, %s", variable, value, status, lvn_error_text());
+    if (status != wanted || !strstr(levin_error_text(), says) || !strstr(levin_error_text(), too))
+        fail_msg("%s=%s: %d, %s", variable, value, status, levin_error_text());
     assert_int_equal(cuda.left(), 0);
     lvn_error_clear();
     end();
@@ -686,17 +687,17 @@ static void unsupported_combinations_are_refused(void **state)
     refused("LEVIN_DOUBLE_DRIVER", "12080", LVN_UNSUPPORTED, "CUDA 12.8", "NVRTC 13.0");
     refused("LEVIN_DOUBLE_CAPABILITY", "70", LVN_UNSUPPORTED, "7.0", "NVRTC 13.0");
     refused("LEVIN_DOUBLE_MEMORY", "20", LVN_MEMORY, "Double 0", "of 20 bytes free");
-    refused("LEVIN_DOUBLE_DEVICES", "0", LVN_UNSUPPORTED, "sees no device", "nvidia-smi");
+    refused("LEVIN_DOUBLE_DEVICES", "0", LVN_UNSUPPORTED, "finds no device", "nvidia-smi");
     refused("LEVIN_DOUBLE_FAIL", "cuInit:1:802", LVN_UNSUPPORTED, "does not start", "nvidia-fabricmanager");
     refused("LEVIN_DOUBLE_FAIL", "cuInit:1:803", LVN_UNSUPPORTED, "does not start", "to different drivers");
     refused("LEVIN_DOUBLE_FAIL", "cuInit:1:999", LVN_UNSUPPORTED, "does not start", "nvidia-uvm");
-    refused("LEVIN_DOUBLE_FAIL", "cuDevicePrimaryCtxRetain:1:46", LVN_COMM, "another process has", "compute mode");
+    refused("LEVIN_DOUBLE_FAIL", "cuDevicePrimaryCtxRetain:1:46", LVN_COMM, "another process uses", "compute mode");
     struct lvn_device *d;
     begin("");
     assert_int_equal(
         lvn_backend_find("cuda")->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1, .number = 3}),
         LVN_ARG);
-    assert_non_null(strstr(lvn_error_text(), "device 3 was requested, but CUDA sees 1 on this machine"));
+    assert_non_null(strstr(levin_error_text(), "device 3 was requested, but CUDA sees 1 on this machine"));
     lvn_error_clear();
     setenv("LEVIN_DOUBLE_CAPABILITY", "120", 1); /* newer than NVRTC: PTX */
     assert_int_equal(live_and_die(), LVN_OK);

@@ -1,4 +1,4 @@
-/* test_gpu_kernels.c - covers: src/backend/gpu/gpu_kernels.c
+/* test_gpu_kernels.c - covers: src/core/backend/gpu/gpu_kernels.c
  *
  * The cache of compiled kernels: an entry is found under its key and no other; a damaged or truncated entry, or one
  * of another key, counts as missing; without a folder nothing is stored and nothing fails. */
@@ -81,7 +81,7 @@ static void without_a_folder_nothing_fails(void **state)
     setenv("LEVIN_CACHE", "/dev/null/no", 1);
     lvn_kernels_store("device a\ntext", "binary a", 8);
     assert_false(found("device a\ntext", ""));
-    assert_string_equal(lvn_error_text(), "");
+    assert_string_equal(levin_error_text(), "");
     setenv("LEVIN_CACHE", folder, 1);
 }
 

@@ -1,4 +1,4 @@
-/* test_nvrtc.c - covers: src/backend/cuda/nvrtc.c
+/* test_nvrtc.c - covers: src/core/backend/cuda/nvrtc.c
  *
  * NVRTC, where it is installed: images for real architectures and for unknown ones, and a source with an error. */
 #include <setjmp.h>
@@ -20,8 +20,8 @@ static const char good[] = "extern \"C\" __global__ void twice(float *x, int n)\
 static void here_or_skip(void)
 {
     if (lvn_library_open(&lvn_library_nvrtc) == LVN_OK) return;
-    assert_non_null(strstr(lvn_error_text(), "nvidia-cuda-nvrtc")); /* how to get it */
-    print_message("skipped: %s\n", lvn_error_text());
+    assert_non_null(strstr(levin_error_text(), "nvidia-cuda-nvrtc")); /* how to get it */
+    print_message("skipped: %s\n", levin_error_text());
     lvn_error_clear();
     skip();
 }
@@ -37,7 +37,7 @@ static void a_source_becomes_a_cubin(void **state)
         char architecture[LVN_NVRTC_ARCHITECTURE], *log;
         assert_int_equal(lvn_nvrtc_architecture(architecture, devices[i]), LVN_OK);
         assert_string_equal(architecture, want[i]);
-        if (lvn_nvrtc_compile(&image, "twice", good, architecture, NULL, &log)) fail_msg("%s", lvn_error_text());
+        if (lvn_nvrtc_compile(&image, "twice", good, architecture, NULL, &log)) fail_msg("%s", levin_error_text());
         assert_false(image.ptx);
         assert_memory_equal(image.bytes, "\177ELF", 4);
         assert_string_equal(log, "");
@@ -59,7 +59,7 @@ static void a_newer_device_gets_ptx(void **state)
     assert_non_null(strstr(image.bytes, ".entry twice"));
     free(image.bytes);
     assert_int_equal(lvn_nvrtc_architecture(architecture, 35), LVN_UNSUPPORTED);
-    assert_non_null(strstr(lvn_error_text(), "3.5"));
+    assert_non_null(strstr(levin_error_text(), "3.5"));
     lvn_error_clear();
 }
 
@@ -72,10 +72,10 @@ static void the_compilers_first_line_is_reported(void **state)
     assert_int_equal(lvn_nvrtc_compile(&image, "wrong", "extern \"C\" __global__ void f(int *x) { *x = N; }", "sm_80",
                                        options, NULL),
                      LVN_UNSUPPORTED);
-    if (!strstr(lvn_error_text(), "wrong: the kernel does not compile for sm_80") ||
-        !strstr(lvn_error_text(), "wrong.k(1): error") || !strstr(lvn_error_text(), "missing") ||
-        strchr(lvn_error_text(), '\n'))
-        fail_msg("%s", lvn_error_text());
+    if (!strstr(levin_error_text(), "wrong: the kernel does not compile for sm_80") ||
+        !strstr(levin_error_text(), "wrong.k(1): error") || !strstr(levin_error_text(), "missing") ||
+        strchr(levin_error_text(), '\n'))
+        fail_msg("%s", levin_error_text());
     assert_null(image.bytes);
     lvn_error_clear();
 }

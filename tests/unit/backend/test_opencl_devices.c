@@ -1,5 +1,5 @@
-/* test_opencl_devices.c - covers: src/backend/opencl/opencl_device_find.c src/backend/backend.c
- * src/backend/opencl/programs.c
+/* test_opencl_devices.c - covers: src/core/backend/opencl/opencl_device_find.c src/core/backend/backend.c
+ * src/core/backend/opencl/programs.c
  *
  * Which devices OpenCL has, over a made-up library (opencl_cards.h), and how much they allocate in one piece. */
 #include "backend/opencl/programs.h"
@@ -84,7 +84,7 @@ static void a_gpu_allocates_large_buffers(void **state)
     lvn_opencl_find(&d, 0);
     d.base.backend = backend;
     assert_int_equal(backend->alloc(&m, &d.base, 5ll << 30), LVN_MEMORY);
-    assert_non_null(strstr(lvn_error_text(), "allocates at most 4.0 GiB at once, and 5.0 GiB are needed"));
+    assert_non_null(strstr(levin_error_text(), "allocates at most 4.0 GiB per buffer, and 5.0 GiB are needed"));
     lvn_error_clear();
 }
 

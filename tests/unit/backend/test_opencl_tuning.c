@@ -1,4 +1,4 @@
-/* test_opencl_tuning.c - covers: src/backend/opencl/tuning_variants.c src/backend/gpu/kernel_launch_product.c
+/* test_opencl_tuning.c - covers: src/core/backend/opencl/tuning_variants.c src/core/backend/gpu/kernel_launch_product.c
  *
  * Products in tiles of two sizes on an OpenCL device: both give the same bits, the faster one is chosen, measured
  * once, and cached. Skipped where there is no device. */
@@ -92,7 +92,7 @@ static int open_one(void **state)
     struct lvn_device_options o = {.real = LVN_F32, .threads = 1};
     struct lvn_device *d = NULL;
     if (lvn_backend_find("opencl")->open(&d, &o) != LVN_OK) {
-        print_message("skipped: %s\n", lvn_error_text());
+        print_message("skipped: %s\n", levin_error_text());
         return 0;
     }
     launch = lvn_cl.launch;

@@ -1,6 +1,6 @@
-/* test_races.c - covers: src/backend/backend.c src/base/log.c
+/* test_races.c - covers: src/core/backend/backend.c src/base/log.c
  *
- * Data that threads share without synchronisation of their own: the log's sink, and the counters of injected faults. */
+ * Data that threads share without synchronisation of their own: the log's sink, and the probing of a backend. */
 #include "io_test.h"
 
 #include <pthread.h>
@@ -9,7 +9,7 @@
 #include "backend/backend.h"
 #include "base/log.h"
 
-enum { THREADS = 4, TIMES = 3000000, LINES = 20000 };
+enum { THREADS = 4, LINES = 20000 };
 
 /* --- the sink that is taken away is not in use any more --- */
 
@@ -71,13 +71,6 @@ static void *log_many(void *unused)
     return unused;
 }
 
-static void *refuse_many(void *unused)
-{
-    for (int i = 0; i < TIMES; i++)
-        if (lvn_files_refuse()) return NULL;
-    return unused;
-}
-
 static void run_in_threads(void *(*run)(void *))
 {
     pthread_t thread[THREADS];
@@ -92,14 +85,6 @@ static void lines_are_all_there(void **state)
     run_in_threads(log_many);
     lvn_log_set(NULL, NULL, LVN_LOG_INFO);
     assert_int_equal(lines, (int64_t)THREADS * LINES);
-}
-
-static void calls_are_all_counted(void **state)
-{
-    (void)state;
-    (void)lvn_files_fail_at(0, false);
-    run_in_threads(refuse_many);
-    assert_int_equal(lvn_files_fail_at(0, false), (long)THREADS * TIMES);
 }
 
 /* --- threads that look for a backend at the same time find the same one --- */
@@ -128,7 +113,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sink_ends_before_it_is_gone),
         cmocka_unit_test(lines_are_all_there),
-        cmocka_unit_test(calls_are_all_counted),
         cmocka_unit_test(a_backend_is_probed_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

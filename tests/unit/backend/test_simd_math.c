@@ -1,5 +1,5 @@
-/* test_simd_math.c - covers: src/backend/cpu/simd.h src/backend/cpu/simd_math.h src/backend/cpu/simd_gelu.h
- * src/backend/cpu/simd_random.h
+/* test_simd_math.c - covers: src/core/backend/cpu/simd.h src/core/backend/cpu/simd_math.h
+ * src/core/backend/cpu/simd_gelu.h src/core/backend/cpu/simd_random.h
  *
  * The vector functions against the C library in double, and against each other over instruction sets. Arguments step
  * through all bit patterns of a float, so that every exponent is met. */

@@ -21,6 +21,7 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "base/work.h"
+#include "faults.h"
 #include "host/machine.h"
 
 /* --- the error record --- */
@@ -49,17 +50,17 @@ static void test_status_keeps_sentence_and_trace(void **state)
     (void)state;
     lvn_error_clear();
     assert_int_equal(outer(0), LVN_OK);
-    assert_string_equal(lvn_error_text(), "");
+    assert_string_equal(levin_error_text(), "");
     assert_int_equal(lvn_while_at(outer(1), "starting"), LVN_SHAPE);
-    assert_string_equal(lvn_error_text(), "x is 1, something else is wanted");
-    assert_string_equal(lvn_error_trace(), "while looking at x\nwhile starting\n");
+    assert_string_equal(levin_error_text(), "x is 1, something else is wanted");
+    assert_string_equal(levin_error_trace(), "while looking at x\nwhile starting\n");
     assert_memory_equal(lvn_error_location(), "test_base.c:", 12);
     /* A new failure starts a new record. */
     assert_int_equal(outer(2), LVN_ARG);
-    assert_string_equal(lvn_error_text(), "x is two");
-    assert_string_equal(lvn_error_trace(), "");
+    assert_string_equal(levin_error_text(), "x is two");
+    assert_string_equal(levin_error_trace(), "");
     lvn_error_clear();
-    assert_string_equal(lvn_error_text(), "");
+    assert_string_equal(levin_error_text(), "");
     assert_string_equal(lvn_error_location(), "");
 }
 
@@ -68,8 +69,8 @@ static void test_status_may_quote_itself(void **state)
     (void)state;
     (void)lvn_fail_at("a/b/c.c", 3, LVN_IO, "first");
     assert_string_equal(lvn_error_location(), "c.c:3");
-    (void)lvn_fail_at("c.c", 4, LVN_IO, "second, after: %s", lvn_error_text());
-    assert_string_equal(lvn_error_text(), "second, after: first");
+    (void)lvn_fail_at("c.c", 4, LVN_IO, "second, after: %s", levin_error_text());
+    assert_string_equal(levin_error_text(), "second, after: first");
 }
 
 static void test_status_cuts_what_is_too_long(void **state)
@@ -78,9 +79,9 @@ static void test_status_cuts_what_is_too_long(void **state)
     static char text[5000];
     memset(text, 'x', sizeof text - 1);
     (void)lvn_fail_at("c.c", 1, LVN_IO, "%s", text);
-    assert_true(strlen(lvn_error_text()) > 1000 && strlen(lvn_error_text()) < sizeof text);
+    assert_true(strlen(levin_error_text()) > 1000 && strlen(levin_error_text()) < sizeof text);
     for (int i = 0; i < 100; i++) (void)lvn_while_at(LVN_IO, "%s", text);
-    assert_true(strlen(lvn_error_trace()) > 1000 && strlen(lvn_error_trace()) < sizeof text);
+    assert_true(strlen(levin_error_trace()) > 1000 && strlen(levin_error_trace()) < sizeof text);
     lvn_error_clear();
 }
 
@@ -90,7 +91,7 @@ static void each_thread_fails(void *argument, int thread, int n_threads)
     char *const *texts = argument;
     (void)lvn_fail_at("c.c", thread, LVN_IO, "thread %d", thread);
     lvn_team_barrier();
-    snprintf(texts[thread], 32, "%s", lvn_error_text());
+    snprintf(texts[thread], 32, "%s", levin_error_text());
 }
 
 static void test_status_belongs_to_its_thread(void **state)
@@ -112,8 +113,8 @@ static void test_status_is_set_aside_and_put_back(void **state)
     assert_int_equal(outer(1), LVN_SHAPE);
     lvn_error_clear();
     lvn_error_restore();
-    assert_string_equal(lvn_error_text(), "x is two");
-    assert_string_equal(lvn_error_trace(), "while starting\n");
+    assert_string_equal(levin_error_text(), "x is two");
+    assert_string_equal(levin_error_trace(), "while starting\n");
     lvn_error_clear();
 }
 
@@ -159,18 +160,18 @@ static void test_allocations_fail_on_request(void **state)
     (void)state;
     struct lvn_arena a;
     lvn_arena_init(&a);
-    lvn_alloc_fail_at(2);
+    fault_memory_at(2);
     void *p = lvn_malloc(8);
     assert_non_null(p);
     assert_null(lvn_arena_alloc(&a, 8));
-    assert_non_null(strstr(lvn_error_text(), "not enough memory"));
+    assert_non_null(strstr(levin_error_text(), "not enough memory"));
     assert_non_null(lvn_arena_alloc(&a, 8)); /* only the k-th fails */
-    lvn_alloc_fail_at(1);
+    fault_memory_at(1);
     assert_null(lvn_realloc(p, 100));
     memset(p, 1, 8); /* still valid */
-    lvn_alloc_fail_at(1);
+    fault_memory_at(1);
     assert_null(lvn_strdup("x"));
-    lvn_alloc_fail_at(0);
+    fault_memory_at(0);
     assert_null(lvn_arena_alloc(&a, SIZE_MAX - 3));
     free(p);
     lvn_arena_release(&a);
@@ -312,7 +313,7 @@ static void test_texts_fit_whole_or_not_at_all(void **state)
     assert_string_equal(text, "abcd");
     assert_int_equal(lvn_copy_bytes(text, sizeof text, "a thing", "secret", 6), LVN_ARG);
     assert_string_equal(text, "");
-    assert_string_equal(lvn_error_text(), "a thing has 6 bytes; at most 4 are taken");
+    assert_string_equal(levin_error_text(), "a thing has 6 bytes; at most 4 are supported");
 }
 
 /* The same characters as printf's: numbers of all sizes, short ones, and those next to a rounding boundary. */
@@ -394,6 +395,29 @@ static void test_secrets_of_addresses_are_hidden(void **state)
     }
 }
 
+static void test_secret_headers_are_hidden(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"403 Forbidden: x-amz-date:2026\nx-amz-security-token:FwoG/abc==\n",
+         "403 Forbidden: x-amz-date:2026 x-amz-security-token:***"},
+        {"{\"headers\": {\"Authorization\": \"Bearer hf_abc\", \"Host\": \"h\"}}",
+         "{\"headers\": {\"Authorization\": \"***\", \"Host\": \"h\"}}"},
+        {"<X-Amz-Security-Token>FwoG</X-Amz-Security-Token><b>1</b>",
+         "<X-Amz-Security-Token>***</X-Amz-Security-Token><b>1</b>"},
+        {"Cookie: a=b; c=d", "Cookie: ***"},
+        {"the header Authorization is missing; x-amz-security-token;host",
+         "the header Authorization is missing; x-amz-security-token;host"},
+        {"proxy-authorization=", "proxy-authorization="},
+        {"token: 'a', key: b", "token: 'a', key: b"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        char text[200], again[200];
+        assert_string_equal(lvn_redacted(text, sizeof text, pairs[i][0]), pairs[i][1]);
+        assert_string_equal(lvn_redacted(again, sizeof again, text), pairs[i][1]);
+    }
+}
+
 static void test_control_characters_are_escaped(void **state)
 {
     (void)state;
@@ -402,12 +426,17 @@ static void test_control_characters_are_escaped(void **state)
                                      "a\x1b[31mb\x7f\xc2\x9b"
                                      "1m\r\nä\xff\xc3"),
                         "a\\x1b[31mb\\x7f\\x9b1m  ä\\xff\\xc3");
+    /* what changes the direction of the text around it, but not the letters themselves */
+    assert_string_equal(lvn_redacted(text, sizeof text, "a\u202egnp\u2066\u2069 \u05d0\u200d"),
+                        "a\\u202egnp\\u2066\\u2069 \u05d0\u200d");
+    assert_string_equal(lvn_control_find("ab\u202ec"), "\u202ec");
+    assert_null(lvn_control_find("\u05d0 \xff ä"));
     assert_string_equal(lvn_redacted(small, sizeof small, "abcd\x01zz"), "abcd");
     assert_string_equal(lvn_redacted(small, sizeof small, "abcdefä"), "abcdef");
     lvn_fail(LVN_IO, "the server said \x1b]0;%s of http://u:p@h", "title\x07");
     lvn_while_at(LVN_IO, "asking \x1b");
-    assert_string_equal(lvn_error_text(), "the server said \\x1b]0;title\\x07 of http://***@h");
-    assert_string_equal(lvn_error_trace(), "while asking \\x1b\n");
+    assert_string_equal(levin_error_text(), "the server said \\x1b]0;title\\x07 of http://***@h");
+    assert_string_equal(levin_error_trace(), "while asking \\x1b\n");
 }
 
 int main(void)
@@ -431,6 +460,7 @@ int main(void)
         cmocka_unit_test(test_numbers_are_printed_as_printf_does),
         cmocka_unit_test(test_sizes_of_texts),
         cmocka_unit_test(test_secrets_of_addresses_are_hidden),
+        cmocka_unit_test(test_secret_headers_are_hidden),
         cmocka_unit_test(test_control_characters_are_escaped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

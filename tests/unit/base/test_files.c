@@ -1,6 +1,7 @@
 /* test_files.c - covers: src/base/files.c src/base/text.c src/base/output.c src/base/target.c src/base/arena.c
  *
  * Text buffers, UTF-8, nearest words, whole files, atomic writes, directories, checksums. */
+#include "faults.h"
 #include "io_test.h"
 
 #include <fcntl.h>
@@ -27,7 +28,7 @@ static void text_grows(void **state)
     lvn_text_clear(&t);
     assert_string_equal(lvn_text_string(&t), "");
     lvn_text_release(&t);
-    lvn_alloc_fail_at(1);
+    fault_memory_at(1);
     lvn_text_add(&t, "lost");
     lvn_text_add(&t, "lost as well");
     assert_null(lvn_text_string(&t));
@@ -108,7 +109,7 @@ static void whole_files(void **state)
     assert_memory_equal(m.data, "second", 6);
     lvn_file_unmap(&m);
     ASSERT_FAILS(IO, "directory", lvn_file_map(&m, test_dir));
-    ASSERT_FAILS(IO, "a regular file is wanted", lvn_file_map(&m, "/dev/null"));
+    ASSERT_FAILS(IO, "expected a regular file", lvn_file_map(&m, "/dev/null"));
 }
 
 /* Each system call of a write fails in turn: the old content stays, and no other file is left. */
@@ -117,15 +118,15 @@ static void writes_fail(void **state)
     (void)state;
     const char *path = test_path("kept.txt");
     ASSERT_OK(lvn_file_write(path, "old", 3));
-    lvn_files_fail_at(0, false);
+    fault_files_at(0, false);
     ASSERT_OK(lvn_file_write(path, "old", 3));
-    long calls = lvn_files_fail_at(0, false);
+    long calls = fault_files_at(0, false);
     assert_true(calls >= 5);
     for (long k = 1; k <= calls; k++) {
         ASSERT_OK(lvn_file_write(path, "old", 3));
-        lvn_files_fail_at(k, false);
+        fault_files_at(k, false);
         ASSERT_FAILS(IO, "No space left", lvn_file_write(path, "new", 3));
-        lvn_files_fail_at(0, false);
+        fault_files_at(0, false);
         char *text;
         int64_t bytes;
         ASSERT_OK(lvn_file_read(path, 0, &text, &bytes));
@@ -290,10 +291,10 @@ static void full_past_cache(void **state)
         struct lvn_output o;
         ASSERT_OK(lvn_output_open(&o, test_path("full")));
         lvn_output_bypass_cache(&o);
-        lvn_files_fail_at(0, false);
-        lvn_files_fail_at(k, false);
+        fault_files_at(0, false);
+        fault_files_at(k, false);
         enum lvn_status written = lvn_output_write(&o, part, sizeof part), closed = lvn_output_close(&o);
-        long calls = lvn_files_fail_at(0, false);
+        long calls = fault_files_at(0, false);
         assert_true(written == LVN_OK || closed == written);
         assert_int_equal(closed, k > calls ? LVN_OK : LVN_IO);
         lvn_error_clear();

@@ -85,7 +85,7 @@ static void test_permutation_depends_on_seed_and_epoch(void **state)
     assert_true(same_seed < 10 && same_epoch < 10);
 }
 
-/* Neighbours must not stay neighbours: the mean distance of a random order is a third of its length. */
+/* Neighbors must not stay neighbors: the mean distance of a random order is a third of its length. */
 static void test_permutation_scatters(void **state)
 {
     (void)state;
@@ -116,15 +116,15 @@ static void test_uniform_numbers(void **state)
     float *x = malloc(N * sizeof *x), *tail = malloc(N * sizeof *tail);
     assert_true(x && tail);
     lvn_random_uniform(1337, lvn_name_hash("fc1.weight"), 0.25f, 0, N, x);
-    double mean = 0, square = 0, neighbours = 0;
+    double mean = 0, square = 0, neighbors = 0;
     for (int i = 0; i < N; i++) {
         assert_true(x[i] >= -0.25f && x[i] < 0.25f);
         mean += x[i] / 0.25 / N;
         square += x[i] / 0.25 * (x[i] / 0.25) / N;
-        if (i) neighbours += x[i] / 0.25 * (x[i - 1] / 0.25) / N;
+        if (i) neighbors += x[i] / 0.25 * (x[i - 1] / 0.25) / N;
     }
     /* Of these estimates the standard deviations are sqrt(1/3, 4/45, 1/9 / N). */
-    assert_true(fabs(mean) < 0.0067 && fabs(square - 1.0 / 3) < 0.0035 && fabs(neighbours) < 0.0039);
+    assert_true(fabs(mean) < 0.0067 && fabs(square - 1.0 / 3) < 0.0035 && fabs(neighbors) < 0.0039);
     lvn_random_uniform(1337, lvn_name_hash("fc1.weight"), 0.25f, 0, 1001, tail);
     assert_memory_equal(x, tail, 1001 * sizeof *x);
     lvn_random_uniform(1337, lvn_name_hash("fc1.bias"), 0.25f, 0, 1001, tail);
@@ -140,19 +140,19 @@ static void test_normal_numbers(void **state)
     float *x = malloc(N * sizeof *x), *tail = malloc(N * sizeof *tail);
     assert_true(x && tail);
     lvn_random_normal(1337, lvn_name_hash("wte.weight"), 0.02f, 0, N, x);
-    double moment[5] = {0}, neighbours = 0;
+    double moment[5] = {0}, neighbors = 0;
     int within = 0;
     for (int i = 0; i < N; i++) {
         double z = x[i] / 0.02, power = 1;
         assert_true(isfinite(x[i]));
         for (int k = 1; k <= 4; k++) moment[k] += (power *= z) / N;
-        if (i) neighbours += z * x[i - 1] / 0.02 / N;
+        if (i) neighbors += z * x[i - 1] / 0.02 / N;
         within += fabs(z) < 1;
     }
     /* Of the moments' estimates the standard deviations are sqrt(1, 2, 15, 96 / N). */
     assert_true(fabs(moment[1]) < 0.009 && fabs(moment[2] - 1) < 0.013);
     assert_true(fabs(moment[3]) < 0.035 && fabs(moment[4] - 3) < 0.09);
-    assert_true(fabs(neighbours) < 0.009);
+    assert_true(fabs(neighbors) < 0.009);
     assert_true(fabs((double)within / N - 0.682689) < 0.0042);
 
     /* A value depends only on its index and the name. */
@@ -170,7 +170,7 @@ static void test_dropout_bits(void **state)
 {
     (void)state;
     const struct lvn_dropout_key key = {.seed = 7, .step = 5, .op = 99};
-    /* Eight neighbouring columns share one call of the generator: four words, low half first. */
+    /* Eight neighboring columns share one call of the generator: four words, low half first. */
     for (uint32_t column = 0; column < 40; column++) {
         struct lvn_philox r =
             lvn_philox(7 ^ ((uint64_t)LVN_STREAM_DROPOUT << 56), column / 8, 3, 99 ^ 2 * 0x9E3779B9u, 5);

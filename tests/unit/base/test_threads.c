@@ -41,7 +41,7 @@ static void test_team_runs_every_thread_and_meets(void **state)
     assert_true(lvn_threads_default() >= 1);
 }
 
-/* Sums of rounds that depend on each other: every thread reads what its neighbour wrote in the round before. */
+/* Sums of rounds that depend on each other: every thread reads what its neighbor wrote in the round before. */
 enum { ROUNDS = 300, LARGEST = 8 };
 
 struct relay {

@@ -1,5 +1,5 @@
-/* test_checkpoint.c - covers: src/checkpoints/checkpoint.c src/checkpoints/checkpoint_directory.c
- * src/checkpoints/checkpoint_write.c src/checkpoints/manifest.c
+/* test_checkpoint.c - covers: src/files/checkpoints/checkpoint.c src/files/checkpoints/checkpoint_directory.c
+ * src/files/checkpoints/checkpoint_write.c src/files/checkpoints/manifest.c
  *
  * Checkpoints are whole or not there: damage, full disks, what is kept. Kills: test_checkpoint_kill.c. */
 #include "checkpoint_files.h"
@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "checkpoints/manifest.h"
+#include "faults.h"
 
 static void assert_steps(const char *dir, const char *wanted)
 {
@@ -38,13 +39,11 @@ static void written_and_read(void **state)
     assert_int_equal(linked(dir, "last"), 30);
     assert_int_equal(linked(dir, "best"), 20);
     assert_int_equal(hidden(dir), 0);
-    struct lvn_checkpoint c;
-    char path[400];
-    snprintf(path, sizeof path, "%s/step-20", dir);
-    ASSERT_OK(lvn_checkpoint_open(&c, path));
-    assert_int_equal(c.step, 20);
-    assert_true(c.val_loss == 2.5);
-    lvn_checkpoint_close(&c);
+    LVN_LOCAL_ARENA(a);
+    struct lvn_manifest m;
+    ASSERT_OK(lvn_manifest_read(&a, lvn_path_join(&a, dir, "step-20"), &m));
+    assert_int_equal(m.step, 20);
+    assert_true(m.val_loss == 2.5);
     /* The same step again, over the old one. */
     ASSERT_OK(save(dir, 30, 1.5));
     assert_int_equal(linked(dir, "best"), 30);
@@ -131,7 +130,7 @@ static void damaged_ones_are_skipped(void **state)
     damage("state/manifest.json", 100, 0, "manifest.json");
     damage("state/manifest.json", -1, 200, "invalid JSON");
     damage("state/manifest.json", -1, 0, "invalid JSON");
-    damage("state/manifest.json", -1, -1, "not written to its end");
+    damage("state/manifest.json", -1, -1, "it is incomplete");
 }
 
 static void manifest_finds_every_flip(void **state)
@@ -165,16 +164,16 @@ static void full_disk(void **state)
     (void)state;
     const char *dir = fresh();
     ASSERT_OK(save(dir, 10, 2));
-    lvn_files_fail_at(0, false);
+    fault_files_at(0, false);
     ASSERT_OK(save(dir, 10, 2));
-    long calls = lvn_files_fail_at(0, false) + 4;
+    long calls = fault_files_at(0, false) + 4;
     int committed = 0;
     for (long k = 1; k <= calls; k++)
         for (int sticky = 0; sticky < 2; sticky++) {
             ASSERT_OK(save(dir, 10, 2));
-            lvn_files_fail_at(k, sticky);
+            fault_files_at(k, sticky);
             enum lvn_status status = save(dir, 20, 1);
-            lvn_files_fail_at(0, false);
+            fault_files_at(0, false);
             if (status != LVN_OK) assert_int_equal(status, LVN_IO);
             int skipped;
             int64_t found = newest(dir, &skipped, NULL);
@@ -200,7 +199,7 @@ static void full_disk(void **state)
     enum lvn_status status = save(dir, 20, 1);
     setrlimit(RLIMIT_FSIZE, &old);
     assert_int_equal(status, LVN_IO);
-    assert_non_null(strstr(lvn_error_text(), "File too large"));
+    assert_non_null(strstr(levin_error_text(), "File too large"));
     assert_int_equal(newest(dir, NULL, NULL), 10);
     assert_int_equal(hidden(dir), 0);
 }
@@ -211,18 +210,18 @@ static void memory_runs_out(void **state)
     const char *dir = fresh();
     ASSERT_OK(save(dir, 10, 2));
     for (long k = 1;; k++) {
-        lvn_alloc_fail_at(k);
+        fault_memory_at(k);
         enum lvn_status status = save(dir, 20, 1);
-        lvn_alloc_fail_at(0);
+        fault_memory_at(0);
         assert_int_equal(hidden(dir), 0);
         if (status == LVN_OK) break;
         assert_int_equal(status, LVN_MEMORY);
     }
     for (long k = 1;; k++) {
         struct lvn_checkpoint c;
-        lvn_alloc_fail_at(k);
+        fault_memory_at(k);
         enum lvn_status status = lvn_checkpoint_open_newest(&c, dir);
-        lvn_alloc_fail_at(0);
+        fault_memory_at(0);
         if (status == LVN_OK) {
             assert_int_equal(c.step, 20);
             lvn_checkpoint_close(&c);
@@ -292,7 +291,7 @@ static void models_are_found(void **state)
     const char *dir = fresh(), *found;
     char run[300], path[400];
     snprintf(run, sizeof run, "%.*s", (int)(strlen(dir) - strlen("/checkpoints")), dir);
-    ASSERT_FAILS(IO, "there is no model", lvn_checkpoint_locate(&a, run, "best", &found));
+    ASSERT_FAILS(ARG, "there is no model", lvn_checkpoint_locate(&a, run, "best", &found));
     ASSERT_OK(save(dir, 1, 1));
     ASSERT_OK(save(dir, 2, 2));
     ASSERT_OK(lvn_checkpoint_locate(&a, run, "best", &found));

@@ -1,9 +1,12 @@
-/* test_checkpoint_kill.c - covers: src/checkpoints/checkpoint_write.c src/checkpoints/checkpoint_directory.c
- * src/checkpoints/checkpoint.c
+/* test_checkpoint_kill.c - covers: src/files/checkpoints/checkpoint_write.c
+ * src/files/checkpoints/checkpoint_directory.c src/files/checkpoints/checkpoint.c
  *
  * A writer that is killed, before each call that changes the disk and at random moments: every checkpoint that is
  * there is whole, and the newest is no older than before. */
 #include "checkpoint_files.h"
+
+#include "checkpoints/manifest.h"
+#include "faults.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -19,10 +22,11 @@ static void check_all(const char *dir)
     ASSERT_OK(lvn_dir_list(&a, dir, &names, &n));
     for (int i = 0; i < n; i++) {
         if (strncmp(names[i], "step-", 5) != 0) continue;
-        struct lvn_checkpoint c;
-        ASSERT_OK(lvn_checkpoint_open(&c, lvn_path_join(&a, dir, names[i])));
-        check_values(c.path, c.step);
-        lvn_checkpoint_close(&c);
+        struct lvn_manifest m;
+        const char *path = lvn_path_join(&a, dir, names[i]);
+        ASSERT_OK(lvn_manifest_read(&a, path, &m));
+        ASSERT_OK(lvn_manifest_verify(path, &m, LVN_MANIFEST_ALL));
+        check_values(path, m.step);
     }
     lvn_arena_release(&a);
 }
@@ -54,7 +58,7 @@ static void killed_at_every_call(void **state)
         pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
-            lvn_files_fail_at(-k, false);
+            fault_files_at(-k, false);
             _exit(save(dir, 2, 3) != LVN_OK || save(dir, 3, 1) != LVN_OK || lvn_checkpoint_prune(dir, 0) != LVN_OK);
         }
         int status;

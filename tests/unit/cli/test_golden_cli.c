@@ -1,4 +1,4 @@
-/* test_golden_cli.c - covers: src/cli/evaluate.c src/cli/export.c src/inference/evaluation.c
+/* test_golden_cli.c - covers: src/app/cli/evaluate.c src/app/cli/export.c src/run/inference/evaluation.c
  *
  * The program against PyTorch: what test_golden.c compares within the library, through `levin evaluate` and `levin
  * train` as a user would. Tolerances and what is left out are explained there. */
@@ -21,10 +21,21 @@
 static const struct {
     const char *name, *format;
 } dialects[] = {
-    {"mingpt", "mingpt"},     {"nanogpt", "nanogpt"},        {"nanogpt-bias", "nanogpt"},
-    {"gpt2", "huggingface"},  {"neox", "huggingface"},       {"neox-sequential", "huggingface"},
-    {"llama", "huggingface"}, {"llama-yarn", "huggingface"}, {"mistral", "huggingface"},
-    {"qwen2", "huggingface"}, {"qwen3", "huggingface"},
+    {"mingpt", "mingpt"},
+    {"nanogpt", "nanogpt"},
+    {"nanogpt-bias", "nanogpt"},
+    {"gpt2", "huggingface"},
+    {"neox", "huggingface"},
+    {"neox-sequential", "huggingface"},
+    {"llama", "huggingface"},
+    {"llama-yarn", "huggingface"},
+    {"mistral", "huggingface"},
+    {"qwen2", "huggingface"},
+    {"qwen3", "huggingface"},
+    {"mistral-window", "huggingface"},
+    {"qwen2-window", "huggingface"},
+    {"gemma2", "huggingface"},
+    {"gemma3", "huggingface"},
 };
 enum { N_DIALECTS = sizeof dialects / sizeof *dialects, T = 16, WINDOWS = 12, HEADS = 4 };
 
@@ -32,7 +43,7 @@ static char levin[4096], folder[64];
 
 static void check(enum lvn_status status)
 {
-    if (status != LVN_OK) fail_msg("%s", lvn_error_text());
+    if (status != LVN_OK) fail_msg("%s", levin_error_text());
 }
 
 /* Runs levin; its standard output lies in folder/out afterwards. */

@@ -1,4 +1,4 @@
-/* test_progress.c - covers: src/cli/progress.c
+/* test_progress.c - covers: src/app/cli/progress.c
  *
  * The live line and the plain lines of a run. */
 #include <math.h>
@@ -59,6 +59,11 @@ static void fits_every_width(void **state)
     p.total = 0;
     lvn_progress_line(&p, &e, 0, text);
     assert_string_equal(text, "step 150  loss 2.3457  lr 1.00e-03  45,678 tokens/s");
+    e.kind = LVN_EVENT_VALIDATING;
+    e.val_batch = 40;
+    e.val_batches = 145;
+    lvn_progress_line(&p, &e, 40, text);
+    assert_string_equal(text, "step 150  validating 40/145  loss 2.3457");
 }
 
 /* What the listener writes for these events; to be freed. */
@@ -170,7 +175,30 @@ static void live_line(void **state)
     free(text);
 }
 
-/* A checkpoint is told when it is saved, some steps after the one that it holds. */
+/* A terminal that has become narrower has wrapped the live line, whose lines are erased if it is known to wrap again.
+ */
+static void narrower(void **state)
+{
+    (void)state;
+    struct lvn_event e = step_event();
+    for (int rewraps = 0; rewraps < 2; rewraps++) {
+        char *text;
+        size_t n;
+        FILE *f = open_memstream(&text, &n);
+        assert_non_null(f);
+        struct lvn_progress p = {
+            .out = f, .live = true, .rewraps = rewraps, .columns = 60, .every = 10, .drawn = -1, .rate = NAN};
+        lvn_progress_handle(&p, &e);
+        assert_true(p.length > 40 && p.length < 60);
+        p.columns = 20; /* two more lines */
+        lvn_progress_clear(&p);
+        fclose(f);
+        assert_int_equal(strstr(text, "\033[2A\r\033[J") != NULL, rewraps);
+        free(text);
+    }
+}
+
+/* A checkpoint is reported when it is saved, some steps after the one that it holds. */
 static void live_line_does_not_go_back(void **state)
 {
     (void)state;
@@ -184,7 +212,7 @@ static void live_line_does_not_go_back(void **state)
     assert_null(strstr(text, "140"));
     free(text);
     text = written(false, e, 2);
-    assert_non_null(strstr(text, "step 140: saved runs/demo/checkpoints/step-140\n"));
+    assert_non_null(strstr(text, "\nsaved runs/demo/checkpoints/step-140\n"));
     free(text);
 }
 
@@ -212,9 +240,13 @@ static void units(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fits_every_width),           cmocka_unit_test(plain_lines),
-        cmocka_unit_test(plain_lines_by_time),        cmocka_unit_test(live_line),
-        cmocka_unit_test(live_line_does_not_go_back), cmocka_unit_test(units),
+        cmocka_unit_test(fits_every_width),
+        cmocka_unit_test(plain_lines),
+        cmocka_unit_test(plain_lines_by_time),
+        cmocka_unit_test(live_line),
+        cmocka_unit_test(narrower),
+        cmocka_unit_test(live_line_does_not_go_back),
+        cmocka_unit_test(units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

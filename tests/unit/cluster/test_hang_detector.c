@@ -1,4 +1,4 @@
-/* test_hang_detector.c - covers: src/cluster/rendezvous/hang_detector.c
+/* test_hang_detector.c - covers: src/ranks/cluster/rendezvous/hang_detector.c
  *
  * A run whose heartbeats all arrive and which makes no progress, judged from tables and times that the test makes. */
 #include <setjmp.h>
@@ -224,10 +224,10 @@ static void nobody_is_behind(void **state)
     begin(p, 1);
     for (int i = 0; i < N; i++) reduce(&p[i], 3, 5, 41);
     assert_int_equal(lvn_hang_detector_behind(p, N), -1);
-    assert_text(
-        p, 601,
-        "no rank has made progress for 10 min, since step 12: ranks 0-3 wait in reduction 3 of 5, and none is behind: "
-        "check that all of them reach each other");
+    assert_text(p, 601,
+                "no rank has made progress for 10 min, since step 12: ranks 0-3 wait in reduction 3 of 5; all have the "
+                "same progress: "
+                "check that all of them reach each other");
     /* a link between ranks 1 and 3: they wait for each other, and the others for them */
     const int waits_for[] = {2, 4, 2, 2};
     int link[2] = {-1, -1};

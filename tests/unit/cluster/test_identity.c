@@ -1,5 +1,5 @@
-/* test_identity.c - covers: src/cluster/identity/identity.c src/cluster/identity/environment.c
- * src/cluster/rendezvous/local_ranks.c src/cluster/identity/launcher_exit.c
+/* test_identity.c - covers: src/ranks/cluster/identity/identity.c src/ranks/cluster/identity/environment.c
+ * src/ranks/cluster/rendezvous/local_ranks.c src/ranks/cluster/identity/launcher_exit.c
  *
  * The identity of this process, over made-up environments and ancestors. */
 #include <setjmp.h>
@@ -83,7 +83,7 @@ static const struct scene scenes[] = {
      "hydra", 2, 4, 0, 2, -1, -1, "PMI_RANK", NULL, "closer"},
     {"srun, mpirun's variables exported", {"slurmstepd"}, false, {STEP("3", "4", "99"), OMPI("7", "8")}, "slurm",
      3, 4, 1, 2,
-     1, 2, "SLURM_PROCID", NULL, "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE passed over"},
+     1, 2, "SLURM_PROCID", NULL, "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE ignored"},
     {"srun --mpi=pmix, the same", {"slurmstepd"}, false, {STEP("3", "4", "99"), "OMPI_COMM_WORLD_RANK", "7",
      "OMPI_COMM_WORLD_SIZE", "8", "PMIX_NAMESPACE", "slurm.pmix.2.0"}, "slurm", 3, 4, 1, 2, 1, 2, "SLURM_PROCID",
      NULL,
@@ -103,10 +103,10 @@ static const struct scene scenes[] = {
     {"old variables of mpirun", {"bash"}, false, {OMPI("3", "4")}, LOCAL, NULL, "no mpirun is an ancestor"},
     {"written by hand, as of mpirun", {"bash"}, true, {"OMPI_COMM_WORLD_RANK", "1", "OMPI_COMM_WORLD_SIZE", "4"},
      LOCAL,
-     NULL, "no variable names"},
+     NULL, "no variable contains"},
     {"mpirun that ended, in a container", {"bash"}, true, {OMPI("3", "4"), "PMIX_SERVER_TMPDIR", "/gone"}, LOCAL,
      NULL,
-     "gone"},
+     "does not exist"},
     {"old variables of hydra", {"bash"}, false, {"PMI_RANK", "3", "PMI_SIZE", "4"}, LOCAL, NULL, "PMI_FD"},
     {"old variables of srun", {"bash", "login"}, false, {STEP("3", "4", "7777")}, LOCAL, NULL, "slurmstepd"},
     {"old RANK", {"bash"}, false, {"RANK", "3"}, LOCAL, NULL, NULL},
@@ -140,7 +140,7 @@ static const struct scene scenes[] = {
     {"old WORLD_SIZE", {"bash"}, false, {"WORLD_SIZE", "4"}, LOCAL, NULL, NULL},
     {"torchrun", {"python3"}, false, {TORCHRUN("1", "2")}, "torchrun", 1, 2, 0, -1, -1, -1, "RANK", NULL, NULL},
     {"torchrun under srun", {"python3", "slurmstepd"}, false, {STEP("0", "1", "101"), TORCHRUN("1", "2")}, "torchrun",
-     1, 2, 0, -1, -1, -1, "RANK", NULL, "SLURM_PROCID and SLURM_STEP_NUM_TASKS passed over"},
+     1, 2, 0, -1, -1, -1, "RANK", NULL, "SLURM_PROCID and SLURM_STEP_NUM_TASKS ignored"},
     {"kubeflow", {"sh"}, true, {"RANK", "1", "WORLD_SIZE", "2", "MASTER_ADDR", "x", "MASTER_PORT", "1"}, "kubeflow", 1,
      2, -1, -1, -1, -1, "RANK", NULL, NULL},
     /* refused */
@@ -149,8 +149,8 @@ static const struct scene scenes[] = {
     {"no rank", {"slurmstepd"}, false, {"SLURM_STEP_ID", "0", "SLURM_NTASKS", "4", "SLURM_TASK_PID", "99"},
      .says = "SLURM_NTASKS is set, but SLURM_PROCID is not"},
     {"a pod of several ranks", {"sh"}, true, {"JOB_COMPLETION_INDEX", "1", "NNODES", "2", "GPUS_PER_NODE", "8"},
-     .says = "GPUS_PER_NODE is 8 and NNODES is 2, so each pod runs several ranks, and this process is not started by "
-             "levin launch: start it by `levin launch -- train ...`"},
+     .says = "GPUS_PER_NODE is 8 and NNODES is 2, so each pod runs several ranks, but levin launch did not start this "
+             "process: start it with `levin launch -- train ...`"},
     {"a pod of as many ranks as GPUs", {"sh"}, true,
      {"JOB_COMPLETION_INDEX", "1", "NNODES", "2", "NPROC_PER_NODE", "auto"}, .says = "NPROC_PER_NODE is auto"},
     {"no RANK", {"sh"}, true, {"WORLD_SIZE", "2", "MASTER_ADDR", "x", "MASTER_PORT", "1"},
@@ -161,7 +161,7 @@ static const struct scene scenes[] = {
     {"negative", {"mpirun"}, false, {OMPI("-1", "4")}, .says = "OMPI_COMM_WORLD_RANK is '-1'"},
     {"no number", {"bash"}, false, {"PMI_RANK", "1x", "PMI_SIZE", "4"}, .says = "PMI_RANK is '1x'"},
     {"none at all", {"slurmstepd"}, false, {STEP("0", "0", "99")}, .says = "SLURM_STEP_NUM_TASKS is '0'"},
-    {"rank too large", {"hydra_pmi_proxy"}, false, {HYDRA("4", "4")}, .says = "ranks go from 0 to 3"},
+    {"rank too large", {"hydra_pmi_proxy"}, false, {HYDRA("4", "4")}, .says = "ranks are 0 to 3"},
     {"huge", {"hydra_pmi_proxy"}, false, {HYDRA("99999999999999999999", "4")}, .says = "PMI_RANK is '9999"},
     {"of levin launch", {"levin"}, false, {"LEVIN_RANK", "two", "LEVIN_SIZE", "2"}, .says = "LEVIN_RANK is 'two'"},
     {"LEVIN_RANK alone", {"levin"}, false, {"LEVIN_RANK", "1"}, .says = "LEVIN_SIZE is not"},
@@ -208,7 +208,7 @@ static void all_scenes(void **state)
         struct lvn_identity id;
         enum lvn_status status = lvn_identity_find_in(&id, &s);
         bool good = w->says
-                        ? status == LVN_ARG && strstr(lvn_error_text(), w->says) && !strchr(lvn_error_text(), '\n')
+                        ? status == LVN_ARG && strstr(levin_error_text(), w->says) && !strchr(levin_error_text(), '\n')
                         : status == LVN_OK && !strcmp(id.launcher, w->family) && id.rank == w->rank &&
                               id.size == w->size && id.local_rank == w->local_rank && id.local_size == w->local_size &&
                               id.node == w->node && id.nodes == w->nodes && !strcmp(id.rank_from, w->rank_from) &&
@@ -217,7 +217,7 @@ static void all_scenes(void **state)
         if (good) continue;
         wrong++;
         if (status) {
-            print_message("%s: %s\n", w->title, lvn_error_text());
+            print_message("%s: %s\n", w->title, levin_error_text());
         } else {
             print_message("%s: %s %d of %d, local %d of %d, node %d of %d, from '%s', ignored '%s'\n", w->title,
                           id.launcher, id.rank, id.size, id.local_rank, id.local_size, id.node, id.nodes, id.rank_from,
@@ -240,7 +240,7 @@ static void real(void **state)
     setenv("LEVIN_SIZE", "x", 1);
     struct lvn_identity id;
     assert_int_equal(lvn_identity_find(&id), LVN_ARG);
-    assert_non_null(strstr(lvn_error_text(), "LEVIN_SIZE is 'x'"));
+    assert_non_null(strstr(levin_error_text(), "LEVIN_SIZE is 'x'"));
     setenv("LEVIN_SIZE", "4", 1);
     assert_int_equal(lvn_identity_find(&id), LVN_OK);
     assert_true(id.rank == 3 && id.size == 4 && id.host[0]);

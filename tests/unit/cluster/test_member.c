@@ -1,5 +1,5 @@
-/* test_member.c - covers: src/cluster/rendezvous/member.c src/cluster/rendezvous/member_thread.c
- * src/cluster/rendezvous/member_facts.c
+/* test_member.c - covers: src/ranks/cluster/rendezvous/member.c src/ranks/cluster/rendezvous/member_thread.c
+ * src/ranks/cluster/rendezvous/member_facts.c
  *
  * Ranks that join at rank 0, send heartbeats, die, are stopped, and fail. */
 #include <sys/stat.h>
@@ -94,7 +94,7 @@ static void stopped(void **state)
 {
     (void)state;
     strike(3, hasty, 1, SIGSTOP);
-    assert_reported(3, 1, 0, "rank 1 on node1 has sent no heartbeat since step 412 (its process does not answer)");
+    assert_reported(3, 1, 0, "rank 1 on node1 has sent no heartbeat since step 412 (its process does not respond)");
     bury(1);
 }
 
@@ -102,7 +102,7 @@ static void stopped_server(void **state)
 {
     (void)state;
     strike(3, hasty, 0, SIGSTOP);
-    assert_reported(3, 0, ANY, "rank 0 on node0 has sent no heartbeat since step 412 (its process does not answer)");
+    assert_reported(3, 0, ANY, "rank 0 on node0 has sent no heartbeat since step 412 (its process does not respond)");
     bury(0);
 }
 

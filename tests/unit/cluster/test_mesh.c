@@ -1,4 +1,4 @@
-/* test_mesh.c - covers: src/cluster/rendezvous/mesh.c src/cluster/rendezvous/endpoints.c
+/* test_mesh.c - covers: src/ranks/cluster/rendezvous/mesh.c src/ranks/cluster/rendezvous/endpoints.c
  *
  * Ranks connect to each other, each a process: every connection leads to the right rank, even if strangers connect,
  * another process answers at a rank's address, or a rank is stopped.
@@ -122,7 +122,7 @@ static void start(const struct plan *p)
         if (!pid) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             shared->rank[i].status = live(p, i);
-            snprintf(shared->rank[i].error, SEEN, "%s", lvn_error_text());
+            snprintf(shared->rank[i].error, SEEN, "%s", levin_error_text());
             atomic_fetch_add(&shared->done, 1);
             _exit(0);
         }
@@ -282,7 +282,8 @@ static void test_files(void **state)
         lvn_mesh_release(&m);
         if (lvn_mesh_listen(&m, 0, 300, false) != LVN_IO) _exit(3);
         lvn_mesh_release(&m);
-        if (!strstr(lvn_error_text(), "600 open files are fewer than the 928 that 300 ranks need")) _exit(4);
+        if (!strstr(levin_error_text(), "the limit of 600 open files is below the 928 that 300 ranks require"))
+            _exit(4);
         setenv("LEVIN_RENDEZVOUS", "127.0.0.1:1", 1);
         _exit(lvn_mesh_listen(&m, 0, 300, false) == LVN_OK ? 0 : 5);
     }

@@ -1,4 +1,4 @@
-/* test_wire.c - covers: src/cluster/rendezvous/membership.c src/cluster/rendezvous/wire.c
+/* test_wire.c - covers: src/ranks/cluster/rendezvous/membership.c src/ranks/cluster/rendezvous/wire.c
  *
  * The encoding of messages between ranks, and messages about ranks for people. */
 #include <setjmp.h>
@@ -94,8 +94,8 @@ static void sentences(void **state)
         assert_false(lvn_straggler_find(&s, p, 4, 100 + step, text)); /* the same step */
         assert_int_equal(said, step == 14);
     }
-    assert_string_equal(text, "rank 1 on n0 is slow: 2 s of computing a step, where the median of the ranks is 1 s "
-                              "(waiting left out)");
+    assert_string_equal(text, "rank 1 on n0 is slow: it computes 2 s per step; the median of the ranks is 1 s (without "
+                              "time spent waiting)");
     for (int i = 0; i < 4; i++) p[i].step = 31;
     assert_true(lvn_straggler_find(&s, p, 4, 5000, text));
     assert_true(lvn_is_slow(p, 4, 1, NULL) && !lvn_is_slow(p, 4, 0, NULL) && !lvn_is_slow(p, 1, 0, NULL));

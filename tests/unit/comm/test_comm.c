@@ -1,5 +1,5 @@
-/* test_comm.c - covers: src/comm/comm.c src/comm/tree.c src/comm/engine_open.c src/comm/mpi_find.c
- * src/comm/tree_plan.c
+/* test_comm.c - covers: src/ranks/comm/comm.c src/ranks/comm/tree.c src/ranks/comm/engine_open.c
+ * src/ranks/comm/mpi_find.c src/ranks/comm/tree_plan.c
  *
  * The communicator: the tree of sums, one rank, and several ranks that are threads of this program.
  *
@@ -306,7 +306,7 @@ static void test_tcp_closed(void **state)
     assert_false(lvn_comm_wait_for(c, &r, 0.01));
     close(pair[1]);
     assert_int_equal(lvn_comm_wait(c, &r), LVN_COMM);
-    assert_non_null(strstr(lvn_error_text(), "rank 1"));
+    assert_non_null(strstr(levin_error_text(), "rank 1"));
     assert_int_equal(lvn_comm_all_reduce_now(c, &x, 1, LVN_I32, LVN_SUM), LVN_COMM);
     lvn_comm_close(c);
 }
@@ -328,7 +328,7 @@ static void test_broken(void **state)
     lvn_comm_reduce_scatter(c, &r[1], x, first, LVN_F32);
     lvn_comm_send(c, &r[2], x, 4, 1, 0);
     for (int i = 0; i < 3; i++) assert_int_equal(lvn_comm_wait(c, &r[i]), LVN_COMM);
-    assert_non_null(strstr(lvn_error_text(), "threads say: error 42"));
+    assert_non_null(strstr(levin_error_text(), "threads say: error 42"));
     assert_int_equal(lvn_comm_broadcast_now(c, x, 4, 0), LVN_COMM);
     lvn_comm_close(c);
     world_release(&w);
@@ -366,13 +366,13 @@ static void test_find(void **state)
     (void)state;
     struct lvn_mpi_library l;
     assert_int_equal(lvn_mpi_find(&l, "/nowhere/libmpi.so", "openmpi"), LVN_ARG);
-    assert_non_null(strstr(lvn_error_text(), "trainer.mpi_library: /nowhere/libmpi.so"));
+    assert_non_null(strstr(levin_error_text(), "trainer.mpi_library: /nowhere/libmpi.so"));
     assert_int_equal(lvn_mpi_find(&l, "libm.so.6", NULL), LVN_ARG);
-    assert_non_null(strstr(lvn_error_text(), "is no MPI library"));
+    assert_non_null(strstr(levin_error_text(), "is not an MPI library"));
     unsetenv("PMI_RANK"), unsetenv("PMI_FD"), unsetenv("PMIX_RANK"), unsetenv("PMIX_NAMESPACE");
     unsetenv("PMI_CONTROL_PORT"), unsetenv("PALS_RANKID");
     assert_int_equal(lvn_mpi_find(&l, "", "slurm"), LVN_UNSUPPORTED);
-    assert_non_null(strstr(lvn_error_text(), "srun --mpi=pmix"));
+    assert_non_null(strstr(levin_error_text(), "srun --mpi=pmix"));
 }
 
 int main(void)

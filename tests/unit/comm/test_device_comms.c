@@ -1,4 +1,5 @@
-/* test_device_comms.c - covers: src/comm/nccl.c src/comm/comm.c src/comm/comm_kind.c src/backend/cuda/queue.c
+/* test_device_comms.c - covers: src/ranks/comm/nccl.c src/ranks/comm/comm.c src/ranks/comm/comm_kind.c
+ * src/core/backend/cuda/queue.c
  *
  * Requests that name the memory of devices: four ranks, which are processes with a device each, over every kind of
  * communicator of the table that carries such memory; in all ranks and in groups of them.
@@ -35,7 +36,7 @@ static struct {
 static void expect(bool good, const char *what)
 {
     if (good) return;
-    fprintf(stderr, "rank %d: wrong: %s: %s\n", me.rank, what, lvn_error_text());
+    fprintf(stderr, "rank %d: wrong: %s: %s\n", me.rank, what, levin_error_text());
     _exit(1);
 }
 

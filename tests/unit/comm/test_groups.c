@@ -1,4 +1,5 @@
-/* test_groups.c - covers: src/comm/engine_split.c src/comm/comm.c src/comm/comm_self.c src/comm/tcp.c src/comm/engine.c
+/* test_groups.c - covers: src/ranks/comm/engine_split.c src/ranks/comm/comm.c src/ranks/comm/comm_self.c
+ * src/ranks/comm/tcp.c src/ranks/comm/engine.c
  *
  * Groups of ranks, over threads' messages and over connections: who is in which, and that collectives of several groups
  * and of all ranks, at the same time and started in unlike orders, have the bits of communicators with so many ranks.
@@ -34,7 +35,7 @@ struct scene {
     int socket[THREADS_MAX][THREADS_MAX];
     int failures;
     int (*act)(struct scene *s, struct lvn_comm *c, int rank);
-    int colour;                         /* of the numbers that ranks add */
+    int color;                          /* of the numbers that ranks add */
     struct results result[THREADS_MAX]; /* of act_whole() */
 };
 struct actor {
@@ -61,14 +62,14 @@ static void *act(void *argument)
     return NULL;
 }
 
-static void play(struct scene *s, int size, bool tcp, int colour, int (*f)(struct scene *, struct lvn_comm *, int))
+static void play(struct scene *s, int size, bool tcp, int color, int (*f)(struct scene *, struct lvn_comm *, int))
 {
     struct actor actors[THREADS_MAX];
     pthread_t threads[THREADS_MAX];
     world_init(&s->world, size);
     s->tcp = tcp;
     s->act = f;
-    s->colour = colour;
+    s->color = color;
     s->failures = 0;
     for (int i = 0; i < size && tcp; i++)
         for (int k = 0; k < i; k++) {
@@ -89,9 +90,9 @@ static void play(struct scene *s, int size, bool tcp, int colour, int (*f)(struc
 /* --- what they add --- */
 
 /* Numbers whose sum depends on the order of additions. */
-static float value(int colour, int rank, int64_t i)
+static float value(int color, int rank, int64_t i)
 {
-    const uint32_t h = (uint32_t)(i * 31 + rank * 7919 + colour * 104729) * 2654435761U;
+    const uint32_t h = (uint32_t)(i * 31 + rank * 7919 + color * 104729) * 2654435761U;
     return (float)((double)h * (i % 3 == 0 ? 1e-3 : 1.0) - 2e9);
 }
 
@@ -105,17 +106,17 @@ struct work {
     float leaf[LONG];
 };
 
-static void start(struct lvn_comm *c, struct work *w, struct results *out, int colour)
+static void start(struct lvn_comm *c, struct work *w, struct results *out, int color)
 {
     const int rank = lvn_comm_rank(c), size = lvn_comm_size(c);
     w->out = out;
     for (int i = 0; i <= size; i++) w->first[i] = (int64_t)LONG * i * i / (size * size); /* unlike lengths */
     for (int64_t i = 0; i < LONG; i++) {
-        out->sum[i] = out->part[i] = value(colour, rank, i);
-        out->all[i] = i >= w->first[rank] && i < w->first[rank + 1] ? value(colour, rank, i) : -1;
-        out->half[i] = lvn_bf16_make(value(colour, rank, i));
+        out->sum[i] = out->part[i] = value(color, rank, i);
+        out->all[i] = i >= w->first[rank] && i < w->first[rank + 1] ? value(color, rank, i) : -1;
+        out->half[i] = lvn_bf16_make(value(color, rank, i));
     }
-    for (int64_t i = 0; i < SHORT; i++) out->few[i] = out->told[i] = value(colour, rank, i);
+    for (int64_t i = 0; i < SHORT; i++) out->few[i] = out->told[i] = value(color, rank, i);
     lvn_comm_all_reduce(c, &w->request[0], out->few, SHORT, LVN_F32, LVN_SUM);
     lvn_comm_all_reduce(c, &w->request[1], out->sum, LONG, LVN_F32, LVN_SUM);
     lvn_comm_reduce_scatter(c, &w->request[2], out->part, w->first, LVN_F32);
@@ -139,34 +140,34 @@ static int act_whole(struct scene *s, struct lvn_comm *c, int rank)
 {
     struct work *w = malloc(sizeof *w);
     if (!w) return 1;
-    start(c, w, &s->result[rank], s->colour);
+    start(c, w, &s->result[rank], s->color);
     int bad = finish(c, w);
     free(w);
     return bad;
 }
 
-/* What communicators of these sizes compute: [size][colour]. */
+/* What communicators of these sizes compute: [size][color]. */
 static struct scene *wanted[THREADS_MAX][3];
 
-static const struct results *wanted_of(bool tcp, int size, int colour)
+static const struct results *wanted_of(bool tcp, int size, int color)
 {
     static struct scene scenes[8];
     static int n;
     static bool of_tcp;
     if (of_tcp != tcp) memset(wanted, 0, sizeof wanted), n = 0, of_tcp = tcp;
-    if (!wanted[size][colour]) {
+    if (!wanted[size][color]) {
         assert_true(n < 8);
-        wanted[size][colour] = &scenes[n++];
-        play(wanted[size][colour], size, tcp, colour, act_whole);
+        wanted[size][color] = &scenes[n++];
+        play(wanted[size][color], size, tcp, color, act_whole);
     }
-    return wanted[size][colour]->result;
+    return wanted[size][color]->result;
 }
 
 /* --- groups --- */
 
-static int is_equal(const struct lvn_comm *c, const struct results *r, int colour)
+static int is_equal(const struct lvn_comm *c, const struct results *r, int color)
 {
-    const struct scene *s = wanted[lvn_comm_size(c)][colour];
+    const struct scene *s = wanted[lvn_comm_size(c)][color];
     return !memcmp(r, &s->result[lvn_comm_rank(c)], sizeof *r);
 }
 
@@ -175,21 +176,20 @@ static int is_equal(const struct lvn_comm *c, const struct results *r, int colou
 static int act_mesh(struct scene *s, struct lvn_comm *c, int rank)
 {
     struct lvn_comm *part[3] = {[2] = c};
-    const int colour[] = {rank / 3, rank % 3, 2};
+    const int color[] = {rank / 3, rank % 3, 2};
     struct work *w = malloc(3 * sizeof *w);
     struct results *r = malloc(3 * sizeof *r);
-    int bad =
-        !w || !r || lvn_comm_split(c, &part[0], colour[0], -rank) || lvn_comm_split(c, &part[1], colour[1], -rank);
+    int bad = !w || !r || lvn_comm_split(c, &part[0], color[0], -rank) || lvn_comm_split(c, &part[1], color[1], -rank);
     (void)s;
     if (bad) return free(w), free(r), 1;
     bad += lvn_comm_size(part[0]) != 3 || lvn_comm_rank(part[0]) != 2 - rank % 3;
     bad += lvn_comm_size(part[1]) != 2 || lvn_comm_rank(part[1]) != 1 - rank / 3;
     for (int k = 0; k < 3; k++) {
         const int i = rank % 2 ? k : 2 - k;
-        start(part[i], &w[i], &r[i], colour[i]);
+        start(part[i], &w[i], &r[i], color[i]);
     }
     for (int i = 0; i < 3; i++) bad += finish(part[i], &w[i]) != 0;
-    for (int i = 0; i < 3; i++) bad += !is_equal(part[i], &r[i], colour[i]);
+    for (int i = 0; i < 3; i++) bad += !is_equal(part[i], &r[i], color[i]);
     lvn_comm_close(part[0]);
     lvn_comm_close(part[1]);
     free(w);
@@ -200,8 +200,8 @@ static int act_mesh(struct scene *s, struct lvn_comm *c, int rank)
 static void run_mesh(bool tcp)
 {
     static struct scene s;
-    for (int colour = 0; colour < 2; colour++) (void)wanted_of(tcp, 3, colour);
-    for (int colour = 0; colour < 3; colour++) (void)wanted_of(tcp, 2, colour);
+    for (int color = 0; color < 2; color++) (void)wanted_of(tcp, 3, color);
+    for (int color = 0; color < 3; color++) (void)wanted_of(tcp, 2, color);
     (void)wanted_of(tcp, 6, 2);
     play(&s, 6, tcp, 0, act_mesh);
 }
@@ -218,12 +218,12 @@ static void test_mesh(void **state)
 static int act_nested(struct scene *s, struct lvn_comm *c, int rank)
 {
     struct lvn_comm *group = c, *inner = c;
-    const int colour = rank == 2 ? -1 : rank == 4;
+    const int color = rank == 2 ? -1 : rank == 4;
     int32_t x = 1 << rank, y[2] = {-1, -1};
     struct lvn_request r[4];
     int bad = 0;
     (void)s;
-    if (lvn_comm_split(c, &group, colour, 0) != LVN_OK) return 1;
+    if (lvn_comm_split(c, &group, color, 0) != LVN_OK) return 1;
     if (rank == 2) return group != NULL;
     if (rank == 4) {
         bad += lvn_comm_size(group) != 1 || lvn_comm_all_reduce_now(group, &x, 1, LVN_I32, LVN_SUM) || x != 16;
@@ -314,14 +314,14 @@ static int act_broken(struct scene *s, struct lvn_comm *c, int rank)
     float x = 1;
     if (bad) return bad;
     ((struct lvn_engine_group *)c)->engine->next_group = LVN_GROUPS;
-    bad += lvn_comm_split(c, &more, 0, 0) != LVN_UNSUPPORTED || more || !strstr(lvn_error_text(), "at most");
+    bad += lvn_comm_split(c, &more, 0, 0) != LVN_UNSUPPORTED || more || !strstr(levin_error_text(), "at most");
     bad += lvn_comm_all_reduce_now(c, &x, 1, LVN_F32, LVN_SUM) != LVN_OK; /* all have come so far */
     pthread_mutex_lock(&s->world.lock);
     s->world.broken = true;
     pthread_mutex_unlock(&s->world.lock);
     bad += lvn_comm_all_reduce_now(c, &x, 1, LVN_F32, LVN_SUM) != LVN_COMM;
     bad += lvn_comm_all_reduce_now(group, &x, 1, LVN_F32, LVN_SUM) != LVN_COMM;
-    bad += !strstr(lvn_error_text(), "threads say: error 42");
+    bad += !strstr(levin_error_text(), "threads say: error 42");
     lvn_comm_close(group);
     return bad;
 }
@@ -339,7 +339,7 @@ static void test_refused(void **state)
     const struct lvn_comm_options o = {.rank = 0, .size = 2};
     assert_int_equal(lvn_engine_open(&c, &o, &none, &w.ranks[0]), LVN_OK);
     assert_int_equal(lvn_comm_split(c, &group, 0, 0), LVN_UNSUPPORTED);
-    assert_string_equal(lvn_error_text(), "threads has no groups of ranks");
+    assert_string_equal(levin_error_text(), "threads does not support groups of ranks");
     lvn_comm_close(c);
     world_release(&w);
     play(&s, 3, false, 0, act_broken);

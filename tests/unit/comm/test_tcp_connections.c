@@ -1,4 +1,4 @@
-/* test_tcp_connections.c - covers: src/comm/tcp_connections.c
+/* test_tcp_connections.c - covers: src/ranks/comm/tcp_connections.c
  *
  * Messages over the connections of levin's own transport: expected, unexpected, and invalid ones. */
 #include <errno.h>

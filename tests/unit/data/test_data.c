@@ -1,5 +1,5 @@
-/* test_data.c - covers: src/data/dataset.c src/data/vocab.c src/data/prepare/prepare.c src/data/dataset_fingerprint.c
- * src/data/loader.c src/data/program/program_data.c
+/* test_data.c - covers: src/text/data/dataset.c src/text/data/vocab.c src/text/data/prepare/prepare.c
+ * src/text/data/dataset_fingerprint.c src/text/data/loader.c src/text/data/program/program_data.c
  *
  * Data sets: splits, vocabularies, and a message for each bad file. */
 #include "data_files.h"
@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "data/prepare/prepare.h"
 #include "data/program/program_data.h"
+#include "faults.h"
 
 /* --- characters ------------------------------------------------------------------------------------------------ */
 
@@ -60,10 +61,10 @@ static void unicode(void **state)
     assert_int_equal(n, 2);
     assert_memory_equal(ids, ((int32_t[]){4, 2}), 8);
     assert_int_equal(lvn_vocab_encode(d->vocabulary, "the prompt", "zü", 3, ids, &n), LVN_ARG);
-    assert_string_equal(lvn_error_text(), "the prompt has the character 'ü' (U+00FC) at byte 1, which the model's "
-                                          "vocabulary of 6 characters lacks");
+    assert_string_equal(levin_error_text(), "the prompt has the character 'ü' (U+00FC) at byte 1, which the model's "
+                                            "vocabulary of 6 characters lacks");
     assert_int_equal(lvn_vocab_encode(d->vocabulary, "the prompt", "z\t", 2, ids, &n), LVN_ARG);
-    assert_non_null(strstr(lvn_error_text(), "the character U+0009 at byte 1"));
+    assert_non_null(strstr(levin_error_text(), "the character U+0009 at byte 1"));
     assert_int_equal(lvn_vocab_encode(d->vocabulary, "the prompt", "z\xff", 2, ids, &n), LVN_ARG);
 
     /* stored with the run, and loaded without the text */
@@ -102,7 +103,7 @@ static void vocabulary_files(void **state)
         struct lvn_vocab *v;
         assert_int_equal(lvn_vocab_from_json(&v, "'v.json'", bad[i], (int64_t)strlen(bad[i])), LVN_FORMAT);
         assert_null(v);
-        assert_non_null(strstr(lvn_error_text(), "v.json"));
+        assert_non_null(strstr(levin_error_text(), "v.json"));
     }
 }
 
@@ -121,7 +122,7 @@ static void bad_texts(void **state)
                    .kind = "chars", .path = write_text("t.txt", "abcdefghij"), .block_size = 9);
     assert_refused(LVN_ARG, "10 different tokens, but model.vocab_size is 9", .kind = "chars", .vocab_size = 9,
                    .path = write_text("t.txt", "abcdefghij"));
-    assert_refused(LVN_ARG, "levin knows labelled, chars, tokens, mnist", .kind = "words");
+    assert_refused(LVN_ARG, "levin knows labelled, chat, chars, tokens, mnist", .kind = "words");
 }
 
 static void validation_text(void **state)
@@ -228,7 +229,7 @@ static void late_check(void **state)
     int32_t ids[10], labels[10];
     assert_int_equal(read_sample(d, LVN_SPLIT_TRAIN, 39, 10, ids, labels), LVN_OK);
     assert_int_equal(read_sample(d, LVN_SPLIT_TRAIN, 40, 10, ids, labels), LVN_FORMAT);
-    assert_non_null(strstr(lvn_error_text(), "token id 50 at position 50"));
+    assert_non_null(strstr(levin_error_text(), "token id 50 at position 50"));
     lvn_dataset_close(d);
 }
 
@@ -313,7 +314,7 @@ static void prepared_text(void **state)
     snprintf(out, sizeof out, "%s/prepared", test_dir);
     struct lvn_data_options o = {.kind = "chars", .path = write_text("p.txt", "to be or not to bé\n\n")};
     struct lvn_prepared result;
-    if (lvn_prepare(&o, out, &result) != LVN_OK) fail_msg("%s", lvn_error_text());
+    if (lvn_prepare(&o, NULL, out, &result) != LVN_OK) fail_msg("%s", levin_error_text());
     assert_int_equal(result.n_tokens[0], 18);
     assert_int_equal(result.n_tokens[1], 2);
     struct lvn_dataset *text = open_data(o), *d = open_data((struct lvn_data_options){.kind = "tokens", .path = out});
@@ -327,9 +328,9 @@ static void prepared_text(void **state)
     lvn_dataset_close(d);
     o.kind = "mnist";
     o.path = NULL;
-    assert_int_equal(lvn_prepare(&o, out, &result), LVN_ARG);
+    assert_int_equal(lvn_prepare(&o, NULL, out, &result), LVN_ARG);
     o = (struct lvn_data_options){.kind = "chars", .path = test_path("p.txt")};
-    assert_int_equal(lvn_prepare(&o, "/proc/nowhere", &result), LVN_IO);
+    assert_int_equal(lvn_prepare(&o, NULL, "/proc/nowhere", &result), LVN_IO);
 }
 
 /* Opening with the k-th allocation failing, for each k until it succeeds: a message each time, no leak. */
@@ -339,16 +340,16 @@ static void no_memory(void **state)
     const char *path = write_text("m.txt", "some text to learn");
     for (long k = 1;; k++) {
         struct lvn_dataset *d;
-        lvn_alloc_fail_at(k);
+        fault_memory_at(k);
         enum lvn_status status = lvn_dataset_open(&d, &(struct lvn_data_options){.kind = "chars", .path = path});
-        lvn_alloc_fail_at(0);
+        fault_memory_at(0);
         if (status == LVN_OK) {
             lvn_dataset_close(d);
             assert_true(k > 4);
             break;
         }
         assert_int_equal(status, LVN_MEMORY);
-        assert_true(*lvn_error_text());
+        assert_true(*levin_error_text());
     }
 }
 

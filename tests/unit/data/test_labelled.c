@@ -1,6 +1,7 @@
-/* test_labelled.c - covers: src/data/table.c src/data/dataset.c src/data/mask.c
+/* test_labelled.c - covers: src/text/data/table.c src/text/data/dataset.c src/text/data/mask.c
  *
  * Tables, labelled texts and masks. */
+#include "faults.h"
 #include "io_test.h"
 
 #include <math.h>
@@ -47,6 +48,25 @@ static void assert_rows(const char *name, const char *file, const char *want)
     lvn_table_close(&t);
 }
 
+static void quotes(void **state)
+{
+    (void)state;
+    struct lvn_table t;
+    /* as Python's csv.reader(strict=True): the line where the faulty one was opened; the next line is a row */
+    assert_rows(
+        "strict.csv",
+        "text,label\n\"he said,1\nmore,0\na \"quote\" inside,2\n\"closing\" of,3\n\"fine\",4\r\n\"\",5\n\"x\"\n",
+        "!2: text after the closing quote; within a quoted cell a quotation mark is written twice;more|0;a "
+        "\"quote\" inside|2;!5: text after the closing quote; within a quoted cell a quotation mark is written "
+        "twice;fine|4;|5;!8: 1 columns; the first line has 2;");
+    assert_rows("open.csv", "text,label\n\"two\nlines\",\"0\n1\n",
+                "!3: a quotation mark is never closed;!3: a quotation mark is never closed;!4: 1 columns; the first "
+                "line has 2;");
+    ASSERT_FAILS(FORMAT, "quoted.csv:1: text after the closing quote",
+                 lvn_table_open(&t, put("quoted.csv", "\"a\"b,c\n")));
+    lvn_table_close(&t);
+}
+
 static void tables(void **state)
 {
     (void)state;
@@ -68,7 +88,10 @@ static void tables(void **state)
     ASSERT_FAILS(FORMAT, "has no column 'text'; its columns are words, class", lvn_table_column(&t, "text", true));
     lvn_table_close(&t);
     ASSERT_OK(lvn_table_open(&t, put("g.jsonl", "[{\"text\": \"a\"},\n{\"text\": \"b\"}]\n")));
-    ASSERT_FAILS(FORMAT, "no line is a JSON object; each is a row", lvn_table_column(&t, "text", true));
+    ASSERT_FAILS(FORMAT, "no line is a JSON object; each must be a row", lvn_table_column(&t, "text", true));
+    lvn_table_close(&t);
+    ASSERT_OK(lvn_table_open(&t, put("nan.jsonl", "\n{\"text\": NaN}\n{\"text\": 1,}\n")));
+    ASSERT_FAILS(FORMAT, "\"label\": 0}; line 2: invalid token near 'NaN'", lvn_table_column(&t, "text", true));
     lvn_table_close(&t);
     /* malformed headers */
     ASSERT_FAILS(FORMAT, "t.tsv:1: byte 6 is not UTF-8", lvn_table_open(&t, put("t.tsv", "label\xff\ttext\n1\ta\n")));
@@ -159,12 +182,44 @@ static void samples(void **state)
     lvn_dataset_close(d);
 }
 
+/* The tokens of the two texts of a pair, as the `longest_first` of Hugging Face's tokenizers 0.23 truncates them. */
+static void truncated_pairs(void **state)
+{
+    static const int cases[][5] = {
+        /* room, tokens of the texts, tokens left of them */
+        {4, 1, 9, 1, 3}, {4, 9, 1, 3, 1}, {4, 3, 3, 2, 2}, {4, 9, 3, 2, 2}, {5, 1, 9, 1, 4}, {5, 3, 3, 2, 3},
+        {5, 5, 4, 3, 2}, {5, 4, 5, 2, 3}, {5, 9, 9, 2, 3}, {5, 9, 2, 3, 2}, {5, 2, 9, 2, 3}, {7, 4, 4, 3, 4},
+        {7, 5, 4, 4, 3}, {7, 9, 2, 5, 2}, {7, 9, 3, 4, 3}, {7, 4, 9, 3, 4}, {7, 3, 3, 3, 3}, {7, 3, 4, 3, 4},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const int *c = cases[i];
+        struct lvn_dataset *d;
+        struct lvn_text file = {0};
+        int32_t ids[16], types[16], n, label, left[2] = {-2, -1}; /* [CLS], [SEP] and [SEP] */
+        lvn_text_printf(&file, "text\tmore\tlabel\n%.*s\t%.*s\t0\n", 2 * c[1], "a a a a a a a a a ", 2 * c[2],
+                        "b b b b b b b b b ");
+        struct lvn_data_options o = options("pair.tsv", lvn_text_string(&file));
+        o.pair_column = "more";
+        o.max_length = o.block_size = c[0] + 3;
+        ASSERT_OK(lvn_dataset_open(&d, &o));
+        ASSERT_OK(lvn_dataset_sample(d, LVN_SPLIT_ALL, 0, (struct lvn_draw){.length = c[0] + 3},
+                                     (void *[]){ids, types, &n, &label}));
+        for (int k = 0; k < n; k++) left[types[k]]++;
+        assert_int_equal(left[0], c[3]);
+        assert_int_equal(left[1], c[4]);
+        lvn_dataset_close(d);
+        lvn_text_release(&file);
+    }
+}
+
 static void bad_rows(void **state)
 {
     struct lvn_dataset *d;
-    struct lvn_data_options o = options("a.tsv", "text\tlabel\na\t0\nb\tgood\n\t1\nd\t-1\na\t7\nd\t1\n");
+    struct lvn_data_options o = options("a.tsv", "text\tlabel\na\t0\nb\tgood\n\t1\nd\t1.5\na\t7\nd\t1\n");
     (void)state;
-    ASSERT_FAILS(FORMAT, "a.tsv:3: the label is 'good'; a whole number from 0 on is wanted; correct it, or skip",
+    ASSERT_FAILS(FORMAT, "a.tsv:3: the label is 'good'; the classes, from '", lvn_dataset_open(&d, &o));
+    ASSERT_FAILS(FORMAT, "', are 0 to 7; correct it, or skip such rows with data.skip_bad_rows=true",
                  lvn_dataset_open(&d, &o));
     o.skip_bad_rows = true;
     ASSERT_OK(lvn_dataset_open(&d, &o));
@@ -181,13 +236,140 @@ static void bad_rows(void **state)
     o.classes = 2;
     ASSERT_FAILS(FORMAT, "b.tsv:2: the label is 7; the model knows 0 to 1", lvn_dataset_open(&d, &o));
     o.tokenizer = "";
-    ASSERT_FAILS(ARG, "there is no tokenizer: give data.tokenizer", lvn_dataset_open(&d, &o));
+    ASSERT_FAILS(ARG, "has no tokenizer: give data.tokenizer", lvn_dataset_open(&d, &o));
     o = options("c.txt", "a\n");
     ASSERT_FAILS(FORMAT, "is no table", lvn_dataset_open(&d, &o));
     put("none.txt", "[UNK]\na\n");
     o = options("b.tsv", "text\tlabel\na\t0\n");
     put("vocab.txt", "[UNK]\na\n");
     ASSERT_FAILS(FORMAT, "has no token [CLS]", lvn_dataset_open(&d, &o));
+}
+
+/* --- classes --- */
+
+/* "name name ...:class class ...", of the data set's classes and samples, or the failure's sentence. */
+static const char *classes_of(const char *name, const char *file, const char *val, struct lvn_data_options more)
+{
+    static struct lvn_text got;
+    static char val_path[512];
+    struct lvn_dataset *d;
+    struct lvn_data_options o = options(name, file);
+    if (val) snprintf(val_path, sizeof val_path, "%s", put("val.tsv", val));
+    o.val_path = val ? val_path : NULL;
+    o.classes = more.classes;
+    o.class_names = more.class_names;
+    o.class_advice = more.class_advice;
+    o.skip_bad_rows = more.skip_bad_rows;
+    o.label = more.label;
+    lvn_text_release(&got);
+    if (lvn_dataset_open(&d, &o) != LVN_OK) {
+        const char *path = strstr(levin_error_text(), o.path);
+        lvn_text_add(&got, path && !val ? path + strlen(o.path) - strlen(name) : levin_error_text());
+        lvn_error_clear();
+        return lvn_text_string(&got);
+    }
+    const struct lvn_field *f = &d->fields.field[3];
+    for (int64_t k = 0; d->class_names && k < f->below; k++) lvn_text_printf(&got, "%s ", d->class_names[k]);
+    lvn_text_printf(&got, "(%d):", (int)f->below);
+    for (int64_t i = 0; i < d->split[LVN_SPLIT_TRAIN].n_samples; i++) {
+        int32_t ids[8], types[8], n, label;
+        ASSERT_OK(lvn_dataset_sample(d, LVN_SPLIT_TRAIN, i, (struct lvn_draw){.length = 8},
+                                     (void *[]){ids, types, &n, &label}));
+        lvn_text_printf(&got, " %d", (int)label);
+    }
+    lvn_dataset_close(d);
+    return lvn_text_string(&got);
+}
+
+static void classes(void **state)
+{
+    static const struct {
+        const char *name, *file, *want;
+    } cases[] = {
+        {"w.csv", "text,label\na,pos\nb,neg\nd,pos\n", "neg pos (2): 1 0 1"},
+        {"t.tsv", "text\tlabel\na\tTrue\nb\tFalse\n", "False True (2): 1 0"},
+        {"f.csv", "text,label\na,1.0\nb,0.0\nd,1e0\n", "(2): 1 0 1"},
+        {"s.csv", "text,label\na,\" pos\"\nb,neg \nd,pos\n", "neg pos (2): 1 0 1"},
+        {"k.tsv", "text\tlabel\na\t\xea\xb8\x8d\xec\xa0\x95\nb\t\xeb\xb6\x80\xec\xa0\x95\nd\tZ\n",
+         "Z \xea\xb8\x8d\xec\xa0\x95 \xeb\xb6\x80\xec\xa0\x95 (3): 1 2 0"},
+        {"one.csv", "text,label\na,5\nb,10\nd,1\n", "1 5 10 (3): 1 2 0"}, /* in the order of numbers */
+        {"minus.csv", "text,label\na,1\nb,-1\n", "-1 1 (2): 1 0"},
+        {"zero.csv", "text,label\na,0\nb,2\n", "(3): 0 2"},
+        {"ones.csv", "text,label\na,1\nb,1\n", "(2): 1 1"},
+        {"case.csv", "text,label\na,pos\nb,Pos\n", "Pos pos (2): 1 0"},
+        {"j.jsonl", "{\"text\": \"a\", \"label\": true}\n{\"text\": \"b\", \"label\": false}\n", "false true (2): 1 0"},
+        {"n.jsonl", "{\"text\": \"a\", \"label\": 1.0}\n{\"text\": \"b\", \"label\": 0}\n", "(2): 1 0"},
+        {"w.jsonl", "{\"text\": \"a\", \"label\": \"pos\"}\n{\"text\": \"b\", \"label\": \"neg\"}\n",
+         "neg pos (2): 1 0"},
+        {"mixed.csv", "text,label\na,x\nb,7\nd,y\n", "7 x y (3): 1 0 2"}, /* more words than numbers */
+        /* refused */
+        {"nul.jsonl", "{\"text\": \"a\", \"label\": null}\n{\"text\": \"b\", \"label\": 0}\n",
+         "nul.jsonl:1: 'label' is neither text nor a number, nor true or false; correct it, or skip such rows with "
+         "data.skip_bad_rows=true"},
+        {"e.csv", "text,label\na,pos\nb,\nd,neg\n",
+         "e.csv:3: the label is empty; correct it, or skip such rows with data.skip_bad_rows=true"},
+        {"c.csv", "text,label\na,\"p\nos\"\nb,neg\nd,pos\n",
+         "c.csv:2: the label 'p?os' holds a line end or a control character; correct it, or skip such rows with "
+         "data.skip_bad_rows=true"},
+        {"r.csv", "text,label\na,0\nb,1.5\n",
+         "r.csv:3: the label is 1.5, and a class is a word or a whole number; to learn numbers, set task.kind=regress; "
+         "correct it, or skip such rows with data.skip_bad_rows=true"},
+        {"m.csv", "text,label\na,0\nb,1\nd,1000000\n",
+         "m.csv:4: the label is 1000000; the classes are the whole numbers 0 to 1, and there may be 65536; to learn "
+         "numbers, set task.kind=regress; correct it, or skip such rows with data.skip_bad_rows=true"},
+        {"same.csv", "text,label\na,pos\nb,pos\n",
+         "same.csv': all rows have the label 'pos'; a classifier needs rows of at least two classes, in the column "
+         "that "
+         "data.label_column names"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_string_equal(classes_of(cases[i].name, cases[i].file, NULL, (struct lvn_data_options){0}),
+                            cases[i].want);
+    /* classes of a model: by name, by number where no name is a number, in the model's order */
+    const struct lvn_data_options named = {.classes = 2, .class_names = "pos\0neg"},
+                                  stars = {.classes = 3, .class_names = "3\0002\0001"}, numbers = {.classes = 2};
+    assert_string_equal(classes_of("a.csv", "text,label\na,pos\nb,neg\nd,1\n", NULL, named), "pos neg (2): 0 1 1");
+    assert_string_equal(classes_of("a.csv", "text,label\na,1\nb,3.0\nd,2\n", NULL, stars), "3 2 1 (3): 2 0 1");
+    assert_string_equal(classes_of("a.csv", "text,label\na,1\nb,LABEL_0\n", NULL, numbers), "(2): 1 0");
+    const char *refused = classes_of("a.csv", "text,label\na,0\nb,neg\n", NULL, stars);
+    assert_non_null(strstr(refused, "a.csv:2: the label is 0; the model knows '3', '2', '1'; correct it"));
+    refused = classes_of("a.csv", "text,label\na,pos\nb,meh\n", NULL,
+                         (struct lvn_data_options){.classes = 2, .class_names = "pos\0neg", .class_advice = "DO THIS"});
+    assert_non_null(strstr(refused, "a.csv:3: the label is 'meh'; the model knows 'pos', 'neg'; DO THIS; correct it"));
+    /* a class that only validation has */
+    refused = classes_of("a.csv", "text,label\na,pos\nb,neg\n", "text\tlabel\na\tpos\nb\tmeh\n",
+                         (struct lvn_data_options){0});
+    assert_non_null(strstr(refused, "val.tsv:3: the label is 'meh'; the classes, from '"));
+    assert_non_null(strstr(refused, "', are 'neg', 'pos'; correct it"));
+    refused = classes_of("a.csv", "text,label\na,0\nb,1\n", "text\tlabel\na\t0\nb\t2\n", (struct lvn_data_options){0});
+    assert_non_null(strstr(refused, "val.tsv:3: the label is '2'; the classes, from '"));
+    assert_non_null(strstr(refused, "', are 0 to 1; correct it"));
+}
+
+/* A column of texts, or of numbers to learn, is no column of classes. */
+static void no_classes(void **state)
+{
+    LVN_LOCAL_TEXT(words);
+    LVN_LOCAL_TEXT(prices);
+    LVN_LOCAL_TEXT(many);
+    (void)state;
+    lvn_text_add(&words, "text,label\n");
+    lvn_text_add(&prices, "text,label\n");
+    lvn_text_add(&many, "text,label\n");
+    for (int i = 0; i < 30; i++) lvn_text_printf(&words, "a,name %c%d\n", 'a' + i % 26, i);
+    for (int i = 0; i < 30; i++) lvn_text_printf(&prices, "a,%d\n", 1000 + 7 * i);
+    for (int i = 0; i < 70000; i++) lvn_text_printf(&many, "a,x%d\nb,x%d\n", i, i);
+    assert_string_equal(
+        classes_of("w.csv", lvn_text_string(&words), NULL, (struct lvn_data_options){0}),
+        "w.csv': each of the 30 rows has another label, as 'name a0': name the column of the class with "
+        "data.label_column");
+    assert_string_equal(classes_of("p.csv", lvn_text_string(&prices), NULL, (struct lvn_data_options){0}),
+                        "p.csv': each of the 30 rows has another label, as '1000': name the column of the class with "
+                        "data.label_column, or learn the numbers with task.kind=regress");
+    assert_string_equal(classes_of("m.csv", lvn_text_string(&many), NULL, (struct lvn_data_options){0}),
+                        "m.csv' has more than 65536 different labels, as 'x0': name the column of the class with "
+                        "data.label_column, or learn numbers with task.kind=regress");
 }
 
 /* The splits of one file: each row is in exactly one of them, for any seed. */
@@ -265,7 +447,7 @@ static void masks(void **state)
         if (k) put(with_bom[k], text);
         ASSERT_OK(lvn_tokenizer_open(&t, test_path(with_bom[k])));
         if (k == 2)
-            ASSERT_FAILS(ARG, "task.whole_words wants pieces of WordPiece with a mark",
+            ASSERT_FAILS(ARG, "task.whole_words requires pieces of WordPiece with a mark",
                          lvn_mask_init(&m, t, 0.15, true, 5));
         else
             ASSERT_OK(lvn_mask_init(&m, t, 0.15, true, 5));
@@ -295,7 +477,7 @@ static void memory_that_runs_out(void **state)
             struct lvn_table_row row;
             bool more = true;
             int rows = 0;
-            lvn_alloc_fail_at(k);
+            fault_memory_at(k);
             enum lvn_status status = lvn_table_open(&t, path);
             if (status == LVN_OK) status = lvn_table_column(&t, "document|text", true);
             if (status == LVN_OK) status = lvn_table_column(&t, "label", true);
@@ -305,7 +487,7 @@ static void memory_that_runs_out(void **state)
                 assert_string_equal(row.bad, "");
                 rows++;
             }
-            lvn_alloc_fail_at(0);
+            fault_memory_at(0);
             lvn_table_close(&t);
             if (status == LVN_OK) {
                 assert_int_equal(rows, 2);
@@ -320,8 +502,11 @@ static void memory_that_runs_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables), cmocka_unit_test(samples), cmocka_unit_test(bad_rows),
-        cmocka_unit_test(parts),  cmocka_unit_test(masks),   cmocka_unit_test(memory_that_runs_out),
+        cmocka_unit_test(tables),     cmocka_unit_test(quotes),
+        cmocka_unit_test(samples),    cmocka_unit_test(truncated_pairs),
+        cmocka_unit_test(bad_rows),   cmocka_unit_test(classes),
+        cmocka_unit_test(no_classes), cmocka_unit_test(parts),
+        cmocka_unit_test(masks),      cmocka_unit_test(memory_that_runs_out),
     };
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
 }

@@ -1,4 +1,4 @@
-/* test_lengths.c - covers: src/data/loader.c src/data/dataset.c
+/* test_lengths.c - covers: src/text/data/loader.c src/text/data/dataset.c
  *
  * Samples of different lengths: planned lengths, and batches of samples of similar length. */
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* test_loader.c - covers: src/data/loader.c src/data/dataset.c src/data/prefetch.c
+/* test_loader.c - covers: src/text/data/loader.c src/text/data/dataset.c src/text/data/prefetch.c
  *
  * Samples of a step: orders, rows of ranks, evaluation. */
 #include "data_files.h"
@@ -12,7 +12,7 @@ static struct lvn_loader make_loader(struct lvn_dataset *d, enum lvn_sampling sa
 {
     struct lvn_loader l;
     set_length(d, T);
-    if (lvn_loader_init(&l, d, LVN_SPLIT_TRAIN, sampling, batch, seed) != LVN_OK) fail_msg("%s", lvn_error_text());
+    if (lvn_loader_init(&l, d, LVN_SPLIT_TRAIN, sampling, batch, seed) != LVN_OK) fail_msg("%s", levin_error_text());
     return l;
 }
 
@@ -159,7 +159,7 @@ static void prefetched(void **state)
     d->id_limit = 3;
     assert_int_equal(lvn_prefetch_open(&p, &l, 0, B, 40), LVN_OK);
     assert_int_equal(lvn_prefetch_take(p, 0, &b), LVN_FORMAT);
-    assert_non_null(strstr(lvn_error_text(), "n.bin' holds the token id"));
+    assert_non_null(strstr(levin_error_text(), "n.bin' holds the token id"));
     lvn_prefetch_close(p);
     lvn_dataset_close(d);
 }
@@ -202,7 +202,7 @@ static void loader_refuses(void **state)
     struct lvn_loader l;
     set_length(d, 10);
     assert_int_equal(lvn_loader_init(&l, d, LVN_SPLIT_TRAIN, LVN_SAMPLING_RANDOM, 1, 0), LVN_FORMAT);
-    assert_non_null(strstr(lvn_error_text(), "s.bin' has 10 tokens"));
+    assert_non_null(strstr(levin_error_text(), "s.bin' has 10 tokens"));
     set_length(d, 4);
     assert_int_equal(lvn_loader_init(&l, d, LVN_SPLIT_VAL, LVN_SAMPLING_RANDOM, 1, 0), LVN_ARG);
     assert_int_equal(lvn_loader_init(&l, d, LVN_SPLIT_TRAIN, LVN_SAMPLING_RANDOM, 0, 0), LVN_ARG);

@@ -1,6 +1,7 @@
-/* test_replace.c - covers: src/data/replace.c
+/* test_replace.c - covers: src/text/data/replace.c
  *
  * data.replace: what expressions and their groups replace, what is refused, and the rule of NSMC's recipes. */
+#include "faults.h"
 #include "io_test.h"
 
 #include <jansson.h>
@@ -12,7 +13,7 @@
 static struct lvn_replace *made(const char *option)
 {
     struct lvn_replace *r;
-    if (lvn_replace_new(&r, option) != LVN_OK) fail_msg("%s: %s", option, lvn_error_text());
+    if (lvn_replace_new(&r, option) != LVN_OK) fail_msg("%s: %s", option, levin_error_text());
     return r;
 }
 
@@ -83,7 +84,7 @@ static void refused(void **state)
         struct lvn_replace *r;
         assert_int_equal(lvn_replace_new(&r, rows[i][0]), LVN_ARG);
         assert_null(r);
-        if (!strstr(lvn_error_text(), rows[i][1])) fail_msg("'%s' is not in: %s", rows[i][1], lvn_error_text());
+        if (!strstr(levin_error_text(), rows[i][1])) fail_msg("'%s' is not in: %s", rows[i][1], levin_error_text());
     }
 }
 
@@ -94,9 +95,31 @@ static void endless(void **state)
     struct lvn_replace *r = made("[{pattern: x, with: y}, {pattern: '(a|aa)+b', with: ''}]");
     (void)state;
     for (int i = 0; i < 60; i++) lvn_text_add(&text, "a");
-    ASSERT_FAILS(FORMAT, "data.replace, entry 2: a regular expression takes more than 20000000 tries to match one text",
+    ASSERT_FAILS(FORMAT,
+                 "data.replace, entry 2: a regular expression needs more than 20000000 attempts to match one text",
                  lvn_replace_run(r, text.p, text.n, &out));
     lvn_replace_free(r);
+    /* without a single backtracking step, but every letter is compared with all that follow it */
+    for (int i = 0; i < 10; i++) lvn_text_add_bytes(&text, memcpy((char[60 << 10]){0}, text.p, (size_t)text.n), text.n);
+    r = made("[{pattern: '[a-z]++!', with: ''}]");
+    ASSERT_FAILS(FORMAT, "data.replace, entry 1: a regular expression compares a text of 61440 bytes again and again",
+                 lvn_replace_run(r, text.p, text.n, &out));
+    lvn_replace_free(r);
+    /* a match at each letter, which looks at all that follow it */
+    r = made("[{pattern: 'a(?=[a-z]++)', with: ''}]");
+    ASSERT_FAILS(FORMAT, "data.replace, entry 1: the pattern compares a text of 61440 bytes again and again",
+                 lvn_replace_run(r, text.p, text.n, &out));
+    lvn_replace_free(r);
+    /* each entry reads twice what the one before has read */
+    struct lvn_text twice = {0};
+    for (int i = 0; i < 40; i++) lvn_text_printf(&twice, "%s{pattern: '(.)', with: '\\1\\1'}", i ? ", " : "[");
+    lvn_text_add(&twice, "]");
+    r = made(twice.p);
+    ASSERT_FAILS(FORMAT, "data.replace, entry 21: the text grows to more than 1048576 bytes",
+                 lvn_replace_run(r, "a", 1, &out));
+    assert_int_equal(lvn_replace_run(r, "", 0, &out), LVN_OK);
+    lvn_replace_free(r);
+    lvn_text_release(&twice);
     lvn_text_release(&text);
     lvn_text_release(&out);
 }
@@ -108,7 +131,7 @@ static void nsmc(void **state)
     (void)state;
     for (int i = 0; i < 3; i++) {
         char path[64], line[2000];
-        struct lvn_settings s;
+        struct levin_settings s;
         struct lvn_text out = {0};
         int lines = 0, changed = 0;
         snprintf(path, sizeof path, "recipes/%s.yaml", recipes[i]);
@@ -144,10 +167,10 @@ static void memory_that_runs_out(void **state)
     for (long k = 1;; k++) {
         struct lvn_replace *r;
         struct lvn_text out = {0};
-        lvn_alloc_fail_at(k);
+        fault_memory_at(k);
         enum lvn_status status = lvn_replace_new(&r, "[{pattern: '(a)\\1', with: '\\1'}, {pattern: b, with: c}]");
         if (status == LVN_OK) status = lvn_replace_run(r, "aab", 3, &out);
-        lvn_alloc_fail_at(0);
+        fault_memory_at(0);
         if (status == LVN_OK) assert_string_equal(lvn_text_string(&out), "ac");
         lvn_replace_free(r);
         lvn_text_release(&out);

@@ -1,4 +1,4 @@
-/* test_bf16_sums.c - covers: src/engine/model_state.c src/engine/session.c
+/* test_bf16_sums.c - covers: src/run/engine/model_state.c src/run/engine/session.c
  *
  * Gradients of bf16-true over many micro-batches: they lose no more than one piece does, summed one after the other
  * and as a tree; and who sums in fp32 does not depend on what ranks may differ in. */
@@ -27,7 +27,7 @@ struct world {
 
 static void must(enum lvn_status status)
 {
-    if (status != LVN_OK) fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
+    if (status != LVN_OK) fail_msg("%s\n%s", levin_error_text(), levin_error_trace());
 }
 
 static void set_up(struct world *w, enum lvn_precision precision, const struct lvn_session_options *how,

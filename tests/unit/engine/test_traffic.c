@@ -1,5 +1,6 @@
-/* test_traffic.c - covers: src/engine/traffic.c src/comm/sum_algorithm.c
+/* test_traffic.c - covers: src/run/engine/traffic.c src/ranks/comm/sum_algorithm.c
  *
+ * label: computes
  * The bytes and messages of a step that are predicted, beside those that the ranks send: ddp, zero1, zero2, fsdp and
  * sums in order, on 2 to 8 ranks of one host and of several. Ranks are threads with the transport of comm_threads.h,
  * whose sends are counted. */
@@ -65,7 +66,7 @@ struct actor {
     char error[400];
 };
 
-static enum lvn_status make_settings(struct lvn_settings *s, const struct scene *scene)
+static enum lvn_status make_settings(struct levin_settings *s, const struct scene *scene)
 {
     char batch[16];
     snprintf(batch, sizeof batch, "%d", 4 * scene->world.size);
@@ -90,7 +91,7 @@ static enum lvn_status make_settings(struct lvn_settings *s, const struct scene 
     return lvn_settings_finish(s, LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_OPTIMIZER | LVN_USES_TRAINER);
 }
 
-static enum lvn_status make_step(struct actor *a, struct lvn_ranks *r, const struct lvn_settings *s,
+static enum lvn_status make_step(struct actor *a, struct lvn_ranks *r, const struct levin_settings *s,
                                  struct lvn_model_setup *setup, struct lvn_train_programs *t)
 {
     int64_t labels;
@@ -114,7 +115,7 @@ static void *act(void *argument)
     struct scene *s = a->scene;
     struct lvn_comm *comm = NULL;
     struct lvn_ranks *ranks = NULL;
-    struct lvn_settings settings = {0};
+    struct levin_settings settings = {0};
     struct lvn_train_programs t = {0};
     struct lvn_model_setup setup = {0};
     struct lvn_identity who = {.launcher = "test", .title = "a test", .rank = a->rank, .size = s->world.size};
@@ -125,7 +126,7 @@ static void *act(void *argument)
     if (a->status == LVN_OK) a->status = make_settings(&settings, s);
     if (a->status == LVN_OK) a->status = lvn_ranks_over(&ranks, &who, comm, NULL);
     if (a->status == LVN_OK) a->status = make_step(a, ranks, &settings, &setup, &t);
-    snprintf(a->error, sizeof a->error, "%s", a->status == LVN_OK ? "" : lvn_error_text());
+    snprintf(a->error, sizeof a->error, "%s", a->status == LVN_OK ? "" : levin_error_text());
     lvn_train_programs_release(&t);
     lvn_model_setup_close(&setup);
     lvn_settings_release(&settings);

@@ -1,4 +1,4 @@
-/* test_assignments.c - covers: src/formats/assignments.c
+/* test_assignments.c - covers: src/files/formats/assignments.c
  *
  * NAME = LITERAL lines of Python: what is read, what is handed back unread, what is refused. */
 #include <string.h>
@@ -99,7 +99,7 @@ static void refused(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         assert_int_equal(lvn_assignments_parse(&arena, "a.py", texts[i], (int64_t)strlen(texts[i]), &list, &n),
                          LVN_FORMAT);
-        assert_non_null(strstr(lvn_error_text(), "a.py"));
+        assert_non_null(strstr(levin_error_text(), "a.py"));
     }
     assert_int_equal(lvn_assignments_parse(&arena, "a.py", "x = 1\0", 6, &list, &n), LVN_FORMAT);
 }

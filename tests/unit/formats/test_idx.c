@@ -1,4 +1,4 @@
-/* test_idx.c - covers: src/formats/idx.c
+/* test_idx.c - covers: src/files/formats/idx.c
  *
  * Arrays of bytes in IDX files: read whole, plain and compressed; what is wrong is named. */
 #include <setjmp.h>
@@ -61,7 +61,7 @@ static void test_reads_gzip(void **state)
                                            8, 1, 0, 0, 0, 4, 1, 2, 3, 4, 0xc9, 0x10, 0x81, 0x1d, 0x0c, 0, 0, 0),
                                      &x);
     if (status == LVN_UNSUPPORTED) skip(); /* libarchive is not here */
-    if (status != LVN_OK) fail_msg("%s", lvn_error_text());
+    if (status != LVN_OK) fail_msg("%s", levin_error_text());
     assert_int_equal(x.dim[0], 4);
     assert_memory_equal(x.data, ((unsigned char[]){1, 2, 3, 4}), 4);
     lvn_idx_release(&x);
@@ -71,22 +71,22 @@ static void refused(const unsigned char *p, int64_t n, enum lvn_status status, c
 {
     struct lvn_idx x;
     assert_int_equal(read_of(p, n, &x), status);
-    assert_non_null(strstr(lvn_error_text(), path));
-    if (!strstr(lvn_error_text(), why)) fail_msg("'%s' does not say '%s'", lvn_error_text(), why);
+    assert_non_null(strstr(levin_error_text(), path));
+    if (!strstr(levin_error_text(), why)) fail_msg("'%s' does not say '%s'", levin_error_text(), why);
     lvn_error_clear();
 }
 
 static void test_refuses(void **state)
 {
     (void)state;
-    refused(BYTES(0, 0, 8), LVN_FORMAT, "is no IDX file");
+    refused(BYTES(0, 0, 8), LVN_FORMAT, "is not an IDX file");
     refused(BYTES('P', 'K', 3, 4, 0, 0, 0, 0), LVN_FORMAT, "begins with 80, 75");
     refused(BYTES(0, 0, 0x0d, 1, 0, 0, 0, 1, 0, 0, 0, 0), LVN_UNSUPPORTED, "type 0x0d");
     refused(BYTES(0, 0, 8, 0), LVN_FORMAT, "0 dimensions");
     refused(BYTES(0, 0, 8, 5, 0, 0, 0, 1), LVN_FORMAT, "5 dimensions");
     refused(BYTES(0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1), LVN_FORMAT, "ends within its 3 dimensions");
-    refused(BYTES(0, 0, 8, 1, 0, 0, 0, 3, 1, 2), LVN_FORMAT, "2 elements where its dimensions want 3");
-    refused(BYTES(0, 0, 8, 1, 0, 0, 0, 1, 1, 2), LVN_FORMAT, "2 elements where its dimensions want 1");
+    refused(BYTES(0, 0, 8, 1, 0, 0, 0, 3, 1, 2), LVN_FORMAT, "has 2 elements, expected 3 from its dimensions");
+    refused(BYTES(0, 0, 8, 1, 0, 0, 0, 1, 1, 2), LVN_FORMAT, "has 2 elements, expected 1 from its dimensions");
     refused(BYTES(0, 0, 8, 4, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255),
             LVN_FORMAT, "its dimensions are damaged");
     refused(BYTES(0, 0, 8, 4, 255, 255, 1, 0, 255, 20, 0, 0, 0, 0, 0, 0, 0, 0, 24, 0), LVN_FORMAT, /* times nothing */
@@ -98,7 +98,7 @@ static void test_missing_file_is_named(void **state)
     (void)state;
     struct lvn_idx x;
     assert_int_equal(lvn_idx_read(&x, "/nowhere/train-images"), LVN_IO);
-    assert_non_null(strstr(lvn_error_text(), "/nowhere/train-images"));
+    assert_non_null(strstr(levin_error_text(), "/nowhere/train-images"));
     lvn_error_clear();
 }
 

@@ -1,6 +1,7 @@
-/* test_json.c - covers: src/formats/json.c
+/* test_json.c - covers: src/files/formats/json.c
  *
  * What the JSON reader refuses, members of objects, and that writing is stable. */
+#include "faults.h"
 #include "io_test.h"
 
 #include "base/arena.h"
@@ -171,9 +172,9 @@ static void memory_that_runs_out(void **state)
     ASSERT_OK(lvn_file_read(test_path("whole.json"), 0, &want, &n_want));
     for (long k = 1;; k++) {
         unlink(test_path("parts.json"));
-        lvn_alloc_fail_at(k);
+        fault_memory_at(k);
         enum lvn_status status = write_parts(test_path("parts.json"));
-        lvn_alloc_fail_at(0);
+        fault_memory_at(0);
         if (lvn_path_exists(test_path("parts.json"))) { /* then it is complete */
             ASSERT_OK(lvn_file_read(test_path("parts.json"), 0, &got, &n_got));
             assert_int_equal(n_got, n_want);
@@ -204,9 +205,9 @@ static void tokens_without_memory(void **state)
             snprintf(text, sizeof text, formats[f], digits);
             for (long k = 1;; k++) {
                 json_t *value;
-                lvn_alloc_fail_at(k);
+                fault_memory_at(k);
                 enum lvn_status status = lvn_json_parse("x", text, (int64_t)strlen(text), &value);
-                lvn_alloc_fail_at(0);
+                fault_memory_at(0);
                 if (status == LVN_OK) {
                     json_decref(value);
                     break;

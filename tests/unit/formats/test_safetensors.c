@@ -1,7 +1,9 @@
-/* test_safetensors.c - covers: src/formats/safetensors.c src/formats/safetensors_convert.c
- * src/formats/safetensors_write.c src/formats/safetensors_split.c src/formats/weights.c src/formats/checksum.c
+/* test_safetensors.c - covers: src/files/formats/safetensors.c src/files/formats/safetensors_convert.c
+ * src/files/formats/safetensors_write.c src/files/formats/safetensors_split.c src/files/formats/weights.c
+ * src/files/formats/checksum.c
  *
  * Lying headers, round trips, shards, element types, stable bytes, failing disks. */
+#include "faults.h"
 #include "io_test.h"
 
 #include <math.h>
@@ -36,9 +38,9 @@ static void lying_headers(void **state)
     ASSERT_OK(parse("{" TENSOR("a", "F32", "2,3", 0, 24) "," TENSOR("b", "U8", "", 24, 25) "}", 25));
     ASSERT_OK(parse("{}   ", 0));
     ASSERT_OK(parse("{" TENSOR("a", "F32", "0,5", 0, 0) "," TENSOR("b", "F32", "1", 0, 4) "}", 4));
-    ASSERT_FAILS(FORMAT, "tensor 'a': 20 bytes, but (2, 3) of fp32 needs 24",
+    ASSERT_FAILS(FORMAT, "tensor 'a' has 20 bytes, but (2, 3) of fp32 requires 24",
                  parse("{" TENSOR("a", "F32", "2,3", 0, 20) "}", 20));
-    ASSERT_FAILS(FORMAT, "tensor 'a' ends at byte 24 of the data, but there are only 23",
+    ASSERT_FAILS(FORMAT, "tensor 'a' ends at byte 24 of the data, but the file has only 23",
                  parse("{" TENSOR("a", "F32", "2,3", 0, 24) "}", 23));
     ASSERT_FAILS(FORMAT, "1 bytes longer", parse("{" TENSOR("a", "F32", "2,3", 0, 24) "}", 25));
     ASSERT_FAILS(FORMAT, "tensors 'a' and 'b' overlap",
@@ -49,9 +51,11 @@ static void lying_headers(void **state)
                  parse("{" TENSOR("a", "F32", "2", 0, 8) "," TENSOR("b", "F32", "2", 12, 20) "}", 20));
     ASSERT_FAILS(FORMAT, "4 bytes before tensor 'a' belong to no tensor",
                  parse("{" TENSOR("a", "F32", "2", 4, 12) "}", 12));
-    ASSERT_FAILS(FORMAT, "tensor 'a': its bytes go from 8 to 0", parse("{" TENSOR("a", "F32", "2", 8, 0) "}", 8));
-    ASSERT_FAILS(FORMAT, "its bytes go from -8 to 0", parse("{" TENSOR("a", "F32", "2", -8, 0) "}", 8));
-    ASSERT_FAILS(FORMAT, "tensor 'a' has the type 'F8_E4M3'", parse("{" TENSOR("a", "F8_E4M3", "2", 0, 2) "}", 2));
+    ASSERT_FAILS(FORMAT, "tensor 'a': its data_offsets [8, 0] are invalid",
+                 parse("{" TENSOR("a", "F32", "2", 8, 0) "}", 8));
+    ASSERT_FAILS(FORMAT, "its data_offsets [-8, 0] are invalid", parse("{" TENSOR("a", "F32", "2", -8, 0) "}", 8));
+    ASSERT_FAILS(FORMAT, "tensor 'a' has the unsupported type 'F8_E4M3'",
+                 parse("{" TENSOR("a", "F8_E4M3", "2", 0, 2) "}", 2));
     ASSERT_FAILS(FORMAT, "more elements than can be counted",
                  parse("{" TENSOR("a", "F32", "4294967296,4294967296", 0, 0) "}", 0));
     ASSERT_FAILS(FORMAT, "more elements than can be counted",
@@ -73,10 +77,10 @@ static void lying_headers(void **state)
     ASSERT_FAILS(FORMAT, "entry 'k' is not a string", parse("{\"__metadata__\":{\"k\":1}}", 0));
     struct lvn_safetensors s;
     ASSERT_FAILS(FORMAT, "too short", lvn_safetensors_parse(&s, "m", "1234567", 7));
-    ASSERT_FAILS(FORMAT, "cut off", lvn_safetensors_parse(&s, "m", "\x09\0\0\0\0\0\0\0{}", 10));
-    ASSERT_FAILS(FORMAT, "no safetensors file",
+    ASSERT_FAILS(FORMAT, "truncated", lvn_safetensors_parse(&s, "m", "\x09\0\0\0\0\0\0\0{}", 10));
+    ASSERT_FAILS(FORMAT, "not a safetensors file",
                  lvn_safetensors_parse(&s, "m", "\xff\xff\xff\xff\xff\xff\xff\xff{}", 10));
-    ASSERT_FAILS(FORMAT, "no safetensors file", lvn_safetensors_parse(&s, "m", "PK\x03\x04\0\0\0\x08\0\0", 10));
+    ASSERT_FAILS(FORMAT, "not a safetensors file", lvn_safetensors_parse(&s, "m", "PK\x03\x04\0\0\0\x08\0\0", 10));
     test_put("empty.safetensors", "", 0);
     ASSERT_FAILS(FORMAT, "too short", lvn_safetensors_open(&s, test_path("empty.safetensors")));
     ASSERT_FAILS(IO, "No such file", lvn_safetensors_open(&s, test_path("none.safetensors")));
@@ -174,7 +178,7 @@ static void fetched_items(void **state)
     ASSERT_FAILS(INTERNAL, "tensor 5 is not there", lvn_safetensors_write(path, &source, NULL, NULL));
     assert_false(lvn_path_exists(path));
     item[3].name = "t4";
-    ASSERT_FAILS(ARG, "two tensors are called 't4'", lvn_safetensors_write(path, &source, NULL, NULL));
+    ASSERT_FAILS(ARG, "two tensors have the name 't4'", lvn_safetensors_write(path, &source, NULL, NULL));
     item[3].name = "bad\xff";
     ASSERT_FAILS(ARG, "cannot be the name", lvn_safetensors_write(path, &source, NULL, NULL));
 }
@@ -186,9 +190,9 @@ static void disk_fills(void **state)
     struct lvn_safetensors_source source = three_items(item);
     const char *path = test_path("full.safetensors");
     for (long k = 1;; k++) {
-        lvn_files_fail_at(k, true);
+        fault_files_at(k, true);
         enum lvn_status status = lvn_safetensors_write(path, &source, NULL, NULL);
-        lvn_files_fail_at(0, false);
+        fault_files_at(0, false);
         assert_int_equal(lvn_path_exists(path), status == LVN_OK);
         if (status == LVN_OK) break;
         assert_int_equal(status, LVN_IO);
@@ -224,7 +228,7 @@ static void shards(void **state)
     assert_non_null(strstr(lvn_weights_find(&s, "counts")->file, "two.safetensors"));
     lvn_weights_close(&s);
     put_index("{\"weight_map\": {\"counts\": \"one.safetensors\"}}");
-    ASSERT_FAILS(FORMAT, "tensor 'counts' lies in", lvn_weights_open(&s, test_dir));
+    ASSERT_FAILS(FORMAT, "lists tensor 'counts' in", lvn_weights_open(&s, test_dir));
     put_index("{\"weight_map\": {\"counts\": \"../one.safetensors\"}}");
     ASSERT_FAILS(FORMAT, "is not in the same folder", lvn_weights_open(&s, test_dir));
     put_index("{\"weight_map\": {\"counts\": \"three.safetensors\"}}");
@@ -236,9 +240,9 @@ static void shards(void **state)
     source.n = 2;
     ASSERT_OK(lvn_safetensors_write(test_path("one.safetensors"), &source, NULL, NULL));
     put_index("{\"weight_map\": {\"z.flags\": \"one.safetensors\", \"counts\": \"two.safetensors\"}}");
-    ASSERT_FAILS(FORMAT, "tensor 'h.0.weight' lies in two files of '", lvn_weights_open(&s, test_dir));
-    assert_non_null(strstr(lvn_error_text(), "/one.safetensors' and '"));
-    assert_non_null(strstr(lvn_error_text(), "/two.safetensors': "));
+    ASSERT_FAILS(FORMAT, "tensor 'h.0.weight' is in two files of '", lvn_weights_open(&s, test_dir));
+    assert_non_null(strstr(levin_error_text(), "/one.safetensors' and '"));
+    assert_non_null(strstr(levin_error_text(), "/two.safetensors': "));
     put_index("{}");
     ASSERT_FAILS(FORMAT, "no 'weight_map'", lvn_weights_open(&s, test_path("model.safetensors.index.json")));
 }
@@ -286,7 +290,7 @@ static void split(void **state)
     for (int k = 0; k < s.n; k++) unlink(test_path(s.name[k]));
 }
 
-/* Every fp16 and bf16 converts to float and back; floats next to the midpoint of two neighbours round to the nearer,
+/* Every fp16 and bf16 converts to float and back; floats next to the midpoint of two neighbors round to the nearer,
  * exact middles to the even one. */
 static void small_floats(void **state)
 {
@@ -367,9 +371,9 @@ static void memory_runs_out(void **state)
     ASSERT_OK(lvn_safetensors_write(path, &source, NULL, NULL));
     for (long k = 1;; k++) {
         struct lvn_safetensors s;
-        lvn_alloc_fail_at(k);
+        fault_memory_at(k);
         enum lvn_status status = lvn_safetensors_open(&s, path);
-        lvn_alloc_fail_at(0);
+        fault_memory_at(0);
         if (status == LVN_OK) {
             lvn_safetensors_close(&s);
             break;
@@ -377,9 +381,9 @@ static void memory_runs_out(void **state)
         assert_int_equal(status, LVN_MEMORY);
     }
     for (long k = 1;; k++) {
-        lvn_alloc_fail_at(k);
+        fault_memory_at(k);
         enum lvn_status status = lvn_safetensors_write(path, &source, NULL, NULL);
-        lvn_alloc_fail_at(0);
+        fault_memory_at(0);
         if (status == LVN_OK) break;
         assert_int_equal(status, LVN_MEMORY);
     }

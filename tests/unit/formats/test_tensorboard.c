@@ -1,4 +1,4 @@
-/* test_tensorboard.c - covers: src/formats/tensorboard_events.c src/formats/crc.c
+/* test_tensorboard.c - covers: src/files/formats/tensorboard_events.c src/files/formats/crc.c
  *
  * Files of events: the records' frames and checksums, and what is in them. tests/cli reads them with TensorBoard
  * itself where that is installed. */
@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/files.h"
+#include "faults.h"
 #include "formats/crc.h"
 #include "formats/tensorboard_events.h"
 
@@ -131,9 +132,9 @@ static void test_a_full_disk_leaves_no_part_of_an_event(void **state)
     assert_int_equal(lvn_tensorboard_open(&t, dir, 1700000000.0, 0), LVN_OK);
     free(contents(&before));
     lvn_tensorboard_scalar(&t, "loss", 1.0);
-    lvn_files_fail_at(1, false);
+    fault_files_at(1, false);
     assert_true(lvn_tensorboard_event(&t, 1700000001.0, 1) == LVN_IO || lvn_tensorboard_flush(&t) == LVN_IO);
-    lvn_files_fail_at(0, false);
+    fault_files_at(0, false);
     lvn_error_clear();
     free(contents(&after));
     assert_int_equal(before, after);

@@ -1,5 +1,5 @@
-/* test_torch.c - covers: src/formats/weights.c src/formats/pickle_value.c src/formats/torch.c
- * src/formats/safetensors_convert.c src/formats/pickle.c
+/* test_torch.c - covers: src/files/formats/weights.c src/files/formats/pickle_value.c src/files/formats/torch.c
+ * src/files/formats/safetensors_convert.c src/files/formats/pickle.c
  *
  * What torch.save() wrote: files of PyTorch itself, and pickles and archives that lie.
  *
@@ -192,30 +192,30 @@ static void bad_pickles(void **state)
     ASSERT_FAILS(FORMAT, "it ends too early", PICKLE("J\x01\x02"));
     ASSERT_FAILS(FORMAT, "it ends too early", PICKLE("X\xff\xff\xff\x7f"));
     ASSERT_FAILS(FORMAT, "it ends too early", PICKLE("\x8d\xff\xff\xff\xff\xff\xff\xff\xff"));
-    ASSERT_FAILS(FORMAT, "a value that its stack lacks", PICKLE("\x86."));
-    ASSERT_FAILS(FORMAT, "a value that its stack lacks", PICKLE("(0."));
-    ASSERT_FAILS(FORMAT, "a value that its stack lacks", PICKLE("(q\x00."));
-    ASSERT_FAILS(FORMAT, "does not end with one value", PICKLE("."));
-    ASSERT_FAILS(FORMAT, "does not end with one value", PICKLE("(."));
-    ASSERT_FAILS(FORMAT, "does not end with one value", PICKLE("NN."));
-    ASSERT_FAILS(FORMAT, "it has no mark to return to", PICKLE("NNt."));
-    ASSERT_FAILS(FORMAT, "what is no container", PICKLE("(NNu."));
-    ASSERT_FAILS(FORMAT, "what is no container", PICKLE("](NNu."));
-    ASSERT_FAILS(FORMAT, "a key without a value", PICKLE("}(NNNu."));
-    ASSERT_FAILS(FORMAT, "never had", PICKLE("h\x05."));
-    ASSERT_FAILS(FORMAT, "remembers more values than it has bytes", PICKLE("Nr\xff\xff\xff\x7f."));
-    ASSERT_FAILS(FORMAT, "no instruction", PICKLE("N\xff."));
-    ASSERT_FAILS(FORMAT, "a text with a zero byte",
+    ASSERT_FAILS(FORMAT, "not on its stack", PICKLE("\x86."));
+    ASSERT_FAILS(FORMAT, "not on its stack", PICKLE("(0."));
+    ASSERT_FAILS(FORMAT, "not on its stack", PICKLE("(q\x00."));
+    ASSERT_FAILS(FORMAT, "does not end with exactly one value", PICKLE("."));
+    ASSERT_FAILS(FORMAT, "does not end with exactly one value", PICKLE("(."));
+    ASSERT_FAILS(FORMAT, "does not end with exactly one value", PICKLE("NN."));
+    ASSERT_FAILS(FORMAT, "a mark is missing on its stack", PICKLE("NNt."));
+    ASSERT_FAILS(FORMAT, "a value that is not a container", PICKLE("(NNu."));
+    ASSERT_FAILS(FORMAT, "a value that is not a container", PICKLE("](NNu."));
+    ASSERT_FAILS(FORMAT, "a key has no value", PICKLE("}(NNNu."));
+    ASSERT_FAILS(FORMAT, "was not stored", PICKLE("h\x05."));
+    ASSERT_FAILS(FORMAT, "stores more values in its memo than it has bytes", PICKLE("Nr\xff\xff\xff\x7f."));
+    ASSERT_FAILS(FORMAT, "unknown instruction", PICKLE("N\xff."));
+    ASSERT_FAILS(FORMAT, "a text has a zero byte",
                  PICKLE("\x8c\x02"
                         "a\0."));
-    ASSERT_FAILS(FORMAT, "a line without end", PICKLE("cposix"));
+    ASSERT_FAILS(FORMAT, "unterminated line", PICKLE("cposix"));
     ASSERT_FAILS(FORMAT, "called 'posix.system'", PICKLE("cposix\nsystem\n\x8c\x02id\x85R."));
     ASSERT_FAILS(FORMAT, "called 'posix.system'", PICKLE("\x8c\x05posix\x8c\x06system\x93\x8c\x02id\x85R."));
-    ASSERT_FAILS(FORMAT, "a call of no function", PICKLE("N)R."));
-    ASSERT_FAILS(FORMAT, "a call of no function", PICKLE("cposix\nsystem\nNR."));
-    ASSERT_FAILS(FORMAT, "makes an instance of a class", PICKLE("ca\nb\n)\x81."));
-    ASSERT_FAILS(FORMAT, "makes an instance of a class", PICKLE("(ia\nb\n."));
-    ASSERT_FAILS(FORMAT, "makes an instance of a class", PICKLE("(ca\nb\no."));
+    ASSERT_FAILS(FORMAT, "a call of a value that is not a function", PICKLE("N)R."));
+    ASSERT_FAILS(FORMAT, "a call of a value that is not a function", PICKLE("cposix\nsystem\nNR."));
+    ASSERT_FAILS(FORMAT, "creates an instance of a class", PICKLE("ca\nb\n)\x81."));
+    ASSERT_FAILS(FORMAT, "creates an instance of a class", PICKLE("(ia\nb\n."));
+    ASSERT_FAILS(FORMAT, "creates an instance of a class", PICKLE("(ca\nb\no."));
     ASSERT_FAILS(FORMAT, "sets attributes of a function", PICKLE("ca\nb\n}b."));
     ASSERT_FAILS(FORMAT, "outside", PICKLE("NQ."));
 }
@@ -299,27 +299,29 @@ static void archives(void **state)
     ASSERT_OK(ARCHIVE(TENSOR("0", "\x04", "\x00", "K\x04\x85", "K\x01\x85")));
     ASSERT_OK(ARCHIVE(TENSOR("0", "\x04", "\x01", "K\x03K\x05\x86", "K\x01K\x00\x86")));
     ASSERT_FAILS(FORMAT, "lacks 'a/data/1'", ARCHIVE(TENSOR("1", "\x04", "\x00", "K\x04\x85", "K\x01\x85")));
-    ASSERT_FAILS(FORMAT, "should have 5 numbers of fp32, but only 16 bytes are there",
+    ASSERT_FAILS(FORMAT, "has 5 elements of fp32, but the file has only 16 bytes for it",
                  ARCHIVE(TENSOR("0", "\x05", "\x00", "K\x05\x85", "K\x01\x85")));
-    ASSERT_FAILS(FORMAT, "reaches beyond its storage '0' of 4 numbers",
+    ASSERT_FAILS(FORMAT, "exceeds its storage '0' of 4 elements",
                  ARCHIVE(TENSOR("0", "\x04", "\x01", "K\x04\x85", "K\x01\x85")));
-    ASSERT_FAILS(FORMAT, "reaches beyond", ARCHIVE(TENSOR("0", "\x04", "\x00", "K\x02\x85", "K\x04\x85")));
-    ASSERT_FAILS(FORMAT, "reaches beyond", ARCHIVE(TENSOR("0", "\x04", "\x00", "J\xff\xff\xff\xff\x85", "K\x01\x85")));
-    ASSERT_FAILS(FORMAT, "reaches beyond",
+    ASSERT_FAILS(FORMAT, "exceeds its storage", ARCHIVE(TENSOR("0", "\x04", "\x00", "K\x02\x85", "K\x04\x85")));
+    ASSERT_FAILS(FORMAT, "exceeds its storage",
+                 ARCHIVE(TENSOR("0", "\x04", "\x00", "J\xff\xff\xff\xff\x85", "K\x01\x85")));
+    ASSERT_FAILS(FORMAT, "exceeds its storage",
                  ARCHIVE(TENSOR("0", "\x04", "\x00", "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85",
                                 "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85")));
     ASSERT_FAILS(UNSUPPORTED, "5 dimensions",
                  ARCHIVE(TENSOR("0", "\x04", "\x00", "(K\x01K\x01K\x01K\x01K\x01t", "(K\x01K\x01K\x01K\x01K\x01t")));
-    ASSERT_FAILS(FORMAT, "a tensor is described", ARCHIVE("ctorch._utils\n_rebuild_tensor_v2\n(NNNNtR."));
-    ASSERT_FAILS(FORMAT, "a storage is described", ARCHIVE("\x8c\x07storage\x85Q."));
-    ASSERT_FAILS(UNSUPPORTED, "numbers of the kind 'torch.QUInt8Storage'",
+    ASSERT_FAILS(FORMAT, "a tensor has an unsupported description",
+                 ARCHIVE("ctorch._utils\n_rebuild_tensor_v2\n(NNNNtR."));
+    ASSERT_FAILS(FORMAT, "a storage has an unsupported description", ARCHIVE("\x8c\x07storage\x85Q."));
+    ASSERT_FAILS(UNSUPPORTED, "unsupported type 'torch.QUInt8Storage'",
                  ARCHIVE("(\x8c\x07storagectorch\nQUInt8Storage\n\x8c\x01"
                          "0\x8c\x03"
                          "cpuK\x01tQ."));
-    ASSERT_FAILS(FORMAT, "'m.pt' calls the function 'posix.system'; levin runs nothing",
+    ASSERT_FAILS(FORMAT, "'m.pt' calls the function 'posix.system', but levin does not execute code",
                  ARCHIVE("cposix\nsystem\n\x8c\x02id\x85R."));
     ASSERT_FAILS(FORMAT, "calls the function 'builtins.eval'", ARCHIVE("cbuiltins\neval\n\x8c\x01x\x85R."));
-    ASSERT_FAILS(FORMAT, "makes an instance of a class", ARCHIVE("csubprocess\nPopen\n)\x81."));
+    ASSERT_FAILS(FORMAT, "creates an instance of a class", ARCHIVE("csubprocess\nPopen\n)\x81."));
 }
 
 static void bad_archives(void **state)
@@ -348,13 +350,13 @@ static void bad_archives(void **state)
     ASSERT_FAILS(UNSUPPORTED, "a big-endian machine", parse(&other));
     other = z;
     other.n -= 22, put(other.bytes, &other.n, 0, 22); /* no end record */
-    ASSERT_FAILS(FORMAT, "no directory at its end: it is cut off", parse(&other));
+    ASSERT_FAILS(FORMAT, "no directory at its end: it is truncated", parse(&other));
     other = z;
     memset(other.bytes + z.n - 6, 0xff, 4); /* a directory beyond the file */
-    ASSERT_FAILS(FORMAT, "does not lie within", parse(&other));
+    ASSERT_FAILS(FORMAT, "is not within", parse(&other));
     other = z;
     other.bytes[0] = 'Q';
-    ASSERT_FAILS(FORMAT, "is no file of torch.save()", parse(&other));
+    ASSERT_FAILS(FORMAT, "was not written by torch.save()", parse(&other));
     for (int i = 4; i < z.n; i++) { /* no flipped bit may crash the reader */
         other = z;
         other.bytes[i] ^= 0xff;
@@ -370,7 +372,7 @@ static void bad_weights(void **state)
     struct lvn_weights w;
     char *file;
     int64_t n;
-    ASSERT_FAILS(IO, "has neither model.safetensors nor pytorch_model.bin", lvn_weights_open(&w, test_dir));
+    ASSERT_FAILS(IO, "contains neither model.safetensors nor pytorch_model.bin", lvn_weights_open(&w, test_dir));
     ASSERT_OK(lvn_file_read("tests/golden/torch/old.pt", 0, &file, &n));
     for (int64_t part = 15; part < n; part += n / 7) {
         test_put("cut.pt", file, part);
@@ -380,23 +382,25 @@ static void bad_weights(void **state)
     free(file);
     const char *index = "{\"weight_map\": {\"h.0.ln_1.weight\": \"../x.bin\"}}";
     test_put("pytorch_model.bin.index.json", index, (int64_t)strlen(index));
-    ASSERT_FAILS(FORMAT, "names the file '../x.bin', which is not in the same folder", lvn_weights_open(&w, test_dir));
+    ASSERT_FAILS(FORMAT, "refers to the file '../x.bin', which is not in the same folder",
+                 lvn_weights_open(&w, test_dir));
     index = "{\"weight_map\": {\"a\": \"views.bin\"}}";
     test_put("pytorch_model.bin.index.json", index, (int64_t)strlen(index));
     ASSERT_OK(lvn_file_read("tests/golden/torch/views.pt", 0, &file, &n));
     test_put("views.bin", file, n);
     free(file);
-    ASSERT_FAILS(FORMAT, "says that tensor 'a' lies in 'views.bin', but it does not", lvn_weights_open(&w, test_dir));
+    ASSERT_FAILS(FORMAT, "lists tensor 'a' in 'views.bin', but that file does not contain it",
+                 lvn_weights_open(&w, test_dir));
     struct archive z = {.n = 0};
     add(&z, "a/data.pkl", "}.", 2, 0);
     finish(&z);
     test_put("pytorch_model.bin", z.bytes, z.n);
-    ASSERT_FAILS(FORMAT, "holds no tensors", lvn_weights_open(&w, test_dir));
+    ASSERT_FAILS(FORMAT, "contains no tensors", lvn_weights_open(&w, test_dir));
     z = (struct archive){.n = 0};
     add(&z, "a/data.pkl", "K\x01.", 3, 0);
     finish(&z);
     test_put("pytorch_model.bin", z.bytes, z.n);
-    ASSERT_FAILS(FORMAT, "holds an integer, not the state_dict of a model", lvn_weights_open(&w, test_dir));
+    ASSERT_FAILS(FORMAT, "contains an integer, expected the state_dict of a model", lvn_weights_open(&w, test_dir));
 }
 
 static int drop_arena(void **state)

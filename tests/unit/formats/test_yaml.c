@@ -1,6 +1,7 @@
-/* test_yaml.c - covers: src/formats/yaml.c
+/* test_yaml.c - covers: src/files/formats/yaml.c
  *
  * Recipes as trees, what is refused, and scalars that read back as they were. */
+#include "faults.h"
 #include "io_test.h"
 
 #include "formats/yaml.h"
@@ -48,7 +49,7 @@ static void refused(void **state)
 {
     (void)state;
     const struct lvn_yaml *top;
-    ASSERT_FAILS(ARG, "r.yaml:3: the key 'a' is there twice, first on line 1", parse("a: 1\nb: 2\na: 3\n", &top));
+    ASSERT_FAILS(ARG, "r.yaml:3: duplicate key 'a', first on line 1", parse("a: 1\nb: 2\na: 3\n", &top));
     ASSERT_FAILS(ARG, "anchors and aliases ('x')", parse("a: &x 1\nb: *x\n", &top));
     ASSERT_FAILS(ARG, "anchors", parse("a: &x [1]\n", &top));
     ASSERT_FAILS(ARG, "anchors", parse("a: &x {b: 1}\n", &top));
@@ -140,9 +141,9 @@ static void memory_runs_out(void **state)
         struct lvn_arena small;
         lvn_arena_init(&small);
         const struct lvn_yaml *top;
-        lvn_alloc_fail_at(k);
+        fault_memory_at(k);
         enum lvn_status status = lvn_yaml_parse(&small, "r", "a: {b: 1}", 9, &top);
-        lvn_alloc_fail_at(0);
+        fault_memory_at(0);
         assert_int_equal(status, k == 1 ? LVN_MEMORY : LVN_OK);
         lvn_arena_release(&small);
     }

@@ -1,4 +1,4 @@
-/* test_machine.c - covers: src/host/machine.c
+/* test_machine.c - covers: src/base/host/machine.c
  *
  * Cores and memory as a made-up /proc and /sys tell them, and log lines. */
 #include <fcntl.h>
@@ -101,6 +101,18 @@ static void variables(void **state)
     lvn_machine_read_at(&m, root, "11111111", "nonsense", "3");
     assert_int_equal(m.threads, 3);
     assert_string_equal(m.threads_from, "OMP_THREAD_LIMIT");
+    static const char *const ignored[] = {"0", "-1", "abc", "4x", "4097", "99999999999", "99999999999999999999"};
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) {
+        lvn_machine_read_at(&m, root, "11111111", ignored[i], NULL);
+        assert_int_equal(m.requested, -1);
+        assert_int_equal(m.threads, 4);
+        assert_string_equal(m.threads_from, "physical cores");
+    }
+    lvn_machine_read_at(&m, root, "11111111", "", "2147483647");
+    assert_int_equal(m.requested, 0);
+    assert_int_equal(m.threads, 4);
+    lvn_machine_read_at(&m, root, "11111111", "4096", NULL);
+    assert_int_equal(m.threads, LVN_MAX_THREADS);
 }
 
 static void quota_of_version_2(void **state)

@@ -1,4 +1,4 @@
-/* test_pages.c - covers: src/host/pages.c src/host/isa.c
+/* test_pages.c - covers: src/base/host/pages.c src/base/host/isa.c
  *
  * Large buffers and the choice of instruction set. */
 #include <setjmp.h>
@@ -33,7 +33,7 @@ static void too_much_is_an_error(void **state)
 {
     (void)state;
     assert_null(lvn_pages_alloc(INT64_MAX / 4));
-    assert_non_null(strstr(lvn_error_text(), "memory"));
+    assert_non_null(strstr(levin_error_text(), "memory"));
     lvn_error_clear();
     assert_null(lvn_pages_alloc(-1));
     lvn_error_clear();

@@ -1,4 +1,4 @@
-/* test_candidates.c - covers: src/inference/candidates.c
+/* test_candidates.c - covers: src/run/inference/candidates.c
  *
  * Tokens are chosen as by sorting the whole vocabulary, without sorting it. */
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* test_continuation.c - covers: src/inference/continuation.c
+/* test_continuation.c - covers: src/run/inference/continuation.c
  *
  * The text of a sample: stop texts that are spread over tokens, and characters that are. */
 #include "io_test.h"

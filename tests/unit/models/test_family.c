@@ -1,4 +1,5 @@
-/* test_family.c - covers: src/models/model.c src/models/keys.c src/models/weight_files.c src/model_io/model_config.c
+/* test_family.c - covers: src/nets/models/model.c src/nets/models/keys.c src/nets/models/weight_files.c
+ * src/run/model_io/model_config.c
  *
  * Families of models by their tables: a made-up one that uses every rule, and those that there are.
  *
@@ -50,17 +51,17 @@ static const struct lvn_file files[] = {
     {NULL, NULL, 0},
 };
 
-static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_config *config,
-                                struct lvn_tensor *const *inputs)
+static struct levin_tensor *build(struct levin_graph *g, const struct lvn_model_config *config,
+                                  struct levin_tensor *const *inputs)
 {
     const struct made *m = (const struct made *)(const void *)config->fields;
     (void)inputs;
-    lvn_scope(g, "body.%d", 3);
+    levin_scope(g, "body.%d", 3);
     lvn_param(g, "qkv.weight", LVN_WEIGHT, LVN_NORMAL(1), LVN_DESC(LVN_F32, m->width, 3 * m->width));
     lvn_param(g, "qkv.bias", LVN_VECTOR, LVN_NORMAL(1), LVN_DESC(LVN_F32, 3 * m->width));
     lvn_param(g, "out.weight", LVN_WEIGHT, LVN_NORMAL(1), LVN_DESC(LVN_F32, m->width, m->width));
     lvn_param(g, "norm.weight", LVN_VECTOR, LVN_NORMAL(1), LVN_DESC(LVN_F32, m->width));
-    lvn_scope(g, "%s", "");
+    levin_scope(g, "%s", "");
     lvn_param(g, "table", LVN_EMBEDDING, LVN_NORMAL(1), LVN_DESC(LVN_F32, m->rows, m->width));
     lvn_param(g, "late", LVN_VECTOR, LVN_NORMAL(1), LVN_DESC(LVN_F32, m->width));
     return lvn_param(g, "conv.weight", LVN_WEIGHT, LVN_NORMAL(1), LVN_DESC(LVN_F32, 3, 1, 2, 2));
@@ -75,7 +76,7 @@ static const struct lvn_model made_up = {
 struct model {
     struct lvn_model_config config;
     struct lvn_params *params;
-    struct lvn_graph *graph;
+    struct levin_graph *graph;
     float *values;
     struct lvn_memory memory; /* the values, in host memory */
     struct lvn_model_state state;
@@ -186,15 +187,15 @@ static void adapters_are_merged_first(void **state)
 {
     (void)state;
     struct lvn_params *params = lvn_params_new();
-    struct lvn_graph *g = lvn_graph_new(params, LVN_F32);
+    struct levin_graph *g = lvn_graph_new(params, LVN_F32);
     struct lvn_model_config c;
     struct lvn_model_files f;
     lvn_model_config_init(&c, &made_up);
     c.lora = (struct lvn_lora){.rank = 1, .alpha = 1, .targets = "out"};
     lvn_param(g, "body.0.out.weight", LVN_WEIGHT, LVN_CONSTANT(0), LVN_DESC(LVN_F32, C, C));
-    struct lvn_tensor *a =
+    struct levin_tensor *a =
         lvn_param(g, "body.0.out.lora_A.weight", LVN_WEIGHT, LVN_CONSTANT(0), LVN_DESC(LVN_F32, C, 1));
-    struct lvn_tensor *b =
+    struct levin_tensor *b =
         lvn_param(g, "body.0.out.lora_B.weight", LVN_WEIGHT, LVN_CONSTANT(0), LVN_DESC(LVN_F32, 1, C));
     ASSERT_OK(lvn_graph_status(g));
     a->param->adapter = b->param->adapter = true;
@@ -280,9 +281,9 @@ static void every_rule_when_reading(void **state)
     put_file(&m, "net.blocks.3.attention.qkv.bias", NULL, false);
     ASSERT_FAILS(FORMAT, "'net.blocks.3.attention.qkv.bias' is missing", read_file(&m, read));
     put_file(&m, NULL, "net.blocks.4.norm.bias", false); /* zeros without their parameter */
-    ASSERT_FAILS(FORMAT, "'net.blocks.4.norm.bias' is not wanted", read_file(&m, read));
+    ASSERT_FAILS(FORMAT, "'net.blocks.4.norm.bias' is unexpected", read_file(&m, read));
     put_file(&m, "net.late", "net.late", false);
-    ASSERT_FAILS(FORMAT, "'net.late' is (1) of fp32, wanted (8)", read_file(&m, read));
+    ASSERT_FAILS(FORMAT, "'net.late' has shape (1) and type fp32, expected (8)", read_file(&m, read));
     free(read);
     model_close(&m);
 }
@@ -357,7 +358,7 @@ static void configs_are_refused_by_key(void **state)
         {"{}", "hidden_size"},
         {"{\"hidden_size\": 65}", "hidden_size"},
         {"{\"hidden_size\": \"8\"}", "hidden_size"},
-        {"{\"hidden_size\": 8, \"mean\": 1.5}", "c.json: mean is 1.5; it must lie between -1 and 1"},
+        {"{\"hidden_size\": 8, \"mean\": 1.5}", "c.json: mean is 1.5; it must be between -1 and 1"},
         {"{\"hidden_size\": 8, \"levin\": 3}", "c.json: 'levin' must be an object"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -369,7 +370,7 @@ static void configs_are_refused_by_key(void **state)
     lvn_model_config_init(&c, &made_up);
     ASSERT_FAILS(ARG, "model.depth: made-up has no such key; it has width, heads and rows",
                  lvn_model_put(&c, "depth", 1));
-    ASSERT_FAILS(ARG, "model.heads must lie between 1 and 8, got 9", lvn_model_put(&c, "heads", 9));
+    ASSERT_FAILS(ARG, "model.heads must be between 1 and 8, got 9", lvn_model_put(&c, "heads", 9));
     assert_int_equal(lvn_model_value(&c, LVN_ROLE_VOCABULARY), 0);
     assert_int_equal(lvn_model_value(&c, LVN_ROLE_HEADS), H);
 }
@@ -394,7 +395,7 @@ static void round_trip(const struct lvn_model *const *f, const struct lvn_head *
         ASSERT_OK(lvn_model_files_make(&made, *variant, &m.state, LVN_PARAMETER_VALUES, false));
         ASSERT_OK(lvn_safetensors_write(test_path("model.safetensors"), &made.source, &made.arena, NULL));
         test_put("config.json", made.config.p, made.config.n);
-        ASSERT_OK(lvn_pretrained_open(&p, test_dir, "best"));
+        ASSERT_OK(lvn_pretrained_open_on(&p, test_dir, "best", NULL));
         assert_ptr_equal(p.variant, *variant);
         struct lvn_model_config resolved = lvn_model_resolved(&c);
         assert_memory_equal(p.config.fields, resolved.fields, sizeof c.fields);
@@ -488,10 +489,18 @@ static void dialects_of_config(void **state)
         {"mistral", "\"sliding_window\": 64", "\"sliding_window\": 64, \"rope_theta\": 10000.0"},
         {"qwen2", "\"use_sliding_window\": false, \"sliding_window\": 16", "\"sliding_window\": 16"},
         {"qwen3", "\"head_dim\": 6, \"num_key_value_heads\": 2", "\"num_key_value_heads\": 2, \"head_dim\": 6"},
-        {"qwen3", "\"layer_types\": [\"full_attention\", \"full_attention\"], \"partial_rotary_factor\": 1.0", ""},
+        {"qwen3", "\"layer_types\": [\"full_attention\", \"full_attention\"], \"partial_rotary_factor\": 1.0",
+         "\"layer_types\": [\"full_attention\", \"full_attention\"]"},
         {"llama", "\"rope_theta\": 7, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}",
          "\"rope_theta\": 7, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}, "
          "\"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 2, \"rope_theta\": 7}"},
+        {"gemma3_text",
+         "\"rope_theta\": 50, \"rope_local_base_freq\": 20, \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": "
+         "8}",
+         "\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"linear\", \"factor\": 8, \"rope_theta\": 50}, "
+         "\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 20}}"},
+        {"gemma3_text", "\"sliding_window_pattern\": 6, \"head_dim\": 256, \"num_key_value_heads\": 4", ""},
+        {"gemma2", "\"attn_logit_softcapping\": 50.0, \"final_logit_softcapping\": 30, \"sliding_window\": 4096", ""},
         {"llama", "\"rope_theta\": 7", "\"rope_scaling\": {}, \"rope_parameters\": {\"rope_theta\": 7}"},
     };
     struct lvn_model_config one, two;
@@ -514,7 +523,7 @@ static void size_of_heads(void **state)
     for (int i = 0; i < 3; i++) {
         ASSERT_OK(read_heads(&one, rows[i][0], 5, rows[i][1]));
         struct lvn_params *params = lvn_params_new();
-        struct lvn_graph *g = lvn_graph_new(params, LVN_F32);
+        struct levin_graph *g = lvn_graph_new(params, LVN_F32);
         lvn_model_declare(g, &one);
         ASSERT_OK(lvn_graph_status(g));
         const struct lvn_param *q = lvn_params_find(params, "model.layers.0.self_attn.q_proj.weight");
@@ -544,17 +553,10 @@ static void other_dialects(void **state)
     ASSERT_FAILS(FORMAT, "c.json: 'rope_scaling' must be an object", read_family(&one, "llama", "\"rope_scaling\": 2"));
     ASSERT_FAILS(FORMAT, "rope_scaling.factor is 0",
                  read_family(&one, "llama", "\"rope_scaling\": {\"type\": \"linear\"}"));
-    ASSERT_FAILS(FORMAT, "low_freq_factor 4 and high_freq_factor 1; llama3 wants the second above the first",
+    ASSERT_FAILS(FORMAT, "low_freq_factor 4 and high_freq_factor 1; llama3 requires the second above the first",
                  read_family(&one, "llama",
                              "\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, "
                              "\"low_freq_factor\": 4, \"high_freq_factor\": 1}"));
-    ASSERT_FAILS(FORMAT, "sliding_window is 63, shorter than the 64 positions",
-                 read_family(&one, "llama", "\"sliding_window\": 63"));
-    ASSERT_OK(read_family(&one, "llama", "\"sliding_window\": null, \"rope_theta\": 7"));
-    ASSERT_FAILS(FORMAT, "sliding_window is 63, shorter than the 64 positions",
-                 read_family(&one, "mistral", "\"sliding_window\": 63"));
-    ASSERT_FAILS(FORMAT, "sliding_window is 16, shorter than the 64 positions",
-                 read_family(&one, "qwen3", "\"use_sliding_window\": true, \"sliding_window\": 16"));
     ASSERT_FAILS(UNSUPPORTED, "hidden_act is 'relu'; this version has silu",
                  read_family(&one, "llama", "\"hidden_act\": \"relu\""));
     ASSERT_FAILS(FORMAT, "model.n_head (4) is not a multiple of model.n_kv_head (3)",
@@ -576,15 +578,51 @@ static void other_dialects(void **state)
                  read_family(&one, "mistral", "\"sliding_window\": null, \"partial_rotary_factor\": 0.5"));
     ASSERT_FAILS(UNSUPPORTED, "rope_parameters.partial_rotary_factor is 0.25",
                  read_family(&one, "llama", "\"rope_parameters\": {\"partial_rotary_factor\": 0.25}"));
-    ASSERT_FAILS(FORMAT, "layer_types has sliding_attention, and the model has no window (sliding_window)",
-                 read_family(&one, "qwen2",
-                             "\"sliding_window\": 64, \"layer_types\": [\"sliding_attention\", \"full_attention\"]"));
-    ASSERT_FAILS(UNSUPPORTED, "layer_types is 'chunked_attention'; this version has full_attention, sliding_attention",
-                 read_family(&one, "llama", "\"layer_types\": [\"full_attention\", \"chunked_attention\"]"));
-    ASSERT_FAILS(FORMAT, "'layer_types' must be a string", read_family(&one, "llama", "\"layer_types\": [1]"));
     ASSERT_FAILS(UNSUPPORTED, "problem_type is 'ranking'", read_family(&one, "llama", "\"problem_type\": \"ranking\""));
     ASSERT_FAILS(FORMAT, "rotary positions rotate 3 channels", read_family(&one, "gpt_neox", "\"rotary_pct\": 0.4"));
     ASSERT_FAILS(UNSUPPORTED, "model_type is 'phi3'; this version loads nanogpt, gpt2,", read_family(&one, "phi3", ""));
+}
+
+/* Windows, and the configurations of Gemma. */
+static void windows_of_config(void **state)
+{
+    (void)state;
+    struct lvn_model_config one;
+    ASSERT_FAILS(FORMAT, "sliding_window is 63, shorter than the 64 positions",
+                 read_family(&one, "llama", "\"sliding_window\": 63"));
+    ASSERT_OK(read_family(&one, "llama", "\"sliding_window\": null, \"rope_theta\": 7"));
+    ASSERT_OK(read_family(&one, "mistral", "\"sliding_window\": 63"));
+    ASSERT_OK(read_family(&one, "qwen3", "\"use_sliding_window\": true, \"sliding_window\": 16"));
+    ASSERT_FAILS(FORMAT, "model.sliding_window is 0, but a layer attends to at least 1 position",
+                 read_family(&one, "mistral", "\"sliding_window\": 0"));
+    ASSERT_FAILS(FORMAT, "layer_types has 1 entries, and the model has 2 layers",
+                 read_family(&one, "gemma3",
+                             "\"text_config\": {\"hidden_size\": 8, \"num_hidden_layers\": 2, "
+                             "\"layer_types\": [\"full_attention\"]}"));
+    ASSERT_FAILS(FORMAT, "layer_types has full_attention, but every layer of a mistral has the window",
+                 read_family(&one, "mistral",
+                             "\"sliding_window\": 8, \"layer_types\": [\"full_attention\", \"sliding_attention\"]"));
+    ASSERT_FAILS(UNSUPPORTED, "rope_parameters.full_attention.rope_type is 'yarn'; this version has default, linear",
+                 read_family(&one, "gemma3_text",
+                             "\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"yarn\", \"factor\": 2}}"));
+    ASSERT_FAILS(
+        UNSUPPORTED, "rope_parameters.sliding_attention.rope_type is 'linear'; this version has default",
+        read_family(&one, "gemma3_text", "\"rope_parameters\": {\"sliding_attention\": {\"rope_type\": \"linear\"}}"));
+    ASSERT_FAILS(UNSUPPORTED, "rope_parameters.rope_theta is 5; this version has 1e+06",
+                 read_family(&one, "gemma3_text", "\"rope_parameters\": {\"rope_theta\": 5}"));
+    ASSERT_FAILS(FORMAT, "rope_scaling and rope_parameters.full_attention contradict each other in 'factor'",
+                 read_family(&one, "gemma3_text",
+                             "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 8}, \"rope_parameters\": "
+                             "{\"full_attention\": {\"rope_type\": \"linear\", \"factor\": 4}}"));
+    ASSERT_FAILS(FORMAT, "a gemma3 must have an object 'text_config'", read_family(&one, "gemma3", ""));
+    ASSERT_FAILS(FORMAT, "attn_logit_softcapping is 0; it must be between",
+                 read_family(&one, "gemma2", "\"attn_logit_softcapping\": 0"));
+    ASSERT_FAILS(FORMAT, "layer_types has sliding_attention, and the model has no window (sliding_window)",
+                 read_family(&one, "qwen2",
+                             "\"sliding_window\": 64, \"layer_types\": [\"sliding_attention\", \"full_attention\"]"));
+    ASSERT_FAILS(UNSUPPORTED, "layer_types has 'chunked_attention'; this version has full_attention, sliding_attention",
+                 read_family(&one, "llama", "\"layer_types\": [\"full_attention\", \"chunked_attention\"]"));
+    ASSERT_FAILS(FORMAT, "'layer_types' must be a list of strings", read_family(&one, "llama", "\"layer_types\": [1]"));
 }
 
 /* Models are found by their names, and their tables are consistent. */
@@ -631,6 +669,7 @@ int main(void)
         cmocka_unit_test(every_family_round_trip),
         cmocka_unit_test(dialects_of_config),
         cmocka_unit_test(other_dialects),
+        cmocka_unit_test(windows_of_config),
         cmocka_unit_test(tables_are_sound),
     };
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);

@@ -1,4 +1,4 @@
-/* test_freeze.c - covers: src/models/lora.c src/models/keys.c src/models/model.c
+/* test_freeze.c - covers: src/nets/models/lora.c src/nets/models/keys.c src/nets/models/model.c
  *
  * Frozen parameters and adapters: names, programs without their gradients, and gradients of adapters against finite
  * differences. */
@@ -21,7 +21,7 @@
 
 static void check(enum lvn_status status)
 {
-    if (status != LVN_OK) fail_msg("%s", lvn_error_text());
+    if (status != LVN_OK) fail_msg("%s", levin_error_text());
 }
 
 static void names(void **state)
@@ -96,11 +96,11 @@ static void long_names(void **state)
 static enum lvn_status declare(int scope, int length)
 {
     struct lvn_params *p = lvn_params_new();
-    struct lvn_graph *g = lvn_graph_new(p, LVN_F32);
+    struct levin_graph *g = lvn_graph_new(p, LVN_F32);
     char name[1000];
     memset(name, 'x', sizeof name);
     name[length] = '\0';
-    lvn_scope(g, "%.*s", scope, name);
+    levin_scope(g, "%.*s", scope, name);
     lvn_param(g, name, LVN_WEIGHT, LVN_NORMAL(1), LVN_DESC(LVN_F32, 2, 2));
     enum lvn_status status = lvn_graph_status(g);
     lvn_graph_free(g);
@@ -114,9 +114,9 @@ static void names_that_do_not_fit(void **state)
     assert_int_equal(declare(127, 127), LVN_OK);
     assert_int_equal(declare(0, LVN_NAME_TEXT - 1), LVN_OK);
     assert_int_equal(declare(128, 128), LVN_ARG);
-    assert_non_null(strstr(lvn_error_text(), "the scope 'xxx"));
+    assert_non_null(strstr(levin_error_text(), "the scope 'xxx"));
     assert_int_equal(declare(0, LVN_NAME_TEXT), LVN_ARG);
-    assert_non_null(strstr(lvn_error_text(), "the parameter's name 'xxx"));
+    assert_non_null(strstr(levin_error_text(), "the parameter name 'xxx"));
 }
 
 enum { B = 2, T = 5 };
@@ -226,13 +226,13 @@ static void frozen(void **state)
             lvn_model_state_free(f.network);
         }
     if (set_up(&f, LVN_F32, "wte, wqe", (struct lvn_lora){0}, true) != LVN_ARG ||
-        !strstr(lvn_error_text(), "model.freeze: 'wqe' matches no parameter") ||
-        !strstr(lvn_error_text(), "did you mean 'w"))
-        fail_msg("%s", lvn_error_text());
+        !strstr(levin_error_text(), "model.freeze: 'wqe' matches no parameter") ||
+        !strstr(levin_error_text(), "did you mean 'w"))
+        fail_msg("%s", levin_error_text());
     assert_null(f.network);
     if (set_up(&f, LVN_F32, "*", (struct lvn_lora){0}, true) != LVN_ARG ||
-        !strstr(lvn_error_text(), "nothing is left to train"))
-        fail_msg("%s", lvn_error_text());
+        !strstr(levin_error_text(), "so none is left to train"))
+        fail_msg("%s", levin_error_text());
 }
 
 static void adapters(void **state)
@@ -256,8 +256,8 @@ static void adapters(void **state)
         lvn_model_state_free(f.network);
     }
     if (set_up(&f, LVN_F32, NULL, (struct lvn_lora){.rank = 2, .alpha = 3, .targets = "wte"}, true) != LVN_ARG ||
-        !strstr(lvn_error_text(), "lora.targets: 'wte' names no linear map of a block"))
-        fail_msg("%s", lvn_error_text());
+        !strstr(levin_error_text(), "lora.targets: 'wte' names no linear map of a block"))
+        fail_msg("%s", levin_error_text());
     /* each pattern must match, even if the others do */
     static const char *const wrong[] = {"c_attn, wte", "nothing, c_attn", "c_attn, h.0.ln_1", "h.2.attn, mlp",
                                         "c_attn, lm_head"};
@@ -266,12 +266,12 @@ static void adapters(void **state)
         for (int tied = 0; tied < 2; tied++)
             if (set_up(&f, LVN_F32, NULL, (struct lvn_lora){.rank = 2, .alpha = 3, .targets = wrong[i]}, tied) !=
                     LVN_ARG ||
-                !strstr(lvn_error_text(), named[i]))
-                fail_msg("%s: %s", wrong[i], lvn_error_text());
+                !strstr(levin_error_text(), named[i]))
+                fail_msg("%s: %s", wrong[i], levin_error_text());
     assert_int_equal(
         set_up(&f, LVN_F32, NULL, (struct lvn_lora){.rank = 2, .alpha = 3, .targets = "c_attn, c_fk"}, true), LVN_ARG);
-    assert_non_null(strstr(lvn_error_text(), "lora.targets: 'c_fk' names no linear map of a block"));
-    assert_non_null(strstr(lvn_error_text(), "did you mean 'c_fc'?"));
+    assert_non_null(strstr(levin_error_text(), "lora.targets: 'c_fk' names no linear map of a block"));
+    assert_non_null(strstr(levin_error_text(), "did you mean 'c_fc'?"));
     assert_int_equal(set_up(&f, LVN_F32, NULL, (struct lvn_lora){.rank = 2, .alpha = 3, .targets = ""}, true), LVN_ARG);
 }
 
@@ -365,7 +365,7 @@ static int64_t wanted_number(const struct lvn_params *p, const struct lvn_param 
 }
 
 /* [trained, frozen][block][decay], blocks at multiples of 4096 and otherwise without gaps, the head as a block of its
- * own if it is not tied; a group is a range of a block's neighbours with the same update. */
+ * own if it is not tied; a group is a range of a block's neighbors with the same update. */
 static void layout(void **state)
 {
     (void)state;

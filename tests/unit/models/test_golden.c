@@ -1,5 +1,7 @@
-/* test_golden.c - covers: src/models/gpt2.c src/models/neox.c src/models/llama.c src/model_io/pretrained.c
+/* test_golden.c - covers: src/nets/models/gpt2.c src/nets/models/neox.c src/nets/models/llama.c
+ * src/run/model_io/pretrained.c
  *
+ * label: computes
  * Whole models against PyTorch: tests/golden, written by tools/make_golden.py and make_golden_decoders.py.
  *
  * Each folder is a tiny model in one dialect with tokens, and what PyTorch computed from them in double: losses,
@@ -51,7 +53,7 @@ static enum lvn_dtype weights_of(const struct setup *w)
 /* A program over the golden model, with its memory. */
 struct rig {
     struct lvn_params *params;
-    struct lvn_graph *graph;
+    struct levin_graph *graph;
     struct lvn_task_graph model;
     struct lvn_program *program;
     struct bound_program b;
@@ -151,7 +153,7 @@ static void rig_open(struct rig *r, const struct golden *g, const struct setup *
                                     .precision = w->precision,
                                     .optimizer = optimizer,
                                     .device = device};
-    struct lvn_tensor *outputs[] = {r->model.loss, r->model.losses, r->model.prediction};
+    struct levin_tensor *outputs[] = {r->model.loss, r->model.losses, r->model.prediction};
     check(lvn_program_new(&r->program, r->graph, outputs, with_logits ? 3 : 2, &plan));
     check(lvn_samples_init(&r->samples, &fields, B));
     bound_program_open(&r->b, device, r->program, 1, B, r->samples.p[0], r->samples.p[1],

@@ -1,4 +1,4 @@
-/* test_golden_bert.c - covers: src/models/bert.c src/models/weight_files.c src/model_io/pretrained.c
+/* test_golden_bert.c - covers: src/nets/models/bert.c src/nets/models/weight_files.c src/run/model_io/pretrained.c
  *
  * Models with a head against transformers: tests/golden/bert, written by tools/make_golden_bert.py, which says what is
  * held there.
@@ -29,8 +29,10 @@
 #include "bound_program.h"
 #include "device_skip.h"
 #include "engine/session.h"
+#include "formats/json.h"
 #include "formats/safetensors.h"
 #include "host/isa.h"
+#include "model_io/model_config.h"
 #include "model_io/pretrained.h"
 #include "model_io/pretrained_private.h"
 #include "models/weight_files.h"
@@ -190,7 +192,7 @@ static void compare_folder(struct setup setup, const char *folder)
         .attr.adamw = {.update.weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8},
         .clip_norm = 1};
     snprintf(path, sizeof path, "tests/golden/bert/%s", folder);
-    must(lvn_pretrained_open(&p, path, "best"));
+    must(lvn_pretrained_open_on(&p, path, "best", NULL));
     snprintf(path, sizeof path, "tests/golden/bert/%s/reference.safetensors", folder);
     must(lvn_safetensors_open(&f, path));
     setup = allow(setup, &f);
@@ -294,10 +296,10 @@ static void old_names(void **state)
     struct lvn_pretrained p;
     struct lvn_layout l = {0};
     (void)state;
-    assert_true(lvn_file_legacy_name(lvn_model_find("bert"), "bert.embeddings.LayerNorm.weight", l.name));
+    assert_true(lvn_file_legacy_name(lvn_model_find("bert"), "bert.embeddings.LayerNorm.weight", 0, l.name));
     assert_string_equal(l.name, "bert.embeddings.LayerNorm.gamma");
-    assert_false(lvn_file_legacy_name(lvn_model_find("bert"), "classifier.weight", l.name));
-    must(lvn_pretrained_open(&p, "tests/golden/bert/classify", "best"));
+    assert_false(lvn_file_legacy_name(lvn_model_find("bert"), "classifier.weight", 0, l.name));
+    must(lvn_pretrained_open_on(&p, "tests/golden/bert/classify", "best", NULL));
     for (int i = 0; i < p.weights.n; i++) { /* as if the file had them */
         char *name = (char *)(uintptr_t)p.weights.tensor[i].name, *norm = strstr(name, "LayerNorm.");
         if (norm) strcpy(norm, strstr(norm, "weight") ? "LayerNorm.gamma" : "LayerNorm.beta");
@@ -306,15 +308,52 @@ static void old_names(void **state)
     lvn_pretrained_close(&p);
 }
 
-/* Names of classes are copied. */
+/* Names of classes are copied: any number of them, of any length. */
 static void names(void **state)
 {
     struct lvn_pretrained p;
     (void)state;
-    must(lvn_pretrained_open(&p, "tests/golden/bert/classify3", "best"));
+    must(lvn_pretrained_open_on(&p, "tests/golden/bert/classify3", "best", NULL));
     assert_int_equal(p.config.classes, 3);
-    assert_string_equal(p.config.class_names, "sad\nso so\nglad\n");
+    const struct lvn_model_config c = p.config;
     lvn_pretrained_close(&p);
+    char text[LVN_CLASS_NAME];
+    assert_string_equal(lvn_class_name(&c, 0, text), "sad");
+    assert_string_equal(lvn_class_name(&c, 1, text), "so so");
+    assert_string_equal(lvn_class_name(&c, 2, text), "glad");
+    json_t *root;
+    must(lvn_json_read("tests/golden/bert/classify3/config.json", &root));
+    json_t *labels = json_object();
+    enum { CLASSES = 1000 };
+    for (int i = 0; i < CLASSES; i++) {
+        char key[24], name[400];
+        snprintf(key, sizeof key, "%d", i);
+        snprintf(name, sizeof name, "class\n%0*d", 1 + i % 300, i);
+        json_object_set_new(labels, key, json_string(name));
+    }
+    json_object_set_new(root, "id2label", labels);
+    struct lvn_model_config many, again;
+    const struct lvn_model *variant;
+    LVN_LOCAL_TEXT(written);
+    must(lvn_config_read(&many, &variant, "config.json", root));
+    must(lvn_config_write(&written, variant, &many, LVN_F32));
+    json_decref(root);
+    json_error_t error;
+    must(lvn_json_load(written.p, written.n, 0, &root, &error));
+    must(lvn_config_read(&again, &variant, "config.json", root));
+    assert_int_equal(again.classes, CLASSES);
+    for (int i = 0; i < CLASSES; i++) {
+        char name[400];
+        snprintf(name, sizeof name, "class\n%0*d", 1 + i % 300, i);
+        assert_string_equal(lvn_class_name(&again, i, text), name);
+        assert_int_equal(json_integer_value(json_object_get(json_object_get(root, "label2id"), name)), i);
+    }
+    json_object_del(json_object_get(root, "id2label"), "7");
+    json_object_set_new(json_object_get(root, "id2label"), "1000", json_string("x"));
+    assert_int_equal(lvn_config_read(&again, &variant, "config.json", root), LVN_FORMAT);
+    assert_non_null(strstr(levin_error_text(), "no name for class 7"));
+    lvn_error_clear();
+    json_decref(root);
 }
 
 int main(void)

@@ -1,5 +1,6 @@
-/* test_golden_mnist.c - covers: src/models/mnist.c src/ops/conv2d.c
+/* test_golden_mnist.c - covers: src/nets/models/mnist.c src/core/ops/conv2d.c
  *
+ * label: computes
  * The nets for digits, and convolutions, against PyTorch: tests/golden/digits, written by tools/make_golden_digits.py,
  * which says what is held there and by which rule weights and pictures come about.
  *
@@ -143,7 +144,7 @@ static void compare_number(const struct setup *w, const char *what, double got, 
 
 struct net {
     struct lvn_params *params;
-    struct lvn_graph *graph;
+    struct levin_graph *graph;
     struct lvn_task_graph model;
     struct lvn_program *program;
     struct bound_program b;
@@ -178,7 +179,7 @@ static void net_open(struct net *n, const char *name, const struct setup *w, int
     must(lvn_params_layout(n->params, LVN_DECAY_ALL));
     struct lvn_device *device = open_device(w->backend, w->real, w->threads, w->isa);
     struct lvn_plan_options plan = {.n_sums = 1, .train = !all, .fuse = true, .optimizer = optimizer, .device = device};
-    struct lvn_tensor *outputs[] = {n->model.loss, n->model.losses, n->model.prediction};
+    struct levin_tensor *outputs[] = {n->model.loss, n->model.losses, n->model.prediction};
     must(lvn_program_new(&n->program, n->graph, outputs, all ? 3 : 2, &plan));
     fill_inputs(n);
     bound_program_open(&n->b, device, n->program, 1, B, n->pixels, n->labels, sizeof n->pixels, &n->step);
@@ -300,17 +301,17 @@ static void compare_convolution(const struct setup *w, const struct lvn_safetens
 {
     struct lvn_step step = {.grad_scale = 1.0, .training = true};
     struct lvn_params *params = lvn_params_new();
-    struct lvn_graph *g = lvn_graph_new(params, w->real);
-    lvn_scope(g, "%d", number);
+    struct levin_graph *g = lvn_graph_new(params, w->real);
+    levin_scope(g, "%d", number);
     const struct lvn_init zero = LVN_CONSTANT(0);
-    struct lvn_tensor *x = lvn_param(g, "x", LVN_VECTOR, zero, LVN_DESC(LVN_F32, c[N], c[C], c[H], c[W]));
-    struct lvn_tensor *k = lvn_param(g, "w", LVN_WEIGHT, zero, LVN_DESC(LVN_F32, c[O], c[C], c[KH], c[KW]));
-    struct lvn_tensor *b = c[BIAS] ? lvn_param(g, "b", LVN_VECTOR, zero, LVN_DESC(LVN_F32, c[O])) : NULL;
-    struct lvn_tensor *y = lvn_conv2d(g, x, k, b, c[STRIDE], c[PADDING]);
-    if (y && c[RELU]) y = lvn_relu(g, y);
+    struct levin_tensor *x = lvn_param(g, "x", LVN_VECTOR, zero, LVN_DESC(LVN_F32, c[N], c[C], c[H], c[W]));
+    struct levin_tensor *k = lvn_param(g, "w", LVN_WEIGHT, zero, LVN_DESC(LVN_F32, c[O], c[C], c[KH], c[KW]));
+    struct levin_tensor *b = c[BIAS] ? lvn_param(g, "b", LVN_VECTOR, zero, LVN_DESC(LVN_F32, c[O])) : NULL;
+    struct levin_tensor *y = levin_conv2d(g, x, k, b, c[STRIDE], c[PADDING]);
+    if (y && c[RELU]) y = levin_relu(g, y);
     must(lvn_graph_status(g));
     struct lvn_desc shape = LVN_DESC(LVN_F32, y->desc.dim[0], y->desc.dim[1], y->desc.dim[2], y->desc.dim[3]);
-    struct lvn_tensor *outputs[] = {lvn_squared_error(g, y, lvn_param(g, "target", LVN_VECTOR, zero, shape)), y};
+    struct levin_tensor *outputs[] = {levin_squared_error(g, y, lvn_param(g, "target", LVN_VECTOR, zero, shape)), y};
     must(lvn_graph_status(g));
     must(lvn_params_layout(params, LVN_DECAY_ALL));
     struct lvn_device *device = open_device(w->backend, w->real, w->threads, w->isa);

@@ -1,11 +1,13 @@
-/* test_attention.c - covers: src/ops/attention.c src/ops/kv_cache.c src/ops/attention.cpu.c
+/* test_attention.c - covers: src/core/ops/attention.c src/core/ops/kv_cache.c src/core/ops/attention.cpu.c
  *
- * Attention and its cache. Plain kernels in double are compared with a formula written in this file and with finite
- * differences. Fast kernels are compared with the plain ones in double; their bits must be equal for every number of
- * threads, and for AVX2 and AVX-512. */
+ * Attention and its cache. Plain kernels in double are compared with a formula written in this file, with finite
+ * differences, and with PyTorch (tests/golden/attention.safetensors). Fast kernels are compared with the plain ones in
+ * double; their bits must be equal for every number of threads, and for AVX2 and AVX-512. */
 #include "attention_world.h"
 
+#include "formats/safetensors.h"
 #include "graph/graph.h"
+#include "levin.h"
 #include "ops/attention.h"
 
 /* The numbers of a tensor in fp32. */
@@ -33,9 +35,13 @@ static double at(const struct world *w, int t, int64_t b, int64_t i, int64_t h, 
     return w->f64[t][b * s[0] + i * s[1] + h * s[2] + x];
 }
 
-static bool sees(const struct problem *p, const int32_t *lengths, int64_t b, int64_t i, int64_t j)
+static bool sees(const struct world *w, int64_t b, int64_t i, int64_t j)
 {
-    if (p->lengths && j >= lengths[b]) return false;
+    const struct problem *p = &w->p;
+    const int64_t position = i + (p->cached ? position_of(p, b) : p->Tk - p->Tq);
+    if (p->lengths && j >= w->lengths[b]) return false;
+    if (p->window && j <= position - p->window) return false;
+    if (p->segments && j < w->segments[b * p->Tq + i]) return false;
     if (p->cached) return j < position_of(p, b) + p->Tq && (!p->causal || j <= position_of(p, b) + i);
     return !p->causal || j - p->Tk <= i - p->Tq;
 }
@@ -53,7 +59,9 @@ static void check_formula(struct world *w)
                 for (int64_t j = 0; j < p->Tk; j++) {
                     double s = 0;
                     for (int64_t x = 0; x < p->D; x++) s += at(w, Q, b, i, h, x) * at(w, K, b, j, g, x);
-                    e[j] = sees(p, w->lengths, b, i, j) ? exp(s / sqrt((double)p->D)) : 0;
+                    s /= sqrt((double)p->D);
+                    if (p->softcap > 0) s = p->softcap * tanh(s / p->softcap);
+                    e[j] = sees(w, b, i, j) ? exp(s) : 0;
                     sum += e[j];
                 }
                 for (int64_t x = 0; x < p->D; x++) {
@@ -116,6 +124,12 @@ static const struct problem small[] = {
     {2, 3, 9, 2, 2, 3, .causal = true, .cached = true, .position = 4},
     {1, 1, 9, 2, 2, 3, .causal = true, .cached = true, .position = 8},
     {2, 2, 9, 4, 2, 3, .cached = true, .position = 3, .lengths = true},
+    {2, 7, 7, 2, 2, 3, .causal = true, .window = 1},
+    {2, 7, 7, 2, 2, 3, .causal = true, .window = 3},
+    {2, 7, 7, 2, 2, 3, .causal = true, .window = 7, .softcap = 1},
+    {2, 9, 9, 2, 1, 3, .causal = true, .segments = 3, .lengths = true},
+    {1, 9, 9, 2, 1, 3, .causal = true, .segments = 5, .window = 3, .softcap = 0.6, .p = 0.2},
+    {2, 3, 9, 2, 2, 3, .causal = true, .cached = true, .position = 4, .window = 2},
 };
 
 static void test_plain(void **state)
@@ -128,6 +142,49 @@ static void test_plain(void **state)
         check_differences(w);
         world_free(w);
     }
+}
+
+/* --- the plain kernels against PyTorch --------------------------------------------------------------------------- */
+
+/* The cases of tools/make_golden_attention.py. */
+static const struct problem golden[] = {
+    {1, 5, 5, 2, 2, 4, .causal = true, .window = 8},
+    {1, 8, 8, 2, 2, 4, .causal = true, .window = 8},
+    {1, 11, 11, 2, 1, 4, .causal = true, .window = 4},
+    {1, 11, 11, 4, 2, 4, .causal = true, .segments = 4},
+    {1, 11, 11, 2, 2, 4, .causal = true, .window = 3, .segments = 6, .softcap = 0.7},
+    {1, 9, 9, 2, 1, 4, .causal = true, .softcap = 2, .lengths = true},
+};
+
+static const double *golden_tensor(const struct lvn_safetensors *s, size_t i, const char *name)
+{
+    char full[32];
+    snprintf(full, sizeof full, "%zu.%s", i, name);
+    const struct lvn_safetensor *t = lvn_safetensors_find(s, full);
+    if (!t) fail_msg("no tensor %s", full);
+    return t->data;
+}
+
+static void test_golden(void **state)
+{
+    (void)state;
+    struct lvn_safetensors s;
+    assert_int_equal(lvn_safetensors_open(&s, "tests/golden/attention.safetensors"), LVN_OK);
+    for (size_t i = 0; i < sizeof golden / sizeof *golden; i++) {
+        struct world *w = world_new(golden[i], LVN_F32);
+        w->lengths[0] = 6;
+        if (golden[i].segments)
+            memcpy(w->segments, golden_tensor(&s, i, "segments"), (size_t)golden[i].Tq * sizeof *w->segments);
+        for (int t = Q; t <= DOUT; t++)
+            for (int64_t n = 0; t != OUT && n < lvn_desc_count(&w->desc[t]); n++)
+                w->f64[t][offset_of(&w->desc[t], n)] = golden_tensor(&s, i, tensor_names[t])[n];
+        both_phases(w, lvn_cpu_plain_ops(LVN_F64) + LVN_OP_attention, 1, true);
+        for (int t = OUT; t <= DV; t++)
+            for (int64_t n = 0; n < lvn_desc_count(&w->desc[t]); n++)
+                check_equal(w->f64[t][offset_of(&w->desc[t], n)], golden_tensor(&s, i, tensor_names[t])[n], 1e-12);
+        world_free(w);
+    }
+    lvn_safetensors_close(&s);
 }
 
 /* --- the fast kernels against the plain ones --------------------------------------------------------------------- */
@@ -207,6 +264,10 @@ static void test_kinds(void **state)
         {2, 64, 300, 2, 2, 32, .causal = true, .cached = true, .position = 0},
         {1, 9, 70, 2, 2, 32, .causal = true, .cached = true, .position = 60, .p = 0.1},
         {1, 4200, 4150, 2, 1, 2, .causal = true, .add = true}, /* sums in parts of 4096 */
+        {1, 4350, 4350, 1, 1, 2, .causal = true, .window = 4200},
+        {2, 1, 300, 3, 3, 64, .causal = true, .cached = true, .position = 299, .window = 50},
+        {2, 3, 300, 4, 2, 80, .causal = true, .cached = true, .position = 100, .window = 30, .softcap = 1},
+        {2, 20, 300, 4, 2, 64, .causal = true, .cached = true, .position = 177, .window = 40, .softcap = 0.7},
     };
     for (int i = 0; i < N_TRAINING_KINDS; i++) check_fast(training_kinds[i]);
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) check_fast(list[i]);
@@ -300,30 +361,30 @@ static void test_shapes(void **state)
         if (i == 5) a.attention.p = 1.0;
         if (i == 6) s.has[3] = true, s.in[3] = LVN_DESC(LVN_I32, 3);
         assert_int_not_equal(op->shape(&s), LVN_OK);
-        assert_non_null(strstr(lvn_error_text(), "attention: "));
+        assert_non_null(strstr(levin_error_text(), "attention: "));
     }
     lvn_error_clear();
 }
 
-/* Writing token by token and then attending gives the rows of one causal pass. */
-static void test_cache(void **state)
+/* Writing token by token and then attending gives the rows of one causal pass; with a window the cache may be a ring of
+ * `length` rows. */
+static void check_cache(int64_t window, int64_t length, bool ring)
 {
-    (void)state;
     enum { T = 40, LENGTH = 48 };
-    const struct problem p = {2, T, T, 2, 2, 16, .causal = true};
+    const struct problem p = {2, T, T, 2, 2, 16, .causal = true, .window = window};
     struct world *w = world_new(p, LVN_F32);
     const struct lvn_cpu_op *table = lvn_cpu_ops(lvn_isa_best());
     both_phases(w, table + LVN_OP_attention, 1, false);
 
     float *kept[2];
-    struct lvn_desc cache_desc = LVN_DESC(LVN_F32, 2, LENGTH, 2, 16);
+    struct lvn_desc cache_desc = LVN_DESC(LVN_F32, 2, length, 2, 16);
     for (int i = 0; i < 2; i++) {
         kept[i] = malloc(2 * LENGTH * 32 * sizeof(float));
         memset(kept[i], 0xff, 2 * LENGTH * 32 * sizeof(float)); /* NaN: a read of unwritten rows shows */
     }
-    union lvn_attr attr = {.kv_cache = {.length = LENGTH}};
+    union lvn_attr attr = {.kv_cache = {.length = length, .ring = ring}};
     for (int64_t t = 0, n; t < T; t += n) {
-        n = t == 0 ? 12 : 1; /* a prompt, then token by token */
+        n = t == 0 ? 12 : t == 20 ? 11 : 1; /* a prompt, then token by token, and a piece that wraps a ring */
         struct lvn_step step = {.position = {(int32_t)t, (int32_t)t}};
         for (int i = 0; i < 2; i++) {
             struct lvn_desc x = w->desc[K];
@@ -333,7 +394,9 @@ static void test_cache(void **state)
             c.out[0] = (struct lvn_arg){kept[i], &cache_desc};
             run_call(table + LVN_OP_kv_cache, &c, 3);
         }
-        struct world *d = world_new((struct problem){2, n, LENGTH, 2, 2, 16, .causal = true, .cached = true}, LVN_F32);
+        struct world *d = world_new(
+            (struct problem){2, n, length, 2, 2, 16, .causal = true, .cached = true, .window = window}, LVN_F32);
+        d->attr.attention.ring = ring;
         struct lvn_call c = make_call(d, LVN_FORWARD, false);
         struct lvn_desc q = w->desc[Q];
         q.dim[1] = n;
@@ -352,19 +415,31 @@ static void test_cache(void **state)
     world_free(w);
 }
 
+static void test_cache(void **state)
+{
+    (void)state;
+    check_cache(0, 48, false);
+    check_cache(9, 48, false);
+    check_cache(9, 20, true); /* the window and eleven new positions more */
+    check_cache(1, 12, true);
+    check_cache(25, 36, true);
+}
+
 /* The constructors: without a cache kv_cache(x) is x; with one, attention knows that its keys are in it. */
 static void test_graph(void **state)
 {
     (void)state;
     for (int cache = 0; cache < 2; cache++) {
         struct lvn_params *params = lvn_params_new();
-        struct lvn_graph *g = lvn_graph_new(params, LVN_F32);
+        struct levin_graph *g = lvn_graph_new(params, LVN_F32);
         g->cache_length = cache ? 32 : 0;
-        struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1, 4, 3 * 16));
-        struct lvn_tensor *q = lvn_heads(g, x, 0, 2, 8), *k = lvn_heads(g, x, 16, 2, 8), *v = lvn_heads(g, x, 32, 2, 8);
-        lvn_scope(g, "h.%d", 3);
-        struct lvn_tensor *kept = lvn_kv_cache(g, "attn.k", k);
-        struct lvn_tensor *y = lvn_attention(g, q, kept, lvn_kv_cache(g, "attn.v", v), NULL, true, 0.35, 0.0);
+        struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1, 4, 3 * 16));
+        struct levin_tensor *q = levin_heads(g, x, 0, 2, 8), *k = levin_heads(g, x, 16, 2, 8),
+                            *v = levin_heads(g, x, 32, 2, 8);
+        levin_scope(g, "h.%d", 3);
+        struct levin_tensor *kept = levin_kv_cache(g, "attn.k", k, 0);
+        const struct levin_attention_options how = {.size = sizeof how, .causal = true, .scale = 0.35};
+        struct levin_tensor *y = levin_attention(g, q, kept, levin_kv_cache(g, "attn.v", v, 0), &how);
         assert_int_equal(lvn_graph_status(g), LVN_OK);
         check_shape(&y->desc, LVN_DESC(LVN_F32, 1, 4, 16));
         assert_int_equal(y->node->attr.attention.cached, cache);
@@ -376,7 +451,7 @@ static void test_graph(void **state)
         } else {
             assert_ptr_equal(kept, k);
         }
-        assert_null(lvn_kv_cache(g, "z", NULL));
+        assert_null(levin_kv_cache(g, "z", NULL, 0));
         lvn_graph_free(g);
         lvn_params_free(params);
     }
@@ -385,9 +460,10 @@ static void test_graph(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),      cmocka_unit_test(test_sizes),    cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_evaluation), cmocka_unit_test(test_unwanted), cmocka_unit_test(test_split),
-        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_cache),    cmocka_unit_test(test_graph),
+        cmocka_unit_test(test_plain), cmocka_unit_test(test_golden),     cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_kinds), cmocka_unit_test(test_evaluation), cmocka_unit_test(test_unwanted),
+        cmocka_unit_test(test_split), cmocka_unit_test(test_shapes),     cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_graph),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

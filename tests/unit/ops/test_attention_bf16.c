@@ -1,4 +1,4 @@
-/* test_attention_bf16.c - covers: src/ops/attention.c src/ops/attention.cpu.c
+/* test_attention_bf16.c - covers: src/core/ops/attention.c src/core/ops/attention.cpu.c
  *
  * Attention of bf16 tensors in mixed precision: every instruction set against the plain kernels in double, and equal
  * bits for every number of threads. */

@@ -1,4 +1,4 @@
-/* test_bf16.c - covers: src/ops/adamw.c src/ops/linear.c src/ops/linear.cpu.c
+/* test_bf16.c - covers: src/core/ops/adamw.c src/core/ops/linear.c src/core/ops/linear.cpu.c
  *
  * Parameters in bf16, for the kernels of every instruction set: how operations read and write them, and how optimizers
  * round them. */
@@ -89,7 +89,7 @@ static void compare_case(const struct op_case *c, const struct lvn_cpu_op *kerne
 static bool takes_bf16_parameters(enum lvn_op_id id)
 {
     return lvn_op(id, LVN_F32)->low_precision_ok & LVN_READS_IN(1) && id != LVN_OP_attention &&
-           id != LVN_OP_residual_layernorm && id != LVN_OP_swiglu;
+           id != LVN_OP_residual_layernorm && id != LVN_OP_chain;
 }
 
 static void test_operations_take_parameters_in_bf16(void **state)
@@ -199,15 +199,18 @@ static void test_norm_of_bf16(void **state)
     static double sums[64];
     struct lvn_desc types[] = {LVN_DESC(LVN_F32, N), LVN_DESC(LVN_BF16, N)};
     union lvn_attr attr = {.grad_norm = {.clip_norm = 1}};
+    struct lvn_step step = {.grad_scale = 1};
     for (int64_t i = 0; i < N; i++) half[i] = lvn_bf16_make((float)made_up(1, i)), wide[i] = lvn_bf16_get(half[i]);
     for (enum lvn_isa isa = LVN_ISA_GENERIC; isa <= lvn_isa_best(); isa++) {
         double norm[2];
         for (int k = 0; k < 2; k++) {
             struct lvn_result result = {0};
-            struct team_task t = {
-                .kernels = &lvn_cpu_ops(isa)[LVN_OP_grad_norm],
-                .call = {
-                    .attr = &attr, .in = {{k ? (void *)half : wide, &types[k]}}, .result = &result, .scratch = sums}};
+            struct team_task t = {.kernels = &lvn_cpu_ops(isa)[LVN_OP_grad_norm],
+                                  .call = {.attr = &attr,
+                                           .in = {{k ? (void *)half : wide, &types[k]}},
+                                           .step = &step,
+                                           .result = &result,
+                                           .scratch = sums}};
             lvn_team_run(2, team_task, &t);
             norm[k] = result.grad_norm;
         }

@@ -1,7 +1,13 @@
-/* test_devices.c - covers: src/ops/ops.def
+/* test_devices.c - covers: src/core/ops/ops.def
  *
- * The kernels of devices against the specification in double: every case of ops_cases.h in fp32, and one case of each
- * operation with all operands in fp16 that may be. Skipped if there is no device. */
+ * label: slow
+ * The kernels of devices against the specification in double:
+ *   unit.test_devices          PoCL: the cases of ops_cases.h in fp32, and one of each operation in fp16
+ *   double.test_devices.late   cuda: the same; Intel's OpenCL runtime: one small case of each operation in fp32
+ *   double.test_devices.early  cuda: one small case of each operation in fp32
+ *   grind.test_devices         oclgrind: one small case of each operation in fp32 and fp16, every access checked
+ * Cases whose kernels would differ by the size of a head or row alone are left out (device_variants.h). Gradients are
+ * computed one by one in small cases, all together in every case. Skipped if there is no device. */
 #include "device_compare.h"
 
 static void kernels_agree_with_the_specification(void **state)

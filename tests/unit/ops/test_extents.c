@@ -1,4 +1,4 @@
-/* test_extents.c - covers: src/ops/extents_cpu.h
+/* test_extents.c - covers: src/core/ops/extents_cpu.h
  *
  * Threads divide a range of a flat buffer, parameter by parameter: each element belongs to exactly one thread. */
 #include <setjmp.h>

@@ -1,5 +1,7 @@
-/* test_long_sums.c - covers: src/ops/linear.cpu.c src/ops/layernorm.cpu.c src/ops/conv2d.cpu.c src/ops/attention.cpu.c
+/* test_long_sums.c - covers: src/core/ops/linear.cpu.c src/core/ops/layernorm.cpu.c src/core/ops/conv2d.cpu.c
+ * src/core/ops/attention.cpu.c
  *
+ * label: computes
  * Sums along a very long batch, a very long row and very many keys lose no more than short ones: fp32 kernels of every
  * instruction set against the plain ones in double. */
 #include "ops_cases.h"

@@ -1,4 +1,5 @@
-/* test_muon.c - covers: src/ops/muon_direction.c src/ops/orthogonalize.c src/ops/muon_step.c src/optimizers/muon.c
+/* test_muon.c - covers: src/core/ops/muon_direction.c src/core/ops/orthogonalize.c src/core/ops/muon_step.c
+ * src/nets/optimizers/optimizer.c
  *
  * A step of Muon, which is three operations, against its formula in double, written as torch.optim.Muon writes it: the
  * matrix is transposed if it has more rows than columns. What all operations promise (bits on any number of threads,

@@ -1,14 +1,18 @@
-/* test_passes.c - covers: src/passes/program_build.c src/passes/prune.c src/passes/fuse.c src/passes/mixed_precision.c
- * src/passes/differentiate.c src/passes/recompute.c src/passes/blocks.c
+/* test_passes.c - covers: src/core/passes/program_build.c src/core/passes/prune.c src/core/passes/fuse.c
+ * src/core/passes/fuse_chains.c src/core/passes/mixed_precision.c src/core/passes/differentiate.c
+ * src/core/passes/recompute.c src/core/passes/blocks.c
  *
  * Each pass of a micro-batch alone: the listing of a small program before it and after it. Passes of a step are in
  * test_passes_step.c, those of a finished program in test_passes_memory.c. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include <cmocka.h>
 
+#include "levin.h"
+#include "models/transformer.h"
 #include "pass_listing.h"
 #include "passes/pass.h"
 
@@ -17,12 +21,14 @@ static void build(void **state)
 {
     (void)state;
     struct model m = model_new();
-    struct lvn_graph *g = m.graph;
-    struct lvn_tensor *ids = lvn_input(g, "ids", LVN_DESC(LVN_I32, 1, 3));
-    struct lvn_tensor *x = lvn_embedding(g, ids, lvn_table(g, "wte", 11, 4, 1), NULL);
-    struct lvn_tensor *qkv = lvn_linear(g, x, lvn_weight(g, "w", 4, 12, 1), lvn_vector(g, "b", 12, 0), true);
-    struct lvn_tensor *q = lvn_heads(g, qkv, 0, 2, 2), *k = lvn_heads(g, qkv, 4, 2, 2), *v = lvn_heads(g, qkv, 8, 2, 2);
-    model_build(&m, lvn_attention(g, q, k, v, NULL, true, 1, 0));
+    struct levin_graph *g = m.graph;
+    struct levin_tensor *ids = lvn_input(g, "ids", LVN_DESC(LVN_I32, 1, 3));
+    struct levin_tensor *x = levin_embedding(g, ids, levin_table(g, "wte", 11, 4, 1), NULL);
+    struct levin_tensor *qkv = levin_linear(g, x, levin_weight(g, "w", 4, 12, 1), levin_vector(g, "b", 12, 0), true);
+    struct levin_tensor *q = levin_heads(g, qkv, 0, 2, 2), *k = levin_heads(g, qkv, 4, 2, 2),
+                        *v = levin_heads(g, qkv, 8, 2, 2);
+    const struct levin_attention_options how = {.size = sizeof how, .causal = true, .scale = 1};
+    model_build(&m, levin_attention(g, q, k, v, &how));
     expect(&m, " 0 forward  embedding            ids:int32, wte -> %2 (1, 3, 4)\n"
                " 1 forward  linear               %2, w, b -> %5 (1, 3, 12)\n"
                " 2 forward  attention            %5, %5+4, %5+8 -> %6 (1, 3, 4), %7 (1, 2, 3)\n");
@@ -34,11 +40,11 @@ static void prune(void **state)
 {
     (void)state;
     struct model m = model_new();
-    struct lvn_graph *g = m.graph;
-    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
-    struct lvn_tensor *h = lvn_gelu(g, x);
-    lvn_gelu(g, lvn_linear(g, h, lvn_weight(g, "unused", 4, 3, 1), NULL, true));
-    model_build(&m, lvn_linear(g, h, lvn_weight(g, "w", 4, 2, 1), NULL, true));
+    struct levin_graph *g = m.graph;
+    struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
+    struct levin_tensor *h = levin_gelu(g, x);
+    levin_gelu(g, levin_linear(g, h, levin_weight(g, "unused", 4, 3, 1), NULL, true));
+    model_build(&m, levin_linear(g, h, levin_weight(g, "w", 4, 2, 1), NULL, true));
     expect(&m, " 0 forward  gelu                 x -> %1 (2, 4)\n"
                " 1 forward  linear               %1, unused -> %3 (2, 3)\n"
                " 2 forward  gelu                 %3 -> %4 (2, 3)\n"
@@ -54,14 +60,16 @@ static void fuse(void **state)
 {
     (void)state;
     struct model m = model_new();
-    struct lvn_graph *g = m.graph;
-    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
-    struct lvn_tensor *labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, 2));
-    struct lvn_tensor *h = lvn_gelu(g, lvn_linear(g, x, lvn_weight(g, "w1", 4, 8, 1), lvn_vector(g, "b1", 8, 0), true));
-    struct lvn_tensor *y = lvn_linear(g, h, lvn_weight(g, "w2", 8, 4, 1), lvn_vector(g, "b2", 4, 0), true);
-    struct lvn_tensor *sum = lvn_add(g, x, lvn_dropout(g, y, 0.1));
-    struct lvn_tensor *norm = lvn_layernorm(g, sum, lvn_vector(g, "gamma", 4, 1), lvn_vector(g, "beta", 4, 0), 1e-5);
-    model_build(&m, lvn_cross_entropy(g, lvn_linear(g, norm, lvn_weight(g, "w3", 4, 3, 1), NULL, true), labels));
+    struct levin_graph *g = m.graph;
+    struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
+    struct levin_tensor *labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, 2));
+    struct levin_tensor *h =
+        levin_gelu(g, levin_linear(g, x, levin_weight(g, "w1", 4, 8, 1), levin_vector(g, "b1", 8, 0), true));
+    struct levin_tensor *y = levin_linear(g, h, levin_weight(g, "w2", 8, 4, 1), levin_vector(g, "b2", 4, 0), true);
+    struct levin_tensor *sum = levin_add(g, x, levin_dropout(g, y, 0.1));
+    struct levin_tensor *norm =
+        levin_layernorm(g, sum, levin_vector(g, "gamma", 4, 1), levin_vector(g, "beta", 4, 0), 1e-5);
+    model_build(&m, levin_cross_entropy(g, levin_linear(g, norm, levin_weight(g, "w3", 4, 3, 1), NULL, true), labels));
     expect(&m, " 0 forward  linear               x, w1, b1 -> %3 (2, 8)\n"
                " 1 forward  gelu                 %3 -> %4 (2, 8)\n"
                " 2 forward  linear               %4, w2, b2 -> %7 (2, 4)\n"
@@ -78,16 +86,37 @@ static void fuse(void **state)
     model_free(&m);
 }
 
+/* A soft cap of the logits, c tanh(z / c), becomes a part of the loss; another factor does not. */
+static void fuse_soft_cap(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        struct model m = model_new();
+        struct levin_graph *g = m.graph;
+        struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
+        struct levin_tensor *labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, 2));
+        struct levin_tensor *z = levin_linear(g, x, levin_weight(g, "w", 4, 3, 1), NULL, true);
+        z = k ? levin_scale(g, levin_tanh(g, levin_scale(g, z, 1 / 30.0)), 31) : lvn_softcap(g, z, 30);
+        model_build(&m, levin_cross_entropy(g, z, labels));
+        must(lvn_pass_fuse(m.program));
+        assert_int_equal(m.program->n_instrs, k ? 5 : 1);
+        const struct lvn_instr *loss = &m.program->instrs[m.program->n_instrs - 1];
+        assert_int_equal(loss->id, k ? LVN_OP_cross_entropy : LVN_OP_linear_cross_entropy);
+        if (!k) assert_true(loss->attr.linear_cross_entropy.softcap == 30);
+        model_free(&m);
+    }
+}
+
 /* A value that another instruction reads too stays in memory: its operations are not fused. */
 static void fuse_leaves_shared_values(void **state)
 {
     (void)state;
     struct model m = model_new();
-    struct lvn_graph *g = m.graph;
-    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
-    struct lvn_tensor *shared = lvn_linear(g, x, lvn_weight(g, "w1", 4, 4, 1), NULL, true);
-    struct lvn_tensor *alone = lvn_linear(g, lvn_gelu(g, shared), lvn_weight(g, "w2", 4, 4, 1), NULL, true);
-    model_build(&m, lvn_add(g, shared, lvn_gelu(g, alone)));
+    struct levin_graph *g = m.graph;
+    struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
+    struct levin_tensor *shared = levin_linear(g, x, levin_weight(g, "w1", 4, 4, 1), NULL, true);
+    struct levin_tensor *alone = levin_linear(g, levin_gelu(g, shared), levin_weight(g, "w2", 4, 4, 1), NULL, true);
+    model_build(&m, levin_add(g, shared, levin_gelu(g, alone)));
     expect(&m, " 0 forward  linear               x, w1 -> %2 (2, 4)\n"
                " 1 forward  gelu                 %2 -> %3 (2, 4)\n"
                " 2 forward  linear               %3, w2 -> %5 (2, 4)\n"
@@ -98,6 +127,38 @@ static void fuse_leaves_shared_values(void **state)
                " 1 forward  gelu                 %2 -> %3 (2, 4)\n"
                " 2 forward  linear_gelu          %3, w2 -> %6 (2, 4), %5 (2, 4)\n"
                " 3 forward  add                  %2, %6 -> %7 (2, 4)\n");
+    model_free(&m);
+}
+
+/* Elementwise operations become chains, whose values nobody else reads: the MLPs of Llama and Gemma, where the gate is
+ * either factor; both inputs; an operation alone. A value that something else reads, and what reads it as another
+ * shape, stay. */
+static void chains(void **state)
+{
+    (void)state;
+    struct model m = model_new();
+    struct levin_graph *g = m.graph;
+    struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4)),
+                        *up = lvn_input(g, "up", LVN_DESC(LVN_F32, 2, 4));
+    struct levin_tensor *h = levin_mul(g, levin_silu(g, x), up);
+    h = levin_mul(g, up, levin_gelu_tanh(g, levin_add(g, h, x)));
+    struct levin_tensor *left = levin_tanh(g, h), *right = levin_relu(g, levin_add(g, h, x));
+    h = levin_mul(g, left, right);
+    h = levin_scale(g, levin_scale(g, h, 2), 3);
+    h = levin_relu2(g, levin_reshape(g, levin_gelu(g, levin_add(g, h, x)), 1, (int64_t[]){8}));
+    model_build(&m, levin_mul(g, h, h));
+    must(lvn_pass_chains(m.program));
+    expect(&m, " 0 forward  chain                x, up -> %3 (2, 4)\n"
+               " 1 forward  add                  %3, x -> %4 (2, 4)\n"
+               " 2 forward  chain                %4, up -> %6 (2, 4)\n"
+               " 3 forward  add                  %6, x -> %8 (2, 4)\n"
+               " 4 forward  relu                 %8 -> %9 (2, 4)\n"
+               " 5 forward  chain                %6, %9 -> %11 (2, 4)\n"
+               " 6 forward  scale                %11 -> %12 (2, 4)\n"
+               " 7 forward  add                  %12, x -> %13 (2, 4)\n"
+               " 8 forward  gelu                 %13 -> %14 (2, 4)\n"
+               " 9 forward  chain                %14 -> %15 (8)\n"
+               "10 forward  chain                %15, %15 -> %16 (8)\n");
     model_free(&m);
 }
 
@@ -128,6 +189,22 @@ static void precision_bf16_true(void **state)
                " 1 forward  linear_gelu          x, w1:bf16, %11 -> %4:bf16 (2, 8), %3:bf16 (2, 8)\n"
                " 2 forward  linear_cross_entropy %4:bf16, w2:bf16, labels:int32 -> %8:fp64 (1), %9 (2)\n");
     model_free(&m);
+}
+
+/* The square root of 1152, a factor of embeddings of this type, is 34 in bf16. Other factors stay as they are. */
+static void precision_of_factors(void **state)
+{
+    (void)state;
+    for (int rounded = 0; rounded < 2; rounded++) {
+        struct model m = model_new();
+        struct levin_tensor *ids = lvn_input(m.graph, "ids", LVN_DESC(LVN_I32, 1, 3));
+        struct levin_tensor *x = levin_embedding(m.graph, ids, levin_table(m.graph, "wte", 11, 4, 1), NULL);
+        model_build(&m, levin_scale(m.graph, levin_scale(m.graph, x, sqrt(1152)), sqrt(1152)));
+        must(lvn_pass_precision(m.program, rounded ? LVN_PRECISION_BF16_TRUE : LVN_PRECISION_BF16_MIXED));
+        assert_true(m.program->instrs[1].attr.scale.factor == (rounded ? 34 : sqrt(1152)));
+        assert_true(m.program->instrs[2].attr.scale.factor == sqrt(1152));
+        model_free(&m);
+    }
 }
 
 /* As with bf16-mixed, in fp16. */
@@ -187,12 +264,12 @@ static void differentiate_adds_contributions(void **state)
 {
     (void)state;
     struct model m = model_new();
-    struct lvn_graph *g = m.graph;
-    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
-    struct lvn_tensor *labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, 2));
-    struct lvn_tensor *w = lvn_weight(g, "w", 4, 4, 1);
-    struct lvn_tensor *h = lvn_linear(g, x, w, NULL, true);
-    model_build(&m, lvn_cross_entropy(g, lvn_add(g, h, lvn_gelu(g, lvn_linear(g, h, w, NULL, true))), labels));
+    struct levin_graph *g = m.graph;
+    struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
+    struct levin_tensor *labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, 2));
+    struct levin_tensor *w = levin_weight(g, "w", 4, 4, 1);
+    struct levin_tensor *h = levin_linear(g, x, w, NULL, true);
+    model_build(&m, levin_cross_entropy(g, levin_add(g, h, levin_gelu(g, levin_linear(g, h, w, NULL, true))), labels));
     expect(&m, " 0 forward  linear               x, w -> %2 (2, 4)\n"
                " 1 forward  linear               %2, w -> %3 (2, 4)\n"
                " 2 forward  gelu                 %3 -> %4 (2, 4)\n"
@@ -216,11 +293,11 @@ static void differentiate_fills_what_no_view_covers(void **state)
 {
     (void)state;
     struct model m = model_new();
-    struct lvn_graph *g = m.graph;
-    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
-    struct lvn_tensor *labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, 2));
-    struct lvn_tensor *h = lvn_linear(g, x, lvn_weight(g, "w", 4, 8, 1), NULL, true);
-    model_build(&m, lvn_cross_entropy(g, lvn_pack(g, lvn_slice(g, h, 1, 0, 3)), labels));
+    struct levin_graph *g = m.graph;
+    struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
+    struct levin_tensor *labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, 2));
+    struct levin_tensor *h = levin_linear(g, x, levin_weight(g, "w", 4, 8, 1), NULL, true);
+    model_build(&m, levin_cross_entropy(g, levin_pack(g, levin_slice(g, h, 1, 0, 3)), labels));
     expect(&m, " 0 forward  linear               x, w -> %2 (2, 8)\n"
                " 1 forward  pack                 %2 -> %3 (2, 3)\n"
                " 2 forward  cross_entropy        %3, labels:int32 -> %5:fp64 (1), %6 (2), %7 (2)\n");
@@ -240,7 +317,7 @@ static void differentiate_stops_at_frozen_parameters(void **state)
 {
     (void)state;
     struct model m = model_new();
-    struct lvn_tensor *loss = classifier_loss(m.graph);
+    struct levin_tensor *loss = classifier_loss(m.graph);
     lvn_params_find(m.params, "w1")->trainable = false;
     lvn_params_find(m.params, "b")->trainable = false;
     model_build(&m, loss);
@@ -283,18 +360,18 @@ static void blocks(void **state)
 {
     (void)state;
     struct model m = model_new();
-    struct lvn_graph *g = m.graph;
-    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
-    struct lvn_tensor *labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, 2));
+    struct levin_graph *g = m.graph;
+    struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
+    struct levin_tensor *labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, 2));
     for (int i = 0; i < 2; i++) {
-        lvn_scope(g, "h.%d", i);
-        lvn_block(g);
-        struct lvn_tensor *h = lvn_gelu(g, lvn_linear(g, x, lvn_weight(g, "up", 4, 8, 1), NULL, true));
-        x = lvn_linear(g, h, lvn_weight(g, "down", 8, 4, 1), NULL, true);
+        levin_scope(g, "h.%d", i);
+        levin_block(g);
+        struct levin_tensor *h = levin_gelu(g, levin_linear(g, x, levin_weight(g, "up", 4, 8, 1), NULL, true));
+        x = levin_linear(g, h, levin_weight(g, "down", 8, 4, 1), NULL, true);
     }
-    lvn_scope(g, "%s", "");
-    lvn_block_end(g);
-    model_build(&m, lvn_cross_entropy(g, x, labels));
+    levin_scope(g, "%s", "");
+    levin_block_end(g);
+    model_build(&m, levin_cross_entropy(g, x, labels));
     must(lvn_pass_differentiate(m.program));
     expect(&m, " 0 forward  linear               x, h.0.up -> %2 (2, 8)\n"
                " 1 forward  gelu                 %2 -> %3 (2, 8)\n"
@@ -335,19 +412,19 @@ static void blocks_restore_a_norm(void **state)
 {
     (void)state;
     struct model m = model_new();
-    struct lvn_graph *g = m.graph;
-    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
-    struct lvn_tensor *labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, 2));
-    struct lvn_tensor *norm = x;
+    struct levin_graph *g = m.graph;
+    struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
+    struct levin_tensor *labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, 2));
+    struct levin_tensor *norm = x;
     for (int i = 0; i < 2; i++) {
-        lvn_scope(g, "h.%d", i);
-        lvn_block(g);
-        x = lvn_add(g, x, lvn_linear(g, norm, lvn_weight(g, "w", 4, 4, 1), NULL, true));
-        norm = lvn_layernorm(g, x, lvn_vector(g, "gamma", 4, 1), lvn_vector(g, "beta", 4, 0), 1e-5);
+        levin_scope(g, "h.%d", i);
+        levin_block(g);
+        x = levin_add(g, x, levin_linear(g, norm, levin_weight(g, "w", 4, 4, 1), NULL, true));
+        norm = levin_layernorm(g, x, levin_vector(g, "gamma", 4, 1), levin_vector(g, "beta", 4, 0), 1e-5);
     }
-    lvn_scope(g, "%s", "");
-    lvn_block_end(g);
-    model_build(&m, lvn_cross_entropy(g, norm, labels));
+    levin_scope(g, "%s", "");
+    levin_block_end(g);
+    model_build(&m, levin_cross_entropy(g, norm, labels));
     must(lvn_pass_fuse(m.program));
     must(lvn_pass_differentiate(m.program));
     expect(&m, " 0 forward  linear               x, h.0.w -> %2 (2, 4)\n"
@@ -387,9 +464,12 @@ int main(void)
         cmocka_unit_test(build),
         cmocka_unit_test(prune),
         cmocka_unit_test(fuse),
+        cmocka_unit_test(fuse_soft_cap),
         cmocka_unit_test(fuse_leaves_shared_values),
+        cmocka_unit_test(chains),
         cmocka_unit_test(precision_bf16_mixed),
         cmocka_unit_test(precision_bf16_true),
+        cmocka_unit_test(precision_of_factors),
         cmocka_unit_test(precision_16_mixed),
         cmocka_unit_test(differentiate),
         cmocka_unit_test(differentiate_drops_the_forward_of_a_fused_loss),

@@ -1,4 +1,4 @@
-/* test_passes_gather.c - covers: src/passes/sharder_parameters.c
+/* test_passes_gather.c - covers: src/core/passes/sharder_parameters.c
  *
  * fsdp, by the listing of a small program: every parameter is gathered before its first use, one block ahead, and once
  * more for backward; the last block and the head, tied or not, once; the update is of this rank's shards. In mixed
@@ -21,16 +21,16 @@ static const struct lvn_sharding fsdp = {
 static struct model tied_blocks(void)
 {
     struct model m = model_new();
-    struct lvn_graph *g = m.graph;
-    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1, 64)), *w = lvn_weight(g, "w", 64, 64, 1);
-    x = lvn_linear(g, x, w, NULL, true);
-    lvn_block(g);
-    x = lvn_linear(g, x, lvn_weight(g, "u", 64, 128, 1), NULL, true);
-    lvn_block(g);
-    x = lvn_linear(g, x, lvn_weight(g, "v", 128, 64, 1), NULL, true);
-    lvn_block_end(g);
-    x = lvn_linear(g, x, w, NULL, true);
-    model_build(&m, lvn_cross_entropy(g, x, lvn_input(g, "labels", LVN_DESC(LVN_I32, 1))));
+    struct levin_graph *g = m.graph;
+    struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1, 64)), *w = levin_weight(g, "w", 64, 64, 1);
+    x = levin_linear(g, x, w, NULL, true);
+    levin_block(g);
+    x = levin_linear(g, x, levin_weight(g, "u", 64, 128, 1), NULL, true);
+    levin_block(g);
+    x = levin_linear(g, x, levin_weight(g, "v", 128, 64, 1), NULL, true);
+    levin_block_end(g);
+    x = levin_linear(g, x, w, NULL, true);
+    model_build(&m, levin_cross_entropy(g, x, lvn_input(g, "labels", LVN_DESC(LVN_I32, 1))));
     return m;
 }
 
@@ -113,16 +113,16 @@ static void gather_untied(void **state)
 {
     (void)state;
     struct model m = model_new();
-    struct lvn_graph *g = m.graph;
-    struct lvn_tensor *ids = lvn_input(g, "ids", LVN_DESC(LVN_I32, 1, 1));
-    struct lvn_tensor *x = lvn_embedding(g, ids, lvn_table(g, "w", 128, 64, 1), NULL);
-    lvn_block(g);
-    x = lvn_linear(g, x, lvn_weight(g, "u", 64, 128, 1), NULL, true);
-    lvn_block(g);
-    x = lvn_linear(g, x, lvn_weight(g, "v", 128, 64, 1), NULL, true);
-    lvn_block_end(g);
-    x = lvn_linear(g, x, lvn_weight(g, "h", 64, 128, 1), NULL, true);
-    model_build(&m, lvn_cross_entropy(g, x, lvn_input(g, "labels", LVN_DESC(LVN_I32, 1, 1))));
+    struct levin_graph *g = m.graph;
+    struct levin_tensor *ids = lvn_input(g, "ids", LVN_DESC(LVN_I32, 1, 1));
+    struct levin_tensor *x = levin_embedding(g, ids, levin_table(g, "w", 128, 64, 1), NULL);
+    levin_block(g);
+    x = levin_linear(g, x, levin_weight(g, "u", 64, 128, 1), NULL, true);
+    levin_block(g);
+    x = levin_linear(g, x, levin_weight(g, "v", 128, 64, 1), NULL, true);
+    levin_block_end(g);
+    x = levin_linear(g, x, levin_weight(g, "h", 64, 128, 1), NULL, true);
+    model_build(&m, levin_cross_entropy(g, x, lvn_input(g, "labels", LVN_DESC(LVN_I32, 1, 1))));
     must(lvn_pass_differentiate(m.program));
     must(lvn_pass_accumulate(m.program, NULL));
     must(lvn_pass_shard(m.program, &fsdp, NULL));
@@ -189,17 +189,17 @@ static void gather_rounded(void **state)
     struct lvn_device device = {.backend = &backend};
     struct lvn_sharding s = fsdp;
     struct model m = model_new();
-    struct lvn_graph *g = m.graph;
-    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1, 64)), *w = lvn_weight(g, "w", 64, 64, 1);
-    x = lvn_linear(g, x, w, NULL, true);
-    lvn_block(g);
-    struct lvn_tensor *u = lvn_weight(g, "u", 64, 128, 1);
-    x = lvn_linear(g, x, u, lvn_vector(g, "b", 128, 0), true);
-    lvn_block(g);
-    x = lvn_linear(g, x, lvn_weight(g, "v", 128, 64, 1), NULL, true);
-    lvn_block_end(g);
-    x = lvn_linear(g, x, w, NULL, false);
-    model_build(&m, lvn_cross_entropy(g, x, lvn_input(g, "labels", LVN_DESC(LVN_I32, 1))));
+    struct levin_graph *g = m.graph;
+    struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1, 64)), *w = levin_weight(g, "w", 64, 64, 1);
+    x = levin_linear(g, x, w, NULL, true);
+    levin_block(g);
+    struct levin_tensor *u = levin_weight(g, "u", 64, 128, 1);
+    x = levin_linear(g, x, u, levin_vector(g, "b", 128, 0), true);
+    levin_block(g);
+    x = levin_linear(g, x, levin_weight(g, "v", 128, 64, 1), NULL, true);
+    levin_block_end(g);
+    x = levin_linear(g, x, w, NULL, false);
+    model_build(&m, levin_cross_entropy(g, x, lvn_input(g, "labels", LVN_DESC(LVN_I32, 1))));
     m.program->weights = LVN_F32;
     s.round = true;
     must(lvn_pass_shard(m.program, &s, &device));

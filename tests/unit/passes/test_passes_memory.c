@@ -1,5 +1,5 @@
-/* test_passes_memory.c - covers: src/passes/verify.c src/passes/memory_planning.c src/passes/program_print.c
- * src/passes/program_facts.c src/passes/program_checksum.c
+/* test_passes_memory.c - covers: src/core/passes/verify.c src/core/passes/memory_planning.c
+ * src/core/passes/program_print.c src/core/passes/program_facts.c src/core/passes/program_checksum.c
  *
  * The passes of a finished program alone: verify, which must refuse wrong programs, and memory_planning, by the listing
  * before it and after it. Then the columns that levin plan --program shows. */
@@ -65,14 +65,15 @@ static void verify(void **state)
         enum lvn_status status;
         const char *sentence;
     } cases[] = {
-        {w1_read_as_bf16, LVN_INTERNAL, "gelu:0: linear_gelu does not take 'w1' as what it is (fp32)"},
-        {b_shorter_than_its_operand, LVN_INTERNAL, "gelu:0: linear_gelu does not take 'b' as what it is (fp32)"},
+        {w1_read_as_bf16, LVN_INTERNAL, "gelu:0: linear_gelu does not accept 'w1' with its type or size (fp32)"},
+        {b_shorter_than_its_operand, LVN_INTERNAL,
+         "gelu:0: linear_gelu does not accept 'b' with its type or size (fp32)"},
         {w1_with_five_rows, LVN_SHAPE,
-         "linear_gelu: input 'x' has 4 features, weight 'w1' of shape (5, 8) (stored in, out) wants 5"},
-        {output_of_one_row, LVN_SHAPE, "gelu:0: linear_gelu writes 16 elements to 'gelu:0', which has 8 here"},
-        {output_in_fp64, LVN_UNSUPPORTED, "gelu:0: linear_gelu writes 'gelu:0' as fp32, and it is fp64 here"},
+         "linear_gelu: input 'x' has 4 features, but weight 'w1' of shape (5, 8) (stored in, out) requires 5"},
+        {output_of_one_row, LVN_SHAPE, "gelu:0: linear_gelu writes 16 elements to 'gelu:0', which has 8"},
+        {output_in_fp64, LVN_UNSUPPORTED, "gelu:0: linear_gelu writes 'gelu:0' as fp32, but its type is fp64"},
         {second_moment_in_bf16, LVN_INTERNAL,
-         "update, decayed parameters: adamw does not take 'second moment' as what it is (bf16)"},
+         "update, decayed parameters: adamw does not accept 'second moment' with its type or size (bf16)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct model m = classifier_new();
@@ -83,7 +84,7 @@ static void verify(void **state)
         must(lvn_pass_verify(m.program));
         cases[i].damage(m.program);
         assert_int_equal(lvn_pass_verify(m.program), cases[i].status);
-        assert_string_equal(lvn_error_text(), cases[i].sentence);
+        assert_string_equal(levin_error_text(), cases[i].sentence);
         model_free(&m);
     }
 }
@@ -162,11 +163,11 @@ static void cost_columns(void **state)
 {
     (void)state;
     struct model m = model_new();
-    struct lvn_graph *g = m.graph;
+    struct levin_graph *g = m.graph;
     struct lvn_device *reference = open_device("reference", LVN_F32, 1, LVN_ISA_COUNT - 1);
-    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1024, 256));
-    lvn_scope(g, "h.%d", 0);
-    model_build(&m, lvn_linear(g, x, lvn_weight(g, "w", 256, 256, 1), NULL, true));
+    struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1024, 256));
+    levin_scope(g, "h.%d", 0);
+    model_build(&m, levin_linear(g, x, levin_weight(g, "w", 256, 256, 1), NULL, true));
     must(lvn_pass_memory_planning(m.program, 0, reference));
     LVN_LOCAL_TEXT(text);
     must(lvn_program_print(&text, m.program, LVN_PRINT_COST));
@@ -186,7 +187,7 @@ static void checksums(void **state)
     (void)state;
     struct model m = classifier_new();
     struct lvn_device *reference = open_device("reference", LVN_F32, 1, LVN_ISA_COUNT - 1);
-    struct lvn_graph *empty = lvn_graph_new(m.params, LVN_F32);
+    struct levin_graph *empty = lvn_graph_new(m.params, LVN_F32);
     struct lvn_program *classifier = m.program;
     struct lvn_operand sums;
     must(lvn_program_new_checksums(&m.program, empty, LVN_F32, NULL, reference, &sums));

@@ -1,6 +1,6 @@
-/* test_passes_step.c - covers: src/passes/gradient_accumulation.c src/passes/update.c src/passes/shard.c
- * src/passes/sharder.c src/passes/sharder_sums.c src/passes/sharder_gradients.c src/passes/sharder_update.c
- * src/passes/sharder_matrices.c src/passes/loss_scaling.c
+/* test_passes_step.c - covers: src/core/passes/gradient_accumulation.c src/core/passes/update.c src/core/passes/shard.c
+ * src/core/passes/sharder.c src/core/passes/sharder_sums.c src/core/passes/sharder_gradients.c
+ * src/core/passes/sharder_update.c src/core/passes/sharder_matrices.c src/core/passes/loss_scaling.c
  *
  * Each pass that turns a micro-batch into a step, alone: the listing of a small program before it and after it. Passes
  * of a micro-batch are in test_passes.c, those of a finished program in test_passes_memory.c. */
@@ -115,14 +115,14 @@ static void update_matrices(void **state)
 {
     (void)state;
     struct model m = model_new();
-    struct lvn_graph *g = m.graph;
-    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
-    struct lvn_tensor *labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, 2));
-    lvn_block(g);
-    x = lvn_linear(g, x, lvn_weight(g, "w1", 4, 6, 1), lvn_vector(g, "b", 6, 0), true);
-    x = lvn_linear(g, x, lvn_weight(g, "w2", 6, 32, 1), NULL, true);
-    lvn_block_end(g);
-    model_build(&m, lvn_cross_entropy(g, lvn_linear(g, x, lvn_weight(g, "head", 32, 3, 1), NULL, true), labels));
+    struct levin_graph *g = m.graph;
+    struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
+    struct levin_tensor *labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, 2));
+    levin_block(g);
+    x = levin_linear(g, x, levin_weight(g, "w1", 4, 6, 1), levin_vector(g, "b", 6, 0), true);
+    x = levin_linear(g, x, levin_weight(g, "w2", 6, 32, 1), NULL, true);
+    levin_block_end(g);
+    model_build(&m, levin_cross_entropy(g, levin_linear(g, x, levin_weight(g, "head", 32, 3, 1), NULL, true), labels));
     expect(&m, MATRICES);
     must(lvn_pass_update(m.program, &on_matrices));
     expect(&m, MATRICES
@@ -138,7 +138,7 @@ static void update_matrices(void **state)
     model_free(&m);
     m = differentiated();
     assert_int_equal(lvn_pass_update(m.program, &on_matrices), LVN_ARG);
-    assert_non_null(strstr(lvn_error_text(), "optimizer.kind muon is for the weight matrices of a model's blocks"));
+    assert_non_null(strstr(levin_error_text(), "optimizer.kind muon trains weight matrices of a model's blocks"));
     model_free(&m);
 }
 
@@ -156,11 +156,11 @@ static void update_matrices(void **state)
 static struct model two_buckets(void)
 {
     struct model m = model_new();
-    struct lvn_graph *g = m.graph;
-    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1, 256));
-    struct lvn_tensor *labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, 1));
-    struct lvn_tensor *h = lvn_linear(g, x, lvn_weight(g, "w1", 256, 256, 1), NULL, true);
-    model_build(&m, lvn_cross_entropy(g, lvn_linear(g, h, lvn_weight(g, "w2", 256, 256, 1), NULL, true), labels));
+    struct levin_graph *g = m.graph;
+    struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1, 256));
+    struct levin_tensor *labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, 1));
+    struct levin_tensor *h = levin_linear(g, x, levin_weight(g, "w1", 256, 256, 1), NULL, true);
+    model_build(&m, levin_cross_entropy(g, levin_linear(g, h, levin_weight(g, "w2", 256, 256, 1), NULL, true), labels));
     must(lvn_pass_fuse(m.program));
     must(lvn_pass_differentiate(m.program));
     must(lvn_pass_accumulate(m.program, NULL));
@@ -316,15 +316,15 @@ static void shard_zero1(void **state)
 static struct model two_blocks(void)
 {
     struct model m = model_new();
-    struct lvn_graph *g = m.graph;
-    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1, 64));
-    x = lvn_linear(g, x, lvn_weight(g, "w", 64, 64, 1), NULL, true);
-    lvn_block(g);
-    x = lvn_linear(g, x, lvn_weight(g, "v", 64, 32, 1), NULL, true);
-    lvn_block(g);
-    x = lvn_linear(g, x, lvn_weight(g, "u", 32, 192, 1), NULL, true);
-    lvn_block_end(g);
-    model_build(&m, lvn_cross_entropy(g, x, lvn_input(g, "labels", LVN_DESC(LVN_I32, 1))));
+    struct levin_graph *g = m.graph;
+    struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1, 64));
+    x = levin_linear(g, x, levin_weight(g, "w", 64, 64, 1), NULL, true);
+    levin_block(g);
+    x = levin_linear(g, x, levin_weight(g, "v", 64, 32, 1), NULL, true);
+    levin_block(g);
+    x = levin_linear(g, x, levin_weight(g, "u", 32, 192, 1), NULL, true);
+    levin_block_end(g);
+    model_build(&m, levin_cross_entropy(g, x, lvn_input(g, "labels", LVN_DESC(LVN_I32, 1))));
     must(lvn_pass_differentiate(m.program));
     return m;
 }

@@ -1,4 +1,4 @@
-/* test_passes_sums.c - covers: src/passes/shard_sums.c
+/* test_passes_sums.c - covers: src/core/passes/shard_sums.c
  *
  * The running sums of a small program with fsdp, by its listing: each update has one, each frozen shard one, and what
  * is gathered of each block two; and the program that sums what lies in memory. */
@@ -23,15 +23,15 @@ static const struct lvn_sharding fsdp = {.rank = 1,
 static struct model frozen_head(void)
 {
     struct model m = model_new();
-    struct lvn_graph *g = m.graph;
-    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1, 64));
-    lvn_block(g);
-    x = lvn_linear(g, x, lvn_weight(g, "u", 64, 128, 1), NULL, true);
-    lvn_block(g);
-    x = lvn_linear(g, x, lvn_weight(g, "v", 128, 64, 1), NULL, true);
-    lvn_block_end(g);
+    struct levin_graph *g = m.graph;
+    struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1, 64));
+    levin_block(g);
+    x = levin_linear(g, x, levin_weight(g, "u", 64, 128, 1), NULL, true);
+    levin_block(g);
+    x = levin_linear(g, x, levin_weight(g, "v", 128, 64, 1), NULL, true);
+    levin_block_end(g);
     must(lvn_params_freeze(m.params, "model.freeze", "v"));
-    model_build(&m, lvn_cross_entropy(g, x, lvn_input(g, "labels", LVN_DESC(LVN_I32, 1))));
+    model_build(&m, levin_cross_entropy(g, x, lvn_input(g, "labels", LVN_DESC(LVN_I32, 1))));
     return m;
 }
 
@@ -79,7 +79,7 @@ static void sums(void **state)
                "gradients: 1 x 16384 bytes\n");
     struct lvn_program *training = m.program;
     struct lvn_device *reference = open_device("reference", LVN_F32, 1, LVN_ISA_COUNT - 1);
-    struct lvn_graph *empty = lvn_graph_new(m.params, LVN_F32);
+    struct levin_graph *empty = lvn_graph_new(m.params, LVN_F32);
     must(lvn_program_new_shard_sums(&m.program, empty, training, &fsdp, reference, &in_memory));
     expect(&m, " 0 forward  zeros                -> %0@0:int32 (3)\n"
                " 1 forward  bits_sum             parameters[0:4096] -> %0@0:int32 (1)\n"

@@ -1,5 +1,5 @@
-/* test_program.c - covers: src/passes/program.c src/passes/differentiate.c src/passes/fuse.c src/passes/recompute.c
- * src/passes/blocks.c
+/* test_program.c - covers: src/core/passes/program.c src/core/passes/differentiate.c src/core/passes/fuse.c
+ * src/core/passes/recompute.c src/core/passes/blocks.c
  *
  * The passes on whole models: gradients against finite differences in double, fused against not, recompute on and off,
  * micro-batches against one batch, poisoned arenas. */
@@ -27,7 +27,7 @@ enum { V = 11, C = 12, T = 7, MAX_B = 8 };
 /* All memory that a run needs, in the model's real type. */
 struct rig {
     struct lvn_params *params;
-    struct lvn_graph *graph;
+    struct levin_graph *graph;
     struct lvn_task_graph model;
     struct lvn_program *program;
     struct bound_program b;
@@ -103,7 +103,7 @@ static struct rig *rig_new(const struct rig_options *o)
     r->graph = lvn_graph_new(r->params, o->real);
     struct lvn_fields fields = lvn_stream_fields(T, V);
     if (lvn_task_build(&r->model, r->graph, &c, lvn_task_find("lm"), &fields, o->micro) != LVN_OK)
-        fail_msg("%s", lvn_error_text());
+        fail_msg("%s", levin_error_text());
     assert_int_equal(lvn_params_layout(r->params, LVN_DECAY_MATRICES), LVN_OK);
     int64_t n = o->B / o->micro;
     const struct lvn_tree_leaves tree = {0, n, n};
@@ -115,9 +115,9 @@ static struct rig *rig_new(const struct rig_options *o)
                                     .recompute = o->recompute,
                                     .tree = o->deterministic ? &tree : NULL,
                                     .device = device};
-    struct lvn_tensor *outputs[] = {r->model.loss, r->model.losses};
+    struct levin_tensor *outputs[] = {r->model.loss, r->model.losses};
     if (lvn_program_new(&r->program, r->graph, outputs, 2, &plan) != LVN_OK)
-        fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
+        fail_msg("%s\n%s", levin_error_text(), levin_error_trace());
     r->weights = weights_of(o);
     int64_t bytes = o->B * T * (int64_t)sizeof *r->ids;
     bound_program_open(&r->b, device, r->program, n, o->micro, r->ids, r->labels, bytes, &r->step);

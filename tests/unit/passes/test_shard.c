@@ -1,4 +1,4 @@
-/* test_shard.c - covers: src/passes/shard.h
+/* test_shard.c - covers: src/core/passes/shard.h
  *
  * Shards of models of several blocks on any number of ranks: what is owned is all, once, cut between pieces of 4096,
  * dealt evenly, and without a gap in a rank's memory. */
@@ -19,15 +19,15 @@ enum { PIECE = LVN_NORM_BLOCK, MAX_BLOCKS = 8 };
 static struct lvn_params *layout(const int64_t *count, int n)
 {
     struct lvn_params *params = lvn_params_new();
-    struct lvn_graph *g = lvn_graph_new(params, LVN_F32);
+    struct levin_graph *g = lvn_graph_new(params, LVN_F32);
     for (int i = 0; i < n; i++) {
         char name[16];
         snprintf(name, sizeof name, "p%d", i);
-        if (count[i]) lvn_vector(g, name, count[i], 0);
+        if (count[i]) levin_vector(g, name, count[i], 0);
         if (i < n - 2)
-            lvn_block(g);
+            levin_block(g);
         else
-            lvn_block_end(g);
+            levin_block_end(g);
     }
     must(lvn_graph_status(g));
     must(lvn_params_layout(params, LVN_DECAY_MATRICES));

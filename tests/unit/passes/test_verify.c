@@ -1,4 +1,4 @@
-/* test_verify.c - covers: src/passes/verify.c
+/* test_verify.c - covers: src/core/passes/verify.c
  *
  * Planning refuses programs in which a kernel would read or write an operand as another type, or beyond its buffer. */
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 
 struct planned {
     struct lvn_params *params;
-    struct lvn_graph *graph;
+    struct levin_graph *graph;
     struct lvn_device *device;
     struct lvn_program *program;
 };
@@ -44,7 +44,7 @@ static enum lvn_status plan(struct planned *t, enum lvn_dtype real, enum lvn_pre
                                  .optimizer = optimizer,
                                  .sharding = sharding,
                                  .device = t->device};
-    return lvn_program_new(&t->program, t->graph, (struct lvn_tensor *[]){model.loss}, 1, &o);
+    return lvn_program_new(&t->program, t->graph, (struct levin_tensor *[]){model.loss}, 1, &o);
 }
 
 static void release(struct planned *t)
@@ -82,13 +82,13 @@ static void types_of_moments(void **state)
         bool good = !half || (op != LVN_OP_sgd && real == LVN_F32);
         if (status != (good ? LVN_OK : LVN_UNSUPPORTED))
             fail_msg("%s, bf16 moments %d, mode %d: status %d, %s", lvn_op(op, LVN_F32)->name, half, mode, status,
-                     lvn_error_text());
+                     levin_error_text());
         release(&t);
     }
     struct lvn_optimizer o = optimizer_of(LVN_OP_sgd, true);
     struct planned t;
     assert_int_equal(plan(&t, LVN_F32, LVN_PRECISION_TRUE, &o, NULL), LVN_UNSUPPORTED);
-    assert_non_null(strstr(lvn_error_text(), "sgd writes 'first moment' as fp32, and it is bf16 here"));
+    assert_non_null(strstr(levin_error_text(), "sgd writes 'first moment' as fp32, but its type is bf16"));
     release(&t);
 }
 

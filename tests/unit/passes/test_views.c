@@ -1,4 +1,4 @@
-/* test_views.c - covers: src/passes/differentiate.c
+/* test_views.c - covers: src/core/passes/differentiate.c
  *
  * Gradients through slices and broadcasting additions, in double, against finite differences: views that overlap, that
  * leave elements uncovered, that cover the whole tensor or a part. */
@@ -18,59 +18,78 @@
 
 enum { B = 2, T = 3, C = 12, V = 4 };
 
-static struct lvn_tensor *matrix(struct lvn_graph *g, const char *name, int64_t in, int64_t out)
+static struct levin_tensor *matrix(struct levin_graph *g, const char *name, int64_t in, int64_t out)
 {
     return lvn_param(g, name, LVN_WEIGHT, LVN_NORMAL(0.5), LVN_DESC(LVN_F32, in, out));
 }
 
-static struct lvn_tensor *through(struct lvn_graph *g, const char *name, struct lvn_tensor *x)
+static struct levin_tensor *through(struct levin_graph *g, const char *name, struct levin_tensor *x)
 {
-    return x ? lvn_linear(g, x, matrix(g, name, x->desc.dim[2], V), NULL, true) : NULL;
+    return x ? levin_linear(g, x, matrix(g, name, x->desc.dim[2], V), NULL, true) : NULL;
 }
 
 /* h (B,T,C), made by an operation whose backward reads all of its gradient */
-static struct lvn_tensor *hidden(struct lvn_graph *g, struct lvn_tensor *const *in)
+static struct levin_tensor *hidden(struct levin_graph *g, struct levin_tensor *const *in)
 {
-    return lvn_gelu(
-        g, lvn_linear(g, lvn_embedding(g, in[0], matrix(g, "table", V, 5), NULL), matrix(g, "up", 5, C), NULL, true));
+    return levin_gelu(g, levin_linear(g, levin_embedding(g, in[0], matrix(g, "table", V, 5), NULL),
+                                      matrix(g, "up", 5, C), NULL, true));
 }
 
 /* Two slices that overlap, both without the first two channels; a bias and a table of positions. */
-static struct lvn_tensor *overlapping(struct lvn_graph *g, const struct lvn_model_config *c,
-                                      struct lvn_tensor *const *in)
+static struct levin_tensor *overlapping(struct levin_graph *g, const struct lvn_model_config *c,
+                                        struct levin_tensor *const *in)
 {
-    struct lvn_tensor *h = hidden(g, in), *bias, *positions;
+    struct levin_tensor *h = hidden(g, in), *bias, *positions;
     (void)c;
-    struct lvn_tensor *y = lvn_add(g, through(g, "a", lvn_pack(g, lvn_slice(g, h, 2, 2, 6))),
-                                   through(g, "b", lvn_pack(g, lvn_slice(g, h, 2, 5, 7))));
+    struct levin_tensor *y = levin_add(g, through(g, "a", levin_pack(g, levin_slice(g, h, 2, 2, 6))),
+                                       through(g, "b", levin_pack(g, levin_slice(g, h, 2, 5, 7))));
     bias = lvn_param(g, "bias", LVN_VECTOR, LVN_CONSTANT(0.1), LVN_DESC(LVN_F32, V));
     positions = matrix(g, "positions", T, V);
-    return lvn_add(g, positions, lvn_add(g, y, bias));
+    return levin_add(g, positions, levin_add(g, y, bias));
 }
 
 /* The whole tensor, and the first token of each sample; one of these tokens is added to every position. */
-static struct lvn_tensor *first_token(struct lvn_graph *g, const struct lvn_model_config *c,
-                                      struct lvn_tensor *const *in)
+static struct levin_tensor *first_token(struct levin_graph *g, const struct lvn_model_config *c,
+                                        struct levin_tensor *const *in)
 {
-    struct lvn_tensor *h = hidden(g, in);
+    struct levin_tensor *h = hidden(g, in);
     (void)c;
-    struct lvn_tensor *first = through(g, "first", lvn_pack(g, lvn_slice(g, h, 1, 0, 1)));
-    struct lvn_tensor *y = through(g, "all", h), *of_one = lvn_pack(g, lvn_slice(g, first, 0, 0, 1)); /* (1,1,V) */
-    return lvn_add(g, y, lvn_reshape(g, of_one, 1, (int64_t[]){V}));
+    struct levin_tensor *first = through(g, "first", levin_pack(g, levin_slice(g, h, 1, 0, 1)));
+    struct levin_tensor *y = through(g, "all", h),
+                        *of_one = levin_pack(g, levin_slice(g, first, 0, 0, 1)); /* (1,1,V) */
+    return levin_add(g, y, levin_reshape(g, of_one, 1, (int64_t[]){V}));
 }
 
 /* Disjoint slices along two dimensions: half of the first token's channels, and the last two tokens. */
-static struct lvn_tensor *disjoint(struct lvn_graph *g, const struct lvn_model_config *c, struct lvn_tensor *const *in)
+static struct levin_tensor *disjoint(struct levin_graph *g, const struct lvn_model_config *c,
+                                     struct levin_tensor *const *in)
 {
-    struct lvn_tensor *h = hidden(g, in);
+    struct levin_tensor *h = hidden(g, in);
     (void)c;
-    struct lvn_tensor *half = lvn_pack(g, lvn_slice(g, lvn_slice(g, h, 1, 0, 1), 2, 0, C / 2));
-    struct lvn_tensor *rest = lvn_pack(g, lvn_slice(g, h, 1, 1, T - 1));
-    struct lvn_tensor *y = through(g, "half", half), *z = through(g, "rest", rest); /* (B,1,V), (B,2,V) */
-    struct lvn_tensor *sum = lvn_add(g, lvn_pack(g, lvn_slice(g, z, 1, 0, 1)), lvn_pack(g, lvn_slice(g, z, 1, 1, 1)));
-    sum = lvn_add(g, sum, y);
-    return lvn_add(g, lvn_embedding(g, in[0], matrix(g, "out", V, V), NULL),
-                   lvn_reshape(g, lvn_pack(g, lvn_slice(g, sum, 0, 0, 1)), 1, (int64_t[]){V}));
+    struct levin_tensor *half = levin_pack(g, levin_slice(g, levin_slice(g, h, 1, 0, 1), 2, 0, C / 2));
+    struct levin_tensor *rest = levin_pack(g, levin_slice(g, h, 1, 1, T - 1));
+    struct levin_tensor *y = through(g, "half", half), *z = through(g, "rest", rest); /* (B,1,V), (B,2,V) */
+    struct levin_tensor *sum =
+        levin_add(g, levin_pack(g, levin_slice(g, z, 1, 0, 1)), levin_pack(g, levin_slice(g, z, 1, 1, 1)));
+    sum = levin_add(g, sum, y);
+    return levin_add(g, levin_embedding(g, in[0], matrix(g, "out", V, V), NULL),
+                     levin_reshape(g, levin_pack(g, levin_slice(g, sum, 0, 0, 1)), 1, (int64_t[]){V}));
+}
+
+/* Tokens mix as in an MLP-Mixer: the channels are rows of a transposed view; halves of channels are exchanged, and each
+ * channel is scaled by a gain and by a mean over tokens. */
+static struct levin_tensor *mixed(struct levin_graph *g, const struct lvn_model_config *c,
+                                  struct levin_tensor *const *in)
+{
+    struct levin_tensor *h = hidden(g, in);
+    (void)c;
+    struct levin_tensor *columns = levin_softmax(g, levin_pack(g, levin_transpose(g, h, 2, 1))); /* (B,C,T) */
+    struct levin_tensor *y = levin_mul(g, h, levin_pack(g, levin_transpose(g, columns, 1, 2)));  /* (B,T,C) */
+    y = levin_concat(g, levin_pack(g, levin_slice(g, y, 2, C / 2, C - C / 2)),
+                     levin_pack(g, levin_slice(g, y, 2, 0, C / 2)), 2);
+    struct levin_tensor *gain = lvn_param(g, "gain", LVN_VECTOR, LVN_CONSTANT(0.7), LVN_DESC(LVN_F32, C));
+    struct levin_tensor *mean = levin_mean(g, levin_mean(g, y, 0), 0); /* (C) */
+    return through(g, "out", levin_mul(g, gain, levin_mul(g, mean, y)));
 }
 
 static const struct lvn_key no_keys[] = {{.kind = LVN_KEY_END}};
@@ -81,13 +100,13 @@ static double run(struct lvn_session *t, const double *weights)
 {
     const struct lvn_model_state *n = t->model_state;
     if (lvn_memory_write(n->memory[LVN_BUFFER_PARAM], 0, weights, n->bytes[LVN_BUFFER_PARAM]) != LVN_OK)
-        fail_msg("%s", lvn_error_text());
+        fail_msg("%s", levin_error_text());
     t->step_args = (struct lvn_step){.grad_scale = 1.0 / (B * T), .training = 1};
     return lvn_session_run(t, 1) / (B * T);
 }
 
-static void check(struct lvn_tensor *(*build)(struct lvn_graph *g, const struct lvn_model_config *c,
-                                              struct lvn_tensor *const *in),
+static void check(struct levin_tensor *(*build)(struct levin_graph *g, const struct lvn_model_config *c,
+                                                struct levin_tensor *const *in),
                   bool fills)
 {
     const struct lvn_model model = {
@@ -103,7 +122,7 @@ static void check(struct lvn_tensor *(*build)(struct lvn_graph *g, const struct 
                             &(struct lvn_model_state_options){
                                 .backend = lvn_backend_find("reference"), .real = LVN_F64, .threads = 1}) != LVN_OK ||
         lvn_session_new(&t, n, &o) != LVN_OK || lvn_model_state_allocate(n) != LVN_OK)
-        fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
+        fail_msg("%s\n%s", levin_error_text(), levin_error_trace());
     bool filled = false;
     for (int i = 0; i < t->program->n_instrs; i++) filled |= t->program->instrs[i].id == LVN_OP_zeros;
     assert_int_equal(filled, fills);
@@ -154,15 +173,52 @@ static void slices_with_uncovered_channels(void **state)
     check(disjoint, true);
 }
 
+static void transposed_views(void **state)
+{
+    (void)state;
+    check(mixed, false);
+}
+
+/* One sentence for shapes that do not fit. */
+static void bad_shapes(void **state)
+{
+    (void)state;
+    static const char *const sentences[] = {
+        "transpose of 'x': shape (2, 3) has no dimensions 0 and 2",
+        "concat: first input 'x' has shape (2, 3), second input 'y' has (3); they may differ only in "
+        "dimension 0, from 0 on",
+        "concat: first input 'x' has shape (2, 3), second input 'x' has (2, 3); they may differ only "
+        "in dimension 2, from 0 on",
+        "mean: input 'x' of shape (2, 3) has no dimension 2; the first one is 0",
+        "mul: first input 'x' has shape (2, 3), second input 'z' has (2); they must be equal",
+    };
+    for (int i = 0; i < 5; i++) {
+        struct lvn_params *params = lvn_params_new();
+        struct levin_graph *g = lvn_graph_new(params, LVN_F32);
+        struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 3));
+        struct levin_tensor *y = lvn_input(g, "y", LVN_DESC(LVN_F32, 3)), *z = lvn_input(g, "z", LVN_DESC(LVN_F32, 2));
+        struct levin_tensor *bad = i == 0   ? levin_transpose(g, x, 0, 2)
+                                   : i == 1 ? levin_concat(g, x, y, 0)
+                                   : i == 2 ? levin_concat(g, x, x, 2)
+                                   : i == 3 ? levin_mean(g, x, 2)
+                                            : levin_mul(g, x, z);
+        assert_null(bad);
+        assert_int_equal(lvn_graph_status(g), LVN_SHAPE);
+        assert_string_equal(levin_error_text(), sentences[i]);
+        lvn_graph_free(g);
+        lvn_params_free(params);
+    }
+}
+
 static void bad_slices(void **state)
 {
     (void)state;
     struct lvn_params *params = lvn_params_new();
-    struct lvn_graph *g = lvn_graph_new(params, LVN_F32);
-    struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 3));
-    assert_null(lvn_slice(g, x, 1, 2, 2));
+    struct levin_graph *g = lvn_graph_new(params, LVN_F32);
+    struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 3));
+    assert_null(levin_slice(g, x, 1, 2, 2));
     assert_int_equal(lvn_graph_status(g), LVN_SHAPE);
-    assert_string_equal(lvn_error_text(), "slice of 'x': 2 elements from 2 along dimension 1 do not lie in (2, 3)");
+    assert_string_equal(levin_error_text(), "slice of 'x': 2 elements from 2 along dimension 1 exceed shape (2, 3)");
     lvn_graph_free(g);
     lvn_params_free(params);
 }
@@ -173,6 +229,8 @@ int main(void)
         cmocka_unit_test(views_that_overlap),
         cmocka_unit_test(all_and_a_part),
         cmocka_unit_test(slices_with_uncovered_channels),
+        cmocka_unit_test(transposed_views),
+        cmocka_unit_test(bad_shapes),
         cmocka_unit_test(bad_slices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

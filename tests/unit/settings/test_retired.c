@@ -1,4 +1,4 @@
-/* test_retired.c - covers: src/settings/retired.c src/settings/settings.c
+/* test_retired.c - covers: src/app/settings/retired.c src/app/settings/settings.c
  *
  * Keys of older versions. The table is the test's own: retired.c, included here, takes the place of the library's. */
 #define LVN_RETIRED_TABLE "unit/settings/retired_rows.def"
@@ -13,7 +13,7 @@
 
 #include "settings/settings.h"
 
-static enum lvn_status read_into(struct lvn_settings *s, const char *recipe)
+static enum lvn_status read_into(struct levin_settings *s, const char *recipe)
 {
     assert_int_equal(lvn_settings_init(s), LVN_OK);
     return lvn_settings_read(s, recipe, strlen(recipe), "r.yaml");
@@ -27,7 +27,7 @@ static void accepted(void **state)
                                           "warmer:\n  steps:\noptimizer:\n  lr: 0.5\n"};
     (void)state;
     for (int i = 0; i < 3; i++) {
-        struct lvn_settings s;
+        struct levin_settings s;
         assert_int_equal(read_into(&s, recipes[i]), LVN_OK);
         assert_true(s.optimizer.lr > 0.4999);
         char *yaml = lvn_settings_yaml(&s);
@@ -42,17 +42,17 @@ static void accepted(void **state)
 /* At another one it is refused by name, with the value that is accepted and what to do. */
 static void refused(void **state)
 {
-    struct lvn_settings s;
+    struct levin_settings s;
     (void)state;
     assert_int_equal(read_into(&s, "data:\n  shuffle: false\n"), LVN_ARG);
-    assert_string_equal(lvn_error_text(), "r.yaml:2: data.shuffle (false) is an option of older versions, and only "
-                                          "true is accepted; give data.sampling: sequential instead of false");
+    assert_string_equal(levin_error_text(), "r.yaml:2: data.shuffle (false) is an option of older versions, and only "
+                                            "true is accepted; give data.sampling: sequential instead of false");
     lvn_settings_release(&s);
     assert_int_equal(lvn_settings_init(&s), LVN_OK);
     assert_int_equal(lvn_settings_set(&s, "data.shuffle", "false", LVN_SOURCE_COMMAND), LVN_ARG);
     assert_int_equal(lvn_settings_set(&s, "data.shuffle", "true", LVN_SOURCE_COMMAND), LVN_OK);
     assert_int_equal(lvn_settings_set(&s, "data.shuffled", "true", LVN_SOURCE_COMMAND), LVN_ARG);
-    assert_non_null(strstr(lvn_error_text(), "unknown key"));
+    assert_non_null(strstr(levin_error_text(), "unknown key"));
     lvn_settings_release(&s);
 }
 

@@ -1,5 +1,5 @@
-/* test_settings.c - covers: src/settings/settings.c src/settings/options.c src/settings/settings_check.c
- * src/settings/device_list.c
+/* test_settings.c - covers: src/app/settings/settings.c src/app/settings/options.c src/app/settings/settings_check.c
+ * src/app/settings/device_list.c
  *
  * Options, recipes and contradictions: each refusal with its exact sentence. */
 #include <math.h>
@@ -12,11 +12,12 @@
 
 #include <cmocka.h>
 
+#include "faults.h"
 #include "settings/device_list.h"
 #include "settings/settings.h"
 
 /* Settings from a recipe and a row of "key=value" of the command line; finished. */
-static enum lvn_status make(struct lvn_settings *s, const char *recipe, const char *const *keys)
+static enum lvn_status make(struct levin_settings *s, const char *recipe, const char *const *keys)
 {
     enum lvn_status status = lvn_settings_init(s);
     if (!status && recipe) status = lvn_settings_read(s, recipe, strlen(recipe), "r.yaml");
@@ -73,8 +74,7 @@ static const struct {
     {NULL,
      {"model.kind=vgg"},
      "model.kind must be nanogpt, gpt2, mingpt, bert, mnist-cnn, mnist-mlp, mnist-autoencoder, neox, llama, mistral, "
-     "qwen2 "
-     "or qwen3, got 'vgg'"},
+     "qwen2, qwen3, gemma2 or gemma3, got 'vgg'"},
     {NULL, {"optimizer.groups=wte"}, "optimizer.groups must be a list of maps, as [{match: wte, lr: 1e-4}]"},
     {NULL, {"optimizer.groups=[{match: wte}]"}, "optimizer.groups, entry 1 (wte): give lr, weight_decay or both"},
     {NULL,
@@ -89,7 +89,7 @@ static const struct {
     {NULL, {"optimizer.kind=tiger"}, "optimizer.kind must be adamw, adam, sgd, lion or muon, got 'tiger'"},
     {NULL,
      {"optimizer.kind=lion", "optimizer.eps=1e-6"},
-     "optimizer.eps (1e-06) is a key of optimizer.kind=adamw, adam, muon, and optimizer.kind is lion: leave it out"},
+     "optimizer.eps (1e-06) is a key of optimizer.kind=adamw, adam or muon, and optimizer.kind is lion: leave it out"},
     {NULL, {"trainer.max_time=soon"}, "trainer.max_time must be a time like 90s, 10m, 2h or 00:12:00:00, got 'soon'"},
     {NULL, {"trainer.max_time=-5"}, "trainer.max_time must be a time like 90s, 10m, 2h or 00:12:00:00, got '-5'"},
     {NULL,
@@ -97,14 +97,14 @@ static const struct {
      "trainer.val_check_interval must be a count (250) or a fraction (1.0, 0.25), got '-1'"},
     {"trainer: {seed: x}", {0}, "r.yaml:1: trainer.seed must be a whole number, got 'x'"},
     /* range */
-    {NULL, {"model.n_head=0"}, "model.n_head must lie between 1 and 100000, got 0"},
-    {NULL, {"model.n_layer=-3"}, "model.n_layer must lie between 1 and 100000, got -3"},
+    {NULL, {"model.n_head=0"}, "model.n_head must be between 1 and 100000, got 0"},
+    {NULL, {"model.n_layer=-3"}, "model.n_layer must be between 1 and 100000, got -3"},
     {NULL, {"model.n_embd=99999999999"}, "model.n_embd must be at most 1048576, got 99999999999"},
     {NULL, {"trainer.seed=99999999999999999999"}, "trainer.seed is too large: 99999999999999999999"},
-    {NULL, {"model.dropout=1.5"}, "model.dropout must lie between 0 and 0.999, got 1.5"},
-    {NULL, {"optimizer.betas=0.9,1"}, "optimizer.betas must lie between 0 and 0.9999999, got 1"},
-    {NULL, {"optimizer.lr=-1"}, "optimizer.lr must lie between 0 and 1000000, got -1"},
-    {NULL, {"data.max_length=-1"}, "data.max_length must lie between 0 and 16777216, got -1"},
+    {NULL, {"model.dropout=1.5"}, "model.dropout must be between 0 and 0.999, got 1.5"},
+    {NULL, {"optimizer.betas=0.9,1"}, "optimizer.betas must be between 0 and 0.9999999, got 1"},
+    {NULL, {"optimizer.lr=-1"}, "optimizer.lr must be between 0 and 1000000, got -1"},
+    {NULL, {"data.max_length=-1"}, "data.max_length must be between 0 and 16777216, got -1"},
     /* contradictions */
     {NULL,
      {"model.n_embd=130", "model.n_head=4"},
@@ -190,8 +190,8 @@ static const struct {
      "this machine lacks); set cpu or auto to run"},
     {NULL,
      {"trainer.strategy=fsdp", "trainer.share=measured"},
-     "trainer.strategy fsdp wants as many micro-batches on every rank, and trainer.share measured gives fast ranks "
-     "more; "
+     "trainer.strategy fsdp requires the same number of micro-batches on every rank, but trainer.share measured gives "
+     "fast ranks more; "
      "set trainer.share=equal or trainer.strategy=zero1"},
     {NULL,
      {"trainer.limit_val_batches=1.5"},
@@ -223,10 +223,10 @@ static void refused_with_a_sentence(void **state)
     (void)state;
     int wrong = 0;
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-        struct lvn_settings s;
+        struct levin_settings s;
         enum lvn_status status = make(&s, refusals[i].recipe, refusals[i].keys);
-        if (status != LVN_ARG || strcmp(lvn_error_text(), refusals[i].sentence)) {
-            print_error("case %zu: status %d\n  got    %s\n  wanted %s\n", i, status, lvn_error_text(),
+        if (status != LVN_ARG || strcmp(levin_error_text(), refusals[i].sentence)) {
+            print_error("case %zu: status %d\n  got    %s\n  wanted %s\n", i, status, levin_error_text(),
                         refusals[i].sentence);
             wrong++;
         }
@@ -297,14 +297,14 @@ static void neutral_values_pass(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) {
-        struct lvn_settings s;
+        struct levin_settings s;
         const char *keys[] = {accepted[i], NULL};
-        if (make(&s, NULL, keys)) fail_msg("%s: %s", accepted[i], lvn_error_text());
+        if (make(&s, NULL, keys)) fail_msg("%s: %s", accepted[i], levin_error_text());
         lvn_settings_release(&s);
     }
 }
 
-static const char *value_of(const struct lvn_settings *s, const char *key)
+static const char *value_of(const struct levin_settings *s, const char *key)
 {
     static char text[LVN_VALUE_TEXT];
     return lvn_settings_value(s, lvn_option_find(key)->id, text);
@@ -313,7 +313,7 @@ static const char *value_of(const struct lvn_settings *s, const char *key)
 static void values_arrive(void **state)
 {
     (void)state;
-    struct lvn_settings s;
+    struct levin_settings s;
     const char *recipe = "name: demo\n"
                          "model:     {kind: nanogpt, n_layer: 4, n_head: 4, n_embd: 128, block_size: 64, bias: false}\n"
                          "data:      {kind: chars, path: a.txt, url: 'http://x/a.txt', sha256: }\n"
@@ -356,7 +356,7 @@ static void log_lines_by_time_or_steps(void **state)
                  {"trainer.log_every_n_steps=0", "0", 0},
                  {"trainer.log_every_n_steps=25", "25", 25}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct lvn_settings s, again;
+        struct levin_settings s, again;
         const char *keys[] = {cases[i].key, NULL};
         assert_int_equal(make(&s, NULL, keys), LVN_OK);
         assert_int_equal(s.trainer.log_every_n_steps, cases[i].value);
@@ -370,10 +370,10 @@ static void log_lines_by_time_or_steps(void **state)
         lvn_settings_release(&again);
         lvn_settings_release(&s);
     }
-    struct lvn_settings s;
+    struct levin_settings s;
     const char *keys[] = {"trainer.log_every_n_steps=-1", NULL};
     assert_int_equal(make(&s, NULL, keys), LVN_ARG);
-    assert_string_equal(lvn_error_text(), "trainer.log_every_n_steps must be at least 0, got -1");
+    assert_string_equal(levin_error_text(), "trainer.log_every_n_steps must be at least 0, got -1");
     lvn_error_clear();
     lvn_settings_release(&s);
 }
@@ -386,7 +386,7 @@ static void devices_are_counted_or_listed(void **state)
         int n, last; /* last: its number; -1: they are not listed */
     } cases[] = {{"auto", 0, -1}, {"2", 2, -1}, {"0,3", 2, 3}, {"[5, 1, 4]", 3, 4}, {"3,", 1, 3}, {"[3]", 1, 3}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct lvn_settings s = {.trainer.devices = cases[i].text};
+        struct levin_settings s = {.trainer.devices = cases[i].text};
         struct lvn_devices d;
         assert_int_equal(lvn_devices_read(&d, &s), LVN_OK);
         assert_int_equal(d.n, cases[i].n);
@@ -400,13 +400,13 @@ static void devices_are_counted_or_listed(void **state)
 static void all_mistakes_are_reported(void **state)
 {
     (void)state;
-    struct lvn_settings s;
+    struct levin_settings s;
     assert_int_equal(make(&s,
                           "model:\n  n_layr: 3\n  n_head: none\nxyzzy: 1\ntrainer: {seed: x, max_steps: 5}\n"
                           "optimizer:\n  lr: [1, 2]\n",
                           NULL),
                      LVN_ARG);
-    assert_string_equal(lvn_error_text(),
+    assert_string_equal(levin_error_text(),
                         "r.yaml:2: unknown key 'model.n_layr'; did you mean 'model.n_layer'?; and r.yaml:3: "
                         "model.n_head must be a whole number, got 'none'; and r.yaml:4: unknown key 'xyzzy'; `levin "
                         "help options` lists all keys; and r.yaml:5: trainer.seed must be a whole number, got 'x'; and "
@@ -418,7 +418,7 @@ static void all_mistakes_are_reported(void **state)
 static void the_last_key_wins(void **state)
 {
     (void)state;
-    struct lvn_settings s;
+    struct levin_settings s;
     char text[LVN_VALUE_TEXT];
     const char *keys[] = {"optimizer.lr=1", "trainer.seed=3", "optimizer.lr=2", "optimizer.lr=4", NULL};
     assert_int_equal(make(&s, "optimizer: {lr: 7}", keys), LVN_OK);
@@ -434,7 +434,7 @@ static void the_last_key_wins(void **state)
 static void a_mark_before_the_text_is_no_key(void **state)
 {
     (void)state;
-    struct lvn_settings s;
+    struct levin_settings s;
     assert_int_equal(make(&s, "\xef\xbb\xbfname: marked\r\noptimizer: {lr: 2}\r\n", NULL), LVN_OK);
     assert_string_equal(s.name, "marked");
     assert_true(s.optimizer.lr == 2);
@@ -442,7 +442,7 @@ static void a_mark_before_the_text_is_no_key(void **state)
     assert_int_equal(make(&s, "\xef\xbb\xbf", NULL), LVN_OK);
     lvn_settings_release(&s);
     assert_int_equal(make(&s, "\xef\xbb\xbfoptimizer:\n  lrr: 2", NULL), LVN_ARG);
-    assert_string_equal(lvn_error_text(), "r.yaml:2: unknown key 'optimizer.lrr'; did you mean 'optimizer.lr'?");
+    assert_string_equal(levin_error_text(), "r.yaml:2: unknown key 'optimizer.lrr'; did you mean 'optimizer.lr'?");
     lvn_settings_release(&s);
 }
 
@@ -451,7 +451,7 @@ static void another_path_drops_the_download(void **state)
     (void)state;
     const char *recipe = "data: {path: a.txt, url: 'http://x/a.txt', sha256: "
                          "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef}";
-    struct lvn_settings s;
+    struct levin_settings s;
     const char *other[] = {"data.path=b.txt", NULL}, *same[] = {"data.path=a.txt", NULL};
     const char *both[] = {"data.url=http://y/b", "data.path=b.txt", NULL};
     assert_int_equal(make(&s, recipe, other), LVN_OK);
@@ -470,7 +470,7 @@ static void another_path_drops_the_download(void **state)
 static void environment_lies_between(void **state)
 {
     (void)state;
-    struct lvn_settings s;
+    struct levin_settings s;
     const char *recipe = "optimizer: {lr: 1, eps: 1e-6}\ntrainer: {seed: 5}";
     setenv("LEVIN_OPTIMIZER_LR", "2", 1);
     setenv("LEVIN_TRAINER_SEED", "6", 1);
@@ -485,14 +485,14 @@ static void environment_lies_between(void **state)
     setenv("LEVIN_OPTIMIZER_LR", "x", 1);
     assert_int_equal(lvn_settings_init(&s), LVN_OK);
     assert_int_equal(lvn_settings_environment(&s), LVN_ARG);
-    assert_string_equal(lvn_error_text(), "LEVIN_OPTIMIZER_LR: optimizer.lr must be a number, got 'x'");
+    assert_string_equal(levin_error_text(), "LEVIN_OPTIMIZER_LR: optimizer.lr must be a number, got 'x'");
     lvn_settings_release(&s);
     unsetenv("LEVIN_OPTIMIZER_LR");
     unsetenv("LEVIN_TRAINER_SEED");
 }
 
 /* Every value as text; the parts that differ in origin only are equal. */
-static void assert_same(const struct lvn_settings *a, const struct lvn_settings *b)
+static void assert_same(const struct levin_settings *a, const struct levin_settings *b)
 {
     char one[LVN_VALUE_TEXT], two[LVN_VALUE_TEXT];
     for (int i = 0; i < lvn_option_count(); i++) {
@@ -519,11 +519,11 @@ static void written_settings_load_back(void **state)
         {"model.init=runs/x", "schedule.kind=cosine", "trainer.max_steps=9", "trainer.limit_val_batches=0.25", NULL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct lvn_settings s, t;
-        if (make(&s, NULL, rows[i])) fail_msg("row %zu: %s", i, lvn_error_text());
+        struct levin_settings s, t;
+        if (make(&s, NULL, rows[i])) fail_msg("row %zu: %s", i, levin_error_text());
         char *yaml = lvn_settings_yaml(&s);
         assert_non_null(yaml);
-        if (make(&t, yaml, NULL)) fail_msg("row %zu: %s\n%s", i, lvn_error_text(), yaml);
+        if (make(&t, yaml, NULL)) fail_msg("row %zu: %s\n%s", i, levin_error_text(), yaml);
         assert_same(&s, &t);
         assert_int_equal(lvn_settings_finish(&t, LVN_USES_ALL), LVN_OK); /* twice changes nothing */
         assert_same(&s, &t);
@@ -551,17 +551,18 @@ static void lists_in_all_formats(void **state)
                                         "wte'",     "h.[01]",     "wte,,h.0",   ",wte",        "''",        "'wte\"",
                                         "wte(h.0)", "['wte'h.0]", "{wte, h.0}", "['wte, h.0']"};
     static const char *const nothing[] = {"", "[]", " [ ] ", "none", "off"};
-    struct lvn_settings s;
+    struct levin_settings s;
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         assert_int_equal(lvn_settings_init(&s), LVN_OK);
-        if (lvn_settings_set(&s, "model.freeze", formats[i], LVN_SOURCE_COMMAND)) fail_msg("%s", lvn_error_text());
+        if (lvn_settings_set(&s, "model.freeze", formats[i], LVN_SOURCE_COMMAND)) fail_msg("%s", levin_error_text());
         assert_string_equal(s.model.freeze, "wte, h.0, h.*.mlp");
-        if (lvn_settings_set(&s, "lora.targets", formats[i], LVN_SOURCE_ENVIRONMENT)) fail_msg("%s", lvn_error_text());
+        if (lvn_settings_set(&s, "lora.targets", formats[i], LVN_SOURCE_ENVIRONMENT))
+            fail_msg("%s", levin_error_text());
         assert_string_equal(s.lora.targets, "wte, h.0, h.*.mlp");
         lvn_settings_release(&s);
     }
     for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
-        if (make(&s, recipes[i], NULL)) fail_msg("%s: %s", recipes[i], lvn_error_text());
+        if (make(&s, recipes[i], NULL)) fail_msg("%s: %s", recipes[i], levin_error_text());
         assert_string_equal(s.model.freeze, "wte, h.0, h.*.mlp");
         lvn_settings_release(&s);
     }
@@ -574,7 +575,7 @@ static void lists_in_all_formats(void **state)
             fail_msg("'%s': %d, '%s'", text, status, s.model.freeze);
         if (!good)
             assert_non_null(
-                strstr(lvn_error_text(), "model.freeze must be names separated by commas, as [a, b], got '"));
+                strstr(levin_error_text(), "model.freeze must be names separated by commas, as [a, b], got '"));
         lvn_settings_release(&s);
     }
 }
@@ -594,7 +595,7 @@ static void list_of_blocks(int n, char *list, char *recipe)
 static void no_limit_stays_none(void **state)
 {
     (void)state;
-    struct lvn_settings s, t, u;
+    struct levin_settings s, t, u;
     const char *more[] = {"trainer.max_steps=5", NULL};
     assert_int_equal(make(&s, NULL, NULL), LVN_OK);
     char *yaml = lvn_settings_yaml(&s);
@@ -614,11 +615,11 @@ static void long_lists_arrive_whole(void **state)
     (void)state;
     static char list[20000], recipe[20000], line[20000];
     for (int n = 0; n < 1500; n += n < 60 ? 1 : 97) {
-        struct lvn_settings s, t, u;
+        struct levin_settings s, t, u;
         char text[LVN_VALUE_TEXT];
         list_of_blocks(n, list, recipe);
         snprintf(line, sizeof line, "%s", list);
-        if (make(&s, recipe, NULL)) fail_msg("%d blocks: %s", n, lvn_error_text());
+        if (make(&s, recipe, NULL)) fail_msg("%d blocks: %s", n, levin_error_text());
         assert_string_equal(s.model.freeze, list);
         assert_string_equal(lvn_settings_value(&s, LVN_OPT_model_freeze, text), list);
         char *yaml = lvn_settings_yaml(&s);
@@ -649,23 +650,23 @@ static void long_values_are_refused(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int n = 900; n < 2000; n += 100) {
             char value[3000];
-            struct lvn_settings s;
+            struct levin_settings s;
             int used = sprintf(value, "%s", rows[i].begin);
             memset(value + used, rows[i].fill, (size_t)n);
             sprintf(value + used + n, "%s", rows[i].end);
             assert_int_equal(lvn_settings_init(&s), LVN_OK);
             enum lvn_status status = lvn_settings_set(&s, rows[i].key, value, LVN_SOURCE_COMMAND);
             if (!status) status = lvn_settings_finish(&s, LVN_USES_ALL);
-            if (status != LVN_ARG || strncmp(lvn_error_text(), rows[i].sentence, strlen(rows[i].sentence)) != 0)
-                fail_msg("%s of %d bytes: %d, %s", rows[i].key, n, status, lvn_error_text());
+            if (status != LVN_ARG || strncmp(levin_error_text(), rows[i].sentence, strlen(rows[i].sentence)) != 0)
+                fail_msg("%s of %d bytes: %d, %s", rows[i].key, n, status, levin_error_text());
             lvn_settings_release(&s);
         }
-    struct lvn_settings s;
+    struct levin_settings s;
     char recipe[3000] = "optimizer: {lr";
     memset(recipe + 14, 'x', 900);
     sprintf(recipe + 914, ": 1}");
     assert_int_equal(make(&s, recipe, NULL), LVN_ARG);
-    assert_non_null(strstr(lvn_error_text(), "unknown key 'optimizer.lrxxx"));
+    assert_non_null(strstr(levin_error_text(), "unknown key 'optimizer.lrxxx"));
     lvn_settings_release(&s);
 }
 
@@ -679,7 +680,7 @@ static void deterministic_micro_batch(void **state)
                 {"trainer.batch_size=7", 1},   {"trainer.batch_size=1", 1},  {"trainer.batch_size=125", 5},
                 {"trainer.batch_size=100", 10}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct lvn_settings s;
+        struct levin_settings s;
         const char *keys[] = {rows[i].batch, "trainer.deterministic=true", NULL};
         assert_int_equal(make(&s, NULL, keys), LVN_OK);
         assert_int_equal(s.trainer.micro_batch_size, rows[i].micro);
@@ -691,7 +692,7 @@ static void deterministic_micro_batch(void **state)
 static void other_parts_are_left_alone(void **state)
 {
     (void)state;
-    struct lvn_settings s;
+    struct levin_settings s;
     assert_int_equal(lvn_settings_init(&s), LVN_OK);
     assert_int_equal(lvn_settings_set(&s, "schedule.kind", "exponential", LVN_SOURCE_COMMAND), LVN_OK);
     assert_int_equal(lvn_settings_set(&s, "model.n_head", "7", LVN_SOURCE_COMMAND), LVN_OK);
@@ -749,6 +750,7 @@ static void table_is_sound(void **state)
         const struct lvn_option *o = lvn_option_at(i);
         assert_ptr_equal(lvn_option_by_id(o->id), o);
         assert_true(strlen(o->help) > 10);
+        if (strlen(o->help) > 240) fail_msg("the help of %s has more than three lines: move details to .more", o->key);
         assert_ptr_equal(lvn_option_find(o->key), o);
         if (*o->part) assert_non_null(lvn_part_help(o->part));
     }
@@ -759,11 +761,11 @@ static void memory_runs_out(void **state)
     (void)state;
     const char *recipe = "name: x\ntrainer: {seed: 5}\nsample: {prompt: hello}";
     for (long k = 1; k < 200; k++) {
-        struct lvn_settings s;
-        lvn_alloc_fail_at(k);
+        struct levin_settings s;
+        fault_memory_at(k);
         enum lvn_status status = make(&s, recipe, NULL);
         char *yaml = status ? NULL : lvn_settings_yaml(&s);
-        lvn_alloc_fail_at(0);
+        fault_memory_at(0);
         lvn_settings_release(&s);
         free(yaml);
         if (yaml) return;

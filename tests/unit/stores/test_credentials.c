@@ -1,4 +1,4 @@
-/* test_credentials.c - covers: src/stores/s3/aws.c src/stores/gcs/google.c
+/* test_credentials.c - covers: src/files/stores/s3/aws.c src/files/stores/gcs/google.c
  *
  * Keys, tokens and places from the environment and files: whole, or refused by name without being shown. */
 #include "io_test.h"
@@ -45,8 +45,9 @@ static void fresh(void)
 
 static void assert_refused(enum lvn_status status, const char *name)
 {
-    if (status != LVN_ARG || !strstr(lvn_error_text(), name)) fail_msg("%s: %d, %s", name, status, lvn_error_text());
-    assert_null(strstr(lvn_error_text(), "kkkk")); /* and the message does not show it */
+    if (status != LVN_ARG || !strstr(levin_error_text(), name))
+        fail_msg("%s: %d, %s", name, status, levin_error_text());
+    assert_null(strstr(levin_error_text(), "kkkk")); /* and the message does not show it */
 }
 
 static void variables(void **state)

@@ -1,7 +1,8 @@
-/* test_download.c - covers: src/stores/fetch.c
+/* test_download.c - covers: src/files/stores/fetch.c
  *
  * Files from URLs: copied, checked, resumed, refused. HTTP against a small server that the test starts on this
  * machine; skipped where there is no python3 or no libcurl. */
+#include "faults.h"
 #include "io_test.h"
 
 #include <dlfcn.h>
@@ -131,7 +132,7 @@ static void file_urls(void **state)
     assert_content("b");
     /* An existing file is not replaced. */
     test_put("mine", "mine", 4);
-    ASSERT_FAILS(FORMAT, "is not the file", lvn_download(url, sum, test_path("mine"), NULL, NULL));
+    ASSERT_FAILS(FORMAT, "is not the expected file", lvn_download(url, sum, test_path("mine"), NULL, NULL));
     ASSERT_OK(lvn_download(url, NULL, test_path("mine"), NULL, NULL));
     char *text;
     int64_t bytes;
@@ -140,12 +141,12 @@ static void file_urls(void **state)
     free(text);
     ASSERT_FAILS(STOPPED, "stopped", lvn_download(url, sum, test_path("c"), stop, NULL));
     snprintf(url, sizeof url, "file://%s/none", test_dir);
-    ASSERT_FAILS(IO, "there is no file", lvn_download(url, sum, test_path("c"), NULL, NULL));
+    ASSERT_FAILS(IO, "does not exist", lvn_download(url, sum, test_path("c"), NULL, NULL));
     snprintf(url, sizeof url, "file://%s", test_dir);
     ASSERT_FAILS(IO, "is a folder", lvn_download(url, sum, test_path("c"), NULL, NULL));
     assert_false(lvn_path_exists(test_path("c.part")));
     ASSERT_FAILS(ARG, "absolute path", lvn_download("file://x", sum, test_path("c"), NULL, NULL));
-    ASSERT_FAILS(ARG, "there is no store 'ftp://'", lvn_download("ftp://x/y", sum, test_path("c"), NULL, NULL));
+    ASSERT_FAILS(ARG, "unknown scheme 'ftp://'", lvn_download("ftp://x/y", sum, test_path("c"), NULL, NULL));
     ASSERT_FAILS(ARG, "64 hexadecimal digits", lvn_download(url, "abc", test_path("c"), NULL, NULL));
 }
 
@@ -155,12 +156,12 @@ static void full_disk(void **state)
     char url[600];
     snprintf(url, sizeof url, "file://%s/content", test_dir);
     for (long k = 1;; k++) {
-        lvn_files_fail_at(k, false);
+        fault_files_at(k, false);
         enum lvn_status status = lvn_download(url, sum, test_path("full"), NULL, NULL);
-        lvn_files_fail_at(0, false);
+        fault_files_at(0, false);
         if (status == LVN_OK) break;
         assert_int_equal(status, LVN_IO);
-        assert_non_null(strstr(lvn_error_text(), "No space left"));
+        assert_non_null(strstr(levin_error_text(), "No space left"));
         ASSERT_OK(lvn_tree_remove(test_path("full")));
         assert_true(k < 20);
     }
@@ -225,16 +226,16 @@ static void http_resumed(void **state)
 static void http_refused(void **state)
 {
     (void)state;
-    ASSERT_FAILS(IO, "there is no file", lvn_download(http("none"), sum, test_path("x"), NULL, NULL));
+    ASSERT_FAILS(IO, "does not exist", lvn_download(http("none"), sum, test_path("x"), NULL, NULL));
     ASSERT_FAILS(FORMAT, "its SHA-256 is", lvn_download(http("file"), wrong_sum, test_path("x"), NULL, NULL));
     ASSERT_FAILS(IO, "127.0.0.1", lvn_download("http://127.0.0.1:1/x", sum, test_path("x"), NULL, NULL));
-    assert_non_null(strstr(lvn_error_trace(), "put the file to"));
+    assert_non_null(strstr(levin_error_trace(), "copy the file to"));
     assert_false(lvn_path_exists(test_path("x")));
-    lvn_files_fail_at(1, true);
+    fault_files_at(1, true);
     enum lvn_status status = lvn_download(http("file"), sum, test_path("x"), NULL, NULL);
-    lvn_files_fail_at(0, false);
+    fault_files_at(0, false);
     assert_int_equal(status, LVN_IO);
-    assert_non_null(strstr(lvn_error_text(), "No space left"));
+    assert_non_null(strstr(levin_error_text(), "No space left"));
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* test_store.c - covers: src/stores/store.c src/stores/digest.c src/stores/s3/xml.c src/stores/s3/sigv4.c
- * src/stores/store_copy.c
+/* test_store.c - covers: src/files/stores/store.c src/files/stores/digest.c src/files/stores/s3/xml.c
+ * src/files/stores/s3/sigv4.c src/files/stores/store_copy.c
  *
  * Stores without servers: signatures and checksums against published ones, paths, XML. */
 #include "io_test.h"
@@ -182,7 +182,7 @@ static void local_files(void **state)
     assert_string_equal(text, "ccc");
     free(text);
     ASSERT_FAILS(FORMAT, "more than 2 bytes", lvn_store_read(test_path("top/sub/c"), 2, &text, &bytes));
-    ASSERT_FAILS(IO, "there is nothing at", lvn_store_list(&a, test_path("nothing"), true, &list));
+    ASSERT_FAILS(IO, "does not exist", lvn_store_list(&a, test_path("nothing"), true, &list));
     ASSERT_OK(lvn_store_copy(test_path("top/b"), test_path("new/b"), NULL, NULL));
     ASSERT_OK(lvn_store_read(test_path("new/b"), 10, &text, &bytes));
     assert_string_equal(text, "bb");
@@ -199,11 +199,11 @@ static void bad_paths(void **state)
     assert_false(lvn_store_is_url("/a/b://c"));
     assert_false(lvn_store_is_url("C:/a"));
     ASSERT_FAILS(ARG, "did you mean 's3://'", lvn_store_stat("s4://bucket/x", &kind, &bytes));
-    ASSERT_FAILS(ARG, "there is no store 'azure://'", lvn_store_stat("azure://bucket/x", &kind, &bytes));
-    ASSERT_FAILS(ARG, "names no bucket", lvn_store_stat("s3:///x", &kind, &bytes));
-    ASSERT_FAILS(ARG, "empty path", lvn_store_stat("", &kind, &bytes));
+    ASSERT_FAILS(ARG, "unknown scheme 'azure://'", lvn_store_stat("azure://bucket/x", &kind, &bytes));
+    ASSERT_FAILS(ARG, "contains no bucket", lvn_store_stat("s3:///x", &kind, &bytes));
+    ASSERT_FAILS(ARG, "path is empty", lvn_store_stat("", &kind, &bytes));
     setenv("AWS_ENDPOINT_URL", "localhost:9000", 1);
-    ASSERT_FAILS(ARG, "is no address", lvn_store_stat("s3://bucket/x", &kind, &bytes));
+    ASSERT_FAILS(ARG, "is not a valid address", lvn_store_stat("s3://bucket/x", &kind, &bytes));
     unsetenv("AWS_ENDPOINT_URL");
 }
 

@@ -1,4 +1,5 @@
-/* test_tasks.c - covers: src/tasks/task.c src/metrics/metric.c src/train/validation.c
+/* test_tasks.c - covers: src/nets/tasks/task.c src/nets/metrics/metric.c
+ * src/run/train/validation.c
  *
  * Fields, tasks and metrics on a made-up data set of two fields and a tiny classifier: what does not fit is refused by
  * name; loss and confusion matrix are the same for every split into micro-batches and over ranks, and are what the
@@ -16,6 +17,7 @@
 #include "base/random.h"
 #include "comm_threads.h"
 #include "engine/parameters.h"
+#include "graph/regression_sums.h"
 #include "models/keys.h"
 #include "train/validation.h"
 
@@ -60,12 +62,13 @@ static struct lvn_dataset open_spots(void)
 
 /* --- the model: features (B,6) -> (B,3) --- */
 
-static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_config *c, struct lvn_tensor *const *in)
+static struct levin_tensor *build(struct levin_graph *g, const struct lvn_model_config *c,
+                                  struct levin_tensor *const *in)
 {
     (void)c;
-    struct lvn_tensor *up = lvn_param(g, "up", LVN_WEIGHT, LVN_NORMAL(0.5), LVN_DESC(LVN_F32, FEATURES, 8));
-    struct lvn_tensor *down = lvn_param(g, "down", LVN_WEIGHT, LVN_NORMAL(0.5), LVN_DESC(LVN_F32, 8, CLASSES));
-    return lvn_linear(g, lvn_gelu(g, lvn_linear(g, in[0], up, NULL, true)), down, NULL, true);
+    struct levin_tensor *up = lvn_param(g, "up", LVN_WEIGHT, LVN_NORMAL(0.5), LVN_DESC(LVN_F32, FEATURES, 8));
+    struct levin_tensor *down = lvn_param(g, "down", LVN_WEIGHT, LVN_NORMAL(0.5), LVN_DESC(LVN_F32, 8, CLASSES));
+    return levin_linear(g, levin_gelu(g, levin_linear(g, in[0], up, NULL, true)), down, NULL, true);
 }
 
 static const struct lvn_key no_keys[] = {{.kind = LVN_KEY_END}};
@@ -90,7 +93,7 @@ static void assert_refused(const char *task, const struct lvn_model *m, const st
                            const char *sentence)
 {
     assert_int_equal(choose(task, m, f), LVN_ARG);
-    assert_string_equal(lvn_error_text(), sentence);
+    assert_string_equal(levin_error_text(), sentence);
 }
 
 static void fits_by_name(void **state)
@@ -105,23 +108,23 @@ static void fits_by_name(void **state)
         "task.kind is 'lm', and the model 'tiny' learns classify: leave task.kind out or take another model");
     assert_refused("guess", &tiny, &f, "task.kind is 'guess'; levin knows lm, classify, mlm, reconstruct, regress");
     assert_refused("auto", lvn_model_find("mingpt"), &f,
-                   "the model 'mingpt' reads the field 'ids' (any) of int32, and data.kind=spots has no such field but "
-                   "'features' (6) of fp32, 'label' of int32: take another model or other data");
+                   "the model 'mingpt' reads the field 'ids' (any) of int32, but data.kind=spots has only "
+                   "'features' (6) of fp32, 'label' of int32: use another model or other data");
     other = f;
     other.field[0].dtype = LVN_U8;
     assert_refused("auto", &tiny, &other,
-                   "the model 'tiny' reads the field 'features' (6) of fp32, and data.kind=spots has 'features' (6) of "
-                   "uint8: take another model or other data");
+                   "the model 'tiny' reads the field 'features' (6) of fp32, but data.kind=spots has 'features' (6) of "
+                   "uint8: use another model or other data");
     other = f;
     other.field[0].dim[0] = 7;
     assert_refused("auto", &tiny, &other,
-                   "the model 'tiny' reads the field 'features' (6) of fp32, and data.kind=spots has 'features' (7) of "
-                   "fp32: take another model or other data");
+                   "the model 'tiny' reads the field 'features' (6) of fp32, but data.kind=spots has 'features' (7) of "
+                   "fp32: use another model or other data");
     other = f;
     other.n = 1;
     assert_refused("auto", &tiny, &other,
-                   "task.kind=classify learns from the field 'label' of int32, and data.kind=spots has no such field "
-                   "but 'features' (6) of fp32: take another model or other data");
+                   "task.kind=classify learns from the field 'label' of int32, but data.kind=spots has only "
+                   "'features' (6) of fp32: use another model or other data");
 }
 
 static void too_many_classes(void **state)
@@ -130,13 +133,13 @@ static void too_many_classes(void **state)
     struct lvn_fields f;
     struct lvn_model_config c = {.model = &tiny};
     struct lvn_params *params = lvn_params_new();
-    struct lvn_graph *g = lvn_graph_new(params, LVN_F32);
+    struct levin_graph *g = lvn_graph_new(params, LVN_F32);
     struct lvn_task_graph t;
     spot_fields(NULL, &f);
     f.field[1].below = 4;
     assert_int_equal(lvn_task_build(&t, g, &c, lvn_task_find("classify"), &f, 2), LVN_ARG);
     assert_string_equal(
-        lvn_error_text(),
+        levin_error_text(),
         "the data have 4 classes in 'label', and the model 'tiny' knows 3: take another model or other data");
     lvn_graph_free(g);
     lvn_params_free(params);
@@ -164,7 +167,7 @@ struct actor {
     char error[400];
 };
 
-static enum lvn_status make_settings(struct lvn_settings *s, const struct actor *a)
+static enum lvn_status make_settings(struct levin_settings *s, const struct actor *a)
 {
     const enum lvn_source by = LVN_SOURCE_PROGRAM;
     LVN_TRY(lvn_settings_set(s, "trainer.batch_size", "16", by));
@@ -200,7 +203,7 @@ static enum lvn_status train(struct lvn_train_programs *t, struct lvn_ranks *r, 
     return status;
 }
 
-static enum lvn_status run(struct actor *a, struct lvn_ranks *r, struct lvn_settings *s, struct lvn_train_programs *t,
+static enum lvn_status run(struct actor *a, struct lvn_ranks *r, struct levin_settings *s, struct lvn_train_programs *t,
                            struct lvn_validation *v)
 {
     struct lvn_dataset d = open_spots();
@@ -228,7 +231,7 @@ static void *act(void *argument)
     struct scene *s = a->scene;
     struct lvn_comm *comm = NULL;
     struct lvn_ranks *ranks = NULL;
-    struct lvn_settings settings = {0};
+    struct levin_settings settings = {0};
     struct lvn_train_programs t = {0};
     struct lvn_validation v = {0};
     struct lvn_identity who = {.launcher = "test", .title = "a test", .rank = a->rank, .size = s->world.size};
@@ -240,7 +243,7 @@ static void *act(void *argument)
     if (status == LVN_OK) status = lvn_ranks_over(&ranks, &who, comm, NULL);
     if (status == LVN_OK) status = run(a, ranks, &settings, &t, &v);
     a->outcome.failed = status != LVN_OK;
-    snprintf(a->error, sizeof a->error, "%s", status == LVN_OK ? "" : lvn_error_text());
+    snprintf(a->error, sizeof a->error, "%s", status == LVN_OK ? "" : levin_error_text());
     lvn_validation_release(&v);
     lvn_train_programs_release(&t);
     lvn_settings_release(&settings);
@@ -333,14 +336,16 @@ static void counts_of_predictions(void **state)
 
 /* --- reconstruction: rows that fill the batch count nothing --- */
 
-static struct lvn_tensor *mirror(struct lvn_graph *g, const struct lvn_model_config *c, struct lvn_tensor *const *in)
+static struct levin_tensor *mirror(struct levin_graph *g, const struct lvn_model_config *c,
+                                   struct levin_tensor *const *in)
 {
     (void)c;
-    struct lvn_tensor *w = lvn_param(g, "w", LVN_WEIGHT, LVN_NORMAL(0.5), LVN_DESC(LVN_F32, FEATURES, FEATURES));
-    return lvn_linear(g, in[0], w, NULL, true);
+    struct levin_tensor *w = lvn_param(g, "w", LVN_WEIGHT, LVN_NORMAL(0.5), LVN_DESC(LVN_F32, FEATURES, FEATURES));
+    return levin_linear(g, in[0], w, NULL, true);
 }
 
-static struct lvn_tensor *itself(struct lvn_graph *g, const struct lvn_model_config *c, struct lvn_tensor *const *in)
+static struct levin_tensor *itself(struct levin_graph *g, const struct lvn_model_config *c,
+                                   struct levin_tensor *const *in)
 {
     (void)g;
     (void)c;
@@ -397,14 +402,55 @@ static void reconstruction(void **state)
     lvn_model_state_free(n);
 }
 
+/* --- metrics of numbers --- */
+
+static void count(double *limb, double x)
+{
+    for (int k = LVN_LIMBS - 1; k >= 0; k--) {
+        const double unit = ldexp(1, LVN_LIMB_LOWEST + k * LVN_LIMB_BITS), digit = trunc(x / unit);
+        limb[k] += digit;
+        x -= digit * unit;
+    }
+}
+
+/* Predictions mean + p_step((17 i mod 13) - 6) + the label's distance; labels mean + t_step((37 i mod 101) - 50). */
+static void of_numbers(double mean, double t_step, double p_step, double *r2, double *pearson)
+{
+    enum { SAMPLES = 367 };
+    double counts[LVN_REGRESSION_SUMS_SIZE] = {SAMPLES};
+    const struct lvn_metric_sums s = {.labels = SAMPLES, .counts = counts};
+    for (int i = 0; i < SAMPLES; i++) {
+        const double t = mean + t_step * (i * 37 % 101 - 50), p = t + p_step * (i * 17 % 13 - 6);
+        const double x[LVN_SUM_COUNT] = {t, t * t, p, p * p, p * t, fabs(p - t)};
+        for (int k = 0; k < LVN_SUM_COUNT; k++) count(counts + 1 + k * LVN_LIMBS, x[k]);
+    }
+    for (const struct lvn_metric *m = lvn_metrics(); m->name; m++) {
+        if (!strcmp(m->name, "r2")) *r2 = m->value(&s);
+        if (!strcmp(m->name, "pearson")) *pearson = m->value(&s);
+    }
+}
+
+static void equal_numbers(void **state)
+{
+    (void)state;
+    static const double means[] = {0, 1, (double)0.1F, -(double)3.3F, 1e6, 3e-20, 1e15};
+    double r2, pearson;
+    for (size_t i = 0; i < sizeof means / sizeof *means; i++) {
+        of_numbers(means[i], 0, 0.25, &r2, &pearson); /* labels */
+        assert_true(isnan(r2) && isnan(pearson));
+        of_numbers(means[i], 0, 0, &r2, &pearson); /* and predictions */
+        assert_true(isnan(r2) && isnan(pearson));
+    }
+    of_numbers(1e6, 0.0625, 0.25, &r2, &pearson); /* the values by exact fractions */
+    assert_true(fabs(r2 - 0.7376014674665543) < 1e-6);
+    assert_true(fabs(pearson - 0.8920234443628419) < 1e-6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fits_by_name),
-        cmocka_unit_test(too_many_classes),
-        cmocka_unit_test(counts_of_predictions),
-        cmocka_unit_test(reconstruction),
-        cmocka_unit_test(ranks_and_micro_batches),
+        cmocka_unit_test(fits_by_name),   cmocka_unit_test(too_many_classes), cmocka_unit_test(counts_of_predictions),
+        cmocka_unit_test(reconstruction), cmocka_unit_test(equal_numbers),    cmocka_unit_test(ranks_and_micro_batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

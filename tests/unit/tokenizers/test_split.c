@@ -1,4 +1,4 @@
-/* test_split.c - covers: src/tokenizers/split.c src/tokenizers/unicode/unicode.c
+/* test_split.c - covers: src/text/tokenizers/split.c src/text/tokenizers/unicode/unicode.c
  *
  * The hand-written splitters against PCRE2 with the same expressions, on random Unicode.
  *

@@ -1,13 +1,15 @@
-/* test_tokenizer.c - covers: src/tokenizers/encoder.c src/tokenizers/tokenizer.c src/tokenizers/decoder.c
- * src/tokenizers/parallel.c src/tokenizers/bpe.c
+/* test_tokenizer.c - covers: src/text/tokenizers/encoder.c src/text/tokenizers/tokenizer.c
+ * src/text/tokenizers/decoder.c src/text/tokenizers/parallel.c src/text/tokenizers/bpe.c
  *
  * Ids against those of the reference implementations, round trips, long words, and damaged files.
  *
  * tests/golden/tokenizers holds the expected ids (tools/make_tokens.py). LEVIN_TOKEN_CASES="DIR_OR_FILE CASES" checks
  * one more file of cases. */
+#include "faults.h"
 #include "tokenizers/decoder.h"
 #include "tokenizers/encoder.h"
 #include "tokenizers/tokenizer.h"
+#include "tokenizers/tokenizer_config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -224,16 +226,20 @@ static void special_tokens_as_the_files_say(void **state)
     assert_int_equal(t->end_id, 0);
     struct lvn_encoder *e = lvn_encoder_new(t);
     encode(e, text, sizeof text - 1, LVN_ENCODE_SPECIAL, &ids);
-    assert_true(ids.n > 3); /* ordinary */
-    lvn_encoder_free(e);
-    assert_int_equal(lvn_tokenizer_allow(t, "<|endoftext|>"), LVN_OK);
-    assert_int_equal(lvn_tokenizer_allow(t, "<|nonsense|>"), LVN_ARG);
-    e = lvn_encoder_new(t);
-    encode(e, text, sizeof text - 1, LVN_ENCODE_SPECIAL, &ids);
     assert_int_equal(ids.n, 3);
     assert_int_equal(ids.p[1], t->end_id);
+    assert_int_equal(lvn_encoder_take_special_texts(e).n, 0);
     encode(e, text, sizeof text - 1, LVN_ENCODE_ORDINARY, &ids);
     assert_true(ids.n > 3);
+    const struct lvn_special_texts seen = lvn_encoder_take_special_texts(e);
+    assert_true(seen.n == 1 && seen.id == t->end_id);
+    lvn_encoder_free(e);
+    assert_int_equal(lvn_tokenizer_allow(t, "he"), LVN_OK);
+    assert_int_equal(lvn_tokenizer_allow(t, "<|nonsense|>"), LVN_ARG);
+    e = lvn_encoder_new(t);
+    encode(e, "she", 3, LVN_ENCODE_SPECIAL, &ids);
+    assert_int_equal(ids.n, 2);
+    assert_int_equal(ids.p[1], lvn_tokenizer_find(t, "he", 2));
     lvn_encoder_free(e);
     lvn_tokenizer_close(t);
 
@@ -263,7 +269,7 @@ static void follows_the_reference_in_rare_parts(void **state)
         const char *added, *normalizer, *splits, *prefix, *text;
         int n, ids[8];
     } rows[] = {
-        /* neighbours of a single word: marks are word characters, superscript numbers are not */
+        /* neighbors of a single word: marks are word characters, superscript numbers are not */
         {"{\"id\":6,\"content\":\"x\",\"single_word\":true}",
          "null",
          SPACES,
@@ -472,10 +478,10 @@ static void a_failed_allocation_is_reported(void **state)
         struct lvn_tokenizer *whole = open_tokenizer(path), *t = NULL;
         long failures = 0;
         for (long k = 1; !t; k++) {
-            lvn_alloc_fail_at(k);
+            fault_memory_at(k);
             enum lvn_status status = lvn_tokenizer_open(&t, path);
-            lvn_alloc_fail_at(0);
-            if (t && lvn_error_text()[0]) fail_msg("%s, allocation %ld: opened in spite of it", path, k);
+            fault_memory_at(0);
+            if (t && levin_error_text()[0]) fail_msg("%s, allocation %ld: opened in spite of it", path, k);
             assert_int_equal(status, t ? LVN_OK : LVN_MEMORY);
             failures += !t;
             lvn_error_clear();
@@ -494,7 +500,7 @@ static void refuses(const char *dir, const char *name, const char *text, const c
     snprintf(path, sizeof path, "%s/%s", dir, name);
     assert_int_equal(lvn_file_write(path, text, (int64_t)strlen(text)), LVN_OK);
     assert_int_not_equal(lvn_tokenizer_open(&t, path), LVN_OK);
-    if (!strstr(lvn_error_text(), sentence)) fail_msg("no '%s' in: %s", sentence, lvn_error_text());
+    if (!strstr(levin_error_text(), sentence)) fail_msg("no '%s' in: %s", sentence, levin_error_text());
     assert_null(t);
     lvn_error_clear();
 }
@@ -522,7 +528,7 @@ static void refuses_damaged_files(void **state)
     vocab[n_vocab / 2] = '\0';
     refuses(dir, "vocab.json", vocab, "invalid JSON");
     refuses(dir, "vocab.json", "{}", "has no tokens");
-    refuses(dir, "vocab.json", "{\"a\":0} 1", "there is more after its end");
+    refuses(dir, "vocab.json", "{\"a\":0} 1", "unexpected text after its end");
     refuses(dir, "vocab.json", "{\"a\":0,\"a\":1}", "the token 'a' is in the vocabulary twice");
     refuses(dir, "vocab.json", "{\"a\":-1}", "must be a whole number");
     refuses(dir, "vocab.json", "{\"a\":300,\"b\":300}", "same id");
@@ -530,7 +536,7 @@ static void refuses_damaged_files(void **state)
     refuses(dir, "vocab.json", "[]", "must be a JSON object");
     refuses(dir, "vocab.txt", "[PAD]\nword\n", "has no token [UNK]");
     refuses(dir, "vocab.txt", "", "has 0 tokens");
-    refuses(dir, "vocab.txt", "[UNK]\n\xff\n", "it is no text");
+    refuses(dir, "vocab.txt", "[UNK]\n\xff\n", "are not text");
     refuses(dir, "vocab.txt", "\xef\xbb\xbf[UNK]\n[CLS]\n", "has no token [SEP]"); /* the byte order mark is skipped */
     refuses(dir, "tokenizer.json", "{}", "no 'model'");
     refuses(dir, "tokenizer.json", "{\"model\":{\"type\":\"WordLevel\",\"vocab\":{}}}", "the kind 'WordLevel'");
@@ -604,9 +610,67 @@ static void refuses_parts_by_name(void **state)
     refuses_changed(w, "\"sep\": [\"[SEP]\", 3]", "\"sep\": \"[SEP]\"", "'sep' must be a token and its id");
 }
 
+/* The keys that classes of transformers 4 and 5 write: GPT2, Bert, DistilBert, Electra, Llama, Qwen2, GPTNeoX, Mistral,
+ * Roberta, T5, XLMRoberta, Gemma, slow and fast. */
+static void keys_of_config(void **state)
+{
+    static const char *const keys[] = {"add_bos_token",
+                                       "add_eos_token",
+                                       "add_prefix_space",
+                                       "added_tokens_decoder",
+                                       "additional_special_tokens",
+                                       "backend",
+                                       "bos_token",
+                                       "chat_template",
+                                       "clean_up_tokenization_spaces",
+                                       "cls_token",
+                                       "do_basic_tokenize",
+                                       "do_lower_case",
+                                       "eos_token",
+                                       "errors",
+                                       "extra_ids",
+                                       "extra_special_tokens",
+                                       "image_token",
+                                       "is_local",
+                                       "legacy",
+                                       "local_files_only",
+                                       "mask_token",
+                                       "max_length",
+                                       "model_input_names",
+                                       "model_max_length",
+                                       "name_or_path",
+                                       "never_split",
+                                       "pad_to_multiple_of",
+                                       "pad_token",
+                                       "pad_token_type_id",
+                                       "padding_side",
+                                       "processor_class",
+                                       "sep_token",
+                                       "sp_model_kwargs",
+                                       "spaces_between_special_tokens",
+                                       "special_tokens_map_file",
+                                       "split_special_tokens",
+                                       "stride",
+                                       "strip_accents",
+                                       "tokenize_chinese_chars",
+                                       "tokenizer_class",
+                                       "tokenizer_file",
+                                       "trim_offsets",
+                                       "truncation_side",
+                                       "truncation_strategy",
+                                       "unk_token",
+                                       "use_default_system_prompt",
+                                       "use_fast"};
+    (void)state;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (!lvn_tokenizer_config_knows(keys[i])) fail_msg("no row for the key %s", keys[i]);
+    assert_false(lvn_tokenizer_config_knows("no_such_key"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_of_config),
         cmocka_unit_test(gives_the_reference_ids),
         cmocka_unit_test(gives_gpt2s_ids),
         cmocka_unit_test(returns_any_bytes),

@@ -1,4 +1,5 @@
-/* test_tokenizers_real.c - covers: src/tokenizers/load.c src/tokenizers/encoder.c src/tokenizers/decoder.c
+/* test_tokenizers_real.c - covers: src/text/tokenizers/load.c src/text/tokenizers/encoder.c
+ * src/text/tokenizers/decoder.c
  *
  * Published tokenizers against Hugging Face's tokenizers: ids, decoded texts, and the post-processor's tokens, for
  * 1,000 difficult texts (tools/make_real_tokens.py).

@@ -1,5 +1,5 @@
-/* test_vocabulary.c - covers: src/tokenizers/bpe_trainer.c src/tokenizers/encoder.c src/tokenizers/tokenizer.c
- * src/tokenizers/bpe_trainer_save.c
+/* test_vocabulary.c - covers: src/text/tokenizers/bpe_trainer.c src/text/tokenizers/encoder.c
+ * src/text/tokenizers/tokenizer.c src/text/tokenizers/bpe_trainer_save.c
  *
  * Vocabularies trained on text, against those of Hugging Face's trainers (tests/golden/tokenizers/ trained, by
  * tools/make_tokens.py), and for any number of threads. */
@@ -41,14 +41,14 @@ static void make(struct lvn_vocabulary *v, const struct golden *g, struct lvn_vo
 {
     assert_int_equal(lvn_vocabulary_open(v, &o), LVN_OK);
     if (lvn_vocabulary_count(v, g->text, g->bytes) != LVN_OK || lvn_vocabulary_make(v) != LVN_OK)
-        fail_msg("%s", lvn_error_text());
+        fail_msg("%s", levin_error_text());
 }
 
 /* Encodes the text with the files of the vocabulary. */
 static void encode(const char *dir, const struct golden *g, struct lvn_ids *ids)
 {
     struct lvn_tokenizer *t;
-    if (lvn_tokenizer_open(&t, dir) != LVN_OK) fail_msg("%s", lvn_error_text());
+    if (lvn_tokenizer_open(&t, dir) != LVN_OK) fail_msg("%s", levin_error_text());
     struct lvn_encoder *e = lvn_encoder_new(t);
     assert_int_equal(lvn_encode(e, g->text, g->bytes, LVN_ENCODE_ORDINARY, ids), LVN_OK);
     lvn_encoder_free(e);
@@ -147,7 +147,7 @@ static void options_hold(void **state)
     assert_int_equal(lvn_vocabulary_make(&v), LVN_FORMAT); /* no words */
     assert_int_equal(lvn_vocabulary_count(&v, text, sizeof text - 1), LVN_OK);
     assert_int_equal(lvn_vocabulary_make(&v), LVN_ARG); /* the size is below the alphabet of 256 bytes */
-    assert_non_null(strstr(lvn_error_text(), "--vocab-size"));
+    assert_non_null(strstr(levin_error_text(), "--vocab-size"));
     lvn_vocabulary_close(&v);
 }
 

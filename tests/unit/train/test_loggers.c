@@ -1,4 +1,4 @@
-/* test_loggers.c - covers: src/train/callbacks/rows.c
+/* test_loggers.c - covers: src/run/train/callbacks/rows.c
  *
  * Files of rows: what is written of which events, what a run that goes on keeps, and nothing lost to signals or short
  * writes; and when the loss curve is drawn. */
@@ -110,7 +110,7 @@ static void rows_of_what_comes(void **state)
     struct lvn_callback_context m = moment(-1);
     put("metrics.csv", "of another run\n");
     run(&lvn_callback_csv, &m, 0, 3);
-    holds("metrics.csv", "step,loss,val_loss,val_f1\n1,0.125,,\n2,0.25,,\n2,,2.5,0.25\n3,nan,,\n");
+    holds("metrics.csv", "step,loss,val_loss,val_f1\n1,0.125,,\n2,0.25,,\n2,,2.5,0.25\n3,,,\n");
     run(&lvn_callback_jsonl, &m, 0, 3);
     holds("metrics.jsonl", "{\"step\": 1, \"loss\": 0.125}\n{\"step\": 2, \"loss\": 0.25}\n"
                            "{\"step\": 2, \"val_loss\": 2.5, \"val_f1\": 0.25}\n{\"step\": 3, \"loss\": null}\n");
@@ -125,9 +125,9 @@ static void resumes(void **state)
     put("metrics.csv", "step,loss,gone,val_loss\n0,,,9\n1,4,5,\n2,3,5,\n2,,,7\n3,2,5,\n4,1");
     run(&lvn_callback_csv, &m, 2, 4);
     holds("metrics.csv",
-          "step,loss,gone,val_loss,val_f1\n0,,,9\n1,4,5,\n2,3,5,\n2,,,7\n3,nan,,,\n4,0.5,,,\n4,,,4.5,0.25\n");
+          "step,loss,gone,val_loss,val_f1\n0,,,9\n1,4,5,\n2,3,5,\n2,,,7\n3,,,,\n4,0.5,,,\n4,,,4.5,0.25\n");
     run(&lvn_callback_csv, &m, 2, 3); /* its own file again: nothing is added */
-    holds("metrics.csv", "step,loss,gone,val_loss,val_f1\n0,,,9\n1,4,5,\n2,3,5,\n2,,,7\n3,nan,,,\n");
+    holds("metrics.csv", "step,loss,gone,val_loss,val_f1\n0,,,9\n1,4,5,\n2,3,5,\n2,,,7\n3,,,,\n");
     put("metrics.jsonl", "{\"step\": 2, \"loss\": 1}\n{\"step\": 3, \"lo");
     run(&lvn_callback_jsonl, &m, 2, 3);
     holds("metrics.jsonl", "{\"step\": 2, \"loss\": 1}\n{\"step\": 3, \"loss\": null}\n");
@@ -172,7 +172,7 @@ static void curve_of(int steps)
 static void curves_in_time(void **state)
 {
     (void)state;
-    struct lvn_settings settings = {.name = "a run"};
+    struct levin_settings settings = {.name = "a run"};
     for (int fails = 0; fails < 2; fails++) {
         struct lvn_callback_context m = moment(-1);
         void *own = calloc(1, (size_t)lvn_callback_curve.bytes);

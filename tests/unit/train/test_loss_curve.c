@@ -1,4 +1,4 @@
-/* test_loss_curve.c - covers: src/train/loss_curve.c
+/* test_loss_curve.c - covers: src/run/train/loss_curve.c
  *
  * The loss curve: what is drawn, and metric files that are odd. */
 #include <setjmp.h>
@@ -151,7 +151,7 @@ static void refused(void **state)
     struct lvn_points train = {0};
     lvn_points_add(&train, 1, 2);
     assert_int_equal(lvn_curve_write("/nowhere/loss.svg", "x", &train, &train), LVN_IO);
-    assert_non_null(strstr(lvn_error_trace(), "while drawing the loss curve"));
+    assert_non_null(strstr(levin_error_trace(), "while drawing the loss curve"));
     lvn_points_release(&train);
 }
 

@@ -1,5 +1,5 @@
-/* test_report.c - covers: src/train/report/metrics_file.c src/train/report/series.c src/train/report/report_events.c
- * src/train/run_status.c
+/* test_report.c - covers: src/run/report/metrics_file.c src/run/report/series.c src/run/report/report_events.c
+ * src/run/train/run_status.c
  *
  * What a report reads: thinned series keep every spike, files are read on while they grow, and damaged rows are
  * counted. */
@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 #include "base/files.h"
-#include "train/report/metrics_file.h"
-#include "train/report/report_events.h"
+#include "report/metrics_file.h"
+#include "report/report_events.h"
 #include "train/run_status.h"
 
 static char path[64];

@@ -1,5 +1,5 @@
 {{/* _check.tpl - refuses values that contradict each other, or that would train something else than they say. The
-schema refuses single values; levin refuses keys of the recipe. */}}
+schema refuses single values and unknown keys of the recipe; the pods refuse all else that is wrong in the recipe. */}}
 
 {{- define "levin.check" -}}
 {{- include "levin.check.workload" . -}}
@@ -109,6 +109,9 @@ schema refuses single values; levin refuses keys of the recipe. */}}
 {{- end }}
 {{- end }}
 {{- range $key, $path := $r.data }}
+{{- if and (kindIs "string" $path) (regexMatch "^[a-z0-9]+://[^/]*@|[?&](X-Amz-Signature|X-Goog-Signature|sig|token)=" (toString $path)) }}
+{{- fail "recipe.data holds a password or a signature, which everybody who may read the job's ConfigMap could see: give the address without it, and the credential by a Secret" }}
+{{- end }}
 {{- if eq $key "path" "val_path" "test_path" }}
 {{- if not (or (hasPrefix "gs://" $path) (hasPrefix "s3://" $path) (hasPrefix "hf://" $path) (hasPrefix "https://" $path) (hasPrefix "http://" $path) (and (hasPrefix "/" $path) $.Values.volumeMounts) $r.data.url) }}
 {{- fail "recipe.data has a path on this machine, which the pods do not have: give gs://BUCKET/FOLDER, s3://, hf:// or https://, or the whole path below one of volumeMounts" }}

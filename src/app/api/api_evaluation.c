@@ -1,0 +1,98 @@
+/* api_evaluation.c - a model on data: loss and metrics, gradients, and the classes or numbers of new texts, for
+ * programs.
+ *
+ * Each call opens the model that the settings name, as the commands `levin evaluate` and `levin predict` do. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "inference/evaluation.h"
+#include "inference/prediction.h"
+#include "models/model.h"
+
+static enum lvn_status open_ranks(struct lvn_ranks **ranks, struct levin_settings *s, unsigned parts)
+{
+    struct lvn_identity identity;
+    if (lvn_identity_find(&identity) == LVN_OK) s->ranks = identity.size;
+    return lvn_ranks_open(ranks, s, NULL, lvn_settings_finish(s, parts));
+}
+
+enum lvn_status lvn_api_class_names(const struct lvn_model_config *c, int64_t classes, char **out)
+{
+    LVN_LOCAL_TEXT(names);
+    char label[LVN_CLASS_NAME];
+    for (int64_t k = 0; k < classes; k++) {
+        const int64_t start = names.n;
+        lvn_text_add(&names, lvn_class_name(c, k, label));
+        for (int64_t i = start; i < names.n; i++)
+            if (names.p[i] == '\n') names.p[i] = ' ';
+        lvn_text_add(&names, "\n");
+    }
+    const char *text = lvn_text_string(&names);
+    *out = text ? lvn_strdup(text) : NULL;
+    return *out ? LVN_OK : LVN_MEMORY;
+}
+
+int levin_classify(struct levin_settings *s, const char *const *texts, const char *const *pairs, int64_t n,
+                   struct levin_classified *out)
+{
+    locale_t before = lvn_api_begin();
+    struct lvn_ranks *ranks = NULL;
+    struct lvn_prediction prediction = {0};
+    const struct lvn_new_texts given = {.text = texts, .pair = pairs, .n = n};
+    struct levin_classified filled = {0};
+    enum lvn_status status = LVN_API_WRITE(out, &filled, names, levin_classified);
+    if (status == LVN_OK && (!texts || n < 1)) status = lvn_fail(LVN_ARG, "there are no texts: give at least one");
+    if (status == LVN_OK) status = open_ranks(&ranks, s, LVN_USES_MODEL | LVN_USES_TRAINER | LVN_USES_DEVICE);
+    if (status == LVN_OK) status = lvn_predict(s, ranks, &given, &prediction);
+    const int64_t classes = prediction.is_number ? 0 : prediction.columns;
+    if (status == LVN_OK) status = lvn_api_class_names(&prediction.config, classes, &filled.names);
+    if (status == LVN_OK) {
+        filled.n = n;
+        filled.classes = prediction.columns;
+        filled.probability = prediction.value;
+        prediction.value = NULL;
+        status = LVN_API_WRITE(out, &filled, names, levin_classified);
+    }
+    lvn_prediction_release(&prediction);
+    lvn_ranks_close(ranks);
+    return lvn_api_return(before, status);
+}
+
+int levin_evaluate_model(struct levin_settings *s, int64_t limit, const char *gradients,
+                         struct levin_evaluated_model *out)
+{
+    locale_t before = lvn_api_begin();
+    struct lvn_ranks *ranks = NULL;
+    struct lvn_evaluate_result r = {0};
+    struct levin_evaluated_model filled = {0};
+    enum lvn_status status = LVN_API_WRITE(out, &filled, confusion, levin_evaluated_model);
+    if (status == LVN_OK && limit < 0)
+        status = lvn_fail(LVN_ARG, "limit is %lld: give a number of batches, or 0 for all", (long long)limit);
+    if (status == LVN_OK)
+        status =
+            open_ranks(&ranks, s, LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_TRAINER | LVN_USES_SPLIT | LVN_USES_DEVICE);
+    const struct lvn_evaluate_options o = {.ranks = ranks, .limit = limit, .gradients = gradients};
+    if (status == LVN_OK) status = lvn_evaluate(s, &o, &r);
+    struct levin_run_scalar *metric = status == LVN_OK ? lvn_calloc((size_t)r.n_metrics + 1, sizeof *metric) : NULL;
+    if (status == LVN_OK && !metric) status = LVN_MEMORY;
+    if (status == LVN_OK) {
+        for (int i = 0; i < r.n_metrics; i++)
+            metric[i] = (struct levin_run_scalar){
+                .size = (int64_t)sizeof *metric, .name = r.metrics[i]->name, .value = r.value[i], .is_new = 1};
+        filled = (struct levin_evaluated_model){.loss = r.loss,
+                                                .labels = r.labels,
+                                                .samples = r.samples,
+                                                .skipped = r.skipped,
+                                                .split = lvn_split_names[r.split],
+                                                .n_metrics = r.n_metrics,
+                                                .metric = metric,
+                                                .classes = r.classes,
+                                                .confusion = r.confusion};
+        r.confusion = NULL;
+        status = LVN_API_WRITE(out, &filled, confusion, levin_evaluated_model);
+    }
+    lvn_evaluate_result_release(&r);
+    lvn_ranks_close(ranks);
+    return lvn_api_return(before, status);
+}

@@ -1,0 +1,318 @@
+/* api_inference.c - models that a program loads and uses as often as it likes: generation, logits, parameters.
+ *
+ * struct levin_inference is a generator of inference/generation.h, which keeps its weights between the calls. What
+ * evaluates a model on data, or classifies texts, is api_evaluation.c's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "base/files.h"
+#include "inference/continuation.h"
+#include "inference/generation.h"
+#include "model_io/model_files.h"
+#include "model_io/model_find.h"
+#include "models/keys.h"
+
+static const char kind[] = "model";
+
+struct levin_inference {
+    struct lvn_api_handle handle;
+    struct lvn_generator generator;
+    struct lvn_model_files files; /* its parameters by their names in files */
+    bool has_files;
+};
+
+static enum lvn_status settings_of_model(struct levin_settings *s, const char *model)
+{
+    LVN_LOCAL_ARENA(a);
+    const char *dir, *recipe;
+    LVN_TRY(lvn_model_find_files(&a, model, "best", &dir));
+    if (!(recipe = lvn_path_join(&a, dir, "state/settings.yaml"))) return LVN_MEMORY;
+    if (lvn_path_is_file(recipe)) LVN_TRY(lvn_settings_load(s, recipe));
+    LVN_TRY(lvn_settings_environment(s));
+    LVN_TRY(lvn_settings_set(s, "model.init", dir, LVN_SOURCE_PROGRAM));
+    /* The run's recipe named the base of the model that the run began with, not of this one. */
+    if (s->origin[LVN_OPT_lora_base].source <= LVN_SOURCE_RECIPE) s->lora.base = "";
+    return LVN_OK;
+}
+
+int levin_settings_model(struct levin_settings *s, const char *model)
+{
+    locale_t before = lvn_api_begin();
+    return lvn_api_return(before, settings_of_model(s, model));
+}
+
+int levin_inference_open(struct levin_inference **out, struct levin_settings *s)
+{
+    locale_t before = lvn_api_begin();
+    struct levin_inference *m = *out = lvn_calloc(1, sizeof *m);
+    if (!m) return lvn_api_return(before, LVN_MEMORY);
+    enum lvn_status status = lvn_settings_finish(s, LVN_USES_MODEL | LVN_USES_DEVICE);
+    if (status == LVN_OK) status = lvn_generator_open_any(&m->generator, s);
+    if (status == LVN_OK) status = lvn_api_add(&m->handle, kind, "");
+    if (status == LVN_OK) {
+        lvn_api_leave(&m->handle);
+    } else {
+        free(m);
+        *out = NULL;
+    }
+    return lvn_api_return(before, status);
+}
+
+int levin_inference_close(struct levin_inference *m)
+{
+    if (!m) return 0;
+    locale_t before = lvn_api_begin();
+    enum lvn_status status = lvn_api_enter(lvn_api_handle_of(m), kind, "close");
+    if (status != LVN_OK) return lvn_api_return(before, status);
+    if (m->has_files) lvn_model_files_release(&m->files);
+    lvn_generator_close(&m->generator);
+    lvn_api_remove(&m->handle);
+    free(m);
+    return lvn_api_return(before, LVN_OK);
+}
+
+/* Calls that read what is fixed may run next to others. */
+static struct levin_inference *begin_reading(const struct levin_inference *m)
+{
+    struct levin_inference *open = (struct levin_inference *)(uintptr_t)m;
+    return lvn_api_enter_reader(lvn_api_handle_of(open), kind) == LVN_OK ? open : NULL;
+}
+
+int64_t levin_inference_vocab_size(const struct levin_inference *model)
+{
+    struct levin_inference *m = begin_reading(model);
+    const int64_t size = m ? lvn_model_value(&m->generator.setup.config, LVN_ROLE_VOCABULARY) : 0;
+    if (m) lvn_api_leave_reader(&m->handle);
+    return size;
+}
+
+int64_t levin_inference_block_size(const struct levin_inference *model)
+{
+    struct levin_inference *m = begin_reading(model);
+    const int64_t size = m ? m->generator.setup.block_size : 0;
+    if (m) lvn_api_leave_reader(&m->handle);
+    return size;
+}
+
+int levin_inference_classes(const struct levin_inference *model, char **names)
+{
+    locale_t before = lvn_api_begin();
+    struct levin_inference *m = begin_reading(model);
+    *names = NULL;
+    if (!m) return lvn_api_return(before, LVN_ARG);
+    const struct lvn_model_config *c = &m->generator.setup.config;
+    enum lvn_status status = lvn_api_class_names(c, lvn_model_predicts(c, LVN_LABEL_CLASS) ? c->classes : 0, names);
+    lvn_api_leave_reader(&m->handle);
+    return lvn_api_return(before, status);
+}
+
+int levin_inference_encode(const struct levin_inference *model, const char *text, int64_t bytes, int32_t **ids,
+                           int64_t *n)
+{
+    locale_t before = lvn_api_begin();
+    struct levin_inference *m = begin_reading(model);
+    *ids = NULL;
+    *n = 0;
+    if (!m) return lvn_api_return(before, LVN_ARG);
+    enum lvn_status status = lvn_codec_encode(&m->generator.setup.codec, "the text", text, bytes, ids, n);
+    lvn_api_leave_reader(&m->handle);
+    return lvn_api_return(before, status);
+}
+
+static enum lvn_status decode(const struct levin_inference *m, const int32_t *ids, int64_t n, char **text)
+{
+    const struct lvn_codec *codec = &m->generator.setup.codec;
+    const int64_t V = lvn_model_value(&m->generator.setup.config, LVN_ROLE_VOCABULARY);
+    struct lvn_codec_stream stream = {0};
+    struct lvn_text out = {0};
+    for (int64_t i = 0; i < n; i++)
+        LVN_CHECK(ids[i] >= 0 && ids[i] < V, ARG, "id %lld, %d, is no token: the vocabulary has the ids 0 to %lld",
+                  (long long)i, (int)ids[i], (long long)V - 1);
+    for (int64_t i = 0; i < n; i++) lvn_codec_decode(codec, &stream, ids[i], &out);
+    lvn_codec_decode_end(&stream, &out);
+    lvn_text_add(&out, "");
+    enum lvn_status status = lvn_text_status(&out);
+    *text = status == LVN_OK ? lvn_strdup(out.n ? out.p : "") : NULL;
+    lvn_text_release(&out);
+    return status == LVN_OK && !*text ? LVN_MEMORY : status;
+}
+
+int levin_inference_decode(const struct levin_inference *model, const int32_t *ids, int64_t n, char **text)
+{
+    locale_t before = lvn_api_begin();
+    struct levin_inference *m = begin_reading(model);
+    *text = NULL;
+    if (!m) return lvn_api_return(before, LVN_ARG);
+    enum lvn_status status = decode(m, ids, n, text);
+    lvn_api_leave_reader(&m->handle);
+    return lvn_api_return(before, status);
+}
+
+/* --- generation --- */
+
+struct stream {
+    struct levin_generation *asked;
+    struct lvn_continuation text;
+    int64_t displayed; /* bytes of it that the program has */
+};
+
+/* The text that became complete since the last call, for the program. Returns false to end the sample. */
+static bool send(struct stream *s, int32_t id)
+{
+    LVN_LOCAL_TEXT(part);
+    lvn_text_add_bytes(&part, s->text.text.p ? s->text.text.p + s->displayed : "", s->text.ready - s->displayed);
+    s->displayed = s->text.ready;
+    const char *text = lvn_text_string(&part), *before = lvn_api_call_back("on_token");
+    const bool more = !text || s->asked->on_token(s->asked->context, id, text) != 0;
+    lvn_api_call_back(before);
+    return more;
+}
+
+static bool on_token(void *context, int32_t id)
+{
+    struct stream *s = context;
+    bool more = lvn_continuation_add(&s->text, id);
+    return (!s->asked->on_token || send(s, id)) && more;
+}
+
+static enum lvn_status generate(struct levin_inference *m, struct levin_generation *g)
+{
+    struct stream s = {.asked = g, .text = {.codec = &m->generator.setup.codec}};
+    struct lvn_sample sample = {.prompt = g->prompt,
+                                .n = g->n_prompt,
+                                .number = g->number,
+                                .max = g->max_new_tokens,
+                                .on_token = on_token,
+                                .context = &s};
+    struct lvn_sampling_options o = {.choice = {.temperature = g->temperature, .top_k = g->top_k, .top_p = g->top_p},
+                                     .seed = (uint64_t)g->seed};
+    const int n_ends = m->generator.n_ends;
+    LVN_CHECK(g->prompt && g->n_prompt > 0, ARG, "the prompt is empty: give at least one token to continue");
+    lvn_continuation_prompt(&s.text, g->prompt, g->n_prompt);
+    s.displayed = s.text.prompt_bytes;
+    if (g->ignore_eos) m->generator.n_ends = 0;
+    enum lvn_status status = lvn_generator_run(&m->generator, &sample, 1, &o);
+    m->generator.n_ends = n_ends;
+    lvn_continuation_end(&s.text);
+    if (status == LVN_OK) status = lvn_text_status(&s.text.text);
+    if (status == LVN_OK) {
+        g->text = lvn_strdup(s.text.text.n ? s.text.text.p + s.text.prompt_bytes : "");
+        g->ids = lvn_malloc(sizeof *g->ids * (size_t)(sample.n_generated + 1));
+        if (!g->text || !g->ids) status = LVN_MEMORY;
+    }
+    if (status == LVN_OK && sample.n_generated)
+        memcpy(g->ids, sample.generated, sizeof *g->ids * (size_t)sample.n_generated);
+    g->n_ids = sample.n_generated;
+    if (status == LVN_OK && g->on_token && s.text.ready > s.displayed) (void)send(&s, -1); /* what was held back */
+    lvn_continuation_release(&s.text);
+    lvn_sample_release(&sample);
+    return status;
+}
+
+int levin_inference_generate(struct levin_inference *m, struct levin_generation *given)
+{
+    locale_t before = lvn_api_begin();
+    struct levin_generation g;
+    enum lvn_status status = LVN_API_READ(&g, given, text, levin_generation);
+    if (status != LVN_OK) return lvn_api_return(before, status);
+    g.ids = NULL;
+    g.text = NULL;
+    g.n_ids = 0;
+    status = lvn_api_enter(lvn_api_handle_of(m), kind, "generate");
+    const bool entered = status == LVN_OK;
+    if (entered) status = generate(m, &g);
+    const enum lvn_status written = LVN_API_WRITE(given, &g, text, levin_generation);
+    if (entered) lvn_api_leave(&m->handle);
+    return lvn_api_return(before, status == LVN_OK ? written : status);
+}
+
+int levin_inference_logits(struct levin_inference *m, const int32_t *ids, int64_t B, int64_t T, const float **logits,
+                           int64_t shape[4], int64_t *rank)
+{
+    locale_t before = lvn_api_begin();
+    struct lvn_desc desc = {0};
+    enum lvn_status status = lvn_api_enter(lvn_api_handle_of(m), kind, "compute logits");
+    if (status != LVN_OK) return lvn_api_return(before, status);
+    status = lvn_generator_logits(&m->generator, ids, B, T, logits, &desc);
+    *rank = desc.rank;
+    for (int i = 0; i < desc.rank && i < 4; i++) shape[i] = desc.dim[i];
+    lvn_api_leave(&m->handle);
+    return lvn_api_return(before, status);
+}
+
+/* --- parameters --- */
+
+static const char reads[] = "read parameters";
+
+static enum lvn_status list_parameters(struct levin_inference *m)
+{
+    struct lvn_generator *g = &m->generator;
+    if (m->has_files) return LVN_OK;
+    if (!g->model_state) LVN_TRY(lvn_generator_load(g));
+    LVN_TRY(lvn_model_files_make(&m->files, g->setup.pretrained.variant, g->model_state, LVN_PARAMETER_VALUES, true));
+    m->has_files = true;
+    return LVN_OK;
+}
+
+int levin_inference_parameters(struct levin_inference *m, int64_t *n)
+{
+    locale_t before = lvn_api_begin();
+    enum lvn_status status = lvn_api_enter(lvn_api_handle_of(m), kind, reads);
+    *n = 0;
+    if (status != LVN_OK) return lvn_api_return(before, status);
+    status = list_parameters(m);
+    if (status == LVN_OK) *n = m->files.source.n;
+    lvn_api_leave(&m->handle);
+    return lvn_api_return(before, status);
+}
+
+static enum lvn_status item_at(struct levin_inference *m, int64_t i, const struct lvn_safetensors_item **item)
+{
+    LVN_TRY(list_parameters(m));
+    LVN_CHECK(i >= 0 && i < m->files.source.n, ARG, "there is no parameter number %lld: there are %d, counted from 0",
+              (long long)i, m->files.source.n);
+    *item = &m->files.source.item[i];
+    return LVN_OK;
+}
+
+int levin_inference_parameter(struct levin_inference *m, int64_t i, struct levin_parameter *out)
+{
+    locale_t before = lvn_api_begin();
+    const struct lvn_safetensors_item *item;
+    enum lvn_status status = lvn_api_enter(lvn_api_handle_of(m), kind, reads);
+    if (status != LVN_OK) return lvn_api_return(before, status);
+    status = item_at(m, i, &item);
+    lvn_api_leave(&m->handle);
+    if (status != LVN_OK) return lvn_api_return(before, status);
+    struct levin_parameter filled = {.name = lvn_pretrained_name(&m->generator.setup.pretrained, item->name),
+                                     .dtype = item->desc.dtype == LVN_BF16,
+                                     .rank = item->desc.rank,
+                                     .data = (void *)(uintptr_t)item->data};
+    for (int k = 0; k < item->desc.rank; k++) filled.shape[k] = item->desc.dim[k];
+    return lvn_api_return(before, LVN_API_WRITE(out, &filled, data, levin_parameter));
+}
+
+static enum lvn_status copy(struct levin_inference *m, int64_t i, void *to, int64_t bytes)
+{
+    const struct lvn_safetensors_item *item;
+    const void *data;
+    LVN_TRY(item_at(m, i, &item));
+    const int64_t all = lvn_desc_count(&item->desc) * lvn_dtype_bytes(item->desc.dtype);
+    LVN_CHECK(bytes == all, ARG, "'%s' has %lld bytes, and there is room for %lld", item->name, (long long)all,
+              (long long)bytes);
+    data = item->data;
+    if (!data) LVN_TRY(m->files.source.fetch(m->files.source.context, (int)i, &data));
+    memcpy(to, data, (size_t)bytes);
+    return LVN_OK;
+}
+
+int levin_inference_copy(struct levin_inference *m, int64_t i, void *to, int64_t bytes)
+{
+    locale_t before = lvn_api_begin();
+    enum lvn_status status = lvn_api_enter(lvn_api_handle_of(m), kind, reads);
+    if (status != LVN_OK) return lvn_api_return(before, status);
+    status = copy(m, i, to, bytes);
+    lvn_api_leave(&m->handle);
+    return lvn_api_return(before, status);
+}

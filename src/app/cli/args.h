@@ -1,0 +1,48 @@
+/* args.h - from the words of a command line to struct lvn_cli: operands, flags, and settings (recipe, environment,
+ * keys). main.c parses; commands read the settings and join the other ranks. Left out: what keys mean
+ * (settings/settings.h).
+ */
+#ifndef LVN_ARGS_H
+#define LVN_ARGS_H
+
+#include "cli/cli.h"
+
+struct lvn_flag {
+    const char *command;      /* "any": of all commands */
+    struct lvn_option option; /* key: the word without leading dashes, with _ for - */
+};
+extern const struct lvn_flag lvn_flags[LVN_FLAG_COUNT];
+/* Does the flag belong to the command? */
+bool lvn_flag_fits(const struct lvn_flag *f, const struct lvn_command *command);
+/* The flag as users write it: --nproc-per-node, -n. Returns text. */
+enum { LVN_FLAG_TEXT = 64 };
+char *lvn_flag_text(const struct lvn_option *o, char text[LVN_FLAG_TEXT]);
+
+/* Split the arguments after the command's name, and check them. `c->command` is set by the caller. */
+enum lvn_status lvn_cli_parse(struct lvn_cli *c, int argc, char **argv) LVN_CHECKED;
+void lvn_cli_release(struct lvn_cli *c);
+/* Read recipe (NULL: none), environment and keys into c->settings, and derive the rest of these parts (LVN_USES_...).
+ * `recipe` may also be data to train on. With --resume it may be a run, by its path, its name below runs/ or its
+ * address in a store: then only the run's own settings and the keys count. */
+enum lvn_status lvn_cli_settings(struct lvn_cli *c, const char *recipe, unsigned parts) LVN_CHECKED;
+
+/* Warn of environment variables that are ignored because a run resumes with its own settings. */
+void lvn_cli_warn_ignored_variables(const struct lvn_cli *c);
+
+/* Set c->settings.ranks to the number of ranks that were started, as far as the environment tells. */
+void lvn_cli_count_ranks(struct lvn_cli *c);
+/* For collective commands: lvn_cli_settings(), then join the other ranks (c->ranks). If reading fails on any rank, all
+ * ranks get the status of the lowest one that failed, and rank 0 alone prints. */
+enum lvn_status lvn_cli_join(struct lvn_cli *c, const char *recipe, unsigned parts) LVN_CHECKED;
+/* The second half alone; status: how reading the settings went on this rank. */
+enum lvn_status lvn_cli_join_ranks(struct lvn_cli *c, enum lvn_status status) LVN_CHECKED;
+/* This rank's arguments could not be parsed (status). A collective command joins the other ranks, which may wait for
+ * it, so that all of them return the same status. */
+enum lvn_status lvn_cli_exit_collectively(struct lvn_cli *c, enum lvn_status status) LVN_CHECKED;
+
+/* args_variables.c: warn of environment variables LEVIN_... that levin does not know. */
+void lvn_cli_warn_unknown_variables(void);
+/* With --show-settings print the settings; true: the command is done then. */
+bool lvn_cli_shows_settings(struct lvn_cli *c);
+
+#endif

@@ -1,0 +1,361 @@
+/* config.c - levin config: asks questions and writes a commented recipe, a hosts file if need be, and prints the
+ * command that starts the run.
+ *
+ * Every question has a key of recipes (--optimizer.lr=1e-4) or a flag that answers it. Without a terminal nothing is
+ * asked, and settings that are not given take their defaults. */
+#include "cli/config/config.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/target.h"
+#include "base/text.h"
+#include "cli/args.h"
+#include "cli/humanize.h"
+#include "host/machine.h"
+#include "model_io/model_find.h"
+
+const char *const lvn_job_words[] = {"finetune", "scratch", "chars", "classifier", NULL};
+enum { ASK_AUTO, ASK_ALWAYS };
+static const char *const ask_words[] = {"auto", "always", "never", NULL};
+const char *const lvn_job_location_words[] = {"here", "hosts", "slurm", NULL};
+
+/* --- presets of the jobs --- */
+
+struct preset {
+    const char *key, *value;
+};
+static const struct preset finetune[] = {{"model.init", "gpt2"},
+                                         {"data.kind", "tokens"},
+                                         {"data.path", "data/openwebtext"},
+                                         {"optimizer.kind", "adamw"},
+                                         {"optimizer.lr", "3e-5"},
+                                         {"optimizer.betas", "[0.9, 0.95]"},
+                                         {"optimizer.weight_decay", "0.1"},
+                                         {"schedule.kind", "cosine"},
+                                         {"schedule.warmup_steps", "10"},
+                                         {"schedule.min_lr", "3e-6"},
+                                         {"trainer.max_steps", "100"},
+                                         {"trainer.batch_size", "64"},
+                                         {"trainer.precision", "bf16-mixed"},
+                                         {"trainer.gradient_clip_val", "1.0"},
+                                         {"trainer.val_check_interval", "5"},
+                                         {"trainer.limit_val_batches", "1"},
+                                         {"trainer.log_every_n_steps", "1"},
+                                         {"checkpoint.every_n_steps", "20"},
+                                         {NULL, NULL}};
+static const struct preset scratch[] = {{"model.kind", "nanogpt"},
+                                        {"model.size", "gpt2"},
+                                        {"model.block_size", "1024"},
+                                        {"data.kind", "tokens"},
+                                        {"data.path", "data/openwebtext"},
+                                        {"optimizer.kind", "adamw"},
+                                        {"optimizer.lr", "6e-4"},
+                                        {"optimizer.betas", "[0.9, 0.95]"},
+                                        {"optimizer.weight_decay", "0.1"},
+                                        {"schedule.kind", "cosine"},
+                                        {"schedule.warmup_steps", "2000"},
+                                        {"schedule.min_lr", "6e-5"},
+                                        {"trainer.max_steps", "600000"},
+                                        {"trainer.batch_size", "480"},
+                                        {"trainer.precision", "bf16-mixed"},
+                                        {"trainer.gradient_clip_val", "1.0"},
+                                        {"trainer.val_check_interval", "1000"},
+                                        {"trainer.limit_val_batches", "5"},
+                                        {"checkpoint.every_n_steps", "1000"},
+                                        {NULL, NULL}};
+static const struct preset chars[] = {
+    {"model.kind", "nanogpt"},
+    {"model.n_layer", "4"},
+    {"model.n_head", "4"},
+    {"model.n_embd", "128"},
+    {"model.block_size", "64"},
+    {"data.kind", "chars"},
+    {"data.path", "data/tinyshakespeare.txt"},
+    {"data.url", "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/"
+                 "tinyshakespeare/input.txt"},
+    {"data.sha256", "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"},
+    {"optimizer.kind", "adamw"},
+    {"optimizer.lr", "1e-3"},
+    {"optimizer.betas", "[0.9, 0.99]"},
+    {"optimizer.weight_decay", "0.1"},
+    {"schedule.kind", "cosine"},
+    {"schedule.warmup_steps", "100"},
+    {"schedule.min_lr", "1e-4"},
+    {"trainer.max_steps", "2000"},
+    {"trainer.batch_size", "12"},
+    {"trainer.gradient_clip_val", "1.0"},
+    {"trainer.val_check_interval", "250"},
+    {NULL, NULL}};
+
+static const struct preset classify[] = {{"model.init", "bert-base"},
+                                         {"data.kind", "labelled"},
+                                         {"data.path", "reviews.csv"},
+                                         {"optimizer.kind", "adamw"},
+                                         {"optimizer.lr", "3e-5"},
+                                         {"optimizer.betas", "[0.9, 0.999]"},
+                                         {"optimizer.weight_decay", "0.01"},
+                                         {"schedule.kind", "linear"},
+                                         {"schedule.warmup_steps", "0.1"},
+                                         {"trainer.max_epochs", "3"},
+                                         {"trainer.batch_size", "32"},
+                                         {"trainer.precision", "bf16-mixed"},
+                                         {"trainer.gradient_clip_val", "1.0"},
+                                         {NULL, NULL}};
+
+enum lvn_status lvn_config_set(struct lvn_config *cf, const char *key, const char *value, int line)
+{
+    struct lvn_origin origin = {.source = LVN_SOURCE_RECIPE,
+                                .where = line         ? cf->source
+                                         : cf->source ? "the other program's defaults"
+                                                      : "levin config",
+                                .line = line};
+    return lvn_settings_set_at(cf->s, key, value, origin);
+}
+
+static enum lvn_status set_preset(struct lvn_config *cf)
+{
+    const struct preset *presets[] = {finetune, scratch, chars, classify};
+    for (const struct preset *p = presets[cf->job]; p->key; p++) LVN_TRY(lvn_config_set(cf, p->key, p->value, 0));
+    return LVN_OK;
+}
+
+/* --- the command line --- */
+
+enum lvn_status lvn_config_note(struct lvn_config *cf, const char *key, const char *format, ...)
+{
+    struct lvn_arena *a = &cf->s->arena;
+    if (cf->n_notes == cf->note_capacity) {
+        int capacity = cf->note_capacity ? 2 * cf->note_capacity : 32;
+        struct lvn_config_note *more = lvn_arena_alloc(a, sizeof *more * (size_t)capacity);
+        if (!more) return LVN_MEMORY;
+        if (cf->n_notes) memcpy(more, cf->note, sizeof *more * (size_t)cf->n_notes);
+        cf->note = more;
+        cf->note_capacity = capacity;
+    }
+    char text[600];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    struct lvn_config_note *n = &cf->note[cf->n_notes++];
+    n->key = lvn_arena_strdup(a, key);
+    n->text = lvn_arena_strdup(a, text);
+    return n->key && n->text ? LVN_OK : LVN_MEMORY;
+}
+
+/* *out: the index of the flag's value among the words. */
+static enum lvn_status parse_word(const struct lvn_cli *c, enum lvn_flag_id id, const char *const *words, int *out)
+{
+    char name[LVN_FLAG_TEXT], list[100] = "";
+    for (int i = 0; words[i]; i++) {
+        if (!strcmp(words[i], c->flag[id].t)) {
+            *out = i;
+            return LVN_OK;
+        }
+        lvn_print_append(list, sizeof list, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
+    }
+    LVN_FAIL(ARG, "%s must be %s, got '%.40s'", lvn_flag_text(&lvn_flags[id].option, name), list, c->flag[id].t);
+}
+
+/* "64G", "500M" or bytes; 0: the memory of this machine. */
+static enum lvn_status parse_memory(const struct lvn_cli *c, int64_t *out)
+{
+    const char *text = c->flag[LVN_FLAG_config_memory].t, *units = "KMGT";
+    double amount = 0;
+    char unit = 0, more = 0;
+    int n = sscanf(text, "%lf%c%c", &amount, &unit, &more);
+    const char *found = n > 1 ? strchr(units, unit & ~32) : NULL;
+    LVN_CHECK(n >= 1 && n <= 2 && amount >= 0 && amount < 1e15 && (n == 1 || (unit && found)), ARG,
+              "--memory expects the memory of a machine, as 64G; got '%.40s'", text);
+    for (int i = 0; found && i <= found - units; i++) amount *= 1024;
+    *out = amount > 0 ? (int64_t)amount : lvn_memory_available();
+    return LVN_OK;
+}
+
+static enum lvn_status read_flags(struct lvn_config *cf)
+{
+    const struct lvn_cli *c = cf->c;
+    int n = 0;
+    LVN_TRY(parse_word(c, LVN_FLAG_config_ask, ask_words, &n));
+    cf->ask = n == ASK_AUTO ? isatty(STDIN_FILENO) && isatty(STDERR_FILENO) : n == ASK_ALWAYS;
+    if (c->given[LVN_FLAG_config_where]) {
+        LVN_TRY(parse_word(c, LVN_FLAG_config_where, lvn_job_location_words, &n));
+        cf->location = (enum lvn_job_location)n;
+        cf->has_location = true;
+    }
+    cf->hosts = c->flag[LVN_FLAG_config_hosts].t;
+    cf->has_machines = c->given[LVN_FLAG_config_machines];
+    cf->machines = c->flag[LVN_FLAG_config_machines].i;
+    cf->has_per_machine = c->given[LVN_FLAG_config_ranks_per_machine];
+    cf->per_machine = c->flag[LVN_FLAG_config_ranks_per_machine].i;
+    if (*cf->hosts) {
+        int64_t names = 1;
+        for (const char *p = cf->hosts; *p; p++) names += *p == ',';
+        LVN_CHECK(!cf->has_machines || cf->machines == names, ARG,
+                  "--machines (%" PRId64 ") and the names in --hosts (%" PRId64 ") differ; leave --machines out",
+                  cf->machines, names);
+        LVN_CHECK(!cf->has_location || cf->location == LVN_JOB_AT_HOSTS, ARG,
+                  "--hosts names machines, and --where=%s is elsewhere; take --where=hosts or leave it out",
+                  lvn_job_location_words[cf->location]);
+        cf->machines = names;
+        cf->has_machines = cf->has_location = true;
+        cf->location = LVN_JOB_AT_HOSTS;
+    } else if (cf->has_machines && !cf->has_location) {
+        cf->location = cf->machines > 1 ? LVN_JOB_AT_HOSTS : LVN_JOB_AT_HERE;
+        cf->has_location = true;
+    }
+    LVN_CHECK(cf->machines == 1 || cf->location != LVN_JOB_AT_HERE, ARG,
+              "--where=here is one machine, and --machines says %" PRId64, cf->machines);
+    return parse_memory(c, &cf->memory);
+}
+
+/* --- other programs' files, questions and the finished recipe --- */
+
+static enum lvn_status find_job(struct lvn_config *cf, const char *nanogpt)
+{
+    const struct lvn_cli *c = cf->c;
+    int n = 0;
+    if (c->given[LVN_FLAG_config_job]) {
+        LVN_TRY(parse_word(c, LVN_FLAG_config_job, lvn_job_words, &n));
+        cf->job = (enum lvn_job)n;
+        return LVN_OK;
+    }
+    return *nanogpt ? lvn_config_nanogpt_job(cf, nanogpt) : lvn_config_ask_job(cf);
+}
+
+static enum lvn_status refuse_replacing(struct lvn_config *cf, const char *path)
+{
+    struct lvn_target t;
+    if (!path || lvn_cli_on(cf->c, LVN_FLAG_config_overwrite)) return LVN_OK;
+    LVN_TRY(lvn_target_find(&cf->s->arena, path, &t));
+    LVN_CHECK(t.stream || !lvn_path_exists(path), ARG, "'%s' exists already: give another name, or --overwrite", path);
+    return LVN_OK;
+}
+
+static enum lvn_status gather(struct lvn_config *cf)
+{
+    const struct lvn_cli *c = cf->c;
+    const char *accelerate = c->flag[LVN_FLAG_config_from_accelerate].t,
+               *nanogpt = c->flag[LVN_FLAG_config_from_nanogpt].t;
+    struct lvn_config_paths p;
+    for (int i = 0; i < c->n_keys; i++)
+        LVN_TRY(lvn_settings_set(cf->s, c->keys[i].key, c->keys[i].value, LVN_SOURCE_COMMAND));
+    LVN_TRY(read_flags(cf));
+    if (c->n_operands) LVN_TRY(refuse_replacing(cf, c->operand[0])); /* before the user answers questions in vain */
+    LVN_TRY(find_job(cf, nanogpt));
+    if (cf->ask) LVN_TRY(lvn_config_paths(cf, &p));
+    if (cf->ask) LVN_TRY(refuse_replacing(cf, p.recipe));
+    if (!*nanogpt) LVN_TRY(set_preset(cf)); /* without nanoGPT's file; the defaults of that are in config_nanogpt.c */
+    cf->sources = !*accelerate ? nanogpt : !*nanogpt ? accelerate : NULL;
+    if (!cf->sources) cf->sources = lvn_arena_printf(&cf->s->arena, "%s and %s", nanogpt, accelerate);
+    if (!cf->sources) return LVN_MEMORY;
+    if (*nanogpt) LVN_TRY_WHILE(lvn_config_nanogpt(cf, nanogpt), "reading nanoGPT's '%s'", nanogpt);
+    if (*accelerate) LVN_TRY_WHILE(lvn_config_accelerate(cf, accelerate), "reading accelerate's '%s'", accelerate);
+    LVN_TRY(lvn_config_ask(cf));
+    return *cf->s->model.init ? lvn_model_check_name(&cf->s->arena, cf->s->model.init) : LVN_OK;
+}
+
+/* The recipe must load. Checked on a copy, so that derived values are not written. */
+static enum lvn_status check_loads(struct lvn_config *cf, const struct lvn_text *recipe, const char *name)
+{
+    struct levin_settings copy;
+    enum lvn_status status = lvn_settings_init(&copy);
+    copy.ranks = cf->machines * cf->per_machine;
+    if (status == LVN_OK) status = lvn_settings_read(&copy, recipe->p, (size_t)recipe->n, name);
+    if (status == LVN_OK) status = lvn_settings_finish(&copy, LVN_USES_ALL);
+    lvn_settings_release(&copy);
+    return status;
+}
+
+static json_t *notes_json(const struct lvn_config *cf)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < cf->n_notes; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s}", "key", cf->note[i].key, "note", cf->note[i].text));
+    return list;
+}
+
+/* How long it takes, how often the data are read, and a batch that the data cannot fill. */
+static void report_time(const struct lvn_config *cf)
+{
+    struct lvn_cli *c = cf->c;
+    char step[LVN_NUMBER_TEXT], all[LVN_NUMBER_TEXT], samples[LVN_NUMBER_TEXT];
+    const int64_t batch = cf->s->trainer.batch_size;
+    if (cf->step_seconds > 0)
+        lvn_cli_print(c, "a step takes %s %s%s%s%s%s (%s%s)\n", cf->measured ? "about" : "at least",
+                      lvn_seconds_text(cf->step_seconds, step), cf->steps ? ", all " : "",
+                      cf->steps ? lvn_count_text(cf->steps, samples) : "", cf->steps ? " steps " : "",
+                      cf->steps ? lvn_seconds_text(cf->step_seconds * (double)cf->steps, all) : "",
+                      cf->measured ? "measured on this machine" : "by the measured rates of this machine",
+                      cf->machines * cf->per_machine > 1 ? ", without communication" : "");
+    if (cf->samples) lvn_cli_print(c, "the data have %s training samples", lvn_count_text(cf->samples, samples));
+    if (cf->samples && cf->steps)
+        lvn_cli_print(c, ", which the run reads %.3g times", (double)(cf->steps * batch) / (double)cf->samples);
+    if (cf->samples) lvn_cli_print(c, "\n");
+    if (cf->samples && batch > cf->samples)
+        lvn_log(LVN_LOG_WARN,
+                "a batch of %" PRId64 " repeats samples, because there are only %" PRId64
+                "; set trainer.batch_size to at "
+                "most %" PRId64 ", or use more data",
+                batch, cf->samples, cf->samples);
+    lvn_cli_add(c, "step_seconds", cf->step_seconds > 0 ? json_real(cf->step_seconds) : json_null());
+    lvn_cli_add(c, "samples", cf->samples ? json_integer(cf->samples) : json_null());
+}
+
+static void report(struct lvn_config *cf, const struct lvn_config_paths *p)
+{
+    struct lvn_cli *c = cf->c;
+    char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
+    if (cf->n_notes) lvn_cli_print(c, "levin lacks these settings of %s, or has them in another form:\n", cf->sources);
+    for (int i = 0; i < cf->n_notes; i++) lvn_cli_print(c, "  %s: %s\n", cf->note[i].key, cf->note[i].text);
+    if (cf->planned)
+        lvn_cli_print(c, "%s parameters; each rank runs %" PRId64 " x %" PRId64 " sequences a step and takes %s%s\n",
+                      lvn_count_text(cf->parameters, a), cf->accumulation, cf->micro, lvn_bytes_text(cf->rank_bytes, b),
+                      cf->fits ? "" : ": MORE than there is; take a smaller model, or machines with more memory");
+    report_time(cf);
+    lvn_cli_print(c, "wrote %s%s%s\nstart it with\n    %s\n", p->recipe, p->hosts ? " and " : "",
+                  p->hosts ? p->hosts : "", p->launch);
+    lvn_cli_add(c, "recipe", json_string(p->recipe));
+    lvn_cli_add(c, "hosts_file", p->hosts ? json_string(p->hosts) : json_null());
+    lvn_cli_add(c, "launch", json_string(p->launch));
+    lvn_cli_add(c, "job", json_string(lvn_job_words[cf->job]));
+    lvn_cli_add(c, "machines", json_integer(cf->machines));
+    lvn_cli_add(c, "ranks", json_integer(cf->machines * cf->per_machine));
+    lvn_cli_add(c, "parameters", cf->planned ? json_integer(cf->parameters) : json_null());
+    lvn_cli_add(c, "micro_batch_size", cf->planned ? json_integer(cf->micro) : json_null());
+    lvn_cli_add(c, "rank_bytes", cf->planned ? json_integer(cf->rank_bytes) : json_null());
+    lvn_cli_add(c, "fits", cf->planned ? json_boolean(cf->fits) : json_null());
+    lvn_cli_add(c, "notes", notes_json(cf));
+}
+
+static enum lvn_status write_all(struct lvn_config *cf, const struct lvn_config_paths *p, const struct lvn_text *recipe)
+{
+    LVN_LOCAL_TEXT(hosts);
+    LVN_TRY(refuse_replacing(cf, p->recipe));
+    LVN_TRY(refuse_replacing(cf, p->hosts));
+    LVN_TRY(lvn_cli_check_output(cf->c, p->recipe));
+    if (p->hosts) lvn_config_hosts(cf, &hosts);
+    enum lvn_status status = lvn_text_status(&hosts);
+    if (status == LVN_OK && p->hosts) status = lvn_target_write(p->hosts, hosts.p, hosts.n);
+    return status == LVN_OK ? lvn_target_write(p->recipe, recipe->p, recipe->n) : status;
+}
+
+enum lvn_status lvn_command_config(struct lvn_cli *c)
+{
+    struct lvn_config cf = {.c = c, .s = &c->settings};
+    struct lvn_config_paths p;
+    LVN_LOCAL_TEXT(recipe);
+    LVN_TRY(gather(&cf));
+    LVN_TRY(lvn_config_plan(&cf));
+    LVN_TRY(lvn_config_paths(&cf, &p));
+    enum lvn_status status = lvn_config_recipe(&cf, &p, &recipe);
+    if (status == LVN_OK) status = check_loads(&cf, &recipe, p.recipe);
+    if (status == LVN_OK) status = write_all(&cf, &p, &recipe);
+    if (status == LVN_OK) report(&cf, &p);
+    return status;
+}

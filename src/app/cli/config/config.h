@@ -1,0 +1,91 @@
+/* config.h - levin config: what is gathered before a recipe is written. Used by the files of this folder alone.
+ *
+ * The recipe is a struct levin_settings, set by presets of a job, then the file of another program (--from-...), then
+ * keys of the command line, then answers; later ones win. Machines and hosts, which are no keys of a recipe, stand
+ * here. */
+#ifndef LVN_CONFIG_H
+#define LVN_CONFIG_H
+
+#include "cli/cli.h"
+
+enum lvn_job { LVN_JOB_FINETUNE, LVN_JOB_SCRATCH, LVN_JOB_CHARS, LVN_JOB_CLASSIFY, LVN_JOB_COUNT };
+enum lvn_job_location { LVN_JOB_AT_HERE, LVN_JOB_AT_HOSTS, LVN_JOB_AT_SLURM, LVN_JOB_AT_COUNT };
+extern const char *const lvn_job_words[LVN_JOB_COUNT + 1], *const lvn_job_location_words[LVN_JOB_AT_COUNT + 1];
+
+/* A setting of another program's file that levin lacks, or has in another form than its reader expects. */
+struct lvn_config_note {
+    const char *key; /* as in the file */
+    const char *text;
+};
+
+struct lvn_config {
+    struct lvn_cli *c;
+    struct levin_settings *s; /* the recipe */
+    bool ask;                 /* ask on the terminal for settings that are not given; else they take their defaults */
+    enum lvn_job job;
+    enum lvn_job_location location;
+    bool has_location;    /* given */
+    bool has_machines;    /* given */
+    bool has_per_machine; /* given */
+    int64_t machines;
+    int64_t per_machine;  /* ranks of each machine */
+    const char *hosts;    /* names, separated by commas; "": not known */
+    const char *hostfile; /* that another program's file names and that is used unchanged; NULL: none */
+    int64_t memory;       /* bytes of each machine */
+    const char *source;   /* the file that is being read; NULL: none */
+    const char *sources;  /* all files that were read, as messages name them; "": none */
+    struct lvn_config_note *note;
+    int n_notes;
+    int note_capacity;
+
+    /* Set by config_plan.c. */
+    bool planned;         /* the rest is known */
+    int64_t parameters;   /* of the model */
+    int64_t rank_bytes;   /* memory of a rank */
+    int64_t micro;        /* sequences of a micro-batch */
+    int64_t accumulation; /* micro-batches of a step, on a rank */
+    bool fits;            /* into the memory of a machine */
+    double step_seconds;  /* of a step on machines like this one, without communication; 0: not known */
+    bool measured;        /* a micro-batch ran; else step_seconds is a lower bound, from the rates of this machine */
+    int64_t steps;        /* of the run; 0: not known */
+    int64_t samples;      /* of the training data; 0: not known */
+};
+
+/* Add a note; printf-like. */
+enum lvn_status lvn_config_note(struct lvn_config *cf, const char *key, const char *format, ...)
+    LVN_PRINTF(3, 4) LVN_CHECKED;
+/* Set a key of the recipe. line: of the file where it stands; 0: a default of the other program, or a preset. */
+enum lvn_status lvn_config_set(struct lvn_config *cf, const char *key, const char *value, int line) LVN_CHECKED;
+/* config_fp16.c: does trainer.accelerator of the recipe name a GPU? */
+bool lvn_config_names_gpu(const struct lvn_config *cf);
+/* Set trainer.precision for fp16 in the other program's file (its `key`): 16-mixed if the recipe names a GPU, else
+ * bf16-mixed, with a note. */
+enum lvn_status lvn_config_fp16(struct lvn_config *cf, const char *key, int line) LVN_CHECKED;
+
+/* config_nanogpt.c: the job of nanoGPT's file `path`; and the file as keys of the recipe. */
+enum lvn_status lvn_config_nanogpt_job(struct lvn_config *cf, const char *path) LVN_CHECKED;
+enum lvn_status lvn_config_nanogpt(struct lvn_config *cf, const char *path) LVN_CHECKED;
+/* config_accelerate.c: accelerate's file `path` as keys of the recipe, machines and ranks. */
+enum lvn_status lvn_config_accelerate(struct lvn_config *cf, const char *path) LVN_CHECKED;
+
+/* config_questions.c: ask for the job, or take its default; and for all that is not given. */
+enum lvn_status lvn_config_ask_job(struct lvn_config *cf) LVN_CHECKED;
+enum lvn_status lvn_config_ask(struct lvn_config *cf) LVN_CHECKED;
+/* One sentence about 16-bit arithmetic on this machine's CPU. */
+const char *lvn_config_precision_text(void);
+
+/* config_plan.c: parameters, memory, micro-batch and time of a rank, and the size of the data, if they exist. */
+enum lvn_status lvn_config_plan(struct lvn_config *cf) LVN_CHECKED;
+
+/* config_write.c: the recipe and the hosts file as text. */
+struct lvn_config_paths {
+    const char *recipe;
+    const char *hosts;  /* NULL: no hosts file is written */
+    const char *launch; /* the command that starts the run */
+};
+enum lvn_status lvn_config_paths(struct lvn_config *cf, struct lvn_config_paths *p) LVN_CHECKED;
+enum lvn_status lvn_config_recipe(const struct lvn_config *cf, const struct lvn_config_paths *p,
+                                  struct lvn_text *t) LVN_CHECKED;
+void lvn_config_hosts(const struct lvn_config *cf, struct lvn_text *t);
+
+#endif

@@ -1,0 +1,272 @@
+/* config_accelerate.c - reads the YAML that `accelerate config` writes: where to run, and in which precision. Called by
+ * config.c.
+ *
+ * accelerate configures how a program is started, not what it trains. Many of its keys exist for TPUs and clouds; each
+ * of these that the file has and that is not off becomes a note. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/files.h"
+#include "cli/config/config.h"
+#include "formats/yaml.h"
+
+/* Keys without a counterpart. */
+static const struct {
+    const char *key;
+    const char *only; /* note it only with this value; NULL: with any that is not off */
+    const char *note; /* what takes its place */
+} unsupported[] = {
+    {"machine_rank", NULL, "not needed: one file serves all machines, and `levin launch` numbers the ranks"},
+    {"main_process_ip", NULL, "not needed: ranks meet at the machine where `levin launch` runs"},
+    {"main_process_port", NULL, "not needed: a free port is taken"},
+    {"main_training_function", NULL, "not needed: there is no Python function to call"},
+    {"rdzv_backend", NULL, "not needed: `levin launch` opens the rendezvous"},
+    {"same_network", NULL, "not needed"},
+    {"debug", "true", "levin always checks at the start that ranks agree; --verbose says more"},
+    {"tpu_name", NULL, "TPUs are not supported"},
+    {"tpu_zone", NULL, "TPUs are not supported"},
+    {"tpu_env", NULL, "TPUs are not supported"},
+    {"tpu_use_cluster", "true", "TPUs are not supported"},
+    {"tpu_use_sudo", "true", "TPUs are not supported"},
+    {"downcast_bf16", "yes", "TPUs are not supported; trainer.precision: bf16-true keeps weights in bf16"},
+    {"enable_cpu_affinity", NULL, "`levin launch` keeps each rank on cores of its own, unless --bind=false"},
+    {"ipex_config", NULL, "not needed: levin's own kernels use AVX-512 and AMX where the CPU has them"},
+    {"dynamo_config", NULL, "not needed: every program is planned before the first step"},
+    {"dynamo_backend", NULL, "not needed: every program is planned before the first step"},
+    {"megatron_lm_config", NULL, "tensor and pipeline parallelism are not supported"},
+    {"parallelism_config", NULL, "tensor and pipeline parallelism are not supported"},
+    {"fp8_config", NULL, "fp8 is not supported"},
+    {"aot_config", NULL, "not needed"},
+    {"commands", NULL, "commands of a cloud are not run"},
+    {"command_file", NULL, "commands of a cloud are not run"},
+};
+
+static bool is_off(const struct lvn_yaml *y)
+{
+    static const char *const words[] = {"", "no", "false", "null", "~", "none", "NO", "False", "No", "None"};
+    if (y->kind != LVN_YAML_SCALAR) return !y->n;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(y->text, words[i])) return true;
+    return false;
+}
+
+static const char *get_text(const struct lvn_yaml *map, const char *key)
+{
+    const struct lvn_yaml *y = lvn_yaml_get(map, key);
+    return y && y->kind == LVN_YAML_SCALAR && !is_off(y) ? y->text : NULL;
+}
+
+static enum lvn_status read_count(const struct lvn_config *cf, const struct lvn_yaml *map, const char *key,
+                                  int64_t *out)
+{
+    const struct lvn_yaml *y = lvn_yaml_get(map, key);
+    if (!y || is_off(y)) return LVN_OK;
+    char *end = NULL;
+    long long n = y->kind == LVN_YAML_SCALAR ? strtoll(y->text, &end, 10) : 0;
+    LVN_CHECK(end && !*end && n >= 1 && n <= 1000000, ARG, "%s:%d: %s must be a whole number from 1, got '%.40s'",
+              cf->source, y->line, key, y->kind == LVN_YAML_SCALAR ? y->text : "a list or map");
+    *out = n;
+    return LVN_OK;
+}
+
+/* --- machines and ranks --- */
+
+static enum lvn_status read_machines(struct lvn_config *cf, const struct lvn_yaml *top)
+{
+    int64_t n = 1, ranks = 0;
+    LVN_TRY(read_count(cf, top, "num_machines", &n));
+    LVN_TRY(read_count(cf, top, "num_processes", &ranks));
+    if (ranks && ranks % n) {
+        LVN_FAIL(ARG,
+                 "%s: num_processes (%" PRId64 ") is the number of ranks on all machines, and not a multiple of "
+                 "num_machines (%" PRId64 "); correct one of them",
+                 cf->source, ranks, n);
+    }
+    const struct lvn_yaml *mpirun = lvn_yaml_get(top, "mpirun_config");
+    const char *hostfile = get_text(mpirun, "mpirun_hostfile");
+    if (!cf->has_location) cf->location = n > 1 ? LVN_JOB_AT_HOSTS : LVN_JOB_AT_HERE;
+    if (!cf->has_machines) cf->machines = n;
+    if (!cf->has_per_machine && ranks) cf->per_machine = ranks / n;
+    cf->has_location = cf->has_machines = cf->has_per_machine = true;
+    bool wanted = hostfile && cf->location == LVN_JOB_AT_HOSTS && !*cf->hosts;
+    if (wanted && lvn_path_is_file(hostfile)) {
+        cf->hostfile = hostfile;
+    } else if (wanted) {
+        LVN_TRY(lvn_config_note(cf, "mpirun_hostfile", "'%s' does not exist: put the names into the new hosts file",
+                                hostfile));
+    }
+    if (get_text(mpirun, "mpirun_ccl"))
+        LVN_TRY(lvn_config_note(cf, "mpirun_ccl", "levin has no oneCCL workers: MPI itself sums the gradients"));
+    return LVN_OK;
+}
+
+/* --- how ranks share the work --- */
+
+/* The accelerator of a distributed_type; NULL: the type has none. */
+static const char *find_accelerator(const char *type)
+{
+    static const char *const words[][2] = {{"MULTI_CPU", "cpu"}, {"MULTI_GPU", "cuda"}, {"MULTI_XPU", "xpu"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(type, words[i][0])) return words[i][1];
+    return NULL;
+}
+
+/* The devices. Without a key trainer.accelerator stays `auto`, which uses a GPU if there is one, as accelerate does. */
+static enum lvn_status read_devices(struct lvn_config *cf, const struct lvn_yaml *top)
+{
+    const char *type = get_text(top, "distributed_type"), *ids = get_text(top, "gpu_ids"),
+               *cpu = get_text(top, "use_cpu");
+    const char *accelerator = cpu ? "cpu" : type ? find_accelerator(type) : NULL;
+    const struct lvn_yaml *y = lvn_yaml_get(top, cpu ? "use_cpu" : "distributed_type");
+    if (accelerator) LVN_TRY(lvn_config_set(cf, "trainer.accelerator", accelerator, y->line));
+    y = lvn_yaml_get(top, "gpu_ids");
+    if (!cpu && y && !is_off(y) && !ids)
+        return lvn_config_note(cf, "gpu_ids", "expected numbers separated by commas (0,2), not a list or map");
+    if (!ids || !strcmp(ids, "all") || cpu) return LVN_OK;
+    const char *comma = strchr(ids, ',') ? "" : ","; /* "3," is device 3, and 3 three devices */
+    const char *list = lvn_arena_printf(&cf->s->arena, "%s%s", ids, comma);
+    return list ? lvn_config_set(cf, "trainer.devices", list, y->line) : LVN_MEMORY;
+}
+
+/* words: a value of fsdp_sharding_strategy, or a stage of ZeRO. */
+static enum lvn_status set_sharding(struct lvn_config *cf, const struct lvn_yaml *y, const char *words)
+{
+    static const struct {
+        const char *words, *strategy;
+    } all[] = {{"0", "ddp"},       {"1", "zero1"}, {"2", "zero2"}, {"3", "fsdp"}, {"SHARD_GRAD_OP", "zero2"},
+               {"NO_SHARD", "ddp"}};
+    const char *strategy = "fsdp"; /* FULL_SHARD, HYBRID_SHARD and what is not known */
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!strcasecmp(all[i].words, words)) strategy = all[i].strategy;
+    LVN_TRY(lvn_config_set(cf, "trainer.strategy", strategy, y->line));
+    if (strncasecmp(words, "HYBRID", 6) != 0) return LVN_OK;
+    return lvn_config_note(cf, "distributed_type",
+                           "'%s' (%.40s) becomes trainer.strategy: fsdp over all ranks; set trainer.fsdp_size to the "
+                           "ranks of a node to shard within each",
+                           y->text, words);
+}
+
+static enum lvn_status read_distributed(struct lvn_config *cf, const struct lvn_yaml *top)
+{
+    const struct lvn_yaml *y = lvn_yaml_get(top, "distributed_type");
+    const char *type = get_text(top, "distributed_type");
+    if (!type || find_accelerator(type)) return LVN_OK;
+    if (!strcmp(type, "FSDP")) {
+        const char *words = get_text(lvn_yaml_get(top, "fsdp_config"), "fsdp_sharding_strategy");
+        return set_sharding(cf, y, words ? words : "FULL_SHARD");
+    }
+    if (!strcmp(type, "DEEPSPEED")) {
+        const char *stage = get_text(lvn_yaml_get(top, "deepspeed_config"), "zero_stage");
+        return set_sharding(cf, y, stage ? stage : "2"); /* accelerate's default */
+    }
+    return lvn_config_note(
+        cf, "distributed_type",
+        "'%.40s' is not supported: as many ranks run as num_processes says, on what trainer.accelerator says", type);
+}
+
+static enum lvn_status read_deepspeed(struct lvn_config *cf, const struct lvn_yaml *map)
+{
+    const struct lvn_yaml *clip = lvn_yaml_get(map, "gradient_clipping");
+    for (const struct lvn_yaml *y = map->child; y; y = y->next) {
+        if (y == clip && !is_off(y)) {
+            LVN_TRY(lvn_config_set(cf, "trainer.gradient_clip_val", y->text, y->line));
+        } else if (!strcmp(y->key, "gradient_accumulation_steps") && !is_off(y) && strcmp(y->text, "1") != 0) {
+            LVN_TRY(lvn_config_note(cf, "gradient_accumulation_steps",
+                                    "%.20s: trainer.batch_size is the whole step here; how it is cut follows from the "
+                                    "memory, or trainer.micro_batch_size",
+                                    y->text));
+        } else if (!strncmp(y->key, "offload", 7) && !is_off(y)) {
+            LVN_TRY(lvn_config_note(cf, y->key, "not needed: all is in the memory of the CPU"));
+        }
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status read_fsdp(struct lvn_config *cf, const struct lvn_yaml *map)
+{
+    const struct lvn_yaml *recompute = lvn_yaml_get(map, "fsdp_activation_checkpointing");
+    const struct lvn_yaml *reshard = lvn_yaml_get(map, "fsdp_reshard_after_forward"); /* of FSDP 2: true or false */
+    if (reshard && is_off(reshard)) LVN_TRY(lvn_config_set(cf, "trainer.fsdp_reshard", "false", reshard->line));
+    if (!recompute || is_off(recompute)) return LVN_OK;
+    return lvn_config_set(cf, "trainer.recompute", "blocks", recompute->line);
+}
+
+static enum lvn_status read_precision(struct lvn_config *cf, const struct lvn_yaml *top)
+{
+    const struct lvn_yaml *y = lvn_yaml_get(top, "mixed_precision");
+    if (!y || y->kind != LVN_YAML_SCALAR) return LVN_OK;
+    bool bf16 = !strcasecmp(y->text, "bf16"), off = is_off(y), fp16 = !strcasecmp(y->text, "fp16");
+    if (fp16) return lvn_config_fp16(cf, "mixed_precision", y->line);
+    if (!off && !bf16) {
+        return lvn_config_note(cf, "mixed_precision", "'%.20s' is not supported; trainer.precision stays unchanged",
+                               y->text);
+    }
+    return lvn_config_set(cf, "trainer.precision", off ? "32-true" : "bf16-mixed", y->line);
+}
+
+/* --- the whole file --- */
+
+/* Is the key read by the functions above? */
+static bool is_read(const char *key)
+{
+    static const char *const keys[] = {"compute_environment",
+                                       "num_machines",
+                                       "num_processes",
+                                       "mpirun_config",
+                                       "distributed_type",
+                                       "mixed_precision",
+                                       "gpu_ids",
+                                       "fsdp_config",
+                                       "deepspeed_config",
+                                       "use_cpu",
+                                       "tpu_use_cluster",
+                                       "tpu_use_sudo",
+                                       "downcast_bf16",
+                                       "debug"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!strcmp(keys[i], key)) return true;
+    return false;
+}
+
+static enum lvn_status note_unsupported(struct lvn_config *cf, const struct lvn_yaml *top)
+{
+    for (const struct lvn_yaml *y = top->child; y; y = y->next) {
+        bool known = is_read(y->key);
+        for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++) {
+            const char *only = unsupported[i].only;
+            if (strcmp(unsupported[i].key, y->key) != 0) continue;
+            known = true;
+            bool is_on = only ? y->kind == LVN_YAML_SCALAR && !strcasecmp(y->text, only) : !is_off(y);
+            if (is_on) LVN_TRY(lvn_config_note(cf, y->key, "%s", unsupported[i].note));
+        }
+        if (!known && !is_off(y)) LVN_TRY(lvn_config_note(cf, y->key, "not known to levin; ignored"));
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_config_accelerate(struct lvn_config *cf, const char *path)
+{
+    const struct lvn_yaml *top;
+    cf->source = path;
+    LVN_TRY(lvn_yaml_read(&cf->s->arena, path, &top));
+    bool is_accelerate = lvn_yaml_get(top, "compute_environment") || lvn_yaml_get(top, "num_processes") ||
+                         lvn_yaml_get(top, "distributed_type");
+    LVN_CHECK(is_accelerate, ARG,
+              "'%s' is no file of accelerate's: it has none of compute_environment, distributed_type and num_processes",
+              path);
+    const char *where = get_text(top, "compute_environment");
+    if (where && strcmp(where, "LOCAL_MACHINE") != 0)
+        LVN_TRY(lvn_config_note(cf, "compute_environment",
+                                "'%.40s' is not supported: levin runs on machines of your own", where));
+    LVN_TRY(read_machines(cf, top));
+    LVN_TRY(read_devices(cf, top));
+    LVN_TRY(read_distributed(cf, top));
+    LVN_TRY(read_precision(cf, top));
+    const struct lvn_yaml *more = lvn_yaml_get(top, "deepspeed_config");
+    if (more && more->kind == LVN_YAML_MAP) LVN_TRY(read_deepspeed(cf, more));
+    more = lvn_yaml_get(top, "fsdp_config");
+    if (more && more->kind == LVN_YAML_MAP) LVN_TRY(read_fsdp(cf, more));
+    return note_unsupported(cf, top);
+}

@@ -1,0 +1,208 @@
+/* evaluate.c - levin evaluate MODEL: loss and metrics on data; predictions, token losses and gradients for comparison
+ * with other programs. inference/evaluation.h does the work. */
+#include "cli/args.h"
+#include "inference/evaluation.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/model_arg.h"
+
+/* Prediction and losses of a sample. */
+struct row {
+    int64_t number;     /* of the sample in the data */
+    json_t *prediction; /* NULL: not requested */
+    json_t *losses;     /* NULL: not requested */
+};
+
+struct lists {
+    bool predictions; /* requested */
+    bool losses;      /* requested */
+    struct row *row;
+    int64_t n;
+    int64_t capacity;
+    bool out_of_memory;
+};
+
+static json_t *numbers(const float *x, int64_t n)
+{
+    json_t *list = json_array();
+    for (int64_t i = 0; i < n; i++) json_array_append_new(list, lvn_cli_number((double)x[i]));
+    return list;
+}
+
+/* Index of the last of the n rows of sample i that is at a token. */
+static int64_t last_token(const struct lvn_evaluated *e, int64_t i, int64_t n)
+{
+    int64_t at = n - 1;
+    if (e->labels && e->n_losses == n)
+        while (at > 0 && e->labels[i * n + at] < 0) at--;
+    return at;
+}
+
+/* The prediction for sample i; of a language model the first logits at the last token. */
+static json_t *prediction(const struct lvn_evaluated *e, int64_t i)
+{
+    int64_t all = lvn_desc_count(e->shape) / e->shape->dim[0], row = e->shape->dim[e->shape->rank - 1];
+    const float *x = e->prediction + i * all;
+    if (!e->task->max_printed) return numbers(x, all);
+    return numbers(x + last_token(e, i, all / row) * row, row < e->task->max_printed ? row : e->task->max_printed);
+}
+
+static void collect(void *context, const struct lvn_evaluated *e)
+{
+    struct lists *l = context;
+    if (l->n + e->samples > l->capacity) {
+        int64_t capacity = 2 * (l->n + e->samples);
+        struct row *more = lvn_realloc(l->row, sizeof *more * (size_t)capacity);
+        l->out_of_memory |= !more;
+        if (!more) return;
+        l->row = more;
+        l->capacity = capacity;
+    }
+    for (int64_t i = 0; i < e->samples; i++) {
+        bool losses = l->losses && e->task->counted;
+        l->row[l->n++] = (struct row){.number = e->number[i],
+                                      .prediction = l->predictions ? prediction(e, i) : NULL,
+                                      .losses = losses ? numbers(e->losses + i * e->n_losses, e->n_losses) : NULL};
+    }
+}
+
+static int by_number(const void *a, const void *b)
+{
+    int64_t x = ((const struct row *)a)->number, y = ((const struct row *)b)->number;
+    return x < y ? -1 : x > y;
+}
+
+/* The lists in the order of the data; NULL: not requested. Frees the rows. */
+static void sort_lists(struct lists *l, json_t **predictions, json_t **losses)
+{
+    *predictions = l->predictions ? json_array() : NULL;
+    *losses = l->losses ? json_array() : NULL;
+    if (l->n) qsort(l->row, (size_t)l->n, sizeof *l->row, by_number);
+    for (int64_t i = 0; i < l->n; i++) {
+        if (*predictions) json_array_append_new(*predictions, l->row[i].prediction);
+        if (*losses && l->row[i].losses) json_array_append_new(*losses, l->row[i].losses);
+    }
+    free(l->row);
+}
+
+/* The path or kind of the data that the split was taken from. */
+static const char *split_source(const struct levin_settings *s, enum lvn_split_id split)
+{
+    bool val_path_counts = s->origin[LVN_OPT_data_val_path].source >= s->origin[LVN_OPT_data_path].source;
+    if (split == LVN_SPLIT_VAL && val_path_counts && *s->data.val_path) return s->data.val_path;
+    if (split == LVN_SPLIT_TEST && *s->data.test_path) return s->data.test_path;
+    return *s->data.path ? s->data.path : s->data.kind;
+}
+
+/* How many batches to evaluate. trainer.limit_test_batches is meant for this command. trainer.limit_val_batches counts
+ * only in a recipe that is evaluated or on the command line: that of a run was meant for its validation. */
+static struct lvn_amount batch_limit(const struct lvn_cli *c)
+{
+    const struct levin_settings *s = &c->settings;
+    const struct lvn_amount *test = &s->trainer.limit_test_batches;
+    bool use_val_limit = lvn_cli_model_is_recipe(c->operand[0]) ||
+                         s->origin[LVN_OPT_trainer_limit_val_batches].source > LVN_SOURCE_RECIPE;
+    if (s->trainer.fast_dev_run) return (struct lvn_amount){.count = s->trainer.fast_dev_run};
+    if (test->count || test->fraction < 1) return *test;
+    return (struct lvn_amount){.count = use_val_limit ? s->trainer.limit_val_batches.count : 0};
+}
+
+static json_t *matrix(const double *x, int64_t n)
+{
+    json_t *rows = json_array();
+    for (int64_t i = 0; i < n; i++) {
+        json_t *row = json_array();
+        for (int64_t j = 0; j < n; j++) json_array_append_new(row, json_integer((json_int_t)x[i * n + j]));
+        json_array_append_new(rows, row);
+    }
+    return rows;
+}
+
+/* The names of the rows and columns of the matrix. */
+static json_t *class_names(const struct lvn_model_config *c, int64_t n)
+{
+    json_t *names = json_array();
+    char text[LVN_CLASS_NAME];
+    for (int64_t k = 0; k < n; k++) json_array_append_new(names, json_string(lvn_class_name(c, k, text)));
+    return names;
+}
+
+/* Lines of a text as strings. */
+static json_t *sentences(const char *text)
+{
+    json_t *list = json_array();
+    for (size_t n; *text; text += n + 1) {
+        n = strcspn(text, "\n");
+        json_array_append_new(list, json_stringn(text, n));
+    }
+    return list;
+}
+
+static void show(struct lvn_cli *c, const struct lvn_evaluate_result *r, json_t *predictions, json_t *token_losses)
+{
+    char count[LVN_NUMBER_TEXT];
+    int64_t counted = r->task->counted ? r->labels : r->samples;
+    const char *unit = lvn_task_unit(r->task);
+    lvn_cli_print(c, "loss %.6f over %s %s, %s of '%s'\n", r->loss, lvn_count_text(counted, count), unit,
+                  lvn_split_names[r->split], split_source(&c->settings, r->split));
+    lvn_cli_add(c, "loss", lvn_cli_number(r->loss));
+    if (r->task->counted) lvn_cli_add(c, unit, json_integer(counted));
+    lvn_cli_add(c, "samples", json_integer(r->samples));
+    if (r->skipped) {
+        lvn_cli_print(c, "%s row%s cannot be used and %s skipped; the first: %.*s\n", lvn_count_text(r->skipped, count),
+                      r->skipped == 1 ? "" : "s", r->skipped == 1 ? "is" : "are", (int)strcspn(r->skipped_rows, "\n"),
+                      r->skipped_rows);
+        lvn_cli_add(c, "skipped", json_integer(r->skipped));
+        lvn_cli_add(c, "skipped_rows", sentences(r->skipped_rows)); /* the lists below have no entry for these */
+    }
+    lvn_cli_add(c, "split", json_string(lvn_split_names[r->split]));
+    for (int i = 0; i < r->n_metrics; i++) {
+        lvn_cli_print(c, isnan(r->value[i]) ? "%s -\n" : "%s %.6g\n", r->metrics[i]->name, r->value[i]);
+        lvn_cli_add(c, r->metrics[i]->name, lvn_cli_number(r->value[i]));
+    }
+    if (r->confusion) {
+        lvn_cli_add(c, "classes", class_names(&r->config, r->classes));
+        lvn_cli_add(c, "confusion", matrix(r->confusion, r->classes));
+    }
+    lvn_cli_add(c, r->task->output_name, predictions);
+    if (r->task->counted)
+        lvn_cli_add(c, "token_losses", token_losses);
+    else
+        json_decref(token_losses);
+}
+
+enum lvn_status lvn_command_evaluate(struct lvn_cli *c)
+{
+    unsigned parts = LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_TRAINER | LVN_USES_SPLIT | LVN_USES_DEVICE;
+    LVN_TRY(lvn_cli_join_ranks(c, lvn_cli_model_settings(c, c->operand[0], parts)));
+    if (lvn_cli_shows_settings(c)) return LVN_OK;
+    bool logits = lvn_cli_on(c, LVN_FLAG_evaluate_logits), losses = lvn_cli_on(c, LVN_FLAG_evaluate_token_losses);
+    const char *gradients = c->flag[LVN_FLAG_evaluate_gradients].t;
+    LVN_CHECK(c->json || (!logits && !losses), ARG, "--logits and --token-losses are lists of numbers: add --json");
+    struct lists lists = {.predictions = logits, .losses = losses};
+    json_t *predictions, *token_losses;
+    struct lvn_amount limit = batch_limit(c);
+    struct lvn_evaluate_options o = {.ranks = c->ranks,
+                                     .limit = limit.count,
+                                     .fraction = limit.fraction,
+                                     .prediction = logits,
+                                     .gradients = *gradients ? gradients : NULL,
+                                     .batch = logits || losses ? collect : NULL,
+                                     .context = &lists};
+    struct lvn_evaluate_result r;
+    enum lvn_status status = lvn_evaluate(&c->settings, &o, &r);
+    if (status == LVN_OK && lists.out_of_memory) status = LVN_MEMORY;
+    sort_lists(&lists, &predictions, &token_losses);
+    if (status == LVN_OK) {
+        show(c, &r, predictions, token_losses);
+    } else {
+        json_decref(predictions);
+        json_decref(token_losses);
+    }
+    lvn_evaluate_result_release(&r);
+    return status;
+}

@@ -1,0 +1,428 @@
+/* export.c - levin export MODEL OUT: writes a model directory in another format, a checkpoint as torch.save() writes it
+ * (OUT ends in .pt), or adapters alone. Tensors are read, converted and written one at a time. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/target.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cluster/identity/identity.h"
+#include "data/codec.h"
+#include "data/file_type.h"
+#include "engine/model_state.h"
+#include "engine/optimizer_shards.h"
+#include "formats/json.h"
+#include "model_io/carried_files.h"
+#include "model_io/model_config.h"
+#include "model_io/model_files.h"
+#include "model_io/model_setup.h"
+#include "model_io/pretrained.h"
+#include "models/keys.h"
+#include "optimizers/optimizer.h"
+#include "stores/upload_staging.h"
+
+/* Write the files of the model's folder that levin does not read. */
+static enum lvn_status write_carried(struct lvn_arena *a, const struct lvn_pretrained *p, bool with_base,
+                                     const struct lvn_codec *codec, const char *out)
+{
+    struct lvn_carried_files carried;
+    LVN_TRY(lvn_carried_files_read(&carried, p, with_base));
+    enum lvn_status status = LVN_OK;
+    for (int i = 0; i < carried.n && status == LVN_OK; i++) {
+        const struct lvn_carried_file *f = &carried.file[i];
+        if (lvn_carried_is_written(codec, f)) continue;
+        const char *path = lvn_path_join(a, out, f->name), *dir = path ? lvn_path_dir(a, path) : NULL;
+        status = dir ? lvn_dir_make(dir) : LVN_MEMORY;
+        if (status == LVN_OK) status = lvn_target_write(path, f->text, f->bytes);
+    }
+    lvn_carried_files_release(&carried);
+    return status;
+}
+
+/* Write the model's tokenizer or vocabulary, and the files that are only copied. */
+static enum lvn_status write_codec(struct lvn_arena *a, const struct lvn_pretrained *p, bool with_base, const char *out)
+{
+    struct lvn_codec codec;
+    char *json = NULL;
+    LVN_TRY(lvn_codec_load(&codec, p->dir));
+    lvn_tokenizer_warn(codec.tokenizer_error);
+    enum lvn_status status = codec.tokenizer ? lvn_tokenizer_save(codec.tokenizer, out) : LVN_OK;
+    if (status == LVN_OK) status = write_carried(a, p, with_base, &codec, out);
+    if (codec.vocabulary && status == LVN_OK) {
+        const char *state = lvn_path_join(a, out, "state"), *path = lvn_path_join(a, out, "state/vocabulary.json");
+        const char *tokenizer = lvn_path_join(a, out, "tokenizer.json");
+        const char *config = lvn_path_join(a, out, "tokenizer_config.json");
+        status = state && path && tokenizer && config ? lvn_dir_make(state) : LVN_MEMORY;
+        if (status == LVN_OK) status = lvn_vocab_to_json(codec.vocabulary, &json);
+        if (status == LVN_OK) status = lvn_target_write(path, json, (int64_t)strlen(json));
+        free(json);
+        json = NULL;
+        if (status == LVN_OK) status = lvn_vocab_to_tokenizer(codec.vocabulary, &json);
+        if (status == LVN_OK) status = lvn_target_write(tokenizer, json, (int64_t)strlen(json));
+        if (status == LVN_OK)
+            status = lvn_target_write(config, lvn_vocab_tokenizer_config, (int64_t)strlen(lvn_vocab_tokenizer_config));
+        free(json);
+    }
+    lvn_codec_release(&codec);
+    return status;
+}
+
+static enum lvn_status write_files(struct lvn_arena *a, struct lvn_model_files *f, const char *out)
+{
+    const char *weights = lvn_path_join(a, out, "model.safetensors"), *config = lvn_path_join(a, out, "config.json");
+    const char *run = lvn_path_join(a, out, "checkpoints");
+    if (!weights || !config || !run) return LVN_MEMORY;
+    LVN_CHECK(!lvn_path_exists(run), ARG,
+              "'%s' is the folder of a run, and a model in it would be taken for the run's last one: choose another "
+              "folder",
+              out);
+    LVN_CHECK(!lvn_path_exists(weights) && !lvn_path_exists(config), ARG,
+              "'%s' holds a model already; choose another folder or remove it", out);
+    LVN_TRY_WHILE(lvn_dir_make(out), "making the folder for the model");
+    LVN_TRY(lvn_target_file(a, weights, &weights));
+    const char *part = lvn_arena_printf(a, "%s.part", weights);
+    if (!part) return LVN_MEMORY;
+    const enum lvn_status status = lvn_safetensors_write(part, &f->source, a, NULL);
+    if (status != LVN_OK) (void)rmdir(out); /* which stays if it holds other files */
+    LVN_TRY(status);
+    LVN_TRY(lvn_file_rename(part, weights));
+    return lvn_target_write(config, f->config.p, f->config.n);
+}
+
+/* --block-size and --vocab-size: another number of positions and tokens than the model has. */
+static enum lvn_status resize(const struct lvn_cli *c, struct lvn_pretrained *p)
+{
+    int64_t block = c->flag[LVN_FLAG_export_block_size].i, vocab = c->flag[LVN_FLAG_export_vocab_size].i;
+    int64_t positions = lvn_model_value(&p->config, LVN_ROLE_POSITIONS);
+    LVN_CHECK(block <= positions, ARG,
+              "--block-size is %lld, but the model in '%s' has %lld positions: the table can only be cut",
+              (long long)block, p->path, (long long)positions);
+    if (block) lvn_model_set(&p->config, LVN_ROLE_POSITIONS, block);
+    if (!vocab) return LVN_OK;
+    struct lvn_codec codec;
+    LVN_TRY(lvn_codec_load(&codec, p->dir));
+    int64_t used = lvn_codec_size(&codec);
+    lvn_codec_release(&codec);
+    return lvn_pretrained_set_vocab(p, vocab, used);
+}
+
+static enum lvn_status set_padding(struct lvn_pretrained *p)
+{
+    struct lvn_codec codec;
+    LVN_TRY(lvn_codec_load(&codec, p->dir));
+    const enum lvn_status status = lvn_model_padding(&p->config, &codec);
+    lvn_codec_release(&codec);
+    return status;
+}
+
+/* The folder to write into; if OUT is in a store, an empty folder on this machine. */
+static enum lvn_status open_out(struct lvn_arena *a, const char *out, const char **folder)
+{
+    enum lvn_store_kind kind;
+    int64_t bytes;
+    LVN_TRY(lvn_upload_staging_open(a, out, folder));
+    if (*folder == out) return LVN_OK;
+    const char *config = lvn_store_join(a, out, "config.json");
+    if (!config) return LVN_MEMORY;
+    LVN_TRY(lvn_store_stat(config, &kind, &bytes));
+    LVN_CHECK(kind == LVN_STORE_NOTHING, ARG, "'%s' holds a model already; choose another folder or remove it", out);
+    return lvn_store_is_remote(out) ? lvn_tree_remove(*folder) : LVN_OK;
+}
+
+/* --- a checkpoint of torch.save() --- */
+
+/* A moment of the optimizer, as the values of a model's parameters. */
+struct moment {
+    const struct lvn_safetensors *file;
+    const char *path;             /* of the file */
+    const char *prefix;           /* of its tensors */
+    struct lvn_model_files files; /* the same as tensors of the other format */
+};
+
+/* State of the training, from a checkpoint of levin. */
+struct training {
+    struct levin_settings settings;  /* of the run */
+    struct lvn_safetensors file;     /* state/optimizer.safetensors */
+    struct moment moment[2];         /* first and second */
+    struct lvn_torch_training torch; /* as it is written */
+    bool known;                      /* all of these are there */
+};
+
+static enum lvn_status read_moment(void *context, const struct lvn_param *p, float *to)
+{
+    const struct moment *m = context;
+    const struct lvn_safetensor *stored;
+    LVN_TRY(lvn_stored_find(m->file, m->path, m->prefix, p, &stored));
+    lvn_tensor_to_f32(stored->desc.dtype, stored->data, to, p->count);
+    return LVN_OK;
+}
+
+static const struct lvn_model_state_options in_fp32 = {.real = LVN_F32, .threads = 1};
+
+static enum lvn_status read_state(struct training *t, struct lvn_arena *a, const char *path)
+{
+    json_t *state;
+    LVN_TRY(lvn_json_read(path, &state));
+    const json_t *best = json_object_get(state, "best_val_loss");
+    t->torch.step = json_integer_value(json_object_get(state, "step"));
+    t->torch.best_val_loss = json_is_number(best) ? json_number_value(best) : 1e9; /* as nanoGPT begins */
+    json_decref(state);
+    const struct levin_settings *s = &t->settings;
+    const char *plain = lvn_path_plain(a, s->data.path);
+    if (!plain) return LVN_MEMORY;
+    t->torch.dataset = lvn_arena_printf(a, "%.*s", (int)lvn_file_stem(lvn_path_name(plain)), lvn_path_name(plain));
+    t->torch.lr = s->optimizer.lr;
+    t->torch.eps = s->optimizer.eps;
+    t->torch.weight_decay = s->optimizer.weight_decay;
+    memcpy(t->torch.betas, s->optimizer.betas, sizeof t->torch.betas);
+    return t->torch.dataset ? LVN_OK : LVN_MEMORY;
+}
+
+/* Leaves t->known false for a model of another program, one that was resized or trained in parts, and for optimizers
+ * other than LVN_TORCH_OPTIMIZER, or with groups, of which the file has two, by dimensions alone. */
+static enum lvn_status read_training(struct training *t, struct lvn_arena *a, const struct lvn_pretrained *p,
+                                     struct lvn_model_state *n, const struct lvn_model *variant)
+{
+    static const char *const prefixes[] = {"exp_avg.", "exp_avg_sq."};
+    const char *path = lvn_path_join(a, p->dir, "state/optimizer.safetensors");
+    const char *state = lvn_path_join(a, p->dir, "state/state.json");
+    const char *settings = lvn_path_join(a, p->dir, "state/settings.yaml");
+    if (!path || !state || !settings) return LVN_MEMORY;
+    if (!lvn_path_is_file(path) || !lvn_path_is_file(state) || !lvn_path_is_file(settings)) return LVN_OK;
+    LVN_TRY(lvn_settings_of_run(&t->settings, settings, 1));
+    LVN_TRY(lvn_safetensors_open(&t->file, path));
+    const char *torch = lvn_optimizer_find(t->settings.optimizer.kind)->torch;
+    bool all = torch && !strcmp(torch, LVN_TORCH_OPTIMIZER) && !*t->settings.optimizer.groups;
+    for (int i = 0; i < n->params->n && all; i++) {
+        const struct lvn_safetensor *stored;
+        all = lvn_stored_find(&t->file, path, prefixes[0], n->params->list[i], &stored) == LVN_OK;
+    }
+    lvn_error_clear();
+    if (!all) return LVN_OK;
+    LVN_TRY(read_state(t, a, state));
+    for (int k = 0; k < 2; k++) {
+        struct moment *m = &t->moment[k];
+        *m = (struct moment){.file = &t->file, .path = path, .prefix = prefixes[k]};
+        const struct lvn_model_values values = {read_moment, m};
+        LVN_TRY(lvn_model_files_stream(&m->files, variant, n, &values, true));
+        t->torch.moment[k] = &m->files.source;
+    }
+    t->known = true;
+    return LVN_OK;
+}
+
+static void release_training(struct training *t)
+{
+    for (int k = 0; k < 2; k++)
+        if (t->torch.moment[k]) lvn_model_files_release(&t->moment[k].files);
+    lvn_safetensors_close(&t->file);
+    lvn_settings_release(&t->settings);
+}
+
+/* A .pt file for the program whose format it is. That program can sample from it and, if the training is known, resume
+ * it. */
+static enum lvn_status write_torch(struct lvn_arena *a, const struct lvn_model_files *f,
+                                   const struct lvn_model *variant, const struct lvn_model_config *c,
+                                   const struct training *training, const char *out)
+{
+    struct lvn_torch_arg args[LVN_CONFIG_ARGS];
+    int n_args = lvn_config_args(variant, c, args);
+    LVN_CHECK(!lvn_store_is_url(out), ARG, "'%s': a .pt file is written on this machine; `levin cp` sends it", out);
+    LVN_CHECK(!lvn_path_exists(out), ARG, "'%s' exists already; choose another name or remove it", out);
+    LVN_TRY(lvn_target_file(a, out, &out));
+    const char *part = lvn_arena_printf(a, "%s.part", out);
+    if (!part) return LVN_MEMORY;
+    LVN_TRY(lvn_torch_write(part, &f->source, args, n_args, training->known ? &training->torch : NULL));
+    return lvn_file_rename(part, out);
+}
+
+/* Print what the other program can do with the file. */
+static void print_torch(const struct lvn_cli *c, const struct lvn_pretrained *p, const struct training *t,
+                        const struct lvn_model *variant)
+{
+    struct lvn_codec codec;
+    const bool grouped = t->settings.optimizer.groups && *t->settings.optimizer.groups;
+    if (t->known)
+        lvn_cli_print(c, "%s continues from step %lld if the file is in out_dir as ckpt.pt (--init_from=resume)\n",
+                      variant->program, (long long)t->torch.step);
+    else
+        lvn_cli_print(c, "%s can sample from it, but not continue training: not all parameters have a state of %s%s\n",
+                      variant->program, LVN_TORCH_OPTIMIZER, grouped ? " alike: the run has optimizer.groups" : "");
+    if (lvn_codec_load(&codec, p->dir) != LVN_OK) lvn_error_clear();
+    if (codec.vocabulary)
+        lvn_cli_print(c, "its characters are read from data/%s/meta.pkl, which its prepare.py writes\n",
+                      t->known ? t->torch.dataset : "DATASET");
+    lvn_codec_release(&codec);
+}
+
+/* The weights of the model that is exported. */
+struct weights {
+    const struct lvn_pretrained *pretrained;
+    float *capacity; /* for the largest parameter */
+};
+
+static enum lvn_status read_weights(void *context, const struct lvn_param *p, float *to)
+{
+    const struct weights *w = context;
+    return lvn_pretrained_values(w->pretrained, p, to, w->capacity);
+}
+
+static enum lvn_status write_files_of(struct lvn_cli *c, struct lvn_arena *a, const struct lvn_pretrained *p,
+                                      struct lvn_model_state *n, const struct lvn_model *variant,
+                                      struct lvn_model_files *files)
+{
+    const char *folder, *out = c->operand[1];
+    if (lvn_ends_with(out, ".pt")) {
+        struct training training = {0};
+        enum lvn_status status = read_training(&training, a, p, n, variant);
+        if (status == LVN_OK) status = write_torch(a, files, variant, &p->config, &training, out);
+        if (status == LVN_OK) print_torch(c, p, &training, variant);
+        release_training(&training);
+        return status;
+    }
+    LVN_TRY(open_out(a, out, &folder));
+    LVN_TRY(write_files(a, files, folder));
+    LVN_TRY(write_codec(a, p, true, folder));
+    return lvn_upload_staging_send(folder, out);
+}
+
+/* A tensor at a time: the model is never in memory. */
+static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretrained *p, struct lvn_model_state *n,
+                                   const struct lvn_model *variant)
+{
+    LVN_LOCAL_ARENA(a);
+    struct lvn_model_files files;
+    struct weights weights = {.pretrained = p};
+    const struct lvn_model_values values = {read_weights, &weights};
+    weights.capacity = lvn_malloc(sizeof *weights.capacity * (size_t)lvn_params_largest(n->params, false));
+    if (!weights.capacity) return LVN_MEMORY;
+    enum lvn_status status = lvn_model_files_stream(&files, variant, n, &values, false);
+    if (status == LVN_OK) {
+        status = write_files_of(c, &a, p, n, variant, &files);
+        lvn_model_files_release(&files);
+    }
+    free(weights.capacity);
+    return status;
+}
+
+/* Refuse an OUT that names a file of another program's format, which levin does not write. */
+static enum lvn_status refuse_file(const char *out, const struct lvn_model *model)
+{
+    char list[256] = "";
+    if (lvn_ends_with(out, ".pt") || lvn_file_type(out, (int64_t)strlen(out)) == LVN_FILE_TYPE_UNKNOWN) return LVN_OK;
+    for (const struct lvn_model *const *m = lvn_models(); *m; m++)
+        if (lvn_model_file_variant(*m) == lvn_model_file_variant(model) && *m != lvn_model_file_variant(model))
+            lvn_print_append(list, sizeof list, ", %s", (*m)->name);
+    LVN_FAIL(
+        ARG,
+        "'%s': levin writes no %s; it writes a folder, in one of the formats huggingface%s (--format), or OUT.pt, a "
+        "checkpoint of nanoGPT",
+        out, strrchr(out, '.'), list);
+}
+
+/* The model variant whose key names and files OUT gets: that of --format, or, for a .pt file, the one that is stored in
+ * such files. */
+static enum lvn_status find_variant(const struct lvn_cli *c, const struct lvn_model *model,
+                                    const struct lvn_model **variant)
+{
+    const struct lvn_model *const *m = lvn_models();
+    bool torch = lvn_ends_with(c->operand[1], ".pt");
+    if (!torch || c->given[LVN_FLAG_export_format])
+        LVN_TRY(lvn_model_variant(model, c->flag[LVN_FLAG_export_format].t, variant));
+    if (!torch) return LVN_OK;
+    while (*m && (!(*m)->checkpoint || lvn_model_file_variant(*m) != lvn_model_file_variant(model))) m++;
+    LVN_CHECK(*m, UNSUPPORTED, "'%s': no program keeps a %s in a .pt file; give a directory", c->operand[1],
+              model->name);
+    LVN_CHECK(!c->given[LVN_FLAG_export_format] || *variant == *m, ARG,
+              "'%s': .pt files are checkpoints of %s; leave out --format, or give a directory", c->operand[1],
+              (*m)->program);
+    *variant = *m;
+    return LVN_OK;
+}
+
+/* --- adapters alone --- */
+
+static const char peft[] = "peft";
+
+static enum lvn_status copy_adapters(struct lvn_arena *a, const struct lvn_pretrained *p, const char *out)
+{
+    static const char *const names[] = {LVN_ADAPTERS_CONFIG, LVN_ADAPTERS_WEIGHTS, LVN_ADAPTERS_BASE};
+    for (int i = 0; i < 3; i++) {
+        const char *from = lvn_path_join(a, p->adapters.dir, names[i]), *to = lvn_path_join(a, out, names[i]);
+        if (!from || !to) return LVN_MEMORY;
+        LVN_CHECK(!lvn_path_exists(to), ARG, "'%s' holds adapters already; choose another folder or remove it", out);
+        if (lvn_path_exists(from)) LVN_TRY(lvn_store_copy(from, to, NULL, NULL));
+    }
+    return write_codec(a, p, false, out);
+}
+
+static enum lvn_status export_adapters(struct lvn_cli *c, const struct lvn_pretrained *p)
+{
+    LVN_LOCAL_ARENA(a);
+    const char *folder, *out = c->operand[1];
+    int64_t count = 0;
+    char text[LVN_NUMBER_TEXT];
+    LVN_CHECK(p->base, ARG,
+              "'%s' has no adapters of its own to write as --format=peft: that is a run with lora.rank and without "
+              "lora.merge_checkpoints, or a folder of PEFT's",
+              c->operand[0]);
+    LVN_CHECK(!c->given[LVN_FLAG_export_block_size] && !c->given[LVN_FLAG_export_vocab_size], ARG,
+              "--block-size and --vocab-size are of a whole model, and --format=peft writes adapters: leave them out");
+    LVN_CHECK(!lvn_ends_with(out, ".pt"), ARG, "'%s': --format=peft writes a folder; give one", out);
+    LVN_TRY(refuse_file(out, p->config.model));
+    LVN_TRY(open_out(&a, out, &folder));
+    LVN_TRY_WHILE(lvn_dir_make(folder), "making the folder for the adapters");
+    LVN_TRY(copy_adapters(&a, p, folder));
+    LVN_TRY(lvn_upload_staging_send(folder, out));
+    for (int i = 0; i < p->adapters.file.n; i++) count += lvn_desc_count(&p->adapters.file.tensor[i].desc);
+    lvn_cli_print(c, "%s: %s parameters as %s; their base model, '%s', is not part of it\n", out,
+                  lvn_count_text(count, text), peft, p->adapters.base ? p->adapters.base : p->base->path);
+    lvn_cli_add(c, "path", json_string(out));
+    lvn_cli_add(c, "parameters", json_integer(count));
+    return LVN_OK;
+}
+
+static enum lvn_status export_model(struct lvn_cli *c, struct lvn_pretrained *p, struct lvn_model_state **n)
+{
+    const struct lvn_model *variant;
+    char count[LVN_NUMBER_TEXT];
+    LVN_TRY(refuse_file(c->operand[1], p->config.model));
+    LVN_TRY(find_variant(c, p->config.model, &variant));
+    LVN_TRY(resize(c, p));
+    LVN_TRY(set_padding(p));
+    LVN_TRY(lvn_model_state_new(n, &p->config, &in_fp32));
+    LVN_TRY(write_model(c, p, *n, variant));
+    int64_t total = lvn_params_total((*n)->params);
+    lvn_cli_print(c, "%s: %s parameters as %s\n", c->operand[1], lvn_count_text(total, count),
+                  variant == lvn_model_file_variant(variant) ? c->flag[LVN_FLAG_export_format].t : variant->name);
+    lvn_cli_add(c, "path", json_string(c->operand[1]));
+    lvn_cli_add(c, "parameters", json_integer(total));
+    return LVN_OK;
+}
+
+/* Ranks that a launcher started would all write the same files. */
+static enum lvn_status refuse_ranks(void)
+{
+    struct lvn_identity identity;
+    const bool known = lvn_identity_find(&identity) == LVN_OK;
+    if (!known) lvn_error_clear();
+    LVN_CHECK(!known || identity.size == 1, ARG,
+              "`levin export` is the work of one process, and %d ranks were started (%s): start one", identity.size,
+              identity.title);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_command_export(struct lvn_cli *c)
+{
+    struct lvn_pretrained p;
+    struct lvn_model_state *n = NULL;
+    LVN_TRY(refuse_ranks());
+    LVN_TRY(lvn_pretrained_open_on(&p, c->operand[0], "best", c->flag[LVN_FLAG_export_base].t));
+    bool adapters = strcmp(c->flag[LVN_FLAG_export_format].t, peft) == 0;
+    enum lvn_status status = adapters ? export_adapters(c, &p) : export_model(c, &p, &n);
+    lvn_model_state_free(n);
+    lvn_pretrained_close(&p);
+    return status;
+}

@@ -1,0 +1,178 @@
+/* main.c - main(): finds the command, runs it, prints its error and turns its status into an exit code. Arguments are
+ * parsed in args.c; how levin is process 1 of a container: process_as_init.c. */
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "cli/args.h"
+#include "cli/cli.h"
+#include "cli/help.h"
+#include "cli/process.h"
+#include "cluster/rendezvous/member.h"
+#include "formats/json.h"
+#include "settings/synonyms.h"
+
+static long json_begun; /* lvn_json_begin() before the first result */
+
+static int exit_code(enum lvn_status status)
+{
+    switch (status) {
+    case LVN_OK:
+        return LVN_EXIT_DONE;
+    case LVN_ARG:
+        return LVN_EXIT_USAGE;
+    case LVN_STOPPED:
+        return LVN_EXIT_STOPPED;
+    case LVN_COMM:
+        return LVN_EXIT_FAULT;
+    default:
+        return LVN_EXIT_FAILED;
+    }
+}
+
+/* "error: sentence", and below it, indented, each "while ...". */
+static void print_error(const struct lvn_cli *c, enum lvn_status status)
+{
+    const char *text = *levin_error_text() ? levin_error_text() : lvn_status_text(status);
+    fprintf(stderr, "%s%s\n", status == LVN_STOPPED ? "" : "error: ", text);
+    for (const char *line = levin_error_trace(); *line; line = strchr(line, '\n') + 1) {
+        fprintf(stderr, "  %.*s\n", (int)strcspn(line, "\n"), line);
+    }
+    if (lvn_cli_on(c, LVN_FLAG_any_verbose)) fprintf(stderr, "  (%s)\n", lvn_error_location());
+}
+
+static void json_error(json_t *object, enum lvn_status status)
+{
+    json_t *trace = json_array();
+    for (const char *line = levin_error_trace(); *line; line = strchr(line, '\n') + 1) {
+        json_array_append_new(trace, json_stringn(line, strcspn(line, "\n")));
+    }
+    json_object_set_new(object, "error",
+                        json_string(*levin_error_text() ? levin_error_text() : lvn_status_text(status)));
+    json_object_set_new(object, "trace", trace);
+}
+
+/* One line in one write: some MPIs turn buffering off, and launchers prefix each write. */
+static enum lvn_status print_json(long since, const json_t *object)
+{
+    LVN_LOCAL_TEXT(t);
+    lvn_json_add(&t, since, object, LVN_JSON_COMPACT);
+    lvn_text_add(&t, "\n");
+    enum lvn_status status = lvn_text_status(&t);
+    if (status == LVN_OK) fwrite(t.p, 1, (size_t)t.n, stdout);
+    LVN_CHECK(status == LVN_OK, MEMORY, "not enough memory for the JSON of the results");
+    return LVN_OK;
+}
+
+/* Incomplete results are a failure. */
+static enum lvn_status check_results(const struct lvn_cli *c)
+{
+    LVN_CHECK(!lvn_cli_print_failed() && (!c->json || lvn_json_check(json_begun) == LVN_OK), MEMORY,
+              "not enough memory for the results");
+    return LVN_OK;
+}
+
+/* Flush stdout: output that cannot be written, as on a full disk, is a failure. Returns the exit code. */
+static int flush_stdout(int code)
+{
+    if (!fflush(stdout) && !ferror(stdout)) return code;
+    fprintf(stderr, "error: standard output cannot be written\n");
+    return code ? code : LVN_EXIT_FAILED;
+}
+
+/* Print error and results, on the rank that reports them, and return the exit code. */
+static int finish(struct lvn_cli *c, enum lvn_status status)
+{
+    if (!status) status = check_results(c);
+    if (status) signal(SIGTERM, SIG_DFL); /* the launcher may end this rank while it waits for the others to report */
+    const bool reporter = lvn_ranks_is_reporter(c->ranks, status);
+    if (status && reporter) print_error(c, status);
+    if (c->json && reporter) {
+        long since = status ? lvn_json_begin() : json_begun; /* results of a failed command may be incomplete */
+        if (status) json_error(c->json, status);
+        enum lvn_status printed = print_json(since, c->json);
+        if (printed && !status) print_error(c, status = printed);
+    }
+    int code = !status && c->code ? c->code : exit_code(status);
+    lvn_cli_release(c);
+    code = flush_stdout(code);
+    if (getenv("LEVIN_LAUNCH")) /* the launcher between may change exit codes: report it to levin launch as text */
+        fprintf(stderr, "%c%d%s\n", LVN_EXIT_MARK, code, reporter || !status ? " " LVN_EXIT_EXPLAINED : "");
+    return code;
+}
+
+static enum lvn_status unknown_command(const char *name)
+{
+    static const struct lvn_synonym synonyms[] = {
+#define LVN_SYNONYM_COMMAND(word_, command_, note_) {.word = word_, .target = command_, .note = note_},
+#include "settings/synonyms.def"
+    };
+    for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++) {
+        const struct lvn_synonym *s = &synonyms[i];
+        if (!lvn_synonym_is(s, name)) continue;
+        LVN_CHECK(*s->target, ARG, "unknown command '%.60s'; %s", name, s->note);
+        LVN_FAIL(ARG, "unknown command '%.60s'; levin calls it `levin %s`%s%s", name, s->target, *s->note ? ", " : "",
+                 s->note);
+    }
+    const char *names[64];
+    int n = 0;
+    for (; lvn_commands[n].name && n < 64; n++) names[n] = lvn_commands[n].name;
+    const char *near = lvn_nearest(name, names, n);
+    LVN_FAIL(ARG, "unknown command '%.60s'%s%s%s", name,
+             near ? "; did you mean '" : "; `levin help` lists all commands", near ? near : "", near ? "'?" : "");
+}
+
+static int run(const char *name, int argc, char **argv)
+{
+    struct lvn_cli c = {.command = lvn_command_find(name)};
+    bool json = false; /* known before the arguments are parsed: their errors are printed as JSON, too */
+    for (int i = 0; i < argc && strcmp(argv[i], "--"); i++)
+        json |= !strcmp(argv[i], "--json") || !strcmp(argv[i], "--json=true");
+    json_begun = lvn_json_begin();
+    if (json) c.json = json_object();
+    if (json && !c.json) return finish(&c, LVN_MEMORY);
+    if (!c.command) return finish(&c, unknown_command(name));
+    enum lvn_status status = lvn_cli_parse(&c, argc, argv);
+    lvn_log_set(lvn_cli_log, NULL, lvn_cli_log_level(&c));
+    lvn_cli_warn_unknown_variables();
+    if (status) status = lvn_cli_exit_collectively(&c, status);
+    if (!status && lvn_cli_on(&c, LVN_FLAG_any_help)) {
+        status = lvn_help_command(&c, c.command);
+    } else if (!status) {
+        status = c.command->run(&c);
+    }
+    return finish(&c, status);
+}
+
+enum { MIN_STACK = 256 << 10 };
+
+int main(int argc, char **argv)
+{
+    int code;
+    if (lvn_process_as_init(&code)) return code;
+    setlocale(LC_CTYPE, "");               /* for the widths of letters; the format of numbers does not change */
+    setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* whole lines in one write: launchers prefix each write */
+    if (getenv("LEVIN_LAUNCH")) setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
+    struct rlimit stack;
+    if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < MIN_STACK) {
+        fprintf(stderr,
+                "error: the stack is limited to %llu KiB (ulimit -s), and levin needs at least %d: give it more, as "
+                "`ulimit -s 8192` does\n",
+                (unsigned long long)stack.rlim_cur >> 10, MIN_STACK >> 10);
+        return LVN_EXIT_FAILED;
+    }
+    const char *first = argc > 1 ? argv[1] : "help";
+    if (!strcmp(first, "--version") || !strcmp(first, "-V")) {
+        bool json = argc > 2 && !strcmp(argv[2], "--json");
+        printf(json ? "{\"version\":\"%s\"}\n" : "levin %s\n", LVN_VERSION);
+        return flush_stdout(LVN_EXIT_DONE);
+    }
+    if (!strcmp(first, "--help") || !strcmp(first, "-h")) first = "help";
+    code = run(first, argc > 2 ? argc - 2 : 0, argv + (argc > 2 ? 2 : argc));
+    if (argc > 1) return code;
+    fprintf(stderr, "error: no command is given; `levin help COMMAND` explains each of those above\n");
+    return LVN_EXIT_USAGE;
+}

@@ -1,0 +1,361 @@
+/* plan.c - levin plan: what a run will compute and allocate, from the same plan that training runs. Nothing is trained.
+ *
+ * Sizes of buffers are exact: training allocates the same ones. The estimate for the whole process adds the memory that
+ * this process has used for the plan itself (graphs, programs, data), which training uses, too, and stacks and partly
+ * used huge pages. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cli/args.h"
+#include "cli/humanize.h"
+#include "cli/plan/plan.h"
+#include "data/loader.h"
+#include "engine/memory.h"
+#include "engine/strategy.h"
+#include "host/machine.h"
+#include "host/pages.h"
+#include "model_io/model_find.h"
+#include "model_io/model_setup.h"
+#include "models/keys.h"
+#include "settings/choices.h"
+#include "train/callback.h"
+#include "train/limits.h"
+
+enum { SHOWN_CLASSES = 20 }; /* at most; --json has all */
+
+struct plan {
+    struct lvn_cli *c;
+    const struct levin_settings *s;
+    struct lvn_model_setup setup;
+    struct lvn_callbacks callbacks;
+    struct lvn_train_programs training;
+    int64_t steps;           /* of the run; 0: not known */
+    int64_t steps_per_epoch; /* 0: not known */
+    int64_t base;            /* lvn_plan_base_bytes of the first plan; 0: none yet */
+    bool validates;
+    int64_t *live; /* bytes of the arena that are in use at each instruction of a step */
+};
+
+/* --- what is planned --- */
+
+/* Is model.init a published model, which training would download? Its sizes are known without. */
+static bool is_published_model(const struct levin_settings *s)
+{
+    LVN_LOCAL_ARENA(a);
+    const struct lvn_model *model;
+    return *s->model.init && lvn_model_find_size(&a, s->model.init, &model);
+}
+
+/* Open data and model as the trainer does; without them, assume their sizes. */
+static enum lvn_status open_data(struct plan *p)
+{
+    const struct levin_settings *s = p->s;
+    const struct lvn_amount limit = lvn_limits_validation(s);
+    struct lvn_loader loader;
+    p->validates = *s->data.val_path || strcmp(s->data.kind, "tokens") != 0;
+    p->steps = s->trainer.max_steps;
+    LVN_TRY(lvn_model_setup_data_is_there(s) && !is_published_model(s) ? lvn_model_setup_open(&p->setup, s, NULL, NULL)
+                                                                       : lvn_model_setup_sizes(&p->setup, s, NULL));
+    if (p->setup.data) {
+        LVN_TRY(lvn_limits_loader(&loader, p->setup.data, s));
+        p->validates = lvn_dataset_has(p->setup.data, LVN_SPLIT_VAL);
+        p->steps_per_epoch = loader.steps_per_epoch;
+        int64_t last = lvn_limits_last(s, p->steps_per_epoch);
+        p->steps = last == INT64_MAX ? 0 : last;
+    }
+    if (!limit.count && limit.fraction <= 0) p->validates = false;
+    return LVN_OK;
+}
+
+/* --- the program --- */
+
+static json_t *program_json(const struct lvn_program *p, const int64_t *live)
+{
+    json_t *list = json_array();
+    for (int n = 0; n < p->n_instrs; n++) {
+        const struct lvn_instr *i = &p->instrs[n];
+        const struct lvn_operand *result = lvn_instr_result(i);
+        char shape[LVN_SHAPE_TEXT] = "";
+        if (result) lvn_shape_text(&result->desc, shape);
+        json_t *one = json_object();
+        json_object_set_new(one, "phase", json_string(lvn_instr_phase(i)));
+        json_object_set_new(one, "operation", json_string(i->op->name));
+        json_object_set_new(one, "name", json_string(i->name ? i->name : ""));
+        json_object_set_new(one, "writes", json_string(shape));
+        json_object_set_new(one, "flops", json_real(lvn_instr_flops(i)));
+        json_object_set_new(one, "arena_bytes", json_integer(live[n]));
+        json_array_append_new(list, one);
+    }
+    return list;
+}
+
+static enum lvn_status show_program(struct lvn_cli *c, const struct lvn_program *p, const int64_t *live)
+{
+    LVN_LOCAL_TEXT(listing);
+    if (c->json) {
+        lvn_cli_add(c, "program", program_json(p, live));
+        return LVN_OK;
+    }
+    LVN_TRY(lvn_program_print(&listing, p, LVN_PRINT_COST));
+    lvn_cli_print(c, "\nprogram of one micro-batch: %d instructions\n%s", p->n_instrs, listing.p);
+    return LVN_OK;
+}
+
+/* --- memory --- */
+
+int64_t lvn_plan_base_bytes(const struct lvn_train_programs *t)
+{
+    int64_t part[LVN_MEMORY_PART_COUNT];
+    lvn_train_programs_memory(t, part);
+    return lvn_memory_anonymous() - part[LVN_MEMORY_PROGRAMS]; /* a plan allocates its programs, and nothing else */
+}
+
+int64_t lvn_plan_process_bytes(const struct lvn_train_programs *t, int64_t base)
+{
+    const int64_t stack = (int64_t)1 << 17;
+    const struct lvn_model_state *n = t->model_state;
+    int64_t part[LVN_MEMORY_PART_COUNT], bytes = base + lvn_train_programs_memory(t, part) + n->threads * stack;
+    for (int b = 0; b < LVN_BUFFER_COUNT; b++)
+        if (n->bytes[b]) bytes += lvn_pages_bytes(n->bytes[b]) - n->bytes[b];
+    return bytes;
+}
+
+static void memory_row(struct lvn_cli *c, json_t *object, const char *key, const char *label, int64_t bytes)
+{
+    char count[LVN_NUMBER_TEXT], text[LVN_NUMBER_TEXT];
+    lvn_cli_print(c, "  %-32s %18s  %s\n", label, lvn_count_text(bytes, count), lvn_bytes_text(bytes, text));
+    if (object) json_object_set_new(object, key, json_integer(bytes));
+}
+
+static void show_memory(struct plan *p)
+{
+    static const char *const recomputed[][2] = {
+        [LVN_RECOMPUTE_NONE] = {"none", "All activations are kept for the backward pass"},
+        [LVN_RECOMPUTE_CHEAP] = {"cheap", "To save memory, cheap activations are recomputed in the backward pass"},
+        [LVN_RECOMPUTE_BLOCKS] = {
+            "blocks", "To save memory, all activations but the inputs of blocks are recomputed in the backward pass"}};
+    struct lvn_cli *c = p->c;
+    const struct lvn_model_state *n = p->training.model_state;
+    int64_t part[LVN_MEMORY_PART_COUNT], total = lvn_train_programs_memory(&p->training, part), rest = total;
+    const bool here = n->device->backend->computes; /* the device is in this machine */
+    const bool shared = n->device->memory_bytes;    /* by no other rank: a device's own memory is counted elsewhere */
+    int64_t process = lvn_plan_process_bytes(&p->training, p->base),
+            capacity = shared ? lvn_memory_available() : lvn_model_state_available(n);
+    const struct lvn_program *step = p->training.step_session->program;
+    int first = lvn_program_first_backward(step);
+    json_t *m = c->json ? json_object() : NULL;
+    lvn_cli_print(c, "memory in bytes\n");
+    for (int i = 0; i < LVN_MEMORY_PART_COUNT; i++) {
+        if (part[i] > 0 || c->json) memory_row(c, m, lvn_memory_keys[i], lvn_memory_labels[i], part[i]);
+        if (i <= LVN_MEMORY_ARENA) rest -= part[i];
+        if (i == LVN_MEMORY_ARENA) memory_row(c, m, "activations", "  kept from forward to backward", p->live[first]);
+    }
+    if (m) json_object_set_new(m, "rest", json_integer(rest));
+    memory_row(c, m, "total", "all of these, exact", total);
+    memory_row(c, m, "process", "whole process, about", process);
+    memory_row(c, m, "available",
+               n->machine_bytes    ? "memory of a rank (--memory)"
+               : n->processes == 1 ? "free on this machine"
+                                   : "free on this machine, for a rank",
+               capacity);
+    memory_row(c, m, "unplanned", "(arena without planning)", step->unplaced_bytes);
+    if (step->n_grad_buffers > 1) {
+        lvn_cli_print(c, "%d copies of the gradients are kept, for the tree over micro-batches.\n",
+                      step->n_grad_buffers);
+    }
+    const struct lvn_sharding *sharding = &p->training.reduction.sharding;
+    if (sharding->size > 1) {
+        const char *name = lvn_strategy_name(p->s, sharding->sharded);
+        if (p->s->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO && sharding->sharded)
+            lvn_cli_print(c, "To save memory, trainer.strategy auto is %s.\n", name);
+        lvn_cli_add(c, "strategy", json_string(name));
+    }
+    lvn_cli_print(c, "%s.\n", recomputed[step->recompute][1]);
+    if (n->gradients != n->weights)
+        lvn_cli_print(c, "Gradients are summed in fp32: a step has more than %d pieces, too many for sums in bf16.\n",
+                      LVN_BF16_PARTIAL_SUMS_MAX);
+    const bool fits = capacity <= 0 || process <= capacity;
+    lvn_cli_print(c, "%s\n", !here ? "Whether it fits depends on the device." : fits ? "It fits." : "It does NOT fit.");
+    if (here && !fits) lvn_cli_add(c, "advice", lvn_plan_advice(c, &p->training, process, capacity));
+    lvn_cli_add(c, "memory", m);
+    lvn_cli_add(c, "recompute", json_string(recomputed[step->recompute][0]));
+    lvn_cli_add(c, "arena_bytes", json_integer(n->bytes[LVN_BUFFER_ARENA]));
+    lvn_cli_add(c, "process_bytes", json_integer(process));
+    lvn_cli_add(c, "fits", here ? json_boolean(fits) : json_null());
+}
+
+/* --- the report --- */
+
+/* Is the key a whole number of the model, such as n_layer? Not its positions, since rows may be shorter, and not a
+ * window of all positions. */
+static bool is_size(const struct lvn_model_config *m, const struct lvn_key *k)
+{
+    const double value = lvn_key_get(k, m), positions = (double)lvn_model_value(m, LVN_ROLE_POSITIONS);
+    return k->kind == LVN_KEY_INT && k->recipe && k->role != LVN_ROLE_POSITIONS &&
+           lvn_key_find(m->model, k->recipe) == k && !(k->in_positions && (value < 1 || value >= positions));
+}
+
+static void sizes_text(const struct lvn_model_config *m, char *text, size_t capacity)
+{
+    text[0] = '\0';
+    for (const struct lvn_key *k = m->model->keys; k->kind; k++)
+        if (is_size(m, k)) lvn_print_append(text, capacity, ", %s %" PRId64, k->recipe, (int64_t)lvn_key_get(k, m));
+}
+
+static void add_sizes(struct lvn_cli *c, const struct lvn_model_config *m)
+{
+    for (const struct lvn_key *k = m->model->keys; k->kind; k++)
+        if (is_size(m, k)) lvn_cli_add(c, k->recipe, json_integer((json_int_t)lvn_key_get(k, m)));
+}
+
+static void show_classes(struct lvn_cli *c, const struct lvn_model_config *m)
+{
+    json_t *names = c->json ? json_array() : NULL;
+    char text[LVN_CLASS_NAME];
+    lvn_cli_print(c, "%" PRId64 " classes", m->classes);
+    for (int64_t k = 0; k < m->classes && (names || (m->class_names && k < SHOWN_CLASSES)); k++) {
+        const char *name = lvn_class_name(m, k, text);
+        lvn_cli_print(c, "%s%s", k ? ", " : ": ", name);
+        if (names) json_array_append_new(names, json_string(name));
+    }
+    lvn_cli_print(c, "%s\n", m->class_names && m->classes > SHOWN_CLASSES ? ", ..." : "");
+    lvn_cli_add(c, "classes", names);
+}
+
+static void show_model(struct plan *p)
+{
+    struct lvn_cli *c = p->c;
+    const struct lvn_model_config *m = &p->setup.config;
+    const struct lvn_train_programs *t = &p->training;
+    char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT], batch[LVN_BATCH_TEXT], sizes[400];
+    int64_t total = lvn_params_total(t->model_state->params);
+    sizes_text(m, sizes, sizeof sizes);
+    lvn_cli_print(c, "%s: %s%s%s\n%s parameters\n", p->s->name, m->model->name, sizes,
+                  p->setup.vocabulary_assumed ? " (assumed: the data are not there)" : "", lvn_count_text(total, a));
+    if (p->setup.task->label.label == LVN_LABEL_CLASS) show_classes(c, m);
+    lvn_cli_print(c, "batch of %s, as %" PRId64 " micro-batch%s of %" PRId64 "\n",
+                  lvn_batch_text(lvn_task_unit(p->setup.task), p->s->trainer.batch_size, t->block_size, t->fill, batch),
+                  t->accumulation, t->accumulation == 1 ? "" : "es", t->micro_batch);
+    if (p->steps) lvn_cli_print(c, "%s steps", lvn_count_text(p->steps, a));
+    if (p->steps_per_epoch)
+        lvn_cli_print(c, "%s%s an epoch", p->steps ? ", " : "", lvn_count_text(p->steps_per_epoch, b));
+    if (p->steps || p->steps_per_epoch) lvn_cli_print(c, "\n");
+    lvn_cli_add(c, "model", json_string(m->model->name));
+    lvn_cli_add(c, "parameters", json_integer(total));
+    add_sizes(c, m);
+    if (t->block_size) lvn_cli_add(c, "block_size", json_integer(t->block_size));
+    if (t->fill < 1)
+        lvn_cli_add(c, "tokens_per_step", json_real((double)(p->s->trainer.batch_size * t->block_size) * t->fill));
+    lvn_cli_add(c, "batch_size", json_integer(p->s->trainer.batch_size));
+    lvn_cli_add(c, "micro_batch_size", json_integer(t->micro_batch));
+    lvn_cli_add(c, "accumulation", json_integer(t->accumulation));
+    lvn_cli_add(c, "steps", p->steps ? json_integer(p->steps) : json_null());
+    lvn_cli_add(c, "steps_per_epoch", p->steps_per_epoch ? json_integer(p->steps_per_epoch) : json_null());
+}
+
+static void show_flops(struct plan *p)
+{
+    double step = lvn_program_flops(p->training.step_session->program) * (double)p->training.accumulation;
+    double tokens = (double)(p->s->trainer.batch_size * p->training.block_size) * p->training.fill;
+    char count[LVN_NUMBER_TEXT];
+    const char *unit = lvn_task_unit(p->setup.task);
+    lvn_cli_print(p->c, "arithmetic: %.4g FLOPs a step, %.4g for each of %s %s\n", step, step / tokens,
+                  lvn_count_text((int64_t)tokens, count), unit);
+    lvn_cli_add(p->c, "flops_per_step", json_real(step));
+    lvn_cli_add(p->c, "flops_per_token", json_real(step / tokens));
+}
+
+static enum lvn_status show_schedule(struct plan *p)
+{
+    json_t *list = p->c->json ? json_array() : NULL;
+    LVN_CHECK(
+        p->steps > 0, ARG,
+        "the number of steps is not known: give trainer.max_steps, or trainer.max_epochs with data that are there");
+    const struct lvn_schedule_options options = lvn_schedule_options_of(p->s);
+    struct lvn_schedule schedule;
+    lvn_schedule_init(&schedule, &options, p->steps);
+    for (int64_t i = 0; i < p->steps; i++) {
+        double lr = lvn_schedule_lr(&schedule, i);
+        lvn_cli_print(p->c, "%" PRId64 " %.17g\n", i, lr);
+        if (list) json_array_append_new(list, json_real(lr));
+    }
+    lvn_cli_add(p->c, "lr", list);
+    return LVN_OK;
+}
+
+/* Does the recipe name a GPU, or a precision that the CPU does not compute in? With --device the plan is for a device
+ * that is not here and need not be opened. */
+static bool needs_gpu(const struct levin_settings *s, const struct lvn_backend *b)
+{
+    const bool none = !b->alloc; /* trainer.accelerator gpu or xpu, and this machine has none */
+    return b->describe || none || (s->trainer.precision == LVN_TRAINER_PRECISION_16_MIXED && !b->fp16);
+}
+
+static enum lvn_status show(struct plan *p)
+{
+    if (lvn_cli_on(p->c, LVN_FLAG_plan_fit)) LVN_TRY(lvn_plan_fit_check(p->c));
+    if (lvn_cli_on(p->c, LVN_FLAG_plan_schedule)) {
+        if (p->s->trainer.max_epochs > 0 || !p->s->trainer.max_steps) LVN_TRY(open_data(p));
+        if (!p->steps) p->steps = p->s->trainer.max_steps;
+        return show_schedule(p);
+    }
+    const struct lvn_backend *b = lvn_backend_find(p->s->trainer.accelerator);
+    const bool launches = !b->computes;
+    LVN_CHECK(
+        !p->c->flag[LVN_FLAG_plan_ranks].i || !b->describe, ARG,
+        "--ranks measures a step on this machine's processor, and trainer.accelerator %s is %s: set it to cpu, or "
+        "leave --ranks out",
+        b->name, b->description);
+    LVN_CHECK(!p->c->flag[LVN_FLAG_plan_ranks].i || b->computes, ARG,
+              "--ranks measures a step on this machine, and trainer.accelerator %s computes nothing: leave one of them "
+              "out",
+              p->s->trainer.accelerator);
+    int ranks = (int)p->c->flag[LVN_FLAG_plan_ranks].i;
+    if (!ranks && *p->c->flag[LVN_FLAG_plan_device].t && needs_gpu(p->s, b))
+        LVN_TRY(lvn_settings_set(&p->c->settings, "trainer.accelerator", "trace", LVN_SOURCE_PROGRAM));
+    if (ranks) lvn_plan_threads(p->c);
+    LVN_TRY(open_data(p));
+    LVN_TRY(lvn_callbacks_init(&p->callbacks, p->s, NULL));
+    struct lvn_train_programs_options plan = {
+        .fields = &p->setup.fields,
+        .task = p->setup.task,
+        .fill = p->setup.data ? lvn_split_fill(&p->setup.data->split[LVN_SPLIT_TRAIN]) : 0,
+        .validate = p->validates,
+        .size = ranks,
+        .local_size = ranks ? lvn_plan_per_host(p->c) : 1,
+        .machine_bytes = (int64_t)p->c->flag[LVN_FLAG_plan_memory].r,
+        .planner = lvn_callbacks_planner(&p->callbacks)};
+    if (lvn_cli_on(p->c, LVN_FLAG_plan_fit)) LVN_TRY(lvn_plan_fit(p->c, &p->setup.config, &plan, &p->base));
+    LVN_TRY(lvn_train_programs_plan(&p->training, p->s, &p->setup.config, &plan));
+    if (!p->base) p->base = lvn_plan_base_bytes(&p->training);
+    show_model(p);
+    const struct lvn_program *step = p->training.step_session->program;
+    p->live = lvn_arena_alloc(&p->c->settings.arena, sizeof *p->live * (size_t)(step->n_instrs + 1));
+    if (!p->live) return LVN_MEMORY;
+    lvn_program_live_bytes(step, p->live);
+    show_flops(p);
+    show_memory(p);
+    fflush(stdout);                                                   /* show this much before anything is measured */
+    if (!ranks) LVN_TRY(lvn_plan_time(p->c, &p->training, p->steps)); /* with --ranks it is predicted below */
+    LVN_TRY(lvn_plan_device(p->c, &p->training));
+    if (lvn_cli_on(p->c, LVN_FLAG_plan_program)) LVN_TRY(show_program(p->c, step, p->live));
+    if (launches) LVN_TRY(lvn_plan_launches(p->c, &p->training));
+    return ranks ? lvn_plan_ranks(p->c, &p->training, &p->setup.config) : LVN_OK;
+}
+
+enum lvn_status lvn_command_plan(struct lvn_cli *c)
+{
+    struct plan p = {.c = c, .s = &c->settings};
+    unsigned parts = LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_OPTIMIZER | LVN_USES_TRAINER | LVN_USES_SCHEDULE;
+    c->settings.ranks = c->flag[LVN_FLAG_plan_ranks].i;
+    LVN_TRY(lvn_cli_settings(c, c->n_operands ? c->operand[0] : NULL, parts));
+    if (lvn_cli_shows_settings(c)) return LVN_OK;
+    enum lvn_status status = show(&p);
+    lvn_train_programs_release(&p.training);
+    lvn_callbacks_release(&p.callbacks);
+    lvn_model_setup_close(&p.setup);
+    return status;
+}

@@ -1,0 +1,116 @@
+/* plan_device.c - --device: does a planned run fit into the memory of a device that is not here (devices.def), and are
+ * there kernels for every instruction of a step? Called by plan.c.
+ *
+ * An upper bound adds to the plan: the scratch of the device's kernels and of its matrix library, in addition to the
+ * scratch of the CPU's kernels; batches that are written while a step runs; the reserve that a run leaves free; and
+ * the driver's own share, 3 % of the memory by rule of thumb. */
+#include <string.h>
+
+#include "base/text.h"
+#include "cli/plan/plan.h"
+#include "engine/memory_advice.h"
+
+static const struct device {
+    const char *name; /* as --device has it */
+    const char *backend;
+    const char *title; /* "NVIDIA A100, 40 GB" */
+    double bytes;      /* of its memory */
+} devices[] = {
+#define LVN_PLAN_DEVICE(name, backend, title, bytes) {name, backend, title, bytes},
+#include "cli/plan/devices.def"
+};
+
+static const double DRIVER_LEAVES = 0.97; /* of a device's memory */
+
+/* *max: the scratch of the instruction that needs most, bytes. False, with an error recorded: one has no kernel. */
+static bool max_scratch(const struct lvn_backend *b, const struct lvn_program *p, int64_t *max)
+{
+    *max = 0;
+    for (int n = 0; n < p->n_instrs; n++) {
+        struct lvn_instr i = p->instrs[n];
+        int64_t scratch = 0;
+        if (!i.op->collective && b->choose(NULL, &i, &scratch) != LVN_OK) return false;
+        if (scratch > *max) *max = scratch;
+    }
+    return true;
+}
+
+json_t *lvn_plan_advice(const struct lvn_cli *c, const struct lvn_train_programs *t, int64_t needed, int64_t available)
+{
+    struct lvn_memory_advice advice;
+    char bytes[LVN_NUMBER_TEXT];
+    json_t *list = c->json ? json_array() : NULL;
+    lvn_memory_advice_find(&advice, t, needed, available);
+    lvn_cli_print(c, advice.n ? "Each of these makes it smaller:\n" : "Choose a smaller model or model.block_size.\n");
+    for (int i = 0; i < advice.n; i++) {
+        const struct lvn_advice *a = &advice.list[i];
+        lvn_cli_print(c, "  %-60s %10s%s\n", a->settings, lvn_bytes_text(a->bytes, bytes), a->fits ? ", fits" : "");
+        if (list)
+            json_array_append_new(list, json_pack("{s:s,s:I,s:b}", "settings", a->settings, "bytes",
+                                                  (json_int_t)a->bytes, "fits", a->fits));
+    }
+    return list;
+}
+
+/* The device of --device. */
+static enum lvn_status find_device(const struct lvn_cli *c, const struct device **out)
+{
+    const char *wanted = c->flag[LVN_FLAG_plan_device].t;
+    *out = NULL;
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
+        if (!strcmp(devices[i].name, wanted)) *out = &devices[i];
+    LVN_CHECK(*out, ARG, "--device '%.60s' is not in the table: `levin help plan` has the names that are", wanted);
+    return LVN_OK;
+}
+
+/* Bytes that t takes there, with so much scratch of its kernels. */
+static int64_t device_bytes(const struct device *k, const struct lvn_train_programs *t, int64_t scratch)
+{
+    const struct lvn_backend *backend = lvn_backend_find(k->backend);
+    int64_t bytes = lvn_model_state_bytes(t->model_state) + lvn_backend_reserve(backend, (int64_t)k->bytes);
+    if (backend != t->model_state->device->backend)
+        bytes += scratch + lvn_model_state_async_bytes(t->model_state, backend);
+    return bytes;
+}
+
+enum lvn_status lvn_plan_device_memory(const struct lvn_cli *c, const struct lvn_train_programs *t, int64_t *takes,
+                                       int64_t *available)
+{
+    const struct device *k;
+    int64_t scratch;
+    LVN_TRY(find_device(c, &k));
+    if (!max_scratch(lvn_backend_find(k->backend), t->step_session->program, &scratch)) lvn_error_clear();
+    *takes = device_bytes(k, t, scratch);
+    *available = (int64_t)(DRIVER_LEAVES * k->bytes);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_train_programs *t)
+{
+    const struct device *k;
+    char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
+    if (!*c->flag[LVN_FLAG_plan_device].t) return LVN_OK;
+    LVN_TRY(find_device(c, &k));
+    const struct lvn_backend *backend = lvn_backend_find(k->backend);
+    int64_t scratch;
+    bool kernels = max_scratch(backend, t->step_session->program, &scratch);
+    int64_t takes = device_bytes(k, t, scratch);
+    bool fits = (double)takes <= DRIVER_LEAVES * k->bytes;
+    lvn_cli_print(c, "%s: %s of %s are taken: %s\n", k->title, lvn_bytes_text(takes, a),
+                  lvn_bytes_text((int64_t)k->bytes, b), fits ? "it fits." : "it does NOT fit.");
+    json_t *advice = fits ? NULL : lvn_plan_advice(c, t, takes, (int64_t)(DRIVER_LEAVES * k->bytes));
+    if (!kernels) lvn_cli_print(c, "It cannot run there: %s.\n", levin_error_text());
+    lvn_error_clear();
+    json_t *one = c->json ? json_object() : NULL;
+    if (!one) return LVN_OK;
+    if (advice) json_object_set_new(one, "advice", advice);
+    json_object_set_new(one, "name", json_string(k->name));
+    json_object_set_new(one, "memory_bytes", json_integer((json_int_t)k->bytes));
+    json_object_set_new(one, "needed_bytes", json_integer(takes));
+    json_object_set_new(one, "reserved_bytes", json_integer(lvn_backend_reserve(backend, (int64_t)k->bytes)));
+    json_object_set_new(one, "scratch_bytes", json_integer(scratch));
+    json_object_set_new(one, "fits", json_boolean(fits));
+    json_object_set_new(one, "has_kernels", json_boolean(kernels));
+    lvn_cli_add(c, "device", one);
+    return LVN_OK;
+}

@@ -1,0 +1,94 @@
+/* prepare.c - levin prepare: writes a text as token files, each character a token. With a tokenizer prepare_text.c does
+ * it. */
+#include "data/prepare/prepare.h"
+#include "base/files.h"
+#include "cli/args.h"
+#include "cli/cli.h"
+#include "cli/model_arg.h"
+#include "cli/prepare_text.h"
+#include "data/file_type.h"
+#include "model_io/model_setup.h"
+#include "settings/choices.h"
+#include "stores/upload_staging.h"
+
+/* --out, or the text's path without its ending. */
+static const char *output_folder(struct lvn_cli *c)
+{
+    const char *given = c->flag[LVN_FLAG_prepare_out].t, *path = c->settings.data.path;
+    if (*given) return given;
+    int64_t n = lvn_file_stem(path);
+    return lvn_arena_printf(&c->settings.arena, "%.*s%s", (int)n, path, path[n] ? "" : "-tokens");
+}
+
+/* Without data.kind: what lies at data.path? *kind "text" or "jsonl": several documents, and *description names
+ * them in messages; *kind NULL: one text. */
+static enum lvn_status detect_kind(const struct levin_settings *s, const char **kind, const char **description)
+{
+    const char *path = s->data.path;
+    enum lvn_store_kind there = LVN_STORE_NOTHING;
+    int64_t bytes;
+    *kind = NULL;
+    *description = "";
+    if (!*path || lvn_settings_given(s, LVN_OPT_data_kind)) return LVN_OK;
+    LVN_TRY(lvn_file_refuse_name(path));
+    enum lvn_file_type type = lvn_file_type(path, lvn_file_unpacked_name(path));
+    bool packed = path[lvn_file_unpacked_name(path)] != '\0';
+    if (type == LVN_FILE_TYPE_UNKNOWN && !packed) LVN_TRY(lvn_store_stat(path, &there, &bytes));
+    *kind = type == LVN_FILE_TYPE_LINES ? "jsonl" : packed || there == LVN_STORE_FOLDER ? "text" : NULL;
+    *description = type == LVN_FILE_TYPE_LINES ? "lines of JSON" : packed ? "an archive" : "a folder of texts";
+    return LVN_OK;
+}
+
+enum lvn_status lvn_command_prepare(struct lvn_cli *c)
+{
+    const char *operand = c->n_operands ? c->operand[0] : NULL;
+    bool recipe = operand && lvn_cli_is_recipe(operand);
+    if (operand && lvn_cli_is_corpus(operand)) return lvn_cli_prepare_corpus(c, operand);
+    LVN_CHECK(!*c->flag[LVN_FLAG_prepare_input].t, ARG,
+              "--input belongs to `levin prepare openwebtext`, `text` or `jsonl`: say which");
+    if (operand && !recipe) LVN_TRY(lvn_settings_set(&c->settings, "data.path", operand, LVN_SOURCE_COMMAND));
+    LVN_TRY(lvn_cli_settings(c, recipe ? operand : NULL, LVN_USES_DATA));
+    const struct levin_settings *s = &c->settings;
+    const char *kind, *description;
+    LVN_CHECK(*c->flag[LVN_FLAG_prepare_out].t || s->origin[LVN_OPT_data_path].source != LVN_SOURCE_RUN, ARG,
+              "the settings of a run do not say where to write: give a folder, --out=FOLDER");
+    LVN_TRY(detect_kind(s, &kind, &description));
+    char *cached;
+    LVN_TRY(lvn_model_setup_download(s, false, &cached)); /* cached: NULL, since nothing is evaluated */
+    struct lvn_data_options o = lvn_data_options_of(s);
+    o.block_size = lvn_cli_prepare_window(c);
+    const double fraction = c->flag[LVN_FLAG_prepare_val_fraction].r;
+    const char *out = output_folder(c), *folder;
+    struct lvn_prepared made;
+    if (!out) return LVN_MEMORY;
+    const bool tokenizer = *c->flag[LVN_FLAG_prepare_tokenizer].t, separator = *c->flag[LVN_FLAG_prepare_separator].t;
+    LVN_CHECK(
+        tokenizer ||
+            (!separator && !lvn_cli_on(c, LVN_FLAG_prepare_allow_special) && !c->given[LVN_FLAG_prepare_encoding]),
+        ARG,
+        "--separator, --allow-special and --encoding need a tokenizer: without --tokenizer each character is a token");
+    if (!kind && separator) kind = "text", description = "a text of several documents";
+    if (kind) {
+        LVN_TRY_WHILE(lvn_cli_prepare_files(c, kind, s->data.path, out), "preparing '%s', which is %s", s->data.path,
+                      description);
+        return LVN_OK;
+    }
+    if (tokenizer) return lvn_cli_prepare_one(c, s->data.path, out);
+    LVN_TRY(lvn_cli_prepare_check_overwrite(c, out, NULL));
+    LVN_TRY(lvn_upload_staging_open(&c->settings.arena, out, &folder));
+    LVN_TRY(lvn_prepare(&o, c->given[LVN_FLAG_prepare_val_fraction] ? &fraction : NULL, folder, &made));
+    LVN_TRY(lvn_upload_staging_send(folder, out));
+    char train[LVN_NUMBER_TEXT], val[LVN_NUMBER_TEXT], vocabulary[LVN_NUMBER_TEXT];
+    lvn_cli_print(c, "%s/train.bin: %s token%s\n", out, lvn_count_text(made.n_tokens[LVN_SPLIT_TRAIN], train),
+                  lvn_plural(made.n_tokens[LVN_SPLIT_TRAIN]));
+    if (made.n_tokens[LVN_SPLIT_VAL])
+        lvn_cli_print(c, "%s/val.bin: %s token%s\n", out, lvn_count_text(made.n_tokens[LVN_SPLIT_VAL], val),
+                      lvn_plural(made.n_tokens[LVN_SPLIT_VAL]));
+    lvn_cli_print(c, "vocabulary: %s; train on it with --data.kind=tokens --data.path=%s\n",
+                  lvn_count_text(made.vocab_size, vocabulary), out);
+    lvn_cli_add(c, "out", json_string(out));
+    lvn_cli_add(c, "vocab_size", json_integer(made.vocab_size));
+    lvn_cli_add(c, "train_tokens", json_integer(made.n_tokens[LVN_SPLIT_TRAIN]));
+    lvn_cli_add(c, "val_tokens", json_integer(made.n_tokens[LVN_SPLIT_VAL]));
+    return LVN_OK;
+}

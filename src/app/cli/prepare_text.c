@@ -1,0 +1,346 @@
+/* prepare_text.c - levin prepare with a tokenizer: options, download, progress line, summary.
+ * data/prepare/text_prepare.h does the work.
+ *
+ * A signal of stop.h saves the state and exits with 75; the same command continues. */
+#include "cli/prepare_text.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "base/threads.h"
+#include "cli/args.h"
+#include "cli/humanize.h"
+#include "cli/model_arg.h"
+#include "cli/stop.h"
+#include "cli/transfer.h"
+#include "data/prepare/prepare.h"
+#include "data/prepare/text_prepare.h"
+#include "data/prepare/text_write.h"
+#include "host/machine.h"
+#include "settings/settings_model.h"
+#include "stores/fetch.h"
+#include "stores/upload_staging.h"
+#include "tokenizers/post_processor.h"
+
+/* The archive as its makers published it: a tar of xz-compressed tars, 12.9 GB. */
+static const char openwebtext_url[] = "https://zenodo.org/record/3834942/files/openwebtext.tar.xz";
+static const char openwebtext_sha256[] = "9fe39d154c5bc67da8c359415372b79510eb1e2edb0d035fe4f7fc3a732b9336";
+
+static void catch_signals(void)
+{
+    lvn_stop_catch();
+    signal(SIGXFSZ, SIG_IGN); /* beyond a file size limit a write fails, and the process lives */
+}
+
+/* --- the progress line --- */
+
+struct line {
+    bool quiet;       /* print no line */
+    bool live;        /* stderr is a terminal */
+    bool displayed;   /* a live line stands there */
+    double began;     /* lvn_seconds() */
+    double drawn;     /* lvn_seconds() of the last line */
+    int64_t first;    /* bytes read when this run began; -1: not known yet */
+    int64_t warnings; /* printed so far, at most 10 */
+};
+
+static void clear(struct line *l)
+{
+    if (l->displayed) fputs("\r\033[K", stderr);
+    l->displayed = false;
+}
+
+/* Is a line due? Five times a second on a terminal, every ten seconds elsewhere. */
+static bool is_due(struct line *l)
+{
+    double t = lvn_seconds();
+    if (l->quiet || t - l->drawn < (l->live ? 0.2 : 10)) return false;
+    l->drawn = t;
+    return true;
+}
+
+static void draw(struct line *l, const char *text)
+{
+    clear(l);
+    fprintf(stderr, l->live ? "%s" : "%s\n", text);
+    fflush(stderr);
+    l->displayed = l->live;
+}
+
+static void eta_text(double left, char text[LVN_NUMBER_TEXT])
+{
+    if (isfinite(left) && left < 1e9)
+        lvn_seconds_text(left, text);
+    else
+        snprintf(text, LVN_NUMBER_TEXT, "?");
+}
+
+static int on_progress(void *context, const struct lvn_text_progress *p)
+{
+    struct line *l = context;
+    for (const char *at = p->warnings; *at && l->warnings < 10; at = strchr(at, '\n') + 1, l->warnings++) {
+        clear(l);
+        fprintf(stderr, "warning: %.*s\n", (int)strcspn(at, "\n"), at);
+    }
+    if (l->first < 0) l->first = p->resumed_at;
+    if (is_due(l)) {
+        char text[400], documents[LVN_NUMBER_TEXT], tokens[LVN_NUMBER_TEXT], eta[LVN_NUMBER_TEXT],
+            rate[LVN_NUMBER_TEXT];
+        double seconds = lvn_seconds() - l->began, read = (double)(p->bytes_read - l->first);
+        const struct lvn_text_counts *c = p->counts;
+        eta_text((double)(p->bytes_total - p->bytes_read) * seconds / read, eta);
+        lvn_bytes_text((int64_t)(read / seconds), rate);
+        snprintf(text, sizeof text, "%3.0f %%  %s documents, %s tokens, reading %s/s, %s left",
+                 p->bytes_total ? 100.0 * (double)p->bytes_read / (double)p->bytes_total : 100.0,
+                 lvn_count_text(c->documents[0] + c->documents[1], documents),
+                 lvn_count_text(c->tokens[0] + c->tokens[1], tokens), rate, eta);
+        draw(l, text);
+    }
+    return lvn_stop_requested;
+}
+
+/* --- options --- */
+
+static const struct {
+    const char *word;
+    enum lvn_chunk_kind kind;
+} kinds[] = {{"openwebtext", LVN_CHUNK_TEXT}, {"text", LVN_CHUNK_TEXT}, {"jsonl", LVN_CHUNK_LINES}};
+
+bool lvn_cli_is_corpus(const char *word)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (!strcmp(kinds[i].word, word)) return true;
+    return false;
+}
+
+/* The id to write behind each document; -1: none. */
+static enum lvn_status end_token(struct lvn_cli *c, const struct lvn_tokenizer *t, int32_t *id)
+{
+    const char *name = c->flag[LVN_FLAG_prepare_end_token].t;
+    struct lvn_ids suffix = {0}; /* tokens that the tokenizer itself puts behind a text end a document, too */
+    LVN_TRY(lvn_post_processor_suffix(t, &suffix));
+    bool ended = suffix.n > 0;
+    lvn_ids_release(&suffix);
+    *id = *name || ended ? -1 : t->end_id;
+    if (!strcmp(name, "none") || (ended && !*name)) return LVN_OK;
+    if (*name) *id = lvn_tokenizer_find(t, name, (int64_t)strlen(name));
+    LVN_CHECK(*id >= 0 || !*name, ARG, "'%s' has no token '%s'", t->path, name);
+    LVN_CHECK(*id >= 0, ARG,
+              "'%s' does not say which token ends a document: give its name with --end-token, or --end-token=none",
+              t->path);
+    return LVN_OK;
+}
+
+static int thread_count(const struct lvn_cli *c)
+{
+    return c->settings.trainer.threads > 0 ? (int)c->settings.trainer.threads : lvn_threads_default();
+}
+
+/* Download the published archive into the output folder. */
+static enum lvn_status fetch(struct lvn_cli *c, const char *out, const char **path)
+{
+    const struct levin_settings *s = &c->settings;
+    const char *url = *s->data.url ? s->data.url : openwebtext_url;
+    const char *sum = *s->data.sha256 ? s->data.sha256 : *s->data.url ? NULL : openwebtext_sha256;
+    /* If `out` is sent to a store, into the folder above: the archive must not be sent. */
+    const char *folder =
+        lvn_store_is_url(c->flag[LVN_FLAG_prepare_out].t) ? lvn_path_dir(&c->settings.arena, out) : out;
+    *path = folder ? lvn_path_join(&c->settings.arena, folder, lvn_path_name(url)) : NULL;
+    if (!*path) return LVN_MEMORY;
+    /* The file was verified before it got this name: do not read its 13 GB again. */
+    if (lvn_path_exists(*path)) return LVN_OK;
+    struct lvn_transfer t;
+    lvn_transfer_begin(&t, c, lvn_path_name(url));
+    enum lvn_status status = lvn_download(url, sum, *path, lvn_transfer_progress, &t);
+    lvn_transfer_end(&t);
+    LVN_TRY_WHILE(status, "fetching OpenWebText");
+    return LVN_OK;
+}
+
+/* --- the summary --- */
+
+static void warn(const struct lvn_cli *c, const struct lvn_tokenizer *t, const struct lvn_text_counts *n)
+{
+    char a[LVN_NUMBER_TEXT];
+    const char *separator = c->flag[LVN_FLAG_prepare_separator].t;
+    if (n->special_texts.n) {
+        const uint32_t *at = t->start + n->special_texts.id;
+        const char *name = (const char *)t->byte + at[0];
+        const int bytes = (int)(at[1] - at[0]);
+        lvn_log(LVN_LOG_WARN,
+                "the texts contain the text of special tokens, such as %.*s, %s time%s; it was encoded as ordinary "
+                "text. If these are meant as tokens, use --allow-special; if they separate documents of a text file, "
+                "--separator='%.*s'",
+                bytes, name, lvn_count_text(n->special_texts.n, a), lvn_plural(n->special_texts.n), bytes, name);
+    }
+    if (n->doubled)
+        lvn_log(LVN_LOG_WARN,
+                "%s document%s with a token that the tokenizer adds, too, so that it is there twice; leave it out of "
+                "the texts",
+                lvn_count_text(n->doubled, a), n->doubled == 1 ? " begins" : "s begin");
+    if (*separator && !n->separators)
+        lvn_log(LVN_LOG_WARN, "--separator: the text files do not contain '%s', so each is one document", separator);
+}
+
+/* "12 %" of the tokens. */
+static double percent(const struct lvn_text_counts *n, int split)
+{
+    return 100.0 * (double)n->tokens[split] / (double)(n->tokens[LVN_SPLIT_TRAIN] + n->tokens[LVN_SPLIT_VAL]);
+}
+
+static void report(struct lvn_cli *c, const char *out, const struct lvn_tokenizer *t, const struct lvn_text_counts *n,
+                   double seconds)
+{
+    char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
+    for (int i = 0; i < LVN_SPLITS_TRAINED; i++) {
+        if (!n->tokens[i]) continue;
+        lvn_cli_print(c, "%s/%s.bin: %s token%s (%.3g %%) of %s document%s\n", out, lvn_split_names[i],
+                      lvn_count_text(n->tokens[i], a), lvn_plural(n->tokens[i]), percent(n, i),
+                      lvn_count_text(n->documents[i], b), lvn_plural(n->documents[i]));
+    }
+    if (!n->tokens[LVN_SPLIT_VAL])
+        lvn_cli_print(c, "no val.bin: %s\n",
+                      c->flag[LVN_FLAG_prepare_val_fraction].r > 0 ? "there is too little text to hold some back"
+                                                                   : "--val-fraction=0 holds nothing back");
+    if (n->duplicates)
+        lvn_cli_print(c, "%s duplicate document%s left out\n", lvn_count_text(n->duplicates, a),
+                      lvn_plural(n->duplicates));
+    if (n->bad) lvn_cli_print(c, "%s bad line%s skipped\n", lvn_count_text(n->bad, a), lvn_plural(n->bad));
+    if (n->crlf)
+        lvn_cli_print(
+            c,
+            "%s line%s end%s in CR LF, and the tokens of '\\r' are learned; `sed -i 's/\\r$//' FILE` converts "
+            "a file\n",
+            lvn_count_text(n->crlf, a), lvn_plural(n->crlf), n->crlf == 1 ? "s" : "");
+    if (n->empty) lvn_cli_print(c, "%s empty document%s skipped\n", lvn_count_text(n->empty, a), lvn_plural(n->empty));
+    if (n->skipped)
+        lvn_cli_print(c, "%s file%s skipped: no text by its name, or not UTF-8\n", lvn_count_text(n->skipped, a),
+                      lvn_plural(n->skipped));
+    lvn_cli_print(c, "vocabulary: %s; train on it with --data.kind=tokens --data.path=%s\n", lvn_count_text(t->n, a),
+                  out);
+    lvn_cli_add(c, "out", json_string(out));
+    lvn_cli_add(c, "vocab_size", json_integer(t->n));
+    lvn_cli_add(c, "train_tokens", json_integer(n->tokens[LVN_SPLIT_TRAIN]));
+    lvn_cli_add(c, "val_tokens", json_integer(n->tokens[LVN_SPLIT_VAL]));
+    lvn_cli_add(c, "train_documents", json_integer(n->documents[LVN_SPLIT_TRAIN]));
+    lvn_cli_add(c, "val_documents", json_integer(n->documents[LVN_SPLIT_VAL]));
+    lvn_cli_add(c, "text_bytes", json_integer(n->text_bytes));
+    lvn_cli_add(c, "duplicates", json_integer(n->duplicates));
+    lvn_cli_add(c, "bad_lines", json_integer(n->bad));
+    lvn_cli_add(c, "empty_documents", json_integer(n->empty));
+    lvn_cli_add(c, "files_passed_over", json_integer(n->skipped));
+    lvn_cli_add(c, "special_texts", json_integer(n->special_texts.n));
+    lvn_cli_add(c, "crlf_lines", json_integer(n->crlf));
+    lvn_cli_add(c, "seconds", json_real(seconds));
+    warn(c, t, n);
+}
+
+enum lvn_status lvn_cli_prepare_check_overwrite(const struct lvn_cli *c, const char *out, const struct lvn_tokenizer *t)
+{
+    return lvn_cli_on(c, LVN_FLAG_prepare_overwrite) ? LVN_OK : lvn_prepare_refuse(out, t);
+}
+
+int64_t lvn_cli_prepare_window(const struct lvn_cli *c)
+{
+    const struct lvn_model *model = lvn_model_find(c->settings.model.kind);
+    return model ? lvn_settings_role(&c->settings, model, LVN_ROLE_POSITIONS) : 0;
+}
+
+/* Options of both ways to prepare texts. */
+static struct lvn_text_options text_options(const struct lvn_cli *c, const struct lvn_tokenizer *t, const char *input,
+                                            const char *out)
+{
+    return (struct lvn_text_options){.corpus = {.tokenizer = t,
+                                                .field = c->flag[LVN_FLAG_prepare_field].t,
+                                                .separator = c->flag[LVN_FLAG_prepare_separator].t,
+                                                .allow_special = lvn_cli_on(c, LVN_FLAG_prepare_allow_special)},
+                                     .input = input,
+                                     .out = out,
+                                     .val_fraction = c->flag[LVN_FLAG_prepare_val_fraction].r,
+                                     .val_given = c->given[LVN_FLAG_prepare_val_fraction],
+                                     .window = lvn_cli_prepare_window(c),
+                                     .threads = thread_count(c)};
+}
+
+static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn_tokenizer *t, const char *input,
+                           const char *named)
+{
+    const char *out;
+    LVN_TRY(lvn_upload_staging_open(&c->settings.arena, named, &out));
+    struct line line = {.quiet = lvn_cli_on(c, LVN_FLAG_any_quiet),
+                        .live = isatty(STDERR_FILENO),
+                        .began = lvn_seconds(),
+                        .drawn = lvn_seconds()};
+    const char *bad = c->flag[LVN_FLAG_prepare_bad_lines].t;
+    struct lvn_text_counts counts = {0};
+    struct lvn_text_options o = text_options(c, t, input, out);
+    LVN_TRY(lvn_text_encoding_find(c->flag[LVN_FLAG_prepare_encoding].t, &o.corpus.encoding));
+    o.seed = (uint64_t)c->flag[LVN_FLAG_prepare_seed].i;
+    o.drop_duplicates = lvn_cli_on(c, LVN_FLAG_prepare_drop_duplicates);
+    o.overwrite = lvn_cli_on(c, LVN_FLAG_prepare_overwrite);
+    o.save_every = (double)c->flag[LVN_FLAG_prepare_save_every].i;
+    o.progress = on_progress;
+    o.context = &line;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (!strcmp(kinds[i].word, kind)) o.corpus.kind = kinds[i].kind;
+    o.corpus.refuse_bad = !strcmp(bad, "refuse");
+    LVN_CHECK(o.corpus.refuse_bad || !strcmp(bad, "skip"), ARG, "--bad-lines must be skip or refuse, got '%.40s'", bad);
+    LVN_TRY(end_token(c, t, &o.end_id));
+    LVN_CHECK(*o.input || !strcmp(kind, "openwebtext"), ARG, "levin prepare %s needs --input=FILE_OR_FOLDER", kind);
+    if (!lvn_text_prepare_begun(out)) LVN_TRY(lvn_cli_prepare_check_overwrite(c, named, t));
+    LVN_TRY(lvn_store_download(&c->settings.arena, o.input, LVN_WANT_ALL, &o.input));
+    if (!*o.input) LVN_TRY(fetch(c, out, &o.input));
+    catch_signals();
+    line.first = -1;
+    line.began = lvn_seconds();
+    enum lvn_status status = lvn_text_prepare(&o, &counts);
+    clear(&line);
+    if (status == LVN_OK) status = lvn_upload_staging_send(out, named);
+    if (status == LVN_OK) report(c, named, t, &counts, lvn_seconds() - line.began);
+    return status;
+}
+
+enum lvn_status lvn_cli_prepare_corpus(struct lvn_cli *c, const char *kind)
+{
+    const char *given = c->flag[LVN_FLAG_prepare_out].t, *input = c->flag[LVN_FLAG_prepare_input].t;
+    const char *out = *given ? given : lvn_arena_printf(&c->settings.arena, "data/%s", kind);
+    LVN_TRY(lvn_cli_settings(c, NULL, 0));
+    return out ? lvn_cli_prepare_files(c, kind, input, out) : LVN_MEMORY;
+}
+
+enum lvn_status lvn_cli_prepare_files(struct lvn_cli *c, const char *kind, const char *input, const char *out)
+{
+    struct lvn_tokenizer *t;
+    const char *path = c->flag[LVN_FLAG_prepare_tokenizer].t;
+    LVN_CHECK(*path, ARG, "levin prepare %s needs --tokenizer=FILE_OR_DIR: a vocab.json with merges.txt, for instance",
+              kind);
+    LVN_TRY(lvn_cli_tokenizer(c, path, &t));
+    enum lvn_status status = run(c, kind, t, input, out);
+    lvn_tokenizer_close(t);
+    return status;
+}
+
+enum lvn_status lvn_cli_prepare_one(struct lvn_cli *c, const char *text, const char *out)
+{
+    struct lvn_tokenizer *t;
+    struct lvn_text_counts counts;
+    double began = lvn_seconds();
+    const char *folder;
+    LVN_TRY(lvn_upload_staging_open(&c->settings.arena, out, &folder));
+    LVN_TRY(lvn_store_download(&c->settings.arena, text, LVN_WANT_ALL, &text));
+    LVN_TRY(lvn_cli_tokenizer(c, c->flag[LVN_FLAG_prepare_tokenizer].t, &t));
+    enum lvn_status status = lvn_cli_prepare_check_overwrite(c, out, t);
+    struct lvn_text_options o = text_options(c, t, text, folder);
+    if (status == LVN_OK) status = lvn_text_encoding_find(c->flag[LVN_FLAG_prepare_encoding].t, &o.corpus.encoding);
+    if (status == LVN_OK) status = lvn_text_prepare_one(&o, &counts);
+    if (status == LVN_OK) status = lvn_upload_staging_send(folder, out);
+    if (status == LVN_OK) report(c, out, t, &counts, lvn_seconds() - began);
+    lvn_tokenizer_close(t);
+    return status;
+}

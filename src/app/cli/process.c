@@ -1,0 +1,127 @@
+/* process.c - see process.h. No shell is involved. */
+#include "cli/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/text.h"
+
+void lvn_words_add(struct lvn_words *w, const char *format, ...)
+{
+    char *word = NULL;
+    va_list args;
+    va_start(args, format);
+    int n = vasprintf(&word, format, args);
+    va_end(args);
+    if (w->n + 2 > w->capacity) {
+        int capacity = w->capacity ? 2 * w->capacity : 32;
+        char **grown = lvn_arena_alloc(w->arena, sizeof *grown * (size_t)capacity);
+        if (grown && w->n) memcpy(grown, w->word, sizeof *grown * (size_t)w->n);
+        if (grown) w->word = grown, w->capacity = capacity;
+        if (!grown) w->failed = true;
+    }
+    char *copy = n >= 0 && !w->failed ? lvn_arena_strdup(w->arena, word) : NULL;
+    if (n >= 0) free(word);
+    if (copy) {
+        w->word[w->n++] = copy;
+    } else {
+        w->failed = true;
+    }
+}
+
+enum lvn_status lvn_words_status(const struct lvn_words *w)
+{
+    LVN_CHECK(!w->failed, MEMORY, "no memory for a command line");
+    return LVN_OK;
+}
+
+void lvn_words_text(const struct lvn_words *w, struct lvn_text *t)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=./,:@%^";
+    for (int i = 0; i < w->n; i++) {
+        const char *word = w->word[i];
+        if (i) lvn_text_add(t, " ");
+        if (*word && !word[strspn(word, plain)]) {
+            lvn_text_add(t, word);
+            continue;
+        }
+        lvn_text_add(t, "'");
+        for (; *word; word++) lvn_text_add_bytes(t, *word == '\'' ? "'\\''" : word, *word == '\'' ? 4 : 1);
+        lvn_text_add(t, "'");
+    }
+}
+
+const char *lvn_word_quoted(struct lvn_arena *a, const char *word)
+{
+    LVN_LOCAL_TEXT(t);
+    char *words[] = {(char *)word, NULL};
+    lvn_words_text(&(struct lvn_words){.word = words, .n = 1}, &t);
+    const char *text = lvn_text_string(&t);
+    return text ? lvn_arena_strdup(a, text) : NULL;
+}
+
+char *lvn_process_find(struct lvn_arena *a, const char *name)
+{
+    const char *path = getenv("PATH");
+    char full[PATH_MAX];
+    if (strchr(name, '/')) return access(name, X_OK) || lvn_path_is_dir(name) ? NULL : lvn_arena_strdup(a, name);
+    for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
+        int n = (int)strcspn(p, ":");
+        bool whole = lvn_fit(full, sizeof full, "%.*s/%s", n, p, name);
+        if (whole && n > 0 && !access(full, X_OK) && lvn_path_is_file(full)) return lvn_arena_strdup(a, full);
+        p += n + (p[n] == ':');
+    }
+    return NULL;
+}
+
+static void run_child(char *const *words, int out)
+{
+    int null = open("/dev/null", O_RDONLY);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    if (null >= 0) dup2(null, STDIN_FILENO);
+    dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
+    setpgid(0, 0); /* so that its children are killed with it when it takes too long */
+    execv(words[0], words);
+    _exit(127);
+}
+
+int lvn_process_run(char *const *words, double seconds, struct lvn_text *output)
+{
+    int pipes[2], status = 0;
+    double end = lvn_seconds() + seconds;
+    char text[4096];
+    bool late = false;
+    if (pipe2(pipes, O_CLOEXEC)) return -1;
+    pid_t pid = fork();
+    if (pid == 0) run_child(words, pipes[1]);
+    close(pipes[1]);
+    while (pid > 0 && !late) {
+        double left = end - lvn_seconds();
+        struct pollfd p = {.fd = pipes[0], .events = POLLIN};
+        int ready = left > 0 ? poll(&p, 1, (int)(left * 1e3) + 1) : 0;
+        if (ready < 0 && errno == EINTR) continue;
+        ssize_t n = ready > 0 ? read(pipes[0], text, sizeof text) : 0;
+        late = ready == 0;
+        if (n <= 0) break;
+        if (output) lvn_text_add_bytes(output, text, n);
+    }
+    close(pipes[0]);
+    if (pid < 0) return -1;
+    if (late) kill(-pid, SIGKILL);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+    if (late) return -2;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}

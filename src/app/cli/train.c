@@ -1,0 +1,270 @@
+/* train.c - levin train: trains a recipe, or resumes a run. The training itself is lvn_train()'s (src/run/train).
+ *
+ * The signals of stop.h and SIGUSR1 ask the training loop to finish its step, save and exit; a second SIGINT kills the
+ * program. Before the first step there is nothing to save, and the main thread may wait for something that no flag ends
+ * (a network, a FIFO): the handler itself ends the process. Slurm sends SIGUSR1 when the job's time runs out: after all
+ * ranks have saved, rank 0 requeues the job (below levin launch, levin launch does), and a requeued job resumes without
+ * --resume. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/getenv.h"
+#include "cli/args.h"
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "cli/requeue.h"
+#include "cli/show_batch.h"
+#include "cli/stop.h"
+#include "data/dataset.h"
+#include "train/trainer.h"
+
+static volatile sig_atomic_t stop;     /* LVN_STOP_...: for the training loop */
+static volatile sig_atomic_t silent;   /* not rank 0: print nothing */
+static volatile sig_atomic_t looping;  /* the training loop runs and checks `stop` */
+static volatile sig_atomic_t launched; /* below levin launch, which turns all signals into SIGUSR1, and requeues */
+static volatile sig_atomic_t as_json;
+static char exit_line[16]; /* LVN_EXIT_MARK's line of a rank that exits from the handler */
+
+/* Print from a signal handler. False: stderr cannot be written. */
+static bool print_from_handler(const char *text)
+{
+    return silent || write(STDERR_FILENO, text, strlen(text)) >= 0;
+}
+
+static void exit_before_first_step(void)
+{
+#define SENTENCE "stopped on request before the first step; there was nothing to save"
+    static const char object[] = "{\"error\":\"" SENTENCE "\",\"trace\":[]}\n";
+    (void)print_from_handler(SENTENCE "\n");
+    if (as_json && !silent && write(STDOUT_FILENO, object, sizeof object - 1) < 0) _exit(LVN_EXIT_FAILED);
+    if (launched) (void)print_from_handler(exit_line);
+#undef SENTENCE
+    _exit(LVN_EXIT_STOPPED);
+}
+
+static void on_signal(int number)
+{
+    if (!looping && (number != SIGUSR1 || launched)) exit_before_first_step();
+    bool immediate = number == SIGINT && stop;
+    if (immediate) (void)print_from_handler("\nterminated immediately by SIGINT; earlier checkpoints are complete\n");
+    if (number == SIGINT && !immediate) /* a terminal that is gone cannot interrupt once more */
+        immediate = !print_from_handler("\nstopping after this step; interrupt once more to end immediately\n");
+    if (immediate) _exit(128 + SIGINT);
+    if (stop != LVN_STOP_REQUEUE) stop = number == SIGUSR1 ? LVN_STOP_REQUEUE : LVN_STOP_REQUESTED;
+}
+
+static void catch_signals(const struct lvn_cli *c)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    launched = getenv("LEVIN_LAUNCH") != NULL;
+    as_json = c->json != NULL;
+    snprintf(exit_line, sizeof exit_line, "%c%d %s\n", LVN_EXIT_MARK, LVN_EXIT_STOPPED, LVN_EXIT_EXPLAINED);
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGUSR1, &action, NULL);
+    lvn_stop_catch_with(on_signal);
+    signal(SIGPIPE, SIG_IGN); /* a closed terminal or pager does not end a run */
+    signal(SIGXFSZ, SIG_IGN); /* beyond a file size limit a write fails, and the process lives */
+}
+
+/* Facts for the summary that the result of lvn_train() lacks; collected from events. */
+struct summary {
+    double elapsed_s;
+    int64_t first_step;     /* the step that the run begins or resumes at */
+    double tokens_per_step; /* without padding */
+    int64_t parameters;
+    int64_t peak_bytes;
+    bool started; /* there was a first event */
+};
+
+static void collect_summary(void *context, const struct lvn_event *e)
+{
+    struct summary *m = context;
+    if (e->kind == LVN_EVENT_START) {
+        *m = (struct summary){.first_step = e->step,
+                              .tokens_per_step = (double)(e->batch_size * e->block_size) * e->fill,
+                              .parameters = e->parameters,
+                              .started = true};
+    }
+    m->elapsed_s = e->elapsed_s;
+    m->peak_bytes = e->peak_bytes;
+}
+
+/* After `levin train DATA`, which says nothing of what can be done with a run. */
+static void print_next_commands(struct lvn_cli *c, const struct lvn_train_result *r)
+{
+    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(c->settings.data.kind);
+    const bool text =
+        kind && (!strcmp(kind->name, "chars") || !strcmp(kind->name, "tokens") || !strcmp(kind->name, "documents"));
+    lvn_cli_print(c, "next:\n");
+    const bool chat = kind && !strcmp(kind->name, "chat");
+    if (chat) lvn_cli_print(c, "    levin chat %s\n", r->run_dir);
+    if (text) lvn_cli_print(c, "    levin generate %s --prompt \"...\"\n", r->run_dir);
+    if (!text) lvn_cli_print(c, "    levin evaluate %s\n", r->run_dir);
+    lvn_cli_print(c, "    levin train %s --resume --trainer.max_steps=%lld\n", r->run_dir, 2 * (long long)r->step);
+}
+
+static void report(struct lvn_cli *c, const struct lvn_train_result *r, const struct summary *m)
+{
+    char text[LVN_NUMBER_TEXT];
+    double tokens = (double)(r->step - m->first_step) * m->tokens_per_step;
+    lvn_cli_add(c, "run_dir", *r->run_dir ? json_string(r->run_dir) : json_null());
+    lvn_cli_add(c, "step", json_integer(r->step));
+    lvn_cli_add(c, "steps_without_labels", json_integer(r->unlabeled));
+    lvn_cli_add(c, "loss", lvn_cli_number(r->loss));
+    lvn_cli_add(c, "val_loss", lvn_cli_number(r->val_loss));
+    lvn_cli_add(c, "best_val_loss", lvn_cli_number(r->best_val_loss));
+    lvn_cli_add(c, "start_val_loss", lvn_cli_number(r->start_val_loss));
+    lvn_cli_add(c, "already_done", json_boolean(r->already_done));
+    if (r->already_done && *r->end_reason) {
+        lvn_cli_print(c, "%s ended at step %lld, %s: nothing to do\n", r->run_dir, (long long)r->step, r->end_reason);
+        return;
+    }
+    if (r->already_done) {
+        lvn_cli_print(c, "%s has finished all of its %lld steps: nothing to do (raise trainer.max_steps to continue)\n",
+                      r->run_dir, (long long)r->step);
+        return;
+    }
+    if (m->started) {
+        lvn_cli_add(c, "parameters", json_integer(m->parameters));
+        lvn_cli_add(c, "seconds", json_real(m->elapsed_s));
+        lvn_cli_add(c, "tokens_per_s", lvn_cli_number(m->elapsed_s > 0 ? tokens / m->elapsed_s : 0));
+        lvn_cli_add(c, "peak_bytes", json_integer(m->peak_bytes));
+    }
+    /* the line in one write: some MPIs turn buffering off, and launchers prefix each write */
+    char validation[120] = "", start[40] = "", loss[40] = "-";
+    if (r->loss == r->loss) snprintf(loss, sizeof loss, "%.4f", r->loss);
+    if (r->start_val_loss == r->start_val_loss)
+        snprintf(start, sizeof start, ", %.4f before the first step", r->start_val_loss);
+    if (r->val_loss == r->val_loss)
+        snprintf(validation, sizeof validation, ", validation %.4f (best %.4f%s)", r->val_loss, r->best_val_loss,
+                 start);
+    lvn_cli_print(c, "%s: step %lld, loss %s%s, peak memory %s%s\n", *r->run_dir ? r->run_dir : "fast_dev_run",
+                  (long long)r->step, loss, validation, lvn_bytes_text(m->peak_bytes, text),
+                  c->ranks->size > 1 ? " a rank (mean)" : "");
+    if (c->settings.logger.curve && *r->run_dir) lvn_cli_print(c, "loss curve: %s/loss.svg\n", r->run_dir);
+    if (c->settings.logger.report && *r->run_dir) lvn_cli_print(c, "report: %s/report.html\n", r->run_dir);
+    if (c->from_data && *r->run_dir) print_next_commands(c, r);
+}
+
+/* All ranks call it: a rank that exited first would make the launcher end the others. */
+static enum lvn_status requeue(struct lvn_cli *c)
+{
+    if (getenv("LEVIN_LAUNCH") || !lvn_requeue_possible()) return LVN_OK;
+    if (c->ranks->rank == 0) lvn_requeue(c, "");
+    return lvn_ranks_agree(c->ranks, LVN_OK);
+}
+
+/* Log the data kind and model kind that were derived from the data. */
+static void log_derived(const struct lvn_cli *c)
+{
+    const struct levin_settings *s = &c->settings;
+    bool derived = s->origin[LVN_OPT_data_kind].source == LVN_SOURCE_DERIVED;
+    const struct lvn_dataset_kind *kind = derived ? lvn_dataset_kind_find(s->data.kind) : NULL;
+    if (!kind || (*s->model.init && !strcmp(kind->name, "chars")))
+        return; /* model_setup.c reports which of its tokens */
+    bool model = s->origin[LVN_OPT_model_kind].source <= LVN_SOURCE_DERIVED && !*s->model.init;
+    lvn_log(LVN_LOG_INFO, "'%s' is read as data.kind=%s: %s%s%s", s->data.path, kind->name, kind->help,
+            model ? "; for model.kind=" : "", model ? s->model.kind : "");
+    if (s->origin[LVN_OPT_trainer_max_steps].source == LVN_SOURCE_SUGGESTED)
+        lvn_log(LVN_LOG_INFO,
+                "%lld steps, a rate that falls to %g and the sizes of the model follow from the size of the text, "
+                "where they are not given; --show-settings lists them",
+                (long long)s->trainer.max_steps, s->schedule.min_lr);
+}
+
+/* Warn of a key of `sample` that has no effect: no samples are made. It is not refused, because recipes from nanoGPT's
+ * settings have such keys. */
+static void warn_unused_sample(const struct levin_settings *s)
+{
+    const bool off = s->origin[LVN_OPT_sample_every_n_steps].source <= LVN_SOURCE_DERIVED;
+    for (int i = 0; i < lvn_option_count() && off; i++) {
+        const struct lvn_option *o = lvn_option_at(i);
+        if (strcmp(o->part, "sample") != 0 || !lvn_settings_given(s, o->id) || !lvn_settings_differs(s, o->id))
+            continue;
+        lvn_log(LVN_LOG_WARN,
+                "%s has no effect, because no samples are made while training: set sample.every_n_steps too, or leave "
+                "it out",
+                o->key);
+        return;
+    }
+}
+
+/* Does this attempt of a levin launch resume a run that an earlier attempt has begun? levin launch may not know it, if
+ * a rank was killed before it could report; so one rank of each host checks, since hosts may share no folder. */
+static enum lvn_status detect_begun(struct lvn_cli *c, const char *launch, bool *begun)
+{
+    struct lvn_ranks *r = c->ranks;
+    bool here = false, checks = !r->local_rank && !c->settings.trainer.fast_dev_run;
+    double hosts;
+    *begun = false;
+    if (!launch || !getenv("LEVIN_RESTART")) return LVN_OK;
+    *begun = getenv("LEVIN_RUN_BEGUN") != NULL;
+    if (*begun) return LVN_OK;
+    LVN_TRY(lvn_ranks_agree(r, checks ? lvn_run_dir_begun(c->settings.run_dir, launch, !r->rank, &here) : LVN_OK));
+    hosts = here;
+    LVN_TRY(lvn_ranks_sum(r, &hosts, 1));
+    *begun = hosts > 0;
+    return LVN_OK;
+}
+
+/* Refuse `levin train` alone: neither operand nor key names data. */
+static enum lvn_status check_has_data(const struct lvn_cli *c)
+{
+    const struct levin_settings *s = &c->settings;
+    const bool data = *s->data.path || s->origin[LVN_OPT_data_kind].source > LVN_SOURCE_DERIVED;
+    LVN_CHECK(c->n_operands || data || lvn_cli_on(c, LVN_FLAG_train_resume), ARG,
+              "nothing to train: give a recipe (levin train recipes/demo.yaml), data (levin train "
+              "my.txt, which is data.path) or a run to continue (levin train runs/mine --resume); `levin config` "
+              "writes a recipe");
+    return LVN_OK;
+}
+
+enum lvn_status lvn_command_train(struct lvn_cli *c)
+{
+    struct lvn_progress progress;
+    struct summary summary = {0};
+    struct lvn_train_result result = {0};
+    bool resume = lvn_cli_on(c, LVN_FLAG_train_resume), overwrite = lvn_cli_on(c, LVN_FLAG_train_overwrite);
+    const bool shows = lvn_cli_on(c, LVN_FLAG_train_show_batch);
+    LVN_CHECK(!shows || (!resume && !overwrite), ARG,
+              "--show-batch prints the first batch and trains nothing, so %s has no effect: leave one of them out",
+              resume ? "--resume" : "--overwrite");
+    LVN_CHECK(!resume || !overwrite, ARG, "--resume continues a run and --overwrite replaces it; give one of them");
+    catch_signals(c); /* joining the other ranks takes time, too */
+    LVN_TRY(lvn_cli_join(c, c->n_operands ? c->operand[0] : NULL, LVN_USES_ALL));
+    if (lvn_cli_shows_settings(c)) return LVN_OK;
+    LVN_TRY(check_has_data(c));
+    catch_signals(c); /* again: an MPI may have installed its own handlers */
+    silent = c->ranks->rank != 0;
+    if (!silent) lvn_cli_warn_ignored_variables(c);
+    if (!silent) log_derived(c);
+    if (!silent) warn_unused_sample(&c->settings);
+    if (shows) return lvn_ranks_agree(c->ranks, silent ? LVN_OK : lvn_show_batch(c));
+    LVN_TRY(lvn_member_watch_alone(c->ranks->member));
+    const char *launch = getenv("LEVIN_LAUNCH") ? lvn_getenv("LEVIN_LAUNCH_ID") : NULL;
+    bool begun;
+    LVN_TRY(detect_begun(c, launch, &begun));
+    if (lvn_requeue_count() && !silent && !resume && !begun) lvn_log(LVN_LOG_INFO, "this job was requeued: continuing");
+    resume |= begun || lvn_requeue_count();
+    lvn_progress_init(&progress, stderr, lvn_cli_on(c, LVN_FLAG_any_quiet), c->settings.trainer.log_every_n_steps);
+    struct lvn_listener listeners[] = {{collect_summary, &summary}, {lvn_progress_handle, &progress}};
+    struct lvn_train_options options = {.ranks = c->ranks,
+                                        .launch = launch,
+                                        .mode = resume      ? LVN_RUN_RESUME
+                                                : overwrite ? LVN_RUN_OVERWRITE
+                                                            : LVN_RUN_NEW,
+                                        .listeners = listeners,
+                                        .n_listeners = 2,
+                                        .stop = &stop,
+                                        .looping = &looping};
+    lvn_log_set(lvn_cli_log, &progress, lvn_cli_log_level(c));
+    enum lvn_status status = lvn_train(&c->settings, &options, &result);
+    lvn_progress_clear(&progress);
+    lvn_log_set(lvn_cli_log, NULL, lvn_cli_log_level(c));
+    if (status == LVN_OK || status == LVN_STOPPED) report(c, &result, &summary);
+    if (status == LVN_STOPPED && result.requeue) LVN_TRY(requeue(c));
+    return status;
+}

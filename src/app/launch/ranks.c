@@ -1,0 +1,425 @@
+/* ranks.c - levin ranks: the launcher that levin launch uses if there is no MPI. It starts ranks and prefixes their
+ * lines with "[3] "; ranks find each other through environment variables. Restarts and messages are done by levin
+ * launch.
+ *
+ * Ranks of this machine are its children. On each other host the remote shell starts another levin ranks (--part). From
+ * standard input that one reads its order (which ranks, command, variables), then the numbers of signals to forward, so
+ * that no secret is on a command line. End of file there terminates its ranks, so nothing outlives a launcher that
+ * died. If a node's own launcher has joined levin launch (nodes.h), a relay (ranks_relay.h) over its connection
+ * replaces the remote shell. When the first rank fails, the others may exit within some seconds, then they are
+ * terminated; the code of the first is that of this program. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "cluster/identity/launcher_env.h"
+#include "cluster/rendezvous/endpoints.h"
+#include "cluster/rendezvous/local_ranks.h"
+#include "launch/launch.h"
+#include "launch/ranks_order.h"
+#include "launch/ranks_relay.h"
+
+extern char **environ;
+
+static const double FAIL_SECONDS = 5; /* for the other ranks to exit after the first has failed */
+static const double TERM_SECONDS = 2; /* between TERM and KILL */
+static const double LAST_SECONDS = 1; /* for output that is still in a pipe after the last rank has exited */
+enum { PIPES = 3 };                   /* per child */
+
+static volatile sig_atomic_t pending[NSIG]; /* signals that have arrived, by number */
+static sigset_t signals_open;               /* the mask with which ppoll() waits */
+
+static void on_signal(int number)
+{
+    pending[number]++;
+}
+
+/* A rank, or levin ranks on another host. */
+struct child {
+    pid_t pid;               /* 0: exited */
+    int rank;                /* -1: levin ranks on another host */
+    int connection;          /* descriptor that a relay inherits; 0: none */
+    int pipe[2];             /* its stdout and stderr; -1: at end of file */
+    int control;             /* its stdin; -1: a rank, or closed */
+    struct lvn_text line[2]; /* the unfinished line of each pipe */
+};
+
+struct ranks {
+    struct lvn_arena *arena;
+    struct child *child;
+    int n;                  /* number of children */
+    int alive;              /* number of children that have not exited */
+    int code;               /* of the first child that failed; 0: none has */
+    bool remote_controlled; /* --part: signals arrive on stdin */
+    bool kills_at_end;   /* at the end of stdin send KILL, because on TERM the ranks of all nodes would save and stop */
+    double next_kill_at; /* when to send the next signal of terminate(); 0: not planned */
+    double gone_at;      /* when the last child exited */
+    double check_at;     /* when to check for stopped ranks next */
+    const char *rendezvous; /* LEVIN_RENDEZVOUS; NULL: no rendezvous */
+    const char *token;      /* LEVIN_RENDEZVOUS_TOKEN */
+    int signals_sent;       /* by terminate(): 0: TERM is next; 1: KILL is next; 2: none is left */
+};
+
+/* --- one child --- */
+
+static void start_child(const struct child *child, char *const *words, char *const *environment, const int pipes[3])
+{
+    sigset_t none;
+    sigemptyset(&none);
+    for (int i = 1; i < 32; i++) signal(i, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, child->rank < 0 ? SIGTERM : SIGKILL);
+    for (int i = 0; i < 3; i++) dup2(pipes[i], i);
+    if (child->connection) fcntl(child->connection, F_SETFD, 0);
+    execve(words[0], words, environment);
+    fprintf(stderr, "error: cannot start '%s': %s\n", words[0], strerror(errno));
+    _exit(127);
+}
+
+static enum lvn_status add_child(struct ranks *ranks, int rank, int connection, char *const *words,
+                                 char *const *environment)
+{
+    struct child *child = &ranks->child[ranks->n];
+    int in[2] = {-1, -1}, out[2], err[2];
+    *child = (struct child){.rank = rank, .connection = connection, .pipe = {-1, -1}, .control = -1};
+    if (rank < 0)
+        LVN_CHECK(!pipe2(in, O_CLOEXEC), IO, "cannot create a pipe: %s", strerror(errno));
+    else
+        in[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    LVN_CHECK(!pipe2(out, O_CLOEXEC), IO, "cannot create a pipe: %s", strerror(errno));
+    LVN_CHECK(!pipe2(err, O_CLOEXEC), IO, "cannot create a pipe: %s", strerror(errno));
+    fflush(NULL);
+    child->pid = fork();
+    if (child->pid == 0) start_child(child, words, environment, (int[3]){in[0], out[1], err[1]});
+    close(in[0]);
+    close(out[1]);
+    close(err[1]);
+    child->control = in[1];
+    child->pipe[0] = out[0];
+    child->pipe[1] = err[0];
+    LVN_CHECK(child->pid > 0, IO, "cannot create a process for a rank: %s", strerror(errno));
+    ranks->n++;
+    ranks->alive++;
+    return LVN_OK;
+}
+
+/* Print the child's line in one write, because several processes write into the same pipe. */
+static void print_line(struct child *child, int pipe)
+{
+    struct lvn_text *t = &child->line[pipe], prefixed = {0};
+    if (child->rank >= 0) lvn_text_printf(&prefixed, "[%d] ", child->rank);
+    lvn_text_add_bytes(&prefixed, t->p ? t->p : "", t->n);
+    lvn_text_add(&prefixed, "\n");
+    if (prefixed.p) (void)lvn_fd_write(pipe ? STDERR_FILENO : STDOUT_FILENO, prefixed.p, prefixed.n);
+    lvn_text_release(&prefixed);
+    lvn_text_clear(t);
+}
+
+static void read_output(struct child *child, int pipe)
+{
+    char text[8192];
+    ssize_t n = read(child->pipe[pipe], text, sizeof text);
+    if (n < 0 && errno == EINTR) return;
+    for (char *at = text, *end; n > 0 && at < text + n; at = end + 1) {
+        end = memchr(at, '\n', (size_t)(text + n - at));
+        lvn_text_add_bytes(&child->line[pipe], at, (end ? end : text + n) - at);
+        if (end || child->line[pipe].n > LVN_LAUNCH_MAX_LINE) print_line(child, pipe);
+        if (!end) break;
+    }
+    if (n > 0) return;
+    if (child->line[pipe].n) print_line(child, pipe);
+    lvn_text_release(&child->line[pipe]);
+    close(child->pipe[pipe]);
+    child->pipe[pipe] = -1;
+}
+
+/* --- all children --- */
+
+/* Send a signal to each rank; other hosts receive its number through the control pipe. */
+static void forward_signal(struct ranks *ranks, int number)
+{
+    const char byte = (char)number;
+    for (int i = 0; i < ranks->n; i++) {
+        struct child *child = &ranks->child[i];
+        if (child->pid && child->rank >= 0) kill(child->pid, number);
+        if (child->pid && child->control >= 0 && write(child->control, &byte, 1) < 0 && errno == EPIPE) {
+            close(child->control);
+            child->control = -1;
+        }
+    }
+}
+
+/* Send TERM, and in the next call KILL, to all living children. */
+static void terminate(struct ranks *ranks)
+{
+    for (int i = 0; i < ranks->n; i++) {
+        struct child *child = &ranks->child[i];
+        if (child->control >= 0) close(child->control);
+        child->control = -1;
+        if (child->pid && (child->rank >= 0 || ranks->signals_sent))
+            kill(child->pid, ranks->signals_sent ? SIGKILL : SIGTERM);
+    }
+    /* levin ranks on other hosts do the same when their control pipe is closed: allow them one second more */
+    ranks->signals_sent++;
+    ranks->next_kill_at =
+        ranks->signals_sent < 2 ? lvn_seconds() + TERM_SECONDS + (ranks->remote_controlled ? 0 : 1) : 0;
+}
+
+static void reap(struct ranks *ranks)
+{
+    int status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        struct child *child = ranks->child;
+        while (child < ranks->child + ranks->n && child->pid != pid) child++;
+        if (child == ranks->child + ranks->n) continue;
+        child->pid = 0;
+        if (child->control >= 0) close(child->control);
+        child->control = -1;
+        int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        if (code && !ranks->code) ranks->code = code;
+        if (!--ranks->alive) ranks->gone_at = lvn_seconds();
+        if (code && code != LVN_EXIT_STOPPED && !ranks->next_kill_at && !ranks->signals_sent)
+            ranks->next_kill_at = lvn_seconds() + FAIL_SECONDS;
+    }
+}
+
+/* Forward signals that this process received and, if `readable`, those that arrived on standard input. */
+static void handle_signals(struct ranks *ranks, bool readable)
+{
+    char byte[64];
+    for (int i = 1; i < NSIG; i++) {
+        if (i == SIGCHLD || !pending[i]) continue;
+        pending[i] = 0;
+        forward_signal(ranks, i);
+    }
+    ssize_t n = readable ? read(STDIN_FILENO, byte, sizeof byte) : 1;
+    if (n < 0 && errno == EINTR) return;
+    for (ssize_t i = 0; readable && i < n; i++) forward_signal(ranks, byte[i]);
+    if (n > 0) return;
+    ranks->remote_controlled = false; /* the other side is gone */
+    if (ranks->kills_at_end && !ranks->signals_sent) ranks->signals_sent = 1;
+    if (ranks->signals_sent < 2) terminate(ranks);
+}
+
+/* Report ranks that were stopped (SIGSTOP) before they joined the rendezvous: on a host with one rank no other rank can
+ * notice it. */
+static void report_stopped(struct ranks *ranks)
+{
+    const double now = lvn_seconds(), pause = 1;
+    if (!ranks->rendezvous || !ranks->token || ranks->signals_sent || now < ranks->check_at) return;
+    ranks->check_at = now + pause;
+    for (int i = 0; i < ranks->n; i++) {
+        const struct child *child = &ranks->child[i];
+        if (child->pid && child->rank >= 0 && lvn_process_stopped(child->pid))
+            lvn_local_ranks_report(ranks->rendezvous, ranks->token, child->rank, child->pid);
+    }
+}
+
+static enum lvn_status watch(struct ranks *ranks)
+{
+    struct pollfd *p = lvn_arena_alloc(ranks->arena, sizeof *p * (size_t)(2 * ranks->n + 1));
+    int open = 2 * ranks->n;
+    if (!p) return LVN_MEMORY;
+    while (ranks->alive || (open && lvn_seconds() - ranks->gone_at < LAST_SECONDS)) {
+        const struct timespec tick = {.tv_nsec = 100000000};
+        for (int i = 0; i < 2 * ranks->n; i++)
+            p[i] = (struct pollfd){.fd = ranks->child[i / 2].pipe[i % 2], .events = POLLIN};
+        p[2 * ranks->n] = (struct pollfd){.fd = ranks->remote_controlled ? STDIN_FILENO : -1, .events = POLLIN};
+        bool ready = ppoll(p, (nfds_t)(2 * ranks->n + 1), &tick, &signals_open) > 0;
+        handle_signals(ranks, ready && p[2 * ranks->n].revents);
+        open = 0;
+        for (int i = 0; i < 2 * ranks->n; i++) {
+            if (ready && p[i].fd >= 0 && p[i].revents) read_output(&ranks->child[i / 2], i % 2);
+            open += ranks->child[i / 2].pipe[i % 2] >= 0;
+        }
+        reap(ranks);
+        report_stopped(ranks);
+        if (ranks->next_kill_at > 0 && lvn_seconds() > ranks->next_kill_at) terminate(ranks);
+    }
+    return LVN_OK;
+}
+
+/* Signals are delivered only while ppoll() waits. SIGPIPE is ignored, because a closed pipe must not end this process.
+ */
+static void catch_signals(void)
+{
+    static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD};
+    struct sigaction action = {.sa_handler = on_signal};
+    sigset_t block;
+    sigemptyset(&action.sa_mask);
+    sigemptyset(&block);
+    for (size_t i = 0; i < sizeof caught / sizeof *caught; i++) {
+        sigaddset(&block, caught[i]);
+        sigaction(caught[i], &action, NULL);
+    }
+    signal(SIGPIPE, SIG_IGN);
+    sigprocmask(SIG_BLOCK, &block, &signals_open);
+}
+
+/* --- ranks of this machine --- */
+
+static enum lvn_status start_here(struct ranks *ranks, const struct lvn_ranks_order *order)
+{
+    for (int i = 0; i < order->n; i++) {
+        struct lvn_words env = {.arena = ranks->arena};
+        lvn_words_add(&env, "LEVIN_RANK=%d", order->first + i);
+        lvn_words_add(&env, "LEVIN_SIZE=%d", order->size);
+        lvn_words_add(&env, "LEVIN_LOCAL_RANK=%d", i);
+        lvn_words_add(&env, "LEVIN_LOCAL_SIZE=%d", order->n);
+        lvn_words_add(&env, "LEVIN_NODE=%d", order->node);
+        lvn_words_add(&env, "LEVIN_NODES=%d", order->nodes);
+        for (int k = 0; k < order->variables.n; k++) lvn_words_add(&env, "%s", order->variables.word[k]);
+        LVN_TRY(lvn_words_status(&env));
+        LVN_TRY(add_child(ranks, order->first + i, 0, order->command.word, env.word));
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status start_on_host(struct ranks *ranks, const struct lvn_ranks_order *order, const char *ssh,
+                                     const char *host)
+{
+    struct lvn_words words = {.arena = ranks->arena};
+    LVN_TRY(lvn_launch_add_remote_shell(&words, ssh, host));
+    const char *program = lvn_word_quoted(ranks->arena, order->command.word[0]); /* a shell reads this word */
+    if (!program) return LVN_MEMORY;
+    lvn_words_add(&words, "%s ranks --part", program);
+    LVN_TRY(lvn_words_status(&words));
+    LVN_TRY(add_child(ranks, -1, 0, words.word, environ));
+    return lvn_ranks_order_send(ranks->child[ranks->n - 1].control, order);
+}
+
+static enum lvn_status start_on_node(struct ranks *ranks, const struct lvn_ranks_order *order, int connection)
+{
+    struct lvn_words words = {.arena = ranks->arena};
+    lvn_words_add(&words, "%s", order->command.word[0]);
+    lvn_words_add(&words, "ranks");
+    lvn_words_add(&words, "--relay=%d", connection);
+    LVN_TRY(lvn_words_status(&words));
+    LVN_TRY(add_child(ranks, -1, connection, words.word, environ));
+    close(connection); /* the relay keeps it open */
+    return lvn_ranks_order_send(ranks->child[ranks->n - 1].control, order);
+}
+
+/* --- the command --- */
+
+struct part {
+    const char *host;
+    int n;          /* number of ranks */
+    bool here;      /* the host is this machine */
+    int connection; /* to the launcher of the node; 0: it is a host */
+};
+
+/* "@7": the node whose launcher is connected to descriptor 7; 0: not of this form. No other child inherits it. */
+static int connection_of(const char *host)
+{
+    int connection = 0;
+    if (*host != '@' || !lvn_whole_number(host + 1, 3, &connection)) return 0;
+    return fcntl(connection, F_SETFD, FD_CLOEXEC) ? 0 : connection;
+}
+
+/* Without --part: start the ranks of all hosts ("node1:2,node2:2"). */
+static enum lvn_status start_all(struct ranks *ranks, struct lvn_ranks_order *order, const char *hosts, const char *ssh)
+{
+    char *rest = NULL, *list = lvn_arena_strdup(ranks->arena, hosts);
+    struct part *part;
+    int children = 0;
+    order->nodes = 1;
+    for (const char *p = hosts; *p; p++) order->nodes += *p == ',';
+    part = lvn_arena_alloc(ranks->arena, sizeof *part * (size_t)order->nodes);
+    if (!list || !part) return LVN_MEMORY;
+    for (int i = 0; i < order->nodes; i++) {
+        char *host = strtok_r(i ? NULL : list, ",", &rest), *colon = host ? strrchr(host, ':') : NULL, *end = NULL;
+        long n = colon ? strtol(colon + 1, &end, 10) : 0;
+        LVN_CHECK(colon && !*end && n > 0 && n <= 65536 && order->size + n <= 1 << 20, ARG,
+                  "--hosts must be a name with a number of ranks for each host, as in node1:2,node2:2, not '%s'",
+                  hosts);
+        *colon = '\0';
+        part[i] = (struct part){.host = host, .n = (int)n, .connection = connection_of(host)};
+        part[i].here = *host != '@' && lvn_launch_is_this_host(host);
+        LVN_CHECK(*host != '@' || part[i].connection, ARG, "--hosts contains '%s', which is not a connection", host);
+        order->size += part[i].n;
+        children += part[i].here ? part[i].n : 1;
+    }
+    LVN_TRY(lvn_allow_files(order->size, PIPES * children));
+    ranks->child = lvn_arena_alloc(ranks->arena, sizeof *ranks->child * (size_t)order->size);
+    if (!ranks->child) return LVN_MEMORY;
+    for (order->node = 0; order->node < order->nodes; order->first += order->n, order->node++) {
+        order->n = part[order->node].n;
+        if (part[order->node].here)
+            LVN_TRY(start_here(ranks, order));
+        else if (part[order->node].connection)
+            LVN_TRY(start_on_node(ranks, order, part[order->node].connection));
+        else
+            LVN_TRY(start_on_host(ranks, order, ssh, part[order->node].host));
+    }
+    return LVN_OK;
+}
+
+/* With --part: start the ranks of this host according to the order on standard input; a command given here replaces the
+ * order's. */
+static enum lvn_status start_part(struct ranks *ranks, struct lvn_ranks_order *order)
+{
+    const bool own = order->command.n > 1;
+    LVN_TRY(lvn_ranks_order_read(ranks->arena, order));
+    ranks->remote_controlled = true;
+    ranks->kills_at_end = own;
+    LVN_TRY(lvn_allow_files(order->n, PIPES * order->n));
+    ranks->child = lvn_arena_alloc(ranks->arena, sizeof *ranks->child * (size_t)order->n);
+    return ranks->child ? start_here(ranks, order) : LVN_MEMORY;
+}
+
+/* --call: fails if this host cannot connect to `address`. */
+static enum lvn_status check_connection(const char *address)
+{
+    const double seconds = 3;
+    int index, fd = -1;
+    LVN_TRY(lvn_endpoint_connect(address, LVN_MEETING, seconds, 0, &index, &fd));
+    close(fd);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_command_ranks(struct lvn_cli *c)
+{
+    struct lvn_arena *arena = &c->settings.arena;
+    struct ranks ranks = {.arena = arena};
+    struct lvn_ranks_order order = {.command = {.arena = arena}, .variables = {.arena = arena}};
+    const char *hosts = c->flag[LVN_FLAG_ranks_hosts].t, *address = c->flag[LVN_FLAG_ranks_call].t;
+    const bool part = lvn_cli_on(c, LVN_FLAG_ranks_part);
+    char self[4096];
+    if (*address) return check_connection(address);
+    if (c->given[LVN_FLAG_ranks_relay]) {
+        c->code = lvn_ranks_relay((int)c->flag[LVN_FLAG_ranks_relay].i);
+        return LVN_OK;
+    }
+    LVN_CHECK(part || (c->n_rest && *hosts), ARG,
+              "levin ranks requires hosts and a command, as `levin launch --dry-run` shows; use levin launch");
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = '\0';
+    lvn_words_add(&order.command, "%s", self);
+    for (int i = 0; i < c->n_rest; i++) lvn_words_add(&order.command, "%s", c->rest[i]);
+    if (!part) lvn_ranks_order_add_environment(&order);
+    unsetenv("LEVIN_LAUNCH"); /* this process is not a rank, and must not report its exit code as one (main.c) */
+    LVN_TRY(lvn_words_status(&order.command));
+    LVN_TRY(lvn_words_status(&order.variables));
+    catch_signals();
+    enum lvn_status status =
+        part ? start_part(&ranks, &order) : start_all(&ranks, &order, hosts, c->flag[LVN_FLAG_ranks_ssh].t);
+    if (status) ranks.signals_sent = 1; /* KILL immediately */
+    if (status) terminate(&ranks);
+    LVN_TRY(status);
+    ranks.rendezvous = lvn_ranks_order_variable(&order, "LEVIN_RENDEZVOUS=");
+    ranks.token = lvn_ranks_order_variable(&order, "LEVIN_RENDEZVOUS_TOKEN=");
+    LVN_TRY(watch(&ranks));
+    c->code = ranks.code;
+    return LVN_OK;
+}

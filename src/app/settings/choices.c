@@ -1,0 +1,101 @@
+/* choices.c - see choices.h. */
+#include "settings/choices.h"
+
+#define LVN_MAP(word, value)                                                                                           \
+    case LVN_##word:                                                                                                   \
+        return LVN_##value;
+
+enum lvn_precision lvn_precision_of(enum lvn_trainer_precision word)
+{
+    switch (word) {
+        LVN_MAP(TRAINER_PRECISION_32_TRUE, PRECISION_TRUE)
+        LVN_MAP(TRAINER_PRECISION_BF16_MIXED, PRECISION_BF16_MIXED)
+        LVN_MAP(TRAINER_PRECISION_BF16_TRUE, PRECISION_BF16_TRUE)
+        LVN_MAP(TRAINER_PRECISION_16_MIXED, PRECISION_16_MIXED)
+    }
+    return LVN_PRECISION_TRUE;
+}
+
+enum lvn_recompute lvn_recompute_of(enum lvn_trainer_recompute word)
+{
+    switch (word) {
+        LVN_MAP(TRAINER_RECOMPUTE_AUTO, RECOMPUTE_AUTO)
+        LVN_MAP(TRAINER_RECOMPUTE_NONE, RECOMPUTE_NONE)
+        LVN_MAP(TRAINER_RECOMPUTE_CHEAP, RECOMPUTE_CHEAP)
+        LVN_MAP(TRAINER_RECOMPUTE_BLOCKS, RECOMPUTE_BLOCKS)
+    }
+    return LVN_RECOMPUTE_AUTO;
+}
+
+enum lvn_decay lvn_decay_of(enum lvn_optimizer_decay word)
+{
+    switch (word) {
+        LVN_MAP(OPTIMIZER_DECAY_LINEAR, DECAY_LINEAR)
+        LVN_MAP(OPTIMIZER_DECAY_MATRICES, DECAY_MATRICES)
+        LVN_MAP(OPTIMIZER_DECAY_ALL, DECAY_ALL)
+    }
+    return LVN_DECAY_LINEAR;
+}
+
+struct lvn_optimizer_options lvn_optimizer_options_of(const struct levin_settings *s)
+{
+    const bool by_norm = s->trainer.gradient_clip_algorithm == LVN_TRAINER_CLIP_NORM;
+    return (struct lvn_optimizer_options){
+        .clip_norm = by_norm ? s->trainer.gradient_clip_val : 0,
+        .clip_value = by_norm ? 0 : s->trainer.gradient_clip_val,
+#define LVN_ROWS_AS_VALUES s
+#define LVN_ROWS "optimizers/optimizers.def"
+#include "base/options/rows_each.h"
+    };
+}
+
+struct lvn_schedule_options lvn_schedule_options_of(const struct levin_settings *s)
+{
+    return (struct lvn_schedule_options){
+        .lr = s->optimizer.lr,
+#define LVN_ROWS_AS_VALUES s
+#define LVN_ROWS "schedules/schedules.def"
+#include "base/options/rows_each.h"
+    };
+}
+
+struct lvn_data_options lvn_data_options_of(const struct levin_settings *s)
+{
+    struct lvn_data_options o = {
+#define LVN_ROWS_AS_VALUES s
+#include "data/datasets_each.h"
+    };
+    if (s->found.path) o.path = s->found.path;
+    if (s->found.val_path) o.val_path = s->found.val_path;
+    if (s->found.test_path) o.test_path = s->found.test_path;
+    if (s->found.tokenizer) o.tokenizer = s->found.tokenizer;
+    return o;
+}
+
+const char *lvn_data_path_of(const struct levin_settings *s)
+{
+    return s->found.path ? s->found.path : s->data.path;
+}
+
+enum lvn_sampling lvn_sampling_of(enum lvn_data_sampling word)
+{
+    switch (word) {
+        LVN_MAP(DATA_SAMPLING_PERMUTATION, SAMPLING_PERMUTATION)
+        LVN_MAP(DATA_SAMPLING_RANDOM, SAMPLING_RANDOM)
+        LVN_MAP(DATA_SAMPLING_SEQUENTIAL, SAMPLING_SEQUENTIAL)
+    }
+    return LVN_SAMPLING_PERMUTATION;
+}
+
+enum lvn_split_id lvn_split_of(enum lvn_data_split word)
+{
+    switch (word) {
+        LVN_MAP(DATA_SPLIT_TRAIN, SPLIT_TRAIN)
+        LVN_MAP(DATA_SPLIT_VAL, SPLIT_VAL)
+        LVN_MAP(DATA_SPLIT_TEST, SPLIT_TEST)
+        LVN_MAP(DATA_SPLIT_ALL, SPLIT_ALL)
+    case LVN_DATA_SPLIT_AUTO:
+        break;
+    }
+    return LVN_SPLIT_TRAIN;
+}

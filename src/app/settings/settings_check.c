@@ -1,0 +1,596 @@
+/* settings_check.c - lvn_settings_finish() of settings.h: derives values from others, and refuses contradictions.
+ *
+ * Each sentence names both keys, their values, and what to do. Neutral values are never refused. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "backend/backend.h"
+#include "base/files.h"
+#include "base/redact.h"
+#include "base/text.h"
+#include "data/dataset.h"
+#include "data/replace.h"
+#include "data/table.h"
+#include "formats/archive_reader.h"
+#include "graph/graph.h"
+#include "models/adapter_files.h"
+#include "schedules/schedule.h"
+#include "settings/callbacks_check.h"
+#include "settings/choices.h"
+#include "settings/device_list.h"
+#include "settings/settings_model.h"
+#include "stores/store.h"
+#include "tasks/task.h"
+
+/* True if neither a recipe nor the user gives the value, so that it may be derived. */
+static bool is_open(const struct levin_settings *s, enum lvn_option_id id)
+{
+    return s->origin[id].source <= LVN_SOURCE_DERIVED;
+}
+/* Mark a value as derived; lvn_settings_finish() may run again and derive it again. */
+static void derived(struct levin_settings *s, enum lvn_option_id id, const char *source)
+{
+    s->origin[id] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = source};
+}
+
+/* Take rank, alpha and targets from lora.init. Ranks that do not see the folder use the settings. */
+static enum lvn_status take_scale(struct levin_settings *s)
+{
+    struct lvn_lora there, wanted;
+    const char *config = lvn_path_join(&s->arena, s->lora.init, LVN_ADAPTERS_CONFIG);
+    if (!config) return LVN_MEMORY;
+    if (!*s->lora.init) return LVN_OK;
+    if (!lvn_path_is_file(config)) {
+        LVN_CHECK(s->lora.rank, ARG,
+                  "lora.init is '%s', and there is no %s in it: give a folder with adapters that PEFT or levin has "
+                  "written, as RUN/checkpoints/best/adapter",
+                  s->lora.init, LVN_ADAPTERS_CONFIG);
+        return LVN_OK;
+    }
+    LVN_TRY(lvn_adapter_files_scale(s->lora.init, &there));
+    wanted = (struct lvn_lora){.rank = is_open(s, LVN_OPT_lora_rank) ? there.rank : s->lora.rank,
+                               .alpha = is_open(s, LVN_OPT_lora_alpha) ? there.alpha : s->lora.alpha};
+    LVN_TRY(lvn_adapter_check_scale(s->lora.init, &there, &wanted));
+    if (is_open(s, LVN_OPT_lora_rank)) derived(s, LVN_OPT_lora_rank, "lora.init");
+    if (is_open(s, LVN_OPT_lora_alpha)) derived(s, LVN_OPT_lora_alpha, "lora.init");
+    s->lora.rank = there.rank;
+    s->lora.alpha = there.alpha;
+    if (!is_open(s, LVN_OPT_lora_targets)) return LVN_OK;
+    derived(s, LVN_OPT_lora_targets, "lora.init");
+    return lvn_adapter_files_targets(&s->arena, s->lora.init, &s->lora.targets);
+}
+
+static enum lvn_status finish_model(struct levin_settings *s, bool trains)
+{
+    static const char *const nothing[] = {"none", "scratch", "random", "off"};
+    for (int i = 0; i < 4; i++) {
+        if (!strcasecmp(s->model.init, nothing[i])) s->model.init = "";
+    }
+    if (trains) LVN_TRY(take_scale(s));
+    LVN_CHECK(*s->model.init || !s->lora.rank, ARG,
+              "lora.rank %" PRId64 " adapts a model that is trained already: say which, with model.init, or leave "
+              "lora.rank out",
+              s->lora.rank);
+    LVN_CHECK(*s->model.init || !*s->lora.base, ARG,
+              "lora.base ('%s') is the base model of loaded adapters, and model.init names none: leave it out",
+              s->lora.base);
+    return *s->model.init ? LVN_OK : lvn_settings_finish_family(s); /* a loaded model determines it */
+}
+
+/* Derive data.kind from data.path, or from columns that are named. */
+static enum lvn_status find_kind(struct levin_settings *s)
+{
+    const struct lvn_dataset_kind *kind = NULL;
+    if (!is_open(s, LVN_OPT_data_kind) || !*s->data.path) return LVN_OK;
+    const bool columns = (*s->data.text_column || *s->data.label_column) && lvn_table_is_named(s->data.path);
+    if (columns)
+        kind = lvn_dataset_kind_find("labelled");
+    else
+        LVN_TRY(lvn_dataset_guess(s->data.path, &kind));
+    if (kind && *s->data.tokenizer && !strcmp(kind->name, "chars")) kind = lvn_dataset_kind_find("documents");
+    if (!kind) return LVN_OK;
+    s->data.kind = kind->name;
+    derived(s, LVN_OPT_data_kind, columns ? "data.text_column and data.label_column" : "data.path");
+    return LVN_OK;
+}
+
+/* Derive model.kind: a family that reads the fields of the data; the default one, if it does. */
+static enum lvn_status find_model(struct levin_settings *s)
+{
+    const struct lvn_data_options data = lvn_data_options_of(s);
+    struct lvn_fields fields;
+    if (!is_open(s, LVN_OPT_model_kind)) return LVN_OK;
+    LVN_TRY(lvn_dataset_fields(&data, &fields));
+    for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
+        const struct lvn_task *t = lvn_task_find((*m)->tasks[0]);
+        bool reads = t && (!t->label.name || lvn_fields_find(&fields, t->label.name) >= 0);
+        for (int i = 0; (*m)->inputs[i].name; i++) reads &= lvn_fields_find(&fields, (*m)->inputs[i].name) >= 0;
+        if (!reads) continue;
+        if (!strcmp((*m)->name, s->model.kind)) return LVN_OK;
+        s->model.kind = (*m)->name;
+        derived(s, LVN_OPT_model_kind, "data.kind");
+        return LVN_OK;
+    }
+    return LVN_OK;
+}
+
+/* ARG for a tokenizer with a text or with token files: `levin prepare` makes token files with it. */
+static enum lvn_status check_tokenizer(const struct levin_settings *s)
+{
+    LVN_CHECK(!*s->data.tokenizer || strcmp(s->data.kind, "chars") != 0, ARG,
+              "data.kind=chars makes each character a token, and data.tokenizer is '%s': leave one of them out, or set "
+              "data.kind=documents",
+              s->data.tokenizer);
+    LVN_CHECK(!*s->data.tokenizer || strcmp(s->data.kind, "tokens") != 0, ARG,
+              "token files bring the tokenizer that made them, and data.tokenizer is '%s': leave it out, or make new "
+              "ones with `levin prepare TEXT --tokenizer=%s`",
+              s->data.tokenizer, s->data.tokenizer);
+    return LVN_OK;
+}
+
+/* Is `owner`, without which `key` has no effect, of a later source (the command line, beside a recipe or the settings
+ * of a run that continues)? Then the caller drops the key's value. */
+static bool overrules(struct levin_settings *s, enum lvn_option_id owner, enum lvn_option_id key)
+{
+    if (s->origin[owner].source <= s->origin[key].source) return false;
+    derived(s, key, lvn_option_by_id(owner)->key);
+    return true;
+}
+
+/* Keys of another kind of a part, unless they have their default, as in the settings.yaml of a run: back to their
+ * default where a later source chose the kind, else ARG. `is`: for the sentence. */
+static enum lvn_status check_owners_of(struct levin_settings *s, const char *part, enum lvn_option_id owner,
+                                       const char *kind, const char *is)
+{
+    char text[LVN_VALUE_TEXT];
+    for (int id = 0; id < LVN_OPT_COUNT; id++) {
+        const struct lvn_option *o = lvn_option_by_id((enum lvn_option_id)id);
+        if (strcmp(o->part, part) != 0 || lvn_option_is_for(o, kind)) continue;
+        if (is_open(s, o->id) || !lvn_settings_differs(s, o->id)) continue;
+        const char *last = strrchr(o->for_kind, ','); /* "labelled or chat" */
+        LVN_CHECK(overrules(s, owner, o->id), ARG, "%s (%.60s) is a key of %s.kind=%.*s%s%s, and %s %s: leave it out",
+                  o->key, lvn_settings_value(s, o->id, text), part,
+                  last ? (int)(last - o->for_kind) : (int)strlen(o->for_kind), o->for_kind, last ? " or" : "",
+                  last ? last + 1 : "", is, kind);
+        LVN_TRY(lvn_settings_default(s, o->id));
+    }
+    return LVN_OK;
+}
+
+/* The same for keys of another kind of data. */
+static enum lvn_status check_owners(struct levin_settings *s)
+{
+    const enum lvn_option_id kind = LVN_OPT_data_kind, tokenizer = LVN_OPT_data_tokenizer;
+    if (!is_open(s, tokenizer) && s->origin[kind].source <= s->origin[tokenizer].source) LVN_TRY(check_tokenizer(s));
+    LVN_TRY(check_owners_of(s, "data", kind, s->data.kind, "the data are of the kind"));
+    LVN_CHECK(
+        !*s->data.val_path || is_open(s, LVN_OPT_data_val_fraction) ||
+            !lvn_settings_differs(s, LVN_OPT_data_val_fraction),
+        ARG,
+        "data.val_fraction (%g) holds back rows of data.path, and data.val_path ('%s') validates already: leave one "
+        "of them out",
+        s->data.val_fraction, s->data.val_path);
+    return LVN_OK;
+}
+
+/* A relative path that is not in the current folder, but in data.folder; NULL: as given. */
+static enum lvn_status find_in_folder(struct levin_settings *s, const char *path, const char **found)
+{
+    *found = NULL;
+    if (!*s->data.folder || !*path || *path == '/' || lvn_store_is_url(path) || lvn_path_exists(path)) return LVN_OK;
+    const char *there = lvn_path_join(&s->arena, s->data.folder, path);
+    if (!there) return LVN_MEMORY;
+    if (lvn_path_exists(there)) *found = there;
+    return LVN_OK;
+}
+
+static enum lvn_status find_data(struct levin_settings *s)
+{
+    LVN_TRY(find_in_folder(s, s->data.path, &s->found.path));
+    LVN_TRY(find_in_folder(s, s->data.val_path, &s->found.val_path));
+    LVN_TRY(find_in_folder(s, s->data.test_path, &s->found.test_path));
+    return find_in_folder(s, s->data.tokenizer, &s->found.tokenizer);
+}
+
+static enum lvn_status finish_data(struct levin_settings *s)
+{
+    LVN_TRY(find_data(s));
+    for (const char *sum = s->data.sha256; *sum; sum += strcspn(sum, ",") + (strchr(sum, ',') != NULL)) {
+        size_t n = strcspn(sum, ",");
+        LVN_CHECK(n == 64 && strspn(sum, "0123456789abcdefABCDEF") == 64, ARG,
+                  "data.sha256 must be 64 hexadecimal digits, got %zu characters ('%.20s...')", n, sum);
+    }
+    struct lvn_replace *replace;
+    LVN_TRY(lvn_replace_new(&replace, s->data.replace));
+    lvn_replace_free(replace);
+    LVN_CHECK(!*s->data.url || *s->data.path, ARG, "data.url needs data.path too: the file to keep the download in");
+    return LVN_OK;
+}
+
+/* ARG for keys that have no effect because another one is not given. */
+static enum lvn_status check_needs(const struct levin_settings *s)
+{
+    static const struct {
+        enum lvn_option_id key, owner;
+        const char *data; /* with this data.kind; NULL: with any */
+    } needs[] = {
+        {LVN_OPT_data_end_token, LVN_OPT_data_pack, NULL},
+        {LVN_OPT_data_overlong, LVN_OPT_data_pack, "tokens"},
+        {LVN_OPT_lora_alpha, LVN_OPT_lora_rank, NULL},
+        {LVN_OPT_lora_targets, LVN_OPT_lora_rank, NULL},
+        {LVN_OPT_lora_merge_checkpoints, LVN_OPT_lora_rank, NULL},
+        {LVN_OPT_schedule_decay_steps, LVN_OPT_schedule_kind, NULL},
+        {LVN_OPT_schedule_min_lr, LVN_OPT_schedule_kind, NULL},
+    };
+    char one[LVN_VALUE_TEXT], two[LVN_VALUE_TEXT];
+    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
+        const enum lvn_option_id key = needs[i].key, owner = needs[i].owner;
+        if (needs[i].data && strcmp(needs[i].data, s->data.kind) != 0) continue;
+        LVN_CHECK(
+            is_open(s, key) || !lvn_settings_differs(s, key) || !is_open(s, owner) || lvn_settings_differs(s, owner),
+            ARG, "%s (%.60s) has no effect while %s is %s: set that too, or leave it out", lvn_option_by_id(key)->key,
+            lvn_settings_value(s, key, one), lvn_option_by_id(owner)->key, lvn_settings_value(s, owner, two));
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status check_optimizer(struct levin_settings *s)
+{
+    LVN_TRY(check_owners_of(s, "optimizer", LVN_OPT_optimizer_kind, s->optimizer.kind, "optimizer.kind is"));
+    const struct lvn_optimizer_options o = lvn_optimizer_options_of(s);
+    return lvn_optimizer_check(&o);
+}
+
+/* Derive the step at which a schedule that falls ends, and check all of it. */
+static enum lvn_status finish_schedule(struct levin_settings *s)
+{
+    const bool falls = lvn_schedule_find(s->schedule.kind)->falls;
+    if (falls && (!s->schedule.decay_steps || s->origin[LVN_OPT_schedule_decay_steps].source == LVN_SOURCE_DERIVED)) {
+        const int64_t max = s->trainer.max_steps, warmup = (int64_t)s->schedule.warmup_steps;
+        s->schedule.decay_steps = max <= 0 ? 0 : max > warmup ? max : warmup;
+        if (s->schedule.decay_steps) derived(s, LVN_OPT_schedule_decay_steps, "trainer.max_steps");
+    }
+    const struct lvn_schedule_options o = lvn_schedule_options_of(s);
+    return lvn_schedule_check(&o, s->trainer.max_steps, s->trainer.max_epochs > 0);
+}
+
+static bool is_fsdp_or_auto(const struct levin_settings *s)
+{
+    return s->trainer.strategy == LVN_TRAINER_STRATEGY_FSDP || s->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO;
+}
+
+enum lvn_status lvn_settings_check_strategy(const struct levin_settings *s)
+{
+    char word[LVN_VALUE_TEXT];
+    LVN_CHECK(s->trainer.strategy != LVN_TRAINER_STRATEGY_SINGLE_DEVICE || s->ranks <= 1, ARG,
+              "trainer.strategy single_device is for one rank, and %" PRId64
+              " were started; set ddp, zero1, zero2 or fsdp, or start one",
+              s->ranks);
+    const bool fsdp = is_fsdp_or_auto(s);
+    LVN_CHECK(s->trainer.fsdp_reshard || fsdp, ARG,
+              "trainer.fsdp_reshard is for trainer.strategy fsdp; set that, or leave it out");
+    LVN_CHECK(!s->trainer.fsdp_size || fsdp, ARG,
+              "trainer.fsdp_size is for trainer.strategy fsdp; set that, or leave it out");
+    const bool in_step = /* ranks exchange gradients or parameters in every micro-batch */
+        s->trainer.strategy == LVN_TRAINER_STRATEGY_ZERO2 || s->trainer.strategy == LVN_TRAINER_STRATEGY_FSDP;
+    LVN_CHECK(!in_step || s->trainer.share != LVN_TRAINER_SHARE_MEASURED, ARG,
+              "trainer.strategy %s requires the same number of micro-batches on every rank, but trainer.share measured "
+              "gives fast "
+              "ranks more; set trainer.share=equal or trainer.strategy=zero1",
+              lvn_settings_value(s, LVN_OPT_trainer_strategy, word));
+    return LVN_OK;
+}
+
+/* "1, 2, 3, 4, 6 or 12"; if there are many, the largest. */
+static void divisors(int64_t n, char *text, size_t capacity)
+{
+    int64_t list[8];
+    int count = 0;
+    for (int64_t d = n; d >= 1 && count < 8 && n - d < 1000000; d--) {
+        if (n % d == 0) list[count++] = d;
+    }
+    text[0] = '\0';
+    for (int i = count - 1; i >= 0; i--)
+        lvn_print_append(text, capacity, "%" PRId64 "%s", list[i], i > 1 ? ", " : i == 1 ? " or " : "");
+}
+
+/* Derive the micro-batch from trainer.accumulate_grad_batches. */
+static enum lvn_status divide_batch(struct levin_settings *s)
+{
+    int64_t n = s->trainer.accumulate_grad_batches, batch = s->trainer.batch_size, micro = s->trainer.micro_batch_size;
+    if (n <= 1) return LVN_OK;
+    if (batch % n) {
+        char list[LVN_VALUE_TEXT];
+        divisors(batch, list, sizeof list);
+        LVN_FAIL(ARG,
+                 "the batch of %" PRId64 " cannot be cut into trainer.accumulate_grad_batches (%" PRId64
+                 ") equal micro-batches; take %s",
+                 batch, n, list);
+    }
+    LVN_CHECK(is_open(s, LVN_OPT_trainer_micro_batch_size) || !micro || micro == batch / n, ARG,
+              "trainer.micro_batch_size (%" PRId64 ") and trainer.accumulate_grad_batches (%" PRId64
+              ", so micro-batches of %" PRId64 ") set the same thing; leave one out",
+              micro, n, batch / n);
+    if (micro == batch / n) return LVN_OK;
+    s->trainer.micro_batch_size = batch / n;
+    derived(s, LVN_OPT_trainer_micro_batch_size, "trainer.accumulate_grad_batches");
+    return LVN_OK;
+}
+
+static void drop_fsdp_keys(struct levin_settings *s)
+{
+    const enum lvn_option_id strategy = LVN_OPT_trainer_strategy;
+    if (is_fsdp_or_auto(s)) return;
+    if (s->trainer.fsdp_size && overrules(s, strategy, LVN_OPT_trainer_fsdp_size)) s->trainer.fsdp_size = 0;
+    if (!s->trainer.fsdp_reshard && overrules(s, strategy, LVN_OPT_trainer_fsdp_reshard))
+        s->trainer.fsdp_reshard = true;
+}
+
+/* trainer.shares with trainer.share equal: dropped, or ARG. */
+static enum lvn_status check_shares(struct levin_settings *s)
+{
+    if (s->trainer.share == LVN_TRAINER_SHARE_MEASURED || !*s->trainer.shares) return LVN_OK;
+    LVN_CHECK(overrules(s, LVN_OPT_trainer_share, LVN_OPT_trainer_shares), ARG,
+              "trainer.shares (%.60s) is for trainer.share=measured, and trainer.share is equal: set it to measured, "
+              "or leave trainer.shares out",
+              s->trainer.shares);
+    s->trainer.shares = "";
+    return LVN_OK;
+}
+
+static enum lvn_status finish_batch(struct levin_settings *s)
+{
+    char one[LVN_VALUE_TEXT], two[LVN_VALUE_TEXT];
+    int64_t each = s->trainer.batch_size_per_device, devices = lvn_devices_count(s), nodes = s->trainer.num_nodes;
+    int64_t world = s->ranks ? s->ranks : (devices ? devices : 1) * (nodes ? nodes : 1);
+    bool batch_given = !is_open(s, LVN_OPT_trainer_batch_size) && s->trainer.batch_size;
+    LVN_CHECK(!each || !batch_given, ARG,
+              "trainer.batch_size (%" PRId64 ", %s) and trainer.batch_size_per_device (%" PRId64
+              ", %s) set the same thing; leave one out or set it to 0",
+              s->trainer.batch_size, lvn_settings_origin(s, LVN_OPT_trainer_batch_size, one), each,
+              lvn_settings_origin(s, LVN_OPT_trainer_batch_size_per_device, two));
+    if (!batch_given) {
+        s->trainer.batch_size = each ? each * world : 12;
+        derived(s, LVN_OPT_trainer_batch_size, each ? "trainer.batch_size_per_device" : "what is usual");
+    }
+    LVN_TRY(divide_batch(s));
+    int64_t batch = s->trainer.batch_size, micro = s->trainer.micro_batch_size;
+    bool divided = s->trainer.accumulate_grad_batches > 1;
+    if (s->trainer.deterministic && !divided &&
+        (!micro || s->origin[LVN_OPT_trainer_micro_batch_size].source == LVN_SOURCE_DERIVED)) {
+        /* The largest divisor with at least min(8, batch) micro-batches: independent of this machine. */
+        int64_t min = batch < 8 ? batch : 8;
+        for (micro = batch / min; batch % micro; micro--) continue;
+        s->trainer.micro_batch_size = micro;
+        derived(s, LVN_OPT_trainer_micro_batch_size, "trainer.batch_size");
+    }
+    if (micro && batch % micro) {
+        char list[LVN_VALUE_TEXT];
+        divisors(batch, list, sizeof list);
+        LVN_FAIL(ARG, "the batch of %" PRId64 " is not a multiple of trainer.micro_batch_size (%" PRId64 "); take %s",
+                 batch, micro, list);
+    }
+    return LVN_OK;
+}
+
+/* --- how much of the data --- */
+
+static enum lvn_status check_share(const char *key, const struct lvn_amount *a, const char *whole)
+{
+    LVN_CHECK(a->fraction <= 1, ARG,
+              "trainer.%s (%g) is a share of the %s: at most 1.0; write a whole number for a number of batches", key,
+              a->fraction, whole);
+    return LVN_OK;
+}
+
+static bool is_none(const struct lvn_amount *a)
+{
+    return !a->count && a->fraction <= 0;
+}
+
+static enum lvn_status check_limits(const struct levin_settings *s)
+{
+    const struct lvn_amount *train = &s->trainer.limit_train_batches, *test = &s->trainer.limit_test_batches;
+    const struct lvn_amount *overfit = &s->trainer.overfit_batches;
+    char one[LVN_VALUE_TEXT], two[LVN_VALUE_TEXT];
+    LVN_TRY(check_share("limit_val_batches", &s->trainer.limit_val_batches, "validation set"));
+    LVN_TRY(check_share("limit_train_batches", train, "training set"));
+    LVN_TRY(check_share("limit_test_batches", test, "data"));
+    LVN_TRY(check_share("overfit_batches", overfit, "training set"));
+    LVN_CHECK(!is_none(train), ARG,
+              "trainer.limit_train_batches 0 leaves nothing to train on; leave it out, or write 1.0 for all");
+    LVN_CHECK(!is_none(test), ARG,
+              "trainer.limit_test_batches 0 leaves nothing to evaluate; leave it out, or write 1.0 for all");
+    LVN_CHECK(is_none(overfit) || (!train->count && train->fraction == 1), ARG,
+              "trainer.overfit_batches (%s) and trainer.limit_train_batches (%s) both set the length of an epoch; "
+              "leave one of them out",
+              lvn_settings_value(s, LVN_OPT_trainer_overfit_batches, one),
+              lvn_settings_value(s, LVN_OPT_trainer_limit_train_batches, two));
+    return LVN_OK;
+}
+
+static enum lvn_status finish_trainer(struct levin_settings *s)
+{
+    struct lvn_devices devices;
+    LVN_TRY(lvn_devices_read(&devices, s));
+    drop_fsdp_keys(s);
+    LVN_TRY(lvn_settings_check_strategy(s));
+    LVN_CHECK(!s->trainer.deterministic || s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_FP32, ARG,
+              "trainer.reduce_dtype bf16 rounds between ranks, but trainer.deterministic requires the same bits on any "
+              "number of them; leave one of them out");
+    if (s->trainer.max_steps < 0) s->trainer.max_steps = 0; /* Lightning's -1 */
+    if (s->trainer.max_epochs < 0) s->trainer.max_epochs = 0;
+    if (is_open(s, LVN_OPT_trainer_max_steps) && is_open(s, LVN_OPT_trainer_max_epochs) && !s->trainer.max_time) {
+        s->trainer.max_epochs = 1;
+        derived(s, LVN_OPT_trainer_max_epochs, "no limit being given");
+    }
+    LVN_TRY(check_limits(s));
+    LVN_TRY(check_shares(s));
+    return finish_batch(s);
+}
+
+static enum lvn_status finish_run(struct levin_settings *s)
+{
+    /* the name of a recipe or of the data is not that of a run in a folder which is given */
+    const bool other = s->origin[LVN_OPT_run_dir].source > LVN_SOURCE_RECIPE &&
+                       s->origin[LVN_OPT_name].source <= LVN_SOURCE_RECIPE &&
+                       s->origin[LVN_OPT_name].source != LVN_SOURCE_RUN && *lvn_path_name(s->run_dir);
+    const char *folder = lvn_path_name(s->run_dir);
+    if (other && *folder != '.' && strlen(folder) < 200 && !lvn_control_find(folder)) {
+        s->name = folder;
+        derived(s, LVN_OPT_name, "run_dir");
+    }
+    if (!*s->name) {
+        s->name = "run";
+        derived(s, LVN_OPT_name, "no name being given");
+    }
+    LVN_CHECK(!strchr(s->name, '/') && *s->name != '.' && strlen(s->name) < 200, ARG,
+              "name '%.60s' becomes a folder in runs/: it must have no slash, must not start with a dot, and must be "
+              "shorter than 200 characters",
+              s->name);
+    LVN_CHECK(!lvn_control_find(s->name), ARG,
+              "name '%s' has a control character, as a newline; write it in letters, digits and signs", s->name);
+    LVN_CHECK(strlen(s->run_dir) < LVN_RUN_DIR_TEXT, ARG, "run_dir '%.60s...' has %zu bytes; at most %d are allowed",
+              s->run_dir, strlen(s->run_dir), LVN_RUN_DIR_TEXT - 1);
+    if (!is_open(s, LVN_OPT_run_dir) && *s->run_dir) return LVN_OK;
+    s->run_dir = lvn_arena_printf(&s->arena, "runs/%s", s->name);
+    if (!s->run_dir) return LVN_MEMORY;
+    derived(s, LVN_OPT_run_dir, "name");
+    return LVN_OK;
+}
+
+/* --- a text and nothing else --- */
+
+/* Settings for texts, of a new model and of one that is fine-tuned. A group of rows is skipped if a key that begins
+ * with one of its words is given. */
+struct text_group {
+    const char *words[4];
+    const char *keys[5][2];
+};
+static const struct text_group text_settings[] = {
+    {{"model."}, {{"model.n_layer", "4"}, {"model.n_head", "4"}, {"model.n_embd", "128"}, {"model.block_size", "64"}}},
+    {{"trainer.batch_size", "trainer.micro_batch_size"}, {{"trainer.batch_size", "16"}}},
+    {{"optimizer.", "schedule."},
+     {{"optimizer.lr", "2e-3"},
+      {"optimizer.betas", "[0.9, 0.99]"},
+      {"schedule.kind", "cosine"},
+      {"schedule.warmup_steps", "0.04"},
+      {"schedule.min_lr", "2e-4"}}},
+};
+static const struct text_group tuning_settings[] = {
+    /* a model that can write already: small rates keep what it knows */
+    {{"trainer.batch_size", "trainer.micro_batch_size"}, {{"trainer.batch_size", "8"}}},
+    {{"trainer.max_"}, {{"trainer.max_epochs", "3"}}},
+    {{"optimizer.", "schedule."},
+     {{"optimizer.lr", "5e-5"},
+      {"schedule.kind", "cosine"},
+      {"schedule.warmup_steps", "0.1"},
+      {"schedule.min_lr", "5e-6"}}},
+};
+enum { TEXT_EPOCHS = 20, TEXT_MIN_STEPS = 200, TEXT_MAX_STEPS = 2600 };
+
+/* Is any key given that begins with one of the words? */
+static bool any_given(const struct levin_settings *s, const char *const words[4])
+{
+    for (int i = 0; i < lvn_option_count(); i++) {
+        const struct lvn_option *o = lvn_option_at(i);
+        for (int w = 0; w < 4 && words[w]; w++)
+            if (!strncmp(o->key, words[w], strlen(words[w])) && lvn_settings_given(s, o->id)) return true;
+    }
+    return false;
+}
+
+static enum lvn_status set_for_text(struct levin_settings *s, const char *key, const char *value)
+{
+    return lvn_settings_set_at(s, key, value,
+                               (struct lvn_origin){.source = LVN_SOURCE_SUGGESTED, .where = "the size of the text"});
+}
+
+/* Bytes of a text, or of the files of a folder of texts; 0: the path is in a store. */
+static enum lvn_status count_bytes(const char *path, int64_t *bytes)
+{
+    LVN_LOCAL_ARENA(a);
+    const char *const *name;
+    struct stat file;
+    int64_t n = 0;
+    *bytes = 0;
+    if (lvn_path_exists(path)) LVN_TRY(lvn_archive_list(&a, path, &name, &n));
+    for (int64_t i = 0; i < n; i++)
+        if (stat(name[i], &file) == 0 && S_ISREG(file.st_mode)) *bytes += file.st_size;
+    return LVN_OK;
+}
+
+/* TEXT_EPOCHS times through the text, at most TEXT_MAX_STEPS steps, which take less than two minutes on two cores. */
+static enum lvn_status set_text_steps(struct levin_settings *s, int64_t tokens)
+{
+    static const char *const limits[4] = {"trainer.max_", "trainer.fast_dev_run", "trainer.overfit_batches",
+                                          "trainer.limit_train_batches"};
+    char text[32];
+    int64_t steps = TEXT_EPOCHS * tokens / (16 * 64);
+    if (any_given(s, limits)) return LVN_OK;
+    steps = steps < TEXT_MIN_STEPS ? TEXT_MIN_STEPS : steps > TEXT_MAX_STEPS ? TEXT_MAX_STEPS : steps;
+    snprintf(text, sizeof text, "%" PRId64, steps);
+    LVN_TRY(set_for_text(s, "trainer.max_steps", text));
+    if (any_given(s, (const char *const[4]){"sample."})) return LVN_OK;
+    LVN_TRY(set_for_text(s, "sample.max_new_tokens", "400"));
+    return set_for_text(s, "sample.every_n_steps", text);
+}
+
+static enum lvn_status set_groups(struct levin_settings *s, const struct text_group *group, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (any_given(s, group[i].words)) continue;
+        for (int k = 0; k < 5 && group[i].keys[k][0]; k++)
+            LVN_TRY(set_for_text(s, group[i].keys[k][0], group[i].keys[k][1]));
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_settings_fit_text(struct levin_settings *s)
+{
+    enum { BYTES_A_TOKEN = 4 }; /* of byte-level BPE, about */
+    int64_t bytes;
+    LVN_TRY(find_kind(s));
+    const bool chars = !strcmp(s->data.kind, "chars"), chat = !strcmp(s->data.kind, "chat");
+    if (!is_open(s, LVN_OPT_data_kind) || (!chars && !chat && strcmp(s->data.kind, "documents") != 0)) return LVN_OK;
+    if (*s->model.init) return set_groups(s, tuning_settings, sizeof tuning_settings / sizeof *tuning_settings);
+    if (chat) return LVN_OK; /* it has no tokenizer: refused when the data are opened */
+    LVN_TRY(count_bytes(s->data.path, &bytes));
+    if (!bytes) return LVN_OK;
+    LVN_TRY(set_groups(s, text_settings, sizeof text_settings / sizeof *text_settings));
+    return set_text_steps(s, chars ? bytes : bytes / BYTES_A_TOKEN);
+}
+
+static enum lvn_status check_computes(const struct levin_settings *s)
+{
+    const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
+    LVN_CHECK(b->computes, ARG, "trainer.accelerator %s computes nothing (%s); set cpu or auto to run", b->name,
+              b->description);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_settings_finish(struct levin_settings *s, unsigned parts)
+{
+    char word[LVN_VALUE_TEXT];
+    LVN_TRY(finish_run(s));
+    LVN_CHECK(
+        (parts & LVN_USES_SPLIT) || s->data.split == LVN_DATA_SPLIT_AUTO, ARG,
+        "data.split (%s) chooses the part that `levin evaluate` scores, and this command scores none: leave it out",
+        lvn_settings_value(s, LVN_OPT_data_split, word));
+    if (parts & LVN_USES_TRAINER) LVN_TRY(finish_trainer(s));
+    if (parts & LVN_USES_DEVICE) LVN_TRY(check_computes(s));
+    if (parts & LVN_USES_DATA && parts & LVN_USES_MODEL) LVN_TRY(find_kind(s));
+    if (parts & LVN_USES_DATA && parts & LVN_USES_MODEL) LVN_TRY(find_model(s));
+    if (parts & LVN_USES_MODEL) LVN_TRY(finish_model(s, parts & LVN_USES_OPTIMIZER));
+    if (parts & LVN_USES_DATA) LVN_TRY(finish_data(s));
+    if (parts & LVN_USES_OPTIMIZER) LVN_TRY(check_owners(s));
+    if (parts & LVN_USES_OPTIMIZER) LVN_TRY(check_needs(s));
+    if (parts & LVN_USES_OPTIMIZER) LVN_TRY(check_optimizer(s));
+    if (parts & LVN_USES_SCHEDULE)
+        LVN_TRY(check_owners_of(s, "schedule", LVN_OPT_schedule_kind, s->schedule.kind, "schedule.kind is"));
+    if (parts & LVN_USES_SCHEDULE) LVN_TRY(finish_schedule(s));
+    return parts & LVN_USES_CALLBACKS ? lvn_callbacks_check(s) : LVN_OK;
+}

@@ -1,0 +1,99 @@
+/* cpu.c - the backend `cpu`: this machine's CPUs, with kernels for the best supported instruction set (host/isa.h). Its
+ * memory is host memory, so nothing is copied. See run.c for running programs and run_rate.c for measuring rates. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/run.h"
+#include "base/arena.h"
+#include "host/pages.h"
+
+struct device {
+    struct lvn_device base;
+    const struct lvn_cpu_op *ops; /* [LVN_OP_COUNT] */
+};
+
+extern const struct lvn_backend lvn_backend_cpu;
+
+static enum lvn_status open_device(struct lvn_device **out, const struct lvn_device_options *o)
+{
+    *out = NULL;
+    LVN_CHECK(o->real == LVN_F32, UNSUPPORTED, "cpu computes in fp32, not in %s; set trainer.accelerator to reference",
+              lvn_dtype_name(o->real));
+    struct device *d = lvn_calloc(1, sizeof *d);
+    if (!d) return LVN_MEMORY;
+    d->base = (struct lvn_device){.backend = &lvn_backend_cpu, .real = o->real, .threads = o->threads};
+    d->ops = lvn_cpu_ops(lvn_isa_best());
+    *out = &d->base;
+    return LVN_OK;
+}
+
+static void close_device(struct lvn_device *d)
+{
+    free(d);
+}
+
+static enum lvn_status alloc_memory(struct lvn_memory **out, struct lvn_device *d, int64_t bytes)
+{
+    struct lvn_memory *m = *out = lvn_calloc(1, sizeof *m);
+    if (!m) return LVN_MEMORY;
+    *m = (struct lvn_memory){.device = d, .bytes = bytes, .host = lvn_pages_alloc(bytes)};
+    if (m->host) return LVN_OK;
+    free(m);
+    *out = NULL;
+    return LVN_MEMORY;
+}
+
+static void free_memory(struct lvn_memory *m)
+{
+    lvn_pages_free(m->host, m->bytes);
+    free(m);
+}
+
+static enum lvn_status write_memory(struct lvn_memory *to, int64_t offset, const void *from, int64_t bytes)
+{
+    memcpy((char *)to->host + offset, from, (size_t)bytes);
+    return LVN_OK;
+}
+
+static enum lvn_status read_memory(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes)
+{
+    memcpy(to, (const char *)from->host + offset, (size_t)bytes);
+    return LVN_OK;
+}
+
+static enum lvn_status choose(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch)
+{
+    const struct lvn_cpu_op *op = &((const struct device *)d)->ops[i->id];
+    struct lvn_call call;
+    LVN_CHECK(op->fast[i->phase] || op->plain[i->phase], UNSUPPORTED, "%s: cpu has no kernel for '%s'", i->name,
+              i->op->name);
+    lvn_instr_describe(i, &call);
+    i->kernel = op;
+    i->rounds = lvn_cpu_rounds(op, &call);
+    *scratch = lvn_cpu_scratch(op, &call, d->threads);
+    return LVN_OK;
+}
+
+static enum lvn_status wait(struct lvn_device *d)
+{
+    (void)d; /* run() and the other calls are synchronous */
+    return LVN_OK;
+}
+
+const struct lvn_backend lvn_backend_cpu = {.name = "cpu",
+                                            .description = "this processor",
+                                            .computes = true,
+                                            .open = open_device,
+                                            .close = close_device,
+                                            .alloc = alloc_memory,
+                                            .free = free_memory,
+                                            .write = write_memory,
+                                            .read = read_memory,
+                                            .choose = choose,
+                                            .bind = lvn_cpu_bind,
+                                            .unbind = lvn_cpu_unbind,
+                                            .run = lvn_cpu_run,
+                                            .wait = wait,
+                                            .rate = lvn_cpu_rate};

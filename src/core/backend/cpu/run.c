@@ -1,0 +1,113 @@
+/* run.c - runs a bound program on the CPU with a team of threads.
+ *
+ * The team starts once per run. Every thread executes the same launches, calls the same kernels with its thread number,
+ * and waits at a barrier after each of them. */
+#include "backend/cpu/run.h"
+
+#include <stdlib.h>
+
+#include "backend/calls.h"
+#include "backend/cpu/cpu_kernels.h"
+#include "base/arena.h"
+#include "base/threads.h"
+
+struct bound {
+    struct lvn_bound base;
+    struct lvn_calls calls;
+};
+
+/* State of a run, shared by all threads. */
+struct run {
+    struct lvn_calls *calls;
+    const struct lvn_execution *execution;
+    bool failed; /* a collective failed */
+};
+
+/* Perform a collective: thread 0 calls the communicator. Starting does not block. Returns false on all threads if it
+ * failed. */
+static bool communicate(struct run *r, const struct lvn_instr *i, int thread)
+{
+    const struct lvn_collectives *collectives = r->execution->collectives;
+    if (collectives && thread == 0 && !lvn_calls_communicate(r->calls, i, collectives)) r->failed = true;
+    if (!collectives || i->id != LVN_OP_wait) return true;
+    lvn_team_barrier();
+    bool failed = r->failed;
+    lvn_team_barrier(); /* thread 0 continues only after all threads have read `failed` */
+    return !failed;
+}
+
+static bool launch(struct run *r, const struct lvn_launch_order *w, int thread, int n_threads)
+{
+    const struct lvn_instr *i = w->instr;
+    if (i->op->collective) {
+        if (!communicate(r, i, thread)) return false;
+    } else {
+        lvn_cpu_call(i->kernel, lvn_calls_of(r->calls, i), thread, n_threads);
+        lvn_team_barrier();
+    }
+    if (!r->execution->launched) return true;
+    if (thread == 0) r->execution->launched(r->execution->context, w);
+    lvn_team_barrier();
+    return true;
+}
+
+static void run_all(void *argument, int thread, int n_threads)
+{
+    struct run *r = argument;
+    struct lvn_launch_order w = lvn_launch_order_begin(r->calls->program, r->execution->n_micro_batches);
+    while (lvn_launch_order_next(&w)) {
+        switch (w.event) {
+        case LVN_ORDER_MICRO_BATCH:
+            if (thread == 0) lvn_calls_set_micro_batch(r->calls, w.micro_batch);
+            lvn_team_barrier();
+            break;
+        case LVN_ORDER_LAUNCH:
+            if (!launch(r, &w, thread, n_threads)) return;
+            break;
+        case LVN_ORDER_BACKWARD_DONE:
+            if (r->execution->without_update) return;
+            if (!r->execution->before_update) break;
+            if (thread == 0) r->execution->before_update(r->execution->context);
+            lvn_team_barrier();
+            break;
+        }
+    }
+}
+
+static char *address(const struct lvn_memory *m)
+{
+    return m->host;
+}
+
+enum lvn_status lvn_cpu_bind(struct lvn_bound **out, const struct lvn_program *p, const struct lvn_binding *b)
+{
+    struct bound *x = lvn_calloc(1, sizeof *x);
+    *out = NULL;
+    if (!x) return LVN_MEMORY;
+    enum lvn_status status = lvn_calls_init(&x->calls, p, b, address);
+    if (status != LVN_OK) {
+        lvn_cpu_unbind(&x->base);
+        return status;
+    }
+    x->base.device = (struct lvn_device *)(uintptr_t)p->device;
+    *out = &x->base;
+    return LVN_OK;
+}
+
+void lvn_cpu_unbind(struct lvn_bound *b)
+{
+    struct bound *x = (struct bound *)b;
+    if (!x) return;
+    lvn_calls_release(&x->calls);
+    free(x);
+}
+
+enum lvn_status lvn_cpu_run(struct lvn_bound *b, const struct lvn_execution *execution)
+{
+    struct bound *x = (struct bound *)b;
+    struct run r = {.calls = &x->calls, .execution = execution};
+    lvn_calls_begin(&x->calls);
+    lvn_team_run(b->device->threads, run_all, &r);
+    lvn_calls_end(&x->calls);
+    return r.failed ? LVN_COMM : LVN_OK;
+}

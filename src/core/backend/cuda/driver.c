@@ -1,0 +1,139 @@
+/* driver.c - see driver.h. */
+#include "backend/cuda/driver.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct lvn_cuda_driver lvn_cuda;
+
+static const char *version(void)
+{
+    static char text[32];
+    int v = 0;
+    lvn_cuda.driver_version(&v); /* cannot fail with a valid pointer */
+    snprintf(text, sizeof text, "CUDA %d.%d", v / 1000, v % 1000 / 10);
+    return text;
+}
+
+struct lvn_library lvn_library_cuda = {
+    .name = "libcuda",
+    .files = {"libcuda.so.1"},
+    .folders = (const char *const[]){"/usr/local/nvidia/lib64", "/usr/lib/wsl/lib", NULL}, /* containers, WSL */
+    .use = "trainer.accelerator cuda",
+    .hint = "it is part of the driver of an NVIDIA GPU; in a container it is available with --gpus all (docker) "
+            "or --nv (apptainer)",
+    .symbols = (const char *const[]){LVN_CUDA_FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
+    .functions = &lvn_cuda,
+    .version = version};
+
+/* Sticky errors: the process can no longer use the device; a restart may succeed. */
+static bool is_lost(int answer)
+{
+    static const int lost[] = {LVN_CUDA_ECC,
+                               LVN_CUDA_UNAVAILABLE,
+                               220 /* NVLink */,
+                               226 /* contained error */,
+                               700 /* address */,
+                               702 /* timeout */,
+                               710 /* assertion */,
+                               714 /* stack */,
+                               715 /* instruction */,
+                               716 /* alignment */,
+                               717,
+                               718,
+                               719 /* launch failed */,
+                               721,
+                               999 /* not known */};
+    for (size_t i = 0; i < sizeof lost / sizeof *lost; i++)
+        if (answer == lost[i]) return true;
+    return false;
+}
+
+enum lvn_status lvn_cuda_answer(int answer, const char *action, int number)
+{
+    const char *name = NULL, *text = NULL;
+    char where[32] = "";
+    if (answer == 0) return LVN_OK;
+    if (lvn_cuda.error_name(answer, &name) || !name) name = "an error without a name";
+    if (lvn_cuda.error_text(answer, &text) || !text) text = "not explained";
+    if (number >= 0) snprintf(where, sizeof where, " on device %d", number);
+    LVN_CHECK(answer != LVN_CUDA_OUT_OF_MEMORY, MEMORY,
+              "%s%s: the device is out of memory (%s); choose a smaller trainer.micro_batch_size, "
+              "model.block_size or model, or end other programs on it (nvidia-smi)",
+              action, where, name);
+    LVN_CHECK(
+        answer != LVN_CUDA_UNAVAILABLE, COMM,
+        "%s%s: another process uses the device, or its compute mode forbids processes (%s); end the other process "
+        "(nvidia-smi), or set the default mode (nvidia-smi -c 0)",
+        action, where, name);
+    LVN_CHECK(!is_lost(answer), COMM,
+              "%s%s: the device was lost: %s (%d, %s); the last checkpoint is complete. If a restart does not help, "
+              "search the kernel's log for 'Xid'",
+              action, where, name, answer, text);
+    LVN_FAIL(UNSUPPORTED, "%s%s: the CUDA driver returned %s (%d, %s)", action, where, name, answer, text);
+}
+
+bool lvn_cuda_driver_supports(int major)
+{
+    int v = 0;
+    return lvn_library_cuda.state != LVN_LIBRARY_LOADED || lvn_cuda.driver_version(&v) || major <= v / 1000;
+}
+
+/* The usual remedy if the driver does not start. */
+static const char *cure_of(int answer)
+{
+    switch (answer) {
+    case LVN_CUDA_STUB:
+        return "this file is a toolkit's stub; remove its folder from LD_LIBRARY_PATH";
+    case LVN_CUDA_SYSTEM_NOT_READY:
+        return "GPUs connected by NVSwitch require nvidia-fabricmanager of the driver's version";
+    case LVN_CUDA_SYSTEM_DRIVER_MISMATCH:
+    case LVN_CUDA_COMPAT_NOT_SUPPORTED:
+        return "this file and the kernel module belong to different drivers; restart the machine after an update, or "
+               "remove a folder with another libcuda.so.1 (compat) from LD_LIBRARY_PATH";
+    default:
+        return "check nvidia-smi and /dev/nvidia-uvm (created by nvidia-modprobe -u -c 0)";
+    }
+}
+
+static enum lvn_status start(void)
+{
+    const char *name = NULL;
+    LVN_TRY(lvn_library_open(&lvn_library_cuda));
+    int answer = lvn_cuda.init(0);
+    if (answer == 0 || answer == LVN_CUDA_NO_DEVICE) return LVN_OK;
+    if (lvn_cuda.error_name(answer, &name) || !name) name = "an error without a name";
+    LVN_FAIL(UNSUPPORTED, "the CUDA driver (%s) does not start: %s (%d): %s",
+             lvn_library_path(*(void **)lvn_library_cuda.functions), name, answer, cure_of(answer));
+}
+
+enum lvn_status lvn_cuda_devices(int *n)
+{
+    *n = 0;
+    LVN_TRY(start());
+    int answer = lvn_cuda.device_count(n);
+    if (answer != LVN_CUDA_NO_DEVICE) LVN_CUDA_TRY(answer, "counting devices", -1);
+    LVN_CHECK(*n > 0, UNSUPPORTED,
+              "trainer.accelerator cuda: the driver is installed but finds no device; check nvidia-smi and "
+              "CUDA_VISIBLE_DEVICES");
+    return LVN_OK;
+}
+
+enum lvn_status lvn_cuda_device_facts(struct lvn_cuda_facts *f, int number)
+{
+    size_t bytes = 0;
+    int major = 0, minor = 0;
+    *f = (struct lvn_cuda_facts){.number = number};
+    LVN_CUDA_TRY(lvn_cuda.driver_version(&f->driver), "querying the driver's version", number);
+    LVN_CUDA_TRY(lvn_cuda.device_get(&f->handle, number), "querying a device", number);
+    LVN_CUDA_TRY(lvn_cuda.device_name(f->name, sizeof f->name, f->handle), "querying a device's name", number);
+    LVN_CUDA_TRY(lvn_cuda.device_id(f->id, f->handle), "querying a device's UUID", number);
+    LVN_CUDA_TRY(lvn_cuda.device_memory(&bytes, f->handle), "querying the size of memory", number);
+    LVN_CUDA_TRY(lvn_cuda.device_attribute(&major, LVN_CUDA_CAPABILITY_MAJOR, f->handle),
+                 "querying the compute capability", number);
+    LVN_CUDA_TRY(lvn_cuda.device_attribute(&minor, LVN_CUDA_CAPABILITY_MINOR, f->handle),
+                 "querying the compute capability", number);
+    f->capability = major * 10 + minor;
+    f->bytes = (int64_t)bytes;
+    return LVN_OK;
+}

@@ -1,0 +1,418 @@
+/* products.c - see products.h.
+ *
+ * cuBLASLt's matrices are column-major: a row-major matrix here is a transposed one there, so c^T = b^T a^T is
+ * computed, and the library's `a` is our b. This file declares what it uses of the library.
+ *
+ * Sources: NVIDIA's cuBLAS documentation ("Using the cuBLASLt API", "Results reproducibility"). GELU is the tanh
+ * approximation. Attribute numbers and sizes are those of versions 11 to 13. */
+#include "backend/cuda/products.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/log.h"
+
+/* cublasLtMatmulAlgo_t */
+struct algorithm {
+    uint64_t opaque[8];
+};
+struct answer {
+    struct algorithm algorithm;
+    size_t scratch;
+    int status; /* the rest is valid if this is 0 */
+    float waves;
+    int none[4];
+};
+_Static_assert(sizeof(struct answer) == 96, "as cublasLtMatmulHeuristicResult_t");
+
+typedef void *handle, *operation, *layout, *preference;
+
+#define FUNCTIONS(F)                                                                                                   \
+    F(int, property, (int which, int *value), "cublasLtGetProperty")                                                   \
+    F(int, create, (handle * h), "cublasLtCreate")                                                                     \
+    F(int, destroy, (handle h), "cublasLtDestroy")                                                                     \
+    F(int, operation_new, (operation * o, int compute, int scale), "cublasLtMatmulDescCreate")                         \
+    F(int, operation_set, (operation o, int attribute, const void *value, size_t bytes),                               \
+      "cublasLtMatmulDescSetAttribute")                                                                                \
+    F(int, operation_free, (operation o), "cublasLtMatmulDescDestroy")                                                 \
+    F(int, layout_new, (layout * l, int type, uint64_t rows, uint64_t columns, int64_t ld),                            \
+      "cublasLtMatrixLayoutCreate")                                                                                    \
+    F(int, layout_free, (layout l), "cublasLtMatrixLayoutDestroy")                                                     \
+    F(int, preference_new, (preference * p), "cublasLtMatmulPreferenceCreate")                                         \
+    F(int, preference_set, (preference p, int attribute, const void *value, size_t bytes),                             \
+      "cublasLtMatmulPreferenceSetAttribute")                                                                          \
+    F(int, preference_free, (preference p), "cublasLtMatmulPreferenceDestroy")                                         \
+    F(int, choose,                                                                                                     \
+      (handle h, operation o, layout a, layout b, layout c, layout d, preference p, int wanted, struct answer *to,     \
+       int *n),                                                                                                        \
+      "cublasLtMatmulAlgoGetHeuristic")                                                                                \
+    F(int, multiply,                                                                                                   \
+      (handle h, operation o, const void *alpha, lvn_cuda_address a, layout la, lvn_cuda_address b, layout lb,         \
+       const void *beta, lvn_cuda_address c, layout lc, lvn_cuda_address d, layout ld, const struct algorithm *chosen, \
+       lvn_cuda_address scratch, size_t scratch_bytes, struct lvn_cuda_stream *s),                                     \
+      "cublasLtMatmul")
+
+static struct {
+    FUNCTIONS(LVN_LIBRARY_POINTER)
+} blas;
+
+enum { NOT_SUPPORTED = 15 };
+enum { REAL_32 = 0, REAL_16 = 2, REAL_BF16 = 14 }; /* cudaDataType_t */
+enum { COMPUTE_32 = 68, COMPUTE_TF32 = 77 };       /* cublasComputeType_t: in fp32; operands rounded to TF32 */
+enum {
+    TRANSPOSE_A = 3,
+    TRANSPOSE_B,
+    EPILOGUE = 7,
+    BIAS_POINTER,
+    AUX_POINTER = 11,
+    AUX_LD
+};                                                                                /* attributes of an operation */
+enum { MAX_SCRATCH = 1, REDUCTIONS = 3, ALIGN_A = 5, ALIGN_B, ALIGN_C, ALIGN_D }; /* attributes of a preference */
+enum { EPILOGUE_NONE = 1, EPILOGUE_BIAS = 4, EPILOGUE_GELU = 32, EPILOGUE_AUX = 128 };
+/* Allowed split-K schemes: none, or partial sums that are stored in fp32 and added in a fixed order.
+ * Partial sums that are added to the result, or stored in its type, are excluded. */
+enum { REDUCTION_COMPUTE_TYPE = 2 };
+enum { OLDEST = 11, NEWEST = 13, SCRATCH_ALIGN = 256, PLACED = 64 };
+/* Bytes, as NVIDIA recommends: 32 MiB for Hopper and later, 4 MiB for earlier GPUs. */
+enum { SCRATCH = 4 << 20, SCRATCH_HOPPER = 32 << 20 };
+
+static int version_of(int number[3])
+{
+    int answer = 0;
+    for (int k = 0; k < 3 && !answer; k++) answer = blas.property(k, &number[k]);
+    return answer;
+}
+
+static const char *version(void)
+{
+    static char text[40];
+    int n[3] = {0};
+    (void)version_of(n);
+    snprintf(text, sizeof text, "cuBLASLt %d.%d.%d", n[0], n[1], n[2]);
+    return text;
+}
+
+static bool fits(void)
+{
+    int n[3] = {0};
+    return version_of(n) || lvn_cuda_driver_supports(n[0]);
+}
+
+struct lvn_library lvn_library_cublaslt = {
+    .name = "libcublasLt",
+    .files = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"},
+    .folders = (const char *const[]){"$CUDA_HOME/lib64", "$CUDA_PATH/lib64",
+                                     "$VIRTUAL_ENV/lib/python3*/site-packages/nvidia/cu13/lib",
+                                     "$VIRTUAL_ENV/lib/python3*/site-packages/nvidia/cublas/lib", "$CONDA_PREFIX/lib",
+                                     "/usr/local/cuda/lib64", "$HOME/.local/lib/python3*/site-packages/nvidia/cu13/lib",
+                                     "$HOME/.local/lib/python3*/site-packages/nvidia/cublas/lib",
+                                     "/usr/local/lib/python3*/*-packages/nvidia/cu13/lib",
+                                     "/usr/local/lib/python3*/*-packages/nvidia/cublas/lib", NULL},
+    .use = "fast matrix products on NVIDIA GPUs",
+    .hint = "pip install nvidia-cublas into an active environment, or set LD_LIBRARY_PATH or CUDA_HOME to a CUDA "
+            "toolkit",
+    .symbols = (const char *const[]){FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
+    .functions = &blas,
+    .requires = &lvn_library_cuda,
+    .is_compatible = fits,
+    .version = version};
+
+/* --- answers --- */
+
+static enum lvn_status check(const struct lvn_cuda_device *d, int answer, const char *action)
+{
+    static const char *const names[] = {
+        [1] = "not initialized",    [3] = "allocation failed", [7] = "invalid value",
+        [8] = "not for this GPU",   [11] = "mapping failed",   [13] = "execution failed",
+        [14] = "an internal error", [15] = "not supported",    [16] = "license error"};
+    const int n = (int)(sizeof names / sizeof *names);
+    const char *name = answer > 0 && answer < n && names[answer] ? names[answer] : "an error without a name";
+    if (answer == 0) return LVN_OK;
+    LVN_CHECK(answer != 3, MEMORY,
+              "%s on device %d: %s could not allocate memory (3); choose a smaller trainer.micro_batch_size", action,
+              d->facts.number, version());
+    LVN_CHECK(
+        answer != 13, COMM,
+        "%s on device %d: the device was lost: %s returned %s (%d); the last checkpoint is complete. If a restart "
+        "does not help, search the kernel's log for 'Xid'",
+        action, d->facts.number, version(), name, answer);
+    LVN_FAIL(UNSUPPORTED, "%s on device %d: %s returned %s (%d); LEVIN_CUBLASLT=off uses levin's own kernels instead",
+             action, d->facts.number, version(), name, answer);
+}
+#define DO(d, answer, action) LVN_TRY(check(d, answer, action))
+
+/* --- choosing algorithms --- */
+
+struct chosen {
+    struct lvn_gpu_matmul product;
+    operation o;
+    layout a, b, c; /* of our a, b, c; y has the layout of c */
+    struct algorithm algorithm;
+    int64_t scratch;
+    bool found; /* false: the library has no algorithm */
+    struct chosen *next;
+};
+
+struct lvn_cuda_products {
+    struct lvn_gpu_library library;
+    struct lvn_cuda_device *device;
+    handle h;
+    preference p;
+    bool tf32;    /* fp32 operands are rounded to TF32 */
+    bool refused; /* an unsupported multiplication is already in the note */
+    struct chosen *list;
+};
+
+static void chosen_free(struct chosen *c)
+{
+    if (c->c) (void)blas.layout_free(c->c);
+    if (c->b) (void)blas.layout_free(c->b);
+    if (c->a) (void)blas.layout_free(c->a);
+    if (c->o) (void)blas.operation_free(c->o);
+    free(c);
+}
+
+static enum lvn_status describe(const struct lvn_cuda_products *l, struct chosen *c)
+{
+    const struct lvn_gpu_matmul *m = &c->product;
+    const struct lvn_cuda_device *d = l->device;
+    static const int real[LVN_DTYPE_COUNT] = {[LVN_F32] = REAL_32, [LVN_F16] = REAL_16, [LVN_BF16] = REAL_BF16};
+    const int in = real[m->in], out = real[m->out];
+    const int compute = l->tf32 && in == REAL_32 ? COMPUTE_TF32 : COMPUTE_32, ta = m->a_transposed,
+              tb = m->b_transposed;
+    const int epilogue = (m->bias ? EPILOGUE_BIAS : 0) | (m->gelu ? EPILOGUE_GELU | EPILOGUE_AUX : 0);
+    const int last = epilogue ? epilogue : EPILOGUE_NONE;
+    /* Algorithms depend on the alignment of these pointers; any address with that alignment works. */
+    const lvn_cuda_address like = (lvn_cuda_address)m->c_at;
+    DO(d, blas.operation_new(&c->o, compute, REAL_32), "describing a product");
+    DO(d, blas.operation_set(c->o, TRANSPOSE_A, &tb, sizeof tb), "describing a product");
+    DO(d, blas.operation_set(c->o, TRANSPOSE_B, &ta, sizeof ta), "describing a product");
+    DO(d, blas.operation_set(c->o, EPILOGUE, &last, sizeof last), "describing a product");
+    if (m->bias) DO(d, blas.operation_set(c->o, BIAS_POINTER, &like, sizeof like), "describing a product");
+    if (m->gelu) DO(d, blas.operation_set(c->o, AUX_POINTER, &like, sizeof like), "describing a product");
+    if (m->gelu) DO(d, blas.operation_set(c->o, AUX_LD, &m->c_ld, sizeof m->c_ld), "describing a product");
+    const uint64_t M = (uint64_t)m->M, N = (uint64_t)m->N, K = (uint64_t)m->K;
+    DO(d, blas.layout_new(&c->a, in, ta ? M : K, ta ? K : M, m->a_ld), "describing a matrix");
+    DO(d, blas.layout_new(&c->b, in, tb ? K : N, tb ? N : K, m->b_ld), "describing a matrix");
+    DO(d, blas.layout_new(&c->c, out, N, M, m->c_ld), "describing a matrix");
+    return LVN_OK;
+}
+
+static enum lvn_status prefer(const struct lvn_cuda_products *l, const struct lvn_gpu_matmul *m)
+{
+    const uint64_t max = (uint64_t)m->max;
+    const uint32_t at[4] = {(uint32_t)m->b_at, (uint32_t)m->a_at, (uint32_t)m->c_at, (uint32_t)m->c_at};
+    DO(l->device, blas.preference_set(l->p, MAX_SCRATCH, &max, sizeof max), "querying an algorithm");
+    for (int k = 0; k < 4; k++)
+        DO(l->device, blas.preference_set(l->p, ALIGN_A + k, &at[k], sizeof at[k]), "querying an algorithm");
+    return LVN_OK;
+}
+
+static enum lvn_status query_algorithm(const struct lvn_cuda_products *l, struct chosen *c)
+{
+    struct answer a = {.status = NOT_SUPPORTED};
+    int n = 0;
+    if (c->product.gelu && c->product.c_ld % 8)
+        return LVN_OK; /* the auxiliary output requires rows of a multiple of 8 */
+    LVN_TRY(describe(l, c));
+    LVN_TRY(prefer(l, &c->product));
+    int answer = blas.choose(l->h, c->o, c->b, c->a, c->c, c->c, l->p, 1, &a, &n);
+    if (answer == NOT_SUPPORTED || (answer == 0 && n == 0)) return LVN_OK;
+    DO(l->device, answer, "querying an algorithm");
+    c->found = a.status == 0;
+    c->algorithm = a.algorithm;
+    c->scratch = (int64_t)a.scratch;
+    return LVN_OK;
+}
+
+static enum lvn_status find(struct lvn_cuda_products *l, const struct lvn_gpu_matmul *m, struct chosen **out)
+{
+    for (*out = l->list; *out; *out = (*out)->next)
+        if (!memcmp(&(*out)->product, m, sizeof *m)) return LVN_OK;
+    struct chosen *c = lvn_calloc(1, sizeof *c);
+    if (!c) return LVN_MEMORY;
+    c->product = *m;
+    enum lvn_status status = lvn_cuda_use(l->device);
+    if (status == LVN_OK) status = query_algorithm(l, c);
+    if (status != LVN_OK) {
+        chosen_free(c);
+        return status;
+    }
+    c->next = l->list;
+    l->list = *out = c;
+    return LVN_OK;
+}
+
+static enum lvn_status supports(const struct lvn_gpu_library *library, const struct lvn_gpu_matmul *m, bool *taken,
+                                int64_t *scratch)
+{
+    struct lvn_cuda_products *l = (struct lvn_cuda_products *)(uintptr_t)library;
+    struct chosen *c;
+    LVN_TRY(find(l, m, &c));
+    if (!c->found && !m->gelu && !l->refused) { /* logged when a run starts, as part of the note */
+        const size_t n = strlen(l->device->base.note);
+        snprintf(
+            l->device->base.note + n, sizeof l->device->base.note - n,
+            ", which has no algorithm for %lld x %lld x %lld; levin's kernels compute those matrix multiplications",
+            (long long)m->M, (long long)m->N, (long long)m->K);
+        l->refused = true;
+    }
+    *taken = c->found;
+    *scratch = c->found && c->scratch ? c->scratch + SCRATCH_ALIGN - PLACED : 0; /* scratch is aligned to 64 bytes */
+    return LVN_OK;
+}
+
+static enum lvn_status supports_all(const struct lvn_gpu_library *library, const struct lvn_gpu_matmul *m, bool *taken,
+                                    int64_t *scratch)
+{
+    (void)m;
+    *taken = true;
+    *scratch = library->max + SCRATCH_ALIGN - PLACED;
+    return LVN_OK;
+}
+
+const struct lvn_gpu_library lvn_cuda_products_planned = {.supports = supports_all, .max = SCRATCH_HOPPER};
+
+/* --- opening --- */
+
+/* The reason why the library cannot be used; "": it can. */
+static const char *why_unusable(const struct lvn_cuda_device *d, char text[200])
+{
+    int n[3] = {0}, driver = d->facts.driver / 1000;
+    *text = '\0';
+    if (!lvn_cuda_switch("LEVIN_CUBLASLT", true)) return "LEVIN_CUBLASLT is off";
+    if (lvn_library_open(&lvn_library_cublaslt) != LVN_OK) {
+        snprintf(text, 200, "libcublasLt was not found: %s", lvn_library_cublaslt.hint);
+        lvn_error_clear();
+        return text;
+    }
+    if (version_of(n) || n[0] < OLDEST || n[0] > NEWEST)
+        snprintf(text, 200, "%s is not supported (versions %d to %d are); install a supported nvidia-cublas", version(),
+                 OLDEST, NEWEST);
+    else if (n[0] > driver)
+        snprintf(text, 200,
+                 "%s requires a driver of CUDA %d, and this one supports %d.%d; install a newer driver, or "
+                 "nvidia-cublas-cu%d",
+                 version(), n[0], driver, d->facts.driver % 1000 / 10, driver);
+    return text;
+}
+
+static enum lvn_status begin(struct lvn_cuda_products *l)
+{
+    const uint32_t reductions = REDUCTION_COMPUTE_TYPE;
+    int answer = blas.create(&l->h);
+    if (answer) l->h = NULL;
+    DO(l->device, answer, "opening cuBLASLt");
+    answer = blas.preference_new(&l->p);
+    if (answer) l->p = NULL;
+    DO(l->device, answer, "opening cuBLASLt");
+    DO(l->device, blas.preference_set(l->p, REDUCTIONS, &reductions, sizeof reductions), "opening cuBLASLt");
+    return LVN_OK;
+}
+
+enum lvn_status lvn_cuda_products_open(struct lvn_cuda_device *d, bool tf32)
+{
+    char text[200];
+    const char *reason = why_unusable(d, text);
+    if (*reason) {
+        snprintf(d->base.note, sizeof d->base.note, "%s: matrix multiplication by levin's kernels; %s", d->facts.name,
+                 reason);
+        return LVN_OK;
+    }
+    struct lvn_cuda_products *l = d->products = lvn_calloc(1, sizeof *l);
+    if (!l) return LVN_MEMORY;
+    d->base.tf32 = tf32 && d->facts.capability >= 80;
+    l->library =
+        (struct lvn_gpu_library){.supports = supports, .max = d->facts.capability >= 90 ? SCRATCH_HOPPER : SCRATCH};
+    l->device = d;
+    l->tf32 = d->base.tf32;
+    snprintf(d->base.note, sizeof d->base.note, "%s: matrix multiplication by %s%s", d->facts.name, version(),
+             l->tf32 ? ", fp32 in TF32" : "");
+    return begin(l);
+}
+
+void lvn_cuda_products_close(struct lvn_cuda_device *d)
+{
+    struct lvn_cuda_products *l = d->products;
+    if (!l) return;
+    for (struct chosen *c = l->list, *next; c; c = next) {
+        next = c->next;
+        chosen_free(c);
+    }
+    if (l->p) (void)blas.preference_free(l->p);
+    if (l->h) (void)blas.destroy(l->h);
+    free(l);
+    d->products = NULL;
+}
+
+const struct lvn_gpu_library *lvn_cuda_products_library(const struct lvn_device *d)
+{
+    const struct lvn_cuda_products *l = lvn_cuda_of(d)->products;
+    return l ? &l->library : NULL;
+}
+
+/* --- launches --- */
+
+static void lower(int *at, int64_t offset)
+{
+    while (offset % *at) *at /= 2;
+}
+
+/* Micro-batches of odd lengths may be less aligned than their operand's shape implies. */
+static void lower_alignments(const struct lvn_gpu_program *p, const struct lvn_gpu_launch *l, struct lvn_gpu_matmul *m)
+{
+    int *const at[LVN_GPU_PRODUCT_ARGS] = {[LVN_GPU_PRODUCT_A] = &m->a_at,
+                                           [LVN_GPU_PRODUCT_B] = &m->b_at,
+                                           [LVN_GPU_PRODUCT_BIAS] = &m->c_at,
+                                           [LVN_GPU_PRODUCT_C] = &m->c_at,
+                                           [LVN_GPU_PRODUCT_Y] = &m->c_at};
+    for (int k = 0; k < LVN_GPU_PRODUCT_ARGS; k++)
+        if (at[k] && l->args[k].memory) lower(at[k], l->args[k].offset);
+    for (int k = 0; k < p->n_moving; k++)
+        if (p->moving[k].launch == l && at[p->moving[k].arg]) lower(at[p->moving[k].arg], p->moving[k].stride);
+}
+
+enum lvn_status lvn_cuda_product_prepare(const struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
+{
+    const struct lvn_cuda_device *d = lvn_cuda_of(p->base.device);
+    struct lvn_gpu_matmul m = *l->product;
+    struct chosen *c;
+    LVN_TRY(find(d->products, &m, &c));
+    const int64_t planned = c->scratch;
+    lower_alignments(p, l, &m);
+    if (memcmp(&m, l->product, sizeof m) != 0) {
+        m.max = planned;
+        LVN_TRY(find(d->products, &m, &c));
+    }
+    LVN_CHECK(
+        c->found, UNSUPPORTED,
+        "%s has no algorithm for a matrix multiplication of %lld x %lld x %lld with operands aligned to %d, %d and "
+        "%d bytes; set LEVIN_CUBLASLT=off",
+        version(), (long long)m.M, (long long)m.N, (long long)m.K, m.a_at, m.b_at, m.c_at);
+    l->backend_data = c;
+    return LVN_OK;
+}
+
+static lvn_cuda_address address(const struct lvn_gpu_launch *l, int arg)
+{
+    return lvn_cuda_address_of(l->args[arg].memory, l->args[arg].offset);
+}
+
+enum lvn_status lvn_cuda_product_launch(const struct lvn_cuda_device *d, const struct lvn_gpu_launch *l)
+{
+    const struct chosen *c = l->backend_data;
+    const float one = 1, sum = l->args[LVN_GPU_PRODUCT_ADD].number ? 1 : 0;
+    const lvn_cuda_address bias = address(l, LVN_GPU_PRODUCT_BIAS), aux = address(l, LVN_GPU_PRODUCT_C);
+    const lvn_cuda_address to = c->product.gelu ? address(l, LVN_GPU_PRODUCT_Y) : aux;
+    const lvn_cuda_address scratch =
+        c->scratch ? (address(l, LVN_GPU_PRODUCT_SCRATCH) + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN : 0;
+    if (c->product.bias) DO(d, blas.operation_set(c->o, BIAS_POINTER, &bias, sizeof bias), "launching a product");
+    if (c->product.gelu) DO(d, blas.operation_set(c->o, AUX_POINTER, &aux, sizeof aux), "launching a product");
+    DO(d,
+       blas.multiply(d->products->h, c->o, &one, address(l, LVN_GPU_PRODUCT_B), c->b, address(l, LVN_GPU_PRODUCT_A),
+                     c->a, &sum, to, c->c, to, c->c, &c->algorithm, scratch, (size_t)c->scratch, d->work),
+       "launching a product");
+    return LVN_OK;
+}

@@ -1,0 +1,86 @@
+/* gpu_kernels.c - see gpu_kernels.h. An entry is a file with struct head, the key and the binary. */
+#include "backend/gpu/gpu_kernels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "host/cache_dir.h"
+
+struct head {
+    char magic[8];
+    uint64_t key_bytes;
+    uint64_t binary_bytes;
+    uint64_t checksum; /* FNV-1a of the binary */
+};
+
+static const char magic[8] = "levinK1"; /* version of the format */
+
+/* FNV-1a, 64 bits. */
+static uint64_t hash_of(const void *p, int64_t n, uint64_t start)
+{
+    uint64_t h = start;
+    for (int64_t i = 0; i < n; i++) h = (h ^ ((const uint8_t *)p)[i]) * 0x100000001b3u;
+    return h;
+}
+
+/* NULL: there is no cache folder; records no error. */
+static const char *path_of(struct lvn_arena *a, const char *key)
+{
+    const char *folder, *path = NULL;
+    const int64_t n = (int64_t)strlen(key);
+    if (lvn_cache_folder(a, "kernels", &folder) == LVN_OK)
+        path =
+            lvn_arena_printf(a, "%s/%016llx%016llx", folder, (unsigned long long)hash_of(key, n, 0xcbf29ce484222325u),
+                             (unsigned long long)hash_of(key, n, 0x9E3779B97F4A7C15u));
+    if (!path) lvn_error_clear();
+    return path;
+}
+
+static bool fits(const char *file, int64_t bytes, const char *key, struct head *h)
+{
+    if (bytes < (int64_t)sizeof *h) return false;
+    memcpy(h, file, sizeof *h);
+    if (memcmp(h->magic, magic, sizeof magic) != 0 || h->key_bytes != strlen(key)) return false;
+    if ((uint64_t)bytes != sizeof *h + h->key_bytes + h->binary_bytes) return false;
+    const char *binary = file + sizeof *h + h->key_bytes;
+    return memcmp(file + sizeof *h, key, h->key_bytes) == 0 &&
+           hash_of(binary, (int64_t)h->binary_bytes, 0) == h->checksum;
+}
+
+bool lvn_kernels_find(const char *key, void **binary, int64_t *bytes)
+{
+    LVN_LOCAL_ARENA(a);
+    struct head h;
+    char *file = NULL;
+    int64_t n;
+    const char *path = path_of(&a, key);
+    bool found = path && lvn_path_is_file(path) && lvn_file_read(path, 0, &file, &n) == LVN_OK;
+    if (path && !found) lvn_error_clear();
+    found = found && fits(file, n, key, &h);
+    if (found) {
+        memmove(file, file + sizeof h + h.key_bytes, h.binary_bytes);
+        *binary = file;
+        *bytes = (int64_t)h.binary_bytes;
+    } else {
+        free(file);
+    }
+    return found;
+}
+
+void lvn_kernels_store(const char *key, const void *binary, int64_t bytes)
+{
+    LVN_LOCAL_ARENA(a);
+    struct head h = {.key_bytes = strlen(key), .binary_bytes = (uint64_t)bytes, .checksum = hash_of(binary, bytes, 0)};
+    const int64_t n = (int64_t)(sizeof h + h.key_bytes) + bytes;
+    memcpy(h.magic, magic, sizeof magic);
+    const char *path = path_of(&a, key);
+    char *file = path ? lvn_malloc((size_t)n) : NULL;
+    if (file) {
+        memcpy(file, &h, sizeof h);
+        memcpy(file + sizeof h, key, h.key_bytes);
+        memcpy(file + sizeof h + h.key_bytes, binary, (size_t)bytes);
+        if (lvn_file_write(path, file, n) != LVN_OK) lvn_error_clear();
+    }
+    free(file);
+}

@@ -1,0 +1,350 @@
+/* gpu_program.c - see gpu_program.h. Descriptions of launches: kernel_launch.c; collectives: gpu_program_staging.c;
+ * source texts: texts.c. */
+#include "backend/gpu/gpu_program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/gpu/texts.h"
+#include "base/work.h"
+
+/* --- launches of an instruction --- */
+
+static enum lvn_status describe(struct lvn_gpu *g, const struct lvn_instr *i, struct lvn_call *call,
+                                struct lvn_arena *arena, const char *backend, const struct lvn_gpu_library *library,
+                                bool matrix_units)
+{
+    const struct lvn_gpu_operation *o = lvn_gpu_operation_of(i->id);
+    void (*phase)(struct lvn_gpu * g) = !o                         ? NULL
+                                        : i->phase == LVN_FORWARD  ? o->forward
+                                        : i->phase == LVN_BACKWARD ? o->backward
+                                                                   : o->restore;
+    LVN_CHECK(phase, UNSUPPORTED, "%s: %s has no kernel for '%s'%s; set trainer.accelerator to cpu", i->name, backend,
+              i->op->name,
+              i->phase == LVN_BACKWARD  ? ", backward"
+              : i->phase == LVN_RESTORE ? ", restored"
+                                        : "");
+    lvn_instr_describe(i, call);
+    *g = (struct lvn_gpu){
+        .call = call, .arena = arena, .source = o->name, .library = library, .matrix_units = matrix_units};
+    phase(g);
+    lvn_gpu_products_end(g);
+    if (g->status != LVN_OK) return lvn_while_at(g->status, "describing '%s' for %s", i->name, backend);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_gpu_choose(const char *backend, struct lvn_instr *i, int64_t *scratch,
+                               const struct lvn_gpu_library *library, bool matrix_units)
+{
+    LVN_LOCAL_ARENA(arena);
+    struct lvn_call call;
+    struct lvn_gpu g;
+    enum lvn_status status = describe(&g, i, &call, &arena, backend, library, matrix_units);
+    if (status != LVN_OK) return status;
+    *scratch = g.scratch_bytes;
+    /* The library rounds them. levin's kernels round only on matrix units, and are not considered here. */
+    if (i->product_dtype == LVN_BF16) i->rounds = i->op->low_precision_ok & (LVN_READS_OUT(0) - 1) & ~g.read;
+    return LVN_OK;
+}
+
+/* --- operands --- */
+
+struct lvn_memory *lvn_gpu_operand_memory(const struct lvn_gpu_program *p, const struct lvn_operand *o, int64_t *offset)
+{
+    const struct lvn_value *v = &p->program->values[o->value];
+    const struct lvn_binding *b = &p->binding;
+    *offset = o->desc.offset * lvn_dtype_bytes(o->desc.dtype);
+    if (v->buffer == LVN_BUFFER_INPUT) return b->inputs[v->slot];
+    *offset += v->buffer == LVN_BUFFER_CACHE ? b->cache_batch * v->bytes : v->offset;
+    if (v->buffer == LVN_BUFFER_CACHE) return b->caches[v->slot];
+    return b->buffer[v->buffer];
+}
+
+static const struct lvn_operand *operand_of(const struct lvn_instr *i, const struct lvn_gpu_arg *a)
+{
+    switch ((int)a->kind) {
+    case LVN_GPU_OPERAND_IN:
+        return &i->in[a->index];
+    case LVN_GPU_OPERAND_OUT:
+        return &i->out[a->index];
+    case LVN_GPU_OPERAND_DIN:
+        return &i->din[a->index];
+    case LVN_GPU_OPERAND_DOUT:
+        return &i->dout[a->index];
+    default:
+        return &i->scratch;
+    }
+}
+
+static void add_moving(struct lvn_gpu_program *p, struct lvn_gpu_launch *l, int arg, int64_t stride,
+                       bool by_grad_buffer)
+{
+    p->moving[p->n_moving++] = (struct lvn_gpu_moving){
+        .launch = l, .arg = arg, .base = l->args[arg].offset, .stride = stride, .by_grad_buffer = by_grad_buffer};
+}
+
+static void bind_operand(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_launch *l, int arg)
+{
+    struct lvn_gpu_arg *a = &l->args[arg];
+    const struct lvn_operand *o = operand_of(i, a);
+    const struct lvn_program *program = p->program;
+    if (o->value < 0) return;
+    const struct lvn_value *v = &program->values[o->value];
+    a->memory = lvn_gpu_operand_memory(p, o, &a->offset);
+    a->offset += a->number;
+    if (v->buffer == LVN_BUFFER_INPUT) add_moving(p, l, arg, v->bytes, false);
+    if (v->buffer == LVN_BUFFER_RESULT) add_moving(p, l, arg, program->sum_bytes, false);
+    if (v->buffer == LVN_BUFFER_GRAD && program->grad_buffer_of && i->when == LVN_EVERY_MICRO_BATCH)
+        add_moving(p, l, arg, program->grad_buffer_bytes, true);
+}
+
+static enum lvn_status bind_data(struct lvn_gpu_program *p, struct lvn_gpu_arg *a)
+{
+    LVN_TRY(lvn_memory_new(&a->memory, p->base.device, a->index));
+    p->data[p->n_data++] = a->memory;
+    return lvn_memory_write(a->memory, 0, a->data, a->index);
+}
+
+static enum lvn_status bind_launch(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_launch *l)
+{
+    for (int k = 0; k < l->n_args; k++) {
+        struct lvn_gpu_arg *a = &l->args[k];
+        switch (a->kind) {
+        case LVN_GPU_OPERAND_STEP:
+            a->memory = p->step;
+            break;
+        case LVN_GPU_OPERAND_DATA:
+            LVN_TRY(bind_data(p, a));
+            break;
+        case LVN_GPU_OPERAND_RESULT:
+            a->memory = p->binding.buffer[LVN_BUFFER_RESULT];
+            break;
+        case LVN_GPU_VALUE_ADD:
+            a->number = i->add[a->index];
+            if (i->param_gradient[a->index] && !i->add[a->index] && !p->program->grad_buffer_of)
+                add_moving(p, l, k, 0, false);
+            break;
+        case LVN_GPU_OPERAND_NONE:
+        case LVN_GPU_VALUE_LONG:
+        case LVN_GPU_VALUE_INT:
+        case LVN_GPU_VALUE_FLOAT:
+        case LVN_GPU_END:
+            break;
+        default:
+            bind_operand(p, i, l, k);
+        }
+    }
+    return LVN_OK;
+}
+
+/* --- texts --- */
+
+static enum lvn_status find_module(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
+{
+    if (l->product) return LVN_OK;
+    const char *definition = lvn_gpu_definitions(&p->arena, l->source, l->defines);
+    if (!definition) return LVN_MEMORY;
+    for (int k = 0; k < p->n_modules; k++) {
+        l->module = k;
+        if (!strcmp(p->modules[k].source, l->source) && !strcmp(p->modules[k].definition, definition)) return LVN_OK;
+    }
+    l->module = p->n_modules++; /* the list has two entries per launch */
+    p->modules[l->module] = (struct lvn_gpu_module){.source = l->source, .definition = definition};
+    return LVN_OK;
+}
+
+/* --- tuning variants --- */
+
+void lvn_gpu_tune(struct lvn_gpu_launch *l, enum lvn_gpu_variant variant)
+{
+    const struct lvn_gpu_launch *o = l->other;
+    if (variant == LVN_GPU_VARIANT_SECOND) {
+        l->defines = o->defines;
+        memcpy(l->grid, o->grid, sizeof l->grid);
+        l->module = o->module;
+        l->backend_data = o->backend_data;
+    }
+    l->other = NULL;
+}
+
+static enum lvn_status bind_variants(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
+{
+    enum lvn_gpu_variant variant = LVN_GPU_VARIANT_FIRST;
+    if (l->other && p->driver->faster) variant = p->driver->faster(p, l);
+    if (variant != LVN_GPU_VARIANT_UNKNOWN) lvn_gpu_tune(l, variant);
+    if (l->other) {
+        l->other->args = l->args;
+        LVN_TRY(find_module(p, l->other));
+    }
+    return find_module(p, l);
+}
+
+/* --- binding --- */
+
+struct described {
+    struct lvn_gpu_launch *launches;
+    int n, n_args;
+};
+
+/* Describe the launches of all instructions, and collect them in one list. */
+static enum lvn_status describe_all(struct lvn_gpu_program *p, struct described *each, const char *backend)
+{
+    const struct lvn_program *program = p->program;
+    int args = 0, n = 0;
+    for (int k = 0; k < program->n_instrs; k++) {
+        struct lvn_call call;
+        struct lvn_gpu g = {0};
+        if (!program->instrs[k].op->collective)
+            LVN_TRY(describe(&g, &program->instrs[k], &call, &p->arena, backend, p->library, p->matrix_units));
+        each[k] = (struct described){.launches = g.launches, .n = g.n_launches};
+        for (int l = 0; l < g.n_launches; l++) args += g.launches[l].n_args;
+        n += g.n_launches;
+    }
+    p->launches = lvn_arena_alloc(&p->arena, sizeof *p->launches * (size_t)(n + 1));
+    p->modules =
+        lvn_arena_alloc(&p->arena, sizeof *p->modules * (size_t)(2 * n + 1)); /* each launch may have two variants */
+    p->moving = lvn_arena_alloc(&p->arena, sizeof *p->moving * (size_t)(args + 1));
+    p->data = lvn_arena_alloc(&p->arena, sizeof(void *) * (size_t)(n + 1)); /* at most one per launch */
+    if (!p->launches || !p->modules || !p->moving || !p->data) return LVN_MEMORY;
+    for (int k = 0; k < program->n_instrs; k++) {
+        p->first[k] = p->n_launches;
+        if (each[k].n) memcpy(p->launches + p->n_launches, each[k].launches, sizeof *p->launches * (size_t)each[k].n);
+        p->n_launches += each[k].n;
+    }
+    p->first[program->n_instrs] = p->n_launches;
+    return LVN_OK;
+}
+
+static enum lvn_status bind_all(struct lvn_gpu_program *p, const char *backend)
+{
+    const struct lvn_program *program = p->program;
+    struct described *each = lvn_arena_alloc(&p->arena, sizeof *each * (size_t)(program->n_instrs + 1));
+    p->first = lvn_arena_alloc(&p->arena, sizeof *p->first * (size_t)(program->n_instrs + 1));
+    if (!each || !p->first) return LVN_MEMORY;
+    LVN_TRY(lvn_gpu_staging_new(p));
+    LVN_TRY(describe_all(p, each, backend));
+    LVN_TRY(lvn_memory_new(&p->step, program->device, sizeof(struct lvn_gpu_step)));
+    for (int k = 0; k < program->n_instrs; k++)
+        for (int l = p->first[k]; l < p->first[k + 1]; l++) {
+            LVN_TRY(bind_launch(p, &program->instrs[k], &p->launches[l]));
+            LVN_TRY(bind_variants(p, &p->launches[l]));
+        }
+    return p->driver->prepare(p);
+}
+
+enum lvn_status lvn_gpu_bind(struct lvn_bound **out, const struct lvn_program *program, const struct lvn_binding *b,
+                             const struct lvn_gpu_driver *driver, const struct lvn_gpu_library *library,
+                             bool matrix_units)
+{
+    struct lvn_gpu_program *p = lvn_calloc(1, sizeof *p);
+    *out = NULL;
+    if (!p) return LVN_MEMORY;
+    *p = (struct lvn_gpu_program){.base.device = program->device,
+                                  .driver = driver,
+                                  .library = library,
+                                  .matrix_units = matrix_units,
+                                  .program = program,
+                                  .binding = *b,
+                                  .micro_batch = 0};
+    lvn_arena_init(&p->arena);
+    enum lvn_status status = bind_all(p, program->device->backend->name);
+    if (status == LVN_OK)
+        *out = &p->base;
+    else
+        lvn_gpu_unbind(&p->base);
+    return status;
+}
+
+void lvn_gpu_unbind(struct lvn_bound *b)
+{
+    struct lvn_gpu_program *p = (struct lvn_gpu_program *)b;
+    if (!p) return;
+    p->driver->release(p);
+    lvn_gpu_staging_free(p);
+    lvn_memory_free(p->step);
+    for (int k = 0; k < p->n_data; k++) lvn_memory_free(p->data[k]);
+    lvn_arena_release(&p->arena);
+    free(p);
+}
+
+/* --- running --- */
+
+_Static_assert(LVN_DECODE_ROWS == 8, "must match struct lvn_now of words.h");
+
+struct lvn_gpu_step lvn_gpu_step_at(const struct lvn_gpu_program *p, int64_t micro_batch)
+{
+    const struct lvn_step *s = p->binding.step;
+    struct lvn_gpu_step now = {.seed = s->seed,
+                               .step = s->step,
+                               .first_row = s->first_row + micro_batch * p->binding.micro_batch_rows,
+                               .end_row = s->end_row,
+                               .unlabeled = s->unlabeled,
+                               .lr = (float)s->lr,
+                               .grad_scale = (float)s->grad_scale,
+                               .training = s->training};
+    memcpy(now.position, s->position, sizeof now.position);
+    now.lr_rest = (float)(s->lr - (double)now.lr);
+    return now;
+}
+
+void lvn_gpu_set_micro_batch(struct lvn_gpu_program *p, int64_t micro_batch)
+{
+    const int *grad_buffer_of = p->program->grad_buffer_of;
+    if (micro_batch == p->micro_batch) return;
+    p->micro_batch = micro_batch;
+    for (int k = 0; k < p->n_moving; k++) {
+        const struct lvn_gpu_moving *m = &p->moving[k];
+        struct lvn_gpu_arg *a = &m->launch->args[m->arg];
+        if (a->kind == LVN_GPU_VALUE_ADD)
+            a->number = micro_batch > 0;
+        else
+            a->offset = m->base + (m->by_grad_buffer ? grad_buffer_of[micro_batch] : micro_batch) * m->stride;
+        p->driver->changed(p, m->launch, m->arg);
+    }
+}
+
+static enum lvn_status begin_micro_batch(struct lvn_gpu_program *p, int64_t micro_batch)
+{
+    const struct lvn_gpu_step now = lvn_gpu_step_at(p, micro_batch);
+    lvn_work_done(1);
+    LVN_TRY(lvn_memory_write(p->step, 0, &now, sizeof now));
+    lvn_gpu_set_micro_batch(p, micro_batch);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_gpu_launch_all(struct lvn_gpu_program *p, const struct lvn_instr *i)
+{
+    const int k = (int)(i - p->program->instrs);
+    for (int l = p->first[k]; l < p->first[k + 1]; l++)
+        LVN_TRY_WHILE(p->driver->launch(p, &p->launches[l]), "launching %s for %s", p->launches[l].kernel, i->name);
+    return LVN_OK;
+}
+
+static enum lvn_status launch(struct lvn_gpu_program *p, const struct lvn_launch_order *w,
+                              const struct lvn_execution *execution)
+{
+    struct lvn_device *d = p->base.device;
+    if (!w->instr->op->collective)
+        LVN_TRY(lvn_gpu_launch_all(p, w->instr));
+    else if (execution->collectives)
+        LVN_TRY(lvn_gpu_communicate(p, w->instr, execution->collectives,
+                                    execution->launched || !lvn_gpu_carries(p, execution->collectives)));
+    if (!execution->launched) return LVN_OK;
+    LVN_TRY(d->backend->wait(d));
+    execution->launched(execution->context, w);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_gpu_run(struct lvn_bound *b, const struct lvn_execution *execution)
+{
+    struct lvn_gpu_program *p = (struct lvn_gpu_program *)b;
+    struct lvn_launch_order w = lvn_launch_order_begin(p->program, execution->n_micro_batches);
+    while (lvn_launch_order_next(&w)) {
+        if (w.event == LVN_ORDER_MICRO_BATCH) LVN_TRY(begin_micro_batch(p, w.micro_batch));
+        if (w.event == LVN_ORDER_LAUNCH) LVN_TRY(launch(p, &w, execution));
+        if (w.event != LVN_ORDER_BACKWARD_DONE) continue;
+        if (execution->without_update) break;
+        if (execution->before_update) execution->before_update(execution->context);
+    }
+    return LVN_OK;
+}

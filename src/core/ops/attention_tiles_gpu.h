@@ -1,0 +1,485 @@
+/* attention_tiles_gpu.h - the kernels of attention.k for matrix units: products of bf16 or fp16, sums and softmax in
+ * fp32. As in attention_bf16_cpu.h, q, k, v, the output and its gradient are of 16 bits, and probabilities and
+ * gradients of scores are rounded where they are factors. Only attention.k includes it.
+ *
+ * A team takes sixteen rows, queries (forward, dq) or keys (dk, dv), and holds them as left operands; the group goes
+ * through the keys (the queries), STEP at a time, in local memory. Scores become left operands without a move (Dao:
+ * "FlashAttention-2", 2023). Exponentials are powers of two.
+ *
+ * Registers hold a limited number of channels of a row. For larger heads SPLIT teams share sixteen rows: each has an
+ * equal part of the channels; they add their partial scores through local memory; and each computes its own channels of
+ * the result. A group then has ROWS = 128 / SPLIT rows. */
+#ifndef LVN_ATTENTION_TILES_GPU_H
+#define LVN_ATTENTION_TILES_GPU_H
+
+#include "ops/matrix_gpu.h"
+#ifdef LVN_DEVICE
+
+/* Rows that come next are copied while the group computes: by copies that no item waits for, into a second pair of
+ * arrays, or else through registers. */
+#if defined(LVN_COPY_ASYNC) && D <= 128
+#define STAGES 2
+#define STEP (D > 64 ? 32 : 64)
+#else
+#define STAGES 1
+#define STEP (D > 128 ? 32 : 64)
+#endif
+#define WIDTH ((D + 16 * SPLIT - 1) / (16 * SPLIT) * (16 * SPLIT))
+#define DEEP (WIDTH / SPLIT / 16) /* tiles of a team's channels */
+#define PITCH (WIDTH + 8)
+#define TEAM_ROW (LVN_TILE_TEAM / SPLIT * 16)                            /* a team's first row among the group's */
+#define TEAM_CHANNEL (SPLIT > 1 ? LVN_TILE_TEAM % SPLIT * DEEP * 16 : 0) /* a team's first channel of a row */
+#define CAPACITY (SPLIT > 1 ? 8 * LVN_ITEMS : LVN_TILE_CAPACITY)         /* floats of local memory for exchanges */
+#define ALONE (SPLIT == 1 && LVN_TILE_CAPACITY == 1) /* a team waits for no other, except to load rows */
+#define LN2 0.69314718055994530942f
+#define MIN (-1e30f) /* below all scores; finite, since infinity - infinity is NaN */
+
+/* Local memory for ROWS rows, OTHER for as many of a second tensor, and two arrays of STEP rows for each stage. The
+ * arrays overlap the rows if left operands are in registers. */
+#ifdef LVN_TILE_IN_REGISTERS
+#define DECLARE_TILES(rows_memory, first, second)                                                                      \
+    LVN_TILES(rows_memory, (ROWS > 2 * STAGES * STEP ? ROWS : 2 * STAGES * STEP) * PITCH);                             \
+    LVN_LOCAL lvn_ushort *first = rows_memory, *second = rows_memory + STEP * PITCH;                                   \
+    DECLARE_NEXT
+#define OTHER(rows_memory) rows_memory
+#else
+#define DECLARE_TILES(rows_memory, first, second)                                                                      \
+    LVN_TILES(rows_memory, 2 * ROWS * PITCH);                                                                          \
+    LVN_TILES(first, STEP *PITCH);                                                                                     \
+    LVN_TILES(second, STEP *PITCH);                                                                                    \
+    DECLARE_NEXT
+#define OTHER(rows_memory) (rows_memory + ROWS * PITCH)
+#endif
+
+/* Load this item's part of rows first .. first + rows - 1 of the T rows of x that begin at element `at`, into
+ * registers: PARTS(rows) times eight elements; zeros behind the end, and behind D. */
+#define PARTS(rows) (((rows) * (WIDTH / 8) + LVN_ITEMS - 1) / LVN_ITEMS)
+#define PART_ROW(n) ((LVN_ITEM + (n)*LVN_ITEMS) / (WIDTH / 8))
+#define PART_CHANNEL(n) ((LVN_ITEM + (n)*LVN_ITEMS) % (WIDTH / 8) * 8)
+#define FETCH(part, x, at, step_of, first, rows, T)                                                                    \
+    LVN_UNROLLED                                                                                                       \
+    for (int n_ = 0; n_ < PARTS(rows); n_++) {                                                                         \
+        int r_ = PART_ROW(n_), d_ = PART_CHANNEL(n_);                                                                  \
+        bool in_ = r_ < (rows) && (int)(first) + r_ < (int)(T) && d_ < D;                                              \
+        LVN_UNROLLED                                                                                                   \
+        for (int k_ = 0; k_ < 4; k_++) (part)[n_].v[k_] = 0;                                                           \
+        if (in_) (part)[n_] = lvn_get_eight(LVN_AT(const lvn_ushort, x), ELEMENT(at, step_of, first, r_, d_));         \
+    }
+#define STORE(to, part, rows)                                                                                          \
+    LVN_UNROLLED                                                                                                       \
+    for (int n_ = 0; n_ < PARTS(rows); n_++) {                                                                         \
+        int r_ = PART_ROW(n_), d_ = PART_CHANNEL(n_);                                                                  \
+        LVN_UNROLLED                                                                                                   \
+        for (int k_ = 0; k_ < 4; k_++)                                                                                 \
+            if (r_ < (rows)) ((LVN_LOCAL lvn_uint *)((to) + r_ * PITCH + d_))[k_] = (part)[n_].v[k_];                  \
+    }
+/* Element d of row r of those that begin with row `first`. */
+#define ELEMENT(at, step_of, first, r, d) ((at) + (first) * (step_of) + ((r) * (int)(step_of) + (d)))
+
+/* START begins to copy rows first .. first + STEP - 1 of x and y, of which there are T, into the arrays of `stage`;
+ * ARRIVE waits for them, and for all items that computed on rows before. */
+#if STAGES > 1
+#define DECLARE_NEXT int stage = 0
+#define OF_STAGE stage
+#define STAGE(stage) ((stage)*2 * STEP * PITCH)
+#define START(stage, X, x, x_at, x_step, Y, y, y_at, y_step, first, T)                                                 \
+    COPY(X + STAGE(stage), x, x_at, x_step, first, T);                                                                 \
+    COPY(Y + STAGE(stage), y, y_at, y_step, first, T)
+#define COPY(to, x, at, step_of, first, T)                                                                             \
+    LVN_UNROLLED                                                                                                       \
+    for (int n_ = 0; n_ < PARTS(STEP); n_++) {                                                                         \
+        int r_ = PART_ROW(n_), d_ = PART_CHANNEL(n_);                                                                  \
+        bool in_ = (int)(first) + r_ < (int)(T) && d_ < D;                                                             \
+        if (STEP * (WIDTH / 8) % LVN_ITEMS == 0 || r_ < STEP)                                                          \
+            LVN_COPY_ASYNC((to) + r_ * PITCH + d_, LVN_AT(const lvn_ushort, x) + ELEMENT(at, step_of, first, r_, d_),  \
+                           in_);                                                                                       \
+    }
+#define ARRIVE(X, Y, also)                                                                                             \
+    also;                                                                                                              \
+    LVN_COPY_WAIT();                                                                                                   \
+    LVN_BARRIER()
+#define NEXT_STAGE stage ^= 1
+#else
+#define DECLARE_NEXT struct lvn_eight next_x[PARTS(STEP)], next_y[PARTS(STEP)]
+#define OF_STAGE 0
+#define STAGE(stage) 0
+#define START(stage, X, x, x_at, x_step, Y, y, y_at, y_step, first, T)                                                 \
+    FETCH(next_x, x, x_at, x_step, first, STEP, T);                                                                    \
+    FETCH(next_y, y, y_at, y_step, first, STEP, T)
+#define ARRIVE(X, Y, also)                                                                                             \
+    LVN_BARRIER();                                                                                                     \
+    also;                                                                                                              \
+    STORE(X, next_x, STEP);                                                                                            \
+    STORE(Y, next_y, STEP);                                                                                            \
+    LVN_BARRIER()
+#define NEXT_STAGE (void)0
+#endif
+
+/* Load rows first .. first + ROWS - 1 of x; this team's part becomes its left operands. */
+#define LOAD_LEFT(tiles, rows_memory, x, at, step_of, T)                                                               \
+    {                                                                                                                  \
+        struct lvn_eight part_[PARTS(ROWS)];                                                                           \
+        FETCH(part_, x, at, step_of, first, ROWS, T);                                                                  \
+        STORE(rows_memory, part_, ROWS);                                                                               \
+        LVN_BARRIER();                                                                                                 \
+        LVN_UNROLLED                                                                                                   \
+        for (int d_ = 0; d_ < DEEP; d_++)                                                                              \
+            (tiles)[d_] = lvn_tile_left((rows_memory) + TEAM_ROW * PITCH + TEAM_CHANNEL + d_ * 16, PITCH);             \
+        LVN_BARRIER();                                                                                                 \
+    }
+
+/* sum (16,16) = this team's rows times the transpose of sixteen rows of `others`. */
+LVN_FUNCTION void scores(float *sum, const LVN_LEFT *rows, LVN_LOCAL const lvn_ushort *others,
+                         LVN_LOCAL float *capacity)
+{
+    LVN_UNROLLED
+    for (int e = 0; e < 8; e++) sum[e] = 0;
+    LVN_UNROLLED
+    for (int d = 0; d < DEEP; d++) lvn_tile_mad(sum, rows[d], lvn_tile_right(others + TEAM_CHANNEL + d * 16, PITCH));
+#if SPLIT > 1
+    const int first = LVN_TILE_TEAM / SPLIT * SPLIT * LVN_TEAM + LVN_TILE_ITEM % LVN_TEAM;
+    LVN_BARRIER();
+    LVN_UNROLLED
+    for (int e = 0; e < 8; e++) capacity[e * LVN_ITEMS + LVN_TILE_ITEM] = sum[e];
+    LVN_BARRIER();
+    LVN_UNROLLED
+    for (int e = 0; e < 8; e++) {
+        sum[e] = capacity[e * LVN_ITEMS + first];
+        LVN_UNROLLED
+        for (int part = 1; part < SPLIT; part++) sum[e] += capacity[e * LVN_ITEMS + first + part * LVN_TEAM];
+    }
+#endif
+}
+
+/* sum (16, this team's channels) += x (16,16) times sixteen rows of `others`. */
+LVN_FUNCTION void add_rows(float *sum, const float *x, LVN_LOCAL const lvn_ushort *others, LVN_LOCAL float *capacity)
+{
+    LVN_LEFT left = lvn_tile_left_of(x, capacity);
+    LVN_UNROLLED
+    for (int d = 0; d < DEEP; d++)
+        lvn_tile_mad(sum + 8 * d, left, lvn_tile_right_transposed(others + TEAM_CHANNEL + d * 16, PITCH));
+}
+
+/* Query t sees the keys below `end`, and below t + before; if RANGED not those before t + first, nor those before its
+ * document. */
+struct mask {
+    int end, before;
+#ifdef RANGED
+    int first;
+#endif
+#ifdef SEGMENTED
+    int T;
+    LVN_GLOBAL const int *segments;
+#endif
+};
+
+LVN_FUNCTION struct mask mask_make(const struct sizes *s, lvn_long max)
+{
+    struct mask r;
+    lvn_long end = s->Tk < max ? s->Tk : max;
+    if (s->cached && end > s->position + s->Tq) end = s->position + s->Tq;
+    r.end = (int)end;
+    r.before = s->causal ? (int)(s->cached ? s->position : s->Tk - s->Tq) + 1 : r.end;
+#ifdef RANGED
+    r.first = s->window ? r.before - s->window : -(1 << 30);
+#endif
+#ifdef SEGMENTED
+    r.segments = s->segments, r.T = (int)s->Tq;
+#endif
+    return r;
+}
+
+LVN_FUNCTION int keys_seen(struct mask s, int t)
+{
+    return t + s.before < s.end ? t + s.before : s.end;
+}
+
+/* Query t sees no key before the result. */
+LVN_FUNCTION int keys_from(struct mask s, int t)
+{
+    int first = 0;
+#ifdef RANGED
+    if (t + s.first > 0) first = t + s.first;
+#endif
+#ifdef SEGMENTED
+    int start = s.segments[t < s.T ? t : s.T - 1];
+    if (start > first) first = start;
+#endif
+    return first;
+}
+
+#ifdef DROPOUT
+#define GROUPS 1
+#define DROPOUT_FACTOR(t, key) dropout_factor(LVN_NOW(now), &s, b, h, t, key, threshold, dropout_scale, op)
+#else
+#define GROUPS (D > 64 ? 1 : 2) /* on a multiprocessor, that registers are to suffice for */
+#define DROPOUT_FACTOR(t, key) 1
+#endif
+
+LVN_FUNCTION bool hides(struct mask s, int t, int key)
+{
+    return key >= keys_seen(s, t) || (IS_RANGED && key < keys_from(s, t));
+}
+
+/* Scores of queries from t on that do not see a key, of those from `key` on, become those of probabilities of zero. */
+LVN_FUNCTION void hide(float *x, struct mask mask, int key, int t)
+{
+    if (key + 15 < keys_seen(mask, t) && (!IS_RANGED || key >= keys_from(mask, t + 15)))
+        return; /* all of them see them all */
+    LVN_UNROLLED
+    for (int e = 0; e < 8; e++)
+        if (hides(mask, t + LVN_TILE_ROW(e), key + LVN_TILE_COLUMN(e))) x[e] = -LVN_INFINITY;
+}
+
+/* Put sums of rows first .. first + 15 of x, of which there are T, times `factor`; `add` means what LVN_GIVE() says. */
+#ifdef LVN_TILE_PAIRS
+#define PUT_SUMS(x, i, add, a, b) LVN_JOIN(lvn_give_two_, TYPE_##x)(LVN_POINTER(x), i, add, a, b)
+#define PER 2
+#else
+#define PUT_SUMS(x, i, add, a, b) LVN_GIVE(x, i, add, a)
+#define PER 1
+#endif
+#define PUT_ROWS(x, at, step_of, first, T, add, sum, factor)                                                           \
+    LVN_UNROLLED                                                                                                       \
+    for (int e_ = 0; e_ < 8; e_ += PER) {                                                                              \
+        int row_ = (first) + LVN_TILE_ROW(e_), d_ = TEAM_CHANNEL + LVN_TILE_COLUMN(e_);                                \
+        lvn_long at_ = (at) + row_ * (step_of) + d_;                                                                   \
+        if (row_ >= (T)) continue;                                                                                     \
+        LVN_UNROLLED                                                                                                   \
+        for (int i_ = e_; i_ < 8 * DEEP; i_ += 8)                                                                      \
+            if (D == WIDTH || d_ + i_ / 8 * 16 < D)                                                                    \
+                PUT_SUMS(x, at_ + i_ / 8 * 16, add, (factor) * (sum)[i_], (factor) * (sum)[i_ + PER - 1]);             \
+    }
+
+/* Tiles come in two loops, of which `part` says which: one with a mask, where a team also leaves out tiles of which it
+ * sees nothing, and one for the tiles that all rows see. If RANGED, all tiles are in the loop with a mask. */
+
+/* Capped scores have their scale already. */
+#ifdef CAPPED
+#define FACTOR 1
+#define CAP_SCORES(x, n)                                                                                               \
+    LVN_UNROLLED                                                                                                       \
+    for (int e_ = 0; e_ < (n); e_++) (x)[e_] = CAP(raw_scale * (x)[e_])
+#else
+#define FACTOR raw_scale
+#define CAP_SCORES(x, n) (void)0
+#endif
+
+#if defined(ATTENTION_FORWARD)
+/* Scores x of STEP keys become exponentials relative to the maximum of each row so far. `scale` is that of the scores,
+ * in powers of two; `factor` is what earlier sums have to be multiplied with. */
+LVN_FUNCTION void softmax(float *x, float *top, float *sum, float *factor, float scale, LVN_LOCAL float *capacity)
+{
+    float high[LVN_TILE_ROWS];
+    LVN_UNROLLED
+    for (int r = 0; r < LVN_TILE_ROWS; r++) high[r] = top[r];
+    LVN_UNROLLED
+    for (int i = 0; i < STEP / 2; i++) high[LVN_TILE_ROW_OF(i % 8)] = lvn_max(high[LVN_TILE_ROW_OF(i % 8)], x[i]);
+    LVN_UNROLLED
+    for (int r = 0; r < LVN_TILE_ROWS; r++) {
+        high[r] = lvn_max(lvn_tile_row_max(high[r], capacity), MIN);
+        factor[r] = lvn_exp2_fast(scale * (top[r] - high[r]));
+        top[r] = high[r];
+        sum[r] *= factor[r];
+        high[r] *= -scale;
+    }
+    LVN_UNROLLED
+    for (int i = 0; i < STEP / 2; i++) {
+        x[i] = lvn_exp2_fast(lvn_fma(scale, x[i], high[LVN_TILE_ROW_OF(i % 8)]));
+        sum[LVN_TILE_ROW_OF(i % 8)] += x[i];
+    }
+}
+
+LVN_TILE_KERNEL_OF(attention_forward, GROUPS) FORWARD
+{
+    DECLARE_TILES(Q, K, V);
+    LVN_SHARED float capacity[CAPACITY];
+    MAKE_SIZES;
+    lvn_long b = LVN_GROUP_Z, h = LVN_GROUP_Y, hk = (int)h / ((int)Hq / (int)Hkv);
+    /* The last rows see the most keys: they come first. */
+    lvn_long first = ((Tq + ROWS - 1) / ROWS - 1 - LVN_GROUP_X) * ROWS;
+    struct mask mask = mask_make(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
+    const float raw_scale = scale;
+    int t0 = (int)first + TEAM_ROW, key0 = keys_from(mask, (int)first) / STEP * STEP;
+    int whole = keys_seen(mask, (int)first) / STEP * STEP;
+    int end = keys_seen(mask, (int)(first + ROWS < Tq ? first + ROWS : Tq) - 1);
+    float top[LVN_TILE_ROWS], sum[LVN_TILE_ROWS], out[8 * DEEP];
+    LVN_LEFT q_rows[DEEP];
+    LVN_UNROLLED
+    for (int r = 0; r < LVN_TILE_ROWS; r++) top[r] = -LVN_INFINITY, sum[r] = 0;
+    LVN_UNROLLED
+    for (int i = 0; i < 8 * DEEP; i++) out[i] = 0;
+    if (end <= key0) end = key0 + 1;
+    scale = FACTOR * LVN_LOG2E;
+    LOAD_LEFT(q_rows, Q, q, b * q0 + h * q2, q1, Tq);
+    START(0, K, k, b * k0 + hk * k2, k1, V, v, b * v0 + hk * v2, v1, key0, end);
+    LVN_UNROLLED
+    for (int part = IS_RANGED; part < 2; part++)
+        for (; key0 < (part ? end : whole); key0 += STEP, NEXT_STAGE) {
+            float x[STEP / 2], factor[LVN_TILE_ROWS];
+            ARRIVE(K, V, (void)0);
+            START(stage ^ 1, K, k, b * k0 + hk * k2, k1, V, v, b * v0 + hk * v2, v1, key0 + STEP, end);
+            if (part && ALONE && key0 >= keys_seen(mask, t0 + 15)) continue;
+            if (IS_RANGED && ALONE && key0 + STEP <= keys_from(mask, t0)) continue;
+            LVN_UNROLLED
+            for (int j = 0; j < STEP; j += 16) scores(x + j / 2, q_rows, K + STAGE(stage) + j * PITCH, capacity);
+            CAP_SCORES(x, STEP / 2);
+            LVN_UNROLLED
+            for (int j = 0; part && j < STEP; j += 16) hide(x + j / 2, mask, key0 + j, t0);
+            softmax(x, top, sum, factor, scale, capacity);
+            LVN_UNROLLED
+            for (int i = 0; i < 8 * DEEP; i++) out[i] *= factor[LVN_TILE_ROW_OF(i % 8)];
+            LVN_UNROLLED
+            for (int j = 0; j < STEP; j += 16) {
+                float *y = x + j / 2;
+                LVN_UNROLLED
+                for (int e = 0; e < 8; e++) y[e] *= DROPOUT_FACTOR(t0 + LVN_TILE_ROW(e), key0 + j + LVN_TILE_COLUMN(e));
+                add_rows(out, y, V + STAGE(stage) + j * PITCH, capacity);
+            }
+        }
+    LVN_UNROLLED
+    for (int r = 0; r < LVN_TILE_ROWS; r++) {
+        sum[r] = lvn_tile_row_sum(sum[r], capacity);
+        bool none = sum[r] == 0; /* of the keys are visible */
+        top[r] = top[r] * scale * LN2 + lvn_log(sum[r]);
+        sum[r] = 1 / sum[r];
+        if (none) top[r] = sum[r] = 0;
+    }
+    LVN_UNROLLED
+    for (int i = 0; i < 8 * DEEP; i++) out[i] *= sum[LVN_TILE_ROW_OF(i % 8)];
+    PUT_ROWS(o, (b * Tq * Hq + h) * D, Hq * D, t0, Tq, false, out, 1);
+    LVN_UNROLLED
+    for (int e = 0; e < 8; e++) {
+        int t = t0 + LVN_TILE_ROW(e);
+        bool mine = t < Tq && TEAM_CHANNEL + LVN_TILE_COLUMN(e) == 0;
+        if (mine) LVN_PUT(lse, (b * Hq + h) * Tq + t, top[LVN_TILE_ROW_OF(e)]);
+    }
+}
+
+#elif defined(ATTENTION_DQ)
+LVN_TILE_KERNEL_OF(attention_dq, GROUPS) BACKWARD_DQ
+{
+    DECLARE_TILES(rows_memory, K, V);
+    LVN_SHARED float capacity[CAPACITY];
+    MAKE_SIZES;
+    lvn_long b = LVN_GROUP_Z, h = LVN_GROUP_Y, hk = (int)h / ((int)Hq / (int)Hkv);
+    lvn_long first = ((Tq + ROWS - 1) / ROWS - 1 - LVN_GROUP_X) * ROWS;
+    struct mask mask = mask_make(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
+    const float raw_scale = scale;
+    int t0 = (int)first + TEAM_ROW, key0 = keys_from(mask, (int)first) / STEP * STEP;
+    int whole = keys_seen(mask, (int)first) / STEP * STEP;
+    int end = keys_seen(mask, (int)(first + ROWS < Tq ? first + ROWS : Tq) - 1);
+    float l[LVN_TILE_ROWS], rest[LVN_TILE_ROWS], sum[8 * DEEP];
+    LVN_LEFT q_rows[DEEP], g_rows[DEEP];
+    LVN_UNROLLED
+    for (int e = 0; e < 8; e++) {
+        int t = t0 + LVN_TILE_ROW(e), r = LVN_TILE_ROW_OF(e);
+        lvn_long row = (b * Hq + h) * Tq + (t < Tq ? t : Tq - 1);
+        l[r] = LVN_GET(lse, row) * -LVN_LOG2E, rest[r] = LVN_GET(delta, row);
+    }
+    LVN_UNROLLED
+    for (int i = 0; i < 8 * DEEP; i++) sum[i] = 0;
+    if (end <= key0) end = key0 + 1;
+    LOAD_LEFT(q_rows, rows_memory, q, b * q0 + h * q2, q1, Tq);
+    LOAD_LEFT(g_rows, OTHER(rows_memory), dout, b * Tq * Hq * D + h * D, Hq * D, Tq);
+    START(0, K, k, b * k0 + hk * k2, k1, V, v, b * v0 + hk * v2, v1, key0, end);
+    LVN_UNROLLED
+    for (int part = IS_RANGED; part < 2; part++)
+        for (; key0 < (part ? end : whole); key0 += STEP, NEXT_STAGE) {
+            ARRIVE(K, V, (void)0);
+            START(stage ^ 1, K, k, b * k0 + hk * k2, k1, V, v, b * v0 + hk * v2, v1, key0 + STEP, end);
+            LVN_UNROLLED
+            for (int j = 0; j < STEP; j += 16) {
+                float x[8], dp[8];
+                if (part && ALONE && key0 + j >= keys_seen(mask, t0 + 15)) continue;
+                if (IS_RANGED && ALONE && key0 + j + 16 <= keys_from(mask, t0)) continue;
+                scores(x, q_rows, K + STAGE(stage) + j * PITCH, capacity);
+                scores(dp, g_rows, V + STAGE(stage) + j * PITCH, capacity);
+                CAP_SCORES(x, 8);
+                if (part) hide(x, mask, key0 + j, t0);
+                LVN_UNROLLED
+                for (int e = 0; e < 8; e++) {
+                    float p = lvn_exp2_fast(lvn_fma(FACTOR * LVN_LOG2E, x[e], l[LVN_TILE_ROW_OF(e)]));
+                    float z = DROPOUT_FACTOR(t0 + LVN_TILE_ROW(e), key0 + j + LVN_TILE_COLUMN(e));
+                    x[e] = p * (z * dp[e] - rest[LVN_TILE_ROW_OF(e)]) * CAP_SLOPE(x[e]);
+                }
+                add_rows(sum, x, K + STAGE(stage) + j * PITCH, capacity);
+            }
+        }
+    PUT_ROWS(dq, b * d0 + h * d2, d1, t0, Tq, add, sum, scale);
+}
+
+#else
+/* Item i's number of the queries from t on: i < STEP: -LVN_LOG2E lse of query i; i < 2 STEP: delta. */
+#define NUMBER(t)                                                                                                      \
+    ((t) + LVN_ITEM % STEP < T && LVN_ITEM < 2 * STEP ? NUMBER_OF((b * Hq + h) * Tq + (t) + LVN_ITEM % STEP) : 0)
+#define NUMBER_OF(row) (LVN_ITEM < STEP ? -LVN_LOG2E * LVN_GET(lse, row) : LVN_GET(delta, row))
+
+/* Rows are keys, columns queries. */
+LVN_TILE_KERNEL_OF(attention_dkv, GROUPS) BACKWARD_DKV
+{
+    DECLARE_TILES(rows_memory, Q, G);
+    LVN_SHARED float capacity[CAPACITY], numbers[STAGES][2 * STEP];
+    MAKE_SIZES;
+    lvn_long b = LVN_GROUP_Z, hk = LVN_GROUP_Y, first = LVN_GROUP_X * ROWS, shared = (int)Hq / (int)Hkv;
+    struct mask mask = mask_make(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
+    const float raw_scale = scale;
+    int first_key = (int)first + TEAM_ROW, last = (int)first + ROWS - 1, T = (int)queries_end(&s, last);
+    int begin = causal && first >= mask.before ? ((int)first - mask.before + 1) / STEP * STEP : 0, whole = T;
+    if (last < mask.end && !IS_RANGED) whole = causal ? (last - mask.before + STEP) / STEP * STEP : 0;
+    float a[8 * DEEP], c[8 * DEEP];
+    LVN_LEFT k_rows[DEEP], v_rows[DEEP];
+    LVN_UNROLLED
+    for (int i = 0; i < 8 * DEEP; i++) a[i] = c[i] = 0;
+    if (begin >= Tq) begin = 0;
+    if (T <= begin) whole = T = begin + 1;
+    LOAD_LEFT(k_rows, rows_memory, k, b * k0 + hk * k2, k1, Tk);
+    LOAD_LEFT(v_rows, OTHER(rows_memory), v, b * v0 + hk * v2, v1, Tk);
+    for (lvn_long h = hk * shared; h < (hk + 1) * shared; h++) {
+        int t0 = begin;
+        float next = NUMBER(t0); /* lse and delta of the next queries */
+        START(stage, Q, q, b * q0 + h * q2, q1, G, dout, b * Tq * Hq * D + h * D, Hq * D, begin, T);
+        LVN_UNROLLED
+        for (int part = 0; part < 2 - IS_RANGED; part++)
+            for (; t0 < T && (part || t0 < whole); t0 += STEP, NEXT_STAGE) {
+                LVN_LOCAL const float *L = numbers[OF_STAGE], *rest = L + STEP;
+                ARRIVE(Q, G, if (LVN_ITEM < 2 * STEP) numbers[OF_STAGE][LVN_ITEM] = next);
+                next = NUMBER(t0 + STEP);
+                if (t0 + STEP < T) { /* what follows has these arrays for the next head */
+                    START(stage ^ 1, Q, q, b * q0 + h * q2, q1, G, dout, b * Tq * Hq * D + h * D, Hq * D, t0 + STEP, T);
+                }
+                LVN_UNROLLED
+                for (int j = 0; j < STEP; j += 16) {
+                    float x[8], dp[8];
+                    if (!part && ALONE && first_key >= keys_seen(mask, t0 + j + 15)) continue;
+                    if (IS_RANGED && ALONE && first_key + 15 < keys_from(mask, t0 + j)) continue;
+                    scores(x, k_rows, Q + STAGE(stage) + j * PITCH, capacity);
+                    scores(dp, v_rows, G + STAGE(stage) + j * PITCH, capacity);
+                    CAP_SCORES(x, 8);
+                    if (!part && (first_key + 15 >= keys_seen(mask, t0 + j) ||
+                                  (IS_RANGED && first_key < keys_from(mask, t0 + j + 15)))) {
+                        LVN_UNROLLED
+                        for (int e = 0; e < 8; e++)
+                            if (hides(mask, t0 + j + LVN_TILE_COLUMN(e), first_key + LVN_TILE_ROW(e)))
+                                x[e] = -LVN_INFINITY;
+                    }
+                    LVN_UNROLLED
+                    for (int e = 0; e < 8; e++) {
+                        int i = j + LVN_TILE_COLUMN(e);
+                        float p = lvn_exp2_fast(lvn_fma(FACTOR * LVN_LOG2E, x[e], L[i]));
+                        float z = DROPOUT_FACTOR(t0 + i, first_key + LVN_TILE_ROW(e));
+                        x[e] = p * (z * dp[e] - rest[i]) * CAP_SLOPE(x[e]);
+                        dp[e] = p * z;
+                    }
+                    add_rows(a, x, Q + STAGE(stage) + j * PITCH, capacity);
+                    add_rows(c, dp, G + STAGE(stage) + j * PITCH, capacity);
+                }
+            }
+    }
+    if (LVN_HAS(dk)) PUT_ROWS(dk, b * d0 + hk * d2, d1, first_key, Tk, add_k, a, scale);
+    if (LVN_HAS(dv)) PUT_ROWS(dv, b * e0 + hk * e2, e1, first_key, Tk, add_v, c, 1);
+}
+
+#endif
+#endif
+#endif

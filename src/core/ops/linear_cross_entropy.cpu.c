@@ -1,0 +1,134 @@
+/* linear_cross_entropy.cpu.c - linear_cross_entropy on CPUs, a chunk of rows at a time; see linear_cross_entropy.c.
+ *
+ * The logits of a chunk are in scratch. The loss is computed from each row; in backward the row is then overwritten by
+ * its gradient, from which the chunk's dx and its contributions to dw and db are computed. The chunks depend on shapes
+ * alone. */
+#include "backend/cpu/cpu_kernels.h"
+#include "graph/loss_chunk.h"
+#include "ops/cross_entropy_cpu.h"
+#include "ops/linear_cpu.h"
+#include "ops/shape.h"
+
+/* Maximum number of logits of a chunk, whose rows are a multiple of LVN_LOSS_CHUNK. Larger chunks need more memory,
+ * smaller ones more passes over the weight and its gradient. */
+enum { CHUNK_LOGITS = 2 << 20 };
+
+/* The head over R rows; logits are fp32. */
+static struct linear head(const struct lvn_call *call, int64_t R)
+{
+    struct lvn_desc logits = LVN_DESC(LVN_F32, R, 1);
+    return linear_make(call, &logits, call->attr->linear_cross_entropy.in_out);
+}
+
+static int64_t chunk_rows(const struct lvn_matmul *m)
+{
+    int64_t blocks = CHUNK_LOGITS / (m->N * LVN_LOSS_CHUNK), rows = (blocks < 1 ? 1 : blocks) * LVN_LOSS_CHUNK;
+    return rows < m->R ? rows : m->R;
+}
+
+/* z (V) = cap tanh(z / cap). */
+static void soft_cap(float *z, int64_t V, float cap)
+{
+    for (int64_t v = 0; v < V; v += LVN_LANES) {
+        const int64_t n = V - v < LVN_LANES ? V - v : LVN_LANES;
+        vstore_n(z + v, vtanh(vload_n(z + v, n) / cap) * cap, n);
+    }
+}
+
+/* Overwrite capped logits z (V) by the gradient of the logits before the cap. */
+static void soft_cap_slope(float *z, int64_t V, float normalizer, int32_t label, float scale, float cap)
+{
+    const float of_label = z[label] / cap, at_label = (expf(z[label] - normalizer) - 1) * scale;
+    for (int64_t v = 0; v < V; v += LVN_LANES) {
+        const int64_t n = V - v < LVN_LANES ? V - v : LVN_LANES;
+        const vf x = vload_n(z + v, n), y = x / cap;
+        vstore_n(z + v, vexp(x - normalizer) * scale * vfma(-y, y, vset(1)), n);
+    }
+    z[label] = at_label * (1 - of_label * of_label);
+}
+
+/* The losses of a chunk. gradient: overwrite its logits by their gradients. */
+static void chunk_losses(const struct lvn_call *call, int64_t first, const struct lvn_matmul *m, float *logits,
+                         bool gradient, int thread, int n_threads)
+{
+    const int32_t *labels = (const int32_t *)call->in[3].p + first;
+    float *loss = (float *)call->out[1].p + first;
+    const float cap = (float)call->attr->linear_cross_entropy.softcap;
+    int64_t r, end;
+    lvn_thread_range(m->R, 1, thread, n_threads, &r, &end);
+    for (; r < end; r++) {
+        float *z = logits + r * m->N;
+        if (lvn_label_ignored(labels[r], call->attr->linear_cross_entropy.ignore)) {
+            loss[r] = 0;
+            if (gradient) memset(z, 0, (size_t)m->N * sizeof *z);
+            continue;
+        }
+        if (cap > 0) soft_cap(z, m->N, cap);
+        float normalizer = logsumexp(z, m->N);
+        loss[r] = normalizer - z[labels[r]];
+        if (!gradient) continue;
+        const float scale = (float)call->step->grad_scale;
+        if (cap > 0)
+            soft_cap_slope(z, m->N, normalizer, labels[r], scale, cap);
+        else
+            softmax_slope(z, m->N, normalizer, labels[r], scale, false, z);
+    }
+}
+
+static void run(const struct lvn_call *call, bool gradient, int thread, int n_threads)
+{
+    int64_t R = lvn_desc_rows(call->in[0].desc);
+    struct linear l = head(call, R);
+    struct lvn_matmul *m = &l.size;
+    const int64_t rows = chunk_rows(m);
+    float *logits = call->scratch;
+    void *scratch = logits + (rows * m->N + 15) / 16 * 16;
+    m->R = rows;
+    void *threads = (float *)scratch + (gradient ? gradient_floats(&l) : 0);
+    for (int64_t r = 0; r < R; r += m->R) {
+        m->R = rows < R - r ? rows : R - r;
+        const void *x = vat(call->in[0].p, r * m->K, l.x_bf16); /* (R,C) */
+        void *dx = call->din[0].p ? vat(call->din[0].p, r * m->K, l.x_bf16) : NULL;
+        struct lvn_gemm y = product_y(&l, x, call->in[1].p, call->in[2].p, logits);
+        linear_product(&l, &y, threads, thread, n_threads);
+        lvn_team_barrier();
+        chunk_losses(call, r, m, logits, gradient, thread, n_threads);
+        lvn_team_barrier();
+        if (!gradient) continue;
+        void *const din[2] = {dx, call->din[1].p};
+        const bool add[2] = {call->add[0], r || call->add[1]};
+        linear_gradients(&l, x, call->in[1].p, logits, din, add, r == 0, scratch, thread, n_threads);
+        lvn_team_barrier();
+    }
+    if (gradient) linear_bias(&l, scratch, call->din[2].p, call->add[2], thread, n_threads);
+    if (thread) return;
+    const float *loss = call->out[1].p;
+    double total = 0;
+    for (int64_t r = 0; r < R; r++) total += loss[r];
+    *(double *)call->out[0].p = total;
+}
+
+static void forward(const struct lvn_call *call, int thread, int n_threads)
+{
+    run(call, false, thread, n_threads);
+}
+
+static void backward(const struct lvn_call *call, int thread, int n_threads)
+{
+    run(call, true, thread, n_threads);
+}
+
+static int64_t scratch(const struct lvn_call *call, int n_threads)
+{
+    struct linear l = head(call, lvn_desc_rows(call->in[0].desc));
+    l.size.R = chunk_rows(&l.size);
+    return (l.size.R * l.size.N + 15) / 16 * 16 * (int64_t)sizeof(float) + linear_scratch(&l, call->phase, n_threads);
+}
+
+static uint32_t rounds(const struct lvn_call *call)
+{
+    struct linear l = head(call, lvn_desc_rows(call->in[0].desc));
+    return linear_rounds(&l, call, true, chunk_rows(&l.size));
+}
+
+LVN_CPU_OPERATION(linear_cross_entropy, .forward = forward, .backward = backward, .scratch = scratch, .rounds = rounds);

@@ -1,0 +1,180 @@
+/* norm_gpu.h - code that normalizations share on devices: teams of items, and the launches of layernorm.k's kernels for
+ * layernorm, residual_layernorm and rmsnorm.
+ *
+ * A team of TEAM items processes a row of COLUMNS values and holds it in registers, PACKS times LVN_WIDTH per item. If
+ * a row is short enough, a team is a warp, and its sums need no barrier. */
+#ifndef LVN_NORM_GPU_H
+#define LVN_NORM_GPU_H
+
+#include "ops/numbers_gpu.h"
+#include "ops/product_gpu.h"
+#ifdef LVN_DEVICE
+
+#define TEAMS (LVN_ITEMS / TEAM)
+#define PACKS ((COLUMNS + TEAM * LVN_WIDTH - 1) / (TEAM * LVN_WIDTH))
+/* The item's first column in pack p; and a loop over the packs in which it has any. */
+#define COLUMN(p) (((p)*TEAM + LVN_ITEM % TEAM) * LVN_WIDTH)
+#define EACH_PACK(p)                                                                                                   \
+    LVN_UNROLLED                                                                                                       \
+    for (int p = 0; p < PACKS; p++)                                                                                    \
+        if (COLUMN(p) < COLUMNS)
+
+/* The sum over a team; all items of the group make the call and get their team's sum. */
+LVN_FUNCTION float team_sum(float x, LVN_LOCAL float *shared)
+{
+#ifdef LVN_CUDA
+    for (int far = 16; far > 0; far /= 2) x += __shfl_xor_sync(0xffffffffu, x, far);
+#if TEAM > 32
+    LVN_BARRIER();
+    if (LVN_ITEM % 32 == 0) shared[LVN_ITEM / 32] = x;
+    LVN_BARRIER();
+    x = 0;
+    for (int warp = 0; warp < TEAM / 32; warp++) x += shared[LVN_ITEM / TEAM * (TEAM / 32) + warp];
+#endif
+    return x;
+#else
+    LVN_BARRIER();
+    shared[LVN_ITEM] = x;
+    LVN_BARRIER();
+    x = 0; /* not a tree, which would need a barrier per level */
+    for (int k = 0; k < TEAM; k++) x += shared[LVN_ITEM / TEAM * TEAM + k];
+    return x;
+#endif
+}
+
+#else /* the host's half */
+
+struct norm {
+    bool residual; /* of s = x + dropout(b): inputs (x,b,...), outputs (s,y,...); else of x: (x,...), (y,...) */
+    bool centered; /* layernorm, with beta and mean; else RMS normalization */
+    double offset; /* added to gamma */
+    double eps, p; /* p: of dropout */
+};
+
+static inline struct lvn_gpu_arg norm_arg(bool has, struct lvn_gpu_arg a)
+{
+    return has ? a : (struct lvn_gpu_arg){.kind = LVN_GPU_OPERAND_NONE, .name = a.name};
+}
+/* Is there an operand? If not, the argument is absent. */
+#define NORM_IF(has, argument) norm_arg(has, (struct lvn_gpu_arg)argument)
+
+/* The normalized values, as backward and restore read them. */
+static inline struct lvn_gpu_arg norm_x(const struct norm *n)
+{
+    return n->residual ? (struct lvn_gpu_arg)LVN_OUT(0, x) : (struct lvn_gpu_arg)LVN_IN(0, x);
+}
+
+/* Items of a team for rows of C values: a warp, or as many as hold the row in registers. */
+static inline int64_t norm_team(int64_t C, int width)
+{
+    enum { WARP = 32, MAX_PACKS = 4 };
+    int64_t team = WARP;
+    while (team < LVN_ITEMS && C > team * width * MAX_PACKS) team *= 2;
+    return team;
+}
+
+/* Define what the kernels for rows of C values need; returns the number of teams in a group. */
+static inline int64_t norm_define(struct lvn_gpu *g, int64_t C, const struct lvn_gpu_arg *args)
+{
+    const int width = lvn_gpu_width(g, C, args);
+    const int64_t team = norm_team(C, width);
+    g->source = "layernorm";
+    if (width > 1) lvn_gpu_define(g, "LVN_WIDTH", width);
+    lvn_gpu_define(g, "TEAM", team);
+    lvn_gpu_define(g, "COLUMNS", C);
+    return LVN_ITEMS / team;
+}
+
+static inline void norm_forward(struct lvn_gpu *g, const struct norm *n)
+{
+    const struct lvn_desc *x = g->call->in[0].desc;
+    const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->centered;
+    const int64_t R = lvn_desc_rows(x), C = x->dim[x->rank - 1];
+    const struct lvn_gpu_arg args[] = {LVN_IN(0, x),
+                                       NORM_IF(n->residual, LVN_IN(1, b)),
+                                       NORM_IF(n->residual, LVN_OUT(0, s)),
+                                       LVN_IN(gamma, gamma),
+                                       NORM_IF(n->centered, LVN_IN(gamma + 1, beta)),
+                                       LVN_OUT(y, y),
+                                       NORM_IF(n->centered, LVN_OUT(y + 1, mean)),
+                                       LVN_OUT(rstd, rstd),
+                                       LVN_STEP,
+                                       LVN_LONG(R),
+                                       LVN_FLOAT(n->eps),
+                                       LVN_FLOAT(n->offset),
+                                       LVN_DROPOUT(g, n->p, x),
+                                       {.kind = LVN_GPU_END}};
+    const int64_t teams = norm_define(g, C, args);
+    lvn_gpu_launch(g, "norm_forward", (R + teams - 1) / teams, 1, 1, args);
+}
+
+static inline void norm_restore(struct lvn_gpu *g, const struct norm *n)
+{
+    const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->centered;
+    const struct lvn_desc *d = g->call->out[y].desc;
+    const int64_t C = d->dim[d->rank - 1], count = lvn_desc_count(d);
+    const struct lvn_gpu_arg args[] = {norm_x(n),
+                                       LVN_IN(gamma, gamma),
+                                       NORM_IF(n->centered, LVN_IN(gamma + 1, beta)),
+                                       LVN_OUT(y, y),
+                                       NORM_IF(n->centered, LVN_OUT(y + 1, mean)),
+                                       LVN_OUT(rstd, rstd),
+                                       LVN_LONG(count),
+                                       LVN_FLOAT(n->offset),
+                                       {.kind = LVN_GPU_END}};
+    (void)norm_define(g, C, args);
+    lvn_gpu_launch(g, "norm_restore", lvn_gpu_groups(count / lvn_gpu_width(g, C, args)), 1, 1, args);
+}
+
+/* The gradients of gamma and beta. constants: those before norm_define(). */
+static inline void norm_vectors(struct lvn_gpu *g, const struct norm *n, const char *constants, int64_t R, int64_t C)
+{
+    const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->centered;
+    const bool has_gamma = g->call->din[gamma].desc, has_beta = n->centered && g->call->din[gamma + 1].desc;
+    if (!has_gamma && !has_beta) return;
+    const int64_t gammas = has_gamma ? column_scratch(g, R, C) : 0, betas = has_beta ? column_scratch(g, R, C) : 0;
+    LVN_LAUNCH(g, "norm_vectors", (C + 31) / 32, column_parts(R), 1, norm_x(n), LVN_DOUT(y, dy),
+               NORM_IF(n->centered, LVN_OUT(y + 1, mean)), LVN_OUT(rstd, rstd),
+               NORM_IF(has_gamma, LVN_SCRATCH(gammas, gammas)), NORM_IF(has_beta, LVN_SCRATCH(betas, betas)),
+               LVN_LONG(COLUMN_ROWS), LVN_LONG(R));
+    g->constants = constants;
+    if (has_gamma)
+        column_parts_launch(g, gammas, (struct lvn_gpu_arg)LVN_DIN(gamma, sums), (struct lvn_gpu_arg)LVN_ADDS(gamma), R,
+                            C);
+    if (has_beta)
+        column_parts_launch(g, betas, (struct lvn_gpu_arg)LVN_DIN(gamma + 1, sums),
+                            (struct lvn_gpu_arg)LVN_ADDS(gamma + 1), R, C);
+}
+
+static inline void norm_backward(struct lvn_gpu *g, const struct norm *n)
+{
+    const struct lvn_call *c = g->call;
+    const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->centered;
+    const struct lvn_gpu_arg x = norm_x(n);
+    const struct lvn_desc *d = lvn_gpu_desc(c, &x);
+    const int64_t R = lvn_desc_rows(d), C = d->dim[d->rank - 1];
+    const struct lvn_gpu_arg args[] = {x,
+                                       LVN_IN(gamma, gamma),
+                                       NORM_IF(n->centered, LVN_OUT(y + 1, mean)),
+                                       LVN_OUT(rstd, rstd),
+                                       NORM_IF(n->residual, LVN_DOUT(0, ds)),
+                                       LVN_DOUT(y, dy),
+                                       LVN_DIN(0, da),
+                                       NORM_IF(n->residual, LVN_DIN(1, db)),
+                                       LVN_STEP,
+                                       LVN_LONG(R),
+                                       LVN_FLOAT(n->offset),
+                                       LVN_ADDS(0),
+                                       n->residual ? (struct lvn_gpu_arg)LVN_ADDS(1) : (struct lvn_gpu_arg)LVN_INT(0),
+                                       LVN_DROPOUT(g, n->p, d),
+                                       {.kind = LVN_GPU_END}};
+    const char *constants = g->constants;
+    const int64_t teams = norm_define(g, C, args);
+    if (c->din[0].desc || (n->residual && c->din[1].desc))
+        lvn_gpu_launch(g, "norm_backward", (R + teams - 1) / teams, 1, 1, args);
+    norm_vectors(g, n, constants, R, C);
+    g->constants = constants;
+}
+
+#endif
+#endif

@@ -1,0 +1,134 @@
+/* numbers_gpu.h - several values per item, for kernels that are bound by memory, since one value per item keeps too few
+ * loads in flight.
+ *
+ * An item processes LVN_WIDTH consecutive elements, from a multiple of LVN_WIDTH on: 8 if rows and operands of the
+ * launch are aligned (LVN_LAUNCH_WIDE), else 1. LVN_GETS(x, i) is a struct lvn_numbers, LVN_PUTS(x, i, numbers) stores
+ * one, and LVN_GIVES(x, i, add, numbers), for a variable, adds to the stored values if `add`:
+ *
+ *     lvn_long i = LVN_INDEX * LVN_WIDTH;
+ *     if (i >= n) return;
+ *     struct lvn_numbers v = LVN_GETS(x, i);
+ *     LVN_EACH(k) v.v[k] *= factor;
+ *     LVN_PUTS(y, i, v);
+ *
+ * Load everything before the first store, because the compiler cannot know that operands do not overlap. */
+#ifndef LVN_NUMBERS_GPU_H
+#define LVN_NUMBERS_GPU_H
+
+#include "backend/gpu/words.h"
+#ifdef LVN_DEVICE
+
+#ifndef LVN_WIDTH
+#define LVN_WIDTH 1
+#endif
+#define LVN_EACH(k)                                                                                                    \
+    LVN_UNROLLED                                                                                                       \
+    for (int k = 0; k < LVN_WIDTH; k++)
+
+struct lvn_numbers {
+    float v[LVN_WIDTH];
+};
+
+#if LVN_WIDTH == 8
+LVN_FUNCTION struct lvn_numbers lvn_gets_f32(LVN_GLOBAL const float *p, lvn_long i)
+{
+    struct lvn_numbers r;
+#ifdef LVN_CUDA
+    float4 a = ((const float4 *)(p + i))[0], b = ((const float4 *)(p + i))[1];
+    r.v[0] = a.x, r.v[1] = a.y, r.v[2] = a.z, r.v[3] = a.w;
+    r.v[4] = b.x, r.v[5] = b.y, r.v[6] = b.z, r.v[7] = b.w;
+#else
+    LVN_EACH(k) r.v[k] = p[i + k];
+#endif
+    return r;
+}
+
+LVN_FUNCTION void lvn_puts_f32(LVN_GLOBAL float *p, lvn_long i, struct lvn_numbers x)
+{
+#ifdef LVN_CUDA
+    ((float4 *)(p + i))[0] = make_float4(x.v[0], x.v[1], x.v[2], x.v[3]);
+    ((float4 *)(p + i))[1] = make_float4(x.v[4], x.v[5], x.v[6], x.v[7]);
+#else
+    LVN_EACH(k) p[i + k] = x.v[k];
+#endif
+}
+
+LVN_FUNCTION void put_eight(LVN_GLOBAL lvn_ushort *p, lvn_long i, struct lvn_eight x)
+{
+#ifdef LVN_CUDA
+    *(uint4 *)(p + i) = make_uint4(x.v[0], x.v[1], x.v[2], x.v[3]);
+#else
+    LVN_GLOBAL lvn_uint *pair = (LVN_GLOBAL lvn_uint *)(p + i);
+    for (int k = 0; k < 4; k++) pair[k] = x.v[k];
+#endif
+}
+
+#define NUMBERS_OF_16_BITS(type)                                                                                       \
+    LVN_FUNCTION struct lvn_numbers lvn_gets_##type(LVN_GLOBAL const lvn_ushort *p, lvn_long i)                        \
+    {                                                                                                                  \
+        struct lvn_eight pairs = lvn_get_eight(p, i);                                                                  \
+        struct lvn_numbers r;                                                                                          \
+        LVN_EACH(k) r.v[k] = lvn_float_of_##type((lvn_ushort)(pairs.v[k / 2] >> k % 2 * 16));                          \
+        return r;                                                                                                      \
+    }                                                                                                                  \
+    LVN_FUNCTION void lvn_puts_##type(LVN_GLOBAL lvn_ushort *p, lvn_long i, struct lvn_numbers x)                      \
+    {                                                                                                                  \
+        struct lvn_eight pairs;                                                                                        \
+        LVN_UNROLLED                                                                                                   \
+        for (int k = 0; k < 4; k++) pairs.v[k] = lvn_pair_of_##type(x.v[2 * k], x.v[2 * k + 1]);                       \
+        put_eight(p, i, pairs);                                                                                        \
+    }
+NUMBERS_OF_16_BITS(bf16)
+NUMBERS_OF_16_BITS(f16)
+
+#else
+#define ONE_NUMBER(type, real)                                                                                         \
+    LVN_FUNCTION struct lvn_numbers lvn_gets_##type(LVN_GLOBAL const real *p, lvn_long i)                              \
+    {                                                                                                                  \
+        struct lvn_numbers r;                                                                                          \
+        r.v[0] = lvn_get_##type(p, i);                                                                                 \
+        return r;                                                                                                      \
+    }                                                                                                                  \
+    LVN_FUNCTION void lvn_puts_##type(LVN_GLOBAL real *p, lvn_long i, struct lvn_numbers x)                            \
+    {                                                                                                                  \
+        lvn_put_##type(p, i, x.v[0]);                                                                                  \
+    }
+ONE_NUMBER(f32, float)
+ONE_NUMBER(bf16, lvn_ushort)
+ONE_NUMBER(f16, lvn_ushort)
+#endif
+
+LVN_FUNCTION struct lvn_numbers lvn_sums(struct lvn_numbers a, struct lvn_numbers b)
+{
+    LVN_EACH(k) a.v[k] += b.v[k];
+    return a;
+}
+
+#define LVN_GETS(x, i) LVN_JOIN(lvn_gets_, TYPE_##x)(LVN_POINTER(x), i)
+#define LVN_PUTS(x, i, numbers) LVN_JOIN(lvn_puts_, TYPE_##x)(LVN_POINTER(x), i, numbers)
+#define LVN_GIVES(x, i, add, numbers)                                                                                  \
+    do {                                                                                                               \
+        if (add) numbers = lvn_sums(LVN_GETS(x, i), numbers);                                                          \
+        LVN_PUTS(x, i, numbers);                                                                                       \
+    } while (0)
+
+/* The factors of dropout for elements (row, column) and following: lvn_dropout_factor(), with one call of Philox for
+ * eight columns. */
+LVN_FUNCTION struct lvn_numbers lvn_dropout_factors(LVN_GLOBAL const struct lvn_now *now, lvn_long row, lvn_uint column,
+                                                    int threshold, float scale, int op, lvn_long rows_per_sample)
+{
+    struct lvn_numbers r;
+#if LVN_WIDTH == 8
+    LVN_EACH(k) r.v[k] = 1;
+    if (threshold == 0 || !now->training) return r;
+    lvn_ulong at = (lvn_ulong)(now->first_row * rows_per_sample + row);
+    struct lvn_four bits = lvn_dropout_words(now->seed, now->step, (lvn_uint)op, at, column);
+    LVN_EACH(k) r.v[k] = (bits.v[k / 2] >> k % 2 * 16 & 0xffffu) >= (lvn_uint)threshold ? scale : 0;
+#else
+    r.v[0] = lvn_dropout_factor(now, row, column, threshold, scale, op, rows_per_sample);
+#endif
+    return r;
+}
+
+#endif
+#endif

@@ -1,0 +1,88 @@
+/* orthogonalize.c - moves all singular values of a matrix close to 1, with the Newton-Schulz iteration.
+ *
+ * in[0] X (rows,columns), out[0] the same shape; both may be the same memory. Nothing is computed if
+ * result->clip_scale is 0.
+ *
+ *     X = X / max(|X|, 1e-7)                        |X|: root of the sum of squares
+ *     `steps` times:
+ *         G = X X^T                                 X^T X where there are more rows than columns
+ *         H = b G + c G G
+ *         X = a X + H X                             X H
+ *
+ * Both Gram matrices give the same X, so X may also be stored transposed.
+ *
+ * Jordan et al.: "Muon: an optimizer for hidden layers in neural networks" (2024),
+ * https://kellerjordan.github.io/posts/muon. As in torch.optim.Muon, which multiplies in bf16. */
+#include "ops/orthogonalize.h"
+
+#include "ops/real.h"
+#include "ops/shape.h"
+
+static enum lvn_status shape(struct lvn_shapes *s)
+{
+    LVN_CHECK(s->in[0].rank == 2, SHAPE, "%s: the operand has %d dimensions; expected a matrix", s->op, s->in[0].rank);
+    LVN_TRY(lvn_shape_reals(s, "matrix", 0, 2));
+    LVN_CHECK(s->attr->orthogonalize.steps >= 1, ARG, "%s: steps is %lld; it must be at least 1", s->op,
+              (long long)s->attr->orthogonalize.steps);
+    s->out[0] = s->in[0];
+    return LVN_OK;
+}
+
+/* Offset of element (i,k) of the matrix, or of its transpose if it is tall, so that i is a row of the Gram matrix. */
+static int64_t at(const struct matrix *z, int64_t i, int64_t k)
+{
+    return z->tall ? k * z->columns + i : i * z->columns + k;
+}
+
+/* x = a x + H x; y (n), gram, h (side,side): scratch. */
+static void iterate(const struct matrix *z, real *x, real *y, real *gram, real *h)
+{
+    const int64_t S = z->side, L = z->n / S;
+    for (int64_t i = 0; i < S * S; i++) {
+        double sum = 0;
+        for (int64_t k = 0; k < L; k++) sum += (double)x[at(z, i / S, k)] * x[at(z, i % S, k)];
+        gram[i] = (real)sum;
+    }
+    for (int64_t i = 0; i < S * S; i++) {
+        double sum = 0;
+        for (int64_t k = 0; k < S; k++) sum += (double)gram[i / S * S + k] * gram[k * S + i % S];
+        h[i] = (real)(schulz_b * gram[i] + schulz_c * sum);
+    }
+    for (int64_t i = 0; i < S; i++)
+        for (int64_t j = 0; j < L; j++) {
+            double sum = 0;
+            for (int64_t k = 0; k < S; k++) sum += (double)h[i * S + k] * x[at(z, k, j)];
+            y[at(z, i, j)] = (real)(schulz_a * x[at(z, i, j)] + sum);
+        }
+    for (int64_t i = 0; i < z->n; i++) x[i] = y[i];
+}
+
+static void forward(const struct lvn_call *call)
+{
+    if (call->result->clip_scale == 0) return;
+    const struct matrix z = matrix_make(call->in[0].desc);
+    const real *from = call->in[0].p;
+    real *x = call->out[0].p, *y = call->scratch, *gram = y + z.n, *h = gram + z.side * z.side;
+    double squares = 0;
+    for (int64_t i = 0; i < z.n; i++) squares += (double)from[i] * from[i];
+    const real factor = (real)(1 / fmax(sqrt(squares), smallest_norm));
+    for (int64_t i = 0; i < z.n; i++) x[i] = from[i] * factor;
+    for (int64_t k = 0; k < call->attr->orthogonalize.steps; k++) iterate(&z, x, y, gram, h);
+}
+
+static int64_t scratch(const struct lvn_call *call)
+{
+    const struct matrix z = matrix_make(call->in[0].desc);
+    return (z.n + 2 * z.side * z.side) * (int64_t)sizeof(real);
+}
+
+/* Each iteration multiplies twice with the matrix, and two Gram matrices. */
+static double flops(const struct lvn_call *call)
+{
+    const struct matrix z = matrix_make(call->in[0].desc);
+    const double side = (double)z.side, n = (double)z.n;
+    return (double)call->attr->orthogonalize.steps * 2.0 * side * (2.0 * n + side * side);
+}
+
+LVN_OPERATION(orthogonalize, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 1,
+              .flops = flops, .spec.scratch = scratch);

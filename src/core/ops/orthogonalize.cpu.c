@@ -1,0 +1,152 @@
+/* orthogonalize.cpu.c - the Newton-Schulz iteration on CPUs. It multiplies with backend/cpu/gemm.h, so bits do not
+ * depend on the number of threads; b G + c G G and a X + H X are completed while a tile is in the cache. */
+#include "ops/orthogonalize.h"
+
+#include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/gemm.h"
+#include "base/threads.h"
+#include "ops/grad_norm_cpu.h"
+
+/* X and the next X alternate between out[0] and scratch. Scratch: an X, the Gram matrix, H, sums of squares of blocks,
+ * and a part for each thread. */
+struct parts {
+    float *x, *next, *gram, *h;
+    double *squares;
+    char *threads;
+    int64_t thread_bytes;
+};
+
+static int64_t aligned(int64_t floats)
+{
+    return (floats + 15) / 16 * 16;
+}
+
+/* X X^T, or X^T X. */
+static struct lvn_gemm gram_of(const struct matrix *z, const float *x, float *gram)
+{
+    struct lvn_gemm g = {.m = z->side, .n = z->side, .k = z->n / z->side, .a = x, .b = x, .c = gram, .c_row = z->side};
+    g.a_row = g.b_col = z->tall ? 1 : z->columns;
+    g.a_col = g.b_row = z->tall ? z->columns : 1;
+    return g;
+}
+
+/* a b, of row-major matrices. */
+static struct lvn_gemm product(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c)
+{
+    return (struct lvn_gemm){
+        .m = m, .n = n, .k = k, .a = a, .a_row = k, .a_col = 1, .b = b, .b_row = n, .b_col = 1, .c = c, .c_row = n};
+}
+
+static struct lvn_gemm product_x(const struct matrix *z, const float *x, const float *h, float *next)
+{
+    return product(z->rows, z->columns, z->side, z->tall ? x : h, z->tall ? h : x, next);
+}
+
+/* Floats before the threads' parts. */
+static int64_t shared_floats(const struct matrix *z)
+{
+    return aligned(z->n) + 2 * aligned(z->side * z->side) + aligned(2 * lvn_norm_blocks(z->n));
+}
+
+static int64_t thread_bytes(const struct matrix *z)
+{
+    const struct lvn_gemm all[] = {gram_of(z, NULL, NULL), product(z->side, z->side, z->side, NULL, NULL, NULL),
+                                   product_x(z, NULL, NULL, NULL)};
+    int64_t bytes = 0;
+    for (int k = 0; k < 3; k++) {
+        const int64_t one = LVN_ISA_NAME(lvn_gemm).scratch(&all[k]);
+        if (one > bytes) bytes = one;
+    }
+    return bytes;
+}
+
+/* The last X is in out[0]. */
+static struct parts parts_of(const struct matrix *z, const struct lvn_call *call)
+{
+    const int64_t n = aligned(z->n), square = aligned(z->side * z->side);
+    const bool odd = call->attr->orthogonalize.steps % 2;
+    float *out = call->out[0].p, *scratch = call->scratch;
+    return (struct parts){.x = odd ? scratch : out,
+                          .next = odd ? out : scratch,
+                          .gram = scratch + n,
+                          .h = scratch + n + square,
+                          .squares = (double *)(scratch + n + 2 * square),
+                          .threads = (char *)(scratch + shared_floats(z)),
+                          .thread_bytes = thread_bytes(z)};
+}
+
+/* --- multiplications --- */
+
+/* A matrix to add to a result: c = product_factor c + factor from. */
+struct sum {
+    const float *from; /* of the shape of c */
+    float factor, product_factor;
+};
+
+/* lvn_gemm.finish */
+static void add_tile(const struct lvn_gemm *g, int64_t i0, int64_t m, int64_t j, int64_t n)
+{
+    const struct sum *s = g->argument;
+    for (int64_t i = i0; i < i0 + m; i++) {
+        float *c = g->c + i * g->c_row + j;
+        const float *from = s->from + i * g->c_row + j;
+        for (int64_t x = 0; x < n; x += LVN_LANES) {
+            const int64_t lanes = n - x < LVN_LANES ? n - x : LVN_LANES;
+            vstore_n(c + x, vload_n(c + x, lanes) * s->product_factor + vload_n(from + x, lanes) * s->factor, lanes);
+        }
+    }
+}
+
+static void run(const struct parts *p, struct lvn_gemm g, const struct sum *sum, int thread, int n_threads)
+{
+    g.finish = sum ? add_tile : NULL;
+    g.argument = sum;
+    LVN_ISA_NAME(lvn_gemm).run(&g, p->threads + thread * p->thread_bytes, thread, n_threads);
+    lvn_team_barrier();
+}
+
+static void iterate(struct parts *p, const struct matrix *z, int thread, int n_threads)
+{
+    const int64_t S = z->side;
+    const struct sum h = {p->gram, (float)schulz_b, (float)schulz_c}, next = {p->x, (float)schulz_a, 1};
+    run(p, gram_of(z, p->x, p->gram), NULL, thread, n_threads);
+    run(p, product(S, S, S, p->gram, p->gram, p->h), &h, thread, n_threads);
+    run(p, product_x(z, p->x, p->h, p->next), &next, thread, n_threads);
+    float *x = p->next;
+    p->next = p->x;
+    p->x = x;
+}
+
+/* Set x to the operand divided by its norm. Until the norm, each thread reads only its own blocks. */
+static void normalize(const struct parts *p, const struct matrix *z, const struct lvn_call *call, int thread,
+                      int n_threads)
+{
+    const int64_t blocks = lvn_norm_blocks(z->n);
+    const float *from = call->in[0].p;
+    int64_t b, last;
+    double squares = 0;
+    lvn_thread_range(blocks, 1, thread, n_threads, &b, &last);
+    norm_blocks(&call->in[0], z->n, p->squares, b, last);
+    lvn_team_barrier();
+    for (int64_t k = 0; k < blocks; k++) squares += p->squares[k];
+    const float factor = (float)(1 / fmax(sqrt(squares), smallest_norm));
+    for (int64_t i = b * LVN_NORM_BLOCK; i < last * LVN_NORM_BLOCK && i < z->n; i++) p->x[i] = from[i] * factor;
+    lvn_team_barrier();
+}
+
+static void forward(const struct lvn_call *call, int thread, int n_threads)
+{
+    if (call->result->clip_scale == 0) return;
+    const struct matrix z = matrix_make(call->in[0].desc);
+    struct parts p = parts_of(&z, call);
+    normalize(&p, &z, call, thread, n_threads);
+    for (int64_t k = 0; k < call->attr->orthogonalize.steps; k++) iterate(&p, &z, thread, n_threads);
+}
+
+static int64_t scratch(const struct lvn_call *call, int n_threads)
+{
+    const struct matrix z = matrix_make(call->in[0].desc);
+    return shared_floats(&z) * (int64_t)sizeof(float) + thread_bytes(&z) * n_threads;
+}
+
+LVN_CPU_OPERATION(orthogonalize, .forward = forward, .scratch = scratch);

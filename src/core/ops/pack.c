@@ -1,0 +1,50 @@
+/* pack.c - copies a view (the first token of each sample, the heads of a row) into a contiguous tensor, which every
+ * operation accepts. The gradient is that of the view. x of any shape and strides. */
+#include "ops/real.h"
+#include "ops/shape.h"
+
+static enum lvn_status shape(struct lvn_shapes *s)
+{
+    char name[LVN_INPUT_TEXT];
+    LVN_CHECK(s->in[0].dtype == s->real, SHAPE, "pack: %s has type %s; expected %s",
+              lvn_input_text(s, 0, "input", name), lvn_dtype_name(s->in[0].dtype), lvn_dtype_name(s->real));
+    s->out[0] = lvn_desc_make(s->real, s->in[0].rank, s->in[0].dim);
+    return LVN_OK;
+}
+
+/* Offset of element i of a view, counting elements in row-major order. */
+static int64_t offset(const struct lvn_desc *d, int64_t i)
+{
+    int64_t sum = 0;
+    for (int k = d->rank - 1; k >= 0; k--) {
+        sum += i % d->dim[k] * d->stride[k];
+        i /= d->dim[k];
+    }
+    return sum;
+}
+
+static void forward(const struct lvn_call *call)
+{
+    const real *x = call->in[0].p;
+    real *y = call->out[0].p;
+    int64_t n = lvn_desc_count(call->out[0].desc);
+    for (int64_t i = 0; i < n; i++) y[i] = x[offset(call->in[0].desc, i)];
+}
+
+static void backward(const struct lvn_call *call)
+{
+    if (!call->din[0].p) return;
+    const real *dy = call->dout[0].p;
+    real *dx = call->din[0].p;
+    int64_t n = lvn_desc_count(call->dout[0].desc);
+    for (int64_t i = 0; i < n; i++) lvn_put(&dx[offset(call->din[0].desc, i)], call->add[0], dy[i]);
+}
+
+#ifndef LVN_REAL_DOUBLE
+struct levin_tensor *levin_pack(struct levin_graph *g, struct levin_tensor *x)
+{
+    return lvn_node_append(g, LVN_OP_pack, &(union lvn_attr){0}, (struct levin_tensor *[]){x}, 1);
+}
+#endif
+
+LVN_OPERATION(pack, shape, forward, backward, .n_in = 1, .n_in_min = 1, .n_out = 1);

@@ -1,0 +1,61 @@
+/* rmsnorm.cpu.c - RMS normalization on CPUs: layer normalization with a mean of 0; see layernorm_cpu.h. */
+#include "ops/layernorm_cpu.h"
+
+#include "backend/cpu/cpu_kernels.h"
+
+static void results(int k, int64_t r, const struct lvn_call *call)
+{
+    layernorm_results(k, r, call->in[0].p, NULL, call->out[1].p, call->in[1].p, (float)call->attr->rmsnorm.offset, NULL,
+                      call->in[1].desc->dim[0], &call->out[0]);
+}
+
+static void forward(const struct lvn_call *call, int thread, int n_threads)
+{
+    const float *x = call->in[0].p; /* (R,C) */
+    float *rstd = call->out[1].p;   /* (R) */
+    int64_t C = call->in[1].desc->dim[0], r, end;
+    lvn_thread_range(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
+    for (; r + ROWS <= end; r += ROWS) {
+        layernorm_scales(ROWS, x + r * C, C, call->attr->rmsnorm.eps, NULL, rstd + r);
+        results(ROWS, r, call);
+    }
+    for (; r < end; r++) {
+        layernorm_scales(1, x + r * C, C, call->attr->rmsnorm.eps, NULL, rstd + r);
+        results(1, r, call);
+    }
+}
+
+static void restore(const struct lvn_call *call, int thread, int n_threads)
+{
+    int64_t r, end;
+    lvn_thread_range(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
+    for (; r < end; r++) results(1, r, call);
+}
+
+static void backward(const struct lvn_call *call, int thread, int n_threads)
+{
+    const struct layernorm_backward o = {
+        .x = call->in[0].p,
+        .dy = call->dout[0].p,
+        .rstd = call->out[1].p,
+        .gamma = call->in[1].p,
+        .offset = (float)call->attr->rmsnorm.offset,
+        .da = call->din[0].p,
+        .add_a = call->add[0],
+        .R = lvn_desc_rows(call->dout[0].desc),
+        .C = call->in[1].desc->dim[0],
+        .sums = call->din[1].p ? call->scratch : NULL,
+    };
+    layernorm_backward_plain(&o, call->dout[0].desc->dtype == LVN_BF16, thread, n_threads);
+    if (o.sums)
+        layernorm_backward_vectors(o.sums, o.R, o.C, call->din[1].p, call->add[1], NULL, false, thread, n_threads);
+}
+
+static int64_t scratch(const struct lvn_call *call, int n_threads)
+{
+    (void)n_threads;
+    if (call->phase != LVN_BACKWARD) return 0;
+    return layernorm_scratch(lvn_desc_rows(call->dout[0].desc), call->in[1].desc->dim[0]);
+}
+
+LVN_CPU_OPERATION(rmsnorm, .forward = forward, .backward = backward, .restore = restore, .scratch = scratch);

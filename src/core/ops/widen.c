@@ -1,0 +1,38 @@
+/* widen.c - cast to the program's real type: y = x, where x may be bf16.
+ *
+ * The precision pass inserts it before an operation that does not accept a bf16 parameter. The gradient is rounded to
+ * x's type, to nearest, once: after all users of y have added to it. x, y of equal shape, contiguous. Such parameters
+ * are short, so CPUs have no fast kernel for backward. */
+#include <string.h>
+
+#include "base/bf16.h"
+#include "ops/real.h"
+#include "ops/shape.h"
+
+static void forward(const struct lvn_call *call)
+{
+    const uint16_t *bf16 = call->in[0].p;
+    real *y = call->out[0].p;
+    int64_t n = lvn_desc_count(call->out[0].desc);
+    if (call->in[0].desc->dtype != LVN_BF16)
+        memcpy(y, bf16, sizeof *y * (size_t)n);
+    else
+        for (int64_t i = 0; i < n; i++) y[i] = (real)lvn_bf16_get(bf16[i]);
+}
+
+static void backward(const struct lvn_call *call)
+{
+    if (!call->din[0].p) return;
+    const real *dy = call->dout[0].p;
+    real *dx = call->din[0].p;
+    uint16_t *bf16 = call->din[0].p;
+    int64_t n = lvn_desc_count(call->dout[0].desc);
+    if (call->din[0].desc->dtype != LVN_BF16)
+        for (int64_t i = 0; i < n; i++) lvn_put(&dx[i], call->add[0], dy[i]);
+    else
+        for (int64_t i = 0; i < n; i++)
+            bf16[i] = lvn_bf16_make((float)(call->add[0] ? lvn_bf16_get(bf16[i]) + dy[i] : dy[i]));
+}
+
+LVN_OPERATION(widen, lvn_shape_each, forward, backward, .n_in = 1, .n_in_min = 1, .n_out = 1,
+              .low_precision_ok = LVN_READS_IN(0));

@@ -1,0 +1,17 @@
+/* device_query.h - queries that passes make about the target device.
+ *
+ * Called by memory_planning.c, recompute.c and sharder_parameters.c; implemented in backend/backend.c, so that passes
+ * include no header of the backends. */
+#ifndef LVN_DEVICE_QUERY_H
+#define LVN_DEVICE_QUERY_H
+
+#include "passes/program.h"
+
+/* Choose the kernel of an instruction: set i->kernel, i->rounds, and *scratch to the bytes of scratch that it needs.
+ * UNSUPPORTED: the device has no kernel for it. */
+enum lvn_status lvn_device_choose(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch) LVN_CHECKED;
+
+/* False for NULL and for devices that compute in host memory. */
+bool lvn_device_has_memory(const struct lvn_device *d);
+
+#endif

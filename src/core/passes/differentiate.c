@@ -1,0 +1,381 @@
+/* differentiate.c - the pass that appends the backward instructions (reverse-mode differentiation of the forward list).
+ *
+ * It visits the forward instructions from the last to the first. Each one whose output has a gradient gets a backward
+ * instruction, which writes the gradients of its inputs. The first contribution to a gradient overwrites and later ones
+ * add, so a gradient is filled with zeros only where that does not suffice.
+ *
+ * Each value has one gradient; views of a value (the query, key and value heads of one projection) write disjoint
+ * regions of it. If views overlap, or do not cover the value, the gradient is filled with zeros before the first of
+ * them, and all add. An addition passes its gradient on: both inputs then share one gradient, until one of them gets a
+ * contribution that does not belong to the other.
+ *
+ * Left out: gradients of gradients, and views of parameters. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/pass.h"
+
+enum { MAX_REGIONS = 8 }; /* per gradient; a gradient with more is filled with zeros first */
+
+struct gradient {
+    int value; /* the value that holds it; -1: none yet */
+    int n_regions;
+    struct lvn_desc *region; /* [MAX_REGIONS] the regions written so far; NULL: none yet */
+};
+
+struct tape {
+    struct lvn_program *p;
+    struct gradient *grad; /* forward value -> its gradient */
+    bool *requires_grad;   /* forward value -> it depends on a trainable parameter */
+    bool *done;            /* forward value -> the backward of the instruction that computes it was appended */
+    int *owners;           /* gradient -> number of forward values that use it and are not done */
+    int owners_capacity;
+    int n_forward; /* forward instructions */
+    int current;   /* index of the backward instruction under construction */
+};
+
+static void find_requires_grad(struct tape *t)
+{
+    struct lvn_program *p = t->p;
+    for (int v = 0; v < p->n_values; v++) t->requires_grad[v] = p->values[v].param && p->values[v].param->trainable;
+    for (int n = 0; n < p->n_instrs; n++) {
+        const struct lvn_instr *i = &p->instrs[n];
+        bool any = false;
+        for (int k = 0; k < LVN_MAX_IN; k++) any |= i->in[k].value >= 0 && t->requires_grad[i->in[k].value];
+        for (int k = 0; any && k < i->op->n_out; k++)
+            if (i->out[k].value >= 0) t->requires_grad[i->out[k].value] = true;
+    }
+}
+
+/* Make value `gradient` the gradient of forward value v. */
+static void set_gradient(struct tape *t, int v, int gradient)
+{
+    if (t->grad[v].value >= 0 && !t->done[v]) t->owners[t->grad[v].value]--;
+    if (gradient >= 0 && !t->done[v]) t->owners[gradient]++;
+    t->grad[v].value = gradient;
+}
+
+/* The backward of the instruction that computes v was appended. */
+static void set_done(struct tape *t, int v)
+{
+    if (t->grad[v].value >= 0 && !t->done[v]) t->owners[t->grad[v].value]--;
+    t->done[v] = true;
+}
+
+/* Ensure that owners[n] exists; new counts are 0. */
+static bool grow_owners(struct tape *t, int n)
+{
+    int capacity = t->owners_capacity ? t->owners_capacity : 256;
+    if (n < t->owners_capacity) return true;
+    while (capacity <= n) capacity *= 2;
+    int *p = lvn_realloc(t->owners, sizeof *p * (size_t)capacity);
+    if (!p) return false;
+    memset(p + t->owners_capacity, 0, sizeof *p * (size_t)(capacity - t->owners_capacity));
+    t->owners = p;
+    t->owners_capacity = capacity;
+    return true;
+}
+
+static int64_t elements(const struct lvn_program *p, int v)
+{
+    return p->values[v].bytes / lvn_dtype_bytes(p->values[v].dtype);
+}
+
+/* Append a value for the gradient of v; -1: out of memory. */
+static int new_gradient(struct tape *t, int v)
+{
+    struct lvn_program *p = t->p;
+    const struct lvn_value value = p->values[v];
+    enum lvn_buffer where = value.param ? LVN_BUFFER_GRAD : LVN_BUFFER_ARENA;
+    char *name = lvn_arena_printf(&p->arena, "gradient of %s", value.name);
+    enum lvn_dtype dtype = value.param ? p->gradients : value.dtype;
+    int g = name ? lvn_program_add_value(p, name, where, dtype, elements(p, v)) : -1;
+    if (g < 0 || !grow_owners(t, g)) return -1;
+    p->values[g].param = value.param;
+    p->values[g].offset = value.param ? value.offset / lvn_dtype_bytes(value.dtype) * lvn_dtype_bytes(dtype) : 0;
+    p->values[g].gradient_of = v;
+    return g;
+}
+
+/* Channels [*begin, *end) that a view (B,T,heads,D) covers in each row, and the row's length. False if it is not such a
+ * view. */
+static bool slice_of_rows(const struct lvn_desc *d, int64_t *row, int64_t *begin, int64_t *end)
+{
+    *row = d->stride[1];
+    *begin = d->offset;
+    *end = d->offset + 1;
+    for (int k = 2; k < d->rank; k++) *end += (d->dim[k] - 1) * d->stride[k];
+    return d->rank == 4 && d->stride[0] == d->dim[1] * *row && *end <= *row && *end - *begin == d->dim[2] * d->dim[3];
+}
+
+/* Are the views boxes of one array that are disjoint along some dimension? */
+static bool boxes_disjoint(const struct lvn_desc *a, const struct lvn_desc *b)
+{
+    int64_t rest_a = a->offset, rest_b = b->offset;
+    bool is_disjoint = false;
+    if (a->rank != b->rank || memcmp(a->stride, b->stride, sizeof a->stride[0] * (size_t)a->rank) != 0) return false;
+    for (int k = 0; k < a->rank; k++) {
+        int64_t stride = a->stride[k], at_a = rest_a / stride, at_b = rest_b / stride;
+        int64_t extent = k ? a->stride[k - 1] / stride : INT64_MAX;               /* of this dimension, in elements */
+        if (at_a + a->dim[k] > extent || at_b + b->dim[k] > extent) return false; /* not a box of these strides */
+        is_disjoint |= at_a + a->dim[k] <= at_b || at_b + b->dim[k] <= at_a;
+        rest_a %= stride;
+        rest_b %= stride;
+    }
+    return is_disjoint;
+}
+
+static bool regions_disjoint(const struct lvn_desc *a, const struct lvn_desc *b)
+{
+    if (boxes_disjoint(a, b)) return true;
+    int64_t row_a, begin_a, end_a, row_b, begin_b, end_b;
+    if (!slice_of_rows(a, &row_a, &begin_a, &end_a) || !slice_of_rows(b, &row_b, &begin_b, &end_b)) return false;
+    return row_a == row_b && (end_a <= begin_b || end_b <= begin_a);
+}
+
+static bool same_region(const struct lvn_program *p, int v, const struct lvn_desc *a, const struct lvn_desc *b)
+{
+    int64_t all = elements(p, v);
+    if (lvn_desc_count(a) == all && lvn_desc_count(b) == all) return true;
+    return a->offset == b->offset && lvn_desc_same_shape(a, b) &&
+           memcmp(a->stride, b->stride, sizeof a->stride[0] * (size_t)a->rank) == 0;
+}
+
+static struct lvn_operand whole(const struct lvn_program *p, int v)
+{
+    int64_t n = elements(p, v);
+    return (struct lvn_operand){.value = v, .desc = lvn_desc_make(p->values[v].dtype, 1, &n)};
+}
+
+static bool writes(const struct lvn_instr *i, int value)
+{
+    bool found = false;
+    for (int k = 0; k < LVN_MAX_IN; k++) found |= i->din[k].value == value;
+    return found;
+}
+
+static bool has_regions(struct tape *t, struct gradient *g)
+{
+    if (!g->region) g->region = lvn_arena_alloc(&t->p->arena, sizeof *g->region * MAX_REGIONS);
+    return g->region != NULL;
+}
+
+/* Fill the gradient of v with zeros before its first contribution, and make all contributions add. */
+static enum lvn_status fill(struct tape *t, int v)
+{
+    struct lvn_program *p = t->p;
+    int value = t->grad[v].value, first = t->n_forward;
+    LVN_CHECK(!p->values[v].param, UNSUPPORTED, "'%s': views of a part of a parameter have no gradient",
+              p->values[v].name);
+    while (first < p->n_instrs && !writes(&p->instrs[first], value)) first++;
+    struct lvn_instr *last = lvn_program_add_instr(p, LVN_OP_zeros, LVN_FORWARD);
+    if (!last || !has_regions(t, &t->grad[v])) return LVN_MEMORY;
+    struct lvn_instr zeros = *last;
+    zeros.name = p->values[value].name;
+    zeros.out[0] = whole(p, value);
+    memmove(&p->instrs[first + 1], &p->instrs[first], sizeof zeros * (size_t)(p->n_instrs - 1 - first));
+    p->instrs[first] = zeros;
+    t->current += t->current >= first;
+    for (int n = first + 1; n < p->n_instrs; n++)
+        for (int k = 0; k < LVN_MAX_IN; k++) p->instrs[n].add[k] |= p->instrs[n].din[k].value == value;
+    t->grad[v].n_regions = 1;
+    t->grad[v].region[0] = zeros.out[0].desc;
+    return LVN_OK;
+}
+
+/* Record a contribution to region `d` of the gradient of v. *add: the region already holds a contribution or zeros. */
+static enum lvn_status enter_region(struct tape *t, int v, const struct lvn_desc *d, bool *add)
+{
+    struct gradient *g = &t->grad[v];
+    bool is_disjoint = g->n_regions < MAX_REGIONS;
+    if (!has_regions(t, g)) return LVN_MEMORY;
+    *add = true;
+    for (int r = 0; r < g->n_regions; r++) {
+        if (same_region(t->p, v, &g->region[r], d) || lvn_desc_count(&g->region[r]) == elements(t->p, v)) return LVN_OK;
+        is_disjoint = is_disjoint && regions_disjoint(&g->region[r], d);
+    }
+    if (!is_disjoint) return fill(t, v);
+    *add = false;
+    g->region[g->n_regions++] = *d;
+    return LVN_OK;
+}
+
+/* Before the gradient of v is read: fill it with zeros if its regions do not cover it. */
+static enum lvn_status complete(struct tape *t, int v)
+{
+    const struct gradient *g = &t->grad[v];
+    int64_t written = 0;
+    for (int r = 0; r < g->n_regions; r++) written += lvn_desc_count(&g->region[r]);
+    return written == elements(t->p, v) ? LVN_OK : fill(t, v);
+}
+
+/* Append sum = a + b; `sum` may be a or b. */
+static enum lvn_status emit_sum(struct tape *t, int a, int b, int sum)
+{
+    struct lvn_instr *i = lvn_program_add_instr(t->p, LVN_OP_add, LVN_FORWARD);
+    if (!i) return LVN_MEMORY;
+    i->name = t->p->values[sum].name;
+    i->in[0] = whole(t->p, a);
+    i->in[1] = whole(t->p, b);
+    i->out[0] = whole(t->p, sum);
+    return LVN_OK;
+}
+
+/* Add gradient `g`, already computed, to the gradient of input x, without a backward instruction (for additions). */
+static enum lvn_status pass_on(struct tape *t, const struct lvn_operand *x, int g)
+{
+    struct lvn_program *p = t->p;
+    int v = x->value;
+    if (v < 0 || !t->requires_grad[v]) return LVN_OK;
+    LVN_CHECK(!p->values[v].param, UNSUPPORTED, "'%s': a parameter cannot be an input of add", p->values[v].name);
+    LVN_CHECK(lvn_desc_count(&x->desc) == elements(p, v), UNSUPPORTED, "'%s': a view cannot be an input of add",
+              p->values[v].name);
+    struct gradient *have = &t->grad[v];
+    if (have->value < 0) {
+        bool add;
+        set_gradient(t, v, g);
+        return enter_region(t, v, &x->desc, &add);
+    }
+    LVN_TRY(complete(t, v));
+    int sum = t->owners[have->value] > 1 ? new_gradient(t, v) : have->value;
+    if (sum < 0) return LVN_MEMORY;
+    LVN_TRY(emit_sum(t, have->value, g, sum));
+    set_gradient(t, v, sum);
+    return LVN_OK;
+}
+
+/* Set the operand to which the current backward instruction writes the gradient of input k. *separate >= 0: it is a new
+ * value, because other values share the existing gradient *shared; the caller must then append their sum. */
+static enum lvn_status target(struct tape *t, int k, const struct lvn_operand *x, int *separate, int *shared)
+{
+    struct lvn_program *p = t->p;
+    int v = x->value;
+    *separate = *shared = -1;
+    struct gradient *g = &t->grad[v];
+    int value = g->value;
+    bool add = false;
+    if (value >= 0 && t->owners[value] > 1) {
+        LVN_TRY(complete(t, v));
+        *shared = value;
+        *separate = value = new_gradient(t, v);
+    } else {
+        if (value < 0) set_gradient(t, v, value = new_gradient(t, v));
+        if (value < 0) return LVN_MEMORY;
+        LVN_TRY(enter_region(t, v, &x->desc, &add));
+    }
+    if (value < 0) return LVN_MEMORY;
+    struct lvn_instr *b = &p->instrs[t->current];
+    b->din[k] = (struct lvn_operand){.value = value, .desc = x->desc};
+    b->din[k].desc.dtype = p->values[value].dtype;
+    b->add[k] = add;
+    b->param_gradient[k] = p->values[v].param != NULL;
+    return LVN_OK;
+}
+
+/* If inputs 0 and 1 have the same gradient and neither has one yet, write it once, and set *shared. */
+static enum lvn_status share_target(struct tape *t, const struct lvn_instr *f, bool *shared)
+{
+    int a = f->in[0].value, b = f->in[1].value, none;
+    *shared = false;
+    if (!f->op->same_gradient || !f->op->same_gradient(&f->attr)) return LVN_OK;
+    if (a == b || !t->requires_grad[a] || !t->requires_grad[b] || t->grad[a].value >= 0 || t->grad[b].value >= 0)
+        return LVN_OK;
+    if (t->p->values[a].param || t->p->values[b].param) return LVN_OK;
+    if (t->p->values[a].dtype != t->p->values[b].dtype) return LVN_OK;
+    LVN_TRY(target(t, 0, &f->in[0], &none, &none));
+    *shared = true;
+    return pass_on(t, &f->in[1], t->grad[a].value);
+}
+
+/* Append the backward instruction of forward instruction f. */
+static enum lvn_status emit_backward(struct tape *t, const struct lvn_instr *f)
+{
+    struct lvn_program *p = t->p;
+    LVN_CHECK(f->op->spec.backward, UNSUPPORTED, "%s: '%s' has no gradient", f->name, f->op->name);
+    struct lvn_instr *b = lvn_program_add_instr(p, f->id, LVN_BACKWARD);
+    if (!b) return LVN_MEMORY;
+    t->current = p->n_instrs - 1;
+    b->attr = f->attr;
+    b->name = f->name;
+    b->hash = f->hash;
+    b->product_dtype = f->product_dtype;
+    b->block = f->block;
+    for (int k = 0; k < f->op->n_in; k++)
+        if (f->op->reads & LVN_READS_IN(k)) b->in[k] = f->in[k];
+    for (int k = 0; k < f->op->n_out + f->op->n_saved; k++)
+        if (f->op->gradient_in_forward || f->op->reads & LVN_READS_OUT(k)) b->out[k] = f->out[k];
+    for (int k = 0; k < f->op->n_out; k++) {
+        int v = f->out[k].value;
+        if (v < 0 || t->grad[v].value < 0) continue;
+        LVN_TRY(complete(t, v));
+        p->instrs[t->current].dout[k] = (struct lvn_operand){.value = t->grad[v].value, .desc = f->out[k].desc};
+        set_done(t, v);
+    }
+    bool shared_pair;
+    LVN_TRY(share_target(t, f, &shared_pair));
+    for (int k = shared_pair ? 2 : 0; k < f->op->n_in; k++) {
+        int separate, shared;
+        if (f->in[k].value < 0 || !t->requires_grad[f->in[k].value]) continue;
+        LVN_TRY(target(t, k, &f->in[k], &separate, &shared));
+        if (separate < 0) continue;
+        LVN_TRY(emit_sum(t, shared, separate, separate));
+        set_gradient(t, f->in[k].value, separate);
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status visit_forward(struct tape *t, int n_forward)
+{
+    struct lvn_program *p = t->p;
+    for (int n = n_forward - 1; n >= 0; n--) {
+        struct lvn_instr f = p->instrs[n]; /* a copy: appending may move the list */
+        bool loss = p->n_outputs > 0 && f.out[0].value == p->value_of_tensor[p->outputs[0]->id];
+        bool reached = loss;
+        for (int k = 0; k < f.op->n_out; k++) reached |= f.out[k].value >= 0 && t->grad[f.out[k].value].value >= 0;
+        if (!reached || !t->requires_grad[f.out[0].value]) continue;
+        if (f.op->passes_gradient) {
+            int g = t->grad[f.out[0].value].value;
+            LVN_TRY(complete(t, f.out[0].value));
+            set_done(t, f.out[0].value);
+            LVN_TRY(pass_on(t, &f.in[0], g));
+            LVN_TRY(pass_on(t, &f.in[1], g));
+        } else {
+            LVN_TRY(emit_backward(t, &f));
+        }
+    }
+    return LVN_OK;
+}
+
+/* Drop forward instructions whose backward also computes the outputs (gradient_in_forward). */
+static void drop_repeated(struct lvn_program *p, int n_forward)
+{
+    int n_left = 0;
+    for (int n = 0; n < p->n_instrs; n++) {
+        const struct lvn_instr *i = &p->instrs[n];
+        bool repeated = false;
+        if (n < n_forward && i->op->gradient_in_forward)
+            for (int m = n_forward; m < p->n_instrs && !repeated; m++)
+                repeated = p->instrs[m].phase == LVN_BACKWARD && p->instrs[m].name == i->name;
+        if (!repeated) p->instrs[n_left++] = p->instrs[n];
+    }
+    p->n_instrs = n_left;
+}
+
+enum lvn_status lvn_pass_differentiate(struct lvn_program *p)
+{
+    int n_forward = p->n_instrs, n = p->n_values;
+    struct tape t = {.p = p,
+                     .grad = lvn_arena_alloc(&p->arena, sizeof *t.grad * (size_t)(n + 1)),
+                     .requires_grad = lvn_arena_alloc(&p->arena, sizeof *t.requires_grad * (size_t)(n + 1)),
+                     .done = lvn_arena_alloc(&p->arena, sizeof *t.done * (size_t)(n + 1)),
+                     .n_forward = n_forward};
+    if (!t.grad || !t.requires_grad || !t.done) return LVN_MEMORY;
+    for (int v = 0; v < n; v++) t.grad[v].value = -1;
+    find_requires_grad(&t);
+    enum lvn_status status = visit_forward(&t, n_forward);
+    free(t.owners);
+    LVN_TRY(status);
+    drop_repeated(p, n_forward);
+    p->training = true;
+    return LVN_OK;
+}

@@ -1,0 +1,42 @@
+/* pass.h - the passes, in their order. A pass is one function in one file (differentiate.c: lvn_pass_differentiate())
+ * with its line here; it rewrites a program. lvn_program_new() (program.c) calls them all, tests call single ones.
+ *
+ * All return MEMORY when out of memory, and the program must then be freed. Other errors are named below. Passes build
+ * with the functions of program.h and query the device with device_query.h. */
+#ifndef LVN_PASS_H
+#define LVN_PASS_H
+
+#include "passes/program.h"
+
+enum lvn_status lvn_pass_prune(struct lvn_program *p) LVN_CHECKED;
+enum lvn_status lvn_pass_fuse(struct lvn_program *p) LVN_CHECKED;
+enum lvn_status lvn_pass_chains(struct lvn_program *p) LVN_CHECKED;
+/* UNSUPPORTED: an input has another type than the graph's real type; or that is not fp32 and `precision` is not TRUE.
+ */
+enum lvn_status lvn_pass_precision(struct lvn_program *p, enum lvn_precision precision) LVN_CHECKED;
+/* UNSUPPORTED: an operation on the way to a trainable parameter has no gradient. */
+enum lvn_status lvn_pass_differentiate(struct lvn_program *p) LVN_CHECKED;
+/* For all modes but BLOCKS. device: AUTO depends on its memory; NULL: a host. */
+enum lvn_status lvn_pass_recompute(struct lvn_program *p, enum lvn_recompute mode,
+                                   const struct lvn_device *device) LVN_CHECKED;
+enum lvn_status lvn_pass_blocks(struct lvn_program *p) LVN_CHECKED;
+/* tree: NULL: all micro-batches add to one gradient. */
+enum lvn_status lvn_pass_accumulate(struct lvn_program *p, const struct lvn_tree_leaves *tree) LVN_CHECKED;
+/* ARG: the optimizer works on matrices, and the model trains none in its blocks. */
+enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
+/* device: determines which parameters are rounded if s->round is set. UNSUPPORTED: it has no kernel for an instruction.
+ */
+enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding *s,
+                               const struct lvn_device *device) LVN_CHECKED;
+enum lvn_status lvn_pass_shard_sums(struct lvn_program *p, const struct lvn_sharding *s) LVN_CHECKED;
+enum lvn_status lvn_pass_scale(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
+/* SHAPE, UNSUPPORTED, INTERNAL: an instruction does not fit its operation. */
+enum lvn_status lvn_pass_verify(struct lvn_program *p) LVN_CHECKED;
+/* The first n_sums outputs go to RESULT. UNSUPPORTED: the device has no kernel for an instruction. */
+enum lvn_status lvn_pass_memory_planning(struct lvn_program *p, int n_sums, struct lvn_device *device) LVN_CHECKED;
+/* Run the last two passes on a program whose instructions are complete, and set *out = p. If so_far is a failure or a
+ * pass fails, free p. */
+enum lvn_status lvn_program_finish(struct lvn_program **out, struct lvn_program *p, int n_sums,
+                                   struct lvn_device *device, enum lvn_status so_far) LVN_CHECKED;
+
+#endif

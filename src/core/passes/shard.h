@@ -1,0 +1,38 @@
+/* shard.h - which elements of each block of the model a rank owns, if something is sharded (enum lvn_shards). The pass
+ * shard divides the flat buffers accordingly; the engine allocates, saves and exchanges these shards.
+ *
+ * Every block is divided among all ranks at multiples of LVN_NORM_BLOCK elements, so that the gradient norm has the
+ * same summands on any number of ranks. A rank owns the number of pieces of a block that it would get if all pieces of
+ * the model were assigned to the ranks in turn. So ranks differ by at most one piece, in each block and in the model,
+ * and no table is needed. A rank's pieces of a block are contiguous, in rank order. A rank's memory holds its shards in
+ * the order of the layout. */
+#ifndef LVN_SHARD_H
+#define LVN_SHARD_H
+
+#include "graph/graph.h"
+
+/* Elements [first, first + count) of the flat buffers. */
+struct lvn_shard {
+    int64_t first; /* a multiple of LVN_NORM_BLOCK */
+    int64_t count; /* a multiple of LVN_PARAM_ALIGN; 0: nothing */
+};
+/* The part of a block that a rank owns. */
+struct lvn_shard lvn_shard_at(const struct lvn_param_block *block, int size, int rank);
+/* The part that a rank owns of elements [first, first + count) of the block. */
+struct lvn_shard lvn_shard_within(const struct lvn_param_block *block, int size, int rank, int64_t first,
+                                  int64_t count);
+/* Number of elements of a rank's shards of all blocks; trainable_only: without frozen parameters. */
+int64_t lvn_shard_total(const struct lvn_params *params, int size, int rank, bool trainable_only);
+/* Index of an element of the block, owned by the rank, in the rank's memory of shards. */
+int64_t lvn_shard_place(const struct lvn_param_block *block, int size, int rank, int64_t element);
+
+/* Parameters of a block in a gather, some of them rounded: elements [start[k], start[k + 1]) of the flat buffers are
+ * fp32 if k is even, and bf16 if k is odd. */
+static inline enum lvn_dtype lvn_shard_travel_type(int k)
+{
+    return k % 2 ? LVN_BF16 : LVN_F32;
+}
+/* The byte offset of an element in the gathered data. */
+int64_t lvn_shard_travels(const struct lvn_extents *ranges, int64_t element);
+
+#endif

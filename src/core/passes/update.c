@@ -1,0 +1,135 @@
+/* update.c - the pass that appends the instructions of a step after backward: gradient norm, then optimizer.
+ *
+ * Gradients are in one flat buffer, so the norm is one instruction, and the optimizer one per parameter group. An
+ * optimizer on matrices has three instructions for each matrix of a block, and one for each range of other parameters
+ * between them. Clipping needs no instruction: the norm's kernel writes a factor to lvn_result.clip_scale, by which the
+ * optimizer multiplies gradients. The factor is 0 if the norm is not finite; the optimizer then changes nothing. */
+#include "passes/pass.h"
+
+static struct lvn_instr *after_backward(struct lvn_program *p, enum lvn_op_id id, const char *name)
+{
+    struct lvn_instr *i = lvn_program_add_instr(p, id, LVN_FORWARD);
+    if (!i) return NULL;
+    i->when = LVN_AFTER_BACKWARD;
+    i->name = name;
+    return i;
+}
+
+static enum lvn_status append_norm(struct lvn_program *p, double clip_norm)
+{
+    const struct lvn_params *params = p->graph->params;
+    struct lvn_instr *norm = after_backward(p, LVN_OP_grad_norm, "gradient norm");
+    if (!norm) return LVN_MEMORY;
+    norm->attr.grad_norm.clip_norm = clip_norm;
+    norm->attr.grad_norm.parameters = &params->trainable;
+    norm->in[0] = lvn_program_add_range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, 0, params->trainable_count);
+    return norm->in[0].value < 0 ? LVN_MEMORY : LVN_OK;
+}
+
+/* Set the attributes common to all updates of elements from `offset` on, in group g. */
+static void set_update(struct lvn_update *u, const struct lvn_optimizer *o, const struct lvn_param_group *g,
+                       int64_t offset)
+{
+    u->weight_decay = !g->decay ? 0 : g->weight_decay < 0 ? o->attr.update.weight_decay : g->weight_decay;
+    u->lr_scale = g->lr_scale;
+    u->first = offset;
+    u->number = g->number + offset - g->offset;
+}
+
+/* Add the operands out[1 + k]: the moments of elements [offset, offset + count). */
+static bool add_moments(struct lvn_program *p, const struct lvn_optimizer *o, struct lvn_instr *i, int64_t offset,
+                        int64_t count)
+{
+    static const char *const moments[] = {"first moment", "second moment"};
+    for (int k = 0; k < i->op->n_out - 1; k++) {
+        const enum lvn_buffer buffer = (enum lvn_buffer)(LVN_BUFFER_STATE0 + k);
+        i->out[1 + k] = lvn_program_add_range(p, moments[k], buffer, o->bf16_state ? LVN_BF16 : p->real, offset, count);
+        if (i->out[1 + k].value < 0) return false;
+    }
+    return true;
+}
+
+/* Append the update of elements [offset, offset + count), in group g. */
+static enum lvn_status append_update(struct lvn_program *p, const struct lvn_optimizer *o,
+                                     const struct lvn_param_group *g, int64_t offset, int64_t count)
+{
+    struct lvn_instr *i =
+        after_backward(p, o->op, g->decay ? "update, decayed parameters" : "update, other parameters");
+    if (!i) return LVN_MEMORY;
+    i->attr = o->attr;
+    set_update(&i->attr.update, o, g, offset);
+    i->attr.update.parameters = &p->graph->params->trainable;
+    i->in[0] = lvn_program_add_range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, offset, count);
+    i->out[0] = lvn_program_add_range(p, "parameters", LVN_BUFFER_PARAM, p->weights, offset, count);
+    const bool ok = i->in[0].value >= 0 && i->out[0].value >= 0;
+    return ok && add_moments(p, o, i, offset, count) ? LVN_OK : LVN_MEMORY;
+}
+
+/* Append the update of a matrix in group g. */
+static enum lvn_status append_matrix(struct lvn_program *p, const struct lvn_optimizer *o,
+                                     const struct lvn_param_group *g, const struct lvn_param *matrix)
+{
+    const struct lvn_matrix_steps *m = &o->matrices;
+    const int64_t offset = matrix->offset, count = matrix->count;
+    const struct lvn_operand direction = lvn_program_add_range(p, "direction", LVN_BUFFER_ARENA, p->real, 0, count);
+    struct lvn_instr *i = after_backward(p, m->direction, matrix->name);
+    if (!i || direction.value < 0) return LVN_MEMORY;
+    i->attr = m->direction_attr;
+    set_update(&i->attr.update, o, g, offset);
+    i->in[0] = lvn_program_add_range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, offset, count);
+    i->out[0] = direction;
+    if (i->in[0].value < 0 || !add_moments(p, o, i, offset, count)) return LVN_MEMORY;
+    i = after_backward(p, m->whole, matrix->name);
+    if (!i) return LVN_MEMORY;
+    i->attr = m->whole_attr;
+    i->in[0] = i->out[0] = direction;
+    i->in[0].desc = i->out[0].desc = lvn_desc_make(p->real, matrix->desc.rank, matrix->desc.dim);
+    i = after_backward(p, m->step, matrix->name);
+    if (!i) return LVN_MEMORY;
+    i->attr = m->step_attr;
+    set_update(&i->attr.update, o, g, offset);
+    if (m->fit) m->fit(&matrix->desc, &i->attr);
+    i->in[0] = direction;
+    i->out[0] = lvn_program_add_range(p, "parameters", LVN_BUFFER_PARAM, p->weights, offset, count);
+    return i->out[0].value >= 0 ? LVN_OK : LVN_MEMORY;
+}
+
+/* Append the updates of a group: its matrices and the ranges between them. *at: index in params->flat of the group's
+ * first parameter; advanced to the next group's. */
+static enum lvn_status append_group(struct lvn_program *p, const struct lvn_optimizer *o,
+                                    const struct lvn_param_group *g, int *at)
+{
+    const struct lvn_params *params = p->graph->params;
+    int64_t begin = g->offset, end = g->offset + g->count;
+    for (; *at < params->n && params->flat[*at]->offset < end; ++*at) {
+        const struct lvn_param *q = params->flat[*at];
+        if (!o->matrices.used || !lvn_param_is_block_matrix(q)) continue;
+        if (begin < q->offset) LVN_TRY(append_update(p, o, g, begin, q->offset - begin));
+        LVN_TRY(append_matrix(p, o, g, q));
+        begin = q->offset + (q->count + LVN_PARAM_ALIGN - 1) / LVN_PARAM_ALIGN * LVN_PARAM_ALIGN;
+    }
+    return begin < end ? append_update(p, o, g, begin, end - begin) : LVN_OK;
+}
+
+/* ARG: the optimizer works on matrices, and the model has none that it can train. */
+static enum lvn_status check_matrices(const struct lvn_params *params, const struct lvn_optimizer *o)
+{
+    bool has = !o->matrices.used;
+    for (int i = 0; i < params->n; i++) has |= params->list[i]->trainable && lvn_param_is_block_matrix(params->list[i]);
+    LVN_CHECK(has, ARG,
+              "optimizer.kind %s trains weight matrices of a model's blocks (its layers), and no such matrix of this "
+              "model is "
+              "trainable; choose another optimizer.kind",
+              o->name);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o)
+{
+    const struct lvn_params *params = p->graph->params;
+    int at = 0;
+    LVN_TRY(check_matrices(params, o));
+    LVN_TRY(append_norm(p, o->clip_norm));
+    for (int n = 0; n < params->n_groups; n++) LVN_TRY(append_group(p, o, &params->groups[n], &at));
+    return LVN_OK;
+}

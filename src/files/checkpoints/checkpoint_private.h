@@ -1,0 +1,30 @@
+/* checkpoint_private.h - the names in a directory of checkpoints, which the files of this folder write, list and
+ * remove.
+ */
+#ifndef LVN_CHECKPOINT_PRIVATE_H
+#define LVN_CHECKPOINT_PRIVATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "checkpoints/checkpoint.h"
+
+/* Hidden names are ".step-N" or ".last", one of these suffixes, and the process ID. */
+#define LVN_TEMPORARY ".tmp-"
+#define LVN_REPLACED ".old-"
+#define LVN_DELETED ".del-"
+
+/* N of "step-N"; false for any other name. */
+bool lvn_checkpoint_parse_step(const char *name, int64_t *step);
+/* The steps of all step-N in dir, valid or not, newest first, in the arena. */
+LVN_CHECKED enum lvn_status lvn_checkpoint_steps(struct lvn_arena *a, const char *dir, int64_t **step, int *n);
+/* True for a hidden name that a killed process left. */
+bool lvn_checkpoint_is_leftover(const char *name);
+/* True for `last` and `best`: a link or, in a store or without support for links, a small file. */
+LVN_CHECKED enum lvn_status lvn_checkpoint_is_link(struct lvn_arena *a, const char *dir, const char *name, bool *is);
+/* Points `last` to step-N, and `best` too if the score is better than that of the current one, or the current one has a
+ * different score. */
+LVN_CHECKED enum lvn_status lvn_checkpoint_links_update(const char *dir, int64_t step,
+                                                        const struct lvn_checkpoint_score *score);
+
+#endif

@@ -1,0 +1,253 @@
+/* checkpoint_write.c - writes a checkpoint (checkpoint.h): all files into a hidden directory, the manifest last, one
+ * rename. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
+
+#include "base/files.h"
+#include "base/log.h"
+#include "base/output.h"
+#include "base/system.h"
+#include "checkpoints/checkpoint.h"
+#include "checkpoints/checkpoint_private.h"
+#include "checkpoints/common_file.h"
+#include "checkpoints/manifest.h"
+
+struct lvn_checkpoint_writer {
+    struct lvn_arena arena;
+    const char *dir, *temporary, *final, *old;
+    enum lvn_status status;
+    struct lvn_manifest manifest;
+    int capacity; /* allocated entries of manifest.file */
+    struct written_by_others *others;
+};
+
+/* A file whose tensors other processes write. */
+struct written_by_others {
+    struct written_by_others *next;
+    int file; /* its index in the manifest */
+    const struct lvn_safetensors_places *places;
+};
+
+static enum lvn_status prepare(struct lvn_checkpoint_writer *writer, const char *dir, int64_t step)
+{
+    LVN_CHECK(step >= 0, ARG, "a checkpoint cannot have step %lld", (long long)step);
+    struct lvn_arena *a = &writer->arena;
+    long long n = step;
+    writer->manifest = (struct lvn_manifest){.step = step};
+    writer->dir = lvn_arena_strdup(a, dir);
+    writer->temporary = lvn_arena_printf(a, "%s/.step-%lld" LVN_TEMPORARY "%ld", dir, n, (long)getpid());
+    writer->old = lvn_arena_printf(a, "%s/.step-%lld" LVN_REPLACED "%ld", dir, n, (long)getpid());
+    writer->final = lvn_arena_printf(a, "%s/step-%lld", dir, n);
+    char *state = writer->temporary ? lvn_path_join(a, writer->temporary, "state") : NULL;
+    if (!writer->dir || !writer->temporary || !writer->old || !writer->final || !state) return LVN_MEMORY;
+    LVN_TRY(lvn_dir_make(dir));
+    LVN_TRY(lvn_tree_remove(writer->temporary));
+    return lvn_dir_make(state);
+}
+
+enum lvn_status lvn_checkpoint_begin(struct lvn_checkpoint_writer **out, const char *dir, int64_t step)
+{
+    *out = NULL;
+    struct lvn_checkpoint_writer *writer = lvn_calloc(1, sizeof *writer);
+    if (!writer) return LVN_MEMORY;
+    lvn_arena_init(&writer->arena);
+    enum lvn_status status = prepare(writer, dir, step);
+    if (status == LVN_OK)
+        *out = writer;
+    else
+        lvn_checkpoint_cancel(writer);
+    return status;
+}
+
+void lvn_checkpoint_cancel(struct lvn_checkpoint_writer *writer)
+{
+    if (!writer) return;
+    if (writer->temporary) lvn_tree_drop(writer->temporary);
+    lvn_arena_release(&writer->arena);
+    free(writer->manifest.file);
+    free(writer);
+}
+
+static enum lvn_status grow(struct lvn_checkpoint_writer *writer)
+{
+    if (writer->manifest.n < writer->capacity) return LVN_OK;
+    int capacity = writer->capacity ? 2 * writer->capacity : 16;
+    struct lvn_manifest_file *more = lvn_realloc(writer->manifest.file, sizeof *more * (size_t)capacity);
+    if (!more) return LVN_MEMORY;
+    writer->manifest.file = more;
+    writer->capacity = capacity;
+    return LVN_OK;
+}
+
+/* Adds an entry to the manifest, valid until the next one, and returns the path of its file. */
+static enum lvn_status new_file(struct lvn_checkpoint_writer *writer, const char *name, struct lvn_manifest_file **file,
+                                const char **path)
+{
+    LVN_TRY(grow(writer));
+    *file = &writer->manifest.file[writer->manifest.n];
+    **file = (struct lvn_manifest_file){.path = lvn_arena_strdup(&writer->arena, name)};
+    *path = lvn_path_join(&writer->arena, writer->temporary, name);
+    char *dir = *path ? lvn_path_dir(&writer->arena, *path) : NULL;
+    if (!(*file)->path || !dir) return LVN_MEMORY;
+    LVN_TRY(lvn_dir_make(dir));
+    writer->manifest.n++;
+    return LVN_OK;
+}
+
+static enum lvn_status add_text(struct lvn_checkpoint_writer *writer, const char *name, const void *data, int64_t bytes)
+{
+    struct lvn_manifest_file *file = NULL;
+    const char *path = NULL;
+    LVN_TRY(new_file(writer, name, &file, &path));
+    file->bytes = file->start = bytes;
+    file->sum = lvn_checksum(data, bytes);
+    struct lvn_output output;
+    LVN_TRY(lvn_output_open(&output, path));
+    (void)!lvn_output_write(&output, data, bytes); /* close returns the failure */
+    return lvn_output_close(&output);
+}
+
+void lvn_checkpoint_add_text(struct lvn_checkpoint_writer *writer, const char *name, const void *data, int64_t bytes)
+{
+    if (writer->status == LVN_OK) writer->status = add_text(writer, name, data, bytes);
+}
+
+static enum lvn_status set_sums(struct lvn_checkpoint_writer *writer, struct lvn_manifest_file *file,
+                                const struct lvn_safetensors_sums *sums)
+{
+    file->tensors = true;
+    file->bytes = sums->bytes;
+    file->start = sums->data_start;
+    file->sum = sums->header;
+    file->n = sums->n;
+    file->tensor = lvn_arena_alloc(&writer->arena, (size_t)sums->n * sizeof *file->tensor);
+    if (!file->tensor) return LVN_MEMORY;
+    for (int i = 0; i < sums->n; i++)
+        file->tensor[i] = (struct lvn_manifest_tensor){sums->name[i], sums->tensor_bytes[i], sums->tensor[i]};
+    return LVN_OK;
+}
+
+static enum lvn_status add_tensors(struct lvn_checkpoint_writer *writer, const char *name,
+                                   const struct lvn_safetensors_source *source)
+{
+    struct lvn_manifest_file *file = NULL;
+    const char *path = NULL;
+    struct lvn_safetensors_sums sums;
+    LVN_TRY(new_file(writer, name, &file, &path));
+    struct lvn_safetensors_source unsynced = *source; /* no fsync here: commit does that for all files */
+    unsynced.no_sync = true;
+    LVN_TRY(lvn_safetensors_write(path, &unsynced, &writer->arena, &sums));
+    return set_sums(writer, file, &sums);
+}
+
+void lvn_checkpoint_add_tensors(struct lvn_checkpoint_writer *writer, const char *name,
+                                const struct lvn_safetensors_source *source)
+{
+    if (writer->status == LVN_OK) writer->status = add_tensors(writer, name, source);
+}
+
+static enum lvn_status add_places(struct lvn_checkpoint_writer *writer, const char *name,
+                                  const struct lvn_safetensors_places *places)
+{
+    struct lvn_manifest_file *file = NULL;
+    const char *path = NULL;
+    struct written_by_others *o = lvn_arena_alloc(&writer->arena, sizeof *o);
+    if (!o) return LVN_MEMORY;
+    LVN_TRY(new_file(writer, name, &file, &path));
+    *o = (struct written_by_others){writer->others, writer->manifest.n - 1, places};
+    writer->others = o;
+    return lvn_common_file_create(path, places->header, places->sums.data_start, places->sums.bytes);
+}
+
+void lvn_checkpoint_add_places(struct lvn_checkpoint_writer *writer, const char *name,
+                               const struct lvn_safetensors_places *places)
+{
+    if (writer->status == LVN_OK) writer->status = add_places(writer, name, places);
+}
+
+enum lvn_status lvn_checkpoint_status(const struct lvn_checkpoint_writer *writer)
+{
+    return writer->status;
+}
+
+const char *lvn_checkpoint_hidden(const struct lvn_checkpoint_writer *writer, struct lvn_arena *a)
+{
+    char *path = realpath(writer->temporary, NULL);
+    const char *copy = path ? lvn_arena_strdup(a, path) : NULL;
+    free(path);
+    return copy;
+}
+
+/* Removes a former step-N after its replacement. If it has files that levin did not write, it is renamed instead. */
+static void remove_replaced(struct lvn_checkpoint_writer *writer, const char *path)
+{
+    const char *more = NULL,
+               *aside = lvn_arena_printf(&writer->arena, "%s" LVN_REPLACED "%ld", writer->final, (long)getpid());
+    enum lvn_status status = lvn_checkpoint_unmanaged(&writer->arena, path, &more);
+    bool damaged =
+        status == LVN_FORMAT || status == LVN_UNSUPPORTED; /* no valid manifest: that is why it is replaced */
+    if (status != LVN_OK) lvn_error_clear();
+    if (!more && (status == LVN_OK || damaged)) {
+        lvn_tree_drop(path);
+        return;
+    }
+    if (aside && rename(path, aside) == 0)
+        lvn_log(LVN_LOG_WARN, "'%s' was replaced; it contained %s%s%s, so the former one is now '%s'", writer->final,
+                more ? "'" : "", more ? more : "files that could not be checked",
+                more ? "', which levin did not write" : "", aside);
+}
+
+/* Renames the finished directory to step-N. A former step-N is removed only after the new one is in its place;
+ * lvn_checkpoint_clean() repairs a kill between the two renames of the second method. */
+static enum lvn_status publish(struct lvn_checkpoint_writer *writer)
+{
+    if (!lvn_path_exists(writer->final)) return lvn_file_rename(writer->temporary, writer->final);
+    if (lvn_system.exchange(writer->temporary, writer->final) == 0) {
+        remove_replaced(writer, writer->temporary);
+        return LVN_OK;
+    }
+    LVN_TRY(lvn_file_rename(writer->final, writer->old));
+    enum lvn_status status = lvn_file_rename(writer->temporary, writer->final);
+    if (status != LVN_OK)
+        (void)!rename(writer->old, writer->final);
+    else
+        remove_replaced(writer, writer->old);
+    return status;
+}
+
+static enum lvn_status commit(struct lvn_checkpoint_writer *writer, double val_loss,
+                              const struct lvn_checkpoint_score *score)
+{
+    LVN_TRY(writer->status);
+    for (const struct written_by_others *o = writer->others; o; o = o->next)
+        LVN_TRY(set_sums(writer, &writer->manifest.file[o->file], &o->places->sums));
+    writer->manifest.val_loss = val_loss;
+    writer->manifest.score =
+        score && *score->name ? *score : (struct lvn_checkpoint_score){.name = "val_loss", .value = val_loss};
+    for (int i = 0; i < writer->manifest.n; i++) {
+        char *path = lvn_path_join(&writer->arena, writer->temporary, writer->manifest.file[i].path);
+        char *dir = path ? lvn_path_dir(&writer->arena, path) : NULL;
+        if (!dir) return LVN_MEMORY;
+        if (writer->manifest.file[i].tensors) LVN_TRY(lvn_file_sync(path));
+        LVN_TRY(lvn_dir_sync(dir));
+    }
+    LVN_TRY(lvn_manifest_write(writer->temporary, &writer->manifest));
+    LVN_TRY(lvn_dir_sync(writer->temporary));
+    LVN_TRY(publish(writer));
+    LVN_TRY(lvn_dir_sync(writer->dir));
+    return lvn_checkpoint_links_update(writer->dir, writer->manifest.step, &writer->manifest.score);
+}
+
+enum lvn_status lvn_checkpoint_commit(struct lvn_checkpoint_writer *writer, double val_loss,
+                                      const struct lvn_checkpoint_score *score)
+{
+    enum lvn_status status = commit(writer, val_loss, score);
+    if (status != LVN_OK) status = lvn_while_at(status, "writing the checkpoint '%s'", writer->final);
+    lvn_checkpoint_cancel(writer);
+    return status;
+}

@@ -1,0 +1,25 @@
+/* checksum.h - XXH64, the checksum of tensors and files in checkpoints and caches.
+ *
+ * It detects accidental damage (bad disks, truncated files), not forgery, at the speed of memory. Based on the XXH64
+ * specification (xxHash fast digest algorithm, doc/xxhash_spec.md), seed 0, so that other tools can verify it. */
+#ifndef LVN_CHECKSUM_H
+#define LVN_CHECKSUM_H
+
+#include <stdint.h>
+
+struct lvn_checksum {
+    uint64_t lane[4];
+    uint64_t bytes;
+    unsigned char tail[32]; /* bytes of an incomplete stripe */
+};
+enum { LVN_CHECKSUM_TEXT = 17 };
+
+void lvn_checksum_init(struct lvn_checksum *checksum);
+void lvn_checksum_add(struct lvn_checksum *checksum, const void *data, int64_t bytes);
+/* The checksum of the bytes so far; more may be added afterwards. */
+uint64_t lvn_checksum_value(const struct lvn_checksum *checksum);
+uint64_t lvn_checksum(const void *data, int64_t bytes);
+/* 16 lower-case hexadecimal digits and a NUL; returns text. */
+char *lvn_checksum_text(uint64_t value, char text[LVN_CHECKSUM_TEXT]);
+
+#endif

@@ -1,0 +1,42 @@
+/* weights.h - the named tensors of a model, in any of these files; used for pretrained models (model_io).
+ *
+ *     model.safetensors, or several files with model.safetensors.index.json
+ *     pytorch_model.bin, or several files with pytorch_model.bin.index.json (torch.save of a state_dict)
+ *     ckpt.pt etc. (torch.save of a training checkpoint: a dict whose entry `model` is a state_dict)
+ *
+ * All are memory maps: opening reads headers only. Tensors may be unaligned, and those of torch.save() need not be
+ * contiguous: read them with lvn_weight_read(). */
+#ifndef LVN_WEIGHTS_H
+#define LVN_WEIGHTS_H
+
+#include "formats/pickle.h"
+#include "formats/safetensors.h"
+
+struct lvn_weight {
+    const char *name;
+    const char *file; /* path of its file */
+    struct lvn_desc desc;
+    const void *data; /* desc.offset and strides count elements from here */
+};
+
+struct lvn_weights {
+    struct lvn_arena arena;
+    struct lvn_weight *tensor; /* sorted by name */
+    int n;
+    const struct lvn_pickle *args; /* `model_args` of a training checkpoint: a dict; NULL: none */
+    struct lvn_weights_file *file;
+    int n_files;
+};
+
+/* path: one of these files or indices, or a directory with one of them. LVN_IO if it does not exist, LVN_FORMAT if it
+ * is invalid. After a failure there is nothing to close. */
+LVN_CHECKED enum lvn_status lvn_weights_open(struct lvn_weights *weights, const char *path);
+/* Does the directory have one of these files? */
+bool lvn_weights_exist(const char *directory);
+void lvn_weights_close(struct lvn_weights *weights);
+/* NULL if there is no tensor of that name. */
+const struct lvn_weight *lvn_weights_find(const struct lvn_weights *weights, const char *name);
+/* Reads elements [first, first + n) in row-major order as floats. */
+void lvn_weight_read(const struct lvn_weight *weight, int64_t first, int64_t n, float *to);
+
+#endif

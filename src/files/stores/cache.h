@@ -1,0 +1,31 @@
+/* cache.h - files of stores in this machine's cache (host/cache_dir.h). Downloads use it, except for stores with their
+ * own cache (hf://). No name in it contains a secret of a URL.
+ *
+ *     files/SCHEME/BUCKET/KEY    the file
+ *     facts/SCHEME/BUCKET/KEY    its size, time, checksum and the store's version; touched at each use
+ *     locks/HASH                 lock of a file that is being downloaded
+ *     stage/NAME-HASH            folders to be uploaded (upload_staging.h)
+ *     uploads/HASH               unfinished uploads (store_put.c)
+ *     rates/HASH                 measured speed of this machine (cli/plan/plan_time.c)
+ *     copies/HASH                unfinished copies from store to store (store_copy.c)
+ *     kernels/HASH               compiled device kernels (backend/gpu/gpu_kernels.h)
+ *
+ * With another endpoint than the store's default, BUCKET is BUCKET@HASH. A cached file is used if the store still has
+ * the same version and the file was not changed. LEVIN_CACHE_SIZE (such as 50G) limits `files`: the least recently used
+ * ones are removed first, but none that this process has used. */
+#ifndef LVN_STORES_CACHE_H
+#define LVN_STORES_CACHE_H
+
+#include "host/cache_dir.h"
+#include "stores/store_kind.h"
+
+/* Paths of a key of the location in the cache ("" for the folder of all keys), in the arena. */
+LVN_CHECKED enum lvn_status lvn_store_cache_path(struct lvn_arena *a, const struct lvn_location *location,
+                                                 const char *key, const char **file, const char **facts);
+/* Downloads the file of the location into the cache, unless the cache has it. */
+LVN_CHECKED enum lvn_status lvn_store_cache_download(struct lvn_location *location, struct lvn_http *http,
+                                                     lvn_store_progress *progress, void *context, const char **local);
+/* Removes a file and its facts from the cache. */
+void lvn_store_cache_drop(const char *file, const char *facts);
+
+#endif

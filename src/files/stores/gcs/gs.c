@@ -1,0 +1,284 @@
+/* gs.c - the store of gs://BUCKET/KEY: Google Cloud Storage through its JSON API, at STORAGE_EMULATOR_HOST if that is
+ * set. */
+#include "stores/gcs/gs.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/getenv.h"
+#include "formats/json.h"
+#include "stores/digest.h"
+#include "stores/gcs/google.h"
+#include "stores/store_private.h"
+#include "stores/store_request.h"
+
+struct gs {
+    const char *endpoint;
+    pthread_mutex_t lock; /* guards the following fields */
+    struct lvn_google_token token;
+    time_t refreshed_at; /* when the token last changed */
+};
+enum { EXPIRES_SOON = 120, JUST_CHANGED = 60 };
+static const char default_endpoint[] = "https://storage.googleapis.com";
+
+static enum lvn_status open_location(struct lvn_location *location)
+{
+    struct gs *gs = location->private_data = lvn_arena_alloc(&location->arena, sizeof *gs);
+    const char *host = lvn_getenv("STORAGE_EMULATOR_HOST");
+    if (!gs) return LVN_MEMORY;
+    LVN_TRY(lvn_location_split(location));
+    pthread_mutex_init(&gs->lock, NULL);
+    gs->endpoint = default_endpoint;
+    if (host) {
+        size_t n = strlen(host);
+        while (n > 0 && host[n - 1] == '/') n--;
+        gs->endpoint = lvn_arena_printf(&location->arena, "%s%.*s", strstr(host, "://") ? "" : "http://", (int)n, host);
+        if (!gs->endpoint) return LVN_MEMORY;
+    }
+    return lvn_google_find_token(&gs->token);
+}
+
+static const char *endpoint(const struct lvn_location *location)
+{
+    const char *address = ((const struct gs *)location->private_data)->endpoint;
+    return address == default_endpoint ? "" : address;
+}
+
+/* The URL of a request: a key that begins with a slash is a path of the service, one with "http" a complete URL, any
+ * other a file. */
+static void add_address(const struct lvn_location *location, const struct lvn_store_request *request,
+                        struct lvn_text *t)
+{
+    const struct gs *gs = location->private_data;
+    if (request->key && strncmp(request->key, "http", 4) == 0) {
+        lvn_text_add(t, request->key);
+        return;
+    }
+    lvn_text_add(t, gs->endpoint);
+    if (request->key) {
+        lvn_text_add(t, request->key);
+    } else {
+        lvn_text_printf(t, "/storage/v1/b/%s/o/", location->bucket);
+        lvn_http_encode(t, location->key, false);
+        lvn_text_add(t, "?alt=media");
+    }
+    if (request->query) lvn_text_printf(t, "?%s", request->query);
+}
+
+static enum lvn_status address(struct lvn_location *location, const struct lvn_store_request *request,
+                               struct lvn_arena *a, struct lvn_http_request *http_request)
+{
+    struct gs *gs = location->private_data;
+    LVN_LOCAL_TEXT(url);
+    enum lvn_status status = LVN_OK;
+    add_address(location, request, &url);
+    http_request->url = lvn_text_status(&url) == LVN_OK ? lvn_arena_strdup(a, url.p) : NULL;
+    pthread_mutex_lock(&gs->lock);
+    if (gs->token.expires && time(NULL) > gs->token.expires - EXPIRES_SOON) status = lvn_google_find_token(&gs->token);
+    const char *token = gs->token.text;
+    http_request->headers = lvn_arena_printf(a, "%s%s%s%s", *token ? "Authorization: Bearer " : "", token,
+                                             *token ? "\n" : "", request->headers ? request->headers : "");
+    pthread_mutex_unlock(&gs->lock);
+    LVN_TRY(status);
+    return http_request->url && http_request->headers ? LVN_OK : LVN_MEMORY;
+}
+
+static bool refresh_credentials(struct lvn_location *location, const struct lvn_http_response *response)
+{
+    struct gs *gs = location->private_data;
+    struct lvn_google_token token;
+    if (response->code != 401) return false;
+    pthread_mutex_lock(&gs->lock);
+    time_t now = time(NULL);
+    if (lvn_google_find_token(&token) != LVN_OK)
+        lvn_error_clear();
+    else if (strcmp(token.text, gs->token.text) != 0) {
+        gs->token = token;
+        gs->refreshed_at = now;
+    }
+    bool refreshed =
+        gs->refreshed_at && now - gs->refreshed_at < JUST_CHANGED; /* another thread may have refreshed it */
+    pthread_mutex_unlock(&gs->lock);
+    return refreshed;
+}
+
+static bool is_missing_file(const struct lvn_http_response *response)
+{
+    return !response->body.p || !strstr(response->body.p, "bucket does not exist");
+}
+
+/* {"error": {"message": ...}}, or plain text. */
+static void explain(const struct lvn_location *location, const struct lvn_http_response *response, struct lvn_text *t)
+{
+    const struct gs *gs = location->private_data;
+    json_error_t error;
+    json_t *root = NULL;
+    if (response->body.p && lvn_json_load(response->body.p, response->body.n, 0, &root, &error) != LVN_OK)
+        lvn_error_clear();
+    const char *message = json_string_value(json_object_get(json_object_get(root, "error"), "message"));
+    if (!message && response->body.p && response->body.p[0] != '{' && response->body.p[0] != '<')
+        message = response->body.p;
+    size_t n = message ? strcspn(message, "\r\n") : 0;
+    if (n) lvn_text_printf(t, ": %.*s", (int)(n < 300 ? n : 300), message);
+    json_decref(root);
+    if (response->code == 404) lvn_text_printf(t, "; check the bucket's name, '%s'", location->bucket);
+    if (response->code == 401 || response->code == 403) {
+        if (gs->token.text[0])
+            lvn_text_printf(t, "; %s (credentials: %s)",
+                            response->code == 401
+                                ? "get new credentials"
+                                : "this account lacks the permission: allow it to read and write the bucket",
+                            gs->token.source);
+        else
+            lvn_text_add(t, " (no credentials were found: set GOOGLE_APPLICATION_CREDENTIALS to a key file)");
+    }
+}
+
+/* "crc32c=n03x6A==,md5=..." (one header line or several). */
+static void parse_headers(const struct lvn_http_response *response, struct lvn_object *object)
+{
+    for (const char *p = response->headers.p; p && (p = strstr(p, "crc32c=")); p += 7)
+        (void)lvn_digest_decode("crc32c:", p + 7, object->checksum);
+}
+
+/* --- listing --- */
+
+static enum lvn_status add_items(const char *name, const json_t *root, size_t skip, struct lvn_arena *a, int *capacity,
+                                 struct lvn_store_entries *out)
+{
+    const json_t *items = json_object_get(root, "items"), *prefixes = json_object_get(root, "prefixes");
+    for (size_t i = 0; i < json_array_size(items); i++) {
+        const json_t *item = json_array_get(items, i), *size = json_object_get(item, "size");
+        const char *key = NULL;
+        LVN_TRY(lvn_json_string(name, item, "name", true, &key));
+        size_t n = strlen(key);
+        if (n <= skip || key[n - 1] == '/') continue; /* an empty file that represents a folder */
+        int64_t bytes = json_is_string(size) ? strtoll(json_string_value(size), NULL, 10) : json_integer_value(size);
+        LVN_TRY(lvn_entries_add(a, out, capacity, key + skip, (int64_t)(n - skip), LVN_STORE_FILE, bytes));
+    }
+    for (size_t i = 0; i < json_array_size(prefixes); i++) {
+        const char *key = json_string_value(json_array_get(prefixes, i));
+        size_t n = key ? strlen(key) : 0;
+        if (n > skip + 1)
+            LVN_TRY(lvn_entries_add(a, out, capacity, key + skip, (int64_t)(n - skip - 1), LVN_STORE_FOLDER, -1));
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status add_page(struct lvn_location *location, const struct lvn_http_response *response,
+                                const char *prefix, struct lvn_arena *a, int *capacity, struct lvn_store_entries *out,
+                                struct lvn_text *token)
+{
+    json_t *root;
+    const char *next = NULL;
+    LVN_TRY(lvn_json_parse(location->url, response->body.p ? response->body.p : "", response->body.n, &root));
+    enum lvn_status status = add_items(location->url, root, strlen(prefix), a, capacity, out);
+    if (status == LVN_OK) status = lvn_json_string(location->url, root, "nextPageToken", false, &next);
+    if (next) lvn_text_add(token, next);
+    json_decref(root);
+    return status;
+}
+
+static enum lvn_status list(struct lvn_location *location, struct lvn_http *http, bool deep, struct lvn_arena *a,
+                            struct lvn_store_entries *out)
+{
+    const struct lvn_pages pages = {.key = lvn_arena_printf(&location->arena, "/storage/v1/b/%s/o", location->bucket),
+                                    .query = "",
+                                    .token = "pageToken",
+                                    .add = add_page};
+    return pages.key ? lvn_store_request_list(location, http, deep, a, out, &pages) : LVN_MEMORY;
+}
+
+static enum lvn_status make_key(const struct lvn_location *location, struct lvn_text *key)
+{
+    lvn_text_printf(key, "/storage/v1/b/%s/o/", location->bucket);
+    lvn_http_encode(key, location->key, false);
+    return lvn_text_status(key);
+}
+
+static enum lvn_status remove_file(struct lvn_location *location, struct lvn_http *http)
+{
+    LVN_LOCAL_TEXT(key);
+    LVN_TRY(make_key(location, &key));
+    struct lvn_store_request request = {.method = "DELETE", .key = key.p, .action = "remove", .accept = {404}};
+    return lvn_store_request_once(location, http, &request);
+}
+
+/* --- conditions --- */
+
+/* Generations are numbers. Servers without generations identify a version by other headers. */
+static bool is_generation(const char *version)
+{
+    return !version[strspn(version, "0123456789")];
+}
+
+static enum lvn_status put_if(struct lvn_location *location, struct lvn_http *http, const void *data, int64_t bytes,
+                              const char *version, struct lvn_http_response *response)
+{
+    LVN_LOCAL_TEXT(path);
+    LVN_LOCAL_TEXT(query);
+    response->code = 501;
+    if (!is_generation(version)) return LVN_OK;
+    lvn_text_printf(&path, "/upload/storage/v1/b/%s/o", location->bucket);
+    lvn_text_printf(&query, "ifGenerationMatch=%s&uploadType=media&name=", *version ? version : "0");
+    lvn_http_encode(&query, location->key, false);
+    LVN_TRY(lvn_text_status(&path));
+    LVN_TRY(lvn_text_status(&query));
+    struct lvn_store_request request = {.method = "POST",
+                                        .key = path.p,
+                                        .query = query.p,
+                                        .headers = "Content-Type: application/octet-stream\n",
+                                        .body = data,
+                                        .bytes = bytes,
+                                        .action = "write",
+                                        .accept = {409, 412, 501}};
+    return lvn_store_request(location, http, &request, response);
+}
+
+static enum lvn_status remove_if(struct lvn_location *location, struct lvn_http *http, const char *version,
+                                 struct lvn_http_response *response)
+{
+    LVN_LOCAL_TEXT(key);
+    char query[LVN_STORE_VERSION + 20];
+    response->code = 501;
+    if (!is_generation(version)) return LVN_OK;
+    LVN_TRY(make_key(location, &key));
+    snprintf(query, sizeof query, "ifGenerationMatch=%s", version);
+    struct lvn_store_request request = {
+        .method = "DELETE", .key = key.p, .query = query, .action = "remove", .accept = {404, 409, 412, 501}};
+    return lvn_store_request(location, http, &request, response);
+}
+
+static void written(const struct lvn_http_response *response, char version[LVN_STORE_VERSION])
+{
+    json_error_t error;
+    json_t *root = NULL;
+    version[0] = '\0';
+    if (response->body.p && lvn_json_load(response->body.p, response->body.n, 0, &root, &error) != LVN_OK)
+        lvn_error_clear();
+    const char *generation = json_string_value(json_object_get(root, "generation"));
+    if (generation && !lvn_fit(version, LVN_STORE_VERSION, "%s", generation)) version[0] = '\0';
+    json_decref(root);
+}
+
+static const struct lvn_condition_ops conditions = {.put = put_if, .remove = remove_if, .written = written};
+
+const struct lvn_store lvn_store_gs = {.url_format = "gs://BUCKET/KEY",
+                                       .network = true,
+                                       .version_header = "X-Goog-Generation",
+                                       .open = open_location,
+                                       .stat = lvn_store_request_stat,
+                                       .read = lvn_store_request_read,
+                                       .list = list,
+                                       .remove = remove_file,
+                                       .endpoint = endpoint,
+                                       .address = address,
+                                       .refresh_credentials = refresh_credentials,
+                                       .is_missing_file = is_missing_file,
+                                       .parse_headers = parse_headers,
+                                       .explain = explain,
+                                       .upload = &lvn_gs_upload,
+                                       .conditions = &conditions};

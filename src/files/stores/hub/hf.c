@@ -1,0 +1,225 @@
+/* hf.c - the store of hf://ORG/NAME/PATH, models of the Hugging Face hub, and hf://datasets/ORG/NAME/PATH, its
+ * datasets. @REVISION after NAME selects a branch, tag or commit.
+ *
+ * A file is at ENDPOINT/ORG/NAME/resolve/REVISION/PATH; large files are redirected to another host, and the hub's
+ * response has their SHA-256. HF_TOKEN (or the file that huggingface-cli login writes) is sent only to the hub. Writing
+ * is not supported. */
+#include "stores/hub/hf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/files.h"
+#include "base/getenv.h"
+#include "formats/json.h"
+#include "stores/store_private.h"
+#include "stores/store_request.h"
+
+enum { MAX_TOKEN = 4096 };
+
+bool lvn_hf_offline(void)
+{
+    static const char *const yes[] = {"1", "true", "yes", "on"};
+    const char *value = lvn_getenv("HF_HUB_OFFLINE");
+    for (size_t i = 0; value && i < sizeof yes / sizeof *yes; i++)
+        if (strcasecmp(value, yes[i]) == 0) return true;
+    return false;
+}
+
+/* HF_TOKEN, or the file HF_TOKEN_PATH, or HF_HOME/token. */
+static enum lvn_status find_token(struct lvn_arena *a, const char **out)
+{
+    const char *path = lvn_getenv("HF_TOKEN_PATH"), *home = lvn_getenv("HF_HOME"), *user = lvn_getenv("HOME");
+    char *text;
+    int64_t bytes;
+    *out = lvn_getenv("HF_TOKEN");
+    if (*out) return LVN_OK;
+    *out = "";
+    if (!path)
+        path = home ? lvn_path_join(a, home, "token") : lvn_path_join(a, user ? user : "", ".cache/huggingface/token");
+    if (!path) return LVN_MEMORY;
+    if (!lvn_path_is_file(path)) return LVN_OK;
+    LVN_TRY_WHILE(lvn_file_read(path, MAX_TOKEN, &text, &bytes), "reading the token of the Hugging Face hub");
+    *out = lvn_arena_printf(a, "%.*s", (int)strcspn(text, " \r\n"), text);
+    free(text);
+    return *out ? LVN_OK : LVN_MEMORY;
+}
+
+static enum lvn_status open_location(struct lvn_location *location)
+{
+    struct lvn_hf *hf = location->private_data = lvn_arena_alloc(&location->arena, sizeof *hf);
+    struct lvn_arena *a = &location->arena;
+    if (!hf) return LVN_MEMORY;
+    const char *from = location->url + strlen("hf://");
+    hf->kind = strncmp(from, "datasets/", 9) == 0 ? "datasets" : "models";
+    if (strncmp(from, "datasets/", 9) == 0) from += 9;
+    if (strncmp(from, "models/", 7) == 0) from += 7;
+    size_t org = strcspn(from, "/"), name = from[org] ? strcspn(from + org + 1, "/@") : 0;
+    LVN_CHECK(org > 0 && name > 0, ARG,
+              "'%s' contains no repository: expected hf://ORG/NAME, such as hf://EleutherAI/pythia-70m", location->url);
+    const char *rest = from + org + 1 + name;
+    hf->repo = lvn_arena_printf(a, "%.*s", (int)(org + 1 + name), from);
+    hf->revision = "main";
+    if (*rest == '@') {
+        size_t n = strcspn(rest + 1, "/");
+        LVN_CHECK(n > 0, ARG, "'%s' contains no revision after the @", location->url);
+        hf->revision = lvn_arena_printf(a, "%.*s", (int)n, rest + 1);
+        rest += n + 1;
+    }
+    location->bucket = hf->repo;
+    location->key = rest + (*rest == '/');
+    hf->endpoint = lvn_getenv("HF_ENDPOINT");
+    if (!hf->endpoint) hf->endpoint = "https://huggingface.co";
+    return hf->repo && hf->revision ? find_token(a, &hf->token) : LVN_MEMORY;
+}
+
+/* The URL of a request; a key that begins with a slash is a path of the hub itself. */
+static enum lvn_status address(struct lvn_location *location, const struct lvn_store_request *request,
+                               struct lvn_arena *a, struct lvn_http_request *http_request)
+{
+    const struct lvn_hf *hf = location->private_data;
+    const char *key = request->key ? request->key : location->key;
+    LVN_LOCAL_TEXT(t);
+    size_t n = strlen(hf->endpoint);
+    LVN_CHECK(!lvn_hf_offline(), IO, "'%s' cannot be fetched: HF_HUB_OFFLINE is set", location->url);
+    while (n > 0 && hf->endpoint[n - 1] == '/') n--;
+    lvn_text_printf(&t, "%.*s", (int)n, hf->endpoint);
+    if (*key == '/') {
+        lvn_text_add(&t, key);
+    } else {
+        lvn_text_printf(&t, "/%s%s/resolve/", strcmp(hf->kind, "models") == 0 ? "" : "datasets/", hf->repo);
+        lvn_http_encode(&t, hf->revision, false);
+        lvn_text_add(&t, "/");
+        lvn_http_encode(&t, key, true);
+    }
+    if (request->query) lvn_text_printf(&t, "?%s", request->query);
+    http_request->url = lvn_text_status(&t) == LVN_OK ? lvn_arena_strdup(a, t.p) : NULL;
+    http_request->headers = lvn_arena_printf(a, "%s%s%s%s", *hf->token ? "Authorization: Bearer " : "", hf->token,
+                                             *hf->token ? "\n" : "", request->headers ? request->headers : "");
+    return http_request->url && http_request->headers ? LVN_OK : LVN_MEMORY;
+}
+
+static bool is_missing_file(const struct lvn_http_response *response)
+{
+    char code[64];
+    return !lvn_http_header(response, "X-Error-Code", code, sizeof code) || strcmp(code, "EntryNotFound") == 0;
+}
+
+static void explain(const struct lvn_location *location, const struct lvn_http_response *response, struct lvn_text *t)
+{
+    const struct lvn_hf *hf = location->private_data;
+    char text[512];
+    if (lvn_http_header(response, "X-Error-Message", text, sizeof text)) lvn_text_printf(t, ": %.300s", text);
+    if (response->code == 404)
+        lvn_text_printf(t, "; check the name '%s' and the revision '%s'", hf->repo, hf->revision);
+    if (response->code == 401 || response->code == 403)
+        lvn_text_add(
+            t, *hf->token ? "; the token (HF_TOKEN) has no access to this repository, or the repository's name is wrong"
+                          : "; the repository does not exist or requires authentication; set HF_TOKEN");
+}
+
+static void parse_headers(const struct lvn_http_response *response, struct lvn_object *object)
+{
+    char text[160];
+    const char *sum = lvn_http_header(response, "X-Linked-ETag", text, sizeof text);
+    if (sum && *sum == '"') sum++;
+    if (sum && strspn(sum, "0123456789abcdef") == 64)
+        snprintf(object->checksum, sizeof object->checksum, "sha256:%.64s", sum);
+}
+
+/* --- files of a repository --- */
+
+static enum lvn_status read_files(const char *name, const json_t *root, struct lvn_arena *a, struct lvn_hf_files *out)
+{
+    const json_t *list = json_object_get(root, "siblings");
+    LVN_TRY(lvn_json_string(name, root, "sha", true, &out->commit));
+    LVN_CHECK(json_is_array(list), FORMAT, "%s: 'siblings' must be a list of files", name);
+    out->commit = lvn_arena_strdup(a, out->commit);
+    out->file = lvn_arena_alloc(a, (json_array_size(list) + 1) * sizeof *out->file);
+    if (!out->commit || !out->file) return LVN_MEMORY;
+    LVN_CHECK(strspn(out->commit, "0123456789abcdefABCDEF") == strlen(out->commit), FORMAT, "%s: 'sha' is not a commit",
+              name);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *row = json_array_get(list, i), *lfs = json_object_get(row, "lfs");
+        struct lvn_hf_file *f = &out->file[out->n];
+        const char *sum = NULL, *blob = NULL;
+        *f = (struct lvn_hf_file){.bytes = -1};
+        LVN_TRY(lvn_json_string(name, row, "rfilename", true, &f->name));
+        LVN_TRY(lvn_json_int(name, row, "size", false, 0, INT64_MAX, &f->bytes));
+        LVN_TRY(lvn_json_string(name, row, "blobId", false, &blob));
+        if (json_is_object(lfs)) LVN_TRY(lvn_json_string(name, lfs, "sha256", false, &sum));
+        if (sum) blob = sum;
+        LVN_CHECK(!blob || (*blob && strspn(blob, "0123456789abcdefABCDEF-") == strlen(blob)), FORMAT,
+                  "%s: '%.100s' is not the name of a blob", name, blob);
+        LVN_CHECK(lvn_store_name_is_safe(f->name), FORMAT, "%s: the name '%.200s' leads out of its folder", name,
+                  f->name);
+        f->name = lvn_arena_strdup(a, f->name);
+        f->blob = blob ? lvn_arena_strdup(a, blob) : NULL;
+        f->sha256 = sum ? f->blob : NULL;
+        if (!f->name || (blob && !f->blob)) return LVN_MEMORY;
+        out->n++;
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_hf_stat(struct lvn_location *location, struct lvn_http *http, struct lvn_hf_files *out,
+                            bool *reached)
+{
+    const struct lvn_hf *hf = location->private_data;
+    struct lvn_http_response response = {0};
+    LVN_LOCAL_TEXT(key);
+    json_t *root = NULL;
+    *out = (struct lvn_hf_files){0};
+    lvn_text_printf(&key, "/api/%s/%s/revision/", hf->kind, hf->repo);
+    lvn_http_encode(&key, hf->revision, false);
+    enum lvn_status status = lvn_text_status(&key);
+    struct lvn_store_request request = {.method = "GET", .key = key.p, .query = "blobs=true", .action = "read"};
+    if (status == LVN_OK) status = lvn_store_request(location, http, &request, &response);
+    *reached = response.code != 0;
+    if (status == LVN_OK)
+        status = lvn_json_parse(location->url, response.body.p ? response.body.p : "", response.body.n, &root);
+    if (status == LVN_OK) status = read_files(location->url, root, &location->arena, out);
+    json_decref(root);
+    lvn_http_response_release(&response);
+    return status;
+}
+
+static enum lvn_status list(struct lvn_location *location, struct lvn_http *http, bool deep, struct lvn_arena *a,
+                            struct lvn_store_entries *out)
+{
+    struct lvn_hf_files all;
+    bool reached;
+    size_t skip = strlen(location->key);
+    int capacity = 0;
+    LVN_TRY(lvn_hf_stat(location, http, &all, &reached));
+    while (skip && location->key[skip - 1] == '/') skip--;
+    for (int i = 0; i < all.n; i++) {
+        const char *name = all.file[i].name;
+        if (skip && (strncmp(name, location->key, skip) != 0 || name[skip] != '/')) continue;
+        name += skip ? skip + 1 : 0;
+        size_t n = deep ? strlen(name) : strcspn(name, "/");
+        bool folder = name[n] == '/', seen = false;
+        for (int k = 0; k < out->n && folder && !seen; k++)
+            seen = strlen(out->entry[k].name) == n && strncmp(out->entry[k].name, name, n) == 0;
+        if (!seen)
+            LVN_TRY(lvn_entries_add(a, out, &capacity, name, (int64_t)n, folder ? LVN_STORE_FOLDER : LVN_STORE_FILE,
+                                    folder ? -1 : all.file[i].bytes));
+    }
+    return LVN_OK;
+}
+
+const struct lvn_store lvn_store_hf = {.url_format = "hf://ORG/NAME/PATH",
+                                       .network = true,
+                                       .follows = true,
+                                       .version_header = "X-Linked-ETag",
+                                       .open = open_location,
+                                       .stat = lvn_store_request_stat,
+                                       .read = lvn_store_request_read,
+                                       .list = list,
+                                       .download = lvn_hf_download,
+                                       .address = address,
+                                       .is_missing_file = is_missing_file,
+                                       .parse_headers = parse_headers,
+                                       .explain = explain};

@@ -1,0 +1,36 @@
+/* hf.h - shared by hf.c and hf_download.c. */
+#ifndef LVN_HF_H
+#define LVN_HF_H
+
+#include "stores/store_kind.h"
+
+struct lvn_hf {
+    const char *kind;     /* "models" or "datasets" */
+    const char *repo;     /* "org/name" */
+    const char *revision; /* branch, tag or commit; default "main" */
+    const char *endpoint; /* HF_ENDPOINT, "https://huggingface.co" */
+    const char *token;    /* HF_TOKEN or the content of the file that huggingface-cli login writes; "": none */
+};
+
+/* A file of a repository. */
+struct lvn_hf_file {
+    const char *name;
+    const char *blob;   /* name of its content in the hub's cache */
+    const char *sha256; /* NULL: unknown (small files) */
+    int64_t bytes;      /* -1: unknown */
+};
+struct lvn_hf_files {
+    const char *commit;
+    struct lvn_hf_file *file;
+    int n;
+};
+/* All files of the repository at the location's revision. *reached false: the hub did not respond. */
+LVN_CHECKED enum lvn_status lvn_hf_stat(struct lvn_location *location, struct lvn_http *http, struct lvn_hf_files *out,
+                                        bool *reached);
+
+/* HF_HUB_OFFLINE is set: no requests are made. */
+bool lvn_hf_offline(void);
+LVN_CHECKED enum lvn_status lvn_hf_download(struct lvn_location *location, struct lvn_http *http,
+                                            enum lvn_store_want want, struct lvn_arena *a, const char **local);
+
+#endif

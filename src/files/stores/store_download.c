@@ -1,0 +1,212 @@
+/* store_download.c - lvn_store_download(): makes files and folders of stores available on this machine, through the
+ * cache. */
+#include <string.h>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "base/work.h"
+#include "stores/cache.h"
+#include "stores/store_private.h"
+
+bool lvn_store_name_is_safe(const char *name)
+{
+    for (const char *part = name; *part;) {
+        size_t n = strcspn(part, "/");
+        if (n == 0 || (n == 1 && part[0] == '.') || (n == 2 && part[0] == '.' && part[1] == '.')) return false;
+        part += n;
+        if (*part == '/' && !*++part) return false;
+    }
+    return *name != '\0';
+}
+
+static bool is_one_of(const char *name, const char *const *names)
+{
+    for (; *names; names++)
+        if (strcmp(name, *names) == 0) return true;
+    return false;
+}
+
+const char *const lvn_store_tokenizer_files[] = {"tokenizer.json", "vocab.json", "merges.txt", "encoder.json",
+                                                 "vocab.bpe",      "vocab.txt",  NULL};
+const char *const lvn_store_tokenizer_companions[] = {
+    "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+    "chat_template.jinja",   "chat_template.json",      "tokenizer.model", /* SentencePiece's, or tiktoken's */
+    "spiece.model",          "sentencepiece.bpe.model", "tekken.json",
+    "qwen.tiktoken",         "tiktoken.model",          NULL};
+const char *const lvn_store_model_companions[] = {"generation_config.json",
+                                                  "preprocessor_config.json",
+                                                  "processor_config.json",
+                                                  "LICENSE",
+                                                  "LICENSE.txt",
+                                                  "LICENSE.md",
+                                                  "NOTICE",
+                                                  "NOTICE.txt",
+                                                  "USE_POLICY.md",
+                                                  NULL};
+static const char *const model_files[] = {"config.json",
+                                          "ckpt.pt",
+                                          "state/manifest.json",
+                                          "state/settings.yaml",
+                                          "state/vocabulary.json",
+                                          "adapter_config.json", /* of PEFT, and in levin's checkpoints: */
+                                          "adapter/adapter_config.json",
+                                          "adapter/adapter_model.safetensors",
+                                          "adapter/base.json",
+                                          "base.json",
+                                          NULL};
+
+bool lvn_store_is_chat_template(const char *name)
+{
+    static const char folder[] = LVN_CHAT_TEMPLATES "/";
+    const size_t n = sizeof folder - 1;
+    return strncmp(name, folder, n) == 0 && name[n] != '.' && !strchr(name + n, '/') && lvn_ends_with(name, ".jinja");
+}
+
+/* A file of a run itself, or of a run in a folder of runs, and not of its checkpoints. */
+static bool is_run_file(const char *name)
+{
+    static const char *const files[] = {"settings.yaml", "status.json", "metrics.jsonl", "metrics.csv", "events.jsonl",
+                                        "loss.svg",      NULL};
+    const char *run = strchr(name, '/');
+    return is_one_of(run ? run + 1 : name, files);
+}
+
+/* Weights in torch.save() format are needed only if there are no safetensors. */
+static bool is_wanted(enum lvn_store_want want, const char *name, bool safetensors)
+{
+    if (want == LVN_WANT_ALL) return true;
+    if (want == LVN_WANT_RUNS) return is_run_file(name);
+    if (is_one_of(name, lvn_store_tokenizer_files) || is_one_of(name, lvn_store_tokenizer_companions) ||
+        lvn_store_is_chat_template(name))
+        return true;
+    if (want == LVN_WANT_TOKENIZER) return false;
+    if (want == LVN_WANT_TOKENS)
+        return !strchr(name, '/') && (lvn_ends_with(name, ".bin") || lvn_ends_with(name, ".json") ||
+                                      lvn_ends_with(name, ".txt") || strcmp(name, "meta.pkl") == 0);
+    if (is_one_of(name, model_files) || is_one_of(name, lvn_store_model_companions)) return true;
+    if (strchr(name, '/')) return false;
+    if (lvn_ends_with(name, ".safetensors") || lvn_ends_with(name, ".safetensors.index.json")) return true;
+    return !safetensors && strncmp(name, "pytorch_model", 13) == 0 &&
+           (lvn_ends_with(name, ".bin") || lvn_ends_with(name, ".bin.index.json"));
+}
+
+static bool has_safetensors(const struct lvn_store_entries *all)
+{
+    for (int i = 0; i < all->n; i++)
+        if (!strchr(all->entry[i].name, '/') && lvn_ends_with(all->entry[i].name, ".safetensors")) return true;
+    return false;
+}
+
+void lvn_store_choose(struct lvn_store_entries *all, enum lvn_store_want want)
+{
+    int n = 0;
+    bool safetensors = has_safetensors(all);
+    for (int i = 0; i < all->n; i++)
+        if (all->entry[i].kind == LVN_STORE_FILE && is_wanted(want, all->entry[i].name, safetensors))
+            all->entry[n++] = all->entry[i];
+    all->n = n;
+}
+
+/* Removes cached files that the folder no longer has; otherwise they would appear to be part of it. */
+static enum lvn_status drop_others(struct lvn_arena *a, const char *files, const char *facts, enum lvn_store_want want,
+                                   const struct lvn_store_entries *wanted)
+{
+    struct lvn_store_entries cached;
+    if (!lvn_path_is_dir(files)) return LVN_OK;
+    LVN_TRY(lvn_store_list(a, files, true, &cached));
+    if (want == LVN_WANT_RUNS) lvn_store_choose(&cached, want);
+    for (int i = 0, k = 0; i < cached.n; i++) { /* both lists are sorted */
+        while (k < wanted->n && strcmp(wanted->entry[k].name, cached.entry[i].name) < 0) k++;
+        if (k < wanted->n && strcmp(wanted->entry[k].name, cached.entry[i].name) == 0) continue;
+        const char *file = lvn_path_join(a, files, cached.entry[i].name),
+                   *fact = lvn_path_join(a, facts, cached.entry[i].name);
+        if (!file || !fact) return LVN_MEMORY;
+        lvn_store_cache_drop(file, fact);
+    }
+    return LVN_OK;
+}
+
+/* Downloads one file. */
+static enum lvn_status download_file(const char *url, struct lvn_http *http, struct lvn_arena *a, const char **local)
+{
+    struct lvn_location location;
+    LVN_TRY(lvn_location_open(&location, url));
+    enum lvn_status status = lvn_store_cache_download(&location, http, NULL, NULL, local);
+    if (status == LVN_OK && a && !(*local = lvn_arena_strdup(a, *local))) status = LVN_MEMORY;
+    lvn_location_close(&location);
+    return status;
+}
+
+static enum lvn_status download_folder(struct lvn_location *location, struct lvn_http *http, enum lvn_store_want want,
+                                       struct lvn_arena *a, const char **local)
+{
+    struct lvn_store_entries all;
+    const char *facts, *file;
+    LVN_TRY(lvn_store_list(&location->arena, location->url, true, &all));
+    lvn_store_choose(&all, want);
+    LVN_CHECK(all.n > 0, IO, "'%s' contains no file that levin needs", location->url);
+    LVN_TRY(lvn_store_cache_path(a, location, location->key, local, &facts));
+    /* Only a complete listing may remove files: other uses of the folder may have downloaded more. */
+    if (want == LVN_WANT_ALL || want == LVN_WANT_MODEL || want == LVN_WANT_RUNS)
+        LVN_TRY(drop_others(&location->arena, *local, facts, want, &all));
+    for (int i = 0; i < all.n; i++) {
+        const char *name = all.entry[i].name;
+        LVN_CHECK(lvn_store_name_is_safe(name), FORMAT,
+                  "'%s' contains the name '%.200s', which leads out of its folder", location->url, name);
+        const char *url = lvn_store_join(&location->arena, location->url, name);
+        if (!url) return LVN_MEMORY;
+        LVN_TRY(download_file(url, http, NULL, &file));
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status download(struct lvn_location *location, struct lvn_http *http, enum lvn_store_want want,
+                                struct lvn_arena *a, const char **local)
+{
+    if (location->store->download) return location->store->download(location, http, want, a, local);
+    enum lvn_store_kind kind;
+    int64_t bytes;
+    LVN_TRY(lvn_store_stat(location->url, &kind, &bytes));
+    LVN_CHECK(kind != LVN_STORE_NOTHING, IO, "'%s' does not exist: check the address", location->url);
+    lvn_log(LVN_LOG_DEBUG, "downloading '%s' into the cache", location->url);
+    return kind == LVN_STORE_FILE ? download_file(location->url, http, a, local)
+                                  : download_folder(location, http, want, a, local);
+}
+
+enum lvn_status lvn_store_download(struct lvn_arena *a, const char *path, enum lvn_store_want want, const char **local)
+{
+    struct lvn_location location;
+    struct lvn_http *http = NULL;
+    *local = path;
+    if (!lvn_store_is_url(path)) return LVN_OK;
+    LVN_TRY(lvn_location_open(&location, path));
+    enum lvn_status status = LVN_OK;
+    if (!location.store->network) {
+        *local = lvn_arena_strdup(a, location.key);
+        if (!*local) status = LVN_MEMORY;
+    } else {
+        const char *before = lvn_work_begin("a download");
+        status = lvn_http_open(&http);
+        if (status == LVN_OK) status = download(&location, http, want, a, local);
+        lvn_work_end(before);
+        if (status != LVN_OK) status = lvn_while_at(status, "downloading '%s'", path);
+    }
+    lvn_http_close(http);
+    lvn_location_close(&location);
+    return status;
+}
+
+enum lvn_status lvn_store_cached_path(struct lvn_arena *a, const char *path, const char **local)
+{
+    struct lvn_location location;
+    const char *facts;
+    LVN_TRY(lvn_location_open(&location, path));
+    enum lvn_status status = LVN_UNSUPPORTED;
+    if (!location.store->network || location.store->download)
+        lvn_fail(status, "'%s' is not stored in levin's cache", path);
+    else
+        status = lvn_store_cache_path(a, &location, location.key, local, &facts);
+    lvn_location_close(&location);
+    return status;
+}

@@ -1,0 +1,28 @@
+/* store_private.h - parsed paths and lists of files; used by the transfers (store_get.c, store_copy.c, ...) and the
+ * stores. Private to src/files/stores. */
+#ifndef LVN_STORE_PRIVATE_H
+#define LVN_STORE_PRIVATE_H
+
+#include "stores/store_kind.h"
+
+LVN_CHECKED enum lvn_status lvn_location_open(struct lvn_location *location, const char *path);
+void lvn_location_close(struct lvn_location *location);
+/* Splits "s3://bucket/a/b" into bucket "bucket" and key "a/b"; LVN_ARG without a bucket. */
+LVN_CHECKED enum lvn_status lvn_location_split(struct lvn_location *location);
+
+/* stat, and for large files the best checksum that the store has. */
+LVN_CHECKED enum lvn_status lvn_location_stat(struct lvn_location *location, struct lvn_http *http,
+                                              struct lvn_object *object);
+
+/* Adds an entry; *capacity is the list's, initially 0, and kept by the caller. */
+LVN_CHECKED enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *list, int *capacity,
+                                            const char *name, int64_t length, enum lvn_store_kind kind, int64_t bytes);
+
+/* store_get_stream.c: lvn_store_get() into a stream. */
+LVN_CHECKED enum lvn_status lvn_get_stream(const char *path, const struct lvn_target *to, const char *sha256,
+                                           lvn_store_progress *progress, void *context);
+
+/* store_download.c: removes all but the wanted files from the list. */
+void lvn_store_choose(struct lvn_store_entries *all, enum lvn_store_want want);
+
+#endif

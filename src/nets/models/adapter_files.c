@@ -1,0 +1,254 @@
+/* adapter_files.c - see adapter_files.h: the folder and its two JSON files, then the tensors. */
+#include "models/adapter_files.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "base/index.h"
+#include "formats/json.h"
+#include "graph/names.h"
+
+static const char peft_prefix[] = "base_model.model.";
+
+/* --- the folder --- */
+
+const char *lvn_adapter_files_find(struct lvn_arena *a, const char *folder)
+{
+    static const char *const weights[] = {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+                                          "pytorch_model.bin.index.json"};
+    const char *inner = lvn_path_join(a, folder, LVN_ADAPTERS_FOLDER), *dirs[] = {folder, inner};
+    for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++) {
+        const char *path = lvn_path_join(a, folder, weights[i]);
+        if (!path || lvn_path_exists(path)) return NULL;
+    }
+    for (int i = 0; i < 2; i++) {
+        const char *config = dirs[i] ? lvn_path_join(a, dirs[i], LVN_ADAPTERS_CONFIG) : NULL;
+        if (config && lvn_path_is_file(config)) return dirs[i];
+    }
+    return NULL;
+}
+
+/* UNSUPPORTED for settings of PEFT with which the same tensors are a different model. */
+static enum lvn_status check_kind(const char *path, const json_t *root)
+{
+    static const char *const unsupported[] = {"use_rslora",        "use_dora",          "use_qalora",
+                                              "alpha_pattern",     "rank_pattern",      "alora_invocation_tokens",
+                                              "layer_replication", "target_parameters", "arrow_config"};
+    static const char *const changes_base[] = {"pissa", "olora", "corda", "loftq", "lora_ga"};
+    const json_t *init = json_object_get(root, "init_lora_weights");
+    const char *bias = "none";
+    for (size_t i = 0; i < sizeof unsupported / sizeof unsupported[0]; i++) {
+        const json_t *v = json_object_get(root, unsupported[i]);
+        const bool none = !v || json_is_null(v) || json_is_false(v) ||
+                          ((json_is_object(v) || json_is_array(v)) && !json_object_size(v) && !json_array_size(v));
+        LVN_CHECK(none, UNSUPPORTED, "%s: it has %s, which levin's adapters have not", path, unsupported[i]);
+    }
+    for (size_t i = 0; json_is_string(init) && i < sizeof changes_base / sizeof changes_base[0]; i++)
+        LVN_CHECK(strncmp(json_string_value(init), changes_base[i], strlen(changes_base[i])) != 0, UNSUPPORTED,
+                  "%s: its adapters began with init_lora_weights '%.40s', which changes the base model; merge them "
+                  "with PEFT, or convert them there to plain ones (save_pretrained() with "
+                  "path_initial_model_for_weight_conversion)",
+                  path, json_string_value(init));
+    LVN_TRY(lvn_json_string(path, root, "bias", false, &bias));
+    LVN_CHECK(strcmp(bias, "none") == 0, UNSUPPORTED, "%s: bias is '%.40s'; levin's adapters have none", path, bias);
+    return LVN_OK;
+}
+
+static enum lvn_status read_scale(const char *path, const json_t *root, struct lvn_lora *out)
+{
+    const char *type = NULL;
+    *out = (struct lvn_lora){.alpha = 8}; /* as PEFT has it */
+    LVN_TRY(lvn_json_string(path, root, "peft_type", true, &type));
+    LVN_CHECK(strcmp(type, "LORA") == 0, UNSUPPORTED, "%s: peft_type is '%.40s'; this version has LORA", path, type);
+    LVN_TRY(lvn_json_int(path, root, "r", true, 1, 65536, &out->rank));
+    LVN_TRY(lvn_json_real(path, root, "lora_alpha", false, &out->alpha));
+    return check_kind(path, root);
+}
+
+enum lvn_status lvn_adapter_files_scale(const char *dir, struct lvn_lora *out)
+{
+    LVN_LOCAL_ARENA(a);
+    const char *path = lvn_path_join(&a, dir, LVN_ADAPTERS_CONFIG);
+    json_t *root;
+    if (!path) return LVN_MEMORY;
+    LVN_TRY(lvn_json_read(path, &root));
+    enum lvn_status status = read_scale(path, root, out);
+    json_decref(root);
+    return status;
+}
+
+enum lvn_status lvn_adapter_check_scale(const char *dir, const struct lvn_lora *found, const struct lvn_lora *wanted)
+{
+    LVN_CHECK(found->rank == wanted->rank, ARG,
+              "%s/%s: its adapters have the rank %lld, and lora.rank is %lld; set lora.rank: %lld, or leave it out",
+              dir, LVN_ADAPTERS_CONFIG, (long long)found->rank, (long long)wanted->rank, (long long)found->rank);
+    LVN_CHECK(found->alpha == wanted->alpha, ARG,
+              "%s/%s: its lora_alpha is %g, and lora.alpha is %g; set lora.alpha: %g, or leave it out", dir,
+              LVN_ADAPTERS_CONFIG, found->alpha, wanted->alpha, found->alpha);
+    return LVN_OK;
+}
+
+/* Copies a text of an object into the arena; NULL if it is absent or empty. */
+static enum lvn_status copy_text(struct lvn_arena *a, const char *path, const json_t *root, const char *key,
+                                 const char **out)
+{
+    const char *text = NULL;
+    LVN_TRY(lvn_json_string(path, root, key, false, &text));
+    *out = text && *text ? lvn_arena_strdup(a, text) : NULL;
+    return *out || !text || !*text ? LVN_OK : LVN_MEMORY;
+}
+
+enum lvn_status lvn_adapter_files_parse(struct lvn_adapter_files *f, const char *name, const json_t *root)
+{
+    LVN_TRY(read_scale(name, root, &f->lora));
+    LVN_TRY(lvn_json_bool(name, root, "ensure_weight_tying", false, &f->keeps_ties));
+    return copy_text(&f->arena, name, root, "base_model_name_or_path", &f->base);
+}
+
+static enum lvn_status read_config(struct lvn_adapter_files *f)
+{
+    const char *path = lvn_path_join(&f->arena, f->dir, LVN_ADAPTERS_CONFIG);
+    json_t *root;
+    if (!path) return LVN_MEMORY;
+    LVN_TRY(lvn_json_read(path, &root));
+    enum lvn_status status = lvn_adapter_files_parse(f, path, root);
+    json_decref(root);
+    return status;
+}
+
+static enum lvn_status read_base(struct lvn_adapter_files *f)
+{
+    const char *path = lvn_path_join(&f->arena, f->dir, LVN_ADAPTERS_BASE);
+    json_t *root;
+    if (!path) return LVN_MEMORY;
+    if (!lvn_path_is_file(path)) return LVN_OK;
+    LVN_TRY(lvn_json_read(path, &root));
+    enum lvn_status status = copy_text(&f->arena, path, root, "sum", &f->sum);
+    json_decref(root);
+    return status;
+}
+
+static enum lvn_status open_all(struct lvn_adapter_files *f, const char *dir)
+{
+    f->dir = lvn_arena_strdup(&f->arena, dir);
+    const char *weights = lvn_path_join(&f->arena, dir, LVN_ADAPTERS_WEIGHTS);
+    if (!f->dir || !weights) return LVN_MEMORY;
+    LVN_TRY(read_config(f));
+    LVN_TRY(read_base(f));
+    const char *old = lvn_path_join(&f->arena, dir, "adapter_model.bin");
+    if (!old) return LVN_MEMORY;
+    LVN_CHECK(lvn_path_is_file(weights) || !lvn_path_is_file(old), UNSUPPORTED,
+              "'%s' is in the format of torch.save(), which older versions of PEFT wrote, and levin reads %s alone: "
+              "convert it with Python, import torch; from safetensors.torch import save_file; "
+              "save_file({k: v.clone() for k, v in torch.load('adapter_model.bin', weights_only=True).items()}, '%s')",
+              old, LVN_ADAPTERS_WEIGHTS, LVN_ADAPTERS_WEIGHTS);
+    LVN_TRY(lvn_safetensors_open(&f->file, weights));
+    f->open = true;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_adapter_files_open(struct lvn_adapter_files *f, const char *dir)
+{
+    *f = (struct lvn_adapter_files){0};
+    lvn_arena_init(&f->arena);
+    enum lvn_status status = open_all(f, dir);
+    if (status != LVN_OK) lvn_adapter_files_close(f);
+    return status;
+}
+
+void lvn_adapter_files_close(struct lvn_adapter_files *f)
+{
+    if (f->open) lvn_safetensors_close(&f->file);
+    lvn_arena_release(&f->arena);
+    *f = (struct lvn_adapter_files){0};
+}
+
+/* --- its tensors --- */
+
+/* The part of a module's name after the number of its layer; all of it if there is none. */
+static const char *within_layer(const char *name)
+{
+    const char *after = name;
+    for (const char *p = name, *dot; (dot = strchr(p, '.')); p = dot + 1)
+        if (dot > p && strspn(p, "0123456789") == (size_t)(dot - p)) after = dot + 1;
+    return after;
+}
+
+enum lvn_status lvn_adapter_files_targets(struct lvn_arena *a, const char *dir, const char **out)
+{
+    static const char tail[] = ".lora_A.weight";
+    struct lvn_adapter_files f;
+    struct lvn_index seen = {0};
+    LVN_LOCAL_TEXT(list);
+    LVN_TRY(lvn_adapter_files_open(&f, dir));
+    enum lvn_status status = LVN_OK;
+    for (int i = 0; i < f.file.n && status == LVN_OK; i++) {
+        const char *name = f.file.tensor[i].name;
+        if (!lvn_ends_with(name, tail)) continue;
+        if (strncmp(name, peft_prefix, sizeof peft_prefix - 1) == 0) name += sizeof peft_prefix - 1;
+        name = within_layer(name);
+        const char *one = lvn_arena_printf(a, "%.*s", (int)(strlen(name) - (sizeof tail - 1)), name);
+        const int n = seen.n;
+        if (!one || !lvn_index_add(&seen, one, 0)) status = LVN_MEMORY;
+        if (seen.n > n) lvn_text_printf(&list, "%s%s", n ? ", " : "", one);
+    }
+    lvn_index_release(&seen);
+    lvn_adapter_files_close(&f);
+    LVN_TRY(status);
+    LVN_TRY(lvn_text_status(&list));
+    *out = lvn_arena_strdup(a, list.n ? list.p : "");
+    return *out ? LVN_OK : LVN_MEMORY;
+}
+
+enum lvn_status lvn_adapter_layout(const struct lvn_model *variant, const struct lvn_model_config *c,
+                                   const struct lvn_param *p, int64_t rank, char which, struct lvn_layout *l)
+{
+    struct lvn_layout base;
+    LVN_TRY(lvn_file_layout(variant, c, p, &base));
+    int length, stem = (int)(strlen(base.name) - strlen(".weight"));
+    if (which) {
+        /* (in, out) in memory, apart from a decoder's head, which is (out, in) there as in files. */
+        const bool head = c->head && c->head->params && !(base.flags & LVN_FILE_TRANSPOSED) &&
+                          lvn_names_match(c->head->params, p->name);
+        const int64_t in = p->desc.dim[head ? 1 : 0], out = p->desc.dim[head ? 0 : 1];
+        *l = (struct lvn_layout){.flags = head ? 0 : LVN_FILE_TRANSPOSED};
+        l->desc = which == 'A' ? LVN_DESC(LVN_F32, rank, in) : LVN_DESC(LVN_F32, out, rank);
+        if (which == 'B') l->flags |= base.flags & LVN_FILE_INTERLEAVED; /* its rows are those of the weight */
+        if (which == 'B') l->head_size = base.head_size;
+        length = snprintf(l->name, sizeof l->name, "%s%.*s.lora_%c.weight", peft_prefix, stem, base.name, which);
+    } else {
+        *l = base;
+        length = snprintf(l->name, sizeof l->name, "%s%s", peft_prefix, base.name);
+    }
+    LVN_CHECK(length < (int)sizeof l->name, INTERNAL, "the name of '%s' is too long", p->name);
+    return LVN_OK;
+}
+
+const struct lvn_safetensor *lvn_adapter_find(const struct lvn_adapter_files *f, const struct lvn_model *variant,
+                                              const struct lvn_layout *l)
+{
+    const struct lvn_safetensor *t = lvn_safetensors_find(&f->file, l->name);
+    const char *bare = l->name + sizeof peft_prefix - 1, *prefix = variant->prefix ? variant->prefix : "";
+    char name[LVN_FILE_NAME];
+    if (t || !*prefix || strncmp(bare, prefix, strlen(prefix)) != 0) return t;
+    snprintf(name, sizeof name, "%s%s", peft_prefix, bare + strlen(prefix));
+    return lvn_safetensors_find(&f->file, name);
+}
+
+enum lvn_status lvn_adapter_read(const struct lvn_safetensor *t, const struct lvn_layout *l, float *to, float *scratch)
+{
+    char have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT];
+    const int64_t count = lvn_desc_count(&l->desc);
+    LVN_CHECK(lvn_desc_same_shape(&t->desc, &l->desc) &&
+                  (t->desc.dtype == LVN_F32 || t->desc.dtype == LVN_F16 || t->desc.dtype == LVN_BF16),
+              FORMAT, "'%s': '%s' has shape %s and type %s, expected %s of a floating-point type", t->file, t->name,
+              lvn_shape_text(&t->desc, have), lvn_dtype_name(t->desc.dtype), lvn_shape_text(&l->desc, want));
+    lvn_tensor_to_f32(t->desc.dtype, t->data, scratch, count);
+    for (int64_t i = 0; i < count; i++)
+        LVN_CHECK(isfinite(scratch[i]), NONFINITE, "'%s': '%s' holds a number that is not finite, at %lld", t->file,
+                  t->name, (long long)i);
+    lvn_layout_to_memory(l, sizeof *to, scratch, to);
+    return LVN_OK;
+}

@@ -1,0 +1,283 @@
+/* gemma.c - Gemma 2 and the text models of Gemma 3.
+ *
+ *   gemma2   every second layer has a window; soft caps of attention scores and logits
+ *   gemma3   five of six layers have a window, and rotary positions with another base and without scaling; q and k of
+ *            each head are normalized. levin loads the text model of a multimodal one (Gemma 3 4B to 27B)
+ *
+ * The differences from llama: norms before and after each sublayer, x += norm(attention(norm(x))); 1 is added to the
+ * weights of norms; embeddings are multiplied by sqrt(n_embd); the tanh GELU gates the MLP; the head is tied. Names and
+ * layouts in files are Hugging Face's. (Gemma team: "Gemma 2", 2024; "Gemma 3 technical report", 2025.) */
+#include <inttypes.h>
+#include <math.h>
+
+#include "models/rope.h"
+#include "models/transformer.h"
+
+struct gemma {
+    int64_t n_layer;
+    int64_t n_head;
+    int64_t n_embd;
+    int64_t n_kv_head; /* 0: n_head */
+    int64_t head_size; /* 0: n_embd / n_head */
+    int64_t n_positions;
+    int64_t n_inner; /* channels of the MLP; 0: 4 n_embd */
+    int64_t vocab_size;
+    int64_t activation;    /* GELU by tanh alone */
+    int64_t bos;           /* token that begins a text; levin only copies it; -1: none */
+    int64_t window;        /* positions that a layer with a window attends to; LVN_NO_WINDOW: n_positions */
+    int64_t pattern;       /* layers `pattern` - 1, 2 `pattern` - 1, ... have no window */
+    int64_t local_scaling; /* scaling of rotary positions in layers with a window: none */
+    const char *layers;    /* layer_types, 'f' or 's' (sliding) for each layer; NULL: by `pattern` */
+    int64_t query_scalar;  /* scores are divided by its square root; 0: head_size */
+    bool head_norms;       /* q and k of each head are normalized; layers with a window have theta_local */
+    bool tied;             /* the head shares the embedding's weights */
+    double cap_scores;     /* soft cap of attention scores; HUGE_VAL: none */
+    double cap_logits;     /* soft cap of logits; HUGE_VAL: none */
+    double theta_local;
+    double dropout_attention;
+    double eps; /* of RMS norms */
+    struct lvn_rope rope;
+};
+_Static_assert(sizeof(struct gemma) <= LVN_FIELDS_BYTES, "a configuration is a plain value");
+
+static struct levin_tensor *norm(struct levin_graph *g, const void *config, const char *name, struct levin_tensor *x)
+{
+    const struct gemma *c = config;
+    return levin_rmsnorm(g, x, levin_vector(g, name, x ? x->desc.dim[x->desc.rank - 1] : 1, 0.0), c->eps, 1);
+}
+
+/* Does layer l have a window? */
+static bool slides(const struct gemma *c, int64_t l)
+{
+    return c->layers ? c->layers[l] == 's' : (l + 1) % c->pattern != 0;
+}
+
+static double cap_of(double cap)
+{
+    return cap < HUGE_VAL ? cap : 0;
+}
+
+/* x (B,T,C), angles (T,S) -> (B,T,C) */
+static struct levin_tensor *block(struct levin_graph *g, const struct gemma *c, int64_t l, struct levin_tensor *x,
+                                  struct levin_tensor *angles)
+{
+    const struct lvn_attention a = {.n_head = c->n_head,
+                                    .n_kv_head = c->n_kv_head,
+                                    .head_size = c->head_size,
+                                    .n_embd = c->n_embd,
+                                    .n_layer = c->n_layer,
+                                    .window = slides(c, l) && c->window < c->n_positions ? c->window : 0,
+                                    .scale = 1.0 / sqrt((double)c->query_scalar),
+                                    .softcap = cap_of(c->cap_scores),
+                                    .dropout = c->dropout_attention,
+                                    .norm = c->head_norms ? norm : NULL,
+                                    .config = c};
+    struct levin_tensor *h = lvn_self_attention(g, &a, norm(g, c, "input_layernorm.weight", x), angles);
+    x = levin_add(g, x, norm(g, c, "post_attention_layernorm.weight", h));
+    h = norm(g, c, "pre_feedforward_layernorm.weight", x);
+    h = lvn_gated_mlp(g, h, c->n_inner, false, lvn_residual_std(c->n_layer), levin_gelu_tanh);
+    return levin_add(g, x, norm(g, c, "post_feedforward_layernorm.weight", h));
+}
+
+/* ids (B,T) -> logits (B,T,V) */
+static struct levin_tensor *build(struct levin_graph *g, const struct lvn_model_config *config,
+                                  struct levin_tensor *const *inputs)
+{
+    const struct gemma *c = (const struct gemma *)(const void *)config->fields;
+    const int64_t C = c->n_embd, V = c->vocab_size, S = c->head_size;
+    const struct lvn_rope plain = {.theta = c->theta_local};
+    levin_scope(g, "model");
+    struct levin_tensor *wte = levin_table(g, "embed_tokens.weight", V, C, LVN_WEIGHT_STD);
+    struct levin_tensor *angles = lvn_rope_table(g, &c->rope, inputs[0], S, c->n_positions), *local = angles;
+    if (c->head_norms) local = lvn_rope_table(g, &plain, inputs[0], S, c->n_positions);
+    struct levin_tensor *x = levin_scale(g, levin_embedding(g, inputs[0], wte, NULL), sqrt((double)C));
+    for (int64_t l = 0; l < c->n_layer; l++) {
+        levin_scope(g, "model.layers.%lld", (long long)l);
+        levin_block(g);
+        x = block(g, c, l, x, slides(c, l) ? local : angles);
+    }
+    levin_block_end(g);
+    levin_scope(g, "model");
+    x = norm(g, c, "norm.weight", x);
+    x = lvn_decoder_head(g, config, inputs, x, c->tied ? wte : NULL, "lm_head", V);
+    const double cap = lvn_model_predicts_samples(config) ? 0 : cap_of(c->cap_logits);
+    return cap > 0 ? lvn_softcap(g, x, cap) : x;
+}
+
+static void resolve_defaults(void *fields)
+{
+    struct gemma *c = fields;
+    if (!c->n_kv_head) c->n_kv_head = c->n_head;
+    if (!c->head_size && c->n_embd % c->n_head == 0) c->head_size = c->n_embd / c->n_head; /* else refused by check() */
+    if (!c->n_inner) c->n_inner = 4 * c->n_embd;
+    if (!c->query_scalar) c->query_scalar = c->head_size;
+    if (c->window < 0) c->window = c->n_positions; /* config.json must name a window */
+}
+
+static enum lvn_status check(const void *fields)
+{
+    const struct gemma *c = fields;
+    LVN_CHECK(c->head_size, ARG,
+              "model.n_embd (%" PRId64 ") is not a multiple of model.n_head (%" PRId64
+              "), and no head_dim in a config.json says how many channels a head has",
+              c->n_embd, c->n_head);
+    LVN_TRY(lvn_check_size(c->n_layer, c->n_embd, 2.0 * (double)c->vocab_size));
+    LVN_CHECK(c->n_head % c->n_kv_head == 0, ARG,
+              "model.n_head (%" PRId64 ") is not a multiple of model.n_kv_head (%" PRId64
+              "), but each KV head must be shared by the same number of query heads; choose a divisor of the first",
+              c->n_head, c->n_kv_head);
+    LVN_TRY(lvn_check_windows(c->window, c->layers, c->n_layer));
+    return lvn_rope_check(&c->rope, c->head_size);
+}
+
+/* --- the keys --- */
+
+static const struct lvn_key_word activations[] = {
+    {"gelu_pytorch_tanh", 0, "the tanh GELU"}, {"gelu_new", 0, "the tanh GELU"}, {NULL, 0, NULL}};
+static const struct lvn_key_word unscaled[] = {{"default", 0, "unscaled rotary positions"}, {NULL, 0, NULL}};
+/* Of gemma3, which has no keys for the parameters of other kinds. */
+static const struct lvn_key_word scalings[] = {{"default", LVN_ROTARY_PLAIN, "unscaled rotary positions"},
+                                               {"linear", LVN_ROTARY_LINEAR, "linear scaling of rotary positions"},
+                                               {NULL, 0, NULL}};
+
+// clang-format off
+#define N(field) LVN_KEY_INT_OF(struct gemma, field)
+#define X(field) LVN_KEY_REAL_OF(struct gemma, field)
+#define IS(field) LVN_KEY_BOOL_OF(struct gemma, field)
+/* Keys of both variants. Values of absent keys are those of transformers. */
+#define SHARED_KEYS(class_name, heads, kv_heads, inner, positions, vocabulary, window_)                                \
+    {LVN_KEY_NAME, .json = "architectures", .text = class_name},                                                       \
+    {N(bos), .json = "bos_token_id", .default_value = -1, .absent = 2, .min = -1, .max = INT32_MAX, .null = true},     \
+    {LVN_KEY_TOKEN, .json = "eos_token_id", .default_value = 1},                                                       \
+    {LVN_KEY_WORD_OF(struct gemma, activation), .json = "hidden_activation", .words = activations},                    \
+    {N(n_layer), .json = "num_hidden_layers", .recipe = "n_layer", .default_value = 6, .absent = 26, .min = 1,         \
+     .max = 100000, .role = LVN_ROLE_LAYERS, .help = "number of blocks"},                                              \
+    {N(n_head), .json = "num_attention_heads", .recipe = "n_head", .default_value = 6, .absent = heads, .min = 1,      \
+     .max = 100000, .role = LVN_ROLE_HEADS, .help = "attention heads of a block"},                                     \
+    {N(n_kv_head), .json = "num_key_value_heads", .recipe = "n_kv_head", .default_value = 0, .absent = kv_heads,       \
+     .min = 0, .max = 100000,                                                                                          \
+     .help = "KV heads; each is shared by the same number of query heads; 0: n_head"},                                 \
+    {N(n_embd), .json = "hidden_size", .recipe = "n_embd", .default_value = 192, .absent = 2304, .min = 1,             \
+     .max = 1048576, .help = "embedding dimension; a multiple of n_head"},                                             \
+    {N(n_inner), .json = "intermediate_size", .recipe = "intermediate_size", .default_value = 0, .absent = inner,      \
+     .min = 0, .max = 16777216, .help = "hidden dimension of an MLP; 0: what is usual for n_embd"},                    \
+    {N(n_positions), .json = "max_position_embeddings", .recipe = "block_size", .default_value = 128,                  \
+     .absent = positions, .min = 1, .max = 16777216, .role = LVN_ROLE_POSITIONS,                                       \
+     .help = "context length in tokens; default: that of the loaded model, or what the task needs"},                   \
+    {N(vocab_size), .json = "vocab_size", .recipe = "vocab_size", .by_data = true, .absent = vocabulary, .min = 1,     \
+     .max = 1073741824, .role = LVN_ROLE_VOCABULARY, .help = "vocabulary size; 0: what the data need"},                \
+    {IS(tied), .json = "tie_word_embeddings", .default_value = true, .recipe = "tied",                                 \
+     .help = "the head shares the embedding's weights"},                                                               \
+    {X(dropout_attention), .json = "attention_dropout", .recipe = "dropout", .default_value = 0, .min = 0,             \
+     .max = 0.999, .any_time = true, .help = "fraction of values that dropout sets to zero in training"},              \
+    {N(head_size), .json = "head_dim", .default_value = 0, .absent = 256, .min = 0, .max = 65536},                     \
+    {N(query_scalar), .json = "query_pre_attn_scalar", .default_value = 0, .absent = 256, .min = 0, .max = 65536},     \
+    {X(eps), .json = "rms_norm_eps", .default_value = 1e-6, .recipe = "norm_eps", .min = 1e-30, .max = 1,              \
+     .help = "epsilon of the norms, added to the variance"},                                                           \
+    LVN_KEY_WINDOW(struct gemma, window, window_),                                                                     \
+    {LVN_KEY_LIST_OF(struct gemma, layers), .json = "layer_types", .words = lvn_layer_words, .read_only = true},       \
+    {LVN_KEY_MUST, .json = "attention_bias", .default_value = 0},                                                      \
+    {LVN_KEY_MUST, .json = "use_bidirectional_attention", .default_value = 0},                                         \
+    {LVN_KEY_DTYPE, .json = "dtype"}
+#define CAP(field, key, ...)                                                                                           \
+    {X(field), .json = key, .null_value = HUGE_VAL, .min = 1e-6, .max = HUGE_VAL, __VA_ARGS__}
+
+static const struct lvn_key gemma2_keys[] = {
+    SHARED_KEYS("Gemma2ForCausalLM", 8, 4, 9216, 8192, 256000, 4096),
+    CAP(cap_scores, "attn_logit_softcapping", .default_value = 50),
+    CAP(cap_logits, "final_logit_softcapping", .default_value = 30),
+    LVN_ROPE_THETA(struct gemma, "rope_theta"),
+    LVN_ROPE_KEYS(struct gemma),
+    {N(pattern), .default_value = 2, .min = 2, .max = 2, .fixed = true},
+    {X(theta_local), .default_value = 0, .fixed = true},
+    {IS(head_norms), .default_value = false, .fixed = true},
+    {.kind = LVN_KEY_END},
+};
+static const struct lvn_key gemma3_keys[] = {
+    SHARED_KEYS("Gemma3ForCausalLM", 8, 4, 9216, 131072, 262208, 4096),
+    CAP(cap_scores, "attn_logit_softcapping", .default_value = HUGE_VAL),
+    CAP(cap_logits, "final_logit_softcapping", .default_value = HUGE_VAL),
+    {X(rope.theta), .json = "rope_theta", .recipe = "rope_theta", .default_value = 1e6, .min = 1, .max = 1e12,
+     .help = "base of the frequencies of rotary embeddings"},
+    {X(theta_local), .json = "rope_local_base_freq", .default_value = 1e4, .min = 1, .max = 1e12},
+    {LVN_KEY_WORD_OF(struct gemma, rope.scaling), .json = "rope_scaling.type", .words = scalings,
+     .read_only = true},
+    {LVN_KEY_WORD_OF(struct gemma, rope.scaling), .json = "rope_scaling.rope_type", .words = scalings,
+     .omit_default = true},
+    {X(rope.factor), .json = "rope_scaling.factor", .default_value = 0, .min = 0, .max = 1e9, .omit_default = true},
+    {LVN_KEY_WORD_OF(struct gemma, rope.scaling), .json = "rope_parameters.full_attention.rope_type",
+     .words = scalings, .read_only = true},
+    {X(rope.theta), .json = "rope_parameters.full_attention.rope_theta", .default_value = 1e6, .min = 1, .max = 1e12,
+     .read_only = true},
+    {X(rope.factor), .json = "rope_parameters.full_attention.factor", .default_value = 0, .min = 0, .max = 1e9,
+     .read_only = true},
+    {X(theta_local), .json = "rope_parameters.sliding_attention.rope_theta", .default_value = 1e4, .min = 1,
+     .max = 1e12, .read_only = true},
+    {LVN_KEY_WORD_OF(struct gemma, local_scaling), .json = "rope_parameters.sliding_attention.rope_type",
+     .words = unscaled, .read_only = true},
+    {LVN_KEY_WORD_OF(struct gemma, local_scaling), .json = "rope_parameters.rope_type", .words = unscaled,
+     .read_only = true},
+    {LVN_KEY_MUST, .json = "rope_parameters.rope_theta", .default_value = 1e6},
+    {N(pattern), .json = "sliding_window_pattern", .default_value = 6, .min = 1, .max = 100000},
+    {N(pattern), .json = "_sliding_window_pattern", .default_value = 6, .min = 1, .max = 100000, .read_only = true},
+    {IS(head_norms), .default_value = true, .fixed = true},
+    {.kind = LVN_KEY_END},
+};
+
+/* --- the files --- */
+
+/* Ignored: a tied head, which some files store twice. Names of a multimodal model have one of two prefixes. */
+static const struct lvn_file files[] = {
+    {"vision_tower.*", NULL, LVN_FILE_OTHER_PART},
+    {"multi_modal_projector.*", NULL, LVN_FILE_OTHER_PART},
+    {"model.vision_tower.*", NULL, LVN_FILE_OTHER_PART},
+    {"model.multi_modal_projector.*", NULL, LVN_FILE_OTHER_PART},
+    {"language_model.model.*", "model.*", LVN_FILE_LEGACY},
+    {"model.language_model.*", "model.*", LVN_FILE_LEGACY},
+    {"language_model.lm_head.weight", NULL, LVN_FILE_ROWS | LVN_FILE_IGNORED},
+    {"*_proj.weight", NULL, LVN_FILE_TRANSPOSED},
+    {"lm_head.weight", NULL, LVN_FILE_ROWS | LVN_FILE_IGNORED},
+    {NULL, NULL, 0},
+};
+
+/* --- the sizes; further values of published ones come with their config.json --- */
+
+static const struct lvn_key_value tiny[] = {{"n_layer", 3},     {"n_head", 4},      {"n_embd", 32},
+                                            {"n_kv_head", 2},   {"block_size", 32}, {"intermediate_size", 48},
+                                            {"vocab_size", 65}, {"dropout", 0.1},   {"sliding_window", 8},
+                                            {NULL, 0}};
+
+/* --- the models --- */
+
+#define HEADS(name, classifier)                                                                                        \
+    {{"lm", LVN_LABEL_TOKEN, name "ForCausalLM", NULL, "lm_head"},                                                     \
+     {"classify", LVN_LABEL_CLASS, classifier "ForSequenceClassification", lvn_text_inputs, "score"},                  \
+     {"regress", LVN_LABEL_NUMBER, classifier "ForSequenceClassification", lvn_text_inputs, "score"},                  \
+     {.task = NULL}}
+// clang-format on
+static const struct lvn_head gemma2_heads[] = HEADS("Gemma2", "Gemma2"), gemma3_heads[] = HEADS("Gemma3", "Gemma3Text");
+
+extern const struct lvn_model lvn_model_gemma2, lvn_model_gemma3;
+
+#define SHARED                                                                                                         \
+    .files = files, .prefix = "model.", .tiny = tiny,                                                                  \
+    .linear_maps = "self_attn.q_proj, self_attn.k_proj, self_attn.v_proj, self_attn.o_proj, mlp.gate_proj, "           \
+                   "mlp.up_proj, mlp.down_proj",                                                                       \
+    .lora_targets = "q_proj, v_proj", .freeze_example = "[embed_tokens, layers.0, 'layers.*.mlp']", .generates = true, \
+    .bounded = true, .resolve_defaults = resolve_defaults, .check = check, .build = build,                             \
+    .inputs = lvn_language_inputs, .tasks = lvn_decoder_tasks
+
+const struct lvn_model lvn_model_gemma2 = {
+    .name = "gemma2",
+    .help = "as llama, with norms around each sublayer, GeGLU, soft caps, windows in every second layer",
+    .keys = gemma2_keys,
+    .heads = gemma2_heads,
+    SHARED};
+const struct lvn_model lvn_model_gemma3 = {
+    .name = "gemma3",
+    .type = "gemma3_text",
+    .whole = "gemma3",
+    .help = "as gemma2, with norms of q and k instead of soft caps, windows in five of six layers",
+    .keys = gemma3_keys,
+    .heads = gemma3_heads,
+    SHARED};

@@ -1,0 +1,331 @@
+/* llama.c - Llama and models of the same architecture.
+ *
+ *   llama    Llama 2 and 3: biases optional
+ *   mistral  no biases; config.json may have a head's size
+ *   qwen2    Qwen 2 and 2.5: q, k and v have biases
+ *   qwen3    q and k of each head are normalized; config.json has a head's size
+ *
+ * Pre-norm transformer without absolute positions: x += attention(norm(x)); x += down(silu(gate(norm x)) * up(norm x)),
+ * with RMS norms, rotary positions on whole heads, and fewer heads of keys and values than of queries (Ainslie et al.:
+ * "GQA", 2023). Names and layouts in files are Hugging Face's, linear weights (out, in); in memory they are (in, out).
+ * Each variant is saved in its own format. Initial values: N(0, 0.02), projections back into the residual stream
+ * N(0, 0.02 / sqrt(2 n_layer)).
+ *
+ * A layer with a window (sliding_window) attends to the last positions only: every layer of a Mistral; in Qwen, if
+ * use_sliding_window is set, the layers after the first max_window_layers, or those that layer_types names.
+ * (Touvron et al.: "Llama 2", 2023; Jiang et al.: "Mistral 7B", 2023; Qwen team: "Qwen3 technical report", 2025.) */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "models/rope.h"
+#include "models/transformer.h"
+
+struct llama {
+    int64_t n_layer;
+    int64_t n_head;
+    int64_t n_embd;
+    int64_t n_kv_head; /* 0: n_head */
+    int64_t head_size; /* 0: n_embd / n_head */
+    int64_t n_positions;
+    int64_t n_inner; /* channels of the MLP; 0: 8/3 n_embd, rounded up to a multiple of 256 */
+    int64_t vocab_size;
+    int64_t activation;  /* SiLU alone */
+    int64_t bos;         /* token that begins a text; levin only copies it; -1: none */
+    int64_t window;      /* positions that a layer with a window attends to; LVN_NO_WINDOW: all */
+    int64_t new_window;  /* a recipe's model.sliding_window, which sets `windowed`; LVN_NO_WINDOW: none */
+    int64_t full_layers; /* the number of first layers without a window; NO_WINDOWS: a llama, ALL_WINDOWS: a mistral */
+    const char *layers;  /* layer_types, 'f' or 's' (sliding) for each layer; NULL: windows after full_layers */
+    bool windowed;       /* `window` is in use */
+    bool bias_in;        /* of q, k and v */
+    bool bias_out;       /* of attention's projection back */
+    bool bias_mlp;
+    bool head_norms; /* q and k of each head are normalized */
+    bool tied;       /* the head shares the embedding's weights */
+    double dropout_attention;
+    double eps; /* of RMS norms */
+    struct lvn_rope rope;
+};
+enum { NO_WINDOWS = -1, ALL_WINDOWS = -2 };
+_Static_assert(sizeof(struct llama) <= LVN_FIELDS_BYTES, "a configuration is a plain value");
+
+static struct levin_tensor *norm(struct levin_graph *g, const struct llama *c, const char *name, struct levin_tensor *x)
+{
+    return levin_rmsnorm(g, x, levin_vector(g, name, x ? x->desc.dim[x->desc.rank - 1] : 1, 1.0), c->eps, 0);
+}
+
+static struct levin_tensor *head_norm(struct levin_graph *g, const void *c, const char *name, struct levin_tensor *x)
+{
+    return norm(g, c, name, x);
+}
+
+/* The number of last positions that layer l attends to; 0: all. */
+static int64_t window_of(const struct llama *c, int64_t l)
+{
+    const bool slides = c->layers ? c->layers[l] == 's' : c->windowed && c->window > 0 && l >= c->full_layers;
+    return slides && c->window < c->n_positions ? c->window : 0;
+}
+
+/* x (B,T,C), angles (T,S) -> (B,T,C) */
+static struct levin_tensor *attention(struct levin_graph *g, const struct llama *c, int64_t l, struct levin_tensor *x,
+                                      struct levin_tensor *angles)
+{
+    const struct lvn_attention a = {.n_head = c->n_head,
+                                    .n_kv_head = c->n_kv_head,
+                                    .head_size = c->head_size,
+                                    .n_embd = c->n_embd,
+                                    .n_layer = c->n_layer,
+                                    .window = window_of(c, l),
+                                    .scale = 1.0 / sqrt((double)c->head_size),
+                                    .dropout = c->dropout_attention,
+                                    .bias_in = c->bias_in,
+                                    .bias_out = c->bias_out,
+                                    .norm = c->head_norms ? head_norm : NULL,
+                                    .config = c};
+    return lvn_self_attention(g, &a, x, angles);
+}
+
+/* ids (B,T) -> logits (B,T,V) */
+static struct levin_tensor *build(struct levin_graph *g, const struct lvn_model_config *config,
+                                  struct levin_tensor *const *inputs)
+{
+    const struct llama *c = (const struct llama *)(const void *)config->fields;
+    int64_t C = c->n_embd, V = c->vocab_size;
+    levin_scope(g, "model");
+    struct levin_tensor *wte = levin_table(g, "embed_tokens.weight", V, C, LVN_WEIGHT_STD);
+    struct levin_tensor *angles = lvn_rope_table(g, &c->rope, inputs[0], c->head_size, c->n_positions);
+    struct levin_tensor *x = levin_embedding(g, inputs[0], wte, NULL);
+    for (int64_t l = 0; l < c->n_layer; l++) {
+        levin_scope(g, "model.layers.%lld", (long long)l);
+        levin_block(g);
+        x = levin_add(g, x, attention(g, c, l, norm(g, c, "input_layernorm.weight", x), angles));
+        struct levin_tensor *h = norm(g, c, "post_attention_layernorm.weight", x);
+        x = levin_add(g, x, lvn_gated_mlp(g, h, c->n_inner, c->bias_mlp, lvn_residual_std(c->n_layer), levin_silu));
+    }
+    levin_block_end(g);
+    levin_scope(g, "model");
+    x = norm(g, c, "norm.weight", x);
+    return lvn_decoder_head(g, config, inputs, x, c->tied ? wte : NULL, "lm_head", V);
+}
+
+static void resolve_defaults(void *fields)
+{
+    struct llama *c = fields;
+    if (!c->n_kv_head) c->n_kv_head = c->n_head;
+    c->windowed = c->windowed || c->new_window > 0;
+    c->new_window = LVN_NO_WINDOW;
+    if (!c->head_size && c->n_embd % c->n_head == 0) c->head_size = c->n_embd / c->n_head; /* else refused by check() */
+    if (!c->n_inner) c->n_inner = (8 * c->n_embd / 3 + 255) / 256 * 256;
+}
+
+static enum lvn_status check(const void *fields)
+{
+    const struct llama *c = fields;
+    const int64_t H = c->n_head, K = c->n_kv_head;
+    LVN_CHECK(c->head_size, ARG,
+              "model.n_embd (%" PRId64 ") is not a multiple of model.n_head (%" PRId64
+              "), and no head_dim in a config.json says how many channels a head has; take %" PRId64
+              " or another multiple",
+              c->n_embd, H, c->n_embd > H ? c->n_embd / H * H : H);
+    LVN_TRY(lvn_check_size(c->n_layer, c->n_embd, 2.0 * (double)c->vocab_size));
+    LVN_CHECK(H % K == 0, ARG,
+              "model.n_head (%" PRId64 ") is not a multiple of model.n_kv_head (%" PRId64
+              "), but each KV head must be shared by the same number of query heads; choose a divisor of the first",
+              H, K);
+    LVN_CHECK(c->full_layers != NO_WINDOWS || c->window < 0 || c->window >= c->n_positions, UNSUPPORTED,
+              "sliding_window is %" PRId64 ", shorter than the %" PRId64
+              " positions of the model, which is a llama: other programs ignore this window in training and use it to "
+              "generate text; remove it, or make the model a mistral (model_type)",
+              c->window, c->n_positions);
+    LVN_CHECK(c->full_layers != ALL_WINDOWS || !c->layers || !strchr(c->layers, 'f') || c->window < 0 ||
+                  c->window >= c->n_positions,
+              UNSUPPORTED,
+              "layer_types has full_attention, but every layer of a mistral has the window (sliding_window %" PRId64
+              "): leave one of them out",
+              c->window);
+    LVN_TRY(lvn_check_windows(c->windowed ? c->window : LVN_NO_WINDOW, c->layers, c->n_layer));
+    return lvn_rope_check(&c->rope, c->head_size);
+}
+
+/* --- the keys --- */
+
+static const struct lvn_key_word biases[] = {{NULL, 0, "no biases"}, {NULL, 1, "biases"}, {NULL, 0, NULL}};
+static const struct lvn_key_word activations[] = {{"silu", 0, "SiLU"}, {"swish", 0, "SiLU"}, {NULL, 0, NULL}};
+
+// clang-format off
+#define N(field) LVN_KEY_INT_OF(struct llama, field)
+#define X(field) LVN_KEY_REAL_OF(struct llama, field)
+#define IS(field) LVN_KEY_BOOL_OF(struct llama, field)
+/* Keys of all variants. */
+#define SHARED_KEYS(class_name)                                                                                        \
+    {LVN_KEY_NAME, .json = "architectures", .text = class_name},                                                       \
+    {N(bos), .json = "bos_token_id", .default_value = -1, .min = -1, .max = INT32_MAX, .null = true},                  \
+    {LVN_KEY_TOKEN, .json = "eos_token_id", .default_value = 2},                                                       \
+    {LVN_KEY_WORD_OF(struct llama, activation), .json = "hidden_act", .words = activations},                           \
+    {N(n_layer), .json = "num_hidden_layers", .required = true, .recipe = "n_layer", .default_value = 6, .min = 1,     \
+     .max = 100000, .role = LVN_ROLE_LAYERS, .help = "number of blocks"},                                              \
+    {N(n_head), .json = "num_attention_heads", .required = true, .recipe = "n_head", .default_value = 6, .min = 1,     \
+     .max = 100000, .role = LVN_ROLE_HEADS, .help = "attention heads of a block"},                                     \
+    {N(n_kv_head), .json = "num_key_value_heads", .recipe = "n_kv_head", .default_value = 0, .min = 0, .max = 100000,  \
+     .help = "KV heads; each is shared by the same number of query heads; 0: n_head"},                                 \
+    {N(n_embd), .json = "hidden_size", .required = true, .recipe = "n_embd", .default_value = 192, .min = 1,           \
+     .max = 1048576, .help = "embedding dimension; a multiple of n_head"},                                             \
+    {N(n_inner), .json = "intermediate_size", .recipe = "intermediate_size", .default_value = 0, .min = 0,             \
+     .max = 16777216, .help = "hidden dimension of an MLP; 0: what is usual for n_embd"},                              \
+    {N(n_positions), .json = "max_position_embeddings", .required = true, .recipe = "block_size",                      \
+     .default_value = 128,                                                                                             \
+     .min = 1, .max = 16777216, .role = LVN_ROLE_POSITIONS,                                                            \
+     .help = "context length in tokens; default: that of the loaded model, or what the task needs"},                   \
+    {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .min = 1,         \
+     .max = 1073741824, .role = LVN_ROLE_VOCABULARY, .help = "vocabulary size; 0: what the data need"},                \
+    {IS(tied), .json = "tie_word_embeddings", .default_value = false, .recipe = "tied",                                \
+     .help = "the head shares the embedding's weights"},                                                               \
+    {X(dropout_attention), .json = "attention_dropout", .recipe = "dropout", .default_value = 0, .min = 0,             \
+     .max = 0.999,                                                                                                     \
+     .any_time = true, .help = "fraction of values that dropout sets to zero in training"},                            \
+    {N(head_size), .json = "head_dim", .default_value = 0, .min = 0, .max = 65536},                                    \
+    {X(eps), .json = "rms_norm_eps", .required = true, .default_value = 1e-5, .recipe = "norm_eps", .min = 1e-30,      \
+     .max = 1, .help = "epsilon of the norms, added to the variance"},                                                 \
+    LVN_ROPE_THETA(struct llama, "rope_theta"),                                                                        \
+    LVN_ROPE_KEYS(struct llama),                                                                                       \
+    {LVN_KEY_MUST, .json = "is_causal", .default_value = true},                                                        \
+    {LVN_KEY_MUST, .json = "partial_rotary_factor", .default_value = 1},                                               \
+    {LVN_KEY_MUST, .json = "rope_scaling.partial_rotary_factor", .default_value = 1},                                  \
+    {LVN_KEY_MUST, .json = "rope_parameters.partial_rotary_factor", .default_value = 1},                               \
+    {LVN_KEY_LIST_OF(struct llama, layers), .json = "layer_types", .words = lvn_layer_words, .read_only = true},       \
+    {LVN_KEY_DTYPE, .json = "dtype"}
+#define BIAS .default_value = false, .recipe = "bias", .words = biases, .help = "biases in linear layers"
+/* Constants of a variant for which its files have no key. */
+#define ALWAYS(field, yes) {IS(field), .default_value = yes, .fixed = true}
+#define WINDOW LVN_KEY_WINDOW(struct llama, window, 4096)
+/* Windows of Qwen, which use_sliding_window enables. */
+#define QWEN_WINDOW                                                                                                    \
+    WINDOW, {N(new_window), .recipe = "sliding_window", .default_value = LVN_NO_WINDOW, .min = LVN_NO_WINDOW,          \
+             .max = INT32_MAX, .help = LVN_WINDOW_HELP},                                                               \
+    {N(full_layers), .json = "max_window_layers", .recipe = "max_window_layers", .default_value = 0, .absent = 28,     \
+     .min = 0, .max = INT32_MAX, .help = "number of first layers without a window, with model.sliding_window"},        \
+    {IS(windowed), .json = "use_sliding_window", .default_value = false}
+#define NO_NEW_WINDOW                                                                                                  \
+    {N(new_window), .default_value = LVN_NO_WINDOW, .min = LVN_NO_WINDOW, .max = INT32_MAX, .fixed = true}
+
+static const struct lvn_key llama_keys[] = {
+    SHARED_KEYS("LlamaForCausalLM"),
+    {N(window), .json = "sliding_window", .default_value = LVN_NO_WINDOW, .min = LVN_NO_WINDOW, .max = INT32_MAX,
+     .null = true, .read_only = true},
+    NO_NEW_WINDOW,
+    {N(full_layers), .default_value = NO_WINDOWS, .min = NO_WINDOWS, .max = NO_WINDOWS, .fixed = true},
+    {IS(bias_in), .json = "attention_bias", BIAS},
+    {IS(bias_out), .json = "attention_bias", BIAS},
+    {IS(bias_mlp), .json = "mlp_bias", BIAS},
+    ALWAYS(head_norms, false),
+    ALWAYS(windowed, true),
+    {.kind = LVN_KEY_END},
+};
+static const struct lvn_key mistral_keys[] = {
+    SHARED_KEYS("MistralForCausalLM"),
+    WINDOW,
+    NO_NEW_WINDOW,
+    {N(full_layers), .default_value = ALL_WINDOWS, .min = ALL_WINDOWS, .max = ALL_WINDOWS, .fixed = true},
+    ALWAYS(windowed, true),
+    {IS(bias_in), .fixed = true, BIAS},
+    {IS(bias_out), .fixed = true, BIAS},
+    {IS(bias_mlp), .fixed = true, BIAS},
+    ALWAYS(head_norms, false),
+    {.kind = LVN_KEY_END},
+};
+static const struct lvn_key qwen2_keys[] = {
+    SHARED_KEYS("Qwen2ForCausalLM"),
+    QWEN_WINDOW,
+    ALWAYS(bias_in, true),
+    {IS(bias_out), .fixed = true, BIAS},
+    {IS(bias_mlp), .fixed = true, BIAS},
+    ALWAYS(head_norms, false),
+    {.kind = LVN_KEY_END},
+};
+static const struct lvn_key qwen3_keys[] = {
+    SHARED_KEYS("Qwen3ForCausalLM"),
+    QWEN_WINDOW,
+    {IS(bias_in), .json = "attention_bias", BIAS},
+    {IS(bias_out), .json = "attention_bias", BIAS},
+    {IS(bias_mlp), .fixed = true, .default_value = false},
+    ALWAYS(head_norms, true),
+    {.kind = LVN_KEY_END},
+};
+// clang-format on
+
+/* --- the files --- */
+
+/* Ignored: frequencies, and a tied head, which some files store twice. */
+static const struct lvn_file files[] = {
+    {"*.rotary_emb.inv_freq", NULL, LVN_FILE_IGNORED},
+    {"*_proj.weight", NULL, LVN_FILE_TRANSPOSED},
+    {"lm_head.weight", NULL, LVN_FILE_ROWS | LVN_FILE_IGNORED},
+    {NULL, NULL, 0},
+};
+
+/* --- the sizes; rope_scaling of published ones comes with their config.json --- */
+
+static const struct lvn_size sizes[] = {
+    {"llama-124m", NULL, {12, 12, 12, 768, 2048, 1024, 50304, 10000, true}},
+    {"tinyllama-1.1b", "TinyLlama/TinyLlama_v1.1", {22, 32, 4, 2048, 5632, 2048, 32000, 10000, false}},
+    {"llama-3.2-1b", "meta-llama/Llama-3.2-1B", {16, 32, 8, 2048, 8192, 131072, 128256, 500000, true}},
+    {"llama-2-7b", "meta-llama/Llama-2-7b-hf", {32, 32, 32, 4096, 11008, 4096, 32000, 10000, false}},
+    {"llama-3-8b", "meta-llama/Meta-Llama-3-8B", {32, 32, 8, 4096, 14336, 8192, 128256, 500000, false}},
+    {NULL, NULL, {0}},
+};
+// clang-format off
+#define TINY(...)                                                                                                      \
+    {{"n_layer", 2}, {"n_head", 4}, {"n_embd", 32}, {"n_kv_head", 2}, {"block_size", 32}, {"intermediate_size", 48},   \
+     {"vocab_size", 65}, {"dropout", 0.1}, __VA_ARGS__}
+static const struct lvn_key_value tiny[] = TINY({NULL, 0}), tiny_windows[] = TINY({"sliding_window", 8}, {NULL, 0});
+
+/* --- the models --- */
+
+#define HEADS(name)                                                                                                    \
+    {{"lm", LVN_LABEL_TOKEN, name "ForCausalLM", NULL, "lm_head"},                                                     \
+     {"classify", LVN_LABEL_CLASS, name "ForSequenceClassification", lvn_text_inputs, "score"},                        \
+     {"regress", LVN_LABEL_NUMBER, name "ForSequenceClassification", lvn_text_inputs, "score"},                        \
+     {.task = NULL}}
+static const struct lvn_head llama_heads[] = HEADS("Llama"), mistral_heads[] = HEADS("Mistral"),
+                             qwen2_heads[] = HEADS("Qwen2"), qwen3_heads[] = HEADS("Qwen3");
+// clang-format on
+
+extern const struct lvn_model lvn_model_llama, lvn_model_mistral, lvn_model_qwen2, lvn_model_qwen3;
+
+#define SHARED                                                                                                         \
+    .files = files, .prefix = "model.",                                                                                \
+    .linear_maps = "self_attn.q_proj, self_attn.k_proj, self_attn.v_proj, self_attn.o_proj, mlp.gate_proj, "           \
+                   "mlp.up_proj, mlp.down_proj",                                                                       \
+    .lora_targets = "q_proj, v_proj", .freeze_example = "[embed_tokens, layers.0, 'layers.*.mlp']", .generates = true, \
+    .bounded = true, .resolve_defaults = resolve_defaults, .check = check, .build = build,                             \
+    .inputs = lvn_language_inputs, .tasks = lvn_decoder_tasks
+
+const struct lvn_model lvn_model_llama = {
+    .name = "llama",
+    .help = "Llama 2 and 3: RMSNorm, SwiGLU, rotary embeddings",
+    .keys = llama_keys,
+    .sizes = sizes,
+    .size_keys = {"n_layer", "n_head", "n_kv_head", "n_embd", "intermediate_size", "block_size", "vocab_size",
+                  "rope_theta", "tied"},
+    .heads = llama_heads,
+    .tiny = tiny,
+    SHARED,
+};
+const struct lvn_model lvn_model_mistral = {.name = "mistral",
+                                            .help = "as llama, without biases; every layer may have a window",
+                                            .keys = mistral_keys,
+                                            .heads = mistral_heads,
+                                            .tiny = tiny_windows,
+                                            SHARED};
+const struct lvn_model lvn_model_qwen2 = {.name = "qwen2",
+                                          .help = "Qwen 2 and 2.5: as llama, with biases of q, k and v",
+                                          .keys = qwen2_keys,
+                                          .heads = qwen2_heads,
+                                          .tiny = tiny_windows,
+                                          SHARED};
+const struct lvn_model lvn_model_qwen3 = {.name = "qwen3",
+                                          .help = "as llama, with RMSNorm of q and k",
+                                          .keys = qwen3_keys,
+                                          .heads = qwen3_heads,
+                                          .tiny = tiny_windows,
+                                          SHARED};

@@ -1,0 +1,132 @@
+/* lora.c - see lora.h. graph/graph.h calls adapt() for each linear map that a model adds. */
+#include "models/lora.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/names.h"
+
+static const char tail[] = ".weight";
+
+/* "h.0.attn.c_attn.weight" -> "h.0.attn.c_attn.lora_A.weight", PEFT's name; "" if the name does not end in ".weight".
+ */
+enum { ADAPTER_TEXT = LVN_NAME_TEXT + 16 };
+
+static void adapter_name(const char *weight, char which, char name[ADAPTER_TEXT])
+{
+    size_t n = strlen(weight), k = strlen(tail);
+    name[0] = '\0';
+    if (n > k && strcmp(weight + n - k, tail) == 0)
+        snprintf(name, ADAPTER_TEXT, "%.*s.lora_%c%s", (int)(n - k), weight, which, tail);
+}
+
+static struct levin_tensor *adapter(struct levin_graph *g, const char *weight, char which, struct lvn_init init,
+                                    struct lvn_desc desc)
+{
+    char name[ADAPTER_TEXT], scope[sizeof g->scope];
+    adapter_name(weight, which, name);
+    memcpy(scope, g->scope, sizeof scope);
+    g->scope[0] = '\0';
+    struct levin_tensor *t = lvn_param(g, name, LVN_WEIGHT, init, desc);
+    if (t) t->param->adapter = true;
+    memcpy(g->scope, scope, sizeof scope);
+    return t;
+}
+
+/* Called after y = x W + b was added; returns y, or y plus the adapter's output. */
+static struct levin_tensor *adapt(struct levin_graph *g, struct levin_tensor *x, struct levin_tensor *w,
+                                  struct levin_tensor *y)
+{
+    const struct lvn_lora *lora = g->adapter_context;
+    const struct lvn_node *node = y ? y->node : NULL;
+    bool target = node && w->param && node->attr.linear.in_out && lvn_names_match(lora->targets, w->param->name);
+    if (!target) return y;
+    g->adapter = NULL; /* its own maps have none */
+    int64_t C = w->desc.dim[0], N = w->desc.dim[1], r = lora->rank;
+    double std = 1.0 / sqrt(3.0 * (double)C); /* that of PyTorch's Linear: uniform in +-1/sqrt(C) */
+    struct levin_tensor *a = adapter(g, w->param->name, 'A', LVN_NORMAL(std), LVN_DESC(LVN_F32, C, r));
+    struct levin_tensor *b = adapter(g, w->param->name, 'B', LVN_CONSTANT(0.0), LVN_DESC(LVN_F32, r, N));
+    struct levin_tensor *low = levin_scale(g, levin_linear(g, x, a, NULL, true), lora->alpha / (double)r);
+    y = levin_add(g, y, levin_linear(g, low, b, NULL, true));
+    g->adapter = adapt;
+    return y;
+}
+
+const char *lvn_lora_targets(const struct lvn_model *m, const char *given)
+{
+    if (m->linear_maps && strcmp(given, "all-linear") == 0) return m->linear_maps;
+    return *given || !m->lora_targets ? given : m->lora_targets;
+}
+
+void lvn_lora_attach(struct levin_graph *g, const struct lvn_model_config *c)
+{
+    if (c->lora.rank <= 0) return;
+    g->adapter = adapt;
+    g->adapter_context = &c->lora;
+}
+
+bool lvn_lora_find(const struct lvn_params *p, const struct lvn_param *weight, struct lvn_lora_pair *out)
+{
+    char a[ADAPTER_TEXT], b[ADAPTER_TEXT];
+    adapter_name(weight->name, 'A', a);
+    adapter_name(weight->name, 'B', b);
+    *out = (struct lvn_lora_pair){lvn_params_find(p, a), lvn_params_find(p, b)};
+    return !weight->adapter && out->a && out->b;
+}
+
+/* Does any map that the pattern matches have an adapter? */
+static bool adapts(const struct lvn_pattern *pattern, const struct lvn_params *p)
+{
+    struct lvn_lora_pair pair;
+    for (int i = 0; i < p->n; i++)
+        if (lvn_pattern_fits(pattern, p->list[i]->name) && lvn_lora_find(p, p->list[i], &pair)) return true;
+    return false;
+}
+
+enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_model_config *c)
+{
+    const char *rest = c->lora.targets;
+    struct lvn_pattern one;
+    char near[LVN_WORD_TEXT];
+    if (c->lora.rank <= 0) return LVN_OK;
+    LVN_CHECK(c->model->linear_maps, ARG, "lora.rank: a %s has no linear maps that adapters can be added to",
+              c->model->name);
+    LVN_CHECK(rest && *rest, ARG,
+              "lora.rank is %lld and lora.targets names no linear map: name some of those that a %s has, %s",
+              (long long)c->lora.rank, c->model->name, c->model->linear_maps);
+    while (lvn_pattern_next(&rest, &one)) {
+        if (adapts(&one, p)) continue;
+        lvn_pattern_nearest(&one, p, near);
+        bool no_hint = !*near || ((int)strlen(near) == one.n && !strncmp(near, one.text, strlen(near)));
+        LVN_FAIL(ARG, "lora.targets: '%.*s' names no linear map of a block; those of a %s are %s%s%s%s", one.n,
+                 one.text, c->model->name, c->model->linear_maps, no_hint ? "" : "; did you mean '",
+                 no_hint ? "" : near, no_hint ? "" : "'?");
+    }
+    /* The base model seldom comes with a trained classification head, so the head is trained with the adapters. */
+    const char *head = lvn_model_predicts_samples(c) ? c->head->params : NULL;
+    for (int i = 0; i < p->n; i++)
+        p->list[i]->trainable = p->list[i]->adapter || (head && lvn_names_match(head, p->list[i]->name));
+    return LVN_OK;
+}
+
+void lvn_lora_merge(const struct lvn_lora *lora, const struct lvn_param *weight, const float *a, const float *b,
+                    float *w)
+{
+    int64_t C = weight->desc.dim[0], N = weight->desc.dim[1], r = lora->rank;
+    float scale = (float)(lora->alpha / (double)r);
+    for (int64_t i = 0; i < C; i++) {
+        float *row = w + i * N;
+        for (int64_t k = 0; k < r; k++) {
+            float x = a[i * r + k] * scale;
+            for (int64_t j = 0; j < N; j++) row[j] += x * b[k * N + j];
+        }
+    }
+}
+
+bool lvn_lora_is_whole(const struct lvn_model_config *c, const struct lvn_param *p, bool fresh_head)
+{
+    const struct lvn_head *head = c->head;
+    return !p->adapter &&
+           (p->trainable || (fresh_head && head && head->params && lvn_names_match(head->params, p->name)));
+}

@@ -1,0 +1,37 @@
+/* lora.h - low-rank adapters (LoRA) for the linear maps of any model.
+ *
+ * A targeted map y = x W + b becomes y = x W + b + (x A) B * alpha / rank, with A (in, rank) and B (rank, out). W and
+ * all other parameters are frozen; only A and B have gradients and optimizer state. B is initially 0, so the first
+ * prediction is the base model's. levin_linear() adds the adapters while a model builds its graph, so families need no
+ * code for them. Merging replaces W by W + A B * alpha / rank, which leaves an ordinary model.
+ * (Hu et al.: "LoRA: low-rank adaptation of large language models", 2021.)
+ *
+ * Called by model.c, model_io and train. Left out: adapters of embeddings and of heads, dropout before A. */
+#ifndef LVN_LORA_H
+#define LVN_LORA_H
+
+#include "models/model.h"
+
+/* The targets given; if "", the family's default; if "all-linear", all linear maps but the head. */
+const char *lvn_lora_targets(const struct lvn_model *m, const char *given);
+/* Linear layers that are added to g after this call get adapters if c->lora names them. No effect if its rank is 0. */
+void lvn_lora_attach(struct levin_graph *g, const struct lvn_model_config *c);
+/* After the model was built: freezes all but the adapters and a classification head. ARG for a target that matches no
+ * map. */
+enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_model_config *c) LVN_CHECKED;
+
+/* The adapter of a weight. */
+struct lvn_lora_pair {
+    const struct lvn_param *a; /* (in, rank) */
+    const struct lvn_param *b; /* (rank, out) */
+};
+/* False: the weight has no adapter. */
+bool lvn_lora_find(const struct lvn_params *p, const struct lvn_param *weight, struct lvn_lora_pair *out);
+/* w (in, out) += a b * alpha / rank. */
+void lvn_lora_merge(const struct lvn_lora *lora, const struct lvn_param *weight, const float *a, const float *b,
+                    float *w);
+/* Is the whole parameter stored with the adapters (PEFT's `modules_to_save`)? True for trained parameters other than
+ * adapters; with fresh_head also for those of a head that the base model lacks (a classification head). */
+bool lvn_lora_is_whole(const struct lvn_model_config *c, const struct lvn_param *p, bool fresh_head);
+
+#endif

@@ -1,0 +1,73 @@
+/* transformer.h - expressions and checks that the families of transformers share. */
+#ifndef LVN_TRANSFORMER_H
+#define LVN_TRANSFORMER_H
+
+#include "levin.h"
+#include "models/model.h"
+
+/* Exact GELU, or its approximation with tanh (Hendrycks, Gimpel: "Gaussian error linear units", 2016), and Hugging
+ * Face's names of them, for a key LVN_KEY_WORD. */
+enum { LVN_GELU_ERF, LVN_GELU_TANH };
+extern const struct lvn_key_word lvn_gelu_words[];
+struct levin_tensor *lvn_gelu_by(struct levin_graph *g, int64_t which, struct levin_tensor *x);
+
+/* x (...,C) -> (...,N): new parameters weight (C,N), initially N(0, std), and bias (N), initially 0 (NULL: none). */
+struct levin_tensor *lvn_projection(struct levin_graph *g, const char *weight, const char *bias, struct levin_tensor *x,
+                                    int64_t N, double std);
+/* Layer norm of x (...,C): new parameters weight (C) and bias (C) (NULL: none). */
+struct levin_tensor *lvn_norm(struct levin_graph *g, const char *weight, const char *bias, struct levin_tensor *x,
+                              double eps);
+/* cap * tanh(x / cap), any shape: of the logits in Gemma 2. The fuse pass recognizes it before a loss. */
+struct levin_tensor *lvn_softcap(struct levin_graph *g, struct levin_tensor *x, double cap);
+/* GPT-2's initial standard deviations: of weights, and of projections back into the residual stream,
+ * 0.02 / sqrt(2 n_layer). */
+#define LVN_WEIGHT_STD 0.02
+double lvn_residual_std(int64_t n_layer);
+
+/* The head of a decoder, without a bias: x (B,T,C) -> classes (B,K) from the last token of each text, whose length is
+ * inputs[1], or logits (B,T,V), by the embedding's table `tied` or, if that is NULL, by a new weight in the scope `lm`.
+ */
+struct levin_tensor *lvn_decoder_head(struct levin_graph *g, const struct lvn_model_config *c,
+                                      struct levin_tensor *const *inputs, struct levin_tensor *x,
+                                      struct levin_tensor *tied, const char *lm, int64_t V);
+
+/* --- sliding windows --- */
+
+/* Words of layer_types in config.json, for a key of the kind LVN_KEY_LIST. */
+extern const struct lvn_key_word lvn_layer_words[];
+enum { LVN_NO_WINDOW = -1 };
+#define LVN_WINDOW_HELP "number of last positions that a layer with a window attends to; -1: all"
+/* Key of config.json and of recipes: the window. A window of a file may exceed the number of positions. */
+#define LVN_KEY_WINDOW(type, window, absent_value)                                                                     \
+    {                                                                                                                  \
+        LVN_KEY_INT_OF(type, window), .json = "sliding_window", .recipe = "sliding_window",                            \
+                                      .default_value = LVN_NO_WINDOW, .absent = (absent_value), .min = LVN_NO_WINDOW,  \
+                                      .max = INT32_MAX, .null = true, .in_positions = true, .help = LVN_WINDOW_HELP    \
+    }
+/* ARG if the window is 0, or if layer_types (NULL: none) does not fit the model. */
+enum lvn_status lvn_check_windows(int64_t window, const char *layers, int64_t n_layer) LVN_CHECKED;
+/* Projections to q, k and v, causal attention over all positions or a window, and the output projection. */
+struct lvn_attention {
+    int64_t n_head, n_kv_head, head_size, n_embd, n_layer;
+    int64_t window; /* 0: all positions */
+    double scale;
+    double softcap; /* 0: none */
+    double dropout;
+    bool bias_in, bias_out;
+    /* Normalizes the heads of q or k, with a weight of this name; NULL: no norm. */
+    struct levin_tensor *(*norm)(struct levin_graph *g, const void *config, const char *name, struct levin_tensor *x);
+    const void *config;
+};
+/* x (B,T,C), angles (T,S) -> (B,T,C); parameters self_attn.q_proj.weight and so on, as in Llama */
+struct levin_tensor *lvn_self_attention(struct levin_graph *g, const struct lvn_attention *a, struct levin_tensor *x,
+                                        struct levin_tensor *angles);
+/* x (B,T,C) -> (B,T,C): down(act(gate x) * up x), with N hidden channels; parameters mlp.gate_proj.weight and so on */
+struct levin_tensor *lvn_gated_mlp(struct levin_graph *g, struct levin_tensor *x, int64_t N, bool bias, double std,
+                                   struct levin_tensor *(*act)(struct levin_graph *g, struct levin_tensor *x));
+
+/* ARG if n_embd is not a multiple of n_head. */
+enum lvn_status lvn_check_heads(int64_t n_embd, int64_t n_head) LVN_CHECKED;
+/* ARG if the model would have 1e14 values or more. rows: of all tables of n_embd columns. */
+enum lvn_status lvn_check_size(int64_t n_layer, int64_t n_embd, double rows) LVN_CHECKED;
+
+#endif

@@ -1,0 +1,156 @@
+/* optimizer.c - every optimizer, their table, and the code that they share; see optimizer.h.
+ *
+ * A new optimizer is its operation (src/core/ops), a function here that sets the constants of this operation, a row of
+ * the table, and rows of optimizers.def if it has options. */
+#include "optimizers/optimizer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/text.h"
+#include "optimizers/groups.h"
+
+#define LVN_X(name, word) name,
+enum state { LVN_CHOICES_optimizer_state(LVN_X) };
+enum adjust_lr_fn { LVN_CHOICES_optimizer_adjust_lr_fn(LVN_X) };
+#undef LVN_X
+
+static void adamw(const struct lvn_optimizer_options *o, union lvn_attr *attr)
+{
+    attr->adamw.beta1 = o->betas[0];
+    attr->adamw.beta2 = o->betas[1];
+    attr->adamw.eps = o->eps;
+}
+
+static void adam(const struct lvn_optimizer_options *o, union lvn_attr *attr)
+{
+    adamw(o, attr);
+    attr->adamw.coupled = true;
+}
+
+static void sgd(const struct lvn_optimizer_options *o, union lvn_attr *attr)
+{
+    attr->sgd.momentum = o->betas[0];
+}
+
+static void lion(const struct lvn_optimizer_options *o, union lvn_attr *attr)
+{
+    attr->lion.beta1 = o->betas[0];
+    attr->lion.beta2 = o->betas[1];
+}
+
+/* Muon: for each weight matrix of a model's blocks, momentum whose singular values are moved close to 1; AdamW for all
+ * other parameters (embeddings, heads, biases, norms). A matrix is a parameter as the model declares it: query, key and
+ * value are one matrix if the model stores them as one (GPT-2), as in torch.optim.Muon. */
+
+/* Steps as large as those of AdamW, so that one learning rate suits both (Liu et al.: "Muon is scalable for LLM
+ * training", 2025). */
+static void match_adamw(const struct lvn_desc *matrix, union lvn_attr *step)
+{
+    const int64_t rows = matrix->dim[0], columns = matrix->dim[1];
+    step->muon_step.ratio = 0.2 * sqrt((double)(rows > columns ? rows : columns));
+}
+
+/* As Jordan et al. (ops/orthogonalize.c). */
+static void original(const struct lvn_desc *matrix, union lvn_attr *step)
+{
+    const int64_t inputs = matrix->dim[0], outputs = matrix->dim[1];
+    step->muon_step.ratio = inputs > outputs ? 1 : sqrt((double)outputs / (double)inputs);
+}
+
+static void muon(const struct lvn_optimizer_options *o, struct lvn_matrix_steps *m)
+{
+    m->direction = LVN_OP_muon_direction;
+    m->direction_attr.muon_direction.momentum = o->momentum;
+    m->whole = LVN_OP_orthogonalize;
+    m->whole_attr.orthogonalize.steps = o->ns_steps;
+    m->step = LVN_OP_muon_step;
+    m->fit = (enum adjust_lr_fn)o->adjust_lr_fn == OPTIMIZER_ORIGINAL ? original : match_adamw;
+}
+
+static const struct lvn_optimizer_kind optimizers[] = {
+    {.name = "adamw",
+     .help = "weight decay apart from the gradient",
+     .op = LVN_OP_adamw,
+     .torch = "AdamW",
+     .constants = adamw},
+    {.name = "adam",
+     .help = "weight decay added to the gradient",
+     .op = LVN_OP_adamw,
+     .torch = "Adam",
+     .constants = adam},
+    {.name = "sgd", .help = "with momentum", .op = LVN_OP_sgd, .torch = "SGD", .constants = sgd},
+    {.name = "lion",
+     .help =
+         "steps of equal size, by the sign of a running mean; needs about a third of adamw's lr and three times its "
+         "weight_decay",
+     .op = LVN_OP_lion,
+     .constants = lion},
+    {.name = "muon",
+     .help = "orthogonal steps for the matrices of a model's layers, adamw for all else",
+     .op = LVN_OP_adamw,
+     .constants = adamw,
+     .matrices = muon},
+    {0}};
+
+const struct lvn_optimizer_kind *lvn_optimizers(void)
+{
+    return optimizers;
+}
+
+const struct lvn_optimizer_kind *lvn_optimizer_find(const char *name)
+{
+    for (const struct lvn_optimizer_kind *k = optimizers; k->name; k++)
+        if (!strcmp(k->name, name)) return k;
+    return NULL;
+}
+
+bool lvn_optimizer_in_bf16(const struct lvn_optimizer_kind *k)
+{
+    return lvn_op(k->op, LVN_F32)->low_precision_ok & LVN_READS_OUT(1);
+}
+
+/* "adamw, adam and lion": those whose moments may be bf16. */
+static void list_in_bf16(char *text, size_t capacity)
+{
+    int n = 0, at = 0;
+    text[0] = '\0';
+    for (const struct lvn_optimizer_kind *k = optimizers; k->name; k++) n += lvn_optimizer_in_bf16(k);
+    for (const struct lvn_optimizer_kind *k = optimizers; k->name; k++) {
+        if (!lvn_optimizer_in_bf16(k)) continue;
+        const char *before = at == 0 ? "" : at + 1 == n ? " and " : ", ";
+        lvn_print_append(text, capacity, "%s%s", before, k->name);
+        at++;
+    }
+}
+
+enum lvn_status lvn_optimizer_check(const struct lvn_optimizer_options *o)
+{
+    LVN_LOCAL_ARENA(a);
+    struct lvn_optimizer_groups groups;
+    const struct lvn_optimizer_kind *k = lvn_optimizer_find(o->kind);
+    char kinds[160];
+    list_in_bf16(kinds, sizeof kinds);
+    LVN_CHECK((enum state)o->state == OPTIMIZER_STATE_FP32 || lvn_optimizer_in_bf16(k), ARG,
+              "optimizer.state: bf16 is for %s, and optimizer.kind is %s; leave it out", kinds, k->name);
+    return lvn_optimizer_groups_read(&groups, &a, o->groups);
+}
+
+void lvn_optimizer_init(struct lvn_optimizer *out, const struct lvn_optimizer_options *o)
+{
+    const struct lvn_optimizer_kind *k = lvn_optimizer_find(o->kind);
+    memset(out, 0, sizeof *out);
+    out->name = k->name;
+    out->op = k->op;
+    out->clip_norm = o->clip_norm;
+    out->bf16_state = (enum state)o->state == OPTIMIZER_STATE_BF16;
+    if (k->constants) k->constants(o, &out->attr);
+    out->attr.update.weight_decay = o->weight_decay;
+    out->attr.update.clip_value = o->clip_value;
+    if (!k->matrices) return;
+    out->matrices.used = true;
+    k->matrices(o, &out->matrices);
+    out->matrices.direction_attr.update.clip_value = o->clip_value;
+}

@@ -1,0 +1,361 @@
+/* nccl.c - collectives in the memory of CUDA devices by NCCL, opened at run time: sums and gathers of gradients from
+ * device to device. All it knows about CUDA is that NCCL uses addresses and streams. They come from the backend's
+ * queues (backend/backend.h, struct lvn_queue_ops), which also keep the order of events, also in a captured graph.
+ * Parts of unequal length (zero1) are one reduction or broadcast per rank, in an NCCL group that becomes one launch.
+ *
+ * While the CPU waits for the device it polls NCCL's asynchronous errors. After an error, or when a rank is lost,
+ * the communicator is aborted: pending collectives end, their results are invalid, and later calls fail.
+ *
+ * Source: NCCL's user guide and header (docs.nvidia.com/deeplearning/nccl, github.com/NVIDIA/nccl): names, enums and
+ * order of arguments are those of 2.13 and later; NCCL works within graphs since 2.9. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "backend/backend.h"
+#include "base/arena.h"
+#include "base/text.h"
+#include "base/threads.h"
+#include "comm/comm_kind.h"
+#include "comm/comm_private.h"
+#include "host/library.h"
+
+extern const struct lvn_comm_kind lvn_comm_kind_nccl;
+
+struct nccl_handle;
+struct nccl_id { /* passed by value */
+    char bytes[LVN_COMM_ID];
+};
+enum { NCCL_REMOTE_ERROR = 6, NCCL_IN_PROGRESS = 7 };
+enum { NCCL_SUM = 0, NCCL_MAX = 2, NCCL_MIN = 3 };
+enum { NCCL_UINT8 = 1, NCCL_INT32 = 2, NCCL_INT64 = 4, NCCL_FLOAT32 = 7, NCCL_FLOAT64 = 8, NCCL_BFLOAT16 = 9 };
+
+#define NCCL_FUNCTIONS(F)                                                                                              \
+    F(int, version, (int *version), "ncclGetVersion")                                                                  \
+    F(const char *, error_text, (int error), "ncclGetErrorString")                                                     \
+    F(const char *, last_error, (struct nccl_handle * c), "ncclGetLastError")                                          \
+    F(int, make_id, (struct nccl_id * id), "ncclGetUniqueId")                                                          \
+    F(int, join, (struct nccl_handle * *c, int size, struct nccl_id id, int rank), "ncclCommInitRank")                 \
+    F(int, destroy, (struct nccl_handle * c), "ncclCommDestroy")                                                       \
+    F(int, abort, (struct nccl_handle * c), "ncclCommAbort")                                                           \
+    F(int, error, (struct nccl_handle * c, int *error), "ncclCommGetAsyncError")                                       \
+    F(int, group_begin, (void), "ncclGroupStart")                                                                      \
+    F(int, group_end, (void), "ncclGroupEnd")                                                                          \
+    F(int, all_reduce,                                                                                                 \
+      (const void *from, void *to, size_t count, int type, int op, struct nccl_handle *c, void *stream),               \
+      "ncclAllReduce")                                                                                                 \
+    F(int, reduce,                                                                                                     \
+      (const void *from, void *to, size_t count, int type, int op, int root, struct nccl_handle *c, void *stream),     \
+      "ncclReduce")                                                                                                    \
+    F(int, broadcast,                                                                                                  \
+      (const void *from, void *to, size_t count, int type, int root, struct nccl_handle *c, void *stream),             \
+      "ncclBroadcast")
+
+static struct nccl {
+    NCCL_FUNCTIONS(LVN_LIBRARY_POINTER)
+} nccl;
+
+static const char *version(void)
+{
+    static char text[32];
+    int v = 0;
+    if (nccl.version(&v)) v = 0;
+    snprintf(text, sizeof text, "NCCL %d.%d.%d", v / 10000, v / 100 % 100, v % 100);
+    return text;
+}
+
+static struct lvn_library library = {.name = "libnccl",
+                                     .files = {"libnccl.so.2"},
+                                     .use = "transferring tensors from GPU to GPU",
+                                     .hint =
+                                         "install NCCL 2.13 or later and add its folder to LD_LIBRARY_PATH, or set "
+                                         "trainer.nccl_library to its file; without it tensors go through host memory",
+                                     .symbols = (const char *const[]){NCCL_FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
+                                     .functions = &nccl,
+                                     .version = version};
+
+/* A communicator between the devices of the ranks, with its own queue. */
+struct nccl_comm {
+    struct lvn_comm base;
+    struct lvn_device *device;
+    const struct lvn_queue_ops *queues;
+    struct lvn_device_queue *queue;
+    struct lvn_comm *over;      /* in host memory, between the same ranks */
+    struct lvn_comm *owned;     /* of a group: equal to `over`, and closed with this one; NULL: the caller owns it */
+    struct nccl_handle *handle; /* NULL: aborted, or not joined yet */
+    pthread_mutex_t lock;       /* guards handle: another thread may abort it */
+    const char *host;           /* of this rank */
+    char where[160];            /* "rank 1 on node2" */
+};
+
+/* --- errors --- */
+
+static enum lvn_status status_of(const struct nccl_comm *gpu_comm, int code, const char *action)
+{
+    if (code == 0 || code == NCCL_IN_PROGRESS) return LVN_OK;
+    const char *detail = nccl.last_error(NULL);
+    LVN_FAIL(COMM, "%s: %s on %s: NCCL returned %s (%d)%s%s", gpu_comm->where, action, gpu_comm->device->title,
+             nccl.error_text(code), code, detail && *detail ? ": " : "", detail && *detail ? detail : "");
+}
+
+static void abort_handle(void *handle)
+{
+    (void)nccl.abort(handle);
+}
+
+/* The caller holds the lock. Pending collectives end immediately, but ncclCommAbort() returns only after the last graph
+ * captured with the communicator is destroyed, which is later. So another thread calls it. */
+static void abort_locked(struct nccl_comm *gpu_comm)
+{
+    const double timeout = 0.5;
+    struct nccl_handle *handle = gpu_comm->handle;
+    gpu_comm->handle = NULL;
+    if (handle) (void)lvn_thread_with_timeout(timeout, abort_handle, handle);
+}
+
+static void cancel(struct lvn_comm *comm)
+{
+    struct nccl_comm *gpu_comm = (struct nccl_comm *)comm;
+    if (gpu_comm->queues->use(gpu_comm->device) != LVN_OK)
+        lvn_error_clear(); /* the device is lost: abort nevertheless */
+    pthread_mutex_lock(&gpu_comm->lock);
+    abort_locked(gpu_comm);
+    pthread_mutex_unlock(&gpu_comm->lock);
+}
+
+/* Check for an asynchronous error of NCCL, or an abort by another thread. The thread that aborted is about to terminate
+ * this process with its own message; this one waits 3 s for that. */
+static enum lvn_status check_errors(void *comm)
+{
+    struct nccl_comm *gpu_comm = comm;
+    const struct timespec grace = {.tv_sec = 3};
+    int error = 0, failed = 0;
+    pthread_mutex_lock(&gpu_comm->lock);
+    bool gone = !gpu_comm->handle;
+    if (!gone) failed = nccl.error(gpu_comm->handle, &error);
+    enum lvn_status status = gone ? LVN_COMM : status_of(gpu_comm, failed ? failed : error, "a collective");
+    if (!gone && status != LVN_OK) abort_locked(gpu_comm);
+    pthread_mutex_unlock(&gpu_comm->lock);
+    if (!gone) return status;
+    nanosleep(&grace, NULL);
+    LVN_FAIL(COMM, "%s: a collective on %s was aborted because another rank is lost", gpu_comm->where,
+             gpu_comm->device->title);
+}
+
+/* --- collectives --- */
+
+/* fp16 is missing: a sum over ranks would overflow its range. 0: not supported. */
+static const int types[LVN_DTYPE_COUNT] = {
+    [LVN_F32] = NCCL_FLOAT32, [LVN_BF16] = NCCL_BFLOAT16, [LVN_F64] = NCCL_FLOAT64,
+    [LVN_I32] = NCCL_INT32,   [LVN_I64] = NCCL_INT64,     [LVN_U8] = NCCL_UINT8};
+
+/* Reduce each rank's part to that rank, or broadcast it from there. */
+static int exchange_parts(struct nccl_comm *gpu_comm, const struct lvn_request *request, int type)
+{
+    const int64_t bytes = lvn_dtype_bytes((enum lvn_dtype)request->type);
+    void *stream = gpu_comm->queue->native;
+    int failed = nccl.group_begin();
+    for (int i = 0; i < gpu_comm->base.size && !failed; i++) {
+        const size_t n = (size_t)(request->first[i + 1] - request->first[i]);
+        void *p = (char *)request->x + request->first[i] * bytes;
+        if (n == 0) continue;
+        failed = request->kind == LVN_REQUEST_REDUCE_SCATTER
+                     ? nccl.reduce(p, p, n, type, NCCL_SUM, i, gpu_comm->handle, stream)
+                     : nccl.broadcast(p, p, n, type, i, gpu_comm->handle, stream);
+    }
+    const int ended = nccl.group_end();
+    return failed ? failed : ended;
+}
+
+static int exchange(struct nccl_comm *gpu_comm, const struct lvn_request *request)
+{
+    static const int op[] = {[LVN_SUM] = NCCL_SUM, [LVN_MIN] = NCCL_MIN, [LVN_MAX] = NCCL_MAX};
+    const int type = types[request->type];
+    void *stream = gpu_comm->queue->native;
+    if (request->kind == LVN_REQUEST_ALL_REDUCE)
+        return nccl.all_reduce(request->x, request->x, (size_t)request->count, type, op[request->op], gpu_comm->handle,
+                               stream);
+    if (request->kind == LVN_REQUEST_BROADCAST)
+        return nccl.broadcast(request->x, request->x, (size_t)request->count, type, request->peer, gpu_comm->handle,
+                              stream);
+    return exchange_parts(gpu_comm, request, type);
+}
+
+static enum lvn_status start(struct nccl_comm *gpu_comm, const struct lvn_request *request)
+{
+    static const char *const names[] = {[LVN_REQUEST_ALL_REDUCE] = "all-reduce",
+                                        [LVN_REQUEST_REDUCE_SCATTER] = "reduce-scatter",
+                                        [LVN_REQUEST_ALL_GATHER] = "all-gather",
+                                        [LVN_REQUEST_BROADCAST] = "broadcast",
+                                        [LVN_REQUEST_CALL] = NULL};
+    char action[60];
+    LVN_CHECK(names[request->kind], UNSUPPORTED,
+              "%s: NCCL has no fixed order of additions, and messages go through host memory", gpu_comm->where);
+    LVN_CHECK(types[request->type], UNSUPPORTED, "%s: levin does not transfer %s with NCCL", gpu_comm->where,
+              lvn_dtype_name((enum lvn_dtype)request->type));
+    LVN_TRY(gpu_comm->queues->begin(gpu_comm->queue));
+    pthread_mutex_lock(&gpu_comm->lock);
+    int code = gpu_comm->handle ? exchange(gpu_comm, request) : NCCL_REMOTE_ERROR;
+    pthread_mutex_unlock(&gpu_comm->lock);
+    snprintf(action, sizeof action, "%s %lld", names[request->kind], (long long)request->number);
+    return status_of(gpu_comm, code, action);
+}
+
+static void record(struct nccl_comm *gpu_comm, struct lvn_request *request, enum lvn_status status)
+{
+    request->status = status;
+    if (status != LVN_OK) snprintf(gpu_comm->base.text, sizeof gpu_comm->base.text, "%s", levin_error_text());
+}
+
+static void submit(struct lvn_comm *comm, struct lvn_request *request)
+{
+    struct nccl_comm *gpu_comm = (struct nccl_comm *)comm;
+    record(gpu_comm, request, start(gpu_comm, request));
+}
+
+/* Programs launched later wait; the CPU does not. */
+static void wait(struct lvn_comm *comm, struct lvn_request *request, const struct timespec *until)
+{
+    struct nccl_comm *gpu_comm = (struct nccl_comm *)comm;
+    (void)until;
+    if (request->status == LVN_OK) record(gpu_comm, request, gpu_comm->queues->end(gpu_comm->queue));
+    __atomic_store_n(&request->done, 1, __ATOMIC_RELEASE);
+}
+
+/* --- joining and leaving --- */
+
+static enum lvn_status load(const char *path, char describe[400])
+{
+    static char file[4096];
+    int v = 0;
+    if (path && *path) {
+        LVN_CHECK(lvn_fit(file, sizeof file, "%s", path), ARG, "trainer.nccl_library: %.60s... is too long", path);
+        library.files[0] = file;
+    }
+    LVN_TRY(lvn_library_open(&library));
+    LVN_CHECK(nccl.version(&v) == 0 && v / 10000 == 2, UNSUPPORTED, "%s is NCCL %d; levin supports NCCL 2",
+              lvn_library_path(*(void **)&nccl), v / 10000);
+    snprintf(describe, 400, "%s (%s)", version(), lvn_library_path(*(void **)&nccl));
+    return LVN_OK;
+}
+
+static enum lvn_status make_id(char id[LVN_COMM_ID])
+{
+    struct nccl_id created;
+    int code = nccl.make_id(&created);
+    const char *detail = code ? nccl.last_error(NULL) : NULL;
+    LVN_CHECK(code == 0, UNSUPPORTED,
+              "creating an id for the ranks: NCCL returned %s (%d)%s%s; check NCCL_SOCKET_IFNAME",
+              nccl.error_text(code), code, detail && *detail ? ": " : "", detail && *detail ? detail : "");
+    memcpy(id, created.bytes, sizeof created.bytes);
+    return LVN_OK;
+}
+
+static void close_comm(struct lvn_comm *comm)
+{
+    struct nccl_comm *gpu_comm = (struct nccl_comm *)comm;
+    pthread_mutex_lock(&gpu_comm->lock);
+    bool joined = gpu_comm->handle != NULL;
+    pthread_mutex_unlock(&gpu_comm->lock);
+    lvn_error_save();
+    if (joined &&
+        (gpu_comm->queues->use(gpu_comm->device) != LVN_OK || gpu_comm->queues->finish(gpu_comm->queue) != LVN_OK))
+        cancel(comm); /* the device or a rank is lost: do not wait for the others */
+    lvn_error_restore();
+    if (gpu_comm->handle) (void)nccl.destroy(gpu_comm->handle);
+    if (gpu_comm->queue) gpu_comm->queues->close(gpu_comm->queue);
+    lvn_comm_close(gpu_comm->owned);
+    pthread_mutex_destroy(&gpu_comm->lock);
+    free(gpu_comm);
+}
+
+/* A sum whose result is known. */
+static enum lvn_status self_test(struct nccl_comm *gpu_comm, struct lvn_memory *memory)
+{
+    struct lvn_request request;
+    float x = 1;
+    LVN_TRY(lvn_memory_write(memory, 0, &x, sizeof x));
+    lvn_comm_all_reduce(&gpu_comm->base, &request, gpu_comm->queues->address(memory, 0), 1, LVN_F32, LVN_SUM);
+    LVN_TRY(lvn_comm_wait(&gpu_comm->base, &request));
+    LVN_TRY(gpu_comm->queues->finish(gpu_comm->queue));
+    LVN_TRY(lvn_memory_read(memory, 0, &x, sizeof x));
+    LVN_CHECK(x == (float)gpu_comm->base.size, COMM, "%s: the sum of %d ones over the ranks with NCCL was %g on %s",
+              gpu_comm->where, gpu_comm->base.size, (double)x, gpu_comm->device->title);
+    return LVN_OK;
+}
+
+static enum lvn_status join(struct nccl_comm *gpu_comm, const struct lvn_comm_options *o)
+{
+    struct lvn_memory *memory;
+    struct nccl_id id;
+    memcpy(id.bytes, o->id, sizeof id.bytes);
+    LVN_TRY(gpu_comm->queues->open(&gpu_comm->queue, gpu_comm->device, check_errors, gpu_comm));
+    LVN_TRY(status_of(gpu_comm, nccl.join(&gpu_comm->handle, o->size, id, o->rank), "joining the other ranks"));
+    LVN_TRY(lvn_memory_new(&memory, gpu_comm->device, sizeof(float)));
+    enum lvn_status status = self_test(gpu_comm, memory);
+    lvn_memory_free(memory);
+    return status;
+}
+
+static enum lvn_status split(struct lvn_comm *comm, struct lvn_comm **out, int color, int key);
+
+static enum lvn_status open_comm(struct lvn_comm **out, const struct lvn_comm_options *o)
+{
+    static const struct lvn_comm_ops ops = {
+        .submit = submit, .wait = wait, .split = split, .cancel = cancel, .close = close_comm};
+    struct nccl_comm *gpu_comm = lvn_calloc(1, sizeof *gpu_comm);
+    *out = NULL;
+    if (!gpu_comm) return LVN_MEMORY;
+    lvn_comm_init(&gpu_comm->base, &ops, o->rank, o->size);
+    gpu_comm->base.device = gpu_comm->device = o->device;
+    gpu_comm->queues = o->device->backend->queues;
+    gpu_comm->over = o->over;
+    gpu_comm->host = o->host;
+    pthread_mutex_init(&gpu_comm->lock, NULL);
+    snprintf(gpu_comm->base.describe, sizeof gpu_comm->base.describe, "%s", version());
+    snprintf(gpu_comm->where, sizeof gpu_comm->where, "rank %d on %s", o->rank, o->host);
+    enum lvn_status status = join(gpu_comm, o);
+    if (status == LVN_OK)
+        *out = &gpu_comm->base;
+    else
+        close_comm(&gpu_comm->base);
+    return status;
+}
+
+/* A group has its own id, and uses a group of the communicator in host memory. Either all groups are created or none; a
+ * rank without a group takes part in this agreement. */
+static enum lvn_status split(struct lvn_comm *comm, struct lvn_comm **out, int color, int key)
+{
+    struct nccl_comm *gpu_comm = (struct nccl_comm *)comm;
+    struct lvn_comm *over;
+    enum lvn_status status = lvn_comm_split(gpu_comm->over, &over, color, key);
+    if (status != LVN_OK) return status;
+    const struct lvn_comm_options o = {.rank = over ? lvn_comm_rank(over) : 0,
+                                       .size = over ? lvn_comm_size(over) : 1,
+                                       .kind = &lvn_comm_kind_nccl,
+                                       .device = gpu_comm->device,
+                                       .over = over,
+                                       .host = gpu_comm->host};
+    if (over) status = lvn_comm_open(out, &o);
+    if (*out) ((struct nccl_comm *)*out)->owned = over;
+    int32_t created = status == LVN_OK;
+    enum lvn_status agreed = lvn_comm_all_reduce_now(gpu_comm->over, &created, 1, LVN_I32, LVN_MIN);
+    if (agreed == LVN_OK && created) return LVN_OK;
+    lvn_error_save();
+    lvn_comm_close(*out ? *out : over);
+    lvn_error_restore();
+    *out = NULL;
+    if (status != LVN_OK || agreed != LVN_OK) return status != LVN_OK ? status : agreed;
+    LVN_FAIL(COMM, "%s: another rank could not create its group of devices", gpu_comm->where);
+}
+
+const struct lvn_comm_kind lvn_comm_kind_nccl = {.name = "nccl",
+                                                 .description = "NVIDIA's NCCL, from device to device",
+                                                 .meeting = LVN_MEETS_COMM,
+                                                 .memory = "cuda",
+                                                 .library = &library,
+                                                 .open = open_comm,
+                                                 .load = load,
+                                                 .make_id = make_id};

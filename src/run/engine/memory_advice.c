@@ -1,0 +1,253 @@
+/* memory_advice.c - see memory_advice.h.
+ *
+ * Each row of `changes` changes one setting in a copy, or finds that it does not apply. Changes of hardware (more
+ * ranks) are only listed alone; the others are also combined, starting with those that do not change numerics. */
+#include "engine/memory_advice.h"
+#include "engine/strategy.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/names.h"
+#include "optimizers/optimizer.h"
+#include "settings/settings.h"
+
+enum { MAX_RANKS = 1024, ADAPTER_COLUMNS = 8 };
+static const double MIN_GAIN = 0.02; /* of the run's memory */
+
+/* A copy of the settings to which changes are applied. */
+struct variant {
+    const struct lvn_train_programs *t;
+    struct levin_settings s;
+    int ranks;
+    char freeze[LVN_WORD_TEXT]; /* storage of s.model.freeze */
+    char text[LVN_ADVICE_TEXT]; /* the changes so far, as text */
+};
+
+static void begin(struct variant *v, const struct lvn_train_programs *t)
+{
+    *v = (struct variant){.t = t, .s = *t->settings, .ranks = t->reduction.sharding.size};
+    if (t->model_state->device->backend->describe)
+        v->s.trainer.accelerator = "trace"; /* planning opens no second device */
+}
+
+static void LVN_PRINTF(2, 3) name_change(struct variant *v, const char *format, ...)
+{
+    char one[LVN_ADVICE_TEXT];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(one, sizeof one, format, arguments);
+    va_end(arguments);
+    lvn_print_append(v->text, sizeof v->text, "%s%s", *v->text ? ", " : "", one);
+}
+
+/* --- changes: each returns false if the run uses it already or cannot use it --- */
+
+static bool recompute_blocks(struct variant *v)
+{
+    if (v->t->step_session->program->recompute == LVN_RECOMPUTE_BLOCKS || v->t->step_session->graph->n_blocks < 2)
+        return false;
+    v->s.trainer.recompute = LVN_TRAINER_RECOMPUTE_BLOCKS;
+    name_change(v, "trainer.recompute=blocks");
+    return true;
+}
+
+static bool use_single_rows(struct variant *v)
+{
+    if (v->t->micro_batch == 1) return false;
+    v->s.trainer.micro_batch_size = 1;
+    name_change(v, "trainer.micro_batch_size=1");
+    return true;
+}
+
+static bool round_state(struct variant *v)
+{
+    if (v->s.optimizer.state == LVN_OPTIMIZER_STATE_BF16) return false;
+    if (!lvn_optimizer_in_bf16(lvn_optimizer_find(v->s.optimizer.kind))) return false;
+    v->s.optimizer.state = LVN_OPTIMIZER_STATE_BF16;
+    name_change(v, "optimizer.state=bf16");
+    return true;
+}
+
+static bool round_weights(struct variant *v)
+{
+    if (v->s.trainer.precision == LVN_TRAINER_PRECISION_BF16_TRUE) return false;
+    v->s.trainer.precision = LVN_TRAINER_PRECISION_BF16_TRUE;
+    name_change(v, "trainer.precision=bf16-true");
+    return true;
+}
+
+/* The word before a block's number in names of parameters: "layers" in "gpt_neox.layers.0.mlp". */
+static bool find_blocks_word(const struct lvn_params *p, char word[LVN_WORD_TEXT])
+{
+    for (int i = 0; i < p->n; i++) {
+        if (p->list[i]->block < 0) continue;
+        const char *start = p->list[i]->name;
+        for (const char *dot = strchr(start, '.'); dot; start = dot + 1, dot = strchr(start, '.'))
+            if (dot[1] >= '0' && dot[1] <= '9') return lvn_fit(word, LVN_WORD_TEXT, "%.*s", (int)(dot - start), start);
+    }
+    return false;
+}
+
+static bool freeze_blocks(struct variant *v)
+{
+    if (*v->s.model.freeze || v->s.lora.rank || !find_blocks_word(v->t->model_state->params, v->freeze)) return false;
+    v->s.model.freeze = v->freeze;
+    name_change(v, "model.freeze=%s (all blocks)", v->freeze);
+    return true;
+}
+
+static bool train_adapters(struct variant *v)
+{
+    if (v->s.lora.rank || *v->s.model.freeze || !v->t->model_state->config.model->linear_maps) return false;
+    v->s.lora.rank = ADAPTER_COLUMNS;
+    name_change(v, "lora.rank=%d%s", ADAPTER_COLUMNS, *v->s.model.init ? "" : " (with a trained model, model.init)");
+    return true;
+}
+
+static const struct {
+    bool (*apply)(struct variant *v);
+    bool joins; /* is combined with others */
+} changes[] = {
+    {recompute_blocks, true}, {use_single_rows, true}, {round_state, true},
+    {round_weights, true},    {freeze_blocks, false},  {train_adapters, true},
+};
+enum { CHANGES = sizeof changes / sizeof *changes };
+
+/* Shard the model over this many ranks. If the recipe gives the batch per device, the batch grows with them. */
+static bool divide_model(struct variant *v, int ranks)
+{
+    int64_t batch = v->s.trainer.batch_size;
+    if (v->s.trainer.batch_size_per_device) batch = batch / v->ranks * ranks;
+    if (batch < ranks || v->s.trainer.micro_batch_size * ranks > batch) return false;
+    v->s.trainer.batch_size = batch;
+    v->ranks = ranks;
+    name_change(v, "trainer.strategy=%s on %d ranks", lvn_strategy_smallest(&v->s, &v->s.trainer.strategy), ranks);
+    return true;
+}
+
+/* --- figures --- */
+
+/* Bytes of the buffers of a rank, without the sessions of callbacks and validation; 0: the variant cannot be planned.
+ */
+static int64_t variant_bytes(const struct variant *v)
+{
+    const struct lvn_train_programs *t = v->t;
+    const struct lvn_device *d = t->model_state->device;
+    const struct lvn_model_config *model = &t->model_state->config;
+    struct lvn_train_programs plan = {0};
+    struct lvn_train_programs_options o = {.size = v->ranks,
+                                           .local_size = t->ranks ? t->ranks->local_size : t->model_state->processes,
+                                           .machine_bytes = t->model_state->machine_bytes,
+                                           .fields = &t->fields,
+                                           .task = t->step_session->options.task,
+                                           .min_micro = d->backend->describe ? t->min_micro : 0};
+    enum lvn_status status = lvn_train_programs_plan(&plan, &v->s, model, &o);
+    int64_t bytes = status == LVN_OK ? lvn_model_state_bytes(plan.model_state) : 0;
+    lvn_train_programs_release(&plan);
+    if (status != LVN_OK) lvn_error_clear();
+    return bytes;
+}
+
+struct finding {
+    struct lvn_memory_advice *out;
+    int64_t base; /* bytes of the unchanged run, counted like those of a variant */
+    int64_t needed, available;
+};
+
+/* Add the variant to the list. False: it saves too little. */
+static bool try_variant(struct finding *f, const struct variant *v)
+{
+    int64_t planned = variant_bytes(v), bytes = f->needed + planned - f->base;
+    if (planned <= 0 || f->base - planned < MIN_GAIN * (double)f->needed || f->out->n == LVN_ADVICE) return false;
+    struct lvn_advice *a = &f->out->list[f->out->n++];
+    *a = (struct lvn_advice){.bytes = bytes, .fits = f->available <= 0 || bytes <= f->available};
+    memcpy(a->settings, v->text, sizeof a->settings);
+    return true;
+}
+
+/* Find the fewest ranks with which it fits, or the most that still help. */
+static void try_ranks(struct finding *f, const struct lvn_train_programs *t)
+{
+    struct lvn_advice *last = NULL;
+    int64_t so_far = f->needed;
+    for (int ranks = 2; ranks <= MAX_RANKS && !(last && last->fits); ranks *= 2) {
+        struct variant v;
+        begin(&v, t);
+        if (ranks <= v.ranks) continue;
+        if (!divide_model(&v, ranks) || !try_variant(f, &v)) break;
+        struct lvn_advice *one = &f->out->list[f->out->n - 1];
+        bool helps = (double)(so_far - one->bytes) >= MIN_GAIN * (double)f->needed;
+        so_far = one->bytes;
+        if (last) {
+            if (helps) *last = *one;
+            f->out->n--;
+        } else {
+            last = one;
+        }
+        if (!helps) break;
+    }
+}
+
+static bool any_fits(const struct lvn_memory_advice *a)
+{
+    bool fits = false;
+    for (int i = 0; i < a->n; i++) fits |= a->list[i].fits;
+    return fits;
+}
+
+/* Combine changes one after the other until the run fits; the last combination becomes the advice. */
+static void try_combined(struct finding *f, const struct lvn_train_programs *t)
+{
+    const int first = f->out->n;
+    struct variant v;
+    begin(&v, t);
+    for (int i = 0, n = 0; i < CHANGES && !any_fits(f->out); i++) {
+        if (!changes[i].joins || !changes[i].apply(&v) || ++n < 2) continue;
+        f->out->n = first;
+        try_variant(f, &v);
+    }
+}
+
+void lvn_memory_advice_find(struct lvn_memory_advice *out, const struct lvn_train_programs *t, int64_t needed,
+                            int64_t available)
+{
+    struct finding f = {.out = out, .needed = needed, .available = available};
+    struct variant v;
+    *out = (struct lvn_memory_advice){0};
+    lvn_error_save();
+    begin(&v, t);
+    f.base = variant_bytes(&v);
+    for (int i = 0; i < CHANGES && f.base > 0; i++) {
+        begin(&v, t);
+        if (changes[i].apply(&v)) try_variant(&f, &v);
+    }
+    if (f.base > 0) try_ranks(&f, t);
+    if (f.base > 0 && !any_fits(out)) try_combined(&f, t);
+    lvn_error_restore();
+}
+
+/* The advice as the end of a sentence: "trainer.recompute=blocks needs 12 GiB and fits; ...". */
+static void add_text(const struct lvn_memory_advice *a, struct lvn_text *text)
+{
+    char bytes[LVN_NUMBER_TEXT];
+    for (int i = 0; i < a->n; i++)
+        lvn_text_printf(text, "%s%s needs %s%s", i ? "; " : "", a->list[i].settings,
+                        lvn_bytes_text(a->list[i].bytes, bytes), a->list[i].fits ? " and fits" : "");
+    if (!a->n || !any_fits(a))
+        lvn_text_printf(text, "%schoose a smaller model or model.block_size", a->n ? "; else " : "");
+}
+
+enum lvn_status lvn_train_programs_allocate(const struct lvn_train_programs *t)
+{
+    struct lvn_memory_advice advice;
+    LVN_LOCAL_TEXT(text);
+    if (lvn_model_state_fits(t->model_state)) return lvn_model_state_allocate(t->model_state);
+    lvn_memory_advice_find(&advice, t,
+                           lvn_model_state_bytes(t->model_state) - lvn_model_state_allocated_bytes(t->model_state),
+                           lvn_model_state_available(t->model_state));
+    add_text(&advice, &text);
+    const char *words = lvn_text_string(&text);
+    return words ? lvn_model_state_refuse(t->model_state, words) : LVN_MEMORY;
+}

@@ -1,0 +1,33 @@
+/* optimizer_shards.h - the optimizer's state in checkpoints: whole on every rank, or (zero1) one shard per rank.
+ *
+ * snapshot.c saves and loads with it. Files contain whole tensors for any number of ranks; rank 0 reads and writes
+ * them, or all ranks do (shared_files.h, shard_files.h). */
+#ifndef LVN_OPTIMIZER_SHARDS_H
+#define LVN_OPTIMIZER_SHARDS_H
+
+#include "engine/model_state.h"
+#include "engine/ranks.h"
+#include "formats/safetensors.h"
+
+struct lvn_optimizer_shards {
+    const struct lvn_model_state *model_state;
+    struct lvn_ranks *ranks;
+    void *buffer; /* one tensor that is not in host memory; NULL: not needed yet */
+};
+
+void lvn_optimizer_shards_init(struct lvn_optimizer_shards *m, const struct lvn_model_state *n,
+                               struct lvn_ranks *ranks);
+/* While collecting or gathering: the moments of all trainable parameters that have them, as tensors exp_avg.NAME and
+ * exp_avg_sq.NAME, for a writer. Always release it. */
+enum lvn_status lvn_optimizer_shards_source(struct lvn_optimizer_shards *m, struct lvn_arena *a,
+                                            struct lvn_safetensors_source *source) LVN_CHECKED;
+void lvn_optimizer_shards_release(struct lvn_optimizer_shards *m);
+/* All ranks: load the state from rank 0's file. Only rank 0 reads `path`. shared: if the state is sharded, each rank
+ * reads its shard from the same file. */
+enum lvn_status lvn_optimizer_shards_load(struct lvn_optimizer_shards *m, const char *path, bool shared) LVN_CHECKED;
+
+/* Find the tensor named `prefix` + the parameter's name; it must have the parameter's shape. */
+enum lvn_status lvn_stored_find(const struct lvn_safetensors *file, const char *path, const char *prefix,
+                                const struct lvn_param *p, const struct lvn_safetensor **out) LVN_CHECKED;
+
+#endif

@@ -1,0 +1,237 @@
+/* synthetic_step.c - see synthetic_step.h.
+ *
+ * A step is timed by its instructions: each counts as forward, backward or update; the time between them is spent
+ * waiting for collectives, which the reduction measures. */
+#include "engine/synthetic_step.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "data/dataset.h"
+#include "engine/parameters.h"
+#include "formats/checksum.h"
+#include "models/keys.h"
+#include "settings/settings.h"
+
+/* Element i, over all samples, of field k. Rows of documents have four equal ones. */
+static void make_up(const struct lvn_field *f, int k, int64_t below, int64_t i, void *out)
+{
+    uint64_t stream = (uint64_t)k + 1;
+    const int64_t T = lvn_field_count(f), quarter = (T + 3) / 4;
+    if (strcmp(f->name, LVN_SEGMENTS) == 0)
+        *(int32_t *)out = (int32_t)(i % T / quarter * quarter);
+    else if (f->dtype == LVN_F32)
+        *(float *)out = lvn_uniform(lvn_philox(1, (uint32_t)i, (uint32_t)(i >> 32), (uint32_t)stream, 0).v[0]);
+    else if (f->dtype == LVN_I32)
+        *(int32_t *)out = (int32_t)lvn_random_below(1, stream, (uint64_t)i, f->below ? f->below : below);
+    else
+        *(uint8_t *)out = (uint8_t)lvn_random_below(1, stream, (uint64_t)i, 256);
+}
+
+enum lvn_status lvn_synthetic_step_fill(struct lvn_train_programs *t, int64_t below, int64_t *labels)
+{
+    struct lvn_samples b;
+    LVN_TRY(lvn_samples_init(&b, &t->fields, t->rows));
+    for (int k = 0; k < b.fields.n; k++) {
+        const struct lvn_field *f = &b.fields.field[k];
+        int64_t each = lvn_field_count(f), bytes = lvn_dtype_bytes(f->dtype);
+        for (int64_t i = 0; i < t->rows * each; i++)
+            make_up(f, k, below, t->first_row * each + i, (char *)b.p[k] + i * bytes);
+    }
+    enum lvn_status status = lvn_train_programs_feed(t, &b, labels);
+    *labels = *labels / t->rows * t->settings->trainer.batch_size;
+    lvn_samples_release(&b);
+    return status;
+}
+
+void lvn_parts_clear(struct lvn_parts *p)
+{
+    *p = (struct lvn_parts){.accumulation = 1};
+    p->forward = p->backward = p->update = p->reduce = p->last = p->share = INFINITY;
+}
+
+/* A stopwatch that is read after each instruction. */
+struct watch {
+    const struct lvn_reduction *reduction;
+    double last, waited; /* time of the last instruction's end, and seconds waited until then */
+    struct lvn_parts parts;
+};
+
+static void add_bytes(struct lvn_operand *o, bool written, void *argument)
+{
+    (void)written;
+    *(int64_t *)argument += lvn_desc_count(&o->desc) * lvn_dtype_bytes(o->desc.dtype);
+}
+
+static void launched(void *argument, const struct lvn_launch_order *at)
+{
+    struct watch *w = argument;
+    const struct lvn_instr *i = at->instr;
+    struct lvn_instr copy = *i; /* lvn_instr_operands() could change it */
+    struct lvn_operation_time *time = &w->parts.operation[(int)i->id * LVN_PHASE_COUNT + (int)i->phase];
+    if (i->op->collective) return; /* its time without waiting counts for the next instruction */
+    double now = lvn_seconds(), waited = w->reduction->waited, seconds = now - w->last - (waited - w->waited);
+    if (i->when == LVN_AFTER_BACKWARD)
+        w->parts.update += seconds;
+    else if (i->phase == LVN_FORWARD && !i->recomputed && i->when == LVN_EVERY_MICRO_BATCH)
+        w->parts.forward += seconds;
+    else
+        w->parts.backward += seconds;
+    time->seconds += seconds;
+    time->calls++;
+    lvn_instr_operands(&copy, add_bytes, &time->bytes);
+    w->last = now;
+    w->waited = waited;
+}
+
+static void keep_best(double *best, double seconds)
+{
+    if (seconds < *best) *best = seconds;
+}
+
+/* A barrier: all ranks continue at the same time. */
+static enum lvn_status barrier(const struct lvn_train_programs *t)
+{
+    int32_t one = 1;
+    return lvn_comm_all_reduce_now(t->ranks->comm, &one, 1, LVN_I32, LVN_SUM);
+}
+
+/* Time the sums of the buckets from `first` on, without overlap. */
+static enum lvn_status time_buckets(struct lvn_train_programs *t, int first, double *best)
+{
+    LVN_TRY(barrier(t));
+    double begin = lvn_seconds();
+    LVN_TRY(lvn_reduction_repeat(&t->reduction, first));
+    keep_best(best, lvn_seconds() - begin);
+    return LVN_OK;
+}
+
+static enum lvn_status reduce_alone(struct lvn_train_programs *t, struct lvn_parts *best)
+{
+    LVN_TRY(time_buckets(t, 0, &best->reduce));
+    return time_buckets(t, lvn_reduction_buckets(t->step_session->program) - 1, &best->last);
+}
+
+enum lvn_status lvn_parts_try(struct lvn_train_programs *t, int64_t step, double lr, int64_t labels,
+                              struct lvn_parts *best)
+{
+    struct lvn_reduction *d = &t->reduction;
+    const bool distributed = t->ranks && t->ranks->size > 1;
+    int64_t n = t->ranks ? t->accumulation : 1;
+    struct watch w = {.reduction = d};
+    struct lvn_execution execution = {.n_micro_batches = n, .context = &w, .launched = launched};
+    bool overlapped = d->overlapped;
+    if (distributed) execution.collectives = t->step_session->options.collectives;
+    if (distributed) LVN_TRY(barrier(t));
+    lvn_train_programs_prepare(t, step, lr, labels);
+    d->overlapped = false;
+    w.last = lvn_seconds();
+    enum lvn_status status = lvn_session_run_as(t->step_session, &execution);
+    d->overlapped = overlapped;
+    if (status != LVN_OK) return d->status == LVN_OK ? status : d->status;
+    keep_best(&best->forward, w.parts.forward * (double)t->accumulation / (double)n);
+    keep_best(&best->backward, w.parts.backward * (double)t->accumulation / (double)n);
+    keep_best(&best->update, w.parts.update);
+    keep_best(&best->share, d->waited - d->summed);
+    for (int o = 0; o < LVN_OP_COUNT * LVN_PHASE_COUNT; o++)
+        if (!best->operation[o].calls || w.parts.operation[o].seconds < best->operation[o].seconds)
+            best->operation[o] = w.parts.operation[o];
+    best->accumulation = t->accumulation;
+    if (distributed && lvn_reduction_buckets(t->step_session->program)) return reduce_alone(t, best);
+    keep_best(&best->reduce, d->summed);
+    best->last = 0.0;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_parts_agree(struct lvn_ranks *r, struct lvn_parts *p)
+{
+    double x[] = {p->forward, p->backward, p->update, p->reduce, p->last, p->share};
+    LVN_TRY(lvn_comm_all_reduce_now(r->comm, x, sizeof x / sizeof *x, LVN_F64, LVN_MAX));
+    p->forward = x[0], p->backward = x[1], p->update = x[2], p->reduce = x[3], p->last = x[4], p->share = x[5];
+    return LVN_OK;
+}
+
+double lvn_parts_bound(const struct lvn_parts *p)
+{
+    double overlapped = p->backward / (double)p->accumulation, longer = p->reduce > overlapped ? p->reduce : overlapped;
+    return p->forward + p->backward - overlapped + longer + p->last + p->share + p->update;
+}
+
+/* --- a tiny training --- */
+
+/* All keys that affect the results; with dropout, to compare random numbers too. */
+static enum lvn_status tiny_settings(struct levin_settings *s, const struct lvn_ranks *r, int threads, bool fixed_order)
+{
+    const enum lvn_source by = LVN_SOURCE_PROGRAM;
+    const char *batch = lvn_arena_printf(&s->arena, "%d", r->size > 16 ? r->size : 16);
+    if (!batch) return LVN_MEMORY;
+    LVN_TRY(lvn_settings_set(s, "trainer.batch_size", batch, by));
+    if (fixed_order) LVN_TRY(lvn_settings_set(s, "trainer.micro_batch_size", "1", by));
+    LVN_TRY(lvn_settings_set(s, "trainer.deterministic", fixed_order ? "true" : "false", by));
+    LVN_TRY(lvn_settings_set(s, "optimizer.lr", "1e-3", by));
+    s->trainer.threads = threads;
+    s->ranks = r->size;
+    return lvn_settings_finish(s, LVN_USES_TRAINER);
+}
+
+/* A checksum of all parameters. */
+static enum lvn_status sum_weights(uint64_t *sum, const struct lvn_model_state *n)
+{
+    struct lvn_parameters i = {n, LVN_PARAMETER_VALUES, 0};
+    struct lvn_parameter_window w;
+    struct lvn_checksum c;
+    enum lvn_status status = LVN_OK;
+    lvn_checksum_init(&c);
+    while (status == LVN_OK && lvn_parameters_next(&i, &w)) {
+        struct lvn_window values;
+        status = lvn_parameter_open(&w, &values, true);
+        if (status == LVN_OK) lvn_checksum_add(&c, values.p, values.bytes);
+        enum lvn_status closed = lvn_parameter_close(&w, &values, false);
+        if (status == LVN_OK) status = closed;
+    }
+    *sum = lvn_checksum_value(&c);
+    return status;
+}
+
+static enum lvn_status tiny_steps(struct lvn_synthetic_step *out, struct lvn_train_programs *t, struct lvn_ranks *r,
+                                  int64_t labels)
+{
+    double *losses = lvn_calloc((size_t)t->n_micro, sizeof *losses);
+    enum lvn_status status = losses ? LVN_OK : LVN_MEMORY;
+    for (int i = 0; status == LVN_OK && i < LVN_SYNTHETIC_STEPS; i++) {
+        memset(losses, 0, sizeof *losses * (size_t)t->n_micro);
+        status = lvn_train_programs_step(t, i, t->settings->optimizer.lr, labels);
+        memcpy(losses + t->leaf[r->rank], t->step_session->micro_losses, sizeof *losses * (size_t)t->accumulation);
+        if (status == LVN_OK) status = lvn_ranks_sum(r, losses, t->n_micro);
+        out->loss[i] = lvn_tree_sum(losses, t->n_micro) / (double)labels;
+    }
+    free(losses);
+    return status == LVN_OK ? sum_weights(&out->weights, t->model_state) : status;
+}
+
+enum lvn_status lvn_synthetic_step_run(struct lvn_synthetic_step *out, struct lvn_ranks *r, int threads,
+                                       bool fixed_order)
+{
+    struct levin_settings s;
+    struct lvn_train_programs t = {0};
+    struct lvn_model_config c;
+    lvn_model_config_init(&c, lvn_models()[0]);
+    LVN_TRY(lvn_model_put_all(&c, c.model->tiny));
+    struct lvn_fields fields =
+        lvn_stream_fields(lvn_model_value(&c, LVN_ROLE_POSITIONS), lvn_model_value(&c, LVN_ROLE_VOCABULARY));
+    struct lvn_train_programs_options o = {.ranks = r, .fields = &fields, .task = lvn_task_of(LVN_LABEL_TOKEN)};
+    int64_t labels;
+    enum lvn_status status = lvn_settings_init(&s);
+    if (status == LVN_OK) status = tiny_settings(&s, r, threads, fixed_order);
+    if (status == LVN_OK) status = lvn_train_programs_plan(&t, &s, &c, &o);
+    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_model_state_allocate(t.model_state));
+    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_parameters_init_values(t.model_state, 1, false));
+    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_synthetic_step_fill(&t, 0, &labels));
+    if (status == LVN_OK) status = tiny_steps(out, &t, r, labels);
+    lvn_train_programs_release(&t);
+    lvn_settings_release(&s);
+    return status;
+}

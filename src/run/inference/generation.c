@@ -1,0 +1,296 @@
+/* generation.c - see generation.h. */
+#include "inference/generation.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "engine/devices.h"
+#include "formats/json.h"
+#include "inference/model_shards.h"
+#include "models/keys.h"
+
+static enum lvn_status read_ends(struct lvn_generator *g, const char *path)
+{
+    json_t *root;
+    LVN_TRY(lvn_json_read(path, &root));
+    enum lvn_status status = lvn_json_ints(path, root, "eos_token_id", INT32_MIN, INT32_MAX, &g->ends, &g->n_ends);
+    json_decref(root);
+    return status;
+}
+
+/* The end tokens of the first file that has some. A nanoGPT checkpoint is a single file without end tokens. */
+static enum lvn_status find_ends(struct lvn_generator *g, const char *model)
+{
+    static const char *const files[] = {"generation_config.json", "config.json"};
+    LVN_LOCAL_ARENA(a);
+    enum lvn_status status = LVN_OK;
+    for (int i = 0; i < 2 && status == LVN_OK && !g->n_ends; i++) {
+        const char *path = lvn_path_join(&a, model, files[i]);
+        if (!path)
+            status = LVN_MEMORY;
+        else if (lvn_path_is_file(path))
+            status = read_ends(g, path);
+    }
+    return status;
+}
+
+static enum lvn_status open_model(struct lvn_generator *g, const struct levin_settings *s)
+{
+    *g = (struct lvn_generator){.settings = s};
+    LVN_CHECK(*s->model.init, ARG, "generating requires a model; give a run, a checkpoint or a model directory");
+    return lvn_model_setup_loaded(&g->setup, s);
+}
+
+enum lvn_status lvn_generator_open(struct lvn_generator *g, const struct levin_settings *s, struct lvn_ranks *ranks,
+                                   bool with_ends)
+{
+    enum lvn_status status = open_model(g, s);
+    g->ranks = ranks;
+    if (status == LVN_OK) status = lvn_sampling_possible(&g->setup.config);
+    if (status == LVN_OK && with_ends) status = find_ends(g, g->setup.pretrained.path);
+    if (status != LVN_OK) lvn_generator_close(g);
+    return status;
+}
+
+enum lvn_status lvn_generator_open_any(struct lvn_generator *g, const struct levin_settings *s)
+{
+    enum lvn_status status = open_model(g, s);
+    if (status == LVN_OK) status = find_ends(g, g->setup.pretrained.path);
+    if (status != LVN_OK) lvn_generator_close(g);
+    return status;
+}
+
+/* A model state without sessions: new, or that of the last call, whose parameters are kept. */
+static enum lvn_status begin(struct lvn_generator *g)
+{
+    const struct levin_settings *s = g->settings;
+    const bool bf16 = s->trainer.precision == LVN_TRAINER_PRECISION_BF16_TRUE;
+    int device;
+    lvn_sampler_free(g->sampler);
+    g->sampler = NULL;
+    g->kept_length = 0;
+    if (g->model_state) {
+        lvn_model_state_drop_sessions(g->model_state);
+        return LVN_OK;
+    }
+    LVN_TRY(lvn_ranks_device(g->ranks, s, &device));
+    struct lvn_model_state_options options = {.backend = lvn_backend_find(s->trainer.accelerator),
+                                              .tf32 = s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
+                                              .device = device,
+                                              .real = LVN_F32,
+                                              .precision = bf16 ? LVN_PRECISION_BF16_TRUE : LVN_PRECISION_TRUE,
+                                              .threads = lvn_ranks_threads(g->ranks, s->trainer.threads),
+                                              .processes = g->ranks ? g->ranks->local_size : 1};
+    return lvn_model_state_new(&g->model_state, &g->setup.config, &options);
+}
+
+/* Allocate what the sessions need, and load the weights if that was not done. */
+static enum lvn_status allocate(struct lvn_generator *g)
+{
+    const bool loaded = lvn_parameters_allocated(g->model_state);
+    enum lvn_status status = lvn_model_shards_load(g->model_state, g->ranks, g->settings, &g->setup.pretrained);
+    if (status != LVN_OK && !loaded) { /* the next call starts from scratch */
+        lvn_model_shards_free(g->model_state, g->ranks);
+        g->model_state = NULL;
+    }
+    return status;
+}
+
+enum lvn_status lvn_generator_load(struct lvn_generator *g)
+{
+    LVN_TRY(begin(g));
+    return allocate(g);
+}
+
+/* The sizes of a generation. rows: one per sample; length: tokens in the caches. */
+struct plan {
+    struct lvn_generator *g;
+    int64_t rows, length;
+};
+
+static enum lvn_status make_sampler(void *context)
+{
+    const struct plan *p = context;
+    struct lvn_generator *g = p->g;
+    lvn_sampler_free(g->sampler);
+    g->sampler = NULL;
+    return lvn_sampler_new(&g->sampler, g->model_state, g->setup.block_size, p->rows, p->length);
+}
+
+static enum lvn_status check_samples(struct lvn_generator *g, const struct lvn_sample *samples,
+                                     const struct lvn_choice *choice, struct plan *p)
+{
+    struct lvn_model_setup *m = &g->setup;
+    LVN_TRY(lvn_sampling_possible(&m->config));
+    LVN_TRY(lvn_choice_check(choice));
+    for (int64_t i = 0; i < p->rows; i++) {
+        LVN_TRY(lvn_sampling_check(m->config.model, m->block_size, &samples[i]));
+        if (samples[i].n + samples[i].max - 1 > p->length) p->length = samples[i].n + samples[i].max - 1;
+    }
+    return begin(g);
+}
+
+/* The result is the same on all ranks, but must be agreed on, because each rank would wait to see whether another
+ * reports it. */
+static enum lvn_status check_strategy(const struct lvn_generator *g)
+{
+    char word[LVN_VALUE_TEXT];
+    LVN_CHECK(
+        !g->ranks || g->ranks->size == 1 || lvn_parameters_sharded(g->model_state, LVN_PARAMETER_VALUES), ARG,
+        "with trainer.strategy %s each of %d ranks has the whole model here, and all would generate the same text; "
+        "start one, or use fsdp, which shards the parameters",
+        lvn_settings_value(g->settings, LVN_OPT_trainer_strategy, word), g->ranks->size);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_generator_run(struct lvn_generator *g, struct lvn_sample *samples, int64_t n,
+                                  struct lvn_sampling_options *o)
+{
+    struct plan p = {g, n, 1};
+    o->ends = g->ends;
+    o->n_ends = g->n_ends;
+    o->ranks = g->ranks;
+    LVN_TRY(lvn_ranks_agree(g->ranks, check_samples(g, samples, &o->choice, &p)));
+    LVN_TRY(lvn_model_shards_plan(g->model_state, g->ranks, g->settings, make_sampler, &p));
+    LVN_TRY(lvn_ranks_agree(g->ranks, check_strategy(g)));
+    LVN_TRY(allocate(g));
+    return lvn_sampler_run(g->sampler, samples, n, o);
+}
+
+enum lvn_status lvn_generator_continue(struct lvn_generator *g, struct lvn_sample *sample,
+                                       struct lvn_sampling_options *o)
+{
+    enum { SHORTEST = 2048 }; /* tokens for which caches are allocated first; then twice what is needed */
+    const int64_t need = sample->n + sample->max - 1, context = g->setup.block_size;
+    struct plan p = {g, 1, need < SHORTEST ? SHORTEST : 2 * need};
+    o->ends = g->ends;
+    o->n_ends = g->n_ends;
+    o->continues = true;
+    if (p.length > context) p.length = context;
+    if (!g->kept_length || (need > g->kept_length && g->kept_length < context)) {
+        LVN_TRY(check_samples(g, sample, &o->choice, &p));
+        LVN_TRY(lvn_model_shards_plan(g->model_state, NULL, g->settings, make_sampler, &p));
+        LVN_TRY(allocate(g));
+        g->kept_length = p.length;
+    }
+    return lvn_sampler_run(g->sampler, sample, 1, o);
+}
+
+enum lvn_status lvn_generator_choice(const struct lvn_generator *g, struct lvn_choice *out, bool *found)
+{
+    LVN_LOCAL_ARENA(a);
+    const char *path = lvn_path_join(&a, g->setup.pretrained.path, "generation_config.json");
+    bool samples = false;
+    json_t *root;
+    *out = (struct lvn_choice){.temperature = 1, .top_k = 50, .top_p = 1, .repetition_penalty = 1};
+    if (!path) return LVN_MEMORY;
+    *found = lvn_path_is_file(path);
+    if (*found) {
+        LVN_TRY(lvn_json_read(path, &root));
+        for (int i = 0; i < 3; i++)
+            samples |= json_is_number(json_object_get(root, ((const char *[]){"temperature", "top_p", "top_k"})[i]));
+        enum lvn_status status = lvn_json_bool(path, root, "do_sample", false, &samples);
+        if (status == LVN_OK) status = lvn_json_real(path, root, "temperature", false, &out->temperature);
+        if (status == LVN_OK) status = lvn_json_int(path, root, "top_k", false, 0, 1 << 30, &out->top_k);
+        if (status == LVN_OK) status = lvn_json_real(path, root, "top_p", false, &out->top_p);
+        if (status == LVN_OK) status = lvn_json_real(path, root, "repetition_penalty", false, &out->repetition_penalty);
+        json_decref(root);
+        LVN_TRY(status);
+        LVN_TRY_WHILE(lvn_choice_check(out), "reading '%s'", path);
+    }
+    if (!samples) out->temperature = 0;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_generator_add_end(struct lvn_generator *g, int64_t id)
+{
+    for (int i = 0; i < g->n_ends; i++)
+        if (g->ends[i] == id) return LVN_OK;
+    if (id < 0) return LVN_OK;
+    int64_t *more = lvn_realloc(g->ends, ((size_t)g->n_ends + 1) * sizeof *more);
+    if (!more) return LVN_MEMORY;
+    g->ends = more;
+    g->ends[g->n_ends++] = id;
+    return LVN_OK;
+}
+
+/* The model's inputs for B rows of T tokens. */
+static enum lvn_status fields_of(const struct lvn_generator *g, int64_t T, struct lvn_fields *out)
+{
+    const struct lvn_model_config *c = &g->setup.config;
+    const int64_t V = lvn_model_value(c, LVN_ROLE_VOCABULARY);
+    bool ids = false;
+    *out = (struct lvn_fields){0};
+    for (const struct lvn_field *f = lvn_model_inputs(c); f->name; f++) {
+        const bool is_ids = !strcmp(f->name, "ids"), is_length = !strcmp(f->name, "length");
+        LVN_CHECK(is_ids || is_length || !strcmp(f->name, "types"), UNSUPPORTED,
+                  "a %s reads '%s', but logits are only supported for token ids", c->model->name, f->name);
+        struct lvn_field *to = &out->field[out->n++];
+        *to = *f;
+        to->below = is_ids ? V : is_length ? T + 1 : 2;
+        if (to->rank) to->dim[0] = T;
+        to->tokens = is_ids;
+        ids |= is_ids;
+    }
+    LVN_CHECK(ids, UNSUPPORTED, "a %s reads no token ids", c->model->name);
+    return LVN_OK;
+}
+
+static enum lvn_status check_ids(const struct lvn_generator *g, const int32_t *ids, int64_t B, int64_t T)
+{
+    const int64_t V = lvn_model_value(&g->setup.config, LVN_ROLE_VOCABULARY);
+    LVN_CHECK(B >= 1 && T >= 1 && T <= g->setup.block_size, ARG,
+              "ids have shape (%lld, %lld); expected at least one row of 1 to %lld tokens (model.block_size)",
+              (long long)B, (long long)T, (long long)g->setup.block_size);
+    for (int64_t i = 0; i < B * T; i++)
+        LVN_CHECK(ids[i] >= 0 && ids[i] < V, ARG,
+                  "ids: token %lld of row %lld is %d, but the vocabulary has the ids 0 to %lld", (long long)(i % T),
+                  (long long)(i / T), (int)ids[i], (long long)V - 1);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_generator_logits(struct lvn_generator *g, const int32_t *ids, int64_t B, int64_t T,
+                                     const float **prediction, struct lvn_desc *shape)
+{
+    struct lvn_fields fields;
+    struct lvn_session *t;
+    struct lvn_samples batch;
+    LVN_TRY(fields_of(g, T, &fields));
+    LVN_TRY(check_ids(g, ids, B, T));
+    LVN_TRY(begin(g));
+    const struct lvn_session_options options = {.fields = &fields, .B = B, .n_micro = 1, .prediction = true};
+    LVN_TRY(lvn_session_new(&t, g->model_state, &options));
+    LVN_TRY(allocate(g));
+    LVN_TRY(lvn_samples_init(&batch, &fields, B));
+    batch.n_valid = B;
+    for (int k = 0; k < fields.n; k++) {
+        int32_t *to = batch.p[k];
+        const bool is_ids = !strcmp(fields.field[k].name, "ids");
+        for (int64_t i = 0; i < B * lvn_field_count(&fields.field[k]); i++)
+            to[i] = is_ids ? ids[i] : fields.field[k].rank ? 0 : (int32_t)T;
+    }
+    enum lvn_status status = lvn_session_feed(t, 0, &batch);
+    lvn_samples_release(&batch);
+    LVN_TRY(status);
+    t->step_args = (struct lvn_step){.grad_scale = 1.0, .end_row = B};
+    lvn_session_run(t, 1);
+    LVN_TRY(t->status);
+    *prediction = lvn_session_prediction(t);
+    *shape = t->outputs.prediction->desc;
+    return LVN_OK;
+}
+
+int64_t lvn_generator_capacity(const struct lvn_generator *g, int64_t n)
+{
+    return lvn_sampling_capacity(g->setup.config.model, g->setup.block_size, n);
+}
+
+void lvn_generator_close(struct lvn_generator *g)
+{
+    lvn_sampler_free(g->sampler);
+    lvn_model_shards_free(g->model_state, g->ranks);
+    lvn_model_setup_close(&g->setup);
+    free(g->ends);
+    *g = (struct lvn_generator){0};
+}

@@ -1,0 +1,27 @@
+/* model_config.h - config.json <-> a model's configuration, by the keys of its family.
+ *
+ * pretrained*.c, model_files.c and `levin export` call it. What the keys are is said by models/keys.h. */
+#ifndef LVN_MODEL_CONFIG_H
+#define LVN_MODEL_CONFIG_H
+
+#include "base/text.h"
+#include "formats/json.h"
+#include "formats/torch_write.h"
+#include "models/keys.h"
+
+/* From the object `root`; messages call it `name`. *variant: the model of its model_type, whose keys and files it uses;
+ * c->model may be another variant of that family. */
+enum lvn_status lvn_config_read(struct lvn_model_config *c, const struct lvn_model **variant, const char *name,
+                                const json_t *root) LVN_CHECKED;
+/* The same for a known model_type. */
+enum lvn_status lvn_config_read_as(struct lvn_model_config *c, const struct lvn_model *variant, const char *name,
+                                   const json_t *root) LVN_CHECKED;
+/* The text of config.json. type: of the weights in the same folder. */
+enum lvn_status lvn_config_write(struct lvn_text *t, const struct lvn_model *variant, const struct lvn_model_config *c,
+                                 enum lvn_dtype type) LVN_CHECKED;
+/* The same as values of model_args, for a checkpoint of torch.save(); returns their number. */
+enum { LVN_CONFIG_ARGS = 32 };
+int lvn_config_args(const struct lvn_model *variant, const struct lvn_model_config *c,
+                    struct lvn_torch_arg args[LVN_CONFIG_ARGS]);
+
+#endif

@@ -1,0 +1,67 @@
+/* pretrained.h - reads model directories (config.json and weights) and checkpoints of torch.save().
+ *
+ * model_setup.c, checkpoints and `levin export` call it. The names of config.json's keys and of tensors, and their
+ * layout, come from the tables of the model that model_type names (models/model.h). A checkpoint of torch.save() has
+ * the values of config.json in `model_args`. Writing is model_files.h's; finding the path model_find.h's. */
+#ifndef LVN_PRETRAINED_H
+#define LVN_PRETRAINED_H
+
+#include "base/text.h"
+#include "engine/parameters.h"
+#include "formats/weights.h"
+#include "models/adapter_files.h"
+#include "models/model.h"
+
+struct lvn_pretrained {
+    struct lvn_arena arena;
+    const char *path;                /* of the directory, or of the checkpoint of torch.save() */
+    const char *dir;                 /* path, or the directory of that file */
+    const struct lvn_model *variant; /* of the family: whose keys and files they are */
+    struct lvn_model_config config;
+    struct lvn_weights weights;
+    struct lvn_pretrained *base;       /* the base model of adapters; NULL: `weights` is the whole model */
+    struct lvn_adapter_files adapters; /* merged into the base's weights when loading */
+    const char *was_tied; /* the embedding that the base ties its head to, if adapters untie it; NULL: they do not */
+    bool fresh_head;      /* the head starts with initial values */
+    uint64_t seed;        /* of these values */
+};
+
+/* Open a MODEL (anything that lvn_model_find_files() finds; prefer: "best" or "last"). Every tensor of the model must
+ * be there with its shape; FORMAT lists missing, extra and misshaped ones, ten at most, then counts them. If the MODEL
+ * is adapters (a folder of PEFT, or a checkpoint of a run with lora.rank), `base` is their base model, instead of the
+ * one that they name; "" or NULL: that one. FORMAT if its weights are not those with which the adapters were trained.
+ * After a failure there is nothing to close. */
+enum lvn_status lvn_pretrained_open_on(struct lvn_pretrained *p, const char *model, const char *prefer,
+                                       const char *base) LVN_CHECKED;
+/* Reads config.json of the folder p->path to p->variant and p->config; paths are allocated in p->arena. */
+enum lvn_status lvn_pretrained_config(struct lvn_pretrained *p) LVN_CHECKED;
+/* Checksum of all weights in the files, with names, types and shapes. */
+enum lvn_status lvn_pretrained_checksum(const struct lvn_pretrained *p, uint64_t *checksum) LVN_CHECKED;
+void lvn_pretrained_close(struct lvn_pretrained *p);
+/* Load with this vocabulary size, such as 50304 rows of a model with 50257, or the reverse. ARG: it is smaller than
+ * `used`, the tokens of the model's tokenizer (0: it has none). */
+enum lvn_status lvn_pretrained_set_vocab(struct lvn_pretrained *p, int64_t vocab_size, int64_t used) LVN_CHECKED;
+/* Load with another head, or the same one for this number of classes, which starts with initial values. FORMAT: the
+ * file lacks any other tensor. */
+enum lvn_status lvn_pretrained_set_head(struct lvn_pretrained *p, const struct lvn_head *head, int64_t classes,
+                                        uint64_t seed) LVN_CHECKED;
+/* Copy the weights, with adapters merged, to the parameters of n, in their type (F32, or BF16: rounded to nearest). n
+ * is an allocated model of p->config with perhaps fewer positions (the first rows are taken) and more or fewer tokens
+ * (rows are dropped or added: see pretrained_weights.c). The adapters of n are not touched. NONFINITE with the name of
+ * a tensor that holds NaN or infinity. */
+enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct lvn_model_state *n) LVN_CHECKED;
+/* The same on all ranks, each with its shards of n. If all see the same files, each rank reads its own elements of the
+ * parameters that the file has as they are in memory, then rank 0 the others, which it sends to their owners; else rank
+ * 0 reads everything. No rank needs memory for more than its shards and one tensor. Without shards rank 0 alone has the
+ * values afterwards. */
+enum lvn_status lvn_pretrained_load_on_ranks(const struct lvn_pretrained *p, const struct lvn_model_state *n,
+                                             struct lvn_ranks *ranks) LVN_CHECKED;
+
+/* The same for one parameter: `to` and `scratch` are [q->count], in the order of memory. */
+enum lvn_status lvn_pretrained_values(const struct lvn_pretrained *p, const struct lvn_param *q, float *to,
+                                      float *scratch) LVN_CHECKED;
+
+/* A tensor name of p->variant's files, as the opened file spells it; the name itself if the file lacks it. */
+const char *lvn_pretrained_name(const struct lvn_pretrained *p, const char *name);
+
+#endif

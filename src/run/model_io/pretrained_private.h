@@ -1,0 +1,33 @@
+/* pretrained_private.h - functions that pretrained.c, pretrained_weights.c and pretrained_adapters.c share; for these
+ * files alone. */
+#ifndef LVN_PRETRAINED_PRIVATE_H
+#define LVN_PRETRAINED_PRIVATE_H
+
+#include "model_io/pretrained.h"
+
+/* --- pretrained.c --- */
+
+/* depth: length of the chain of adapters, each of which names the next as its base. */
+enum lvn_status lvn_pretrained_open_at(struct lvn_pretrained *p, const char *model, const char *prefer,
+                                       const char *base, int depth) LVN_CHECKED;
+
+/* --- pretrained_weights.c --- */
+
+/* FORMAT unless the files hold the model of p->config. */
+enum lvn_status lvn_pretrained_check(struct lvn_pretrained *p) LVN_CHECKED;
+/* *there: the files have this parameter, or it starts with initial values. */
+enum lvn_status lvn_pretrained_holds(const struct lvn_pretrained *p, const struct lvn_param *q,
+                                     bool *there) LVN_CHECKED;
+
+/* --- pretrained_adapters.c: the same if p->base is not NULL --- */
+
+enum lvn_status lvn_pretrained_open_adapters(struct lvn_pretrained *p, const char *dir, const char *base,
+                                             int depth) LVN_CHECKED;
+enum lvn_status lvn_pretrained_check_adapters(const struct lvn_pretrained *p,
+                                              const struct lvn_params *params) LVN_CHECKED;
+enum lvn_status lvn_pretrained_holds_adapters(const struct lvn_pretrained *p, const struct lvn_param *q,
+                                              bool *there) LVN_CHECKED;
+enum lvn_status lvn_pretrained_adapted(const struct lvn_pretrained *p, const struct lvn_param *q, float *to,
+                                       float *scratch) LVN_CHECKED;
+
+#endif

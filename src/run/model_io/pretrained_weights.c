@@ -1,0 +1,376 @@
+/* pretrained_weights.c - the weights of a model directory; see pretrained.h. They are compared with the model of its
+ * config.json, and copied from the file's names, types and layouts to flat fp32 values. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "engine/ranks.h"
+#include "graph/names.h"
+#include "model_io/pretrained_private.h"
+#include "model_io/shared_files.h"
+#include "models/keys.h"
+#include "models/weight_files.h"
+
+/* Prefixes that torch.compile and data parallelism add to all names. */
+static const char *const prefixes[] = {"", "_orig_mod.", "module.", "module._orig_mod.", "_orig_mod.module."};
+enum { N_PREFIXES = sizeof prefixes / sizeof prefixes[0] };
+
+/* A name without such a prefix. */
+static const char *bare_name(const char *name)
+{
+    for (int i = N_PREFIXES - 1; i > 0; i--)
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return name + strlen(prefixes[i]);
+    return name;
+}
+
+/* The tensor of this name, with or without the optional prefix. */
+static const struct lvn_weight *find_as(const struct lvn_pretrained *p, const char *name)
+{
+    const char *prefix = p->variant->prefix ? p->variant->prefix : "";
+    const char *without = strncmp(name, prefix, strlen(prefix)) == 0 ? name + strlen(prefix) : NULL;
+    const struct lvn_weight *t = NULL;
+    char full[LVN_NAME_TEXT + 64];
+    for (int i = 0; i < N_PREFIXES && !t; i++) {
+        snprintf(full, sizeof full, "%s%s", prefixes[i], name);
+        t = lvn_weights_find(&p->weights, full);
+        snprintf(full, sizeof full, "%s%s", prefixes[i], without ? without : name);
+        if (!t) t = lvn_weights_find(&p->weights, full);
+    }
+    return t;
+}
+
+static const struct lvn_weight *find(const struct lvn_pretrained *p, const char *name)
+{
+    char old[LVN_FILE_NAME];
+    const struct lvn_weight *t = find_as(p, name);
+    for (int i = 0; !t && lvn_file_legacy_name(p->variant, name, i, old); i++) t = find_as(p, old);
+    return t;
+}
+
+const char *lvn_pretrained_name(const struct lvn_pretrained *p, const char *name)
+{
+    if (p->base) return lvn_pretrained_name(p->base, name);
+    const struct lvn_weight *t = find(p, name);
+    return t ? t->name : name;
+}
+
+struct findings {
+    struct lvn_text list;
+    int n;
+    int n_other;          /* tensors of parts that levin does not have */
+    const char *other[2]; /* the first and the last of them */
+};
+enum { LISTED = 10 };
+
+static void found(struct findings *f, const char *format, const char *name)
+{
+    if (f->n++ < LISTED) {
+        lvn_text_add(&f->list, f->n > 1 ? ", " : "");
+        lvn_text_printf(&f->list, format, name);
+    }
+}
+
+/* Is it a parameter of the head that starts with initial values? */
+static bool is_fresh(const struct lvn_pretrained *p, const char *name)
+{
+    const struct lvn_head *h = p->config.head;
+    return p->fresh_head && h && h->params && lvn_names_match(h->params, name);
+}
+
+/* Is it a parameter of a head of the family that this model does not have? */
+static bool is_of_other_head(const struct lvn_pretrained *p, const char *name)
+{
+    char full[LVN_NAME_TEXT + 64];
+    snprintf(full, sizeof full, "%s%s", p->variant->prefix ? p->variant->prefix : "", name);
+    for (const struct lvn_head *h = p->variant->heads; h && h->architecture; h++)
+        if (h != p->config.head && h->params && (lvn_names_match(h->params, name) || lvn_names_match(h->params, full)))
+            return true;
+    return false;
+}
+
+static bool is_real(enum lvn_dtype t)
+{
+    return t == LVN_F32 || t == LVN_F16 || t == LVN_BF16 || t == LVN_F64;
+}
+
+/* Compare one parameter with its tensor in the file. */
+static enum lvn_status compare_one(const struct lvn_pretrained *p, const struct lvn_param *q, struct findings *f,
+                                   int64_t *seen)
+{
+    struct lvn_layout l;
+    char have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT], line[400];
+    LVN_TRY(lvn_file_layout(p->variant, &p->config, q, &l));
+    const struct lvn_weight *t = find(p, l.name);
+    if (is_fresh(p, q->name)) return LVN_OK;
+    *seen += t != NULL;
+    if (!t && !(l.flags & LVN_FILE_ZEROS_IF_MISSING)) found(f, "'%s' is missing", l.name);
+    if (!t || (lvn_desc_same_shape(&l.desc, &t->desc) && is_real(t->desc.dtype))) return LVN_OK;
+    snprintf(line, sizeof line, "'%.120s' has shape %s and type %s, expected %s", t->name,
+             lvn_shape_text(&t->desc, have), lvn_dtype_name(t->desc.dtype), lvn_shape_text(&l.desc, want));
+    found(f, "%s", line);
+    return LVN_OK;
+}
+
+static bool same_values(const struct lvn_weight *a, const struct lvn_weight *b)
+{
+    enum { STEP = 4096 };
+    float x[STEP], y[STEP];
+    const int64_t count = lvn_desc_count(&a->desc);
+    for (int64_t i = 0; i < count; i += STEP) {
+        const int64_t n = count - i < STEP ? count - i : STEP;
+        lvn_weight_read(a, i, n, x);
+        lvn_weight_read(b, i, n, y);
+        if (memcmp(x, y, (size_t)n * sizeof *x) != 0) return false;
+    }
+    return true;
+}
+
+/* A tensor under two names, with and without a prefix: nothing says which one counts. */
+static enum lvn_status compare_twice(const struct lvn_pretrained *p, const struct lvn_param *q,
+                                     const struct lvn_weight *t, struct findings *f)
+{
+    struct lvn_layout l;
+    LVN_TRY(lvn_file_layout(p->variant, &p->config, q, &l));
+    const struct lvn_weight *taken = find(p, l.name);
+    if (!taken || taken == t || !is_real(t->desc.dtype) || !is_real(taken->desc.dtype)) return LVN_OK;
+    if (!lvn_desc_same_shape(&t->desc, &taken->desc) || !same_values(t, taken))
+        found(f, "'%.120s' is there under two names, with different values", t->name);
+    return LVN_OK;
+}
+
+/* A head that is tied to the embedding and stored as well: its values must be equal, else the model is another one. */
+static enum lvn_status compare_duplicate(const struct lvn_pretrained *p, const struct lvn_params *params,
+                                         const struct lvn_weight *t, struct findings *f)
+{
+    struct lvn_layout l;
+    bool alike = false, same = false;
+    if (t->desc.rank < 1 || t->desc.rank > 2 || !is_real(t->desc.dtype)) return LVN_OK;
+    for (int i = 0; i < params->n && !same; i++) {
+        LVN_TRY(lvn_file_layout(p->variant, &p->config, params->list[i], &l));
+        const struct lvn_weight *e = l.flags & LVN_FILE_ROWS ? find(p, l.name) : NULL;
+        if (!e || !is_real(e->desc.dtype) || !lvn_desc_same_shape(&e->desc, &t->desc)) continue;
+        alike = true;
+        same = same_values(e, t);
+    }
+    if (alike && !same)
+        found(f,
+              t->desc.rank == 2 ? "'%.120s' differs from the embedding that the config ties it to (tie_word_embeddings)"
+                                : "'%.120s' differs from the bias that it should be a second time",
+              t->name);
+    return LVN_OK;
+}
+
+static enum lvn_status compare(struct lvn_pretrained *p, const struct lvn_params *params, struct findings *f)
+{
+    int64_t wanted = params->n, seen = 0;
+    const struct lvn_param *q;
+    for (int i = 0; i < params->n; i++) LVN_TRY(compare_one(p, params->list[i], f, &seen));
+    for (int i = 0; i < p->weights.n; i++) {
+        const char *name = p->weights.tensor[i].name;
+        const enum lvn_file_role role = lvn_file_role(p->variant, params, bare_name(name), &q);
+        if (is_of_other_head(p, bare_name(name))) continue;
+        if (role == LVN_FILE_PARAMETER) LVN_TRY(compare_twice(p, q, &p->weights.tensor[i], f));
+        if (role == LVN_FILE_EXTRA) LVN_TRY(compare_duplicate(p, params, &p->weights.tensor[i], f));
+        if (role == LVN_FILE_PART) f->other[f->n_other++ ? 1 : 0] = name;
+        if (role == LVN_FILE_UNKNOWN) found(f, "'%.120s' is unexpected", name);
+    }
+    if (!f->n && f->n_other)
+        lvn_log_once(LVN_LOG_INFO,
+                     "'%s': skipped %d tensors that do not belong to the text model ('%.80s' to '%.80s'); the text "
+                     "model is loaded, and saved as %s",
+                     p->path, f->n_other, f->other[0], f->other[f->n_other > 1], p->config.head->architecture);
+    if (!f->n) return LVN_OK;
+    const char *list = lvn_text_string(&f->list);
+    if (!list) return LVN_MEMORY;
+    char more[40] = "";
+    if (f->n > LISTED) snprintf(more, sizeof more, ", and %d more", f->n - LISTED);
+    LVN_FAIL(FORMAT, "'%s' does not match its %s: of %lld tensors %lld are there; %s%s", p->path,
+             p->weights.args ? "model_args" : "config.json", (long long)wanted, (long long)seen, list, more);
+}
+
+/* The parameters of a config, to compare the file with. */
+enum lvn_status lvn_pretrained_check(struct lvn_pretrained *p)
+{
+    struct lvn_params *params = lvn_params_new();
+    struct levin_graph *g = params ? lvn_graph_new(params, LVN_F32) : NULL;
+    enum lvn_status status = g ? LVN_OK : LVN_MEMORY;
+    if (g) {
+        lvn_model_declare(g, &p->config);
+        status = lvn_graph_status(g);
+    }
+    struct findings f = {0};
+    if (status == LVN_OK) status = p->base ? lvn_pretrained_check_adapters(p, params) : compare(p, params, &f);
+    lvn_text_release(&f.list);
+    lvn_graph_free(g);
+    lvn_params_free(params);
+    return status;
+}
+
+/* --- loading --- */
+
+enum lvn_status lvn_pretrained_set_vocab(struct lvn_pretrained *p, int64_t vocab_size, int64_t used)
+{
+    LVN_CHECK(vocab_size >= used, ARG,
+              "a vocabulary of %lld would cut tokens that '%s' has: its tokenizer knows %lld; give at least that",
+              (long long)vocab_size, p->path, (long long)used);
+    lvn_model_set(&p->config, LVN_ROLE_VOCABULARY, vocab_size);
+    return lvn_model_check(&p->config, false);
+}
+
+enum lvn_status lvn_pretrained_set_head(struct lvn_pretrained *p, const struct lvn_head *head, int64_t classes,
+                                        uint64_t seed)
+{
+    lvn_model_set_head(&p->config, head, classes);
+    p->fresh_head = true;
+    p->seed = seed;
+    return lvn_pretrained_check(p);
+}
+
+/* New rows are the mean of all others: by Jensen's inequality the exponential of their logit is at most the mean of the
+ * exponentials of the old logits, so n new rows with V old ones raise no loss by more than log(1 + n / V). Rows of
+ * zeros would have the logit 0, and logits of trained models are far below that. */
+static void fill_rows(float *rows, int64_t have, int64_t want, int64_t C)
+{
+    for (int64_t c = 0; c < C; c++) {
+        double sum = 0.0;
+        for (int64_t r = 0; r < have; r++) sum += rows[r * C + c];
+        for (int64_t r = have; r < want; r++) rows[r * C + c] = (float)(sum / (double)have);
+    }
+}
+
+/* x: elements [first, first + n) of the tensor */
+static enum lvn_status check_finite(const struct lvn_weight *t, const float *x, int64_t first, int64_t n)
+{
+    const uint32_t exponent = 0x7f800000u; /* all ones: infinity or NaN */
+    uint32_t any = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        any |= (bits & exponent) == exponent;
+    }
+    for (int64_t i = 0; any && i < n; i++)
+        LVN_CHECK(isfinite(x[i]), NONFINITE, "'%s': '%.120s' holds a number that is not finite, at %lld", t->file,
+                  t->name, (long long)(first + i));
+    return LVN_OK;
+}
+
+enum lvn_status lvn_pretrained_holds(const struct lvn_pretrained *p, const struct lvn_param *q, bool *there)
+{
+    struct lvn_layout l;
+    *there = is_fresh(p, q->name);
+    if (*there) return LVN_OK;
+    if (p->base) return lvn_pretrained_holds_adapters(p, q, there);
+    LVN_TRY(lvn_file_layout(p->variant, &p->config, q, &l));
+    *there = find(p, l.name) || (l.flags & LVN_FILE_ZEROS_IF_MISSING);
+    return LVN_OK;
+}
+
+/* Read one parameter to `to`, [count] in fp32; scratch: for other layouts. With a row for each token or position, the
+ * file may have more or fewer rows. */
+static enum lvn_status load_one(const struct lvn_pretrained *p, const struct lvn_param *q, const struct lvn_layout *l,
+                                float *to, float *capacity)
+{
+    const struct lvn_weight *t = find(p, l->name);
+    bool moves = lvn_layout_moves(l);
+    int64_t rows = q->desc.dim[0], columns = q->count / rows, count = q->count;
+    if (!t) {
+        memset(to, 0, sizeof *to * (size_t)count);
+        return LVN_OK;
+    }
+    if ((l->flags & LVN_FILE_ROWS) && t->desc.dim[0] < rows) count = t->desc.dim[0] * columns;
+    lvn_weight_read(t, 0, count, moves ? capacity : to);
+    LVN_TRY(check_finite(t, moves ? capacity : to, 0, count));
+    if (moves) lvn_layout_to_memory(l, sizeof *to, capacity, to);
+    if (count < q->count) fill_rows(to, count / columns, rows, columns);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_pretrained_values(const struct lvn_pretrained *p, const struct lvn_param *q, float *to,
+                                      float *capacity)
+{
+    struct lvn_layout l;
+    if (is_fresh(p, q->name)) {
+        lvn_param_init(q, p->seed, 0, q->count, to);
+        return LVN_OK;
+    }
+    if (p->base) return lvn_pretrained_adapted(p, q, to, capacity);
+    LVN_TRY(lvn_file_layout(p->variant, &p->config, q, &l));
+    return load_one(p, q, &l, to, capacity);
+}
+
+/* The tensor whose elements are the parameter's, in its order; NULL: there is none. */
+static const struct lvn_weight *plain_tensor(const struct lvn_pretrained *p, const struct lvn_param *q,
+                                             const struct lvn_layout *l)
+{
+    const struct lvn_weight *t = p->base || is_fresh(p, q->name) || lvn_layout_moves(l) ? NULL : find(p, l->name);
+    return t && t->desc.dim[0] >= q->desc.dim[0] ? t : NULL;
+}
+
+/* Load the elements of the window to `to`, in fp32. */
+static enum lvn_status load_window(const struct lvn_pretrained *p, const struct lvn_parameter_window *w,
+                                   const struct lvn_weight *plain, float *to, float *capacity)
+{
+    if (!plain) return lvn_pretrained_values(p, w->param, to, capacity);
+    lvn_weight_read(plain, w->first, w->count, to);
+    return check_finite(plain, to, w->first, w->count);
+}
+
+/* Which parameters are loaded. SHARDS: parameters whose elements have one order in the file and in memory; each rank
+ * reads the elements that it holds. OTHERS: the remaining parameters; rank 0 reads them for all ranks. ALL: both. */
+enum part { PART_SHARDS, PART_OTHERS, PART_ALL };
+
+static enum lvn_status load_part(const struct lvn_pretrained *p, const struct lvn_model_state *n, enum part part)
+{
+    const enum lvn_dtype type = n->weights;
+    int64_t moved = 1, rounded = 1;
+    struct lvn_layout l;
+    for (int i = 0; i < n->params->n; i++) {
+        const struct lvn_param *q = n->params->list[i];
+        LVN_TRY(lvn_file_layout(p->variant, &p->config, q, &l));
+        if (q->count > moved && (p->base || lvn_layout_moves(&l))) moved = q->count;
+        if (q->count > rounded && type != LVN_F32) rounded = q->count;
+    }
+    float *capacity = lvn_malloc(sizeof *capacity * (size_t)moved), *wide = lvn_malloc(sizeof *wide * (size_t)rounded);
+    enum lvn_status status = capacity && wide ? LVN_OK : LVN_MEMORY;
+    struct lvn_parameters i = {n, LVN_PARAMETER_VALUES, 0};
+    struct lvn_parameter_window w;
+    while (status == LVN_OK && lvn_parameters_next(&i, &w)) {
+        struct lvn_window to;
+        if (w.param->adapter) continue;
+        status = lvn_file_layout(p->variant, &p->config, w.param, &l);
+        const struct lvn_weight *plain = part == PART_ALL ? NULL : plain_tensor(p, w.param, &l);
+        if (status != LVN_OK || !w.count || (part == PART_SHARDS && !plain) || (part == PART_OTHERS && plain)) continue;
+        status = lvn_parameter_open(&w, &to, false);
+        if (status == LVN_OK) status = load_window(p, &w, plain, type == LVN_F32 ? to.p : wide, capacity);
+        if (status == LVN_OK && type != LVN_F32) lvn_tensor_from_f32(type, wide, to.p, w.count);
+        enum lvn_status closed = lvn_parameter_close(&w, &to, status == LVN_OK);
+        if (status == LVN_OK) status = closed;
+    }
+    free(capacity);
+    free(wide);
+    return status;
+}
+
+enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct lvn_model_state *n)
+{
+    return load_part(p, n, PART_ALL);
+}
+
+enum lvn_status lvn_pretrained_load_on_ranks(const struct lvn_pretrained *p, const struct lvn_model_state *n,
+                                             struct lvn_ranks *ranks)
+{
+    LVN_LOCAL_ARENA(a);
+    const bool is_folder = strcmp(p->path, p->dir) == 0; /* or a file of torch.save() */
+    const char *shared = NULL;
+    enum lvn_status status = LVN_OK;
+    if (lvn_parameters_sharded(n, LVN_PARAMETER_VALUES))
+        LVN_TRY(lvn_ranks_share_files(ranks, &a, is_folder ? p->dir : "", &shared));
+    if (shared) status = load_part(p, n, PART_SHARDS);
+    lvn_parameters_begin_collecting(n);
+    if (ranks->rank == 0 && status == LVN_OK) status = load_part(p, n, shared ? PART_OTHERS : PART_ALL);
+    const enum lvn_status ended = lvn_parameters_end_collecting(n);
+    return lvn_ranks_agree(ranks, status == LVN_OK ? ended : status);
+}

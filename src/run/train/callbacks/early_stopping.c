@@ -1,0 +1,86 @@
+/* early_stopping.c - the callback that stops a run whose monitored scalar has not improved in `patience` consecutive
+ * checks.
+ *
+ * Its count is in every checkpoint, so a resumed run stops at the same step as one that was never interrupted; a run
+ * that it has stopped has nothing left to do when resumed, unless patience is raised. */
+#include "train/callbacks/monitor.h"
+
+struct state {
+    struct lvn_monitor monitor;
+    int64_t waited; /* checks since the best value */
+};
+
+static bool enabled(const struct levin_settings *s)
+{
+    return *s->early_stopping.monitor != '\0';
+}
+
+/* Refuse options that have no effect without a monitor, unless they have their default values. */
+static enum lvn_status check(const struct levin_settings *s)
+{
+    static const enum lvn_option_id ids[] = {LVN_OPT_early_stopping_patience, LVN_OPT_early_stopping_min_delta,
+                                             LVN_OPT_early_stopping_mode};
+    char text[LVN_VALUE_TEXT];
+    for (int i = 0; i < 3 && !enabled(s); i++) {
+        const struct lvn_option *o = lvn_option_by_id(ids[i]);
+        const char *value = lvn_settings_value(s, ids[i], text);
+        LVN_CHECK(!strcmp(value, o->default_text), ARG,
+                  "%s is %s, but early_stopping.monitor is not set; set it, for example to val_loss, or "
+                  "omit this key",
+                  o->key, value);
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status open_it(void *state, struct lvn_callback_context *m)
+{
+    struct state *o = state;
+    return lvn_monitor_open(&o->monitor, "early_stopping", m->settings->early_stopping.monitor,
+                            lvn_early_stopping_mode_of(m->settings->early_stopping.mode), false, &m->event);
+}
+
+static void stop_if_waited(const struct state *o, struct lvn_callback_context *m)
+{
+    if (o->waited == 0 || o->waited < m->settings->early_stopping.patience) return;
+    const char *times = lvn_plural(o->waited);
+    if (isnan(o->monitor.best))
+        lvn_callback_request_stop(m, "early stopping: %s had no value in %lld check%s", o->monitor.name,
+                                  (long long)o->waited, times);
+    else
+        lvn_callback_request_stop(m, "early stopping: %s did not improve on %.6g in %lld check%s", o->monitor.name,
+                                  o->monitor.best, (long long)o->waited, times);
+}
+
+static enum lvn_status call(void *state, struct lvn_callback_context *m)
+{
+    struct state *o = state;
+    if (!lvn_monitor_is_due(&o->monitor, &m->event)) return LVN_OK;
+    bool better = lvn_monitor_improves(&o->monitor, &m->event, m->settings->early_stopping.min_delta);
+    o->waited = better ? 0 : o->waited + 1;
+    stop_if_waited(o, m);
+    return LVN_OK;
+}
+
+static void save(const void *state, json_t *json)
+{
+    const struct state *o = state;
+    lvn_monitor_save(&o->monitor, json);
+    json_object_set_new(json, "waited", json_integer(o->waited));
+}
+
+static enum lvn_status load(void *state, struct lvn_callback_context *m, const json_t *json)
+{
+    struct state *o = state;
+    if (lvn_monitor_load(&o->monitor, json)) o->waited = json_integer_value(json_object_get(json, "waited"));
+    stop_if_waited(o, m);
+    return LVN_OK;
+}
+
+const struct lvn_callback lvn_callback_early_stopping = {.name = "early_stopping",
+                                                         .bytes = sizeof(struct state),
+                                                         .enabled = enabled,
+                                                         .check = check,
+                                                         .open = open_it,
+                                                         .call = call,
+                                                         .save = save,
+                                                         .load = load};

@@ -1,0 +1,20 @@
+/* replicas.c - the callback that compares the parameters of all ranks every trainer.check_replicas_every_n_steps: they
+ * must be equal bit by bit. */
+#include "engine/consistency.h"
+#include "train/callback.h"
+
+static bool enabled(const struct levin_settings *s)
+{
+    return s->trainer.check_replicas_every_n_steps > 0;
+}
+
+static enum lvn_status call(void *state, struct lvn_callback_context *m)
+{
+    const struct lvn_event *e = &m->event;
+    (void)state;
+    if (e->kind != LVN_EVENT_STEP || e->step % m->settings->trainer.check_replicas_every_n_steps) return LVN_OK;
+    return lvn_consistency_replicas(m->ranks, m->model_state, e->step);
+}
+
+const struct lvn_callback lvn_callback_replicas = {
+    .name = "replicas", .in_fast_dev_run = true, .enabled = enabled, .call = call};

@@ -1,0 +1,90 @@
+/* train_metrics.c - the callback that computes train_loss, train_accuracy and others: the metrics of steps, summed from
+ * one validation to the next or, in runs without validation, over an epoch. It sets scalars for the monitors and
+ * loggers after it.
+ *
+ * The sums are in every checkpoint, so a resumed run reports the same as one that was never interrupted. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "train/callback.h"
+
+enum { MAX_SAVED_COUNTS = 4096 }; /* larger sets of counts are not saved: they start at 0 in a resumed run */
+
+struct state {
+    double loss;
+    int64_t labels;
+    double *counts;
+    int64_t n_counts;
+};
+
+static enum lvn_status open_it(void *state, struct lvn_callback_context *m)
+{
+    struct state *o = state;
+    o->n_counts = lvn_task_counts(m->task);
+    o->counts = lvn_calloc((size_t)o->n_counts + 1, sizeof *o->counts);
+    return o->counts ? LVN_OK : LVN_MEMORY;
+}
+
+static void add(struct state *o, const struct lvn_callback_context *m)
+{
+    o->loss += m->loss_sum;
+    o->labels += m->labels;
+    for (int64_t i = 0; i < o->n_counts; i++) o->counts[i] += m->counts[i];
+}
+
+static void conclude(struct state *o, struct lvn_callback_context *m)
+{
+    struct lvn_scalar *s = &m->event.scalar[m->train_metrics];
+    s->value = o->labels ? o->loss / (double)o->labels : NAN;
+    for (int i = 0; i < m->task->n_metrics; i++)
+        s[1 + i].value = o->labels ? lvn_task_metric(m->task, i, o->loss, o->labels, o->counts) : (double)NAN;
+    o->loss = 0.0;
+    o->labels = 0;
+    memset(o->counts, 0, sizeof *o->counts * (size_t)o->n_counts);
+}
+
+static enum lvn_status call(void *state, struct lvn_callback_context *m)
+{
+    struct state *o = state;
+    if (m->event.kind == LVN_EVENT_STEP) add(o, m);
+    if (m->event.kind == m->event.scalar[m->train_metrics].kind) conclude(o, m);
+    return LVN_OK;
+}
+
+static void save(const void *state, json_t *json)
+{
+    const struct state *o = state;
+    json_t *counts = json_array();
+    for (int64_t i = 0; i < o->n_counts && o->n_counts <= MAX_SAVED_COUNTS; i++)
+        json_array_append_new(counts, json_integer((json_int_t)o->counts[i]));
+    json_object_set_new(json, "loss", json_real(o->loss));
+    json_object_set_new(json, "labels", json_integer(o->labels));
+    json_object_set_new(json, "counts", counts);
+}
+
+static enum lvn_status load(void *state, struct lvn_callback_context *m, const json_t *json)
+{
+    struct state *o = state;
+    const json_t *counts = json_object_get(json, "counts");
+    (void)m;
+    if ((int64_t)json_array_size(counts) != o->n_counts) return LVN_OK;
+    o->loss = json_number_value(json_object_get(json, "loss"));
+    o->labels = json_integer_value(json_object_get(json, "labels"));
+    for (int64_t i = 0; i < o->n_counts; i++) o->counts[i] = json_number_value(json_array_get(counts, (size_t)i));
+    return LVN_OK;
+}
+
+static void close_it(void *state)
+{
+    free(((struct state *)state)->counts);
+}
+
+const struct lvn_callback lvn_callback_train_metrics = {.name = "train_metrics",
+                                                        .bytes = sizeof(struct state),
+                                                        .open = open_it,
+                                                        .call = call,
+                                                        .save = save,
+                                                        .load = load,
+                                                        .close = close_it};

@@ -1,0 +1,145 @@
+/* trainer_private.h - struct trainer: the training loop in parts, by phase.
+ *
+ * lvn_train() (trainer.c) runs all of them in one call; a program that makes its steps itself (api/api_run.c) calls
+ * them one by one. trainer_setup.c is everything before the first step, trainer.c is the rest, including changes of the
+ * shares of ranks. All ranks make the same calls. The memory of the model is lvn_model_state, a program bound to it
+ * lvn_session, the programs that the loop runs lvn_train_programs. */
+#ifndef LVN_TRAINER_PRIVATE_H
+#define LVN_TRAINER_PRIVATE_H
+
+#include "data/prefetch.h"
+#include "engine/shares.h"
+#include "engine/train_programs.h"
+#include "model_io/adapters.h"
+#include "model_io/carried_files.h"
+#include "model_io/model_setup.h"
+#include "schedules/schedule.h"
+#include "train/callback.h"
+#include "train/saver.h"
+#include "train/snapshot.h"
+#include "train/step_statistics.h"
+#include "train/trainer.h"
+#include "train/validation.h"
+
+/* Indices of the scalars of every run. The metrics of its task follow: of validation, then of training. */
+enum {
+    SCALAR_LOSS,
+    SCALAR_GRAD_NORM,
+    SCALAR_LR,
+    SCALAR_TOKENS_PER_S,
+    SCALAR_EPOCH,
+    SCALAR_TIME,
+    SCALAR_MEMORY,
+    SCALAR_VAL_LOSS,
+    SCALAR_METRIC
+};
+
+/* State determined by settings, data and the run's folder, before anything is planned. */
+struct trainer_opened {
+    struct lvn_model_setup setup;         /* data, sizes of the model, pretrained weights */
+    struct lvn_model_config trained;      /* of the checkpoint if resuming, otherwise zeros */
+    struct lvn_adapter_base adapter_base; /* with lora.rank, on rank 0: the model of the adapters */
+    struct lvn_carried_files carried;     /* files of model.init's folder, on rank 0 */
+    struct lvn_loader train_loader;
+    struct lvn_validation validation; /* its buffers are allocated with the plan */
+    uint64_t fingerprint;             /* of the data */
+    int64_t last_step;                /* last step of the run; INT64_MAX: only time ends it */
+    struct lvn_schedule schedule;     /* of the learning rate */
+    struct lvn_run_dir run_dir;       /* rank 0's */
+    struct lvn_checkpoint checkpoint; /* rank 0's, if resuming */
+    bool run_dir_open;                /* on rank 0 */
+    bool checkpoint_open;             /* on rank 0 */
+    bool resuming;                    /* from a checkpoint, on all ranks */
+    struct lvn_snapshot snapshot;     /* the checkpoint's progress; its `shares` are the run's current ones */
+};
+
+/* The plan and its allocations. All of it may be rebuilt between two steps (trainer.share measured). */
+struct trainer_planned {
+    struct lvn_train_programs programs;
+    struct lvn_train_programs_options options; /* with which programs were planned */
+    struct lvn_prefetch *prefetcher;           /* this rank's rows of the next batches */
+    struct lvn_step_statistics statistics;
+    bool weighted;          /* ranks compute `shares` instead of equal parts */
+    int64_t *shares;        /* [ranks] units of each; NULL without trainer.share measured */
+    int64_t *faster_shares; /* [ranks] the next ones; NULL as above */
+    double *rank_seconds;   /* [ranks] of a step, or speeds while measuring; NULL as above */
+    struct lvn_share_balance share_balance;
+    char metric_name[2 * LVN_TASK_METRICS][48]; /* of the metrics' scalars */
+};
+
+/* State that changes between the first and the last step. */
+struct trainer_running {
+    struct lvn_saver saver;
+    bool started;                  /* START was announced */
+    bool noted_unlabeled;          /* a step without labels was reported */
+    bool noted_unlabeled_val;      /* a validation without labels was reported */
+    bool done;                     /* a resumed run had nothing left to do */
+    int64_t step;                  /* finished steps */
+    int64_t first_step;            /* finished steps when this process began */
+    int64_t validated_step;        /* of the last validation; -1: none */
+    int64_t labels;                /* labels that count in the batch that was fed, over all ranks */
+    struct lvn_scalar *loss_scale; /* in context.event; NULL: no loss scaling */
+    double epoch_start_time;       /* lvn_seconds() */
+    double memory_time;            /* lvn_seconds() when memory was last read */
+    int64_t memory_bytes;          /* resident, when last read */
+    int64_t peak_bytes;            /* highest resident, when last read */
+    char end_reason[220];
+};
+
+/* Requests of any rank since the last step, combined over ranks; all ranks carry them out. */
+struct trainer_requested {
+    bool stop;        /* lvn_train_options.stop */
+    bool requeue;     /* the run is to continue later: LVN_STOP_REQUEUE */
+    bool time_is_up;  /* trainer.max_time */
+    unsigned control; /* enum lvn_control, of callbacks */
+};
+
+struct trainer {
+    struct levin_settings *settings;
+    const struct lvn_train_options *options;
+    struct lvn_ranks *ranks;
+    struct lvn_callbacks callbacks;
+    struct lvn_callback_context context; /* for callbacks; its event is also sent to listeners */
+    char text[1200];                     /* for one message */
+    struct trainer_opened opened;
+    struct trainer_planned planned;
+    struct trainer_running running;
+    struct trainer_requested requested;
+};
+
+/* --- trainer_setup.c --- */
+
+/* Open, plan, allocate and load, and describe the run in t->context; all ranks return the same status. */
+enum lvn_status lvn_trainer_set_up(struct trainer *t) LVN_CHECKED;
+/* Allocate everything that depends on this rank's rows, once the training is planned; release it before it is planned
+ * again. */
+enum lvn_status lvn_trainer_allocate(struct trainer *t) LVN_CHECKED;
+void lvn_trainer_release_rows(struct trainer *t);
+/* Feed this rank's rows of step `step`; *labels: number of labels that count. */
+enum lvn_status lvn_trainer_load_batch(struct trainer *t, int64_t step, int64_t *labels) LVN_CHECKED;
+
+/* --- trainer.c --- */
+
+/* Set the shares with which the run begins if they are given or stored; otherwise they are measured. */
+enum lvn_status lvn_trainer_shares_init(struct trainer *t) LVN_CHECKED;
+/* Refuse given or stored shares if the memory of this rank is too small for its rows. */
+enum lvn_status lvn_trainer_shares_check_memory(const struct trainer *t) LVN_CHECKED;
+/* If no shares are set, measure speeds on the first batch, which is loaded, and plan again. */
+enum lvn_status lvn_trainer_shares_measure(struct trainer *t) LVN_CHECKED;
+
+/* Everything before the first step, unless t->running.done is set. Always close it. */
+enum lvn_status lvn_trainer_open(struct trainer *t, struct levin_settings *s,
+                                 const struct lvn_train_options *o) LVN_CHECKED;
+/* A step, and the validation, checkpoint and events that are due after it. *end_reason: why the run ends, or NULL. */
+enum lvn_status lvn_trainer_step(struct trainer *t, const char **end_reason) LVN_CHECKED;
+/* Only if t->opened.validation.on; the values are scalars of t->context.event. */
+enum lvn_status lvn_trainer_validate(struct trainer *t) LVN_CHECKED;
+/* Save, and wait until it is written. *saved: false if that failed; listeners have then been notified of the reason. */
+enum lvn_status lvn_trainer_save(struct trainer *t, bool *saved) LVN_CHECKED;
+/* Save the last checkpoint and send the event END. STOPPED: a stop was requested. */
+enum lvn_status lvn_trainer_end(struct trainer *t, const char *reason) LVN_CHECKED;
+/* Release everything. Returns `status`, the status of the run, unless closing fails. `result` may be NULL. */
+enum lvn_status lvn_trainer_close(struct trainer *t, enum lvn_status status,
+                                  struct lvn_train_result *result) LVN_CHECKED;
+
+#endif

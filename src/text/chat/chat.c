@@ -1,0 +1,222 @@
+/* chat.c - see chat.h: finds the template and the named tokens of a tokenizer. */
+#include "chat/chat.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "chat/chat_encode.h"
+#include "tokenizers/tokenizer_config.h"
+
+static const struct {
+    const char *name, *text;
+} builtin[] = {
+#define LVN_CHAT_TEMPLATE(name, text) {#name, text},
+#include "chat/chat_templates.def"
+};
+
+bool lvn_train_on_of(const char *name, enum lvn_train_on *out)
+{
+    static const char *const names[] = {"answers", "last_answer", "all"};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(name, names[i]) == 0) {
+            *out = (enum lvn_train_on)i;
+            return true;
+        }
+    return false;
+}
+
+static const struct lvn_tokenizer_file *find_file(const struct lvn_tokenizer *t, const char *name)
+{
+    for (int i = 0; i < t->n_files; i++)
+        if (strcmp(t->file[i].name, name) == 0) return &t->file[i];
+    return NULL;
+}
+
+static enum lvn_status parse_file(struct lvn_chat *c, const char *path, struct lvn_chat_template **out)
+{
+    char *text;
+    int64_t bytes;
+    enum { LARGEST = 4 << 20 };
+    LVN_TRY(lvn_file_read(path, LARGEST, &text, &bytes));
+    enum lvn_status status = lvn_chat_template_parse(out, path, text, bytes);
+    c->template_name = lvn_arena_strdup(&c->arena, path);
+    c->given = lvn_arena_strdup(&c->arena, text);
+    free(text);
+    return status == LVN_OK && (!c->template_name || !c->given) ? LVN_MEMORY : status;
+}
+
+static enum lvn_status parse_given(struct lvn_chat *c, const char *name)
+{
+    LVN_LOCAL_TEXT(names);
+    for (size_t i = 0; i < sizeof builtin / sizeof *builtin; i++) {
+        lvn_text_printf(&names, "%s%s", i ? ", " : "", builtin[i].name);
+        if (strcmp(builtin[i].name, name) != 0) continue;
+        c->template_name = builtin[i].name;
+        c->given = builtin[i].text;
+        return lvn_chat_template_parse(&c->chat_template, builtin[i].name, builtin[i].text,
+                                       (int64_t)strlen(builtin[i].text));
+    }
+    LVN_CHECK(lvn_path_is_file(name), ARG, "the chat template '%s' is neither a file nor a built-in template (%s)",
+              name, names.p ? names.p : "");
+    return parse_file(c, name, &c->chat_template);
+}
+
+/* chat_template of tokenizer_config.json: a text, or a list of templates with names, of which `default` and `tool_use`
+ * are used, as in transformers. */
+static enum lvn_status parse_config(struct lvn_chat *c, const json_t *value, const char *where)
+{
+    if (json_is_string(value))
+        return lvn_chat_template_parse(&c->chat_template, where, json_string_value(value),
+                                       (int64_t)json_string_length(value));
+    size_t i;
+    const json_t *one;
+    json_array_foreach((json_t *)value, i, one)
+    {
+        const char *name = json_string_value(json_object_get(one, "name"));
+        const json_t *text = json_object_get(one, "template");
+        bool tools = name && strcmp(name, "tool_use") == 0;
+        struct lvn_chat_template **to = tools ? &c->with_tools : &c->chat_template;
+        if (!name || !json_is_string(text) || *to || (!tools && strcmp(name, "default") != 0)) continue;
+        LVN_TRY(lvn_chat_template_parse(to, where, json_string_value(text), (int64_t)json_string_length(text)));
+    }
+    return LVN_OK;
+}
+
+/* bos_token, eos_token, ...: texts, or objects with the text as `content`. */
+static enum lvn_status read_tokens(struct lvn_chat *c, const json_t *object)
+{
+    const char *key;
+    json_t *value, *members = (json_t *)object;
+    json_object_foreach(members, key, value)
+    {
+        const json_t *text = json_is_object(value) ? json_object_get(value, "content") : value;
+        bool known = !lvn_ends_with(key, "_token") || !json_is_string(text) || c->n_tokens == LVN_CHAT_TOKENS;
+        for (int i = 0; i < c->n_tokens && !known; i++) known = strcmp(c->token[i].name, key) == 0;
+        if (known) continue;
+        struct lvn_tpl_variable *to = &c->token[c->n_tokens];
+        char *copy = lvn_arena_strdup(&c->arena, json_string_value(text));
+        to->name = lvn_arena_strdup(&c->arena, key);
+        if (!copy || !to->name) return LVN_MEMORY;
+        to->value = (struct lvn_tpl_value){.kind = LVN_TPL_STRING, .p = copy, .n = (int64_t)strlen(copy)};
+        c->n_tokens++;
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status read_files(struct lvn_chat *c, const char *given)
+{
+    static const char *const names[] = {"tokenizer_config.json", "special_tokens_map.json"};
+    const struct lvn_tokenizer_file *jinja = find_file(c->tokenizer, "chat_template.jinja");
+    char *where = lvn_arena_printf(&c->arena, "chat_template of %s", c->tokenizer->path);
+    if (!where) return LVN_MEMORY;
+    if (given && *given) LVN_TRY(parse_given(c, given));
+    if (!c->chat_template && jinja)
+        LVN_TRY(lvn_chat_template_parse(&c->chat_template, where, jinja->text, jinja->bytes));
+    for (int i = 0; i < 2; i++) {
+        const struct lvn_tokenizer_file *file = find_file(c->tokenizer, names[i]);
+        json_t *object;
+        if (!file) continue;
+        LVN_TRY(lvn_tokenizer_config_parse(names[i], file->text, file->bytes, &object));
+        enum lvn_status status = read_tokens(c, object);
+        const json_t *value = i == 0 ? json_object_get(object, "chat_template") : NULL;
+        if (status == LVN_OK && value && !c->chat_template) status = parse_config(c, value, where);
+        json_decref(object);
+        LVN_TRY(status);
+    }
+    if (!c->template_name) c->template_name = where;
+    LVN_CHECK(c->chat_template, ARG,
+              "'%s' has no chat template; name one: a built-in template (as chatml or llama3) or a file",
+              c->tokenizer->path);
+    return LVN_OK;
+}
+
+/* The text of a conversation; "" if the template refuses it. */
+static enum lvn_status try_text(struct lvn_chat *c, struct lvn_arena *a, const char *messages, bool prompt,
+                                struct lvn_rendered *r)
+{
+    json_t *list;
+    LVN_TRY(lvn_json_parse("a conversation", messages, (int64_t)strlen(messages), &list));
+    struct lvn_chat_input input = {.messages = list};
+    enum lvn_status status = lvn_chat_render(c, a, &input, (int64_t)json_array_size(list), prompt, r);
+    json_decref(list);
+    if (status == LVN_MEMORY) return status;
+    if (status != LVN_OK) *r = (struct lvn_rendered){.text = ""};
+    lvn_error_clear();
+    return LVN_OK;
+}
+
+/* Does the template support a list of text parts? Otherwise it fails, or writes Python's form of the list. */
+static enum lvn_status try_parts(struct lvn_chat *c)
+{
+    static const char *const parts =
+        "[{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"levin-text\"}]}]";
+    LVN_LOCAL_ARENA(a);
+    struct lvn_rendered r;
+    LVN_TRY(try_text(c, &a, parts, false, &r));
+    c->joins_parts =
+        !strstr(r.text, "levin-text") || strstr(r.text, "'levin-text'") || strstr(r.text, "\"levin-text\"");
+    return LVN_OK;
+}
+
+/* Some templates, as the first one of Llama 3, write the beginning of an answer after every conversation. This text,
+ * which is that of an empty conversation, is no part of the answer before it. */
+static enum lvn_status find_prompt(struct lvn_chat *c)
+{
+    static const char *const question = "[{\"role\": \"user\", \"content\": \"levin-text\"}]";
+    LVN_LOCAL_ARENA(a);
+    struct lvn_rendered with, without, empty;
+    c->prompt = "";
+    LVN_TRY(try_text(c, &a, question, true, &with));
+    LVN_TRY(try_text(c, &a, question, false, &without));
+    LVN_TRY(try_text(c, &a, "[]", false, &empty));
+    if (strcmp(with.text, without.text) != 0) return LVN_OK;
+    const char *text = empty.text;
+    for (int i = 0; i < c->n_tokens; i++) {
+        size_t n = (size_t)c->token[i].value.n;
+        if (strcmp(c->token[i].name, "bos_token") == 0 && strncmp(text, c->token[i].value.p, n) == 0) text += n;
+    }
+    if (!text[strspn(text, " \t\r\n")] || !lvn_ends_with(without.text, text)) return LVN_OK;
+    c->prompt = lvn_arena_strdup(&c->arena, text);
+    return c->prompt ? LVN_OK : LVN_MEMORY;
+}
+
+static enum lvn_status set_up(struct lvn_chat *c, const struct lvn_chat_options *o)
+{
+    const struct lvn_tokenizer *t = c->tokenizer;
+    LVN_TRY(read_files(c, o->chat_template));
+    time_t seconds = time(NULL);
+    c->now = (struct tm){.tm_year = 124, .tm_mon = 6, .tm_mday = 26, .tm_wday = 5, .tm_yday = 207};
+    if (o->now && !localtime_r(&seconds, &c->now)) return lvn_fail(LVN_INTERNAL, "the clock has no date");
+    c->is_special = lvn_arena_alloc(&c->arena, (size_t)t->n + 1);
+    if (!c->is_special) return LVN_MEMORY;
+    for (int i = 0; i < t->n_added; i++)
+        if (t->added[i].special && t->added[i].id >= 0 && t->added[i].id < t->n) c->is_special[t->added[i].id] = true;
+    LVN_TRY(try_parts(c));
+    return find_prompt(c);
+}
+
+enum lvn_status lvn_chat_open(struct lvn_chat **out, const struct lvn_tokenizer *t, const struct lvn_chat_options *o)
+{
+    *out = NULL;
+    struct lvn_chat *c = lvn_calloc(1, sizeof *c);
+    if (!c) return LVN_MEMORY;
+    lvn_arena_init(&c->arena);
+    c->tokenizer = t;
+    c->train_on = o->train_on;
+    enum lvn_status status = set_up(c, o);
+    if (status == LVN_OK)
+        *out = c;
+    else
+        lvn_chat_close(c);
+    return status;
+}
+
+void lvn_chat_close(struct lvn_chat *c)
+{
+    if (!c) return;
+    lvn_chat_template_free(c->chat_template);
+    lvn_chat_template_free(c->with_tools);
+    lvn_arena_release(&c->arena);
+    free(c);
+}

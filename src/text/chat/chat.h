@@ -1,0 +1,50 @@
+/* chat.h - conversations to token ids and labels. Called by `levin tokenize --chat`.
+ *
+ * A struct lvn_chat is a tokenizer with a chat template; it is read-only and shared by threads. The template is the
+ * model's (chat_template.jinja, or chat_template in tokenizer_config.json), a built-in one or a file. Rows are read by
+ * chat_row.h, encoded by chat_encode.h. Left out: files (the callers read them). */
+#ifndef LVN_CHAT_H
+#define LVN_CHAT_H
+
+#include "templates/chat_template.h"
+#include "tokenizers/tokenizer.h"
+
+/* The tokens of which answers get labels. */
+enum lvn_train_on {
+    LVN_TRAIN_ON_ANSWERS,     /* of the assistant's messages */
+    LVN_TRAIN_ON_LAST_ANSWER, /* of the last of these */
+    LVN_TRAIN_ON_ALL,         /* all tokens */
+};
+
+struct lvn_chat_options {
+    const char *chat_template; /* a built-in name or a file; NULL or "": the model's */
+    enum lvn_train_on train_on;
+    bool
+        now; /* templates that ask for the date get today's; else that of the training data, which is always the same */
+};
+
+enum { LVN_CHAT_TOKENS = 16 };
+struct lvn_chat {
+    struct lvn_arena arena;
+    const struct lvn_tokenizer *tokenizer; /* borrowed */
+    const char *template_name;             /* for messages */
+    const char *given;                     /* the text of the template that options name; NULL: the model's */
+    struct lvn_chat_template *chat_template;
+    struct lvn_chat_template *with_tools;           /* for conversations with tools; NULL: the same */
+    struct lvn_tpl_variable token[LVN_CHAT_TOKENS]; /* bos_token, eos_token, ... */
+    int n_tokens;
+    bool *is_special;   /* [tokenizer->n] */
+    bool joins_parts;   /* the template does not support lists of text parts: their texts are joined */
+    const char *prompt; /* with which the template always ends, whether a prompt is asked for or not; "": none */
+    struct tm now;      /* what strftime_now formats */
+    enum lvn_train_on train_on;
+};
+
+/* LVN_ARG if the tokenizer has no chat template and none is given, or the name is no template. */
+enum lvn_status lvn_chat_open(struct lvn_chat **out, const struct lvn_tokenizer *t,
+                              const struct lvn_chat_options *o) LVN_CHECKED;
+void lvn_chat_close(struct lvn_chat *c); /* NULL: nothing */
+/* The value of train_on by its name; false: there is no such name. */
+bool lvn_train_on_of(const char *name, enum lvn_train_on *out);
+
+#endif

@@ -1,0 +1,240 @@
+/* chat_row.c - see chat_row.h. */
+#include "chat/chat_row.h"
+
+#include <string.h>
+
+const char *lvn_chat_form_text(enum lvn_chat_form form)
+{
+    static const char *const texts[] = {"messages", "conversations", "input_ids", "prompt + completion",
+                                        "instruction + output"};
+    return texts[form];
+}
+
+static enum lvn_status add_message(struct lvn_chat_row *row, const char *role, const json_t *content)
+{
+    json_t *message = json_pack("{s:s, s:O}", "role", role, "content", (json_t *)content);
+    if (message && json_array_append_new(row->messages, message) == 0) return LVN_OK;
+    return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
+}
+
+static enum lvn_status member_text(const json_t *object, const char *key, bool required, const json_t **out)
+{
+    *out = json_object_get(object, key);
+    if (json_is_null(*out)) *out = NULL;
+    LVN_CHECK(*out || !required, FORMAT, "the row has no '%s'", key);
+    LVN_CHECK(!*out || json_is_string(*out), FORMAT, "'%s' is no text", key);
+    return LVN_OK;
+}
+
+/* --- the forms --- */
+
+static enum lvn_status append_messages(struct lvn_chat_row *row, const json_t *list, const char *name)
+{
+    size_t i;
+    const json_t *one;
+    LVN_CHECK(json_is_array(list), FORMAT, "'%s' is no list of messages", name);
+    json_array_foreach((json_t *)list, i, one)
+    {
+        LVN_CHECK(json_is_object(one), FORMAT, "message %zu of '%s' is no object with role and content", i + 1, name);
+        json_t *copy = json_copy((json_t *)one);
+        if (!copy || json_array_append_new(row->messages, copy) != 0)
+            return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status read_conversations(struct lvn_chat_row *row, const json_t *list)
+{
+    static const char *const names[][2] = {{"human", "user"},          {"user", "user"},       {"gpt", "assistant"},
+                                           {"assistant", "assistant"}, {"model", "assistant"}, {"chatgpt", "assistant"},
+                                           {"bing", "assistant"},      {"bard", "assistant"},  {"system", "system"},
+                                           {"tool", "tool"},           {"function", "tool"},   {"observation", "tool"}};
+    const json_t *system, *one;
+    size_t i;
+    LVN_TRY(member_text(row->source, "system", false, &system));
+    if (system && json_string_length(system)) LVN_TRY(add_message(row, "system", system));
+    LVN_CHECK(json_is_array(list), FORMAT, "'conversations' is no list");
+    json_array_foreach((json_t *)list, i, one)
+    {
+        const char *from = json_string_value(json_object_get(one, "from")), *role = NULL;
+        const json_t *value = json_object_get(one, "value");
+        LVN_CHECK(from && json_is_string(value), FORMAT, "message %zu has not the texts 'from' and 'value'", i + 1);
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+            if (strcmp(names[k][0], from) == 0) role = names[k][1];
+        LVN_CHECK(role, FORMAT, "message %zu is from '%.40s'; known are human, gpt, system and tool", i + 1, from);
+        LVN_TRY(add_message(row, role, value));
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status read_prompt(struct lvn_chat_row *row)
+{
+    const json_t *prompt = json_object_get(row->source, "prompt"),
+                 *completion = json_object_get(row->source, "completion");
+    LVN_CHECK(completion, FORMAT, "the row has a prompt, but no completion");
+    LVN_CHECK(json_is_string(prompt) == json_is_string(completion), FORMAT,
+              "prompt and completion must be both texts or both lists of messages");
+    if (json_is_string(prompt)) {
+        LVN_TRY(add_message(row, "user", prompt));
+        return add_message(row, "assistant", completion);
+    }
+    LVN_TRY(append_messages(row, prompt, "prompt"));
+    return append_messages(row, completion, "completion");
+}
+
+static enum lvn_status read_instruction(struct lvn_chat_row *row)
+{
+    const json_t *instruction, *input, *output, *system;
+    LVN_TRY(member_text(row->source, "instruction", true, &instruction));
+    LVN_TRY(member_text(row->source, "input", false, &input));
+    LVN_TRY(member_text(row->source, "output", true, &output));
+    LVN_TRY(member_text(row->source, "system", false, &system));
+    if (system && json_string_length(system)) LVN_TRY(add_message(row, "system", system));
+    if (!input || !json_string_length(input)) {
+        LVN_TRY(add_message(row, "user", instruction));
+    } else {
+        json_t *both = json_sprintf("%s\n\n%s", json_string_value(instruction), json_string_value(input));
+        if (!both) return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
+        enum lvn_status status = add_message(row, "user", both);
+        json_decref(both);
+        LVN_TRY(status);
+    }
+    return add_message(row, "assistant", output);
+}
+
+/* --- messages --- */
+
+/* The texts of a list of parts, joined; refuses other parts. */
+static enum lvn_status check_parts(json_t *message, size_t number, bool join)
+{
+    const json_t *content = json_object_get(message, "content"), *part;
+    LVN_LOCAL_TEXT(joined);
+    size_t i;
+    if (!json_is_array(content)) return LVN_OK;
+    json_array_foreach((json_t *)content, i, part)
+    {
+        const json_t *text = json_object_get(part, "text");
+        const char *type = lvn_json_type(part);
+        LVN_CHECK(json_is_string(text) && (strcmp(type, "text") == 0 || !json_object_get(part, "type")), FORMAT,
+                  "message %zu has a part of type '%.40s'; only text is supported", number, type);
+        lvn_text_add_bytes(&joined, json_string_value(text), (int64_t)json_string_length(text));
+    }
+    if (!join) return LVN_OK;
+    LVN_TRY(lvn_text_status(&joined));
+    if (json_object_set_new(message, "content", json_stringn(joined.p ? joined.p : "", (size_t)joined.n)) != 0)
+        return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
+    return LVN_OK;
+}
+
+/* As transformers: members that are null are left out; the reasoning has the names reasoning_content and thinking. */
+static enum lvn_status rename_members(json_t *message)
+{
+    static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
+    const char *key;
+    json_t *value, *reasoning = NULL;
+    void *next;
+    json_object_foreach_safe(message, next, key, value)
+    {
+        if (json_is_null(value)) json_object_del(message, key);
+    }
+    for (int i = 0; i < 3 && !reasoning; i++) reasoning = json_object_get(message, names[i]);
+    if (!reasoning) return LVN_OK;
+    int failed = json_object_get(message, "thinking") ? 0 : json_object_set(message, "thinking", reasoning);
+    failed = failed || json_object_set(message, "reasoning_content", reasoning);
+    if (failed) return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
+    return LVN_OK;
+}
+
+/* Takes `train` and `weight` out of a message. */
+static enum lvn_status take_training(json_t *message, size_t number, bool answer, bool *trained)
+{
+    const json_t *train = json_object_get(message, "train"), *weight = json_object_get(message, "weight");
+    double value = json_is_number(weight) ? json_number_value(weight) : -1;
+    LVN_CHECK(!train || json_is_boolean(train) || json_is_null(train), FORMAT,
+              "message %zu: 'train' must be true or false", number);
+    LVN_CHECK(!weight || json_is_null(weight) || value == 0 || value == 1, FORMAT,
+              "message %zu: 'weight' must be 0 or 1", number);
+    LVN_CHECK(answer || (!json_is_true(train) && value != 1), FORMAT,
+              "message %zu is to be trained, but only answers of the assistant are", number);
+    *trained = answer && !json_is_false(train) && value != 0;
+    json_object_del(message, "train");
+    json_object_del(message, "weight");
+    return LVN_OK;
+}
+
+static enum lvn_status check_messages(struct lvn_chat_row *row, struct lvn_arena *a, bool joins_parts)
+{
+    size_t i, n = json_array_size(row->messages);
+    json_t *message;
+    LVN_CHECK(n, FORMAT, "the conversation has no messages");
+    row->n = (int64_t)n;
+    row->is_trained = lvn_arena_alloc(a, n);
+    if (!row->is_trained) return LVN_MEMORY;
+    json_array_foreach(row->messages, i, message)
+    {
+        const char *role = json_string_value(json_object_get(message, "role"));
+        LVN_CHECK(role, FORMAT, "message %zu has no role", i + 1);
+        bool answer = strcmp(role, "assistant") == 0;
+        LVN_TRY(take_training(message, i + 1, answer, &row->is_trained[i]));
+        LVN_TRY(rename_members(message));
+        const json_t *content = json_object_get(message, "content");
+        LVN_CHECK(!content || json_is_string(content) || json_is_array(content), FORMAT,
+                  "message %zu: 'content' is neither a text nor a list of parts", i + 1);
+        LVN_CHECK(content || json_object_get(message, "tool_calls") || json_object_get(message, "reasoning_content"),
+                  FORMAT, "message %zu has no content", i + 1);
+        LVN_TRY(check_parts(message, i + 1, joins_parts));
+        row->n_answers += answer;
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status read_tools(struct lvn_chat_row *row)
+{
+    const json_t *tools = json_object_get(row->source, "tools");
+    if (!tools || json_is_null(tools)) return LVN_OK;
+    if (json_is_string(tools)) {
+        json_error_t error;
+        if (!json_string_length(tools)) return LVN_OK;
+        LVN_TRY(lvn_json_load(json_string_value(tools), (int64_t)json_string_length(tools), 0, &row->tools, &error));
+        LVN_CHECK(row->tools, FORMAT, "'tools' is a text that is no JSON: %s", error.text);
+    } else {
+        row->tools = json_incref((json_t *)tools);
+    }
+    LVN_CHECK(json_is_array(row->tools), FORMAT, "'tools' is no list");
+    if (json_array_size(row->tools)) return LVN_OK;
+    json_decref(row->tools);
+    row->tools = NULL;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_chat_row_read(struct lvn_chat_row *row, struct lvn_arena *a, const json_t *source, bool joins_parts)
+{
+    static const char *const keys[] = {"messages", "conversations", "input_ids", "prompt", "instruction"};
+    const json_t *value = NULL;
+    *row = (struct lvn_chat_row){.source = source, .form = LVN_CHAT_FORMS};
+    for (int i = 0; i < LVN_CHAT_FORMS && !value; i++) {
+        value = json_object_get(source, keys[i]);
+        if (value) row->form = (enum lvn_chat_form)i;
+    }
+    LVN_CHECK(
+        value, FORMAT,
+        "the row has none of messages, conversations, prompt and completion, instruction and output, or input_ids");
+    if (row->form == LVN_CHAT_IDS) return LVN_OK;
+    row->messages = json_array();
+    if (!row->messages) return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
+    if (row->form == LVN_CHAT_MESSAGES) LVN_TRY(append_messages(row, value, "messages"));
+    if (row->form == LVN_CHAT_CONVERSATIONS) LVN_TRY(read_conversations(row, value));
+    if (row->form == LVN_CHAT_PROMPT) LVN_TRY(read_prompt(row));
+    if (row->form == LVN_CHAT_INSTRUCTION) LVN_TRY(read_instruction(row));
+    LVN_TRY(check_messages(row, a, joins_parts));
+    if (row->form == LVN_CHAT_PROMPT && !json_is_string(value)) /* answers of the prompt are not trained */
+        for (size_t i = 0; i < json_array_size(value); i++) row->is_trained[i] = false;
+    return read_tools(row);
+}
+
+void lvn_chat_row_release(struct lvn_chat_row *row)
+{
+    json_decref(row->messages);
+    json_decref(row->tools);
+    row->messages = row->tools = NULL;
+}

@@ -1,0 +1,48 @@
+/* chat_row.h - a row of data as a conversation. Called by chat_encode.c.
+ *
+ * Rows, by the first of these members that exists:
+ *
+ *   messages                  a list of messages: role, content (a text, or a list of text parts), and what the
+ * template reads (tool_calls, name, ...) conversations             a list of from and value, as in ShareGPT's data, and
+ * optionally a text `system` input_ids                 token ids, with labels of the same number, or -100 where nothing
+ * is trained prompt + completion       texts, which become a message of the user and an answer; or lists of messages
+ *   instruction + output      texts, and optionally `input`: the user's message is the instruction, an empty line and
+ *                             the input
+ *
+ * Further members: tools (a list, or a list as text), documents, chat_template_kwargs (variables for the template). A
+ * message of the assistant with train: false or weight: 0 is not trained. As in transformers, members of messages that
+ * are null are left out, and a message's reasoning_content, thinking or reasoning is given to the template under the
+ * first two names. */
+#ifndef LVN_CHAT_ROW_H
+#define LVN_CHAT_ROW_H
+
+#include "base/arena.h"
+#include "formats/json.h"
+
+enum lvn_chat_form {
+    LVN_CHAT_MESSAGES,
+    LVN_CHAT_CONVERSATIONS,
+    LVN_CHAT_IDS,
+    LVN_CHAT_PROMPT,
+    LVN_CHAT_INSTRUCTION,
+    LVN_CHAT_FORMS
+};
+
+struct lvn_chat_row {
+    enum lvn_chat_form form;
+    json_t *messages;     /* owned; NULL for LVN_CHAT_IDS */
+    json_t *tools;        /* owned, or NULL */
+    const json_t *source; /* the row, borrowed */
+    bool *is_trained;     /* [number of messages] answers that are not excluded, in the arena */
+    int64_t n;            /* messages */
+    int64_t n_answers;    /* messages of the assistant */
+};
+
+/* The members that make the form, for messages. */
+const char *lvn_chat_form_text(enum lvn_chat_form form);
+/* Errors are one sentence without file and line. lvn_chat_row_release() must follow, after failures too. */
+enum lvn_status lvn_chat_row_read(struct lvn_chat_row *row, struct lvn_arena *a, const json_t *source,
+                                  bool joins_parts) LVN_CHECKED;
+void lvn_chat_row_release(struct lvn_chat_row *row);
+
+#endif

@@ -1,0 +1,69 @@
+/* data_fetch.c - see data_fetch.h. MIN_STREAM: files below are downloaded before training begins. */
+#include "data/data_fetch.h"
+
+#include <string.h>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "stores/streaming_file.h"
+
+enum { MIN_STREAM = 16 << 20 };
+
+static enum lvn_status download_if_present(struct lvn_arena *a, const char *url)
+{
+    enum lvn_store_kind kind;
+    int64_t bytes;
+    const char *local;
+    if (!url) return LVN_MEMORY;
+    LVN_TRY(lvn_store_stat(url, &kind, &bytes));
+    return kind == LVN_STORE_FILE ? lvn_store_download(a, url, LVN_WANT_ALL, &local) : LVN_OK;
+}
+
+/* The sidecar, nanoGPT's meta.pkl and the tokenizer's files of a .bin file. Tries each name: a web server cannot list a
+ * folder. */
+static enum lvn_status download_sidecars(struct lvn_arena *a, const char *url)
+{
+    const char *dir = lvn_path_dir(a, url);
+    if (!dir) return LVN_MEMORY;
+    LVN_TRY(download_if_present(a, lvn_arena_printf(a, "%s.json", url)));
+    LVN_TRY(download_if_present(a, lvn_store_join(a, dir, "meta.pkl")));
+    const char *const *const lists[] = {lvn_store_tokenizer_files, lvn_store_tokenizer_companions};
+    for (int i = 0; i < 2; i++)
+        for (const char *const *name = lists[i]; *name; name++)
+            LVN_TRY(download_if_present(a, lvn_store_join(a, dir, *name)));
+    return LVN_OK;
+}
+
+enum lvn_status lvn_data_fetch(struct lvn_arena *a, const char *path, const char **local)
+{
+    *local = path;
+    if (!path || !lvn_store_is_url(path)) return LVN_OK;
+    LVN_TRY(lvn_store_download(a, path, LVN_WANT_TOKENS, local));
+    bool tokens = lvn_ends_with(path, ".bin") && lvn_path_is_file(*local);
+    return tokens && lvn_store_is_remote(path) ? download_sidecars(a, path) : LVN_OK;
+}
+
+enum lvn_status lvn_data_stream(struct lvn_arena *a, const char *path, const char **local,
+                                struct lvn_streaming_file **stream)
+{
+    enum lvn_store_kind kind;
+    int64_t bytes;
+    const char *folder;
+    *stream = NULL;
+    if (!lvn_store_is_remote(path)) return lvn_data_fetch(a, path, local);
+    LVN_TRY(lvn_store_stat(path, &kind, &bytes));
+    bool is_folder = kind == LVN_STORE_FOLDER, is_bin = lvn_ends_with(path, ".bin");
+    const char *url = is_folder ? lvn_store_join(a, path, "train.bin") : path;
+    if (!url) return LVN_MEMORY;
+    if (is_folder) LVN_TRY(lvn_store_stat(url, &kind, &bytes));
+    if (kind != LVN_STORE_FILE || (!is_folder && !is_bin) || bytes < MIN_STREAM) return lvn_data_fetch(a, path, local);
+    const char *val = lvn_store_join(a, path, "val.bin");
+    const char *val_json = val ? lvn_arena_printf(a, "%s.json", val) : NULL;
+    if (!val_json) return LVN_MEMORY;
+    LVN_TRY(download_sidecars(a, url));
+    if (is_folder) LVN_TRY(download_if_present(a, val));
+    if (is_folder) LVN_TRY(download_if_present(a, val_json));
+    LVN_TRY(lvn_store_cached_path(a, url, &folder)); /* path of the file once downloaded */
+    *local = is_folder ? lvn_path_dir(a, folder) : folder;
+    return *local ? lvn_streaming_file_open(stream, url) : LVN_MEMORY;
+}

@@ -1,0 +1,473 @@
+/* dataset.c - see dataset.h: the table of kinds, and code for all kinds: opening, planned lengths, windows of a stream,
+ * masks. */
+#include "data/dataset.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "data/data_fetch.h"
+#include "data/file_type.h"
+#include "data/table.h"
+#include "stores/store.h"
+#include "stores/streaming_file.h"
+
+#define LVN_DATASET(name) extern const struct lvn_dataset_kind lvn_dataset_##name;
+#include "data/datasets_each.h"
+
+static const struct lvn_dataset_kind *const kinds[] = {
+#define LVN_DATASET(name) &lvn_dataset_##name,
+#include "data/datasets_each.h"
+    NULL};
+
+const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name)
+{
+    char names[256] = "";
+    for (int i = 0; kinds[i]; i++) {
+        if (name && strcmp(kinds[i]->name, name) == 0) return kinds[i];
+        lvn_print_append(names, sizeof names, "%s%s", i ? ", " : "", kinds[i]->name);
+    }
+    lvn_fail(LVN_ARG, "data.kind is '%s'; levin knows %s", name ? name : "", names);
+    return NULL;
+}
+
+/* FORMAT with a command that converts what no kind matches. */
+static enum lvn_status refuse_path(const char *path)
+{
+    const bool folder = lvn_path_is_dir(path);
+    const int64_t unpacked = lvn_file_unpacked_name(path);
+    const bool packed = path[unpacked] != '\0', lines = lvn_file_type(path, unpacked) == LVN_FILE_TYPE_LINES;
+    enum lvn_status status = folder ? LVN_OK : lvn_file_refuse_name(path);
+    if (status == LVN_FORMAT && lvn_table_is_named(path))
+        LVN_FAIL(FORMAT, "%s; or, to learn labels of its texts: --data.text_column=COLUMN --data.label_column=COLUMN",
+                 levin_error_text());
+    LVN_TRY(status);
+    LVN_CHECK(!lines || packed || !lvn_file_begins_array(path), FORMAT,
+              "'%s' is an array of JSON, and levin reads lines of JSON: `jq -c '.[]' %s > %.*s-lines.jsonl` makes "
+              "lines of it",
+              path, path, (int)lvn_path_stem(path), path);
+    LVN_FAIL(FORMAT,
+             "'%s' is %s, on which levin cannot train directly%s: `levin prepare %s --tokenizer=TOKENIZER` makes token "
+             "files of it, and prints the keys to train on them",
+             path,
+             lines    ? "lines of JSON"
+             : folder ? "a folder"
+                      : "an archive",
+             folder ? " (there is no train.bin in it, nor the files of MNIST)" : "", path);
+}
+
+enum lvn_status lvn_dataset_guess(const char *path, const struct lvn_dataset_kind **out)
+{
+    *out = NULL;
+    for (int i = 0; kinds[i] && !*out; i++)
+        if (kinds[i]->matches && kinds[i]->matches(path)) *out = kinds[i];
+    if (*out || (!lvn_path_exists(path) && lvn_file_type(path, (int64_t)strlen(path)) == LVN_FILE_TYPE_UNKNOWN))
+        return LVN_OK;
+    LVN_CHECK(lvn_path_exists(path) || lvn_store_is_url(path), IO, "cannot open '%s': No such file or directory", path);
+    return refuse_path(path);
+}
+
+const char *const lvn_split_names[LVN_SPLIT_COUNT] = {"train", "val", "test", "all"};
+
+/* --- opening --------------------------------------------------------------------------------------------------- */
+
+static enum lvn_status check_lengths(const struct lvn_dataset *d, const struct lvn_data_options *o)
+{
+    const struct lvn_split *train = &d->split[LVN_SPLIT_TRAIN];
+    if (o->block_size && d->block_size)
+        LVN_CHECK(o->block_size >= d->block_size, ARG,
+                  "model.block_size is %lld, but a sample of '%s' has %lld tokens: give model.block_size=%lld or leave "
+                  "it out",
+                  (long long)o->block_size, d->kind->name, (long long)d->block_size, (long long)d->block_size);
+    if (o->block_size && train->n_tokens && !train->pack && !o->for_evaluation)
+        LVN_CHECK(
+            train->n_tokens > o->block_size, FORMAT,
+            "'%s' has %lld tokens to train on, but one window of model.block_size=%lld needs %lld: give more data "
+            "or a smaller model.block_size",
+            train->path, (long long)train->n_tokens, (long long)o->block_size, (long long)o->block_size + 1);
+    return LVN_OK;
+}
+
+/* Replaces the fields of text by those with masks: ids, types, length, labels. */
+static void mask_fields(struct lvn_fields *f)
+{
+    struct lvn_field ids = f->field[0], types = ids, labels = ids;
+    if (!ids.tokens) return; /* no text: the task then refuses the data */
+    types.name = "types";
+    types.tokens = false;
+    types.below = 2;
+    labels.name = "labels";
+    labels.label = LVN_LABEL_TOKEN;
+    *f = (struct lvn_fields){
+        .field = {ids, types, {.name = "length", .dtype = LVN_I32, .below = ids.dim[0] + 1}, labels}, .n = 4};
+}
+
+static enum lvn_status open_mask(struct lvn_dataset *d, const struct lvn_data_options *o)
+{
+    const struct lvn_tokenizer *t = d->tokenizer ? d->tokenizer : o->model_tokenizer;
+    if (!t)
+        LVN_TRY(lvn_tokenizer_require(d->tokenizer_error ? d->tokenizer_error : o->tokenizer_error, "task.kind=mlm"));
+    LVN_CHECK(t, ARG,
+              "task.kind=mlm hides words behind the token [MASK], and neither the data ('%s') nor the model have a "
+              "tokenizer: prepare the text with one (`levin prepare TEXT --tokenizer=DIR`)",
+              d->path);
+    LVN_TRY(lvn_mask_init(&d->mask, t, o->mask_fraction, o->whole_words, o->seed));
+    d->masks = true;
+    return LVN_OK;
+}
+
+static enum lvn_status check_pack(const struct lvn_data_options *o, const struct lvn_dataset_kind *kind)
+{
+    if (!o->pack) return LVN_OK;
+    LVN_CHECK(kind->documents, ARG,
+              "data.pack packs documents into rows, and data.kind=%s has none: it is for token files, whose documents "
+              "end with an end-of-text token; leave it out",
+              kind->name);
+    LVN_CHECK(!o->masks, ARG,
+              "data.pack is for next-token prediction, and task.kind=mlm masks tokens of whole samples: leave one of "
+              "them out");
+    LVN_CHECK(!o->stream, ARG,
+              "data.pack reads all documents before the first step, and data.stream starts before they are downloaded: "
+              "leave one of them out");
+    return LVN_OK;
+}
+
+/* Packs the documents of all splits into rows. */
+static enum lvn_status pack(struct lvn_dataset *d, const struct lvn_data_options *o)
+{
+    const enum lvn_overlong overlong = o->overlong == LVN_OVERLONG_AUTO ? d->kind->overlong : o->overlong;
+    for (int k = 0; k < LVN_SPLIT_COUNT; k++) {
+        struct lvn_split *p = &d->split[k];
+        struct lvn_pack_source source;
+        if (!p->n_tokens && !p->n_samples) continue;
+        LVN_TRY(d->kind->documents(d, o, (enum lvn_split_id)k, &source));
+        LVN_TRY(lvn_pack_new(&p->pack, &source, d->fields.field[0].dim[0], overlong, o->seed));
+        p->n_samples = p->pack->rows;
+        lvn_pack_report(p->pack);
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_dataset_fields(const struct lvn_data_options *o, struct lvn_fields *out)
+{
+    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(o->kind);
+    *out = (struct lvn_fields){0};
+    if (!kind) return LVN_ARG;
+    kind->fields(o, out);
+    LVN_TRY(check_pack(o, kind));
+    LVN_CHECK(out->n, ARG,
+              "data.kind=%s is for programs that use the library and give samples themselves (Python: "
+              "levin.Run(data=...)); name files with data.path instead",
+              kind->name);
+    if (o->masks) mask_fields(out);
+    if (o->pack) *out = lvn_pack_fields(o->block_size, o->vocab_size);
+    return LVN_OK;
+}
+
+int lvn_dataset_length(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at)
+{
+    return d->n_lengths ? lvn_length_find(d->length, d->n_lengths, d->kind->length(d, split, at)) : 0;
+}
+
+/* Sorts the samples of a split by planned length (counting sort). */
+static enum lvn_status sort_by_length(struct lvn_dataset *d, enum lvn_split_id split)
+{
+    struct lvn_split *p = &d->split[split];
+    int64_t next[LVN_LENGTHS];
+    if (!p->n_samples) return LVN_OK;
+    p->by_length = lvn_malloc(sizeof *p->by_length * (size_t)p->n_samples);
+    if (!p->by_length) return LVN_MEMORY;
+    for (int64_t i = 0; i < p->n_samples; i++) p->length_start[lvn_dataset_length(d, split, i) + 1]++;
+    for (int k = 0; k < d->n_lengths; k++) {
+        p->length_start[k + 1] += p->length_start[k];
+        next[k] = p->length_start[k];
+    }
+    for (int64_t i = 0; i < p->n_samples; i++) p->by_length[next[lvn_dataset_length(d, split, i)]++] = i;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_dataset_sort(struct lvn_dataset *d)
+{
+    d->n_lengths = lvn_fields_lengths(&d->fields, d->length);
+    for (int k = 0; k < LVN_SPLIT_COUNT && d->n_lengths; k++) LVN_TRY(sort_by_length(d, (enum lvn_split_id)k));
+    return LVN_OK;
+}
+
+static enum lvn_status open_into(struct lvn_dataset *d, const struct lvn_data_options *o)
+{
+    LVN_TRY(lvn_dataset_fields(o, &d->fields));
+    d->kind = lvn_dataset_kind_find(o->kind);
+    LVN_TRY(d->kind->open(d, o));
+    if (o->vocab_size)
+        LVN_CHECK(d->vocab_size <= o->vocab_size, ARG,
+                  "the data ('%s') has %lld different tokens, but model.vocab_size is %lld: they must fit",
+                  d->split[0].path ? d->split[0].path : d->kind->name, (long long)d->vocab_size,
+                  (long long)o->vocab_size);
+    d->id_limit = o->vocab_size ? o->vocab_size : d->vocab_size;
+    for (int k = 0; k < d->fields.n && d->id_limit; k++)
+        if (d->fields.field[k].tokens) d->fields.field[k].below = d->id_limit;
+    if (o->masks) LVN_TRY(open_mask(d, o));
+    if (o->pack) LVN_TRY(pack(d, o));
+    LVN_TRY(lvn_dataset_sort(d));
+    return check_lengths(d, o);
+}
+
+enum lvn_status lvn_dataset_open(struct lvn_dataset **out, const struct lvn_data_options *o)
+{
+    *out = NULL;
+    struct lvn_dataset *d = lvn_calloc(1, sizeof *d);
+    if (!d) return LVN_MEMORY;
+    struct lvn_data_options local = *o;
+    LVN_LOCAL_ARENA(a);
+    struct lvn_streaming_file *streaming = NULL;
+    enum lvn_status status =
+        o->stream ? lvn_data_stream(&a, o->path, &local.path, &streaming) : lvn_data_fetch(&a, o->path, &local.path);
+    if (status == LVN_OK) status = lvn_data_fetch(&a, o->val_path, &local.val_path);
+    if (status == LVN_OK && o->for_evaluation) status = lvn_data_fetch(&a, o->test_path, &local.test_path);
+    d->split[LVN_SPLIT_TRAIN].streaming = streaming;
+    d->path = lvn_strdup(o->path && *o->path ? o->path : o->kind);
+    if (status == LVN_OK && !d->path) status = LVN_MEMORY;
+    d->for_evaluation = o->for_evaluation;
+    d->is_file = status == LVN_OK && local.path && *local.path && !lvn_path_is_dir(local.path);
+    if (status == LVN_OK) status = open_into(d, &local);
+    if (status == LVN_OK)
+        *out = d;
+    else
+        lvn_dataset_close(d);
+    return status;
+}
+
+void lvn_dataset_close(struct lvn_dataset *d)
+{
+    if (!d) return;
+    if (d->kind && d->kind->close) d->kind->close(d);
+    lvn_vocab_free(d->vocabulary);
+    lvn_tokenizer_close(d->tokenizer);
+    free(d->tokenizer_error);
+    for (int i = 0; i < LVN_SPLIT_COUNT; i++) {
+        lvn_streaming_file_close(d->split[i].streaming);
+        free(d->split[i].blocks);
+        lvn_pack_free(d->split[i].pack);
+        free(d->split[i].by_length);
+        free(d->split[i].path);
+    }
+    free(d->path);
+    free(d);
+}
+
+bool lvn_dataset_has(const struct lvn_dataset *d, enum lvn_split_id split)
+{
+    return d->split[split].n_tokens > 1 || d->split[split].n_samples > 0;
+}
+
+enum lvn_status lvn_dataset_splits(const struct lvn_dataset *d, enum lvn_split_id split, struct lvn_split_list *out)
+{
+    static const char *const titles[LVN_SPLIT_ALL] = {"training", "validation", "test"};
+    char available[64] = "";
+    *out = (struct lvn_split_list){0};
+    if (lvn_dataset_has(d, split)) {
+        out->id[out->n++] = split;
+        return LVN_OK;
+    }
+    for (int i = 0; i < LVN_SPLIT_ALL; i++) {
+        if (!lvn_dataset_has(d, (enum lvn_split_id)i)) continue;
+        lvn_print_append(available, sizeof available, "%s%s", *available ? ", " : "", lvn_split_names[i]);
+        if (split == LVN_SPLIT_ALL) out->id[out->n++] = (enum lvn_split_id)i;
+    }
+    LVN_CHECK(*available, FORMAT, "'%s' holds a single token: there is nothing to score", d->path);
+    LVN_CHECK(out->n, ARG,
+              "'%s' has no %s part; it has %s: say which to score (--data.split=%.*s), or name a file with --data.path",
+              d->path, titles[split], available, (int)strcspn(available, ","), available);
+    return LVN_OK;
+}
+
+/* --- streams --------------------------------------------------------------------------------------------------- */
+
+enum lvn_status lvn_split_set(struct lvn_split *p, const char *path, const void *tokens, int width, int64_t n_tokens)
+{
+    p->path = lvn_strdup(path);
+    if (!p->path) return LVN_MEMORY;
+    p->tokens = tokens;
+    p->width = width;
+    p->n_tokens = n_tokens;
+    return LVN_OK;
+}
+
+static int64_t token(const struct lvn_split *p, int64_t i)
+{
+    return p->width == 2 ? ((const uint16_t *)p->tokens)[i] : ((const uint32_t *)p->tokens)[i];
+}
+
+int64_t lvn_split_max(const struct lvn_split *p, int64_t *position)
+{
+    int64_t max = -1;
+    if (p->width == 2) {
+        uint16_t m = 0;
+        for (int64_t i = 0; i < p->n_tokens; i++)
+            m = ((const uint16_t *)p->tokens)[i] > m ? ((const uint16_t *)p->tokens)[i] : m;
+        max = m;
+    } else {
+        uint32_t m = 0;
+        for (int64_t i = 0; i < p->n_tokens; i++)
+            m = ((const uint32_t *)p->tokens)[i] > m ? ((const uint32_t *)p->tokens)[i] : m;
+        max = m;
+    }
+    int64_t i = 0;
+    while (i < p->n_tokens && token(p, i) != max) i++;
+    *position = i;
+    return max;
+}
+
+enum lvn_status lvn_split_check_id(const struct lvn_split *p, int64_t position, int64_t id, int64_t limit)
+{
+    LVN_CHECK(id < limit, FORMAT,
+              "'%s' holds the token id %lld at position %lld, but the model's vocabulary has %lld tokens (0 to %lld): "
+              "give the vocabulary that the file was made with as model.vocab_size",
+              p->path, (long long)id, (long long)(p->first + position), (long long)limit, (long long)limit - 1);
+    return LVN_OK;
+}
+
+struct lvn_fields lvn_stream_fields(int64_t T, int64_t below)
+{
+    return (struct lvn_fields){
+        .field = {{.name = "ids", .dtype = LVN_I32, .rank = 1, .dim = {T}, .below = below, .tokens = true},
+                  {.name = "labels",
+                   .dtype = LVN_I32,
+                   .rank = 1,
+                   .dim = {T},
+                   .below = below,
+                   .label = LVN_LABEL_TOKEN,
+                   .tokens = true}},
+        .n = 2};
+}
+
+void lvn_stream_fields_of(const struct lvn_data_options *o, struct lvn_fields *out)
+{
+    *out = lvn_stream_fields(o->block_size, o->vocab_size);
+}
+
+int64_t lvn_dataset_samples(const struct lvn_dataset *d, enum lvn_split_id split)
+{
+    const struct lvn_split *p = &d->split[split];
+    if (p->n_samples) return p->n_samples;
+    int64_t T = d->fields.field[0].dim[0];
+    if (p->n_tokens < 2 || T < 1) return 0;
+    int64_t windows = (p->n_tokens - 1) / T;
+    return windows ? windows : split != LVN_SPLIT_TRAIN || d->for_evaluation;
+}
+
+double lvn_split_fill(const struct lvn_split *p)
+{
+    return p->pack ? (double)p->pack->tokens / (double)(p->pack->rows * p->pack->T) : 1;
+}
+
+/* n ids from memory, and their labels, the last of which is the token after them. */
+static void copy_window(const struct lvn_split *p, int64_t at, int64_t n, int32_t *ids, int32_t *labels)
+{
+    if (p->width == 2)
+        for (int64_t i = 0; i < n; i++) ids[i] = ((const uint16_t *)p->tokens)[at + i];
+    else
+        for (int64_t i = 0; i < n; i++) ids[i] = (int32_t)((const uint32_t *)p->tokens)[at + i];
+    memcpy(labels, ids + 1, (size_t)(n - 1) * sizeof *labels);
+    labels[n - 1] = (int32_t)token(p, at + n);
+}
+
+/* The same from a file during its download. With two bytes a token all n + 1 tokens fit into `labels` as scratch. */
+static enum lvn_status read_window(const struct lvn_split *p, int64_t at, int64_t n, int32_t *ids, int32_t *labels)
+{
+    if (p->width == 2) {
+        const char *bytes = (const char *)labels;
+        uint16_t id;
+        LVN_TRY(lvn_streaming_file_read(p->streaming, p->header + 2 * at, 2 * (n + 1), labels));
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(&id, bytes + 2 * i, 2);
+            ids[i] = id;
+        }
+        memcpy(&id, bytes + 2 * n, 2);
+        memcpy(labels, ids + 1, (size_t)(n - 1) * sizeof *labels);
+        labels[n - 1] = id;
+        return LVN_OK;
+    }
+    LVN_TRY(lvn_streaming_file_read(p->streaming, p->header + 4 * at, 4 * n, ids));
+    memcpy(labels, ids + 1, (size_t)(n - 1) * sizeof *labels);
+    return lvn_streaming_file_read(p->streaming, p->header + 4 * (at + n), 4, &labels[n - 1]);
+}
+
+static enum lvn_status read_token(const struct lvn_split *p, int64_t at, int32_t *id)
+{
+    uint16_t narrow = 0;
+    if (!p->streaming) {
+        *id = (int32_t)token(p, at);
+        return LVN_OK;
+    }
+    LVN_TRY(lvn_streaming_file_read(p->streaming, p->header + at * p->width, p->width,
+                                    p->width == 2 ? (void *)&narrow : (void *)id));
+    if (p->width == 2) *id = narrow;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_split_read(const struct lvn_split *p, int64_t at, int64_t n, int64_t id_limit, int32_t *ids,
+                               int32_t *labels)
+{
+    const int64_t labeled = n < p->n_tokens - at ? n : n - 1; /* the last token of the stream has no label */
+    uint32_t max = 0;
+    if (labeled > 0) {
+        if (p->streaming)
+            LVN_TRY(read_window(p, at, labeled, ids, labels));
+        else
+            copy_window(p, at, labeled, ids, labels);
+        for (int64_t i = 0; i < labeled; i++) max = (uint32_t)ids[i] > max ? (uint32_t)ids[i] : max;
+        max = (uint32_t)labels[labeled - 1] > max ? (uint32_t)labels[labeled - 1] : max;
+    }
+    if (labeled < n) {
+        ids[n - 1] = labeled ? labels[labeled - 1] : -1;
+        if (!labeled) LVN_TRY(read_token(p, at, &ids[0]));
+        labels[n - 1] = -1;
+    }
+    if (max >= (uint64_t)id_limit)
+        for (int64_t i = 0; i <= labeled; i++)
+            LVN_TRY(lvn_split_check_id(p, at + i, (uint32_t)(i < labeled ? ids[i] : labels[labeled - 1]), id_limit));
+    return LVN_OK;
+}
+
+static enum lvn_status read_stream_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at,
+                                          int32_t *ids, int32_t *labels)
+{
+    const struct lvn_split *p = &d->split[split];
+    int64_t T = d->fields.field[0].dim[0];
+    int64_t n = p->n_tokens - 1 - at < T ? p->n_tokens - 1 - at : T;
+    if (n < 0) n = 0;
+    if (n > 0) LVN_TRY(lvn_split_read(p, at, n, d->id_limit, ids, labels));
+    for (int64_t i = n; i < T; i++) ids[i] = 0, labels[i] = -1;
+    return LVN_OK;
+}
+
+static enum lvn_status read_masked_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at,
+                                          struct lvn_draw draw, void *const *out)
+{
+    int32_t *ids = out[0], *types = out[1], *length = out[2], *labels = out[3];
+    int64_t T = d->n_lengths ? draw.length : d->fields.field[0].dim[0];
+    if (d->split[split].n_samples) {
+        LVN_TRY(d->kind->sample(d, split, at, draw, out));
+    } else {
+        LVN_TRY(read_stream_sample(d, split, at, ids, labels));
+        memset(types, 0, sizeof *types * (size_t)T);
+        for (*length = (int32_t)T; *length > 1 && labels[*length - 1] < 0; --*length) {
+        }
+    }
+    lvn_mask_sample(&d->mask, draw.order, at, *length, ids, labels);
+    for (int64_t t = *length; t < T; t++) labels[t] = -1;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_dataset_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at,
+                                   struct lvn_draw draw, void *const *out)
+{
+    if (d->masks) return read_masked_sample(d, split, at, draw, out);
+    if (d->split[split].pack) return lvn_pack_row(d->split[split].pack, at, out[0], out[1], out[2]);
+    if (d->split[split].n_samples) return d->kind->sample(d, split, at, draw, out);
+    return read_stream_sample(d, split, at, out[0], out[1]);
+}

@@ -1,0 +1,32 @@
+/* file_type.h - recognizes texts, JSON lines and archives by the extension of a file's name, and texts by their bytes:
+ * a text is UTF-8 and has no zero bytes. Called by data sets and `levin prepare`. Left out: magic numbers. */
+#ifndef LVN_FILE_TYPE_H
+#define LVN_FILE_TYPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+enum lvn_file_type {
+    LVN_FILE_TYPE_UNKNOWN, /* no known extension */
+    LVN_FILE_TYPE_TEXT,
+    LVN_FILE_TYPE_LINES, /* of JSON */
+    LVN_FILE_TYPE_ARCHIVE,
+    LVN_FILE_TYPE_REFUSED, /* no text, and levin cannot extract text from it */
+};
+
+/* The type by the first n bytes of the name; case does not matter. */
+enum lvn_file_type lvn_file_type(const char *name, int64_t n);
+/* Length of the name without the extensions of archives and compression: ".gz", ".tar". */
+int64_t lvn_file_unpacked_name(const char *name);
+/* Length of the name without all known extensions: "a/b.txt" and "a/b.txt.gz" are "a/b". */
+int64_t lvn_file_stem(const char *name);
+/* FORMAT, with what the file is and how to convert it, if the extension is one of REFUSED. */
+enum lvn_status lvn_file_refuse_name(const char *name) LVN_CHECKED;
+/* FORMAT if these n bytes are not UTF-8 or one is zero. offset: of the first in the file. */
+enum lvn_status lvn_file_refuse_bytes(const char *name, const void *p, int64_t n, int64_t offset) LVN_CHECKED;
+/* Is the first character of a file that is no space a '['? False if it cannot be read. */
+bool lvn_file_begins_array(const char *path);
+
+#endif

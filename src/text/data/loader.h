@@ -1,0 +1,69 @@
+/* loader.h - chooses and reads the samples of a batch.
+ *
+ * A batch is a pure function of (seed, step, row): the loader keeps no position, so a resumed run needs the step number
+ * alone, and any split of the rows over ranks and micro-batches gives the same batch. Called by train, inference and
+ * prefetch.h. Left out: reading ahead.
+ *
+ *   permutation   every epoch uses each sample once, in a new random order; a stream is first cut into adjacent
+ *                 windows, beginning at a new random offset
+ *   random        every row is a sample at a random position, with replacement
+ *   sequential    in the order of the list, or adjacent windows from the beginning of the stream
+ *
+ * With ragged fields a batch has the planned length (base/field.h) of its longest sample, over all ranks. The random
+ * order of an epoch then groups samples by length: sorted by planned length, shuffled within each length, rotated by a
+ * random offset, cut into batches, and these shuffled. Evaluation is in order of length, too.
+ *
+ * An epoch has floor(samples / batch_size) steps; samples that do not fill a batch are dropped. With fewer samples than
+ * rows in a batch, an epoch is one step that repeats samples. */
+#ifndef LVN_LOADER_H
+#define LVN_LOADER_H
+
+#include "data/dataset.h"
+
+/* In the order of the words of data.sampling. */
+enum lvn_sampling { LVN_SAMPLING_PERMUTATION, LVN_SAMPLING_RANDOM, LVN_SAMPLING_SEQUENTIAL };
+
+/* Callers only read the fields, unless a comment says otherwise. */
+struct lvn_loader {
+    const struct lvn_dataset *data; /* borrowed */
+    enum lvn_split_id split;
+    enum lvn_sampling sampling;
+    int64_t batch_size; /* rows of the global batch */
+    uint64_t seed;
+    int64_t stride;          /* from one sample to the next: block_size tokens in a stream, 1 in a list */
+    int64_t samples;         /* of one epoch */
+    int64_t steps_per_epoch; /* at least 1 */
+    int64_t eval_samples;    /* adjacent samples from the start, for evaluation */
+    bool pad_to_max_length;  /* set by the caller: every batch has the largest planned length */
+};
+
+/* ARG if the split does not exist, FORMAT if it has no sample. */
+enum lvn_status lvn_loader_init(struct lvn_loader *l, const struct lvn_dataset *data, enum lvn_split_id split,
+                                enum lvn_sampling sampling, int64_t batch_size, uint64_t seed) LVN_CHECKED;
+
+/* For evaluation: includes the tokens of an incomplete last window. */
+void lvn_loader_keep_last(struct lvn_loader *l);
+
+/* Limits an epoch to its first `steps` steps (at least 1). */
+void lvn_loader_limit_steps(struct lvn_loader *l, int64_t steps);
+
+/* Reads rows [first, first + b->rows) of the global batch of step 0, 1, ...; ragged fields get the batch's length. */
+enum lvn_status lvn_loader_batch(const struct lvn_loader *l, int64_t step, int64_t first,
+                                 struct lvn_samples *b) LVN_CHECKED;
+
+/* Tokens of the global batch of a step without padding; 0: the samples are not packed (data/packing/packing.h). */
+int64_t lvn_loader_tokens(const struct lvn_loader *l, int64_t step);
+
+/* Number of batches of an evaluation: of all samples, each once, or, with limit > 0, at most `limit` evenly spaced
+ * batches. */
+int64_t lvn_loader_eval_batches(const struct lvn_loader *l, int64_t limit);
+/* Number of samples in these batches (the last one may be incomplete). */
+int64_t lvn_loader_eval_count(const struct lvn_loader *l, int64_t limit);
+/* Reads rows [first, first + b->rows) of evaluation batch i; rows past the last sample are blank. Row r is the
+ * evaluated sample *number + r (see lvn_loader_eval_sample()). */
+enum lvn_status lvn_loader_eval_batch(const struct lvn_loader *l, int64_t limit, int64_t i, int64_t first,
+                                      struct lvn_samples *b, int64_t *number) LVN_CHECKED;
+/* Index within the split of the place-th evaluated sample. */
+int64_t lvn_loader_eval_sample(const struct lvn_loader *l, int64_t place);
+
+#endif

@@ -1,0 +1,24 @@
+/* prepare.h - writes a data set of one stream as token files. Called by `levin prepare`. Left out: texts that need a
+ * tokenizer (text_prepare.h). */
+#ifndef LVN_PREPARE_H
+#define LVN_PREPARE_H
+
+#include "data/dataset.h"
+
+struct lvn_prepared {
+    int64_t vocab_size;
+    int64_t n_tokens[LVN_SPLITS_TRAINED];
+};
+
+struct lvn_tokenizer;
+/* ARG, naming the file, if OUT (a folder, or in a store) has token files already, or a file of another tokenizer than
+ * `t` (NULL: no tokenizer is written). */
+enum lvn_status lvn_prepare_refuse(const char *out, const struct lvn_tokenizer *t) LVN_CHECKED;
+
+/* Writes OUT/train.bin and OUT/val.bin, each with a .json of its type and vocabulary. Creates the folder; replaces
+ * existing files atomically: call lvn_prepare_refuse() before. val_fraction: share of a single text for validation,
+ * instead of that of the kind; NULL: not given. ARG for kinds that are lists. */
+enum lvn_status lvn_prepare(const struct lvn_data_options *o, const double *val_fraction, const char *out,
+                            struct lvn_prepared *result) LVN_CHECKED;
+
+#endif

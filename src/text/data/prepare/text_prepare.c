@@ -1,0 +1,536 @@
+/* text_prepare.c - see text_prepare.h: the pipeline from files to token files. One thread reads and writes, the others
+ * encode. Batches are in a ring buffer: the reading thread fills the next free slot, writes the oldest batch as soon as
+ * it is encoded, and waits for that batch if the ring is full. This bounds memory and preserves order. */
+#include "data/prepare/text_prepare.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/target.h"
+#include "base/threads.h"
+#include "data/file_type.h"
+#include "data/prepare/text_write.h"
+#include "tokenizers/parallel.h"
+#include "tokenizers/post_processor.h"
+
+/* Of a slot of the ring: FREE; READY to be encoded; BUSY: being encoded; DONE: encoded, or not wanted any more. */
+enum slot_state { FREE, READY, BUSY, DONE };
+
+struct pipeline {
+    const struct lvn_text_options *o;
+    struct lvn_arena arena;
+    const char *const *file; /* input files */
+    int64_t n_files;
+    int64_t *size; /* bytes of each file */
+    int64_t bytes_total;
+    pthread_mutex_t lock;     /* of the ring */
+    pthread_cond_t filled;    /* a slot became READY, or the ring was closed */
+    pthread_cond_t encoded;   /* a slot became DONE */
+    struct lvn_batch **batch; /* [capacity] batch i is at i % capacity */
+    enum slot_state *state;   /* [capacity] */
+    int64_t capacity;
+    int64_t oldest; /* number of the oldest batch in the ring, counted from 0 without wrapping */
+    int64_t next;   /* number of the batch after the newest */
+    bool closed;    /* no further batches */
+    pthread_t *thread;
+    int n_threads;
+    struct lvn_chunker chunker;
+    struct lvn_batch *filling;
+    int64_t number;        /* of the next batch to fill */
+    int64_t bytes_before;  /* read from the files before this one */
+    int64_t bytes_in_file; /* read from this file */
+    int64_t skipped;       /* files skipped before the current batch */
+    int64_t resumed_at;    /* bytes_before when this pass began */
+    struct lvn_text_writer writer;
+};
+
+/* --- encoding threads --- */
+
+/* The slot of the oldest batch to encode; waits for one. -1: there will be none. */
+static int64_t take(struct pipeline *l)
+{
+    for (;;) {
+        for (int64_t i = l->oldest; i < l->next; i++)
+            if (l->state[i % l->capacity] == READY) return i % l->capacity;
+        if (l->closed) return -1;
+        pthread_cond_wait(&l->filled, &l->lock);
+    }
+}
+
+static void *encode(void *argument)
+{
+    struct pipeline *l = argument;
+    struct lvn_encoder *e = lvn_encoder_new(l->o->corpus.tokenizer);
+    pthread_mutex_lock(&l->lock);
+    for (int64_t at; (at = take(l)) >= 0;) {
+        struct lvn_batch *b = l->batch[at];
+        l->state[at] = BUSY;
+        pthread_mutex_unlock(&l->lock);
+        if (e)
+            (void)lvn_batch_encode(b, e, &l->o->corpus);
+        else
+            snprintf(b->error, sizeof b->error, "not enough memory for an encoder"), b->status = LVN_MEMORY;
+        lvn_text_release(&b->text);
+        pthread_mutex_lock(&l->lock);
+        l->state[at] = DONE;
+        pthread_cond_signal(&l->encoded);
+    }
+    pthread_mutex_unlock(&l->lock);
+    lvn_encoder_free(e);
+    return NULL;
+}
+
+static enum lvn_status start_threads(struct pipeline *l)
+{
+    l->capacity = 2 * l->o->threads + 2;
+    l->batch = lvn_calloc((size_t)l->capacity, sizeof *l->batch);
+    l->state = lvn_calloc((size_t)l->capacity, sizeof *l->state);
+    l->thread = lvn_calloc((size_t)l->o->threads, sizeof *l->thread);
+    if (!l->batch || !l->state || !l->thread) return LVN_MEMORY;
+    for (; l->n_threads < l->o->threads; l->n_threads++)
+        if (lvn_thread_start(&l->thread[l->n_threads], encode, l) != 0) break;
+    LVN_CHECK(l->n_threads, MEMORY, "cannot start a thread");
+    return LVN_OK;
+}
+
+static void stop_threads(struct pipeline *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->closed = true;
+    for (int64_t i = 0; i < l->capacity; i++) /* batches not yet encoded are dropped */
+        if (l->state && l->state[i] == READY) l->state[i] = DONE;
+    pthread_cond_broadcast(&l->filled);
+    pthread_mutex_unlock(&l->lock);
+    for (int i = 0; i < l->n_threads; i++) pthread_join(l->thread[i], NULL);
+    for (int64_t i = l->oldest; i < l->next; i++) lvn_batch_free(l->batch[i % l->capacity]);
+    free(l->thread);
+    free(l->batch);
+    free(l->state);
+}
+
+/* --- writing --- */
+
+static enum lvn_status report(struct pipeline *l, const struct lvn_batch *b)
+{
+    struct lvn_text_progress p = {.counts = &l->writer.counts,
+                                  .bytes_read = b->bytes_read,
+                                  .bytes_total = l->bytes_total,
+                                  .resumed_at = l->resumed_at,
+                                  .warnings = b->warnings.p && !l->writer.second_pass ? b->warnings.p : ""};
+    if (!l->o->progress || l->o->progress(l->o->context, &p) == 0) return LVN_OK;
+    LVN_TRY(lvn_text_writer_save(&l->writer));
+    LVN_FAIL(STOPPED, "stopped; the same command continues from here");
+}
+
+static enum lvn_status write_batch(struct pipeline *l, const struct lvn_batch *b)
+{
+    if (b->status != LVN_OK) return lvn_fail(b->status, "%s", b->error);
+    LVN_TRY_WHILE(lvn_text_writer_batch(&l->writer, b), "writing to '%s'", l->o->out);
+    if (lvn_seconds() - l->writer.saved_at > l->o->save_every) {
+        LVN_TRY_WHILE(lvn_text_writer_save(&l->writer), "writing to '%s'", l->o->out);
+        l->writer.saved_at = lvn_seconds();
+    }
+    return report(l, b);
+}
+
+/* Writes encoded batches in order; waits until at most `left` batches are in the ring. */
+static enum lvn_status drain(struct pipeline *l, int64_t left)
+{
+    enum lvn_status status = LVN_OK;
+    pthread_mutex_lock(&l->lock);
+    while (l->oldest < l->next && status == LVN_OK) {
+        int64_t at = l->oldest % l->capacity;
+        if (l->state[at] != DONE) {
+            if (l->next - l->oldest <= left) break;
+            pthread_cond_wait(&l->encoded, &l->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&l->lock);
+        status = write_batch(l, l->batch[at]);
+        lvn_batch_free(l->batch[at]);
+        pthread_mutex_lock(&l->lock);
+        l->state[at] = FREE;
+        l->oldest++;
+    }
+    pthread_mutex_unlock(&l->lock);
+    return status;
+}
+
+/* --- reading --- */
+
+/* Puts the current batch into the ring. A batch that an earlier run wrote is dropped. */
+static enum lvn_status submit(struct pipeline *l, int64_t next_file)
+{
+    struct lvn_batch *b = l->filling;
+    l->filling = NULL;
+    if (!b) return LVN_OK;
+    b->next_file = next_file;
+    b->bytes_read = l->bytes_before + l->bytes_in_file;
+    b->skipped = l->chunker.skipped - l->skipped;
+    l->skipped = l->chunker.skipped;
+    lvn_chunker_take_warnings(&l->chunker, &b->warnings);
+    if (b->number < l->writer.batches) {
+        lvn_batch_free(b);
+        return LVN_OK;
+    }
+    enum lvn_status status = drain(l, l->capacity - 1);
+    if (status != LVN_OK) {
+        lvn_batch_free(b);
+        return status;
+    }
+    pthread_mutex_lock(&l->lock);
+    l->batch[l->next % l->capacity] = b;
+    l->state[l->next % l->capacity] = READY;
+    l->next++;
+    pthread_cond_signal(&l->filled);
+    pthread_mutex_unlock(&l->lock);
+    return LVN_OK;
+}
+
+static enum lvn_status ensure_batch(struct pipeline *l)
+{
+    if (l->filling && l->filling->text.n >= LVN_BATCH_BYTES) LVN_TRY(submit(l, -1));
+    if (l->filling) return LVN_OK;
+    l->filling = lvn_batch_new(l->number++);
+    return l->filling ? LVN_OK : LVN_MEMORY;
+}
+
+static enum lvn_status add_chunk(void *context, const struct lvn_chunk *p, const char *bytes)
+{
+    struct pipeline *l = context;
+    LVN_TRY(ensure_batch(l));
+    struct lvn_batch *b = l->filling;
+    if (b->n_chunks == b->chunk_capacity) {
+        int64_t capacity = b->chunk_capacity ? 2 * b->chunk_capacity : 64;
+        struct lvn_chunk *more = lvn_realloc(b->chunk, (size_t)capacity * sizeof *more);
+        if (!more) return LVN_MEMORY;
+        b->chunk = more;
+        b->chunk_capacity = capacity;
+    }
+    struct lvn_chunk *copy = &b->chunk[b->n_chunks];
+    *copy = *p;
+    copy->at = b->text.n;
+    copy->name = lvn_arena_strdup(&b->arena, p->name);
+    if (!copy->name) return LVN_MEMORY;
+    lvn_text_add_bytes(&b->text, bytes, p->bytes);
+    b->n_chunks++;
+    return lvn_text_status(&b->text);
+}
+
+static enum lvn_status begin(void *context, const char *name, bool named, bool *want)
+{
+    return lvn_chunker_begin(&((struct pipeline *)context)->chunker, name, named, want);
+}
+
+static enum lvn_status data(void *context, const void *p, int64_t n)
+{
+    return lvn_chunker_data(&((struct pipeline *)context)->chunker, p, n);
+}
+
+static enum lvn_status end(void *context)
+{
+    return lvn_chunker_end(&((struct pipeline *)context)->chunker);
+}
+
+static enum lvn_status blob(void *context, const char *name, const void *p, int64_t n,
+                            struct lvn_archive_position place)
+{
+    struct pipeline *l = context;
+    LVN_TRY(submit(l, -1));
+    LVN_TRY(ensure_batch(l));
+    l->filling->blob = lvn_arena_strdup(&l->filling->arena, name);
+    l->filling->place = place;
+    if (!l->filling->blob) return LVN_MEMORY;
+    lvn_text_add_bytes(&l->filling->text, p, n);
+    LVN_TRY(lvn_text_status(&l->filling->text));
+    return submit(l, -1);
+}
+
+static enum lvn_status read_all(struct pipeline *l)
+{
+    struct lvn_archive_visitor v = {.context = l, .begin = begin, .data = data, .end = end, .blob = blob};
+    lvn_chunker_release(&l->chunker);
+    l->chunker = (struct lvn_chunker){.o = &l->o->corpus, .emit = add_chunk, .context = l};
+    l->number = l->writer.file_batch;
+    l->skipped = l->bytes_before = 0;
+    for (int64_t i = 0; i < l->writer.file; i++) l->bytes_before += l->size[i];
+    l->resumed_at = l->bytes_before;
+    for (int64_t i = l->writer.file; i < l->n_files; i++) {
+        bool named = l->n_files == 1 && !lvn_path_is_dir(l->o->input);
+        LVN_TRY(lvn_archive_read(l->file[i], named, &v, &l->bytes_in_file));
+        l->bytes_before += l->size[i];
+        l->bytes_in_file = 0;
+        if (l->filling && l->filling->text.n >= LVN_BATCH_BYTES / 2) LVN_TRY(submit(l, i + 1));
+    }
+    if (l->chunker.warnings.n) LVN_TRY(ensure_batch(l)); /* to carry the warnings */
+    LVN_TRY(submit(l, l->n_files));
+    return drain(l, 0);
+}
+
+/* --- the whole --- */
+
+static void add_text(struct lvn_checksum *c, const char *text)
+{
+    lvn_checksum_add(c, text, (int64_t)strlen(text) + 1);
+}
+
+/* A hash of all options and input files that the result depends on. */
+static uint64_t hash_settings(const struct pipeline *l)
+{
+    const struct lvn_text_options *o = l->o;
+    struct lvn_checksum c;
+    int64_t numbers[] = {(int64_t)o->seed,     o->end_id, o->drop_duplicates, (int64_t)o->corpus.kind,
+                         o->corpus.refuse_bad, l->n_files};
+    lvn_checksum_init(&c);
+    lvn_checksum_add(&c, numbers, sizeof numbers);
+    lvn_checksum_add(&c, &o->val_fraction, sizeof o->val_fraction);
+    lvn_checksum_add(&c, &o->window, sizeof o->window);
+    lvn_checksum_add(&c, &o->val_given, sizeof o->val_given);
+    lvn_checksum_add(&c, &o->corpus.tokenizer->sum, sizeof o->corpus.tokenizer->sum);
+    for (int i = 0; i < o->corpus.tokenizer->n_files; i++)
+        lvn_checksum_add(&c, o->corpus.tokenizer->file[i].text, o->corpus.tokenizer->file[i].bytes);
+    add_text(&c, o->corpus.field);
+    if (o->corpus.separator && *o->corpus.separator) add_text(&c, o->corpus.separator);
+    if (o->corpus.allow_special) add_text(&c, "allow_special");
+    if (o->corpus.encoding) lvn_checksum_add(&c, &o->corpus.encoding, sizeof o->corpus.encoding);
+    for (int64_t i = 0; i < l->n_files; i++) {
+        struct stat s = {0};
+        add_text(&c, l->file[i]);
+        (void)stat(l->file[i], &s);
+        int64_t of_file[] = {s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec};
+        lvn_checksum_add(&c, of_file, sizeof of_file);
+    }
+    return lvn_checksum_value(&c);
+}
+
+static enum lvn_status list_input(struct pipeline *l)
+{
+    LVN_TRY(lvn_archive_list(&l->arena, l->o->input, &l->file, &l->n_files));
+    LVN_CHECK(l->n_files, ARG, "'%s' is a folder without files", l->o->input);
+    l->size = lvn_arena_alloc(&l->arena, sizeof *l->size * (size_t)l->n_files);
+    if (!l->size) return LVN_MEMORY;
+    for (int64_t i = 0; i < l->n_files; i++) {
+        struct stat s = {0};
+        (void)stat(l->file[i], &s);
+        l->bytes_total += l->size[i] = s.st_size;
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status run(struct pipeline *l)
+{
+    if (l->writer.finished) return lvn_text_writer_finish(&l->writer);
+    l->writer.saved_at = lvn_seconds();
+    bool second_pass = true;
+    enum lvn_status status = start_threads(l);
+    while (status == LVN_OK && second_pass) {
+        status = read_all(l);
+        if (status == LVN_OK) status = lvn_text_writer_second_pass(&l->writer, &second_pass);
+    }
+    stop_threads(l);
+    lvn_batch_free(l->filling);
+    l->writer.counts.skipped += l->chunker.skipped - l->skipped; /* after the last batch */
+    lvn_chunker_release(&l->chunker);
+    LVN_TRY(status);
+    const struct lvn_text_counts *c = &l->writer.counts;
+    LVN_CHECK(c->tokens[LVN_SPLIT_TRAIN] + c->tokens[LVN_SPLIT_VAL], FORMAT,
+              "there are no documents in '%s' (%lld files skipped, %lld empty documents, %lld bad lines); texts are "
+              "files named .txt, and .jsonl with the text in \"%s\" (another one: --field)",
+              l->o->input, (long long)c->skipped, (long long)c->empty, (long long)c->bad, l->o->corpus.field);
+    LVN_TRY_WHILE(lvn_text_writer_balance(&l->writer), "writing to '%s'", l->o->out);
+    return lvn_text_writer_finish(&l->writer);
+}
+
+enum lvn_status lvn_text_prepare(const struct lvn_text_options *o, struct lvn_text_counts *counts)
+{
+    struct pipeline l = {.o = o, .lock = PTHREAD_MUTEX_INITIALIZER};
+    pthread_cond_init(&l.filled, NULL);
+    pthread_cond_init(&l.encoded, NULL);
+    lvn_arena_init(&l.arena);
+    enum lvn_status status = list_input(&l);
+    if (status == LVN_OK) status = lvn_text_writer_open(&l.writer, o, hash_settings(&l));
+    if (status == LVN_OK) {
+        status = run(&l);
+        *counts = l.writer.counts;
+        if (status != LVN_OK && status != LVN_STOPPED) lvn_text_writer_abandon(&l.writer);
+        lvn_text_writer_close(&l.writer);
+    }
+    lvn_arena_release(&l.arena);
+    pthread_cond_destroy(&l.filled);
+    pthread_cond_destroy(&l.encoded);
+    return status;
+}
+
+/* --- one text --- */
+
+enum lvn_status lvn_val_fraction_check(double fraction, int64_t train, int64_t val, int64_t window)
+{
+    const int64_t all = train + val, min = window ? window + 1 : 2;
+    char of[80] = "each part";
+    if (fraction <= 0 || fraction >= 1 || (train >= min && val >= min)) return LVN_OK;
+    if (window) snprintf(of, sizeof of, "a window of model.block_size=%lld", (long long)window);
+    LVN_CHECK(all >= 2 * min, ARG,
+              "the text has %lld tokens, and %s needs %lld: give more text, or "
+              "--val-fraction=0",
+              (long long)all, of, (long long)min);
+    const bool few = val < min;
+    LVN_FAIL(ARG,
+             "--val-fraction=%g leaves %lld of %lld tokens for %s, and %s needs %lld: the %s fraction that works is %g",
+             fraction, (long long)(few ? val : train), (long long)all, few ? "validation" : "training", of,
+             (long long)min, few ? "smallest" : "largest",
+             few ? ceil((double)min / (double)all * 1e5) / 1e5 : floor((double)(all - min) / (double)all * 1e5) / 1e5);
+}
+
+/* The byte offset at which the last `share` of the characters begins. */
+static int64_t cut_at(const unsigned char *p, int64_t n, double share)
+{
+    int64_t characters = 0;
+    for (int64_t i = 0; i < n; i++) characters += (p[i] & 0xc0) != 0x80;
+    int64_t keep = (int64_t)((double)characters * (1 - share)), at = 0; /* as int(n * 0.9) in Python */
+    for (; at < n; at++)
+        if ((p[at] & 0xc0) != 0x80 && keep-- == 0) break;
+    return at;
+}
+
+static enum lvn_status write_ids(struct lvn_resumable_file *f, int width, const struct lvn_ids *ids, int64_t *tokens)
+{
+    for (int64_t i = 0; i < ids->n; i++) {
+        uint32_t id = (uint32_t)ids->p[i]; /* little-endian: its first bytes are the number */
+        LVN_TRY(lvn_resumable_file_write(f, &id, width));
+    }
+    *tokens += ids->n;
+    return LVN_OK;
+}
+
+/* Writes the tokens of a text to a file. */
+static enum lvn_status write_one(struct lvn_encoders *e, const char *path, enum lvn_split_id split, uint64_t *sum,
+                                 enum lvn_encoding mode, struct lvn_text_counts *counts, const unsigned char *p,
+                                 int64_t n)
+{
+    int64_t *tokens = &counts->tokens[split];
+    struct lvn_resumable_file f;
+    int64_t used;
+    int width = lvn_text_width(e->t);
+    struct lvn_ids around[2] = {{0}, {0}};
+    LVN_TRY(lvn_encoders_run(e, p, n, false, mode, &used));
+    lvn_special_texts_add(&counts->special_texts, lvn_encoders_take_special_texts(e));
+    LVN_TRY(lvn_resumable_file_open(&f, path, 0, 0));
+    enum lvn_status status = lvn_post_processor_prefix(e->t, &around[0]);
+    if (status == LVN_OK) status = lvn_post_processor_suffix(e->t, &around[1]);
+    if (status == LVN_OK) status = write_ids(&f, width, &around[0], tokens);
+    for (int64_t s = 0; s < e->n_slices && status == LVN_OK; s++) status = write_ids(&f, width, &e->slice[s], tokens);
+    if (status == LVN_OK) status = write_ids(&f, width, &around[1], tokens);
+    for (int i = 0; i < 2; i++) lvn_ids_release(&around[i]);
+    if (status == LVN_OK) status = lvn_resumable_file_sync(&f);
+    *sum = lvn_checksum_value(&f.sum);
+    lvn_resumable_file_close(&f);
+    return status;
+}
+
+struct part {
+    const char *bin, *part, *json; /* paths: final, while it is written, of the sidecar */
+    uint64_t sum;
+};
+
+static enum lvn_status name_part(struct lvn_arena *a, const char *out, int split, struct part *p)
+{
+    p->bin = lvn_arena_printf(a, "%s/%s.bin", out, lvn_split_names[split]);
+    p->json = p->bin ? lvn_arena_printf(a, "%s.json", p->bin) : NULL;
+    if (!p->json) return LVN_MEMORY;
+    LVN_TRY(lvn_target_file(a, p->bin, &p->bin));
+    p->part = lvn_arena_printf(a, "%s.part", p->bin);
+    return p->part ? LVN_OK : LVN_MEMORY;
+}
+
+/* Gives a part its name; removes an older one if it is empty. */
+static enum lvn_status finish_part(const struct lvn_text_options *o, const struct lvn_text_counts *counts,
+                                   enum lvn_split_id split, const struct part *p)
+{
+    const struct lvn_text_sidecar sidecar = {
+        .tokenizer = o->corpus.tokenizer, .counts = counts, .split = split, .sum = p->sum};
+    if (!counts->tokens[split]) {
+        unlink(p->bin);
+        unlink(p->json);
+        unlink(p->part);
+        return LVN_OK;
+    }
+    LVN_TRY(lvn_text_sidecar_write(o->out, &sidecar));
+    return lvn_file_rename(p->part, p->bin);
+}
+
+static enum lvn_status write_both(struct lvn_encoders *e, const struct lvn_text_options *o, const unsigned char *text,
+                                  int64_t bytes, enum lvn_encoding mode, struct lvn_text_counts *counts)
+{
+    LVN_LOCAL_ARENA(a);
+    struct part part[LVN_SPLITS_TRAINED] = {{0}, {0}};
+    const int64_t at = cut_at(text, bytes, o->val_given ? o->val_fraction : 0.1);
+    const int64_t from[] = {0, at}, n[] = {at, bytes - at};
+    enum lvn_status status = LVN_OK;
+    for (int i = 0; i < LVN_SPLITS_TRAINED && status == LVN_OK; i++) {
+        status = name_part(&a, o->out, i, &part[i]);
+        counts->documents[i] = n[i] > 0;
+        if (status == LVN_OK && n[i])
+            status = write_one(e, part[i].part, (enum lvn_split_id)i, &part[i].sum, mode, counts, text + from[i], n[i]);
+    }
+    if (status == LVN_OK && o->val_given)
+        status = lvn_val_fraction_check(o->val_fraction, counts->tokens[LVN_SPLIT_TRAIN], counts->tokens[LVN_SPLIT_VAL],
+                                        o->window);
+    for (int i = 0; i < LVN_SPLITS_TRAINED; i++) {
+        if (status == LVN_OK) status = finish_part(o, counts, (enum lvn_split_id)i, &part[i]);
+        if (status != LVN_OK && part[i].part) unlink(part[i].part);
+    }
+    return status;
+}
+
+/* The text of the file in UTF-8: `converted`, or the mapped bytes. */
+static enum lvn_status text_of_file(const struct lvn_text_options *o, const struct lvn_mapping *m,
+                                    struct lvn_text *converted, const char **p, int64_t *n)
+{
+    struct lvn_text_decoder d = {.encoding = o->corpus.encoding};
+    LVN_CHECK(m->bytes >= 2, FORMAT, "'%s' is %s: there is nothing to train on", o->input,
+              m->bytes ? "a single byte long" : "empty");
+    *p = (const char *)m->data;
+    *n = m->bytes;
+    if (d.encoding != LVN_TEXT_UTF_8) {
+        LVN_TRY(lvn_text_decode(&d, o->input, m->data, m->bytes, converted));
+        LVN_TRY(lvn_text_decode_end(&d, o->input));
+        *p = converted->p;
+        *n = converted->n;
+    }
+    LVN_TRY(lvn_file_refuse_bytes(o->input, *p, *n, 0));
+    const int64_t bom = lvn_utf8_bom(*p, *n);
+    *p += bom;
+    *n -= bom;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_text_prepare_one(const struct lvn_text_options *o, struct lvn_text_counts *counts)
+{
+    const enum lvn_encoding mode = o->corpus.allow_special ? LVN_ENCODE_SPECIAL : LVN_ENCODE_ORDINARY;
+    struct lvn_mapping m;
+    struct lvn_encoders e;
+    *counts = (struct lvn_text_counts){0};
+    LVN_LOCAL_TEXT(converted);
+    const char *text = NULL;
+    int64_t bytes = 0;
+    LVN_TRY(lvn_file_map(&m, o->input));
+    enum lvn_status status = text_of_file(o, &m, &converted, &text, &bytes);
+    if (status == LVN_OK) status = lvn_encoders_open(&e, o->corpus.tokenizer, o->threads);
+    if (status == LVN_OK) {
+        status = lvn_dir_make(o->out);
+        counts->crlf = lvn_count_crlf(text, bytes);
+        if (status == LVN_OK) status = write_both(&e, o, (const unsigned char *)text, bytes, mode, counts);
+        if (status == LVN_OK) status = lvn_tokenizer_save(o->corpus.tokenizer, o->out);
+        lvn_encoders_close(&e);
+    }
+    counts->text_bytes = m.bytes;
+    lvn_file_unmap(&m);
+    return status;
+}

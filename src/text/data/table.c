@@ -1,0 +1,416 @@
+/* table.c - see table.h: cells of a row, columns by name, rows. */
+#include "data/table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "data/json_line.h"
+
+static const char *ending(const char *path)
+{
+    const char *dot = strrchr(lvn_path_name(path), '.');
+    return dot ? dot : "";
+}
+
+bool lvn_table_is_named(const char *path)
+{
+    const char *e = ending(path);
+    return !strcasecmp(e, ".tsv") || !strcasecmp(e, ".csv") || !strcasecmp(e, ".jsonl");
+}
+
+/* --- rows as cells --- */
+
+static const char *end_of_line(const struct lvn_table *t)
+{
+    const char *p = t->text + t->at, *end = memchr(p, '\n', (size_t)(t->bytes - t->at));
+    return end ? end : t->text + t->bytes;
+}
+
+static void end_cell(struct lvn_text *cells, int *n)
+{
+    lvn_text_add_bytes(cells, "", 1);
+    ++*n;
+}
+
+static void tsv_cells(const char *p, const char *end, struct lvn_text *cells, int *n)
+{
+    for (;;) {
+        const char *stop = memchr(p, '\t', (size_t)(end - p));
+        lvn_text_add_bytes(cells, p, (stop ? stop : end) - p);
+        end_cell(cells, n);
+        if (!stop) return;
+        p = stop + 1;
+    }
+}
+
+/* Splits the row that begins at p; it may span lines within quotes. Returns its end; NULL for a fault of its quotes,
+ * which is then in t->fault and t->fault_line. */
+static const char *csv_cells(struct lvn_table *t, const char *p, struct lvn_text *cells, int *n)
+{
+    const char *all = t->text + t->bytes;
+    bool quoted = false, closed = false; /* within quotes; after them */
+    int64_t line = t->line;
+    for (bool begins = true;; p++) {
+        const bool ends_line = !quoted && (p == all || *p == '\n' || (*p == '\r' && (p + 1 == all || p[1] == '\n')));
+        if (p == all && quoted) t->fault = "a quotation mark is never closed";
+        if (closed && !ends_line && *p != ',')
+            t->fault = "text after the closing quote; within a quoted cell a quotation mark is written twice";
+        if (t->fault) return NULL;
+        if (p == all || (!quoted && *p == '\n')) break;
+        line += *p == '\n';
+        if (quoted && *p == '"' && p + 1 < all && p[1] == '"') {
+            lvn_text_add_bytes(cells, p++, 1);
+        } else if (*p == '"' && (quoted || begins)) {
+            if (!quoted) t->fault_line = line;
+            closed = quoted;
+            quoted = !quoted;
+        } else if (*p == ',' && !quoted) {
+            end_cell(cells, n);
+            closed = false;
+        } else if (!ends_line) {
+            lvn_text_add_bytes(cells, p, 1);
+        }
+        begins = *p == ',' && !quoted;
+    }
+    end_cell(cells, n);
+    return p;
+}
+
+/* Reads the cells of the row at t->at and advances. Returns their number; -1 for a fault of quotes, after which the
+ * next line is a row again. */
+static int next_cells(struct lvn_table *t, struct lvn_text *cells)
+{
+    const char *begin = t->text + t->at, *end = end_of_line(t);
+    int n = 0;
+    lvn_text_clear(cells);
+    t->fault = NULL;
+    if (t->format == LVN_TABLE_CSV) {
+        const char *stop = csv_cells(t, begin, cells, &n);
+        if (!stop) n = -1;
+        if (stop) end = stop;
+    } else {
+        const char *stop = end > begin && end[-1] == '\r' ? end - 1 : end;
+        if (t->format == LVN_TABLE_TSV)
+            tsv_cells(begin, stop, cells, &n);
+        else
+            lvn_text_add_bytes(cells, begin, stop - begin);
+        if (t->format == LVN_TABLE_LINES) end_cell(cells, &n);
+    }
+    for (const char *p = begin; p < end; p++) t->line += *p == '\n';
+    t->at = end - t->text + 1;
+    t->line++;
+    return n;
+}
+
+/* --- opening --- */
+
+static enum lvn_status begin(struct lvn_table *t, const char *path)
+{
+    const char *e = ending(path);
+    *t = (struct lvn_table){.path = path, .line = 1, .column_option = "data.text_column, data.label_column"};
+    t->format = !strcasecmp(e, ".tsv")     ? LVN_TABLE_TSV
+                : !strcasecmp(e, ".csv")   ? LVN_TABLE_CSV
+                : !strcasecmp(e, ".jsonl") ? LVN_TABLE_JSONL
+                                           : LVN_TABLE_LINES;
+    LVN_CHECK(strcasecmp(e, ".parquet"), UNSUPPORTED,
+              "'%s' is a Parquet file, which levin does not read; convert it: python3 -c \"import pandas; "
+              "pandas.read_parquet('%s').to_csv('%.*s.csv', index=False)\"",
+              path, path, (int)(strlen(path) - strlen(e)), path);
+    return LVN_OK;
+}
+
+/* The first line names the columns. */
+static enum lvn_status read_header(struct lvn_table *t)
+{
+    const char *text = t->text + t->at;
+    t->n_names = next_cells(t, &t->names);
+    const int64_t n = (t->at < t->bytes ? t->at : t->bytes) - (text - t->text), wrong = lvn_utf8_check(text, n);
+    LVN_CHECK(t->n_names > 0, FORMAT, "%s:%lld: %s", t->path, (long long)t->fault_line, t->fault);
+    LVN_CHECK(wrong < 0, FORMAT, "%s:1: byte %lld is not UTF-8; the first line names the columns", t->path,
+              (long long)wrong + 1);
+    LVN_CHECK(!memchr(text, 0, (size_t)n), FORMAT, "%s:1: a zero byte; the first line names the columns", t->path);
+    return lvn_text_status(&t->names);
+}
+
+static enum lvn_status begin_text(struct lvn_table *t, const char *text, int64_t bytes)
+{
+    t->text = text;
+    t->bytes = bytes;
+    if (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) t->at = 3; /* byte order mark */
+    LVN_CHECK(t->at < bytes, FORMAT, "'%s' is empty", t->path);
+    return t->format == LVN_TABLE_TSV || t->format == LVN_TABLE_CSV ? read_header(t) : LVN_OK;
+}
+
+enum lvn_status lvn_table_open(struct lvn_table *t, const char *path)
+{
+    int64_t bytes;
+    LVN_TRY(begin(t, path));
+    LVN_TRY(lvn_file_read(path, 0, &t->owned, &bytes));
+    return begin_text(t, t->owned, bytes);
+}
+
+enum lvn_status lvn_table_open_text(struct lvn_table *t, const char *path, const char *text, int64_t bytes)
+{
+    LVN_TRY(begin(t, path));
+    return begin_text(t, text, bytes);
+}
+
+void lvn_table_continue(struct lvn_table *t, const char *text, int64_t bytes)
+{
+    t->text = text;
+    t->bytes = bytes;
+    t->at = 0;
+}
+
+void lvn_table_close(struct lvn_table *t)
+{
+    if (2 * t->doubled > t->quoted)
+        lvn_log(
+            LVN_LOG_WARN,
+            "'%s': %lld of the %lld cells that begin with a quotation mark end with one and have doubled ones inside, "
+            "as in a .csv. In a .tsv quotation marks have no meaning and are part of the text: save the table as .csv",
+            t->path, (long long)t->doubled, (long long)t->quoted);
+    free(t->owned);
+    lvn_text_release(&t->names);
+    lvn_text_release(&t->cells);
+    json_decref(t->object);
+}
+
+/* Index of the first column of the header with this name; -1: none. *n_found: number of columns with it. */
+static int find_name(const struct lvn_table *t, const char *name, size_t n, int *n_found)
+{
+    const char *p = t->names.p;
+    int found = -1;
+    *n_found = 0;
+    for (int i = 0; i < t->n_names; i++, p += strlen(p) + 1) {
+        if (strlen(p) != n || memcmp(p, name, n) != 0) continue;
+        if (!(*n_found)++) found = i;
+    }
+    return found;
+}
+
+/* The first object, whose members are the columns; lines before it are bad rows. *first NULL: there is none, and
+ * `fault` is why the first line is none. */
+static enum lvn_status first_object(const struct lvn_table *t, json_t **first, char *fault, size_t capacity)
+{
+    int64_t line = t->line;
+    *first = NULL;
+    *fault = '\0';
+    for (const char *p = t->text + t->at, *all = t->text + t->bytes, *end; p < all; p = end + 1, line++) {
+        json_error_t error;
+        json_t *root = NULL;
+        end = memchr(p, '\n', (size_t)(all - p));
+        if (!end) end = all;
+        LVN_TRY(lvn_json_load(p, end - p, 0, &root, &error));
+        if (json_is_object(root)) {
+            *first = root;
+            return LVN_OK;
+        }
+        if (!*fault && !lvn_json_line_is_blank(p, end - p))
+            snprintf(fault, capacity, "line %lld: %s", (long long)line, lvn_json_line_fault(p, end - p, root, &error));
+        json_decref(root);
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status first_has(const struct lvn_table *t, const char *name, bool *has)
+{
+    json_t *first;
+    char fault[LVN_TABLE_BAD];
+    LVN_TRY(first_object(t, &first, fault, sizeof fault));
+    *has = json_object_get(first, name) != NULL;
+    json_decref(first);
+    return LVN_OK;
+}
+
+/* The names of the columns, for messages. FORMAT if no line is an object. */
+static enum lvn_status list_names(const struct lvn_table *t, char *list, size_t capacity)
+{
+    const char *p = t->names.n ? t->names.p : "", *key;
+    json_t *first = NULL, *value;
+    char fault[LVN_TABLE_BAD] = "";
+    if (t->format == LVN_TABLE_JSONL) LVN_TRY(first_object(t, &first, fault, sizeof fault));
+    LVN_CHECK(t->format != LVN_TABLE_JSONL || first, FORMAT,
+              "'%s': no line is a JSON object; each must be a row, as {\"text\": \"..\", \"label\": 0}%s%s", t->path,
+              *fault ? "; " : "", fault);
+    *list = '\0';
+    for (int i = 0; i < t->n_names; i++, p += strlen(p) + 1) lvn_print_append(list, capacity, "%s%s", i ? ", " : "", p);
+    json_object_foreach(first, key, value) lvn_print_append(list, capacity, "%s%s", *list ? ", " : "", key);
+    json_decref(first);
+    return LVN_OK;
+}
+
+static enum lvn_status take_name(struct lvn_table *t, int k, const char *name, size_t n, bool *found)
+{
+    int n_found;
+    LVN_CHECK(n < sizeof t->name[k], ARG, "a column's name has at most %d bytes, '%.40s...' has %d",
+              (int)sizeof t->name[k] - 1, name, (int)n);
+    snprintf(t->name[k], sizeof t->name[k], "%.*s", (int)n, name);
+    if (t->format == LVN_TABLE_JSONL) return first_has(t, t->name[k], found);
+    if (t->format == LVN_TABLE_LINES) {
+        *found = !strcmp(t->name[k], "text");
+        return LVN_OK;
+    }
+    t->column[k] = find_name(t, name, n, &n_found);
+    *found = t->column[k] >= 0;
+    LVN_CHECK(n_found < 2, FORMAT, "%s:1: %d columns have the name '%s'; rename those that are not meant", t->path,
+              n_found, t->name[k]);
+    return LVN_OK;
+}
+
+/* Turns "text|document" into "text' or 'document", for use between quotes. */
+static void write_names(const char *names, char *text, size_t bytes)
+{
+    size_t n = 0;
+    text[0] = '\0';
+    for (const char *p = names; *p && n + 7 < bytes; p++)
+        n += (size_t)snprintf(text + n, bytes - n, *p == '|' ? "' or '" : "%c", *p);
+}
+
+enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool required)
+{
+    char list[300], wanted[300];
+    int k = t->n_columns++;
+    t->required[k] = required;
+    for (const char *p = names; *p; p += strspn(p, "|")) {
+        size_t n = strcspn(p, "|");
+        bool found;
+        LVN_TRY(take_name(t, k, p, n, &found));
+        if (found) return LVN_OK;
+        p += n;
+    }
+    t->column[k] = -1;
+    t->name[k][0] = '\0';
+    if (!required) return LVN_OK;
+    LVN_TRY(list_names(t, list, sizeof list));
+    write_names(names, wanted, sizeof wanted);
+    LVN_FAIL(FORMAT, "'%s' has no column '%s'%s%s; name the right one with %s=COLUMN", t->path, wanted,
+             *list ? "; its columns are " : "", list, t->column_option);
+}
+
+/* --- rows --- */
+
+#define BAD(row, ...) snprintf((row)->bad, sizeof(row)->bad, __VA_ARGS__)
+
+/* Counts the texts of a .tsv that a program quoted as in a .csv. */
+static void count_quotes(struct lvn_table *t, const char *p, int64_t n)
+{
+    if (t->format != LVN_TABLE_TSV || *p != '"') return;
+    t->quoted++;
+    t->doubled += n >= 4 && p[n - 1] == '"' && memmem(p + 1, (size_t)n - 2, "\"\"", 2);
+}
+
+static void cells_of(struct lvn_table *t, struct lvn_table_row *row, int n)
+{
+    const char *p = t->cells.p;
+    const int64_t lines = t->line - row->line;
+    if (n < 0) {
+        BAD(row, "%s:%lld: %s", t->path, (long long)t->fault_line, t->fault);
+        return;
+    }
+    if (t->format != LVN_TABLE_LINES && n != t->n_names) {
+        BAD(row, "%s:%lld: %d columns; the first line has %d", t->path, (long long)row->line, n, t->n_names);
+        if (lines > 1)
+            lvn_print_append(row->bad, sizeof row->bad, "; quotation marks make one row of %lld lines",
+                             (long long)lines);
+        return;
+    }
+    for (int i = 0; i < n; i++, p += strlen(p) + 1)
+        for (int k = 0; k < t->n_columns; k++)
+            if (t->name[k][0] && t->column[k] == i) {
+                row->cell[k].p = p;
+                row->cell[k].n = (int64_t)strlen(p);
+                count_quotes(t, p, row->cell[k].n);
+            }
+}
+
+static enum lvn_status members_of(struct lvn_table *t, struct lvn_table_row *row)
+{
+    json_error_t error;
+    json_decref(t->object);
+    t->object = NULL;
+    LVN_TRY(lvn_json_load(t->cells.p, t->cells.n, JSON_REJECT_DUPLICATES, &t->object, &error));
+    const char *fault = lvn_json_line_fault(t->cells.p, t->cells.n, t->object, &error);
+    if (fault) {
+        BAD(row, "%s:%lld: %s%.200s", t->path, (long long)row->line, fault == error.text ? "no JSON object: " : "",
+            fault);
+        return LVN_OK;
+    }
+    for (int k = 0; k < t->n_columns; k++) {
+        const json_t *v = t->name[k][0] ? json_object_get(t->object, t->name[k]) : NULL;
+        row->cell[k].p = json_string_value(v);
+        row->cell[k].n = (int64_t)json_string_length(v);
+        if (json_is_integer(v)) {
+            row->cell[k].n = snprintf(t->number[k], sizeof t->number[k], "%lld", (long long)json_integer_value(v));
+            row->cell[k].p = t->number[k];
+        }
+        if (t->reals[k] && json_is_real(v)) {
+            row->cell[k].n = snprintf(t->number[k], sizeof t->number[k], "%.17g", json_real_value(v));
+            row->cell[k].p = t->number[k];
+        }
+        if (t->booleans[k] && json_is_boolean(v)) {
+            row->cell[k].p = json_is_true(v) ? "true" : "false";
+            row->cell[k].n = (int64_t)strlen(row->cell[k].p);
+        }
+        if (v && !row->cell[k].p)
+            BAD(row, "%s:%lld: '%s' is neither text nor a %s", t->path, (long long)row->line, t->name[k],
+                t->booleans[k] ? "number, nor true or false"
+                : t->reals[k]  ? "number"
+                               : "whole number");
+        if (!v && t->required[k]) BAD(row, "%s:%lld: there is no '%s'", t->path, (long long)row->line, t->name[k]);
+    }
+    return LVN_OK;
+}
+
+/* Skips one empty line; false: the line is not empty. */
+static bool skip_empty_line(struct lvn_table *t)
+{
+    const int64_t begin = t->at;
+    while (t->at < t->bytes && t->text[t->at] == '\r') t->at++;
+    const bool ended = t->at < t->bytes && t->text[t->at] == '\n';
+    t->at += ended;
+    t->line += ended;
+    return ended || (t->at == t->bytes && t->at > begin);
+}
+
+/* Does anything but line ends follow? */
+static bool has_more(struct lvn_table *t)
+{
+    if (t->next_row < t->at) t->next_row = t->at;
+    while (t->next_row < t->bytes && (t->text[t->next_row] == '\n' || t->text[t->next_row] == '\r')) t->next_row++;
+    return t->next_row < t->bytes;
+}
+
+enum lvn_status lvn_table_next(struct lvn_table *t, struct lvn_table_row *row, bool *more)
+{
+    while (t->format != LVN_TABLE_LINES) {
+        *row = (struct lvn_table_row){.line = t->line};
+        if (!skip_empty_line(t)) break;
+        if (!t->keep_empty || !has_more(t)) continue;
+        BAD(row, "%s:%lld: the line is empty", t->path, (long long)row->line);
+        *more = true;
+        return LVN_OK;
+    }
+    *more = t->at < t->bytes;
+    if (!*more) return LVN_OK;
+    *row = (struct lvn_table_row){.line = t->line};
+    int64_t begin = t->at;
+    int n = next_cells(t, &t->cells);
+    int64_t end = t->at - 1 < t->bytes ? t->at - 1 : t->bytes, wrong = lvn_utf8_check(t->text + begin, end - begin);
+    if (wrong >= 0) BAD(row, "%s:%lld: byte %lld is not UTF-8", t->path, (long long)row->line, (long long)wrong + 1);
+    if (wrong < 0 && memchr(t->text + begin, 0, (size_t)(end - begin)))
+        BAD(row, "%s:%lld: a zero byte", t->path, (long long)row->line);
+    LVN_TRY_WHILE(lvn_text_status(&t->cells), "reading %s:%lld", t->path, (long long)row->line);
+    if (*row->bad) return LVN_OK;
+    if (t->format == LVN_TABLE_JSONL) {
+        LVN_TRY_WHILE(members_of(t, row), "reading %s:%lld", t->path, (long long)row->line);
+    } else {
+        cells_of(t, row, n);
+    }
+    return LVN_OK;
+}

@@ -1,0 +1,644 @@
+/* conversations.c - data.kind=chat: conversations, of which the answers are learned.
+ *
+ * data.path is a .jsonl file of rows, a .json file that is one list of them, or a folder or an archive of these; the
+ * forms of rows are in chat/chat_row.h. Opening it encodes all conversations with the chat template, by all threads
+ * (chat_rows.h). A sample is a conversation, or a part of one that the template shows differently at inference
+ * (chat/chat_encode.h). It has the ids, and for each token the next one as its label if that is trained
+ * (data.train_on).
+ *
+ * Samples longer than a row are truncated, dropped, refused or, with data.pack, split (data.overlong). A conversation
+ * of which no label is left is left out, counted and named. A row that cannot be used is refused, or with
+ * data.skip_bad_rows left out too. Without data.val_path a fraction of the conversations, chosen by the seed,
+ * validates.
+ *
+ * What is encoded is kept in the user's cache (encoded_cache.h), for other ranks and later runs. It is a list of
+ * records, each a multiple of eight bytes, as written by write_row() and each_row(). */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "data/dataset.h"
+#include "data/file_type.h"
+#include "data/texts/chat_rows.h"
+#include "data/texts/encoded_cache.h"
+#include "data/texts/text_tokenizer.h"
+#include "formats/archive_reader.h"
+#include "formats/checksum.h"
+#include "host/machine.h"
+#include "stores/store.h"
+
+enum { DEFAULT_LENGTH = 1024, NAMED = 10, IGNORED = -100 };
+
+/* The head of a record. */
+struct record {
+    enum { SAMPLE, NAME, BAD } kind;
+    uint32_t row;    /* SAMPLE: the number of this sample of its row, from the last one to 0 */
+    int64_t line, n; /* SAMPLE: tokens, each two int32_t: id, label; else bytes of the text that follows */
+};
+
+struct sample {
+    const int32_t *tokens; /* [2 * n] id and label of each */
+    int32_t n;
+};
+
+/* The conversations of data.path, data.val_path or data.test_path. */
+struct part {
+    struct lvn_encoded records;
+    struct sample *sample;
+    int64_t n, capacity;
+    int64_t *first; /* [n_rows + 1] sample of each conversation that has one */
+    int64_t n_rows, rows_capacity;
+    int64_t found, bad, cut, dropped, unlabeled, tokens, labels; /* rows; bad rows; samples: ... */
+    struct lvn_text lost;                                        /* the first rows that are left out, and why */
+    int64_t n_lost;
+};
+
+/* The samples of a split. */
+struct list {
+    struct sample *sample;
+    int64_t n;
+    const char *path;
+};
+
+struct chat_data {
+    struct lvn_chat *chat;
+    const struct lvn_tokenizer *tokenizer;
+    struct part part[LVN_SPLIT_ALL];
+    struct list list[LVN_SPLIT_COUNT];
+    enum lvn_overlong overlong;
+    int64_t limit; /* tokens of a sample */
+};
+
+/* --- reading --- */
+
+struct reading {
+    const struct lvn_data_options *o;
+    const struct chat_data *c;
+    struct lvn_encoded_output *out;
+    struct lvn_chat_rows *rows;
+    const char *path;
+    const char *const *file; /* [n] */
+    int64_t n, other_files;
+};
+
+static void add_record(struct lvn_text *out, struct record head, const void *bytes, int64_t n)
+{
+    static const char zeros[8];
+    lvn_text_add_bytes(out, &head, sizeof head);
+    if (n) lvn_text_add_bytes(out, bytes, n);
+    lvn_text_add_bytes(out, zeros, -n & 7);
+}
+
+static enum lvn_status write_row(struct lvn_text *out, int64_t line, const struct lvn_chat_samples *samples)
+{
+    for (int64_t i = 0; i < samples->n; i++) {
+        const struct lvn_chat_sample *s = &samples->p[i];
+        add_record(out, (struct record){SAMPLE, (uint32_t)(samples->n - 1 - i), line, s->n}, NULL, 0);
+        for (int64_t k = 0; k < s->n; k++) lvn_text_add_bytes(out, (int32_t[2]){s->ids[k], s->labels[k]}, 8);
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status each_row(void *context, int64_t line, const struct lvn_text *written, const char *error)
+{
+    struct reading *r = context;
+    LVN_CHECK(!error || r->o->skip_bad_rows, FORMAT, "%s; correct it, or skip such rows with data.skip_bad_rows=true",
+              error);
+    if (error)
+        add_record(r->out->text, (struct record){BAD, 0, line, (int64_t)strlen(error)}, error, (int64_t)strlen(error));
+    else if (written->n)
+        lvn_text_add_bytes(r->out->text, written->p, written->n);
+    return lvn_encoded_flush(r->out);
+}
+
+static enum lvn_status begin_file(void *context, const char *name, bool named, bool *want)
+{
+    struct reading *r = context;
+    const int64_t n = (int64_t)strlen(name);
+    *want = named || lvn_file_type(name, n) == LVN_FILE_TYPE_LINES;
+    r->other_files += !*want;
+    if (!*want) return LVN_OK;
+    add_record(r->out->text, (struct record){NAME, 0, 0, n}, name, n);
+    lvn_chat_rows_begin(r->rows, name);
+    return lvn_encoded_flush(r->out);
+}
+
+static enum lvn_status file_bytes(void *context, const void *p, int64_t n)
+{
+    return lvn_chat_rows_data(((struct reading *)context)->rows, p, n);
+}
+
+static enum lvn_status end_file(void *context)
+{
+    return lvn_chat_rows_end(((struct reading *)context)->rows);
+}
+
+static enum lvn_status encode_files(void *context, struct lvn_encoded_output *out)
+{
+    struct reading *r = context;
+    const struct lvn_chat_rows_options options = {
+        .chat = r->c->chat, .n_threads = lvn_threads_default(), .context = r, .write = write_row, .each = each_row};
+    const struct lvn_archive_visitor visitor = {.context = r, .begin = begin_file, .data = file_bytes, .end = end_file};
+    int64_t bytes;
+    r->out = out;
+    LVN_TRY(lvn_chat_rows_new(&r->rows, &options));
+    enum lvn_status status = LVN_OK;
+    for (int64_t i = 0; i < r->n && status == LVN_OK; i++)
+        status = lvn_archive_read(r->file[i], !lvn_path_is_dir(r->path), &visitor, &bytes);
+    lvn_chat_rows_free(r->rows);
+    if (status == LVN_OK && r->other_files)
+        lvn_log(LVN_LOG_INFO, "'%s': %" PRId64 " files are not read, because they are neither .jsonl nor .json",
+                r->path, r->other_files);
+    return status;
+}
+
+static void add_text(struct lvn_checksum *sum, const char *text)
+{
+    lvn_checksum_add(sum, text ? text : "", text ? (int64_t)strlen(text) + 1 : 1);
+}
+
+/* A checksum of all that determines the records: the files, template and tokenizer, and what has labels. */
+static enum lvn_status records_key(const struct reading *r, uint64_t *key)
+{
+    enum { FORMAT_NUMBER = 1 }; /* raise it when records, or what is written into them, change */
+    const struct lvn_tokenizer *t = r->c->tokenizer;
+    const int64_t numbers[] = {FORMAT_NUMBER, r->o->train_on, r->o->skip_bad_rows, r->n, lvn_path_is_dir(r->path)};
+    struct lvn_checksum sum;
+    lvn_checksum_init(&sum);
+    lvn_checksum_add(&sum, numbers, sizeof numbers);
+    add_text(&sum, LVN_VERSION);
+    add_text(&sum, r->c->chat->given);
+    for (int i = 0; i < t->n_files; i++) {
+        add_text(&sum, t->file[i].name);
+        lvn_checksum_add(&sum, t->file[i].text, t->file[i].bytes);
+    }
+    for (int64_t i = 0; i < r->n; i++) {
+        struct lvn_mapping map;
+        add_text(&sum, r->file[i]);
+        LVN_TRY(lvn_file_map(&map, r->file[i]));
+        lvn_checksum_add(&sum, map.data, map.bytes);
+        lvn_file_unmap(&map);
+    }
+    *key = lvn_checksum_value(&sum);
+    return LVN_OK;
+}
+
+static enum lvn_status open_records(const struct chat_data *c, const struct lvn_data_options *o, const char *path,
+                                    struct lvn_encoded *out)
+{
+    LVN_LOCAL_ARENA(a);
+    struct reading r = {.o = o, .c = c};
+    uint64_t key;
+    LVN_TRY(lvn_store_download(&a, path, LVN_WANT_ALL, &r.path));
+    LVN_TRY(lvn_archive_list(&a, r.path, &r.file, &r.n));
+    LVN_TRY(records_key(&r, &key));
+    return lvn_encoded_open(out, key, encode_files, &r);
+}
+
+/* --- samples --- */
+
+static enum lvn_status add_sample(struct part *p, struct sample s)
+{
+    if (p->n == p->capacity) {
+        const int64_t capacity = p->capacity ? 2 * p->capacity : 1024;
+        struct sample *more = lvn_realloc(p->sample, sizeof *more * (size_t)capacity);
+        if (!more) return LVN_MEMORY;
+        p->sample = more;
+        p->capacity = capacity;
+    }
+    p->sample[p->n++] = s;
+    return LVN_OK;
+}
+
+/* The samples from `first` on are a conversation. */
+static enum lvn_status add_row(struct part *p, int64_t first)
+{
+    if (p->n_rows + 2 > p->rows_capacity) {
+        const int64_t capacity = p->rows_capacity ? 2 * p->rows_capacity : 1024;
+        int64_t *more = lvn_realloc(p->first, sizeof *more * (size_t)capacity);
+        if (!more) return LVN_MEMORY;
+        p->first = more;
+        p->rows_capacity = capacity;
+    }
+    p->first[p->n_rows++] = first;
+    p->first[p->n_rows] = p->n;
+    return LVN_OK;
+}
+
+static int64_t count_labels(const int32_t *tokens, int64_t first, int64_t end)
+{
+    int64_t labels = 0;
+    for (int64_t i = first; i < end; i++) labels += tokens[2 * i + 1] != IGNORED;
+    return labels;
+}
+
+/* Names a row that is left out, or a part of one. */
+static void LVN_PRINTF(2, 3) name_lost(struct part *p, const char *format, ...)
+{
+    char text[LVN_TABLE_BAD];
+    va_list list;
+    if (p->n_lost++ >= NAMED) return;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    lvn_text_printf(&p->lost, "%s%s", p->lost.n ? "\n" : "", text);
+}
+
+/* Cuts a sample, and adds it unless nothing of it can be learned. file: its name. */
+static enum lvn_status take_sample(struct chat_data *c, struct part *p, const char *file, const struct record *head,
+                                   const int32_t *tokens)
+{
+    const int64_t whole = count_labels(tokens, 1, head->n), line = head->line;
+    int64_t n = head->n;
+    const bool split = c->overlong == LVN_OVERLONG_SPLIT, is_long = n > c->limit && !split;
+    LVN_CHECK(!is_long || c->overlong != LVN_OVERLONG_REFUSE, FORMAT,
+              "%s:%" PRId64 ": the conversation has %" PRId64 " tokens, and a sample may have %" PRId64
+              " (data.max_length, else the model's context length), and data.overlong is refuse: shorten it, or take "
+              "truncate or drop",
+              file, line, n, c->limit);
+    LVN_CHECK(n <= INT32_MAX, UNSUPPORTED, "%s:%" PRId64 ": the conversation has %" PRId64 " tokens", file, line, n);
+    if (is_long && c->overlong == LVN_OVERLONG_DROP) {
+        p->dropped++;
+        name_lost(p, "%s:%" PRId64 ": %" PRId64 " tokens, which is more than %" PRId64 " (data.overlong)", file, line,
+                  n, c->limit);
+        return LVN_OK;
+    }
+    if (is_long) n = c->limit;
+    const int64_t labels = is_long ? count_labels(tokens, 1, n) : whole;
+    if (!labels) {
+        p->unlabeled++;
+        if (whole)
+            name_lost(p, "%s:%" PRId64 ": no answer begins within the first %" PRId64 " of %" PRId64 " tokens", file,
+                      line, c->limit, head->n);
+        else
+            name_lost(p, "%s:%" PRId64 ": it has no answer that is trained", file, line);
+        return LVN_OK;
+    }
+    p->cut += is_long;
+    p->tokens += n;
+    p->labels += labels;
+    return add_sample(p, (struct sample){tokens, (int32_t)n});
+}
+
+/* Finds the samples in the records. */
+static enum lvn_status find_samples(struct chat_data *c, struct part *p)
+{
+    const char *at = p->records.data, *end = at + p->records.bytes, *text;
+    char file[LVN_TABLE_BAD] = "";
+    int64_t first = 0;
+    for (struct record head; at < end; at = text + (head.kind == SAMPLE ? 8 * head.n : (head.n + 7) & ~7)) {
+        memcpy(&head, at, sizeof head);
+        text = at + sizeof head;
+        if (head.kind == NAME) {
+            snprintf(file, sizeof file, "%.*s", (int)head.n, text);
+        } else if (head.kind == BAD) {
+            p->found++;
+            p->bad++;
+            name_lost(p, "%.*s", (int)head.n, text);
+        } else {
+            LVN_TRY(take_sample(c, p, file, &head, (const int32_t *)text));
+            if (head.row) continue; /* more samples of the row follow */
+            p->found++;
+            if (p->n > first) LVN_TRY(add_row(p, first));
+            first = p->n;
+        }
+    }
+    return lvn_text_status(&p->lost);
+}
+
+/* Reports what was read, and what is left out. FORMAT if nothing is left, or less than half. */
+static enum lvn_status report(const struct chat_data *c, const struct lvn_data_options *o, const struct part *p,
+                              const char *path)
+{
+    char rows[LVN_NUMBER_TEXT], tokens[LVN_NUMBER_TEXT], labels[LVN_NUMBER_TEXT], some[LVN_NUMBER_TEXT];
+    const int64_t lost = p->found - p->n_rows;
+    const int first = p->lost.n ? (int)strcspn(p->lost.p, "\n") : 0;
+    LVN_CHECK(p->found, FORMAT, "'%s' has no conversations", path);
+    LVN_CHECK(p->n_rows, FORMAT, "none of the %" PRId64 " conversations of '%s' can be used; the first: %.*s", p->found,
+              path, first, p->lost.p);
+    LVN_CHECK(2 * lost <= p->found || o->skip_bad_rows, FORMAT,
+              "%" PRId64 " of the %" PRId64
+              " conversations of '%s' would be left out, more than half; the first: %.*s; "
+              "correct them, or train on the others with data.skip_bad_rows=true",
+              lost, p->found, path, first, p->lost.p);
+    lvn_log(LVN_LOG_INFO, "'%s': %s conversation%s, %s tokens, of which %s have labels", path,
+            lvn_count_text(p->n_rows, rows), lvn_plural(p->n_rows), lvn_count_text(p->tokens, tokens),
+            lvn_count_text(p->labels, labels));
+    if (p->cut)
+        lvn_log(LVN_LOG_INFO,
+                "'%s': %s of them are longer than %" PRId64
+                " tokens and were truncated (data.overlong; data.max_length, else the model's context length)",
+                path, lvn_count_text(p->cut, some), c->limit);
+    if (!p->n_lost) return LVN_OK;
+    lvn_log(LVN_LOG_WARN, "'%s': %s of %s conversations are left out%s", path, lvn_count_text(lost, some),
+            lvn_count_text(p->found, rows), p->n_lost > lost ? ", and parts of others" : "");
+    for (const char *line = p->lost.p; *line && !o->for_evaluation; line += line[strcspn(line, "\n")] ? 1 : 0) {
+        const int n = (int)strcspn(line, "\n");
+        lvn_log(LVN_LOG_WARN, "left out: %.*s", n, line);
+        line += n;
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status read_part(struct lvn_dataset *d, const struct lvn_data_options *o, enum lvn_split_id split,
+                                 const char *path)
+{
+    struct chat_data *c = d->state;
+    struct part *p = &c->part[split];
+    LVN_TRY(open_records(c, o, path, &p->records));
+    LVN_TRY(find_samples(c, p));
+    LVN_TRY(report(c, o, p, path));
+    d->contents ^= p->records.sum + (uint64_t)split;
+    d->skipped += p->found - p->n_rows;
+    if (!d->skipped_rows && p->lost.n) d->skipped_rows = p->lost.p;
+    return LVN_OK;
+}
+
+/* --- the data set --- */
+
+/* The samples of the conversations [first, end) of a permutation; seed 0: of the file. */
+static enum lvn_status make_list(struct lvn_dataset *d, enum lvn_split_id split, const struct part *p, int64_t first,
+                                 int64_t end, uint64_t seed, const char *path)
+{
+    struct list *l = &((struct chat_data *)d->state)->list[split];
+    for (int pass = 0; pass < 2; pass++) {
+        l->n = 0;
+        for (int64_t i = first; i < end; i++) {
+            const int64_t row = seed ? lvn_random_permute(seed, 0, p->n_rows, i) : i;
+            for (int64_t k = p->first[row]; k < p->first[row + 1]; k++) {
+                if (pass) l->sample[l->n] = p->sample[k];
+                l->n++;
+            }
+        }
+        if (!pass && !(l->sample = lvn_malloc(sizeof *l->sample * (size_t)(l->n + 1)))) return LVN_MEMORY;
+    }
+    l->path = d->split[split].path = lvn_strdup(path);
+    d->split[split].n_samples = l->n;
+    return l->path ? LVN_OK : LVN_MEMORY;
+}
+
+static enum lvn_status make_lists(struct lvn_dataset *d, const struct lvn_data_options *o)
+{
+    struct chat_data *c = d->state;
+    const struct part *train = &c->part[LVN_SPLIT_TRAIN];
+    const int64_t n = train->n_rows;
+    int64_t cut = (int64_t)(o->val_fraction * (double)n);
+    for (int i = LVN_SPLIT_VAL; i < LVN_SPLIT_ALL; i++)
+        if (c->part[i].n_rows)
+            LVN_TRY(make_list(d, (enum lvn_split_id)i, &c->part[i], 0, c->part[i].n_rows, 0,
+                              i == LVN_SPLIT_VAL ? o->val_path : o->test_path));
+    if (c->part[LVN_SPLIT_VAL].n_rows) return make_list(d, LVN_SPLIT_TRAIN, train, 0, n, 0, o->path);
+    const uint64_t seed = (o->seed ^ lvn_name_hash("data.chat")) | 1;
+    if (o->val_fraction > 0 && !cut && n > 1) cut = 1;
+    LVN_TRY(make_list(d, LVN_SPLIT_TRAIN, train, 0, n - cut, seed, o->path));
+    if (cut) LVN_TRY(make_list(d, LVN_SPLIT_VAL, train, n - cut, n, seed, o->path));
+    return o->for_evaluation ? make_list(d, LVN_SPLIT_ALL, train, 0, n, 0, o->path) : LVN_OK;
+}
+
+/* ARG for options that have no meaning together. */
+static enum lvn_status check_options(const struct lvn_data_options *o)
+{
+    LVN_CHECK(o->path && *o->path, ARG,
+              "data.kind=chat needs data.path: a .jsonl or .json file of conversations, or a folder of these");
+    LVN_CHECK(!o->block_size || o->max_length <= o->block_size, ARG,
+              "data.max_length is %" PRId64 ", and the model has %" PRId64 " positions: take no more, or leave it out",
+              o->max_length, o->block_size);
+    LVN_CHECK(!o->pack || !o->max_length, ARG,
+              "data.pack fills rows of model.block_size tokens, and data.max_length is %" PRId64
+              ": leave one of them out",
+              o->max_length);
+    LVN_CHECK(o->pack || o->overlong != LVN_OVERLONG_SPLIT, ARG,
+              "data.overlong=split cuts conversations into rows of data.pack: set that too, or take truncate, drop or "
+              "refuse");
+    LVN_CHECK(!o->masks, ARG,
+              "task.kind=mlm hides words of texts, and conversations (data.kind=chat) have answers: "
+              "leave task.kind out");
+    return LVN_OK;
+}
+
+/* An existing model may have fewer rows than the tokenizer has tokens, if the data do not need them. */
+static void fit_vocabulary(struct lvn_dataset *d, const struct lvn_data_options *o)
+{
+    const struct chat_data *c = d->state;
+    if (!o->vocab_size || o->vocab_size >= d->vocab_size) return;
+    d->vocab_size = 0;
+    for (int i = 0; i < LVN_SPLIT_ALL; i++)
+        for (int64_t k = 0; k < c->part[i].n; k++)
+            for (int64_t t = 0; t < 2 * (int64_t)c->part[i].sample[k].n; t++)
+                if (c->part[i].sample[k].tokens[t] >= d->vocab_size) d->vocab_size = c->part[i].sample[k].tokens[t] + 1;
+}
+
+/* Warns of a template that does not end an answer with a special token: generation then finds the end by its text, or
+ * not at all. A template that refuses the conversation with which this is tried is not tried further. */
+static enum lvn_status check_end(const struct chat_data *c)
+{
+    LVN_LOCAL_ARENA(a);
+    struct lvn_chat_encoder *e = lvn_chat_encoder_new(c->chat);
+    const char *text;
+    int64_t id;
+    if (!e) return LVN_MEMORY;
+    enum lvn_status status = lvn_chat_end(e, &a, &id, &text);
+    if (status == LVN_OK && id < 0 && *text)
+        lvn_log(LVN_LOG_WARN,
+                "the template '%s' writes '%.40s' after an answer, which is no special token of the tokenizer and is "
+                "encoded as text: take another data.template, or a tokenizer that has this token",
+                c->chat->template_name, text);
+    if (status == LVN_OK && id < 0 && !*text)
+        lvn_log(LVN_LOG_WARN,
+                "the template '%s' writes nothing after an answer, so the model does not learn where an answer ends",
+                c->chat->template_name);
+    lvn_chat_encoder_free(e);
+    if (status == LVN_MEMORY) return status;
+    lvn_error_clear();
+    return LVN_OK;
+}
+
+static enum lvn_status open_chat(struct lvn_dataset *d, const struct lvn_data_options *o)
+{
+    const bool val = o->val_path && *o->val_path, test = o->test_path && *o->test_path && o->for_evaluation;
+    struct lvn_data_options with_tokenizer = *o;
+    LVN_TRY(check_options(o));
+    struct chat_data *c = d->state = lvn_calloc(1, sizeof *c);
+    if (!c) return LVN_MEMORY;
+    c->overlong = o->overlong == LVN_OVERLONG_AUTO ? LVN_OVERLONG_TRUNCATE : (enum lvn_overlong)o->overlong;
+    c->limit = d->fields.field[0].dim[0];
+    with_tokenizer.trains_tokenizer = false; /* one that is trained on the file has no special tokens of a template */
+    LVN_TRY(lvn_text_tokenizer(d, &with_tokenizer, false, &c->tokenizer));
+    const struct lvn_chat_options options = {.chat_template = o->chat_template, .train_on = o->train_on};
+    LVN_TRY(lvn_chat_open(&c->chat, c->tokenizer, &options));
+    d->chat_template = c->chat->given;
+    if (!o->for_evaluation) LVN_TRY(check_end(c));
+    LVN_TRY(read_part(d, o, LVN_SPLIT_TRAIN, o->path));
+    if (val) LVN_TRY(read_part(d, o, LVN_SPLIT_VAL, o->val_path));
+    if (test) LVN_TRY(read_part(d, o, LVN_SPLIT_TEST, o->test_path));
+    fit_vocabulary(d, o);
+    return make_lists(d, o);
+}
+
+static void close_chat(struct lvn_dataset *d)
+{
+    struct chat_data *c = d->state;
+    if (!c) return;
+    for (int i = 0; i < LVN_SPLIT_ALL; i++) {
+        lvn_encoded_release(&c->part[i].records);
+        lvn_text_release(&c->part[i].lost);
+        free(c->part[i].sample);
+        free(c->part[i].first);
+    }
+    for (int i = 0; i < LVN_SPLIT_COUNT; i++) free(c->list[i].sample);
+    lvn_chat_close(c->chat);
+    free(c);
+}
+
+static void fields(const struct lvn_data_options *o, struct lvn_fields *out)
+{
+    int64_t T = o->block_size ? o->block_size : DEFAULT_LENGTH;
+    if (o->max_length && o->max_length < T) T = o->max_length;
+    *out = lvn_stream_fields(T, o->vocab_size);
+    out->field[0].ragged = out->field[1].ragged = true;
+}
+
+/* Reads tokens [first, first + n) of a sample and their labels: the next tokens, where these are trained. */
+static void read_tokens(const struct sample *s, int64_t first, int64_t n, int32_t *ids, int32_t *labels)
+{
+    const int32_t *p = s->tokens + 2 * first;
+    for (int64_t i = 0; i < n; i++) {
+        const bool labeled = first + i + 1 < s->n && p[2 * i + 3] != IGNORED;
+        ids[i] = p[2 * i];
+        labels[i] = labeled ? p[2 * i + 3] : -1;
+    }
+}
+
+static int64_t length(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i)
+{
+    return ((const struct chat_data *)d->state)->list[split].sample[i].n;
+}
+
+static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw draw,
+                              void *const *out)
+{
+    const struct sample *s = &((const struct chat_data *)d->state)->list[split].sample[i];
+    int32_t *ids = out[0], *labels = out[1];
+    read_tokens(s, 0, s->n, ids, labels);
+    for (int64_t t = s->n; t < draw.length; t++) ids[t] = 0, labels[t] = -1;
+    return LVN_OK;
+}
+
+/* --- data.pack --- */
+
+static int64_t document_length(const void *context, int64_t document)
+{
+    return ((const struct list *)context)->sample[document].n;
+}
+
+static int64_t document_labels(const void *context, int64_t document, int64_t first, int64_t n)
+{
+    const struct sample *s = &((const struct list *)context)->sample[document];
+    const int64_t end = first + n + 1 < s->n ? first + n + 1 : s->n;
+    return count_labels(s->tokens, first + 1, end);
+}
+
+static enum lvn_status read_document(const void *context, int64_t document, int64_t first, int64_t n, int32_t *ids,
+                                     int32_t *labels)
+{
+    read_tokens(&((const struct list *)context)->sample[document], first, n, ids, labels);
+    return LVN_OK;
+}
+
+static enum lvn_status documents(struct lvn_dataset *d, const struct lvn_data_options *o, enum lvn_split_id split,
+                                 struct lvn_pack_source *out)
+{
+    const struct list *l = &((const struct chat_data *)d->state)->list[split];
+    (void)o;
+    *out = (struct lvn_pack_source){.context = l,
+                                    .name = l->path,
+                                    .n = l->n,
+                                    .length = document_length,
+                                    .labels = document_labels,
+                                    .read = read_document};
+    return LVN_OK;
+}
+
+/* --- which files are conversations --- */
+
+struct look {
+    struct lvn_text text;
+    bool found;
+};
+
+static enum lvn_status look_begin(void *context, const char *name, bool named, bool *want)
+{
+    const struct look *l = context;
+    *want = !l->found && !l->text.n && (named || lvn_file_type(name, (int64_t)strlen(name)) == LVN_FILE_TYPE_LINES);
+    return LVN_OK;
+}
+
+/* Keeps the first bytes, then stops the reading. */
+static enum lvn_status look_bytes(void *context, const void *p, int64_t n)
+{
+    enum { LOOK_BYTES = 64 << 10 };
+    struct look *l = context;
+    lvn_text_add_bytes(&l->text, p, n < LOOK_BYTES - l->text.n ? n : LOOK_BYTES - l->text.n);
+    return l->text.n < LOOK_BYTES ? LVN_OK : LVN_STOPPED;
+}
+
+static enum lvn_status look_end(void *context)
+{
+    (void)context;
+    return LVN_STOPPED;
+}
+
+/* Are there members of a conversation in the beginning of the file? A row may be longer than it. */
+static bool has_conversation(const char *p)
+{
+    static const char *const pairs[][2] = {{"\"messages\"", "\"role\""},
+                                           {"\"conversations\"", "\"from\""},
+                                           {"\"prompt\"", "\"completion\""},
+                                           {"\"instruction\"", "\"output\""},
+                                           {"\"input_ids\"", "\"labels\""}};
+    p += strspn(p, " \t\r\n[");
+    if (*p != '{') return false;
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (strstr(p, pairs[i][0]) && strstr(p, pairs[i][1])) return true;
+    return false;
+}
+
+static bool matches(const char *path)
+{
+    LVN_LOCAL_ARENA(a);
+    struct look l = {0};
+    const struct lvn_archive_visitor visitor = {
+        .context = &l, .begin = look_begin, .data = look_bytes, .end = look_end};
+    const char *const *file;
+    int64_t n = 0, bytes;
+    if (!lvn_path_exists(path)) return false;
+    if (!lvn_path_is_dir(path) && lvn_file_type(path, lvn_file_unpacked_name(path)) != LVN_FILE_TYPE_LINES)
+        return false;
+    if (lvn_archive_list(&a, path, &file, &n) == LVN_OK)
+        for (int64_t i = 0; i < n && !l.text.n; i++)
+            if (lvn_archive_read(file[i], !lvn_path_is_dir(path), &visitor, &bytes) != LVN_OK) break;
+    lvn_error_clear();
+    const bool found = l.text.n && has_conversation(lvn_text_string(&l.text) + lvn_utf8_bom(l.text.p, l.text.n));
+    lvn_text_release(&l.text);
+    return found;
+}
+
+extern const struct lvn_dataset_kind lvn_dataset_chat;
+const struct lvn_dataset_kind lvn_dataset_chat = {
+    .name = "chat",
+    .help = "conversations, encoded with the model's chat template; the answers are learned",
+    .typical_vocab = 50257,
+    .matches = matches,
+    .fields = fields,
+    .open = open_chat,
+    .close = close_chat,
+    .sample = sample,
+    .length = length,
+    .documents = documents,
+    .overlong = LVN_OVERLONG_TRUNCATE,
+};

@@ -1,0 +1,526 @@
+/* tokens.c - data.kind=tokens: token ids in files.
+ *
+ * FILE.bin holds little-endian ids: uint16, or the type in FILE.bin.json (the sidecar):
+ *     {"dtype": "uint32", "vocab_size": 100277, "vocabulary": "...", "end_token": 100257}
+ * All keys are optional. "end_token" is the id after each document, which data.pack looks for. "vocabulary" (all
+ * characters, ascending) exists if levin prepared the text by characters, "tokenizer" if it used a tokenizer, whose
+ * files are then in the same folder. No other JSON file is read. data.path is one .bin, or a folder with train.bin,
+ * val.bin and optionally test.bin, which only evaluation opens.
+ *
+ * Files of other programs: a shard of llm.c or modded-nanogpt begins with a header, which gives the type and the number
+ * of tokens. nanoGPT's meta.pkl gives the size of the vocabulary, and its characters, if no sidecar does. The beginning
+ * of a file is checked: texts, other formats, and ids that seem to be wider than 16 bits are refused.
+ *
+ * Files are mapped, not copied; on a network file system windows of them are read (small ones as a whole). Files up to
+ * 256 MiB are scanned at once for ids beyond the vocabulary; in larger ones each window is checked when it is read. The
+ * size of the vocabulary is the model's; for a new model that of the sidecar, meta.pkl or header; if none has it,
+ * 50304, or, if an id is beyond that, the largest id + 1. Left out: big-endian machines. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "data/dataset.h"
+#include "data/file_type.h"
+#include "data/packing/stream_documents.h"
+#include "formats/json.h"
+#include "formats/pickle.h"
+#include "stores/streaming_file.h"
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "token files are mapped as they are: little-endian machines only"
+#endif
+
+enum {
+    SCAN_BYTES = 256 << 20,
+    SIDECAR_BYTES = 16 << 20,
+    BEGINNING_BYTES = 1 << 16, /* are checked when a file is opened */
+    HEADER_BYTES = 1024,       /* of shards with a header */
+    TYPICAL_VOCAB = 50304,     /* the most common byte-level BPE, 50257, padded to a multiple of 64 */
+};
+
+/* The documents of a split, with data.pack. */
+struct documents {
+    struct lvn_stream_documents found;
+    const struct lvn_split *split;
+    int64_t id_limit;
+};
+
+struct tokens {
+    struct lvn_arena arena;
+    struct lvn_mapping map[LVN_SPLIT_COUNT];
+    int64_t end_token[LVN_SPLIT_COUNT]; /* that the file's sidecar states; -1: none */
+    struct documents documents[LVN_SPLIT_COUNT];
+    char beginning[BEGINNING_BYTES]; /* of the file that is opened */
+};
+
+struct sidecar {
+    int width;
+    bool has_width;     /* the file states the width */
+    int64_t vocab_size; /* 0: absent */
+    int64_t end_token;  /* -1: absent */
+    struct lvn_vocab *vocabulary;
+    bool from_meta;     /* vocabulary: of meta.pkl */
+    bool tokenized;     /* made by a tokenizer */
+    uint64_t tokenizer; /* checksum of the tokenizer */
+};
+
+/* {"end_token": 50256}; in files of earlier versions {"tokenizer": {"end_of_text": 50256}} */
+static enum lvn_status parse_end_token(struct sidecar *s, const char *path, const json_t *root)
+{
+    const json_t *end = json_object_get(root, "end_token");
+    if (!end) end = json_object_get(json_object_get(root, "tokenizer"), "end_of_text");
+    if (!end) return LVN_OK;
+    LVN_CHECK(json_is_integer(end) && json_integer_value(end) >= 0 && json_integer_value(end) <= INT32_MAX, FORMAT,
+              "'%s': end_token must be a token id, from 0 to %d", path, INT32_MAX);
+    s->end_token = json_integer_value(end);
+    return LVN_OK;
+}
+
+/* {"tokenizer": {"xxh64": "..."}} */
+static enum lvn_status parse_tokenizer(struct sidecar *s, const char *path, const json_t *tokenizer)
+{
+    const char *sum = json_string_value(json_object_get(tokenizer, "xxh64"));
+    LVN_CHECK(sum, FORMAT, "'%s': tokenizer must be an object with its checksum, xxh64", path);
+    s->tokenized = true;
+    s->tokenizer = strtoull(sum, NULL, 16);
+    return LVN_OK;
+}
+
+static enum lvn_status parse_sidecar(struct sidecar *s, const char *path, const json_t *root)
+{
+    LVN_CHECK(json_is_object(root), FORMAT, "'%s' must be a JSON object like {\"dtype\":\"uint32\"}", path);
+    const json_t *dtype = json_object_get(root, "dtype"), *size = json_object_get(root, "vocab_size");
+    const json_t *text = json_object_get(root, "vocabulary"), *tokenizer = json_object_get(root, "tokenizer");
+    if (tokenizer) LVN_TRY(parse_tokenizer(s, path, tokenizer));
+    LVN_TRY(parse_end_token(s, path, root));
+    if (dtype) {
+        const char *name = json_string_value(dtype);
+        LVN_CHECK(name && (!strcmp(name, "uint16") || !strcmp(name, "uint32")), FORMAT,
+                  "'%s' says dtype %s%s%s; levin reads \"uint16\" and \"uint32\"", path, name ? "\"" : "",
+                  name ? name : "of another kind than text", name ? "\"" : "");
+        s->width = strcmp(name, "uint32") ? 2 : 4;
+        s->has_width = true;
+    }
+    if (size) {
+        LVN_CHECK(json_is_integer(size) && json_integer_value(size) > 0 && json_integer_value(size) <= INT32_MAX,
+                  FORMAT, "'%s': vocab_size must be a whole number from 1 to %d", path, INT32_MAX);
+        s->vocab_size = json_integer_value(size);
+    }
+    if (text) {
+        LVN_CHECK(json_is_string(text), FORMAT, "'%s': vocabulary must be a text of characters", path);
+        LVN_TRY(lvn_vocab_from_text(&s->vocabulary, path, json_string_value(text), (int64_t)json_string_length(text)));
+        LVN_CHECK(!size || s->vocabulary->n <= s->vocab_size, FORMAT,
+                  "'%s': vocabulary has %lld characters, vocab_size is %lld", path, (long long)s->vocabulary->n,
+                  (long long)s->vocab_size);
+        if (!size) s->vocab_size = s->vocabulary->n;
+    }
+    return LVN_OK;
+}
+
+/* Reads FILE.bin.json; uint16 if there is none. */
+static enum lvn_status read_sidecar(struct sidecar *s, const char *path)
+{
+    *s = (struct sidecar){.width = 2, .end_token = -1};
+    if (!lvn_path_exists(path)) return LVN_OK;
+    char *text;
+    int64_t bytes;
+    LVN_TRY(lvn_file_read(path, SIDECAR_BYTES, &text, &bytes));
+    json_error_t error;
+    json_t *root;
+    enum lvn_status status = lvn_json_load(text, bytes, JSON_REJECT_DUPLICATES, &root, &error);
+    free(text);
+    LVN_TRY(status);
+    LVN_CHECK(root, FORMAT, "'%s' is not JSON: %s in line %d", path, error.text, error.line);
+    status = parse_sidecar(s, path, root);
+    json_decref(root);
+    return status;
+}
+
+/* --- nanoGPT's meta.pkl: {"vocab_size": 65, "itos": {0: "\n", ...}, "stoi": {"\n": 0, ...}} --- */
+
+static enum lvn_status refuse_call(void *context, struct lvn_arena *a, const char *function,
+                                   const struct lvn_pickle *arguments, struct lvn_pickle **out)
+{
+    (void)a, (void)arguments, (void)out;
+    LVN_FAIL(FORMAT, "'%s' calls %s, and only plain values are read", (const char *)context, function);
+}
+
+static enum lvn_status refuse_load(void *context, struct lvn_arena *a, const struct lvn_pickle *id,
+                                   struct lvn_pickle **out)
+{
+    (void)id;
+    return refuse_call(context, a, "persistent_load", NULL, out);
+}
+
+/* The characters of itos (or stoi) in the order of their ids; FORMAT if an id has none. */
+static enum lvn_status meta_characters(struct lvn_arena *a, const char *path, const struct lvn_pickle *dict, int64_t n,
+                                       struct lvn_text *out)
+{
+    const char **character = lvn_arena_alloc(a, sizeof *character * (size_t)n);
+    if (!character) return LVN_MEMORY;
+    for (int64_t i = 0; i + 1 < dict->n; i += 2) {
+        bool itos = dict->item[i]->kind == LVN_PICKLE_INT;
+        const struct lvn_pickle *id = dict->item[itos ? i : i + 1], *text = dict->item[itos ? i + 1 : i];
+        if (id->kind == LVN_PICKLE_INT && text->kind == LVN_PICKLE_TEXT && id->integer >= 0 && id->integer < n)
+            character[id->integer] = text->text;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        LVN_CHECK(character[i], FORMAT, "'%s' has no character for the id %lld", path, (long long)i);
+        lvn_text_add(out, character[i]);
+    }
+    return lvn_text_status(out);
+}
+
+static enum lvn_status parse_meta(struct lvn_arena *a, struct sidecar *s, const char *path, const char *bytes,
+                                  int64_t n_bytes)
+{
+    const struct lvn_pickle_host host = {(void *)(uintptr_t)path, refuse_call, refuse_load};
+    struct lvn_pickle *root;
+    int64_t used;
+    LVN_TRY(lvn_pickle_read(a, path, (const unsigned char *)bytes, n_bytes, &host, &root, &used));
+    const struct lvn_pickle *size = lvn_pickle_get(root, "vocab_size"), *dict = lvn_pickle_get(root, "itos");
+    if (!dict) dict = lvn_pickle_get(root, "stoi");
+    int64_t n = dict && dict->kind == LVN_PICKLE_DICT ? dict->n / 2 : 0;
+    if (size) n = size->kind == LVN_PICKLE_INT ? size->integer : 0;
+    LVN_CHECK(n > 0 && n <= SIDECAR_BYTES, FORMAT, "'%s' does not have the whole number vocab_size", path);
+    s->vocab_size = n;
+    LVN_CHECK(dict && dict->kind == LVN_PICKLE_DICT, FORMAT, "'%s' has no dict itos, so prompts must be ids", path);
+    LVN_LOCAL_TEXT(text);
+    LVN_TRY(meta_characters(a, path, dict, n, &text));
+    s->from_meta = true;
+    return lvn_vocab_from_text(&s->vocabulary, path, text.p, text.n);
+}
+
+/* Reads meta.pkl in the folder of the tokens, if it exists. What cannot be read of it is a warning: the ids suffice. */
+static enum lvn_status read_meta(struct sidecar *s, const char *bin)
+{
+    LVN_LOCAL_ARENA(a);
+    const char *dir = lvn_path_dir(&a, bin), *path = dir ? lvn_path_join(&a, dir, "meta.pkl") : NULL;
+    char *bytes = NULL;
+    int64_t n;
+    if (!path) return LVN_MEMORY;
+    if (!lvn_path_is_file(path)) return LVN_OK;
+    enum lvn_status status = lvn_file_read(path, SIDECAR_BYTES, &bytes, &n);
+    if (status == LVN_OK) status = parse_meta(&a, s, path, bytes, n);
+    free(bytes);
+    if (status == LVN_OK || status == LVN_MEMORY) return status;
+    lvn_log(LVN_LOG_WARN, "the vocabulary of '%s' is not used: %s", path, levin_error_text());
+    lvn_error_clear();
+    return LVN_OK;
+}
+
+/* --- the beginning of a file --- */
+
+/* Files that begin with 256 int32: the kind of file, its version, the number of tokens (llm.c: dev/data/data_common.py;
+ * modded-nanogpt). width 0: there are no tokens in it. */
+static const struct {
+    int32_t magic, version;
+    int width;
+    int vocab_size; /* 0: GPT-2's */
+    const char *content;
+} headers[] = {
+    {20240520, 1, 2, 0, "tokens of GPT-2"}, {20240801, 7, 4, 128256, "tokens of Llama 3"},
+    {20240326, 0, 0, 0, "a model"},         {20240328, 0, 0, 0, "a tokenizer"},
+    {20240522, 0, 0, 0, "an evaluation"},   {20240327, 0, 0, 0, "activations"},
+    {20240527, 0, 0, 0, "optimizer state"},
+};
+enum { N_HEADERS = sizeof headers / sizeof headers[0] };
+
+/* Sets the width and *skip, the bytes of the header, if there is one. */
+static enum lvn_status read_header(struct sidecar *s, const char *path, const char *p, int64_t n, int64_t bytes,
+                                   int64_t *skip)
+{
+    int32_t field[3] = {0};
+    int k = 0;
+    memcpy(field, p, n < (int64_t)sizeof field ? (size_t)n : sizeof field);
+    while (k < N_HEADERS && headers[k].magic != field[0]) k++;
+    if (k == N_HEADERS) return LVN_OK;
+    LVN_CHECK(headers[k].width, FORMAT, "'%s' is a file of llm.c with %s, and no token file", path, headers[k].content);
+    LVN_CHECK(field[1] == headers[k].version, FORMAT,
+              "'%s' has the header of llm.c for %s in version %d; levin reads version %d", path, headers[k].content,
+              field[1], headers[k].version);
+    LVN_CHECK(!s->has_width || s->width == headers[k].width, FORMAT,
+              "'%s' has a header for uint%d ids, and its .json states uint%d: correct the .json, or remove it", path,
+              8 * headers[k].width, 8 * s->width);
+    s->width = headers[k].width;
+    s->has_width = true;
+    if (!s->vocab_size) s->vocab_size = headers[k].vocab_size;
+    const int64_t here = bytes - HEADER_BYTES;
+    LVN_CHECK(
+        here == (int64_t)field[2] * s->width, FORMAT,
+        "'%s' has a header that counts %d tokens of %d bytes, and %lld bytes follow it: the file is damaged or cut "
+        "off",
+        path, field[2], s->width, here > 0 ? (long long)here : 0);
+    LVN_CHECK(here, FORMAT, "'%s' has a header and no tokens", path);
+    *skip = HEADER_BYTES;
+    return LVN_OK;
+}
+
+/* FORMAT if the file has another format, or is a text. */
+static enum lvn_status refuse_formats(const char *path, const char *p, int64_t n)
+{
+    static const char *const formats[][2] = {
+        {"PK\3\4", "a zip archive, as torch.save() and numpy.savez() write them"},
+        {"\x80\2\x8a\n", "a file of torch.save()"},
+        {"\x89HDF", "an HDF5 file"},
+        {"PAR1", "a Parquet file"},
+        {"ARROW1", "an Arrow file"},
+        {"GGUF", "a GGUF model"},
+    };
+    enum { TEXT_MIN = 64, TEXT_BYTES = 4096 };
+    LVN_CHECK(n < 6 || memcmp(p, "\x93NUMPY", 6) != 0, FORMAT,
+              "'%s' is a file of numpy.save, and token files have no header: write it again with "
+              "numpy.load('%s').astype('uint16').tofile('%s.bin')",
+              path, path, path);
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        size_t m = strlen(formats[i][0]);
+        LVN_CHECK(n < (int64_t)m || memcmp(p, formats[i][0], m) != 0, FORMAT,
+                  "'%s' is %s; data.kind=tokens reads files that hold only uint16 or uint32 token ids", path,
+                  formats[i][1]);
+    }
+    const int64_t checked = n < TEXT_BYTES ? n : TEXT_BYTES, wrong = lvn_utf8_check(p, checked);
+    enum lvn_file_type type = lvn_file_type(path, (int64_t)strlen(path));
+    bool text = checked >= TEXT_MIN && (wrong < 0 || wrong > checked - 4);
+    for (int64_t i = 0; i < checked && text; i++) text = (unsigned char)p[i] >= ' ' || strchr("\t\n\r\f", p[i]);
+    LVN_CHECK(!text && type != LVN_FILE_TYPE_TEXT && type != LVN_FILE_TYPE_LINES && type != LVN_FILE_TYPE_ARCHIVE,
+              FORMAT,
+              "'%s' is %s, and data.kind=tokens reads token ids: `levin prepare %s --tokenizer=TOKENIZER` makes token "
+              "files of it, and prints the keys to train on them",
+              path, type == LVN_FILE_TYPE_ARCHIVE ? "an archive" : "a text", path);
+    LVN_CHECK(type != LVN_FILE_TYPE_REFUSED || lvn_ends_with(path, ".bin"), FORMAT,
+              "'%s' has the name of another format; data.kind=tokens reads files that hold only uint16 or uint32 token "
+              "ids, named .bin",
+              path);
+    return LVN_OK;
+}
+
+/* FORMAT if 16-bit ids seem to be halves or quarters of wider ones: the upper halves are 0 or close to it. */
+static enum lvn_status refuse_wide(const char *path, const char *p, int64_t n, int64_t bytes)
+{
+    enum { MIN_IDS = 16, UPPER_MAX = 16 /* ids below 2^20 */, LOWER_MIN = 256 };
+    uint16_t max[4] = {0}, id;
+    for (int64_t i = 0; 2 * i + 1 < n; i++) {
+        memcpy(&id, p + 2 * i, 2);
+        if (id > max[i % 4]) max[i % 4] = id;
+    }
+    const int upper = max[1] > max[3] ? max[1] : max[3], lower = max[0] > max[2] ? max[0] : max[2];
+    bool is_wide = bytes % 4 == 0 && n >= 2 * MIN_IDS && upper < UPPER_MAX && lower >= (upper ? LOWER_MIN : 1);
+    LVN_CHECK(!is_wide || max[2] || upper || bytes % 8, FORMAT,
+              "'%s' seems to hold int64 ids: of four 16-bit ids three are 0. Write it again with "
+              "numpy.fromfile('%s', 'int64').astype('uint16').tofile('%s'), or, if it holds uint16 ids, write "
+              "{\"dtype\": \"uint16\"} to '%s.json'",
+              path, path, path, path);
+    LVN_CHECK(!is_wide, FORMAT,
+              "'%s' seems to hold uint32 ids: as uint16 every second id is %s, and the others are up to %d. Write "
+              "{\"dtype\": \"uint32\"} to '%s.json', or, if it holds uint16 ids, {\"dtype\": \"uint16\"}",
+              path, upper ? "below 16" : "0", lower, path);
+    return LVN_OK;
+}
+
+/* --- opening --- */
+
+/* Opens the tokenizer in the folder of the tokens. FORMAT if another one made the tokens. A tokenizer that cannot be
+ * read is ignored: the tokens suffice. */
+static enum lvn_status open_tokenizer(struct lvn_dataset *d, const struct sidecar *s, const char *path)
+{
+    struct tokens *t = d->state;
+    const char *dir = lvn_path_dir(&t->arena, path);
+    if (!dir) return LVN_MEMORY;
+    if (!s->tokenized || (!d->tokenizer && !lvn_tokenizer_exists(dir))) return LVN_OK;
+    if (!d->tokenizer && !d->tokenizer_error)
+        LVN_TRY(lvn_tokenizer_open_optional(&d->tokenizer, &d->tokenizer_error, dir));
+    if (d->tokenizer_error) return LVN_OK;
+    LVN_CHECK(d->tokenizer->sum == s->tokenizer, FORMAT, "'%s' was made with another tokenizer than the one in '%s'",
+              path, d->tokenizer->path);
+    return LVN_OK;
+}
+
+/* Maps the file, or opens it for reading window by window. */
+static enum lvn_status open_file(struct tokens *t, struct lvn_split *p, enum lvn_split_id id, const char *path,
+                                 int64_t *bytes)
+{
+    struct stat is;
+    const bool windows = !p->streaming && stat(path, &is) == 0 && S_ISREG(is.st_mode) &&
+                         is.st_size > LVN_FILE_COPY_BYTES && !lvn_path_is_local(path);
+    if (windows) LVN_TRY(lvn_streaming_file_open_path(&p->streaming, path));
+    if (!p->streaming) LVN_TRY(lvn_file_map(&t->map[id], path));
+    *bytes = p->streaming ? lvn_streaming_file_bytes(p->streaming) : t->map[id].bytes;
+    LVN_CHECK(*bytes, FORMAT, "'%s' is empty: there are no tokens in it", path);
+    return LVN_OK;
+}
+
+/* Reads what is known of the file: its sidecar, header and, for training data, meta.pkl. */
+static enum lvn_status describe(struct tokens *t, struct lvn_split *p, enum lvn_split_id id, const char *path,
+                                int64_t bytes, struct sidecar *s)
+{
+    char *json = lvn_arena_printf(&t->arena, "%s.json", path);
+    const int64_t n = bytes < BEGINNING_BYTES ? bytes : BEGINNING_BYTES;
+    if (!json) return LVN_MEMORY;
+    if (p->streaming)
+        LVN_TRY(lvn_streaming_file_read(p->streaming, 0, n, t->beginning));
+    else
+        memcpy(t->beginning, t->map[id].data, (size_t)n);
+    LVN_TRY(refuse_formats(path, t->beginning, n));
+    LVN_TRY(read_sidecar(s, json));
+    LVN_TRY(read_header(s, path, t->beginning, n, bytes, &p->header));
+    if (!s->has_width) LVN_TRY(refuse_wide(path, t->beginning, n, bytes));
+    return !s->vocab_size && !s->tokenized && id == LVN_SPLIT_TRAIN ? read_meta(s, path) : LVN_OK;
+}
+
+static enum lvn_status open_split(struct lvn_dataset *d, enum lvn_split_id id, const char *path)
+{
+    struct tokens *t = d->state;
+    struct lvn_split *p = &d->split[id];
+    struct sidecar s = {0};
+    int64_t bytes;
+    LVN_TRY(open_file(t, p, id, path, &bytes));
+    enum lvn_status status = describe(t, p, id, path, bytes, &s);
+    if (!d->vocabulary) {
+        d->vocabulary = s.vocabulary;
+        d->vocabulary_of_meta = s.from_meta;
+    } else {
+        lvn_vocab_free(s.vocabulary);
+    }
+    LVN_TRY(status);
+    LVN_TRY(open_tokenizer(d, &s, path));
+    LVN_CHECK(
+        bytes % s.width == 0, FORMAT,
+        "'%s' has %lld bytes, which is no whole number of uint%d token ids: the file is damaged or of another type%s",
+        path, (long long)bytes, 8 * s.width, s.width == 2 ? "" : " than its .json says");
+    t->end_token[id] = s.end_token;
+    if (s.vocab_size > d->vocab_size) d->vocab_size = s.vocab_size;
+    if (p->streaming) return lvn_split_set_streaming(p, path, s.width);
+    return lvn_split_set(p, path, t->map[id].data + p->header, s.width, (bytes - p->header) / s.width);
+}
+
+/* The size of the vocabulary of a new model if the files do not state it. largest: id, -1: not known. */
+static int64_t assume_vocabulary(const struct lvn_dataset *d, const struct lvn_data_options *o, int64_t largest)
+{
+    const bool typical = largest < TYPICAL_VOCAB;
+    const int64_t n = typical ? TYPICAL_VOCAB : largest + 1;
+    char of[64] = "";
+    if (largest >= 0) snprintf(of, sizeof of, "%slargest id %lld", typical ? "; " : "", (long long)largest);
+    if (!o->for_evaluation)
+        lvn_log(LVN_LOG_INFO,
+                "'%s' does not state its vocabulary: vocabulary %lld (%s%s); model.vocab_size gives another one",
+                d->split[LVN_SPLIT_TRAIN].path, (long long)n, typical ? "GPT-2's, assumed" : "", of);
+    return n;
+}
+
+/* Checks the ids, and sets the size of the vocabulary. */
+static enum lvn_status check_ids(struct lvn_dataset *d, const struct lvn_data_options *o)
+{
+    int64_t given = o->vocab_size ? o->vocab_size : d->vocab_size, largest = -1;
+    for (int i = 0; i < LVN_SPLIT_COUNT; i++) {
+        const struct lvn_split *p = &d->split[i];
+        if (!p->n_tokens || p->streaming || p->n_tokens * p->width > SCAN_BYTES) continue;
+        int64_t position, max = lvn_split_max(p, &position);
+        if (given) LVN_TRY(lvn_split_check_id(p, position, max, given));
+        LVN_CHECK(max < INT32_MAX, FORMAT,
+                  "'%s' holds the token id %lld at position %lld, which no vocabulary can have", p->path,
+                  (long long)max, (long long)position);
+        if (max > largest) largest = max;
+    }
+    if (o->vocab_size)
+        d->vocab_size = largest + 1; /* a padded vocab_size of the sidecar may be larger than the model's */
+    else if (!given)
+        d->vocab_size = assume_vocabulary(d, o, largest);
+    return LVN_OK;
+}
+
+static enum lvn_status open_tokens(struct lvn_dataset *d, const struct lvn_data_options *o)
+{
+    LVN_CHECK(o->path && *o->path, ARG,
+              "data.kind=tokens needs data.path: a .bin file, or a folder with train.bin and val.bin");
+    struct tokens *t = d->state = lvn_calloc(1, sizeof *t);
+    if (!t) return LVN_MEMORY;
+    lvn_arena_init(&t->arena);
+    const char *train = o->path, *val = o->val_path && *o->val_path ? o->val_path : NULL;
+    const char *test = NULL;
+    if (lvn_path_is_dir(o->path)) {
+        train = lvn_path_join(&t->arena, o->path, "train.bin");
+        char *val_bin = lvn_path_join(&t->arena, o->path, "val.bin");
+        char *test_bin = lvn_path_join(&t->arena, o->path, "test.bin");
+        if (!train || !val_bin || !test_bin) return LVN_MEMORY;
+        if (!val && lvn_path_exists(val_bin)) val = val_bin;
+        if (o->for_evaluation && lvn_path_exists(test_bin)) test = test_bin;
+    }
+    LVN_TRY(open_split(d, LVN_SPLIT_TRAIN, train));
+    if (val) LVN_TRY(open_split(d, LVN_SPLIT_VAL, val));
+    if (test) LVN_TRY(open_split(d, LVN_SPLIT_TEST, test));
+    return check_ids(d, o);
+}
+
+static int64_t document_length(const void *context, int64_t document)
+{
+    const int64_t *start = ((const struct documents *)context)->found.start;
+    return start[document + 1] - start[document];
+}
+
+static enum lvn_status read_document(const void *context, int64_t document, int64_t first, int64_t n, int32_t *ids,
+                                     int32_t *labels)
+{
+    const struct documents *d = context;
+    return lvn_split_read(d->split, d->found.start[document] + first, n, d->id_limit, ids, labels);
+}
+
+/* Finds the documents of a split by its end token. */
+static enum lvn_status documents(struct lvn_dataset *d, const struct lvn_data_options *o, enum lvn_split_id split,
+                                 struct lvn_pack_source *out)
+{
+    struct tokens *t = d->state;
+    const struct lvn_split *p = &d->split[split];
+    int64_t end = o->end_token >= 0 ? o->end_token : t->end_token[split];
+    if (end < 0) end = t->end_token[LVN_SPLIT_TRAIN];
+    LVN_CHECK(end >= 0, ARG,
+              "data.pack needs the token that ends a document, and no file beside '%s' records one (end_token in "
+              "'%s.json', which `levin prepare` writes): give its id as data.end_token (GPT-2's is 50256)",
+              p->path, p->path);
+    LVN_CHECK(end < d->id_limit, ARG, "data.end_token is %lld, and the vocabulary has %lld tokens (0 to %lld)",
+              (long long)end, (long long)d->id_limit, (long long)d->id_limit - 1);
+    struct documents *found = &t->documents[split];
+    found->split = p;
+    found->id_limit = d->id_limit;
+    const struct lvn_token_stream stream = {p->path, p->tokens, p->streaming, p->header, p->n_tokens, p->width};
+    LVN_TRY(lvn_stream_documents_find(&found->found, &stream, end));
+    *out = (struct lvn_pack_source){
+        .context = found, .name = p->path, .n = found->found.n, .length = document_length, .read = read_document};
+    return LVN_OK;
+}
+
+static bool matches(const char *path)
+{
+    LVN_LOCAL_ARENA(a);
+    const char *train = lvn_path_join(&a, path, "train.bin");
+    bool folder = train && lvn_path_is_file(train);
+    return folder || (lvn_ends_with(path, ".bin") && !lvn_path_is_dir(path));
+}
+
+static void close_tokens(struct lvn_dataset *d)
+{
+    struct tokens *t = d->state;
+    if (!t) return;
+    for (int i = 0; i < LVN_SPLIT_COUNT; i++) {
+        lvn_file_unmap(&t->map[i]);
+        lvn_stream_documents_release(&t->documents[i].found);
+    }
+    lvn_arena_release(&t->arena);
+    free(t);
+}
+
+extern const struct lvn_dataset_kind lvn_dataset_tokens;
+const struct lvn_dataset_kind lvn_dataset_tokens = {
+    .name = "tokens",
+    .help = "token ids in .bin files (uint16, or the type in FILE.bin.json or a header of llm.c)",
+    .typical_vocab = TYPICAL_VOCAB,
+    .matches = matches,
+    .fields = lvn_stream_fields_of,
+    .open = open_tokens,
+    .close = close_tokens,
+    .documents = documents,
+    .overlong = LVN_OVERLONG_SPLIT,
+};

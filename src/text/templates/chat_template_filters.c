@@ -1,0 +1,620 @@
+/* chat_template_filters.c - see chat_template_private.h: the filters of Jinja that published chat templates use. Where
+ * the module of Jinja has a lazy result, so has this one (LVN_LIST_LAZY): such a list counts as true even if empty. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "templates/chat_template_private.h"
+#include "tokenizers/unicode/unicode.h"
+
+#define FILTER(name)                                                                                                   \
+    enum lvn_status name(struct lvn_tpl_run *r, const struct lvn_tpl_value *in, const struct lvn_tpl_value *const *a,  \
+                         struct lvn_tpl_value *out)
+
+static bool flag(const struct lvn_tpl_value *v, bool otherwise)
+{
+    return v ? lvn_tpl_true(v) : otherwise;
+}
+
+/* --- text --- */
+
+enum { STRIP_LEFT = 1, STRIP_RIGHT = 2 };
+
+static bool strips(const struct lvn_tpl_value *chars, const char *p, int64_t n, int *used)
+{
+    int32_t code = lvn_utf8_decode(p, n, used);
+    if (!chars || chars->kind == LVN_TPL_NONE) return lvn_tpl_space(code);
+    return memmem(chars->p, (size_t)chars->n, p, (size_t)*used) != NULL; /* UTF-8: never within another character */
+}
+
+static enum lvn_status strip(struct lvn_tpl_run *r, const struct lvn_tpl_value *s, const struct lvn_tpl_value *chars,
+                             int sides, struct lvn_tpl_value *out)
+{
+    int64_t from = 0, to = s->n;
+    int used;
+    if (chars && chars->kind != LVN_TPL_NONE && chars->kind != LVN_TPL_STRING)
+        LVN_TPL_FAIL(r, FORMAT, "the characters to strip must be a string, not %s", lvn_tpl_type(chars));
+    while (sides & STRIP_LEFT && from < to && strips(chars, s->p + from, to - from, &used)) from += used;
+    while (sides & STRIP_RIGHT && to > from) {
+        int64_t last = to - 1;
+        while (last > from && (s->p[last] & 0xc0) == 0x80) last--;
+        if (!strips(chars, s->p + last, to - last, &used)) break;
+        to = last;
+    }
+    *out = lvn_tpl_part(s, from, to);
+    return LVN_OK;
+}
+
+FILTER(lvn_tpl_strip)
+{
+    return strip(r, in, a[0], STRIP_LEFT | STRIP_RIGHT, out);
+}
+FILTER(lvn_tpl_lstrip)
+{
+    return strip(r, in, a[0], STRIP_LEFT, out);
+}
+FILTER(lvn_tpl_rstrip)
+{
+    return strip(r, in, a[0], STRIP_RIGHT, out);
+}
+
+enum letter_case { LOWER, UPPER, CAPITALIZE, TITLE_FILTER, TITLE_METHOD };
+
+/* Is the character at i to be upper case? */
+static bool is_upper_at(const struct lvn_tpl_value *s, int64_t i, enum letter_case form)
+{
+    if (form == LOWER || form == UPPER) return form == UPPER;
+    if (form == CAPITALIZE || i == 0) return i == 0;
+    unsigned char before = (unsigned char)s->p[i - 1];
+    if (form == TITLE_FILTER) return before && (strchr("-({[<", before) || lvn_tpl_space(before < 0x80 ? before : 'x'));
+    bool letter = (before | 32) >= 'a' && (before | 32) <= 'z';
+    return !letter && before < 0x80;
+}
+
+static enum lvn_status change_case(struct lvn_tpl_run *r, const struct lvn_tpl_value *s, enum letter_case form,
+                                   struct lvn_tpl_value *out)
+{
+    struct lvn_tpl_output text = {0};
+    for (int64_t i = 0; i < s->n;) {
+        int used = 1, n = 1;
+        char to[8] = {s->p[i]};
+        bool upper = is_upper_at(s, i, form);
+        int mark = s->marks ? s->marks[i] : s->mark;
+        if ((unsigned char)*to < 0x80) {
+            if (upper ? *to >= 'a' && *to <= 'z' : *to >= 'A' && *to <= 'Z') *to ^= 32;
+        } else {
+            uint32_t low[2];
+            int32_t code = lvn_utf8_decode(s->p + i, s->n - i, &used);
+            enum lvn_category c = (enum lvn_category)(code < 0 ? 0 : lvn_char((uint32_t)code)->category);
+            bool cased = c == LVN_CATEGORY_Lu || c == LVN_CATEGORY_Ll || c == LVN_CATEGORY_Lt;
+            if (form != LOWER && cased)
+                LVN_TPL_FAIL(r, UNSUPPORTED, "upper case of the letter '%.*s' is not supported", used, s->p + i);
+            int lows = code < 0 || form != LOWER ? 0 : lvn_unicode_lower((uint32_t)code, low);
+            memcpy(to, s->p + i, (size_t)(n = used));
+            if (lows) n = lvn_utf8_encode((int32_t)low[0], to);
+            if (lows > 1) n += lvn_utf8_encode((int32_t)low[1], to + n);
+        }
+        LVN_TRY(lvn_tpl_add_bytes(r, &text, to, n, mark));
+        i += used;
+    }
+    *out = lvn_tpl_result(&text);
+    out->form = s->form;
+    return LVN_OK;
+}
+
+FILTER(lvn_tpl_lower)
+{
+    (void)a;
+    return change_case(r, in, LOWER, out);
+}
+FILTER(lvn_tpl_upper)
+{
+    (void)a;
+    return change_case(r, in, UPPER, out);
+}
+FILTER(lvn_tpl_capitalize)
+{
+    (void)a;
+    return change_case(r, in, CAPITALIZE, out);
+}
+FILTER(lvn_tpl_title)
+{
+    (void)a;
+    return change_case(r, in, TITLE_METHOD, out);
+}
+static FILTER(title)
+{
+    (void)a;
+    return change_case(r, in, TITLE_FILTER, out);
+}
+
+FILTER(lvn_tpl_replace)
+{
+    struct lvn_tpl_output text = {0};
+    struct lvn_tpl_value from, to;
+    int64_t left = a[2] && a[2]->kind == LVN_TPL_INT && a[2]->i >= 0 ? a[2]->i : INT64_MAX, at = 0;
+    LVN_TRY(lvn_tpl_str(r, a[0], &from));
+    LVN_TRY(lvn_tpl_str(r, a[1], &to));
+    if (!from.n) LVN_TPL_FAIL(r, UNSUPPORTED, "replacing an empty string is not supported");
+    for (int64_t found; left-- > 0 && (found = lvn_tpl_search(in, &from, at)) >= 0; at = found + from.n) {
+        struct lvn_tpl_value part = lvn_tpl_part(in, at, found);
+        LVN_TRY(lvn_tpl_work(r, 1));
+        LVN_TRY(lvn_tpl_add(r, &text, &part));
+        LVN_TRY(lvn_tpl_add(r, &text, &to));
+    }
+    struct lvn_tpl_value part = lvn_tpl_part(in, at, in->n);
+    LVN_TRY(lvn_tpl_add(r, &text, &part));
+    *out = at ? lvn_tpl_result(&text) : *in;
+    return LVN_OK;
+}
+
+static FILTER(string)
+{
+    (void)a;
+    return lvn_tpl_str(r, in, out);
+}
+
+static FILTER(safe)
+{
+    (void)a;
+    LVN_TRY(lvn_tpl_str(r, in, out));
+    out->form = 1;
+    return LVN_OK;
+}
+
+static FILTER(escape)
+{
+    (void)a;
+    return lvn_tpl_escape(r, in, out);
+}
+
+static FILTER(indent)
+{
+    struct lvn_tpl_output text = {0}, by = {0};
+    int64_t width = a[0] && a[0]->kind == LVN_TPL_INT ? a[0]->i : 4;
+    if (in->kind != LVN_TPL_STRING) LVN_TPL_FAIL(r, FORMAT, "'indent' needs a string, not %s", lvn_tpl_type(in));
+    for (int64_t i = 0; i < width; i++) LVN_TRY(lvn_tpl_add_bytes(r, &by, " ", 1, 0));
+    struct lvn_tpl_value space = a[0] && a[0]->kind == LVN_TPL_STRING ? *a[0] : lvn_tpl_result(&by);
+    for (int64_t at = 0, end; at <= in->n; at = end + 1) {
+        const char *newline = memchr(in->p + at, '\n', (size_t)(in->n - at));
+        end = newline ? newline - in->p : in->n;
+        bool indents = at ? end > at || flag(a[2], false) : flag(a[1], false);
+        struct lvn_tpl_value line = lvn_tpl_part(in, at, end);
+        if (at) LVN_TRY(lvn_tpl_add_bytes(r, &text, "\n", 1, in->marks ? in->marks[at - 1] : in->mark));
+        if (indents) LVN_TRY(lvn_tpl_add(r, &text, &space));
+        LVN_TRY(lvn_tpl_add(r, &text, &line));
+    }
+    *out = lvn_tpl_result(&text);
+    return LVN_OK;
+}
+
+static FILTER(join)
+{
+    struct lvn_tpl_output text = {0};
+    struct lvn_tpl_value list, one;
+    LVN_TRY(lvn_tpl_iterate(r, in, &list));
+    for (int64_t i = 0; i < list.n; i++) {
+        one = list.items[i];
+        if (a[1]) LVN_TRY(lvn_tpl_item(r, &list.items[i], a[1], &one));
+        if (i && a[0]) LVN_TRY(lvn_tpl_add_str(r, &text, a[0]));
+        LVN_TRY(lvn_tpl_add_str(r, &text, &one));
+    }
+    *out = lvn_tpl_result(&text);
+    return LVN_OK;
+}
+
+/* --- any value --- */
+
+static FILTER(length)
+{
+    int64_t n;
+    (void)a;
+    LVN_TRY(lvn_tpl_length(r, in, &n));
+    *out = lvn_tpl_int(n);
+    return LVN_OK;
+}
+
+static FILTER(or_default)
+{
+    (void)r;
+    bool missing = in->kind == LVN_TPL_UNDEFINED || (flag(a[1], false) && !lvn_tpl_true(in));
+    *out = !missing ? *in : a[0] ? *a[0] : lvn_tpl_text("", 0);
+    return LVN_OK;
+}
+
+static FILTER(tojson)
+{
+    struct lvn_tpl_output text = {0}, by = {0};
+    struct lvn_tpl_json form = {.ascii = flag(a[0], false), .sort = flag(a[3], false), .indent = lvn_tpl_none()};
+    bool indented = a[1] && a[1]->kind != LVN_TPL_NONE;
+    form.item = indented ? lvn_tpl_text(",", 1) : lvn_tpl_text(", ", 2);
+    form.key = lvn_tpl_text(": ", 2);
+    if (indented && a[1]->kind != LVN_TPL_STRING && a[1]->kind != LVN_TPL_INT)
+        LVN_TPL_FAIL(r, FORMAT, "tojson: indent must be a number or a string, not %s", lvn_tpl_type(a[1]));
+    for (int64_t i = 0; indented && a[1]->kind == LVN_TPL_INT && i < a[1]->i; i++)
+        LVN_TRY(lvn_tpl_add_bytes(r, &by, " ", 1, 0));
+    if (indented) form.indent = a[1]->kind == LVN_TPL_STRING ? *a[1] : lvn_tpl_result(&by);
+    if (a[2] && a[2]->kind != LVN_TPL_NONE) {
+        if (a[2]->kind != LVN_TPL_LIST || a[2]->n != 2 || a[2]->items[0].kind != LVN_TPL_STRING ||
+            a[2]->items[1].kind != LVN_TPL_STRING)
+            LVN_TPL_FAIL(r, FORMAT, "tojson: separators must be two strings");
+        form.item = a[2]->items[0];
+        form.key = a[2]->items[1];
+    }
+    form.item.mark = form.key.mark = LVN_MARK_CONTENT;
+    LVN_TRY(lvn_tpl_add_json(r, &text, in, &form, 0));
+    *out = lvn_tpl_result(&text);
+    return LVN_OK;
+}
+
+/* The number that a string begins with and ends with, as int() of Python in base 10. */
+static bool whole_number(const struct lvn_tpl_value *s, int64_t *out)
+{
+    char digits[24], *end;
+    struct lvn_tpl_value v;
+    if (strip(NULL, s, NULL, STRIP_LEFT | STRIP_RIGHT, &v) != LVN_OK || v.n < 1 || v.n > 18) return false;
+    memcpy(digits, v.p, (size_t)v.n);
+    digits[v.n] = 0;
+    *out = strtoll(digits, &end, 10);
+    return !*end;
+}
+
+static bool real_number(const struct lvn_tpl_value *s, double *out)
+{
+    char digits[64], *end;
+    struct lvn_tpl_value v;
+    if (strip(NULL, s, NULL, STRIP_LEFT | STRIP_RIGHT, &v) != LVN_OK || v.n < 1 || v.n > 60) return false;
+    memcpy(digits, v.p, (size_t)v.n);
+    digits[v.n] = 0;
+    if (digits[strspn(digits, "+-.0123456789eE")]) return false;
+    *out = strtod(digits, &end);
+    return !*end;
+}
+
+static FILTER(to_int)
+{
+    int64_t i;
+    double f;
+    *out = a[0] ? *a[0] : lvn_tpl_int(0);
+    if (in->kind == LVN_TPL_UNDEFINED) LVN_TPL_FAIL(r, FORMAT, "'%s' is undefined and no number", in->p);
+    if (in->kind == LVN_TPL_INT || in->kind == LVN_TPL_BOOL)
+        *out = lvn_tpl_int(in->kind == LVN_TPL_INT ? in->i : in->b);
+    if (in->kind == LVN_TPL_STRING && whole_number(in, &i))
+        *out = lvn_tpl_int(i);
+    else if (in->kind == LVN_TPL_FLOAT || (in->kind == LVN_TPL_STRING && real_number(in, &f))) {
+        if (in->kind == LVN_TPL_FLOAT) f = in->f;
+        if (fabs(f) < 9e18) *out = lvn_tpl_int((int64_t)f);
+    }
+    return LVN_OK;
+}
+
+static FILTER(to_float)
+{
+    double f = 0;
+    *out = a[0] ? *a[0] : (struct lvn_tpl_value){.kind = LVN_TPL_FLOAT};
+    if (in->kind == LVN_TPL_UNDEFINED) LVN_TPL_FAIL(r, FORMAT, "'%s' is undefined and no number", in->p);
+    if (in->kind == LVN_TPL_FLOAT) f = in->f;
+    if (in->kind == LVN_TPL_INT) f = (double)in->i;
+    if (in->kind == LVN_TPL_BOOL) f = in->b;
+    bool number = in->kind >= LVN_TPL_BOOL && in->kind <= LVN_TPL_FLOAT;
+    if (number || (in->kind == LVN_TPL_STRING && real_number(in, &f)))
+        *out = (struct lvn_tpl_value){.kind = LVN_TPL_FLOAT, .f = f};
+    return LVN_OK;
+}
+
+static FILTER(absolute)
+{
+    (void)a;
+    if (in->kind != LVN_TPL_INT && in->kind != LVN_TPL_FLOAT)
+        LVN_TPL_FAIL(r, FORMAT, "'abs' needs a number, not %s", lvn_tpl_type(in));
+    *out = *in;
+    if (in->kind == LVN_TPL_INT && in->i < 0 && in->i != INT64_MIN) out->i = -in->i;
+    if (in->kind == LVN_TPL_FLOAT) out->f = fabs(in->f);
+    return LVN_OK;
+}
+
+/* --- lists --- */
+
+static enum lvn_status end_of(struct lvn_tpl_run *r, const struct lvn_tpl_value *in, bool last,
+                              struct lvn_tpl_value *out)
+{
+    struct lvn_tpl_value list;
+    LVN_TRY(lvn_tpl_iterate(r, in, &list));
+    if (last && in->kind == LVN_TPL_LIST && in->form == LVN_LIST_LAZY)
+        LVN_TPL_FAIL(r, FORMAT, "'last' needs a list, not a generator; add the filter 'list'");
+    *out = list.n ? list.items[last ? list.n - 1 : 0] : lvn_tpl_undefined("an element of an empty list");
+    return LVN_OK;
+}
+
+static FILTER(first)
+{
+    (void)a;
+    return end_of(r, in, false, out);
+}
+static FILTER(last)
+{
+    (void)a;
+    return end_of(r, in, true, out);
+}
+
+static FILTER(list)
+{
+    (void)a;
+    LVN_TRY(lvn_tpl_iterate(r, in, out));
+    out->form = LVN_LIST;
+    return LVN_OK;
+}
+
+static FILTER(reverse)
+{
+    struct lvn_tpl_value items, *to;
+    struct lvn_tpl_output text = {0};
+    (void)a;
+    LVN_TRY(lvn_tpl_iterate(r, in, &items));
+    if (!(to = lvn_tpl_alloc(r, (items.n + 1) * (int64_t)sizeof *to))) return LVN_MEMORY;
+    for (int64_t i = 0; i < items.n; i++) to[i] = items.items[items.n - 1 - i];
+    *out = lvn_tpl_list(to, items.n, LVN_LIST_LAZY);
+    if (in->kind != LVN_TPL_STRING) return LVN_OK;
+    for (int64_t i = 0; i < items.n; i++) LVN_TRY(lvn_tpl_add(r, &text, &to[i]));
+    *out = lvn_tpl_result(&text);
+    return LVN_OK;
+}
+
+static FILTER(sum)
+{
+    struct lvn_tpl_value items, one;
+    LVN_TRY(lvn_tpl_iterate(r, in, &items));
+    *out = a[1] ? *a[1] : lvn_tpl_int(0);
+    for (int64_t i = 0; i < items.n; i++) {
+        struct lvn_tpl_value before = *out;
+        one = items.items[i];
+        if (a[0] && a[0]->kind != LVN_TPL_NONE) LVN_TRY(lvn_tpl_item(r, &items.items[i], a[0], &one));
+        LVN_TRY(lvn_tpl_binary(r, LVN_SIGN_ADD, &before, &one, out));
+    }
+    return LVN_OK;
+}
+
+/* The list as (key, value) tuples. */
+enum lvn_status lvn_tpl_items_of(struct lvn_tpl_run *r, const struct lvn_tpl_value *in, enum lvn_tpl_list form,
+                                 struct lvn_tpl_value *out)
+{
+    int64_t n = in->kind == LVN_TPL_DICT ? in->dict->n : 0;
+    struct lvn_tpl_value *pairs = lvn_tpl_alloc(r, (3 * n + 1) * (int64_t)sizeof *pairs);
+    if (!pairs) return LVN_MEMORY;
+    for (int64_t i = 0; i < n; i++) {
+        struct lvn_tpl_value *pair = pairs + n + 2 * i;
+        pair[0] = in->dict->e[i].key;
+        pair[1] = in->dict->e[i].value;
+        pairs[i] = lvn_tpl_list(pair, 2, LVN_LIST_TUPLE);
+    }
+    *out = lvn_tpl_list(pairs, n, form);
+    return LVN_OK;
+}
+
+static FILTER(items)
+{
+    (void)a;
+    if (in->kind != LVN_TPL_DICT && in->kind != LVN_TPL_UNDEFINED)
+        LVN_TPL_FAIL(r, FORMAT, "'items' needs a dictionary, not %s", lvn_tpl_type(in));
+    return lvn_tpl_items_of(r, in, LVN_LIST_LAZY, out);
+}
+
+/* A stable merge sort of `n` elements by keys; to: room for n elements. */
+static enum lvn_status merge_sort(struct lvn_tpl_run *r, struct lvn_tpl_value *v, struct lvn_tpl_value *key,
+                                  struct lvn_tpl_value *spare, int64_t n, bool reverse)
+{
+    for (int64_t width = 1; width < n; width *= 2) {
+        int64_t made = 0;
+        for (int64_t begin = 0; begin < n; begin += 2 * width) {
+            int64_t i = begin, middle = begin + width < n ? begin + width : n, j = middle;
+            int64_t end = middle + width < n ? middle + width : n;
+            while (i < middle || j < end) {
+                int sign = 0;
+                LVN_TRY(lvn_tpl_work(r, 1));
+                if (i < middle && j < end) LVN_TRY(lvn_tpl_compare(r, &key[i], &key[j], &sign));
+                bool right = i == middle || (j < end && (reverse ? sign < 0 : sign > 0));
+                int64_t from = right ? j++ : i++;
+                spare[made] = v[from];
+                spare[n + made++] = key[from];
+            }
+        }
+        memcpy(v, spare, (size_t)n * sizeof *v);
+        memcpy(key, spare + n, (size_t)n * sizeof *key);
+    }
+    return LVN_OK;
+}
+
+/* Sorts a copy of the list by an attribute (NULL: by the elements), letters without case unless case_sensitive. */
+static enum lvn_status sort_by(struct lvn_tpl_run *r, const struct lvn_tpl_value *in,
+                               const struct lvn_tpl_value *attribute, bool case_sensitive, bool reverse,
+                               struct lvn_tpl_value *out)
+{
+    struct lvn_tpl_value items, *v;
+    LVN_TRY(lvn_tpl_iterate(r, in, &items));
+    if (!(v = lvn_tpl_alloc(r, (4 * items.n + 1) * (int64_t)sizeof *v))) return LVN_MEMORY;
+    struct lvn_tpl_value *key = v + items.n;
+    for (int64_t i = 0; i < items.n; i++) {
+        v[i] = key[i] = items.items[i];
+        if (attribute) LVN_TRY(lvn_tpl_item(r, &v[i], attribute, &key[i]));
+        if (!case_sensitive && key[i].kind == LVN_TPL_STRING) LVN_TRY(change_case(r, &key[i], LOWER, &key[i]));
+    }
+    LVN_TRY(merge_sort(r, v, key, key + items.n, items.n, reverse));
+    *out = lvn_tpl_list(v, items.n, LVN_LIST);
+    return LVN_OK;
+}
+
+static FILTER(dictsort)
+{
+    struct lvn_tpl_value pairs, by = lvn_tpl_int(a[1] && lvn_tpl_is(a[1], "value"));
+    if (in->kind != LVN_TPL_DICT) LVN_TPL_FAIL(r, FORMAT, "'dictsort' needs a dictionary, not %s", lvn_tpl_type(in));
+    LVN_TRY(lvn_tpl_items_of(r, in, LVN_LIST, &pairs));
+    return sort_by(r, &pairs, &by, flag(a[0], false), flag(a[2], false), out);
+}
+
+static FILTER(sort)
+{
+    return sort_by(r, in, a[2] && a[2]->kind != LVN_TPL_NONE ? a[2] : NULL, flag(a[1], false), flag(a[0], false), out);
+}
+
+static FILTER(unique)
+{
+    struct lvn_tpl_value items, *kept;
+    int64_t n = 0;
+    LVN_TRY(lvn_tpl_iterate(r, in, &items));
+    if (!(kept = lvn_tpl_alloc(r, (2 * items.n + 1) * (int64_t)sizeof *kept))) return LVN_MEMORY;
+    struct lvn_tpl_value *key = kept + items.n;
+    for (int64_t i = 0; i < items.n; i++) {
+        bool seen = false;
+        key[n] = items.items[i];
+        if (a[1]) LVN_TRY(lvn_tpl_item(r, &items.items[i], a[1], &key[n]));
+        if (!flag(a[0], false) && key[n].kind == LVN_TPL_STRING) LVN_TRY(change_case(r, &key[n], LOWER, &key[n]));
+        LVN_TRY(lvn_tpl_work(r, n));
+        for (int64_t k = 0; k < n && !seen; k++) seen = lvn_tpl_equal(&key[k], &key[n]);
+        if (!seen) kept[n++] = items.items[i];
+    }
+    *out = lvn_tpl_list(kept, n, LVN_LIST_LAZY);
+    return LVN_OK;
+}
+
+static enum lvn_status extreme(struct lvn_tpl_run *r, const struct lvn_tpl_value *in,
+                               const struct lvn_tpl_value *const *a, bool greatest, struct lvn_tpl_value *out)
+{
+    struct lvn_tpl_value sorted;
+    LVN_TRY(sort_by(r, in, a[1], flag(a[0], false), greatest, &sorted));
+    *out = sorted.n ? sorted.items[0] : lvn_tpl_undefined("an element of an empty list");
+    return LVN_OK;
+}
+static FILTER(least)
+{
+    return extreme(r, in, a, false, out);
+}
+static FILTER(greatest)
+{
+    return extreme(r, in, a, true, out);
+}
+
+static const struct lvn_tpl_builtin filters[] = {
+    {"abs", "", 0, false, absolute},
+    {"capitalize", "", 0, true, lvn_tpl_capitalize},
+    {"count", "", 0, false, length},
+    {"d", "default_value,boolean", 0, false, or_default},
+    {"default", "default_value,boolean", 0, false, or_default},
+    {"dictsort", "case_sensitive,by,reverse", 0, false, dictsort},
+    {"e", "", 0, false, escape},
+    {"escape", "", 0, false, escape},
+    {"first", "", 0, false, first},
+    {"float", "default", 0, false, to_float},
+    {"indent", "width,first,blank", 0, false, indent},
+    {"int", "default", 0, false, to_int},
+    {"items", "", 0, false, items},
+    {"join", "d,attribute", 0, false, join},
+    {"last", "", 0, false, last},
+    {"length", "", 0, false, length},
+    {"list", "", 0, false, list},
+    {"lower", "", 0, true, lvn_tpl_lower},
+    {"max", "case_sensitive,attribute", 0, false, greatest},
+    {"min", "case_sensitive,attribute", 0, false, least},
+    {"replace", "old,new,count", 2, true, lvn_tpl_replace},
+    {"reverse", "", 0, false, reverse},
+    {"safe", "", 0, false, safe},
+    {"sort", "reverse,case_sensitive,attribute", 0, false, sort},
+    {"string", "", 0, false, string},
+    {"sum", "attribute,start", 0, false, sum},
+    {"title", "", 0, true, title},
+    {"tojson", "ensure_ascii,indent,separators,sort_keys", 0, false, tojson},
+    {"trim", "chars", 0, true, lvn_tpl_strip},
+    {"unique", "case_sensitive,attribute", 0, false, unique},
+    {"upper", "", 0, true, lvn_tpl_upper},
+};
+
+const struct lvn_tpl_builtin *lvn_tpl_filter(const char *name, int64_t n)
+{
+    for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
+        if ((int64_t)strlen(filters[i].name) == n && memcmp(filters[i].name, name, (size_t)n) == 0) return &filters[i];
+    return NULL;
+}
+
+/* --- map, select, reject, selectattr, rejectattr --- */
+
+static const char *const mapping[] = {"map", "select", "reject", "selectattr", "rejectattr"};
+
+bool lvn_tpl_is_mapping_filter(const char *name, int64_t n)
+{
+    for (size_t i = 0; i < sizeof mapping / sizeof *mapping; i++)
+        if ((int64_t)strlen(mapping[i]) == n && memcmp(mapping[i], name, (size_t)n) == 0) return true;
+    return false;
+}
+
+/* An element by a path such as "function.name". */
+static enum lvn_status by_path(struct lvn_tpl_run *r, const struct lvn_tpl_value *in, const struct lvn_tpl_value *path,
+                               struct lvn_tpl_value *out)
+{
+    *out = *in;
+    if (path->kind != LVN_TPL_STRING) return lvn_tpl_item(r, in, path, out);
+    for (int64_t at = 0, end; at <= path->n; at = end + 1) {
+        const char *dot = memchr(path->p + at, '.', (size_t)(path->n - at));
+        end = dot ? dot - path->p : path->n;
+        struct lvn_tpl_value key = lvn_tpl_part(path, at, end), from = *out;
+        LVN_TRY(lvn_tpl_item(r, &from, &key, out));
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status map_values(struct lvn_tpl_run *r, const struct lvn_tpl_args *args,
+                                  const struct lvn_tpl_value *list, struct lvn_tpl_value *to)
+{
+    bool attribute = args->n && args->keyword[0] && !strcmp(args->keyword[0], "attribute");
+    bool has_default = args->n == 2 && args->keyword[1] && !strcmp(args->keyword[1], "default");
+    bool named = args->n && !args->keyword[0] && args->v[0].kind == LVN_TPL_STRING;
+    const struct lvn_tpl_builtin *filter = named ? lvn_tpl_filter(args->v[0].p, args->v[0].n) : NULL;
+    if (attribute ? args->n > 1 && !has_default : !filter)
+        LVN_TPL_FAIL(r, UNSUPPORTED, "'map' supports only attribute=NAME, and the names of supported filters");
+    struct lvn_tpl_args rest = {.n = 0};
+    for (int i = 1; filter && i < args->n; i++) {
+        rest.keyword[rest.n] = args->keyword[i];
+        rest.v[rest.n++] = args->v[i];
+    }
+    for (int64_t i = 0; i < list->n; i++) {
+        if (filter) {
+            LVN_TRY(lvn_tpl_apply(r, filter, &list->items[i], &rest, &to[i]));
+            continue;
+        }
+        LVN_TRY(by_path(r, &list->items[i], &args->v[0], &to[i]));
+        if (has_default && to[i].kind == LVN_TPL_UNDEFINED) to[i] = args->v[1];
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_tpl_map(struct lvn_tpl_run *r, const char *name, const struct lvn_tpl_value *in,
+                            const struct lvn_tpl_args *args, struct lvn_tpl_value *out)
+{
+    struct lvn_tpl_value list, *to;
+    bool by_attribute = strstr(name, "attr") != NULL, selects = *name == 's';
+    *out = lvn_tpl_list(NULL, 0, LVN_LIST_LAZY);
+    if (!lvn_tpl_true(in)) return LVN_OK; /* none, too */
+    LVN_TRY(lvn_tpl_iterate(r, in, &list));
+    if (!(to = lvn_tpl_alloc(r, (list.n + 1) * (int64_t)sizeof *to))) return LVN_MEMORY;
+    if (*name == 'm') {
+        LVN_TRY(map_values(r, args, &list, to));
+        *out = lvn_tpl_list(to, list.n, LVN_LIST_LAZY);
+        return LVN_OK;
+    }
+    int at = by_attribute;
+    const struct lvn_tpl_builtin *test = NULL;
+    if (args->n > at && args->v[at].kind == LVN_TPL_STRING) test = lvn_tpl_test(args->v[at].p, args->v[at].n);
+    if (args->n > at && args->v[at].kind == LVN_TPL_STRING && lvn_tpl_is(&args->v[at], "=="))
+        test = lvn_tpl_test("eq", 2);
+    if ((by_attribute && !args->n) || (args->n > at && !test))
+        LVN_TPL_FAIL(r, UNSUPPORTED, "'%s' supports only the names of supported tests", name);
+    struct lvn_tpl_args rest = {.n = 0};
+    for (int i = at + 1; i < args->n; i++) rest.v[rest.n++] = args->v[i];
+    int64_t n = 0;
+    for (int64_t i = 0; i < list.n; i++) {
+        struct lvn_tpl_value v = list.items[i], is;
+        if (by_attribute) LVN_TRY(by_path(r, &list.items[i], &args->v[0], &v));
+        is = v;
+        if (test) LVN_TRY(lvn_tpl_apply(r, test, &v, &rest, &is));
+        if (lvn_tpl_true(&is) == selects) to[n++] = list.items[i];
+    }
+    *out = lvn_tpl_list(to, n, LVN_LIST_LAZY);
+    return LVN_OK;
+}

@@ -1,0 +1,319 @@
+/* encoder.c - see encoder.h: text to ids. Added tokens are extracted, the rest is normalized; encoder_pieces.c
+ * encodes it. */
+#include "tokenizers/encoder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tokenizers/encoder_private.h"
+#include "tokenizers/load.h"
+#include "tokenizers/unicode/unicode.h"
+
+void lvn_ids_release(struct lvn_ids *ids)
+{
+    free(ids->p);
+    *ids = (struct lvn_ids){0};
+}
+
+enum lvn_status lvn_ids_reserve(struct lvn_ids *ids, int64_t more)
+{
+    if (ids->capacity - ids->n >= more) return LVN_OK;
+    int64_t capacity = ids->capacity * 2 > ids->n + more ? ids->capacity * 2 : ids->n + more + 1024;
+    int32_t *p = lvn_realloc(ids->p, (size_t)capacity * sizeof *p);
+    if (!p) return LVN_MEMORY;
+    ids->p = p;
+    ids->capacity = capacity;
+    return LVN_OK;
+}
+
+struct lvn_encoder *lvn_encoder_new(const struct lvn_tokenizer *t)
+{
+    struct lvn_encoder *e = lvn_calloc(1, sizeof *e);
+    if (!e) return NULL;
+    e->t = t;
+    size_t bytes = sizeof *e->cache << LVN_CACHE_BITS;
+    e->cache = aligned_alloc(sizeof *e->cache, bytes);
+    if (!e->cache) {
+        free(e);
+        (void)lvn_fail(LVN_MEMORY, "not enough memory for an encoder");
+        return NULL;
+    }
+    memset(e->cache, 0, bytes);
+    return e;
+}
+
+void lvn_encoder_free(struct lvn_encoder *e)
+{
+    if (!e) return;
+    lvn_bpe_scratch_release(&e->bpe);
+    lvn_unigram_scratch_release(&e->unigram);
+    lvn_normalizer_scratch_release(&e->normalizer);
+    free(e->written);
+    for (int i = 0; i < LVN_PRE_TOKENIZER_MAX; i++) lvn_pre_tokenizer_scratch_release(&e->pre_tokenizer[i]);
+    free(e->cache);
+    free(e);
+}
+
+struct lvn_special_texts lvn_encoder_take_special_texts(struct lvn_encoder *e)
+{
+    struct lvn_special_texts taken = e->special_texts;
+    e->special_texts = (struct lvn_special_texts){0};
+    return taken;
+}
+
+void lvn_special_texts_add(struct lvn_special_texts *sum, struct lvn_special_texts more)
+{
+    if (!sum->n) sum->id = more.id;
+    sum->n += more.n;
+}
+
+/* --- added tokens --- */
+
+static int by_first(const void *a, const void *b)
+{
+    const struct lvn_added_token *x = *(const struct lvn_added_token *const *)a,
+                                 *y = *(const struct lvn_added_token *const *)b;
+    if (x->pattern[0] != y->pattern[0]) return (uint8_t)x->pattern[0] < (uint8_t)y->pattern[0] ? -1 : 1;
+    if (x->n_pattern != y->n_pattern) return x->n_pattern > y->n_pattern ? -1 : 1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static void make_set(const struct lvn_tokenizer *t, struct lvn_added_set *s, bool normalized)
+{
+    s->n = 0;
+    memset(s->pair, 0, sizeof s->pair);
+    for (int i = 0; i < t->n_added; i++)
+        if (t->added[i].normalized == normalized && t->added[i].n_pattern) s->list[s->n++] = &t->added[i];
+    qsort(s->list, (size_t)s->n, sizeof *s->list, by_first);
+    for (int c = 0, i = 0; c <= 256; c++) {
+        while (i < s->n && (uint8_t)s->list[i]->pattern[0] < c) i++;
+        s->first[c] = i;
+    }
+    s->only = s->n && s->list[0]->pattern[0] == s->list[s->n - 1]->pattern[0] ? (uint8_t)s->list[0]->pattern[0] : -1;
+    if (s->only >= 0 && lvn_char((uint32_t)s->only)->char_class == LVN_CHAR_SPACE) s->only = -1;
+    for (int i = 0; i < s->n; i++) {
+        uint32_t a = (uint8_t)s->list[i]->pattern[0], b = (uint8_t)s->list[i]->pattern[1];
+        for (uint32_t c = 0; c < 256; c++)
+            if (s->list[i]->n_pattern == 1 || c == b) s->pair[(a << 8 | c) >> 6] |= (uint64_t)1 << (c & 63);
+    }
+}
+
+/* Sets the pattern of an added token: its text, normalized if it is searched in normalized text. */
+static enum lvn_status set_pattern(struct lvn_tokenizer *t, struct lvn_added_token *a)
+{
+    struct lvn_normalizer_scratch s = {0};
+    const uint8_t *p = (const uint8_t *)a->text;
+    bool begins = true;
+    a->n_pattern = a->bytes;
+    enum lvn_status status =
+        a->normalized ? lvn_normalizer_run(&t->normalizer, &s, &p, &a->n_pattern, &begins) : LVN_OK;
+    char *copy = status == LVN_OK ? lvn_arena_alloc(&t->arena, (size_t)a->n_pattern + 2) : NULL;
+    if (copy && a->n_pattern) memcpy(copy, p, (size_t)a->n_pattern);
+    a->pattern = copy;
+    lvn_normalizer_scratch_release(&s);
+    return status == LVN_OK && !copy ? LVN_MEMORY : status;
+}
+
+enum lvn_status lvn_added_sets(struct lvn_tokenizer *t)
+{
+    for (int i = 0; i < t->n_added; i++) LVN_TRY(set_pattern(t, &t->added[i]));
+    size_t bytes = sizeof *t->added_raw.list * (size_t)(t->n_added + 1);
+    t->added_raw.list = lvn_arena_alloc(&t->arena, bytes);
+    t->added_normalized.list = lvn_arena_alloc(&t->arena, bytes);
+    if (!t->added_raw.list || !t->added_normalized.list) return LVN_MEMORY;
+    make_set(t, &t->added_raw, false);
+    make_set(t, &t->added_normalized, true);
+    return LVN_OK;
+}
+
+/* Finds the first added token at or after *at, the longest of those that begin there. */
+static const struct lvn_added_token *next_added(const struct lvn_added_set *s, const uint8_t *p, int64_t n, int64_t *at)
+{
+    for (int64_t i = *at; i < n; i++) {
+        if (s->only >= 0) {
+            const uint8_t *first = memchr(p + i, s->only, (size_t)(n - i));
+            if (!first) return NULL;
+            i = first - p;
+        }
+        uint32_t a = p[i], b = i + 1 < n ? p[i + 1] : 0;
+        bool last = i + 1 == n; /* no second byte: only a token of one byte can match */
+        if (!last && !(s->pair[(a << 8 | b) >> 6] >> (b & 63) & 1)) continue;
+        for (int k = s->first[a]; k < s->first[a + 1]; k++) {
+            const struct lvn_added_token *token = s->list[k];
+            if (token->n_pattern > n - i || memcmp(token->pattern, p + i, (size_t)token->n_pattern) != 0) continue;
+            *at = i;
+            return token;
+        }
+    }
+    return NULL;
+}
+
+static bool is_word(const uint8_t *p, const uint8_t *end)
+{
+    int bytes;
+    int32_t code = lvn_utf8_decode(p, end - p, &bytes);
+    return code >= 0 && lvn_char((uint32_t)code)->is_word_char;
+}
+
+static int64_t previous_character(const uint8_t *p, int64_t at)
+{
+    int64_t i = at - 1;
+    while (i > 0 && at - i < 4 && (p[i] & 0xc0) == 0x80) i--;
+    return i;
+}
+
+/* Is the token recognized at [*begin, *end)? Extends the range by white space, for lstrip and rstrip. */
+static bool matches(const struct lvn_added_token *token, const uint8_t *p, int64_t n, int64_t min, int64_t *begin,
+                    int64_t *end)
+{
+    int bytes;
+    if (token->single_word && *begin > 0 && is_word(p + previous_character(p, *begin), p + *begin)) return false;
+    if (token->single_word && *end < n && is_word(p + *end, p + n)) return false;
+    while (token->lstrip && *begin > min &&
+           lvn_char_class(p + previous_character(p, *begin), p + *begin, &bytes) == LVN_CHAR_SPACE)
+        *begin = previous_character(p, *begin);
+    while (token->rstrip && *end < n && lvn_char_class(p + *end, p + n, &bytes) == LVN_CHAR_SPACE) *end += bytes;
+    if (token->lstrip && *begin < min) *begin = min;
+    return *begin < *end;
+}
+
+/* --- marked text --- */
+
+static bool has_content(const uint8_t *marks, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (marks[i] & 1) return true;
+    return false;
+}
+
+/* Sets e->written: for each special token that is searched after normalization, in the order of the text, whether it
+ * has no content. */
+static enum lvn_status find_written(struct lvn_encoder *e, const uint8_t *p, int64_t n)
+{
+    const struct lvn_added_set *s = &e->t->added_normalized;
+    const uint8_t *marks = e->marks + (p - e->marked);
+    e->n_written = e->n_seen = 0;
+    for (int64_t i = 0; i < n && s->n; i++) {
+        const struct lvn_added_token *found = NULL;
+        for (int k = 0; k < s->n; k++) {
+            const struct lvn_added_token *token = s->list[k];
+            if (token->special && token->bytes <= n - i && (!found || token->bytes > found->bytes) &&
+                memcmp(token->text, p + i, (size_t)token->bytes) == 0)
+                found = token;
+        }
+        if (!found) continue;
+        if (e->n_written == e->written_capacity) {
+            int64_t capacity = e->written_capacity ? 2 * e->written_capacity : 64;
+            bool *more = lvn_realloc(e->written, (size_t)capacity * sizeof *more);
+            if (!more) return LVN_MEMORY;
+            e->written = more;
+            e->written_capacity = capacity;
+        }
+        e->written[e->n_written++] = !has_content(marks + i, found->bytes);
+        i += found->bytes - 1;
+    }
+    return LVN_OK;
+}
+
+/* Is this special token content? p: the text in which it was found, which is normalized or that of the marks. */
+static enum lvn_status is_content(struct lvn_encoder *e, bool normalized, const uint8_t *p, int64_t n, bool *is)
+{
+    *is = false;
+    if (!e->marks) return LVN_OK;
+    if (!normalized) {
+        *is = has_content(e->marks + (p - e->marked), n);
+        return LVN_OK;
+    }
+    LVN_CHECK(e->n_seen < e->n_written, UNSUPPORTED,
+              "the tokenizer's normalizer makes the special token '%.*s' out of other text", (int)n, p);
+    *is = !e->written[e->n_seen++];
+    return LVN_OK;
+}
+
+typedef enum lvn_status encode_function(struct lvn_encoder *e, const uint8_t *p, int64_t n, bool begins,
+                                        struct lvn_ids *ids);
+
+/* Extracts the added tokens of a set; encode_rest() encodes the text between them. As in the reference, a token within
+ * the white space that the previous token's rstrip took is recognized too, unless it has lstrip, and the text continues
+ * after it. */
+static enum lvn_status split_added(struct lvn_encoder *e, const struct lvn_added_set *s, const uint8_t *p, int64_t n,
+                                   bool begins, struct lvn_ids *ids, encode_function *encode_rest)
+{
+    int64_t done = 0;
+    bool raw = s == &e->t->added_raw, content = false;
+    for (int64_t at = 0; s->n;) {
+        const struct lvn_added_token *token = next_added(s, p, n, &at);
+        if (!token) break;
+        int64_t begin = at, end = at + token->n_pattern;
+        at = end;
+        if (token->special) LVN_TRY(is_content(e, !raw, p + begin, end - begin, &content));
+        if (token->special && content) {
+            at = begin + 1; /* a token that the template wrote may begin within it */
+            continue;
+        }
+        if (token->special && e->mode == LVN_ENCODE_ORDINARY && !e->marks) {
+            lvn_special_texts_add(&e->special_texts, (struct lvn_special_texts){.n = 1, .id = token->id});
+            continue;
+        }
+        if (!matches(token, p, n, done, &begin, &end)) continue;
+        if (begin > done) LVN_TRY(encode_rest(e, p + done, begin - done, begins && !done, ids));
+        LVN_TRY(lvn_ids_reserve(ids, 1));
+        e->n_special += token->special;
+        ids->p[ids->n++] = token->id;
+        done = end;
+    }
+    return done < n ? encode_rest(e, p + done, n - done, begins && !done, ids) : LVN_OK;
+}
+
+static enum lvn_status normalize(struct lvn_encoder *e, const uint8_t *p, int64_t n, bool begins, struct lvn_ids *ids)
+{
+    if (e->marks) LVN_TRY(find_written(e, p, n));
+    LVN_TRY(lvn_normalizer_run(&e->t->normalizer, &e->normalizer, &p, &n, &begins));
+    return split_added(e, &e->t->added_normalized, p, n, begins, ids, lvn_encode_pieces);
+}
+
+enum lvn_status lvn_encode(struct lvn_encoder *e, const void *text, int64_t bytes, enum lvn_encoding mode,
+                           struct lvn_ids *ids)
+{
+    e->mode = mode;
+    e->marks = NULL;
+    return split_added(e, &e->t->added_raw, text, bytes, true, ids, normalize);
+}
+
+enum lvn_status lvn_encode_marked(struct lvn_encoder *e, const void *text, int64_t bytes, const uint8_t *marks,
+                                  struct lvn_ids *ids, int64_t *n_special)
+{
+    e->mode = LVN_ENCODE_ORDINARY; /* the model makes no special tokens out of pieces */
+    e->marks = marks;
+    e->marked = text;
+    e->n_special = 0;
+    LVN_TRY(split_added(e, &e->t->added_raw, text, bytes, true, ids, normalize));
+    *n_special = e->n_special;
+    return LVN_OK;
+}
+
+/* Do the pre-tokenizers split before white space that follows a word, regardless of the context? */
+static bool splits_at_space(const struct lvn_pre_tokenizer *pre)
+{
+    for (int i = 0; i < pre->n; i++) {
+        const struct lvn_pre_tokenizer_step *s = &pre->step[i];
+        bool isolates = s->kind == LVN_PRE_DIGIT ||
+                        s->kind == LVN_PRE_PUNCTUATION; /* splits these off; the next step sees the rest */
+        if (s->prepend != LVN_PREPEND_NEVER || s->replace_spaces) return false;
+        if (!isolates || (s->behavior != LVN_SPLIT_ISOLATED && s->behavior != LVN_SPLIT_CONTIGUOUS))
+            return s->kind == LVN_PRE_BERT || s->kind == LVN_PRE_SPACE || s->kind == LVN_PRE_WORDS ||
+                   (s->kind == LVN_PRE_SPLIT && s->split != LVN_SPLIT_NONE && s->split != LVN_SPLIT_METASPACE);
+    }
+    return false;
+}
+
+bool lvn_tokenizer_can_cut(const struct lvn_tokenizer *t)
+{
+    for (int i = 0; i < t->n_added; i++) {
+        const struct lvn_added_token *a = &t->added[i];
+        if (a->lstrip || a->rstrip || lvn_split_safe((const uint8_t *)a->text, a->bytes, 1) < a->bytes) return false;
+        bool space = lvn_char((uint8_t)a->text[0])->char_class == LVN_CHAR_SPACE;
+        if (a->single_word && space) return false;
+    }
+    return lvn_normalizer_is_local(&t->normalizer) && splits_at_space(&t->pre_tokenizer);
+}

@@ -1,0 +1,44 @@
+/* encoder.h - text to token ids. Who reads text (data/codec.h, data/corpus.h, parallel.h) makes one for each thread.
+ *
+ * Added tokens are extracted from the text, the rest is normalized, split into pieces and encoded by the model. Left
+ * out: the tokens that a post-processor adds (post_processor.h). */
+#ifndef LVN_ENCODER_H
+#define LVN_ENCODER_H
+
+#include "tokenizers/tokenizer.h"
+
+struct lvn_ids {
+    int32_t *p;
+    int64_t n, capacity;
+};
+void lvn_ids_release(struct lvn_ids *ids);
+enum lvn_status lvn_ids_reserve(struct lvn_ids *ids, int64_t more) LVN_CHECKED;
+
+/* Added tokens that an encoder recognizes in text. ORDINARY ignores special ones (for training data). */
+enum lvn_encoding { LVN_ENCODE_ORDINARY, LVN_ENCODE_SPECIAL };
+
+/* Special tokens whose text LVN_ENCODE_ORDINARY encoded as ordinary text. */
+struct lvn_special_texts {
+    int64_t n;  /* occurrences */
+    int64_t id; /* of the first one; undefined without any */
+};
+
+struct lvn_encoder;
+struct lvn_encoder *lvn_encoder_new(const struct lvn_tokenizer *t); /* NULL: out of memory */
+void lvn_encoder_free(struct lvn_encoder *e);
+/* Appends the ids of a text, without the post-processor's tokens. */
+enum lvn_status lvn_encode(struct lvn_encoder *e, const void *text, int64_t bytes, enum lvn_encoding mode,
+                           struct lvn_ids *ids) LVN_CHECKED;
+/* For a text of which some bytes are content (marks[i] & 1): a special token is recognized only where none of its bytes
+ * is content, other added tokens everywhere. *n_special: the special tokens that were recognized. LVN_UNSUPPORTED if
+ * normalization makes it impossible to say where a special token comes from. */
+enum lvn_status lvn_encode_marked(struct lvn_encoder *e, const void *text, int64_t bytes, const uint8_t *marks,
+                                  struct lvn_ids *ids, int64_t *n_special) LVN_CHECKED;
+/* Those of all texts since the last call. */
+struct lvn_special_texts lvn_encoder_take_special_texts(struct lvn_encoder *e);
+void lvn_special_texts_add(struct lvn_special_texts *sum, struct lvn_special_texts more);
+
+/* Do the parts of a text that is cut at lvn_split_safe() have the same ids as the whole? */
+bool lvn_tokenizer_can_cut(const struct lvn_tokenizer *t);
+
+#endif

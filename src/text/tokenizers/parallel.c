@@ -1,0 +1,109 @@
+/* parallel.c - see parallel.h. Threads take slices from a shared counter. */
+#include "tokenizers/parallel.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/threads.h"
+
+enum { ERROR_TEXT = 1024 };
+
+struct job {
+    struct lvn_encoders *e;
+    const uint8_t *text;
+    int64_t *cut; /* [n_slices + 1] */
+    enum lvn_encoding mode;
+    atomic_int_fast64_t next;
+    atomic_int failed;
+    enum lvn_status status;
+    char error[ERROR_TEXT];
+};
+
+enum lvn_status lvn_encoders_open(struct lvn_encoders *e, const struct lvn_tokenizer *t, int n_threads)
+{
+    *e = (struct lvn_encoders){.t = t, .n_threads = n_threads};
+    e->encoder = lvn_calloc((size_t)n_threads, sizeof *e->encoder);
+    enum lvn_status status = e->encoder ? LVN_OK : LVN_MEMORY;
+    for (int i = 0; i < n_threads && status == LVN_OK; i++) {
+        e->encoder[i] = lvn_encoder_new(t);
+        if (!e->encoder[i]) status = LVN_MEMORY;
+    }
+    if (status != LVN_OK) lvn_encoders_close(e);
+    return status;
+}
+
+void lvn_encoders_close(struct lvn_encoders *e)
+{
+    for (int i = 0; e->encoder && i < e->n_threads; i++) lvn_encoder_free(e->encoder[i]);
+    for (int64_t i = 0; i < e->capacity; i++) lvn_ids_release(&e->slice[i]);
+    free(e->encoder);
+    free(e->slice);
+    *e = (struct lvn_encoders){0};
+}
+
+struct lvn_special_texts lvn_encoders_take_special_texts(struct lvn_encoders *e)
+{
+    struct lvn_special_texts sum = {0};
+    for (int i = 0; i < e->n_threads; i++) {
+        struct lvn_special_texts one = lvn_encoder_take_special_texts(e->encoder[i]);
+        if (one.n && (!sum.n || one.id < sum.id)) sum.id = one.id;
+        sum.n += one.n;
+    }
+    return sum;
+}
+
+static void work(void *argument, int thread, int n_threads)
+{
+    struct job *j = argument;
+    (void)n_threads;
+    for (;;) {
+        int64_t i = atomic_fetch_add(&j->next, 1);
+        if (i >= j->e->n_slices || atomic_load(&j->failed)) return;
+        j->e->slice[i].n = 0;
+        enum lvn_status status =
+            lvn_encode(j->e->encoder[thread], j->text + j->cut[i], j->cut[i + 1] - j->cut[i], j->mode, &j->e->slice[i]);
+        if (status == LVN_OK || atomic_exchange(&j->failed, 1)) continue;
+        j->status = status; /* of the first failure; the message is in this thread's error record */
+        snprintf(j->error, sizeof j->error, "%s", levin_error_text());
+    }
+}
+
+static enum lvn_status make_cuts(struct lvn_encoders *e, const uint8_t *p, int64_t n, int64_t **cuts)
+{
+    int64_t max = n / LVN_SLICE_BYTES + 2, k = 0;
+    int64_t *cut = *cuts = lvn_malloc(sizeof *cut * (size_t)(max + 1));
+    if (!cut) return LVN_MEMORY;
+    bool whole = !lvn_tokenizer_can_cut(e->t);
+    for (cut[0] = 0; cut[k] < n; k++)
+        cut[k + 1] = whole || n - cut[k] <= LVN_SLICE_BYTES ? n : lvn_split_safe(p, n, cut[k] + LVN_SLICE_BYTES);
+    e->n_slices = k;
+    if (k <= e->capacity) return LVN_OK;
+    struct lvn_ids *slice = lvn_realloc(e->slice, sizeof *slice * (size_t)k);
+    if (!slice) return LVN_MEMORY;
+    memset(slice + e->capacity, 0, sizeof *slice * (size_t)(k - e->capacity));
+    e->slice = slice;
+    e->capacity = k;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_encoders_run(struct lvn_encoders *e, const void *text, int64_t bytes, bool more,
+                                 enum lvn_encoding mode, int64_t *used)
+{
+    struct job j = {.e = e, .text = text, .mode = mode};
+    e->n_slices = 0;
+    *used = !more ? bytes : lvn_tokenizer_can_cut(e->t) ? lvn_split_safe_last(text, bytes) : 0;
+    if (*used == 0) return LVN_OK;
+    enum lvn_status status = make_cuts(e, text, *used, &j.cut);
+    if (status == LVN_OK) {
+        int threads = e->n_slices < e->n_threads ? (int)e->n_slices : e->n_threads;
+        if (threads == 1)
+            work(&j, 0, 1);
+        else
+            lvn_team_run(threads, work, &j);
+        if (j.failed) status = lvn_fail(j.status, "%s", j.error);
+    }
+    free(j.cut);
+    return status;
+}

@@ -1,0 +1,22 @@
+/* tokenizer_config.h - tokenizer_config.json, special_tokens_map.json and added_tokens.json, which belong to the files
+ * of a vocabulary; for tokenizer.c and tests.
+ *
+ * They add tokens, name the special ones, and change how some classes of transformers encode text. Each key of
+ * tokenizer_config.json is a row of a table: read, compared (a value that transformers obeys and levin does not is a
+ * warning), or without effect. Where versions of transformers differ, levin follows version 5. Left out: chat
+ * templates, which are read by chat/chat.c. */
+#ifndef LVN_TOKENIZER_CONFIG_H
+#define LVN_TOKENIZER_CONFIG_H
+
+#include "formats/json.h"
+#include "tokenizers/tokenizer.h"
+
+/* Applies those of these files that `t` has (t->file). dir: their folder, for messages. */
+enum lvn_status lvn_tokenizer_config_apply(struct lvn_tokenizer *t, const char *dir) LVN_CHECKED;
+/* lvn_json_parse() for tokenizer_config.json, whose model_max_length may exceed 64 bits: whole numbers are reals then.
+ */
+enum lvn_status lvn_tokenizer_config_parse(const char *name, const char *text, int64_t bytes, json_t **out) LVN_CHECKED;
+/* Is it a key of the table, or the name of a token? */
+bool lvn_tokenizer_config_knows(const char *key);
+
+#endif

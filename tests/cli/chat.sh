@@ -1,0 +1,112 @@
+# levin chat and levin generate --chat: a conversation from a pipe, its commands, what is left out of a full context, Ctrl-C, and
+# the sampling that generation_config.json names. What the prompts hold is tested by tests/unit/chat/test_chat.c.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+mkdir t
+cp "$LEVIN_SOURCE/tests/golden/tokenizers/tiny-llama3/tokenizer.json" t
+echo '{"eos_token": "<|endoftext|>", "chat_template": "{% for m in messages %}{{ m.role }}: {{ m.content }}{{ eos_token }}{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"}' >t/tokenizer_config.json
+make_text
+small=(--model.n_layer=1 --model.n_head=2 --model.n_embd=16 --trainer.batch_size=4)
+base() { # base KIND: a model of 128 positions
+    code 0 "$LEVIN" train --data.kind=documents --data.path=text.txt --data.tokenizer=t --model.kind=$1 "${small[@]}" \
+        --model.block_size=128 --trainer.max_steps=20 --trainer.limit_val_batches=1 --run_dir=$1
+}
+base llama
+base gpt2
+chat() { "$LEVIN" chat llama --max-new-tokens=8 "$@"; }
+
+# a message a line; two answers; with --json the conversation; the same answers from generate --chat
+printf 'hello you\n\nand now?\n' >lines
+code 0 chat <lines
+mv out answers
+says "sampling: the most probable token (temperature 0); the model has no generation_config.json" err
+check [ "$(wc -l <answers)" -ge 2 ]
+code 0 chat --json <lines
+json '[m["role"] for m in d["messages"]] == ["user", "assistant"] * 2 and d["messages"][2]["content"] == "and now?"'
+mv out talk
+python3 - <<'P'
+import json
+m = json.load(open("talk"))["messages"]
+assert open("answers").read() == m[1]["content"] + "\n" + m[3]["content"] + "\n", m
+with open("rows.jsonl", "w") as f:
+    for n in 1, 3:
+        print(json.dumps({"messages": m[:n]}), file=f)
+P
+code 0 "$LEVIN" generate llama --chat=rows.jsonl --max-new-tokens=8 --json
+python3 - <<'P'
+import json
+m, d = json.load(open("talk"))["messages"], json.load(open("out"))["samples"]
+assert [s["text"] for s in d] == [m[1]["content"], m[3]["content"]], (m, d)
+P
+code 0 chat --stats <lines
+check [ "$(grep -c 'first token after' err)" = 2 ]
+LC_ALL=C grep -q '[^[:print:][:space:]]' answers && LC_ALL=C grep -qP '[\x00-\x08\x0b-\x1f\x7f]' answers && fail "a control character"
+
+# commands
+printf '/system be brief\nhello\n/save talks.jsonl\n/reset\nhow?\n//not a command\n/save talks.jsonl\n/quit\nno\n' >lines
+code 0 chat <lines
+python3 - <<'P'
+import json
+a, b = [json.loads(l)["messages"] for l in open("talks.jsonl")]
+assert [m["role"] for m in a] == ["system", "user", "assistant"] and a[0]["content"] == "be brief", a
+assert [m["content"] for m in b if m["role"] == "user"] == ["how?", "/not a command"] and b[0]["role"] == "system", b
+P
+code 0 "$LEVIN" tokenize --chat=talks.jsonl --tokenizer=llama --json
+printf '/sve x\n' >lines
+code 2 chat <lines
+says "/sve x is no command" err
+
+# a full context: the oldest turns are left out, whole; a message that is too long is refused
+for i in $(seq 12); do echo "the model and the text $i"; done >lines
+code 0 chat <lines
+says "left out: the context has 128 tokens)" err
+python3 -c 'print("word " * 200)' >lines
+code 2 chat <lines
+says "and the model's context has 128: shorten it" err
+
+# generation_config.json, and options that replace its values
+cp -rL llama/checkpoints/last model
+rm -rf model/state model/manifest.json
+echo '{"do_sample": true, "temperature": 0.6, "top_p": 0.9, "repetition_penalty": 1.3, "eos_token_id": 3}' >model/generation_config.json
+echo hello >lines
+code 0 "$LEVIN" chat model --max-new-tokens=4 <lines
+says "sampling: temperature 0.6, top_k 50, top_p 0.9, repetition_penalty 1.3" err
+code 0 "$LEVIN" chat model --max-new-tokens=4 --temperature=2 --top-k=3 <lines
+says "sampling: temperature 2, top_k 3, top_p 0.9, repetition_penalty 1.3" err
+code 0 "$LEVIN" generate model --chat=rows.jsonl --max-new-tokens=4 --repetition-penalty=1
+says "sampling: temperature 0.6, top_k 50, top_p 0.9, repetition_penalty 1" err
+echo '{"do_sample": false, "temperature": 0.6}' >model/generation_config.json
+code 0 "$LEVIN" chat model --max-new-tokens=4 <lines
+says "temperature 0), as generation_config.json says" err
+echo '{"do_sample": true, "top_p": 7}' >model/generation_config.json
+code 2 "$LEVIN" chat model <lines
+says "top_p is 7" err
+# with a strong penalty no token occurs twice
+code 0 "$LEVIN" generate llama --prompt=the --temperature=0 --repetition-penalty=1000000 --max-new-tokens=30 --json
+json 'len(set(d["samples"][0]["ids"])) == 30'
+
+# Ctrl-C stops an answer, and the conversation continues
+python3 - "$LEVIN" <<'P'
+import signal, subprocess, sys
+p = subprocess.Popen([sys.argv[1], "chat", "gpt2", "--max-new-tokens=100000000"], stdin=subprocess.PIPE,
+                     stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+p.stdin.write(b"hello\n")
+p.stdin.flush()
+assert p.stdout.read(1)
+p.send_signal(signal.SIGINT)
+out, err = p.communicate(b"/reset\n/quit\n", timeout=60)
+assert p.returncode == 0 and b"(stopped)" in err and b"(a new conversation)" in err, (p.returncode, err)
+P
+
+# refused
+code 2 "$LEVIN" generate llama --template=chatml
+says "--template has an effect only with --chat" err
+code 2 "$LEVIN" generate llama --chat=rows.jsonl --prompt=x
+says "each say what to continue" err
+cp talks.jsonl answered.jsonl
+code 1 "$LEVIN" generate llama --chat=answered.jsonl
+says "answered.jsonl:1: message 3, the last one, is an answer already" err
+sed -i 's/, "chat_template.*/}/' model/tokenizer_config.json
+rm model/generation_config.json
+code 2 "$LEVIN" chat model <lines
+says "has no chat template; name one" err
+code 0 "$LEVIN" chat model --template=alpaca --max-new-tokens=3 <lines

@@ -1,0 +1,150 @@
+# data.kind=chat: conversations that are guessed from a file, encoded with a template, trained on their answers; what is left
+# out is named; evaluation, resuming, packing, 1 and 3 ranks; and what is refused.
+# label: slow
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+mkdir t
+cp "$LEVIN_SOURCE/tests/golden/tokenizers/tiny-llama3/tokenizer.json" t
+echo '{"eos_token": "<|endoftext|>", "bos_token": "<|begin_of_text|>", "chat_template": "{% for m in messages %}{{ m.role }}: {{ m.content }}{{ eos_token }}{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"}' >t/tokenizer_config.json
+make_text
+small=(--model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=64 --trainer.batch_size=4)
+code 0 "$LEVIN" train --data.kind=documents --data.path=text.txt --data.tokenizer=t --model.kind=gpt2 "${small[@]}" \
+    --trainer.max_steps=1 --trainer.limit_val_batches=1 --run_dir=base
+for i in $(seq 40); do
+    echo "{\"messages\": [{\"role\": \"user\", \"content\": \"say $i\"}, {\"role\": \"assistant\", \"content\": \"yes, $((i * i))\"}, {\"role\": \"user\", \"content\": \"and?\"}, {\"role\": \"assistant\", \"content\": \"no\"}]}"
+done >rows.jsonl
+
+# guessed from the rows; small rates; whole conversations validate
+code 0 "$LEVIN" train rows.jsonl --model.init=base --run_dir=tuned --trainer.max_steps=4
+says "'rows.jsonl' is read as data.kind=chat" err
+says "'rows.jsonl': 40 conversations, " err
+says "data: 36 training samples, 4 for validation" err
+check grep -q 'lr: 5e-05' tuned/settings.yaml
+code 0 "$LEVIN" evaluate tuned --json
+code 0 "$LEVIN" evaluate tuned --data.path=rows.jsonl --data.split=all --json
+# the tokens that are scored are those that tokenize --chat labels
+mv out scored
+"$LEVIN" tokenize --chat=rows.jsonl --tokenizer=t --json >labels
+python3 - <<'P'
+import json
+labels = sum(i >= 0 for l in open("labels") for i in json.loads(l)["labels"][1:])
+assert json.load(open("scored"))["tokens"] == labels, (json.load(open("scored")), labels)
+P
+# resumed: the same bits; a list, a folder and an archive of the same rows too
+short=(--model.init=base --trainer.batch_size=4 --optimizer.lr=1e-3)
+code 0 "$LEVIN" train rows.jsonl "${short[@]}" --run_dir=whole --trainer.max_steps=4
+code 0 "$LEVIN" train rows.jsonl "${short[@]}" --run_dir=two --trainer.max_steps=2
+code 0 "$LEVIN" train two --resume --trainer.max_steps=4
+same_weights whole two
+(echo '['; sed '$!s/$/,/' rows.jsonl; echo ']') >rows.json
+mkdir folder
+cp rows.jsonl folder
+gzip -k rows.jsonl
+for data in rows.json folder rows.jsonl.gz; do
+    code 0 "$LEVIN" train $data "${short[@]}" --run_dir=same --overwrite --trainer.max_steps=4
+    same_weights whole same
+done
+
+# --- the cache of encoded conversations: made once, made again if it is damaged; without it they stay in memory ---
+export LEVIN_CACHE=$PWD/cache
+code 0 "$LEVIN" train rows.jsonl "${short[@]}" --run_dir=same --overwrite --trainer.max_steps=4
+check [ "$(ls cache/encoded | wc -l)" = 1 ]
+made=$(stat -c %y cache/encoded/*)
+code 0 "$LEVIN" train rows.jsonl "${short[@]}" --run_dir=same --overwrite --trainer.max_steps=4
+same_weights whole same
+check [ "$(stat -c %y cache/encoded/*)" = "$made" ]
+printf 'x' | dd of="$(ls cache/encoded/*)" bs=1 seek=200 conv=notrunc 2>/dev/null
+code 0 "$LEVIN" train rows.jsonl "${short[@]}" --run_dir=same --overwrite --trainer.max_steps=4
+same_weights whole same
+check [ "$(stat -c %y cache/encoded/*)" != "$made" ]
+code 0 "$LEVIN" train rows.jsonl "${short[@]}" --data.train_on=all --run_dir=same --overwrite --trainer.max_steps=4
+check [ "$(ls cache/encoded | wc -l)" = 2 ]
+touch no-folder
+LEVIN_CACHE=$PWD/no-folder code 0 "$LEVIN" train rows.jsonl "${short[@]}" --run_dir=same --overwrite --trainer.max_steps=4
+says "the encoded data stay in memory" err
+same_weights whole same
+
+# adapters of all linear maps
+code 0 "$LEVIN" train rows.jsonl "${short[@]}" --lora.rank=2 --lora.targets=all-linear --run_dir=lora-all --trainer.max_steps=2
+code 0 "$LEVIN" train rows.jsonl "${short[@]}" --lora.rank=2 --run_dir=lora-named --trainer.max_steps=2 \
+    --lora.targets="attn.c_attn, attn.c_proj, mlp.c_fc, mlp.c_proj"
+same_weights lora-all lora-named
+
+# a template that is given becomes a part of the model
+code 0 "$LEVIN" train rows.jsonl --model.init=base --data.template=alpaca --run_dir=alpaca --trainer.max_steps=1
+check grep -q '### Response' alpaca/checkpoints/last/chat_template.jinja
+code 0 "$LEVIN" tokenize --chat=rows.jsonl --tokenizer=alpaca --json
+says '### Response' out
+check [ ! -e tuned/checkpoints/last/chat_template.jinja ]
+
+# a template whose tokens the tokenizer lacks
+code 0 "$LEVIN" train rows.jsonl --model.init=base --data.template=chatml --run_dir=chatml --trainer.max_steps=1
+says "the template 'chatml' writes '<|im_end|>' after an answer, which is no special token of the tokenizer" err
+code 0 "$LEVIN" train alpaca --resume --trainer.max_steps=2
+check grep -q '### Response' alpaca/checkpoints/step-2/chat_template.jinja
+
+# --- packed; 1 and 3 ranks ---
+chat=(--data.kind=chat --data.path=rows.jsonl --model.init=base --trainer.batch_size=6 --trainer.max_steps=3)
+for pack in false true; do
+    code 0 "$LEVIN" train "${chat[@]}" --data.pack=$pack --trainer.deterministic --run_dir=one-$pack
+    ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS:-} code 0 "$LEVIN" launch -n 3 -- train "${chat[@]}" --data.pack=$pack --trainer.deterministic --run_dir=three-$pack
+    same_file one-$pack/checkpoints/last/model.safetensors three-$pack/checkpoints/last/model.safetensors
+done
+code 0 "$LEVIN" train "${chat[@]}" --data.pack --run_dir=packed
+says "data.pack: 36 documents of 'rows.jsonl' in " err
+
+# --- what is left out is counted and named ---
+{
+    head -5 rows.jsonl
+    echo '{"messages": [{"role": "user", "content": "x"}]}'
+    echo '{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "x", "train": false}]}'
+    python3 -c 'print("{\"messages\": [{\"role\": \"user\", \"content\": \"%s\"}, {\"role\": \"assistant\", \"content\": \"y\"}]}" % ("word " * 90))'
+    python3 -c 'print("{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}, {\"role\": \"assistant\", \"content\": \"%s\"}]}" % ("word " * 90))'
+} >some.jsonl
+some=(--model.init=base --run_dir=some --overwrite --trainer.max_steps=1 --data.val_fraction=0)
+code 0 "$LEVIN" train some.jsonl "${some[@]}"
+says "'some.jsonl': 3 of 9 conversations are left out" err
+says "left out: some.jsonl:6: it has no answer that is trained" err
+says "left out: some.jsonl:7: it has no answer that is trained" err
+says "left out: some.jsonl:8: no answer begins within the first 64 of " err
+says "1 of them are longer than 64 tokens and were truncated" err
+code 0 "$LEVIN" train some.jsonl "${some[@]}" --data.overlong=drop
+says "4 of 9 conversations are left out" err
+code 0 "$LEVIN" train some.jsonl "${some[@]}" --data.pack --data.overlong=split
+says "split into parts" err
+
+refused() { # CODE SENTENCE FILE [keys]
+    local wanted=$1 sentence=$2
+    shift 2
+    rm -rf refused
+    code "$wanted" "$LEVIN" train "$@" --model.init=base --run_dir=refused --trainer.max_steps=1
+    one_error
+    says "$sentence" err
+    check [ ! -e refused/checkpoints ]
+}
+sed -n 6,8p some.jsonl >lost.jsonl
+head -1 rows.jsonl >>lost.jsonl
+refused 1 "3 of the 4 conversations of 'lost.jsonl' would be left out, more than half; the first: lost.jsonl:1: " lost.jsonl
+code 0 "$LEVIN" train lost.jsonl "${some[@]}" --data.skip_bad_rows
+sed -n 6,8p some.jsonl >none.jsonl
+refused 1 "none of the 3 conversations of 'none.jsonl' can be used" none.jsonl --data.skip_bad_rows
+refused 1 "some.jsonl:8: the conversation has " some.jsonl --data.overlong=refuse
+{ head -4 rows.jsonl && echo '{"messages": [{"role": "user"}]}'; } >bad.jsonl
+refused 1 "bad.jsonl:5: message 1 has no content; correct it, or skip such rows with data.skip_bad_rows=true" bad.jsonl
+code 0 "$LEVIN" train bad.jsonl "${some[@]}" --data.skip_bad_rows
+says "left out: bad.jsonl:5: message 1 has no content" err
+{ head -4 rows.jsonl && echo '{"prompt": "x", "completion": "y"}'; } >mixed.jsonl
+refused 1 "mixed.jsonl:5: the row has prompt + completion, but line 1 has messages; a file has one form of rows" mixed.jsonl
+refused 2 "data.pack fills rows of model.block_size tokens" rows.jsonl --data.pack --data.max_length=32
+refused 2 "data.overlong=split cuts conversations into rows of data.pack" rows.jsonl --data.overlong=split
+refused 2 "is neither a file nor a built-in template" rows.jsonl --data.template=chatm
+# resuming with other data, another template or other labels
+for key in train_on=all template=alpaca pack=true; do
+    code 2 "$LEVIN" train two --resume --trainer.max_steps=6 --data.$key
+    one_error
+    says "data.${key%%=*}" err
+done
+code 2 "$LEVIN" train --data.kind=chars --data.path=text.txt --data.train_on=all --run_dir=no
+says "data.train_on (all) is a key of data.kind=chat" err
+sed -i 's/say 7"/say seven"/' rows.jsonl
+code 2 "$LEVIN" train two --resume --trainer.max_steps=6
+one_error

@@ -1,0 +1,89 @@
+# data.kind=documents: a text, a folder, lines of JSON or an archive is tokenized when the run starts, with the tokenizer of the
+# model, of data.tokenizer, or one that is trained on the texts.
+# label: user
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+make_text
+words=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-gpt2
+small=(--model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=16 --trainer.batch_size=4
+    --trainer.max_steps=2 --trainer.limit_val_batches=2)
+tokens() { sed -n 's/^data: \([0-9,]*\) training tokens, \([0-9,]*\) for validation$/\1 \2/p' err | tr -d ,; } # TRAIN VAL
+
+# a model whose folder has GPT-2's tokenizer is fine-tuned directly on a text, with small rates
+code 0 "$LEVIN" prepare text.txt --tokenizer="$words" --out=tokens
+code 0 "$LEVIN" train tokens --model.kind=gpt2 "${small[@]}" --run_dir=base
+code 0 "$LEVIN" train text.txt --model.init=base --trainer.max_steps=2 --run_dir=tuned
+says "'text.txt' is read as data.kind=documents, with the tokenizer of the model 'base/checkpoints/step-2'" err
+check grep -q 'kind: documents' tuned/settings.yaml
+check grep -q 'lr: 5e-05' tuned/settings.yaml
+read -r train val <<<"$(tokens)"
+python3 - "$train" "$val" <<'P'
+import sys, os
+train, val = map(int, sys.argv[1:])
+prepared = (os.path.getsize("tokens/train.bin") + os.path.getsize("tokens/val.bin")) // 2
+assert abs(train + val - prepared) <= 2 and abs(val - prepared / 10) <= 1, (train, val, prepared)
+P
+code 0 "$LEVIN" train tuned --resume --trainer.max_steps=3
+says "continuing after step 2" err
+code 0 "$LEVIN" evaluate tuned
+code 0 "$LEVIN" evaluate tuned --data.path=text.txt
+# a text of characters stays one for a model of characters
+code 0 "$LEVIN" train text.txt "${small[@]}" --run_dir=chars
+code 0 "$LEVIN" train text.txt --model.init=chars --trainer.max_steps=1 --trainer.limit_val_batches=1 --run_dir=more
+check grep -q 'kind: chars' more/settings.yaml
+check grep -q 'vocab_size: [1-9]' chars/settings.yaml
+
+# .md and .py are texts, a folder is read as a whole, and what is left out is named
+cp text.txt notes.md
+code 0 "$LEVIN" train notes.md "${small[@]}"
+says "'notes.md' is read as data.kind=chars" err
+mkdir folder folder/deeper
+cp text.txt folder/a.txt
+cp text.txt folder/deeper/b.py
+cp notes.md folder/c.md
+printf '\x89PNG\x00' >folder/picture.png
+code 0 "$LEVIN" train folder --model.init=base --trainer.max_steps=1 --run_dir=of-folder
+says "'folder': 3 documents" err
+says "skipped: 'folder/picture.png', which is no text by its name" err
+code 0 "$LEVIN" prepare folder --tokenizer="$words" --out=prepared
+says "skipped: 'folder/picture.png'" err
+says "1 file skipped" out
+code 0 "$LEVIN" tokenizer train --vocab-size=300 --input=folder --out=trained
+
+# lines of JSON, an archive
+for i in $(seq 30); do echo "{\"text\": \"one or two $i\", \"other\": \"three $i\"}"; done >lines.jsonl
+code 0 "$LEVIN" train lines.jsonl --model.init=base --model.block_size=8 --trainer.max_steps=1 --run_dir=of-lines
+says "'lines.jsonl': 30 documents" err
+code 0 "$LEVIN" train lines.jsonl --model.init=base --model.block_size=8 --trainer.max_steps=1 --run_dir=of-others --data.kind=documents --data.text_column=other
+tar czf texts.tar.gz folder
+code 0 "$LEVIN" train texts.tar.gz --model.init=base --trainer.max_steps=1 --run_dir=of-archive
+says "3 documents" err
+
+# the tokenizer of data.tokenizer for a new model; without one, it is trained, and every checkpoint has it
+code 0 "$LEVIN" train text.txt --data.tokenizer="$words" "${small[@]}" --run_dir=given
+check grep -q 'kind: documents' given/settings.yaml
+code 0 "$LEVIN" train folder "${small[@]}" --run_dir=own
+says "no tokenizer is given: BPE was trained on 'folder'" err
+check [ -s own/checkpoints/last/tokenizer.json ]
+code 0 "$LEVIN" train own --resume --trainer.max_steps=3
+says "continuing after step 2" err
+code 0 "$LEVIN" evaluate own
+code 0 "$LEVIN" generate own --max-new-tokens=3
+code 2 "$LEVIN" train --data.path=text.txt --data.kind=chars --data.tokenizer="$words" "${small[@]}" --run_dir=no
+says "leave one of them out, or set data.kind=documents" err
+
+# a table: WordPiece
+{
+    echo text,label
+    for i in $(seq 60); do printf 'as good as it gets %d,pos\nboring and too long %d,neg\n' "$i" "$i"; done
+} >reviews.csv
+code 0 "$LEVIN" train reviews.csv --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --trainer.max_steps=2
+says "no tokenizer is given: WordPiece was trained on 'reviews.csv'" err
+code 0 "$LEVIN" train runs/reviews --resume --trainer.max_steps=3
+code 0 "$LEVIN" predict runs/reviews --text="as good"
+code 0 "$LEVIN" evaluate runs/reviews
+
+# texts without a word
+mkdir none && : >none/empty.txt
+code 1 "$LEVIN" train none --model.init=base --run_dir=no
+says "there is no text in 'none'" err
+check [ ! -e no ]

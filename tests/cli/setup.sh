@@ -1,0 +1,44 @@
+# tools/setup.sh --prefix as an ordinary user of Debian: /sbin is not in PATH, and apt-get may have nothing to download.
+# label: user
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+[ -f "$LEVIN_SOURCE/tools/setup.sh" ] || { echo "skipped: $LEVIN_SOURCE has no tools/setup.sh"; exit 77; }
+for tool in cmake ninja make cc; do command -v $tool >/dev/null || { echo "skipped: there is no $tool"; exit 77; }; done
+
+# libarchive is found without ldconfig in PATH: all commands but those of /sbin
+mkdir bin
+for folder in ${PATH//:/ }; do
+    case $folder in */sbin) ;; /*) ln -s "$folder"/* bin/ 2>/dev/null || true ;; esac
+done
+rm -f bin/ldconfig bin/sudo
+without_sbin() { PATH=$PWD/bin "$@"; }
+if PATH=$PATH:/usr/sbin:/sbin ldconfig -p | grep -q 'libarchive.so.13'; then
+    without_sbin bash "$LEVIN_SOURCE/tools/setup.sh" --check >out 2>err || true
+    check [ "$(grep -c '^setup: missing:.* archive' out)" = 0 ]
+fi
+
+# cmocka is not found by the compiler, and apt-get takes it for installed: no error of dpkg-deb, and true sentences
+cat >hiding-cc <<'END'
+#!/bin/bash
+for word; do [ "$word" != -lcmocka ] || exit 1; done
+exec cc "$@"
+END
+printf '#!/bin/sh\nexit 0\n' >apt
+printf '#!/bin/sh\necho "dpkg-deb: called with $*" >&2; exit 2\n' >dpkg-deb
+chmod +x hiding-cc apt dpkg-deb
+rm -f bin/apt-get bin/apt-cache bin/dpkg-deb
+mv dpkg-deb bin/ && cp apt bin/apt-get && cp apt bin/apt-cache
+mkdir -p parts/share/uplot && : >parts/share/uplot/uPlot.iife.min.js # nothing is downloaded
+setup() { CC=$PWD/hiding-cc without_sbin bash "$LEVIN_SOURCE/tools/setup.sh" --prefix parts; }
+code 0 setup
+says "apt-get reports libcmocka-dev as installed" out
+says "setup: no cmocka: the tests that need it are left out" out
+says "setup: done. Now: . $PWD/parts/env.sh && make" out
+silent_about "dpkg-deb" err
+silent_about "libarchive" out
+
+# env.sh adds no empty entry, which would be the current folder
+variable() { (. parts/env.sh && printf '%s\n' "$LD_LIBRARY_PATH"); }
+unset LD_LIBRARY_PATH
+check [ "$(variable)" = "$PWD/parts/lib" ]
+LD_LIBRARY_PATH=/opt/lib
+check [ "$(variable)" = "$PWD/parts/lib:/opt/lib" ]

@@ -1,0 +1,353 @@
+# test_misuse.py - covers python/levin against use after close, copies, calls from callbacks, threads and forks, signals.
+# label: user
+import copy
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+from pathlib import Path
+
+import levin
+import numpy as np
+import scenes
+from scenes import VERSE, losses, run, weights
+
+
+class OnStep(levin.Callback):
+    """Calls a function at step 3."""
+
+    def __init__(self, call):
+        self.call = call
+
+    def on_step(self, run, event):
+        if event.step == 3:
+            self.call(run)
+
+
+def in_thread(call):
+    """What a call in another thread raises; None: nothing."""
+    raised = []
+
+    def work():
+        try:
+            call()
+        except BaseException as e:  # noqa: BLE001
+            raised.append(e)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    return raised[0] if raised else None
+
+
+def script(text, **variables):
+    """Run a script in another interpreter; returns its status and its output."""
+    path = os.environ["PYTHONPATH"] + ":" + str(Path(__file__).parent)
+    done = subprocess.run([sys.executable, "-X", "dev", "-c", "import levin, os, scenes, signal, sys, threading\n" + text],
+                          env={**os.environ, "PYTHONPATH": path, **variables}, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    return done.returncode, done.stdout
+
+
+class Models(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        run("model").fit()
+
+    def test_arrays_outlive_the_model(self):
+        with levin.load("runs/model") as m:
+            kept = m.parameters()
+            before = {k: np.array(v) for k, v in kept.items()}
+        with levin.load("runs/model") as other:  # whose memory could be where that of the closed one was
+            other.generate("the owl", max_new_tokens=10)
+        for name, array in kept.items():
+            self.assertTrue(np.array_equal(array, before[name]), name)
+            if array.flags.writeable:
+                array[...] = 0
+        with self.assertRaisesRegex(levin.InputError, "is closed"):
+            m.parameters()
+
+    def test_closed_while_it_generates(self):
+        m = levin.load("runs/model")
+        whole = m.generate("the owl", max_new_tokens=40, seed=3)
+        pieces = []
+        for piece in m.generate("the owl", max_new_tokens=40, seed=3, stream=True):
+            pieces.append(piece)
+            m.close()
+        self.assertEqual("".join(pieces), whole)
+        m = levin.load("runs/model")
+        stream = m.generate("the owl", max_new_tokens=10**8, stream=True)  # of which the end is not waited for
+        next(stream)
+        self.assertIsNone(in_thread(m.close))
+        stream.close()
+
+    def test_not_copied(self):
+        r = run("copied")
+        for thing in (levin.load("runs/model"), r, r.settings):
+            for call in (copy.copy, copy.deepcopy, pickle.dumps):
+                with self.assertRaisesRegex(levin.InputError, "cannot be copied or pickled"):
+                    call(thing)
+        seen = []
+        run("events", trainer__max_steps=3, callbacks=OnStep(lambda r: seen.append(copy.deepcopy(r._event)))).fit()
+        self.assertEqual(pickle.loads(pickle.dumps(seen[0])).step, 3)
+
+    def test_arguments(self):
+        m = levin.load("runs/model")
+        for text, keys in (("temperature is nan", {"temperature": float("nan")}), ("temperature is -1", {"temperature": -1}),
+                           ("temperature is inf", {"temperature": float("inf")}), ("top_k is -1", {"top_k": -1}),
+                           ("top_p is 1.5", {"top_p": 1.5}), ("top_p is nan", {"top_p": float("nan")}),
+                           ("max_new_tokens is 9223372036854775808", {"max_new_tokens": 2**63}),
+                           ("-1 new tokens", {"max_new_tokens": -1}), ("the number of the sample is -1", {"number": -1}),
+                           ("max_new_tokens must be a whole number, not 1.5", {"max_new_tokens": 1.5}),
+                           ("temperature must be a number, not 'hot'", {"temperature": "hot"}),
+                           ("seed is 18446744073709551616", {"seed": 2**64})):
+            with self.assertRaises(levin.InputError) as caught:
+                m.generate("the owl", **keys)
+            self.assertIn(text, str(caught.exception))
+        for text, call in (("limit is -1", lambda: m.evaluate(limit=-1)), ("half of a surrogate pair", lambda: m.encode("\ud800")),
+                           ("token 0 of row 0 is -1", lambda: m.logits([-1])), ("is no token", lambda: m.decode([-1])),
+                           ("is no token", lambda: m.decode([10**6])), ("ids must have 1 dimension", lambda: m.decode([[1]]))):
+            with self.assertRaises(levin.InputError) as caught:
+                call()
+            self.assertIn(text, str(caught.exception))
+        ids = np.arange(16, dtype=np.int64)[::2]  # not contiguous
+        self.assertTrue(np.array_equal(m.logits(ids), m.logits(np.array(ids))))
+
+    def test_threads_take_turns(self):
+        m = levin.load("runs/model")
+        whole = [m.generate("the owl", max_new_tokens=20, seed=s) for s in range(4)]
+        got = [None] * 4
+        threads = [threading.Thread(target=lambda s=s: got.__setitem__(s, m.generate("the owl", max_new_tokens=20, seed=s)))
+                   for s in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(got, whole)
+
+
+class Runs(unittest.TestCase):
+    CALLS = ("close", "end", "fit", "open_again", "steps", "generate", "test", "save", "validate", "log")
+
+    @staticmethod
+    def call(r, name):
+        if name == "steps":
+            return next(r.steps())
+        if name == "open_again":
+            return run("another").open()
+        return r.log("mine", 1.0) if name == "log" else getattr(r, name)()
+
+    def test_from_a_callback(self):
+        run("alone").fit()
+        for name in self.CALLS[:7]:
+            r = run("called-" + name, callbacks=OnStep(lambda r: self.call(r, name)))
+            with self.assertRaises(levin.InputError) as caught:
+                r.fit()
+            self.assertRegex(str(caught.exception), "within a callback|is open in this process")
+            self.assertTrue(Path(f"runs/called-{name}/checkpoints/step-3").is_dir(), name)
+            with self.assertRaisesRegex(levin.InputError, "the run has ended: a callback raised InputError"):
+                r.fit()
+            r.close()
+            self.assertEqual(levin.Run(f"called-{name}", resume=True, progress=False).fit()["step"][0], 4)
+            self.assertEqual(weights("called-" + name), weights("alone"))
+
+    def test_from_a_second_thread(self):
+        run("undisturbed").fit()
+        raised = {}
+
+        def disturb(r):
+            for name in self.CALLS:
+                raised[name] = in_thread(lambda name=name: self.call(r, name))
+
+        run("disturbed", callbacks=OnStep(disturb)).fit()
+        for name in self.CALLS:
+            self.assertIsInstance(raised[name], levin.InputError, name)
+            self.assertRegex(str(raised[name]), "another thread is in fit|is open in this process", name)
+        self.assertEqual(losses("disturbed"), losses("undisturbed"))
+
+    def test_log_within_on_log(self):
+        class Logs(levin.Callback):
+            def on_log(self, run, event):
+                run.log("more", 1.0)
+
+        with self.assertRaisesRegex(levin.InputError, "cannot log more of them on the event LOG"):
+            with run("logs", callbacks=Logs()) as r:
+                r.log("mine", 1.0)
+
+    def test_stopped_before_it_is_open(self):
+        r = run("early")
+        r.stop()
+        self.assertEqual(r.fit(), {})
+        self.assertIn("stopped on request after step 0", r.end_reason)
+
+    def test_a_failed_open_is_no_end(self):
+        run("there", trainer__max_steps=2).fit()
+        r = run("there")
+        for _ in range(2):
+            with self.assertRaisesRegex(levin.InputError, "continue it with resume=True, replace it with overwrite=True"):
+                r.fit()
+        self.assertEqual(run("there", overwrite=True, trainer__max_steps=2).fit()["step"], [1, 2])
+
+    def test_closed(self):
+        r = run("closed", trainer__max_steps=2)
+        r.fit()
+        r.close()
+        for name in ("fit", "steps", "save", "validate", "generate", "log"):
+            if name in ("fit", "steps"):
+                continue  # all steps are done
+            with self.assertRaisesRegex(levin.InputError, "the run is closed"):
+                self.call(r, name)
+        r.close()
+        r.end()
+        r.stop()
+        self.assertEqual(r.step, 2)
+
+
+class Processes(unittest.TestCase):
+    def test_forked(self):
+        code, out = script("""
+scenes.run("forked", trainer__max_steps=2).fit()
+m = levin.load("runs/forked")
+m.generate("the", max_new_tokens=2)
+r = scenes.run("open")
+next(r.steps())
+if (child := os.fork()) == 0:
+    for call in (r.save, r.fit, r.close, lambda: m.generate("the", max_new_tokens=2), m.parameters):
+        try:
+            call()
+            os._exit(1)
+        except levin.InputError as e:
+            assert "was forked from process" in str(e), e
+    del m
+    sys.exit(0)
+status = os.waitpid(child, 0)[1]
+assert status == 0, status
+m.generate("the", max_new_tokens=2)
+print(r.fit()["step"][-1])
+""")
+        self.assertEqual((code, out), (0, "20\n"))
+
+    def test_open_at_exit(self):
+        """A run is saved, in the main thread and in a thread that the interpreter does not wait for."""
+        for name, text in (("main", "next(r.steps())\nnext(r.steps())\n"), ("daemon", """
+begun = threading.Event()
+class Says(levin.Callback):
+    def on_step(self, run, event):
+        begun.set()
+r.callbacks.append(Says())
+threading.Thread(target=r.fit, daemon=True).start()
+begun.wait()
+""")):
+            code, out = script(f'r = scenes.run("exit-{name}", trainer__max_steps=1000000)\n{text}')
+            self.assertEqual((code, out), (0, ""), name)
+            step = levin.Run(f"exit-{name}", resume=True, progress=False).open()
+            self.assertGreater(step.step, 0)
+            step.close()
+
+    def test_a_stream_at_exit(self):
+        code, out = script("""
+scenes.run("stream", trainer__max_steps=2).fit()
+it = levin.load("runs/stream").generate("the", max_new_tokens=10**8, stream=True)
+next(it)
+kept = levin.load("runs/stream").parameters()
+""")
+        self.assertEqual((code, out), (0, ""))
+
+
+class Signals(unittest.TestCase):
+    def setUp(self):
+        if not Path("runs/signals").exists():
+            run("signals", trainer__max_steps=2).fit()
+
+    @staticmethod
+    def later(seconds):
+        """SIGINT in so many seconds, whatever the main thread does then."""
+        threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    @staticmethod
+    def wait():
+        while True:
+            time.sleep(0.01)
+
+    def test_steps(self):
+        """Each of 40 signals is raised, and none of them costs a step."""
+        keys = {"trainer__max_steps": 600, "trainer__val_check_interval": 0}
+        run("uninterrupted", **keys).fit()
+        caught = 0
+        with run("interrupted", **keys) as r:
+            for i in range(40):
+                try:
+                    self.later(0.0002 * i)
+                    for _ in r.steps():
+                        pass
+                    self.wait()  # all steps are done before the signal
+                except KeyboardInterrupt:
+                    caught += 1
+            for _ in r.steps():
+                pass
+        self.assertEqual(caught, 40)
+        self.assertEqual(weights("interrupted"), weights("uninterrupted"))
+
+    def test_open(self):
+        """A signal while a run opens: the run is not open, and can be opened; or it is open, and can be used."""
+        for i in range(10):
+            r = run(f"opens-{i}", trainer__max_steps=2)
+            with self.assertRaises(KeyboardInterrupt):
+                self.later(0.002 * i)
+                r.open()
+                self.wait()
+            self.assertEqual(r.fit()["step"], [1, 2])
+            r.close()
+
+    def test_models(self):
+        Path("long.txt").write_text(1000 * VERSE)
+        with levin.load("runs/signals") as m:
+            for call in (lambda: m.generate("the owl", max_new_tokens=10**8),
+                         lambda: [*m.generate("the owl", max_new_tokens=10**8, stream=True)],
+                         lambda: (m.evaluate(data__path="long.txt", data__split="all"), self.wait()),
+                         lambda: [m.logits([0] * 16) for _ in iter(int, 1)]):
+                with self.assertRaises(KeyboardInterrupt):
+                    self.later(0.05)
+                    call()
+                self.assertEqual(len(m.generate("the owl", max_new_tokens=5)), 5)
+        self.assertEqual(signal.getsignal(signal.SIGINT), signal.default_int_handler)
+
+    def test_a_run_that_is_asked(self):
+        with run("asked", sample__max_new_tokens=10**8) as r:
+            next(r.steps())
+            with self.assertRaises(KeyboardInterrupt):
+                self.later(0.05)
+                r.generate("the owl")
+            self.assertEqual([e.step for e in r.steps()], list(range(2, 21)))
+
+    def test_fit(self):
+        class Later(levin.Callback):
+            def on_start(self, run, event):
+                Signals.later(0.05)
+
+        r = run("fits", trainer__max_steps=10**6, callbacks=Later())
+        with self.assertRaisesRegex(levin.StoppedError, "stopped on request"):
+            r.fit()
+        with self.assertRaisesRegex(levin.InputError, "the run has ended: stopped on request"):
+            r.fit()
+
+    def test_a_handler_that_does_not_raise(self):
+        """A handler of the program's own runs during a long call, and the call goes on."""
+        seen = []
+        before = signal.signal(signal.SIGINT, lambda *_: seen.append(1))
+        try:
+            with levin.load("runs/signals") as m:
+                m.generate("the owl", max_new_tokens=1)
+                os.kill(os.getpid(), signal.SIGINT)
+                self.later(0.01)
+                self.assertEqual(len(m.generate("the owl", max_new_tokens=200)), 200)
+        finally:
+            signal.signal(signal.SIGINT, before)
+        self.assertTrue(seen)
+
+
+scenes.main()

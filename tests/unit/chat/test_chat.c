@@ -1,0 +1,294 @@
+/* test_chat.c - covers: src/text/chat/chat.c src/text/chat/chat_row.c src/text/chat/chat_encode.c
+ * src/text/chat/chat_templates.def
+ *
+ * Text, ids and labels of conversations are those of Hugging Face's libraries (tests/golden/chat, written by
+ * tools/make_golden_chat.py), for every built-in template and with the text of special tokens in messages; forms of
+ * rows, excluded answers, templates that change earlier messages, and what is refused. */
+#include "io_test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "chat/chat_encode.h"
+
+static json_t *golden; /* the lines of the golden file */
+
+static int read_golden(void **state)
+{
+    struct lvn_mapping map;
+    if (test_dir_make(state) != 0) return -1;
+    golden = json_array();
+    ASSERT_OK(lvn_file_map(&map, "tests/golden/chat/cases.jsonl"));
+    const char *p = (const char *)map.data, *end = p + map.bytes;
+    for (const char *line = p; line < end; line = p + 1) {
+        p = memchr(line, '\n', (size_t)(end - line));
+        assert_int_equal(json_array_append_new(golden, json_loadb(line, (size_t)(p - line), 0, NULL)), 0);
+    }
+    lvn_file_unmap(&map);
+    return 0;
+}
+
+static int drop_golden(void **state)
+{
+    json_decref(golden);
+    return test_dir_drop(state);
+}
+
+static const char *text_of(const json_t *row, const char *key)
+{
+    return json_string_value(json_object_get(row, key));
+}
+
+/* A tokenizer of tests/golden/tokenizers with the special tokens of the golden file. */
+static struct lvn_tokenizer *open_tokenizer(const char *name, const char *template)
+{
+    char path[256];
+    json_t *data, *one, *special = json_object_get(json_array_get(golden, 0), "special");
+    struct lvn_tokenizer *t;
+    json_int_t next = 0;
+    const char *key;
+    size_t i;
+    snprintf(path, sizeof path, "tests/golden/tokenizers/%s/tokenizer.json", name);
+    ASSERT_OK(lvn_json_read(path, &data));
+    json_t *added = json_object_get(data, "added_tokens");
+    json_object_foreach(json_object_get(json_object_get(data, "model"), "vocab"), key, one)
+    {
+        if (json_integer_value(one) >= next) next = json_integer_value(one) + 1;
+    }
+    json_array_foreach(added, i, one)
+    {
+        json_int_t id = json_integer_value(json_object_get(one, "id"));
+        if (id >= next) next = id + 1;
+    }
+    json_array_foreach(special, i, one)
+    {
+        json_array_append_new(added,
+                              json_pack("{s:I, s:O, s:b, s:b, s:b, s:b, s:b}", "id", next++, "content", one,
+                                        "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0, "special", 1));
+    }
+    ASSERT_OK(lvn_json_write(test_path("tokenizer.json"), lvn_json_begin(), data));
+    json_decref(data);
+    json_t *config = json_pack("{s:s, s:{s:s}}", "bos_token", "<bos>", "eos_token", "content", "<eos>");
+    if (template) json_object_set_new(config, "chat_template", json_string(template));
+    ASSERT_OK(lvn_json_write(test_path("tokenizer_config.json"), lvn_json_begin(), config));
+    json_decref(config);
+    ASSERT_OK(lvn_tokenizer_open(&t, test_dir));
+    return t;
+}
+
+static struct lvn_chat *open_chat(const struct lvn_tokenizer *t, const char *template, const char *train_on)
+{
+    struct lvn_chat *c;
+    struct lvn_chat_options o = {.chat_template = template};
+    assert_true(lvn_train_on_of(train_on, &o.train_on));
+    ASSERT_OK(lvn_chat_open(&c, t, &o));
+    return c;
+}
+
+static enum lvn_status encode(const struct lvn_chat *c, struct lvn_arena *a, const json_t *row,
+                              struct lvn_chat_samples *out)
+{
+    struct lvn_chat_encoder *e = lvn_chat_encoder_new(c);
+    enum lvn_chat_form form;
+    assert_non_null(e);
+    enum lvn_status status = lvn_chat_encode(e, a, row, &form, out);
+    lvn_chat_encoder_free(e);
+    return status;
+}
+
+static bool same_ids(const json_t *list, const int32_t *ids, int64_t n)
+{
+    bool same = (int64_t)json_array_size(list) == n;
+    for (int64_t i = 0; same && i < n; i++) same = json_integer_value(json_array_get(list, (size_t)i)) == ids[i];
+    return same;
+}
+
+static void like_hugging_face(void **state)
+{
+    const char *marked = text_of(json_array_get(golden, 0), "marked"), *last = "";
+    struct lvn_tokenizer *t = NULL;
+    (void)state;
+    for (size_t i = 1; i < json_array_size(golden); i++) {
+        const json_t *row = json_array_get(golden, i), *labels = json_object_get(row, "labels");
+        const char *name = text_of(row, "template");
+        bool own = strcmp(name, "marked") == 0;
+        if (strcmp(last, text_of(row, "tokenizer")) != 0) {
+            lvn_tokenizer_close(t);
+            t = open_tokenizer(last = text_of(row, "tokenizer"), marked);
+        }
+        struct lvn_chat *c = open_chat(t, own ? NULL : name, text_of(row, "train_on"));
+        LVN_LOCAL_ARENA(a);
+        struct lvn_chat_samples s;
+        if (encode(c, &a, json_object_get(row, "row"), &s) != LVN_OK)
+            fail_msg("case %zu (%s, %s): %s", i, last, name, levin_error_text());
+        assert_int_equal(s.n, 1);
+        assert_string_equal(s.p->text.text, text_of(row, "text"));
+        if (!same_ids(json_object_get(row, "ids"), s.p->ids, s.p->n)) fail_msg("case %zu (%s, %s): ids", i, last, name);
+        if (!json_is_null(labels) && !same_ids(labels, s.p->labels, s.p->n))
+            fail_msg("case %zu (%s, %s): labels", i, last, name);
+        lvn_chat_close(c);
+    }
+    lvn_tokenizer_close(t);
+}
+
+/* The trained text of each sample, "|" between parts of it and "/" between samples. */
+static const char *trained(const struct lvn_tokenizer *t, const char *template, const char *train_on, const char *row)
+{
+    static struct lvn_text out;
+    struct lvn_chat *c = open_chat(t, template, train_on);
+    json_t *value = json_loads(row, 0, NULL);
+    LVN_LOCAL_ARENA(a);
+    struct lvn_chat_samples s;
+    assert_non_null(value);
+    lvn_text_clear(&out);
+    if (encode(c, &a, value, &s) != LVN_OK) {
+        lvn_text_printf(&out, "error: %s", levin_error_text());
+        s.n = 0;
+    }
+    for (int64_t i = 0; i < s.n; i++) {
+        bool before = false;
+        if (i) lvn_text_add(&out, "/");
+        for (int64_t k = 0; k < s.p[i].n; k++) {
+            int32_t label = s.p[i].labels[k];
+            if (label < 0 && before) lvn_text_add(&out, "|");
+            before = label >= 0;
+            if (!before) continue;
+            lvn_text_add_bytes(&out, t->byte + t->start[label], t->start[label + 1] - t->start[label]);
+        }
+    }
+    json_decref(value);
+    lvn_chat_close(c);
+    return lvn_text_string(&out);
+}
+
+#define TALK                                                                                                           \
+    "\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\"%s}, "       \
+    "{\"role\": \"user\", \"content\": \"c\"}, {\"role\": \"assistant\", \"content\": \"d\"}]"
+
+static void forms_of_rows(void **state)
+{
+    static const char *const rows[][3] = {
+        {"answers",
+         "{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}, {\"from\": \"gpt\", \"value\": "
+         "\"b\"}]}",
+         "b<|im_end|>\n"},
+        {"answers", "{\"prompt\": \"a\", \"completion\": \"b\"}", "b<|im_end|>\n"},
+        {"answers",
+         "{\"prompt\": [{\"role\": \"assistant\", \"content\": \"x\"}, {\"role\": \"user\", \"content\": "
+         "\"a\"}], \"completion\": [{\"role\": \"assistant\", \"content\": \"b\"}]}",
+         "b<|im_end|>\n"},
+        {"answers", "{\"instruction\": \"a\", \"input\": \"\", \"output\": \"b\"}", "b<|im_end|>\n"},
+        {"all", "{\"instruction\": \"a\", \"input\": \"i\", \"output\": \"b\"}",
+         "<|im_start|>user\na\n\ni<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"},
+        {"answers",
+         "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"a\"}]}, "
+         "{\"role\": \"assistant\", \"content\": [{\"text\": \"b\"}, {\"text\": \"c\"}]}]}",
+         "bc<|im_end|>\n"},
+        {"answers", "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}", ""},
+        {"answers", "{\"input_ids\": [97, 98, 99], \"labels\": [-100, 98, 99]}", NULL},
+        {"last_answer", "{" TALK "}", "d<|im_end|>\n"},
+        {"answers", "{\"messages\": []}", "error: the conversation has no messages"},
+        {"answers", "{\"text\": \"a\"}",
+         "error: the row has none of messages, conversations, prompt and completion, "
+         "instruction and output, or input_ids"},
+        {"answers", "{\"messages\": [{\"role\": \"user\"}]}", "error: message 1 has no content"},
+        {"answers", "{\"messages\": [{\"content\": \"a\"}]}", "error: message 1 has no role"},
+        {"answers", "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image\"}]}]}",
+         "error: message 1 has a part of type 'image'; only text is supported"},
+        {"answers", "{\"messages\": [{\"role\": \"user\", \"content\": \"a\", \"train\": true}]}",
+         "error: message 1 is to be trained, but only answers of the assistant are"},
+        {"answers", "{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"weight\": 0.5}]}",
+         "error: message 1: 'weight' must be 0 or 1"},
+        {"answers", "{\"conversations\": [{\"from\": \"narrator\", \"value\": \"a\"}]}",
+         "error: message 1 is from 'narrator'; known are human, gpt, system and tool"},
+        {"answers", "{\"prompt\": \"a\"}", "error: the row has a prompt, but no completion"},
+        {"answers", "{\"input_ids\": [1, 2]}",
+         "error: the row has input_ids without labels, which say what is trained"},
+        {"answers", "{\"input_ids\": [1, 99999999], \"labels\": [1, 2]}", NULL},
+        {"answers", "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"tools\": 3}",
+         "error: 'tools' is no list"},
+    };
+    struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", NULL);
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char row[600];
+        snprintf(row, sizeof row, rows[i][1], "");
+        const char *text = trained(t, "chatml", rows[i][0], row);
+        if (rows[i][2]) assert_string_equal(text, rows[i][2]);
+    }
+    const char *bad = trained(t, "chatml", "answers", rows[19][1]);
+    assert_non_null(strstr(bad, "error: entry 2 of 'input_ids' is no id of the tokenizer, which has "));
+    lvn_tokenizer_close(t);
+}
+
+/* Excluded answers, with and without {% generation %}. */
+static void excluded(void **state)
+{
+    static const char *const marks[] = {"", ", \"train\": false", ", \"weight\": 0", ", \"weight\": 1"};
+    struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", text_of(json_array_get(golden, 0), "marked"));
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        char row[600];
+        bool both = i == 0 || i == 3;
+        snprintf(row, sizeof row, "{" TALK "}", marks[i]);
+        assert_string_equal(trained(t, "chatml", "answers", row),
+                            both ? "b<|im_end|>\n|d<|im_end|>\n" : "d<|im_end|>\n");
+        assert_string_equal(trained(t, NULL, "answers", row), both ? "b<|im_end|>|d<|im_end|>" : "d<|im_end|>");
+    }
+    lvn_tokenizer_close(t);
+}
+
+/* A template that leaves out the thoughts of earlier answers: each answer is trained after what the model sees. */
+static void changing_template(void **state)
+{
+    static const char *const template =
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if loop.last or m.role == 'user' %}{{ m.content }}"
+        "{% else %}{{ m.content.split('T')[-1] }}{% endif %}<|im_end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+    static const char *const other =
+        "{% for m in messages %}<|im_start|>{{ m.role }}{{ m.content }}<|im_end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant<think>{% endif %}";
+    static const char *const row =
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"xTb\"}, "
+        "{\"role\": \"user\", \"content\": \"c\"}, {\"role\": \"assistant\", \"content\": \"yTd\"}]}";
+    static const char *const always = /* a prompt after every conversation */
+        "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>{% endfor %}"
+        "{{ '<|im_start|>assistant\\n' }}";
+    struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", always);
+    (void)state;
+    assert_string_equal(trained(t, NULL, "answers", row), "xTb<|im_end|>|yTd<|im_end|>|");
+    lvn_tokenizer_close(t);
+    t = open_tokenizer("tiny-llama3", template);
+    assert_string_equal(trained(t, NULL, "answers", row), "xTb<|im_end|>/yTd<|im_end|>");
+    assert_string_equal(trained(t, NULL, "last_answer", row), "yTd<|im_end|>");
+    lvn_tokenizer_close(t);
+    t = open_tokenizer("tiny-llama3", other);
+    const char *text = trained(t, NULL, "answers", row);
+    assert_non_null(strstr(text, "error: message 4: the template does not continue its prompt"));
+    lvn_tokenizer_close(t);
+}
+
+static void refused_templates(void **state)
+{
+    struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", NULL);
+    struct lvn_chat *c;
+    (void)state;
+    assert_int_equal(lvn_chat_open(&c, t, &(struct lvn_chat_options){0}), LVN_ARG);
+    assert_non_null(strstr(levin_error_text(), "has no chat template; name one"));
+    assert_int_equal(lvn_chat_open(&c, t, &(struct lvn_chat_options){.chat_template = "chatmlx"}), LVN_ARG);
+    assert_non_null(strstr(levin_error_text(), "'chatmlx' is neither a file nor a built-in template (chatml, llama2"));
+    assert_string_equal(trained(t, "gemma", "answers", "{\"messages\": [{\"role\": \"tool\", \"content\": \"a\"}]}"),
+                        "error: 'gemma', line 1, message 1: the template refuses the conversation: the template gemma "
+                        "has no role tool here");
+    lvn_tokenizer_close(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(like_hugging_face), cmocka_unit_test(forms_of_rows),     cmocka_unit_test(excluded),
+        cmocka_unit_test(changing_template), cmocka_unit_test(refused_templates),
+    };
+    return cmocka_run_group_tests(tests, read_golden, drop_golden);
+}
