@@ -52,6 +52,13 @@ int64_t lvn_desc_rows(const struct lvn_desc *d)
     return n;
 }
 
+int64_t lvn_desc_count_from(const struct lvn_desc *d, int64_t dim)
+{
+    int64_t n = 1;
+    for (int64_t i = dim; i < d->rank; i++) n *= d->dim[i];
+    return n;
+}
+
 bool lvn_desc_contiguous(const struct lvn_desc *d)
 {
     int64_t stride = 1;

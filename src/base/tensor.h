@@ -51,6 +51,8 @@ struct lvn_desc lvn_desc_make(enum lvn_dtype dtype, int rank, const int64_t *dim
 int64_t lvn_desc_count(const struct lvn_desc *d);
 /* Product of all dims but the last: a (B,T,C) tensor seen as rows of C. */
 int64_t lvn_desc_rows(const struct lvn_desc *d);
+/* Product of the dims from `dim` on; 1 if there is none. */
+int64_t lvn_desc_count_from(const struct lvn_desc *d, int64_t dim);
 /* Row-major without gaps (any offset). */
 bool lvn_desc_contiguous(const struct lvn_desc *d);
 bool lvn_desc_same_shape(const struct lvn_desc *a, const struct lvn_desc *b);

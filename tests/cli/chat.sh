@@ -62,6 +62,21 @@ says "left out: the context has 128 tokens)" err
 python3 -c 'print("word " * 200)' >lines
 code 2 chat <lines
 says "and the model's context has 128: shorten it" err
+# ... in a terminal the conversation continues, with all that was said before
+code 0 python3 - "$LEVIN" <<'P'
+import os, pty, subprocess, sys
+master, slave = pty.openpty()
+p = subprocess.Popen([sys.argv[1], "chat", "llama", "--max-new-tokens=4"], stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+for line in "the first", "word " * 200, "/save kept.jsonl", "/save", "/quit":
+    os.write(master, line.encode() + b"\n")
+out, err = p.communicate(timeout=60)
+assert p.returncode == 0 and b": shorten it" in err and b"/save needs the name of a file" in err, (p.returncode, err)
+P
+python3 - <<'P'
+import json
+m = json.load(open("kept.jsonl"))["messages"]
+assert [x["role"] for x in m] == ["user", "assistant"] and m[0]["content"] == "the first", m
+P
 
 # generation_config.json, and options that replace its values
 cp -rL llama/checkpoints/last model

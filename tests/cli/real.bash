@@ -19,6 +19,13 @@ real_minilm() { # the folder minilm: a BERT of 6 layers and 384 channels
     mkdir minilm
     python3 -m zipfile -e "$real/minilm/model.zip" minilm
 }
+real_smollm2() { # the folder smollm2: SmolLM2-135M-Instruct with its tokenizer and chat template
+    real_has smollm2
+    local got=0
+    python3 "$LEVIN_SOURCE/tools/make_smollm2.py" "$real/smollm2" smollm2 >made || got=$?
+    [ $got != 77 ] || { cat made && exit 77; }
+    [ $got = 0 ] || fail "tools/make_smollm2.py: exit $got"
+}
 accuracy_of() { # accuracy_of MODEL OPTION...: of the test part, in the variable accuracy
     code 0 "$LEVIN" evaluate "$@" --json
     accuracy=$(python3 -c 'import json; print(json.load(open("out"))["accuracy"])')

@@ -2,11 +2,7 @@
 # Fine-tuning SmolLM2-135M-Instruct on conversations: the loss of the first step is that of transformers 5 in fp32 for the ids and
 # labels that levin tokenize --chat prints, packed or not; the validation loss falls; levin chat answers as the data do.
 . "$LEVIN_SOURCE/tests/cli/real.bash"
-real_has smollm2
-got=0
-python3 "$LEVIN_SOURCE/tools/make_smollm2.py" "$real/smollm2" smollm2 >made || got=$?
-[ $got != 77 ] || { cat made && exit 77; }
-[ $got = 0 ] || fail "tools/make_smollm2.py: exit $got"
+real_smollm2
 cat >four.jsonl <<'END'
 {"messages": [{"role": "user", "content": "What is the sea?"}, {"role": "assistant", "content": "The sea is a large body of salt water."}]}
 {"messages": [{"role": "system", "content": "You answer in verse."}, {"role": "user", "content": "And the rain?"}, {"role": "assistant", "content": "It falls, it sings, it feeds the grain."}, {"role": "user", "content": "Thanks!"}, {"role": "assistant", "content": "Come back again."}]}

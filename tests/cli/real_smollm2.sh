@@ -2,11 +2,7 @@
 # SmolLM2-135M-Instruct, from its GGUF file: loss, ids and greedy text are those of transformers 5 in fp32, which reads the
 # same tensors and the same ids from that file.
 . "$LEVIN_SOURCE/tests/cli/real.bash"
-real_has smollm2
-got=0
-python3 "$LEVIN_SOURCE/tools/make_smollm2.py" "$real/smollm2" smollm2 >made || got=$?
-[ $got != 77 ] || { cat made && exit 77; }
-[ $got = 0 ] || fail "tools/make_smollm2.py: exit $got"
+real_smollm2
 cat >text.txt <<'END'
 The licences for most software are designed to take away your freedom to share and change it. By contrast, the GNU General Public License is intended to guarantee your freedom to share and change free software--to make sure the software is free for all its users. In 1989 there were 3 of them; 127.5 % of nothing is nothing.
 When we speak of free software, we are referring to freedom, not price.

@@ -1,5 +1,5 @@
-/* chat_options.h - what `levin chat` and `levin generate --chat` share: the chat template of a model, and how its
- * publisher wants it to be sampled. */
+/* chat_options.h - what `levin chat` and `levin generate --chat` share: the chat template of a model, and the
+ * sampling options that its publisher recommends. */
 #ifndef LVN_CHAT_OPTIONS_H
 #define LVN_CHAT_OPTIONS_H
 

@@ -176,7 +176,7 @@ enum lvn_status lvn_settings_environment(struct levin_settings *s) LVN_CHECKED;
  * (LVN_USES_... or-ed); values of other parts are not touched. May be called again after further values were set. */
 enum lvn_status lvn_settings_finish(struct levin_settings *s, unsigned parts) LVN_CHECKED;
 /* For `levin train my.txt`: choose what is not given of the model's sizes, the batch, the optimizer, the schedule, the
- * number of steps and the samples, so that a text of a megabyte gives readable words in less than two minutes on two
+ * number of steps and the samples, so that a text of a megabyte gives readable words in about two minutes on two
  * cores; with model.init, of the batch, the optimizer, the schedule and the epochs. Does nothing unless data.path is a
  * text, or a folder of texts, that is not given another kind. Before lvn_settings_finish(). */
 enum lvn_status lvn_settings_fit_text(struct levin_settings *s) LVN_CHECKED;

@@ -523,7 +523,7 @@ static enum lvn_status count_bytes(const char *path, int64_t *bytes)
     return LVN_OK;
 }
 
-/* TEXT_EPOCHS times through the text, at most TEXT_MAX_STEPS steps, which take less than two minutes on two cores. */
+/* TEXT_EPOCHS times through the text, at most TEXT_MAX_STEPS steps, which take about two minutes on two cores. */
 static enum lvn_status set_text_steps(struct levin_settings *s, int64_t tokens)
 {
     static const char *const limits[4] = {"trainer.max_", "trainer.fast_dev_run", "trainer.overfit_batches",

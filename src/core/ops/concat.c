@@ -22,17 +22,10 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return LVN_OK;
 }
 
-/* Elements of a row: those of dimension `dim` and the ones after it. */
-static int64_t row(const struct lvn_desc *d, int64_t dim)
-{
-    int64_t n = 1;
-    for (int64_t i = dim; i < d->rank; i++) n *= d->dim[i];
-    return n;
-}
-
 static void forward(const struct lvn_call *call)
 {
-    const int64_t dim = call->attr->concat.dim, A = row(call->in[0].desc, dim), B = row(call->in[1].desc, dim);
+    const int64_t dim = call->attr->concat.dim, A = lvn_desc_count_from(call->in[0].desc, dim),
+                  B = lvn_desc_count_from(call->in[1].desc, dim);
     const real *a = call->in[0].p, *b = call->in[1].p;
     real *y = call->out[0].p;
     for (int64_t i = 0; i < lvn_desc_count(call->out[0].desc); i++) {
@@ -43,12 +36,12 @@ static void forward(const struct lvn_call *call)
 
 static void backward(const struct lvn_call *call)
 {
-    const int64_t dim = call->attr->concat.dim, Y = row(call->dout[0].desc, dim);
+    const int64_t dim = call->attr->concat.dim, Y = lvn_desc_count_from(call->dout[0].desc, dim);
     const real *dy = call->dout[0].p;
     for (int k = 0; k < 2; k++) {
         real *d = call->din[k].p;
         if (!d) continue;
-        const int64_t n = row(call->din[k].desc, dim), first = k ? Y - n : 0;
+        const int64_t n = lvn_desc_count_from(call->din[k].desc, dim), first = k ? Y - n : 0;
         for (int64_t i = 0; i < lvn_desc_count(call->din[k].desc); i++)
             lvn_put(&d[i], call->add[k], dy[i / n * Y + first + i % n]);
     }

@@ -20,17 +20,10 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return LVN_OK;
 }
 
-static int64_t inner(const struct lvn_desc *x, int64_t dim)
-{
-    int64_t n = 1;
-    for (int64_t i = dim + 1; i < x->rank; i++) n *= x->dim[i];
-    return n;
-}
-
 static void forward(const struct lvn_call *call)
 {
     const struct lvn_desc *d = call->in[0].desc;
-    const int64_t dim = call->attr->mean.dim, S = inner(d, dim), N = d->dim[dim];
+    const int64_t dim = call->attr->mean.dim, S = lvn_desc_count_from(d, dim + 1), N = d->dim[dim];
     const real *x = call->in[0].p;
     real *y = call->out[0].p;
     for (int64_t o = 0; o < lvn_desc_count(call->out[0].desc); o++) {
@@ -44,7 +37,7 @@ static void backward(const struct lvn_call *call)
 {
     if (!call->din[0].p) return;
     const struct lvn_desc *d = call->din[0].desc;
-    const int64_t dim = call->attr->mean.dim, S = inner(d, dim), N = d->dim[dim];
+    const int64_t dim = call->attr->mean.dim, S = lvn_desc_count_from(d, dim + 1), N = d->dim[dim];
     const real *dy = call->dout[0].p;
     real *dx = call->din[0].p;
     for (int64_t i = 0; i < lvn_desc_count(d); i++)

@@ -249,23 +249,14 @@ static const struct lvn_key_value tiny[] = {{"n_layer", 3},     {"n_head", 4},  
 
 /* --- the models --- */
 
-#define HEADS(name, classifier)                                                                                        \
-    {{"lm", LVN_LABEL_TOKEN, name "ForCausalLM", NULL, "lm_head"},                                                     \
-     {"classify", LVN_LABEL_CLASS, classifier "ForSequenceClassification", lvn_text_inputs, "score"},                  \
-     {"regress", LVN_LABEL_NUMBER, classifier "ForSequenceClassification", lvn_text_inputs, "score"},                  \
-     {.task = NULL}}
 // clang-format on
-static const struct lvn_head gemma2_heads[] = HEADS("Gemma2", "Gemma2"), gemma3_heads[] = HEADS("Gemma3", "Gemma3Text");
+static const struct lvn_head gemma2_heads[] = LVN_DECODER_HEADS("Gemma2", "Gemma2");
+static const struct lvn_head gemma3_heads[] = LVN_DECODER_HEADS("Gemma3", "Gemma3Text");
 
 extern const struct lvn_model lvn_model_gemma2, lvn_model_gemma3;
 
 #define SHARED                                                                                                         \
-    .files = files, .prefix = "model.", .tiny = tiny,                                                                  \
-    .linear_maps = "self_attn.q_proj, self_attn.k_proj, self_attn.v_proj, self_attn.o_proj, mlp.gate_proj, "           \
-                   "mlp.up_proj, mlp.down_proj",                                                                       \
-    .lora_targets = "q_proj, v_proj", .freeze_example = "[embed_tokens, layers.0, 'layers.*.mlp']", .generates = true, \
-    .bounded = true, .resolve_defaults = resolve_defaults, .check = check, .build = build,                             \
-    .inputs = lvn_language_inputs, .tasks = lvn_decoder_tasks
+    LVN_LLAMA_LAYERS, .files = files, .tiny = tiny, .resolve_defaults = resolve_defaults, .check = check, .build = build
 
 const struct lvn_model lvn_model_gemma2 = {
     .name = "gemma2",

@@ -281,24 +281,16 @@ static const struct lvn_key_value tiny[] = TINY({NULL, 0}), tiny_windows[] = TIN
 
 /* --- the models --- */
 
-#define HEADS(name)                                                                                                    \
-    {{"lm", LVN_LABEL_TOKEN, name "ForCausalLM", NULL, "lm_head"},                                                     \
-     {"classify", LVN_LABEL_CLASS, name "ForSequenceClassification", lvn_text_inputs, "score"},                        \
-     {"regress", LVN_LABEL_NUMBER, name "ForSequenceClassification", lvn_text_inputs, "score"},                        \
-     {.task = NULL}}
-static const struct lvn_head llama_heads[] = HEADS("Llama"), mistral_heads[] = HEADS("Mistral"),
-                             qwen2_heads[] = HEADS("Qwen2"), qwen3_heads[] = HEADS("Qwen3");
 // clang-format on
+static const struct lvn_head llama_heads[] = LVN_DECODER_HEADS("Llama", "Llama");
+static const struct lvn_head mistral_heads[] = LVN_DECODER_HEADS("Mistral", "Mistral");
+static const struct lvn_head qwen2_heads[] = LVN_DECODER_HEADS("Qwen2", "Qwen2");
+static const struct lvn_head qwen3_heads[] = LVN_DECODER_HEADS("Qwen3", "Qwen3");
 
 extern const struct lvn_model lvn_model_llama, lvn_model_mistral, lvn_model_qwen2, lvn_model_qwen3;
 
 #define SHARED                                                                                                         \
-    .files = files, .prefix = "model.",                                                                                \
-    .linear_maps = "self_attn.q_proj, self_attn.k_proj, self_attn.v_proj, self_attn.o_proj, mlp.gate_proj, "           \
-                   "mlp.up_proj, mlp.down_proj",                                                                       \
-    .lora_targets = "q_proj, v_proj", .freeze_example = "[embed_tokens, layers.0, 'layers.*.mlp']", .generates = true, \
-    .bounded = true, .resolve_defaults = resolve_defaults, .check = check, .build = build,                             \
-    .inputs = lvn_language_inputs, .tasks = lvn_decoder_tasks
+    LVN_LLAMA_LAYERS, .files = files, .resolve_defaults = resolve_defaults, .check = check, .build = build
 
 const struct lvn_model lvn_model_llama = {
     .name = "llama",

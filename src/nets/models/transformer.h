@@ -31,6 +31,23 @@ struct levin_tensor *lvn_decoder_head(struct levin_graph *g, const struct lvn_mo
                                       struct levin_tensor *const *inputs, struct levin_tensor *x,
                                       struct levin_tensor *tied, const char *lm, int64_t V);
 
+/* What decoders with Llama's names of layers have in common. */
+// clang-format off
+/* The heads; `lm` and `classifier` begin the names of their classes in transformers. */
+#define LVN_DECODER_HEADS(lm, classifier)                                                                              \
+    {{"lm", LVN_LABEL_TOKEN, lm "ForCausalLM", NULL, "lm_head"},                                                       \
+     {"classify", LVN_LABEL_CLASS, classifier "ForSequenceClassification", lvn_text_inputs, "score"},                  \
+     {"regress", LVN_LABEL_NUMBER, classifier "ForSequenceClassification", lvn_text_inputs, "score"},                  \
+     {.task = NULL}}
+/* Fields of lvn_model: names of layers in files, what LoRA changes, inputs and tasks. */
+#define LVN_LLAMA_LAYERS                                                                                               \
+    .prefix = "model.",                                                                                                \
+    .linear_maps = "self_attn.q_proj, self_attn.k_proj, self_attn.v_proj, self_attn.o_proj, mlp.gate_proj, "           \
+                   "mlp.up_proj, mlp.down_proj",                                                                       \
+    .lora_targets = "q_proj, v_proj", .freeze_example = "[embed_tokens, layers.0, 'layers.*.mlp']", .generates = true, \
+    .bounded = true, .inputs = lvn_language_inputs, .tasks = lvn_decoder_tasks
+// clang-format on
+
 /* --- sliding windows --- */
 
 /* Words of layer_types in config.json, for a key of the kind LVN_KEY_LIST. */

@@ -35,7 +35,7 @@ enum lvn_status lvn_generator_run(struct lvn_generator *g, struct lvn_sample *sa
 /* Continue one sample. Of a prompt that begins as the text of the last call, only the rest is run. */
 enum lvn_status lvn_generator_continue(struct lvn_generator *g, struct lvn_sample *sample,
                                        struct lvn_sampling_options *o) LVN_CHECKED;
-/* How the model's publisher wants it to be sampled: generation_config.json, with the defaults of transformers: greedy
+/* The sampling options that the model's publisher recommends: generation_config.json, with transformers' defaults: greedy
  * unless it says do_sample, or leaves that out and gives a temperature, top_p or top_k; then top_k is 50 by default.
  * *found: the file exists. */
 enum lvn_status lvn_generator_choice(const struct lvn_generator *g, struct lvn_choice *out, bool *found) LVN_CHECKED;

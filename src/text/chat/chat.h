@@ -19,8 +19,7 @@ enum lvn_train_on {
 struct lvn_chat_options {
     const char *chat_template; /* a built-in name or a file; NULL or "": the model's */
     enum lvn_train_on train_on;
-    bool
-        now; /* templates that ask for the date get today's; else that of the training data, which is always the same */
+    bool now; /* templates that ask for the date get today's; otherwise always the same date, as training needs it */
 };
 
 enum { LVN_CHAT_TOKENS = 16 };

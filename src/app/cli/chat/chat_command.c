@@ -104,10 +104,10 @@ static bool drop_turn(struct talk *t)
     return true;
 }
 
-/* The prompt, with as many turns as fit into the context beside an answer. */
-static enum lvn_status make_prompt(struct talk *t, struct lvn_arena *a, int64_t wanted, int32_t **ids, int64_t *n)
+/* The prompt, with as many turns as fit into the context beside an answer; the others are left out of t->messages. */
+static enum lvn_status drop_to_fit(struct talk *t, struct lvn_arena *a, int64_t max_answer, int32_t **ids, int64_t *n)
 {
-    const int64_t context = t->g.setup.block_size, room = wanted < context / 4 ? wanted : context / 4;
+    const int64_t context = t->g.setup.block_size, room = max_answer < context / 4 ? max_answer : context / 4;
     for (int dropped = 0;; dropped++) {
         json_t *row = conversation(t);
         if (!row) return LVN_MEMORY;
@@ -116,15 +116,25 @@ static enum lvn_status make_prompt(struct talk *t, struct lvn_arena *a, int64_t 
         LVN_TRY(status);
         if (*n + room > context && drop_turn(t)) continue;
         LVN_CHECK(*n < context, ARG,
-                  "the message has %" PRId64
-                  " tokens with the system message and the template, and the model's context "
-                  "has %" PRId64 ": shorten it",
+                  "the message has %" PRId64 " tokens with the system message and the template, and the model's "
+                  "context has %" PRId64 ": shorten it",
                   *n, context);
         if (dropped)
             fprintf(stderr, "(the oldest %d turn%s left out: the context has %" PRId64 " tokens)\n", dropped,
                     dropped == 1 ? " is" : "s are", context);
         return LVN_OK;
     }
+}
+
+/* As drop_to_fit(). If not even the last message fits, nothing is left out. */
+static enum lvn_status make_prompt(struct talk *t, struct lvn_arena *a, int64_t max_answer, int32_t **ids, int64_t *n)
+{
+    json_t *all = json_copy(t->messages);
+    if (!all) return LVN_MEMORY;
+    const enum lvn_status status = drop_to_fit(t, a, max_answer, ids, n);
+    json_decref(status == LVN_OK ? all : t->messages);
+    if (status != LVN_OK) t->messages = all;
+    return status;
 }
 
 static enum lvn_status add_message(struct talk *t, const char *role, const char *text, int64_t n)
@@ -137,13 +147,13 @@ static enum lvn_status add_message(struct talk *t, const char *role, const char 
 static enum lvn_status generate(struct talk *t, struct lvn_arena *a)
 {
     int32_t *ids;
-    int64_t n, wanted = t->c->flag[LVN_FLAG_chat_max_new_tokens].i;
-    LVN_TRY(make_prompt(t, a, wanted, &ids, &n));
+    int64_t n, max_answer = t->c->flag[LVN_FLAG_chat_max_new_tokens].i;
+    LVN_TRY(make_prompt(t, a, max_answer, &ids, &n));
     const int64_t capacity = lvn_generator_capacity(&t->g, n);
     struct lvn_sample sample = {.prompt = ids,
                                 .n = n,
                                 .number = (int64_t)json_array_size(t->messages) & UINT32_MAX,
-                                .max = wanted < capacity ? wanted : capacity,
+                                .max = max_answer < capacity ? max_answer : capacity,
                                 .on_token = on_token,
                                 .context = t};
     const struct lvn_codec *codec = &t->g.setup.codec;
@@ -196,10 +206,10 @@ static enum lvn_status say(struct talk *t, const char *text, int64_t n)
 static enum lvn_status save(const struct talk *t, const char *path)
 {
     LVN_LOCAL_TEXT(text);
-    const long begun = lvn_json_begin();
-    json_t *row = conversation(t);
     LVN_CHECK(*path, ARG, "/save needs the name of a file");
     LVN_CHECK(json_array_size(t->messages), ARG, "nothing was said yet, so there is nothing to save");
+    const long begun = lvn_json_begin();
+    json_t *row = conversation(t);
     if (row) lvn_json_add(&text, begun, row, 0);
     json_decref(row);
     lvn_text_add(&text, "\n");

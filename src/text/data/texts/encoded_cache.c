@@ -11,6 +11,8 @@
 #include "base/log.h"
 #include "host/cache_dir.h"
 
+#define CANNOT_WRITE "cannot write '%s': %s; free some space, or set LEVIN_CACHE to another folder"
+
 enum { FLUSH_BYTES = 8 << 20 };
 
 struct header {
@@ -26,8 +28,7 @@ enum lvn_status lvn_encoded_flush(struct lvn_encoded_output *out)
     LVN_TRY(lvn_text_status(t));
     if (!out->file || t->n < FLUSH_BYTES) return LVN_OK;
     lvn_checksum_add(&out->sum, t->p, t->n);
-    LVN_CHECK(fwrite(t->p, 1, (size_t)t->n, out->file) == (size_t)t->n, IO, "cannot write '%s': %s", out->path,
-              strerror(errno));
+    LVN_CHECK(fwrite(t->p, 1, (size_t)t->n, out->file) == (size_t)t->n, IO, CANNOT_WRITE, out->path, strerror(errno));
     out->written += t->n;
     lvn_text_clear(t);
     return LVN_OK;
@@ -66,7 +67,7 @@ static enum lvn_status finish(struct lvn_encoded_output *out, uint64_t key, cons
     const bool good = (!t->n || fwrite(t->p, 1, (size_t)t->n, out->file) == (size_t)t->n) &&
                       fseek(out->file, 0, SEEK_SET) == 0 && fwrite(&h, sizeof h, 1, out->file) == 1 &&
                       fflush(out->file) == 0;
-    LVN_CHECK(good, IO, "cannot write '%s': %s", out->path, strerror(errno));
+    LVN_CHECK(good, IO, CANNOT_WRITE, out->path, strerror(errno));
     lvn_text_release(t);
     return lvn_file_rename(out->path, path);
 }
@@ -90,9 +91,12 @@ static enum lvn_status make_file(struct lvn_encoded *e, struct lvn_arena *a, uin
                                  enum lvn_status (*make)(void *context, struct lvn_encoded_output *out), void *context)
 {
     const struct header none = {{0}, 0, 0, 0};
-    struct lvn_encoded_output out = {.path = lvn_arena_printf(a, "%s.%ld", path, (long)getpid())};
-    if (!out.path) return LVN_MEMORY;
-    out.file = fopen(out.path, "wb");
+    /* processes on several hosts, or in several containers, may share the folder and have the same number */
+    char *name = lvn_arena_printf(a, "%s.XXXXXX", path);
+    if (!name) return LVN_MEMORY;
+    struct lvn_encoded_output out = {.path = name};
+    const int fd = mkostemp(name, O_CLOEXEC);
+    out.file = fd < 0 ? NULL : fdopen(fd, "wb");
     if (out.file && fwrite(&none, sizeof none, 1, out.file) != 1) {
         fclose(out.file);
         out.file = NULL;

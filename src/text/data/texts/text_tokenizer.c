@@ -129,7 +129,7 @@ enum lvn_status lvn_vocabulary_text_read(struct lvn_vocabulary_text *r, struct l
     for (int64_t i = 0; i < n; i++) LVN_TRY(lvn_archive_read(file[i], n == 1 && !lvn_path_is_dir(input), &v, &bytes));
     LVN_CHECK(r->bytes, FORMAT,
               "there is no text in '%s' (%lld files skipped, %lld rows that cannot be used%s%s); texts are files named "
-              ".txt, .md, .py and alike, and .jsonl, .tsv and .csv with the text in '%s' (another one: %s)",
+              ".txt, .md, .py and similar, and .jsonl, .tsv and .csv with the text in '%s' (another one: %s)",
               input, (long long)r->passed_over, (long long)r->bad, r->bad ? ", the first: " : "",
               r->bad ? r->first_bad.p : "", r->field, r->column_option);
     return LVN_OK;
