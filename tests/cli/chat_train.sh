@@ -13,6 +13,10 @@ for i in $(seq 40); do
     echo "{\"messages\": [{\"role\": \"user\", \"content\": \"say $i\"}, {\"role\": \"assistant\", \"content\": \"yes, $((i * i))\"}, {\"role\": \"user\", \"content\": \"and?\"}, {\"role\": \"assistant\", \"content\": \"no\"}]}"
 done >rows.jsonl
 
+# without a model there is no template
+code 2 "$LEVIN" train rows.jsonl --run_dir=new
+says "data.kind=chat has no tokenizer: give model.init=MODEL" err
+
 # guessed from the rows; small rates; whole conversations validate
 code 0 "$LEVIN" train rows.jsonl --model.init=base --run_dir=tuned --trainer.max_steps=4
 says "'rows.jsonl' is read as data.kind=chat" err

@@ -461,14 +461,19 @@ static enum lvn_status check_end(const struct chat_data *c)
 static enum lvn_status open_chat(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
     const bool val = o->val_path && *o->val_path, test = o->test_path && *o->test_path && o->for_evaluation;
-    struct lvn_data_options with_tokenizer = *o;
     LVN_TRY(check_options(o));
     struct chat_data *c = d->state = lvn_calloc(1, sizeof *c);
     if (!c) return LVN_MEMORY;
     c->overlong = o->overlong == LVN_OVERLONG_AUTO ? LVN_OVERLONG_TRUNCATE : (enum lvn_overlong)o->overlong;
     c->limit = d->fields.field[0].dim[0];
-    with_tokenizer.trains_tokenizer = false; /* one that is trained on the file has no special tokens of a template */
-    LVN_TRY(lvn_text_tokenizer(d, &with_tokenizer, false, &c->tokenizer));
+    /* no tokenizer is trained on the file: it would not have the special tokens of a template */
+    if (!(o->tokenizer && *o->tokenizer) && !o->model_tokenizer) {
+        LVN_TRY(lvn_tokenizer_require(o->tokenizer_error, "data.kind=chat"));
+        LVN_FAIL(ARG,
+                 "data.kind=chat has no tokenizer: give model.init=MODEL (a folder, or hf://ORGANIZATION/NAME), whose "
+                 "tokenizer and chat template are used, or, for a new model, data.tokenizer and data.template");
+    }
+    LVN_TRY(lvn_text_tokenizer(d, o, false, &c->tokenizer));
     const struct lvn_chat_options options = {.chat_template = o->chat_template, .train_on = o->train_on};
     LVN_TRY(lvn_chat_open(&c->chat, c->tokenizer, &options));
     d->chat_template = c->chat->given;
