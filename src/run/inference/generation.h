@@ -35,9 +35,9 @@ enum lvn_status lvn_generator_run(struct lvn_generator *g, struct lvn_sample *sa
 /* Continue one sample. Of a prompt that begins as the text of the last call, only the rest is run. */
 enum lvn_status lvn_generator_continue(struct lvn_generator *g, struct lvn_sample *sample,
                                        struct lvn_sampling_options *o) LVN_CHECKED;
-/* The sampling options that the model's publisher recommends: generation_config.json, with transformers' defaults: greedy
- * unless it says do_sample, or leaves that out and gives a temperature, top_p or top_k; then top_k is 50 by default.
- * *found: the file exists. */
+/* The sampling options that the publisher of the model recommends: generation_config.json, with the defaults of
+ * transformers: greedy unless it says do_sample, or leaves that out and gives a temperature, top_p or top_k; then
+ * top_k is 50 by default. *found: the file exists. */
 enum lvn_status lvn_generator_choice(const struct lvn_generator *g, struct lvn_choice *out, bool *found) LVN_CHECKED;
 /* Add a token that ends a sample; -1: none. */
 enum lvn_status lvn_generator_add_end(struct lvn_generator *g, int64_t id) LVN_CHECKED;

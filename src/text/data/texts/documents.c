@@ -87,8 +87,8 @@ static enum lvn_status read_texts(struct documents *s, const struct lvn_data_opt
     if (status == LVN_OK && !b->ids.n)
         status = lvn_fail(LVN_FORMAT,
                           "there is no text in '%s' (%" PRId64 " files skipped, %" PRId64 " empty documents, %" PRId64
-                          " bad lines%s%.*s); texts are files named .txt, .md, .py and similar, and .jsonl with the text "
-                          "in \"%s\" (another one: data.kind=documents and data.text_column)",
+                          " bad lines%s%.*s); texts are files named .txt, .md, .py and similar, and .jsonl with the "
+                          "text in \"%s\" (another one: data.kind=documents and data.text_column)",
                           path, b->skipped, b->empty, b->bad, b->warnings.n ? ": " : "",
                           b->warnings.n ? (int)strcspn(b->warnings.p, "\n") : 0, b->warnings.n ? b->warnings.p : "",
                           corpus.field);
