@@ -289,8 +289,7 @@ static const struct lvn_head qwen3_heads[] = LVN_DECODER_HEADS("Qwen3", "Qwen3")
 
 extern const struct lvn_model lvn_model_llama, lvn_model_mistral, lvn_model_qwen2, lvn_model_qwen3;
 
-#define SHARED                                                                                                         \
-    LVN_LLAMA_LAYERS, .files = files, .resolve_defaults = resolve_defaults, .check = check, .build = build
+#define SHARED LVN_LLAMA_LAYERS, .files = files, .resolve_defaults = resolve_defaults, .check = check, .build = build
 
 const struct lvn_model lvn_model_llama = {
     .name = "llama",
