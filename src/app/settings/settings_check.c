@@ -36,9 +36,12 @@ static void derived(struct levin_settings *s, enum lvn_option_id id, const char 
     s->origin[id] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = source};
 }
 
-/* Take rank, alpha and targets from lora.init. Ranks that do not see the folder use the settings. */
+/* Take rank, alpha, use_rslora, dropout and targets from lora.init. Ranks that do not see the folder use the settings.
+ */
 static enum lvn_status take_scale(struct levin_settings *s)
 {
+    static const enum lvn_option_id taken[] = {LVN_OPT_lora_rank, LVN_OPT_lora_alpha, LVN_OPT_lora_use_rslora,
+                                               LVN_OPT_lora_dropout};
     struct lvn_lora there, wanted;
     const char *config = lvn_path_join(&s->arena, s->lora.init, LVN_ADAPTERS_CONFIG);
     if (!config) return LVN_MEMORY;
@@ -52,12 +55,15 @@ static enum lvn_status take_scale(struct levin_settings *s)
     }
     LVN_TRY(lvn_adapter_files_scale(s->lora.init, &there));
     wanted = (struct lvn_lora){.rank = is_open(s, LVN_OPT_lora_rank) ? there.rank : s->lora.rank,
-                               .alpha = is_open(s, LVN_OPT_lora_alpha) ? there.alpha : s->lora.alpha};
+                               .alpha = is_open(s, LVN_OPT_lora_alpha) ? there.alpha : s->lora.alpha,
+                               .rslora = is_open(s, LVN_OPT_lora_use_rslora) ? there.rslora : s->lora.use_rslora};
     LVN_TRY(lvn_adapter_check_scale(s->lora.init, &there, &wanted));
-    if (is_open(s, LVN_OPT_lora_rank)) derived(s, LVN_OPT_lora_rank, "lora.init");
-    if (is_open(s, LVN_OPT_lora_alpha)) derived(s, LVN_OPT_lora_alpha, "lora.init");
+    if (is_open(s, LVN_OPT_lora_dropout)) s->lora.dropout = there.dropout;
     s->lora.rank = there.rank;
     s->lora.alpha = there.alpha;
+    s->lora.use_rslora = there.rslora;
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        if (is_open(s, taken[i])) derived(s, taken[i], "lora.init");
     if (!is_open(s, LVN_OPT_lora_targets)) return LVN_OK;
     derived(s, LVN_OPT_lora_targets, "lora.init");
     return lvn_adapter_files_targets(&s->arena, s->lora.init, &s->lora.targets);
@@ -220,6 +226,8 @@ static enum lvn_status check_needs(const struct levin_settings *s)
         {LVN_OPT_data_end_token, LVN_OPT_data_pack, NULL},
         {LVN_OPT_data_overlong, LVN_OPT_data_pack, "tokens"},
         {LVN_OPT_lora_alpha, LVN_OPT_lora_rank, NULL},
+        {LVN_OPT_lora_use_rslora, LVN_OPT_lora_rank, NULL},
+        {LVN_OPT_lora_dropout, LVN_OPT_lora_rank, NULL},
         {LVN_OPT_lora_targets, LVN_OPT_lora_rank, NULL},
         {LVN_OPT_lora_merge_checkpoints, LVN_OPT_lora_rank, NULL},
         {LVN_OPT_schedule_decay_steps, LVN_OPT_schedule_kind, NULL},

@@ -33,9 +33,9 @@ const char *lvn_adapter_files_find(struct lvn_arena *a, const char *folder)
 /* UNSUPPORTED for settings of PEFT with which the same tensors are a different model. */
 static enum lvn_status check_kind(const char *path, const json_t *root)
 {
-    static const char *const unsupported[] = {"use_rslora",        "use_dora",          "use_qalora",
-                                              "alpha_pattern",     "rank_pattern",      "alora_invocation_tokens",
-                                              "layer_replication", "target_parameters", "arrow_config"};
+    static const char *const unsupported[] = {
+        "use_dora",          "use_qalora",        "alpha_pattern", "rank_pattern", "alora_invocation_tokens",
+        "layer_replication", "target_parameters", "arrow_config"};
     static const char *const changes_base[] = {"pissa", "olora", "corda", "loftq", "lora_ga"};
     const json_t *init = json_object_get(root, "init_lora_weights");
     const char *bias = "none";
@@ -64,6 +64,10 @@ static enum lvn_status read_scale(const char *path, const json_t *root, struct l
     LVN_CHECK(strcmp(type, "LORA") == 0, UNSUPPORTED, "%s: peft_type is '%.40s'; this version has LORA", path, type);
     LVN_TRY(lvn_json_int(path, root, "r", true, 1, 65536, &out->rank));
     LVN_TRY(lvn_json_real(path, root, "lora_alpha", false, &out->alpha));
+    LVN_TRY(lvn_json_bool(path, root, "use_rslora", false, &out->rslora));
+    LVN_TRY(lvn_json_real(path, root, "lora_dropout", false, &out->dropout));
+    LVN_CHECK(out->dropout >= 0 && out->dropout < 1, FORMAT,
+              "%s: lora_dropout is %g, expected at least 0 and less than 1", path, out->dropout);
     return check_kind(path, root);
 }
 
@@ -79,6 +83,11 @@ enum lvn_status lvn_adapter_files_scale(const char *dir, struct lvn_lora *out)
     return status;
 }
 
+static const char *bool_text(bool value)
+{
+    return value ? "true" : "false";
+}
+
 enum lvn_status lvn_adapter_check_scale(const char *dir, const struct lvn_lora *found, const struct lvn_lora *wanted)
 {
     LVN_CHECK(found->rank == wanted->rank, ARG,
@@ -87,6 +96,9 @@ enum lvn_status lvn_adapter_check_scale(const char *dir, const struct lvn_lora *
     LVN_CHECK(found->alpha == wanted->alpha, ARG,
               "%s/%s: its lora_alpha is %g, and lora.alpha is %g; set lora.alpha: %g, or leave it out", dir,
               LVN_ADAPTERS_CONFIG, found->alpha, wanted->alpha, found->alpha);
+    LVN_CHECK(found->rslora == wanted->rslora, ARG,
+              "%s/%s: its use_rslora is %s, and lora.use_rslora is %s; set lora.use_rslora: %s, or leave it out", dir,
+              LVN_ADAPTERS_CONFIG, bool_text(found->rslora), bool_text(wanted->rslora), bool_text(found->rslora));
     return LVN_OK;
 }
 

@@ -6,8 +6,8 @@
  * path, or a name on the Hugging Face hub. levin adds base.json with the checksum of the base's weights, to detect a
  * base that has changed; PEFT ignores it.
  *
- * Called by model_io, train and export. Left out, and refused when the folder is opened: scales by the root of the rank
- * or per module, DoRA's magnitudes, biases, adapters that change their base. */
+ * Called by model_io, train and export. Left out, and refused when the folder is opened: scales per module, DoRA's
+ * magnitudes, biases, adapters that change their base. */
 #ifndef LVN_ADAPTER_FILES_H
 #define LVN_ADAPTER_FILES_H
 
@@ -35,9 +35,10 @@ struct lvn_adapter_files {
 /* The folder with the adapters of a model folder: itself, or its folder `adapter` (a checkpoint). NULL: it has none; a
  * folder with weights has none. In the arena. */
 const char *lvn_adapter_files_find(struct lvn_arena *a, const char *folder);
-/* Rank and alpha, from adapter_config.json alone. */
+/* Rank, alpha, use_rslora and dropout, from adapter_config.json alone. */
 enum lvn_status lvn_adapter_files_scale(const char *dir, struct lvn_lora *out) LVN_CHECKED;
-/* ARG, naming what to set, if rank or alpha of a folder (`found`) differ from those of the settings (`wanted`). */
+/* ARG, naming what to set, if rank, alpha or use_rslora of a folder (`found`) differ from those of the settings
+ * (`wanted`). */
 enum lvn_status lvn_adapter_check_scale(const char *dir, const struct lvn_lora *found,
                                         const struct lvn_lora *wanted) LVN_CHECKED;
 /* After a failure there is nothing to close. */

@@ -34,6 +34,12 @@ static struct levin_tensor *adapter(struct levin_graph *g, const char *weight, c
     return t;
 }
 
+/* The factor of A B. */
+static double scale_of(const struct lvn_lora *lora)
+{
+    return lora->alpha / (lora->rslora ? sqrt((double)lora->rank) : (double)lora->rank);
+}
+
 /* Called after y = x W + b was added; returns y, or y plus the adapter's output. */
 static struct levin_tensor *adapt(struct levin_graph *g, struct levin_tensor *x, struct levin_tensor *w,
                                   struct levin_tensor *y)
@@ -47,7 +53,8 @@ static struct levin_tensor *adapt(struct levin_graph *g, struct levin_tensor *x,
     double std = 1.0 / sqrt(3.0 * (double)C); /* that of PyTorch's Linear: uniform in +-1/sqrt(C) */
     struct levin_tensor *a = adapter(g, w->param->name, 'A', LVN_NORMAL(std), LVN_DESC(LVN_F32, C, r));
     struct levin_tensor *b = adapter(g, w->param->name, 'B', LVN_CONSTANT(0.0), LVN_DESC(LVN_F32, r, N));
-    struct levin_tensor *low = levin_scale(g, levin_linear(g, x, a, NULL, true), lora->alpha / (double)r);
+    struct levin_tensor *kept = levin_dropout(g, x, lora->dropout);
+    struct levin_tensor *low = levin_scale(g, levin_linear(g, kept, a, NULL, true), scale_of(lora));
     y = levin_add(g, y, levin_linear(g, low, b, NULL, true));
     g->adapter = adapt;
     return y;
@@ -114,7 +121,7 @@ void lvn_lora_merge(const struct lvn_lora *lora, const struct lvn_param *weight,
                     float *w)
 {
     int64_t C = weight->desc.dim[0], N = weight->desc.dim[1], r = lora->rank;
-    float scale = (float)(lora->alpha / (double)r);
+    float scale = (float)scale_of(lora);
     for (int64_t i = 0; i < C; i++) {
         float *row = w + i * N;
         for (int64_t k = 0; k < r; k++) {

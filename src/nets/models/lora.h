@@ -1,12 +1,13 @@
 /* lora.h - low-rank adapters (LoRA) for the linear maps of any model.
  *
- * A targeted map y = x W + b becomes y = x W + b + (x A) B * alpha / rank, with A (in, rank) and B (rank, out). W and
+ * A targeted map y = x W + b becomes y = x W + b + scale * (dropout(x) A) B, with A (in, rank) and B (rank, out). W and
  * all other parameters are frozen; only A and B have gradients and optimizer state. B is initially 0, so the first
  * prediction is the base model's. levin_linear() adds the adapters while a model builds its graph, so families need no
- * code for them. Merging replaces W by W + A B * alpha / rank, which leaves an ordinary model.
- * (Hu et al.: "LoRA: low-rank adaptation of large language models", 2021.)
+ * code for them. Merging replaces W by W + scale * A B, which leaves an ordinary model. The scale is alpha / rank
+ * (Hu et al.: "LoRA: low-rank adaptation of large language models", 2021) or, with rslora, alpha / sqrt(rank)
+ * (Kalajdzievski: "A rank stabilization scaling factor for fine-tuning with LoRA", 2023).
  *
- * Called by model.c, model_io and train. Left out: adapters of embeddings and of heads, dropout before A. */
+ * Called by model.c, model_io and train. Left out: adapters of embeddings and of heads. */
 #ifndef LVN_LORA_H
 #define LVN_LORA_H
 
@@ -27,7 +28,7 @@ struct lvn_lora_pair {
 };
 /* False: the weight has no adapter. */
 bool lvn_lora_find(const struct lvn_params *p, const struct lvn_param *weight, struct lvn_lora_pair *out);
-/* w (in, out) += a b * alpha / rank. */
+/* w (in, out) += scale * a b. */
 void lvn_lora_merge(const struct lvn_lora *lora, const struct lvn_param *weight, const float *a, const float *b,
                     float *w);
 /* Is the whole parameter stored with the adapters (PEFT's `modules_to_save`)? True for trained parameters other than

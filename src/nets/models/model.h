@@ -20,6 +20,8 @@
 struct lvn_lora {
     int64_t rank; /* 0: none */
     double alpha;
+    bool rslora;         /* scaled by alpha / sqrt(rank) instead of alpha / rank */
+    double dropout;      /* rate on the input of A, in training */
     const char *targets; /* patterns over names (graph/names.h) */
 };
 

@@ -186,8 +186,11 @@ static enum lvn_status plan_once(struct lvn_train_programs *t, const struct lvn_
                                             .processes = processes,
                                             .machine_bytes = options->machine_bytes};
     struct lvn_model_config model = *c;
-    model.lora = (struct lvn_lora){
-        .rank = s->lora.rank, .alpha = s->lora.alpha, .targets = lvn_lora_targets(c->model, s->lora.targets)};
+    model.lora = (struct lvn_lora){.rank = s->lora.rank,
+                                   .alpha = s->lora.alpha,
+                                   .rslora = s->lora.use_rslora,
+                                   .dropout = s->lora.dropout,
+                                   .targets = lvn_lora_targets(c->model, s->lora.targets)};
     LVN_TRY(divide(t, options->shares));
     int64_t weight_bytes = lvn_dtype_bytes(state.precision == LVN_PRECISION_BF16_TRUE ? LVN_BF16 : LVN_F32);
     if (!t->model_state) LVN_TRY(lvn_layers_check(&model, weight_bytes, t->ranks && state.backend->computes));

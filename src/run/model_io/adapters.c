@@ -57,9 +57,10 @@ static json_t *config_of(const struct lvn_model_state *n, const struct lvn_adapt
     }
     return json_pack("{s:s, s:s?, s:s, s:I, s:f, s:f, s:s, s:b, s:b, s:b, s:b, s:o, s:o}", "peft_type", "LORA",
                      "task_type", task ? task->peft : "CAUSAL_LM", "base_model_name_or_path", base->name, "r",
-                     (json_int_t)n->config.lora.rank, "lora_alpha", n->config.lora.alpha, "lora_dropout", 0.0, "bias",
-                     "none", "fan_in_fan_out", in_out, "inference_mode", 1, "use_rslora", 0, "use_dora", 0,
-                     "modules_to_save", whole_of(n, base->fresh_head), "target_modules", modules);
+                     (json_int_t)n->config.lora.rank, "lora_alpha", n->config.lora.alpha, "lora_dropout",
+                     n->config.lora.dropout, "bias", "none", "fan_in_fan_out", in_out, "inference_mode", 1,
+                     "use_rslora", n->config.lora.rslora, "use_dora", 0, "modules_to_save",
+                     whole_of(n, base->fresh_head), "target_modules", modules);
 }
 
 /* Append one tensor to the source, copied and in the layout of the file. */

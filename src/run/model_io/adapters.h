@@ -24,7 +24,7 @@ struct lvn_adapter_texts {
 /* The adapters of n (config.lora), copied. */
 enum lvn_status lvn_adapters_make(const struct lvn_model_state *n, const struct lvn_adapter_base *base,
                                   struct lvn_arena *a, struct lvn_adapter_texts *out) LVN_CHECKED;
-/* Load the adapters of n from an open folder. ARG if rank or alpha differ, FORMAT if they do not fit n. */
+/* Load the adapters of n from an open folder. ARG if rank, alpha or use_rslora differ, FORMAT if they do not fit n. */
 enum lvn_status lvn_adapters_load(const struct lvn_adapter_files *f, const struct lvn_model_state *n,
                                   bool fresh_head) LVN_CHECKED;
 /* The same for a path, lora.init. */

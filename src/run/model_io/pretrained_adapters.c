@@ -300,6 +300,7 @@ enum lvn_status lvn_pretrained_checksum(const struct lvn_pretrained *p, uint64_t
         LVN_TRY(lvn_pretrained_checksum(p->base, &base));
         lvn_checksum_add(&c, &base, (int64_t)sizeof base);
         lvn_checksum_add(&c, &p->adapters.lora.alpha, (int64_t)sizeof p->adapters.lora.alpha);
+        if (p->adapters.lora.rslora) lvn_checksum_add(&c, "rslora", 6);
         for (int i = 0; i < p->adapters.file.n; i++) {
             const struct lvn_safetensor *t = &p->adapters.file.tensor[i];
             add_tensor(&c, t->name, &t->desc);

@@ -275,20 +275,20 @@ static void adapters(void **state)
     assert_int_equal(set_up(&f, LVN_F32, NULL, (struct lvn_lora){.rank = 2, .alpha = 3, .targets = ""}, true), LVN_ARG);
 }
 
-static double loss_of(struct fixture *f, const double *values)
+static double loss_of(struct fixture *f, const double *values, bool training)
 {
     check(lvn_memory_write(f->network->memory[LVN_BUFFER_PARAM], 0, values, f->network->bytes[LVN_BUFFER_PARAM]));
-    f->runner->step_args = (struct lvn_step){.seed = 1, .grad_scale = 1.0, .training = 0};
+    f->runner->step_args = (struct lvn_step){.seed = 1, .grad_scale = 1.0, .training = training};
     fill(f);
     return lvn_session_run(f->runner, 1);
 }
 
-/* All values of all adapters in double precision; and the merged model is the same. */
-static void gradients(void **state)
+/* All values of all adapters in double precision, with the masks of dropout if there is any; without dropout the loss
+ * differs, and the merged model has it. Returns that loss. */
+static double check_gradients(struct lvn_lora lora)
 {
-    (void)state;
     struct fixture f, merged;
-    struct lvn_lora lora = {.rank = 2, .alpha = 3, .targets = "c_attn, c_fc, c_proj"};
+    const bool drops = lora.dropout > 0;
     check(set_up(&f, LVN_F64, NULL, lora, true));
     const struct lvn_params *params = f.network->params;
     double *values = malloc(sizeof *values * (size_t)params->flat_count);
@@ -297,18 +297,19 @@ static void gradients(void **state)
     for (int64_t i = 0; i < params->flat_count; i++) values[i] = plain[i];
     for (int64_t i = 0; i < params->trainable_count; i++)
         values[i] = plain[i] = 0.3f * (float)sin(1.0 + 2.0 * (double)i);
-    double loss = loss_of(&f, values);
+    const double loss = loss_of(&f, values, false), training = loss_of(&f, values, drops);
+    assert_true((training != loss) == drops);
     double *gradient = malloc(sizeof *gradient * (size_t)params->trainable_count);
     check(lvn_memory_read(f.network->memory[LVN_BUFFER_GRAD], 0, gradient,
                           (int64_t)sizeof *gradient * params->trainable_count));
     for (int i = 0; i < params->n; i++) {
         const struct lvn_param *q = params->list[i];
         for (int64_t k = q->offset; q->trainable && k < q->offset + q->count; k++) {
-            double x = values[k], h = 1e-5;
+            double x = values[k], h = 1e-6;
             values[k] = x + h;
-            double up = loss_of(&f, values);
+            double up = loss_of(&f, values, drops);
             values[k] = x - h;
-            double down = loss_of(&f, values);
+            double down = loss_of(&f, values, drops);
             values[k] = x;
             double want = (up - down) / (2 * h);
             if (fabs(want - gradient[k]) > 1e-6 * fmax(1.0, fabs(want)))
@@ -327,7 +328,7 @@ static void gradients(void **state)
         for (int64_t k = 0; k < q->count; k++) to[q->offset + k] = capacity[k];
         free(capacity);
     }
-    double same = loss_of(&merged, to);
+    double same = loss_of(&merged, to, false);
     if (fabs(same - loss) > 1e-5 * loss) fail_msg("merged %.9g, with adapters %.9g", same, loss);
     lvn_model_state_free(f.network);
     lvn_model_state_free(merged.network);
@@ -335,6 +336,22 @@ static void gradients(void **state)
     free(gradient);
     free(values);
     free(to);
+    return loss;
+}
+
+static void gradients(void **state)
+{
+    (void)state;
+    const struct lvn_lora lora = {.rank = 2, .alpha = 3, .targets = "c_attn, c_fc, c_proj"};
+    struct lvn_lora other = lora, larger = lora;
+    const double loss = check_gradients(lora);
+    other.dropout = 0.25;
+    assert_true(check_gradients(other) == loss);
+    other.dropout = 0;
+    other.rslora = true; /* 3 / sqrt(2) is the scale of alpha 3 sqrt(2) */
+    larger.alpha = 3 * sqrt(2);
+    const double scaled = check_gradients(other);
+    assert_true(scaled != loss && fabs(check_gradients(larger) - scaled) < 1e-12);
 }
 
 /* The block of a parameter, by its name. */

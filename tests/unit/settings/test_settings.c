@@ -722,7 +722,7 @@ static void suggestions(void **state)
         {"lora.r", "lora.rank"},
         {"lora.target", "lora.targets"},
         {"lora.target_modules", NULL},
-        {"lora.dropout", "model.dropout"},
+        {"lora.drop_out", "lora.dropout"},
         {"trainer.batch", NULL}, /* two go on so */
         {"eval_steps", NULL},
         {"device", NULL},
