@@ -315,6 +315,8 @@ static const struct op_case op_cases[] = {
     {LVN_OP_rotary, .in = {HEADS(2, 3, 2, 64, 384, 128), CONSTANT(2, 3, 34)}},
     {LVN_OP_rotary, .in = {HEADS(2, 7, 3, 16, 144, 48), CONSTANT(7, 4)}},
     {LVN_OP_rotary, .in = {HEADS(2, 3, 2, 64, 384, 128), CONSTANT(3, 64)}},
+    {LVN_OP_rotary, .in = {HEADS(2, 7, 3, 16, 144, 48), CONSTANT(2, 7, 16)}},
+    {LVN_OP_rotary, .in = {HEADS(2, 7, 3, 16, 150, 50), CONSTANT(7, 16)}},
     {LVN_OP_rotary, .in = {HEADS(3, 17, 2, 80, 480, 160), CONSTANT(17, 34)}, .large = true},
 
     {LVN_OP_mul, .in = {REAL(1), REAL(1)}},
