@@ -198,7 +198,7 @@ static enum lvn_status join(struct lvn_ranks *r, const struct levin_settings *s,
     if (status && !r->member) lvn_local_ranks_stopped(&r->identity, &r->stopped);
     if (status && r->stopped.n) {
         lvn_error_clear();
-        LVN_FAIL(COMM, "rank %d on %s (pid %d) is stopped, and the others wait for it at startup", r->stopped.rank,
+        LVN_FAIL(COMM, "rank %d on %s (pid %d) is stopped, and the other ranks wait for it at startup", r->stopped.rank,
                  r->identity.host, r->stopped.pid);
     }
     LVN_TRY(status);
