@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,7 +57,8 @@ def write_value(key: str, value: Any) -> str:
     if isinstance(value, (int, float)) or hasattr(value, "__index__") or hasattr(value, "__float__"):
         return repr(value.item() if hasattr(value, "item") else value)
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(write_value(key, v) for v in value) + "]"
+        return "[" + ", ".join(json.dumps(v, ensure_ascii=False) if isinstance(v, str) and re.search(r"[][(){}]", v)
+                               else write_value(key, v) for v in value) + "]"
     if isinstance(value, Mapping):  # in a list, for example optimizer.groups
         return "{" + ", ".join(f"{name}: {_in_map(key, v)}" for name, v in value.items()) + "}"
     raise InputError(f"{key} must be a number, a text, a bool or a list of these, not {type(value).__name__}")

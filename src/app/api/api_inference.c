@@ -31,8 +31,7 @@ static enum lvn_status settings_of_model(struct levin_settings *s, const char *m
     if (lvn_path_is_file(recipe)) LVN_TRY(lvn_settings_load(s, recipe));
     LVN_TRY(lvn_settings_environment(s));
     LVN_TRY(lvn_settings_set(s, "model.init", dir, LVN_SOURCE_PROGRAM));
-    /* The run's recipe named the base of the model that the run began with, not of this one. */
-    if (s->origin[LVN_OPT_lora_base].source <= LVN_SOURCE_RECIPE) s->lora.base = "";
+    lvn_settings_begun(s);
     return LVN_OK;
 }
 

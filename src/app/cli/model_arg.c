@@ -106,8 +106,7 @@ static enum lvn_status read_settings(struct lvn_cli *c, const char *model, unsig
         c->keys[c->n_keys].key = "model.init";
         c->keys[c->n_keys++].value = lvn_arena_strdup(&c->settings.arena, dir);
         status = lvn_cli_settings(c, lvn_path_is_file(recipe) ? recipe : NULL, parts);
-        /* The run's recipe named the base of the model that the run began with, not of this one. */
-        if (c->settings.origin[LVN_OPT_lora_base].source <= LVN_SOURCE_RECIPE) c->settings.lora.base = "";
+        lvn_settings_begun(&c->settings);
     }
     return status;
 }

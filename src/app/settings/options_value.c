@@ -187,14 +187,14 @@ static enum lvn_status parse_path(const char *text, struct lvn_arena *a, const c
     return path ? parse_text(path, a, out) : LVN_MEMORY;
 }
 
-/* Parse the next name of a list, quoted or not; false: it is not a name. */
+/* Parse the next name of a list, with brackets only in quotes; false: it is not a name. */
 static bool next_name(const char **at, const char **name, int *n)
 {
-    static const char separators[] = " \t\r\n,", brackets[] = "[](){}'\"";
+    static const char separators[] = " \t\r\n,", brackets[] = "[](){}'\"", quotes[] = "'\"";
     const char quote = **at == '\'' || **at == '"' ? *(*at)++ : '\0';
     *name = *at;
     *n = (int)strcspn(*at, separators);
-    if (*n > (int)strcspn(*at, brackets)) *n = (int)strcspn(*at, brackets);
+    if (*n > (int)strcspn(*at, quote ? quotes : brackets)) *n = (int)strcspn(*at, quote ? quotes : brackets);
     *at += *n;
     bool closed = !quote || **at == quote;
     if (quote && closed) ++*at;

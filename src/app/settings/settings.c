@@ -227,13 +227,14 @@ enum lvn_status lvn_settings_set(struct levin_settings *s, const char *key, cons
 
 /* --- recipes --- */
 
-/* The values of a list as "a, b". */
+/* The values of a list as "a, b", with quotes if a value has brackets. */
 static enum lvn_status list_text(const struct lvn_yaml *list, const char *path, const char *key, struct lvn_text *text)
 {
     for (const struct lvn_yaml *y = list->child; y; y = y->next) {
         LVN_CHECK(y->kind == LVN_YAML_SCALAR, ARG, "%s:%d: the list of %s must contain plain values", path, y->line,
                   key);
-        lvn_text_printf(text, "%s%s", text->n ? ", " : "", y->text);
+        const char *quote = strpbrk(y->text, "[](){}") ? "\"" : "";
+        lvn_text_printf(text, "%s%s%s%s", text->n ? ", " : "", quote, y->text, quote);
     }
     return lvn_text_status(text);
 }

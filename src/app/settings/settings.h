@@ -182,6 +182,8 @@ enum lvn_status lvn_settings_finish(struct levin_settings *s, unsigned parts) LV
 enum lvn_status lvn_settings_fit_text(struct levin_settings *s) LVN_CHECKED;
 /* ARG: trainer.strategy contradicts another setting; lvn_settings_finish() looks, and whoever sets another strategy. */
 enum lvn_status lvn_settings_check_strategy(const struct levin_settings *s) LVN_CHECKED;
+/* Drop what the run's recipe says about the model that the run began with: model.init is the trained one. */
+void lvn_settings_begun(struct levin_settings *s);
 /* The settings as a recipe, which lvn_settings_load() reads back to equal values: malloc'd, to be freed; NULL: no
  * memory. */
 char *lvn_settings_yaml(const struct levin_settings *s);

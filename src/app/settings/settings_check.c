@@ -225,6 +225,8 @@ static enum lvn_status check_needs(const struct levin_settings *s)
     } needs[] = {
         {LVN_OPT_data_end_token, LVN_OPT_data_pack, NULL},
         {LVN_OPT_data_overlong, LVN_OPT_data_pack, "tokens"},
+        {LVN_OPT_data_add_tokens, LVN_OPT_data_allow_special, "documents"},
+        {LVN_OPT_data_add_tokens, LVN_OPT_data_allow_special, "labelled"},
         {LVN_OPT_lora_alpha, LVN_OPT_lora_rank, NULL},
         {LVN_OPT_lora_use_rslora, LVN_OPT_lora_rank, NULL},
         {LVN_OPT_lora_dropout, LVN_OPT_lora_rank, NULL},
@@ -572,6 +574,12 @@ enum lvn_status lvn_settings_fit_text(struct levin_settings *s)
     return set_text_steps(s, chars ? bytes : bytes / BYTES_A_TOKEN);
 }
 
+void lvn_settings_begun(struct levin_settings *s)
+{
+    if (s->origin[LVN_OPT_lora_base].source <= LVN_SOURCE_RECIPE) s->lora.base = "";
+    if (s->origin[LVN_OPT_data_add_tokens].source <= LVN_SOURCE_RECIPE) s->data.add_tokens = "";
+}
+
 static enum lvn_status check_computes(const struct levin_settings *s)
 {
     const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
@@ -588,6 +596,9 @@ enum lvn_status lvn_settings_finish(struct levin_settings *s, unsigned parts)
         (parts & LVN_USES_SPLIT) || s->data.split == LVN_DATA_SPLIT_AUTO, ARG,
         "data.split (%s) chooses the part that `levin evaluate` scores, and this command scores none: leave it out",
         lvn_settings_value(s, LVN_OPT_data_split, word));
+    LVN_CHECK((parts & LVN_USES_OPTIMIZER) || s->origin[LVN_OPT_data_add_tokens].source <= LVN_SOURCE_RECIPE, ARG,
+              "data.add_tokens (%s) adds tokens to a model that is trained, and this command trains none: leave it out",
+              s->data.add_tokens);
     if (parts & LVN_USES_TRAINER) LVN_TRY(finish_trainer(s));
     if (parts & LVN_USES_DEVICE) LVN_TRY(check_computes(s));
     if (parts & LVN_USES_DATA && parts & LVN_USES_MODEL) LVN_TRY(find_kind(s));

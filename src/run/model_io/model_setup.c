@@ -17,6 +17,7 @@
 #include "settings/settings_model.h"
 #include "stores/fetch.h"
 #include "stores/store.h"
+#include "tokenizers/tokenizer_config.h"
 
 /* The id of the tokenizer's pad_token; -1: it has none. */
 static enum lvn_status find_pad(const struct lvn_tokenizer *t, int64_t *id)
@@ -73,6 +74,26 @@ static enum lvn_status settings_of_loaded(struct lvn_model_setup *m, const struc
     return lvn_settings_adjust(s, &m->config);
 }
 
+/* Add data.add_tokens to the tokenizer of a loaded model, whose vocabulary must have rows for them; *vocab: its size,
+ * 0: unchanged. */
+static enum lvn_status add_tokens(struct lvn_model_setup *m, const struct levin_settings *s, int64_t *vocab)
+{
+    const int64_t rows = lvn_model_value(&m->pretrained.config, LVN_ROLE_VOCABULARY);
+    if (!*s->data.add_tokens) return LVN_OK;
+    LVN_CHECK(
+        m->codec.tokenizer, ARG,
+        "data.add_tokens (%s) adds tokens to the tokenizer of the model '%s', which has none: add the files of its "
+        "tokenizer to its folder",
+        s->data.add_tokens, m->pretrained.path);
+    LVN_TRY(lvn_tokenizer_config_add(m->codec.tokenizer, s->data.add_tokens));
+    if (s->lora.rank)
+        lvn_log_once(LVN_LOG_WARN,
+                     "the embeddings of data.add_tokens (%s) are not trained: with lora.rank only adapters are",
+                     s->data.add_tokens);
+    if (!*vocab && lvn_codec_size(&m->codec) > rows) *vocab = lvn_codec_size(&m->codec);
+    return LVN_OK;
+}
+
 /* The sizes of a loaded model are fixed; a smaller model.block_size is the length of the windows only, and another
  * model.vocab_size pads the vocabulary or removes its padding. */
 static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const struct levin_settings *s)
@@ -90,6 +111,7 @@ static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const stru
               m->pretrained.path);
     LVN_TRY(lvn_codec_load(&m->codec, m->pretrained.dir));
     int64_t vocab = lvn_settings_role(s, m->pretrained.config.model, LVN_ROLE_VOCABULARY);
+    LVN_TRY(add_tokens(m, s, &vocab));
     if (vocab) LVN_TRY(lvn_pretrained_set_vocab(&m->pretrained, vocab, lvn_codec_size(&m->codec)));
     m->config = m->pretrained.config;
     return settings_of_loaded(m, s, "in ", m->pretrained.path);

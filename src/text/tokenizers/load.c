@@ -89,7 +89,7 @@ static enum lvn_status check_bytes(struct lvn_tokenizer *t, const char *file)
     return LVN_OK;
 }
 
-static void add_sum(struct lvn_tokenizer *t)
+void lvn_load_sum(struct lvn_tokenizer *t)
 {
     struct lvn_checksum sum;
     lvn_checksum_init(&sum);
@@ -135,7 +135,7 @@ static enum lvn_status write_tokens(struct lvn_tokenizer *t, const char *name, c
     }
     t->decoded = t->byte;
     t->decoded_start = t->start;
-    add_sum(t);
+    lvn_load_sum(t);
     return t->model == LVN_MODEL_BYTES ? check_bytes(t, name) : LVN_OK;
 }
 

@@ -19,6 +19,8 @@ enum lvn_status lvn_load_tokens(struct lvn_tokenizer *t, const struct lvn_token_
 /* The same from a list of n tokens by id, and the added tokens. name: of the file, for messages. */
 enum lvn_status lvn_load_list(struct lvn_tokenizer *t, const char *name, const struct lvn_raw_token *list,
                               int64_t n) LVN_CHECKED;
+/* Sets t->sum from t->byte and t->start. */
+void lvn_load_sum(struct lvn_tokenizer *t);
 /* Sets t->index to the model's tokens, and t->fallback. */
 enum lvn_status lvn_load_index(struct lvn_tokenizer *t) LVN_CHECKED;
 /* The id of the model's token with this text; -1: none. */

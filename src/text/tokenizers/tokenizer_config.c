@@ -539,16 +539,90 @@ static enum lvn_status apply(struct config *c)
     return warn_keys(c);
 }
 
-enum lvn_status lvn_tokenizer_config_apply(struct lvn_tokenizer *t, const char *dir)
+/* --- tokens of data.add_tokens --- */
+
+static const char further[] = "additional_special_tokens";
+
+/* Appends the tokens from `first` on to a list of the object, as the members of tokenizer.json or as texts. */
+static enum lvn_status put_added(struct config *c, int first, const char *file, json_t *root, const char *key)
 {
-    struct config c = {.t = t, .list = t->added, .n = t->n_added, .capacity = t->n_added};
-    c.name = lvn_arena_printf(&t->arena, "%s/tokenizer_config.json", dir);
-    if (!c.name) return LVN_MEMORY;
+    LVN_LOCAL_TEXT(text);
+    const long begun = lvn_json_begin();
+    json_t *list = json_object_get(root, key);
+    if (!json_is_array(list)) json_object_set_new(root, key, list = json_array());
+    for (int i = first; i < c->n; i++)
+        json_array_append_new(list, c->is_json
+                                        ? json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (int)c->list[i].id,
+                                                    "content", c->list[i].text, "single_word", 0, "lstrip", 0, "rstrip",
+                                                    0, "normalized", 0, "special", 1)
+                                        : json_string(c->list[i].text));
+    lvn_json_add(&text, begun, root, 2);
+    LVN_TRY(lvn_text_status(&text));
+    return lvn_tokenizer_put_file(c->t, file, lvn_text_string(&text));
+}
+
+static enum lvn_status write_added(struct config *c, int first)
+{
+    const bool in_map = !json_object_get(c->config, "added_tokens_decoder") && json_object_get(c->map, further);
+    const char *file = c->is_json ? "tokenizer.json" : in_map ? "special_tokens_map.json" : "tokenizer_config.json";
+    json_t *root = NULL;
+    LVN_TRY(read_object(c, file, &root));
+    if (!root) root = json_object();
+    const enum lvn_status status = put_added(c, first, file, root, c->is_json ? "added_tokens" : further);
+    json_decref(root);
+    return status;
+}
+
+static enum lvn_status add_list(struct config *c, const char *list)
+{
+    struct lvn_tokenizer *t = c->t;
+    const int first = c->n;
+    LVN_TRY(read_object(c, "tokenizer_config.json", &c->config));
+    LVN_TRY(read_object(c, "special_tokens_map.json", &c->map));
+    for (size_t n; *list; list += n, list += strspn(list, ", ")) {
+        n = strcspn(list, ",");
+        const char *text = lvn_arena_printf(&t->arena, "%.*s", (int)n, list);
+        if (!text) return LVN_MEMORY;
+        LVN_CHECK(lvn_utf8_check(text, (int64_t)n) < 0, ARG, "data.add_tokens: '%.60s' is not UTF-8", text);
+        const struct lvn_added_token *a = find_added(c, text);
+        const int32_t id = a ? a->id : lvn_tokenizer_find(t, text, (int64_t)n);
+        LVN_CHECK(!a || a < c->list + first, ARG, "data.add_tokens names '%.60s' twice", text);
+        LVN_CHECK(id < 0, ARG, "data.add_tokens: '%.60s' is a token of '%s' already, with the id %d: leave it out",
+                  text, t->path, id);
+        LVN_TRY(add(c, text, NULL, true, false));
+    }
+    if (first == c->n) return LVN_OK;
+    LVN_TRY(write_added(c, first));
+    LVN_TRY(extend(c));
+    LVN_TRY(lvn_added_sets(t));
+    lvn_log_once(LVN_LOG_INFO, "data.add_tokens: new special tokens of the tokenizer '%s': %d, from the id %d on",
+                 t->path, c->n - first, c->list[first].id);
+    if (!c->is_json) return LVN_OK;
+    t->n_vocabulary = t->n; /* as in a copy */
+    lvn_load_sum(t);
+    return LVN_OK;
+}
+
+/* Adds the tokens of a list; NULL: applies the files. */
+static enum lvn_status change(struct lvn_tokenizer *t, const char *name, const char *list)
+{
+    struct config c = {.t = t, .name = name, .list = t->added, .n = t->n_added, .capacity = t->n_added};
+    if (!name) return LVN_MEMORY;
     c.is_json = file_of(t, "tokenizer.json");
     c.is_pair = !c.is_json && file_of(t, "vocab.json");
-    enum lvn_status status = apply(&c);
+    const enum lvn_status status = list ? add_list(&c, list) : apply(&c);
     json_decref(c.config);
     json_decref(c.map);
     json_decref(c.added);
     return status;
+}
+
+enum lvn_status lvn_tokenizer_config_apply(struct lvn_tokenizer *t, const char *dir)
+{
+    return change(t, lvn_arena_printf(&t->arena, "%s/tokenizer_config.json", dir), NULL);
+}
+
+enum lvn_status lvn_tokenizer_config_add(struct lvn_tokenizer *t, const char *list)
+{
+    return change(t, t->path, list);
 }

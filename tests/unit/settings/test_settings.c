@@ -566,6 +566,15 @@ static void lists_in_all_formats(void **state)
         assert_string_equal(s.model.freeze, "wte, h.0, h.*.mlp");
         lvn_settings_release(&s);
     }
+    /* brackets in quotes are part of a name */
+    static const char *const tokens[] = {"data: {kind: chat, add_tokens: ['[E1]', '<x>']}",
+                                         "data: {kind: chat, add_tokens: \"['[E1]', '<x>']\"}",
+                                         "data: {kind: chat, add_tokens: \"'[E1]', <x>\"}"};
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
+        if (make(&s, tokens[i], NULL)) fail_msg("%s: %s", tokens[i], levin_error_text());
+        assert_string_equal(s.data.add_tokens, "[E1], <x>");
+        lvn_settings_release(&s);
+    }
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong + sizeof nothing / sizeof *nothing; i++) {
         bool good = i >= sizeof wrong / sizeof *wrong;
         const char *text = good ? nothing[i - sizeof wrong / sizeof *wrong] : wrong[i];

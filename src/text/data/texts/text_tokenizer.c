@@ -17,6 +17,7 @@
 #include "formats/archive_reader.h"
 #include "host/machine.h"
 #include "stores/store.h"
+#include "tokenizers/tokenizer_config.h"
 
 enum { CHUNK_BYTES = 32 << 20, MAX_LINE = 1 << 30 };
 
@@ -214,6 +215,7 @@ enum lvn_status lvn_text_tokenizer(struct lvn_dataset *d, const struct lvn_data_
               "--kind=%s --input=%s --field=%s --out=FOLDER` makes one",
               user, wordpiece ? "wordpiece" : "bpe", o->path && *o->path ? o->path : "TEXTS",
               o->text_column && *o->text_column ? o->text_column : "COLUMN");
+    if (d->tokenizer && o->add_tokens && *o->add_tokens) LVN_TRY(lvn_tokenizer_config_add(d->tokenizer, o->add_tokens));
     d->vocab_size = (*out)->n;
     return LVN_OK;
 }
