@@ -1,8 +1,9 @@
-# embed_kernels.cmake - cmake -DROOT=DIR -DOUT=FILE -P embed_kernels.cmake: writes src/core/backend/gpu/words.h and the device half
-# of all src/core/ops/*.k as C strings, lvn_gpu_text_NAME. Called by the build. The host's half of a file (from the line
-# "#else /* the host's half */" on) is left out, and the headers NAME_gpu.h that the file includes are inserted, each once.
-# words.h is a text of its own, which the program puts before each, and numbers_gpu.h, which many kernels include, is part
-# of it. Comments and indentation are left out, but no line of a file itself, so that a compiler's messages name its lines.
+# embed_kernels.cmake - cmake -DROOT=DIR -DOUT=FILE -P embed_kernels.cmake: writes src/core/backend/gpu/kernel_language.h and
+# the device half of all src/core/ops/*.k as C strings, lvn_gpu_source_NAME. Called by the build. The host's half of a file (from
+# the line "#else /* the host's half */" on) is left out, and the headers NAME_gpu.h that the file includes are inserted, each
+# once. kernel_language.h is a string, lvn_gpu_source_language, which the program puts before each kernel file. It includes
+# numbers_gpu.h, which many kernels need. Comments and indentation are left out, but no line of a file, so that a compiler's
+# messages have the line numbers of the file.
 cmake_policy(VERSION 3.20)
 function(embed name text)
   string(REGEX REPLACE "\n \\* [^\n]*\\*/" "\n*/" text "${text}")
@@ -13,13 +14,13 @@ function(embed name text)
   string(REPLACE "\\" "\\\\" text "${text}")
   string(REPLACE "\"" "\\\"" text "${text}")
   string(REPLACE "\n" "\\n\"\n\"" text "${text}")
-  file(APPEND ${OUT}.new "const char lvn_gpu_text_${name}[] =\n\"${text}\";\n")
+  file(APPEND ${OUT}.new "const char lvn_gpu_source_${name}[] =\n\"${text}\";\n")
 endfunction()
 
 # The device half of a file of src; empty: it has none.
 function(read_device_half path result)
   file(READ ${ROOT}/src/core/${path} text)
-  string(REPLACE "#include \"backend/gpu/words.h\"\n" "" text "${text}")
+  string(REPLACE "#include \"backend/gpu/kernel_language.h\"\n" "" text "${text}")
   string(REPLACE "#include \"ops/numbers_gpu.h\"\n" "" text "${text}")
   string(FIND "${text}" "\n#else /* the host's half */" end)
   if("${text}" MATCHES "\n#ifndef LVN_DEVICE\n|#ifdef LVN_DEVICE\n#else /\\* the host's half")
@@ -34,15 +35,15 @@ function(read_device_half path result)
   set(${result} "${text}" PARENT_SCOPE)
 endfunction()
 
-file(WRITE ${OUT}.new "extern const char lvn_gpu_text_words[];\n")
+file(WRITE ${OUT}.new "extern const char lvn_gpu_source_language[];\n")
 file(GLOB kernels ${ROOT}/src/core/ops/*.k)
 foreach(kernel ${kernels})
   get_filename_component(name ${kernel} NAME_WE)
-  file(APPEND ${OUT}.new "extern const char lvn_gpu_text_${name}[];\n")
+  file(APPEND ${OUT}.new "extern const char lvn_gpu_source_${name}[];\n")
 endforeach()
-file(READ ${ROOT}/src/core/backend/gpu/words.h words)
+file(READ ${ROOT}/src/core/backend/gpu/kernel_language.h language)
 read_device_half(ops/numbers_gpu.h numbers)
-embed(words "${words}${numbers}")
+embed(language "${language}${numbers}")
 foreach(kernel ${kernels})
   get_filename_component(name ${kernel} NAME_WE)
   read_device_half(ops/${name}.k text)

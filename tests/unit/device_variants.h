@@ -10,7 +10,7 @@
 #ifndef LVN_DEVICE_VARIANTS_H
 #define LVN_DEVICE_VARIANTS_H
 
-#include "backend/gpu/texts.h"
+#include "backend/gpu/kernel_sources.h"
 #include "backend/opencl/opencl_device.h"
 #include "device_run.h"
 #include "passes/program.h"

@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "backend/cuda/modules.h"
-#include "backend/gpu/texts.h"
+#include "backend/gpu/kernel_sources.h"
 #include "unit/ops_cases.h"
 
 enum { MAX_TEXTS = 1000 };

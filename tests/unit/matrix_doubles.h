@@ -10,7 +10,7 @@ struct matrix_double {
     const char *name, *wants, *text; /* wanted part of the platform name; NULL: any */
     enum lvn_dtype half;             /* of the factors */
     int64_t heads; /* the largest heads of attention that are tested: a double takes seconds to compile a kernel */
-    bool shared;   /* and heads so large that teams share rows, which exchange values in another way */
+    bool shared;   /* and heads so large that warps share rows, which exchange values in another way */
 };
 
 #define OF_bf16 "static inline float of_16(uint bits) { return as_float(bits << 16); }\n"

@@ -27,7 +27,7 @@
 #define VALUES_MEMORY (SLOTS * (CHANNELS + 1))
 #define SIDE (D > 128 ? 256 : D > 64 ? 128 : D > 32 ? 64 : 32) /* items for the channels of a row */
 
-/* A group without work ends at once. Elsewhere it must reach the barriers (words.h), and loads nothing. */
+/* A group without work ends at once. Elsewhere it must reach the barriers (kernel_language.h), and loads nothing. */
 #ifdef LVN_CUDA
 #define END_GROUP_IF(condition)                                                                                        \
     if (condition) return
@@ -187,7 +187,7 @@ LVN_KERNEL(attention_combine)
 (LVN_OPERAND(values), LVN_OPERAND(sums), LVN_OPERAND(lengths), LVN_OPERAND(o), LVN_OPERAND(lse), LVN_OPERAND(now),
  SIZES)
 {
-    LVN_GROUP_SHARED(float, capacity);
+    LVN_GROUP_SHARED(float, shared);
     MAKE_SIZES;
     lvn_long b = LVN_GROUP_Z, t = LVN_GROUP_Y, h = LVN_GROUP_X, chunks = (Tk + KEYS - 1) / KEYS;
     lvn_long row = (b * Hq + h) * Tq + t, at = row * chunks;
@@ -197,17 +197,17 @@ LVN_KERNEL(attention_combine)
     int d = LVN_ITEM % SIDE, part = LVN_ITEM / SIDE;
     float top = -LVN_INFINITY, sum = 0, x = 0;
     for (lvn_long c = from + LVN_ITEM; c < count; c += LVN_ITEMS) top = lvn_max(top, LVN_GET(sums, 2 * (at + c)));
-    top = lvn_group_max(top, capacity);
+    top = lvn_group_max(top, shared);
     for (lvn_long c = from + LVN_ITEM; c < count; c += LVN_ITEMS)
         sum = lvn_fma(lvn_exp(LVN_GET(sums, 2 * (at + c)) - top), LVN_GET(sums, 2 * (at + c) + 1), sum);
-    sum = lvn_group_sum(sum, capacity);
+    sum = lvn_group_sum(sum, shared);
     for (lvn_long c = from + part; c < count && d < D; c += LVN_ITEMS / SIDE)
         x = lvn_fma(lvn_exp(LVN_GET(sums, 2 * (at + c)) - top), LVN_GET(values, (at + c) * D + d), x);
     LVN_BARRIER();
-    capacity[LVN_ITEM] = x;
+    shared[LVN_ITEM] = x;
     LVN_BARRIER();
     if (LVN_ITEM < D) {
-        for (int m = 1; m < LVN_ITEMS / SIDE; m++) x += capacity[m * SIDE + d];
+        for (int m = 1; m < LVN_ITEMS / SIDE; m++) x += shared[m * SIDE + d];
         LVN_PUT(o, ((b * Tq + t) * Hq + h) * D + d, any ? x / sum : 0);
     }
     if (LVN_ITEM == 0) LVN_PUT(lse, row, any ? top + lvn_log(sum) : 0);

@@ -2,11 +2,11 @@
  * fp32. As in attention_bf16_cpu.h, q, k, v, the output and its gradient are of 16 bits, and probabilities and
  * gradients of scores are rounded where they are factors. Only attention.k includes it.
  *
- * A team takes sixteen rows, queries (forward, dq) or keys (dk, dv), and holds them as left operands; the group goes
- * through the keys (the queries), STEP at a time, in local memory. Scores become left operands without a move (Dao:
- * "FlashAttention-2", 2023). Exponentials are powers of two.
+ * A warp processes sixteen rows, queries (forward, dq) or keys (dk, dv), and holds them as left operands; the group
+ * iterates over the keys (the queries), STEP at a time, in local memory. Scores become left operands without a move
+ * (Dao: "FlashAttention-2", 2023). Exponentials are powers of two.
  *
- * Registers hold a limited number of channels of a row. For larger heads SPLIT teams share sixteen rows: each has an
+ * Registers hold a limited number of channels of a row. For larger heads SPLIT warps share sixteen rows: each has an
  * equal part of the channels; they add their partial scores through local memory; and each computes its own channels of
  * the result. A group then has ROWS = 128 / SPLIT rows. */
 #ifndef LVN_ATTENTION_TILES_GPU_H
@@ -25,12 +25,12 @@
 #define STEP (D > 128 ? 32 : 64)
 #endif
 #define WIDTH ((D + 16 * SPLIT - 1) / (16 * SPLIT) * (16 * SPLIT))
-#define DEEP (WIDTH / SPLIT / 16) /* tiles of a team's channels */
+#define DEEP (WIDTH / SPLIT / 16) /* tiles of a warp's channels */
 #define PITCH (WIDTH + 8)
-#define TEAM_ROW (LVN_TILE_TEAM / SPLIT * 16)                            /* a team's first row among the group's */
-#define TEAM_CHANNEL (SPLIT > 1 ? LVN_TILE_TEAM % SPLIT * DEEP * 16 : 0) /* a team's first channel of a row */
-#define CAPACITY (SPLIT > 1 ? 8 * LVN_ITEMS : LVN_TILE_CAPACITY)         /* floats of local memory for exchanges */
-#define ALONE (SPLIT == 1 && LVN_TILE_CAPACITY == 1) /* a team waits for no other, except to load rows */
+#define WARP_ROW (LVN_TILE_WARP / SPLIT * 16)                            /* a warp's first row among the group's */
+#define WARP_CHANNEL (SPLIT > 1 ? LVN_TILE_WARP % SPLIT * DEEP * 16 : 0) /* a warp's first channel of a row */
+#define EXCHANGE (SPLIT > 1 ? 8 * LVN_ITEMS : LVN_TILE_EXCHANGE)         /* floats of local memory for exchanges */
+#define ALONE (SPLIT == 1 && LVN_TILE_EXCHANGE == 1) /* a warp waits for no other, except to load rows */
 #define LN2 0.69314718055994530942f
 #define MIN (-1e30f) /* below all scores; finite, since infinity - infinity is NaN */
 
@@ -52,7 +52,7 @@
 #endif
 
 /* Load this item's part of rows first .. first + rows - 1 of the T rows of x that begin at element `at`, into
- * registers: PARTS(rows) times eight elements; zeros behind the end, and behind D. */
+ * registers: PARTS(rows) times eight elements; zeros after the end, and after channel D. */
 #define PARTS(rows) (((rows) * (WIDTH / 8) + LVN_ITEMS - 1) / LVN_ITEMS)
 #define PART_ROW(n) ((LVN_ITEM + (n)*LVN_ITEMS) / (WIDTH / 8))
 #define PART_CHANNEL(n) ((LVN_ITEM + (n)*LVN_ITEMS) % (WIDTH / 8) * 8)
@@ -115,7 +115,7 @@
 #define NEXT_STAGE (void)0
 #endif
 
-/* Load rows first .. first + ROWS - 1 of x; this team's part becomes its left operands. */
+/* Load rows first .. first + ROWS - 1 of x; this warp's part becomes its left operands. */
 #define LOAD_LEFT(tiles, rows_memory, x, at, step_of, T)                                                               \
     {                                                                                                                  \
         struct lvn_eight part_[PARTS(ROWS)];                                                                           \
@@ -124,40 +124,40 @@
         LVN_BARRIER();                                                                                                 \
         LVN_UNROLLED                                                                                                   \
         for (int d_ = 0; d_ < DEEP; d_++)                                                                              \
-            (tiles)[d_] = lvn_tile_left((rows_memory) + TEAM_ROW * PITCH + TEAM_CHANNEL + d_ * 16, PITCH);             \
+            (tiles)[d_] = lvn_tile_left((rows_memory) + WARP_ROW * PITCH + WARP_CHANNEL + d_ * 16, PITCH);             \
         LVN_BARRIER();                                                                                                 \
     }
 
-/* sum (16,16) = this team's rows times the transpose of sixteen rows of `others`. */
+/* sum (16,16) = this warp's rows times the transpose of sixteen rows of `others`. */
 LVN_FUNCTION void scores(float *sum, const LVN_LEFT *rows, LVN_LOCAL const lvn_ushort *others,
-                         LVN_LOCAL float *capacity)
+                         LVN_LOCAL float *exchange)
 {
     LVN_UNROLLED
     for (int e = 0; e < 8; e++) sum[e] = 0;
     LVN_UNROLLED
-    for (int d = 0; d < DEEP; d++) lvn_tile_mad(sum, rows[d], lvn_tile_right(others + TEAM_CHANNEL + d * 16, PITCH));
+    for (int d = 0; d < DEEP; d++) lvn_tile_mad(sum, rows[d], lvn_tile_right(others + WARP_CHANNEL + d * 16, PITCH));
 #if SPLIT > 1
-    const int first = LVN_TILE_TEAM / SPLIT * SPLIT * LVN_TEAM + LVN_TILE_ITEM % LVN_TEAM;
+    const int first = LVN_TILE_WARP / SPLIT * SPLIT * LVN_WARP_ITEMS + LVN_TILE_ITEM % LVN_WARP_ITEMS;
     LVN_BARRIER();
     LVN_UNROLLED
-    for (int e = 0; e < 8; e++) capacity[e * LVN_ITEMS + LVN_TILE_ITEM] = sum[e];
+    for (int e = 0; e < 8; e++) exchange[e * LVN_ITEMS + LVN_TILE_ITEM] = sum[e];
     LVN_BARRIER();
     LVN_UNROLLED
     for (int e = 0; e < 8; e++) {
-        sum[e] = capacity[e * LVN_ITEMS + first];
+        sum[e] = exchange[e * LVN_ITEMS + first];
         LVN_UNROLLED
-        for (int part = 1; part < SPLIT; part++) sum[e] += capacity[e * LVN_ITEMS + first + part * LVN_TEAM];
+        for (int part = 1; part < SPLIT; part++) sum[e] += exchange[e * LVN_ITEMS + first + part * LVN_WARP_ITEMS];
     }
 #endif
 }
 
-/* sum (16, this team's channels) += x (16,16) times sixteen rows of `others`. */
-LVN_FUNCTION void add_rows(float *sum, const float *x, LVN_LOCAL const lvn_ushort *others, LVN_LOCAL float *capacity)
+/* sum (16, this warp's channels) += x (16,16) times sixteen rows of `others`. */
+LVN_FUNCTION void add_rows(float *sum, const float *x, LVN_LOCAL const lvn_ushort *others, LVN_LOCAL float *exchange)
 {
-    LVN_LEFT left = lvn_tile_left_of(x, capacity);
+    LVN_LEFT left = lvn_tile_left_of(x, exchange);
     LVN_UNROLLED
     for (int d = 0; d < DEEP; d++)
-        lvn_tile_mad(sum + 8 * d, left, lvn_tile_right_transposed(others + TEAM_CHANNEL + d * 16, PITCH));
+        lvn_tile_mad(sum + 8 * d, left, lvn_tile_right_transposed(others + WARP_CHANNEL + d * 16, PITCH));
 }
 
 /* Query t sees the keys below `end`, and below t + before; if RANGED not those before t + first, nor those before its
@@ -242,7 +242,7 @@ LVN_FUNCTION void hide(float *x, struct mask mask, int key, int t)
 #define PUT_ROWS(x, at, step_of, first, T, add, sum, factor)                                                           \
     LVN_UNROLLED                                                                                                       \
     for (int e_ = 0; e_ < 8; e_ += PER) {                                                                              \
-        int row_ = (first) + LVN_TILE_ROW(e_), d_ = TEAM_CHANNEL + LVN_TILE_COLUMN(e_);                                \
+        int row_ = (first) + LVN_TILE_ROW(e_), d_ = WARP_CHANNEL + LVN_TILE_COLUMN(e_);                                \
         lvn_long at_ = (at) + row_ * (step_of) + d_;                                                                   \
         if (row_ >= (T)) continue;                                                                                     \
         LVN_UNROLLED                                                                                                   \
@@ -251,7 +251,7 @@ LVN_FUNCTION void hide(float *x, struct mask mask, int key, int t)
                 PUT_SUMS(x, at_ + i_ / 8 * 16, add, (factor) * (sum)[i_], (factor) * (sum)[i_ + PER - 1]);             \
     }
 
-/* Tiles come in two loops, of which `part` says which: one with a mask, where a team also leaves out tiles of which it
+/* Tiles come in two loops, of which `part` says which: one with a mask, where a warp also skips tiles of which it
  * sees nothing, and one for the tiles that all rows see. If RANGED, all tiles are in the loop with a mask. */
 
 /* Capped scores have their scale already. */
@@ -268,7 +268,7 @@ LVN_FUNCTION void hide(float *x, struct mask mask, int key, int t)
 #if defined(ATTENTION_FORWARD)
 /* Scores x of STEP keys become exponentials relative to the maximum of each row so far. `scale` is that of the scores,
  * in powers of two; `factor` is what earlier sums have to be multiplied with. */
-LVN_FUNCTION void softmax(float *x, float *top, float *sum, float *factor, float scale, LVN_LOCAL float *capacity)
+LVN_FUNCTION void softmax(float *x, float *top, float *sum, float *factor, float scale, LVN_LOCAL float *exchange)
 {
     float high[LVN_TILE_ROWS];
     LVN_UNROLLED
@@ -277,7 +277,7 @@ LVN_FUNCTION void softmax(float *x, float *top, float *sum, float *factor, float
     for (int i = 0; i < STEP / 2; i++) high[LVN_TILE_ROW_OF(i % 8)] = lvn_max(high[LVN_TILE_ROW_OF(i % 8)], x[i]);
     LVN_UNROLLED
     for (int r = 0; r < LVN_TILE_ROWS; r++) {
-        high[r] = lvn_max(lvn_tile_row_max(high[r], capacity), MIN);
+        high[r] = lvn_max(lvn_tile_row_max(high[r], exchange), MIN);
         factor[r] = lvn_exp2_fast(scale * (top[r] - high[r]));
         top[r] = high[r];
         sum[r] *= factor[r];
@@ -293,14 +293,14 @@ LVN_FUNCTION void softmax(float *x, float *top, float *sum, float *factor, float
 LVN_TILE_KERNEL_OF(attention_forward, GROUPS) FORWARD
 {
     DECLARE_TILES(Q, K, V);
-    LVN_SHARED float capacity[CAPACITY];
+    LVN_SHARED float exchange[EXCHANGE];
     MAKE_SIZES;
     lvn_long b = LVN_GROUP_Z, h = LVN_GROUP_Y, hk = (int)h / ((int)Hq / (int)Hkv);
     /* The last rows see the most keys: they come first. */
     lvn_long first = ((Tq + ROWS - 1) / ROWS - 1 - LVN_GROUP_X) * ROWS;
     struct mask mask = mask_make(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
     const float raw_scale = scale;
-    int t0 = (int)first + TEAM_ROW, key0 = keys_from(mask, (int)first) / STEP * STEP;
+    int t0 = (int)first + WARP_ROW, key0 = keys_from(mask, (int)first) / STEP * STEP;
     int whole = keys_seen(mask, (int)first) / STEP * STEP;
     int end = keys_seen(mask, (int)(first + ROWS < Tq ? first + ROWS : Tq) - 1);
     float top[LVN_TILE_ROWS], sum[LVN_TILE_ROWS], out[8 * DEEP];
@@ -322,11 +322,11 @@ LVN_TILE_KERNEL_OF(attention_forward, GROUPS) FORWARD
             if (part && ALONE && key0 >= keys_seen(mask, t0 + 15)) continue;
             if (IS_RANGED && ALONE && key0 + STEP <= keys_from(mask, t0)) continue;
             LVN_UNROLLED
-            for (int j = 0; j < STEP; j += 16) scores(x + j / 2, q_rows, K + STAGE(stage) + j * PITCH, capacity);
+            for (int j = 0; j < STEP; j += 16) scores(x + j / 2, q_rows, K + STAGE(stage) + j * PITCH, exchange);
             CAP_SCORES(x, STEP / 2);
             LVN_UNROLLED
             for (int j = 0; part && j < STEP; j += 16) hide(x + j / 2, mask, key0 + j, t0);
-            softmax(x, top, sum, factor, scale, capacity);
+            softmax(x, top, sum, factor, scale, exchange);
             LVN_UNROLLED
             for (int i = 0; i < 8 * DEEP; i++) out[i] *= factor[LVN_TILE_ROW_OF(i % 8)];
             LVN_UNROLLED
@@ -334,12 +334,12 @@ LVN_TILE_KERNEL_OF(attention_forward, GROUPS) FORWARD
                 float *y = x + j / 2;
                 LVN_UNROLLED
                 for (int e = 0; e < 8; e++) y[e] *= DROPOUT_FACTOR(t0 + LVN_TILE_ROW(e), key0 + j + LVN_TILE_COLUMN(e));
-                add_rows(out, y, V + STAGE(stage) + j * PITCH, capacity);
+                add_rows(out, y, V + STAGE(stage) + j * PITCH, exchange);
             }
         }
     LVN_UNROLLED
     for (int r = 0; r < LVN_TILE_ROWS; r++) {
-        sum[r] = lvn_tile_row_sum(sum[r], capacity);
+        sum[r] = lvn_tile_row_sum(sum[r], exchange);
         bool none = sum[r] == 0; /* of the keys are visible */
         top[r] = top[r] * scale * LN2 + lvn_log(sum[r]);
         sum[r] = 1 / sum[r];
@@ -351,7 +351,7 @@ LVN_TILE_KERNEL_OF(attention_forward, GROUPS) FORWARD
     LVN_UNROLLED
     for (int e = 0; e < 8; e++) {
         int t = t0 + LVN_TILE_ROW(e);
-        bool mine = t < Tq && TEAM_CHANNEL + LVN_TILE_COLUMN(e) == 0;
+        bool mine = t < Tq && WARP_CHANNEL + LVN_TILE_COLUMN(e) == 0;
         if (mine) LVN_PUT(lse, (b * Hq + h) * Tq + t, top[LVN_TILE_ROW_OF(e)]);
     }
 }
@@ -360,13 +360,13 @@ LVN_TILE_KERNEL_OF(attention_forward, GROUPS) FORWARD
 LVN_TILE_KERNEL_OF(attention_dq, GROUPS) BACKWARD_DQ
 {
     DECLARE_TILES(rows_memory, K, V);
-    LVN_SHARED float capacity[CAPACITY];
+    LVN_SHARED float exchange[EXCHANGE];
     MAKE_SIZES;
     lvn_long b = LVN_GROUP_Z, h = LVN_GROUP_Y, hk = (int)h / ((int)Hq / (int)Hkv);
     lvn_long first = ((Tq + ROWS - 1) / ROWS - 1 - LVN_GROUP_X) * ROWS;
     struct mask mask = mask_make(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
     const float raw_scale = scale;
-    int t0 = (int)first + TEAM_ROW, key0 = keys_from(mask, (int)first) / STEP * STEP;
+    int t0 = (int)first + WARP_ROW, key0 = keys_from(mask, (int)first) / STEP * STEP;
     int whole = keys_seen(mask, (int)first) / STEP * STEP;
     int end = keys_seen(mask, (int)(first + ROWS < Tq ? first + ROWS : Tq) - 1);
     float l[LVN_TILE_ROWS], rest[LVN_TILE_ROWS], sum[8 * DEEP];
@@ -393,8 +393,8 @@ LVN_TILE_KERNEL_OF(attention_dq, GROUPS) BACKWARD_DQ
                 float x[8], dp[8];
                 if (part && ALONE && key0 + j >= keys_seen(mask, t0 + 15)) continue;
                 if (IS_RANGED && ALONE && key0 + j + 16 <= keys_from(mask, t0)) continue;
-                scores(x, q_rows, K + STAGE(stage) + j * PITCH, capacity);
-                scores(dp, g_rows, V + STAGE(stage) + j * PITCH, capacity);
+                scores(x, q_rows, K + STAGE(stage) + j * PITCH, exchange);
+                scores(dp, g_rows, V + STAGE(stage) + j * PITCH, exchange);
                 CAP_SCORES(x, 8);
                 if (part) hide(x, mask, key0 + j, t0);
                 LVN_UNROLLED
@@ -403,7 +403,7 @@ LVN_TILE_KERNEL_OF(attention_dq, GROUPS) BACKWARD_DQ
                     float z = DROPOUT_FACTOR(t0 + LVN_TILE_ROW(e), key0 + j + LVN_TILE_COLUMN(e));
                     x[e] = p * (z * dp[e] - rest[LVN_TILE_ROW_OF(e)]) * CAP_SLOPE(x[e]);
                 }
-                add_rows(sum, x, K + STAGE(stage) + j * PITCH, capacity);
+                add_rows(sum, x, K + STAGE(stage) + j * PITCH, exchange);
             }
         }
     PUT_ROWS(dq, b * d0 + h * d2, d1, t0, Tq, add, sum, scale);
@@ -419,12 +419,12 @@ LVN_TILE_KERNEL_OF(attention_dq, GROUPS) BACKWARD_DQ
 LVN_TILE_KERNEL_OF(attention_dkv, GROUPS) BACKWARD_DKV
 {
     DECLARE_TILES(rows_memory, Q, G);
-    LVN_SHARED float capacity[CAPACITY], numbers[STAGES][2 * STEP];
+    LVN_SHARED float exchange[EXCHANGE], numbers[STAGES][2 * STEP];
     MAKE_SIZES;
     lvn_long b = LVN_GROUP_Z, hk = LVN_GROUP_Y, first = LVN_GROUP_X * ROWS, shared = (int)Hq / (int)Hkv;
     struct mask mask = mask_make(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
     const float raw_scale = scale;
-    int first_key = (int)first + TEAM_ROW, last = (int)first + ROWS - 1, T = (int)queries_end(&s, last);
+    int first_key = (int)first + WARP_ROW, last = (int)first + ROWS - 1, T = (int)queries_end(&s, last);
     int begin = causal && first >= mask.before ? ((int)first - mask.before + 1) / STEP * STEP : 0, whole = T;
     if (last < mask.end && !IS_RANGED) whole = causal ? (last - mask.before + STEP) / STEP * STEP : 0;
     float a[8 * DEEP], c[8 * DEEP];
@@ -453,8 +453,8 @@ LVN_TILE_KERNEL_OF(attention_dkv, GROUPS) BACKWARD_DKV
                     float x[8], dp[8];
                     if (!part && ALONE && first_key >= keys_seen(mask, t0 + j + 15)) continue;
                     if (IS_RANGED && ALONE && first_key + 15 < keys_from(mask, t0 + j)) continue;
-                    scores(x, k_rows, Q + STAGE(stage) + j * PITCH, capacity);
-                    scores(dp, v_rows, G + STAGE(stage) + j * PITCH, capacity);
+                    scores(x, k_rows, Q + STAGE(stage) + j * PITCH, exchange);
+                    scores(dp, v_rows, G + STAGE(stage) + j * PITCH, exchange);
                     CAP_SCORES(x, 8);
                     if (!part && (first_key + 15 >= keys_seen(mask, t0 + j) ||
                                   (IS_RANGED && first_key < keys_from(mask, t0 + j + 15)))) {
@@ -471,8 +471,8 @@ LVN_TILE_KERNEL_OF(attention_dkv, GROUPS) BACKWARD_DKV
                         x[e] = p * (z * dp[e] - rest[i]) * CAP_SLOPE(x[e]);
                         dp[e] = p * z;
                     }
-                    add_rows(a, x, Q + STAGE(stage) + j * PITCH, capacity);
-                    add_rows(c, dp, G + STAGE(stage) + j * PITCH, capacity);
+                    add_rows(a, x, Q + STAGE(stage) + j * PITCH, exchange);
+                    add_rows(c, dp, G + STAGE(stage) + j * PITCH, exchange);
                 }
             }
     }

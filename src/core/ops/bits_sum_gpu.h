@@ -2,7 +2,7 @@
 #ifndef LVN_BITS_SUM_GPU_H
 #define LVN_BITS_SUM_GPU_H
 
-#include "backend/gpu/words.h"
+#include "backend/gpu/kernel_language.h"
 #ifndef LVN_DEVICE
 
 /* Launch the kernels that update the running sum of update.h, before and after an optimizer's update. */

@@ -32,7 +32,7 @@ LVN_INLINE int64_t conv_groups(int64_t rows)
 }
 
 /* Sizes of a product's scratch, in floats: shared parts, then a part for each thread. */
-struct conv_capacity {
+struct conv_sizes {
     int64_t weights;     /* shared: packed weights of all banks */
     int64_t offsets;     /* shared: two floats for each offset */
     int64_t planes;      /* a thread's: planes of a sample; 0: those of x itself */
@@ -41,16 +41,16 @@ struct conv_capacity {
 };
 
 /* Bytes of scratch. */
-LVN_INLINE int64_t conv_bytes(const struct conv_capacity *r, int n_threads)
+LVN_INLINE int64_t conv_bytes(const struct conv_sizes *r, int n_threads)
 {
     return 4 * (r->weights + r->offsets + n_threads * (r->planes + r->transformed + r->out));
 }
 
 /* For M rows of output. */
-LVN_INLINE struct conv_capacity conv_capacity_make(const struct conv_banks *b, int64_t M, int64_t planes)
+LVN_INLINE struct conv_sizes conv_sizes_make(const struct conv_banks *b, int64_t M, int64_t planes)
 {
     const int64_t rows = conv_groups(M) * CONV_ROWS, banks = b->plan.banks, K = b->product.K;
-    return (struct conv_capacity){.weights = banks * conv_up(K * rows, 16),
+    return (struct conv_sizes){.weights = banks * conv_up(K * rows, 16),
                                   .offsets = conv_up(2 * K, 16),
                                   .planes = conv_up(planes, 16),
                                   .transformed =
@@ -66,7 +66,7 @@ struct conv_memory {
 };
 
 /* Lay out the scratch: returns its addresses, and sets those of the banks. */
-LVN_INLINE struct conv_memory conv_layout(const struct conv_capacity *r, struct conv_banks *b, void *scratch,
+LVN_INLINE struct conv_memory conv_layout(const struct conv_sizes *r, struct conv_banks *b, void *scratch,
                                           int thread)
 {
     float *shared = scratch, *local = shared + r->weights + r->offsets + thread * (r->planes + r->transformed + r->out);
@@ -90,10 +90,10 @@ LVN_INLINE struct conv_banks conv_forward_banks(const struct lvn_conv2d *c, cons
     return b;
 }
 
-LVN_INLINE struct conv_capacity conv_forward_capacity(const struct lvn_conv2d *c, const struct conv_planes *p,
+LVN_INLINE struct conv_sizes conv_forward_sizes(const struct lvn_conv2d *c, const struct conv_planes *p,
                                                       const struct conv_banks *b)
 {
-    return conv_capacity_make(b, c->O, p->as_is ? 0 : (b->plan.banks > 1 ? 1 : c->C) * p->channel);
+    return conv_sizes_make(b, c->O, p->as_is ? 0 : (b->plan.banks > 1 ? 1 : c->C) * p->channel);
 }
 
 /* Strided weights (M,K): element (m, k = (channel,u,v)) at start + m row + channel channel_step + u row_step + v
@@ -154,8 +154,8 @@ LVN_INLINE void conv_forward(const struct lvn_conv2d *c, const struct lvn_call *
     const float *x = call->in[0].p, *w = call->in[1].p, *bias = call->in[2].p;
     const struct conv_planes p = conv_planes_make(c);
     struct conv_banks b = conv_forward_banks(c, &p);
-    const struct conv_capacity capacity = conv_forward_capacity(c, &p, &b);
-    const struct conv_memory memory = conv_layout(&capacity, &b, call->scratch, thread);
+    const struct conv_sizes sizes = conv_forward_sizes(c, &p, &b);
+    const struct conv_memory memory = conv_layout(&sizes, &b, call->scratch, thread);
     int64_t K = b.product.K, U = b.plan.taps, groups = conv_groups(c->O), item, end;
     const struct conv_weights weights = {w, c->O, K, U, c->KW, c->C * c->KH * c->KW, c->KH * c->KW, c->KW, 1};
     const bool pairs = b.plan.banks > 1;
@@ -212,10 +212,10 @@ LVN_INLINE struct conv_banks conv_dx_banks(const struct lvn_conv2d *c, const str
     return b;
 }
 
-LVN_INLINE struct conv_capacity conv_dx_capacity(const struct lvn_conv2d *c, const struct conv_padded *a,
+LVN_INLINE struct conv_sizes conv_dx_sizes(const struct lvn_conv2d *c, const struct conv_padded *a,
                                                  const struct conv_banks *b)
 {
-    return conv_capacity_make(b, c->C, (b->plan.banks > 1 ? 1 : c->O) * a->size);
+    return conv_sizes_make(b, c->C, (b->plan.banks > 1 ? 1 : c->O) * a->size);
 }
 
 /* Copy one channel of dy (OH,OW), 0 where ReLU's output y is not positive, with padding. */
@@ -266,8 +266,8 @@ LVN_INLINE void conv_dx(const struct lvn_conv2d *c, const struct lvn_call *call,
     const struct conv_planes p = conv_planes_make(c);
     const struct conv_padded a = conv_padded_make(c, &p);
     struct conv_banks banks = conv_dx_banks(c, &p, &a);
-    const struct conv_capacity capacity = conv_dx_capacity(c, &a, &banks);
-    const struct conv_memory memory = conv_layout(&capacity, &banks, call->scratch, thread);
+    const struct conv_sizes sizes = conv_dx_sizes(c, &a, &banks);
+    const struct conv_memory memory = conv_layout(&sizes, &banks, call->scratch, thread);
     int64_t groups = conv_groups(c->C), s = c->stride, begin, end;
     const bool pairs = banks.plan.banks > 1;
     lvn_thread_range(c->N, 1, thread, n_threads, &begin, &end);
@@ -294,7 +294,7 @@ LVN_INLINE void conv_dx(const struct lvn_conv2d *c, const struct lvn_call *call,
             }
             if (!K)
                 memset(banks.product.out, 0,
-                       sizeof *memory.planes * (size_t)capacity.out); /* no entry of the kernel meets this plane */
+                       sizeof *memory.planes * (size_t)sizes.out); /* no entry of the kernel meets this plane */
             conv_multiply_banks(&banks, memory.planes, 0, groups);
             for (int64_t m = 0; m < c->C; m++)
                 conv_store_plane(c, &p, &banks, m, row, column, call->add[0],
@@ -317,14 +317,14 @@ LVN_INLINE int64_t conv_scratch(const struct lvn_conv2d *c, enum lvn_phase phase
     const struct conv_planes p = conv_planes_make(c);
     if (phase == LVN_FORWARD) {
         const struct conv_banks b = conv_forward_banks(c, &p);
-        const struct conv_capacity capacity = conv_forward_capacity(c, &p, &b);
-        return conv_bytes(&capacity, n_threads);
+        const struct conv_sizes sizes = conv_forward_sizes(c, &p, &b);
+        return conv_bytes(&sizes, n_threads);
     }
     const struct conv_padded a = conv_padded_make(c, &p);
     const struct conv_banks b = conv_dx_banks(c, &p, &a);
-    const struct conv_capacity capacity = conv_dx_capacity(c, &a, &b);
+    const struct conv_sizes sizes = conv_dx_sizes(c, &a, &b);
     const struct conv_dw d = conv_dw_make(c);
-    const int64_t dx = conv_bytes(&capacity, n_threads), dw = conv_dw_memory(&d, NULL, 0, n_threads, NULL);
+    const int64_t dx = conv_bytes(&sizes, n_threads), dw = conv_dw_memory(&d, NULL, 0, n_threads, NULL);
     return dx > dw ? dx : dw;
 }
 

@@ -2,7 +2,7 @@
 #ifndef LVN_CONV2D_GPU_H
 #define LVN_CONV2D_GPU_H
 
-#include "backend/gpu/words.h"
+#include "backend/gpu/kernel_language.h"
 #ifndef LVN_DEVICE
 
 #include "ops/conv2d.h"

@@ -2,7 +2,7 @@
 #ifndef LVN_GRAD_NORM_GPU_H
 #define LVN_GRAD_NORM_GPU_H
 
-#include "backend/gpu/words.h"
+#include "backend/gpu/kernel_language.h"
 #ifndef LVN_DEVICE
 
 /* sums (blocks), fp64: the sums of squares of the blocks of in[0], from number `first` on, and zeros. */

@@ -1,18 +1,18 @@
 /* matrix_gpu.h - matrix units (tensor cores) of devices, for kernels: c (16,16) += a (16,16) b (16,16), with factors of
  * type ROUNDED (bf16 or f16) and sums in fp32. Included by linear.k and attention.k.
  *
- * A team (a warp, or some sub-groups) of LVN_TEAM items computes a product; all of them call. This item has number
- * LVN_TILE_ITEM among the items of all teams, and its team number LVN_TILE_TEAM. Each item holds eight sums of a tile;
+ * A warp, or the sub-groups that together have LVN_WARP_ITEMS items, computes a product; all of its items call. This
+ * item has number LVN_TILE_ITEM in the group, and its warp number LVN_TILE_WARP. Each item holds eight sums of a tile;
  * sum e is that of row LVN_TILE_ROW(e), column LVN_TILE_COLUMN(e). a and b are in local memory, in arrays that
  * LVN_TILES declares, with k contiguous: a[m * pitch + k], b[n * pitch + k]; for lvn_tile_right_transposed() n is
  * contiguous: b[k * pitch + n]. Tiles begin at multiples of 8, and a pitch is a multiple of 8; a pitch of 8 more than a
  * multiple of 16 has no bank conflicts. A left or right operand, once loaded, serves many products; if
  * LVN_TILE_IN_REGISTERS is defined it is in registers, and its memory may be overwritten.
  *
- * If LVN_TILE_ROWS is defined, the items of a team can combine their sums of a row: this item has sums of LVN_TILE_ROWS
+ * If LVN_TILE_ROWS is defined, the items of a warp can combine their sums of a row: this item has sums of LVN_TILE_ROWS
  * rows, sum e belongs to row LVN_TILE_ROW_OF(e) of them, and lvn_tile_row_max() and lvn_tile_row_sum() reduce over all
  * items that have the row. lvn_tile_left_of() rounds sums to a left operand. These have barriers: all items of the
- * group call them, with LVN_TILE_CAPACITY floats of local memory. If LVN_TILE_PAIRS is defined, sums 2k and 2k + 1 are
+ * group call them, with LVN_TILE_EXCHANGE floats of local memory. If LVN_TILE_PAIRS is defined, sums 2k and 2k + 1 are
  * neighbors of a row, in columns 2m and 2m + 1, and lvn_give_two_TYPE() puts them into memory together.
  *
  * LVN_MATRIX is defined if there are units: NVIDIA's from compute capability 8.0 on (mma.m16n8k16 of PTX), or Intel's
@@ -22,7 +22,7 @@
 #ifndef LVN_MATRIX_GPU_H
 #define LVN_MATRIX_GPU_H
 
-#include "backend/gpu/words.h"
+#include "backend/gpu/kernel_language.h"
 #if defined(LVN_DEVICE) && defined(ROUNDED)
 
 #define LVN_IS_FP16_bf16 0
@@ -33,8 +33,8 @@
 #define LVN_ROUND(x) LVN_JOIN(LVN_JOIN(lvn_, ROUNDED), _of)(x)
 #define LVN_UNROUND(bits) LVN_JOIN(lvn_float_of_, ROUNDED)(bits)
 
-#define LVN_TEAM 32
-#define LVN_TILE_TEAM (LVN_TILE_ITEM / LVN_TEAM)
+#define LVN_WARP_ITEMS 32
+#define LVN_TILE_WARP (LVN_TILE_ITEM / LVN_WARP_ITEMS)
 #ifdef LVN_MATRIX_INTEL
 #define LVN_TILE_ITEM ((int)get_sub_group_id() * LVN_MATRIX_INTEL + (int)get_sub_group_local_id())
 #else
@@ -113,7 +113,7 @@ LVN_FUNCTION void LVN_JOIN(lvn_give_two_, ROUNDED)(LVN_GLOBAL lvn_ushort *p, lvn
 #ifdef LVN_CUDA
 #define LVN_TILE_KERNEL LVN_KERNEL
 #else /* tests: a double of the matrix unit on OpenCL */
-#define LVN_TILE_KERNEL(name) __attribute__((intel_reqd_sub_group_size(LVN_TEAM))) LVN_KERNEL(name)
+#define LVN_TILE_KERNEL(name) __attribute__((intel_reqd_sub_group_size(LVN_WARP_ITEMS))) LVN_KERNEL(name)
 #endif
 #define LVN_TILE_G (LVN_ITEM % 32 / 4)
 #define LVN_TILE_T (LVN_ITEM % 4)
@@ -123,7 +123,7 @@ LVN_FUNCTION void LVN_JOIN(lvn_give_two_, ROUNDED)(LVN_GLOBAL lvn_ushort *p, lvn
 #define LVN_TILE_PAIRS
 #define LVN_TILE_ROWS 2
 #define LVN_TILE_ROW_OF(e) ((e) % 4 / 2)
-#define LVN_TILE_CAPACITY 1
+#define LVN_TILE_EXCHANGE 1
 struct lvn_tile {
     lvn_uint v[4];
 };
@@ -236,7 +236,7 @@ LVN_FUNCTION LVN_RIGHT lvn_tile_right_transposed(lvn_tile_rows b, int pitch)
 #if LVN_MATRIX_INTEL == 16 /* a sub-group has whole rows */
 #define LVN_TILE_ROWS 8
 #define LVN_TILE_ROW_OF(e) (e)
-#define LVN_TILE_CAPACITY 1
+#define LVN_TILE_EXCHANGE 1
 LVN_FUNCTION float lvn_tile_row_max(float x, LVN_LOCAL float *shared)
 {
     return sub_group_reduce_max(x);
@@ -273,7 +273,7 @@ LVN_FUNCTION void lvn_tile_mad(float *sum, LVN_LEFT a, LVN_RIGHT b)
 #define LVN_TILE_COLUMN(e) (LVN_ITEM % 2 * 8 + (e))
 #define LVN_TILE_ROWS 1
 #define LVN_TILE_ROW_OF(e) 0
-#define LVN_TILE_CAPACITY (LVN_ITEMS * 4)
+#define LVN_TILE_EXCHANGE (LVN_ITEMS * 4)
 struct lvn_tile {
     lvn_tile_rows p;
     int pitch; /* from row to row, or column to column */
@@ -317,7 +317,7 @@ LVN_FUNCTION float lvn_tile_row_sum(float x, LVN_LOCAL float *shared)
 
 LVN_FUNCTION LVN_LEFT lvn_tile_left_of(const float *sum, LVN_LOCAL float *shared)
 {
-    LVN_LOCAL lvn_ushort *tile = (LVN_LOCAL lvn_ushort *)(shared + LVN_TILE_TEAM * 16 * 8);
+    LVN_LOCAL lvn_ushort *tile = (LVN_LOCAL lvn_ushort *)(shared + LVN_TILE_WARP * 16 * 8);
     LVN_BARRIER();
     for (int e = 0; e < 8; e++) tile[LVN_TILE_ROW(e) * 16 + LVN_TILE_COLUMN(e)] = LVN_ROUND(sum[e]);
     LVN_BARRIER();

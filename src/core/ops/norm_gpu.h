@@ -1,8 +1,8 @@
-/* norm_gpu.h - code that normalizations share on devices: teams of items, and the launches of layernorm.k's kernels for
- * layernorm, residual_layernorm and rmsnorm.
+/* norm_gpu.h - code that normalizations share on devices: sums over a row, and the launches of the kernels of
+ * layernorm.k for layernorm, residual_layernorm and rmsnorm.
  *
- * A team of TEAM items processes a row of COLUMNS values and holds it in registers, PACKS times LVN_WIDTH per item. If
- * a row is short enough, a team is a warp, and its sums need no barrier. */
+ * ROW_ITEMS items process a row of COLUMNS values and hold it in registers, PACKS times LVN_WIDTH per item. A group
+ * processes GROUP_ROWS rows. If a row is short enough, its items are a warp, and its sums need no barrier. */
 #ifndef LVN_NORM_GPU_H
 #define LVN_NORM_GPU_H
 
@@ -10,26 +10,26 @@
 #include "ops/product_gpu.h"
 #ifdef LVN_DEVICE
 
-#define TEAMS (LVN_ITEMS / TEAM)
-#define PACKS ((COLUMNS + TEAM * LVN_WIDTH - 1) / (TEAM * LVN_WIDTH))
+#define GROUP_ROWS (LVN_ITEMS / ROW_ITEMS)
+#define PACKS ((COLUMNS + ROW_ITEMS * LVN_WIDTH - 1) / (ROW_ITEMS * LVN_WIDTH))
 /* The item's first column in pack p; and a loop over the packs in which it has any. */
-#define COLUMN(p) (((p)*TEAM + LVN_ITEM % TEAM) * LVN_WIDTH)
+#define COLUMN(p) (((p)*ROW_ITEMS + LVN_ITEM % ROW_ITEMS) * LVN_WIDTH)
 #define EACH_PACK(p)                                                                                                   \
     LVN_UNROLLED                                                                                                       \
     for (int p = 0; p < PACKS; p++)                                                                                    \
         if (COLUMN(p) < COLUMNS)
 
-/* The sum over a team; all items of the group make the call and get their team's sum. */
-LVN_FUNCTION float team_sum(float x, LVN_LOCAL float *shared)
+/* The sum over the items of a row; all items of the group make the call and get the sum of their row. */
+LVN_FUNCTION float row_sum(float x, LVN_LOCAL float *shared)
 {
 #ifdef LVN_CUDA
     for (int far = 16; far > 0; far /= 2) x += __shfl_xor_sync(0xffffffffu, x, far);
-#if TEAM > 32
+#if ROW_ITEMS > 32
     LVN_BARRIER();
     if (LVN_ITEM % 32 == 0) shared[LVN_ITEM / 32] = x;
     LVN_BARRIER();
     x = 0;
-    for (int warp = 0; warp < TEAM / 32; warp++) x += shared[LVN_ITEM / TEAM * (TEAM / 32) + warp];
+    for (int warp = 0; warp < ROW_ITEMS / 32; warp++) x += shared[LVN_ITEM / ROW_ITEMS * (ROW_ITEMS / 32) + warp];
 #endif
     return x;
 #else
@@ -37,7 +37,7 @@ LVN_FUNCTION float team_sum(float x, LVN_LOCAL float *shared)
     shared[LVN_ITEM] = x;
     LVN_BARRIER();
     x = 0; /* not a tree, which would need a barrier per level */
-    for (int k = 0; k < TEAM; k++) x += shared[LVN_ITEM / TEAM * TEAM + k];
+    for (int k = 0; k < ROW_ITEMS; k++) x += shared[LVN_ITEM / ROW_ITEMS * ROW_ITEMS + k];
     return x;
 #endif
 }
@@ -64,25 +64,25 @@ static inline struct lvn_gpu_arg norm_x(const struct norm *n)
     return n->residual ? (struct lvn_gpu_arg)LVN_OUT(0, x) : (struct lvn_gpu_arg)LVN_IN(0, x);
 }
 
-/* Items of a team for rows of C values: a warp, or as many as hold the row in registers. */
-static inline int64_t norm_team(int64_t C, int width)
+/* Number of items per row of C values: a warp, or the number that holds the row in registers. */
+static inline int64_t norm_row_items(int64_t C, int width)
 {
     enum { WARP = 32, MAX_PACKS = 4 };
-    int64_t team = WARP;
-    while (team < LVN_ITEMS && C > team * width * MAX_PACKS) team *= 2;
-    return team;
+    int64_t items = WARP;
+    while (items < LVN_ITEMS && C > items * width * MAX_PACKS) items *= 2;
+    return items;
 }
 
-/* Define what the kernels for rows of C values need; returns the number of teams in a group. */
+/* Define what the kernels for rows of C values need; returns the number of rows per group. */
 static inline int64_t norm_define(struct lvn_gpu *g, int64_t C, const struct lvn_gpu_arg *args)
 {
     const int width = lvn_gpu_width(g, C, args);
-    const int64_t team = norm_team(C, width);
+    const int64_t items = norm_row_items(C, width);
     g->source = "layernorm";
     if (width > 1) lvn_gpu_define(g, "LVN_WIDTH", width);
-    lvn_gpu_define(g, "TEAM", team);
+    lvn_gpu_define(g, "ROW_ITEMS", items);
     lvn_gpu_define(g, "COLUMNS", C);
-    return LVN_ITEMS / team;
+    return LVN_ITEMS / items;
 }
 
 static inline void norm_forward(struct lvn_gpu *g, const struct norm *n)
@@ -104,8 +104,8 @@ static inline void norm_forward(struct lvn_gpu *g, const struct norm *n)
                                        LVN_FLOAT(n->offset),
                                        LVN_DROPOUT(g, n->p, x),
                                        {.kind = LVN_GPU_END}};
-    const int64_t teams = norm_define(g, C, args);
-    lvn_gpu_launch(g, "norm_forward", (R + teams - 1) / teams, 1, 1, args);
+    const int64_t rows = norm_define(g, C, args);
+    lvn_gpu_launch(g, "norm_forward", (R + rows - 1) / rows, 1, 1, args);
 }
 
 static inline void norm_restore(struct lvn_gpu *g, const struct norm *n)
@@ -169,9 +169,9 @@ static inline void norm_backward(struct lvn_gpu *g, const struct norm *n)
                                        LVN_DROPOUT(g, n->p, d),
                                        {.kind = LVN_GPU_END}};
     const char *constants = g->constants;
-    const int64_t teams = norm_define(g, C, args);
+    const int64_t rows = norm_define(g, C, args);
     if (c->din[0].desc || (n->residual && c->din[1].desc))
-        lvn_gpu_launch(g, "norm_backward", (R + teams - 1) / teams, 1, 1, args);
+        lvn_gpu_launch(g, "norm_backward", (R + rows - 1) / rows, 1, 1, args);
     norm_vectors(g, n, constants, R, C);
     g->constants = constants;
 }

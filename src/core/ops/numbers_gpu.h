@@ -15,7 +15,7 @@
 #ifndef LVN_NUMBERS_GPU_H
 #define LVN_NUMBERS_GPU_H
 
-#include "backend/gpu/words.h"
+#include "backend/gpu/kernel_language.h"
 #ifdef LVN_DEVICE
 
 #ifndef LVN_WIDTH

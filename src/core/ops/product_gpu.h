@@ -3,7 +3,7 @@
 #ifndef LVN_PRODUCT_GPU_H
 #define LVN_PRODUCT_GPU_H
 
-#include "backend/gpu/words.h"
+#include "backend/gpu/kernel_language.h"
 #ifndef LVN_DEVICE
 
 /* The side of the tile that a group computes. PRODUCT_SMALL is the default of linear.k. */

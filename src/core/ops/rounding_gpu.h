@@ -3,7 +3,7 @@
 #ifndef LVN_ROUNDING_GPU_H
 #define LVN_ROUNDING_GPU_H
 
-#include "backend/gpu/words.h"
+#include "backend/gpu/kernel_language.h"
 #ifdef LVN_DEVICE
 
 enum { ROUNDED_MOMENTS, ROUNDED_PARAMETERS };

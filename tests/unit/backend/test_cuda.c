@@ -1,5 +1,5 @@
-/* test_cuda.c - covers: src/core/backend/cuda/cuda.c src/core/backend/cuda/cuda_device.c src/core/backend/cuda/script.c
- * src/core/backend/cuda/products.c src/core/backend/gpu/gpu_program.c
+/* test_cuda.c - covers: src/core/backend/cuda/cuda.c src/core/backend/cuda/cuda_device.c
+ * src/core/backend/cuda/captured_run.c src/core/backend/cuda/products.c src/core/backend/gpu/gpu_program.c
  *
  * The backend cuda over the doubles of its driver, of NVRTC and of cuBLASLt: every call fails once, everything is
  * released, incompatible versions are refused, a captured run is replayed.
@@ -7,9 +7,9 @@
  * Skipped where the doubles are not preloaded (tests/run_double), or have no device to compute with. */
 #include <dlfcn.h>
 
-#include "backend/cuda/script.h"
+#include "backend/cuda/captured_run.h"
 #include "backend/gpu/gpu_program.h"
-#include "backend/gpu/texts.h"
+#include "backend/gpu/kernel_sources.h"
 #include "base/bf16.h"
 #include "device_run.h"
 #include "ops_cases.h"

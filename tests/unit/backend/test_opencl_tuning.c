@@ -1,4 +1,4 @@
-/* test_opencl_tuning.c - covers: src/core/backend/opencl/tuning_variants.c src/core/backend/gpu/kernel_launch_product.c
+/* test_opencl_tuning.c - covers: src/core/backend/opencl/tuning_variants.c src/core/backend/gpu/kernel_launch.c
  *
  * Products in tiles of two sizes on an OpenCL device: both give the same bits, the faster one is chosen, measured
  * once, and cached. Skipped where there is no device. */

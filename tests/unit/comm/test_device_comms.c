@@ -1,5 +1,5 @@
 /* test_device_comms.c - covers: src/ranks/comm/nccl.c src/ranks/comm/comm.c src/ranks/comm/comm_kind.c
- * src/core/backend/cuda/queue.c
+ * src/core/backend/cuda/cuda_device.c
  *
  * Requests that name the memory of devices: four ranks, which are processes with a device each, over every kind of
  * communicator of the table that carries such memory; in all ranks and in groups of them.

@@ -1,4 +1,4 @@
-/* test_kernel_ocloc.c - covers: src/core/ops/ops.def src/core/backend/gpu/texts.c
+/* test_kernel_ocloc.c - covers: src/core/ops/ops.def src/core/backend/gpu/kernel_sources.c
  *
  * label: long. ocloc, Intel's compiler, builds the kernels for devices without a GPU: the first text of each source
  * compiles for dg2 (Arc) and pvc (Max) without a warning; texts for matrix units, with the options that the backend
@@ -66,7 +66,7 @@ static int end(void **state)
 static bool compile(FILE *to, const struct lvn_gpu_module *m, const char *start, const char *device,
                     const char *options, bool first)
 {
-    const char *text = lvn_arena_printf(&arena, "%s#define LVN_DEVICE\n%s", start, lvn_cuda_module_text(&arena, m));
+    const char *text = lvn_arena_printf(&arena, "%s#define LVN_DEVICE\n%s", start, lvn_cuda_module_source(&arena, m));
     if (table_has(to, m, device, options, text, first)) return false;
     FILE *f = fopen(source, "w");
     assert_non_null(f);

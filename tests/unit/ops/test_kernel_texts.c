@@ -1,4 +1,4 @@
-/* test_kernel_texts.c - covers: src/core/ops/ops.def src/core/backend/gpu/texts.c
+/* test_kernel_texts.c - covers: src/core/ops/ops.def src/core/backend/gpu/kernel_sources.c
  *
  * label: long. Every kernel for devices compiles for every kind of NVIDIA GPU, without a warning and without a GPU,
  * uses as many registers and as much shared memory as the table says, and has no arrays in local memory but those
@@ -53,8 +53,9 @@ static void check_frames(const char *lines)
                    &bytes, variant) != 4 ||
             is_expected(kernel, variant, bytes))
             continue;
-        print_message("%s for sm_%s, %s: a frame of %d bytes in local memory; LVN_UNROLLED of words.h avoids it\n",
-                      kernel, architecture, variant, bytes);
+        print_message(
+            "%s for sm_%s, %s: a frame of %d bytes in local memory; LVN_UNROLLED of kernel_language.h avoids it\n",
+            kernel, architecture, variant, bytes);
         n_unexpected++;
     }
     assert_int_equal(n_unexpected, 0);
@@ -82,7 +83,7 @@ static void write_lines(FILE *to, const struct lvn_gpu_module *m, const char *ar
 
 static void compile(FILE *to, const struct lvn_gpu_module *m, const char *architecture, bool first)
 {
-    const char *options[16] = {"-Xptxas", "-v"}, *line = "", *text = lvn_cuda_module_text(&arena, m);
+    const char *options[16] = {"-Xptxas", "-v"}, *line = "", *text = lvn_cuda_module_source(&arena, m);
     struct lvn_nvrtc_image image;
     char *log;
     for (int k = 0; lvn_cuda_compile_options[k]; k++) {

@@ -2,16 +2,15 @@
  *
  * Launches are those of backend/gpu. A run is captured once for each number of micro-batches, as graphs that are
  * interrupted where the host has something to do (a collective, the hook before the update), and then replayed
- * (script.c). docs/gpu.md lists what has run on a real GPU. See cuda_device.c for memory and streams, modules.c and
- * nvrtc.c for compiling, products.c for cuBLASLt, queue.c for queues that run next to programs. */
+ * (captured_run.c). docs/gpu.md lists what has run on a real GPU. See cuda_device.c for memory, streams and the queues
+ * of communication libraries, modules.c and nvrtc.c for compiling, products.c for cuBLASLt. */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "backend/cuda/captured_run.h"
 #include "backend/cuda/modules.h"
 #include "backend/cuda/nvrtc.h"
 #include "backend/cuda/products.h"
-#include "backend/cuda/queue.h"
-#include "backend/cuda/script.h"
 #include "base/arena.h"
 #include "base/text.h"
 
@@ -186,7 +185,7 @@ static enum lvn_status launch(struct lvn_gpu_program *p, struct lvn_gpu_launch *
 static void release(struct lvn_gpu_program *p)
 {
     (void)lvn_cuda.context_use(lvn_cuda_of(p->base.device)->context);
-    lvn_cuda_scripts_free(p);
+    lvn_cuda_captured_runs_free(p);
 }
 
 static const struct lvn_gpu_driver driver = {
@@ -204,7 +203,7 @@ static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *exec
     LVN_TRY(lvn_cuda_use(lvn_cuda_of(b->device)));
     LVN_TRY(lvn_cuda_commit_writes(lvn_cuda_of(b->device)));
     struct lvn_gpu_program *p = (struct lvn_gpu_program *)b;
-    if (!execution->launched && lvn_cuda_script_fits(p, execution)) return lvn_cuda_script_run(p, execution);
+    if (!execution->launched && lvn_cuda_captures(p, execution)) return lvn_cuda_run_captured(p, execution);
     LVN_TRY(lvn_gpu_run(b, execution));
     return lvn_cuda_queues_end(lvn_cuda_of(b->device));
 }

@@ -1,11 +1,12 @@
 /* cuda_device.c - see cuda_device.h. */
 #include "backend/cuda/cuda_device.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include "backend/cuda/queue.h"
 #include "base/arena.h"
 #include "base/getenv.h"
 #include "base/log.h"
@@ -341,11 +342,153 @@ enum lvn_status lvn_cuda_read_snapshot(const struct lvn_memory *from, int64_t of
     return download(d, &d->snapshot_reader, to, lvn_cuda_address_of(from, offset), bytes);
 }
 
+/* --- queues for communication libraries ---
+ *
+ * They are streams that run next to `work`; this code does not depend on a particular library. A library's work waits
+ * in the queue until `work` has computed everything that was launched before; the next end() makes `work` wait for the
+ * queue. Both use events, which a captured graph records, so a step does not involve the host. While the host waits for
+ * the device it polls the checks of all queues, because errors of libraries are asynchronous. */
+
+struct lvn_cuda_queue {
+    struct lvn_device_queue base;
+    struct lvn_cuda_stream *stream;
+    struct lvn_cuda_event *computed; /* everything that programs launched before is done */
+    struct lvn_cuda_event *reached;  /* everything submitted to the queue so far is done */
+    bool pending;                    /* it contains work that `work` does not wait for yet */
+    enum lvn_status (*check)(void *context);
+    void *context;
+    struct lvn_cuda_queue *next; /* of the device's */
+};
+
+static struct lvn_cuda_queue *queue_of(struct lvn_device_queue *q)
+{
+    return (struct lvn_cuda_queue *)q;
+}
+
+static enum lvn_status check_all(const struct lvn_cuda_device *d)
+{
+    for (const struct lvn_cuda_queue *q = d->queues; q; q = q->next) LVN_TRY(q->check(q->context));
+    return LVN_OK;
+}
+
+/* Wait for a stream, as long as no check of a queue fails. */
+static enum lvn_status wait_for_stream(const struct lvn_cuda_device *d, struct lvn_cuda_stream *s)
+{
+    enum { YIELD_POLLS = 2000, POLLS_PER_CHECK = 200 };
+    const struct timespec nap = {.tv_nsec = 20000};
+    int answer = lvn_cuda.stream_query(s);
+    for (int64_t n = 1; answer == LVN_CUDA_NOT_READY; n++, answer = lvn_cuda.stream_query(s)) {
+        if (n % POLLS_PER_CHECK == 0) LVN_TRY(check_all(d));
+        if (n < YIELD_POLLS)
+            sched_yield();
+        else
+            nanosleep(&nap, NULL);
+    }
+    LVN_CUDA_DO(d, answer, "computing");
+    return check_all(d);
+}
+
+static enum lvn_status end_queue(struct lvn_cuda_device *d, struct lvn_cuda_queue *q)
+{
+    if (!q->pending) return LVN_OK;
+    q->pending = false;
+    LVN_CUDA_DO(d, lvn_cuda.event_record(q->reached, q->stream), "recording the end of a sum");
+    LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->work, q->reached, 0), "making a sum wait");
+    return LVN_OK;
+}
+
+enum lvn_status lvn_cuda_queues_end(struct lvn_cuda_device *d)
+{
+    for (struct lvn_cuda_queue *q = d->queues; q; q = q->next) LVN_TRY(end_queue(d, q));
+    return LVN_OK;
+}
+
+static enum lvn_status use_device(const struct lvn_device *d)
+{
+    return lvn_cuda_use(lvn_cuda_of(d));
+}
+
+static enum lvn_status queue_begin(struct lvn_device_queue *base)
+{
+    struct lvn_cuda_queue *q = queue_of(base);
+    struct lvn_cuda_device *d = lvn_cuda_of(base->device);
+    LVN_CUDA_DO(d, lvn_cuda.event_record(q->computed, d->work), "recording the work that a sum waits for");
+    LVN_CUDA_DO(d, lvn_cuda.stream_wait(q->stream, q->computed, 0), "making a sum wait");
+    q->pending = true;
+    return LVN_OK;
+}
+
+static enum lvn_status queue_end(struct lvn_device_queue *q)
+{
+    return end_queue(lvn_cuda_of(q->device), queue_of(q));
+}
+
+static enum lvn_status queue_finish(struct lvn_device_queue *q)
+{
+    return wait_for_stream(lvn_cuda_of(q->device), queue_of(q)->stream);
+}
+
+static void queue_close(struct lvn_device_queue *base)
+{
+    struct lvn_cuda_queue *q = queue_of(base);
+    struct lvn_cuda_device *d = lvn_cuda_of(base->device);
+    struct lvn_cuda_queue **at = &d->queues;
+    while (*at && *at != q) at = &(*at)->next;
+    if (*at) *at = q->next;
+    (void)lvn_cuda.context_use(d->context);
+    if (q->computed) (void)lvn_cuda.event_free(q->computed);
+    if (q->reached) (void)lvn_cuda.event_free(q->reached);
+    if (q->stream) (void)lvn_cuda.stream_free(q->stream);
+    free(q);
+}
+
+static enum lvn_status make_queue(struct lvn_cuda_device *d, struct lvn_cuda_queue *q)
+{
+    LVN_TRY(lvn_cuda_use(d));
+    LVN_CUDA_DO(d, lvn_cuda.stream_new(&q->stream, LVN_CUDA_NON_BLOCKING), "making a stream");
+    LVN_CUDA_DO(d, lvn_cuda.event_new(&q->computed, LVN_CUDA_NO_TIMING), "making an event");
+    LVN_CUDA_DO(d, lvn_cuda.event_new(&q->reached, LVN_CUDA_NO_TIMING), "making an event");
+    return LVN_OK;
+}
+
+static enum lvn_status queue_open(struct lvn_device_queue **out, struct lvn_device *base,
+                                  enum lvn_status (*check)(void *context), void *context)
+{
+    struct lvn_cuda_device *d = lvn_cuda_of(base);
+    struct lvn_cuda_queue *q = lvn_calloc(1, sizeof *q);
+    *out = NULL;
+    if (!q) return LVN_MEMORY;
+    *q = (struct lvn_cuda_queue){.base.device = base, .check = check, .context = context};
+    enum lvn_status status = make_queue(d, q);
+    if (status != LVN_OK) {
+        queue_close(&q->base);
+        return status;
+    }
+    q->base.native = q->stream;
+    q->next = d->queues;
+    d->queues = q;
+    *out = &q->base;
+    return LVN_OK;
+}
+
+static void *queue_address(const struct lvn_memory *m, int64_t offset)
+{
+    return (void *)(uintptr_t)lvn_cuda_address_of(m, offset);
+}
+
+const struct lvn_queue_ops lvn_cuda_queue_ops = {.open = queue_open,
+                                                 .close = queue_close,
+                                                 .use = use_device,
+                                                 .begin = queue_begin,
+                                                 .end = queue_end,
+                                                 .finish = queue_finish,
+                                                 .address = queue_address};
+
 enum lvn_status lvn_cuda_wait(struct lvn_device *base)
 {
     struct lvn_cuda_device *d = lvn_cuda_of(base);
     LVN_TRY(lvn_cuda_use(d));
-    if (d->queues) return lvn_cuda_queues_wait(d);
+    if (d->queues) return wait_for_stream(d, d->work);
     LVN_CUDA_DO(d, lvn_cuda.stream_finish(d->work), "computing");
     return LVN_OK;
 }

@@ -23,7 +23,7 @@ enum {
 
 struct lvn_cuda_loaded_module; /* modules.h */
 struct lvn_cuda_products;      /* products.h */
-struct lvn_cuda_queue;         /* queue.h */
+struct lvn_cuda_queue;
 
 /* A pinned buffer of LVN_CUDA_CHUNK bytes. */
 struct lvn_cuda_chunk {
@@ -108,5 +108,10 @@ enum lvn_status lvn_cuda_read(const struct lvn_memory *from, int64_t offset, voi
 enum lvn_status lvn_cuda_snapshot(struct lvn_device *d);
 enum lvn_status lvn_cuda_read_snapshot(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes);
 enum lvn_status lvn_cuda_wait(struct lvn_device *d);
+
+/* Queues for communication libraries: streams that run next to `work`. */
+extern const struct lvn_queue_ops lvn_cuda_queue_ops;
+/* Make `work` wait for everything that queues contain. */
+enum lvn_status lvn_cuda_queues_end(struct lvn_cuda_device *d) LVN_CHECKED;
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "backend/cuda/nvrtc.h"
 #include "backend/gpu/gpu_kernels.h"
-#include "backend/gpu/texts.h"
+#include "backend/gpu/kernel_sources.h"
 #include "base/arena.h"
 #include "base/threads.h"
 
@@ -20,9 +20,9 @@ struct lvn_cuda_loaded_module {
 const char *const lvn_cuda_compile_options[] = {"-DLVN_DEVICE",    "-DLVN_CUDA",   "--std=c++17",
                                                 "-default-device", "--fmad=false", NULL};
 
-const char *lvn_cuda_module_text(struct lvn_arena *a, const struct lvn_gpu_module *m)
+const char *lvn_cuda_module_source(struct lvn_arena *a, const struct lvn_gpu_module *m)
 {
-    return lvn_arena_printf(a, "%s%s%s", m->definition, lvn_gpu_words(), lvn_gpu_text(m->source));
+    return lvn_arena_printf(a, "%s%s%s", m->definition, lvn_gpu_language_source(), lvn_gpu_kernel_source(m->source));
 }
 
 /* --- compiling in parallel --- */
@@ -145,7 +145,7 @@ static enum lvn_status describe(struct lvn_cuda_device *d, struct lvn_arena *a, 
     for (int k = 0; options && lvn_cuda_compile_options[k]; k++)
         options = lvn_arena_printf(a, "%s %s", options, lvn_cuda_compile_options[k]);
     for (int k = 0; k < n; k++) {
-        const char *text = lvn_cuda_module_text(a, &list[k]);
+        const char *text = lvn_cuda_module_source(a, &list[k]);
         const char *key = text ? lvn_arena_printf(a, "cuda %s %s%s\n%s", version, architecture, options, text) : NULL;
         if (!key) return LVN_MEMORY;
         all->keys[k] = key;

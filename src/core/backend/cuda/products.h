@@ -1,5 +1,5 @@
 /* products.h - matrix multiplication by cuBLASLt, opened at run time: the struct lvn_gpu_library of
- * backend/gpu/kernel_launch_product.c.
+ * backend/gpu/kernel_launch.c.
  *
  * The algorithm for a shape, types and alignment is chosen once per device, by the library's heuristics and never by
  * timing, among algorithms that sum along K in one piece or add partial sums in a fixed order. So a device gives the

@@ -1,11 +1,11 @@
-/* gpu_program.c - see gpu_program.h. Descriptions of launches: kernel_launch.c; collectives: gpu_program_staging.c;
- * source texts: texts.c. */
+/* gpu_program.c - see gpu_program.h. Descriptions of launches: kernel_launch.c; source code of kernels:
+ * kernel_sources.c. */
 #include "backend/gpu/gpu_program.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/gpu/texts.h"
+#include "backend/gpu/kernel_sources.h"
 #include "base/work.h"
 
 /* --- launches of an instruction --- */
@@ -49,7 +49,8 @@ enum lvn_status lvn_gpu_choose(const char *backend, struct lvn_instr *i, int64_t
 
 /* --- operands --- */
 
-struct lvn_memory *lvn_gpu_operand_memory(const struct lvn_gpu_program *p, const struct lvn_operand *o, int64_t *offset)
+/* The memory of an operand, and its offset in bytes, for micro-batch 0. */
+static struct lvn_memory *operand_memory(const struct lvn_gpu_program *p, const struct lvn_operand *o, int64_t *offset)
 {
     const struct lvn_value *v = &p->program->values[o->value];
     const struct lvn_binding *b = &p->binding;
@@ -90,7 +91,7 @@ static void bind_operand(struct lvn_gpu_program *p, const struct lvn_instr *i, s
     const struct lvn_program *program = p->program;
     if (o->value < 0) return;
     const struct lvn_value *v = &program->values[o->value];
-    a->memory = lvn_gpu_operand_memory(p, o, &a->offset);
+    a->memory = operand_memory(p, o, &a->offset);
     a->offset += a->number;
     if (v->buffer == LVN_BUFFER_INPUT) add_moving(p, l, arg, v->bytes, false);
     if (v->buffer == LVN_BUFFER_RESULT) add_moving(p, l, arg, program->sum_bytes, false);
@@ -137,7 +138,7 @@ static enum lvn_status bind_launch(struct lvn_gpu_program *p, const struct lvn_i
     return LVN_OK;
 }
 
-/* --- texts --- */
+/* --- modules --- */
 
 static enum lvn_status find_module(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
 {
@@ -151,6 +152,104 @@ static enum lvn_status find_module(struct lvn_gpu_program *p, struct lvn_gpu_lau
     l->module = p->n_modules++; /* the list has two entries per launch */
     p->modules[l->module] = (struct lvn_gpu_module){.source = l->source, .definition = definition};
     return LVN_OK;
+}
+
+/* --- collectives ---
+ *
+ * lvn_gpu_run() and CUDA's captured runs call lvn_gpu_communicate(). If devices cannot communicate directly, the
+ * operand is read into host memory when its collective starts, and written back after its wait.
+ *
+ * tree_reduce, the sum over the tree of micro-batches, reads a range of all gradient buffers, so all of them are
+ * copied; its result is one range. */
+
+struct lvn_gpu_staging {
+    struct lvn_call call; /* its pointers refer to the copies */
+    struct lvn_memory *memory;
+    int64_t offset; /* of the result in `memory` */
+    int64_t bytes;  /* of the result */
+    char *out;      /* copy of the result, and of the operand if it is the same range */
+    char *in;       /* copies of a range of all gradient buffers; NULL: the operand is the result's range */
+    struct lvn_desc in_desc;
+    struct lvn_call direct; /* its pointers are addresses of the device */
+    bool staged;            /* the last start was staged */
+};
+
+static enum lvn_status prepare_staging(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_staging *s)
+{
+    const struct lvn_operand *out = &i->out[0];
+    lvn_instr_describe(i, &s->call);
+    s->memory = operand_memory(p, out, &s->offset);
+    s->bytes = lvn_desc_count(&out->desc) * lvn_dtype_bytes(out->desc.dtype);
+    s->out = lvn_malloc((size_t)s->bytes + 1);
+    if (!s->out) return LVN_MEMORY;
+    s->call.out[0].p = s->call.in[0].p = s->out;
+    if (i->id != LVN_OP_tree_reduce) return LVN_OK;
+    s->in_desc = lvn_desc_make(i->in[0].desc.dtype, 2, i->in[0].desc.dim);
+    s->in = lvn_malloc((size_t)(s->in_desc.dim[0] * s->bytes) + 1);
+    if (!s->in) return LVN_MEMORY;
+    s->call.in[0] = (struct lvn_arg){s->in, &s->in_desc};
+    s->call.out[0].p = s->in; /* the result replaces the first operand */
+    return LVN_OK;
+}
+
+static enum lvn_status start_staged(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_staging *s,
+                                    const struct lvn_collectives *collectives)
+{
+    if (!s->out) LVN_TRY(prepare_staging(p, i, s));
+    int64_t from;
+    const struct lvn_memory *grads = s->in ? operand_memory(p, &i->in[0], &from) : NULL;
+    for (int64_t k = 0; s->in && k < s->in_desc.dim[0]; k++)
+        LVN_TRY(lvn_memory_read(grads, from + k * p->program->grad_buffer_bytes, s->in + k * s->bytes, s->bytes));
+    if (s->call.out[0].p == s->out) LVN_TRY(lvn_memory_read(s->memory, s->offset, s->out, s->bytes));
+    collectives->start(collectives->context, i, &s->call, NULL);
+    return LVN_OK;
+}
+
+/* The operand is the result's range, because tree_reduce, which reads more, is always staged. */
+static void start_directly(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_staging *s,
+                           const struct lvn_collectives *collectives)
+{
+    struct lvn_device *d = p->base.device;
+    int64_t offset;
+    const struct lvn_memory *m = operand_memory(p, &i->out[0], &offset);
+    lvn_instr_describe(i, &s->direct);
+    s->direct.out[0].p = s->direct.in[0].p = d->backend->queues->address(m, offset);
+    collectives->start(collectives->context, i, &s->direct, d);
+}
+
+bool lvn_gpu_carries(const struct lvn_gpu_program *p, const struct lvn_collectives *collectives)
+{
+    return collectives->carries && collectives->carries(collectives->context, p->base.device);
+}
+
+enum lvn_status lvn_gpu_communicate(struct lvn_gpu_program *p, const struct lvn_instr *i,
+                                    const struct lvn_collectives *collectives, bool staged)
+{
+    struct lvn_gpu_staging *s = &p->staging[i->handle];
+    if (i->id != LVN_OP_wait) {
+        s->staged = staged;
+        if (staged) return start_staged(p, i, s, collectives);
+        start_directly(p, i, s, collectives);
+        return LVN_OK;
+    }
+    if (!collectives->wait(collectives->context, i)) return LVN_COMM;
+    if (!s->staged) return LVN_OK;
+    return lvn_memory_write(s->memory, s->offset, s->call.out[0].p, s->bytes);
+}
+
+static enum lvn_status staging_new(struct lvn_gpu_program *p)
+{
+    p->staging = lvn_calloc((size_t)p->program->n_handles + 1, sizeof *p->staging);
+    return p->staging ? LVN_OK : LVN_MEMORY;
+}
+
+static void staging_free(struct lvn_gpu_program *p)
+{
+    for (int k = 0; p->staging && k < p->program->n_handles; k++) {
+        free(p->staging[k].in);
+        free(p->staging[k].out);
+    }
+    free(p->staging);
 }
 
 /* --- tuning variants --- */
@@ -221,7 +320,7 @@ static enum lvn_status bind_all(struct lvn_gpu_program *p, const char *backend)
     struct described *each = lvn_arena_alloc(&p->arena, sizeof *each * (size_t)(program->n_instrs + 1));
     p->first = lvn_arena_alloc(&p->arena, sizeof *p->first * (size_t)(program->n_instrs + 1));
     if (!each || !p->first) return LVN_MEMORY;
-    LVN_TRY(lvn_gpu_staging_new(p));
+    LVN_TRY(staging_new(p));
     LVN_TRY(describe_all(p, each, backend));
     LVN_TRY(lvn_memory_new(&p->step, program->device, sizeof(struct lvn_gpu_step)));
     for (int k = 0; k < program->n_instrs; k++)
@@ -260,7 +359,7 @@ void lvn_gpu_unbind(struct lvn_bound *b)
     struct lvn_gpu_program *p = (struct lvn_gpu_program *)b;
     if (!p) return;
     p->driver->release(p);
-    lvn_gpu_staging_free(p);
+    staging_free(p);
     lvn_memory_free(p->step);
     for (int k = 0; k < p->n_data; k++) lvn_memory_free(p->data[k]);
     lvn_arena_release(&p->arena);
@@ -269,7 +368,7 @@ void lvn_gpu_unbind(struct lvn_bound *b)
 
 /* --- running --- */
 
-_Static_assert(LVN_DECODE_ROWS == 8, "must match struct lvn_now of words.h");
+_Static_assert(LVN_DECODE_ROWS == 8, "must match struct lvn_now of kernel_language.h");
 
 struct lvn_gpu_step lvn_gpu_step_at(const struct lvn_gpu_program *p, int64_t micro_batch)
 {

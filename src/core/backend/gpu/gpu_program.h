@@ -4,8 +4,8 @@
  * lvn_gpu_bind() asks again, resolves memory and offset of every operand, and collects the modules to compile: one
  * for each operation and set of definitions. The backend (struct lvn_gpu_driver) then compiles them and prepares
  * each launch. Arguments that change with the micro-batch are a short list. struct lvn_step is one small struct on
- * the device, written before each micro-batch. Collectives go through host memory (gpu_program_staging.c), unless they
- * carry the device's. */
+ * the device, written before each micro-batch. Collectives are staged through host memory,
+ * unless they work on device memory. */
 #ifndef LVN_GPU_PROGRAM_H
 #define LVN_GPU_PROGRAM_H
 
@@ -13,7 +13,7 @@
 #include "backend/gpu/kernel_launch.h"
 #include "base/arena.h"
 
-/* A source text for the device's compiler: definitions, then words.h, then src/core/ops/NAME.k. */
+/* Source code for the device's compiler: definitions, then kernel_language.h, then src/core/ops/NAME.k. */
 struct lvn_gpu_module {
     const char *source;     /* NAME */
     const char *definition; /* all #define lines */
@@ -88,19 +88,14 @@ struct lvn_gpu_step lvn_gpu_step_at(const struct lvn_gpu_program *p, int64_t mic
 /* Set the changing arguments to a micro-batch; calls the driver's changed(). */
 void lvn_gpu_set_micro_batch(struct lvn_gpu_program *p, int64_t micro_batch);
 enum lvn_status lvn_gpu_launch_all(struct lvn_gpu_program *p, const struct lvn_instr *i) LVN_CHECKED;
-/* The memory of an operand, and its offset in bytes, for micro-batch 0. */
-struct lvn_memory *lvn_gpu_operand_memory(const struct lvn_gpu_program *p, const struct lvn_operand *o,
-                                          int64_t *offset);
 /* Select one variant of a launch and set `other` to NULL. */
 void lvn_gpu_tune(struct lvn_gpu_launch *l, enum lvn_gpu_variant variant);
 
-/* --- gpu_program_staging.c --- */
+/* --- collectives --- */
 /* Do the collectives work on the memory of the program's device? */
 bool lvn_gpu_carries(const struct lvn_gpu_program *p, const struct lvn_collectives *collectives);
 /* Start or finish a collective on device memory, or, if `staged`, through host memory. */
 enum lvn_status lvn_gpu_communicate(struct lvn_gpu_program *p, const struct lvn_instr *i,
                                     const struct lvn_collectives *collectives, bool staged) LVN_CHECKED;
-enum lvn_status lvn_gpu_staging_new(struct lvn_gpu_program *p) LVN_CHECKED;
-void lvn_gpu_staging_free(struct lvn_gpu_program *p);
 
 #endif

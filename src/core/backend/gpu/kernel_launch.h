@@ -23,10 +23,10 @@
 struct lvn_memory;
 struct lvn_arena;
 
-enum { LVN_ITEMS = 256 };      /* items (threads) of a work-group; must match words.h */
+enum { LVN_ITEMS = 256 };      /* items (threads) of a work-group; must match kernel_language.h */
 enum { LVN_GPU_ALIGNED = 16 }; /* bytes: the alignment that the widest loads require */
 
-/* The part of struct lvn_step that kernels read, with the layout of struct lvn_now in words.h. */
+/* The part of struct lvn_step that kernels read, with the layout of struct lvn_now in kernel_language.h. */
 struct lvn_gpu_step {
     uint64_t seed;
     int64_t step;
@@ -148,7 +148,7 @@ struct lvn_gpu {
     enum lvn_status status;
     const struct lvn_gpu_library *library; /* NULL: none */
     bool matrix_units;                     /* the device has matrix units (tensor cores) whose items hold whole rows */
-    struct lvn_gpu_rounded *rounded;       /* operands that kernel_launch_product.c rounded */
+    struct lvn_gpu_rounded *rounded;       /* operands that were rounded for the library */
     uint32_t read;                         /* mask (LVN_READS_IN) of the inputs that levin's kernels read */
 };
 
@@ -164,19 +164,11 @@ void lvn_gpu_define(struct lvn_gpu *g, const char *name, int64_t value);
 void lvn_gpu_define_type(struct lvn_gpu *g, const char *name, enum lvn_dtype type);
 /* Reserve bytes of the instruction's scratch; returns the `number` of an argument LVN_SCRATCH. */
 int64_t lvn_gpu_scratch(struct lvn_gpu *g, int64_t bytes);
-/* Append a copy of l with n arguments; NULL: out of memory, and g->status is set. */
-struct lvn_gpu_launch *lvn_gpu_append(struct lvn_gpu *g, const struct lvn_gpu_launch *l, const struct lvn_gpu_arg *args,
-                                      int n);
 /* Make the last launch a variant of the one before it, with the same arguments and bit-identical results but another
  * source or grid. A device that measures uses the faster one, others the first. */
 void lvn_gpu_two_variants(struct lvn_gpu *g);
 /* The shape of an operand of the call; NULL: not an operand, or absent. */
 const struct lvn_desc *lvn_gpu_desc(const struct lvn_call *c, const struct lvn_gpu_arg *a);
-
-/* Element type of an operand, including scratch. */
-enum lvn_dtype lvn_gpu_type(const struct lvn_gpu *g, const struct lvn_gpu_arg *a);
-/* Alignment in bytes of an operand's address, at most LVN_GPU_ALIGNED, as known during planning. */
-int lvn_gpu_alignment(const struct lvn_gpu *g, const struct lvn_gpu_arg *a);
 /* LVN_WIDTH (ops/numbers_gpu.h) of a launch with these arguments, the last of which is LVN_GPU_END: 8 if the elements
  * of a row and the operands' alignment allow it, else 1. */
 int lvn_gpu_width(const struct lvn_gpu *g, int64_t row, const struct lvn_gpu_arg *args);
@@ -184,7 +176,8 @@ int lvn_gpu_width(const struct lvn_gpu *g, int64_t row, const struct lvn_gpu_arg
 /* Fail with UNSUPPORTED: `format` describes what has no kernel. */
 void lvn_gpu_refuse(struct lvn_gpu *g, const char *format, ...) LVN_PRINTF(2, 3);
 
-/* Arguments for dropout of a tensor (samples,...,C): the last four parameters of lvn_dropout_factor() of words.h. */
+/* Arguments for dropout of a tensor (samples,...,C): the last four parameters of lvn_dropout_factor() of
+ * kernel_language.h. */
 #define LVN_DROPOUT(g, p, desc)                                                                                        \
     LVN_INT(lvn_dropout_threshold(p)), LVN_FLOAT(lvn_gpu_dropout_scale(p)), LVN_INT((int32_t)(g)->call->op_hash),      \
         LVN_LONG(lvn_desc_rows(desc) / (desc)->dim[0])
@@ -195,15 +188,13 @@ static inline double lvn_gpu_dropout_scale(double p)
     return threshold < 65536 ? 1 / (1 - threshold / 65536.0) : 0;
 }
 
-/* --- matrix multiplication by a library: kernel_launch_product.c --- */
+/* --- matrix multiplication by a library --- */
 
 /* Launch a multiplication by the library, and the kernels that it needs before and after. False: there is no library,
  * or it cannot compute this one; nothing is launched. */
 bool lvn_gpu_product(struct lvn_gpu *g, const struct lvn_gpu_product *p);
 /* After an instruction's last launch: place the scratch shared by its library calls after the rest. */
 void lvn_gpu_products_end(struct lvn_gpu *g);
-/* Operands in scratch may have been overwritten, so invalidate their rounded copies. */
-void lvn_gpu_products_invalidate(struct lvn_gpu *g);
 
 /* Number of work-groups for n items. */
 static inline int64_t lvn_gpu_groups(int64_t n)

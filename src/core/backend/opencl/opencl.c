@@ -23,7 +23,7 @@ static void close_device(struct lvn_device *base)
 {
     struct lvn_opencl_device *d = (struct lvn_opencl_device *)base;
     if (d->queue) lvn_cl.finish(d->queue);
-    lvn_opencl_texts_free(d);
+    lvn_opencl_programs_free(d);
     if (d->snapshot_event) lvn_cl.release_event(d->snapshot_event);
     if (d->copy_queue) lvn_cl.release_queue(d->copy_queue);
     if (d->snapshot_queue) lvn_cl.release_queue(d->snapshot_queue);

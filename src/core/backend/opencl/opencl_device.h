@@ -42,7 +42,7 @@ struct lvn_opencl_device {
     int matrix;                   /* sub-group size, 16 or 8, of its matrix multiply-add of bf16; 0: no matrix units */
     char small[LVN_OPENCL_WRITES][LVN_OPENCL_SMALL];
     int n_small;
-    struct lvn_opencl_text *texts; /* programs compiled for it */
+    struct lvn_opencl_program *programs; /* compiled for it */
 };
 
 struct lvn_opencl_memory {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "backend/gpu/gpu_kernels.h"
-#include "backend/gpu/texts.h"
+#include "backend/gpu/kernel_sources.h"
 #include "backend/opencl/opencl_device.h"
 #include "backend/opencl/tuning_variants.h"
 #include "base/text.h"
@@ -19,17 +19,17 @@ const char *lvn_opencl_prelude;
 bool lvn_opencl_prelude_units;
 
 /* A program compiled for a device. Programs of different shapes share many modules. */
-struct lvn_opencl_text {
-    struct lvn_opencl_text *next;
+struct lvn_opencl_program {
+    struct lvn_opencl_program *next;
     char *key;
     void *program;
 };
 
-void lvn_opencl_texts_free(struct lvn_opencl_device *d)
+void lvn_opencl_programs_free(struct lvn_opencl_device *d)
 {
-    while (d->texts) {
-        struct lvn_opencl_text *t = d->texts;
-        d->texts = t->next;
+    while (d->programs) {
+        struct lvn_opencl_program *t = d->programs;
+        d->programs = t->next;
         lvn_cl.release_program(t->program);
         free(t->key);
         free(t);
@@ -133,13 +133,13 @@ static enum lvn_status compile(const struct lvn_opencl_device *d, const char *so
     return LVN_OK;
 }
 
-static char *module_text(const struct lvn_opencl_device *d, const struct lvn_gpu_module *m)
+static char *module_source(const struct lvn_opencl_device *d, const struct lvn_gpu_module *m)
 {
     struct lvn_text t = {0};
     if (d->matrix) lvn_text_printf(&t, "#define LVN_MATRIX_INTEL %d\n", d->matrix);
     lvn_text_printf(&t, "%s#define LVN_DEVICE\n%s%s%s%s", lvn_opencl_prelude ? lvn_opencl_prelude : "",
-                    d->has_double ? "#define LVN_DOUBLE\n" : "", m->definition, lvn_gpu_words(),
-                    lvn_gpu_text(m->source));
+                    d->has_double ? "#define LVN_DOUBLE\n" : "", m->definition, lvn_gpu_language_source(),
+                    lvn_gpu_kernel_source(m->source));
     char *text = lvn_text_string(&t) ? lvn_strdup(t.p) : NULL;
     lvn_text_release(&t);
     return text;
@@ -158,7 +158,7 @@ struct job {
 
 static void *find(const struct job *j, const char *key)
 {
-    for (struct lvn_opencl_text *t = j->d->texts; t; t = t->next)
+    for (struct lvn_opencl_program *t = j->d->programs; t; t = t->next)
         if (!strcmp(t->key, key)) return t->program;
     return NULL;
 }
@@ -166,10 +166,10 @@ static void *find(const struct job *j, const char *key)
 /* Called with the lock held. The device takes ownership of key and program. */
 static enum lvn_status add_to_device(struct job *j, char *key, void *program)
 {
-    struct lvn_opencl_text *t = lvn_calloc(1, sizeof *t);
+    struct lvn_opencl_program *t = lvn_calloc(1, sizeof *t);
     if (!t) return LVN_MEMORY;
-    *t = (struct lvn_opencl_text){.next = j->d->texts, .key = key, .program = program};
-    j->d->texts = t;
+    *t = (struct lvn_opencl_program){.next = j->d->programs, .key = key, .program = program};
+    j->d->programs = t;
     return LVN_OK;
 }
 
@@ -178,7 +178,7 @@ static enum lvn_status make(struct job *j, struct lvn_gpu_module *m)
     struct lvn_opencl_device *d = j->d;
     struct lvn_text key = {0};
     const char *options = lvn_opencl_options(d, m->definition);
-    char *text = module_text(d, m);
+    char *text = module_source(d, m);
     if (!text) return LVN_MEMORY;
     lvn_text_printf(&key, "opencl\n%s\n%s\n%s\n%s\n%s\n%s", d->platform, d->name, d->driver, d->version, options, text);
     enum lvn_status status = lvn_text_string(&key) ? LVN_OK : LVN_MEMORY;

@@ -18,6 +18,6 @@ const char *lvn_opencl_options(const struct lvn_opencl_device *d, const char *de
 void lvn_opencl_probe_options(struct lvn_opencl_device *d);
 /* Compiles modules (once per device and text, from the cache of kernels if possible) and launches kernels. */
 extern const struct lvn_gpu_driver lvn_opencl_driver;
-void lvn_opencl_texts_free(struct lvn_opencl_device *d);
+void lvn_opencl_programs_free(struct lvn_opencl_device *d);
 
 #endif

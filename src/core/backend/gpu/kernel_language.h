@@ -1,5 +1,5 @@
-/* words.h - the language of device kernels: macros and functions with which src/core/ops/NAME.k is both CUDA C++ and
- * OpenCL C.
+/* kernel_language.h - the language of device kernels: macros and functions with which src/core/ops/NAME.k is both CUDA
+ * C++ and OpenCL C.
  *
  * src/core/ops/NAME.k is compiled twice. The host's compiler compiles its host half, which describes the kernels to
  * launch (backend/gpu/kernel_launch.h). The device's compiler compiles the kernels; it gets this file before the
@@ -25,8 +25,8 @@
  * items of the group take the same branch.
  *
  * Philox is bitwise identical to base/random.h. */
-#ifndef LVN_WORDS_H
-#define LVN_WORDS_H
+#ifndef LVN_KERNEL_LANGUAGE_H
+#define LVN_KERNEL_LANGUAGE_H
 
 #ifndef LVN_DEVICE
 #include "backend/gpu/kernel_launch.h"
