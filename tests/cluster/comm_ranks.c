@@ -38,7 +38,7 @@ static void wait_for(struct lvn_request *r, const char *what)
     expect(lvn_comm_wait(comm, r), what);
 }
 
-static void *capacity(int64_t bytes)
+static void *allocate(int64_t bytes)
 {
     void *p = malloc((size_t)bytes + 64);
     if (!p) exit(3);
@@ -95,7 +95,7 @@ static void test_all_reduce(void)
 {
     const enum lvn_dtype types[] = {LVN_F32, LVN_F64, LVN_I32, LVN_I64, LVN_BF16};
     const int64_t counts[] = {0, 1, 3, 17, 1000, 16383, 16384, 16385, 100003, 3000001};
-    char *x = capacity(8 * 3000001);
+    char *x = allocate(8 * 3000001);
     for (int t = 0; t < 5; t++)
         for (int op = 0; op < (t == 4 ? 1 : 3); op++)
             for (int n = 0; n < 10; n++) {
@@ -127,8 +127,8 @@ static void test_shards(void)
 {
     const enum lvn_dtype types[] = {LVN_F32, LVN_F64, LVN_BF16};
     const int64_t counts[] = {0, 1, 5, 100, 70001, 1000003};
-    int64_t *first = capacity((size + 1) * 8);
-    char *x = capacity(8 * 1000003);
+    int64_t *first = allocate((size + 1) * 8);
+    char *x = allocate(8 * 1000003);
     for (int t = 0; t < 3; t++)
         for (int n = 0; n < 6; n++) {
             int64_t count = odd_shards(counts[n], first);
@@ -150,7 +150,7 @@ static void test_shards(void)
 static void test_broadcast(void)
 {
     const int64_t counts[] = {0, 1, 7, 4095, 65537, 1000001};
-    unsigned char *x = capacity(1000001);
+    unsigned char *x = allocate(1000001);
     for (int root = 0; root < size; root++)
         for (int n = 0; n < 6; n++) {
             for (int64_t i = 0; i < counts[n]; i++) x[i] = rank == root ? (unsigned char)(i * 7 + root) : 0;
@@ -168,8 +168,8 @@ static void test_messages(void)
     int next = (rank + 1) % size, before = (rank + size - 1) % size;
     for (int m = 0; m < MESSAGES; m++) {
         int64_t bytes = m == 0 ? 0 : (int64_t)1 << 2 * m | (m & 1);
-        to[m] = capacity(bytes);
-        from[m] = capacity(bytes);
+        to[m] = allocate(bytes);
+        from[m] = allocate(bytes);
         memset(to[m], rank + m, (size_t)bytes);
         memset(from[m], 0xee, (size_t)bytes + 8);
         lvn_comm_send(comm, &out[m], to[m], bytes, next, m / 2); /* two of each tag: their order counts */
@@ -258,16 +258,16 @@ static void lay_leaves(int64_t n, int how, int64_t *leaf)
 static void one_tree(int64_t n, int how, int64_t count, enum lvn_dtype type, bool gather, bool own_out)
 {
     struct lvn_subtree some[LVN_MAX_SUBTREES];
-    int64_t *leaf = capacity((size + 1) * 8), *first = capacity((size + 1) * 8);
+    int64_t *leaf = allocate((size + 1) * 8), *first = allocate((size + 1) * 8);
     lay_leaves(n, how, leaf);
     odd_shards(count, first);
     int mine = lvn_subtrees(n, leaf[rank], leaf[rank + 1], some);
     void *partial[LVN_MAX_SUBTREES] = {0};
     for (int k = 0; k < mine; k++) {
-        partial[k] = capacity(count * 8);
+        partial[k] = allocate(count * 8);
         for (int64_t i = 0; i < count; i++) put(partial[k], i, type, tree_sum(some[k].first, some[k].end, i, type));
     }
-    void *out = mine && !own_out ? partial[mine > 2] : capacity(count * 8);
+    void *out = mine && !own_out ? partial[mine > 2] : allocate(count * 8);
     struct lvn_tree *t;
     struct lvn_request r;
     expect(lvn_tree_new(&t, comm, leaf), "tree_new");
@@ -296,7 +296,7 @@ static void test_trees(void)
 static void test_huge(void)
 {
     int64_t bytes = ((int64_t)1 << 31) + 4099;
-    unsigned char *x = capacity(bytes);
+    unsigned char *x = allocate(bytes);
     struct lvn_request r;
     memset(x, rank == 0 ? 5 : 0, (size_t)bytes);
     expect(lvn_comm_broadcast_now(comm, x, bytes, 0), "huge broadcast");

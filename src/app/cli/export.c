@@ -260,13 +260,13 @@ static void print_torch(const struct lvn_cli *c, const struct lvn_pretrained *p,
 /* The weights of the model that is exported. */
 struct weights {
     const struct lvn_pretrained *pretrained;
-    float *capacity; /* for the largest parameter */
+    float *scratch; /* for the largest parameter */
 };
 
 static enum lvn_status read_weights(void *context, const struct lvn_param *p, float *to)
 {
     const struct weights *w = context;
-    return lvn_pretrained_values(w->pretrained, p, to, w->capacity);
+    return lvn_pretrained_values(w->pretrained, p, to, w->scratch);
 }
 
 static enum lvn_status write_files_of(struct lvn_cli *c, struct lvn_arena *a, const struct lvn_pretrained *p,
@@ -296,14 +296,14 @@ static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretraine
     struct lvn_model_files files;
     struct weights weights = {.pretrained = p};
     const struct lvn_model_values values = {read_weights, &weights};
-    weights.capacity = lvn_malloc(sizeof *weights.capacity * (size_t)lvn_params_largest(n->params, false));
-    if (!weights.capacity) return LVN_MEMORY;
+    weights.scratch = lvn_malloc(sizeof *weights.scratch * (size_t)lvn_params_largest(n->params, false));
+    if (!weights.scratch) return LVN_MEMORY;
     enum lvn_status status = lvn_model_files_stream(&files, variant, n, &values, false);
     if (status == LVN_OK) {
         status = write_files_of(c, &a, p, n, variant, &files);
         lvn_model_files_release(&files);
     }
-    free(weights.capacity);
+    free(weights.scratch);
     return status;
 }
 

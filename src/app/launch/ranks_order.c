@@ -52,12 +52,12 @@ const char *lvn_ranks_order_variable(const struct lvn_ranks_order *order, const 
 }
 
 /* The next word of standard input. Read byte by byte, because the bytes after the order are signals. */
-static enum lvn_status next_word(struct lvn_arena *a, int64_t *capacity, char **word)
+static enum lvn_status next_word(struct lvn_arena *a, int64_t *bytes_left, char **word)
 {
     LVN_LOCAL_TEXT(t);
     char c = 0;
     ssize_t n;
-    while ((n = read(STDIN_FILENO, &c, 1)) > 0 && c && --*capacity > 0) lvn_text_add_bytes(&t, &c, 1);
+    while ((n = read(STDIN_FILENO, &c, 1)) > 0 && c && --*bytes_left > 0) lvn_text_add_bytes(&t, &c, 1);
     *word = n > 0 && !c ? lvn_arena_strdup(a, t.p ? t.p : "") : NULL;
     LVN_CHECK(*word, ARG,
               "`levin ranks --part` reads its part of the run from standard input, which is empty; `levin ranks` on "
@@ -78,28 +78,28 @@ static bool is_of_launcher(const char *variable)
 
 enum lvn_status lvn_ranks_order_read(struct lvn_arena *a, struct lvn_ranks_order *order)
 {
-    int64_t capacity = ORDER_BYTES;
+    int64_t bytes_left = ORDER_BYTES;
     int words;
     const bool own = order->command.n > 1;
     char *word;
-    LVN_TRY(next_word(a, &capacity, &word));
+    LVN_TRY(next_word(a, &bytes_left, &word));
     LVN_CHECK(sscanf(word, "%d %d %d %d %d %d", &order->first, &order->n, &order->size, &order->node, &order->nodes,
                      &words) == 6 &&
                   order->n > 0 && order->first >= 0 && order->size <= 1 << 20 &&
                   order->n <= order->size - order->first && words > 0,
               ARG, "`levin ranks --part` read '%.80s' from standard input, which does not describe a part of a run",
               word);
-    LVN_TRY(next_word(a, &capacity, &word));
+    LVN_TRY(next_word(a, &bytes_left, &word));
     LVN_CHECK(own || !chdir(word), ARG, "cannot change to the folder '%s' on this host (%s): share it, or create it",
               word, strerror(errno));
     for (;;) {
-        LVN_TRY(next_word(a, &capacity, &word));
+        LVN_TRY(next_word(a, &bytes_left, &word));
         if (!*word) break;
         if (!own || is_of_launcher(word)) lvn_words_add(&order->variables, "%s", word);
     }
     lvn_ranks_order_add_environment(order);
     for (int i = 0; i < words; i++) {
-        LVN_TRY(next_word(a, &capacity, &word));
+        LVN_TRY(next_word(a, &bytes_left, &word));
         if (!own) lvn_words_add(&order->command, "%s", word);
     }
     return lvn_words_status(&order->command);

@@ -27,16 +27,16 @@ struct context {
     /* In the arena: a tensor in the layout of the file; a merged one in the order of memory; zeros; for merging, a
      * weight and its adapter in fp32. */
     void *made, *merged, *zeros;
-    void *capacity; /* for one parameter, if the processor cannot address it */
+    void *scratch; /* for one parameter, if the processor cannot address it */
     float *wide;
 };
 
 /* A parameter's values, valid until the next call; NULL: they cannot be read. */
 static const void *value_of(const struct context *c, const struct lvn_param *p)
 {
-    if (c->values.read) return c->values.read(c->values.context, p, c->capacity) == LVN_OK ? c->capacity : NULL;
+    if (c->values.read) return c->values.read(c->values.context, p, c->scratch) == LVN_OK ? c->scratch : NULL;
     const struct lvn_parameter_window w = lvn_parameters_at(c->model_state, c->of, p);
-    return lvn_parameter_view(&w, c->capacity);
+    return lvn_parameter_view(&w, c->scratch);
 }
 
 static enum lvn_status cast_up(const struct context *c, const struct lvn_param *p, float *to)
@@ -180,8 +180,8 @@ static enum lvn_status make_source(struct builder *b, enum lvn_dtype type, bool 
     x->merged = lvn_arena_alloc(&f->arena, e.adapter ? each * (size_t)e.made : 1);
     x->zeros = lvn_arena_alloc(&f->arena, each * (size_t)e.zeros);
     x->wide = lvn_arena_alloc(&f->arena, sizeof(float) * (e.adapter ? (size_t)(e.made + 2 * e.adapter) : 1));
-    x->capacity = lvn_arena_alloc(&f->arena, each * (size_t)e.hidden + 1);
-    if (!x->sources || !x->made || !x->merged || !x->zeros || !x->wide || !x->capacity) return LVN_MEMORY;
+    x->scratch = lvn_arena_alloc(&f->arena, each * (size_t)e.hidden + 1);
+    if (!x->sources || !x->made || !x->merged || !x->zeros || !x->wide || !x->scratch) return LVN_MEMORY;
     f->source.item = b->items;
     f->source.fetch = fetch;
     f->source.context = x;

@@ -238,22 +238,22 @@ static enum lvn_status merge(const struct lvn_pretrained *p, const struct lvn_pa
                              float *to, float *values)
 {
     const int64_t a = lvn_desc_count(&f->layout[1].desc), b = lvn_desc_count(&f->layout[2].desc);
-    float *capacity = values + a + b;
-    LVN_TRY(lvn_adapter_read(f->a, &f->layout[1], values, capacity));
-    LVN_TRY(lvn_adapter_read(f->b, &f->layout[2], values + a, capacity));
+    float *scratch = values + a + b;
+    LVN_TRY(lvn_adapter_read(f->a, &f->layout[1], values, scratch));
+    LVN_TRY(lvn_adapter_read(f->b, &f->layout[2], values + a, scratch));
     const bool in_out = (f->layout[1].flags & LVN_FILE_TRANSPOSED) != 0;
     lvn_lora_merge(&p->adapters.lora, q, in_out ? values : values + a, in_out ? values + a : values, to);
     return LVN_OK;
 }
 
 enum lvn_status lvn_pretrained_adapted(const struct lvn_pretrained *p, const struct lvn_param *q, float *to,
-                                       float *capacity)
+                                       float *scratch)
 {
     struct found f;
     LVN_TRY(find(p, q, &f));
-    if (f.whole) return lvn_adapter_read(f.whole, &f.layout[0], to, capacity);
+    if (f.whole) return lvn_adapter_read(f.whole, &f.layout[0], to, scratch);
     const struct lvn_param base = base_of(p, q);
-    LVN_TRY(lvn_pretrained_values(p->base, &base, to, capacity));
+    LVN_TRY(lvn_pretrained_values(p->base, &base, to, scratch));
     if (!f.a) return LVN_OK;
     const int64_t a = lvn_desc_count(&f.layout[1].desc), b = lvn_desc_count(&f.layout[2].desc);
     float *values = lvn_malloc(sizeof *values * (size_t)(a + b + (a > b ? a : b)));

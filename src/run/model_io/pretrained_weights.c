@@ -271,7 +271,7 @@ enum lvn_status lvn_pretrained_holds(const struct lvn_pretrained *p, const struc
 /* Read one parameter to `to`, [count] in fp32; scratch: for other layouts. With a row for each token or position, the
  * file may have more or fewer rows. */
 static enum lvn_status load_one(const struct lvn_pretrained *p, const struct lvn_param *q, const struct lvn_layout *l,
-                                float *to, float *capacity)
+                                float *to, float *scratch)
 {
     const struct lvn_weight *t = find(p, l->name);
     bool moves = lvn_layout_moves(l);
@@ -281,24 +281,24 @@ static enum lvn_status load_one(const struct lvn_pretrained *p, const struct lvn
         return LVN_OK;
     }
     if ((l->flags & LVN_FILE_ROWS) && t->desc.dim[0] < rows) count = t->desc.dim[0] * columns;
-    lvn_weight_read(t, 0, count, moves ? capacity : to);
-    LVN_TRY(check_finite(t, moves ? capacity : to, 0, count));
-    if (moves) lvn_layout_to_memory(l, sizeof *to, capacity, to);
+    lvn_weight_read(t, 0, count, moves ? scratch : to);
+    LVN_TRY(check_finite(t, moves ? scratch : to, 0, count));
+    if (moves) lvn_layout_to_memory(l, sizeof *to, scratch, to);
     if (count < q->count) fill_rows(to, count / columns, rows, columns);
     return LVN_OK;
 }
 
 enum lvn_status lvn_pretrained_values(const struct lvn_pretrained *p, const struct lvn_param *q, float *to,
-                                      float *capacity)
+                                      float *scratch)
 {
     struct lvn_layout l;
     if (is_fresh(p, q->name)) {
         lvn_param_init(q, p->seed, 0, q->count, to);
         return LVN_OK;
     }
-    if (p->base) return lvn_pretrained_adapted(p, q, to, capacity);
+    if (p->base) return lvn_pretrained_adapted(p, q, to, scratch);
     LVN_TRY(lvn_file_layout(p->variant, &p->config, q, &l));
-    return load_one(p, q, &l, to, capacity);
+    return load_one(p, q, &l, to, scratch);
 }
 
 /* The tensor whose elements are the parameter's, in its order; NULL: there is none. */
@@ -311,9 +311,9 @@ static const struct lvn_weight *plain_tensor(const struct lvn_pretrained *p, con
 
 /* Load the elements of the window to `to`, in fp32. */
 static enum lvn_status load_window(const struct lvn_pretrained *p, const struct lvn_parameter_window *w,
-                                   const struct lvn_weight *plain, float *to, float *capacity)
+                                   const struct lvn_weight *plain, float *to, float *scratch)
 {
-    if (!plain) return lvn_pretrained_values(p, w->param, to, capacity);
+    if (!plain) return lvn_pretrained_values(p, w->param, to, scratch);
     lvn_weight_read(plain, w->first, w->count, to);
     return check_finite(plain, to, w->first, w->count);
 }
@@ -333,8 +333,8 @@ static enum lvn_status load_part(const struct lvn_pretrained *p, const struct lv
         if (q->count > moved && (p->base || lvn_layout_moves(&l))) moved = q->count;
         if (q->count > rounded && type != LVN_F32) rounded = q->count;
     }
-    float *capacity = lvn_malloc(sizeof *capacity * (size_t)moved), *wide = lvn_malloc(sizeof *wide * (size_t)rounded);
-    enum lvn_status status = capacity && wide ? LVN_OK : LVN_MEMORY;
+    float *scratch = lvn_malloc(sizeof *scratch * (size_t)moved), *wide = lvn_malloc(sizeof *wide * (size_t)rounded);
+    enum lvn_status status = scratch && wide ? LVN_OK : LVN_MEMORY;
     struct lvn_parameters i = {n, LVN_PARAMETER_VALUES, 0};
     struct lvn_parameter_window w;
     while (status == LVN_OK && lvn_parameters_next(&i, &w)) {
@@ -344,12 +344,12 @@ static enum lvn_status load_part(const struct lvn_pretrained *p, const struct lv
         const struct lvn_weight *plain = part == PART_ALL ? NULL : plain_tensor(p, w.param, &l);
         if (status != LVN_OK || !w.count || (part == PART_SHARDS && !plain) || (part == PART_OTHERS && plain)) continue;
         status = lvn_parameter_open(&w, &to, false);
-        if (status == LVN_OK) status = load_window(p, &w, plain, type == LVN_F32 ? to.p : wide, capacity);
+        if (status == LVN_OK) status = load_window(p, &w, plain, type == LVN_F32 ? to.p : wide, scratch);
         if (status == LVN_OK && type != LVN_F32) lvn_tensor_from_f32(type, wide, to.p, w.count);
         enum lvn_status closed = lvn_parameter_close(&w, &to, status == LVN_OK);
         if (status == LVN_OK) status = closed;
     }
-    free(capacity);
+    free(scratch);
     free(wide);
     return status;
 }

@@ -321,12 +321,12 @@ static double check_gradients(struct lvn_lora lora)
     for (int i = 0; i < merged.network->params->n; i++) {
         const struct lvn_param *q = merged.network->params->list[i], *p = lvn_params_find(params, q->name);
         struct lvn_lora_pair pair;
-        float *capacity = malloc(sizeof *capacity * (size_t)q->count);
-        memcpy(capacity, plain + p->offset, sizeof *capacity * (size_t)q->count);
+        float *scratch = malloc(sizeof *scratch * (size_t)q->count);
+        memcpy(scratch, plain + p->offset, sizeof *scratch * (size_t)q->count);
         if (lvn_lora_find(params, p, &pair))
-            lvn_lora_merge(&lora, p, plain + pair.a->offset, plain + pair.b->offset, capacity);
-        for (int64_t k = 0; k < q->count; k++) to[q->offset + k] = capacity[k];
-        free(capacity);
+            lvn_lora_merge(&lora, p, plain + pair.a->offset, plain + pair.b->offset, scratch);
+        for (int64_t k = 0; k < q->count; k++) to[q->offset + k] = scratch[k];
+        free(scratch);
     }
     double same = loss_of(&merged, to, false);
     if (fabs(same - loss) > 1e-5 * loss) fail_msg("merged %.9g, with adapters %.9g", same, loss);

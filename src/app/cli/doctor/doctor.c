@@ -70,17 +70,17 @@ static void report_cpu(struct lvn_doctor *r)
 static void check_threads(struct lvn_doctor *r, int ranks)
 {
     const struct lvn_machine *m = &r->m;
-    int capacity = m->quota > 0 && m->quota < m->cores ? (m->quota < 1 ? 1 : (int)m->quota) : m->cores;
+    int usable = m->quota > 0 && m->quota < m->cores ? (m->quota < 1 ? 1 : (int)m->quota) : m->cores;
     if (m->requested < 0)
         lvn_doctor_finding(r, "unset it, or set it to the number of cores",
                            "OMP_NUM_THREADS is not a whole number from 1 to %d, and is ignored", LVN_MAX_THREADS);
-    if (m->threads > capacity) {
+    if (m->threads > usable) {
         lvn_doctor_finding(r, "unset it, or set it to the number of cores",
                            "%s asks for %d threads, but %d physical cores may be used", m->threads_from, m->threads,
-                           capacity);
-    } else if (m->threads < capacity && ranks == 1) {
+                           usable);
+    } else if (m->threads < usable && ranks == 1) {
         lvn_doctor_finding(r, "unset it to use them all", "%s leaves %d of %d physical cores idle", m->threads_from,
-                           capacity - m->threads, capacity);
+                           usable - m->threads, usable);
     }
     FILE *f = fopen("/proc/loadavg", "re");
     double load = 0;

@@ -51,14 +51,15 @@ struct lvn_server {
     } * facts;
     enum lvn_server_phase phase;
     double started, first_came, next_table;
-    double outvoted_until;      /* this thread was stopped for so long that ranks have reported it as lost */
-    double accept_paused_until; /* no connection is accepted until then, for lack of capacity or descriptors */
-    int64_t polls;              /* number of polls */
-    double declare_at;          /* when the fault is declared; 0: no fault */
-    bool has_text;              /* `fault` is set already */
-    double next_missing;        /* when to log the missing ranks next; 0: not determined yet */
-    bool warned;                /* a warning that no rank makes progress was sent */
-    char refused[400];          /* message about the first refused connection; "": none */
+    double outvoted_until; /* this thread was stopped for so long that ranks have reported it as lost */
+    double
+        accept_paused_until; /* no connection is accepted until then: the server was full or had no descriptor left */
+    int64_t polls;           /* number of polls */
+    double declare_at;       /* when the fault is declared; 0: no fault */
+    bool has_text;           /* `fault` is set already */
+    double next_missing;     /* when to log the missing ranks next; 0: not determined yet */
+    bool warned;             /* a warning that no rank makes progress was sent */
+    char refused[400];       /* message about the first refused connection; "": none */
     bool refused_sent;
     int failed;           /* 1 + the rank whose FAIL message is reported; 0: none */
     int n_fails;          /* number of FAIL messages */
